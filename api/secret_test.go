@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
@@ -17,6 +18,7 @@ func TestCheckSecretGrants(t *testing.T) {
 		}
 		return all
 	}
+	end := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, c := range map[string]struct {
 		grants []api.SecretGrant
 		want   string
@@ -26,7 +28,14 @@ func TestCheckSecretGrants(t *testing.T) {
 		"more":                     {many(api.MaxSecretGrants + 1), "65 secrets"},
 		"a name in upper case":     {[]api.SecretGrant{{Name: "TOKEN"}}, "not the name of a secret"},
 		"the reserved name":        {[]api.SecretGrant{{Name: "uses"}}, "not the name of a secret"},
-		"one secret, two names":    {[]api.SecretGrant{{Name: "a"}, {Name: "a", Env: "B"}}, ""},
+		"one secret, two names":    {[]api.SecretGrant{{Name: "a"}, {Name: "a", Env: "B"}}, "there twice"},
+		"the shortest lifetime":    {[]api.SecretGrant{{Name: "a", LifetimeMS: 1000}}, ""},
+		"the longest lifetime":     {[]api.SecretGrant{{Name: "a", LifetimeMS: api.MaxSecretLifetime.Milliseconds()}}, ""},
+		"a shorter lifetime":       {[]api.SecretGrant{{Name: "a", LifetimeMS: 999}}, "lifetime of 999 ms"},
+		"a longer lifetime":        {[]api.SecretGrant{{Name: "a", LifetimeMS: api.MaxSecretLifetime.Milliseconds() + 1}}, "lifetime"},
+		"a negative lifetime":      {[]api.SecretGrant{{Name: "a", LifetimeMS: -1}}, "lifetime"},
+		"an end":                   {[]api.SecretGrant{{Name: "a", EndsAt: &end}}, "has an end"},
+		"one that was taken":       {[]api.SecretGrant{{Name: "a", Revoked: true}}, "has an end"},
 		"two secrets, one name":    {[]api.SecretGrant{{Name: "a-b"}, {Name: "a.b"}}, "two secrets set"},
 		"two secrets, one by name": {[]api.SecretGrant{{Name: "a"}, {Name: "b", Env: "A"}}, "two secrets set"},
 		"a variable with =":        {[]api.SecretGrant{{Name: "a", Env: "A=B"}}, "environment variable"},
@@ -36,6 +45,14 @@ func TestCheckSecretGrants(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+	for _, g := range []api.SecretGrant{{}, {EndsAt: &end}} {
+		if g.Ended(end.Add(-1)) || g.Ended(end) != (g.EndsAt != nil) {
+			t.Errorf("%+v has ended", g)
+		}
+	}
+	if g := (api.SecretGrant{Revoked: true}); !g.Ended(end) {
+		t.Error("one that was taken has not ended")
 	}
 	if v := (api.SecretGrant{Name: "forge.token-1"}).Variable(); v != "FORGE_TOKEN_1" {
 		t.Errorf("the variable is %s", v)

@@ -144,8 +144,13 @@ type Use struct {
 	At      time.Time     `json:"at"`
 	Secret  string        `json:"secret"` // empty for a placeholder that is none of the sandbox's
 	Account string        `json:"account,omitempty"`
-	Sandbox api.SandboxID `json:"sandbox"`
+	Sandbox api.SandboxID `json:"sandbox"` // empty for a use by the daemon itself
 	Task    api.TaskID    `json:"task,omitempty"`
+	// Purpose is what the daemon itself used the secret for: "model", "git" or "forge"; empty for
+	// a request of a sandbox. For is the account that it was for; empty for the operator. There is
+	// a row for each request, with its address and without what became of it.
+	Purpose string `json:"purpose,omitempty"`
+	For     string `json:"for,omitempty"`
 	// Refused is the reason if the request was refused. That is an alarm unless it was a budget.
 	Refused string `json:"refused,omitempty"`
 	// Budget is the budget that refused the request, such as "5usd/task".

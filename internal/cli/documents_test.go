@@ -122,6 +122,9 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 				documented[group+words[1]] = true
 			}
 			documented[group+words[0]] = true
+			if i == 0 && len(words) > 2 {
+				documented[strings.Join(words[:3], " ")] = true
+			}
 			if len(words) > 1 && words[0]+" " == group {
 				documented[group+words[1]] = true
 			}

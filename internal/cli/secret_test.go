@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -16,24 +15,13 @@ import (
 	"hortus.dev/internal/door/access"
 	doorhttp "hortus.dev/internal/door/http"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/lists"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/secret/secrettest"
 )
 
 // secretDaemon serves secrets on behalf of the operator.
 func secretDaemon(t *testing.T) (*secret.Secrets, app.Connect) {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := secret.New(secret.Config{Rows: lists.Lists{Store: db}, Getenv: func(name string) string { return map[string]string{"CRM_TOKEN": "canary-of-env"}[name] }})
-	t.Cleanup(func() {
-		if err := all.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		db.Close()
-	})
+	all, _ := secrettest.Open(t, t.TempDir(), secret.Config{Getenv: func(name string) string { return map[string]string{"CRM_TOKEN": "canary-of-env"}[name] }})
 	door := doorhttp.New(doorhttp.Config{Secrets: access.NewSecrets(all)})
 	return all, serving(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		door.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), api.Operator())))

@@ -65,6 +65,7 @@ func (s *System) openEgress() (*server.Server, error) {
 	s.onClose(s.recorder.Close)
 	s.secrets = secret.New(secret.Config{Rows: s.rows, Getenv: s.cfg.Getenv, Count: s.telemetry.Secret, Logger: s.log, Changed: func(ctx context.Context, account, name string) {
 		s.outgoing.SecretChanged(ctx, account, name)
+		s.sandboxes.SecretChanged(ctx, account, name)
 	}})
 	s.onClose(s.secrets.Close)
 	s.asks = audit.NewAsks(audit.AsksConfig{Record: s.recorder.Record, Remember: func(ctx context.Context, id api.SandboxID, rule api.EgressRule) error {

@@ -236,7 +236,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	s.secrets.Warn(ctx, "model", s.cfg.KeySecrets)
 	s.secrets.Warn(ctx, "forge", delivery.TokenSecrets(s.cfg.Forges))
 
-	s.models, err = catalogue.New(catalogue.Config{Getenv: s.cfg.Getenv, KeySecrets: s.cfg.KeySecrets, Key: s.secrets.Key, Transport: s.transport})
+	s.models, err = catalogue.New(catalogue.Config{Getenv: s.cfg.Getenv, KeySecrets: s.cfg.KeySecrets, Key: s.secrets.KeyFor, Transport: s.transport})
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 
 // openRepositories opens what works on repositories; it returns nil on a machine without git.
 func (s *System) openRepositories() (task.Repositories, error) {
-	d, err := delivery.New(delivery.Config{Getenv: s.cfg.Getenv, Key: s.secrets.Key, Forges: s.cfg.Forges, Policy: s.cfg.Policy, Transport: s.transport})
+	d, err := delivery.New(delivery.Config{Getenv: s.cfg.Getenv, Key: s.secrets.KeyFor, Forges: s.cfg.Forges, Policy: s.cfg.Policy, Transport: s.transport})
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,10 @@ type EgressServer interface {
 	// Errors: KindNotFound for an unknown secret.
 	Secrets(ctx context.Context, account string, grants []api.SecretGrant) (rules []api.EgressRule, env map[string]string, err error)
 
+	// SecretRules returns the rules that a secret of an account needs now, as Secrets does.
+	// KindNotFound if there is no such secret.
+	SecretRules(ctx context.Context, account, name string) ([]api.EgressRule, error)
+
 	// Serve begins to serve the connections of a sandbox by the policy and the ceiling in its
 	// row, until the session is closed, and lets it use the secrets in its row, whose
 	// placeholders are in its environment. It returns at once, without I/O. commands returns
@@ -54,6 +58,9 @@ type EgressServer interface {
 
 // EgressSession serves the connections of one sandbox.
 type EgressSession interface {
+	// Hold replaces which secrets the sandbox may use by those in its row. The next Apply makes
+	// it so. Without I/O.
+	Hold(s api.Sandbox)
 	// Apply replaces the policy. Connections that it does not allow are closed. If it allows
 	// anything, Apply makes the programs of the sandbox trust the certificate authority of
 	// its lineage first.

@@ -18,6 +18,7 @@ type Rows interface {
 	PutSecret(ctx context.Context, s secrets.Secret, value string, most int) (secrets.Secret, error)
 	Secret(ctx context.Context, account, name string) (secrets.Secret, error)
 	SecretValue(ctx context.Context, account, name string) (string, error)
+	RenewSecret(ctx context.Context, account, name, was, value string, at time.Time) error
 	RemoveSecret(ctx context.Context, account, name string) (secrets.Secret, error)
 	SecretPage(ctx context.Context, account string, p api.PageRequest) ([]secrets.Secret, string, error)
 	InsertSecretUses(ctx context.Context, all []secrets.Use) error
@@ -79,7 +80,6 @@ func New(cfg Config) *Secrets {
 	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, 30*time.Second)
 	cfg.BudgetWait = cmp.Or(cfg.BudgetWait, time.Minute)
-	cfg.Queue = cmp.Or(cfg.Queue, 4096)
 	cfg.Limits = cfg.Limits.orDefaults()
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Secrets{cfg: cfg, commands: newCommands(cfg), uses: newRecorder(cfg), budgets: newBudgets()}
@@ -87,7 +87,7 @@ func New(cfg Config) *Secrets {
 
 // Close records the uses that are queued, for as long as ctx allows. The error says how many were
 // lost.
-func (s *Secrets) Close(ctx context.Context) error { return s.uses.close(ctx) }
+func (s *Secrets) Close(ctx context.Context) error { return s.uses.Close(ctx) }
 
 func (s *Secrets) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 

@@ -200,6 +200,9 @@ type Secrets interface {
 	// SecretValue returns the value of a stored secret. KindConflict if the key of the store
 	// does not fit, or if the secret has no stored value.
 	SecretValue(ctx context.Context, account, name string) (string, error)
+	// RenewSecret replaces a stored value and nothing else of its row but UpdatedAt, if the value
+	// is still what it was: KindConflict otherwise.
+	RenewSecret(ctx context.Context, account, name, was, value string, at time.Time) error
 	// RemoveSecret removes a secret with its value and what it used, and returns what it was.
 	RemoveSecret(ctx context.Context, account, name string) (secrets.Secret, error)
 	SecretPage(ctx context.Context, f SecretFilter) ([]secrets.Secret, Cursor, error)

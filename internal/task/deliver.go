@@ -125,7 +125,7 @@ func (e *Engine) delivering(ctx context.Context, id api.TaskID) (context.Context
 	if e.deliveries[id] != nil {
 		return ctx, nil, api.Errorf(api.KindConflict, "task %s is already being delivered", id).WithHint("To see its result: hortus task show %s.", id)
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(api.WithTask(ctx, id))
 	e.deliveries[id] = cancel
 	e.wg.Add(1)
 	return ctx, func() {

@@ -19,6 +19,9 @@ type postman struct {
 }
 
 func (p postman) Deliver(ctx context.Context, job repo.Job) (api.RepoResult, error) {
+	if of := api.TaskOf(ctx); of != job.Task.ID {
+		return *job.Task.Repo, api.Errorf(api.KindInternal, "the delivery of task %s is for task %q", job.Task.ID, of)
+	}
 	p.asked <- *job.Task.Create.Repo
 	select {
 	case r := <-p.give:

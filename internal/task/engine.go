@@ -165,7 +165,7 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 		return err
 	}
 	// The task's life is not its creator's: a client may go and come back.
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	life, cancel := context.WithCancel(api.WithTask(context.WithoutCancel(ctx), t.ID))
 	r := &running{cancel: cancel, done: make(chan struct{}), log: e.emitter(t.ID)}
 	if err := e.enter(t.ID, r); err != nil {
 		cancel()

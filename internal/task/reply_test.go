@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -173,10 +174,29 @@ func TestReplyToARun(t *testing.T) {
 	}
 }
 
+// TestWhoseCalls: a call of a model knows the account and the task that it is for; a secret with the
+// model's key records them.
+func TestWhoseCalls(t *testing.T) {
+	plan := api.ExecutionPlan{Language: api.Python, Shell: "sh", Task: "print a colour", Output: api.OutputText}
+	m := &asked{answers: answers{name: "asked", list: []any{plan, *script("print('red')")}}}
+	e := engineWith(t, newMemory(), agenttest.NewLocaldir(t), []model.Model{m})
+	row, err := e.Create(api.WithPrincipal(t.Context(), api.Principal{Account: "ada", Role: api.RoleUser}), api.CreateTask{Request: "print my colour", Model: "asked"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row, err = e.Wait(t.Context(), row.ID); err != nil || row.Outcome != api.OutcomeVerified {
+		t.Fatalf("%+v, %v", row, err)
+	}
+	if want := "ada/" + string(row.ID); !slices.Equal(m.of, []string{want, want}) {
+		t.Errorf("calls of %q, want %s", m.of, want)
+	}
+}
+
 // asked keeps what it was asked.
 type asked struct {
 	answers
 	said []string
+	of   []string // whose calls they were
 }
 
 func (a *asked) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
@@ -185,5 +205,6 @@ func (a *asked) Generate(ctx context.Context, req model.Request, deltas func(mod
 		all.WriteString(m.Text)
 	}
 	a.said = append(a.said, all.String())
+	a.of = append(a.of, api.PrincipalOf(ctx).Account+"/"+string(api.TaskOf(ctx)))
 	return a.answers.Generate(ctx, req, deltas)
 }

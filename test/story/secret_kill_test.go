@@ -24,7 +24,8 @@ import (
 )
 
 // TestSecretAfterKill has a sandbox use a secret before and after its daemon is killed: the next
-// daemon adopts it, and knows its placeholder. Then the secret is removed.
+// daemon adopts it, and knows its placeholder. Then the secret is removed, set again, and taken from
+// the sandbox.
 func TestSecretAfterKill(t *testing.T) {
 	t.Parallel()
 	g := newGarden(t)
@@ -57,7 +58,7 @@ func TestSecretAfterKill(t *testing.T) {
 		isolations = isolations[:1] // gvisor is slow; internal/daemon has the rest with it
 	}
 	for _, isolation := range isolations {
-		id := strings.TrimSpace(g.must("sandbox", "create", "--quiet", "--isolation", isolation, "--secret", "TOKEN=crm", "--egress", server+",private"))
+		id := strings.TrimSpace(g.must("sandbox", "create", "--quiet", "--isolation", isolation, "--secret", "TOKEN=crm@24h", "--egress", server+",private"))
 		use := func() result {
 			t.Helper()
 			return g.run("sandbox", "exec", id, "--", "sh", "-c", `echo "[$TOKEN]"; curl -sSf -x http://127.0.0.1:3128 -H "Authorization: Bearer $TOKEN" https://`+server+"/")
@@ -96,6 +97,20 @@ func TestSecretAfterKill(t *testing.T) {
 		refused("after it was removed and the daemon was killed")
 		set()
 		works("after it was set again")
+		if out := g.must("sandbox", "show", id); !strings.Contains(out, "crm in TOKEN, until ") {
+			t.Error(out)
+		}
+		g.must("sandbox", "secret", "rm", id, "crm")
+		refused("after it was taken from the sandbox")
+		g.killDaemon(t)
+		refused("after it was taken from the sandbox and the daemon was killed")
+		last, _, _ := strings.Cut(g.must("secret", "uses", "--refused", "--json", "--limit", "1"), "\n")
+		if !strings.Contains(last, `"secret":"crm"`) || !strings.Contains(last, "the secret was taken from the sandbox") {
+			t.Errorf("the last refusal is %s", last)
+		}
+		if out := g.must("sandbox", "show", id); !strings.Contains(out, "crm in TOKEN, taken at ") {
+			t.Error(out)
+		}
 		// The control of the hint.
 		if r := g.run("sandbox", "exec", id, "--", "curl", "-sS", "-x", "http://127.0.0.1:3128", "https://other.example.org"); !strings.Contains(r.stderr, "To allow it: hortus egress allow "+id+" other.example.org") {
 			t.Errorf("a host that is not allowed: %s", r)

@@ -1,8 +1,6 @@
 package flags
 
 import (
-	"strings"
-
 	"hortus.dev/api"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/egress/policy"
@@ -17,7 +15,7 @@ type Sandbox struct {
 	TTL      Duration `name:"ttl" env:"HORTUS_TTL" placeholder:"DURATION" help:"Time to live of the sandbox (default 5m)."`
 	Bounds
 	Egress []string `sep:"none" env:"HORTUS_EGRESS" placeholder:"VALUE" help:"What the sandbox may connect to: none (default), a preset (npm, pip, go, apt, registries, git, models), a host such as example.org or *.example.org:8080, or ask. Repeatable; docs/egress.md."`
-	Secret []string `sep:"none" complete:"secrets" placeholder:"NAME|VAR=NAME" help:"Secret that the sandbox may use and never sees (hortus secret ls): the variable VAR, or NAME in upper case, has a placeholder for it. Repeatable; docs/secrets.md."`
+	Secret []string `sep:"none" complete:"secrets" placeholder:"[VAR=]NAME[@TIME]" help:"Secret that the sandbox may use and never sees (hortus secret ls): the variable VAR, or NAME in upper case, has a placeholder for it. With TIME, such as 30m, for that long. Repeatable; docs/secrets.md."`
 	Env    []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable of every command in the sandbox. Repeatable."`
 	Label  []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the sandbox. Repeatable."`
 }
@@ -83,26 +81,6 @@ func (f *Sandbox) CreateRequest() (api.CreateSandbox, error) {
 	}
 	out.Labels, err = Assignments("--label", f.Label)
 	return out, err
-}
-
-// Secrets turns NAME and VAR=NAME into grants.
-func Secrets(flag string, values []string) (out []api.SecretGrant, err error) {
-	for _, v := range values {
-		var g api.SecretGrant
-		if variable, name, ok := strings.Cut(v, "="); ok {
-			g.Env, g.Name = variable, name
-		} else {
-			g.Name = v
-		}
-		if !api.ValidSecretName(g.Name) {
-			return nil, api.Errorf(api.KindInvalid, "%s: %.80q is not the name of a secret", flag, g.Name).WithHint("list them: hortus secret ls")
-		}
-		out = append(out, g)
-	}
-	if err := api.CheckSecretGrants(out); err != nil {
-		return nil, api.Errorf(api.KindInvalid, "%s: %w", flag, err)
-	}
-	return out, nil
 }
 
 // Policy reads the values of a flag as an egress policy; nil if there are none.

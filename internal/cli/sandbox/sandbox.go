@@ -44,6 +44,7 @@ type Command struct {
 	Resume   sandboxResumeCmd   `cmd:"" help:"Resume a paused sandbox."`
 	Fork     sandboxForkCmd     `cmd:"" help:"Fork a sandbox: create copies of it as it is now."`
 	Snapshot sandboxSnapshotCmd `cmd:"" help:"Save a sandbox as it is now, to create other sandboxes from it."`
+	Secret   sandboxSecretCmd   `cmd:"" help:"Take secrets from a sandbox."`
 	Stats    sandboxStatsCmd    `cmd:"" help:"Show the resource usage of a sandbox."`
 	Forward  sandboxForwardCmd  `cmd:"" help:"Forward a local port to a port inside a sandbox."`
 }
@@ -173,7 +174,7 @@ func (c *sandboxShowCmd) Run(ctx app.Context, a *app.App) error {
 	fmt.Fprintf(w, "isolation\t%s (%s)\ntemplate\t%s\negress\t%s\n", human.Sanitize(info.Isolation), human.Sanitize(info.IsolationWhy),
 		human.Sanitize(info.Template), human.Sanitize(info.Egress))
 	for _, g := range info.Secrets {
-		fmt.Fprintf(w, "secret\t%s in %s\n", human.Sanitize(g.Name), human.Sanitize(g.Variable()))
+		fmt.Fprintf(w, "secret\t%s\n", grantText(g, time.Now()))
 	}
 	if info.Workspace != "" {
 		fmt.Fprintf(w, "workspace\t%s\n", human.Sanitize(string(info.Workspace)))

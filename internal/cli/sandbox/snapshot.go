@@ -78,17 +78,9 @@ type snapshotShowCmd struct {
 func (c *snapshotShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	s, err := cl.Snapshots.Get(ctx, c.ID)
 	if err != nil {
-		return missing(err, "hortus snapshot ls")
+		return app.Missing(err, "hortus snapshot ls")
 	}
 	return showSnapshot(a, s)
-}
-
-// missing says of what is not there which command lists what is.
-func missing(err error, list string) error {
-	if api.KindOf(err) != api.KindNotFound || api.HintOf(err) != "" {
-		return err
-	}
-	return api.Errorf(api.KindNotFound, "%w", err).WithHint("to list them: %s", list)
 }
 
 func showSnapshot(a *app.App, s api.Snapshot) error {
@@ -131,7 +123,7 @@ func (c *snapshotRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) erro
 	for _, id := range c.IDs {
 		s, err := cl.Snapshots.Remove(ctx, id)
 		if err != nil {
-			return missing(err, "hortus snapshot ls")
+			return app.Missing(err, "hortus snapshot ls")
 		}
 		gone = append(gone, s)
 		if !a.Flags.JSON {

@@ -229,7 +229,7 @@ func namedSnapshot(ctx context.Context, cl *client.Client, name string) (api.Sna
 	if err == nil && s.Name == "" {
 		err = api.Errorf(api.KindNotFound, "%s is a snapshot, not a template", s.ID).WithHint("hortus snapshot show %s", s.ID)
 	}
-	return s, missing(err, "hortus template ls")
+	return s, app.Missing(err, "hortus template ls")
 }
 
 // findTemplate finds a template's snapshot, or the image of a name if no snapshot has it.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"hortus.dev/api"
 	"hortus.dev/api/secrets"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
@@ -24,14 +23,6 @@ type Command struct {
 
 type one struct {
 	Name string `arg:"" name:"name" complete:"secrets" help:"Name of the secret."`
-}
-
-// missing says of what does not exist which command lists what does.
-func missing(err error) error {
-	if api.KindOf(err) != api.KindNotFound || api.HintOf(err) != "" {
-		return err
-	}
-	return api.Errorf(api.KindNotFound, "%w", err).WithHint("to list them: hortus secret ls")
 }
 
 type lsCmd struct{}
@@ -91,7 +82,7 @@ type showCmd struct{ one }
 func (c *showCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	s, err := cl.Secrets.Get(ctx, c.Name)
 	if err != nil {
-		return missing(err)
+		return app.Missing(err, "hortus secret ls")
 	}
 	return show(a, s)
 }
@@ -131,7 +122,7 @@ func (c *rmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	for _, name := range c.Names {
 		s, err := cl.Secrets.Remove(ctx, name)
 		if err != nil {
-			return missing(err)
+			return app.Missing(err, "hortus secret ls")
 		}
 		gone = append(gone, s)
 		if !a.Flags.JSON {

@@ -59,7 +59,7 @@ func (c *usesCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		if n == 1 {
 			fmt.Fprintln(w, "TIME\tSECRET\tSANDBOX\tRESULT\tREQUEST\tDETAIL\tCOMMAND")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.At.Local().Format(time.DateTime), cmp.Or(human.Sanitize(u.Secret), "-"), human.Truncate(string(u.Sandbox), 12),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.At.Local().Format(time.DateTime), cmp.Or(human.Sanitize(u.Secret), "-"), human.Truncate(sandbox(u), 12),
 			result(u), human.Truncate(request(u), 60), human.Truncate(detail(u), 80), human.Truncate(commands(u), 40))
 	}
 	if n == 0 && !a.Flags.JSON {
@@ -73,7 +73,7 @@ func (c *usesCmd) none(ctx app.Context, a *app.App, cl *client.Client) error {
 	what := "no use of a secret is recorded"
 	if c.Name != "" {
 		if _, err := cl.Secrets.Get(ctx, c.Name); err != nil {
-			return missing(err)
+			return app.Missing(err, "hortus secret ls")
 		}
 		what = "no use of " + c.Name + " is recorded"
 	}
@@ -108,10 +108,33 @@ func request(u secrets.Use) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s://%s%s%s", u.Method, u.Scheme, u.Host, port, u.Path))
 }
 
+// sandbox shows who used a secret.
+func sandbox(u secrets.Use) string {
+	if u.Purpose != "" {
+		return "the daemon"
+	}
+	return string(u.Sandbox)
+}
+
+// ofDaemon shows what a use by the daemon was for.
+func ofDaemon(u secrets.Use) string {
+	out := u.Purpose
+	if u.For != "" {
+		out += ", for " + u.For
+	}
+	if u.Task != "" {
+		out += ", task " + string(u.Task)
+	}
+	return out
+}
+
 // detail shows why a use was refused, or what became of it.
 func detail(u secrets.Use) string {
 	if u.Refused != "" {
 		return u.Refused
+	}
+	if u.Purpose != "" {
+		return ofDaemon(u)
 	}
 	out := []string{fmt.Sprintf("binding %d", u.Binding)}
 	if u.Status != 0 {

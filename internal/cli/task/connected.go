@@ -188,7 +188,7 @@ type repoShowCmd struct {
 func (c *repoShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	r, err := cl.Repositories.Get(ctx, c.Name)
 	if err != nil {
-		return unconnected(err)
+		return app.Missing(err, "hortus repo ls")
 	}
 	return app.ShowOne(a, r, func(row func(name, value string)) {
 		row("repository", string(r.ID))
@@ -221,14 +221,6 @@ func (c *repoShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 	})
 }
 
-// unconnected says of a repository that is not connected which are.
-func unconnected(err error) error {
-	if api.KindOf(err) != api.KindNotFound || api.HintOf(err) != "" {
-		return err
-	}
-	return api.Errorf(api.KindNotFound, "%w", err).WithHint("to list them: hortus repo ls")
-}
-
 type repoRmCmd struct {
 	Names []string `arg:"" name:"name" complete:"connected" help:"Names of repositories, their IDs, or unique prefixes of these."`
 }
@@ -239,7 +231,7 @@ func (c *repoRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	for _, name := range c.Names {
 		r, err := cl.Repositories.Remove(ctx, name)
 		if err != nil {
-			return unconnected(err)
+			return app.Missing(err, "hortus repo ls")
 		}
 		gone = append(gone, r)
 		if !a.Flags.JSON {

@@ -29,7 +29,7 @@ type RepoCommand struct {
 // PrepareCommand is "hortus repo prepare".
 type PrepareCommand struct {
 	Repos       []string `arg:"" name:"repo" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repositories, each the name of a connected one, a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT. Several are prepared side by side."`
-	SetupSecret []string `name:"setup-secret" sep:"none" complete:"secrets" placeholder:"NAME|VAR=NAME" help:"Secret that the setup may use. Repeatable; docs/secrets.md."`
+	SetupSecret []string `name:"setup-secret" sep:"none" complete:"secrets" placeholder:"[VAR=]NAME[@TIME]" help:"Secret that the setup may use. Repeatable; docs/secrets.md."`
 	SetupEgress []string `name:"setup-egress" sep:"none" env:"HORTUS_SETUP_EGRESS" placeholder:"VALUE" help:"What the setup may connect to: the package registries of the lock files (default), none, or values of --egress. Repeatable; docs/egress.md."`
 	fileFlags
 	flags.Sandbox

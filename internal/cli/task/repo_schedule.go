@@ -50,7 +50,7 @@ func (c *repoSetCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	r, err := cl.Repositories.Schedule(ctx, c.Name, time.Duration(*c.Every))
 	if err != nil {
-		return unconnected(err)
+		return app.Missing(err, "hortus repo ls")
 	}
 	if a.Flags.JSON {
 		return a.JSON(r)

@@ -30,7 +30,7 @@ func (c *repoSyncCmd) Run(ctx app.Context, a *app.App) error {
 	for _, name := range c.Names {
 		r, err := cl.Repositories.Get(ctx, name)
 		if err != nil {
-			return unconnected(err)
+			return app.Missing(err, "hortus repo ls")
 		}
 		list = append(list, r)
 	}

@@ -42,14 +42,6 @@ func (o one) find(ctx context.Context, cl *client.Client) (string, error) {
 	return "", api.Errorf(api.KindNotFound, "there is no workspace").WithHint("create one: hortus workspace create NAME")
 }
 
-// missing says of what does not exist which command lists what does.
-func missing(err error) error {
-	if api.KindOf(err) != api.KindNotFound || api.HintOf(err) != "" {
-		return err
-	}
-	return api.Errorf(api.KindNotFound, "%w", err).WithHint("to list them: hortus workspace ls")
-}
-
 // label is how people know a workspace.
 func label(w api.Workspace) string { return cmp.Or(w.Name, string(w.ID)) }
 
@@ -105,7 +97,7 @@ func (c *showCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	}
 	w, err := cl.Workspaces.Get(ctx, id)
 	if err != nil {
-		return missing(err)
+		return app.Missing(err, "hortus workspace ls")
 	}
 	return show(a, w)
 }
@@ -166,7 +158,7 @@ func (c *forkCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	}
 	w, err := cl.Workspaces.Fork(ctx, id, api.ForkWorkspace{Name: c.Name})
 	if err != nil {
-		return missing(err)
+		return app.Missing(err, "hortus workspace ls")
 	}
 	return created(a, w, fmt.Sprintf("%s is a copy of %s", label(w), w.Parent))
 }
@@ -181,7 +173,7 @@ func (c *sealCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	}
 	s, err := cl.Workspaces.Seal(ctx, id)
 	if err != nil {
-		return missing(err)
+		return app.Missing(err, "hortus workspace ls")
 	}
 	if a.Flags.JSON {
 		return a.JSON(s)
@@ -208,7 +200,7 @@ func (c *quotaCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	}
 	w, err := cl.Workspaces.SetQuota(ctx, id, int64(c.Size))
 	if err != nil {
-		return missing(err)
+		return app.Missing(err, "hortus workspace ls")
 	}
 	if a.Flags.JSON {
 		return a.JSON(w)
@@ -230,7 +222,7 @@ func (c *rmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	for _, id := range c.IDs {
 		w, err := cl.Workspaces.Remove(ctx, id)
 		if err != nil {
-			return missing(err)
+			return app.Missing(err, "hortus workspace ls")
 		}
 		gone = append(gone, w)
 		if !a.Flags.JSON {

@@ -28,7 +28,7 @@ func (c *diffCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	}
 	d, err := cl.Workspaces.Diff(ctx, id, !c.Stat)
 	if err != nil {
-		return missing(err)
+		return app.Missing(err, "hortus workspace ls")
 	}
 	if a.Flags.JSON {
 		return a.JSON(d)

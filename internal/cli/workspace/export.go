@@ -60,7 +60,7 @@ func (c *exportCmd) Run(ctx app.Context, a *app.App, cl *client.Client) (err err
 		err = w.Flush()
 	}
 	if err != nil {
-		return missing(err)
+		return app.Missing(err, "hortus workspace ls")
 	}
 	if a.Flags.JSON {
 		return a.JSON(done)

@@ -11,6 +11,7 @@ import (
 type Policies interface {
 	SetEgress(ctx context.Context, id api.SandboxID, p api.EgressPolicy) (api.Sandbox, error)
 	AddEgressRules(ctx context.Context, id api.SandboxID, rules []api.EgressRule) (api.Sandbox, error)
+	RevokeSecret(ctx context.Context, id api.SandboxID, name string) (api.Sandbox, error)
 }
 
 // Decisions lists the decisions about outgoing connections, the newest first. Account "" is

@@ -24,6 +24,10 @@ func (g *gate) AddEgressRules(ctx context.Context, id api.SandboxID, _ []api.Egr
 	return g.SetEgress(ctx, id, api.EgressPolicy{})
 }
 
+func (g *gate) RevokeSecret(ctx context.Context, id api.SandboxID, _ string) (api.Sandbox, error) {
+	return g.SetEgress(ctx, id, api.EgressPolicy{})
+}
+
 func (g *gate) EgressPage(_ context.Context, account string, _ api.EgressFilter, _ api.PageRequest) ([]api.EgressDecision, string, error) {
 	g.accounts = append(g.accounts, account)
 	return nil, "", nil
@@ -99,8 +103,19 @@ func TestEgressOfOthers(t *testing.T) {
 				t.Errorf("%s: %s: %v, want %q", c.name, what, err, c.want)
 			}
 		}
+		if c.want == api.KindNotFound {
+			if _, err := e.RevokeSecret(c.ctx, c.id, "crm"); api.KindOf(err) != c.want {
+				t.Errorf("%s: take a secret: %v, want %q", c.name, err, c.want)
+			}
+		}
 		if changed := g.changed[c.id] - before; changed != 0 && c.want != "" {
 			t.Errorf("%s: changed", c.name)
+		}
+	}
+	// A key with a ceiling may close what it may not open.
+	for _, id := range []api.SandboxID{small, open} {
+		if _, err := e.RevokeSecret(limited, id, "crm"); err != nil {
+			t.Errorf("take a secret from %s: %v", id, err)
 		}
 	}
 	if asks, err := e.EgressAsks(stranger); err != nil || len(asks) != 0 {

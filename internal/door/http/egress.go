@@ -12,6 +12,8 @@ import (
 type Egress interface {
 	SetEgress(ctx context.Context, id api.SandboxID, p api.EgressPolicy) (api.Sandbox, error)
 	AddEgressRules(ctx context.Context, id api.SandboxID, req api.AddEgressRules) (api.Sandbox, error)
+	// RevokeSecret takes a secret from a sandbox.
+	RevokeSecret(ctx context.Context, id api.SandboxID, name string) (api.Sandbox, error)
 	// EgressPage lists decisions, the newest first. next is where the next page begins, ""
 	// after the last.
 	EgressPage(ctx context.Context, f api.EgressFilter, p api.PageRequest) (rows []api.EgressDecision, next string, err error)

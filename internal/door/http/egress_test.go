@@ -28,6 +28,11 @@ func (o *outside) AddEgressRules(_ context.Context, id api.SandboxID, req api.Ad
 	return api.Sandbox{ID: id, Egress: api.EgressRules}, nil
 }
 
+func (o *outside) RevokeSecret(_ context.Context, id api.SandboxID, name string) (api.Sandbox, error) {
+	o.said = append(o.said, "revoke "+name)
+	return api.Sandbox{ID: id}, nil
+}
+
 func (o *outside) EgressPage(_ context.Context, f api.EgressFilter, p api.PageRequest) ([]api.EgressDecision, string, error) {
 	o.filter = f
 	if p.Cursor == "" {
@@ -65,6 +70,14 @@ func TestEgressClient(t *testing.T) {
 	if _, err := box.AddEgressRules(ctx, allow); err != nil {
 		t.Error(err)
 	}
+	if s, err := box.RevokeSecret(ctx, "crm"); err != nil || s.ID != f.id {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, name := range []string{"A b", "../x"} {
+		if _, err := box.RevokeSecret(ctx, name); api.KindOf(err) != api.KindInvalid {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
 	since := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 	want := api.EgressFilter{Sandbox: f.id, Result: api.EgressDenied, Host: "*.example.org", Since: since}
 	var seqs []int64
@@ -96,7 +109,7 @@ func TestEgressClient(t *testing.T) {
 	if err := c.Egress.Answer(ctx, "../x", api.AnswerEgressAsk{}); api.KindOf(err) != api.KindInvalid {
 		t.Error(err)
 	}
-	if got := strings.Join(o.said, "; "); got != "set 1 true; add [{allow a.example   [] [] false }]; answer q1 deny true" {
+	if got := strings.Join(o.said, "; "); got != "set 1 true; add [{allow a.example   [] [] false }]; revoke crm; answer q1 deny true" {
 		t.Error(got)
 	}
 }

@@ -2,7 +2,6 @@ package http_test
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,25 +15,14 @@ import (
 	"hortus.dev/internal/door/access"
 	"hortus.dev/internal/door/once"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/lists"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/secret/secrettest"
 )
 
 // withSecrets makes secrets over a real store, whose files are in dir.
 func withSecrets(t *testing.T) (f *fakes, all *secret.Secrets, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all = secret.New(secret.Config{Rows: lists.Lists{Store: db}})
-	t.Cleanup(func() {
-		if err := all.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		db.Close()
-	})
+	all, db := secrettest.Open(t, dir, secret.Config{})
 	return &fakes{secrets: access.NewSecrets(all), once: once.New(once.Config{Rows: db}), fresh: true}, all, dir
 }
 

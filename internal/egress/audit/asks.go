@@ -12,6 +12,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/egress"
+	"hortus.dev/internal/platform/records"
 )
 
 // AsksConfig is the configuration of Asks. Record and Remember are required.
@@ -49,7 +50,7 @@ type Asks struct {
 	sandbox map[api.SandboxID]int // open questions
 	account map[string]int
 	denied  map[subject]time.Time // until when
-	rate    limits[api.SandboxID]
+	rate    *records.Limits[api.SandboxID]
 	version uint64
 	changed chan struct{} // closed at the next change of version
 }
@@ -86,7 +87,7 @@ func NewAsks(cfg AsksConfig) *Asks {
 	return &Asks{
 		cfg: cfg, now: cfg.Now, open: map[string]*question{}, same: map[subject]*question{},
 		sandbox: map[api.SandboxID]int{}, account: map[string]int{}, denied: map[subject]time.Time{},
-		rate: newLimits[api.SandboxID](askRate, askBurst), version: 1, changed: make(chan struct{}),
+		rate: records.NewLimits[api.SandboxID](askRate, askBurst), version: 1, changed: make(chan struct{}),
 	}
 }
 
@@ -140,11 +141,10 @@ func (a *Asks) join(d api.EgressDecision) (q *question, fresh bool) {
 		q.waiters++
 		return q, false
 	}
-	a.rate.sweep(now)
 	if until, ok := a.denied[s]; ok && now.Before(until) {
 		return nil, false
 	}
-	if a.sandbox[d.Sandbox] >= a.cfg.PerSandbox || a.account[d.Account] >= a.cfg.PerAccount || !a.rate.allow(d.Sandbox, now) {
+	if a.sandbox[d.Sandbox] >= a.cfg.PerSandbox || a.account[d.Account] >= a.cfg.PerAccount || !a.rate.Allow(d.Sandbox, now) {
 		return nil, false
 	}
 	d.At, d.Result, d.Ask = now, api.EgressWaiting, api.NewEgressAskID()

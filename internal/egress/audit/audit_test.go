@@ -281,7 +281,7 @@ func TestStoreHangs(t *testing.T) {
 type hanging struct{ entered chan struct{} }
 
 func (h hanging) InsertEgress(ctx context.Context, _ []api.EgressDecision) error {
-	signal(h.entered)
+	h.entered <- struct{}{}
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -3,12 +3,13 @@ package audit
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/egress"
+	"hortus.dev/internal/platform/records"
 )
 
 // Store stores decisions; store.Egress has its contract.
@@ -64,55 +65,43 @@ func (l Limits) orDefaults() Limits {
 // Recorder records decisions. Make one with NewRecorder, and close it. Its methods may be called
 // from several goroutines.
 type Recorder struct {
-	cfg  Config
-	log  *slog.Logger
-	now  func() time.Time
-	wake chan struct{} // something is queued
-	// urgent ends the wait for other decisions: a person waits, or the queue is half full.
-	urgent  chan struct{}
-	flushes chan chan struct{}
-	closing chan struct{}
-	done    chan struct{} // the goroutine has ended
-	cancel  context.CancelFunc
+	cfg      Config
+	writer   *records.Writer[api.EgressDecision, peer]
+	records  *records.Limits[recordKey]
+	accounts *records.Limits[string]
 
-	mu       sync.Mutex
-	closed   bool
-	queue    []api.EgressDecision
-	dropped  map[peer]int
-	lost     int // decisions without any record
-	gapAt    time.Time
-	records  limits[recordKey]
-	accounts limits[string]
-
-	// Only the goroutine uses these.
-	events     limits[api.SandboxID]
+	// Only the writer uses these.
+	events     *records.Limits[api.SandboxID]
 	suppressed map[peer]int // decisions that are recorded and not in the log
-	failing    bool
-	gaveUp     bool // the recorder is closed and the store failed
 }
 
-// peer is whose decision was dropped.
+// peer is whose decisions are missing.
 type peer struct {
 	account string
 	sandbox api.SandboxID
 	task    api.TaskID
 }
 
+func peerOf(d api.EgressDecision) peer { return peer{d.Account, d.Sandbox, d.Task} }
+
 type recordKey struct {
 	sandbox api.SandboxID
 	carried bool
 }
 
-// maxPeers is the maximum number of sandboxes that drops are counted for at a time.
-const maxPeers = 4096
+const (
+	// maxPeers is the maximum number of sandboxes that suppressed events are counted for at a time.
+	maxPeers = 4096
+	// appendTimeout is the timeout of an event.
+	appendTimeout = 10 * time.Second
+)
 
 var _ egress.Recorder = (*Recorder)(nil)
 
 // NewRecorder creates a recorder and starts it.
 func NewRecorder(cfg Config) *Recorder {
-	cfg.Queue = cmp.Or(cfg.Queue, 8192)
-	cfg.Delay = cmp.Or(cfg.Delay, 100*time.Millisecond)
 	cfg.Limits = cfg.Limits.orDefaults()
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Count == nil {
 		cfg.Count = func(api.EgressDecision) {}
 	}
@@ -120,47 +109,49 @@ func NewRecorder(cfg Config) *Recorder {
 		cfg.Now = time.Now
 	}
 	l := cfg.Limits
-	ctx, cancel := context.WithCancel(context.Background())
 	r := &Recorder{
-		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), now: cfg.Now, cancel: cancel,
-		wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1), flushes: make(chan chan struct{}), closing: make(chan struct{}), done: make(chan struct{}),
-		dropped: map[peer]int{}, suppressed: map[peer]int{},
-		records:  newLimits[recordKey](float64(l.Sandbox), l.SandboxBurst),
-		accounts: newLimits[string](float64(l.Account), l.AccountBurst),
-		events:   newLimits[api.SandboxID](float64(l.Events), l.EventsBurst),
+		cfg: cfg, suppressed: map[peer]int{},
+		records:  records.NewLimits[recordKey](float64(l.Sandbox), l.SandboxBurst),
+		accounts: records.NewLimits[string](float64(l.Account), l.AccountBurst),
+		events:   records.NewLimits[api.SandboxID](float64(l.Events), l.EventsBurst),
 	}
-	go func() {
-		defer close(r.done)
-		r.run(ctx)
-	}()
+	r.writer = records.New(records.Config[api.EgressDecision, peer]{
+		What: "decisions about outgoing connections", Insert: cfg.Store.InsertEgress, Owner: peerOf, Weight: weight,
+		Gap: func(p peer, n int, at time.Time) api.EgressDecision {
+			g := gapOf(p, n, at)
+			g.Reason = fmt.Sprintf("%d decisions were not recorded: too many at once, or the store failed", n)
+			cfg.Count(g)
+			return g
+		},
+		Stored: r.tell, Round: r.tellSuppressed,
+		Queue: cmp.Or(cfg.Queue, 8192), Delay: cfg.Delay, Now: cfg.Now, Logger: cfg.Logger,
+	})
 	return r
+}
+
+// gapOf returns the record of n decisions that are missing.
+func gapOf(p peer, n int, at time.Time) api.EgressDecision {
+	return api.EgressDecision{At: at, Account: p.account, Sandbox: p.sandbox, Task: p.task, Op: api.EgressOpGap, Result: api.EgressDropped, Count: n}
 }
 
 // Record implements egress.Recorder. It does not block. A decision without a time gets the
 // present one.
 func (r *Recorder) Record(d api.EgressDecision) {
 	d = sanitize(d)
-	now := r.now()
+	now := r.cfg.Now()
 	if d.At.IsZero() {
 		d.At = now
 	}
 	if d.Op != api.EgressOpAnswer {
 		r.cfg.Count(d)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.closed:
-		r.lost += weight(d)
+	if !r.allowed(d, now) {
+		r.writer.Miss(d)
 		return
-	case len(r.queue) >= r.cfg.Queue || !r.allowed(d, now):
-		r.drop(d)
-	default:
-		r.queue = append(r.queue, d)
 	}
-	signal(r.wake)
-	if forPerson(d) || len(r.queue) >= r.cfg.Queue/2 {
-		signal(r.urgent)
+	r.writer.Add(d)
+	if forPerson(d) {
+		r.writer.Hurry()
 	}
 }
 
@@ -172,74 +163,63 @@ func forPerson(d api.EgressDecision) bool {
 // weight is the number of decisions that a record stands for.
 func weight(d api.EgressDecision) int { return max(d.Count, 1) }
 
-// signal sets a flag that a goroutine waits for.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// allowed reports whether the limits allow a record. The caller holds the lock.
+// allowed reports whether the limits allow a record.
 func (r *Recorder) allowed(d api.EgressDecision, now time.Time) bool {
 	if forPerson(d) { // Asks limit them
 		return true
 	}
 	carried := d.Op != "resolve" && d.Result == api.EgressAllowed
-	return r.records.allow(recordKey{d.Sandbox, carried}, now) && r.accounts.allow(d.Account, now)
-}
-
-// drop counts a decision that is not recorded. The caller holds the lock.
-func (r *Recorder) drop(d api.EgressDecision) {
-	p := peer{d.Account, d.Sandbox, d.Task}
-	if _, known := r.dropped[p]; !known && len(r.dropped) >= maxPeers {
-		r.lost += weight(d)
-		return
-	}
-	r.dropped[p] += weight(d)
+	return r.records.Allow(recordKey{d.Sandbox, carried}, now) && r.accounts.Allow(d.Account, now)
 }
 
 // Flush returns when what was recorded before is stored, so that a reader of the store sees it, or
 // with the error of ctx. After Close it returns nil.
-func (r *Recorder) Flush(ctx context.Context) error {
-	signal(r.urgent)
-	flushed := make(chan struct{})
-	select {
-	case r.flushes <- flushed:
-	case <-r.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case <-flushed:
-	case <-r.done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
-}
+func (r *Recorder) Flush(ctx context.Context) error { return r.writer.Flush(ctx) }
 
 // Close records what is queued, for as long as ctx allows, and ends the recorder. Decisions that
 // come later are lost. The error says how many were lost since the recorder was made.
-func (r *Recorder) Close(ctx context.Context) error {
-	r.mu.Lock()
-	if !r.closed {
-		r.closed = true
-		close(r.closing)
+func (r *Recorder) Close(ctx context.Context) error { return r.writer.Close(ctx) }
+
+// tell appends decisions to the logs of their sandboxes.
+func (r *Recorder) tell(ctx context.Context, all []api.EgressDecision) {
+	if r.cfg.Events == nil {
+		return
 	}
-	r.mu.Unlock()
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		r.cancel()
-		<-r.done
+	now := r.cfg.Now()
+	for _, d := range all {
+		if d.Result == api.EgressAllowed && d.Op != api.EgressOpAnswer {
+			continue
+		}
+		if forPerson(d) || r.events.Allow(d.Sandbox, now) {
+			r.append(ctx, d)
+			continue
+		}
+		if p := peerOf(d); len(r.suppressed) < maxPeers || r.suppressed[p] > 0 {
+			r.suppressed[p] += weight(d)
+		}
 	}
-	r.cancel()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.lost > 0 {
-		return api.Errorf(api.KindInternal, "%d decisions about outgoing connections were not recorded", r.lost)
+}
+
+// tellSuppressed appends to each log how many decisions it lacks, as soon as its limit allows. It
+// returns whether more of them have to be told.
+func (r *Recorder) tellSuppressed(ctx context.Context, closing bool) (more bool) {
+	now := r.cfg.Now()
+	for p, n := range r.suppressed {
+		if closing || r.events.Allow(p.sandbox, now) {
+			g := gapOf(p, n, now)
+			g.Reason = fmt.Sprintf("%d more decisions are in the records only", n)
+			r.append(ctx, g)
+			delete(r.suppressed, p)
+		}
 	}
-	return nil
+	return len(r.suppressed) > 0
+}
+
+func (r *Recorder) append(ctx context.Context, d api.EgressDecision) {
+	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	_, err := r.cfg.Events.Append(ctx, api.Stream{Kind: api.StreamSandbox, ID: string(d.Sandbox)}, api.EventEgress, d)
+	if err != nil {
+		r.cfg.Logger.Error("cannot append a decision to the log of its sandbox", "sandbox", d.Sandbox, "error", err)
+	}
 }

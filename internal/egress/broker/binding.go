@@ -22,7 +22,7 @@ func (b *binding) origin() origin { return origin{b.Scheme, b.Host, b.Port} }
 
 // compile checks a grant.
 func compile(g Grant) (*grant, error) {
-	out := &grant{placeholder: g.Placeholder, name: g.Secret.Name, signer: g.Secret.Signer, budgets: g.Secret.Budgets}
+	out := &grant{placeholder: g.Placeholder, name: g.Secret.Name, signer: g.Secret.Signer, budgets: g.Secret.Budgets, endsAt: g.EndsAt}
 	for i, b := range g.Secret.Bindings {
 		b = b.WithDefaults()
 		t, err := policy.NewTarget(b.Host, b.Port)

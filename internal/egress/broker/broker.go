@@ -35,9 +35,9 @@ type Config struct {
 	// that signer is refused.
 	Dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	Roots *x509.CertPool
-	// Rotated is called if a server of OAuth tokens replaced a refresh token. It may be nil;
-	// the new one is kept in memory.
-	Rotated func(account, name, refreshToken string)
+	// Rotated is called if a server of OAuth tokens replaced a refresh token; was is the one in
+	// the value that was read. It may be nil; the new one is kept in memory.
+	Rotated func(account, name, was, refreshToken string)
 	// Logger gets the reasons why a value could not be read. Default: none.
 	Logger *slog.Logger
 	// Now is the clock. Default: time.Now.
@@ -84,6 +84,11 @@ type Grant struct {
 	Placeholder string
 	// Secret has the name, the bindings and the signer.
 	Secret secrets.Secret
+	// EndsAt is when the grant ends; zero for never.
+	EndsAt time.Time
+	// Ended is why the grant has ended; empty for one that has not. It has a name only: the
+	// refusals of its placeholder are recorded with it.
+	Ended string
 }
 
 // Session is what one sandbox may use. Its methods may be called from several goroutines.
@@ -107,6 +112,7 @@ type state struct {
 	closed bool
 	armed  bool // there are grants, or there were some
 	grants map[string]*grant
+	ended  map[string]ended // by their placeholders
 	// bound are the grants by the hosts that they are bound to, and those that were removed:
 	// a server may have kept a value.
 	bound map[origin][]*grant
@@ -125,6 +131,7 @@ type grant struct {
 	signer      secrets.Signer
 	bindings    []binding
 	budgets     []secrets.Budget
+	endsAt      time.Time
 	removed     bool
 }
 
@@ -141,17 +148,19 @@ func (b *Broker) Session(owner Owner) *Session {
 // Errors: KindInvalid for a placeholder that is malformed or there twice, a secret that is there
 // twice, too many grants, or a binding that is not valid; the old grants remain.
 func (s *Session) SetGrants(grants []Grant) error {
-	if len(grants) > api.MaxSecretGrants {
-		return api.Errorf(api.KindInvalid, "%d secrets; the maximum for a sandbox is %d", len(grants), api.MaxSecretGrants)
-	}
-	next := &state{armed: len(grants) > 0, grants: map[string]*grant{}, bound: map[origin][]*grant{}}
+	next := &state{armed: len(grants) > 0, grants: map[string]*grant{}, ended: map[string]ended{}, bound: map[origin][]*grant{}}
 	names := map[string]bool{}
 	for _, g := range grants {
 		switch {
 		case !ValidPlaceholder(g.Placeholder):
 			return api.Errorf(api.KindInvalid, "the placeholder of the secret %.80q is malformed", g.Secret.Name)
-		case next.grants[g.Placeholder] != nil:
+		case next.grants[g.Placeholder] != nil || next.ended[g.Placeholder] != ended{}:
 			return api.Errorf(api.KindInvalid, "the secret %.80q has the placeholder of another one", g.Secret.Name)
+		case g.Ended != "" && len(next.ended) == maxEnded, g.Ended == "" && len(next.grants) == api.MaxSecretGrants:
+			return api.Errorf(api.KindInvalid, "%d secrets; the maximum for a sandbox is %d", len(grants), api.MaxSecretGrants)
+		case g.Ended != "":
+			next.ended[g.Placeholder] = ended{g.Secret.Name, g.Ended}
+			continue
 		case names[g.Secret.Name]:
 			return api.Errorf(api.KindInvalid, "the secret %.80q is granted twice", g.Secret.Name)
 		}

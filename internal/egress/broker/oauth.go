@@ -97,7 +97,7 @@ func (ts *tokens) get(ctx context.Context, account, name, value string) (materia
 			return material{}, err
 		}
 		if t.refresh != v.RefreshToken && ts.cfg.Rotated != nil {
-			ts.cfg.Rotated(account, name, t.refresh)
+			ts.cfg.Rotated(account, name, v.RefreshToken, t.refresh)
 		}
 	}
 	m := material{send: t.access, hide: []string{t.access, t.refresh, v.RefreshToken}}

@@ -1,13 +1,13 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"maps"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -74,10 +74,8 @@ func (f *flight) use() secrets.Use {
 func (f *flight) refuse(placeholder, reason string) error {
 	u := f.use()
 	if placeholder != "" {
-		u.Secret, u.Binding = "", 0
-		if g := f.st.grants[placeholder]; g != nil {
-			u.Secret = g.name
-		}
+		u.Binding = 0
+		u.Secret, _, _ = f.st.owned(placeholder)
 	}
 	what := "a placeholder of a secret"
 	if u.Secret != "" {
@@ -99,7 +97,7 @@ func (f *flight) misplaced(placeholder, where string) error {
 		f.s.record(u)
 		return &web.Refusal{Reason: "the request was refused: " + where, Hint: "The sandbox has secrets: send the body without compression."}
 	}
-	if f.st.grants[placeholder] == nil {
+	if _, _, ok := f.st.owned(placeholder); !ok {
 		return f.refuse(placeholder, "the placeholder in "+where+" is none of this sandbox")
 	}
 	return f.refuse(placeholder, "it may not be used in "+where)
@@ -221,10 +219,14 @@ func (f *flight) fill(r *http.Request, hits []hit, values map[string]string) (*h
 	}
 	g := f.st.grants[h.text]
 	if g == nil {
-		if f.st.grants[strings.ToLower(h.text)] != nil {
-			return nil, f.refuse(strings.ToLower(h.text), "the placeholder was changed in "+h.place.String())
+		why := "the placeholder in " + h.place.String() + " is none of this sandbox"
+		if _, ended, ok := f.st.owned(h.text); ok {
+			why = cmp.Or(ended, "the placeholder was changed in "+h.place.String())
 		}
-		return nil, f.refuse(h.text, "the placeholder in "+h.place.String()+" is none of this sandbox")
+		return nil, f.refuse(h.text, why)
+	}
+	if why := g.over(f.began); why != "" {
+		return nil, f.refuse(h.text, why)
 	}
 	b, why := g.match(query{scheme: f.scheme, target: f.target, method: f.method, path: f.path, place: h.place})
 	if b == nil {

@@ -35,15 +35,17 @@ func TestPlaceholder(t *testing.T) {
 
 func TestSetGrantsRefuses(t *testing.T) {
 	r := newRig(t)
-	good := Grant{NewPlaceholder(), bearer("a")}
+	good := Grant{Placeholder: NewPlaceholder(), Secret: bearer("a")}
 	bad := bearer("b")
 	bad.Bindings[0].Host = "127.0.0.1x."
 	for name, grants := range map[string][]Grant{
-		"malformed placeholder": {{"x", bearer("a")}},
-		"the same placeholder":  {good, {good.Placeholder, bearer("b")}},
-		"the same secret":       {good, {NewPlaceholder(), bearer("a")}},
-		"too many":              make([]Grant, api.MaxSecretGrants+1),
-		"bad path":              {{NewPlaceholder(), bearer("a", "v1")}},
+		"malformed placeholder": {{Placeholder: "x", Secret: bearer("a")}},
+		"the same placeholder":  {good, {Placeholder: good.Placeholder, Secret: bearer("b")}},
+		"the same secret":       {good, {Placeholder: NewPlaceholder(), Secret: bearer("a")}},
+		"too many":              many(api.MaxSecretGrants+1, ""),
+		"too many that ended":   many(maxEnded+1, "it was removed"),
+		"an ended one's":        {{Placeholder: good.Placeholder, Secret: bearer("b"), Ended: "it was removed"}, good},
+		"bad path":              {{Placeholder: NewPlaceholder(), Secret: bearer("a", "v1")}},
 	} {
 		if err := r.session.SetGrants(grants); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%s: %v", name, err)
@@ -56,6 +58,14 @@ func TestSetGrantsRefuses(t *testing.T) {
 	if r.session.SetGrants([]Grant{good}) == nil {
 		t.Error("a closed session took grants")
 	}
+}
+
+func many(n int, ended string) []Grant {
+	var out []Grant
+	for i := range n {
+		out = append(out, Grant{Placeholder: NewPlaceholder(), Secret: bearer(fmt.Sprint("s", i)), Ended: ended})
+	}
+	return out
 }
 
 // TestRevocation removes, replaces and renews grants.
@@ -384,7 +394,7 @@ func TestConcurrent(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
-			grants := []Grant{{p, bearer("token")}}
+			grants := []Grant{{Placeholder: p, Secret: bearer("token")}}
 			if i%2 == 1 {
 				grants = nil
 			}

@@ -242,7 +242,7 @@ func TestOAuth(t *testing.T) {
 			mu.Unlock()
 			return new(net.Dialer).DialContext(ctx, network, ts.Listener.Addr().String())
 		}
-		c.Rotated = func(account, name, token string) { rotated = append(rotated, account+" "+name+" "+token) }
+		c.Rotated = func(account, name, was, token string) { rotated = append(rotated, account+" "+name+" "+was+" "+token) }
 		c.Logger = textLogger(&logged)
 	}
 	r := newRig(t, change)
@@ -281,7 +281,7 @@ func TestOAuth(t *testing.T) {
 	if n, got := send(), s.take(); n != 200 || !strings.Contains(got, "access-token-2") || tokens.calls != 2 {
 		t.Errorf("after it expired: %d, %d refreshes, the server got %q", n, tokens.calls, got)
 	}
-	if want := []string{"acc oauth refresh-token-1", "acc oauth refresh-token-2"}; !slices.Equal(rotated, want) {
+	if want := []string{"acc oauth refresh-token-0 refresh-token-1", "acc oauth refresh-token-0 refresh-token-2"}; !slices.Equal(rotated, want) {
 		t.Errorf("replaced refresh tokens: %v", rotated)
 	}
 	// The new refresh token becomes the value: that is no other token. Another one is.

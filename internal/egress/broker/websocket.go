@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"hortus.dev/internal/egress/web"
@@ -48,12 +49,17 @@ type socket struct {
 	src      io.Reader
 	frames   frames
 	refusal  error
+	ending   sync.Once // at the end of the grant
+	end      error
 	received atomic.Int64
 }
 
 // Read implements io.Reader.
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.src.Read(p)
+	if over := s.over(); over != nil {
+		return 0, over
+	}
 	s.received.Add(int64(n))
 	return n, err
 }
@@ -70,6 +76,9 @@ func (s *socket) Close() error {
 func (s *socket) Write(p []byte) (int, error) {
 	if s.refusal != nil {
 		return 0, s.refusal
+	}
+	if over := s.over(); over != nil {
+		return 0, over
 	}
 	found, why := s.frames.scan(p)
 	switch {

@@ -188,7 +188,7 @@ func TestWebSocketRevoked(t *testing.T) {
 		}
 		readers, conns = append(readers, br), append(conns, c)
 	}
-	if err := r.session.SetGrants([]Grant{{p[1], secrets[1]}}); err != nil {
+	if err := r.session.SetGrants([]Grant{{Placeholder: p[1], Secret: secrets[1]}}); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := io.ReadAll(readers[0]); err != nil || len(b) > 0 {

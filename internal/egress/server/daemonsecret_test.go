@@ -25,12 +25,12 @@ func TestGrantOfTheDaemons(t *testing.T) {
 	}
 
 	// A sandbox that was granted a secret has it no more once it is for the daemon alone.
-	one := &session{server: s, held: []held{{"placeholder", "crm"}}}
-	if grants, err := one.grants(t.Context()); err != nil || len(grants) != 1 {
+	one, its := &session{server: s}, []held{{placeholder: "placeholder", name: "crm"}}
+	if grants, err := one.grants(t.Context(), its); err != nil || len(grants) != 1 || grants[0].Ended != "" {
 		t.Fatalf("the control: %v, %v", grants, err)
 	}
 	k.all["/crm"] = secrets.Secret{Name: "crm"}
-	if grants, err := one.grants(t.Context()); err != nil || len(grants) != 0 {
+	if grants, err := one.grants(t.Context(), its); err != nil || len(grants) != 1 || !strings.Contains(grants[0].Ended, "for the daemon alone") {
 		t.Errorf("%v, %v", grants, err)
 	}
 }

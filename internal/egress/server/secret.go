@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
@@ -29,8 +30,8 @@ type Secrets interface {
 	Reserve(ctx context.Context, by secrets.Spender, a secrets.Amounts) (settle func(used secrets.Amounts), err error)
 	// Record records a use. It does not block.
 	Record(ctx context.Context, u secrets.Use)
-	// Rotated replaces the refresh token in the value of a secret.
-	Rotated(ctx context.Context, account, name, token string)
+	// Rotated replaces the refresh token was in the value of a secret.
+	Rotated(ctx context.Context, account, name, was, token string)
 }
 
 // NewBroker returns a broker for a gateway. It reaches the servers of OAuth tokens as sandboxes reach servers: whoever sets
@@ -53,7 +54,7 @@ func NewBroker(s Secrets, d *dial.Dialer, roots *x509.CertPool, logger *slog.Log
 			return conn, err
 		},
 		Roots:   roots,
-		Rotated: func(account, name, token string) { s.Rotated(context.Background(), account, name, token) },
+		Rotated: func(account, name, was, token string) { s.Rotated(context.Background(), account, name, was, token) },
 		Logger:  logger,
 	})
 }
@@ -103,6 +104,21 @@ func (s *Server) Secrets(ctx context.Context, account string, grants []api.Secre
 	return rules, env, nil
 }
 
+// SecretRules implements sandbox.EgressServer. A secret for the daemon alone has none.
+func (s *Server) SecretRules(ctx context.Context, account, name string) (rules []api.EgressRule, err error) {
+	if s.cfg.Secrets == nil {
+		return nil, api.Errorf(api.KindUnsupported, "this daemon keeps no secrets")
+	}
+	row, err := s.cfg.Secrets.Lookup(ctx, account, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range row.Bindings {
+		rules = append(rules, rule(row.Name, b.WithDefaults()))
+	}
+	return rules, nil
+}
+
 // rule allows the requests of a binding.
 func rule(name string, b secrets.Binding) api.EgressRule {
 	out := api.EgressRule{Action: api.EgressAllow, Host: b.Host, Ports: strconv.Itoa(b.Port), Methods: b.Methods, Paths: b.Paths, Source: name}
@@ -114,17 +130,36 @@ func rule(name string, b secrets.Binding) api.EgressRule {
 }
 
 // held is a secret that a sandbox was granted.
-type held struct{ placeholder, name string }
+type held struct {
+	placeholder, name string
+	endsAt            time.Time // zero for never
+	revoked           bool
+}
 
 // holds returns what is in the row of a sandbox.
 func holds(row api.Sandbox) (out []held) {
 	for _, g := range row.Secrets {
 		// Whoever overwrites the variable has nothing to use.
 		if p := row.Env[g.Variable()]; broker.ValidPlaceholder(p) {
-			out = append(out, held{p, g.Name})
+			h := held{placeholder: p, name: g.Name, revoked: g.Revoked}
+			if g.EndsAt != nil {
+				h.endsAt = *g.EndsAt
+			}
+			out = append(out, h)
 		}
 	}
 	return out
+}
+
+// Hold replaces what the sandbox may use. See sandbox.EgressSession.
+func (s *session) Hold(row api.Sandbox) {
+	if s.server == nil || s.server.cfg.Secrets == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = holds(row)
+	s.version.Add(1)
 }
 
 // SecretChanged makes sessions use a secret of an account as it is now, or no more if it was removed.
@@ -132,7 +167,7 @@ func (s *Server) SecretChanged(ctx context.Context, account, name string) {
 	s.mu.Lock()
 	var all []*session
 	for one := range s.sessions {
-		if one.peer.Account == account && slices.ContainsFunc(one.held, func(h held) bool { return h.name == name }) {
+		if one.peer.Account == account && one.has(name) {
 			all = append(all, one)
 		}
 	}
@@ -145,14 +180,24 @@ func (s *Server) SecretChanged(ctx context.Context, account, name string) {
 	}
 }
 
-// grant gives the gateway's session the secrets of the sandbox as they are now. After an error it has none.
+// has reports whether the sandbox was granted a secret.
+func (s *session) has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.held, func(h held) bool { return h.name == name })
+}
+
+// grant gives the gateway's session the secrets of the sandbox as they are now. After an error it
+// has none.
 func (s *session) grant(ctx context.Context) error {
-	if len(s.held) == 0 {
-		return nil
-	}
 	for {
-		version := s.version.Load()
-		grants, err := s.grants(ctx)
+		s.mu.Lock()
+		version, all := s.version.Load(), s.held
+		s.mu.Unlock()
+		if len(all) == 0 {
+			return nil
+		}
+		grants, err := s.grants(ctx, all)
 		s.mu.Lock()
 		if s.version.Load() == version {
 			defer s.mu.Unlock()
@@ -165,19 +210,26 @@ func (s *session) grant(ctx context.Context) error {
 	}
 }
 
-func (s *session) grants(ctx context.Context) (out []broker.Grant, err error) {
-	for _, h := range s.held {
+// grants returns what the gateway is to have for what the sandbox was granted. A placeholder that
+// cannot be used any more is there with the reason.
+func (s *session) grants(ctx context.Context, all []held) (out []broker.Grant, err error) {
+	for _, h := range all {
 		row, err := s.server.cfg.Secrets.Lookup(ctx, s.peer.Account, h.name)
-		if api.KindOf(err) == api.KindNotFound {
-			continue // it was removed
-		}
-		if err != nil {
+		ended := ""
+		switch {
+		case h.revoked:
+			ended = "the secret was taken from the sandbox"
+		case api.KindOf(err) == api.KindNotFound:
+			ended = "the secret was removed"
+		case err != nil:
 			return nil, err
+		case len(row.Bindings) == 0:
+			ended = "the secret is for the daemon alone now"
 		}
-		if len(row.Bindings) == 0 {
-			continue // it was replaced by one for the daemon alone
+		if ended != "" {
+			row = secrets.Secret{Name: h.name}
 		}
-		out = append(out, broker.Grant{Placeholder: h.placeholder, Secret: row})
+		out = append(out, broker.Grant{Placeholder: h.placeholder, Secret: row, EndsAt: h.endsAt, Ended: ended})
 	}
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
@@ -29,12 +30,12 @@ func (k *kept) Lookup(_ context.Context, account, name string) (secrets.Secret, 
 	return row, nil
 }
 
-func (k *kept) Value(context.Context, string, string) (string, error) { return "a-value", nil }
-func (k *kept) Record(context.Context, secrets.Use)                   {}
+func (k *kept) Value(context.Context, string, string) (string, error)   { return "a-value", nil }
+func (k *kept) Record(context.Context, secrets.Use)                     {}
+func (k *kept) Rotated(context.Context, string, string, string, string) {}
 func (k *kept) Reserve(context.Context, secrets.Spender, secrets.Amounts) (func(secrets.Amounts), error) {
 	return nil, nil
 }
-func (k *kept) Rotated(_ context.Context, account, name, token string) {}
 
 func TestSecrets(t *testing.T) {
 	header := secrets.Place{Kind: secrets.InHeader, Name: "Authorization"}
@@ -96,13 +97,50 @@ func TestSecrets(t *testing.T) {
 
 // TestHolds: what a sandbox may use is what its row grants, with the placeholder that it was given.
 func TestHolds(t *testing.T) {
+	end := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p, q := broker.NewPlaceholder(), broker.NewPlaceholder()
-	row := api.Sandbox{Secrets: []api.SecretGrant{{Name: "a"}, {Name: "b", Env: "X"}, {Name: "gone"}, {Name: "other"}}, Env: map[string]string{"A": p, "X": q, "OTHER": "overwritten", "C": broker.NewPlaceholder()}}
-	if got := holds(row); !slices.Equal(got, []held{{p, "a"}, {q, "b"}}) {
+	row := api.Sandbox{Secrets: []api.SecretGrant{{Name: "a"}, {Name: "b", Env: "X", EndsAt: &end, Revoked: true}, {Name: "gone"}, {Name: "other"}}, Env: map[string]string{"A": p, "X": q, "OTHER": "overwritten", "C": broker.NewPlaceholder()}}
+	if got := holds(row); !slices.Equal(got, []held{{placeholder: p, name: "a"}, {placeholder: q, name: "b", endsAt: end, revoked: true}}) {
 		t.Errorf("%v", got)
 	}
 	row.Secrets = nil // a fork that was granted nothing
 	if got := holds(row); got != nil {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestGrants: the gateway knows what a sandbox was granted, and why it cannot be used any more.
+func TestGrants(t *testing.T) {
+	end := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	bindings := []secrets.Binding{{Host: "api.example.org", In: secrets.Place{Kind: secrets.InBasic}}}
+	k := &kept{all: map[string]secrets.Secret{"ada/crm": {Name: "crm", Bindings: bindings}, "ada/alone": {Name: "alone"}}}
+	s := &session{server: New(Config{Secrets: k})}
+	s.peer.Account = "ada"
+	got, err := s.grants(t.Context(), []held{
+		{placeholder: "1", name: "crm", endsAt: end}, {placeholder: "2", name: "crm", revoked: true}, {placeholder: "3", name: "alone"}, {placeholder: "4", name: "gone"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		name, ended string
+		usable      bool
+	}{{"crm", "", true}, {"crm", "the secret was taken from the sandbox", false}, {"alone", "the secret is for the daemon alone now", false}, {"gone", "the secret was removed", false}} {
+		if g := got[i]; g.Secret.Name != want.name || g.Ended != want.ended || (len(g.Secret.Bindings) > 0) != want.usable {
+			t.Errorf("%d: %+v", i+1, g)
+		}
+	}
+	if !got[0].EndsAt.Equal(end) {
+		t.Errorf("it ends at %v", got[0].EndsAt)
+	}
+	rules, err := s.server.SecretRules(t.Context(), "ada", "crm")
+	if err != nil || len(rules) != 1 || rules[0].Host != "api.example.org" || rules[0].Source != "crm" {
+		t.Errorf("%+v, %v", rules, err)
+	}
+	if rules, err := s.server.SecretRules(t.Context(), "ada", "alone"); err != nil || rules != nil {
+		t.Errorf("%+v, %v", rules, err)
+	}
+	if _, err := s.server.SecretRules(t.Context(), "bob", "crm"); api.KindOf(err) != api.KindNotFound {
+		t.Error(err)
 	}
 }

@@ -117,10 +117,7 @@ func (s *Server) Serve(row api.Sandbox, link tether.Link, commands func() []stri
 		return &session{err: err}
 	}
 	out := &session{server: s, peer: peer, used: used, gateway: g, lineage: string(lineage), link: link}
-	if s.cfg.Secrets != nil {
-		out.held = holds(row)
-	}
-	if len(out.held) > 0 {
+	if out.Hold(row); len(out.held) > 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.sessions[out] = struct{}{}

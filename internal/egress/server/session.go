@@ -37,11 +37,6 @@ func (s *session) Apply(ctx context.Context, p api.EgressPolicy) error {
 	case s.err != nil:
 		return nil
 	}
-	if p.Opens() {
-		if err := s.trust(ctx); err != nil {
-			return err
-		}
-	}
 	if g := s.server.gatewayOf(s.peer.Sandbox); g != s.used {
 		next, err := s.divert(g)
 		if err != nil {
@@ -52,7 +47,12 @@ func (s *session) Apply(ctx context.Context, p api.EgressPolicy) error {
 		s.mu.Unlock()
 	}
 	if p.Opens() {
+		// First what needs nothing of the guest: a secret that was taken must not stay usable
+		// for as long as the guest delays the rest.
 		if err := s.grant(ctx); err != nil {
+			return err
+		}
+		if err := s.trust(ctx); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/life"
+	"hortus.dev/internal/sandbox/uptime"
 	"time"
 
 	"hortus.dev/api"
@@ -56,7 +57,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 	if err != nil {
 		return err
 	}
-	from, left := row.Owner, m.left(row)
+	from, left := row.Owner, uptime.Clock{Now: m.cfg.Now, Uptime: m.cfg.Uptime}.Left(row)
 	row.Owner, row.ExpiresAt = m.cfg.Owner, m.wall().Add(left)
 	row.Snapshot = m.origins(ctx, row)
 	state, paused := life.Running, row.State == api.SandboxPaused

@@ -184,6 +184,7 @@ func (c *core) enter(ctx context.Context, l *live) error {
 		err = api.Errorf(api.KindUnavailable, "sandbox %s was stopped while it waited for capacity: %s", l.id, l.Reason())
 	}
 	if err == nil {
+		policies{c}.follower().Follow([]api.Sandbox{row}, "") // a secret may have changed since its rules were resolved
 		return nil
 	}
 	if !l.stored {

@@ -42,7 +42,7 @@ func (m saves) forkEgress(ctx context.Context, l *live, req api.ForkSandbox) (ou
 			return outgoing.Resolved{}, err
 		}
 	}
-	secrets, err := outgoing.Inherit(parent, req.Secrets)
+	secrets, err := outgoing.Inherit(parent, req.Secrets, m.now())
 	if err != nil {
 		return outgoing.Resolved{}, err
 	}
@@ -88,7 +88,7 @@ func (m policies) CheckEgress(ctx context.Context, p api.EgressPolicy) error {
 // ceiling; KindUnavailable for one that has ended. After any other error the sandbox may deny
 // everything until the policy is set again.
 func (m policies) SetEgress(ctx context.Context, id api.SandboxID, p api.EgressPolicy) (api.Sandbox, error) {
-	return m.changeEgress(ctx, id, func(api.EgressPolicy) api.EgressPolicy { return p })
+	return m.changeEgress(ctx, id, outgoing.EditPolicy(func(api.EgressPolicy) api.EgressPolicy { return p }))
 }
 
 // AddEgressRules puts rules before those of a sandbox's policy. Concurrent calls all succeed. Errors
@@ -97,11 +97,11 @@ func (m policies) AddEgressRules(ctx context.Context, id api.SandboxID, rules []
 	if err := (api.AddEgressRules{Rules: rules}).CheckBounds(); err != nil {
 		return api.Sandbox{}, err
 	}
-	return m.changeEgress(ctx, id, func(old api.EgressPolicy) api.EgressPolicy { return old.WithRules(rules) })
+	return m.changeEgress(ctx, id, outgoing.EditPolicy(func(old api.EgressPolicy) api.EgressPolicy { return old.WithRules(rules) }))
 }
 
 // changeEgress changes the policy of a sandbox, once no other change of the sandbox is under way.
-func (m policies) changeEgress(ctx context.Context, id api.SandboxID, edit func(api.EgressPolicy) api.EgressPolicy) (api.Sandbox, error) {
+func (m policies) changeEgress(ctx context.Context, id api.SandboxID, edit outgoing.Edit) (api.Sandbox, error) {
 	for still := 0; ; {
 		l, row, err := m.find(ctx, id)
 		switch {
@@ -132,7 +132,7 @@ func (m policies) changeEgress(ctx context.Context, id api.SandboxID, edit func(
 }
 
 // changeLive changes the policy of a sandbox that has a machine.
-func (m policies) changeLive(ctx context.Context, l *live, edit func(api.EgressPolicy) api.EgressPolicy) (api.Sandbox, error) {
+func (m policies) changeLive(ctx context.Context, l *live, edit outgoing.Edit) (api.Sandbox, error) {
 	for state, changed := l.Stand(); state == life.Saving; state, changed = l.Stand() {
 		if err := await(ctx, changed); err != nil { // its guest cannot be reached
 			return l.Row(), err
@@ -148,7 +148,7 @@ func (m policies) changeLive(ctx context.Context, l *live, edit func(api.EgressP
 			return refused(l)
 		}
 		if err := m.store(ctx, l); err != nil {
-			l.Edit(func(row *api.Sandbox) { row.Egress, row.EgressPolicy = before.Egress, before.EgressPolicy })
+			l.Edit(outgoing.Restore(before))
 			return err
 		}
 		return nil
@@ -171,7 +171,7 @@ func (m policies) changeLive(ctx context.Context, l *live, edit func(api.EgressP
 }
 
 // changeStored changes the policy of a sandbox that is paused to disk.
-func (m policies) changeStored(ctx context.Context, row api.Sandbox, edit func(api.EgressPolicy) api.EgressPolicy) (api.Sandbox, error) {
+func (m policies) changeStored(ctx context.Context, row api.Sandbox, edit outgoing.Edit) (api.Sandbox, error) {
 	l, err := saves{m.core}.take(ctx, row, nil, life.Restoring)
 	if err != nil {
 		return row, err
@@ -189,14 +189,9 @@ func (m policies) changeStored(ctx context.Context, row api.Sandbox, edit func(a
 	return l.Row(), nil
 }
 
-// resolveChange resolves the new policy of a sandbox. Its ceiling stays as it is.
-func (m policies) resolveChange(ctx context.Context, row api.Sandbox, edit func(api.EgressPolicy) api.EgressPolicy) (outgoing.Resolved, error) {
-	var old api.EgressPolicy
-	if row.EgressPolicy != nil {
-		old = *row.EgressPolicy
-	}
-	next := edit(old)
-	resolved, err := m.egress.Resolve(ctx, outgoing.Request{Policy: &next, Ceiling: row.MaxEgress, Secrets: row.Secrets, Had: &old})
+// resolveChange returns what a change makes of a sandbox. Its ceiling stays as it is.
+func (m policies) resolveChange(ctx context.Context, row api.Sandbox, edit outgoing.Edit) (outgoing.Resolved, error) {
+	resolved, err := edit(ctx, m.egress, row)
 	if err != nil {
 		return resolved, err
 	}

@@ -26,10 +26,11 @@ type fakeEgress struct {
 	commands map[api.SandboxID]func() []string
 	// placeholders counts those that were made.
 	placeholders int
+	moved        map[string]string // hosts of secrets
 }
 
 func newFakeEgress() *fakeEgress {
-	return &fakeEgress{open: map[api.SandboxID]bool{}, commands: map[api.SandboxID]func() []string{}}
+	return &fakeEgress{open: map[api.SandboxID]bool{}, commands: map[api.SandboxID]func() []string{}, moved: map[string]string{}}
 }
 
 func (f *fakeEgress) Resolve(_ context.Context, p api.EgressPolicy) (api.EgressPolicy, map[string]string, error) {
@@ -64,6 +65,27 @@ func (f *fakeEgress) Secrets(_ context.Context, account string, grants []api.Sec
 		env[g.Variable()] = fmt.Sprintf("placeholder %d of %s for %q", f.placeholders, g.Name, account)
 	}
 	return rules, env, nil
+}
+
+// SecretRules returns what Secrets does, or the host that move named.
+func (f *fakeEgress) SecretRules(_ context.Context, account, name string) ([]api.EgressRule, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	host, moved := f.moved[account+"/"+name]
+	switch {
+	case !moved:
+		host = name + ".example.org"
+	case host == "":
+		return nil, api.Errorf(api.KindNotFound, "no secret %s", name)
+	}
+	return []api.EgressRule{{Action: api.EgressAllow, Host: host, Source: name}}, nil
+}
+
+// move changes the host of a secret, which is ACCOUNT/NAME; "" removes the secret.
+func (f *fakeEgress) move(name, host string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.moved[name] = host
 }
 
 func (f *fakeEgress) say(id api.SandboxID, format string, args ...any) {
@@ -121,6 +143,12 @@ type fakeSession struct {
 	row    api.Sandbox
 	closed bool
 	busy   bool
+}
+
+func (s *fakeSession) Hold(row api.Sandbox) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.row = row
 }
 
 func (s *fakeSession) Apply(_ context.Context, p api.EgressPolicy) error {
@@ -193,8 +221,17 @@ func newOutside(t *testing.T, change func(*manager.Config)) *outside {
 // next is the next daemon of the same rows, after the earlier one left or died.
 func (o *outside) next(t *testing.T) *outside {
 	t.Helper()
+	return o.nextWith(t, nil)
+}
+
+// nextWith is next with a server that is changed before the daemon begins.
+func (o *outside) nextWith(t *testing.T, change func(*fakeEgress)) *outside {
+	t.Helper()
 	old := o.cfg.Owner
 	n := &outside{server: newFakeEgress(), rows: o.rows, log: o.log, cfg: o.cfg}
+	if change != nil {
+		change(n.server)
+	}
 	n.cfg.Owner, n.cfg.Egress = api.NewOwnerID(), n.server
 	n.Manager = manager.New(n.cfg)
 	t.Cleanup(func() {

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/internal/sandbox/command"
 	"hortus.dev/internal/sandbox/outgoing"
 	"hortus.dev/internal/sandbox/pool"
+	"hortus.dev/internal/sandbox/uptime"
 )
 
 // Config is what a manager needs. All fields but Snapshots, Admission, Egress, Watcher, Logger,
@@ -71,7 +72,7 @@ func New(cfg Config) *Manager {
 		cfg.Watcher = unwatched{}
 	}
 	if cfg.Uptime != nil {
-		cfg.Rows = stampedRows{cfg.Rows, cfg.Now, cfg.Uptime}
+		cfg.Rows = uptime.Rows{Rows: cfg.Rows, Clock: uptime.Clock{Now: cfg.Now, Uptime: cfg.Uptime}}
 	}
 	c := &core{
 		planner: &planner{choice.New(cfg.Backends), outgoing.Policies{Server: cfg.Egress}, cfg, cfg.Now}, log: cfg.Logger,

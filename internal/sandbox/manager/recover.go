@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hortus.dev/internal/sandbox"
+	"slices"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox/life"
@@ -60,6 +61,7 @@ func (m recovery) Recover(ctx context.Context, gone func(api.OwnerID) bool) (did
 		}
 	}
 	errs = append(errs, m.reclaimOrphans(ctx, keep), m.dropPauses(ctx, gone))
+	policies{m.core}.follower().Follow(slices.DeleteFunc(rows, func(row api.Sandbox) bool { return !keep[row.ID] }), "")
 	return did, errors.Join(errs...)
 }
 

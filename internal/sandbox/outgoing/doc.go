@@ -2,9 +2,11 @@
 // resolves the policies of requests, and serves the connections of each sandbox by the policy in
 // its row.
 //
-// A [Policies] resolves a request. A [Session] belongs to one live sandbox. It is begun when the
-// sandbox runs and closed when the sandbox ends, is paused to disk or is left to another daemon;
-// a pause in memory leaves it open. It starts no goroutine of its own.
+// A [Policies] resolves a request. An [Edit] changes what a sandbox that exists may connect to and
+// which secrets it may use, and a [Follower] does so when the bindings of secrets change, in
+// goroutines of its owner. A [Session] belongs to one live sandbox. It is begun when the sandbox
+// runs and closed when the sandbox ends, is paused to disk or is left to another daemon; a pause
+// in memory leaves it open. It starts no goroutine of its own.
 //
 //	r, err := outgoing.Policies{Server: server}.Resolve(ctx, outgoing.Request{Policy: req.Egress})
 //	r.Set(&row)

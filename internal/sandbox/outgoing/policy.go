@@ -165,7 +165,7 @@ func hostNetwork(backend string) error {
 
 // Set writes the policy into a row, unless the sandbox has its host's network.
 func (r Resolved) Set(row *api.Sandbox) {
-	row.MaxEgress, row.Secrets = r.Ceiling, r.Secrets
+	row.MaxEgress, row.Secrets = r.Ceiling, began(r.Secrets, row.CreatedAt)
 	if row.Egress == api.EgressHost {
 		return
 	}

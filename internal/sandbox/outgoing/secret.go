@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -36,16 +37,13 @@ func (p Policies) secrets(ctx context.Context, policy *api.EgressPolicy, req Req
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range rules {
-		r.Source = secretSource + r.Source
-		policy.Rules = append(policy.Rules, r)
-	}
+	policy.Rules = append(policy.Rules, ofSecrets(rules)...)
 	return env, nil
 }
 
-// granted reports whether a secret is among grants.
+// granted reports whether a secret is among grants that were not revoked.
 func granted(grants []api.SecretGrant, name string) bool {
-	return slices.ContainsFunc(grants, func(g api.SecretGrant) bool { return g.Name == name })
+	return slices.ContainsFunc(grants, func(g api.SecretGrant) bool { return g.Name == name && !g.Revoked })
 }
 
 // withoutSecrets returns rules without those that are there for a secret, but for the secrets of kept.
@@ -57,19 +55,35 @@ func withoutSecrets(rules []api.EgressRule, kept []api.SecretGrant) []api.Egress
 }
 
 // Inherit returns the secrets of a parent that its children may use: those that are named. KindInvalid for one that the
-// parent may not use.
-func Inherit(parent api.Sandbox, names []string) (out []api.SecretGrant, err error) {
+// parent may not use, or no more.
+func Inherit(parent api.Sandbox, names []string, now time.Time) (out []api.SecretGrant, err error) {
 	for _, name := range names {
-		i := slices.IndexFunc(parent.Secrets, func(g api.SecretGrant) bool { return g.Name == name })
+		i := slices.IndexFunc(parent.Secrets, func(g api.SecretGrant) bool { return g.Name == name && !g.Revoked })
 		if i < 0 {
 			return nil, api.Errorf(api.KindInvalid, "sandbox %s may not use the secret %.80q, so its children cannot", parent.ID, name).
 				WithHint("create the parent with this secret, and fork that")
+		}
+		if parent.Secrets[i].Ended(now) {
+			return nil, api.Errorf(api.KindInvalid, "the grant of the secret %s to sandbox %s ended at %s, so its children cannot use it", name, parent.ID, parent.Secrets[i].EndsAt.UTC().Format(time.RFC3339)).
+				WithHint("create a sandbox with this secret")
 		}
 		if !slices.Contains(out, parent.Secrets[i]) {
 			out = append(out, parent.Secrets[i])
 		}
 	}
 	return out, nil
+}
+
+// began returns the grants of a sandbox with the ends of those that have none yet.
+func began(grants []api.SecretGrant, created time.Time) []api.SecretGrant {
+	out := slices.Clone(grants)
+	for i, g := range out {
+		if g.LifetimeMS > 0 && g.EndsAt == nil {
+			end := created.Add(time.Duration(g.LifetimeMS) * time.Millisecond).Round(0) // of the wall clock
+			out[i].EndsAt = &end
+		}
+	}
+	return out
 }
 
 // merged returns variables, and others in the place of those with the same name.

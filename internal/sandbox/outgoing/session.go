@@ -145,11 +145,9 @@ func (s *Session) apply(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	var p api.EgressPolicy
-	if row := s.cfg.Row(); row.EgressPolicy != nil {
-		p = *row.EgressPolicy
-	}
-	err := s.serving.Apply(ctx, p)
+	row := s.cfg.Row()
+	s.serving.Hold(row)
+	err := s.serving.Apply(ctx, policyOf(row))
 	s.stale = err != nil
 	if err == nil {
 		return nil

@@ -31,6 +31,12 @@ func (s *slow) Secrets(context.Context, string, []api.SecretGrant) ([]api.Egress
 	return nil, nil, nil
 }
 
+func (s *slow) SecretRules(context.Context, string, string) ([]api.EgressRule, error) {
+	return nil, nil
+}
+
+func (s *slow) Hold(api.Sandbox) {}
+
 func (s *slow) Serve(api.Sandbox, tether.Link, func() []string) sandbox.EgressSession { return s }
 
 func (s *slow) Apply(ctx context.Context, p api.EgressPolicy) error {

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"math"
 	"strings"
 	"time"
@@ -21,38 +20,7 @@ const (
 
 // InsertEgress implements store.Store.
 func (db egressTable) InsertEgress(ctx context.Context, all []api.EgressDecision) error {
-	rows := make([][]any, len(all))
-	for i, d := range all {
-		args, err := egressArgs(d)
-		if err != nil {
-			return err
-		}
-		rows[i] = args
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	seqs := make([]int64, len(rows))
-	err := db.inTx(ctx, "decisions", func(tx *sql.Tx) error {
-		insert, err := tx.PrepareContext(ctx, insertEgressSQL)
-		if err != nil {
-			return wrapError(ctx, err, "store decisions")
-		}
-		defer insert.Close()
-		for i, args := range rows {
-			if err := insert.QueryRowContext(ctx, args...).Scan(&seqs[i]); err != nil {
-				return wrapError(ctx, err, "store decisions")
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for i, seq := range seqs {
-		all[i].Seq = seq
-	}
-	return nil
+	return insertNumbered(ctx, db.database, "decisions", insertEgressSQL, all, egressArgs, func(d *api.EgressDecision, seq int64) { d.Seq = seq }, nil)
 }
 
 // egressArgs validates a decision and returns the values of its row.

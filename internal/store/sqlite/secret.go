@@ -4,9 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"math"
-	"strconv"
 	"time"
 
 	"hortus.dev/api"
@@ -92,8 +89,18 @@ func secretError(ctx context.Context, err error, name string) error {
 
 // SecretValue implements store.Store.
 func (db secretTable) SecretValue(ctx context.Context, account, name string) (string, error) {
+	return db.valueIn(ctx, db.read, account, name)
+}
+
+// rowQuerier is a database or a transaction.
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// valueIn reads the value of a secret.
+func (db secretTable) valueIn(ctx context.Context, q rowQuerier, account, name string) (string, error) {
 	var sealed []byte
-	err := db.read.QueryRowContext(ctx, `SELECT sealed FROM secret WHERE account = ? AND name = ?`, account, name).Scan(&sealed)
+	err := q.QueryRowContext(ctx, `SELECT sealed FROM secret WHERE account = ? AND name = ?`, account, name).Scan(&sealed)
 	if err := secretError(ctx, err, name); err != nil {
 		return "", err
 	}
@@ -124,37 +131,4 @@ func (db secretTable) SecretPage(ctx context.Context, f store.SecretFilter) ([]s
 		out = append(out, r.Secret)
 	}
 	return out, next, err
-}
-
-// numbered reads a page of the rows of a table by seq, the largest first. The page ends at its
-// limit, or with the row that exceeds store.MaxPageBytes.
-func numbered[T any](ctx context.Context, db *database, what, table, columns string, w where, limit int, after store.Cursor, scan func(scanner) (T, error), mark func(T) (time.Time, int64)) (rows []T, next store.Cursor, err error) {
-	if limit < 1 {
-		return nil, next, api.Errorf(api.KindInvalid, "list %s: the limit %d is not positive", what, limit)
-	}
-	before := int64(math.MaxInt64)
-	if !after.IsZero() {
-		if before, err = strconv.ParseInt(after.ID, 10, 64); err != nil {
-			return nil, next, api.Errorf(api.KindInvalid, "the cursor is not one of a list of %s", what).
-				WithHint("omit it to start at the beginning of the list")
-		}
-	}
-	w.conds = append(w.conds, "seq < ?")
-	w.args = append(w.args, before)
-	q, args := w.selectSQL(columns, table, "seq DESC", limit+1)
-	size := 0
-	err = each(ctx, db.read, what, q, args, func(s scanner) (bool, error) {
-		if len(rows) == limit || size >= store.MaxPageBytes {
-			at, seq := mark(rows[len(rows)-1])
-			next = store.Cursor{At: at, ID: fmt.Sprintf("%0*d", api.IDLen, seq)}
-			return false, nil
-		}
-		v, err := scan(sizeCounter{s, &size})
-		rows = append(rows, v)
-		return true, err
-	})
-	if err != nil {
-		return nil, store.Cursor{}, err
-	}
-	return rows, next, nil
 }

@@ -22,7 +22,7 @@ func secretUseArgs(u secrets.Use) ([]any, error) {
 	switch {
 	case u.Secret == "" && u.Refused == "": // a placeholder may be of no secret
 		return nil, api.Errorf(api.KindInvalid, "row of a use of a secret: the secret is missing")
-	case u.Sandbox == "":
+	case u.Sandbox == "" && u.Purpose == "" && u.Missed == 0:
 		return nil, api.Errorf(api.KindInvalid, "row of a use of secret %s: the sandbox is missing", u.Secret)
 	case u.At.IsZero():
 		return nil, api.Errorf(api.KindInvalid, "row of a use of secret %s: the time is missing", u.Secret)
@@ -43,14 +43,8 @@ type used struct {
 
 // InsertSecretUses implements store.Store.
 func (db secretTable) InsertSecretUses(ctx context.Context, all []secrets.Use) error {
-	rows := make([][]any, len(all))
 	sums := map[[2]string]used{}
-	for i, u := range all {
-		args, err := secretUseArgs(u)
-		if err != nil {
-			return err
-		}
-		rows[i] = args
+	for _, u := range all {
 		if u.Refused != "" || u.Missed > 0 {
 			continue
 		}
@@ -61,21 +55,7 @@ func (db secretTable) InsertSecretUses(ctx context.Context, all []secrets.Use) e
 		}
 		sums[of] = s
 	}
-	if len(rows) == 0 {
-		return nil
-	}
-	seqs := make([]int64, len(rows))
-	err := db.inTx(ctx, "uses of secrets", func(tx *sql.Tx) error {
-		insert, err := tx.PrepareContext(ctx, insertSecretUseSQL)
-		if err != nil {
-			return wrapError(ctx, err, "store uses of secrets")
-		}
-		defer insert.Close()
-		for i, args := range rows {
-			if err := insert.QueryRowContext(ctx, args...).Scan(&seqs[i]); err != nil {
-				return wrapError(ctx, err, "store uses of secrets")
-			}
-		}
+	return insertNumbered(ctx, db.database, "uses of secrets", insertSecretUseSQL, all, secretUseArgs, func(u *secrets.Use, seq int64) { u.Seq = seq }, func(tx *sql.Tx) error {
 		for of, s := range sums {
 			if _, err := tx.ExecContext(ctx, countSecretUsesSQL, of[0], of[1], s.n, toMicros(s.last)); err != nil {
 				return wrapError(ctx, err, "count uses of secrets")
@@ -83,13 +63,6 @@ func (db secretTable) InsertSecretUses(ctx context.Context, all []secrets.Use) e
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	for i, seq := range seqs {
-		all[i].Seq = seq
-	}
-	return nil
 }
 
 // SecretUsePage implements store.Store.

@@ -98,6 +98,31 @@ func testSecrets(t *testing.T, s store.Store) {
 	}
 }
 
+// testSecretRenewal: a value is replaced only if it is what the caller read.
+func testSecretRenewal(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	putSecret(t, s, newSecret("a", "token"), "first-value")
+	later := began.Add(time.Hour)
+	must(t, s.RenewSecret(ctx, "a", "token", "first-value", "second-value", later))
+	wantKind(t, s.RenewSecret(ctx, "a", "token", "first-value", "third-value", later.Add(1)), api.KindConflict)
+	if got, err := s.SecretValue(ctx, "a", "token"); err != nil || got != "second-value" {
+		t.Errorf("the value is %q, %v", got, err)
+	}
+	want := newSecret("a", "token")
+	want.UpdatedAt = later
+	got, err := s.Secret(ctx, "a", "token")
+	if must(t, err); cmp.Diff(want, got) != "" {
+		t.Error(cmp.Diff(want, got))
+	}
+	wantKind(t, s.RenewSecret(ctx, "b", "token", "second-value", "third-value", later), api.KindNotFound)
+	wantKind(t, s.RenewSecret(ctx, "a", "token", "second-value", "", later), api.KindInvalid)
+	wantKind(t, s.RenewSecret(ctx, "a", "token", "second-value", "third-value", time.Time{}), api.KindInvalid)
+	file := newSecret("a", "file")
+	file.Source, file.From = secrets.File, "/run/token"
+	putSecret(t, s, file, "")
+	wantKind(t, s.RenewSecret(ctx, "a", "file", "", "third-value", later), api.KindConflict)
+}
+
 func testSecretPages(t *testing.T, s store.Store) {
 	var want []string
 	for i := range 23 {
@@ -139,11 +164,10 @@ func newUse(change func(*secrets.Use)) secrets.Use {
 func uses(t *testing.T, s store.Store, f store.SecretUseFilter) []secrets.Use {
 	t.Helper()
 	f.Limit = 10_000
-	got, next, err := s.SecretUsePage(t.Context(), f)
-	must(t, err)
-	if !next.IsZero() {
-		t.Fatalf("more than %d uses", f.Limit)
-	}
+	got, _ := walk(t, f.Limit, func(c store.Cursor) ([]secrets.Use, store.Cursor, error) {
+		f.After = c
+		return s.SecretUsePage(t.Context(), f)
+	})
 	return got
 }
 
@@ -167,6 +191,12 @@ func testSecretUses(t *testing.T, s store.Store) {
 		}))
 	}
 	must(t, s.InsertSecretUses(ctx, all))
+	// The daemon's own uses have no sandbox.
+	own := []secrets.Use{newUse(func(u *secrets.Use) { u.Account, u.Sandbox, u.Purpose, u.For = "daemon", "", "model", "ada" })}
+	must(t, s.InsertSecretUses(ctx, own))
+	if got := uses(t, s, store.SecretUseFilter{Account: "daemon"}); len(got) != 1 || cmp.Diff(own, got) != "" {
+		t.Error(cmp.Diff(own, got))
+	}
 	for i := range all[1:] {
 		if all[i].Seq < 1 || all[i+1].Seq <= all[i].Seq {
 			t.Errorf("the numbers are %d and %d", all[i].Seq, all[i+1].Seq)

@@ -22,9 +22,9 @@ import (
 type Config struct {
 	// Getenv reads the variables with the tokens of forges.
 	Getenv func(string) string
-	// Key returns the value of a secret of the operator. It is called at each use of a token.
-	// nil means that there are no secrets.
-	Key func(ctx context.Context, name string) (string, error)
+	// Key returns the value of a secret of the operator, for a purpose and an address. It is
+	// called at each use of a token. nil means that there are no secrets.
+	Key func(ctx context.Context, name, purpose, address string) (string, error)
 	// Forges are the hosts that the configuration names.
 	Forges []config.Forge
 	Policy config.Policy
@@ -37,7 +37,7 @@ type Config struct {
 type Deliverer struct {
 	accounts []forge.Account
 	hosts    map[string]string
-	key      func(ctx context.Context, name string) (string, error)
+	key      func(ctx context.Context, name, purpose, address string) (string, error)
 	policy   policy.Policy
 	http     *http.Client
 }
@@ -45,7 +45,7 @@ type Deliverer struct {
 // New creates a Deliverer. The error is KindInvalid for a policy that makes no sense.
 func New(cfg Config) (*Deliverer, error) {
 	if cfg.Key == nil {
-		cfg.Key = func(context.Context, string) (string, error) {
+		cfg.Key = func(context.Context, string, string, string) (string, error) {
 			return "", api.Errorf(api.KindUnsupported, "this daemon keeps no secrets")
 		}
 	}
@@ -112,12 +112,17 @@ func (d *Deliverer) Source(ctx context.Context, remote string) (git.Source, erro
 	if forge.CheckAPI(u.Scheme+"://"+u.Host) != nil || host != l.Host && host != set {
 		return src, nil
 	}
-	token, err := a.Secret(ctx, d.key)
+	token, err := a.Secret(ctx, d.keyFor("git", remote))
 	if err != nil {
 		return src, err
 	}
 	src.Auth = &git.Auth{Username: gitUser[l.Kind], Token: token}
 	return src, nil
+}
+
+// keyFor returns what reads secrets for a purpose.
+func (d *Deliverer) keyFor(purpose, address string) func(ctx context.Context, name string) (string, error) {
+	return func(ctx context.Context, name string) (string, error) { return d.key(ctx, name, purpose, address) }
 }
 
 // gitUser is the user name that each kind of forge expects with a token.
@@ -179,7 +184,7 @@ func (d *Deliverer) forgeOf(ctx context.Context, remote string) (forge.Forge, er
 	if err != nil {
 		return nil, err
 	}
-	token, err := a.Secret(ctx, d.key)
+	token, err := a.Secret(ctx, d.keyFor("forge", remote))
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func (d *Deliverer) Reports(ctx context.Context) []admin.ForgeReport {
 		default:
 			r.Token = "in the secret " + a.Named
 		}
-		if _, err := a.Secret(ctx, d.key); err != nil {
+		if _, err := a.Secret(ctx, d.keyFor("", "")); err != nil {
 			r.Reason, r.Fix = err.Error(), api.HintOf(err)
 		} else {
 			r.OK = true

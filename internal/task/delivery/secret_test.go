@@ -1,10 +1,9 @@
 package delivery
 
 import (
-	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +12,7 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/lists"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/secret/secrettest"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/test/forgeserver"
 )
@@ -23,17 +21,7 @@ import (
 // each use.
 func TestTokenInSecret(t *testing.T) {
 	const first, second = "canary-token-1", "canary-token-2"
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := secret.New(secret.Config{Rows: lists.Lists{Store: db}})
-	t.Cleanup(func() {
-		if err := all.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		db.Close()
-	})
+	all, _ := secrettest.Open(t, t.TempDir(), secret.Config{})
 	set := func(value string) {
 		t.Helper()
 		if _, err := all.Set(t.Context(), "", "forge-token", secrets.Set{Value: value}); err != nil {
@@ -52,7 +40,7 @@ func TestTokenInSecret(t *testing.T) {
 		t.Cleanup(srv.Close)
 		host := strings.TrimPrefix(srv.URL, "http://")
 		d, err := New(Config{
-			Getenv: func(string) string { return "" }, Key: all.Key, Transport: http.DefaultTransport,
+			Getenv: func(string) string { return "" }, Key: all.KeyFor, Transport: http.DefaultTransport,
 			Forges: []config.Forge{{Host: host, Kind: kind, URL: srv.URL, TokenSecret: "forge-token"}},
 		})
 		if err != nil {
@@ -88,6 +76,16 @@ func TestTokenInSecret(t *testing.T) {
 		// The token is sent to no other host.
 		if src, err := d.Source(t.Context(), "https://example.org/o/r.git"); err != nil || src.Auth != nil {
 			t.Errorf("%s: another host: %v", kind, err)
+		}
+		// Each reading is a use, for git or for the forge's API.
+		rows, _, err := all.Uses(t.Context(), "", secrets.UseFilter{}, api.PageRequest{Limit: 4})
+		if err != nil || len(rows) != 4 {
+			t.Fatalf("%+v, %v", rows, err)
+		}
+		for i, u := range rows {
+			if u.Purpose != []string{"forge", "git"}[i%2] || u.Secret != "forge-token" || u.Sandbox != "" || fmt.Sprintf("%s:%d%s", u.Host, u.Port, u.Path) != host+"/o/r.git" {
+				t.Errorf("%s: %+v", kind, u)
+			}
 		}
 		set("canary-token-unknown")
 		_, err = d.Check(t.Context(), proposal)

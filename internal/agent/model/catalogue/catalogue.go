@@ -24,7 +24,7 @@ type Config struct {
 	KeySecrets map[string]string
 	// Key returns the value of a secret of the operator. It is called at each call of a model.
 	// nil means that there are no secrets.
-	Key func(ctx context.Context, name string) (string, error)
+	Key func(ctx context.Context, name, purpose, address string) (string, error)
 	// Transport carries the calls of all hosted models; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 }
@@ -47,7 +47,7 @@ func New(cfg Config) (*Catalogue, error) {
 		cfg.Getenv = func(string) string { return "" }
 	}
 	if cfg.Key == nil {
-		cfg.Key = func(context.Context, string) (string, error) {
+		cfg.Key = func(context.Context, string, string, string) (string, error) {
 			return "", api.Errorf(api.KindUnsupported, "this daemon keeps no secrets")
 		}
 	}
@@ -127,7 +127,7 @@ func (c *Catalogue) Reports(ctx context.Context) []admin.ModelReport {
 		r.BaseURL, _ = c.baseURL(v) // find returns the error of an invalid one
 		m, err := c.find(v.name)
 		if name := c.cfg.KeySecrets[v.name]; err == nil && name != "" {
-			_, err = c.key(ctx, v, name)
+			_, err = c.key(ctx, v, name, "")
 		}
 		if err == nil {
 			r.OK, r.Model = true, m.Name()

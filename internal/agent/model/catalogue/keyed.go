@@ -60,9 +60,13 @@ func (c *Catalogue) client(v vendor, which, key string) (client, error) {
 	return m, nil
 }
 
-// key returns the key of a vendor from a secret.
-func (c *Catalogue) key(ctx context.Context, v vendor, name string) (string, error) {
-	key, err := c.cfg.Key(ctx, name)
+// key returns the key of a vendor from a secret, for a purpose, or to see whether it can be read.
+func (c *Catalogue) key(ctx context.Context, v vendor, name, purpose string) (string, error) {
+	address, err := c.baseURL(v)
+	if err != nil {
+		return "", err
+	}
+	key, err := c.cfg.Key(ctx, name, purpose, address)
 	if err != nil {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
@@ -85,7 +89,7 @@ type keyed struct {
 
 // Generate implements model.Model.
 func (k *keyed) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
-	key, err := k.catalogue.key(ctx, k.vendor, k.secret)
+	key, err := k.catalogue.key(ctx, k.vendor, k.secret, "model")
 	if err != nil {
 		return model.Response{}, err
 	}

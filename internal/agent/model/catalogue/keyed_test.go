@@ -1,9 +1,8 @@
 package catalogue
 
 import (
-	"context"
+	"fmt"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,31 +10,21 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/lists"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/secret/secrettest"
 	"hortus.dev/test/modelserver"
 )
 
 // TestKeyInSecret asks models whose key is a secret of the operator, which is read at each call.
 func TestKeyInSecret(t *testing.T) {
 	const key, old = "canary-key-1", "canary-key-0"
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := secret.New(secret.Config{Rows: lists.Lists{Store: db}})
-	t.Cleanup(func() {
-		if err := all.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		db.Close()
-	})
+	all, _ := secrettest.Open(t, t.TempDir(), secret.Config{})
 	set := func(value string) {
 		t.Helper()
 		if _, err := all.Set(t.Context(), "", "model-key", secrets.Set{Value: value}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	recorded := 0
 	for _, v := range []vendor{anthropicVendor, openaiVendor} {
 		server, err := modelserver.New([]byte("key: " + key + "\n-- hello --\ntimes: 2\n\nhello\n"))
 		if err != nil {
@@ -46,7 +35,7 @@ func TestKeyInSecret(t *testing.T) {
 		// The secret takes precedence over a variable, here with a key that is rejected.
 		vars := map[string]string{v.key: "canary-key-of-env", v.baseURL: srv.URL + "/v1"}
 		c, err := New(Config{
-			Getenv: func(name string) string { return vars[name] }, Key: all.Key, KeySecrets: map[string]string{v.name: "model-key"},
+			Getenv: func(name string) string { return vars[name] }, Key: all.KeyFor, KeySecrets: map[string]string{v.name: "model-key"},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +45,8 @@ func TestKeyInSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask := func() error {
-			_, err := m.Generate(t.Context(), model.Request{Messages: []model.Message{{Role: model.RoleUser, Text: "hello"}}}, nil)
+			ctx := api.WithTask(api.WithPrincipal(t.Context(), api.Principal{Account: "ada"}), "t1")
+			_, err := m.Generate(ctx, model.Request{Messages: []model.Message{{Role: model.RoleUser, Text: "hello"}}}, nil)
 			return err
 		}
 		report := func() (ok bool, text string) {
@@ -95,6 +85,15 @@ func TestKeyInSecret(t *testing.T) {
 		}
 		if ok, text := report(); !ok || strings.Contains(text, "canary") {
 			t.Errorf("%s: %v, %s", v.name, ok, text)
+		}
+		// Each request is a use, the one with the rejected key too. A report is none.
+		rows, _, err := all.Uses(t.Context(), "", secrets.UseFilter{}, api.PageRequest{Limit: 100})
+		if err != nil || len(rows)-recorded != 3 {
+			t.Errorf("%s: %d uses, %v", v.name, len(rows)-recorded, err)
+		}
+		recorded = len(rows)
+		if u := rows[0]; u.Secret != "model-key" || u.Purpose != "model" || u.For != "ada" || u.Task != "t1" || u.Sandbox != "" || fmt.Sprintf("%s://%s:%d%s", u.Scheme, u.Host, u.Port, u.Path) != srv.URL+"/v1" {
+			t.Errorf("%s: the last use is %+v", v.name, u)
 		}
 		if _, err := all.Remove(t.Context(), "", "model-key"); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,41 @@
+package secret
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/api/secrets"
+)
+
+// KeyFor is Key for one request of the daemon to an address, for a purpose such as "model". It is
+// recorded as a use, for the account and the task of ctx. Without a purpose it is Key: it is only
+// looked whether there is a value.
+func (s *Secrets) KeyFor(ctx context.Context, name, purpose, address string) (string, error) {
+	value, err := s.Key(ctx, name)
+	if err == nil && purpose != "" {
+		s.Record(ctx, ownUse(ctx, name, purpose, address))
+	}
+	return value, err
+}
+
+// ownUse is the record of a use by the daemon itself.
+func ownUse(ctx context.Context, name, purpose, address string) secrets.Use {
+	out := secrets.Use{Secret: name, Purpose: purpose, For: api.PrincipalOf(ctx).Account, Task: api.TaskOf(ctx)}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return out
+	}
+	out.Scheme, out.Host, out.Path = strings.ToLower(u.Scheme), u.Hostname(), u.EscapedPath()
+	switch port, err := strconv.Atoi(u.Port()); {
+	case err == nil:
+		out.Port = port
+	case out.Scheme == "https":
+		out.Port = 443
+	case out.Scheme == "http":
+		out.Port = 80
+	}
+	return out
+}
