@@ -15,6 +15,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/sqlite/sealed"
 )
 
 // Config is the configuration of a database.
@@ -68,7 +69,7 @@ type database struct {
 	read  *sql.DB // read-only connections
 	ahead *ahead  // nil without Config.Ahead
 	// sealer encrypts secret values of rows.
-	sealer *sealer
+	sealer *sealed.Sealer
 
 	// Prepared statements for events, commands and sandboxes: parsing one costs as
 	// much as running it.
@@ -127,7 +128,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 	if err := m.run(ctx); err != nil {
 		return nil, err
 	}
-	if db.sealer, err = openSealer(path); err != nil {
+	if db.sealer, err = sealed.Open(path); err != nil {
 		return nil, err
 	}
 	if db.write, err = pool(dsn(path, readWrite), 1); err != nil {

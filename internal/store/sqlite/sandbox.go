@@ -8,6 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/sqlite/sealed"
 )
 
 const sandboxColumns = `doc, id, owner, state, task, created_at, expires_at, ended_at`
@@ -24,13 +25,13 @@ type sandboxTable struct {
 func newSandboxTable(db *database) sandboxTable {
 	return sandboxTable{table[api.Sandbox, api.SandboxID]{
 		db: db, what: "sandbox", plural: "sandboxes", name: "sandbox", letter: "i", at: "created_at",
-		columns: sandboxColumns, scan: db.sealer.scanSandbox,
+		columns: sandboxColumns, scan: scanSandbox(db.sealer),
 		mark:     func(s api.Sandbox) (time.Time, api.SandboxID) { return s.CreatedAt, s.ID },
 		states:   names(api.SandboxStarting, api.SandboxRunning, api.SandboxPaused, api.SandboxEnded, api.SandboxLost),
 		final:    names(api.SandboxEnded, api.SandboxLost),
 		stored:   []string{"state", "task", "created_at", "expires_at", "ended_at", "doc"},
 		child:    "exec",
-		document: func(s api.Sandbox) (any, error) { return db.sealer.sandbox(s) },
+		document: func(s api.Sandbox) (any, error) { return db.sealer.Sandbox(s) },
 		values: func(s api.Sandbox) []any {
 			return []any{string(s.ID), nullable(s.Owner), string(s.State), nullable(s.Task),
 				toMicros(s.CreatedAt), toMicros(s.ExpiresAt), toMicros(s.EndedAt)}
@@ -124,9 +125,11 @@ func (t sandboxTable) ProvisionedOf(ctx context.Context, account, task string, e
 	return s, nil
 }
 
-func (k *sealer) scanSandbox(r scanner) (api.Sandbox, error) {
-	var row sandboxDoc
-	err := scanRow(r, "sandbox", &row, &row.ID, text(&row.Owner), &row.State, text(&row.Task),
-		instant{&row.CreatedAt}, instant{&row.ExpiresAt}, instant{&row.EndedAt})
-	return k.openSandbox(row), err
+func scanSandbox(k *sealed.Sealer) func(scanner) (api.Sandbox, error) {
+	return func(r scanner) (api.Sandbox, error) {
+		var row sealed.SandboxDoc
+		err := scanRow(r, "sandbox", &row, &row.ID, text(&row.Owner), &row.State, text(&row.Task),
+			instant{&row.CreatedAt}, instant{&row.ExpiresAt}, instant{&row.EndedAt})
+		return k.OpenSandbox(row), err
+	}
 }

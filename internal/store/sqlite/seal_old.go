@@ -19,25 +19,25 @@ func (db *database) sealOldRows(ctx context.Context, log *slog.Logger) error {
 	if err := db.read.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil || version >= sealedVersion {
 		return err
 	}
-	boxes, err := list(ctx, db.read, "sandboxes", db.sealer.scanSandbox, `SELECT `+sandboxColumns+` FROM sandbox
+	boxes, err := list(ctx, db.read, "sandboxes", scanSandbox(db.sealer), `SELECT `+sandboxColumns+` FROM sandbox
 		WHERE json_type(doc, '$.env') IS NOT NULL OR json_type(doc, '$.provision.envVars') IS NOT NULL`)
 	if err != nil {
 		return err
 	}
-	tasks, err := list(ctx, db.read, "tasks", db.sealer.scanTask, `SELECT `+taskColumns+` FROM task
+	tasks, err := list(ctx, db.read, "tasks", scanTask(db.sealer), `SELECT `+taskColumns+` FROM task
 		WHERE json_type(doc, '$.create.sandbox.env') IS NOT NULL`)
 	if err != nil {
 		return err
 	}
 	err = db.inTx(ctx, "old environment values", func(tx *sql.Tx) error {
 		for _, b := range boxes {
-			doc, err := db.sealer.sandbox(b)
+			doc, err := db.sealer.Sandbox(b)
 			if err := sealRow(ctx, tx, "sandbox", string(b.ID), doc, err); err != nil {
 				return err
 			}
 		}
 		for _, t := range tasks {
-			doc, err := db.sealer.task(t)
+			doc, err := db.sealer.Task(t)
 			if err := sealRow(ctx, tx, "task", string(t.ID), doc, err); err != nil {
 				return err
 			}

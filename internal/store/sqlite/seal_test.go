@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/store/sqlite/sealed"
 )
 
 const secretValue = "hunter2-in-the-environment"
@@ -92,7 +93,7 @@ func TestEnvIsSealed(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Without the key the row is there, and its values are not.
-			if err := os.Remove(cfg.Path + keySuffix); err != nil {
+			if err := os.Remove(cfg.Path + sealed.KeySuffix); err != nil {
 				t.Fatal(err)
 			}
 			if db, err = Open(t.Context(), cfg); err != nil {
@@ -204,13 +205,13 @@ func TestOldEnvIsSealed(t *testing.T) {
 // TestSealKey refuses a key that others can read.
 func TestSealKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	if _, err := openSealer(path); err != nil {
+	if _, err := sealed.Open(path); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path+keySuffix, 0o644); err != nil {
+	if err := os.Chmod(path+sealed.KeySuffix, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openSealer(path); err == nil {
+	if _, err := sealed.Open(path); err == nil {
 		t.Error("a key that others can read is used")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/rowjson"
+	"hortus.dev/internal/store/sqlite/sealed"
 )
 
 const secretColumns = `doc, seq, account, name, created_at, updated_at, used_at, uses`
@@ -40,9 +41,9 @@ func (db secretTable) PutSecret(ctx context.Context, s secrets.Secret, value str
 	case s.Source == "" || (s.Source == secrets.Stored) != (value != ""):
 		return s, api.Errorf(api.KindInvalid, "row of secret %s: the source %.40q does not match its value", s.Name, s.Source)
 	}
-	var sealed []byte
+	var hidden []byte
 	if value != "" {
-		sealed = db.sealer.secret(s.Account, s.Name, value)
+		hidden = db.sealer.Secret(s.Account, s.Name, value)
 	}
 	doc := s
 	doc.Account, doc.UsedAt, doc.Uses, doc.Spent = "", nil, 0, nil // columns have them
@@ -61,7 +62,7 @@ func (db secretTable) PutSecret(ctx context.Context, s secrets.Secret, value str
 		}
 		row, err = scanSecret(tx.QueryRowContext(ctx, `INSERT INTO secret (account, name, created_at, updated_at, sealed, doc) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (account, name) DO UPDATE SET updated_at = excluded.updated_at, sealed = excluded.sealed, doc = excluded.doc
-			RETURNING `+secretColumns, s.Account, s.Name, toMicros(s.CreatedAt), toMicros(s.UpdatedAt), sealed, string(text)))
+			RETURNING `+secretColumns, s.Account, s.Name, toMicros(s.CreatedAt), toMicros(s.UpdatedAt), hidden, string(text)))
 		if err != nil {
 			return wrapError(ctx, err, "store secret %s", s.Name)
 		}
@@ -99,18 +100,18 @@ type rowQuerier interface {
 
 // valueIn reads the value of a secret.
 func (db secretTable) valueIn(ctx context.Context, q rowQuerier, account, name string) (string, error) {
-	var sealed []byte
-	err := q.QueryRowContext(ctx, `SELECT sealed FROM secret WHERE account = ? AND name = ?`, account, name).Scan(&sealed)
+	var hidden []byte
+	err := q.QueryRowContext(ctx, `SELECT sealed FROM secret WHERE account = ? AND name = ?`, account, name).Scan(&hidden)
 	if err := secretError(ctx, err, name); err != nil {
 		return "", err
 	}
-	if sealed == nil {
+	if hidden == nil {
 		return "", api.Errorf(api.KindConflict, "secret %s has no stored value", name)
 	}
-	value, err := db.sealer.openSecret(account, name, sealed)
+	value, err := db.sealer.OpenSecret(account, name, hidden)
 	if err != nil {
 		return "", api.Errorf(api.KindConflict, "the value of secret %s cannot be decrypted: it was encrypted with another key, or is damaged", name).
-			WithHint("restore the key file of the database (its name ends in %s), or set the value again: hortus secret set %s", keySuffix, name)
+			WithHint("restore the key file of the database (its name ends in %s), or set the value again: hortus secret set %s", sealed.KeySuffix, name)
 	}
 	return value, nil
 }

@@ -22,7 +22,7 @@ func (db secretTable) RenewSecret(ctx context.Context, account, name, was, value
 			return api.Errorf(api.KindConflict, "secret %s has another value than the one that is to be replaced", name)
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE secret SET sealed = ?, updated_at = ? WHERE account = ? AND name = ?`,
-			db.sealer.secret(account, name, value), toMicros(at), account, name)
+			db.sealer.Secret(account, name, value), toMicros(at), account, name)
 		if err != nil {
 			return wrapError(ctx, err, "store secret %s", name)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
+	"hortus.dev/internal/store/sqlite/sealed"
 )
 
 const (
@@ -195,7 +196,7 @@ func TestSecretOfItsRow(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(path + keySuffix); err != nil {
+	if err := os.Remove(path + sealed.KeySuffix); err != nil {
 		t.Fatal(err)
 	}
 	db = openAt(t, path)
@@ -211,11 +212,11 @@ func TestSecretOfItsRow(t *testing.T) {
 
 // TestSealingIsRandom: equal values are not equal when they are sealed.
 func TestSealingIsRandom(t *testing.T) {
-	s, err := openSealer(filepath.Join(t.TempDir(), "db"))
+	s, err := sealed.Open(filepath.Join(t.TempDir(), "db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := s.secret("a", "n", "value"), s.secret("a", "n", "value"); bytes.Equal(a, b) {
+	if a, b := s.Secret("a", "n", "value"), s.Secret("a", "n", "value"); bytes.Equal(a, b) {
 		t.Error("two sealed values are the same")
 	}
 }

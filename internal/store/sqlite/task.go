@@ -6,6 +6,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/sqlite/sealed"
 )
 
 const taskColumns = `doc, id, owner, state, created_at, ended_at`
@@ -18,13 +19,13 @@ type taskTable struct {
 func newTaskTable(db *database) taskTable {
 	return taskTable{table[api.Task, api.TaskID]{
 		db: db, what: "task", plural: "tasks", name: "task", letter: "t", at: "created_at",
-		columns: taskColumns, scan: db.sealer.scanTask,
+		columns: taskColumns, scan: scanTask(db.sealer),
 		mark:     func(t api.Task) (time.Time, api.TaskID) { return t.CreatedAt, t.ID },
 		states:   names(api.TaskPending, api.TaskRunning, api.TaskDone),
 		final:    names(api.TaskDone),
 		stored:   []string{"state", "created_at", "ended_at", "doc"},
 		child:    "attempt",
-		document: func(t api.Task) (any, error) { return db.sealer.task(t) },
+		document: func(t api.Task) (any, error) { return db.sealer.Task(t) },
 		values: func(t api.Task) []any {
 			return []any{string(t.ID), nullable(t.Owner), string(t.State), toMicros(t.CreatedAt), toMicros(t.EndedAt)}
 		},
@@ -114,8 +115,10 @@ func taskWhere(f store.TaskFilter) (w where) {
 	return w
 }
 
-func (s *sealer) scanTask(r scanner) (api.Task, error) {
-	var row taskDoc
-	err := scanRow(r, "task", &row, &row.ID, text(&row.Owner), &row.State, instant{&row.CreatedAt}, instant{&row.EndedAt})
-	return s.openTask(row), err
+func scanTask(k *sealed.Sealer) func(scanner) (api.Task, error) {
+	return func(r scanner) (api.Task, error) {
+		var row sealed.TaskDoc
+		err := scanRow(r, "task", &row, &row.ID, text(&row.Owner), &row.State, instant{&row.CreatedAt}, instant{&row.EndedAt})
+		return k.OpenTask(row), err
+	}
 }

@@ -1,4 +1,4 @@
-package sqlite
+package sealed
 
 import (
 	"crypto/rand"
@@ -6,16 +6,16 @@ import (
 	"fmt"
 )
 
-// secret encrypts the value of a secret for its row.
-func (s *sealer) secret(account, name, value string) []byte {
+// Secret encrypts the value of a secret for its row.
+func (s *Sealer) Secret(account, name, value string) []byte {
 	nonce := make([]byte, s.aead.NonceSize(), s.aead.NonceSize()+len(value)+s.aead.Overhead())
 	rand.Read(nonce)
 	return s.aead.Seal(nonce, nonce, []byte(value), secretOf(account, name))
 }
 
-// openSecret decrypts the value of a secret. It fails if the key does not fit, and for the value
+// OpenSecret decrypts the value of a secret. It fails if the key does not fit, and for the value
 // of another row.
-func (s *sealer) openSecret(account, name string, sealed []byte) (string, error) {
+func (s *Sealer) OpenSecret(account, name string, sealed []byte) (string, error) {
 	n := s.aead.NonceSize()
 	if len(sealed) <= n {
 		return "", errors.New("the sealed value is too short")

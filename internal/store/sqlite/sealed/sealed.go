@@ -1,4 +1,4 @@
-package sqlite
+package sealed
 
 import (
 	"crypto/aes"
@@ -14,17 +14,17 @@ import (
 	"hortus.dev/internal/store/rowjson"
 )
 
-// keySuffix is appended to the name of the database: the file with the key of sealed
+// KeySuffix is appended to the name of the database: the file with the key of sealed
 // values. A copy of the database alone does not reveal them.
-const keySuffix = "-key"
+const KeySuffix = "-key"
 
-// sealer encrypts secret values of rows with AES-256-GCM. The row's id is additional
+// Sealer encrypts secret values of rows with AES-256-GCM. The row's id is additional
 // data, so that a value cannot be moved to another row.
-type sealer struct{ aead cipher.AEAD }
+type Sealer struct{ aead cipher.AEAD }
 
-// openSealer reads the key, or creates it if it does not exist.
-func openSealer(path string) (*sealer, error) {
-	file := path + keySuffix
+// Open reads the key, or creates it if it does not exist.
+func Open(path string) (*Sealer, error) {
+	file := path + KeySuffix
 	key, err := secretfile.Open(file)
 	if errors.Is(err, secretfile.ErrUnusable) {
 		err = fmt.Errorf("%w; restore it, or remove it: environment values of sandboxes and tasks and stored secrets are then lost", err)
@@ -37,11 +37,11 @@ func openSealer(path string) (*sealer, error) {
 		return nil, err
 	}
 	aead, err := cipher.NewGCM(block)
-	return &sealer{aead}, err
+	return &Sealer{aead}, err
 }
 
 // env encrypts the values of environment variables for the row of a kind and id.
-func (s *sealer) env(kind, id string, env map[string]string) ([]byte, error) {
+func (s *Sealer) env(kind, id string, env map[string]string) ([]byte, error) {
 	if len(env) == 0 {
 		return nil, nil
 	}
@@ -56,7 +56,7 @@ func (s *sealer) env(kind, id string, env map[string]string) ([]byte, error) {
 
 // openEnv decrypts the values. It returns nil if the key does not fit; the row's list of
 // names shows that values are missing.
-func (s *sealer) openEnv(kind, id string, sealed []byte) (env map[string]string) {
+func (s *Sealer) openEnv(kind, id string, sealed []byte) (env map[string]string) {
 	n := s.aead.NonceSize()
 	if len(sealed) <= n {
 		return nil
@@ -69,18 +69,18 @@ func (s *sealer) openEnv(kind, id string, sealed []byte) (env map[string]string)
 
 func envOf(kind, id string) []byte { return []byte(kind + ".env:" + id) }
 
-// sandboxDoc is the document in a sandbox's row. Values of environment variables are
+// SandboxDoc is the document in a sandbox's row. Values of environment variables are
 // sealed, and removed with the final state: until then a resume from saved files or a
 // fork may need them.
-type sandboxDoc struct {
+type SandboxDoc struct {
 	api.Sandbox
 	SealedEnv []byte `json:"sealedEnv,omitempty"`
 	// ClearEnv was written by builds without sealing.
 	ClearEnv map[string]string `json:"env,omitempty"`
 }
 
-// sandbox returns the document of a sandbox.
-func (s *sealer) sandbox(b api.Sandbox) (doc sandboxDoc, err error) {
+// Sandbox returns the document of a sandbox.
+func (s *Sealer) Sandbox(b api.Sandbox) (doc SandboxDoc, err error) {
 	doc.Sandbox = withoutValues(b)
 	if !b.State.Final() {
 		doc.SealedEnv, err = s.env("sandbox", string(b.ID), b.Env)
@@ -101,8 +101,8 @@ func withoutValues(b api.Sandbox) api.Sandbox {
 	return b
 }
 
-// openSandbox returns the sandbox of a document.
-func (s *sealer) openSandbox(doc sandboxDoc) api.Sandbox {
+// OpenSandbox returns the sandbox of a document.
+func (s *Sealer) OpenSandbox(doc SandboxDoc) api.Sandbox {
 	b := doc.Sandbox
 	b.Env = doc.ClearEnv
 	if env := s.openEnv("sandbox", string(doc.ID), doc.SealedEnv); env != nil {
@@ -111,15 +111,15 @@ func (s *sealer) openSandbox(doc sandboxDoc) api.Sandbox {
 	return withoutValues(b)
 }
 
-// taskDoc is the document in a task's row. It keeps its sealed values, since a replay
+// TaskDoc is the document in a task's row. It keeps its sealed values, since a replay
 // needs them.
-type taskDoc struct {
+type TaskDoc struct {
 	api.Task
 	SealedEnv []byte `json:"sealedEnv,omitempty"`
 }
 
-// task returns the document of a task.
-func (s *sealer) task(t api.Task) (doc taskDoc, err error) {
+// Task returns the document of a task.
+func (s *Sealer) Task(t api.Task) (doc TaskDoc, err error) {
 	t.Attempts = nil // rows of their own
 	doc.Task = taskWithoutValues(t)
 	doc.SealedEnv, err = s.env("task", string(t.ID), t.Env)
@@ -138,8 +138,8 @@ func taskWithoutValues(t api.Task) api.Task {
 	return t
 }
 
-// openTask returns the task of a document.
-func (s *sealer) openTask(doc taskDoc) api.Task {
+// OpenTask returns the task of a document.
+func (s *Sealer) OpenTask(doc TaskDoc) api.Task {
 	t := doc.Task
 	t.Env = s.openEnv("task", string(doc.ID), doc.SealedEnv)
 	return taskWithoutValues(t)
