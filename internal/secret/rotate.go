@@ -39,7 +39,7 @@ func (s *Secrets) rotate(ctx context.Context, account, name, token string) error
 	if err != nil {
 		return api.Errorf(api.KindInternal, "write the value of a secret")
 	}
-	row.UpdatedAt = s.now()
+	row.UpdatedAt, row.Version = s.now(), 0
 	_, err = s.cfg.Rows.PutSecret(ctx, row, string(out), secrets.MaxSecrets)
 	return err
 }

@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"EgressPages", testEgressPages},
 		{"PruneEgress", testPruneEgress},
 		{"Secrets", testSecrets},
+		{"SecretVersions", testSecretVersions},
 		{"SecretPages", testSecretPages},
 		{"SecretUses", testSecretUses},
 		{"PruneSecretUses", testPruneSecretUses},
