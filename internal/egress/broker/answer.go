@@ -140,12 +140,12 @@ func (b *received) Close() error {
 
 // done records a request that has ended.
 func (f *flight) done(status int, received int64) {
-	if f.grant == nil {
-		return
-	}
 	u := f.use()
 	u.Status, u.Received = status, received
-	f.s.record(u)
+	if f.grant != nil {
+		f.s.record(u)
+	}
+	f.doneHeaders(u)
 }
 
 // onceDone records a request once.
