@@ -45,6 +45,13 @@ type EgressServer interface {
 	// Errors: KindNotFound for an unknown secret.
 	Secrets(ctx context.Context, account string, grants []api.SecretGrant) (rules []api.EgressRule, env map[string]string, err error)
 
+	// Headers validates header rules, whose secrets are those of an account, and returns them
+	// with their defaults.
+	//
+	// Errors: KindInvalid for a malformed rule, KindNotFound for an unknown secret, and KindDenied
+	// for one that is not for headers.
+	Headers(ctx context.Context, account string, rules []api.HeaderRule) ([]api.HeaderRule, error)
+
 	// Serve begins to serve the connections of a sandbox by the policy and the ceiling in its
 	// row, until the session is closed, and lets it use the secrets in its row, whose
 	// placeholders are in its environment. It returns at once, without I/O. commands returns

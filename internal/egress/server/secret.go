@@ -25,6 +25,8 @@ type Secrets interface {
 	Lookup(ctx context.Context, account, name string) (secrets.Secret, error)
 	// Value returns the value of a secret.
 	Value(ctx context.Context, account, name string) (string, error)
+	// HeaderValue returns the value of a secret that is for headers: KindDenied for another one.
+	HeaderValue(ctx context.Context, account, name string) (string, error)
 	// Record records a use. It does not block.
 	Record(ctx context.Context, u secrets.Use)
 	// Rotated replaces the refresh token in the value of a secret.
@@ -35,7 +37,7 @@ type Secrets interface {
 // a secret names them, so private addresses are refused.
 func NewBroker(s Secrets, d *dial.Dialer, roots *x509.CertPool, logger *slog.Logger) *broker.Broker {
 	return broker.New(broker.Config{
-		Value:  s.Value,
+		Value: s.Value, HeaderValue: s.HeaderValue,
 		Record: func(u secrets.Use) { s.Record(context.Background(), u) },
 		Git:    broker.Git{Check: githttp.Check, Send: githttp.Send, Refused: refusedByGit},
 		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -84,6 +86,9 @@ func (s *Server) Secrets(ctx context.Context, account string, grants []api.Secre
 		if err != nil {
 			return nil, nil, err
 		}
+		if row.ForHeaders {
+			return nil, nil, forHeaders(row.Name)
+		}
 		if len(row.Bindings) == 0 {
 			return nil, nil, api.Errorf(api.KindDenied, "secret %s is for the daemon alone: a sandbox cannot be granted it", row.Name).
 				WithHint("set another one for requests of sandboxes: hortus secret set NAME --to URL")
@@ -127,6 +132,7 @@ func holds(row api.Sandbox) (out []held) {
 
 // SecretChanged makes sessions use a secret of an account as it is now, or no more if it was removed.
 func (s *Server) SecretChanged(ctx context.Context, account, name string) {
+	s.headerChanged(ctx, account, name)
 	s.mu.Lock()
 	var all []*session
 	for one := range s.sessions {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/sandbox/tether"
@@ -48,6 +49,16 @@ func (f *fakeEgress) Resolve(_ context.Context, p api.EgressPolicy) (api.EgressP
 		env["PIP_INDEX_URL"] = "https://pip.example.org"
 	}
 	return out, env, nil
+}
+
+// Headers knows every secret but "unknown".
+func (f *fakeEgress) Headers(_ context.Context, account string, rules []api.HeaderRule) ([]api.HeaderRule, error) {
+	for _, r := range rules {
+		if slices.Contains(secrets.Named(r), "unknown") {
+			return nil, api.Errorf(api.KindNotFound, "account %q has no secret unknown", account)
+		}
+	}
+	return rules, nil
 }
 
 // Secrets allows the host NAME.example.org for each, and counts the placeholders.
