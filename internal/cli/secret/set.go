@@ -26,6 +26,8 @@ type setCmd struct {
 
 	Daemon bool `help:"The secret is for the daemon alone, as the key of a model or the token of a forge that the configuration names; no sandbox can be granted it."`
 
+	ForHeaders bool `name:"for-headers" help:"The secret is for header rules of sandboxes (--header), which may send it to any host that they name. It has no bindings."`
+
 	Git    []string `sep:"none" placeholder:"URL" help:"Git repository, over HTTPS, that the secret may be used for, as the password. Needs --fetch, --push or both. Can be repeated."`
 	Fetch  bool     `help:"Allow clone and fetch of the repositories of --git."`
 	Push   []string `sep:"none" placeholder:"REFS" help:"Refs that may be pushed to the repositories of --git, such as refs/heads/hortus/*. Can be repeated."`
@@ -47,6 +49,7 @@ A value has at least 8 bytes and no line break; one at its end is cut. Examples:
     hortus secret set crm --to 'https://api.example.org/v1/**'
     hortus secret set crm --to 'GET https://api.example.org/**' --header X-API-Key < key.txt
     hortus secret set crm --from-env CRM_TOKEN --to https://api.example.org
+    hortus secret set openai --for-headers < key.txt
     hortus secret set forge --git https://git.example.org/o/r --fetch --push 'refs/heads/hortus/*'
     hortus secret set aws --lifetime 30m --sign aws-sigv4 --to https://s3.example.org --from-command -- aws-login --json`
 }
@@ -94,6 +97,10 @@ func set(ctx app.Context, a *app.App, cl *client.Client, name string, req secret
 	if !s.UpdatedAt.Equal(s.CreatedAt) {
 		verb = "replaced"
 	}
+	if s.ForHeaders {
+		a.Note("%s is %s; header rules may send it to any host that they name", s.Name, verb)
+		return nil
+	}
 	if len(s.Bindings) == 0 {
 		a.Note("%s is %s; it is for the daemon alone", s.Name, verb)
 		return nil
@@ -134,6 +141,7 @@ func (c *setCmd) request(a *app.App) (req secrets.Set, err error) {
 	if err != nil {
 		return req, api.Errorf(api.KindInvalid, "--from-file: %w", err)
 	}
+	req.ForHeaders = c.ForHeaders
 	req.Bindings, err = c.bindings()
 	return req, err
 }
@@ -167,11 +175,14 @@ func (c *setCmd) bindings() (all []secrets.Binding, err error) {
 	case c.Daemon && (len(c.To)+len(c.Git) > 0 || placed || rights || c.Sign != ""):
 		return nil, api.Errorf(api.KindInvalid, "--daemon is for a secret that no request of a sandbox has; the other flags say in which requests it is").
 			WithHint("leave --daemon out, or set two secrets")
-	case c.Daemon:
+	case c.ForHeaders && (c.Daemon || len(c.To)+len(c.Git) > 0 || placed || rights || c.Sign != ""):
+		return nil, api.Errorf(api.KindInvalid, "--for-headers is for a secret that header rules of sandboxes send; --daemon and the flags for bindings say something else").
+			WithHint("leave --for-headers out, or set two secrets")
+	case c.Daemon, c.ForHeaders:
 		return nil, nil
 	case len(c.To)+len(c.Git) == 0:
 		return nil, api.Errorf(api.KindInvalid, "--to is missing: a secret is only used in requests that it is bound to").
-			WithHint("for example --to https://api.example.org/v1/**, or --git https://git.example.org/o/r --fetch; --daemon is for keys of models and tokens of forges")
+			WithHint("for example --to https://api.example.org/v1/**, or --git https://git.example.org/o/r --fetch; --for-headers is for header rules, and --daemon for keys of models and tokens of forges")
 	case placed && len(c.To) == 0:
 		return nil, api.Errorf(api.KindInvalid, "--header, --query and --basic are about --to, which is missing; git uses basic authentication")
 	case rights && len(c.Git) == 0:
