@@ -70,7 +70,7 @@ func (d sandboxes) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbo
 		asked.Internet = in.InternetAccess
 	}
 	if req.Egress, err = d.egressOf(r.Context(), req, asked); err != nil {
-		return api.Sandbox{}, d.explain(req, err)
+		return api.Sandbox{}, withRules(req.Headers, d.explain(req, err))
 	}
 	s, err := d.Sandboxes.Create(r.Context(), req)
 	return s, withRules(req.Headers, withEgress(asked.option(), d.explain(req, err)))

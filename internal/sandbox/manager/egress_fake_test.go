@@ -27,6 +27,7 @@ type fakeEgress struct {
 	commands map[api.SandboxID]func() []string
 	// placeholders counts those that were made.
 	placeholders int
+	forgotten    []string // secrets that were removed
 }
 
 func newFakeEgress() *fakeEgress {
@@ -51,14 +52,24 @@ func (f *fakeEgress) Resolve(_ context.Context, p api.EgressPolicy) (api.EgressP
 	return out, env, nil
 }
 
-// Headers knows every secret but "unknown".
+// Headers knows every secret but "unknown", and those that were forgotten.
 func (f *fakeEgress) Headers(_ context.Context, account string, rules []api.HeaderRule) ([]api.HeaderRule, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, r := range rules {
-		if slices.Contains(secrets.Named(r), "unknown") {
-			return nil, api.Errorf(api.KindNotFound, "account %q has no secret unknown", account)
+		for _, name := range secrets.Named(r) {
+			if name == "unknown" || slices.Contains(f.forgotten, name) {
+				return nil, api.Errorf(api.KindNotFound, "account %q has no secret %s", account, name)
+			}
 		}
 	}
 	return rules, nil
+}
+
+func (f *fakeEgress) forget(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forgotten = append(f.forgotten, name)
 }
 
 // Secrets allows the host NAME.example.org for each, and counts the placeholders.
