@@ -105,7 +105,7 @@ func checkSandbox(ctx context.Context, check func(context.Context, api.CreateSan
 		return err
 	}
 	setup := req.Sandbox
-	setup.Egress, setup.Secrets = req.SetupEgress, req.SetupSecrets
+	setup.Egress, setup.Secrets, setup.Headers = req.SetupEgress, req.SetupSecrets, nil
 	if err := check(ctx, setup); err != nil {
 		return api.Errorf(api.KindOf(err), "the install phase: %w", err).WithHint("%s", api.HintOf(err))
 	}

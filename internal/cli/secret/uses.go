@@ -112,6 +112,9 @@ func detail(u secrets.Use) string {
 		return u.Refused
 	}
 	out := []string{fmt.Sprintf("binding %d", u.Binding)}
+	if u.Header != "" {
+		out[0] = "header rule, " + u.Header
+	}
 	if u.Status != 0 {
 		out = append(out, fmt.Sprintf("status %d", u.Status))
 	}
