@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/door/e2b"
 	"hortus.dev/internal/egress/policy"
 )
@@ -157,4 +159,28 @@ func TestRulesOfTheHost(t *testing.T) {
 	if r := w.ask(t, "PUT", "/sandboxes/"+id+"/network", `{"rules":`+rules+`}`); r.status != 400 || !strings.Contains(r.body, "network.rules") {
 		t.Errorf("%d %s", r.status, r.body)
 	}
+}
+
+// FuzzRuleValue: a value that is accepted is one for Hortus, and comes back as it was, but for the
+// case of names and spaces around them.
+func FuzzRuleValue(f *testing.F) {
+	for _, s := range []string{"", "a", "${e2b.secrets.a}", "x${e2b.secrets. A-b }y${e2b.secrets.c}", "${e2b.secrets.a", "${secret:a}", "${e2b.identity.tokens.a}", "${e2b.secrets.${e2b.secrets.a}}"} {
+		f.Add(s)
+	}
+	plain := func(s string) string {
+		return strings.Join(strings.FieldsFunc(strings.ToLower(s), unicode.IsSpace), "")
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		own, err := e2b.OwnValue(value)
+		if err != nil {
+			return
+		}
+		if _, err := secrets.Template(own); err != nil {
+			t.Errorf("%q became %q: %v", value, own, err)
+		}
+		back := e2b.RulesOf([]api.HeaderRule{{Host: "a.example", Headers: map[string]string{"X": own}}})["a.example"][0].Transform.Headers["X"]
+		if plain(back) != plain(value) {
+			t.Errorf("%q became %q, and %q", value, own, back)
+		}
+	})
 }

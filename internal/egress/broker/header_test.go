@@ -327,10 +327,15 @@ func TestHeaderWebSocket(t *testing.T) {
 	r, _ := newHeaderRig(t)
 	var mu sync.Mutex
 	var got string
+	begun, goOn := make(chan struct{}, 1), make(chan struct{}, 1)
 	r.https(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		mu.Lock()
 		got = req.Header.Get("X-Key")
 		mu.Unlock()
+		if req.URL.Path == "/slow" {
+			begun <- struct{}{}
+			<-goOn
+		}
 		c, brw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
@@ -381,5 +386,21 @@ func TestHeaderWebSocket(t *testing.T) {
 		if _, err := br.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: it is still open: %v", name, err)
 		}
+	}
+	// The secret is taken away while the server has not answered; the control has it.
+	for name, status := range map[string]int{"": 101, "key": 403} {
+		r.rules(one)
+		c := tls.Client(r.open("api.example.org:443"), &tls.Config{RootCAs: r.trust, ServerName: "api.example.org"})
+		fmt.Fprint(c, "GET /slow HTTP/1.1\r\nHost: api.example.org\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		<-begun
+		if name != "" {
+			r.session.RevokeHeader(name)
+		}
+		goOn <- struct{}{}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || resp.StatusCode != status {
+			t.Errorf("taken away before the answer: %q: %+v, %v", name, resp, err)
+		}
+		c.Close()
 	}
 }
