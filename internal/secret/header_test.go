@@ -13,7 +13,7 @@ import (
 // racing replaces a secret between the read of its row and that of its value.
 type racing struct {
 	secret.Rows
-	replace func()
+	replace, again func() // before and after the read of a value
 }
 
 func (r *racing) SecretValue(ctx context.Context, account, name string) (string, error) {
@@ -21,7 +21,12 @@ func (r *racing) SecretValue(ctx context.Context, account, name string) (string,
 		r.replace = nil
 		do()
 	}
-	return r.Rows.SecretValue(ctx, account, name)
+	value, err := r.Rows.SecretValue(ctx, account, name)
+	if do := r.again; do != nil {
+		r.again = nil
+		do()
+	}
+	return value, err
 }
 
 // TestHeaderValue: only the value of a secret for headers is returned, also if it is replaced by
@@ -69,6 +74,13 @@ func TestHeaderValue(t *testing.T) {
 	set("", "key", secrets.Set{Value: "value-of-key", ForHeaders: true})
 	rows.replace = func() { set("", "key", secrets.Set{Value: "value-of-daemon"}) }
 	if got, err := s.HeaderValue(t.Context(), "", "key"); got != "" || api.KindOf(err) != api.KindDenied {
+		t.Errorf("%q, %v", got, err)
+	}
+	// It is not for headers while its value is read, and was before and is afterwards.
+	set("", "key", secrets.Set{Value: "value-of-key", ForHeaders: true})
+	rows.replace = func() { set("", "key", secrets.Set{Value: "value-of-daemon"}) }
+	rows.again = func() { set("", "key", secrets.Set{Value: "third-value", ForHeaders: true}) }
+	if got, err := s.HeaderValue(t.Context(), "", "key"); got != "third-value" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	rows.replace = func() {

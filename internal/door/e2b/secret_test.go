@@ -59,7 +59,8 @@ func (v vault) Page(ctx context.Context, p api.PageRequest) ([]secrets.Secret, s
 func TestSecretRoutes(t *testing.T) {
 	v := newVault(t)
 	w := newWorld(t, func(cfg *e2b.Config) { cfg.Secrets = v })
-	if _, err := v.all.Set(t.Context(), "a", "bound", secrets.Set{Value: "canary-bound", Bindings: []secrets.Binding{{Host: "api.example.org", In: secrets.Place{Kind: secrets.InBasic}}}}); err != nil {
+	bound, err := v.all.Set(t.Context(), "a", "bound", secrets.Set{Value: "canary-bound", Bindings: []secrets.Binding{{Host: "api.example.org", In: secrets.Place{Kind: secrets.InBasic}}}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	r := w.ask(t, "POST", "/secrets", `{"name":"  OpenAI-Key ","value":"canary-first"}`)
@@ -98,6 +99,8 @@ func TestSecretRoutes(t *testing.T) {
 		{"an ID that does not exist", "GET", "/secrets/sec_none", "", keyA, 404, "not found"},
 		{"what is no name", "GET", "/secrets/a%20b", "", keyA, 404, "not found"},
 		{"one with bindings", "GET", "/secrets/bound", "", keyA, 404, "not found"},
+		{"one with bindings, by its ID", "GET", "/secrets/" + bound.ID, "", keyA, 404, "not found"},
+		{"the removal of it", "DELETE", "/secrets/" + bound.ID, "", keyA, 404, "not found"},
 		{"an update by name", "POST", "/secrets/openai-key", `{"value":"canary-second"` + bounds + `}`, keyA, 200, `"currentVersion":2,"metadata":{"a":"1"}`},
 		{"an update by ID keeps the metadata", "POST", "/secrets/" + row.SecretID, `{"value":"canary-third"}`, keyA, 200, `"currentVersion":3,"metadata":{"a":"1"}`},
 		{"an update without metadata", "POST", "/secrets/openai-key", `{"value":"canary-fourth","metadata":{}}`, keyA, 200, `"currentVersion":4,"metadata":{}`},

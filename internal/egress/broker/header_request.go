@@ -17,7 +17,7 @@ func (s *Session) plain(f *flight, r *http.Request, next, direct http.RoundTripp
 		out := new(http.Request)
 		*out = *r
 		out.Header = r.Header.Clone()
-		if err := f.setHeaders(out, nil); err != nil {
+		if err := f.setHeaders(out); err != nil {
 			return nil, err
 		}
 		r, next = out, direct
@@ -28,9 +28,8 @@ func (s *Session) plain(f *flight, r *http.Request, next, direct http.RoundTripp
 	return s.watched(f, r, next)
 }
 
-// setHeaders sets the headers of the rule in a request, whose header belongs to the caller. It adds
-// what is to be redacted to values.
-func (f *flight) setHeaders(r *http.Request, values map[string]string) error {
+// setHeaders sets the headers of the rule in a request, whose header belongs to the caller.
+func (f *flight) setHeaders(r *http.Request) error {
 	fetched := map[string]string{}
 	f.epoch = f.s.headers.revoked.Load()
 	for _, name := range f.ruled.secrets {
@@ -39,7 +38,6 @@ func (f *flight) setHeaders(r *http.Request, values map[string]string) error {
 			return f.unsent(name, err)
 		}
 		fetched[name] = value
-		values[value] = "" // the usual mark
 	}
 	total := 0
 	var lines []string
@@ -116,12 +114,12 @@ func (f *flight) unsent(name string, err error) error {
 	}
 }
 
-// collectSent adds the known values of secrets that rules sent to the server.
+// collectSent adds the known values of secrets that rules sent to the server, or are about to.
 func (s *Session) collectSent(f *flight, values map[string]string) {
 	for _, name := range f.before {
 		for _, v := range s.knows(name) {
 			if _, ok := values[v]; !ok {
-				values[v] = ""
+				values[v] = "" // the usual mark
 			}
 		}
 	}

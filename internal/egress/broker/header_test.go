@@ -72,16 +72,19 @@ func headerRule(host string, pairs ...string) api.HeaderRule {
 func TestHeaderRules(t *testing.T) {
 	r, _ := newHeaderRig(t)
 	var s sink
-	hosts := []string{"api.example.org", "other.example.org", "deep.a.below.example", "below.example", "fixed.example.org", "none.below.example"}
+	hosts := []string{"api.example.org", "other.example.org", "deep.a.below.example", "below.example", "fixed.example.org", "none.below.example", "clear.example.org"}
 	for _, h := range hosts {
 		r.https(&s, h+":443", h+":8443")
 		r.http(&s, h+":80")
 	}
+	clear := headerRule("clear.example.org", "X-Key", "${secret:key}")
+	clear.Port = 80
 	r.rules(
 		headerRule("API.example.org", "x-key", "Bearer ${secret:key}", "X-Env", "test"),
 		headerRule("*.below.example", "Authorization", "${secret:key}"),
 		headerRule("none.below.example"),
 		headerRule("fixed.example.org", "X-Env", "fixed"),
+		clear,
 	)
 	for _, http2 := range []bool{false, true} {
 		c := r.client(http2)
@@ -98,6 +101,7 @@ func TestHeaderRules(t *testing.T) {
 			{"another host", "https://other.example.org/", []string{"X-Key", "mine"}, []string{"X-Key:[mine]"}, []string{secretValue, "X-Env"}, 0},
 			{"another port", "https://api.example.org:8443/", []string{"X-Key", "mine"}, []string{"X-Key:[mine]"}, []string{secretValue, "X-Env"}, 0},
 			{"http", "http://api.example.org/", []string{"X-Key", "mine"}, []string{"X-Key:[mine]"}, []string{secretValue, "X-Env"}, 0},
+			{"http on the port of a rule", "http://clear.example.org/", []string{"X-Key", "mine"}, []string{"X-Key:[mine]"}, []string{secretValue}, 0},
 			{"below a name", "https://deep.a.below.example/", nil, []string{"Authorization:[" + secretValue + "]"}, nil, 1},
 			{"the name itself", "https://below.example/", nil, nil, []string{secretValue}, 0},
 			{"a rule without headers", "https://none.below.example/", nil, nil, []string{secretValue}, 0},
@@ -135,7 +139,7 @@ func TestHeaderRules(t *testing.T) {
 		cached := r.cached
 		r.cached = 0
 		r.mu.Unlock()
-		if cached != 5 { // those without a rule that sets something
+		if cached != 6 { // those without a rule that sets something
 			t.Errorf("the cache was asked %d times", cached)
 		}
 	}

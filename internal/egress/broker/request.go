@@ -191,7 +191,7 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 		next = direct
 	}
 	if f.ruled != nil {
-		if err := f.setHeaders(out, values); err != nil {
+		if err := f.setHeaders(out); err != nil {
 			return nil, err
 		}
 		next = direct
