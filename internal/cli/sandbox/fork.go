@@ -15,7 +15,7 @@ type sandboxForkCmd struct {
 	TTL       flags.Duration `name:"ttl" placeholder:"5m" help:"Time to live of each child (default: what is left of the parent's)."`
 	Env       []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable for new commands in the children, in addition to the parent's. Repeatable."`
 	Label     []string       `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the children. Repeatable."`
-	Secret    []string       `sep:"none" complete:"secrets" placeholder:"NAME" help:"Secret of the parent that the children may use too, in its header rules also (default: none). Repeatable."`
+	Secret    []string       `sep:"none" complete:"secrets" placeholder:"NAME" help:"Secret of the parent that the children may use too (default: none). Repeatable."`
 	FilesOnly bool           `name:"files-only" help:"Fork files only; do not copy memory or running processes."`
 }
 
