@@ -52,13 +52,15 @@ func (f *fakeEgress) Resolve(_ context.Context, p api.EgressPolicy) (api.EgressP
 	return out, env, nil
 }
 
-// Headers knows every secret but "unknown", and those that were forgotten.
+// Headers knows every secret but "unknown", those that were forgotten, and those that are named
+// after another account.
 func (f *fakeEgress) Headers(_ context.Context, account string, rules []api.HeaderRule) ([]api.HeaderRule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range rules {
 		for _, name := range secrets.Named(r) {
-			if name == "unknown" || slices.Contains(f.forgotten, name) {
+			of, owned := strings.CutPrefix(name, "of-")
+			if name == "unknown" || slices.Contains(f.forgotten, name) || owned && of != account {
 				return nil, api.Errorf(api.KindNotFound, "account %q has no secret %s", account, name)
 			}
 		}

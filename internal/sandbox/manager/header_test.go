@@ -56,6 +56,40 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// TestHeadersOfAccount: the secrets in rules are those of the account of the sandbox, however it gets
+// the rules.
+func TestHeadersOfAccount(t *testing.T) {
+	o := newOutside(t, nil)
+	own, other := allowing("a.example"), allowing("a.example")
+	own.Headers = []api.HeaderRule{header("a.example", "X-Key", "${secret:of-ada}")}
+	other.Headers = []api.HeaderRule{header("a.example", "X-Key", "${secret:of-bob}")}
+	s := o.create(t, api.CreateSandbox{Isolation: "fake", Account: "ada"})
+	for name, set := range map[string]func(p api.EgressPolicy) error{
+		"created": func(p api.EgressPolicy) error {
+			row, err := o.Create(t.Context(), api.CreateSandbox{Isolation: "fake", Account: "ada", Egress: &p})
+			if err == nil {
+				o.Kill(t.Context(), row.ID)
+			}
+			return err
+		},
+		"set": func(p api.EgressPolicy) error {
+			_, err := o.SetEgress(t.Context(), s.ID, p)
+			return err
+		},
+		"forked": func(p api.EgressPolicy) error {
+			_, err := o.Fork(t.Context(), s.ID, api.ForkSandbox{Egress: &p})
+			return err
+		},
+	} {
+		if err := set(*own); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := set(*other); api.KindOf(err) != api.KindNotFound {
+			t.Errorf("%s, with a secret of another account: %v", name, err)
+		}
+	}
+}
+
 // TestHeadersOfForks: a child has the rules whose secrets were named for it.
 func TestHeadersOfForks(t *testing.T) {
 	o := newOutside(t, nil)
