@@ -30,12 +30,15 @@ func (s *Session) plain(f *flight, r *http.Request, next, direct http.RoundTripp
 
 // setHeaders sets the headers of the rule in a request, whose header belongs to the caller.
 func (f *flight) setHeaders(r *http.Request) error {
-	fetched := map[string]string{}
+	fetched, size := map[string]string{}, 0
 	f.epoch = f.s.headers.revoked.Load()
 	for _, name := range f.ruled.secrets {
 		value, err := f.s.headerValue(r.Context(), name)
 		if err != nil {
 			return f.unsent(name, err)
+		}
+		if size += len(value); size > maxRuled {
+			return tooLarge()
 		}
 		fetched[name] = value
 	}
@@ -49,7 +52,7 @@ func (f *flight) setHeaders(r *http.Request) error {
 				filled[p.Secret] = h.name
 			}
 			if total += len(p.Text) + len(fetched[p.Secret]); total > maxRuled {
-				return &web.Refusal{Failed: true, Reason: "the headers of the rule for this host are too large", Hint: "Use shorter secrets, or each of them once."}
+				return tooLarge()
 			}
 			line.WriteString(p.Text + fetched[p.Secret])
 		}
@@ -70,6 +73,10 @@ func (f *flight) setHeaders(r *http.Request) error {
 	}
 	f.filled = filled
 	return nil
+}
+
+func tooLarge() error {
+	return &web.Refusal{Failed: true, Reason: "the headers of the rule for this host are too large", Hint: "Use shorter secrets, or each of them once."}
 }
 
 // sets reports whether a rule sets a header. Servers may take "-" and "_" for the same.

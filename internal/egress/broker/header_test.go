@@ -22,6 +22,7 @@ import (
 type keep struct {
 	mu     sync.Mutex
 	values map[string]string
+	read   int // values
 }
 
 func (k *keep) set(name, value string) {
@@ -36,6 +37,7 @@ func (k *keep) value(_ context.Context, account, name string) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v, ok := k.values[name]
+	k.read++
 	switch {
 	case !ok || account != "acc":
 		return "", api.Errorf(api.KindNotFound, "no secret %s", name)
@@ -229,6 +231,18 @@ func TestHeaderRefusals(t *testing.T) {
 		if q.alarm == "" && len(refused) != 0 || q.alarm != "" && (len(refused) != 1 || !strings.Contains(refused[0].Refused, q.alarm) || refused[0].Secret != q.secret) {
 			t.Errorf("%s: %+v", q.name, refused)
 		}
+	}
+	// Secrets that are too large are not all read.
+	var all []string
+	for i := range 20 {
+		name := fmt.Sprintf("large%d", i)
+		k.set(name, strings.Repeat("x", 60<<10))
+		all = append(all, fmt.Sprintf("X-%d", i), "${secret:"+name+"}")
+	}
+	r.rules(headerRule("api.example.org", all...))
+	k.read = 0
+	if status, _ := send(); status != 502 || k.read != 2 {
+		t.Errorf("%d, %d secrets were read", status, k.read)
 	}
 	// A trailer of the same name comes after the headers.
 	k.set("key", secretValue)
