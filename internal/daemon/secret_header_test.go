@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"crypto/rand"
+	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,7 +26,8 @@ func TestHeaderRules(t *testing.T) {
 				v.t.Fatal(err)
 			}
 		}
-		set()
+		v.wire("/secrets", `{"name":"key","value":"canary-first-value"}`)
+		v.wire("/secrets/key", `{"value":"`+value+`"}`)
 		v.set("bound", v.at("example.com", "/", inHeader))
 		if _, err := v.c.Secrets.Set(ctx, "model", secrets.Set{Value: "value-of-model"}); err == nil {
 			v.t.Error("an API key set a secret without bindings")
@@ -121,6 +124,25 @@ func TestHeaderRules(t *testing.T) {
 		}
 		without("after the rules were replaced", s, "example.com")
 	})
+}
+
+// wire makes a request to E2B's API, which must succeed.
+func (v *vault) wire(path, body string) {
+	v.t.Helper()
+	req, err := http.NewRequestWithContext(v.t.Context(), "POST", v.w.url+path, strings.NewReader(body))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	req.Header.Set("X-API-KEY", v.w.operator.Secret)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode/100 != 2 || strings.Contains(string(text), "canary") {
+		v.t.Fatalf("POST %s: %d %s %v", path, resp.StatusCode, text, err)
+	}
 }
 
 // insideRunning searches a sandbox for a value that it must not have and one that it has, while a

@@ -33,6 +33,14 @@ func (k *keep) set(name, value string) {
 	}
 }
 
+// reads returns how many values were read since the last call.
+func (k *keep) reads() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	defer func() { k.read = 0 }()
+	return k.read
+}
+
 func (k *keep) value(_ context.Context, account, name string) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -240,9 +248,12 @@ func TestHeaderRefusals(t *testing.T) {
 		all = append(all, fmt.Sprintf("X-%d", i), "${secret:"+name+"}")
 	}
 	r.rules(headerRule("api.example.org", all...))
-	k.read = 0
-	if status, _ := send(); status != 502 || k.read != 2 {
-		t.Errorf("%d, %d secrets were read", status, k.read)
+	k.reads()
+	if status, _ := send(); status != 502 {
+		t.Errorf("%d", status)
+	}
+	if n := k.reads(); n != 2 {
+		t.Errorf("%d secrets were read", n)
 	}
 	// A trailer of the same name comes after the headers.
 	k.set("key", secretValue)
