@@ -118,6 +118,14 @@ type Secret struct {
 
 // Set creates or replaces a secret. Its name is in the path of the request.
 type Set struct {
+	// ForHeaders lets header rules of sandboxes name the secret, which has no bindings then.
+	// Whoever may create sandboxes of the account can have it sent to any host.
+	ForHeaders bool              `json:"forHeaders,omitempty"`
+	Metadata   map[string]string `json:"metadata,omitempty"`
+	// Version is the version that the request makes: 1 creates a secret, and 3 replaces version
+	// 2. Another state of the secret is KindConflict, or KindExists for 1. 0 creates or replaces.
+	Version int64 `json:"version,omitempty"`
+
 	Source Source `json:"source,omitempty"` // Stored by default
 	// Value is the value of a stored secret.
 	Value      string    `json:"value,omitempty"`
@@ -126,13 +134,6 @@ type Set struct {
 	Signer     Signer    `json:"signer,omitempty"`
 	Bindings   []Binding `json:"bindings"`
 	LifetimeMS int64     `json:"lifetimeMs,omitempty"`
-	// ForHeaders lets header rules of sandboxes name the secret, which has no bindings then.
-	// Whoever may create sandboxes of the account can have it sent to any host.
-	ForHeaders bool              `json:"forHeaders,omitempty"`
-	Metadata   map[string]string `json:"metadata,omitempty"`
-	// Version is the version that the request makes: 1 creates a secret, and 3 replaces version
-	// 2. Another state of the secret is KindConflict, or KindExists for 1. 0 creates or replaces.
-	Version int64 `json:"version,omitempty"`
 }
 
 // String returns the source without the value, so that a request can be logged.

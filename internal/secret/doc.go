@@ -7,8 +7,9 @@
 // memory for the secret's lifetime. Whoever sets such a secret chooses what the daemon reads and
 // runs: package access lets only administrators do it.
 //
-// [Secrets.Value] and [Secrets.HeaderValue] are for the proxy alone, and [Secrets.Key] for what calls
-// models and forges; no door may have them. Errors name the source and never what was read.
+// [Secrets.Value] is for the proxy alone, and [Secrets.Key] for what calls models and forges; no
+// door may have them. Errors name the source and never
+// what was read.
 //
 //	all := secret.New(secret.Config{Rows: rows, Logger: log})
 //	defer all.Close(ctx)

@@ -118,7 +118,7 @@ func (c *setCmd) request(a *app.App) (req secrets.Set, err error) {
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
-	req = secrets.Set{Source: secrets.Stored, Signer: secrets.Signer(c.Sign), LifetimeMS: c.Lifetime.Milliseconds()}
+	req = secrets.Set{Source: secrets.Stored, Signer: secrets.Signer(c.Sign), LifetimeMS: c.Lifetime.Milliseconds(), ForHeaders: c.ForHeaders}
 	switch {
 	case c.FromCommand && len(args) == 0:
 		return req, api.Errorf(api.KindInvalid, "--from-command without a command").WithHint("give it after --: hortus secret set %s ... --from-command -- CMD ARGS", c.Name)
@@ -141,7 +141,6 @@ func (c *setCmd) request(a *app.App) (req secrets.Set, err error) {
 	if err != nil {
 		return req, api.Errorf(api.KindInvalid, "--from-file: %w", err)
 	}
-	req.ForHeaders = c.ForHeaders
 	req.Bindings, err = c.bindings()
 	return req, err
 }
@@ -182,7 +181,7 @@ func (c *setCmd) bindings() (all []secrets.Binding, err error) {
 		return nil, nil
 	case len(c.To)+len(c.Git) == 0:
 		return nil, api.Errorf(api.KindInvalid, "--to is missing: a secret is only used in requests that it is bound to").
-			WithHint("for example --to https://api.example.org/v1/**, or --git https://git.example.org/o/r --fetch; --for-headers is for header rules, and --daemon for keys of models and tokens of forges")
+			WithHint("for example --to https://api.example.org/v1/**, or --git https://git.example.org/o/r --fetch; --daemon is for keys of models and tokens of forges")
 	case placed && len(c.To) == 0:
 		return nil, api.Errorf(api.KindInvalid, "--header, --query and --basic are about --to, which is missing; git uses basic authentication")
 	case rights && len(c.Git) == 0:

@@ -140,12 +140,13 @@ func (b *received) Close() error {
 
 // done records a request that has ended.
 func (f *flight) done(status int, received int64) {
+	f.doneHeaders(status, received)
+	if f.grant == nil {
+		return
+	}
 	u := f.use()
 	u.Status, u.Received = status, received
-	if f.grant != nil {
-		f.s.record(u)
-	}
-	f.doneHeaders(u)
+	f.s.record(u)
 }
 
 // onceDone records a request once.

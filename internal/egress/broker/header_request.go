@@ -11,6 +11,14 @@ import (
 	"hortus.dev/internal/egress/web"
 )
 
+// ruling is what header rules make of a request.
+type ruling struct {
+	ruled  *rule             // whose headers are set; nil if there is none
+	before []string          // secrets that rules sent to the server before, or are about to
+	filled map[string]string // secrets that were sent in headers of the rule, with their headers
+	epoch  int64             // of the session's headers when they were read
+}
+
 // plain answers a request without a secret, whose server has none either.
 func (s *Session) plain(f *flight, r *http.Request, next, direct http.RoundTripper) (*http.Response, error) {
 	if f.ruled != nil {
@@ -133,9 +141,10 @@ func (s *Session) collectSent(f *flight, values map[string]string) {
 }
 
 // doneHeaders records the secrets that were sent in headers of a rule.
-func (f *flight) doneHeaders(u secrets.Use) {
+func (f *flight) doneHeaders(status int, received int64) {
 	for name, header := range f.filled {
-		u.Secret, u.Binding, u.Header = name, 0, header
+		u := f.use()
+		u.Secret, u.Binding, u.Header, u.Status, u.Received = name, 0, header, status, received
 		f.s.record(u)
 	}
 }

@@ -28,7 +28,7 @@ func (s *Session) RoundTrip(r *http.Request, g web.Grant, next, direct http.Roun
 	if !st.armed && len(hits) == 0 && rule == nil && sent == nil {
 		return next.RoundTrip(r)
 	}
-	f := &flight{s: s, st: st, scheme: r.URL.Scheme, target: g.Target, method: r.Method, path: r.URL.EscapedPath(), ruled: rule, before: sent}
+	f := &flight{s: s, st: st, scheme: r.URL.Scheme, target: g.Target, method: r.Method, path: r.URL.EscapedPath(), ruling: ruling{ruled: rule, before: sent}}
 	if f.path == "" {
 		f.path = "/"
 	}
@@ -41,6 +41,7 @@ func (s *Session) RoundTrip(r *http.Request, g web.Grant, next, direct http.Roun
 
 // flight is a request that is answered.
 type flight struct {
+	ruling
 	s            *Session
 	st           *state
 	scheme       string
@@ -54,11 +55,6 @@ type flight struct {
 	began   time.Time
 	part    http.Header // Range and If-Range of a client that asked for a part of an answer
 	alone   bool        // no other secret is bound to the server
-
-	ruled  *rule             // whose headers are set; nil if there is none
-	before []string          // secrets that rules sent to the server before
-	filled map[string]string // secrets that were sent in headers of the rule, with their headers
-	epoch  int64             // of the session's headers when they were read
 }
 
 // use returns the record of the request.

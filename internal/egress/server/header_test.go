@@ -1,12 +1,17 @@
 package server
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
 )
+
+func (k *kept) HeaderValue(context.Context, string, string) (string, error) {
+	return "a-value", nil
+}
 
 // TestHeaders: a rule names secrets of the account that are for headers, and no others.
 func TestHeaders(t *testing.T) {

@@ -21,12 +21,12 @@ import (
 
 // Secrets are the secrets of accounts.
 type Secrets interface {
+	// HeaderValue returns the value of a secret that is for headers: KindDenied for another one.
+	HeaderValue(ctx context.Context, account, name string) (string, error)
 	// Lookup returns a secret without its value: KindNotFound if there is none.
 	Lookup(ctx context.Context, account, name string) (secrets.Secret, error)
 	// Value returns the value of a secret.
 	Value(ctx context.Context, account, name string) (string, error)
-	// HeaderValue returns the value of a secret that is for headers: KindDenied for another one.
-	HeaderValue(ctx context.Context, account, name string) (string, error)
 	// Record records a use. It does not block.
 	Record(ctx context.Context, u secrets.Use)
 	// Rotated replaces the refresh token in the value of a secret.

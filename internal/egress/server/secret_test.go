@@ -29,10 +29,7 @@ func (k *kept) Lookup(_ context.Context, account, name string) (secrets.Secret, 
 	return row, nil
 }
 
-func (k *kept) Value(context.Context, string, string) (string, error) { return "a-value", nil }
-func (k *kept) HeaderValue(context.Context, string, string) (string, error) {
-	return "a-value", nil
-}
+func (k *kept) Value(context.Context, string, string) (string, error)  { return "a-value", nil }
 func (k *kept) Record(context.Context, secrets.Use)                    {}
 func (k *kept) Rotated(_ context.Context, account, name, token string) {}
 

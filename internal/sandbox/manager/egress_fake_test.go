@@ -18,6 +18,8 @@ import (
 // fakeEgress records what is requested of the server of outgoing connections, in order. Its one
 // preset, "pip", is a rule and a variable.
 type fakeEgress struct {
+	forgotten []string // secrets that were removed
+
 	refuse func(api.Sandbox, api.EgressPolicy) error // of an Apply; may be nil
 
 	mu       sync.Mutex
@@ -27,7 +29,6 @@ type fakeEgress struct {
 	commands map[api.SandboxID]func() []string
 	// placeholders counts those that were made.
 	placeholders int
-	forgotten    []string // secrets that were removed
 }
 
 func newFakeEgress() *fakeEgress {

@@ -57,14 +57,14 @@ func withoutSecrets(rules []api.EgressRule, kept []api.SecretGrant) []api.Egress
 }
 
 // Inherit returns the secrets of a parent that its children may use: those that are named. KindInvalid for one that the
-// parent may not use, neither with a placeholder nor in a header rule.
+// parent may not use.
 func Inherit(parent api.Sandbox, names []string) (out []api.SecretGrant, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(parent.Secrets, func(g api.SecretGrant) bool { return g.Name == name })
-		if i < 0 && inRules(parent, name) {
-			continue
-		}
 		if i < 0 {
+			if inRules(parent, name) {
+				continue
+			}
 			return nil, api.Errorf(api.KindInvalid, "sandbox %s may not use the secret %.80q, so its children cannot", parent.ID, name).
 				WithHint("create the parent with this secret, and fork that")
 		}

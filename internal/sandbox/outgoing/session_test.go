@@ -31,10 +31,6 @@ func (s *slow) Secrets(context.Context, string, []api.SecretGrant) ([]api.Egress
 	return nil, nil, nil
 }
 
-func (s *slow) Headers(_ context.Context, _ string, rules []api.HeaderRule) ([]api.HeaderRule, error) {
-	return rules, nil
-}
-
 func (s *slow) Serve(api.Sandbox, tether.Link, func() []string) sandbox.EgressSession { return s }
 
 func (s *slow) Apply(ctx context.Context, p api.EgressPolicy) error {
