@@ -48,6 +48,19 @@ type EgressRule struct {
 	Source string `json:"source,omitempty"`
 }
 
+// HeaderRule sets headers in the HTTPS requests of a sandbox to one host. It allows no connection.
+type HeaderRule struct {
+	// Host is a name ("api.example.org"), or the names below one ("*.example.org"). The most
+	// specific rule for a host counts.
+	Host string `json:"host"`
+	// Port is 443 by default.
+	Port int `json:"port,omitempty"`
+	// Headers are values by the names of their headers. They replace what a program sends.
+	// "${secret:NAME}" in a value is replaced, outside of the sandbox, by the value of a secret
+	// of the sandbox's account that is for headers.
+	Headers map[string]string `json:"headers"`
+}
+
 // EgressPolicy is what a sandbox may connect to. The zero value denies everything.
 type EgressPolicy struct {
 	// Presets are names of rule sets of the daemon: "npm", "pip", "go", "apt", "git",
@@ -57,6 +70,9 @@ type EgressPolicy struct {
 	// Rules are tried in order; the first one that matches decides. What none matches is
 	// denied.
 	Rules []EgressRule `json:"rules,omitempty"`
+	// Headers are set in requests that the rules allow. No two are for the same host and port. A
+	// ceiling or a default has none.
+	Headers []HeaderRule `json:"headers,omitempty"`
 	// Ask makes a connection that no rule matches wait until a person allows or denies
 	// it, at most EgressAskTimeout.
 	Ask bool `json:"ask,omitempty"`

@@ -38,7 +38,7 @@ func (p EgressPolicy) Opens() bool {
 
 // IsZero reports whether the policy is the zero value, which denies everything.
 func (p EgressPolicy) IsZero() bool {
-	return len(p.Presets) == 0 && len(p.Rules) == 0 && !p.Ask && p.MaxConnections == 0 && p.MaxBytes == 0
+	return len(p.Presets) == 0 && len(p.Rules) == 0 && len(p.Headers) == 0 && !p.Ask && p.MaxConnections == 0 && p.MaxBytes == 0
 }
 
 // WithRules returns the policy with rules before its own. A rule of its own that is equal to one
@@ -75,6 +75,12 @@ func (p EgressPolicy) CheckBounds() error {
 		total += len(name)
 		if name == "" || len(name) > MaxEgressSource || !utf8.ValidString(name) {
 			return Errorf(KindInvalid, "%.40q is not the name of an egress preset", name)
+		}
+	}
+	for _, r := range p.Headers {
+		total += len(r.Host)
+		for name, value := range r.Headers {
+			total += len(name) + len(value)
 		}
 	}
 	return checkEgressRules(p.Rules, total)

@@ -108,6 +108,8 @@ type CreateSandbox struct {
 	// an environment variable, which the daemon replaces in the requests that a binding of the
 	// secret allows. The hosts of the bindings are allowed after the rules of Egress.
 	Secrets []SecretGrant `json:"secrets,omitempty"`
+	// Headers are added to those of Egress, or of the policy that counts in its place.
+	Headers []HeaderRule `json:"headers,omitempty"`
 	// MaxEgress is the ceiling of the caller's key; nil for none.
 	MaxEgress *EgressPolicy `json:"-"`
 	// Account owns the sandbox, and Key's ceilings count it; MaxTTLMS is Key's ceiling of

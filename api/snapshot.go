@@ -132,7 +132,8 @@ type ForkSandbox struct {
 	// Egress is what the children may connect to; nil is the policy of the parent.
 	Egress *EgressPolicy `json:"egress,omitempty"`
 	// Secrets are names of secrets of the parent that the children may use too. A child has
-	// the placeholders of all of them, and can use those that are named here.
+	// the placeholders of all of them, and can use those that are named here. It has the header
+	// rules of the parent that name no other secrets.
 	Secrets []string `json:"secrets,omitempty"`
 	// Key's ceilings count the children, which are of the parent's account; MaxTTLMS and
 	// MaxEgress are its ceilings of the time to live and of the policy. They are taken from

@@ -158,6 +158,9 @@ func checkBudgets(s Set) error {
 	if len(s.Budgets) > MaxBudgets {
 		return invalid("%d budgets; the maximum is %d", len(s.Budgets), MaxBudgets)
 	}
+	if len(s.Budgets) > 0 && s.ForHeaders {
+		return invalid("it is for rules of headers, whose requests are not counted, so it has no budgets")
+	}
 	if len(s.Budgets) > 0 && len(s.Bindings) == 0 {
 		return invalid("it is for the daemon alone, whose requests are not counted, so it has no budgets")
 	}

@@ -110,6 +110,7 @@ func TestCheckBudgets(t *testing.T) {
 		"another model":            {func(s *secrets.Set) { s.Bindings[0].Model = "llama" }, "model"},
 		"a repository as a model":  {func(s *secrets.Set) { s.Bindings[0].Git = &secrets.Git{Repository: "/o/r", Fetch: true} }, "no model"},
 		"for the daemon alone":     {func(s *secrets.Set) { s.Bindings = nil }, "daemon alone"},
+		"for rules of headers":     {func(s *secrets.Set) { s.Bindings, s.ForHeaders = nil, true }, "rules of headers"},
 		"the most":                 {budgets(6), ""},
 		"too many":                 {budgets(secrets.MaxBudgets + 1), "the maximum is 8"},
 		"twice": {func(s *secrets.Set) {

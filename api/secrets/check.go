@@ -45,7 +45,7 @@ func CheckValue(signer Signer, value string) error {
 }
 
 // Check refuses a request that is malformed or out of bounds: api.KindInvalid. A secret without
-// bindings is for the daemon alone.
+// bindings is for header rules if it says so, and otherwise for the daemon alone.
 func Check(s Set) error {
 	invalid := func(format string, args ...any) error { return api.Errorf(api.KindInvalid, "secret: "+format, args...) }
 	args := 0
@@ -97,6 +97,15 @@ func Check(s Set) error {
 	}
 	if len(s.Bindings) > MaxBindings {
 		return invalid("%d bindings; the maximum is %d", len(s.Bindings), MaxBindings)
+	}
+	if s.Version < 0 {
+		return invalid("version %d is negative", s.Version)
+	}
+	if s.ForHeaders && (len(s.Bindings) > 0 || s.Signer != Plain) {
+		return invalid("one for headers has neither bindings nor a signer: its rules say where it is sent")
+	}
+	if err := checkMetadata(s.Metadata); err != nil {
+		return err
 	}
 	if len(s.Bindings) == 0 && s.Signer != Plain {
 		return invalid("there is no binding, but only requests of sandboxes are signed")

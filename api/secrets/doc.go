@@ -1,6 +1,6 @@
 // Package secrets has the words for secrets: what one is, in which requests it may be used, and
-// what is recorded of its uses. It checks requests that set secrets, for those who send them and
-// for those who serve them.
+// what is recorded of its uses. It checks requests that set secrets, and rules for headers that
+// name them, for those who send them and for those who serve them.
 //
 //	if err := secrets.Check(req); err != nil {
 //		return err

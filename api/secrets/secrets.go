@@ -103,9 +103,17 @@ type Secret struct {
 	Signer   Signer    `json:"signer,omitempty"`
 	Bindings []Binding `json:"bindings"`
 	// LifetimeMS is how long the output of a command is used, in milliseconds.
-	LifetimeMS int64     `json:"lifetimeMs,omitempty"`
-	CreatedAt  time.Time `json:"createdAt"`
-	UpdatedAt  time.Time `json:"updatedAt"`
+	LifetimeMS int64 `json:"lifetimeMs,omitempty"`
+	// ForHeaders means that header rules of sandboxes may name it, for any host. It has no
+	// bindings then.
+	ForHeaders bool `json:"forHeaders,omitempty"`
+	// ID stays the same when the secret is replaced. Version is how many times it was set.
+	ID      string `json:"id,omitempty"`
+	Version int64  `json:"version,omitempty"`
+	// Metadata is kept and shown, never read by Hortus.
+	Metadata  map[string]string `json:"metadata,omitempty"`
+	CreatedAt time.Time         `json:"createdAt"`
+	UpdatedAt time.Time         `json:"updatedAt"`
 	// UsedAt is the time of the last use, Uses the number of requests that it was used in.
 	UsedAt *time.Time `json:"usedAt,omitempty"`
 	Uses   int64      `json:"uses,omitempty"`
@@ -116,6 +124,14 @@ type Secret struct {
 
 // Set creates or replaces a secret. Its name is in the path of the request.
 type Set struct {
+	// ForHeaders lets header rules of sandboxes name the secret, which has no bindings then.
+	// Whoever may create sandboxes of the account can have it sent to any host.
+	ForHeaders bool              `json:"forHeaders,omitempty"`
+	Metadata   map[string]string `json:"metadata,omitempty"`
+	// Version is the version that the request makes: 1 creates a secret, and 3 replaces version
+	// 2. Another state of the secret is KindConflict, or KindExists for 1. 0 creates or replaces.
+	Version int64 `json:"version,omitempty"`
+
 	Source Source `json:"source,omitempty"` // Stored by default
 	// Value is the value of a stored secret.
 	Value      string    `json:"value,omitempty"`
@@ -165,6 +181,8 @@ type Use struct {
 	Status int    `json:"status,omitempty"`
 	// Binding is the number of the binding, from 1; 0 if there is none.
 	Binding int `json:"binding,omitempty"`
+	// Header is the header in which a rule of the sandbox sent the secret; empty for a binding.
+	Header string `json:"header,omitempty"`
 	// Sent and Received are bytes of the bodies.
 	Sent     int64 `json:"sent,omitempty"`
 	Received int64 `json:"received,omitempty"`

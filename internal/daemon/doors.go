@@ -105,7 +105,7 @@ func (s *System) doors(v1 http.Handler) []front.Door {
 	control := e2b.New(e2b.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
 		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Logger: s.log,
-		Egress: g.egress, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
+		Egress: g.egress, Secrets: g.secrets, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
 	})
 	return []front.Door{
 		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true},

@@ -39,6 +39,13 @@ type EgressServer interface {
 	// Errors: KindInvalid for an invalid rule or an unknown preset.
 	Resolve(ctx context.Context, p api.EgressPolicy) (_ api.EgressPolicy, env map[string]string, err error)
 
+	// Headers validates header rules, whose secrets are those of an account, and returns them
+	// with their defaults.
+	//
+	// Errors: KindInvalid for a malformed rule, KindNotFound for an unknown secret, and KindDenied
+	// for one that is not for headers.
+	Headers(ctx context.Context, account string, rules []api.HeaderRule) ([]api.HeaderRule, error)
+
 	// Secrets returns what a sandbox needs to use secrets of an account: rules that allow the
 	// hosts of their bindings, and variables that have a fresh placeholder for each secret.
 	//

@@ -112,7 +112,7 @@ func (s *Secrets) set(ctx context.Context, account, name string, req secrets.Set
 	if err := secrets.Check(req); err != nil {
 		return secrets.Secret{}, err
 	}
-	if len(req.Bindings) == 0 && account != "" {
+	if len(req.Bindings) == 0 && !req.ForHeaders && account != "" {
 		return secrets.Secret{}, api.Errorf(api.KindInvalid, "secret %s has no bindings: the daemon uses only the operator's secrets for itself", name).
 			WithHint("bind it to the requests that it may be used in: hortus secret set %s --to URL", name)
 	}
@@ -120,6 +120,7 @@ func (s *Secrets) set(ctx context.Context, account, name string, req secrets.Set
 	row := secrets.Secret{
 		Name: name, Account: account, Source: cmp.Or(req.Source, secrets.Stored), From: req.From, Command: req.Command,
 		Signer: req.Signer, LifetimeMS: req.LifetimeMS, CreatedAt: now, UpdatedAt: now, Bindings: []secrets.Binding{},
+		ForHeaders: req.ForHeaders, Metadata: req.Metadata, Version: req.Version, ID: newID(),
 	}
 	for i, b := range req.Bindings {
 		b, err := normalBinding(b)

@@ -191,8 +191,10 @@ type Egress interface {
 // own everywhere; a name is unique within its account. Rows of uses do not refer to a secret:
 // they are kept when it is removed.
 type Secrets interface {
-	// PutSecret stores a secret, or replaces the one of its name, which keeps its number, the
-	// time it was created, its uses and what they used of budgets. value is kept encrypted; it is required for a stored
+	// PutSecret stores a secret, or replaces the one of its name, which keeps its number, its ID,
+	// the time it was created, its uses and what they used of budgets. A Version other than 0 is
+	// what the secret must become: KindConflict if it does not follow the stored one, KindExists
+	// for 1 if there is one. value is kept encrypted; it is required for a stored
 	// secret and refused for others (KindInvalid). KindExhausted if the account has most
 	// others already. It returns the row.
 	PutSecret(ctx context.Context, s secrets.Secret, value string, most int) (secrets.Secret, error)

@@ -105,7 +105,7 @@ func checkSandbox(ctx context.Context, check func(context.Context, api.CreateSan
 		return err
 	}
 	setup := req.Sandbox
-	setup.Egress, setup.Secrets = req.SetupEgress, req.SetupSecrets
+	setup.Egress, setup.Secrets, setup.Headers = req.SetupEgress, req.SetupSecrets, nil
 	if err := check(ctx, setup); err != nil {
 		return api.Errorf(api.KindOf(err), "the install phase: %w", err).WithHint("%s", api.HintOf(err))
 	}
@@ -119,7 +119,7 @@ func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.Creat
 	if !r.Task.Valid() || r.Attempt < 1 {
 		return req, api.Errorf(api.KindInvalid, "replay of task %q attempt %d: invalid task or attempt", clip(string(r.Task)), r.Attempt)
 	}
-	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil || req.Sandbox.Egress != nil || req.Sandbox.Secrets != nil || req.SetupEgress != nil || req.Files != nil {
+	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil || req.Sandbox.Egress != nil || req.Sandbox.Secrets != nil || req.Sandbox.Headers != nil || req.SetupEgress != nil || req.Files != nil {
 		return req, api.Errorf(api.KindInvalid, "a replay uses the recorded files, timeouts, limits, environment and egress policy; they cannot be set")
 	}
 	old, err := e.cfg.Store.Task(ctx, r.Task)

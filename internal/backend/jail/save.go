@@ -88,7 +88,7 @@ func (m *machine) setStanding(on bool) {
 func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
 	if o.Files && o.CopyMemory {
 		return sandbox.Saved{}, api.Errorf(api.KindInvalid, "sandbox %s: memory cannot be copied if only files are saved", m.id).
-			WithHint("use --files-only or --copy-memory")
+			WithHint("Remove --files-only.")
 	}
 	if m.b.cfg.Kernel == nil {
 		return m.saveFiles(ctx, dir, o)

@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/egress/policy"
 )
@@ -129,12 +131,16 @@ func usePresets(ctx context.Context, s *client.Sandbox, add api.EgressPolicy) (a
 type setCmd struct {
 	oneSandbox
 	Values []string `arg:"" name:"value" help:"Values of --egress: none, ask, a preset, or hosts."`
+	Header []string `sep:"none" placeholder:"HOST NAME: VALUE" help:"Header of the sandbox's HTTPS requests to HOST, as for sandbox create. Without it no header is set from now on. Repeatable."`
 }
 
 // Run replaces the policy.
 func (c *setCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	p, err := policy.ParseAll(c.Values)
 	if err != nil {
+		return err
+	}
+	if p.Headers, err = flags.Headers("--header", c.Header); err != nil {
 		return err
 	}
 	s, err := find(ctx, cl, c.ID)
@@ -198,6 +204,11 @@ func show(a *app.App, row api.Sandbox) error {
 	fmt.Fprintf(w, "-\t%s\tanything else\t-\n", rest)
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for _, r := range p.Headers {
+		for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+			a.Note("header for %s:%d: %s: %s", human.Sanitize(r.Host), r.Port, human.Sanitize(name), human.Truncate(r.Headers[name], 100))
+		}
 	}
 	if row.MaxEgress != nil {
 		a.Note("the ceiling of the API key limits these rules: %s", policy.Summary(*row.MaxEgress))

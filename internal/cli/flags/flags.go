@@ -17,6 +17,7 @@ type Sandbox struct {
 	Egress []string `sep:"none" env:"HORTUS_EGRESS" placeholder:"VALUE" help:"What the sandbox may connect to: none (default), a preset (npm, pip, go, apt, registries, git, models), a host such as example.org or *.example.org:8080, or ask. Repeatable; docs/egress.md."`
 	Secret []string `sep:"none" complete:"secrets" placeholder:"[VAR=]NAME[@TIME]" help:"Secret that the sandbox may use and never sees (hortus secret ls): the variable VAR, or NAME in upper case, has a placeholder for it. With TIME, such as 30m, for that long. Repeatable; docs/secrets.md."`
 	Env    []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable of every command in the sandbox. Repeatable."`
+	Header []string `sep:"none" placeholder:"HOST NAME: VALUE" help:"Header of the sandbox's HTTPS requests to HOST, a name or *.NAME with a port if it is not 443. \"$${secret:NAME}\" in VALUE is a secret that the sandbox never sees (hortus secret set --for-headers). Repeatable; docs/secrets.md."`
 	Label  []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the sandbox. Repeatable."`
 }
 
@@ -74,6 +75,9 @@ func (f *Sandbox) CreateRequest() (api.CreateSandbox, error) {
 		return out, err
 	}
 	if out.Secrets, err = Secrets("--secret", f.Secret); err != nil {
+		return out, err
+	}
+	if out.Headers, err = Headers("--header", f.Header); err != nil {
 		return out, err
 	}
 	if out.Env, err = Assignments("--env", f.Env); err != nil {

@@ -3,6 +3,9 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
@@ -175,6 +178,11 @@ func (c *sandboxShowCmd) Run(ctx app.Context, a *app.App) error {
 		human.Sanitize(info.Template), human.Sanitize(info.Egress))
 	for _, g := range info.Secrets {
 		fmt.Fprintf(w, "secret\t%s\n", grantText(g, time.Now()))
+	}
+	if info.EgressPolicy != nil {
+		for _, r := range info.EgressPolicy.Headers {
+			fmt.Fprintf(w, "headers\t%s:%d: %s\n", human.Sanitize(r.Host), r.Port, human.Truncate(strings.Join(slices.Sorted(maps.Keys(r.Headers)), ", "), 100))
+		}
 	}
 	if info.Workspace != "" {
 		fmt.Fprintf(w, "workspace\t%s\n", human.Sanitize(string(info.Workspace)))

@@ -62,14 +62,19 @@ func source(s secrets.Secret) string {
 	return string(s.Source)
 }
 
-// daemonAlone is shown of a secret without bindings.
-const daemonAlone = "the daemon alone"
+// unbound is shown of a secret without bindings.
+func unbound(s secrets.Secret) string {
+	if s.ForHeaders {
+		return "header rules, for any host"
+	}
+	return "the daemon alone"
+}
 
 // usedIn shows the first binding of a secret.
 func usedIn(s secrets.Secret) string {
 	switch len(s.Bindings) {
 	case 0:
-		return daemonAlone
+		return unbound(s)
 	case 1:
 		return FormatBinding(s.Bindings[0])
 	}
@@ -100,7 +105,7 @@ func show(a *app.App, s secrets.Secret) error {
 			row("used in", FormatBinding(b))
 		}
 		if len(s.Bindings) == 0 {
-			row("used in", daemonAlone)
+			row("used in", unbound(s))
 		}
 		showBudgets(s, row)
 		row("created", s.CreatedAt.Format(time.RFC3339))

@@ -32,6 +32,8 @@ type setCmd struct {
 
 	Daemon bool `help:"The secret is for the daemon alone, as the key of a model or the token of a forge that the configuration names; no sandbox can be granted it."`
 
+	ForHeaders bool `name:"for-headers" help:"The secret is for header rules of sandboxes (--header), which may send it to any host that they name. It has no bindings."`
+
 	Git    []string `sep:"none" placeholder:"URL" help:"Git repository, over HTTPS, that the secret may be used for, as the password. Needs --fetch, --push or both. Can be repeated."`
 	Fetch  bool     `help:"Allow clone and fetch of the repositories of --git."`
 	Push   []string `sep:"none" placeholder:"REFS" help:"Refs that may be pushed to the repositories of --git, such as refs/heads/hortus/*. Can be repeated."`
@@ -54,6 +56,7 @@ A value has at least 8 bytes and no line break; one at its end is cut. Examples:
     hortus secret set crm --to 'GET https://api.example.org/**' --header X-API-Key < key.txt
     hortus secret set anthropic --preset anthropic --budget 5usd --budget 2000000tokens/day
     hortus secret set crm --from-env CRM_TOKEN --to https://api.example.org
+    hortus secret set openai --for-headers < key.txt
     hortus secret set forge --git https://git.example.org/o/r --fetch --push 'refs/heads/hortus/*'
     hortus secret set aws --lifetime 30m --sign aws-sigv4 --to https://s3.example.org --from-command -- aws-login --json`
 }
@@ -107,6 +110,10 @@ func set(ctx app.Context, a *app.App, cl *client.Client, name string, req secret
 	if !s.UpdatedAt.Equal(s.CreatedAt) {
 		verb = "replaced"
 	}
+	if s.ForHeaders {
+		a.Note("%s is %s; header rules may send it to any host that they name", s.Name, verb)
+		return nil
+	}
 	if len(s.Bindings) == 0 {
 		a.Note("%s is %s; it is for the daemon alone", s.Name, verb)
 		return nil
@@ -127,7 +134,7 @@ func (c *setCmd) request(a *app.App) (req secrets.Set, err error) {
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
-	req = secrets.Set{Source: secrets.Stored, Signer: secrets.Signer(c.Sign), LifetimeMS: c.Lifetime.Milliseconds()}
+	req = secrets.Set{Source: secrets.Stored, Signer: secrets.Signer(c.Sign), LifetimeMS: c.Lifetime.Milliseconds(), ForHeaders: c.ForHeaders}
 	switch {
 	case c.FromCommand && len(args) == 0:
 		return req, api.Errorf(api.KindInvalid, "--from-command without a command").WithHint("give it after --: hortus secret set %s ... --from-command -- CMD ARGS", c.Name)
@@ -188,7 +195,10 @@ func (c *setCmd) bindings() (all []secrets.Binding, err error) {
 	case c.Daemon && (len(c.To)+len(c.Git) > 0 || placed || rights || c.Sign != ""):
 		return nil, api.Errorf(api.KindInvalid, "--daemon is for a secret that no request of a sandbox has; the other flags say in which requests it is").
 			WithHint("leave --daemon out, or set two secrets")
-	case c.Daemon:
+	case c.ForHeaders && (c.Daemon || len(c.To)+len(c.Git) > 0 || placed || rights || c.Sign != ""):
+		return nil, api.Errorf(api.KindInvalid, "--for-headers is for a secret that header rules of sandboxes send; --daemon and the flags for bindings say something else").
+			WithHint("leave --for-headers out, or set two secrets")
+	case c.Daemon, c.ForHeaders:
 		return nil, nil
 	case len(c.To)+len(c.Git) == 0:
 		return nil, api.Errorf(api.KindInvalid, "--to is missing: a secret is only used in requests that it is bound to").

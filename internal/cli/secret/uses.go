@@ -137,6 +137,9 @@ func detail(u secrets.Use) string {
 		return ofDaemon(u)
 	}
 	out := []string{fmt.Sprintf("binding %d", u.Binding)}
+	if u.Header != "" {
+		out[0] = "header rule, " + u.Header
+	}
 	if u.Status != 0 {
 		out = append(out, fmt.Sprintf("status %d", u.Status))
 	}

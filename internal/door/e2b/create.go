@@ -70,10 +70,10 @@ func (d sandboxes) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbo
 		asked.Internet = in.InternetAccess
 	}
 	if req.Egress, err = d.egressOf(r.Context(), req, asked); err != nil {
-		return api.Sandbox{}, d.explain(req, err)
+		return api.Sandbox{}, withRules(req.Headers, d.explain(req, err))
 	}
 	s, err := d.Sandboxes.Create(r.Context(), req)
-	return s, withEgress(asked.option(), d.explain(req, err))
+	return s, withRules(req.Headers, withEgress(asked.option(), d.explain(req, err)))
 }
 
 // explain names the option that could not be honoured.
@@ -124,6 +124,9 @@ func (d sandboxes) request(in newSandbox, legacy bool) (api.CreateSandbox, error
 		return req, refused("volumeMounts", "volumes are not supported by this API")
 	}
 	if err := in.Network.check(); err != nil {
+		return req, err
+	}
+	if req.Headers, err = in.Network.egress().Rules.headers(); err != nil {
 		return req, err
 	}
 	req.PrivateTraffic = in.Network != nil && in.Network.PublicTraffic != nil && !*in.Network.PublicTraffic

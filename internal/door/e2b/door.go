@@ -65,7 +65,7 @@ type Tokens interface {
 // what SDKs expect of that one.
 const EnvdVersion = "0.6.13"
 
-// Config is what the door leads to. Egress, Policy, DefaultInternet, Isolation, Limits, Domain,
+// Config is what the door leads to. Egress, Policy, Secrets, DefaultInternet, Isolation, Limits, Domain,
 // Aliases, Logger and Now may be left out.
 type Config struct {
 	Sandboxes Sandboxes
@@ -77,6 +77,8 @@ type Config struct {
 	// allowInternet is true.
 	Egress Egress
 	Policy func(allowInternet *bool, allowOut, denyOut []string) (api.EgressPolicy, error)
+	// Secrets serve requests about secrets; without them those are refused.
+	Secrets Secrets
 	// DefaultInternet is what allow_internet_access is if a client does not say: true in
 	// E2B.
 	DefaultInternet bool
@@ -113,6 +115,8 @@ type (
 	snapshots struct{ *door }
 	templates struct{ *door }
 	records   struct{ *door }
+
+	secretStore struct{ *door }
 )
 
 // New creates the door's handler.
@@ -130,7 +134,10 @@ func New(cfg Config) http.Handler {
 	snapshots{d}.snapshotRoutes(mux)
 	templates{d}.templateRoutes(mux)
 	records{d}.recordRoutes(mux)
-	missingRoutes(mux)
+	if d.Secrets != nil {
+		secretStore{d}.secretRoutes(mux)
+	}
+	missingRoutes(mux, d.Secrets != nil)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { d.fail(w, r, noRoute(r)) })
 	known := d.authenticated(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,3 +9,9 @@ func EntriesOf(s api.Sandbox, execs []api.Exec) (messages []string) {
 	}
 	return messages
 }
+
+// OwnValue and RulesOf are for the fuzz test of header rules.
+var (
+	OwnValue = ownValue
+	RulesOf  = rulesOf
+)

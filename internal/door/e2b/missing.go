@@ -9,6 +9,9 @@ import (
 	"hortus.dev/internal/door/body"
 )
 
+// missingSecrets is missing only if the daemon has no secrets.
+const missingSecrets = "secrets"
+
 // missing are the parts of the wire that Hortus does not have, by their paths.
 var missing = []struct {
 	what  string
@@ -17,7 +20,7 @@ var missing = []struct {
 	{"builds, tags and changes of templates", []string{
 		"/templates/", "POST /templates", "/v2/templates/", "POST /v2/templates", "/v3/templates", "/v3/templates/"}},
 	{"volumes", []string{"/volumes", "/volumes/", "/volumecontent/"}},
-	{"secrets", []string{"/secrets", "/secrets/"}},
+	{missingSecrets, []string{"/secrets", "/secrets/"}},
 	{"teams", []string{"/teams", "/teams/"}},
 	{"API keys and access tokens of the E2B API", []string{"/api-keys", "/api-keys/", "/access-tokens", "/access-tokens/"}},
 	{"nodes", []string{"/nodes", "/nodes/", "/admin/"}},
@@ -25,8 +28,11 @@ var missing = []struct {
 
 // missingRoutes answers what a client asks of those, so that it knows what is missing
 // and not only that something is.
-func missingRoutes(mux *http.ServeMux) {
+func missingRoutes(mux *http.ServeMux, secrets bool) {
 	for _, m := range missing {
+		if m.what == missingSecrets && secrets {
+			continue
+		}
 		e := wireError{
 			Code: http.StatusBadRequest, Word: string(api.KindUnsupported),
 			Message: "Hortus does not support " + m.what + " of the E2B API",

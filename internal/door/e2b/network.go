@@ -18,7 +18,7 @@ type Egress interface {
 type networkConfig struct {
 	AllowOut      []string        `json:"allowOut"`
 	DenyOut       []string        `json:"denyOut"`
-	Rules         json.RawMessage `json:"rules"`
+	Rules         wireRules       `json:"rules"`
 	EgressProxy   json.RawMessage `json:"egressProxy"`
 	PublicTraffic *bool           `json:"allowPublicTraffic"`
 	MaskHost      *string         `json:"maskRequestHost"`
@@ -30,7 +30,7 @@ type networkUpdate struct {
 	Internet    *bool           `json:"allow_internet_access"`
 	AllowOut    []string        `json:"allowOut"`
 	DenyOut     []string        `json:"denyOut"`
-	Rules       json.RawMessage `json:"rules"`
+	Rules       wireRules       `json:"rules"`
 	EgressProxy json.RawMessage `json:"egressProxy"`
 }
 
@@ -57,10 +57,7 @@ func (c *networkConfig) check() error {
 
 // never refuses what Hortus never has, about what goes out.
 func (u networkUpdate) never() error {
-	switch {
-	case isSet(u.Rules) && string(u.Rules) != "{}":
-		return refused("network.rules", "requests of a sandbox are allowed or denied, and cannot be rewritten")
-	case isSet(u.EgressProxy):
+	if isSet(u.EgressProxy) {
 		return refused("network.egressProxy", "the operator of the daemon sets the proxy of outgoing connections, not a sandbox")
 	}
 	return nil
@@ -74,6 +71,8 @@ func (u networkUpdate) asks() bool {
 // option names what was requested, for errors about it.
 func (u networkUpdate) option() string {
 	switch {
+	case !u.asks() && len(u.Rules) > 0:
+		return "network.rules"
 	case len(u.AllowOut) > 0:
 		return "network.allowOut"
 	case u.Internet == nil && len(u.DenyOut) > 0:
@@ -85,6 +84,9 @@ func (u networkUpdate) option() string {
 // ofHost checks what was requested of a sandbox that shares this machine's network: it is open
 // and cannot be restricted.
 func (u networkUpdate) ofHost() error {
+	if len(u.Rules) > 0 {
+		return refused("network.rules", "a sandbox with this isolation shares the network of its host, so no header can be set")
+	}
 	if u.asks() && (u.Internet == nil || !*u.Internet || len(u.AllowOut) > 0 || len(u.DenyOut) > 0) {
 		return refused(u.option(), "a sandbox with this isolation shares the network of its host, which cannot be restricted")
 	}
@@ -142,6 +144,10 @@ func (d sandboxes) setNetwork(w http.ResponseWriter, r *http.Request, s api.Sand
 	if err := in.never(); err != nil {
 		return err
 	}
+	headers, err := in.Rules.headers()
+	if err != nil {
+		return err
+	}
 	if s.Egress == api.EgressHost {
 		return done(w, in.ofHost())
 	}
@@ -149,11 +155,15 @@ func (d sandboxes) setNetwork(w http.ResponseWriter, r *http.Request, s api.Sand
 	if err != nil {
 		return err
 	}
-	if d.Egress == nil { // nothing can be opened, so it holds already
+	switch {
+	case d.Egress == nil && len(headers) > 0:
+		return refused("network.rules", "this daemon does not serve outgoing connections of sandboxes")
+	case d.Egress == nil: // nothing can be opened, so it holds already
 		return done(w, nil)
 	}
+	p.Headers = headers
 	_, err = d.Egress.SetEgress(r.Context(), s.ID, p)
-	return done(w, withEgress(in.option(), err))
+	return done(w, withRules(headers, withEgress(in.option(), err)))
 }
 
 // withEgress names the option in an error about what the sandbox's backend cannot open.
@@ -187,6 +197,7 @@ func networkOf(s api.Sandbox) network {
 	if s.EgressPolicy == nil {
 		return out
 	}
+	out.Rules = rulesOf(s.EgressPolicy.Headers)
 	for _, r := range s.EgressPolicy.Rules {
 		switch {
 		case r.Host == "*" || len(r.Methods) > 0 || len(r.Paths) > 0:

@@ -22,6 +22,8 @@ type walled struct {
 	mu    sync.Mutex
 	rows  map[api.SandboxID]*api.EgressPolicy
 	fails error
+	// unknown is the error about rules for headers
+	unknown error
 }
 
 func (w *walled) row(s api.Sandbox, p *api.EgressPolicy) api.Sandbox {
@@ -33,6 +35,7 @@ func (w *walled) row(s api.Sandbox, p *api.EgressPolicy) api.Sandbox {
 }
 
 func (w *walled) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	req.Headers = nil // the manager of the test serves no connections
 	s, err := w.accounts.Outline(ctx, req)
 	return w.row(s, w.template), err
 }
@@ -42,10 +45,22 @@ func (w *walled) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox
 	if w.fails != nil && p != nil {
 		return api.Sandbox{}, w.fails
 	}
-	req.Egress = nil
+	headers := req.Headers
+	req.Egress, req.Headers = nil, nil
+	if w.unknown != nil && len(headers) > 0 {
+		return api.Sandbox{}, w.unknown
+	}
 	s, err := w.accounts.Create(ctx, req)
 	if p == nil {
 		p = w.template
+	}
+	if len(headers) > 0 {
+		with := api.EgressPolicy{}
+		if p != nil {
+			with = *p
+		}
+		with.Headers = headers
+		p = &with
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +156,6 @@ func TestSetNetwork(t *testing.T) {
 	}{
 		{`{"allow_internet_access":true}`, 204, "[allow * allow *]"},
 		{`{"denyOut":["example.com"]}`, 400, "network.denyOut"},
-		{`{"rules":{"a":[]}}`, 400, "network.rules"},
 		{`{"egressProxy":{"address":"a:1"}}`, 400, "network.egressProxy"},
 		{`{"allowOut":["a.example"],"denyOut":["0.0.0.0/0"]}`, 204, "[allow a.example deny 0.0.0.0/0]"},
 		{`{}`, 204, "[]"},

@@ -53,6 +53,8 @@ type network struct {
 	PublicTraffic bool     `json:"allowPublicTraffic"`
 	AllowOut      []string `json:"allowOut,omitempty"`
 	DenyOut       []string `json:"denyOut,omitempty"`
+
+	Rules wireRules `json:"rules,omitempty"`
 }
 
 type lifecycle struct {

@@ -148,6 +148,7 @@ func (b *received) Close() error {
 
 // done records a request that has ended.
 func (f *flight) done(status int, received int64) {
+	f.doneHeaders(status, received)
 	if f.grant == nil {
 		return
 	}

@@ -23,6 +23,9 @@ type Config struct {
 	// Value returns the value of a secret of an account. It is called for each request that
 	// the secret is used in.
 	Value func(ctx context.Context, account, name string) (string, error)
+	// HeaderValue is Value for header rules: KindDenied if the secret is not for headers, and
+	// KindNotFound if there is none. Without it rules that name secrets are refused.
+	HeaderValue func(ctx context.Context, account, name string) (string, error)
 	// Record stores a use or a refusal. It must not block for long; it is called from many
 	// goroutines.
 	Record func(secrets.Use)
@@ -101,10 +104,12 @@ type Session struct {
 	overs limiter
 	last  atomic.Pointer[lastRedactor]
 
-	mu    sync.Mutex // of SetGrants, Close and what follows
+	mu    sync.Mutex // of SetGrants, SetHeaders, Close and what follows
 	known map[string]*knowledge
 	// sockets are the open WebSockets that were opened with a secret.
 	sockets map[*socket]struct{}
+
+	headers headers
 }
 
 // state is what the grants of a session are at one time. It is not changed.
@@ -139,6 +144,7 @@ type grant struct {
 func (b *Broker) Session(owner Owner) *Session {
 	s := &Session{broker: b, owner: owner, known: map[string]*knowledge{}, sockets: map[*socket]struct{}{}}
 	s.state.Store(&state{})
+	s.headers.rules.Store(&ruleset{})
 	return s
 }
 
@@ -208,7 +214,8 @@ func (st *state) bind(g *grant) {
 	}
 }
 
-// Close ends the session: every request with a placeholder is refused from then on. What was
+// Close ends the session: every request with a placeholder is refused from then on, and no header
+// is set. What was
 // read of values is forgotten.
 func (s *Session) Close() {
 	next := &state{closed: true, armed: s.state.Load().armed}
@@ -216,8 +223,10 @@ func (s *Session) Close() {
 	s.state.Store(next)
 	clear(s.known)
 	s.last.Store(nil)
+	s.headers.rules.Store(&ruleset{})
 	s.mu.Unlock()
 	s.closeSockets(next)
+	s.closeRuled("")
 }
 
 // closeSockets closes those whose secret is not granted in a state.
@@ -225,7 +234,7 @@ func (s *Session) closeSockets(st *state) {
 	s.mu.Lock()
 	var revoked []*socket
 	for c := range s.sockets {
-		if !st.has(c.f.grant) {
+		if c.f.grant != nil && !st.has(c.f.grant) {
 			revoked = append(revoked, c)
 		}
 	}
@@ -246,7 +255,7 @@ func (st *state) has(g *grant) bool {
 func (s *Session) opened(c *socket) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.state.Load().has(c.f.grant) {
+	if c.f.grant != nil && !s.state.Load().has(c.f.grant) || !s.stillRuled(c.f) || len(c.f.filled) > 0 && c.f.epoch != s.headers.revoked.Load() {
 		return false
 	}
 	s.sockets[c] = struct{}{}

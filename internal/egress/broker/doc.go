@@ -14,6 +14,12 @@
 // hosts that a secret is bound to are searched for the value in its usual encodings, and it is
 // replaced.
 //
+// A header rule needs no placeholder: it sets headers in every request over TLS to a host, in the
+// place of what the program sent, with the values of secrets that are for headers. It allows
+// nothing, and the answers of the host are searched as well.
+//
+//	err = s.SetHeaders(policy.Headers)
+//
 // A placeholder alone is worth nothing to others: it is valid in one sandbox only. That one is
 // seen where it may not be is an alarm, not a loss.
 //

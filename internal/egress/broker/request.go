@@ -24,22 +24,24 @@ import (
 func (s *Session) RoundTrip(r *http.Request, g web.Grant, next, direct http.RoundTripper) (*http.Response, error) {
 	st := s.state.Load()
 	hits := locate(r)
-	if !st.armed && len(hits) == 0 {
+	rule, sent := s.rulesFor(r.URL.Scheme, g.Target)
+	if !st.armed && len(hits) == 0 && rule == nil && sent == nil {
 		return next.RoundTrip(r)
 	}
-	f := &flight{s: s, st: st, scheme: r.URL.Scheme, target: g.Target, method: r.Method, path: r.URL.EscapedPath()}
+	f := &flight{s: s, st: st, scheme: r.URL.Scheme, target: g.Target, method: r.Method, path: r.URL.EscapedPath(), ruling: ruling{ruled: rule, before: sent}}
 	if f.path == "" {
 		f.path = "/"
 	}
 	bound := st.bound[origin{f.scheme, g.Host, g.Port}]
-	if len(hits) == 0 && len(bound) == 0 {
-		return s.watched(f, r, next)
+	if len(hits) == 0 && len(bound) == 0 && sent == nil && (rule == nil || len(rule.secrets) == 0) {
+		return s.plain(f, r, next, direct)
 	}
 	return s.brokered(f, r, hits, bound, next, direct)
 }
 
 // flight is a request that is answered.
 type flight struct {
+	ruling
 	s            *Session
 	st           *state
 	scheme       string
@@ -165,7 +167,7 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 	url := *r.URL
 	out.URL = &url
 	limitAnswer(out.Header)
-	f.alone = len(bound) == 1
+	f.alone = len(bound) == 1 && f.ruled == nil && f.before == nil
 	// A value could be put together from parts.
 	f.part = take(out.Header, "Range", "If-Range")
 	if upgrades(r) {
@@ -183,6 +185,13 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 		}
 		next = direct
 	}
+	if f.ruled != nil {
+		if err := f.setHeaders(out); err != nil {
+			return nil, err
+		}
+		next = direct
+	}
+	s.collectSent(f, values)
 	if err := s.collect(out.Context(), bound, values); err != nil {
 		return nil, err
 	}

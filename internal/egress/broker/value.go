@@ -58,16 +58,24 @@ func (s *Session) value(ctx context.Context, g *grant) (material, error) {
 	default:
 		return material{}, fmt.Errorf("the signer %.40q is not known", string(g.signer))
 	}
-	for _, v := range m.hide {
-		if len(v) < secrets.MinValue || len(v) > secrets.MaxValue {
-			return material{}, fmt.Errorf("it has a part of %d bytes; a value has %d to %d", len(v), secrets.MinValue, secrets.MaxValue)
-		}
-		if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return material{}, errors.New("it contains a line break or another control character")
-		}
+	if err := checkParts(m.hide); err != nil {
+		return material{}, err
 	}
 	s.learn(g.name, m.hide)
 	return m, nil
+}
+
+// checkParts refuses parts of a value that cannot be sent, or not be found in an answer.
+func checkParts(parts []string) error {
+	for _, v := range parts {
+		if len(v) < secrets.MinValue || len(v) > secrets.MaxValue {
+			return fmt.Errorf("it has a part of %d bytes; a value has %d to %d", len(v), secrets.MinValue, secrets.MaxValue)
+		}
+		if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return errors.New("it contains a line break or another control character")
+		}
+	}
+	return nil
 }
 
 // learn keeps values for redaction.

@@ -33,9 +33,9 @@ func (f *flight) upgraded(resp *http.Response, red *redactor) (*http.Response, e
 	if red != nil {
 		s.src = newServerFrames(red, rw)
 	}
-	if f.grant != nil && !f.s.opened(s) {
+	if (f.grant != nil || f.ruled != nil) && !f.s.opened(s) {
 		s.Close()
-		return nil, &web.Refusal{Reason: "the secret " + f.grant.name + " was revoked"}
+		return nil, &web.Refusal{Reason: "the secret of the request was revoked"}
 	}
 	resp.Body = s
 	return resp, nil

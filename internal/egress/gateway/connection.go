@@ -79,7 +79,7 @@ func (s *Session) decide(ctx context.Context, t policy.Target) (web.Grant, error
 	if r := s.checkName(t.Host, t.Port); r != nil {
 		return web.Grant{}, r
 	}
-	v := s.policy.Load().Connect(t)
+	v := s.connectTo(s.policy.Load(), t)
 	asked := false
 	if v.Ask {
 		if err := s.ask(ctx, question{Target: t, op: opConnect}, v); err != nil {
@@ -87,7 +87,7 @@ func (s *Session) decide(ctx context.Context, t policy.Target) (web.Grant, error
 		}
 		// The answer may have become a rule.
 		asked = true
-		v = s.policy.Load().Connect(t)
+		v = s.connectTo(s.policy.Load(), t)
 	}
 	if !v.Allow && !(v.Ask && asked) {
 		return web.Grant{}, s.refusal(v, t)

@@ -65,7 +65,7 @@ func (s *Session) Apply(p api.EgressPolicy) error {
 	s.spent = false
 	var denied []*connection
 	for c := range s.conns {
-		if c.granted && !stillAllowed(compiled.Connect(c.grant.Target), c.grant) {
+		if c.granted && !stillAllowed(s.connectTo(compiled, c.grant.Target), c.grant) {
 			denied = append(denied, c)
 		}
 	}

@@ -22,6 +22,8 @@ import (
 
 // Secrets are the secrets of accounts.
 type Secrets interface {
+	// HeaderValue returns the value of a secret that is for headers: KindDenied for another one.
+	HeaderValue(ctx context.Context, account, name string) (string, error)
 	// Lookup returns a secret without its value: KindNotFound if there is none.
 	Lookup(ctx context.Context, account, name string) (secrets.Secret, error)
 	// Value returns the value of a secret.
@@ -38,7 +40,7 @@ type Secrets interface {
 // a secret names them, so private addresses are refused.
 func NewBroker(s Secrets, d *dial.Dialer, roots *x509.CertPool, logger *slog.Logger) *broker.Broker {
 	return broker.New(broker.Config{
-		Value: s.Value, Reserve: s.Reserve,
+		Value: s.Value, Reserve: s.Reserve, HeaderValue: s.HeaderValue,
 		Record: func(u secrets.Use) { s.Record(context.Background(), u) },
 		Git:    broker.Git{Check: githttp.Check, Send: githttp.Send, Refused: refusedByGit},
 		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -86,6 +88,9 @@ func (s *Server) Secrets(ctx context.Context, account string, grants []api.Secre
 		}
 		if err != nil {
 			return nil, nil, err
+		}
+		if row.ForHeaders {
+			return nil, nil, forHeaders(row.Name)
 		}
 		if len(row.Bindings) == 0 {
 			return nil, nil, api.Errorf(api.KindDenied, "secret %s is for the daemon alone: a sandbox cannot be granted it", row.Name).
@@ -164,6 +169,7 @@ func (s *session) Hold(row api.Sandbox) {
 
 // SecretChanged makes sessions use a secret of an account as it is now, or no more if it was removed.
 func (s *Server) SecretChanged(ctx context.Context, account, name string) {
+	s.headerChanged(ctx, account, name)
 	s.mu.Lock()
 	var all []*session
 	for one := range s.sessions {

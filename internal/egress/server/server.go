@@ -36,6 +36,7 @@ type Server struct {
 	mu       sync.Mutex
 	diverted map[api.SandboxID]*gateway.Gateway
 	sessions map[*session]struct{} // those that have secrets
+	ruled    map[*session][]string // the secrets that header rules of sessions name
 }
 
 // New returns a Server.
@@ -43,7 +44,7 @@ func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, diverted: map[api.SandboxID]*gateway.Gateway{}, sessions: map[*session]struct{}{}}
+	return &Server{cfg: cfg, diverted: map[api.SandboxID]*gateway.Gateway{}, sessions: map[*session]struct{}{}, ruled: map[*session][]string{}}
 }
 
 // Divert makes another gateway serve a sandbox, from the next policy that is applied to it until

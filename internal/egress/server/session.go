@@ -56,6 +56,9 @@ func (s *session) Apply(ctx context.Context, p api.EgressPolicy) error {
 			return err
 		}
 	}
+	if err := s.setHeaders(p.Headers); err != nil {
+		return err
+	}
 	return s.gateway.Apply(p)
 }
 
@@ -89,6 +92,7 @@ func (s *session) Close() {
 	if s.server != nil {
 		s.server.mu.Lock()
 		delete(s.server.sessions, s)
+		delete(s.server.ruled, s)
 		s.server.mu.Unlock()
 	}
 	s.mu.Lock()

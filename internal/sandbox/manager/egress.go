@@ -17,7 +17,7 @@ const (
 
 // planEgress resolves the policy of a request, and adds the environment of its presets.
 func (c *planner) planEgress(ctx context.Context, req *api.CreateSandbox, p *plan) (err error) {
-	want := outgoing.Request{Policy: req.Egress, Secrets: req.Secrets, Account: req.Account}
+	want := outgoing.Request{Policy: req.Egress, Secrets: req.Secrets, Headers: req.Headers, Account: req.Account}
 	if want.Ceiling, err = c.egress.Ceiling(ctx, req.MaxEgress); err != nil {
 		return err
 	}
@@ -47,9 +47,9 @@ func (m saves) forkEgress(ctx context.Context, l *live, req api.ForkSandbox) (ou
 		return outgoing.Resolved{}, err
 	}
 	if req.Egress == nil {
-		return outgoing.Inherited(parent, secrets, ceiling), nil
+		return outgoing.Inherited(parent, secrets, req.Secrets, ceiling), nil
 	}
-	out, err := m.egress.Resolve(ctx, outgoing.Request{Policy: req.Egress, Ceiling: ceiling, Secrets: secrets, Had: parent.EgressPolicy})
+	out, err := m.egress.Resolve(ctx, outgoing.Request{Policy: req.Egress, Ceiling: ceiling, Secrets: secrets, Account: parent.Account, Had: parent.EgressPolicy})
 	if err == nil {
 		err = out.Check(m.Report(ctx, l.backend))
 	}
@@ -72,9 +72,12 @@ func (c recovery) adoptEgress(l *live) {
 // policies is what a manager does with the policies of its sandboxes.
 type policies struct{ *core }
 
-// CheckEgress returns what is wrong with a policy: KindInvalid, or KindUnsupported if it opens
+// CheckEgress returns what is wrong with a ceiling: KindInvalid, or KindUnsupported if it opens
 // anything and this daemon serves no connections.
 func (m policies) CheckEgress(ctx context.Context, p api.EgressPolicy) error {
+	if err := outgoing.NoHeaders(&p); err != nil {
+		return err
+	}
 	_, err := m.egress.Resolve(ctx, outgoing.Request{Policy: &p})
 	return err
 }

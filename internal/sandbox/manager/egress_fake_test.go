@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/sandbox/tether"
@@ -17,6 +18,8 @@ import (
 // fakeEgress records what is requested of the server of outgoing connections, in order. Its one
 // preset, "pip", is a rule and a variable.
 type fakeEgress struct {
+	forgotten []string // secrets that were removed
+
 	refuse func(api.Sandbox, api.EgressPolicy) error // of an Apply; may be nil
 
 	mu       sync.Mutex
@@ -49,6 +52,28 @@ func (f *fakeEgress) Resolve(_ context.Context, p api.EgressPolicy) (api.EgressP
 		env["PIP_INDEX_URL"] = "https://pip.example.org"
 	}
 	return out, env, nil
+}
+
+// Headers knows every secret but "unknown", those that were forgotten, and those that are named
+// after another account.
+func (f *fakeEgress) Headers(_ context.Context, account string, rules []api.HeaderRule) ([]api.HeaderRule, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range rules {
+		for _, name := range secrets.Named(r) {
+			of, owned := strings.CutPrefix(name, "of-")
+			if name == "unknown" || slices.Contains(f.forgotten, name) || owned && of != account {
+				return nil, api.Errorf(api.KindNotFound, "account %q has no secret %s", account, name)
+			}
+		}
+	}
+	return rules, nil
+}
+
+func (f *fakeEgress) forget(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forgotten = append(f.forgotten, name)
 }
 
 // Secrets allows the host NAME.example.org for each, and counts the placeholders.

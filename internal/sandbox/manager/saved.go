@@ -36,6 +36,9 @@ func (m saves) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSna
 			return api.Snapshot{}, err
 		}
 	}
+	if err := outgoing.NoHeaders(req.DefaultEgress); err != nil {
+		return api.Snapshot{}, err
+	}
 	if _, err := m.egress.Resolve(ctx, outgoing.Request{Policy: req.DefaultEgress}); err != nil {
 		return api.Snapshot{}, err
 	}

@@ -71,6 +71,9 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 	if err := api.CheckName("template to start from", req.From); err != nil {
 		return api.Snapshot{}, err
 	}
+	if err := outgoing.NoHeaders(req.DefaultEgress); err != nil {
+		return api.Snapshot{}, err
+	}
 	if _, err := m.egress.Resolve(ctx, outgoing.Request{Policy: req.DefaultEgress}); err != nil {
 		return api.Snapshot{}, err
 	}

@@ -3,6 +3,7 @@ package outgoing
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
@@ -20,8 +21,10 @@ type Request struct {
 	Policy, Default *api.EgressPolicy
 	// Ceiling is what [Policies.Ceiling] returned for the sandbox; nil for none.
 	Ceiling *api.EgressPolicy
-	// Secrets are secrets of Account that the sandbox may use.
+	// Secrets are secrets of Account that the sandbox may use, and Headers are rules beside those
+	// of the policy. Account owns the sandbox.
 	Secrets []api.SecretGrant
+	Headers []api.HeaderRule
 	Account string
 	// Had is the policy that the sandbox had, or that of its parent, if the secrets are not new: their rules are kept.
 	Had *api.EgressPolicy
@@ -47,16 +50,20 @@ type Resolved struct {
 func (p Policies) Resolve(ctx context.Context, req Request) (Resolved, error) {
 	out := Resolved{Policy: req.Policy, Ceiling: req.Ceiling, Requested: req.Policy != nil || len(req.Secrets) > 0, Secrets: req.Secrets}
 	if req.Policy == nil {
-		out.Policy = req.Default
+		out.Policy = withoutHeaders(req.Default)
 	}
-	if out.Policy == nil && len(req.Secrets) > 0 {
+	if out.Policy == nil && len(req.Secrets)+len(req.Headers) > 0 {
 		out.Policy = &api.EgressPolicy{}
 	}
 	if out.Policy == nil {
 		return out, nil
 	}
 	policy := *out.Policy
+	policy.Headers = slices.Concat(policy.Headers, req.Headers)
 	if err := policy.CheckBounds(); err != nil {
+		return out, err
+	}
+	if err := p.headers(ctx, &policy, req); err != nil {
 		return out, err
 	}
 	if policy.Opens() && p.Server == nil {
@@ -127,7 +134,7 @@ func (r Resolved) Opens() bool { return r.Policy != nil && r.Policy.Opens() }
 
 // Needs are the capabilities that the policy needs of a backend.
 func (r Resolved) Needs() (out []api.Capability) {
-	if r.Requested {
+	if r.Requested || r.setsHeaders() {
 		out = append(out, api.CapNoNetwork)
 	}
 	if r.Opens() {
@@ -139,7 +146,7 @@ func (r Resolved) Needs() (out []api.Capability) {
 // Check refuses a policy that a backend with this report cannot enforce: KindUnsupported.
 func (r Resolved) Check(report api.BackendReport) error {
 	if sandbox.EgressOf(report).Host {
-		if r.Requested {
+		if r.Requested || r.setsHeaders() {
 			return hostNetwork(report.Backend)
 		}
 		return nil
@@ -189,12 +196,13 @@ func (r Resolved) Environment(env map[string]string) map[string]string {
 }
 
 // Inherited is the policy of a sandbox that starts with the state of another, in a row that is
-// copied from the other's, with the ceiling of the caller's key. It may use some of the secrets.
-func Inherited(row api.Sandbox, secrets []api.SecretGrant, ceiling *api.EgressPolicy) Resolved {
+// copied from the other's, with the ceiling of the caller's key. It may use some of the secrets, and
+// has the header rules whose secrets are all among names.
+func Inherited(row api.Sandbox, secrets []api.SecretGrant, names []string, ceiling *api.EgressPolicy) Resolved {
 	out := Resolved{Ceiling: ceiling, Secrets: secrets}
 	if row.EgressPolicy != nil {
 		p := Limited(*row.EgressPolicy, ceiling)
-		p.Rules = withoutSecrets(p.Rules, secrets)
+		p.Rules, p.Headers = withoutSecrets(p.Rules, secrets), headersOf(p.Headers, names)
 		out.Policy = &p
 	}
 	return out

@@ -60,6 +60,9 @@ func Inherit(parent api.Sandbox, names []string, now time.Time) (out []api.Secre
 	for _, name := range names {
 		i := slices.IndexFunc(parent.Secrets, func(g api.SecretGrant) bool { return g.Name == name && !g.Revoked })
 		if i < 0 {
+			if inRules(parent, name) {
+				continue
+			}
 			return nil, api.Errorf(api.KindInvalid, "sandbox %s may not use the secret %.80q, so its children cannot", parent.ID, name).
 				WithHint("create the parent with this secret, and fork that")
 		}

@@ -45,20 +45,24 @@ func (db secretTable) PutSecret(ctx context.Context, s secrets.Secret, value str
 	if value != "" {
 		hidden = db.sealer.Secret(s.Account, s.Name, value)
 	}
-	doc := s
-	doc.Account, doc.UsedAt, doc.Uses, doc.Spent = "", nil, 0, nil // columns have them
-	text, err := rowjson.Marshal(doc)
-	if err != nil {
-		return s, api.Errorf(api.KindInvalid, "secret %s: %w", s.Name, err)
-	}
 	var row secretRow
-	err = db.inTx(ctx, "secret "+s.Name, func(tx *sql.Tx) error {
+	err := db.inTx(ctx, "secret "+s.Name, func(tx *sql.Tx) error {
 		var others int
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM secret WHERE account = ? AND name <> ?`, s.Account, s.Name).Scan(&others); err != nil {
 			return wrapError(ctx, err, "count secrets")
 		}
 		if others >= most {
 			return api.Errorf(api.KindExhausted, "%d secrets exist, which is the maximum", others).WithHint("remove one: hortus secret rm NAME")
+		}
+		s, err := succeed(ctx, tx, s)
+		if err != nil {
+			return err
+		}
+		doc := s
+		doc.Account, doc.UsedAt, doc.Uses, doc.Spent = "", nil, 0, nil // columns have them
+		text, err := rowjson.Marshal(doc)
+		if err != nil {
+			return api.Errorf(api.KindInvalid, "secret %s: %w", s.Name, err)
 		}
 		row, err = scanSecret(tx.QueryRowContext(ctx, `INSERT INTO secret (account, name, created_at, updated_at, sealed, doc) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (account, name) DO UPDATE SET updated_at = excluded.updated_at, sealed = excluded.sealed, doc = excluded.doc
@@ -69,6 +73,31 @@ func (db secretTable) PutSecret(ctx context.Context, s secrets.Secret, value str
 		return nil
 	})
 	return row.Secret, err
+}
+
+// succeed returns a secret with its version, and with the ID of the one that it replaces.
+func succeed(ctx context.Context, tx *sql.Tx, s secrets.Secret) (secrets.Secret, error) {
+	old, err := scanSecret(tx.QueryRowContext(ctx, `SELECT `+secretColumns+` FROM secret WHERE account = ? AND name = ?`, s.Account, s.Name))
+	there := err == nil
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return s, wrapError(ctx, err, "read secret %.64q", s.Name)
+	}
+	next := int64(1)
+	if there {
+		next = max(old.Version, 1) + 1 // one that is older than versions has none
+	}
+	switch {
+	case s.Version == 1 && there:
+		return s, api.Errorf(api.KindExists, "secret %s exists", s.Name)
+	case s.Version > 1 && !there:
+		return s, api.Errorf(api.KindConflict, "secret %s does not exist, so it cannot become version %d", s.Name, s.Version)
+	case s.Version != 0 && s.Version != next:
+		return s, api.Errorf(api.KindConflict, "secret %s is at version %d, and cannot become version %d", s.Name, next-1, s.Version)
+	}
+	if s.Version = next; there && old.ID != "" {
+		s.ID = old.ID
+	}
+	return s, nil
 }
 
 // Secret implements store.Store.

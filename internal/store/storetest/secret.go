@@ -33,7 +33,7 @@ func testSecrets(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	var full secrets.Secret
 	fill(&full)
-	full.Source, full.UsedAt, full.Uses, full.Spent = secrets.Stored, nil, 0, nil
+	full.Source, full.UsedAt, full.Uses, full.Spent, full.Version = secrets.Stored, nil, 0, nil, 1
 	if got := putSecret(t, s, full, "value-of-full"); cmp.Diff(full, got) != "" {
 		t.Error(cmp.Diff(full, got))
 	}
@@ -109,7 +109,7 @@ func testSecretRenewal(t *testing.T, s store.Store) {
 		t.Errorf("the value is %q, %v", got, err)
 	}
 	want := newSecret("a", "token")
-	want.UpdatedAt = later
+	want.UpdatedAt, want.Version = later, 1
 	got, err := s.Secret(ctx, "a", "token")
 	if must(t, err); cmp.Diff(want, got) != "" {
 		t.Error(cmp.Diff(want, got))

@@ -44,6 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"SecretRenewal", testSecretRenewal},
 		{"SecretPages", testSecretPages},
 		{"SecretUses", testSecretUses},
+		{"SecretVersions", testSecretVersions},
 		{"PruneSecretUses", testPruneSecretUses},
 		{"SecretBudgets", testSecretBudgets},
 		{"SecretBudgetsConcurrent", testSecretBudgetsConcurrent},

@@ -111,7 +111,7 @@ func (j *job) run(ctx context.Context, ws api.WorkspaceID) (ran bool, err error)
 func (j *job) open(ctx context.Context, ws api.WorkspaceID) (repo.Computer, error) {
 	req := j.q.Sandbox
 	j.policy = j.egress(ctx)
-	req.Egress, req.Secrets = &j.policy, j.q.Secrets
+	req.Egress, req.Secrets, req.Headers = &j.policy, j.q.Secrets, nil
 	req.Env = maps.Clone(j.env)
 	for name, value := range quietly(j.policy.Opens()) {
 		if _, ok := req.Env[name]; !ok {

@@ -317,17 +317,38 @@ type boxes struct {
 	store
 	box *box
 	dir string
+	req api.CreateSandbox // of the last box
 }
 
 func (b *boxes) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, func(), error) {
 	return repo.Layer(key), func() {}, build(ctx, b.dir)
 }
 
-func (b *boxes) Open(context.Context, api.CreateSandbox, api.WorkspaceID, []filerule.Access) (repo.Computer, error) {
+func (b *boxes) Open(_ context.Context, req api.CreateSandbox, _ api.WorkspaceID, _ []filerule.Access) (repo.Computer, error) {
+	b.req = req
 	return b.box, nil
 }
 func (b *boxes) Written(context.Context, api.WorkspaceID) (Written, error) {
 	return Written{Close: func() {}}, nil
+}
+
+// TestSecretsOfSetup: a setup has its own secrets, and neither those nor the headers of the agent's sandboxes.
+func TestSecretsOfSetup(t *testing.T) {
+	s := &boxes{store: store{layers: map[string]bool{}}, box: &box{}, dir: t.TempDir()}
+	p := New(Config{Computers: s, Toolchain: toolchain})
+	defer p.Close()
+	q, _ := request(t, "ada", locked)
+	dir, steps := t.TempDir(), 0
+	q.NextLog = func() string { steps++; return filepath.Join(dir, repo.SetupLog(steps)+".out") }
+	q.Secrets = []api.SecretGrant{{Name: "registry"}}
+	q.Sandbox.Secrets = []api.SecretGrant{{Name: "agent"}}
+	q.Sandbox.Headers = []api.HeaderRule{{Host: "api.example.org", Headers: map[string]string{"X-Key": "${secret:agent}"}}}
+	if _, err := p.Prepare(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.req.Secrets) != 1 || s.req.Secrets[0].Name != "registry" || s.req.Headers != nil {
+		t.Errorf("%+v %+v", s.req.Secrets, s.req.Headers)
+	}
 }
 
 // TestRequired: a setup that was found and fails is an error for who asked for nothing else, and an event for a task.

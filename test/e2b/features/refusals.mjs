@@ -3,7 +3,7 @@ export const name = 'what is not there is refused by its name'
 export async function run(t) {
   const no = (opts, match) => t.refuses(() => t.create(opts), match)
   await no({ network: { denyOut: ['example.com'] } }, /network\.denyOut/)
-  await no({ network: { rules: { 'example.com': [{ transform: { headers: { a: 'b' } } }] } } }, /network\.rules/)
+  await no({ network: { rules: { 'example.com': [{ transform: { headers: { Host: 'b' } } }] } } }, /network\.rules.*Host/)
   await no({ network: { maskRequestHost: 'example.com' } }, /network\.maskRequestHost/)
   await no({ volumeMounts: { '/data': 'volume' } }, /volumeMounts/)
   await no({ timeoutMs: 90_000_000 }, /timeout/)
