@@ -102,6 +102,7 @@ func Cases() []Case {
 	all = append(all, accessCases()...)
 	all = append(all, viewCases()...)
 	all = append(all, saveCases()...)
+	all = append(all, forkCases()...)
 	all = append(all, saveHostileCases()...)
 	all = append(all, expectCases()...)
 	all = append(all, trustCases()...)

@@ -50,7 +50,7 @@ func kept(t *testing.T, fails string) (k *keeper, deeds <-chan string) {
 			var q struct{ Method string }
 			if json.NewDecoder(c).Decode(&q) == nil {
 				said <- q.Method
-				json.NewEncoder(c).Encode(map[string]any{"success": q.Method != fails, "err": "no room"})
+				json.NewEncoder(c).Encode(map[string]any{"success": q.Method != fails, "err": "no room", "result": map[string]any{"Names": []string{"base"}}})
 			}
 			c.Close()
 		}
@@ -84,11 +84,18 @@ func TestSave(t *testing.T) {
 		before      []string // the answer
 		want        Answer
 		after       []string // the end of who asked
+		with        Request
 	}{
 		{name: "goes on", before: []string{birth.QuietPacket, "save", birth.OnPacket}, want: Answer{OK: true, Going: true}},
 		{name: "held", hold: hold, before: []string{birth.QuietPacket, "stand", "save"}, want: Answer{OK: true, Held: true}, after: []string{"go", birth.OnPacket}},
 		{name: "not saved", fails: "save", before: []string{birth.QuietPacket, "save", birth.OnPacket}, want: Answer{Error: "no room", Going: true}},
 		{name: "not saved, held", fails: "save", hold: hold, before: []string{birth.QuietPacket, "stand", "save", "go", birth.OnPacket}, want: Answer{Error: "no room", Going: true}},
+		{name: "bases", with: Request{Prepare: &Call{Method: "prepare"}, Undo: &Call{Method: "undo"}, Bases: &Call{Method: "bases"}},
+			before: []string{birth.QuietPacket, "prepare", "save", "bases", birth.OnPacket}, want: Answer{OK: true, Going: true, Bases: []string{"base"}}},
+		{name: "undone", fails: "save", with: Request{Prepare: &Call{Method: "prepare"}, Undo: &Call{Method: "undo"}},
+			before: []string{birth.QuietPacket, "prepare", "save", "undo", birth.OnPacket}, want: Answer{Error: "no room", Going: true}},
+		{name: "bases are not told", fails: "bases", with: Request{Undo: &Call{Method: "undo"}, Bases: &Call{Method: "bases"}},
+			before: []string{birth.QuietPacket, "save", "bases", "undo", birth.OnPacket}, want: Answer{Error: "no room", Going: true}},
 		{name: "does not stand", fails: "stand", hold: hold, before: []string{birth.QuietPacket, "stand", birth.OnPacket}, want: Answer{Error: "no room", Going: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -100,7 +107,8 @@ func TestSave(t *testing.T) {
 				k.answer(theirs)
 				theirs.Close()
 			}()
-			q, err := json.Marshal(Request{Save: &Call{Method: "save"}, Hold: tt.hold})
+			tt.with.Save, tt.with.Hold = &Call{Method: "save"}, tt.hold
+			q, err := json.Marshal(tt.with)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,4 +170,32 @@ func TestSave(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAlone: one call is made without a save, and the guest is not disturbed.
+func TestAlone(t *testing.T) {
+	for fails, want := range map[string]Answer{"": {OK: true, Going: true}, "thaw": {Error: "no room", Going: true}} {
+		k, deeds := kept(t, fails)
+		theirs, ours := pair(t)
+		q, err := json.Marshal(Request{Alone: &Call{Method: "thaw"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ours.Write(q); err != nil {
+			t.Fatal(err)
+		}
+		k.answer(theirs)
+		buf := make([]byte, 4096)
+		n, err := ours.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a Answer
+		if err := json.Unmarshal(buf[:n], &a); err != nil || !reflect.DeepEqual(a, want) {
+			t.Errorf("%+v, %v; want %+v", a, err, want)
+		}
+		if got := <-deeds; got != "thaw" || len(deeds) != 0 {
+			t.Errorf("%q, and %d more", got, len(deeds))
+		}
+	}
 }
