@@ -8,8 +8,10 @@
 // needs too. It must not import packages of hortus outside this module, and hortus must
 // not import it: hortus uses it by its command line only.
 //
-// It differs from runsc as built by `go install` in four ways.
+// It differs from runsc as built by `go install` in five ways.
 //
+//   - Restored kernels share the memory of what they were restored from: see package
+//     patch, with whose changes it is built.
 //   - Commands that hortus never runs are left out, which more than halves the binary.
 //   - The seccomp filters of the sandbox's two processes are compiled in advance: see
 //     package filters.

@@ -65,7 +65,9 @@ var changes = []change{
 	}},
 	{"pkg/sentry/kernel/kernel_restore.go", "08bde6e6b83979de584991889299813f0f4d57736342765065289e5ddb70b6ae", []edit{
 		{"\tapfl, err := pgalloc.StartAsyncPagesFileLoad(pagesFile, func(err error) {\n\t\tdefer mfl.loadWg.Done()\n\t\tmfl.loadErr = err\n\t}, timeline) // transfers ownership of pagesFile\n\tif err != nil {\n\t\tmfl.loadWg.Done()\n",
-			"\tvar loaded sync.Once\n\tdone := func(err error) {\n\t\tloaded.Do(func() {\n\t\t\tdefer mfl.loadWg.Done()\n\t\t\tmfl.loadErr = err\n\t\t})\n\t}\n\tapfl, err := pgalloc.StartAsyncPagesFileLoad(pagesFile, done, timeline) // transfers ownership of pagesFile\n\tif err == nil && mainMF.Bases() != nil {\n\t\t// What nobody waits for is never loaded, so there is nothing to wait for.\n\t\tapfl.LoadOnDemand()\n\t\tcu.Add(func() { done(nil) })\n\t}\n\tif err != nil {\n\t\tdone(nil)\n"},
+			"\tvar loaded sync.Once\n\tdone := func(err error) {\n\t\tloaded.Do(func() {\n\t\t\tdefer mfl.loadWg.Done()\n\t\t\tmfl.loadErr = err\n\t\t})\n\t}\n\tloading := timeline\n\tif mainMF.Bases() != nil {\n\t\tloading = nil // what is loaded on demand does not end\n\t}\n\tapfl, err := pgalloc.StartAsyncPagesFileLoad(pagesFile, done, loading) // transfers ownership of pagesFile\n\tif err == nil && mainMF.Bases() != nil {\n\t\t// What nobody waits for is never loaded, so there is nothing to wait for.\n\t\tapfl.LoadOnDemand()\n\t\tcu.Add(func() { done(nil) })\n\t}\n\tif err != nil {\n\t\tdone(nil)\n"},
+		{"\tTimeline:  timeline,\n\t}\n\t// Note that we depend on opts.PagesFileOffset",
+			"\tTimeline:  loading,\n\t}\n\t// Note that we depend on opts.PagesFileOffset"},
 	}},
 	{"runsc/boot/controller.go", "19b75b6c07ec95ed29da96e82a9f2fe9b2abde2ef59bd974df87676f44174bac", []edit{
 		{"\tHaveDeviceFile bool\n\tBackground     bool\n\n\t// If UseCheckpointGofer is true, the first file in FilePayload is a Unix\n",

@@ -18,7 +18,9 @@
 // # Snapshots
 //
 // For Save the guest closes its streams, and the sentry writes its state, memory and processes
-// into files. Restore starts a new kernel that reads them. A snapshot records the version of the
+// into files. Restore starts a new kernel that reads them; its private memory refers to the file
+// with the pages until it is written. The image of a fork has no private memory: its kernels
+// refer to that of the parent, which copies what it writes. A snapshot records the version of the
 // kernel, the guest and the features of the processor; it can be restored only if all of them
 // are the same.
 //

@@ -14,18 +14,23 @@ import (
 // Rows of the measurement "fork"; how much is held and how many children there are
 // follows.
 const (
-	rowFork      = "fork to first exec"
-	rowForkAll   = "fork until all ran"
-	rowForkStill = "fork, parent paused"
+	rowFork       = "fork to first exec"
+	rowForkAll    = "fork until all ran"
+	rowForkStill  = "fork, parent paused"
+	rowForkCopied = "fork to first exec, copied"
+	rowForkIdle   = "memory of idle children"
 )
 
-// families are the numbers of children; of what is large only as many as a machine
-// may have room for.
-func families(mb int) []int {
-	if mb > 100 {
-		return []int{1, 5}
+// families are the numbers of children.
+func families() []int { return []int{1, 5, 20, 100} }
+
+// room is how many MB a fork needs: the parent and the image, and the children, which have all of
+// their parent if they do not share its memory.
+func room(mb, count int, copied bool) int {
+	if copied {
+		return (2 + count) * mb
 	}
-	return []int{1, 5, 20}
+	return 2*mb + 50*count
 }
 
 // forks measures from the call of Fork to the end of a first command in each child.
@@ -43,8 +48,12 @@ func (r *run) forks(ctx context.Context) error {
 
 func (r *run) forksOf(ctx context.Context, backend string, mb int) error {
 	var id api.SandboxID
-	for _, count := range families(mb) {
-		if why := fits((2 + count) * mb); why != "" { // the parent, the image, the children
+	shares, err := r.sharesMemory(ctx, backend)
+	if err != nil {
+		return err
+	}
+	for _, count := range families() {
+		if why := fits(room(mb, count, !shares)); why != "" {
 			r.report(admin.BenchRow{Name: family(rowFork, mb, count), Backend: backend, Note: why})
 			continue
 		}
@@ -55,10 +64,71 @@ func (r *run) forksOf(ctx context.Context, backend string, mb int) error {
 			}
 			defer r.kill(id)
 		}
-		if err := r.family(ctx, backend, id, mb, count); err != nil {
+		median, err := r.family(ctx, backend, id, mb, count)
+		if err == nil && shares {
+			err = r.shared(ctx, backend, id, mb, count, median)
+		}
+		if err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// sharesMemory reports whether forks of a backend have memory, which children share with their
+// parent until they write it.
+func (r *run) sharesMemory(ctx context.Context, backend string) (bool, error) {
+	for _, report := range r.Sandboxes.Reports(ctx) {
+		if report.Backend == backend {
+			_, ok := report.Has(api.CapCheckpoint)
+			return ok, nil
+		}
+	}
+	return false, ctx.Err()
+}
+
+// shared measures what sharing saves: the same fork with copied memory, compared with median, and
+// the memory of children that do nothing.
+func (r *run) shared(ctx context.Context, backend string, id api.SandboxID, mb, count int, median float64) error {
+	row := admin.BenchRow{Name: family(rowForkCopied, mb, count), Backend: backend, Baseline: family(rowFork, mb, count)}
+	if why := fits(room(mb, count, true)); why != "" {
+		row.Baseline, row.Note = "", why
+		r.report(row)
+	} else {
+		var each []time.Duration
+		for range max(r.rounds(mb)/5, 1) {
+			f, err := r.fork(ctx, id, api.ForkSandbox{Count: count, CopyMemory: true}, nil)
+			if err != nil {
+				return err
+			}
+			each = append(each, f.each...)
+		}
+		fill(&row, each)
+		compare(&row, median)
+		r.report(row)
+	}
+	idle := admin.BenchRow{Name: family(rowForkIdle, mb, count), Backend: backend, N: count, Unit: "MB"}
+	before := descendants()
+	was, _ := together(before)
+	_, err := r.fork(ctx, id, api.ForkSandbox{Count: count}, func() error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(idleRest):
+		}
+		now, whole := together(descendants())
+		if !whole {
+			idle.N, idle.Unit, idle.Note = 0, "", "this user may not read the memory maps of the guests"
+			return nil
+		}
+		idle.Value = float64(now-was) / 1e6
+		idle.Note = fmt.Sprintf("of all children, what they added to the parent; %.1f MB each", idle.Value/float64(count))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	r.report(idle)
 	return nil
 }
 
@@ -69,8 +139,9 @@ func family(name string, mb, count int) string {
 	return fmt.Sprintf("%s, %d MB, %d children", name, mb, count)
 }
 
-// family forks a sandbox into so many children, again and again.
-func (r *run) family(ctx context.Context, backend string, id api.SandboxID, mb, count int) error {
+// family forks a sandbox into so many children, again and again. It returns the median time to the first
+// exec, in milliseconds.
+func (r *run) family(ctx context.Context, backend string, id api.SandboxID, mb, count int) (float64, error) {
 	n := r.rounds(mb)
 	if count > 5 {
 		n = max(n/5, 1)
@@ -80,11 +151,11 @@ func (r *run) family(ctx context.Context, backend string, id api.SandboxID, mb, 
 		r.step(backend, i, n)
 		first, err := r.alone(ctx, cold, backend)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		f, err := r.fork(ctx, id, count)
+		f, err := r.fork(ctx, id, api.ForkSandbox{Count: count}, nil)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		create, each = append(create, first), append(each, f.each...)
 		all, still = append(all, f.all), append(still, f.still)
@@ -109,7 +180,7 @@ func (r *run) family(ctx context.Context, backend string, id api.SandboxID, mb, 
 		compare(&row, ms(median(create)))
 		r.report(row)
 	}
-	return nil
+	return ms(median(each)), nil
 }
 
 // forked are the times of one fork.
@@ -120,10 +191,13 @@ type forked struct {
 	all, still time.Duration
 }
 
-// fork forks a sandbox, runs a command in each child at once, and destroys them.
-func (b *Bench) fork(ctx context.Context, id api.SandboxID, count int) (f forked, err error) {
+// fork forks a sandbox, runs a command in each child at once, calls idle if it is not nil, and
+// destroys them.
+func (b *Bench) fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox, idle func() error) (f forked, err error) {
+	count := req.Count
+	req.TTLMS = lifetime.Milliseconds()
 	start := time.Now()
-	result, err := b.Sandboxes.Fork(ctx, id, api.ForkSandbox{Count: count, TTLMS: lifetime.Milliseconds()})
+	result, err := b.Sandboxes.Fork(ctx, id, req)
 	if err != nil {
 		return f, err
 	}
@@ -142,6 +216,9 @@ func (b *Bench) fork(ctx context.Context, id api.SandboxID, count int) (f forked
 	}
 	runs.Wait()
 	f.all = time.Since(start)
+	if idle != nil {
+		errs = append(errs, idle())
+	}
 	for i, c := range result.Children {
 		if c.Sandbox != nil {
 			deaths.Go(func() { errs[count+i] = b.destroy(ctx, c.Sandbox.ID) })

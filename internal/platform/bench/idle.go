@@ -65,24 +65,28 @@ func (r *run) idleOf(ctx context.Context, backend string) error {
 	case <-time.After(idleRest):
 	}
 	row := admin.BenchRow{Name: rowIdle, Backend: backend, N: idleCount, Unit: "MB"}
-	var total int64
 	found := slices.DeleteFunc(descendants(), func(pid int) bool { return slices.Contains(before, pid) })
-	apart, read := spaces(found, sameSpace), 0
-	for _, pid := range apart {
-		if pss, ok := proportional(strconv.Itoa(pid)); ok {
-			read++
-			total += pss
-		}
-	}
-	if read < len(apart) || len(found) < idleCount {
+	total, whole := together(found)
+	if !whole || len(found) < idleCount {
 		row.N, row.Unit = 0, ""
 		row.Note = "this user may not read the memory maps of the guests"
 	} else {
 		row.Value = float64(total) / idleCount / 1e6
-		row.Note = fmt.Sprintf("all %d processes of %d sandboxes, %d address spaces", len(found), idleCount, len(apart))
+		row.Note = fmt.Sprintf("all %d processes of %d sandboxes, %d address spaces", len(found), idleCount, len(spaces(found, sameSpace)))
 	}
 	r.report(row)
 	return r.charged(ctx, backend, ids)
+}
+
+// together is the proportional set size of processes, each address space once, in bytes. whole is
+// false if one of them cannot be read.
+func together(pids []int) (total int64, whole bool) {
+	whole = true
+	for _, pid := range spaces(pids, sameSpace) {
+		pss, ok := proportional(strconv.Itoa(pid))
+		total, whole = total+pss, whole && ok
+	}
+	return total, whole
 }
 
 // idleRest is longer than any part of a sandbox waits before it gives back what its

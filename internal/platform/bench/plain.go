@@ -63,7 +63,7 @@ func (r *run) besidePlain(ctx context.Context) (err error) {
 		},
 		{
 			{row: admin.BenchRow{Name: family(rowFork, plainMB, 1), Backend: backend}, timed: func() ([]time.Duration, error) {
-				f, err := r.fork(ctx, ours, 1)
+				f, err := r.fork(ctx, ours, api.ForkSandbox{Count: 1}, nil)
 				return f.each, err
 			}},
 			{

@@ -163,6 +163,18 @@ print(os.waitpid(pid, 0)[1], m[:1 << 21] == b"a" * (1 << 21))`).want(t, 0, "0 Tr
 				}
 			}
 		}},
+		{Name: "fork/idle-child-is-idle", Alone: true, Needs: []api.Capability{api.CapStart, api.CapLimitCPUTime}, Check: func(t *testing.T, s *Suite) {
+			b := s.startPages(t, 64)
+			c := s.fork(t, b, 1)[0]
+			c.page(t, "w 0 64 9", "9x64")
+			// While the parent, which has nothing to do either, uses so much.
+			const some = 40 * time.Millisecond
+			parent, child := b.cpu(t), c.cpu(t)
+			eventually(t, "the parent uses processor time", func() bool { return b.cpu(t)-parent > some })
+			if used := c.cpu(t) - child; used > 3*some {
+				t.Errorf("its child used %v meanwhile", used)
+			}
+		}},
 		{Name: "fork/its-image-is-for-a-moment", Needs: start1, Check: func(t *testing.T, s *Suite) {
 			b := s.startPages(t, 64)
 			dir, saved, err := b.trySave(t, sandbox.SaveOptions{Fork: true})
@@ -198,8 +210,19 @@ print(os.waitpid(pid, 0)[1], m[:1 << 21] == b"a" * (1 << 21))`).want(t, 0, "0 Tr
 	}
 }
 
+// cpu is the processor time that a box has used, as the host counts it.
+func (b *Box) cpu(t *testing.T) time.Duration {
+	t.Helper()
+	return time.Duration(b.stats(t).CPUTimeMS) * time.Millisecond
+}
+
 // memory is what a box uses, as the host counts it, in bytes.
 func (b *Box) memory(t *testing.T) int64 {
+	t.Helper()
+	return b.stats(t).MemoryBytes
+}
+
+func (b *Box) stats(t *testing.T) api.Stats {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(30*time.Second))
 	defer cancel()
@@ -207,5 +230,5 @@ func (b *Box) memory(t *testing.T) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return st.MemoryBytes
+	return st
 }
