@@ -48,10 +48,7 @@ func (r *run) forks(ctx context.Context) error {
 
 func (r *run) forksOf(ctx context.Context, backend string, mb int) error {
 	var id api.SandboxID
-	shares, err := r.sharesMemory(ctx, backend)
-	if err != nil {
-		return err
-	}
+	shares := sharesMemory(r.Sandboxes.Reports(ctx), backend)
 	for _, count := range families() {
 		if why := fits(room(mb, count, !shares)); why != "" {
 			r.report(admin.BenchRow{Name: family(rowFork, mb, count), Backend: backend, Note: why})
@@ -66,7 +63,7 @@ func (r *run) forksOf(ctx context.Context, backend string, mb int) error {
 		}
 		median, err := r.family(ctx, backend, id, mb, count)
 		if err == nil && shares {
-			err = r.shared(ctx, backend, id, mb, count, median)
+			err = sharing(ctx, r, backend, id, mb, count, median)
 		}
 		if err != nil {
 			return err
@@ -77,19 +74,19 @@ func (r *run) forksOf(ctx context.Context, backend string, mb int) error {
 
 // sharesMemory reports whether forks of a backend have memory, which children share with their
 // parent until they write it.
-func (r *run) sharesMemory(ctx context.Context, backend string) (bool, error) {
-	for _, report := range r.Sandboxes.Reports(ctx) {
-		if report.Backend == backend {
-			_, ok := report.Has(api.CapCheckpoint)
-			return ok, nil
+func sharesMemory(reports []api.BackendReport, backend string) bool {
+	for _, r := range reports {
+		if r.Backend == backend {
+			_, ok := r.Has(api.CapCheckpoint)
+			return ok
 		}
 	}
-	return false, ctx.Err()
+	return false
 }
 
-// shared measures what sharing saves: the same fork with copied memory, compared with median, and
+// sharing measures what sharing saves: the same fork with copied memory, compared with median, and
 // the memory of children that do nothing.
-func (r *run) shared(ctx context.Context, backend string, id api.SandboxID, mb, count int, median float64) error {
+func sharing(ctx context.Context, r *run, backend string, id api.SandboxID, mb, count int, median float64) error {
 	row := admin.BenchRow{Name: family(rowForkCopied, mb, count), Backend: backend, Baseline: family(rowFork, mb, count)}
 	if why := fits(room(mb, count, true)); why != "" {
 		row.Baseline, row.Note = "", why
