@@ -21,8 +21,13 @@ const (
 	rowForkIdle   = "memory of idle children"
 )
 
-// families are the numbers of children.
-func families() []int { return []int{1, 5, 20, 100} }
+// families are the numbers of children: of what is large a hundred too, which is what sharing is for.
+func families(mb int) []int {
+	if mb > 100 {
+		return []int{1, 5, 20, 100}
+	}
+	return []int{1, 5, 20}
+}
 
 // room is how many MB a fork needs: the parent and the image, and the children, which have all of
 // their parent if they do not share its memory.
@@ -49,7 +54,7 @@ func (r *run) forks(ctx context.Context) error {
 func (r *run) forksOf(ctx context.Context, backend string, mb int) error {
 	var id api.SandboxID
 	shares := sharesMemory(r.Sandboxes.Reports(ctx), backend)
-	for _, count := range families() {
+	for _, count := range families(mb) {
 		if why := fits(room(mb, count, !shares)); why != "" {
 			r.report(admin.BenchRow{Name: family(rowFork, mb, count), Backend: backend, Note: why})
 			continue

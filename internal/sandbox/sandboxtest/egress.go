@@ -8,6 +8,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/sandboxtest/outside"
 	"hortus.dev/test/patience"
 )
 
@@ -73,7 +74,7 @@ func egressCases() []Case {
 	return []Case{
 		{Name: "egress/resolve", Claimed: true, PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
-			o := serveOutside(t, b)
+			o := outside.Serve(t, b.Machine)
 			b.python(t, "", `
 a = socket.gethostbyname("open.example")
 check(a.startswith("198.18.") or a.startswith("198.19."), "open.example is", a)
@@ -100,15 +101,15 @@ begin = time.monotonic()
 fails("a denied name", lambda: socket.getaddrinfo("denied.example", 443), socket.EAI_NONAME, socket.EAI_NODATA)
 `)
 			b.sh(t, "getent ahostsv4 open.example | head -1 | cut -d. -f1; getent hosts denied.example").want(t, 2, "198\n")
-			for _, name := range o.asked(envd.EgressResolve) {
-				if name := strings.TrimSuffix(name, ":0"); name != openName && name != deadName && name != "denied.example" && !strings.HasPrefix(name, "xxx") {
+			for _, name := range o.Asked(envd.EgressResolve) {
+				if name := strings.TrimSuffix(name, ":0"); name != outside.OpenName && name != outside.DeadName && name != "denied.example" && !strings.HasPrefix(name, "xxx") {
 					t.Errorf("the host was asked about %q", name)
 				}
 			}
 		}},
 		{Name: "egress/connect-by-name", Claimed: true, PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
-			o := serveOutside(t, b)
+			o := outside.Serve(t, b.Machine)
 			for _, user := range s.users() {
 				b.python(t, user, `
 check(exchange(("open.example", 7), b"hello") == b"hello", "echo")
@@ -118,11 +119,11 @@ with socket.create_connection((a, 7)) as s:
     check(s.getpeername() == (a, 7), "peer", s.getpeername())
 `)
 			}
-			o.wantAsked(t, envd.EgressConnect, "open.example:7")
+			o.WantAsked(t, envd.EgressConnect, "open.example:7")
 		}},
 		{Name: "egress/refused", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
-			o := serveOutside(t, b)
+			o := outside.Serve(t, b.Machine)
 			b.python(t, "", `
 refused("a name whose server is dead", ("dead.example", 443))
 refused("an address that stands for nothing", ("198.18.99.99", 443))
@@ -132,11 +133,11 @@ for port in 19817,:
     refused("the port itself, by another address", ("127.1.2.3", port))
 fails("the sandbox's own address", lambda: socket.create_connection(("198.18.0.1", 19817)), errno.ECONNREFUSED)
 `)
-			o.wantAsked(t, envd.EgressConnect, "dead.example:443")
+			o.WantAsked(t, envd.EgressConnect, "dead.example:443")
 		}},
 		{Name: "egress/addresses-go-to-the-host", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
-			o := serveOutside(t, b)
+			o := outside.Serve(t, b.Machine)
 			b.python(t, "", `
 for a in ("203.0.113.7", 443), ("169.254.169.254", 80), ("10.0.0.1", 22), ("192.168.1.1", 65535), ("172.17.0.1", 1), ("100.64.0.1", 8080):
     refused("a connection to %s" % a[0], a)
@@ -144,7 +145,7 @@ refused("a mapped address", ("::ffff:203.0.113.8", 443), socket.AF_INET6)
 s = socket.socket(); s.bind(("127.0.0.1", 0))
 fails("a connection from 127.0.0.1", lambda: (s.connect(("203.0.113.9", 443)), s.recv(1)), errno.ECONNRESET, errno.ECONNREFUSED, errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH)
 `)
-			got := o.asked(envd.EgressConnect)
+			got := o.Asked(envd.EgressConnect)
 			want := []string{"10.0.0.1:22", "100.64.0.1:8080", "169.254.169.254:80", "172.17.0.1:1", "192.168.1.1:65535", "203.0.113.7:443", "203.0.113.8:443"}
 			if len(got) == len(want)+1 && got[len(got)-1] == "203.0.113.9:443" {
 				got = got[:len(got)-1]
@@ -155,7 +156,7 @@ fails("a connection from 127.0.0.1", lambda: (s.connect(("203.0.113.9", 443)), s
 		}},
 		{Name: "egress/nothing-else-leaves", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
-			o := serveOutside(t, b)
+			o := outside.Serve(t, b.Machine)
 			for _, user := range s.users() {
 				b.python(t, user, `
 fake = socket.gethostbyname("open.example")
@@ -202,11 +203,11 @@ for a in "127.0.0.1", "198.18.0.1":
         s.accept()[0].sendall(b"x"); check(c.recv(1) == b"x", "TCP inside, to", a)
 `)
 			}
-			o.wantAsked(t, envd.EgressConnect)
+			o.WantAsked(t, envd.EgressConnect)
 		}},
 		{Name: "egress/half-close", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
-			serveOutside(t, b)
+			outside.Serve(t, b.Machine)
 			b.python(t, "", `
 check(exchange(("open.example", 9), b"x" * 100000).startswith(b"100000 "), "the end of what was sent does not arrive")
 # The server ends first, and what is sent after that is refused.
@@ -221,9 +222,9 @@ with socket.create_connection(("open.example", 19)) as s:
 		}},
 		{Name: "egress/bulk", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
-			serveOutside(t, b)
+			outside.Serve(t, b.Machine)
 			b.python(t, "", `
-pattern = bytes((i ^ i >> 8) & 255 for i in range(1 << 16))
+outside.Pattern = bytes((i ^ i >> 8) & 255 for i in range(1 << 16))
 begin = time.monotonic()
 with socket.create_connection(("open.example", 19)) as s:
     got = hashlib.sha256()
@@ -231,16 +232,16 @@ with socket.create_connection(("open.example", 19)) as s:
         b = s.recv(1 << 18)
         if not b: break
         got.update(b)
-want = hashlib.sha256(pattern * 800)
+want = hashlib.sha256(outside.Pattern * 800)
 check(got.digest() == want.digest(), "what was received differs")
 down = time.monotonic()
 with socket.create_connection(("open.example", 9)) as s:
-    for i in range(800): s.sendall(pattern)
+    for i in range(800): s.sendall(outside.Pattern)
     s.shutdown(socket.SHUT_WR)
     answer = s.recv(100)
 up = time.monotonic()
 x = 0
-for i in range(1 << 16): x = (x * 31 + pattern[i]) & 255
+for i in range(1 << 16): x = (x * 31 + outside.Pattern[i]) & 255
 m, one = pow(31, 1 << 16, 256), x
 total = 0
 for i in range(800): total = (total * m + one) & 255
@@ -250,7 +251,7 @@ print("MB/s down %.0f up %.0f" % (50 / (down - begin), 50 / (up - down)), file=s
 		}},
 		{Name: "egress/many-at-once", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
-			serveOutside(t, b)
+			outside.Serve(t, b.Machine)
 			b.python(t, "", `
 bad, barrier = [], threading.Barrier(200)
 def one(i):
@@ -275,18 +276,18 @@ check(not bad, len(bad), bad[:3])
 		}},
 		{Name: "egress/proxy", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
-			o := serveOutside(t, b)
+			o := outside.Serve(t, b.Machine)
 			b.python(t, "", `
 import urllib.request
 u = urllib.request.build_opener(urllib.request.ProxyHandler({"http": "http://127.0.0.1:3128"}))
 got = u.open("http://open.example/x").read()
 check(got == b"GET http://open.example/x HTTP/1.1\r\n", got)
 `)
-			o.wantAsked(t, envd.EgressProxy, ":0")
+			o.WantAsked(t, envd.EgressProxy, ":0")
 		}},
 		{Name: "egress/pause", PerUser: true, Needs: append(needs, api.CapPause), Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
-			serveOutside(t, b)
+			outside.Serve(t, b.Machine)
 			const echo = `check(exchange(("open.example", 7), b"hello") == b"hello", "echo")`
 			b.python(t, "", echo)
 			if err := b.Machine.Pause(t.Context()); err != nil {
@@ -316,7 +317,7 @@ check(took < 30 * PATIENCE, "took", took)
 		{Name: "egress/save-and-restore", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			s.restorer(t)
 			b := s.start(t, nil)
-			serveOutside(t, b)
+			outside.Serve(t, b.Machine)
 			// The programs of a memory image keep the address that they have resolved.
 			const start = `cat >/tmp/p.py <<'END'
 import os, socket, time
@@ -338,7 +339,7 @@ python3 /tmp/p.py >/tmp/log 2>&1 & while [ ! -e /tmp/ready ]; do sleep 0.01; don
 			boxes := []*Box{b, s.restore(t, dir), s.restore(t, dir)}
 			for i, b := range boxes {
 				if i > 0 {
-					serveOutside(t, b)
+					outside.Serve(t, b.Machine)
 				}
 				b.python(t, "", `check(exchange(("open.example", 7), b"hello") == b"hello", "echo")`)
 				if _, ok := s.Report.Has(api.CapCheckpoint); !ok && i > 0 {

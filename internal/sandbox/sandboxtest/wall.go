@@ -13,6 +13,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/sandboxtest/outside"
 )
 
 func startOptions() envd.StartOptions { return envd.StartOptions{} }
@@ -123,7 +124,7 @@ exit 0`)
 			l.control(t)
 			b := s.start(t, nil)
 			if _, ok := s.Report.Has(api.CapEgress); ok {
-				serveOutside(t, b) // which refuses all of them
+				outside.Serve(t, b.Machine) // which refuses all of them
 			}
 			for _, a := range l.addresses {
 				b.run(t, "", "python3", "-c", fmt.Sprintf(`

@@ -1,4 +1,4 @@
-package sandboxtest
+package outside
 
 import (
 	"bufio"
@@ -14,35 +14,36 @@ import (
 	"testing"
 
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/sandbox"
 )
 
-// outside is the host of a sandbox's outgoing connections: it accepts the streams of the guest
+// Host is the host of a sandbox's outgoing connections: it accepts the streams of the guest
 // and plays every server that the cases connect to. It reaches no network.
-type outside struct {
+type Host struct {
 	mu       sync.Mutex
 	requests []envd.EgressRequest
 }
 
 // Names that resolve. Connections to open succeed, by their port; those to dead fail.
 const (
-	openName = "open.example"
-	deadName = "dead.example"
+	OpenName = "open.example"
+	DeadName = "dead.example"
 )
 
-// Ports of openName.
+// Ports of OpenName.
 const (
-	echoPort  = 7 // sends back what it gets
-	countPort = 9 // answers, after the end of what it gets, with its size
-	sendPort  = 19
+	EchoPort  = 7 // sends back what it gets
+	CountPort = 9 // answers, after the end of what it gets, with its size
+	SendPort  = 19
 )
 
-// outsideBytes is the size of what sendPort sends, in bytes.
-const outsideBytes = 50 << 20
+// SentBytes is the size of what SendPort sends, in bytes.
+const SentBytes = 50 << 20
 
-// serveOutside serves a box until the test ends.
-func serveOutside(t *testing.T, b *Box) *outside {
+// Serve serves a machine until the test ends.
+func Serve(t *testing.T, m sandbox.Machine) *Host {
 	t.Helper()
-	o := new(outside)
+	o := new(Host)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	t.Cleanup(func() { cancel(); wg.Wait() })
@@ -50,7 +51,7 @@ func serveOutside(t *testing.T, b *Box) *outside {
 	for range 8 {
 		wg.Go(func() {
 			for {
-				c, err := b.Machine.Link().Accept(ctx)
+				c, err := m.Link().Accept(ctx)
 				if err != nil {
 					return
 				}
@@ -66,7 +67,7 @@ func serveOutside(t *testing.T, b *Box) *outside {
 }
 
 // serve serves one stream.
-func (o *outside) serve(c net.Conn) {
+func (o *Host) serve(c net.Conn) {
 	br := bufio.NewReaderSize(c, envd.MaxEgressLine)
 	for {
 		line, err := br.ReadSlice('\n')
@@ -82,12 +83,12 @@ func (o *outside) serve(c net.Conn) {
 			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(head), head)
 			return
 		}
-		known := q.Name == openName || q.Name == deadName
+		known := q.Name == OpenName || q.Name == DeadName
 		var a envd.EgressAnswer
 		switch {
 		case !known:
 			a.Error = envd.EgressErrDenied
-		case q.Op == envd.EgressConnect && q.Name == deadName:
+		case q.Op == envd.EgressConnect && q.Name == DeadName:
 			a.Error = envd.EgressErrFailed
 		default:
 			a.OK = true
@@ -108,9 +109,9 @@ func (o *outside) serve(c net.Conn) {
 // converse plays a server.
 func converse(c net.Conn, r io.Reader, port int) {
 	switch port {
-	case echoPort:
+	case EchoPort:
 		io.Copy(c, r)
-	case countPort:
+	case CountPort:
 		n, sum := int64(0), byte(0)
 		buf := make([]byte, 64<<10)
 		for {
@@ -124,9 +125,9 @@ func converse(c net.Conn, r io.Reader, port int) {
 			}
 		}
 		fmt.Fprintf(c, "%d %d", n, sum)
-	case sendPort:
-		chunk := pattern()
-		for sent := 0; sent < outsideBytes; sent += len(chunk) {
+	case SendPort:
+		chunk := Pattern()
+		for sent := 0; sent < SentBytes; sent += len(chunk) {
 			if _, err := c.Write(chunk); err != nil {
 				return
 			}
@@ -134,8 +135,8 @@ func converse(c net.Conn, r io.Reader, port int) {
 	}
 }
 
-// pattern is repeated in what sendPort sends.
-func pattern() []byte {
+// Pattern is repeated in what SendPort sends.
+func Pattern() []byte {
 	b := make([]byte, 1<<16)
 	for i := range b {
 		b[i] = byte(i ^ i>>8)
@@ -143,8 +144,8 @@ func pattern() []byte {
 	return b
 }
 
-// asked returns the requests of one operation, as name:port, sorted.
-func (o *outside) asked(op string) (out []string) {
+// Asked returns the requests of one operation, as name:port, sorted.
+func (o *Host) Asked(op string) (out []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, q := range o.requests {
@@ -156,11 +157,11 @@ func (o *outside) asked(op string) (out []string) {
 	return out
 }
 
-// wantAsked checks the connections that were asked for, each once or more.
-func (o *outside) wantAsked(t *testing.T, op string, want ...string) {
+// WantAsked checks the connections that were asked for, each once or more.
+func (o *Host) WantAsked(t *testing.T, op string, want ...string) {
 	t.Helper()
 	slices.Sort(want)
-	if got := slices.Compact(o.asked(op)); !slices.Equal(got, want) {
+	if got := slices.Compact(o.Asked(op)); !slices.Equal(got, want) {
 		t.Errorf("the guest asked the host to %s %s; want %s", op, strings.Join(got, " "), strings.Join(want, " "))
 	}
 }
