@@ -2,6 +2,7 @@ package jail
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -151,7 +152,7 @@ func (s *saving) share(k launch.Kernel, h *held, o sandbox.SaveOptions, q *keepe
 	return nil
 }
 
-// thawTimeout is the maximum wait for one sandbox to release memory.
+// thawTimeout is the maximum wait for sandboxes to release memory.
 const thawTimeout = 5 * time.Second
 
 // thawOwn has a sandbox release what it holds for others that are gone. What ended while the
@@ -184,30 +185,46 @@ func (b *Backend) isFrozen(id api.SandboxID) bool {
 	return err == nil && frozen
 }
 
-// thaw tells sandboxes that nobody refers any more to memory that they hold under names, as far as
-// that is so. One that is paused is told when it resumes.
-func (b *Backend) thaw(ctx context.Context, holders map[string]api.SandboxID) {
+// unused returns those of the names that nobody refers to any more. Nobody can refer to them again.
+//
+// Between an image and the directory of a sandbox that was restored from it there is no moment
+// without one of both: release does not remove an image meanwhile.
+func (b *Backend) unused(holders map[string]api.SandboxID) map[string]api.SandboxID {
 	b.thawing.Lock()
 	defer b.thawing.Unlock()
-	inUse := map[string]bool{}
+	out := maps.Clone(holders)
 	dirs, err := filepath.Glob(filepath.Join(b.dir, "*"+basesSuffix))
 	if err != nil {
-		return // the pattern is constant
+		return nil // the pattern is constant
 	}
 	for _, dir := range dirs {
 		others, err := image.Holders(dir)
 		if err != nil {
 			b.log.Warn("memory of forks stays in use", "err", err)
-			return
+			return nil
 		}
 		for name := range others {
-			inUse[name] = true
+			delete(out, name)
 		}
 	}
-	for name, id := range holders {
-		if inUse[name] || b.held.uses(name) {
-			continue
-		}
+	maps.DeleteFunc(out, func(name string, _ api.SandboxID) bool { return b.held.uses(name) })
+	return out
+}
+
+// release ends the use of an image that refers to memory of a sandbox.
+func (b *Backend) release(ctx context.Context, dir, name string, id api.SandboxID) {
+	b.thawing.Lock()
+	b.held.remove(dir)
+	b.thawing.Unlock()
+	b.thaw(ctx, map[string]api.SandboxID{name: id})
+}
+
+// thaw tells sandboxes that nobody refers any more to memory that they hold under names, as far as
+// that is so. One that is paused is told when it resumes.
+func (b *Backend) thaw(ctx context.Context, holders map[string]api.SandboxID) {
+	ctx, cancel := context.WithTimeout(ctx, thawTimeout)
+	defer cancel()
+	for name, id := range b.unused(holders) {
 		pid, ok, err := rundir.ReadPID(b.rundir(id))
 		if err != nil || !ok || !pid.Alive() {
 			continue // it has ended
@@ -216,9 +233,7 @@ func (b *Backend) thaw(ctx context.Context, holders map[string]api.SandboxID) {
 			continue
 		}
 		m := image.Memory{ID: id, Dir: b.rundir(id), PID: pid.PID, Cause: func() string { return "" }}
-		within, cancel := context.WithTimeout(ctx, thawTimeout)
-		err = m.Call(within, b.cfg.Kernel.Thaw(name))
-		cancel()
+		err = m.Call(ctx, b.cfg.Kernel.Thaw(name))
 		if err == nil {
 			err = image.ForgetFrozen(b.basesDir(id), name)
 		}

@@ -120,10 +120,7 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 	if err := memory.share(k, &m.b.held, o, &q); err != nil {
 		return saved, err
 	}
-	release := func() {
-		m.b.held.remove(dir)
-		m.b.thaw(context.WithoutCancel(ctx), map[string]api.SandboxID{memory.Freeze: m.id})
-	}
+	release := func() { m.b.release(context.WithoutCancel(ctx), dir, memory.Freeze, m.id) }
 	if o.Hold {
 		stop := k.Hold()
 		q.Hold = &stop
