@@ -211,6 +211,24 @@ func (b *Backend) unused(holders map[string]api.SandboxID) map[string]api.Sandbo
 	return out
 }
 
+// hold begins the use of an image that refers to memory of sandboxes. It fails if the saved sandbox
+// was released meanwhile: those who held memory for it may have been told.
+func (b *Backend) hold(dir string, s *saving, files image.Held) error {
+	b.thawing.Lock()
+	defer b.thawing.Unlock()
+	b.held.add(dir, files)
+	holders, err := image.Holders(s.Bases)
+	if err != nil {
+		return api.Errorf(api.KindInternal, "sandbox %s: %w", s.ID, err)
+	}
+	for name := range files {
+		if _, ok := holders[name]; !ok && name != s.Freeze {
+			return ended(s.ID)
+		}
+	}
+	return nil
+}
+
 // release ends the use of an image that refers to memory of a sandbox.
 func (b *Backend) release(ctx context.Context, dir, name string, id api.SandboxID) {
 	b.thawing.Lock()

@@ -128,10 +128,13 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 	r, err := memory.Save(ctx, dir, k.Files(), q)
 	if memory.Freeze != "" {
 		if err == nil {
-			m.b.held.add(dir, r.Held)
+			err = m.b.hold(dir, memory, r.Held)
 		}
 		m.b.held.end(memory.Freeze)
 		if err != nil {
+			if r.Conn != nil {
+				r.Conn.Close()
+			}
 			release() // its kernel may hold the memory nevertheless
 			return saved, err
 		}
