@@ -98,6 +98,9 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	l.Pause(m.paused)
 	paused := m.paused
 	m.run(l)
+	if b.cfg.Kernel != nil && !paused {
+		b.thawOwn(ctx, id)
+	}
 	return sandbox.Adopted{Machine: m, Spec: r.Spec(), Paused: paused}, nil
 }
 

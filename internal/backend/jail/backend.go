@@ -70,7 +70,7 @@ type Backend struct {
 	machines sync.WaitGroup
 
 	held    held
-	thawing sync.Mutex // held while it is decided what is still in use
+	thawing sync.Mutex // held while it is decided what is still in use, not while sandboxes are told
 }
 
 // New prepares a backend: it copies the guest, compiles the system call policy and looks

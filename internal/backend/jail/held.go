@@ -2,11 +2,14 @@ package jail
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/image"
 	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/backend/jail/launch"
@@ -19,6 +22,24 @@ import (
 type held struct {
 	mu sync.Mutex
 	of map[string]image.Held
+	// begun are the names of images that are being made.
+	begun map[string]bool
+}
+
+// begin makes a name one that is used, until end.
+func (h *held) begin(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.begun == nil {
+		h.begun = map[string]bool{}
+	}
+	h.begun[name] = true
+}
+
+func (h *held) end(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.begun, name)
 }
 
 func (h *held) add(dir string, files image.Held) {
@@ -64,10 +85,13 @@ func (h *held) open(dir string, b image.Bases) (files []*os.File, err error) {
 	return files, nil
 }
 
-// uses reports whether an image that is still needed refers to a name.
+// uses reports whether an image that is still needed refers to a name, or one that is being made.
 func (h *held) uses(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.begun[name] {
+		return true
+	}
 	for _, files := range h.of {
 		if files[name] != nil {
 			return true
@@ -83,9 +107,21 @@ func (b *Backend) memory(m *machine) *saving {
 	return &saving{image.Memory{ID: m.id, Dir: m.dir, PID: m.proc.Pid, Bases: b.basesDir(m.id), Cause: m.Cause}}
 }
 
+// freeze names the memory of the sandbox for an image that refers to it. The note outlives this
+// daemon: the next one knows from it what no sandbox refers to.
+func (s *saving) freeze(h *held) error {
+	s.Freeze = image.NewBase()
+	h.begin(s.Freeze)
+	if err := image.NoteFrozen(s.Bases, s.Freeze); err != nil {
+		h.end(s.Freeze)
+		return api.Errorf(api.KindInternal, "sandbox %s: %w", s.ID, err)
+	}
+	return nil
+}
+
 // share decides what an image refers to: that of a fork to the memory of its parent, every other
 // to files only.
-func (s *saving) share(k launch.Kernel, o sandbox.SaveOptions, q *keeper.Request) error {
+func (s *saving) share(k launch.Kernel, h *held, o sandbox.SaveOptions, q *keeper.Request) error {
 	if !k.Shared() {
 		return nil
 	}
@@ -96,7 +132,9 @@ func (s *saving) share(k launch.Kernel, o sandbox.SaveOptions, q *keeper.Request
 	}
 	q.Bases = call(k.Bases())
 	if o.Fork {
-		s.Freeze = image.NewBase()
+		if err := s.freeze(h); err != nil {
+			return err
+		}
 		q.Prepare, q.Undo = call(k.Freeze(s.Freeze)), call(k.Thaw(s.Freeze))
 		return nil
 	}
@@ -114,36 +152,110 @@ func (s *saving) share(k launch.Kernel, o sandbox.SaveOptions, q *keeper.Request
 	return nil
 }
 
-// thaw tells sandboxes that nobody refers any more to memory that they hold under names, as far as
-// that is so.
-func (b *Backend) thaw(ctx context.Context, holders map[string]api.SandboxID) {
+// thawTimeout is the maximum wait for sandboxes to release memory.
+const thawTimeout = 5 * time.Second
+
+// thawOwn has a sandbox release what it holds for others that are gone. What ended while the
+// sandbox was paused, or while there was no daemon, is still to be released.
+func (b *Backend) thawOwn(ctx context.Context, id api.SandboxID) {
+	names, err := image.Frozen(b.basesDir(id))
+	if err != nil {
+		b.log.Warn("memory of forks stays in use", "sandbox", id, "err", err)
+	}
+	holders := map[string]api.SandboxID{}
+	for _, name := range names {
+		holders[name] = id
+	}
+	if len(holders) > 0 {
+		b.thaw(ctx, holders)
+	}
+}
+
+// isFrozen reports whether the processes of a sandbox are frozen: its keeper would not respond.
+func (b *Backend) isFrozen(id api.SandboxID) bool {
+	r, err := rundir.Read(b.rundir(id), id)
+	if err != nil {
+		return false // it has no record yet, and cannot be paused
+	}
+	g, err := cgroup.At(string(id), r.Groups)
+	if err != nil {
+		return false
+	}
+	frozen, err := g.Frozen()
+	return err == nil && frozen
+}
+
+// unused returns those of the names that nobody refers to any more. Nobody can refer to them again.
+//
+// Between an image and the directory of a sandbox that was restored from it there is no moment
+// without one of both: release does not remove an image meanwhile.
+func (b *Backend) unused(holders map[string]api.SandboxID) map[string]api.SandboxID {
 	b.thawing.Lock()
 	defer b.thawing.Unlock()
-	inUse := map[string]bool{}
+	out := maps.Clone(holders)
 	dirs, err := filepath.Glob(filepath.Join(b.dir, "*"+basesSuffix))
 	if err != nil {
-		return // the pattern is constant
+		return nil // the pattern is constant
 	}
 	for _, dir := range dirs {
 		others, err := image.Holders(dir)
 		if err != nil {
 			b.log.Warn("memory of forks stays in use", "err", err)
-			return
+			return nil
 		}
 		for name := range others {
-			inUse[name] = true
+			delete(out, name)
 		}
 	}
-	for name, id := range holders {
-		if inUse[name] || b.held.uses(name) {
-			continue
+	maps.DeleteFunc(out, func(name string, _ api.SandboxID) bool { return b.held.uses(name) })
+	return out
+}
+
+// hold begins the use of an image that refers to memory of sandboxes. It fails if the saved sandbox
+// was released meanwhile: those who held memory for it may have been told.
+func (b *Backend) hold(dir string, s *saving, files image.Held) error {
+	b.thawing.Lock()
+	defer b.thawing.Unlock()
+	b.held.add(dir, files)
+	holders, err := image.Holders(s.Bases)
+	if err != nil {
+		return api.Errorf(api.KindInternal, "sandbox %s: %w", s.ID, err)
+	}
+	for name := range files {
+		if _, ok := holders[name]; !ok && name != s.Freeze {
+			return ended(s.ID)
 		}
+	}
+	return nil
+}
+
+// release ends the use of an image that refers to memory of a sandbox.
+func (b *Backend) release(ctx context.Context, dir, name string, id api.SandboxID) {
+	b.thawing.Lock()
+	b.held.remove(dir)
+	b.thawing.Unlock()
+	b.thaw(ctx, map[string]api.SandboxID{name: id})
+}
+
+// thaw tells sandboxes that nobody refers any more to memory that they hold under names, as far as
+// that is so. One that is paused is told when it resumes.
+func (b *Backend) thaw(ctx context.Context, holders map[string]api.SandboxID) {
+	ctx, cancel := context.WithTimeout(ctx, thawTimeout)
+	defer cancel()
+	for name, id := range b.unused(holders) {
 		pid, ok, err := rundir.ReadPID(b.rundir(id))
 		if err != nil || !ok || !pid.Alive() {
 			continue // it has ended
 		}
+		if b.isFrozen(id) {
+			continue
+		}
 		m := image.Memory{ID: id, Dir: b.rundir(id), PID: pid.PID, Cause: func() string { return "" }}
-		if err := m.Call(ctx, b.cfg.Kernel.Thaw(name)); err != nil {
+		err = m.Call(ctx, b.cfg.Kernel.Thaw(name))
+		if err == nil {
+			err = image.ForgetFrozen(b.basesDir(id), name)
+		}
+		if err != nil {
 			b.log.Info("a sandbox did not release memory of a fork", "sandbox", id, "err", err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 // plainKernel is a kernel of which a keeper is requested a save.
 type plainKernel struct{ launch.Kernel }
 
+func (plainKernel) Shared() bool      { return false }
 func (plainKernel) Files() []string   { return []string{"image"} }
 func (plainKernel) Save() keeper.Call { return keeper.Call{Method: "save"} }
 func (plainKernel) Hold() keeper.Hold {

@@ -10,7 +10,13 @@ import (
 func (m *machine) Pause(ctx context.Context) error { return m.freeze(ctx, true) }
 
 // Resume thaws every process.
-func (m *machine) Resume(ctx context.Context) error { return m.freeze(ctx, false) }
+func (m *machine) Resume(ctx context.Context) error {
+	err := m.freeze(ctx, false)
+	if err == nil && m.b.cfg.Kernel != nil {
+		m.b.thawOwn(ctx, m.id)
+	}
+	return err
+}
 
 func (m *machine) freeze(ctx context.Context, on bool) error {
 	if err := m.b.require(api.CapPause); err != nil {

@@ -117,26 +117,34 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 	memory := m.b.memory(m)
 	call := k.Save()
 	q := keeper.Request{Save: &call}
-	if err := memory.share(k, o, &q); err != nil {
+	if err := memory.share(k, &m.b.held, o, &q); err != nil {
 		return saved, err
 	}
+	release := func() { m.b.release(context.WithoutCancel(ctx), dir, memory.Freeze, m.id) }
 	if o.Hold {
 		stop := k.Hold()
 		q.Hold = &stop
 	}
 	r, err := memory.Save(ctx, dir, k.Files(), q)
+	if memory.Freeze != "" {
+		if err == nil {
+			err = m.b.hold(dir, memory, r.Held)
+		}
+		m.b.held.end(memory.Freeze)
+		if err != nil {
+			if r.Conn != nil {
+				r.Conn.Close()
+			}
+			release() // its kernel may hold the memory nevertheless
+			return saved, err
+		}
+		saved.Done = release
+	}
 	if err != nil {
 		return saved, err
 	}
 	if r.Conn != nil {
 		m.hold.keep(r.Conn)
-	}
-	if memory.Freeze != "" {
-		m.b.held.add(dir, r.Held)
-		saved.Done = func() {
-			m.b.held.remove(dir)
-			m.b.thaw(context.WithoutCancel(ctx), map[string]api.SandboxID{memory.Freeze: m.id})
-		}
 	}
 	saved.Mark = m.image // of its own kernel, which may differ from that of new sandboxes
 	saved.Kind, saved.Paused = api.SnapshotMemory, time.Duration(r.PausedUS)*time.Microsecond

@@ -157,3 +157,35 @@ func FuzzReadBases(f *testing.F) {
 		}
 	})
 }
+
+// TestFrozen notes what a sandbox holds for others.
+func TestFrozen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bases")
+	want := func(names ...string) {
+		t.Helper()
+		got, err := Frozen(dir)
+		if err != nil || !slices.Equal(got, names) {
+			t.Errorf("%q, %v; want %q", got, err, names)
+		}
+	}
+	want() // there is no directory
+	const one, two = "0000000000000001", "0000000000000002"
+	for _, name := range []string{one, two} {
+		if err := NoteFrozen(dir, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := NoteFrozen(dir, one); err == nil {
+		t.Error("a name was noted twice")
+	}
+	for _, other := range []string{BaseFile(one), holderFile(two), "base-x.frozen", "base-../../etc.frozen"} {
+		_ = os.WriteFile(filepath.Join(dir, other), []byte("x"), 0o600) // not all are names
+	}
+	want(one, two)
+	for range 2 { // what is forgotten is not missed
+		if err := ForgetFrozen(dir, one); err != nil {
+			t.Error(err)
+		}
+	}
+	want(two)
+}

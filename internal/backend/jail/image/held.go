@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -54,6 +55,44 @@ func Holders(dir string) (map[string]api.SandboxID, error) {
 		}
 	}
 	return out, nil
+}
+
+// frozenSuffix ends the name of an empty file, in the directory with the bases of a sandbox, for
+// memory of its own that it holds for others.
+const frozenSuffix = ".frozen"
+
+// NoteFrozen notes that the sandbox that owns a directory of bases holds memory under a name. It
+// makes the directory if there is none.
+func NoteFrozen(dir, name string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return writeNew(dir, "base-"+name+frozenSuffix, nil)
+}
+
+// ForgetFrozen removes that note.
+func ForgetFrozen(dir, name string) error {
+	err := os.Remove(filepath.Join(dir, "base-"+name+frozenSuffix))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Frozen returns the names under which the sandbox that owns a directory of bases holds memory, or
+// was about to hold some.
+func Frozen(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(strings.TrimPrefix(e.Name(), "base-"), frozenSuffix)
+		if ok && validBase.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return names, err
 }
 
 // readOnly returns a read-only descriptor of a regular file that a kernel has sent, which is not

@@ -149,7 +149,11 @@ func (m Memory) ask(ctx context.Context, q keeper.Request, files []*os.File) (a 
 	}
 	// A save that has begun cannot be interrupted. Without a wait the caller would use
 	// streams that the save is about to close.
-	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Now().Add(saveTimeout)) })
+	var grace time.Duration
+	if q.Save != nil {
+		grace = saveTimeout
+	}
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Now().Add(grace)) })
 	defer stop()
 	var oob []byte
 	if len(files) > 0 {
@@ -171,7 +175,7 @@ func (m Memory) ask(ctx context.Context, q keeper.Request, files []*os.File) (a 
 		}
 	}
 	if cerr := ctx.Err(); cerr != nil {
-		return a, c, got, api.Errorf(api.KindOf(cerr), "timeout: sandbox %s was not saved: %w", m.ID, cerr)
+		return a, c, got, api.Errorf(api.KindOf(cerr), "timeout: the keeper of sandbox %s did not respond in time: %w", m.ID, cerr)
 	}
 	if err == nil && n == 0 {
 		err = errors.New("it has ended")

@@ -68,7 +68,7 @@ type Call struct {
 // the call writes, in that order.
 type Request struct {
 	// Save is the call that saves. Prepare, if there is one, is made before it, and Undo
-	// after a save that failed.
+	// after a save that failed, or whose answer nobody has read.
 	Save    *Call `json:"save,omitempty"`
 	Prepare *Call `json:"prepare,omitempty"`
 	Undo    *Call `json:"undo,omitempty"`

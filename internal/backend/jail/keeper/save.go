@@ -105,8 +105,12 @@ func (k *keeper) save(c *net.UnixConn, q Request, fds []int, closeFiles func()) 
 	if err != nil {
 		a.Error = sanitize(err.Error())
 	}
-	if a.Held = a.OK && stopped; a.Held && reply(c, a, baseFDs) {
-		awaitEnd(c)
+	if a.Held = a.OK && stopped; a.Held {
+		if reply(c, a, baseFDs) {
+			awaitEnd(c)
+		} else {
+			k.undo(q)
+		}
 	}
 	werr := k.resume(q, stopped)
 	if a.Held {
@@ -116,7 +120,19 @@ func (k *keeper) save(c *net.UnixConn, q Request, fds []int, closeFiles func()) 
 		a.Error = "the guest did not resume: " + sanitize(werr.Error())
 	}
 	a.PausedUS = time.Since(begin).Microseconds()
-	reply(c, a, baseFDs)
+	if !reply(c, a, baseFDs) && a.OK {
+		k.undo(q)
+	}
+}
+
+// undo makes the call Undo of a request whose daemon ended before it had the answer.
+func (k *keeper) undo(q Request) {
+	if q.Undo == nil {
+		return
+	}
+	if err := call(k.cfg.Plan.Control, *q.Undo, nil, quiesceTimeout); err != nil {
+		fmt.Fprintln(os.Stderr, "hortus-keeper: memory of a fork stays in use:", sanitize(err.Error()))
+	}
 }
 
 // resume resumes the kernel, if it was stopped, and the guest. If the kernel cannot be

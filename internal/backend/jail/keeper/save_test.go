@@ -199,3 +199,48 @@ func TestAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestSaveThatNobodyHears: who asked is gone before the answer, so that nobody knows what the save
+// has prepared.
+func TestSaveThatNobodyHears(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		with Request
+		want []string
+	}{
+		{name: "goes on", with: Request{}, want: []string{birth.QuietPacket, "prepare", "save", birth.OnPacket, "undo"}},
+		{name: "held", with: Request{Hold: &Hold{Stop: Call{Method: "stand"}, Resume: Call{Method: "go"}}},
+			want: []string{birth.QuietPacket, "stand", "prepare", "save", "undo", "go", birth.OnPacket}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			k, deeds := kept(t, "")
+			theirs, ours := pair(t)
+			tt.with.Save, tt.with.Prepare, tt.with.Undo = &Call{Method: "save"}, &Call{Method: "prepare"}, &Call{Method: "undo"}
+			q, err := json.Marshal(tt.with)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ours.Write(q); err != nil {
+				t.Fatal(err)
+			}
+			ours.Close()
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				k.answer(theirs)
+				theirs.Close()
+			}()
+			var got []string
+			for range tt.want {
+				got = append(got, <-deeds)
+			}
+			<-over
+			// The guest and the kernel are told over two sockets.
+			slices.Sort(got)
+			slices.Sort(tt.want)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%q; want %q", got, tt.want)
+			}
+		})
+	}
+}
