@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/egress/registrycache"
 	"hortus.dev/internal/egress/server"
 	"hortus.dev/internal/platform/bench/outgoing"
+	"hortus.dev/internal/platform/proc"
 	"hortus.dev/internal/platform/secretfile"
 	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/repository/forge"
@@ -63,6 +64,9 @@ func (s *System) openEgress() (*server.Server, error) {
 	}
 	s.recorder = audit.NewRecorder(audit.Config{Store: s.db, Events: s.events, Count: s.telemetry.Egress, Logger: s.log})
 	s.onClose(s.recorder.Close)
+	if err := proc.NoCoreDumps(); err != nil { // values of secrets are in memory
+		return nil, err
+	}
 	s.secrets = secret.New(secret.Config{Rows: s.rows, Getenv: s.cfg.Getenv, Count: s.telemetry.Secret, Logger: s.log, Changed: func(ctx context.Context, account, name string) {
 		s.outgoing.SecretChanged(ctx, account, name)
 		s.sandboxes.SecretChanged(ctx, account, name)
