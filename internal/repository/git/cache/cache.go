@@ -5,12 +5,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/flight"
@@ -113,7 +116,7 @@ func (r *Repo) lock(ctx context.Context) (*os.File, error) {
 	}
 	// Every writer holds the lock, so this was left by one that died.
 	for _, left := range []string{r.base + ".new", r.workDir()} {
-		if err := os.RemoveAll(left); err != nil {
+		if err := removeLeft(ctx, left); err != nil {
 			f.Close()
 			return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
 		}
@@ -125,6 +128,26 @@ func (r *Repo) lock(ctx context.Context) (*os.File, error) {
 		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
 	}
 	return f, nil
+}
+
+// leftTimeout is the maximum wait for the end of a git whose writer has died.
+const leftTimeout = 10 * time.Second
+
+// removeLeft removes a directory that a writer left which died. A git that it had started may live a
+// moment longer, and make files in it meanwhile.
+func removeLeft(ctx context.Context, path string) error {
+	late := time.Now().Add(leftTimeout)
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		err := os.RemoveAll(path)
+		if !errors.Is(err, unix.ENOTEMPTY) || time.Now().After(late) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }
 
 // workDir is the temporary directory of the writer that holds the lock.
