@@ -224,7 +224,7 @@ with socket.create_connection(("open.example", 19)) as s:
 			b := s.start(t, nil)
 			outside.Serve(t, b.Machine)
 			b.python(t, "", `
-outside.Pattern = bytes((i ^ i >> 8) & 255 for i in range(1 << 16))
+pattern = bytes((i ^ i >> 8) & 255 for i in range(1 << 16))
 begin = time.monotonic()
 with socket.create_connection(("open.example", 19)) as s:
     got = hashlib.sha256()
@@ -232,16 +232,16 @@ with socket.create_connection(("open.example", 19)) as s:
         b = s.recv(1 << 18)
         if not b: break
         got.update(b)
-want = hashlib.sha256(outside.Pattern * 800)
+want = hashlib.sha256(pattern * 800)
 check(got.digest() == want.digest(), "what was received differs")
 down = time.monotonic()
 with socket.create_connection(("open.example", 9)) as s:
-    for i in range(800): s.sendall(outside.Pattern)
+    for i in range(800): s.sendall(pattern)
     s.shutdown(socket.SHUT_WR)
     answer = s.recv(100)
 up = time.monotonic()
 x = 0
-for i in range(1 << 16): x = (x * 31 + outside.Pattern[i]) & 255
+for i in range(1 << 16): x = (x * 31 + pattern[i]) & 255
 m, one = pow(31, 1 << 16, 256), x
 total = 0
 for i in range(800): total = (total * m + one) & 255
