@@ -2,10 +2,7 @@ package story
 
 import (
 	"crypto/rand"
-	"fmt"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"hortus.dev/test/tier"
@@ -17,21 +14,7 @@ func TestHeaderAfterKill(t *testing.T) {
 	t.Parallel()
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0")
-	var mu sync.Mutex
-	var got []string
-	server, roots := localhost(t, func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		got = append(got, r.Header.Get("X-Key"))
-		fmt.Fprintln(w, "hello", r.Header.Get("X-Key"))
-	})
-	g.env = append(g.env, "HORTUS_EGRESS_CA_FILE="+roots)
-	seen := func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		defer func() { got = nil }()
-		return strings.Join(got, "\n")
-	}
+	server, seen := g.greeter(t, "X-Key")
 	value := "canary-" + rand.Text()
 	set := func() {
 		t.Helper()

@@ -30,21 +30,7 @@ func TestSecretAfterKill(t *testing.T) {
 	t.Parallel()
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0")
-	var mu sync.Mutex
-	var got []string
-	server, roots := localhost(t, func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		got = append(got, r.Header.Get("Authorization"))
-		fmt.Fprintln(w, "hello", r.Header.Get("Authorization"))
-	})
-	g.env = append(g.env, "HORTUS_EGRESS_CA_FILE="+roots)
-	seen := func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		defer func() { got = nil }()
-		return strings.Join(got, "\n")
-	}
+	server, seen := g.greeter(t, "Authorization")
 	value := "canary-" + rand.Text()
 	set := func() {
 		t.Helper()
@@ -149,4 +135,25 @@ func localhost(t *testing.T, h http.HandlerFunc) (address, roots string) {
 		t.Fatal(err)
 	}
 	return "localhost:" + port, roots
+}
+
+// greeter starts a server that greets with a header of each request, and has the daemon trust it. seen
+// returns the values since its last call, a line each.
+func (g *garden) greeter(t *testing.T, header string) (server string, seen func() string) {
+	t.Helper()
+	var mu sync.Mutex
+	var got []string
+	server, roots := localhost(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, r.Header.Get(header))
+		fmt.Fprintln(w, "hello", r.Header.Get(header))
+	})
+	g.env = append(g.env, "HORTUS_EGRESS_CA_FILE="+roots)
+	return server, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		defer func() { got = nil }()
+		return strings.Join(got, "\n")
+	}
 }

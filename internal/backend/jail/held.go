@@ -3,7 +3,6 @@ package jail
 import (
 	"context"
 	"maps"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -59,30 +58,25 @@ func (h *held) remove(dir string) {
 	files.Close()
 }
 
-// open returns the files that an image refers to, in the order of the names.
-func (h *held) open(dir string, b image.Bases) (files []*os.File, err error) {
+// open returns descriptors of the files of an image that are in the memory of sandboxes, by their names.
+func (h *held) open(dir string, b image.Bases) (image.Held, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	defer func() {
+	out := image.Held{}
+	for name, holder := range b.Holders {
+		open := h.of[dir][name]
+		if open == nil {
+			out.Close()
+			return nil, api.Errorf(api.KindConflict, "the image of a fork refers to the memory of sandbox %s, and can only be restored while the fork is made", holder)
+		}
+		f, err := image.Again(open)
 		if err != nil {
-			image.Close(files)
+			out.Close()
+			return nil, err
 		}
-	}()
-	for _, name := range b.Others {
-		var f *os.File
-		if _, inMemory := b.Holders[name]; !inMemory {
-			f, err = image.OpenFile(dir, image.BaseFile(name))
-		} else if open := h.of[dir][name]; open != nil {
-			f, err = image.Again(open)
-		} else {
-			err = api.Errorf(api.KindConflict, "the image of a fork refers to the memory of sandbox %s, and can only be restored while the fork is made", b.Holders[name])
-		}
-		if err != nil {
-			return files, err
-		}
-		files = append(files, f)
+		out[name] = f
 	}
-	return files, nil
+	return out, nil
 }
 
 // uses reports whether an image that is still needed refers to a name, or one that is being made.

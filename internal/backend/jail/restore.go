@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -88,6 +89,7 @@ func (s *starting) sendImage(dir string) error {
 		if err := image.Keep(dir, names[len(names)-1], bases, s.m.b.basesDir(s.m.id)); err != nil {
 			return err
 		}
+		names = append(names, bases.Files()...)
 	}
 	files, err := image.Open(dir, names, os.O_RDONLY)
 	defer image.Close(files)
@@ -98,12 +100,12 @@ func (s *starting) sendImage(dir string) error {
 		return err
 	}
 	if refer != nil {
-		others, err := s.m.b.held.open(dir, bases)
-		defer image.Close(others)
+		held, err := s.m.b.held.open(dir, bases)
+		defer held.Close()
 		if err != nil {
 			return err
 		}
-		files = append(files[:len(files):len(files)], others...)
+		files = inOrder(bases, files, held)
 	}
 	fds := make([]int, len(files))
 	for i, f := range files {
@@ -112,6 +114,21 @@ func (s *starting) sendImage(dir string) error {
 	// A stage that has failed has sent the reason, which finish reads.
 	_ = s.child.Send(k.Restore(refer), fds)
 	return nil
+}
+
+// inOrder returns the files of an image, those of its bases in the order of their names. on are those on
+// the disk: first those that every image has.
+func inOrder(b image.Bases, on []*os.File, held image.Held) []*os.File {
+	first := len(on) - len(b.Files())
+	out, on := slices.Clone(on[:first]), on[first:]
+	for _, name := range b.Others {
+		if f := held[name]; f != nil {
+			out = append(out, f)
+			continue
+		}
+		out, on = append(out, on[0]), on[1:]
+	}
+	return out
 }
 
 // Drop ends the guest, unless it was restored.

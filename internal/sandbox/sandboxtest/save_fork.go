@@ -3,6 +3,8 @@ package sandboxtest
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -196,6 +198,30 @@ print(os.waitpid(pid, 0)[1], m[:1 << 21] == b"a" * (1 << 21))`).want(t, 0, "0 Tr
 			s.kill(t, b)
 			s.restore(t, kept).page(t, "w 1 2 5", "1x1 5x1 1x62")
 			s.restore(t, kept).page(t, "", "1x64")
+		}},
+		{Name: "fork/cut-base-is-refused", Needs: start1, Check: func(t *testing.T, s *Suite) {
+			c := s.restore(t, s.save(t, s.startPages(t, 1024), sandbox.SaveOptions{}))
+			dir := s.save(t, c, sandbox.SaveOptions{})
+			bases, err := filepath.Glob(filepath.Join(dir, "base-*.img"))
+			if err != nil || len(bases) == 0 {
+				t.Skipf("the image of a restored box contains all its memory (%v)", err)
+			}
+			s.restore(t, dir).page(t, "", "1x1024") // the control
+			// Another file in its place: c has this one too.
+			whole, err := os.ReadFile(bases[0])
+			if err == nil {
+				err = os.Remove(bases[0])
+			}
+			if err == nil {
+				err = os.WriteFile(bases[0], whole[:len(whole)/2&^4095], 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, _, err := s.tryRestore(t, dir); api.KindOf(err) != api.KindConflict || !strings.Contains(err.Error(), "damaged") {
+				t.Errorf("restored: %v", err)
+			}
+			c.page(t, "", "1x1024")
 		}},
 		{Name: "fork/copied-memory", Needs: start1, Check: func(t *testing.T, s *Suite) {
 			c := s.fork(t, s.startPages(t, 64), 1)[0]

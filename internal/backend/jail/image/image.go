@@ -30,15 +30,6 @@ func Open(dir string, names []string, flags int) (files []*os.File, err error) {
 	return files, nil
 }
 
-// OpenFile opens a file of an image for reading.
-func OpenFile(dir, name string) (*os.File, error) {
-	files, err := Open(dir, []string{name}, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	return files[0], nil
-}
-
 // Again returns another descriptor of an open file.
 func Again(f *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)

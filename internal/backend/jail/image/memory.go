@@ -55,7 +55,7 @@ func (m Memory) Save(ctx context.Context, dir string, names []string, q keeper.R
 	var fds []int
 	defer func() {
 		Close(files)
-		closeAll(fds)
+		keeper.CloseAll(fds)
 		if r.Conn != nil && (err != nil || q.Hold == nil) {
 			r.Conn.Close() // the kernel resumes
 			r.Conn = nil
@@ -102,7 +102,7 @@ func (m Memory) Save(ctx context.Context, dir string, names []string, q keeper.R
 // Call has the kernel make one call.
 func (m Memory) Call(ctx context.Context, c keeper.Call) error {
 	a, conn, fds, err := m.ask(ctx, keeper.Request{Alone: &c}, nil)
-	closeAll(fds)
+	keeper.CloseAll(fds)
 	if conn != nil {
 		conn.Close()
 	}
@@ -110,12 +110,6 @@ func (m Memory) Call(ctx context.Context, c keeper.Call) error {
 		err = api.Errorf(api.KindInternal, "sandbox %s: %s", m.ID, a.Error)
 	}
 	return err
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		unix.Close(fd)
-	}
 }
 
 // failure is the kind of a failed save: a full disk is the user's to free.
@@ -169,7 +163,7 @@ func (m Memory) ask(ctx context.Context, q keeper.Request, files []*os.File) (a 
 	buf, oob := make([]byte, 4096), make([]byte, unix.CmsgSpace(4*maxFDs))
 	n, oobn, flags, _, err := c.ReadMsgUnix(buf, oob)
 	if err == nil {
-		got = received(oob[:oobn])
+		got = keeper.Received(oob[:oobn])
 		if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
 			err = errors.New("its keeper's answer is too long")
 		}
@@ -195,19 +189,6 @@ func (m Memory) ask(ctx context.Context, q keeper.Request, files []*os.File) (a 
 
 // maxFDs is the maximum number of descriptors of an answer.
 const maxFDs = 16
-
-// received returns the descriptors that came with a packet. They are closed on exec.
-func received(oob []byte) (fds []int) {
-	msgs, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil
-	}
-	for _, m := range msgs {
-		got, _ := unix.ParseUnixRights(&m)
-		fds = append(fds, got...)
-	}
-	return fds
-}
 
 // maxPaused is the maximum pause that an answer may claim, in microseconds.
 const maxPaused = 24 * 60 * 60 * 1e6

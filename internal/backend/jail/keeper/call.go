@@ -25,7 +25,7 @@ var errLate = errors.New("timeout waiting for a response")
 // its first byte, and reads another object.
 func call(path string, c Call, fds []int, within time.Duration) error {
 	got, err := callResult(path, c, fds, within, nil)
-	closeAll(got)
+	CloseAll(got)
 	return err
 }
 
@@ -100,7 +100,7 @@ func (s *socket) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		if !s.read {
-			s.read, s.got = true, received(oob[:oobn])
+			s.read, s.got = true, Received(oob[:oobn])
 		}
 		return n, nil
 	}

@@ -187,20 +187,20 @@ func (k *keeper) awaitImage() (c Call, fds []int, err error) {
 	if err != nil {
 		return c, nil, err
 	}
-	fds = received(oob[:oobn])
+	fds = Received(oob[:oobn])
 	err = json.Unmarshal(buf[:n], &c)
 	if err == nil && (c.Method == "" || c.File != nil || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0) {
 		err = errors.New("the daemon sent another packet")
 	}
 	if err != nil {
-		closeAll(fds)
+		CloseAll(fds)
 		return c, nil, err
 	}
 	return c, fds, nil
 }
 
-// received returns the descriptors of a packet, which are closed on exec.
-func received(oob []byte) (fds []int) {
+// Received returns the descriptors of a packet, which are closed on exec.
+func Received(oob []byte) (fds []int) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
 		return nil
@@ -215,7 +215,8 @@ func received(oob []byte) (fds []int) {
 	return fds
 }
 
-func closeAll(fds []int) {
+// CloseAll closes descriptors.
+func CloseAll(fds []int) {
 	for _, fd := range fds {
 		unix.Close(fd)
 	}

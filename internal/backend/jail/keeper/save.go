@@ -30,9 +30,9 @@ func (k *keeper) answer(c *net.UnixConn) {
 	if err != nil || n == 0 {
 		return
 	}
-	fds := received(oob[:oobn])
+	fds := Received(oob[:oobn])
 	closeFiles := func() {
-		closeAll(fds)
+		CloseAll(fds)
 		fds = nil
 	}
 	defer closeFiles()
@@ -97,7 +97,7 @@ func (k *keeper) save(c *net.UnixConn, q Request, fds []int, closeFiles func()) 
 	if err == nil && q.Bases != nil {
 		baseFDs, err = callResult(k.cfg.Plan.Control, *q.Bases, nil, quiesceTimeout, &bases)
 	}
-	defer closeAll(baseFDs)
+	defer CloseAll(baseFDs)
 	if err != nil && q.Undo != nil {
 		err = errors.Join(err, call(k.cfg.Plan.Control, *q.Undo, nil, quiesceTimeout))
 	}
