@@ -51,12 +51,15 @@ while True:
     c.close()
 `
 
-// askOnce sends a word, and prints what is answered.
+// askOnce sends a word, and prints what is answered. If nobody answers, it says what runs.
 const askOnce = `
-import socket, sys, time
-for turn in range(1200):
+import glob, socket, sys, time
+for turn in range(600):
     try: s = socket.create_connection(("127.0.0.1", 7101)); break
-    except OSError: time.sleep(0.05)
+    except OSError as e: why = e; time.sleep(0.05)
+else:
+    print(why, [open(p).read() for p in glob.glob("/proc/[0-9]*/cmdline")], open("/workspace/stamper.out").read())
+    sys.exit(1)
 s.sendall(sys.argv[1].encode())
 while b := s.recv(4096): sys.stdout.write(b.decode())
 `
