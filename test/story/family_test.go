@@ -102,7 +102,7 @@ func newFamily(t *testing.T, g *garden) *family {
 		}
 		g.must("sandbox", "cp", filepath.Join(dir, name), f.root+":/workspace/"+name)
 	}
-	g.must("sandbox", "exec", f.root, "--", "sh", "-c", fmt.Sprintf("setsid python3 stamper.py %d %d </dev/null >stamper.out 2>&1 &", stampParts, stampPages))
+	g.must("sandbox", "exec", f.root, "--", "sh", "-c", fmt.Sprintf("setsid sh -c 'python3 -X faulthandler stamper.py %d %d; echo it ended with $?' </dev/null >stamper.out 2>&1 &", stampParts, stampPages))
 	f.boxes[f.root] = stamps{}
 	f.check(f.root, stamps{})
 	return f
@@ -113,7 +113,8 @@ func (f *family) answers(id, word string, want stamps) {
 	f.t.Helper()
 	r := f.g.patient("sandbox", "exec", id, "--", "python3", "/workspace/ask.py", word)
 	if got := strings.TrimSpace(r.stdout); r.code != 0 || got != want.String() {
-		f.t.Errorf("after %q sandbox %s has\n%s (%s), not\n%s", word, id, got, strings.TrimSpace(r.stderr), want)
+		said := f.g.patient("sandbox", "exec", id, "--", "cat", "/workspace/stamper.out")
+		f.t.Errorf("after %q sandbox %s has\n%s (%s), not\n%s; its program said %s\n%s", word, id, got, strings.TrimSpace(r.stderr), want, said, f.g.run("sandbox", "show", "--json", id))
 	}
 }
 
