@@ -283,7 +283,7 @@ func (f *family) end(used int64) {
 	f.writeAll(f.root)
 	f.kept("at the end")
 	until(f.t, "the first sandbox gives back what it held", func() string {
-		if now := f.memory(); now > used+stampParts*stampPages*4096 {
+		if now := f.memory(); now > used+2*stampParts*stampPages*4096 {
 			return fmt.Sprintf("it uses %d MB, and used %d MB", now>>20, used>>20)
 		}
 		return ""
