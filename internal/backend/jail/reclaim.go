@@ -75,7 +75,8 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 }
 
 // Orphans lists the sandboxes that have a run directory or a control group here: this
-// daemon's own, and those that an earlier daemon left.
+// daemon's own, and those that an earlier daemon left. A sandbox that a probe tries is none
+// of them: a probe whose sandbox is reclaimed reports that this host can run none.
 func (b *Backend) Orphans(context.Context) ([]api.SandboxID, error) {
 	entries, err := os.ReadDir(b.dir)
 	if err != nil {
@@ -88,7 +89,7 @@ func (b *Backend) Orphans(context.Context) ([]api.SandboxID, error) {
 	seen := map[api.SandboxID]bool{}
 	var out []api.SandboxID
 	for _, n := range names {
-		if id := api.SandboxID(n); id.Valid() && !seen[id] {
+		if id := api.SandboxID(n); id.Valid() && !seen[id] && !b.prober.Tried(id) {
 			seen[id] = true
 			out = append(out, id)
 		}

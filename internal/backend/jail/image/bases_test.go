@@ -2,10 +2,13 @@ package image
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +35,27 @@ func file(t *testing.T, path, content string) int {
 	return fd
 }
 
+// sandboxUID is the owner of the memory of kernels, if root runs the test.
+const sandboxUID = 65534
+
+// memory makes what a kernel has its memory in, and returns a descriptor of it.
+func memory(t *testing.T, uid int) int {
+	t.Helper()
+	fd, err := unix.MemfdCreate("memory", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	_, err = unix.Write(fd, []byte("memory"))
+	if err == nil && os.Geteuid() == 0 {
+		err = unix.Fchown(fd, uid, uid)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
 // TestBases: the image of a child has links to what is on the disk, the memory of the parent is
 // handed over, and what is restored from it has both.
 func TestBases(t *testing.T) {
@@ -41,7 +65,7 @@ func TestBases(t *testing.T) {
 	if err := writeNew(own, holderFile(second), []byte(id)); err != nil {
 		t.Fatal(err)
 	}
-	live := file(t, filepath.Join(t.TempDir(), "live"), "memory")
+	live := memory(t, sandboxUID)
 	m := Memory{ID: api.NewSandboxID(), Bases: own, Freeze: third}
 	b, held, err := m.writeBases(dir, []string{first, second, third}, []int{on, live, live})
 	if err != nil {
@@ -113,6 +137,7 @@ func TestBasesOfLiars(t *testing.T) {
 		"no file":                      {[]string{first}, nil, "too few files"},
 		"too many":                     {many, make([]int, len(many)), "too many"},
 		"a pipe as memory":             {[]string{"f123456789abcdef"}, []int{pipe[0]}, "not a file"},
+		"a file as memory":             {[]string{"f123456789abcdef"}, []int{on}, "not in memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -123,6 +148,50 @@ func TestBasesOfLiars(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.says)
 			}
 		})
+	}
+}
+
+// TestHeldMemory: whoever gets the memory of a kernel cannot open it again for writing, also as the
+// user whose the memory was, and the kernel writes on. The control is memory that nobody else has.
+func TestHeldMemory(t *testing.T) {
+	again := func(f *os.File) error {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", "exec 4<>/proc/self/fd/3; chmod 600 /proc/self/fd/3 && exec 5<>/proc/self/fd/3")
+		cmd.ExtraFiles = []*os.File{f}
+		if os.Geteuid() == 0 {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: sandboxUID, Gid: sandboxUID}}
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return err
+	}
+	fd := memory(t, sandboxUID)
+	open, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	if err := again(open); err != nil {
+		t.Fatalf("memory that is not protected: %v", err)
+	}
+	for turn := range 2 { // it can be forked again
+		f, err := readOnly(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := again(f); err == nil || !strings.Contains(err.Error(), "ermission denied") {
+			t.Errorf("turn %d: opened again: %v", turn, err)
+		}
+		if _, err := unix.Pwrite(fd, []byte("on"), 0); err != nil {
+			t.Errorf("turn %d: its kernel writes: %v", turn, err)
+		}
+	}
+	if os.Geteuid() == 0 {
+		if _, err := readOnly(memory(t, 0)); err == nil || !strings.Contains(err.Error(), "of the host's") {
+			t.Errorf("memory of root: %v", err)
+		}
 	}
 }
 

@@ -95,8 +95,16 @@ func Frozen(dir string) (names []string, err error) {
 	return names, err
 }
 
-// readOnly returns a read-only descriptor of a regular file that a kernel has sent, which is not
-// trusted.
+// heldMode is the mode of the memory of a kernel that others refer to.
+const heldMode = 0o400
+
+// readOnly returns a read-only descriptor of the memory of a kernel, which the kernel has sent. It is
+// not trusted.
+//
+// A process could open what is behind a read-only descriptor again, for writing, if the mode of the
+// file lets it: that of a memory file lets everybody at first. If root does this, the file becomes
+// root's, because the IDs of its owner are those of another sandbox after this one has ended. Its
+// kernel goes on with the descriptor that it has.
 func readOnly(fd int) (*os.File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -104,6 +112,21 @@ func readOnly(fd int) (*os.File, error) {
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, errors.New("its kernel sent something that is not a file")
+	}
+	// Files on a disk have no seals.
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil {
+		return nil, errors.New("its kernel sent a file that is not in memory")
+	}
+	if os.Geteuid() == 0 {
+		if st.Uid == 0 && st.Mode&0o7777 != heldMode {
+			return nil, errors.New("its kernel sent a file of the host's")
+		}
+		if err := unix.Fchown(fd, 0, 0); err != nil {
+			return nil, fmt.Errorf("take the memory of the kernel: %w", err)
+		}
+	}
+	if err := unix.Fchmod(fd, heldMode); err != nil {
+		return nil, fmt.Errorf("protect the memory of the kernel: %w", err)
 	}
 	return os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
 }

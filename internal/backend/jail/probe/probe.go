@@ -38,10 +38,38 @@ type Prober struct {
 
 	mu     sync.Mutex
 	report *api.BackendReport
+	// trials are the names of the control groups of trials.
+	trials map[api.SandboxID]bool
 }
 
 // New returns a Prober. It tries nothing yet.
-func New(cfg Config) *Prober { return &Prober{cfg: cfg} }
+func New(cfg Config) *Prober { return &Prober{cfg: cfg, trials: map[api.SandboxID]bool{}} }
+
+// Tried reports whether a control group is that of a trial of this Prober. Those of an earlier
+// daemon that was killed are left over, as of any sandbox.
+func (p *Prober) Tried(id api.SandboxID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.trials[id]
+}
+
+// name makes the name of the control group of a trial.
+func (p *Prober) name() api.SandboxID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := api.NewSandboxID()
+	p.trials[id] = true
+	return id
+}
+
+// remove removes the control group of a trial. One that stays is left over.
+func (p *Prober) remove(id api.SandboxID, g *cgroup.Group) {
+	if err := g.Remove(removeWait); err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.trials, id)
+	}
+}
 
 // Report tries what the backend can do here. The first complete report is kept.
 func (p *Prober) Report(ctx context.Context) api.BackendReport {

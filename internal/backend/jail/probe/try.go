@@ -82,11 +82,12 @@ func (p *Prober) try(ctx context.Context, more func(is *initns.Spec, userns int,
 		}
 		defer p.cfg.IDs.Put(t.ids)
 	}
-	g, err := p.cfg.Cgroups.Create(string(api.NewSandboxID()), cgroup.Limits{})
+	id := p.name()
+	g, err := p.cfg.Cgroups.Create(string(id), cgroup.Limits{})
 	if err != nil {
 		return err.Error(), "Make the control group hierarchy writable, or hide it from the daemon."
 	}
-	defer g.Remove(removeWait)
+	defer p.remove(id, g)
 	if t.child, err = p.cfg.Launcher.Spawn(g, t.ids); err != nil {
 		return diagnosis.Spawn(err)
 	}

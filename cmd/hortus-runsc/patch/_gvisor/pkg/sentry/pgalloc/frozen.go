@@ -78,9 +78,12 @@ func (f *MemoryFile) Freeze(name string, ranges []memmap.FileRange) {
 }
 
 // Thaw drops the references on what the checkpoint with that name froze. It returns false if
-// there is none.
+// there is none. If the checkpoint has not begun, it freezes nothing any more.
 func (f *MemoryFile) Thaw(name string) bool {
 	f.frozen.mu.Lock()
+	if f.frozen.next == name {
+		f.frozen.next = ""
+	}
 	ranges, ok := f.frozen.held[name]
 	delete(f.frozen.held, name)
 	f.frozen.mu.Unlock()

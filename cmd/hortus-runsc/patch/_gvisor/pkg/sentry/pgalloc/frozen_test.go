@@ -117,6 +117,11 @@ func TestFreeze(t *testing.T) {
 	if f.BeginFreeze() != "" {
 		t.Error("freezes unasked")
 	}
+	f.FreezeNext("z") // of a checkpoint that never began
+	f.Thaw("z")
+	if name := f.BeginFreeze(); name != "" {
+		t.Errorf("a checkpoint freezes what another one was to freeze: %q", name)
+	}
 	f.FreezeNext("a")
 	if name := f.BeginFreeze(); name != "a" {
 		t.Errorf("%q", name)
