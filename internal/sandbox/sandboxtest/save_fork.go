@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,27 +20,9 @@ import (
 // pages is a program that has private memory of so many pages. It answers "w FIRST END VALUE", which
 // fills pages with a value, and every other line, with what all pages have: the value and the number of
 // pages in a row, "bad" for a page of more than one value.
-const pages = `import mmap, os, sys
-n = int(sys.argv[1])
-m = mmap.mmap(-1, n * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-def put(first, end, value):
-    for p in range(first, end):
-        m[p*4096:(p+1)*4096] = bytes([value]) * 4096
-put(0, n, 1)
-os.mkfifo("answer"); os.mkfifo("ask")
-while True:
-    for line in open("ask"):
-        word = line.split()
-        if word and word[0] == "w":
-            put(int(word[1]), int(word[2]), int(word[3]))
-        runs = []
-        for p in range(n):
-            page = m[p*4096:(p+1)*4096]
-            v = page[0] if page == page[:1] * 4096 else "bad"
-            if runs and runs[-1][0] == v: runs[-1][1] += 1
-            else: runs.append([v, 1])
-        print(" ".join("%sx%d" % (v, k) for v, k in runs), file=open("answer", "w"))
-`
+//
+//go:embed programs/pages.py
+var pages string
 
 // startPages starts the program in a new box.
 func (s *Suite) startPages(t *testing.T, n int) *Box {
