@@ -76,6 +76,21 @@ func forkMemoryCases() []Case {
 			between(t, "what two children have", each[1].MemorySharedBytes+each[2].MemorySharedBytes, 2*size, 2*(size+little))
 			between(t, "together, of the ended parent", all.SharedBytes, size, size+little)
 		}},
+		{Name: "fork/limit-counts-own-memory", Alone: true, Needs: []api.Capability{api.CapStart, api.CapLimitMemory}, Check: func(t *testing.T, s *Suite) {
+			limit := func(p *sandbox.Spec) { p.Limits.MemoryBytes, p.Asked.Memory = 128<<20, true }
+			more := []string{"python3", "-c", "import sys; b = bytearray(int(sys.argv[1]) << 20); print(len(b) >> 20)"}
+			b := s.startPagesOf(t, pages, limit)
+			c := s.fork(t, b, 1)[0]
+			read(t, c)
+			// Beside the 64 MB that it shares.
+			c.run(t, "", append(more, "90")...).want(t, 0, "90\n")
+			if r := c.run(t, "", append(more, "160")...); r.Code() == 0 {
+				t.Error("a child has more memory of its own than the limit")
+			}
+			if r := b.run(t, "", append(more, "90")...); r.Code() == 0 {
+				t.Error("its parent, whose own those 64 MB are, has more than the limit")
+			}
+		}},
 		{Name: "fork/memory-of-an-image-is-counted-once", Alone: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
 			b := s.startPages(t, pages)
 			before, _ := use(t, b)

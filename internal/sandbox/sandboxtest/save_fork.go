@@ -25,13 +25,15 @@ import (
 var pages string
 
 // startPages starts the program in a new box.
-func (s *Suite) startPages(t *testing.T, n int) *Box {
+func (s *Suite) startPages(t *testing.T, n int) *Box { return s.startPagesOf(t, n, nil) }
+
+func (s *Suite) startPagesOf(t *testing.T, n int, change func(*sandbox.Spec)) *Box {
 	t.Helper()
 	s.restorer(t)
 	if _, ok := s.Report.Has(api.CapCheckpoint); !ok {
 		t.Skipf("%s forks no memory", s.Backend.Name())
 	}
-	b := s.start(t, nil)
+	b := s.start(t, change)
 	b.run(t, "", "sh", "-c", `printf %s "$1" >pages.py; setsid python3 pages.py "$2" >log 2>&1 </dev/null & until [ -p ask ]; do sleep 0.05; done`,
 		"sh", pages, fmt.Sprint(n)).want(t, 0, "")
 	return b
