@@ -9,7 +9,7 @@ import (
 )
 
 // admitted is the maximum wait for a batch of children. One that is not admitted in time was the last.
-const admitted = 3 * time.Minute
+const admitted = time.Minute
 
 // Sandboxes makes, measures and destroys sandboxes.
 type Sandboxes interface {
@@ -46,7 +46,7 @@ type Result struct {
 	Children int
 	// Why is why there are no more of them; "" if that is Most.
 	Why string
-	// Made is the time to make each, its share of that of its batch.
+	// Made is the time to make each, its share of that of its batch, if all of that were made.
 	Made            []time.Duration
 	Commands, Write Acts
 	// Own and Shared are the means of a child when all have done this, in bytes; Unknown is
@@ -75,14 +75,15 @@ func Fill(ctx context.Context, cfg Config) (r Result, err error) {
 		}
 		made, took, ferr := batch(ctx, cfg, count)
 		ids = append(ids, made...)
-		for range made {
-			r.Made = append(r.Made, took/time.Duration(count))
-		}
 		if ctx.Err() != nil {
 			return r, ctx.Err()
 		}
-		if ferr != nil {
+		if ferr != nil { // its time is that of a wait
 			r.Why = ferr.Error()
+			continue
+		}
+		for range made {
+			r.Made = append(r.Made, took/time.Duration(count))
 		}
 	}
 	r.Children = len(ids)

@@ -46,12 +46,13 @@ func TestFill(t *testing.T) {
 		admits   int // of the host
 		room     int // batches
 		children int
+		timed    int
 		why      string
 	}{
-		{"all", 100, 100, 25, ""},
-		{"no memory", 100, 2, 20, "full"},
-		{"none admitted", 13, 100, 13, "no more"},
-		{"no memory for one", 100, 0, 0, "full"},
+		{"all", 100, 100, 25, 25, ""},
+		{"no memory", 100, 2, 20, 20, "full"},
+		{"none admitted", 13, 100, 13, 10, "no more"},
+		{"no memory for one", 100, 0, 0, 0, "full"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := &host{most: c.admits, living: map[api.SandboxID]bool{}}
@@ -80,7 +81,7 @@ func TestFill(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Children != c.children || len(r.Made) != c.children || r.Why != c.why {
+			if r.Children != c.children || len(r.Made) != c.timed || r.Why != c.why {
 				t.Errorf("%d children, %d times, why %q", r.Children, len(r.Made), r.Why)
 			}
 			if len(h.living) != 0 {
