@@ -243,14 +243,21 @@ type Proof struct {
 // Stats is a sandbox's use of its host at one instant. A negative number means
 // that this host cannot tell.
 type Stats struct {
-	At              time.Time `json:"at"`
-	CPUTimeMS       int64     `json:"cpuTimeMs"`
-	MemoryBytes     int64     `json:"memoryBytes"`
-	MemoryPeakBytes int64     `json:"memoryPeakBytes"`
-	MemoryKills     int64     `json:"memoryKills"`
-	Processes       int64     `json:"processes"`
-	DiskUsedBytes   int64     `json:"diskUsedBytes"`
-	DiskTotalBytes  int64     `json:"diskTotalBytes"`
+	At        time.Time `json:"at"`
+	CPUTimeMS int64     `json:"cpuTimeMs"`
+	// MemoryBytes is what the host charges it for: memory of its own, and cached pages of
+	// files, which the host takes back when it needs memory. MemoryOwnBytes is the former.
+	MemoryBytes    int64 `json:"memoryBytes"`
+	MemoryOwnBytes int64 `json:"memoryOwnBytes"`
+	// MemorySharedBytes is memory of its processes that other sandboxes have too, since a
+	// fork or a restore, until it is written. No limit counts it. SharedMemory is where it is.
+	MemorySharedBytes int64          `json:"memorySharedBytes"`
+	SharedMemory      []SharedMemory `json:"sharedMemory,omitempty"`
+	MemoryPeakBytes   int64          `json:"memoryPeakBytes"`
+	MemoryKills       int64          `json:"memoryKills"`
+	Processes         int64          `json:"processes"`
+	DiskUsedBytes     int64          `json:"diskUsedBytes"`
+	DiskTotalBytes    int64          `json:"diskTotalBytes"`
 }
 
 // Capability names something that a backend may be able to do on a host.

@@ -61,8 +61,11 @@ type Snapshot struct {
 	Why string `json:"why,omitempty"`
 	// Image is what can restore it.
 	Image ImageMark `json:"image"`
-	// Bytes is its size on disk, PausedMS how long the sandbox was paused for it.
-	Bytes    int64 `json:"bytes"`
+	// Bytes is the size of what it added to the disk. SharedBytes is that of memory that it
+	// refers to, and which the snapshot that its sandbox started from has too.
+	Bytes       int64 `json:"bytes"`
+	SharedBytes int64 `json:"sharedBytes,omitempty"`
+	// PausedMS is how long the sandbox was paused for it.
 	PausedMS int64 `json:"pausedMs"`
 	// Account owns it, as it did the sandbox; empty is the operator's own. Key is the API
 	// key that requested it.

@@ -172,6 +172,7 @@ func (s *System) openSandboxes(context.Context) error {
 	s.openBench(backends)
 	s.telemetry.Watch(telemetry.Gauges{
 		Sandboxes: func(ctx context.Context) ([]api.Sandbox, error) { return s.sandboxes.List(ctx, false) },
+		Memory:    s.sandboxes.Memory,
 		Pool:      s.sandboxes.Warm,
 		Packages:  s.countPackages,
 		Admission: func() (promised, budget int64, waiting int) {

@@ -75,6 +75,9 @@ func (k *kernel) Freeze(name string) keeper.Call { return method("Freeze", name)
 // Thaw is the call that ends the use of memory that was frozen.
 func (k *kernel) Thaw(name string) keeper.Call { return method("Thaw", name) }
 
+// BaseUse is the call that returns how much of each base is in use.
+func (k *kernel) BaseUse() keeper.Call { return method("BaseUse", nil) }
+
 // method is a call of the kernel.
 func method(name string, arg any) keeper.Call {
 	b, err := json.Marshal(arg)

@@ -245,7 +245,7 @@ func (b *Backend) thaw(ctx context.Context, holders map[string]api.SandboxID) {
 			continue
 		}
 		m := image.Memory{ID: id, Dir: b.rundir(id), PID: pid.PID, Cause: func() string { return "" }}
-		err = m.Call(ctx, b.cfg.Kernel.Thaw(name))
+		_, err = m.Call(ctx, b.cfg.Kernel.Thaw(name))
 		if err == nil {
 			err = image.ForgetFrozen(b.basesDir(id), name)
 		}

@@ -46,7 +46,8 @@ type machine struct {
 	done  chan struct{} // closed when the guest was reaped
 	freed chan struct{} // closed when nothing is left, or this process has left the machine
 
-	hold hold // of a keeper, after a save
+	hold   hold   // of a keeper, after a save
+	shared shared // memory
 
 	mu       sync.Mutex
 	killed   bool

@@ -74,14 +74,16 @@ type meter struct {
 func (m *machine) meter() meter { return meter{m.group, m.proc.Pid, &m.disk} }
 
 // Stats returns the resource usage; after the end of the guest, that at its end.
-func (m *machine) Stats(context.Context) (api.Stats, error) {
+func (m *machine) Stats(ctx context.Context) (api.Stats, error) {
 	select {
 	case <-m.done:
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return m.last, nil
 	default:
-		return m.meter().read(), nil
+		s := m.meter().read()
+		m.addShared(ctx, &s)
+		return s, nil
 	}
 }
 
@@ -89,10 +91,13 @@ func (m *machine) Stats(context.Context) (api.Stats, error) {
 // processes.
 func (m meter) read() api.Stats {
 	g := m.group.Stats()
-	s := api.Stats{At: time.Now(), CPUTimeMS: -1, MemoryBytes: g.Memory, MemoryPeakBytes: g.MemoryPeak,
+	s := api.Stats{At: time.Now(), CPUTimeMS: -1, MemoryBytes: g.Memory, MemoryOwnBytes: -1, MemoryPeakBytes: g.MemoryPeak,
 		MemoryKills: g.MemoryKills, Processes: g.Processes}
 	if g.CPU >= 0 {
 		s.CPUTimeMS = g.CPU.Milliseconds()
+	}
+	if g.Memory >= 0 && g.MemoryCached >= 0 {
+		s.MemoryOwnBytes = max(g.Memory-g.MemoryCached, 0)
 	}
 	if g.CPU < 0 || g.Memory < 0 || g.Processes < 0 {
 		u := proc.TreeUsage(m.pid)

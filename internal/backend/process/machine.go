@@ -136,7 +136,7 @@ func (m *machine) Stats(context.Context) (api.Stats, error) {
 	if err != nil {
 		return api.Stats{}, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
 	}
-	s := api.Stats{At: time.Now().UTC(), MemoryPeakBytes: -1, MemoryKills: -1, DiskUsedBytes: -1, DiskTotalBytes: -1, Processes: int64(len(ps))}
+	s := api.Stats{At: time.Now().UTC(), MemoryOwnBytes: -1, MemoryPeakBytes: -1, MemoryKills: -1, DiskUsedBytes: -1, DiskTotalBytes: -1, Processes: int64(len(ps))}
 	for _, p := range ps {
 		s.CPUTimeMS += p.CPU.Milliseconds()
 		s.MemoryBytes += p.Memory

@@ -20,7 +20,7 @@ type BenchCommand struct {
 	Measure []string `arg:"" optional:"" help:"Benchmarks to run: exec, create, idle, burst, growth, save, fork, warm, rivals, runsc, files, api, egress, cache (default: all)."`
 	Backend []string `placeholder:"NAME" help:"Backends to measure (default: all that can start here)."`
 	Only    []string `placeholder:"NAME" help:"Comma-separated list of backends to measure."`
-	N       *int     `short:"n" placeholder:"N" help:"Number of samples of a round trip (default 200). Other benchmarks scale: create n/4, save, fork and warm template n/8, burst n/2 at once, growth 5n in sequence, files and cache n/40 rounds."`
+	N       *int     `short:"n" placeholder:"N" help:"Number of samples of a round trip (default 200). Other benchmarks scale: create n/4, save, fork and warm template n/8, burst n/2 at once, growth 5n in sequence, density n children, files and cache n/40 rounds."`
 }
 
 // Run measures this host.

@@ -48,7 +48,7 @@ type Command struct {
 	Fork     sandboxForkCmd     `cmd:"" help:"Fork a sandbox: create copies of it as it is now."`
 	Snapshot sandboxSnapshotCmd `cmd:"" help:"Save a sandbox as it is now, to create other sandboxes from it."`
 	Secret   sandboxSecretCmd   `cmd:"" help:"Take secrets from a sandbox."`
-	Stats    sandboxStatsCmd    `cmd:"" help:"Show the resource usage of a sandbox."`
+	Stats    sandboxStatsCmd    `cmd:"" help:"Show the resource usage of sandboxes."`
 	Forward  sandboxForwardCmd  `cmd:"" help:"Forward a local port to a port inside a sandbox."`
 }
 
@@ -273,37 +273,4 @@ func change(ctx context.Context, a *app.App, id string, do func(*client.Sandbox)
 	}
 	a.Note("%s is %s, until %s", info.ID, info.State, info.ExpiresAt.Local().Format(time.TimeOnly))
 	return nil
-}
-
-type sandboxStatsCmd struct{ oneSandbox }
-
-// Run shows a sandbox's use of its host.
-func (c *sandboxStatsCmd) Run(ctx app.Context, a *app.App) error {
-	s, err := find(ctx, a, c.ID)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	st, err := s.Stats(ctx)
-	if err != nil {
-		return err
-	}
-	if a.Flags.JSON {
-		return a.JSON(st)
-	}
-	known := func(n int64, show func(int64) string) string {
-		if n < 0 {
-			return "unknown here"
-		}
-		return show(n)
-	}
-	number := func(n int64) string { return fmt.Sprint(n) }
-	w := a.Table()
-	fmt.Fprintf(w, "processor time\t%s\n", known(st.CPUTimeMS, func(n int64) string { return human.Duration(time.Duration(n) * time.Millisecond) }))
-	fmt.Fprintf(w, "memory\t%s\n", known(st.MemoryBytes, human.Size))
-	fmt.Fprintf(w, "peak memory\t%s\n", known(st.MemoryPeakBytes, human.Size))
-	fmt.Fprintf(w, "killed for memory\t%s\n", known(st.MemoryKills, number))
-	fmt.Fprintf(w, "processes\t%s\n", known(st.Processes, number))
-	fmt.Fprintf(w, "disk\t%s of %s\n", known(st.DiskUsedBytes, human.Size), known(st.DiskTotalBytes, human.Size))
-	return w.Flush()
 }

@@ -35,7 +35,7 @@ func (c *sandboxSnapshotCmd) Run(ctx app.Context, a *app.App) error {
 	if a.Flags.JSON {
 		return a.JSON(snap)
 	}
-	a.Note("%s, %s; %s was paused for %s", KindText(snap.Kind), human.Size(snap.Bytes), snap.Sandbox, human.Milliseconds(snap.PausedMS))
+	a.Note("%s, %s%s; %s was paused for %s", KindText(snap.Kind), human.Size(snap.Bytes), sharedSize(snap), snap.Sandbox, human.Milliseconds(snap.PausedMS))
 	if snap.Why != "" {
 		a.Note("files only: %s", snap.Why)
 	}
@@ -104,13 +104,21 @@ func showSnapshot(a *app.App, s api.Snapshot) error {
 		l := s.Limits
 		row("limits", fmt.Sprintf("%g processors, %s memory, %d processes, %s disk", l.CPUs, human.Size(l.MemoryBytes), l.Processes, human.Size(l.DiskBytes)))
 		row("identities", strings.Join(s.Identities, ", "))
-		row("size", human.Size(s.Bytes))
+		row("size", human.Size(s.Bytes)+sharedSize(s))
 		row("paused for", human.Milliseconds(s.PausedMS))
 		row("created", s.CreatedAt.Format(time.RFC3339))
 		if !s.EndedAt.IsZero() {
 			row("ended", s.EndedAt.Format(time.RFC3339))
 		}
 	})
+}
+
+// sharedSize follows the size of a snapshot.
+func sharedSize(s api.Snapshot) string {
+	if s.SharedBytes == 0 {
+		return ""
+	}
+	return ", and " + human.Size(s.SharedBytes) + " that it shares"
 }
 
 type snapshotRmCmd struct {

@@ -47,6 +47,9 @@ func metricsOf(s api.Sandbox, samples []api.Stats) []metric {
 			MemUsed: max(v.MemoryBytes, 0), MemTotal: s.Limits.MemoryBytes,
 			DiskUsed: max(v.DiskUsedBytes, 0), DiskTotal: v.DiskTotalBytes,
 		}
+		if own := v.MemoryOwnBytes; own >= 0 && own < m.MemUsed { // the rest is cached pages of files
+			m.MemUsed, m.MemCache = own, m.MemUsed-own
+		}
 		if m.DiskTotal < 0 {
 			m.DiskTotal = s.Limits.DiskBytes
 		}

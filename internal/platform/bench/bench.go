@@ -75,6 +75,7 @@ var measurements = []measurement{
 	{"growth", (*run).growth},
 	{"save", (*run).saves},
 	{"fork", (*run).forks},
+	{measureDensity, densities},
 	{"warm", (*run).warms},
 	{"rivals", (*run).rivals},
 	{"runsc", (*run).besidePlain},
@@ -141,7 +142,7 @@ func (b *Bench) Run(ctx context.Context, req admin.BenchRequest, report func(adm
 		return err
 	}
 	for _, m := range measurements {
-		if len(req.Only) > 0 && !slices.Contains(req.Only, m.name) {
+		if (len(req.Only) > 0 || m.name == measureDensity) && !slices.Contains(req.Only, m.name) {
 			continue
 		}
 		r.measure, r.shown = m.name, time.Time{}

@@ -100,9 +100,10 @@ func TestSaved(t *testing.T) {
 	ownTemp(t)
 	b, snapshots := newGvisor(t)
 	for only, want := range map[string]map[string]int{
-		"save": {"save, 10 MB": 1, "save, paused, 10 MB": 1, "restore to first exec, 10 MB": 1, "pause to disk, 10 MB": 1, "resume to first exec, 10 MB": 1},
-		"fork": {"fork to first exec, 10 MB, 1 child": 1, "fork to first exec, 10 MB, 5 children": 5, "fork until all ran, 10 MB, 20 children": 1, "fork, parent paused, 10 MB, 20 children": 1},
-		"warm": {"create to first result, warm template, cold": 1, "create to first result, warm template, pooled": 1, "create to first result, interpreter started, pooled": 1},
+		"save":    {"save, 10 MB": 1, "save, paused, 10 MB": 1, "restore to first exec, 10 MB": 1, "pause to disk, 10 MB": 1, "resume to first exec, 10 MB": 1},
+		"fork":    {"fork to first exec, 10 MB, 1 child": 1, "fork to first exec, 10 MB, 5 children": 5, "fork until all ran, 10 MB, 20 children": 1, "fork, parent paused, 10 MB, 20 children": 1},
+		"density": {"density, make a child, 10 MB": 1, "density, command, 10 MB": 1, "density, write 1 MB, 10 MB": 1, "density, write 1 MB, 10 MB, copied": 1},
+		"warm":    {"create to first result, warm template, cold": 1, "create to first result, warm template, pooled": 1, "create to first result, interpreter started, pooled": 1},
 		"runsc": {"rival: runsc run": 1, "rival: runsc exec": 1, "rival: runsc checkpoint, restore, exec, 100 MB": 1,
 			"fork to first exec, 100 MB, 1 child": 1},
 	} {
@@ -129,7 +130,7 @@ func TestSaved(t *testing.T) {
 func TestSavedCanceled(t *testing.T) {
 	ownTemp(t)
 	b, snapshots := newGvisor(t)
-	for _, only := range []string{"save", "fork", "warm", "runsc"} {
+	for _, only := range []string{"save", "fork", "density", "warm", "runsc"} {
 		t.Run(only, func(t *testing.T) {
 			cancelledRun(t, b, only, "gvisor")
 			nothingLeft(t, b, snapshots)

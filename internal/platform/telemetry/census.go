@@ -10,10 +10,10 @@ import (
 // census asks at each scrape what is held.
 type census struct {
 	Gauges
-	log                                        *slog.Logger
-	sandboxes, pool, promised, budget, waiting *prometheus.Desc
-	connections, questions                     *prometheus.Desc
-	packages, served, stored                   *prometheus.Desc
+	log                                                *slog.Logger
+	sandboxes, memory, pool, promised, budget, waiting *prometheus.Desc
+	connections, questions                             *prometheus.Desc
+	packages, served, stored                           *prometheus.Desc
 }
 
 func newCensus(g Gauges, log *slog.Logger) *census {
@@ -23,6 +23,7 @@ func newCensus(g Gauges, log *slog.Logger) *census {
 	return &census{
 		Gauges: g, log: log,
 		sandboxes:   desc("hortus_sandboxes", "Sandboxes that have not ended, paused ones included.", "state", "isolation"),
+		memory:      desc("hortus_sandboxes_memory_bytes", "Memory of all sandboxes on this host: of their own, or shared, which is counted once.", "kind"),
 		pool:        desc("hortus_pool_guests", "Guests that were booted ahead of requests: ready and wanted.", "state"),
 		promised:    desc("hortus_admission_promised_bytes", "Sum of the memory limits of all sandboxes, in bytes."),
 		budget:      desc("hortus_admission_budget_bytes", "Maximum of hortus_admission_promised_bytes."),
@@ -37,7 +38,7 @@ func newCensus(g Gauges, log *slog.Logger) *census {
 
 // Describe implements prometheus.Collector.
 func (c *census) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.sandboxes, c.pool, c.promised, c.budget, c.waiting, c.connections, c.questions, c.packages, c.served, c.stored} {
+	for _, d := range []*prometheus.Desc{c.sandboxes, c.memory, c.pool, c.promised, c.budget, c.waiting, c.connections, c.questions, c.packages, c.served, c.stored} {
 		out <- d
 	}
 }
@@ -46,6 +47,11 @@ func (c *census) Describe(out chan<- *prometheus.Desc) {
 func (c *census) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	if c.Memory != nil {
+		use := c.Memory()
+		gauge(c.memory, float64(use.OwnBytes), "own")
+		gauge(c.memory, float64(use.SharedBytes), "shared")
 	}
 	if c.Pool != nil {
 		ready, want := c.Pool()

@@ -88,6 +88,8 @@ func (t *Telemetry) Close(ctx context.Context) error {
 type Gauges struct {
 	// Sandboxes lists those that are not final.
 	Sandboxes func(context.Context) ([]api.Sandbox, error)
+	// Memory is what running sandboxes used when they were last measured.
+	Memory func() api.MemoryUse
 	// Pool counts the guests that wait for a sandbox, and those that should.
 	Pool func() (ready, want int)
 	// Admission tells what is promised, at most and now, in bytes of memory, and how

@@ -184,6 +184,7 @@ func TestMetrics(t *testing.T) {
 		},
 		Pool:      func() (int, int) { return 1, 2 },
 		Admission: func() (int64, int64, int) { return 10, 20, 3 },
+		Memory:    func() api.MemoryUse { return api.MemoryUse{OwnBytes: 70, SharedBytes: 60} },
 
 		Connections: func() int { return 4 },
 		Questions:   func() int { return 5 },
@@ -247,6 +248,7 @@ func TestMetrics(t *testing.T) {
 		`hortus_http_requests_total{code="405",door="http",method="other",route="none"} 1`,
 		`hortus_sandboxes{isolation="gvisor",state="running"} 2`,
 		`hortus_sandboxes{isolation="gvisor",state="paused"} 1`,
+		`hortus_sandboxes_memory_bytes{kind="own"} 70`, `hortus_sandboxes_memory_bytes{kind="shared"} 60`,
 		`hortus_pool_guests{state="wanted"} 2`,
 		`hortus_admission_promised_bytes 10`, `hortus_admission_budget_bytes 20`, `hortus_admission_waiting 3`,
 		`hortus_build_info{version="v1"} 1`, "go_goroutines ", "process_open_fds ",

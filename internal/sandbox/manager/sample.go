@@ -2,6 +2,8 @@ package manager
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +44,17 @@ func (s *samples) list() []api.Stats {
 	return append(append(out, s.ring[s.next:]...), s.ring[:s.next]...)
 }
 
+// last returns the newest.
+func (s *samples) last() (api.Stats, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.ring)
+	if n == 0 {
+		return api.Stats{}, false
+	}
+	return s.ring[(s.next+n-1)%n], true
+}
+
 // sample notes what a sandbox uses now. watch calls it.
 func (c watch) sample(l *live) {
 	ctx, cancel := context.WithTimeout(c.ctx, sampleEvery)
@@ -63,6 +76,20 @@ func (m *Manager) Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, e
 		return nil, err
 	}
 	return l.samples.list(), nil
+}
+
+// Memory returns what the sandboxes here used when they were last measured.
+func (m *Manager) Memory() api.MemoryUse {
+	m.mu.Lock()
+	living := slices.Collect(maps.Values(m.table))
+	m.mu.Unlock()
+	all := map[api.SandboxID]api.Stats{}
+	for _, l := range living {
+		if s, ok := l.samples.last(); ok {
+			all[l.id] = s
+		}
+	}
+	return api.MemoryOf(all)
 }
 
 // Stats returns what a sandbox uses now.

@@ -116,7 +116,16 @@ func (c saves) imageSize(ctx context.Context, l *live) int64 {
 	if err != nil {
 		return 0
 	}
-	return max(s.MemoryBytes, 0) + max(s.DiskUsedBytes, 0)
+	memory := s.MemoryOwnBytes
+	if memory < 0 {
+		memory = max(s.MemoryBytes, 0)
+	}
+	for _, shared := range s.SharedMemory {
+		if !shared.File { // a file is linked, memory of another sandbox is written
+			memory += shared.Bytes
+		}
+	}
+	return memory + max(s.DiskUsedBytes, 0)
 }
 
 // save saves a running sandbox, which continues: files alone if that was requested, or if its

@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"io"
 	"net"
@@ -18,24 +19,9 @@ import (
 
 // upperServer answers each connection with what came on it, in capitals, once all of
 // it did. It prints its port and lives until it is killed.
-const upperServer = `
-import socket, sys, threading
-family = socket.AF_INET6 if sys.argv[1] == "::1" else socket.AF_INET
-s = socket.socket(family)
-s.bind((sys.argv[1], 0))
-s.listen(64)
-print(s.getsockname()[1], flush=True)
-def serve(c):
-    got = b""
-    while True:
-        b = c.recv(65536)
-        if not b: break
-        got += b
-    c.sendall(got.upper())
-    c.close()
-while True:
-    threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
-`
+//
+//go:embed programs/upper_server.py
+var upperServer string
 
 func portCases() []Case {
 	needs := []api.Capability{api.CapStart, api.CapNoNetwork}

@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,36 +20,20 @@ import (
 // pages is a program that has private memory of so many pages. It answers "w FIRST END VALUE", which
 // fills pages with a value, and every other line, with what all pages have: the value and the number of
 // pages in a row, "bad" for a page of more than one value.
-const pages = `import mmap, os, sys
-n = int(sys.argv[1])
-m = mmap.mmap(-1, n * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-def put(first, end, value):
-    for p in range(first, end):
-        m[p*4096:(p+1)*4096] = bytes([value]) * 4096
-put(0, n, 1)
-os.mkfifo("answer"); os.mkfifo("ask")
-while True:
-    for line in open("ask"):
-        word = line.split()
-        if word and word[0] == "w":
-            put(int(word[1]), int(word[2]), int(word[3]))
-        runs = []
-        for p in range(n):
-            page = m[p*4096:(p+1)*4096]
-            v = page[0] if page == page[:1] * 4096 else "bad"
-            if runs and runs[-1][0] == v: runs[-1][1] += 1
-            else: runs.append([v, 1])
-        print(" ".join("%sx%d" % (v, k) for v, k in runs), file=open("answer", "w"))
-`
+//
+//go:embed programs/pages.py
+var pages string
 
 // startPages starts the program in a new box.
-func (s *Suite) startPages(t *testing.T, n int) *Box {
+func (s *Suite) startPages(t *testing.T, n int) *Box { return s.startPagesOf(t, n, nil) }
+
+func (s *Suite) startPagesOf(t *testing.T, n int, change func(*sandbox.Spec)) *Box {
 	t.Helper()
 	s.restorer(t)
 	if _, ok := s.Report.Has(api.CapCheckpoint); !ok {
 		t.Skipf("%s forks no memory", s.Backend.Name())
 	}
-	b := s.start(t, nil)
+	b := s.start(t, change)
 	b.run(t, "", "sh", "-c", `printf %s "$1" >pages.py; setsid python3 pages.py "$2" >log 2>&1 </dev/null & until [ -p ask ]; do sleep 0.05; done`,
 		"sh", pages, fmt.Sprint(n)).want(t, 0, "")
 	return b

@@ -103,6 +103,7 @@ func Cases() []Case {
 	all = append(all, viewCases()...)
 	all = append(all, saveCases()...)
 	all = append(all, forkCases()...)
+	all = append(all, forkMemoryCases()...)
 	all = append(all, saveHostileCases()...)
 	all = append(all, expectCases()...)
 	all = append(all, trustCases()...)

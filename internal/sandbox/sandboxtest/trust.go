@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	_ "embed"
 	"encoding/pem"
 	"errors"
 	"math/big"
@@ -84,31 +85,9 @@ func (a *authority) leaf(t *testing.T) []byte {
 }
 
 // tlsServer answers requests over TLS. It prints its port and lives until it is killed.
-const tlsServer = `
-import socket, ssl, sys, threading
-c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-c.load_cert_chain(sys.argv[1])
-l = socket.socket()
-l.bind(("127.0.0.1", 0))
-l.listen(64)
-print(l.getsockname()[1], flush=True)
-def serve(s):
-    try:
-        s = c.wrap_socket(s, server_side=True)
-        got = b""
-        while b"\r\n\r\n" not in got:
-            b = s.recv(65536)
-            if not b: return
-            got += b
-        status = b"200 OK" if got.split()[1] == b"/" else b"404 Not Found"
-        s.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-    except OSError:
-        pass
-    finally:
-        s.close()
-while True:
-    threading.Thread(target=serve, args=(l.accept()[0],), daemon=True).start()
-`
+//
+//go:embed programs/tls_server.py
+var tlsServer string
 
 // tlsServer starts a server whose certificate the authority signed, and returns its URL.
 func (b *Box) tlsServer(t *testing.T, a *authority) string {

@@ -129,6 +129,42 @@ func TestWriteAndUse(t *testing.T) {
 	}
 }
 
+// TestShared: a file that is elsewhere too is not what a snapshot added to the disk.
+func TestShared(t *testing.T) {
+	w := open(t, t.TempDir())
+	base := filepath.Join(t.TempDir(), "base")
+	if err := os.WriteFile(base, make([]byte, 5000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, linked := range []bool{true, false} {
+		r, err := w.Write(t.Context(), api.Snapshot{ID: api.NewSnapshotID(), Sandbox: api.NewSandboxID()}, 0, func(_ context.Context, dir string, _ *api.Snapshot) error {
+			err := os.WriteFile(filepath.Join(dir, "own"), make([]byte, 300), 0o600)
+			if linked {
+				err = errors.Join(err, os.Link(base, filepath.Join(dir, "base")))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := int64(0)
+		if linked {
+			want = 5000
+		}
+		if r.Bytes != 300 || r.SharedBytes != want {
+			t.Errorf("linked %v: %d bytes, %d shared", linked, r.Bytes, r.SharedBytes)
+		}
+		if got, err := w.Snapshot(t.Context(), r.ID); err != nil || got.Bytes != r.Bytes || got.SharedBytes != r.SharedBytes {
+			t.Errorf("stored: %d and %d, %v", got.Bytes, got.SharedBytes, err)
+		}
+		if _, _, done, err := w.Use(t.Context(), r.ID); err != nil {
+			t.Error(err)
+		} else {
+			done()
+		}
+	}
+}
+
 // TestDamage: nothing is given out that is not byte for byte what was saved. The
 // control is TestWriteAndUse, where the same is whole.
 func TestDamage(t *testing.T) {

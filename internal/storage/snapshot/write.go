@@ -103,14 +103,18 @@ func (s *Store) finish(ctx context.Context, dir *os.File, r *api.Snapshot) error
 		return err
 	}
 	m := manifest{Version: manifestVersion}
-	r.Bytes = 0
+	r.Bytes, r.SharedBytes = 0, 0
 	for _, name := range names {
-		f, err := s.seal(ctx, dir, name)
+		f, shared, err := s.seal(ctx, dir, name)
 		if err != nil {
 			return err
 		}
 		m.Files = append(m.Files, f)
-		r.Bytes += f.Bytes
+		if shared {
+			r.SharedBytes += f.Bytes
+		} else {
+			r.Bytes += f.Bytes
+		}
 	}
 	s.step("sealed")
 	m.Snapshot = *r
@@ -144,21 +148,22 @@ func (s *Store) finish(ctx context.Context, dir *os.File, r *api.Snapshot) error
 	return nil
 }
 
-// seal takes the write bit of a file, flushes it and says what it holds.
-func (s *Store) seal(ctx context.Context, dir *os.File, name string) (file, error) {
+// seal takes the write bit of a file, flushes it and says what it holds, and whether the file
+// is elsewhere too.
+func (s *Store) seal(ctx context.Context, dir *os.File, name string) (_ file, shared bool, err error) {
 	f, st, err := openIn(dir, name)
 	if err != nil {
-		return file{}, err
+		return file{}, false, err
 	}
 	defer f.Close()
 	if err := f.Chmod(0o400); err != nil {
-		return file{}, err
+		return file{}, false, err
 	}
 	digest, err := s.sums.of(ctx, f, st, st.Size)
 	if err != nil {
-		return file{}, err
+		return file{}, false, err
 	}
-	return file{Name: name, Bytes: st.Size, SHA256: digest}, f.Sync()
+	return file{Name: name, Bytes: st.Size, SHA256: digest}, st.Nlink > 1, f.Sync()
 }
 
 func writeManifest(dir *os.File, m manifest) error {

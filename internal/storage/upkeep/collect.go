@@ -20,6 +20,7 @@ type collection struct {
 	dry    bool
 	cutoff time.Time // zero if only the budget of layers counts
 	out    admin.Collected
+	links  links // of files in what was taken
 }
 
 // Collect removes what nothing refers to and lists it. A thing that could not be
@@ -61,7 +62,11 @@ func unlessHeld(err error) error {
 
 // take lists a thing and removes it, unless this is a dry run.
 func (c *collection) take(ctx context.Context, part, name, path, why string, remove func() error) error {
-	n, err := c.k.sizeOf(ctx, part, path)
+	// What has names elsewhere is freed with the last one.
+	if !c.dry || c.links == nil {
+		c.links = links{}
+	}
+	n, err := c.k.sizeOf(ctx, c.links.last, part, path)
 	if err != nil {
 		return err
 	}

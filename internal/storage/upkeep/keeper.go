@@ -106,9 +106,10 @@ func (k *Keeper) Usage(ctx context.Context) (admin.DiskUsage, error) {
 	if err != nil {
 		return out, api.Errorf(api.KindInternal, "data directory: %w", err)
 	}
+	seen := links{}
 	for _, e := range entries {
 		p := parts[partOf(e.Name())]
-		n, err := k.measure(ctx, p, e.Name())
+		n, err := k.measure(ctx, seen, p, e.Name())
 		if err != nil {
 			return out, err
 		}
@@ -156,7 +157,7 @@ func partOf(name string) string {
 
 // measure returns the size of an entry of the data directory and counts what is in
 // it: trees, tasks, sandboxes, or files.
-func (k *Keeper) measure(ctx context.Context, p *admin.DiskPart, name string) (int64, error) {
+func (k *Keeper) measure(ctx context.Context, seen links, p *admin.DiskPart, name string) (int64, error) {
 	path := filepath.Join(k.cfg.Dir, name)
 	switch name {
 	case "layers", "tasks", "workspaces":
@@ -199,7 +200,7 @@ func (k *Keeper) measure(ctx context.Context, p *admin.DiskPart, name string) (i
 			p.Count++
 		}
 	}
-	return k.sizeOf(ctx, p.Name, path)
+	return k.sizeOf(ctx, seen.first, p.Name, path)
 }
 
 // count counts the directories in a directory.
@@ -214,62 +215,4 @@ func count(dir string) (n int) {
 		}
 	}
 	return n
-}
-
-// size returns the bytes that a file or a tree takes on its disk. What is mounted
-// below is another disk's; what vanishes meanwhile takes nothing; a file with
-// several names in the tree is counted once.
-func size(ctx context.Context, path string) (int64, error) {
-	type inode struct{ dev, ino uint64 }
-	var root unix.Stat_t
-	if err := unix.Lstat(path, &root); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return 0, nil
-		}
-		return 0, api.Errorf(api.KindInternal, "measure %s: %w", path, err)
-	}
-	var total int64
-	seen := map[inode]bool{}
-	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if errors.Is(err, fs.ErrPermission) && d != nil && d.IsDir() {
-			return fs.SkipDir // a tree of another identity; its own size is counted
-		}
-		if err != nil {
-			return err
-		}
-		var st unix.Stat_t
-		if err := unix.Lstat(p, &st); err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			return err
-		}
-		if st.Dev != root.Dev {
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if st.Nlink > 1 && !d.IsDir() {
-			if seen[inode{uint64(st.Dev), st.Ino}] {
-				return nil
-			}
-			seen[inode{uint64(st.Dev), st.Ino}] = true
-		}
-		total += st.Blocks * 512
-		return nil
-	})
-	if err != nil {
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		return 0, api.Errorf(api.KindInternal, "measure %s: %w", path, err)
-	}
-	return total, nil
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
 	"hortus.dev/internal/storage/layer"
@@ -218,6 +220,37 @@ func TestCollectGoesOn(t *testing.T) {
 	cancel()
 	if _, err := w.keeper().Collect(ctx, admin.CollectRequest{}); err == nil {
 		t.Error("a collection that nobody waits for went on")
+	}
+}
+
+// TestLinked: of a file in several trees the first counts when they are added up, and the last, if
+// none is left, when they are removed.
+func TestLinked(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err := os.Link(filepath.Join(dir, "a", "f"), filepath.Join(dir, name, "f"))
+		if name == "a" {
+			err = os.WriteFile(filepath.Join(dir, name, "f"), make([]byte, 256<<10), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen, gone := links{}, links{}
+	for i, name := range []string{"a", "b", "c"} {
+		for _, c := range []struct {
+			what   string
+			counts func(unix.Stat_t) bool
+			want   bool
+		}{{"added up", seen.first, i == 0}, {"removed", gone.last, i == 2}} {
+			n, err := sizeIf(t.Context(), c.counts, filepath.Join(dir, name))
+			if err != nil || (n >= 256<<10) != c.want {
+				t.Errorf("%s, %s: %d bytes, %v", name, c.what, n, err)
+			}
+		}
 	}
 }
 

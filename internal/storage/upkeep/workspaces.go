@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
 	"hortus.dev/internal/storage/layer"
@@ -92,10 +94,10 @@ func (c *collection) named(ctx context.Context, f func(named []layer.Digest) err
 
 // sizeOf is size, for workspaces by the store's own measure: guests wrote them, and
 // one that cannot be measured whole must not keep the rest from being seen.
-func (k *Keeper) sizeOf(ctx context.Context, part, path string) (int64, error) {
+func (k *Keeper) sizeOf(ctx context.Context, counts func(unix.Stat_t) bool, part, path string) (int64, error) {
 	s := k.cfg.Workspaces
 	if part != admin.PartWorkspaces || s == nil {
-		return size(ctx, path)
+		return sizeIf(ctx, counts, path)
 	}
 	ids := []api.WorkspaceID{api.WorkspaceID(filepath.Base(path))}
 	if !ids[0].Valid() { // all of them

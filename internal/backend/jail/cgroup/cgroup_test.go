@@ -120,7 +120,7 @@ func TestUnifiedFiles(t *testing.T) {
 	if err := os.Mkdir(sub, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"memory.max": "", "memory.swap.max": "", "memory.oom.group": "", "pids.max": "", "cpu.max": "", "memory.current": "4096\n", "memory.peak": "8192\n",
+	for name, text := range map[string]string{"memory.max": "", "memory.swap.max": "", "memory.oom.group": "", "pids.max": "", "cpu.max": "", "memory.current": "4096\n", "memory.stat": "anon 9\ninactive_file 1000\nactive_file 24\n", "memory.peak": "8192\n",
 		"memory.events": "low 0\noom_kill 3\n", "cpu.stat": "usage_usec 2500\n", "pids.current": "7\n", "cgroup.freeze": "", "cgroup.events": "populated 1\nfrozen 1\n", "cgroup.procs": "123\n0\n456\n"} {
 		if err := os.WriteFile(filepath.Join(sub, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func TestUnifiedFiles(t *testing.T) {
 			t.Errorf("%s holds %q, want %q", name, b, want)
 		}
 	}
-	if s := g.Stats(); s != (Stats{CPU: 2500 * time.Microsecond, Memory: 4096, MemoryPeak: 8192, MemoryKills: 3, Processes: 7}) {
+	if s := g.Stats(); s != (Stats{CPU: 2500 * time.Microsecond, Memory: 4096, MemoryCached: 1024, MemoryPeak: 8192, MemoryKills: 3, Processes: 7}) {
 		t.Errorf("stats %+v", s)
 	}
 	if p := g.Procs(); len(p) != 2 || p[0] != 123 || p[1] != 456 {

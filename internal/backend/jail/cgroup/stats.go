@@ -11,23 +11,27 @@ import (
 
 // Stats is the resource usage of a group; a value that is not known is -1.
 type Stats struct {
-	CPU         time.Duration
-	Memory      int64
-	MemoryPeak  int64
-	MemoryKills int64
-	Processes   int64
+	CPU    time.Duration
+	Memory int64
+	// MemoryCached is the part of Memory that is cached pages of files on disks.
+	MemoryCached int64
+	MemoryPeak   int64
+	MemoryKills  int64
+	Processes    int64
 }
 
 // Stats reads the resource usage of the group.
 func (g *Group) Stats() Stats {
-	s := Stats{CPU: -1, Memory: -1, MemoryPeak: -1, MemoryKills: -1, Processes: -1}
+	s := Stats{CPU: -1, Memory: -1, MemoryCached: -1, MemoryPeak: -1, MemoryKills: -1, Processes: -1}
 	if dir, unified, ok := g.dir(Memory); ok {
 		if unified {
 			s.Memory, s.MemoryPeak = number(dir+"/memory.current"), number(dir+"/memory.peak")
 			s.MemoryKills = field(dir+"/memory.events", "oom_kill")
+			s.MemoryCached = sum(dir+"/memory.stat", "active_file", "inactive_file")
 		} else {
 			s.Memory, s.MemoryPeak = number(dir+"/memory.usage_in_bytes"), number(dir+"/memory.max_usage_in_bytes")
 			s.MemoryKills = field(dir+"/memory.oom_control", "oom_kill")
+			s.MemoryCached = sum(dir+"/memory.stat", "total_active_file", "total_inactive_file")
 		}
 	}
 	if dir, _, ok := g.dir(Pids); ok {
@@ -104,6 +108,18 @@ func number(path string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
 	if err != nil {
 		return -1
+	}
+	return n
+}
+
+// sum adds lines of a file of names and numbers; -1 if one is missing.
+func sum(path string, names ...string) (n int64) {
+	for _, name := range names {
+		v := field(path, name)
+		if v < 0 {
+			return -1
+		}
+		n += v
 	}
 	return n
 }

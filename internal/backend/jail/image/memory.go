@@ -99,8 +99,8 @@ func (m Memory) Save(ctx context.Context, dir string, names []string, q keeper.R
 	return r, nil
 }
 
-// Call has the kernel make one call.
-func (m Memory) Call(ctx context.Context, c keeper.Call) error {
+// Call has the kernel make one call, and returns its result, which is untrusted.
+func (m Memory) Call(ctx context.Context, c keeper.Call) (json.RawMessage, error) {
 	a, conn, fds, err := m.ask(ctx, keeper.Request{Alone: &c}, nil)
 	keeper.CloseAll(fds)
 	if conn != nil {
@@ -109,7 +109,7 @@ func (m Memory) Call(ctx context.Context, c keeper.Call) error {
 	if err == nil && !a.OK {
 		err = api.Errorf(api.KindInternal, "sandbox %s: %s", m.ID, a.Error)
 	}
-	return err
+	return a.Result, err
 }
 
 // failure is the kind of a failed save: a full disk is the user's to free.

@@ -122,7 +122,7 @@ func answered(r io.Reader, result any) error {
 	if !a.Success {
 		return errors.New(sanitize(a.Err))
 	}
-	if result == nil {
+	if result == nil || len(a.Result) == 0 {
 		return nil
 	}
 	return json.Unmarshal(a.Result, result)

@@ -75,7 +75,7 @@ type Request struct {
 	// Bases is the call that returns the files that the saved state refers to, and their
 	// names; nil if it refers to none.
 	Bases *Call `json:"bases,omitempty"`
-	// Alone is a call that is made without a save.
+	// Alone is a call that is made without a save. The answer has its result.
 	Alone *Call `json:"alone,omitempty"`
 	// Hold keeps the guest stopped after the save, until the connection ends.
 	Hold *Hold `json:"hold,omitempty"`
@@ -98,6 +98,8 @@ type Answer struct {
 	// Bases are the names that the call Bases of the request has returned. The descriptors
 	// of their files are sent with the answer, in this order.
 	Bases []string `json:"bases,omitempty"`
+	// Result is what the call Alone of the request has returned.
+	Result json.RawMessage `json:"result,omitempty"`
 	// PausedUS is how long the guest was stopped, in microseconds.
 	PausedUS int64 `json:"pausedUs,omitempty"`
 }

@@ -18,6 +18,8 @@ const (
 	quiesceTimeout = 10 * time.Second
 	// saveTimeout is the maximum duration of writing a kernel's memory.
 	saveTimeout = 10 * time.Minute
+	// maxResult is the maximum size of a result in an answer, in bytes.
+	maxResult = 3 << 10
 	// maxFiles is the maximum number of descriptors of a packet.
 	maxFiles = 16
 )
@@ -45,7 +47,11 @@ func (k *keeper) answer(c *net.UnixConn) {
 	case q.Save == nil && q.Alone == nil:
 		a.Error = "the request is empty"
 	case q.Save == nil:
-		err := call(k.cfg.Plan.Control, *q.Alone, nil, quiesceTimeout)
+		got, err := callResult(k.cfg.Plan.Control, *q.Alone, nil, quiesceTimeout, &a.Result)
+		CloseAll(got)
+		if len(a.Result) > maxResult {
+			a.Result, err = nil, errors.New("the result is too long")
+		}
 		if a.OK = err == nil; !a.OK {
 			a.Error = sanitize(err.Error())
 		}

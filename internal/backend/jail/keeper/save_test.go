@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -50,7 +51,7 @@ func kept(t *testing.T, fails string) (k *keeper, deeds <-chan string) {
 			var q struct{ Method string }
 			if json.NewDecoder(c).Decode(&q) == nil {
 				said <- q.Method
-				json.NewEncoder(c).Encode(map[string]any{"success": q.Method != fails, "err": "no room", "result": map[string]any{"Names": []string{"base"}}})
+				json.NewEncoder(c).Encode(map[string]any{"success": q.Method != fails, "err": "no room", "result": map[string]any{"Names": []string{strings.Repeat("base", map[bool]int{true: 1000, false: 1}[q.Method == "long"])}}})
 			}
 			c.Close()
 		}
@@ -174,10 +175,17 @@ func TestSave(t *testing.T) {
 
 // TestAlone: one call is made without a save, and the guest is not disturbed.
 func TestAlone(t *testing.T) {
-	for fails, want := range map[string]Answer{"": {OK: true, Going: true}, "thaw": {Error: "no room", Going: true}} {
-		k, deeds := kept(t, fails)
+	for _, tt := range []struct {
+		fails, method string
+		want          Answer
+	}{
+		{"", "thaw", Answer{OK: true, Going: true, Result: json.RawMessage(`{"Names":["base"]}`)}},
+		{"thaw", "thaw", Answer{Error: "no room", Going: true}},
+		{"", "long", Answer{Error: "the result is too long", Going: true}},
+	} {
+		k, deeds := kept(t, tt.fails)
 		theirs, ours := pair(t)
-		q, err := json.Marshal(Request{Alone: &Call{Method: "thaw"}})
+		q, err := json.Marshal(Request{Alone: &Call{Method: tt.method}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,10 +199,10 @@ func TestAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		var a Answer
-		if err := json.Unmarshal(buf[:n], &a); err != nil || !reflect.DeepEqual(a, want) {
-			t.Errorf("%+v, %v; want %+v", a, err, want)
+		if err := json.Unmarshal(buf[:n], &a); err != nil || !reflect.DeepEqual(a, tt.want) {
+			t.Errorf("%+v, %v; want %+v", a, err, tt.want)
 		}
-		if got := <-deeds; got != "thaw" || len(deeds) != 0 {
+		if got := <-deeds; got != tt.method || len(deeds) != 0 {
 			t.Errorf("%q, and %d more", got, len(deeds))
 		}
 	}

@@ -37,6 +37,8 @@ type Kernel interface {
 	CopyBases(names []string) keeper.Call
 	Freeze(name string) keeper.Call
 	Thaw(name string) keeper.Call
+	// BaseUse is the call that returns how much of each base the kernel refers to.
+	BaseUse() keeper.Call
 }
 
 // PlanRequest describes the sandbox that a kernel is started for.

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/fd"
+	"gvisor.dev/gvisor/pkg/sentry/kernel"
 	"gvisor.dev/gvisor/pkg/sentry/pgalloc"
 	"gvisor.dev/gvisor/pkg/sentry/state/stateio"
 	"gvisor.dev/gvisor/pkg/urpc"
@@ -94,6 +95,14 @@ func (cm *containerManager) SavedBases(_ *struct{}, out *SavedBases) error {
 		out.Names = append(out.Names, name)
 		out.Files = append(out.Files, mf.File())
 	}
+	return nil
+}
+
+// BaseUse returns what private memory refers to in bases.
+func (cm *containerManager) BaseUse(_ *struct{}, out *[]kernel.BaseUse) error {
+	cm.l.mu.Lock()
+	defer cm.l.mu.Unlock()
+	*out = cm.l.k.BaseUse()
 	return nil
 }
 

@@ -81,6 +81,41 @@ func (k *Kernel) pullBases(ctx context.Context) error {
 	return nil
 }
 
+// BaseUse is what a kernel refers to of a base.
+type BaseUse struct {
+	Name string
+	// Bytes is what private memory refers to, each byte of the base once. Allocated is
+	// what the base has on its file system.
+	Bytes, Allocated uint64
+}
+
+// BaseUse returns what private memory refers to now, by the names of the bases.
+func (k *Kernel) BaseUse() []BaseUse {
+	bases := k.mf.Bases().All()
+	if len(bases) == 0 {
+		return nil
+	}
+	managers := map[*mm.MemoryManager]bool{}
+	k.tasks.mu.RLock()
+	for t := range k.tasks.Root.tids {
+		t.WithMuLocked(func(t *Task) {
+			if m := t.MemoryManager(); m != nil { // nil for a task that has exited
+				managers[m] = true
+			}
+		})
+	}
+	k.tasks.mu.RUnlock()
+	ranges := map[*pgalloc.BaseFile][]memmap.FileRange{}
+	for m := range managers {
+		m.BaseRanges(ranges)
+	}
+	use := make([]BaseUse, 0, len(bases))
+	for _, b := range bases {
+		use = append(use, BaseUse{Name: b.Name(), Bytes: pgalloc.UnionSize(ranges[b]), Allocated: b.Allocated()})
+	}
+	return use
+}
+
 // memoryManagers returns those of all tasks.
 //
 // Preconditions: The kernel must be paused.

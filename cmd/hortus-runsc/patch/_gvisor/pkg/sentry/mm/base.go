@@ -115,6 +115,17 @@ func (mm *MemoryManager) BaseUsage(sizes map[*pgalloc.BaseFile]uint64) {
 	}
 }
 
+// BaseRanges adds to ranges, for each base, which parts of it mm refers to. Parts may overlap.
+func (mm *MemoryManager) BaseRanges(ranges map[*pgalloc.BaseFile][]memmap.FileRange) {
+	mm.activeMu.RLock()
+	defer mm.activeMu.RUnlock()
+	for pseg := mm.pmas.FirstSegment(); pseg.Ok(); pseg = pseg.NextSegment() {
+		if base, ok := pseg.ValuePtr().file.(*pgalloc.BaseFile); ok {
+			ranges[base] = append(ranges[base], pseg.fileRange())
+		}
+	}
+}
+
 // PullBases copies what mm refers to in the given bases into the MemoryFile, so that it does
 // not refer to them any more.
 //

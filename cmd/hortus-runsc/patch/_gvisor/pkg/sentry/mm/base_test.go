@@ -117,6 +117,29 @@ func TestPullBases(t *testing.T) {
 	}
 }
 
+// TestBaseRanges: what several processes refer to is counted once.
+func TestBaseRanges(t *testing.T) {
+	mf := testMemoryFile(t)
+	base, other := testBase(t, "base", 1, 2, 3), testBase(t, "other", 4)
+	a, b := &MemoryManager{mf: mf}, &MemoryManager{mf: mf}
+	mapBase(a, 0x10000, base, 0)
+	mapBase(a, 0x20000, base, testPage)
+	mapBase(b, 0x10000, base, testPage)
+	mapBase(b, 0x30000, other, 0)
+	ranges := map[*pgalloc.BaseFile][]memmap.FileRange{}
+	a.BaseRanges(ranges)
+	b.BaseRanges(ranges)
+	if len(ranges[base]) != 3 || len(ranges[other]) != 1 || len(ranges) != 2 {
+		t.Fatalf("ranges: %v", ranges)
+	}
+	if n := pgalloc.UnionSize(ranges[base]); n != 2*testPage {
+		t.Errorf("%d bytes of base, want %d", n, 2*testPage)
+	}
+	if n := base.Allocated(); n < 3*testPage {
+		t.Errorf("%d bytes of base are stored, want at least %d", n, 3*testPage)
+	}
+}
+
 func TestCopyOnWriteOfBases(t *testing.T) {
 	m := &MemoryManager{mf: testMemoryFile(t)}
 	mapBase(m, 0x10000, testBase(t, "base", 1), 0)

@@ -88,6 +88,16 @@ func (b *BaseFile) Name() string { return b.name }
 // Size returns the size of the file in bytes.
 func (b *BaseFile) Size() uint64 { return b.size }
 
+// Allocated returns how many bytes of the file its file system stores, which for a file in memory
+// are those of its pages.
+func (b *BaseFile) Allocated() uint64 {
+	var stat unix.Stat_t
+	if err := unix.Fstat(b.fd, &stat); err != nil || stat.Blocks < 0 {
+		return b.size
+	}
+	return uint64(stat.Blocks) * 512
+}
+
 // ResourceID identifies the file in a checkpoint.
 func (b *BaseFile) ResourceID() checkpoint.ResourceID {
 	return checkpoint.ResourceID{ContainerName: baseContainer, Path: b.name}

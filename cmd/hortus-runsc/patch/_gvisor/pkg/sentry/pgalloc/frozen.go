@@ -96,6 +96,14 @@ func (f *MemoryFile) Thaw(name string) bool {
 // FrozenName returns the name of what the last checkpoint froze; "" for nothing.
 func (f *MemoryFile) FrozenName() string { return f.frozen.name }
 
+// UnionSize returns how many bytes are in at least one of the ranges, whose order it changes.
+func UnionSize(ranges []memmap.FileRange) (n uint64) {
+	for _, fr := range union(ranges) {
+		n += fr.Length()
+	}
+	return n
+}
+
 // union sorts and merges ranges.
 func union(ranges []memmap.FileRange) []memmap.FileRange {
 	sort.Slice(ranges, func(i, j int) bool { return ranges[i].Start < ranges[j].Start })
