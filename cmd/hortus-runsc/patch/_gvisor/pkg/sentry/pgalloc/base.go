@@ -312,7 +312,7 @@ func (b *Bases) Rebase(f *MemoryFile) {
 		fn()
 	}
 	b.pages = nil
-	f.dropHeld()
+	f.DropHeld()
 	f.loadedIfEmpty()
 }
 
