@@ -52,6 +52,8 @@ type Config struct {
 	// LayerArchive is a directory, or the address of an object store, for portable copies of
 	// layers; empty means none.
 	LayerArchive string
+	// CopyMemory makes sandboxes of gVisor share no memory.
+	CopyMemory bool
 	// Rates has the limits of requests of each user's key; zero fields take the defaults.
 	Rates access.RatesConfig
 	// Drain is the time that streams of commands have after a signal; 0 ends them at once,

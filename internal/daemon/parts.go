@@ -222,7 +222,7 @@ func (s *System) gvisor(guest *os.File) (*gvisor.Backend, error) {
 		return nil, err
 	default:
 		cfg.Tools, cfg.Version, cfg.GuestDigest = t.Dir, t.Version, t.Guest
-		cfg.CopyMemory = !gvisor.SharesMemory(t.Version)
+		cfg.CopyMemory = s.cfg.CopyMemory || !gvisor.SharesMemory(t.Version)
 		s.runsc = filepath.Join(t.Dir, gvisor.RunscName)
 	}
 	b, err := gvisor.New(cfg)

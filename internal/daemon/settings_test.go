@@ -43,6 +43,17 @@ func TestSettings(t *testing.T) {
 			}
 		})
 	}
+	empty := ""
+	for text, want := range map[string]bool{"": false, "[gvisor]\ncopy-memory = true\n": true} {
+		path := filepath.Join(t.TempDir(), "config.toml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := loadSettings(path, map[string]*string{"data-dir": &empty})
+		if err != nil || got.CopyMemory != want {
+			t.Errorf("%q: copies memory: %t, %v", text, got.CopyMemory, err)
+		}
+	}
 	bad, none := "loud", ""
 	if _, err := loadSettings(os.DevNull, map[string]*string{"data-dir": &none, "idle": &none, "pool": &none, "log-level": &bad}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a bad flag: %v", err)

@@ -93,14 +93,19 @@ func (b *bench) suite(t *testing.T, backend tested, f sandboxtest.Fixture) {
 	}{{"started", backend}, {"claimed", sandboxtest.Ahead{Preparer: backend}}} {
 		t.Run(way.name, func(t *testing.T) {
 			sandboxtest.Run(t, func(*testing.T) sandboxtest.Fixture {
-				f := f
+				f := b.fixture(way.backend, f)
 				f.Claimed = way.name == "claimed"
-				f.Backend, f.Layers, f.Store, f.Workspaces = way.backend, []layer.Digest{b.tree}, b.layers, b.workspaces
-				f.Leftovers = func(id api.SandboxID) []string { return leftovers(b.run, id) }
 				return f
 			})
 		})
 	}
+}
+
+// fixture adds what every suite over a bench has.
+func (b *bench) fixture(backend sandbox.Backend, f sandboxtest.Fixture) sandboxtest.Fixture {
+	f.Backend, f.Layers, f.Store, f.Workspaces = backend, []layer.Digest{b.tree}, b.layers, b.workspaces
+	f.Leftovers = func(id api.SandboxID) []string { return leftovers(b.run, id) }
+	return f
 }
 
 // closed closes a backend after the test, which is when everything in it has ended.

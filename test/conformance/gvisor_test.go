@@ -7,6 +7,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/sandbox/sandboxtest"
+	"hortus.dev/test/tier"
 	"hortus.dev/test/tools"
 )
 
@@ -14,10 +15,17 @@ import (
 // can be none.
 func newGvisor(t *testing.T, bench *bench) *gvisor.Backend {
 	t.Helper()
+	return gvisorOf(t, bench, gvisor.Config{})
+}
+
+// gvisorOf is newGvisor with a configuration of which the rest is set.
+func gvisorOf(t *testing.T, bench *bench, cfg gvisor.Config) *gvisor.Backend {
+	t.Helper()
 	dir := tools.Dir(t)
 	jail := bench.jail()
 	jail.Guest = filepath.Join(dir, tools.Guest)
-	b, err := gvisor.New(gvisor.Config{Tools: dir, Version: "test", GuestDigest: "test", Jail: jail})
+	cfg.Tools, cfg.Version, cfg.GuestDigest, cfg.Jail = dir, "test", "test", jail
+	b, err := gvisor.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,4 +39,16 @@ func newGvisor(t *testing.T, bench *bench) *gvisor.Backend {
 func TestGvisor(t *testing.T) {
 	bench := newBench(t)
 	bench.suite(t, newGvisor(t, bench), sandboxtest.Fixture{OwnKernel: true})
+}
+
+// TestGvisorCopiesMemory: a backend whose sandboxes share no memory forks and saves as well.
+func TestGvisorCopiesMemory(t *testing.T) {
+	tier.AnyUser(t)
+	bench := newBench(t)
+	b := gvisorOf(t, bench, gvisor.Config{CopyMemory: true})
+	sandboxtest.Run(t, func(*testing.T) sandboxtest.Fixture {
+		f := bench.fixture(b, sandboxtest.Fixture{OwnKernel: true})
+		f.Only = []string{"fork/no-page-is-anothers", "fork/copied-memory"}
+		return f
+	})
 }

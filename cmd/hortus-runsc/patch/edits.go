@@ -61,7 +61,7 @@ var changes = []change{
 		{"\t\t\treturn fmt.Errorf(\"failed to invalidate unsavable mappings: %v\", err)\n\t\t}\n\n\t\t// Capture all private memory files.\n",
 			"\t\t\treturn fmt.Errorf(\"failed to invalidate unsavable mappings: %v\", err)\n\t\t}\n\t\tif err := k.beginBases(ctx); err != nil {\n\t\t\treturn fmt.Errorf(\"failed to prepare private memory: %w\", err)\n\t\t}\n\n\t\t// Capture all private memory files.\n"},
 		{"\t\ttimeline.Reached(\"Main MemoryFile loading started\")\n\t}\n\n\tk.Timekeeper().SetClocks(clocks, k.vdsoParams)\n\n\tif timeReady != nil {\n\t\tclose(timeReady)\n\t}\n\n\tif s :=",
-			"\t\ttimeline.Reached(\"Main MemoryFile loading started\")\n\t\tif b := k.mf.Bases(); b != nil {\n\t\t\tb.Rebase(k.mf)\n\t\t\ttimeline.Reached(\"Private memory refers to bases\")\n\t\t}\n\t}\n\n\tk.Timekeeper().SetClocks(clocks, k.vdsoParams)\n\n\tif timeReady != nil {\n\t\tclose(timeReady)\n\t}\n\n\tif s :="},
+			"\t\ttimeline.Reached(\"Main MemoryFile loading started\")\n\t\tif b := k.mf.Bases(); b != nil {\n\t\t\tb.Rebase(k.mf)\n\t\t\ttimeline.Reached(\"Private memory refers to bases\")\n\t\t}\n\t}\n\tk.mf.DropHeld()\n\n\tk.Timekeeper().SetClocks(clocks, k.vdsoParams)\n\n\tif timeReady != nil {\n\t\tclose(timeReady)\n\t}\n\n\tif s :="},
 	}},
 	{"pkg/sentry/kernel/kernel_restore.go", "08bde6e6b83979de584991889299813f0f4d57736342765065289e5ddb70b6ae", []edit{
 		{"\tapfl, err := pgalloc.StartAsyncPagesFileLoad(pagesFile, func(err error) {\n\t\tdefer mfl.loadWg.Done()\n\t\tmfl.loadErr = err\n\t}, timeline) // transfers ownership of pagesFile\n\tif err != nil {\n\t\tmfl.loadWg.Done()\n",

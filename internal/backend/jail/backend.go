@@ -15,7 +15,9 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/ids"
+	"hortus.dev/internal/backend/jail/image"
 	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/backend/jail/probe"
 	"hortus.dev/internal/backend/jail/workdir"
@@ -70,6 +72,7 @@ type Backend struct {
 	machines sync.WaitGroup
 
 	held    held
+	thaws   thaws
 	thawing sync.Mutex // held while it is decided what is still in use, not while sandboxes are told
 }
 
@@ -100,6 +103,10 @@ func New(cfg Config) (_ *Backend, err error) {
 		return nil, err
 	}
 	b := &Backend{cfg: cfg, dir: dir, log: cfg.Logger}
+	b.thaws.tell = func(ctx context.Context, m image.Memory, c keeper.Call) error {
+		_, err := m.Call(ctx, c)
+		return err
+	}
 	if os.Geteuid() == 0 && ids.Mapped("/proc/self/uid_map") {
 		b.ids = ids.NewPool(ids.Dir)
 	}
@@ -129,6 +136,7 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport { return b.prober
 // their control groups are removed, at most a minute. Then it releases what the backend
 // holds.
 func (b *Backend) Close() error {
+	b.thaws.stop()
 	b.machines.Wait()
 	err := b.launcher.Close()
 	if b.ids != nil {

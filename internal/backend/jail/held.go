@@ -5,7 +5,6 @@ import (
 	"maps"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
@@ -146,25 +145,6 @@ func (s *saving) share(k launch.Kernel, h *held, o sandbox.SaveOptions, q *keepe
 	return nil
 }
 
-// thawTimeout is the maximum wait for sandboxes to release memory.
-const thawTimeout = 5 * time.Second
-
-// thawOwn has a sandbox release what it holds for others that are gone. What ended while the
-// sandbox was paused, or while there was no daemon, is still to be released.
-func (b *Backend) thawOwn(ctx context.Context, id api.SandboxID) {
-	names, err := image.Frozen(b.basesDir(id))
-	if err != nil {
-		b.log.Warn("memory of forks stays in use", "sandbox", id, "err", err)
-	}
-	holders := map[string]api.SandboxID{}
-	for _, name := range names {
-		holders[name] = id
-	}
-	if len(holders) > 0 {
-		b.thaw(ctx, holders)
-	}
-}
-
 // isFrozen reports whether the processes of a sandbox are frozen: its keeper would not respond.
 func (b *Backend) isFrozen(id api.SandboxID) bool {
 	r, err := rundir.Read(b.rundir(id), id)
@@ -229,28 +209,4 @@ func (b *Backend) release(ctx context.Context, dir, name string, id api.SandboxI
 	b.held.remove(dir)
 	b.thawing.Unlock()
 	b.thaw(ctx, map[string]api.SandboxID{name: id})
-}
-
-// thaw tells sandboxes that nobody refers any more to memory that they hold under names, as far as
-// that is so. One that is paused is told when it resumes.
-func (b *Backend) thaw(ctx context.Context, holders map[string]api.SandboxID) {
-	ctx, cancel := context.WithTimeout(ctx, thawTimeout)
-	defer cancel()
-	for name, id := range b.unused(holders) {
-		pid, ok, err := rundir.ReadPID(b.rundir(id))
-		if err != nil || !ok || !pid.Alive() {
-			continue // it has ended
-		}
-		if b.isFrozen(id) {
-			continue
-		}
-		m := image.Memory{ID: id, Dir: b.rundir(id), PID: pid.PID, Cause: func() string { return "" }}
-		_, err = m.Call(ctx, b.cfg.Kernel.Thaw(name))
-		if err == nil {
-			err = image.ForgetFrozen(b.basesDir(id), name)
-		}
-		if err != nil {
-			b.log.Info("a sandbox did not release memory of a fork", "sandbox", id, "err", err)
-		}
-	}
 }

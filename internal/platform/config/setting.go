@@ -75,6 +75,7 @@ func Settings() []Setting {
 		{Key: "egress.cache-size", Env: "HORTUS_EGRESS_CACHE_SIZE", Default: "5GiB", Kind: Room, Help: "maximum size of the package cache; 0 for none"},
 		{Key: "egress.e2b-internet", Env: "HORTUS_EGRESS_E2B_INTERNET", Default: "false", Kind: Switch, Help: "allow all public hosts to sandboxes of E2B clients that do not restrict them, as E2B does"},
 		{Key: "gvisor.build", Env: "HORTUS_GVISOR_BUILD", Default: "auto", Kind: Choice, Allowed: []string{"auto", "never"}, Help: "whether a binary without gVisor builds it in the background after the first verified task"},
+		{Key: "gvisor.copy-memory", Env: "HORTUS_GVISOR_COPY_MEMORY", Default: "false", Kind: Switch, Help: "give each sandbox that is forked or started from a snapshot memory of its own from the start, as gVisor itself does, instead of sharing it"},
 		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Help: "backend"},
 		{Key: "sandbox.template", Env: "HORTUS_TEMPLATE", Flag: "template", Default: "host", Kind: Text, Help: "template of new sandboxes"},
 		{Key: "sandbox.image", Env: "HORTUS_IMAGE", Flag: "image", Kind: Text, Help: "container image of new sandboxes instead of a template: a reference such as python:3.12, or an absolute path of an archive or a layout"},

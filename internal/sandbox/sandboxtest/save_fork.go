@@ -184,6 +184,41 @@ print(os.waitpid(pid, 0)[1], m[:1 << 21] == b"a" * (1 << 21))`).want(t, 0, "0 Tr
 			s.restore(t, kept).page(t, "w 1 2 5", "1x1 5x1 1x62")
 			s.restore(t, kept).page(t, "", "1x64")
 		}},
+		{Name: "fork/kept-image-has-no-more", Alone: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
+			const n = 16384 // 64 MB
+			b := s.startPages(t, n)
+			c := s.fork(t, b, 1)[0]
+			// From now on the parent has its own and what the child refers to.
+			b.page(t, fmt.Sprintf("w 0 %d 2", n), fmt.Sprintf("2x%d", n))
+			for name, o := range map[string]sandbox.SaveOptions{"shared": {}, "copied": {CopyMemory: true}} {
+				dir := s.save(t, b, o)
+				entries, err := os.ReadDir(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var size int64
+				for _, e := range entries {
+					st, err := e.Info()
+					if err != nil {
+						t.Fatal(err)
+					}
+					size += st.Size()
+				}
+				t.Logf("%s: the image has %d MB", name, size>>20)
+				if size < n*4096 || size > n*4096*7/4 {
+					t.Errorf("%s: the image of %d MB of memory has %d MB", name, n*4096>>20, size>>20)
+				}
+				r := s.restore(t, dir)
+				r.page(t, "w 0 1 3", fmt.Sprintf("3x1 2x%d", n-1))
+				used := r.memory(t)
+				t.Logf("%s: restored, it uses %d MB", name, used>>20)
+				if used > n*4096*2 {
+					t.Errorf("%s: restored, it uses %d MB", name, used>>20)
+				}
+				s.kill(t, r)
+			}
+			c.page(t, "", fmt.Sprintf("1x%d", n))
+		}},
 		{Name: "fork/cut-base-is-refused", Needs: start1, Check: func(t *testing.T, s *Suite) {
 			c := s.restore(t, s.save(t, s.startPages(t, 1024), sandbox.SaveOptions{}))
 			dir := s.save(t, c, sandbox.SaveOptions{})

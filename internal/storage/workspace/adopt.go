@@ -43,7 +43,7 @@ func (s *Store) SetQuota(ctx context.Context, id api.WorkspaceID, bytes int64) e
 // change changes the record of a workspace whose lock is held, and its row.
 func (l *Lease) change(set func(*api.Workspace)) error {
 	rec := l.rec
-	set(&rec)
+	set(&rec.Workspace)
 	b, err := json.MarshalIndent(rec, "", "\t")
 	// The record decides what is collected, and goes first. A row that is behind only
 	// shows the old values.

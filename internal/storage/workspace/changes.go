@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -75,7 +76,8 @@ func set[T int | int64 | time.Duration](v *T, d T) {
 	}
 }
 
-// Changes are what an upper layer says against the layers below it. They hold the
+// Changes are what an upper layer, and the layers that forks made of earlier ones, say against
+// the layers below them. They hold the
 // workspace's lease: nobody writes to it until Close.
 type Changes struct {
 	// List is sorted by path.
@@ -87,17 +89,17 @@ type Changes struct {
 	// Refused says which bound was met.
 	Complete bool
 
-	lease *Lease
-	view  *view
-	upper int
-	close sync.Once
+	lease   *Lease
+	view    *view
+	written *uppers
+	close   sync.Once
 }
 
 // Close releases the workspace. Contents cannot be read after it.
 func (c *Changes) Close() {
 	c.close.Do(func() {
-		if c.upper >= 0 {
-			unix.Close(c.upper)
+		if c.written != nil {
+			c.written.close()
 		}
 		c.view.close()
 		c.lease.Release()
@@ -117,11 +119,11 @@ func (s *Store) Changes(ctx context.Context, id api.WorkspaceID, limits Limits) 
 	if err != nil {
 		return nil, err
 	}
-	c := &Changes{lease: l, upper: -1, view: &view{}, Complete: true}
-	v, err := openView(s.cfg.Layers, l.Layers())
+	c := &Changes{lease: l, view: &view{}, Complete: true}
+	v, err := openView(s.cfg.Layers, digests(l.rec.base()))
 	if err == nil {
 		c.view = v
-		c.upper, err = beneath.OpenDir(int(l.dir.Fd()), Upper)
+		c.written, err = l.written(l.rec.Shared)
 	}
 	if err != nil {
 		c.Close()
@@ -141,15 +143,21 @@ func (s *Store) Changes(ctx context.Context, id api.WorkspaceID, limits Limits) 
 	return c, nil
 }
 
-// opener makes Change.Open for a regular file of the upper layer: it must be what
-// was looked at.
+// opener makes Change.Open for a regular file that was written: it must be the one that was
+// looked at.
 func (c *Changes) opener(path string, was unix.Stat_t) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
-		f, err := reopen(c.upper, path, was)
-		if err != nil {
-			return nil, api.Errorf(api.KindInternal, "%s in workspace %s: %w", path, c.lease.ID(), err)
+		var err error
+		for _, dir := range c.written.dirs {
+			f, rerr := reopen(dir, path, was)
+			if rerr == nil {
+				return &exact{f: f, left: was.Size}, nil
+			}
+			if err == nil || !errors.Is(rerr, unix.ENOENT) {
+				err = rerr
+			}
 		}
-		return &exact{f: f, left: was.Size}, nil
+		return nil, api.Errorf(api.KindInternal, "%s in workspace %s: %w", path, c.lease.ID(), err)
 	}
 }
 

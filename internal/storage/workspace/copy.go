@@ -35,12 +35,8 @@ type copier struct {
 // copyUpper copies the content and the attributes of a directory to an empty one. links is
 // an empty directory on the same file system, which the caller removes.
 func (s *Store) copyUpper(ctx context.Context, from, to, links int) (Usage, error) {
-	c := &copier{ctx: ctx, root: os.Geteuid() == 0, links: links, seen: map[uint64]string{}, opening: &s.opening}
-	defer func() {
-		if c.holds {
-			c.opening.Unlock()
-		}
-	}()
+	c := &copier{ctx: ctx, root: isRoot(), links: links, seen: map[uint64]string{}, opening: &s.opening}
+	defer c.release()
 	var st unix.Stat_t
 	err := unix.Fstat(from, &st)
 	if err == nil {
@@ -48,6 +44,14 @@ func (s *Store) copyUpper(ctx context.Context, from, to, links int) (Usage, erro
 	}
 	return c.sum, err
 }
+
+func (c *copier) release() {
+	if c.holds {
+		c.opening.Unlock()
+	}
+}
+
+func isRoot() bool { return os.Geteuid() == 0 }
 
 // dir copies a directory. st is of before it was opened, which may have changed its mode.
 func (c *copier) dir(from, to int, st *unix.Stat_t, depth int) error {

@@ -25,7 +25,7 @@ import (
 type Lease struct {
 	s    *Store
 	dir  *os.File
-	rec  api.Workspace
+	rec  record
 	once sync.Once
 }
 
@@ -115,8 +115,12 @@ func (l *Lease) Path() string { return l.s.path(l.rec.ID) }
 
 // Layers are what the workspace lies on, the lowest first.
 func (l *Lease) Layers() []layer.Digest {
-	out := make([]layer.Digest, len(l.rec.Layers))
-	for i, d := range l.rec.Layers {
+	return digests(l.rec.Layers)
+}
+
+func digests(names []string) []layer.Digest {
+	out := make([]layer.Digest, len(names))
+	for i, d := range names {
 		out[i] = layer.Digest(d)
 	}
 	return out
@@ -163,7 +167,7 @@ func unlock(f *os.File) {
 }
 
 // update changes a workspace's row.
-func (s *Store) update(ctx context.Context, rec api.Workspace, change func(*api.Workspace)) error {
+func (s *Store) update(ctx context.Context, rec record, change func(*api.Workspace)) error {
 	if s.cfg.Rows == nil {
 		return nil
 	}
@@ -183,7 +187,7 @@ func (s *Store) update(ctx context.Context, rec api.Workspace, change func(*api.
 
 // row is update where nobody waits for the outcome: a row that is behind is brought
 // up by the next Recover.
-func (s *Store) row(rec api.Workspace, change func(*api.Workspace)) {
+func (s *Store) row(rec record, change func(*api.Workspace)) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := s.update(ctx, rec, change); err != nil {

@@ -27,11 +27,11 @@ type New struct {
 }
 
 // record is that of a new workspace, without its layers.
-func (s *Store) record(n New) api.Workspace {
-	return api.Workspace{
+func (s *Store) record(n New) record {
+	return record{Workspace: api.Workspace{
 		ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, Task: n.Task, Name: n.Name, Account: n.Account,
 		QuotaBytes: n.Quota, Keep: n.Keep, Owner: s.cfg.Owner, CreatedAt: s.cfg.Now().UTC(),
-	}
+	}}
 }
 
 // Create is Make for the workspace of a task, which may be empty.
@@ -58,7 +58,7 @@ func (s *Store) Make(ctx context.Context, n New) (api.Workspace, error) {
 
 // insert stores the row of a new workspace and makes its directory; fill, unless it is nil,
 // fills its upper layer.
-func (s *Store) insert(ctx context.Context, w api.Workspace, fill func(upper *os.File) error) (api.Workspace, error) {
+func (s *Store) insert(ctx context.Context, w record, fill func(upper *os.File) error) (api.Workspace, error) {
 	release, err := s.claim(w.Layers)
 	if err != nil {
 		return api.Workspace{}, err
@@ -66,7 +66,7 @@ func (s *Store) insert(ctx context.Context, w api.Workspace, fill func(upper *os
 	defer release()
 	// The row comes first: whatever a crash leaves behind has a row that leads to it.
 	if s.cfg.Rows != nil {
-		if err := s.cfg.Rows.InsertWorkspace(ctx, w); err != nil {
+		if err := s.cfg.Rows.InsertWorkspace(ctx, w.Workspace); err != nil {
 			return api.Workspace{}, err
 		}
 	}
@@ -77,7 +77,7 @@ func (s *Store) insert(ctx context.Context, w api.Workspace, fill func(upper *os
 		s.row(w, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, "it could not be created" })
 		return api.Workspace{}, s.diskError(err, "create workspace "+string(w.ID))
 	}
-	return w, nil
+	return w.Workspace, nil
 }
 
 // diskError says which disk is full, if that is the reason of an error.
@@ -91,7 +91,7 @@ func (s *Store) diskError(err error, doing string) error {
 
 // make writes a workspace's directory aside; place renames it into place. The directory is
 // locked until then.
-func (s *Store) make(w api.Workspace, fill func(upper *os.File) error, place func(tmp string) error) error {
+func (s *Store) make(w record, fill func(upper *os.File) error, place func(tmp string) error) error {
 	held, err := storedir.MakeLocked(s.dir, aside)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func (r *reader) run() error {
 	// beside it that it could hide.
 	err := r.ctx.Err()
 	if err == nil {
-		err = r.dir(r.c.upper, r.c.view.roots, "", false)
+		err = r.dir(r.c.written.dirs, r.c.view.roots, "", false)
 	}
 	switch {
 	case errors.Is(err, errStop):
@@ -82,13 +82,13 @@ func (r *reader) add(c Change) error {
 	return nil
 }
 
-// dir reads a directory of the upper layer against the merged directories that the
-// layers have there. Hidden says that the layers' entries do not show through.
-func (r *reader) dir(upper int, lower []int, rel string, hidden bool) error {
+// dir reads merged directories that were written, the top one first, against the merged
+// directories that the layers have there. Hidden says that the layers' entries do not show through.
+func (r *reader) dir(upper, lower []int, rel string, hidden bool) error {
 	have := map[string]bool{}
-	err := names(upper, maxEntries, func(name string) error {
+	err := each(upper, maxEntries, func(name string) error {
 		have[name] = true
-		return r.entry(upper, lower, rel, name)
+		return r.entry(upper, lower, rel, name, hidden)
 	})
 	if errors.Is(err, errMany) {
 		return r.stop(rel, fmt.Sprintf("a directory has more than %d entries", maxEntries))
@@ -135,8 +135,8 @@ func (r *reader) vanished(f found, rel, name string) error {
 	return files(r.ctx, f.dirs, rel, 512, gone)
 }
 
-// entry reads one entry of the upper layer.
-func (r *reader) entry(upper int, lower []int, rel, name string) error {
+// entry reads one entry of directories that were written. The top one that has it decides.
+func (r *reader) entry(dirs, lower []int, rel, name string, hidden bool) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
@@ -150,10 +150,15 @@ func (r *reader) entry(upper int, lower []int, rel, name string) error {
 	if why := badName(name); why != "" {
 		return r.refuse(p, "%s", why)
 	}
-	st, err := beneath.Stat(upper, name)
+	st, err := beneath.Stat(dirs[0], name)
+	for err == unix.ENOENT && len(dirs) > 1 {
+		dirs = dirs[1:]
+		st, err = beneath.Stat(dirs[0], name)
+	}
 	if err != nil {
 		return err
 	}
+	upper := dirs[0]
 	below, err := look(lower, name)
 	if err != nil {
 		return err
@@ -166,7 +171,7 @@ func (r *reader) entry(upper int, lower []int, rel, name string) error {
 	case isWhiteout(&st):
 		return r.vanished(below, p, name)
 	case kind == unix.S_IFDIR:
-		return r.subdir(upper, below, p, name)
+		return r.subdir(dirs, below, p, name, hidden)
 	case kind == unix.S_IFREG:
 		return r.regular(upper, below, p, name, st)
 	case kind == unix.S_IFLNK:
@@ -180,25 +185,45 @@ func (r *reader) entry(upper int, lower []int, rel, name string) error {
 	}
 }
 
-func (r *reader) subdir(upper int, below found, p, name string) error {
-	fd, err := beneath.OpenDir(upper, name)
-	if err == unix.EACCES {
-		return r.refuse(p, "it is a directory that its owner may not read")
-	}
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	opaque, err := marks(fd, true)
-	if err != nil {
-		return r.refuse(p, "%s", err)
+// subdir reads the directories of a name, down to one that hides what is below.
+func (r *reader) subdir(dirs []int, below found, p, name string, hidden bool) error {
+	var upper []int
+	defer func() { closeAll(upper) }()
+	for _, dir := range dirs {
+		st, err := beneath.Stat(dir, name)
+		if err == unix.ENOENT {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			hidden = true // a directory took the place of it
+			break
+		}
+		fd, err := beneath.OpenDir(dir, name)
+		if err == unix.EACCES {
+			return r.refuse(p, "it is a directory that its owner may not read")
+		}
+		if err != nil {
+			return err
+		}
+		upper = append(upper, fd)
+		opaque, err := marks(fd, true)
+		if err != nil {
+			return r.refuse(p, "%s", err)
+		}
+		if opaque {
+			hidden = true
+			break
+		}
 	}
 	if below.file { // a file made way for it
 		if err := r.vanished(below, p, name); err != nil {
 			return err
 		}
 	}
-	return r.dir(fd, below.dirs, p, opaque)
+	return r.dir(upper, below.dirs, p, hidden)
 }
 
 func (r *reader) regular(upper int, below found, p, name string, st unix.Stat_t) error {

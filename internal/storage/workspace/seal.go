@@ -57,12 +57,22 @@ func (s *Store) seal(ctx context.Context, l *Lease) (out Sealed, err error) {
 	defer unix.Close(upper)
 	errFound := errors.New("not empty")
 	switch err := beneath.Names(upper, func(string) error { return errFound }); {
-	case err == nil:
+	case err == nil && l.rec.Shared == 0:
 		return out, nil
-	case err != errFound:
+	case err != nil && err != errFound:
 		return out, err
-	case len(l.rec.Layers) >= MaxLayers:
+	case len(l.rec.base()) >= MaxLayers:
 		return out, api.Errorf(api.KindExhausted, "it lies on %d layers, which is the maximum", MaxLayers)
+	}
+	// What forks made layers of goes into the new one.
+	rec := l.rec
+	if rec.Shared > 0 {
+		merged, remove, err := l.merge(ctx)
+		if err != nil {
+			return out, err
+		}
+		defer remove()
+		upper = int(merged.Fd())
 	}
 	digest, err := s.digest(ctx, upper)
 	if err != nil {
@@ -94,53 +104,80 @@ func (s *Store) seal(ctx context.Context, l *Lease) (out Sealed, err error) {
 		return out, err
 	}
 	out.Layer = digest
-	return out, s.replace(ctx, l, digest)
+	rec.Layers, rec.Shared, rec.Below = append(slices.Clone(rec.base()), string(digest)), 0, Usage{}
+	old, err := s.replace(l, rec)
+	if err != nil {
+		return out, err
+	}
+	// Whatever is left of it is removed at the next start.
+	if err := s.remove(ctx, old); err != nil {
+		s.cfg.Logger.Warn("cannot remove the old files of a sealed workspace", "workspace", rec.ID, "error", err)
+	}
+	return out, nil
 }
 
-// replace exchanges the directory of a leased workspace for one with an empty upper layer
-// above a further layer. The lease stays with the old one, which is removed.
-func (s *Store) replace(ctx context.Context, l *Lease, digest layer.Digest) error {
-	rec := l.rec
-	rec.Layers = append(slices.Clone(rec.Layers), string(digest))
-	old := ""
-	err := s.make(rec, nil, func(tmp string) error {
-		// The top directory keeps its owner, mode and attributes.
-		if err := s.copyTop(l, tmp); err != nil {
-			return err
+// merge makes one directory of what was written in a workspace, which remove removes.
+func (l *Lease) merge(ctx context.Context) (_ *os.File, remove func(), err error) {
+	dir, rm, err := l.s.Scratch()
+	if err != nil {
+		return nil, nil, err
+	}
+	clean := func() {
+		if err := rm(); err != nil {
+			l.s.cfg.Logger.Warn("cannot remove the files of a seal", "workspace", l.rec.ID, "error", err)
 		}
+	}
+	defer func() {
+		if err != nil {
+			clean()
+		}
+	}()
+	w, err := l.written(l.rec.Shared)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.close()
+	root, _, err := l.linkInto(ctx, w.dirs, l.rec.base(), dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := os.Open(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, func() { f.Close(); clean() }, nil
+}
+
+// replace exchanges the directory of a leased workspace for one with an empty upper layer and
+// another record. The lease stays with the old one, which the caller removes.
+func (s *Store) replace(l *Lease, rec record) (old string, err error) {
+	from, err := beneath.OpenDir(int(l.dir.Fd()), Upper)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(from)
+	// The top directory keeps its owner, mode and attributes.
+	fill := func(upper *os.File) error { return copyTop(from, upper) }
+	err = s.make(rec, fill, func(tmp string) error {
 		old = tmp
 		return unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, l.Path(), unix.RENAME_EXCHANGE)
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	s.row(rec, func(w *api.Workspace) { w.Layers = rec.Layers })
 	l.rec = rec
-	// Whatever is left of it is removed at the next start.
-	if err := RemoveAll(ctx, old); err != nil {
-		s.cfg.Logger.Warn("cannot remove the old files of a sealed workspace", "workspace", rec.ID, "error", err)
-	}
-	return nil
+	return old, nil
 }
 
-// copyTop copies the attributes of the upper layer's top directory.
-func (s *Store) copyTop(l *Lease, tmp string) error {
-	from, err := beneath.OpenDir(int(l.dir.Fd()), Upper)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(from)
-	to, err := unix.Open(filepath.Join(tmp, Upper), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(to)
+// copyTop copies the attributes of an upper layer's top directory.
+func copyTop(from int, upper *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(from, &st); err != nil {
 		return err
 	}
-	c := &copier{root: os.Geteuid() == 0}
-	return c.attributes(from, to, &st)
+	c := &copier{root: isRoot()}
+	return c.attributes(from, int(upper.Fd()), &st)
 }
 
 // digest names the content of an upper layer: every name, kind, owner, mode, time, attribute
@@ -149,11 +186,7 @@ func (s *Store) digest(ctx context.Context, upper int) (layer.Digest, error) {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "sealed workspace 1\n%d\n", UserID())
 	d := &digester{copier{ctx: ctx, opening: &s.opening}, make([]byte, 256<<10)}
-	defer func() {
-		if d.holds {
-			d.opening.Unlock()
-		}
-	}()
+	defer d.release()
 	if err := d.dir(sum, upper, 0); err != nil {
 		return "", err
 	}

@@ -70,7 +70,7 @@ type Config struct {
 // Store keeps workspaces below one directory:
 //
 //	<id>/upper, work      of the overlay; written by guests
-//	<id>/workspace.json   the record, an api.Workspace
+//	<id>/workspace.json   the record
 //	<id>/holder           the process that it was last mounted for
 //	new-*, gone-*         being made or removed, or left by a process that died
 //
@@ -197,12 +197,26 @@ func (s *Store) Get(id api.WorkspaceID) (api.Workspace, error) {
 		return api.Workspace{}, err
 	}
 	defer d.Close()
-	return readRecord(d, id)
+	rec, err := readRecord(d, id)
+	return rec.Workspace, err
 }
+
+// record is what the directory of a workspace has about it.
+type record struct {
+	api.Workspace
+	// Shared is how many of its layers, the top ones, have what was written in it, or in those that
+	// it was forked from, before a fork. They are what it changes, as its upper layer is.
+	Shared int `json:"shared,omitempty"`
+	// Below is what those layers hold.
+	Below Usage `json:"below,omitzero"`
+}
+
+// base are the layers below what was written.
+func (r record) base() []string { return r.Layers[:len(r.Layers)-r.Shared] }
 
 // readRecord reads and checks the record in a workspace's directory. It is the
 // host's own, but a disk can fail.
-func readRecord(dir *os.File, id api.WorkspaceID) (w api.Workspace, err error) {
+func readRecord(dir *os.File, id api.WorkspaceID) (w record, err error) {
 	fd, err := beneath.Open(int(dir.Fd()), recordName, unix.O_RDONLY)
 	if err != nil {
 		return w, api.Errorf(api.KindInternal, "workspace %s: its record: %w", id, err)
@@ -222,14 +236,14 @@ func readRecord(dir *os.File, id api.WorkspaceID) (w api.Workspace, err error) {
 	return w, nil
 }
 
-func parseRecord(b []byte) (w api.Workspace, err error) {
+func parseRecord(b []byte) (w record, err error) {
 	if len(b) > maxRecord {
 		return w, fmt.Errorf("longer than %d bytes", maxRecord)
 	}
 	if err := json.Unmarshal(b, &w); err != nil {
 		return w, err
 	}
-	if !w.ID.Valid() || len(w.Layers) == 0 || len(w.Layers) > MaxLayers {
+	if !w.ID.Valid() || len(w.Layers) == 0 || len(w.Layers) > MaxLayers || w.Shared < 0 || w.Shared >= len(w.Layers) || w.Below.Bytes < 0 || w.Below.Files < 0 {
 		return w, errors.New("it is malformed")
 	}
 	for _, d := range w.Layers {

@@ -37,15 +37,17 @@ func (u Usage) Over(most Usage) string {
 var ErrDeep = fmt.Errorf("cannot measure directories nested more than %d levels deep", liveDepth)
 
 // Measure adds up what lies in the directory of a lease, the upper layer and the
-// work directory, while a guest may be writing to it. It stops once that is more
+// work directory, while a guest may be writing to it, and what the layers hold that it shares
+// with forks. It stops once that is more
 // than most, zero fields of which do not bound; the result is then a lower bound.
 // No link is followed, and what vanishes meanwhile takes nothing.
 func (l *Lease) Measure(ctx context.Context, most Usage) (Usage, error) {
-	return l.s.measure(ctx, int(l.dir.Fd()), most)
+	return l.s.measure(ctx, int(l.dir.Fd()), l.rec.Below, most)
 }
 
-func (s *Store) measure(ctx context.Context, dir int, most Usage) (Usage, error) {
-	m := meter{ctx: ctx, most: most, seen: map[uint64]bool{}, opening: &s.opening}
+// measure adds what is below a directory to sum.
+func (s *Store) measure(ctx context.Context, dir int, sum, most Usage) (Usage, error) {
+	m := meter{ctx: ctx, sum: sum, most: most, seen: map[uint64]bool{}, opening: &s.opening}
 	defer m.release()
 	err := m.dir(dir, 0)
 	if errors.Is(err, errEnough) {
@@ -174,7 +176,11 @@ func (s *Store) Usage(ctx context.Context, id api.WorkspaceID) (Usage, error) {
 		return Usage{}, err
 	}
 	defer d.Close()
-	u, err := s.measure(ctx, int(d.Fd()), Usage{})
+	rec, err := readRecord(d, id)
+	if err != nil {
+		return Usage{}, err
+	}
+	u, err := s.measure(ctx, int(d.Fd()), rec.Below, Usage{})
 	if err != nil {
 		return u, api.Errorf(api.KindOf(err), "measure workspace %s: %w", id, err)
 	}

@@ -322,7 +322,7 @@ func (b *Bases) Rebase(f *MemoryFile) {
 		fn()
 	}
 	b.pages = nil
-	f.dropHeld()
+	f.DropHeld()
 	f.loadedIfEmpty()
 }
 

@@ -1,10 +1,12 @@
 package pgalloc
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sort"
 
@@ -22,6 +24,10 @@ type frozenMemory struct {
 	// ranges are disjoint and in ascending order. They do not change while either happens.
 	name   string
 	ranges []memmap.FileRange
+	// unneeded are the ranges on which there are references for others alone, of which a
+	// checkpoint that freezes nothing has no content. skip are both: what a checkpoint does
+	// not contain. Both are as ranges are.
+	unneeded, skip []memmap.FileRange
 	// drop are the ranges on which the kernel that wrote the checkpoint holds references
 	// for others, which the one that reads it does not.
 	drop [][]memmap.FileRange
@@ -45,12 +51,61 @@ func (f *MemoryFile) FreezeNext(name string) {
 // BeginFreeze returns the name for what the checkpoint that begins freezes; "" if it must
 // contain all memory.
 func (f *MemoryFile) BeginFreeze() string {
-	f.frozen.name, f.frozen.ranges = "", nil
+	f.frozen.name = ""
+	f.frozen.set(nil, nil)
 	f.frozen.mu.Lock()
-	defer f.frozen.mu.Unlock()
 	name := f.frozen.next
 	f.frozen.next = ""
+	held := slices.Collect(maps.Values(f.frozen.held))
+	f.frozen.mu.Unlock()
+	if name == "" && len(held) > 0 {
+		f.frozen.set(nil, f.heldOnly(held))
+	}
 	return name
+}
+
+func (z *frozenMemory) set(ranges, unneeded []memmap.FileRange) {
+	z.ranges, z.unneeded = ranges, unneeded
+	z.skip = union(slices.Concat(ranges, unneeded))
+}
+
+// heldOnly returns where there are no other references than those that are held.
+func (f *MemoryFile) heldOnly(held [][]memmap.FileRange) []memmap.FileRange {
+	type edge struct {
+		at    uint64
+		count int
+	}
+	var edges []edge
+	for _, ranges := range held {
+		for _, fr := range ranges {
+			edges = append(edges, edge{fr.Start, 1}, edge{fr.End, -1})
+		}
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	var only []memmap.FileRange
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	count := 0
+	for i, e := range edges {
+		count += e.count
+		if count == 0 || edges[i+1].at == e.at {
+			continue
+		}
+		f.forEachChunk(memmap.FileRange{Start: e.at, End: edges[i+1].at}, func(chunk *chunkInfo, fr memmap.FileRange) bool {
+			unfree := &f.unfreeSmall
+			if chunk.huge {
+				unfree = &f.unfreeHuge
+			}
+			unfree.VisitFullRange(fr, func(seg unfreeIterator) bool {
+				if seg.ValuePtr().refs == uint64(count) {
+					only = append(only, seg.Range().Intersect(fr))
+				}
+				return true
+			})
+			return true
+		})
+	}
+	return union(only)
 }
 
 // Freeze takes references on ranges, until Thaw, and leaves them out of the checkpoint that is
@@ -74,7 +129,8 @@ func (f *MemoryFile) Freeze(name string, ranges []memmap.FileRange) {
 	for _, held := range f.frozen.held {
 		all = append(all, held...)
 	}
-	f.frozen.name, f.frozen.ranges = name, union(all)
+	f.frozen.name = name
+	f.frozen.set(union(all), nil)
 }
 
 // Thaw drops the references on what the checkpoint with that name froze. It returns false if
@@ -118,17 +174,17 @@ func union(ranges []memmap.FileRange) []memmap.FileRange {
 	return out
 }
 
-// prefix returns whether the first page of fr is frozen, and where the pages end of which
-// that is equally so; at most fr.End.
-func (z *frozenMemory) prefix(fr memmap.FileRange) (frozen bool, end uint64) {
-	i := sort.Search(len(z.ranges), func(i int) bool { return z.ranges[i].End > fr.Start })
+// prefix returns whether the first page of fr is not in the checkpoint, and where the pages end
+// of which that is equally so; at most fr.End.
+func (z *frozenMemory) prefix(fr memmap.FileRange) (skip bool, end uint64) {
+	i := sort.Search(len(z.skip), func(i int) bool { return z.skip[i].End > fr.Start })
 	switch {
-	case i == len(z.ranges) || z.ranges[i].Start >= fr.End:
+	case i == len(z.skip) || z.skip[i].Start >= fr.End:
 		return false, fr.End
-	case z.ranges[i].Start > fr.Start:
-		return false, z.ranges[i].Start
+	case z.skip[i].Start > fr.Start:
+		return false, z.skip[i].Start
 	}
-	return true, min(z.ranges[i].End, fr.End)
+	return true, min(z.skip[i].End, fr.End)
 }
 
 // maxFrozenName is the maximum length of a name, in bytes.
@@ -139,6 +195,7 @@ func (z *frozenMemory) write(w io.Writer) error {
 	b := binary.AppendUvarint(nil, uint64(len(z.name)))
 	b = append(b, z.name...)
 	b = appendRanges(b, z.ranges)
+	b = appendRanges(b, z.unneeded)
 	z.mu.Lock()
 	b = binary.AppendUvarint(b, uint64(len(z.held)))
 	for _, held := range z.held {
@@ -213,7 +270,7 @@ func (z *frozenMemory) read(r io.Reader, bases *Bases) error {
 	}
 	name := string(d.rest[:n])
 	d.rest = d.rest[n:]
-	ranges := d.ranges()
+	ranges, unneeded := d.ranges(), d.ranges()
 	var drop [][]memmap.FileRange
 	for range d.number(uint64(len(d.rest))) {
 		drop = append(drop, d.ranges())
@@ -233,14 +290,17 @@ func (z *frozenMemory) read(r io.Reader, bases *Bases) error {
 			return fmt.Errorf("the base %q with the frozen memory is too small", name)
 		}
 	}
-	z.name, z.ranges, z.drop = name, ranges, drop
+	z.name, z.drop = name, drop
+	z.set(ranges, unneeded)
 	return nil
 }
 
-// dropHeld drops the references that the kernel that wrote the checkpoint held for others.
-func (f *MemoryFile) dropHeld() {
+// DropHeld drops the references that the kernel that wrote the checkpoint held for others. f
+// is loaded, or its loading has begun; no task runs.
+func (f *MemoryFile) DropHeld() {
 	drop := f.frozen.drop
-	f.frozen.name, f.frozen.ranges, f.frozen.drop = "", nil, nil
+	f.frozen.name, f.frozen.drop = "", nil
+	f.frozen.set(nil, nil)
 	for _, ranges := range drop {
 		for _, fr := range ranges {
 			f.DecRef(fr)

@@ -15,7 +15,8 @@ func pages(start, end uint64) memmap.FileRange {
 }
 
 func TestFrozenPrefix(t *testing.T) {
-	z := frozenMemory{ranges: []memmap.FileRange{pages(2, 4), pages(6, 7)}}
+	var z frozenMemory
+	z.set([]memmap.FileRange{pages(2, 4)}, []memmap.FileRange{pages(6, 7)})
 	for _, c := range []struct {
 		in     memmap.FileRange
 		frozen bool
@@ -44,7 +45,7 @@ func TestFrozenIsReadAsWritten(t *testing.T) {
 	for _, z := range []*frozenMemory{
 		{},
 		{name: "live", ranges: []memmap.FileRange{pages(0, 1), pages(3, 8)}, held: map[string][]memmap.FileRange{"live": {pages(0, 1)}}},
-		{held: map[string][]memmap.FileRange{"a": {pages(0, 1), pages(2, 3)}}},
+		{held: map[string][]memmap.FileRange{"a": {pages(0, 1), pages(2, 3)}}, unneeded: []memmap.FileRange{pages(2, 3)}},
 	} {
 		var b bytes.Buffer
 		if err := z.write(&b); err != nil {
@@ -52,7 +53,7 @@ func TestFrozenIsReadAsWritten(t *testing.T) {
 		}
 		b.WriteString("what follows")
 		var got frozenMemory
-		if err := got.read(&b, bases); err != nil || got.name != z.name || !slices.Equal(got.ranges, z.ranges) || len(got.drop) != len(z.held) || b.String() != "what follows" {
+		if err := got.read(&b, bases); err != nil || got.name != z.name || !slices.Equal(got.ranges, z.ranges) || !slices.Equal(got.unneeded, z.unneeded) || !slices.Equal(got.skip, union(slices.Concat(z.ranges, z.unneeded))) || len(got.drop) != len(z.held) || b.String() != "what follows" {
 			t.Errorf("%q %v, %v; %q is left", got.name, got.ranges, err, b.String())
 		}
 		for name, held := range z.held {
@@ -146,7 +147,59 @@ func TestFreeze(t *testing.T) {
 	if f.HasUniqueRef(half) || !f.HasUniqueRef(memmap.FileRange{Start: half.End, End: fr.End}) {
 		t.Error("what b froze is thawed, or what only a froze is not")
 	}
+	// What only others need has no content in a checkpoint that is to be complete: of b the
+	// first page, and where two are held both references.
+	first := memmap.FileRange{Start: fr.Start, End: fr.Start + page}
+	f.Freeze("d", []memmap.FileRange{first})
+	if f.BeginFreeze(); len(f.frozen.skip) != 0 {
+		t.Errorf("%v is left out, which is in use", f.frozen.skip)
+	}
+	f.DecRef(first)
+	if name := f.BeginFreeze(); name != "" || len(f.frozen.skip) != 1 || f.frozen.skip[0] != first || f.FrozenName() != "" {
+		t.Errorf("%v is left out, and not %v", f.frozen.skip, first)
+	}
+	if skip, end := f.frozen.prefix(fr); !skip || end != first.End {
+		t.Errorf("the checkpoint contains %v to %d", skip, end)
+	}
 	f.Thaw("b")
+	f.Thaw("d")
+	rest := memmap.FileRange{Start: first.End, End: fr.End}
+	if !f.HasUniqueRef(rest) {
+		t.Error("references are left")
+	}
+	f.DecRef(rest)
+}
+
+// TestDropHeld: also a kernel whose memory was copied holds nothing for others.
+func TestDropHeld(t *testing.T) {
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := NewMemoryFile(os.NewFile(uintptr(fd), "test"), MemoryFileOpts{DisableMemoryAccounting: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Destroy()
+	fr, err := f.Allocate(2*page, AllocOpts{Mode: AllocateAndCommit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As after a load: the references are there, and the ranges are to be dropped.
+	f.IncRef(fr, 0)
+	var b bytes.Buffer
+	z := frozenMemory{held: map[string][]memmap.FileRange{"a": {fr}}}
+	if err := z.write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.frozen.read(&b, nil); err != nil {
+		t.Fatal(err)
+	}
+	if f.HasUniqueRef(fr) {
+		t.Error("the control: it holds nothing")
+	}
+	f.DropHeld()
+	f.DropHeld() // drops nothing twice
 	if !f.HasUniqueRef(fr) {
 		t.Error("references are left")
 	}
