@@ -10,7 +10,7 @@ import (
 // Bounds of the journal of one run, in bytes and numbers.
 const (
 	MaxRunInput   = 1 << 20
-	MaxStepResult = 8 << 20
+	MaxStepResult = 32 << 20
 	MaxStepName   = 200
 	MaxRunSteps   = 20_000
 	MaxRunBytes   = 128 << 20

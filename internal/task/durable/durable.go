@@ -75,6 +75,7 @@ type Run struct {
 	used  map[string]bool          // names of this process
 	clock time.Time
 	live  func() // called once, when the first step is executed
+	lives bool
 }
 
 func newRun(j *Journal, row store.Run, steps []store.RunStep) *Run {
@@ -135,6 +136,24 @@ func (r *Run) OnLive(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.live = f
+}
+
+// GoLive does what the first step that is executed does, if none was.
+func (r *Run) GoLive() {
+	r.mu.Lock()
+	live := r.live
+	r.live, r.lives = nil, true
+	r.mu.Unlock()
+	if live != nil {
+		live()
+	}
+}
+
+// Lives reports whether a step was executed in this process: from then on nothing is only remembered.
+func (r *Run) Lives() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lives
 }
 
 // Now is the time of the run's clock: that of the last begin or end of a step.
@@ -259,13 +278,9 @@ func (r *Run) enter(name string, asked []byte) (store.RunStep, error) {
 	r.used[name] = true
 	was, known := r.steps[name]
 	delete(r.steps, name)
-	var live func()
-	if !was.Done {
-		live, r.live = r.live, nil
-	}
 	r.mu.Unlock()
-	if live != nil {
-		live()
+	if !was.Done {
+		r.GoLive()
 	}
 	if known && string(was.Asked) != string(asked) {
 		return was, &Unrecorded{api.Errorf(api.KindConflict, "step %q of run %s was asked something else when it was recorded", name, r.row.ID).
@@ -283,3 +298,6 @@ func (u *Unrecorded) Error() string { return "the journal of the run: " + u.err.
 
 // Unwrap implements errors.Wrapper.
 func (u *Unrecorded) Unwrap() error { return u.err }
+
+// End is what becomes of a run; see [Run.End].
+type End = store.RunEnd

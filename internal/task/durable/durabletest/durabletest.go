@@ -70,6 +70,7 @@ func Child(ctx context.Context, e Engine) error {
 		}
 	}
 	result, err := e.Work(ctx, workID, func(step Step) (string, error) {
+		fmt.Println(working)
 		sum := ""
 		for n := 1; n <= steps; n++ {
 			v, err := step(fmt.Sprint("step ", n), func(cut bool) (string, error) {
@@ -101,6 +102,9 @@ func Child(ctx context.Context, e Engine) error {
 	fmt.Println(result)
 	return nil
 }
+
+// working is what a child prints before its first step.
+const working = "working"
 
 // want is the result of the work.
 const want = "x.xx.xxx.xxxx.xxxxx."
@@ -170,28 +174,58 @@ func (s suite) random(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 2))
 	t.Logf("seed %d", seed)
 	// How long one takes that is not killed, and so the range of the instants.
-	began := time.Now()
-	s.finish(t, t.TempDir(), true)
-	most := time.Since(began)
+	starting, doing, _ := s.timed(t, t.TempDir(), -1, -1)
 	fell := map[string]int{}
 	dir := t.TempDir()
-	for kills > 0 {
-		cmd := s.command(t, dir, "")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+	for n := 0; n < kills; {
+		after, then := time.Duration(-1), time.Duration(random.Int64N(int64(doing)))
+		if n%4 == 0 { // the others fall into the work
+			after = time.Duration(random.Int64N(int64(starting)))
 		}
-		timer := time.AfterFunc(time.Duration(random.Int64N(int64(most))), func() { _ = cmd.Process.Kill() })
-		err := cmd.Wait()
-		if timer.Stop() || err == nil {
+		if _, _, killed := s.timed(t, dir, after, then); !killed {
 			s.finish(t, dir, false)
 			dir = t.TempDir()
 			continue
 		}
-		kills--
+		n++
 		fell[phase(t, dir)]++
 	}
 	s.finish(t, dir, false)
 	t.Logf("kills by phase: %v", fell)
+}
+
+// timed starts a child and kills it a time after its start, or another time after it began to work; a
+// negative time is never. It returns how long both took.
+func (s suite) timed(t *testing.T, dir string, after, then time.Duration) (starting, doing time.Duration, killed bool) {
+	t.Helper()
+	cmd := s.command(t, dir, "")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var timers []*time.Timer
+	kill := func(in time.Duration) {
+		if in >= 0 {
+			timers = append(timers, time.AfterFunc(in, func() { _ = cmd.Process.Kill() }))
+		}
+	}
+	kill(after)
+	for in := bufio.NewScanner(out); in.Scan(); {
+		if in.Text() == working {
+			starting = time.Since(began)
+			kill(then)
+		}
+	}
+	err = cmd.Wait()
+	doing = time.Since(began) - starting
+	for _, timer := range timers {
+		timer.Stop()
+	}
+	return starting, doing, err != nil
 }
 
 // phase is how far the work in a directory came.
