@@ -149,11 +149,14 @@ func (r *Run) GoLive() {
 	}
 }
 
-// Lives reports whether a step was executed in this process: from then on nothing is only remembered.
-func (r *Run) Lives() bool {
+// Remembers reports whether nothing was executed in this process so far: what it does was done before.
+func (r *Run) Remembers() bool {
+	if r == nil {
+		return false
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lives
+	return !r.lives
 }
 
 // Now is the time of the run's clock: that of the last begin or end of a step.

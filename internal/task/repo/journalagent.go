@@ -194,7 +194,7 @@ type remembering struct {
 
 // Emit implements Emitter.
 func (m remembering) Emit(ctx context.Context, t api.EventType, data any) {
-	if !m.run.Lives() && m.told[t] > 0 {
+	if m.run.Remembers() && m.told[t] > 0 {
 		m.told[t]--
 		return
 	}

@@ -191,5 +191,8 @@ func (w *work) workspace(ctx context.Context) (err error) {
 }
 
 func (w *work) save(ctx context.Context) error {
+	if w.job.Run.Remembers() {
+		return nil // more is stored already
+	}
 	return w.job.Save(context.WithoutCancel(ctx), w.res)
 }

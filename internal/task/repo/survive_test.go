@@ -235,6 +235,9 @@ func survivor(dir string) error {
 		Repositories: repo.New(repo.Config{Git: git, Computers: boxes, Deliverer: nowhere{}}),
 		Journal:      durable.New(durable.Config{Rows: &killing{Runs: db, log: log, at: os.Getenv(surviveKill)}, Owner: me}), Events: events.Read,
 	})
+	if err := keptWorkspace(ctx, db); err != nil {
+		return err
+	}
 	// One process runs after the other: every other owner has ended.
 	if _, err := e.Recover(ctx, func(api.OwnerID) bool { return true }); err != nil {
 		return err
@@ -263,6 +266,22 @@ func survivor(dir string) error {
 		return fmt.Errorf("task %s is %s", t.ID, t.State)
 	}
 	return json.NewEncoder(os.Stdout).Encode(t)
+}
+
+// keptWorkspace is an error if the row of the task does not name the workspace that its journal has: that would be removed
+// as nobody's.
+func keptWorkspace(ctx context.Context, db *sqlite.DB) error {
+	all, err := db.Tasks(ctx, store.TaskFilter{})
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	steps, err := db.RunSteps(ctx, string(all[0].ID))
+	for _, s := range steps {
+		if s.Name == "workspace" && s.Done && (all[0].Repo == nil || all[0].Repo.Workspace == "") {
+			return errors.New("the row of the task does not name its workspace")
+		}
+	}
+	return err
 }
 
 // survival is a directory in which children work on one task.
@@ -430,6 +449,24 @@ func TestSurvives(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSurvivesEachStep kills the daemon's part of a task after every step: each process does one.
+func TestSurvivesEachStep(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	s := newSurvival(t)
+	n := 0
+	for ; n <= writes; n++ { // a step has two writes
+		if _, killed := s.start(t, "after 2", 0); !killed {
+			break
+		}
+	}
+	if n < writes/2-2 || n > writes/2 {
+		t.Errorf("%d processes were killed, of a task with %d writes", n, writes)
+	}
+	s.end(t, n)
 }
 
 // writes is how often the task of these tests writes to its journal: its begin and end, and twice for each step.
