@@ -74,7 +74,7 @@ func (p *Progress) Event(e api.Event) {
 	case api.EventTaskResumed:
 		var r api.ResumedEvent
 		if json.Unmarshal(e.Data, &r) == nil {
-			p.Say("continued after a restart of the daemon: %d recorded steps restored in %d ms, %d interrupted", r.Steps, r.MS, r.Cut)
+			p.Say(fmt.Sprintf("continued after a restart of the daemon: %d recorded steps restored in %d ms, %d interrupted", r.Steps, r.MS, r.Cut))
 		}
 	case api.EventTaskCancel:
 		p.Say("cancelling")
