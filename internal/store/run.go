@@ -73,8 +73,8 @@ type Runs interface {
 	// TakeRun makes an owner's run another owner's. The time since its last step began or ended is added to
 	// Paused. KindConflict if it is not from's, has ended, or to has ended.
 	TakeRun(ctx context.Context, id string, from, to api.OwnerID, at time.Time) (Run, error)
-	// CancelRun stores that a run is to be stopped. The first call sets the time.
-	CancelRun(ctx context.Context, id string, at time.Time) error
+	// CancelRun stores that a run is to be stopped, by its owner. The first call sets the time.
+	CancelRun(ctx context.Context, id string, owner api.OwnerID, at time.Time) error
 	// BeginStep stores that a step begins, or begins again, and returns the number of its try. KindConflict
 	// if it is done, or was asked something else; KindExhausted if the journal is full.
 	BeginStep(ctx context.Context, run string, owner api.OwnerID, s RunStep) (try int, err error)

@@ -186,7 +186,11 @@ func TestNotResumed(t *testing.T) {
 		kind    api.Kind
 	}{
 		{"canceled before", func(t *testing.T, db *sqlite.DB, id api.TaskID) {
-			if err := db.CancelRun(t.Context(), string(id), time.Now()); err != nil {
+			row, err := db.Run(t.Context(), string(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.CancelRun(t.Context(), row.ID, row.Owner, time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}, anyModel, api.OutcomeCanceled, ""},

@@ -64,8 +64,8 @@ func (db runTable) TakeRun(ctx context.Context, id string, from, to api.OwnerID,
 }
 
 // CancelRun implements store.Store.
-func (db runTable) CancelRun(ctx context.Context, id string, at time.Time) error {
-	return db.inRun(ctx, id, func(tx *sql.Tx) error { return runs.Cancel(ctx, tx, id, at) })
+func (db runTable) CancelRun(ctx context.Context, id string, owner api.OwnerID, at time.Time) error {
+	return db.inRun(ctx, id, func(tx *sql.Tx) error { return runs.Cancel(ctx, tx, id, owner, at) })
 }
 
 // BeginStep implements store.Store.

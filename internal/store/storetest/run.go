@@ -63,12 +63,12 @@ func testRuns(t *testing.T, s store.Store) {
 	}
 
 	// The first request to stop counts.
-	must(t, s.CancelRun(ctx, r.ID, began.Add(time.Second)))
-	must(t, s.CancelRun(ctx, r.ID, began.Add(time.Minute)))
+	must(t, s.CancelRun(ctx, r.ID, a, began.Add(time.Second)))
+	must(t, s.CancelRun(ctx, r.ID, a, began.Add(time.Minute)))
 	if have, err = s.Run(ctx, r.ID); err != nil || !have.CanceledAt.Equal(began.Add(time.Second)) {
 		t.Error(err, have.CanceledAt)
 	}
-	wantKind(t, s.CancelRun(ctx, "t1", began), api.KindNotFound)
+	wantKind(t, s.CancelRun(ctx, "t1", a, began), api.KindNotFound)
 }
 
 func testRunSteps(t *testing.T, s store.Store) {
@@ -158,6 +158,7 @@ func testRunOwners(t *testing.T, s store.Store) {
 	wantKind(t, err, api.KindConflict)
 	_, err = s.EndRun(ctx, r.ID, a, store.RunEnd{At: began})
 	wantKind(t, err, api.KindConflict)
+	wantKind(t, s.CancelRun(ctx, r.ID, a, began), api.KindConflict)
 	must(t, s.EndStep(ctx, r.ID, b, step))
 	// The run's clock is 50 s behind, so at 2 m it is 70 s, 50 s after the last step.
 	if have, err = s.TakeRun(ctx, r.ID, b, a, began.Add(2*time.Minute)); err != nil || have.Paused != 100*time.Second || have.Epoch != 3 {
@@ -197,7 +198,7 @@ func testRunEnd(t *testing.T, s store.Store) {
 	}
 	_, err = s.EndRun(ctx, r.ID, a, end)
 	wantKind(t, err, api.KindConflict)
-	wantKind(t, s.CancelRun(ctx, r.ID, began), api.KindConflict)
+	wantKind(t, s.CancelRun(ctx, r.ID, a, began), api.KindConflict)
 	_, err = s.BeginStep(ctx, r.ID, a, store.RunStep{Name: "y", StartedAt: began})
 	wantKind(t, err, api.KindConflict)
 	have, err := s.Run(ctx, r.ID)

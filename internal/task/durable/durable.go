@@ -181,7 +181,7 @@ func (r *Run) tick(to time.Time) time.Time {
 
 // Cancel stores that the run is to be stopped, so that the next owner does not continue it.
 func (r *Run) Cancel(ctx context.Context) error {
-	return r.j.cfg.Rows.CancelRun(ctx, r.row.ID, r.j.now())
+	return r.j.cfg.Rows.CancelRun(ctx, r.row.ID, r.j.cfg.Owner, r.j.now())
 }
 
 // End ends the run, once, with what belongs to its end. A second call, by whomever, is KindConflict.

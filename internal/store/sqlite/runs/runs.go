@@ -25,7 +25,7 @@ const (
 	takeSQL = `UPDATE run SET owner = ?3, lease_epoch = lease_epoch + 1,
 		paused = max(paused, ?4 - max(created_at, coalesce((SELECT max(max(started_at, coalesce(ended_at, 0))) FROM run_step WHERE run = run.seq), 0)))
 		WHERE id = ?1 AND owner = ?2 AND ended_at IS NULL`
-	cancelSQL = `UPDATE run SET canceled_at = coalesce(canceled_at, ?2) WHERE id = ?1 AND ended_at IS NULL`
+	cancelSQL = `UPDATE run SET canceled_at = coalesce(canceled_at, ?3) WHERE id = ?1 AND owner = ?2 AND ended_at IS NULL`
 	ownSQL    = `UPDATE run SET steps = steps + ?3, size = size + ?4
 		WHERE id = ?1 AND owner = ?2 AND ended_at IS NULL RETURNING seq, steps, size`
 )
@@ -110,10 +110,10 @@ func Take(ctx context.Context, tx *sql.Tx, id string, from, to api.OwnerID, at t
 }
 
 // Cancel stores that a run is to be stopped.
-func Cancel(ctx context.Context, tx *sql.Tx, id string, at time.Time) error {
-	r, err := tx.ExecContext(ctx, cancelSQL, id, at.UnixMicro())
+func Cancel(ctx context.Context, tx *sql.Tx, id string, owner api.OwnerID, at time.Time) error {
+	r, err := tx.ExecContext(ctx, cancelSQL, id, string(owner), at.UnixMicro())
 	if err == nil && !changed(r) {
-		err = refused(ctx, tx, id, "")
+		err = refused(ctx, tx, id, owner)
 	}
 	return err
 }
