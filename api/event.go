@@ -50,6 +50,7 @@ const (
 	EventTool         EventType = "task.tool"        // ToolEvent: the agent used a tool
 	EventSay          EventType = "task.say"         // SayEvent: what the agent said
 	EventCompact      EventType = "task.compact"     // CompactEvent: the agent's history was shortened
+	EventTaskResumed  EventType = "task.resumed"     // ResumedEvent: another daemon goes on with it
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
 	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last
 	EventSandboxState EventType = "sandbox.state"    // SandboxStateEvent
@@ -61,6 +62,21 @@ const (
 	EventExecStarted  EventType = "sandbox.exec"     // Exec
 	EventExecEnded    EventType = "sandbox.exec_end" // Exec
 )
+
+// ResumedEvent reports that a task goes on after the death of its daemon, once what was recorded is in
+// place again.
+type ResumedEvent struct {
+	// Daemon counts the daemons that worked on the task, this one included.
+	Daemon int `json:"daemon"`
+	// Steps counts the recorded steps, which are not done again: calls of models and tools among them.
+	Steps int `json:"steps"`
+	// Cut counts the steps that had begun and did not end.
+	Cut int `json:"cut"`
+	// PausedMS is how long no daemon worked on the task, all together.
+	PausedMS int64 `json:"pausedMs"`
+	// MS is how long the restoration took.
+	MS int64 `json:"ms"`
+}
 
 // Tiers of what a task starts from, the fastest first.
 const (

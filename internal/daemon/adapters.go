@@ -41,6 +41,12 @@ func (f facts) Append(ctx context.Context, s api.Stream, t api.EventType, data a
 	return e, err
 }
 
+// appended takes an event that was stored with something else.
+func (f facts) appended(e api.Event) {
+	f.Wake(e.Stream, e.Seq)
+	f.metrics.Event(e.Type)
+}
+
 // engine implements access.Engine over the engine of tasks and the lists of the store.
 type engine struct {
 	*task.Engine

@@ -40,6 +40,7 @@ import (
 	"hortus.dev/internal/task/advice"
 	"hortus.dev/internal/task/computer"
 	"hortus.dev/internal/task/delivery"
+	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/internal/task/setup"
 )
@@ -252,6 +253,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	s.tasks = task.New(task.Config{
 		Store: s.rows, Log: facts{s.events, s.telemetry}, Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
+		Journal: durable.New(durable.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: facts{s.events, s.telemetry}.appended,
 		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log,
 	})
 	s.onClose(s.tasks.Close)

@@ -168,8 +168,9 @@ func (s *System) recover(ctx context.Context) error {
 	if _, serr := s.computers.Sweep(ctx, s.db.Task); serr != nil {
 		s.log.Error("removal of abandoned workspaces is incomplete", "error", serr)
 	}
+	resumed := s.tasks.Resume(ctx)
 	if err == nil && did.Adopted+did.Lost+tasks > 0 {
-		s.log.Info("recovered after an earlier daemon", "adopted", did.Adopted, "lost", did.Lost, "tasks", tasks)
+		s.log.Info("recovered after an earlier daemon", "adopted", did.Adopted, "lost", did.Lost, "tasks", tasks, "resumed", resumed)
 	}
 	return err
 }

@@ -31,6 +31,9 @@
 // A secret is no part of a run either. Its value is stored encrypted for its account and name, and
 // returned by one method only; records of its uses outlive it.
 //
+// A durable run has an owner, and only that owner writes its steps and its end. Its end is one
+// transaction with the last state of its task and the last event.
+//
 // Strings keep every byte, valid UTF-8 or not (package rowjson). Instants are
 // kept in microseconds and come back in UTC; the zero time stays zero. The cause
 // inside an api.Error is not kept, only its kind, message and hint.

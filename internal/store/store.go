@@ -31,6 +31,7 @@ type Store interface {
 	Events
 	Egress
 	Secrets
+	Runs
 	Retainer
 
 	// Close waits for running calls and releases the store. Later calls fail with

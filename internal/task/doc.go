@@ -8,7 +8,8 @@
 // # Lives
 //
 // A task's goroutine starts in Create and ends with its pipeline. Cancel ends it early and waits for it; Close
-// cancels all and waits for all. Recover ends a task as lost if its owner has provably ended. The complete
+// cancels all and waits for all. Recover takes over the tasks of owners that have provably ended: Resume lets those
+// go on that have a journal (package durable), the others are lost. The complete
 // output of an attempt is in files below the engine's folder, which must not be removed before the task is
 // done; the row remains without them.
 //

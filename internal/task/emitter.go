@@ -69,6 +69,17 @@ func (m *emitter) finish(ctx context.Context, t api.Task) {
 	}
 }
 
+// finishWith calls end, which stores the last event, unless that was done before.
+func (m *emitter) finishWith(end func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
+		return nil
+	}
+	m.ended = true
+	return end()
+}
+
 func (m *emitter) append(ctx context.Context, t api.EventType, data any) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 	"hortus.dev/internal/agent"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/observe"
+	"hortus.dev/internal/task/durable"
 )
 
 // Store keeps tasks. Its methods may be called from several goroutines.
@@ -59,6 +60,12 @@ type Config struct {
 	// OffLimits are the globs of files that are off limits in every repository, before
 	// those of a request. See api.FilePolicy.
 	OffLimits []string
+	// Journal keeps the steps of tasks on repositories, so that they go on after the death of their daemon. It may be
+	// nil: then they are lost with it. Events reads the events of a task, and Appended is told of the last one, which
+	// is stored with the end of a journal; both are used only with a journal.
+	Journal  *durable.Journal
+	Events   func(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
+	Appended func(api.Event)
 	// Dir holds one folder for each task, with the whole output of its attempts.
 	Dir    string
 	Owner  api.OwnerID
@@ -68,8 +75,9 @@ type Config struct {
 
 // Engine runs tasks. Its methods may be called from several goroutines.
 type Engine struct {
-	cfg Config
-	wg  sync.WaitGroup
+	cfg        Config
+	wg         sync.WaitGroup
+	resumables resumables
 
 	mu     sync.Mutex
 	closed bool
@@ -85,6 +93,9 @@ type running struct {
 	// once makes the begin of a cancellation a single fact.
 	once sync.Once
 	log  *emitter
+	// run is the journal of a task that survives its daemon, and told counts the events from before.
+	run  *durable.Run
+	told map[api.EventType]int
 }
 
 // New makes an engine. [Engine.Close] ends it.
@@ -171,9 +182,15 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 		cancel()
 		return err
 	}
+	if r.run, err = survivalOf(e).journal(ctx, t); err != nil {
+		cancel()
+		e.leave(t.ID, r)
+		return err
+	}
 	// A caller who goes away must not leave it in doubt whether the row is there.
 	if err := e.cfg.Store.InsertTask(context.WithoutCancel(ctx), t); err != nil {
 		cancel()
+		survivalOf(e).discardRun(ctx, r.run)
 		e.leave(t.ID, r)
 		return err
 	}
@@ -243,12 +260,13 @@ func (e *Engine) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) {
 		}
 		return t, err
 	}
-	r.stop()
+	r.stop(e)
 	return e.Wait(ctx, id)
 }
 
-func (r *running) stop() {
+func (r *running) stop(e *Engine) {
 	r.once.Do(func() {
+		survivalOf(e).stoppedBefore(context.Background(), r.run)
 		r.log.Emit(context.Background(), api.EventTaskCancel, struct{}{})
 		r.cancel()
 	})
@@ -267,7 +285,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	e.mu.Unlock()
 	for _, r := range all {
-		r.stop()
+		r.stop(e)
 	}
 	done := make(chan struct{})
 	go func() {

@@ -11,12 +11,12 @@ import (
 // ready finds out, before a line is written, that programs of a language have
 // nothing to run them in the sandboxes of a request: attempts would only repeat
 // the same end.
-func (e *Engine) ready(ctx context.Context, box api.CreateSandbox, name api.Language) error {
+func ready(ctx context.Context, find func(context.Context, api.CreateSandbox) ([]api.Tool, error), box api.CreateSandbox, name api.Language) error {
 	l, ok := language.Of(name)
-	if !ok || e.cfg.Tools == nil {
+	if !ok || find == nil {
 		return nil
 	}
-	tools, err := e.cfg.Tools(ctx, box)
+	tools, err := find(ctx, box)
 	if err != nil {
 		return err
 	}

@@ -155,12 +155,15 @@ func setFilePolicy(p *api.FilePolicy, offLimits []string) error {
 }
 
 // repository runs a task on a repository.
-func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier []api.Task, log *emitter) repo.End {
+func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier []api.Task, r *running) repo.End {
+	log := r.log
 	t.State = api.TaskRunning
 	if err := e.cfg.Store.UpdateTask(context.WithoutCancel(ctx), *t); err != nil {
 		return repo.End{Outcome: api.OutcomeFailed, Error: api.AsError(err)}
 	}
-	log.Emit(ctx, api.EventTaskStarted, struct{}{})
+	if r.told[api.EventTaskStarted] == 0 {
+		log.Emit(ctx, api.EventTaskStarted, struct{}{})
+	}
 	dir := e.dir(t.ID)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return repo.End{Outcome: api.OutcomeFailed, Error: api.Errorf(api.KindInternal, "create the directory of a task: %w", err)}
@@ -169,14 +172,14 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 	for _, old := range earlier {
 		before = append(before, repo.Earlier{Task: old, Dir: e.dir(old.ID)})
 	}
-	return e.cfg.Repositories.Run(ctx, repo.Job{
+	return e.cfg.Repositories.Run(ctx, r.journaled(repo.Job{
 		Earlier: before,
 		Task:    *t, Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
 		Save: func(ctx context.Context, r api.RepoResult) error {
 			t.Repo = &r
 			return e.cfg.Store.UpdateTask(ctx, *t)
 		},
-	})
+	}))
 }
 
 // worked puts the end of a task on a repository into its record.

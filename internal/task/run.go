@@ -15,7 +15,7 @@ const storeTimeout = 30 * time.Second
 // run is the life of one task, from its start to its last event.
 func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r *running) {
 	if t.Create.Repo != nil {
-		worked(&t, e.repository(ctx, &t, ms, from.earlier, r.log))
+		worked(&t, e.repository(ctx, &t, ms, from.earlier, r))
 		e.handBack(ctx, t, from.earlier)
 	} else {
 		rep := e.pipeline(ctx, &t, ms, from, r.log)
@@ -33,7 +33,17 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 	t.State = api.TaskDone
 	t.Calls = r.log.roleCalls()
 	t.EndedAt = e.cfg.Now().UTC()
-	e.finish(ctx, t, r.log)
+	if r.run == nil {
+		e.finish(ctx, t, r.log)
+		return
+	}
+	r.run.GoLive()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if err := survivalOf(e).endRun(ctx, t, r.run, r.log); err != nil {
+		// The row stays unfinished; the next daemon goes on with the task.
+		e.cfg.Logger.Error("store the end of a task", "task", t.ID, "err", err)
+	}
 }
 
 // bounds are the longest times of one pass.
@@ -72,7 +82,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	if from.program != nil {
 		return agent.New(cfg).RunArtifact(ctx, *from.program)
 	}
-	cfg.Ready = func(ctx context.Context, l api.Language) error { return e.ready(ctx, c.Sandbox, l) }
+	cfg.Ready = func(ctx context.Context, l api.Language) error { return ready(ctx, e.cfg.Tools, c.Sandbox, l) }
 	ms.into(&cfg, log, b)
 	if len(from.earlier) > 0 {
 		return agent.New(cfg).Continue(ctx, history(from.earlier, t.Reply))
@@ -98,11 +108,15 @@ func (e *Engine) finish(ctx context.Context, t api.Task, log *emitter) {
 	log.finish(ctx, t)
 }
 
-// Recover ends the unfinished tasks of owners that are provably gone, as lost.
-// It returns how many it ended. gone must be right: a task of a living owner
-// must never be touched.
+// Recover takes over the unfinished tasks of owners that are provably gone, for
+// [Engine.Resume], and ends those as lost that cannot go on. It returns how many it
+// found. gone must be right: a task of a living owner must never be touched.
 func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, error) {
 	tasks, err := e.cfg.Store.UnfinishedTasks(ctx, e.cfg.Owner)
+	if err != nil {
+		return 0, err
+	}
+	runs, err := survivalOf(e).take(ctx, gone)
 	if err != nil {
 		return 0, err
 	}
@@ -111,19 +125,17 @@ func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int,
 		if t.State == api.TaskDone || t.Owner == e.cfg.Owner || !gone(t.Owner) {
 			continue
 		}
-		t.State, t.Outcome = api.TaskDone, api.OutcomeLost
-		t.EndedAt = e.cfg.Now().UTC()
-		t.Error = api.Errorf(api.KindUnavailable, "the daemon that ran task %s ended before the task did", t.ID).
-			WithHint("Run the request again. To see what was recorded: hortus task show %s.", t.ID)
-		if e.cfg.Repositories != nil && t.Create.Repo != nil && t.Repo != nil {
-			kept := e.cfg.Repositories.Salvage(ctx, t)
-			t.Repo = &kept
+		n++
+		run := runs[t.ID]
+		delete(runs, t.ID)
+		if survivalOf(e).takeTask(ctx, t, run) {
+			continue
 		}
-		if err := e.cfg.Store.UpdateTask(ctx, t); err != nil {
+		err := survivalOf(e).loseTask(ctx, t, run, api.Errorf(api.KindUnavailable, "the daemon that ran task %s ended before the task did", t.ID).
+			WithHint("Run the request again. To see what was recorded: hortus task show %s.", t.ID))
+		if err != nil {
 			return n, err
 		}
-		e.emitter(t.ID).finish(ctx, t)
-		n++
 	}
-	return n, nil
+	return n, survivalOf(e).endOrphans(ctx, runs)
 }

@@ -49,8 +49,8 @@ type Files struct {
 	total int64
 }
 
-// NewFiles keeps outputs below dir, which must be there and be its caller's alone.
-// An output ends at each bytes, and all of them together at all bytes: the oldest
+// NewFiles keeps outputs below dir, which must be there and be its caller's alone;
+// those of an earlier process are found. An output ends at each bytes, and all of them together at all bytes: the oldest
 // make room. Zero means the defaults. Close does not remove the files.
 func NewFiles(dir string, each, all int64) (*Files, error) {
 	root, err := os.OpenRoot(dir)
@@ -63,7 +63,44 @@ func NewFiles(dir string, each, all int64) (*Files, error) {
 	if all <= 0 {
 		all = DefaultAllOutputs
 	}
-	return &Files{root: root, each: min(each, all), all: all, first: 1, sizes: map[int]int64{}}, nil
+	f := &Files{root: root, each: min(each, all), all: all, first: 1, sizes: map[int]int64{}}
+	if err := f.find(); err != nil {
+		root.Close()
+		return nil, api.Errorf(api.KindInternal, "read the directory for outputs: %w", err)
+	}
+	return f, nil
+}
+
+// find reads which outputs there are.
+func (f *Files) find() error {
+	dir, err := f.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	all, err := dir.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	first := 0
+	for _, e := range all {
+		digits, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".txt"), "output-")
+		n, err := strconv.Atoi(digits)
+		if !ok || err != nil || n < 1 || e.Name() != fileOf(n) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		f.sizes[n] = info.Size()
+		f.total += info.Size()
+		if f.last = max(f.last, n); first == 0 || n < first {
+			first = n
+		}
+	}
+	f.first = max(first, 1)
+	return nil
 }
 
 // Close releases the directory.

@@ -48,6 +48,7 @@ type DB struct {
 	eventTable
 	egressTable
 	secretTable
+	runTable
 	pruner
 }
 
@@ -158,7 +159,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 		return nil, err
 	}
 	return &DB{db, ownerTable{db}, boxes, execs, newTaskTable(db), newWorkspaceTable(db),
-		newSnapshotTable(db), newRepositoryTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, secretTable{db}, pruner{db}}, nil
+		newSnapshotTable(db), newRepositoryTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, secretTable{db}, runTable{db}, pruner{db}}, nil
 }
 
 // Close waits for the calls that are running and closes the file. Later calls

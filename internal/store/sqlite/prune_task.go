@@ -82,6 +82,7 @@ func (t taskTable) foldTask(ctx context.Context, tx *sql.Tx, id string, fold fun
 	for _, r := range []removal{
 		{`DELETE FROM attempt WHERE task = ?`, &n},
 		{`DELETE FROM event WHERE stream_kind = 'task' AND stream_id = ?`, &done.Events},
+		{`DELETE FROM run WHERE id = ?`, &n},
 		{`DELETE FROM task WHERE id = ?`, &done.Tasks},
 	} {
 		if err := r.run(ctx, tx, id); err != nil {

@@ -132,25 +132,28 @@ func (t *table[T, ID]) update(ctx context.Context, v T) error {
 }
 
 func (t *table[T, ID]) updateArgs(ctx context.Context, args []any) error {
+	return t.db.inTx(ctx, t.what+" "+args[0].(string), func(tx *sql.Tx) error { return t.updateIn(ctx, tx, args) })
+}
+
+// updateIn is update in a transaction.
+func (t *table[T, ID]) updateIn(ctx context.Context, tx *sql.Tx, args []any) error {
 	id := args[0].(string)
-	return t.db.inTx(ctx, t.what+" "+id, func(tx *sql.Tx) error {
-		r, err := tx.ExecContext(ctx, t.updateSQL(), args...)
-		if err != nil {
-			return updateError(ctx, err, t.what, id, ownerOf(args))
-		}
-		if !changed(r) {
-			return t.conflict(ctx, tx, id, args[2])
-		}
-		if t.child == "" {
-			return nil
-		}
-		_, err = tx.ExecContext(ctx, "UPDATE "+t.child+` SET (owner, host, lease_epoch) =
-			(SELECT owner, host, lease_epoch FROM `+t.name+` WHERE id = ?1) WHERE `+t.name+` = ?1 AND owner IS NOT ?2`, args[:2]...)
-		if err != nil {
-			return wrapError(ctx, err, "store the owner of %s %s", t.what, id)
-		}
+	r, err := tx.ExecContext(ctx, t.updateSQL(), args...)
+	if err != nil {
+		return updateError(ctx, err, t.what, id, ownerOf(args))
+	}
+	if !changed(r) {
+		return t.conflict(ctx, tx, id, args[2])
+	}
+	if t.child == "" {
 		return nil
-	})
+	}
+	_, err = tx.ExecContext(ctx, "UPDATE "+t.child+` SET (owner, host, lease_epoch) =
+		(SELECT owner, host, lease_epoch FROM `+t.name+` WHERE id = ?1) WHERE `+t.name+` = ?1 AND owner IS NOT ?2`, args[:2]...)
+	if err != nil {
+		return wrapError(ctx, err, "store the owner of %s %s", t.what, id)
+	}
+	return nil
 }
 
 // conflict explains why an update changed nothing: the row does not exist, or its state is

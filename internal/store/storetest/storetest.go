@@ -68,6 +68,10 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"EventPages", testEventPages},
 		{"ConcurrentAppend", testConcurrentAppend},
 		{"ConcurrentFinal", testConcurrentFinal},
+		{"Runs", testRuns},
+		{"RunSteps", testRunSteps},
+		{"RunOwners", testRunOwners},
+		{"RunEnd", testRunEnd},
 		{"Canceled", testCanceled},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })

@@ -41,7 +41,7 @@ func (p *Computers) Attach(ctx context.Context, task api.TaskID, nameOrID string
 		err = api.Errorf(api.KindNotFound, "unknown workspace %.64q", nameOrID)
 	}
 	if err == nil {
-		err = p.fits(ctx, w, digests)
+		err = p.fits(ctx, w, task, digests)
 	}
 	if err == nil && w.Task != task {
 		err = p.cfg.Durable.InUse(ctx, w, p.cfg.Workspaces.Adopt(ctx, id, w.Task, task))
@@ -49,11 +49,11 @@ func (p *Computers) Attach(ctx context.Context, task api.TaskID, nameOrID string
 	return id, err
 }
 
-// fits refuses a workspace that lies on other layers, or in which a task works: between two of
-// its sandboxes nobody has the lease.
-func (p *Computers) fits(ctx context.Context, w api.Workspace, digests []layer.Digest) error {
+// fits refuses a workspace that lies on other layers, or in which another task works: between two
+// of its sandboxes nobody has the lease.
+func (p *Computers) fits(ctx context.Context, w api.Workspace, task api.TaskID, digests []layer.Digest) error {
 	name := durable.Label(w)
-	if w.Task != "" {
+	if w.Task != "" && w.Task != task {
 		t, err := p.cfg.Task(ctx, w.Task)
 		if err != nil && api.KindOf(err) != api.KindNotFound {
 			return err

@@ -8,8 +8,8 @@ import (
 
 // Sweep removes the workspaces that a daemon's death left to tasks that do not name them, such as that of a setup: no
 // later task could use them. They may be large, so their files are removed in the background; nobody finds them when it
-// returns. It is called after such tasks were declared lost, and before new
-// ones begin. row returns a task, or KindNotFound. The result is how many were removed.
+// returns. It is called after such tasks were declared lost, and before
+// others go on and new ones begin. row returns a task, or KindNotFound. The result is how many were removed.
 func (p *Computers) Sweep(ctx context.Context, row func(context.Context, api.TaskID) (api.Task, error)) (int, error) {
 	ids, err := p.cfg.Workspaces.List()
 	if err != nil {
@@ -39,8 +39,12 @@ func (p *Computers) Sweep(ctx context.Context, row func(context.Context, api.Tas
 	return n, nil
 }
 
-// abandoned reports whether a task has ended without naming a workspace, so that nobody can use it.
+// abandoned reports whether a task has ended without naming a workspace, or was cut before it named it, so that nobody
+// can use it. No task runs meanwhile.
 func abandoned(t api.Task, id api.WorkspaceID) bool {
+	if t.State != api.TaskDone {
+		return t.Repo == nil || t.Repo.Workspace != id
+	}
 	prepared := t.Create.Repo != nil && t.Create.Repo.PrepareOnly
 	return t.State == api.TaskDone && (t.Outcome == api.OutcomeLost || prepared) && (t.Repo == nil || t.Repo.Workspace != id)
 }

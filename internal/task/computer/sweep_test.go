@@ -59,7 +59,10 @@ func TestSweep(t *testing.T) {
 			task.Repo = &api.RepoResult{Workspace: id}
 			return task
 		}, true},
-		{"of a task that runs", func(api.WorkspaceID) api.Task { return api.Task{State: api.TaskRunning} }, true},
+		{"of a task that goes on and was cut before it named it", func(api.WorkspaceID) api.Task { return api.Task{State: api.TaskRunning} }, false},
+		{"the work of a task that goes on", func(id api.WorkspaceID) api.Task {
+			return api.Task{State: api.TaskRunning, Repo: &api.RepoResult{Workspace: id}}
+		}, true},
 		{"of a task with a question", func(api.WorkspaceID) api.Task {
 			return api.Task{State: api.TaskDone, Outcome: api.OutcomeNeedsHuman}
 		}, true},

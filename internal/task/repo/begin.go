@@ -45,8 +45,8 @@ func (w *work) begin(context.Context) (func(), error) {
 	}
 	w.loop = loop.New(loop.Config{
 		Window: window,
-		Model:  w.job.Model, Large: w.job.Large, System: loop.System, Tools: w.tools.All(), Budget: w.budget(),
-		Emit: w.job.Emit, Transcript: transcript, Role: "agent", Now: w.cfg.Now,
+		Model:  w.journal.model(w.job.Model), Large: w.journal.model(w.job.Large), System: loop.System, Tools: w.journal.tools(w.tools.All()), Budget: w.budget(),
+		Emit: pastOf(w).facts(), Transcript: transcript, Role: "agent", Now: pastOf(w).clock,
 	})
 	return func() {
 		w.tools.Close(context.Background())

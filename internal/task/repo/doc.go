@@ -16,6 +16,10 @@
 //
 // # Lives
 //
+// With a journal ([Job].Run) the steps of a task are recorded. Run is then called again after the death of the
+// process, goes through what is recorded without doing it again, and continues behind it. What it decides by is
+// recorded or follows from what is recorded; the time is that of the journal.
+//
 // A [Runner] is shared and holds nothing of a task. One call of Run is one task:
 // its sandboxes end before Run does, also when its context ends, and the proof is
 // in the result. The workspace stays, as does the branch; whatever there was when

@@ -43,6 +43,7 @@ type command struct {
 	// plan is how it reports its tests, and tests what it reported before the work.
 	plan  report.Plan
 	tests report.Report
+	plain bool // it was made plain
 }
 
 // gateCommands are those of the gate that was found.
@@ -63,7 +64,7 @@ func (w judge) gateCommands() (out []*command) {
 func (w judge) plain() (changed bool) {
 	for _, c := range w.commands {
 		if c.plan.Runner != "" && !c.tests.Began {
-			c.plan, changed = report.Plain(c.text), true
+			c.plan, c.plain, changed = report.Plain(c.text), true, true
 		}
 	}
 	return changed

@@ -16,6 +16,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/gate/report"
 )
 
@@ -120,6 +121,19 @@ func (w judge) passed(r *api.Round) bool {
 
 // over runs the gate on the base with some changes.
 func (w judge) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
+	executed := false
+	g, err := record(ctx, w.work, "gate "+file, durable.Digest(w.res.Verify), func(ctx context.Context, _ durable.Try) (api.Gate, error) {
+		executed = true
+		return w.overNow(ctx, e, file, changes, on)
+	})
+	if err == nil && !executed {
+		pastOf(w.work).recalled(e)
+	}
+	return g, err
+}
+
+// overNow is over without the journal.
+func (w judge) overNow(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
 	if len(changes) == 0 {
 		return w.gate(ctx, e, file, on, w.prepared, w.members.layers()...)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/task/durable"
 )
 
 // rounds lets the agent work, judges what it left, and sends it back with what
@@ -22,7 +23,7 @@ func (w *work) rounds(ctx context.Context) End {
 		return w.broken(ctx, err)
 	}
 	defer closeTools()
-	message, err := w.brief(ctx)
+	message, err := record(ctx, w, "brief", nil, func(ctx context.Context, _ durable.Try) (string, error) { return w.brief(ctx) })
 	if err != nil {
 		return w.broken(ctx, err)
 	}
@@ -76,6 +77,9 @@ func goesOn(s api.StopReason) bool { return s == api.StopFinished || s == api.St
 // it left.
 func (w *work) round(ctx context.Context, n int, message string) (loop.Report, error) {
 	start := w.cfg.Now()
+	if w.job.Run.Has(agentStep(n)) {
+		return pastOf(w).remember(ctx, n, message)
+	}
 	w.res.Rounds = append(w.res.Rounds, api.Round{N: n})
 	err := w.step(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
 		access, err := w.access(ctx)
@@ -99,7 +103,10 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 	var rep loop.Report
 	err = w.step(ctx, api.RepoStepEvent{Step: "agent", Round: n}, func() (string, error) {
 		w.job.Emit.Emit(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "agent", Round: n, Detail: w.job.Model.Name()})
-		rep = w.loop.Run(ctx, message)
+		if err := pastOf(w).boundary(ctx, n); err != nil {
+			return "", err
+		}
+		rep = w.journal.ended(w.loop.Run(ctx, message))
 		w.usage = w.usage.Add(rep.Usage)
 		if rep.Stop == api.StopModel && rep.Err != nil && rep.Steps == 0 && n == 1 {
 			// Nothing was done yet: a key that is wrong is no work that was cut short.
@@ -129,11 +136,10 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 	if ctx.Err() != nil {
 		return rep, ctx.Err()
 	}
-	err = w.step(ctx, api.RepoStepEvent{Step: "collect", Round: n}, func() (string, error) {
-		return w.collect(ctx, n, false)
-	})
-	r.MS = w.cfg.Now().Sub(start).Milliseconds()
-	return rep, err
+	if rep, err = pastOf(w).agentEnded(ctx, n, rep); err != nil {
+		return rep, err
+	}
+	return rep, pastOf(w).collectRound(ctx, n, start)
 }
 
 // vacate kills the agent's sandbox, with all that it started.
@@ -158,7 +164,7 @@ func (w *work) verdict(ctx context.Context, r *api.Round, rep loop.Report) (End,
 	case rep.Finish != nil && rep.Finish.Blocked != "" && !mended:
 		return End{}, false
 	}
-	if err := w.deliver(ctx); err != nil {
+	if err := pastOf(w).keep(ctx, "deliver", w.deliver); err != nil {
 		return w.broken(ctx, err), true
 	}
 	return End{Outcome: api.OutcomeVerified}, true
@@ -219,10 +225,13 @@ func (w *work) again(r *api.Round, n, most int) string {
 func (w *work) before(ctx context.Context) error {
 	w.commands = w.judge().gateCommands()
 	e := api.RepoStepEvent{Step: "gate", Detail: "before any change: " + w.res.Verify}
-	g, err := w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
-	if err == nil && g.Exit.Cause == "" && w.judge().plain() {
-		g, err = w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
-	}
+	g, err := pastOf(w).gateBefore(ctx, func(ctx context.Context) (api.Gate, error) {
+		g, err := w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
+		if err == nil && g.Exit.Cause == "" && w.judge().plain() {
+			g, err = w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
+		}
+		return g, err
+	})
 	if err != nil {
 		return err
 	}
@@ -234,7 +243,7 @@ func (w *work) before(ctx context.Context) error {
 func (w *work) budget() api.Budget {
 	b := w.req.Budget
 	if b.WallMS > 0 {
-		spent := w.cfg.Now().Sub(w.job.Task.CreatedAt)
+		spent := pastOf(w).clock().Sub(w.job.Task.CreatedAt)
 		b.WallMS = max(1, b.WallMS-spent.Milliseconds())
 	}
 	return b

@@ -136,7 +136,7 @@ func (w *work) note(list *[]string, name string) {
 
 // prepare brings everything to where the agent can begin.
 func (w *work) prepare(ctx context.Context) error {
-	if err := w.each(ctx, func(ctx context.Context, m *member) error { return m.fetch(ctx) }); err != nil {
+	if err := w.each(ctx, func(ctx context.Context, m *member) error { return m.fetched(ctx) }); err != nil {
 		return err
 	}
 	if err := w.meet(ctx); err != nil {
@@ -160,14 +160,14 @@ func (w *work) prepare(ctx context.Context) error {
 	if err := w.save(ctx); err != nil {
 		return err
 	}
-	if err := w.each(ctx, func(ctx context.Context, m *member) error { return m.setup(ctx) }); err != nil {
+	if err := w.each(ctx, func(ctx context.Context, m *member) error { return m.ready(ctx) }); err != nil {
 		return err
 	}
 	w.prepared = w.members.together(nil)
 	if w.req.PrepareOnly {
 		return nil
 	}
-	return w.workspace(ctx)
+	return pastOf(w).keep(ctx, "workspace", pastOf(w).place)
 }
 
 // workspace makes the durable files of the agent, or takes those of the task that is continued.
@@ -191,5 +191,8 @@ func (w *work) workspace(ctx context.Context) (err error) {
 }
 
 func (w *work) save(ctx context.Context) error {
+	if w.job.Run.Remembers() {
+		return nil // more is stored already
+	}
 	return w.job.Save(context.WithoutCancel(ctx), w.res)
 }

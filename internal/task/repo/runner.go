@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/repository/forge/policy"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/durable"
 )
 
 // Layer names an immutable file tree.
@@ -136,6 +137,10 @@ type Job struct {
 	Emit Emitter
 	// Save stores what is known so far.
 	Save func(ctx context.Context, r api.RepoResult) error
+	// Run is the journal of the task; nil if it does not survive its daemon.
+	Run *durable.Run
+	// Told counts the events of a task that goes on which an earlier daemon told.
+	Told map[api.EventType]int
 }
 
 // End is how a job ended.
@@ -186,12 +191,16 @@ type work struct {
 	// collected is the newest round whose changes are committed.
 	collected int
 	usage     api.Usage
+	journal   *agentJournal
+	// unrecorded is why the journal cannot be continued.
+	unrecorded error
 }
 
 // Run does the work. It returns when everything that it started has ended.
 func (r *Runner) Run(ctx context.Context, job Job) End {
 	w := &work{Runner: r, job: job, req: *job.Task.Create.Repo, box: &seat{}}
 	w.res.Branch = Branch(job.Task.ID)
+	w.journal = &agentJournal{w: w, life: ctx}
 	if err := w.enlist(); err != nil {
 		end := failed(err)
 		end.Result = w.res
@@ -204,7 +213,7 @@ func (r *Runner) Run(ctx context.Context, job Job) End {
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(ms)*time.Millisecond+gateGrace, errWall)
 		defer cancel()
 	}
-	end := w.run(ctx)
+	end := pastOf(w).lost(w.run(ctx))
 	end.Result, end.Usage = w.res, w.usage
 	if end.Outcome == api.OutcomeCanceled {
 		end.Receipt = &api.Receipt{Completed: nonNil(w.done), Skipped: nonNil(w.skipped), ProcessesLeft: w.left}

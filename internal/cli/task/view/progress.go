@@ -71,6 +71,11 @@ func (p *Progress) Event(e api.Event) {
 		if json.Unmarshal(e.Data, &ph) == nil {
 			p.Doing("attempt %d: %s: %s", ph.Attempt, ph.Phase, ph.Command)
 		}
+	case api.EventTaskResumed:
+		var r api.ResumedEvent
+		if json.Unmarshal(e.Data, &r) == nil {
+			p.Say(fmt.Sprintf("continued after a restart of the daemon: %d recorded steps restored in %d ms, %d interrupted", r.Steps, r.MS, r.Cut))
+		}
 	case api.EventTaskCancel:
 		p.Say("cancelling")
 		p.Doing("cancelling")

@@ -1,0 +1,500 @@
+package repo_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/event"
+	"hortus.dev/internal/store/lists"
+	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/task"
+	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/repo"
+)
+
+// The child of TestSurvives works below surviveDir and kills itself at surviveKill, "before 12" or "after 12": one of the
+// writes to its journal.
+const (
+	surviveDir  = "HORTUS_TEST_SURVIVE_DIR"
+	surviveKill = "HORTUS_TEST_SURVIVE_KILL"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(surviveDir); dir != "" {
+		if err := survivor(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// disk is local with layers and workspaces that the next process finds.
+type disk struct{ *local }
+
+func newDisk(root string) (disk, error) {
+	d := disk{&local{root: root, layers: map[repo.Layer]stack{}, spaces: map[api.WorkspaceID]stack{}}}
+	for _, dir := range []string{"layers", "spaces"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			return d, err
+		}
+		all, err := os.ReadDir(filepath.Join(root, dir))
+		if err != nil {
+			return d, err
+		}
+		for _, e := range all {
+			key, err := hex.DecodeString(e.Name())
+			if err != nil {
+				continue // it was not complete
+			}
+			path := filepath.Join(root, dir, e.Name())
+			if dir == "layers" {
+				d.layers[repo.Layer(key)] = stack{dir: path}
+				continue
+			}
+			d.spaces[api.WorkspaceID(key)] = stack{dir: filepath.Join(path, "now")}
+			d.layers[repo.Layer(key)] = stack{dir: filepath.Join(path, "was")}
+		}
+	}
+	return d, nil
+}
+
+// put makes a directory appear complete or not at all.
+func (d disk) put(kind, key string, fill func(dir string) error) (string, error) {
+	tmp, err := os.MkdirTemp(filepath.Join(d.root, kind), "partial-")
+	if err == nil {
+		err = fill(tmp)
+	}
+	path := filepath.Join(d.root, kind, hex.EncodeToString([]byte(key)))
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	return path, err
+}
+
+// Layer implements repo.Computers.
+func (d disk) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, func(), error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.layers[repo.Layer(key)]; !ok {
+		path, err := d.put("layers", key, func(dir string) error { return build(ctx, dir) })
+		if err != nil {
+			return "", nil, err
+		}
+		d.layers[repo.Layer(key)] = stack{dir: path}
+	}
+	return repo.Layer(key), func() {}, nil
+}
+
+// Workspace implements repo.Computers.
+func (d disk) Workspace(_ context.Context, _ api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error) {
+	id := api.NewWorkspaceID()
+	base, err := d.union(layers)
+	if err != nil {
+		return "", err
+	}
+	path, err := d.put("spaces", string(id), func(dir string) error {
+		for _, name := range []string{"now", "was"} {
+			if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+				return err
+			}
+			if err := copyTree(base, filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.spaces[id] = stack{dir: filepath.Join(path, "now")}
+	d.layers[repo.Layer(id)] = stack{dir: filepath.Join(path, "was")}
+	return id, err
+}
+
+// killing kills its process at one of the writes to the journal.
+type killing struct {
+	store.Runs
+	log func(format string, args ...any)
+	at  string
+	n   int
+}
+
+func (k *killing) here(when, what string) {
+	if fmt.Sprint(when, " ", k.n) == k.at {
+		k.log("killed %s %s", when, what)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // the signal is on its way
+	}
+}
+
+// write does a write between two points at which the process may be killed. The task of these tests has one repository,
+// so its writes follow each other.
+func (k *killing) write(what string, do func() error) error {
+	k.n++
+	k.here("before", what)
+	err := do()
+	k.here("after", what)
+	return err
+}
+
+func (k *killing) InsertRun(ctx context.Context, r store.Run) error {
+	return k.write("run", func() error { return k.Runs.InsertRun(ctx, r) })
+}
+
+func (k *killing) BeginStep(ctx context.Context, run string, owner api.OwnerID, s store.RunStep) (try int, err error) {
+	err = k.write("begin "+s.Name, func() error { try, err = k.Runs.BeginStep(ctx, run, owner, s); return err })
+	return try, err
+}
+
+func (k *killing) EndStep(ctx context.Context, run string, owner api.OwnerID, s store.RunStep) error {
+	return k.write("end "+s.Name, func() error { return k.Runs.EndStep(ctx, run, owner, s) })
+}
+
+func (k *killing) EndRun(ctx context.Context, run string, owner api.OwnerID, end store.RunEnd) (seq int64, err error) {
+	err = k.write("finish", func() error { seq, err = k.Runs.EndRun(ctx, run, owner, end); return err })
+	return seq, err
+}
+
+// stateless answers by what a history says: the next call after those that were answered. A call that was cut is made
+// again, and what failed at the gate is mended.
+type stateless struct {
+	calls []call
+	log   func(format string, args ...any)
+}
+
+func (stateless) Name() string { return "stateless" }
+
+func (s stateless) Generate(_ context.Context, req model.Request, _ func(model.Delta)) (model.Response, error) {
+	n := 0
+	for _, m := range req.Messages {
+		if m.Role == model.RoleTool && !strings.Contains(m.Text, "interrupted by a restart") {
+			n++
+		}
+	}
+	s.log("ask %d", len(req.Messages))
+	c := s.calls[min(n, len(s.calls)-1)]
+	in, err := json.Marshal(c.input)
+	return model.Response{
+		Message: model.Message{Role: model.RoleAssistant, Text: "Next.", Calls: []model.Call{{ID: fmt.Sprint("c", len(req.Messages)), Name: c.tool, Input: in}}},
+		Stop:    model.StopTools, Usage: api.Usage{Requests: 1, InputTokens: 100, OutputTokens: 10},
+	}, err
+}
+
+// survivor begins the task of a directory, or goes on with it, and prints how it ended.
+func survivor(dir string) error {
+	ctx := context.Background()
+	f, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	log := func(format string, args ...any) { fmt.Fprintf(f, format+"\n", args...) }
+	db, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, "hortus.db")})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	me := api.NewOwnerID()
+	if err := db.InsertOwner(ctx, store.Owner{ID: me, StartedAt: time.Now()}); err != nil {
+		return err
+	}
+	boxes, err := newDisk(filepath.Join(dir, "boxes"))
+	if err != nil {
+		return err
+	}
+	git, err := cache.Open(cache.Config{Dir: filepath.Join(dir, "cache")})
+	if err != nil {
+		return err
+	}
+	tell := func(text string) string { return "echo 'tool " + text + "' >> ../../../../log" } // from its workspace
+	m := stateless{log: log, calls: []call{
+		sh(tell("look") + "; cat sum.sh"),
+		sh(tell("wrong") + "; echo 'echo 4' > sum.sh"), finish(),
+		sh(tell("mend") + "; " + mend), finish(),
+	}}
+	events := event.NewLog(event.Config{Store: db})
+	e := task.New(task.Config{
+		Store: lists.Lists{Store: db}, Log: events, Model: func(string) (model.Model, error) { return m, nil }, Dir: filepath.Join(dir, "tasks"), Owner: me,
+		Repositories: repo.New(repo.Config{Git: git, Computers: boxes, Deliverer: nowhere{}}),
+		Journal:      durable.New(durable.Config{Rows: &killing{Runs: db, log: log, at: os.Getenv(surviveKill)}, Owner: me}), Events: events.Read,
+	})
+	if err := keptWorkspace(ctx, db); err != nil {
+		return err
+	}
+	// One process runs after the other: every other owner has ended.
+	if _, err := e.Recover(ctx, func(api.OwnerID) bool { return true }); err != nil {
+		return err
+	}
+	e.Resume(ctx)
+	all, err := db.Tasks(ctx, store.TaskFilter{})
+	if err != nil {
+		return err
+	}
+	var t api.Task
+	if len(all) > 0 {
+		t = all[0]
+	} else {
+		fmt.Println("working")
+		t, err = e.Create(api.WithPrincipal(ctx, api.Operator()), api.CreateTask{Request: "Fix the sum", Repo: &api.RepoTask{
+			URL: filepath.Join(dir, "repo"), Remote: filepath.Join(dir, "remote"), Push: true, Verify: "sh test.sh", Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	if t, err = e.Wait(ctx, t.ID); err != nil {
+		return err
+	}
+	if t.State != api.TaskDone {
+		return fmt.Errorf("task %s is %s", t.ID, t.State)
+	}
+	return json.NewEncoder(os.Stdout).Encode(t)
+}
+
+// keptWorkspace is an error if the row of the task does not name the workspace that its journal has: that would be removed
+// as nobody's.
+func keptWorkspace(ctx context.Context, db *sqlite.DB) error {
+	all, err := db.Tasks(ctx, store.TaskFilter{})
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	steps, err := db.RunSteps(ctx, string(all[0].ID))
+	for _, s := range steps {
+		if s.Name == "workspace" && s.Done && (all[0].Repo == nil || all[0].Repo.Workspace == "") {
+			return errors.New("the row of the task does not name its workspace")
+		}
+	}
+	return err
+}
+
+// survival is a directory in which children work on one task.
+type survival struct{ dir string }
+
+func newSurvival(t *testing.T) survival {
+	t.Helper()
+	s := survival{t.TempDir()}
+	if err := os.Rename(makeRepo(t, sum), filepath.Join(s.dir, "repo")); err != nil {
+		t.Fatal(err)
+	}
+	runGit(t, s.dir, "init", "-q", "--bare", "remote")
+	return s
+}
+
+// start runs a child, which is killed at a point, or after a time; it returns what it printed, and whether it was killed.
+func (s survival) start(t *testing.T, at string, after time.Duration) (out string, killed bool) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), surviveDir+"="+s.dir, surviveKill+"="+at)
+	var b strings.Builder
+	cmd.Stdout, cmd.Stderr = &b, &b
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if after > 0 {
+		defer time.AfterFunc(after, func() { _ = cmd.Process.Kill() }).Stop()
+	}
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signaled() {
+		return b.String(), true
+	}
+	if err != nil {
+		t.Fatalf("the child failed: %v\n%s", err, b.String())
+	}
+	return b.String(), false
+}
+
+// end lets the task end and looks at all that happened, with so many kills before. It returns the writes to the journal.
+func (s survival) end(t *testing.T, kills int) {
+	t.Helper()
+	out, killed := s.start(t, "", 0)
+	if killed {
+		t.Fatal("the last child was killed")
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	var row api.Task
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &row); err != nil {
+		t.Fatal(err, out)
+	}
+	if row.Outcome != api.OutcomeVerified || row.Repo == nil || len(row.Repo.Rounds) != 2 || row.Repo.Delivery == nil || row.Repo.Delivery.Pushed == "" {
+		b, _ := json.MarshalIndent(row, "", " ")
+		t.Fatalf("the task ended as %s: %v\n%s", row.Outcome, row.Error, b)
+	}
+	if got := runGit(t, filepath.Join(s.dir, "remote"), "show", row.Repo.Branch+":sum.sh"); got != "echo $(($1 + $2))\n" {
+		t.Errorf("the result is %q", got)
+	}
+	if got := strings.TrimSpace(runGit(t, filepath.Join(s.dir, "remote"), "rev-parse", row.Repo.Branch)); got != row.Repo.Head {
+		t.Errorf("the branch is at %s, the result at %s", got, row.Repo.Head)
+	}
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(s.dir, "hortus.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if steps, err := db.RunSteps(t.Context(), string(row.ID)); err != nil || len(steps) != 0 {
+		t.Error("steps are left:", err, len(steps))
+	}
+	told := map[api.EventType]int{}
+	events, err := db.ReadEvents(t.Context(), api.Stream{Kind: api.StreamTask, ID: string(row.ID)}, 0, 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range events {
+		told[e.Type]++
+		if e.Type == api.EventTaskFinished && i != len(events)-1 {
+			t.Error("an event follows the last one")
+		}
+	}
+	log := s.log(t)
+	cut := log["killed before end tool"] + log["killed after begin tool"]
+	for what, want := range map[api.EventType]int{api.EventTaskCreated: 1, api.EventTaskFinished: 1, api.EventTaskStarted: 1} {
+		if told[what] != want && !(what == api.EventTaskCreated && log["killed after run"] > 0) {
+			t.Errorf("%d events %s, want %d", told[what], what, want)
+		}
+	}
+	if kills == 0 && told[api.EventTaskResumed] != 0 {
+		t.Error("a task that was not killed was resumed")
+	}
+	// A call that was cut is made again by the agent, which was told.
+	if told[api.EventTool] != told[api.EventModel] || told[api.EventModel] < 5 || told[api.EventModel] > 5+min(kills, log["tool"]) {
+		t.Errorf("%d answers of the model and %d results of tools were told", told[api.EventModel], told[api.EventTool])
+	}
+	if row.Usage.Requests != told[api.EventModel] || len(row.Calls) != 1 || row.Calls[0].Calls != row.Usage.Requests {
+		t.Errorf("%d requests were counted, %+v, and %d told", row.Usage.Requests, row.Calls, told[api.EventModel])
+	}
+	for _, name := range []string{"look", "wrong", "mend"} {
+		if n := log["tool "+name]; n < 1 || n > 1+kills || n > 1 && kills == 1 && cut == 0 {
+			t.Errorf("the call %s was executed %d times; calls that were cut: %d", name, n, cut)
+		}
+	}
+	extra := log["killed before end model"]
+	if kills <= 1 && log["ask"] != told[api.EventModel]+extra {
+		t.Errorf("the model was asked %d times, answered %d and was cut %d times", log["ask"], told[api.EventModel], extra)
+	}
+}
+
+// log counts the lines of the log, by beginnings too.
+func (s survival) log(t *testing.T) map[string]int {
+	t.Helper()
+	f, err := os.Open(filepath.Join(s.dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out := map[string]int{}
+	for in := bufio.NewScanner(f); in.Scan(); {
+		words := strings.Fields(in.Text())
+		for i := range words {
+			out[strings.Join(words[:i+1], " ")]++
+		}
+	}
+	return out
+}
+
+// kills is how many of n kills a test makes.
+func kills(t *testing.T, few, n int) int {
+	said := os.Getenv("HORTUS_TEST_KILLS")
+	if said == "" {
+		return few
+	}
+	most, err := strconv.Atoi(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return min(most, n)
+}
+
+// TestSurvives kills the daemon's part of a task at each write to its journal, before and after: so at each boundary of
+// each step, before its effect, between its effect and its record, and after its record. The result is the same.
+// HORTUS_TEST_KILLS is the number of points; by default a few of them, others each time.
+func TestSurvives(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	s := newSurvival(t)
+	s.end(t, 0)
+	var points []string
+	for n := 1; n <= writes; n++ {
+		points = append(points, fmt.Sprint("before ", n), fmt.Sprint("after ", n))
+	}
+	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+	for _, at := range points[:kills(t, 8, len(points))] {
+		t.Run("killed "+at, func(t *testing.T) {
+			s := newSurvival(t)
+			if out, killed := s.start(t, at, 0); !killed {
+				t.Fatalf("the child was not killed: %s", out)
+			}
+			s.end(t, 1)
+			for line, n := range s.log(t) {
+				if strings.HasPrefix(line, "killed ") && n == 1 && len(strings.Fields(line)) > 3 {
+					t.Log(line)
+				}
+			}
+		})
+	}
+}
+
+// TestSurvivesEachStep kills the daemon's part of a task after every step: each process does one.
+func TestSurvivesEachStep(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	s := newSurvival(t)
+	n := 0
+	for ; n <= writes; n++ { // a step has two writes
+		if _, killed := s.start(t, "after 2", 0); !killed {
+			break
+		}
+	}
+	if n < writes/2-2 || n > writes/2 {
+		t.Errorf("%d processes were killed, of a task with %d writes", n, writes)
+	}
+	s.end(t, n)
+}
+
+// writes is how often the task of these tests writes to its journal: its begin and end, and twice for each step.
+const writes = 2 + 2*(5+5+5+2*4+1)
+
+// TestSurvivesRandomKills kills at random instants, until the task ends.
+func TestSurvivesRandomKills(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 3))
+	t.Logf("seed %d", seed)
+	began := time.Now()
+	newSurvival(t).end(t, 0)
+	most := time.Since(began)
+	n := 0
+	for n < kills(t, 6, 1000) {
+		s := newSurvival(t)
+		mine := 0
+		for {
+			if _, killed := s.start(t, "", 1+time.Duration(random.Int64N(int64(most)))); !killed {
+				break
+			}
+			mine++
+		}
+		s.end(t, mine)
+		n += max(mine, 1)
+	}
+	t.Logf("%d kills", n)
+}
