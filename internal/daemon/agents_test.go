@@ -158,7 +158,11 @@ func (a *agentTown) complete(t *testing.T, agent runtime.Runtime, p runtime.Pres
 	} else {
 		req.Sandbox.Secrets = []api.SecretGrant{{Name: secret, Env: p.Key}}
 	}
-	if !usual {
+	switch {
+	case agent.Name == "codex":
+		// For the models that it knows, its tools are programs in JavaScript, which the scripted model does not write.
+		req.Model = string(p.Server) + ":scripted"
+	case !usual:
 		req.Model = string(p.Server)
 	}
 	server := a.serve(t, name, secret, p)

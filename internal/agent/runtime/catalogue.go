@@ -77,6 +77,23 @@ func codex() Runtime {
 	}
 }
 
+func qwen() Runtime {
+	return Runtime{
+		Name: "qwen", Package: "@qwen-code/qwen-code", Version: "0.24.4",
+		Presets: []Preset{{Server: secrets.OpenAI, Key: openaiKey, Model: openaiModel, Env: map[string]string{
+			"OPENAI_BASE_URL": "{url}", "OPENAI_MODEL": "{model}",
+		}}},
+		Install: withNode,
+		Args:    []string{node, "{root}/node_modules/@qwen-code/qwen-code/cli-entry.js", "--acp"},
+		// A folder that is not trusted has no settings: the repository's .qwen could have hooks and servers, which are
+		// commands. In such a folder it asks for each change, which is allowed.
+		Files: map[string]string{".qwen/settings.json": `{"general":{"enableAutoUpdate":false},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},` +
+			`"ui":{"enableFollowupSuggestions":false},"memory":{"enableManagedAutoMemory":false,"enableManagedAutoDream":false},` +
+			`"security":{"auth":{"selectedType":"openai"},"folderTrust":{"enabled":true}}}`},
+		Mode: "default",
+	}
+}
+
 func copilot() Runtime {
 	return Runtime{
 		Name: "copilot", Package: "@github/copilot", Version: "1.0.102",

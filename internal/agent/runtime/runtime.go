@@ -53,7 +53,7 @@ type Preset struct {
 
 // all is the catalogue.
 func all() []Runtime {
-	return []Runtime{opencode(), claude(), codex(), copilot()}
+	return []Runtime{opencode(), claude(), codex(), copilot(), qwen()}
 }
 
 // Names are the names of the agents, with Hortus's own first.
