@@ -41,6 +41,7 @@ type worker struct {
 	now    func() time.Time
 	start  time.Time
 	notes  *loop.Transcript
+	grace  time.Duration // of a turn that is canceled; 0 for the default
 
 	session string
 	round   int
@@ -102,7 +103,7 @@ func (r *round) turn(ctx context.Context, message string) (acp.Turn, error) {
 	if err != nil {
 		return acp.Turn{}, err
 	}
-	client := acp.New(conn, acp.Config{Name: "hortus", Version: version.Describe().Version, Meta: r.agent.Meta, Update: r.update})
+	client := acp.New(conn, acp.Config{Name: "hortus", Version: version.Describe().Version, Meta: r.agent.Meta, Update: r.update, Grace: r.grace})
 	defer client.Close()
 	turn, err := r.ask(ctx, client, message)
 	if err != nil && ctx.Err() == nil && client.Err() != nil {
