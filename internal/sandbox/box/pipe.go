@@ -94,12 +94,18 @@ func (p *Pipe) Exec() api.Exec { return p.job.Exec() }
 
 // Read reads the output. It returns io.EOF when the command has ended, and os.ErrClosed after Close.
 func (p *Pipe) Read(b []byte) (int, error) {
+	if p.isClosed() {
+		return 0, os.ErrClosed
+	}
 	if len(p.rest) == 0 {
 		select {
 		case <-p.closed:
 			return 0, os.ErrClosed
 		case more, ok := <-p.out:
-			if !ok {
+			switch {
+			case !ok && p.isClosed():
+				return 0, os.ErrClosed
+			case !ok:
 				return 0, io.EOF
 			}
 			p.rest = more
@@ -108,6 +114,15 @@ func (p *Pipe) Read(b []byte) (int, error) {
 	n := copy(b, p.rest)
 	p.rest = p.rest[n:]
 	return n, nil
+}
+
+func (p *Pipe) isClosed() bool {
+	select {
+	case <-p.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // Write writes to the input. It waits while the command does not read.
