@@ -39,7 +39,10 @@ func TestPackages(t *testing.T) {
 			t.Fatal(err)
 		}
 		var lock struct {
-			Packages map[string]struct{ Version, Integrity, Resolved string }
+			Packages map[string]struct {
+				Version, Integrity, Resolved string
+				OptionalDependencies         map[string]string
+			}
 		}
 		if err := json.Unmarshal(files["package-lock.json"], &lock); err != nil {
 			t.Fatal(err)
@@ -50,6 +53,12 @@ func TestPackages(t *testing.T) {
 		for name, p := range lock.Packages {
 			if name != "" && (!strings.HasPrefix(p.Integrity, "sha512-") || p.Resolved != "") {
 				t.Errorf("%s: %s has the hash %q and the address %q", r.Name, name, p.Integrity, p.Resolved)
+			}
+			// npm ci refuses a lock file that lacks a package, also one of another system.
+			for dep := range p.OptionalDependencies {
+				if _, ok := lock.Packages["node_modules/"+dep]; !ok {
+					t.Errorf("%s: the lock file has no %s, which %s names", r.Name, dep, name)
+				}
 			}
 		}
 		var manifest struct {
