@@ -22,6 +22,9 @@ type RepoTask struct {
 	// Verify is the shell command whose exit code decides; empty to find the
 	// repository's own test command, or those of all repositories.
 	Verify string `json:"verify,omitempty"`
+	// Agent is who works: empty or "hortus" for Hortus's own agent, or the name of a program that
+	// is started in the sandbox, such as "claude".
+	Agent string `json:"agent,omitempty"`
 	// Context are documents that belong to the request. They are untrusted.
 	Context []Document `json:"context,omitempty"`
 	// Author signs the commits; Hortus is their co-author.
@@ -245,6 +248,8 @@ type Round struct {
 	Steps int        `json:"steps"`
 	// Model is the name of the model that gave the last answer of the round.
 	Model string `json:"model,omitempty"`
+	// Agent names the program that worked, with its version; empty for Hortus's own agent.
+	Agent string `json:"agent,omitempty"`
 	// Head is the commit of this round's result; empty when nothing was changed.
 	Head string `json:"head,omitempty"`
 	Gate *Gate  `json:"gate,omitempty"`

@@ -41,6 +41,7 @@ import (
 	"hortus.dev/internal/task/computer"
 	"hortus.dev/internal/task/delivery"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/external"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/internal/task/setup"
 )
@@ -275,5 +276,6 @@ func (s *System) openRepositories() (task.Repositories, error) {
 	}
 	prepare := setup.New(setup.Config{Computers: s.computers, Toolchain: s.tools().Toolchain, Logger: s.log})
 	s.onClose(func(context.Context) error { prepare.Close(); return nil })
-	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Setup: prepare, Logger: s.log}), nil
+	agents := external.New(external.Config{Setup: prepare, Layers: s.computers, Secret: s.secrets.Lookup})
+	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Setup: prepare, Runtimes: agents, Logger: s.log}), nil
 }

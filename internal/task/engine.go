@@ -142,7 +142,7 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 		if ms, err = find(req); err != nil {
 			return api.Task{}, err
 		}
-		t.Model, t.Models = ms.coder.Name(), ms.names()
+		t.Model, t.Models = ms.name(), ms.names()
 		if err := e.record(req, &ms); err != nil {
 			return api.Task{}, err
 		}

@@ -14,6 +14,8 @@ import (
 type models struct {
 	planner, coder, debugger model.Model
 	large                    model.Model // nil for none
+	// external is the name of a program with its model, which works instead; there are no models then.
+	external string
 	// recording takes what they say; nil for none.
 	recording Recording
 }
@@ -81,6 +83,14 @@ func (e *Engine) models(req api.CreateTask) (models, error) {
 		}
 	}
 	return ms, nil
+}
+
+// name is the model that does most of the work.
+func (m models) name() string {
+	if m.external != "" {
+		return m.external
+	}
+	return m.coder.Name()
 }
 
 // names returns which model each role has; nothing where all have the same.

@@ -52,7 +52,7 @@ func (e *Engine) Reply(ctx context.Context, id api.TaskID, key api.KeyID, req ap
 	t := api.Task{
 		ID: api.NewTaskID(), State: api.TaskPending, Create: create, Continues: old.ID, Reply: req.Reply,
 		Account: old.Account, Key: key, Owner: e.cfg.Owner, CreatedAt: e.cfg.Now().UTC(),
-		EnvNames: old.EnvNames, Env: maps.Clone(old.Env), Model: ms.coder.Name(), Models: ms.names(),
+		EnvNames: old.EnvNames, Env: maps.Clone(old.Env), Model: ms.name(), Models: ms.names(),
 	}
 	t.Create.Sandbox.Key = key
 	if create.Repo == nil {

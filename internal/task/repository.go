@@ -89,6 +89,9 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 	if err := checkDelivery(r); err != nil {
 		return req, err
 	}
+	if err := checkAgent(req); err != nil {
+		return req, err
+	}
 	if err := setFilePolicy(&r.FilePolicy, e.cfg.OffLimits); err != nil {
 		return req, err
 	}
@@ -105,7 +108,9 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 		b.WallMS = api.DefaultWall.Milliseconds()
 	}
 	b.OutputBytes = cmp.Or(b.OutputBytes, api.DefaultOutput)
-	req.Model = cmp.Or(req.Model, DefaultModel)
+	if external(req) == "" {
+		req.Model = cmp.Or(req.Model, DefaultModel)
+	}
 	return req, nil
 }
 
@@ -174,7 +179,7 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 	}
 	return e.cfg.Repositories.Run(ctx, r.journaled(repo.Job{
 		Earlier: before,
-		Task:    *t, Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
+		Task:    *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
 		Save: func(ctx context.Context, r api.RepoResult) error {
 			t.Repo = &r
 			return e.cfg.Store.UpdateTask(ctx, *t)
@@ -246,6 +251,10 @@ func (e *Engine) agentModels(req api.CreateTask) (models, error) {
 	}
 	var ms models
 	var err error
+	if external(req) != "" {
+		ms.external, err = externalModel(req)
+		return ms, err
+	}
 	name := req.Models.Coder
 	name = cmp.Or(name, req.Model)
 	if ms.coder, err = e.cfg.Model(name); err != nil {

@@ -21,9 +21,12 @@
 //	                    bytes of the stream)
 //	call: TOOL          the body is the input of a call of that tool; it need
 //	                    not be JSON
+//	act: write PATH     the body is written to a file, or (act: shell) run as a
+//	                    command, with a tool that the request offers for it: for
+//	                    agents whose tools differ
 //	also: TOOL INPUT    a further call in the same stream, on one line
 //	                    (repeatable; only with call)
-//	say: TEXT           text before the calls of a stream (only with call)
+//	say: TEXT           text before the calls of a stream (only with call or act)
 //	status: CODE        answer with that error (400 to 599); the body is its message
 //	class: WORD         the error's type, for example overloaded_error
 //	header: NAME: VALUE a header of the answer (repeatable)

@@ -13,10 +13,18 @@ type request struct {
 	Model  string `json:"model"`
 	Stream bool   `json:"stream"`
 	Tools  []struct {
-		Name     string `json:"name"`
-		Function struct {
-			Name string `json:"name"`
+		Name        string `json:"name"`
+		InputSchema schema `json:"input_schema"`
+		Parameters  schema `json:"parameters"`
+		Function    struct {
+			Name       string `json:"name"`
+			Parameters schema `json:"parameters"`
 		} `json:"function"`
+		FunctionDeclarations []struct {
+			Name       string `json:"name"`
+			Parameters schema `json:"parameters"`
+			JSONSchema schema `json:"parametersJsonSchema"`
+		} `json:"functionDeclarations"`
 	} `json:"tools"`
 	ResponseFormat struct {
 		JSONSchema struct {
@@ -134,6 +142,9 @@ func (s *Step) mismatch(r *request) string {
 		if strings.Contains(r.strings, text) {
 			return fmt.Sprintf("holds %q", text)
 		}
+	}
+	if s.Act != "" && !r.acts() {
+		return "offers no tool that runs commands"
 	}
 	return ""
 }

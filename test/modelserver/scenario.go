@@ -26,6 +26,7 @@ type Step struct {
 	Output, Wire  string
 	Answer        string // text, output, raw or call
 	Call          string
+	Act, Path     string // write or shell; of what is written
 	Body          string
 	Status        int
 	Class         string
@@ -115,7 +116,7 @@ func parseStep(name, text string) (Step, error) {
 		return s, fmt.Errorf("fail needs cut")
 	case s.Endless && s.Body == "":
 		return s, fmt.Errorf("endless needs a body to repeat")
-	case (len(s.Also) > 0 || s.Say != "") && s.Answer != "call":
+	case (len(s.Also) > 0 || s.Say != "" && s.Act == "") && s.Answer != "call":
 		return s, fmt.Errorf("also and say need call")
 	case s.Answer == "call" && s.Call == "":
 		return s, fmt.Errorf("answer: call needs call: TOOL")
@@ -145,6 +146,13 @@ func (s *Step) set(key, value string) error {
 		s.Answer, err = oneOf(key, value, "text", "output", "raw")
 	case "call":
 		s.Answer, s.Call = "call", value
+	case "act":
+		kind, file, _ := strings.Cut(value, " ")
+		s.Path = strings.TrimSpace(file)
+		s.Answer = "act"
+		if s.Act, err = oneOf(key, kind, "write", "shell"); err == nil && (s.Act == "write") != (s.Path != "") {
+			err = fmt.Errorf("act: want write PATH, or shell")
+		}
 	case "status":
 		s.Status, err = number(key, value, 400, 599)
 	case "class":

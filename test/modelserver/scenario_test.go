@@ -1,6 +1,7 @@
 package modelserver_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -167,5 +168,63 @@ func TestUnusedSteps(t *testing.T) {
 	}
 	if got := s.Problems(); !slices.Equal(got, []string{"step one was not used", "step two was not used"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestAct: a step that acts calls a tool of the request, whatever its names are.
+func TestAct(t *testing.T) {
+	for _, tt := range []struct{ name, act, tools, want string }{
+		{"messages, write", "write /w/f.txt", `[{"name":"Bash","input_schema":{"properties":{"command":{"type":"string"}}}},{"name":"Write","input_schema":{"properties":{"file_path":{},"content":{}},"required":["file_path","content"]}}]`,
+			`Write {"content":"BODY","file_path":"/w/f.txt"}`},
+		{"chat, shell with what is required", "shell", `[{"type":"function","function":{"name":"run_shell_command","parameters":{"type":"object","properties":{"command":{"type":"string"},"is_background":{"type":"boolean"},"kind":{"enum":["x","y"]},"n":{"type":["integer","null"]}},"required":["command","is_background","kind","n"]}}}]`,
+			`run_shell_command {"command":"BODY","is_background":false,"kind":"x","n":10000}`},
+		{"responses, write by a command", "write /w/f.txt", `[{"type":"function","name":"exec_command","parameters":{"properties":{"cmd":{"type":"string"}}}}]`,
+			`exec_command {"cmd":"mkdir -p '/w' && cat >'/w/f.txt' <<'SCRIPTED'\nBODY\nSCRIPTED"}`},
+		{"a command as a list", "shell", `[{"type":"function","name":"shell","parameters":{"properties":{"command":{"type":"array"}}}}]`,
+			`shell {"command":["sh","-c","BODY"]}`},
+		{"nothing that acts", "shell", `[{"name":"Read","input_schema":{"properties":{"path":{}}}}]`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := modelserver.New([]byte("-- one --\nact: " + tt.act + "\n\nBODY\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv := httptest.NewServer(s)
+			defer srv.Close()
+			resp, err := http.Post(srv.URL+"/v1/messages", "application/json", strings.NewReader(`{"model":"m","messages":[],"tools":`+tt.tools+`}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			var got struct {
+				Content []struct {
+					Name  string
+					Input map[string]any
+				}
+			}
+			if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
+				t.Fatal(err)
+			}
+			if tt.want == "" {
+				if resp.StatusCode != 400 || len(s.Problems()) != 1 {
+					t.Errorf("%s, %q", resp.Status, s.Problems())
+				}
+				return
+			}
+			var text bytes.Buffer
+			enc := json.NewEncoder(&text)
+			enc.SetEscapeHTML(false)
+			if len(got.Content) != 1 || enc.Encode(got.Content[0].Input) != nil {
+				t.Fatalf("%+v", got)
+			}
+			if text := got.Content[0].Name + " " + strings.TrimSpace(text.String()); text != tt.want {
+				t.Errorf("%s, want %s", text, tt.want)
+			}
+		})
+	}
+	for _, bad := range []string{"write", "shell now", "fly"} {
+		if _, err := modelserver.Parse([]byte("-- one --\nact: " + bad + "\n\nx\n")); err == nil {
+			t.Errorf("act: %s is accepted", bad)
+		}
 	}
 }

@@ -34,6 +34,10 @@ func newAnswer(n int, r *request, s *Step) answer {
 	switch s.Answer {
 	case "call":
 		a.tool = s.Call
+	case "act":
+		done := *s
+		a.tool, done.Body = r.act(s)
+		a.step = &done
 	case "output":
 		// If a tool is offered for the structured answer, the answer is its input.
 		for _, t := range r.Tools {

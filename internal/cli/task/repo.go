@@ -48,6 +48,7 @@ type setupFlags struct {
 
 // agentFlag names the model of an agent.
 type agentFlag struct {
+	Agent string     `env:"HORTUS_AGENT" complete:"agents" placeholder:"NAME" help:"Agent that does the work: hortus (default), or a program in the sandbox: opencode, claude, codex, copilot or qwen. docs/agents.md."`
 	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model of the agent: anthropic, openai, anthropic:MODEL, openai:MODEL, replay:FILE (a recording), or offline (built in, no network, small repairs only). NAME,large=NAME adds a model to switch to when the agent makes no progress."`
 }
 
@@ -111,7 +112,7 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	if req.Sandbox, err = c.Sandbox.CreateRequest(); err != nil {
 		return req, err
 	}
-	req.Repo.NoSetup, req.Repo.Workspace = c.NoSetup, c.Workspace
+	req.Repo.NoSetup, req.Repo.Workspace, req.Repo.Agent = c.NoSetup, c.Workspace, c.Agent
 	if req.SetupEgress, err = flags.Policy("--setup-egress", c.SetupEgress); err != nil {
 		return req, err
 	}

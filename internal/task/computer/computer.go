@@ -103,6 +103,15 @@ func (c Computer) Start(ctx context.Context, req api.ExecRequest) (tool.Job, err
 	return j, nil
 }
 
+// Talk implements repo.Computer.
+func (c Computer) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
+	p, err := c.Box.Pipe(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
 // open opens a sandbox that was just created.
 func (p *Computers) open(ctx context.Context, row api.Sandbox, err error) (Computer, error) {
 	if err != nil {

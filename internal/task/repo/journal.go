@@ -74,10 +74,15 @@ func (w past) keep(ctx context.Context, name string, do func(ctx context.Context
 
 func (w past) mark(rep *loop.Report) mark {
 	m := mark{Result: w.res, Usage: w.usage, Done: w.done, Skipped: w.skipped, Left: w.left, Collected: w.collected}
-	if r := rep; r != nil {
-		m.Report = &worked{r.Stop, r.Why, r.Steps, r.Usage, r.Model, r.Text, r.Finish, api.AsError(r.Err), r.Completed, r.Skipped}
+	if rep != nil {
+		r := asWorked(*rep)
+		m.Report = &r
 	}
 	return m
+}
+
+func asWorked(r loop.Report) worked {
+	return worked{r.Stop, r.Why, r.Steps, r.Usage, r.Model, r.Text, r.Finish, api.AsError(r.Err), r.Completed, r.Skipped}
 }
 
 // restore puts a recorded state in place; there is none beside an error of the journal.
@@ -90,11 +95,16 @@ func (w past) restore(m mark) {
 
 // report is the report of a mark.
 func (m mark) report() (rep loop.Report) {
-	if r := m.Report; r != nil {
-		rep = loop.Report{Stop: r.Stop, Why: r.Why, Steps: r.Steps, Usage: r.Usage, Model: r.Model, Text: r.Text, Finish: r.Finish, Completed: r.Completed, Skipped: r.Skipped}
-		if r.Err != nil {
-			rep.Err = r.Err
-		}
+	if m.Report != nil {
+		rep = m.Report.report()
+	}
+	return rep
+}
+
+func (r worked) report() loop.Report {
+	rep := loop.Report{Stop: r.Stop, Why: r.Why, Steps: r.Steps, Usage: r.Usage, Model: r.Model, Text: r.Text, Finish: r.Finish, Completed: r.Completed, Skipped: r.Skipped}
+	if r.Err != nil {
+		rep.Err = r.Err
 	}
 	return rep
 }
@@ -232,7 +242,7 @@ func (w past) remember(ctx context.Context, n int, message string) (loop.Report,
 	if err := w.boundary(ctx, n); err != nil {
 		return loop.Report{}, err
 	}
-	rep := w.loop.Run(ctx, message)
+	rep := w.works(ctx, n, message)
 	if w.unrecorded != nil {
 		return rep, w.unrecorded
 	}

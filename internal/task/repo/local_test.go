@@ -301,6 +301,40 @@ func (b *box) Run(ctx context.Context, req api.ExecRequest, output func(string, 
 	return x, err
 }
 
+// Talk implements repo.Computer.
+func (b *box) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
+	cmd := exec.CommandContext(ctx, req.Args[0], req.Args[1:]...)
+	cmd.Dir, cmd.Env = b.path(req.Dir), os.Environ()
+	for k, v := range req.Env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &program{Reader: out, WriteCloser: in, cmd: cmd}, cmd.Start()
+}
+
+// program is a process that is talked to.
+type program struct {
+	io.Reader
+	io.WriteCloser
+	cmd *exec.Cmd
+}
+
+func (p *program) Close() error {
+	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Wait()
+	return nil
+}
+
+func (*program) Said() string   { return "" }
+func (*program) Exec() api.Exec { return api.Exec{State: api.ExecExited} }
+
 func (b *box) Start(context.Context, api.ExecRequest) (tool.Job, error) {
 	return nil, api.Errorf(api.KindUnsupported, "no jobs here")
 }

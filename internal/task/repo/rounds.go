@@ -46,7 +46,9 @@ func (w *work) rounds(ctx context.Context) End {
 		if n == most || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || w.nothingFailed(r) {
 			return w.unsolved(r, rep)
 		}
-		message = w.again(r, n, most)
+		if message = w.again(r, n, most); w.job.Agent != "" {
+			message = loop.WithoutFinish(message)
+		}
 	}
 }
 
@@ -86,7 +88,7 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 		if err != nil {
 			return "", err
 		}
-		box, err := w.cfg.Computers.Open(ctx, w.prepared.into(w.sandbox()), w.res.Workspace, access)
+		box, err := w.cfg.Computers.Open(ctx, hired{w}.box(), w.res.Workspace, access)
 		if err != nil {
 			return "", err
 		}
@@ -102,11 +104,11 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 	}
 	var rep loop.Report
 	err = w.step(ctx, api.RepoStepEvent{Step: "agent", Round: n}, func() (string, error) {
-		w.job.Emit.Emit(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "agent", Round: n, Detail: w.job.Model.Name()})
+		w.job.Emit.Emit(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "agent", Round: n, Detail: hired{w}.name()})
 		if err := pastOf(w).boundary(ctx, n); err != nil {
 			return "", err
 		}
-		rep = w.journal.ended(w.loop.Run(ctx, message))
+		rep = pastOf(w).works(ctx, n, message)
 		w.usage = w.usage.Add(rep.Usage)
 		if rep.Stop == api.StopModel && rep.Err != nil && rep.Steps == 0 && n == 1 {
 			// Nothing was done yet: a key that is wrong is no work that was cut short.
@@ -115,7 +117,7 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 		return fmt.Sprintf("%s after %d steps", rep.Stop, rep.Steps), nil
 	})
 	r := &w.res.Rounds[n-1]
-	r.Stop, r.Why, r.Steps, r.Model = rep.Stop, rep.Why, rep.Steps, rep.Model
+	r.Stop, r.Why, r.Steps, r.Model, r.Agent = rep.Stop, rep.Why, rep.Steps, rep.Model, w.runtime.Label
 	if rep.Finish != nil {
 		w.res.Summary = bounded(rep.Finish.Summary, maxSummary)
 	} else if rep.Text != "" {
@@ -123,7 +125,9 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 	}
 	w.done, w.skipped = append(w.done, rep.Completed...), append(w.skipped, rep.Skipped...)
 	// Its jobs are those of a sandbox that is about to end.
-	w.tools.Close(ctx)
+	if w.tools != nil {
+		w.tools.Close(ctx)
+	}
 	// The sandbox ends before anything of its work is looked at.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()

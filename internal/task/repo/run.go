@@ -164,8 +164,8 @@ func (w *work) prepare(ctx context.Context) error {
 		return err
 	}
 	w.prepared = w.members.together(nil)
-	if w.req.PrepareOnly {
-		return nil
+	if err := (hired{w}).install(ctx); err != nil || w.req.PrepareOnly {
+		return err
 	}
 	return pastOf(w).keep(ctx, "workspace", pastOf(w).place)
 }
@@ -178,11 +178,11 @@ func (w *work) workspace(ctx context.Context) (err error) {
 	}
 	if name := w.req.Workspace; name != "" {
 		err = w.step(ctx, api.RepoStepEvent{Step: "workspace", Detail: name}, func() (string, error) {
-			w.res.Workspace, err = w.cfg.Computers.Attach(ctx, w.job.Task.ID, name, w.prepared.below(w.members.layers()...)...)
+			w.res.Workspace, err = w.cfg.Computers.Attach(ctx, w.job.Task.ID, name, hired{w}.layers()...)
 			return name, err
 		})
 	} else {
-		w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, w.prepared.below(w.members.layers()...)...)
+		w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, hired{w}.layers()...)
 	}
 	if err != nil {
 		return err

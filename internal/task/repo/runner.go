@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/platform/flight"
@@ -55,6 +54,8 @@ type Computers interface {
 type Computer interface {
 	tool.Box
 	Info() api.Sandbox
+	// Talk starts a program that the host talks to.
+	Talk(ctx context.Context, req api.ExecRequest) (Conn, error)
 	// Close kills everything in it and frees it. It is idempotent.
 	Close(ctx context.Context) (api.Proof, error)
 }
@@ -97,15 +98,17 @@ type Emitter interface {
 	Emit(ctx context.Context, t api.EventType, data any)
 }
 
-// Config is what a Runner is made of. All fields but Setup, Logger and Now must be set.
+// Config is what a Runner is made of. All fields but Setup, Runtimes, Logger and Now must be set.
 type Config struct {
 	Git       *cache.Cache
 	Computers Computers
 	Deliverer Deliverer
 	// Setup prepares repositories; nil for none.
-	Setup  Setup
-	Now    func() time.Time
-	Logger *slog.Logger
+	Setup Setup
+	// Runtimes are the agents that are programs in the sandbox; nil for none.
+	Runtimes Runtimes
+	Now      func() time.Time
+	Logger   *slog.Logger
 }
 
 // Runner runs tasks on repositories. It may be used from several goroutines.
@@ -126,7 +129,9 @@ func New(cfg Config) *Runner {
 
 // Job is one task with what it needs.
 type Job struct {
-	Task  api.Task
+	Task api.Task
+	// Agent names a program in the sandbox that works instead of the loop; Model is nil then. Empty for the loop.
+	Agent string
 	Model model.Model
 	Large model.Model // nil for none
 	// Earlier are the tasks that this one continues, the oldest first. It has the
@@ -181,8 +186,9 @@ type work struct {
 	commands []*command
 	// release releases the layers.
 	release []func()
-	loop    *loop.Loop
-	tools   *tool.Set
+	agent   Worker
+	runtime Runtime   // zero if the agent is the loop
+	tools   *tool.Set // nil if it is not
 	box     *seat
 	// done and skipped are for the receipt.
 	steps         sync.Mutex

@@ -1,0 +1,102 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/task/repo"
+)
+
+// TestTalk talks to programs in a sandbox, as an agent is talked to.
+func TestTalk(t *testing.T) {
+	t.Parallel()
+	w := newTownOf(t, Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH")})
+	open := func() repo.Computer {
+		c, err := w.s.computers.Clean(api.WithPrincipal(t.Context(), api.Operator()), api.CreateSandbox{Isolation: "container"}, layerOf(t, w.s))
+		if kind := api.KindOf(err); kind == api.KindUnsupported || kind == api.KindUnisolated {
+			t.Skipf("this host has no containers: %v", err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if _, err := c.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		return c
+	}
+	box := open()
+	start := func(args ...string) repo.Conn {
+		t.Helper()
+		p, err := box.Talk(t.Context(), api.ExecRequest{Args: args})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	// Everything comes back, also more than any buffer has.
+	cat := start("sh", "-c", "echo beside >&2; cat")
+	sent := bytes.Repeat([]byte("0123456789abcde\n"), 64<<10)
+	written := make(chan error, 1)
+	go func() {
+		_, err := cat.Write(sent)
+		written <- err
+	}()
+	got := make([]byte, len(sent))
+	if _, err := io.ReadFull(cat, got); err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("%d bytes came back: %v", len(got), err)
+	}
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+	if said := cat.Said(); said != "beside\n" {
+		t.Errorf("%q on the standard error", said)
+	}
+	if err := cat.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := cat.Read(got); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("read after the end: %v", err)
+	}
+	if _, err := cat.Write(sent[:1]); err == nil {
+		t.Error("write after the end")
+	}
+	if x := cat.Exec(); x.State == api.ExecRunning {
+		t.Errorf("%+v", x)
+	}
+	// A program that ends is read to its end.
+	end := start("sh", "-c", "read line; echo got $line; exit 7")
+	if _, err := end.Write([]byte("this\n")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(end); err != nil || string(b) != "got this\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := end.Close(); err != nil || end.Exec().Exit.Code != 7 {
+		t.Errorf("%v, %+v", err, end.Exec())
+	}
+	// Nobody reads, and the sandbox ends all the same.
+	start("sh", "-c", "yes")
+	if proof, err := box.Close(t.Context()); err != nil || proof.Left != 0 {
+		t.Errorf("%+v, %v", proof, err)
+	}
+}
+
+// layerOf is a layer with one file.
+func layerOf(t *testing.T, s *System) repo.Layer {
+	t.Helper()
+	l, release, err := s.computers.Layer(t.Context(), "test of talking", func(_ context.Context, dir string) error {
+		return os.WriteFile(dir+"/f", nil, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	return l
+}

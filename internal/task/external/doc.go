@@ -1,0 +1,27 @@
+// Package external has agents of others work on repositories: programs in the sandbox of a task that speak the Agent Client
+// Protocol.
+//
+//	agents := external.New(external.Config{Setup: setup, Computers: computers, Secret: secrets.Lookup})
+//	runner := repo.New(repo.Config{Runtimes: agents})
+//
+// The catalogue of package runtime says which agents there are. The packages of one are installed in a sandbox that can
+// connect to their registry and nothing else, as a setup: the result is a layer, found again by later tasks of the account.
+// It lies below the checkout, in a directory of .git, which no change of a workspace is read from.
+//
+// The agent's sandbox can connect to what the task allows, and to the server of its model. The key is a placeholder there:
+// the host puts the secret into the requests, within its budget.
+//
+// A round starts the program anew, in the sandbox of the round, and continues the session of the round before: what the
+// agent remembers is in its home directory, which is in the workspace too.
+//
+// # Trust
+//
+// The program, its messages and what it reports of itself are untrusted. What it says becomes events and a transcript, within
+// bounds. It decides nothing: changes are read from the workspace, and the gate judges them.
+//
+// # Lives
+//
+// [Agents] is shared and holds nothing of a task. A worker lives as long as its task; the program ends before Run returns.
+//
+// The package must not know how sandboxes isolate, or how a secret gets into a request.
+package external

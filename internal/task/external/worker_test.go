@@ -1,0 +1,282 @@
+package external
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/agent/runtime"
+	"hortus.dev/internal/task/repo"
+)
+
+// peerVariable makes the test binary an agent that behaves as its value says.
+const peerVariable = "HORTUS_TEST_PEER"
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(peerVariable); how != "" {
+		peer(how)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// peer is an agent on the standard streams. Its session remembers the messages in a file, so that a later process can
+// continue it.
+func peer(how string) {
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 1<<20)
+	say := func(format string, args ...any) { fmt.Printf(`{"jsonrpc":"2.0",`+format+"}\n", args...) }
+	update := func(text string) { say(`"method":"session/update","params":{"sessionId":"s","update":%s}`, text) }
+	for in.Scan() {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Params struct {
+				Prompt []struct{ Text string }
+				ModeID string
+			}
+		}
+		if json.Unmarshal(in.Bytes(), &m) != nil {
+			continue
+		}
+		switch m.Method {
+		case "initialize":
+			if how == "silent" {
+				continue
+			}
+			fmt.Fprintln(os.Stderr, "a reason on stderr")
+			if how == "dies" {
+				os.Exit(3)
+			}
+			say(`"id":%s,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}`, m.ID)
+		case "session/load":
+			update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a replay"}}`)
+			say(`"id":%s,"result":null`, m.ID)
+		case "session/new":
+			say(`"id":%s,"result":{"sessionId":"s"}`, m.ID)
+		case "session/set_mode":
+			say(`"id":%s,"result":null`, m.ID)
+		case "session/cancel":
+			say(`"id":99,"method":"x"`)
+		case "session/prompt":
+			turn(how, string(m.ID), m.Params.Prompt[0].Text, say, update)
+		}
+	}
+}
+
+// turn answers a message.
+func turn(how, id, text string, say func(string, ...any), update func(string)) {
+	f, err := os.OpenFile(os.Getenv("HOME")+"/said", os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	fmt.Fprintln(f, text)
+	before, _ := os.ReadFile(f.Name())
+	update(fmt.Sprintf(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%d bytes were said\u001b[2J"}}`, len(before)))
+	call := func(n int, status string) {
+		update(fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"c%d","title":"Write","kind":"edit","status":"in_progress","rawInput":{"n":%d}}`, n, n))
+		if status != "" {
+			update(fmt.Sprintf(`{"sessionUpdate":"tool_call_update","toolCallId":"c%d","status":%q,"content":[{"type":"content","content":{"type":"text","text":"0123456789"}}]}`, n, status))
+		}
+	}
+	switch how {
+	case "calls":
+		call(1, "completed")
+		call(2, "failed")
+	case "endless":
+		for n := 1; ; n++ {
+			call(n, "completed")
+			time.Sleep(time.Millisecond) // or it would be left for not reading
+		}
+	case "waits":
+		call(1, "completed")
+		call(2, "")
+		return
+	case "error":
+		say(`"id":%s,"error":{"code":-32603,"message":"the model said no"}`, id)
+		return
+	case "refuses":
+		say(`"id":%s,"result":{"stopReason":"refusal"}`, id)
+		return
+	case "odd":
+		say(`"id":%s,"result":{"stopReason":"whatever"}`, id)
+		return
+	}
+	say(`"id":%s,"result":{"stopReason":"end_turn","usage":{"inputTokens":100,"outputTokens":20,"cachedReadTokens":30}}`, id)
+}
+
+// process is an agent that runs on this host.
+type process struct {
+	io.Reader
+	io.WriteCloser
+	cmd  *exec.Cmd
+	said *bytes.Buffer
+	once sync.Once
+}
+
+func (p *process) Close() error {
+	p.once.Do(func() {
+		_ = p.cmd.Process.Kill() // it may have ended
+		_ = p.cmd.Wait()         // it was killed
+	})
+	return nil
+}
+
+func (p *process) Said() string { return p.said.String() }
+
+func (p *process) Exec() api.Exec {
+	return api.Exec{State: api.ExecExited, Exit: api.Exit{Code: p.cmd.ProcessState.ExitCode()}}
+}
+
+// facts are the events of a task.
+type facts struct {
+	mu  sync.Mutex
+	all []string
+	on  func(t api.EventType)
+}
+
+func (f *facts) Emit(_ context.Context, t api.EventType, data any) {
+	b, _ := json.Marshal(data)
+	f.mu.Lock()
+	f.all = append(f.all, string(t)+" "+string(b))
+	f.mu.Unlock()
+	if f.on != nil {
+		f.on(t)
+	}
+}
+
+// stage makes the worker of a task with an agent that behaves in a way.
+func stage(t *testing.T, how string, budget api.Budget, f *facts, transcript io.Writer) *worker {
+	t.Helper()
+	home := t.TempDir()
+	talk := func(_ context.Context, req api.ExecRequest) (repo.Conn, error) {
+		cmd := exec.Command(req.Args[0], req.Args[1:]...)
+		cmd.Env = os.Environ()
+		for k, v := range req.Env {
+			cmd.Env = append(cmd.Env, k+"="+v)
+		}
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return nil, err
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return nil, err
+		}
+		p := &process{Reader: out, WriteCloser: in, cmd: cmd, said: &bytes.Buffer{}}
+		cmd.Stderr = p.said
+		return p, cmd.Start()
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	launch := runtime.Launch{Args: []string{self}, Env: map[string]string{peerVariable: how, "HOME": home}}
+	w := newWorker(runtime.Runtime{Name: "peer", Package: "peer", Version: "1", Mode: "free"}, runtime.Preset{Model: "m"}, launch,
+		repo.Desk{Talk: talk, Budget: budget, Emit: f, Transcript: transcript}, time.Now)
+	w.grace = 10 * time.Millisecond // no peer ends a turn that is canceled
+	return w
+}
+
+// TestRounds: two rounds are two processes and one session; their events, reports and transcript say what happened.
+func TestRounds(t *testing.T) {
+	f, script := &facts{}, &bytes.Buffer{}
+	w := stage(t, "calls", api.Budget{}, f, script)
+	one := w.Run(t.Context(), "the request")
+	if one.Stop != api.StopEnded || one.Steps != 2 || one.Err != nil || one.Model != "peer/m" || one.Finish != nil {
+		t.Errorf("%+v", one)
+	}
+	if !slices.Equal(one.Completed, []string{"edit: Write", "edit: Write"}) || one.Skipped != nil {
+		t.Errorf("completed %q, skipped %q", one.Completed, one.Skipped)
+	}
+	if u := one.Usage; u.InputTokens != 130 || u.CachedTokens != 30 || u.OutputTokens != 20 || u.Unpriced != 1 {
+		t.Errorf("%+v", u)
+	}
+	two := w.Run(t.Context(), "The gate failed")
+	first, second := 0, 0
+	if _, err := fmt.Sscanf(one.Text, "%d bytes", &first); err != nil {
+		t.Fatalf("%q", one.Text)
+	}
+	if _, err := fmt.Sscanf(two.Text, "%d bytes", &second); err != nil || second <= first || first <= len("the request") {
+		t.Errorf("the second round does not continue the first: %q, %q", one.Text, two.Text)
+	}
+	all := strings.Join(f.all, "\n")
+	for _, want := range []string{`task.tool {"round":1,"step":1,"tool":"edit","input":"{\"n\":1}","output":"0123456789","ms":`, `"step":2,"tool":"edit","input":"{\"n\":2}","output":"0123456789","failed":true`,
+		`task.model {"role":"agent","model":"peer/m"`, `"round":2,"step":3`} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no event %s in\n%s", want, all)
+		}
+	}
+	for _, bad := range []string{"a replay", `\u001b`} {
+		if strings.Contains(all, bad) {
+			t.Errorf("the events have %q:\n%s", bad, all)
+		}
+	}
+	entries := 0
+	for line := range strings.Lines(script.String()) {
+		var e loop.Entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		entries++
+	}
+	if entries != 2*(1+1+4+1) {
+		t.Errorf("%d entries:\n%s", entries, script)
+	}
+}
+
+// TestStops: every way in which a round can end has its reason.
+func TestStops(t *testing.T) {
+	for _, tt := range []struct {
+		how    string
+		budget api.Budget
+		stop   api.StopReason
+		says   string
+		err    bool
+	}{
+		{"ends", api.Budget{Steps: 1, Tokens: 150, OutputBytes: 1}, api.StopEnded, "ended its turn", false},
+		{"ends", api.Budget{Tokens: 149}, api.StopTokens, "150 of 149", false},
+		{"endless", api.Budget{Steps: 5}, api.StopSteps, "5 calls", false},
+		{"endless", api.Budget{OutputBytes: 100}, api.StopOutput, "110 bytes", false},
+		{"waits", api.Budget{WallMS: 1500}, api.StopWall, "1.5s", false},
+		{"silent", api.Budget{WallMS: 300}, api.StopWall, "300ms", false},
+		{"error", api.Budget{}, api.StopModel, "the model said no", true},
+		{"refuses", api.Budget{}, api.StopDeclined, "declined", false},
+		{"odd", api.Budget{}, api.StopModel, "unknown reason", true},
+		{"dies", api.Budget{}, api.StopModel, "exit code 3; the agent ended its output): a reason on stderr", true},
+	} {
+		t.Run(tt.how, func(t *testing.T) {
+			rep := stage(t, tt.how, tt.budget, &facts{}, io.Discard).Run(t.Context(), "go")
+			if rep.Stop != tt.stop || !strings.Contains(rep.Why, tt.says) || (rep.Err != nil) != tt.err {
+				t.Errorf("%s %q %v, want %s %q", rep.Stop, rep.Why, rep.Err, tt.stop, tt.says)
+			}
+		})
+	}
+}
+
+// TestCanceled: the end of the task's context ends the agent, and the report says what was done and what was not.
+func TestCanceled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &facts{on: func(e api.EventType) {
+		if e == api.EventTool {
+			cancel()
+		}
+	}}
+	rep := stage(t, "waits", api.Budget{}, f, io.Discard).Run(ctx, "go")
+	if rep.Stop != api.StopCanceled || rep.Err == nil || !slices.Equal(rep.Completed, []string{"edit: Write"}) || len(rep.Skipped) > 1 {
+		t.Errorf("%+v", rep)
+	}
+}

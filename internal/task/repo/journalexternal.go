@@ -1,0 +1,35 @@
+package repo
+
+import (
+	"context"
+	"fmt"
+
+	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/task/durable"
+)
+
+// cutTurn is what an agent that is a program is told when its turn was cut: it begins again, in a new conversation
+// over the same files.
+const cutTurn = "An earlier attempt at this work was interrupted by a restart of the platform. Its effects may be partial. " +
+	"The files of /workspace are as they were. Look at them before you continue.\n\n"
+
+// works lets the agent work on a message. What Hortus's own agent asks and does is recorded by itself; of a program,
+// the whole turn is one step.
+func (w past) works(ctx context.Context, n int, message string) (rep loop.Report) {
+	if !(hired{w.work}).external() {
+		return w.journal.ended(w.agent.Run(ctx, message))
+	}
+	executed := false
+	was, _ := record(ctx, w.work, fmt.Sprint("turn ", n), nil, func(ctx context.Context, try durable.Try) (worked, error) {
+		executed = true
+		if try.Cut {
+			message = cutTurn + message
+		}
+		rep = w.agent.Run(ctx, message)
+		return asWorked(rep), ctx.Err()
+	})
+	if !executed {
+		rep = was.report()
+	}
+	return rep
+}
