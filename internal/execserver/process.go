@@ -2,23 +2,13 @@ package execserver
 
 import (
 	"context"
-	"encoding/json"
-	"strings"
 	"sync"
 	"time"
 
 	"hortus.dev/api"
 )
 
-// processes are those of a session, by the names that the peer chose.
-type processes struct {
-	mu    sync.Mutex
-	by    map[string]*process
-	ended []string // names of those that have ended, the oldest first
-	work  sync.WaitGroup
-}
-
-// process is one of them.
+// process is one process of a session.
 type process struct {
 	name  string
 	input chan []byte // nil if it takes none
@@ -42,119 +32,6 @@ type chunk struct {
 	Seq    uint64 `json:"seq"`
 	Stream string `json:"stream"`
 	Chunk  []byte `json:"chunk"`
-}
-
-type startParams struct {
-	ProcessID string            `json:"processId"`
-	Argv      []string          `json:"argv"`
-	CWD       string            `json:"cwd"`
-	EnvPolicy *policy           `json:"envPolicy"`
-	Env       map[string]string `json:"env"`
-	TTY       bool              `json:"tty"`
-	PipeStdin bool              `json:"pipeStdin"`
-	Arg0      *string           `json:"arg0"`
-	confinement
-	EnforceManagedNetwork json.RawMessage `json:"enforceManagedNetwork"`
-	ManagedNetwork        json.RawMessage `json:"managedNetwork"`
-	NetworkProxy          json.RawMessage `json:"networkProxy"`
-}
-
-// check refuses what cannot be done as it was asked for.
-func (in *startParams) check() error {
-	if err := nameOf("processId", in.ProcessID); err != nil {
-		return err
-	}
-	if len(in.Argv) == 0 || in.Argv[0] == "" {
-		return api.Errorf(api.KindInvalid, "argv must not be empty")
-	}
-	if in.Arg0 != nil && *in.Arg0 != in.Argv[0] {
-		return api.Errorf(api.KindUnsupported, "this server cannot run a program under another name (arg0)")
-	}
-	if err := in.confinement.check(); err != nil {
-		return err
-	}
-	for _, r := range []struct {
-		name  string
-		value json.RawMessage
-	}{{"enforceManagedNetwork", in.EnforceManagedNetwork}, {"managedNetwork", in.ManagedNetwork}, {"networkProxy", in.NetworkProxy}} {
-		if err := refuseValue(r.name, r.value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// started is the answer to process/start. The output is sent after it.
-type started struct {
-	ProcessID   string `json:"processId"`
-	SandboxType string `json:"sandboxType"`
-	begin       func()
-}
-
-func (a started) answered() { a.begin() }
-
-func (s *session) startProcess(ctx context.Context, in startParams) (any, error) {
-	if err := in.check(); err != nil {
-		return nil, err
-	}
-	dir, err := pathOf(in.CWD)
-	if err != nil {
-		return nil, err
-	}
-	env, unset, err := in.EnvPolicy.apply(s.env.vars, in.Env)
-	if err != nil {
-		return nil, err
-	}
-	args := in.Argv
-	if len(unset) > 0 {
-		if strings.Contains(in.Argv[0], "=") {
-			return nil, api.Errorf(api.KindUnsupported, "the name of a program has a =, and envPolicy takes variables away: this server cannot do both")
-		}
-		args = []string{"env"}
-		for _, name := range unset {
-			args = append(args, "-u", name)
-		}
-		args = append(append(args, "--"), in.Argv...)
-	}
-	p := &process{name: in.ProcessID, changed: make(chan struct{}), done: make(chan struct{})}
-	if in.TTY || in.PipeStdin {
-		p.input = make(chan []byte, maxInput/(4<<10))
-	}
-	if err := s.processes.add(p); err != nil {
-		return nil, err
-	}
-	out, errs := &stream{s, p, "stdout"}, &stream{s, p, "stderr"}
-	if in.TTY {
-		out.name = "pty"
-	}
-	// The process lives as long as the session; only its start is as long as this request.
-	life, end := context.WithCancel(s.life)
-	hurry := context.AfterFunc(ctx, end)
-	proc, err := s.cfg.Sandbox.Start(life, Command{
-		Args: args, Dir: dir, Env: env, Terminal: in.TTY, Input: p.input != nil, Stdout: out, Stderr: errs,
-	})
-	hurry()
-	if err != nil {
-		end()
-		s.processes.drop(p)
-		return nil, err
-	}
-	p.mu.Lock()
-	p.proc = proc
-	p.mu.Unlock()
-	answered := make(chan struct{})
-	s.processes.work.Go(func() {
-		defer end()
-		select {
-		case <-answered:
-		case <-s.ctx.Done():
-		}
-		s.follow(p, proc)
-	})
-	if p.input != nil {
-		s.processes.work.Go(func() { p.feed(proc) })
-	}
-	return started{in.ProcessID, "none", sync.OnceFunc(func() { close(answered) })}, nil
 }
 
 // follow carries a process's output, and then tells its end.
@@ -429,59 +306,4 @@ func (s *session) killAll() {
 		})
 	}
 	kills.Wait()
-}
-
-// add takes a process in under its name.
-func (ps *processes) add(p *process) error {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if ps.by[p.name] != nil {
-		return api.Errorf(api.KindExists, "process %.64q already exists", p.name)
-	}
-	if len(ps.by)-len(ps.ended) >= maxProcesses {
-		return api.Errorf(api.KindExhausted, "%d processes are running, which is the maximum", maxProcesses)
-	}
-	if ps.by == nil {
-		ps.by = map[string]*process{}
-	}
-	ps.by[p.name] = p
-	return nil
-}
-
-// drop forgets a process that was not started.
-func (ps *processes) drop(p *process) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	delete(ps.by, p.name)
-}
-
-// end counts a process as ended, and forgets the oldest beyond the bound.
-func (ps *processes) end(p *process) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if ps.ended = append(ps.ended, p.name); len(ps.ended) > maxProcesses {
-		delete(ps.by, ps.ended[0])
-		ps.ended = ps.ended[1:]
-	}
-}
-
-func (ps *processes) get(name string) *process {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	return ps.by[name]
-}
-
-// live returns those that may run.
-func (ps *processes) live() []*process {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	var out []*process
-	for _, p := range ps.by {
-		select {
-		case <-p.done:
-		default:
-			out = append(out, p)
-		}
-	}
-	return out
 }
