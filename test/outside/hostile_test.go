@@ -18,11 +18,13 @@ import (
 	"github.com/coder/websocket"
 
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 )
 
 // TestHostFiles: every path is one of the sandbox, however it is written.
 func TestHostFiles(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	box := sandbox(t, "container")
 	p := connect(t, serve(t, box).url)
 	dir := t.TempDir()
@@ -76,6 +78,7 @@ func TestHostFiles(t *testing.T) {
 // TestWrongClients: who does not know the path, a page in a browser, and who begins wrongly.
 func TestWrongClients(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	box := sandbox(t, "container")
 	s := serve(t, box)
 	status := func(path string, header http.Header) int {
@@ -154,6 +157,7 @@ func TestWrongClients(t *testing.T) {
 // TestBounds: a peer that wants too much of everything.
 func TestBounds(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	box := sandbox(t, "container")
 	s := serve(t, box)
 	p := connect(t, s.url)
@@ -288,6 +292,7 @@ func gone(t *testing.T, box, text string) {
 // TestCut: what a session started ends with its connection, and with the server.
 func TestCut(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	box := sandbox(t, "container")
 	s := serve(t, box)
 	start := func(p *peer, text string) {
@@ -318,6 +323,7 @@ func TestCut(t *testing.T) {
 // TestSandboxEnds: the server ends with its sandbox, and says so.
 func TestSandboxEnds(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	can(t, "container")
 	box := hortus(t, "sandbox", "create", "--isolation", "container")
 	s := serve(t, box)
@@ -338,6 +344,7 @@ func TestSandboxEnds(t *testing.T) {
 // TestStdio serves on the standard streams of a process.
 func TestStdio(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	box := sandbox(t, "container")
 	run := func(in string) (string, string, error) {
 		cmd := exec.Command(binary, "sandbox", "codex", "--stdio", box)

@@ -63,7 +63,7 @@ func (c *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		out = object{"hints": hints, "warm_hints": []object{}, "pending_count": len(hints), "backing_off_count": 0, "circuit_broken_count": 0}
 	case strings.HasSuffix(r.URL.Path, "/runners/register"):
-		out = object{"runner_id": "runner_1", "session_token": "x", "heartbeat_interval_seconds": 30}
+		out = object{"runner_id": "runner_1", "runner_token": "a.b.c"}
 	case strings.HasSuffix(r.URL.Path, "/poll"):
 		select { // a long poll, as it is there
 		case <-time.After(time.Second):
@@ -209,6 +209,7 @@ func TestRunnerFlags(t *testing.T) {
 	if !strings.Contains(got.authorization, order) || got.body["client_label"] != "label-of-the-sandbox" {
 		t.Errorf("the runner registered with %q, %v", got.authorization, got.body)
 	}
+	c.await("/poll", said.String)
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Error(err)
 	}

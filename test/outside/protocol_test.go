@@ -7,11 +7,14 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"hortus.dev/test/tier"
 )
 
 // TestProcesses runs commands as Codex does.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	box := sandbox(t, "container", "-e", "SOME_TOKEN=t", "-e", "KEPT=k")
 	inside(t, box, "echo only here > content")
 	p := connect(t, serve(t, box).url)
@@ -96,6 +99,7 @@ func TestProcesses(t *testing.T) {
 // TestVariables: a command gets the sandbox's variables that its policy leaves, and its own.
 func TestVariables(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	box := sandbox(t, "container", "-e", "SOME_TOKEN=t", "-e", "KEPT=k")
 	p := connect(t, serve(t, box).url)
 	policy := func(inherit string, defaults bool, exclude, only []string) object {
@@ -130,6 +134,7 @@ func TestVariables(t *testing.T) {
 // TestFiles changes files as Codex does.
 func TestFiles(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	box := sandbox(t, "container")
 	p := connect(t, serve(t, box).url)
 	at := func(name string) object { return object{"path": "file:///workspace/" + name, "sandbox": nil} }

@@ -15,6 +15,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 )
 
 // relay is a "hortus relay claude" that runs.
@@ -188,6 +189,7 @@ func started(t *testing.T, box api.Sandbox) string {
 // left at the end of a runner.
 func TestRelay(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	snapshot := stubbed(t, "container")
 	r := relayed(t, "--template", snapshot, "--isolation", "container", "--ttl", "2h", "--sessions", "2", "--", "--api-url", "https://example.org")
 	if code, said := r.spawn("one", "SELF_HOSTED_RUNNER_AGENT_PROXY_URL=https://proxy.example.org"); code != 0 || said != "" {
@@ -280,6 +282,7 @@ func TestRelay(t *testing.T) {
 // TestRelayCodes: what can succeed later is told from what cannot.
 func TestRelayCodes(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	can(t, "container")
 	snapshot := stubbed(t, "container")
 	r := relayed(t, "--template", snapshot, "--isolation", "container")
@@ -321,7 +324,7 @@ func TestRelayCodes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, "spawn-runner"), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := output("relay", "claude", "--egress", "example.org", other); err == nil || !strings.Contains(err.Error(), "somebody else") {
+	if _, err := output("relay", "claude", "--egress", "example.org", other); err == nil || !strings.Contains(err.Error(), "not a hook of hortus") {
 		t.Errorf("over another hook: %v", err)
 	}
 	if err := os.Chmod(other, 0o777); err != nil {
@@ -357,6 +360,7 @@ func TestRelayCodes(t *testing.T) {
 // TestRelayKilled: a relay that is killed leaves nothing that runs.
 func TestRelayKilled(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	snapshot := stubbed(t, "container")
 	r := relayed(t, "--template", snapshot, "--isolation", "container")
 	for _, order := range []string{"one", "two"} {

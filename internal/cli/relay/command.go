@@ -155,7 +155,7 @@ func makeHook(ctx context.Context, dir string) (*hook, error) {
 	}
 	switch old, err := os.ReadFile(h.script); {
 	case err == nil && !strings.Contains(string(old), mark):
-		return nil, api.Errorf(api.KindExists, "%s is the hook of somebody else", h.script).WithHint("use another directory")
+		return nil, api.Errorf(api.KindExists, "%s is not a hook of hortus relay", h.script).WithHint("use another directory")
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return nil, api.Errorf(api.KindInvalid, "the old hook: %w", err)
 	}
