@@ -262,6 +262,19 @@ func TestCodexStartsServer(t *testing.T) {
 	}
 }
 
+// TestCodexDirect: Codex reaches the daemon itself, and shows its key.
+func TestCodexDirect(t *testing.T) {
+	tier.Soak(t)
+	box := sandbox(t, "container")
+	c := newCodex(t, "\n-- 1 --\nwire: responses\ncall: exec_command\n\n{\"cmd\":\"cat origin\"}\n-- 2 --\nwire: responses\n\nDone.\n")
+	inside(t, box, "mkdir "+c.dir+" && echo only in "+box+" > "+c.dir+"/origin")
+	c.write("environments.toml", fmt.Sprintf("default = \"hortus\"\ninclude_local = false\n\n[[environments]]\nid = \"hortus\"\nurl = %q\nauth_bearer_token = %q\n", direct(box), key))
+	done, _ := c.exec("", "Do it.")
+	if n := len(done); n < 2 || done[n-2].Item.Output != "only in "+box+"\n" || done[n-1].Item.Text != "Done." {
+		t.Errorf("%+v", done)
+	}
+}
+
 // TestCodexRefusal: with a sandbox of its own, Codex gets told what to do.
 func TestCodexRefusal(t *testing.T) {
 	tier.Soak(t)

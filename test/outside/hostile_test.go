@@ -3,6 +3,7 @@ package outside
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -25,8 +26,11 @@ import (
 func TestHostFiles(t *testing.T) {
 	t.Parallel()
 	tier.AnyUser(t)
-	box := sandbox(t, "container")
-	p := connect(t, serve(t, box).url)
+	ways(t, testHostFiles)
+}
+
+func testHostFiles(t *testing.T, box, url string) {
+	p := connect(t, url)
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
 	if err := os.WriteFile(secret, []byte("of the host"), 0o644); err != nil {
@@ -198,7 +202,7 @@ func TestBounds(t *testing.T) {
 		}
 		after = got["nextSeq"].(float64) - 1
 	}
-	if kept == 0 || kept > 520<<10 {
+	if kept == 0 || kept > 260<<10 {
 		t.Errorf("%d bytes were kept", kept)
 	}
 
@@ -214,7 +218,7 @@ func TestBounds(t *testing.T) {
 		}
 		sent += 64 << 10
 	}
-	if !refused || sent < 1<<20 {
+	if !refused || sent < 256<<10 {
 		t.Errorf("%d bytes were accepted, refused %v", sent, refused)
 	}
 	if got := p.ok("process/terminate", object{"processId": "deaf"}); got["running"] != true {
@@ -272,6 +276,116 @@ func TestBounds(t *testing.T) {
 	if _, resp, err := websocket.Dial(ctx, s.url, nil); err == nil || resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("the fifth connection: %v", err)
 	}
+}
+
+// TestDirect: the daemon serves the protocol to those who have a key, and within bounds of its
+// own.
+func TestDirect(t *testing.T) {
+	t.Parallel()
+	tier.AnyUser(t)
+	box := sandbox(t, "container")
+	other := hortus(t, "key", "create", "--account", "other", "--json")
+	var foreign struct{ Secret string }
+	if err := json.Unmarshal([]byte(other), &foreign); err != nil || foreign.Secret == "" {
+		t.Fatalf("%v: %s", err, other)
+	}
+	try := func(box string, header http.Header) (int, *websocket.Conn) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience.Of(10*time.Second))
+		defer cancel()
+		c, resp, err := websocket.Dial(ctx, direct(box), &websocket.DialOptions{HTTPHeader: header})
+		if resp == nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, c
+	}
+	for _, c := range []struct {
+		box    string
+		header http.Header
+		want   int
+	}{
+		{box, nil, 401},
+		{box, http.Header{"Authorization": {"Bearer e2b_" + strings.Repeat("0", 40)}}, 401},
+		{box, http.Header{"Authorization": {"Bearer " + foreign.Secret}}, 404},
+		{"inosuchsandbox0000000", http.Header{"Authorization": {"Bearer " + key}}, 404},
+		{box, http.Header{"Authorization": {"Bearer " + key}, "Origin": {"http://example.org"}}, 403},
+		{box, http.Header{"Authorization": {"Bearer " + key}}, 101},
+		{box, http.Header{"X-Api-Key": {key}}, 101},
+	} {
+		got, conn := try(c.box, c.header)
+		if conn != nil {
+			conn.CloseNow()
+		}
+		if got != c.want {
+			t.Errorf("%s, %v: status %d, want %d", c.box, c.header, got, c.want)
+		}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http"+strings.TrimPrefix(direct(box), "ws"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Api-Key", key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusUpgradeRequired {
+		t.Errorf("without an upgrade: %s", resp.Status)
+	}
+
+	p := connect(t, direct(box))
+	p.ok("fs/writeFile", object{"path": "file:///workspace/f", "dataBase64": make([]byte, 4<<20)})
+	p.refused(-32600, "maximum", "fs/writeFile", object{"path": "file:///workspace/f", "dataBase64": make([]byte, 4<<20+1)})
+	p.start("long", sh("echo ready; sleep 4411"), object{"tty": true})
+	p.said("long", "ready")
+	p.send(object{"id": 1 << 20, "method": "fs/writeFile", "params": object{"path": "file:///workspace/f", "dataBase64": make([]byte, 8<<20)}})
+	<-p.done
+	gone(t, box, "sleep 4411")
+
+	// An account has so many sessions, and others do not count.
+	cmd := exec.Command(binary, "--host", address, "sandbox", "create", "--isolation", "container")
+	cmd.Env = append([]string{"HORTUS_API_KEY=" + foreign.Secret}, environ...)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := strings.TrimSpace(string(out))
+	t.Cleanup(func() { hortus(t, "sandbox", "kill", theirs) })
+	header := http.Header{"Authorization": {"Bearer " + foreign.Secret}}
+	var open []*websocket.Conn
+	for range 8 {
+		status, c := try(theirs, header)
+		if status != http.StatusSwitchingProtocols {
+			t.Fatalf("session %d: status %d", len(open), status)
+		}
+		defer c.CloseNow()
+		open = append(open, c)
+	}
+	if status, _ := try(theirs, header); status != http.StatusTooManyRequests {
+		t.Errorf("one session too many: status %d", status)
+	}
+	connect(t, direct(box)).ok("environment/info", nil)
+	open[0].CloseNow()
+	late := time.Now().Add(patience.Of(30 * time.Second))
+	for {
+		status, c := try(theirs, header)
+		if c != nil {
+			c.CloseNow()
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatalf("after one left: status %d", status)
+		}
+	}
+
+	// The sandbox's end is that of its sessions.
+	short := hortus(t, "sandbox", "create", "--isolation", "container")
+	p = connect(t, direct(short))
+	p.start("long", sh("echo ready; sleep 4422"), nil)
+	p.said("long", "ready")
+	hortus(t, "sandbox", "kill", short)
+	<-p.done
 }
 
 // gone waits until a sandbox has no process with a text in its command line.

@@ -1,6 +1,7 @@
 package outside
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -18,10 +19,12 @@ import (
 	"hortus.dev/test/tools"
 )
 
-// binary is the hortus under test; environ is what it runs with, and so the daemon.
+// binary is the hortus under test; environ is what it runs with, and so the daemon. address and
+// key are how the daemon is reached over TCP.
 var (
-	binary  string
-	environ []string
+	binary       string
+	environ      []string
+	address, key string
 )
 
 func TestMain(m *testing.M) { os.Exit(reaper.Run(func() int { return run(m) })) }
@@ -50,12 +53,51 @@ func run(m *testing.M) (code int) {
 	}
 	environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir(), "LANG=C.UTF-8",
 		"HORTUS_DATA_DIR=" + filepath.Join(dir, "d"), "HORTUS_CONFIG=" + os.DevNull}
+	stop, err := daemon()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code = m.Run()
-	if _, err := output("daemon", "stop", "--force"); err != nil && !strings.Contains(err.Error(), "not running") {
+	if err := stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	return code
+}
+
+// daemon starts the daemon.
+func daemon() (stop func() error, err error) {
+	var stderr bytes.Buffer
+	cmd := exec.Command(binary, "serve", "--listen", "127.0.0.1:0")
+	cmd.Env, cmd.Stderr = environ, &stderr
+	said, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	stop = func() error {
+		_, err := output("daemon", "stop", "--force")
+		if werr := cmd.Wait(); err == nil && werr != nil {
+			err = fmt.Errorf("the daemon did not end well: %w\n%s", werr, stderr.Bytes())
+		}
+		return err
+	}
+	lines := bufio.NewScanner(said)
+	for (address == "" || key == "") && lines.Scan() {
+		switch name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "="); name {
+		case "E2B_API_URL":
+			address = value
+		case "E2B_API_KEY":
+			key = value
+		}
+	}
+	if address == "" || key == "" {
+		return nil, fmt.Errorf("hortus serve said no address or key: %w", stop())
+	}
+	return stop, nil
 }
 
 // output runs hortus and returns what it prints.
@@ -126,6 +168,25 @@ func can(t *testing.T, isolation string) {
 				t.Skipf("this host cannot run %s: %s; %s", isolation, a.Reason, a.Fix)
 			}
 		}
+	}
+}
+
+// direct is the address of a sandbox at the daemon, which wants the key.
+func direct(box string) string {
+	return "ws" + strings.TrimPrefix(address, "http") + "/v1/sandboxes/" + box + "/codex"
+}
+
+// ways runs a test with both servers of the protocol.
+func ways(t *testing.T, test func(t *testing.T, box, url string), args ...string) {
+	for name, url := range map[string]func(t *testing.T, box string) string{
+		"command": func(t *testing.T, box string) string { return serve(t, box).url },
+		"daemon":  func(_ *testing.T, box string) string { return direct(box) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			box := sandbox(t, "container", args...)
+			test(t, box, url(t, box))
+		})
 	}
 }
 

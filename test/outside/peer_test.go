@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -62,7 +63,11 @@ func dial(t *testing.T, url string) *peer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(10*time.Second))
 	defer cancel()
-	c, _, err := websocket.Dial(ctx, url, nil)
+	var opt websocket.DialOptions
+	if strings.Contains(url, "/v1/") {
+		opt.HTTPHeader = http.Header{"Authorization": {"Bearer " + key}}
+	}
+	c, _, err := websocket.Dial(ctx, url, &opt)
 	if err != nil {
 		t.Fatal(err)
 	}

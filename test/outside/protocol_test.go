@@ -15,9 +15,12 @@ import (
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	tier.AnyUser(t)
-	box := sandbox(t, "container", "-e", "SOME_TOKEN=t", "-e", "KEPT=k")
+	ways(t, testProcesses, "-e", "SOME_TOKEN=t", "-e", "KEPT=k")
+}
+
+func testProcesses(t *testing.T, box, url string) {
 	inside(t, box, "echo only here > content")
-	p := connect(t, serve(t, box).url)
+	p := connect(t, url)
 
 	info := p.ok("environment/info", object{})
 	shell, _ := info["shell"].(object)
@@ -135,8 +138,11 @@ func TestVariables(t *testing.T) {
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	tier.AnyUser(t)
-	box := sandbox(t, "container")
-	p := connect(t, serve(t, box).url)
+	ways(t, testFiles)
+}
+
+func testFiles(t *testing.T, box, url string) {
+	p := connect(t, url)
 	at := func(name string) object { return object{"path": "file:///workspace/" + name, "sandbox": nil} }
 	with := func(in object, more object) object {
 		for k, v := range more {

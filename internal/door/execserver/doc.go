@@ -15,10 +15,10 @@
 // commands of the peer are the sandbox's.
 //
 // The peer may be hostile: messages, processes, requests, buffered output and buffered input
-// are bounded by the constants of limits.go. A request for something that the sandbox cannot
+// are bounded by the constants of limits.go and by the Config. A request for something that the sandbox cannot
 // do, such as a sandbox of Codex's own around a command, is refused.
 //
 // A session lives as long as its connection. Serve returns when the connection has ended and
-// every process that the session started was killed and its end was seen, or killTimeout has
-// passed. All goroutines of the session have then ended.
+// every process that the session started was killed and its Wait has returned. All goroutines of
+// the session have then ended.
 package execserver

@@ -34,9 +34,10 @@ func (s *session) readFile(ctx context.Context, in pathParams) (any, error) {
 		return nil, err
 	}
 	defer r.Close()
-	b, err := io.ReadAll(io.LimitReader(r, maxFile+1))
-	if err == nil && len(b) > maxFile {
-		err = api.Errorf(api.KindExhausted, "%.200s is larger than %d bytes, which is the maximum", p, maxFile)
+	most := s.cfg.maxFile()
+	b, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+	if err == nil && len(b) > most {
+		err = api.Errorf(api.KindExhausted, "%.200s is larger than %d bytes, which is the maximum", p, most)
 	}
 	return struct {
 		Data []byte `json:"dataBase64"`
@@ -53,8 +54,8 @@ func (s *session) writeFile(ctx context.Context, in writeFileParams) (any, error
 	if err != nil {
 		return nil, err
 	}
-	if len(in.Data) > maxFile {
-		return nil, api.Errorf(api.KindExhausted, "the file is larger than %d bytes, which is the maximum", maxFile)
+	if most := s.cfg.maxFile(); len(in.Data) > most {
+		return nil, api.Errorf(api.KindExhausted, "the file is larger than %d bytes, which is the maximum", most)
 	}
 	return struct{}{}, s.cfg.Sandbox.WriteFile(ctx, p, bytes.NewReader(in.Data))
 }

@@ -60,14 +60,10 @@ func (h *Handler) enter() bool {
 	return !h.closed
 }
 
-// ServeHTTP implements http.Handler. A request of a page in a browser is refused.
+// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(h.path)) != 1 {
 		http.NotFound(w, r)
-		return
-	}
-	if r.Header.Get("Origin") != "" {
-		http.Error(w, "requests of browsers are refused", http.StatusForbidden)
 		return
 	}
 	if !h.enter() {
@@ -82,20 +78,32 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many connections", http.StatusServiceUnavailable)
 		return
 	}
-	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
-	if err != nil {
-		return // it has answered
-	}
-	c.SetReadLimit(maxMessage)
 	ctx, cancel := context.WithCancel(h.ctx)
 	defer cancel()
+	if err := Upgrade(ctx, h.cfg, w, r); err != nil && ctx.Err() == nil && h.cfg.Log != nil {
+		h.cfg.Log.Warn("a connection of Codex ended", "error", err)
+	}
+}
+
+// Upgrade serves a session on the connection of one request, until the peer or ctx ends it.
+// Whoever calls it has authenticated the request, and bounds the sessions. The request of a
+// page in a browser is refused. An error before the upgrade was answered.
+func Upgrade(ctx context.Context, cfg Config, w http.ResponseWriter, r *http.Request) error {
+	if r.Header.Get("Origin") != "" {
+		http.Error(w, "requests of browsers are refused", http.StatusForbidden)
+		return nil
+	}
+	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
+	if err != nil {
+		return api.Errorf(api.KindInvalid, "this is a WebSocket: %w", err)
+	}
+	c.SetReadLimit(int64(cfg.maxMessage()))
+	ctx, cancel := context.WithCancel(ctx)
 	var ping sync.WaitGroup
 	defer ping.Wait()
 	defer cancel()
 	ping.Go(func() { keep(ctx, c) })
-	if err := Serve(ctx, h.cfg, socket{c}); err != nil && ctx.Err() == nil && h.cfg.Log != nil {
-		h.cfg.Log.Warn("a connection of Codex ended", "error", err)
-	}
+	return Serve(ctx, cfg, socket{c, cfg.maxMessage()})
 }
 
 const (
@@ -124,7 +132,10 @@ func keep(ctx context.Context, c *websocket.Conn) {
 }
 
 // socket is a WebSocket as a connection.
-type socket struct{ c *websocket.Conn }
+type socket struct {
+	c    *websocket.Conn
+	most int
+}
 
 // Read returns the next message.
 func (s socket) Read(ctx context.Context) ([]byte, error) {
@@ -133,7 +144,7 @@ func (s socket) Read(ctx context.Context) ([]byte, error) {
 	case err == nil:
 		return b, nil
 	case errors.Is(err, websocket.ErrMessageTooBig):
-		return nil, api.Errorf(api.KindExhausted, "a message is longer than %d bytes", maxMessage)
+		return nil, api.Errorf(api.KindExhausted, "a message is longer than %d bytes", s.most)
 	case status == websocket.StatusNormalClosure, status == websocket.StatusGoingAway, status == websocket.StatusNoStatusRcvd:
 		return nil, io.EOF
 	case errors.Is(err, io.EOF):

@@ -3,10 +3,13 @@ package execserver
 import "time"
 
 const (
-	// maxMessage bounds a message of the peer, in bytes.
-	maxMessage = 24 << 20
-	// maxFile bounds a file that is read or written in one message, in bytes.
+	// maxFile bounds a file that is read or written in one message, in bytes, unless
+	// Config.MaxFile does.
 	maxFile = 16 << 20
+	// maxOther is how much longer a message may be than the largest file in base64.
+	maxOther = 2 << 20
+	// maxBodies bounds the files that are read or written at once in one message.
+	maxBodies = 2
 	// maxBlock bounds a block of a file that was opened, in bytes.
 	maxBlock = 1 << 20
 	// maxHandles bounds the files that are open at once.
@@ -16,16 +19,17 @@ const (
 	maxRequests = 16
 	// maxReads bounds the requests that wait for output.
 	maxReads = 128
-	// maxProcesses bounds the processes that run at once. As many that have ended are kept
-	// to be read.
+	// maxProcesses bounds the processes that run at once, and maxEnded those that have
+	// ended and are kept to be read.
 	maxProcesses = 64
+	maxEnded     = 16
 	// maxRetained bounds the output of a process that is kept to be read, in bytes. The
 	// oldest is dropped; every byte was sent before that.
-	maxRetained = 512 << 10
+	maxRetained = 256 << 10
 	// maxChunk bounds one piece of output, in bytes.
 	maxChunk = 64 << 10
 	// maxInput bounds what waits to be read by a process, in bytes.
-	maxInput = 1 << 20
+	maxInput = 256 << 10
 	// maxName bounds identifiers that the peer chooses, in bytes.
 	maxName = 256
 	// maxPath bounds a path, in bytes.

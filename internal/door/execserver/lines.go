@@ -52,8 +52,8 @@ func (l *lines) line() ([]byte, error) {
 	var b []byte
 	for {
 		part, err := l.r.ReadSlice('\n')
-		if len(b)+len(part) > maxMessage {
-			return nil, api.Errorf(api.KindExhausted, "a message is longer than %d bytes", maxMessage)
+		if most := (Config{}).maxMessage(); len(b)+len(part) > most {
+			return nil, api.Errorf(api.KindExhausted, "a message is longer than %d bytes", most)
 		}
 		b = append(b, part...)
 		switch {

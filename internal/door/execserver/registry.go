@@ -42,7 +42,7 @@ func (ps *processes) drop(p *process) {
 func (ps *processes) end(p *process) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if ps.ended = append(ps.ended, p.name); len(ps.ended) > maxProcesses {
+	if ps.ended = append(ps.ended, p.name); len(ps.ended) > maxEnded {
 		delete(ps.by, ps.ended[0])
 		ps.ended = ps.ended[1:]
 	}

@@ -47,6 +47,7 @@ type Process interface {
 	// Signal sends a signal to its process group.
 	Signal(ctx context.Context, signal int) error
 	// Wait returns its exit code when it has ended and its output was written. It must be
-	// called once. An error says that its end was not seen.
+	// called once, and returns at the end of the sandbox at the latest. An error says that the
+	// end of the process was not seen.
 	Wait() (code int, err error)
 }

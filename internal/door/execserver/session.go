@@ -1,8 +1,10 @@
 package execserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,9 +17,17 @@ import (
 // Config is what a session works on.
 type Config struct {
 	Sandbox Sandbox
+	// MaxFile bounds a file that is read or written in one message, in bytes; 0 means 16
+	// MiB. It bounds the messages of the peer too.
+	MaxFile int
 	// Log takes what cannot be told to the peer; nil drops it.
 	Log *slog.Logger
 }
+
+// maxMessage bounds a message of the peer, in bytes.
+func (c Config) maxMessage() int { return base64.StdEncoding.EncodedLen(c.maxFile()) + maxOther }
+
+func (c Config) maxFile() int { return cmp.Or(c.MaxFile, maxFile) }
 
 // Conn carries messages, each of them whole. Read is called by one goroutine and Write by
 // another one.
@@ -41,6 +51,7 @@ type session struct {
 	out      chan []byte
 	requests sync.WaitGroup
 	slots    chan struct{}
+	bodies   chan struct{}
 	reads    chan struct{}
 	// env is set once, before other requests are served.
 	env       *environment
@@ -55,7 +66,8 @@ func Serve(ctx context.Context, cfg Config, conn Conn) error {
 	}
 	s := &session{
 		cfg: cfg, conn: conn, id: rand.Text(), out: make(chan []byte),
-		slots: make(chan struct{}, maxRequests), reads: make(chan struct{}, maxReads),
+		slots:  make(chan struct{}, maxRequests),
+		bodies: make(chan struct{}, maxBodies), reads: make(chan struct{}, maxReads),
 	}
 	s.ctx, s.leave = context.WithCancelCause(ctx)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -178,20 +190,20 @@ func (s *session) take(m message) error {
 		return nil
 	}
 	room, timeout := s.slots, requestTimeout
-	if m.Method == "process/read" {
+	switch m.Method {
+	case "process/read":
 		room, timeout = s.reads, maxWait+requestTimeout
-		select {
-		case room <- struct{}{}:
-		default:
+		if len(room) == cap(room) { // only this goroutine fills it
 			s.answer(m.ID, nil, api.Errorf(api.KindExhausted, "%d requests wait for output, which is the maximum", maxReads))
 			return nil
 		}
-	} else {
-		select {
-		case room <- struct{}{}:
-		case <-s.ctx.Done():
-			return context.Cause(s.ctx)
-		}
+	case "fs/readFile", "fs/writeFile":
+		room = s.bodies
+	}
+	select {
+	case room <- struct{}{}:
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
 	}
 	s.requests.Go(func() {
 		defer func() { <-room }()
