@@ -62,6 +62,9 @@ func (a *App) StartLog() {
 	a.log.Debug("configuration", "file", a.Config.Path, "found", a.Config.Found)
 }
 
+// Log is the log of this command, on its stderr.
+func (a *App) Log() *slog.Logger { return a.log }
+
 // DataDir is the data directory that is meant.
 func (a *App) DataDir() (string, error) {
 	if a.Flags.DataDir != "" {

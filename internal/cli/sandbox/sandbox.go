@@ -50,6 +50,7 @@ type Command struct {
 	Secret   sandboxSecretCmd   `cmd:"" help:"Take secrets from a sandbox."`
 	Stats    sandboxStatsCmd    `cmd:"" help:"Show the resource usage of sandboxes."`
 	Forward  sandboxForwardCmd  `cmd:"" help:"Forward a local port to a port inside a sandbox."`
+	Codex    sandboxCodexCmd    `cmd:"" help:"Serve a sandbox to Codex on this machine, for its commands and files."`
 }
 
 // find finds the sandbox of an argument.

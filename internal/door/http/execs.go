@@ -54,6 +54,12 @@ func (d execs) execRoutes() []Route {
 		Doc:     "Kill a command's process group and wait for its end. A command that has ended stays as it is.",
 		Out:     api.KilledExec{},
 		Handler: d.onExec(d.execKill),
+	}, {
+		Method: "GET", Pattern: "/v1/sandboxes/{id}/codex", Name: "codex", Role: api.RoleUser,
+		Doc: "Serve the sandbox to Codex, for its commands and files: a WebSocket that speaks the protocol of codex exec-server. " +
+			"The commands that a session started are killed when its connection ends.",
+		OutType: typeBytes, Status: http.StatusSwitchingProtocols,
+		Handler: d.codex,
 	}}
 }
 

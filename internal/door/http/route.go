@@ -64,9 +64,10 @@ type Param struct {
 // Door is the handler of the HTTP API.
 type Door struct {
 	Config
-	proxy  *guestproxy.Proxy
-	mux    *http.ServeMux
-	routes []Route
+	proxy    *guestproxy.Proxy
+	mux      *http.ServeMux
+	routes   []Route
+	sessions codexSessions
 }
 
 // ServeHTTP implements http.Handler. On whose behalf a request is comes with its

@@ -1,0 +1,122 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/terminal"
+	"hortus.dev/internal/door/execserver"
+)
+
+type sandboxCodexCmd struct {
+	oneSandbox
+	Listen string `placeholder:"IP:PORT" default:"127.0.0.1:0" help:"Local address to listen on; port 0 is any free one."`
+	Stdio  bool   `help:"Serve one connection on stdin and stdout instead, for an environment in Codex's environments.toml."`
+	User   string `short:"u" placeholder:"USER" help:"Run commands and open files as this user of the sandbox (default: the sandbox's own)."`
+}
+
+// Help returns what the first line of help does not.
+func (sandboxCodexCmd) Help() string {
+	return `Codex runs on this machine, with its model and its key; its commands and files are those of the
+sandbox. Examples:
+
+    hortus sandbox codex ID
+    CODEX_EXEC_SERVER_URL=ws://... codex exec --sandbox danger-full-access -C /workspace 'fix the tests'
+
+The directory of Codex must exist on this machine too; its content here is not used. docs/outside.md.`
+}
+
+// Run serves until Ctrl-C or the sandbox's end.
+func (c *sandboxCodexCmd) Run(ctx app.Context, a *app.App) error {
+	if c.Stdio && a.Flags.JSON {
+		return &app.Failure{Code: 2, Err: api.Errorf(api.KindInvalid, "--stdio and --json cannot be combined").WithHint("stdout belongs to Codex")}
+	}
+	s, err := find(ctx, a, c.ID)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	info, err := s.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if info.State.Final() {
+		return endedSandbox(info)
+	}
+	in := terminal.CatchInterrupts(a)
+	defer in.Close()
+	// The sandbox's end is its own, Ctrl-C the user's: both end the server.
+	life, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var work sync.WaitGroup
+	defer work.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	work.Go(func() {
+		if in.First(done) {
+			cancel(nil)
+		}
+	})
+	end, stop := context.WithCancel(life)
+	defer stop()
+	work.Go(func() {
+		if err := (&forward{app: a, box: s}).watch(end); err != nil {
+			cancel(err)
+		}
+	})
+	cfg := execserver.Config{Sandbox: outside{s, c.User}, Log: a.Log()}
+	if c.Stdio {
+		err = execserver.Serve(life, cfg, execserver.Lines(a.Env.Stdin, a.Env.Stdout))
+	} else {
+		err = c.serve(life, a, info, cfg)
+	}
+	stop()
+	if cause := context.Cause(life); cause != nil {
+		if errors.Is(cause, context.Canceled) {
+			return nil // Ctrl-C
+		}
+		return cause
+	}
+	return err
+}
+
+// headTimeout bounds how long a client may take to say what it wants.
+const headTimeout = 10 * time.Second
+
+// serve listens until ctx ends.
+func (c *sandboxCodexCmd) serve(ctx context.Context, a *app.App, info api.Sandbox, cfg execserver.Config) error {
+	ln, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return api.Errorf(api.KindConflict, "listen here: %w", err).WithHint("use any free port: hortus sandbox codex %s --listen 127.0.0.1:0", c.ID)
+	}
+	handler := execserver.NewHandler(cfg)
+	defer handler.Close()
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headTimeout, MaxHeaderBytes: 16 << 10, BaseContext: func(net.Listener) context.Context { return ctx }}
+	if tcp, ok := ln.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		a.Note("warning: everyone who sees the address below on the network can use the sandbox: it is not encrypted")
+	}
+	url := "ws://" + ln.Addr().String() + handler.Path()
+	if a.Flags.JSON {
+		err = a.JSON(map[string]any{"sandbox": info.ID, "url": url})
+	} else {
+		_, err = fmt.Fprintf(a.Env.Stdout, "export CODEX_EXEC_SERVER_URL=%s\n", url)
+		a.Note("serving %s to Codex; press Ctrl-C to stop", info.ID)
+	}
+	if err != nil {
+		ln.Close()
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	if err := server.Serve(ln); ctx.Err() == nil {
+		return api.Errorf(api.KindInternal, "listen here: %w", err)
+	}
+	return ctx.Err()
+}
