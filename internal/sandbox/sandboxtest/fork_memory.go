@@ -37,7 +37,7 @@ func forkMemoryCases() []Case {
 		}
 	}
 	return []Case{
-		{Name: "fork/memory-is-counted-once", Alone: true, PerUser: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
+		{Name: "fork/memory-is-counted-once", Alone: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
 			b := s.startPages(t, pages)
 			parent, _ := use(t, b) // the control
 			between(t, "the parent's own", parent[0].MemoryOwnBytes, size, size+little)
