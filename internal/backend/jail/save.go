@@ -37,6 +37,13 @@ func (h *hold) keep(c *net.UnixConn) {
 	h.conn = c
 }
 
+// held reports whether the keeper holds its kernel, and answers nobody else.
+func (h *hold) held() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.conn != nil
+}
+
 // release closes the connection: a kernel that is still there resumes.
 func (h *hold) release() {
 	h.mu.Lock()

@@ -13,11 +13,16 @@ import (
 // useTimeout is the maximum wait for a kernel to say what memory it shares.
 const useTimeout = 2 * time.Second
 
+// useAgain is how long a kernel that did not say so is not asked again: its keeper answers one caller
+// after the other.
+const useAgain = 30 * time.Second
+
 // shared is what a machine shared when its kernel last said so.
 type shared struct {
 	mu    sync.Mutex
 	known bool
 	of    []api.SharedMemory
+	after time.Time // when it may be asked
 }
 
 // addShared adds the memory that the sandbox shares. Only its kernel can count it. One that is paused
@@ -29,12 +34,14 @@ func (m *machine) addShared(ctx context.Context, s *api.Stats) {
 	}
 	var use []api.SharedMemory
 	asked := false
-	if !m.isPaused() {
+	if !m.isPaused() && !m.hold.held() && m.shared.mayAsk() {
 		ctx, cancel := context.WithTimeout(ctx, useTimeout)
 		defer cancel()
 		var err error
 		use, err = m.b.memory(m).Use(ctx, k.BaseUse())
-		asked = err == nil
+		if asked = err == nil; !asked {
+			m.shared.failed()
+		}
 	}
 	if use = m.shared.note(use, asked); use == nil {
 		s.MemorySharedBytes = -1
@@ -47,6 +54,18 @@ func (m *machine) addShared(ctx context.Context, s *api.Stats) {
 		}
 	}
 	s.SharedMemory = use
+}
+
+func (h *shared) mayAsk() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !time.Now().Before(h.after)
+}
+
+func (h *shared) failed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.after = time.Now().Add(useAgain)
 }
 
 // note stores what was said, if anything was, and returns a copy of what is known; nil if nothing is.

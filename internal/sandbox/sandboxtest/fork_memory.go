@@ -37,7 +37,7 @@ func forkMemoryCases() []Case {
 		}
 	}
 	return []Case{
-		{Name: "fork/memory-is-counted-once", Alone: true, PerUser: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
+		{Name: "fork/memory-is-counted-once", Alone: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
 			b := s.startPages(t, pages)
 			parent, _ := use(t, b) // the control
 			between(t, "the parent's own", parent[0].MemoryOwnBytes, size, size+little)
@@ -77,17 +77,18 @@ func forkMemoryCases() []Case {
 			between(t, "together, of the ended parent", all.SharedBytes, size, size+little)
 		}},
 		{Name: "fork/limit-counts-own-memory", Alone: true, Needs: []api.Capability{api.CapStart, api.CapLimitMemory}, Check: func(t *testing.T, s *Suite) {
-			limit := func(p *sandbox.Spec) { p.Limits.MemoryBytes, p.Asked.Memory = 128<<20, true }
-			more := []string{"python3", "-c", "import sys; b = bytearray(int(sys.argv[1]) << 20); print(len(b) >> 20)"}
+			limit := func(p *sandbox.Spec) { p.Limits.MemoryBytes, p.Asked.Memory = 144<<20, true }
+			// The second number is how long, because a guest looks at times.
+			more := []string{"python3", "-c", "import sys, time; b = bytearray(int(sys.argv[1]) << 20); time.sleep(int(sys.argv[2])); print(len(b) >> 20)"}
 			b := s.startPagesOf(t, pages, limit)
 			c := s.fork(t, b, 1)[0]
 			read(t, c)
 			// Beside the 64 MB that it shares.
-			c.run(t, "", append(more, "90")...).want(t, 0, "90\n")
-			if r := c.run(t, "", append(more, "160")...); r.Code() == 0 {
+			c.run(t, "", append(more, "90", "1")...).want(t, 0, "90\n")
+			if r := c.run(t, "", append(more, "160", "60")...); r.Code() == 0 {
 				t.Error("a child has more memory of its own than the limit")
 			}
-			if r := b.run(t, "", append(more, "90")...); r.Code() == 0 {
+			if r := b.run(t, "", append(more, "90", "60")...); r.Code() == 0 {
 				t.Error("its parent, whose own those 64 MB are, has more than the limit")
 			}
 		}},
