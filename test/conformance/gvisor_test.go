@@ -46,9 +46,15 @@ func TestGvisorCopiesMemory(t *testing.T) {
 	tier.AnyUser(t)
 	bench := newBench(t)
 	b := gvisorOf(t, bench, gvisor.Config{CopyMemory: true})
-	sandboxtest.Run(t, func(*testing.T) sandboxtest.Fixture {
-		f := bench.fixture(b, sandboxtest.Fixture{OwnKernel: true})
-		f.Only = []string{"fork/no-page-is-anothers", "fork/copied-memory"}
-		return f
-	})
+	suite := &sandboxtest.Suite{Fixture: bench.fixture(b, sandboxtest.Fixture{OwnKernel: true}), Report: b.Probe(t.Context())}
+	ran := 0
+	for _, c := range sandboxtest.Cases() {
+		if c.Name == "fork/no-page-is-anothers" || c.Name == "fork/copied-memory" {
+			ran++
+			t.Run(c.Name, func(t *testing.T) { c.Check(t, suite) })
+		}
+	}
+	if ran != 2 {
+		t.Errorf("%d cases ran", ran)
+	}
 }

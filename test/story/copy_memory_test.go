@@ -19,14 +19,14 @@ func TestCopyMemoryIsConfigured(t *testing.T) {
 		shares bool
 	}{"copied": {"[gvisor]\ncopy-memory = true\n", false}, "shared": {"[gvisor]\ncopy-memory = false\n", true}} {
 		t.Run(name, func(t *testing.T) {
-			g := newGarden(t)
-			g.canSaveMemory()
-			g.must("daemon", "stop") // it was asked without the file
+			// The file has to be there until the garden has ended.
 			path := filepath.Join(t.TempDir(), "config.toml")
 			if err := os.WriteFile(path, []byte(c.config), 0o600); err != nil {
 				t.Fatal(err)
 			}
+			g := newGarden(t)
 			g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_ISOLATION=gvisor", "HORTUS_CONFIG="+path)
+			g.canSaveMemory()
 			parent := strings.TrimSpace(g.must("sandbox", "create", "--ttl", "5m"))
 			child := strings.TrimSpace(g.must("sandbox", "fork", parent))
 			g.must("sandbox", "exec", child, "--", "true")
@@ -41,6 +41,7 @@ func TestCopyMemoryIsConfigured(t *testing.T) {
 			g.must("sandbox", "kill", child)
 			again := strings.TrimSpace(g.must("sandbox", "create", "--template", snapshot))
 			g.must("sandbox", "exec", again, "--", "true")
+			g.must("sandbox", "kill", again)
 		})
 	}
 }

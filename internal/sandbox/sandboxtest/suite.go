@@ -2,7 +2,6 @@ package sandboxtest
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -33,8 +32,6 @@ type Fixture struct {
 	// Claimed is true if the backend's every start claims a guest that was booted ahead,
 	// as [Ahead] does. Only the cases that depend on that are run, unless T2 is selected.
 	Claimed bool
-	// Only has the names of the cases to run; empty means all.
-	Only []string
 }
 
 // Case is one check.
@@ -68,9 +65,6 @@ func Run(t *testing.T, new func(t *testing.T) Fixture) {
 		t.Fatal("sandboxtest: the fixture cannot tell what is left over")
 	}
 	for _, c := range Cases() {
-		if len(f.Only) > 0 && !slices.Contains(f.Only, c.Name) {
-			continue
-		}
 		if f.Claimed && !c.Claimed && !tier.Soaking() {
 			continue
 		}
