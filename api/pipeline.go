@@ -1,6 +1,9 @@
 package api
 
-import "encoding/base64"
+import (
+	"encoding/base64"
+	"encoding/json"
+)
 
 // Language is what a program is written in.
 type Language string
@@ -39,6 +42,8 @@ type PlanRequest struct {
 	Sentence string `json:"sentence"`
 	// Files are those that came with the sentence; without their content.
 	Files []InputFile `json:"files,omitempty"`
+	// Schema is a JSON Schema for what the program prints; see CreateTask.Schema.
+	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
 // ExecutionPlan is what the Planner makes and the Coder gets. It never holds the
@@ -63,6 +68,8 @@ type ExecutionPlan struct {
 	// Checks are commands that must succeed after the program did. They are the
 	// Planner's: who writes the program has no say in them.
 	Checks []Check `json:"checks,omitempty"`
+	// Schema is the JSON Schema of the request. Hortus fills it in; Output is then OutputJSON.
+	Schema json.RawMessage `json:"schema,omitempty" schema:"-"`
 	// Inputs are the files that came with the request, without their content. Hortus
 	// fills them in; a program must not have files of the same paths.
 	Inputs []InputFile `json:"inputs,omitempty" schema:"-"`
@@ -217,6 +224,9 @@ type ExecutionResult struct {
 	// directory, those of the plan first; LeftOut says which are missing here and why.
 	OutputFiles []File   `json:"outputFiles,omitempty"`
 	LeftOut     []string `json:"leftOut,omitempty"`
+	// Value is what a successful program printed, where the request has a Schema. It is stored
+	// with the task.
+	Value json.RawMessage `json:"-"`
 	// Checks are those of the plan, as far as they ran: the first that fails is the last.
 	Checks []CheckResult `json:"checks,omitempty"`
 	// Cautions say what a person should look at although the program did what was

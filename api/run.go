@@ -1,6 +1,9 @@
 package api
 
-import "strings"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // CreateRun requests a verified program: one sentence through the whole pipeline. A
 // run is a [Task] without a repository.
@@ -23,6 +26,8 @@ type CreateRun struct {
 	SetupEgress *EgressPolicy `json:"setupEgress,omitempty"`
 	// Files are put into the program's directory; see CreateTask.Files.
 	Files []InputFile `json:"files,omitempty"`
+	// Schema is a JSON Schema for what the program prints; see CreateTask.Schema.
+	Schema json.RawMessage `json:"schema,omitempty"`
 	// Attempts bounds the passes; the default and the most are DefaultAttempts and
 	// MaxAttempts.
 	Attempts int `json:"attempts,omitempty"`
@@ -34,7 +39,7 @@ type CreateRun struct {
 // Task is the task that the run is.
 func (r CreateRun) Task() CreateTask {
 	return CreateTask{
-		Request: r.Request, Model: r.Model, Models: r.Models, Files: r.Files, Attempts: r.Attempts,
+		Request: r.Request, Model: r.Model, Models: r.Models, Files: r.Files, Schema: r.Schema, Attempts: r.Attempts,
 		InstallTimeoutMS: r.InstallTimeoutMS, RunTimeoutMS: r.RunTimeoutMS, SetupEgress: r.SetupEgress,
 		Sandbox: CreateSandbox{Isolation: r.Isolation, Template: r.Template, Limits: r.Limits, Env: r.Env, Egress: r.Egress},
 	}

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // TaskState is where a task stands: pending, running, then done.
 type TaskState string
@@ -52,6 +55,10 @@ type CreateTask struct {
 	// with MaxInputBytes, for requests and artifacts. A replay and a reply take those of
 	// the task before.
 	Files []InputFile `json:"files,omitempty"`
+	// Schema is a JSON Schema, of at most 64 KiB, for all that a program prints to stdout. It
+	// is verified only if that is one JSON value, and valid. A replay and a reply take the
+	// schema of the task before; a task on a repository can have none.
+	Schema json.RawMessage `json:"schema,omitempty"`
 	// Attempts bounds the passes; default and most are 3 and 10.
 	Attempts int `json:"attempts,omitempty"`
 	// InstallTimeoutMS and RunTimeoutMS bound one pass; the defaults are 120 s
@@ -121,6 +128,9 @@ type Task struct {
 	// Calls is which role asked which model, in the order of their first calls.
 	// It is empty until the task is done, and where the task was lost.
 	Calls []RoleCalls `json:"calls,omitempty"`
+	// Value is the result of a verified task with a Schema, and valid for it. No other task
+	// has one.
+	Value json.RawMessage `json:"value,omitempty"`
 	// Repo is what a task on a repository came to.
 	Repo *RepoResult `json:"repo,omitempty"`
 	// Receipt is what a canceled task had finished and what it skipped.

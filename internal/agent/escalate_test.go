@@ -135,7 +135,7 @@ func runRouted(t *testing.T, small, large model.Model, attempts int) (agent.Repo
 		Debugger: agent.NewDebugger(small, rec, time.Minute, time.Minute), Large: large, Attempts: attempts,
 		Executor: agent.NewExecutor(agent.ExecutorConfig{Sandboxes: agenttest.NewLocaldir(t), Emit: rec}), Emit: rec, Record: rec,
 	})
-	return p.Run(t.Context(), "please print the number seven", nil), rec
+	return p.Run(t.Context(), api.PlanRequest{Sentence: "please print the number seven"}), rec
 }
 
 func escalations(rec *record) (out []string) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/agent/answer"
 	"hortus.dev/internal/agent/artifact"
 	"hortus.dev/internal/agent/observe"
 )
@@ -28,6 +29,8 @@ type ExecutorConfig struct {
 	// Inputs are files that each attempt's program finds in its directory. They are written
 	// after the installation, so that no script of a package can send them away.
 	Inputs []Input
+	// Schema is what the stdout of each program must be valid for; nil for anything.
+	Schema *answer.Schema
 	// Keep leaves the sandbox of the last Execute alive.
 	Keep bool
 	Emit Emitter
@@ -114,7 +117,7 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 			return res, err
 		}
 	}
-	out := &observe.Capture{Whole: p.Stdout, Buffer: p.Artifact.Output == api.OutputJSON || len(p.Checks) > 0}
+	out := &observe.Capture{Whole: p.Stdout, Buffer: p.Artifact.Output == api.OutputJSON || len(p.Checks) > 0 || e.cfg.Schema != nil}
 	errs := &observe.Capture{Whole: p.Stderr}
 	res.Sandbox, res.Isolation = info.ID, info.Isolation
 	if p.Artifact.Install != "" {
@@ -169,7 +172,10 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 	if res, err = e.collect(ctx, box, p.Artifact.Expect, before, res); err != nil || len(p.Checks) == 0 {
 		return res, err
 	}
-	return e.check(ctx, box, p, res, out)
+	if res, err = e.check(ctx, box, p, res, out); err != nil || !res.OK {
+		res.Value = nil
+	}
+	return res, err
 }
 
 func (e *Executor) timeouts(a api.CodeArtifact) (install, run time.Duration) {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -61,6 +62,8 @@ type Report struct {
 	Error     *api.Error
 	Usage     api.Usage
 	Receipt   *api.Receipt
+	// Value is what the verified program of a request with a schema printed.
+	Value json.RawMessage
 }
 
 // Pipeline turns a sentence into a verified program. It is used once.
@@ -85,10 +88,10 @@ func New(cfg Config) *Pipeline {
 
 // Run goes from the sentence to a verdict. It always returns a report with an
 // outcome: verified, needs_human, declined, canceled or failed.
-func (p *Pipeline) Run(ctx context.Context, sentence string, files []api.InputFile) Report {
+func (p *Pipeline) Run(ctx context.Context, req api.PlanRequest) Report {
 	p.steps.todo("plan", "code", "run")
 	plan, err := insist(ctx, p, &p.cfg.Planner.role, 0, func() (api.ExecutionPlan, api.Usage, error) {
-		return p.cfg.Planner.Plan(ctx, api.PlanRequest{Sentence: sentence, Files: files})
+		return p.cfg.Planner.Plan(ctx, req)
 	})
 	if err != nil {
 		return p.fail(ctx, err)
@@ -132,7 +135,7 @@ func (p *Pipeline) attempts(ctx context.Context, plan api.ExecutionPlan, next ap
 		}
 		if res.OK {
 			p.steps.done("run")
-			p.rep.Outcome = api.OutcomeVerified
+			p.rep.Outcome, p.rep.Value = api.OutcomeVerified, res.Value
 			return p.rep
 		}
 		p.steps.done(fmt.Sprintf("attempt %d", n))

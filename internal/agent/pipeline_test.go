@@ -34,7 +34,7 @@ func run(t *testing.T, sentence string, attempts int, timeout time.Duration) (ag
 		Executor: agent.NewExecutor(agent.ExecutorConfig{Sandboxes: boxes, Emit: rec, InstallTimeout: time.Minute, RunTimeout: timeout}),
 		Attempts: attempts, Emit: rec, Record: rec,
 	})
-	return p.Run(t.Context(), sentence, nil), rec, boxes
+	return p.Run(t.Context(), api.PlanRequest{Sentence: sentence}), rec, boxes
 }
 
 func TestPipeline(t *testing.T) {

@@ -26,6 +26,11 @@ func NewPlanner(m model.Model, emit Emitter) *Planner {
 // Plan makes the plan. A model that cannot do what was asked gives KindDeclined.
 func (p *Planner) Plan(ctx context.Context, req api.PlanRequest) (api.ExecutionPlan, api.Usage, error) {
 	return ask(ctx, p.role, req, func(plan *api.ExecutionPlan) error {
+		plan.Schema = nil
+		if len(req.Schema) > 0 {
+			plan.Schema, plan.Output = req.Schema, api.OutputJSON
+			plan.Task += " (prints exactly one JSON value, which is valid for the JSON Schema in the plan's field \"schema\")"
+		}
 		l, _ := language.Of(plan.Language)
 		plan.Compile, plan.Run, plan.Inputs = l.Compile, l.Run, req.Files
 		return artifact.ValidatePlan(*plan)

@@ -158,7 +158,7 @@ func TestSentenceNeverReachesTheCoder(t *testing.T) {
 		Planner: agent.NewPlanner(m, rec), Coder: agent.NewCoder(m, rec, time.Minute, time.Minute),
 		Executor: agent.NewExecutor(agent.ExecutorConfig{Sandboxes: agenttest.NewLocaldir(t), Emit: rec}), Emit: rec, Record: rec,
 	})
-	rep := p.Run(t.Context(), "print seven "+marker, nil)
+	rep := p.Run(t.Context(), api.PlanRequest{Sentence: "print seven " + marker})
 	if rep.Outcome != api.OutcomeVerified {
 		t.Fatalf("%+v", rep)
 	}

@@ -40,6 +40,17 @@ func (e *Executor) verify(ctx context.Context, box Sandbox, a api.CodeArtifact, 
 			return wrong("stdout is not a single JSON value: %s", why), nil
 		}
 	}
+	if e.cfg.Schema != nil {
+		whole, all := out.Bytes()
+		if !all {
+			return wrong("stdout is too long for a JSON value: the maximum is %d bytes", observe.WholeBytes), nil
+		}
+		value, err := e.cfg.Schema.Check(whole)
+		if err != nil {
+			return wrong("stdout: %v", err), nil
+		}
+		res.Value = value
+	}
 	for i, path := range a.Expect {
 		if i == maxOutputFiles {
 			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%d files of the plan; the maximum is %d", len(a.Expect)-i, maxOutputFiles))

@@ -2,10 +2,12 @@ package task
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"unicode/utf8"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/agent/answer"
 	"hortus.dev/internal/agent/artifact"
 )
 
@@ -51,6 +53,12 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	if err := checkInputs(req); err != nil {
 		return req, err
 	}
+	if string(req.Schema) == "null" {
+		req.Schema = nil
+	}
+	if _, err := compiled(req.Schema); err != nil {
+		return req, err
+	}
 	if req.Artifact != nil {
 		if err := artifact.Validate(*req.Artifact); err != nil {
 			return req, err
@@ -66,6 +74,9 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	}
 	if req.Sandbox.Task != "" {
 		return invalid("sandbox.task must be empty; the task sets it")
+	}
+	if req.Repo != nil && req.Schema != nil {
+		return invalid("a schema is for what a program prints; it cannot be used with a repository")
 	}
 	if req.Repo != nil {
 		return e.checkRepo(req)
@@ -99,6 +110,14 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	return req, nil
 }
 
+// compiled reads the schema of a request; nil for none.
+func compiled(raw json.RawMessage) (*answer.Schema, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	return answer.Compile(raw)
+}
+
 // checkSandbox refuses what the sandboxes of a request would refuse, in any of its phases.
 func checkSandbox(ctx context.Context, check func(context.Context, api.CreateSandbox) error, req api.CreateTask) error {
 	if err := check(ctx, req.Sandbox); err != nil || req.SetupEgress == nil && len(req.SetupSecrets) == 0 {
@@ -119,8 +138,8 @@ func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.Creat
 	if !r.Task.Valid() || r.Attempt < 1 {
 		return req, api.Errorf(api.KindInvalid, "replay of task %q attempt %d: invalid task or attempt", clip(string(r.Task)), r.Attempt)
 	}
-	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil || req.Sandbox.Egress != nil || req.Sandbox.Secrets != nil || req.Sandbox.Headers != nil || req.SetupEgress != nil || req.Files != nil {
-		return req, api.Errorf(api.KindInvalid, "a replay uses the recorded files, timeouts, limits, environment and egress policy; they cannot be set")
+	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil || req.Sandbox.Egress != nil || req.Sandbox.Secrets != nil || req.Sandbox.Headers != nil || req.SetupEgress != nil || req.Files != nil || req.Schema != nil {
+		return req, api.Errorf(api.KindInvalid, "a replay uses the recorded files, schema, timeouts, limits, environment and egress policy; they cannot be set")
 	}
 	old, err := e.cfg.Store.Task(ctx, r.Task)
 	if err != nil {
@@ -129,7 +148,7 @@ func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.Creat
 	if req.Files, err = e.givenAgain(old); err != nil {
 		return req, err
 	}
-	req.Attempts, req.SetupEgress = 1, old.Create.SetupEgress
+	req.Attempts, req.SetupEgress, req.Schema = 1, old.Create.SetupEgress, old.Create.Schema
 	req.InstallTimeoutMS, req.RunTimeoutMS = old.Create.InstallTimeoutMS, old.Create.RunTimeoutMS
 	for _, name := range old.EnvNames {
 		if _, ok := old.Env[name]; !ok {

@@ -21,7 +21,7 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 		rep := e.pipeline(ctx, &t, ms, from, r.log)
 		t.Outcome, t.Plan, t.Attempts = rep.Outcome, rep.Plan, rep.Attempts
 		t.Diagnosis, t.Question = rep.Diagnosis, rep.Question
-		t.Error, t.Usage, t.Receipt = rep.Error, rep.Usage, rep.Receipt
+		t.Error, t.Usage, t.Receipt, t.Value = rep.Error, rep.Usage, rep.Receipt, rep.Value
 	}
 	e.advise(ctx, &t)
 	if ms.recording != nil {
@@ -53,9 +53,13 @@ type bounds struct{ install, run time.Duration }
 func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from source, log *emitter) (rep agent.Report) {
 	c := t.Create
 	b := bounds{time.Duration(c.InstallTimeoutMS) * time.Millisecond, time.Duration(c.RunTimeoutMS) * time.Millisecond}
+	schema, err := compiled(c.Schema)
+	if err != nil {
+		return agent.Report{Outcome: api.OutcomeFailed, Error: api.AsError(err)}
+	}
 	exec := agent.NewExecutor(agent.ExecutorConfig{
 		Sandboxes: e.cfg.Sandboxes, Sandbox: t.Sandbox(), InstallTimeout: b.install, RunTimeout: b.run, Keep: c.Keep, Emit: log,
-		Inputs: e.inputs(*t), Setup: c.SetupEgress,
+		Inputs: e.inputs(*t), Setup: c.SetupEgress, Schema: schema,
 	})
 	defer func() {
 		if v := recover(); v != nil {
@@ -83,7 +87,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	if len(from.earlier) > 0 {
 		return agent.New(cfg).Continue(ctx, history(from.earlier, t.Reply))
 	}
-	return agent.New(cfg).Run(ctx, c.Request, c.Files)
+	return agent.New(cfg).Run(ctx, api.PlanRequest{Sentence: c.Request, Files: c.Files, Schema: c.Schema})
 }
 
 // finish stores the end and says it, in this order: anyone who reads task.finished

@@ -74,5 +74,7 @@ var changes = []change{
 			"\tHaveDeviceFile bool\n\tBackground     bool\n\n\t// Bases are the names of the pages files that private memory refers to\n\t// instead of being loaded. See restoreBases.\n\tBases []string\n\n\t// If UseCheckpointGofer is true, the first file in FilePayload is a Unix\n"},
 		{"\ttimer.Reached(\"created MemoryFile\")\n\n\tif o.HavePagesFile {\n",
 			"\ttimer.Reached(\"created MemoryFile\")\n\tif err := o.restoreBases(cm.restorer.mainMF); err != nil {\n\t\treturn err\n\t}\n\n\tif o.HavePagesFile {\n"},
+		{"\t\tstateio.NewPagesFileFDReaderDefault(int32(pagesFile.Release())),\n",
+			"\t\to.pagesReader(int32(pagesFile.Release())),\n"},
 	}},
 }

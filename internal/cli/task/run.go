@@ -14,6 +14,7 @@ type RunCommand struct {
 	Attempts *int     `env:"HORTUS_ATTEMPTS" placeholder:"N" help:"Maximum number of attempts (1 to 10, default 3)."`
 	File     []string `name:"file" complete:"files" sep:"none" placeholder:"[NAME=]FILE" help:"Input file for the program's directory, optionally with another name. Repeatable (maximum 2 MiB in total)."`
 	Record   string   `complete:"files" placeholder:"FILE" help:"File to record every model call in, without secrets, for --model replay:FILE."`
+	schemaFlag
 	modelFlag
 	taskFlags
 	flags.Sandbox
@@ -30,6 +31,9 @@ func (c *RunCommand) Run(ctx app.Context, a *app.App) error {
 	}
 	req := api.CreateTask{Request: sentence, Model: c.Model.all, Models: c.Model.by}
 	if req.Files, err = readInputs(c.File); err != nil {
+		return err
+	}
+	if req.Schema, err = c.schemaFlag.read(); err != nil {
 		return err
 	}
 	if c.Record != "" {
@@ -50,6 +54,7 @@ func (c *RunCommand) Run(ctx app.Context, a *app.App) error {
 // ExecuteCommand is "hortus execute".
 type ExecuteCommand struct {
 	Artifact string `arg:"" complete:"files" placeholder:"FILE" help:"Program as JSON (api.CodeArtifact); - reads stdin."`
+	schemaFlag
 	taskFlags
 	flags.Sandbox
 }
@@ -60,5 +65,9 @@ func (c *ExecuteCommand) Run(ctx app.Context, a *app.App) error {
 	if err := a.ReadJSON(c.Artifact, &artifact); err != nil {
 		return err
 	}
-	return perform(ctx, a, api.CreateTask{Artifact: &artifact}, c.taskFlags, &c.Sandbox)
+	schema, err := c.schemaFlag.read()
+	if err != nil {
+		return err
+	}
+	return perform(ctx, a, api.CreateTask{Artifact: &artifact, Schema: schema}, c.taskFlags, &c.Sandbox)
 }

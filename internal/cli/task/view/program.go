@@ -56,7 +56,7 @@ func ShowProgram(w io.Writer, t api.Task) {
 		fmt.Fprintf(w, "not saved\t%s\n", human.Sanitize(left))
 	}
 	if at.Result.OK {
-		fmt.Fprintf(w, "verified by\t%s\n", human.Sanitize(at.Result.Evidence(at.Artifact.Output)))
+		fmt.Fprintf(w, "verified by\t%s%s\n", human.Sanitize(at.Result.Evidence(at.Artifact.Output)), bySchema(t))
 	}
 	for _, c := range at.Result.Checks {
 		how := "passed"
@@ -68,6 +68,14 @@ func ShowProgram(w io.Writer, t api.Task) {
 	for _, c := range at.Result.Cautions {
 		fmt.Fprintf(w, "CAUTION\tthe program uses %s\n", human.Sanitize(c.String()))
 	}
+}
+
+// bySchema adds that the result is valid for the request's schema.
+func bySchema(t api.Task) string {
+	if len(t.Value) == 0 {
+		return ""
+	}
+	return ", valid for the schema"
 }
 
 // block adds the first lines of a text.

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/fd"
 	"gvisor.dev/gvisor/pkg/sentry/pgalloc"
+	"gvisor.dev/gvisor/pkg/sentry/state/stateio"
 	"gvisor.dev/gvisor/pkg/urpc"
 )
 
@@ -54,6 +55,17 @@ func (o *RestoreOpts) restoreBases(mf *pgalloc.MemoryFile) (err error) {
 	}
 	mf.SetBases(bases)
 	return nil
+}
+
+// pagesReader returns what reads the pages file fd, which it owns. Each of its readers is a
+// goroutine, and raises GOMAXPROCS by one, while pages are left to be loaded: that is as long
+// as a sandbox lives that loads them on demand, so such a one has few.
+func (o *RestoreOpts) pagesReader(fd int32) stateio.AsyncReader {
+	if len(o.Bases) == 0 {
+		return stateio.NewPagesFileFDReaderDefault(fd)
+	}
+	const maxReadBytes, readers = 256 << 10, 2
+	return stateio.NewPagesFileFDReader(fd, maxReadBytes, readers)
 }
 
 // SavedBases is the result of containerManager.SavedBases. Its files are in the order of the
