@@ -49,7 +49,7 @@ expect: Repair the failing test of the list
 expect: The gate failed
 act: shell
 
-printf 'def last(items):\n    return items[len(items) - 1]\n' > /workspace/lib.py && python3 -m unittest 2>&1 | tail -1
+printf 'def last(items):\n    return items[len(items) - 1]\n' > /workspace/lib.py && python3 -B -m unittest 2>&1 | tail -1
 -- done --
 last: OK
 

@@ -1,0 +1,47 @@
+package task
+
+import (
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+)
+
+// TestCheckAgent: what a program in the sandbox cannot do is refused, and only then.
+func TestCheckAgent(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		req  api.CreateTask
+		says string // "" if it is accepted by every agent
+	}{
+		{"nothing", api.CreateTask{Repo: &api.RepoTask{}}, ""},
+		{"a model", api.CreateTask{Model: "anthropic:m", Repo: &api.RepoTask{}}, ""},
+		{"another model", api.CreateTask{Model: "offline", Repo: &api.RepoTask{}}, "cannot use the model"},
+		{"a larger model", api.CreateTask{Models: api.Models{Large: "anthropic"}, Repo: &api.RepoTask{}}, "one model"},
+		{"a recording", api.CreateTask{Record: "/r", Repo: &api.RepoTask{}}, "recorded"},
+		{"a cost", api.CreateTask{Repo: &api.RepoTask{Budget: api.Budget{CostUSD: 1}}}, "limit its cost"},
+		{"preparing", api.CreateTask{Repo: &api.RepoTask{PrepareOnly: true}}, "exclude each other"},
+	} {
+		for _, agent := range []string{"", "hortus", "claude", "nobody"} {
+			req := tt.req
+			r := *req.Repo
+			r.Agent = agent
+			req.Repo = &r
+			want := tt.says
+			switch agent {
+			case "", "hortus":
+				want = ""
+			case "nobody":
+				want = "unknown agent"
+			}
+			err := checkAgent(req)
+			if (err == nil) != (want == "") || err != nil && (api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s with %q: %v, want %q", tt.name, agent, err, want)
+			}
+		}
+	}
+	name, err := externalModel(api.CreateTask{Model: "anthropic:m", Repo: &api.RepoTask{Agent: "claude"}})
+	if err != nil || name != "claude/m" {
+		t.Errorf("%q, %v", name, err)
+	}
+}

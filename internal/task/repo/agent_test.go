@@ -1,0 +1,117 @@
+package repo_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/task/repo"
+)
+
+// hands are an agent that is a program: it runs a script each round, in the sandbox that it is given.
+type hands struct {
+	boxes    *local
+	scripts  []string
+	fails    error
+	released int
+	messages []string
+}
+
+// Prepare implements repo.Runtimes.
+func (h *hands) Prepare(ctx context.Context, task api.Task, q repo.SetupRequest) (repo.Runtime, error) {
+	if h.fails != nil {
+		return repo.Runtime{}, h.fails
+	}
+	l, _, err := h.boxes.Layer(ctx, "agent", func(_ context.Context, dir string) error {
+		return os.WriteFile(filepath.Join(dir, ".agent"), []byte(task.Create.Repo.Agent), 0o644)
+	})
+	return repo.Runtime{
+		Label: "hands 1", Layer: l, Release: func() { h.released++ }, Secrets: []api.SecretGrant{{Name: "key"}},
+		Work: func(d repo.Desk) repo.Worker { return &worker{h, d} },
+	}, err
+}
+
+// worker works on one task.
+type worker struct {
+	*hands
+	desk repo.Desk
+}
+
+// Run implements repo.Worker.
+func (w *worker) Run(ctx context.Context, message string) loop.Report {
+	w.messages = append(w.messages, message)
+	script := w.scripts[min(len(w.messages), len(w.scripts))-1]
+	if script == "" {
+		return loop.Report{Stop: api.StopEnded, Text: "I did it"}
+	}
+	c, err := w.desk.Talk(ctx, api.ExecRequest{Args: []string{"sh", "-c", script}, Dir: repo.Workspace})
+	if err != nil {
+		return loop.Report{Stop: api.StopModel, Err: err, Why: err.Error()}
+	}
+	defer c.Close()
+	_, err = io.ReadAll(c)
+	return loop.Report{Stop: api.StopEnded, Steps: 1, Text: "I did it", Err: err}
+}
+
+// TestExternalAgent: the gate decides about an agent that is a program as about any other.
+func TestExternalAgent(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		scripts []string
+		fails   error
+		outcome api.Outcome
+		rounds  int
+		says    string
+	}{
+		{"mended", []string{"test \"$(cat .agent)\" = hands && " + mend}, nil, api.OutcomeVerified, 1, ""},
+		{"a wrong first fix", []string{"echo 'echo 4' > sum.sh", mend}, nil, api.OutcomeVerified, 2, ""},
+		{"ends its turn with nothing written", []string{""}, nil, api.OutcomeNeedsHuman, 3, "changed nothing, and the gate still fails"},
+		{"not installed", nil, api.Errorf(api.KindUnavailable, "no registry"), api.OutcomeFailed, 0, "no registry"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, nowhere{})
+			h := &hands{boxes: b.boxes, scripts: c.scripts, fails: c.fails}
+			b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+			task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum", Repo: &api.RepoTask{
+				URL: makeRepo(t, sum), Verify: "sh test.sh", Agent: "hands", Rounds: 2, Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
+			}}}
+			end := b.run.Run(t.Context(), repo.Job{Task: task, Agent: "hands", Dir: t.TempDir(), Emit: b.facts, Save: func(context.Context, api.RepoResult) error { return nil }})
+			why := end.Diagnosis
+			if end.Error != nil {
+				why += end.Error.Message
+			}
+			if end.Outcome != c.outcome || len(end.Result.Rounds) != c.rounds || !strings.Contains(why, c.says) {
+				t.Fatalf("%s after %d rounds: %s", end.Outcome, len(end.Result.Rounds), why)
+			}
+			if c.fails != nil {
+				return // there is nothing to release
+			}
+			if h.released != 1 {
+				t.Errorf("the agent was released %d times", h.released)
+			}
+			if got := end.Result.Rounds[0].Agent; got != "hands 1" {
+				t.Errorf("the round names the agent %q", got)
+			}
+			for i, m := range h.messages {
+				if strings.Contains(m, "call finish") || strings.Contains(m, "The gate failed") != (i > 0) {
+					t.Errorf("message %d:\n%s", i+1, m)
+				}
+			}
+		})
+	}
+}
+
+// TestNoExternalAgents: a runner without them says so.
+func TestNoExternalAgents(t *testing.T) {
+	b := newBench(t, nowhere{})
+	task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum", Repo: &api.RepoTask{URL: makeRepo(t, sum), Verify: "sh test.sh", Agent: "hands"}}}
+	end := b.run.Run(t.Context(), repo.Job{Task: task, Agent: "hands", Dir: t.TempDir(), Emit: b.facts, Save: func(context.Context, api.RepoResult) error { return nil }})
+	if end.Error == nil || end.Error.Kind != api.KindUnsupported {
+		t.Errorf("%+v", end)
+	}
+}
