@@ -7,9 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -20,6 +24,7 @@ type hands struct {
 	fails    error
 	released int
 	messages []string
+	during   func() // called in each round before its script
 }
 
 // Prepare implements repo.Runtimes.
@@ -45,6 +50,12 @@ type worker struct {
 // Run implements repo.Worker.
 func (w *worker) Run(ctx context.Context, message string) loop.Report {
 	w.messages = append(w.messages, message)
+	if w.during != nil {
+		w.during()
+	}
+	if ctx.Err() != nil {
+		return loop.Report{Stop: api.StopCanceled, Err: ctx.Err()}
+	}
 	script := w.scripts[min(len(w.messages), len(w.scripts))-1]
 	if script == "" {
 		return loop.Report{Stop: api.StopEnded, Text: "I did it"}
@@ -113,5 +124,67 @@ func TestNoExternalAgents(t *testing.T) {
 	end := b.run.Run(t.Context(), repo.Job{Task: task, Agent: "hands", Dir: t.TempDir(), Emit: b.facts, Save: func(context.Context, api.RepoResult) error { return nil }})
 	if end.Error == nil || end.Error.Kind != api.KindUnsupported {
 		t.Errorf("%+v", end)
+	}
+}
+
+// TestExternalAgentGoesOn: a turn that was cut begins again, and the agent is told; one that ended is not repeated.
+func TestExternalAgentGoesOn(t *testing.T) {
+	b := newBench(t, nowhere{})
+	h := &hands{boxes: b.boxes, scripts: []string{"echo 'echo 4' > sum.sh", "", mend}}
+	b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	journal := func() (*durable.Journal, api.OwnerID) {
+		owner := api.NewOwnerID()
+		if err := db.InsertOwner(t.Context(), store.Owner{ID: owner, StartedAt: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		return durable.New(durable.Config{Rows: db, Owner: owner}), owner
+	}
+	task := api.Task{ID: api.NewTaskID(), CreatedAt: time.Now(), Create: api.CreateTask{Request: "Fix the sum", Repo: &api.RepoTask{
+		URL: makeRepo(t, sum), Verify: "sh test.sh", Agent: "hands", Rounds: 3, Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
+	}}}
+	dir := t.TempDir()
+	work := func(ctx context.Context, run *durable.Run) repo.End {
+		return b.run.Run(ctx, repo.Job{Task: task, Agent: "hands", Dir: dir, Emit: b.facts, Run: run,
+			Save: func(_ context.Context, r api.RepoResult) error { task.Repo = &r; return nil }})
+	}
+
+	// The first process ends in the second turn.
+	first, owner := journal()
+	run, err := first.Begin(t.Context(), string(task.ID), "task", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, kill := context.WithCancel(t.Context())
+	h.during = func() {
+		if len(h.messages) == 2 {
+			kill()
+		}
+	}
+	if end := work(ctx, run); end.Outcome != api.OutcomeCanceled || len(h.messages) != 2 {
+		t.Fatalf("%s after %d messages", end.Outcome, len(h.messages))
+	}
+
+	second, _ := journal()
+	if run, err = second.Take(t.Context(), string(task.ID), owner); err != nil {
+		t.Fatal(err)
+	}
+	end := work(t.Context(), run)
+	if end.Outcome != api.OutcomeVerified || len(end.Result.Rounds) != 2 || len(h.messages) != 3 {
+		t.Fatalf("%s after %d rounds and %d messages: %s", end.Outcome, len(end.Result.Rounds), len(h.messages), end.Diagnosis)
+	}
+	const cut = "interrupted by a restart"
+	if m := h.messages[2]; !strings.Contains(m, cut) || !strings.HasSuffix(m, h.messages[1]) {
+		t.Errorf("the turn that was cut begins again with:\n%s", m)
+	}
+	if strings.Contains(h.messages[1], cut) {
+		t.Errorf("a turn that was not cut began with:\n%s", h.messages[1])
+	}
+	if end.Result.Rounds[0].Stop != api.StopEnded || end.Result.Rounds[0].Steps != 1 {
+		t.Errorf("the round that ended: %+v", end.Result.Rounds[0])
 	}
 }
