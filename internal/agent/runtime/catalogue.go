@@ -72,8 +72,9 @@ func codex() Runtime {
 		Install: withNode,
 		Args:    []string{node, "{root}/node_modules/@agentclientprotocol/codex-acp/dist/index.js"},
 		Env:     map[string]string{"INITIAL_AGENT_MODE": "agent-full-access", "NO_BROWSER": "1"},
-		// In another mode it writes nothing and still ends its turn.
-		Mode: "agent-full-access",
+		// In another mode it writes nothing and still ends its turn. In this one it trusts the repository, also with the
+		// configuration above.
+		Mode: "agent-full-access", Obeys: []string{".codex"},
 	}
 }
 

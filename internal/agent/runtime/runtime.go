@@ -34,6 +34,9 @@ type Runtime struct {
 	Files map[string]string
 	// Mode is the mode in which the agent asks for nothing and starts no sandbox; empty if it has no modes.
 	Mode string
+	// Obeys are paths in a repository that name what the agent runs, although it is told not to read them. It is not used
+	// on a repository that has one.
+	Obeys []string
 	// Meta is sent with each session.
 	Meta map[string]any
 }

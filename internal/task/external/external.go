@@ -63,7 +63,7 @@ func (a *Agents) Prepare(ctx context.Context, task api.Task, q repo.SetupRequest
 	if err != nil {
 		return repo.Runtime{}, err
 	}
-	out := repo.Runtime{Label: agent.Label()}
+	out := repo.Runtime{Label: agent.Label(), Obeys: agent.Obeys}
 	grant, given := granted(task, preset)
 	if !given {
 		out.Secrets = []api.SecretGrant{grant}

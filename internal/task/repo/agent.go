@@ -3,6 +3,7 @@ package repo
 import (
 	"context"
 	"io"
+	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
@@ -30,6 +31,8 @@ type Runtime struct {
 	Release func()
 	// Secrets are what its sandboxes may use in addition to those of the task.
 	Secrets []api.SecretGrant
+	// Obeys are paths that a repository must not have: the agent would run what they name.
+	Obeys []string
 	// Work makes the agent of the task.
 	Work func(Desk) Worker
 }
@@ -85,6 +88,28 @@ func (w hired) install(ctx context.Context) error {
 		return err
 	}
 	w.release = append(w.release, w.runtime.Release)
+	return w.unbidden(ctx)
+}
+
+// unbidden refuses a repository that has what the agent would obey. Files that are off limits are not there.
+func (w hired) unbidden(ctx context.Context) error {
+	if len(w.runtime.Obeys) == 0 {
+		return nil
+	}
+	for _, m := range w.members {
+		files, _, err := visible(ctx, m.repo, m.base, m.files)
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			for _, path := range w.runtime.Obeys {
+				if f.Path == path || strings.HasPrefix(f.Path, path+"/") {
+					return api.Errorf(api.KindDenied, "the repository has %.200s, which the agent %s would follow, and run what it names", f.Path, w.runtime.Label).
+						WithHint("use another agent, or hide it: --off-limits '%s/**'", path)
+				}
+			}
+		}
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package repo_test
 import (
 	"context"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,7 +37,7 @@ func (h *hands) Prepare(ctx context.Context, task api.Task, q repo.SetupRequest)
 		return os.WriteFile(filepath.Join(dir, ".agent"), []byte(task.Create.Repo.Agent), 0o644)
 	})
 	return repo.Runtime{
-		Label: "hands 1", Layer: l, Release: func() { h.released++ }, Secrets: []api.SecretGrant{{Name: "key"}},
+		Label: "hands 1", Obeys: []string{".hands"}, Layer: l, Release: func() { h.released++ }, Secrets: []api.SecretGrant{{Name: "key"}},
 		Work: func(d repo.Desk) repo.Worker { return &worker{h, d} },
 	}, err
 }
@@ -114,6 +115,36 @@ func TestExternalAgent(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestObeyedFiles: a repository that has what the agent would follow is refused, unless that is off limits. Names that only
+// begin alike are taken.
+func TestObeyedFiles(t *testing.T) {
+	for _, c := range []struct {
+		path, off string
+		refused   bool
+	}{
+		{".hands/config.toml", "", true},
+		{".hands", "", true},
+		{".hands/config.toml", ".hands/**", false},
+		{".handsome/config.toml", "", false},
+	} {
+		b := newBench(t, nowhere{})
+		h := &hands{boxes: b.boxes, scripts: []string{mend}}
+		b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+		files := maps.Clone(sum)
+		files[c.path] = "command = 'evil'"
+		create := api.RepoTask{URL: makeRepo(t, files), Verify: "sh test.sh", Agent: "hands", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}}
+		if c.off != "" {
+			create.FilePolicy.OffLimits = []string{c.off}
+		}
+		task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum", Repo: &create}}
+		end := b.run.Run(t.Context(), repo.Job{Task: task, Agent: "hands", Dir: t.TempDir(), Emit: b.facts, Save: func(context.Context, api.RepoResult) error { return nil }})
+		refused := end.Error != nil && end.Error.Kind == api.KindDenied && strings.Contains(end.Error.Hint, "--off-limits")
+		if refused != c.refused || len(h.messages) > 0 == c.refused {
+			t.Errorf("%s with %q off limits: %s, %+v, %d messages", c.path, c.off, end.Outcome, end.Error, len(h.messages))
+		}
 	}
 }
 
