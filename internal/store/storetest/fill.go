@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"time"
@@ -19,6 +20,10 @@ func fillValue(v reflect.Value, n *int) {
 	*n++
 	if t, ok := v.Addr().Interface().(*time.Time); ok {
 		*t = began.Add(time.Duration(*n) * time.Microsecond)
+		return
+	}
+	if raw, ok := v.Addr().Interface().(*json.RawMessage); ok {
+		*raw = fmt.Appendf(nil, `{"a":[%d,null]}`, *n)
 		return
 	}
 	switch v.Kind() {
