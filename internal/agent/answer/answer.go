@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -79,6 +80,9 @@ func (s *Schema) Check(b []byte) (json.RawMessage, error) {
 
 // decode reads exactly one JSON value of bounded depth, in which no object has a name twice.
 func decode(b []byte) (any, error) {
+	if !utf8.Valid(b) {
+		return nil, api.Errorf(api.KindInvalid, "not JSON: it is not UTF-8")
+	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	var seen []map[string]bool // the names of each open object; nil for an array
 	name, values := false, 0   // whether the next string is a name; values of the outermost level

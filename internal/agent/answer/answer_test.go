@@ -35,6 +35,7 @@ func TestCheck(t *testing.T) {
 		{in: `{"total":1} {"total":2}`, err: "more than one"},
 		{in: `{"total":1`, err: "not JSON"},
 		{in: `{"total":1}x`, err: "not JSON"},
+		{in: "{\"total\":1,\"of\":\"\xff\"}", err: "UTF-8"},
 		{in: `12`, err: "not valid"},
 		{in: ``, err: "no JSON value"},
 		{in: strings.Repeat("[", 1000) + strings.Repeat("]", 1000), err: "nested"},
