@@ -173,8 +173,9 @@ func canceledWell(t *testing.T, g *garden, dir string, id api.TaskID) {
 	gitIn(t, dir, "apply", "--check", patch)
 }
 
-// TestTaskDaemonKilled kills the daemon while an agent works: the next daemon ends
-// the task as lost, and what the agent had written is a commit.
+// TestTaskDaemonKilled kills the daemon while an agent works on a task that cannot go on, because
+// its calls of models are recorded in a file: the next daemon ends it as lost, and what the agent
+// had written is a commit. TestTaskSurvives has those that go on.
 func TestTaskDaemonKilled(t *testing.T) {
 	tier.AnyUser(t)
 	t.Parallel()
@@ -183,7 +184,8 @@ func TestTaskDaemonKilled(t *testing.T) {
 	lenient(t, g, scenario(t, shell("sed -i 's/a - b/a + b/' calc.py; setsid -f sleep 1000; sleep 1000")))
 	withKeys(g, modelKey)
 	dir := makeRepo(t, g, small)
-	c := g.start("task", "--repo", dir, "--model", "anthropic", "--author", "Ada <ada@example.org>", "Fix the failing test")
+	c := g.start("task", "--repo", dir, "--model", "anthropic", "--author", "Ada <ada@example.org>",
+		"--record", filepath.Join(t.TempDir(), "calls"), "Fix the failing test")
 	var id api.TaskID
 	until(t, "the agent works", func() string {
 		if daemonOf(g.dir) == 0 {
