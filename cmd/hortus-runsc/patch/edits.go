@@ -77,4 +77,14 @@ var changes = []change{
 		{"\t\tstateio.NewPagesFileFDReaderDefault(int32(pagesFile.Release())),\n",
 			"\t\to.pagesReader(int32(pagesFile.Release())),\n"},
 	}},
+	// A pause interrupts threads of the host. What that does to a notification of seccomp is not the end
+	// of the sandbox.
+	{"pkg/sentry/platform/systrap/syscall_thread.go", "4bef3b275e3b12d9c8951cc5b62e190533566de7dc712e75bf957a338cf32a91", []edit{
+		{"\tif t.seccompNotify != nil {\n\t\tif err := t.notifySeccompThread(); err != nil {\n\t\t\tt.thread.Warningf(\"%s\", err)\n\t\t\treturn 0, errDeadSubprocess\n\t\t}\n\t\tif err := t.waitForSeccompNotify(); err != nil {\n\t\t\tt.thread.Warningf(\"failed waiting for seccomp notify: %s\", err)\n\t\t\treturn 0, errDeadSubprocess\n\t\t}\n\t} else {\n",
+			"\tif t.seccompNotify != nil {\n\t\tif err := t.notified(stubMsg); err != nil {\n\t\t\tt.thread.Warningf(\"%s\", err)\n\t\t\treturn 0, errDeadSubprocess\n\t\t}\n\t} else {\n"},
+		{"\t\tcase 0:\n\t\t\treturn nil\n\t\tcase unix.ENOENT:\n", "\t\tcase 0:\n\t\t\treturn nil\n\t\tcase unix.EINTR:\n\t\t\t// This thread was interrupted before it had the lock of the filter.\n\t\tcase unix.ENOENT:\n"},
+	}},
+	{"pkg/sentry/platform/systrap/syscall_thread_unsafe.go", "46cbb710a5f09f9f24160fcf6c0340b1c2d489e9964692d55716ee6379b85896", []edit{
+		{"\t\tif errno == unix.EINTR && t.subproc.alive() {\n", "\t\t// ENOENT: the stub was interrupted after it woke this thread. It will notify again.\n\t\tif (errno == unix.EINTR || errno == unix.ENOENT) && t.subproc.alive() {\n"},
+	}},
 }
