@@ -22,6 +22,14 @@ import (
 // recovered starts a daemon, and wants nothing of the earlier one to be left but what can be used.
 func (k *killing) recovered(what string) {
 	k.t.Helper()
+	until(k.t, what+": the tasks that go on end", func() string {
+		for _, task := range decode[[]api.Task](k.t, k.g.must("task", "ls", "--json")) {
+			if task.State != api.TaskDone {
+				return fmt.Sprintf("task %s is %s", task.ID, task.State)
+			}
+		}
+		return ""
+	})
 	for _, b := range decode[[]api.Sandbox](k.t, k.g.must("sandbox", "ls", "--json")) {
 		switch {
 		case b.State.Final():
