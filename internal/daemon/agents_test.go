@@ -178,6 +178,18 @@ func (a *agentTown) complete(t *testing.T, agent runtime.Runtime, p runtime.Pres
 		"test_lib.py":           "import unittest\nfrom lib import last\n\nclass T(unittest.TestCase):\n    def test_last(self):\n        self.assertEqual(last([1, 2, 3]), 3)\n",
 	})
 	req.Repo = &api.RepoTask{URL: dir, Agent: agent.Name, Verify: "python3 -m unittest", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}}
+	if len(agent.Obeys) > 0 {
+		refused, err := a.c.Tasks.Create(t.Context(), req)
+		if err == nil {
+			refused, err = ended(t, a.c, refused.ID)
+		}
+		if err != nil || refused.Error == nil || refused.Error.Kind != api.KindDenied {
+			t.Errorf("a repository that %s would follow: %s, %+v, %v", agent.Name, refused.Outcome, refused.Error, err)
+		}
+		for _, path := range agent.Obeys {
+			req.Repo.FilePolicy.OffLimits = append(req.Repo.FilePolicy.OffLimits, path+"/**")
+		}
+	}
 	task, err := a.c.Tasks.Create(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
@@ -223,4 +235,14 @@ func (a *agentTown) complete(t *testing.T, agent runtime.Runtime, p runtime.Pres
 			t.Logf("%s %s %s:%d", d.Result, d.Op, d.Host, d.Port)
 		}
 	}
+}
+
+// ended returns a task when it has ended.
+func ended(t *testing.T, c *client.Client, id api.TaskID) (api.Task, error) {
+	for _, err := range c.Tasks.Events(t.Context(), id, 0) {
+		if err != nil {
+			return api.Task{}, err
+		}
+	}
+	return c.Tasks.Get(t.Context(), string(id))
 }
