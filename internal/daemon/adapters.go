@@ -3,77 +3,18 @@ package daemon
 import (
 	"context"
 	"os"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
-	"hortus.dev/internal/agent"
-	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/catalogue"
 	"hortus.dev/internal/door/access"
 	"hortus.dev/internal/platform/machine"
-	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/platform/version"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/upkeep"
-	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/delivery"
-	"hortus.dev/internal/task/tally"
 )
-
-// facts is the log of events, counted by the metrics.
-type facts struct {
-	*event.Log
-	metrics *telemetry.Telemetry
-}
-
-// Append implements sandbox.Log and task.Log.
-func (f facts) Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error) {
-	e, err := f.Log.Append(ctx, s, t, data)
-	if err == nil {
-		f.metrics.Event(t)
-		if tier, ok := data.(api.TierEvent); ok {
-			f.metrics.Tier(tier)
-		}
-	}
-	return e, err
-}
-
-// appended takes an event that was stored with something else.
-func (f facts) appended(e api.Event) {
-	f.Wake(e.Stream, e.Seq)
-	f.metrics.Event(e.Type)
-}
-
-// engine implements access.Engine over the engine of tasks and the lists of the store.
-type engine struct {
-	*task.Engine
-	rows lists.Lists
-}
-
-var _ access.Engine = engine{}
-
-// Get implements access.Engine.
-func (e engine) Get(ctx context.Context, id api.TaskID) (api.Task, error) {
-	return e.rows.Task(ctx, id)
-}
-
-// Page implements access.Engine.
-func (e engine) Page(ctx context.Context, account string, programs bool, p api.PageRequest) ([]api.Task, string, error) {
-	return e.rows.TaskPage(ctx, account, programs, p)
-}
-
-// Find implements access.Engine.
-func (e engine) Find(ctx context.Context, account, prefix string) (api.TaskID, error) {
-	return e.rows.FindTaskOf(ctx, account, prefix)
-}
-
-// Stats implements access.Engine.
-func (e engine) Stats(ctx context.Context, account string, since time.Time) (admin.TaskStats, error) {
-	return tally.Rows{Store: e.rows.Store}.TaskStats(ctx, account, since)
-}
 
 // record implements the Record of task.Config.
 func record(path string, models map[string]string) (task.Recording, error) {
@@ -82,53 +23,6 @@ func record(path string, models map[string]string) (task.Recording, error) {
 		return nil, err
 	}
 	return r, nil
-}
-
-// roles implements the door's Roles: each role of the pipeline alone, without a task.
-type roles struct{ models *catalogue.Catalogue }
-
-// noEvents implements agent.Emitter for a role without a task.
-type noEvents struct{}
-
-// Emit implements agent.Emitter.
-func (noEvents) Emit(context.Context, api.EventType, any) {}
-
-// model returns a model by name; "" is the default one.
-func (r roles) model(name string) (model.Model, error) {
-	if name == "" {
-		name = task.DefaultModel
-	}
-	return r.models.Open(name)
-}
-
-// Plan implements the door's Roles.
-func (r roles) Plan(ctx context.Context, name string, req api.PlanRequest) (api.ExecutionPlan, error) {
-	m, err := r.model(name)
-	if err != nil {
-		return api.ExecutionPlan{}, err
-	}
-	plan, _, err := agent.NewPlanner(m, noEvents{}).Plan(ctx, req)
-	return plan, err
-}
-
-// Code implements the door's Roles.
-func (r roles) Code(ctx context.Context, name string, plan api.ExecutionPlan) (api.CodeArtifact, error) {
-	m, err := r.model(name)
-	if err != nil {
-		return api.CodeArtifact{}, err
-	}
-	a, _, err := agent.NewCoder(m, noEvents{}, api.DefaultInstallTimeout, api.DefaultRunTimeout).Code(ctx, plan)
-	return a, err
-}
-
-// Debug implements the door's Roles.
-func (r roles) Debug(ctx context.Context, name string, req api.DebugRequest) (api.Diagnosis, error) {
-	m, err := r.model(name)
-	if err != nil {
-		return api.Diagnosis{}, err
-	}
-	d, _, err := agent.NewDebugger(m, noEvents{}, api.DefaultInstallTimeout, api.DefaultRunTimeout).Diagnose(ctx, req)
-	return d, err
 }
 
 // status implements access.Daemon: the daemon itself, its bench and its data directory.

@@ -21,6 +21,7 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/client"
 	"hortus.dev/internal/agent/runtime"
+	"hortus.dev/internal/daemon/network"
 	"hortus.dev/test/modelserver"
 	"hortus.dev/test/tier"
 	testtools "hortus.dev/test/tools"
@@ -87,7 +88,7 @@ func newAgentTown(t *testing.T) *agentTown {
 		t.Fatal(err)
 	}
 	w := newTownOf(t, Config{
-		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Egress: EgressConfig{Resolver: abroad{}, CAFile: roots},
+		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Egress: network.Config{Resolver: abroad{}, CAFile: roots},
 		Runsc: filepath.Join(testtools.Dir(t), testtools.Runsc),
 	})
 	v := &vault{t: t, w: w}

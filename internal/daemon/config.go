@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/door/access"
 	"hortus.dev/internal/door/front"
 	"hortus.dev/internal/platform/config"
@@ -67,7 +68,7 @@ type Config struct {
 	// Front is the TCP listener; its zero value is none.
 	Front front.Config
 	// Egress configures the outgoing connections of sandboxes.
-	Egress EgressConfig
+	Egress network.Config
 	// ReadyWithin is the maximum time that a service manager waits for the daemon to be
 	// ready while it serves already; 0 means DefaultReadyWithin.
 	ReadyWithin time.Duration

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"hortus.dev/internal/backend/jail/export"
+	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/door/access"
 	"hortus.dev/internal/door/e2b"
 	"hortus.dev/internal/door/envd"
@@ -63,7 +64,7 @@ func (s *System) openGuards(context.Context) (err error) {
 	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: s.rows, Task: s.db.Task, Rates: g.rates, Workspaces: g.durable})
 	g.plane = access.NewDataPlane(s.sandboxes, g.rates)
 	g.keyAdmin = access.NewKeyAdmin(g.keys)
-	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: s.sandboxes, Decisions: decisions{s.rows, s.recorder}, Asks: s.asks})
+	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: s.sandboxes, Decisions: adapter.Decisions{Rows: s.rows, Recorder: s.recorder}, Asks: s.asks})
 	g.once = once.New(once.Config{Rows: s.rows, Logger: s.log})
 	g.provisions = provision.New(provision.Config{Sandboxes: g.sandboxes})
 	s.onClose(g.provisions.Close)
@@ -75,12 +76,12 @@ func (s *System) openGuards(context.Context) (err error) {
 func (s *System) openDoors(context.Context) error {
 	g := &s.guards
 	s.keeper = s.newKeeper()
-	g.tasks = access.NewTasks(engine{s.tasks, s.rows}, s.sandboxes, g.rates)
+	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.rows}, s.sandboxes, g.rates)
 	g.connected = access.NewRepositories(s.connected)
 	g.images = access.NewImages(s.images)
 	g.secrets = access.NewSecrets(s.secrets)
 	g.templates = access.NewTemplates(export.Templates{Images: s.images, Snapshots: s.snapshots}, g.sandboxes)
-	g.roles = access.NewRoles(roles{s.models})
+	g.roles = access.NewRoles(adapter.Roles{Models: s.models})
 	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks)
 	g.system = access.NewSystem(status{s}, g.sandboxes)
 	return nil

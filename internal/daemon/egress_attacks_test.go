@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/egress/egresstest"
 	wait "hortus.dev/test/patience"
 	testtools "hortus.dev/test/tools"
@@ -66,7 +67,7 @@ func attackers(t *testing.T, isolation string) func(weak bool) []egresstest.Row 
 	if err := os.WriteFile(roots, servers.Roots(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Egress: EgressConfig{Resolver: servers, CAFile: roots}}
+	cfg := Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Egress: network.Config{Resolver: servers, CAFile: roots}}
 	if isolation == "gvisor" {
 		cfg.Runsc = filepath.Join(testtools.Dir(t), testtools.Runsc)
 	}

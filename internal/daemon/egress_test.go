@@ -17,6 +17,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/internal/daemon/network"
 )
 
 // outside is what sandboxes connect to: a server with the name example.com, over TLS with
@@ -75,14 +76,14 @@ func outsideOf(t *testing.T, h http.Handler) *outside {
 // open opens a daemon that resolves and trusts the server, and returns a client of it.
 func (o *outside) open(t *testing.T) *client.Client {
 	t.Helper()
-	w := o.town(t, EgressConfig{})
+	w := o.town(t, network.Config{})
 	c := o.client(t, w, w.operator.Secret)
 	isolated(t, c)
 	return c
 }
 
 // town opens a daemon that resolves and trusts the server.
-func (o *outside) town(t *testing.T, cfg EgressConfig) *town {
+func (o *outside) town(t *testing.T, cfg network.Config) *town {
 	t.Helper()
 	roots := filepath.Join(t.TempDir(), "ca.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: o.server.Certificate().Raw})

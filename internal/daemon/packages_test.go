@@ -28,6 +28,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
 	"hortus.dev/client"
+	"hortus.dev/internal/daemon/network"
 )
 
 // registry serves one package to each of npm, pip and go over TLS, and one for apt in clear.
@@ -204,7 +205,7 @@ func fetch(t *testing.T, s *client.Sandbox, rules []api.EgressRule, url string, 
 func TestPackageCache(t *testing.T) {
 	t.Parallel()
 	g := newRegistry(t)
-	w := g.town(t, EgressConfig{CacheBytes: 64 << 20})
+	w := g.town(t, network.Config{CacheBytes: 64 << 20})
 	alice, bob := g.client(t, w, w.alice.Secret), g.client(t, w, w.bob.Secret)
 	isolated(t, g.client(t, w, w.operator.Secret))
 	for _, p := range []struct{ needs, path, script string }{
@@ -261,7 +262,7 @@ func TestPackageCache(t *testing.T) {
 func TestPackageCacheRefuses(t *testing.T) {
 	t.Parallel()
 	g := newRegistry(t)
-	w := g.town(t, EgressConfig{CacheBytes: 64 << 20})
+	w := g.town(t, network.Config{CacheBytes: 64 << 20})
 	c := g.client(t, w, w.alice.Secret)
 	isolated(t, g.client(t, w, w.operator.Secret))
 	s := g.box(t, c, nil)

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/backend/process"
+	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/platform/binaries"
 	"hortus.dev/internal/platform/datadir"
@@ -97,6 +98,9 @@ func (s *System) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
+// facts returns the event log, counted by the metrics.
+func (s *System) facts() adapter.Facts { return adapter.Facts{Log: s.events, Metrics: s.telemetry} }
+
 // openStorage opens layers, workspaces and snapshots.
 func (s *System) openStorage(ctx context.Context) (err error) {
 	s.layerAdded = make(chan struct{}, 1)
@@ -164,7 +168,7 @@ func (s *System) openSandboxes(context.Context) error {
 	s.sandboxes = manager.New(manager.Config{
 		Egress: s.outgoing,
 		Owner:  s.owner.Owner.ID, Backends: backends, Templates: s.templates, ImageUser: s.templates.ImageUser,
-		Rows: s.rows, Log: facts{s.events, s.telemetry}, Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
+		Rows: s.rows, Log: s.facts(), Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
 	})
 	s.onClose(s.sandboxes.Close)
@@ -252,9 +256,9 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	}
 	tools := s.tools()
 	s.tasks = task.New(task.Config{
-		Store: s.rows, Log: facts{s.events, s.telemetry}, Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
+		Store: s.rows, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
-		Journal: durable.New(durable.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: facts{s.events, s.telemetry}.appended,
+		Journal: durable.New(durable.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log,
 	})
 	s.onClose(s.tasks.Close)

@@ -25,6 +25,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
 	"hortus.dev/client"
+	"hortus.dev/internal/daemon/network"
 	testtools "hortus.dev/test/tools"
 )
 
@@ -77,7 +78,7 @@ func newVault(t *testing.T, isolation string) *vault {
 	}
 	t.Cleanup(func() { log.Close() })
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	cfg := Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Logger: logger, Egress: EgressConfig{Resolver: v, CAFile: roots}}
+	cfg := Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Logger: logger, Egress: network.Config{Resolver: v, CAFile: roots}}
 	if isolation == "gvisor" {
 		cfg.Runsc = filepath.Join(testtools.Dir(t), testtools.Runsc)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/door/access"
 	"hortus.dev/internal/door/front"
 	"hortus.dev/internal/platform/config"
@@ -56,7 +57,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			LayerBytes: r.Room("daemon.layer-size"), LayerArchive: r.Text("daemon.layer-archive"),
 			Drain: r.Stay("daemon.drain"), NPM: r.Text("daemon.bench-npm"), CopyMemory: r.Bool("gvisor.copy-memory"),
 			Usual:  api.CreateSandbox{Isolation: r.Text("sandbox.isolation"), Limits: r.Limits()},
-			Egress: EgressConfig{Proxy: r.Text("egress.proxy"), CAFile: r.Text("egress.ca-file"), CacheBytes: r.Room("egress.cache-size"), E2BInternet: r.Bool("egress.e2b-internet")},
+			Egress: network.Config{Proxy: r.Text("egress.proxy"), CAFile: r.Text("egress.ca-file"), CacheBytes: r.Room("egress.cache-size"), E2BInternet: r.Bool("egress.e2b-internet")},
 			Front:  front.Config{Listen: r.Text("serve.listen"), Insecure: r.Bool("serve.insecure-listen")},
 		},
 	}
