@@ -51,6 +51,9 @@ func NewRepositoryID() RepositoryID { return RepositoryID(newID('r')) }
 // NewOwnerID makes a fresh identifier.
 func NewOwnerID() OwnerID { return OwnerID(newID('o')) }
 
+// NewLessonID makes a fresh identifier.
+func NewLessonID() string { return newID('l') }
+
 // Valid reports whether the identifier has the form that NewSandboxID makes.
 func (id SandboxID) Valid() bool { return validID(string(id), 'i') }
 

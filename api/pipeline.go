@@ -243,6 +243,14 @@ type DebugRequest struct {
 	Tried    []CodeArtifact  `json:"tried,omitempty"`
 	// Answers are what a person answered to earlier questions, the oldest first.
 	Answers []Answer `json:"answers,omitempty"`
+	// Known is what fixed the same failure, or one like it, in earlier tasks, the best first.
+	Known []KnownFix `json:"known,omitempty"`
+}
+
+// KnownFix is a failure of an earlier task with what fixed it. Both texts are untrusted.
+type KnownFix struct {
+	Failure string `json:"failure"`
+	Fix     string `json:"fix"`
 }
 
 // Answer is a question of a task and the reply of a person.

@@ -131,6 +131,8 @@ type Task struct {
 	// Value is the result of a verified task with a Schema, and valid for it. No other task
 	// has one.
 	Value json.RawMessage `json:"value,omitempty"`
+	// Lessons are those of earlier tasks that its models were given, by identifier.
+	Lessons []string `json:"lessons,omitempty"`
 	// Repo is what a task on a repository came to.
 	Repo *RepoResult `json:"repo,omitempty"`
 	// Receipt is what a canceled task had finished and what it skipped.

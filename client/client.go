@@ -33,6 +33,7 @@ type Client struct {
 	Workspaces   *WorkspaceService
 	Images       *ImageService
 	Secrets      *SecretService
+	Lessons      *LessonService
 
 	dial func(ctx context.Context) (net.Conn, error)
 	http *http.Client
@@ -77,6 +78,7 @@ func New(cfg Config) *Client {
 	c.Workspaces = &WorkspaceService{s}
 	c.Images = &ImageService{s}
 	c.Secrets = &SecretService{s}
+	c.Lessons = &LessonService{s}
 	return c
 }
 

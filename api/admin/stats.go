@@ -44,6 +44,22 @@ type TaskStats struct {
 	// Missing is what tasks failed for want of, the most wanted first: at most
 	// MaxMissing of them.
 	Missing []MissingCount `json:"missing"`
+	// Lessons is what lessons of earlier tasks changed; nil if no request had a failure.
+	Lessons *LessonStats `json:"lessons,omitempty"`
+}
+
+// LessonStats counts the requests that had a failure: those With lessons of earlier tasks and those Without.
+type LessonStats struct {
+	With    Overcome `json:"with"`
+	Without Overcome `json:"without"`
+}
+
+// Overcome counts requests with a failure, those of them that were verified in the end, and the attempts or rounds
+// of the latter.
+type Overcome struct {
+	Tasks    int `json:"tasks"`
+	Verified int `json:"verified"`
+	Passes   int `json:"passes"`
 }
 
 // MaxMissing is the most that TaskStats names as missing.

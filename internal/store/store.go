@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/lessons"
 	"hortus.dev/api/secrets"
 )
 
@@ -32,6 +33,7 @@ type Store interface {
 	Egress
 	Secrets
 	Runs
+	Lessons
 	Retainer
 
 	// Close waits for running calls and releases the store. Later calls fail with
@@ -244,4 +246,20 @@ type Retainer interface {
 	// WalkTallies calls use with the sums of the removed tasks of an account, all accounts
 	// for "", for the days that end after since.
 	WalkTallies(ctx context.Context, account string, since time.Time, use func(sums []byte) error) error
+}
+
+// Lessons are the rows of what tasks learned. Account "" is the operator's.
+type Lessons interface {
+	// PutLesson stores a lesson, or replaces the text of the one about the same failure, and returns what is stored.
+	// A task counts once. Of a scope the least useful are removed beyond lessons.MaxPerScope.
+	PutLesson(ctx context.Context, l lessons.Lesson) (lessons.Lesson, error)
+	// SimilarLessons returns the lesson about the same failure, then those that share words with it, the best first.
+	SimilarLessons(ctx context.Context, q lessons.Query) ([]lessons.Lesson, error)
+	// CountLessons counts a task that was given lessons, and whether it was verified. Those that are gone are left out.
+	CountLessons(ctx context.Context, account string, ids []string, helped bool, at time.Time) error
+	// LessonPage lists the lessons of a scope, or of all for "", the newest first.
+	LessonPage(ctx context.Context, account, scope string, limit int, after Cursor) ([]lessons.Lesson, Cursor, error)
+	// FindLesson returns the lesson whose identifier begins with a prefix, with or without its letter.
+	FindLesson(ctx context.Context, account, prefix string) (lessons.Lesson, error)
+	RemoveLesson(ctx context.Context, account, id string) (lessons.Lesson, error)
 }

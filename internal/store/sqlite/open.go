@@ -15,6 +15,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/sqlite/lessons"
 	"hortus.dev/internal/store/sqlite/sealed"
 )
 
@@ -49,6 +50,7 @@ type DB struct {
 	egressTable
 	secretTable
 	runTable
+	lessons.Table
 	pruner
 }
 
@@ -159,7 +161,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 		return nil, err
 	}
 	return &DB{db, ownerTable{db}, boxes, execs, newTaskTable(db), newWorkspaceTable(db),
-		newSnapshotTable(db), newRepositoryTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, secretTable{db}, runTable{db}, pruner{db}}, nil
+		newSnapshotTable(db), newRepositoryTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, secretTable{db}, runTable{db}, lessons.Table{Write: db.write, Read: db.read, Explain: wrapError}, pruner{db}}, nil
 }
 
 // Close waits for the calls that are running and closes the file. Later calls

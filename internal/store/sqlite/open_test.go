@@ -5,11 +5,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +21,20 @@ import (
 	"hortus.dev/api"
 )
 
-// withMigrations is the binary's set of migrations plus others.
+// newest is the version of the schema of this binary.
+func newest(t *testing.T) int64 {
+	t.Helper()
+	n, err := newestVersion(embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// backupOf names the backup that a migration from the newest version makes of a file.
+func backupOf(t *testing.T, file string) string { return fmt.Sprintf("%s.bak-v%d", file, newest(t)) }
+
+// withMigrations returns the migrations of this binary and more of them, which are named by how much newer they are.
 func withMigrations(t *testing.T, more map[string]string) fs.FS {
 	t.Helper()
 	all := fstest.MapFS{}
@@ -35,7 +50,12 @@ func withMigrations(t *testing.T, more map[string]string) fs.FS {
 		all[name] = &fstest.MapFile{Data: data}
 	}
 	for name, text := range more {
-		all[name] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + text)}
+		by, what, _ := strings.Cut(name, "_")
+		n, err := strconv.ParseInt(by, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[fmt.Sprintf("%05d_%s", newest(t)+n, what)] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + text)}
 	}
 	return all
 }
@@ -192,7 +212,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestNewerSchemaRefused(t *testing.T) {
 	path, id := filled(t)
-	newer := withMigrations(t, map[string]string{"00017_more.sql": "CREATE TABLE more (x INTEGER);"})
+	newer := withMigrations(t, map[string]string{"3_more.sql": "CREATE TABLE more (x INTEGER);"})
 	db, err := open(t.Context(), Config{Path: path}, newer)
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +224,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 	if api.KindOf(err) != api.KindConflict {
 		t.Fatalf("got %v", err)
 	}
-	if !strings.Contains(err.Error(), "version 17") || !strings.Contains(err.Error(), "up to 14") {
+	if !strings.Contains(err.Error(), fmt.Sprint("version ", newest(t)+3)) || !strings.Contains(err.Error(), fmt.Sprint("up to ", newest(t))) {
 		t.Errorf("the message does not name both versions: %v", err)
 	}
 	if !strings.Contains(api.HintOf(err), "--data-dir") {
@@ -214,7 +234,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 		t.Error("the refused database was changed")
 	}
 	// A read-only connection cannot remove the empty log that it had to make.
-	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db-shm", "hortus.db-wal", "hortus.db.bak-v14")
+	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db-shm", "hortus.db-wal", backupOf(t, "hortus.db"))
 	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() != 0 {
 		t.Errorf("the refused database has a log: %v (%v)", info, err)
 	}
@@ -232,24 +252,24 @@ func TestNewerSchemaRefused(t *testing.T) {
 func TestBackupBeforeMigration(t *testing.T) {
 	path, id := filled(t)
 	wantFiles(t, path, "hortus.db", "hortus.db-key") // none for the first schema of a new file
-	taken := path + ".bak-v14"
+	taken := backupOf(t, path)
 	if err := os.WriteFile(taken, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path+".bak-v14.partial", []byte("left by a crash"), 0o600); err != nil {
+	if err := os.WriteFile(backupOf(t, path)+".partial", []byte("left by a crash"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
 	cfg := Config{Path: path, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	db, err := open(t.Context(), cfg, withMigrations(t, map[string]string{
-		"00015_a.sql": "DELETE FROM task;", "00016_b.sql": "ALTER TABLE task ADD COLUMN b TEXT;"}))
+		"1_a.sql": "DELETE FROM task;", "2_b.sql": "ALTER TABLE task ADD COLUMN b TEXT;"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db.bak-v14", "hortus.db.bak-v14.2")
+	wantFiles(t, path, "hortus.db", "hortus.db-key", backupOf(t, "hortus.db"), backupOf(t, "hortus.db")+".2")
 	if data, _ := os.ReadFile(taken); string(data) != "precious" {
 		t.Errorf("an existing backup was replaced by %q", data)
 	}
@@ -273,12 +293,12 @@ func TestFailedMigrationLeavesOldDatabase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, id := filled(t)
 			before := sum(t, path)
-			fsys := withMigrations(t, map[string]string{"00015_good.sql": "DROP TABLE event; DELETE FROM task;", "00016_bad.sql": bad})
+			fsys := withMigrations(t, map[string]string{"1_good.sql": "DROP TABLE event; DELETE FROM task;", "2_bad.sql": bad})
 			_, err := open(t.Context(), Config{Path: path}, fsys)
 			if err == nil {
 				t.Fatal("a bad migration passed")
 			}
-			if !strings.Contains(err.Error(), "from version 14 to 16") || api.HintOf(err) == "" {
+			if !strings.Contains(err.Error(), fmt.Sprintf("from version %d to %d", newest(t), newest(t)+2)) || api.HintOf(err) == "" {
 				t.Errorf("%v (hint %q)", err, api.HintOf(err))
 			}
 			if sum(t, path) != before {
@@ -301,7 +321,7 @@ func TestMigrationCanceled(t *testing.T) {
 	path, id := filled(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := open(ctx, Config{Path: path}, withMigrations(t, map[string]string{"00015_endless.sql": `CREATE TABLE n AS
+	_, err := open(ctx, Config{Path: path}, withMigrations(t, map[string]string{"1_endless.sql": `CREATE TABLE n AS
 		WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c;`}))
 	if api.KindOf(err) != api.KindTimeout {
 		t.Fatalf("got %v", err)
@@ -317,7 +337,7 @@ func TestRebuildTable(t *testing.T) {
 	if err := db.PutAttempt(t.Context(), id, api.Attempt{N: 1}); err != nil {
 		t.Fatal(err)
 	}
-	db2, err := open(t.Context(), Config{Path: path}, withMigrations(t, map[string]string{"00015_rebuild.sql": `
+	db2, err := open(t.Context(), Config{Path: path}, withMigrations(t, map[string]string{"1_rebuild.sql": `
 		CREATE TABLE task2 (seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT, host TEXT, lease_epoch INTEGER,
 			state TEXT, created_at INTEGER, ended_at INTEGER, doc TEXT);
 		INSERT INTO task2 SELECT seq, id, owner, host, lease_epoch, state, created_at, ended_at, doc FROM task;
@@ -336,7 +356,7 @@ func TestRebuildTable(t *testing.T) {
 func TestConcurrentOpen(t *testing.T) {
 	fresh := filepath.Join(t.TempDir(), "hortus.db")
 	old, id := filled(t)
-	newer := withMigrations(t, map[string]string{"00015_x.sql": "CREATE TABLE x (y INTEGER);"})
+	newer := withMigrations(t, map[string]string{"1_x.sql": "CREATE TABLE x (y INTEGER);"})
 	for _, test := range []struct {
 		path string
 		fsys fs.FS
@@ -371,7 +391,7 @@ func TestConcurrentOpen(t *testing.T) {
 			}
 		}
 	}
-	if _, err := os.Stat(old + ".bak-v14.2"); err == nil {
+	if _, err := os.Stat(backupOf(t, old) + ".2"); err == nil {
 		t.Error("two backups of one migration")
 	}
 }

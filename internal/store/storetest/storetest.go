@@ -72,6 +72,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"RunSteps", testRunSteps},
 		{"RunOwners", testRunOwners},
 		{"RunEnd", testRunEnd},
+		{"Lessons", testLessons},
+		{"LessonsFull", testLessonsFull},
 		{"Canceled", testCanceled},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })

@@ -1,0 +1,68 @@
+package lessons
+
+import (
+	"time"
+
+	"hortus.dev/api"
+)
+
+const (
+	// MaxFailure and MaxFix bound the texts of a lesson, in bytes.
+	MaxFailure = 2 << 10
+	MaxFix     = 6 << 10
+	// MaxPerScope is the most that is kept of one repository, or of the programs of one language.
+	MaxPerScope = 500
+	// MaxOffered is the most that is offered for one failure.
+	MaxOffered = 3
+)
+
+// EventOffered is the type of the event that a model was given lessons; its data is [Offered].
+const EventOffered api.EventType = "task.lessons"
+
+// Lesson is a failure with what fixed it, in a task that was verified.
+type Lesson struct {
+	ID      string `json:"id"` // "l" and 19 characters
+	Account string `json:"-"`
+	// Scope is where it is offered: the URL of a repository without credentials, or "language:" and the
+	// language of a program.
+	Scope string `json:"scope"`
+	// Fingerprint is a digest of Failure: failures with the same one differ in numbers, paths and times only.
+	Fingerprint string `json:"fingerprint"`
+	// Failure has the lines that name the failure, without numbers, paths and times.
+	Failure string `json:"failure"`
+	// Fix says what was changed: a sentence, then a patch, which may be cut.
+	Fix string `json:"fix"`
+	// Task is the newest one that taught it, and Seen counts them.
+	Task api.TaskID `json:"task"`
+	Seen int        `json:"seen"`
+	// Offered counts the tasks that were given it and have ended, Helped those of them that were verified.
+	Offered   int       `json:"offered"`
+	Helped    int       `json:"helped"`
+	LearnedAt time.Time `json:"learnedAt"`
+	OfferedAt time.Time `json:"offeredAt,omitzero"`
+}
+
+// Offered reports which lessons a model was given with a failure.
+type Offered struct {
+	// Attempt is that of a program, or the round of a task on a repository, which failed; 0 for the gate before
+	// the work.
+	Attempt int     `json:"attempt"`
+	Lessons []Offer `json:"lessons"`
+}
+
+// Offer is a lesson as it was given.
+type Offer struct {
+	ID   string     `json:"id"`
+	Task api.TaskID `json:"task"`
+	// Failure is its first line.
+	Failure string `json:"failure"`
+}
+
+// Query asks for lessons about a failure.
+type Query struct {
+	Account, Scope, Fingerprint string
+	// Words are those of the failure.
+	Words []string
+	// Limit is the most that is returned.
+	Limit int
+}
