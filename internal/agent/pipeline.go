@@ -23,6 +23,8 @@ type Config struct {
 	// Ready says, once the plan is known and before anything is written, what
 	// keeps programs of its language from running here. It may be nil.
 	Ready func(ctx context.Context, l api.Language) error
+	// Known finds what fixed the failure of an attempt in earlier tasks, for the Debugger. It may be nil.
+	Known func(ctx context.Context, attempt int, l api.Language, res api.ExecutionResult) []api.KnownFix
 	// Large is the model that a role moves to when its own gets no further; nil
 	// for none.
 	Large model.Model
@@ -195,8 +197,9 @@ func (p *Pipeline) diagnose(ctx context.Context, plan api.ExecutionPlan, att *ap
 		return observed(*att.Result), nil
 	}
 	p.consider(ctx, att)
+	known := p.known(ctx, *att)
 	diag, err := insist(ctx, p, &p.cfg.Debugger.role, att.N, func() (api.Diagnosis, api.Usage, error) {
-		return p.cfg.Debugger.Diagnose(ctx, api.DebugRequest{Plan: plan, Artifact: att.Artifact, Result: *att.Result, Tried: before, Answers: p.answers})
+		return p.cfg.Debugger.Diagnose(ctx, api.DebugRequest{Plan: plan, Artifact: att.Artifact, Result: *att.Result, Tried: before, Answers: p.answers, Known: known})
 	})
 	if kind := api.KindOf(err); kind == api.KindDeclined || kind == api.KindInvalid {
 		// A Debugger without an answer leaves the failure to a person.
@@ -210,6 +213,14 @@ func (p *Pipeline) diagnose(ctx context.Context, plan api.ExecutionPlan, att *ap
 	att.Diagnosis = &diag
 	p.cfg.Emit.Emit(ctx, api.EventDiagnosis, api.AttemptEvent{Attempt: att.N, Of: p.cfg.Attempts, Diagnosis: &diag})
 	return diag, p.keep(ctx, att)
+}
+
+// known finds what fixed the failure of an attempt in earlier tasks.
+func (p *Pipeline) known(ctx context.Context, att api.Attempt) []api.KnownFix {
+	if p.cfg.Known == nil || att.Result == nil {
+		return nil
+	}
+	return p.cfg.Known(ctx, att.N, att.Artifact.Language, *att.Result)
 }
 
 // giveUp ends with what a person needs to continue.

@@ -66,6 +66,8 @@ type Config struct {
 	Journal  *durable.Journal
 	Events   func(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 	Appended func(api.Event)
+	// Lessons are what earlier tasks taught; nil for none.
+	Lessons Lessons
 	// Dir holds one folder for each task, with the whole output of its attempts.
 	Dir    string
 	Owner  api.OwnerID

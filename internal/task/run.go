@@ -7,6 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
+	"hortus.dev/internal/task/lesson"
 )
 
 // storeTimeout bounds the writes that end a task.
@@ -33,6 +34,8 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 	t.State = api.TaskDone
 	t.Calls = r.log.roleCalls()
 	t.EndedAt = e.cfg.Now().UTC()
+	// Before the task is done: whoever waits for it can use what it taught.
+	newPupil(e.cfg, &t, r.log).learn(ctx, e.cfg.Repositories)
 	if r.run == nil {
 		e.finish(ctx, t, r.log)
 		return
@@ -84,6 +87,9 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	}
 	cfg.Ready = func(ctx context.Context, l api.Language) error { return ready(ctx, e.cfg.Tools, c.Sandbox, l) }
 	ms.into(&cfg, log, b)
+	cfg.Known = func(ctx context.Context, n int, l api.Language, res api.ExecutionResult) []api.KnownFix {
+		return newPupil(e.cfg, t, log).known(ctx, n, lesson.Programs(l), lesson.Output(res))
+	}
 	if len(from.earlier) > 0 {
 		return agent.New(cfg).Continue(ctx, history(from.earlier, t.Reply))
 	}

@@ -60,6 +60,7 @@ func (y *Tally) AddSums(stored []byte) error {
 	for k, n := range from.Stops {
 		to.Stops[k] += n
 	}
+	y.addLessons(from.Lessons)
 	y.attempts += s.Attempts
 	y.rounds += s.Rounds
 	y.programs += s.Programs

@@ -21,7 +21,9 @@ func TestFold(t *testing.T) {
 	repo.Repo = &api.RepoResult{Rounds: []api.Round{{Stop: api.StopFinished, Gate: &api.Gate{MS: 5}}, {Stop: api.StopSteps}}}
 	replay := request(api.OutcomeVerified)
 	replay.Create.Replay = &api.Replay{}
-	tasks := []api.Task{first, failed, repo, replay, first, request(api.OutcomeNeedsHuman, lacks("", api.CategoryCommand, "jq"))}
+	taught := first
+	taught.Lessons = []string{"l1"}
+	tasks := []api.Task{first, failed, repo, replay, taught, request(api.OutcomeNeedsHuman, lacks("", api.CategoryCommand, "jq"))}
 
 	want := tally.New(time.Time{})
 	for _, k := range tasks {

@@ -68,6 +68,7 @@ func (y *Tally) Add(t api.Task) {
 		y.stats.Programs++
 	} else {
 		y.request(t)
+		y.lessons(t)
 	}
 	if t.Outcome == api.OutcomeFailed && t.Error != nil {
 		y.stats.Errors[t.Error.Kind]++
@@ -266,6 +267,9 @@ func (y *Tally) Stats() admin.TaskStats {
 		s.RoundsPerSuccess = float64(y.rounds) / float64(n)
 	}
 	s.Stops = maps.Clone(s.Stops)
+	if s.Lessons != nil {
+		s.Lessons = new(*s.Lessons)
+	}
 	s.Phases, s.Failures, s.Models, s.Missing = []admin.PhaseTime{}, []admin.FailureCount{}, []admin.ModelUse{}, []admin.MissingCount{}
 	for _, name := range phases {
 		if p := y.phases[name]; p != nil {

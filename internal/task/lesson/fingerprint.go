@@ -1,0 +1,137 @@
+package lesson
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"unicode"
+
+	"hortus.dev/api/lessons"
+	"hortus.dev/internal/platform/lazyregexp"
+)
+
+const (
+	// maxScanned bounds how much of an output is read, from its end, in bytes.
+	maxScanned = 64 << 10
+	// maxTelling is the most lines that name a failure, and maxLine the most bytes of one.
+	maxTelling = 12
+	maxLine    = 300
+	// minWord and maxWords bound the words that similar failures are found by.
+	minWord  = 3
+	maxWords = 40
+)
+
+// Failure is what is known of a failure from its output.
+type Failure struct {
+	// Text has the lines that name it, normalized; empty if the output names none.
+	Text string
+	// Fingerprint is a digest of Text.
+	Fingerprint string
+}
+
+var (
+	escapes = lazyregexp.New(`\x1b\[[0-9;?]*[A-Za-z]`)
+	// telling matches lines that name an error, in the output of compilers, interpreters and test runners.
+	telling = lazyregexp.New(`(?i)\b\w*(error|exception)\b|\bE\d{3,4}\b|^E\s{2,}|^\s*--- FAIL|^FAILED\b|^not ok\b|\bpanic(ked)?\b|` +
+		`\b(undefined|cannot|can't|could not|unresolved|not found|no such|denied|refused|mismatch(ed)?|segmentation fault)\b|` +
+		`^\S+\.\w{1,5}:\d+(:\d+)?:? \S|\bnpm (err|error)!?`)
+	// counts matches what test runners sum up: how many failed says nothing of what failed.
+	counts = lazyregexp.New(`(?i)^\W*(\d+ (failed|passed|errors?|tests?)|(tests?|fail|pass|suites|failures?|ok)[: ]\s*\d+|found \d+ errors?)`)
+
+	// The replacements, in this order.
+	dates     = lazyregexp.New(`\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?|\b\d\d:\d\d:\d\d(\.\d+)?\b`)
+	uuids     = lazyregexp.New(`\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b`)
+	hexes     = lazyregexp.New(`\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{12,64}\b`)
+	paths     = lazyregexp.New(`(?:[A-Za-z]:)?(?:[\w.@+-]*/)+([\w.@+-]+)`)
+	durations = lazyregexp.New(`\b\d+(\.\d+)?(ns|us|µs|ms|s|m|h)\b`)
+	numbers   = lazyregexp.New(`(^|[^\w.])[-+]?\d+(\.\d+)*\b`)
+	spaces    = lazyregexp.New(`\s+`)
+)
+
+// Of finds what an output says of a failure: the lines that name an error, the last of them if there are many.
+// Numbers, paths, times and addresses are replaced, so that the same failure has the same fingerprint in another
+// run. An output that names no error has no failure.
+func Of(output string) Failure {
+	if n := len(output) - maxScanned; n > 0 {
+		output = output[n:]
+	}
+	output = escapes.ReplaceAllString(strings.ToValidUTF8(output, ""), "")
+	var lines []string
+	for line := range strings.Lines(output) {
+		line = strings.TrimRight(line, " \t\r\n")
+		if line == "" || counts.MatchString(strings.TrimSpace(line)) || !telling.MatchString(line) {
+			continue
+		}
+		line = normalize(line)
+		if i := slices.Index(lines, line); i >= 0 {
+			lines = slices.Delete(lines, i, i+1)
+		}
+		lines = append(lines, line)
+	}
+	if n := len(lines) - maxTelling; n > 0 {
+		lines = lines[n:]
+	}
+	text := strings.Join(lines, "\n")
+	for len(text) > lessons.MaxFailure {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	if text == "" {
+		return Failure{}
+	}
+	sum := sha256.Sum256([]byte(text))
+	return Failure{Text: text, Fingerprint: hex.EncodeToString(sum[:16])}
+}
+
+// normalize removes from a line what differs between two runs of one failure.
+func normalize(line string) string {
+	if len(line) > 4*maxLine {
+		line = line[:4*maxLine]
+	}
+	line = dates.ReplaceAllString(line, "TIME")
+	line = uuids.ReplaceAllString(line, "ID")
+	line = hexes.ReplaceAllString(line, "HEX")
+	line = paths.ReplaceAllString(line, "$1")
+	line = durations.ReplaceAllString(line, "TIME")
+	line = numbers.ReplaceAllString(line, "${1}N")
+	line = strings.TrimSpace(spaces.ReplaceAllString(line, " "))
+	if len(line) > maxLine {
+		line = line[:maxLine]
+	}
+	return strings.ToValidUTF8(line, "")
+}
+
+// words lists the words of a text that similar failures share, the longest first: they are the rarest.
+func words(text string) []string {
+	all := strings.FieldsFunc(text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	var out []string
+	for _, w := range all {
+		w = strings.ToLower(w)
+		if len(w) >= minWord && !slices.Contains(common[:], w) && !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return len(b) - len(a) })
+	return out[:min(len(out), maxWords)]
+}
+
+// common are words that say nothing of a failure.
+var common = [...]string{"the", "and", "error", "errors", "exception", "fail", "failed", "failure", "line", "file", "test", "tests", "not", "time", "hex",
+	"assert", "assertionerror", "got", "want", "expected", "was", "for", "with", "has", "have", "cannot", "could", "found", "exit", "code", "status", "panic"}
+
+// alike reports whether two failures share most of their words: at least half of the words of each, weighed by
+// their length.
+func alike(a, b string) bool {
+	x, y := words(a), words(b)
+	shared, all := 0, 0
+	for _, w := range x {
+		all += len(w)
+		if slices.Contains(y, w) {
+			shared += 2 * len(w)
+		}
+	}
+	for _, w := range y {
+		all += len(w)
+	}
+	return all > 0 && shared*2 >= all
+}
