@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/completion"
 	"hortus.dev/internal/cli/egress"
+	"hortus.dev/internal/cli/lesson"
 	"hortus.dev/internal/cli/relay"
 	"hortus.dev/internal/cli/sandbox"
 	"hortus.dev/internal/cli/secret"
@@ -41,6 +42,7 @@ type grammar struct {
 	Ps         psCmd                   `cmd:"" help:"List running sandboxes and tasks."`
 	Task       task.Command            `cmd:"" help:"Run an agent on a repository; inspect, apply, deliver and replay tasks."`
 	Repo       task.RepoCommand        `cmd:"" help:"Connect repositories under names, keep them current, and prepare them for tasks."`
+	Lesson     lesson.Command          `cmd:"" help:"List and remove lessons: what fixed failures of past tasks, for the next ones."`
 	Relay      relay.Command           `cmd:"" help:"Give sandboxes to services that host an agent elsewhere."`
 	Stats      task.StatsCommand       `cmd:"" help:"Show statistics of past runs: success rate, duration, failures, cost."`
 	Doctor     admin.DoctorCommand     `cmd:"" help:"Show the capabilities of this host, and why one is missing."`

@@ -95,7 +95,7 @@ func (s *System) httpDoor() *doorhttp.Door {
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
-		Egress: g.egress, Secrets: g.secrets, Repositories: g.connected, Workspaces: g.workspaces, Images: g.images, Templates: g.templates,
+		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(adapter.Lessons{Lessons: s.db}), Repositories: g.connected, Workspaces: g.workspaces, Images: g.images, Templates: g.templates,
 	})
 }
 

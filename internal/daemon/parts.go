@@ -43,6 +43,7 @@ import (
 	"hortus.dev/internal/task/delivery"
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/external"
+	"hortus.dev/internal/task/lesson"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/internal/task/setup"
 )
@@ -259,7 +260,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		Store: s.rows, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: durable.New(durable.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
-		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log,
+		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: lesson.New(lesson.Config{Rows: s.db}),
 	})
 	s.onClose(s.tasks.Close)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
@@ -108,6 +109,18 @@ func (c *completer) secrets(ctx context.Context, out []string, cur string) []str
 		list, err := conn.Secrets.List(ctx)
 		for _, s := range list {
 			out = add(out, s.Name, fmt.Sprintf("%s, set %s ago", s.Source, human.Duration(time.Since(s.UpdatedAt))), cur)
+		}
+		return err
+	})
+	return out
+}
+
+// lessons completes identifiers of lessons.
+func (c *completer) lessons(ctx context.Context, out []string, cur string) []string {
+	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
+		list, err := conn.Lessons.List(ctx, "")
+		for _, l := range list {
+			out = add(out, l.ID, l.Failure[strings.LastIndexByte(l.Failure, '\n')+1:], cur)
 		}
 		return err
 	})

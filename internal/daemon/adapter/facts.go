@@ -4,8 +4,10 @@ import (
 	"context"
 
 	"hortus.dev/api"
+	"hortus.dev/api/lessons"
 	"hortus.dev/internal/egress/audit"
 	"hortus.dev/internal/platform/telemetry"
+	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/lists"
 )
@@ -46,4 +48,21 @@ func (d Decisions) EgressPage(ctx context.Context, account string, f api.EgressF
 		return nil, "", err
 	}
 	return d.Rows.EgressPage(ctx, account, f, p)
+}
+
+// Lessons implements access.LessonService over the store.
+type Lessons struct{ store.Lessons }
+
+// Page implements access.LessonService.
+func (l Lessons) Page(ctx context.Context, account, scope string, p api.PageRequest) ([]lessons.Lesson, string, error) {
+	limit, err := p.Rows()
+	if err != nil {
+		return nil, "", err
+	}
+	after, err := store.ParseCursor(p.Cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	rows, next, err := l.LessonPage(ctx, account, scope, limit, after)
+	return rows, next.Token(), err
 }

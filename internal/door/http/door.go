@@ -100,6 +100,7 @@ type Config struct {
 	Snapshots Snapshots
 	Egress    Egress
 	Secrets   Secrets
+	Lessons   Lessons
 	Keys      Keys
 	// Repositories are the connected ones.
 	Repositories Repositories

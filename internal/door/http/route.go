@@ -90,13 +90,14 @@ type (
 	system       struct{ *Door }
 	workspaces   struct{ *Door }
 	secretStore  struct{ *Door }
+	lessonStore  struct{ *Door }
 )
 
 // table lists the door's routes.
 func (d *Door) table() []Route {
 	t, s := tasks{d}, system{d}
 	return slices.Concat(
-		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), egress{d}.egressRoutes(), egress{d}.grantRoutes(), secretStore{d}.secretRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(),
+		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), egress{d}.egressRoutes(), egress{d}.grantRoutes(), secretStore{d}.secretRoutes(), lessonStore{d}.lessonRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(),
 		workspaces{d}.workspaceRoutes(), t.taskRoutes(), t.repoRoutes(), repositories{d}.repositoryRoutes(), images{d}.imageRoutes(), images{d}.exportRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)
 }

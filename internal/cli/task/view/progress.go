@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/lessons"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/progress"
@@ -70,6 +71,13 @@ func (p *Progress) Event(e api.Event) {
 		var ph api.PhaseEvent
 		if json.Unmarshal(e.Data, &ph) == nil {
 			p.Doing("attempt %d: %s: %s", ph.Attempt, ph.Phase, ph.Command)
+		}
+	case lessons.EventOffered:
+		var o lessons.Offered
+		if json.Unmarshal(e.Data, &o) == nil {
+			for _, l := range o.Lessons {
+				p.Say(fmt.Sprintf("task %s fixed this or a similar failure: hortus lesson show %s", human.Sanitize(l.Task.Short()), human.Sanitize(l.ID)))
+			}
 		}
 	case api.EventTaskResumed:
 		var r api.ResumedEvent

@@ -47,6 +47,7 @@ func ShowStats(a *app.App, s admin.TaskStats) error {
 	if s.RoundsPerSuccess > 0 {
 		fmt.Fprintf(w, "rounds\t%.1f for each on a repository that was verified\n", s.RoundsPerSuccess)
 	}
+	showLessons(w, s.Lessons)
 	var stops []string
 	for _, r := range slices.Sorted(maps.Keys(s.Stops)) {
 		stops = append(stops, fmt.Sprintf("%d %s", s.Stops[r], human.Sanitize(stopText(r))))
@@ -65,6 +66,26 @@ func ShowStats(a *app.App, s admin.TaskStats) error {
 	}
 	showMissing(a.Env.Stdout, s)
 	return nil
+}
+
+// showLessons compares requests with a failure that were given lessons with those that were not.
+func showLessons(w io.Writer, s *admin.LessonStats) {
+	if s == nil {
+		return
+	}
+	for _, row := range []struct {
+		name string
+		o    admin.Overcome
+	}{{"failed first, with lessons", s.With}, {"failed first, without", s.Without}} {
+		if row.o.Tasks == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%d of %d verified (%.0f%%)", row.o.Verified, row.o.Tasks, 100*float64(row.o.Verified)/float64(row.o.Tasks))
+		if row.o.Verified > 0 {
+			text += fmt.Sprintf(", after %.1f attempts or rounds", float64(row.o.Passes)/float64(row.o.Verified))
+		}
+		fmt.Fprintf(w, "%s\t%s\n", row.name, text)
+	}
 }
 
 // ended counts the requests that the share of verified ones is taken of.
