@@ -34,8 +34,8 @@ func (p *Pipeline) Continue(ctx context.Context, h History) Report {
 	if h.Last.Result == nil {
 		return p.attempts(ctx, h.Plan, h.Last.Artifact, nil)
 	}
-	known := p.known(ctx, h.Last)
-	diag, err := insist(ctx, p, &p.cfg.Debugger.role, 0, func() (api.Diagnosis, api.Usage, error) {
+	diag, err := insist(ctx, p, "diagnosis 0", &p.cfg.Debugger.role, 0, h.Last.Artifact, func(ctx context.Context) (api.Diagnosis, api.Usage, error) {
+		known := p.known(ctx, h.Last)
 		return p.cfg.Debugger.Diagnose(ctx, api.DebugRequest{
 			Plan: h.Plan, Artifact: h.Last.Artifact, Result: *h.Last.Result, Tried: h.Tried, Answers: h.Answers, Known: known})
 	})

@@ -20,12 +20,28 @@ func (p *Pipeline) escalate(ctx context.Context, r *role, attempt int, why strin
 	return true
 }
 
-// insist asks a role, and again where its model declined or gave nothing
+// insist asks a role in a step of the pipeline, and again where its model declined or gave nothing
 // usable and there is a larger one. What was used counts either way.
-func insist[Out any](ctx context.Context, p *Pipeline, r *role, attempt int, ask func() (Out, api.Usage, error)) (Out, error) {
+func insist[Out any](ctx context.Context, p *Pipeline, step string, r *role, attempt int, asked any, ask func(context.Context) (Out, api.Usage, error)) (Out, error) {
+	var got answered[Out]
+	_, err := p.step(ctx, step, asked, &got, func(ctx context.Context) (err error) {
+		got.Out, got.Usage, err = askUntil(ctx, p, r, attempt, ask)
+		got.Model = r.model.Name()
+		return err
+	})
+	p.rep.Usage = p.rep.Usage.Add(got.Usage)
+	if p.cfg.Large != nil && got.Model != r.model.Name() && got.Model == p.cfg.Large.Name() {
+		r.model = p.cfg.Large
+	}
+	return got.Out, err
+}
+
+// askUntil asks a role until there is an answer, or no larger model.
+func askUntil[Out any](ctx context.Context, p *Pipeline, r *role, attempt int, ask func(context.Context) (Out, api.Usage, error)) (Out, api.Usage, error) {
+	var all api.Usage
 	for {
-		out, used, err := ask()
-		p.rep.Usage = p.rep.Usage.Add(used)
+		out, used, err := ask(ctx)
+		all = all.Add(used)
 		why := ""
 		switch api.KindOf(err) {
 		case api.KindDeclined:
@@ -34,7 +50,7 @@ func insist[Out any](ctx context.Context, p *Pipeline, r *role, attempt int, ask
 			why = "the model returned no valid " + r.output
 		}
 		if why == "" || ctx.Err() != nil || !p.escalate(ctx, r, attempt, why) {
-			return out, err
+			return out, all, err
 		}
 	}
 }

@@ -32,6 +32,10 @@ type Config struct {
 	Attempts int
 	Emit     Emitter
 	Record   Recorder
+	// Journal lets the pipeline go on in another process; nil for none. Before are the attempts that ended in
+	// earlier processes.
+	Journal Journal
+	Before  []api.Attempt
 	Now      func() time.Time
 }
 
@@ -92,7 +96,7 @@ func New(cfg Config) *Pipeline {
 // outcome: verified, needs_human, declined, canceled or failed.
 func (p *Pipeline) Run(ctx context.Context, req api.PlanRequest) Report {
 	p.steps.todo("plan", "code", "run")
-	plan, err := insist(ctx, p, &p.cfg.Planner.role, 0, func() (api.ExecutionPlan, api.Usage, error) {
+	plan, err := insist(ctx, p, "plan", &p.cfg.Planner.role, 0, req, func(ctx context.Context) (api.ExecutionPlan, api.Usage, error) {
 		return p.cfg.Planner.Plan(ctx, req)
 	})
 	if err != nil {
@@ -109,7 +113,7 @@ func (p *Pipeline) Run(ctx context.Context, req api.PlanRequest) Report {
 			return p.fail(ctx, err)
 		}
 	}
-	first, err := insist(ctx, p, &p.cfg.Coder.role, 0, func() (api.CodeArtifact, api.Usage, error) {
+	first, err := insist(ctx, p, "code", &p.cfg.Coder.role, 0, plan, func(ctx context.Context) (api.CodeArtifact, api.Usage, error) {
 		return p.cfg.Coder.Code(ctx, plan)
 	})
 	if err != nil {
@@ -131,7 +135,7 @@ func (p *Pipeline) attempts(ctx context.Context, plan api.ExecutionPlan, next ap
 		p.cfg.Emit.Emit(ctx, api.EventCode, api.AttemptEvent{Attempt: n, Of: p.cfg.Attempts, Artifact: &next})
 		att := api.Attempt{N: n, Artifact: next, StartedAt: p.cfg.Now().UTC()}
 		p.rep.Attempts = append(p.rep.Attempts, att)
-		res, err := p.pass(ctx, plan, &att)
+		res, err := p.recordedPass(ctx, plan, &att)
 		if err != nil {
 			return p.fail(ctx, err)
 		}
@@ -151,6 +155,24 @@ func (p *Pipeline) attempts(ctx context.Context, plan api.ExecutionPlan, next ap
 		before = append(before, next)
 		next = *diag.Artifact
 	}
+}
+
+// recordedPass is pass as a step of the pipeline.
+func (p *Pipeline) recordedPass(ctx context.Context, plan api.ExecutionPlan, att *api.Attempt) (res api.ExecutionResult, err error) {
+	var r ran
+	executed, err := p.step(ctx, attemptStep(att.N), att.Artifact, &r, func(ctx context.Context) error {
+		res, err = p.pass(ctx, plan, att)
+		r.Value = res.Value
+		return err
+	})
+	if executed || err != nil {
+		return res, err
+	}
+	if *att, err = p.recalled(att.N, r); err != nil {
+		return res, err
+	}
+	p.rep.Attempts[len(p.rep.Attempts)-1] = *att
+	return *att.Result, nil
 }
 
 // pass runs one attempt and keeps what it observed.
@@ -197,8 +219,8 @@ func (p *Pipeline) diagnose(ctx context.Context, plan api.ExecutionPlan, att *ap
 		return observed(*att.Result), nil
 	}
 	p.consider(ctx, att)
-	known := p.known(ctx, *att)
-	diag, err := insist(ctx, p, &p.cfg.Debugger.role, att.N, func() (api.Diagnosis, api.Usage, error) {
+	diag, err := insist(ctx, p, fmt.Sprint("diagnosis ", att.N), &p.cfg.Debugger.role, att.N, att.Artifact, func(ctx context.Context) (api.Diagnosis, api.Usage, error) {
+		known := p.known(ctx, *att)
 		return p.cfg.Debugger.Diagnose(ctx, api.DebugRequest{Plan: plan, Artifact: att.Artifact, Result: *att.Result, Tried: before, Answers: p.answers, Known: known})
 	})
 	if kind := api.KindOf(err); kind == api.KindDeclined || kind == api.KindInvalid {
