@@ -89,7 +89,7 @@ func contents(files, offLimits int, outside cache.Outside, built bool) string {
 // remote.
 func (m *member) tiers(ctx context.Context, key string, built bool, took time.Duration) {
 	tier := func(name string, hit bool, took time.Duration) {
-		m.job.Emit.Emit(ctx, api.EventTier, api.TierEvent{Part: "repository", Tier: name, Hit: hit, Key: key, Commit: m.base.Hash, MS: took.Milliseconds()})
+		m.tell(ctx, api.EventTier, api.TierEvent{Part: "repository", Tier: name, Hit: hit, Key: key, Commit: m.base.Hash, MS: took.Milliseconds()})
 	}
 	if !built {
 		tier(api.TierPacked, true, took)

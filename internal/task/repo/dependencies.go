@@ -11,21 +11,21 @@ import (
 
 // dependencies returns what a gate has below a tree of changes: the setups of the bases, or that of the changed tree of a
 // repository whose changes decide what is installed. The caller releases it.
-func (w judge) dependencies(ctx context.Context, changes []cache.Change, top Layer) (Prepared, error) {
+func (j *judge) dependencies(ctx context.Context, changes []cache.Change, top Layer) (Prepared, error) {
 	others := map[*member]Prepared{}
-	for _, m := range w.members {
+	for _, m := range j.of.members {
 		part := m.part(changes)
 		if len(part) == 0 {
 			continue
 		}
 		p, err := m.dependencies(ctx, part, top)
 		if err != nil {
-			w.members.together(others).Release()
-			return w.members.together(nil), err
+			j.of.members.together(others).Release()
+			return j.of.members.together(nil), err
 		}
 		others[m] = p
 	}
-	return w.members.together(others), nil
+	return j.of.members.together(others), nil
 }
 
 func (m *member) dependencies(ctx context.Context, changes []cache.Change, top Layer) (Prepared, error) {

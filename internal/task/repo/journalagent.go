@@ -22,7 +22,7 @@ const maxHeard = 1 << 20
 
 // agentJournal records what the models and the tools of an agent answer. It is for one goroutine.
 type agentJournal struct {
-	w *work
+	w *attempt
 	// life is the context of the task: a step that ended with it was cut. One whose own time was over, was not.
 	life          context.Context
 	asked, called int
@@ -58,7 +58,7 @@ type recorded struct {
 
 // model returns a model that records its answers; nil for nil.
 func (j *agentJournal) model(m model.Model) model.Model {
-	if m == nil || j.w.job.Run == nil {
+	if m == nil || j.w.rec == nil {
 		return m
 	}
 	return recorded{m, j}
@@ -69,7 +69,7 @@ func (m recorded) Generate(ctx context.Context, req model.Request, deltas func(m
 	j := m.j
 	j.asked++
 	executed := false
-	a, err := record(j.life, j.w, fmt.Sprint("model ", j.asked), digest(req), func(context.Context, durable.Try) (answer, error) {
+	a, err := record(j.life, j.w.journal, fmt.Sprint("model ", j.asked), digest(req), func(context.Context, durable.Try) (answer, error) {
 		executed = true
 		return m.ask(ctx, req, deltas)
 	})
@@ -142,7 +142,7 @@ type recordedTool struct {
 
 // tools returns tools that record their results.
 func (j *agentJournal) tools(all []loop.Tool) []loop.Tool {
-	if j.w.job.Run == nil {
+	if j.w.rec == nil {
 		return all
 	}
 	out := make([]loop.Tool, len(all))
@@ -165,7 +165,7 @@ const finishTool = "finish"
 func (t recordedTool) Call(ctx context.Context, input json.RawMessage) (loop.Result, error) {
 	j, name := t.j, t.Spec().Name
 	j.called++
-	res, err := record(j.life, j.w, fmt.Sprint("tool ", j.called), durable.Digest([]string{name, string(input)}), func(_ context.Context, try durable.Try) (result, error) {
+	res, err := record(j.life, j.w.journal, fmt.Sprint("tool ", j.called), durable.Digest([]string{name, string(input)}), func(_ context.Context, try durable.Try) (result, error) {
 		if try.Cut && name != finishTool {
 			return result{Result: loop.Result{Text: cutCall, Failed: true, Short: "interrupted by a restart"}}, nil
 		}

@@ -15,12 +15,12 @@ const cutTurn = "An earlier attempt at this work was interrupted by a restart of
 
 // works lets the agent work on a message. What Hortus's own agent asks and does is recorded by itself; of a program,
 // the whole turn is one step.
-func (w past) works(ctx context.Context, n int, message string) (rep loop.Report) {
-	if !(hired{w.work}).external() {
-		return w.journal.ended(w.agent.Run(ctx, message))
+func (w *attempt) works(ctx context.Context, n int, message string) (rep loop.Report) {
+	if !w.staff.external() {
+		return w.answers.ended(w.agent.Run(ctx, message))
 	}
 	executed := false
-	was, _ := record(ctx, w.work, fmt.Sprint("turn ", n), nil, func(ctx context.Context, try durable.Try) (worked, error) {
+	was, _ := record(ctx, w.journal, fmt.Sprint("turn ", n), nil, func(ctx context.Context, try durable.Try) (worked, error) {
 		executed = true
 		if try.Cut {
 			message = cutTurn + message

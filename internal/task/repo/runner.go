@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"hortus.dev/api"
@@ -165,53 +164,18 @@ const transcriptFile = "transcript.jsonl"
 // TranscriptPath is where a task's transcript is, below its folder.
 func TranscriptPath(dir string) string { return filepath.Join(dir, transcriptFile) }
 
-// work is one Run.
-type work struct {
-	*Runner
-	job Job
-	req api.RepoTask
-	res api.RepoResult
-	// members are the repositories. repo and base are the only one and its commit, or all of
-	// them combined.
-	members roster
-	repo    *cache.Repo
-	base    cache.Commit
-	// files says which files are off limits and which the agent may not change.
-	files *filerule.Policy
-	// prepared is the result of the setups.
-	prepared Prepared
-	// logs names the outputs of setups.
-	logs logs
-	// commands are those of the gate.
-	commands []*command
-	// release releases the layers.
-	release []func()
-	agent   Worker
-	runtime Runtime   // zero if the agent is the loop
-	tools   *tool.Set // nil if it is not
-	box     *seat
-	// done and skipped are for the receipt.
-	steps         sync.Mutex
-	done, skipped []string
-	left          int
-	// collected is the newest round whose changes are committed.
-	collected int
-	usage     api.Usage
-	journal   *agentJournal
-	// unrecorded is why the journal cannot be continued.
-	unrecorded error
-}
-
 // Run does the work. It returns when everything that it started has ended.
 func (r *Runner) Run(ctx context.Context, job Job) End {
-	w := &work{Runner: r, job: job, req: *job.Task.Create.Repo, box: &seat{}}
-	w.res.Branch = Branch(job.Task.ID)
-	w.journal = &agentJournal{w: w, life: ctx}
-	if err := w.enlist(); err != nil {
+	p := r.newProject(job)
+	w := p.attempt(api.RepoResult{Branch: Branch(job.Task.ID)}, job.Save)
+	w.staff = staff{agent: job.Agent, model: job.Model, large: job.Large}
+	w.answers = &agentJournal{w: w, life: ctx}
+	if err := p.enlist(); err != nil {
 		end := failed(err)
 		end.Result = w.res
 		return end
 	}
+	w.box.files = p.files
 	if ms := w.req.Budget.WallMS; ms > 0 {
 		// The loop names the end of its own time; this is the backstop behind it,
 		// for fetches and gates.
@@ -219,20 +183,13 @@ func (r *Runner) Run(ctx context.Context, job Job) End {
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(ms)*time.Millisecond+gateGrace, errWall)
 		defer cancel()
 	}
-	end := pastOf(w).lost(w.run(ctx))
+	end := w.lost(w.task.ID, w.run(ctx))
 	end.Result, end.Usage = w.res, w.usage
 	if end.Outcome == api.OutcomeCanceled {
-		end.Receipt = &api.Receipt{Completed: nonNil(w.done), Skipped: nonNil(w.skipped), ProcessesLeft: w.left}
+		end.Receipt = w.receipt()
 	}
 	return end
 }
 
 // Branch is the name of a task's branch.
 func Branch(id api.TaskID) string { return "hortus/" + string(id) }
-
-func nonNil(s []string) []string {
-	if s == nil {
-		return []string{}
-	}
-	return s
-}

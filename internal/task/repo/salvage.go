@@ -13,9 +13,9 @@ func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 	if res.Workspace == "" || res.Commit == "" {
 		return res
 	}
-	w := &work{Runner: r, req: *t.Create.Repo, res: res, box: &seat{}}
-	w.job = Job{Task: t, Save: func(context.Context, api.RepoResult) error { return nil }}
-	err := w.recall(ctx)
+	p := r.newProject(Job{Task: t})
+	w := p.attempt(res, func(context.Context, api.RepoResult) error { return nil })
+	err := p.recall(ctx, res)
 	if err == nil {
 		_, err = w.collect(ctx, len(res.Rounds), true)
 	}

@@ -105,8 +105,8 @@ func (m *member) setup(ctx context.Context) error {
 // setupRequest asks for the setup of the base.
 func (m *member) setupRequest(ctx context.Context, files []cache.Entry) SetupRequest {
 	return SetupRequest{
-		Task: m.job.Task.ID, Sandbox: m.sandbox(), Egress: m.job.Task.Create.SetupEgress, Secrets: m.job.Task.Create.SetupSecrets, Repository: git.DisplayAddress(m.URL), Branch: m.branch(), Dir: m.Name,
-		Files: files, Layer: m.layer, Required: m.req.PrepareOnly, NextLog: func() string { return m.logs.next(m.job.Dir) },
+		Task: m.task.ID, Sandbox: m.sandbox(), Egress: m.task.Create.SetupEgress, Secrets: m.task.Create.SetupSecrets, Repository: git.DisplayAddress(m.URL), Branch: m.branch(), Dir: m.Name,
+		Files: files, Layer: m.layer, Required: m.req.PrepareOnly, NextLog: func() string { return m.logs.next(m.dir) },
 		Read: func(path string, max int64) []byte {
 			b, err := m.repo.ReadFile(ctx, m.base.Hash, path, max)
 			if err != nil {
