@@ -94,8 +94,9 @@ type running struct {
 	once sync.Once
 	log  *emitter
 	// run is the journal of a task that survives its daemon, and told counts the events from before.
-	run  *durable.Run
-	told map[api.EventType]int
+	run    *durable.Run
+	told   map[api.EventType]int
+	toldOf map[int]map[api.EventType]int // of candidates
 }
 
 // New makes an engine. [Engine.Close] ends it.

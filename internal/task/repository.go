@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"hortus.dev/api"
+	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task/repo"
 )
@@ -101,17 +102,20 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 		}
 	}
 	r.Rounds = cmp.Or(r.Rounds, api.DefaultRounds)
-	b := &r.Budget
-	b.Steps = cmp.Or(b.Steps, api.DefaultSteps)
-	b.Tokens = cmp.Or(b.Tokens, api.DefaultTokens)
+	b, of := &r.Budget, 1
+	if r.Best != nil {
+		of = min(max(r.Best.Of, 1), best.MaxOf) // the defaults are for each candidate
+	}
+	b.Steps = cmp.Or(b.Steps, of*api.DefaultSteps)
+	b.Tokens = cmp.Or(b.Tokens, int64(of)*api.DefaultTokens)
 	if b.WallMS == 0 {
 		b.WallMS = api.DefaultWall.Milliseconds()
 	}
-	b.OutputBytes = cmp.Or(b.OutputBytes, api.DefaultOutput)
+	b.OutputBytes = cmp.Or(b.OutputBytes, int64(of)*api.DefaultOutput)
 	if external(req) == "" {
 		req.Model = cmp.Or(req.Model, DefaultModel)
 	}
-	return req, nil
+	return req, e.checkBest(req)
 }
 
 // checkRepositories refuses a list of repositories that makes no sense.
@@ -178,8 +182,8 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 		before = append(before, repo.Earlier{Task: old, Dir: e.dir(old.ID)})
 	}
 	return e.cfg.Repositories.Run(ctx, r.journaled(repo.Job{
-		Earlier: before,
-		Task:    *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
+		Earlier: before, Candidates: ms.candidates,
+		Task: *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
 		Save: func(ctx context.Context, r api.RepoResult) error {
 			t.Repo = &r
 			return e.cfg.Store.UpdateTask(ctx, *t)
@@ -251,6 +255,9 @@ func (e *Engine) agentModels(req api.CreateTask) (models, error) {
 	}
 	var ms models
 	var err error
+	if ms.candidates, err = e.candidates(req); err != nil {
+		return ms, err
+	}
 	if external(req) != "" {
 		ms.external, err = externalModel(req)
 		return ms, err

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/model"
 )
@@ -71,6 +72,20 @@ type staff struct {
 	agent        string // the program; empty for the loop
 	model, large model.Model
 	runtime      Runtime // zero for the loop
+	// variant is how a candidate differs from the request.
+	variant   best.Variant
+	modelName string
+}
+
+// as is a task for this one alone.
+func (s *staff) as(t api.Task) api.Task {
+	if t.Create.Repo.Best == nil {
+		return t
+	}
+	r := *t.Create.Repo
+	r.Agent, r.Best = s.agent, nil
+	t.Create.Repo, t.Create.Model = &r, s.modelName
+	return t
 }
 
 // external reports whether it is a program.
@@ -89,10 +104,10 @@ func (w *attempt) install(ctx context.Context) error {
 		Emit: func(ctx context.Context, e api.RepoStepEvent) { w.tell(ctx, api.EventRepoStep, e) },
 	}
 	var err error
-	if w.staff.runtime, err = w.cfg.Runtimes.Prepare(ctx, w.task, q); err != nil {
+	if w.staff.runtime, err = w.cfg.Runtimes.Prepare(ctx, w.staff.as(w.task), q); err != nil {
 		return err
 	}
-	w.release = append(w.release, w.staff.runtime.Release)
+	w.held = append(w.held, w.staff.runtime.Release)
 	return w.staff.unbidden(ctx, w.project)
 }
 

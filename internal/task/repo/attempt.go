@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/tool"
 )
 
@@ -39,6 +40,18 @@ type attempt struct {
 	collected int
 	usage     api.Usage
 	answers   *agentJournal
+	// candidate is its number if the task has several; 0 for the only one.
+	candidate int
+	// held releases what it holds.
+	held []func()
+}
+
+// letGo releases what it holds.
+func (w *attempt) letGo() {
+	for _, release := range w.held {
+		release()
+	}
+	w.held = nil
 }
 
 // finish ends what still runs and keeps what there is.
@@ -97,10 +110,21 @@ func (w *attempt) vacate(ctx context.Context) error {
 // budget is what the agent may use: the time since the request counts.
 func (w *attempt) budget() api.Budget {
 	b := w.req.Budget
+	if w.candidate > 0 {
+		b = shareOf(b, *w.req.Best)
+	}
 	if b.WallMS > 0 {
 		spent := w.clock().Sub(w.task.CreatedAt)
 		b.WallMS = max(1, b.WallMS-spent.Milliseconds())
 	}
+	return b
+}
+
+// shareOf is the part of a budget that one of several candidates has: all have the same, but the whole time.
+func shareOf(b api.Budget, r best.Request) api.Budget {
+	b.Steps = int(r.Share(int64(b.Steps)))
+	b.Tokens, b.OutputBytes = r.Share(b.Tokens), r.Share(b.OutputBytes)
+	b.CostUSD /= float64(max(1, r.Of))
 	return b
 }
 

@@ -107,7 +107,11 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 		lines = append(lines[:maxTreeLines], "[and more]")
 	}
 	b.Tree = strings.Join(lines, "\n")
-	return b.Message(), nil
+	message := b.Message()
+	if s := w.staff.variant.Strategy; s != "" {
+		message += "\nApproach for this attempt: " + s + "\n"
+	}
+	return message, nil
 }
 
 // sandbox is what the agent and the gates run in.

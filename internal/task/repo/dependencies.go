@@ -18,7 +18,7 @@ func (j *judge) dependencies(ctx context.Context, changes []cache.Change, top La
 		if len(part) == 0 {
 			continue
 		}
-		p, err := m.dependencies(ctx, part, top)
+		p, err := m.dependencies(ctx, part, top, j.of.ledger)
 		if err != nil {
 			j.of.members.together(others).Release()
 			return j.of.members.together(nil), err
@@ -28,7 +28,7 @@ func (j *judge) dependencies(ctx context.Context, changes []cache.Change, top La
 	return j.of.members.together(others), nil
 }
 
-func (m *member) dependencies(ctx context.Context, changes []cache.Change, top Layer) (Prepared, error) {
+func (m *member) dependencies(ctx context.Context, changes []cache.Change, top Layer, l *ledger) (Prepared, error) {
 	same := m.prepared
 	same.Release = func() {}
 	if m.cfg.Setup == nil || m.req.NoSetup {
@@ -38,7 +38,7 @@ func (m *member) dependencies(ctx context.Context, changes []cache.Change, top L
 	if err != nil {
 		return same, err
 	}
-	q := m.setupRequest(ctx, changedFiles(files, changes))
+	q := m.setupRequest(ctx, changedFiles(files, changes), l)
 	q.Work, q.Known = top, m.prepared.Key
 	base := q.Read
 	q.Read = func(path string, max int64) []byte {

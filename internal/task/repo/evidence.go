@@ -161,6 +161,11 @@ func add(sum *api.TestReport, c *command, r report.Report, f report.Finding) {
 	sum.Skipped += r.Count(report.Skipped, report.Expected)
 	sum.Before += c.tests.Count(report.Passed, report.Failed)
 	sum.MissingCount += len(f.Missing)
+	for _, name := range f.Missing {
+		if c.tests.Tests[name] == report.Passed {
+			sum.Regressions++
+		}
+	}
 	names := func(list, more []string) []string {
 		for _, name := range more[:min(len(more), api.MaxNamedTests-len(list))] {
 			if c.dir != "" {

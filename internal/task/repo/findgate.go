@@ -52,6 +52,20 @@ func (m *member) ownGate(ctx context.Context) (gate.Command, error) {
 	if err != nil {
 		return gate.Command{}, err
 	}
+	return gate.Detect(m.tree(ctx, files))
+}
+
+// lint finds the lint command of a repository; empty if it has none.
+func (m *member) lint(ctx context.Context) (string, error) {
+	files, _, err := m.visible(ctx)
+	if err != nil {
+		return "", err
+	}
+	return gate.Lint(m.tree(ctx, files)).Text, nil
+}
+
+// tree shows the base to what looks for commands.
+func (m *member) tree(ctx context.Context, files []cache.Entry) gate.Tree {
 	t := gate.Tree{Read: func(p string) []byte {
 		if m.files.OffLimits(p) != "" {
 			return nil
@@ -68,7 +82,7 @@ func (m *member) ownGate(ctx context.Context) (gate.Command, error) {
 		}
 	}
 	slices.Sort(t.Paths)
-	return gate.Detect(t)
+	return t
 }
 
 // watched reports whether a change of a file of the workspace puts the word of the gate in doubt.

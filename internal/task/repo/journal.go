@@ -56,9 +56,7 @@ func record[T any](ctx context.Context, j *journal, name string, asked []byte, d
 	v, err := durable.Do(ctx, j.rec, name, asked, do)
 	var u *durable.Unrecorded
 	if errors.As(err, &u) {
-		j.mu.Lock()
-		j.unrecorded = err
-		j.mu.Unlock()
+		j.spoil(err)
 	}
 	return v, err
 }
@@ -129,6 +127,13 @@ func (j *journal) damage() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.unrecorded
+}
+
+// spoil says that the journal cannot be continued.
+func (j *journal) spoil(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.unrecorded = err
 }
 
 // lost is the end of a task whose journal cannot be written, or does not fit to this build.

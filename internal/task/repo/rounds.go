@@ -15,9 +15,6 @@ import (
 // rounds lets the agent work, judges what it left, and sends it back with what
 // failed, as often as was asked.
 func (w *attempt) rounds(ctx context.Context) End {
-	if err := w.before(ctx); err != nil {
-		return w.broken(ctx, err)
-	}
 	closeTools, err := w.begin(ctx)
 	if err != nil {
 		return w.broken(ctx, err)
@@ -161,8 +158,10 @@ func (w *attempt) verdict(ctx context.Context, r *api.Round, rep loop.Report) (E
 	case rep.Finish != nil && rep.Finish.Blocked != "" && !mended:
 		return End{}, false
 	}
-	if err := w.keep(ctx, "deliver", w.deliver); err != nil {
-		return w.broken(ctx, err), true
+	if w.candidate == 0 { // of several, the chosen one is delivered
+		if err := w.keep(ctx, "deliver", w.deliver); err != nil {
+			return w.broken(ctx, err), true
+		}
 	}
 	return End{Outcome: api.OutcomeVerified}, true
 }

@@ -11,13 +11,14 @@ import (
 const historyDepth = 100
 
 // run is the whole of a task. Whatever happens, what the agent left is committed.
-func (w *attempt) run(ctx context.Context) (end End) {
+func (w *attempt) run(ctx context.Context, job Job) (end End) {
 	defer func() {
 		if v := recover(); v != nil {
 			w.cfg.Logger.Error("task panicked", "task", w.task.ID, "panic", v, "stack", string(debug.Stack()))
 			end = failed(api.Errorf(api.KindInternal, "internal error: %v", v))
 		}
 		end = w.finish(ctx, end)
+		w.letGo()
 		for _, release := range w.release {
 			release()
 		}
@@ -27,6 +28,12 @@ func (w *attempt) run(ctx context.Context) (end End) {
 	}
 	if w.req.PrepareOnly {
 		return End{Outcome: api.OutcomeVerified}
+	}
+	if w.req.Best != nil {
+		return w.contest(ctx, job.Candidates, job.ToldOf)
+	}
+	if err := w.before(ctx); err != nil {
+		return w.broken(ctx, err)
 	}
 	return w.rounds(ctx)
 }
@@ -59,6 +66,9 @@ func (w *attempt) prepare(ctx context.Context) error {
 		return err
 	}
 	w.project.prepared = w.members.together(nil)
+	if w.req.Best != nil {
+		return nil // each candidate has files of its own
+	}
 	if err := w.install(ctx); err != nil || w.req.PrepareOnly {
 		return err
 	}

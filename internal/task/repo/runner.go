@@ -38,6 +38,8 @@ type Computers interface {
 	// Adopt makes a task the owner of a workspace of another one, whose it must be;
 	// KindNotFound if it was removed, KindConflict if it has another owner.
 	Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error
+	// Discard removes a workspace, if it is there.
+	Discard(ctx context.Context, id api.WorkspaceID) error
 	// Changes reads what was written in a workspace, while nobody has it. dirs have the
 	// repositories, if there are several. The second result is what cannot be taken, with
 	// the reasons.
@@ -97,11 +99,13 @@ type Emitter interface {
 	Emit(ctx context.Context, t api.EventType, data any)
 }
 
-// Config is what a Runner is made of. All fields but Setup, Runtimes, Logger and Now must be set.
+// Config is what a Runner is made of. All fields but Candidates, Setup, Runtimes, Logger and Now must be set.
 type Config struct {
 	Git       *cache.Cache
 	Computers Computers
 	Deliverer Deliverer
+	// Candidates is how many candidates of a task work at a time; 0 is [DefaultCandidates].
+	Candidates int
 	// Setup prepares repositories; nil for none.
 	Setup Setup
 	// Runtimes are the agents that are programs in the sandbox; nil for none.
@@ -109,6 +113,9 @@ type Config struct {
 	Now      func() time.Time
 	Logger   *slog.Logger
 }
+
+// DefaultCandidates is how many candidates of a task work at a time: most of the time they wait for their models.
+const DefaultCandidates = 8
 
 // Runner runs tasks on repositories. It may be used from several goroutines.
 type Runner struct {
@@ -122,6 +129,7 @@ func New(cfg Config) *Runner {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.Candidates = cmp.Or(cfg.Candidates, DefaultCandidates)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Runner{cfg: cfg}
 }
@@ -133,6 +141,8 @@ type Job struct {
 	Agent string
 	Model model.Model
 	Large model.Model // nil for none
+	// Candidates are those of a task with several, which has no Agent, Model and Large then.
+	Candidates []Candidate
 	// Earlier are the tasks that this one continues, the oldest first. It has the
 	// workspace of the last one.
 	Earlier []Earlier
@@ -145,6 +155,8 @@ type Job struct {
 	Run *durable.Run
 	// Told counts the events of a task that goes on which an earlier daemon told.
 	Told map[api.EventType]int
+	// ToldOf is the same for the events of each candidate.
+	ToldOf map[int]map[api.EventType]int
 }
 
 // End is how a job ended.
@@ -183,7 +195,7 @@ func (r *Runner) Run(ctx context.Context, job Job) End {
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(ms)*time.Millisecond+gateGrace, errWall)
 		defer cancel()
 	}
-	end := w.lost(w.task.ID, w.run(ctx))
+	end := w.lost(w.task.ID, w.run(ctx, job))
 	end.Result, end.Usage = w.res, w.usage
 	if end.Outcome == api.OutcomeCanceled {
 		end.Receipt = w.receipt()

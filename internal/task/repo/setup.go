@@ -94,7 +94,7 @@ func (m *member) setup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.prepared, err = m.cfg.Setup.Prepare(ctx, m.setupRequest(ctx, files))
+	m.prepared, err = m.cfg.Setup.Prepare(ctx, m.setupRequest(ctx, files, m.ledger))
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func (m *member) setup(ctx context.Context) error {
 	return nil
 }
 
-// setupRequest asks for the setup of the base.
-func (m *member) setupRequest(ctx context.Context, files []cache.Entry) SetupRequest {
+// setupRequest asks for the setup of the base, whose steps go to a ledger.
+func (m *member) setupRequest(ctx context.Context, files []cache.Entry, l *ledger) SetupRequest {
 	return SetupRequest{
 		Task: m.task.ID, Sandbox: m.sandbox(), Egress: m.task.Create.SetupEgress, Secrets: m.task.Create.SetupSecrets, Repository: git.DisplayAddress(m.URL), Branch: m.branch(), Dir: m.Name,
 		Files: files, Layer: m.layer, Required: m.req.PrepareOnly, NextLog: func() string { return m.logs.next(m.dir) },
@@ -114,7 +114,14 @@ func (m *member) setupRequest(ctx context.Context, files []cache.Entry) SetupReq
 			}
 			return b
 		},
-		Step: m.step, Emit: m.emit,
+		Step: func(ctx context.Context, e api.RepoStepEvent, do func() (string, error)) error {
+			e.Repository = m.Name
+			return l.step(ctx, e, do)
+		},
+		Emit: func(ctx context.Context, e api.RepoStepEvent) {
+			e.Repository = m.Name
+			l.tell(ctx, api.EventRepoStep, e)
+		},
 	}
 }
 

@@ -29,6 +29,20 @@ func (r *Repo) SetBranch(ctx context.Context, name, commit string) error {
 	return err
 }
 
+// RemoveBranch removes a branch that exists only in the cache, if it is there. Its commits are no longer held by it.
+func (r *Repo) RemoveBranch(ctx context.Context, name string) error {
+	if err := r.git.CheckBranch(ctx, name); err != nil {
+		return err
+	}
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	_, err = r.run(ctx, git.Call{Args: []string{"update-ref", "--no-deref", "-d", ownBranches + name}, Lock: lock})
+	return err
+}
+
 // requireCommit returns KindNotFound if the repository does not have a commit.
 func (r *Repo) requireCommit(ctx context.Context, commit string) error {
 	if err := git.CheckHash("commit", commit); err != nil {
