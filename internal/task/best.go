@@ -17,8 +17,14 @@ const minTokens = 1000
 // replayed begins the name of a model that is a recording.
 const replayed = "replay:"
 
-// checkBest refuses candidates that make no sense, and says how all of them differ. The budget of req is complete.
-func (e *Engine) checkBest(req api.CreateTask) error {
+// lineup finds the models of those who work on a repository: the only agent, or the candidates.
+type lineup struct {
+	// model finds a model by its name.
+	model func(name string) (model.Model, error)
+}
+
+// check refuses candidates that make no sense, and says how all of them differ. The budget of req is complete.
+func (l lineup) check(req api.CreateTask) error {
 	r := req.Repo
 	if r.Best == nil {
 		return nil
@@ -45,13 +51,13 @@ func (e *Engine) checkBest(req api.CreateTask) error {
 		return invalid("an output budget of %d bytes is not enough for %d candidates", r.Budget.OutputBytes, b.Of)
 	}
 	for i, v := range b.Vary {
-		if err := e.checkVariant(req, v); err != nil {
+		if err := l.checkVariant(req, v); err != nil {
 			return api.Errorf(api.KindOf(err), "candidate %d: %w", i+1, err).WithHint("%s", api.HintOf(err))
 		}
 	}
 	tempered := false
 	if external(req) == "" {
-		m, err := e.cfg.Model(cmp.Or(req.Models.Coder, req.Model))
+		m, err := l.model(cmp.Or(req.Models.Coder, req.Model))
 		if err != nil {
 			return err
 		}
@@ -62,7 +68,7 @@ func (e *Engine) checkBest(req api.CreateTask) error {
 }
 
 // checkVariant refuses what a candidate cannot do.
-func (e *Engine) checkVariant(req api.CreateTask, v best.Variant) error {
+func (l lineup) checkVariant(req api.CreateTask, v best.Variant) error {
 	switch {
 	case len(v.Strategy) > best.MaxStrategy || !utf8.ValidString(v.Strategy) || strings.ContainsAny(v.Strategy, "\x00\r\n"):
 		return api.Errorf(api.KindInvalid, "the strategy is not a line of UTF-8 text with at most %d bytes", best.MaxStrategy)
@@ -79,7 +85,7 @@ func (e *Engine) checkVariant(req api.CreateTask, v best.Variant) error {
 		}
 		return checkAgent(one)
 	}
-	_, err := e.candidateModels(one, v)
+	_, err := l.modelsOf(one, v)
 	return err
 }
 
@@ -100,9 +106,9 @@ func candidate(req api.CreateTask, v best.Variant) api.CreateTask {
 	return req
 }
 
-// candidateModels finds the models of a candidate.
-func (e *Engine) candidateModels(one api.CreateTask, v best.Variant) (models, error) {
-	ms, err := e.agentModels(one)
+// modelsOf finds the models of a candidate.
+func (l lineup) modelsOf(one api.CreateTask, v best.Variant) (models, error) {
+	ms, err := l.agent(one)
 	if err == nil && v.Temperature != nil {
 		ms.coder, err = model.WithTemperature(ms.coder, *v.Temperature)
 	}
@@ -110,13 +116,13 @@ func (e *Engine) candidateModels(one api.CreateTask, v best.Variant) (models, er
 }
 
 // candidates are those of a task with several; nil for one agent.
-func (e *Engine) candidates(req api.CreateTask) (out []repo.Candidate, err error) {
+func (l lineup) candidates(req api.CreateTask) (out []repo.Candidate, err error) {
 	if req.Repo.Best == nil {
 		return nil, nil
 	}
 	for _, v := range req.Repo.Best.Vary {
 		one := candidate(req, v)
-		ms, err := e.candidateModels(one, v)
+		ms, err := l.modelsOf(one, v)
 		if err != nil {
 			return nil, err
 		}
@@ -141,4 +147,38 @@ func chosen(c api.CreateTask, t api.Task) api.CreateTask {
 	s.Steps, s.CostUSD = int(b.Share(int64(s.Steps))), s.CostUSD/float64(max(1, b.Of))
 	s.Tokens, s.OutputBytes = b.Share(s.Tokens), b.Share(s.OutputBytes)
 	return c
+}
+
+// agent finds the models of a task on a repository: the one that works is the
+// Coder's.
+func (l lineup) agent(req api.CreateTask) (models, error) {
+	if req.Models.Planner != "" || req.Models.Debugger != "" {
+		return models{}, api.Errorf(api.KindInvalid, "a task on a repository has one role besides the larger model: set it with --model")
+	}
+	var ms models
+	var err error
+	if ms.candidates, err = l.candidates(req); err != nil {
+		return ms, err
+	}
+	if external(req) != "" {
+		ms.external, err = externalModel(req)
+		return ms, err
+	}
+	name := req.Models.Coder
+	name = cmp.Or(name, req.Model)
+	if ms.coder, err = l.model(name); err != nil {
+		return ms, err
+	}
+	if req.Models.Large != "" {
+		if ms.large, err = l.model(req.Models.Large); err != nil {
+			return ms, err
+		}
+	}
+	if p, ok := ms.coder.(played); ok && req.Models == (api.Models{}) {
+		var by map[string]model.Model = p.Models()
+		if by[roleAgent] != nil {
+			ms.coder, ms.large = by[roleAgent], by[roleLarge]
+		}
+	}
+	return ms, nil
 }

@@ -138,7 +138,7 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 	if req.Request != "" {
 		find := e.models
 		if req.Repo != nil {
-			find = e.agentModels
+			find = lineup{e.cfg.Model}.agent
 		}
 		if ms, err = find(req); err != nil {
 			return api.Task{}, err

@@ -43,7 +43,7 @@ func (e *Engine) Reply(ctx context.Context, id api.TaskID, key api.KeyID, req ap
 	}
 	find := e.models
 	if create.Repo != nil {
-		find = e.agentModels
+		find = lineup{e.cfg.Model}.agent
 	}
 	ms, err := find(create)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/best"
-	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -115,7 +114,7 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 	if external(req) == "" {
 		req.Model = cmp.Or(req.Model, DefaultModel)
 	}
-	return req, e.checkBest(req)
+	return req, lineup{e.cfg.Model}.check(req)
 }
 
 // checkRepositories refuses a list of repositories that makes no sense.
@@ -225,13 +224,21 @@ func (e *Engine) Bundle(ctx context.Context, id api.TaskID, repository string) (
 	return e.cfg.Repositories.Bundle(ctx, t, repository)
 }
 
-// Transcript opens what an agent and its tools said, as JSON lines.
-func (e *Engine) Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
+// Transcript opens what an agent and its tools said, as JSON lines: of the only one or of the chosen candidate (0), or of
+// a candidate by its number.
+func (e *Engine) Transcript(ctx context.Context, id api.TaskID, candidate int) (io.ReadCloser, error) {
 	t, err := e.onRepository(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(repo.TranscriptPath(e.dir(t.ID)))
+	dir := e.dir(t.ID)
+	if candidate != 0 {
+		if b := t.Create.Repo.Best; b == nil || candidate < 0 || candidate > b.Of {
+			return nil, api.Errorf(api.KindNotFound, "task %s has no candidate %d", t.ID, candidate)
+		}
+		dir = repo.CandidateDir(dir, candidate)
+	}
+	f, err := os.Open(repo.TranscriptPath(dir))
 	if err != nil {
 		return nil, api.Errorf(api.KindNotFound, "task %s has no transcript: no agent started, or it was garbage collected", t.ID)
 	}
@@ -245,38 +252,4 @@ func (e *Engine) GateOutput(ctx context.Context, id api.TaskID, round int, which
 		return nil, err
 	}
 	return repo.GateOutput(e.dir(t.ID), round, which)
-}
-
-// agentModels finds the models of a task on a repository: the one that works is the
-// Coder's.
-func (e *Engine) agentModels(req api.CreateTask) (models, error) {
-	if req.Models.Planner != "" || req.Models.Debugger != "" {
-		return models{}, api.Errorf(api.KindInvalid, "a task on a repository has one role besides the larger model: set it with --model")
-	}
-	var ms models
-	var err error
-	if ms.candidates, err = e.candidates(req); err != nil {
-		return ms, err
-	}
-	if external(req) != "" {
-		ms.external, err = externalModel(req)
-		return ms, err
-	}
-	name := req.Models.Coder
-	name = cmp.Or(name, req.Model)
-	if ms.coder, err = e.cfg.Model(name); err != nil {
-		return ms, err
-	}
-	if req.Models.Large != "" {
-		if ms.large, err = e.cfg.Model(req.Models.Large); err != nil {
-			return ms, err
-		}
-	}
-	if p, ok := ms.coder.(played); ok && req.Models == (api.Models{}) {
-		var by map[string]model.Model = p.Models()
-		if by[roleAgent] != nil {
-			ms.coder, ms.large = by[roleAgent], by[roleLarge]
-		}
-	}
-	return ms, nil
 }

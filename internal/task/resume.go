@@ -136,7 +136,7 @@ func (e survival) resume(ctx context.Context, t api.Task, run *durable.Run) erro
 			return api.Errorf(api.KindConflict, "cannot decrypt the environment values of task %s", t.ID)
 		}
 	}
-	ms, err := e.agentModels(t.Create)
+	ms, err := lineup{e.cfg.Model}.agent(t.Create)
 	if err != nil {
 		return err
 	}

@@ -2,61 +2,12 @@ package repo
 
 import (
 	"context"
-	"io"
 	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/api/best"
-	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/model"
 )
-
-// Worker is the agent of a task. Its calls come one after the other.
-type Worker interface {
-	// Run says message to the agent and returns when it stops. A later call continues the same conversation, also in
-	// another sandbox over the same workspace. Ending its turn is no success: the gate decides.
-	Run(ctx context.Context, message string) loop.Report
-}
-
-// Runtimes are the agents that are programs in the sandbox.
-type Runtimes interface {
-	// Prepare installs the agent that a task names, or finds it from an earlier task.
-	Prepare(ctx context.Context, task api.Task, q SetupRequest) (Runtime, error)
-}
-
-// Runtime is an agent that is installed.
-type Runtime struct {
-	// Label names it with its version.
-	Label string
-	// Layer has its files. It stays until Release is called.
-	Layer   Layer
-	Release func()
-	// Secrets are what its sandboxes may use in addition to those of the task.
-	Secrets []api.SecretGrant
-	// Obeys are paths that a repository must not have: the agent would run what they name.
-	Obeys []string
-	// Work makes the agent of the task.
-	Work func(Desk) Worker
-}
-
-// Desk is where an agent that is a program works.
-type Desk struct {
-	// Talk starts a program in the current sandbox.
-	Talk func(ctx context.Context, req api.ExecRequest) (Conn, error)
-	// Write writes a file in it.
-	Write      func(ctx context.Context, path string, content []byte) error
-	Budget     api.Budget
-	Emit       Emitter
-	Transcript io.Writer
-}
-
-// Conn is a program in a sandbox that the host talks to.
-type Conn interface {
-	io.ReadWriteCloser
-	// Said is the end of what it wrote to its standard error.
-	Said() string
-	Exec() api.Exec
-}
 
 // Talk starts a program in the agent's current sandbox.
 func (s *seat) Talk(ctx context.Context, req api.ExecRequest) (Conn, error) {
@@ -100,8 +51,8 @@ func (w *attempt) install(ctx context.Context) error {
 		return api.Errorf(api.KindUnsupported, "no agents but Hortus's own can be used here")
 	}
 	q := SetupRequest{
-		Task: w.task.ID, Sandbox: w.sandbox(), NextLog: func() string { return w.logs.next(w.project.dir) }, Step: w.step,
-		Emit: func(ctx context.Context, e api.RepoStepEvent) { w.tell(ctx, api.EventRepoStep, e) },
+		Task: w.task.ID, Sandbox: w.sandbox(), NextLog: func() string { return w.logs.next(w.project.dir) }, Step: w.Step,
+		Emit: func(ctx context.Context, e api.RepoStepEvent) { w.Tell(ctx, api.EventRepoStep, e) },
 	}
 	var err error
 	if w.staff.runtime, err = w.cfg.Runtimes.Prepare(ctx, w.staff.as(w.task), q); err != nil {
@@ -135,7 +86,7 @@ func (s *staff) unbidden(ctx context.Context, p *project) error {
 
 // layers are those of the workspace, the lowest first.
 func (s *staff) layers(p *project) []Layer {
-	layers := p.prepared.below(p.members.layers()...)
+	layers := p.prepared.Below(p.members.layers()...)
 	if s.runtime.Layer != "" {
 		layers = append([]Layer{s.runtime.Layer}, layers...)
 	}
@@ -144,7 +95,7 @@ func (s *staff) layers(p *project) []Layer {
 
 // box is the sandbox of the agent: that of the task with what the program needs. A gate has neither.
 func (s *staff) box(p *project) api.CreateSandbox {
-	box := p.prepared.into(p.sandbox())
+	box := p.prepared.Into(p.sandbox())
 	if len(s.runtime.Secrets) > 0 {
 		box.Secrets = append(append([]api.SecretGrant(nil), box.Secrets...), s.runtime.Secrets...)
 	}

@@ -8,6 +8,8 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/task/ledger"
+	"hortus.dev/internal/task/recall"
 )
 
 const (
@@ -23,8 +25,8 @@ var errWall = errors.New("the wall-clock budget is exhausted")
 // attempt is the work of one agent on a project: its workspace, its sandbox, its rounds and what they came to.
 type attempt struct {
 	*project
-	*ledger
-	*journal
+	*ledger.Ledger
+	*recall.Journal
 	// dir has its outputs and its transcript.
 	dir string
 	// store stores what is known so far.
@@ -39,7 +41,7 @@ type attempt struct {
 	// collected is the newest round whose changes are committed.
 	collected int
 	usage     api.Usage
-	answers   *agentJournal
+	answers   *recall.Agent
 	// candidate is its number if the task has several; 0 for the only one.
 	candidate int
 	// held releases what it holds.
@@ -60,7 +62,7 @@ func (w *attempt) finish(ctx context.Context, end End) End {
 	defer cancel()
 	if err := w.vacate(late); err != nil {
 		w.cfg.Logger.Error("a sandbox of a task was not killed", "task", w.task.ID, "err", err)
-		w.closed(1)
+		w.Closed(1)
 		if end.Error == nil {
 			end.Error = api.AsError(err)
 		}
@@ -103,7 +105,7 @@ func failed(err error) End { return End{Outcome: api.OutcomeFailed, Error: api.A
 // vacate kills the agent's sandbox, with all that it started.
 func (w *attempt) vacate(ctx context.Context) error {
 	proof, err := w.box.leave(ctx)
-	w.closed(proof.Left)
+	w.Closed(proof.Left)
 	return err
 }
 
@@ -114,7 +116,7 @@ func (w *attempt) budget() api.Budget {
 		b = shareOf(b, *w.req.Best)
 	}
 	if b.WallMS > 0 {
-		spent := w.clock().Sub(w.task.CreatedAt)
+		spent := w.Clock().Sub(w.task.CreatedAt)
 		b.WallMS = max(1, b.WallMS-spent.Milliseconds())
 	}
 	return b
@@ -129,7 +131,7 @@ func shareOf(b api.Budget, r best.Request) api.Budget {
 }
 
 func (w *attempt) save(ctx context.Context) error {
-	if w.rec.Remembers() {
+	if w.Rec.Remembers() {
 		return nil // more is stored already
 	}
 	return w.store(context.WithoutCancel(ctx), w.res)

@@ -30,7 +30,7 @@ func (w *attempt) begin(context.Context) (func(), error) {
 	}
 	if w.staff.external() {
 		w.agent = w.staff.runtime.Work(Desk{
-			Talk: w.box.Talk, Budget: w.budget(), Emit: w.emit, Transcript: transcript,
+			Talk: w.box.Talk, Budget: w.budget(), Emit: w.Emitter(), Transcript: transcript,
 			Write: func(ctx context.Context, path string, content []byte) error {
 				return w.box.WriteFile(ctx, path, content, false)
 			},
@@ -54,8 +54,8 @@ func (w *attempt) begin(context.Context) (func(), error) {
 	}
 	w.agent = loop.New(loop.Config{
 		Window: window,
-		Model:  w.answers.model(w.staff.model), Large: w.answers.model(w.staff.large), System: loop.System, Tools: w.answers.tools(w.tools.All()), Budget: w.budget(),
-		Emit: w.facts(), Transcript: transcript, Role: "agent", Now: w.clock,
+		Model:  w.answers.Model(w.staff.model), Large: w.answers.Model(w.staff.large), System: loop.System, Tools: w.answers.Tools(w.tools.All()), Budget: w.budget(),
+		Emit: w.Facts(w.Emitter()), Transcript: transcript, Role: "agent", Now: w.Clock,
 	})
 	return func() {
 		w.tools.Close(context.Background())

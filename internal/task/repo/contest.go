@@ -13,6 +13,8 @@ import (
 	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/ledger"
+	"hortus.dev/internal/task/recall"
 )
 
 // Candidate is one of several agents of a task, with what it needs.
@@ -64,7 +66,7 @@ func (w *attempt) contest(ctx context.Context, candidates []Candidate, told map[
 		c.all = append(c.all, c.entrant(i+1, one, told[i+1]))
 	}
 	c.run(ctx)
-	if w.damage() != nil {
+	if w.Damage() != nil {
 		// Perhaps another daemon works on the task now: nothing is removed.
 		return End{Outcome: api.OutcomeLost}
 	}
@@ -86,8 +88,8 @@ func (c *contest) entrant(n int, one Candidate, told map[api.EventType]int) *ent
 	res.Branch, res.Repositories = candidateBranch(w.task.ID, n), slices.Clone(w.res.Repositories)
 	e := &entrant{of: c, n: n, attempt: &attempt{
 		project: w.project, candidate: n, dir: CandidateDir(w.dir, n), res: res, box: &seat{files: w.files},
-		ledger:  &ledger{emit: marked{w.emit, n}, now: w.cfg.Now},
-		journal: &journal{rec: w.rec.Part(fmt.Sprint("candidate ", n)), told: told, now: w.cfg.Now},
+		Ledger:  ledger.New(ledger.Marked{Emitter: w.Emitter(), N: n}, w.cfg.Now),
+		Journal: recall.New(w.Rec.Part(fmt.Sprint("candidate ", n)), told, w.cfg.Now),
 		staff:   staff{agent: one.Agent, model: one.Model, large: one.Large, variant: one.Variant, modelName: one.ModelName},
 	}}
 	e.judge = &judge{of: e.attempt, commands: w.judge.commands}
@@ -113,7 +115,7 @@ func (c *contest) run(ctx context.Context) {
 			case <-ctx.Done():
 			}
 			c.enter(ctx, e)
-			if e.end.Outcome == api.OutcomeVerified && c.main.req.Best.First || c.main.damage() != nil {
+			if e.end.Outcome == api.OutcomeVerified && c.main.req.Best.First || c.main.Damage() != nil {
 				cancel(errPassed)
 			}
 		})
@@ -131,7 +133,7 @@ type finished struct {
 // enter executes a candidate, or recalls how it ended.
 func (c *contest) enter(ctx context.Context, e *entrant) {
 	executed := false
-	was, err := record(ctx, c.main.journal, fmt.Sprint("candidate ", e.n), nil, func(ctx context.Context, _ durable.Try) (finished, error) {
+	was, err := recall.Record(ctx, c.main.Journal, fmt.Sprint("candidate ", e.n), nil, func(ctx context.Context, _ durable.Try) (finished, error) {
 		executed = true
 		c.tell(ctx, e.n, func(r *best.Candidate) { r.State = best.Running })
 		start := e.cfg.Now()
@@ -149,8 +151,8 @@ func (c *contest) enter(ctx context.Context, e *entrant) {
 		e.restore(was.Mark)
 		e.end, e.ms = was.End, was.MS
 	}
-	if err := e.damage(); err != nil {
-		c.main.spoil(err)
+	if err := e.Damage(); err != nil {
+		c.main.Spoil(err)
 	}
 	c.tell(ctx, e.n, func(r *best.Candidate) { e.scored(r, executed, context.Cause(ctx)) })
 }
@@ -165,7 +167,7 @@ func (e *entrant) work(ctx context.Context) (end End) {
 		end = e.finish(ctx, end)
 		e.letGo()
 	}()
-	e.answers = &agentJournal{w: e.attempt, life: ctx}
+	e.answers = recall.NewAgent(e.Journal, ctx)
 	if err := ownDir(e.dir); err != nil {
 		return e.broken(ctx, err)
 	}
@@ -216,5 +218,5 @@ func (c *contest) tell(ctx context.Context, n int, change func(*best.Candidate))
 	if err != nil {
 		c.main.cfg.Logger.Error("store the candidates of a task", "task", c.main.task.ID, "err", err)
 	}
-	c.main.tell(ctx, api.EventCandidate, row)
+	c.main.Tell(ctx, api.EventCandidate, row)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/ledger"
 )
 
 // dependencies returns what a gate has below a tree of changes: the setups of the bases, or that of the changed tree of a
@@ -18,7 +19,7 @@ func (j *judge) dependencies(ctx context.Context, changes []cache.Change, top La
 		if len(part) == 0 {
 			continue
 		}
-		p, err := m.dependencies(ctx, part, top, j.of.ledger)
+		p, err := m.dependencies(ctx, part, top, j.of.Ledger)
 		if err != nil {
 			j.of.members.together(others).Release()
 			return j.of.members.together(nil), err
@@ -28,7 +29,7 @@ func (j *judge) dependencies(ctx context.Context, changes []cache.Change, top La
 	return j.of.members.together(others), nil
 }
 
-func (m *member) dependencies(ctx context.Context, changes []cache.Change, top Layer, l *ledger) (Prepared, error) {
+func (m *member) dependencies(ctx context.Context, changes []cache.Change, top Layer, l *ledger.Ledger) (Prepared, error) {
 	same := m.prepared
 	same.Release = func() {}
 	if m.cfg.Setup == nil || m.req.NoSetup {

@@ -2,10 +2,7 @@ package repo
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"sync"
 	"time"
 
 	"hortus.dev/api"
@@ -13,6 +10,7 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/gate/report"
+	"hortus.dev/internal/task/recall"
 )
 
 // mark is the state of a task after one of its steps, as it is recorded.
@@ -39,32 +37,10 @@ type worked struct {
 	Skipped   []string     `json:",omitempty"`
 }
 
-// journal is what a task, or one of its attempts, did before its daemon died. Without a run there is nothing.
-type journal struct {
-	rec *durable.Run
-	// told counts the events of an earlier daemon.
-	told map[api.EventType]int
-	now  func() time.Time
-
-	mu sync.Mutex
-	// unrecorded is why the journal cannot be continued.
-	unrecorded error
-}
-
-// record executes a step of the task, or returns what it returned before the daemon died.
-func record[T any](ctx context.Context, j *journal, name string, asked []byte, do func(context.Context, durable.Try) (T, error)) (T, error) {
-	v, err := durable.Do(ctx, j.rec, name, asked, do)
-	var u *durable.Unrecorded
-	if errors.As(err, &u) {
-		j.spoil(err)
-	}
-	return v, err
-}
-
 // keep executes a step whose result is the state of the task, and restores that state if it is recorded.
 func (w *attempt) keep(ctx context.Context, name string, do func(ctx context.Context) error) error {
 	executed := false
-	m, err := record(ctx, w.journal, name, nil, func(ctx context.Context, _ durable.Try) (mark, error) {
+	m, err := recall.Record(ctx, w.Journal, name, nil, func(ctx context.Context, _ durable.Try) (mark, error) {
 		executed = true
 		err := do(ctx)
 		return w.mark(nil), err
@@ -76,7 +52,7 @@ func (w *attempt) keep(ctx context.Context, name string, do func(ctx context.Con
 }
 
 func (w *attempt) mark(rep *loop.Report) mark {
-	r := w.receipt()
+	r := w.Receipt()
 	m := mark{Result: w.res, Usage: w.usage, Done: r.Completed, Skipped: r.Skipped, Left: r.ProcessesLeft, Collected: w.collected}
 	if rep != nil {
 		r := asWorked(*rep)
@@ -95,7 +71,7 @@ func (w *attempt) restore(m mark) {
 		return
 	}
 	w.res, w.usage, w.collected = m.Result, m.Usage, m.Collected
-	w.ledger.set(m.Done, m.Skipped, m.Left)
+	w.Ledger.Set(m.Done, m.Skipped, m.Left)
 }
 
 // report is the report of a mark.
@@ -114,41 +90,9 @@ func (r worked) report() loop.Report {
 	return rep
 }
 
-// clock is the time by which a task decides: that of its journal, if it has one.
-func (j *journal) clock() time.Time {
-	if j.rec != nil {
-		return j.rec.Now()
-	}
-	return j.now()
-}
-
-// damage is why the journal cannot be continued; nil if it can.
-func (j *journal) damage() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.unrecorded
-}
-
-// spoil says that the journal cannot be continued.
-func (j *journal) spoil(err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.unrecorded = err
-}
-
-// lost is the end of a task whose journal cannot be written, or does not fit to this build.
-func (j *journal) lost(id api.TaskID, end End) End {
-	err := j.damage()
-	if err == nil {
-		return end
-	}
-	return End{Outcome: api.OutcomeLost, Error: api.AsError(api.Errorf(api.KindOf(err), "the task cannot be continued: %w", err).
-		WithHint("Run the request again. To see what was recorded: hortus task show %s.", id))}
-}
-
 // fetched finds the commit that the work starts from: the recorded one, also if the branch has moved since.
 func (m *member) fetched(ctx context.Context) (err error) {
-	base, err := record(ctx, m.journal, "fetch "+m.Name, nil, func(ctx context.Context, _ durable.Try) (cache.Commit, error) {
+	base, err := recall.Record(ctx, m.Journal, "fetch "+m.Name, nil, func(ctx context.Context, _ durable.Try) (cache.Commit, error) {
 		err := m.fetch(ctx)
 		return m.base, err
 	})
@@ -156,7 +100,7 @@ func (m *member) fetched(ctx context.Context) (err error) {
 		return err
 	}
 	m.base = base
-	m.ledger.recalled(api.RepoStepEvent{Step: "fetch", Repository: m.Name})
+	m.Ledger.Recalled(api.RepoStepEvent{Step: "fetch", Repository: m.Name})
 	m.repo, err = m.cfg.Git.Find(m.URL)
 	return err
 }
@@ -173,7 +117,7 @@ type installed struct {
 // are there; one without layers stays without, also if it would succeed now.
 func (m *member) ready(ctx context.Context) error {
 	executed := false
-	was, err := record(ctx, m.journal, "setup "+m.Name, nil, func(ctx context.Context, _ durable.Try) (installed, error) {
+	was, err := recall.Record(ctx, m.Journal, "setup "+m.Name, nil, func(ctx context.Context, _ durable.Try) (installed, error) {
 		executed = true
 		err := m.setup(ctx)
 		p := m.prepared
@@ -182,7 +126,7 @@ func (m *member) ready(ctx context.Context) error {
 	if err != nil || executed {
 		return err
 	}
-	m.ledger.recalled(api.RepoStepEvent{Step: "setup", Repository: m.Name})
+	m.Ledger.Recalled(api.RepoStepEvent{Step: "setup", Repository: m.Name})
 	if len(was.Layers) > 0 {
 		return m.setup(ctx)
 	}
@@ -205,7 +149,7 @@ type reports struct {
 // gateBefore runs the gate on what there was, or recalls what it said.
 func (j *judge) before(ctx context.Context, run func(context.Context) (api.Gate, error)) (api.Gate, error) {
 	executed := false
-	t, err := record(ctx, j.of.journal, "gate before", durable.Digest(j.of.res.Verify), func(ctx context.Context, _ durable.Try) (t tried, err error) {
+	t, err := recall.Record(ctx, j.of.Journal, "gate before", durable.Digest(j.of.res.Verify), func(ctx context.Context, _ durable.Try) (t tried, err error) {
 		executed = true
 		if t.Gate, err = run(ctx); err != nil {
 			return t, err
@@ -226,7 +170,7 @@ func (j *judge) before(ctx context.Context, run func(context.Context) (api.Gate,
 			c.plan, c.plain = report.Plain(c.text), true
 		}
 	}
-	j.of.recalled(api.RepoStepEvent{Step: "gate"})
+	j.of.Recalled(api.RepoStepEvent{Step: "gate"})
 	return t.Gate, nil
 }
 
@@ -235,14 +179,14 @@ func agentStep(n int) string { return fmt.Sprintf("agent %d", n) }
 
 // boundary is a moment of the journal's clock: what follows does not depend on how long a sandbox took to start.
 func (w *attempt) boundary(ctx context.Context, n int) error {
-	_, err := record(ctx, w.journal, fmt.Sprint("round ", n), nil, func(context.Context, durable.Try) (int, error) { return n, nil })
+	_, err := recall.Record(ctx, w.Journal, fmt.Sprint("round ", n), nil, func(context.Context, durable.Try) (int, error) { return n, nil })
 	return err
 }
 
 // agentEnded records the end of the agent's part of a round, or recalls it.
 func (w *attempt) agentEnded(ctx context.Context, n int, rep loop.Report) (loop.Report, error) {
 	executed := false
-	m, err := record(ctx, w.journal, agentStep(n), nil, func(context.Context, durable.Try) (mark, error) {
+	m, err := recall.Record(ctx, w.Journal, agentStep(n), nil, func(context.Context, durable.Try) (mark, error) {
 		executed = true
 		return w.mark(&rep), nil
 	})
@@ -261,7 +205,7 @@ func (w *attempt) remember(ctx context.Context, n int, message string) (loop.Rep
 		return loop.Report{}, err
 	}
 	rep := w.works(ctx, n, message)
-	if err := w.damage(); err != nil {
+	if err := w.Damage(); err != nil {
 		return rep, err
 	}
 	rep, err := w.agentEnded(ctx, n, rep)
@@ -274,20 +218,12 @@ func (w *attempt) remember(ctx context.Context, n int, message string) (loop.Rep
 // collectRound commits what a round left.
 func (w *attempt) collectRound(ctx context.Context, n int, start time.Time) error {
 	return w.keep(ctx, fmt.Sprint("collect ", n), func(ctx context.Context) error {
-		err := w.step(ctx, api.RepoStepEvent{Step: "collect", Round: n}, func() (string, error) {
+		err := w.Step(ctx, api.RepoStepEvent{Step: "collect", Round: n}, func() (string, error) {
 			return w.collect(ctx, n, false)
 		})
 		w.res.Rounds[n-1].MS = w.cfg.Now().Sub(start).Milliseconds()
 		return err
 	})
-}
-
-// facts takes what the loop tells.
-func (w *attempt) facts() Emitter {
-	if w.rec == nil {
-		return w.emit
-	}
-	return remembering{w.emit, maps.Clone(w.told), w.rec}
 }
 
 // place is workspace, but for a task that was cut after its row named its workspace and before that was recorded.
@@ -297,4 +233,14 @@ func (w *attempt) place(ctx context.Context) error {
 		return w.save(ctx)
 	}
 	return w.workspace(ctx)
+}
+
+// lost is the end of a task whose journal cannot be written, or does not fit to this build.
+func (w *attempt) lost(end End) End {
+	err := w.Damage()
+	if err == nil {
+		return end
+	}
+	return End{Outcome: api.OutcomeLost, Error: api.AsError(api.Errorf(api.KindOf(err), "the task cannot be continued: %w", err).
+		WithHint("Run the request again. To see what was recorded: hortus task show %s.", w.task.ID))}
 }

@@ -18,6 +18,7 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/gate/report"
+	"hortus.dev/internal/task/recall"
 )
 
 // gateEnv quiets programs that would wait for a person or leave files behind.
@@ -124,12 +125,12 @@ func (j *judge) passed(r *api.Round) bool {
 // over runs the gate on the base with some changes.
 func (j *judge) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
 	executed := false
-	g, err := record(ctx, j.of.journal, "gate "+file, durable.Digest(j.of.res.Verify), func(ctx context.Context, _ durable.Try) (api.Gate, error) {
+	g, err := recall.Record(ctx, j.of.Journal, "gate "+file, durable.Digest(j.of.res.Verify), func(ctx context.Context, _ durable.Try) (api.Gate, error) {
 		executed = true
 		return j.overNow(ctx, e, file, changes, on)
 	})
 	if err == nil && !executed {
-		j.of.recalled(e)
+		j.of.Recalled(e)
 	}
 	return g, err
 }
@@ -154,23 +155,23 @@ func (j *judge) overNow(ctx context.Context, e api.RepoStepEvent, file string, c
 
 // gate runs the command that decides in a clean sandbox over layers, with what is installed below them.
 func (j *judge) gate(ctx context.Context, e api.RepoStepEvent, file string, on terms, installed Prepared, layers ...Layer) (api.Gate, error) {
-	j.of.tell(ctx, api.EventRepoStep, e)
+	j.of.Tell(ctx, api.EventRepoStep, e)
 	g, err := j.decide(ctx, file, on, installed, layers, func(line string) {
 		at := e
 		at.Line = line
-		j.of.tell(ctx, api.EventRepoStep, at)
+		j.of.Tell(ctx, api.EventRepoStep, at)
 	})
 	e.Done, e.MS = true, g.MS
 	if err == nil {
 		e.Gate = &g
 	}
-	j.of.ended(ctx, e, err)
+	j.of.Ended(ctx, e, err)
 	return g, err
 }
 
 func (j *judge) decide(ctx context.Context, file string, on terms, installed Prepared, layers []Layer, say func(line string)) (g api.Gate, err error) {
 	g = api.Gate{Command: j.of.res.Verify, Exit: api.Exit{Code: -1}}
-	box, err := j.of.cfg.Computers.Clean(ctx, installed.into(j.of.sandbox()), installed.below(layers...)...)
+	box, err := j.of.cfg.Computers.Clean(ctx, installed.Into(j.of.sandbox()), installed.Below(layers...)...)
 	if err != nil {
 		return g, err
 	}
@@ -178,7 +179,7 @@ func (j *judge) decide(ctx context.Context, file string, on terms, installed Pre
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
 		proof, cerr := box.Close(late)
-		j.of.closed(proof.Left)
+		j.of.Closed(proof.Left)
 		if cerr != nil && err == nil {
 			err = cerr
 		}

@@ -142,18 +142,18 @@ func (w *project) each(ctx context.Context, f func(context.Context, *member) err
 // step is a step of the task for this repository.
 func (m *member) step(ctx context.Context, e api.RepoStepEvent, do func() (string, error)) error {
 	e.Repository = m.Name
-	return m.ledger.step(ctx, e, do)
+	return m.Ledger.Step(ctx, e, do)
 }
 
 // emit emits an event of a step that runs.
 func (m *member) emit(ctx context.Context, e api.RepoStepEvent) {
 	e.Repository = m.Name
-	m.tell(ctx, api.EventRepoStep, e)
+	m.Tell(ctx, api.EventRepoStep, e)
 }
 
 // fetch brings the repository into the cache and finds the commit that the work starts from.
 func (m *member) fetch(ctx context.Context) error {
-	return m.step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(m.URL)}, func() (string, error) {
+	return m.Step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(m.URL)}, func() (string, error) {
 		src, err := m.cfg.Deliverer.Source(ctx, m.URL)
 		if err != nil {
 			return "", err

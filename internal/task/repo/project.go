@@ -6,15 +6,17 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/ledger"
+	"hortus.dev/internal/task/recall"
 )
 
 // project is what a task works on: its repositories at their commits, and what is prepared for all who work on them.
 // It does not change after its preparation.
 type project struct {
 	*Runner
-	// ledger and journal are those of the task.
-	*ledger
-	*journal
+	// ledger and Journal are those of the task.
+	*ledger.Ledger
+	*recall.Journal
 	task    api.Task
 	req     api.RepoTask
 	earlier []Earlier
@@ -37,14 +39,14 @@ type project struct {
 // newProject begins the project of a job.
 func (r *Runner) newProject(job Job) *project {
 	return &project{
-		Runner: r, ledger: &ledger{emit: job.Emit, now: r.cfg.Now}, journal: &journal{rec: job.Run, told: job.Told, now: r.cfg.Now},
+		Runner: r, Ledger: ledger.New(job.Emit, r.cfg.Now), Journal: recall.New(job.Run, job.Told, r.cfg.Now),
 		task: job.Task, req: *job.Task.Create.Repo, earlier: job.Earlier, dir: job.Dir,
 	}
 }
 
 // attempt begins an attempt with the result that a task has so far.
 func (p *project) attempt(res api.RepoResult, store func(context.Context, api.RepoResult) error) *attempt {
-	a := &attempt{project: p, ledger: p.ledger, journal: p.journal, dir: p.dir, store: store, res: res, box: &seat{files: p.files}}
+	a := &attempt{project: p, Ledger: p.Ledger, Journal: p.Journal, dir: p.dir, store: store, res: res, box: &seat{files: p.files}}
 	a.judge = &judge{of: a}
 	return a
 }

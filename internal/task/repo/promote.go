@@ -133,9 +133,9 @@ func (c *contest) promote(ctx context.Context) error {
 	w.usage = api.Usage{}
 	for _, e := range c.all {
 		w.usage = w.usage.Add(e.usage)
-		r := e.receipt()
-		w.note(ofCandidate(e.n, r.Completed), ofCandidate(e.n, r.Skipped))
-		w.closed(r.ProcessesLeft)
+		r := e.Receipt()
+		w.Note(ofCandidate(e.n, r.Completed), ofCandidate(e.n, r.Skipped))
+		w.Closed(r.ProcessesLeft)
 	}
 	return c.store(ctx)
 }
@@ -179,7 +179,7 @@ func (c *contest) discard(ctx context.Context) {
 		c.main.cfg.Logger.Error("store the candidates of a task", "task", c.main.task.ID, "err", err)
 	}
 	for _, r := range c.rows {
-		c.main.tell(ctx, api.EventCandidate, r)
+		c.main.Tell(ctx, api.EventCandidate, r)
 	}
 }
 
@@ -195,7 +195,7 @@ func (w *attempt) discard(ctx context.Context, rows []best.Candidate) {
 		r := &rows[i]
 		var errs []error
 		for _, one := range repos {
-			errs = append(errs, one.RemoveBranch(ctx, candidateBranch(w.task.ID, r.N)))
+			errs = append(errs, one.SetBranch(ctx, candidateBranch(w.task.ID, r.N), ""))
 		}
 		if !r.Chosen && r.Workspace != "" {
 			errs = append(errs, w.cfg.Computers.Discard(ctx, api.WorkspaceID(r.Workspace)))

@@ -10,6 +10,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/recall"
 )
 
 // rounds lets the agent work, judges what it left, and sends it back with what
@@ -20,7 +21,7 @@ func (w *attempt) rounds(ctx context.Context) End {
 		return w.broken(ctx, err)
 	}
 	defer closeTools()
-	message, err := record(ctx, w.journal, "brief", nil, func(ctx context.Context, _ durable.Try) (string, error) { return w.brief(ctx) })
+	message, err := recall.Record(ctx, w.Journal, "brief", nil, func(ctx context.Context, _ durable.Try) (string, error) { return w.brief(ctx) })
 	if err != nil {
 		return w.broken(ctx, err)
 	}
@@ -76,11 +77,11 @@ func goesOn(s api.StopReason) bool { return s == api.StopFinished || s == api.St
 // it left.
 func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report, error) {
 	start := w.cfg.Now()
-	if w.rec.Has(agentStep(n)) {
+	if w.Rec.Has(agentStep(n)) {
 		return w.remember(ctx, n, message)
 	}
 	w.res.Rounds = append(w.res.Rounds, api.Round{N: n})
-	err := w.step(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
+	err := w.Step(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
 		access, err := w.access(ctx)
 		if err != nil {
 			return "", err
@@ -100,8 +101,8 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 		return loop.Report{}, err
 	}
 	var rep loop.Report
-	err = w.step(ctx, api.RepoStepEvent{Step: "agent", Round: n}, func() (string, error) {
-		w.tell(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "agent", Round: n, Detail: w.staff.name()})
+	err = w.Step(ctx, api.RepoStepEvent{Step: "agent", Round: n}, func() (string, error) {
+		w.Tell(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "agent", Round: n, Detail: w.staff.name()})
 		if err := w.boundary(ctx, n); err != nil {
 			return "", err
 		}
@@ -120,7 +121,7 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 	} else if rep.Text != "" {
 		w.res.Summary = bounded(rep.Text, maxSummary)
 	}
-	w.note(rep.Completed, rep.Skipped)
+	w.Note(rep.Completed, rep.Skipped)
 	// Its jobs are those of a sandbox that is about to end.
 	if w.tools != nil {
 		w.tools.Close(ctx)

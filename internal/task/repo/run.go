@@ -82,7 +82,7 @@ func (w *attempt) workspace(ctx context.Context) (err error) {
 		return w.save(ctx)
 	}
 	if name := w.req.Workspace; name != "" {
-		err = w.step(ctx, api.RepoStepEvent{Step: "workspace", Detail: name}, func() (string, error) {
+		err = w.Step(ctx, api.RepoStepEvent{Step: "workspace", Detail: name}, func() (string, error) {
 			w.res.Workspace, err = w.cfg.Computers.Attach(ctx, w.task.ID, name, w.staff.layers(w.project)...)
 			return name, err
 		})

@@ -1,7 +1,6 @@
 package repo
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,40 +10,6 @@ import (
 	"hortus.dev/api/best"
 	"hortus.dev/internal/task/choice"
 )
-
-// marked names its candidate in the events of one.
-type marked struct {
-	Emitter
-	n int
-}
-
-// Emit implements Emitter.
-func (m marked) Emit(ctx context.Context, t api.EventType, data any) {
-	switch e := data.(type) {
-	case api.RepoStepEvent:
-		e.Candidate = m.n
-		data = e
-	case api.ToolEvent:
-		e.Candidate = m.n
-		data = e
-	case api.SayEvent:
-		e.Candidate = m.n
-		data = e
-	case api.CompactEvent:
-		e.Candidate = m.n
-		data = e
-	case api.ModelEvent:
-		e.Candidate = m.n
-		data = e
-	case api.ModelRetryEvent:
-		e.Candidate = m.n
-		data = e
-	case api.EscalationEvent:
-		e.Candidate = m.n
-		data = e
-	}
-	m.Emitter.Emit(ctx, t, data)
-}
 
 // scored says what a candidate came to that has ended.
 func (e *entrant) scored(r *best.Candidate, began bool, cause error) {

@@ -146,8 +146,7 @@ func (k *killing) here(when string, n int64, what string) {
 	}
 }
 
-// write does a write between two points at which the process may be killed. The writes of a task with one repository and one
-// agent follow each other.
+// write does a write between two points at which the process may be killed.
 func (k *killing) write(what string, do func() error) error {
 	n := k.n.Add(1)
 	k.here("before", n, what)
