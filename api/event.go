@@ -49,6 +49,7 @@ const (
 	EventTier         EventType = "task.tier"        // TierEvent: where files of a task came from
 	EventTool         EventType = "task.tool"        // ToolEvent: the agent used a tool
 	EventSay          EventType = "task.say"         // SayEvent: what the agent said
+	EventCandidate    EventType = "task.candidate"   // best.Candidate: one begins, ended, or was chosen or not
 	EventCompact      EventType = "task.compact"     // CompactEvent: the agent's history was shortened
 	EventTaskResumed  EventType = "task.resumed"     // ResumedEvent: another daemon goes on with it
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
@@ -135,6 +136,8 @@ type ModelEvent struct {
 	MS    int64  `json:"ms"`
 	Usage Usage  `json:"usage,omitzero"`
 	Error string `json:"error,omitempty"`
+
+	Candidate int `json:"candidate,omitempty"`
 }
 
 // ModelRetryEvent reports that a role asks its model again: the call failed in a
@@ -148,6 +151,8 @@ type ModelRetryEvent struct {
 	// WaitMS is the time until the next.
 	WaitMS int64  `json:"waitMs"`
 	Error  string `json:"error"`
+
+	Candidate int `json:"candidate,omitempty"`
 }
 
 // SandboxStateEvent reports that a sandbox changed its state.

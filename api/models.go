@@ -33,4 +33,6 @@ type EscalationEvent struct {
 	From    string `json:"from"`
 	To      string `json:"to"`
 	Why     string `json:"why"`
+
+	Candidate int `json:"candidate,omitempty"`
 }

@@ -3,6 +3,8 @@ package api
 import (
 	"strings"
 	"time"
+
+	"hortus.dev/api/best"
 )
 
 // RepoTask requests work on a repository instead of a program of its own.
@@ -62,6 +64,9 @@ type RepoTask struct {
 	// agent may not change. A stored task has the globs of the daemon in it, and a reply
 	// keeps them.
 	FilePolicy FilePolicy `json:"filePolicy,omitzero"`
+	// Best requests several candidates, of which the best one is the result. Budget is for all of them together, each
+	// has the same part; only the time is the same for all.
+	Best *best.Request `json:"best,omitempty"`
 }
 
 // TaskRepository is one of several repositories of a task.
@@ -186,6 +191,8 @@ type RepoResult struct {
 	// Commit and Head have all of them, each in its directory, and exist in the daemon only;
 	// Base and Delivery are empty.
 	Repositories []RepositoryResult `json:"repositories,omitempty"`
+	// Candidates are those of a task with Best. The rest of the result is that of the chosen one.
+	Candidates []best.Candidate `json:"candidates,omitempty"`
 }
 
 // RepositoryResult is what a task came to in one of its repositories. Its branch is that of the
@@ -296,6 +303,8 @@ type TestReport struct {
 	Before       int      `json:"before,omitempty"`
 	Missing      []string `json:"missing,omitempty"`
 	MissingCount int      `json:"missingCount,omitempty"`
+	// Regressions counts those of them that passed before the work.
+	Regressions int `json:"regressions,omitempty"`
 	// Why is the reason for which the gate did not pass although its exit code is 0.
 	Why string `json:"why,omitempty"`
 }
@@ -401,6 +410,8 @@ type RepoStepEvent struct {
 	Gate       *Gate  `json:"gate,omitempty"`
 	// Line is the last line that a gate has printed so far, now and then while it runs.
 	Line string `json:"line,omitempty"`
+	// Candidate is the number of the candidate, from 1, if the task has several, here and in other events.
+	Candidate int `json:"candidate,omitempty"`
 }
 
 // ToolEvent reports that the agent used a tool. Input and Output are short forms for
@@ -413,6 +424,8 @@ type ToolEvent struct {
 	Output string `json:"output,omitempty"`
 	Failed bool   `json:"failed,omitempty"`
 	MS     int64  `json:"ms"`
+
+	Candidate int `json:"candidate,omitempty"`
 }
 
 // SayEvent is what the agent said beside its calls.
@@ -421,7 +434,8 @@ type SayEvent struct {
 	Step  int    `json:"step"`
 	Text  string `json:"text"`
 	// Cut is true if the text ends where the work was stopped.
-	Cut bool `json:"cut,omitempty"`
+	Cut       bool `json:"cut,omitempty"`
+	Candidate int  `json:"candidate,omitempty"`
 }
 
 // CompactEvent reports that the history was shortened.
@@ -429,4 +443,5 @@ type CompactEvent struct {
 	Step         int   `json:"step"`
 	TokensBefore int64 `json:"tokensBefore"`
 	TokensAfter  int64 `json:"tokensAfter"`
+	Candidate    int   `json:"candidate,omitempty"`
 }

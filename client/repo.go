@@ -56,6 +56,14 @@ func (s *TaskService) Transcript(ctx context.Context, id api.TaskID) (io.ReadClo
 	return s.stored(ctx, id, "transcript", nil)
 }
 
+// TranscriptOf is Transcript of one of several candidates; 0 is the chosen one, or the only agent.
+func (s *TaskService) TranscriptOf(ctx context.Context, id api.TaskID, candidate int) (io.ReadCloser, error) {
+	if candidate == 0 {
+		return s.Transcript(ctx, id)
+	}
+	return s.stored(ctx, id, "transcript", url.Values{"candidate": {strconv.Itoa(candidate)}})
+}
+
 // GateOutput opens everything that a gate printed; which is api.GateBefore (with
 // round 0), api.GateResult, api.GateOriginal, api.GateWithout or api.GateMutant, or, with
 // round 0, a step of the setup, such as setup-01.

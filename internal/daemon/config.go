@@ -20,9 +20,9 @@ type Config struct {
 	// Idle is the time after which an unused daemon ends; 0 means DefaultIdle, below 0 it
 	// never ends by itself.
 	Idle time.Duration
-	// Pool is the number of guests of each kind of sandbox that are booted ahead; 0 means
-	// DefaultPool, below 0 none.
-	Pool int
+	// Pool is the number of guests of each kind of sandbox that are booted ahead; 0 means DefaultPool, and a negative
+	// number none. Candidates is the number of candidates of a task that work at a time; 0 means the default.
+	Pool, Candidates int
 	// Runsc is the path of the runsc executable of gVisor sandboxes; empty means the
 	// embedded one or, if none is embedded, the one beside Executable.
 	Runsc string

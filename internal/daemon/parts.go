@@ -282,5 +282,5 @@ func (s *System) openRepositories() (task.Repositories, error) {
 	prepare := setup.New(setup.Config{Computers: s.computers, Toolchain: s.tools().Toolchain, Logger: s.log})
 	s.onClose(func(context.Context) error { prepare.Close(); return nil })
 	agents := external.New(external.Config{Setup: prepare, Layers: s.computers, Secret: s.secrets.Lookup})
-	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Setup: prepare, Runtimes: agents, Logger: s.log}), nil
+	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Setup: prepare, Runtimes: agents, Candidates: s.cfg.Candidates, Logger: s.log}), nil
 }

@@ -55,7 +55,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Keep:       retention.Bounds{Rows: r.Int("daemon.keep-rows"), Age: r.Stay("daemon.keep-ended")},
 			Rates:      access.RatesConfig{Requests: r.Float("daemon.request-rate"), Creates: r.Float("daemon.create-rate")},
 			LayerBytes: r.Room("daemon.layer-size"), LayerArchive: r.Text("daemon.layer-archive"),
-			Drain: r.Stay("daemon.drain"), NPM: r.Text("daemon.bench-npm"), CopyMemory: r.Bool("gvisor.copy-memory"),
+			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), NPM: r.Text("daemon.bench-npm"), CopyMemory: r.Bool("gvisor.copy-memory"),
 			Usual:  api.CreateSandbox{Isolation: r.Text("sandbox.isolation"), Limits: r.Limits()},
 			Egress: network.Config{Proxy: r.Text("egress.proxy"), CAFile: r.Text("egress.ca-file"), CacheBytes: r.Room("egress.cache-size"), E2BInternet: r.Bool("egress.e2b-internet")},
 			Front:  front.Config{Listen: r.Text("serve.listen"), Insecure: r.Bool("serve.insecure-listen")},

@@ -96,8 +96,9 @@ type running struct {
 	once sync.Once
 	log  *emitter
 	// run is the journal of a task that survives its daemon, and told counts the events from before.
-	run  *durable.Run
-	told map[api.EventType]int
+	run    *durable.Run
+	told   map[api.EventType]int
+	toldOf map[int]map[api.EventType]int // of candidates
 }
 
 // New makes an engine. [Engine.Close] ends it.
@@ -139,7 +140,7 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 	if req.Request != "" {
 		find := e.models
 		if req.Repo != nil {
-			find = e.agentModels
+			find = lineup{e.cfg.Model}.agent
 		}
 		if ms, err = find(req); err != nil {
 			return api.Task{}, err

@@ -8,6 +8,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/task/repo"
 )
 
 // models are those that the roles of one task ask.
@@ -16,6 +17,8 @@ type models struct {
 	large                    model.Model // nil for none
 	// external is the name of a program with its model, which works instead; there are no models then.
 	external string
+	// candidates are those of a task on a repository with several.
+	candidates []repo.Candidate
 	// recording takes what they say; nil for none.
 	recording Recording
 }

@@ -43,7 +43,7 @@ func (e *Engine) Reply(ctx context.Context, id api.TaskID, key api.KeyID, req ap
 	}
 	find := e.models
 	if create.Repo != nil {
-		find = e.agentModels
+		find = lineup{e.cfg.Model}.agent
 	}
 	ms, err := find(create)
 	if err != nil {
@@ -125,6 +125,12 @@ func (e *Engine) continued(ctx context.Context, old api.Task, req api.ReplyTask)
 	if c.Repo != nil {
 		r := *c.Repo
 		c.Repo = &r
+		if r.Best != nil {
+			// One agent continues the work of the chosen candidate, as it was and with its part of the budget.
+			c = chosen(c, old)
+			r = *c.Repo
+			c.Repo = &r
+		}
 		if req.Rounds != 0 {
 			r.Rounds = req.Rounds
 		}

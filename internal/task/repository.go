@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/agent/model"
+	"hortus.dev/api/best"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -101,17 +101,20 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 		}
 	}
 	r.Rounds = cmp.Or(r.Rounds, api.DefaultRounds)
-	b := &r.Budget
-	b.Steps = cmp.Or(b.Steps, api.DefaultSteps)
-	b.Tokens = cmp.Or(b.Tokens, api.DefaultTokens)
+	b, of := &r.Budget, 1
+	if r.Best != nil {
+		of = min(max(r.Best.Of, 1), best.MaxOf) // the defaults are for each candidate
+	}
+	b.Steps = cmp.Or(b.Steps, of*api.DefaultSteps)
+	b.Tokens = cmp.Or(b.Tokens, int64(of)*api.DefaultTokens)
 	if b.WallMS == 0 {
 		b.WallMS = api.DefaultWall.Milliseconds()
 	}
-	b.OutputBytes = cmp.Or(b.OutputBytes, api.DefaultOutput)
+	b.OutputBytes = cmp.Or(b.OutputBytes, int64(of)*api.DefaultOutput)
 	if external(req) == "" {
 		req.Model = cmp.Or(req.Model, DefaultModel)
 	}
-	return req, nil
+	return req, lineup{e.cfg.Model}.check(req)
 }
 
 // checkRepositories refuses a list of repositories that makes no sense.
@@ -178,8 +181,8 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 		before = append(before, repo.Earlier{Task: old, Dir: e.dir(old.ID)})
 	}
 	return e.cfg.Repositories.Run(ctx, r.journaled(repo.Job{
-		Earlier: before,
-		Task:    *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
+		Earlier: before, Candidates: ms.candidates,
+		Task: *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
 		Save: func(ctx context.Context, r api.RepoResult) error {
 			t.Repo = &r
 			return e.cfg.Store.UpdateTask(ctx, *t)
@@ -221,13 +224,21 @@ func (e *Engine) Bundle(ctx context.Context, id api.TaskID, repository string) (
 	return e.cfg.Repositories.Bundle(ctx, t, repository)
 }
 
-// Transcript opens what an agent and its tools said, as JSON lines.
-func (e *Engine) Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
+// Transcript opens what an agent and its tools said, as JSON lines: of the only one or of the chosen candidate (0), or of
+// a candidate by its number.
+func (e *Engine) Transcript(ctx context.Context, id api.TaskID, candidate int) (io.ReadCloser, error) {
 	t, err := e.onRepository(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(repo.TranscriptPath(e.dir(t.ID)))
+	dir := e.dir(t.ID)
+	if candidate != 0 {
+		if b := t.Create.Repo.Best; b == nil || candidate < 0 || candidate > b.Of {
+			return nil, api.Errorf(api.KindNotFound, "task %s has no candidate %d", t.ID, candidate)
+		}
+		dir = repo.CandidateDir(dir, candidate)
+	}
+	f, err := os.Open(repo.TranscriptPath(dir))
 	if err != nil {
 		return nil, api.Errorf(api.KindNotFound, "task %s has no transcript: no agent started, or it was garbage collected", t.ID)
 	}
@@ -241,35 +252,4 @@ func (e *Engine) GateOutput(ctx context.Context, id api.TaskID, round int, which
 		return nil, err
 	}
 	return repo.GateOutput(e.dir(t.ID), round, which)
-}
-
-// agentModels finds the models of a task on a repository: the one that works is the
-// Coder's.
-func (e *Engine) agentModels(req api.CreateTask) (models, error) {
-	if req.Models.Planner != "" || req.Models.Debugger != "" {
-		return models{}, api.Errorf(api.KindInvalid, "a task on a repository has one role besides the larger model: set it with --model")
-	}
-	var ms models
-	var err error
-	if external(req) != "" {
-		ms.external, err = externalModel(req)
-		return ms, err
-	}
-	name := req.Models.Coder
-	name = cmp.Or(name, req.Model)
-	if ms.coder, err = e.cfg.Model(name); err != nil {
-		return ms, err
-	}
-	if req.Models.Large != "" {
-		if ms.large, err = e.cfg.Model(req.Models.Large); err != nil {
-			return ms, err
-		}
-	}
-	if p, ok := ms.coder.(played); ok && req.Models == (api.Models{}) {
-		var by map[string]model.Model = p.Models()
-		if by[roleAgent] != nil {
-			ms.coder, ms.large = by[roleAgent], by[roleLarge]
-		}
-	}
-	return ms, nil
 }

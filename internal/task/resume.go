@@ -136,7 +136,7 @@ func (e survival) resume(ctx context.Context, t api.Task, run *durable.Run) erro
 			return api.Errorf(api.KindConflict, "cannot decrypt the environment values of task %s", t.ID)
 		}
 	}
-	ms, err := e.agentModels(t.Create)
+	ms, err := lineup{e.cfg.Model}.agent(t.Create)
 	if err != nil {
 		return err
 	}
@@ -151,13 +151,13 @@ func (e survival) resume(ctx context.Context, t api.Task, run *durable.Run) erro
 		}
 	}
 	log := e.emitter(t.ID)
-	told, err := e.remember(ctx, log)
+	told, toldOf, err := e.remember(ctx, log)
 	if err != nil {
 		return err
 	}
 	life := api.WithPrincipal(context.WithoutCancel(ctx), in.Principal)
 	life, cancel := context.WithCancel(api.WithTask(life, t.ID))
-	r := &running{cancel: cancel, done: make(chan struct{}), log: log, run: run, told: told}
+	r := &running{cancel: cancel, done: make(chan struct{}), log: log, run: run, told: told, toldOf: toldOf}
 	if err := e.enter(t.ID, r); err != nil {
 		cancel()
 		return err
@@ -176,19 +176,27 @@ func (e survival) resume(ctx context.Context, t api.Task, run *durable.Run) erro
 	return nil
 }
 
-// remember counts the events of a task by their types, and its calls of models.
-func (e survival) remember(ctx context.Context, log *emitter) (map[api.EventType]int, error) {
-	told := map[api.EventType]int{}
+// remember counts the events of a task, and of each candidate, by their types, and its calls of models.
+func (e survival) remember(ctx context.Context, log *emitter) (told map[api.EventType]int, toldOf map[int]map[api.EventType]int, err error) {
+	told, toldOf = map[api.EventType]int{}, map[int]map[api.EventType]int{}
 	if e.cfg.Events == nil {
-		return told, nil
+		return told, toldOf, nil
 	}
 	for after := int64(0); ; {
 		page, err := e.cfg.Events(ctx, log.stream, after, 0)
 		if err != nil || len(page) == 0 {
-			return told, err
+			return told, toldOf, err
 		}
 		for _, ev := range page {
-			told[ev.Type]++
+			var of struct{ Candidate int }
+			if json.Unmarshal(ev.Data, &of) == nil && of.Candidate > 0 {
+				if toldOf[of.Candidate] == nil {
+					toldOf[of.Candidate] = map[api.EventType]int{}
+				}
+				toldOf[of.Candidate][ev.Type]++
+			} else {
+				told[ev.Type]++
+			}
 			var call api.ModelEvent
 			if ev.Type == api.EventModel && json.Unmarshal(ev.Data, &call) == nil {
 				log.count(call)
@@ -250,7 +258,7 @@ func (e survival) stoppedBefore(ctx context.Context, run *durable.Run) {
 
 // journaled sets what a job on a repository needs of the journal.
 func (r *running) journaled(job repo.Job) repo.Job {
-	job.Run, job.Told = r.run, r.told
+	job.Run, job.Told, job.ToldOf = r.run, r.told, r.toldOf
 	return job
 }
 

@@ -45,6 +45,8 @@ type Request struct {
 	Output *Output
 	// MaxTokens bounds the answer; 0 leaves it to the model.
 	MaxTokens int
+	// Temperature is for models that take one, see [Tempered]; nil leaves it to the model.
+	Temperature *float64
 }
 
 // Output names a structured answer. Name is stable ("ExecutionPlan"), Schema is

@@ -30,6 +30,7 @@ type taskStartCmd struct {
 	fileFlags
 	setupFlags
 	agentFlag
+	bestFlags
 	workspaceFlag
 	flags.Sandbox
 }
@@ -110,6 +111,9 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	}
 	req.RunTimeoutMS = c.GateTimeout.Milliseconds()
 	if req.Sandbox, err = c.Sandbox.CreateRequest(); err != nil {
+		return req, err
+	}
+	if req.Repo.Best, err = c.bestFlags.request(); err != nil {
 		return req, err
 	}
 	req.Repo.NoSetup, req.Repo.Workspace, req.Repo.Agent = c.NoSetup, c.Workspace, c.Agent

@@ -70,6 +70,7 @@ func (c *taskLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 type taskShowCmd struct {
 	ID         string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
 	Transcript bool   `help:"Show the conversation of the agent and its model; with --json as JSON lines."`
+	Candidate  *int   `placeholder:"N" help:"With --transcript: the candidate of a task with --best-of (default: the chosen one)."`
 }
 
 // Run shows a task.
@@ -78,8 +79,13 @@ func (c *taskShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 	if err != nil {
 		return err
 	}
-	if c.Transcript {
-		return transcript(ctx, a, cl, t)
+	switch {
+	case c.Candidate != nil && !c.Transcript:
+		return api.Errorf(api.KindInvalid, "--candidate has no effect without --transcript")
+	case c.Candidate != nil && *c.Candidate < 1:
+		return api.Errorf(api.KindInvalid, "--candidate: %d is not above 0", *c.Candidate)
+	case c.Transcript:
+		return transcript(ctx, a, cl, t, c.Candidate)
 	}
 	if a.Flags.JSON {
 		return a.JSON(t)

@@ -13,11 +13,15 @@ import (
 
 // transcript prints what an agent and its model said to each other: for people, or
 // with --json the lines as they are kept.
-func transcript(ctx context.Context, a *app.App, cl *client.Client, t api.Task) error {
+func transcript(ctx context.Context, a *app.App, cl *client.Client, t api.Task, candidate *int) error {
 	if t.Create.Repo == nil {
 		return api.Errorf(api.KindInvalid, "--transcript: task %s is not on a repository", t.ID)
 	}
-	r, err := cl.Tasks.Transcript(ctx, t.ID)
+	n := 0
+	if candidate != nil {
+		n = *candidate
+	}
+	r, err := cl.Tasks.TranscriptOf(ctx, t.ID, n)
 	if err != nil {
 		return err
 	}

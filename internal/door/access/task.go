@@ -25,7 +25,7 @@ type Engine interface {
 	Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error)
 	Reply(ctx context.Context, id api.TaskID, key api.KeyID, req api.ReplyTask) (api.Task, error)
 	Bundle(ctx context.Context, id api.TaskID, repository string) (io.ReadCloser, error)
-	Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
+	Transcript(ctx context.Context, id api.TaskID, candidate int) (io.ReadCloser, error)
 	GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error)
 }
 
@@ -67,6 +67,13 @@ func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) 
 	m := req.Models
 	if err := checkModels(p, req.Model, m.Planner, m.Coder, m.Debugger, m.Large); err != nil {
 		return err
+	}
+	if req.Repo != nil && req.Repo.Best != nil {
+		for _, v := range req.Repo.Best.Vary {
+			if err := checkModels(p, v.Model); err != nil {
+				return err
+			}
+		}
 	}
 	if req.Record != "" && p.Key != "" {
 		return api.Errorf(api.KindDenied, "a recording is a file on the daemon's machine, which an API key cannot use").
@@ -236,8 +243,8 @@ func (t *Tasks) Bundle(ctx context.Context, id api.TaskID, repository string) (i
 }
 
 // Transcript returns what agent and model said.
-func (t *Tasks) Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
-	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Transcript(ctx, id) })
+func (t *Tasks) Transcript(ctx context.Context, id api.TaskID, candidate int) (io.ReadCloser, error) {
+	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Transcript(ctx, id, candidate) })
 }
 
 // GateOutput returns what a gate printed.

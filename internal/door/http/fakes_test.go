@@ -240,7 +240,7 @@ func (t tasks) Deliver(_ context.Context, id api.TaskID, req api.DeliverTask) (a
 func (t tasks) Bundle(_ context.Context, id api.TaskID, repository string) (io.ReadCloser, error) {
 	return t.repo("bundle", id, repository)
 }
-func (t tasks) Transcript(_ context.Context, id api.TaskID) (io.ReadCloser, error) {
+func (t tasks) Transcript(_ context.Context, id api.TaskID, _ int) (io.ReadCloser, error) {
 	return t.repo("transcript", id)
 }
 func (t tasks) GateOutput(_ context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"hortus.dev/api"
+	"hortus.dev/api/best"
 )
 
 // RepoTasks is what the door asks of tasks on repositories. Each gives
@@ -24,8 +25,8 @@ type RepoTasks interface {
 	// Bundle returns the result's commits as a git bundle, of one of several repositories.
 	Bundle(ctx context.Context, id api.TaskID, repository string) (io.ReadCloser, error)
 	// Transcript returns what the agent and its model said to each other, as JSON
-	// lines.
-	Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
+	// lines: of the only agent or of the chosen candidate (0), or of a candidate by its number.
+	Transcript(ctx context.Context, id api.TaskID, candidate int) (io.ReadCloser, error)
 	// GateOutput returns everything that a gate printed. which is one of
 	// [api.GateBefore] (of round 0), [api.GateResult], [api.GateOriginal], [api.GateWithout] and
 	// [api.GateMutant].
@@ -67,9 +68,16 @@ func (d tasks) repoRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: one + "/transcript", Name: "taskTranscript", Role: api.RoleUser,
 		Doc:     "Get the messages between the agent and its model, as JSON lines.",
-		OutType: "application/jsonl",
+		OutType: "application/jsonl", Params: []Param{{Name: "candidate", Doc: "Number of one of several candidates (default: the chosen one).", Type: 0}},
 		Handler: d.stored("application/jsonl", func(r *http.Request, id api.TaskID) (io.ReadCloser, error) {
-			return d.Tasks.Transcript(r.Context(), id)
+			n := 0
+			if s := r.URL.Query().Get("candidate"); s != "" {
+				var err error
+				if n, err = strconv.Atoi(s); err != nil || n < 1 || n > best.MaxOf {
+					return nil, api.Errorf(api.KindInvalid, "candidate %.20q is not a number from 1 to %d", s, best.MaxOf)
+				}
+			}
+			return d.Tasks.Transcript(r.Context(), id, n)
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/gates/{round}/{which}", Name: "taskGate", Role: api.RoleUser,

@@ -45,5 +45,5 @@ func (p *Computers) Verified(ctx context.Context, l repo.Layer) error {
 
 // Discard implements setup.Computers.
 func (p *Computers) Discard(ctx context.Context, id api.WorkspaceID) error {
-	return p.cfg.Workspaces.Remove(ctx, id, "its setup has ended")
+	return p.cfg.Workspaces.Remove(ctx, id, "it is no longer needed")
 }

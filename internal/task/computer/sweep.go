@@ -2,8 +2,10 @@ package computer
 
 import (
 	"context"
+	"slices"
 
 	"hortus.dev/api"
+	"hortus.dev/api/best"
 )
 
 // Sweep removes the workspaces that a daemon's death left to tasks that do not name them, such as that of a setup: no
@@ -43,7 +45,8 @@ func (p *Computers) Sweep(ctx context.Context, row func(context.Context, api.Tas
 // can use it. No task runs meanwhile.
 func abandoned(t api.Task, id api.WorkspaceID) bool {
 	if t.State != api.TaskDone {
-		return t.Repo == nil || t.Repo.Workspace != id
+		return t.Repo == nil || t.Repo.Workspace != id &&
+			!slices.ContainsFunc(t.Repo.Candidates, func(c best.Candidate) bool { return c.Workspace == string(id) })
 	}
 	prepared := t.Create.Repo != nil && t.Create.Repo.PrepareOnly
 	return t.State == api.TaskDone && (t.Outcome == api.OutcomeLost || prepared) && (t.Repo == nil || t.Repo.Workspace != id)

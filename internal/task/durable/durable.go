@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"crypto/sha256"
+	"strings"
 	"sync"
 	"time"
 
@@ -76,6 +77,8 @@ type Run struct {
 	clock time.Time
 	live  func() // called once, when the first step is executed
 	lives bool
+	// prefix begins the names of the steps of a part.
+	prefix string
 }
 
 func newRun(j *Journal, row store.Run, steps []store.RunStep) *Run {
@@ -87,6 +90,29 @@ func newRun(j *Journal, row store.Run, steps []store.RunStep) *Run {
 		}
 	}
 	return r
+}
+
+// Part returns a part of the run, with steps and a clock of its own: its steps have names that no step outside of it has,
+// and what others do meanwhile does not change what it decides. It is taken at a point that every execution of the work
+// passes, and once; a part has no parts, and is not canceled or ended by itself. Nil for nil.
+func (r *Run) Part(name string) *Run {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := &Run{j: r.j, row: r.row, steps: map[string]store.RunStep{}, used: map[string]bool{}, clock: r.clock, prefix: name + "/"}
+	for full, s := range r.steps {
+		if own, mine := strings.CutPrefix(full, p.prefix); mine {
+			p.steps[own] = s
+			delete(r.steps, full)
+			if s.Done {
+				p.done++
+			}
+		}
+	}
+	p.live = r.GoLive
+	return p
 }
 
 // ID is the run's.
@@ -253,7 +279,7 @@ func Do[T any](ctx context.Context, r *Run, name string, asked []byte, do func(c
 	}
 	// What has begun is stored, also if the context ends now.
 	keep := context.WithoutCancel(ctx)
-	n, err := r.j.cfg.Rows.BeginStep(keep, r.row.ID, r.j.cfg.Owner, store.RunStep{Name: name, Asked: asked, StartedAt: r.tick(time.Time{})})
+	n, err := r.j.cfg.Rows.BeginStep(keep, r.row.ID, r.j.cfg.Owner, store.RunStep{Name: r.prefix + name, Asked: asked, StartedAt: r.tick(time.Time{})})
 	if err != nil {
 		return v, &Unrecorded{err}
 	}
@@ -265,7 +291,7 @@ func Do[T any](ctx context.Context, r *Run, name string, asked []byte, do func(c
 	if jerr != nil {
 		return v, &Unrecorded{api.Errorf(api.KindInternal, "step %q of run %s: %w", name, r.row.ID, jerr)}
 	}
-	if jerr := r.j.cfg.Rows.EndStep(keep, r.row.ID, r.j.cfg.Owner, store.RunStep{Name: name, Result: b, EndedAt: r.tick(time.Time{})}); jerr != nil {
+	if jerr := r.j.cfg.Rows.EndStep(keep, r.row.ID, r.j.cfg.Owner, store.RunStep{Name: r.prefix + name, Result: b, EndedAt: r.tick(time.Time{})}); jerr != nil {
 		return v, &Unrecorded{jerr}
 	}
 	return v, err

@@ -23,21 +23,21 @@ var guidance = []string{"AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md", ".github/CO
 
 // begin makes the agent: its tools over the seat, its loop, its transcript. What it
 // returns ends them.
-func (w *work) begin(context.Context) (func(), error) {
-	transcript, err := os.OpenFile(TranscriptPath(w.job.Dir), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+func (w *attempt) begin(context.Context) (func(), error) {
+	transcript, err := os.OpenFile(TranscriptPath(w.dir), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "open the transcript: %w", err)
 	}
-	if w.job.Agent != "" {
-		w.agent = w.runtime.Work(Desk{
-			Talk: w.box.Talk, Budget: w.budget(), Emit: w.job.Emit, Transcript: transcript,
+	if w.staff.external() {
+		w.agent = w.staff.runtime.Work(Desk{
+			Talk: w.box.Talk, Budget: w.budget(), Emit: w.Emitter(), Transcript: transcript,
 			Write: func(ctx context.Context, path string, content []byte) error {
 				return w.box.WriteFile(ctx, path, content, false)
 			},
 		})
 		return func() { transcript.Close() }, nil
 	}
-	outputs := filepath.Join(w.job.Dir, "outputs")
+	outputs := filepath.Join(w.dir, "outputs")
 	if err := os.MkdirAll(outputs, 0o700); err != nil {
 		transcript.Close()
 		return nil, api.Errorf(api.KindInternal, "create the directory for outputs: %w", err)
@@ -49,13 +49,13 @@ func (w *work) begin(context.Context) (func(), error) {
 	}
 	w.tools = tool.New(tool.Config{Box: w.box, Keep: keep})
 	var window int64
-	if m, ok := w.job.Model.(interface{ Window() int64 }); ok {
+	if m, ok := w.staff.model.(interface{ Window() int64 }); ok {
 		window = m.Window()
 	}
 	w.agent = loop.New(loop.Config{
 		Window: window,
-		Model:  w.journal.model(w.job.Model), Large: w.journal.model(w.job.Large), System: loop.System, Tools: w.journal.tools(w.tools.All()), Budget: w.budget(),
-		Emit: pastOf(w).facts(), Transcript: transcript, Role: "agent", Now: pastOf(w).clock,
+		Model:  w.answers.Model(w.staff.model), Large: w.answers.Model(w.staff.large), System: loop.System, Tools: w.answers.Tools(w.tools.All()), Budget: w.budget(),
+		Emit: w.Facts(w.Emitter()), Transcript: transcript, Role: "agent", Now: w.Clock,
 	})
 	return func() {
 		w.tools.Close(context.Background())
@@ -66,12 +66,12 @@ func (w *work) begin(context.Context) (func(), error) {
 
 // brief is the first message: the request, what decides, and what the repository
 // says of itself.
-func (w *work) brief(ctx context.Context) (string, error) {
+func (w *attempt) brief(ctx context.Context) (string, error) {
 	files, _, err := w.visible(ctx)
 	if err != nil {
 		return "", err
 	}
-	b := loop.Brief{Request: w.job.Task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.job.Task.ID), Replies: w.replies(), Rules: w.rules(), NoFinish: w.job.Agent != ""}
+	b := loop.Brief{Request: w.task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.task.ID), Replies: w.replies(), Rules: w.rules(), NoFinish: w.staff.external()}
 	have := make(map[string]bool, len(files))
 	for _, f := range files {
 		have[f.Path] = true
@@ -107,19 +107,23 @@ func (w *work) brief(ctx context.Context) (string, error) {
 		lines = append(lines[:maxTreeLines], "[and more]")
 	}
 	b.Tree = strings.Join(lines, "\n")
-	return b.Message(), nil
+	message := b.Message()
+	if s := w.staff.variant.Strategy; s != "" {
+		message += "\nApproach for this attempt: " + s + "\n"
+	}
+	return message, nil
 }
 
 // sandbox is what the agent and the gates run in.
-func (w *work) sandbox() api.CreateSandbox {
-	box := w.job.Task.Sandbox()
+func (w *project) sandbox() api.CreateSandbox {
+	box := w.task.Sandbox()
 	if box.TTLMS == 0 {
 		ttl := api.DefaultTTL
 		if w.req.Budget.WallMS > 0 {
 			ttl = gateGrace * 2
 			box.TTLMS = w.req.Budget.WallMS
 		}
-		box.TTLMS = min(box.TTLMS+ttl.Milliseconds()+w.judge().gateTimeout().Milliseconds(), api.MaxTTL.Milliseconds())
+		box.TTLMS = min(box.TTLMS+ttl.Milliseconds()+w.gateTimeout().Milliseconds(), api.MaxTTL.Milliseconds())
 	}
 	return box
 }

@@ -14,7 +14,7 @@ import (
 
 // checkout makes a layer of the commit, unless there is one.
 func (m *member) checkout(ctx context.Context) error {
-	return m.step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {
+	return m.Step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {
 		remote, err := m.cfg.Git.Remote(m.URL)
 		if err != nil {
 			return "", err
@@ -89,7 +89,7 @@ func contents(files, offLimits int, outside cache.Outside, built bool) string {
 // remote.
 func (m *member) tiers(ctx context.Context, key string, built bool, took time.Duration) {
 	tier := func(name string, hit bool, took time.Duration) {
-		m.job.Emit.Emit(ctx, api.EventTier, api.TierEvent{Part: "repository", Tier: name, Hit: hit, Key: key, Commit: m.base.Hash, MS: took.Milliseconds()})
+		m.Tell(ctx, api.EventTier, api.TierEvent{Part: "repository", Tier: name, Hit: hit, Key: key, Commit: m.base.Hash, MS: took.Milliseconds()})
 	}
 	if !built {
 		tier(api.TierPacked, true, took)

@@ -23,7 +23,7 @@ const (
 
 // collect makes a commit of what is in the workspace and points the task's branch
 // to it.
-func (w *work) collect(ctx context.Context, n int, partial bool) (string, error) {
+func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, error) {
 	changes, refused, release, err := w.cfg.Computers.Changes(ctx, w.res.Workspace, w.members.dirs()...)
 	if err != nil {
 		return "", err
@@ -34,7 +34,7 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 	q := cache.CommitRequest{
 		Parent: w.base.Hash, Changes: changes, Dirs: w.members.dirs(),
 		Author: w.identity(), Committer: w.identity(),
-		Message: w.message(partial), Trailers: trailers(w.job.Task.ID), When: w.cfg.Now(),
+		Message: w.message(partial), Trailers: trailers(w.task.ID), When: w.cfg.Now(),
 		Limits: cache.Limits{Files: maxChangedFiles, Bytes: maxChangedBytes, FileBytes: maxChangedFile},
 	}
 	res, err := w.repo.Commit(ctx, q)
@@ -75,11 +75,11 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 		if len(w.res.Files) < maxListed {
 			w.res.Files = append(w.res.Files, api.FileChange{
 				Path: s.Path, OldPath: s.OldPath, Status: statusWord(s.Status), Added: s.Added, Deleted: s.Deleted, Binary: s.Binary,
-				Test: w.judge().watched(s.Path) || s.OldPath != "" && w.judge().watched(s.OldPath),
+				Test: w.judge.watched(s.Path) || s.OldPath != "" && w.judge.watched(s.OldPath),
 			})
 		}
 	}
-	if w.res.Cautions, err = w.judge().cautions(ctx, res.Hash); err != nil {
+	if w.res.Cautions, err = w.judge.cautions(ctx, res.Hash); err != nil {
 		return "", err
 	}
 	w.res.Head = res.Hash
@@ -105,8 +105,8 @@ func statusWord(c byte) string {
 }
 
 // message is the commit's: the request in a line, and what the agent says of it.
-func (w *work) message(partial bool) string {
-	subject, _, _ := strings.Cut(strings.TrimSpace(w.job.Task.Create.Request), "\n")
+func (w *attempt) message(partial bool) string {
+	subject, _, _ := strings.Cut(strings.TrimSpace(w.task.Create.Request), "\n")
 	if r := []rune(subject); len(r) > 72 {
 		subject = string(r[:69]) + "..."
 	}
@@ -129,12 +129,12 @@ func trailers(id api.TaskID) []string {
 	return []string{"Hortus-Task: " + string(id), "Co-authored-by: Hortus <hortus@hortus.dev>"}
 }
 
-func (w *work) identity() cache.Identity {
+func (w *project) identity() cache.Identity {
 	return cache.Identity{Name: w.req.Author.Name, Email: w.req.Author.Email}
 }
 
 // touchedTests are the changed files that are tests or rule over them.
-func (w *work) touchedTests() []string {
+func (w *attempt) touchedTests() []string {
 	var out []string
 	for _, f := range w.res.Files {
 		if f.Test {
@@ -146,7 +146,7 @@ func (w *work) touchedTests() []string {
 
 // changed lists what a commit has that the base has not, read from the commits
 // themselves. It is for sandboxes, so what is off limits is not in it.
-func (w *work) changed(ctx context.Context, head string) ([]cache.Change, error) {
+func (w *project) changed(ctx context.Context, head string) ([]cache.Change, error) {
 	was, err := w.repo.Files(ctx, w.base.Hash)
 	if err != nil {
 		return nil, err

@@ -17,19 +17,20 @@ import (
 // Task, Emit and Save of the job are used. It may be called again after any failure.
 // What kept the delivery from happening is in the result.
 func (r *Runner) Deliver(ctx context.Context, job Job) (api.RepoResult, error) {
-	w := &work{Runner: r, job: job, req: *job.Task.Create.Repo, res: *job.Task.Repo, usage: job.Task.Usage, box: &seat{}}
-	err := w.recall(ctx)
-	if err != nil {
-		return w.res, err
+	p := r.newProject(job)
+	if err := p.recall(ctx, *job.Task.Repo); err != nil {
+		return *job.Task.Repo, err
 	}
-	err = w.deliver(ctx)
+	w := p.attempt(*job.Task.Repo, job.Save)
+	w.usage = job.Task.Usage
+	err := w.deliver(ctx)
 	return w.res, err
 }
 
 // deliver brings the result of each repository to its reviewers, if that was requested. What keeps a delivery from
 // happening is in the result and undoes nothing: the work is verified all the same. An error means that the task was cut
 // short.
-func (w *work) deliver(ctx context.Context) error {
+func (w *attempt) deliver(ctx context.Context) error {
 	if !w.req.Push && !w.req.MergeRequest {
 		return nil
 	}
@@ -56,7 +57,7 @@ func (w *work) deliver(ctx context.Context) error {
 type deliveries []*delivery
 
 // bring makes the deliveries. Nothing is pushed anywhere before all are allowed.
-func (all deliveries) bring(ctx context.Context, w *work) error {
+func (all deliveries) bring(ctx context.Context, w *attempt) error {
 	var refused *delivery
 	for _, d := range all {
 		if err := d.propose(ctx); err != nil {
@@ -72,7 +73,7 @@ func (all deliveries) bring(ctx context.Context, w *work) error {
 			}
 		case d.out.Error == nil:
 			d.out.Error = api.AsError(api.Errorf(api.KindConflict, "nothing was pushed, because the delivery to %s is not possible", refused.Name).
-				WithHint("See its error: hortus task show %s.", w.job.Task.ID))
+				WithHint("See its error: hortus task show %s.", w.task.ID))
 		}
 	}
 	if err := w.save(ctx); err != nil {
@@ -99,7 +100,7 @@ func (m *member) delivery(part api.RepoResult, usage api.Usage, was *api.Deliver
 		o := d.out
 		o.Pushed, o.Target, o.Forge, o.URL, o.Number = was.Pushed, was.Target, was.Forge, was.URL, was.Number
 	}
-	t := m.job.Task
+	t := m.task
 	d.part.Delivery = d.out
 	t.Repo, t.Usage = &d.part, usage
 	d.p = Proposal{Task: t, Remote: d.remote, Branch: d.out.Branch, Target: d.target(), MergeRequest: m.req.MergeRequest, Draft: m.req.Draft}
@@ -122,13 +123,13 @@ func (w *delivery) propose(ctx context.Context) (err error) {
 	if w.p.Files, err = w.touched(ctx); err != nil {
 		return err
 	}
-	return w.step(ctx, api.RepoStepEvent{Step: "policy"}, func() (string, error) { return w.allowed(ctx) })
+	return w.Step(ctx, api.RepoStepEvent{Step: "policy"}, func() (string, error) { return w.allowed(ctx) })
 }
 
 // bring pushes, and opens the merge request.
 func (w *delivery) bring(ctx context.Context) error {
 	d := w.out
-	err := w.step(ctx, api.RepoStepEvent{Step: "push", Detail: d.Branch}, func() (string, error) {
+	err := w.Step(ctx, api.RepoStepEvent{Step: "push", Detail: d.Branch}, func() (string, error) {
 		src, err := w.cfg.Deliverer.Source(ctx, w.remote)
 		if err != nil {
 			return "", err
@@ -146,7 +147,7 @@ func (w *delivery) bring(ctx context.Context) error {
 	if err != nil || !w.req.MergeRequest {
 		return err
 	}
-	return w.step(ctx, api.RepoStepEvent{Step: "merge request"}, func() (string, error) {
+	return w.Step(ctx, api.RepoStepEvent{Step: "merge request"}, func() (string, error) {
 		opened, err := w.cfg.Deliverer.Open(ctx, w.p)
 		if opened.URL != "" {
 			d.Forge, d.URL, d.Number, d.Created = opened.Forge, opened.URL, opened.Number, opened.Created
@@ -169,7 +170,7 @@ func (w *delivery) allowed(ctx context.Context) (string, error) {
 		all = append(all, policy.Refusal{Rule: r.Rule, Path: r.Path, Why: r.Why})
 	}
 	return "", api.AsError(policy.Error(all)).
-		WithHint("Nothing was pushed. Apply the work yourself with hortus task apply %s --branch, or ask the operator to change [policy].", w.job.Task.ID)
+		WithHint("Nothing was pushed. Apply the work yourself with hortus task apply %s --branch, or ask the operator to change [policy].", w.task.ID)
 }
 
 // touched are the changed files as the policy looks at them: with their modes and

@@ -7,28 +7,29 @@ import (
 	"strings"
 
 	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/ledger"
 )
 
 // dependencies returns what a gate has below a tree of changes: the setups of the bases, or that of the changed tree of a
 // repository whose changes decide what is installed. The caller releases it.
-func (w judge) dependencies(ctx context.Context, changes []cache.Change, top Layer) (Prepared, error) {
+func (j *judge) dependencies(ctx context.Context, changes []cache.Change, top Layer) (Prepared, error) {
 	others := map[*member]Prepared{}
-	for _, m := range w.members {
+	for _, m := range j.of.members {
 		part := m.part(changes)
 		if len(part) == 0 {
 			continue
 		}
-		p, err := m.dependencies(ctx, part, top)
+		p, err := m.dependencies(ctx, part, top, j.of.Ledger)
 		if err != nil {
-			w.members.together(others).Release()
-			return w.members.together(nil), err
+			j.of.members.together(others).Release()
+			return j.of.members.together(nil), err
 		}
 		others[m] = p
 	}
-	return w.members.together(others), nil
+	return j.of.members.together(others), nil
 }
 
-func (m *member) dependencies(ctx context.Context, changes []cache.Change, top Layer) (Prepared, error) {
+func (m *member) dependencies(ctx context.Context, changes []cache.Change, top Layer, l *ledger.Ledger) (Prepared, error) {
 	same := m.prepared
 	same.Release = func() {}
 	if m.cfg.Setup == nil || m.req.NoSetup {
@@ -38,7 +39,7 @@ func (m *member) dependencies(ctx context.Context, changes []cache.Change, top L
 	if err != nil {
 		return same, err
 	}
-	q := m.setupRequest(ctx, changedFiles(files, changes))
+	q := m.setupRequest(ctx, changedFiles(files, changes), l)
 	q.Work, q.Known = top, m.prepared.Key
 	base := q.Read
 	q.Read = func(path string, max int64) []byte {

@@ -40,15 +40,16 @@ func (r *Runner) Diff(ctx context.Context, t api.Task, round int, repository str
 
 // part returns the result of one of several repositories, and where its commits are; that of all for an empty name.
 func (r *Runner) part(ctx context.Context, t api.Task, name string) (*cache.Repo, api.RepoResult, error) {
-	w := &work{Runner: r, job: Job{Task: t}, req: *t.Create.Repo, res: *t.Repo, box: &seat{}}
-	if err := w.recall(ctx); err != nil {
-		return nil, w.res, err
+	res := *t.Repo
+	w := r.newProject(Job{Task: t})
+	if err := w.recall(ctx, res); err != nil {
+		return nil, res, err
 	}
 	if name == "" {
-		return w.repo, w.res, nil
+		return w.repo, res, nil
 	}
 	for _, m := range w.members {
-		part, ok := w.res.Of(name)
+		part, ok := res.Of(name)
 		switch {
 		case m.Name != name || !ok:
 		case part.Head == "":
@@ -57,7 +58,7 @@ func (r *Runner) part(ctx context.Context, t api.Task, name string) (*cache.Repo
 			return m.repo, part, nil
 		}
 	}
-	return nil, w.res, api.Errorf(api.KindNotFound, "task %s has no repository %.80q", t.ID, name).
+	return nil, res, api.Errorf(api.KindNotFound, "task %s has no repository %.80q", t.ID, name).
 		WithHint("To see its repositories: hortus task show %s.", t.ID)
 }
 

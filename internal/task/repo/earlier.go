@@ -21,23 +21,23 @@ func (r *Runner) Adopt(ctx context.Context, id api.WorkspaceID, from, to api.Tas
 }
 
 // last is the result that is continued; nil for a task that begins.
-func (w *work) last() *api.RepoResult {
-	if n := len(w.job.Earlier); n > 0 {
-		return w.job.Earlier[n-1].Task.Repo
+func (w *project) last() *api.RepoResult {
+	if n := len(w.earlier); n > 0 {
+		return w.earlier[n-1].Task.Repo
 	}
 	return nil
 }
 
 // replies are the questions with their answers, and what was done before each.
-func (w *work) replies() []loop.Reply {
+func (w *project) replies() []loop.Reply {
 	var out []loop.Reply
-	for i, e := range w.job.Earlier {
-		r := loop.Reply{Diagnosis: e.Task.Diagnosis, Question: e.Task.Question, Answer: w.job.Task.Reply, Calls: w.calls(e)}
+	for i, e := range w.earlier {
+		r := loop.Reply{Diagnosis: e.Task.Diagnosis, Question: e.Task.Question, Answer: w.task.Reply, Calls: w.calls(e)}
 		if e.Task.Repo != nil {
 			r.Summary = e.Task.Repo.Summary
 		}
-		if i+1 < len(w.job.Earlier) {
-			r.Answer = w.job.Earlier[i+1].Task.Reply
+		if i+1 < len(w.earlier) {
+			r.Answer = w.earlier[i+1].Task.Reply
 		}
 		out = append(out, r)
 	}
@@ -46,7 +46,7 @@ func (w *work) replies() []loop.Reply {
 
 // calls lists what an earlier agent called. A transcript that was collected, or that
 // cannot be read, leaves the list out: the files are in the workspace.
-func (w *work) calls(e Earlier) string {
+func (w *project) calls(e Earlier) string {
 	f, err := os.Open(TranscriptPath(e.Dir))
 	if err != nil {
 		return ""

@@ -47,22 +47,22 @@ type command struct {
 }
 
 // gateCommands are those of the gate that was found.
-func (w judge) gateCommands() (out []*command) {
-	if w.req.Verify == "" && w.members.several() {
-		for _, r := range w.res.Repositories {
+func (j *judge) gateCommands() (out []*command) {
+	if j.of.req.Verify == "" && j.of.members.several() {
+		for _, r := range j.of.res.Repositories {
 			if r.Verify != "" {
 				out = append(out, &command{dir: r.Name, text: r.Verify, plan: report.For(r.Verify)})
 			}
 		}
 		return out
 	}
-	return []*command{{text: w.res.Verify, plan: report.For(w.res.Verify)}}
+	return []*command{{text: j.of.res.Verify, plan: report.For(j.of.res.Verify)}}
 }
 
 // plain makes commands plain that reported nothing before the work: they are not what they look like, or their runner
 // is too old. They are run as they stand, and their exit code alone decides. It reports whether there was one.
-func (w judge) plain() (changed bool) {
-	for _, c := range w.commands {
+func (j *judge) plain() (changed bool) {
+	for _, c := range j.commands {
 		if c.plan.Runner != "" && !c.tests.Began {
 			c.plan, c.plain, changed = report.Plain(c.text), true, true
 		}
@@ -71,7 +71,7 @@ func (w judge) plain() (changed bool) {
 }
 
 // arm puts what reports the tests of a command into a gate's sandbox.
-func (w judge) arm(ctx context.Context, box Computer, c *command, n int) (*report.Run, error) {
+func (j *judge) arm(ctx context.Context, box Computer, c *command, n int) (*report.Run, error) {
 	key := make([]byte, 16)
 	if _, err := rand.Read(key); err != nil {
 		return nil, api.Errorf(api.KindInternal, "create a key for the test report: %w", err)
@@ -91,12 +91,12 @@ func (w judge) arm(ctx context.Context, box Computer, c *command, n int) (*repor
 
 // weigh reads the reports of a gate that ended, keeps them in the task's folder, and says
 // in g what they come to.
-func (w judge) weigh(ctx context.Context, g *api.Gate, box Computer, runs []*report.Run, file string, need need) error {
+func (j *judge) weigh(ctx context.Context, g *api.Gate, box Computer, runs []*report.Run, file string, need need) error {
 	sum := &api.TestReport{}
 	var kept []named
 	for i, run := range runs {
-		c := w.commands[i]
-		r, err := w.read(ctx, box, run, g.Passed)
+		c := j.commands[i]
+		r, err := j.read(ctx, box, run, g.Passed)
 		if err != nil {
 			return err
 		}
@@ -130,11 +130,11 @@ func (w judge) weigh(ctx context.Context, g *api.Gate, box Computer, runs []*rep
 	if g.Tests = sum; sum.Why != "" {
 		g.Passed = false
 	}
-	return keepTests(filepath.Join(w.job.Dir, file+".tests"), kept)
+	return keepTests(filepath.Join(j.of.dir, file+".tests"), kept)
 }
 
 // read returns the report of a run.
-func (w judge) read(ctx context.Context, box Computer, run *report.Run, passed bool) (report.Report, error) {
+func (j *judge) read(ctx context.Context, box Computer, run *report.Run, passed bool) (report.Report, error) {
 	if run.Path == "" {
 		return run.Report(nil), nil
 	}
@@ -161,6 +161,11 @@ func add(sum *api.TestReport, c *command, r report.Report, f report.Finding) {
 	sum.Skipped += r.Count(report.Skipped, report.Expected)
 	sum.Before += c.tests.Count(report.Passed, report.Failed)
 	sum.MissingCount += len(f.Missing)
+	for _, name := range f.Missing {
+		if c.tests.Tests[name] == report.Passed {
+			sum.Regressions++
+		}
+	}
 	names := func(list, more []string) []string {
 		for _, name := range more[:min(len(more), api.MaxNamedTests-len(list))] {
 			if c.dir != "" {
@@ -216,8 +221,8 @@ func keepTests(name string, all []named) error {
 const maxSigned = 64 << 20
 
 // cautions are the lines of the result that could make a gate say what it should not.
-func (w judge) cautions(ctx context.Context, head string) ([]api.Caution, error) {
-	patch, err := w.repo.Diff(ctx, w.base.Hash, head, cache.DiffOptions{Max: maxSigned})
+func (j *judge) cautions(ctx context.Context, head string) ([]api.Caution, error) {
+	patch, err := j.of.repo.Diff(ctx, j.of.base.Hash, head, cache.DiffOptions{Max: maxSigned})
 	if api.KindOf(err) == api.KindExhausted {
 		return []api.Caution{{Uses: fmt.Sprintf("more than %d MiB, not checked", maxSigned>>20)}}, nil
 	}
@@ -225,7 +230,7 @@ func (w judge) cautions(ctx context.Context, head string) ([]api.Caution, error)
 		return nil, err
 	}
 	var out []api.Caution
-	for _, s := range sign.InPatch(patch, w.watched) {
+	for _, s := range sign.InPatch(patch, j.watched) {
 		out = append(out, api.Caution{Path: s.Path, Line: s.Line, Uses: s.Uses})
 	}
 	return out, nil

@@ -69,7 +69,7 @@ func (m *member) leftOut() string {
 }
 
 // visible lists the files of the base that are not off limits, and counts those that are.
-func (w *work) visible(ctx context.Context) ([]cache.Entry, int, error) {
+func (w *project) visible(ctx context.Context) ([]cache.Entry, int, error) {
 	return visible(ctx, w.repo, w.base, w.files)
 }
 
@@ -88,7 +88,7 @@ func visible(ctx context.Context, r *cache.Repo, base cache.Commit, policy *file
 
 // access lists what the sandbox of the agent has read-only. A link is not in it, because it cannot
 // be mounted; its change is refused.
-func (w *work) access(ctx context.Context) ([]filerule.Access, error) {
+func (w *project) access(ctx context.Context) ([]filerule.Access, error) {
 	if !w.files.Restricts() {
 		return nil, nil
 	}
@@ -107,7 +107,7 @@ func (w *work) access(ctx context.Context) ([]filerule.Access, error) {
 
 // taken returns the changes of a workspace that the file policy allows, and the others with the
 // reason. This holds whatever the sandbox did to its mounts.
-func (w *work) taken(changes []cache.Change) (ok []cache.Change, refused []api.RefusedChange) {
+func (w *project) taken(changes []cache.Change) (ok []cache.Change, refused []api.RefusedChange) {
 	for _, c := range changes {
 		if why := w.files.Refuse(c.Path); why != "" {
 			refused = append(refused, api.RefusedChange{Path: strings.ToValidUTF8(c.Path, "?"), Why: why})
@@ -123,7 +123,7 @@ const maxRules = 4 << 10
 
 // rules says to the agent what it cannot read or change, and what of the repository is not there. It is empty if nothing of that is in the
 // repository.
-func (w *work) rules() string {
+func (w *project) rules() string {
 	p := w.req.FilePolicy
 	var lines []string
 	if w.members.several() {
@@ -132,7 +132,7 @@ func (w *work) rules() string {
 	say := func(what string, globs []string) {
 		lines = append(lines, what+": "+git.Sanitize(strings.Join(globs, " "), maxRules))
 	}
-	if w.res.OffLimits > 0 {
+	if w.offLimits() > 0 {
 		say("Files that are off limits, missing in the workspace and its history, and kept as they are", p.OffLimits)
 	}
 	if len(p.ReadOnly) > 0 {

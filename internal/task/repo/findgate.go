@@ -11,22 +11,22 @@ import (
 )
 
 // findGate decides which command decides, before anybody works.
-func (w judge) findGate(ctx context.Context) error {
-	if w.req.Verify != "" {
-		w.res.Verify, w.res.VerifyFrom = w.req.Verify, "asked"
-		return w.save(ctx)
+func (j *judge) findGate(ctx context.Context) error {
+	if j.of.req.Verify != "" {
+		j.of.res.Verify, j.of.res.VerifyFrom = j.of.req.Verify, "asked"
+		return j.of.save(ctx)
 	}
-	if !w.members.several() {
-		c, err := w.members[0].ownGate(ctx)
+	if !j.of.members.several() {
+		c, err := j.of.members[0].ownGate(ctx)
 		if err != nil {
 			return err
 		}
-		w.res.Verify, w.res.VerifyFrom = c.Text, c.From
-		return w.save(ctx)
+		j.of.res.Verify, j.of.res.VerifyFrom = c.Text, c.From
+		return j.of.save(ctx)
 	}
 	// Each repository has its own, and all of them must pass. One without tests has none.
 	var commands, from []string
-	for i, m := range w.members {
+	for i, m := range j.of.members {
 		c, err := m.ownGate(ctx)
 		if api.KindOf(err) == api.KindNotFound {
 			continue
@@ -34,15 +34,15 @@ func (w judge) findGate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.res.Repositories[i].Verify = c.Text
+		j.of.res.Repositories[i].Verify = c.Text
 		commands, from = append(commands, "(cd "+m.Name+" && "+c.Text+")"), append(from, m.at(c.From))
 	}
 	if len(commands) == 0 {
-		return api.Errorf(api.KindNotFound, "none of the %d repositories has a known test command", len(w.members)).
-			WithHint("Set the gate command, which runs in the directory above them, for example --verify 'cd %s && make check'.", w.members[0].Name)
+		return api.Errorf(api.KindNotFound, "none of the %d repositories has a known test command", len(j.of.members)).
+			WithHint("Set the gate command, which runs in the directory above them, for example --verify 'cd %s && make check'.", j.of.members[0].Name)
 	}
-	w.res.Verify, w.res.VerifyFrom = strings.Join(commands, " && "), strings.Join(from, ", ")
-	return w.save(ctx)
+	j.of.res.Verify, j.of.res.VerifyFrom = strings.Join(commands, " && "), strings.Join(from, ", ")
+	return j.of.save(ctx)
 }
 
 // ownGate finds the test command of a repository.
@@ -52,6 +52,20 @@ func (m *member) ownGate(ctx context.Context) (gate.Command, error) {
 	if err != nil {
 		return gate.Command{}, err
 	}
+	return gate.Detect(m.tree(ctx, files))
+}
+
+// lint finds the lint command of a repository; empty if it has none.
+func (m *member) lint(ctx context.Context) (string, error) {
+	files, _, err := m.visible(ctx)
+	if err != nil {
+		return "", err
+	}
+	return gate.Lint(m.tree(ctx, files)).Text, nil
+}
+
+// tree shows the base to what looks for commands.
+func (m *member) tree(ctx context.Context, files []cache.Entry) gate.Tree {
 	t := gate.Tree{Read: func(p string) []byte {
 		if m.files.OffLimits(p) != "" {
 			return nil
@@ -68,19 +82,19 @@ func (m *member) ownGate(ctx context.Context) (gate.Command, error) {
 		}
 	}
 	slices.Sort(t.Paths)
-	return gate.Detect(t)
+	return t
 }
 
 // watched reports whether a change of a file of the workspace puts the word of the gate in doubt.
-func (w judge) watched(p string) bool {
-	if !w.members.several() {
-		return gate.Watched(w.res.Verify, p)
+func (j *judge) watched(p string) bool {
+	if !j.of.members.several() {
+		return gate.Watched(j.of.res.Verify, p)
 	}
-	if w.req.Verify != "" && gate.Watched(w.req.Verify, p) {
+	if j.of.req.Verify != "" && gate.Watched(j.of.req.Verify, p) {
 		return true
 	}
 	dir, rest, _ := strings.Cut(p, "/")
-	for _, r := range w.res.Repositories {
+	for _, r := range j.of.res.Repositories {
 		if r.Name == dir {
 			return gate.Watched(r.Verify, rest)
 		}

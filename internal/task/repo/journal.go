@@ -2,9 +2,7 @@ package repo
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"hortus.dev/api"
@@ -12,6 +10,7 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/gate/report"
+	"hortus.dev/internal/task/recall"
 )
 
 // mark is the state of a task after one of its steps, as it is recorded.
@@ -38,30 +37,10 @@ type worked struct {
 	Skipped   []string     `json:",omitempty"`
 }
 
-// past is a task with what it did before its daemon died. Without a journal there is nothing.
-type past struct{ *work }
-
-func pastOf(w *work) past { return past{w} }
-
-// record executes a step of the task, or returns what it returned before the daemon died.
-func record[T any](ctx context.Context, w *work, name string, asked []byte, do func(context.Context, durable.Try) (T, error)) (T, error) {
-	v, err := durable.Do(ctx, w.job.Run, name, asked, do)
-	var u *durable.Unrecorded
-	if errors.As(err, &u) {
-		w.steps.Lock()
-		w.unrecorded = err
-		w.steps.Unlock()
-	}
-	return v, err
-}
-
-// recalled notes a step that an earlier daemon did in the receipt.
-func (w past) recalled(e api.RepoStepEvent) { w.note(&w.done, name(e)) }
-
 // keep executes a step whose result is the state of the task, and restores that state if it is recorded.
-func (w past) keep(ctx context.Context, name string, do func(ctx context.Context) error) error {
+func (w *attempt) keep(ctx context.Context, name string, do func(ctx context.Context) error) error {
 	executed := false
-	m, err := record(ctx, w.work, name, nil, func(ctx context.Context, _ durable.Try) (mark, error) {
+	m, err := recall.Record(ctx, w.Journal, name, nil, func(ctx context.Context, _ durable.Try) (mark, error) {
 		executed = true
 		err := do(ctx)
 		return w.mark(nil), err
@@ -72,8 +51,9 @@ func (w past) keep(ctx context.Context, name string, do func(ctx context.Context
 	return err
 }
 
-func (w past) mark(rep *loop.Report) mark {
-	m := mark{Result: w.res, Usage: w.usage, Done: w.done, Skipped: w.skipped, Left: w.left, Collected: w.collected}
+func (w *attempt) mark(rep *loop.Report) mark {
+	r := w.Receipt()
+	m := mark{Result: w.res, Usage: w.usage, Done: r.Completed, Skipped: r.Skipped, Left: r.ProcessesLeft, Collected: w.collected}
 	if rep != nil {
 		r := asWorked(*rep)
 		m.Report = &r
@@ -86,11 +66,12 @@ func asWorked(r loop.Report) worked {
 }
 
 // restore puts a recorded state in place; there is none beside an error of the journal.
-func (w past) restore(m mark) {
+func (w *attempt) restore(m mark) {
 	if m.Result.Branch == "" {
 		return
 	}
-	w.res, w.usage, w.done, w.skipped, w.left, w.collected = m.Result, m.Usage, m.Done, m.Skipped, m.Left, m.Collected
+	w.res, w.usage, w.collected = m.Result, m.Usage, m.Collected
+	w.Ledger.Set(m.Done, m.Skipped, m.Left)
 }
 
 // report is the report of a mark.
@@ -109,28 +90,9 @@ func (r worked) report() loop.Report {
 	return rep
 }
 
-// clock is the time by which a task decides: that of its journal, if it has one.
-func (w past) clock() time.Time {
-	if w.job.Run != nil {
-		return w.job.Run.Now()
-	}
-	return w.cfg.Now()
-}
-
-// lost is the end of a task whose journal cannot be written, or does not fit to this build.
-func (w past) lost(end End) End {
-	w.steps.Lock()
-	defer w.steps.Unlock()
-	if w.unrecorded == nil {
-		return end
-	}
-	return End{Outcome: api.OutcomeLost, Error: api.AsError(api.Errorf(api.KindOf(w.unrecorded), "the task cannot be continued: %w", w.unrecorded).
-		WithHint("Run the request again. To see what was recorded: hortus task show %s.", w.job.Task.ID))}
-}
-
 // fetched finds the commit that the work starts from: the recorded one, also if the branch has moved since.
 func (m *member) fetched(ctx context.Context) (err error) {
-	base, err := record(ctx, m.work, "fetch "+m.Name, nil, func(ctx context.Context, _ durable.Try) (cache.Commit, error) {
+	base, err := recall.Record(ctx, m.Journal, "fetch "+m.Name, nil, func(ctx context.Context, _ durable.Try) (cache.Commit, error) {
 		err := m.fetch(ctx)
 		return m.base, err
 	})
@@ -138,7 +100,7 @@ func (m *member) fetched(ctx context.Context) (err error) {
 		return err
 	}
 	m.base = base
-	pastOf(m.work).recalled(api.RepoStepEvent{Step: "fetch", Repository: m.Name})
+	m.Ledger.Recalled(api.RepoStepEvent{Step: "fetch", Repository: m.Name})
 	m.repo, err = m.cfg.Git.Find(m.URL)
 	return err
 }
@@ -155,7 +117,7 @@ type installed struct {
 // are there; one without layers stays without, also if it would succeed now.
 func (m *member) ready(ctx context.Context) error {
 	executed := false
-	was, err := record(ctx, m.work, "setup "+m.Name, nil, func(ctx context.Context, _ durable.Try) (installed, error) {
+	was, err := recall.Record(ctx, m.Journal, "setup "+m.Name, nil, func(ctx context.Context, _ durable.Try) (installed, error) {
 		executed = true
 		err := m.setup(ctx)
 		p := m.prepared
@@ -164,7 +126,7 @@ func (m *member) ready(ctx context.Context) error {
 	if err != nil || executed {
 		return err
 	}
-	pastOf(m.work).recalled(api.RepoStepEvent{Step: "setup", Repository: m.Name})
+	m.Ledger.Recalled(api.RepoStepEvent{Step: "setup", Repository: m.Name})
 	if len(was.Layers) > 0 {
 		return m.setup(ctx)
 	}
@@ -185,14 +147,14 @@ type reports struct {
 }
 
 // gateBefore runs the gate on what there was, or recalls what it said.
-func (w past) gateBefore(ctx context.Context, run func(context.Context) (api.Gate, error)) (api.Gate, error) {
+func (j *judge) before(ctx context.Context, run func(context.Context) (api.Gate, error)) (api.Gate, error) {
 	executed := false
-	t, err := record(ctx, w.work, "gate before", durable.Digest(w.res.Verify), func(ctx context.Context, _ durable.Try) (t tried, err error) {
+	t, err := recall.Record(ctx, j.of.Journal, "gate before", durable.Digest(j.of.res.Verify), func(ctx context.Context, _ durable.Try) (t tried, err error) {
 		executed = true
 		if t.Gate, err = run(ctx); err != nil {
 			return t, err
 		}
-		for _, c := range w.commands {
+		for _, c := range j.commands {
 			t.Commands = append(t.Commands, reports{c.plain, c.tests})
 		}
 		return t, nil
@@ -200,15 +162,15 @@ func (w past) gateBefore(ctx context.Context, run func(context.Context) (api.Gat
 	if err != nil || executed {
 		return t.Gate, err
 	}
-	if len(t.Commands) != len(w.commands) {
-		return t.Gate, api.Errorf(api.KindInternal, "the gate has %d commands, and %d reports were recorded", len(w.commands), len(t.Commands))
+	if len(t.Commands) != len(j.commands) {
+		return t.Gate, api.Errorf(api.KindInternal, "the gate has %d commands, and %d reports were recorded", len(j.commands), len(t.Commands))
 	}
-	for i, c := range w.commands {
+	for i, c := range j.commands {
 		if c.tests = t.Commands[i].Tests; t.Commands[i].Plain {
 			c.plan, c.plain = report.Plain(c.text), true
 		}
 	}
-	w.recalled(api.RepoStepEvent{Step: "gate"})
+	j.of.Recalled(api.RepoStepEvent{Step: "gate"})
 	return t.Gate, nil
 }
 
@@ -216,15 +178,15 @@ func (w past) gateBefore(ctx context.Context, run func(context.Context) (api.Gat
 func agentStep(n int) string { return fmt.Sprintf("agent %d", n) }
 
 // boundary is a moment of the journal's clock: what follows does not depend on how long a sandbox took to start.
-func (w past) boundary(ctx context.Context, n int) error {
-	_, err := record(ctx, w.work, fmt.Sprint("round ", n), nil, func(context.Context, durable.Try) (int, error) { return n, nil })
+func (w *attempt) boundary(ctx context.Context, n int) error {
+	_, err := recall.Record(ctx, w.Journal, fmt.Sprint("round ", n), nil, func(context.Context, durable.Try) (int, error) { return n, nil })
 	return err
 }
 
 // agentEnded records the end of the agent's part of a round, or recalls it.
-func (w past) agentEnded(ctx context.Context, n int, rep loop.Report) (loop.Report, error) {
+func (w *attempt) agentEnded(ctx context.Context, n int, rep loop.Report) (loop.Report, error) {
 	executed := false
-	m, err := record(ctx, w.work, agentStep(n), nil, func(context.Context, durable.Try) (mark, error) {
+	m, err := recall.Record(ctx, w.Journal, agentStep(n), nil, func(context.Context, durable.Try) (mark, error) {
 		executed = true
 		return w.mark(&rep), nil
 	})
@@ -237,14 +199,14 @@ func (w past) agentEnded(ctx context.Context, n int, rep loop.Report) (loop.Repo
 
 // remember goes through a round whose agent has ended: its history is built again from what was recorded, without a
 // sandbox.
-func (w past) remember(ctx context.Context, n int, message string) (loop.Report, error) {
+func (w *attempt) remember(ctx context.Context, n int, message string) (loop.Report, error) {
 	start := w.cfg.Now()
 	if err := w.boundary(ctx, n); err != nil {
 		return loop.Report{}, err
 	}
 	rep := w.works(ctx, n, message)
-	if w.unrecorded != nil {
-		return rep, w.unrecorded
+	if err := w.Damage(); err != nil {
+		return rep, err
 	}
 	rep, err := w.agentEnded(ctx, n, rep)
 	if err != nil {
@@ -254,9 +216,9 @@ func (w past) remember(ctx context.Context, n int, message string) (loop.Report,
 }
 
 // collectRound commits what a round left.
-func (w past) collectRound(ctx context.Context, n int, start time.Time) error {
+func (w *attempt) collectRound(ctx context.Context, n int, start time.Time) error {
 	return w.keep(ctx, fmt.Sprint("collect ", n), func(ctx context.Context) error {
-		err := w.step(ctx, api.RepoStepEvent{Step: "collect", Round: n}, func() (string, error) {
+		err := w.Step(ctx, api.RepoStepEvent{Step: "collect", Round: n}, func() (string, error) {
 			return w.collect(ctx, n, false)
 		})
 		w.res.Rounds[n-1].MS = w.cfg.Now().Sub(start).Milliseconds()
@@ -264,19 +226,21 @@ func (w past) collectRound(ctx context.Context, n int, start time.Time) error {
 	})
 }
 
-// facts takes what the loop tells.
-func (w past) facts() Emitter {
-	if w.job.Run == nil {
-		return w.job.Emit
-	}
-	return remembering{w.job.Emit, maps.Clone(w.job.Told), w.job.Run}
-}
-
 // place is workspace, but for a task that was cut after its row named its workspace and before that was recorded.
-func (w past) place(ctx context.Context) error {
-	if before := w.job.Task.Repo; before != nil && before.Workspace != "" {
+func (w *attempt) place(ctx context.Context) error {
+	if before := w.task.Repo; before != nil && before.Workspace != "" {
 		w.res.Workspace = before.Workspace
 		return w.save(ctx)
 	}
 	return w.workspace(ctx)
+}
+
+// lost is the end of a task whose journal cannot be written, or does not fit to this build.
+func (w *attempt) lost(end End) End {
+	err := w.Damage()
+	if err == nil {
+		return end
+	}
+	return End{Outcome: api.OutcomeLost, Error: api.AsError(api.Errorf(api.KindOf(err), "the task cannot be continued: %w", err).
+		WithHint("Run the request again. To see what was recorded: hortus task show %s.", w.task.ID))}
 }

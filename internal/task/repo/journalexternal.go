@@ -6,6 +6,7 @@ import (
 
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/recall"
 )
 
 // cutTurn is what an agent that is a program is told when its turn was cut: it begins again, in a new conversation
@@ -15,12 +16,12 @@ const cutTurn = "An earlier attempt at this work was interrupted by a restart of
 
 // works lets the agent work on a message. What Hortus's own agent asks and does is recorded by itself; of a program,
 // the whole turn is one step.
-func (w past) works(ctx context.Context, n int, message string) (rep loop.Report) {
-	if !(hired{w.work}).external() {
-		return w.journal.ended(w.agent.Run(ctx, message))
+func (w *attempt) works(ctx context.Context, n int, message string) (rep loop.Report) {
+	if !w.staff.external() {
+		return w.answers.Ended(w.agent.Run(ctx, message))
 	}
 	executed := false
-	was, _ := record(ctx, w.work, fmt.Sprint("turn ", n), nil, func(ctx context.Context, try durable.Try) (worked, error) {
+	was, _ := recall.Record(ctx, w.Journal, fmt.Sprint("turn ", n), nil, func(ctx context.Context, try durable.Try) (worked, error) {
 		executed = true
 		if try.Cut {
 			message = cutTurn + message

@@ -18,6 +18,7 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/gate/report"
+	"hortus.dev/internal/task/recall"
 )
 
 // gateEnv quiets programs that would wait for a person or leave files behind.
@@ -26,93 +27,95 @@ var gateEnv = map[string]string{
 }
 
 // judge runs the gates of a task and reads their reports: what decides about its work.
-type judge struct{ *work }
-
-func (w *work) judge() judge { return judge{w} }
+type judge struct {
+	of *attempt
+	// commands are those of the gate, with what they reported before the work.
+	commands []*command
+}
 
 // gates runs the gates on a round's commit. An error means that no gate could be
 // run, not that one failed.
-func (w judge) gates(ctx context.Context, n int) error {
-	r := &w.res.Rounds[n-1]
+func (j *judge) gates(ctx context.Context, n int) error {
+	r := &j.of.res.Rounds[n-1]
 	if r.Head == "" {
 		return nil
 	}
-	changes, err := w.changed(ctx, r.Head)
+	changes, err := j.of.changed(ctx, r.Head)
 	if err != nil {
 		return err
 	}
-	rest := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return w.watched(c.Path) })
+	rest := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return j.watched(c.Path) })
 	touched := len(rest) < len(changes)
 	need := allTests
 	if touched {
 		need = anyTests // those that were there before decide in the next gate
 	}
-	g, err := w.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: w.res.Verify}, gateName(n, "gate"), changes, terms{need: need})
+	g, err := j.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: j.of.res.Verify}, gateName(n, "gate"), changes, terms{need: need})
 	if err != nil {
 		return err
 	}
 	r.Gate = &g
-	if err := w.save(ctx); err != nil || !g.Passed {
+	if err := j.of.save(ctx); err != nil || !g.Passed {
 		return err
 	}
 	if touched {
-		g, err := w.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with the original tests: " + w.res.Verify}, gateName(n, "original"), rest, terms{need: allTests})
+		g, err := j.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with the original tests: " + j.of.res.Verify}, gateName(n, "original"), rest, terms{need: allTests})
 		if err != nil {
 			return err
 		}
 		r.Original = &g
-		if err := w.save(ctx); err != nil || !g.Passed && !w.req.TestsMayChange {
+		if err := j.of.save(ctx); err != nil || !g.Passed && !j.of.req.TestsMayChange {
 			return err
 		}
 	}
-	if err := w.without(ctx, n, changes, rest); err != nil {
+	if err := j.without(ctx, n, changes, rest); err != nil {
 		return err
 	}
-	if w.req.Mutant == "" {
+	if j.of.req.Mutant == "" {
 		return nil
 	}
-	broken, err := w.repo.Patch(ctx, r.Head, strings.NewReader(w.req.Mutant))
+	broken, err := j.of.repo.Patch(ctx, r.Head, strings.NewReader(j.of.req.Mutant))
 	if err != nil {
 		return api.Errorf(api.KindOf(err), "the mutant's patch: %w", err)
 	}
-	if changes, err = w.changed(ctx, broken); err != nil {
+	if changes, err = j.of.changed(ctx, broken); err != nil {
 		return err
 	}
-	tried, err := w.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a seeded defect: " + w.res.Verify}, gateName(n, "mutant"), changes, terms{})
+	tried, err := j.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a seeded defect: " + j.of.res.Verify}, gateName(n, "mutant"), changes, terms{})
 	if err != nil {
 		return err
 	}
 	r.Mutant = &tried
-	return w.save(ctx)
+	return j.of.save(ctx)
 }
 
 // without runs the gate with the changed tests alone, where only that can tell whether
 // any test touches the change.
-func (w judge) without(ctx context.Context, n int, changes, rest []cache.Change) error {
-	tests := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return !w.watched(c.Path) })
+func (j *judge) without(ctx context.Context, n int, changes, rest []cache.Change) error {
+	tests := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return !j.watched(c.Path) })
 	code := slices.ContainsFunc(rest, func(c cache.Change) bool { return !api.IsDocument(c.Path) })
-	if len(tests) == 0 || !code || w.res.Before == nil || !w.res.Before.Passed {
+	if len(tests) == 0 || !code || j.of.res.Before == nil || !j.of.res.Before.Passed {
 		return nil
 	}
 	// Tests whose code is missing may hang as well as fail: they get little more time than
 	// they needed with it.
-	within := min(w.gateTimeout(), 5*time.Second+3*time.Duration(w.res.Rounds[n-1].Gate.MS)*time.Millisecond)
-	g, err := w.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "with the changed tests only: " + w.res.Verify}, gateName(n, api.GateWithout), tests, terms{within: within})
+	within := min(j.of.gateTimeout(), 5*time.Second+3*time.Duration(j.of.res.Rounds[n-1].Gate.MS)*time.Millisecond)
+	g, err := j.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "with the changed tests only: " + j.of.res.Verify}, gateName(n, api.GateWithout), tests, terms{within: within})
 	if err != nil {
 		return err
 	}
-	w.res.Rounds[n-1].Without = &g
-	return w.save(ctx)
+	j.of.res.Rounds[n-1].Without = &g
+	return j.of.save(ctx)
 }
 
 // passed reports whether every gate of a round says what it has to.
-func (w judge) passed(r *api.Round) bool {
+func (j *judge) passed(r *api.Round) bool {
 	switch {
 	case r.Gate == nil || !r.Gate.Passed:
 		return false
-	case r.Original != nil && !r.Original.Passed && !w.req.TestsMayChange:
+	case r.Original != nil && !r.Original.Passed && !j.of.req.TestsMayChange:
 		return false
-	case w.req.Mutant != "":
+	case j.of.req.Mutant != "":
 		// A mutant that was not run proves nothing, nor does one whose run was cut.
 		return r.Mutant != nil && !r.Mutant.Passed && r.Mutant.Exit.Cause == ""
 	}
@@ -120,59 +123,55 @@ func (w judge) passed(r *api.Round) bool {
 }
 
 // over runs the gate on the base with some changes.
-func (w judge) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
+func (j *judge) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
 	executed := false
-	g, err := record(ctx, w.work, "gate "+file, durable.Digest(w.res.Verify), func(ctx context.Context, _ durable.Try) (api.Gate, error) {
+	g, err := recall.Record(ctx, j.of.Journal, "gate "+file, durable.Digest(j.of.res.Verify), func(ctx context.Context, _ durable.Try) (api.Gate, error) {
 		executed = true
-		return w.overNow(ctx, e, file, changes, on)
+		return j.overNow(ctx, e, file, changes, on)
 	})
 	if err == nil && !executed {
-		pastOf(w.work).recalled(e)
+		j.of.Recalled(e)
 	}
 	return g, err
 }
 
 // overNow is over without the journal.
-func (w judge) overNow(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
+func (j *judge) overNow(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
 	if len(changes) == 0 {
-		return w.gate(ctx, e, file, on, w.prepared, w.members.layers()...)
+		return j.gate(ctx, e, file, on, j.of.prepared, j.of.members.layers()...)
 	}
-	top, release, err := w.cfg.Computers.Over(ctx, w.members.layers(), changes)
+	top, release, err := j.of.cfg.Computers.Over(ctx, j.of.members.layers(), changes)
 	if err != nil {
 		return api.Gate{}, err
 	}
 	defer release()
-	installed, err := w.dependencies(ctx, changes, top)
+	installed, err := j.dependencies(ctx, changes, top)
 	if err != nil {
 		return api.Gate{}, err
 	}
 	defer installed.Release()
-	return w.gate(ctx, e, file, on, installed, append(w.members.layers(), top)...)
+	return j.gate(ctx, e, file, on, installed, append(j.of.members.layers(), top)...)
 }
 
 // gate runs the command that decides in a clean sandbox over layers, with what is installed below them.
-func (w judge) gate(ctx context.Context, e api.RepoStepEvent, file string, on terms, installed Prepared, layers ...Layer) (api.Gate, error) {
-	w.job.Emit.Emit(ctx, api.EventRepoStep, e)
-	g, err := w.decide(ctx, file, on, installed, layers, func(line string) {
+func (j *judge) gate(ctx context.Context, e api.RepoStepEvent, file string, on terms, installed Prepared, layers ...Layer) (api.Gate, error) {
+	j.of.Tell(ctx, api.EventRepoStep, e)
+	g, err := j.decide(ctx, file, on, installed, layers, func(line string) {
 		at := e
 		at.Line = line
-		w.job.Emit.Emit(ctx, api.EventRepoStep, at)
+		j.of.Tell(ctx, api.EventRepoStep, at)
 	})
 	e.Done, e.MS = true, g.MS
-	if err != nil {
-		e.Error = err.Error()
-		w.skipped = append(w.skipped, name(e))
-	} else {
+	if err == nil {
 		e.Gate = &g
-		w.done = append(w.done, name(e))
 	}
-	w.job.Emit.Emit(ctx, api.EventRepoStep, e)
+	j.of.Ended(ctx, e, err)
 	return g, err
 }
 
-func (w judge) decide(ctx context.Context, file string, on terms, installed Prepared, layers []Layer, say func(line string)) (g api.Gate, err error) {
-	g = api.Gate{Command: w.res.Verify, Exit: api.Exit{Code: -1}}
-	box, err := w.cfg.Computers.Clean(ctx, installed.into(w.sandbox()), installed.below(layers...)...)
+func (j *judge) decide(ctx context.Context, file string, on terms, installed Prepared, layers []Layer, say func(line string)) (g api.Gate, err error) {
+	g = api.Gate{Command: j.of.res.Verify, Exit: api.Exit{Code: -1}}
+	box, err := j.of.cfg.Computers.Clean(ctx, installed.Into(j.of.sandbox()), installed.Below(layers...)...)
 	if err != nil {
 		return g, err
 	}
@@ -180,14 +179,14 @@ func (w judge) decide(ctx context.Context, file string, on terms, installed Prep
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
 		proof, cerr := box.Close(late)
-		w.left += proof.Left
+		j.of.Closed(proof.Left)
 		if cerr != nil && err == nil {
 			err = cerr
 		}
 	}()
 	info := box.Info()
 	g.Sandbox, g.Isolation = info.ID, info.Isolation
-	whole, err := os.OpenFile(filepath.Join(w.job.Dir, file+".out"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	whole, err := os.OpenFile(filepath.Join(j.of.dir, file+".out"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return g, api.Errorf(api.KindInternal, "save the output of the gate: %w", err)
 	}
@@ -196,12 +195,12 @@ func (w judge) decide(ctx context.Context, file string, on terms, installed Prep
 	if err := Serve(ctx, box, installed.Services); err != nil {
 		return g, err
 	}
-	start := w.cfg.Now()
-	ends := w.cfg.Now().Add(cmp.Or(on.within, w.gateTimeout()))
-	seen := newRunning(w.cfg.Now, say)
+	start := j.of.cfg.Now()
+	ends := j.of.cfg.Now().Add(cmp.Or(on.within, j.of.gateTimeout()))
+	seen := newRunning(j.of.cfg.Now, say)
 	var runs []*report.Run
-	for i, c := range w.commands {
-		run, err := w.arm(ctx, box, c, i)
+	for i, c := range j.commands {
+		run, err := j.arm(ctx, box, c, i)
 		if err != nil {
 			return g, err
 		}
@@ -209,12 +208,12 @@ func (w judge) decide(ctx context.Context, file string, on terms, installed Prep
 		if c.dir != "" {
 			fmt.Fprintf(out, "[%s] %s\n", c.dir, c.text)
 		}
-		ex, err := w.execute(ctx, box, c, run, ends, func(p []byte) error {
+		ex, err := j.execute(ctx, box, c, run, ends, func(p []byte) error {
 			seen.write(p)
 			_, err := out.Write(p)
 			return err
 		})
-		if g.MS = w.cfg.Now().Sub(start).Milliseconds(); err != nil {
+		if g.MS = j.of.cfg.Now().Sub(start).Milliseconds(); err != nil {
 			g.Output, g.OutputBytes = out.Text(), out.Total()
 			return g, err
 		}
@@ -227,14 +226,14 @@ func (w judge) decide(ctx context.Context, file string, on terms, installed Prep
 		}
 	}
 	g.Output, g.OutputBytes = out.Text(), out.Total()
-	return g, w.weigh(ctx, &g, box, runs, file, on.need)
+	return g, j.weigh(ctx, &g, box, runs, file, on.need)
 }
 
 // execute runs one command of a gate to its end, or until the time of the gate is over.
-func (w judge) execute(ctx context.Context, box Computer, c *command, run *report.Run, ends time.Time, write func(p []byte) error) (api.Exec, error) {
+func (j *judge) execute(ctx context.Context, box Computer, c *command, run *report.Run, ends time.Time, write func(p []byte) error) (api.Exec, error) {
 	ex, err := box.Run(ctx, api.ExecRequest{
 		Args: []string{"sh", "-c", run.Command}, Dir: path.Join(Workspace, c.dir), Env: gateEnv,
-		TimeoutMS: max(1, ends.Sub(w.cfg.Now()).Milliseconds()), Tag: "gate",
+		TimeoutMS: max(1, ends.Sub(j.of.cfg.Now()).Milliseconds()), Tag: "gate",
 	}, func(stream string, p []byte) error {
 		if stream == "stdout" {
 			p = run.Stdout(p)
@@ -257,8 +256,8 @@ func (w judge) execute(ctx context.Context, box Computer, c *command, run *repor
 	return ex, nil
 }
 
-func (w judge) gateTimeout() time.Duration {
-	if ms := w.job.Task.Create.RunTimeoutMS; ms > 0 {
+func (w *project) gateTimeout() time.Duration {
+	if ms := w.task.Create.RunTimeoutMS; ms > 0 {
 		return time.Duration(ms) * time.Millisecond
 	}
 	return api.DefaultGateTimeout

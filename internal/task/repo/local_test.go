@@ -192,18 +192,20 @@ func files(dir string) map[string]content {
 // Open implements repo.Computers.
 func (l *local) Open(_ context.Context, req api.CreateSandbox, id api.WorkspaceID, _ []filerule.Access) (repo.Computer, error) {
 	l.open.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return &box{l: l, dir: l.spaces[id].dir, env: req.Env}, nil
 }
 
 // Clean implements repo.Computers.
 func (l *local) Clean(_ context.Context, req api.CreateSandbox, layers ...repo.Layer) (repo.Computer, error) {
-	d := l.dir()
-	top := l.layers[layers[len(layers)-1]]
-	for _, name := range layers {
-		if err := copyTree(l.layers[name].dir, d); err != nil {
-			return nil, err
-		}
+	d, err := l.union(layers)
+	if err != nil {
+		return nil, err
 	}
+	l.mu.Lock()
+	top := l.layers[layers[len(layers)-1]]
+	l.mu.Unlock()
 	for _, c := range top.changes {
 		p := filepath.Join(d, c.Path)
 		if c.Delete {

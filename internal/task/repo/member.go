@@ -16,7 +16,7 @@ import (
 
 // member is one of the repositories of a task.
 type member struct {
-	*work
+	*project
 	api.TaskRepository
 	// policy is the file policy for paths relative to the repository, files the same compiled.
 	policy api.FilePolicy
@@ -91,9 +91,9 @@ func (r roster) divide(ctx context.Context, from *cache.Repo, head, branch strin
 }
 
 // enlist makes the members, and compiles the file policy of the workspace and of each.
-func (w *work) enlist() (err error) {
+func (w *project) enlist() (err error) {
 	for _, r := range w.req.All() {
-		m := &member{work: w, TaskRepository: r, policy: w.req.FilePolicy}
+		m := &member{project: w, TaskRepository: r, policy: w.req.FilePolicy}
 		if len(w.req.Also) > 0 {
 			m.policy = policyOf(w.req.FilePolicy, m.Name)
 		}
@@ -105,12 +105,11 @@ func (w *work) enlist() (err error) {
 	if w.files = w.members[0].files; w.members.several() {
 		w.files, err = filerule.Compile(policyIn(w.req.FilePolicy, w.members.dirs()))
 	}
-	w.box.files = w.files
 	return err
 }
 
 // each calls f for all members side by side and waits. The first error ends the others.
-func (w *work) each(ctx context.Context, f func(context.Context, *member) error) error {
+func (w *project) each(ctx context.Context, f func(context.Context, *member) error) error {
 	if !w.members.several() {
 		m := w.members[0]
 		err := f(ctx, m)
@@ -143,18 +142,18 @@ func (w *work) each(ctx context.Context, f func(context.Context, *member) error)
 // step is a step of the task for this repository.
 func (m *member) step(ctx context.Context, e api.RepoStepEvent, do func() (string, error)) error {
 	e.Repository = m.Name
-	return m.work.step(ctx, e, do)
+	return m.Ledger.Step(ctx, e, do)
 }
 
 // emit emits an event of a step that runs.
 func (m *member) emit(ctx context.Context, e api.RepoStepEvent) {
 	e.Repository = m.Name
-	m.job.Emit.Emit(ctx, api.EventRepoStep, e)
+	m.Tell(ctx, api.EventRepoStep, e)
 }
 
 // fetch brings the repository into the cache and finds the commit that the work starts from.
 func (m *member) fetch(ctx context.Context) error {
-	return m.step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(m.URL)}, func() (string, error) {
+	return m.Step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(m.URL)}, func() (string, error) {
 		src, err := m.cfg.Deliverer.Source(ctx, m.URL)
 		if err != nil {
 			return "", err
@@ -205,24 +204,18 @@ func (m *member) recorded(res api.RepoResult) (api.RepoResult, error) {
 }
 
 // meet makes one repository of the members, which have their commits.
-func (w *work) meet(ctx context.Context) (err error) {
-	if w.repo, w.base, err = w.members.combine(ctx, w.cfg.Git); err != nil || !w.members.several() {
-		return err
-	}
-	w.res.Repositories = nil
-	for _, m := range w.members {
-		w.res.Repositories = append(w.res.Repositories, api.RepositoryResult{Name: m.Name, Commit: m.base.Hash, Base: m.base.Branch})
-	}
-	return nil
+func (w *project) meet(ctx context.Context) (err error) {
+	w.repo, w.base, err = w.members.combine(ctx, w.cfg.Git)
+	return err
 }
 
 // recall finds what a task worked on that is not running: its repositories and the commits that it started from.
-func (w *work) recall(ctx context.Context) error {
+func (w *project) recall(ctx context.Context, res api.RepoResult) error {
 	if err := w.enlist(); err != nil {
 		return err
 	}
 	for _, m := range w.members {
-		was, err := m.recorded(w.res)
+		was, err := m.recorded(res)
 		if err != nil {
 			return err
 		}
@@ -231,9 +224,9 @@ func (w *work) recall(ctx context.Context) error {
 		}
 		m.base = cache.Commit{Hash: was.Commit, Branch: was.Base}
 	}
-	var err error
-	if w.repo, w.base, err = w.members.combine(ctx, w.cfg.Git); err == nil && w.base.Hash != w.res.Commit {
-		err = api.Errorf(api.KindInternal, "the commits of the task's repositories give %s instead of %s", w.base.Hash, w.res.Commit)
+	err := w.meet(ctx)
+	if err == nil && w.base.Hash != res.Commit {
+		err = api.Errorf(api.KindInternal, "the commits of the task's repositories give %s instead of %s", w.base.Hash, res.Commit)
 	}
 	return err
 }

@@ -10,20 +10,18 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/recall"
 )
 
 // rounds lets the agent work, judges what it left, and sends it back with what
 // failed, as often as was asked.
-func (w *work) rounds(ctx context.Context) End {
-	if err := w.before(ctx); err != nil {
-		return w.broken(ctx, err)
-	}
+func (w *attempt) rounds(ctx context.Context) End {
 	closeTools, err := w.begin(ctx)
 	if err != nil {
 		return w.broken(ctx, err)
 	}
 	defer closeTools()
-	message, err := record(ctx, w, "brief", nil, func(ctx context.Context, _ durable.Try) (string, error) { return w.brief(ctx) })
+	message, err := recall.Record(ctx, w.Journal, "brief", nil, func(ctx context.Context, _ durable.Try) (string, error) { return w.brief(ctx) })
 	if err != nil {
 		return w.broken(ctx, err)
 	}
@@ -37,7 +35,7 @@ func (w *work) rounds(ctx context.Context) End {
 		if rep.Stop == api.StopCanceled {
 			return w.broken(ctx, context.Canceled)
 		}
-		if err := w.judge().gates(ctx, n); err != nil {
+		if err := w.judge.gates(ctx, n); err != nil {
 			return w.broken(ctx, err)
 		}
 		if end, done := w.verdict(ctx, r, rep); done {
@@ -46,7 +44,7 @@ func (w *work) rounds(ctx context.Context) End {
 		if n == most || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || w.nothingFailed(r) {
 			return w.unsolved(r, rep)
 		}
-		if message = w.again(r, n, most); w.job.Agent != "" {
+		if message = w.again(r, n, most); w.staff.external() {
 			message = loop.WithoutFinish(message)
 		}
 	}
@@ -54,12 +52,12 @@ func (w *work) rounds(ctx context.Context) End {
 
 // nothingFailed reports whether a round left everything as it was in a repository whose
 // gate passed before the work. There is no failure to send the agent back with.
-func (w *work) nothingFailed(r *api.Round) bool {
+func (w *attempt) nothingFailed(r *api.Round) bool {
 	return r.Head == "" && w.res.Before != nil && w.res.Before.Passed
 }
 
 // unchanged returns what a person has to know of such a round, with what the agent said.
-func (w *work) unchanged(rep loop.Report) End {
+func (w *attempt) unchanged(rep loop.Report) End {
 	end := End{Outcome: api.OutcomeNeedsHuman, Diagnosis: fmt.Sprintf("Nothing was changed. The gate passed before the work, so there is no failure to repair: %.300s.", w.res.Verify)}
 	says := rep.Text
 	if rep.Finish != nil {
@@ -77,18 +75,18 @@ func goesOn(s api.StopReason) bool { return s == api.StopFinished || s == api.St
 
 // round is one pass of the agent in a sandbox of its own, and the commit of what
 // it left.
-func (w *work) round(ctx context.Context, n int, message string) (loop.Report, error) {
+func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report, error) {
 	start := w.cfg.Now()
-	if w.job.Run.Has(agentStep(n)) {
-		return pastOf(w).remember(ctx, n, message)
+	if w.Rec.Has(agentStep(n)) {
+		return w.remember(ctx, n, message)
 	}
 	w.res.Rounds = append(w.res.Rounds, api.Round{N: n})
-	err := w.step(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
+	err := w.Step(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
 		access, err := w.access(ctx)
 		if err != nil {
 			return "", err
 		}
-		box, err := w.cfg.Computers.Open(ctx, hired{w}.box(), w.res.Workspace, access)
+		box, err := w.cfg.Computers.Open(ctx, w.staff.box(w.project), w.res.Workspace, access)
 		if err != nil {
 			return "", err
 		}
@@ -103,12 +101,12 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 		return loop.Report{}, err
 	}
 	var rep loop.Report
-	err = w.step(ctx, api.RepoStepEvent{Step: "agent", Round: n}, func() (string, error) {
-		w.job.Emit.Emit(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "agent", Round: n, Detail: hired{w}.name()})
-		if err := pastOf(w).boundary(ctx, n); err != nil {
+	err = w.Step(ctx, api.RepoStepEvent{Step: "agent", Round: n}, func() (string, error) {
+		w.Tell(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "agent", Round: n, Detail: w.staff.name()})
+		if err := w.boundary(ctx, n); err != nil {
 			return "", err
 		}
-		rep = pastOf(w).works(ctx, n, message)
+		rep = w.works(ctx, n, message)
 		w.usage = w.usage.Add(rep.Usage)
 		if rep.Stop == api.StopModel && rep.Err != nil && rep.Steps == 0 && n == 1 {
 			// Nothing was done yet: a key that is wrong is no work that was cut short.
@@ -117,13 +115,13 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 		return fmt.Sprintf("%s after %d steps", rep.Stop, rep.Steps), nil
 	})
 	r := &w.res.Rounds[n-1]
-	r.Stop, r.Why, r.Steps, r.Model, r.Agent = rep.Stop, rep.Why, rep.Steps, rep.Model, w.runtime.Label
+	r.Stop, r.Why, r.Steps, r.Model, r.Agent = rep.Stop, rep.Why, rep.Steps, rep.Model, w.staff.runtime.Label
 	if rep.Finish != nil {
 		w.res.Summary = bounded(rep.Finish.Summary, maxSummary)
 	} else if rep.Text != "" {
 		w.res.Summary = bounded(rep.Text, maxSummary)
 	}
-	w.done, w.skipped = append(w.done, rep.Completed...), append(w.skipped, rep.Skipped...)
+	w.Note(rep.Completed, rep.Skipped)
 	// Its jobs are those of a sandbox that is about to end.
 	if w.tools != nil {
 		w.tools.Close(ctx)
@@ -140,22 +138,15 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 	if ctx.Err() != nil {
 		return rep, ctx.Err()
 	}
-	if rep, err = pastOf(w).agentEnded(ctx, n, rep); err != nil {
+	if rep, err = w.agentEnded(ctx, n, rep); err != nil {
 		return rep, err
 	}
-	return rep, pastOf(w).collectRound(ctx, n, start)
-}
-
-// vacate kills the agent's sandbox, with all that it started.
-func (w *work) vacate(ctx context.Context) error {
-	proof, err := w.box.leave(ctx)
-	w.left += proof.Left
-	return err
+	return rep, w.collectRound(ctx, n, start)
 }
 
 // verdict reports whether the task is done, and delivers what is verified.
-func (w *work) verdict(ctx context.Context, r *api.Round, rep loop.Report) (End, bool) {
-	if !w.judge().passed(r) {
+func (w *attempt) verdict(ctx context.Context, r *api.Round, rep loop.Report) (End, bool) {
+	if !w.judge.passed(r) {
 		return End{}, false
 	}
 	mended := w.res.Before != nil && !w.res.Before.Passed
@@ -168,14 +159,16 @@ func (w *work) verdict(ctx context.Context, r *api.Round, rep loop.Report) (End,
 	case rep.Finish != nil && rep.Finish.Blocked != "" && !mended:
 		return End{}, false
 	}
-	if err := pastOf(w).keep(ctx, "deliver", w.deliver); err != nil {
-		return w.broken(ctx, err), true
+	if w.candidate == 0 { // of several, the chosen one is delivered
+		if err := w.keep(ctx, "deliver", w.deliver); err != nil {
+			return w.broken(ctx, err), true
+		}
 	}
 	return End{Outcome: api.OutcomeVerified}, true
 }
 
 // unsolved returns what a person has to know and decide.
-func (w *work) unsolved(r *api.Round, rep loop.Report) End {
+func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 	end := End{Outcome: api.OutcomeNeedsHuman}
 	switch {
 	case rep.Stop == api.StopDeclined:
@@ -213,7 +206,7 @@ func (w *work) unsolved(r *api.Round, rep loop.Report) End {
 }
 
 // again is the message to the agent after a failed round.
-func (w *work) again(r *api.Round, n, most int) string {
+func (w *attempt) again(r *api.Round, n, most int) string {
 	switch {
 	case r.Head == "" && r.Gate == nil:
 		return "The gate failed: you changed nothing, so it still fails. Find the cause and make the change."
@@ -226,13 +219,13 @@ func (w *work) again(r *api.Round, n, most int) string {
 }
 
 // before runs the gate on what there was.
-func (w *work) before(ctx context.Context) error {
-	w.commands = w.judge().gateCommands()
+func (w *attempt) before(ctx context.Context) error {
+	w.judge.commands = w.judge.gateCommands()
 	e := api.RepoStepEvent{Step: "gate", Detail: "before any change: " + w.res.Verify}
-	g, err := pastOf(w).gateBefore(ctx, func(ctx context.Context) (api.Gate, error) {
-		g, err := w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
-		if err == nil && g.Exit.Cause == "" && w.judge().plain() {
-			g, err = w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
+	g, err := w.judge.before(ctx, func(ctx context.Context) (api.Gate, error) {
+		g, err := w.judge.gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
+		if err == nil && g.Exit.Cause == "" && w.judge.plain() {
+			g, err = w.judge.gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
 		}
 		return g, err
 	})
@@ -241,16 +234,6 @@ func (w *work) before(ctx context.Context) error {
 	}
 	w.res.Before = &g
 	return w.save(ctx)
-}
-
-// budget is what the agent may use: the time since the request counts.
-func (w *work) budget() api.Budget {
-	b := w.req.Budget
-	if b.WallMS > 0 {
-		spent := pastOf(w).clock().Sub(w.job.Task.CreatedAt)
-		b.WallMS = max(1, b.WallMS-spent.Milliseconds())
-	}
-	return b
 }
 
 // maxSummary bounds what a model says of its work, in bytes.

@@ -129,6 +129,8 @@ type bench struct {
 	cache *cache.Cache
 	run   *repo.Runner
 	facts *facts
+	// cacheDir has the repositories, and dir is the folder of the newest task.
+	cacheDir, dir string
 }
 
 func newBench(t *testing.T, d repo.Deliverer) *bench {
@@ -136,11 +138,12 @@ func newBench(t *testing.T, d repo.Deliverer) *bench {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	cache, err := cache.Open(cache.Config{Dir: filepath.Join(t.TempDir(), "cache")})
+	cacheDir := filepath.Join(t.TempDir(), "cache")
+	cache, err := cache.Open(cache.Config{Dir: cacheDir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, boxes: newLocal(t), facts: &facts{}, cache: cache}
+	b := &bench{t: t, boxes: newLocal(t), facts: &facts{}, cache: cache, cacheDir: cacheDir}
 	b.run = repo.New(repo.Config{Git: cache, Computers: b.boxes, Deliverer: d})
 	return b
 }

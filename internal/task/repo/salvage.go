@@ -1,21 +1,28 @@
 package repo
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"hortus.dev/api"
+	"hortus.dev/api/best"
+	"hortus.dev/internal/task/choice"
 )
 
 // Salvage commits what a task had written whose daemon died in the middle. Its
 // sandboxes must have ended. What cannot be committed stays in the workspace.
 func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 	res := *t.Repo
+	if len(res.Candidates) > 0 && res.Workspace == "" && res.Commit != "" {
+		return r.salvageBest(ctx, t)
+	}
 	if res.Workspace == "" || res.Commit == "" {
 		return res
 	}
-	w := &work{Runner: r, req: *t.Create.Repo, res: res, box: &seat{}}
-	w.job = Job{Task: t, Save: func(context.Context, api.RepoResult) error { return nil }}
-	err := w.recall(ctx)
+	p := r.newProject(Job{Task: t})
+	w := p.attempt(res, func(context.Context, api.RepoResult) error { return nil })
+	err := p.recall(ctx, res)
 	if err == nil {
 		_, err = w.collect(ctx, len(res.Rounds), true)
 	}
@@ -25,4 +32,31 @@ func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 	}
 	w.res.Partial = w.res.Head != ""
 	return w.res
+}
+
+// salvageBest takes the work of the best candidate, as far as is known, of a task that was lost before it chose, and removes
+// the others.
+func (r *Runner) salvageBest(ctx context.Context, t api.Task) api.RepoResult {
+	res := *t.Repo
+	res.Candidates = slices.Clone(res.Candidates)
+	p := r.newProject(Job{Task: t})
+	if err := p.recall(ctx, res); err != nil {
+		r.cfg.Logger.Error("cannot commit the work of a lost task; keeping its workspaces", "task", t.ID, "err", err)
+		return res
+	}
+	scores := make([]choice.Score, len(res.Candidates))
+	for i, c := range res.Candidates {
+		scores[i] = scoreOf(c)
+		scores[i].Changed = c.Workspace != "" // what it has written is not known
+	}
+	for i, o := range choice.Rank(scores) {
+		c := &res.Candidates[o.N-1]
+		if c.Chosen = i == 0; c.Chosen {
+			res.Workspace = api.WorkspaceID(c.Workspace)
+		}
+		c.State, c.Why = best.Ended, cmp.Or(c.Why, "the task was lost")
+	}
+	p.attempt(res, nil).discard(ctx, res.Candidates)
+	t.Repo = &res
+	return r.Salvage(ctx, t)
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -134,24 +135,23 @@ type killing struct {
 	store.Runs
 	log func(format string, args ...any)
 	at  string
-	n   int
+	n   atomic.Int64
 }
 
-func (k *killing) here(when, what string) {
-	if fmt.Sprint(when, " ", k.n) == k.at {
+func (k *killing) here(when string, n int64, what string) {
+	if fmt.Sprint(when, " ", n) == k.at {
 		k.log("killed %s %s", when, what)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // the signal is on its way
 	}
 }
 
-// write does a write between two points at which the process may be killed. The task of these tests has one repository,
-// so its writes follow each other.
+// write does a write between two points at which the process may be killed.
 func (k *killing) write(what string, do func() error) error {
-	k.n++
-	k.here("before", what)
+	n := k.n.Add(1)
+	k.here("before", n, what)
 	err := do()
-	k.here("after", what)
+	k.here("after", n, what)
 	return err
 }
 
@@ -231,7 +231,7 @@ func survivor(dir string) error {
 	}}
 	events := event.NewLog(event.Config{Store: db})
 	e := task.New(task.Config{
-		Store: lists.Lists{Store: db}, Log: events, Model: func(string) (model.Model, error) { return m, nil }, Dir: filepath.Join(dir, "tasks"), Owner: me,
+		Store: lists.Lists{Store: db}, Log: events, Model: modelsOf(m, tell, log), Dir: filepath.Join(dir, "tasks"), Owner: me,
 		Repositories: repo.New(repo.Config{Git: git, Computers: boxes, Deliverer: nowhere{}}),
 		Journal:      durable.New(durable.Config{Rows: &killing{Runs: db, log: log, at: os.Getenv(surviveKill)}, Owner: me}), Events: events.Read,
 	})
@@ -252,9 +252,9 @@ func survivor(dir string) error {
 		t = all[0]
 	} else {
 		fmt.Println("working")
-		t, err = e.Create(api.WithPrincipal(ctx, api.Operator()), api.CreateTask{Request: "Fix the sum", Repo: &api.RepoTask{
+		t, err = e.Create(api.WithPrincipal(ctx, api.Operator()), api.CreateTask{Request: "Fix the sum", Repo: severalIfAsked(&api.RepoTask{
 			URL: filepath.Join(dir, "repo"), Remote: filepath.Join(dir, "remote"), Push: true, Verify: "sh test.sh", Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
-		}})
+		})})
 		if err != nil {
 			return err
 		}

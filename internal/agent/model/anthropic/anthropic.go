@@ -93,6 +93,16 @@ func New(cfg Config) *Model {
 // Name is "anthropic:" and Anthropic's name.
 func (m *Model) Name() string { return Vendor + ":" + m.cfg.Model }
 
+// MaxTemperature implements [model.Tempered]: newer models refuse every temperature but their own.
+func (m *Model) MaxTemperature() (float64, bool) {
+	for _, prefix := range []string{"claude-3", "claude-haiku-4", "claude-sonnet-4", "claude-opus-4-0", "claude-opus-4-1", "claude-opus-4-2025", "claude-opus-4-5"} {
+		if strings.HasPrefix(m.cfg.Model, prefix) {
+			return 1, true
+		}
+	}
+	return 0, false
+}
+
 // Ready returns why no call can be made: KindUnauthenticated without a key.
 func (m *Model) Ready() error {
 	if m.cfg.APIKey == "" && m.cfg.BaseURL == DefaultBaseURL {

@@ -28,6 +28,9 @@ func (m *Model) params(req model.Request) (sdk.MessageNewParams, error) {
 	if req.MaxTokens > 0 {
 		p.MaxTokens = int64(req.MaxTokens)
 	}
+	if req.Temperature != nil {
+		p.Temperature = sdk.Float(*req.Temperature)
+	}
 	tools := req.Tools
 	system := req.System
 	if out := req.Output; out != nil {

@@ -51,6 +51,9 @@ func (m *Model) chatParams(req model.Request) (sdk.ChatCompletionNewParams, erro
 		Model:         shared.ChatModel(m.cfg.Model),
 		StreamOptions: sdk.ChatCompletionStreamOptionsParam{IncludeUsage: sdk.Bool(true)},
 	}
+	if req.Temperature != nil {
+		p.Temperature = sdk.Float(*req.Temperature)
+	}
 	switch n := m.maxTokens(req); {
 	case n == 0:
 	case m.official:

@@ -119,6 +119,14 @@ func New(cfg Config) (*Model, error) {
 // Name is "openai:" and the server's name.
 func (m *Model) Name() string { return Vendor + ":" + m.cfg.Model }
 
+// MaxTemperature implements [model.Tempered]: of OpenAI's own models, those that reason take none.
+func (m *Model) MaxTemperature() (float64, bool) {
+	if m.official && !strings.HasPrefix(m.cfg.Model, "gpt-4") && !strings.HasPrefix(m.cfg.Model, "gpt-3.5") {
+		return 0, false
+	}
+	return 2, true
+}
+
 // Ready returns why no call can be made: KindUnauthenticated without a key.
 func (m *Model) Ready() error {
 	if m.cfg.APIKey == "" && m.official {

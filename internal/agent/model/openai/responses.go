@@ -73,6 +73,9 @@ func (m *Model) take(ev responses.ResponseStreamEventUnion, a *answer) {
 
 func (m *Model) responsesParams(req model.Request) (responses.ResponseNewParams, error) {
 	p := responses.ResponseNewParams{Model: m.cfg.Model, Store: sdk.Bool(false)}
+	if req.Temperature != nil {
+		p.Temperature = sdk.Float(*req.Temperature)
+	}
 	if n := m.maxTokens(req); n > 0 {
 		p.MaxOutputTokens = sdk.Int(n)
 	}

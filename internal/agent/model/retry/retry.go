@@ -64,6 +64,9 @@ func New(m model.Model, cfg Config) *Model {
 	return &Model{Model: m, cfg: cfg}
 }
 
+// MaxTemperature implements [model.Tempered].
+func (m *Model) MaxTemperature() (float64, bool) { return model.MaxTemperature(m.Model) }
+
 // Generate implements [model.Model]. The usage is that of all tries.
 func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
 	var used api.Usage

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/best"
 	"hortus.dev/api/lessons"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
@@ -19,6 +20,9 @@ type Progress struct {
 	// What the verdict tells.
 	Isolation, why string
 	skipped        []api.Unenforced
+	// of is the candidate whose event is shown, 0 for none. decided is true once one was chosen.
+	of      int
+	decided bool
 }
 
 // NewProgress makes the display of a task's progress. close must follow.
@@ -89,6 +93,12 @@ func (p *Progress) Event(e api.Event) {
 		p.Doing("cancelling")
 	case api.EventRepoStep, api.EventTool, api.EventSay, api.EventCompact:
 		p.repoEvent(e)
+	case api.EventCandidate:
+		var c best.Candidate
+		if json.Unmarshal(e.Data, &c) == nil {
+			p.decided = p.decided || c.Chosen
+			p.candidate(c)
+		}
 	case api.EventCode, api.EventAttempt, api.EventResult, api.EventDiagnosis:
 		if json.Unmarshal(e.Data, &at) == nil {
 			p.attempt(e.Type, at)

@@ -14,6 +14,9 @@ import (
 // step prints "[task 4f2a] [what] [round n] text".
 func (p *Progress) step(what string, round int, colour, text string) {
 	tag := human.Sanitize(what)
+	if p.of > 0 {
+		tag = fmt.Sprintf("candidate %d] [%s", p.of, tag)
+	}
 	if round > 0 {
 		tag = fmt.Sprintf("%s] [round %d", tag, round)
 	}
@@ -22,6 +25,11 @@ func (p *Progress) step(what string, round int, colour, text string) {
 
 // repoEvent shows an event of a task on a repository.
 func (p *Progress) repoEvent(e api.Event) {
+	if p.of = candidateOf(e); p.of > 0 && e.Type != api.EventRepoStep {
+		// Nobody can follow the calls of several agents; each transcript has them.
+		return
+	}
+	defer func() { p.of = 0 }()
 	switch e.Type {
 	case api.EventRepoStep:
 		var s api.RepoStepEvent

@@ -41,6 +41,7 @@ func ShowRepo(w io.Writer, t api.Task) {
 	if n := len(r.Rounds); n > 0 && r.Rounds[n-1].Agent != "" {
 		fmt.Fprintf(w, "agent\t%s\n", human.Sanitize(r.Rounds[n-1].Agent))
 	}
+	showCandidates(w, r.Candidates)
 	for _, x := range r.Rounds {
 		fmt.Fprintf(w, "round %d\t%s, the agent %s%s, %s\n", x.N, cmp.Or(human.Count(x.Steps, "step"), "no step"), human.Sanitize(stopText(x.Stop)),
 			human.Sanitize(human.Prefixed(": ", x.Why)), human.Duration(time.Duration(x.MS)*time.Millisecond))

@@ -12,20 +12,24 @@ import (
 )
 
 // SetBranch sets a branch that exists only in the cache to a commit, creating or moving
-// it. KindInvalid for an invalid name, KindNotFound for an unknown commit.
+// it. An empty commit removes the branch, if it is there. KindInvalid for an invalid name, KindNotFound for an unknown commit.
 func (r *Repo) SetBranch(ctx context.Context, name, commit string) error {
 	if err := r.git.CheckBranch(ctx, name); err != nil {
 		return err
 	}
-	if err := r.requireCommit(ctx, commit); err != nil {
-		return err
+	args := []string{"update-ref", "--no-deref", "-d", ownBranches + name}
+	if commit != "" {
+		if err := r.requireCommit(ctx, commit); err != nil {
+			return err
+		}
+		args = []string{"update-ref", "--no-deref", ownBranches + name, commit}
 	}
 	lock, err := r.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	_, err = r.run(ctx, git.Call{Args: []string{"update-ref", "--no-deref", ownBranches + name, commit}, Lock: lock})
+	_, err = r.run(ctx, git.Call{Args: args, Lock: lock})
 	return err
 }
 

@@ -1,4 +1,4 @@
-package repo
+package recall
 
 import (
 	"context"
@@ -20,15 +20,18 @@ const cutCall = "[interrupted by a restart of the platform: this call did not en
 // maxHeard bounds what is kept of an answer that failed, in bytes.
 const maxHeard = 1 << 20
 
-// agentJournal records what the models and the tools of an agent answer. It is for one goroutine.
-type agentJournal struct {
-	w *work
+// Agent records what the models and the tools of an agent answer. It is for one goroutine.
+type Agent struct {
+	j *Journal
 	// life is the context of the task: a step that ended with it was cut. One whose own time was over, was not.
 	life          context.Context
 	asked, called int
 	// expired is true if the newest step ended because its own time was over.
 	expired bool
 }
+
+// NewAgent makes the record of an agent. life is the context of its work.
+func NewAgent(j *Journal, life context.Context) *Agent { return &Agent{j: j, life: life} }
 
 // answer is an answer of a model as it is recorded.
 type answer struct {
@@ -53,12 +56,12 @@ type answerRetry struct {
 // recorded is a model whose answers are recorded.
 type recorded struct {
 	model.Model
-	j *agentJournal
+	j *Agent
 }
 
-// model returns a model that records its answers; nil for nil.
-func (j *agentJournal) model(m model.Model) model.Model {
-	if m == nil || j.w.job.Run == nil {
+// Model returns a model that records its answers; nil for nil.
+func (j *Agent) Model(m model.Model) model.Model {
+	if m == nil || j.j.Rec == nil {
 		return m
 	}
 	return recorded{m, j}
@@ -69,7 +72,7 @@ func (m recorded) Generate(ctx context.Context, req model.Request, deltas func(m
 	j := m.j
 	j.asked++
 	executed := false
-	a, err := record(j.life, j.w, fmt.Sprint("model ", j.asked), digest(req), func(context.Context, durable.Try) (answer, error) {
+	a, err := Record(j.life, j.j, fmt.Sprint("model ", j.asked), digest(req), func(context.Context, durable.Try) (answer, error) {
 		executed = true
 		return m.ask(ctx, req, deltas)
 	})
@@ -137,12 +140,12 @@ func digest(req model.Request) []byte {
 // recordedTool is a tool whose results are recorded.
 type recordedTool struct {
 	loop.Tool
-	j *agentJournal
+	j *Agent
 }
 
-// tools returns tools that record their results.
-func (j *agentJournal) tools(all []loop.Tool) []loop.Tool {
-	if j.w.job.Run == nil {
+// Tools returns tools that record their results.
+func (j *Agent) Tools(all []loop.Tool) []loop.Tool {
+	if j.j.Rec == nil {
 		return all
 	}
 	out := make([]loop.Tool, len(all))
@@ -165,7 +168,7 @@ const finishTool = "finish"
 func (t recordedTool) Call(ctx context.Context, input json.RawMessage) (loop.Result, error) {
 	j, name := t.j, t.Spec().Name
 	j.called++
-	res, err := record(j.life, j.w, fmt.Sprint("tool ", j.called), durable.Digest([]string{name, string(input)}), func(_ context.Context, try durable.Try) (result, error) {
+	res, err := Record(j.life, j.j, fmt.Sprint("tool ", j.called), durable.Digest([]string{name, string(input)}), func(_ context.Context, try durable.Try) (result, error) {
 		if try.Cut && name != finishTool {
 			return result{Result: loop.Result{Text: cutCall, Failed: true, Short: "interrupted by a restart"}}, nil
 		}
@@ -176,8 +179,8 @@ func (t recordedTool) Call(ctx context.Context, input json.RawMessage) (loop.Res
 	return res.Result, err
 }
 
-// ended corrects the report of a loop whose last step, remembered, ended because its own time was over.
-func (j *agentJournal) ended(rep loop.Report) loop.Report {
+// Ended corrects the report of a loop whose last step, remembered, ended because its own time was over.
+func (j *Agent) Ended(rep loop.Report) loop.Report {
 	if j.expired && (rep.Stop == api.StopModel || rep.Stop == api.StopSandbox) {
 		rep.Stop, rep.Why, rep.Err = api.StopWall, "time budget exhausted", nil
 	}
@@ -187,12 +190,12 @@ func (j *agentJournal) ended(rep loop.Report) loop.Report {
 // remembering takes the facts of a loop that goes through what is recorded: those that were told before are not told
 // again.
 type remembering struct {
-	Emitter
+	loop.Emitter
 	told map[api.EventType]int
 	run  *durable.Run
 }
 
-// Emit implements Emitter.
+// Emit implements loop.Emitter.
 func (m remembering) Emit(ctx context.Context, t api.EventType, data any) {
 	if m.run.Remembers() && m.told[t] > 0 {
 		m.told[t]--

@@ -1,0 +1,138 @@
+package best
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bounds of a [Request].
+const (
+	// MinOf and MaxOf bound the number of candidates.
+	MinOf = 2
+	MaxOf = 16
+	// MaxStrategy bounds a strategy, in bytes.
+	MaxStrategy = 1000
+)
+
+// Request requests several candidates.
+type Request struct {
+	// Of is the number of candidates, MinOf to MaxOf.
+	Of int `json:"of"`
+	// First ends the others as soon as one passes the gate.
+	First bool `json:"first,omitempty"`
+	// Vary says how candidates differ, at most one entry for each. A stored task has all of them: the further ones
+	// differ by their strategies, and by their temperatures if the model takes one.
+	Vary []Variant `json:"vary,omitempty"`
+}
+
+// Variant is how a candidate differs from the request. An empty field is as in the request.
+type Variant struct {
+	// Agent is who works, and Model the model of the agent.
+	Agent string `json:"agent,omitempty"`
+	Model string `json:"model,omitempty"`
+	// Temperature is for the model of Hortus's own agent, if that takes one.
+	Temperature *float64 `json:"temperature,omitempty"`
+	// Strategy is a line that is added to the request.
+	Strategy string `json:"strategy,omitempty"`
+}
+
+// String lists what differs, for people.
+func (v Variant) String() string {
+	var out []string
+	for _, f := range [][2]string{{"agent", v.Agent}, {"model", v.Model}} {
+		if f[1] != "" {
+			out = append(out, f[0]+" "+f[1])
+		}
+	}
+	if v.Temperature != nil {
+		out = append(out, "temperature "+strconv.FormatFloat(*v.Temperature, 'g', 3, 64))
+	}
+	if v.Strategy != "" {
+		out = append(out, v.Strategy)
+	}
+	if len(out) == 0 {
+		return "as requested"
+	}
+	return strings.Join(out, ", ")
+}
+
+// State is where a candidate stands.
+type State string
+
+const (
+	Waiting State = "waiting"
+	Running State = "running"
+	Ended   State = "ended"
+)
+
+// Candidate is one of the agents and what it came to.
+type Candidate struct {
+	N int `json:"n"` // from 1
+	Variant
+	State State `json:"state"`
+	// Workspace has its files while the task runs; after that only the chosen one has files, which are the task's.
+	Workspace string `json:"workspace,omitempty"`
+	// Outcome is how it would have ended as the only one.
+	Outcome string `json:"outcome,omitempty"`
+	// Passed is true if every gate of its last round passed, and its result is one that can be delivered.
+	Passed bool `json:"passed"`
+	// Regressions counts the tests that passed before the work and do not pass with the result. Failing counts all
+	// tests that fail with it.
+	Regressions int `json:"regressions,omitempty"`
+	Failing     int `json:"failing,omitempty"`
+	// Lint is how the lint command of the repository ended: "passed" or "failed". It is empty if the repository has
+	// none, or if nothing depended on it.
+	Lint string `json:"lint,omitempty"`
+	// Files and Lines count the changed files, and the added and deleted lines.
+	Files int `json:"files,omitempty"`
+	Lines int `json:"lines,omitempty"`
+	// Rounds and Steps count the work.
+	Rounds int `json:"rounds,omitempty"`
+	Steps  int `json:"steps,omitempty"`
+	// Tokens are input and output tokens together. Unpriced counts the requests whose cost is not in CostUSD.
+	Tokens   int64   `json:"tokens,omitempty"`
+	CostUSD  float64 `json:"costUsd,omitempty"`
+	Unpriced int     `json:"unpriced,omitempty"`
+	MS       int64   `json:"ms,omitempty"`
+	// Chosen is true for the one whose result is that of the task. Why says why it was chosen, or why it was not.
+	Chosen bool   `json:"chosen,omitempty"`
+	Why    string `json:"why,omitempty"`
+}
+
+// Strategies are the approaches of candidates whose strategy nobody set: the first one has none.
+func Strategies() []string {
+	return []string{
+		"",
+		"Make the smallest change that is correct.",
+		"Write a test that fails first, then make it pass.",
+		"Find the root cause before you change anything, and repair it there.",
+		"Read the callers of the code first, and keep their behavior.",
+		"List the edge cases first, and handle each of them.",
+		"Prefer the simplest design, even if more lines change.",
+		"Look for the same defect elsewhere in the repository, and repair it too.",
+	}
+}
+
+// Fill returns the variants of all candidates: those that were given, and further ones. temperatures is true if the
+// model of the request takes a temperature.
+func (r Request) Fill(temperatures bool) []Variant {
+	out := slices.Clone(r.Vary)
+	all := Strategies()
+	for i := len(out); i < r.Of; i++ {
+		v := Variant{Strategy: all[i%len(all)]}
+		if i >= len(all) && v.Strategy == "" {
+			v.Strategy = fmt.Sprintf("Take another approach than the obvious one (%d).", i+1)
+		}
+		if temperatures && i > 0 {
+			t := float64(min(2+2*((i-1)%5), 10)) / 10
+			v.Temperature = &t
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// Share is the part of a total that one candidate has.
+func (r Request) Share(total int64) int64 { return total / int64(max(1, r.Of)) }

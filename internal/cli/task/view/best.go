@@ -1,0 +1,92 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/best"
+	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/progress"
+)
+
+// candidateOf is the number of the candidate that an event names; 0 for none.
+func candidateOf(e api.Event) int {
+	var of struct {
+		Candidate int `json:"candidate"`
+	}
+	if json.Unmarshal(e.Data, &of) != nil {
+		return 0
+	}
+	return of.Candidate
+}
+
+// candidate shows that a candidate begins, has ended, or was chosen or not.
+func (p *Progress) candidate(c best.Candidate) {
+	tag := fmt.Sprintf("candidate %d", c.N)
+	switch {
+	case c.State == best.Running:
+		p.Line(tag, "", "begins: "+human.Truncate(c.String(), 200))
+	case c.Chosen:
+		p.Line(tag, progress.Green, "chosen: "+human.Truncate(c.Why, 200))
+	case p.decided:
+		p.Line(tag, progress.Dim, "not chosen: "+human.Truncate(c.Why, 200))
+	case c.State == best.Ended:
+		colour, what := progress.Yellow, "ended: "+human.Truncate(resultOf(c)+human.Prefixed(": ", c.Why), 300)
+		if c.Passed {
+			colour = progress.Green
+		}
+		p.Line(tag, colour, what+" in "+human.Milliseconds(c.MS))
+	}
+}
+
+// resultOf says in a few words what a candidate came to.
+func resultOf(c best.Candidate) string {
+	switch {
+	case c.Passed:
+		return fmt.Sprintf("the gate passed, %s in %s", human.Count(c.Lines, "changed line"), human.Count(c.Steps, "step"))
+	case c.State != best.Ended:
+		return string(c.State)
+	case c.Rounds == 0:
+		return "it did not work"
+	}
+	return "not verified"
+}
+
+// showCandidates adds the table of candidates.
+func showCandidates(w io.Writer, all []best.Candidate) {
+	if len(all) == 0 {
+		return
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "N\tGATE\tREGRESSIONS\tLINT\tLINES\tSTEPS\tTOKENS\tUSD\tTIME\tDIFFERS BY\tRESULT")
+	for _, c := range all {
+		gate := string(c.State)
+		if c.State == best.Ended {
+			gate = map[bool]string{true: "passed", false: "not passed"}[c.Passed]
+		}
+		usd := fmt.Sprintf("%.4f", c.CostUSD)
+		if c.Unpriced > 0 {
+			usd = "unknown"
+		}
+		result := c.Why
+		if c.Chosen {
+			result = "CHOSEN: " + result
+		}
+		lint := c.Lint
+		if lint == "" {
+			lint = "-"
+		}
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", c.N, gate, c.Regressions, human.Sanitize(lint), c.Lines, c.Steps, c.Tokens, usd,
+			human.Duration(time.Duration(c.MS)*time.Millisecond), human.Truncate(human.Sanitize(c.String()), 60), human.Truncate(human.Sanitize(human.FirstLine(result)), 100))
+	}
+	t.Flush()
+	for i, line := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {
+		fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "candidates"}[i == 0], strings.TrimRight(line, " "))
+	}
+}

@@ -1,0 +1,184 @@
+package task
+
+import (
+	"cmp"
+	"strings"
+	"unicode/utf8"
+
+	"hortus.dev/api"
+	"hortus.dev/api/best"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/task/repo"
+)
+
+// minTokens is the smallest share of the tokens that a candidate can work with.
+const minTokens = 1000
+
+// replayed begins the name of a model that is a recording.
+const replayed = "replay:"
+
+// lineup finds the models of those who work on a repository: the only agent, or the candidates.
+type lineup struct {
+	// model finds a model by its name.
+	model func(name string) (model.Model, error)
+}
+
+// check refuses candidates that make no sense, and says how all of them differ. The budget of req is complete.
+func (l lineup) check(req api.CreateTask) error {
+	r := req.Repo
+	if r.Best == nil {
+		return nil
+	}
+	b := *r.Best
+	r.Best = &b
+	invalid := func(format string, args ...any) *api.Error { return api.Errorf(api.KindInvalid, format, args...) }
+	switch {
+	case b.Of < best.MinOf || b.Of > best.MaxOf:
+		return invalid("%d candidates; use %d to %d", b.Of, best.MinOf, best.MaxOf)
+	case len(b.Vary) > b.Of:
+		return invalid("%d candidates are described, and there are %d", len(b.Vary), b.Of)
+	case r.PrepareOnly:
+		return invalid("best and prepareOnly exclude each other")
+	case r.Workspace != "":
+		return invalid("best and workspace exclude each other: each candidate has files of its own")
+	case req.Record != "" || strings.HasPrefix(req.Model, replayed):
+		return invalid("several candidates cannot be recorded or replayed: a recording has one sequence of calls")
+	case b.Share(int64(r.Budget.Steps)) < 1:
+		return invalid("a budget of %d steps is not enough for %d candidates", r.Budget.Steps, b.Of).WithHint("set at least --steps %d: each candidate has the same part", b.Of)
+	case b.Share(r.Budget.Tokens) < minTokens:
+		return invalid("a budget of %d tokens is not enough for %d candidates", r.Budget.Tokens, b.Of).WithHint("set at least --tokens %d: each candidate has the same part", b.Of*minTokens)
+	case b.Share(r.Budget.OutputBytes) < 1:
+		return invalid("an output budget of %d bytes is not enough for %d candidates", r.Budget.OutputBytes, b.Of)
+	}
+	for i, v := range b.Vary {
+		if err := l.checkVariant(req, v); err != nil {
+			return api.Errorf(api.KindOf(err), "candidate %d: %w", i+1, err).WithHint("%s", api.HintOf(err))
+		}
+	}
+	tempered := false
+	if external(req) == "" {
+		m, err := l.model(cmp.Or(req.Models.Coder, req.Model))
+		if err != nil {
+			return err
+		}
+		_, tempered = model.MaxTemperature(m)
+	}
+	b.Vary = b.Fill(tempered)
+	return nil
+}
+
+// checkVariant refuses what a candidate cannot do.
+func (l lineup) checkVariant(req api.CreateTask, v best.Variant) error {
+	switch {
+	case len(v.Strategy) > best.MaxStrategy || !utf8.ValidString(v.Strategy) || strings.ContainsAny(v.Strategy, "\x00\r\n"):
+		return api.Errorf(api.KindInvalid, "the strategy is not a line of UTF-8 text with at most %d bytes", best.MaxStrategy)
+	case strings.HasPrefix(v.Model, replayed):
+		return api.Errorf(api.KindInvalid, "a candidate cannot have a recording as its model")
+	}
+	if err := api.CheckName("model", v.Model); err != nil {
+		return err
+	}
+	one := candidate(req, v)
+	if name := external(one); name != "" {
+		if v.Temperature != nil {
+			return api.Errorf(api.KindInvalid, "the agent %.40q asks its model itself, and takes no temperature", name)
+		}
+		return checkAgent(one)
+	}
+	_, err := l.modelsOf(one, v)
+	return err
+}
+
+// candidate is the request as one candidate has it.
+func candidate(req api.CreateTask, v best.Variant) api.CreateTask {
+	r := *req.Repo
+	r.Best, r.Agent = nil, cmp.Or(v.Agent, r.Agent)
+	req.Repo = &r
+	switch {
+	case v.Model != "":
+		req.Model, req.Models.Coder = v.Model, ""
+	case external(req) != "" && req.Model == DefaultModel:
+		req.Model = "" // no program can use it: its own
+	}
+	if external(req) == "" {
+		req.Model = cmp.Or(req.Model, DefaultModel)
+	}
+	return req
+}
+
+// modelsOf finds the models of a candidate.
+func (l lineup) modelsOf(one api.CreateTask, v best.Variant) (models, error) {
+	ms, err := l.agent(one)
+	if err == nil && v.Temperature != nil {
+		ms.coder, err = model.WithTemperature(ms.coder, *v.Temperature)
+	}
+	return ms, err
+}
+
+// candidates are those of a task with several; nil for one agent.
+func (l lineup) candidates(req api.CreateTask) (out []repo.Candidate, err error) {
+	if req.Repo.Best == nil {
+		return nil, nil
+	}
+	for _, v := range req.Repo.Best.Vary {
+		one := candidate(req, v)
+		ms, err := l.modelsOf(one, v)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, repo.Candidate{Variant: v, Agent: external(one), Model: ms.coder, Large: ms.large, ModelName: one.Model})
+	}
+	return out, nil
+}
+
+// chosen is the request of a task that had several candidates as the chosen one had it.
+func chosen(c api.CreateTask, t api.Task) api.CreateTask {
+	b := *c.Repo.Best
+	v := best.Variant{}
+	if t.Repo != nil {
+		for _, one := range t.Repo.Candidates {
+			if one.Chosen {
+				v = one.Variant
+			}
+		}
+	}
+	c = candidate(c, v)
+	s := &c.Repo.Budget
+	s.Steps, s.CostUSD = int(b.Share(int64(s.Steps))), s.CostUSD/float64(max(1, b.Of))
+	s.Tokens, s.OutputBytes = b.Share(s.Tokens), b.Share(s.OutputBytes)
+	return c
+}
+
+// agent finds the models of a task on a repository: the one that works is the
+// Coder's.
+func (l lineup) agent(req api.CreateTask) (models, error) {
+	if req.Models.Planner != "" || req.Models.Debugger != "" {
+		return models{}, api.Errorf(api.KindInvalid, "a task on a repository has one role besides the larger model: set it with --model")
+	}
+	var ms models
+	var err error
+	if ms.candidates, err = l.candidates(req); err != nil {
+		return ms, err
+	}
+	if external(req) != "" {
+		ms.external, err = externalModel(req)
+		return ms, err
+	}
+	name := req.Models.Coder
+	name = cmp.Or(name, req.Model)
+	if ms.coder, err = l.model(name); err != nil {
+		return ms, err
+	}
+	if req.Models.Large != "" {
+		if ms.large, err = l.model(req.Models.Large); err != nil {
+			return ms, err
+		}
+	}
+	if p, ok := ms.coder.(played); ok && req.Models == (api.Models{}) {
+		var by map[string]model.Model = p.Models()
+		if by[roleAgent] != nil {
+			ms.coder, ms.large = by[roleAgent], by[roleLarge]
+		}
+	}
+	return ms, nil
+}

@@ -1,0 +1,56 @@
+package contract
+
+import (
+	"context"
+	"io"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/loop"
+)
+
+// Worker is the agent of a task. Its calls come one after the other.
+type Worker interface {
+	// Run says message to the agent and returns when it stops. A later call continues the same conversation, also in
+	// another sandbox over the same workspace. Ending its turn is no success: the gate decides.
+	Run(ctx context.Context, message string) loop.Report
+}
+
+// Runtimes are the agents that are programs in the sandbox.
+type Runtimes interface {
+	// Prepare installs the agent that a task names, or finds it from an earlier task.
+	Prepare(ctx context.Context, task api.Task, q SetupRequest) (Runtime, error)
+}
+
+// Runtime is an agent that is installed.
+type Runtime struct {
+	// Label names it with its version.
+	Label string
+	// Layer has its files. It stays until Release is called.
+	Layer   Layer
+	Release func()
+	// Secrets are what its sandboxes may use in addition to those of the task.
+	Secrets []api.SecretGrant
+	// Obeys are paths that a repository must not have: the agent would run what they name.
+	Obeys []string
+	// Work makes the agent of the task.
+	Work func(Desk) Worker
+}
+
+// Desk is where an agent that is a program works.
+type Desk struct {
+	// Talk starts a program in the current sandbox.
+	Talk func(ctx context.Context, req api.ExecRequest) (Conn, error)
+	// Write writes a file in it.
+	Write      func(ctx context.Context, path string, content []byte) error
+	Budget     api.Budget
+	Emit       Emitter
+	Transcript io.Writer
+}
+
+// Conn is a program in a sandbox that the host talks to.
+type Conn interface {
+	io.ReadWriteCloser
+	// Said is the end of what it wrote to its standard error.
+	Said() string
+	Exec() api.Exec
+}

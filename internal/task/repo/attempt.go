@@ -1,0 +1,138 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/best"
+	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/task/ledger"
+	"hortus.dev/internal/task/recall"
+)
+
+const (
+	// gateGrace is how much longer than the agent's own time everything may take.
+	gateGrace = time.Minute
+	// endTimeout bounds what is done after a cancellation: ending what runs and
+	// keeping what there is.
+	endTimeout = 60 * time.Second
+)
+
+var errWall = errors.New("the wall-clock budget is exhausted")
+
+// attempt is the work of one agent on a project: its workspace, its sandbox, its rounds and what they came to.
+type attempt struct {
+	*project
+	*ledger.Ledger
+	*recall.Journal
+	// dir has its outputs and its transcript.
+	dir string
+	// store stores what is known so far.
+	store func(ctx context.Context, r api.RepoResult) error
+
+	res   api.RepoResult
+	staff staff
+	judge *judge
+	agent Worker
+	tools *tool.Set // nil if the agent is a program
+	box   *seat
+	// collected is the newest round whose changes are committed.
+	collected int
+	usage     api.Usage
+	answers   *recall.Agent
+	// candidate is its number if the task has several; 0 for the only one.
+	candidate int
+	// held releases what it holds.
+	held []func()
+}
+
+// letGo releases what it holds.
+func (w *attempt) letGo() {
+	for _, release := range w.held {
+		release()
+	}
+	w.held = nil
+}
+
+// finish ends what still runs and keeps what there is.
+func (w *attempt) finish(ctx context.Context, end End) End {
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	if err := w.vacate(late); err != nil {
+		w.cfg.Logger.Error("a sandbox of a task was not killed", "task", w.task.ID, "err", err)
+		w.Closed(1)
+		if end.Error == nil {
+			end.Error = api.AsError(err)
+		}
+	}
+	if end.Outcome == api.OutcomeVerified || w.res.Workspace == "" {
+		return end
+	}
+	if w.kept() {
+		w.res.Partial = w.res.Partial || end.Outcome != api.OutcomeNeedsHuman && w.res.Head != ""
+		return end
+	}
+	if _, err := w.collect(late, len(w.res.Rounds), true); err != nil {
+		w.cfg.Logger.Error("cannot commit partial work; keeping its workspace", "task", w.task.ID, "workspace", w.res.Workspace, "err", err)
+	} else if w.res.Head != "" {
+		w.res.Partial = true
+	}
+	return end
+}
+
+// kept reports whether the newest round has been collected.
+func (w *attempt) kept() bool {
+	n := len(w.res.Rounds)
+	return n > 0 && w.collected == n
+}
+
+// broken returns how work ended that could not continue.
+func (w *attempt) broken(ctx context.Context, err error) End {
+	switch {
+	case errors.Is(context.Cause(ctx), errWall):
+		return End{Outcome: api.OutcomeNeedsHuman, Diagnosis: "The wall-clock budget was exhausted before the work was done.",
+			Question: "Should the task get more time (--wall)?"}
+	case ctx.Err() != nil:
+		return End{Outcome: api.OutcomeCanceled}
+	}
+	return failed(err)
+}
+
+func failed(err error) End { return End{Outcome: api.OutcomeFailed, Error: api.AsError(err)} }
+
+// vacate kills the agent's sandbox, with all that it started.
+func (w *attempt) vacate(ctx context.Context) error {
+	proof, err := w.box.leave(ctx)
+	w.Closed(proof.Left)
+	return err
+}
+
+// budget is what the agent may use: the time since the request counts.
+func (w *attempt) budget() api.Budget {
+	b := w.req.Budget
+	if w.candidate > 0 {
+		b = shareOf(b, *w.req.Best)
+	}
+	if b.WallMS > 0 {
+		spent := w.Clock().Sub(w.task.CreatedAt)
+		b.WallMS = max(1, b.WallMS-spent.Milliseconds())
+	}
+	return b
+}
+
+// shareOf is the part of a budget that one of several candidates has: all have the same, but the whole time.
+func shareOf(b api.Budget, r best.Request) api.Budget {
+	b.Steps = int(r.Share(int64(b.Steps)))
+	b.Tokens, b.OutputBytes = r.Share(b.Tokens), r.Share(b.OutputBytes)
+	b.CostUSD /= float64(max(1, r.Of))
+	return b
+}
+
+func (w *attempt) save(ctx context.Context) error {
+	if w.Rec.Remembers() {
+		return nil // more is stored already
+	}
+	return w.store(context.WithoutCancel(ctx), w.res)
+}

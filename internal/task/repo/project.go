@@ -1,0 +1,71 @@
+package repo
+
+import (
+	"context"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/filerule"
+	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/ledger"
+	"hortus.dev/internal/task/recall"
+)
+
+// project is what a task works on: its repositories at their commits, and what is prepared for all who work on them.
+// It does not change after its preparation.
+type project struct {
+	*Runner
+	// ledger and Journal are those of the task.
+	*ledger.Ledger
+	*recall.Journal
+	task    api.Task
+	req     api.RepoTask
+	earlier []Earlier
+	dir     string
+	// members are the repositories. repo and base are the only one and its commit, or all of
+	// them combined.
+	members roster
+	repo    *cache.Repo
+	base    cache.Commit
+	// files says which files are off limits and which the agent may not change.
+	files *filerule.Policy
+	// prepared is the result of the setups.
+	prepared Prepared
+	// logs names the outputs of setups.
+	logs logs
+	// release releases the layers.
+	release []func()
+}
+
+// newProject begins the project of a job.
+func (r *Runner) newProject(job Job) *project {
+	return &project{
+		Runner: r, Ledger: ledger.New(job.Emit, r.cfg.Now), Journal: recall.New(job.Run, job.Told, r.cfg.Now),
+		task: job.Task, req: *job.Task.Create.Repo, earlier: job.Earlier, dir: job.Dir,
+	}
+}
+
+// attempt begins an attempt with the result that a task has so far.
+func (p *project) attempt(res api.RepoResult, store func(context.Context, api.RepoResult) error) *attempt {
+	a := &attempt{project: p, Ledger: p.Ledger, Journal: p.Journal, dir: p.dir, store: store, res: res, box: &seat{files: p.files}}
+	a.judge = &judge{of: a}
+	return a
+}
+
+// offLimits counts the files of the bases that are off limits.
+func (p *project) offLimits() (n int) {
+	for _, m := range p.members {
+		n += m.offLimits
+	}
+	return n
+}
+
+// results are the parts of a result, one for each of several repositories; nil for one.
+func (p *project) results() (out []api.RepositoryResult) {
+	if !p.members.several() {
+		return nil
+	}
+	for _, m := range p.members {
+		out = append(out, api.RepositoryResult{Name: m.Name, Commit: m.base.Hash, Base: m.base.Branch})
+	}
+	return out
+}
