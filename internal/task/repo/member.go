@@ -139,8 +139,8 @@ func (w *project) each(ctx context.Context, f func(context.Context, *member) err
 	return nil
 }
 
-// step is a step of the task for this repository.
-func (m *member) step(ctx context.Context, e api.RepoStepEvent, do func() (string, error)) error {
+// Step is a step of the task for this repository.
+func (m *member) Step(ctx context.Context, e api.RepoStepEvent, do func() (string, error)) error {
 	e.Repository = m.Name
 	return m.Ledger.Step(ctx, e, do)
 }
