@@ -36,7 +36,12 @@ func (r *recorder) Output(attempt int) (agent.Whole, agent.Whole, error) {
 		return nil, nil, api.Errorf(api.KindInternal, "create the directory for the output of a task: %w", err)
 	}
 	open := func(stream string) (*wholeFile, error) {
-		f, err := os.OpenFile(filepath.Join(r.dir, outputName(attempt, stream)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		name := filepath.Join(r.dir, outputName(attempt, stream))
+		// The attempt may have begun before, in a daemon that died.
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, api.Errorf(api.KindInternal, "remove the output of attempt %d: %w", attempt, err)
+		}
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, api.Errorf(api.KindInternal, "open the file for the output of attempt %d: %w", attempt, err)
 		}

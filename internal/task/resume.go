@@ -26,9 +26,9 @@ type survival struct{ *Engine }
 func survivalOf(e *Engine) survival { return survival{e} }
 
 // survives reports whether a task goes on after the death of its daemon. One that is recorded does not: the file with
-// the recording cannot be continued.
+// the recording cannot be continued. Neither does one that keeps its sandbox, which ends with its daemon.
 func (e survival) survives(t api.Task) bool {
-	return e.cfg.Journal != nil && t.Create.Repo != nil && t.Create.Record == ""
+	return e.cfg.Journal != nil && t.Create.Record == "" && !t.Create.Keep
 }
 
 // journal begins the journal of a task that survives; nil for one that does not.
@@ -88,7 +88,7 @@ func (e survival) take(ctx context.Context, gone func(api.OwnerID) bool) (map[ap
 
 // takeTask makes a task that can go on this owner's. It reports whether it did.
 func (e survival) takeTask(ctx context.Context, t api.Task, run *durable.Run) bool {
-	if run == nil || run.Canceled() || e.cfg.Repositories == nil {
+	if run == nil || run.Canceled() || t.Create.Repo != nil && e.cfg.Repositories == nil {
 		return false
 	}
 	t.Owner = e.cfg.Owner
@@ -136,11 +136,20 @@ func (e survival) resume(ctx context.Context, t api.Task, run *durable.Run) erro
 			return api.Errorf(api.KindConflict, "cannot decrypt the environment values of task %s", t.ID)
 		}
 	}
-	ms, err := lineup{e.cfg.Model}.agent(t.Create)
+	var ms models
+	var from source
+	var err error
+	switch {
+	case t.Create.Repo != nil:
+		ms, err = lineup{e.cfg.Model}.agent(t.Create)
+	case t.Create.Request != "":
+		ms, err = e.models(t.Create)
+	default:
+		from.program, err = e.program(ctx, t.Create)
+	}
 	if err != nil {
 		return err
 	}
-	var from source
 	if t.Continues != "" {
 		before, err := e.cfg.Store.Task(ctx, t.Continues)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
 	"hortus.dev/internal/task/lesson"
+	"hortus.dev/internal/task/recall"
 )
 
 // storeTimeout bounds the writes that end a task.
@@ -19,7 +20,8 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 		worked(&t, e.repository(ctx, &t, ms, from.earlier, r))
 		e.handBack(ctx, t, from.earlier)
 	} else {
-		rep := e.pipeline(ctx, &t, ms, from, r.log)
+		journal := recall.New(r.run, r.told, e.cfg.Now)
+		rep := lost(&t, journal, e.pipeline(ctx, &t, ms, from, r, journal))
 		t.Outcome, t.Plan, t.Attempts = rep.Outcome, rep.Plan, rep.Attempts
 		t.Diagnosis, t.Question = rep.Diagnosis, rep.Question
 		t.Error, t.Usage, t.Receipt, t.Value = rep.Error, rep.Usage, rep.Receipt, rep.Value
@@ -53,8 +55,8 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 type bounds struct{ install, run time.Duration }
 
 // pipeline runs the roles. A defect in one of them ends this task alone.
-func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from source, log *emitter) (rep agent.Report) {
-	c := t.Create
+func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from source, r *running, journal *recall.Journal) (rep agent.Report) {
+	c, log := t.Create, journal.Facts(r.log)
 	b := bounds{time.Duration(c.InstallTimeoutMS) * time.Millisecond, time.Duration(c.RunTimeoutMS) * time.Millisecond}
 	schema, err := compiled(c.Schema)
 	if err != nil {
@@ -82,13 +84,16 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 		Executor: exec, Attempts: c.Attempts, Emit: log, Now: e.cfg.Now,
 		Record: &recorder{store: e.cfg.Store, dir: e.dir(t.ID), task: t},
 	}
+	if r.run != nil {
+		cfg.Journal, cfg.Before = steps{journal}, t.Attempts
+	}
 	if from.program != nil {
 		return agent.New(cfg).RunArtifact(ctx, *from.program)
 	}
 	cfg.Ready = func(ctx context.Context, l api.Language) error { return ready(ctx, e.cfg.Tools, c.Sandbox, l) }
 	ms.into(&cfg, log, b)
 	cfg.Known = func(ctx context.Context, n int, l api.Language, res api.ExecutionResult) []api.KnownFix {
-		return newPupil(e.cfg, t, log).known(ctx, n, lesson.Programs(l), lesson.Output(res))
+		return newPupil(e.cfg, t, r.log).known(ctx, n, lesson.Programs(l), lesson.Output(res))
 	}
 	if len(from.earlier) > 0 {
 		return agent.New(cfg).Continue(ctx, history(from.earlier, t.Reply))

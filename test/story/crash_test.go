@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -98,6 +99,16 @@ func TestDaemonKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// The requests go on, and are verified.
+		until(t, fmt.Sprintf("kill %d: the tasks end", i), func() string {
+			for _, task := range decode[[]api.Task](t, g.must("task", "ls", "--json", "--limit", "5")) {
+				if task.State != api.TaskDone {
+					return fmt.Sprintf("task %s is %s", task.ID, task.State)
+				}
+			}
+			return ""
+		})
+		boxes = decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--all", "--json"))
 		phase := "before anything was made"
 		for _, b := range boxes {
 			if seenBoxes[b.ID] {
@@ -119,18 +130,19 @@ func TestDaemonKilled(t *testing.T) {
 			seenBoxes[b.ID] = true
 		}
 		for _, task := range decode[[]api.Task](t, g.must("task", "ls", "--json", "--limit", "5")) {
-			if seenTasks[task.ID] || task.Owner == me.Owner {
+			if seenTasks[task.ID] {
 				continue
 			}
 			seenTasks[task.ID] = true
+			if task.Outcome != api.OutcomeVerified {
+				t.Errorf("kill %d: task %s ended as %s: %v", i, task.ID, task.Outcome, task.Error)
+			}
+			phase = cmp.Or(g.phaseOf(task), phase)
 			if task.State != api.TaskDone {
 				t.Errorf("kill %d: task %s of a dead daemon is %s", i, task.ID, task.State)
 			}
 			if task.Outcome == api.OutcomeVerified && (len(task.Attempts) == 0 || !task.Attempts[len(task.Attempts)-1].Result.OK) {
 				t.Errorf("kill %d: task %s is verified without a result", i, task.ID)
-			}
-			if task.Outcome == api.OutcomeLost {
-				phase = g.phaseOf(task)
 			}
 		}
 		fell[phase]++
@@ -170,19 +182,24 @@ func TestDaemonKilled(t *testing.T) {
 	t.Logf("%d kills fell\n%s\nthe longest recovery, with the start of the daemon, took %s", n, strings.Join(lines, "\n"), longest.Round(time.Millisecond))
 }
 
-// phaseOf says from a lost task's events how far it had come.
+// phaseOf says from the events of a task how far it had come when its daemon was killed; empty if it was not.
 func (g *garden) phaseOf(task api.Task) string {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	phase := "task: before the plan"
-	finished := 0
+	finished, resumed := 0, false
 	for e, err := range g.client().Tasks.Events(ctx, task.ID, 0) {
 		if err != nil {
 			g.t.Errorf("events of task %s: %v", task.ID, err)
 			return phase
 		}
+		if resumed && e.Type != api.EventTaskFinished {
+			continue
+		}
 		switch e.Type {
+		case api.EventTaskResumed:
+			resumed = true
 		case api.EventPlan:
 			phase = "task: writing the program"
 		case api.EventCode:
@@ -199,6 +216,9 @@ func (g *garden) phaseOf(task api.Task) string {
 	}
 	if finished != 1 {
 		g.t.Errorf("task %s has %d ends", task.ID, finished)
+	}
+	if !resumed {
+		return ""
 	}
 	return phase
 }
