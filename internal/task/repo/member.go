@@ -153,7 +153,7 @@ func (m *member) emit(ctx context.Context, e api.RepoStepEvent) {
 
 // fetch brings the repository into the cache and finds the commit that the work starts from.
 func (m *member) fetch(ctx context.Context) error {
-	return m.Step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(m.URL)}, func() (string, error) {
+	return m.step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(m.URL)}, func() (string, error) {
 		src, err := m.cfg.Deliverer.Source(ctx, m.URL)
 		if err != nil {
 			return "", err
