@@ -18,6 +18,7 @@ import (
 	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/test/tier"
 )
 
 // Discard implements repo.Computers.
@@ -272,15 +273,8 @@ func TestFirst(t *testing.T) {
 }
 
 // TestBestCanceled cancels at random instants: one receipt, nothing runs, and only the best work so far is kept.
-// HORTUS_TEST_CANCELS is the number of cancellations.
 func TestBestCanceled(t *testing.T) {
-	n := 20
-	if said := os.Getenv("HORTUS_TEST_CANCELS"); said != "" {
-		var err error
-		if n, err = strconv.Atoi(said); err != nil {
-			t.Fatal(err)
-		}
-	}
+	n := tier.Count(20, 100)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 5))
