@@ -171,16 +171,13 @@ func onlyTheResult(t *testing.T, w *town, c *client.Client, task api.Task) {
 		}
 	}
 	data := string(w.s.dir)
-	ids, err := os.ReadDir(filepath.Join(data, "workspaces"))
+	ids, err := w.s.workspaces.List()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range ids {
-		if api.WorkspaceID(id.Name()).Valid() && api.WorkspaceID(id.Name()) != task.Repo.Workspace {
-			if row, err := os.ReadFile(filepath.Join(data, "workspaces", id.Name(), "workspace.json")); err == nil && !strings.Contains(string(row), string(task.ID)) {
-				continue // of another task
-			}
-			t.Errorf("workspace %s is left", id.Name())
+		if row, err := w.s.workspaces.Get(id); err == nil && row.Task == task.ID && id != task.Repo.Workspace {
+			t.Errorf("workspace %s is left", id)
 		}
 	}
 	repos, err := filepath.Glob(filepath.Join(data, "repositories", "*", "HEAD"))
