@@ -18,6 +18,7 @@ import (
 	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/test/tier"
 )
 
 // Discard implements repo.Computers.
@@ -272,15 +273,8 @@ func TestFirst(t *testing.T) {
 }
 
 // TestBestCanceled cancels at random instants: one receipt, nothing runs, and only the best work so far is kept.
-// HORTUS_TEST_CANCELS is the number of cancellations.
 func TestBestCanceled(t *testing.T) {
-	n := 20
-	if said := os.Getenv("HORTUS_TEST_CANCELS"); said != "" {
-		var err error
-		if n, err = strconv.Atoi(said); err != nil {
-			t.Fatal(err)
-		}
-	}
+	n := tier.Count(20, 100)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 5))
@@ -315,4 +309,68 @@ func TestBestCanceled(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d were canceled before their end", canceled, n)
+}
+
+// TestBestSalvage loses the daemon before the choice: the best work so far is kept, and the rest is removed.
+func TestBestSalvage(t *testing.T) {
+	b := newBench(t, nowhere{})
+	dir := makeRepo(t, sum)
+	end, task := b.best(t.Context(), candidates([]call{sh(mend), finish()}, []call{sh("echo 'echo 4' > sum.sh"), finish()}), api.RepoTask{URL: dir})
+	if err := b.boxes.Discard(t.Context(), end.Result.Workspace); err != nil {
+		t.Fatal(err)
+	}
+	lost := task
+	res := api.RepoResult{Commit: end.Result.Commit, Branch: end.Result.Branch}
+	for n := 1; n <= 3; n++ {
+		ws, err := b.boxes.Workspace(t.Context(), task.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, err := b.boxes.union(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.boxes.layers[repo.Layer(ws)] = stack{dir: base}
+		if err := os.WriteFile(filepath.Join(b.boxes.spaces[ws].dir, "sum.sh"), []byte(fmt.Sprintln("echo", n)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		res.Candidates = append(res.Candidates, best.Candidate{N: n, State: best.Running, Workspace: string(ws)})
+	}
+	res.Candidates[1].State, res.Candidates[1].Passed = best.Ended, true
+	lost.Repo = &res
+	got := b.run.Salvage(t.Context(), lost)
+	if !got.Partial || got.Head == "" || string(got.Workspace) != res.Candidates[1].Workspace || !got.Candidates[1].Chosen {
+		t.Fatalf("%+v", got)
+	}
+	b.nothingLeft(lost, repo.End{Result: got})
+}
+
+// TestBestOfSeveralRepositories: the branch of the chosen one is in each repository.
+func TestBestOfSeveralRepositories(t *testing.T) {
+	b := newBench(t, nowhere{})
+	remotes := []string{t.TempDir(), t.TempDir()}
+	for _, r := range remotes {
+		runGit(t, r, "init", "-q", "--bare")
+	}
+	fix := "cd a && " + mend + " && cd ../b && " + mend
+	r := api.RepoTask{
+		URL: makeRepo(t, sum), Name: "a", Remote: remotes[0], Push: true, Verify: "cd a && sh test.sh && cd ../b && sh test.sh",
+		Also:   []api.TaskRepository{{Name: "b", URL: makeRepo(t, sum), Remote: remotes[1]}},
+		Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 20}, Best: &best.Request{Of: 2},
+	}
+	task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sums", Repo: &r}}
+	end := b.run.Run(t.Context(), repo.Job{
+		Task: task, Candidates: candidates([]call{sh("cd a && " + mend), finish()}, []call{sh(fix), finish()}), Dir: t.TempDir(), Emit: b.facts,
+		Save: func(context.Context, api.RepoResult) error { return nil },
+	})
+	if end.Outcome != api.OutcomeVerified || !end.Result.Candidates[1].Chosen {
+		t.Fatalf("%s %v %s: %+v", end.Outcome, end.Error, end.Diagnosis, end.Result.Candidates)
+	}
+	for i, remote := range remotes {
+		want := end.Result.Repositories[i].Head + " refs/heads/" + repo.Branch(task.ID) + "\n"
+		if refs := runGit(t, remote, "for-each-ref", "--format=%(objectname) %(refname)"); refs != want {
+			t.Errorf("remote %d has %q, want %q", i, refs, want)
+		}
+	}
+	b.nothingLeft(task, end)
 }

@@ -14,7 +14,7 @@ import (
 
 // checkout makes a layer of the commit, unless there is one.
 func (m *member) checkout(ctx context.Context) error {
-	return m.Step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {
+	return m.step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {
 		remote, err := m.cfg.Git.Remote(m.URL)
 		if err != nil {
 			return "", err

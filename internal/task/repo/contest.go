@@ -135,7 +135,7 @@ func (c *contest) enter(ctx context.Context, e *entrant) {
 	executed := false
 	was, err := recall.Record(ctx, c.main.Journal, fmt.Sprint("candidate ", e.n), nil, func(ctx context.Context, _ durable.Try) (finished, error) {
 		executed = true
-		c.tell(ctx, e.n, func(r *best.Candidate) { r.State = best.Running })
+		c.note(ctx, e.n, true, func(r *best.Candidate) { r.State = best.Running })
 		start := e.cfg.Now()
 		e.end = e.work(ctx)
 		e.ms = e.cfg.Now().Sub(start).Milliseconds()
@@ -154,7 +154,8 @@ func (c *contest) enter(ctx context.Context, e *entrant) {
 	if err := e.Damage(); err != nil {
 		c.main.Spoil(err)
 	}
-	c.tell(ctx, e.n, func(r *best.Candidate) { e.scored(r, executed, context.Cause(ctx)) })
+	// An earlier daemon told the end of one that is recalled.
+	c.note(ctx, e.n, executed || err != nil, func(r *best.Candidate) { e.scored(r, executed, context.Cause(ctx)) })
 }
 
 // work is the whole of a candidate. Whatever happens, what its agent left is committed.
@@ -205,11 +206,14 @@ func (c *contest) placed(ctx context.Context, n int, ws api.WorkspaceID) error {
 // store stores the candidates in the task. It is called with the lock: states of a task are stored one after the other.
 func (c *contest) store(ctx context.Context) error {
 	c.main.res.Candidates = slices.Clone(c.rows)
+	if c.main.Rec.Remembers() {
+		return nil // more is stored already
+	}
 	return c.main.store(context.WithoutCancel(ctx), c.main.res)
 }
 
-// tell changes what is known of a candidate, stores it and tells it.
-func (c *contest) tell(ctx context.Context, n int, change func(*best.Candidate)) {
+// note changes what is known of a candidate, stores it and, if it is new, tells it.
+func (c *contest) note(ctx context.Context, n int, told bool, change func(*best.Candidate)) {
 	c.mu.Lock()
 	change(&c.rows[n-1])
 	row := c.rows[n-1]
@@ -218,5 +222,7 @@ func (c *contest) tell(ctx context.Context, n int, change func(*best.Candidate))
 	if err != nil {
 		c.main.cfg.Logger.Error("store the candidates of a task", "task", c.main.task.ID, "err", err)
 	}
-	c.main.Tell(ctx, api.EventCandidate, row)
+	if told {
+		c.main.Tell(ctx, api.EventCandidate, row)
+	}
 }

@@ -123,13 +123,13 @@ func (w *delivery) propose(ctx context.Context) (err error) {
 	if w.p.Files, err = w.touched(ctx); err != nil {
 		return err
 	}
-	return w.Step(ctx, api.RepoStepEvent{Step: "policy"}, func() (string, error) { return w.allowed(ctx) })
+	return w.step(ctx, api.RepoStepEvent{Step: "policy"}, func() (string, error) { return w.allowed(ctx) })
 }
 
 // bring pushes, and opens the merge request.
 func (w *delivery) bring(ctx context.Context) error {
 	d := w.out
-	err := w.Step(ctx, api.RepoStepEvent{Step: "push", Detail: d.Branch}, func() (string, error) {
+	err := w.step(ctx, api.RepoStepEvent{Step: "push", Detail: d.Branch}, func() (string, error) {
 		src, err := w.cfg.Deliverer.Source(ctx, w.remote)
 		if err != nil {
 			return "", err
@@ -147,7 +147,7 @@ func (w *delivery) bring(ctx context.Context) error {
 	if err != nil || !w.req.MergeRequest {
 		return err
 	}
-	return w.Step(ctx, api.RepoStepEvent{Step: "merge request"}, func() (string, error) {
+	return w.step(ctx, api.RepoStepEvent{Step: "merge request"}, func() (string, error) {
 		opened, err := w.cfg.Deliverer.Open(ctx, w.p)
 		if opened.URL != "" {
 			d.Forge, d.URL, d.Number, d.Created = opened.Forge, opened.URL, opened.Number, opened.Created

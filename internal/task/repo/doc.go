@@ -14,6 +14,9 @@
 // names and contents; no file, link or program of the workspace is ever followed or
 // run outside a sandbox. The asking person's own checkout is not written.
 //
+// A task with several candidates prepares its repositories once; each candidate has the rest for itself, and the result of
+// the best one, by package choice, is that of the task.
+//
 // # Lives
 //
 // With a journal ([Job].Run) the steps of a task are recorded. Run is then called again after the death of the

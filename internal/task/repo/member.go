@@ -139,8 +139,8 @@ func (w *project) each(ctx context.Context, f func(context.Context, *member) err
 	return nil
 }
 
-// Step is a step of the task for this repository.
-func (m *member) Step(ctx context.Context, e api.RepoStepEvent, do func() (string, error)) error {
+// step is a step of the task for this repository.
+func (m *member) step(ctx context.Context, e api.RepoStepEvent, do func() (string, error)) error {
 	e.Repository = m.Name
 	return m.Ledger.Step(ctx, e, do)
 }
@@ -153,7 +153,7 @@ func (m *member) emit(ctx context.Context, e api.RepoStepEvent) {
 
 // fetch brings the repository into the cache and finds the commit that the work starts from.
 func (m *member) fetch(ctx context.Context) error {
-	return m.Step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(m.URL)}, func() (string, error) {
+	return m.step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(m.URL)}, func() (string, error) {
 		src, err := m.cfg.Deliverer.Source(ctx, m.URL)
 		if err != nil {
 			return "", err

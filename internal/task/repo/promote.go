@@ -178,6 +178,9 @@ func (c *contest) discard(ctx context.Context) {
 	if err != nil {
 		c.main.cfg.Logger.Error("store the candidates of a task", "task", c.main.task.ID, "err", err)
 	}
+	if c.main.Rec.Remembers() {
+		return
+	}
 	for _, r := range c.rows {
 		c.main.Tell(ctx, api.EventCandidate, r)
 	}

@@ -14,8 +14,9 @@ import (
 // sandboxes must have ended. What cannot be committed stays in the workspace.
 func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 	res := *t.Repo
-	if len(res.Candidates) > 0 && res.Workspace == "" && res.Commit != "" {
-		return r.salvageBest(ctx, t)
+	if len(res.Candidates) > 0 && res.Commit != "" && slices.ContainsFunc(res.Candidates, func(c best.Candidate) bool { return c.Workspace != "" }) {
+		res = r.salvageBest(ctx, t)
+		t.Repo = &res
 	}
 	if res.Workspace == "" || res.Commit == "" {
 		return res
@@ -49,14 +50,17 @@ func (r *Runner) salvageBest(ctx context.Context, t api.Task) api.RepoResult {
 		scores[i] = scoreOf(c)
 		scores[i].Changed = c.Workspace != "" // what it has written is not known
 	}
+	chosen := slices.ContainsFunc(res.Candidates, func(c best.Candidate) bool { return c.Chosen })
 	for i, o := range choice.Rank(scores) {
 		c := &res.Candidates[o.N-1]
-		if c.Chosen = i == 0; c.Chosen {
+		if !chosen {
+			c.Chosen = i == 0
+		}
+		if c.Chosen && c.Workspace != "" {
 			res.Workspace = api.WorkspaceID(c.Workspace)
 		}
 		c.State, c.Why = best.Ended, cmp.Or(c.Why, "the task was lost")
 	}
 	p.attempt(res, nil).discard(ctx, res.Candidates)
-	t.Repo = &res
-	return r.Salvage(ctx, t)
+	return res
 }

@@ -1,0 +1,121 @@
+package task
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/api/best"
+	"hortus.dev/internal/agent/model"
+)
+
+// named is a model that takes temperatures up to most, unless most is 0.
+type named struct {
+	name string
+	most float64
+}
+
+func (n named) Name() string { return n.name }
+func (named) Generate(context.Context, model.Request, func(model.Delta)) (model.Response, error) {
+	return model.Response{}, nil
+}
+func (n named) MaxTemperature() (float64, bool) { return n.most, n.most > 0 }
+
+// modelsByName has a model that takes temperatures, "warm", and one that does not, "cold".
+func modelsByName(name string) (model.Model, error) {
+	switch name {
+	case "warm":
+		return named{name, 1}, nil
+	case "cold", DefaultModel:
+		return named{name, 0}, nil
+	}
+	return nil, api.Errorf(api.KindNotFound, "unknown model %q", name)
+}
+
+func request(b *best.Request, change func(*api.CreateTask)) api.CreateTask {
+	req := api.CreateTask{Request: "Fix it", Model: "warm", Repo: &api.RepoTask{
+		Best: b, Budget: api.Budget{Steps: 100, Tokens: 100_000, OutputBytes: 1 << 20, WallMS: 1000},
+	}}
+	if change != nil {
+		change(&req)
+	}
+	return req
+}
+
+// TestCheckBest: what candidates cannot do is refused, and only then.
+func TestCheckBest(t *testing.T) {
+	hot, cool := 1.5, 0.5
+	of := func(n int, vary ...best.Variant) *best.Request { return &best.Request{Of: n, Vary: vary} }
+	for _, c := range []struct {
+		name   string
+		b      *best.Request
+		change func(*api.CreateTask)
+		says   string // "" if it is accepted
+	}{
+		{"none", nil, nil, ""},
+		{"two", of(2), nil, ""},
+		{"sixteen", of(16), nil, ""},
+		{"one", of(1), nil, "1 candidates"},
+		{"seventeen", of(17), nil, "17 candidates"},
+		{"more variants than candidates", of(2, best.Variant{}, best.Variant{}, best.Variant{}), nil, "3 candidates are described"},
+		{"a temperature", of(2, best.Variant{Temperature: &cool}), nil, ""},
+		{"a temperature that is too high", of(2, best.Variant{}, best.Variant{Temperature: &hot}), nil, "candidate 2: the temperature 1.5 is not between 0 and 1"},
+		{"a temperature for a model without", of(2, best.Variant{Model: "cold", Temperature: &cool}), nil, "does not take a temperature"},
+		{"a temperature for a program", of(2, best.Variant{Agent: "claude", Model: "anthropic", Temperature: &cool}), nil, "takes no temperature"},
+		{"a program", of(2, best.Variant{Agent: "claude", Model: "anthropic"}), nil, ""},
+		{"a program with the model of the request", of(2, best.Variant{Agent: "claude"}), nil, "cannot use the model"},
+		{"a program and the default model", of(2, best.Variant{Agent: "claude"}), func(r *api.CreateTask) { r.Model = DefaultModel }, ""},
+		{"a program and a cost", of(2, best.Variant{Agent: "claude", Model: "anthropic"}), func(r *api.CreateTask) { r.Repo.Budget.CostUSD = 1 }, "limit its cost"},
+		{"a cost", of(2), func(r *api.CreateTask) { r.Repo.Budget.CostUSD = 1 }, ""},
+		{"an unknown agent", of(2, best.Variant{Agent: "nobody"}), nil, "unknown agent"},
+		{"an unknown model", of(2, best.Variant{Model: "nothing"}), nil, "unknown model"},
+		{"a recording", of(2, best.Variant{Model: "replay:/f"}), nil, "recording as its model"},
+		{"a recorded task", of(2), func(r *api.CreateTask) { r.Record = "/f" }, "recorded or replayed"},
+		{"a replay", of(2), func(r *api.CreateTask) { r.Model = "replay:/f" }, "recorded or replayed"},
+		{"a workspace", of(2), func(r *api.CreateTask) { r.Repo.Workspace = "w" }, "exclude each other"},
+		{"preparing", of(2), func(r *api.CreateTask) { r.Repo.PrepareOnly = true }, "exclude each other"},
+		{"too few steps", of(3), func(r *api.CreateTask) { r.Repo.Budget.Steps = 2 }, "2 steps is not enough"},
+		{"enough steps", of(3), func(r *api.CreateTask) { r.Repo.Budget.Steps = 3 }, ""},
+		{"too few tokens", of(3), func(r *api.CreateTask) { r.Repo.Budget.Tokens = 2999 }, "not enough for 3"},
+		{"a strategy of two lines", of(2, best.Variant{Strategy: "a\nb"}), nil, "not a line"},
+		{"a long strategy", of(2, best.Variant{Strategy: strings.Repeat("x", best.MaxStrategy+1)}), nil, "not a line"},
+		{"a strategy", of(2, best.Variant{Strategy: strings.Repeat("x", best.MaxStrategy)}), nil, ""},
+	} {
+		req := request(c.b, c.change)
+		err := lineup{modelsByName}.check(req)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.says)
+		}
+		if err != nil || c.b == nil {
+			continue
+		}
+		all := req.Repo.Best.Vary
+		if len(all) != c.b.Of {
+			t.Errorf("%s: %d variants", c.name, len(all))
+		}
+		if _, err := (lineup{modelsByName}).candidates(req); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		seen := map[string]bool{}
+		for _, v := range all[len(c.b.Vary):] {
+			if seen[v.String()] {
+				t.Errorf("%s: two candidates are %s", c.name, v)
+			}
+			seen[v.String()] = true
+		}
+	}
+}
+
+// TestReplyToChosen: a reply continues with one agent as the chosen candidate was, and with its part of the budget.
+func TestReplyToChosen(t *testing.T) {
+	req := request(&best.Request{Of: 4, Vary: []best.Variant{{}, {Model: "cold"}, {}, {}}}, nil)
+	old := api.Task{Create: req, Repo: &api.RepoResult{Candidates: []best.Candidate{{N: 1}, {N: 2, Variant: best.Variant{Model: "cold"}, Chosen: true}}}}
+	c := chosen(req, old)
+	if c.Repo.Best != nil || c.Model != "cold" || c.Repo.Budget.Steps != 25 || c.Repo.Budget.Tokens != 25_000 {
+		t.Errorf("%+v %+v", c, c.Repo)
+	}
+	if req.Repo.Best == nil || req.Repo.Budget.Steps != 100 {
+		t.Error("the request of the first task was changed")
+	}
+}
