@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"hortus.dev/api"
+	"hortus.dev/api/lessons"
 )
 
 // emitter appends the facts of one task. After task.finished it takes nothing.
@@ -18,6 +19,8 @@ type emitter struct {
 	mu    sync.Mutex
 	ended bool
 	calls []api.RoleCalls
+	// taught are the lessons that the task was given.
+	taught []string
 }
 
 func (e *Engine) emitter(id api.TaskID) *emitter {
@@ -30,8 +33,11 @@ func (m *emitter) Emit(ctx context.Context, t api.EventType, data any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.ended {
-		if ev, ok := data.(api.ModelEvent); ok {
+		switch ev := data.(type) {
+		case api.ModelEvent:
 			m.count(ev)
+		case lessons.Offered:
+			m.given(ev)
 		}
 		m.append(ctx, t, data)
 	}
@@ -51,6 +57,22 @@ func (m *emitter) count(ev api.ModelEvent) {
 	if ev.Error != "" {
 		c.Errors++
 	}
+}
+
+// given notes lessons, each once.
+func (m *emitter) given(o lessons.Offered) {
+	for _, l := range o.Lessons {
+		if !slices.Contains(m.taught, l.ID) {
+			m.taught = append(m.taught, l.ID)
+		}
+	}
+}
+
+// lessons lists the lessons that the task was given so far.
+func (m *emitter) lessons() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.taught)
 }
 
 // roleCalls returns the sums so far.

@@ -25,17 +25,16 @@ const maxTaught = 64 << 10
 
 // pupil gives the models of one task what earlier tasks taught, and has the next tasks learn from it.
 type pupil struct {
-	book  Lessons
-	task  *api.Task
-	store Store
-	log   *slog.Logger
-	emit  *emitter
+	book Lessons
+	task *api.Task
+	log  *slog.Logger
+	emit *emitter
 }
 
 // newPupil returns what learns in a task. A task that is recorded, or that repeats a recording, is not given lessons:
 // its models must be asked the same again.
 func newPupil(cfg Config, t *api.Task, emit *emitter) pupil {
-	p := pupil{cfg.Lessons, t, cfg.Store, cfg.Logger, emit}
+	p := pupil{cfg.Lessons, t, cfg.Logger, emit}
 	if t.Create.Record != "" || t.Create.Replay != nil || strings.HasPrefix(t.Model, "replay:") {
 		p.book = nil
 	}
@@ -55,15 +54,6 @@ func (p pupil) known(ctx context.Context, n int, scope, output string) []api.Kno
 	found = slices.DeleteFunc(found, func(l lessons.Lesson) bool { return l.Task == p.task.ID })
 	if len(found) == 0 {
 		return nil
-	}
-	for _, l := range found {
-		if !slices.Contains(p.task.Lessons, l.ID) {
-			p.task.Lessons = append(p.task.Lessons, l.ID)
-		}
-	}
-	// A task that goes on after the death of its daemon still counts them.
-	if err := p.store.UpdateTask(context.WithoutCancel(ctx), *p.task); err != nil {
-		p.log.Warn("store the lessons of a task", "task", p.task.ID, "err", err)
 	}
 	p.emit.Emit(ctx, lessons.EventOffered, lessons.Offered{Attempt: n, Lessons: lesson.Offers(found)})
 	return lesson.Tell(found)

@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/best"
+	"hortus.dev/internal/task/lesson"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -180,7 +181,12 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 	for _, old := range earlier {
 		before = append(before, repo.Earlier{Task: old, Dir: e.dir(old.ID)})
 	}
+	taught := newPupil(e.cfg, t, log)
+	scope := lesson.Scope(*t)
 	return e.cfg.Repositories.Run(ctx, r.journaled(repo.Job{
+		Known: func(ctx context.Context, n int, output string) []api.KnownFix {
+			return taught.known(ctx, n, scope, output)
+		},
 		Earlier: before, Candidates: ms.candidates,
 		Task: *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
 		Save: func(ctx context.Context, r api.RepoResult) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/lessons"
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/repo"
 )
@@ -205,6 +206,10 @@ func (e survival) remember(ctx context.Context, log *emitter) (told map[api.Even
 				toldOf[of.Candidate][ev.Type]++
 			} else {
 				told[ev.Type]++
+			}
+			var given lessons.Offered
+			if ev.Type == lessons.EventOffered && json.Unmarshal(ev.Data, &given) == nil {
+				log.given(given)
 			}
 			var call api.ModelEvent
 			if ev.Type == api.EventModel && json.Unmarshal(ev.Data, &call) == nil {

@@ -108,6 +108,9 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 	}
 	b.Tree = strings.Join(lines, "\n")
 	message := b.Message()
+	if g := w.res.Before; g != nil && !g.Passed && w.known != nil {
+		message += loop.Known(w.known(ctx, 0, g.Output))
+	}
 	if s := w.staff.variant.Strategy; s != "" {
 		message += "\nApproach for this attempt: " + s + "\n"
 	}

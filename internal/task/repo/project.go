@@ -21,6 +21,7 @@ type project struct {
 	req     api.RepoTask
 	earlier []Earlier
 	dir     string
+	known   func(ctx context.Context, round int, output string) []api.KnownFix // nil for none
 	// members are the repositories. repo and base are the only one and its commit, or all of
 	// them combined.
 	members roster
@@ -40,7 +41,7 @@ type project struct {
 func (r *Runner) newProject(job Job) *project {
 	return &project{
 		Runner: r, Ledger: ledger.New(job.Emit, r.cfg.Now), Journal: recall.New(job.Run, job.Told, r.cfg.Now),
-		task: job.Task, req: *job.Task.Create.Repo, earlier: job.Earlier, dir: job.Dir,
+		task: job.Task, req: *job.Task.Create.Repo, earlier: job.Earlier, dir: job.Dir, known: job.Known,
 	}
 }
 

@@ -47,6 +47,11 @@ func (w *attempt) rounds(ctx context.Context) End {
 		if message = w.again(r, n, most); w.staff.external() {
 			message = loop.WithoutFinish(message)
 		}
+		known, err := w.knownFixes(ctx, n, r.Gate)
+		if err != nil {
+			return w.broken(ctx, err)
+		}
+		message += known
 	}
 }
 
@@ -216,6 +221,17 @@ func (w *attempt) again(r *api.Round, n, most int) string {
 		return loop.GateFailed(*r.Original, n, most, true)
 	}
 	return "The gate failed: your tests also pass on a copy of the program with a seeded defect. Add stricter tests: limits, empty input, order, errors."
+}
+
+// knownFixes is the part of a message that says what fixed the failure of a gate before. It is a step of its own: the
+// next daemon may find other lessons.
+func (w *attempt) knownFixes(ctx context.Context, n int, g *api.Gate) (string, error) {
+	if w.known == nil || g == nil || g.Passed {
+		return "", nil
+	}
+	return recall.Record(ctx, w.Journal, fmt.Sprint("lessons ", n), nil, func(ctx context.Context, _ durable.Try) (string, error) {
+		return loop.Known(w.known(ctx, n, g.Output)), nil
+	})
 }
 
 // before runs the gate on what there was.

@@ -67,6 +67,9 @@ type Job struct {
 	Emit Emitter
 	// Save stores what is known so far.
 	Save func(ctx context.Context, r api.RepoResult) error
+	// Known finds what fixed a failure before, which the gate printed after a round, or before the work (0). It may be
+	// nil, and is called from several goroutines if there are several candidates.
+	Known func(ctx context.Context, round int, output string) []api.KnownFix
 	// Run is the journal of the task; nil if it does not survive its daemon.
 	Run *durable.Run
 	// Told counts the events of a task that goes on which an earlier daemon told.

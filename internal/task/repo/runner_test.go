@@ -131,6 +131,7 @@ type bench struct {
 	facts *facts
 	// cacheDir has the repositories, and dir is the folder of the newest task.
 	cacheDir, dir string
+	known         func(ctx context.Context, round int, output string) []api.KnownFix
 }
 
 func newBench(t *testing.T, d repo.Deliverer) *bench {
@@ -162,7 +163,7 @@ func (b *bench) do(ctx context.Context, m model.Model, r api.RepoTask) (repo.End
 	}
 	t := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum\nplease", Repo: &r}}
 	end := b.run.Run(ctx, repo.Job{
-		Task: t, Model: m, Dir: b.t.TempDir(), Emit: b.facts,
+		Task: t, Model: m, Dir: b.t.TempDir(), Emit: b.facts, Known: b.known,
 		Save: func(context.Context, api.RepoResult) error { return nil },
 	})
 	t.Repo = &end.Result
