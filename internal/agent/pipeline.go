@@ -36,7 +36,7 @@ type Config struct {
 	// earlier processes.
 	Journal Journal
 	Before  []api.Attempt
-	Now      func() time.Time
+	Now     func() time.Time
 }
 
 // Recorder keeps what a pipeline did.
