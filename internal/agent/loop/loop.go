@@ -3,6 +3,7 @@ package loop
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"io"
 	"time"
 
@@ -30,6 +31,12 @@ type Config struct {
 	System string
 	// Tools are offered in this order in every request. Their names differ.
 	Tools []Tool
+	// Reads names the tools that change nothing. Consecutive calls of them in one answer run at the
+	// same time, in goroutines that end before their results are used.
+	Reads []string
+	// Do makes a call in place of its tool; nil means that the tool is called. N counts the calls of
+	// all Runs from 1, in the order of the answers.
+	Do func(ctx context.Context, n int, t Tool, input json.RawMessage) (Result, error)
 	// Budget bounds all Runs together; a zero field is no bound. The wall clock
 	// runs from New on. Whether a model has a price is known from its first
 	// answer: without one a CostUSD cannot be kept, and the loop stops there.
@@ -43,7 +50,7 @@ type Config struct {
 	Transcript io.Writer
 	// Role is who the events of model calls name; empty means "agent".
 	Role string
-	// Now is the clock; nil means time.Now.
+	// Now is the clock, for several goroutines; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -76,6 +83,7 @@ type Loop struct {
 	cfg   Config
 	model model.Model
 	tools map[string]*offered
+	reads map[string]bool
 	specs []model.Tool
 	bad   error // of the configuration
 	start time.Time
@@ -85,6 +93,7 @@ type Loop struct {
 	ids     map[string]bool
 	round   int
 	steps   int
+	made    int // calls that were run
 	used    api.Usage
 	output  int64
 	told    map[string]bool // the budgets whose end was announced
@@ -105,9 +114,15 @@ func New(cfg Config) *Loop {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Do == nil {
+		cfg.Do = callTool
+	}
 	l := &Loop{
-		cfg: cfg, model: cfg.Model, tools: map[string]*offered{}, ids: map[string]bool{}, told: map[string]bool{},
+		cfg: cfg, model: cfg.Model, tools: map[string]*offered{}, reads: map[string]bool{}, ids: map[string]bool{}, told: map[string]bool{},
 		start: cfg.Now(), script: newScript(cfg.Transcript, cfg.Now),
+	}
+	for _, name := range cfg.Reads {
+		l.reads[name] = true
 	}
 	for _, t := range cfg.Tools {
 		spec := t.Spec()

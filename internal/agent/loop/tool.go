@@ -7,7 +7,7 @@ import (
 	"hortus.dev/internal/agent/model"
 )
 
-// Tool is something that the model may use. Its calls come one at a time.
+// Tool is something that the model may use. Its calls come one at a time, but for those of [Config].Reads.
 type Tool interface {
 	// Spec describes the tool to the model. It is the same at every call: a changed list
 	// of tools empties the model's cache.

@@ -69,7 +69,7 @@ func (s *Set) runView(ctx context.Context, in args) (loop.Result, error) {
 	if what := binaryKind(content); what != "" && bytes.IndexByte(content, 0) >= 0 {
 		return failed("view "+w.say+": binary", "%s is not a text file: %s, %d bytes. Inspect it with shell (file, od, strings).", w.say, what, len(content)), nil
 	}
-	s.seen[w.abs] = true
+	s.seen.add(w.abs)
 	if len(content) == 0 {
 		return loop.Result{Text: w.say + " is empty.", Short: "view " + w.say + ": empty"}, nil
 	}
@@ -166,7 +166,7 @@ func (s *Set) viewLarge(ctx context.Context, w where, from, to int64) (loop.Resu
 	if bytes.IndexByte(part, 0) >= 0 {
 		return failed("view "+w.say+": binary", "%s is not a text file: %s bytes of binary data. Inspect it with shell (file, od, strings).", w.say, visible(clip(string(size), 20))), nil
 	}
-	s.seen[w.abs] = true
+	s.seen.add(w.abs)
 	got := lines(string(part))
 	if len(got) == 0 {
 		return failed("view "+w.say+": past its end", "%s has no line %d, or reading it timed out. It has %s bytes. Use search or shell.", w.say, from, visible(clip(string(size), 20))), nil

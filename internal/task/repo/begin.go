@@ -54,7 +54,8 @@ func (w *work) begin(context.Context) (func(), error) {
 	}
 	w.agent = loop.New(loop.Config{
 		Window: window,
-		Model:  w.journal.model(w.job.Model), Large: w.journal.model(w.job.Large), System: loop.System, Tools: w.journal.tools(w.tools.All()), Budget: w.budget(),
+		Model:  w.journal.model(w.job.Model), Large: w.journal.model(w.job.Large), System: loop.System, Tools: w.tools.All(), Budget: w.budget(),
+		Reads: tool.Reads(), Do: w.journal.do(""),
 		Emit: pastOf(w).facts(), Transcript: transcript, Role: "agent", Now: pastOf(w).clock,
 	})
 	return func() {

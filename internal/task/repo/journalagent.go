@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/task/durable"
 )
 
@@ -20,14 +22,15 @@ const cutCall = "[interrupted by a restart of the platform: this call did not en
 // maxHeard bounds what is kept of an answer that failed, in bytes.
 const maxHeard = 1 << 20
 
-// agentJournal records what the models and the tools of an agent answer. It is for one goroutine.
+// agentJournal records what the models and the tools of an agent answer. Only calls of tools that read are made
+// by several goroutines.
 type agentJournal struct {
 	w *work
 	// life is the context of the task: a step that ended with it was cut. One whose own time was over, was not.
-	life          context.Context
-	asked, called int
-	// expired is true if the newest step ended because its own time was over.
-	expired bool
+	life  context.Context
+	asked int
+	// expired is true if a step after the newest question to a model, or that question, ended because its own time was over.
+	expired atomic.Bool
 }
 
 // answer is an answer of a model as it is recorded.
@@ -73,7 +76,7 @@ func (m recorded) Generate(ctx context.Context, req model.Request, deltas func(m
 		executed = true
 		return m.ask(ctx, req, deltas)
 	})
-	if j.expired = a.Expired; !executed && deltas != nil {
+	if j.expired.Store(a.Expired); !executed && deltas != nil {
 		for _, r := range a.Retries {
 			deltas(model.Delta{Retry: &model.Retry{Attempt: r.Attempt, Of: r.Of, Wait: time.Duration(r.WaitMS) * time.Millisecond, Err: api.Errorf(api.KindUnavailable, "%s", r.Error)}})
 		}
@@ -134,24 +137,6 @@ func digest(req model.Request) []byte {
 	}{all, req.MaxTokens})
 }
 
-// recordedTool is a tool whose results are recorded.
-type recordedTool struct {
-	loop.Tool
-	j *agentJournal
-}
-
-// tools returns tools that record their results.
-func (j *agentJournal) tools(all []loop.Tool) []loop.Tool {
-	if j.w.job.Run == nil {
-		return all
-	}
-	out := make([]loop.Tool, len(all))
-	for i, t := range all {
-		out[i] = recordedTool{t, j}
-	}
-	return out
-}
-
 // result is a result of a tool as it is recorded.
 type result struct {
 	loop.Result
@@ -161,24 +146,34 @@ type result struct {
 // finishTool is the tool without effects: it is called again after a cut.
 const finishTool = "finish"
 
-// Call implements loop.Tool.
-func (t recordedTool) Call(ctx context.Context, input json.RawMessage) (loop.Result, error) {
-	j, name := t.j, t.Spec().Name
-	j.called++
-	res, err := record(j.life, j.w, fmt.Sprint("tool ", j.called), durable.Digest([]string{name, string(input)}), func(_ context.Context, try durable.Try) (result, error) {
-		if try.Cut && name != finishTool {
-			return result{Result: loop.Result{Text: cutCall, Failed: true, Short: "interrupted by a restart"}}, nil
+// do returns what makes the calls of a loop, whose steps begin with a name, and records their results.
+func (j *agentJournal) do(of string) func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
+	if j.w.job.Run == nil {
+		return nil
+	}
+	again := map[string]bool{finishTool: true} // calls without effects
+	for _, name := range tool.Reads() {
+		again[name] = true
+	}
+	return func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
+		name := t.Spec().Name
+		res, err := record(j.life, j.w, fmt.Sprint(of, "tool ", n), durable.Digest([]string{name, string(input)}), func(_ context.Context, try durable.Try) (result, error) {
+			if try.Cut && !again[name] {
+				return result{Result: loop.Result{Text: cutCall, Failed: true, Short: "interrupted by a restart"}}, nil
+			}
+			res, err := t.Call(ctx, input)
+			return result{res, err != nil && ctx.Err() != nil}, err
+		})
+		if res.Expired {
+			j.expired.Store(true)
 		}
-		res, err := t.Tool.Call(ctx, input)
-		return result{res, err != nil && ctx.Err() != nil}, err
-	})
-	j.expired = res.Expired
-	return res.Result, err
+		return res.Result, err
+	}
 }
 
 // ended corrects the report of a loop whose last step, remembered, ended because its own time was over.
 func (j *agentJournal) ended(rep loop.Report) loop.Report {
-	if j.expired && (rep.Stop == api.StopModel || rep.Stop == api.StopSandbox) {
+	if j.expired.Load() && (rep.Stop == api.StopModel || rep.Stop == api.StopSandbox) {
 		rep.Stop, rep.Why, rep.Err = api.StopWall, "time budget exhausted", nil
 	}
 	return rep

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -34,6 +35,8 @@ import (
 const (
 	surviveDir  = "HORTUS_TEST_SURVIVE_DIR"
 	surviveKill = "HORTUS_TEST_SURVIVE_KILL"
+	// surviveReads adds two calls that read to the first answer.
+	surviveReads = "HORTUS_TEST_SURVIVE_READS"
 )
 
 func TestMain(m *testing.M) {
@@ -134,11 +137,13 @@ type killing struct {
 	store.Runs
 	log func(format string, args ...any)
 	at  string
-	n   int
+
+	mu sync.Mutex
+	n  int
 }
 
-func (k *killing) here(when, what string) {
-	if fmt.Sprint(when, " ", k.n) == k.at {
+func (k *killing) here(n int, when, what string) {
+	if fmt.Sprint(when, " ", n) == k.at {
 		k.log("killed %s %s", when, what)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // the signal is on its way
@@ -146,12 +151,15 @@ func (k *killing) here(when, what string) {
 }
 
 // write does a write between two points at which the process may be killed. The task of these tests has one repository,
-// so its writes follow each other.
+// so its writes follow each other, but for those of calls that run side by side.
 func (k *killing) write(what string, do func() error) error {
+	k.mu.Lock()
 	k.n++
-	k.here("before", what)
+	n := k.n
+	k.mu.Unlock()
+	k.here(n, "before", what)
 	err := do()
-	k.here("after", what)
+	k.here(n, "after", what)
 	return err
 }
 
@@ -177,6 +185,8 @@ func (k *killing) EndRun(ctx context.Context, run string, owner api.OwnerID, end
 // again, and what failed at the gate is mended.
 type stateless struct {
 	calls []call
+	// first are calls of the first answer, beside that of calls.
+	first []call
 	log   func(format string, args ...any)
 }
 
@@ -190,12 +200,22 @@ func (s stateless) Generate(_ context.Context, req model.Request, _ func(model.D
 		}
 	}
 	s.log("ask %d", len(req.Messages))
-	c := s.calls[min(n, len(s.calls)-1)]
-	in, err := json.Marshal(c.input)
-	return model.Response{
-		Message: model.Message{Role: model.RoleAssistant, Text: "Next.", Calls: []model.Call{{ID: fmt.Sprint("c", len(req.Messages)), Name: c.tool, Input: in}}},
-		Stop:    model.StopTools, Usage: api.Usage{Requests: 1, InputTokens: 100, OutputTokens: 10},
-	}, err
+	var calls []call
+	if len(req.Messages) == 1 {
+		calls = s.first
+	} else {
+		n -= len(s.first)
+	}
+	calls = append(calls[:len(calls):len(calls)], s.calls[min(n, len(s.calls)-1)])
+	msg := model.Message{Role: model.RoleAssistant, Text: "Next."}
+	for i, c := range calls {
+		in, err := json.Marshal(c.input)
+		if err != nil {
+			return model.Response{}, err
+		}
+		msg.Calls = append(msg.Calls, model.Call{ID: fmt.Sprint("c", len(req.Messages), "-", i), Name: c.tool, Input: in})
+	}
+	return model.Response{Message: msg, Stop: model.StopTools, Usage: api.Usage{Requests: 1, InputTokens: 100, OutputTokens: 10}}, nil
 }
 
 // survivor begins the task of a directory, or goes on with it, and prints how it ended.
@@ -229,6 +249,9 @@ func survivor(dir string) error {
 		sh(tell("wrong") + "; echo 'echo 4' > sum.sh"), finish(),
 		sh(tell("mend") + "; " + mend), finish(),
 	}}
+	if os.Getenv(surviveReads) != "" {
+		m.first = []call{{"view", map[string]any{"path": "sum.sh"}}, {"search", map[string]any{"pattern": "sum"}}}
+	}
 	events := event.NewLog(event.Config{Store: db})
 	e := task.New(task.Config{
 		Store: lists.Lists{Store: db}, Log: events, Model: func(string) (model.Model, error) { return m, nil }, Dir: filepath.Join(dir, "tasks"), Owner: me,
@@ -285,11 +308,14 @@ func keptWorkspace(ctx context.Context, db *sqlite.DB) error {
 }
 
 // survival is a directory in which children work on one task.
-type survival struct{ dir string }
+type survival struct {
+	dir   string
+	reads bool // see surviveReads
+}
 
 func newSurvival(t *testing.T) survival {
 	t.Helper()
-	s := survival{t.TempDir()}
+	s := survival{dir: t.TempDir()}
 	if err := os.Rename(makeRepo(t, sum), filepath.Join(s.dir, "repo")); err != nil {
 		t.Fatal(err)
 	}
@@ -302,6 +328,9 @@ func (s survival) start(t *testing.T, at string, after time.Duration) (out strin
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), surviveDir+"="+s.dir, surviveKill+"="+at)
+	if s.reads {
+		cmd.Env = append(cmd.Env, surviveReads+"=1")
+	}
 	var b strings.Builder
 	cmd.Stdout, cmd.Stderr = &b, &b
 	if err := cmd.Start(); err != nil {
@@ -373,7 +402,11 @@ func (s survival) end(t *testing.T, kills int) {
 		t.Error("a task that was not killed was resumed")
 	}
 	// A call that was cut is made again by the agent, which was told.
-	if told[api.EventTool] != told[api.EventModel] || told[api.EventModel] < 5 || told[api.EventModel] > 5+min(kills, log["tool"]) {
+	more := 0
+	if s.reads {
+		more = 2
+	}
+	if told[api.EventTool] != told[api.EventModel]+more || told[api.EventModel] < 5 || told[api.EventModel] > 5+min(kills, log["tool"]) {
 		t.Errorf("%d answers of the model and %d results of tools were told", told[api.EventModel], told[api.EventTool])
 	}
 	if row.Usage.Requests != told[api.EventModel] || len(row.Calls) != 1 || row.Calls[0].Calls != row.Usage.Requests {
@@ -467,6 +500,29 @@ func TestSurvivesEachStep(t *testing.T) {
 		t.Errorf("%d processes were killed, of a task with %d writes", n, writes)
 	}
 	s.end(t, n)
+}
+
+// TestSurvivesReads kills around calls that run side by side: those that were cut are made again, and nobody is told.
+func TestSurvivesReads(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	// The answer with the calls is the seventh step.
+	var points []string
+	for n := 14; n <= 20; n++ {
+		points = append(points, fmt.Sprint("before ", n), fmt.Sprint("after ", n))
+	}
+	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+	for _, at := range points[:kills(t, 4, len(points))] {
+		t.Run(at, func(t *testing.T) {
+			s := newSurvival(t)
+			s.reads = true
+			if out, killed := s.start(t, at, 0); !killed {
+				t.Fatalf("the child was not killed: %s", out)
+			}
+			s.end(t, 1)
+		})
+	}
 }
 
 // writes is how often the task of these tests writes to its journal: its begin and end, and twice for each step.
