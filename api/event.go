@@ -50,6 +50,7 @@ const (
 	EventTool         EventType = "task.tool"        // ToolEvent: the agent used a tool
 	EventSay          EventType = "task.say"         // SayEvent: what the agent said
 	EventCompact      EventType = "task.compact"     // CompactEvent: the agent's history was shortened
+	EventTodo         EventType = "task.todo"        // TodoEvent: the agent wrote its list of work
 	EventTaskResumed  EventType = "task.resumed"     // ResumedEvent: another daemon goes on with it
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
 	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last

@@ -79,6 +79,7 @@ func (r *run) replace(next []model.Message, before, after int64, how, text strin
 	r.size.tokens, r.size.messages = after, len(next)
 	r.note(Entry{Kind: KindCompact, Text: text, How: how, Before: before, After: after})
 	r.emit(api.EventCompact, api.CompactEvent{Step: r.steps, TokensBefore: before, TokensAfter: after})
+	r.restate()
 }
 
 // squeeze shortens a history whose request was refused, once: the window may be

@@ -100,6 +100,7 @@ type Loop struct {
 	useless turn.Useless
 	silent  int // answers without a call, in a row
 	repeats repeats
+	todo    todo
 	script  *script
 	moved   bool // to Large
 }
@@ -181,6 +182,7 @@ func (r *run) work() {
 	}
 	for !r.ended() && !r.spent(true) {
 		r.announce()
+		r.remind()
 		if r.compact(); r.ended() || r.spent(true) {
 			return
 		}

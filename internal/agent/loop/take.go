@@ -140,6 +140,9 @@ func (r *run) came(p *pending) {
 	}
 	r.answer(p.call, res, p.took)
 	r.list(&r.rep.Completed, p.call, "")
+	if res.Todo != nil {
+		r.planned(res.Todo)
+	}
 	if res.Finish != nil {
 		r.rep.Finish = res.Finish
 		r.stop(api.StopFinished, nil, "")

@@ -56,13 +56,30 @@ func (w *work) begin(context.Context) (func(), error) {
 		Window: window,
 		Model:  w.journal.model(w.job.Model), Large: w.journal.model(w.job.Large), System: loop.System, Tools: w.tools.All(), Budget: w.budget(),
 		Reads: tool.Reads(), Do: w.journal.do(""),
-		Emit: pastOf(w).facts(), Transcript: transcript, Role: "agent", Now: pastOf(w).clock,
+		Emit: listed{pastOf(w).facts(), w}, Transcript: transcript, Role: "agent", Now: pastOf(w).clock,
 	})
 	return func() {
 		w.tools.Close(context.Background())
 		keep.Close()
 		transcript.Close()
 	}, nil
+}
+
+// listed keeps the agent's list of its work in the result of the task.
+type listed struct {
+	Emitter
+	w *work
+}
+
+// Emit implements Emitter. It is called in the goroutine of the task.
+func (l listed) Emit(ctx context.Context, t api.EventType, data any) {
+	if e, ok := data.(api.TodoEvent); ok {
+		l.w.res.Todo = e.Items
+		if err := l.w.save(ctx); err != nil {
+			l.w.cfg.Logger.Error("store the list of work", "task", l.w.job.Task.ID, "err", err)
+		}
+	}
+	l.Emitter.Emit(ctx, t, data)
 }
 
 // brief is the first message: the request, what decides, and what the repository

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -143,22 +144,16 @@ type result struct {
 	Expired bool
 }
 
-// finishTool is the tool without effects: it is called again after a cut.
-const finishTool = "finish"
-
 // do returns what makes the calls of a loop, whose steps begin with a name, and records their results.
 func (j *agentJournal) do(of string) func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
 	if j.w.job.Run == nil {
 		return nil
 	}
-	again := map[string]bool{finishTool: true} // calls without effects
-	for _, name := range tool.Reads() {
-		again[name] = true
-	}
+	again := tool.Again()
 	return func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
 		name := t.Spec().Name
 		res, err := record(j.life, j.w, fmt.Sprint(of, "tool ", n), durable.Digest([]string{name, string(input)}), func(_ context.Context, try durable.Try) (result, error) {
-			if try.Cut && !again[name] {
+			if try.Cut && !slices.Contains(again, name) {
 				return result{Result: loop.Result{Text: cutCall, Failed: true, Short: "interrupted by a restart"}}, nil
 			}
 			res, err := t.Call(ctx, input)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ import (
 const (
 	surviveDir  = "HORTUS_TEST_SURVIVE_DIR"
 	surviveKill = "HORTUS_TEST_SURVIVE_KILL"
-	// surviveReads adds two calls that read to the first answer.
+	// surviveReads adds two calls that read, and a list of work, to the first answer.
 	surviveReads = "HORTUS_TEST_SURVIVE_READS"
 )
 
@@ -250,7 +251,8 @@ func survivor(dir string) error {
 		sh(tell("mend") + "; " + mend), finish(),
 	}}
 	if os.Getenv(surviveReads) != "" {
-		m.first = []call{{"view", map[string]any{"path": "sum.sh"}}, {"search", map[string]any{"pattern": "sum"}}}
+		m.first = []call{{"view", map[string]any{"path": "sum.sh"}}, {"search", map[string]any{"pattern": "sum"}},
+			{"todo", map[string]any{"items": []any{map[string]any{"text": "Fix it", "state": "active"}}}}}
 	}
 	events := event.NewLog(event.Config{Store: db})
 	e := task.New(task.Config{
@@ -404,7 +406,10 @@ func (s survival) end(t *testing.T, kills int) {
 	// A call that was cut is made again by the agent, which was told.
 	more := 0
 	if s.reads {
-		more = 2
+		more = 3
+		if want := []api.TodoItem{{Text: "Fix it", State: "active"}}; !slices.Equal(row.Repo.Todo, want) || told[api.EventTodo] != 1 {
+			t.Errorf("the list of work is %v, and was told %d times", row.Repo.Todo, told[api.EventTodo])
+		}
 	}
 	if told[api.EventTool] != told[api.EventModel]+more || told[api.EventModel] < 5 || told[api.EventModel] > 5+min(kills, log["tool"]) {
 		t.Errorf("%d answers of the model and %d results of tools were told", told[api.EventModel], told[api.EventTool])
@@ -509,7 +514,7 @@ func TestSurvivesReads(t *testing.T) {
 	}
 	// The answer with the calls is the seventh step.
 	var points []string
-	for n := 14; n <= 20; n++ {
+	for n := 14; n <= 22; n++ {
 		points = append(points, fmt.Sprint("before ", n), fmt.Sprint("after ", n))
 	}
 	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })

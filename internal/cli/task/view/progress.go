@@ -79,7 +79,7 @@ func (p *Progress) Event(e api.Event) {
 	case api.EventTaskCancel:
 		p.Say("cancelling")
 		p.Doing("cancelling")
-	case api.EventRepoStep, api.EventTool, api.EventSay, api.EventCompact:
+	case api.EventRepoStep, api.EventTool, api.EventSay, api.EventCompact, api.EventTodo:
 		p.repoEvent(e)
 	case api.EventCode, api.EventAttempt, api.EventResult, api.EventDiagnosis:
 		if json.Unmarshal(e.Data, &at) == nil {

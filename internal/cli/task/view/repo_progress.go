@@ -44,6 +44,15 @@ func (p *Progress) repoEvent(e api.Event) {
 				p.step("agent", s.Round, "", "says: "+human.Truncate(line, 200))
 			}
 		}
+	case api.EventTodo:
+		var l api.TodoEvent
+		if json.Unmarshal(e.Data, &l) == nil {
+			for _, x := range l.Items {
+				if x.State == "active" {
+					p.step("agent", l.Round, progress.Dim, "now: "+human.Truncate(human.FirstLine(x.Text), 200))
+				}
+			}
+		}
 	case api.EventCompact:
 		var c api.CompactEvent
 		if json.Unmarshal(e.Data, &c) == nil {

@@ -49,6 +49,9 @@ func ShowRepo(w io.Writer, t api.Task) {
 		showGate(w, "changed tests alone: ", x.Without)
 		showGate(w, "mutant: ", x.Mutant)
 	}
+	for i, x := range r.Todo {
+		fmt.Fprintf(w, "%s\t[%s] %s\n", map[bool]string{true: "todo"}[i == 0], human.Sanitize(x.State), human.Sanitize(x.Text))
+	}
 	for i, f := range r.Files {
 		if i == maxListed {
 			fmt.Fprintf(w, "\tand %d more\n", len(r.Files)-i)
