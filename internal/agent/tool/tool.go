@@ -75,13 +75,13 @@ func New(cfg Config) *Set {
 func (s *Set) All() []loop.Tool {
 	return []loop.Tool{
 		s.shell(), s.job(), s.view(), s.create(), s.strReplace(), s.insert(),
-		s.search(), s.find(), s.outline(), todo(), finish(),
+		s.search(), s.find(), s.mapping(), s.outline(), todo(), finish(),
 	}
 }
 
 // Reads names the tools whose calls change nothing, so that they may run side by side.
 // Every other tool changes something, or waits for what does.
-func Reads() []string { return []string{"view", "search", "find", "outline"} }
+func Reads() []string { return []string{"view", "search", "find", "map", "outline"} }
 
 // Again names the tools whose calls may be made again if nobody knows how they ended: those
 // that read, and those whose result is all that they do.

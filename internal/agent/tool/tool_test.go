@@ -16,7 +16,7 @@ import (
 )
 
 func TestSpecs(t *testing.T) {
-	want := []string{"shell", "job", "view", "create", "str_replace", "insert", "search", "find", "outline", "todo", "finish"}
+	want := []string{"shell", "job", "view", "create", "str_replace", "insert", "search", "find", "map", "outline", "todo", "finish"}
 	all := New(Config{}).All()
 	if len(all) != len(want) {
 		t.Fatalf("%d tools", len(all))
@@ -109,7 +109,7 @@ func TestEnds(t *testing.T) {
 	inputs := map[string]string{
 		"shell": `{"command": "x"}`, "view": `{"path": "x"}`, "create": `{"path": "x", "content": "y"}`,
 		"str_replace": `{"path": "x", "old": "a", "new": "b"}`, "insert": `{"path": "x", "line": 0, "text": "b"}`,
-		"search": `{"pattern": "x"}`, "find": `{"glob": "x"}`, "outline": `{"path": "x.go"}`,
+		"search": `{"pattern": "x"}`, "find": `{"glob": "x"}`, "map": `{}`, "outline": `{"path": "x.go"}`,
 	}
 	for _, kind := range api.Kinds {
 		ending := kind == api.KindUnavailable || kind == api.KindTimeout || kind == api.KindCanceled ||
