@@ -408,6 +408,8 @@ type RepoStepEvent struct {
 // ToolEvent reports that the agent used a tool. Input and Output are short forms for
 // people; the whole is in the transcript.
 type ToolEvent struct {
+	// Agent is set for a sub-agent, which counts rounds and steps of its own: "research 1".
+	Agent  string `json:"agent,omitempty"`
 	Round  int    `json:"round"`
 	Step   int    `json:"step"`
 	Tool   string `json:"tool"`
@@ -432,6 +434,7 @@ type TodoEvent struct {
 
 // SayEvent is what the agent said beside its calls.
 type SayEvent struct {
+	Agent string `json:"agent,omitempty"` // as in ToolEvent
 	Round int    `json:"round"`
 	Step  int    `json:"step"`
 	Text  string `json:"text"`

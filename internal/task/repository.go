@@ -179,7 +179,7 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 	}
 	return e.cfg.Repositories.Run(ctx, r.journaled(repo.Job{
 		Earlier: before,
-		Task:    *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
+		Task:    *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Small: ms.small, Dir: dir, Emit: log,
 		Save: func(ctx context.Context, r api.RepoResult) error {
 			t.Repo = &r
 			return e.cfg.Store.UpdateTask(ctx, *t)
@@ -260,15 +260,24 @@ func (e *Engine) agentModels(req api.CreateTask) (models, error) {
 	if ms.coder, err = e.cfg.Model(name); err != nil {
 		return ms, err
 	}
-	if req.Models.Large != "" {
-		if ms.large, err = e.cfg.Model(req.Models.Large); err != nil {
+	for _, x := range []struct {
+		name string
+		to   *model.Model
+	}{{req.Models.Large, &ms.large}, {req.Models.Small, &ms.small}} {
+		if x.name == "" {
+			continue
+		}
+		if *x.to, err = e.cfg.Model(x.name); err != nil {
 			return ms, err
 		}
 	}
-	if p, ok := ms.coder.(played); ok && req.Models == (api.Models{}) {
+	if p, ok := ms.coder.(played); ok && ms.small != nil && p.Models()[roleAgent] != nil {
+		return models{}, api.Errorf(api.KindInvalid, "a small model is set, but the recording has the answers of all models").
+			WithHint("set none for a replay: --small-model ''")
+	} else if ok && req.Models == (api.Models{}) {
 		var by map[string]model.Model = p.Models()
 		if by[roleAgent] != nil {
-			ms.coder, ms.large = by[roleAgent], by[roleLarge]
+			ms.coder, ms.large, ms.small = by[roleAgent], by[roleLarge], by[roleSmall]
 		}
 	}
 	return ms, nil

@@ -28,11 +28,13 @@ func (l *Loop) request(messages []model.Message) model.Request {
 	return model.Request{System: l.cfg.System, Messages: append([]model.Message(nil), messages...), Tools: l.specs}
 }
 
-// call asks the model and counts what it used. Said is the text that came, also
+// call asks a model and counts what it used. Said is the text that came, also
 // where the answer did not come to its end.
-func (r *run) call(req model.Request) (resp model.Response, said string, err error) {
+func (r *run) call(m model.Model, req model.Request) (resp model.Response, said string, err error) {
 	var text strings.Builder
-	resp, err = r.asker().Call(r.ctx, req, func(d model.Delta) {
+	asker := r.asker()
+	asker.Model = m
+	resp, err = asker.Call(r.ctx, req, func(d model.Delta) {
 		if d.Retry != nil {
 			text.Reset() // what came so far is void
 		}
@@ -53,7 +55,7 @@ func (r *run) call(req model.Request) (resp model.Response, said string, err err
 // the larger model is to be asked.
 func (r *run) ask() (model.Response, bool) {
 	before := r.estimate()
-	resp, said, err := r.call(r.request(r.history))
+	resp, said, err := r.call(r.model, r.request(r.history))
 	if err == nil {
 		r.learn(resp.Usage)
 		return resp, true
@@ -84,7 +86,7 @@ func (r *run) partial(said string, resp model.Response) {
 	r.history = append(r.history, model.Message{Role: model.RoleAssistant, Text: said})
 	r.note(Entry{Kind: KindAssistant, Text: said, Cut: true, Usage: resp.Usage, Model: r.model.Name()})
 	r.rep.Text = said
-	r.emit(api.EventSay, api.SayEvent{Round: r.round, Step: r.steps + 1, Text: prose(said), Cut: true})
+	r.emit(api.EventSay, api.SayEvent{Agent: r.agent, Round: r.round, Step: r.steps + 1, Text: prose(said), Cut: true})
 }
 
 // escalate moves to the larger model and says so. It is false if there is none,

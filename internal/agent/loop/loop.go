@@ -27,6 +27,11 @@ type Config struct {
 	// it declines, writes calls that cannot be read, or goes in circles. Nil for
 	// none.
 	Large model.Model
+	// Small writes the summaries of a history that grew too long, and answers the questions of the tool
+	// research. Nil means that the loop's own model does.
+	Small model.Model
+	// Research, when not nil, adds the tool research.
+	Research *Research
 	// System is the standing instruction, the same in every request.
 	System string
 	// Tools are offered in this order in every request. Their names differ.
@@ -94,15 +99,18 @@ type Loop struct {
 	round   int
 	steps   int
 	made    int // calls that were run
-	used    api.Usage
-	output  int64
-	told    map[string]bool // the budgets whose end was announced
-	useless turn.Useless
-	silent  int // answers without a call, in a row
-	repeats repeats
-	todo    todo
-	script  *script
-	moved   bool // to Large
+	// researched counts the questions to the sub-agent; agent names the loop of a sub-agent.
+	researched int
+	agent      string
+	used       api.Usage
+	output     int64
+	told       map[string]bool // the budgets whose end was announced
+	useless    turn.Useless
+	silent     int // answers without a call, in a row
+	repeats    repeats
+	todo       todo
+	script     *script
+	moved      bool // to Large
 }
 
 // New makes a loop without a history. A configuration that cannot work (two tools
@@ -124,6 +132,9 @@ func New(cfg Config) *Loop {
 	}
 	for _, name := range cfg.Reads {
 		l.reads[name] = true
+	}
+	if cfg.Research != nil {
+		cfg.Tools = append(cfg.Tools[:len(cfg.Tools):len(cfg.Tools)], researcher{l})
 	}
 	for _, t := range cfg.Tools {
 		spec := t.Spec()
@@ -246,7 +257,7 @@ func (l *Loop) say(kind EntryKind, m model.Message) {
 
 // note adds an entry to the transcript.
 func (l *Loop) note(e Entry) {
-	e.Round, e.Step = l.round, l.steps
+	e.Round, e.Step, e.Agent = l.round, l.steps, l.agent
 	l.script.write(e)
 }
 

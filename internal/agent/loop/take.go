@@ -37,7 +37,7 @@ func (r *run) take(resp model.Response) {
 	}
 	if text := strings.TrimSpace(msg.Text); text != "" {
 		r.rep.Text = msg.Text
-		r.emit(api.EventSay, api.SayEvent{Round: r.round, Step: r.steps, Text: prose(text)})
+		r.emit(api.EventSay, api.SayEvent{Agent: r.agent, Round: r.round, Step: r.steps, Text: prose(text)})
 	}
 	if cut {
 		msg.Text = strings.TrimSpace(msg.Text + "\n" + cutMark)
@@ -122,6 +122,7 @@ func (r *run) calls(calls []model.Call, dropped int) {
 // came takes what a call that was run came to.
 func (r *run) came(p *pending) {
 	res := p.res
+	r.used, r.rep.Usage = r.used.Add(res.Usage), r.rep.Usage.Add(res.Usage)
 	if res.OutputBytes > 0 {
 		r.output += res.OutputBytes
 	}
@@ -168,7 +169,7 @@ func (r *run) answer(c model.Call, res Result, took time.Duration) {
 	out := res.Short
 	out = cmp.Or(out, text)
 	r.emit(api.EventTool, api.ToolEvent{
-		Round: r.round, Step: r.steps, Tool: c.Name, Input: inputShort(c.Input), Output: short(out),
+		Agent: r.agent, Round: r.round, Step: r.steps, Tool: c.Name, Input: inputShort(c.Input), Output: short(out),
 		Failed: res.Failed, MS: took.Milliseconds(),
 	})
 }

@@ -33,6 +33,8 @@ type Result struct {
 	// Waiting is true if it only waited for something that continues: the same call
 	// with the same answer again is no loop.
 	Waiting bool
+	// Usage is what models used for it, which counts against the budgets.
+	Usage api.Usage `json:",omitzero"`
 	// Todo is set by a tool that writes the list of what is to be done: the whole list.
 	Todo []api.TodoItem `json:",omitempty"`
 	// Finish is set by the tool with which a model says that it is done.

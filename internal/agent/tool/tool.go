@@ -83,6 +83,12 @@ func (s *Set) All() []loop.Tool {
 // Every other tool changes something, or waits for what does.
 func Reads() []string { return []string{"view", "search", "find", "map", "outline"} }
 
+// Reading makes the tools that [Reads] names. They have nothing to close.
+func Reading(cfg Config) []loop.Tool {
+	s := New(cfg)
+	return []loop.Tool{s.view(), s.search(), s.find(), s.mapping(), s.outline()}
+}
+
 // Again names the tools whose calls may be made again if nobody knows how they ended: those
 // that read, and those whose result is all that they do.
 func Again() []string { return append(Reads(), "todo", "finish") }

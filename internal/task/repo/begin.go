@@ -54,9 +54,10 @@ func (w *work) begin(context.Context) (func(), error) {
 	}
 	w.agent = loop.New(loop.Config{
 		Window: window,
-		Model:  w.journal.model(w.job.Model), Large: w.journal.model(w.job.Large), System: loop.System, Tools: w.tools.All(), Budget: w.budget(),
+		Model:  w.journal.model(w.job.Model), Large: w.journal.model(w.job.Large), Small: w.journal.model(w.job.Small), System: loop.System, Tools: w.tools.All(), Budget: w.budget(),
 		Reads: tool.Reads(), Do: w.journal.do(""),
-		Emit: listed{pastOf(w).facts(), w}, Transcript: transcript, Role: "agent", Now: pastOf(w).clock,
+		Research: &loop.Research{Tools: tool.Reading(tool.Config{Box: w.box, Keep: keep}), Reads: tool.Reads(), Do: w.journal.research},
+		Emit:     listed{pastOf(w).facts(), w}, Transcript: transcript, Role: "agent", Now: pastOf(w).clock,
 	})
 	return func() {
 		w.tools.Close(context.Background())

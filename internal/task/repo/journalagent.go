@@ -152,6 +152,10 @@ func (j *agentJournal) do(of string) func(ctx context.Context, n int, t loop.Too
 	again := tool.Again()
 	return func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
 		name := t.Spec().Name
+		if name == loop.ResearchTool {
+			// What its models and tools answer is recorded, so it is done again in full, and its transcript is whole.
+			return t.Call(ctx, input)
+		}
 		res, err := record(j.life, j.w, fmt.Sprint(of, "tool ", n), durable.Digest([]string{name, string(input)}), func(_ context.Context, try durable.Try) (result, error) {
 			if try.Cut && !slices.Contains(again, name) {
 				return result{Result: loop.Result{Text: cutCall, Failed: true, Short: "interrupted by a restart"}}, nil
@@ -164,6 +168,11 @@ func (j *agentJournal) do(of string) func(ctx context.Context, n int, t loop.Too
 		}
 		return res.Result, err
 	}
+}
+
+// research returns what makes the calls of the sub-agent for a question.
+func (j *agentJournal) research(n int) func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
+	return j.do(fmt.Sprintf("research %d ", n))
 }
 
 // ended corrects the report of a loop whose last step, remembered, ended because its own time was over.

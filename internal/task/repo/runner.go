@@ -134,6 +134,7 @@ type Job struct {
 	Agent string
 	Model model.Model
 	Large model.Model // nil for none
+	Small model.Model // for summaries and research; nil for none
 	// Earlier are the tasks that this one continues, the oldest first. It has the
 	// workspace of the last one.
 	Earlier []Earlier

@@ -34,7 +34,7 @@ import (
 const (
 	surviveDir  = "HORTUS_TEST_SURVIVE_DIR"
 	surviveKill = "HORTUS_TEST_SURVIVE_KILL"
-	// surviveReads adds two calls that read, and a list of work, to the first answer.
+	// surviveReads adds calls that read, a list of work and a question to the sub-agent to the first answer.
 	surviveReads = "HORTUS_TEST_SURVIVE_READS"
 )
 
@@ -82,7 +82,8 @@ func survivor(dir string) error {
 	}}
 	if os.Getenv(surviveReads) != "" {
 		m.first = []call{{"view", map[string]any{"path": "sum.sh"}}, {"search", map[string]any{"pattern": "sum"}},
-			{"todo", map[string]any{"items": []any{map[string]any{"text": "Fix it", "state": "active"}}}}}
+			{"todo", map[string]any{"items": []any{map[string]any{"text": "Fix it", "state": "active"}}}},
+			{"research", map[string]any{"question": "Where is it?"}}}
 	}
 	events := event.NewLog(event.Config{Store: db})
 	e := task.New(task.Config{
@@ -234,17 +235,21 @@ func (s survival) end(t *testing.T, kills int) {
 		t.Error("a task that was not killed was resumed")
 	}
 	// A call that was cut is made again by the agent, which was told.
-	more := 0
+	more, answers := 0, 5
 	if s.reads {
-		more = 3
+		more, answers = 4, 7
 		if want := []api.TodoItem{{Text: "Fix it", State: "active"}}; !slices.Equal(row.Repo.Todo, want) || told[api.EventTodo] != 1 {
 			t.Errorf("the list of work is %v, and was told %d times", row.Repo.Todo, told[api.EventTodo])
 		}
 	}
-	if told[api.EventTool] != told[api.EventModel]+more || told[api.EventModel] < 5 || told[api.EventModel] > 5+min(kills, log["tool"]) {
+	if told[api.EventTool] != told[api.EventModel]+more || told[api.EventModel] < answers || told[api.EventModel] > answers+min(kills, log["tool"]) {
 		t.Errorf("%d answers of the model and %d results of tools were told", told[api.EventModel], told[api.EventTool])
 	}
-	if row.Usage.Requests != told[api.EventModel] || len(row.Calls) != 1 || row.Calls[0].Calls != row.Usage.Requests {
+	calls := 0
+	for _, c := range row.Calls {
+		calls += c.Calls
+	}
+	if row.Usage.Requests != told[api.EventModel] || calls != row.Usage.Requests {
 		t.Errorf("%d requests were counted, %+v, and %d told", row.Usage.Requests, row.Calls, told[api.EventModel])
 	}
 	for _, name := range []string{"look", "wrong", "mend"} {
@@ -344,7 +349,7 @@ func TestSurvivesReads(t *testing.T) {
 	}
 	// The answer with the calls is the seventh step.
 	var points []string
-	for n := 14; n <= 22; n++ {
+	for n := 14; n <= 30; n++ {
 		points = append(points, fmt.Sprint("before ", n), fmt.Sprint("after ", n))
 	}
 	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })

@@ -167,6 +167,9 @@ func (s stateless) Generate(_ context.Context, req model.Request, _ func(model.D
 		}
 	}
 	s.log("ask %d", len(req.Messages))
+	if strings.HasPrefix(req.Messages[0].Text, "Question:") { // the sub-agent
+		s.first, s.calls = nil, []call{{"view", map[string]any{"path": "sum.sh"}}, finish()}
+	}
 	var calls []call
 	if len(req.Messages) == 1 {
 		calls = s.first
