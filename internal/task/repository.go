@@ -190,7 +190,7 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 // worked puts the end of a task on a repository into its record.
 func worked(t *api.Task, end repo.End) {
 	t.Outcome, t.Diagnosis, t.Question = end.Outcome, end.Diagnosis, end.Question
-	t.Error, t.Usage, t.Receipt = end.Error, end.Usage, end.Receipt
+	t.Error, t.Usage, t.Receipt, t.Value = end.Error, end.Usage, end.Receipt, end.Value
 	t.Repo = &end.Result
 }
 

@@ -46,4 +46,6 @@ type Finish struct {
 	Summary string
 	// Blocked reports that it could not be done, and why.
 	Blocked string
+	// Value is the structured result, which the tool checked; nil for none.
+	Value json.RawMessage `json:",omitempty"`
 }

@@ -17,7 +17,7 @@ const maxInput = 3 << 20
 // field is one argument of a tool.
 type field struct {
 	name string
-	kind string // "string", "integer", "boolean", "object" of strings, or "array" of objects
+	kind string // "string", "integer", "boolean", "object" of strings, "array" of objects, or "" for any JSON value
 	doc  string
 	need bool
 	// enum lists the strings that are taken; min and max bound an integer where
@@ -33,7 +33,7 @@ type fields []field
 
 func (fs fields) schema() json.RawMessage {
 	type property struct {
-		Type        string   `json:"type"`
+		Type        string   `json:"type,omitempty"`
 		Description string   `json:"description,omitempty"`
 		Enum        []string `json:"enum,omitempty"`
 		Minimum     *int64   `json:"minimum,omitempty"`
@@ -82,7 +82,7 @@ func (fs fields) names() string {
 	return b.String()
 }
 
-// args are decoded arguments: string, int64, bool, map[string]string or []args.
+// args are decoded arguments: string, int64, bool, map[string]string, []args or json.RawMessage.
 type args map[string]any
 
 func (a args) str(name string) string              { s, _ := a[name].(string); return s }
@@ -137,6 +137,9 @@ func (fs fields) decode(raw json.RawMessage) (args, string) {
 }
 
 func (f field) value(v json.RawMessage) (any, string) {
+	if f.kind == "" {
+		return v, ""
+	}
 	var s string
 	isString := json.Unmarshal(v, &s) == nil
 	switch f.kind {

@@ -54,6 +54,9 @@ type Config struct {
 	// Dir is the workspace inside the sandbox, where relative paths begin; empty
 	// means /workspace.
 	Dir string
+	// Value checks the structured result that finish takes, and returns it as it is kept. An error is for the
+	// model. Nil means that there is none.
+	Value func(json.RawMessage) (json.RawMessage, error)
 }
 
 // Set is the tools of one agent. Calls of [Reads] may be made by several goroutines at
@@ -75,7 +78,7 @@ func New(cfg Config) *Set {
 func (s *Set) All() []loop.Tool {
 	return []loop.Tool{
 		s.shell(), s.job(), s.view(), s.create(), s.strReplace(), s.insert(),
-		s.search(), s.find(), s.mapping(), s.outline(), todo(), finish(),
+		s.search(), s.find(), s.mapping(), s.outline(), todo(), finish(s.cfg.Value),
 	}
 }
 

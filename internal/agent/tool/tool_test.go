@@ -52,7 +52,7 @@ func TestSpecs(t *testing.T) {
 }
 
 func TestFinish(t *testing.T) {
-	f := finish()
+	f := finish(nil)
 	res, err := f.Call(t.Context(), json.RawMessage(`{"summary": " done ", "blocked": null}`))
 	if err != nil || res.Finish == nil || res.Finish.Summary != "done" || res.Finish.Blocked != "" {
 		t.Errorf("%+v, %v", res, err)

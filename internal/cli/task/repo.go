@@ -30,6 +30,7 @@ type taskStartCmd struct {
 	fileFlags
 	setupFlags
 	agentFlag
+	resultFlag
 	workspaceFlag
 	flags.Sandbox
 }
@@ -101,6 +102,9 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 		return req, err
 	}
 	if req.Model, req.Models, err = c.agentFlag.models(); err != nil {
+		return req, err
+	}
+	if req.Schema, err = c.resultFlag.read(); err != nil {
 		return req, err
 	}
 	if req.Repo.Budget, req.Repo.Rounds, err = c.budget(); err != nil {

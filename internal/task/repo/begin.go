@@ -47,7 +47,13 @@ func (w *work) begin(context.Context) (func(), error) {
 		transcript.Close()
 		return nil, err
 	}
-	w.tools = tool.New(tool.Config{Box: w.box, Keep: keep})
+	value, err := valued{w}.check()
+	if err != nil {
+		keep.Close()
+		transcript.Close()
+		return nil, err
+	}
+	w.tools = tool.New(tool.Config{Box: w.box, Keep: keep, Value: value})
 	var window int64
 	if m, ok := w.job.Model.(interface{ Window() int64 }); ok {
 		window = m.Window()
@@ -90,7 +96,7 @@ func (w *work) brief(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := loop.Brief{Request: w.job.Task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.job.Task.ID), Replies: w.replies(), Rules: w.rules(), NoFinish: w.job.Agent != ""}
+	b := loop.Brief{Request: w.job.Task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.job.Task.ID), Replies: w.replies(), Rules: w.rules(), NoFinish: w.job.Agent != "", Schema: w.job.Task.Create.Schema}
 	have := make(map[string]bool, len(files))
 	for _, f := range files {
 		have[f.Path] = true

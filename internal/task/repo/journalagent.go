@@ -34,8 +34,8 @@ type agentJournal struct {
 	expired atomic.Bool
 }
 
-// answer is an answer of a model as it is recorded.
-type answer struct {
+// spoken is an answer of a model as it is recorded.
+type spoken struct {
 	Text  string           `json:"text,omitempty"`
 	Calls []answerCall     `json:"calls,omitempty"`
 	Stop  model.StopReason `json:"stop,omitempty"`
@@ -73,7 +73,7 @@ func (m recorded) Generate(ctx context.Context, req model.Request, deltas func(m
 	j := m.j
 	j.asked++
 	executed := false
-	a, err := record(j.life, j.w, fmt.Sprint("model ", j.asked), digest(req), func(context.Context, durable.Try) (answer, error) {
+	a, err := record(j.life, j.w, fmt.Sprint("model ", j.asked), digest(req), func(context.Context, durable.Try) (spoken, error) {
 		executed = true
 		return m.ask(ctx, req, deltas)
 	})
@@ -93,7 +93,7 @@ func (m recorded) Generate(ctx context.Context, req model.Request, deltas func(m
 }
 
 // ask asks the model.
-func (m recorded) ask(ctx context.Context, req model.Request, deltas func(model.Delta)) (a answer, err error) {
+func (m recorded) ask(ctx context.Context, req model.Request, deltas func(model.Delta)) (a spoken, err error) {
 	var said strings.Builder
 	resp, err := m.Model.Generate(ctx, req, func(d model.Delta) {
 		if r := d.Retry; r != nil {

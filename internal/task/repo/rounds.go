@@ -46,7 +46,7 @@ func (w *work) rounds(ctx context.Context) End {
 		if n == most || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || w.nothingFailed(r) {
 			return w.unsolved(r, rep)
 		}
-		if message = w.again(r, n, most); w.job.Agent != "" {
+		if message = w.again(r, rep, n, most); w.job.Agent != "" {
 			message = loop.WithoutFinish(message)
 		}
 	}
@@ -168,10 +168,13 @@ func (w *work) verdict(ctx context.Context, r *api.Round, rep loop.Report) (End,
 	case rep.Finish != nil && rep.Finish.Blocked != "" && !mended:
 		return End{}, false
 	}
+	if (valued{w}).missing(rep) {
+		return End{}, false
+	}
 	if err := pastOf(w).keep(ctx, "deliver", w.deliver); err != nil {
 		return w.broken(ctx, err), true
 	}
-	return End{Outcome: api.OutcomeVerified}, true
+	return End{Outcome: api.OutcomeVerified, Value: valued{w}.of(rep)}, true
 }
 
 // unsolved returns what a person has to know and decide.
@@ -205,6 +208,8 @@ func (w *work) unsolved(r *api.Round, rep loop.Report) End {
 	case r.Mutant != nil && r.Mutant.Passed:
 		end.Diagnosis = "The tests do not detect the seeded defect."
 		end.Question = "Which cases do the tests miss?"
+	case w.judge().passed(r) && valued{w}.missing(rep):
+		end = withoutValue()
 	default:
 		end.Diagnosis = "The work was not verified."
 	}
@@ -213,8 +218,10 @@ func (w *work) unsolved(r *api.Round, rep loop.Report) End {
 }
 
 // again is the message to the agent after a failed round.
-func (w *work) again(r *api.Round, n, most int) string {
+func (w *work) again(r *api.Round, rep loop.Report, n, most int) string {
 	switch {
+	case w.judge().passed(r) && r.Head != "" && valued{w}.missing(rep):
+		return noValue
 	case r.Head == "" && r.Gate == nil:
 		return "The gate failed: you changed nothing, so it still fails. Find the cause and make the change."
 	case r.Gate != nil && !r.Gate.Passed:

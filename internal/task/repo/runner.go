@@ -3,6 +3,7 @@ package repo
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -158,6 +159,8 @@ type End struct {
 	Error     *api.Error
 	Usage     api.Usage
 	Receipt   *api.Receipt
+	// Value is the agent's, of a verified task with a schema.
+	Value json.RawMessage
 }
 
 // Names of the files in a task's folder.
