@@ -23,7 +23,11 @@ func (s steady) Emit(ctx context.Context, t api.EventType, data any) {
 	s.Emitter.Emit(context.WithoutCancel(ctx), t, data)
 }
 
-func (l *Loop) request(messages []model.Message) model.Request {
+// request is what a model is asked after messages.
+func (l *Loop) request(m model.Model, messages []model.Message) model.Request {
+	if l.pictures > 0 && !model.ReadsImages(m) {
+		messages = blind(messages)
+	}
 	// The copy keeps a model that holds on to its request from seeing it change.
 	return model.Request{System: l.cfg.System, Messages: append([]model.Message(nil), messages...), Tools: l.specs}
 }
@@ -55,7 +59,7 @@ func (r *run) call(m model.Model, req model.Request) (resp model.Response, said 
 // the larger model is to be asked.
 func (r *run) ask() (model.Response, bool) {
 	before := r.estimate()
-	resp, said, err := r.call(r.model, r.request(r.history))
+	resp, said, err := r.call(r.model, r.request(r.model, r.history))
 	if err == nil {
 		r.learn(resp.Usage)
 		return resp, true
@@ -67,6 +71,9 @@ func (r *run) ask() (model.Response, bool) {
 			return resp, false
 		}
 		r.stop(api.StopDeclined, nil, "%v", err)
+	case api.KindOf(err) == api.KindInvalid && r.unsee():
+		// A file that only begins like an image is refused by vendors.
+		return resp, false
 	case api.KindOf(err) == api.KindInvalid && r.squeeze(before):
 		// A window that is smaller than was said shows in a refused request.
 		return resp, false

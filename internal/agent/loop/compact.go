@@ -117,6 +117,9 @@ func (l *Loop) lastTurns(n int) int {
 // keptResult is the longest result or field of an input that is not cut, in bytes.
 const keptResult = 400
 
+// imageCut takes the place of an image that was cut.
+const imageCut = "\n[image removed to save context; view it again if you need it]"
+
 // cutResults copies messages with short references in the place of long results
 // of tools, and of long fields of their inputs. The first message stays.
 func (l *Loop) cutResults(all []model.Message) []model.Message {
@@ -130,6 +133,9 @@ func (l *Loop) cutResults(all []model.Message) []model.Message {
 				names[c.ID] = strings.TrimSpace(c.Name + " " + inputShort(c.Input))
 				m.Calls[j].Input = cutInput(c.Input)
 			}
+		}
+		if m.Images != nil {
+			m.Images, m.Text = nil, m.Text+imageCut
 		}
 		if m.Role == model.RoleTool && len(m.Text) > keptResult {
 			m.Text = fmt.Sprintf("[result of %s truncated to save context: %d bytes; it began with: %s]", names[m.CallID], len(m.Text), short(m.Text))
@@ -166,6 +172,9 @@ func trim(all []model.Message, most int) []model.Message {
 	for i := range out {
 		switch m := &out[i]; {
 		case m.Role == model.RoleTool:
+			if m.Images != nil {
+				m.Images, m.Text = nil, m.Text+imageCut
+			}
 			m.Text = ends(m.Text, most)
 		case i > 0:
 			m.Text = ends(m.Text, 2*most)
@@ -193,7 +202,7 @@ func (r *run) summary(short []model.Message, before int64, size func([]model.Mes
 		if float64(size(h)) > limit {
 			continue
 		}
-		req := r.request(append(h[:len(h):len(h)], model.Message{Role: model.RoleUser, Text: summarize}))
+		req := r.request(ask.model, append(h[:len(h):len(h)], model.Message{Role: model.RoleUser, Text: summarize}))
 		req.MaxTokens = int(room)
 		resp, _, err := r.call(ask.model, req)
 		if err != nil && r.gone() || r.spent(false) {

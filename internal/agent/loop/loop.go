@@ -109,8 +109,10 @@ type Loop struct {
 	silent     int // answers without a call, in a row
 	repeats    repeats
 	todo       todo
-	script     *script
-	moved      bool // to Large
+	// pictures counts the images that were shown.
+	pictures, pictureBytes int
+	script                 *script
+	moved                  bool // to Large
 }
 
 // New makes a loop without a history. A configuration that cannot work (two tools

@@ -163,7 +163,9 @@ func (r *run) answer(c model.Call, res Result, took time.Duration) {
 	if strings.TrimSpace(text) == "" {
 		text = "(no output)"
 	}
-	m := model.Message{Role: model.RoleTool, CallID: c.ID, Text: text, Failed: res.Failed}
+	images, note := r.images(res.Images)
+	text += note
+	m := model.Message{Role: model.RoleTool, CallID: c.ID, Text: text, Failed: res.Failed, Images: images}
 	r.history = append(r.history, m)
 	r.note(Entry{Kind: KindTool, Tool: c.Name, CallID: c.ID, Text: text, Failed: res.Failed, MS: took.Milliseconds()})
 	out := res.Short

@@ -35,6 +35,8 @@ type Result struct {
 	Waiting bool
 	// Usage is what models used for it, which counts against the budgets.
 	Usage api.Usage `json:",omitzero"`
+	// Images are shown to a model that reads them. Text says what they are.
+	Images []model.Image `json:",omitempty"`
 	// Todo is set by a tool that writes the list of what is to be done: the whole list.
 	Todo []api.TodoItem `json:",omitempty"`
 	// Finish is set by the tool with which a model says that it is done.

@@ -22,7 +22,7 @@ const (
 	maxFile     = 2 << 20 // what is read as a whole, and edited
 )
 
-const viewAbout = `Read a text file with line numbers, list a directory, or read saved output such as "output:3". Without a range, the first 400 lines are shown. The result has at most about 16,000 characters; its last line says where to continue. View a file before you change it.`
+const viewAbout = `Read a text file with line numbers, list a directory, show an image, or read saved output such as "output:3". Without a range, the first 400 lines are shown. The result has at most about 16,000 characters; its last line says where to continue. View a file before you change it.`
 
 func (s *Set) view() *tool {
 	return &tool{name: "view", about: viewAbout, run: s.runView, input: fields{
@@ -65,6 +65,9 @@ func (s *Set) runView(ctx context.Context, in args) (loop.Result, error) {
 		return loop.Result{}, err
 	default:
 		return loop.Result{}, err
+	}
+	if res, ok := viewImage(w, content); ok {
+		return res, nil
 	}
 	if what := binaryKind(content); what != "" && bytes.IndexByte(content, 0) >= 0 {
 		return failed("view "+w.say+": binary", "%s is not a text file: %s, %d bytes. Inspect it with shell (file, od, strings).", w.say, what, len(content)), nil

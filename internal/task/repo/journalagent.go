@@ -68,6 +68,9 @@ func (j *agentJournal) model(m model.Model) model.Model {
 	return recorded{m, j}
 }
 
+// Unwrap returns the model that answers.
+func (m recorded) Unwrap() model.Model { return m.Model }
+
 // Generate implements model.Model.
 func (m recorded) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
 	j := m.j
