@@ -16,6 +16,7 @@ const mapAbout = `List the source files of a repository with their top-level fun
 const (
 	mapLines = 60_000
 	mapBytes = 3_900_000
+	mapText  = 12_000 // of a map, in bytes
 )
 
 // mapScript finds the lines that a map is made of: those that may declare or import something. Only they leave the sandbox.
@@ -57,7 +58,7 @@ func (s *Set) runMap(ctx context.Context, in args) (loop.Result, error) {
 		}
 		lines = append(lines, repomap.Line{Path: joinSay(w.say, name), N: n, Text: line})
 	})
-	text := repomap.Text(lines, maxText)
+	text := repomap.Text(lines, mapText)
 	if len(lines) >= mapLines || len(res.out) >= mapBytes {
 		text += "\n[the repository is too large for one map: files at the end of the list are missing; set path to a directory]"
 	}

@@ -42,7 +42,7 @@ func TestLargeMap(t *testing.T) {
 	b.put("main.py", "from pkg.file777 import Thing777\n\ndef main():\n    pass\n")
 	res := b.call("map", in{})
 	b.want(res, false, "main.py: main\n", "pkg/file777.py: Thing777 function_777\n", "of 901 files")
-	if n := len(res.Text); n > 16_000 || n < 15_000 {
+	if n := len(res.Text); n > 12_000 || n < 11_000 {
 		t.Errorf("%d bytes", n)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // Bounds of view.
 const (
 	viewLines   = 400 // when no range is given
-	viewBytes   = maxText
+	viewBytes   = 16_000
 	viewEntries = 500
 	maxFile     = 2 << 20 // what is read as a whole, and edited
 )
