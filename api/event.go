@@ -51,6 +51,7 @@ const (
 	EventSay          EventType = "task.say"         // SayEvent: what the agent said
 	EventCandidate    EventType = "task.candidate"   // best.Candidate: one begins, ended, or was chosen or not
 	EventCompact      EventType = "task.compact"     // CompactEvent: the agent's history was shortened
+	EventTodo         EventType = "task.todo"        // TodoEvent: the agent wrote its list of work
 	EventTaskResumed  EventType = "task.resumed"     // ResumedEvent: another daemon goes on with it
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
 	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last

@@ -10,6 +10,8 @@ type Models struct {
 	// it gives nothing usable or declines, and when a failure is of no known
 	// category or its category comes again. Empty for none.
 	Large string `json:"large,omitempty"`
+	// Small writes summaries and answers questions of the agent of a repository, which does both itself if this is empty.
+	Small string `json:"small,omitempty"`
 }
 
 // RoleCalls sums what one role asked of one model in a task.

@@ -183,8 +183,10 @@ type RepoResult struct {
 	// Ignored counts new files that the repository's own rules ignore.
 	Ignored int `json:"ignored,omitempty"`
 	// Summary is the agent's own word.
-	Summary  string    `json:"summary,omitempty"`
-	Delivery *Delivery `json:"delivery,omitempty"`
+	Summary string `json:"summary,omitempty"`
+	// Todo is the agent's own list of its work, as it wrote it last.
+	Todo     []TodoItem `json:"todo,omitempty"`
+	Delivery *Delivery  `json:"delivery,omitempty"`
 	// Partial is true if the work was cut short; what there was is kept.
 	Partial bool `json:"partial,omitempty"`
 	// Repositories are the results of a task on several repositories, one for each. Then
@@ -417,6 +419,8 @@ type RepoStepEvent struct {
 // ToolEvent reports that the agent used a tool. Input and Output are short forms for
 // people; the whole is in the transcript.
 type ToolEvent struct {
+	// Agent is set for a sub-agent, which counts rounds and steps of its own: "research 1".
+	Agent  string `json:"agent,omitempty"`
 	Round  int    `json:"round"`
 	Step   int    `json:"step"`
 	Tool   string `json:"tool"`
@@ -428,8 +432,22 @@ type ToolEvent struct {
 	Candidate int `json:"candidate,omitempty"`
 }
 
+// TodoItem is a part of an agent's work. State is "pending", "active" or "done".
+type TodoItem struct {
+	Text  string `json:"text"`
+	State string `json:"state"`
+}
+
+// TodoEvent reports that the agent wrote its list of work: all of it.
+type TodoEvent struct {
+	Round int        `json:"round"`
+	Step  int        `json:"step"`
+	Items []TodoItem `json:"items"`
+}
+
 // SayEvent is what the agent said beside its calls.
 type SayEvent struct {
+	Agent string `json:"agent,omitempty"` // as in ToolEvent
 	Round int    `json:"round"`
 	Step  int    `json:"step"`
 	Text  string `json:"text"`

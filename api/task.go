@@ -55,9 +55,9 @@ type CreateTask struct {
 	// with MaxInputBytes, for requests and artifacts. A replay and a reply take those of
 	// the task before.
 	Files []InputFile `json:"files,omitempty"`
-	// Schema is a JSON Schema, of at most 64 KiB, for all that a program prints to stdout. It
-	// is verified only if that is one JSON value, and valid. A replay and a reply take the
-	// schema of the task before; a task on a repository can have none.
+	// Schema is a JSON Schema, of at most 64 KiB, for all that a program prints to stdout, or
+	// for the value that the agent of a repository returns. The task is verified only with one
+	// JSON value that is valid. A replay and a reply take the schema of the task before.
 	Schema json.RawMessage `json:"schema,omitempty"`
 	// Attempts bounds the passes; default and most are 3 and 10.
 	Attempts int `json:"attempts,omitempty"`

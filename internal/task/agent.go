@@ -31,6 +31,9 @@ func checkAgent(req api.CreateTask) error {
 		return api.Errorf(api.KindInvalid, "agent and prepareOnly exclude each other")
 	case req.Models != (api.Models{}):
 		return api.Errorf(api.KindInvalid, "the agent %s has one model; models for roles cannot be used with it", name)
+	case req.Schema != nil:
+		return api.Errorf(api.KindInvalid, "the agent %s has no tool that takes a value; a schema cannot be used with it", name).
+			WithHint("use Hortus's own agent: --agent hortus")
 	case req.Record != "":
 		return api.Errorf(api.KindInvalid, "the agent %s asks its model itself; its calls cannot be recorded", name)
 	case req.Repo.Budget.CostUSD > 0:

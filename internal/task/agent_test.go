@@ -1,6 +1,7 @@
 package task
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ func TestCheckAgent(t *testing.T) {
 		{"a model", api.CreateTask{Model: "anthropic:m", Repo: &api.RepoTask{}}, ""},
 		{"another model", api.CreateTask{Model: "offline", Repo: &api.RepoTask{}}, "cannot use the model"},
 		{"a larger model", api.CreateTask{Models: api.Models{Large: "anthropic"}, Repo: &api.RepoTask{}}, "one model"},
+		{"a schema", api.CreateTask{Schema: json.RawMessage("{}"), Repo: &api.RepoTask{}}, "no tool that takes a value"},
 		{"a recording", api.CreateTask{Record: "/r", Repo: &api.RepoTask{}}, "recorded"},
 		{"a cost", api.CreateTask{Repo: &api.RepoTask{Budget: api.Budget{CostUSD: 1}}}, "limit its cost"},
 		{"preparing", api.CreateTask{Repo: &api.RepoTask{PrepareOnly: true}}, "exclude each other"},

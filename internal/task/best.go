@@ -126,7 +126,7 @@ func (l lineup) candidates(req api.CreateTask) (out []repo.Candidate, err error)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, repo.Candidate{Variant: v, Agent: external(one), Model: ms.coder, Large: ms.large, ModelName: one.Model})
+		out = append(out, repo.Candidate{Variant: v, Agent: external(one), Model: ms.coder, Large: ms.large, Small: ms.small, ModelName: one.Model})
 	}
 	return out, nil
 }
@@ -169,15 +169,25 @@ func (l lineup) agent(req api.CreateTask) (models, error) {
 	if ms.coder, err = l.model(name); err != nil {
 		return ms, err
 	}
-	if req.Models.Large != "" {
-		if ms.large, err = l.model(req.Models.Large); err != nil {
+	for _, x := range []struct {
+		name string
+		to   *model.Model
+	}{{req.Models.Large, &ms.large}, {req.Models.Small, &ms.small}} {
+		if x.name == "" {
+			continue
+		}
+		if *x.to, err = l.model(x.name); err != nil {
 			return ms, err
 		}
+	}
+	if p, ok := ms.coder.(played); ok && ms.small != nil && p.Models()[roleAgent] != nil {
+		return models{}, api.Errorf(api.KindInvalid, "a small model is set, but the recording has the answers of all models").
+			WithHint("set none for a replay: --small-model ''")
 	}
 	if p, ok := ms.coder.(played); ok && req.Models == (api.Models{}) {
 		var by map[string]model.Model = p.Models()
 		if by[roleAgent] != nil {
-			ms.coder, ms.large = by[roleAgent], by[roleLarge]
+			ms.coder, ms.large, ms.small = by[roleAgent], by[roleLarge], by[roleSmall]
 		}
 	}
 	return ms, nil

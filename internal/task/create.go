@@ -75,8 +75,8 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	if req.Sandbox.Task != "" {
 		return invalid("sandbox.task must be empty; the task sets it")
 	}
-	if req.Repo != nil && req.Schema != nil {
-		return invalid("a schema is for what a program prints; it cannot be used with a repository")
+	if req.Repo != nil && req.Repo.PrepareOnly && req.Schema != nil {
+		return invalid("schema and prepareOnly exclude each other: a preparation has no result")
 	}
 	if req.Repo != nil {
 		return e.checkRepo(req)

@@ -14,7 +14,7 @@ import (
 // models are those that the roles of one task ask.
 type models struct {
 	planner, coder, debugger model.Model
-	large                    model.Model // nil for none
+	large, small             model.Model // nil for none
 	// external is the name of a program with its model, which works instead; there are no models then.
 	external string
 	// candidates are those of a task on a repository with several.
@@ -43,6 +43,7 @@ const (
 	roleCoder    = "coder"
 	roleDebugger = "debugger"
 	roleLarge    = "large"
+	roleSmall    = "small"
 	// roleAgent is the one that works on repositories.
 	roleAgent = "agent"
 )
@@ -99,10 +100,17 @@ func (m models) name() string {
 // names returns which model each role has; nothing where all have the same.
 func (m models) names() api.Models {
 	if m.planner == nil {
-		if m.large == nil || m.large.Name() == m.coder.Name() {
+		n := api.Models{Coder: m.coder.Name()}
+		if m.large != nil && m.large.Name() != n.Coder {
+			n.Large = m.large.Name()
+		}
+		if m.small != nil && m.small.Name() != n.Coder {
+			n.Small = m.small.Name()
+		}
+		if n.Large == "" && n.Small == "" {
 			return api.Models{}
 		}
-		return api.Models{Coder: m.coder.Name(), Large: m.large.Name()}
+		return n
 	}
 	n := api.Models{Planner: m.planner.Name(), Coder: m.coder.Name(), Debugger: m.debugger.Name()}
 	if m.large != nil {
@@ -126,8 +134,10 @@ func (e *Engine) record(req api.CreateTask, ms *models) error {
 	if ms.planner != nil {
 		by = map[string]string{rolePlanner: ms.planner.Name(), roleCoder: ms.coder.Name(), roleDebugger: ms.debugger.Name()}
 	}
-	if ms.large != nil {
-		by[roleLarge] = ms.large.Name()
+	for role, m := range map[string]model.Model{roleLarge: ms.large, roleSmall: ms.small} {
+		if m != nil {
+			by[role] = m.Name()
+		}
 	}
 	rec, err := e.cfg.Record(req.Record, by)
 	if err != nil {
@@ -138,8 +148,10 @@ func (e *Engine) record(req api.CreateTask, ms *models) error {
 	if ms.planner != nil {
 		ms.planner, ms.debugger = rec.Wrap(ms.planner), rec.Wrap(ms.debugger)
 	}
-	if ms.large != nil {
-		ms.large = rec.Wrap(ms.large)
+	for _, m := range []*model.Model{&ms.large, &ms.small} {
+		if *m != nil {
+			*m = rec.Wrap(*m)
+		}
 	}
 	return nil
 }
@@ -161,6 +173,10 @@ func checkModels(req api.CreateTask) error {
 		if req.Record != "" {
 			return api.Errorf(api.KindInvalid, "a recording is requested, but a run of an existing program uses no model")
 		}
+	}
+	if req.Repo == nil && req.Models.Small != "" {
+		return api.Errorf(api.KindInvalid, "a small model is set, but only the agent of a repository uses one").
+			WithHint("set models.planner for a cheaper plan")
 	}
 	switch {
 	case req.Record == "":

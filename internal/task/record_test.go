@@ -270,6 +270,7 @@ func TestRecordIsRefused(t *testing.T) {
 		"of an artifact":        {e, api.CreateTask{Artifact: script("1"), Record: there + "2"}, api.KindInvalid},
 		"models of an artifact": {e, api.CreateTask{Artifact: script("1"), Models: api.Models{Large: "offline"}}, api.KindInvalid},
 		"there already":         {e, api.CreateTask{Request: "x", Record: there}, api.KindInvalid},
+		"small program":         {e, api.CreateTask{Request: "x", Models: api.Models{Small: "offline"}}, api.KindInvalid},
 		"unknown large":         {e, api.CreateTask{Request: "x", Models: api.Models{Large: "oracle"}, Record: there + "3"}, api.KindInvalid},
 		"no recording":          {e, api.CreateTask{Request: "x", Model: "replay:" + there}, api.KindInvalid},
 		"none can be made":      {engineWith(t, mem, boxes, []model.Model{&answers{name: "offline"}}), api.CreateTask{Request: "x", Record: there + "4"}, api.KindUnsupported},

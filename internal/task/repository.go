@@ -188,7 +188,7 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 			return taught.known(ctx, n, scope, output)
 		},
 		Earlier: before, Candidates: ms.candidates,
-		Task: *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
+		Task: *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Small: ms.small, Dir: dir, Emit: log,
 		Save: func(ctx context.Context, r api.RepoResult) error {
 			t.Repo = &r
 			return e.cfg.Store.UpdateTask(ctx, *t)
@@ -199,7 +199,7 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 // worked puts the end of a task on a repository into its record.
 func worked(t *api.Task, end repo.End) {
 	t.Outcome, t.Diagnosis, t.Question = end.Outcome, end.Diagnosis, end.Question
-	t.Error, t.Usage, t.Receipt = end.Error, end.Usage, end.Receipt
+	t.Error, t.Usage, t.Receipt, t.Value = end.Error, end.Usage, end.Receipt, end.Value
 	t.Repo = &end.Result
 }
 

@@ -31,7 +31,7 @@ func TestSchema(t *testing.T) {
 	for name, req := range map[string]api.CreateTask{
 		"no schema":            {Artifact: script("print(1)"), Schema: json.RawMessage(`{"type":"nothing"}`)},
 		"another document":     {Artifact: script("print(1)"), Schema: json.RawMessage(`{"$ref":"file:///etc/passwd"}`)},
-		"repository":           {Request: "x", Repo: &api.RepoTask{URL: "/x", Verify: "true"}, Schema: schema},
+		"preparation":          {Request: "x", Repo: &api.RepoTask{URL: "/x", PrepareOnly: true}, Schema: schema},
 		"replay with a schema": {Replay: &api.Replay{Task: first.ID, Attempt: 1}, Schema: schema},
 	} {
 		if _, err := e.Create(t.Context(), req); api.KindOf(err) != api.KindInvalid {

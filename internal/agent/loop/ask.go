@@ -23,16 +23,22 @@ func (s steady) Emit(ctx context.Context, t api.EventType, data any) {
 	s.Emitter.Emit(context.WithoutCancel(ctx), t, data)
 }
 
-func (l *Loop) request(messages []model.Message) model.Request {
+// request is what a model is asked after messages.
+func (l *Loop) request(m model.Model, messages []model.Message) model.Request {
+	if l.pictures > 0 && !model.ReadsImages(m) {
+		messages = blind(messages)
+	}
 	// The copy keeps a model that holds on to its request from seeing it change.
 	return model.Request{System: l.cfg.System, Messages: append([]model.Message(nil), messages...), Tools: l.specs}
 }
 
-// call asks the model and counts what it used. Said is the text that came, also
+// call asks a model and counts what it used. Said is the text that came, also
 // where the answer did not come to its end.
-func (r *run) call(req model.Request) (resp model.Response, said string, err error) {
+func (r *run) call(m model.Model, req model.Request) (resp model.Response, said string, err error) {
 	var text strings.Builder
-	resp, err = r.asker().Call(r.ctx, req, func(d model.Delta) {
+	asker := r.asker()
+	asker.Model = m
+	resp, err = asker.Call(r.ctx, req, func(d model.Delta) {
 		if d.Retry != nil {
 			text.Reset() // what came so far is void
 		}
@@ -53,7 +59,7 @@ func (r *run) call(req model.Request) (resp model.Response, said string, err err
 // the larger model is to be asked.
 func (r *run) ask() (model.Response, bool) {
 	before := r.estimate()
-	resp, said, err := r.call(r.request(r.history))
+	resp, said, err := r.call(r.model, r.request(r.model, r.history))
 	if err == nil {
 		r.learn(resp.Usage)
 		return resp, true
@@ -65,6 +71,9 @@ func (r *run) ask() (model.Response, bool) {
 			return resp, false
 		}
 		r.stop(api.StopDeclined, nil, "%v", err)
+	case api.KindOf(err) == api.KindInvalid && r.unsee():
+		// A file that only begins like an image is refused by vendors.
+		return resp, false
 	case api.KindOf(err) == api.KindInvalid && r.squeeze(before):
 		// A window that is smaller than was said shows in a refused request.
 		return resp, false
@@ -84,7 +93,7 @@ func (r *run) partial(said string, resp model.Response) {
 	r.history = append(r.history, model.Message{Role: model.RoleAssistant, Text: said})
 	r.note(Entry{Kind: KindAssistant, Text: said, Cut: true, Usage: resp.Usage, Model: r.model.Name()})
 	r.rep.Text = said
-	r.emit(api.EventSay, api.SayEvent{Round: r.round, Step: r.steps + 1, Text: prose(said), Cut: true})
+	r.emit(api.EventSay, api.SayEvent{Agent: r.agent, Round: r.round, Step: r.steps + 1, Text: prose(said), Cut: true})
 }
 
 // escalate moves to the larger model and says so. It is false if there is none,

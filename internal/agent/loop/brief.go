@@ -29,6 +29,9 @@ type Brief struct {
 	Request string
 	// Gate is the shell command that decides; empty if there is none.
 	Gate string
+	// Schema is the JSON Schema of the value that the agent gives to the tool finish; empty for none. It is of the
+	// person who asks.
+	Schema json.RawMessage
 	// NoFinish is true if the agent has no tool finish: it ends its turn.
 	NoFinish bool
 	// Rules say which files cannot be read or changed; empty for none.
@@ -70,6 +73,9 @@ func (b Brief) Message() string {
 			done = "end your turn"
 		}
 		out.WriteString("The platform runs it in /workspace in a clean sandbox after you " + done + ". Exit code 0 means success.\n")
+	}
+	if len(b.Schema) > 0 {
+		out.WriteString("\nThe task also needs a structured result. Return it in the field value of finish. It must be valid for this JSON Schema:\n" + calm(string(b.Schema)) + "\n")
 	}
 	if b.Rules != "" {
 		out.WriteString("\n" + calm(b.Rules) + "\n")

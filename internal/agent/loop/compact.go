@@ -23,6 +23,8 @@ const (
 	// window.
 	maxSummary    = 24 << 10
 	summaryTokens = 4096
+	// smallResult is the most of a result that the small model reads for a summary, in bytes.
+	smallResult = 4 << 10
 )
 
 const summarize = `[Notice] The history has nearly reached the context limit. Write a summary of your work so far. It replaces every message between the request and your last few answers.
@@ -79,6 +81,7 @@ func (r *run) replace(next []model.Message, before, after int64, how, text strin
 	r.size.tokens, r.size.messages = after, len(next)
 	r.note(Entry{Kind: KindCompact, Text: text, How: how, Before: before, After: after})
 	r.emit(api.EventCompact, api.CompactEvent{Step: r.steps, TokensBefore: before, TokensAfter: after})
+	r.restate()
 }
 
 // squeeze shortens a history whose request was refused, once: the window may be
@@ -114,6 +117,9 @@ func (l *Loop) lastTurns(n int) int {
 // keptResult is the longest result or field of an input that is not cut, in bytes.
 const keptResult = 400
 
+// imageCut takes the place of an image that was cut.
+const imageCut = "\n[image removed to save context; view it again if you need it]"
+
 // cutResults copies messages with short references in the place of long results
 // of tools, and of long fields of their inputs. The first message stays.
 func (l *Loop) cutResults(all []model.Message) []model.Message {
@@ -127,6 +133,9 @@ func (l *Loop) cutResults(all []model.Message) []model.Message {
 				names[c.ID] = strings.TrimSpace(c.Name + " " + inputShort(c.Input))
 				m.Calls[j].Input = cutInput(c.Input)
 			}
+		}
+		if m.Images != nil {
+			m.Images, m.Text = nil, m.Text+imageCut
 		}
 		if m.Role == model.RoleTool && len(m.Text) > keptResult {
 			m.Text = fmt.Sprintf("[result of %s truncated to save context: %d bytes; it began with: %s]", names[m.CallID], len(m.Text), short(m.Text))
@@ -163,6 +172,9 @@ func trim(all []model.Message, most int) []model.Message {
 	for i := range out {
 		switch m := &out[i]; {
 		case m.Role == model.RoleTool:
+			if m.Images != nil {
+				m.Images, m.Text = nil, m.Text+imageCut
+			}
 			m.Text = ends(m.Text, most)
 		case i > 0:
 			m.Text = ends(m.Text, 2*most)
@@ -174,19 +186,26 @@ func trim(all []model.Message, most int) []model.Message {
 // summary returns the text that takes the place of the middle: what the model writes
 // about it, or a list of what was called where it writes nothing usable.
 func (r *run) summary(short []model.Message, before int64, size func([]model.Message) int64) (text, how string) {
-	// The history as it is was read into the model's cache; where it is too long
-	// for one more question, the one with the cut results is asked about.
-	ask := r.history
 	room := min(summaryTokens, r.cfg.Window/8)
 	limit := fits*float64(r.cfg.Window) - float64(room)
+	// The history as it is was read into the cache of the loop's own model, and into no other; where it is too long
+	// for one more question, the one with the cut results is asked about.
+	asks := []question{{r.model, r.history}}
 	if float64(before) > limit {
-		ask = short
+		asks[0].history = short
 	}
-	if float64(size(ask)) <= limit {
-		req := r.request(append(ask[:len(ask):len(ask)], model.Message{Role: model.RoleUser, Text: summarize}))
+	if r.cfg.Small != nil {
+		asks = append([]question{{r.cfg.Small, trim(r.history, smallResult)}}, asks...)
+	}
+	for _, ask := range asks {
+		h := ask.history
+		if float64(size(h)) > limit {
+			continue
+		}
+		req := r.request(ask.model, append(h[:len(h):len(h)], model.Message{Role: model.RoleUser, Text: summarize}))
 		req.MaxTokens = int(room)
-		resp, _, err := r.call(req)
-		if err != nil && r.gone() {
+		resp, _, err := r.call(ask.model, req)
+		if err != nil && r.gone() || r.spent(false) {
 			return "", ""
 		}
 		if s := strings.TrimSpace(resp.Message.Text); err == nil && len(resp.Message.Calls) == 0 && len(s) > 40 {
@@ -194,6 +213,12 @@ func (r *run) summary(short []model.Message, before int64, size func([]model.Mes
 		}
 	}
 	return r.digest(), "list"
+}
+
+// question is a history that a model is asked to summarize.
+type question struct {
+	model   model.Model
+	history []model.Message
 }
 
 // digest lists what was called in the middle, for want of a summary.

@@ -3,6 +3,7 @@ package loop
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"io"
 	"time"
 
@@ -26,10 +27,21 @@ type Config struct {
 	// it declines, writes calls that cannot be read, or goes in circles. Nil for
 	// none.
 	Large model.Model
+	// Small writes the summaries of a history that grew too long, and answers the questions of the tool
+	// research. Nil means that the loop's own model does.
+	Small model.Model
+	// Research, when not nil, adds the tool research.
+	Research *Research
 	// System is the standing instruction, the same in every request.
 	System string
 	// Tools are offered in this order in every request. Their names differ.
 	Tools []Tool
+	// Reads names the tools that change nothing. Consecutive calls of them in one answer run at the
+	// same time, in goroutines that end before their results are used.
+	Reads []string
+	// Do makes a call in place of its tool; nil means that the tool is called. N counts the calls of
+	// all Runs from 1, in the order of the answers.
+	Do func(ctx context.Context, n int, t Tool, input json.RawMessage) (Result, error)
 	// Budget bounds all Runs together; a zero field is no bound. The wall clock
 	// runs from New on. Whether a model has a price is known from its first
 	// answer: without one a CostUSD cannot be kept, and the loop stops there.
@@ -43,7 +55,7 @@ type Config struct {
 	Transcript io.Writer
 	// Role is who the events of model calls name; empty means "agent".
 	Role string
-	// Now is the clock; nil means time.Now.
+	// Now is the clock, for several goroutines; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -76,6 +88,7 @@ type Loop struct {
 	cfg   Config
 	model model.Model
 	tools map[string]*offered
+	reads map[string]bool
 	specs []model.Tool
 	bad   error // of the configuration
 	start time.Time
@@ -85,14 +98,21 @@ type Loop struct {
 	ids     map[string]bool
 	round   int
 	steps   int
-	used    api.Usage
-	output  int64
-	told    map[string]bool // the budgets whose end was announced
-	useless turn.Useless
-	silent  int // answers without a call, in a row
-	repeats repeats
-	script  *script
-	moved   bool // to Large
+	made    int // calls that were run
+	// researched counts the questions to the sub-agent; agent names the loop of a sub-agent.
+	researched int
+	agent      string
+	used       api.Usage
+	output     int64
+	told       map[string]bool // the budgets whose end was announced
+	useless    turn.Useless
+	silent     int // answers without a call, in a row
+	repeats    repeats
+	todo       todo
+	// pictures counts the images that were shown.
+	pictures, pictureBytes int
+	script                 *script
+	moved                  bool // to Large
 }
 
 // New makes a loop without a history. A configuration that cannot work (two tools
@@ -105,9 +125,18 @@ func New(cfg Config) *Loop {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Do == nil {
+		cfg.Do = callTool
+	}
 	l := &Loop{
-		cfg: cfg, model: cfg.Model, tools: map[string]*offered{}, ids: map[string]bool{}, told: map[string]bool{},
+		cfg: cfg, model: cfg.Model, tools: map[string]*offered{}, reads: map[string]bool{}, ids: map[string]bool{}, told: map[string]bool{},
 		start: cfg.Now(), script: newScript(cfg.Transcript, cfg.Now),
+	}
+	for _, name := range cfg.Reads {
+		l.reads[name] = true
+	}
+	if cfg.Research != nil {
+		cfg.Tools = append(cfg.Tools[:len(cfg.Tools):len(cfg.Tools)], researcher{l})
 	}
 	for _, t := range cfg.Tools {
 		spec := t.Spec()
@@ -166,6 +195,7 @@ func (r *run) work() {
 	}
 	for !r.ended() && !r.spent(true) {
 		r.announce()
+		r.remind()
 		if r.compact(); r.ended() || r.spent(true) {
 			return
 		}
@@ -229,7 +259,7 @@ func (l *Loop) say(kind EntryKind, m model.Message) {
 
 // note adds an entry to the transcript.
 func (l *Loop) note(e Entry) {
-	e.Round, e.Step = l.round, l.steps
+	e.Round, e.Step, e.Agent = l.round, l.steps, l.agent
 	l.script.write(e)
 }
 

@@ -64,6 +64,9 @@ func Calls(transcript io.Reader) (string, error) {
 	at := map[string]int{} // the line of a call, by its identifier
 	left := 0
 	_, err := ReadTranscript(transcript, func(e Entry) error {
+		if e.Agent != "" {
+			return nil // the agent's own call tells of it
+		}
 		for _, c := range e.Calls {
 			at[c.ID] = left + len(lines)
 			lines = append(lines, "- "+short(c.Name)+" "+inputShort([]byte(c.Input)))

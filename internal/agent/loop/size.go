@@ -74,7 +74,7 @@ func guess(all []model.Message) (tokens int64) {
 
 // weight is what of a message grows with its text, in bytes.
 func weight(m model.Message) int {
-	n := len(m.Text) + len(m.CallID)
+	n := len(m.Text) + len(m.CallID) + len(m.Images)*imageTokens*bytesPerToken
 	for _, c := range m.Calls {
 		n += len(c.ID) + len(c.Name) + len(c.Input)
 	}

@@ -37,7 +37,7 @@ func (r *run) take(resp model.Response) {
 	}
 	if text := strings.TrimSpace(msg.Text); text != "" {
 		r.rep.Text = msg.Text
-		r.emit(api.EventSay, api.SayEvent{Round: r.round, Step: r.steps, Text: prose(text)})
+		r.emit(api.EventSay, api.SayEvent{Agent: r.agent, Round: r.round, Step: r.steps, Text: prose(text)})
 	}
 	if cut {
 		msg.Text = strings.TrimSpace(msg.Text + "\n" + cutMark)
@@ -81,27 +81,31 @@ func (r *run) misread(err error, tell string) {
 	r.stop(api.StopMalformed, nil, "too many invalid answers in a row: %v", err)
 }
 
-// calls runs the calls of an answer, one after another. Each gets its result,
-// whatever happens.
+// calls runs the calls of an answer in their order, and those side by side that only read. Each gets its
+// result, whatever happens.
 func (r *run) calls(calls []model.Call, dropped int) {
 	good := 0
 	var bad error
-	for i, c := range calls {
+	for len(calls) > 0 {
 		if r.ended() || r.spent(false) {
-			r.refuse(calls[i:], "the run ended")
+			r.refuse(calls, "the run ended")
 			return
 		}
-		tool, why := r.check(c)
-		if why != "" {
-			bad = api.Errorf(api.KindInvalid, "%s: %s", c.Name, why)
-			r.answer(c, Result{Text: why, Failed: true}, 0)
-			continue
+		group := r.next(calls)
+		calls = calls[len(group):]
+		r.perform(group)
+		for _, p := range group {
+			if p.tool == nil {
+				bad = api.Errorf(api.KindInvalid, "%s: %s", p.call.Name, p.why)
+				r.answer(p.call, Result{Text: p.why, Failed: true}, 0)
+				continue
+			}
+			good++
+			r.came(p)
 		}
-		good++
-		if !r.use(tool, c) {
-			r.refuse(calls[i+1:], "the run ended")
-			return
-		}
+	}
+	if r.ended() {
+		return
 	}
 	if dropped > 0 {
 		r.notice(fmt.Sprintf("The maximum is %d calls in one answer. The other %d calls were not run.", maxCalls, dropped))
@@ -115,38 +119,39 @@ func (r *run) calls(calls []model.Call, dropped int) {
 	r.circles()
 }
 
-// use runs one call that was checked. It is false where nothing may follow.
-func (r *run) use(tool Tool, c model.Call) bool {
-	start := r.cfg.Now()
-	res, err := tool.Call(r.ctx, c.Input)
-	took := r.cfg.Now().Sub(start)
+// came takes what a call that was run came to.
+func (r *run) came(p *pending) {
+	res := p.res
+	r.used, r.rep.Usage = r.used.Add(res.Usage), r.rep.Usage.Add(res.Usage)
 	if res.OutputBytes > 0 {
 		r.output += res.OutputBytes
 	}
-	if err != nil {
+	if p.err != nil {
 		// It did not come to its own end; what it said is kept all the same.
 		if res.Text == "" {
-			res.Text = "[stopped: " + short(err.Error()) + "]"
+			res.Text = "[stopped: " + short(p.err.Error()) + "]"
 		}
 		res.Failed = true
-		r.answer(c, res, took)
-		r.list(&r.rep.Skipped, c, " (stopped)")
+		r.answer(p.call, res, p.took)
+		r.list(&r.rep.Skipped, p.call, " (stopped)")
 		if !r.gone() {
-			r.stop(api.StopSandbox, err, "%s: %v", c.Name, err)
+			r.stop(api.StopSandbox, p.err, "%s: %v", p.call.Name, p.err)
 		}
-		return false
+		return
 	}
-	r.answer(c, res, took)
-	r.list(&r.rep.Completed, c, "")
+	r.answer(p.call, res, p.took)
+	r.list(&r.rep.Completed, p.call, "")
+	if res.Todo != nil {
+		r.planned(res.Todo)
+	}
 	if res.Finish != nil {
 		r.rep.Finish = res.Finish
 		r.stop(api.StopFinished, nil, "")
-		return false
+		return
 	}
 	if !res.Waiting {
-		r.repeats.add(c, res)
+		r.repeats.add(p.call, res)
 	}
-	return true
 }
 
 // answer puts a result into the history, and tells it.
@@ -158,13 +163,15 @@ func (r *run) answer(c model.Call, res Result, took time.Duration) {
 	if strings.TrimSpace(text) == "" {
 		text = "(no output)"
 	}
-	m := model.Message{Role: model.RoleTool, CallID: c.ID, Text: text, Failed: res.Failed}
+	images, note := r.images(res.Images)
+	text += note
+	m := model.Message{Role: model.RoleTool, CallID: c.ID, Text: text, Failed: res.Failed, Images: images}
 	r.history = append(r.history, m)
 	r.note(Entry{Kind: KindTool, Tool: c.Name, CallID: c.ID, Text: text, Failed: res.Failed, MS: took.Milliseconds()})
 	out := res.Short
 	out = cmp.Or(out, text)
 	r.emit(api.EventTool, api.ToolEvent{
-		Round: r.round, Step: r.steps, Tool: c.Name, Input: inputShort(c.Input), Output: short(out),
+		Agent: r.agent, Round: r.round, Step: r.steps, Tool: c.Name, Input: inputShort(c.Input), Output: short(out),
 		Failed: res.Failed, MS: took.Milliseconds(),
 	})
 }

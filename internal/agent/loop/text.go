@@ -79,7 +79,7 @@ func inputShort(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &m) != nil {
 		return short(string(raw))
 	}
-	for _, key := range []string{"command", "pattern", "path", "glob", "id", "summary"} {
+	for _, key := range []string{"command", "pattern", "path", "glob", "id", "question", "summary"} {
 		if v, ok := m[key].(string); ok {
 			if key == "pattern" && m["path"] != nil {
 				v += fmt.Sprintf(" in %v", m["path"])

@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 
+	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 )
 
-// Tool is something that the model may use. Its calls come one at a time.
+// Tool is something that the model may use. Its calls come one at a time, but for those of [Config].Reads.
 type Tool interface {
 	// Spec describes the tool to the model. It is the same at every call: a changed list
 	// of tools empties the model's cache.
@@ -32,6 +33,12 @@ type Result struct {
 	// Waiting is true if it only waited for something that continues: the same call
 	// with the same answer again is no loop.
 	Waiting bool
+	// Usage is what models used for it, which counts against the budgets.
+	Usage api.Usage `json:",omitzero"`
+	// Images are shown to a model that reads them. Text says what they are.
+	Images []model.Image `json:",omitempty"`
+	// Todo is set by a tool that writes the list of what is to be done: the whole list.
+	Todo []api.TodoItem `json:",omitempty"`
 	// Finish is set by the tool with which a model says that it is done.
 	Finish *Finish
 }
@@ -41,4 +48,6 @@ type Finish struct {
 	Summary string
 	// Blocked reports that it could not be done, and why.
 	Blocked string
+	// Value is the structured result, which the tool checked; nil for none.
+	Value json.RawMessage `json:",omitempty"`
 }

@@ -51,6 +51,8 @@ type Entry struct {
 	// Round counts the Runs from 1, Step the answers of all of them.
 	Round int `json:"round"`
 	Step  int `json:"step"`
+	// Agent names the sub-agent whose entry it is, which has rounds and steps of its own; empty for the agent itself.
+	Agent string `json:"agent,omitempty"`
 	// Tool and CallID are those of a result.
 	Tool   string `json:"tool,omitempty"`
 	CallID string `json:"callId,omitempty"`

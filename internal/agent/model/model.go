@@ -66,6 +66,8 @@ type Message struct {
 	CallID string
 	// Failed marks a tool's message as the answer of a call that failed.
 	Failed bool
+	// Images are those of a tool's message. Only a model that [ReadsImages] may get them.
+	Images []Image
 }
 
 // Tool is a function that the model may call. Input is JSON Schema.

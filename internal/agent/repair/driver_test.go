@@ -113,8 +113,8 @@ func shellTool(t testing.TB, dir, command string, env map[string]string, limit t
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	s := out.String()
-	if len(s) > 16000 {
-		s = s[:8000] + "\n[... cut ...]\n" + s[len(s)-8000:]
+	if len(s) > 10000 {
+		s = s[:5000] + "\n[... cut ...]\n" + s[len(s)-5000:]
 	}
 	if s != "" && !strings.HasSuffix(s, "\n") {
 		s += "\n"

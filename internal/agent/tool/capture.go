@@ -8,9 +8,9 @@ import (
 
 // Bounds of what a model reads of one output, in characters.
 const (
-	maxText  = 16_000
-	headText = 8_000
-	tailText = 8_000
+	maxText  = 10_000
+	headText = 5_000
+	tailText = 5_000
 )
 
 // capture takes a command's output in bounded memory: its text whole while it is

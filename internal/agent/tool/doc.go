@@ -12,7 +12,7 @@
 //
 // # Lives
 //
-// A [Set] belongs to one agent and is used from one goroutine. It starts none itself. Its background jobs run
+// A [Set] belongs to one agent. Calls of its tools in [Reads] may come from several goroutines, all others from one. It starts none itself. Its background jobs run
 // in the sandbox until they end, are killed, or [Set.Close] ends them. [Files] stores complete outputs in a
 // directory that belongs to its owner.
 //

@@ -57,7 +57,7 @@ func (s *Set) runCreate(ctx context.Context, in args) (loop.Result, error) {
 	old, err := s.cfg.Box.ReadFile(ctx, w.abs, maxFile)
 	switch api.KindOf(err) {
 	case "", api.KindExhausted: // a large file is a file
-		if !s.seen[w.abs] && (err != nil || len(old) > 0) {
+		if !s.seen.has(w.abs) && (err != nil || len(old) > 0) {
 			return failed("create "+w.say+": exists", "%s already exists and you have not viewed it. View it first. Then change it with str_replace, or call create again to replace it.", w.say), nil
 		}
 		if before, why := parseDocument(old); err == nil && why == "" {
@@ -230,7 +230,7 @@ func (s *Set) write(ctx context.Context, e edit) (loop.Result, error) {
 	if err := s.cfg.Box.WriteFile(ctx, e.where.abs, content, !e.over && strings.HasPrefix(e.after.text, "#!")); err != nil {
 		return loop.Result{}, err
 	}
-	s.seen[e.where.abs] = true
+	s.seen.add(e.where.abs)
 	added, removed, first := changed(before, e.after.text)
 	verb := "edited"
 	if !e.over {

@@ -17,13 +17,15 @@ const maxInput = 3 << 20
 // field is one argument of a tool.
 type field struct {
 	name string
-	kind string // "string", "integer", "boolean", or "object" of strings
+	kind string // "string", "integer", "boolean", "object" of strings, "array" of objects, or "" for any JSON value
 	doc  string
 	need bool
 	// enum lists the strings that are taken; min and max bound an integer where
 	// max is not 0.
 	enum     []string
 	min, max int64
+	// of are the fields of an array's objects; max bounds their number.
+	of fields
 }
 
 // fields are all arguments of a tool. The schema and the decoding stand on it.
@@ -31,18 +33,22 @@ type fields []field
 
 func (fs fields) schema() json.RawMessage {
 	type property struct {
-		Type        string   `json:"type"`
-		Description string   `json:"description"`
+		Type        string   `json:"type,omitempty"`
+		Description string   `json:"description,omitempty"`
 		Enum        []string `json:"enum,omitempty"`
 		Minimum     *int64   `json:"minimum,omitempty"`
 		Maximum     *int64   `json:"maximum,omitempty"`
 		Values      any      `json:"additionalProperties,omitempty"`
+		Items       any      `json:"items,omitempty"`
 	}
 	props, need := map[string]property{}, []string{}
 	for _, f := range fs {
 		p := property{Type: f.kind, Description: f.doc, Enum: f.enum}
-		if f.max != 0 {
+		if f.max != 0 && f.of == nil {
 			p.Minimum, p.Maximum = &f.min, &f.max
+		}
+		if f.of != nil {
+			p.Items = f.of.schema()
 		}
 		if f.kind == "object" {
 			p.Values = map[string]string{"type": "string"}
@@ -76,13 +82,15 @@ func (fs fields) names() string {
 	return b.String()
 }
 
-// args are decoded arguments: string, int64, bool or map[string]string.
+// args are decoded arguments: string, int64, bool, map[string]string, []args or json.RawMessage.
 type args map[string]any
 
 func (a args) str(name string) string              { s, _ := a[name].(string); return s }
 func (a args) has(name string) bool                { _, ok := a[name]; return ok }
 func (a args) yes(name string) bool                { b, _ := a[name].(bool); return b }
 func (a args) pairs(name string) map[string]string { m, _ := a[name].(map[string]string); return m }
+
+func (a args) list(name string) []args { l, _ := a[name].([]args); return l }
 
 func (a args) num(name string, otherwise int64) int64 {
 	if n, ok := a[name].(int64); ok {
@@ -129,6 +137,9 @@ func (fs fields) decode(raw json.RawMessage) (args, string) {
 }
 
 func (f field) value(v json.RawMessage) (any, string) {
+	if f.kind == "" {
+		return v, ""
+	}
 	var s string
 	isString := json.Unmarshal(v, &s) == nil
 	switch f.kind {
@@ -164,10 +175,32 @@ func (f field) value(v json.RawMessage) (any, string) {
 			return false, ""
 		}
 		return nil, "must be true or false"
+	case "array":
+		return f.array(v)
 	}
 	var pairs map[string]string
 	if json.Unmarshal(v, &pairs) != nil {
 		return nil, "must be an object whose values are strings"
 	}
 	return pairs, ""
+}
+
+// array decodes an array of objects.
+func (f field) array(v json.RawMessage) (any, string) {
+	var all []json.RawMessage
+	if json.Unmarshal(v, &all) != nil {
+		return nil, "must be an array of objects"
+	}
+	if int64(len(all)) > f.max {
+		return nil, fmt.Sprintf("has %d items; the maximum is %d", len(all), f.max)
+	}
+	out := make([]args, 0, len(all))
+	for i, raw := range all {
+		in, why := f.of.decode(raw)
+		if why != "" {
+			return nil, fmt.Sprintf("has an invalid item %d: %s", i+1, why)
+		}
+		out = append(out, in)
+	}
+	return out, ""
 }

@@ -138,10 +138,17 @@ func (s *Set) lookFailed(name string, w where, res scriptResult) *loop.Result {
 	return &r
 }
 
-// matches reads what grep said: a name, NUL, a number, a colon or NUL, the line.
-// What does not look so was cut, and is left out.
+// matches lists what grep said.
 func matches(out []byte, w where) (all []string) {
-	base := w.say
+	eachMatch(out, func(name, number, line string) {
+		all = append(all, fmt.Sprintf("%s:%s:%s", joinSay(w.say, name), number, shownLine(line)))
+	})
+	return all
+}
+
+// eachMatch reads what grep said: a name, NUL, a number, a colon or NUL, the line.
+// What does not look so was cut, and is left out.
+func eachMatch(out []byte, each func(name, number, line string)) {
 	for len(out) > 0 {
 		i := bytes.IndexByte(out, 0)
 		if i < 0 {
@@ -159,9 +166,8 @@ func matches(out []byte, w where) (all []string) {
 		line, rest, _ := bytes.Cut(out[digits+1:], []byte("\n"))
 		number := string(out[:digits])
 		out = rest
-		all = append(all, fmt.Sprintf("%s:%s:%s", joinSay(base, name), number, shownLine(string(line))))
+		each(name, number, string(line))
 	}
-	return all
 }
 
 // shownLine is one line of a file, as a match shows it.

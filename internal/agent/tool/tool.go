@@ -5,14 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/model"
 )
 
-// Box is the sandbox as the tools see it. Calls come from one goroutine, one at a
-// time; jobs go on beside them.
+// Box is the sandbox as the tools see it. Run and ReadFile are called by several
+// goroutines at the same time, everything else by one; jobs go on beside them.
 type Box interface {
 	// Run runs a command and passes on its output as it comes; p is valid during
 	// the call only. It returns when the command has ended, by itself, by its
@@ -53,12 +54,16 @@ type Config struct {
 	// Dir is the workspace inside the sandbox, where relative paths begin; empty
 	// means /workspace.
 	Dir string
+	// Value checks the structured result that finish takes, and returns it as it is kept. An error is for the
+	// model. Nil means that there is none.
+	Value func(json.RawMessage) (json.RawMessage, error)
 }
 
-// Set is the tools of one agent. It is for one goroutine.
+// Set is the tools of one agent. Calls of [Reads] may be made by several goroutines at
+// the same time; everything else is for one.
 type Set struct {
 	cfg    Config
-	seen   map[string]bool // files that the model has read or written, by cleaned path
+	seen   seen
 	jobs   []*job
 	jobNum int
 }
@@ -66,15 +71,50 @@ type Set struct {
 // New makes a set. Close ends it.
 func New(cfg Config) *Set {
 	cfg.Dir = cmp.Or(cfg.Dir, "/workspace")
-	return &Set{cfg: cfg, seen: map[string]bool{}}
+	return &Set{cfg: cfg}
 }
 
 // All lists the tools, always in the same order.
 func (s *Set) All() []loop.Tool {
 	return []loop.Tool{
 		s.shell(), s.job(), s.view(), s.create(), s.strReplace(), s.insert(),
-		s.search(), s.find(), s.outline(), finish(),
+		s.search(), s.find(), s.mapping(), s.outline(), todo(), finish(s.cfg.Value),
 	}
+}
+
+// Reads names the tools whose calls change nothing, so that they may run side by side.
+// Every other tool changes something, or waits for what does.
+func Reads() []string { return []string{"view", "search", "find", "map", "outline"} }
+
+// Reading makes the tools that [Reads] names. They have nothing to close.
+func Reading(cfg Config) []loop.Tool {
+	s := New(cfg)
+	return []loop.Tool{s.view(), s.search(), s.find(), s.mapping(), s.outline()}
+}
+
+// Again names the tools whose calls may be made again if nobody knows how they ended: those
+// that read, and those whose result is all that they do.
+func Again() []string { return append(Reads(), "todo", "finish") }
+
+// seen are the files that the model has read or written, by cleaned path.
+type seen struct {
+	mu    sync.Mutex
+	paths map[string]bool
+}
+
+func (s *seen) add(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paths == nil {
+		s.paths = map[string]bool{}
+	}
+	s.paths[path] = true
+}
+
+func (s *seen) has(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.paths[path]
 }
 
 // Close kills what still runs in the background. It is idempotent.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -14,7 +16,7 @@ import (
 )
 
 func TestSpecs(t *testing.T) {
-	want := []string{"shell", "job", "view", "create", "str_replace", "insert", "search", "find", "outline", "finish"}
+	want := []string{"shell", "job", "view", "create", "str_replace", "insert", "search", "find", "map", "outline", "todo", "finish"}
 	all := New(Config{}).All()
 	if len(all) != len(want) {
 		t.Fatalf("%d tools", len(all))
@@ -50,13 +52,43 @@ func TestSpecs(t *testing.T) {
 }
 
 func TestFinish(t *testing.T) {
-	f := finish()
+	f := finish(nil)
 	res, err := f.Call(t.Context(), json.RawMessage(`{"summary": " done ", "blocked": null}`))
 	if err != nil || res.Finish == nil || res.Finish.Summary != "done" || res.Finish.Blocked != "" {
 		t.Errorf("%+v, %v", res, err)
 	}
 	if res, err := f.Call(t.Context(), json.RawMessage(`{"summary": ""}`)); err != nil || !res.Failed || res.Finish != nil {
 		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+func TestTodo(t *testing.T) {
+	item := func(text, state string) string { return fmt.Sprintf(`{"text":%q,"state":%q}`, text, state) }
+	list := func(all ...string) string { return `{"items":[` + strings.Join(all, ",") + `]}` }
+	res, err := todo().Call(t.Context(), json.RawMessage(list(item("Read\n it", "done"), item("Fix it", "active"), item("Test it", "pending"))))
+	if want := []api.TodoItem{{Text: "Read it", State: "done"}, {Text: "Fix it", State: "active"}, {Text: "Test it", State: "pending"}}; err != nil || res.Failed || !slices.Equal(res.Todo, want) {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if res.Short != "todo 1 of 3 done: Fix it" {
+		t.Errorf("%q", res.Short)
+	}
+	if res, _ := todo().Call(t.Context(), json.RawMessage(list())); res.Failed || res.Todo == nil {
+		t.Errorf("an empty list: %+v", res)
+	}
+	many := make([]string, 41)
+	for i := range many {
+		many[i] = item("x", "done")
+	}
+	if res, _ := todo().Call(t.Context(), json.RawMessage(list(many[:40]...))); res.Failed || len(res.Todo) != 40 {
+		t.Errorf("40 items: %+v", res)
+	}
+	for _, in := range []string{
+		list(many...), list(item(strings.Repeat("x", 201), "done")), list(item(" ", "done")), list(item("x", "doing")), list(`{"text":"x"}`),
+		list(`{"text":"x","state":"done","more":1}`), list(`7`), `{"items":{}}`, `{"items":null}`, `{}`,
+	} {
+		if res, err := todo().Call(t.Context(), json.RawMessage(in)); err != nil || !res.Failed || res.Todo != nil {
+			t.Errorf("%.80s: %+v, %v", in, res, err)
+		}
 	}
 }
 
@@ -77,7 +109,7 @@ func TestEnds(t *testing.T) {
 	inputs := map[string]string{
 		"shell": `{"command": "x"}`, "view": `{"path": "x"}`, "create": `{"path": "x", "content": "y"}`,
 		"str_replace": `{"path": "x", "old": "a", "new": "b"}`, "insert": `{"path": "x", "line": 0, "text": "b"}`,
-		"search": `{"pattern": "x"}`, "find": `{"glob": "x"}`, "outline": `{"path": "x.go"}`,
+		"search": `{"pattern": "x"}`, "find": `{"glob": "x"}`, "map": `{}`, "outline": `{"path": "x.go"}`,
 	}
 	for _, kind := range api.Kinds {
 		ending := kind == api.KindUnavailable || kind == api.KindTimeout || kind == api.KindCanceled ||

@@ -17,12 +17,12 @@ import (
 // Bounds of view.
 const (
 	viewLines   = 400 // when no range is given
-	viewBytes   = maxText
+	viewBytes   = 16_000
 	viewEntries = 500
 	maxFile     = 2 << 20 // what is read as a whole, and edited
 )
 
-const viewAbout = `Read a text file with line numbers, list a directory, or read saved output such as "output:3". Without a range, the first 400 lines are shown. The result has at most about 16,000 characters; its last line says where to continue. View a file before you change it.`
+const viewAbout = `Read a text file with line numbers, list a directory, show an image, or read saved output such as "output:3". Without a range, the first 400 lines are shown. The result has at most about 16,000 characters; its last line says where to continue. View a file before you change it.`
 
 func (s *Set) view() *tool {
 	return &tool{name: "view", about: viewAbout, run: s.runView, input: fields{
@@ -66,10 +66,13 @@ func (s *Set) runView(ctx context.Context, in args) (loop.Result, error) {
 	default:
 		return loop.Result{}, err
 	}
+	if res, ok := viewImage(w, content); ok {
+		return res, nil
+	}
 	if what := binaryKind(content); what != "" && bytes.IndexByte(content, 0) >= 0 {
 		return failed("view "+w.say+": binary", "%s is not a text file: %s, %d bytes. Inspect it with shell (file, od, strings).", w.say, what, len(content)), nil
 	}
-	s.seen[w.abs] = true
+	s.seen.add(w.abs)
 	if len(content) == 0 {
 		return loop.Result{Text: w.say + " is empty.", Short: "view " + w.say + ": empty"}, nil
 	}
@@ -166,7 +169,7 @@ func (s *Set) viewLarge(ctx context.Context, w where, from, to int64) (loop.Resu
 	if bytes.IndexByte(part, 0) >= 0 {
 		return failed("view "+w.say+": binary", "%s is not a text file: %s bytes of binary data. Inspect it with shell (file, od, strings).", w.say, visible(clip(string(size), 20))), nil
 	}
-	s.seen[w.abs] = true
+	s.seen.add(w.abs)
 	got := lines(string(part))
 	if len(got) == 0 {
 		return failed("view "+w.say+": past its end", "%s has no line %d, or reading it timed out. It has %s bytes. Use search or shell.", w.say, from, visible(clip(string(size), 20))), nil

@@ -194,7 +194,7 @@ func (c *completer) values(ctx context.Context, v *kong.Value, cur, prefix strin
 	for _, s := range config.Settings() {
 		if slices.Contains(v.Tag.Envs, s.Env) {
 			known = append(known, s.Allowed...)
-			if s.Key == "sandbox.template" || s.Key == "task.model" {
+			if s.Key == "sandbox.template" || s.Key == "task.model" || s.Key == "task.small-model" {
 				known = append(known, s.Default)
 			}
 		}

@@ -51,7 +51,7 @@ func perform(ctx context.Context, a *app.App, req api.CreateTask, f taskFlags, b
 // pulled first unless pull is nil; detach starts it and no more.
 func start(ctx context.Context, a *app.App, req api.CreateTask, pull *api.PullImage, out *outDir, detach bool) error {
 	m := req.Models
-	return startWith(ctx, a, append(modelsOf(req.Repo), req.Model, m.Planner, m.Coder, m.Debugger, m.Large), out, detach,
+	return startWith(ctx, a, append(modelsOf(req.Repo), req.Model, m.Planner, m.Coder, m.Debugger, m.Large, m.Small), out, detach,
 		func(ctx context.Context, c *client.Client, stop *terminal.Interrupts) (api.Task, error) {
 			if err := useImage(ctx, a, c, pull, &req.Sandbox, stop); err != nil {
 				return api.Task{}, err

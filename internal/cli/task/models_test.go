@@ -49,3 +49,26 @@ func TestModelFlag(t *testing.T) {
 		}
 	}
 }
+
+// A small model is for the agent of a repository; the path of a recording is made absolute, as for --model.
+func TestSmallModel(t *testing.T) {
+	f := agentFlag{Small: "a:small"}
+	if err := f.Model.UnmarshalText([]byte("a:main,large=a:big")); err != nil {
+		t.Fatal(err)
+	}
+	if name, by, err := f.models(); err != nil || name != "a:main" || by != (api.Models{Large: "a:big", Small: "a:small"}) {
+		t.Errorf("%q, %+v, %v", name, by, err)
+	}
+	f.Small = "replay:r.jsonl"
+	if _, by, err := f.models(); err != nil || !strings.HasPrefix(by.Small, "replay:/") {
+		t.Errorf("%+v, %v", by, err)
+	}
+	f.Small = "replay:"
+	if _, _, err := f.models(); api.KindOf(err) != api.KindInvalid {
+		t.Errorf("%v", err)
+	}
+	f.Small = ""
+	if _, by, err := f.models(); err != nil || by != (api.Models{Large: "a:big"}) {
+		t.Errorf("%+v, %v", by, err)
+	}
+}

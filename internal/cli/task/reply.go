@@ -60,7 +60,7 @@ func (c *taskReplyCmd) Run(ctx app.Context, a *app.App) error {
 	// The daemon must have the models and tokens that are set here.
 	a.NeedForges = old.Create.Repo != nil && (old.Create.Repo.Push || !filepath.IsAbs(old.Create.Repo.URL))
 	m := old.Create.Models
-	return startWith(ctx, a, []string{old.Create.Model, m.Planner, m.Coder, m.Debugger, m.Large}, &outDir{}, false,
+	return startWith(ctx, a, []string{old.Create.Model, m.Planner, m.Coder, m.Debugger, m.Large, m.Small}, &outDir{}, false,
 		func(ctx context.Context, cl *client.Client, _ *terminal.Interrupts) (api.Task, error) {
 			return cl.Tasks.Reply(ctx, old.ID, req)
 		})

@@ -31,6 +31,7 @@ type taskStartCmd struct {
 	setupFlags
 	agentFlag
 	bestFlags
+	resultFlag
 	workspaceFlag
 	flags.Sandbox
 }
@@ -51,6 +52,7 @@ type setupFlags struct {
 type agentFlag struct {
 	Agent string     `env:"HORTUS_AGENT" complete:"agents" placeholder:"NAME" help:"Agent that does the work: hortus (default), or a program in the sandbox: opencode, claude, codex, copilot or qwen. docs/agents.md."`
 	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model of the agent: anthropic, openai, anthropic:MODEL, openai:MODEL, replay:FILE (a recording), or offline (built in, no network, small repairs only). NAME,large=NAME adds a model to switch to when the agent makes no progress."`
+	Small string     `name:"small-model" env:"HORTUS_SMALL_MODEL" placeholder:"NAME" help:"Model that summarizes a long history and answers questions about the repository (research) for the agent (default: the agent's model)."`
 }
 
 // budgetFlags bound the work of an agent, all rounds together.
@@ -100,7 +102,10 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	if err := c.delivers(); err != nil {
 		return req, err
 	}
-	if req.Model, req.Models, err = c.Model.agent(); err != nil {
+	if req.Model, req.Models, err = c.agentFlag.models(); err != nil {
+		return req, err
+	}
+	if req.Schema, err = c.resultFlag.read(); err != nil {
 		return req, err
 	}
 	if req.Repo.Budget, req.Repo.Rounds, err = c.budget(); err != nil {
@@ -242,6 +247,16 @@ func (f *budgetFlags) budget() (out api.Budget, rounds int, err error) {
 	}
 	out.WallMS = f.Wall.Milliseconds()
 	return out, rounds, nil
+}
+
+// models are the model of the agent and those that it may use.
+func (f agentFlag) models() (string, api.Models, error) {
+	name, by, err := f.Model.agent()
+	if err != nil || f.Small == "" {
+		return name, by, err
+	}
+	by.Small, err = absoluteRecording(f.Small)
+	return name, by, err
 }
 
 // agent is the model of the agent of a repository, which plays no other role.

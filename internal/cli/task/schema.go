@@ -16,6 +16,13 @@ type schemaFlag struct {
 	Schema string `complete:"files" placeholder:"FILE" help:"JSON Schema for what the program prints to stdout. It is verified only if that is one valid JSON value."`
 }
 
+// resultFlag is that of a task on a repository.
+type resultFlag struct {
+	Schema string `complete:"files" placeholder:"FILE" help:"JSON Schema for a value that the agent returns with its work. The task is verified only with a valid value."`
+}
+
+func (r resultFlag) read() (json.RawMessage, error) { return schemaFlag(r).read() }
+
 // read returns the schema; nil without the flag.
 func (s schemaFlag) read() (json.RawMessage, error) {
 	if s.Schema == "" {

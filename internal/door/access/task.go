@@ -65,7 +65,7 @@ func (t *Tasks) Create(ctx context.Context, req api.CreateTask) (api.Task, error
 // check refuses what is not for this caller.
 func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) error {
 	m := req.Models
-	if err := checkModels(p, req.Model, m.Planner, m.Coder, m.Debugger, m.Large); err != nil {
+	if err := checkModels(p, req.Model, m.Planner, m.Coder, m.Debugger, m.Large, m.Small); err != nil {
 		return err
 	}
 	if req.Repo != nil && req.Repo.Best != nil {

@@ -22,7 +22,7 @@ type Manager interface {
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
 }
 
-// Box is one running sandbox. Its methods but Close are for one goroutine.
+// Box is one running sandbox. Its methods but Run, ReadFile and Close are for one goroutine.
 type Box struct {
 	manager Manager
 	info    api.Sandbox

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"hortus.dev/api"
@@ -20,21 +22,26 @@ const cutCall = "[interrupted by a restart of the platform: this call did not en
 // maxHeard bounds what is kept of an answer that failed, in bytes.
 const maxHeard = 1 << 20
 
-// Agent records what the models and the tools of an agent answer. It is for one goroutine.
+// Agent records what the models and the tools of an agent answer. Only calls of tools that read are made by several
+// goroutines.
 type Agent struct {
 	j *Journal
 	// life is the context of the task: a step that ended with it was cut. One whose own time was over, was not.
-	life          context.Context
-	asked, called int
-	// expired is true if the newest step ended because its own time was over.
-	expired bool
+	life  context.Context
+	again []string
+	asked int
+	// expired is true if a step after the newest question to a model, or that question, ended because its own time was over.
+	expired atomic.Bool
 }
 
-// NewAgent makes the record of an agent. life is the context of its work.
-func NewAgent(j *Journal, life context.Context) *Agent { return &Agent{j: j, life: life} }
+// NewAgent makes the record of an agent. life is the context of its work, and again lists the tools whose calls are
+// made again after a cut: they change nothing.
+func NewAgent(j *Journal, life context.Context, again []string) *Agent {
+	return &Agent{j: j, life: life, again: again}
+}
 
-// answer is an answer of a model as it is recorded.
-type answer struct {
+// spoken is an answer of a model as it is recorded.
+type spoken struct {
 	Text  string           `json:"text,omitempty"`
 	Calls []answerCall     `json:"calls,omitempty"`
 	Stop  model.StopReason `json:"stop,omitempty"`
@@ -67,16 +74,19 @@ func (j *Agent) Model(m model.Model) model.Model {
 	return recorded{m, j}
 }
 
+// Unwrap returns the model that answers.
+func (m recorded) Unwrap() model.Model { return m.Model }
+
 // Generate implements model.Model.
 func (m recorded) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
 	j := m.j
 	j.asked++
 	executed := false
-	a, err := Record(j.life, j.j, fmt.Sprint("model ", j.asked), digest(req), func(context.Context, durable.Try) (answer, error) {
+	a, err := Record(j.life, j.j, fmt.Sprint("model ", j.asked), digest(req), func(context.Context, durable.Try) (spoken, error) {
 		executed = true
 		return m.ask(ctx, req, deltas)
 	})
-	if j.expired = a.Expired; !executed && deltas != nil {
+	if j.expired.Store(a.Expired); !executed && deltas != nil {
 		for _, r := range a.Retries {
 			deltas(model.Delta{Retry: &model.Retry{Attempt: r.Attempt, Of: r.Of, Wait: time.Duration(r.WaitMS) * time.Millisecond, Err: api.Errorf(api.KindUnavailable, "%s", r.Error)}})
 		}
@@ -92,7 +102,7 @@ func (m recorded) Generate(ctx context.Context, req model.Request, deltas func(m
 }
 
 // ask asks the model.
-func (m recorded) ask(ctx context.Context, req model.Request, deltas func(model.Delta)) (a answer, err error) {
+func (m recorded) ask(ctx context.Context, req model.Request, deltas func(model.Delta)) (a spoken, err error) {
 	var said strings.Builder
 	resp, err := m.Model.Generate(ctx, req, func(d model.Delta) {
 		if r := d.Retry; r != nil {
@@ -137,51 +147,46 @@ func digest(req model.Request) []byte {
 	}{all, req.MaxTokens})
 }
 
-// recordedTool is a tool whose results are recorded.
-type recordedTool struct {
-	loop.Tool
-	j *Agent
-}
-
-// Tools returns tools that record their results.
-func (j *Agent) Tools(all []loop.Tool) []loop.Tool {
-	if j.j.Rec == nil {
-		return all
-	}
-	out := make([]loop.Tool, len(all))
-	for i, t := range all {
-		out[i] = recordedTool{t, j}
-	}
-	return out
-}
-
 // result is a result of a tool as it is recorded.
 type result struct {
 	loop.Result
 	Expired bool
 }
 
-// finishTool is the tool without effects: it is called again after a cut.
-const finishTool = "finish"
-
-// Call implements loop.Tool.
-func (t recordedTool) Call(ctx context.Context, input json.RawMessage) (loop.Result, error) {
-	j, name := t.j, t.Spec().Name
-	j.called++
-	res, err := Record(j.life, j.j, fmt.Sprint("tool ", j.called), durable.Digest([]string{name, string(input)}), func(_ context.Context, try durable.Try) (result, error) {
-		if try.Cut && name != finishTool {
-			return result{Result: loop.Result{Text: cutCall, Failed: true, Short: "interrupted by a restart"}}, nil
+// Do returns what makes the calls of a loop, whose steps begin with a name, and records their results; nil if nothing
+// is recorded.
+func (j *Agent) Do(of string) func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
+	if j.j.Rec == nil {
+		return nil
+	}
+	return func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
+		name := t.Spec().Name
+		if name == loop.ResearchTool {
+			// What its models and tools answer is recorded, so it is done again in full, and its transcript is whole.
+			return t.Call(ctx, input)
 		}
-		res, err := t.Tool.Call(ctx, input)
-		return result{res, err != nil && ctx.Err() != nil}, err
-	})
-	j.expired = res.Expired
-	return res.Result, err
+		res, err := Record(j.life, j.j, fmt.Sprint(of, "tool ", n), durable.Digest([]string{name, string(input)}), func(_ context.Context, try durable.Try) (result, error) {
+			if try.Cut && !slices.Contains(j.again, name) {
+				return result{Result: loop.Result{Text: cutCall, Failed: true, Short: "interrupted by a restart"}}, nil
+			}
+			res, err := t.Call(ctx, input)
+			return result{res, err != nil && ctx.Err() != nil}, err
+		})
+		if res.Expired {
+			j.expired.Store(true)
+		}
+		return res.Result, err
+	}
+}
+
+// Research returns what makes the calls of the sub-agent for a question.
+func (j *Agent) Research(n int) func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
+	return j.Do(fmt.Sprintf("research %d ", n))
 }
 
 // Ended corrects the report of a loop whose last step, remembered, ended because its own time was over.
 func (j *Agent) Ended(rep loop.Report) loop.Report {
-	if j.expired && (rep.Stop == api.StopModel || rep.Stop == api.StopSandbox) {
+	if j.expired.Load() && (rep.Stop == api.StopModel || rep.Stop == api.StopSandbox) {
 		rep.Stop, rep.Why, rep.Err = api.StopWall, "time budget exhausted", nil
 	}
 	return rep

@@ -20,9 +20,9 @@ func (s *seat) Talk(ctx context.Context, req api.ExecRequest) (Conn, error) {
 
 // staff is who works: the loop with its models, or a program in the sandbox.
 type staff struct {
-	agent        string // the program; empty for the loop
-	model, large model.Model
-	runtime      Runtime // zero for the loop
+	agent               string // the program; empty for the loop
+	model, large, small model.Model
+	runtime             Runtime // zero for the loop
 	// variant is how a candidate differs from the request.
 	variant   best.Variant
 	modelName string

@@ -47,21 +47,46 @@ func (w *attempt) begin(context.Context) (func(), error) {
 		transcript.Close()
 		return nil, err
 	}
-	w.tools = tool.New(tool.Config{Box: w.box, Keep: keep})
+	value, err := valued{w}.check()
+	if err != nil {
+		keep.Close()
+		transcript.Close()
+		return nil, err
+	}
+	w.tools = tool.New(tool.Config{Box: w.box, Keep: keep, Value: value})
 	var window int64
 	if m, ok := w.staff.model.(interface{ Window() int64 }); ok {
 		window = m.Window()
 	}
 	w.agent = loop.New(loop.Config{
 		Window: window,
-		Model:  w.answers.Model(w.staff.model), Large: w.answers.Model(w.staff.large), System: loop.System, Tools: w.answers.Tools(w.tools.All()), Budget: w.budget(),
-		Emit: w.Facts(w.Emitter()), Transcript: transcript, Role: "agent", Now: w.Clock,
+		Model:  w.answers.Model(w.staff.model), Large: w.answers.Model(w.staff.large), Small: w.answers.Model(w.staff.small), System: loop.System, Tools: w.tools.All(), Budget: w.budget(),
+		Reads: tool.Reads(), Do: w.answers.Do(""),
+		Research: &loop.Research{Tools: tool.Reading(tool.Config{Box: w.box, Keep: keep}), Reads: tool.Reads(), Do: w.answers.Research},
+		Emit:     listed{w.Facts(w.Emitter()), w}, Transcript: transcript, Role: "agent", Now: w.Clock,
 	})
 	return func() {
 		w.tools.Close(context.Background())
 		keep.Close()
 		transcript.Close()
 	}, nil
+}
+
+// listed keeps the agent's list of its work in the result of the task.
+type listed struct {
+	Emitter
+	w *attempt
+}
+
+// Emit implements Emitter. It is called in the goroutine of the task.
+func (l listed) Emit(ctx context.Context, t api.EventType, data any) {
+	if e, ok := data.(api.TodoEvent); ok {
+		l.w.res.Todo = e.Items
+		if err := l.w.save(ctx); err != nil {
+			l.w.cfg.Logger.Error("store the list of work", "task", l.w.task.ID, "err", err)
+		}
+	}
+	l.Emitter.Emit(ctx, t, data)
 }
 
 // brief is the first message: the request, what decides, and what the repository
@@ -71,7 +96,7 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := loop.Brief{Request: w.task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.task.ID), Replies: w.replies(), Rules: w.rules(), NoFinish: w.staff.external()}
+	b := loop.Brief{Request: w.task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.task.ID), Replies: w.replies(), Rules: w.rules(), NoFinish: w.staff.external(), Schema: w.task.Create.Schema}
 	have := make(map[string]bool, len(files))
 	for _, f := range files {
 		have[f.Path] = true

@@ -12,6 +12,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/ledger"
 	"hortus.dev/internal/task/recall"
@@ -21,8 +22,8 @@ import (
 type Candidate struct {
 	best.Variant
 	// Agent, Model and Large are as in [Job].
-	Agent        string
-	Model, Large model.Model
+	Agent               string
+	Model, Large, Small model.Model
 	// ModelName is the model of a program.
 	ModelName string
 }
@@ -90,7 +91,7 @@ func (c *contest) entrant(n int, one Candidate, told map[api.EventType]int) *ent
 		project: w.project, candidate: n, dir: CandidateDir(w.dir, n), res: res, box: &seat{files: w.files},
 		Ledger:  ledger.New(ledger.Marked{Emitter: w.Emitter(), N: n}, w.cfg.Now),
 		Journal: recall.New(w.Rec.Part(fmt.Sprint("candidate ", n)), told, w.cfg.Now),
-		staff:   staff{agent: one.Agent, model: one.Model, large: one.Large, variant: one.Variant, modelName: one.ModelName},
+		staff:   staff{agent: one.Agent, model: one.Model, large: one.Large, small: one.Small, variant: one.Variant, modelName: one.ModelName},
 	}}
 	e.judge = &judge{of: e.attempt, commands: w.judge.commands}
 	e.store = func(ctx context.Context, r api.RepoResult) error { return c.placed(ctx, n, r.Workspace) }
@@ -168,7 +169,7 @@ func (e *entrant) work(ctx context.Context) (end End) {
 		end = e.finish(ctx, end)
 		e.letGo()
 	}()
-	e.answers = recall.NewAgent(e.Journal, ctx)
+	e.answers = recall.NewAgent(e.Journal, ctx, tool.Again())
 	if err := ownDir(e.dir); err != nil {
 		return e.broken(ctx, err)
 	}

@@ -44,7 +44,7 @@ func (w *attempt) rounds(ctx context.Context) End {
 		if n == most || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || w.nothingFailed(r) {
 			return w.unsolved(r, rep)
 		}
-		if message = w.again(r, n, most); w.staff.external() {
+		if message = w.again(r, rep, n, most); w.staff.external() {
 			message = loop.WithoutFinish(message)
 		}
 		known, err := w.knownFixes(ctx, n, r.Gate)
@@ -164,12 +164,15 @@ func (w *attempt) verdict(ctx context.Context, r *api.Round, rep loop.Report) (E
 	case rep.Finish != nil && rep.Finish.Blocked != "" && !mended:
 		return End{}, false
 	}
+	if (valued{w}).missing(rep) {
+		return End{}, false
+	}
 	if w.candidate == 0 { // of several, the chosen one is delivered
 		if err := w.keep(ctx, "deliver", w.deliver); err != nil {
 			return w.broken(ctx, err), true
 		}
 	}
-	return End{Outcome: api.OutcomeVerified}, true
+	return End{Outcome: api.OutcomeVerified, Value: valued{w}.of(rep)}, true
 }
 
 // unsolved returns what a person has to know and decide.
@@ -203,6 +206,8 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 	case r.Mutant != nil && r.Mutant.Passed:
 		end.Diagnosis = "The tests do not detect the seeded defect."
 		end.Question = "Which cases do the tests miss?"
+	case w.judge.passed(r) && valued{w}.missing(rep):
+		end = withoutValue()
 	default:
 		end.Diagnosis = "The work was not verified."
 	}
@@ -211,8 +216,10 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 }
 
 // again is the message to the agent after a failed round.
-func (w *attempt) again(r *api.Round, n, most int) string {
+func (w *attempt) again(r *api.Round, rep loop.Report, n, most int) string {
 	switch {
+	case w.judge.passed(r) && r.Head != "" && valued{w}.missing(rep):
+		return noValue
 	case r.Head == "" && r.Gate == nil:
 		return "The gate failed: you changed nothing, so it still fails. Find the cause and make the change."
 	case r.Gate != nil && !r.Gate.Passed:

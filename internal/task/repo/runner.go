@@ -3,12 +3,14 @@ package repo
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"path/filepath"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/platform/flight"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/durable"
@@ -57,7 +59,9 @@ type Job struct {
 	Agent string
 	Model model.Model
 	Large model.Model // nil for none
-	// Candidates are those of a task with several, which has no Agent, Model and Large then.
+	// Small is for summaries and research; nil for none.
+	Small model.Model
+	// Candidates are those of a task with several, which has no Agent, Model, Large and Small then.
 	Candidates []Candidate
 	// Earlier are the tasks that this one continues, the oldest first. It has the
 	// workspace of the last one.
@@ -87,6 +91,8 @@ type End struct {
 	Error     *api.Error
 	Usage     api.Usage
 	Receipt   *api.Receipt
+	// Value is the agent's, of a verified task with a schema.
+	Value json.RawMessage
 }
 
 // Names of the files in a task's folder.
@@ -99,8 +105,8 @@ func TranscriptPath(dir string) string { return filepath.Join(dir, transcriptFil
 func (r *Runner) Run(ctx context.Context, job Job) End {
 	p := r.newProject(job)
 	w := p.attempt(api.RepoResult{Branch: Branch(job.Task.ID)}, job.Save)
-	w.staff = staff{agent: job.Agent, model: job.Model, large: job.Large}
-	w.answers = recall.NewAgent(w.Journal, ctx)
+	w.staff = staff{agent: job.Agent, model: job.Model, large: job.Large, small: job.Small}
+	w.answers = recall.NewAgent(w.Journal, ctx, tool.Again())
 	if err := p.enlist(); err != nil {
 		end := failed(err)
 		end.Result = w.res

@@ -45,6 +45,9 @@ func (s *scripted) Generate(ctx context.Context, req model.Request, _ func(model
 		c = s.calls[s.next]
 	}
 	s.next++
+	if c.tool == "" { // words alone
+		return model.Response{Message: model.Message{Role: model.RoleAssistant, Text: "I am done."}, Stop: model.StopEnd, Usage: api.Usage{Requests: 1}}, nil
+	}
 	in, err := json.Marshal(c.input)
 	return model.Response{
 		Message: model.Message{Role: model.RoleAssistant, Calls: []model.Call{{ID: fmt.Sprint("c", s.next), Name: c.tool, Input: in}}},
@@ -132,6 +135,8 @@ type bench struct {
 	// cacheDir has the repositories, and dir is the folder of the newest task.
 	cacheDir, dir string
 	known         func(ctx context.Context, round int, output string) []api.KnownFix
+	// schema is that of the tasks; nil for none.
+	schema json.RawMessage
 }
 
 func newBench(t *testing.T, d repo.Deliverer) *bench {
@@ -161,7 +166,7 @@ func (b *bench) do(ctx context.Context, m model.Model, r api.RepoTask) (repo.End
 	if r.Budget.Steps == 0 {
 		r.Budget.Steps = 20
 	}
-	t := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum\nplease", Repo: &r}}
+	t := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum\nplease", Repo: &r, Schema: b.schema}}
 	end := b.run.Run(ctx, repo.Job{
 		Task: t, Model: m, Dir: b.t.TempDir(), Emit: b.facts, Known: b.known,
 		Save: func(context.Context, api.RepoResult) error { return nil },

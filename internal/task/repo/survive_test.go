@@ -3,7 +3,6 @@ package repo_test
 import (
 	"bufio"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,15 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
@@ -35,6 +33,8 @@ import (
 const (
 	surviveDir  = "HORTUS_TEST_SURVIVE_DIR"
 	surviveKill = "HORTUS_TEST_SURVIVE_KILL"
+	// surviveReads adds calls that read, a list of work and a question to the sub-agent to the first answer.
+	surviveReads = "HORTUS_TEST_SURVIVE_READS"
 )
 
 func TestMain(m *testing.M) {
@@ -46,156 +46,6 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
-}
-
-// disk is local with layers and workspaces that the next process finds.
-type disk struct{ *local }
-
-func newDisk(root string) (disk, error) {
-	d := disk{&local{root: root, layers: map[repo.Layer]stack{}, spaces: map[api.WorkspaceID]stack{}}}
-	for _, dir := range []string{"layers", "spaces"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			return d, err
-		}
-		all, err := os.ReadDir(filepath.Join(root, dir))
-		if err != nil {
-			return d, err
-		}
-		for _, e := range all {
-			key, err := hex.DecodeString(e.Name())
-			if err != nil {
-				continue // it was not complete
-			}
-			path := filepath.Join(root, dir, e.Name())
-			if dir == "layers" {
-				d.layers[repo.Layer(key)] = stack{dir: path}
-				continue
-			}
-			d.spaces[api.WorkspaceID(key)] = stack{dir: filepath.Join(path, "now")}
-			d.layers[repo.Layer(key)] = stack{dir: filepath.Join(path, "was")}
-		}
-	}
-	return d, nil
-}
-
-// put makes a directory appear complete or not at all.
-func (d disk) put(kind, key string, fill func(dir string) error) (string, error) {
-	tmp, err := os.MkdirTemp(filepath.Join(d.root, kind), "partial-")
-	if err == nil {
-		err = fill(tmp)
-	}
-	path := filepath.Join(d.root, kind, hex.EncodeToString([]byte(key)))
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	return path, err
-}
-
-// Layer implements repo.Computers.
-func (d disk) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, func(), error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, ok := d.layers[repo.Layer(key)]; !ok {
-		path, err := d.put("layers", key, func(dir string) error { return build(ctx, dir) })
-		if err != nil {
-			return "", nil, err
-		}
-		d.layers[repo.Layer(key)] = stack{dir: path}
-	}
-	return repo.Layer(key), func() {}, nil
-}
-
-// Workspace implements repo.Computers.
-func (d disk) Workspace(_ context.Context, _ api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error) {
-	id := api.NewWorkspaceID()
-	base, err := d.union(layers)
-	if err != nil {
-		return "", err
-	}
-	path, err := d.put("spaces", string(id), func(dir string) error {
-		for _, name := range []string{"now", "was"} {
-			if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-				return err
-			}
-			if err := copyTree(base, filepath.Join(dir, name)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.spaces[id] = stack{dir: filepath.Join(path, "now")}
-	d.layers[repo.Layer(id)] = stack{dir: filepath.Join(path, "was")}
-	return id, err
-}
-
-// killing kills its process at one of the writes to the journal.
-type killing struct {
-	store.Runs
-	log func(format string, args ...any)
-	at  string
-	n   atomic.Int64
-}
-
-func (k *killing) here(when string, n int64, what string) {
-	if fmt.Sprint(when, " ", n) == k.at {
-		k.log("killed %s %s", when, what)
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // the signal is on its way
-	}
-}
-
-// write does a write between two points at which the process may be killed.
-func (k *killing) write(what string, do func() error) error {
-	n := k.n.Add(1)
-	k.here("before", n, what)
-	err := do()
-	k.here("after", n, what)
-	return err
-}
-
-func (k *killing) InsertRun(ctx context.Context, r store.Run) error {
-	return k.write("run", func() error { return k.Runs.InsertRun(ctx, r) })
-}
-
-func (k *killing) BeginStep(ctx context.Context, run string, owner api.OwnerID, s store.RunStep) (try int, err error) {
-	err = k.write("begin "+s.Name, func() error { try, err = k.Runs.BeginStep(ctx, run, owner, s); return err })
-	return try, err
-}
-
-func (k *killing) EndStep(ctx context.Context, run string, owner api.OwnerID, s store.RunStep) error {
-	return k.write("end "+s.Name, func() error { return k.Runs.EndStep(ctx, run, owner, s) })
-}
-
-func (k *killing) EndRun(ctx context.Context, run string, owner api.OwnerID, end store.RunEnd) (seq int64, err error) {
-	err = k.write("finish", func() error { seq, err = k.Runs.EndRun(ctx, run, owner, end); return err })
-	return seq, err
-}
-
-// stateless answers by what a history says: the next call after those that were answered. A call that was cut is made
-// again, and what failed at the gate is mended.
-type stateless struct {
-	calls []call
-	log   func(format string, args ...any)
-}
-
-func (stateless) Name() string { return "stateless" }
-
-func (s stateless) Generate(_ context.Context, req model.Request, _ func(model.Delta)) (model.Response, error) {
-	n := 0
-	for _, m := range req.Messages {
-		if m.Role == model.RoleTool && !strings.Contains(m.Text, "interrupted by a restart") {
-			n++
-		}
-	}
-	s.log("ask %d", len(req.Messages))
-	c := s.calls[min(n, len(s.calls)-1)]
-	in, err := json.Marshal(c.input)
-	return model.Response{
-		Message: model.Message{Role: model.RoleAssistant, Text: "Next.", Calls: []model.Call{{ID: fmt.Sprint("c", len(req.Messages)), Name: c.tool, Input: in}}},
-		Stop:    model.StopTools, Usage: api.Usage{Requests: 1, InputTokens: 100, OutputTokens: 10},
-	}, err
 }
 
 // survivor begins the task of a directory, or goes on with it, and prints how it ended.
@@ -229,6 +79,11 @@ func survivor(dir string) error {
 		sh(tell("wrong") + "; echo 'echo 4' > sum.sh"), finish(),
 		sh(tell("mend") + "; " + mend), finish(),
 	}}
+	if os.Getenv(surviveReads) != "" {
+		m.first = []call{{"view", map[string]any{"path": "sum.sh"}}, {"search", map[string]any{"pattern": "sum"}},
+			{"todo", map[string]any{"items": []any{map[string]any{"text": "Fix it", "state": "active"}}}},
+			{"research", map[string]any{"question": "Where is it?"}}}
+	}
 	events := event.NewLog(event.Config{Store: db})
 	e := task.New(task.Config{
 		Store: lists.Lists{Store: db}, Log: events, Model: modelsOf(m, tell, log), Dir: filepath.Join(dir, "tasks"), Owner: me,
@@ -285,11 +140,14 @@ func keptWorkspace(ctx context.Context, db *sqlite.DB) error {
 }
 
 // survival is a directory in which children work on one task.
-type survival struct{ dir string }
+type survival struct {
+	dir   string
+	reads bool // see surviveReads
+}
 
 func newSurvival(t *testing.T) survival {
 	t.Helper()
-	s := survival{t.TempDir()}
+	s := survival{dir: t.TempDir()}
 	if err := os.Rename(makeRepo(t, sum), filepath.Join(s.dir, "repo")); err != nil {
 		t.Fatal(err)
 	}
@@ -302,6 +160,9 @@ func (s survival) start(t *testing.T, at string, after time.Duration) (out strin
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), surviveDir+"="+s.dir, surviveKill+"="+at)
+	if s.reads {
+		cmd.Env = append(cmd.Env, surviveReads+"=1")
+	}
 	var b strings.Builder
 	cmd.Stdout, cmd.Stderr = &b, &b
 	if err := cmd.Start(); err != nil {
@@ -373,10 +234,21 @@ func (s survival) end(t *testing.T, kills int) {
 		t.Error("a task that was not killed was resumed")
 	}
 	// A call that was cut is made again by the agent, which was told.
-	if told[api.EventTool] != told[api.EventModel] || told[api.EventModel] < 5 || told[api.EventModel] > 5+min(kills, log["tool"]) {
+	more, answers := 0, 5
+	if s.reads {
+		more, answers = 4, 7
+		if want := []api.TodoItem{{Text: "Fix it", State: "active"}}; !slices.Equal(row.Repo.Todo, want) || told[api.EventTodo] != 1 {
+			t.Errorf("the list of work is %v, and was told %d times", row.Repo.Todo, told[api.EventTodo])
+		}
+	}
+	if told[api.EventTool] != told[api.EventModel]+more || told[api.EventModel] < answers || told[api.EventModel] > answers+min(kills, log["tool"]) {
 		t.Errorf("%d answers of the model and %d results of tools were told", told[api.EventModel], told[api.EventTool])
 	}
-	if row.Usage.Requests != told[api.EventModel] || len(row.Calls) != 1 || row.Calls[0].Calls != row.Usage.Requests {
+	calls := 0
+	for _, c := range row.Calls {
+		calls += c.Calls
+	}
+	if row.Usage.Requests != told[api.EventModel] || calls != row.Usage.Requests {
 		t.Errorf("%d requests were counted, %+v, and %d told", row.Usage.Requests, row.Calls, told[api.EventModel])
 	}
 	for _, name := range []string{"look", "wrong", "mend"} {
@@ -467,6 +339,29 @@ func TestSurvivesEachStep(t *testing.T) {
 		t.Errorf("%d processes were killed, of a task with %d writes", n, writes)
 	}
 	s.end(t, n)
+}
+
+// TestSurvivesReads kills around calls that run side by side: those that were cut are made again, and nobody is told.
+func TestSurvivesReads(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	// The answer with the calls is the seventh step.
+	var points []string
+	for n := 14; n <= 30; n++ {
+		points = append(points, fmt.Sprint("before ", n), fmt.Sprint("after ", n))
+	}
+	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+	for _, at := range points[:kills(t, 4, len(points))] {
+		t.Run(at, func(t *testing.T) {
+			s := newSurvival(t)
+			s.reads = true
+			if out, killed := s.start(t, at, 0); !killed {
+				t.Fatalf("the child was not killed: %s", out)
+			}
+			s.end(t, 1)
+		})
+	}
 }
 
 // writes is how often the task of these tests writes to its journal: its begin and end, and twice for each step.

@@ -103,6 +103,12 @@ func (m *Model) MaxTemperature() (float64, bool) {
 	return 0, false
 }
 
+// ReadsImages reports whether the model reads images: all Claude models from the third generation on do.
+func (m *Model) ReadsImages() bool {
+	name := m.cfg.Model
+	return strings.HasPrefix(name, "claude-") && !strings.HasPrefix(name, "claude-2") && !strings.HasPrefix(name, "claude-instant")
+}
+
 // Ready returns why no call can be made: KindUnauthenticated without a key.
 func (m *Model) Ready() error {
 	if m.cfg.APIKey == "" && m.cfg.BaseURL == DefaultBaseURL {

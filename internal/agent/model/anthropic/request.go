@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 
@@ -102,7 +103,7 @@ func messages(turns []model.Message) []sdk.MessageParam {
 	for _, t := range turns {
 		switch t.Role {
 		case model.RoleTool:
-			add(sdk.MessageParamRoleUser, sdk.NewToolResultBlock(t.CallID, filled(t.Text), t.Failed))
+			add(sdk.MessageParamRoleUser, toolResult(t))
 		case model.RoleAssistant:
 			var blocks []sdk.ContentBlockParamUnion
 			if t.Text != "" || len(t.Calls) == 0 {
@@ -117,6 +118,16 @@ func messages(turns []model.Message) []sdk.MessageParam {
 		}
 	}
 	return out
+}
+
+// toolResult is the result of a call, with its images.
+func toolResult(t model.Message) sdk.ContentBlockParamUnion {
+	block := sdk.NewToolResultBlock(t.CallID, filled(t.Text), t.Failed)
+	for _, x := range t.Images {
+		image := sdk.NewImageBlockBase64(x.Type, base64.StdEncoding.EncodeToString(x.Data))
+		block.OfToolResult.Content = append(block.OfToolResult.Content, sdk.ToolResultBlockParamContentUnion{OfImage: image.OfImage})
+	}
+	return block
 }
 
 // filled stands in for a text without a word, which the API refuses.

@@ -90,6 +90,9 @@ type keyed struct {
 // MaxTemperature implements model.Tempered.
 func (k *keyed) MaxTemperature() (float64, bool) { return model.MaxTemperature(k.Model) }
 
+// Unwrap returns the model without its key.
+func (k *keyed) Unwrap() model.Model { return k.Model }
+
 // Generate implements model.Model.
 func (k *keyed) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
 	key, err := k.catalogue.key(ctx, k.vendor, k.secret, "model")

@@ -65,10 +65,25 @@ func (m *Model) chatParams(req model.Request) (sdk.ChatCompletionNewParams, erro
 	if req.System != "" {
 		p.Messages = append(p.Messages, sdk.SystemMessage(req.System))
 	}
+	// A result of a tool has no images here: they follow the results of the same answer.
+	var images []sdk.ChatCompletionContentPartUnionParam
+	show := func() {
+		if len(images) > 0 {
+			p.Messages = append(p.Messages, sdk.UserMessage(images))
+			images = nil
+		}
+	}
 	for _, t := range req.Messages {
+		if t.Role != model.RoleTool {
+			show()
+		}
 		switch t.Role {
 		case model.RoleTool:
 			p.Messages = append(p.Messages, sdk.ToolMessage(result(t), t.CallID))
+			for _, x := range t.Images {
+				images = append(images, sdk.TextContentPart("Image of the result of "+t.CallID+":"),
+					sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: dataURL(x)}))
+			}
 		case model.RoleAssistant:
 			msg := &sdk.ChatCompletionAssistantMessageParam{}
 			if t.Text != "" || len(t.Calls) == 0 {
@@ -86,6 +101,7 @@ func (m *Model) chatParams(req model.Request) (sdk.ChatCompletionNewParams, erro
 			p.Messages = append(p.Messages, sdk.UserMessage(t.Text))
 		}
 	}
+	show()
 	for _, t := range req.Tools {
 		schema, _, err := readSchema(t.Name, t.Input)
 		if err != nil {

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -125,6 +126,21 @@ func (m *Model) MaxTemperature() (float64, bool) {
 		return 0, false
 	}
 	return 2, true
+}
+
+// ReadsImages reports whether the model is one of OpenAI's that reads images. Of other servers' models nothing is known.
+func (m *Model) ReadsImages() bool {
+	for _, begin := range []string{"gpt-4o", "gpt-4.1", "gpt-5", "gpt-6"} {
+		if strings.HasPrefix(m.cfg.Model, begin) {
+			return true
+		}
+	}
+	return false
+}
+
+// dataURL is an image as the APIs take it.
+func dataURL(x model.Image) string {
+	return "data:" + x.Type + ";base64," + base64.StdEncoding.EncodeToString(x.Data)
 }
 
 // Ready returns why no call can be made: KindUnauthenticated without a key.

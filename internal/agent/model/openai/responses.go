@@ -71,6 +71,16 @@ func (m *Model) take(ev responses.ResponseStreamEventUnion, a *answer) {
 	}
 }
 
+// withImages is the result of a call with its images.
+func withImages(t model.Message) (out responses.ResponseInputItemFunctionCallOutputOutputUnionParam) {
+	list := responses.ResponseFunctionCallOutputItemListParam{{OfInputText: &responses.ResponseInputTextContentParam{Text: result(t)}}}
+	for _, x := range t.Images {
+		list = append(list, responses.ResponseFunctionCallOutputItemUnionParam{OfInputImage: &responses.ResponseInputImageContentParam{ImageURL: sdk.String(dataURL(x))}})
+	}
+	out.OfResponseFunctionCallOutputItemArray = list
+	return out
+}
+
 func (m *Model) responsesParams(req model.Request) (responses.ResponseNewParams, error) {
 	p := responses.ResponseNewParams{Model: m.cfg.Model, Store: sdk.Bool(false)}
 	if req.Temperature != nil {
@@ -88,6 +98,9 @@ func (m *Model) responsesParams(req model.Request) (responses.ResponseNewParams,
 		case model.RoleTool:
 			out := responses.ResponseInputItemParamOfFunctionCallOutput(result(t))
 			out.OfFunctionCallOutput.CallID = sdk.String(t.CallID)
+			if len(t.Images) > 0 {
+				out.OfFunctionCallOutput.Output = withImages(t)
+			}
 			items = append(items, out)
 		case model.RoleAssistant:
 			if t.Text != "" || len(t.Calls) == 0 {

@@ -48,6 +48,18 @@ func NewPlayer(cfg PlayerConfig) *Player {
 // Name implements model.Model.
 func (p *Player) Name() string { return p.name }
 
+// ReadsImages reports whether a recorded model did.
+func (p *Player) ReadsImages() bool {
+	for _, e := range p.rec.exchanges {
+		for _, m := range e.Request.Messages {
+			if m.Images > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Models returns a model for each name in the recording's header, by what each was
 // for. All answer from this player; they differ in the name that is shown.
 func (p *Player) Models() map[string]model.Model {

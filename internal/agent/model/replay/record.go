@@ -59,6 +59,9 @@ type recorded struct {
 	rec *Recorder
 }
 
+// Unwrap returns the model that is recorded.
+func (m recorded) Unwrap() model.Model { return m.Model }
+
 // Generate implements model.Model.
 func (m recorded) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
 	var kept collector

@@ -60,6 +60,8 @@ type message struct {
 	Calls  []call     `json:"calls,omitempty"`
 	CallID string     `json:"callId,omitempty"`
 	Failed bool       `json:"failed,omitempty"`
+	// Images counts what is not kept: the text says what it was.
+	Images int `json:"images,omitempty"`
 }
 
 type call struct {
@@ -119,7 +121,7 @@ func wireRequest(r model.Request) request {
 }
 
 func wireMessage(m model.Message) message {
-	w := message{Role: m.Role, Text: m.Text, CallID: m.CallID, Failed: m.Failed}
+	w := message{Role: m.Role, Text: m.Text, CallID: m.CallID, Failed: m.Failed, Images: len(m.Images)}
 	for _, c := range m.Calls {
 		w.Calls = append(w.Calls, wireCall(c))
 	}

@@ -41,6 +41,9 @@ type Model struct {
 
 var _ model.Model = (*Model)(nil)
 
+// Unwrap returns the model that is called.
+func (m *Model) Unwrap() model.Model { return m.Model }
+
 // New wraps m.
 func New(m model.Model, cfg Config) *Model {
 	if cfg.Tries <= 0 {

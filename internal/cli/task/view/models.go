@@ -14,7 +14,7 @@ const RecordingPrefix = "replay:"
 // ModelsOf says in a line which role has which model.
 func ModelsOf(m api.Models) string {
 	var out []string
-	for _, r := range []struct{ role, name string }{{"planner", m.Planner}, {"coder", m.Coder}, {"debugger", m.Debugger}, {"large", m.Large}} {
+	for _, r := range []struct{ role, name string }{{"planner", m.Planner}, {"coder", m.Coder}, {"debugger", m.Debugger}, {"large", m.Large}, {"small", m.Small}} {
 		if r.name != "" {
 			out = append(out, r.role+" "+r.name)
 		}

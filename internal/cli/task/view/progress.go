@@ -91,7 +91,7 @@ func (p *Progress) Event(e api.Event) {
 	case api.EventTaskCancel:
 		p.Say("cancelling")
 		p.Doing("cancelling")
-	case api.EventRepoStep, api.EventTool, api.EventSay, api.EventCompact:
+	case api.EventRepoStep, api.EventTool, api.EventSay, api.EventCompact, api.EventTodo:
 		p.repoEvent(e)
 	case api.EventCandidate:
 		var c best.Candidate

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -39,7 +40,7 @@ func (p *Progress) repoEvent(e api.Event) {
 	case api.EventTool:
 		var t api.ToolEvent
 		if json.Unmarshal(e.Data, &t) == nil {
-			p.step("agent", t.Round, toolColour(t), toolLine(t))
+			p.step(who(t.Agent), round(t.Agent, t.Round), toolColour(t), toolLine(t))
 			p.Doing("round %d: waiting for the model", t.Round)
 		}
 	case api.EventSay:
@@ -49,7 +50,16 @@ func (p *Progress) repoEvent(e api.Event) {
 				if s.Cut {
 					line += " [truncated]"
 				}
-				p.step("agent", s.Round, "", "says: "+human.Truncate(line, 200))
+				p.step(who(s.Agent), round(s.Agent, s.Round), "", "says: "+human.Truncate(line, 200))
+			}
+		}
+	case api.EventTodo:
+		var l api.TodoEvent
+		if json.Unmarshal(e.Data, &l) == nil {
+			for _, x := range l.Items {
+				if x.State == "active" {
+					p.step("agent", l.Round, progress.Dim, "now: "+human.Truncate(human.FirstLine(x.Text), 200))
+				}
 			}
 		}
 	case api.EventCompact:
@@ -58,6 +68,16 @@ func (p *Progress) repoEvent(e api.Event) {
 			p.step("agent", 0, progress.Dim, fmt.Sprintf("history compacted from %d to %d tokens", c.TokensBefore, c.TokensAfter))
 		}
 	}
+}
+
+// who names the agent, or a sub-agent, whose rounds are its own.
+func who(sub string) string { return cmp.Or(sub, "agent") }
+
+func round(sub string, n int) int {
+	if sub != "" {
+		return 0
+	}
+	return n
 }
 
 func toolColour(t api.ToolEvent) string {

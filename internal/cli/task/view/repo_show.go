@@ -50,6 +50,12 @@ func ShowRepo(w io.Writer, t api.Task) {
 		showGate(w, "changed tests alone: ", x.Without)
 		showGate(w, "mutant: ", x.Mutant)
 	}
+	if len(t.Value) > 0 {
+		fmt.Fprintf(w, "value\t%s\n", human.Truncate(human.Sanitize(string(t.Value)), maxValue))
+	}
+	for i, x := range r.Todo {
+		fmt.Fprintf(w, "%s\t[%s] %s\n", map[bool]string{true: "todo"}[i == 0], human.Sanitize(x.State), human.Sanitize(x.Text))
+	}
 	for i, f := range r.Files {
 		if i == maxListed {
 			fmt.Fprintf(w, "\tand %d more\n", len(r.Files)-i)
@@ -94,6 +100,9 @@ func ShowRepo(w io.Writer, t api.Task) {
 	}
 	fmt.Fprintf(w, "transcript\thortus task show %s --transcript\n", human.Sanitize(string(t.ID)))
 }
+
+// maxValue is how much of a value is shown, in bytes; --json prints all of it.
+const maxValue = 1000
 
 func closeParen(s string) string {
 	if s == "" {

@@ -1,0 +1,222 @@
+package repomap
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// maxSymbols is the most symbols of a file that are shown, maxSymbol the most of one, and maxPath of a path, in bytes.
+	maxSymbols = 16
+	maxSymbol  = 60
+	maxPath    = 300
+	// maxParts is how deep paths are compared.
+	maxParts = 16
+	// common is the number of files of a name from which it says nothing.
+	common = 4
+)
+
+// Line is a line of a file. Path is relative to the repository.
+type Line struct {
+	Path string
+	N    int
+	Text string
+}
+
+// file is a source file.
+type file struct {
+	path    string
+	symbols []string
+	imports []string
+	uses    int // files that import it
+}
+
+// Text returns the map. It has at most the given number of bytes, of which a note at its end is a part.
+func Text(lines []Line, budget int) string {
+	files := read(lines)
+	if len(files) == 0 {
+		return "No source files with declarations."
+	}
+	rank(files)
+	// Chosen in the order of their rank, and shown in that of their paths.
+	const note = 120 // bytes for it
+	room := budget - note
+	var shown []*file
+	for _, f := range files {
+		if n := len(f.line()) + 1; n <= room {
+			room -= n
+			shown = append(shown, f)
+		}
+	}
+	slices.SortFunc(shown, func(a, b *file) int { return strings.Compare(a.path, b.path) })
+	var b strings.Builder
+	for _, f := range shown {
+		b.WriteString(f.line() + "\n")
+	}
+	if len(shown) == len(files) {
+		fmt.Fprintf(&b, "[%d files]", len(files))
+	} else {
+		fmt.Fprintf(&b, "[%d of %d files, those that other files import most; set path for the rest]", len(shown), len(files))
+	}
+	return b.String()
+}
+
+// line is a file as it is shown.
+func (f *file) line() string {
+	symbols := f.symbols
+	more := ""
+	if n := len(symbols) - maxSymbols; n > 0 {
+		symbols, more = symbols[:maxSymbols], fmt.Sprintf(" [%d more]", n)
+	}
+	return f.path + ": " + strings.Join(symbols, " ") + more
+}
+
+// read finds the files with their declarations and imports.
+func read(lines []Line) []*file {
+	lines = slices.Clone(lines)
+	slices.SortFunc(lines, func(a, b Line) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.N, b.N), strings.Compare(a.Text, b.Text))
+	})
+	var files []*file
+	var f *file
+	seen := map[string]bool{}
+	for _, l := range lines {
+		if languages[path.Ext(l.Path)] == nil || len(l.Path) > maxPath || !plain(l.Path) {
+			continue
+		}
+		if f == nil || f.path != l.Path {
+			f = &file{path: l.Path}
+			files = append(files, f)
+			clear(seen)
+		}
+		declared, imported := scan(l.Path, l.Text)
+		if declared = clip(declared, maxSymbol); declared != "" && !seen[declared] {
+			seen[declared] = true
+			f.symbols = append(f.symbols, declared)
+		}
+		if imported != "" {
+			f.imports = append(f.imports, imported)
+		}
+	}
+	return slices.DeleteFunc(files, func(f *file) bool { return len(f.symbols) == 0 })
+}
+
+// rank sorts files: what is no test first, then those that others use most, then what is less deep.
+func rank(files []*file) {
+	named := map[*language]map[string][]*file{}
+	for _, f := range files {
+		l := f.language()
+		if named[l] == nil {
+			named[l] = map[string][]*file{}
+		}
+		for _, name := range tails(f.name()) {
+			named[l][name] = append(named[l][name], f)
+		}
+	}
+	for _, f := range files {
+		used := map[*file]bool{}
+		for _, imported := range f.imports {
+			for _, x := range find(named[f.language()], imported) {
+				used[x] = x != f
+			}
+		}
+		for x, other := range maps.All(used) {
+			if other {
+				x.uses++
+			}
+		}
+	}
+	slices.SortFunc(files, func(a, b *file) int {
+		return cmp.Or(cmp.Compare(a.test(), b.test()), cmp.Compare(b.uses, a.uses), cmp.Compare(strings.Count(a.path, "/"), strings.Count(b.path, "/")), strings.Compare(a.path, b.path))
+	})
+}
+
+func (f *file) language() *language { return languages[path.Ext(f.path)] }
+
+// name is what a file is imported by, with the folders above it.
+func (f *file) name() string {
+	if f.language().byFolder {
+		return path.Dir(f.path)
+	}
+	name := strings.TrimSuffix(f.path, path.Ext(f.path))
+	switch path.Base(name) {
+	case "__init__", "index", "mod", "lib":
+		name = path.Dir(name)
+	}
+	return name
+}
+
+// test is 1 for a test, 0 for anything else.
+func (f *file) test() int {
+	low := "/" + strings.ToLower(f.path)
+	for _, mark := range []string{"/test/", "/tests/", "/testdata/", "_test.", ".test.", ".spec.", "/test_", "/__tests__/"} {
+		if strings.Contains(low, mark) {
+			return 1
+		}
+	}
+	return 0
+}
+
+// tails returns a path and what is left of it without its first folders.
+func tails(name string) (out []string) {
+	for range maxParts {
+		out = append(out, name)
+		_, rest, more := strings.Cut(name, "/")
+		if !more {
+			break
+		}
+		name = rest
+	}
+	return out
+}
+
+// find returns the files that an import names: by all of it, or by its end of at least two parts; the last part may be what
+// is declared there.
+func find(named map[string][]*file, imported string) []*file {
+	for strings.HasPrefix(imported, "./") || strings.HasPrefix(imported, "../") {
+		_, imported, _ = strings.Cut(imported, "/")
+	}
+	for _, end := range []string{".js", ".mjs", ".cjs", ".ts"} {
+		imported = strings.TrimSuffix(imported, end)
+	}
+	for _, name := range []string{imported, path.Dir(imported)} {
+		for i, tail := range tails(name) {
+			if i > 0 && !strings.Contains(tail, "/") || tail == "." {
+				break
+			}
+			if all := named[tail]; len(all) > 0 && oneName(all) {
+				return all
+			}
+		}
+	}
+	return nil
+}
+
+// oneName reports whether files have so few names that an import can mean them.
+func oneName(all []*file) bool {
+	names := map[string]bool{}
+	for _, f := range all {
+		if names[f.name()] = true; len(names) == common {
+			return false
+		}
+	}
+	return true
+}
+
+// plain reports whether a path is one line that a terminal can show.
+func plain(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) })
+}
+
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "")
+}
