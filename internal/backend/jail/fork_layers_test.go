@@ -110,6 +110,7 @@ func TestForksShareLayers(t *testing.T) {
 	if got := listed(t, e.restored(t, fork(t, one, 1))); got != want {
 		t.Error("a grandchild has ", differs(got, want))
 	}
+	kill(t, m)
 	// Generations, each of which removes and hides something of those before.
 	c := two
 	for n := 2; n <= image.MaxLayers+2; n++ {
@@ -181,11 +182,12 @@ func TestLayersLiveAsLongAsTheirSandboxes(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if files := layerFiles(t, e); len(files) != 2 {
-		t.Errorf("two children have the layers %v", files)
+	// The parent keeps it for its next fork.
+	if files := layerFiles(t, e); len(files) != 3 {
+		t.Errorf("a parent and two children have the layers %v", files)
 	} else {
 		for p, n := range files {
-			if n != 2 {
+			if n != 3 {
 				t.Errorf("%s has %d names", p, n)
 			}
 		}

@@ -75,8 +75,14 @@ func (f *fromLayers) open(ctx context.Context, b *Backend, id api.SandboxID) (ou
 // adopt finds the layers of a machine that another process started.
 func (f *fromLayers) adopt(b *Backend, id api.SandboxID) (err error) {
 	f.dir = b.basesDir(id)
-	f.layers, err = image.ReadLayers(f.dir)
-	return err
+	if f.layers, err = image.ReadLayers(f.dir); err != nil {
+		return err
+	}
+	// What the other process remembered of its forks is not known here.
+	if err := image.RemoveLayers(f.dir, f.layers); err != nil {
+		return api.Errorf(api.KindInternal, "sandbox %s: layers of its forks: %w", id, err)
+	}
+	return nil
 }
 
 func (f *fromLayers) release() {
@@ -153,46 +159,108 @@ func (m *machine) shares(ctx context.Context, dir string, o sandbox.SaveOptions)
 	return true
 }
 
-// writeFork writes the image of a fork: what the machine has from its ancestors stays in layers, and what it wrote becomes one, unless
-// it is little.
+// ownLayers are the layers that forks of a machine made of what it wrote, the top one first, and what they
+// have together. Its next fork writes only what has changed since. Save has them.
+type ownLayers struct {
+	layers image.Layers
+	seen   *upper.Seen
+}
+
+// writeFork writes the image of a fork: what the machine has from its ancestors stays in layers, and what it wrote becomes
+// one, or one of several, unless it is little.
 func (m *machine) writeFork(ctx context.Context, dir string, t image.Tree, o upper.Options) error {
-	layers := slices.Clone(m.from.layers)
 	if m.wroteLittle() {
-		if err := image.WriteFiles(ctx, dir, image.Tree{Disk: t.Disk}, false, o); err != nil || len(layers) == 0 {
+		if err := image.WriteFiles(ctx, dir, image.Tree{Disk: t.Disk}, false, o); err != nil || len(m.from.layers) == 0 {
 			return err
 		}
-		return m.linkLayers(dir, layers, layers)
-	}
-	own := image.Tree{Disk: t.Disk}
-	if len(layers) == image.MaxLayers {
-		own, layers = t, nil // one of all of them
-	}
-	// Holes take no place on the machine's disk, but they do in a layer.
-	before, _ := layers.Size()
-	o.Bytes = m.limits.DiskBytes/2 - before
-	l, err := image.AddLayer(ctx, dir, own, o)
-	if err != nil {
-		return err
-	}
-	if l.Bytes > m.limits.DiskBytes*5/8-before {
-		return errors.Join(upper.ErrNoLayer, os.Remove(filepath.Join(dir, image.LayerFile(l.Name))))
+		return m.finishFork(dir, image.Layer{}, m.from.layers)
 	}
 	if err := image.WriteNothing(dir, t, o); err != nil {
 		return err
 	}
-	return m.linkLayers(dir, layers, append(image.Layers{l}, layers...))
+	if len(m.from.layers) == image.MaxLayers { // one of all of them
+		l, _, err := m.addLayer(ctx, dir, t, o, nil, nil)
+		if err != nil {
+			return errors.Join(err, os.Remove(filepath.Join(dir, image.FilesName)))
+		}
+		return m.finishFork(dir, l, nil)
+	}
+	l, below, seen, err := m.addChange(ctx, dir, image.Tree{Disk: t.Disk}, o)
+	if err != nil {
+		return errors.Join(err, os.Remove(filepath.Join(dir, image.FilesName)))
+	}
+	if err := m.finishFork(dir, l, below); err != nil {
+		return err
+	}
+	m.remember(dir, l, below, seen)
+	return nil
 }
 
-// linkLayers links layers of the machine's into an image, and says there on which it is.
-func (m *machine) linkLayers(dir string, layers, all image.Layers) error {
-	err := image.LinkLayers(m.from.dir, dir, layers)
+// addChange writes what has changed since the last fork as a layer above below; all that the machine wrote if there
+// was no fork, or if there are too many layers.
+func (m *machine) addChange(ctx context.Context, dir string, t image.Tree, o upper.Options) (l image.Layer, below image.Layers, seen *upper.Seen, err error) {
+	if below = slices.Concat(m.own.layers, m.from.layers); m.own.seen != nil && len(below) < image.MaxLayers {
+		l, seen, err = m.addLayer(ctx, dir, t, o, m.own.seen, below)
+		if !errors.Is(err, upper.ErrNoLayer) {
+			return l, below, seen, err
+		}
+	}
+	below = m.from.layers
+	l, seen, err = m.addLayer(ctx, dir, t, o, nil, below)
+	return l, below, seen, err
+}
+
+// addLayer writes a layer above others, if there is room for it.
+func (m *machine) addLayer(ctx context.Context, dir string, t image.Tree, o upper.Options, was *upper.Seen, below image.Layers) (image.Layer, *upper.Seen, error) {
+	// Holes take no place on the machine's disk, but they do in a layer.
+	before, files := below.Size()
+	o.Bytes, o.Compare = m.limits.DiskBytes/2-before, m.limits.DiskBytes
+	l, seen, err := image.AddLayer(ctx, dir, t, o, was)
+	if err == nil && l.Name != "" && (before+l.Bytes > m.limits.DiskBytes*5/8 || files+l.Files > workdir.Inodes(m.limits.DiskBytes)/2) {
+		err = errors.Join(upper.ErrNoLayer, os.Remove(filepath.Join(dir, image.LayerFile(l.Name))))
+	}
+	return l, seen, err
+}
+
+// finishFork links layers of the machine's into the image of a fork, and says there on which it is: on l, if it has
+// a name, above those.
+func (m *machine) finishFork(dir string, l image.Layer, below image.Layers) error {
+	err := image.LinkLayers(m.b.basesDir(m.id), dir, below)
 	if errors.Is(err, os.ErrNotExist) {
 		return ended(m.id)
 	}
 	if err != nil {
 		return err
 	}
-	return image.WriteLayers(dir, all)
+	if l.Name != "" {
+		below = append(image.Layers{l}, below...)
+	}
+	return image.WriteLayers(dir, below)
+}
+
+// remember keeps a new layer for the next fork of the machine.
+func (m *machine) remember(dir string, l image.Layer, below image.Layers, seen *upper.Seen) {
+	own := slices.Clone(below[:len(below)-len(m.from.layers)])
+	into := m.b.basesDir(m.id)
+	var err error
+	if l.Name != "" {
+		own = append(image.Layers{l}, own...)
+		if err = os.Mkdir(into, 0o700); err == nil || errors.Is(err, os.ErrExist) {
+			err = image.LinkLayers(dir, into, image.Layers{l})
+		}
+	}
+	m.own = ownLayers{own, seen}
+	if seen == nil || err != nil {
+		m.own = ownLayers{}
+	}
+	err = errors.Join(err, image.RemoveLayers(into, slices.Concat(m.own.layers, m.from.layers)))
+	// Nobody removes the directory again if that was done before.
+	if m.stillRunning() != nil {
+		err = errors.Join(err, os.RemoveAll(into))
+	}
+	if err != nil {
+		m.b.log.Warn("the next fork copies everything", "sandbox", m.id, "error", err)
+	}
 }
 
 // wroteLittle reports whether what is on the machine's disk is not worth a layer.

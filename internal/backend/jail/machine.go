@@ -42,6 +42,7 @@ type machine struct {
 	layers  workdir.Leases // of the root, if another process did
 	digests []layer.Digest // of the root
 	from    fromLayers     // that forks made
+	own     ownLayers      // that its own forks made; the turn has it
 	image   api.ImageMark  // of its memory images, with a kernel of its own
 	adopted bool           // another process started it
 

@@ -20,7 +20,7 @@ import (
 const layersName = "layers.json"
 
 // MaxLayers is the maximum number of layers of an image. The next fork makes one of all of them.
-const MaxLayers = 8
+const MaxLayers = 12
 
 // Layer is a file with what a sandbox had written when it was forked, as an EROFS image. It never changes, and is
 // shared by all that came from that fork. It is named by a random text.
@@ -124,24 +124,52 @@ func (t Tree) open() (upper.Tree, error) {
 	return upper.Tree{Name: upper.Root, Dir: dir, Below: t.Below, Under: t.Under}, err
 }
 
-// AddLayer writes what a sandbox wrote over its root into dir as a new layer. An error leaves nothing.
-func AddLayer(ctx context.Context, dir string, t Tree, o upper.Options) (l Layer, err error) {
+// AddLayer writes what a sandbox wrote over its root into dir as a new layer. An error leaves nothing. Without Below, what
+// was seen is left out, and it returns what is there now: see upper.WriteLayerSince. If nothing has changed, there
+// is no layer, and its name is empty.
+func AddLayer(ctx context.Context, dir string, t Tree, o upper.Options, was *upper.Seen) (l Layer, now *upper.Seen, err error) {
 	tree, err := t.open()
 	if err != nil {
-		return l, err
+		return l, nil, err
 	}
 	defer unix.Close(tree.Dir)
 	l.Name = NewBase()
 	f, err := os.OpenFile(filepath.Join(dir, LayerFile(l.Name)), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o400)
 	if err != nil {
-		return l, err
+		return l, nil, err
 	}
-	info, err := upper.WriteLayer(ctx, f, tree, o)
+	var info upper.LayerInfo
+	if len(t.Below) > 0 {
+		info, err = upper.WriteLayer(ctx, f, tree, o)
+	} else {
+		info, now, err = upper.WriteLayerSince(ctx, f, tree, o, was)
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return l, errors.Join(err, os.Remove(f.Name()))
+		return l, nil, errors.Join(err, os.Remove(f.Name()))
+	}
+	if info.Bytes == 0 {
+		return Layer{}, now, os.Remove(f.Name())
 	}
 	l.Bytes, l.Files = info.Bytes, int64(info.Entries)
-	return l, nil
+	return l, now, nil
+}
+
+// RemoveLayers removes the layers from a directory that are not among those.
+func RemoveLayers(dir string, but Layers) error {
+	paths, err := filepath.Glob(filepath.Join(dir, LayerFile("*")))
+	if err != nil {
+		return err
+	}
+	keep := map[string]bool{}
+	for _, x := range but {
+		keep[LayerFile(x.Name)] = true
+	}
+	for _, p := range paths {
+		if !keep[filepath.Base(p)] {
+			err = errors.Join(err, os.Remove(p))
+		}
+	}
+	return err
 }
 
 // WriteNothing writes into dir that the sandbox wrote nothing over its layers.

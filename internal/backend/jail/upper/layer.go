@@ -35,10 +35,36 @@ type LayerInfo struct {
 //
 // It returns ErrNoLayer, a *RefusedError if the tree cannot be saved at all, the error of ctx, or that of f.
 func WriteLayer(ctx context.Context, f *os.File, t Tree, o Options) (LayerInfo, error) {
-	l := &layerer{tops: append([]int{t.Dir}, t.Below...), entries: maxLayerEntries, text: maxLayerText, bytes: o.Bytes, files: map[string]erofs.Entry{}}
+	l := newLayerer(t, o)
 	if err := walk(ctx, t, &o, l); err != nil {
 		return LayerInfo{}, err
 	}
+	return l.write(ctx, f)
+}
+
+// WriteLayerSince is WriteLayer for what has changed in a tree without Below since it was seen; for all of it if was is nil.
+// With the layers that were written before, it is the same as a layer of all. It returns what the tree is now; nil if that
+// is too large to be remembered. If nothing has changed, nothing is written.
+//
+// It also returns ErrNoLayer if the change cannot be a layer.
+func WriteLayerSince(ctx context.Context, f *os.File, t Tree, o Options, was *Seen) (info LayerInfo, now *Seen, err error) {
+	l := newLayerer(t, o)
+	now, changes, err := walkSince(ctx, t, &o, was, l)
+	if errors.Is(err, errForgot) {
+		err = ErrNoLayer
+	}
+	if err != nil || was != nil && changes == 0 {
+		return info, now, err
+	}
+	info, err = l.write(ctx, f)
+	return info, now, err
+}
+
+func newLayerer(t Tree, o Options) *layerer {
+	return &layerer{tops: append([]int{t.Dir}, t.Below...), entries: maxLayerEntries, text: maxLayerText, kept: maxLayerText, bytes: o.Bytes, files: map[string]erofs.Entry{}}
+}
+
+func (l *layerer) write(ctx context.Context, f *os.File) (LayerInfo, error) {
 	info, err := l.b.Write(ctx, f)
 	return LayerInfo{info.Entries, info.Image}, err
 }
@@ -52,6 +78,7 @@ type layerer struct {
 	entries int                    // that may still be added
 	text    int
 	bytes   int64
+	kept    int64 // bytes of small files that may still be kept in memory
 }
 
 // count counts an entry with a name, and a link's target.
@@ -93,6 +120,11 @@ func (l *layerer) up() error {
 func (l *layerer) file(name string, m meta, f content) error {
 	if l.bytes -= f.size; l.bytes < 0 {
 		return ErrNoLayer
+	}
+	if n := int64(len(f.data)); n == f.size && n > 0 && n <= l.kept {
+		l.kept -= n
+		l.keep(f.again, l.in().Small(name, m.layer(), f.data))
+		return l.count(name, "")
 	}
 	top, path := l.tops[f.source], strings.Join(f.path, "/")
 	l.keep(f.again, l.in().File(name, m.layer(), f.size, func() (int, error) {

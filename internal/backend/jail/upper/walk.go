@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +37,8 @@ type content struct {
 	// source is the index of the directory that has it, Dir or one of Below, and path where it is.
 	source int
 	path   []string
+	// data is the content of a small file, if it was read.
+	data []byte
 }
 
 // walker reads one tree. It reads every entry from the first of the directories that has it.
@@ -45,6 +48,12 @@ type walker struct {
 	out   sink
 	path  []string // the directories that are open
 	links map[inode]string
+
+	// now is what is read, if it is to be remembered; compares says that it is compared with what was. Only a
+	// tree of one directory is.
+	now      *Seen
+	compares bool
+	buf      []byte
 }
 
 type inode struct{ dev, ino uint64 }
@@ -54,15 +63,34 @@ type inode struct{ dev, ino uint64 }
 type level struct {
 	dirs, sources, under []int
 	opaque               bool
+	// now is what is read of it, and was what it was; nil if that is not wanted, or all of it is new.
+	now, was *seen
 }
 
 // walk reads a tree. It counts down the entries that o allows.
 func walk(ctx context.Context, t Tree, o *Options, out sink) error {
 	p := &walker{ctx: ctx, o: o, out: out, links: map[inode]string{}}
+	return p.all(t, level{under: t.Under})
+}
+
+// walkSince reads a tree of one directory, and only what is not as it was; all of it if was is nil. It returns what
+// the tree is, or nil if that is too large to be remembered, and how many changes there are.
+func walkSince(ctx context.Context, t Tree, o *Options, was *Seen, out sink) (*Seen, int, error) {
+	z := &lazy{out: out}
+	p := &walker{ctx: ctx, o: o, out: z, links: map[inode]string{}, now: newSeen(), compares: was != nil}
+	l := level{now: p.now.root}
+	if was != nil {
+		p.now.seed, l.was = was.seed, was.root
+	}
+	err := p.all(t, l)
+	return p.now, z.changes, err
+}
+
+// all reads a tree, of which l is the top.
+func (p *walker) all(t Tree, l level) error {
 	if err := p.top(t); err != nil {
 		return err
 	}
-	l := level{under: t.Under}
 	for i, dir := range append([]int{t.Dir}, t.Below...) {
 		l.dirs, l.sources = append(l.dirs, dir), append(l.sources, i)
 	}
@@ -106,6 +134,9 @@ func (p *walker) entries(l level) error {
 		if err != nil {
 			return err
 		}
+	}
+	if err := p.gone(l); err != nil {
+		return err
 	}
 	return p.out.up()
 }
@@ -163,13 +194,17 @@ func (p *walker) entry(l level, i int, name string) error {
 				return err // the kernel would show it
 			}
 		}
+		_, was, err := p.note(l, name, seen{mode: unix.S_IFCHR})
+		if err != nil || was.is(unix.S_IFCHR) {
+			return err
+		}
 		return p.out.whiteout(name)
 	case kind == unix.S_IFDIR:
 		return p.dir(l, i, name, &st)
 	case kind == unix.S_IFCHR || kind == unix.S_IFBLK:
 		return refuse("it is a device")
 	}
-	e, done, err := p.again(name, &st)
+	e, done, err := p.again(l, name, &st)
 	if done || err != nil {
 		return err
 	}
@@ -185,10 +220,20 @@ func (p *walker) entry(l level, i int, name string) error {
 		if err != nil {
 			return err
 		}
+		var sum uint64
+		if p.now != nil {
+			sum = maphash.String(p.now.seed, target)
+		}
+		if is, was, err := p.note(l, name, sees(m, &st, sum)); err != nil || is.same(was) {
+			return err
+		}
 		return p.out.symlink(name, m, target, e)
 	case unix.S_IFIFO, unix.S_IFSOCK:
 		m, err := p.meta(l.sources[i], &st, st.Mode&0o7777)
 		if err != nil {
+			return err
+		}
+		if is, was, err := p.note(l, name, sees(m, &st, 0)); err != nil || is.same(was) {
 			return err
 		}
 		rec := byte(recFifo)
@@ -201,12 +246,15 @@ func (p *walker) entry(l level, i int, name string) error {
 }
 
 // again reports whether an entry was read before, under another name.
-func (p *walker) again(name string, st *unix.Stat_t) (e again, done bool, err error) {
+func (p *walker) again(l level, name string, st *unix.Stat_t) (e again, done bool, err error) {
 	if st.Nlink < 2 {
 		return "", false, nil
 	}
 	id := inode{uint64(st.Dev), st.Ino}
 	if first, ok := p.links[id]; ok {
+		if _, _, err := p.note(l, name, sees(meta{}, st, 0)); err != nil {
+			return "", true, err
+		}
 		return "", true, p.out.hard(name, first)
 	}
 	p.links[id] = strings.Join(append(p.path[:len(p.path):len(p.path)], name), "/")
@@ -235,6 +283,20 @@ func (p *walker) dir(in level, i int, name string, st *unix.Stat_t) error {
 		return err
 	}
 	l := level{dirs: []int{fd}, sources: []int{in.sources[i]}, opaque: opaque}
+	s := sees(m, st, 0)
+	s.opaque = opaque
+	is, was, err := p.note(in, name, s)
+	if err != nil {
+		return err
+	}
+	l.now = is
+	same := false
+	if was.is(unix.S_IFDIR) && was.opaque == opaque {
+		// It merges with what it was, which hides what is below if it did.
+		l.was, same, l.opaque = was, is.same(was), false
+	} else if was != nil {
+		l.opaque = true
+	}
 	if len(in.dirs) > 1 || len(in.under) > 0 {
 		closeAll, err := l.descend(in, i, name)
 		defer closeAll()
@@ -242,7 +304,9 @@ func (p *walker) dir(in level, i int, name string, st *unix.Stat_t) error {
 			return err
 		}
 	}
-	if err := p.out.dir(name, m, l.opaque); err != nil {
+	if z, ok := p.out.(*lazy); ok && same {
+		z.maybe(name, m)
+	} else if err := p.out.dir(name, m, l.opaque); err != nil {
 		return err
 	}
 	p.path = append(p.path, name)
@@ -265,7 +329,17 @@ func (p *walker) file(l level, i int, name string, st *unix.Stat_t, e again) err
 	if err != nil {
 		return err
 	}
-	return p.out.file(name, m, content{fd: fd, size: st.Size, again: e, source: l.sources[i], path: append(p.path[:len(p.path):len(p.path)], name)})
+	f := content{fd: fd, size: st.Size, again: e, source: l.sources[i], path: append(p.path[:len(p.path):len(p.path)], name)}
+	if p.now != nil {
+		var sum uint64
+		if sum, f.data, err = p.sum(fd, st.Size); err != nil {
+			return err
+		}
+		if is, was, err := p.note(l, name, sees(m, st, sum)); err != nil || is.same(was) {
+			return err
+		}
+	}
+	return p.out.file(name, m, f)
 }
 
 // meta is what an entry of a directory is, as seen inside.

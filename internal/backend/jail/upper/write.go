@@ -27,6 +27,8 @@ type Options struct {
 	// Entries and Bytes are the maximum of all trees together: number of entries, and bytes
 	// of content without holes.
 	Entries, Bytes int64
+	// Compare is the maximum size of all files, holes included, that are compared with what they were.
+	Compare int64
 	// Lift is true if the caller owns every file but cannot override modes: an unreadable file
 	// is made readable while it is read.
 	Lift bool

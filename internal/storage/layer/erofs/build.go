@@ -106,6 +106,15 @@ func (d Dir) File(name string, m Meta, size int64, open func() (int, error)) Ent
 	return d.add(name, n)
 }
 
+// Small adds a regular file with its content.
+func (d Dir) Small(name string, m Meta, data []byte) Entry {
+	m.Mode |= unix.S_IFREG
+	n := m.node()
+	n.size, n.data = int64(len(data)), data
+	d.b.tree.info.Bytes += n.size
+	return d.add(name, n)
+}
+
 // Symlink adds a symbolic link.
 func (d Dir) Symlink(name string, m Meta, target string) (Entry, error) {
 	if target == "" || len(target) > maxTarget {

@@ -31,6 +31,7 @@ type node struct {
 	rdev      uint64
 	sec, nsec int64
 	target    string              // of a symbolic link
+	data      []byte              // of a small file of a built tree
 	open      func() (int, error) // of a file of a built tree
 	xattrs    []byte              // with the header; empty if there are none
 	children  []entry

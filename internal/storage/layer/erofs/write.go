@@ -156,6 +156,9 @@ func (w *writer) file(n *node, dir int, name string) error {
 	if n.size == 0 {
 		return w.inode(n, nil)
 	}
+	if n.data != nil {
+		return w.bytes(n, n.data)
+	}
 	open := n.open
 	if open == nil {
 		open = func() (int, error) { return beneath.Open(dir, name, unix.O_RDONLY) }
