@@ -179,14 +179,30 @@ func TestDaemonKilledWithFamilies(t *testing.T) {
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=gvisor")
 	g.canSaveMemory()
 	g.can("gvisor", api.CapPause)
+	killWithFamily(t, g, newFamily(t, g))
+}
+
+// TestDaemonKilledWithFileFamilies does the same with containers, whose files have the values: children and parents share
+// them in layers.
+func TestDaemonKilledWithFileFamilies(t *testing.T) {
+	tier.AnyUser(t)
+	t.Parallel()
+	g := newGarden(t)
+	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=container")
+	g.can("container", api.CapStart, api.CapPause)
+	killWithFamily(t, g, newFileFamily(t, g))
+}
+
+func killWithFamily(t *testing.T, g *garden, f *family) {
+	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	k := &familyKilling{family: newFamily(t, g), random: rand.New(rand.NewPCG(seed, 7)), fell: map[string]int{}}
+	k := &familyKilling{family: f, random: rand.New(rand.NewPCG(seed, 7)), fell: map[string]int{}}
 	k.writeAll(k.root)
 	used := k.memory()
 	// A control without kills, which measures what the commands take.
 	var took time.Duration
-	for _, verb := range []string{"fork", "snapshot", "copy", "suspend", "restore"} {
+	for _, verb := range k.can([]string{"fork", "snapshot", "copy", "suspend", "restore"}) {
 		k.ending = map[string]bool{}
 		began := time.Now()
 		c := k.begin(verb)
@@ -197,7 +213,7 @@ func TestDaemonKilledWithFamilies(t *testing.T) {
 		k.known("control")
 		k.works("the control")
 	}
-	verbs := []string{"fork", "fork", "snapshot", "snapshot", "copy", "pause", "suspend", "resume", "restore", "restore", "remove", "kill", "collect", "collect all"}
+	verbs := k.can([]string{"fork", "fork", "snapshot", "snapshot", "copy", "pause", "suspend", "resume", "restore", "restore", "remove", "kill", "collect", "collect all"})
 	n := killCount(t, 4, 60)
 	for i := range n {
 		k.trim()

@@ -80,7 +80,8 @@ func (s *familyStorm) try(args ...string) (string, error) {
 // does does one thing. It returns what it did; "" for nothing.
 func (s *familyStorm) does(random *rand.Rand) (verb string, err error) {
 	s.t.Helper()
-	verb = stormVerbs[random.IntN(len(stormVerbs))]
+	verbs := s.can(stormVerbs)
+	verb = verbs[random.IntN(len(verbs))]
 	of, alone := s.boxes, true
 	switch verb {
 	case "fork", "snapshot", "copy":
@@ -176,9 +177,24 @@ func TestFamilyStorm(t *testing.T) {
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=gvisor", "HORTUS_MAX_SANDBOXES=40")
 	g.canSaveMemory()
 	g.can("gvisor", api.CapPause)
+	stormFamily(t, g, newFamily(t, g))
+}
+
+// TestFileFamilyStorm does the same with containers, whose files have the values: children and parents share them in layers.
+func TestFileFamilyStorm(t *testing.T) {
+	tier.AnyUser(t)
+	t.Parallel()
+	g := newGarden(t)
+	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=container", "HORTUS_MAX_SANDBOXES=40")
+	g.can("container", api.CapStart, api.CapPause)
+	stormFamily(t, g, newFileFamily(t, g))
+}
+
+func stormFamily(t *testing.T, g *garden, f *family) {
+	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	s := &familyStorm{family: newFamily(t, g), locks: map[string]*sync.RWMutex{}}
+	s := &familyStorm{family: f, locks: map[string]*sync.RWMutex{}}
 	s.writeAll(s.root)
 	used := s.memory()
 	s.add(s.boxes, s.root, s.boxes[s.root])

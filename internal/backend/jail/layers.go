@@ -152,11 +152,19 @@ func (m *machine) shares(ctx context.Context, dir string, o sandbox.SaveOptions)
 	if own < 0 || bytes+own > m.limits.DiskBytes/2 || files+inodes > workdir.Inodes(m.limits.DiskBytes)/2 {
 		return false
 	}
+	if !sameDevice(dir, m.b.dir) { // links are impossible
+		return false
+	}
 	if why := m.b.forks.Can(ctx, dir); why != nil {
 		m.b.log.Debug("the files of a fork are copied", "sandbox", m.id, "reason", why)
 		return false
 	}
 	return true
+}
+
+func sameDevice(a, b string) bool {
+	var x, y unix.Stat_t
+	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
 }
 
 // ownLayers are the layers that forks of a machine made of what it wrote, the top one first, and what they

@@ -53,6 +53,7 @@ type walker struct {
 	// tree of one directory is.
 	now      *Seen
 	compares bool
+	merges   bool // the tree has several directories
 	buf      []byte
 }
 
@@ -88,6 +89,7 @@ func walkSince(ctx context.Context, t Tree, o *Options, was *Seen, out sink) (*S
 
 // all reads a tree, of which l is the top.
 func (p *walker) all(t Tree, l level) error {
+	p.merges = len(t.Below) > 0
 	if err := p.top(t); err != nil {
 		return err
 	}
@@ -189,7 +191,7 @@ func (p *walker) entry(l level, i int, name string) error {
 	}
 	switch kind := st.Mode & unix.S_IFMT; {
 	case isWhiteout(&st):
-		if len(l.dirs) > 1 {
+		if p.merges {
 			if hides, err := l.hides(name); !hides || err != nil {
 				return err // the kernel would show it
 			}
