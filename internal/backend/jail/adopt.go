@@ -76,7 +76,7 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	}
 	m.digests = r.Layers
 	if b.cfg.Kernel == nil {
-		if err = m.from.adopt(b, id); err != nil {
+		if err = m.from.adopt(b, r); err != nil {
 			return none, err
 		}
 	}

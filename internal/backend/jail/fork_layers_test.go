@@ -195,7 +195,18 @@ func TestLayersLiveAsLongAsTheirSandboxes(t *testing.T) {
 	if err := p.(sandbox.Leaver).Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	// One whose layers are not there is not taken over: its snapshots would lack them.
+	list := filepath.Join(e.dir, string(spec.ID)+".bases", "layers.json")
+	if err := os.Rename(list, list+".away"); err != nil {
+		t.Fatal(err)
+	}
 	next := e.backend(t)
+	if _, err := next.Adopt(t.Context(), spec.ID); api.KindOf(err) != api.KindConflict {
+		t.Errorf("without its layers: %v", err)
+	}
+	if err := os.Rename(list+".away", list); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { next.Close() })
 	a, err := next.Adopt(t.Context(), spec.ID)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"hortus.dev/internal/backend/jail/forklayer"
 	"hortus.dev/internal/backend/jail/image"
 	"hortus.dev/internal/backend/jail/launch"
+	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/backend/jail/upper"
 	"hortus.dev/internal/backend/jail/workdir"
 	"hortus.dev/internal/sandbox"
@@ -73,14 +74,17 @@ func (f *fromLayers) open(ctx context.Context, b *Backend, id api.SandboxID) (ou
 }
 
 // adopt finds the layers of a machine that another process started.
-func (f *fromLayers) adopt(b *Backend, id api.SandboxID) (err error) {
-	f.dir = b.basesDir(id)
+func (f *fromLayers) adopt(b *Backend, r *rundir.Record) (err error) {
+	f.dir = b.basesDir(r.ID)
 	if f.layers, err = image.ReadLayers(f.dir); err != nil {
 		return err
 	}
+	if len(f.layers) != r.ForkLayers { // what it has from its parent would be missing in its snapshots
+		return api.Errorf(api.KindConflict, "sandbox %s has %d layers of its parent, and was started with %d", r.ID, len(f.layers), r.ForkLayers)
+	}
 	// What the other process remembered of its forks is not known here.
 	if err := image.RemoveLayers(f.dir, f.layers); err != nil {
-		return api.Errorf(api.KindInternal, "sandbox %s: layers of its forks: %w", id, err)
+		return api.Errorf(api.KindInternal, "sandbox %s: layers of its forks: %w", r.ID, err)
 	}
 	return nil
 }

@@ -198,7 +198,7 @@ func (m *machine) newRecord(spec sandbox.Spec, disk int) (*rundir.Record, error)
 	r := &rundir.Record{
 		ID: m.id, Backend: m.b.cfg.Name, PID: id.PID, Start: id.Start, Boot: boot, Range: -1, Groups: m.group.Where(),
 		Layers: spec.Layers, Limits: spec.Limits, Asked: spec.Asked, Hostname: spec.Hostname, Workspace: spec.Workspace,
-		Image: m.image,
+		Image: m.image, ForkLayers: len(m.from.layers),
 	}
 	if m.ids != nil {
 		r.Range = m.ids.N

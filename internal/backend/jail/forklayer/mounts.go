@@ -3,6 +3,7 @@ package forklayer
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -11,9 +12,7 @@ import (
 
 // Mounts are the layers that are mounted. The zero value has none.
 type Mounts struct {
-	find sync.Once
-	how  *mount.Mounter
-	why  error
+	how atomic.Pointer[mount.Mounter] // nil until it was found
 
 	mu   sync.Mutex
 	open map[string]*shared
@@ -27,10 +26,17 @@ type shared struct {
 	err   error
 }
 
-// Can returns why this process cannot mount layers; nil if it can. dir is a directory for the trial.
+// Can returns why this process cannot mount layers; nil if it can. dir is a directory for the trial, which is repeated
+// until it succeeds: it also fails if the disk is full.
 func (m *Mounts) Can(ctx context.Context, dir string) error {
-	m.find.Do(func() { m.how, m.why = mount.Find(context.WithoutCancel(ctx), dir) })
-	return m.why
+	if m.how.Load() != nil {
+		return nil
+	}
+	how, err := mount.Find(ctx, dir)
+	if err == nil {
+		m.how.Store(how)
+	}
+	return err
 }
 
 // Layer is a mounted layer.
@@ -39,8 +45,7 @@ type Layer struct {
 	close func()
 }
 
-// Open mounts the layer with a name, unless it is mounted. path is its file. Can must have succeeded, or a sandbox with
-// the layer must run, which another process has started: then dir is for the trial.
+// Open mounts the layer with a name, unless it is mounted. path is its file, and dir a directory for the trial of Can.
 func (m *Mounts) Open(ctx context.Context, dir, name, path string) (*Layer, error) {
 	if err := m.Can(ctx, dir); err != nil {
 		return nil, err
@@ -56,7 +61,7 @@ func (m *Mounts) Open(ctx context.Context, dir, name, path string) (*Layer, erro
 	}
 	s.users++
 	m.mu.Unlock()
-	s.once.Do(func() { s.image, s.err = m.how.Mount(path) })
+	s.once.Do(func() { s.image, s.err = m.how.Load().Mount(path) })
 	l := &Layer{s.image, sync.OnceFunc(func() { m.leave(name, s) })}
 	if s.err != nil {
 		l.Close()
