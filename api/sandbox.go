@@ -257,6 +257,7 @@ type Stats struct {
 	MemoryKills       int64          `json:"memoryKills"`
 	Processes         int64          `json:"processes"`
 	DiskUsedBytes     int64          `json:"diskUsedBytes"`
+	DiskSharedBytes   int64          `json:"diskSharedBytes"` // of the former, files since a fork that others share
 	DiskTotalBytes    int64          `json:"diskTotalBytes"`
 }
 

@@ -46,6 +46,8 @@ func (k *familyKilling) begin(verb string) *started {
 		return k.g.start("sandbox", "snapshot", box)
 	case "copy":
 		return k.g.start("sandbox", "snapshot", box, "--copy-memory")
+	case "pause":
+		return k.g.start("sandbox", "pause", box)
 	case "suspend":
 		return k.g.start("sandbox", "pause", "--to-disk", box)
 	case "resume":
@@ -166,8 +168,8 @@ func (k *familyKilling) trim() {
 	}
 }
 
-// TestDaemonKilledWithFamilies kills the daemon at random instants while it forks, saves, pauses
-// to disk, resumes, restores and removes sandboxes of one family and snapshots of them, and collects, several of
+// TestDaemonKilledWithFamilies kills the daemon at random instants while it forks, saves, pauses,
+// resumes, restores and removes sandboxes of one family and snapshots of them, and collects, several of
 // these at once. After each kill every sandbox and everything that a snapshot starts has its own memory,
 // on every page, and nothing is kept that nobody uses. HORTUS_TEST_KILLS=60 kills as often as that.
 func TestDaemonKilledWithFamilies(t *testing.T) {
@@ -176,14 +178,31 @@ func TestDaemonKilledWithFamilies(t *testing.T) {
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=gvisor")
 	g.canSaveMemory()
+	g.can("gvisor", api.CapPause)
+	killWithFamily(t, g, newFamily(t, g))
+}
+
+// TestDaemonKilledWithFileFamilies does the same with containers, whose files have the values: children and parents share
+// them in layers.
+func TestDaemonKilledWithFileFamilies(t *testing.T) {
+	tier.AnyUser(t)
+	t.Parallel()
+	g := newGarden(t)
+	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=container")
+	g.can("container", api.CapStart, api.CapPause)
+	killWithFamily(t, g, newFileFamily(t, g))
+}
+
+func killWithFamily(t *testing.T, g *garden, f *family) {
+	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	k := &familyKilling{family: newFamily(t, g), random: rand.New(rand.NewPCG(seed, 7)), fell: map[string]int{}}
+	k := &familyKilling{family: f, random: rand.New(rand.NewPCG(seed, 7)), fell: map[string]int{}}
 	k.writeAll(k.root)
 	used := k.memory()
 	// A control without kills, which measures what the commands take.
 	var took time.Duration
-	for _, verb := range []string{"fork", "snapshot", "copy", "suspend", "restore"} {
+	for _, verb := range k.can([]string{"fork", "snapshot", "copy", "suspend", "restore"}) {
 		k.ending = map[string]bool{}
 		began := time.Now()
 		c := k.begin(verb)
@@ -194,7 +213,7 @@ func TestDaemonKilledWithFamilies(t *testing.T) {
 		k.known("control")
 		k.works("the control")
 	}
-	verbs := []string{"fork", "fork", "snapshot", "snapshot", "copy", "suspend", "suspend", "resume", "restore", "restore", "remove", "kill", "collect", "collect all"}
+	verbs := k.can([]string{"fork", "fork", "snapshot", "snapshot", "copy", "pause", "suspend", "resume", "restore", "restore", "remove", "kill", "collect", "collect all"})
 	n := killCount(t, 4, 60)
 	for i := range n {
 		k.trim()

@@ -80,7 +80,8 @@ func (s *familyStorm) try(args ...string) (string, error) {
 // does does one thing. It returns what it did; "" for nothing.
 func (s *familyStorm) does(random *rand.Rand) (verb string, err error) {
 	s.t.Helper()
-	verb = stormVerbs[random.IntN(len(stormVerbs))]
+	verbs := s.can(stormVerbs)
+	verb = verbs[random.IntN(len(verbs))]
 	of, alone := s.boxes, true
 	switch verb {
 	case "fork", "snapshot", "copy":
@@ -115,8 +116,12 @@ func (s *familyStorm) does(random *rand.Rand) (verb string, err error) {
 			s.add(s.boxes, made, has)
 		}
 		return verb, err
-	case "suspend":
-		if _, err := s.try("sandbox", "pause", "--to-disk", id); err != nil {
+	case "suspend", "pause":
+		args := []string{"sandbox", "pause", id}
+		if verb == "suspend" {
+			args = append(args, "--to-disk")
+		}
+		if _, err := s.try(args...); err != nil {
 			return verb, err
 		}
 		_, err := s.try("sandbox", "resume", id)
@@ -140,7 +145,7 @@ func (s *familyStorm) does(random *rand.Rand) (verb string, err error) {
 }
 
 // stormVerbs are what is done, as often as each is named.
-var stormVerbs = []string{"fork", "fork", "snapshot", "copy", "restore", "restore", "suspend", "suspend", "write", "write", "kill", "kill", "remove"}
+var stormVerbs = []string{"fork", "fork", "snapshot", "copy", "restore", "restore", "suspend", "pause", "write", "write", "kill", "kill", "remove"}
 
 // fork makes two children.
 func (s *familyStorm) fork(id string, has stamps) error {
@@ -163,17 +168,33 @@ func (s *familyStorm) fork(id string, has stamps) error {
 	return nil
 }
 
-// TestFamilyStorm has several clients fork, save, pause to disk, restore, write and remove sandboxes of one
-// family and snapshots of them, all at once. Each has its own memory, on every page.
+// TestFamilyStorm has several clients fork, save, pause, restore, write and remove sandboxes of one family
+// and snapshots of them, all at once. Each has its own memory, on every page.
 func TestFamilyStorm(t *testing.T) {
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=gvisor", "HORTUS_MAX_SANDBOXES=40")
 	g.canSaveMemory()
+	g.can("gvisor", api.CapPause)
+	stormFamily(t, g, newFamily(t, g))
+}
+
+// TestFileFamilyStorm does the same with containers, whose files have the values: children and parents share them in layers.
+func TestFileFamilyStorm(t *testing.T) {
+	tier.AnyUser(t)
+	t.Parallel()
+	g := newGarden(t)
+	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=container", "HORTUS_MAX_SANDBOXES=40")
+	g.can("container", api.CapStart, api.CapPause)
+	stormFamily(t, g, newFileFamily(t, g))
+}
+
+func stormFamily(t *testing.T, g *garden, f *family) {
+	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	s := &familyStorm{family: newFamily(t, g), locks: map[string]*sync.RWMutex{}}
+	s := &familyStorm{family: f, locks: map[string]*sync.RWMutex{}}
 	s.writeAll(s.root)
 	used := s.memory()
 	s.add(s.boxes, s.root, s.boxes[s.root])

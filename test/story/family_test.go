@@ -64,6 +64,31 @@ s.sendall(sys.argv[1].encode())
 while b := s.recv(4096): sys.stdout.write(b.decode())
 `
 
+// stampFiles has such values in files instead, and does what it is asked itself. Each part has some files
+// of its own: what is not in one of its files is as wrong as a page with something else.
+const stampFiles = `
+import glob, os, sys
+parts, files, word = 9, 40, sys.argv[1]
+def name(part, i): return "/workspace/part%d/%d" % (part, i)
+if word != "?":
+    value, *chosen = map(int, word.split(","))
+    for part in chosen:
+        if value % 3 == 0:
+            for f in glob.glob("/workspace/part%d/*" % part): os.remove(f)
+            if os.path.isdir("/workspace/part%d" % part): os.rmdir("/workspace/part%d" % part)
+        os.makedirs("/workspace/part%d" % part, exist_ok=True)
+        for i in range(files):
+            with open(name(part, i) + ".new", "w") as f: f.write(str(value))
+            os.rename(name(part, i) + ".new", name(part, i))
+answer, bad = [], []
+for part in range(parts):
+    has = sorted(os.listdir("/workspace/part%d" % part)) if os.path.isdir("/workspace/part%d" % part) else []
+    values = {open("/workspace/part%d/%s" % (part, f)).read() for f in has} or {"0"}
+    answer.append(values.pop())
+    if values or len(has) not in (0, files): bad.append("part %d has %d files with %s" % (part, len(has), values))
+print("\\n".join([" ".join(answer)] + bad[:5]))
+`
+
 // How much memory the program has: so many private parts of so many pages, and one shared.
 const (
 	stampParts = 8
@@ -83,6 +108,8 @@ type family struct {
 	t    *testing.T
 	g    *garden
 	root string
+	// run is where the daemon has the directories of its sandboxes, below its own.
+	run string
 
 	mu        sync.Mutex
 	last      int // the last value that was used
@@ -93,7 +120,7 @@ type family struct {
 // newFamily starts the first sandbox.
 func newFamily(t *testing.T, g *garden) *family {
 	t.Helper()
-	f := &family{t: t, g: g, boxes: map[string]stamps{}, snapshots: map[string]stamps{}}
+	f := &family{t: t, g: g, run: "run/gvisor", boxes: map[string]stamps{}, snapshots: map[string]stamps{}}
 	f.root = strings.TrimSpace(g.must("sandbox", "create", "--ttl", "3h"))
 	dir := t.TempDir()
 	for name, text := range map[string]string{"stamper.py": stamper, "ask.py": askOnce} {
@@ -106,6 +133,31 @@ func newFamily(t *testing.T, g *garden) *family {
 	f.boxes[f.root] = stamps{}
 	f.check(f.root, stamps{})
 	return f
+}
+
+// newFileFamily starts the first sandbox of a family whose values are in files. It has enough files that children
+// share them.
+func newFileFamily(t *testing.T, g *garden) *family {
+	t.Helper()
+	f := &family{t: t, g: g, run: "run/container", boxes: map[string]stamps{}, snapshots: map[string]stamps{}}
+	f.root = strings.TrimSpace(g.must("sandbox", "create", "--ttl", "3h"))
+	path := filepath.Join(t.TempDir(), "ask.py")
+	if err := os.WriteFile(path, []byte(stampFiles), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.must("sandbox", "cp", path, f.root+":/workspace/ask.py")
+	g.must("sandbox", "exec", f.root, "--", "sh", "-c", "head -c 9000000 /dev/urandom > /workspace/ballast; touch /workspace/stamper.out")
+	f.boxes[f.root] = stamps{}
+	f.check(f.root, stamps{})
+	return f
+}
+
+// can are those of the verbs that the sandboxes of the family can do.
+func (f *family) can(verbs []string) []string {
+	if f.run == "run/gvisor" {
+		return verbs
+	}
+	return slices.DeleteFunc(slices.Clone(verbs), func(verb string) bool { return verb == "suspend" }) // which saves memory
 }
 
 // answers are the values that a sandbox has after a word; what else it has is an error.
@@ -185,7 +237,7 @@ func (f *family) kept(what string) {
 // holds though no other one refers to it. One that is paused gives it back when it goes on.
 func (f *family) uselessNotes(boxes map[string]api.Sandbox) (left []string) {
 	held, used := map[string]string{}, map[string]bool{}
-	paths, err := filepath.Glob(filepath.Join(f.g.dir, "run/gvisor/*.bases"))
+	paths, err := filepath.Glob(filepath.Join(f.g.dir, f.run, "*.bases"))
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -221,7 +273,7 @@ func (f *family) uselessNotes(boxes map[string]api.Sandbox) (left []string) {
 func unseenLinks(dir string) (left []string) {
 	links, seen := map[uint64]uint64{}, map[uint64]uint64{}
 	names := map[uint64]string{}
-	for _, pattern := range []string{"snapshots/*/*.img", "snapshots/*/*/*.img", "run/gvisor/*.bases/*.img"} {
+	for _, pattern := range []string{"snapshots/*/*.img", "snapshots/*/*/*.img", "run/*/*.bases/*.img"} {
 		paths, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return []string{err.Error()}
@@ -288,7 +340,7 @@ func (f *family) end(used int64) {
 		}
 		return ""
 	})
-	left, err := filepath.Glob(filepath.Join(f.g.dir, "run/gvisor/*.bases/*.frozen"))
+	left, err := filepath.Glob(filepath.Join(f.g.dir, f.run, "*.bases/*.frozen"))
 	if err != nil || len(left) > 0 {
 		f.t.Errorf("at the end there is %q, %v", left, err)
 	}
@@ -297,7 +349,7 @@ func (f *family) end(used int64) {
 	if left := f.g.leftoversAlive(); len(left) > 0 {
 		f.t.Errorf("at the end there is %q", left)
 	}
-	for _, pattern := range []string{"run/gvisor/*", "snapshots/*/*"} {
+	for _, pattern := range []string{f.run + "/*", "snapshots/*/*"} {
 		if left, err := filepath.Glob(filepath.Join(f.g.dir, pattern)); err != nil || len(left) > 0 {
 			f.t.Errorf("at the end there is %q, %v", left, err)
 		}

@@ -74,6 +74,12 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	if m.layers, err = b.mounter.LeaseAgain(r.Layers); err != nil {
 		return none, err
 	}
+	m.digests = r.Layers
+	if b.cfg.Kernel == nil {
+		if err = m.from.adopt(b, r); err != nil {
+			return none, err
+		}
+	}
 	if m.workdir, err = b.mounter.Reattach(ctx, r.Workspace, r.PID); err != nil {
 		return none, err
 	}

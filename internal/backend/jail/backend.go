@@ -14,6 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
+	"hortus.dev/internal/backend/jail/forklayer"
 	"hortus.dev/internal/backend/jail/ids"
 	"hortus.dev/internal/backend/jail/image"
 	"hortus.dev/internal/backend/jail/initns"
@@ -70,6 +71,7 @@ type Backend struct {
 	log      *slog.Logger
 
 	machines sync.WaitGroup
+	forks    forklayer.Mounts
 
 	held    held
 	thaws   thaws
@@ -157,7 +159,7 @@ func groupName(dir string) string {
 func (b *Backend) rundir(id api.SandboxID) string { return filepath.Join(b.dir, string(id)) }
 
 // basesSuffix ends the name of a directory beside the run directory of a sandbox, with the
-// files that its memory refers to. The sandbox's processes own the run directory.
+// files that its memory refers to, or the layers that it has from a fork. The sandbox's processes own the run directory.
 const basesSuffix = ".bases"
 
 func (b *Backend) basesDir(id api.SandboxID) string { return b.rundir(id) + basesSuffix }

@@ -12,6 +12,7 @@
 //	  child        the control socket of a first process
 //	  workdir      /workspace and the limit of its disk
 //	  image        the files of a saved sandbox
+//	  forklayer    mounts of what forks share
 //	  rundir       the run directory of a machine, by which another daemon finds it
 //	  ids          user ids and ranges of them
 //	  initns, keeper                    run inside: the stage before the guest
@@ -84,7 +85,7 @@
 // removed can be neither removed nor created again (EIO). Probe reports that.
 //
 // The memory of processes on the host's kernel cannot be saved. Their files can, see package
-// upper, if the sandbox can be frozen. A daemon of an ordinary user changes the mode of
+// upper, if the sandbox can be frozen. Children of a fork share them in layers (layers.go). A daemon of an ordinary user changes the mode of
 // unreadable files while it reads them; if it is killed at that moment, the changed mode
 // stays in a sandbox that no other daemon adopts.
 package jail

@@ -64,12 +64,13 @@ type reply struct {
 
 // guestMain is a guest with the smallest wire there can be.
 func guestMain() int {
-	conn, err := net.FileConn(os.NewFile(birth.ControlFD, "control"))
+	f := os.NewFile(birth.ControlFD, "control")
+	conn, err := net.FileConn(f)
 	if err != nil {
 		return 90
 	}
 	control := conn.(*net.UnixConn)
-	unix.Close(birth.ControlFD)
+	f.Close()
 	buf := make([]byte, birth.MaxPacket)
 	n, err := control.Read(buf)
 	if err != nil {
@@ -79,11 +80,12 @@ func guestMain() int {
 	if err := json.Unmarshal(buf[:n], &cfg); err != nil {
 		return 92
 	}
-	l, err := net.FileListener(os.NewFile(birth.ListenFD, "listen"))
+	f = os.NewFile(birth.ListenFD, "listen")
+	l, err := net.FileListener(f)
 	if err != nil {
 		return 93
 	}
-	unix.Close(birth.ListenFD)
+	f.Close()
 	rep, _ := json.Marshal(birth.Report{Ready: true})
 	if _, err := control.Write(rep); err != nil {
 		return 94

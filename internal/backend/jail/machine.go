@@ -20,6 +20,7 @@ import (
 	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/platform/proc"
 	"hortus.dev/internal/sandbox/tether"
+	"hortus.dev/internal/storage/layer"
 )
 
 // machine is a running guest. Its goroutine, wait, ends when the guest has ended and
@@ -39,6 +40,9 @@ type machine struct {
 	link    *link.Link
 	trees   []*launch.Tree // of the root, if this process mounted it
 	layers  workdir.Leases // of the root, if another process did
+	digests []layer.Digest // of the root
+	from    fromLayers     // that forks made
+	own     ownLayers      // that its own forks made; the turn has it
 	image   api.ImageMark  // of its memory images, with a kernel of its own
 	adopted bool           // another process started it
 
@@ -164,6 +168,7 @@ func (m *machine) free() error {
 	if len(holders) > 0 {
 		m.b.thaw(context.Background(), holders)
 	}
+	m.from.release()
 	m.layers.Release()
 	m.b.launcher.Release(m.trees)
 	m.workdir.Release()
@@ -179,6 +184,7 @@ func (m *machine) detach() {
 	if m.ids != nil {
 		m.b.ids.Leave(m.ids)
 	}
+	m.from.release()
 	m.layers.Release()
 	m.b.launcher.Release(m.trees)
 	m.workdir.Leave()

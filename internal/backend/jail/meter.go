@@ -52,6 +52,17 @@ func (d *disk) dup() (int, error) {
 	return unix.FcntlInt(uintptr(d.fd), unix.F_DUPFD_CLOEXEC, 0) // EBADF for -1
 }
 
+// used returns how many bytes and files are on the disk, -1 if that is not known.
+func (d *disk) used() (bytes, files int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var fs unix.Statfs_t
+	if d.fd < 0 || unix.Fstatfs(d.fd, &fs) != nil {
+		return -1, -1
+	}
+	return int64(fs.Blocks-fs.Bfree) * fs.Bsize, int64(fs.Files - fs.Ffree)
+}
+
 // size returns the used and the total size in bytes, -1 if they are not known.
 func (d *disk) size() (used, total int64) {
 	d.mu.Lock()
@@ -69,9 +80,14 @@ type meter struct {
 	group *cgroup.Group
 	pid   int // the first process
 	disk  *disk
+	// shared is what it has of its disk in layers that its family shares.
+	shared int64
 }
 
-func (m *machine) meter() meter { return meter{m.group, m.proc.Pid, &m.disk} }
+func (m *machine) meter() meter {
+	shared, _ := m.from.size()
+	return meter{m.group, m.proc.Pid, &m.disk, shared}
+}
 
 // Stats returns the resource usage; after the end of the guest, that at its end.
 func (m *machine) Stats(ctx context.Context) (api.Stats, error) {
@@ -111,7 +127,11 @@ func (m meter) read() api.Stats {
 			s.Processes = u.Tasks
 		}
 	}
-	s.DiskUsedBytes, s.DiskTotalBytes = m.disk.size()
+	if s.DiskUsedBytes, s.DiskTotalBytes = m.disk.size(); s.DiskUsedBytes >= 0 {
+		s.DiskSharedBytes = m.shared
+		s.DiskUsedBytes += m.shared
+		s.DiskTotalBytes += m.shared
+	}
 	return s
 }
 

@@ -32,7 +32,7 @@ func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (s
 	if err != nil {
 		return nil, err
 	}
-	w, err := b.boot(ctx, launch.Request{Spec: spec, Waits: true, Files: files[0]})
+	w, err := b.boot(ctx, launch.Request{Spec: spec, Waits: true, Files: files[0], Image: dir})
 	if err != nil {
 		return nil, err
 	}

@@ -191,7 +191,7 @@ func (m *machine) saveFiles(ctx context.Context, dir string, o sandbox.SaveOptio
 			err = terr
 		}
 	}()
-	if err := m.writeFiles(ctx, dir); err != nil {
+	if err := m.writeFiles(ctx, dir, o); err != nil {
 		return saved, err
 	}
 	// A kill thaws the sandbox for a moment, in which it may have written.
@@ -218,16 +218,24 @@ func (m *machine) stillRunning() error {
 	return nil
 }
 
-// writeFiles writes the upper layers into an image.
-func (m *machine) writeFiles(ctx context.Context, dir string) error {
+// writeFiles writes into an image what the machine and its ancestors wrote over their layers.
+func (m *machine) writeFiles(ctx context.Context, dir string, o sandbox.SaveOptions) error {
 	disk, err := m.disk.dup()
 	if err != nil {
 		return ended(m.id)
 	}
 	defer unix.Close(disk)
-	err = image.WriteFiles(ctx, dir, disk, m.workdir != nil, upper.Options{
-		ID: m.ids.Inside, Entries: workdir.Inodes(m.limits.DiskBytes), Bytes: m.limits.DiskBytes, Lift: m.ids == nil,
-	})
+	tree, done, err := m.tree(ctx, disk)
+	defer done()
+	how := upper.Options{ID: m.ids.Inside, Entries: workdir.Inodes(m.limits.DiskBytes), Bytes: m.limits.DiskBytes, Lift: m.ids == nil}
+	copies := true
+	if err == nil && m.shares(ctx, dir, o) {
+		err = m.writeFork(ctx, dir, tree, how)
+		copies = errors.Is(err, upper.ErrNoLayer)
+	}
+	if err == nil && copies || errors.Is(err, upper.ErrNoLayer) {
+		err = image.WriteFiles(ctx, dir, tree, m.workdir != nil, how)
+	}
 	var refused *upper.RefusedError
 	switch {
 	case err == nil:

@@ -93,3 +93,61 @@ func BenchmarkForkFiles(b *testing.B) {
 	report(b, "paused", paused)
 	report(b, "start", start)
 }
+
+// BenchmarkForksOfManyFiles forks a sandbox that wrote one file of 64 MB and 20,000 small ones: as children share it, and as
+// each gets a copy. Paused is the pause of the parent, child the time from the start of a child to the output of its
+// first command, and grandchild the same for a fork of the child. Ten files change before each fork.
+func BenchmarkForksOfManyFiles(b *testing.B) {
+	e := newEnv(b)
+	sharesLayers(b, e)
+	l := limits()
+	l.DiskBytes, l.MemoryBytes = 1<<30, 1<<30
+	on := func() sandbox.Spec {
+		return sandbox.Spec{ID: api.NewSandboxID(), Layers: specLayers(), Limits: l, Hostname: "garden"}
+	}
+	parent, _ := e.start(b, func(s *sandbox.Spec) { *s = on() })
+	sh(b, parent, "root", "head -c 64M /dev/urandom >/srv/big; for d in $(seq 200); do mkdir -p /srv/m/$d; for i in $(seq 100); do echo $d $i >/srv/m/$d/$i; done; done")
+	times := map[string][]time.Duration{}
+	child := func(m sandbox.Machine, what string, o sandbox.SaveOptions) sandbox.Machine {
+		dir := b.TempDir()
+		s, err := m.(sandbox.Saver).Save(b.Context(), dir, o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		times[what+"-paused"] = append(times[what+"-paused"], s.Paused)
+		t0 := time.Now()
+		p, err := e.Restore(b.Context(), on(), dir)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := p.Claim(b.Context(), nil); err != nil {
+			b.Fatal(err)
+		}
+		if rep, err := try(p, request{Args: []string{"/usr/bin/cat", "/srv/m/7/7"}}); err != nil || rep.Out != "7 7\n" {
+			b.Fatal(rep, err)
+		}
+		times[what] = append(times[what], time.Since(t0))
+		return p
+	}
+	first := b.TempDir()
+	s, err := parent.(sandbox.Saver).Save(b.Context(), first, sandbox.SaveOptions{Fork: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	times["first-fork-paused"] = append(times["first-fork-paused"], s.Paused)
+	for b.Loop() {
+		sh(b, parent, "root", "for i in $(seq 10); do date +%N >/srv/m/$i/1; done")
+		for what, o := range map[string]sandbox.SaveOptions{"shared": {Fork: true}, "copied": {Fork: true, CopyMemory: true}} {
+			c := child(parent, what+"-child", o)
+			g := child(c, what+"-grandchild", o)
+			for _, m := range []sandbox.Machine{g, c} {
+				if _, err := m.Kill(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	}
+	for what, took := range times {
+		report(b, what, took)
+	}
+}

@@ -69,7 +69,7 @@ func (b *Backend) begin(ctx context.Context, r launch.Request) (_ *starting, err
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	m := newMachine(b, id, r.Spec.Limits)
-	m.trees = r.Trees
+	m.trees, m.digests = r.Trees, r.Spec.Layers
 	s := &starting{m: m}
 	defer func() {
 		if err != nil {
@@ -96,6 +96,15 @@ func (b *Backend) begin(ctx context.Context, r launch.Request) (_ *starting, err
 		return nil, api.Errorf(api.KindInternal, "run directory: %w", err)
 	}
 	s.undo.add(func() { b.removeDirs(id) })
+	if r.Files != nil {
+		s.undo.add(m.from.release)
+		if err = m.from.begin(ctx, b, id, r.Image); err == nil {
+			err = m.from.describe(&r)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	if m.group, err = b.cgroups.Create(string(id), b.launcher.GroupLimits(r.Spec.Limits)); err != nil {
 		return nil, api.Errorf(api.KindInternal, "sandbox %s: %w", id, err)
 	}
@@ -189,7 +198,7 @@ func (m *machine) newRecord(spec sandbox.Spec, disk int) (*rundir.Record, error)
 	r := &rundir.Record{
 		ID: m.id, Backend: m.b.cfg.Name, PID: id.PID, Start: id.Start, Boot: boot, Range: -1, Groups: m.group.Where(),
 		Layers: spec.Layers, Limits: spec.Limits, Asked: spec.Asked, Hostname: spec.Hostname, Workspace: spec.Workspace,
-		Image: m.image,
+		Image: m.image, ForkLayers: len(m.from.layers),
 	}
 	if m.ids != nil {
 		r.Range = m.ids.N

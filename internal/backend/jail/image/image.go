@@ -48,23 +48,29 @@ func Close(files []*os.File) {
 
 // WriteFiles writes the upper layers on a disk into dir: that of the root, and, if
 // withWorkspace is set, that of /workspace.
-func WriteFiles(ctx context.Context, dir string, disk int, withWorkspace bool, o upper.Options) error {
-	trees := []upper.Tree{{Name: upper.Root}}
-	names := []string{initns.UpperDir}
-	if withWorkspace {
-		trees = append(trees, upper.Tree{Name: upper.Workspace})
-		names = append(names, initns.WorkspaceUpperDir+"/"+workspace.Upper)
+func WriteFiles(ctx context.Context, dir string, t Tree, withWorkspace bool, o upper.Options) error {
+	root, err := t.open()
+	if err != nil {
+		return err
 	}
-	for i := range trees {
-		var err error
-		if trees[i].Dir, err = beneath.OpenDir(disk, names[i]); err != nil {
+	defer unix.Close(root.Dir)
+	trees := []upper.Tree{root}
+	if withWorkspace {
+		own, err := beneath.OpenDir(t.Disk, initns.WorkspaceUpperDir+"/"+workspace.Upper)
+		if err != nil {
 			return err
 		}
-		defer unix.Close(trees[i].Dir)
+		defer unix.Close(own)
+		trees = append(trees, upper.Tree{Name: upper.Workspace, Dir: own})
 	}
+	return writeFile(dir, func(f *os.File) error { return upper.Write(ctx, f, trees, o) })
+}
+
+// writeFile writes the file of an image of files.
+func writeFile(dir string, write func(*os.File) error) error {
 	f, err := os.OpenFile(filepath.Join(dir, FilesName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
-	return errors.Join(upper.Write(ctx, f, trees, o), f.Close())
+	return errors.Join(write(f), f.Close())
 }

@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/child"
+	"hortus.dev/internal/backend/jail/forklayer"
 	"hortus.dev/internal/backend/jail/ids"
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/backend/jail/keeper"
@@ -26,9 +27,14 @@ type Request struct {
 	Dir     string
 	Range   *ids.Range // nil for a single id
 	Workdir *workdir.Dir
+	// Sealed are layers above Trees, the top one first, with what ancestors of the sandbox wrote: they take
+	// SealedBytes and SealedFiles of its disk.
+	Sealed                   []*forklayer.Layer
+	SealedBytes, SealedFiles int64
 	// Files is the open image to restore files from. Memory is true if a kernel of the
 	// sandbox's own is to restore memory: it is made, and waits for the call that does.
 	Files  *os.File
+	Image  string // the directory that has Files
 	Memory bool
 	// Waits is true if the guest waits for its claim.
 	Waits bool
@@ -67,7 +73,8 @@ func closeAll(fds []int) {
 func (l *Launcher) describe(pid int, r Request) (_ *initns.Spec, fds []int, err error) {
 	is := l.Base()
 	is.Hostname = r.Spec.Hostname
-	is.DiskBytes, is.DiskInodes = r.Spec.Limits.DiskBytes, workdir.Inodes(r.Spec.Limits.DiskBytes)
+	is.DiskBytes = r.Spec.Limits.DiskBytes - r.SealedBytes
+	is.DiskInodes = workdir.Inodes(r.Spec.Limits.DiskBytes) - r.SealedFiles
 	is.Files = nameFiles(r.Spec)
 	if l.cfg.Kernel != nil {
 		is.Files = append(is.Files, birth.File{Path: birth.Placeholder})
@@ -94,6 +101,13 @@ func (l *Launcher) describe(pid int, r Request) (_ *initns.Spec, fds []int, err 
 			return nil, fds, err
 		}
 		defer unix.Close(userns)
+	}
+	for _, s := range r.Sealed {
+		lower, err := sealedLower(s, userns, add)
+		if err != nil {
+			return nil, fds, err
+		}
+		is.Roots = append(is.Roots, lower)
 	}
 	if err := l.describeTrees(is, r.Trees, userns, add); err != nil {
 		return nil, fds, err
@@ -163,6 +177,18 @@ func lowerOf(t layer.Tree, userns int, add func(int) int) (initns.Lower, error) 
 	}
 	if fd, err = ids.Map(fd, t.Root, userns); ids.Unmappable(err) {
 		fd, err = t.CloneMount()
+	}
+	if err != nil {
+		return initns.Lower{}, err
+	}
+	return initns.Lower{FD: add(fd)}, nil
+}
+
+// sealedLower describes a layer that a fork made. Its owners are ids inside: they must be mapped.
+func sealedLower(s *forklayer.Layer, userns int, add func(int) int) (initns.Lower, error) {
+	fd, err := s.Clone()
+	if err == nil && userns >= 0 {
+		fd, err = ids.Map(fd, s.Path(), userns)
 	}
 	if err != nil {
 		return initns.Lower{}, err

@@ -3,6 +3,7 @@ package launch
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"strings"
 
 	"hortus.dev/api"
@@ -65,6 +66,15 @@ func (l *Launcher) Release(trees []*Tree) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(trees)
+}
+
+// Roots are the directories of trees, the top one first, as long as they are not released.
+func Roots(trees []*Tree) []string {
+	var out []string
+	for _, t := range slices.Backward(trees) {
+		out = append(out, t.tree.Root)
+	}
+	return out
 }
 
 // drop is Release with the lock held.

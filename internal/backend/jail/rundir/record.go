@@ -57,6 +57,8 @@ type Record struct {
 	Asked     sandbox.Asked      `json:"asked"`
 	Hostname  string             `json:"hostname"`
 	Workspace *sandbox.Workspace `json:"workspace,omitempty"`
+	// ForkLayers is the number of layers above Layers, which a fork made.
+	ForkLayers int `json:"forkLayers,omitempty"`
 	// Image is the mark of the memory images that it saves, and Tools the directory of
 	// its kernel's programs; both are empty without a kernel of its own.
 	Image api.ImageMark `json:"image,omitzero"`

@@ -23,6 +23,9 @@
 // creates every entry itself and refuses one that exists, so that it writes nothing outside the
 // directory, whatever the file contains. It trusts no length in it.
 //
+// [WriteLayer] saves a tree as a layer for overlays instead, and [WriteLayerSince] what has changed in it. Several
+// directories that lie on each other can be saved as one tree: see [Tree].
+//
 // [Tar] converts a saved file into the archive of an image's layer, without creating a file.
 //
 // The package must not know sandboxes or mounts. A Reader lives for one file; nothing else

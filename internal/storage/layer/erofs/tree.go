@@ -30,8 +30,10 @@ type node struct {
 	size      int64
 	rdev      uint64
 	sec, nsec int64
-	target    string // of a symbolic link
-	xattrs    []byte // with the header; empty if there are none
+	target    string              // of a symbolic link
+	data      []byte              // of a small file of a built tree
+	open      func() (int, error) // of a file of a built tree
+	xattrs    []byte              // with the header; empty if there are none
 	children  []entry
 	parent    *node
 	firstName string // of a file: its first place, below its directory

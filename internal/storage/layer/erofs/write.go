@@ -62,6 +62,11 @@ func (t *Tree) Write(ctx context.Context, f *os.File) (Info, error) {
 		return t.info, err
 	}
 	defer unix.Close(top)
+	return t.write(ctx, f, top)
+}
+
+// write writes the image. top is the directory of the tree, or -1 for a built one.
+func (t *Tree) write(ctx context.Context, f *os.File, top int) (Info, error) {
 	var l layout
 	blocks, err := l.arrange(t.root)
 	if err != nil {
@@ -123,16 +128,24 @@ func (w *writer) tree(n *node, fd int) error {
 		if !e.node.isDir() {
 			continue
 		}
-		sub, err := beneath.OpenDir(fd, e.name)
-		if err == nil {
-			err = w.tree(e.node, sub)
-			unix.Close(sub)
-		}
-		if err != nil {
+		if err := w.sub(e.node, fd, e.name); err != nil {
 			return fmt.Errorf("%.200q: %w", e.name, err)
 		}
 	}
 	return nil
+}
+
+// sub is tree for a directory of another one.
+func (w *writer) sub(n *node, in int, name string) error {
+	if in < 0 {
+		return w.tree(n, in)
+	}
+	fd, err := beneath.OpenDir(in, name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return w.tree(n, fd)
 }
 
 // file writes what is no directory.
@@ -143,7 +156,14 @@ func (w *writer) file(n *node, dir int, name string) error {
 	if n.size == 0 {
 		return w.inode(n, nil)
 	}
-	fd, err := beneath.Open(dir, name, unix.O_RDONLY)
+	if n.data != nil {
+		return w.bytes(n, n.data)
+	}
+	open := n.open
+	if open == nil {
+		open = func() (int, error) { return beneath.Open(dir, name, unix.O_RDONLY) }
+	}
+	fd, err := open()
 	if err != nil {
 		return err
 	}

@@ -74,17 +74,23 @@ func readXattrs(path string) ([]byte, error) {
 		if out == nil {
 			out = make([]byte, xattrHeader)
 		}
-		out = append(out, byte(len(rest)), class)
-		out = binary.LittleEndian.AppendUint16(out, uint16(len(value)))
-		out = append(append(out, rest...), value...)
-		for len(out)%4 != 0 {
-			out = append(out, 0)
-		}
+		out = appendXattr(out, class, rest, value)
 	}
 	if (len(out)-xattrHeader)/4+1 > 0xffff {
 		return nil, fmt.Errorf("its attributes have %d bytes", len(out))
 	}
 	return out, nil
+}
+
+// appendXattr adds an attribute, whose name is that without the prefix of its class.
+func appendXattr(out []byte, class byte, name string, value []byte) []byte {
+	out = append(out, byte(len(name)), class)
+	out = binary.LittleEndian.AppendUint16(out, uint16(len(value)))
+	out = append(append(out, name...), value...)
+	for len(out)%4 != 0 {
+		out = append(out, 0)
+	}
+	return out
 }
 
 func readXattr(path, name string) ([]byte, error) {
