@@ -137,10 +137,11 @@ func (c *contest) promote(ctx context.Context) error {
 	for i, o := range order {
 		r := &c.rows[o.N-1]
 		r.Chosen = i == 0
-		if r.Why == "" || r.Chosen {
+		switch {
+		case r.Why == "" || r.Chosen || r.Passed:
 			r.Why = o.Why
-		} else if r.Passed {
-			r.Why = o.Why
+		case !order[0].Passed: // it did not lose by its gate
+			r.Why = o.Why + ". " + r.Why
 		}
 	}
 	win := c.all[order[0].N-1]
