@@ -57,6 +57,10 @@ func (l lineup) check(req api.CreateTask) error {
 	}
 	tempered := false
 	if external(req) == "" {
+		if len(b.Vary) < b.Of && req.Model == DefaultModel {
+			return invalid("the model %s works in the same way each time: further candidates with it would not differ", DefaultModel).
+				WithHint("use another model (--model), or describe each of the %d candidates: --candidate model=NAME", b.Of)
+		}
 		m, err := l.model(cmp.Or(req.Models.Coder, req.Model))
 		if err != nil {
 			return err
@@ -84,6 +88,9 @@ func (l lineup) checkVariant(req api.CreateTask, v best.Variant) error {
 			return api.Errorf(api.KindInvalid, "the agent %.40q asks its model itself, and takes no temperature", name)
 		}
 		return checkAgent(one)
+	}
+	if one.Model == DefaultModel && v.Strategy != "" {
+		return api.Errorf(api.KindInvalid, "the model %s does not follow a strategy", DefaultModel).WithHint("leave the strategy out, or use another model")
 	}
 	_, err := l.modelsOf(one, v)
 	return err

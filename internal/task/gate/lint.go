@@ -2,6 +2,7 @@ package gate
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"hortus.dev/internal/platform/lazyregexp"
@@ -30,4 +31,9 @@ func Lint(t Tree) Command {
 		break // make reads one of them
 	}
 	return Command{}
+}
+
+// SaysLint reports whether a file is one in which Lint looks.
+func SaysLint(path string) bool {
+	return slices.Contains([]string{"package.json", "GNUmakefile", "Makefile", "makefile"}, path)
 }

@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/gate/report"
 	"hortus.dev/internal/task/recall"
 )
@@ -197,7 +198,7 @@ func (j *judge) decide(ctx context.Context, file string, on terms, installed Pre
 	}
 	start := j.of.cfg.Now()
 	ends := j.of.cfg.Now().Add(cmp.Or(on.within, j.of.gateTimeout()))
-	seen := newRunning(j.of.cfg.Now, say)
+	seen := gate.NewRunning(j.of.cfg.Now, say)
 	var runs []*report.Run
 	for i, c := range j.commands {
 		run, err := j.arm(ctx, box, c, i)
@@ -209,7 +210,7 @@ func (j *judge) decide(ctx context.Context, file string, on terms, installed Pre
 			fmt.Fprintf(out, "[%s] %s\n", c.dir, c.text)
 		}
 		ex, err := j.execute(ctx, box, c, run, ends, func(p []byte) error {
-			seen.write(p)
+			seen.Write(p)
 			_, err := out.Write(p)
 			return err
 		})

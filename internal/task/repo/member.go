@@ -95,7 +95,7 @@ func (w *project) enlist() (err error) {
 	for _, r := range w.req.All() {
 		m := &member{project: w, TaskRepository: r, policy: w.req.FilePolicy}
 		if len(w.req.Also) > 0 {
-			m.policy = policyOf(w.req.FilePolicy, m.Name)
+			m.policy = filerule.ForRepository(w.req.FilePolicy, m.Name)
 		}
 		if m.files, err = filerule.Compile(m.policy); err != nil {
 			return err
@@ -103,7 +103,7 @@ func (w *project) enlist() (err error) {
 		w.members = append(w.members, m)
 	}
 	if w.files = w.members[0].files; w.members.several() {
-		w.files, err = filerule.Compile(policyIn(w.req.FilePolicy, w.members.dirs()))
+		w.files, err = filerule.Compile(filerule.ForWorkspace(w.req.FilePolicy, w.members.dirs()))
 	}
 	return err
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"hortus.dev/api"
 	"hortus.dev/api/best"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/choice"
+	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/gate/report"
 )
 
@@ -23,6 +25,9 @@ func (c *contest) decide(ctx context.Context) End {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*endTimeout)
 	defer cancel()
 	if err := w.keep(late, "choice", c.promote); err != nil {
+		if w.Damage() == nil {
+			c.giveUp(late)
+		}
 		return w.broken(ctx, err)
 	}
 	c.discard(late)
@@ -54,6 +59,19 @@ func (c *contest) decide(ctx context.Context) End {
 	return end
 }
 
+// giveUp keeps the files of the chosen one, which could not be made the result, and removes the others.
+func (c *contest) giveUp(ctx context.Context) {
+	c.mu.Lock()
+	c.main.res.Candidates = slices.Clone(c.rows)
+	for _, r := range c.rows {
+		if r.Chosen {
+			c.main.res.Workspace = api.WorkspaceID(r.Workspace)
+		}
+	}
+	c.mu.Unlock()
+	c.discard(ctx)
+}
+
 // lint runs the lint command of the repository on the candidates that passed, if there are several: it decides between
 // them only.
 func (c *contest) lint(ctx context.Context) error {
@@ -77,6 +95,9 @@ func (c *contest) lint(ctx context.Context) error {
 			c.turns <- struct{}{}
 			defer func() { <-c.turns }()
 			g, err := e.linted(ctx, command)
+			if err := e.Damage(); err != nil {
+				c.main.Spoil(err)
+			}
 			if errs[i] = err; err != nil {
 				return
 			}
@@ -97,6 +118,8 @@ func (e *entrant) linted(ctx context.Context, lint string) (api.Gate, error) {
 	if err != nil {
 		return api.Gate{}, err
 	}
+	// What says how to lint is as it was before the work.
+	changes = slices.DeleteFunc(changes, func(c cache.Change) bool { return gate.SaysLint(c.Path) })
 	j := &judge{of: e.attempt, commands: []*command{{text: lint, plan: report.Plain(lint)}}}
 	return j.over(ctx, api.RepoStepEvent{Step: "lint", Detail: lint}, "lint", changes, terms{})
 }
@@ -114,10 +137,11 @@ func (c *contest) promote(ctx context.Context) error {
 	for i, o := range order {
 		r := &c.rows[o.N-1]
 		r.Chosen = i == 0
-		if r.Why == "" || r.Chosen {
+		switch {
+		case r.Why == "" || r.Chosen || r.Passed:
 			r.Why = o.Why
-		} else if r.Passed {
-			r.Why = o.Why
+		case !order[0].Passed: // it did not lose by its gate
+			r.Why = o.Why + ". " + r.Why
 		}
 	}
 	win := c.all[order[0].N-1]

@@ -25,6 +25,14 @@ func candidateOf(e api.Event) int {
 	return of.Candidate
 }
 
+// roleTag is the tag of a line about a role, of a candidate if there are several.
+func roleTag(role string, candidate int) string {
+	if candidate > 0 {
+		return fmt.Sprintf("candidate %d] [%s", candidate, human.Sanitize(role))
+	}
+	return human.Sanitize(role)
+}
+
 // candidate shows that a candidate begins, has ended, or was chosen or not.
 func (p *Progress) candidate(c best.Candidate) {
 	tag := fmt.Sprintf("candidate %d", c.N)

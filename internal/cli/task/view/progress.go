@@ -58,12 +58,12 @@ func (p *Progress) Event(e api.Event) {
 	case api.EventModel:
 		var m api.ModelEvent
 		if json.Unmarshal(e.Data, &m) == nil && m.Error != "" {
-			p.Line(human.Sanitize(m.Role), progress.Yellow, modelSaid(m.Model, m.Error))
+			p.Line(roleTag(m.Role, m.Candidate), progress.Yellow, modelSaid(m.Model, m.Error))
 		}
 	case api.EventModelRetry:
 		var m api.ModelRetryEvent
 		if json.Unmarshal(e.Data, &m) == nil {
-			p.Line(human.Sanitize(m.Role), progress.Yellow, retryLine(m))
+			p.Line(roleTag(m.Role, m.Candidate), progress.Yellow, retryLine(m))
 			p.Doing("retrying the request to %s", m.Model)
 		}
 	case api.EventEscalation:

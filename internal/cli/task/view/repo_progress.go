@@ -138,7 +138,11 @@ func (p *Progress) repoStep(s api.RepoStepEvent) {
 			// It may take minutes, and no status line shows it.
 			p.step(s.Step, s.Round, progress.Dim, "begins: "+s.Detail)
 		}
-		p.Doing("%s%s", s.Step, human.Prefixed(": ", s.Detail))
+		what := s.Step
+		if p.of > 0 {
+			what = fmt.Sprintf("candidate %d: %s", p.of, what)
+		}
+		p.Doing("%s%s", what, human.Prefixed(": ", s.Detail))
 		return
 	}
 	p.Doing("")

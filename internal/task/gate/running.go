@@ -1,4 +1,4 @@
-package repo
+package gate
 
 import (
 	"strings"
@@ -14,8 +14,8 @@ const (
 	maxTail   = 1 << 10 // bytes of output in which the last line is looked for
 )
 
-// running notices what a gate prints last.
-type running struct {
+// Running notices what a gate prints last.
+type Running struct {
 	say   func(line string)
 	now   func() time.Time
 	due   time.Time
@@ -24,12 +24,13 @@ type running struct {
 	told  string
 }
 
-func newRunning(now func() time.Time, say func(string)) *running {
-	return &running{say: say, now: now, due: now().Add(firstLine)}
+// NewRunning makes one that tells what it notices to say.
+func NewRunning(now func() time.Time, say func(string)) *Running {
+	return &Running{say: say, now: now, due: now().Add(firstLine)}
 }
 
-// write takes a piece of the output.
-func (r *running) write(p []byte) {
+// Write takes a piece of the output.
+func (r *Running) Write(p []byte) {
 	r.tail = append(r.tail, p[max(0, len(p)-maxTail):]...)
 	r.tail = r.tail[max(0, len(r.tail)-maxTail):]
 	if r.count == maxLines || r.now().Before(r.due) {
