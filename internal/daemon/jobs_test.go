@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,6 +108,23 @@ func TestToolsInASandbox(t *testing.T) {
 	b.want("outline", input{"path": "calc.py"}, false, "     2\tdef add(a, b)")
 	b.want("search", input{"pattern": "add\\("}, false, "calc.py:2:def add(a, b):\n", "[2 matching lines]")
 	b.want("find", input{"glob": "*.py"}, false, "calc.py\n[1 files]")
+	b.want("map", input{}, false, "calc.py: add\n[1 files]")
+	b.want("shell", input{"command": `printf 'GIF89a\005\000\003\000\200\000\000\000\000\000\377\377\377' >/tmp/a.gif`}, false)
+	if res := b.want("view", input{"path": "/tmp/a.gif"}, false, "GIF image of 5 x 3 pixels"); len(res.Images) != 1 {
+		t.Errorf("%+v", res)
+	}
+	// Calls that read come from several goroutines.
+	var reads sync.WaitGroup
+	for range 8 {
+		for name, in := range map[string]input{"view": {"path": "calc.py"}, "search": {"pattern": "return a . b"}, "find": {"glob": "*.py"}, "map": {}, "outline": {"path": "calc.py"}} {
+			reads.Go(func() {
+				if res, err := b.call(name, in); err != nil || res.Failed || !strings.Contains(res.Text, "add") && !strings.Contains(res.Text, "calc.py") {
+					t.Errorf("%s: %+v, %v", name, res, err)
+				}
+			})
+		}
+	}
+	reads.Wait()
 	b.want("view", input{"path": "."}, false, "calc.py  ")
 	b.want("shell", input{"command": "echo begin; sleep 1000", "timeout_seconds": 1}, true, "begin\n", "[killed: timeout after 1 s]")
 	b.want("shell", input{"command": "x", "cwd": "nope"}, true)

@@ -83,7 +83,11 @@ func (r *run) unpriced() bool {
 	if r.cfg.Budget.CostUSD <= 0 || r.used.Unpriced == 0 {
 		return false
 	}
-	r.stop(api.StopCost, nil, "the price of model %s is unknown, so a cost limit of $%.2f cannot be enforced", r.model.Name(), r.cfg.Budget.CostUSD)
+	name := r.model.Name()
+	if r.cfg.Small != nil {
+		name += " or " + r.cfg.Small.Name()
+	}
+	r.stop(api.StopCost, nil, "the price of model %s is unknown, so a cost limit of $%.2f cannot be enforced", name, r.cfg.Budget.CostUSD)
 	return true
 }
 

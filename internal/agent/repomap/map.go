@@ -3,7 +3,6 @@ package repomap
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -109,28 +108,32 @@ func read(lines []Line) []*file {
 
 // rank sorts files: what is no test first, then those that others use most, then what is less deep.
 func rank(files []*file) {
-	named := map[*language]map[string][]*file{}
+	named := map[*language]names{}
 	for _, f := range files {
-		l := f.language()
-		if named[l] == nil {
-			named[l] = map[string][]*file{}
+		if named[f.language()] == nil {
+			named[f.language()] = names{}
 		}
-		for _, name := range tails(f.name()) {
-			named[l][name] = append(named[l][name], f)
+		named[f.language()].add(f.name())
+	}
+	// What is imported is counted by its name: a folder has many files.
+	type place struct {
+		l    *language
+		name string
+	}
+	uses := map[place]int{}
+	for _, f := range files {
+		used := map[string]bool{f.name(): true}
+		for _, imported := range f.imports {
+			for _, name := range named[f.language()].find(imported) {
+				if !used[name] {
+					used[name] = true
+					uses[place{f.language(), name}]++
+				}
+			}
 		}
 	}
 	for _, f := range files {
-		used := map[*file]bool{}
-		for _, imported := range f.imports {
-			for _, x := range find(named[f.language()], imported) {
-				used[x] = x != f
-			}
-		}
-		for x, other := range maps.All(used) {
-			if other {
-				x.uses++
-			}
-		}
+		f.uses = uses[place{f.language(), f.name()}]
 	}
 	slices.SortFunc(files, func(a, b *file) int {
 		return cmp.Or(cmp.Compare(a.test(), b.test()), cmp.Compare(b.uses, a.uses), cmp.Compare(strings.Count(a.path, "/"), strings.Count(b.path, "/")), strings.Compare(a.path, b.path))
@@ -176,9 +179,20 @@ func tails(name string) (out []string) {
 	return out
 }
 
-// find returns the files that an import names: by all of it, or by its end of at least two parts; the last part may be what
-// is declared there.
-func find(named map[string][]*file, imported string) []*file {
+// names are those that end in a path, at most common of them.
+type names map[string][]string
+
+func (n names) add(name string) {
+	for _, tail := range tails(name) {
+		if all := n[tail]; len(all) < common && !slices.Contains(all, name) {
+			n[tail] = append(all, name)
+		}
+	}
+}
+
+// find returns the names that an import can mean: by all of it, or by its end of at least two parts; the last part may be
+// what is declared there. Too many mean nothing.
+func (n names) find(imported string) []string {
 	for strings.HasPrefix(imported, "./") || strings.HasPrefix(imported, "../") {
 		_, imported, _ = strings.Cut(imported, "/")
 	}
@@ -190,23 +204,12 @@ func find(named map[string][]*file, imported string) []*file {
 			if i > 0 && !strings.Contains(tail, "/") || tail == "." {
 				break
 			}
-			if all := named[tail]; len(all) > 0 && oneName(all) {
+			if all := n[tail]; len(all) > 0 && len(all) < common {
 				return all
 			}
 		}
 	}
 	return nil
-}
-
-// oneName reports whether files have so few names that an import can mean them.
-func oneName(all []*file) bool {
-	names := map[string]bool{}
-	for _, f := range all {
-		if names[f.name()] = true; len(names) == common {
-			return false
-		}
-	}
-	return true
 }
 
 // plain reports whether a path is one line that a terminal can show.

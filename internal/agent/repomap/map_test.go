@@ -152,6 +152,20 @@ web/parse.py: parse
 	}
 }
 
+// A folder with many files that all import it, and each other's names, takes no more than a look at each line.
+func TestMany(t *testing.T) {
+	var lines []Line
+	for i := range 20_000 {
+		lines = append(lines, Line{fmt.Sprintf("src/a/f%05d.go", i), 1, `	"example.org/m/src/b"`}, Line{fmt.Sprintf("src/b/f%05d.go", i), 1, `	"example.org/m/src/a"`},
+			Line{fmt.Sprintf("src/a/f%05d.go", i), 2, "func F() {"}, Line{fmt.Sprintf("src/b/f%05d.go", i), 2, "func F() {"})
+	}
+	files := read(lines)
+	rank(files)
+	if len(files) != 40_000 || files[0].uses != 20_000 || files[39_999].uses != 20_000 {
+		t.Errorf("%d files, %d and %d uses", len(files), files[0].uses, files[len(files)-1].uses)
+	}
+}
+
 // Whatever the lines are, the text is bounded, valid, and of one line for each file.
 func FuzzText(f *testing.F) {
 	for _, l := range repository() {

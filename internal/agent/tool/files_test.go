@@ -248,3 +248,19 @@ func TestSyntaxRunsNothing(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// An image of the workspace is shown, so many times; one that only begins like an image is binary.
+func TestViewImages(t *testing.T) {
+	b := newBench(t)
+	gif := "GIF89a\x05\x00\x03\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff"
+	b.put("a.gif", gif)
+	b.put("b.gif", gif[:8]+"\x00\x00")
+	for i := range 22 {
+		res := b.call("view", in{"path": "a.gif"})
+		if many := i >= 20; many != res.Failed || many != (len(res.Images) == 0) {
+			t.Fatalf("image %d: %+v", i+1, res)
+		}
+		b.want(res, res.Failed, "a.gif is a GIF image of 5 x 3 pixels, 19 bytes.")
+	}
+	b.want(b.call("view", in{"path": "b.gif"}), true, "is not a text file: a GIF image")
+}

@@ -17,6 +17,8 @@ const (
 	// maxImage is the largest file that is given to a model as an image, in bytes, and maxSide its longest side, in pixels.
 	maxImage = 1536 << 10
 	maxSide  = 8000
+	// maxImages is the most images that a set gives: each one is kept in the history and in a journal.
+	maxImages = 20
 )
 
 // picture is an image file, as far as its header tells.

@@ -14,7 +14,7 @@ const mapAbout = `List the source files of a repository with their top-level fun
 
 // mapLines is how many lines a map is made of, mapBytes how many bytes of them are read.
 const (
-	mapLines = 60_000
+	mapLines = 40_000
 	mapBytes = 3_900_000
 	mapText  = 12_000 // of a map, in bytes
 )

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
@@ -64,6 +65,7 @@ type Config struct {
 type Set struct {
 	cfg    Config
 	seen   seen
+	shown  atomic.Int64 // images
 	jobs   []*job
 	jobNum int
 }

@@ -67,6 +67,9 @@ func (s *Set) runView(ctx context.Context, in args) (loop.Result, error) {
 		return loop.Result{}, err
 	}
 	if res, ok := viewImage(w, content); ok {
+		if !res.Failed && s.shown.Add(1) > maxImages {
+			return failed(res.Short+", too many", "%s The limit of %d images is reached. Inspect it with shell.", res.Text, maxImages), nil
+		}
 		return res, nil
 	}
 	if what := binaryKind(content); what != "" && bytes.IndexByte(content, 0) >= 0 {
