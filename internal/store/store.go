@@ -32,6 +32,7 @@ type Store interface {
 	Egress
 	Secrets
 	Runs
+	Sessions
 	Retainer
 
 	// Close waits for running calls and releases the store. Later calls fail with

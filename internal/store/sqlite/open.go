@@ -16,6 +16,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite/sealed"
+	"hortus.dev/internal/store/sqlite/sessions"
 )
 
 // Config is the configuration of a database.
@@ -49,6 +50,7 @@ type DB struct {
 	egressTable
 	secretTable
 	runTable
+	sessions.Table
 	pruner
 }
 
@@ -159,7 +161,8 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 		return nil, err
 	}
 	return &DB{db, ownerTable{db}, boxes, execs, newTaskTable(db), newWorkspaceTable(db),
-		newSnapshotTable(db), newRepositoryTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, secretTable{db}, runTable{db}, pruner{db}}, nil
+		newSnapshotTable(db), newRepositoryTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, secretTable{db}, runTable{db},
+		sessions.Table{Read: db.read, InTx: db.inTx, InsertError: insertError, WrapError: wrapError}, pruner{db}}, nil
 }
 
 // Close waits for the calls that are running and closes the file. Later calls

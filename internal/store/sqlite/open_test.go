@@ -204,7 +204,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 	if api.KindOf(err) != api.KindConflict {
 		t.Fatalf("got %v", err)
 	}
-	if !strings.Contains(err.Error(), "version 17") || !strings.Contains(err.Error(), "up to 14") {
+	if !strings.Contains(err.Error(), "version 17") || !strings.Contains(err.Error(), "up to 15") {
 		t.Errorf("the message does not name both versions: %v", err)
 	}
 	if !strings.Contains(api.HintOf(err), "--data-dir") {
@@ -214,7 +214,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 		t.Error("the refused database was changed")
 	}
 	// A read-only connection cannot remove the empty log that it had to make.
-	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db-shm", "hortus.db-wal", "hortus.db.bak-v14")
+	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db-shm", "hortus.db-wal", "hortus.db.bak-v15")
 	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() != 0 {
 		t.Errorf("the refused database has a log: %v (%v)", info, err)
 	}
@@ -232,24 +232,24 @@ func TestNewerSchemaRefused(t *testing.T) {
 func TestBackupBeforeMigration(t *testing.T) {
 	path, id := filled(t)
 	wantFiles(t, path, "hortus.db", "hortus.db-key") // none for the first schema of a new file
-	taken := path + ".bak-v14"
+	taken := path + ".bak-v15"
 	if err := os.WriteFile(taken, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path+".bak-v14.partial", []byte("left by a crash"), 0o600); err != nil {
+	if err := os.WriteFile(path+".bak-v15.partial", []byte("left by a crash"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
 	cfg := Config{Path: path, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	db, err := open(t.Context(), cfg, withMigrations(t, map[string]string{
-		"00015_a.sql": "DELETE FROM task;", "00016_b.sql": "ALTER TABLE task ADD COLUMN b TEXT;"}))
+		"00016_a.sql": "DELETE FROM task;", "00017_b.sql": "ALTER TABLE task ADD COLUMN b TEXT;"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db.bak-v14", "hortus.db.bak-v14.2")
+	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db.bak-v15", "hortus.db.bak-v15.2")
 	if data, _ := os.ReadFile(taken); string(data) != "precious" {
 		t.Errorf("an existing backup was replaced by %q", data)
 	}
@@ -273,12 +273,12 @@ func TestFailedMigrationLeavesOldDatabase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, id := filled(t)
 			before := sum(t, path)
-			fsys := withMigrations(t, map[string]string{"00015_good.sql": "DROP TABLE event; DELETE FROM task;", "00016_bad.sql": bad})
+			fsys := withMigrations(t, map[string]string{"00016_good.sql": "DROP TABLE event; DELETE FROM task;", "00017_bad.sql": bad})
 			_, err := open(t.Context(), Config{Path: path}, fsys)
 			if err == nil {
 				t.Fatal("a bad migration passed")
 			}
-			if !strings.Contains(err.Error(), "from version 14 to 16") || api.HintOf(err) == "" {
+			if !strings.Contains(err.Error(), "from version 15 to 17") || api.HintOf(err) == "" {
 				t.Errorf("%v (hint %q)", err, api.HintOf(err))
 			}
 			if sum(t, path) != before {
@@ -301,7 +301,7 @@ func TestMigrationCanceled(t *testing.T) {
 	path, id := filled(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := open(ctx, Config{Path: path}, withMigrations(t, map[string]string{"00015_endless.sql": `CREATE TABLE n AS
+	_, err := open(ctx, Config{Path: path}, withMigrations(t, map[string]string{"00016_endless.sql": `CREATE TABLE n AS
 		WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c;`}))
 	if api.KindOf(err) != api.KindTimeout {
 		t.Fatalf("got %v", err)
@@ -371,7 +371,7 @@ func TestConcurrentOpen(t *testing.T) {
 			}
 		}
 	}
-	if _, err := os.Stat(old + ".bak-v14.2"); err == nil {
+	if _, err := os.Stat(old + ".bak-v15.2"); err == nil {
 		t.Error("two backups of one migration")
 	}
 }

@@ -73,6 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"RunOwners", testRunOwners},
 		{"RunEnd", testRunEnd},
 		{"Canceled", testCanceled},
+		{"Sessions", testSessions},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}
