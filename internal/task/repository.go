@@ -160,7 +160,7 @@ func setFilePolicy(p *api.FilePolicy, offLimits []string) error {
 }
 
 // repository runs a task on a repository.
-func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier []api.Task, r *running) repo.End {
+func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, from source, r *running) repo.End {
 	log := r.log
 	t.State = api.TaskRunning
 	if err := e.cfg.Store.UpdateTask(context.WithoutCancel(ctx), *t); err != nil {
@@ -174,12 +174,12 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 		return repo.End{Outcome: api.OutcomeFailed, Error: api.Errorf(api.KindInternal, "create the directory of a task: %w", err)}
 	}
 	var before []repo.Earlier
-	for _, old := range earlier {
+	for _, old := range from.earlier {
 		before = append(before, repo.Earlier{Task: old, Dir: e.dir(old.ID)})
 	}
 	return e.cfg.Repositories.Run(ctx, r.journaled(repo.Job{
-		Earlier: before,
-		Task:    *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
+		Earlier: before, Turn: from.turn,
+		Task: *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
 		Save: func(ctx context.Context, r api.RepoResult) error {
 			t.Repo = &r
 			return e.cfg.Store.UpdateTask(ctx, *t)

@@ -36,6 +36,10 @@ type Config struct {
 	Budget api.Budget
 	// Window is how much the model can read, in tokens; 0 means DefaultWindow.
 	Window int64
+	// Past is what was said before, see [Past.Messages]; nil for nothing. It is not in the transcript.
+	Past []model.Message
+	// Talk is true if an answer without a call of a tool ends a Run: the answer is for a person.
+	Talk bool
 	// Emit must not be nil.
 	Emit Emitter
 	// Transcript takes what [ReadTranscript] reads, one Write for each line. Nil
@@ -93,6 +97,9 @@ type Loop struct {
 	repeats repeats
 	script  *script
 	moved   bool // to Large
+	// newest is the newest message of a person; talks is true if there was a turn before.
+	newest int
+	talks  bool
 }
 
 // New makes a loop without a history. A configuration that cannot work (two tools
@@ -109,6 +116,7 @@ func New(cfg Config) *Loop {
 		cfg: cfg, model: cfg.Model, tools: map[string]*offered{}, ids: map[string]bool{}, told: map[string]bool{},
 		start: cfg.Now(), script: newScript(cfg.Transcript, cfg.Now),
 	}
+	l.continues(cfg.Past)
 	for _, t := range cfg.Tools {
 		spec := t.Spec()
 		o, err := offer(t, spec)
@@ -148,6 +156,7 @@ func (l *Loop) Run(ctx context.Context, message string) Report {
 		l.note(Entry{Kind: KindSystem, Text: l.cfg.System, Model: l.model.Name()})
 	}
 	l.silent = 0
+	l.newest = len(l.history)
 	l.say(KindUser, model.Message{Role: model.RoleUser, Text: message})
 	r.work()
 	r.rep.Transcript = l.script.err

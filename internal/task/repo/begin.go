@@ -29,12 +29,14 @@ func (w *work) begin(context.Context) (func(), error) {
 		return nil, api.Errorf(api.KindInternal, "open the transcript: %w", err)
 	}
 	if w.job.Agent != "" {
-		w.agent = w.runtime.Work(Desk{
+		desk := Desk{
 			Talk: w.box.Talk, Budget: w.budget(), Emit: w.job.Emit, Transcript: transcript,
 			Write: func(ctx context.Context, path string, content []byte) error {
 				return w.box.WriteFile(ctx, path, content, false)
 			},
-		})
+		}
+		talk{w}.desk(&desk)
+		w.agent = w.runtime.Work(desk)
 		return func() { transcript.Close() }, nil
 	}
 	outputs := filepath.Join(w.job.Dir, "outputs")
@@ -52,13 +54,17 @@ func (w *work) begin(context.Context) (func(), error) {
 	if m, ok := w.job.Model.(interface{ Window() int64 }); ok {
 		window = m.Window()
 	}
-	w.agent = loop.New(loop.Config{
+	cfg := loop.Config{
 		Window: window,
 		Model:  w.journal.model(w.job.Model), Large: w.journal.model(w.job.Large), System: loop.System, Tools: w.journal.tools(w.tools.All()), Budget: w.budget(),
 		Emit: pastOf(w).facts(), Transcript: transcript, Role: "agent", Now: pastOf(w).clock,
-	})
+	}
+	talk{w}.into(&cfg)
+	w.agent = loop.New(cfg)
 	return func() {
-		w.tools.Close(context.Background())
+		if w.tools != nil {
+			w.tools.Close(context.Background())
+		}
 		keep.Close()
 		transcript.Close()
 	}, nil
@@ -71,7 +77,7 @@ func (w *work) brief(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := loop.Brief{Request: w.job.Task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.job.Task.ID), Replies: w.replies(), Rules: w.rules(), NoFinish: w.job.Agent != ""}
+	b := loop.Brief{Request: w.job.Task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.job.Task.ID), Replies: w.replies(), Rules: w.rules(), NoFinish: w.job.Agent != "" || w.job.Turn != nil}
 	have := make(map[string]bool, len(files))
 	for _, f := range files {
 		have[f.Path] = true

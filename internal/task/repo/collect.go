@@ -24,7 +24,11 @@ const (
 // collect makes a commit of what is in the workspace and points the task's branch
 // to it.
 func (w *work) collect(ctx context.Context, n int, partial bool) (string, error) {
-	changes, refused, release, err := w.cfg.Computers.Changes(ctx, w.res.Workspace, w.members.dirs()...)
+	ws, err := talk{w}.written(ctx)
+	if err != nil {
+		return "", err
+	}
+	changes, refused, release, err := w.cfg.Computers.Changes(ctx, ws, w.members.dirs()...)
 	if err != nil {
 		return "", err
 	}

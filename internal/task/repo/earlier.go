@@ -25,7 +25,7 @@ func (w *work) last() *api.RepoResult {
 	if n := len(w.job.Earlier); n > 0 {
 		return w.job.Earlier[n-1].Task.Repo
 	}
-	return nil
+	return w.job.Turn.before()
 }
 
 // replies are the questions with their answers, and what was done before each.

@@ -131,6 +131,9 @@ func (w past) lost(end End) End {
 // fetched finds the commit that the work starts from: the recorded one, also if the branch has moved since.
 func (m *member) fetched(ctx context.Context) (err error) {
 	base, err := record(ctx, m.work, "fetch "+m.Name, nil, func(ctx context.Context, _ durable.Try) (cache.Commit, error) {
+		if m.job.Turn.known(ctx, m) {
+			return m.base, nil
+		}
 		err := m.fetch(ctx)
 		return m.base, err
 	})

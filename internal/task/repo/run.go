@@ -38,6 +38,9 @@ func (w *work) run(ctx context.Context) (end End) {
 	if w.req.PrepareOnly {
 		return End{Outcome: api.OutcomeVerified}
 	}
+	if w.job.Turn != nil {
+		return talk{w}.rounds(ctx)
+	}
 	return w.rounds(ctx)
 }
 
@@ -57,7 +60,7 @@ func (w *work) finish(ctx context.Context, end End) End {
 			end.Error = api.AsError(err)
 		}
 	}
-	if end.Outcome == api.OutcomeVerified || w.res.Workspace == "" {
+	if end.Outcome == api.OutcomeVerified || end.Outcome == api.OutcomeAnswered || w.res.Workspace == "" {
 		return end
 	}
 	if w.kept() {
@@ -181,6 +184,8 @@ func (w *work) workspace(ctx context.Context) (err error) {
 			w.res.Workspace, err = w.cfg.Computers.Attach(ctx, w.job.Task.ID, name, hired{w}.layers()...)
 			return name, err
 		})
+	} else if t := w.job.Turn; t != nil && w.cfg.Sessions != nil {
+		w.res.Workspace, err = w.cfg.Sessions.Workspace(ctx, t.Session, hired{w}.layers()...)
 	} else {
 		w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, hired{w}.layers()...)
 	}
