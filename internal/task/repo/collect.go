@@ -86,9 +86,9 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 	if w.res.Cautions, err = w.judge().cautions(ctx, res.Hash); err != nil {
 		return "", err
 	}
-	w.res.Head = res.Hash
+	w.res.Head = talk{w}.head(ctx, res.Hash)
 	if n > 0 && n <= len(w.res.Rounds) {
-		w.res.Rounds[n-1].Head = res.Hash
+		w.res.Rounds[n-1].Head = w.res.Head
 	}
 	return fmt.Sprintf("%d files, +%d -%d, commit %.10s", len(stats), added, deleted, res.Hash), w.save(ctx)
 }

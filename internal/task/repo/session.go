@@ -112,7 +112,7 @@ func (w talk) talk(ctx context.Context) End {
 		switch {
 		case !goesOn(rep.Stop) || blocked:
 			return w.unsolved(r, rep)
-		case !w.changedFiles(ctx):
+		case w.res.Head == w.job.Turn.Head:
 			return End{Outcome: api.OutcomeAnswered}
 		case w.res.Verify == "":
 			return End{Outcome: api.OutcomeAnswered, Diagnosis: "Files were changed. There is no gate command, so nothing verified the changes."}
@@ -137,14 +137,14 @@ func (w talk) talk(ctx context.Context) End {
 	}
 }
 
-// changedFiles reports whether the files are not those that the turn before left.
-func (w talk) changedFiles(ctx context.Context) bool {
-	was, is := w.job.Turn.Head, w.res.Head
-	if was == "" || is == "" {
-		return was != is
+// head is the commit that a turn left: that of the turn before, if it has the same files.
+func (w talk) head(ctx context.Context, made string) string {
+	if t := w.job.Turn; t != nil && t.Head != "" {
+		if stats, err := w.repo.Stat(ctx, t.Head, made); err == nil && len(stats) == 0 {
+			return t.Head
+		}
 	}
-	stats, err := w.repo.Stat(ctx, was, is)
-	return err != nil || len(stats) > 0
+	return made
 }
 
 // message is what the agent is told: in the first turn with what the repository says of itself.
