@@ -33,6 +33,7 @@ type Client struct {
 	Workspaces   *WorkspaceService
 	Images       *ImageService
 	Secrets      *SecretService
+	Sessions     *SessionService
 
 	dial func(ctx context.Context) (net.Conn, error)
 	http *http.Client
@@ -76,7 +77,7 @@ func New(cfg Config) *Client {
 	c.Repositories = &RepositoryService{s}
 	c.Workspaces = &WorkspaceService{s}
 	c.Images = &ImageService{s}
-	c.Secrets = &SecretService{s}
+	c.Secrets, c.Sessions = &SecretService{s}, &SessionService{s}
 	return c
 }
 

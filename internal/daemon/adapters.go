@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
@@ -95,10 +96,7 @@ func (noEvents) Emit(context.Context, api.EventType, any) {}
 
 // model returns a model by name; "" is the default one.
 func (r roles) model(name string) (model.Model, error) {
-	if name == "" {
-		name = task.DefaultModel
-	}
-	return r.models.Open(name)
+	return r.models.Open(cmp.Or(name, task.DefaultModel))
 }
 
 // Plan implements the door's Roles.

@@ -15,8 +15,11 @@ type Turn struct {
 	repo.Turn
 }
 
+// Turns is an engine as sessions use it.
+type Turns struct{ *Engine }
+
 // CheckTurn refuses what StartTurn would refuse, and returns the request with its defaults.
-func (e *Engine) CheckTurn(ctx context.Context, create api.CreateTask) (api.CreateTask, error) {
+func (e Turns) CheckTurn(ctx context.Context, create api.CreateTask) (api.CreateTask, error) {
 	account, key := create.Sandbox.Account, create.Sandbox.Key
 	create, err := e.check(ctx, create)
 	create.Sandbox.Account, create.Sandbox.Key = account, key
@@ -36,7 +39,7 @@ func (e *Engine) CheckTurn(ctx context.Context, create api.CreateTask) (api.Crea
 }
 
 // StartTurn starts the turn of a session. If its task is there already, that is returned.
-func (e *Engine) StartTurn(ctx context.Context, turn Turn) (api.Task, error) {
+func (e Turns) StartTurn(ctx context.Context, turn Turn) (api.Task, error) {
 	if t, err := e.cfg.Store.Task(ctx, turn.ID); api.KindOf(err) != api.KindNotFound {
 		return t, err
 	}
@@ -53,5 +56,5 @@ func (e *Engine) StartTurn(ctx context.Context, turn Turn) (api.Task, error) {
 		Account: create.Sandbox.Account, Key: create.Sandbox.Key, Owner: e.cfg.Owner, CreatedAt: e.cfg.Now().UTC(),
 		Model: ms.name(), Models: ms.names(),
 	}
-	return t, e.start(ctx, t, ms, source{turn: &turn.Turn})
+	return t, e.Engine.start(ctx, t, ms, source{turn: &turn.Turn})
 }

@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/gate/report"
+	"hortus.dev/internal/task/repo/service"
 )
 
 // mark is the state of a task after one of its steps, as it is recorded.
@@ -151,7 +152,7 @@ type installed struct {
 	Key      string            `json:"key,omitempty"`
 	Layers   []Layer           `json:"layers,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
-	Services []Service         `json:"services,omitempty"`
+	Services []service.Service `json:"services,omitempty"`
 }
 
 // ready prepares what the commit needs. A setup that is recorded is prepared again only for its layers, which

@@ -17,7 +17,9 @@ import (
 	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/gate/lastline"
 	"hortus.dev/internal/task/gate/report"
+	"hortus.dev/internal/task/repo/service"
 )
 
 // gateEnv quiets programs that would wait for a person or leave files behind.
@@ -193,12 +195,12 @@ func (w judge) decide(ctx context.Context, file string, on terms, installed Prep
 	}
 	defer whole.Close()
 	out := &observe.Capture{Whole: whole}
-	if err := Serve(ctx, box, installed.Services); err != nil {
+	if err := service.Start(ctx, box, installed.Services); err != nil {
 		return g, err
 	}
 	start := w.cfg.Now()
 	ends := w.cfg.Now().Add(cmp.Or(on.within, w.gateTimeout()))
-	seen := newRunning(w.cfg.Now, say)
+	seen := lastline.New(w.cfg.Now, say)
 	var runs []*report.Run
 	for i, c := range w.commands {
 		run, err := w.arm(ctx, box, c, i)
@@ -210,7 +212,7 @@ func (w judge) decide(ctx context.Context, file string, on terms, installed Prep
 			fmt.Fprintf(out, "[%s] %s\n", c.dir, c.text)
 		}
 		ex, err := w.execute(ctx, box, c, run, ends, func(p []byte) error {
-			seen.write(p)
+			seen.Take(p)
 			_, err := out.Write(p)
 			return err
 		})

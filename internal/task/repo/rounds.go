@@ -10,6 +10,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/repo/service"
 )
 
 // rounds lets the agent work, judges what it left, and sends it back with what
@@ -89,7 +90,7 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 			return "", err
 		}
 		if w.box.sit(box); fresh {
-			if err := Serve(ctx, box, w.prepared.Services); err != nil {
+			if err := service.Start(ctx, box, w.prepared.Services); err != nil {
 				return "", err
 			}
 		}

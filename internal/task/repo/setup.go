@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/repo/service"
 )
 
 // Setup installs what a commit needs, before anyone works on it.
@@ -56,15 +56,6 @@ type SetupRequest struct {
 	Emit func(ctx context.Context, e api.RepoStepEvent)
 }
 
-// Service is a program that runs beside the agent and beside a gate.
-type Service struct {
-	Name string
-	Exec api.ExecRequest
-	// Ready is a command that succeeds when the service can be used; empty args for none. It is tried until its
-	// timeout.
-	Ready api.ExecRequest
-}
-
 // Prepared is the result of a setup.
 type Prepared struct {
 	// Key names what decides about the result: the same files of a commit give the same key. It is empty if there
@@ -74,7 +65,7 @@ type Prepared struct {
 	Layers []Layer
 	// Env are variables of the agent and the gates.
 	Env      map[string]string
-	Services []Service
+	Services []service.Service
 	// Release releases the layers. It is never nil.
 	Release func()
 }
@@ -173,58 +164,6 @@ func (p Prepared) into(box api.CreateSandbox) api.CreateSandbox {
 // below returns the layers of a sandbox, the lowest first: what is installed, below the checkout. So a file of the
 // repository is never hidden by one that was installed.
 func (p Prepared) below(layers ...Layer) []Layer { return slices.Concat(p.Layers, layers) }
-
-// Times of services.
-const (
-	serviceReady = time.Minute
-	serviceRetry = 500 * time.Millisecond
-)
-
-// Serve starts services in a sandbox and waits until they are ready. They end with it.
-func Serve(ctx context.Context, box Computer, services []Service) error {
-	for _, s := range services {
-		if _, err := box.Start(ctx, s.Exec); err != nil {
-			return api.Errorf(api.KindOf(err), "start the service %s: %w", s.Name, err)
-		}
-	}
-	for _, s := range services {
-		if err := ready(ctx, box, s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func ready(ctx context.Context, box Computer, s Service) error {
-	if len(s.Ready.Args) == 0 {
-		return nil
-	}
-	within := serviceReady
-	if s.Ready.TimeoutMS > 0 {
-		within = time.Duration(s.Ready.TimeoutMS) * time.Millisecond
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, within, errNotReady)
-	defer cancel()
-	for {
-		ex, err := box.Run(context.WithoutCancel(ctx), s.Ready, func(string, []byte) error { return nil })
-		if err != nil {
-			return api.Errorf(api.KindOf(err), "the service %s: %w", s.Name, err)
-		}
-		if ex.Exit.Code == 0 && ex.Exit.Cause == "" {
-			return nil
-		}
-		select {
-		case <-time.After(serviceRetry):
-		case <-ctx.Done():
-			if context.Cause(ctx) == errNotReady {
-				return api.Errorf(api.KindTimeout, "the service %s was not ready within %s", s.Name, within)
-			}
-			return ctx.Err()
-		}
-	}
-}
-
-var errNotReady = api.Errorf(api.KindTimeout, "the service is not ready")
 
 // setupOutput reports whether a name is the output of a step of the setup.
 func setupOutput(dir, which string) bool {

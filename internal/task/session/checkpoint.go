@@ -116,7 +116,7 @@ func (s *Service) Fork(ctx context.Context, account, key string, req words.Fork)
 func (s *Service) copyInto(ctx context.Context, f, o *one, t turn) (err error) {
 	f.ForkedFrom, f.Commit, f.Base, f.Head, f.AgentSession = o.ID, o.Commit, o.Base, t.Head, t.AgentSession
 	// The directory first: what a crash leaves is found by it.
-	if err := s.makeDir(f.ID); err != nil {
+	if err := s.files.makeDir(f.ID); err != nil {
 		return err
 	}
 	if f.Workspace, err = s.cfg.Seats.CopyIdle(ctx, f.ID, t.Copy); err != nil {
@@ -124,8 +124,8 @@ func (s *Service) copyInto(ctx context.Context, f, o *one, t turn) (err error) {
 	}
 	for _, was := range o.conversation(t.N) {
 		n := len(f.turns) + 1
-		if from := s.transcript(o.ID, was.N); exists(from) {
-			if err := link(from, s.transcript(f.ID, n)); err != nil {
+		if from := s.files.transcript(o.ID, was.N); exists(from) {
+			if err := link(from, s.files.transcript(f.ID, n)); err != nil {
 				return api.Errorf(api.KindInternal, "copy the conversation of a session: %w", err)
 			}
 		}
@@ -151,7 +151,7 @@ func (s *Service) forget(ctx context.Context, f *one) {
 	if err := s.cfg.Seats.Sweep(context.WithoutCancel(ctx), f.ID, nil); err != nil {
 		s.cfg.Logger.Error("remove the workspaces of a session", "session", f.ID, "err", err)
 	}
-	if err := os.RemoveAll(s.dir(f.ID)); err != nil {
+	if err := os.RemoveAll(s.files.dir(f.ID)); err != nil {
 		s.cfg.Logger.Error("remove the files of a session", "session", f.ID, "err", err)
 	}
 }

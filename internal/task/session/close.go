@@ -147,15 +147,18 @@ func (s *Service) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int
 			continue
 		}
 		n++
-		if err := s.takeOver(ctx, r.ID); err != nil {
+		if err := (recovery{s}).takeOver(ctx, r.ID); err != nil {
 			s.cfg.Logger.Error("take over a session", "session", r.ID, "err", err)
 		}
 	}
-	return n, s.orphans(ctx, open)
+	return n, recovery{s}.orphans(ctx, open)
 }
 
+// recovery takes over what an earlier daemon left.
+type recovery struct{ *Service }
+
 // takeOver makes a session this owner's, and has what waits in it said.
-func (s *Service) takeOver(ctx context.Context, id api.SessionID) error {
+func (s recovery) takeOver(ctx context.Context, id api.SessionID) error {
 	return s.with(ctx, id, func(o *one) error {
 		was := o.Owner
 		o.Owner, o.Sandbox = s.cfg.Owner, ""
@@ -190,7 +193,7 @@ func (o *one) workspaces() map[api.WorkspaceID]bool {
 }
 
 // orphans removes what sessions left that are not open: their daemon died while they were made or closed.
-func (s *Service) orphans(ctx context.Context, open map[string]bool) error {
+func (s recovery) orphans(ctx context.Context, open map[string]bool) error {
 	all, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
 		return api.Errorf(api.KindInternal, "list the files of sessions: %w", err)

@@ -22,7 +22,7 @@ func (s *Service) request(set words.Settings, text string, by api.Principal) (ap
 		repo.Author = nobody
 	}
 	if repo.URL == "" {
-		url, err := s.emptyRepository()
+		url, err := s.files.emptyRepository()
 		if err != nil {
 			return api.CreateTask{}, err
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,11 +19,18 @@ import (
 	"hortus.dev/internal/task/repo"
 )
 
+// files are what sessions have on the disk beside their workspaces.
+type files struct {
+	// root has a folder for each session, tasks one for each task.
+	root, tasks string
+	log         *slog.Logger
+}
+
 // dir is the folder of a session.
-func (s *Service) dir(id api.SessionID) string { return filepath.Join(s.cfg.Dir, string(id)) }
+func (s files) dir(id api.SessionID) string { return filepath.Join(s.root, string(id)) }
 
 // makeDir makes it. It is there before anything else of the session but its row.
-func (s *Service) makeDir(id api.SessionID) error {
+func (s files) makeDir(id api.SessionID) error {
 	if err := os.MkdirAll(s.dir(id), 0o700); err != nil {
 		return api.Errorf(api.KindInternal, "create the directory of a session: %w", err)
 	}
@@ -30,21 +38,21 @@ func (s *Service) makeDir(id api.SessionID) error {
 }
 
 // transcript is the file with what was said in a turn.
-func (s *Service) transcript(id api.SessionID, n int) string {
+func (s files) transcript(id api.SessionID, n int) string {
 	return filepath.Join(s.dir(id), strconv.Itoa(n)+".jsonl")
 }
 
 // keepTranscript keeps what was said in a turn for those after it, also when its task is removed.
-func (s *Service) keepTranscript(o *one, t turn) {
+func (s files) keepTranscript(o *one, t turn) {
 	if t.Task == "" {
 		return
 	}
 	err := s.makeDir(o.ID)
 	if err == nil {
-		err = link(repo.TranscriptPath(filepath.Join(s.cfg.TaskDir, string(t.Task))), s.transcript(o.ID, t.N))
+		err = link(repo.TranscriptPath(filepath.Join(s.tasks, string(t.Task))), s.transcript(o.ID, t.N))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.cfg.Logger.Error("cannot keep the transcript of a turn; later turns continue without it", "session", o.ID, "turn", t.N, "err", err)
+		s.log.Error("cannot keep the transcript of a turn; later turns continue without it", "session", o.ID, "turn", t.N, "err", err)
 	}
 }
 
@@ -79,7 +87,7 @@ func (o *one) conversation(to int) (all []turn) {
 }
 
 // transcripts are the files of what was said so far.
-func (s *Service) transcripts(o *one) (out []string) {
+func (s files) transcripts(o *one) (out []string) {
 	for _, t := range o.conversation(o.At) {
 		if name := s.transcript(o.ID, t.N); exists(name) {
 			out = append(out, name)
@@ -94,12 +102,12 @@ func exists(name string) bool {
 }
 
 // emptyRepository returns the repository of sessions without one: it has one commit, which has no files.
-func (s *Service) emptyRepository() (string, error) {
-	dir := filepath.Join(s.cfg.Dir, "empty.git")
+func (s files) emptyRepository() (string, error) {
+	dir := filepath.Join(s.root, "empty.git")
 	if exists(dir) {
 		return dir, nil
 	}
-	tmp, err := os.MkdirTemp(s.cfg.Dir, "empty-")
+	tmp, err := os.MkdirTemp(s.root, "empty-")
 	if err == nil {
 		err = writeEmpty(tmp)
 	}

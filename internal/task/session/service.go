@@ -55,6 +55,7 @@ type Config struct {
 // Service runs sessions. Its methods may be called from several goroutines.
 type Service struct {
 	cfg   Config
+	files files
 	locks perkey.Locks
 	work  sync.WaitGroup
 	// life ends with Close.
@@ -80,7 +81,7 @@ func New(cfg Config) *Service {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	s := &Service{cfg: cfg, workers: map[api.SessionID]*worker{}}
+	s := &Service{cfg: cfg, files: files{cfg.Dir, cfg.TaskDir, cfg.Logger}, workers: map[api.SessionID]*worker{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.work.Go(s.keep)
 	return s

@@ -110,7 +110,7 @@ func (s *Service) pick(id api.SessionID, w *worker, stop context.CancelFunc) (p 
 			}
 			return nil
 		}
-		if err := s.makeDir(id); err != nil {
+		if err := s.files.makeDir(id); err != nil {
 			return err
 		}
 		t := o.touch(n)
@@ -123,7 +123,7 @@ func (s *Service) pick(id api.SessionID, w *worker, stop context.CancelFunc) (p 
 				return err
 			}
 		}
-		p = picked{turn: *t, session: o.Session, past: s.transcripts(o), agent: o.AgentSession, settings: o.Settings}
+		p = picked{turn: *t, session: o.Session, past: s.files.transcripts(o), agent: o.AgentSession, settings: o.Settings}
 		ok = true
 		w.stops(stop)
 		return s.save(s.life, o)
@@ -158,7 +158,7 @@ func (s *Service) turn(ctx context.Context, id api.SessionID, p picked) {
 	t, err := s.run(ctx, p)
 	late, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
-	if serr := s.with(late, id, func(o *one) error { return s.ended(late, o, p.turn.N, t, err) }); serr != nil {
+	if serr := s.with(late, id, func(o *one) error { return ending{s}.ended(late, o, p.turn.N, t, err) }); serr != nil {
 		s.cfg.Logger.Error("store the end of a turn", "session", id, "turn", p.turn.N, "err", serr)
 	}
 }
@@ -189,8 +189,11 @@ func (s *Service) run(ctx context.Context, p picked) (api.Task, error) {
 	return t, err
 }
 
+// ending stores the ends of turns.
+type ending struct{ *Service }
+
 // ended stores the end of a turn.
-func (s *Service) ended(ctx context.Context, o *one, n int, done api.Task, err error) error {
+func (s ending) ended(ctx context.Context, o *one, n int, done api.Task, err error) error {
 	t := o.touch(n)
 	t.State, t.EndedAt = words.TurnDone, s.cfg.Now().UTC()
 	if err != nil {
@@ -202,7 +205,7 @@ func (s *Service) ended(ctx context.Context, o *one, n int, done api.Task, err e
 	if r := done.Repo; r != nil {
 		s.result(ctx, o, t, *r)
 	}
-	s.keepTranscript(o, *t)
+	s.files.keepTranscript(o, *t)
 	o.At = n
 	o.used(s.cfg.Now())
 	s.trim(ctx, o)
@@ -220,7 +223,7 @@ func (s *Service) ended(ctx context.Context, o *one, n int, done api.Task, err e
 }
 
 // result takes what a turn came to into its session.
-func (s *Service) result(ctx context.Context, o *one, t *turn, r api.RepoResult) {
+func (s ending) result(ctx context.Context, o *one, t *turn, r api.RepoResult) {
 	t.Answer = clip(r.Summary, words.MaxAnswer)
 	t.AgentSession = r.AgentSession
 	o.AgentSession = cmp.Or(r.AgentSession, o.AgentSession)
@@ -253,7 +256,7 @@ func clip(s string, most int) string {
 }
 
 // trim removes the oldest checkpoints above the maximum.
-func (s *Service) trim(ctx context.Context, o *one) {
+func (s ending) trim(ctx context.Context, o *one) {
 	have := 0
 	for i := len(o.turns); i > 0; i-- {
 		if o.turns[i-1].Copy == "" {

@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/repository/dependency"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/internal/task/repo/service"
 )
 
 const (
@@ -94,7 +95,7 @@ func (j *job) run(ctx context.Context, ws api.WorkspaceID) (ran bool, err error)
 		if s.Offline && !served && j.plan.Recipe {
 			// The warm-up and the check may need the services.
 			served = true
-			if err := repo.Serve(ctx, box, services(j.plan)); err != nil {
+			if err := service.Start(ctx, box, services(j.plan)); err != nil {
 				note(ctx, j.q, "services", err)
 				return false, &failure{err: err, step: "services"}
 			}

@@ -19,6 +19,7 @@ import (
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/internal/task/repo/service"
 )
 
 // step is the name of the events.
@@ -237,9 +238,9 @@ func env(plan dependency.Plan, q repo.SetupRequest) map[string]string {
 }
 
 // services are those of a plan as commands.
-func services(plan dependency.Plan) (out []repo.Service) {
+func services(plan dependency.Plan) (out []service.Service) {
 	for _, s := range plan.Services {
-		one := repo.Service{Name: s.Name, Exec: api.ExecRequest{Args: []string{"sh", "-c", s.Run}, Dir: within(s.Dir)}}
+		one := service.Service{Name: s.Name, Exec: api.ExecRequest{Args: []string{"sh", "-c", s.Run}, Dir: within(s.Dir)}}
 		if s.Ready != "" {
 			one.Ready = api.ExecRequest{Args: []string{"sh", "-c", s.Ready}, Dir: within(s.Dir), TimeoutMS: s.Timeout.Milliseconds()}
 		}

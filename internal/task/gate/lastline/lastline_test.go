@@ -1,4 +1,4 @@
-package repo
+package lastline
 
 import (
 	"slices"
@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// TestRunning: the last line of a gate is told after a second, then now and then, and only
+// TestWatch: the last line of a gate is told after a second, then now and then, and only
 // if it is another.
-func TestRunning(t *testing.T) {
+func TestWatch(t *testing.T) {
 	now := time.Unix(0, 0)
 	var told []string
-	r := newRunning(func() time.Time { return now }, func(line string) { told = append(told, line) })
+	r := New(func() time.Time { return now }, func(line string) { told = append(told, line) })
 	for _, step := range []struct {
 		after time.Duration
 		text  string
@@ -22,7 +22,7 @@ func TestRunning(t *testing.T) {
 		{3 * time.Second, strings.Repeat("x", 3*maxTail)},
 	} {
 		now = now.Add(step.after)
-		r.write([]byte(step.text))
+		r.Take([]byte(step.text))
 	}
 	want := []string{"ab", "next", "half a li", "half a line", strings.Repeat("x", maxTail)}
 	if !slices.Equal(told, want) {
@@ -31,7 +31,7 @@ func TestRunning(t *testing.T) {
 	told = nil
 	for i := range 2 * maxLines {
 		now = now.Add(nextLine)
-		r.write([]byte(strings.Repeat("y", i%7+1) + "\n"))
+		r.Take([]byte(strings.Repeat("y", i%7+1) + "\n"))
 	}
 	if len(told) > maxLines || len(told) == 0 {
 		t.Errorf("%d lines were told, at most %d are allowed", len(told), maxLines)

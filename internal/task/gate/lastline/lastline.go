@@ -1,4 +1,4 @@
-package repo
+package lastline
 
 import (
 	"strings"
@@ -14,8 +14,8 @@ const (
 	maxTail   = 1 << 10 // bytes of output in which the last line is looked for
 )
 
-// running notices what a gate prints last.
-type running struct {
+// Watch notices what a gate prints last. It is for one goroutine.
+type Watch struct {
 	say   func(line string)
 	now   func() time.Time
 	due   time.Time
@@ -24,12 +24,13 @@ type running struct {
 	told  string
 }
 
-func newRunning(now func() time.Time, say func(string)) *running {
-	return &running{say: say, now: now, due: now().Add(firstLine)}
+// New makes a Watch, which says the lines.
+func New(now func() time.Time, say func(string)) *Watch {
+	return &Watch{say: say, now: now, due: now().Add(firstLine)}
 }
 
-// write takes a piece of the output.
-func (r *running) write(p []byte) {
+// Take takes a piece of the output.
+func (r *Watch) Take(p []byte) {
 	r.tail = append(r.tail, p[max(0, len(p)-maxTail):]...)
 	r.tail = r.tail[max(0, len(r.tail)-maxTail):]
 	if r.count == maxLines || r.now().Before(r.due) {
