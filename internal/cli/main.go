@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/cli/relay"
 	"hortus.dev/internal/cli/sandbox"
 	"hortus.dev/internal/cli/secret"
+	"hortus.dev/internal/cli/session"
 	"hortus.dev/internal/cli/task"
 	"hortus.dev/internal/cli/workspace"
 )
@@ -40,6 +41,7 @@ type grammar struct {
 	Workspace  workspace.Command       `cmd:"" help:"Create and use workspaces: files that outlive sandboxes."`
 	Ps         psCmd                   `cmd:"" help:"List running sandboxes and tasks."`
 	Task       task.Command            `cmd:"" help:"Run an agent on a repository; inspect, apply, deliver and replay tasks."`
+	Session    session.Command         `cmd:"" help:"Talk to an agent in a conversation that keeps its files."`
 	Repo       task.RepoCommand        `cmd:"" help:"Connect repositories under names, keep them current, and prepare them for tasks."`
 	Relay      relay.Command           `cmd:"" help:"Give sandboxes to services that host an agent elsewhere."`
 	Stats      task.StatsCommand       `cmd:"" help:"Show statistics of past runs: success rate, duration, failures, cost."`

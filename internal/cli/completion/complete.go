@@ -229,6 +229,8 @@ func (c *completer) values(ctx context.Context, v *kong.Value, cur, prefix strin
 		out = c.snapshots(ctx, out, cur, prefix)
 	case "secrets":
 		out = c.secrets(ctx, out, cur)
+	case "sessions":
+		return c.sessions(ctx, out, cur)
 	case "workspaces":
 		out = c.workspaces(ctx, out, cur, prefix)
 	case "templates":
