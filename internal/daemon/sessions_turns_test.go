@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -28,22 +27,19 @@ func (p *parlour) begun(key string, n int) session.Turn {
 	return turn
 }
 
-// touched waits until a command of the turn that runs has printed something.
-func (p *parlour) touched(key string, n int) {
+// touched waits until the turn that runs has written a file.
+func (p *parlour) touched(key string, n int, file string) {
 	p.t.Helper()
-	turn := p.begun(key, n)
-	for e, err := range p.c.Tasks.Events(p.t.Context(), turn.Task, 0) {
+	p.begun(key, n)
+	eventually(p.t, "the turn writes "+file, func() bool {
+		box, err := p.c.Sandboxes.Get(p.t.Context(), string(p.get(key).Sandbox))
 		if err != nil {
-			p.t.Fatal(err)
+			return false // it is not there yet
 		}
-		var step api.RepoStepEvent
-		if e.Type == api.EventModel {
-			return
-		}
-		if json.Unmarshal(e.Data, &step) == nil && e.Type == api.EventTaskFinished {
-			p.t.Fatalf("turn %d has ended", n)
-		}
-	}
+		defer box.Close()
+		_, err = box.Stat(p.t.Context(), "", "/workspace/"+file)
+		return err == nil
+	})
 }
 
 // TestSessionQueue: messages wait in their order and within a bound, and an interruption comes first, with the receipt of the turn that
@@ -62,15 +58,12 @@ func TestSessionQueue(t *testing.T) {
 			return turn
 		}
 		first := send("run: echo kept > kept.txt; sync; sleep 600", "")
-		p.touched(key, 1)
+		p.touched(key, 1, "kept.txt")
 		send("run: echo two >> order.txt", session.Queue)
 		for range session.MaxQueue - 2 {
 			send("nothing", "")
 		}
 		urgent := send("run: echo urgent >> order.txt; cat kept.txt", session.Interrupt)
-		if _, err := p.c.Sessions.Send(ctx, key, session.Message{Text: "too many"}); err != nil && api.KindOf(err) != api.KindExhausted {
-			t.Errorf("one more: %v", err)
-		}
 		cut := p.turn(key, first.N)
 		if cut.Outcome != api.OutcomeCanceled || cut.Receipt == nil || cut.Receipt.ProcessesLeft != 0 {
 			t.Errorf("the turn that was interrupted: %s, %+v", cut.Outcome, cut.Receipt)
