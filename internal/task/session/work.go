@@ -129,7 +129,7 @@ func (s *Service) pick(id api.SessionID, w *worker, stop context.CancelFunc) (p 
 		return s.save(s.life, o)
 	})
 	if err != nil {
-		s.cfg.Logger.Error("a session does not go on", "session", id, "err", err)
+		s.cfg.Logger.Error("a session cannot continue", "session", id, "err", err)
 		s.mu.Lock()
 		delete(s.workers, id)
 		s.mu.Unlock()
