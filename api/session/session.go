@@ -66,6 +66,8 @@ type Settings struct {
 	// Budget and Rounds bound each turn, as in api.RepoTask.
 	Budget api.Budget `json:"budget,omitzero"`
 	Rounds int        `json:"rounds,omitempty"`
+	// GateTimeoutMS bounds one run of the gate, as api.CreateTask's RunTimeoutMS does.
+	GateTimeoutMS int64 `json:"gateTimeoutMs,omitempty"`
 	// Author signs the commits; the default is Hortus.
 	Author api.Identity `json:"author,omitzero"`
 	// NoSetup leaves out the setup of the repository.

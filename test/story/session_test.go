@@ -116,7 +116,7 @@ func TestSessionCommand(t *testing.T) {
 	if first.code != 0 || !strings.Contains(first.stdout, "I fixed it") || !strings.Contains(first.stderr, "turn 1: answered") || !strings.Contains(first.stderr, "no gate") {
 		t.Fatal(first)
 	}
-	if again := g.patient("session", "send", "talk", "Read it", "--model", "anthropic"); again.code != 2 || !strings.Contains(again.stderr, "--model is a setting of a new one") {
+	if again := g.patient("session", "send", "talk", "Read it", "--model", "openai"); again.code != 2 || !strings.Contains(again.stderr, "another --model") {
 		t.Errorf("settings of a session that exists: %s", again)
 	}
 	second := g.patient("session", "send", "talk", "Read it", "--json")

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"time"
 
@@ -61,6 +62,7 @@ func (c *makeFlags) settings(ctx context.Context, a *app.App) (set words.Setting
 	if set.Budget, set.Rounds, err = c.BudgetFlags.Limits(); err != nil {
 		return set, err
 	}
+	set.GateTimeoutMS = c.GateTimeout.Milliseconds()
 	set.WarmMS, set.PausedMS, set.TTLMS = c.Warm.Milliseconds(), c.Paused.Milliseconds(), time.Duration(c.Expires).Milliseconds()
 	if c.NoWarm {
 		if set.WarmMS != 0 || set.PausedMS != 0 {
@@ -92,23 +94,69 @@ func (c *makeFlags) settings(ctx context.Context, a *app.App) (set words.Setting
 	return set, set.Check()
 }
 
-// talks are the flags of send that do not make a session.
-func talks(flag string) bool {
+// told returns what a flag says of settings; nil for a flag that does not make a session.
+func told(flag string, s words.Settings) any {
 	switch flag {
-	case "interrupt", "detach", "json", "quiet", "data-dir", "config", "log-level", "context", "help":
-		return true
+	case "repo":
+		return [...]string{s.Repository, s.Ref}
+	case "verify":
+		return s.Verify
+	case "author":
+		return s.Author
+	case "agent":
+		return s.Agent
+	case "model":
+		return [...]string{s.Model, s.LargeModel}
+	case "rounds":
+		return s.Rounds
+	case "steps", "tokens", "cost", "wall":
+		return s.Budget
+	case "gate-timeout":
+		return s.GateTimeoutMS
+	case "no-setup":
+		return s.NoSetup
+	case "warm", "no-warm", "paused":
+		return [...]int64{s.WarmMS, s.PausedMS}
+	case "expires":
+		return s.TTLMS
+	case "template":
+		return s.Sandbox.Template
+	case "isolation":
+		return s.Sandbox.Isolation
+	case "memory", "cpus", "cpu-time", "pids", "disk", "output-limit":
+		return s.Sandbox.Limits
+	case "egress":
+		return s.Sandbox.Egress
+	case "secret":
+		return s.Sandbox.Secrets
+	case "header":
+		return s.Sandbox.Headers
 	}
-	return false
+	return nil
 }
 
-// given names a flag of the command line that makes a session; empty if there is none.
-func given(a *app.App) string {
+// unchanged refuses flags of the command line that say something else than the session has.
+func (c *sendCmd) unchanged(ctx context.Context, a *app.App, have words.Settings) error {
+	var given []string
 	for _, p := range a.Parsed.Path {
-		if p.Flag != nil && !talks(p.Flag.Name) && p.Flag.Group == nil {
-			return p.Flag.Name
+		if p.Flag != nil && told(p.Flag.Name, have) != nil {
+			given = append(given, p.Flag.Name)
 		}
 	}
-	return ""
+	if len(given) == 0 {
+		return nil
+	}
+	set, err := c.settings(ctx, a)
+	if err != nil {
+		return err
+	}
+	for _, name := range given {
+		if !reflect.DeepEqual(told(name, set), told(name, have)) {
+			return api.Errorf(api.KindInvalid, "session %s exists and has another --%s; its settings do not change", c.Key, name).
+				WithHint("omit it, or use another key")
+		}
+	}
+	return nil
 }
 
 // Run says something and follows the turn.
@@ -140,9 +188,9 @@ func (c *sendCmd) Run(ctx app.Context, a *app.App) error {
 	case err != nil:
 		return err
 	default:
-		if name := given(a); name != "" {
-			return api.Errorf(api.KindInvalid, "session %s exists, and --%s is a setting of a new one", c.Key, name).
-				WithHint("omit it, or use another key")
+		a.Disconnect()
+		if err := c.unchanged(ctx, a, set); err != nil {
+			return err
 		}
 	}
 	a.Disconnect() // the daemon must have the keys of the models

@@ -28,7 +28,7 @@ func (s *Service) request(set words.Settings, text string, by api.Principal) (ap
 		}
 		repo.URL, repo.NoSetup = url, true
 	}
-	create := api.CreateTask{Request: text, Model: set.Model, Models: api.Models{Large: set.LargeModel}, Sandbox: set.Sandbox, Repo: repo}
+	create := api.CreateTask{Request: text, Model: set.Model, Models: api.Models{Large: set.LargeModel}, RunTimeoutMS: set.GateTimeoutMS, Sandbox: set.Sandbox, Repo: repo}
 	create.Sandbox.Account, create.Sandbox.Key = by.Account, by.Key
 	return create, nil
 }
