@@ -276,3 +276,24 @@ func TestSessionGate(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestSessionMuch: a turn that wrote too much to be copied ends its sandbox, and loses nothing.
+func TestSessionMuch(t *testing.T) {
+	inBoth(t, func(t *testing.T, p *parlour, isolation string) {
+		key := "much-" + isolation
+		first := p.send(key, "run: mkdir d; for i in $(seq 5000); do : > d/$i; done; ls d | wc -l", talkSettings(isolation))
+		answered(t, first, api.OutcomeAnswered, session.RestoredNew, "5000")
+		if s := p.get(key); s.State != session.Stored || !first.Checkpoint {
+			t.Errorf("it is %s, checkpoint %v", s.State, first.Checkpoint)
+		}
+		second := p.send(key, "run: ls d | wc -l; echo little > l", nil)
+		answered(t, second, api.OutcomeAnswered, session.RestoredRebuilt, "5000")
+		third := p.send(key, "run: ls d | wc -l; cat l", nil)
+		answered(t, third, api.OutcomeAnswered, session.RestoredWarm, "5000", "little")
+		if s, err := p.c.Sessions.Close(t.Context(), key); err != nil {
+			t.Fatal(err)
+		} else {
+			p.nothingLeft(s)
+		}
+	})
+}

@@ -46,8 +46,12 @@ func (a *leases) hold(id api.WorkspaceID) (l *Lease, release func()) {
 	return l, l.copying.RUnlock
 }
 
-// ForkStopped is Fork for a workspace that a sandbox of this process has, all of whose processes are stopped until it returns. The
-// files are copied, whatever their number: those of the sandbox cannot become a layer. KindConflict if no sandbox has it.
+// copyable is what ForkStopped copies at most. More is for Fork, which makes a layer of it.
+func copyable() Usage { return Usage{Files: 4096, Bytes: 64 << 20} }
+
+// ForkStopped is Fork for a workspace that a sandbox of this process has, all of whose processes are stopped until it returns. What
+// was written since the last Fork is copied: the files of a sandbox cannot become a layer. KindConflict if no sandbox has it,
+// KindExhausted if that is more than 64 MiB or 4,096 files.
 func (s *Store) ForkStopped(ctx context.Context, id api.WorkspaceID, n New) (api.Workspace, error) {
 	l, release := s.leases.hold(id)
 	if l == nil {
@@ -59,6 +63,13 @@ func (s *Store) ForkStopped(ctx context.Context, id api.WorkspaceID, n New) (api
 		return api.Workspace{}, s.diskError(err, "fork workspace "+string(id))
 	}
 	defer unix.Close(from)
+	u, err := s.measure(ctx, from, Usage{}, copyable())
+	if err != nil {
+		return api.Workspace{}, s.diskError(err, "fork workspace "+string(id))
+	}
+	if over := u.Over(copyable()); over != "" {
+		return api.Workspace{}, api.Errorf(api.KindExhausted, "workspace %s: %s were written since its last fork, too much to copy while a sandbox has it", id, over)
+	}
 	w, err := l.copied(ctx, n, from)
 	if err != nil {
 		return w, s.diskError(err, "fork workspace "+string(id))

@@ -347,11 +347,15 @@ func (s *Seats) Sweep(ctx context.Context, id api.SessionID, keep map[api.Worksp
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, ws := range all {
 		w, err := s.cfg.Workspaces.Get(ws)
-		if err == nil && w.Session == id && !keep[ws] {
-			s.Discard(ctx, ws)
+		if err != nil || w.Session != id || keep[ws] {
+			continue // gone, or unreadable; or not to be removed
+		}
+		if err := s.cfg.Workspaces.RemoveLater(ws, "its session needs it no more"); api.KindOf(err) != api.KindNotFound {
+			errs = append(errs, err)
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

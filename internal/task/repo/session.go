@@ -253,8 +253,8 @@ func (w talk) written(ctx context.Context) (api.WorkspaceID, error) {
 	}
 	id, err := w.cfg.Sessions.Copy(ctx, turn.Session, w.res.Workspace, c)
 	if err != nil && c != nil && ctx.Err() == nil {
-		// It cannot be stopped for the copy, so it ends.
-		w.cfg.Logger.Warn("a sandbox of a session does not stay", "session", turn.Session, "err", err)
+		// It cannot be stopped for the copy, or wrote too much for one, so it ends.
+		w.cfg.Logger.Info("a sandbox of a session does not stay", "session", turn.Session, "err", err)
 		if err = w.vacate(ctx); err == nil {
 			id, err = w.cfg.Sessions.Copy(ctx, turn.Session, w.res.Workspace, nil)
 		}

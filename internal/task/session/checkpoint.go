@@ -149,7 +149,9 @@ func (s *Service) copyInto(ctx context.Context, f, o *one, t turn) (err error) {
 // forget removes what a session that was not stored has.
 func (s *Service) forget(ctx context.Context, f *one) {
 	if err := s.cfg.Seats.Sweep(context.WithoutCancel(ctx), f.ID, nil); err != nil {
+		// By its directory the next daemon finds that there is more to remove.
 		s.cfg.Logger.Error("remove the workspaces of a session", "session", f.ID, "err", err)
+		return
 	}
 	if err := os.RemoveAll(s.files.dir(f.ID)); err != nil {
 		s.cfg.Logger.Error("remove the files of a session", "session", f.ID, "err", err)

@@ -151,7 +151,9 @@ func (s *Service) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int
 			s.cfg.Logger.Error("take over a session", "session", r.ID, "err", err)
 		}
 	}
-	return n, recovery{s}.orphans(ctx, open)
+	err = recovery{s}.orphans(ctx, open)
+	s.Expire(ctx)
+	return n, err
 }
 
 // recovery takes over what an earlier daemon left.
