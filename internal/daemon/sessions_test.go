@@ -286,6 +286,7 @@ func TestSessionRestored(t *testing.T) {
 			var r session.RestoredEvent
 			if e.Type == session.EventRestored && json.Unmarshal(e.Data, &r) == nil {
 				hows = append(hows, fmt.Sprint(r.How, " ", r.Messages))
+				t.Logf("turn %d: %s in %d ms, %d messages", r.Turn, r.How, r.MS, r.Messages)
 				if r.Turn == 4 {
 					break
 				}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -268,6 +269,15 @@ func TestSessionGate(t *testing.T) {
 	answered(t, again, api.OutcomeAnswered, session.RestoredWarm, "$1 + $2")
 	if again.Changed {
 		t.Error("reading is a change")
+	}
+	// Events are server-sent ones with numbers, and a client continues after the number that it has.
+	resp := over(t, t.Context(), p.cfg.DataDir, "GET", "/v1/sessions/g/events", "", "Last-Event-ID", "2")
+	all := events(t, resp.Body, 3)
+	if resp.Header.Get("Content-Type") != "text/event-stream" || len(all) != 3 || all[0].id != "3" || all[2].id != "5" || !strings.HasPrefix(all[0].name, "session.") {
+		t.Errorf("%v %+v", resp.Header, all)
+	}
+	if resp := over(t, t.Context(), p.cfg.DataDir, "GET", "/v1/sessions/g/events", "", "Last-Event-ID", "99999"); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("an unknown event: %s", resp.Status)
 	}
 	if files, err := os.ReadDir(filepath.Join(p.cfg.DataDir, "sessions")); err != nil || len(files) == 0 {
 		t.Errorf("%d files, %v", len(files), err)
