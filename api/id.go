@@ -23,6 +23,8 @@ type (
 	SnapshotID string
 	// RepositoryID names a connected repository: "r" and 19 characters.
 	RepositoryID string
+	// SessionID names a session: "c" and 19 characters.
+	SessionID string
 	// OwnerID names one run of one daemon: "o" and 19 characters.
 	OwnerID string
 )
@@ -48,6 +50,9 @@ func NewSnapshotID() SnapshotID { return SnapshotID(newID('s')) }
 // NewRepositoryID makes a fresh identifier.
 func NewRepositoryID() RepositoryID { return RepositoryID(newID('r')) }
 
+// NewSessionID makes a fresh identifier.
+func NewSessionID() SessionID { return SessionID(newID('c')) }
+
 // NewOwnerID makes a fresh identifier.
 func NewOwnerID() OwnerID { return OwnerID(newID('o')) }
 
@@ -71,6 +76,9 @@ func (id SnapshotID) Valid() bool { return validID(string(id), 's') }
 
 // Valid reports whether the identifier has the form that NewRepositoryID makes.
 func (id RepositoryID) Valid() bool { return validID(string(id), 'r') }
+
+// Valid reports whether the identifier has the form that NewSessionID makes.
+func (id SessionID) Valid() bool { return validID(string(id), 'c') }
 
 // Short is the form for people: four characters, as in "[task 4f2a]".
 func (id TaskID) Short() string {

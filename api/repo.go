@@ -189,6 +189,10 @@ type RepoResult struct {
 	Delivery *Delivery  `json:"delivery,omitempty"`
 	// Partial is true if the work was cut short; what there was is kept.
 	Partial bool `json:"partial,omitempty"`
+	// Checkpoint is the copy of the workspace that a turn of a session left, and AgentSession what
+	// its agent calls the conversation, if that is a program.
+	Checkpoint   WorkspaceID `json:"checkpoint,omitempty"`
+	AgentSession string      `json:"agentSession,omitempty"`
 	// Repositories are the results of a task on several repositories, one for each. Then
 	// Commit and Head have all of them, each in its directory, and exist in the daemon only;
 	// Base and Delivery are empty.

@@ -20,6 +20,8 @@ type Outcome string
 const (
 	// OutcomeVerified: a program really ran and met its plan.
 	OutcomeVerified Outcome = "verified"
+	// OutcomeAnswered: a turn of a session ended with an answer, and no gate judged its work.
+	OutcomeAnswered Outcome = "answered"
 	// OutcomeNeedsHuman: the attempts are used up; Diagnosis and Question say
 	// what was found and what a person must decide.
 	OutcomeNeedsHuman Outcome = "needs_human"
@@ -114,6 +116,8 @@ type Task struct {
 	// Continues is the task whose question Reply answers; see ReplyTask.
 	Continues TaskID `json:"continues,omitempty"`
 	Reply     string `json:"reply,omitempty"`
+	// Session is the session that it is a turn of, if any; see package api/session.
+	Session SessionID `json:"session,omitempty"`
 	// Account owns it; empty is the operator's own. Key is the API key that requested it.
 	Account   string    `json:"account,omitempty"`
 	Key       KeyID     `json:"key,omitempty"`

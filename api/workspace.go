@@ -24,6 +24,8 @@ type Workspace struct {
 	Name string `json:"name,omitempty"`
 	// Task is the task that it belongs to, if any.
 	Task TaskID `json:"task,omitempty"`
+	// Session is the session that it belongs to, if any.
+	Session SessionID `json:"session,omitempty"`
 	// Account owns it; empty is the operator's own.
 	Account string `json:"account,omitempty"`
 	// Keep is true if garbage collection never removes it.

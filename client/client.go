@@ -34,6 +34,7 @@ type Client struct {
 	Images       *ImageService
 	Secrets      *SecretService
 	Lessons      *LessonService
+	Sessions     *SessionService
 
 	dial func(ctx context.Context) (net.Conn, error)
 	http *http.Client
@@ -77,7 +78,7 @@ func New(cfg Config) *Client {
 	c.Repositories = &RepositoryService{s}
 	c.Workspaces = &WorkspaceService{s}
 	c.Images = &ImageService{s}
-	c.Secrets = &SecretService{s}
+	c.Secrets, c.Sessions = &SecretService{s}, &SessionService{s}
 	c.Lessons = &LessonService{s}
 	return c
 }

@@ -18,6 +18,7 @@ import (
 	"hortus.dev/internal/cli/relay"
 	"hortus.dev/internal/cli/sandbox"
 	"hortus.dev/internal/cli/secret"
+	"hortus.dev/internal/cli/session"
 	"hortus.dev/internal/cli/task"
 	"hortus.dev/internal/cli/workspace"
 )
@@ -41,6 +42,7 @@ type grammar struct {
 	Workspace  workspace.Command       `cmd:"" help:"Create and use workspaces: files that outlive sandboxes."`
 	Ps         psCmd                   `cmd:"" help:"List running sandboxes and tasks."`
 	Task       task.Command            `cmd:"" help:"Run an agent on a repository; inspect, apply, deliver and replay tasks."`
+	Session    session.Command         `cmd:"" help:"Talk to an agent in a conversation that keeps its files."`
 	Repo       task.RepoCommand        `cmd:"" help:"Connect repositories under names, keep them current, and prepare them for tasks."`
 	Lesson     lesson.Command          `cmd:"" help:"List and remove lessons: what fixed failures of past tasks, for the next ones."`
 	Relay      relay.Command           `cmd:"" help:"Give sandboxes to services that host an agent elsewhere."`

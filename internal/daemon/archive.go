@@ -16,9 +16,5 @@ func (s *System) watchArchive(ctx context.Context) {
 			s.log.Warn("layers are built without their archive", "error", err, "hint", api.HintOf(err))
 		}
 	}()
-	s.onClose(func(context.Context) error {
-		cancel()
-		<-done
-		return nil
-	})
+	s.onClose(func(context.Context) error { cancel(); <-done; return nil })
 }

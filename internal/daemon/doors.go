@@ -33,6 +33,7 @@ type guards struct {
 	sandboxes  *access.Sandboxes
 	plane      *access.DataPlane
 	tasks      *access.Tasks
+	sessions   *access.Sessions
 	connected  *access.Repositories
 	roles      *access.Roles
 	events     *access.Events
@@ -72,30 +73,30 @@ func (s *System) openGuards(context.Context) (err error) {
 	return nil
 }
 
-// openDoors opens the other guards, and what keeps the data directory clean.
+// openDoors opens the other guards.
 func (s *System) openDoors(context.Context) error {
 	g := &s.guards
 	s.keeper = s.newKeeper()
 	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.rows}, s.sandboxes, g.rates)
+	g.sessions = access.NewSessions(s.sessions, g.tasks)
 	g.connected = access.NewRepositories(s.connected)
 	g.images = access.NewImages(s.images)
 	g.secrets = access.NewSecrets(s.secrets)
 	g.templates = access.NewTemplates(export.Templates{Images: s.images, Snapshots: s.snapshots}, g.sandboxes)
 	g.roles = access.NewRoles(adapter.Roles{Models: s.models})
-	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks)
+	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks, g.sessions)
 	g.system = access.NewSystem(status{s}, g.sandboxes)
 	return nil
 }
 
-// httpDoor creates the door of the HTTP API. It serves the socket and the TCP listener: the
-// principal of a request is in its context.
+// httpDoor creates the door of the HTTP API, for the socket and for TCP.
 func (s *System) httpDoor() *doorhttp.Door {
 	g := s.guards
 	return doorhttp.New(doorhttp.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
-		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(adapter.Lessons{Lessons: s.db}), Repositories: g.connected, Workspaces: g.workspaces, Images: g.images, Templates: g.templates,
+		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(adapter.Lessons{Lessons: s.db}), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Images: g.images, Templates: g.templates,
 	})
 }
 

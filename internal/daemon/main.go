@@ -60,8 +60,7 @@ func Main(args []string) int {
 func run(ctx context.Context, set settings, logger *slog.Logger, level *slog.LevelVar) error {
 	level.Set(set.level)
 	set.Logger, set.Level = logger, level
-	// The modes of files that sandboxes see must not depend on the caller's umask; the data
-	// directory itself is closed to others.
+	// The modes of files that sandboxes see must not depend on the caller's umask.
 	syscall.Umask(0o022)
 	s, err := Open(ctx, set.Config)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/backend/process"
 	"hortus.dev/internal/daemon/adapter"
+	"hortus.dev/internal/daemon/sessions"
 	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/platform/binaries"
 	"hortus.dev/internal/platform/datadir"
@@ -45,6 +46,7 @@ import (
 	"hortus.dev/internal/task/external"
 	"hortus.dev/internal/task/lesson"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/internal/task/session"
 	"hortus.dev/internal/task/setup"
 )
 
@@ -243,19 +245,20 @@ func (s *System) gvisor(guest *os.File) (*gvisor.Backend, error) {
 func (s *System) openTasks(ctx context.Context) (err error) {
 	s.secrets.Warn(ctx, "model", s.cfg.KeySecrets)
 	s.secrets.Warn(ctx, "forge", delivery.TokenSecrets(s.cfg.Forges))
-
 	s.models, err = catalogue.New(catalogue.Config{Getenv: s.cfg.Getenv, KeySecrets: s.cfg.KeySecrets, Key: s.secrets.KeyFor, Transport: s.transport})
 	if err != nil {
 		return err
 	}
 	s.computers = computer.New(computer.Config{Creator: s.guards.sandboxes, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task})
+	s.sessions = sessions.Open(s.workspaces, s.sandboxes, s.log)
+	s.onClose(s.sessions.Seats.Close)
 	s.bench.Place = s.computers.Temporary
 	s.bench.Storage = &bench.Storage{Scratch: s.workspaces.Scratch, Fork: s.computers.Copy}
+	tools := s.tools()
 	repositories, err := s.openRepositories()
 	if err != nil {
 		return err
 	}
-	tools := s.tools()
 	s.tasks = task.New(task.Config{
 		Store: s.rows, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
@@ -263,6 +266,8 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: lesson.New(lesson.Config{Rows: s.db}),
 	})
 	s.onClose(s.tasks.Close)
+	s.sessions.Begin(session.Config{Rows: s.db, Engine: task.Turns{Engine: s.tasks}, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
+	s.onClose(s.sessions.Close)
 	return nil
 }
 
@@ -282,5 +287,5 @@ func (s *System) openRepositories() (task.Repositories, error) {
 	prepare := setup.New(setup.Config{Computers: s.computers, Toolchain: s.tools().Toolchain, Logger: s.log})
 	s.onClose(func(context.Context) error { prepare.Close(); return nil })
 	agents := external.New(external.Config{Setup: prepare, Layers: s.computers, Secret: s.secrets.Lookup})
-	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Setup: prepare, Runtimes: agents, Candidates: s.cfg.Candidates, Logger: s.log}), nil
+	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Setup: prepare, Runtimes: agents, Candidates: s.cfg.Candidates, Sessions: s.sessions.Seats, Logger: s.log}), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model/catalogue"
+	"hortus.dev/internal/daemon/sessions"
 	"hortus.dev/internal/door/front"
 	doorhttp "hortus.dev/internal/door/http"
 	"hortus.dev/internal/egress/audit"
@@ -87,6 +88,7 @@ type System struct {
 	forges    *delivery.Deliverer
 	computers *computer.Computers
 	tasks     *task.Engine
+	sessions  *sessions.Sessions
 	bench     *bench.Bench
 	// divert has the bench's servers serve a sandbox of the bench.
 	divert func(api.SandboxID, outgoing.Outside) (restore func())
@@ -125,8 +127,7 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 // onClose adds a step to Close.
 func (s *System) onClose(f func(context.Context) error) { s.closers = append(s.closers, f) }
 
-// Close takes everything down in the reverse order of Open. It may be called after an Open
-// that failed.
+// Close takes everything down in the reverse order of Open, also after one that failed.
 func (s *System) Close(ctx context.Context) error {
 	var errs []error
 	for i := len(s.closers) - 1; i >= 0; i-- {
@@ -151,8 +152,7 @@ func (s *System) recover(ctx context.Context) error {
 	}
 	did, err := s.sandboxes.Recover(ctx, others.Ended)
 	if err != nil {
-		// A sandbox that could not be cleaned up keeps its row, and the next daemon
-		// tries again.
+		// A sandbox that could not be cleaned up keeps its row, and the next daemon tries again.
 		s.log.Error("recovery of sandboxes is incomplete", "error", err)
 	}
 	if _, err := s.workspaces.Recover(ctx, others.Ended); err != nil {
@@ -169,14 +169,14 @@ func (s *System) recover(ctx context.Context) error {
 		s.log.Error("removal of abandoned workspaces is incomplete", "error", serr)
 	}
 	resumed := s.tasks.Resume(ctx)
+	s.sessions.Recover(ctx, others.Ended)
 	if err == nil && did.Adopted+did.Lost+tasks > 0 {
 		s.log.Info("recovered after an earlier daemon", "adopted", did.Adopted, "lost", did.Lost, "tasks", tasks, "resumed", resumed)
 	}
 	return err
 }
 
-// openService starts the daemon's life: rows of what has ended are removed, and guests booted
-// ahead, from now on.
+// openService starts the daemon's life: from now on rows are removed, and guests booted ahead.
 func (s *System) openService(context.Context) error {
 	k := retention.New(retention.Config{Prune: tally.Rows{Store: s.db}.Prune, Bounds: s.cfg.Keep, Logger: s.log})
 	s.onClose(k.Close)
@@ -195,8 +195,7 @@ func (s *System) openService(context.Context) error {
 	return nil
 }
 
-// Serve listens on the data directory's socket and, if configured, on TCP, and serves until
-// ctx ends, a client stops the daemon, or it is idle. ready is called when clients can connect.
+// Serve listens and serves until ctx ends, a client stops the daemon, or it is idle. ready is called when clients can connect.
 func (s *System) Serve(ctx context.Context, ready func()) error {
 	ln, err := datadir.Listen(s.dir.Socket())
 	if err != nil {

@@ -34,6 +34,7 @@ type Store interface {
 	Secrets
 	Runs
 	Lessons
+	Sessions
 	Retainer
 
 	// Close waits for running calls and releases the store. Later calls fail with

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/repo"
 )
 
 // Store keeps tasks. Its methods may be called from several goroutines.
@@ -165,10 +166,11 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 }
 
 // source is what a task starts from besides its request: a program that exists, or the
-// tasks that it continues, the oldest first.
+// tasks that it continues, the oldest first, or the session that it is a turn of.
 type source struct {
 	program *api.CodeArtifact
 	earlier []api.Task
+	turn    *repo.Turn
 }
 
 // start stores a task and runs it in a goroutine of its own.
@@ -185,7 +187,7 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 		cancel()
 		return err
 	}
-	if r.run, err = survivalOf(e).journal(ctx, t); err != nil {
+	if r.run, err = survivalOf(e).journal(ctx, t, from.turn); err != nil {
 		cancel()
 		e.leave(t.ID, r)
 		return err

@@ -77,6 +77,8 @@ func (e *Engine) Reply(ctx context.Context, id api.TaskID, key api.KeyID, req ap
 // repliable refuses a task that has no open question, or nothing to continue from.
 func repliable(t api.Task) error {
 	switch {
+	case t.Session != "":
+		return api.Errorf(api.KindConflict, "task %s is a turn of session %s", t.ID, t.Session).WithHint("Say more to the session: hortus session send KEY \"TEXT\".")
 	case t.State != api.TaskDone:
 		return api.Errorf(api.KindConflict, "task %s is still running; it has no question yet", t.ID).
 			WithHint("Wait until it ends, or stop it: hortus task cancel %s.", t.ID)

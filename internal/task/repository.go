@@ -164,7 +164,7 @@ func setFilePolicy(p *api.FilePolicy, offLimits []string) error {
 }
 
 // repository runs a task on a repository.
-func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier []api.Task, r *running) repo.End {
+func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, from source, r *running) repo.End {
 	log := r.log
 	t.State = api.TaskRunning
 	if err := e.cfg.Store.UpdateTask(context.WithoutCancel(ctx), *t); err != nil {
@@ -178,7 +178,7 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 		return repo.End{Outcome: api.OutcomeFailed, Error: api.Errorf(api.KindInternal, "create the directory of a task: %w", err)}
 	}
 	var before []repo.Earlier
-	for _, old := range earlier {
+	for _, old := range from.earlier {
 		before = append(before, repo.Earlier{Task: old, Dir: e.dir(old.ID)})
 	}
 	taught := newPupil(e.cfg, t, log)
@@ -187,7 +187,7 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 		Known: func(ctx context.Context, n int, output string) []api.KnownFix {
 			return taught.known(ctx, n, scope, output)
 		},
-		Earlier: before, Candidates: ms.candidates,
+		Earlier: before, Candidates: ms.candidates, Turn: from.turn,
 		Task: *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Small: ms.small, Dir: dir, Emit: log,
 		Save: func(ctx context.Context, r api.RepoResult) error {
 			t.Repo = &r

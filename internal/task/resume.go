@@ -19,6 +19,7 @@ const runKind = "task"
 // runInput is what a task needs to go on beside its row.
 type runInput struct {
 	Principal api.Principal `json:"principal"`
+	Turn      *repo.Turn    `json:"turn,omitempty"`
 }
 
 // survival is what lets tasks go on after the death of their daemon.
@@ -33,11 +34,11 @@ func (e survival) survives(t api.Task) bool {
 }
 
 // journal begins the journal of a task that survives; nil for one that does not.
-func (e survival) journal(ctx context.Context, t api.Task) (*durable.Run, error) {
+func (e survival) journal(ctx context.Context, t api.Task, turn *repo.Turn) (*durable.Run, error) {
 	if !e.survives(t) {
 		return nil, nil
 	}
-	return e.cfg.Journal.Begin(context.WithoutCancel(ctx), string(t.ID), runKind, runInput{api.PrincipalOf(ctx)})
+	return e.cfg.Journal.Begin(context.WithoutCancel(ctx), string(t.ID), runKind, runInput{api.PrincipalOf(ctx), turn})
 }
 
 // discardRun ends the journal of a task that has no row.
@@ -138,7 +139,7 @@ func (e survival) resume(ctx context.Context, t api.Task, run *durable.Run) erro
 		}
 	}
 	var ms models
-	var from source
+	from := source{turn: in.Turn}
 	var err error
 	switch {
 	case t.Create.Repo != nil:

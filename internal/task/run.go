@@ -17,7 +17,7 @@ const storeTimeout = 30 * time.Second
 // run is the life of one task, from its start to its last event.
 func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r *running) {
 	if t.Create.Repo != nil {
-		worked(&t, e.repository(ctx, &t, ms, from.earlier, r))
+		worked(&t, e.repository(ctx, &t, ms, from, r))
 		e.handBack(ctx, t, from.earlier)
 	} else {
 		journal := recall.New(r.run, r.told, e.cfg.Now)

@@ -52,14 +52,14 @@ func (r *run) compact() {
 	// Guesses are compared with guesses, and what the model counted with its own.
 	scale := float64(before) / float64(max(1, r.prefix()+guess(r.history)))
 	size := func(h []model.Message) int64 { return int64(scale * float64(r.prefix()+guess(h))) }
-	next := append(short, r.history[tail:]...)
+	next, newest := append(short, r.history[tail:]...), r.newest
 	text := ""
 	if float64(size(next)) > roomy*window && tail > 1 {
 		text, how = r.summary(next, before, size)
 		if r.ended() {
 			return
 		}
-		next = append([]model.Message{r.history[0], {Role: model.RoleUser, Text: text}}, r.history[tail:]...)
+		next, newest = r.shortened(text, tail, r.history[tail:])
 	}
 	// Where the last turns alone are too much, their results are cut as well.
 	for most := 8 << 10; float64(size(next)) > full*window && most >= 256; most /= 2 {
@@ -71,6 +71,7 @@ func (r *run) compact() {
 		return
 	}
 	r.replace(next, before, after, how, text)
+	r.newest = newest
 }
 
 // replace puts a shorter history in the place of the one that was.

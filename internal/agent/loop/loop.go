@@ -48,6 +48,10 @@ type Config struct {
 	Budget api.Budget
 	// Window is how much the model can read, in tokens; 0 means DefaultWindow.
 	Window int64
+	// Past is what was said before, see [Past.Messages]; nil for nothing. It is not in the transcript.
+	Past []model.Message
+	// Talk is true if an answer without a call of a tool ends a Run: the answer is for a person.
+	Talk bool
 	// Emit must not be nil.
 	Emit Emitter
 	// Transcript takes what [ReadTranscript] reads, one Write for each line. Nil
@@ -113,6 +117,9 @@ type Loop struct {
 	pictures, pictureBytes int
 	script                 *script
 	moved                  bool // to Large
+	// newest is the newest message of a person; talks is true if there was a turn before.
+	newest int
+	talks  bool
 }
 
 // New makes a loop without a history. A configuration that cannot work (two tools
@@ -138,6 +145,7 @@ func New(cfg Config) *Loop {
 	if cfg.Research != nil {
 		cfg.Tools = append(cfg.Tools[:len(cfg.Tools):len(cfg.Tools)], researcher{l})
 	}
+	l.continues(cfg.Past)
 	for _, t := range cfg.Tools {
 		spec := t.Spec()
 		o, err := offer(t, spec)
@@ -177,6 +185,7 @@ func (l *Loop) Run(ctx context.Context, message string) Report {
 		l.note(Entry{Kind: KindSystem, Text: l.cfg.System, Model: l.model.Name()})
 	}
 	l.silent = 0
+	l.newest = len(l.history)
 	l.say(KindUser, model.Message{Role: model.RoleUser, Text: message})
 	r.work()
 	r.rep.Transcript = l.script.err

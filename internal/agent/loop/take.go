@@ -57,6 +57,9 @@ func (r *run) take(resp model.Response) {
 		r.silent = 0
 		r.misread(api.Errorf(api.KindInvalid, "the answer was truncated: it is too long"), cutTold)
 	case len(msg.Calls) == 0:
+		if r.answered(msg.Text) {
+			return
+		}
 		if r.silent++; r.silent > 1 {
 			r.stop(api.StopEnded, nil, "the model ended its turn twice without calling finish")
 			return

@@ -231,6 +231,8 @@ func (c *completer) values(ctx context.Context, v *kong.Value, cur, prefix strin
 		out = c.secrets(ctx, out, cur)
 	case "lessons":
 		out = c.lessons(ctx, out, cur)
+	case "sessions":
+		return c.sessions(ctx, out, cur)
 	case "workspaces":
 		out = c.workspaces(ctx, out, cur, prefix)
 	case "templates":

@@ -128,6 +128,17 @@ func (c *completer) lessons(ctx context.Context, out []string, cur string) []str
 }
 
 // workspaces completes names, and IDs of those without one.
+func (c *completer) sessions(ctx context.Context, out []string, cur string) []string {
+	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
+		list, err := conn.Sessions.List(ctx, false)
+		for _, s := range list {
+			out = add(out, s.Key, fmt.Sprintf("%s, %d turns, used %s ago", s.State, s.TurnCount, human.Duration(time.Since(s.UsedAt))), cur)
+		}
+		return err
+	})
+	return out
+}
+
 func (c *completer) workspaces(ctx context.Context, out []string, cur, prefix string) []string {
 	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
 		list, err := conn.Workspaces.List(ctx)

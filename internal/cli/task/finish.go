@@ -97,7 +97,7 @@ func showResult(a *app.App, r api.RepoResult) error {
 // outcome is the exit code of a task's end.
 func outcome(t api.Task) error {
 	switch t.Outcome {
-	case api.OutcomeVerified:
+	case api.OutcomeVerified, api.OutcomeAnswered:
 		return nil
 	case api.OutcomeDeclined:
 		return app.ExitCode(api.KindDeclined.ExitCode())

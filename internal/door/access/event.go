@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"hortus.dev/api"
+	"hortus.dev/api/session"
 )
 
 // Log reads events.
@@ -13,16 +14,17 @@ type Log interface {
 	Read(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 }
 
-// Events guards the log: a stream is its sandbox's or its task's owner's.
+// Events guards the log: a stream is that of the owner of its sandbox, task or session.
 type Events struct {
 	log       Log
 	sandboxes *Sandboxes
 	tasks     *Tasks
+	sessions  *Sessions
 }
 
 // NewEvents guards a log.
-func NewEvents(log Log, sandboxes *Sandboxes, tasks *Tasks) *Events {
-	return &Events{log, sandboxes, tasks}
+func NewEvents(log Log, sandboxes *Sandboxes, tasks *Tasks, sessions *Sessions) *Events {
+	return &Events{log, sandboxes, tasks, sessions}
 }
 
 // Follow yields the events of a stream of the caller's; for another's, and for one
@@ -52,6 +54,8 @@ func (e *Events) may(ctx context.Context, s api.Stream) error {
 		_, err = e.sandboxes.get(ctx, p, api.SandboxID(s.ID))
 	case api.StreamTask:
 		_, err = e.tasks.get(ctx, p, api.TaskID(s.ID))
+	case session.Stream:
+		err = e.sessions.mine(ctx, p, api.SessionID(s.ID))
 	default:
 		// What it belongs to is not known, so it is nobody's.
 		err = denied("reading the events of a " + string(s.Kind))

@@ -14,7 +14,7 @@ import (
 func TestNobodyMayNothing(t *testing.T) {
 	sandboxes := NewSandboxes(SandboxesConfig{})
 	tasks := NewTasks(nil, nil, NewRates(RatesConfig{}))
-	guards := []any{sandboxes, tasks, NewRoles(nil), NewEvents(nil, sandboxes, tasks), NewSystem(nil, sandboxes), NewKeyAdmin(nil), NewEgress(EgressConfig{Sandboxes: sandboxes}), NewWorkspaces(nil, NewRates(RatesConfig{})), NewImages(nil), NewSecrets(nil), NewLessons(nil)}
+	guards := []any{sandboxes, tasks, NewRoles(nil), NewEvents(nil, sandboxes, tasks, NewSessions(nil, tasks)), NewSessions(nil, tasks), NewSystem(nil, sandboxes), NewKeyAdmin(nil), NewEgress(EgressConfig{Sandboxes: sandboxes}), NewWorkspaces(nil, NewRates(RatesConfig{})), NewImages(nil), NewSecrets(nil), NewLessons(nil)}
 	for name, p := range map[string]api.Principal{
 		"nobody": {}, "a user of no account": {Role: api.RoleUser}, "an account without a role": {Account: "a"},
 		"an unknown role": {Account: "a", Role: "owner"}, "a key alone": {Key: api.NewKeyID()},

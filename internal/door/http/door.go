@@ -111,6 +111,7 @@ type Config struct {
 	Code         Code
 	Tokens       Tokens
 	Workspaces   Workspaces
+	Sessions     Sessions
 	// URL is where clients find the daemon, as in https://hortus.example; empty for
 	// what each request says itself.
 	URL string

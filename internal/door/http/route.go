@@ -98,7 +98,7 @@ func (d *Door) table() []Route {
 	t, s := tasks{d}, system{d}
 	return slices.Concat(
 		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), egress{d}.egressRoutes(), egress{d}.grantRoutes(), secretStore{d}.secretRoutes(), lessonStore{d}.lessonRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(),
-		workspaces{d}.workspaceRoutes(), t.taskRoutes(), t.repoRoutes(), repositories{d}.repositoryRoutes(), images{d}.imageRoutes(), images{d}.exportRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
+		workspaces{d}.workspaceRoutes(), t.taskRoutes(), t.repoRoutes(), talks{d}.sessionRoutes(), repositories{d}.repositoryRoutes(), images{d}.imageRoutes(), images{d}.exportRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)
 }
 

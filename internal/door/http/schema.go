@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
+	"hortus.dev/api/session"
 )
 
 // schemas makes JSON schemas of Go types as encoding/json writes them. Structs with a
@@ -31,11 +32,14 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[api.ChangeKind]():     names(api.ChangeAdded, api.ChangeModified, api.ChangeRemoved),
 	reflect.TypeFor[api.SnapshotKind]():   names(api.SnapshotMemory, api.SnapshotFiles),
 	reflect.TypeFor[api.Outcome](): names(api.OutcomeVerified, api.OutcomeNeedsHuman, api.OutcomeDeclined, api.OutcomeCanceled,
-		api.OutcomeFailed, api.OutcomeLost),
-	reflect.TypeFor[api.EgressAction](): names(api.EgressAllow, api.EgressDeny),
-	reflect.TypeFor[api.EgressClass]():  names(api.EgressWeb, api.EgressPassthrough, api.EgressTCP),
-	reflect.TypeFor[api.EgressResult](): names(api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped),
-	reflect.TypeFor[api.Kind]():         names(api.Kinds[:]...),
+		api.OutcomeFailed, api.OutcomeLost, api.OutcomeAnswered),
+	reflect.TypeFor[session.State]():     names(session.Stored, session.Running, session.Warm, session.Paused, session.Closed),
+	reflect.TypeFor[session.TurnState](): names(session.TurnQueued, session.TurnRunning, session.TurnDone, session.TurnRemoved),
+	reflect.TypeFor[session.Mode]():      names(session.Queue, session.Interrupt),
+	reflect.TypeFor[api.EgressAction]():  names(api.EgressAllow, api.EgressDeny),
+	reflect.TypeFor[api.EgressClass]():   names(api.EgressWeb, api.EgressPassthrough, api.EgressTCP),
+	reflect.TypeFor[api.EgressResult]():  names(api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped),
+	reflect.TypeFor[api.Kind]():          names(api.Kinds[:]...),
 }
 
 func names[S ~string](all ...S) []string {
@@ -103,11 +107,14 @@ func (s *schemas) ofStruct(t reflect.Type) node {
 	return node{"$ref": "#/components/schemas/" + name}
 }
 
-// schemaName returns the name of a type in the document. Types of package secrets have short
-// names, which would say too little there.
+// schemaName returns the name of a type in the document. Types of packages secrets and session have
+// short names, which would say too little there.
 func schemaName(t reflect.Type) string {
 	if t.PkgPath() == reflect.TypeFor[secrets.Secret]().PkgPath() && t.Name() != "Secret" {
 		return "Secret" + t.Name()
+	}
+	if t.PkgPath() == reflect.TypeFor[session.Session]().PkgPath() && t.Name() != "Session" {
+		return "Session" + t.Name()
 	}
 	return t.Name()
 }

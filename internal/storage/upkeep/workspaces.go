@@ -52,8 +52,8 @@ func (c *collection) workspaces(ctx context.Context) error {
 // outlived returns why a workspace may go; empty when it stays. One that a person made stays
 // until a person removes it.
 func (c *collection) outlived(ctx context.Context, w api.Workspace) (string, error) {
-	if w.Keep {
-		return "", nil
+	if w.Keep || w.Session != "" {
+		return "", nil // a session removes its own
 	}
 	if w.Task == "" {
 		if w.CreatedAt.After(c.cutoff) {

@@ -167,10 +167,23 @@ func (l *Lease) fork(ctx context.Context, n New) (api.Workspace, error) {
 			return api.Workspace{}, err
 		}
 	}
-	w := s.record(n)
+	return s.insert(ctx, l.sibling(n), fill)
+}
+
+// sibling is the record of a workspace over the same layers.
+func (l *Lease) sibling(n New) record {
+	w := l.s.record(n)
 	w.Parent, w.QuotaBytes = l.rec.ID, l.rec.QuotaBytes
 	w.Layers, w.Shared, w.Below = l.rec.Layers, l.rec.Shared, l.rec.Below
-	return s.insert(ctx, w, fill)
+	return w
+}
+
+// copied makes a workspace with a copy of an upper layer.
+func (l *Lease) copied(ctx context.Context, n New, from int) (api.Workspace, error) {
+	return l.s.insert(ctx, l.sibling(n), func(upper *os.File) error {
+		_, err := l.s.copyInto(ctx, from, upper)
+		return err
+	})
 }
 
 // copyInto copies an upper layer into an empty directory, beside which it makes and removes

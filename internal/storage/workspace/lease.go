@@ -27,6 +27,8 @@ type Lease struct {
 	dir  *os.File
 	rec  record
 	once sync.Once
+	// copying is held for reading while the files are copied, and for writing when the lease ends.
+	copying sync.RWMutex
 }
 
 // Lease takes a workspace for one writer; KindConflict while another has it, in
@@ -48,6 +50,7 @@ func (l *Lease) activate(ctx context.Context) (*Lease, error) {
 		unlock(l.dir)
 		return nil, err
 	}
+	l.s.leases.add(l)
 	return l, nil
 }
 
@@ -148,6 +151,7 @@ func (l *Lease) Release() {
 		return
 	}
 	l.once.Do(func() {
+		defer l.s.leases.remove(l)()
 		// While it is still locked: anyone who is next notes that it is active after this.
 		l.s.row(l.rec, func(w *api.Workspace) {
 			if w.State == api.WorkspaceActive {

@@ -20,6 +20,7 @@ type New struct {
 	Layers []layer.Digest
 	// The other fields are as in api.Workspace.
 	Task    api.TaskID
+	Session api.SessionID
 	Name    string
 	Account string
 	Quota   int64
@@ -29,7 +30,7 @@ type New struct {
 // record is that of a new workspace, without its layers.
 func (s *Store) record(n New) record {
 	return record{Workspace: api.Workspace{
-		ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, Task: n.Task, Name: n.Name, Account: n.Account,
+		ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, Task: n.Task, Session: n.Session, Name: n.Name, Account: n.Account,
 		QuotaBytes: n.Quota, Keep: n.Keep, Owner: s.cfg.Owner, CreatedAt: s.cfg.Now().UTC(),
 	}}
 }

@@ -81,6 +81,8 @@ type Store struct {
 
 	// claims are the layers whose names get into a record.
 	claims claims
+	// leases are those of this process.
+	leases leases
 	// What removes leftovers in the background, one after the other, until Close.
 	ctx      context.Context
 	cancel   context.CancelFunc

@@ -32,6 +32,9 @@ func (s *Store) TakeOver(ctx context.Context, id api.WorkspaceID, pid int) (*Lea
 // one's, and active. It may be called for nil, and instead of Release.
 func (l *Lease) Leave() {
 	if l != nil {
-		l.once.Do(func() { unlock(l.dir) })
+		l.once.Do(func() {
+			defer l.s.leases.remove(l)()
+			unlock(l.dir)
+		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite/lessons"
 	"hortus.dev/internal/store/sqlite/sealed"
+	"hortus.dev/internal/store/sqlite/sessions"
 )
 
 // Config is the configuration of a database.
@@ -50,7 +51,8 @@ type DB struct {
 	egressTable
 	secretTable
 	runTable
-	lessons.Table
+	lessonTable
+	sessionTable
 	pruner
 }
 
@@ -63,7 +65,10 @@ type (
 	eventTable  struct{ *database }
 	egressTable struct{ *database }
 	secretTable struct{ *database }
-	pruner      struct{ *database }
+	// These two are in packages of their own.
+	lessonTable  = lessons.Table
+	sessionTable = sessions.Table
+	pruner       struct{ *database }
 )
 
 // database is what all tables share.
@@ -161,7 +166,9 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 		return nil, err
 	}
 	return &DB{db, ownerTable{db}, boxes, execs, newTaskTable(db), newWorkspaceTable(db),
-		newSnapshotTable(db), newRepositoryTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, secretTable{db}, runTable{db}, lessons.Table{Write: db.write, Read: db.read, Explain: wrapError}, pruner{db}}, nil
+		newSnapshotTable(db), newRepositoryTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, secretTable{db}, runTable{db},
+		lessons.Table{Write: db.write, Read: db.read, Explain: wrapError},
+		sessions.Table{Read: db.read, InTx: db.inTx, InsertError: insertError, WrapError: wrapError}, pruner{db}}, nil
 }
 
 // Close waits for the calls that are running and closes the file. Later calls

@@ -75,6 +75,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Lessons", testLessons},
 		{"LessonsFull", testLessonsFull},
 		{"Canceled", testCanceled},
+		{"Sessions", testSessions},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}

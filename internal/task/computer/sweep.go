@@ -20,7 +20,7 @@ func (p *Computers) Sweep(ctx context.Context, row func(context.Context, api.Tas
 	n := 0
 	for _, id := range ids {
 		w, err := p.cfg.Workspaces.Get(id)
-		if err != nil || w.Task == "" || w.Keep {
+		if err != nil || w.Task == "" || w.Keep || w.Session != "" {
 			continue // gone, or unreadable; or of a person
 		}
 		t, err := row(ctx, w.Task)

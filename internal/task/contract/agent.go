@@ -41,10 +41,13 @@ type Desk struct {
 	// Talk starts a program in the current sandbox.
 	Talk func(ctx context.Context, req api.ExecRequest) (Conn, error)
 	// Write writes a file in it.
-	Write      func(ctx context.Context, path string, content []byte) error
-	Budget     api.Budget
-	Emit       Emitter
-	Transcript io.Writer
+	Write func(ctx context.Context, path string, content []byte) error
+	// Session is what the agent called the conversation in an earlier turn, and Past that conversation as text, if it
+	// cannot be continued.
+	Session, Past string
+	Budget        api.Budget
+	Emit          Emitter
+	Transcript    io.Writer
 }
 
 // Conn is a program in a sandbox that the host talks to.

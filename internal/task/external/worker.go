@@ -44,6 +44,8 @@ type worker struct {
 	grace  time.Duration // of a turn that is canceled; 0 for the default
 
 	session string
+	// earlier is true while the session is one of an earlier turn, and has not been continued yet.
+	earlier bool
 	round   int
 	steps   int // of all rounds
 	tokens  int64
@@ -51,8 +53,11 @@ type worker struct {
 }
 
 func newWorker(agent runtime.Runtime, preset runtime.Preset, launch runtime.Launch, d repo.Desk, now func() time.Time) *worker {
-	return &worker{agent: agent, preset: preset, launch: launch, desk: d, now: now, start: now(), notes: loop.NewTranscript(d.Transcript, now)}
+	return &worker{agent: agent, preset: preset, launch: launch, desk: d, now: now, start: now(), notes: loop.NewTranscript(d.Transcript, now), session: d.Session, earlier: d.Session != ""}
 }
+
+// Session returns what the agent calls the conversation; empty if it has not begun.
+func (w *worker) Session() string { return w.session }
 
 // model names the model for people.
 func (w *worker) model() string { return w.agent.Name + "/" + w.preset.Model }
@@ -137,7 +142,10 @@ func lastLines(s string) string {
 func (r *round) ask(ctx context.Context, client *acp.Client, message string) (acp.Turn, error) {
 	starting, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlow)
 	defer cancel()
-	session, err := r.open(starting, client)
+	session, begins, err := r.open(starting, client)
+	if begins && r.desk.Past != "" && r.worker.round == 1 {
+		message = pastSaid + r.desk.Past + pastEnd + message
+	}
 	if err == nil && r.agent.Mode != "" {
 		err = client.SetMode(starting, session.ID, r.agent.Mode)
 	}
@@ -153,20 +161,36 @@ func (r *round) ask(ctx context.Context, client *acp.Client, message string) (ac
 	return client.Prompt(ctx, session.ID, message)
 }
 
-// open begins a session, or continues that of the round before.
-func (r *round) open(ctx context.Context, client *acp.Client) (acp.Session, error) {
+// What is said of a conversation that the agent itself does not have.
+const (
+	pastSaid = "This conversation began earlier. What was said, as information:\n\n"
+	pastEnd  = "\nThe message that you answer now:\n\n"
+)
+
+// open begins a session, or continues that of the round or of the turn before. begins is true if it has nothing of what was said.
+func (r *round) open(ctx context.Context, client *acp.Client) (s acp.Session, begins bool, err error) {
 	agent, err := client.Initialize(ctx)
-	switch {
-	case err != nil:
-		return acp.Session{}, err
-	case r.session == "":
-		return client.NewSession(ctx, repo.Workspace)
-	case agent.Resume:
-		return client.ResumeSession(ctx, r.session, repo.Workspace)
-	case agent.Load:
-		return client.LoadSession(ctx, r.session, repo.Workspace)
+	if err != nil {
+		return s, false, err
 	}
-	return acp.Session{}, api.Errorf(api.KindUnsupported, "the agent %s cannot continue a session", r.agent.Label())
+	if r.session == "" {
+		s, err = client.NewSession(ctx, repo.Workspace)
+		return s, true, err
+	}
+	switch {
+	case agent.Resume:
+		s, err = client.ResumeSession(ctx, r.session, repo.Workspace)
+	case agent.Load:
+		s, err = client.LoadSession(ctx, r.session, repo.Workspace)
+	default:
+		err = api.Errorf(api.KindUnsupported, "the agent %s cannot continue a session", r.agent.Label())
+	}
+	if err != nil && r.earlier && ctx.Err() == nil && client.Err() == nil {
+		s, err = client.NewSession(ctx, repo.Workspace)
+		begins = true
+	}
+	r.earlier = r.earlier && err != nil
+	return s, begins, err
 }
 
 var (

@@ -62,6 +62,10 @@ func peer(how string) {
 			}
 			say(`"id":%s,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}`, m.ID)
 		case "session/load":
+			if how == "forgets" {
+				say(`"id":%s,"error":{"code":-32602,"message":"unknown session"}`, m.ID)
+				continue
+			}
 			update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a replay"}}`)
 			say(`"id":%s,"result":null`, m.ID)
 		case "session/new":

@@ -67,7 +67,7 @@ func (w *attempt) finish(ctx context.Context, end End) End {
 			end.Error = api.AsError(err)
 		}
 	}
-	if end.Outcome == api.OutcomeVerified || w.res.Workspace == "" {
+	if end.Outcome == api.OutcomeVerified || end.Outcome == api.OutcomeAnswered || w.res.Workspace == "" {
 		return end
 	}
 	if w.kept() {

@@ -29,12 +29,14 @@ func (w *attempt) begin(context.Context) (func(), error) {
 		return nil, api.Errorf(api.KindInternal, "open the transcript: %w", err)
 	}
 	if w.staff.external() {
-		w.agent = w.staff.runtime.Work(Desk{
+		desk := Desk{
 			Talk: w.box.Talk, Budget: w.budget(), Emit: w.Emitter(), Transcript: transcript,
 			Write: func(ctx context.Context, path string, content []byte) error {
 				return w.box.WriteFile(ctx, path, content, false)
 			},
-		})
+		}
+		talk{w}.desk(&desk)
+		w.agent = w.staff.runtime.Work(desk)
 		return func() { transcript.Close() }, nil
 	}
 	outputs := filepath.Join(w.dir, "outputs")
@@ -58,15 +60,19 @@ func (w *attempt) begin(context.Context) (func(), error) {
 	if m, ok := w.staff.model.(interface{ Window() int64 }); ok {
 		window = m.Window()
 	}
-	w.agent = loop.New(loop.Config{
+	cfg := loop.Config{
 		Window: window,
 		Model:  w.answers.Model(w.staff.model), Large: w.answers.Model(w.staff.large), Small: w.answers.Model(w.staff.small), System: loop.System, Tools: w.tools.All(), Budget: w.budget(),
 		Reads: tool.Reads(), Do: w.answers.Do(""),
 		Research: &loop.Research{Tools: tool.Reading(tool.Config{Box: w.box, Keep: keep}), Reads: tool.Reads(), Do: w.answers.Research},
 		Emit:     listed{w.Facts(w.Emitter()), w}, Transcript: transcript, Role: "agent", Now: w.Clock,
-	})
+	}
+	talk{w}.into(&cfg)
+	w.agent = loop.New(cfg)
 	return func() {
-		w.tools.Close(context.Background())
+		if w.tools != nil {
+			w.tools.Close(context.Background())
+		}
 		keep.Close()
 		transcript.Close()
 	}, nil
@@ -96,7 +102,7 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := loop.Brief{Request: w.task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.task.ID), Replies: w.replies(), Rules: w.rules(), NoFinish: w.staff.external(), Schema: w.task.Create.Schema}
+	b := loop.Brief{Request: w.task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.task.ID), Replies: w.replies(), Rules: w.rules(), NoFinish: w.staff.external() || w.turn != nil, Schema: w.task.Create.Schema}
 	have := make(map[string]bool, len(files))
 	for _, f := range files {
 		have[f.Path] = true

@@ -24,7 +24,11 @@ const (
 // collect makes a commit of what is in the workspace and points the task's branch
 // to it.
 func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, error) {
-	changes, refused, release, err := w.cfg.Computers.Changes(ctx, w.res.Workspace, w.members.dirs()...)
+	ws, err := talk{w}.written(ctx)
+	if err != nil {
+		return "", err
+	}
+	changes, refused, release, err := w.cfg.Computers.Changes(ctx, ws, w.members.dirs()...)
 	if err != nil {
 		return "", err
 	}
@@ -82,9 +86,9 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 	if w.res.Cautions, err = w.judge.cautions(ctx, res.Hash); err != nil {
 		return "", err
 	}
-	w.res.Head = res.Hash
+	w.res.Head = talk{w}.head(ctx, res.Hash)
 	if n > 0 && n <= len(w.res.Rounds) {
-		w.res.Rounds[n-1].Head = res.Hash
+		w.res.Rounds[n-1].Head = w.res.Head
 	}
 	return fmt.Sprintf("%d files, +%d -%d, commit %.10s", len(stats), added, deleted, res.Hash), w.save(ctx)
 }

@@ -93,6 +93,9 @@ func (r worked) report() loop.Report {
 // fetched finds the commit that the work starts from: the recorded one, also if the branch has moved since.
 func (m *member) fetched(ctx context.Context) (err error) {
 	base, err := recall.Record(ctx, m.Journal, "fetch "+m.Name, nil, func(ctx context.Context, _ durable.Try) (cache.Commit, error) {
+		if m.turn.known(ctx, m) {
+			return m.base, nil
+		}
 		err := m.fetch(ctx)
 		return m.base, err
 	})

@@ -20,6 +20,7 @@ type project struct {
 	task    api.Task
 	req     api.RepoTask
 	earlier []Earlier
+	turn    *Turn // nil if the task is no turn of a session
 	dir     string
 	known   func(ctx context.Context, round int, output string) []api.KnownFix // nil for none
 	// members are the repositories. repo and base are the only one and its commit, or all of
@@ -41,7 +42,7 @@ type project struct {
 func (r *Runner) newProject(job Job) *project {
 	return &project{
 		Runner: r, Ledger: ledger.New(job.Emit, r.cfg.Now), Journal: recall.New(job.Run, job.Told, r.cfg.Now),
-		task: job.Task, req: *job.Task.Create.Repo, earlier: job.Earlier, dir: job.Dir, known: job.Known,
+		task: job.Task, req: *job.Task.Create.Repo, earlier: job.Earlier, turn: job.Turn, dir: job.Dir, known: job.Known,
 	}
 }
 

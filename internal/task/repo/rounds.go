@@ -87,17 +87,14 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 	}
 	w.res.Rounds = append(w.res.Rounds, api.Round{N: n})
 	err := w.Step(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
-		access, err := w.access(ctx)
+		box, fresh, err := talk{w}.computer(ctx)
 		if err != nil {
 			return "", err
 		}
-		box, err := w.cfg.Computers.Open(ctx, w.staff.box(w.project), w.res.Workspace, access)
-		if err != nil {
-			return "", err
-		}
-		w.box.sit(box)
-		if err := Serve(ctx, box, w.prepared.Services); err != nil {
-			return "", err
+		if w.box.sit(box); fresh {
+			if err := Serve(ctx, box, w.prepared.Services); err != nil {
+				return "", err
+			}
 		}
 		info := box.Info()
 		return fmt.Sprintf("%s, isolation %s: %s", info.ID, info.Isolation, info.IsolationWhy), nil
@@ -127,14 +124,10 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 		w.res.Summary = bounded(rep.Text, maxSummary)
 	}
 	w.Note(rep.Completed, rep.Skipped)
-	// Its jobs are those of a sandbox that is about to end.
-	if w.tools != nil {
-		w.tools.Close(ctx)
-	}
 	// The sandbox ends before anything of its work is looked at.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	if verr := w.vacate(late); verr != nil {
+	if verr := (talk{w}).rests(late, rep); verr != nil {
 		return rep, verr
 	}
 	if err != nil {

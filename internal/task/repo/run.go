@@ -29,6 +29,9 @@ func (w *attempt) run(ctx context.Context, job Job) (end End) {
 	if w.req.PrepareOnly {
 		return End{Outcome: api.OutcomeVerified}
 	}
+	if w.turn != nil {
+		return talk{w}.rounds(ctx)
+	}
 	if w.req.Best != nil {
 		return w.contest(ctx, job.Candidates, job.ToldOf)
 	}
@@ -86,6 +89,8 @@ func (w *attempt) workspace(ctx context.Context) (err error) {
 			w.res.Workspace, err = w.cfg.Computers.Attach(ctx, w.task.ID, name, w.staff.layers(w.project)...)
 			return name, err
 		})
+	} else if t := w.turn; t != nil && w.cfg.Sessions != nil {
+		w.res.Workspace, err = w.cfg.Sessions.Workspace(ctx, t.Session, w.staff.layers(w.project)...)
 	} else {
 		w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.task.ID, w.staff.layers(w.project)...)
 	}

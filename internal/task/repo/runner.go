@@ -17,7 +17,7 @@ import (
 	"hortus.dev/internal/task/recall"
 )
 
-// Config is what a Runner is made of. All fields but Candidates, Setup, Runtimes, Logger and Now must be set.
+// Config is what a Runner is made of. All fields but Candidates, Setup, Runtimes, Sessions, Logger and Now must be set.
 type Config struct {
 	Git       *cache.Cache
 	Computers Computers
@@ -28,6 +28,8 @@ type Config struct {
 	Setup Setup
 	// Runtimes are the agents that are programs in the sandbox; nil for none.
 	Runtimes Runtimes
+	// Sessions keeps what outlives the turns of sessions; nil for no sessions.
+	Sessions Sessions
 	Now      func() time.Time
 	Logger   *slog.Logger
 }
@@ -66,6 +68,8 @@ type Job struct {
 	// Earlier are the tasks that this one continues, the oldest first. It has the
 	// workspace of the last one.
 	Earlier []Earlier
+	// Turn is set if the task is a turn of a session.
+	Turn *Turn
 	// Dir is the task's own folder, for outputs and the transcript. It exists.
 	Dir  string
 	Emit Emitter

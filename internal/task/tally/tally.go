@@ -253,7 +253,7 @@ func (y *Tally) Stats() admin.TaskStats {
 	s := y.stats
 	ended := 0
 	for outcome, n := range s.Outcomes {
-		if outcome != api.OutcomeCanceled {
+		if outcome != api.OutcomeCanceled && outcome != api.OutcomeAnswered {
 			ended += n
 		}
 	}

@@ -1,0 +1,75 @@
+package computer
+
+import (
+	"context"
+	"errors"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/task/repo"
+)
+
+// Workspace implements repo.Sessions, for the account of the context's principal.
+func (s *Seats) Workspace(ctx context.Context, id api.SessionID, layers ...repo.Layer) (api.WorkspaceID, error) {
+	w, err := s.cfg.Workspaces.Make(ctx, workspace.New{Session: id, Account: api.PrincipalOf(ctx).Account, Layers: digests(layers)})
+	return w.ID, err
+}
+
+// CopyIdle copies a workspace that nobody has.
+func (s *Seats) CopyIdle(ctx context.Context, id api.SessionID, ws api.WorkspaceID) (api.WorkspaceID, error) {
+	return s.Copy(ctx, id, ws, nil)
+}
+
+// Copy implements repo.Sessions.
+func (s *Seats) Copy(ctx context.Context, id api.SessionID, ws api.WorkspaceID, c repo.Computer) (_ api.WorkspaceID, err error) {
+	was, err := s.cfg.Workspaces.Get(ws)
+	if err != nil {
+		return "", err
+	}
+	n := workspace.New{Session: id, Account: was.Account}
+	if c == nil {
+		w, err := s.cfg.Workspaces.Fork(ctx, ws, n)
+		return w.ID, err
+	}
+	box := c.Info().ID
+	if _, err := s.cfg.Sandboxes.Pause(ctx, box); err != nil {
+		return "", err
+	}
+	w, err := s.cfg.Workspaces.ForkStopped(ctx, ws, n)
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	if _, rerr := s.cfg.Sandboxes.Resume(late, box); rerr != nil {
+		err = errors.Join(err, rerr)
+	}
+	if err != nil && w.ID != "" {
+		s.Discard(late, w.ID)
+		return "", err
+	}
+	return w.ID, err
+}
+
+// Discard implements repo.Sessions. What cannot be removed now is removed with its session.
+func (s *Seats) Discard(ctx context.Context, ws api.WorkspaceID) {
+	if err := s.cfg.Workspaces.RemoveLater(ws, "its session needs it no more"); err != nil && api.KindOf(err) != api.KindNotFound {
+		s.cfg.Logger.Warn("a workspace of a session is not removed yet", "workspace", ws, "err", err)
+	}
+}
+
+// Sweep removes the workspaces of a session that keep does not name. No turn of it runs.
+func (s *Seats) Sweep(ctx context.Context, id api.SessionID, keep map[api.WorkspaceID]bool) error {
+	all, err := s.cfg.Workspaces.List()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, ws := range all {
+		w, err := s.cfg.Workspaces.Get(ws)
+		if err != nil || w.Session != id || keep[ws] {
+			continue // gone, or unreadable; or not to be removed
+		}
+		if err := s.cfg.Workspaces.RemoveLater(ws, "its session needs it no more"); api.KindOf(err) != api.KindNotFound {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

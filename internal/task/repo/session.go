@@ -1,0 +1,294 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/session"
+	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/recall"
+)
+
+// Sessions keeps what outlives the turns of sessions: workspaces with their copies, and sandboxes.
+type Sessions interface {
+	// Workspace makes the durable files of a session above layers.
+	Workspace(ctx context.Context, id api.SessionID, layers ...Layer) (api.WorkspaceID, error)
+	// Copy copies a workspace as it is at one instant. Nobody has it but the computer, which is stopped meanwhile; nil for none.
+	Copy(ctx context.Context, id api.SessionID, ws api.WorkspaceID, c Computer) (api.WorkspaceID, error)
+	// Discard removes a copy that is not needed.
+	Discard(ctx context.Context, ws api.WorkspaceID)
+	// Take returns the computer that stayed after the last turn, running, and how it was found; nil if there is none. It may
+	// live so long.
+	Take(ctx context.Context, id api.SessionID, live time.Duration) (c Computer, how string)
+	// Keep takes the computer of a turn that has ended. It reports whether it did.
+	Keep(ctx context.Context, id api.SessionID, c Computer) bool
+	// Restored is told how a turn got its computer.
+	Restored(ctx context.Context, id api.SessionID, e session.RestoredEvent)
+}
+
+// Turn makes a task a turn of a session.
+type Turn struct {
+	Session api.SessionID `json:"session"`
+	N       int           `json:"n"`
+	// Transcripts are the files of the turns before, the oldest first.
+	Transcripts []string `json:"transcripts,omitempty"`
+	// Workspace is what the turn works in, Commit and Base what it lies on; all are empty for the first turn, which makes it.
+	Workspace api.WorkspaceID `json:"workspace,omitempty"`
+	Commit    string          `json:"commit,omitempty"`
+	Base      string          `json:"base,omitempty"`
+	// Head is the commit of the workspace before the turn; empty if nothing was changed.
+	Head string `json:"head,omitempty"`
+	// AgentSession is what the agent called the conversation, if it is a program.
+	AgentSession string `json:"agentSession,omitempty"`
+	// Stays is true if the computer may stay after the turn.
+	Stays bool `json:"stays,omitempty"`
+}
+
+// talk is a task that is a turn of a session.
+type talk struct{ *attempt }
+
+// before is the result of the turn before, as far as a turn continues it; nil for the first one.
+func (t *Turn) before() *api.RepoResult {
+	if t == nil || t.Workspace == "" {
+		return nil
+	}
+	return &api.RepoResult{Workspace: t.Workspace, Commit: t.Commit, Base: t.Base}
+}
+
+// known finds the commit that the session lies on without the remote, if it is in the cache.
+func (t *Turn) known(ctx context.Context, m *member) bool {
+	if t.before() == nil {
+		return false
+	}
+	r, err := m.cfg.Git.Find(m.URL)
+	if err != nil {
+		return false
+	}
+	m.repo = r
+	if m.base, err = m.start(ctx); err != nil {
+		m.repo = nil
+	}
+	return err == nil
+}
+
+// rounds lets the agent answer the message. If it changed files and there is a gate, the gate judges them, and the agent gets
+// what failed, as often as was asked.
+func (w talk) rounds(ctx context.Context) End {
+	if w.cfg.Sessions == nil {
+		return failed(api.Errorf(api.KindUnsupported, "sessions cannot be used here"))
+	}
+	closeTools, err := w.begin(ctx)
+	if err != nil {
+		return w.broken(ctx, err)
+	}
+	defer closeTools()
+	end := w.talk(ctx)
+	if w.stays(ctx, end) {
+		w.tools = nil // what it runs goes on
+	}
+	return end
+}
+
+func (w talk) talk(ctx context.Context) End {
+	message, err := recall.Record(ctx, w.Journal, "brief", nil, func(ctx context.Context, _ durable.Try) (string, error) { return w.message(ctx) })
+	if err != nil {
+		return w.broken(ctx, err)
+	}
+	most := 1 + max(w.req.Rounds, 0)
+	for n := 1; ; n++ {
+		rep, err := w.round(ctx, n, message)
+		if err != nil {
+			return w.broken(ctx, err)
+		}
+		r := &w.res.Rounds[n-1]
+		if rep.Stop == api.StopCanceled {
+			return w.broken(ctx, context.Canceled)
+		}
+		blocked := rep.Finish != nil && rep.Finish.Blocked != ""
+		switch {
+		case !goesOn(rep.Stop) || blocked:
+			return w.unsolved(r, rep)
+		case w.res.Head == w.turn.Head:
+			return End{Outcome: api.OutcomeAnswered}
+		case w.res.Verify == "":
+			return End{Outcome: api.OutcomeAnswered, Diagnosis: "Files were changed. There is no gate command, so nothing verified the changes."}
+		case r.Head == "":
+			return End{Outcome: api.OutcomeAnswered, Diagnosis: "All changes of the session were undone; there is nothing to verify."}
+		}
+		if w.res.Before == nil {
+			if err := w.before(ctx); err != nil {
+				return w.broken(ctx, err)
+			}
+		}
+		if err := w.judge.gates(ctx, n); err != nil {
+			return w.broken(ctx, err)
+		}
+		if w.judge.passed(r) {
+			return End{Outcome: api.OutcomeVerified}
+		}
+		if n == most {
+			return w.unsolved(r, rep)
+		}
+		message = loop.WithoutFinish(w.again(r, rep, n, most))
+	}
+}
+
+// head is the commit that a turn left: that of the turn before, if it has the same files.
+func (w talk) head(ctx context.Context, made string) string {
+	if t := w.turn; t != nil && t.Head != "" {
+		if stats, err := w.repo.Stat(ctx, t.Head, made); err == nil && len(stats) == 0 {
+			return t.Head
+		}
+	}
+	return made
+}
+
+// message is what the agent is told: in the first turn with what the repository says of itself.
+func (w talk) message(ctx context.Context) (string, error) {
+	turn := w.turn
+	if len(turn.Transcripts) == 0 && turn.before() == nil {
+		return w.brief(ctx)
+	}
+	return loop.NextMessage(w.task.Create.Request), nil
+}
+
+// past reads what was said in the turns before. A transcript that cannot be read to its end leaves out what follows in it.
+func (w talk) past() *loop.Past {
+	p := &loop.Past{}
+	for _, name := range w.turn.Transcripts {
+		f, err := os.Open(name)
+		if err == nil {
+			err = p.Add(f)
+			f.Close()
+		}
+		if err != nil {
+			w.cfg.Logger.Error("a turn of a session is missing in its conversation", "session", w.turn.Session, "transcript", name, "err", err)
+		}
+	}
+	return p
+}
+
+// into sets what a loop needs to continue the conversation.
+func (w talk) into(cfg *loop.Config) {
+	if w.turn != nil {
+		cfg.System, cfg.Talk, cfg.Past = loop.SystemTalk, true, w.past().Messages()
+	}
+}
+
+// maxPastText bounds the conversation that is given to a program as text, in bytes.
+const maxPastText = 96 << 10
+
+// desk sets what a program needs to continue the conversation.
+func (w talk) desk(d *Desk) {
+	if t := w.turn; t != nil && len(t.Transcripts) > 0 {
+		d.Session, d.Past = t.AgentSession, w.past().Text(maxPastText)
+	}
+}
+
+// computer returns the computer of a round: the one that is there, or another one over the workspace. fresh is true if it has
+// none of the services yet.
+func (w talk) computer(ctx context.Context) (c Computer, fresh bool, err error) {
+	if c, err := w.box.at(); err == nil {
+		return c, false, nil
+	}
+	turn, began := w.turn, w.cfg.Now()
+	how := session.RestoredNew
+	if turn != nil && len(w.res.Rounds) == 1 {
+		if turn.before() != nil {
+			how = session.RestoredRebuilt
+		}
+		if c, found := w.cfg.Sessions.Take(ctx, turn.Session, time.Duration(w.sandbox().TTLMS)*time.Millisecond); c != nil {
+			w.told(ctx, c, found, began)
+			return c, false, nil
+		}
+	}
+	access, err := w.access(ctx)
+	if err == nil {
+		c, err = w.cfg.Computers.Open(ctx, w.staff.box(w.project), w.res.Workspace, access)
+	}
+	if err == nil && turn != nil && len(w.res.Rounds) == 1 {
+		w.told(ctx, c, how, began)
+	}
+	return c, true, err
+}
+
+// told tells how the turn got its computer. Its time is that of the conversation too.
+func (w talk) told(ctx context.Context, c Computer, how string, began time.Time) {
+	w.cfg.Sessions.Restored(ctx, w.turn.Session, session.RestoredEvent{
+		Turn: w.turn.N, How: how, Sandbox: c.Info().ID, Messages: len(w.past().Messages()), MS: w.cfg.Now().Sub(began).Milliseconds(),
+	})
+}
+
+// rests ends the agent's part of a round: its computer ends with its commands, unless the next turn may have it.
+func (w talk) rests(ctx context.Context, rep loop.Report) error {
+	if t := w.turn; t != nil {
+		if a, ok := w.agent.(interface{ Session() string }); ok {
+			w.res.AgentSession = a.Session()
+		}
+		if t.Stays && goesOn(rep.Stop) {
+			return nil
+		}
+	}
+	// Its jobs are those of a sandbox that is about to end.
+	if w.tools != nil {
+		w.tools.Close(ctx)
+	}
+	return w.vacate(ctx)
+}
+
+// written names the workspace whose changes are those of the task, while nobody writes to it: for a turn a copy of it, which is
+// its checkpoint.
+func (w talk) written(ctx context.Context) (api.WorkspaceID, error) {
+	turn := w.turn
+	if turn == nil {
+		return w.res.Workspace, nil
+	}
+	c, err := w.box.at()
+	if errors.Is(err, errNoSandbox) {
+		c = nil
+	}
+	id, err := w.cfg.Sessions.Copy(ctx, turn.Session, w.res.Workspace, c)
+	if err != nil && c != nil && ctx.Err() == nil {
+		// It cannot be stopped for the copy, or wrote too much for one, so it ends.
+		w.cfg.Logger.Info("a sandbox of a session does not stay", "session", turn.Session, "err", err)
+		if err = w.vacate(ctx); err == nil {
+			id, err = w.cfg.Sessions.Copy(ctx, turn.Session, w.res.Workspace, nil)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a checkpoint: %w", err)
+	}
+	if old := w.res.Checkpoint; old != "" {
+		w.cfg.Sessions.Discard(ctx, old)
+	}
+	w.res.Checkpoint = id
+	return id, nil
+}
+
+// stays gives the computer to the session, if it may stay.
+func (w talk) stays(ctx context.Context, end End) bool {
+	c, err := w.box.at()
+	if err != nil || ctx.Err() != nil || !w.turn.Stays {
+		return false
+	}
+	switch end.Outcome {
+	case api.OutcomeAnswered, api.OutcomeVerified, api.OutcomeNeedsHuman:
+	default:
+		return false
+	}
+	if !w.cfg.Sessions.Keep(ctx, w.turn.Session, c) {
+		return false
+	}
+	w.box.sit(nil)
+	return true
+}
+
+// gateless reports whether a turn does without a gate, because its repository has no test command.
+func (w talk) gateless(err error) bool {
+	return w.turn != nil && api.KindOf(err) == api.KindNotFound
+}

@@ -1,0 +1,159 @@
+package session
+
+import (
+	"context"
+	"os"
+
+	"hortus.dev/api"
+	words "hortus.dev/api/session"
+)
+
+// checkpoint finds a turn with a checkpoint; 0 is the last one of the conversation that has one.
+func (o *one) checkpoint(n int) (turn, error) {
+	if n == 0 {
+		for _, t := range o.conversation(o.At) {
+			if t.Copy != "" {
+				n = t.N
+			}
+		}
+	}
+	if n < 1 || n > len(o.turns) || o.turns[n-1].Copy == "" {
+		return turn{}, api.Errorf(api.KindNotFound, "session %s has no checkpoint of turn %d", o.Key, n).
+			WithHint("list them: hortus session show %s", o.Key)
+	}
+	return o.turns[n-1], nil
+}
+
+// Restore takes a session back to the checkpoint of a turn: its files and its conversation. Later turns stay in the list and count
+// no more. KindConflict while a turn runs or waits.
+func (s *Service) Restore(ctx context.Context, account, key string, req words.Restore) (out words.Session, err error) {
+	err = s.open(ctx, account, key, func(o *one) error {
+		if o.Waiting {
+			return busy(o)
+		}
+		t, err := o.checkpoint(req.Turn)
+		if err != nil {
+			return err
+		}
+		if _, err := s.cfg.Seats.Drop(ctx, o.ID); err != nil {
+			return err
+		}
+		copied, err := s.cfg.Seats.CopyIdle(ctx, o.ID, t.Copy)
+		if err != nil {
+			return err
+		}
+		old, n := o.Workspace, o.supersede(t.N)
+		o.Workspace, o.Head, o.At, o.AgentSession, o.Sandbox = copied, t.Head, t.N, t.AgentSession, ""
+		o.used(s.cfg.Now())
+		if err := o.move(rewinds, "taken back"); err != nil {
+			return err
+		}
+		o.tell(words.EventBack, words.BackEvent{Turn: t.N, Superseded: n})
+		if err := s.save(ctx, o); err != nil {
+			s.cfg.Seats.Discard(ctx, copied)
+			return err
+		}
+		s.cfg.Seats.Discard(ctx, old)
+		out = s.told(o)
+		return nil
+	})
+	return out, err
+}
+
+// supersede marks the turns that do not lead to one, and counts those that did count before.
+func (o *one) supersede(to int) (n int) {
+	counts := map[int]bool{}
+	for _, t := range o.conversation(to) {
+		counts[t.N] = true
+	}
+	for _, t := range o.turns {
+		if gone := t.State == words.TurnDone && !counts[t.N]; gone != t.Superseded {
+			o.touch(t.N).Superseded = gone
+			if gone {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func busy(o *one) error {
+	return api.Errorf(api.KindConflict, "session %s works on a message", o.Key).
+		WithHint("wait for it, or cancel it: hortus session cancel %s --queued", o.Key)
+}
+
+// Fork makes another session of an account from the checkpoint of a turn: the same settings, files and conversation.
+func (s *Service) Fork(ctx context.Context, account, key string, req words.Fork) (out words.Session, err error) {
+	if err := s.serving(); err != nil {
+		return out, err
+	}
+	err = s.open(ctx, account, key, func(o *one) error {
+		t, err := o.checkpoint(req.Turn)
+		if err != nil {
+			return err
+		}
+		f, err := s.made(ctx, account, req.Key, o.Settings)
+		if err != nil {
+			return err
+		}
+		if err := s.copyInto(ctx, f, o, t); err != nil {
+			s.forget(ctx, f)
+			return err
+		}
+		if err := s.insert(ctx, f); err != nil {
+			s.forget(ctx, f)
+			return err
+		}
+		o.tell(words.EventForked, words.ForkedEvent{Turn: t.N, Session: f.ID, Key: f.Key})
+		s.tellAll(ctx, o)
+		out = s.told(f)
+		return nil
+	})
+	return out, err
+}
+
+// copyInto gives a new session what another one has up to a turn.
+func (s *Service) copyInto(ctx context.Context, f, o *one, t turn) (err error) {
+	f.ForkedFrom, f.Commit, f.Base, f.Head, f.AgentSession = o.ID, o.Commit, o.Base, t.Head, t.AgentSession
+	// The directory first: what a crash leaves is found by it.
+	if err := s.files.makeDir(f.ID); err != nil {
+		return err
+	}
+	if f.Workspace, err = s.cfg.Seats.CopyIdle(ctx, f.ID, t.Copy); err != nil {
+		return err
+	}
+	for _, was := range o.conversation(t.N) {
+		n := len(f.turns) + 1
+		if from := s.files.transcript(o.ID, was.N); exists(from) {
+			if err := link(from, s.files.transcript(f.ID, n)); err != nil {
+				return api.Errorf(api.KindInternal, "copy the conversation of a session: %w", err)
+			}
+		}
+		last := was.N == t.N
+		was.N, was.After, was.Superseded, was.Copy, was.Checkpoint = n, n-1, false, "", false
+		if last {
+			if was.Copy, err = s.cfg.Seats.CopyIdle(ctx, f.ID, t.Copy); err != nil {
+				return err
+			}
+			was.Checkpoint = true
+		}
+		f.turns = append(f.turns, was)
+		f.touch(n)
+	}
+	f.At, f.TurnCount = len(f.turns), len(f.turns)
+	f.facts = nil
+	f.tell(words.EventCreated, f.Session)
+	return nil
+}
+
+// forget removes what a session that was not stored has.
+func (s *Service) forget(ctx context.Context, f *one) {
+	if err := s.cfg.Seats.Sweep(context.WithoutCancel(ctx), f.ID, nil); err != nil {
+		// By its directory the next daemon finds that there is more to remove.
+		s.cfg.Logger.Error("remove the workspaces of a session", "session", f.ID, "err", err)
+		return
+	}
+	if err := os.RemoveAll(s.files.dir(f.ID)); err != nil {
+		s.cfg.Logger.Error("remove the files of a session", "session", f.ID, "err", err)
+	}
+}

@@ -1,0 +1,168 @@
+package session
+
+import (
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/task/repo"
+)
+
+// files are what sessions have on the disk beside their workspaces.
+type files struct {
+	// root has a folder for each session, tasks one for each task.
+	root, tasks string
+	log         *slog.Logger
+}
+
+// dir is the folder of a session.
+func (s files) dir(id api.SessionID) string { return filepath.Join(s.root, string(id)) }
+
+// makeDir makes it. It is there before anything else of the session but its row.
+func (s files) makeDir(id api.SessionID) error {
+	if err := os.MkdirAll(s.dir(id), 0o700); err != nil {
+		return api.Errorf(api.KindInternal, "create the directory of a session: %w", err)
+	}
+	return nil
+}
+
+// transcript is the file with what was said in a turn.
+func (s files) transcript(id api.SessionID, n int) string {
+	return filepath.Join(s.dir(id), strconv.Itoa(n)+".jsonl")
+}
+
+// keepTranscript keeps what was said in a turn for those after it, also when its task is removed.
+func (s files) keepTranscript(o *one, t turn) {
+	if t.Task == "" {
+		return
+	}
+	err := s.makeDir(o.ID)
+	if err == nil {
+		err = link(repo.TranscriptPath(filepath.Join(s.tasks, string(t.Task))), s.transcript(o.ID, t.N))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log.Error("cannot keep the transcript of a turn; later turns continue without it", "session", o.ID, "turn", t.N, "err", err)
+	}
+}
+
+// link gives a file that does not change any more another name, or copies it.
+func link(from, to string) error {
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Link(from, to); err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// conversation are the turns up to one, in the order in which they were said.
+func (o *one) conversation(to int) (all []turn) {
+	for n := to; n > 0 && n <= len(o.turns) && len(all) < len(o.turns); n = o.turns[n-1].After {
+		all = append(all, o.turns[n-1])
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// transcripts are the files of what was said so far.
+func (s files) transcripts(o *one) (out []string) {
+	for _, t := range o.conversation(o.At) {
+		if name := s.transcript(o.ID, t.N); exists(name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+// emptyRepository returns the repository of sessions without one: it has one commit, which has no files.
+func (s files) emptyRepository() (string, error) {
+	dir := filepath.Join(s.root, "empty.git")
+	if exists(dir) {
+		return dir, nil
+	}
+	tmp, err := os.MkdirTemp(s.root, "empty-")
+	if err == nil {
+		err = writeEmpty(tmp)
+	}
+	if err == nil {
+		err = os.Rename(tmp, dir)
+	}
+	if err != nil {
+		os.RemoveAll(tmp)
+		if exists(dir) { // another caller was faster
+			return dir, nil
+		}
+		return "", api.Errorf(api.KindInternal, "create the empty repository of sessions: %w", err)
+	}
+	return dir, nil
+}
+
+// writeEmpty writes a bare git repository with an empty commit on main, the same each time.
+func writeEmpty(dir string) error {
+	tree, err := writeObject(dir, "tree", nil)
+	if err != nil {
+		return err
+	}
+	const who = "Hortus <hortus@hortus.dev> 0 +0000"
+	commit, err := writeObject(dir, "commit", fmt.Appendf(nil, "tree %s\nauthor %s\ncommitter %s\n\nAn empty workspace\n", tree, who, who))
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"HEAD": "ref: refs/heads/main\n", "refs/heads/main": commit + "\n",
+		"config": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+	} {
+		if err := write(filepath.Join(dir, name), []byte(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeObject writes a loose object and returns its name.
+func writeObject(dir, kind string, body []byte) (string, error) {
+	raw := append(fmt.Appendf(nil, "%s %d\x00", kind, len(body)), body...)
+	sum := sha1.Sum(raw)
+	name := hex.EncodeToString(sum[:])
+	var b bytes.Buffer
+	w := zlib.NewWriter(&b)
+	_, err := w.Write(raw)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return "", err
+	}
+	return name, write(filepath.Join(dir, "objects", name[:2], name[2:]), b.Bytes())
+}
+
+func write(name string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(name, b, 0o644)
+}
