@@ -204,7 +204,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 	if api.KindOf(err) != api.KindConflict {
 		t.Fatalf("got %v", err)
 	}
-	if !strings.Contains(err.Error(), "version 17") || !strings.Contains(err.Error(), "up to 15") {
+	if !strings.Contains(err.Error(), "version 17") || !strings.Contains(err.Error(), "up to 16") {
 		t.Errorf("the message does not name both versions: %v", err)
 	}
 	if !strings.Contains(api.HintOf(err), "--data-dir") {
@@ -214,7 +214,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 		t.Error("the refused database was changed")
 	}
 	// A read-only connection cannot remove the empty log that it had to make.
-	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db-shm", "hortus.db-wal", "hortus.db.bak-v15")
+	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db-shm", "hortus.db-wal", "hortus.db.bak-v16")
 	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() != 0 {
 		t.Errorf("the refused database has a log: %v (%v)", info, err)
 	}
@@ -232,24 +232,24 @@ func TestNewerSchemaRefused(t *testing.T) {
 func TestBackupBeforeMigration(t *testing.T) {
 	path, id := filled(t)
 	wantFiles(t, path, "hortus.db", "hortus.db-key") // none for the first schema of a new file
-	taken := path + ".bak-v15"
+	taken := path + ".bak-v16"
 	if err := os.WriteFile(taken, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path+".bak-v15.partial", []byte("left by a crash"), 0o600); err != nil {
+	if err := os.WriteFile(path+".bak-v16.partial", []byte("left by a crash"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
 	cfg := Config{Path: path, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	db, err := open(t.Context(), cfg, withMigrations(t, map[string]string{
-		"00016_a.sql": "DELETE FROM task;", "00017_b.sql": "ALTER TABLE task ADD COLUMN b TEXT;"}))
+		"00017_a.sql": "DELETE FROM task;", "00018_b.sql": "ALTER TABLE task ADD COLUMN b TEXT;"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db.bak-v15", "hortus.db.bak-v15.2")
+	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db.bak-v16", "hortus.db.bak-v16.2")
 	if data, _ := os.ReadFile(taken); string(data) != "precious" {
 		t.Errorf("an existing backup was replaced by %q", data)
 	}
@@ -273,12 +273,12 @@ func TestFailedMigrationLeavesOldDatabase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, id := filled(t)
 			before := sum(t, path)
-			fsys := withMigrations(t, map[string]string{"00016_good.sql": "DROP TABLE event; DELETE FROM task;", "00017_bad.sql": bad})
+			fsys := withMigrations(t, map[string]string{"00017_good.sql": "DROP TABLE event; DELETE FROM task;", "00018_bad.sql": bad})
 			_, err := open(t.Context(), Config{Path: path}, fsys)
 			if err == nil {
 				t.Fatal("a bad migration passed")
 			}
-			if !strings.Contains(err.Error(), "from version 15 to 17") || api.HintOf(err) == "" {
+			if !strings.Contains(err.Error(), "from version 16 to 18") || api.HintOf(err) == "" {
 				t.Errorf("%v (hint %q)", err, api.HintOf(err))
 			}
 			if sum(t, path) != before {
@@ -301,7 +301,7 @@ func TestMigrationCanceled(t *testing.T) {
 	path, id := filled(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := open(ctx, Config{Path: path}, withMigrations(t, map[string]string{"00016_endless.sql": `CREATE TABLE n AS
+	_, err := open(ctx, Config{Path: path}, withMigrations(t, map[string]string{"00017_endless.sql": `CREATE TABLE n AS
 		WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c;`}))
 	if api.KindOf(err) != api.KindTimeout {
 		t.Fatalf("got %v", err)
@@ -317,7 +317,7 @@ func TestRebuildTable(t *testing.T) {
 	if err := db.PutAttempt(t.Context(), id, api.Attempt{N: 1}); err != nil {
 		t.Fatal(err)
 	}
-	db2, err := open(t.Context(), Config{Path: path}, withMigrations(t, map[string]string{"00015_rebuild.sql": `
+	db2, err := open(t.Context(), Config{Path: path}, withMigrations(t, map[string]string{"00017_rebuild.sql": `
 		CREATE TABLE task2 (seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT, host TEXT, lease_epoch INTEGER,
 			state TEXT, created_at INTEGER, ended_at INTEGER, doc TEXT);
 		INSERT INTO task2 SELECT seq, id, owner, host, lease_epoch, state, created_at, ended_at, doc FROM task;
@@ -336,7 +336,7 @@ func TestRebuildTable(t *testing.T) {
 func TestConcurrentOpen(t *testing.T) {
 	fresh := filepath.Join(t.TempDir(), "hortus.db")
 	old, id := filled(t)
-	newer := withMigrations(t, map[string]string{"00015_x.sql": "CREATE TABLE x (y INTEGER);"})
+	newer := withMigrations(t, map[string]string{"00017_x.sql": "CREATE TABLE x (y INTEGER);"})
 	for _, test := range []struct {
 		path string
 		fsys fs.FS
@@ -371,7 +371,7 @@ func TestConcurrentOpen(t *testing.T) {
 			}
 		}
 	}
-	if _, err := os.Stat(old + ".bak-v15.2"); err == nil {
+	if _, err := os.Stat(old + ".bak-v16.2"); err == nil {
 		t.Error("two backups of one migration")
 	}
 }

@@ -144,12 +144,12 @@ func TestSecretIsSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	search("closed", 1)
-	newer, err := open(t.Context(), Config{Path: path}, withMigrations(t, map[string]string{"00016_x.sql": "CREATE TABLE x (y INTEGER);"}))
+	newer, err := open(t.Context(), Config{Path: path}, withMigrations(t, map[string]string{"00017_x.sql": "CREATE TABLE x (y INTEGER);"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer newer.Close()
-	if _, err := os.Stat(path + ".bak-v15"); err != nil {
+	if _, err := os.Stat(path + ".bak-v16"); err != nil {
 		t.Fatal(err)
 	}
 	search("with a backup", 2)
