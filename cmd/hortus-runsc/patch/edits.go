@@ -112,6 +112,18 @@ var changes = []change{
 		{"\t\t\tims, err := rw.file.inode.fs.mf.MapInternal(seg.FileRangeOf(seg.Range().Intersect(mr)), hostarch.Read)\n",
 			"\t\t\tims, err := rw.file.inode.fs.mf.ReadAt(seg.FileRangeOf(seg.Range().Intersect(mr)))\n"},
 	}},
+	// Half of the time for which a fork pauses a sandbox is the encoding of its objects.
+	{"pkg/state/encode.go", "176f4e687b3fd4549cc9149ebd8cd9ccff3af077fc3cf8ebe303a27012df093e", []edit{
+		{"\trefs []*wire.Ref\n\n\tdeferredEntry\n", "\trefs []*wire.Ref\n\n\t// structs are the addressable structs of the object.\n\tstructs structRange\n\n\tdeferredEntry\n"},
+		{"\tencodedStructs map[reflect.Value]*wire.Struct\n", "\tencodedStructs map[reflect.Value]*wire.Struct // those that are not addressable\n\taddressable encodedStructs\n"},
+		{"\t\t\tdelete(es.pending, existing.id)\n\t\t\tes.deferred.Remove(existing)\n",
+			"\t\t\toes.structs.contains = append(oes.structs.contains, existing)\n\t\t\tdelete(es.pending, existing.id)\n\t\t\tes.deferred.Remove(existing)\n"},
+		{"\tif s, ok := es.encodedStructs[obj]; ok {\n\t\t*dest = s\n\t\treturn\n\t}\n\ts := &wire.Struct{}\n\t*dest = s\n\tes.encodedStructs[obj] = s\n",
+			"\ts := (*wire.Struct)(nil)\n\tif obj.CanAddr() {\n\t\ts = es.addressable.find(obj)\n\t} else {\n\t\ts = es.encodedStructs[obj]\n\t}\n\tif s != nil {\n\t\t*dest = s\n\t\treturn\n\t}\n\ts = &wire.Struct{}\n\t*dest = s\n\tif obj.CanAddr() {\n\t\tes.addressable.add(obj, s)\n\t} else {\n\t\tes.encodedStructs[obj] = s\n\t}\n"},
+		{"\tes.stats.start(te.ID)\n\tdefer es.stats.done()\n", ""}, // the statistics are logged, and nobody reads them
+		{"\t\t\tes.encodeObject(oes.obj, oes.how, &oes.encoded)\n\t\t}\n",
+			"\t\t\tes.addressable.begin(oes)\n\t\t\tes.encodeObject(oes.obj, oes.how, &oes.encoded)\n\t\t\tes.addressable.end(oes)\n\t\t}\n"},
+	}},
 	// A pause interrupts threads of the host. What that does to a notification of seccomp is not the end
 	// of the sandbox.
 	{"pkg/sentry/platform/systrap/syscall_thread.go", "4bef3b275e3b12d9c8951cc5b62e190533566de7dc712e75bf957a338cf32a91", []edit{
