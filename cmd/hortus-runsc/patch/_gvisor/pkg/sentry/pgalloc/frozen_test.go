@@ -71,8 +71,8 @@ func TestFrozenIsReadAsWritten(t *testing.T) {
 		"a slot twice":   {slots: []baseSlot{{3, "live"}, {4, "live"}}},
 		"no slot":        {slots: []baseSlot{{0, "live"}}},
 		"a slot of none": {slots: []baseSlot{{3, "gone"}}},
-		"another base":  {name: "gone", ranges: []memmap.FileRange{pages(0, 1)}},
-		"a longer base": {name: "live", ranges: []memmap.FileRange{pages(0, 9)}},
+		"another base":   {name: "gone", ranges: []memmap.FileRange{pages(0, 1)}},
+		"a longer base":  {name: "live", ranges: []memmap.FileRange{pages(0, 9)}},
 	} {
 		base.slot, bases.slots = 0, [maxSlot + 1]*BaseFile{}
 		var b bytes.Buffer
