@@ -112,7 +112,7 @@ var changes = []change{
 		{"\t\t\tims, err := rw.file.inode.fs.mf.MapInternal(seg.FileRangeOf(seg.Range().Intersect(mr)), hostarch.Read)\n",
 			"\t\t\tims, err := rw.file.inode.fs.mf.ReadAt(seg.FileRangeOf(seg.Range().Intersect(mr)))\n"},
 	}},
-	// Half of the time for which a fork pauses a sandbox is the encoding of its objects.
+	// Most of the time for which a fork pauses a sandbox with many files is the encoding of its objects.
 	{"pkg/state/encode.go", "176f4e687b3fd4549cc9149ebd8cd9ccff3af077fc3cf8ebe303a27012df093e", []edit{
 		{"\trefs []*wire.Ref\n\n\tdeferredEntry\n", "\trefs []*wire.Ref\n\n\t// structs are the addressable structs of the object.\n\tstructs structRange\n\n\tdeferredEntry\n"},
 		{"\tencodedStructs map[reflect.Value]*wire.Struct\n", "\tencodedStructs map[reflect.Value]*wire.Struct // those that are not addressable\n\taddressable encodedStructs\n"},
