@@ -163,7 +163,7 @@ func (k *familyKilling) trim() {
 	rows := k.g.rows()
 	for _, id := range sorted(k.boxes) {
 		if rows[id].State == api.SandboxRunning {
-			k.write(id, k.random.IntN(stampParts+1), k.random.IntN(stampParts+1))
+			k.write(id, k.random.IntN(stampAll), k.random.IntN(stampAll))
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (s *familyStorm) does(random *rand.Rand) (verb string, err error) {
 		}
 		return verb, err
 	case "write":
-		s.write(id, random.IntN(stampParts+1), random.IntN(stampParts+1))
+		s.write(id, random.IntN(stampAll), random.IntN(stampAll))
 	case "kill":
 		if s.remove(s.boxes, id, 3) {
 			s.check(id, has)

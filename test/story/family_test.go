@@ -15,23 +15,30 @@ import (
 	"hortus.dev/api"
 )
 
-// stamper has memory in parts, of which the last is shared memory and the others are private. All words
-// of a page are the value of its part and the number of the page. It answers every connection with the
+// stamper has memory in parts, of which the last but one is shared memory, the last is a file, and the others
+// are private. All words of a page are the value of its part and the number of the page. It answers every connection with the
 // values of all parts, and with the pages that have something else, after it has given a new value to
 // the parts that it was sent.
 const stamper = `
-import mmap, socket, struct, sys
+import mmap, os, socket, struct, sys
 parts, pages = int(sys.argv[1]), int(sys.argv[2])
 n = parts * pages
 private = mmap.mmap(-1, n * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 shared = mmap.mmap(-1, pages * 4096)
+class File:
+    def __init__(self, path): self.fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    def __getitem__(self, at): return os.pread(self.fd, at.stop - at.start, at.start)
+    def __setitem__(self, at, b): os.pwrite(self.fd, b, at.start)
+file = File("/var/tmp/stamped")
 def page(p, value): return struct.pack("<II", value, p) * 512
-def where(p): return (private, p * 4096) if p < n else (shared, (p - n) * 4096)
+def where(p):
+    if p < n: return private, p * 4096
+    return (shared, (p - n) * 4096) if p < n + pages else (file, (p - n - pages) * 4096)
 def put(part, value):
     for p in range(part * pages, (part + 1) * pages):
         m, at = where(p)
         m[at:at + 4096] = page(p, value)
-for part in range(parts + 1): put(part, 0)
+for part in range(parts + 2): put(part, 0)
 s = socket.create_server(("127.0.0.1", 7101))
 while True:
     c, _ = s.accept()
@@ -40,9 +47,9 @@ while True:
         value, *chosen = map(int, word.split(","))
         for part in chosen: put(part, value)
     answer, bad = [], []
-    for part in range(parts + 1):
+    for part in range(parts + 2):
         m, at = where(part * pages)
-        value = struct.unpack_from("<I", m, at)[0]
+        value = struct.unpack("<I", m[at:at + 4])[0]
         answer.append(str(value))
         for p in range(part * pages, (part + 1) * pages):
             m, at = where(p)
@@ -68,7 +75,7 @@ while b := s.recv(4096): sys.stdout.write(b.decode())
 // of its own: what is not in one of its files is as wrong as a page with something else.
 const stampFiles = `
 import glob, os, sys
-parts, files, word = 9, 40, sys.argv[1]
+parts, files, word = 10, 40, sys.argv[1]
 def name(part, i): return "/workspace/part%d/%d" % (part, i)
 if word != "?":
     value, *chosen = map(int, word.split(","))
@@ -89,17 +96,18 @@ for part in range(parts):
 print("\\n".join([" ".join(answer)] + bad[:5]))
 `
 
-// How much memory the program has: so many private parts of so many pages, and one shared.
+// How much memory the program has: so many private parts of so many pages, one shared, and a file.
 const (
 	stampParts = 8
 	stampPages = 512
+	stampAll   = stampParts + 2
 )
 
 // stamps are the values of the parts of a sandbox's memory.
-type stamps [stampParts + 1]int
+type stamps [stampAll]int
 
 func (s stamps) String() string {
-	return strings.Trim(fmt.Sprint([stampParts + 1]int(s)), "[]")
+	return strings.Trim(fmt.Sprint([stampAll]int(s)), "[]")
 }
 
 // family is a sandbox with that program, what was forked and restored from it, and snapshots of all
@@ -193,7 +201,7 @@ func (f *family) write(id string, parts ...int) {
 func (f *family) writeAll(id string) {
 	f.t.Helper()
 	var parts []int
-	for part := range stampParts + 1 {
+	for part := range stampAll {
 		parts = append(parts, part)
 	}
 	f.write(id, parts...)

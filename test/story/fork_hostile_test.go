@@ -32,11 +32,15 @@ def ok(r):
     if r in (-1, 2**64 - 1): raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return r
 class Block:
-    def __init__(self, name, fd=-1, flags=PRIVATE, at=None):
+    def __init__(self, name, fd=-1, flags=PRIVATE, at=None, reads=False):
         self.name, self.fd, self.size = name, fd, N * P
-        self.at = at or ok(libc.mmap(None, N * P, READ | WRITE, flags | (ANON if fd < 0 else 0), fd, 0))
         self.number = len(blocks)
-        for i in range(N): libc.memmove(self.at + i * P, self.page(i), P)
+        if reads:
+            for i in range(N): os.pwrite(fd, self.page(i), i * P)
+            self.at = ok(libc.mmap(None, N * P, READ, SHARED, os.open("/proc/self/fd/%d" % fd, os.O_RDONLY), 0))
+        else:
+            self.at = at or ok(libc.mmap(None, N * P, READ | WRITE, flags | (ANON if fd < 0 else 0), fd, 0))
+            for i in range(N): libc.memmove(self.at + i * P, self.page(i), P)
         blocks[name] = self
     def page(self, i): return struct.pack("<II", self.number + 1, i) * 512
     def fill(self, b="c"): libc.memset(self.at, ord(b), self.size)
@@ -53,7 +57,7 @@ def attack(f, **kinds):
     name = f.__name__.replace("_", "-")
     if kinds.get("file"): fd = kinds["file"]()
     else: fd = -1
-    Block(name, fd, kinds.get("flags", PRIVATE), kinds["at"]() if "at" in kinds else None)
+    Block(name, fd, kinds.get("flags", PRIVATE), kinds["at"]() if "at" in kinds else None, kinds.get("reads"))
     attacks[name] = f
 def on(**kinds): return lambda f: attack(f, **kinds)
 def sized(fd): os.ftruncate(fd, N * P); return fd
@@ -170,6 +174,50 @@ def private_workspace_file(b): b.fill()
 @on(at=system_v)
 def system_v_memory(b): b.fill()
 
+# What these have is in a file, and a mapping that cannot be written shows it.
+def other():
+    f = os.memfd_create("other"); os.pwrite(f, b"c" * N * P, 0); return f
+@on(reads=True, file=file)
+def written(b): os.pwrite(b.fd, b"c" * b.size, 0)
+@on(reads=True, file=memfd)
+def written_memory_file(b): os.pwrite(b.fd, b"c" * b.size, 0)
+@on(reads=True, file=file)
+def appended(b):
+    os.ftruncate(b.fd, 8 * P)
+    f = os.open("/proc/self/fd/%d" % b.fd, os.O_WRONLY | os.O_APPEND); os.write(f, b"c" * 8 * P)
+@on(reads=True, file=file)
+def a_page_written_by_bytes(b):
+    for i in range(P): os.pwrite(b.fd, b"c", 5 * P + i)
+@on(reads=True, file=file)
+def spliced(b):
+    r, w = os.pipe(); os.write(w, b"c" * 8 * P); os.splice(r, b.fd, 8 * P, offset_dst=0)
+@on(reads=True, file=file)
+def sent(b): os.lseek(b.fd, 0, 0); os.sendfile(b.fd, other(), 0, b.size)
+@on(reads=True, file=file)
+def mapped_elsewhere(b):
+    at = ok(libc.mmap(None, b.size, READ | WRITE, SHARED, b.fd, 0)); libc.memset(at, ord("c"), b.size); ok(libc.munmap(at, b.size))
+@on(reads=True, file=file)
+def mapped_by_a_fork(b):
+    if os.fork() == 0:
+        libc.memset(ok(libc.mmap(None, b.size, READ | WRITE, SHARED, b.fd, 0)), ord("c"), b.size); os._exit(0)
+    os.wait()
+@on(reads=True, file=file)
+def copied_from_a_private_mapping(b):
+    at = ok(libc.mmap(None, b.size, READ | WRITE, PRIVATE, b.fd, 0)); libc.memset(at, ord("c"), b.size)
+@on(reads=True, file=file)
+def cut_in_a_page(b): os.ftruncate(b.fd, 8 * P + 100); os.ftruncate(b.fd, b.size); os.pwrite(b.fd, b"c" * 100, 8 * P); os.pwrite(b.fd, b"c" * (P - 100), 8 * P + 100)
+@on(reads=True, file=file)
+def allocated(b): os.posix_fallocate(b.fd, 0, b.size)
+@on(reads=True, file=file)
+def emptied(b): os.open("/proc/self/fd/%d" % b.fd, os.O_WRONLY | os.O_TRUNC); os.ftruncate(b.fd, b.size)
+@on(reads=True, file=file)
+def unlinked(b): os.unlink(os.readlink("/proc/self/fd/%d" % b.fd)); os.pwrite(b.fd, b"c" * b.size, 0)
+@on(reads=True, file=file)
+def replaced(b):
+    path = os.readlink("/proc/self/fd/%d" % b.fd)
+    with open(path + ".new", "wb") as f: f.write(b"c" * b.size)
+    os.rename(path + ".new", path)
+
 def userfaultfd(): return libc.syscall({"x86_64": 323}.get(os.uname().machine, 282), 0)
 os.mkfifo("answer"); os.mkfifo("ask")
 while True:
@@ -189,6 +237,8 @@ var changed = map[string]string{
 	"write-of-half": "c8,p8", "mremap-to-more": "p,0", "mremap-and-write": "c32", "mremap-to-less": "p8,08", "dontneed": "0",
 	"fork": "p", "ptrace-of-a-fork": "p", "cut-and-extended": "0",
 	"remove": "p", "shared-memory-removed": "p", "hole-in-a-memory-file": "p",
+	"appended": "p8,c8", "a-page-written-by-bytes": "p5,c1,p10", "spliced": "c8,p8", "copied-from-a-private-mapping": "p",
+	"cut-in-a-page": "p8,c1,07", "allocated": "p", "emptied": "0", "replaced": "p",
 }
 
 // asks asks the program for what its blocks have, by their names, and for what was refused to it.
@@ -258,8 +308,8 @@ func (h *hostileFork) fork(id string, n int) (children []string) {
 	return children
 }
 
-// TestHostileChild: a child that changes its memory in every way that system calls have changes it for
-// itself, not for its parent, its siblings, their parent's parent, and what a snapshot starts later.
+// TestHostileChild: a child that changes its memory and its files in every way that system calls have changes
+// them for itself, not for its parent, its siblings, their parent's parent, and what a snapshot starts later.
 func TestHostileChild(t *testing.T) {
 	tier.AnyUser(t)
 	t.Parallel()

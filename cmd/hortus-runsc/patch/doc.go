@@ -13,8 +13,8 @@
 //
 // The files below _gvisor are added; few lines of gVisor's own files are replaced, which
 // edits.go lists with the digests of the files that they were written for. With another
-// version of gVisor, or another content, it fails. docs/decisions/0075 says what the
-// changes do and why they are made.
+// version of gVisor, or another content, it fails. docs/decisions/0075 and 0078 say what
+// the changes do and why they are made.
 //
 // The digest of the changes is part of the version that the executable reports, and with
 // it of the checkpoints that it writes: no other version restores them.

@@ -20,7 +20,9 @@ type edit struct{ old, new string }
 var changes = []change{
 	{"pkg/sentry/pgalloc/pgalloc.go", "b854802cd6cc07fe51c678afa296627f0cc1c9cb05cffcf44e2da2e76201befa", []edit{
 		{"\topts MemoryFileOpts\n\n\t// savable is",
-			"\topts MemoryFileOpts\n\n\t// bases are what private memory refers to. See SetBases.\n\tbases *Bases\n\n\t// frozen is private memory that is not written any more. See Freeze.\n\tfrozen frozenMemory\n\n\t// savable is"},
+			"\topts MemoryFileOpts\n\n\t// bases are what memory refers to. See SetBases.\n\tbases *Bases\n\n\t// frozen is memory that is not written any more. See Freeze.\n\tfrozen frozenMemory\n\n\t// pageUsers are registered by AddPageUser. pageUsersMu protects it.\n\tpageUsersMu sync.Mutex\n\tpageUsers map[PageUser]struct{}\n\n\t// savable is"},
+		{"\tif at.Execute {\n\t\treturn safemem.BlockSeq{}, linuxerr.EACCES\n\t}\n\n\tif amfl :=",
+			"\tif at.Execute {\n\t\treturn safemem.BlockSeq{}, linuxerr.EACCES\n\t}\n\tif err := f.checkInternal(fr, at); err != nil {\n\t\treturn safemem.BlockSeq{}, err\n\t}\n\n\tif amfl :="},
 	}},
 	{"pkg/sentry/pgalloc/save_restore.go", "61d955f945895c20708d36fdcf981b5f2675f854901ed48eff37cc195466dc81", []edit{
 		{"\t\t\tfr.Start = unscannedStart\n\t\t}\n\t\tunscannedStart = fr.End\n",
@@ -76,6 +78,51 @@ var changes = []change{
 			"\ttimer.Reached(\"created MemoryFile\")\n\tif err := o.restoreBases(cm.restorer.mainMF); err != nil {\n\t\treturn err\n\t}\n\n\tif o.HavePagesFile {\n"},
 		{"\t\tstateio.NewPagesFileFDReaderDefault(int32(pagesFile.Release())),\n",
 			"\t\to.pagesReader(int32(pagesFile.Release())),\n"},
+	}},
+	{"pkg/sentry/fsutil/file_range_set.go", "2cf67e5190ef3b451fc1d10b18e501ab130ed09f058423e88c1ce07f9bfe21e5", []edit{
+		{"\ts.RemoveRangeWith(mr, func(seg FileRangeIterator) {\n\t\tmf.DecRef(seg.FileRange())\n",
+			"\ts.RemoveRangeWith(mr, func(seg FileRangeIterator) {\n\t\tmf.DropAt(seg.FileRange())\n"},
+		{"\tfor seg := s.FirstSegment(); seg.Ok(); seg = seg.NextSegment() {\n\t\tmf.DecRef(seg.FileRange())\n",
+			"\tfor seg := s.FirstSegment(); seg.Ok(); seg = seg.NextSegment() {\n\t\tmf.DropAt(seg.FileRange())\n"},
+		{"\t\tfor seg.Ok() {\n\t\t\tmf.DecRef(seg.FileRange())\n", "\t\tfor seg.Ok() {\n\t\t\tmf.DropAt(seg.FileRange())\n"},
+	}},
+	{"pkg/sentry/fsimpl/tmpfs/tmpfs.go", "fae1aadeed429afc328255b850153c79e90b0daefe32b4ccabb5bc9e3cefb36d", []edit{
+		{"\t\t\timpl.inode.fs.unaccountPages(pagesDec)\n", "\t\t\timpl.inode.fs.unaccountPages(pagesDec)\n\t\t\timpl.dropPages()\n"},
+	}},
+	{"pkg/sentry/fsimpl/tmpfs/tmpfs_state_autogen.go", "6555f87a9a7475435db5ee5d1be5158e4570fb563f6d2a47149cf78b827862ce", []edit{
+		{"func (rf *regularFile) afterLoad(context.Context) {}\n\n", ""},
+		{"\tstateSourceObject.Load(8, &rf.huge)\n\tstateSourceObject.Load(9, &rf.size)\n",
+			"\tstateSourceObject.Load(8, &rf.huge)\n\tstateSourceObject.Load(9, &rf.size)\n\tstateSourceObject.AfterLoad(func() { rf.afterLoad(ctx) })\n"},
+	}},
+	{"pkg/sentry/fsimpl/tmpfs/regular_file.go", "39e8b25a7cdebcef9153e6023018ba027f4cc6084d1efba912750892f84e89ed", []edit{
+		{"\tdata fsutil.FileRangeSet\n\n",
+			"\tdata fsutil.FileRangeSet\n\n\t// unshare is true if the file may be written through a mapping. See base.go. It is\n\t// protected by dataMu, and changes only with mapsMu locked as well.\n\tunshare bool `state:\"nosave\"`\n\n\t// pageUserOf is where the file is registered. See usePages. It is immutable.\n\tpageUserOf *pgalloc.MemoryFile `state:\"nosave\"`\n\n"},
+		{"\tfile.inode.nlink = atomicbitops.FromUint32(1) // from parent directory\n",
+			"\tfile.inode.nlink = atomicbitops.FromUint32(1) // from parent directory\n\tfile.usePages(fs.mf)\n"},
+		{"\trf.size.Store(newSize)\n\trf.dataMu.Unlock()\n\n\t// Invalidate past translations of truncated pages.\n",
+			"\t// The rest of the last page becomes zero.\n\tvar copied memmap.MappableRange\n\tif last := hostarch.PageRoundDown(newSize); last != newSize {\n\t\tvar err error\n\t\tif copied, err = rf.copyShared(memmap.MappableRange{last, last + hostarch.PageSize}, 0 /* memCgID */); err != nil {\n\t\t\trf.dataMu.Unlock()\n\t\t\trf.invalidateCopied(copied)\n\t\t\treturn err\n\t\t}\n\t}\n\n\trf.size.Store(newSize)\n\trf.dataMu.Unlock()\n\trf.invalidateCopied(copied)\n\n\t// Invalidate past translations of truncated pages.\n"},
+		{"\trf.dataMu.RLock()\n\tdefer rf.dataMu.RUnlock()\n\n\t// Reject writable mapping if F_SEAL_WRITE is set.\n\tif rf.seals&linux.F_SEAL_WRITE != 0 && writable {\n\t\treturn linuxerr.EPERM\n\t}\n",
+			"\trf.dataMu.RLock()\n\tseals := rf.seals // AddSeals needs mapsMu as well\n\trf.dataMu.RUnlock()\n\n\t// Reject writable mapping if F_SEAL_WRITE is set.\n\tif seals&linux.F_SEAL_WRITE != 0 && writable {\n\t\treturn linuxerr.EPERM\n\t}\n\tif writable {\n\t\trf.beginUnshare()\n\t}\n"},
+		{"\t\tif rf.writableMappingPages > pagesBefore {\n\t\t\tpanic(fmt.Sprintf(\"Underflow while unmapping potentially writable pages pointing to a tmpfs file. Before %v, after %v\", pagesBefore, rf.writableMappingPages))\n\t\t}\n",
+			"\t\tif rf.writableMappingPages > pagesBefore {\n\t\t\tpanic(fmt.Sprintf(\"Underflow while unmapping potentially writable pages pointing to a tmpfs file. Before %v, after %v\", pagesBefore, rf.writableMappingPages))\n\t\t}\n\t\tif rf.writableMappingPages == 0 {\n\t\t\trf.endUnshare()\n\t\t}\n"},
+		{"\tvar ts []memmap.Translation\n\tvar translatedEnd uint64\n\tfor seg := rf.data.FindSegment(required.Start); seg.Ok() && seg.Start() < required.End; seg, _ = seg.NextNonEmpty() {\n\t\tsegMR := seg.Range().Intersect(translateRange)\n\t\tts = append(ts, memmap.Translation{\n\t\t\tSource: segMR,\n\t\t\tFile:   rf.inode.fs.mf,\n\t\t\tOffset: seg.FileRangeOf(segMR).Start,\n\t\t\tPerms:  hostarch.AnyAccess,\n\t\t})\n\t\ttranslatedEnd = segMR.End\n\t}\n",
+			"\tts, translatedEnd, uerr := rf.translations(required, fillRange, translateRange, at, memCgID)\n\tif uerr != nil {\n\t\tcerr = uerr\n\t}\n"},
+		{"\t// Perform the write.\n\trw := getRegularFileReadWriter(",
+			"\tif err := f.unshareToWrite(uint64(offset), uint64(offset+srclen), pgalloc.MemoryCgroupIDFromContext(ctx)); err != nil {\n\t\treturn 0, offset, err\n\t}\n\n\t// Perform the write.\n\trw := getRegularFileReadWriter("},
+		{"\t\t\tims, err := rw.file.inode.fs.mf.MapInternal(seg.FileRangeOf(seg.Range().Intersect(mr)), hostarch.Read)\n",
+			"\t\t\tims, err := rw.file.inode.fs.mf.ReadAt(seg.FileRangeOf(seg.Range().Intersect(mr)))\n"},
+	}},
+	// Most of the time for which a fork pauses a sandbox with many files is the encoding of its objects.
+	{"pkg/state/encode.go", "176f4e687b3fd4549cc9149ebd8cd9ccff3af077fc3cf8ebe303a27012df093e", []edit{
+		{"\trefs []*wire.Ref\n\n\tdeferredEntry\n", "\trefs []*wire.Ref\n\n\t// structs are the addressable structs of the object.\n\tstructs structRange\n\n\tdeferredEntry\n"},
+		{"\tencodedStructs map[reflect.Value]*wire.Struct\n", "\tencodedStructs map[reflect.Value]*wire.Struct // those that are not addressable\n\taddressable encodedStructs\n"},
+		{"\t\t\tdelete(es.pending, existing.id)\n\t\t\tes.deferred.Remove(existing)\n",
+			"\t\t\toes.structs.contains = append(oes.structs.contains, existing)\n\t\t\tdelete(es.pending, existing.id)\n\t\t\tes.deferred.Remove(existing)\n"},
+		{"\tif s, ok := es.encodedStructs[obj]; ok {\n\t\t*dest = s\n\t\treturn\n\t}\n\ts := &wire.Struct{}\n\t*dest = s\n\tes.encodedStructs[obj] = s\n",
+			"\ts := (*wire.Struct)(nil)\n\tif obj.CanAddr() {\n\t\ts = es.addressable.find(obj)\n\t} else {\n\t\ts = es.encodedStructs[obj]\n\t}\n\tif s != nil {\n\t\t*dest = s\n\t\treturn\n\t}\n\ts = &wire.Struct{}\n\t*dest = s\n\tif obj.CanAddr() {\n\t\tes.addressable.add(obj, s)\n\t} else {\n\t\tes.encodedStructs[obj] = s\n\t}\n"},
+		{"\tes.stats.start(te.ID)\n\tdefer es.stats.done()\n", ""}, // the statistics are logged, and nobody reads them
+		{"\t\t\tes.encodeObject(oes.obj, oes.how, &oes.encoded)\n\t\t}\n",
+			"\t\t\tes.addressable.begin(oes)\n\t\t\tes.encodeObject(oes.obj, oes.how, &oes.encoded)\n\t\t\tes.addressable.end(oes)\n\t\t}\n"},
 	}},
 	// A pause interrupts threads of the host. What that does to a notification of seccomp is not the end
 	// of the sandbox.

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"hortus.dev/api"
+	"hortus.dev/api/memory"
 )
 
 // Config is what a telemetry needs. Every field may be left out.
@@ -89,7 +90,7 @@ type Gauges struct {
 	// Sandboxes lists those that are not final.
 	Sandboxes func(context.Context) ([]api.Sandbox, error)
 	// Memory is what running sandboxes used when they were last measured.
-	Memory func() api.MemoryUse
+	Memory func() memory.Use
 	// Pool counts the guests that wait for a sandbox, and those that should.
 	Pool func() (ready, want int)
 	// Admission tells what is promised, at most and now, in bytes of memory, and how

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/memory"
 	"hortus.dev/internal/sandbox/life"
 )
 
@@ -79,7 +80,7 @@ func (m *Manager) Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, e
 }
 
 // Memory returns what the sandboxes here used when they were last measured.
-func (m *Manager) Memory() api.MemoryUse {
+func (m *Manager) Memory() memory.Use {
 	m.mu.Lock()
 	living := slices.Collect(maps.Values(m.table))
 	m.mu.Unlock()
@@ -89,7 +90,7 @@ func (m *Manager) Memory() api.MemoryUse {
 			all[l.id] = s
 		}
 	}
-	return api.MemoryOf(all)
+	return memory.Of(all)
 }
 
 // Stats returns what a sandbox uses now.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/memory"
 	"hortus.dev/internal/sandbox"
 )
 
@@ -18,7 +19,7 @@ func forkMemoryCases() []Case {
 		}
 	}
 	// use is the memory of boxes. It ends the test where the host counts none.
-	use := func(t *testing.T, boxes ...*Box) (each []api.Stats, all api.MemoryUse) {
+	use := func(t *testing.T, boxes ...*Box) (each []api.Stats, all memory.Use) {
 		t.Helper()
 		stats := map[api.SandboxID]api.Stats{}
 		for _, b := range boxes {
@@ -28,7 +29,7 @@ func forkMemoryCases() []Case {
 			}
 			each, stats[b.ID] = append(each, s), s
 		}
-		return each, api.MemoryOf(stats)
+		return each, memory.Of(stats)
 	}
 	read := func(t *testing.T, boxes ...*Box) {
 		t.Helper()

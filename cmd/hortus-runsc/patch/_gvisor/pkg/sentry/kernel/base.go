@@ -20,23 +20,42 @@ const (
 	minBaseSize  = 1 << 20
 )
 
-// beginBases decides what the checkpoint that begins contains of private memory.
+// beginBases decides what the checkpoint that begins contains of private memory and of files.
 //
 // Preconditions: The kernel must be paused.
 func (k *Kernel) beginBases(ctx context.Context) error {
 	if err := k.pullBases(ctx); err != nil {
 		return err
 	}
+	users := k.mf.PageUsers()
+	k.mf.SaveSlots(k.basePages(users))
 	name := k.mf.BeginFreeze()
 	if name == "" {
 		return nil
 	}
-	var ranges []memmap.FileRange
+	var pages []memmap.FileRange
+	for _, u := range users {
+		pages = u.FreezePages(k.mf, pages)
+	}
+	// What somebody else may still write, such as a device, is not frozen.
+	ranges := k.mf.Unmapped(pages)
 	for _, m := range k.memoryManagers() {
 		ranges = m.Freeze(ranges)
 	}
 	k.mf.Freeze(name, ranges)
 	return nil
+}
+
+// basePages returns which parts of bases the users refer to.
+func (k *Kernel) basePages(users []pgalloc.PageUser) map[*pgalloc.BaseFile][]memmap.FileRange {
+	ranges := map[*pgalloc.BaseFile][]memmap.FileRange{}
+	if k.mf.Bases() == nil {
+		return ranges
+	}
+	for _, u := range users {
+		u.BasePages(k.mf, ranges)
+	}
+	return ranges
 }
 
 // pullBases copies what the kernel refers to in bases that a checkpoint is not to refer to.
@@ -49,9 +68,15 @@ func (k *Kernel) pullBases(ctx context.Context) error {
 	}
 	not := bases.BeginSave()
 	managers := k.memoryManagers()
+	users := k.mf.PageUsers()
 	used := map[*pgalloc.BaseFile]uint64{}
 	for _, m := range managers {
 		m.BaseUsage(used)
+	}
+	for b, ranges := range k.basePages(users) {
+		for _, fr := range ranges {
+			used[b] += fr.Length()
+		}
 	}
 	all := make([]*pgalloc.BaseFile, 0, len(used))
 	for b := range used {
@@ -73,6 +98,11 @@ func (k *Kernel) pullBases(ctx context.Context) error {
 	if len(pull) == 0 {
 		return nil
 	}
+	for _, u := range users {
+		if err := u.PullPages(ctx, k.mf, pull); err != nil {
+			return err
+		}
+	}
 	for _, m := range managers {
 		if err := m.PullBases(ctx, pull); err != nil {
 			return err
@@ -84,12 +114,12 @@ func (k *Kernel) pullBases(ctx context.Context) error {
 // BaseUse is what a kernel refers to of a base.
 type BaseUse struct {
 	Name string
-	// Bytes is what private memory refers to, each byte of the base once. Allocated is
-	// what the base has on its file system.
+	// Bytes is what private memory and files refer to, each byte of the base once. Allocated
+	// is what the base has on its file system.
 	Bytes, Allocated uint64
 }
 
-// BaseUse returns what private memory refers to now, by the names of the bases.
+// BaseUse returns what private memory and files refer to now, by the names of the bases.
 func (k *Kernel) BaseUse() []BaseUse {
 	bases := k.mf.Bases().All()
 	if len(bases) == 0 {
@@ -105,7 +135,7 @@ func (k *Kernel) BaseUse() []BaseUse {
 		})
 	}
 	k.tasks.mu.RUnlock()
-	ranges := map[*pgalloc.BaseFile][]memmap.FileRange{}
+	ranges := k.basePages(k.mf.PageUsers())
 	for m := range managers {
 		m.BaseRanges(ranges)
 	}

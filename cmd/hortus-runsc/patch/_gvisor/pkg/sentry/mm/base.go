@@ -1,6 +1,8 @@
 package mm
 
 import (
+	"fmt"
+
 	"gvisor.dev/gvisor/pkg/context"
 	"gvisor.dev/gvisor/pkg/hostarch"
 	"gvisor.dev/gvisor/pkg/safemem"
@@ -10,22 +12,31 @@ import (
 )
 
 // rebase makes private pmas refer to the pages file that mm was loaded from, in so far as
-// it has their contents, instead of to the MemoryFile, which then need not load them.
+// it has their contents, instead of to the MemoryFile, which then need not load them. Of other
+// pmas it removes those of such pages: files may have them elsewhere now.
 //
 // Preconditions: No task runs; nothing of mm is mapped in an AddressSpace.
 func (mm *MemoryManager) rebase() {
 	bases := mm.mf.Bases()
 	mm.activeMu.Lock()
 	defer mm.activeMu.Unlock()
-	for pseg := mm.pmas.FirstSegment(); pseg.Ok(); pseg = pseg.NextSegment() {
+	for pseg := mm.pmas.FirstSegment(); pseg.Ok(); {
 		pma := pseg.ValuePtr()
-		if !pma.private || pma.file != memmap.File(mm.mf) {
+		if pma.file != memmap.File(mm.mf) {
+			pseg = pseg.NextSegment()
 			continue
 		}
 		// Each round handles the first part of what is left of the pma.
 		fr := pseg.fileRange()
 		part, file, off, ok := bases.Find(fr)
 		if !ok {
+			pseg = pseg.NextSegment()
+			continue
+		}
+		if !pma.private {
+			mm.removeRSSLocked(pseg.Range())
+			mm.mf.DecRef(fr)
+			pseg = mm.pmas.Remove(pseg).NextSegment()
 			continue
 		}
 		start := pseg.Start() + hostarch.Addr(part.Start-fr.Start)
@@ -39,6 +50,7 @@ func (mm *MemoryManager) rebase() {
 		pma.huge = false
 		pma.internalMappings = safemem.BlockSeq{}
 		mm.mf.DecRef(part)
+		pseg = pseg.NextSegment()
 	}
 }
 
@@ -102,14 +114,14 @@ func breakRange(p *pma, ar, huge hostarch.AddrRange) hostarch.AddrRange {
 // maxPull is the maximum number of bytes that are copied at once.
 const maxPull = 16 << 20
 
-// BaseUsage adds to sizes, for each base, how many bytes of it mm refers to.
+// BaseUsage adds to sizes, for each base, how many bytes of it are private memory of mm.
 //
 // Preconditions: No task runs.
 func (mm *MemoryManager) BaseUsage(sizes map[*pgalloc.BaseFile]uint64) {
 	mm.activeMu.RLock()
 	defer mm.activeMu.RUnlock()
 	for pseg := mm.pmas.FirstSegment(); pseg.Ok(); pseg = pseg.NextSegment() {
-		if base, ok := pseg.ValuePtr().file.(*pgalloc.BaseFile); ok {
+		if base, ok := pseg.ValuePtr().file.(*pgalloc.BaseFile); ok && pseg.ValuePtr().private {
 			sizes[base] += uint64(pseg.Range().Length())
 		}
 	}
@@ -138,6 +150,10 @@ func (mm *MemoryManager) PullBases(ctx context.Context, pull map[*pgalloc.BaseFi
 		base, ok := pseg.ValuePtr().file.(*pgalloc.BaseFile)
 		if !ok || !pull[base] {
 			continue
+		}
+		if !pseg.ValuePtr().private {
+			// The file has copied its pages, and has invalidated the translations of all.
+			return fmt.Errorf("%v is still a translation of base %s", pseg.Range(), base.Name())
 		}
 		ar := pseg.Range()
 		if ar.Length() > maxPull {

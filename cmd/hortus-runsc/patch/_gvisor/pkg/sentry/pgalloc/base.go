@@ -33,6 +33,10 @@ type BaseFile struct {
 	size uint64
 	addr uintptr // of the internal mapping of the whole file
 
+	// slot is the number of the base in places. It is set by MemoryFile.LoadFrom, and immutable
+	// after that; 0 before.
+	slot uint64
+
 	// breaks is the number of copy-on-write breaks of mappings of the file.
 	breaks atomicbitops.Uint64
 
@@ -155,13 +159,17 @@ func (b *BaseFile) contains(fr memmap.FileRange) bool {
 	return fr.WellFormed() && fr.Length() > 0 && fr.End <= b.size
 }
 
-// Bases are the pages files that the private memory of a restored kernel refers to: that of
+// Bases are the pages files that the memory of a restored kernel refers to: that of
 // the checkpoint it was restored from, and those that this checkpoint refers to.
 type Bases struct {
 	// own is the pages file of the checkpoint. files are all, by their names. Both are
 	// immutable.
 	own   *BaseFile
 	files map[string]*BaseFile
+
+	// slots are the bases by their numbers in places. It is written by MemoryFile.LoadFrom, and
+	// immutable after that.
+	slots [maxSlot + 1]*BaseFile
 
 	// pages says where own has pages of the main MemoryFile, in ascending order. It is
 	// written by MemoryFile.LoadFrom, and immutable until Rebase.
@@ -320,6 +328,13 @@ func (b *Bases) Rebase(f *MemoryFile) {
 	}
 	for _, fn := range loaded {
 		fn()
+	}
+	var replaced []memmap.FileRange
+	for _, u := range f.PageUsers() {
+		replaced = u.RebasePages(f, replaced)
+	}
+	for _, fr := range union(replaced) {
+		f.DecRef(fr)
 	}
 	b.pages = nil
 	f.DropHeld()

@@ -9,14 +9,15 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"sync/atomic"
 
 	"gvisor.dev/gvisor/pkg/hostarch"
 	"gvisor.dev/gvisor/pkg/sentry/memmap"
 	"gvisor.dev/gvisor/pkg/sync"
 )
 
-// frozenMemory is private memory of the main MemoryFile that does not change any more: who
-// writes it copies it first, because a reference is held on it until Thaw. A checkpoint
+// frozenMemory is memory of the main MemoryFile that does not change any more, private memory and pages
+// of files: who writes it copies it first, because a reference is held on it until Thaw. A checkpoint
 // does not contain it: what is restored reads it from the MemoryFile's own file, at the same
 // offsets, as from a base.
 type frozenMemory struct {
@@ -31,6 +32,12 @@ type frozenMemory struct {
 	// drop are the ranges on which the kernel that wrote the checkpoint holds references
 	// for others, which the one that reads it does not.
 	drop [][]memmap.FileRange
+	// slots are those of the bases that pages of files are in. See SaveSlots.
+	slots []baseSlot
+
+	// pages are all ranges on which references are held, disjoint and in ascending order; nil if
+	// there are none. What it points to is immutable.
+	pages atomic.Pointer[[]memmap.FileRange]
 
 	mu sync.Mutex
 	// next is the name for what the next checkpoint freezes; "" if it freezes nothing.
@@ -40,8 +47,8 @@ type frozenMemory struct {
 	held map[string][]memmap.FileRange
 }
 
-// FreezeNext makes the next checkpoint freeze private memory, which restored kernels know
-// by the name.
+// FreezeNext makes the next checkpoint freeze memory, which restored kernels know by the
+// name.
 func (f *MemoryFile) FreezeNext(name string) {
 	f.frozen.mu.Lock()
 	defer f.frozen.mu.Unlock()
@@ -131,6 +138,22 @@ func (f *MemoryFile) Freeze(name string, ranges []memmap.FileRange) {
 	}
 	f.frozen.name = name
 	f.frozen.set(union(all), nil)
+	f.frozen.setPages()
+}
+
+// setPages notes on which pages references are held.
+//
+// Preconditions: z.mu must be locked.
+func (z *frozenMemory) setPages() {
+	var all []memmap.FileRange
+	for _, held := range z.held {
+		all = append(all, held...)
+	}
+	if all = union(all); len(all) == 0 {
+		z.pages.Store(nil)
+		return
+	}
+	z.pages.Store(&all)
 }
 
 // Thaw drops the references on what the checkpoint with that name froze. It returns false if
@@ -142,6 +165,7 @@ func (f *MemoryFile) Thaw(name string) bool {
 	}
 	ranges, ok := f.frozen.held[name]
 	delete(f.frozen.held, name)
+	f.frozen.setPages()
 	f.frozen.mu.Unlock()
 	for _, fr := range ranges {
 		f.DecRef(fr)
@@ -177,14 +201,20 @@ func union(ranges []memmap.FileRange) []memmap.FileRange {
 // prefix returns whether the first page of fr is not in the checkpoint, and where the pages end
 // of which that is equally so; at most fr.End.
 func (z *frozenMemory) prefix(fr memmap.FileRange) (skip bool, end uint64) {
-	i := sort.Search(len(z.skip), func(i int) bool { return z.skip[i].End > fr.Start })
+	return prefix(z.skip, fr)
+}
+
+// prefix returns whether the first page of fr is in ranges, and where the pages end of which that is
+// equally so; at most fr.End.
+func prefix(ranges []memmap.FileRange, fr memmap.FileRange) (in bool, end uint64) {
+	i := sort.Search(len(ranges), func(i int) bool { return ranges[i].End > fr.Start })
 	switch {
-	case i == len(z.skip) || z.skip[i].Start >= fr.End:
+	case i == len(ranges) || ranges[i].Start >= fr.End:
 		return false, fr.End
-	case z.skip[i].Start > fr.Start:
-		return false, z.skip[i].Start
+	case ranges[i].Start > fr.Start:
+		return false, ranges[i].Start
 	}
-	return true, min(z.skip[i].End, fr.End)
+	return true, min(ranges[i].End, fr.End)
 }
 
 // maxFrozenName is the maximum length of a name, in bytes.
@@ -202,6 +232,12 @@ func (z *frozenMemory) write(w io.Writer) error {
 		b = appendRanges(b, held)
 	}
 	z.mu.Unlock()
+	b = binary.AppendUvarint(b, uint64(len(z.slots)))
+	for _, s := range z.slots {
+		b = binary.AppendUvarint(b, s.slot)
+		b = binary.AppendUvarint(b, uint64(len(s.name)))
+		b = append(b, s.name...)
+	}
 	b = append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...)
 	_, err := w.Write(b)
 	return err
@@ -237,6 +273,17 @@ func (d *frozenReader) number(most uint64) uint64 {
 	return v
 }
 
+func (d *frozenReader) text(most uint64) string {
+	n := d.number(most)
+	if n > uint64(len(d.rest)) {
+		d.bad, d.rest = true, nil
+		return ""
+	}
+	text := string(d.rest[:n])
+	d.rest = d.rest[n:]
+	return text
+}
+
 func (d *frozenReader) ranges() (out []memmap.FileRange) {
 	const maxPages = 1 << 40
 	at := uint64(0)
@@ -264,16 +311,15 @@ func (z *frozenMemory) read(r io.Reader, bases *Bases) error {
 	if _, err := io.ReadFull(r, d.rest); err != nil {
 		return err
 	}
-	n := d.number(maxFrozenName)
-	if d.bad || n > uint64(len(d.rest)) {
-		return errFrozen
-	}
-	name := string(d.rest[:n])
-	d.rest = d.rest[n:]
+	name := d.text(maxFrozenName)
 	ranges, unneeded := d.ranges(), d.ranges()
 	var drop [][]memmap.FileRange
 	for range d.number(uint64(len(d.rest))) {
 		drop = append(drop, d.ranges())
+	}
+	var slots []baseSlot
+	for range d.number(uint64(len(d.rest))) {
+		slots = append(slots, baseSlot{d.number(maxSlot), d.text(maxFrozenName)})
 	}
 	if d.bad || len(d.rest) != 0 {
 		return errFrozen
@@ -288,6 +334,14 @@ func (z *frozenMemory) read(r io.Reader, bases *Bases) error {
 		}
 		if ranges[len(ranges)-1].End > file.size {
 			return fmt.Errorf("the base %q with the frozen memory is too small", name)
+		}
+	}
+	if bases == nil && len(slots) > 0 {
+		return fmt.Errorf("the base %q with pages of files is missing", slots[0].name)
+	}
+	if bases != nil {
+		if err := bases.setSlots(slots); err != nil {
+			return err
 		}
 	}
 	z.name, z.drop = name, drop

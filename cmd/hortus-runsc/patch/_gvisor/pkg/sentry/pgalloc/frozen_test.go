@@ -46,7 +46,9 @@ func TestFrozenIsReadAsWritten(t *testing.T) {
 		{},
 		{name: "live", ranges: []memmap.FileRange{pages(0, 1), pages(3, 8)}, held: map[string][]memmap.FileRange{"live": {pages(0, 1)}}},
 		{held: map[string][]memmap.FileRange{"a": {pages(0, 1), pages(2, 3)}}, unneeded: []memmap.FileRange{pages(2, 3)}},
+		{slots: []baseSlot{{7, "live"}}},
 	} {
+		base.slot, bases.slots = 0, [maxSlot + 1]*BaseFile{}
 		var b bytes.Buffer
 		if err := z.write(&b); err != nil {
 			t.Fatal(err)
@@ -62,10 +64,17 @@ func TestFrozenIsReadAsWritten(t *testing.T) {
 			}
 		}
 	}
+	if base.slot != 7 || bases.slots[7] != base {
+		t.Errorf("the base has slot %d", base.slot)
+	}
 	for what, z := range map[string]*frozenMemory{
-		"another base":  {name: "gone", ranges: []memmap.FileRange{pages(0, 1)}},
-		"a longer base": {name: "live", ranges: []memmap.FileRange{pages(0, 9)}},
+		"a slot twice":   {slots: []baseSlot{{3, "live"}, {4, "live"}}},
+		"no slot":        {slots: []baseSlot{{0, "live"}}},
+		"a slot of none": {slots: []baseSlot{{3, "gone"}}},
+		"another base":   {name: "gone", ranges: []memmap.FileRange{pages(0, 1)}},
+		"a longer base":  {name: "live", ranges: []memmap.FileRange{pages(0, 9)}},
 	} {
+		base.slot, bases.slots = 0, [maxSlot + 1]*BaseFile{}
 		var b bytes.Buffer
 		if err := z.write(&b); err != nil {
 			t.Fatal(err)
@@ -77,15 +86,15 @@ func TestFrozenIsReadAsWritten(t *testing.T) {
 }
 
 func FuzzFrozen(f *testing.F) {
-	for _, z := range []*frozenMemory{{}, {name: "x", ranges: []memmap.FileRange{pages(1, 2), pages(5, 9)}}} {
+	for _, z := range []*frozenMemory{{}, {name: "x", ranges: []memmap.FileRange{pages(1, 2), pages(5, 9)}}, {slots: []baseSlot{{9, "x"}}}} {
 		var b bytes.Buffer
 		if err := z.write(&b); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b.Bytes()[4:])
 	}
-	base := &BaseFile{name: "x", size: 1 << 40}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		base := &BaseFile{name: "x", size: 1 << 40}
 		b = append([]byte{byte(len(b)), byte(len(b) >> 8), byte(len(b) >> 16), 0}, b...)
 		var z frozenMemory
 		if z.read(bytes.NewReader(b), &Bases{own: base, files: map[string]*BaseFile{"x": base}}) != nil {
