@@ -11,6 +11,9 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 )
 
+// Workspace is where a sandbox of a repository has its files.
+const Workspace = "/workspace"
+
 // Layer names an immutable file tree.
 type Layer string
 

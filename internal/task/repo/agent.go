@@ -9,15 +9,6 @@ import (
 	"hortus.dev/internal/agent/model"
 )
 
-// Talk starts a program in the agent's current sandbox.
-func (s *seat) Talk(ctx context.Context, req api.ExecRequest) (Conn, error) {
-	box, err := s.at()
-	if err != nil {
-		return nil, err
-	}
-	return box.Talk(ctx, req)
-}
-
 // staff is who works: the loop with its models, or a program in the sandbox.
 type staff struct {
 	agent               string // the program; empty for the loop

@@ -10,6 +10,7 @@ import (
 	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/task/ledger"
 	"hortus.dev/internal/task/recall"
+	"hortus.dev/internal/task/seat"
 )
 
 const (
@@ -37,7 +38,7 @@ type attempt struct {
 	judge *judge
 	agent Worker
 	tools *tool.Set // nil if the agent is a program
-	box   *seat
+	box   *seat.Seat
 	// collected is the newest round whose changes are committed.
 	collected int
 	usage     api.Usage
@@ -104,7 +105,7 @@ func failed(err error) End { return End{Outcome: api.OutcomeFailed, Error: api.A
 
 // vacate kills the agent's sandbox, with all that it started.
 func (w *attempt) vacate(ctx context.Context) error {
-	proof, err := w.box.leave(ctx)
+	proof, err := w.box.Leave(ctx)
 	w.Closed(proof.Left)
 	return err
 }

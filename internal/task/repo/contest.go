@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/ledger"
 	"hortus.dev/internal/task/recall"
+	"hortus.dev/internal/task/seat"
 )
 
 // Candidate is one of several agents of a task, with what it needs.
@@ -88,7 +89,7 @@ func (c *contest) entrant(n int, one Candidate, told map[api.EventType]int) *ent
 	res := w.res
 	res.Branch, res.Repositories = candidateBranch(w.task.ID, n), slices.Clone(w.res.Repositories)
 	e := &entrant{of: c, n: n, attempt: &attempt{
-		project: w.project, candidate: n, dir: CandidateDir(w.dir, n), res: res, box: &seat{files: w.files},
+		project: w.project, candidate: n, dir: CandidateDir(w.dir, n), res: res, box: seat.New(w.files),
 		Ledger:  ledger.New(ledger.Marked{Emitter: w.Emitter(), N: n}, w.cfg.Now),
 		Journal: recall.New(w.Rec.Part(fmt.Sprint("candidate ", n)), told, w.cfg.Now),
 		staff:   staff{agent: one.Agent, model: one.Model, large: one.Large, small: one.Small, variant: one.Variant, modelName: one.ModelName},

@@ -24,6 +24,8 @@ type (
 	Runtimes     = contract.Runtimes
 	Runtime      = contract.Runtime
 	Desk         = contract.Desk
+	Sessions     = contract.Sessions
+	Turn         = contract.Turn
 )
 
 // Serve starts services in a sandbox and waits until they are ready. They end with it.

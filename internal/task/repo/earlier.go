@@ -25,7 +25,7 @@ func (w *project) last() *api.RepoResult {
 	if n := len(w.earlier); n > 0 {
 		return w.earlier[n-1].Task.Repo
 	}
-	return w.turn.before()
+	return w.turn.Before()
 }
 
 // replies are the questions with their answers, and what was done before each.

@@ -123,25 +123,3 @@ func inRepository(p string) string {
 	}
 	return rel
 }
-
-// offLimits is the error of a tool for a file that is off limits, nil for another. The file is not
-// in the sandbox; the error only says why.
-func (s *seat) offLimits(p string) error {
-	if glob := s.files.OffLimits(inRepository(p)); glob != "" {
-		return api.Errorf(api.KindDenied, "%s is off limits in this task (rule %s)", p, glob).
-			WithHint("Solve the task without it. If that is impossible, call finish and say why in blocked.")
-	}
-	return nil
-}
-
-// mayWrite returns the error of a tool that changes a file which it may not change.
-func (s *seat) mayWrite(p string) error {
-	if err := s.offLimits(p); err != nil {
-		return err
-	}
-	if why := s.files.ReadOnly(inRepository(p)); why != "" && inRepository(p) != "" {
-		return api.Errorf(api.KindDenied, "%s cannot be changed in this task: it is %s", p, why).
-			WithHint("Solve the task without changing it. If that is impossible, call finish and say why in blocked.")
-	}
-	return nil
-}

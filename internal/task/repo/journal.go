@@ -93,7 +93,7 @@ func (r worked) report() loop.Report {
 // fetched finds the commit that the work starts from: the recorded one, also if the branch has moved since.
 func (m *member) fetched(ctx context.Context) (err error) {
 	base, err := recall.Record(ctx, m.Journal, "fetch "+m.Name, nil, func(ctx context.Context, _ durable.Try) (cache.Commit, error) {
-		if m.turn.known(ctx, m) {
+		if m.cached(ctx) {
 			return m.base, nil
 		}
 		err := m.fetch(ctx)
@@ -158,7 +158,7 @@ func (j *judge) before(ctx context.Context, run func(context.Context) (api.Gate,
 			return t, err
 		}
 		for _, c := range j.commands {
-			t.Commands = append(t.Commands, reports{c.plain, c.tests})
+			t.Commands = append(t.Commands, reports{c.Plain, c.Tests})
 		}
 		return t, nil
 	})
@@ -169,8 +169,8 @@ func (j *judge) before(ctx context.Context, run func(context.Context) (api.Gate,
 		return t.Gate, api.Errorf(api.KindInternal, "the gate has %d commands, and %d reports were recorded", len(j.commands), len(t.Commands))
 	}
 	for i, c := range j.commands {
-		if c.tests = t.Commands[i].Tests; t.Commands[i].Plain {
-			c.plan, c.plain = report.Plain(c.text), true
+		if c.Tests = t.Commands[i].Tests; t.Commands[i].Plain {
+			c.Plan, c.Plain = report.Plain(c.Text), true
 		}
 	}
 	j.of.Recalled(api.RepoStepEvent{Step: "gate"})

@@ -16,7 +16,9 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/contract"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/evidence"
 	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/gate/report"
 	"hortus.dev/internal/task/recall"
@@ -31,7 +33,7 @@ var gateEnv = map[string]string{
 type judge struct {
 	of *attempt
 	// commands are those of the gate, with what they reported before the work.
-	commands []*command
+	commands []*evidence.Command
 }
 
 // gates runs the gates on a round's commit. An error means that no gate could be
@@ -47,9 +49,9 @@ func (j *judge) gates(ctx context.Context, n int) error {
 	}
 	rest := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return j.watched(c.Path) })
 	touched := len(rest) < len(changes)
-	need := allTests
+	need := evidence.AllTests
 	if touched {
-		need = anyTests // those that were there before decide in the next gate
+		need = evidence.AnyTests // those that were there before decide in the next gate
 	}
 	g, err := j.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: j.of.res.Verify}, gateName(n, "gate"), changes, terms{need: need})
 	if err != nil {
@@ -60,7 +62,7 @@ func (j *judge) gates(ctx context.Context, n int) error {
 		return err
 	}
 	if touched {
-		g, err := j.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with the original tests: " + j.of.res.Verify}, gateName(n, "original"), rest, terms{need: allTests})
+		g, err := j.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with the original tests: " + j.of.res.Verify}, gateName(n, "original"), rest, terms{need: evidence.AllTests})
 		if err != nil {
 			return err
 		}
@@ -201,13 +203,13 @@ func (j *judge) decide(ctx context.Context, file string, on terms, installed Pre
 	seen := gate.NewRunning(j.of.cfg.Now, say)
 	var runs []*report.Run
 	for i, c := range j.commands {
-		run, err := j.arm(ctx, box, c, i)
+		run, err := c.Arm(ctx, box, i)
 		if err != nil {
 			return g, err
 		}
 		runs = append(runs, run)
-		if c.dir != "" {
-			fmt.Fprintf(out, "[%s] %s\n", c.dir, c.text)
+		if c.Dir != "" {
+			fmt.Fprintf(out, "[%s] %s\n", c.Dir, c.Text)
 		}
 		ex, err := j.execute(ctx, box, c, run, ends, func(p []byte) error {
 			seen.Write(p)
@@ -227,13 +229,16 @@ func (j *judge) decide(ctx context.Context, file string, on terms, installed Pre
 		}
 	}
 	g.Output, g.OutputBytes = out.Text(), out.Total()
-	return g, j.weigh(ctx, &g, box, runs, file, on.need)
+	said := evidence.Gate{
+		Commands: j.commands, Runs: runs, Before: file == "before", Need: on.need, File: filepath.Join(j.of.dir, file+".tests"),
+	}
+	return g, said.Weigh(ctx, box, &g)
 }
 
 // execute runs one command of a gate to its end, or until the time of the gate is over.
-func (j *judge) execute(ctx context.Context, box Computer, c *command, run *report.Run, ends time.Time, write func(p []byte) error) (api.Exec, error) {
+func (j *judge) execute(ctx context.Context, box Computer, c *evidence.Command, run *report.Run, ends time.Time, write func(p []byte) error) (api.Exec, error) {
 	ex, err := box.Run(ctx, api.ExecRequest{
-		Args: []string{"sh", "-c", run.Command}, Dir: path.Join(Workspace, c.dir), Env: gateEnv,
+		Args: []string{"sh", "-c", run.Command}, Dir: path.Join(Workspace, c.Dir), Env: gateEnv,
 		TimeoutMS: max(1, ends.Sub(j.of.cfg.Now()).Milliseconds()), Tag: "gate",
 	}, func(stream string, p []byte) error {
 		if stream == "stdout" {
@@ -265,7 +270,7 @@ func (w *project) gateTimeout() time.Duration {
 }
 
 // Workspace is where a sandbox of a repository has its files.
-const Workspace = "/workspace"
+const Workspace = contract.Workspace
 
 // gateName is the file of one gate's output.
 func gateName(n int, which string) string { return fmt.Sprintf("round-%d-%s", n, which) }

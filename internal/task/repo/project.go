@@ -8,6 +8,7 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/ledger"
 	"hortus.dev/internal/task/recall"
+	"hortus.dev/internal/task/seat"
 )
 
 // project is what a task works on: its repositories at their commits, and what is prepared for all who work on them.
@@ -48,7 +49,7 @@ func (r *Runner) newProject(job Job) *project {
 
 // attempt begins an attempt with the result that a task has so far.
 func (p *project) attempt(res api.RepoResult, store func(context.Context, api.RepoResult) error) *attempt {
-	a := &attempt{project: p, Ledger: p.Ledger, Journal: p.Journal, dir: p.dir, store: store, res: res, box: &seat{files: p.files}}
+	a := &attempt{project: p, Ledger: p.Ledger, Journal: p.Journal, dir: p.dir, store: store, res: res, box: seat.New(p.files)}
 	a.judge = &judge{of: a}
 	return a
 }

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/api/best"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/choice"
+	"hortus.dev/internal/task/evidence"
 	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/gate/report"
 )
@@ -120,7 +121,7 @@ func (e *entrant) linted(ctx context.Context, lint string) (api.Gate, error) {
 	}
 	// What says how to lint is as it was before the work.
 	changes = slices.DeleteFunc(changes, func(c cache.Change) bool { return gate.SaysLint(c.Path) })
-	j := &judge{of: e.attempt, commands: []*command{{text: lint, plan: report.Plain(lint)}}}
+	j := &judge{of: e.attempt, commands: []*evidence.Command{{Text: lint, Plan: report.Plain(lint)}}}
 	return j.over(ctx, api.RepoStepEvent{Step: "lint", Detail: lint}, "lint", changes, terms{})
 }
 

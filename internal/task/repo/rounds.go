@@ -10,6 +10,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/evidence"
 	"hortus.dev/internal/task/recall"
 )
 
@@ -91,7 +92,7 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 		if err != nil {
 			return "", err
 		}
-		if w.box.sit(box); fresh {
+		if w.box.Sit(box); fresh {
 			if err := Serve(ctx, box, w.prepared.Services); err != nil {
 				return "", err
 			}
@@ -240,7 +241,7 @@ func (w *attempt) before(ctx context.Context) error {
 	e := api.RepoStepEvent{Step: "gate", Detail: "before any change: " + w.res.Verify}
 	g, err := w.judge.before(ctx, func(ctx context.Context) (api.Gate, error) {
 		g, err := w.judge.gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
-		if err == nil && g.Exit.Cause == "" && w.judge.plain() {
+		if err == nil && g.Exit.Cause == "" && evidence.Plain(w.judge.commands) {
 			g, err = w.judge.gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
 		}
 		return g, err

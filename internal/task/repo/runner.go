@@ -116,7 +116,7 @@ func (r *Runner) Run(ctx context.Context, job Job) End {
 		end.Result = w.res
 		return end
 	}
-	w.box.files = p.files
+	w.box.Follow(p.files)
 	if ms := w.req.Budget.WallMS; ms > 0 {
 		// The loop names the end of its own time; this is the backstop behind it,
 		// for fetches and gates.

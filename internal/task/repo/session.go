@@ -12,57 +12,15 @@ import (
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/recall"
+	"hortus.dev/internal/task/seat"
 )
-
-// Sessions keeps what outlives the turns of sessions: workspaces with their copies, and sandboxes.
-type Sessions interface {
-	// Workspace makes the durable files of a session above layers.
-	Workspace(ctx context.Context, id api.SessionID, layers ...Layer) (api.WorkspaceID, error)
-	// Copy copies a workspace as it is at one instant. Nobody has it but the computer, which is stopped meanwhile; nil for none.
-	Copy(ctx context.Context, id api.SessionID, ws api.WorkspaceID, c Computer) (api.WorkspaceID, error)
-	// Discard removes a copy that is not needed.
-	Discard(ctx context.Context, ws api.WorkspaceID)
-	// Take returns the computer that stayed after the last turn, running, and how it was found; nil if there is none. It may
-	// live so long.
-	Take(ctx context.Context, id api.SessionID, live time.Duration) (c Computer, how string)
-	// Keep takes the computer of a turn that has ended. It reports whether it did.
-	Keep(ctx context.Context, id api.SessionID, c Computer) bool
-	// Restored is told how a turn got its computer.
-	Restored(ctx context.Context, id api.SessionID, e session.RestoredEvent)
-}
-
-// Turn makes a task a turn of a session.
-type Turn struct {
-	Session api.SessionID `json:"session"`
-	N       int           `json:"n"`
-	// Transcripts are the files of the turns before, the oldest first.
-	Transcripts []string `json:"transcripts,omitempty"`
-	// Workspace is what the turn works in, Commit and Base what it lies on; all are empty for the first turn, which makes it.
-	Workspace api.WorkspaceID `json:"workspace,omitempty"`
-	Commit    string          `json:"commit,omitempty"`
-	Base      string          `json:"base,omitempty"`
-	// Head is the commit of the workspace before the turn; empty if nothing was changed.
-	Head string `json:"head,omitempty"`
-	// AgentSession is what the agent called the conversation, if it is a program.
-	AgentSession string `json:"agentSession,omitempty"`
-	// Stays is true if the computer may stay after the turn.
-	Stays bool `json:"stays,omitempty"`
-}
 
 // talk is a task that is a turn of a session.
 type talk struct{ *attempt }
 
-// before is the result of the turn before, as far as a turn continues it; nil for the first one.
-func (t *Turn) before() *api.RepoResult {
-	if t == nil || t.Workspace == "" {
-		return nil
-	}
-	return &api.RepoResult{Workspace: t.Workspace, Commit: t.Commit, Base: t.Base}
-}
-
-// known finds the commit that the session lies on without the remote, if it is in the cache.
-func (t *Turn) known(ctx context.Context, m *member) bool {
-	if t.before() == nil {
+// cached finds the commit that the session lies on without the remote, if it is in the cache.
+func (m *member) cached(ctx context.Context) bool {
+	if m.turn.Before() == nil {
 		return false
 	}
 	r, err := m.cfg.Git.Find(m.URL)
@@ -151,7 +109,7 @@ func (w talk) head(ctx context.Context, made string) string {
 // message is what the agent is told: in the first turn with what the repository says of itself.
 func (w talk) message(ctx context.Context) (string, error) {
 	turn := w.turn
-	if len(turn.Transcripts) == 0 && turn.before() == nil {
+	if len(turn.Transcripts) == 0 && turn.Before() == nil {
 		return w.brief(ctx)
 	}
 	return loop.NextMessage(w.task.Create.Request), nil
@@ -193,13 +151,13 @@ func (w talk) desk(d *Desk) {
 // computer returns the computer of a round: the one that is there, or another one over the workspace. fresh is true if it has
 // none of the services yet.
 func (w talk) computer(ctx context.Context) (c Computer, fresh bool, err error) {
-	if c, err := w.box.at(); err == nil {
+	if c, err := w.box.At(); err == nil {
 		return c, false, nil
 	}
 	turn, began := w.turn, w.cfg.Now()
 	how := session.RestoredNew
 	if turn != nil && len(w.res.Rounds) == 1 {
-		if turn.before() != nil {
+		if turn.Before() != nil {
 			how = session.RestoredRebuilt
 		}
 		if c, found := w.cfg.Sessions.Take(ctx, turn.Session, time.Duration(w.sandbox().TTLMS)*time.Millisecond); c != nil {
@@ -248,8 +206,8 @@ func (w talk) written(ctx context.Context) (api.WorkspaceID, error) {
 	if turn == nil {
 		return w.res.Workspace, nil
 	}
-	c, err := w.box.at()
-	if errors.Is(err, errNoSandbox) {
+	c, err := w.box.At()
+	if errors.Is(err, seat.ErrEmpty) {
 		c = nil
 	}
 	id, err := w.cfg.Sessions.Copy(ctx, turn.Session, w.res.Workspace, c)
@@ -272,7 +230,7 @@ func (w talk) written(ctx context.Context) (api.WorkspaceID, error) {
 
 // stays gives the computer to the session, if it may stay.
 func (w talk) stays(ctx context.Context, end End) bool {
-	c, err := w.box.at()
+	c, err := w.box.At()
 	if err != nil || ctx.Err() != nil || !w.turn.Stays {
 		return false
 	}
@@ -284,7 +242,7 @@ func (w talk) stays(ctx context.Context, end End) bool {
 	if !w.cfg.Sessions.Keep(ctx, w.turn.Session, c) {
 		return false
 	}
-	w.box.sit(nil)
+	w.box.Sit(nil)
 	return true
 }
 

@@ -38,7 +38,7 @@ type seen struct {
 func sees(m meta, st *unix.Stat_t, sum uint64) seen {
 	s := seen{mode: st.Mode&unix.S_IFMT | m.mode, uid: m.uid, gid: m.gid, mtime: st.Mtim, sum: sum}
 	if s.mode&unix.S_IFMT != unix.S_IFDIR {
-		s.links, s.size = st.Nlink, st.Size
+		s.links, s.size = uint64(st.Nlink), st.Size
 	}
 	return s
 }

@@ -1,0 +1,156 @@
+package seat
+
+import (
+	"context"
+	"path"
+	"strings"
+	"sync"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/repository/filerule"
+	"hortus.dev/internal/task/contract"
+)
+
+// Seat is the computer that the agent's tools work in: another one each round, and none between rounds. Its methods may
+// be called from several goroutines.
+type Seat struct {
+	mu    sync.Mutex
+	files *filerule.Policy
+	box   contract.Computer
+}
+
+// New makes a seat without a computer. files says what the tools may not touch, see [Seat.Follow].
+func New(files *filerule.Policy) *Seat { return &Seat{files: files} }
+
+// Follow sets what the tools may not touch.
+func (s *Seat) Follow(files *filerule.Policy) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files = files
+}
+
+func (s *Seat) policy() *filerule.Policy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.files
+}
+
+// ErrEmpty is the error of a seat without a computer.
+var ErrEmpty = api.Errorf(api.KindUnavailable, "the agent has no sandbox at the moment")
+
+// Sit puts a computer into the seat, or none for nil.
+func (s *Seat) Sit(c contract.Computer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.box = c
+}
+
+// Leave kills the computer, if there is one. After an error it is still there.
+func (s *Seat) Leave(ctx context.Context) (api.Proof, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.box == nil {
+		return api.Proof{}, nil
+	}
+	proof, err := s.box.Close(ctx)
+	if err == nil {
+		s.box = nil
+	}
+	return proof, err
+}
+
+// At returns the computer, or ErrEmpty.
+func (s *Seat) At() (contract.Computer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.box == nil {
+		return nil, ErrEmpty
+	}
+	return s.box, nil
+}
+
+// Run implements tool.Box.
+func (s *Seat) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
+	box, err := s.At()
+	if err != nil {
+		return api.Exec{}, err
+	}
+	return box.Run(ctx, req, output)
+}
+
+// Start implements tool.Box.
+func (s *Seat) Start(ctx context.Context, req api.ExecRequest) (tool.Job, error) {
+	box, err := s.At()
+	if err != nil {
+		return nil, err
+	}
+	return box.Start(ctx, req)
+}
+
+// ReadFile implements tool.Box.
+func (s *Seat) ReadFile(ctx context.Context, path string, max int64) ([]byte, error) {
+	box, err := s.At()
+	if err != nil {
+		return nil, err
+	}
+	b, err := box.ReadFile(ctx, path, max)
+	if api.KindOf(err) == api.KindNotFound {
+		if denied := s.offLimits(path); denied != nil {
+			return nil, denied
+		}
+	}
+	return b, err
+}
+
+// WriteFile implements tool.Box.
+func (s *Seat) WriteFile(ctx context.Context, path string, content []byte, executable bool) error {
+	box, err := s.At()
+	if err != nil {
+		return err
+	}
+	if err := s.mayWrite(path); err != nil {
+		return err
+	}
+	return box.WriteFile(ctx, path, content, executable)
+}
+
+// Talk starts a program in the agent's current sandbox.
+func (s *Seat) Talk(ctx context.Context, req api.ExecRequest) (contract.Conn, error) {
+	box, err := s.At()
+	if err != nil {
+		return nil, err
+	}
+	return box.Talk(ctx, req)
+}
+
+// offLimits is the error of a tool for a file that is off limits, nil for another. The file is not
+// in the sandbox; the error only says why.
+func (s *Seat) offLimits(p string) error {
+	if glob := s.policy().OffLimits(inRepository(p)); glob != "" {
+		return api.Errorf(api.KindDenied, "%s is off limits in this task (rule %s)", p, glob).
+			WithHint("Solve the task without it. If that is impossible, call finish and say why in blocked.")
+	}
+	return nil
+}
+
+// mayWrite returns the error of a tool that changes a file which it may not change.
+func (s *Seat) mayWrite(p string) error {
+	if err := s.offLimits(p); err != nil {
+		return err
+	}
+	if why := s.policy().ReadOnly(inRepository(p)); why != "" && inRepository(p) != "" {
+		return api.Errorf(api.KindDenied, "%s cannot be changed in this task: it is %s", p, why).
+			WithHint("Solve the task without changing it. If that is impossible, call finish and say why in blocked.")
+	}
+	return nil
+}
+
+// inRepository returns a path of the sandbox relative to the repository, "" if it is not in it.
+func inRepository(p string) string {
+	rel, ok := strings.CutPrefix(path.Clean(p), contract.Workspace+"/")
+	if !ok {
+		return ""
+	}
+	return rel
+}
