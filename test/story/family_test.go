@@ -289,7 +289,7 @@ func unseenLinks(dir string) (left []string) {
 		for _, path := range paths {
 			var st syscall.Stat_t
 			if syscall.Lstat(path, &st) == nil {
-				links[st.Ino], names[st.Ino] = st.Nlink, path
+				links[st.Ino], names[st.Ino] = uint64(st.Nlink), path
 				seen[st.Ino]++
 			}
 		}

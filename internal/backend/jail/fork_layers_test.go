@@ -156,7 +156,7 @@ func layerFiles(t testing.TB, e *env) map[string]uint64 {
 		if err := syscall.Stat(p, &st); err != nil {
 			t.Fatal(err)
 		}
-		out[p] = st.Nlink
+		out[p] = uint64(st.Nlink)
 	}
 	return out
 }
