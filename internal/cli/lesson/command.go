@@ -37,7 +37,7 @@ func (c *lsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	})
 }
 
-// headline is the last line of a failure: most programs name their error there.
+// headline is the last line of a failure: most programs and test runners name their error there.
 func headline(l lessons.Lesson) string {
 	return l.Failure[strings.LastIndexByte(l.Failure, '\n')+1:]
 }

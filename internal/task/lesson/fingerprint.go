@@ -33,11 +33,11 @@ type Failure struct {
 var (
 	escapes = lazyregexp.New(`\x1b\[[0-9;?]*[A-Za-z]`)
 	// telling matches lines that name an error, in the output of compilers, interpreters and test runners.
-	telling = lazyregexp.New(`(?i)\b\w*(error|exception)\b|\bE\d{3,4}\b|^E\s{2,}|^\s*--- FAIL|^FAILED\b|^not ok\b|\bpanic(ked)?\b|` +
+	telling = lazyregexp.New(`(?i)\b\w*(error|exception)\b|\bE\d{3,4}\b|^E\s{2,}|^\s*--- FAIL|^FAIL: |^FAILED\b|^not ok\b|\bpanic(ked)?\b|` +
 		`\b(undefined|cannot|can't|could not|unresolved|not found|no such|denied|refused|mismatch(ed)?|segmentation fault)\b|` +
 		`^\S+\.\w{1,5}:\d+(:\d+)?:? \S|\bnpm (err|error)!?`)
 	// counts matches what test runners sum up: how many failed says nothing of what failed.
-	counts = lazyregexp.New(`(?i)^\W*(\d+ (failed|passed|errors?|tests?)|(tests?|fail|pass|suites|failures?|ok)[: ]\s*\d+|found \d+ errors?)`)
+	counts = lazyregexp.New(`(?i)^\W*(FAILED \(|\d+ (failed|passed|errors?|tests?)|(tests?|fail|pass|suites|failures?|ok)[: ]\s*\d+|found \d+ errors?)`)
 
 	// The replacements, in this order.
 	dates     = lazyregexp.New(`\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?|\b\d\d:\d\d:\d\d(\.\d+)?\b`)

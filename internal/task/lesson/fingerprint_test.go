@@ -25,6 +25,9 @@ func TestFingerprint(t *testing.T) {
 		{"rust, codes count", "error[E0382]: borrow of moved value: `v`", "error[E0499]: borrow of moved value: `v`", false},
 		{"colours", "\x1b[31mTypeError: x is not a function\x1b[0m", "TypeError: x is not a function", true},
 		{"sums of a runner", "E   KeyError: 'a'\n3 failed, 4 passed in 0.2s\n", "E   KeyError: 'a'\n1 failed, 9 passed in 1.9s\n", true},
+		{"unittest, other values and counts", "FAIL: test_add (test_calc.T.test_add)\nAssertionError: -1 != 5\n\nRan 1 test in 0.000s\n\nFAILED (failures=1)\n",
+			"FAIL: test_add (test_calc.T.test_add)\nAssertionError: 7 != 8\n\nRan 9 tests in 0.010s\n\nFAILED (failures=1, errors=2)\n", true},
+		{"unittest, another test", "FAIL: test_add (test_calc.T.test_add)\n", "FAIL: test_sub (test_calc.T.test_sub)\n", false},
 		{"order of what is repeated", "TypeError: a\nTypeError: b\nTypeError: a\n", "TypeError: b\nTypeError: a\n", true},
 		{"dates and ids", "ValueError: 2026-01-02T03:04:05Z 123e4567-e89b-12d3-a456-426614174000", "ValueError: 2025-11-12T13:14:15.123Z 00000000-e89b-12d3-a456-426614174000", true},
 	} {
@@ -33,7 +36,7 @@ func TestFingerprint(t *testing.T) {
 			t.Errorf("%s: same is %v\n%s\n-----\n%s", c.name, !c.same, a.Text, b.Text)
 		}
 	}
-	for _, quiet := range []string{"", "\n\n", "42\n", "all good\nok\n", "3 failed, 4 passed\n"} {
+	for _, quiet := range []string{"", "\n\n", "42\n", "all good\nok\n", "3 failed, 4 passed\n", "FAILED (failures=1)\n"} {
 		if f := Of(quiet); f != (Failure{}) {
 			t.Errorf("%q is the failure %q", quiet, f.Text)
 		}
