@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/best"
+	"hortus.dev/internal/task/evidence"
 	"hortus.dev/internal/task/lesson"
 	"hortus.dev/internal/task/repo"
 )
@@ -257,5 +258,5 @@ func (e *Engine) GateOutput(ctx context.Context, id api.TaskID, round int, which
 	if err != nil {
 		return nil, err
 	}
-	return repo.GateOutput(e.dir(t.ID), round, which)
+	return evidence.Output(e.dir(t.ID), round, which)
 }

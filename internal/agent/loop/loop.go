@@ -42,6 +42,10 @@ type Config struct {
 	// Do makes a call in place of its tool; nil means that the tool is called. N counts the calls of
 	// all Runs from 1, in the order of the answers.
 	Do func(ctx context.Context, n int, t Tool, input json.RawMessage) (Result, error)
+	// Replace replaces the sandbox of the tools, which a call found lost. It is tried at most MaxReplaced times, which n
+	// counts, and why is the last error. The model is told, and continues. Without it such a call ends the Run with
+	// StopSandbox.
+	Replace func(ctx context.Context, n int, why error) error
 	// Budget bounds all Runs together; a zero field is no bound. The wall clock
 	// runs from New on. Whether a model has a price is known from its first
 	// answer: without one a CostUSD cannot be kept, and the loop stops there.
@@ -103,6 +107,9 @@ type Loop struct {
 	round   int
 	steps   int
 	made    int // calls that were run
+	// replaced counts the sandboxes that took the place of lost ones; swapped is true if one did since the last answer.
+	replaced int
+	swapped  bool
 	// researched counts the questions to the sub-agent; agent names the loop of a sub-agent.
 	researched int
 	agent      string

@@ -425,3 +425,50 @@ func TestHostileUsage(t *testing.T) {
 		}
 	}
 }
+
+// TestSandboxReplaced: the sandbox is lost with a call. Once it is replaced, the model is told and continues; the other calls
+// of its answer are not run. If it cannot be replaced, the work ends.
+func TestSandboxReplaced(t *testing.T) {
+	gone := api.Errorf(api.KindUnavailable, "the sandbox ended")
+	const script = "-- two calls --\nlast: Go.\ncall: shell\nalso: shell {\"command\": \"y\"}\n\n{\"command\": \"x\"}\n" +
+		"-- told --\nlast: The sandbox was lost and has been replaced\ncall: shell\n\n{\"command\": \"z\"}\n-- end --\ncall: finish\n\n{\"summary\": \"ok\"}\n"
+	for _, c := range []struct {
+		name    string
+		fails   []bool // of the replacements
+		stop    api.StopReason
+		calls   string
+		skipped int
+	}{
+		{"replaced", []bool{false}, api.StopFinished, "shell x, shell z", 2},
+		{"replaced at the second try", []bool{true, false}, api.StopFinished, "shell x, shell z", 2},
+		{"never", []bool{true, true, true}, api.StopSandbox, "shell x", 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			played := script
+			if c.stop == api.StopSandbox {
+				played, _, _ = strings.Cut(script, "-- told --")
+			}
+			each(t, played, func(t *testing.T, m model.Model, _ *requests) {
+				tries := 0
+				w := newWork(m, func(cfg *loop.Config, b *bench) {
+					b.fails = gone
+					cfg.Replace = func(_ context.Context, n int, why error) error {
+						if tries++; n != tries || api.KindOf(why) != api.KindUnavailable {
+							t.Errorf("try %d is number %d: %v", tries, n, why)
+						}
+						if c.fails[n-1] {
+							return api.Errorf(api.KindUnavailable, "no room")
+						}
+						b.fails = nil
+						return nil
+					}
+				})
+				rep := w.Run(t.Context(), "Go.")
+				if rep.Stop != c.stop || strings.Join(w.bench.calls, ", ") != c.calls || tries != len(c.fails) || len(rep.Skipped) != c.skipped {
+					t.Errorf("%s (%s) after %q, %d tries, skipped %q", rep.Stop, rep.Why, w.bench.calls, tries, rep.Skipped)
+				}
+				w.entries(t)
+			})
+		})
+	}
+}

@@ -94,6 +94,10 @@ func (r *run) calls(calls []model.Call, dropped int) {
 			r.refuse(calls, "the run ended")
 			return
 		}
+		if r.swapped {
+			r.refuse(calls, "the sandbox was lost before")
+			break
+		}
 		group := r.next(calls)
 		calls = calls[len(group):]
 		r.perform(group)
@@ -110,6 +114,7 @@ func (r *run) calls(calls []model.Call, dropped int) {
 	if r.ended() {
 		return
 	}
+	r.settled()
 	if dropped > 0 {
 		r.notice(fmt.Sprintf("The maximum is %d calls in one answer. The other %d calls were not run.", maxCalls, dropped))
 	}
@@ -137,7 +142,7 @@ func (r *run) came(p *pending) {
 		res.Failed = true
 		r.answer(p.call, res, p.took)
 		r.list(&r.rep.Skipped, p.call, " (stopped)")
-		if !r.gone() {
+		if !r.gone() && !r.reseat(p.err) {
 			r.stop(api.StopSandbox, p.err, "%s: %v", p.call.Name, p.err)
 		}
 		return

@@ -20,21 +20,7 @@ type mark struct {
 	Done, Skipped []string       `json:",omitempty"`
 	Left          int            `json:"left,omitempty"`
 	Collected     int            `json:"collected,omitempty"`
-	Report        *worked        `json:"report,omitempty"`
-}
-
-// worked is how the agent's part of a round ended: a loop.Report as plain data.
-type worked struct {
-	Stop      api.StopReason
-	Why       string `json:",omitempty"`
-	Steps     int
-	Usage     api.Usage
-	Model     string
-	Text      string       `json:",omitempty"`
-	Finish    *loop.Finish `json:",omitempty"`
-	Err       *api.Error   `json:",omitempty"`
-	Completed []string     `json:",omitempty"`
-	Skipped   []string     `json:",omitempty"`
+	Report        *recall.Worked `json:"report,omitempty"`
 }
 
 // keep executes a step whose result is the state of the task, and restores that state if it is recorded.
@@ -55,14 +41,10 @@ func (w *attempt) mark(rep *loop.Report) mark {
 	r := w.Receipt()
 	m := mark{Result: w.res, Usage: w.usage, Done: r.Completed, Skipped: r.Skipped, Left: r.ProcessesLeft, Collected: w.collected}
 	if rep != nil {
-		r := asWorked(*rep)
+		r := recall.AsWorked(*rep)
 		m.Report = &r
 	}
 	return m
-}
-
-func asWorked(r loop.Report) worked {
-	return worked{r.Stop, r.Why, r.Steps, r.Usage, r.Model, r.Text, r.Finish, api.AsError(r.Err), r.Completed, r.Skipped}
 }
 
 // restore puts a recorded state in place; there is none beside an error of the journal.
@@ -77,15 +59,7 @@ func (w *attempt) restore(m mark) {
 // report is the report of a mark.
 func (m mark) report() (rep loop.Report) {
 	if m.Report != nil {
-		rep = m.Report.report()
-	}
-	return rep
-}
-
-func (r worked) report() loop.Report {
-	rep := loop.Report{Stop: r.Stop, Why: r.Why, Steps: r.Steps, Usage: r.Usage, Model: r.Model, Text: r.Text, Finish: r.Finish, Completed: r.Completed, Skipped: r.Skipped}
-	if r.Err != nil {
-		rep.Err = r.Err
+		rep = m.Report.Report()
 	}
 	return rep
 }

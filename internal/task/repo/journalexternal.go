@@ -21,16 +21,16 @@ func (w *attempt) works(ctx context.Context, n int, message string) (rep loop.Re
 		return w.answers.Ended(w.agent.Run(ctx, message))
 	}
 	executed := false
-	was, _ := recall.Record(ctx, w.Journal, fmt.Sprint("turn ", n), nil, func(ctx context.Context, try durable.Try) (worked, error) {
+	was, _ := recall.Record(ctx, w.Journal, fmt.Sprint("turn ", n), nil, func(ctx context.Context, try durable.Try) (recall.Worked, error) {
 		executed = true
 		if try.Cut {
 			message = cutTurn + message
 		}
 		rep = w.agent.Run(ctx, message)
-		return asWorked(rep), ctx.Err()
+		return recall.AsWorked(rep), ctx.Err()
 	})
 	if !executed {
-		rep = was.report()
+		rep = was.Report()
 	}
 	return rep
 }

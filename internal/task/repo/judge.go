@@ -3,9 +3,7 @@ package repo
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -53,7 +51,7 @@ func (j *judge) gates(ctx context.Context, n int) error {
 	if touched {
 		need = evidence.AnyTests // those that were there before decide in the next gate
 	}
-	g, err := j.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: j.of.res.Verify}, gateName(n, "gate"), changes, terms{need: need})
+	g, err := j.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: j.of.res.Verify}, evidence.Name(n, "gate"), changes, terms{need: need})
 	if err != nil {
 		return err
 	}
@@ -62,7 +60,7 @@ func (j *judge) gates(ctx context.Context, n int) error {
 		return err
 	}
 	if touched {
-		g, err := j.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with the original tests: " + j.of.res.Verify}, gateName(n, "original"), rest, terms{need: evidence.AllTests})
+		g, err := j.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with the original tests: " + j.of.res.Verify}, evidence.Name(n, "original"), rest, terms{need: evidence.AllTests})
 		if err != nil {
 			return err
 		}
@@ -84,7 +82,7 @@ func (j *judge) gates(ctx context.Context, n int) error {
 	if changes, err = j.of.changed(ctx, broken); err != nil {
 		return err
 	}
-	tried, err := j.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a seeded defect: " + j.of.res.Verify}, gateName(n, "mutant"), changes, terms{})
+	tried, err := j.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a seeded defect: " + j.of.res.Verify}, evidence.Name(n, "mutant"), changes, terms{})
 	if err != nil {
 		return err
 	}
@@ -103,7 +101,7 @@ func (j *judge) without(ctx context.Context, n int, changes, rest []cache.Change
 	// Tests whose code is missing may hang as well as fail: they get little more time than
 	// they needed with it.
 	within := min(j.of.gateTimeout(), 5*time.Second+3*time.Duration(j.of.res.Rounds[n-1].Gate.MS)*time.Millisecond)
-	g, err := j.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "with the changed tests only: " + j.of.res.Verify}, gateName(n, api.GateWithout), tests, terms{within: within})
+	g, err := j.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "with the changed tests only: " + j.of.res.Verify}, evidence.Name(n, api.GateWithout), tests, terms{within: within})
 	if err != nil {
 		return err
 	}
@@ -271,28 +269,3 @@ func (w *project) gateTimeout() time.Duration {
 
 // Workspace is where a sandbox of a repository has its files.
 const Workspace = contract.Workspace
-
-// gateName is the file of one gate's output.
-func gateName(n int, which string) string { return fmt.Sprintf("round-%d-%s", n, which) }
-
-// GateOutput opens the whole output of one gate below a task's folder: of round 0
-// "before", or of a step of the setup, "setup-01", of the others "gate", "original", "without" or "mutant".
-func GateOutput(dir string, round int, which string) (io.ReadCloser, error) {
-	file := gateName(round, which)
-	switch {
-	case round == 0 && setupOutput(dir, which):
-		file = which
-	case round == 0 && which == "before":
-		file = "before"
-	case round < 1 || round > api.MaxRounds+1 || !slices.Contains([]string{api.GateResult, api.GateOriginal, api.GateMutant, api.GateWithout}, which):
-		return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q of round %d: round 0 has before and the steps of the setup, such as setup-01, other rounds have gate, original, without and mutant", which, round)
-	}
-	f, err := os.Open(filepath.Join(dir, file+".out"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, api.Errorf(api.KindNotFound, "gate %s of round %d has not run", which, round)
-	}
-	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "open the output of a gate: %w", err)
-	}
-	return f, nil
-}

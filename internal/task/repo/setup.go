@@ -2,7 +2,6 @@ package repo
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 
@@ -98,13 +97,4 @@ func (r roster) together(others map[*member]Prepared) Prepared {
 		}
 	}
 	return all
-}
-
-// setupOutput reports whether a name is the output of a step of the setup.
-func setupOutput(dir, which string) bool {
-	if !api.IsSetupOutput(which) {
-		return false
-	}
-	_, err := os.Stat(filepath.Join(dir, which+".out"))
-	return err == nil
 }

@@ -9,6 +9,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/best"
 	"hortus.dev/api/lessons"
+	"hortus.dev/api/retry"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/progress"
@@ -75,6 +76,11 @@ func (p *Progress) Event(e api.Event) {
 		var ph api.PhaseEvent
 		if json.Unmarshal(e.Data, &ph) == nil {
 			p.Doing("attempt %d: %s: %s", ph.Attempt, ph.Phase, ph.Command)
+		}
+	case retry.EventRetry:
+		var r retry.Event
+		if json.Unmarshal(e.Data, &r) == nil {
+			p.Say(fmt.Sprintf("%s lost: %s; replacing it in %s (%d of at most %d)", human.Sanitize(r.What), human.Truncate(r.Error, 120), human.Duration(time.Duration(r.WaitMS)*time.Millisecond), r.Attempt, r.Of))
 		}
 	case lessons.EventOffered:
 		var o lessons.Offered

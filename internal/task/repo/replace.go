@@ -1,0 +1,51 @@
+package repo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"hortus.dev/api/retry"
+	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/recall"
+)
+
+// replaceWait is how long to wait before the first sandbox takes the place of a lost one. It doubles each time.
+const replaceWait = time.Second
+
+// replacing is an attempt whose sandbox may be lost.
+type replacing struct{ *attempt }
+
+// replace gives the agent another sandbox over its workspace in the place of one that was lost. A replacement that is recorded
+// was made by an earlier daemon: this one has opened a sandbox already.
+func (w replacing) replace(ctx context.Context, n int, lost error) error {
+	_, err := recall.Record(ctx, w.Journal, fmt.Sprint("replacement ", n), nil, func(ctx context.Context, _ durable.Try) (int, error) {
+		wait := replaceWait << (n - 1)
+		w.Tell(ctx, retry.EventRetry, retry.Event{
+			What: retry.Sandbox, Attempt: n, Of: loop.MaxReplaced, NextAt: w.cfg.Now().Add(wait).UTC(), WaitMS: wait.Milliseconds(), Error: bounded(lost.Error(), maxSummary), Candidate: w.candidate,
+		})
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return n, ctx.Err()
+		}
+		w.tools.Close(ctx) // its jobs were those of the old sandbox
+		if err := w.vacate(ctx); err != nil {
+			return n, err
+		}
+		access, err := w.access(ctx)
+		if err != nil {
+			return n, err
+		}
+		box, err := w.cfg.Computers.Open(ctx, w.staff.box(w.project), w.res.Workspace, access)
+		if err != nil {
+			return n, err
+		}
+		w.box.Sit(box)
+		return n, Serve(ctx, box, w.prepared.Services)
+	})
+	return err
+}
