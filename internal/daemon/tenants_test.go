@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/lessons"
 )
 
 // town is a daemon behind its TCP front, with two tenants and their things.
@@ -31,6 +32,8 @@ type things struct {
 	snap api.SnapshotID
 	repo api.RepositoryID
 	work api.WorkspaceID
+	// lesson is the id of what a task taught.
+	lesson string
 }
 
 func newTown(t *testing.T) *town {
@@ -75,8 +78,9 @@ func (w *town) key(req api.CreateKey) api.CreatedKey {
 func (w *town) things(account, begins string) things {
 	w.t.Helper()
 	rest := begins + strings.Repeat("0", api.IDLen-1-len(begins))
-	own := things{api.SandboxID("i" + rest), api.TaskID("t" + rest), api.SnapshotID("s" + rest), api.RepositoryID("r" + rest), api.WorkspaceID("w" + rest)}
+	own := things{api.SandboxID("i" + rest), api.TaskID("t" + rest), api.SnapshotID("s" + rest), api.RepositoryID("r" + rest), api.WorkspaceID("w" + rest), "l" + rest}
 	ctx, now := w.t.Context(), time.Now().UTC()
+	w.learn(account, own)
 	for _, err := range []error{
 		w.s.db.InsertSandbox(ctx, api.Sandbox{ID: own.box, State: api.SandboxEnded, Account: account, CreatedAt: now, EndedAt: now, Reason: "killed", Provision: &api.ProvisionRequest{TaskID: "own"}}),
 		w.s.db.InsertTask(ctx, api.Task{ID: own.task, State: api.TaskDone, Account: account, CreatedAt: now, EndedAt: now, Create: api.CreateTask{Request: "of " + account}}),
@@ -90,6 +94,16 @@ func (w *town) things(account, begins string) things {
 		}
 	}
 	return own
+}
+
+// learn stores the lesson of an account, if it is not there.
+func (w *town) learn(account string, own things) {
+	w.t.Helper()
+	if _, err := w.s.db.PutLesson(w.t.Context(), lessons.Lesson{
+		ID: own.lesson, Account: account, Scope: "language:python", Fingerprint: "f", Failure: "of " + account, Fix: "patch", Task: own.task, LearnedAt: time.Now(),
+	}); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // call sends a request with headers and gives its status and body.
@@ -170,6 +184,8 @@ func (w *town) pathOf(pattern, id string) (path, body string) {
 			parts[i] = strings.Repeat("0", 16)
 		case name == "port":
 			parts[i] = "8080"
+		case name == "key": // of a session
+			parts[i] = id
 		case name == "name" && parts[2] == "secrets":
 			parts[i] = id
 		case name == "name" && parts[2] == "sandboxes": // a secret of the sandbox
@@ -195,6 +211,8 @@ func idOf(t *testing.T, pattern string, of things) (id, never string) {
 		return string(of.snap), string(api.NewSnapshotID())
 	case "repositories":
 		return string(of.repo), string(api.NewRepositoryID())
+	case "lessons":
+		return of.lesson, api.NewLessonID()
 	case "workspaces":
 		return string(of.work), string(api.NewWorkspaceID())
 	}
@@ -289,6 +307,7 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 		}
 		// The control: for its owner, and for the operator, it is there.
 		for name, key := range map[string]string{"its owner": w.alice.Secret, "the operator": w.operator.Secret} {
+			w.learn("alice", w.alices) // its owner has removed it
 			if _, a := of(theirs, key); a == answer {
 				t.Errorf("%s does not exist for %s either: %.200s", what, name, a)
 			}

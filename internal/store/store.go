@@ -258,7 +258,8 @@ type Lessons interface {
 	SimilarLessons(ctx context.Context, q lessons.Query) ([]lessons.Lesson, error)
 	// CountLessons counts a task that was given lessons, and whether it was verified. Those that are gone are left out.
 	CountLessons(ctx context.Context, account string, ids []string, helped bool, at time.Time) error
-	// LessonPage lists the lessons of a scope, or of all for "", the newest first.
+	// LessonPage lists the lessons of a scope, or of all for "", the newest first. Here and in FindLesson account "" means all
+	// of them.
 	LessonPage(ctx context.Context, account, scope string, limit int, after Cursor) ([]lessons.Lesson, Cursor, error)
 	// FindLesson returns the lesson whose identifier begins with a prefix, with or without its letter.
 	FindLesson(ctx context.Context, account, prefix string) (lessons.Lesson, error)

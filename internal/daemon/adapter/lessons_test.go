@@ -32,7 +32,8 @@ func TestLessonsOfAccounts(t *testing.T) {
 	}
 	guard := access.NewLessons(adapter.Lessons{Lessons: db})
 	a := api.WithPrincipal(t.Context(), api.Principal{Account: "a", Role: api.RoleUser})
-	b := api.WithPrincipal(t.Context(), api.Principal{Account: "b", Role: api.RoleAdmin, Key: api.NewKeyID()})
+	b := api.WithPrincipal(t.Context(), api.Principal{Account: "b", Role: api.RoleUser, Key: api.NewKeyID()})
+	operator := api.WithPrincipal(t.Context(), api.Operator())
 
 	var ids []string
 	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
@@ -63,6 +64,12 @@ func TestLessonsOfAccounts(t *testing.T) {
 		if l, err := guard.Find(a, hidden); err != nil || l.ID != all[0].ID {
 			t.Error(l, err)
 		}
+	}
+	if rows, _, err := guard.Page(operator, "", api.PageRequest{}); err != nil || len(rows) != len(all) {
+		t.Errorf("the operator has %d lessons, %v", len(rows), err)
+	}
+	if l, err := guard.Remove(operator, all[1].ID); err != nil || l.ID != all[1].ID {
+		t.Error(l, err)
 	}
 	if l, err := guard.Remove(a, all[0].ID[:8]); err != nil || l.ID != all[0].ID {
 		t.Error(l, err)

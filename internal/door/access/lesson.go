@@ -7,26 +7,26 @@ import (
 	"hortus.dev/api/lessons"
 )
 
-// LessonService keeps what the tasks of accounts taught; "" is the operator's own.
+// LessonService keeps what the tasks of accounts taught; "" is all accounts, in RemoveLesson the operator's own.
 type LessonService interface {
 	Page(ctx context.Context, account, scope string, p api.PageRequest) ([]lessons.Lesson, string, error)
 	FindLesson(ctx context.Context, account, prefix string) (lessons.Lesson, error)
 	RemoveLesson(ctx context.Context, account, id string) (lessons.Lesson, error)
 }
 
-// Lessons guards lessons. Everybody, an admin too, has those of the own account only.
+// Lessons guards lessons. Users have those of their own account, admins all.
 type Lessons struct{ s LessonService }
 
 // NewLessons guards lessons.
 func NewLessons(s LessonService) *Lessons { return &Lessons{s} }
 
 // Page returns one page of the caller's lessons, the newest first.
-func (l *Lessons) Page(ctx context.Context, scope string, page api.PageRequest) ([]lessons.Lesson, string, error) {
+func (l *Lessons) Page(ctx context.Context, of string, page api.PageRequest) ([]lessons.Lesson, string, error) {
 	p, err := caller(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	return l.s.Page(ctx, p.Account, scope, page)
+	return l.s.Page(ctx, scope(p), of, page)
 }
 
 // Find returns a lesson of the caller's.
@@ -35,7 +35,7 @@ func (l *Lessons) Find(ctx context.Context, prefix string) (lessons.Lesson, erro
 	if err != nil {
 		return lessons.Lesson{}, err
 	}
-	return l.s.FindLesson(ctx, p.Account, prefix)
+	return l.s.FindLesson(ctx, scope(p), prefix)
 }
 
 // Remove removes a lesson of the caller's.
@@ -44,9 +44,9 @@ func (l *Lessons) Remove(ctx context.Context, prefix string) (lessons.Lesson, er
 	if err != nil {
 		return lessons.Lesson{}, err
 	}
-	found, err := l.s.FindLesson(ctx, p.Account, prefix)
+	found, err := l.s.FindLesson(ctx, scope(p), prefix)
 	if err != nil {
 		return found, err
 	}
-	return l.s.RemoveLesson(ctx, p.Account, found.ID)
+	return l.s.RemoveLesson(ctx, found.Account, found.ID)
 }

@@ -94,10 +94,13 @@ func testLessons(t *testing.T, s store.Store) {
 			t.Error(err)
 		}
 	}
-	if got := strings.Join(all, " "); got != "f1 f3 f2 f1" {
+	if got := strings.Join(all, " "); got != "f1 f1 f3 f2 f1" {
 		t.Error(got)
 	}
 	if page, _, err := s.LessonPage(ctx, "", "other", 9, store.Cursor{}); err != nil || len(page) != 1 {
+		t.Error(page, err)
+	}
+	if page, _, err := s.LessonPage(ctx, "a", "", 9, store.Cursor{}); err != nil || len(page) != 1 || page[0].ID != alien.ID {
 		t.Error(page, err)
 	}
 	_, _, err := s.LessonPage(ctx, "", "", 2, store.Cursor{At: began, ID: "x"})

@@ -36,9 +36,9 @@ const (
 	similarSQL = `SELECT ` + columns + ` FROM lesson JOIN (SELECT rowid, rank FROM lesson_text WHERE lesson_text MATCH ?4) AS found ON found.rowid = lesson.seq
 		WHERE account = ?1 AND scope = ?2 AND fingerprint <> ?3 ORDER BY found.rank, seq DESC LIMIT ?5`
 	countSQL = `UPDATE lesson SET offered = offered + 1, helped = helped + ?3, offered_at = ?4 WHERE account = ?1 AND id = ?2`
-	pageSQL  = `SELECT ` + columns + ` FROM lesson WHERE account = ?1 AND (?2 = '' OR scope = ?2)
+	pageSQL  = `SELECT ` + columns + ` FROM lesson WHERE (?1 = '' OR account = ?1) AND (?2 = '' OR scope = ?2)
 		AND (?3 = 0 OR seq < ?3) ORDER BY seq DESC LIMIT ?4`
-	findSQL   = `SELECT ` + columns + ` FROM lesson WHERE account = ?1 AND (id >= ?2 AND id < ?3 OR id >= ?4 AND id < ?5) ORDER BY id LIMIT 2`
+	findSQL   = `SELECT ` + columns + ` FROM lesson WHERE (?1 = '' OR account = ?1) AND (id >= ?2 AND id < ?3 OR id >= ?4 AND id < ?5) ORDER BY id LIMIT 2`
 	removeSQL = `DELETE FROM lesson WHERE account = ?1 AND id = ?2 RETURNING ` + columns
 )
 
