@@ -59,6 +59,15 @@ func (p pupil) known(ctx context.Context, n int, scope, output string) []api.Kno
 	return lesson.Tell(found)
 }
 
+// onRepository returns what finds lessons for a task on a repository; nil if it is given none.
+func (p pupil) onRepository() func(ctx context.Context, n int, output string) []api.KnownFix {
+	if p.book == nil {
+		return nil
+	}
+	scope := lesson.Scope(*p.task)
+	return func(ctx context.Context, n int, output string) []api.KnownFix { return p.known(ctx, n, scope, output) }
+}
+
 // learn stores what a task that has ended teaches.
 func (p pupil) learn(ctx context.Context, repositories Repositories) {
 	if p.book == nil {

@@ -12,7 +12,6 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/best"
 	"hortus.dev/internal/task/evidence"
-	"hortus.dev/internal/task/lesson"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -182,12 +181,8 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, from so
 	for _, old := range from.earlier {
 		before = append(before, repo.Earlier{Task: old, Dir: e.dir(old.ID)})
 	}
-	taught := newPupil(e.cfg, t, log)
-	scope := lesson.Scope(*t)
 	return e.cfg.Repositories.Run(ctx, r.journaled(repo.Job{
-		Known: func(ctx context.Context, n int, output string) []api.KnownFix {
-			return taught.known(ctx, n, scope, output)
-		},
+		Known: newPupil(e.cfg, t, log).onRepository(),
 		Earlier: before, Candidates: ms.candidates, Turn: from.turn,
 		Task: *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Small: ms.small, Dir: dir, Emit: log,
 		Save: func(ctx context.Context, r api.RepoResult) error {
