@@ -263,7 +263,7 @@ func TestBestOfFive(t *testing.T) {
 // TestBestOfFiveCanceled cancels at random instants: the receipt is true, nothing runs, and only the best work is kept.
 func TestBestOfFiveCanceled(t *testing.T) {
 	t.Parallel()
-	n := tier.Count(20, 100)
+	n := tier.Count(6, 100)
 	w, c, p := contestants(t, map[string]string{"plan 1.": plan(wrong), "plan 2.": plan(breaks), "plan 3.": plan("sleep 30"), "plan 4.": plan(mendLong), "plan 5.": plan(mendLast)})
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
