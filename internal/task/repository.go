@@ -182,7 +182,7 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, from so
 		before = append(before, repo.Earlier{Task: old, Dir: e.dir(old.ID)})
 	}
 	return e.cfg.Repositories.Run(ctx, r.journaled(repo.Job{
-		Known: newPupil(e.cfg, t, log).onRepository(),
+		Known:   newPupil(e.cfg, t, log).onRepository(),
 		Earlier: before, Candidates: ms.candidates, Turn: from.turn,
 		Task: *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Small: ms.small, Dir: dir, Emit: log,
 		Save: func(ctx context.Context, r api.RepoResult) error {
