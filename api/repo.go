@@ -447,6 +447,8 @@ type TodoEvent struct {
 	Round int        `json:"round"`
 	Step  int        `json:"step"`
 	Items []TodoItem `json:"items"`
+
+	Candidate int `json:"candidate,omitempty"`
 }
 
 // SayEvent is what the agent said beside its calls.

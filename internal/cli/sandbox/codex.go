@@ -38,18 +38,11 @@ func (c *sandboxCodexCmd) Run(ctx app.Context, a *app.App) error {
 	if c.Stdio && a.Flags.JSON {
 		return &app.Failure{Code: 2, Err: api.Errorf(api.KindInvalid, "--stdio and --json cannot be combined").WithHint("stdout belongs to Codex")}
 	}
-	s, err := find(ctx, a, c.ID)
+	s, info, err := findAlive(ctx, a, c.ID)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	info, err := s.Info(ctx)
-	if err != nil {
-		return err
-	}
-	if info.State.Final() {
-		return endedSandbox(info)
-	}
 	in := terminal.CatchInterrupts(a)
 	defer in.Close()
 	// The sandbox's end is its own, Ctrl-C the user's: both end the server.

@@ -38,18 +38,11 @@ func (c *sandboxForwardCmd) Run(ctx app.Context, a *app.App) error {
 	if ip == nil {
 		return api.Errorf(api.KindInvalid, "%.40q is not an address of this machine", c.Address).WithHint("127.0.0.1 is reachable from this machine only")
 	}
-	s, err := find(ctx, a, c.ID)
+	s, info, err := findAlive(ctx, a, c.ID)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	info, err := s.Info(ctx)
-	if err != nil {
-		return err
-	}
-	if info.State.Final() {
-		return endedSandbox(info)
-	}
 	ln, err := net.Listen("tcp", net.JoinHostPort(c.Address, strconv.Itoa(local)))
 	if err != nil {
 		return api.Errorf(api.KindConflict, "listen here: %w", err).

@@ -62,6 +62,23 @@ func find(ctx context.Context, a *app.App, id string) (*client.Sandbox, error) {
 	return findIn(ctx, c, id)
 }
 
+// findAlive finds the sandbox of an argument, which must not have ended.
+func findAlive(ctx context.Context, a *app.App, id string) (*client.Sandbox, api.Sandbox, error) {
+	s, err := find(ctx, a, id)
+	if err != nil {
+		return nil, api.Sandbox{}, err
+	}
+	info, err := s.Info(ctx)
+	if err == nil && info.State.Final() {
+		err = endedSandbox(info)
+	}
+	if err != nil {
+		s.Close()
+		return nil, info, err
+	}
+	return s, info, nil
+}
+
 type sandboxCreateCmd struct {
 	flags.Workspace
 	flags.Sandbox

@@ -25,6 +25,9 @@ func (m Marked) Emit(ctx context.Context, t api.EventType, data any) {
 	case api.SayEvent:
 		e.Candidate = m.N
 		data = e
+	case api.TodoEvent:
+		e.Candidate = m.N
+		data = e
 	case api.CompactEvent:
 		e.Candidate = m.N
 		data = e
