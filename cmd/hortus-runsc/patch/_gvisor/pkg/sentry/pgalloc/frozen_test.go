@@ -14,6 +14,25 @@ func pages(start, end uint64) memmap.FileRange {
 	return memmap.FileRange{Start: start * page, End: end * page}
 }
 
+// allocated makes a memory file with some pages.
+func allocated(t *testing.T, n uint64) (*MemoryFile, memmap.FileRange) {
+	t.Helper()
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := NewMemoryFile(os.NewFile(uintptr(fd), "test"), MemoryFileOpts{DisableMemoryAccounting: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Destroy)
+	fr, err := f.Allocate(n*page, AllocOpts{Mode: AllocateAndCommit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, fr
+}
+
 func TestFrozenPrefix(t *testing.T) {
 	var z frozenMemory
 	z.set([]memmap.FileRange{pages(2, 4)}, []memmap.FileRange{pages(6, 7)})
@@ -111,19 +130,7 @@ func FuzzFrozen(f *testing.F) {
 }
 
 func TestFreeze(t *testing.T) {
-	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := NewMemoryFile(os.NewFile(uintptr(fd), "test"), MemoryFileOpts{DisableMemoryAccounting: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Destroy()
-	fr, err := f.Allocate(4*page, AllocOpts{Mode: AllocateAndCommit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, fr := allocated(t, 4)
 	if f.BeginFreeze() != "" {
 		t.Error("freezes unasked")
 	}
@@ -181,19 +188,7 @@ func TestFreeze(t *testing.T) {
 
 // TestDropHeld: also a kernel whose memory was copied holds nothing for others.
 func TestDropHeld(t *testing.T) {
-	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := NewMemoryFile(os.NewFile(uintptr(fd), "test"), MemoryFileOpts{DisableMemoryAccounting: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Destroy()
-	fr, err := f.Allocate(2*page, AllocOpts{Mode: AllocateAndCommit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, fr := allocated(t, 2)
 	// As after a load: the references are there, and the ranges are to be dropped.
 	f.IncRef(fr, 0)
 	var b bytes.Buffer

@@ -74,19 +74,7 @@ func TestPlaces(t *testing.T) {
 
 // TestFrozenIsNotMappedToWrite: not even a part of a range that is frozen.
 func TestFrozenIsNotMappedToWrite(t *testing.T) {
-	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := NewMemoryFile(os.NewFile(uintptr(fd), "test"), MemoryFileOpts{DisableMemoryAccounting: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Destroy()
-	fr, err := f.Allocate(4*page, AllocOpts{Mode: AllocateAndCommit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, fr := allocated(t, 4)
 	part := func(start, end uint64) memmap.FileRange {
 		return memmap.FileRange{Start: fr.Start + start*page, End: fr.Start + end*page}
 	}
