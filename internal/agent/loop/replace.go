@@ -6,7 +6,7 @@ import "hortus.dev/api"
 const MaxReplaced = 3
 
 // replacedNotice is what the model is told of a sandbox that was lost.
-const replacedNotice = "The sandbox was lost and has been replaced. The files of /workspace are as they were; files elsewhere and programs in the background are gone. " +
+const replacedNotice = "The sandbox was lost and has been replaced. The files of /workspace are unchanged; files elsewhere were removed, and programs in the background have ended. " +
 	"The call that failed may have been done in part: look at the files before you continue."
 
 // reseat has the sandbox of the tools replaced after a call found it lost. It reports whether the work can continue, or
