@@ -15,12 +15,18 @@ import (
 	"gvisor.dev/gvisor/runsc/flag"
 )
 
-// bootTime is the time after which a sentry has finished booting. If it takes longer,
-// less memory is released.
+// bootTime is the time after which a sentry has finished booting, or being restored. If
+// it takes longer, less memory is released.
 const bootTime = time.Second
 
-// boot is the sentry. It releases the memory that its start used, about 6% of an idle
-// sandbox's memory, which Go would keep for later use.
+// bootGC is the GOGC of a sentry until bootTime. The first collection is then at 64 MB,
+// instead of at 4 MB: all that a start allocates is in use until its end or released
+// after it. Without it collections take a quarter of the processor time of a restore.
+const bootGC = 1600
+
+// boot is the sentry. It collects no garbage while it starts, and then releases the memory
+// that its start used, about 6% of an idle sandbox's memory, which Go would keep for later
+// use.
 //
 // The gofer does not do this: it allocates almost nothing after the initializers of its
 // packages, and a collection would touch more memory than it frees.
@@ -36,7 +42,11 @@ var tracePoints sync.Once
 
 func (b *boot) Execute(ctx context.Context, f *flag.FlagSet, args ...any) subcommands.ExitStatus {
 	tracePoints.Do(func() {})
+	usual := debug.SetGCPercent(bootGC)
 	// Execute returns when the sandbox has ended; then the process exits.
-	time.AfterFunc(bootTime, debug.FreeOSMemory)
+	time.AfterFunc(bootTime, func() {
+		debug.SetGCPercent(usual)
+		debug.FreeOSMemory()
+	})
 	return b.Boot.Execute(ctx, f, args...)
 }
