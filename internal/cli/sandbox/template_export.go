@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"hortus.dev/api"
@@ -68,7 +68,7 @@ func (c *templateExportCmd) Run(ctx app.Context, a *app.App) error {
 	switch {
 	case api.KindOf(err) == api.KindCanceled:
 		return api.Errorf(api.KindCanceled, "template %.200s was not exported: cancelled", c.Name)
-	case !stdout && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)):
+	case !stdout && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)):
 		return api.Errorf(api.KindExhausted, "no space left on the disk of %s: %w", filepath.Dir(c.File), err).WithHint("free space there, or write to another disk")
 	case err != nil:
 		return err
@@ -109,14 +109,31 @@ func (c *templateExportCmd) toFile(ctx context.Context, cl *client.Client) (n in
 	}
 	if c.Force {
 		err = os.Rename(f.Name(), c.File)
-	} else if err = unix.Renameat2(unix.AT_FDCWD, f.Name(), unix.AT_FDCWD, c.File, unix.RENAME_NOREPLACE); err == unix.EINVAL || err == unix.ENOSYS {
-		// The file system cannot do both at once; a link does not replace a file either.
-		err = os.Link(f.Name(), c.File)
+	} else {
+		err = renameNew(f.Name(), c.File)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return n, fileExists(c.File)
 	}
 	return n, notWritten(err)
+}
+
+// renameNew renames a file to a name that does not exist yet.
+func renameNew(old, name string) error {
+	err := os.Link(old, name)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	// The file system has no hard links. The name is reserved, and then replaced.
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	if err = os.Rename(old, name); err != nil {
+		os.Remove(name)
+	}
+	return err
 }
 
 func fileExists(name string) error {
