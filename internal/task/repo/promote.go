@@ -4,148 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"hortus.dev/api"
 	"hortus.dev/api/best"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/task/choice"
-	"hortus.dev/internal/task/evidence"
-	"hortus.dev/internal/task/gate"
-	"hortus.dev/internal/task/gate/report"
 )
 
-// decide makes the result of the best candidate that of the task, and removes the others.
-func (c *contest) decide(ctx context.Context) End {
-	w := c.main
-	if err := c.lint(ctx); err != nil {
-		w.cfg.Logger.Error("run the lint command on candidates", "task", w.task.ID, "err", err)
-	}
-	// What was done is not lost because time is up, or because a person stopped the rest.
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*endTimeout)
-	defer cancel()
-	if err := w.keep(late, "choice", c.promote); err != nil {
-		if w.Damage() == nil {
-			c.giveUp(late)
-		}
-		return w.broken(ctx, err)
-	}
-	c.discard(late)
-	win := c.all[0]
-	for _, r := range w.res.Candidates {
-		if r.Chosen {
-			win = c.all[r.N-1]
-		}
-	}
-	end := win.end
-	end.Receipt = nil
-	walled := errors.Is(context.Cause(ctx), errWall)
-	if ctx.Err() != nil && !(walled && end.Outcome == api.OutcomeVerified) {
-		return w.broken(ctx, ctx.Err())
-	}
-	if end.Outcome == api.OutcomeVerified {
-		at := ctx
-		if walled {
-			at = late
-		}
-		if err := w.keep(at, "deliver", w.deliver); err != nil {
-			return w.broken(at, err)
-		}
-		return end
-	}
-	if end.Diagnosis != "" {
-		end.Diagnosis = fmt.Sprintf("None of %d candidates passed. The best one is candidate %d: %s", len(c.all), win.n, end.Diagnosis)
-	}
-	return end
-}
-
-// giveUp keeps the files of the chosen one, which could not be made the result, and removes the others.
-func (c *contest) giveUp(ctx context.Context) {
-	c.mu.Lock()
-	c.main.res.Candidates = slices.Clone(c.rows)
-	for _, r := range c.rows {
-		if r.Chosen {
-			c.main.res.Workspace = api.WorkspaceID(r.Workspace)
-		}
-	}
-	c.mu.Unlock()
-	c.discard(ctx)
-}
-
-// lint runs the lint command of the repository on the candidates that passed, if there are several: it decides between
-// them only.
-func (c *contest) lint(ctx context.Context) error {
-	var passed []*entrant
-	for _, e := range c.all {
-		if e.end.Outcome == api.OutcomeVerified {
-			passed = append(passed, e)
-		}
-	}
-	if len(passed) < 2 || c.main.members.several() || ctx.Err() != nil {
-		return nil
-	}
-	command, err := c.main.members[0].lint(ctx)
-	if err != nil || command == "" {
-		return err
-	}
-	errs := make([]error, len(passed))
-	var wg sync.WaitGroup
-	for i, e := range passed {
-		wg.Go(func() {
-			c.turns <- struct{}{}
-			defer func() { <-c.turns }()
-			g, err := e.linted(ctx, command)
-			if err := e.Damage(); err != nil {
-				c.main.Spoil(err)
-			}
-			if errs[i] = err; err != nil {
-				return
-			}
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if c.rows[e.n-1].Lint = "failed"; g.Passed {
-				c.rows[e.n-1].Lint = "passed"
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// linted runs a lint command on the result of a candidate, in a clean sandbox.
-func (e *entrant) linted(ctx context.Context, lint string) (api.Gate, error) {
-	changes, err := e.changed(ctx, e.res.Head)
-	if err != nil {
-		return api.Gate{}, err
-	}
-	// What says how to lint is as it was before the work.
-	changes = slices.DeleteFunc(changes, func(c cache.Change) bool { return gate.SaysLint(c.Path) })
-	j := &judge{of: e.attempt, commands: []*evidence.Command{{Text: lint, Plan: report.Plain(lint)}}}
-	return j.over(ctx, api.RepoStepEvent{Step: "lint", Detail: lint}, "lint", changes, terms{})
-}
-
 // promote chooses. What it does may be done again.
-func (c *contest) promote(ctx context.Context) error {
-	w := c.main
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	scores := make([]choice.Score, len(c.rows))
-	for i, r := range c.rows {
-		scores[i] = scoreOf(r)
-	}
-	order := choice.Rank(scores)
-	for i, o := range order {
-		r := &c.rows[o.N-1]
-		r.Chosen = i == 0
-		switch {
-		case r.Why == "" || r.Chosen || r.Passed:
-			r.Why = o.Why
-		case !order[0].Passed: // it did not lose by its gate
-			r.Why = o.Why + ". " + r.Why
-		}
-	}
-	win := c.all[order[0].N-1]
+func (f *field) promote(ctx context.Context) error {
+	w := f.main
+	win := f.all[f.Choose()-1]
 	branch := w.res.Branch
 	w.res, w.collected = win.res, win.collected
 	w.res.Branch = branch
@@ -156,13 +27,13 @@ func (c *contest) promote(ctx context.Context) error {
 		return err
 	}
 	w.usage = api.Usage{}
-	for _, e := range c.all {
+	for _, e := range f.all {
 		w.usage = w.usage.Add(e.usage)
 		r := e.Receipt()
 		w.Note(ofCandidate(e.n, r.Completed), ofCandidate(e.n, r.Skipped))
 		w.Closed(r.ProcessesLeft)
 	}
-	return c.store(ctx)
+	return f.Save(ctx)
 }
 
 // ofCandidate are steps of a candidate in the receipt of the task.
@@ -191,28 +62,64 @@ func (w *attempt) point(ctx context.Context, branch string) error {
 	return nil
 }
 
-// discard removes what the candidates had, but the workspace of the chosen one. It may be done again.
-func (c *contest) discard(ctx context.Context) {
-	c.mu.Lock()
-	c.rows = c.main.res.Candidates
-	c.mu.Unlock()
-	c.main.discard(ctx, c.rows)
-	c.mu.Lock()
-	err := c.store(ctx)
-	c.mu.Unlock()
-	if err != nil {
-		c.main.cfg.Logger.Error("store the candidates of a task", "task", c.main.task.ID, "err", err)
+// publish makes the files of a chosen candidate those of its task: the outputs of its gates and its transcript, which
+// stay its own too. It may be called again.
+func publish(from, to string) error {
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		at := filepath.Join(to, rel)
+		switch {
+		case d.IsDir():
+			return os.MkdirAll(at, 0o700)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return os.Link(path, at)
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return api.Errorf(api.KindInternal, "keep the outputs of the chosen candidate: %w", err)
 	}
-	if c.main.Rec.Remembers() {
+	return nil
+}
+
+// giveUp keeps the files of the chosen one, which could not be made the result, and removes the others.
+func (f *field) giveUp(ctx context.Context) {
+	f.main.res.Candidates = f.Rows()
+	for _, r := range f.main.res.Candidates {
+		if r.Chosen {
+			f.main.res.Workspace = api.WorkspaceID(r.Workspace)
+		}
+	}
+	f.discard(ctx)
+}
+
+// discard removes what the candidates had, but the workspace of the chosen one. It may be done again.
+func (f *field) discard(ctx context.Context) {
+	w := f.main
+	rows := w.res.Candidates
+	w.discard(ctx, rows)
+	if err := f.Settle(ctx, rows); err != nil {
+		w.cfg.Logger.Error("store the candidates of a task", "task", w.task.ID, "err", err)
+	}
+	if w.Rec.Remembers() {
 		return
 	}
-	for _, r := range c.rows {
-		c.main.Tell(ctx, api.EventCandidate, r)
+	for _, r := range rows {
+		w.Tell(ctx, api.EventCandidate, r)
 	}
 }
 
 // discard removes the branches of candidates, and the workspaces of those that were not chosen, from the rows too.
-func (w *attempt) discard(ctx context.Context, rows []best.Candidate) {
+func (w *project) discard(ctx context.Context, rows []best.Candidate) {
 	repos := []*cache.Repo{w.repo}
 	if w.members.several() {
 		for _, m := range w.members {

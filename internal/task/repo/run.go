@@ -33,7 +33,7 @@ func (w *attempt) run(ctx context.Context, job Job) (end End) {
 		return talk{w}.rounds(ctx)
 	}
 	if w.req.Best != nil {
-		return w.contest(ctx, job.Candidates, job.ToldOf)
+		return w.contest(ctx, w, job)
 	}
 	if err := w.before(ctx); err != nil {
 		return w.broken(ctx, err)

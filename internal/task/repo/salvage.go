@@ -8,6 +8,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/best"
 	"hortus.dev/internal/task/choice"
+	"hortus.dev/internal/task/contest"
 )
 
 // Salvage commits what a task had written whose daemon died in the middle. Its
@@ -47,7 +48,7 @@ func (r *Runner) salvageBest(ctx context.Context, t api.Task) api.RepoResult {
 	}
 	scores := make([]choice.Score, len(res.Candidates))
 	for i, c := range res.Candidates {
-		scores[i] = scoreOf(c)
+		scores[i] = contest.Score(c)
 		scores[i].Changed = c.Workspace != "" // what it has written is not known
 	}
 	chosen := slices.ContainsFunc(res.Candidates, func(c best.Candidate) bool { return c.Chosen })
@@ -61,6 +62,6 @@ func (r *Runner) salvageBest(ctx context.Context, t api.Task) api.RepoResult {
 		}
 		c.State, c.Why = best.Ended, cmp.Or(c.Why, "the task was lost")
 	}
-	p.attempt(res, nil).discard(ctx, res.Candidates)
+	p.discard(ctx, res.Candidates)
 	return res
 }

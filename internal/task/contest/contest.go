@@ -1,0 +1,201 @@
+package contest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"hortus.dev/api"
+	"hortus.dev/api/best"
+)
+
+// errPassed ends the candidates of a task with First when another one has passed.
+var errPassed = errors.New("another candidate has passed")
+
+// Entry is how a candidate took part.
+type Entry int
+
+const (
+	// Worked: it worked now.
+	Worked Entry = iota
+	// Recalled: it had worked before, and its end was told.
+	Recalled
+	// Absent: its turn did not come.
+	Absent
+)
+
+// Entrant is a candidate.
+type Entrant interface {
+	// Enter works to the end, or recalls how the work ended. begins is called before it works.
+	Enter(ctx context.Context, begins func()) Entry
+	// Standing is what it came to. It is called after Enter.
+	Standing() Standing
+	// Lint runs a lint command on the result, and reports whether it passed.
+	Lint(ctx context.Context, command string) (passed bool, err error)
+}
+
+// Standing is what a candidate came to.
+type Standing struct {
+	Outcome api.Outcome
+	// Why is what kept it from passing.
+	Why    string
+	Result api.RepoResult
+	Usage  api.Usage
+	MS     int64
+}
+
+// Config is what a contest is made of. All fields but Logger must be set.
+type Config struct {
+	Task    api.TaskID
+	Request best.Request
+	// AtOnce is how many candidates work at a time.
+	AtOnce int
+	// Enter makes a candidate, of which the row is known so far. It may set the workspace of the row. The calls come one
+	// after the other, by the numbers of the candidates.
+	Enter func(row *best.Candidate) Entrant
+	// Store stores the candidates in the task. Its calls come one after the other.
+	Store func(ctx context.Context, rows []best.Candidate) error
+	// Tell emits what is known of a candidate.
+	Tell func(ctx context.Context, row best.Candidate)
+	// Damaged reports whether the task cannot be continued.
+	Damaged func() bool
+	Logger  *slog.Logger
+}
+
+// Contest is the work of all candidates of a task.
+type Contest struct {
+	cfg   Config
+	turns chan struct{}
+	all   []Entrant
+
+	mu sync.Mutex
+	// rows are what is known, and stored what was given to Store.
+	rows, stored []best.Candidate
+}
+
+// New makes a contest whose candidates have not begun.
+func New(cfg Config) *Contest {
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return &Contest{cfg: cfg, turns: make(chan struct{}, max(1, min(cfg.Request.Of, cfg.AtOnce)))}
+}
+
+// Run lets all candidates work, side by side as far as is allowed.
+func (c *Contest) Run(ctx context.Context) {
+	for i, v := range c.cfg.Request.Vary {
+		row := best.Candidate{N: i + 1, Variant: v, State: best.Waiting}
+		c.all = append(c.all, c.cfg.Enter(&row))
+		c.rows = append(c.rows, row)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for i, e := range c.all {
+		wg.Go(func() {
+			select {
+			case c.turns <- struct{}{}:
+				defer func() { <-c.turns }()
+			case <-ctx.Done():
+			}
+			c.enter(ctx, i+1, e)
+			if e.Standing().Outcome == api.OutcomeVerified && c.cfg.Request.First || c.cfg.Damaged() {
+				cancel(errPassed)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// enter lets a candidate work, or recall how it ended.
+func (c *Contest) enter(ctx context.Context, n int, e Entrant) {
+	how := e.Enter(ctx, func() {
+		c.note(ctx, n, true, func(r *best.Candidate) { r.State = best.Running })
+	})
+	// An earlier daemon told the end of one that is recalled.
+	c.note(ctx, n, how != Recalled, func(r *best.Candidate) { scored(r, e.Standing(), how, context.Cause(ctx)) })
+}
+
+// Placed stores where a candidate has its files.
+func (c *Contest) Placed(ctx context.Context, n int, ws api.WorkspaceID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ws == "" || slices.ContainsFunc(c.stored, func(r best.Candidate) bool { return r.N == n && r.Workspace == string(ws) }) {
+		return nil // it is stored
+	}
+	c.rows[n-1].Workspace = string(ws)
+	return c.store(ctx)
+}
+
+// store stores the candidates in the task. It is called with the lock: states of a task are stored one after the other.
+func (c *Contest) store(ctx context.Context) error {
+	c.stored = slices.Clone(c.rows)
+	return c.cfg.Store(ctx, slices.Clone(c.rows))
+}
+
+// note changes what is known of a candidate, stores it and, if it is new, tells it.
+func (c *Contest) note(ctx context.Context, n int, told bool, change func(*best.Candidate)) {
+	c.mu.Lock()
+	change(&c.rows[n-1])
+	row := c.rows[n-1]
+	err := c.store(ctx)
+	c.mu.Unlock()
+	if err != nil {
+		c.cfg.Logger.Error("store the candidates of a task", "task", c.cfg.Task, "err", err)
+	}
+	if told {
+		c.cfg.Tell(ctx, row)
+	}
+}
+
+// Save stores the candidates.
+func (c *Contest) Save(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.store(ctx)
+}
+
+// Rows are what is known of the candidates.
+func (c *Contest) Rows() []best.Candidate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.rows)
+}
+
+// Lint runs a lint command on the candidates that passed, if there are several: it decides between them only. command
+// finds it; an empty one is none.
+func (c *Contest) Lint(ctx context.Context, command func(context.Context) (string, error)) error {
+	var passed []int
+	for _, r := range c.Rows() {
+		if r.Passed {
+			passed = append(passed, r.N)
+		}
+	}
+	if len(passed) < 2 || ctx.Err() != nil {
+		return nil
+	}
+	text, err := command(ctx)
+	if err != nil || text == "" {
+		return err
+	}
+	errs := make([]error, len(passed))
+	var wg sync.WaitGroup
+	for i, n := range passed {
+		wg.Go(func() {
+			c.turns <- struct{}{}
+			defer func() { <-c.turns }()
+			ok, err := c.all[n-1].Lint(ctx, text)
+			if errs[i] = err; err != nil {
+				return
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.rows[n-1].Lint = "failed"; ok {
+				c.rows[n-1].Lint = "passed"
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
