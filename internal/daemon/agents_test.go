@@ -79,6 +79,12 @@ type agentTown struct {
 
 func newAgentTown(t *testing.T) *agentTown {
 	t.Helper()
+	tier.Soak(t)
+	for _, name := range []string{"git", "npm"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("%s is not installed", name)
+		}
+	}
 	a := &agentTown{routes: http.NewServeMux()}
 	server := httptest.NewUnstartedServer(a.routes)
 	server.EnableHTTP2 = true
@@ -100,11 +106,11 @@ func newAgentTown(t *testing.T) *agentTown {
 	return a
 }
 
-// serve serves the scenario under a name, and stores the secret of its server.
-func (a *agentTown) serve(t *testing.T, name, secret string, p runtime.Preset) *modelserver.Server {
+// serve serves a scenario under a name, and stores the secret of its server.
+func (a *agentTown) serve(t *testing.T, scenario, name, secret string, p runtime.Preset) *modelserver.Server {
 	t.Helper()
 	key := "key-of-" + rand.Text()
-	s, err := modelserver.New([]byte(strings.Replace(agentScenario, "KEY", key, 1)))
+	s, err := modelserver.New([]byte(strings.Replace(scenario, "KEY", key, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,12 +136,6 @@ func (a *agentTown) serve(t *testing.T, name, secret string, p runtime.Preset) *
 // TestAgents has each agent of the catalogue complete a task from its real packages: installed through the registry, in
 // sandboxes that reach nothing but the server of the model, with a follow-up in the same session.
 func TestAgents(t *testing.T) {
-	tier.Soak(t)
-	for _, name := range []string{"git", "npm"} {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skipf("%s is not installed", name)
-		}
-	}
 	a := newAgentTown(t)
 	for _, name := range runtime.Names()[1:] {
 		agent, err := runtime.Find(name)
@@ -172,7 +172,7 @@ func (a *agentTown) complete(t *testing.T, agent runtime.Runtime, p runtime.Pres
 	case !usual:
 		req.Model = string(p.Server)
 	}
-	server := a.serve(t, name, secret, p)
+	server := a.serve(t, agentScenario, name, secret, p)
 	const evil = `"command":"touch","args":["/workspace/evil.txt"]`
 	dir := repositoryOf(t, map[string]string{
 		// What agents would do if they trusted the repository.
