@@ -42,6 +42,11 @@ func TestCheckAgent(t *testing.T) {
 			}
 		}
 	}
+	// A program has no models of roles.
+	ms, err := lineup{}.agent(api.CreateTask{Repo: &api.RepoTask{Agent: "gemini"}})
+	if err != nil || ms.name() != "gemini/gemini-3.1-pro-preview" || ms.names() != (api.Models{}) {
+		t.Errorf("%q %+v, %v", ms.name(), ms.names(), err)
+	}
 	name, err := externalModel(api.CreateTask{Model: "anthropic:m", Repo: &api.RepoTask{Agent: "claude"}})
 	if err != nil || name != "claude/m" {
 		t.Errorf("%q, %v", name, err)

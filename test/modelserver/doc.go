@@ -1,6 +1,6 @@
 // Package modelserver is a scripted language model for tests: a server that returns
-// prepared answers over Anthropic's Messages, OpenAI's chat completions and OpenAI's
-// Responses, streaming or not, on one address.
+// prepared answers over Anthropic's Messages, OpenAI's chat completions and Responses,
+// and Google's Gemini API, streaming or not, on one address.
 //
 // # Scenarios
 //
@@ -14,7 +14,8 @@
 //	last: TEXT          a string of the last message contains TEXT; consecutive
 //	                    results of tools are one message (repeatable)
 //	output: NAME        the request requires a structured answer of that name
-//	wire: NAME          the request uses this API: messages, chat or responses
+//	wire: NAME          the request uses this API: messages, chat, responses
+//	                    or gemini, whose calls of tools are not sent in pieces
 //	answer: KIND        what the body is: text (the default), output (a
 //	                    structured answer: the input of the tool that was
 //	                    offered for it, or the text), or raw (the unmodified

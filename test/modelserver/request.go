@@ -41,6 +41,8 @@ type request struct {
 	} `json:"stream_options"`
 	Messages []json.RawMessage `json:"messages"`
 	Input    json.RawMessage   `json:"input"`
+	// Contents are the messages of Gemini.
+	Contents []json.RawMessage `json:"contents"`
 	// strings has all strings of the request, last those of its last message.
 	strings, last string
 }
@@ -57,7 +59,7 @@ func parseRequest(wire string, body []byte) (*request, error) {
 	var b strings.Builder
 	collect(&b, doc)
 	r.strings = b.String()
-	r.last = lastMessage(r.Messages, r.Input)
+	r.last = lastMessage(append(r.Messages, r.Contents...), r.Input)
 	return r, nil
 }
 
@@ -102,8 +104,8 @@ func collect(b *strings.Builder, v any) {
 
 // offers reports whether a tool of that name is offered.
 func (r *request) offers(tool string) bool {
-	for _, t := range r.Tools {
-		if t.Name == tool || t.Function.Name == tool {
+	for _, o := range r.offered() {
+		if o.name == tool {
 			return true
 		}
 	}

@@ -141,7 +141,7 @@ func (s *Step) set(key, value string) error {
 	case "output":
 		s.Output = value
 	case "wire":
-		s.Wire, err = oneOf(key, value, "messages", "chat", "responses")
+		s.Wire, err = oneOf(key, value, "messages", "chat", "responses", "gemini")
 	case "answer":
 		s.Answer, err = oneOf(key, value, "text", "output", "raw")
 	case "call":

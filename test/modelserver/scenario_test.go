@@ -114,6 +114,9 @@ func TestWhole(t *testing.T) {
 		{"/v1/responses", `{"model":"m","input":"hi","tools":[{"name":"read"}]}`,
 			[]any{"output", 0, "content", 0, "text"}, []any{"output", 0, "arguments"},
 			[]any{"usage", "input_tokens_details", "cached_tokens"}, `{"n":1}`},
+		{"/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"tools":[{"functionDeclarations":[{"name":"read"}]}]}`,
+			[]any{"candidates", 0, "content", "parts", 0, "text"}, []any{"candidates", 0, "content", "parts", 0, "functionCall", "args"},
+			[]any{"usageMetadata", "cachedContentTokenCount"}, map[string]any{"n": 1.0}},
 	} {
 		t.Run(tt.path, func(t *testing.T) {
 			s, err := modelserver.New([]byte("key: k\nside: ignore\n-- text --\nexpect: hi\nusage: 9 4 1\ntimes: 2\n\nhello\n-- call --\ncall: read\n\n{\"n\":1}\n-- late --\nexpect: nowhere\n"))
@@ -131,7 +134,7 @@ func TestWhole(t *testing.T) {
 			if got, _ := json.Marshal(look(doc, tt.call...)); code != 200 || string(got) != string(mustJSON(t, tt.arguments)) {
 				t.Errorf("%d %v", code, doc)
 			}
-			if code, doc := post(t, srv.URL+tt.path, "wrong", tt.body); code != 401 || look(doc, "error", "type") != "authentication_error" {
+			if code, doc := post(t, srv.URL+tt.path, "wrong", tt.body); code != 401 || look(doc, "error", "type") != "authentication_error" && look(doc, "error", "status") != "UNAUTHENTICATED" {
 				t.Errorf("%d %v", code, doc)
 			}
 			// A request beside the work uses up no step.
@@ -149,6 +152,67 @@ func TestWhole(t *testing.T) {
 				t.Errorf("%d requests, problems %q", s.Requests(), got)
 			}
 		})
+	}
+}
+
+// TestGeminiStream: the events of a stream of Gemini, whose path has the model, and the results of its calls.
+func TestGeminiStream(t *testing.T) {
+	s, err := modelserver.New([]byte("key: k\nmodel: m\n-- call --\nwire: gemini\nsay: I read it.\nact: shell\n\nls\n" +
+		"-- text --\nlast: a.txt\npiece: 3\n\nžluť and more\n-- slow --\nstatus: 429\n\nslow down\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(s)
+	defer srv.Close()
+	ask := func(model, contents string) (int, string) {
+		t.Helper()
+		body := `{"contents":[` + contents + `],"tools":[{"functionDeclarations":[{"name":"run_shell_command","parametersJsonSchema":{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}}]}]}`
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/v1beta/models/"+model+":streamGenerateContent?alt=sse", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Goog-Api-Key", "k")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(b)
+	}
+	if code, text := ask("other", ""); code != 404 || !strings.Contains(text, "NOT_FOUND") {
+		t.Errorf("%d %s", code, text)
+	}
+	const user = `{"role":"user","parts":[{"text":"hi"}]}`
+	code, text := ask("m", user)
+	if code != 200 || !strings.Contains(text, `"text":"I read it."`) || !strings.Contains(text, `"functionCall":{"args":{"command":"ls"}`) || !strings.Contains(text, `"finishReason":"STOP"`) {
+		t.Errorf("%d %s", code, text)
+	}
+	code, text = ask("m", user+`,{"role":"model","parts":[{"functionCall":{"name":"run_shell_command"}}]},{"role":"user","parts":[{"functionResponse":{"name":"run_shell_command","response":{"output":"a.txt"}}}]}`)
+	said := ""
+	for line := range strings.Lines(text) {
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		var doc any
+		if err := json.Unmarshal([]byte(data), &doc); err != nil {
+			t.Fatalf("%v: %s", err, data)
+		}
+		piece, _ := look(doc, "candidates", 0, "content", "parts", 0, "text").(string)
+		said += piece
+	}
+	if code != 200 || said != "žluť and more" || strings.Contains(text, "[DONE]") {
+		t.Errorf("%d %q", code, said)
+	}
+	if code, text := ask("m", user); code != 429 || !strings.Contains(text, "RESOURCE_EXHAUSTED") {
+		t.Errorf("%d %s", code, text)
+	}
+	if got := s.Problems(); len(got) != 0 {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -64,6 +64,9 @@ var wires = map[string]wire{
 	"/responses":        {"responses", responsesError, responsesStream, responsesWhole},
 }
 
+// gemini is the API that names the model in the path.
+var gemini = wire{"gemini", geminiError, geminiStream, geminiWhole}
+
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, "/v1")
@@ -78,6 +81,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	on, ok := wires[path]
+	model, stream, inPath := geminiCall(path)
+	if inPath {
+		on, ok = gemini, true
+	}
 	if !ok || r.Method != http.MethodPost {
 		http.Error(w, "no such thing", http.StatusNotFound)
 		return
@@ -91,6 +98,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.problem("%v", err)
 		writeJSON(w, 400, on.fail(400, "invalid_request_error", err.Error()))
 		return
+	}
+	if inPath {
+		req.Model, req.Stream = model, stream
 	}
 	step, n, status, why := s.step(req, r.Header)
 	if step == nil {
@@ -108,7 +118,7 @@ func (s *Server) step(r *request, h http.Header) (step *Step, n, status int, why
 	s.requests++
 	n = s.requests
 	switch {
-	case s.scenario.Key != "" && h.Get("X-Api-Key") != s.scenario.Key && h.Get("Authorization") != "Bearer "+s.scenario.Key:
+	case s.scenario.Key != "" && h.Get("X-Api-Key") != s.scenario.Key && h.Get("X-Goog-Api-Key") != s.scenario.Key && h.Get("Authorization") != "Bearer "+s.scenario.Key:
 		return nil, n, 401, "invalid key"
 	case s.scenario.Model != "" && r.Model != s.scenario.Model:
 		return nil, n, 404, "model: " + r.Model

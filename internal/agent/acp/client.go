@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hortus.dev/api"
@@ -31,6 +32,13 @@ const (
 // DefaultGrace is how long an agent has to end a turn that was canceled.
 const DefaultGrace = 5 * time.Second
 
+const (
+	// DefaultQuiet is how long an agent has to be quiet after it loaded a session: some replay it after their answer.
+	DefaultQuiet = 100 * time.Millisecond
+	// maxReplay bounds the time of such a replay.
+	maxReplay = 10 * time.Second
+)
+
 // Config is what a Client is made of.
 type Config struct {
 	// Name and Version are what the agent is told of the client.
@@ -44,6 +52,8 @@ type Config struct {
 	Asked func(title, option string)
 	// Grace is how long an agent has to end a turn that was canceled; 0 is DefaultGrace.
 	Grace time.Duration
+	// Quiet is how long an agent has to be quiet after it loaded a session; 0 is DefaultQuiet.
+	Quiet time.Duration
 }
 
 // Client is the connection to one agent. Its methods may be called from several goroutines.
@@ -54,6 +64,7 @@ type Client struct {
 	queue chan []byte
 	gone  chan struct{} // closed after err is set
 	work  sync.WaitGroup
+	heard atomic.Int64 // reports
 
 	mu    sync.Mutex
 	next  int64
@@ -93,7 +104,7 @@ const (
 
 // New makes a Client, which owns the stream.
 func New(conn io.ReadWriteCloser, cfg Config) *Client {
-	cfg.Grace = cmp.Or(cfg.Grace, DefaultGrace)
+	cfg.Grace, cfg.Quiet = cmp.Or(cfg.Grace, DefaultGrace), cmp.Or(cfg.Quiet, DefaultQuiet)
 	c := &Client{cfg: cfg, conn: conn, queue: make(chan []byte, maxQueue), gone: make(chan struct{}), calls: map[int64]chan answer{}}
 	c.work.Go(c.read)
 	c.work.Go(c.write)
@@ -192,6 +203,7 @@ func (c *Client) take(m message) {
 	case m.Method != "" && len(m.ID) > 0:
 		c.serve(m)
 	case m.Method == "session/update":
+		c.heard.Add(1)
 		if c.cfg.Update == nil {
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,6 +115,38 @@ func TestAgain(t *testing.T) {
 	}
 	if _, err := c.LoadSession(t.Context(), "old", "/workspace"); api.KindOf(err) != api.KindUnauthenticated || !strings.Contains(err.Error(), "no key") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestLateReplay: what an agent replays after its answer to session/load comes before LoadSession returns.
+func TestLateReplay(t *testing.T) {
+	var heard atomic.Int64
+	c := dial(t, acp.Config{Quiet: 2 * time.Second, Update: func(acp.Update) { heard.Add(1) }}, func(p *peer) {
+		p.answer(p.until("session/load"), `null`)
+		for range 20 {
+			p.update("old", `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a replay"}}`)
+		}
+		p.until("session/set_mode")
+	})
+	if _, err := c.LoadSession(t.Context(), "old", "/workspace"); err != nil || heard.Load() != 20 {
+		t.Errorf("%d reports before it returned, %v", heard.Load(), err)
+	}
+}
+
+// TestQuota: the tokens that an agent reports in the _meta of a turn count if it reports none where the protocol has them.
+func TestQuota(t *testing.T) {
+	for answer, want := range map[string]*acp.Usage{
+		`{"stopReason":"end_turn","_meta":{"quota":{"token_count":{"input_tokens":300,"output_tokens":60}}}}`:                         {Input: 300, Output: 60},
+		`{"stopReason":"end_turn","usage":{"inputTokens":1,"outputTokens":2},"_meta":{"quota":{"token_count":{"input_tokens":300}}}}`: {Input: 1, Output: 2},
+		`{"stopReason":"end_turn","_meta":{"quota":{"token_count":{"input_tokens":-1,"output_tokens":60}}}}`:                          nil,
+		`{"stopReason":"end_turn","_meta":{"quota":"none"}}`:                                                                          nil,
+		`{"stopReason":"end_turn"}`: nil,
+	} {
+		c := dial(t, acp.Config{}, func(p *peer) { p.answer(p.until("session/prompt"), answer) })
+		turn, err := c.Prompt(t.Context(), "s", "go")
+		if err != nil || turn.Stop != acp.EndTurn || (turn.Usage == nil) != (want == nil) || want != nil && *turn.Usage != *want {
+			t.Errorf("%s: %+v %+v, %v", answer, turn, turn.Usage, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package acp
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"hortus.dev/api"
@@ -62,6 +63,22 @@ func (u Usage) valid() bool {
 		}
 	}
 	return true
+}
+
+// quota reads what gemini reports in the _meta of a turn; nil if there is nothing.
+func quota(meta json.RawMessage) *Usage {
+	var in struct {
+		Quota struct {
+			Tokens *struct {
+				Input  int64 `json:"input_tokens"`
+				Output int64 `json:"output_tokens"`
+			} `json:"token_count"`
+		} `json:"quota"`
+	}
+	if json.Unmarshal(meta, &in) != nil || in.Quota.Tokens == nil {
+		return nil
+	}
+	return &Usage{Input: in.Quota.Tokens.Input, Output: in.Quota.Tokens.Output}
 }
 
 // Initialize agrees on the version of the protocol. It is the first call.
@@ -137,7 +154,28 @@ func (c *Client) meta(params obj) obj {
 // LoadSession continues a conversation of an earlier process. The agent replays what was said as updates, which come
 // before it returns.
 func (c *Client) LoadSession(ctx context.Context, id, dir string) (Session, error) {
-	return c.again(ctx, "session/load", id, dir)
+	s, err := c.again(ctx, "session/load", id, dir)
+	if err == nil {
+		c.settle(ctx)
+	}
+	return s, err
+}
+
+// settle waits until the agent has reported nothing for a while.
+func (c *Client) settle(ctx context.Context) {
+	for began := time.Now(); time.Since(began) < maxReplay; {
+		before := c.heard.Load()
+		quiet := time.NewTimer(c.cfg.Quiet)
+		select {
+		case <-quiet.C:
+		case <-ctx.Done():
+		case <-c.gone:
+		}
+		quiet.Stop()
+		if c.heard.Load() == before || ctx.Err() != nil || c.Err() != nil {
+			return
+		}
+	}
 }
 
 // ResumeSession is LoadSession without a replay.
@@ -164,11 +202,15 @@ func (c *Client) SetMode(ctx context.Context, session, mode string) error {
 func (c *Client) Prompt(ctx context.Context, session, text string) (Turn, error) {
 	const method = "session/prompt"
 	var out struct {
-		StopReason StopReason `json:"stopReason"`
-		Usage      *Usage     `json:"usage"`
+		StopReason StopReason      `json:"stopReason"`
+		Usage      *Usage          `json:"usage"`
+		Meta       json.RawMessage `json:"_meta"`
 	}
 	turn := func(err error) (Turn, error) {
 		t := Turn{Stop: StopReason(clip(string(out.StopReason), maxLabel))}
+		if out.Usage == nil {
+			out.Usage = quota(out.Meta)
+		}
 		if out.Usage != nil && out.Usage.valid() {
 			t.Usage = out.Usage
 		}

@@ -6,12 +6,14 @@ import "hortus.dev/api/secrets"
 const (
 	anthropicKey = "ANTHROPIC_API_KEY"
 	openaiKey    = "OPENAI_API_KEY"
+	geminiKey    = "GEMINI_API_KEY"
 )
 
-// The models that Hortus's own agent asks by default, too.
+// The models if nobody names one. Hortus's own agent asks those of Anthropic and OpenAI by default, too.
 const (
 	anthropicModel = "claude-sonnet-5-5"
 	openaiModel    = "gpt-6.1-sol"
+	geminiModel    = "gemini-3.1-pro-preview"
 )
 
 // node is how an agent is started that is a program for Node.js: its own Node.js is in the layer, since the one of the
@@ -105,5 +107,32 @@ func copilot() Runtime {
 		Install: `mkdir -p bin && for c in node_modules/@github/copilot-linux*/copilot; do chmod +x "$c" && ln -sf "../$c" bin/copilot; done && test -x bin/copilot`,
 		Args:    []string{"{root}/bin/copilot", "--acp", "--allow-all-tools", "--allow-all-paths", "--disable-builtin-mcps", "--no-custom-instructions", "--no-auto-update", "--no-remote"},
 		Env:     map[string]string{"COPILOT_OFFLINE": "true", "COPILOT_AUTO_UPDATE": "false"},
+	}
+}
+
+// keepSessions renames the files of earlier conversations before gemini starts. When it loads a conversation, it first
+// writes an empty one to a file whose name has the current minute: to the file of a conversation that began in the same one.
+const keepSessions = `for f in "$HOME"/.gemini/tmp/*/chats/session-2*.jsonl; do
+  to=${f%/*}/session-kept-${f##*/session-}; [ ! -e "$f" ] || [ -e "$to" ] || mv "$f" "$to"
+done
+exec "$@"`
+
+func gemini() Runtime {
+	return Runtime{
+		Name: "gemini", Package: "@google/gemini-cli", Version: "0.61.0",
+		Presets: []Preset{{Server: secrets.Gemini, Key: geminiKey, Model: geminiModel, Env: map[string]string{
+			"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_MODEL": "{model}",
+		}}},
+		Install: withNode,
+		Args:    []string{"sh", "-c", keepSessions, "sh", node, "{root}/node_modules/@google/gemini-cli/bundle/gemini.js", "--acp"},
+		// A workspace that is not trusted has no settings, instructions, hooks, skills and servers. In one it asks for each
+		// change, which is allowed.
+		Env: map[string]string{
+			"GEMINI_CLI_TRUST_WORKSPACE": "false", "GEMINI_SANDBOX": "false", "GEMINI_TELEMETRY_ENABLED": "false", "GEMINI_CLI_NO_RELAUNCH": "true",
+		},
+		Files: map[string]string{".gemini/settings.json": `{"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false,"plan":{"enabled":false},"sessionRetention":{"enabled":false}},` +
+			`"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"advanced":{"ignoreLocalEnv":true},` +
+			`"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":true}}}`},
+		Mode: "default",
 	}
 }

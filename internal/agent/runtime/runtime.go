@@ -56,7 +56,7 @@ type Preset struct {
 
 // all is the catalogue.
 func all() []Runtime {
-	return []Runtime{opencode(), claude(), codex(), copilot(), qwen()}
+	return []Runtime{opencode(), claude(), codex(), copilot(), gemini(), qwen()}
 }
 
 // Names are the names of the agents, with Hortus's own first.

@@ -42,6 +42,9 @@ type Desk struct {
 	Talk func(ctx context.Context, req api.ExecRequest) (Conn, error)
 	// Write writes a file in it.
 	Write func(ctx context.Context, path string, content []byte) error
+	// Replace replaces the sandbox, which was lost, by another one over the same workspace. n counts the calls of all
+	// turns, from 1. Nil if there is no other.
+	Replace func(ctx context.Context, n int, lost error) error
 	// Session is what the agent called the conversation in an earlier turn, and Past that conversation as text, if it
 	// cannot be continued.
 	Session, Past string

@@ -26,9 +26,13 @@ const (
 type round struct {
 	*worker
 	caller context.Context
+	// ctx is that of the turn, which ends with its budgets, too.
+	ctx    context.Context
 	cancel context.CancelCauseFunc
 	// live is true while the agent works on the message: before, it may replay what was said.
-	live  atomic.Bool
+	live atomic.Bool
+	// again is true if the turn began again in another sandbox.
+	again bool
 	rep   loop.Report
 	said  strings.Builder
 	calls map[string]*call
@@ -123,9 +127,12 @@ func (c *call) name() string {
 // short is a call in one line.
 func (c *call) short() string { return c.name() + ": " + loop.ShortLine(c.Title) }
 
-// ended reports a call that has ended.
+// ended reports a call that has ended. An agent whose turn is canceled ends its calls, and may say that they are completed:
+// they were cut.
 func (r *round) ended(c *call, failed bool) {
 	r.drop(c.ID)
+	cut := r.ctx.Err() != nil
+	failed = failed || cut
 	input := c.Input
 	if input == "" {
 		input = c.Title
@@ -134,7 +141,11 @@ func (r *round) ended(c *call, failed bool) {
 	took := r.now().Sub(c.began).Milliseconds()
 	r.notes.Write(loop.Entry{Kind: loop.KindTool, Round: r.worker.round, Step: c.step, Tool: c.name(), CallID: c.ID, Failed: failed, MS: took, Text: c.Output})
 	r.emit(api.EventTool, api.ToolEvent{Round: r.worker.round, Step: c.step, Tool: c.name(), Input: loop.ShortLine(input), Output: loop.ShortLine(c.Output), Failed: failed, MS: took})
-	r.rep.Completed = last(append(r.rep.Completed, c.short()))
+	if cut {
+		r.rep.Skipped = last(append(r.rep.Skipped, c.short()))
+	} else {
+		r.rep.Completed = last(append(r.rep.Completed, c.short()))
+	}
 	r.output += int64(len(c.Output))
 	if b := r.desk.Budget.OutputBytes; b > 0 && r.output > b {
 		r.cancel(budgetEnd{api.StopOutput, fmt.Sprintf("command output budget exhausted: %d bytes printed, the budget is %d", r.output, b)})
@@ -157,12 +168,10 @@ func last(list []string) []string { return list[max(0, len(list)-maxList):] }
 
 // end decides why the round stopped.
 func (r *round) end(ctx context.Context, turn acp.Turn, err error) {
-	r.flush()
-	for _, id := range r.order {
-		r.rep.Skipped = last(append(r.rep.Skipped, r.calls[id].short()))
-	}
+	r.interrupted()
 	r.used(turn)
 	var over budgetEnd
+	var gone lost
 	switch {
 	case r.caller.Err() != nil && context.Cause(r.caller) == context.DeadlineExceeded:
 		r.stop(api.StopWall, nil, "the deadline of the request passed")
@@ -172,6 +181,8 @@ func (r *round) end(ctx context.Context, turn acp.Turn, err error) {
 		r.stop(over.stop, nil, over.why)
 	case ctx.Err() != nil:
 		r.stop(api.StopWall, nil, fmt.Sprintf("time budget exhausted: %s", time.Duration(r.desk.Budget.WallMS)*time.Millisecond))
+	case errors.As(err, &gone):
+		r.stop(api.StopSandbox, gone.error, gone.Error())
 	case err != nil:
 		r.stop(api.StopModel, err, err.Error())
 	default:

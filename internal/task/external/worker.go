@@ -1,10 +1,8 @@
 package external
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -47,9 +45,11 @@ type worker struct {
 	// earlier is true while the session is one of an earlier turn, and has not been continued yet.
 	earlier bool
 	round   int
-	steps   int // of all rounds
-	tokens  int64
-	output  int64
+	// replaced counts the sandboxes that took the place of lost ones.
+	replaced int
+	steps    int // of all rounds
+	tokens   int64
+	output   int64
 }
 
 func newWorker(agent runtime.Runtime, preset runtime.Preset, launch runtime.Launch, d repo.Desk, now func() time.Time) *worker {
@@ -78,9 +78,10 @@ func (w *worker) Run(ctx context.Context, message string) loop.Report {
 		ctx, end = context.WithTimeoutCause(ctx, max(1, time.Duration(b.WallMS)*time.Millisecond-w.now().Sub(w.start)), errWall)
 		defer end()
 	}
+	r.ctx = ctx
 	w.notes.Write(loop.Entry{Kind: loop.KindUser, Round: w.round, Step: w.steps, Text: message})
 	began := w.now()
-	turn, err := r.turn(ctx, message)
+	turn, err := r.turns(ctx, message)
 	r.end(ctx, turn, err)
 	w.report(r, w.now().Sub(began), err)
 	w.notes.Write(loop.Entry{Kind: loop.KindStop, Round: w.round, Step: w.steps, Text: r.rep.Why, Stop: r.rep.Stop, Usage: r.rep.Usage})
@@ -101,34 +102,21 @@ func (w *worker) report(r *round, took time.Duration, err error) {
 func (r *round) turn(ctx context.Context, message string) (acp.Turn, error) {
 	for _, name := range slices.Sorted(maps.Keys(r.launch.Files)) {
 		if err := r.desk.Write(ctx, name, []byte(r.launch.Files[name])); err != nil {
-			return acp.Turn{}, err
+			return acp.Turn{}, unreached(err)
 		}
 	}
 	conn, err := r.desk.Talk(ctx, api.ExecRequest{Args: r.launch.Args, Env: r.launch.Env, Dir: repo.Workspace})
 	if err != nil {
-		return acp.Turn{}, err
+		return acp.Turn{}, unreached(err)
 	}
 	client := acp.New(conn, acp.Config{Name: "hortus", Version: version.Describe().Version, Meta: r.agent.Meta, Update: r.update, Grace: r.grace})
 	defer client.Close()
 	turn, err := r.ask(ctx, client, message)
 	if err != nil && ctx.Err() == nil && client.Err() != nil {
-		err = r.died(client, conn)
+		client.Close() // then its end is known
+		err = r.died(client, conn.Exec(), conn.Said())
 	}
 	return turn, err
-}
-
-// died describes the end of an agent that ended by itself.
-func (r *round) died(client *acp.Client, conn repo.Conn) error {
-	err := client.Err()
-	client.Close()
-	x := conn.Exec()
-	how := fmt.Sprintf("exit code %d", x.Exit.Code)
-	how = cmp.Or(x.Exit.Cause, how)
-	said := loop.ShortLine(lastLines(conn.Said()))
-	if said != "" {
-		said = ": " + said
-	}
-	return api.Errorf(api.KindUnavailable, "the agent %s stopped (%s; %w)%s", r.agent.Label(), how, err, said)
 }
 
 // lastLines are the last lines of a text.
@@ -185,7 +173,7 @@ func (r *round) open(ctx context.Context, client *acp.Client) (s acp.Session, be
 	default:
 		err = api.Errorf(api.KindUnsupported, "the agent %s cannot continue a session", r.agent.Label())
 	}
-	if err != nil && r.earlier && ctx.Err() == nil && client.Err() == nil {
+	if err != nil && (r.earlier || r.again && r.worker.round == 1) && ctx.Err() == nil && client.Err() == nil {
 		s, err = client.NewSession(ctx, repo.Workspace)
 		begins = true
 	}

@@ -38,6 +38,7 @@ func peer(how string) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
 	say := func(format string, args ...any) { fmt.Printf(`{"jsonrpc":"2.0",`+format+"}\n", args...) }
+	prompt := ""
 	update := func(text string) { say(`"method":"session/update","params":{"sessionId":"s","update":%s}`, text) }
 	for in.Scan() {
 		var m struct {
@@ -62,7 +63,7 @@ func peer(how string) {
 			}
 			say(`"id":%s,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}`, m.ID)
 		case "session/load":
-			if how == "forgets" {
+			if strings.Contains(how, "forgets") {
 				say(`"id":%s,"error":{"code":-32602,"message":"unknown session"}`, m.ID)
 				continue
 			}
@@ -73,8 +74,14 @@ func peer(how string) {
 		case "session/set_mode":
 			say(`"id":%s,"result":null`, m.ID)
 		case "session/cancel":
+			if how == "aborts" {
+				update(`{"sessionUpdate":"tool_call_update","toolCallId":"c2","status":"completed"}`)
+				say(`"id":%s,"result":{"stopReason":"cancelled"}`, prompt)
+				continue
+			}
 			say(`"id":99,"method":"x"`)
 		case "session/prompt":
+			prompt = string(m.ID)
 			turn(how, string(m.ID), m.Params.Prompt[0].Text, say, update)
 		}
 	}
@@ -105,10 +112,16 @@ func turn(how, id, text string, say func(string, ...any), update func(string)) {
 			call(n, "completed")
 			time.Sleep(time.Millisecond) // or it would be left for not reading
 		}
-	case "waits":
+	case "waits", "aborts":
 		call(1, "completed")
 		call(2, "")
 		return
+	case "loses", "loses and forgets":
+		if strings.Count(string(before), "Mend it") < 3 {
+			call(1, "completed")
+			call(2, "")
+			os.Exit(0)
+		}
 	case "error":
 		say(`"id":%s,"error":{"code":-32603,"message":"the model said no"}`, id)
 		return
@@ -271,16 +284,24 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestCanceled: the end of the task's context ends the agent, and the report says what was done and what was not.
+// TestCanceled: the end of the task's context ends the agent, and the report says what was done and what was not, whatever the
+// agent says of a call that it cut.
 func TestCanceled(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	f := &facts{on: func(e api.EventType) {
-		if e == api.EventTool {
-			cancel()
+	for how, grace := range map[string]time.Duration{"waits": 10 * time.Millisecond, "aborts": time.Minute} {
+		ctx, cancel := context.WithCancel(t.Context())
+		f := &facts{on: func(e api.EventType) {
+			if e == api.EventTool {
+				cancel()
+			}
+		}}
+		w := stage(t, how, api.Budget{}, f, io.Discard)
+		w.grace = grace
+		rep := w.Run(ctx, "go")
+		if rep.Stop != api.StopCanceled || rep.Err == nil || !slices.Equal(rep.Completed, []string{"edit: Write"}) || len(rep.Skipped) > 1 {
+			t.Errorf("%s: %+v", how, rep)
 		}
-	}}
-	rep := stage(t, "waits", api.Budget{}, f, io.Discard).Run(ctx, "go")
-	if rep.Stop != api.StopCanceled || rep.Err == nil || !slices.Equal(rep.Completed, []string{"edit: Write"}) || len(rep.Skipped) > 1 {
-		t.Errorf("%+v", rep)
+		if how == "aborts" && len(rep.Skipped) != 1 {
+			t.Errorf("a call that was cut counts as completed: %+v", rep)
+		}
 	}
 }

@@ -30,7 +30,7 @@ func (w *attempt) begin(context.Context) (func(), error) {
 	}
 	if w.staff.external() {
 		desk := Desk{
-			Talk: w.box.Talk, Budget: w.budget(), Emit: w.Emitter(), Transcript: transcript,
+			Talk: w.box.Talk, Replace: replacing{w}.swap, Budget: w.budget(), Emit: w.Emitter(), Transcript: transcript,
 			Write: func(ctx context.Context, path string, content []byte) error {
 				return w.box.WriteFile(ctx, path, content, false)
 			},

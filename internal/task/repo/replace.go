@@ -21,31 +21,38 @@ type replacing struct{ *attempt }
 // was made by an earlier daemon: this one has opened a sandbox already.
 func (w replacing) replace(ctx context.Context, n int, lost error) error {
 	_, err := recall.Record(ctx, w.Journal, fmt.Sprint("replacement ", n), nil, func(ctx context.Context, _ durable.Try) (int, error) {
-		wait := replaceWait << (n - 1)
-		w.Tell(ctx, retry.EventRetry, retry.Event{
-			What: retry.Sandbox, Attempt: n, Of: loop.MaxReplaced, NextAt: w.cfg.Now().Add(wait).UTC(), WaitMS: wait.Milliseconds(), Error: bounded(lost.Error(), maxSummary), Candidate: w.candidate,
-		})
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return n, ctx.Err()
-		}
-		w.tools.Close(ctx) // its jobs were those of the old sandbox
-		if err := w.vacate(ctx); err != nil {
-			return n, err
-		}
-		access, err := w.access(ctx)
-		if err != nil {
-			return n, err
-		}
-		box, err := w.cfg.Computers.Open(ctx, w.staff.box(w.project), w.res.Workspace, access)
-		if err != nil {
-			return n, err
-		}
-		w.box.Sit(box)
-		return n, Serve(ctx, box, w.prepared.Services)
+		return n, w.swap(ctx, n, lost)
 	})
 	return err
+}
+
+// swap is replace for an agent whose turn is one step of the journal.
+func (w replacing) swap(ctx context.Context, n int, lost error) error {
+	wait := replaceWait << (n - 1)
+	w.Tell(ctx, retry.EventRetry, retry.Event{
+		What: retry.Sandbox, Attempt: n, Of: loop.MaxReplaced, NextAt: w.cfg.Now().Add(wait).UTC(), WaitMS: wait.Milliseconds(), Error: bounded(lost.Error(), maxSummary), Candidate: w.candidate,
+	})
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if w.tools != nil {
+		w.tools.Close(ctx) // its jobs were those of the old sandbox
+	}
+	if err := w.vacate(ctx); err != nil {
+		return err
+	}
+	access, err := w.access(ctx)
+	if err != nil {
+		return err
+	}
+	box, err := w.cfg.Computers.Open(ctx, w.staff.box(w.project), w.res.Workspace, access)
+	if err != nil {
+		return err
+	}
+	w.box.Sit(box)
+	return Serve(ctx, box, w.prepared.Services)
 }
