@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -320,6 +321,9 @@ func (b *box) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) 
 	}
 	return &program{Reader: out, WriteCloser: in, cmd: cmd}, cmd.Start()
 }
+
+// Dial implements repo.Computer.
+func (b *box) Dial(context.Context, int) (net.Conn, error) { return nil, api.Errorf(api.KindUnsupported, "no ports here") }
 
 // program is a process that is talked to.
 type program struct {
