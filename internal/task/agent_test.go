@@ -51,4 +51,7 @@ func TestCheckAgent(t *testing.T) {
 	if err != nil || name != "claude/m" {
 		t.Errorf("%q, %v", name, err)
 	}
+	if ms, err := (lineup{}).agent(api.CreateTask{Repo: &api.RepoTask{Agent: "claude"}}); err != nil || ms.name() == "" || ms.names() != (api.Models{}) {
+		t.Errorf("the models of a program: %q, %+v, %v", ms.name(), ms.names(), err)
+	}
 }

@@ -100,7 +100,7 @@ func (m models) name() string {
 // names returns which model each role has; nothing where all have the same.
 func (m models) names() api.Models {
 	if m.external != "" {
-		return api.Models{}
+		return api.Models{} // a program asks its model itself
 	}
 	if m.planner == nil {
 		n := api.Models{Coder: m.coder.Name()}

@@ -25,7 +25,7 @@ const withNode = `mkdir -p bin && for n in node_modules/node-linux-*/bin/node; d
 
 func opencode() Runtime {
 	config := func(npm, url, key string) map[string]string {
-		return map[string]string{"OPENCODE_CONFIG_CONTENT": `{"share":"disabled","autoupdate":false,"enabled_providers":["hortus"],"model":"hortus/{model}","small_model":"hortus/{model}","permission":"allow",` +
+		return map[string]string{"OPENCODE_CONFIG_CONTENT": `{"share":"disabled","autoupdate":false,"snapshot":false,"enabled_providers":["hortus"],"model":"hortus/{model}","small_model":"hortus/{model}","permission":"allow",` +
 			`"provider":{"hortus":{"npm":"` + npm + `","options":{"baseURL":"` + url + `","apiKey":"{env:` + key + `}"},"models":{"{model}":{"tool_call":true,"limit":{"context":200000,"output":32000}}}}}}`}
 	}
 	return Runtime{
@@ -41,7 +41,20 @@ func opencode() Runtime {
 			"OPENCODE_DISABLE_PROJECT_CONFIG": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1",
 			"OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "OPENCODE_DISABLE_SHARE": "1",
 		},
+		// It installs packages for plugins in each directory with a configuration, unless they seem to be there.
+		Files: map[string]string{
+			".config/opencode/package-lock.json":  `{"packages":{"":{"dependencies":{"@opencode-ai/plugin":"1.18.33"}}}}`,
+			".config/opencode/node_modules/.keep": "",
+		},
 	}
+}
+
+// opencodeServer is opencode as a server, which stays for later messages in the same sandbox.
+func opencodeServer() Runtime {
+	r := opencode()
+	r.Shares, r.Name, r.Serves = r.Name, "opencode-server", true
+	r.Args = []string{"{root}/bin/opencode", "serve", "--hostname", "127.0.0.1", "--port", "0"}
+	return r
 }
 
 func claude() Runtime {

@@ -22,6 +22,11 @@ var packages embed.FS
 type Runtime struct {
 	// Name is what people call it; Package is the npm package and Version its version.
 	Name, Package, Version string
+	// Shares is the agent whose installation it uses, because it is the same program; empty for its own.
+	Shares string
+	// Serves is true if the command is a server with the API of opencode, see package opencode. Its password is in
+	// [Password]. Without it the command speaks the Agent Client Protocol.
+	Serves bool
 	// Presets are the kinds of servers that it can ask, the default first.
 	Presets []Preset
 	// Install are shell commands after the installation of the packages, in their directory. They end with an error if the
@@ -41,6 +46,9 @@ type Runtime struct {
 	Meta map[string]any
 }
 
+// Password is the variable from which a server reads its password.
+const Password = "OPENCODE_SERVER_PASSWORD"
+
 // Preset is a kind of server with models.
 type Preset struct {
 	// Server is the API that the server speaks, which is also the name of the preset of its secret.
@@ -56,7 +64,7 @@ type Preset struct {
 
 // all is the catalogue.
 func all() []Runtime {
-	return []Runtime{opencode(), claude(), codex(), copilot(), gemini(), qwen()}
+	return []Runtime{opencode(), opencodeServer(), claude(), codex(), copilot(), gemini(), qwen()}
 }
 
 // Names are the names of the agents, with Hortus's own first.
@@ -81,14 +89,17 @@ func Find(name string) (Runtime, error) {
 // Label names the agent with its version.
 func (r Runtime) Label() string { return r.Name + " (" + r.Package + " " + r.Version + ")" }
 
-// ID names the agent and its version as a part of a path.
-func (r Runtime) ID() string { return r.Name + "-" + r.Version }
+// ID names what is installed, with its version, as a part of a path.
+func (r Runtime) ID() string { return r.installed() + "-" + r.Version }
+
+// installed is the agent whose packages are installed.
+func (r Runtime) installed() string { return cmp.Or(r.Shares, r.Name) }
 
 // Packages are package.json and package-lock.json.
 func (r Runtime) Packages() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, name := range []string{"package.json", "package-lock.json"} {
-		b, err := packages.ReadFile(path.Join("packages", r.Name, name))
+		b, err := packages.ReadFile(path.Join("packages", r.installed(), name))
 		if err != nil {
 			return nil, api.Errorf(api.KindInternal, "the packages of the agent %s: %w", r.Name, err)
 		}

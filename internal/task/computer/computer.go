@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 
@@ -32,6 +33,8 @@ type Creator interface {
 type Manager interface {
 	box.Manager
 	SetEgress(ctx context.Context, id api.SandboxID, p api.EgressPolicy) (api.Sandbox, error)
+	// Dial connects with a port of a sandbox's loopback interface.
+	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)
 }
 
 // Egress resolves the presets of policies.
@@ -110,6 +113,11 @@ func (c Computer) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, err
 		return nil, err
 	}
 	return p, nil
+}
+
+// Dial implements repo.Computer.
+func (c Computer) Dial(ctx context.Context, port int) (net.Conn, error) {
+	return c.of.cfg.Manager.Dial(ctx, c.Info().ID, port)
 }
 
 // open opens a sandbox that was just created.

@@ -3,9 +3,11 @@ package contract
 import (
 	"context"
 	"io"
+	"net"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/agent/tool"
 )
 
 // Worker is the agent of a task. Its calls come one after the other.
@@ -36,12 +38,20 @@ type Runtime struct {
 	Work func(Desk) Worker
 }
 
+// Place is where programs run.
+type Place interface {
+	tool.Box
+	// Talk starts a program that the host talks to.
+	Talk(ctx context.Context, req api.ExecRequest) (Conn, error)
+	// Dial connects with a port of the loopback interface. The error has [envd.ErrPortClosed] in its chain if no program
+	// listens there.
+	Dial(ctx context.Context, port int) (net.Conn, error)
+}
+
 // Desk is where an agent that is a program works.
 type Desk struct {
-	// Talk starts a program in the current sandbox.
-	Talk func(ctx context.Context, req api.ExecRequest) (Conn, error)
-	// Write writes a file in it.
-	Write func(ctx context.Context, path string, content []byte) error
+	// Box is the current sandbox.
+	Box Place
 	// Replace replaces the sandbox, which was lost, by another one over the same workspace. n counts the calls of all
 	// turns, from 1. Nil if there is no other.
 	Replace func(ctx context.Context, n int, lost error) error

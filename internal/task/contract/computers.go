@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/forge/policy"
 	"hortus.dev/internal/repository/git"
@@ -49,10 +48,8 @@ type Computers interface {
 
 // Computer is a sandbox. When a Run's context ends, all of it is killed.
 type Computer interface {
-	tool.Box
+	Place
 	Info() api.Sandbox
-	// Talk starts a program that the host talks to.
-	Talk(ctx context.Context, req api.ExecRequest) (Conn, error)
 	// Close kills everything in it and frees it. It is idempotent.
 	Close(ctx context.Context) (api.Proof, error)
 }

@@ -53,7 +53,7 @@ func (r *round) turns(ctx context.Context, message string) (acp.Turn, error) {
 		}
 		again := replacedNotice + message
 		r.notes.Write(loop.Entry{Kind: loop.KindUser, Round: r.worker.round, Step: r.steps, Text: again})
-		r.again = true
+		r.again, r.job = true, nil
 		turn, err = r.turn(ctx, again)
 	}
 	return turn, err
@@ -89,10 +89,16 @@ func (r *round) interrupted() {
 func (r *round) died(client *acp.Client, x api.Exec, said string) error {
 	how := cmp.Or(x.Exit.Cause, fmt.Sprintf("exit code %d", x.Exit.Code))
 	if beneath(x) {
-		return lost{api.Errorf(api.KindUnavailable, "the sandbox of the agent %s ended: %s", r.agent.Label(), how)}
+		return r.fell(x)
 	}
 	if said = loop.ShortLine(lastLines(said)); said != "" {
 		said = ": " + said
 	}
-	return api.Errorf(api.KindUnavailable, "the agent %s stopped (%s; %w)%s", r.agent.Label(), how, client.Err(), said)
+	return api.Errorf(api.KindUnavailable, "the agent %s stopped (%s; %w)%s", r.runtime.Label(), how, client.Err(), said)
+}
+
+// fell is the error of an agent that ended with its sandbox.
+func (r *round) fell(x api.Exec) error {
+	how := cmp.Or(x.Exit.Cause, fmt.Sprintf("exit code %d", x.Exit.Code))
+	return lost{api.Errorf(api.KindUnavailable, "the sandbox of the agent %s ended: %s", r.runtime.Label(), how)}
 }

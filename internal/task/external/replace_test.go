@@ -48,11 +48,11 @@ func TestReplaced(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f, script := &facts{}, &bytes.Buffer{}
 			w := stage(t, c.how, api.Budget{}, f, script)
-			talk, replaced := w.desk.Talk, 0
-			w.desk.Talk = func(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
+			talk, replaced := w.desk.Box.Talk, 0
+			w.desk.Box = place{talk: func(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
 				conn, err := talk(ctx, req)
 				return under{conn, c.end}, err
-			}
+			}}
 			if !c.none {
 				w.desk.Replace = func(_ context.Context, n int, lost error) error {
 					if replaced++; n != replaced || api.KindOf(lost) != api.KindUnavailable {
@@ -93,13 +93,13 @@ func TestReplaced(t *testing.T) {
 func TestUnreached(t *testing.T) {
 	for kind, stop := range map[api.Kind]api.StopReason{api.KindUnavailable: api.StopEnded, api.KindInvalid: api.StopModel} {
 		w := stage(t, "ends", api.Budget{}, &facts{}, &bytes.Buffer{})
-		talk, gone := w.desk.Talk, true
-		w.desk.Talk = func(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
+		talk, gone := w.desk.Box.Talk, true
+		w.desk.Box = place{talk: func(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
 			if gone {
 				return nil, api.Errorf(kind, "no")
 			}
 			return talk(ctx, req)
-		}
+		}}
 		w.desk.Replace = func(context.Context, int, error) error { gone = false; return nil }
 		if rep := w.Run(t.Context(), "go"); rep.Stop != stop {
 			t.Errorf("%s: %s %s", kind, rep.Stop, rep.Why)

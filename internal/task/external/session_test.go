@@ -22,7 +22,7 @@ func TestTurnContinues(t *testing.T) {
 			}
 			d := first.desk
 			d.Session, d.Past = first.Session(), "Person: the first message"
-			next := newWorker(first.agent, first.preset, first.launch, d, time.Now)
+			next := newWorker(first.runtime, first.preset, first.launch, d, time.Now)
 			if rep := next.Run(t.Context(), "the second message"); rep.Stop != api.StopEnded || next.Session() != "s" {
 				t.Fatalf("%+v, session %q", rep, next.Session())
 			}

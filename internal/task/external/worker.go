@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/agent/acp"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/runtime"
+	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/platform/version"
 	"hortus.dev/internal/task/repo"
 )
@@ -32,14 +33,17 @@ const rules = `You work on the repository in /workspace, in an isolated sandbox 
 
 // worker is the agent of one task.
 type worker struct {
-	agent  runtime.Runtime
-	preset runtime.Preset
-	launch runtime.Launch
-	desk   repo.Desk
-	now    func() time.Time
-	start  time.Time
-	notes  *loop.Transcript
-	grace  time.Duration // of a turn that is canceled; 0 for the default
+	runtime runtime.Runtime
+	preset  runtime.Preset
+	launch  runtime.Launch
+	desk    repo.Desk
+	now     func() time.Time
+	start   time.Time
+	notes   *loop.Transcript
+	grace   time.Duration // of a turn that is canceled; 0 for the default
+
+	// job is the server that the worker started last; nil for none. It ends with its sandbox.
+	job tool.Job
 
 	session string
 	// earlier is true while the session is one of an earlier turn, and has not been continued yet.
@@ -52,15 +56,15 @@ type worker struct {
 	output   int64
 }
 
-func newWorker(agent runtime.Runtime, preset runtime.Preset, launch runtime.Launch, d repo.Desk, now func() time.Time) *worker {
-	return &worker{agent: agent, preset: preset, launch: launch, desk: d, now: now, start: now(), notes: loop.NewTranscript(d.Transcript, now), session: d.Session, earlier: d.Session != ""}
+func newWorker(a runtime.Runtime, preset runtime.Preset, launch runtime.Launch, d repo.Desk, now func() time.Time) *worker {
+	return &worker{runtime: a, preset: preset, launch: launch, desk: d, now: now, start: now(), notes: loop.NewTranscript(d.Transcript, now), session: d.Session, earlier: d.Session != ""}
 }
 
 // Session returns what the agent calls the conversation; empty if it has not begun.
 func (w *worker) Session() string { return w.session }
 
 // model names the model for people.
-func (w *worker) model() string { return w.agent.Name + "/" + w.preset.Model }
+func (w *worker) model() string { return w.runtime.Name + "/" + w.preset.Model }
 
 // Run implements repo.Worker.
 func (w *worker) Run(ctx context.Context, message string) loop.Report {
@@ -98,20 +102,37 @@ func (w *worker) report(r *round, took time.Duration, err error) {
 	r.emit(api.EventModel, e)
 }
 
-// turn starts the agent, says the message, and ends the agent.
+// agent is a connection with the agent of a round.
+type agent interface {
+	// open begins a session, or continues that of the round or of the turn before. begins is true if it has nothing of what
+	// was said.
+	open(ctx context.Context) (session string, begins bool, err error)
+	// prompt says a message and waits for the end of the turn.
+	prompt(ctx context.Context, message string) (acp.Turn, error)
+}
+
+// turn says the message to the agent.
 func (r *round) turn(ctx context.Context, message string) (acp.Turn, error) {
 	for _, name := range slices.Sorted(maps.Keys(r.launch.Files)) {
-		if err := r.desk.Write(ctx, name, []byte(r.launch.Files[name])); err != nil {
+		if err := r.desk.Box.WriteFile(ctx, name, []byte(r.launch.Files[name]), false); err != nil {
 			return acp.Turn{}, unreached(err)
 		}
 	}
-	conn, err := r.desk.Talk(ctx, api.ExecRequest{Args: r.launch.Args, Env: r.launch.Env, Dir: repo.Workspace})
+	if r.runtime.Serves {
+		return r.serverTurn(ctx, message)
+	}
+	return r.processTurn(ctx, message)
+}
+
+// processTurn starts the agent, says the message over its standard streams, and ends the agent.
+func (r *round) processTurn(ctx context.Context, message string) (acp.Turn, error) {
+	conn, err := r.desk.Box.Talk(ctx, api.ExecRequest{Args: r.launch.Args, Env: r.launch.Env, Dir: repo.Workspace})
 	if err != nil {
 		return acp.Turn{}, unreached(err)
 	}
-	client := acp.New(conn, acp.Config{Name: "hortus", Version: version.Describe().Version, Meta: r.agent.Meta, Update: r.update, Grace: r.grace})
+	client := acp.New(conn, acp.Config{Name: "hortus", Version: version.Describe().Version, Meta: r.runtime.Meta, Update: r.update, Grace: r.grace})
 	defer client.Close()
-	turn, err := r.ask(ctx, client, message)
+	turn, err := r.ask(ctx, &stdio{r, client}, message)
 	if err != nil && ctx.Err() == nil && client.Err() != nil {
 		client.Close() // then its end is known
 		err = r.died(client, conn.Exec(), conn.Said())
@@ -127,26 +148,28 @@ func lastLines(s string) string {
 }
 
 // ask opens the session and says the message.
-func (r *round) ask(ctx context.Context, client *acp.Client, message string) (acp.Turn, error) {
+func (r *round) ask(ctx context.Context, a agent, message string) (acp.Turn, error) {
 	starting, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlow)
 	defer cancel()
-	session, begins, err := r.open(starting, client)
+	session, begins, err := a.open(starting)
 	if begins && r.desk.Past != "" && r.worker.round == 1 {
 		message = pastSaid + r.desk.Past + pastEnd + message
 	}
-	if err == nil && r.agent.Mode != "" {
-		err = client.SetMode(starting, session.ID, r.agent.Mode)
-	}
 	if err != nil {
-		if ctx.Err() == nil && starting.Err() != nil {
-			err = api.Errorf(api.KindTimeout, "the agent %s did not begin within %s", r.agent.Label(), startTimeout)
-		}
-		return acp.Turn{}, err
+		return acp.Turn{}, r.slow(ctx, starting, err)
 	}
-	r.session = session.ID
+	r.session = session
 	r.live.Store(true)
 	defer r.live.Store(false)
-	return client.Prompt(ctx, session.ID, message)
+	return a.prompt(ctx, message)
+}
+
+// slow is the error of an agent that does not begin.
+func (r *round) slow(ctx, starting context.Context, err error) error {
+	if ctx.Err() == nil && starting.Err() != nil {
+		return api.Errorf(api.KindTimeout, "the agent %s did not begin within %s", r.runtime.Label(), startTimeout)
+	}
+	return err
 }
 
 // What is said of a conversation that the agent itself does not have.
@@ -155,29 +178,49 @@ const (
 	pastEnd  = "\nThe message that you answer now:\n\n"
 )
 
-// open begins a session, or continues that of the round or of the turn before. begins is true if it has nothing of what was said.
-func (r *round) open(ctx context.Context, client *acp.Client) (s acp.Session, begins bool, err error) {
-	agent, err := client.Initialize(ctx)
+// stdio is an agent on its standard streams.
+type stdio struct {
+	*round
+	client *acp.Client
+}
+
+// open implements agent.
+func (p *stdio) open(ctx context.Context) (session string, begins bool, err error) {
+	s, begins, err := p.find(ctx)
+	if err == nil && p.runtime.Mode != "" {
+		err = p.client.SetMode(ctx, s.ID, p.runtime.Mode)
+	}
+	return s.ID, begins, err
+}
+
+// prompt implements agent.
+func (p *stdio) prompt(ctx context.Context, message string) (acp.Turn, error) {
+	return p.client.Prompt(ctx, p.session, message)
+}
+
+// find begins or continues a session.
+func (p *stdio) find(ctx context.Context) (s acp.Session, begins bool, err error) {
+	can, err := p.client.Initialize(ctx)
 	if err != nil {
 		return s, false, err
 	}
-	if r.session == "" {
-		s, err = client.NewSession(ctx, repo.Workspace)
+	if p.session == "" {
+		s, err = p.client.NewSession(ctx, repo.Workspace)
 		return s, true, err
 	}
 	switch {
-	case agent.Resume:
-		s, err = client.ResumeSession(ctx, r.session, repo.Workspace)
-	case agent.Load:
-		s, err = client.LoadSession(ctx, r.session, repo.Workspace)
+	case can.Resume:
+		s, err = p.client.ResumeSession(ctx, p.session, repo.Workspace)
+	case can.Load:
+		s, err = p.client.LoadSession(ctx, p.session, repo.Workspace)
 	default:
-		err = api.Errorf(api.KindUnsupported, "the agent %s cannot continue a session", r.agent.Label())
+		err = api.Errorf(api.KindUnsupported, "the agent %s cannot continue a session", p.runtime.Label())
 	}
-	if err != nil && (r.earlier || r.again && r.worker.round == 1) && ctx.Err() == nil && client.Err() == nil {
-		s, err = client.NewSession(ctx, repo.Workspace)
+	if err != nil && (p.earlier || p.again && p.worker.round == 1) && ctx.Err() == nil && p.client.Err() == nil {
+		s, err = p.client.NewSession(ctx, repo.Workspace)
 		begins = true
 	}
-	r.earlier = r.earlier && err != nil
+	p.earlier = p.earlier && err != nil
 	return s, begins, err
 }
 

@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/runtime"
+	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -175,6 +178,18 @@ func (f *facts) Emit(_ context.Context, t api.EventType, data any) {
 	}
 }
 
+// place is a sandbox that starts programs on this host.
+type place struct {
+	tool.Box
+	talk func(ctx context.Context, req api.ExecRequest) (repo.Conn, error)
+}
+
+func (p place) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
+	return p.talk(ctx, req)
+}
+
+func (place) Dial(context.Context, int) (net.Conn, error) { return nil, errors.ErrUnsupported }
+
 // stage makes the worker of a task with an agent that behaves in a way.
 func stage(t *testing.T, how string, budget api.Budget, f *facts, transcript io.Writer) *worker {
 	t.Helper()
@@ -203,7 +218,7 @@ func stage(t *testing.T, how string, budget api.Budget, f *facts, transcript io.
 	}
 	launch := runtime.Launch{Args: []string{self}, Env: map[string]string{peerVariable: how, "HOME": home}}
 	w := newWorker(runtime.Runtime{Name: "peer", Package: "peer", Version: "1", Mode: "free"}, runtime.Preset{Model: "m"}, launch,
-		repo.Desk{Talk: talk, Budget: budget, Emit: f, Transcript: transcript}, time.Now)
+		repo.Desk{Box: place{talk: talk}, Budget: budget, Emit: f, Transcript: transcript}, time.Now)
 	w.grace = 10 * time.Millisecond // no peer ends a turn that is canceled
 	return w
 }

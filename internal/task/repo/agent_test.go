@@ -61,7 +61,7 @@ func (w *worker) Run(ctx context.Context, message string) loop.Report {
 	if script == "" {
 		return loop.Report{Stop: api.StopEnded, Text: "I did it"}
 	}
-	c, err := w.desk.Talk(ctx, api.ExecRequest{Args: []string{"sh", "-c", script}, Dir: repo.Workspace})
+	c, err := w.desk.Box.Talk(ctx, api.ExecRequest{Args: []string{"sh", "-c", script}, Dir: repo.Workspace})
 	if err != nil {
 		return loop.Report{Stop: api.StopModel, Err: err, Why: err.Error()}
 	}

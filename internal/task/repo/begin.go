@@ -29,12 +29,7 @@ func (w *attempt) begin(context.Context) (func(), error) {
 		return nil, api.Errorf(api.KindInternal, "open the transcript: %w", err)
 	}
 	if w.staff.external() {
-		desk := Desk{
-			Talk: w.box.Talk, Replace: replacing{w}.swap, Budget: w.budget(), Emit: w.Emitter(), Transcript: transcript,
-			Write: func(ctx context.Context, path string, content []byte) error {
-				return w.box.WriteFile(ctx, path, content, false)
-			},
-		}
+		desk := Desk{Box: w.box, Replace: replacing{w}.swap, Budget: w.budget(), Emit: w.Emitter(), Transcript: transcript}
 		talk{w}.desk(&desk)
 		w.agent = w.staff.runtime.Work(desk)
 		return func() { transcript.Close() }, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -319,6 +320,11 @@ func (b *box) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) 
 		return nil, err
 	}
 	return &program{Reader: out, WriteCloser: in, cmd: cmd}, cmd.Start()
+}
+
+// Dial implements repo.Computer.
+func (b *box) Dial(context.Context, int) (net.Conn, error) {
+	return nil, api.Errorf(api.KindUnsupported, "no ports here")
 }
 
 // program is a process that is talked to.

@@ -2,6 +2,7 @@ package seat
 
 import (
 	"context"
+	"net"
 	"path"
 	"strings"
 	"sync"
@@ -122,6 +123,15 @@ func (s *Seat) Talk(ctx context.Context, req api.ExecRequest) (contract.Conn, er
 		return nil, err
 	}
 	return box.Talk(ctx, req)
+}
+
+// Dial connects with a port in the agent's current sandbox.
+func (s *Seat) Dial(ctx context.Context, port int) (net.Conn, error) {
+	box, err := s.At()
+	if err != nil {
+		return nil, err
+	}
+	return box.Dial(ctx, port)
 }
 
 // offLimits is the error of a tool for a file that is off limits, nil for another. The file is not
