@@ -12,17 +12,23 @@ const (
 	// MinOf and MaxOf bound the number of candidates.
 	MinOf = 2
 	MaxOf = 16
+	// MaxDepth bounds the number of levels, and MaxAll that of the candidates of all levels together.
+	MaxDepth = 6
+	MaxAll   = 32
 	// MaxStrategy bounds a strategy, in bytes.
 	MaxStrategy = 1000
 )
 
 // Request requests several candidates.
 type Request struct {
-	// Of is the number of candidates, MinOf to MaxOf.
+	// Of is the number of candidates, MinOf to MaxOf. With several levels it is that of each, and may be 1.
 	Of int `json:"of"`
+	// Depth is the maximum number of levels; 0 and 1 are one. While no candidate passes the gate, the next level continues
+	// the best one that no level has continued yet.
+	Depth int `json:"depth,omitempty"`
 	// First ends the others as soon as one passes the gate.
 	First bool `json:"first,omitempty"`
-	// Vary says how candidates differ, at most one entry for each. A stored task has all of them: the further ones
+	// Vary says how the candidates of a level differ, at most one entry for each. A stored task has all of them: the further ones
 	// differ by their strategies, and by their temperatures if the model takes one.
 	Vary []Variant `json:"vary,omitempty"`
 }
@@ -70,6 +76,10 @@ const (
 // Candidate is one of the agents and what it came to.
 type Candidate struct {
 	N int `json:"n"` // from 1
+	// Level is from 1, and Parent the candidate of a level before whose work it continues, of a request with several levels;
+	// 0 for none.
+	Level  int `json:"level,omitempty"`
+	Parent int `json:"parent,omitempty"`
 	Variant
 	State State `json:"state"`
 	// Workspace has its files while the task runs; after that only the chosen one has files, which are the task's.
@@ -78,6 +88,8 @@ type Candidate struct {
 	Outcome string `json:"outcome,omitempty"`
 	// Passed is true if every gate of its last round passed, and its result is one that can be delivered.
 	Passed bool `json:"passed"`
+	// Judged is true if the gate ran on the result of its last round.
+	Judged bool `json:"judged,omitempty"`
 	// Regressions counts the tests that passed before the work and do not pass with the result. Failing counts all
 	// tests that fail with it.
 	Regressions int `json:"regressions,omitempty"`
@@ -134,5 +146,31 @@ func (r Request) Fill(temperatures bool) []Variant {
 	return out
 }
 
-// Share is the part of a total that one candidate has.
-func (r Request) Share(total int64) int64 { return total / int64(max(1, r.Of)) }
+// Levels is the maximum number of levels.
+func (r Request) Levels() int { return max(1, r.Depth) }
+
+// All is the maximum number of candidates of all levels.
+func (r Request) All() int { return max(1, min(r.Of, MaxOf)) * min(r.Levels(), MaxDepth) }
+
+// Wrong says what is wrong with the number of candidates or levels; it is empty if nothing is.
+func (r Request) Wrong() string {
+	least := MinOf
+	if r.Levels() > 1 {
+		least = 1
+	}
+	switch {
+	case r.Depth < 0 || r.Depth > MaxDepth:
+		return fmt.Sprintf("%d levels; use 1 to %d", r.Depth, MaxDepth)
+	case r.Of < least || r.Of > MaxOf:
+		return fmt.Sprintf("%d candidates; use %d to %d", r.Of, least, MaxOf)
+	case r.All() > MaxAll:
+		return fmt.Sprintf("%d levels of %d candidates are %d; the maximum is %d together", r.Depth, r.Of, r.All(), MaxAll)
+	}
+	return ""
+}
+
+// Share is the part of a total that one candidate has: that of each possible one is the same.
+func (r Request) Share(total int64) int64 { return total / int64(r.All()) }
+
+// Part is the part of a cost that one candidate has.
+func (r Request) Part(cost float64) float64 { return cost / float64(r.All()) }

@@ -27,7 +27,8 @@ import (
 // plans is a server of models with a scenario for each strategy.
 type plans struct {
 	t *testing.T
-	// of has the scenarios by their strategies; each agent begins a new one.
+	// of has the scenarios by their strategies; each agent begins a new one. " again" behind a strategy is for agents that
+	// continue the work of others.
 	of map[string]string
 	// servers are those of the current task.
 	servers map[string]*modelserver.Server
@@ -51,8 +52,10 @@ func (p *plans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	for plan, s := range p.servers {
-		if strings.Contains(string(body), "Approach for this attempt: "+plan) {
+	continues := strings.Contains(string(body), "Continue earlier work on this request.")
+	for name, s := range p.servers {
+		plan, again := strings.CutSuffix(name, " again")
+		if again == continues && strings.Contains(string(body), "Approach for this attempt: "+plan) {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			s.ServeHTTP(w, r)
 			return

@@ -32,9 +32,10 @@ func (l lineup) check(req api.CreateTask) error {
 	b := *r.Best
 	r.Best = &b
 	invalid := func(format string, args ...any) *api.Error { return api.Errorf(api.KindInvalid, format, args...) }
+	all := b.All()
 	switch {
-	case b.Of < best.MinOf || b.Of > best.MaxOf:
-		return invalid("%d candidates; use %d to %d", b.Of, best.MinOf, best.MaxOf)
+	case b.Wrong() != "":
+		return invalid("%s", b.Wrong())
 	case len(b.Vary) > b.Of:
 		return invalid("%d candidates are described, and there are %d", len(b.Vary), b.Of)
 	case r.PrepareOnly:
@@ -44,11 +45,11 @@ func (l lineup) check(req api.CreateTask) error {
 	case req.Record != "" || strings.HasPrefix(req.Model, replayed):
 		return invalid("several candidates cannot be recorded or replayed: a recording has one sequence of calls")
 	case b.Share(int64(r.Budget.Steps)) < 1:
-		return invalid("a budget of %d steps is not enough for %d candidates", r.Budget.Steps, b.Of).WithHint("set at least --steps %d: each candidate has the same part", b.Of)
+		return invalid("a budget of %d steps is not enough for %d candidates", r.Budget.Steps, all).WithHint("set at least --steps %d: each candidate has the same part", all)
 	case b.Share(r.Budget.Tokens) < minTokens:
-		return invalid("a budget of %d tokens is not enough for %d candidates", r.Budget.Tokens, b.Of).WithHint("set at least --tokens %d: each candidate has the same part", b.Of*minTokens)
+		return invalid("a budget of %d tokens is not enough for %d candidates", r.Budget.Tokens, all).WithHint("set at least --tokens %d: each candidate has the same part", all*minTokens)
 	case b.Share(r.Budget.OutputBytes) < 1:
-		return invalid("an output budget of %d bytes is not enough for %d candidates", r.Budget.OutputBytes, b.Of)
+		return invalid("an output budget of %d bytes is not enough for %d candidates", r.Budget.OutputBytes, all)
 	}
 	for i, v := range b.Vary {
 		if err := l.checkVariant(req, v); err != nil {
@@ -68,6 +69,23 @@ func (l lineup) check(req api.CreateTask) error {
 		_, tempered = model.MaxTemperature(m)
 	}
 	b.Vary = b.Fill(tempered)
+	return sameAgents(req)
+}
+
+// sameAgents refuses a search by several agents: a candidate continues in the workspace of another one, which has the
+// program of its agent below it.
+func sameAgents(req api.CreateTask) error {
+	b := req.Repo.Best
+	if b.Levels() == 1 {
+		return nil
+	}
+	first := external(candidate(req, b.Vary[0]))
+	for i, v := range b.Vary {
+		if name := external(candidate(req, v)); name != first {
+			return api.Errorf(api.KindInvalid, "candidate %d has another agent than candidate 1, and the candidates of a search continue each other's work", i+1).
+				WithHint("use one agent for all of them (--agent), or one level: --best-of %d", b.Of)
+		}
+	}
 	return nil
 }
 
@@ -151,7 +169,7 @@ func chosen(c api.CreateTask, t api.Task) api.CreateTask {
 	}
 	c = candidate(c, v)
 	s := &c.Repo.Budget
-	s.Steps, s.CostUSD = int(b.Share(int64(s.Steps))), s.CostUSD/float64(max(1, b.Of))
+	s.Steps, s.CostUSD = int(b.Share(int64(s.Steps))), b.Part(s.CostUSD)
 	s.Tokens, s.OutputBytes = b.Share(s.Tokens), b.Share(s.OutputBytes)
 	return c
 }

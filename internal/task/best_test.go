@@ -81,6 +81,27 @@ func TestCheckBest(t *testing.T) {
 		{"too few steps", of(3), func(r *api.CreateTask) { r.Repo.Budget.Steps = 2 }, "2 steps is not enough"},
 		{"enough steps", of(3), func(r *api.CreateTask) { r.Repo.Budget.Steps = 3 }, ""},
 		{"too few tokens", of(3), func(r *api.CreateTask) { r.Repo.Budget.Tokens = 2999 }, "not enough for 3"},
+		{"a search", &best.Request{Of: 3, Depth: 4}, nil, ""},
+		{"a search with one on each level", &best.Request{Of: 1, Depth: 2}, nil, ""},
+		{"a search of one level", &best.Request{Of: 2, Depth: 1}, nil, ""},
+		{"one level of one", &best.Request{Of: 1, Depth: 1}, nil, "1 candidates; use 2 to 16"},
+		{"the largest search", &best.Request{Of: 16, Depth: 2}, nil, ""},
+		{"a search that is too large", &best.Request{Of: 11, Depth: 3}, nil, "3 levels of 11 candidates are 33; the maximum is 32"},
+		{"a search that is too deep", &best.Request{Of: 1, Depth: 7}, nil, "7 levels; use 1 to 6"},
+		{"fewer levels than none", &best.Request{Of: 2, Depth: -1}, nil, "-1 levels"},
+		{"a search without a candidate", &best.Request{Depth: 2}, nil, "0 candidates; use 1 to 16"},
+		{"huge numbers", &best.Request{Of: 1 << 62, Depth: 1 << 62}, nil, "levels; use 1 to 6"},
+		{"too few steps for a search", &best.Request{Of: 3, Depth: 2}, func(r *api.CreateTask) { r.Repo.Budget.Steps = 5 }, "5 steps is not enough for 6"},
+		{"enough steps for a search", &best.Request{Of: 3, Depth: 2}, func(r *api.CreateTask) { r.Repo.Budget.Steps = 6 }, ""},
+		{"too few tokens for a search", &best.Request{Of: 3, Depth: 2}, func(r *api.CreateTask) { r.Repo.Budget.Tokens = 5999 }, "not enough for 6"},
+		{"a search by other models", &best.Request{Of: 2, Depth: 2, Vary: []best.Variant{{Model: "cold"}}}, nil, ""},
+		{"a search by several agents", &best.Request{Of: 2, Depth: 2, Vary: []best.Variant{{}, {Agent: "claude", Model: "anthropic"}}}, nil, "candidate 2 has another agent"},
+		{"a search by one program", &best.Request{Of: 2, Depth: 2}, func(r *api.CreateTask) { r.Repo.Agent, r.Model = "claude", "anthropic" }, ""},
+		{"a search by a program and Hortus", &best.Request{Of: 2, Depth: 2, Vary: []best.Variant{{Agent: "hortus", Model: "warm"}}}, func(r *api.CreateTask) { r.Repo.Agent, r.Model = "claude", "anthropic" }, "another agent"},
+		{"several agents on one level", &best.Request{Of: 2, Depth: 1, Vary: []best.Variant{{}, {Agent: "claude", Model: "anthropic"}}}, nil, ""},
+		{"a search of the default model", &best.Request{Of: 1, Depth: 2}, func(r *api.CreateTask) { r.Model = DefaultModel }, "the same way each time"},
+		{"a search in a workspace", &best.Request{Of: 2, Depth: 2}, func(r *api.CreateTask) { r.Repo.Workspace = "w" }, "exclude each other"},
+		{"a recorded search", &best.Request{Of: 2, Depth: 2}, func(r *api.CreateTask) { r.Record = "/f" }, "recorded or replayed"},
 		{"a strategy of two lines", of(2, best.Variant{Strategy: "a\nb"}), nil, "not a line"},
 		{"a long strategy", of(2, best.Variant{Strategy: strings.Repeat("x", best.MaxStrategy+1)}), nil, "not a line"},
 		{"a strategy", of(2, best.Variant{Strategy: strings.Repeat("x", best.MaxStrategy)}), nil, ""},
@@ -120,5 +141,9 @@ func TestReplyToChosen(t *testing.T) {
 	}
 	if req.Repo.Best == nil || req.Repo.Budget.Steps != 100 {
 		t.Error("the request of the first task was changed")
+	}
+	req.Repo.Best.Depth, req.Repo.Budget.CostUSD = 5, 4
+	if c = chosen(req, old); c.Repo.Budget.Steps != 5 || c.Repo.Budget.Tokens != 5000 || c.Repo.Budget.CostUSD != 0.2 {
+		t.Errorf("the part of a search: %+v", c.Repo.Budget)
 	}
 }

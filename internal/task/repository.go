@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/task/evidence"
 	"hortus.dev/internal/task/repo"
 )
@@ -104,7 +103,7 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 	r.Rounds = cmp.Or(r.Rounds, api.DefaultRounds)
 	b, of := &r.Budget, 1
 	if r.Best != nil {
-		of = min(max(r.Best.Of, 1), best.MaxOf) // the defaults are for each candidate
+		of = r.Best.All() // the defaults are for each candidate
 	}
 	b.Steps = cmp.Or(b.Steps, of*api.DefaultSteps)
 	b.Tokens = cmp.Or(b.Tokens, int64(of)*api.DefaultTokens)
@@ -235,7 +234,7 @@ func (e *Engine) Transcript(ctx context.Context, id api.TaskID, candidate int) (
 	}
 	dir := e.dir(t.ID)
 	if candidate != 0 {
-		if b := t.Create.Repo.Best; b == nil || candidate < 0 || candidate > b.Of {
+		if b := t.Create.Repo.Best; b == nil || candidate < 0 || candidate > b.All() {
 			return nil, api.Errorf(api.KindNotFound, "task %s has no candidate %d", t.ID, candidate)
 		}
 		dir = repo.CandidateDir(dir, candidate)

@@ -55,7 +55,7 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/replay.md", "hortus run --model planner=SMALL", "names of no model"},
 	{"docs/replay.md", "hortus run --model SMALL", "names of no model"},
 	{"docs/agents.md", "", "needs keys of models, and their agents: internal/daemon TestAgents"},
-	{"docs/best-of.md", "", "needs models that answer in different ways: internal/daemon TestBestOfFive"},
+	{"docs/best-of.md", "", "needs models that answer in different ways: internal/daemon TestBestOfFive, TestSearchLevels"},
 	{"docs/outside.md", "", "needs Codex and Claude Code, and goes on until Ctrl-C: test/outside"},
 	{"docs/ports.md", "hortus sandbox forward", "goes on until Ctrl-C: TestForward"},
 	{"docs/egress.md", "hortus sandbox run --egress npm", "needs the npm registry: TestExamples"},

@@ -11,29 +11,42 @@ import (
 // bestFlags let several agents work on the same request.
 type bestFlags struct {
 	BestOf    *int     `name:"best-of" placeholder:"N" help:"Number of agents that work side by side on the same request (2 to 16). The best result is that of the task. --steps, --tokens and --cost are for all together. docs/best-of.md."`
-	First     bool     `help:"With --best-of: end the other agents as soon as one passes the gate."`
-	Candidate []string `sep:"none" placeholder:"KEY=VALUE,..." help:"With --best-of: how one agent differs: agent=NAME, model=NAME, temperature=T, and strategy=TEXT as the last one. Repeatable up to N times; the others differ by default."`
+	Search    string   `placeholder:"DEPTH,WIDTH" help:"Search: WIDTH agents (1 to 16) side by side, on up to DEPTH levels (1 to 6), at most 32 agents together. While none passes, the next level continues the best work so far. --search 1,N is --best-of N."`
+	First     bool     `help:"With --best-of or --search: end the other agents as soon as one passes the gate."`
+	Candidate []string `sep:"none" placeholder:"KEY=VALUE,..." help:"With --best-of or --search: how one agent differs: agent=NAME, model=NAME, temperature=T, and strategy=TEXT as the last one. Repeatable up to N or WIDTH times; the others differ by default."`
 }
 
 // request turns the flags into the api's words; nil if there is one agent.
 func (f *bestFlags) request() (*best.Request, error) {
-	if f.BestOf == nil {
+	r := &best.Request{First: f.First}
+	name := "--best-of"
+	switch {
+	case f.BestOf != nil && f.Search != "":
+		return nil, api.Errorf(api.KindInvalid, "--best-of and --search exclude each other").WithHint("use --search DEPTH,%d alone", *f.BestOf)
+	case f.BestOf != nil:
+		r.Of = *f.BestOf
+	case f.Search != "":
+		name = "--search"
+		var err error
+		if r.Depth, r.Of, err = depthWidth(f.Search); err != nil {
+			return nil, err
+		}
+	default:
 		for _, other := range []struct {
 			given bool
 			name  string
 		}{{f.First, "--first"}, {len(f.Candidate) > 0, "--candidate"}} {
 			if other.given {
-				return nil, api.Errorf(api.KindInvalid, "%s has no effect without --best-of", other.name).WithHint("add --best-of 3")
+				return nil, api.Errorf(api.KindInvalid, "%s has no effect without --best-of or --search", other.name).WithHint("add --best-of 3")
 			}
 		}
 		return nil, nil
 	}
-	r := &best.Request{Of: *f.BestOf, First: f.First}
-	if r.Of < best.MinOf || r.Of > best.MaxOf {
-		return nil, api.Errorf(api.KindInvalid, "--best-of: %d is not between %d and %d", r.Of, best.MinOf, best.MaxOf)
+	if why := r.Wrong(); why != "" {
+		return nil, api.Errorf(api.KindInvalid, "%s: %s", name, why)
 	}
 	if len(f.Candidate) > r.Of {
-		return nil, api.Errorf(api.KindInvalid, "--candidate is given %d times, and --best-of is %d", len(f.Candidate), r.Of)
+		return nil, api.Errorf(api.KindInvalid, "--candidate is given %d times, and %s has %d side by side", len(f.Candidate), name, r.Of)
 	}
 	for _, text := range f.Candidate {
 		v, err := variant(text)
@@ -43,6 +56,21 @@ func (f *bestFlags) request() (*best.Request, error) {
 		r.Vary = append(r.Vary, v)
 	}
 	return r, nil
+}
+
+// depthWidth reads the value of --search.
+func depthWidth(text string) (depth, width int, err error) {
+	d, w, ok := strings.Cut(text, ",")
+	if ok {
+		depth, err = strconv.Atoi(strings.TrimSpace(d))
+	}
+	if ok && err == nil {
+		width, err = strconv.Atoi(strings.TrimSpace(w))
+	}
+	if !ok || err != nil || depth < 1 {
+		return 0, 0, api.Errorf(api.KindInvalid, "--search: %.40q is not DEPTH,WIDTH", text).WithHint("for example --search 3,4: up to 3 levels of 4 agents")
+	}
+	return depth, width, nil
 }
 
 // variant reads how a candidate differs: "agent=claude,model=anthropic", "temperature=0.7,strategy=any text, to the end".

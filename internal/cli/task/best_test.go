@@ -68,10 +68,35 @@ func TestBestFlags(t *testing.T) {
 		"a candidate alone":      {bestFlags{Candidate: []string{"model=a"}}, false},
 		"more than there are":    {bestFlags{BestOf: n(2), Candidate: []string{"model=a", "model=b", "model=c"}}, false},
 		"a malformed candidate":  {bestFlags{BestOf: n(2), Candidate: []string{"model"}}, false},
+		"a search":               {bestFlags{Search: "3,4", First: true, Candidate: []string{"model=a"}}, true},
+		"a search in a line":     {bestFlags{Search: "6, 1"}, true},
+		"a search of one level":  {bestFlags{Search: "1,2"}, true},
+		"the largest search":     {bestFlags{Search: "2,16"}, true},
+		"one level of one":       {bestFlags{Search: "1,1"}, false},
+		"no level":               {bestFlags{Search: "0,3"}, false},
+		"too many levels":        {bestFlags{Search: "7,1"}, false},
+		"too wide":               {bestFlags{Search: "2,17"}, false},
+		"too many together":      {bestFlags{Search: "3,11"}, false},
+		"a search of one number": {bestFlags{Search: "3"}, false},
+		"a search of three":      {bestFlags{Search: "3,4,5"}, false},
+		"a search of words":      {bestFlags{Search: "deep,wide"}, false},
+		"both":                   {bestFlags{BestOf: n(2), Search: "2,2"}, false},
+		"more than are abreast":  {bestFlags{Search: "3,1", Candidate: []string{"model=a", "model=b"}}, false},
 		"two candidates, of two": {bestFlags{BestOf: n(2), Candidate: []string{"model=a", "model=b"}}, true},
 	} {
 		if _, err := c.f.request(); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestSearchFlag: one level is the request of --best-of.
+func TestSearchFlag(t *testing.T) {
+	for text, want := range map[string][2]int{"3,4": {3, 4}, " 2 , 5 ": {2, 5}, "1,3": {1, 3}} {
+		f := bestFlags{Search: text}
+		r, err := f.request()
+		if err != nil || r.Depth != want[0] || r.Of != want[1] {
+			t.Errorf("%q: %+v, %v", text, r, err)
 		}
 	}
 }

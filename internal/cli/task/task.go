@@ -70,7 +70,7 @@ func (c *taskLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 type taskShowCmd struct {
 	ID         string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
 	Transcript bool   `help:"Show the conversation of the agent and its model; with --json as JSON lines."`
-	Candidate  *int   `placeholder:"N" help:"With --transcript: the candidate of a task with --best-of (default: the chosen one)."`
+	Candidate  *int   `placeholder:"N" help:"With --transcript: the candidate of a task with --best-of or --search (default: the chosen one)."`
 }
 
 // Run shows a task.

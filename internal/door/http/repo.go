@@ -73,8 +73,8 @@ func (d tasks) repoRoutes() []Route {
 			n := 0
 			if s := r.URL.Query().Get("candidate"); s != "" {
 				var err error
-				if n, err = strconv.Atoi(s); err != nil || n < 1 || n > best.MaxOf {
-					return nil, api.Errorf(api.KindInvalid, "candidate %.20q is not a number from 1 to %d", s, best.MaxOf)
+				if n, err = strconv.Atoi(s); err != nil || n < 1 || n > best.MaxAll {
+					return nil, api.Errorf(api.KindInvalid, "candidate %.20q is not a number from 1 to %d", s, best.MaxAll)
 				}
 			}
 			return d.Tasks.Transcript(r.Context(), id, n)

@@ -23,6 +23,8 @@ type Score struct {
 	Changed bool
 	// Passed is true if the gate passed.
 	Passed bool
+	// Judged is true if the gate ran on the result.
+	Judged bool
 	// Regressions counts the tests that passed before and do not pass now, Failing all that fail.
 	Regressions, Failing int
 	Lint                 Lint
@@ -72,6 +74,11 @@ func rules() []rule {
 			func(a, b Score) int { return truth(a.Changed, b.Changed) },
 			func(_, _ Score) string { return "it changed nothing" },
 			func(_, _ Score) string { return "it changed something" },
+		}, {
+			// What is unknown of a result that the gate did not run on is not better than what is known.
+			func(a, b Score) int { return truth(a.Passed || a.Judged, b.Passed || b.Judged) },
+			func(_, _ Score) string { return "the gate did not run on its result" },
+			func(_, _ Score) string { return "the gate ran on its result" },
 		}, {
 			func(a, b Score) int { return cmp.Compare(a.Regressions, b.Regressions) },
 			func(a, b Score) string {

@@ -29,6 +29,7 @@ func TestRank(t *testing.T) {
 		{"then to the first", []choice.Score{ok(2, 3), ok(1, 3)}, 1, "equal, and first in the list", "equal, and later in the list"},
 		{"none passes: fewer failing tests", []choice.Score{with(bad(1), func(s *choice.Score) { s.Failing = 3 }), with(bad(2), func(s *choice.Score) { s.Failing = 1; s.Lines = 50 })}, 2, "1 failing test, against 3", "3 failing tests, against 1"},
 		{"none passes: work before none", []choice.Score{{N: 1}, with(bad(2), func(s *choice.Score) { s.Failing = 7 })}, 2, "it changed something", "it changed nothing"},
+		{"none passes: what is known before what is unknown", []choice.Score{bad(1), with(bad(2), func(s *choice.Score) { s.Judged, s.Failing, s.Lines = true, 7, 9 })}, 2, "the gate ran on its result", "the gate did not run on its result"},
 	} {
 		got := choice.Rank(c.scores)
 		last := got[len(got)-1]
@@ -45,7 +46,7 @@ func TestRankIsTotal(t *testing.T) {
 		scores := make([]choice.Score, 1+rnd.IntN(8))
 		for i := range scores {
 			scores[i] = choice.Score{
-				N: i + 1, Changed: true, Passed: rnd.IntN(2) == 0, Regressions: rnd.IntN(2), Failing: rnd.IntN(3),
+				N: i + 1, Changed: true, Passed: rnd.IntN(2) == 0, Judged: rnd.IntN(2) == 0, Regressions: rnd.IntN(2), Failing: rnd.IntN(3),
 				Lint: choice.Lint(rnd.IntN(3)), Lines: rnd.IntN(3), CostUSD: float64(rnd.IntN(2)), Tokens: int64(rnd.IntN(2)),
 			}
 		}

@@ -3,7 +3,7 @@
 //	order := choice.Rank(scores)
 //	best := order[0]            // Why says what decided
 //
-// The order is: the gate passed; fewer tests that passed before and do not pass now; the lint command passed; fewer
+// The order is: the gate passed; something was changed; the gate ran on it; fewer tests that passed before and do not pass now; the lint command passed; fewer
 // tests that fail, if no gate passed; fewer changed lines; lower cost; fewer tokens; the lower number. It is total, so
 // the same scores give the same order.
 //

@@ -54,12 +54,14 @@ type Config struct {
 	// AtOnce is how many candidates work at a time.
 	AtOnce int
 	// Enter makes a candidate, of which the row is known so far. It may set the workspace of the row. The calls come one
-	// after the other, by the numbers of the candidates.
+	// after the other, by the numbers of the candidates; the parent of one has ended.
 	Enter func(row *best.Candidate) Entrant
 	// Store stores the candidates in the task. Its calls come one after the other.
 	Store func(ctx context.Context, rows []best.Candidate) error
 	// Tell emits what is known of a candidate.
 	Tell func(ctx context.Context, row best.Candidate)
+	// More reports whether another level may begin, as far as the budgets of the task decide. It is called between levels.
+	More func() bool
 	// Damaged reports whether the task cannot be continued.
 	Damaged func() bool
 	Logger  *slog.Logger
@@ -82,24 +84,62 @@ func New(cfg Config) *Contest {
 	return &Contest{cfg: cfg, turns: make(chan struct{}, max(1, min(cfg.Request.Of, cfg.AtOnce)))}
 }
 
-// Run lets all candidates work, side by side as far as is allowed.
+// Run lets all candidates work, level after level. Those of a level work side by side as far as is allowed.
 func (c *Contest) Run(ctx context.Context) {
-	for i, v := range c.cfg.Request.Vary {
-		row := best.Candidate{N: i + 1, Variant: v, State: best.Waiting}
+	c.level(ctx, 1, 0)
+	for n := 2; n <= c.cfg.Request.Levels(); n++ {
+		parent := c.next()
+		if parent == 0 || ctx.Err() != nil || c.cfg.Damaged() || !c.cfg.More() {
+			return
+		}
+		c.level(ctx, n, parent)
+	}
+}
+
+// next is the candidate that the next level continues: the best one that no level has continued. It is 0 if one has
+// passed, or if none can be continued. It follows from what the candidates came to, so that a task that goes on after a
+// crash finds the same.
+func (c *Contest) next() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range rank(c.rows) {
+		r := c.rows[o.N-1]
+		if r.Passed {
+			return 0
+		}
+		continued := slices.ContainsFunc(c.rows, func(child best.Candidate) bool { return child.Parent == r.N })
+		// What failed, was declined or was canceled would end in the same way again.
+		if !continued && r.Outcome == string(api.OutcomeNeedsHuman) && r.Workspace != "" {
+			return r.N
+		}
+	}
+	return 0
+}
+
+// level lets the candidates of a level work, which continue the work of parent, if that is not 0.
+func (c *Contest) level(ctx context.Context, n, parent int) {
+	first := len(c.all)
+	for _, v := range c.cfg.Request.Vary {
+		row := best.Candidate{N: len(c.all) + 1, Variant: v, State: best.Waiting}
+		if c.cfg.Request.Levels() > 1 {
+			row.Level, row.Parent = n, parent
+		}
 		c.all = append(c.all, c.cfg.Enter(&row))
+		c.mu.Lock()
 		c.rows = append(c.rows, row)
+		c.mu.Unlock()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
-	for i, e := range c.all {
+	for i, e := range c.all[first:] {
 		wg.Go(func() {
 			select {
 			case c.turns <- struct{}{}:
 				defer func() { <-c.turns }()
 			case <-ctx.Done():
 			}
-			c.enter(ctx, i+1, e)
+			c.enter(ctx, first+i+1, e)
 			if e.Standing().Outcome == api.OutcomeVerified && c.cfg.Request.First || c.cfg.Damaged() {
 				cancel(errPassed)
 			}

@@ -22,8 +22,9 @@ func scored(r *best.Candidate, s Standing, how Entry, cause error) {
 		r.Steps += x.Steps
 	}
 	r.Tokens, r.CostUSD, r.Unpriced = s.Usage.InputTokens+s.Usage.OutputTokens, s.Usage.CostUSD, s.Usage.Unpriced
-	r.Regressions, r.Failing = 0, 0
+	r.Regressions, r.Failing, r.Judged = 0, 0, false
 	if n := len(s.Result.Rounds); n > 0 {
+		r.Judged = s.Result.Rounds[n-1].Gate != nil
 		for _, g := range []*api.Gate{s.Result.Rounds[n-1].Gate, s.Result.Rounds[n-1].Original} {
 			if g != nil && g.Tests != nil {
 				r.Regressions, r.Failing = max(r.Regressions, g.Tests.Regressions), max(r.Failing, g.Tests.Failed)
@@ -41,7 +42,7 @@ func scored(r *best.Candidate, s Standing, how Entry, cause error) {
 // Score is what decides about a candidate.
 func Score(r best.Candidate) choice.Score {
 	s := choice.Score{
-		N: r.N, Changed: r.Files > 0, Passed: r.Passed, Regressions: r.Regressions, Failing: r.Failing,
+		N: r.N, Changed: r.Files > 0, Passed: r.Passed, Judged: r.Judged, Regressions: r.Regressions, Failing: r.Failing,
 		Lines: r.Lines, CostUSD: r.CostUSD, Tokens: r.Tokens,
 	}
 	switch r.Lint {
@@ -53,15 +54,20 @@ func Score(r best.Candidate) choice.Score {
 	return s
 }
 
+// rank returns the candidates, the best first.
+func rank(rows []best.Candidate) []choice.Ranked {
+	scores := make([]choice.Score, len(rows))
+	for i, r := range rows {
+		scores[i] = Score(r)
+	}
+	return choice.Rank(scores)
+}
+
 // Choose says of each candidate whether it is the best one, and why. It returns the number of that one.
 func (c *Contest) Choose() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	scores := make([]choice.Score, len(c.rows))
-	for i, r := range c.rows {
-		scores[i] = Score(r)
-	}
-	order := choice.Rank(scores)
+	order := rank(c.rows)
 	for i, o := range order {
 		r := &c.rows[o.N-1]
 		r.Chosen = i == 0

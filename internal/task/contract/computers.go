@@ -26,6 +26,8 @@ type Computers interface {
 	Over(ctx context.Context, base []Layer, changes []cache.Change) (l Layer, release func(), err error)
 	// Workspace makes durable files above layers, the lowest first.
 	Workspace(ctx context.Context, task api.TaskID, layers ...Layer) (api.WorkspaceID, error)
+	// Fork makes a copy of durable files that nobody has, for a task. What was written in both stays shared.
+	Fork(ctx context.Context, task api.TaskID, from api.WorkspaceID) (api.WorkspaceID, error)
 	// Attach makes a task the owner of a workspace that a person named, which lies on
 	// layers and which nobody uses; if there is none of that name, it makes it.
 	// KindConflict names what does not fit.

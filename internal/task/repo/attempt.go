@@ -45,6 +45,8 @@ type attempt struct {
 	answers   *recall.Agent
 	// candidate is its number if the task has several; 0 for the only one.
 	candidate int
+	// continues are the earlier attempts whose work a candidate continues, the oldest first.
+	continues []earlierAttempt
 	// held releases what it holds.
 	held []func()
 }
@@ -127,7 +129,7 @@ func (w *attempt) budget() api.Budget {
 func shareOf(b api.Budget, r best.Request) api.Budget {
 	b.Steps = int(r.Share(int64(b.Steps)))
 	b.Tokens, b.OutputBytes = r.Share(b.Tokens), r.Share(b.OutputBytes)
-	b.CostUSD /= float64(max(1, r.Of))
+	b.CostUSD = r.Part(b.CostUSD)
 	return b
 }
 

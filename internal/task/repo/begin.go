@@ -97,7 +97,7 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := loop.Brief{Request: w.task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.task.ID), Replies: w.replies(), Rules: w.rules(), NoFinish: w.staff.external() || w.turn != nil, Schema: w.task.Create.Schema}
+	b := loop.Brief{Request: w.task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.task.ID), Replies: w.replies(), Attempts: w.attempts(), Rules: w.rules(), NoFinish: w.staff.external() || w.turn != nil, Schema: w.task.Create.Schema}
 	have := make(map[string]bool, len(files))
 	for _, f := range files {
 		have[f.Path] = true

@@ -55,7 +55,7 @@ func (b *bench) best(ctx context.Context, all []repo.Candidate, r api.RepoTask) 
 	if r.Budget.Steps == 0 {
 		r.Budget.Steps = 20 * len(all)
 	}
-	t := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum", Repo: &r}}
+	t := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum", Repo: &r, Schema: b.schema}}
 	b.dir = b.t.TempDir()
 	end := b.run.Run(ctx, repo.Job{
 		Task: t, Candidates: all, Dir: b.dir, Emit: b.facts,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/best"
@@ -15,6 +16,8 @@ type field struct {
 	*contest.Contest
 	main *attempt
 	all  []*entrant
+	// forks has room for one: a workspace is forked by one candidate at a time.
+	forks chan struct{}
 }
 
 // contest lets several candidates work on the task and takes the result of the best one.
@@ -22,7 +25,7 @@ func (w *project) contest(ctx context.Context, main *attempt, job Job) End {
 	if err := main.before(ctx); err != nil {
 		return main.broken(ctx, err)
 	}
-	f := &field{main: main}
+	f := &field{main: main, forks: make(chan struct{}, 1)}
 	req := *w.req.Best
 	req.Vary = nil
 	for _, one := range job.Candidates {
@@ -32,7 +35,7 @@ func (w *project) contest(ctx context.Context, main *attempt, job Job) End {
 		Task: w.task.ID, Request: req, AtOnce: w.cfg.Candidates, Logger: w.cfg.Logger,
 		Enter: func(row *best.Candidate) contest.Entrant {
 			row.Workspace = string(w.named(row.N))
-			e := f.entrant(row.N, job.Candidates[row.N-1], job.ToldOf[row.N])
+			e := f.entrant(*row, job)
 			f.all = append(f.all, e)
 			return e
 		},
@@ -41,6 +44,7 @@ func (w *project) contest(ctx context.Context, main *attempt, job Job) End {
 			return main.save(ctx)
 		},
 		Tell:    func(ctx context.Context, row best.Candidate) { main.Tell(ctx, api.EventCandidate, row) },
+		More:    func() bool { return w.timeLeft(main.Clock()) },
 		Damaged: func() bool { return main.Damage() != nil },
 	})
 	f.Run(ctx)
@@ -57,6 +61,12 @@ func (w *project) named(n int) api.WorkspaceID {
 		return api.WorkspaceID(t.Candidates[n-1].Workspace)
 	}
 	return ""
+}
+
+// timeLeft reports whether some of the task's time is left.
+func (w *project) timeLeft(now time.Time) bool {
+	ms := w.req.Budget.WallMS
+	return ms == 0 || now.Sub(w.task.CreatedAt).Milliseconds() < ms
 }
 
 // decide makes the result of the best candidate that of the task, and removes the others.
@@ -100,7 +110,11 @@ func (f *field) decide(ctx context.Context) End {
 		return end
 	}
 	if end.Diagnosis != "" {
-		end.Diagnosis = fmt.Sprintf("None of %d candidates passed. The best one is candidate %d: %s", len(f.all), win.n, end.Diagnosis)
+		levels := ""
+		if n := w.res.Candidates[len(f.all)-1].Level; n > 1 {
+			levels = fmt.Sprintf(" on %d levels", n)
+		}
+		end.Diagnosis = fmt.Sprintf("None of %d candidates%s passed. The best one is candidate %d: %s", len(f.all), levels, win.n, end.Diagnosis)
 	}
 	return end
 }

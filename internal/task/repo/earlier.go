@@ -2,7 +2,6 @@ package repo
 
 import (
 	"context"
-	"os"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
@@ -32,7 +31,7 @@ func (w *project) last() *api.RepoResult {
 func (w *project) replies() []loop.Reply {
 	var out []loop.Reply
 	for i, e := range w.earlier {
-		r := loop.Reply{Diagnosis: e.Task.Diagnosis, Question: e.Task.Question, Answer: w.task.Reply, Calls: w.calls(e)}
+		r := loop.Reply{Diagnosis: e.Task.Diagnosis, Question: e.Task.Question, Answer: w.task.Reply, Calls: w.callsIn(TranscriptPath(e.Dir))}
 		if e.Task.Repo != nil {
 			r.Summary = e.Task.Repo.Summary
 		}
@@ -42,19 +41,4 @@ func (w *project) replies() []loop.Reply {
 		out = append(out, r)
 	}
 	return out
-}
-
-// calls lists what an earlier agent called. A transcript that was collected, or that
-// cannot be read, leaves the list out: the files are in the workspace.
-func (w *project) calls(e Earlier) string {
-	f, err := os.Open(TranscriptPath(e.Dir))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	list, err := loop.Calls(f)
-	if err != nil {
-		w.cfg.Logger.Warn("cannot read the transcript of a continued task", "task", e.Task.ID, "err", err)
-	}
-	return list
 }

@@ -48,22 +48,28 @@ type entrant struct {
 	*attempt
 	of *field
 	n  int
+	// parent is the one whose work it continues; nil for none.
+	parent *entrant
 	// end is how it ended, and ms how long it took.
 	end End
 	ms  int64
 }
 
-// entrant begins a candidate.
-func (f *field) entrant(n int, one Candidate, told map[api.EventType]int) *entrant {
-	w := f.main
+// entrant begins the candidate of a row.
+func (f *field) entrant(row best.Candidate, job Job) *entrant {
+	w, n, one := f.main, row.N, job.Candidates[(row.N-1)%len(job.Candidates)]
 	res := w.res
 	res.Branch, res.Repositories, res.Candidates = candidateBranch(w.task.ID, n), slices.Clone(w.res.Repositories), nil
 	e := &entrant{of: f, n: n, attempt: &attempt{
 		project: w.project, candidate: n, dir: CandidateDir(w.dir, n), res: res, box: seat.New(w.files),
 		Ledger:  ledger.New(ledger.Marked{Emitter: w.Emitter(), N: n}, w.cfg.Now),
-		Journal: recall.New(w.Rec.Part(fmt.Sprint("candidate ", n)), told, w.cfg.Now),
+		Journal: recall.New(w.Rec.Part(fmt.Sprint("candidate ", n)), job.ToldOf[n], w.cfg.Now),
 		staff:   staff{agent: one.Agent, model: one.Model, large: one.Large, small: one.Small, variant: one.Variant, modelName: one.ModelName},
 	}}
+	if row.Parent > 0 {
+		e.parent = f.all[row.Parent-1]
+		e.continues = e.parent.account()
+	}
 	e.judge = &judge{of: e.attempt, commands: w.judge.commands}
 	e.store = func(ctx context.Context, r api.RepoResult) error { return f.Placed(ctx, n, r.Workspace) }
 	return e
@@ -130,6 +136,7 @@ func (e *entrant) work(ctx context.Context) (end End) {
 		}
 		end = e.finish(ctx, end)
 		e.letGo()
+		e.agent, e.tools, e.answers = nil, nil, nil // its history may be long, and others work on
 	}()
 	e.answers = recall.NewAgent(e.Journal, ctx, tool.Again())
 	if err := os.MkdirAll(e.dir, 0o700); err != nil {
@@ -147,12 +154,26 @@ func (e *entrant) work(ctx context.Context) (end End) {
 // place makes the files of the candidate, but for one that was cut after its row named them.
 func (e *entrant) place(ctx context.Context) (err error) {
 	if e.res.Workspace = e.named(e.n); e.res.Workspace == "" {
-		e.res.Workspace, err = e.cfg.Computers.Workspace(ctx, e.task.ID, e.staff.layers(e.project)...)
+		e.res.Workspace, err = e.files(ctx)
 	}
 	if err != nil {
 		return err
 	}
 	return e.of.Placed(ctx, e.n, e.res.Workspace)
+}
+
+// files makes its durable files: over the layers of the task, or as a fork of those of its parent, which has ended.
+func (e *entrant) files(ctx context.Context) (api.WorkspaceID, error) {
+	if e.parent == nil {
+		return e.cfg.Computers.Workspace(ctx, e.task.ID, e.staff.layers(e.project)...)
+	}
+	select {
+	case e.of.forks <- struct{}{}:
+		defer func() { <-e.of.forks }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	return e.cfg.Computers.Fork(ctx, e.task.ID, e.parent.res.Workspace)
 }
 
 // Lint implements contest.Entrant: the command runs in a clean sandbox.

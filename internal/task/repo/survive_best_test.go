@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,24 +19,59 @@ import (
 	"hortus.dev/internal/store/sqlite"
 )
 
-// surviveBest is set if the child of these tests works on a task with three candidates.
+// surviveBest is set if the child of these tests works on a task with several candidates: to one of the contests.
 const surviveBest = "HORTUS_TEST_SURVIVE_BEST"
 
-// severalIfAsked gives a task three candidates: one repairs nothing, one too much, and the last one is the best.
+// surviving is a task with several candidates that is killed and continued.
+type surviving struct {
+	request best.Request
+	// parents are those of its candidates, and best is the one that wins.
+	parents []int
+	best    int
+	// asked is how many requests are made without a kill, steps how many steps are recorded, and calls name what is called.
+	asked, steps int
+	calls        []string
+}
+
+// contests are by the values of surviveBest. Of the one without levels, one candidate repairs nothing, one too much, and the
+// last one is the best. Of the search, nothing on the first level passes, and two continue the smaller one of its results.
+func contests() map[string]surviving {
+	return map[string]surviving{
+		"best": {
+			request: best.Request{Of: 3, Vary: []best.Variant{{Model: "wrong"}, {Model: "long"}, {Model: "short"}}}, parents: []int{0, 0, 0}, best: 3,
+			asked: 9, steps: 4 + 3*(1+1+1+1+2*3+1+1) + 4 + 1 + 1, calls: []string{"look-wrong", "wrong", "look-long", "long", "look-short", "short"},
+		},
+		"search": {
+			request: best.Request{Of: 2, Depth: 2, Vary: []best.Variant{{Model: "left"}, {Model: "right"}}}, parents: []int{0, 0, 1, 1}, best: 3,
+			asked: 12, steps: 4 + 4*(1+1+1+1+2*3+1+1) + 4 + 1 + 1,
+			calls: []string{"look-left", "left", "look-right", "right", "look-left-again", "left-again", "look-right-again", "right-again"},
+		},
+	}
+}
+
+// severalIfAsked gives a task several candidates.
 func severalIfAsked(r *api.RepoTask) *api.RepoTask {
-	if os.Getenv(surviveBest) != "" {
+	if c, ok := contests()[os.Getenv(surviveBest)]; ok {
 		r.Rounds = -1
-		r.Best = &best.Request{Of: 3, Vary: []best.Variant{{Model: "wrong"}, {Model: "long"}, {Model: "short"}}}
+		r.Best = &c.request
 	}
 	return r
 }
 
 // modelsOf are the models of a child by their names: those of candidates, and m for every other name.
 func modelsOf(m stateless, tell func(string) string, log func(string, ...any)) func(string) (model.Model, error) {
-	by := map[string]string{"wrong": "echo 'echo 4' > sum.sh", "long": mend + "; echo '# more' >> sum.sh", "short": mend}
+	const wrong, long = "echo 'echo 4' > sum.sh", "; echo '# more' >> sum.sh"
+	by := map[string]string{"wrong": wrong, "long": mend + long, "short": mend, "left": wrong, "right": wrong + long, "left-again": mend, "right-again": mend + long}
+	calls := func(name string) []call {
+		return []call{sh(tell("look-" + name)), sh(tell(name) + "; " + by[name]), finish()}
+	}
 	return func(name string) (model.Model, error) {
-		if cmd, ok := by[name]; ok {
-			return stateless{log: log, calls: []call{sh(tell("look-" + name)), sh(tell(name) + "; " + cmd), finish()}}, nil
+		if _, ok := by[name]; ok {
+			m := stateless{log: log, calls: calls(name)}
+			if again := name + "-again"; by[again] != "" {
+				m.later = calls(again)
+			}
+			return m, nil
 		}
 		return m, nil
 	}
@@ -59,6 +95,7 @@ func (d disk) Discard(ctx context.Context, id api.WorkspaceID) error {
 // endBest lets a task with candidates end and looks at all that happened.
 func (s survival) endBest(t *testing.T, kills int) {
 	t.Helper()
+	want := contests()[os.Getenv(surviveBest)]
 	out, killed := s.start(t, "", 0)
 	if killed {
 		t.Fatal("the last child was killed")
@@ -68,7 +105,13 @@ func (s survival) endBest(t *testing.T, kills int) {
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &row); err != nil {
 		t.Fatal(err, out)
 	}
-	if row.Outcome != api.OutcomeVerified || len(row.Repo.Candidates) != 3 || !row.Repo.Candidates[2].Chosen || row.Repo.Delivery.Pushed == "" {
+	var parents []int
+	if row.Repo != nil {
+		for _, c := range row.Repo.Candidates {
+			parents = append(parents, c.Parent)
+		}
+	}
+	if row.Outcome != api.OutcomeVerified || !slices.Equal(parents, want.parents) || !row.Repo.Candidates[want.best-1].Chosen || row.Repo.Delivery.Pushed == "" {
 		b, _ := json.MarshalIndent(row, "", " ")
 		t.Fatalf("the task ended as %s: %v\n%s", row.Outcome, row.Error, b)
 	}
@@ -82,7 +125,7 @@ func (s survival) endBest(t *testing.T, kills int) {
 	// A workspace that was made and not yet named when its process was killed is nobody's; the daemon removes it when it
 	// starts. Those that were named are removed with their candidates.
 	spaces, err := os.ReadDir(filepath.Join(s.dir, "boxes", "spaces"))
-	if err != nil || len(spaces) < 1 || len(spaces) > 1+3*kills {
+	if err != nil || len(spaces) < 1 || len(spaces) > 1+len(want.parents)*kills {
 		t.Errorf("%d workspaces are left after %d kills: %v", len(spaces), kills, err)
 	}
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(s.dir, "hortus.db")})
@@ -109,34 +152,39 @@ func (s survival) endBest(t *testing.T, kills int) {
 	if finished != 1 || events[len(events)-1].Type != api.EventTaskFinished {
 		t.Errorf("the end was told %d times", finished)
 	}
-	if row.Usage.Requests != asked || asked < 9 || asked > 9+3*kills {
+	if row.Usage.Requests != asked || asked < want.asked || asked > want.asked+len(want.parents)*kills {
 		t.Errorf("%d requests are counted, %d were told", row.Usage.Requests, asked)
 	}
 	log := s.log(t)
-	for _, name := range []string{"look-wrong", "wrong", "look-long", "long", "look-short", "short"} {
+	for _, name := range want.calls {
 		if n := log["tool "+name]; n < 1 || n > 1+kills {
 			t.Errorf("the call %s was executed %d times after %d kills", name, n, kills)
 		}
 	}
 }
 
-// TestBestSurvives kills the daemon's part of a task with three candidates at writes to its journal: candidates that had ended
+// TestBestSurvives kills the daemon's part of a task with several candidates at writes to its journal: candidates that had ended
 // do not work again, the others continue, and the result is the same.
 func TestBestSurvives(t *testing.T) {
+	for name, c := range contests() {
+		t.Run(name, func(t *testing.T) { c.killedAtWrites(t, name) })
+	}
+}
+
+func (c surviving) killedAtWrites(t *testing.T, name string) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	t.Setenv(surviveBest, "1")
+	t.Setenv(surviveBest, name)
 	newSurvival(t).endBest(t, 0)
 	// Its writes: the begin and the end, and two for each of its steps.
-	const steps = 4 + 3*(1+1+1+1+2*3+1+1) + 4 + 1 + 1
 	var points []string
-	for n := 1; n <= 2*steps; n++ {
+	for n := 1; n <= 2*c.steps; n++ {
 		points = append(points, fmt.Sprint("before ", n), fmt.Sprint("after ", n))
 	}
 	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
 	hit := 0
-	for _, at := range points[:kills(t, 10, len(points))] {
+	for _, at := range points[:kills(t, 8, len(points))] {
 		s := newSurvival(t)
 		n := 0
 		if _, killed := s.start(t, at, 0); killed {
@@ -156,10 +204,16 @@ func TestBestSurvives(t *testing.T) {
 
 // TestBestSurvivesRandomKills kills at random instants, until the task ends.
 func TestBestSurvivesRandomKills(t *testing.T) {
+	for name := range contests() {
+		t.Run(name, func(t *testing.T) { killedAnywhere(t, name) })
+	}
+}
+
+func killedAnywhere(t *testing.T, name string) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	t.Setenv(surviveBest, "1")
+	t.Setenv(surviveBest, name)
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 4))
 	t.Logf("seed %d", seed)
@@ -167,7 +221,7 @@ func TestBestSurvivesRandomKills(t *testing.T) {
 	newSurvival(t).endBest(t, 0)
 	most := time.Since(began)
 	n := 0
-	for n < kills(t, 6, 1000) {
+	for n < kills(t, 4, 1000) {
 		s := newSurvival(t)
 		mine := 0
 		for {

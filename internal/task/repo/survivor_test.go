@@ -154,6 +154,8 @@ type stateless struct {
 	calls []call
 	// first are calls of the first answer, beside that of calls.
 	first []call
+	// later are the calls of one that continues the work of another one; nil for calls.
+	later []call
 	log   func(format string, args ...any)
 }
 
@@ -167,6 +169,9 @@ func (s stateless) Generate(_ context.Context, req model.Request, _ func(model.D
 		}
 	}
 	s.log("ask %d", len(req.Messages))
+	if s.later != nil && strings.Contains(req.Messages[0].Text, "Continue earlier work on this request.") {
+		s.calls = s.later
+	}
 	if strings.HasPrefix(req.Messages[0].Text, "Question:") { // the sub-agent
 		s.first, s.calls = nil, []call{{"view", map[string]any{"path": "sum.sh"}}, finish()}
 	}

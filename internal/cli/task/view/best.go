@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -38,7 +39,7 @@ func (p *Progress) candidate(c best.Candidate) {
 	tag := fmt.Sprintf("candidate %d", c.N)
 	switch {
 	case c.State == best.Running:
-		p.Line(tag, "", "begins: "+human.Truncate(c.String(), 200))
+		p.Line(tag, "", "begins"+origin(c)+": "+human.Truncate(c.String(), 200))
 	case c.Chosen:
 		p.Line(tag, progress.Green, "chosen: "+human.Truncate(c.Why, 200))
 	case p.decided:
@@ -50,6 +51,17 @@ func (p *Progress) candidate(c best.Candidate) {
 		}
 		p.Line(tag, colour, what+" in "+human.Milliseconds(c.MS))
 	}
+}
+
+// origin says where in a search a candidate is; empty if there is none.
+func origin(c best.Candidate) string {
+	switch {
+	case c.Parent > 0:
+		return fmt.Sprintf(" on level %d, from candidate %d", c.Level, c.Parent)
+	case c.Level > 0:
+		return fmt.Sprintf(" on level %d", c.Level)
+	}
+	return ""
 }
 
 // resultOf says in a few words what a candidate came to.
@@ -72,6 +84,10 @@ func showCandidates(w io.Writer, all []best.Candidate) {
 	}
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	search := all[0].Level > 0
+	if search {
+		fmt.Fprint(t, "LEVEL\tFROM\t")
+	}
 	fmt.Fprintln(t, "N\tGATE\tREGRESSIONS\tLINT\tLINES\tSTEPS\tTOKENS\tUSD\tTIME\tDIFFERS BY\tRESULT")
 	for _, c := range all {
 		gate := string(c.State)
@@ -89,6 +105,13 @@ func showCandidates(w io.Writer, all []best.Candidate) {
 		lint := c.Lint
 		if lint == "" {
 			lint = "-"
+		}
+		if search {
+			from := "-"
+			if c.Parent > 0 {
+				from = strconv.Itoa(c.Parent)
+			}
+			fmt.Fprintf(t, "%d\t%s\t", c.Level, from)
 		}
 		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", c.N, gate, c.Regressions, human.Sanitize(lint), c.Lines, c.Steps, c.Tokens, usd,
 			human.Duration(time.Duration(c.MS)*time.Millisecond), human.Truncate(human.Sanitize(c.String()), 60), human.Truncate(human.Sanitize(human.FirstLine(result)), 100))

@@ -32,3 +32,24 @@ func TestShowCandidates(t *testing.T) {
 		t.Error("a table without candidates is shown")
 	}
 }
+
+// TestShowSearch: the table of a search says on which level each candidate is and which one it continues.
+func TestShowSearch(t *testing.T) {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	showCandidates(w, []best.Candidate{
+		{N: 1, Level: 1, State: best.Ended}, {N: 2, Level: 1, State: best.Ended}, {N: 3, Level: 2, Parent: 2, State: best.Ended, Passed: true, Chosen: true, Why: "its gate passed"},
+	})
+	w.Flush()
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	for i, want := range []string{"LEVEL FROM N GATE", "1 - 1 not passed", "1 - 2 not passed", "2 2 3 passed"} {
+		if got := strings.Join(strings.Fields(lines[i]), " "); !strings.HasPrefix(strings.TrimPrefix(got, "candidates "), want) {
+			t.Errorf("line %d is %q, want %q", i, got, want)
+		}
+	}
+	for want, c := range map[string]best.Candidate{"": {N: 1}, " on level 1": {N: 1, Level: 1}, " on level 2, from candidate 1": {N: 3, Level: 2, Parent: 1}} {
+		if got := origin(c); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

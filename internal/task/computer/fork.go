@@ -1,0 +1,18 @@
+package computer
+
+import (
+	"context"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/storage/workspace"
+)
+
+// Fork implements repo.Computers. The copy belongs to the account of the workspace.
+func (p *Computers) Fork(ctx context.Context, task api.TaskID, from api.WorkspaceID) (api.WorkspaceID, error) {
+	was, err := p.cfg.Workspaces.Get(from)
+	if err != nil {
+		return "", err
+	}
+	w, err := p.cfg.Workspaces.Fork(ctx, from, workspace.New{Task: task, Account: was.Account})
+	return w.ID, err
+}
