@@ -14,6 +14,7 @@ import (
 // TestSearchOfPrograms: an agent that is a program continues the work of another one over the same program, in a conversation of
 // its own.
 func TestSearchOfPrograms(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	h := &hands{boxes: b.boxes, scripts: []string{"echo 'echo 4' > sum.sh", "test \"$(cat .agent)\" = hands && grep -q 4 sum.sh && " + mend}}
 	b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
@@ -29,6 +30,7 @@ func TestSearchOfPrograms(t *testing.T) {
 // TestSearchForValue: work that passes the gate without the value of a schema is continued, and the value is that of the one that
 // gives it.
 func TestSearchForValue(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	b.schema = json.RawMessage(`{"type":"object","required":["fixed"],"properties":{"fixed":{"type":"integer"}}}`)
 	calls := []call{sh(mend), {}, {}, sh("cat sum.sh"), with(map[string]any{"fixed": 7})}
@@ -44,6 +46,7 @@ func TestSearchForValue(t *testing.T) {
 
 // TestSearchOfSeveralRepositories: the branch of the chosen one is in each repository, with what the candidates before it wrote.
 func TestSearchOfSeveralRepositories(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	remotes := []string{t.TempDir(), t.TempDir()}
 	for _, r := range remotes {
