@@ -109,7 +109,46 @@ func TestTaskSurvives(t *testing.T) {
 // surviveOnce runs one task through so many kills at most, and returns how many there were.
 func surviveOnce(t *testing.T, g *garden, dir string, random *rand.Rand, most int, models *asked) (kills int) {
 	t.Helper()
-	cmd := g.start("task", "--repo", dir, "--model", "anthropic", "--author", "Ada <ada@example.org>", "--json", "Fix the failing test")
+	task, kills := killedOnTheWay(t, g, random, most, "task", "--repo", dir, "--model", "anthropic", "--author", "Ada <ada@example.org>", "--json", "Fix the failing test")
+	if task.Outcome != api.OutcomeVerified || len(task.Repo.Rounds) != 2 {
+		t.Fatalf("after %d kills the task is %s: %+v\n%s", kills, task.Outcome, task.Error, g.log())
+	}
+	diff := g.must("task", "diff", string(task.ID))
+	if !strings.Contains(diff, "+    return a + b\n") {
+		t.Errorf("after %d kills the result is another one:\n%s", kills, diff)
+	}
+	told := map[api.EventType]int{}
+	last := api.EventType("")
+	for ev, err := range g.client().Tasks.Events(t.Context(), task.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[ev.Type]++
+		last = ev.Type
+	}
+	if last != api.EventTaskFinished || told[api.EventTaskFinished] != 1 || told[api.EventTaskCreated] != 1 {
+		t.Errorf("after %d kills: %v, the last is %s", kills, told, last)
+	}
+	if told[api.EventTaskResumed] > kills || kills == 0 && told[api.EventTaskResumed] > 0 {
+		t.Errorf("%d kills and %d resumptions", kills, told[api.EventTaskResumed])
+	}
+	// A call of the model or of a tool is done once more only where it was cut.
+	if n := told[api.EventTool]; n < 5 || n > 5+kills || told[api.EventModel] != n {
+		t.Errorf("after %d kills: %d calls of tools, %d answers", kills, n, told[api.EventModel])
+	}
+	for _, line := range []string{"look", "wrong", "mend"} {
+		if n := strings.Count(diff, "\n+"+line+"\n"); n < 1 || n > 1+kills {
+			t.Errorf("after %d kills the call %s was done %d times", kills, line, n)
+		}
+	}
+	return kills
+}
+
+// killedOnTheWay runs a task through so many kills at most, after some events more each time and at random instants, and returns
+// it after its end with how many there were.
+func killedOnTheWay(t *testing.T, g *garden, random *rand.Rand, most int, args ...string) (_ api.Task, kills int) {
+	t.Helper()
+	cmd := g.start(args...)
 	var id api.TaskID
 	before := map[api.TaskID]bool{}
 	for _, task := range decode[[]api.Task](t, g.must("task", "ls", "--json")) {
@@ -149,37 +188,5 @@ func surviveOnce(t *testing.T, g *garden, dir string, random *rand.Rand, most in
 	}
 	g.run("task", "watch", string(id))
 	cmd.ends()
-	task := decode[api.Task](t, g.must("task", "show", string(id), "--json"))
-	if task.Outcome != api.OutcomeVerified || len(task.Repo.Rounds) != 2 {
-		t.Fatalf("after %d kills the task is %s: %+v\n%s", kills, task.Outcome, task.Error, g.log())
-	}
-	diff := g.must("task", "diff", string(id))
-	if !strings.Contains(diff, "+    return a + b\n") {
-		t.Errorf("after %d kills the result is another one:\n%s", kills, diff)
-	}
-	told := map[api.EventType]int{}
-	last := api.EventType("")
-	for ev, err := range g.client().Tasks.Events(t.Context(), id, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		told[ev.Type]++
-		last = ev.Type
-	}
-	if last != api.EventTaskFinished || told[api.EventTaskFinished] != 1 || told[api.EventTaskCreated] != 1 {
-		t.Errorf("after %d kills: %v, the last is %s", kills, told, last)
-	}
-	if told[api.EventTaskResumed] > kills || kills == 0 && told[api.EventTaskResumed] > 0 {
-		t.Errorf("%d kills and %d resumptions", kills, told[api.EventTaskResumed])
-	}
-	// A call of the model or of a tool is done once more only where it was cut.
-	if n := told[api.EventTool]; n < 5 || n > 5+kills || told[api.EventModel] != n {
-		t.Errorf("after %d kills: %d calls of tools, %d answers", kills, n, told[api.EventModel])
-	}
-	for _, line := range []string{"look", "wrong", "mend"} {
-		if n := strings.Count(diff, "\n+"+line+"\n"); n < 1 || n > 1+kills {
-			t.Errorf("after %d kills the call %s was done %d times", kills, line, n)
-		}
-	}
-	return kills
+	return decode[api.Task](t, g.must("task", "show", string(id), "--json")), kills
 }

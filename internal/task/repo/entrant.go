@@ -60,6 +60,7 @@ func (f *field) entrant(row best.Candidate, job Job) *entrant {
 	w, n, one := f.main, row.N, job.Candidates[(row.N-1)%len(job.Candidates)]
 	res := w.res
 	res.Branch, res.Repositories, res.Candidates = candidateBranch(w.task.ID, n), slices.Clone(w.res.Repositories), nil
+	res.Workspace = api.WorkspaceID(row.Workspace) // of a task that goes on: it is this one's, also if nothing is done with it
 	e := &entrant{of: f, n: n, attempt: &attempt{
 		project: w.project, candidate: n, dir: CandidateDir(w.dir, n), res: res, box: seat.New(w.files),
 		Ledger:  ledger.New(ledger.Marked{Emitter: w.Emitter(), N: n}, w.cfg.Now),
@@ -99,7 +100,9 @@ func (e *entrant) Enter(ctx context.Context, begins func()) contest.Entry {
 	case how == contest.Worked:
 	case err != nil:
 		how = contest.Absent
-		e.end = e.broken(ctx, err)
+		if e.end = e.broken(ctx, err); e.of.main.Damage() == nil {
+			e.end = e.finish(ctx, e.end) // an earlier daemon may have begun it
+		}
 	default:
 		e.restore(was.Mark)
 		e.end, e.ms = was.End, was.MS
@@ -153,7 +156,7 @@ func (e *entrant) work(ctx context.Context) (end End) {
 
 // place makes the files of the candidate, but for one that was cut after its row named them.
 func (e *entrant) place(ctx context.Context) (err error) {
-	if e.res.Workspace = e.named(e.n); e.res.Workspace == "" {
+	if e.res.Workspace == "" {
 		e.res.Workspace, err = e.files(ctx)
 	}
 	if err != nil {

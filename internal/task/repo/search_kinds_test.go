@@ -3,17 +3,24 @@ package repo_test
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/best"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/repo"
 )
 
 // TestSearchOfPrograms: an agent that is a program continues the work of another one over the same program, in a conversation of
 // its own.
 func TestSearchOfPrograms(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	h := &hands{boxes: b.boxes, scripts: []string{"echo 'echo 4' > sum.sh", "test \"$(cat .agent)\" = hands && grep -q 4 sum.sh && " + mend}}
 	b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
@@ -29,6 +36,7 @@ func TestSearchOfPrograms(t *testing.T) {
 // TestSearchForValue: work that passes the gate without the value of a schema is continued, and the value is that of the one that
 // gives it.
 func TestSearchForValue(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	b.schema = json.RawMessage(`{"type":"object","required":["fixed"],"properties":{"fixed":{"type":"integer"}}}`)
 	calls := []call{sh(mend), {}, {}, sh("cat sum.sh"), with(map[string]any{"fixed": 7})}
@@ -44,6 +52,7 @@ func TestSearchForValue(t *testing.T) {
 
 // TestSearchOfSeveralRepositories: the branch of the chosen one is in each repository, with what the candidates before it wrote.
 func TestSearchOfSeveralRepositories(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	remotes := []string{t.TempDir(), t.TempDir()}
 	for _, r := range remotes {
@@ -67,6 +76,56 @@ func TestSearchOfSeveralRepositories(t *testing.T) {
 		if refs := runGit(t, remote, "for-each-ref", "--format=%(objectname) %(refname)"); refs != want {
 			t.Errorf("remote %d has %q, want %q", i, refs, want)
 		}
+	}
+	b.nothingLeft(task, end)
+}
+
+// TestBestCanceledBeforeItContinues: a task that goes on after a crash and is canceled before its candidates do has no workspace but
+// that of the chosen one, with what was written there.
+func TestBestCanceledBeforeItContinues(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nowhere{})
+	dir := makeRepo(t, sum)
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	owner := api.NewOwnerID()
+	if err := db.InsertOwner(t.Context(), store.Owner{ID: owner, StartedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	var row api.RepoResult
+	for n := 1; n <= 3; n++ {
+		ws, err := b.boxes.Workspace(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 2 {
+			if err := os.WriteFile(filepath.Join(b.boxes.spaces[ws].dir, "sum.sh"), []byte("echo 2\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		row.Candidates = append(row.Candidates, best.Candidate{N: n, State: best.Running, Workspace: string(ws)})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	b.facts.after = func(e api.RepoStepEvent) {
+		if e.Step == "gate" && e.Done {
+			cancel()
+		}
+	}
+	r := api.RepoTask{URL: dir, Verify: "sh test.sh", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 60}, Best: &best.Request{Of: 3}}
+	task := api.Task{ID: api.NewTaskID(), Repo: &row, Create: api.CreateTask{Request: "Fix the sum", Repo: &r}}
+	run, err := durable.New(durable.Config{Rows: db, Owner: owner}).Begin(t.Context(), string(task.ID), "task", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := b.run.Run(ctx, repo.Job{
+		Task: task, Run: run, Candidates: candidates(nil, nil, nil), Dir: t.TempDir(), Emit: b.facts, Save: func(context.Context, api.RepoResult) error { return nil },
+	})
+	if r := end.Result; end.Outcome != api.OutcomeCanceled || string(r.Workspace) != row.Candidates[1].Workspace || r.Head == "" || !r.Partial || !r.Candidates[1].Chosen {
+		t.Errorf("%s %v, workspace %q, head %q", end.Outcome, end.Error, r.Workspace, r.Head)
 	}
 	b.nothingLeft(task, end)
 }

@@ -101,6 +101,7 @@ func TestSearch(t *testing.T) {
 			parents: []int{0, 0, 1, 1}, best: 3, outcome: api.OutcomeVerified, kept: "1234"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t, nowhere{})
 			all := candidates(c.calls...)
 			end, task := b.best(t.Context(), all, api.RepoTask{URL: makeRepo(t, four), Best: &best.Request{Depth: c.depth, First: c.first}, Budget: api.Budget{Steps: 1000}})
@@ -157,6 +158,7 @@ func patchOf(t *testing.T, b *bench, task api.Task) string {
 // TestSearchAccount: a candidate that continues another one is told what that one did and how the gate failed, it has its part
 // of the budgets, and everything that it does names it.
 func TestSearchAccount(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	calls := []call{sh("echo 'echo 4' > sum.sh"), finish(), sh("cat sum.sh; echo 'echo 6' > sum.sh"), finish(), sh("true"), sh("pwd"), sh("ls"), sh("id"), sh("ls -l")}
 	all := candidates(calls)
@@ -195,6 +197,7 @@ func TestSearchAccount(t *testing.T) {
 
 // TestSearchForkFails: candidates whose files cannot be made end, and what was reached before is kept.
 func TestSearchForkFails(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	var gone api.WorkspaceID
 	b.facts.after = func(e api.RepoStepEvent) {
@@ -217,6 +220,7 @@ func TestSearchForkFails(t *testing.T) {
 
 // TestSearchCanceled cancels at random instants: one receipt, nothing runs, and only the best work so far is kept.
 func TestSearchCanceled(t *testing.T) {
+	t.Parallel()
 	n := tier.Count(12, 100)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
