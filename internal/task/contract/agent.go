@@ -28,6 +28,8 @@ type Runtime struct {
 	// Layer has its files. It stays until Release is called.
 	Layer   Layer
 	Release func()
+	// Root is the directory of its files, relative to the workspace. Nothing changes it in the agent's sandbox.
+	Root string
 	// Secrets are what its sandboxes may use in addition to those of the task.
 	Secrets []api.SecretGrant
 	// Obeys are paths that a repository must not have: the agent would run what they name.
