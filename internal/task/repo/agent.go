@@ -86,10 +86,10 @@ func (s *staff) layers(p *project) []Layer {
 }
 
 // access is what cannot be changed in the sandbox of the agent: files of the project, and those of the program.
-func (w *attempt) access(ctx context.Context) ([]filerule.Access, error) {
-	list, err := w.project.access(ctx)
-	if err == nil && w.staff.runtime.Root != "" {
-		list = filerule.Fix(list, w.staff.runtime.Root)
+func (s *staff) access(ctx context.Context, p *project) ([]filerule.Access, error) {
+	list, err := p.access(ctx)
+	if err == nil && s.runtime.Root != "" {
+		list = filerule.Fix(list, s.runtime.Root)
 	}
 	return list, err
 }

@@ -27,6 +27,7 @@ type hands struct {
 	released int
 	messages []string
 	during   func() // called in each round before its script
+	writes   string // a file, before its script
 	loses    bool   // the sandbox of each message, which is replaced before its script
 }
 
@@ -56,6 +57,11 @@ func (w *worker) Run(ctx context.Context, message string) loop.Report {
 	if w.loses {
 		if err := w.desk.Replace(ctx, 1, api.Errorf(api.KindUnavailable, "the sandbox is gone")); err != nil {
 			return loop.Report{Stop: api.StopSandbox, Err: err, Why: err.Error()}
+		}
+	}
+	if w.writes != "" {
+		if err := w.desk.Write(ctx, w.writes, []byte("{}")); err != nil {
+			return loop.Report{Stop: api.StopModel, Err: err, Why: err.Error()}
 		}
 	}
 	if w.during != nil {
@@ -152,6 +158,20 @@ func TestObeyedFiles(t *testing.T) {
 		if refused != c.refused || len(h.messages) > 0 == c.refused {
 			t.Errorf("%s with %q off limits: %s, %+v, %d messages", c.path, c.off, end.Outcome, end.Error, len(h.messages))
 		}
+	}
+}
+
+// TestExternalAgentFiles: the configuration of an agent is written whatever the file policy says of the repository.
+func TestExternalAgentFiles(t *testing.T) {
+	b := newBench(t, nowhere{})
+	h := &hands{boxes: b.boxes, scripts: []string{"test -f .git/home/settings.json && " + mend}, writes: repo.Workspace + "/.git/home/settings.json"}
+	b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+	task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum", Repo: &api.RepoTask{
+		URL: makeRepo(t, sum), Verify: "sh test.sh", Agent: "hands", FilePolicy: api.FilePolicy{Writable: []string{"sum.sh"}}, Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
+	}}}
+	end := b.run.Run(t.Context(), repo.Job{Task: task, Agent: "hands", Dir: t.TempDir(), Emit: b.facts, Save: func(context.Context, api.RepoResult) error { return nil }})
+	if end.Outcome != api.OutcomeVerified {
+		t.Errorf("%s: %s %+v", end.Outcome, end.Diagnosis, end.Error)
 	}
 }
 

@@ -32,7 +32,11 @@ func (w *attempt) begin(context.Context) (func(), error) {
 		desk := Desk{
 			Talk: w.box.Talk, Replace: replacing{w}.swap, Budget: w.budget(), Emit: w.Emitter(), Transcript: transcript,
 			Write: func(ctx context.Context, path string, content []byte) error {
-				return w.box.WriteFile(ctx, path, content, false)
+				box, err := w.box.At() // the file policy is about what the agent writes, and this is its configuration
+				if err == nil {
+					err = box.WriteFile(ctx, path, content, false)
+				}
+				return err
 			},
 		}
 		talk{w}.desk(&desk)
