@@ -86,6 +86,13 @@ func TestTalk(t *testing.T) {
 	if proof, err := box.Close(t.Context()); err != nil || proof.Left != 0 {
 		t.Errorf("%+v, %v", proof, err)
 	}
+	// By these errors an agent whose sandbox is gone knows that it may have another one.
+	if _, err := box.Talk(t.Context(), api.ExecRequest{Args: []string{"true"}}); api.KindOf(err) != api.KindUnavailable {
+		t.Errorf("a program in a sandbox that is gone: %s %v", api.KindOf(err), err)
+	}
+	if err := box.WriteFile(t.Context(), "/workspace/x", nil, false); api.KindOf(err) != api.KindUnavailable && api.KindOf(err) != api.KindInternal {
+		t.Errorf("a file in a sandbox that is gone: %s %v", api.KindOf(err), err)
+	}
 }
 
 // layerOf is a layer with one file.

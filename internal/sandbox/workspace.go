@@ -34,7 +34,7 @@ type PathAccess struct {
 
 // Bounds of Workspace.Access: entries, and bytes of their paths.
 const (
-	MaxAccess      = 200
+	MaxAccess      = 210 // those of a file policy, and of an agent's directory
 	MaxAccessBytes = 16 << 10
 )
 

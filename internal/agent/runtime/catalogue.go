@@ -120,6 +120,8 @@ func copilot() Runtime {
 		Install: `mkdir -p bin && for c in node_modules/@github/copilot-linux*/copilot; do chmod +x "$c" && ln -sf "../$c" bin/copilot; done && test -x bin/copilot`,
 		Args:    []string{"{root}/bin/copilot", "--acp", "--allow-all-tools", "--allow-all-paths", "--disable-builtin-mcps", "--no-custom-instructions", "--no-auto-update", "--no-remote"},
 		Env:     map[string]string{"COPILOT_OFFLINE": "true", "COPILOT_AUTO_UPDATE": "false"},
+		// Hooks are commands. It runs the repository's whatever its settings say.
+		Obeys: []string{".github/hooks", ".github/copilot"},
 	}
 }
 

@@ -105,3 +105,14 @@ func (p *Policy) visit(d *dir, at string, readOnly bool) (list []Access, fixed b
 	}
 	return list, fixed
 }
+
+// Fix adds to a list that a directory below Git's own, such as ".git/x/y", cannot be changed.
+func Fix(list []Access, dir string) []Access {
+	parts := strings.Split(dir, "/")
+	for i := range parts[1:] {
+		if above := path.Join(parts[:i+1]...); !slices.ContainsFunc(list, func(a Access) bool { return a.Path == above }) {
+			list = append(list, Access{above, false})
+		}
+	}
+	return append(list, Access{dir, true})
+}

@@ -50,3 +50,25 @@ func TestAccess(t *testing.T) {
 		t.Errorf("too many: %v", err)
 	}
 }
+
+// TestFix: the directories above one that cannot be changed are mount points, once each.
+func TestFix(t *testing.T) {
+	for _, c := range []struct{ have, want string }{
+		{"", ".git:w .git/x:w .git/x/y:r"},
+		{"docs:r", "docs:r .git:w .git/x:w .git/x/y:r"},
+		{".:r .git:w src:w", ".:r .git:w src:w .git/x:w .git/x/y:r"},
+	} {
+		var list []Access
+		for _, f := range strings.Fields(c.have) {
+			p, how, _ := strings.Cut(f, ":")
+			list = append(list, Access{p, how == "r"})
+		}
+		var got []string
+		for _, a := range Fix(list, ".git/x/y") {
+			got = append(got, fmt.Sprintf("%s:%c", a.Path, "wr"[map[bool]int{true: 1}[a.ReadOnly]]))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %s, want %s", c.have, got, c.want)
+		}
+	}
+}

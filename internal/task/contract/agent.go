@@ -30,6 +30,8 @@ type Runtime struct {
 	// Layer has its files. It stays until Release is called.
 	Layer   Layer
 	Release func()
+	// Root is the directory of its files, relative to the workspace. Nothing changes it in the agent's sandbox.
+	Root string
 	// Secrets are what its sandboxes may use in addition to those of the task.
 	Secrets []api.SecretGrant
 	// Obeys are paths that a repository must not have: the agent would run what they name.
@@ -52,6 +54,8 @@ type Place interface {
 type Desk struct {
 	// Box is the current sandbox.
 	Box Place
+	// Write writes a file of the agent's configuration, whatever the file policy says.
+	Write func(ctx context.Context, path string, content []byte) error
 	// Replace replaces the sandbox, which was lost, by another one over the same workspace. n counts the calls of all
 	// turns, from 1. Nil if there is no other.
 	Replace func(ctx context.Context, n int, lost error) error

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -43,4 +44,15 @@ func setupOutput(dir, which string) bool {
 	}
 	_, err := os.Stat(filepath.Join(dir, which+".out"))
 	return err == nil
+}
+
+// ExitText says how a gate that failed ended.
+func ExitText(g api.Gate) string {
+	switch {
+	case g.Exit.Cause != "":
+		return g.Exit.Cause
+	case g.Tests != nil && g.Tests.Why != "":
+		return g.Tests.Why
+	}
+	return fmt.Sprintf("exit code %d after %s", g.Exit.Code, (time.Duration(g.MS) * time.Millisecond).Round(time.Millisecond))
 }

@@ -63,7 +63,8 @@ func (a *Agents) Prepare(ctx context.Context, task api.Task, q repo.SetupRequest
 	if err != nil {
 		return repo.Runtime{}, err
 	}
-	out := repo.Runtime{Label: agent.Label(), Obeys: agent.Obeys}
+	root := path.Join(folder, agent.ID())
+	out := repo.Runtime{Label: agent.Label(), Obeys: agent.Obeys, Root: strings.TrimPrefix(root, repo.Workspace+"/")}
 	grant, given := granted(task, preset)
 	if !given {
 		out.Secrets = []api.SecretGrant{grant}
@@ -83,7 +84,7 @@ func (a *Agents) Prepare(ctx context.Context, task api.Task, q repo.SetupRequest
 	if out.Layer, out.Release, err = a.install(ctx, agent, q); err != nil {
 		return repo.Runtime{}, api.Errorf(api.KindOf(err), "install the agent %s: %w", out.Label, err).WithHint("%s", api.HintOf(err))
 	}
-	launch := agent.Launch(preset, runtime.Place{Root: path.Join(folder, agent.ID()), Home: path.Join(folder, "home", agent.Name), URL: url})
+	launch := agent.Launch(preset, runtime.Place{Root: root, Home: path.Join(folder, "home", agent.Name), URL: url})
 	out.Work = func(d repo.Desk) repo.Worker {
 		return newWorker(agent, preset, launch, d, a.cfg.Now)
 	}

@@ -114,7 +114,7 @@ type agent interface {
 // turn says the message to the agent.
 func (r *round) turn(ctx context.Context, message string) (acp.Turn, error) {
 	for _, name := range slices.Sorted(maps.Keys(r.launch.Files)) {
-		if err := r.desk.Box.WriteFile(ctx, name, []byte(r.launch.Files[name]), false); err != nil {
+		if err := r.desk.Write(ctx, name, []byte(r.launch.Files[name])); err != nil {
 			return acp.Turn{}, unreached(err)
 		}
 	}

@@ -5,6 +5,11 @@ import (
 	"hortus.dev/internal/agent/loop"
 )
 
+// CutTurn is what an agent that is a program is told when its turn was cut: it begins again, in a new conversation over the
+// same files.
+const CutTurn = "An earlier attempt at this work was interrupted by a restart of the platform. Its effects may be partial. " +
+	"The files of /workspace are as they were. Look at them before you continue.\n\n"
+
 // Worked is how the agent's part of a round ended: a loop.Report as plain data.
 type Worked struct {
 	Stop      api.StopReason

@@ -7,6 +7,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/repository/filerule"
 )
 
 // staff is who works: the loop with its models, or a program in the sandbox.
@@ -82,6 +83,15 @@ func (s *staff) layers(p *project) []Layer {
 		layers = append([]Layer{s.runtime.Layer}, layers...)
 	}
 	return layers
+}
+
+// access is what cannot be changed in the sandbox of the agent: files of the project, and those of the program.
+func (s *staff) access(ctx context.Context, p *project) ([]filerule.Access, error) {
+	list, err := p.access(ctx)
+	if err == nil && s.runtime.Root != "" {
+		list = filerule.Fix(list, s.runtime.Root)
+	}
+	return list, err
 }
 
 // box is the sandbox of the agent: that of the task with what the program needs. A gate has neither.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/retry"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
@@ -26,6 +27,8 @@ type hands struct {
 	released int
 	messages []string
 	during   func() // called in each round before its script
+	writes   string // a file, before its script
+	loses    bool   // the sandbox of each message, which is replaced before its script
 }
 
 // Prepare implements repo.Runtimes.
@@ -51,6 +54,16 @@ type worker struct {
 // Run implements repo.Worker.
 func (w *worker) Run(ctx context.Context, message string) loop.Report {
 	w.messages = append(w.messages, message)
+	if w.loses {
+		if err := w.desk.Replace(ctx, 1, api.Errorf(api.KindUnavailable, "the sandbox is gone")); err != nil {
+			return loop.Report{Stop: api.StopSandbox, Err: err, Why: err.Error()}
+		}
+	}
+	if w.writes != "" {
+		if err := w.desk.Write(ctx, w.writes, []byte("{}")); err != nil {
+			return loop.Report{Stop: api.StopModel, Err: err, Why: err.Error()}
+		}
+	}
 	if w.during != nil {
 		w.during()
 	}
@@ -148,6 +161,20 @@ func TestObeyedFiles(t *testing.T) {
 	}
 }
 
+// TestExternalAgentFiles: the configuration of an agent is written whatever the file policy says of the repository.
+func TestExternalAgentFiles(t *testing.T) {
+	b := newBench(t, nowhere{})
+	h := &hands{boxes: b.boxes, scripts: []string{"test -f .git/home/settings.json && " + mend}, writes: repo.Workspace + "/.git/home/settings.json"}
+	b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+	task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum", Repo: &api.RepoTask{
+		URL: makeRepo(t, sum), Verify: "sh test.sh", Agent: "hands", FilePolicy: api.FilePolicy{Writable: []string{"sum.sh"}}, Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
+	}}}
+	end := b.run.Run(t.Context(), repo.Job{Task: task, Agent: "hands", Dir: t.TempDir(), Emit: b.facts, Save: func(context.Context, api.RepoResult) error { return nil }})
+	if end.Outcome != api.OutcomeVerified {
+		t.Errorf("%s: %s %+v", end.Outcome, end.Diagnosis, end.Error)
+	}
+}
+
 // TestNoExternalAgents: a runner without them says so.
 func TestNoExternalAgents(t *testing.T) {
 	b := newBench(t, nowhere{})
@@ -158,10 +185,11 @@ func TestNoExternalAgents(t *testing.T) {
 	}
 }
 
-// TestExternalAgentGoesOn: a turn that was cut begins again, and the agent is told; one that ended is not repeated.
+// TestExternalAgentGoesOn: a turn that was cut begins again, and the agent is told; one that ended is not repeated. Sandboxes
+// that are lost are replaced in each of them, also by the second process.
 func TestExternalAgentGoesOn(t *testing.T) {
 	b := newBench(t, nowhere{})
-	h := &hands{boxes: b.boxes, scripts: []string{"echo 'echo 4' > sum.sh", "", mend}}
+	h := &hands{boxes: b.boxes, scripts: []string{"echo 'echo 4' > sum.sh", "", mend}, loses: true}
 	b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
 	if err != nil {
@@ -207,6 +235,9 @@ func TestExternalAgentGoesOn(t *testing.T) {
 	end := work(t.Context(), run)
 	if end.Outcome != api.OutcomeVerified || len(end.Result.Rounds) != 2 || len(h.messages) != 3 {
 		t.Fatalf("%s after %d rounds and %d messages: %s", end.Outcome, len(end.Result.Rounds), len(h.messages), end.Diagnosis)
+	}
+	if again := b.facts.again; len(again) != 3 || again[2].What != retry.Sandbox || again[2].Attempt != 1 || again[2].Error != "the sandbox is gone" {
+		t.Errorf("%d sandboxes were replaced, want 3: %+v", len(again), again)
 	}
 	const cut = "interrupted by a restart"
 	if m := h.messages[2]; !strings.Contains(m, cut) || !strings.HasSuffix(m, h.messages[1]) {

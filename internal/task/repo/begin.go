@@ -29,7 +29,16 @@ func (w *attempt) begin(context.Context) (func(), error) {
 		return nil, api.Errorf(api.KindInternal, "open the transcript: %w", err)
 	}
 	if w.staff.external() {
-		desk := Desk{Box: w.box, Replace: replacing{w}.swap, Budget: w.budget(), Emit: w.Emitter(), Transcript: transcript}
+		desk := Desk{
+			Box: w.box, Replace: replacing{w}.swap, Budget: w.budget(), Emit: w.Emitter(), Transcript: transcript,
+			Write: func(ctx context.Context, path string, content []byte) error {
+				box, err := w.box.At() // the file policy is about what the agent writes, and this is its configuration
+				if err == nil {
+					err = box.WriteFile(ctx, path, content, false)
+				}
+				return err
+			},
+		}
 		talk{w}.desk(&desk)
 		w.agent = w.staff.runtime.Work(desk)
 		return func() { transcript.Close() }, nil

@@ -9,11 +9,6 @@ import (
 	"hortus.dev/internal/task/recall"
 )
 
-// cutTurn is what an agent that is a program is told when its turn was cut: it begins again, in a new conversation
-// over the same files.
-const cutTurn = "An earlier attempt at this work was interrupted by a restart of the platform. Its effects may be partial. " +
-	"The files of /workspace are as they were. Look at them before you continue.\n\n"
-
 // works lets the agent work on a message. What Hortus's own agent asks and does is recorded by itself; of a program,
 // the whole turn is one step.
 func (w *attempt) works(ctx context.Context, n int, message string) (rep loop.Report) {
@@ -24,7 +19,7 @@ func (w *attempt) works(ctx context.Context, n int, message string) (rep loop.Re
 	was, _ := recall.Record(ctx, w.Journal, fmt.Sprint("turn ", n), nil, func(ctx context.Context, try durable.Try) (recall.Worked, error) {
 		executed = true
 		if try.Cut {
-			message = cutTurn + message
+			message = recall.CutTurn + message
 		}
 		rep = w.agent.Run(ctx, message)
 		return recall.AsWorked(rep), ctx.Err()

@@ -45,7 +45,7 @@ func (w replacing) swap(ctx context.Context, n int, lost error) error {
 	if err := w.vacate(ctx); err != nil {
 		return err
 	}
-	access, err := w.access(ctx)
+	access, err := w.staff.access(ctx, w.project)
 	if err != nil {
 		return err
 	}

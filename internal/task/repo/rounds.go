@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
@@ -192,7 +191,7 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 		end.Diagnosis = "The agent changed nothing, and the gate still fails."
 		end.Question = "What should be changed? Rephrase the request."
 	case r.Gate != nil && !r.Gate.Passed:
-		end.Diagnosis = "The gate fails: " + exitText(*r.Gate) + "."
+		end.Diagnosis = "The gate fails: " + evidence.ExitText(*r.Gate) + "."
 		end.Question = "What is wrong with the change, or with the gate?"
 	case r.Original != nil && !r.Original.Passed:
 		end.Diagnosis = "The gate passes only with the agent's own changes to the tests: " + strings.Join(w.touchedTests(), ", ") + "."
@@ -261,14 +260,4 @@ func bounded(s string, most int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + " [truncated]"
-}
-
-func exitText(g api.Gate) string {
-	switch {
-	case g.Exit.Cause != "":
-		return g.Exit.Cause
-	case g.Tests != nil && g.Tests.Why != "":
-		return g.Tests.Why
-	}
-	return fmt.Sprintf("exit code %d after %s", g.Exit.Code, (time.Duration(g.MS) * time.Millisecond).Round(time.Millisecond))
 }

@@ -165,7 +165,7 @@ func (w talk) computer(ctx context.Context) (c Computer, fresh bool, err error) 
 			return c, false, nil
 		}
 	}
-	access, err := w.access(ctx)
+	access, err := w.staff.access(ctx, w.project)
 	if err == nil {
 		c, err = w.cfg.Computers.Open(ctx, w.staff.box(w.project), w.res.Workspace, access)
 	}
