@@ -19,6 +19,8 @@ import (
 // vendor counted them, numbers of lines, and kinds. It has no text of the run. A text of n tokens is replayed as 4n bytes.
 type recordedRun struct {
 	Name, Model, Scaffold, Source, Licence string
+	// Most bounds the ratio, and MostEvery that of every step, so that a change that costs tokens fails.
+	Most, MostEvery float64
 	// Template is the size of the system message, of the instance template without the request, and of the tool's
 	// description, in bytes; Request is that of the request, in tokens.
 	Template, Request int
@@ -33,7 +35,9 @@ type recordedRun struct {
 
 // recordedStep is one answer, with one command, and its output.
 type recordedStep struct {
-	Kind string // shell, list, view, search, edit, write (a file, and a command that runs it), submit
+	// Kind is shell, list, view, search, edit, write (a file, and a command that runs it), patch (a file with the changes,
+	// which only mini-swe-agent wants) or submit.
+	Kind string
 	// Prompt is what was sent for the answer, Say its text, Call its command and Out the output, all in tokens.
 	Prompt, Say, Call, Out int
 	Lines, Exit            int // of the output
@@ -42,6 +46,8 @@ type recordedStep struct {
 	Numbered               bool // the command numbered the lines
 	At, New                int  // the changed line of File, and the tokens that replace it
 	Sub                    bool // of a directory below the root
+	One                    bool // in one file: the output has no paths
+	Same                   int  // the number of the step whose output it repeats, from 1; 0 for none
 }
 
 // What frames the output of a command in mini-swe-agent, and from what length on it is cut to two halves.
@@ -135,21 +141,31 @@ func (r *recordedRun) lay(b *bench) {
 	for i, s := range r.Steps {
 		// The paths of matches are part of the output.
 		if s.Kind == "search" {
-			each := s.Out*token/s.Lines - len(recordedDir) - len("found_00_000.txt:")
+			each, mark := s.Out*token/s.Lines-len(recordedDir)-len("found_00_000.txt:"), fmt.Sprintf("needle%02d", i)
 			for n := range s.Lines {
-				b.put(fmt.Sprintf("%sfound_%02d_%03d.txt", recordedDir, i, n), strings.Repeat("\n", 110)+text(each, 1, fmt.Sprintf("needle%02d", i)))
+				if !s.One {
+					b.put(fmt.Sprintf("%sfound_%02d_%03d.txt", recordedDir, i, n), strings.Repeat("\n", 110)+text(each, 1, mark))
+				}
+			}
+			if s.One {
+				b.put(fmt.Sprintf("%sfound_%02d.txt", recordedDir, i), strings.Repeat("\n", 110)+text((s.Out*token-4*s.Lines), s.Lines, mark))
 			}
 		}
-		b.put(fmt.Sprintf(".o/%02d", i), text(s.Out*token, s.Lines, "out"))
+		from := i
+		if s.Same > 0 {
+			from = s.Same - 1
+		}
+		b.put(fmt.Sprintf(".o/%02d", i), text(s.Out*token, s.Lines, fmt.Sprintf("out %d", from)))
 	}
 }
 
 // replaying is a model that plays a run with our tools, and weighs what it is sent.
 type replaying struct {
 	*weight
-	run  *recordedRun
-	next int
-	b    *bench
+	run   *recordedRun
+	steps []recordedStep
+	next  int
+	b     *bench
 }
 
 func (*replaying) Name() string { return "replaying" }
@@ -205,14 +221,22 @@ func (p *replaying) uses(i int, s recordedStep) []use {
 		}
 		return []use{{"view", a}}
 	case "search":
-		return []use{{"search", in{"pattern": fmt.Sprintf("needle%02d line [0-9]+", i), "glob": "*.txt"}}}
+		a := in{"pattern": fmt.Sprintf("needle%02d line [0-9]+", i), "glob": "*.txt"}
+		if s.One {
+			delete(a, "glob")
+			a["path"] = fmt.Sprintf("%sfound_%02d.txt", recordedDir, i)
+		}
+		return []use{{"search", a}}
 	case "edit":
 		line := strings.Split(p.b.get(path), "\n")[s.At-1]
 		return []use{{"str_replace", in{"path": path, "old": line, "new": text(s.New*token, 1, "new")[:s.New*token-1]}}}
 	case "write":
 		// The command line around the content of the file is not part of it.
 		size := s.Call*token - len("cat > test_the_change.txt << 'EOF'\nEOF\npython test_the_change.txt")
-		all := []use{{"create", in{"path": fmt.Sprintf("test_%02d.txt", i), "content": text(size, max(1, size/40), "#")}}}
+		if s.File == "" {
+			path = fmt.Sprintf("test_%02d.txt", i)
+		}
+		all := []use{{"create", in{"path": path, "content": text(size, max(1, size/40), "#")}}}
 		if s.Lines > 0 {
 			all = append(all, shell(len("python test_the_change.txt")))
 		}
@@ -227,9 +251,9 @@ func (p *replaying) Generate(_ context.Context, req model.Request, _ func(model.
 	p.add(p.partsOf(req))
 	i := p.next
 	p.next++
-	s := p.run.Steps[i]
+	s := p.steps[i]
 	msg := model.Message{Role: model.RoleAssistant, Text: strings.Repeat("x", s.Say*token)}
-	for n, u := range p.uses(i, s) {
+	for n, u := range p.uses(slices.Index(p.run.Steps, s), s) {
 		raw, err := json.Marshal(u.input)
 		if err != nil {
 			return model.Response{}, err
@@ -237,6 +261,22 @@ func (p *replaying) Generate(_ context.Context, req model.Request, _ func(model.
 		msg.Calls = append(msg.Calls, model.Call{ID: fmt.Sprintf("c%d_%d", i, n), Name: u.tool, Input: raw})
 	}
 	return model.Response{Message: msg, Stop: model.StopTools, Usage: api.Usage{Requests: 1}}, nil
+}
+
+// replay runs steps through the loop.
+func (r *recordedRun) replay(t *testing.T, steps []recordedStep) *weight {
+	t.Helper()
+	b := newBench(t)
+	r.lay(b)
+	p := &replaying{weight: &weight{parts: map[string]int{}}, run: r, steps: steps, b: b}
+	brief := loop.Brief{Request: strings.Repeat("x", r.Request*token), Gate: "python -m pytest -q tests", Tree: loop.Tree(r.paths()), Mark: "tsk_0123456789abcdef"}
+	rep := loop.New(loop.Config{
+		Model: p, System: loop.System, Tools: b.set.All(), Emit: nobody{}, Reads: tool.Reads(), Research: &loop.Research{},
+	}).Run(t.Context(), brief.Message())
+	if rep.Stop != api.StopFinished || p.requests != len(steps) {
+		t.Fatalf("%d requests, %+v", p.requests, rep)
+	}
+	return p.weight
 }
 
 // What Hortus's loop sends for the steps of recorded runs of mini-swe-agent, compared with what that sends. Each step is
@@ -263,18 +303,17 @@ func TestTrajectories(t *testing.T) {
 			if d := float64(replayed)/float64(recorded) - 1; sent > 0 && (d < -0.1 || d > 0.1) {
 				t.Errorf("behind the templates %d tokens are replayed, %d recorded", replayed, recorded)
 			}
-			b := newBench(t)
-			r.lay(b)
-			p := &replaying{weight: &weight{parts: map[string]int{}}, run: r, b: b}
-			brief := loop.Brief{Request: strings.Repeat("x", r.Request*token), Gate: "python -m pytest -q tests", Tree: loop.Tree(r.paths()), Mark: "tsk_0123456789abcdef"}
-			rep := loop.New(loop.Config{
-				Model: p, System: loop.System, Tools: b.set.All(), Emit: nobody{}, Reads: tool.Reads(), Research: &loop.Research{},
-			}).Run(t.Context(), brief.Message())
-			if rep.Stop != api.StopFinished || p.requests != len(r.Steps) {
-				t.Fatalf("%d requests, %+v", p.requests, rep)
+			every := r.replay(t, r.Steps)
+			ours := r.replay(t, slices.DeleteFunc(slices.Clone(r.Steps), func(s recordedStep) bool { return s.Kind == "patch" }))
+			ratio, cached := float64(ours.total)/float64(mini.total), ours.cost()/mini.cost()
+			t.Logf("Hortus: %d tokens, ratio %.3f; with a cache ratio %.3f; with every step %.3f and %.3f",
+				ours.total, ratio, cached, float64(every.total)/float64(mini.total), every.cost()/mini.cost())
+			if ratio > r.Most || cached > r.Most {
+				t.Errorf("the ratios are above %.3f", r.Most)
 			}
-			ours := p.weight
-			t.Logf("Hortus: %d tokens, ratio %.3f; with a cache ratio %.3f", ours.total, float64(ours.total)/float64(mini.total), ours.cost()/mini.cost())
+			if x := float64(every.total) / float64(mini.total); x > r.MostEvery {
+				t.Errorf("with every step the ratio is above %.3f", r.MostEvery)
+			}
 			for _, k := range []string{"instructions", "tools", "brief", "request", "said", "calls", "results", "notices"} {
 				t.Logf("  %-12s %7d of mini-swe-agent's, %7d of ours, %+5.1f %% of its total", k, mini.parts[k], ours.parts[k], 100*float64(ours.parts[k]-mini.parts[k])/float64(mini.total))
 			}
