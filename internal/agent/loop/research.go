@@ -50,7 +50,7 @@ func (researcher) Spec() model.Tool {
 	return model.Tool{
 		Name:        ResearchTool,
 		Description: "Ask an assistant that reads the repository in a context of its own. Use it for broad searches.",
-		Input:       json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","description":"Complete question. The assistant knows nothing else."}},"required":["question"],"additionalProperties":false}`),
+		Input:       json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","description":"Complete question. The assistant knows nothing else."}},"required":["question"]}`),
 	}
 }
 

@@ -60,7 +60,7 @@ func (fs fields) schema() json.RawMessage {
 			need = append(need, f.name)
 		}
 	}
-	// What a model seldom gets wrong is left to decode: a schema is in every request.
+	// Unknown fields are refused by the loop and by decode: the schema need not say so in every request.
 	schema := map[string]any{"type": "object", "properties": props}
 	if len(need) > 0 {
 		schema["required"] = need

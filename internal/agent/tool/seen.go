@@ -71,8 +71,8 @@ func (s *seen) forget() {
 }
 
 // once replaces the lines of a file by a reference, if an earlier result shows them.
-func (s *Set) once(w where, content []byte, res loop.Result, from, last int64) loop.Result {
-	if len(res.Text) < fewBytes || !s.seen.again(w.abs, content, from, last) {
+func (s *seen) once(w where, content []byte, res loop.Result, from, last int64) loop.Result {
+	if len(res.Text) < fewBytes || !s.again(w.abs, content, from, last) {
 		return res
 	}
 	return loop.Result{
@@ -97,15 +97,15 @@ type output struct {
 
 func (p *printed) forget() { p.last = nil }
 
-// sameOutput replaces a long output by a reference, if an earlier result shows the same. It does so once: if the output comes
-// again after that, it is shown.
-func (s *Set) sameOutput(line, text string) string {
+// once replaces a long output by a reference, if an earlier result shows the same. If the output comes again after that, it is
+// shown.
+func (p *printed) once(line, text string) string {
 	if len(text) < fewBytes {
 		return text
 	}
 	sum := sha256.Sum256([]byte(text))
-	for i := range s.printed.last {
-		if o := &s.printed.last[i]; o.sum == sum {
+	for i := range p.last {
+		if o := &p.last[i]; o.sum == sum {
 			if o.pointed = !o.pointed; o.pointed {
 				return fmt.Sprintf("[same output as the earlier command: %s]\n", o.line)
 			}
@@ -113,9 +113,9 @@ func (s *Set) sameOutput(line, text string) string {
 			return text
 		}
 	}
-	s.printed.last = append(s.printed.last, output{sum: sum, line: oneLine(line, 80)})
-	if n := len(s.printed.last) - maxPrinted; n > 0 {
-		s.printed.last = s.printed.last[n:]
+	p.last = append(p.last, output{sum: sum, line: oneLine(line, 80)})
+	if n := len(p.last) - maxPrinted; n > 0 {
+		p.last = p.last[n:]
 	}
 	return text
 }

@@ -95,7 +95,7 @@ func (s *Set) runShell(ctx context.Context, in args) (loop.Result, error) {
 		return loop.Result{Text: text, Failed: true, OutputBytes: out.raw}, err
 	}
 	how := exitLine(x, seconds)
-	text = s.sameOutput(line, text)
+	text = s.printed.once(line, text)
 	if text == "" && x.Exit.Code == 0 {
 		text = "(no output)\n"
 	}

@@ -87,7 +87,7 @@ func (s *Set) runView(ctx context.Context, in args, once bool) (loop.Result, err
 		res.Text += "\n[the file begins with a byte order mark; edits preserve it]"
 	}
 	if once && err == nil && !res.Failed {
-		res = s.once(w, content, res, from, last)
+		res = s.seen.once(w, content, res, from, last)
 	}
 	return res, err
 }
