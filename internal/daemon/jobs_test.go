@@ -105,7 +105,7 @@ func TestToolsInASandbox(t *testing.T) {
 	b.want("str_replace", input{"path": "/workspace/calc.py", "old": "a - b", "new": "a + b"}, false, "edited calc.py (+1 -1)")
 	b.want("str_replace", input{"path": "calc.py", "old": "a + b", "new": "a + + )"}, true, "Nothing was written", "line 3")
 	b.want("shell", input{"command": "./calc.py; stat -c %a calc.py; ls -A"}, false, "3\n755\ncalc.py\n[exit code 0]")
-	b.want("outline", input{"path": "calc.py"}, false, "     2\tdef add(a, b)")
+	b.want("outline", input{"path": "calc.py"}, false, "2\tdef add(a, b)")
 	b.want("search", input{"pattern": "add\\("}, false, "calc.py:2:def add(a, b):\n", "[2 matching lines]")
 	b.want("find", input{"glob": "*.py"}, false, "calc.py\n[1 files]")
 	b.want("map", input{}, false, "calc.py: add\n[1 files]")

@@ -35,6 +35,9 @@ func offer(t Tool, spec model.Tool) (*offered, error) {
 	if !wordy(spec.Name, maxName) {
 		return nil, api.Errorf(api.KindInternal, "%q is not a valid tool name", spec.Name)
 	}
+	if s.Additional == nil {
+		s.Additional = json.RawMessage("false") // a tool takes what its schema names, also where that does not say so
+	}
 	return &offered{tool: t, schema: s, fields: s.fields()}, nil
 }
 

@@ -220,3 +220,42 @@ call: finish
 		}
 	})
 }
+
+// forgetful is a tool that counts how often its earlier results may have gone.
+type forgetful struct {
+	loop.Tool
+	times int
+}
+
+func (f *forgetful) Forget() { f.times++ }
+
+// brisk is a model that writes short summaries by itself.
+type brisk struct{ model.Model }
+
+func (b brisk) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
+	if strings.Contains(req.Messages[len(req.Messages)-1].Text, "Write a summary of your work") {
+		return model.Response{Message: model.Message{Role: model.RoleAssistant, Text: summaryText}, Stop: model.StopEnd, Usage: api.Usage{Requests: 1}}, nil
+	}
+	return b.Model.Generate(ctx, req, deltas)
+}
+
+// A tool is told each time that the history is shortened, and never otherwise.
+func TestForget(t *testing.T) {
+	for _, window := range []int64{24_000, 2_000_000} {
+		base, _ := play(t, longWork(100))
+		var told *forgetful
+		w := newWork(uncounted{brisk{clients["messages"](base)}}, func(cfg *loop.Config, b *bench) {
+			b.files["a.txt"], b.files["b.txt"] = strings.Repeat("a line of the file\n", 40), strings.Repeat("another line\n", 60)
+			tools := b.tools()
+			told = &forgetful{Tool: tools[0]}
+			cfg.Tools = append([]loop.Tool{lists(), told}, tools[1:]...)
+			cfg.Window = window
+		})
+		if rep := w.Run(t.Context(), "Go."); rep.Stop != api.StopFinished {
+			t.Fatalf("%+v", rep)
+		}
+		if n := len(of[api.CompactEvent](w.facts)); told.times != n || (n > 0) != (window < 100_000) {
+			t.Errorf("window %d: told %d times, shortened %d times", window, told.times, n)
+		}
+	}
+}

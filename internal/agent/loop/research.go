@@ -49,8 +49,8 @@ type researcher struct{ l *Loop }
 func (researcher) Spec() model.Tool {
 	return model.Tool{
 		Name:        ResearchTool,
-		Description: "Ask an assistant a question about the repository. It reads files with a context of its own and returns a short answer. Use it for broad searches, so that their results do not fill your context.",
-		Input:       json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","description":"Complete question; the assistant knows nothing else. Example: \"Where is the timeout of HTTP requests set, and which tests cover it?\".","maxLength":4096}},"required":["question"],"additionalProperties":false}`),
+		Description: "Ask an assistant that reads the repository in a context of its own. Use it for broad searches.",
+		Input:       json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","description":"Complete question. The assistant knows nothing else."}},"required":["question"]}`),
 	}
 }
 

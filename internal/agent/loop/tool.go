@@ -20,6 +20,10 @@ type Tool interface {
 	Call(ctx context.Context, input json.RawMessage) (Result, error)
 }
 
+// Forgetter is a tool whose results may refer to its earlier ones. The loop calls Forget when it shortens its history, of
+// which they may no longer be a part.
+type Forgetter interface{ Forget() }
+
 // Result is what a tool says.
 type Result struct {
 	// Text is what the model reads, cut to what a model should read.

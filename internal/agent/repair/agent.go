@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -106,7 +107,11 @@ func call(name string, input map[string]any) model.Call {
 	return model.Call{Name: name, Input: b}
 }
 
-// ask uses tools and gives what they said. It is false while there is no answer.
+// reShown is a result that refers to an earlier one instead of showing the same again.
+var reShown = lazyregexp.New(`^\[\S.* did not change: an earlier result shows lines |^\[same output as the earlier command: `)
+
+// ask uses tools and gives what they said. It is false while there is no answer. A call whose result refers to an earlier one is
+// made again, which shows it.
 // A history that holds something else than what would be asked here (it was
 // shortened, or is another model's) is gone over: its calls are not counted.
 func (h *history) ask(say string, calls ...model.Call) ([]string, bool) {
@@ -114,24 +119,29 @@ func (h *history) ask(say string, calls ...model.Call) ([]string, bool) {
 		return nil, false
 	}
 	h.step++
-	for ; h.at < len(h.messages); h.at++ {
+	results, times := make([]string, len(calls)), 0
+	for h.at < len(h.messages) {
 		msg := h.messages[h.at]
+		h.at++
 		if msg.Role != model.RoleAssistant || !sameCalls(msg.Calls, calls) {
 			continue
 		}
-		results := make([]string, len(calls))
-		h.at++
 		for ; h.at < len(h.messages) && h.messages[h.at].Role != model.RoleAssistant; h.at++ {
 			for i, c := range msg.Calls {
-				if h.messages[h.at].Role == model.RoleTool && h.messages[h.at].CallID == c.ID {
-					results[i] = h.messages[h.at].Text
+				if m := h.messages[h.at]; m.Role == model.RoleTool && m.CallID == c.ID && (results[i] == "" || reShown.MatchString(results[i])) {
+					results[i] = m.Text
 				}
 			}
 		}
-		return results, true
+		if times++; times > 1 || !slices.ContainsFunc(results, reShown.MatchString) {
+			return results, true
+		}
 	}
 	for i := range calls {
 		calls[i].ID = "offline-" + strconv.Itoa(h.step) + "-" + strconv.Itoa(i+1)
+		if times > 0 {
+			calls[i].ID += "-again"
+		}
 	}
 	h.say, h.pending = say, calls
 	return nil, false

@@ -63,7 +63,7 @@ const (
 	maxRead  = 160 << 10
 	maxViews = 60
 	// viewBytes is what one view may show without being cut.
-	viewBytes = 11 << 10
+	viewBytes = 7_000
 	viewLines = 380
 )
 

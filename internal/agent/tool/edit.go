@@ -9,34 +9,34 @@ import (
 	"hortus.dev/internal/agent/loop"
 )
 
-const createAbout = `Create a file with the given content. Missing parent directories are created. View an existing file before you replace it. Use str_replace to change part of a file. A file with a syntax error is not written, unless force is true.`
+const createAbout = `Write a whole file. View an existing file before you replace it.`
 
-const replaceAbout = `Replace text in a file. old must match the file exactly, including white space, and exactly once. Set all to replace every match. A change that adds a syntax error is not written, unless force is true.`
+const replaceAbout = `Replace text in a file. old must match exactly, including white space, and only once unless all is true.`
 
-const insertAbout = `Insert whole lines into a file after a line number. A change that adds a syntax error is not written, unless force is true.`
+const insertAbout = `Insert whole lines into a file after a line number.`
 
-var forceField = field{name: "force", kind: "boolean", doc: "Write the file even if it has a syntax error. The default is false."}
+var forceField = field{name: "force", kind: "boolean", doc: "Write despite a syntax error."}
 
 func (s *Set) create() *tool {
 	return &tool{name: "create", about: createAbout, run: s.runCreate, input: fields{
-		{name: "path", kind: "string", need: true, doc: `File path, relative to the workspace or absolute. Example: "src/main.py".`},
-		{name: "content", kind: "string", need: true, doc: "Complete content of the file, at most 2 MiB."}, forceField,
+		{name: "path", kind: "string", need: true, doc: "File to write."},
+		{name: "content", kind: "string", need: true, doc: "Complete content."}, forceField,
 	}}
 }
 
 func (s *Set) strReplace() *tool {
 	return &tool{name: "str_replace", about: replaceAbout, run: s.runReplace, input: fields{
-		{name: "path", kind: "string", need: true, doc: `File path, relative to the workspace or absolute. Example: "src/main.py".`},
-		{name: "old", kind: "string", need: true, doc: `Text to replace, copied exactly from view without the line numbers. Prefer whole lines. Example: "    return a - b".`},
-		{name: "new", kind: "string", need: true, doc: `Replacement text. An empty text deletes old. Example: "    return a + b".`},
-		{name: "all", kind: "boolean", doc: "Replace every match. The default is false: old must match exactly once."}, forceField,
+		{name: "path", kind: "string", need: true, doc: "File to write."},
+		{name: "old", kind: "string", need: true, doc: "Text to replace, without line numbers."},
+		{name: "new", kind: "string", need: true, doc: "Replacement text."},
+		{name: "all", kind: "boolean", doc: "Replace every match."}, forceField,
 	}}
 }
 
 func (s *Set) insert() *tool {
 	return &tool{name: "insert", about: insertAbout, run: s.runInsert, input: fields{
-		{name: "path", kind: "string", need: true, doc: `File path, relative to the workspace or absolute. Example: "src/main.py".`},
-		{name: "line", kind: "integer", need: true, min: 0, max: 1 << 40, doc: "Insert after this line number. 0 inserts at the top of the file."},
+		{name: "path", kind: "string", need: true, doc: "File to write."},
+		{name: "line", kind: "integer", need: true, min: 0, max: anyLine, doc: "Insert after this line; 0 is the top."},
 		{name: "text", kind: "string", need: true, doc: "Lines to insert."}, forceField,
 	}}
 }
@@ -53,7 +53,7 @@ func (s *Set) runCreate(ctx context.Context, in args) (loop.Result, error) {
 	if strings.ContainsRune(d.text, 0) {
 		return loop.Result{}, teach("the content contains a NUL character; create binary files with shell")
 	}
-	e := edit{where: w, after: d, force: in.yes("force")}
+	e := edit{where: w, after: d, force: in.yes("force"), whole: true}
 	old, err := s.cfg.Box.ReadFile(ctx, w.abs, maxFile)
 	switch api.KindOf(err) {
 	case "", api.KindExhausted: // a large file is a file
@@ -204,11 +204,12 @@ type edit struct {
 	after  document
 	over   bool // a file is there
 	force  bool
+	whole  bool // the model wrote all of it
 	note   string
 }
 
 // around is how many lines are shown around a change.
-const around = 4
+const around = 3
 
 // write checks a change and writes it.
 func (s *Set) write(ctx context.Context, e edit) (loop.Result, error) {
@@ -243,10 +244,10 @@ func (s *Set) write(ctx context.Context, e edit) (loop.Result, error) {
 			text += n + "\n"
 		}
 	}
-	if e.before != nil {
+	if e.before != nil && !e.whole {
 		all := lines(e.after.text)
 		from := max(first-around, 0)
-		part, _ := numbered(all[from:min(first+min(added, 60)+around, len(all))], from+1, maxText/2)
+		part, _ := numbered(all[from:min(first+min(added, 30)+around, len(all))], from+1, maxText/2)
 		text += part
 	}
 	return loop.Result{Text: text, Short: short}, nil

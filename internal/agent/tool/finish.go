@@ -8,7 +8,7 @@ import (
 	"hortus.dev/internal/agent/loop"
 )
 
-const finishAbout = `End your work. Make this your last call. The platform then runs the gate command; the result of the gate decides. Set blocked only if you cannot complete the request.`
+const finishAbout = `End your work. Make this your last call.`
 
 // maxSummary bounds what is kept of a model's own word, in bytes.
 const maxSummary = 16 << 10
@@ -19,8 +19,8 @@ var valueField = field{name: "value", doc: "The structured result, a JSON value 
 // finish makes the tool. With value it demands a structured result.
 func finish(value func(json.RawMessage) (json.RawMessage, error)) *tool {
 	t := &tool{name: "finish", about: finishAbout, input: fields{
-		{name: "summary", kind: "string", need: true, doc: `What you changed and why, in a few sentences for a reviewer. Example: "Fixed the off-by-one error in parse(). All 12 tests pass."`},
-		{name: "blocked", kind: "string", doc: `Why you cannot complete the request. Omit it otherwise. Example: "The tests need PostgreSQL, which is not installed."`},
+		{name: "summary", kind: "string", need: true, doc: "What you changed, why, and how you tested it."},
+		{name: "blocked", kind: "string", doc: "Why you cannot complete the request. Omit it otherwise."},
 	}}
 	if value != nil {
 		t.input = append(t.input, valueField)

@@ -14,6 +14,9 @@ import (
 // maxInput bounds one call's input, in bytes.
 const maxInput = 3 << 20
 
+// anyLine is the largest number of a line.
+const anyLine = 1 << 40
+
 // field is one argument of a tool.
 type field struct {
 	name string
@@ -21,7 +24,7 @@ type field struct {
 	doc  string
 	need bool
 	// enum lists the strings that are taken; min and max bound an integer where
-	// max is not 0.
+	// max is not 0. A max of anyLine is in no schema.
 	enum     []string
 	min, max int64
 	// of are the fields of an array's objects; max bounds their number.
@@ -36,16 +39,15 @@ func (fs fields) schema() json.RawMessage {
 		Type        string   `json:"type,omitempty"`
 		Description string   `json:"description,omitempty"`
 		Enum        []string `json:"enum,omitempty"`
-		Minimum     *int64   `json:"minimum,omitempty"`
-		Maximum     *int64   `json:"maximum,omitempty"`
+		Maximum     int64    `json:"maximum,omitempty"`
 		Values      any      `json:"additionalProperties,omitempty"`
 		Items       any      `json:"items,omitempty"`
 	}
 	props, need := map[string]property{}, []string{}
 	for _, f := range fs {
 		p := property{Type: f.kind, Description: f.doc, Enum: f.enum}
-		if f.max != 0 && f.of == nil {
-			p.Minimum, p.Maximum = &f.min, &f.max
+		if f.max != 0 && f.max < anyLine && f.of == nil {
+			p.Maximum = f.max
 		}
 		if f.of != nil {
 			p.Items = f.of.schema()
@@ -58,9 +60,12 @@ func (fs fields) schema() json.RawMessage {
 			need = append(need, f.name)
 		}
 	}
-	b, err := json.Marshal(map[string]any{
-		"type": "object", "properties": props, "required": need, "additionalProperties": false,
-	})
+	// Unknown fields are refused by the loop and by decode: the schema need not say so in every request.
+	schema := map[string]any{"type": "object", "properties": props}
+	if len(need) > 0 {
+		schema["required"] = need
+	}
+	b, err := json.Marshal(schema)
 	if err != nil {
 		panic(err) // the fields are constants of this package
 	}

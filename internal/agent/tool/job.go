@@ -20,7 +20,7 @@ const (
 	jobPiece = 256 << 10
 )
 
-const jobAbout = `Manage a background command that shell started. The action read returns the output since the last call. The action wait does the same after the command ends or timeout_seconds pass. The action kill stops the command. The last line is the status, for example "[running]" or "[exit code 0]".`
+const jobAbout = `Read the new output of a background job, wait for its end, or kill it.`
 
 // job is a command in the background.
 type job struct {
@@ -33,9 +33,9 @@ type job struct {
 
 func (s *Set) job() *tool {
 	return &tool{name: "job", about: jobAbout, run: s.runJob, input: fields{
-		{name: "id", kind: "string", need: true, doc: `Job ID that shell returned. Example: "j1".`},
-		{name: "action", kind: "string", need: true, enum: []string{"read", "wait", "kill"}, doc: `What to do with the job. Example: "wait".`},
-		{name: "timeout_seconds", kind: "integer", min: 1, max: maxTimeout, doc: "Maximum time for wait, in seconds. The default is 120. The job continues after it."},
+		{name: "id", kind: "string", need: true, doc: "Which job."},
+		{name: "action", kind: "string", need: true, enum: []string{"read", "wait", "kill"}, doc: "What to do."},
+		{name: "timeout_seconds", kind: "integer", min: 1, max: maxTimeout, doc: "For wait. The default is 120."},
 	}}
 }
 

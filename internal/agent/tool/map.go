@@ -10,7 +10,7 @@ import (
 	"hortus.dev/internal/agent/repomap"
 )
 
-const mapAbout = `List the source files of a repository with their top-level functions, classes and types. Start with it in a large repository. Supported languages: Go, Python, JavaScript, TypeScript, Java and Rust.`
+const mapAbout = `List source files with their top-level functions, classes and types.`
 
 // mapLines is how many lines a map is made of, mapBytes how many bytes of them are read.
 const (
@@ -34,7 +34,7 @@ else find . \( -name .git -o -name node_modules \) -prune -o -type f \( ` + stri
 
 func (s *Set) mapping() *tool {
 	return &tool{name: "map", about: mapAbout, run: s.runMap, input: fields{
-		{name: "path", kind: "string", doc: `Directory to list. The default is the workspace. Example: "src".`},
+		{name: "path", kind: "string", doc: "Where to look."},
 	}}
 }
 

@@ -14,7 +14,7 @@ import (
 	"hortus.dev/internal/agent/loop"
 )
 
-const outlineAbout = `List the functions, classes, methods and types of a source file with their line numbers. Supported languages: Go, Python, JavaScript and TypeScript. Use it before you view a long file.`
+const outlineAbout = `List the functions, classes and types of a source file with line numbers.`
 
 // maxSymbols bounds an outline.
 const maxSymbols = 400
@@ -27,7 +27,7 @@ type symbol struct {
 
 func (s *Set) outline() *tool {
 	return &tool{name: "outline", about: outlineAbout, run: s.runOutline, input: fields{
-		{name: "path", kind: "string", need: true, doc: `File path, relative to the workspace or absolute. Example: "src/main.py".`},
+		{name: "path", kind: "string", need: true, doc: "Source file."},
 	}}
 }
 
@@ -65,7 +65,7 @@ func (s *Set) runOutline(ctx context.Context, in args) (loop.Result, error) {
 			fmt.Fprintf(&text, "[%d of %d symbols shown; use search for the others]\n", i, len(all))
 			break
 		}
-		fmt.Fprintf(&text, "%6d\t%s%s\n", y.line, strings.Repeat("  ", min(y.depth, 20)), clip(visible(y.text), 160))
+		fmt.Fprintf(&text, "%d\t%s%s\n", y.line, strings.Repeat("  ", min(y.depth, 20)), clip(visible(y.text), 160))
 	}
 	if len(all) == 0 {
 		text.WriteString("The file declares no functions, classes or types.\n")

@@ -23,14 +23,14 @@ const (
 	searchCount = 5000
 )
 
-const searchAbout = `Search file contents with a regular expression. Each result is path:line:text. The syntax is POSIX extended (grep -E). Escape ( ) { } + ? | with \ to match them literally. Use [0-9] and [[:space:]] instead of \d and \s. Matching is case-sensitive and within single lines. In a Git repository, ignored files are skipped. You can also search saved output such as "output:3".`
+const searchAbout = `Search file contents. Each result is path:line:text. The syntax is that of grep -E: use [0-9] and [[:space:]] instead of \d and \s. Files that Git ignores are skipped. It also searches saved output such as "output:3".`
 
 func (s *Set) search() *tool {
 	return &tool{name: "search", about: searchAbout, run: s.runSearch, input: fields{
-		{name: "pattern", kind: "string", need: true, doc: `POSIX extended regular expression. Example: "def (load|save)_[a-z]+".`},
-		{name: "path", kind: "string", doc: `File, directory or saved output to search. The default is the workspace. Example: "src".`},
-		{name: "glob", kind: "string", doc: `Search only files that match. Example: "*.py" (at any depth) or "src/**/*.ts" (below path).`},
-		{name: "max", kind: "integer", min: 1, max: searchMost, doc: "Maximum number of matching lines to return. The default is 200."},
+		{name: "pattern", kind: "string", need: true, doc: `Regular expression. Example: "def (load|save)_[a-z]+".`},
+		{name: "path", kind: "string", doc: "Where to search."},
+		{name: "glob", kind: "string", doc: `Names of files. Example: "*.py" or "src/**/*.ts".`},
+		{name: "max", kind: "integer", min: 1, max: searchMost, doc: "Maximum of lines. The default is 200."},
 	}}
 }
 
@@ -250,12 +250,12 @@ func (s *Set) searchOutput(ctx context.Context, name, pattern string, show int) 
 	return matchResult(pattern, name, all, show, len(all) > searchCount), nil
 }
 
-const findAbout = `List files whose names match a glob. In a Git repository, ignored files are skipped. The result has at most 200 paths.`
+const findAbout = `List files by name. Files that Git ignores are skipped.`
 
 func (s *Set) find() *tool {
 	return &tool{name: "find", about: findAbout, run: s.runFind, input: fields{
-		{name: "glob", kind: "string", need: true, doc: `Glob for file names; * matches anything except a slash. Example: "*.py" (at any depth) or "src/**/test_*.py" (below path).`},
-		{name: "path", kind: "string", doc: `Directory to list. The default is the workspace. Example: "src".`},
+		{name: "glob", kind: "string", need: true, doc: `Names of files. Example: "*.py" or "src/**/*.ts".`},
+		{name: "path", kind: "string", doc: "Where to look."},
 	}}
 }
 

@@ -92,10 +92,10 @@ func TestFind(t *testing.T) {
 func TestOutline(t *testing.T) {
 	b := newBench(t)
 	b.put("a.go", "package a\n\nconst A = 1\n\ntype T struct{}\n\ntype I interface {\n\tM()\n}\n\nfunc (t *T) M() {}\n\nfunc F[X any](x X) {}\n")
-	b.want(b.call("outline", in{"path": "a.go"}), false, "     3\tconst A\n     5\ttype T struct\n     7\ttype I interface\n     8\t  M\n    11\tfunc (*T) M\n    13\tfunc F")
+	b.want(b.call("outline", in{"path": "a.go"}), false, "3\tconst A\n5\ttype T struct\n7\ttype I interface\n8\t  M\n11\tfunc (*T) M\n13\tfunc F")
 	b.put("a.py", "X = 1\nclass A(B):\n    def m(self, *a, k=1, **kw):\n        def inner(): pass\nasync def f(): pass\n")
 	b.put("broken.py", "class A:\n    def m(self):\n        pass\n\n    def n(\ndef f():\n")
-	b.want(b.call("outline", in{"path": "broken.py"}), false, "     1\tclass A\n     2\t  def m(self)\n", "     6\tdef f()\n[the file could not be parsed and was read line by line")
+	b.want(b.call("outline", in{"path": "broken.py"}), false, "1\tclass A\n2\t  def m(self)\n", "6\tdef f()\n[the file could not be parsed and was read line by line")
 	b.put("a.ts", `import x from 'y';
 export interface I {
   a: string;
@@ -118,10 +118,10 @@ type T<X> = X | null;
 enum E { A }
 `)
 	b.want(b.call("outline", in{"path": "a.ts"}), false,
-		"     2\tinterface I\n     5\tclass A\n     7\t  constructor()\n    10\t  m()\n    16\tf\n    17\t  function inner\n    19\ttype T<X>\n    20\tenum E")
+		"2\tinterface I\n5\tclass A\n7\t  constructor()\n10\t  m()\n16\tf\n17\t  function inner\n19\ttype T<X>\n20\tenum E")
 	b.put("a.rs", "fn main() {}\n")
 	b.want(b.call("outline", in{"path": "a.rs"}), true, "Use search")
 	b.want(b.call("outline", in{"path": "nope.go"}), true, "does not exist")
 	b.program("python3")
-	b.want(b.call("outline", in{"path": "a.py"}), false, "     1\tX =\n     2\tclass A\n     3\t  def m(self, *a, k, **kw)\n     4\t    def inner()\n     5\tasync def f()")
+	b.want(b.call("outline", in{"path": "a.py"}), false, "1\tX =\n2\tclass A\n3\t  def m(self, *a, k, **kw)\n4\t    def inner()\n5\tasync def f()")
 }

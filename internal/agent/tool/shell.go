@@ -20,17 +20,15 @@ const (
 	maxCommand = 100_000
 )
 
-const shellAbout = `Run a command in the sandbox with bash, or with sh if bash is not installed. The result is stdout and stderr together. Its last line is the status, for example "[exit code 0]".
-Each call starts a new process: cd and exports do not persist. Use cwd and env, or join commands with &&. There is no terminal, and stdin is empty. Long output is truncated in the middle. Read the saved output with view.
-A command that exceeds timeout_seconds is killed. Set background for servers and long-running commands, then use the tool job.`
+const shellAbout = `Run a script with bash, or sh if bash is not installed. The result is stdout and stderr, then the status, for example "[exit code 0]". Each call is a new process: cd and exports do not persist. There is no terminal, and stdin is empty.`
 
 func (s *Set) shell() *tool {
-	return &tool{name: "shell", about: shellAbout, run: s.runShell, input: fields{
-		{name: "command", kind: "string", need: true, doc: `Command to run. It may have several lines. Example: "python3 -m unittest tests.test_parse".`},
-		{name: "cwd", kind: "string", doc: `Working directory, relative to the workspace or absolute. The default is the workspace. Example: "src".`},
-		{name: "env", kind: "object", doc: `Environment variables to add. All values are strings. Example: {"DEBUG": "1"}.`},
-		{name: "timeout_seconds", kind: "integer", min: 1, max: maxTimeout, doc: "Timeout in seconds. The default is 120. With background, the default is the lifetime of the sandbox."},
-		{name: "background", kind: "boolean", doc: "Start the command and return its job ID immediately. The default is false."},
+	return &tool{name: "shell", about: shellAbout, run: s.runShell, forget: s.printed.forget, input: fields{
+		{name: "command", kind: "string", need: true, doc: "Script to run."},
+		{name: "cwd", kind: "string", doc: "Where to run."},
+		{name: "env", kind: "object", doc: "Additions to the environment."},
+		{name: "timeout_seconds", kind: "integer", min: 1, max: maxTimeout, doc: "The default is 120, or none for a job."},
+		{name: "background", kind: "boolean", doc: "Start a job, for servers and long-running commands."},
 	}}
 }
 
@@ -97,6 +95,7 @@ func (s *Set) runShell(ctx context.Context, in args) (loop.Result, error) {
 		return loop.Result{Text: text, Failed: true, OutputBytes: out.raw}, err
 	}
 	how := exitLine(x, seconds)
+	text = s.printed.once(line, text)
 	if text == "" && x.Exit.Code == 0 {
 		text = "(no output)\n"
 	}

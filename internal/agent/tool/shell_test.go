@@ -181,7 +181,7 @@ func TestLongOutput(t *testing.T) {
 	if all := 108894; head+cut+tail != all || res.OutputBytes != int64(all) {
 		t.Errorf("%d+%d+%d is not %d; counted %d", head, cut, tail, all, res.OutputBytes)
 	}
-	b.want(b.call("view", in{"path": "output:1", "start_line": 10000, "end_line": 10001}), false, " 10000\t10000\n 10001\t10001\n")
+	b.want(b.call("view", in{"path": "output:1", "start_line": 10000, "end_line": 10001}), false, "10000\t10000\n10001\t10001\n")
 	b.want(b.call("search", in{"path": "output:1", "pattern": "^123.4$"}), false, "output:1:12304:12304\n", "[10 matching lines]")
 	b.want(b.call("search", in{"path": "output:1", "pattern": "("}), true, "regular expression")
 	b.want(b.call("view", in{"path": "output:9"}), true, "output:9 does not exist; saved outputs are output:1 to output:1")

@@ -90,7 +90,7 @@ func numbered(all []string, first, max int) (text string, n int) {
 			short := clip(shown, maxShownLine)
 			shown = fmt.Sprintf("%s [%d more bytes in this line]", short, len(shown)-len(short)+3)
 		}
-		line := fmt.Sprintf("%6d\t%s\n", first+i, shown)
+		line := fmt.Sprintf("%d\t%s\n", first+i, shown)
 		if i > 0 && b.Len()+len(line) > max {
 			break
 		}

@@ -9,12 +9,12 @@ import (
 	"hortus.dev/internal/agent/loop"
 )
 
-const todoAbout = `Write your todo list for work with several steps. Each call replaces the whole list. Update it when a step starts or ends. Keep one item active.`
+const todoAbout = `Write your todo list for work with several steps. Each call replaces it.`
 
 func todo() *tool {
 	states := []string{loop.TodoPending, loop.TodoActive, loop.TodoDone}
 	return &tool{name: "todo", about: todoAbout, input: fields{
-		{name: "items", kind: "array", need: true, max: loop.MaxTodo, doc: "All items of the list, in order.", of: fields{
+		{name: "items", kind: "array", need: true, max: loop.MaxTodo, doc: "All items, in order.", of: fields{
 			{name: "text", kind: "string", need: true},
 			{name: "state", kind: "string", need: true, enum: states},
 		}},

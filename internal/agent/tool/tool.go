@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"hortus.dev/api"
@@ -63,11 +62,12 @@ type Config struct {
 // Set is the tools of one agent. Calls of [Reads] may be made by several goroutines at
 // the same time; everything else is for one.
 type Set struct {
-	cfg    Config
-	seen   seen
-	shown  atomic.Int64 // images
-	jobs   []*job
-	jobNum int
+	cfg     Config
+	seen    seen
+	printed printed
+	shown   atomic.Int64 // images
+	jobs    []*job
+	jobNum  int
 }
 
 // New makes a set. Close ends it.
@@ -76,10 +76,10 @@ func New(cfg Config) *Set {
 	return &Set{cfg: cfg}
 }
 
-// All lists the tools, always in the same order.
+// All lists the tools, always in the same order. They are for one history: view does not show twice what is in it.
 func (s *Set) All() []loop.Tool {
 	return []loop.Tool{
-		s.shell(), s.job(), s.view(), s.create(), s.strReplace(), s.insert(),
+		s.shell(), s.job(), s.view(true), s.create(), s.strReplace(), s.insert(),
 		s.search(), s.find(), s.mapping(), s.outline(), todo(), finish(s.cfg.Value),
 	}
 }
@@ -88,36 +88,15 @@ func (s *Set) All() []loop.Tool {
 // Every other tool changes something, or waits for what does.
 func Reads() []string { return []string{"view", "search", "find", "map", "outline"} }
 
-// Reading makes the tools that [Reads] names. They have nothing to close.
+// Reading makes the tools that [Reads] names, for any number of histories. They have nothing to close.
 func Reading(cfg Config) []loop.Tool {
 	s := New(cfg)
-	return []loop.Tool{s.view(), s.search(), s.find(), s.mapping(), s.outline()}
+	return []loop.Tool{s.view(false), s.search(), s.find(), s.mapping(), s.outline()}
 }
 
 // Again names the tools whose calls may be made again if nobody knows how they ended: those
 // that read, and those whose result is all that they do.
 func Again() []string { return append(Reads(), "todo", "finish") }
-
-// seen are the files that the model has read or written, by cleaned path.
-type seen struct {
-	mu    sync.Mutex
-	paths map[string]bool
-}
-
-func (s *seen) add(path string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.paths == nil {
-		s.paths = map[string]bool{}
-	}
-	s.paths[path] = true
-}
-
-func (s *seen) has(path string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.paths[path]
-}
 
 // Close kills what still runs in the background. It is idempotent.
 func (s *Set) Close(context.Context) error {
@@ -134,6 +113,15 @@ type tool struct {
 	about string
 	input fields
 	run   func(ctx context.Context, in args) (loop.Result, error)
+	// forget is nil for a tool that does not rely on its earlier results.
+	forget func()
+}
+
+// Forget implements loop.Forgetter.
+func (t *tool) Forget() {
+	if t.forget != nil {
+		t.forget()
+	}
 }
 
 // Spec implements loop.Tool.

@@ -17,22 +17,24 @@ import (
 // Bounds of view.
 const (
 	viewLines   = 400 // when no range is given
-	viewBytes   = 16_000
+	viewBytes   = 10_000
 	viewEntries = 500
 	maxFile     = 2 << 20 // what is read as a whole, and edited
 )
 
-const viewAbout = `Read a text file with line numbers, list a directory, show an image, or read saved output such as "output:3". Without a range, the first 400 lines are shown. The result has at most about 16,000 characters; its last line says where to continue. View a file before you change it.`
+const viewAbout = `Read a text file with line numbers, list a directory, show an image, or read saved output such as "output:3". View a file before you change it.`
 
-func (s *Set) view() *tool {
-	return &tool{name: "view", about: viewAbout, run: s.runView, input: fields{
-		{name: "path", kind: "string", need: true, doc: `File or directory, relative to the workspace or absolute, or saved output. Example: "src/main.py" or "output:3".`},
-		{name: "start_line", kind: "integer", min: 1, max: 1 << 40, doc: "First line to show. Lines count from 1."},
-		{name: "end_line", kind: "integer", min: 1, max: 1 << 40, doc: "Last line to show, inclusive."},
+// view makes the tool. With once it does not show again what an earlier result shows.
+func (s *Set) view(once bool) *tool {
+	run := func(ctx context.Context, in args) (loop.Result, error) { return s.runView(ctx, in, once) }
+	return &tool{name: "view", about: viewAbout, run: run, forget: s.seen.forget, input: fields{
+		{name: "path", kind: "string", need: true, doc: "What to read."},
+		{name: "start_line", kind: "integer", min: 1, max: anyLine, doc: "First line, from 1."},
+		{name: "end_line", kind: "integer", min: 1, max: anyLine, doc: "Last line, inclusive."},
 	}}
 }
 
-func (s *Set) runView(ctx context.Context, in args) (loop.Result, error) {
+func (s *Set) runView(ctx context.Context, in args, once bool) (loop.Result, error) {
 	from, to := in.num("start_line", 1), in.num("end_line", 0)
 	if !in.has("end_line") {
 		to = from + viewLines - 1
@@ -47,7 +49,8 @@ func (s *Set) runView(ctx context.Context, in args) (loop.Result, error) {
 			return loop.Result{}, err
 		}
 		defer r.Close()
-		return viewStream(p, r, from, to)
+		res, _, err := viewStream(p, r, from, to)
+		return res, err
 	}
 	w, err := s.where(p)
 	if err != nil {
@@ -79,15 +82,18 @@ func (s *Set) runView(ctx context.Context, in args) (loop.Result, error) {
 	if len(content) == 0 {
 		return loop.Result{Text: w.say + " is empty.", Short: "view " + w.say + ": empty"}, nil
 	}
-	res, err := viewStream(w.say, bytes.NewReader(content), from, to)
+	res, last, err := viewStream(w.say, bytes.NewReader(content), from, to)
 	if err == nil && bytes.HasPrefix(content, []byte(bom)) {
 		res.Text += "\n[the file begins with a byte order mark; edits preserve it]"
+	}
+	if once && err == nil && !res.Failed {
+		res = s.seen.once(w, content, res, from, last)
 	}
 	return res, err
 }
 
-// viewStream shows lines of a text that is read through, in bounded memory.
-func viewStream(name string, r io.Reader, from, to int64) (loop.Result, error) {
+// viewStream shows lines of a text that is read through, in bounded memory. Last is the last of them.
+func viewStream(name string, r io.Reader, from, to int64) (res loop.Result, last int64, err error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	var shown []string
 	var n int64
@@ -99,7 +105,7 @@ func viewStream(name string, r io.Reader, from, to int64) (loop.Result, error) {
 			break
 		}
 		if err != nil {
-			return loop.Result{}, api.Errorf(api.KindInternal, "read %s: %w", name, err)
+			return loop.Result{}, 0, api.Errorf(api.KindInternal, "read %s: %w", name, err)
 		}
 		n++
 		if n < from || n > to || size > viewBytes {
@@ -116,13 +122,13 @@ func viewStream(name string, r io.Reader, from, to int64) (loop.Result, error) {
 		shown = append(shown, line)
 	}
 	if n == 0 && end {
-		return loop.Result{Text: name + " is empty.", Short: "view " + name + ": empty"}, nil
+		return loop.Result{Text: name + " is empty.", Short: "view " + name + ": empty"}, 0, nil
 	}
 	if from > n {
-		return failed("view "+name+": past its end", "%s has %d lines; start_line is %d.", name, n, from), nil
+		return failed("view "+name+": past its end", "%s has %d lines; start_line is %d.", name, n, from), 0, nil
 	}
 	text, count := numbered(shown, int(from), viewBytes)
-	last := from + int64(count) - 1
+	last = from + int64(count) - 1
 	switch {
 	case last < n && last < to:
 		text += fmt.Sprintf("[lines %d to %d of %d; continue with start_line %d]", from, last, n, last+1)
@@ -134,7 +140,7 @@ func viewStream(name string, r io.Reader, from, to int64) (loop.Result, error) {
 	if crlf {
 		text += "\n[the lines end with CR LF; edits preserve it]"
 	}
-	return loop.Result{Text: text, Short: fmt.Sprintf("view %s, lines %d-%d of %d", name, from, last, n)}, nil
+	return loop.Result{Text: text, Short: fmt.Sprintf("view %s, lines %d-%d of %d", name, from, last, n)}, last, nil
 }
 
 // readLine reads one line and keeps its first max bytes; more counts the others.

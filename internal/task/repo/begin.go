@@ -3,20 +3,15 @@ package repo
 import (
 	"context"
 	"os"
-	"path"
 	"path/filepath"
-	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/tool"
 )
 
-// Bounds of what is read into the request, in bytes and lines.
-const (
-	maxGuidance  = 32 << 10
-	maxTreeLines = 200
-)
+// maxGuidance is the longest file that is read into the request, in bytes.
+const maxGuidance = 32 << 10
 
 // guidance are the files in which a repository says how to work on it.
 var guidance = []string{"AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md", ".github/CONTRIBUTING.md", "docs/CONTRIBUTING.md"}
@@ -126,22 +121,11 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 			b.Guidance = append(b.Guidance, api.Document{Name: name, Text: string(text)})
 		}
 	}
-	var lines []string
-	seen := map[string]bool{}
-	for _, f := range files {
-		p := f.Path
-		if parts := strings.SplitN(p, "/", 3); len(parts) == 3 {
-			p = path.Join(parts[0], parts[1]) + "/"
-		}
-		if !seen[p] {
-			seen[p] = true
-			lines = append(lines, p)
-		}
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = f.Path
 	}
-	if len(lines) > maxTreeLines {
-		lines = append(lines[:maxTreeLines], "[and more]")
-	}
-	b.Tree = strings.Join(lines, "\n")
+	b.Tree = loop.Tree(paths)
 	message := b.Message()
 	if g := w.res.Before; g != nil && !g.Passed && w.known != nil {
 		message += loop.Known(w.known(ctx, 0, g.Output))
