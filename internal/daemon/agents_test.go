@@ -98,11 +98,11 @@ func newAgentTown(t *testing.T) *agentTown {
 	return a
 }
 
-// serve serves the scenario under a name, and stores the secret of its server.
-func (a *agentTown) serve(t *testing.T, name, secret string, p runtime.Preset) *modelserver.Server {
+// serve serves a scenario under a name, and stores the secret of its server.
+func (a *agentTown) serve(t *testing.T, name, secret string, p runtime.Preset, scenario string) *modelserver.Server {
 	t.Helper()
 	key := "key-of-" + rand.Text()
-	s, err := modelserver.New([]byte(strings.Replace(agentScenario, "KEY", key, 1)))
+	s, err := modelserver.New([]byte(strings.Replace(scenario, "KEY", key, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func (a *agentTown) complete(t *testing.T, agent runtime.Runtime, p runtime.Pres
 	case !usual:
 		req.Model = string(p.Server)
 	}
-	server := a.serve(t, name, secret, p)
+	server := a.serve(t, name, secret, p, agentScenario)
 	const evil = `"command":"touch","args":["/workspace/evil.txt"]`
 	dir := repositoryOf(t, map[string]string{
 		// What agents would do if they trusted the repository.
