@@ -103,3 +103,64 @@ func TestAgentSession(t *testing.T) {
 		})
 	}
 }
+
+// TestAgentSessionCanceled: a turn of the server of opencode that is canceled leaves no process, and the next message continues
+// the conversation in another sandbox.
+func TestAgentSessionCanceled(t *testing.T) {
+	tier.Soak(t)
+	for _, name := range []string{"git", "npm"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("%s is not installed", name)
+		}
+	}
+	a := newAgentTown(t)
+	agent, err := runtime.Find("opencode-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const key = "canceled"
+	server := a.serve(t, key, key, agent.Presets[0], `key: KEY
+side: ignore
+-- one --
+expect: This is message 1.
+
+This is answer 1.
+-- two --
+expect: This is message 2.
+act: shell
+
+sleep 1000
+-- three --
+expect: This is answer 1.
+expect: This is message 2.
+expect: This is message 3.
+lacks: This conversation began earlier
+
+This is answer 3.
+`)
+	p := &parlour{t: t, c: a.c}
+	set := &session.Settings{Agent: agent.Name, Sandbox: api.CreateSandbox{
+		Limits: api.Limits{MemoryBytes: 3 << 30}, Secrets: []api.SecretGrant{{Name: key, Env: agent.Presets[0].Key}},
+		Egress: &api.EgressPolicy{Rules: []api.EgressRule{{Action: api.EgressAllow, Host: "example.com", Ports: a.port, Private: true}}},
+	}}
+	answered(t, p.send(key, "This is message 1.", set), api.OutcomeAnswered, session.RestoredNew, "This is answer 1.")
+	second, err := a.c.Sessions.Send(t.Context(), key, session.Message{Text: "This is message 2."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the model is asked", func() bool { return server.Requests() > 1 })
+	s, err := a.c.Sessions.Cancel(t.Context(), key, session.Cancel{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := s.Turns[second.N-1]; end.Outcome != api.OutcomeCanceled || end.Receipt == nil || end.Receipt.ProcessesLeft != 0 || s.State != session.Stored {
+		t.Errorf("%s, receipt %+v; the session is %s", end.Outcome, end.Receipt, s.State)
+	}
+	answered(t, p.send(key, "This is message 3.", nil), api.OutcomeAnswered, session.RestoredRebuilt, "This is answer 3.")
+	for _, problem := range server.Problems() {
+		t.Error(problem)
+	}
+	if _, err := a.c.Sessions.Close(t.Context(), key); err != nil {
+		t.Error(err)
+	}
+}
