@@ -31,7 +31,7 @@ type makeFlags struct {
 	Repo   string          `complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repository of a new session: the name of a connected one, a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT (default: an empty workspace)."`
 	Verify string          `placeholder:"CMD" help:"Shell command that verifies changes (default: the repository's own test command, if it has one)."`
 	Author string          `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
-	Agent  string          `env:"HORTUS_AGENT" complete:"agents" placeholder:"NAME" help:"Agent: hortus (default), or a program in the sandbox: opencode, claude, codex, copilot, gemini or qwen. docs/agents.md."`
+	Agent  string          `env:"HORTUS_AGENT" complete:"agents" placeholder:"NAME" help:"Agent: hortus (default), or a program in the sandbox: opencode, opencode-server, claude, codex, copilot, gemini or qwen. docs/agents.md."`
 	Model  task.ModelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model of the agent, as for hortus task."`
 	task.BudgetFlags
 	NoSetup  bool           `name:"no-setup" help:"Do not install what the repository needs; docs/dependencies.md."`

@@ -56,10 +56,21 @@ func (r *round) serverTurn(ctx context.Context, message string) (acp.Turn, error
 	}
 	defer client.Close()
 	turn, err := r.ask(ctx, &server{r, client}, message)
-	if err != nil && ctx.Err() == nil && errors.Is(err, errGone) {
+	if err != nil && ctx.Err() == nil && ended(ctx, client, err) {
 		err = r.stopped(err)
 	}
 	return turn, err
+}
+
+// ended reports whether an error is one because the server has ended.
+func ended(ctx context.Context, client *opencode.Client, err error) bool {
+	if errors.Is(err, errGone) || api.KindOf(err) != api.KindUnavailable {
+		return errors.Is(err, errGone)
+	}
+	look, cancel := context.WithTimeout(ctx, endWait)
+	defer cancel()
+	_, err = client.Ready(look)
+	return errors.Is(err, errGone)
 }
 
 // connect connects with the server that is in the sandbox, or starts one.

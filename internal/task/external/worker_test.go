@@ -29,6 +29,9 @@ const peerVariable = "HORTUS_TEST_PEER"
 
 func TestMain(m *testing.M) {
 	if how := os.Getenv(peerVariable); how != "" {
+		if strings.HasPrefix(how, "serve") {
+			serverPeer(how)
+		}
 		peer(how)
 		return
 	}
