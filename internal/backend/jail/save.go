@@ -110,7 +110,7 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 		return saved, api.Errorf(api.KindUnsupported, "sandbox %s: its files cannot be saved without its memory", m.id).
 			WithHint("Remove --files-only.")
 	}
-	if m.workdir.Durable() {
+	if m.workdir.Durable() && o.Standstill == nil {
 		return saved, api.Errorf(api.KindUnsupported, "sandbox %s has a durable workspace, which a memory snapshot does not contain", m.id)
 	}
 	if m.isPaused() {
@@ -128,7 +128,7 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 		return saved, err
 	}
 	release := func() { m.b.release(context.WithoutCancel(ctx), dir, memory.Freeze, m.id) }
-	if o.Hold {
+	if o.Hold || o.Standstill != nil {
 		stop := k.Hold()
 		q.Hold = &stop
 	}
@@ -155,7 +155,31 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 	}
 	saved.Mark = m.image // of its own kernel, which may differ from that of new sandboxes
 	saved.Kind, saved.Paused = api.SnapshotMemory, time.Duration(r.PausedUS)*time.Microsecond
-	return saved, nil
+	if o.Standstill == nil {
+		return saved, nil
+	}
+	still, err := m.standstill(ctx, o)
+	saved.Paused += still
+	if err != nil && saved.Done != nil {
+		release()
+		saved.Done = nil
+	}
+	return saved, err
+}
+
+// standstill calls the caller's function while the kernel is held, and resumes the kernel if it is not to stay
+// paused. It returns how long that took.
+func (m *machine) standstill(ctx context.Context, o sandbox.SaveOptions) (time.Duration, error) {
+	start := time.Now()
+	err := o.Standstill(ctx)
+	if err == nil {
+		// A kill lets the kernel run for a moment, in which it may have written.
+		err = m.stillRunning()
+	}
+	if err != nil || !o.Hold {
+		m.hold.release()
+	}
+	return time.Since(start), err
 }
 
 // saveFiles writes what the sandbox wrote over its layers, while it is frozen.
