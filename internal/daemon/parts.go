@@ -169,8 +169,8 @@ func (s *System) openSandboxes(context.Context) error {
 		return err
 	}
 	s.sandboxes = manager.New(manager.Config{
-		Egress: s.outgoing,
-		Owner:  s.owner.Owner.ID, Backends: backends, Templates: s.templates, ImageUser: s.templates.ImageUser,
+		Egress: s.outgoing, Workspaces: s.openSpaces(),
+		Owner: s.owner.Owner.ID, Backends: backends, Templates: s.templates, ImageUser: s.templates.ImageUser,
 		Rows: s.rows, Log: s.facts(), Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
 	})

@@ -104,7 +104,6 @@ func Cases() []Case {
 	all = append(all, saveCases()...)
 	all = append(all, forkCases()...)
 	all = append(all, forkMemoryCases()...)
-	all = append(all, forkWorkspaceCases()...)
 	all = append(all, saveHostileCases()...)
 	all = append(all, expectCases()...)
 	all = append(all, trustCases()...)

@@ -25,6 +25,8 @@ type New struct {
 	Account string
 	Quota   int64
 	Keep    bool
+	// Parent is what a fork was made of, if that is not the one that it is copied from.
+	Parent api.WorkspaceID
 }
 
 // record is that of a new workspace, without its layers.

@@ -15,13 +15,13 @@ import (
 func TestForkStopped(t *testing.T) {
 	f, id, upper, want := edited(t)
 	session := api.NewSessionID()
-	_, err := f.ForkStopped(t.Context(), id, New{Session: session})
+	_, err := Forks{f.Store}.ForkStopped(t.Context(), id, New{Session: session}, Copyable())
 	wantKind(t, err, api.KindConflict)
 	l, err := f.Lease(t.Context(), id)
 	must(t, err)
 	_, err = f.Fork(t.Context(), id, New{})
 	wantKind(t, err, api.KindConflict) // the control
-	w, err := f.ForkStopped(t.Context(), id, New{Session: session})
+	w, err := Forks{f.Store}.ForkStopped(t.Context(), id, New{Session: session}, Copyable())
 	must(t, err)
 	if w.Session != session || w.Parent != id {
 		t.Errorf("%+v", w)
@@ -30,13 +30,13 @@ func TestForkStopped(t *testing.T) {
 	put(t, upper, map[string]string{"later": "x"})
 	equal(t, "the copy, later", f.shows(t, w.ID), want)
 
-	for i := range copyable().Files + 1 {
+	for i := range Copyable().Files + 1 {
 		must(t, os.WriteFile(filepath.Join(upper, fmt.Sprint("many", i)), nil, 0o600))
 	}
-	_, err = f.ForkStopped(t.Context(), id, New{})
+	_, err = Forks{f.Store}.ForkStopped(t.Context(), id, New{}, Copyable())
 	wantKind(t, err, api.KindExhausted)
 	l.Release()
-	_, err = f.ForkStopped(t.Context(), id, New{})
+	_, err = Forks{f.Store}.ForkStopped(t.Context(), id, New{}, Copyable())
 	wantKind(t, err, api.KindConflict)
 	w, err = f.Fork(t.Context(), id, New{})
 	must(t, err)
@@ -54,7 +54,7 @@ func TestForkStoppedRace(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				w, err := f.ForkStopped(t.Context(), id, New{})
+				w, err := Forks{f.Store}.ForkStopped(t.Context(), id, New{}, Copyable())
 				if err == nil {
 					equal(t, "a copy", f.shows(t, w.ID), want)
 				} else if api.KindOf(err) != api.KindConflict {
