@@ -82,8 +82,7 @@ func (s Forks) ForkStopped(ctx context.Context, id api.WorkspaceID, n New, most 
 	return w, nil
 }
 
-// Keep makes a workspace that belongs to no task one that stays until somebody removes it, also while a sandbox of this process
-// has it.
+// Keep makes a pending workspace one that stays until somebody removes it, also while a sandbox of this process has it.
 func (s Forks) Keep(ctx context.Context, id api.WorkspaceID) error {
 	l, release := s.leases.hold(id)
 	if l == nil {
@@ -94,27 +93,38 @@ func (s Forks) Keep(ctx context.Context, id api.WorkspaceID) error {
 		release = func() { unlock(l.dir) }
 	}
 	defer release()
-	return l.change(func(w *api.Workspace) { w.Keep = true })
+	rec := l.rec
+	rec.Pending = false
+	return l.rewrite(rec, func(w *api.Workspace) { w.Keep = true })
 }
 
-// forsaken removes the workspaces of owners that are gone which belong to nobody: they were temporary, or were made for the children
-// of a fork. One that a sandbox has, which was taken over, stays: its child ran.
-func (s Forks) forsaken(ctx context.Context, here []api.WorkspaceID, gone func(api.OwnerID) bool) error {
+// settle ends what owners that are gone have begun: a pending workspace that a sandbox has is kept, because its child runs, and
+// the others are removed.
+func (s Forks) settle(here []api.WorkspaceID, gone func(api.OwnerID) bool) error {
 	var errs []error
 	for _, id := range here {
-		w, err := s.Get(id)
-		if err != nil || w.Keep || w.Task != "" || w.Session != "" || w.Owner == "" || w.Owner == s.cfg.Owner || !gone(w.Owner) {
-			continue // somebody's, removed above, or unreadable, which says nothing about whose it is
+		w, err := s.pending(id)
+		if err != nil || !w.Pending || w.Owner == s.cfg.Owner || !gone(w.Owner) {
+			continue // what cannot be read stays: whose it is is not known
 		}
 		if l, release := s.leases.hold(id); l != nil {
 			release()
-			errs = append(errs, s.Keep(ctx, id))
+			errs = append(errs, s.Keep(s.ctx, id))
 			continue
 		}
 		// It may be in use by a sandbox that could not be taken over.
-		if err := s.RemoveLater(id, "left by a daemon that ended"); err != nil && api.KindOf(err) != api.KindConflict {
+		if err := s.RemoveLater(id, "the child of a fork that it was made for did not start"); err != nil && api.KindOf(err) != api.KindConflict {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (s Forks) pending(id api.WorkspaceID) (record, error) {
+	d, err := s.openDir(id)
+	if err != nil {
+		return record{}, err
+	}
+	defer d.Close()
+	return readRecord(d, id)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/layer"
 )
 
 // TestForkStopped: a workspace that a sandbox has is copied as it is; the copy is its own, and one that nobody has is refused, as is one
@@ -64,5 +65,80 @@ func TestForkStoppedRace(t *testing.T) {
 		}
 		l.Release()
 		wg.Wait()
+	}
+}
+
+// TestPendingForks: of what an owner that is gone made for children of forks, the next one removes what no child has, and keeps what a
+// sandbox that it took over has.
+func TestPendingForks(t *testing.T) {
+	f := newFixture(t, nil)
+	gone := api.NewOwnerID()
+	mine := f.cfg.Owner
+	f.cfg.Owner = gone
+	make := func(n New) api.WorkspaceID {
+		n.Layers = []layer.Digest{f.base}
+		w, err := f.Make(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.ID
+	}
+	left, used, busy := make(New{Pending: true}), make(New{Account: "alice", Pending: true}), make(New{Pending: true})
+	stay := map[string]api.WorkspaceID{"kept": make(New{Keep: true}), "of nobody": make(New{}), "of a task": make(New{Task: api.NewTaskID()}), "of a session": make(New{Session: "s1"})}
+	f.cfg.Owner = api.NewOwnerID()
+	stay["of this owner"] = make(New{Pending: true})
+	defer func() { f.cfg.Owner = mine }()
+	l, err := f.Lease(t.Context(), used)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := Open(t.Context(), Config{Dir: f.cfg.Dir, Layers: f.layers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	held, err := other.Lease(t.Context(), busy) // as by a process that another daemon left
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Recover(t.Context(), func(api.OwnerID) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Get(left); err != nil {
+		t.Errorf("removed while its owner may be there: %v", err)
+	}
+	is := func(id api.OwnerID) bool { return id == gone }
+	if _, err := f.Recover(t.Context(), is); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Get(left); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("what no child has is there: %v", err)
+	}
+	for what, id := range stay {
+		if _, err := f.Get(id); err != nil {
+			t.Errorf("%s was removed: %v", what, err)
+		}
+	}
+	w, err := f.Get(used)
+	row, rerr := f.rows.Workspace(t.Context(), used)
+	if err != nil || rerr != nil || !w.Keep || !row.Keep {
+		t.Errorf("what a sandbox has: %+v, %+v, %v, %v", w, row, err, rerr)
+	}
+	l.Release()
+	if _, err := f.Get(busy); err != nil {
+		t.Errorf("removed while it is in use: %v", err)
+	}
+	held.Release()
+	if _, err := f.Recover(t.Context(), is); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Get(busy); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("it is there: %v", err)
+	}
+	if _, err := f.Get(used); err != nil {
+		t.Errorf("what is kept was removed: %v", err)
+	}
+	if err := (Forks{f.Store}).Keep(t.Context(), left); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("keep what is not there: %v", err)
 	}
 }

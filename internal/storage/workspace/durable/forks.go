@@ -44,7 +44,7 @@ func (s *Service) ForkAgain(ctx context.Context, id api.WorkspaceID, task api.Ta
 // forkOf describes a fork that belongs to the account of the workspace, and to a task or to nobody yet.
 func (s *Service) forkOf(id api.WorkspaceID, task api.TaskID) (workspace.New, error) {
 	w, err := s.cfg.Store.Get(id)
-	return workspace.New{Account: w.Account, Task: task}, err
+	return workspace.New{Account: w.Account, Task: task, Pending: task == ""}, err
 }
 
 // Keep implements sandbox.WorkspaceForks.
