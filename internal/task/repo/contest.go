@@ -13,6 +13,7 @@ import (
 	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/task/contract"
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/ledger"
 	"hortus.dev/internal/task/recall"
@@ -62,6 +63,11 @@ func (w *attempt) contest(ctx context.Context, candidates []Candidate, told map[
 	if err := w.before(ctx); err != nil {
 		return w.broken(ctx, err)
 	}
+	leave, err := w.serveOnce(ctx, len(candidates), w.Closed)
+	if err != nil {
+		return w.broken(ctx, err)
+	}
+	defer leave(ctx)
 	c := &contest{main: w, turns: make(chan struct{}, min(len(candidates), w.cfg.Candidates))}
 	for i, one := range candidates {
 		c.rows = append(c.rows, best.Candidate{N: i + 1, Variant: one.Variant, State: best.Waiting, Workspace: string(w.named(i + 1))})
@@ -73,6 +79,13 @@ func (w *attempt) contest(ctx context.Context, candidates []Candidate, told map[
 		return End{Outcome: api.OutcomeLost}
 	}
 	return c.decide(ctx)
+}
+
+// serveOnce has the services of the setup started once for candidates that the loop works for, until leave is called.
+func (w *project) serveOnce(ctx context.Context, of int, closed func(int)) (leave func(context.Context), err error) {
+	p := contract.Preparation{Box: w.prepared.Into(w.sandbox()), Layers: (&staff{}).layers(w), Services: w.prepared.Services, Of: of}
+	p.Access, err = w.access(ctx)
+	return contract.Prepare(w.cfg.Computers, w.task.ID, p, closed), err
 }
 
 // named is the workspace of a candidate in the row of a task that goes on.
