@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
@@ -50,7 +51,7 @@ type Egress interface {
 	Resolve(ctx context.Context, p api.EgressPolicy) (_ api.EgressPolicy, env map[string]string, err error)
 }
 
-// Config is what computers are made of. All fields but Forker, Egress and Logger are
+// Config is what computers are made of. All fields but Forker, ForkTime, Egress and Logger are
 // required.
 type Config struct {
 	// Creator creates the sandboxes; Manager runs commands in those that it created.
@@ -58,6 +59,8 @@ type Config struct {
 	Manager Manager
 	// Forker forks sandboxes in which services run; nil to start the services in each.
 	Forker Forker
+	// ForkTime bounds such a fork, with its wait for capacity; 0 is [DefaultForkTime].
+	ForkTime time.Duration
 	// Egress resolves a policy; see sandbox.EgressServer. Nil if the daemon serves no
 	// outgoing connections.
 	Egress     Egress
@@ -86,6 +89,7 @@ var (
 
 // New creates Computers.
 func New(cfg Config) *Computers {
+	cfg.ForkTime = cmp.Or(cfg.ForkTime, DefaultForkTime)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Computers{cfg: cfg, rooms: map[api.TaskID]*room{}}
 }

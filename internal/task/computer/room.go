@@ -16,9 +16,9 @@ import (
 
 var _ contract.Preparer = (*Computers)(nil)
 
-// forkTime bounds a fork, with its wait for capacity. The sandbox that is forked takes capacity too: if there is none for a child, it
-// must end.
-const forkTime = 30 * time.Second
+// DefaultForkTime bounds a fork, with its wait for capacity. The sandbox that is forked takes capacity too: if there is none for a
+// child, it must end.
+const DefaultForkTime = 30 * time.Second
 
 // serving is the sandbox of a child, in which the services of its parent run.
 type serving struct{ Computer }
@@ -123,7 +123,7 @@ func (r *room) start(ctx context.Context) error {
 
 // fork makes a child, and waits until the services can be used in it.
 func (r *room) fork(ctx context.Context) (api.WorkspaceID, error) {
-	ctx, cancel := context.WithTimeout(ctx, forkTime)
+	ctx, cancel := context.WithTimeout(ctx, r.of.cfg.ForkTime)
 	defer cancel()
 	req := api.ForkSandbox{Count: 1, TTLMS: r.p.Box.TTLMS, Labels: r.p.Box.Labels}
 	for _, g := range r.p.Box.Secrets {
