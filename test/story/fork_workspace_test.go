@@ -41,7 +41,7 @@ func newForkSpaces(t *testing.T, g *garden) *forkSpaces {
 	k := &forkSpaces{t: t, g: g, space: strings.TrimSpace(g.must("workspace", "create", "shop"))}
 	k.parent = strings.TrimSpace(g.must("sandbox", "create", "--ttl", "2h", "--workspace", "shop"))
 	g.must("sandbox", "exec", k.parent, "--", "sh", "-c", `printf %s "$1" >/tmp/counter.py; setsid python3 /tmp/counter.py </dev/null >/tmp/log 2>&1 &
-i=0; while [ $i -lt 600 ]; do echo $i >/workspace/f$i; i=$((i+1)); done; until grep -q :1BBE /proc/net/tcp; do sleep 0.05; done`, "sh", countingServer)
+i=0; while [ $i -lt 8000 ]; do echo $i >/workspace/f$i; i=$((i+1)); done; until grep -q :1BBE /proc/net/tcp; do sleep 0.05; done`, "sh", countingServer)
 	return k
 }
 
@@ -93,15 +93,21 @@ func TestDaemonKilledWhileForkingWithWorkspace(t *testing.T) {
 			}
 			took = time.Since(began)
 		} else {
-			if i%2 == 0 { // while children start
-				until(t, what+": a child is there, or the fork is over", func() string {
-					if dirs, err := filepath.Glob(filepath.Join(g.dir, "workspaces", "*")); err != nil || len(dirs) < 3 && !run.succeeded() {
+			there := func(pattern string, most int) func() string {
+				return func() string {
+					if dirs, err := filepath.Glob(filepath.Join(g.dir, "workspaces", pattern)); err != nil || len(dirs) < most && !run.succeeded() {
 						return fmt.Sprint(dirs, err)
 					}
 					return ""
-				})
+				}
+			}
+			switch i % 3 {
+			case 0: // while children start
+				until(t, what+": a workspace of a child is there, or the fork is over", there("w*", 3))
 				<-time.NewTimer(time.Duration(random.Int64N(int64(took / 2)))).C
-			} else {
+			case 1: // at the standstill
+				until(t, what+": a copy has begun, or the fork is over", there("new-*", 1))
+			default:
 				<-time.NewTimer(time.Duration(random.Int64N(int64(took)))).C
 			}
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -120,7 +126,7 @@ func TestDaemonKilledWhileForkingWithWorkspace(t *testing.T) {
 			used[string(s.Workspace)] = id
 			if id != k.parent {
 				k.counts(id, k.count+1)
-				if got := g.must("sandbox", "exec", id, "--", "sh", "-c", "cd /workspace && cat f599 && ls | wc -l && rm f0"); got != "599\n601\n" {
+				if got := g.must("sandbox", "exec", id, "--", "sh", "-c", "cd /workspace && cat f7999 && ls | wc -l && rm f0"); got != "7999\n8001\n" {
 					t.Errorf("%s: %s has the files %q", what, id, got)
 				}
 			}
