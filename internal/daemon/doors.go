@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/export"
 	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/door/access"
@@ -51,6 +52,13 @@ type guards struct {
 	code       *code.Runner
 }
 
+// openSpaces opens what makes and finds workspaces, which the manager of sandboxes needs.
+func (s *System) openSpaces() *durable.Service {
+	live := func(ctx context.Context, all bool) ([]api.Sandbox, error) { return s.sandboxes.List(ctx, all) }
+	s.guards.durable = durable.New(durable.Config{Store: s.workspaces, Layers: s.layers, Rows: s.rows, Live: live})
+	return s.guards.durable
+}
+
 // openGuards opens the guards that tasks need too: keys, tokens and sandboxes.
 func (s *System) openGuards(context.Context) (err error) {
 	g := &s.guards
@@ -60,7 +68,6 @@ func (s *System) openGuards(context.Context) (err error) {
 	g.keys = key.New(key.Config{Rows: s.rows, CheckEgress: s.sandboxes.CheckEgress})
 	g.rates = access.NewRates(s.cfg.Rates)
 	g.authenticator = access.NewAuthenticator(g.keys, g.rates)
-	g.durable = durable.New(durable.Config{Store: s.workspaces, Layers: s.layers, Rows: s.rows, Live: s.sandboxes.List})
 	g.workspaces = access.NewWorkspaces(g.durable, g.rates)
 	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: s.rows, Task: s.db.Task, Rates: g.rates, Workspaces: g.durable})
 	g.plane = access.NewDataPlane(s.sandboxes, g.rates)

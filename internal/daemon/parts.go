@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/backend/process"
 	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/daemon/sessions"
+	"hortus.dev/internal/door/access"
 	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/platform/binaries"
 	"hortus.dev/internal/platform/datadir"
@@ -169,8 +170,8 @@ func (s *System) openSandboxes(context.Context) error {
 		return err
 	}
 	s.sandboxes = manager.New(manager.Config{
-		Egress: s.outgoing,
-		Owner:  s.owner.Owner.ID, Backends: backends, Templates: s.templates, ImageUser: s.templates.ImageUser,
+		Egress: s.outgoing, Workspaces: s.openSpaces(),
+		Owner: s.owner.Owner.ID, Backends: backends, Templates: s.templates, ImageUser: s.templates.ImageUser,
 		Rows: s.rows, Log: s.facts(), Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
 	})
@@ -249,7 +250,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.computers = computer.New(computer.Config{Creator: s.guards.sandboxes, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task})
+	s.computers = computer.New(computer.Config{Creator: s.guards.sandboxes, Forker: access.NewTaskForks(s.guards.sandboxes), Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Logger: s.log})
 	s.sessions = sessions.Open(s.workspaces, s.sandboxes, s.log)
 	s.onClose(s.sessions.Seats.Close)
 	s.bench.Place = s.computers.Temporary

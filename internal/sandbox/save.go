@@ -45,6 +45,11 @@ type SaveOptions struct {
 	// valid only once it is recorded, so the machine must not end before that. After an
 	// error the machine resumes.
 	Hold bool
+	// Standstill, if it is not nil, is called once the state is written, while no process of the sandbox runs:
+	// what is outside of the state, as a durable workspace is, can be copied for the same instant. Its
+	// error is that of the save. Without it a machine with a durable workspace is not saved
+	// (KindUnsupported), and its state can be restored only with a workspace that has the same files.
+	Standstill func(ctx context.Context) error
 }
 
 // Saved describes what a save wrote.
@@ -71,7 +76,9 @@ type Restorer interface {
 	Mark(ctx context.Context, kind api.SnapshotKind) (api.ImageMark, error)
 
 	// Restore boots a guest of the Spec with the state that Save wrote into dir. Layers
-	// and the limits of memory and disk of the Spec must be those of the saved sandbox.
+	// and the limits of memory and disk of the Spec must be those of the saved sandbox. If
+	// that one had a durable workspace, the Spec must have a copy of it, which was made at
+	// the standstill of the save, with the same Access and View.
 	// The directory is not changed, and not needed after the return. The guest waits for
 	// its claim, which sets the identity and the environment of the Spec; until then the
 	// restored processes are paused if the backend can do so. Errors are those of Start,

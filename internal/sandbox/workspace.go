@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 
@@ -56,6 +57,24 @@ func (w *Workspace) CheckAccess() error {
 		return api.Errorf(api.KindInvalid, "the workspace has too many read-only and writable paths; the maximum is %d", MaxAccess)
 	}
 	return nil
+}
+
+// WorkspaceForks makes the workspaces of the children of a fork. What it makes belongs to a task, or to nobody until Keep: the
+// next daemon removes what a killed one made for children that never ran.
+type WorkspaceForks interface {
+	// Room reserves room for n workspaces that an account keeps, until done is called. Errors: KindExhausted.
+	Room(ctx context.Context, account string, n int) (done func(), err error)
+	// ForkStopped makes a fork of a workspace whose sandbox stands still until it returns. Errors: KindExhausted
+	// for one in which too much was written.
+	ForkStopped(ctx context.Context, id api.WorkspaceID, task api.TaskID) (api.WorkspaceID, error)
+	// ForkAgain makes another fork, of one that ForkStopped made and that nobody has used.
+	ForkAgain(ctx context.Context, id api.WorkspaceID, task api.TaskID) (api.WorkspaceID, error)
+	// Mount returns what a sandbox needs to have a workspace.
+	Mount(ctx context.Context, id api.WorkspaceID) (Workspace, error)
+	// Keep makes a workspace, which a sandbox uses, its account's for good.
+	Keep(ctx context.Context, id api.WorkspaceID) error
+	// Discard removes a workspace that no sandbox uses.
+	Discard(id api.WorkspaceID) error
 }
 
 // UpperLimit describes how the disk limit is enforced for a durable workspace.

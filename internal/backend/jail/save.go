@@ -3,8 +3,6 @@ package jail
 import (
 	"context"
 	"errors"
-	"net"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,78 +16,6 @@ import (
 	"hortus.dev/internal/backend/jail/workdir"
 	"hortus.dev/internal/sandbox"
 )
-
-// hold is the connection that makes a keeper hold its kernel after a save.
-type hold struct {
-	mu     sync.Mutex
-	conn   *net.UnixConn
-	closed bool
-}
-
-// keep keeps the connection until release or close.
-func (h *hold) keep(c *net.UnixConn) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		c.Close()
-		return
-	}
-	h.conn = c
-}
-
-// held reports whether the keeper holds its kernel, and answers nobody else.
-func (h *hold) held() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.conn != nil
-}
-
-// release closes the connection: a kernel that is still there resumes.
-func (h *hold) release() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.conn != nil {
-		h.conn.Close()
-		h.conn = nil
-	}
-}
-
-// close is release, also for connections to come.
-func (h *hold) close() {
-	h.mu.Lock()
-	h.closed = true
-	h.mu.Unlock()
-	h.release()
-}
-
-// Release resumes what a save left stopped. See sandbox.Saver.
-func (m *machine) Release(ctx context.Context) error {
-	m.hold.release()
-	m.mu.Lock()
-	over, standing := m.ended(), m.standing
-	m.mu.Unlock()
-	if over {
-		return ended(m.id)
-	}
-	if !standing {
-		return nil
-	}
-	if err := m.turn.take(ctx, m.id); err != nil {
-		return err
-	}
-	defer m.turn.end()
-	if err := m.setFrozen(ctx, false); err != nil {
-		return err
-	}
-	m.setStanding(false)
-	return nil
-}
-
-func (m *machine) setStanding(on bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.standing = on
-}
 
 // Save writes the memory of a kernel of its own, otherwise the files. See sandbox.Saver.
 func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
@@ -110,8 +36,13 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 		return saved, api.Errorf(api.KindUnsupported, "sandbox %s: its files cannot be saved without its memory", m.id).
 			WithHint("Remove --files-only.")
 	}
-	if m.workdir.Durable() {
+	if m.workdir.Durable() && o.Standstill == nil {
 		return saved, api.Errorf(api.KindUnsupported, "sandbox %s has a durable workspace, which a memory snapshot does not contain", m.id)
+	}
+	if o.Standstill != nil {
+		if err := m.b.require(api.CapPause); err != nil {
+			return saved, err
+		}
 	}
 	if m.isPaused() {
 		// A frozen kernel can neither close its streams nor write.
@@ -128,7 +59,7 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 		return saved, err
 	}
 	release := func() { m.b.release(context.WithoutCancel(ctx), dir, memory.Freeze, m.id) }
-	if o.Hold {
+	if o.Hold || o.Standstill != nil {
 		stop := k.Hold()
 		q.Hold = &stop
 	}
@@ -155,7 +86,16 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 	}
 	saved.Mark = m.image // of its own kernel, which may differ from that of new sandboxes
 	saved.Kind, saved.Paused = api.SnapshotMemory, time.Duration(r.PausedUS)*time.Microsecond
-	return saved, nil
+	if o.Standstill == nil {
+		return saved, nil
+	}
+	still, err := m.standstill(ctx, o)
+	saved.Paused += still
+	if err != nil && saved.Done != nil {
+		release()
+		saved.Done = nil
+	}
+	return saved, err
 }
 
 // saveFiles writes what the sandbox wrote over its layers, while it is frozen.

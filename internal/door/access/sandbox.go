@@ -46,7 +46,7 @@ type Manager interface {
 	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)
 
 	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
-	Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error)
+	ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbox, task api.TaskID) (api.ForkResult, error)
 	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 	FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
 	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)

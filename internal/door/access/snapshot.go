@@ -28,6 +28,18 @@ func (s *Sandboxes) Snapshot(ctx context.Context, id api.SandboxID, req api.Crea
 
 // Fork makes children of a sandbox, which belong to its account.
 func (s *Sandboxes) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error) {
+	return TaskForks{s}.ForkFor(ctx, id, req, "")
+}
+
+// TaskForks forks sandboxes for tasks.
+type TaskForks struct{ s *Sandboxes }
+
+// NewTaskForks makes TaskForks that keep to the rules of sandboxes.
+func NewTaskForks(s *Sandboxes) TaskForks { return TaskForks{s} }
+
+// ForkFor is Fork for a task, which the children and their workspaces belong to; "" for none.
+func (f TaskForks) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbox, task api.TaskID) (api.ForkResult, error) {
+	s := f.s
 	p, err := s.may(ctx, id)
 	if err != nil {
 		return api.ForkResult{Parent: id}, err
@@ -46,7 +58,7 @@ func (s *Sandboxes) Fork(ctx context.Context, id api.SandboxID, req api.ForkSand
 		row, err := s.m.Get(ctx, id)
 		return row.Limits, err
 	}, func() (made []api.Sandbox, err error) {
-		out, err = s.m.Fork(ctx, id, req)
+		out, err = s.m.ForkFor(ctx, id, req, task)
 		for _, c := range out.Children {
 			if c.Sandbox != nil {
 				made = append(made, *c.Sandbox)

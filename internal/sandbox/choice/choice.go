@@ -246,3 +246,13 @@ func TTL(ms int64) (time.Duration, error) {
 	}
 	return ttl, nil
 }
+
+// NewTTL checks a time to live that was requested.
+func NewTTL(ttl time.Duration) error {
+	if ttl <= 0 {
+		return api.Errorf(api.KindInvalid, "time to live of %s is not positive", ttl)
+	}
+	// A part of a millisecond is a whole one, since 0 means the default.
+	_, err := TTL(max(ttl.Milliseconds(), 1))
+	return err
+}

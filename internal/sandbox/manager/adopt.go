@@ -65,7 +65,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 		state = life.Paused
 	}
 	l := m.newLive(row, b, state)
-	l.layers, l.asked, l.workspace = a.Spec.Layers, a.Spec.Asked, a.Spec.Workspace != nil
+	l.layers, l.asked, l.workspace = a.Spec.Layers, a.Spec.Asked, a.Spec.Workspace
 	l.boot(a.Machine, nil)
 	l.StartClock(left)
 	fail := func(err error) error {

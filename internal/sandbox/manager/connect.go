@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/choice"
 	"hortus.dev/internal/sandbox/life"
 )
 
@@ -17,7 +18,7 @@ import (
 // Resume.
 func (m *Manager) Connect(ctx context.Context, id api.SandboxID, ttl time.Duration) (row api.Sandbox, resumed bool, err error) {
 	if ttl != 0 {
-		if err := checkNewTTL(ttl); err != nil {
+		if err := choice.NewTTL(ttl); err != nil {
 			return row, false, err
 		}
 	}

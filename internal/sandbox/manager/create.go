@@ -163,7 +163,7 @@ func (m *Manager) planned(id api.SandboxID, req api.CreateSandbox, p *plan, stat
 		row.State = api.SandboxRunning
 	}
 	l := m.newLive(row, p.backend, state)
-	l.layers, l.asked, l.workspace = p.spec.Layers, p.spec.Asked, p.spec.Workspace != nil
+	l.layers, l.asked, l.workspace = p.spec.Layers, p.spec.Asked, p.spec.Workspace
 	return l
 }
 

@@ -2,23 +2,33 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"hortus.dev/internal/sandbox"
 	"maps"
 	"runtime"
 	"sync"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/choice"
+	"hortus.dev/internal/sandbox/forkspace"
 	"hortus.dev/internal/sandbox/life"
 )
 
 // Fork creates sandboxes with the current state of a running one, each with its own identity. The
-// parent is paused for a moment. Each child succeeds or fails separately.
+// parent is paused for a moment. Each child succeeds or fails separately. If the parent has a durable
+// workspace, each child has a fork of it, which its account keeps.
 //
-// Errors: KindInvalid for an invalid request; those of Snapshot.
+// Errors: KindInvalid for an invalid request; those of Snapshot. With a durable workspace: KindUnsupported,
+// naming the capability, where memory cannot be saved; KindExhausted for an account with too
+// many workspaces, or if too much was written to this one.
 func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error) {
+	return m.ForkFor(ctx, id, req, "")
+}
+
+// ForkFor is Fork for a task, which the children and their workspaces belong to.
+func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbox, task api.TaskID) (api.ForkResult, error) {
 	none := api.ForkResult{Parent: id}
 	if req.Count == 0 {
 		req.Count = 1
@@ -37,11 +47,18 @@ func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) 
 	if err := api.CheckLabels(req.Labels); err != nil {
 		return none, err
 	}
-	l, err := m.savable(ctx, id)
+	l, err := m.saver(ctx, id)
 	if err != nil {
 		return none, err
 	}
 	parent := l.Row()
+	spaces, err := forkspace.Open(ctx, forkspace.Config{
+		Forks: m.cfg.Workspaces, Parent: l.workspace, Row: parent, Report: m.Report(ctx, l.backend), Task: task, Count: req.Count, FilesOnly: req.FilesOnly, Logger: m.log,
+	})
+	if err != nil {
+		return none, err
+	}
+	defer spaces.Close()
 	if err := envReadable(parent); err != nil {
 		return none, err
 	}
@@ -72,11 +89,11 @@ func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) 
 		ids[i] = api.NewSandboxID()
 	}
 	early := &early{c: m.core}
-	if !req.FilesOnly {
+	if !req.FilesOnly && spaces == nil { // a child needs its workspace to begin
 		early.expect(ctx, l, ids[:min(len(ids), max(1, runtime.NumCPU()-1))], dir)
 	}
 	defer early.drop()
-	saved, err := m.save(ctx, l, dir, sandbox.SaveOptions{Files: req.FilesOnly, CopyMemory: req.CopyMemory, Fork: true})
+	saved, err := m.save(ctx, l, dir, sandbox.SaveOptions{Files: req.FilesOnly, CopyMemory: req.CopyMemory, Fork: true, Standstill: spaces.Standstill()})
 	if err != nil {
 		return none, err
 	}
@@ -86,6 +103,7 @@ func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) 
 	out := api.ForkResult{
 		Parent: id, Kind: saved.Kind, Why: saved.Why, PausedMS: saved.Paused.Milliseconds(), Children: make([]api.ForkChild, req.Count),
 	}
+	spaces.Others(ctx)
 	if req.TTLMS == 0 {
 		ttl = max(l.Left(), time.Second)
 	}
@@ -109,7 +127,14 @@ func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) 
 			}
 			row.Lineage = parent.LineageID()
 			egress.Set(&row)
-			child, err := m.child(ctx, l, row, early.restore(ids[i], l, dir))
+			ws, err := spaces.Of(ctx, i, &row)
+			var child api.Sandbox
+			if err == nil {
+				child, err = m.child(ctx, l, row, ws, early.restore(ids[i], l, dir))
+			}
+			if err == nil {
+				err = m.unlessKept(ctx, ids[i], spaces.Keep(ctx, i))
+			}
 			if err != nil {
 				out.Children[i].Error = api.AsError(err)
 				return
@@ -130,13 +155,22 @@ func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) 
 	return out, nil
 }
 
-// child starts one child of a fork.
-func (m saves) child(ctx context.Context, parent *live, row api.Sandbox, restore func(context.Context, sandbox.Spec) (sandbox.Prepared, error)) (api.Sandbox, error) {
+// unlessKept ends a child whose workspace could not be kept.
+func (m saves) unlessKept(ctx context.Context, id api.SandboxID, err error) error {
+	if l, ok := m.lookup(id); ok && err != nil {
+		_, kerr := m.end(context.WithoutCancel(ctx), l, "its workspace could not be kept: "+err.Error())
+		return errors.Join(err, kerr)
+	}
+	return err
+}
+
+// child starts one child of a fork, with its workspace, which may be nil.
+func (m saves) child(ctx context.Context, parent *live, row api.Sandbox, ws *sandbox.Workspace, restore func(context.Context, sandbox.Spec) (sandbox.Prepared, error)) (api.Sandbox, error) {
 	if err := ctx.Err(); err != nil {
 		return api.Sandbox{}, err
 	}
 	l := m.newLive(row, parent.backend, life.Queued)
-	l.layers, l.asked = parent.layers, parent.asked
+	l.layers, l.asked, l.workspace = parent.layers, parent.asked, ws
 	return m.start(ctx, l, restoreTimeout, sandbox.OpRestore, func(ctx context.Context) (sandbox.Machine, error) {
 		return m.restoreAndClaim(ctx, l, restore)
 	})

@@ -22,9 +22,10 @@ type live struct {
 	id      api.SandboxID
 	backend sandbox.Backend
 	// What it was created from, in addition to its row.
-	layers    []layer.Digest
-	asked     sandbox.Asked
-	workspace bool
+	layers []layer.Digest
+	asked  sandbox.Asked
+	// workspace is what it has at /workspace; nil for a directory on its own disk.
+	workspace *sandbox.Workspace
 
 	machine  sandbox.Machine // nil until it is booted; set before life.Boot
 	gate     *life.Gate
@@ -74,7 +75,7 @@ func (l *live) spec() sandbox.Spec {
 	if row.Parent != "" {
 		name = string(row.ID)
 	}
-	return sandbox.Spec{ID: row.ID, Layers: l.layers, Limits: row.Limits, Asked: l.asked, Env: row.Env, Hostname: name, Template: row.Template, Egress: sandbox.Egress{Host: row.Egress == api.EgressHost}}
+	return sandbox.Spec{ID: row.ID, Layers: l.layers, Limits: row.Limits, Asked: l.asked, Env: row.Env, Hostname: name, Template: row.Template, Egress: sandbox.Egress{Host: row.Egress == api.EgressHost}, Workspace: l.workspace}
 }
 
 // need is the capacity that a sandbox takes, by its row.
@@ -84,7 +85,7 @@ func (l *live) need(ctx context.Context) sandbox.Need {
 	if n.Account == "" {
 		n.Account = api.PrincipalOf(ctx).Account
 	}
-	if l.workspace {
+	if l.workspace != nil {
 		n.Disk = row.Limits.DiskBytes
 	}
 	return n

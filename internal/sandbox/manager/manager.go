@@ -14,7 +14,7 @@ import (
 	"hortus.dev/internal/sandbox/uptime"
 )
 
-// Config is what a manager needs. All fields but Snapshots, Admission, Egress, Watcher, Logger,
+// Config is what a manager needs. All fields but Snapshots, Workspaces, Admission, Egress, Watcher, Logger,
 // Now, Uptime and Build are required.
 type Config struct {
 	// Owner is the daemon run whose rows these are.
@@ -30,6 +30,8 @@ type Config struct {
 	Log       sandbox.Log
 	// Snapshots may be nil: nothing can be saved then.
 	Snapshots sandbox.Snapshots
+	// Workspaces may be nil: sandboxes with a durable workspace cannot be forked then.
+	Workspaces sandbox.WorkspaceForks
 	// Admission returns the admission of the host on which a backend, by its name, starts
 	// sandboxes. Without one, or if it returns nil, their number has no limit.
 	Admission func(backend string) sandbox.Admission

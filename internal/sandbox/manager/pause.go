@@ -90,7 +90,7 @@ func (m *Manager) SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duratio
 
 // Extend moves the deadline to ttl from now, unless it is later already.
 func (m *Manager) Extend(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error) {
-	if err := checkNewTTL(ttl); err != nil {
+	if err := choice.NewTTL(ttl); err != nil {
 		return api.Sandbox{}, err
 	}
 	return m.change(ctx, id, func(l *live) life.Step { return l.Extend(ttl) })
@@ -120,14 +120,4 @@ func (c *core) change(ctx context.Context, id api.SandboxID, edit func(*live) li
 	}
 	err = c.store(ctx, l)
 	return l.Row(), err
-}
-
-// checkNewTTL checks a time to live that was requested.
-func checkNewTTL(ttl time.Duration) error {
-	if ttl <= 0 {
-		return api.Errorf(api.KindInvalid, "time to live of %s is not positive", ttl)
-	}
-	// A part of a millisecond is a whole one, since 0 means the default.
-	_, err := choice.TTL(max(ttl.Milliseconds(), 1))
-	return err
 }

@@ -2,13 +2,13 @@ package manager
 
 import (
 	"context"
-	"fmt"
 	"hortus.dev/internal/sandbox"
 	"slices"
 	"strings"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/choice"
 	"hortus.dev/internal/storage/layer"
 )
 
@@ -64,7 +64,7 @@ func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snaps
 	if err != nil {
 		return err
 	}
-	if differ := differences(s.Image, here); differ != "" {
+	if differ := choice.Differences(s.Image, here); differ != "" {
 		return api.Errorf(api.KindConflict, "snapshot %s is incompatible with this host: %s", s.ID, differ).WithHint("take a new snapshot on this machine with this build")
 	}
 	for _, d := range s.Layers {
@@ -82,20 +82,6 @@ func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snaps
 		}
 	}
 	return nil
-}
-
-// differences names what of an image's mark is not as it is here.
-func differences(made, here api.ImageMark) string {
-	var out []string
-	for _, f := range []struct{ what, made, here string }{
-		{"backend", made.Backend, here.Backend}, {"kernel", made.Kernel, here.Kernel},
-		{"guest", made.Guest, here.Guest}, {"processor features", made.CPU, here.CPU},
-	} {
-		if f.made != f.here {
-			out = append(out, fmt.Sprintf("it was made with %s %.80q, this host has %.80q", f.what, f.made, f.here))
-		}
-	}
-	return strings.Join(out, "; ")
 }
 
 // restoreAndClaim starts a sandbox from a saved state. It gives the machine also with an

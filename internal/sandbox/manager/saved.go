@@ -92,6 +92,15 @@ func describe(s sandbox.Saved, r *api.Snapshot) {
 
 // savable returns a running sandbox that can be saved, or an error with the reason why it cannot.
 func (c saves) savable(ctx context.Context, id api.SandboxID) (*live, error) {
+	l, err := c.saver(ctx, id)
+	if err == nil && l.workspace != nil {
+		return nil, api.Errorf(api.KindUnsupported, "sandbox %s has a workspace, which is not part of snapshots (capability %s)", id, api.CapCheckpoint)
+	}
+	return l, err
+}
+
+// saver returns a running sandbox whose backend can save one.
+func (c saves) saver(ctx context.Context, id api.SandboxID) (*live, error) {
 	l, err := c.running(ctx, id)
 	if err != nil {
 		return nil, err
@@ -101,9 +110,6 @@ func (c saves) savable(ctx context.Context, id api.SandboxID) (*live, error) {
 		a, _ := c.Report(ctx, l.backend).Has(api.CapCheckpoint)
 		return nil, api.Errorf(api.KindUnsupported, "the %s backend cannot save the memory or the files of a sandbox: %s (capability %s)",
 			l.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("run hortus doctor to see what this host supports")
-	}
-	if l.workspace {
-		return nil, api.Errorf(api.KindUnsupported, "sandbox %s has a workspace, which is not part of snapshots (capability %s)", id, api.CapCheckpoint)
 	}
 	return l, nil
 }
@@ -142,7 +148,7 @@ func (c saves) save(ctx context.Context, l *live, dir string, o sandbox.SaveOpti
 	defer func() { resume(saved.Paused) }()
 	saver := l.machine.(sandbox.Saver)
 	saved, err = saver.Save(ctx, dir, o)
-	if api.KindOf(err) == api.KindUnsupported && !o.Files {
+	if api.KindOf(err) == api.KindUnsupported && !o.Files && o.Standstill == nil {
 		why := err.Error()
 		if err := empty(dir); err != nil {
 			return sandbox.Saved{}, err

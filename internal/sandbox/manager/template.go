@@ -21,28 +21,9 @@ const (
 	templateTail = 2 << 10
 )
 
-// checkTemplateName refuses what is no name of a template.
-func checkTemplateName(name string) error {
-	bad := name == "" || len(name) > 63 || name[0] == '-'
-	for i := 0; i < len(name) && !bad; i++ {
-		c := name[i]
-		bad = c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
-	}
-	switch {
-	case bad:
-		return api.Errorf(api.KindInvalid, "%.80q is not a valid template name", name).
-			WithHint("use 1 to 63 lower-case letters, digits and -, beginning with a letter or a digit")
-	case name == hostTemplate || name == choice.Auto:
-		return api.Errorf(api.KindInvalid, "the name %q is reserved", name)
-	case api.SnapshotID(name).Valid() || api.SandboxID(name).Valid():
-		return api.Errorf(api.KindInvalid, "%q looks like an ID; a template needs another name", name)
-	}
-	return nil
-}
-
 // checkName refuses what is no name of a template, and the name of a container image.
 func (c Config) checkName(name string) error {
-	if err := checkTemplateName(name); err != nil {
+	if err := choice.TemplateName(name); err != nil {
 		return err
 	}
 	if c.ImageUser != nil && c.ImageUser(name) != "" {

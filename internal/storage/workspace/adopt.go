@@ -42,7 +42,11 @@ func (s *Store) SetQuota(ctx context.Context, id api.WorkspaceID, bytes int64) e
 
 // change changes the record of a workspace whose lock is held, and its row.
 func (l *Lease) change(set func(*api.Workspace)) error {
-	rec := l.rec
+	return l.rewrite(l.rec, set)
+}
+
+// rewrite is change from another record.
+func (l *Lease) rewrite(rec record, set func(*api.Workspace)) error {
 	set(&rec.Workspace)
 	b, err := json.MarshalIndent(rec, "", "\t")
 	// The record decides what is collected, and goes first. A row that is behind only

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -173,7 +174,7 @@ func (l *Lease) fork(ctx context.Context, n New) (api.Workspace, error) {
 // sibling is the record of a workspace over the same layers.
 func (l *Lease) sibling(n New) record {
 	w := l.s.record(n)
-	w.Parent, w.QuotaBytes = l.rec.ID, l.rec.QuotaBytes
+	w.Parent, w.QuotaBytes = cmp.Or(n.Parent, l.rec.ID), l.rec.QuotaBytes
 	w.Layers, w.Shared, w.Below = l.rec.Layers, l.rec.Shared, l.rec.Below
 	return w
 }

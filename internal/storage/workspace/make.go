@@ -25,6 +25,10 @@ type New struct {
 	Account string
 	Quota   int64
 	Keep    bool
+	// Pending says that it belongs to nobody until Keep. If this process ends before, the next Recover removes it.
+	Pending bool
+	// Parent is what a fork was made of, if that is not the one that it is copied from.
+	Parent api.WorkspaceID
 }
 
 // record is that of a new workspace, without its layers.
@@ -32,7 +36,7 @@ func (s *Store) record(n New) record {
 	return record{Workspace: api.Workspace{
 		ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, Task: n.Task, Session: n.Session, Name: n.Name, Account: n.Account,
 		QuotaBytes: n.Quota, Keep: n.Keep, Owner: s.cfg.Owner, CreatedAt: s.cfg.Now().UTC(),
-	}}
+	}, Pending: n.Pending}
 }
 
 // Create is Make for the workspace of a task, which may be empty.

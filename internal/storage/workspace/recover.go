@@ -9,8 +9,8 @@ import (
 
 // Recover brings rows and directories together after an owner has gone: a row
 // without a directory is removed, a directory without a row gets one, and what was
-// active for an owner for which gone answers true is idle again. It returns how
-// many rows it changed. It comes after the recovery of sandboxes, which ends those
+// active for an owner for which gone answers true is idle again. What such an owner made
+// for a fork that it did not complete is removed. It returns how many rows it changed. It comes after the recovery of sandboxes, which ends those
 // that had a workspace.
 func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, error) {
 	if s.cfg.Rows == nil {
@@ -70,5 +70,6 @@ func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, 
 		}
 		changed++
 	}
+	errs = append(errs, Forks{s}.settle(here, gone))
 	return changed, errors.Join(errs...)
 }

@@ -211,6 +211,8 @@ type record struct {
 	Shared int `json:"shared,omitempty"`
 	// Below is what those layers hold.
 	Below Usage `json:"below,omitzero"`
+	// Pending is true if it is for the child of a fork that does not run yet.
+	Pending bool `json:"pending,omitempty"`
 }
 
 // base are the layers below what was written.

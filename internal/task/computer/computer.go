@@ -1,13 +1,17 @@
 package computer
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
@@ -29,12 +33,20 @@ type Creator interface {
 	CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error)
 }
 
+// Forker forks sandboxes on behalf of the context's principal.
+type Forker interface {
+	// ForkFor forks a sandbox with its workspace for a task, which the children and their workspaces belong to.
+	ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbox, task api.TaskID) (api.ForkResult, error)
+}
+
 // Manager is what the sandboxes run in.
 type Manager interface {
 	box.Manager
 	SetEgress(ctx context.Context, id api.SandboxID, p api.EgressPolicy) (api.Sandbox, error)
 	// Dial connects with a port of a sandbox's loopback interface.
 	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)
+	// Outline returns the row of a sandbox that would be created.
+	Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 }
 
 // Egress resolves the presets of policies.
@@ -42,11 +54,16 @@ type Egress interface {
 	Resolve(ctx context.Context, p api.EgressPolicy) (_ api.EgressPolicy, env map[string]string, err error)
 }
 
-// Config is what computers are made of. All fields but Egress are required.
+// Config is what computers are made of. All fields but Forker, ForkTime, Egress and Logger are
+// required.
 type Config struct {
 	// Creator creates the sandboxes; Manager runs commands in those that it created.
 	Creator Creator
 	Manager Manager
+	// Forker forks sandboxes in which services run; nil to start the services in each.
+	Forker Forker
+	// ForkTime bounds such a fork, with its wait for capacity; 0 is [DefaultForkTime].
+	ForkTime time.Duration
 	// Egress resolves a policy; see sandbox.EgressServer. Nil if the daemon serves no
 	// outgoing connections.
 	Egress     Egress
@@ -56,11 +73,17 @@ type Config struct {
 	// Without them no task can name a workspace.
 	Durable *durable.Service
 	Task    func(ctx context.Context, id api.TaskID) (api.Task, error)
+	Logger  *slog.Logger
 }
 
 // Computers creates the sandboxes of tasks. It implements agent.Sandboxes for programs and
 // repo.Computers for repositories. It may be used from several goroutines.
-type Computers struct{ cfg Config }
+type Computers struct {
+	cfg Config
+
+	mu    sync.Mutex
+	rooms map[api.TaskID]*room
+}
 
 var (
 	_ agent.Sandboxes = (*Computers)(nil)
@@ -68,7 +91,11 @@ var (
 )
 
 // New creates Computers.
-func New(cfg Config) *Computers { return &Computers{cfg} }
+func New(cfg Config) *Computers {
+	cfg.ForkTime = cmp.Or(cfg.ForkTime, DefaultForkTime)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return &Computers{cfg: cfg, rooms: map[api.TaskID]*room{}}
+}
 
 // Computer is the sandbox of a task. It implements agent.Sandbox and repo.Computer.
 type Computer struct {
@@ -199,6 +226,14 @@ var (
 // Workspace implements repo.Computers. The workspace belongs to the account of the context's
 // principal, like the sandboxes that use it.
 func (p *Computers) Workspace(ctx context.Context, task api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error) {
+	if id := p.room(task).workspace(ctx, layers); id != "" {
+		return id, nil
+	}
+	return p.plain(ctx, task, layers)
+}
+
+// plain makes a workspace with nothing but its layers.
+func (p *Computers) plain(ctx context.Context, task api.TaskID, layers []repo.Layer) (api.WorkspaceID, error) {
 	w, err := p.cfg.Workspaces.Make(ctx, workspace.New{Task: task, Account: api.PrincipalOf(ctx).Account, Layers: digests(layers)})
 	return w.ID, err
 }
@@ -226,6 +261,14 @@ func (p *Computers) Changes(ctx context.Context, id api.WorkspaceID, dirs ...str
 
 // Open implements repo.Computers.
 func (p *Computers) Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (repo.Computer, error) {
+	if c, err := p.room(req.Task).open(ctx, req, id, access); c != nil || err != nil {
+		return c, err
+	}
+	return p.over(ctx, req, id, access)
+}
+
+// over starts a sandbox over a workspace.
+func (p *Computers) over(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (repo.Computer, error) {
 	w, err := p.cfg.Workspaces.Get(id)
 	if err != nil {
 		return nil, err

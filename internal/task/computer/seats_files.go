@@ -35,7 +35,7 @@ func (s *Seats) Copy(ctx context.Context, id api.SessionID, ws api.WorkspaceID, 
 	if _, err := s.cfg.Sandboxes.Pause(ctx, box); err != nil {
 		return "", err
 	}
-	w, err := s.cfg.Workspaces.ForkStopped(ctx, ws, n)
+	w, err := workspace.Forks{Store: s.cfg.Workspaces}.ForkStopped(ctx, ws, n, workspace.Copyable())
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	if _, rerr := s.cfg.Sandboxes.Resume(late, box); rerr != nil {

@@ -95,19 +95,17 @@ const (
 	serviceRetry = 500 * time.Millisecond
 )
 
-// Serve starts services in a sandbox and waits until they are ready. They end with it.
+// Serve starts services in a sandbox and waits until they are ready, unless they run in it. They end with it.
 func Serve(ctx context.Context, box Computer, services []Service) error {
+	if _, run := box.(Serving); run {
+		return nil
+	}
 	for _, s := range services {
 		if _, err := box.Start(ctx, s.Exec); err != nil {
 			return api.Errorf(api.KindOf(err), "start the service %s: %w", s.Name, err)
 		}
 	}
-	for _, s := range services {
-		if err := ready(ctx, box, s); err != nil {
-			return err
-		}
-	}
-	return nil
+	return Ready(ctx, box, services)
 }
 
 func ready(ctx context.Context, box Computer, s Service) error {

@@ -9,6 +9,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/best"
 	"hortus.dev/internal/task/contest"
+	"hortus.dev/internal/task/contract"
 )
 
 // field is the work of all candidates of a task.
@@ -25,6 +26,11 @@ func (w *project) contest(ctx context.Context, main *attempt, job Job) End {
 	if err := main.before(ctx); err != nil {
 		return main.broken(ctx, err)
 	}
+	leave, err := w.serveOnce(ctx, len(job.Candidates), main.Closed)
+	if err != nil {
+		return main.broken(ctx, err)
+	}
+	defer leave(ctx)
 	f := &field{main: main, forks: make(chan struct{}, 1)}
 	req := *w.req.Best
 	req.Vary = nil
@@ -53,6 +59,13 @@ func (w *project) contest(ctx context.Context, main *attempt, job Job) End {
 		return End{Outcome: api.OutcomeLost}
 	}
 	return f.decide(ctx)
+}
+
+// serveOnce has the services of the setup started once for candidates that the loop works for, until leave is called.
+func (w *project) serveOnce(ctx context.Context, of int, closed func(int)) (leave func(context.Context), err error) {
+	p := contract.Preparation{Box: w.prepared.Into(w.sandbox()), Layers: (&staff{}).layers(w), Services: w.prepared.Services, Of: of}
+	p.Access, err = w.access(ctx)
+	return contract.Prepare(w.cfg.Computers, w.task.ID, p, closed), err
 }
 
 // named is the workspace of a candidate in the row of a task that goes on.

@@ -32,24 +32,36 @@ func (s *Service) named(ctx context.Context, account, name string, do func() (ap
 
 // within calls do unless the account has as many workspaces as it may have.
 func (s *Service) within(ctx context.Context, account string, do func() (api.Workspace, error)) (api.Workspace, error) {
+	done, err := s.Room(ctx, account, 1)
+	if err != nil {
+		return api.Workspace{}, err
+	}
+	defer done()
+	return do()
+}
+
+// Room reserves room for n workspaces of an account that are to be kept, until done is called. The error is
+// KindExhausted if it would have more than it may have.
+func (s *Service) Room(ctx context.Context, account string, n int) (done func(), err error) {
 	s.mu.Lock()
-	s.making[account]++
-	making := s.making[account] // with this one: each has a row or is counted here, for a moment both
+	s.making[account] += n
+	making := s.making[account] // with these: each has a row or is counted here, for a moment both
 	s.mu.Unlock()
-	defer func() {
+	done = func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.making[account]--; s.making[account] == 0 {
+		if s.making[account] -= n; s.making[account] == 0 {
 			delete(s.making, account)
 		}
-	}()
+	}
 	kept, err := s.cfg.Rows.KeptWorkspaces(ctx, account, api.MaxWorkspaces)
 	if err == nil && kept+making > api.MaxWorkspaces {
 		err = api.Errorf(api.KindExhausted, "the account has %d workspaces; the maximum is %d", kept, api.MaxWorkspaces).
 			WithHint("remove some that are not needed any more: hortus workspace rm NAME (hortus workspace ls lists them)")
 	}
 	if err != nil {
-		return api.Workspace{}, err
+		done()
+		return nil, err
 	}
-	return do()
+	return done, nil
 }

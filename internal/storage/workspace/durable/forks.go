@@ -1,0 +1,58 @@
+package durable
+
+import (
+	"context"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/workspace"
+)
+
+var _ sandbox.WorkspaceForks = (*Service)(nil)
+
+// forkable bounds what is copied while a sandbox stands still.
+func forkable() workspace.Usage { return workspace.Usage{Files: 100_000, Bytes: 1 << 30} }
+
+// ForkStopped implements sandbox.WorkspaceForks.
+func (s *Service) ForkStopped(ctx context.Context, id api.WorkspaceID, task api.TaskID) (api.WorkspaceID, error) {
+	n, err := s.forkOf(id, task)
+	if err != nil {
+		return "", err
+	}
+	w, err := workspace.Forks{Store: s.cfg.Store}.ForkStopped(ctx, id, n, forkable())
+	if api.KindOf(err) == api.KindExhausted && api.HintOf(err) == "" {
+		err = api.Errorf(api.KindExhausted, "%w", err).WithHint("end the sandbox and fork its workspace: hortus workspace fork %s", id)
+	}
+	return w.ID, err
+}
+
+// ForkAgain implements sandbox.WorkspaceForks.
+func (s *Service) ForkAgain(ctx context.Context, id api.WorkspaceID, task api.TaskID) (api.WorkspaceID, error) {
+	n, err := s.forkOf(id, task)
+	if err != nil {
+		return "", err
+	}
+	first, err := s.cfg.Store.Get(id)
+	if err != nil {
+		return "", err
+	}
+	n.Parent = first.Parent
+	w, err := s.cfg.Store.Fork(ctx, id, n)
+	return w.ID, err
+}
+
+// forkOf describes a fork that belongs to the account of the workspace, and to a task or to nobody yet.
+func (s *Service) forkOf(id api.WorkspaceID, task api.TaskID) (workspace.New, error) {
+	w, err := s.cfg.Store.Get(id)
+	return workspace.New{Account: w.Account, Task: task, Pending: task == ""}, err
+}
+
+// Keep implements sandbox.WorkspaceForks.
+func (s *Service) Keep(ctx context.Context, id api.WorkspaceID) error {
+	return workspace.Forks{Store: s.cfg.Store}.Keep(ctx, id)
+}
+
+// Discard implements sandbox.WorkspaceForks.
+func (s *Service) Discard(id api.WorkspaceID) error {
+	return s.cfg.Store.RemoveLater(id, "the child of a fork that it was made for did not start")
+}

@@ -1,0 +1,236 @@
+package computer
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/filerule"
+	"hortus.dev/internal/task/contract"
+	"hortus.dev/internal/task/repo"
+)
+
+var _ contract.Preparer = (*Computers)(nil)
+
+// DefaultForkTime bounds a fork, with its wait for capacity. The sandbox that is forked takes capacity too: if there is none for a
+// child, it must end.
+const DefaultForkTime = 30 * time.Second
+
+// serving is the sandbox of a child, in which the services of its parent run.
+type serving struct{ Computer }
+
+// Serves implements contract.Serving.
+func (serving) Serves() {}
+
+// room is the sandbox in which the services of a task run, and which is forked for those who work on it. A nil *room is that of a task
+// without one.
+type room struct {
+	of   *Computers
+	task api.TaskID
+	p    contract.Preparation
+	// turn is held while the sandbox is started, forked or ended. The next fields belong to who has it.
+	turn   chan struct{}
+	box    repo.Computer
+	space  api.WorkspaceID
+	forks  int
+	closed bool // it cannot be forked, or not any more
+	left   int  // processes that may be there still
+
+	mu sync.Mutex
+	// made are the children that nobody has opened, by their workspaces.
+	made map[api.WorkspaceID]serving
+}
+
+// Prepare implements contract.Preparer.
+func (p *Computers) Prepare(task api.TaskID, what contract.Preparation) (end func(context.Context) (left int)) {
+	r := &room{of: p, task: task, p: what, turn: make(chan struct{}, 1), made: map[api.WorkspaceID]serving{}}
+	p.mu.Lock()
+	p.rooms[task] = r
+	p.mu.Unlock()
+	return r.end
+}
+
+// room returns that of a task; nil if it has none.
+func (p *Computers) room(task api.TaskID) *room {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rooms[task]
+}
+
+// workspace makes a workspace over layers, with a child that waits to be opened; "" if there is to be none, or none can be made.
+func (r *room) workspace(ctx context.Context, layers []repo.Layer) api.WorkspaceID {
+	if r == nil || !slices.Equal(layers, r.p.Layers) {
+		return ""
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return ""
+	}
+	if r.closed {
+		return ""
+	}
+	err := r.start(ctx)
+	if err == nil {
+		var id api.WorkspaceID
+		if id, err = r.fork(ctx); err == nil {
+			if r.forks++; r.forks == r.p.Of {
+				r.close(ctx) // its children go on without it
+			}
+			return id
+		}
+	}
+	if ctx.Err() != nil {
+		return "" // others may go on
+	}
+	// The room for the others is worth more than the services.
+	r.of.cfg.Logger.Info("services are started for each candidate", "task", r.task, "reason", err)
+	r.close(ctx)
+	return ""
+}
+
+// start starts the sandbox and its services, unless they run.
+func (r *room) start(ctx context.Context) error {
+	if r.box != nil {
+		return nil
+	}
+	if r.of.cfg.Forker == nil {
+		return api.Errorf(api.KindUnsupported, "this daemon forks no sandboxes of tasks")
+	}
+	outline, err := r.of.cfg.Manager.Outline(ctx, r.p.Box)
+	if err != nil {
+		return err
+	}
+	if outline.Isolation != "gvisor" {
+		return api.Errorf(api.KindUnsupported, "the %s backend cannot fork a sandbox with its workspace", outline.Isolation)
+	}
+	if r.space, err = r.of.plain(ctx, r.task, r.p.Layers); err != nil {
+		return err
+	}
+	if r.box, err = r.of.over(ctx, r.p.Box, r.space, r.p.Access); err == nil {
+		err = contract.Serve(ctx, r.box, r.p.Services)
+	}
+	if err != nil {
+		r.clear(ctx)
+	}
+	return err
+}
+
+// fork makes a child, and waits until the services can be used in it.
+func (r *room) fork(ctx context.Context) (api.WorkspaceID, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.of.cfg.ForkTime)
+	defer cancel()
+	req := api.ForkSandbox{Count: 1, TTLMS: r.p.Box.TTLMS, Labels: r.p.Box.Labels}
+	for _, g := range r.p.Box.Secrets {
+		req.Secrets = append(req.Secrets, g.Name)
+	}
+	res, err := r.of.cfg.Forker.ForkFor(ctx, r.box.Info().ID, req, r.task)
+	if err != nil {
+		return "", err
+	}
+	if len(res.Children) != 1 || res.Children[0].Sandbox == nil {
+		if len(res.Children) == 1 && res.Children[0].Error != nil {
+			return "", res.Children[0].Error
+		}
+		return "", api.Errorf(api.KindInternal, "sandbox %s was not forked", res.Parent)
+	}
+	row := *res.Children[0].Sandbox
+	c, err := r.of.open(ctx, row, nil)
+	if err == nil {
+		err = contract.Ready(ctx, c, r.p.Services)
+	}
+	if err != nil {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		defer cancel()
+		_, _, kerr := r.of.cfg.Manager.Kill(late, row.ID)
+		return "", errors.Join(err, kerr, r.of.Discard(late, row.Workspace))
+	}
+	r.mu.Lock()
+	r.made[row.Workspace] = serving{c}
+	r.mu.Unlock()
+	return row.Workspace, nil
+}
+
+// open returns the child that a workspace was made with, once; nil without one. If the request is another one the child ends.
+func (r *room) open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (repo.Computer, error) {
+	if r == nil {
+		return nil, nil
+	}
+	r.mu.Lock()
+	c, ok := r.made[id]
+	delete(r.made, id)
+	r.mu.Unlock()
+	switch {
+	case !ok:
+		return nil, nil
+	case reflect.DeepEqual(req, r.p.Box) && slices.Equal(access, r.p.Access):
+		return c, nil
+	}
+	_, err := c.Close(ctx)
+	return nil, err
+}
+
+// close ends the sandbox. No child is made any more. The caller has the turn.
+func (r *room) close(ctx context.Context) {
+	r.closed = true
+	r.clear(ctx)
+}
+
+// clear ends the sandbox, if there is one, and removes its workspace.
+func (r *room) clear(ctx context.Context) {
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	var err error
+	if r.box != nil {
+		if err = r.shut(late, r.box); err == nil {
+			r.box = nil
+		}
+	}
+	if r.space != "" && err == nil {
+		if err = r.of.Discard(late, r.space); err == nil {
+			r.space = ""
+		}
+	}
+	if err != nil {
+		r.closed = true // what is left of it must not be forked
+		r.of.cfg.Logger.Error("the sandbox that was prepared for candidates was not ended", "task", r.task, "err", err)
+	}
+}
+
+// shut ends a computer, and counts what is left of it.
+func (r *room) shut(ctx context.Context, c repo.Computer) error {
+	proof, err := c.Close(ctx)
+	if err != nil {
+		proof.Left = max(1, proof.Left)
+	}
+	r.left += proof.Left
+	return err
+}
+
+// end ends what was started for the task and nobody opened.
+func (r *room) end(ctx context.Context) (left int) {
+	r.turn <- struct{}{} // a fork is bounded
+	defer func() { <-r.turn }()
+	r.of.mu.Lock()
+	if r.of.rooms[r.task] == r {
+		delete(r.of.rooms, r.task)
+	}
+	r.of.mu.Unlock()
+	r.left = 0 // what could not be ended is tried again
+	r.close(ctx)
+	r.mu.Lock()
+	made := r.made
+	r.made = map[api.WorkspaceID]serving{}
+	r.mu.Unlock()
+	for id, c := range made { // the workspace is a candidate's
+		if err := r.shut(ctx, c); err != nil {
+			r.of.cfg.Logger.Error("a sandbox that was forked for a candidate was not ended", "task", r.task, "workspace", id, "err", err)
+		}
+	}
+	return r.left
+}

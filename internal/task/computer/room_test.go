@@ -1,0 +1,310 @@
+package computer
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/command"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/task/contract"
+	"hortus.dev/internal/task/repo"
+)
+
+// host has sandboxes that are nothing but rows. It implements Creator, Forker and Manager.
+type host struct {
+	spaces    *workspace.Store
+	isolation string
+	// refuse is the error of forks; wait makes them wait for the end of their contexts.
+	refuse error
+	wait   bool
+
+	mu    sync.Mutex
+	live  map[api.SandboxID]api.Sandbox
+	forks []api.ForkSandbox
+	most  int
+}
+
+func (h *host) add(row api.Sandbox) api.Sandbox {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	row.ID = api.NewSandboxID()
+	h.live[row.ID] = row
+	h.most = max(h.most, len(h.live))
+	return row
+}
+
+func (h *host) Create(context.Context, api.CreateSandbox) (api.Sandbox, error) {
+	return api.Sandbox{}, errors.New("not used")
+}
+
+func (h *host) CreateIn(_ context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error) {
+	return h.add(api.Sandbox{Isolation: h.isolation, Task: req.Task, Workspace: ws.Upper}), nil
+}
+
+func (h *host) Dial(context.Context, api.SandboxID, int) (net.Conn, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (h *host) Outline(_ context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	return api.Sandbox{Isolation: h.isolation}, nil
+}
+
+func (h *host) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbox, task api.TaskID) (api.ForkResult, error) {
+	h.mu.Lock()
+	parent, ok := h.live[id]
+	h.forks = append(h.forks, req)
+	h.mu.Unlock()
+	if h.wait {
+		<-ctx.Done()
+		return api.ForkResult{}, ctx.Err()
+	}
+	if h.refuse != nil || !ok {
+		return api.ForkResult{}, errors.Join(h.refuse, ctx.Err())
+	}
+	w, err := h.spaces.Fork(ctx, parent.Workspace, workspace.New{Task: task})
+	if err != nil {
+		return api.ForkResult{}, err
+	}
+	row := h.add(api.Sandbox{Isolation: h.isolation, Task: task, Workspace: w.ID, Parent: id})
+	return api.ForkResult{Children: []api.ForkChild{{Sandbox: &row}}}, nil
+}
+
+func (h *host) Client(context.Context, api.SandboxID) (*envd.Client, error) {
+	return envd.NewClient(envd.ClientConfig{Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("nobody is there") }}), nil
+}
+
+func (h *host) StartExec(context.Context, api.SandboxID, api.ExecRequest) (*command.Stream, error) {
+	return nil, errors.New("nobody is there")
+}
+
+func (h *host) SetEgress(context.Context, api.SandboxID, api.EgressPolicy) (api.Sandbox, error) {
+	return api.Sandbox{}, errors.New("not used")
+}
+
+func (h *host) Kill(_ context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	row := h.live[id]
+	delete(h.live, id)
+	return row, api.Proof{How: "it is a row"}, nil
+}
+
+// theater is a task whose candidates begin alike.
+type theater struct {
+	*Computers
+	t      *testing.T
+	host   *host
+	task   api.TaskID
+	layers []repo.Layer
+	box    api.CreateSandbox
+}
+
+func newTheater(t *testing.T) *theater {
+	t.Helper()
+	layers, err := layer.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spaces, err := workspace.Open(t.Context(), workspace.Config{Dir: t.TempDir(), Layers: layers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := layer.Digest("sha256-" + strings.Repeat("a", 64))
+	if _, err := layers.Put(t.Context(), d, func(_ context.Context, dir string) (layer.Tree, error) {
+		root := filepath.Join(dir, "root")
+		return layer.Tree{Root: root}, os.Mkdir(root, 0o755)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	h := &host{spaces: spaces, isolation: "gvisor", live: map[api.SandboxID]api.Sandbox{}}
+	w := &theater{t: t, host: h, task: api.NewTaskID(), layers: []repo.Layer{repo.Layer(d)}}
+	w.Computers = New(Config{Creator: h, Forker: h, Manager: h, Layers: layers, Workspaces: spaces})
+	w.box = api.CreateSandbox{Task: w.task, TTLMS: 60_000, Labels: map[string]string{"of": "test"}, Secrets: []api.SecretGrant{{Name: "key"}}}
+	return w
+}
+
+// prepare begins a room for so many.
+func (w *theater) prepare(of int) (end func(context.Context) int) {
+	return w.Prepare(w.task, contract.Preparation{Box: w.box, Layers: w.layers, Of: of})
+}
+
+// enter makes the workspace and the sandbox of a candidate, and reports whether services run in it.
+func (w *theater) enter() (api.WorkspaceID, repo.Computer, bool) {
+	w.t.Helper()
+	id, err := w.Workspace(w.t.Context(), w.task, w.layers...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c, err := w.Open(w.t.Context(), w.box, id, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, runs := c.(contract.Serving)
+	return id, c, runs
+}
+
+// left checks what lives and which workspaces are there.
+func (w *theater) left(boxes int, spaces ...api.WorkspaceID) {
+	w.t.Helper()
+	ids, err := w.host.spaces.List()
+	spaces = slices.Sorted(slices.Values(spaces))
+	if err != nil || len(w.host.live) != boxes || !slices.Equal(ids, spaces) {
+		w.t.Errorf("%d sandboxes live, want %d; the workspaces are %v, want %v (%v)", len(w.host.live), boxes, ids, spaces, err)
+	}
+}
+
+// TestRoom: each candidate gets a child with the request of the task, and the sandbox that was forked ends with the last one.
+func TestRoom(t *testing.T) {
+	w := newTheater(t)
+	w.left(0)
+	end := w.prepare(3)
+	w.left(0) // nothing is started before it is needed
+	var spaces []api.WorkspaceID
+	for range 3 {
+		id, c, runs := w.enter()
+		if !runs || c.Info().Workspace != id || c.Info().Parent == "" {
+			t.Errorf("%t, %+v", runs, c.Info())
+		}
+		spaces = append(spaces, id)
+	}
+	w.left(3, spaces...)
+	for _, f := range w.host.forks {
+		if f.Count != 1 || f.TTLMS != 60_000 || f.Labels["of"] != "test" || !slices.Equal(f.Secrets, []string{"key"}) {
+			t.Errorf("forked with %+v", f)
+		}
+	}
+	// One more, and another sandbox of the same workspace, start as any other.
+	id, _, runs := w.enter()
+	again, err := w.Open(t.Context(), w.box, spaces[0], nil)
+	if _, served := again.(contract.Serving); err != nil || runs || served {
+		t.Errorf("%v, %t, %t", err, runs, served)
+	}
+	spaces = append(spaces, id)
+	w.left(5, spaces...)
+	if left := end(t.Context()); left != 0 {
+		t.Errorf("%d left", left)
+	}
+	w.left(5, spaces...)
+	if w.room(w.task) != nil {
+		t.Error("the room is there")
+	}
+}
+
+// TestRoomOfOthers: what does not begin like the others, or belongs to another task, has nothing of them.
+func TestRoomOfOthers(t *testing.T) {
+	w := newTheater(t)
+	end := w.prepare(0)
+	other := newTheater(t)
+	d := layer.Digest(other.layers[0])
+	for name, call := range map[string]func() (api.WorkspaceID, error){
+		"another task": func() (api.WorkspaceID, error) {
+			return w.Workspace(t.Context(), api.NewTaskID(), w.layers...)
+		},
+		"other layers": func() (api.WorkspaceID, error) {
+			return w.Workspace(t.Context(), w.task, append(w.layers, repo.Layer(d))...)
+		},
+	} {
+		if id, err := call(); err != nil || len(w.host.live) > 0 {
+			t.Errorf("%s: %v, %v, %d sandboxes live", name, id, err, len(w.host.live))
+		}
+	}
+	id, err := w.Workspace(t.Context(), w.task, w.layers...)
+	if err != nil || len(w.host.live) != 2 {
+		t.Fatalf("%v, %d sandboxes live", err, len(w.host.live))
+	}
+	req := w.box
+	req.Secrets = nil
+	c, err := w.Open(t.Context(), req, id, nil)
+	if _, runs := c.(contract.Serving); err != nil || runs || len(w.host.live) != 2 {
+		t.Errorf("another request: %v, %t, %d sandboxes live", err, runs, len(w.host.live))
+	}
+	// What nobody opened ends with the room; its workspace is the candidate's.
+	unopened, err := w.Workspace(t.Context(), w.task, w.layers...)
+	if err != nil || len(w.host.live) != 3 {
+		t.Fatalf("%v, %d sandboxes live", err, len(w.host.live))
+	}
+	if left := end(t.Context()); left != 0 || len(w.host.live) != 1 {
+		t.Errorf("%d left, %d sandboxes live", left, len(w.host.live))
+	}
+	if _, err := w.host.spaces.Get(unopened); err != nil {
+		t.Error(err)
+	}
+	if end(t.Context()) != 0 {
+		t.Error("its second end finds something")
+	}
+}
+
+// TestRoomWithoutForks: where there is no fork candidates start as without a room, and the sandbox that takes the place of one ends.
+func TestRoomWithoutForks(t *testing.T) {
+	for name, spoil := range map[string]func(*theater){
+		"refused":         func(w *theater) { w.host.refuse = api.Errorf(api.KindExhausted, "there are enough") },
+		"no capacity":     func(w *theater) { w.host.wait, w.cfg.ForkTime = true, 1 },
+		"another backend": func(w *theater) { w.host.isolation = "container" },
+		"no forker":       func(w *theater) { w.cfg.Forker = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTheater(t)
+			spoil(w)
+			end := w.prepare(2)
+			first, _, runs := w.enter()
+			second, _, more := w.enter()
+			if runs || more || len(w.host.forks) > 1 {
+				t.Errorf("%t, %t, %d forks", runs, more, len(w.host.forks))
+			}
+			w.left(2, first, second)
+			if left := end(t.Context()); left != 0 {
+				t.Errorf("%d left", left)
+			}
+			w.left(2, first, second)
+		})
+	}
+}
+
+// TestRoomOfManyAtOnce: candidates come at the same time, and some go before their turn.
+func TestRoomOfManyAtOnce(t *testing.T) {
+	w := newTheater(t)
+	end := w.prepare(8)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	names := map[api.WorkspaceID]bool{}
+	for i := range 8 {
+		wg.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			if i%4 == 3 {
+				cancel()
+			}
+			defer cancel()
+			id, err := w.Workspace(ctx, w.task, w.layers...)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				names[id] = true
+			} else if ctx.Err() == nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(names) < 6 {
+		t.Errorf("%d workspaces", len(names))
+	}
+	end(t.Context())
+	w.left(0, slices.Collect(func(yield func(api.WorkspaceID) bool) {
+		for id := range names {
+			if !yield(id) {
+				return
+			}
+		}
+	})...)
+}
