@@ -54,6 +54,13 @@ func (s *Server) Refuse(longest int) {
 	s.longest = longest
 }
 
+// Forget drops the answers of Next that are left, and the limit of Refuse.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next, s.longest = nil, 0
+}
+
 // Resize changes the dimension of the vectors.
 func (s *Server) Resize(dimension int) {
 	s.mu.Lock()
