@@ -42,7 +42,7 @@ type Book struct {
 	cfg Config
 
 	mu    sync.Mutex
-	until time.Time // the Embedder is not asked before
+	until map[string]time.Time // by account: the Embedder is not asked before
 }
 
 // New makes a book over stored rows.
@@ -56,7 +56,7 @@ func New(cfg Config) *Book {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Book{cfg: cfg}
+	return &Book{cfg: cfg, until: map[string]time.Time{}}
 }
 
 // tired is how often a lesson may be offered without a success before it is not offered any more.

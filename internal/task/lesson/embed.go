@@ -6,6 +6,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/lessons"
+	"hortus.dev/internal/platform/redact"
 	"hortus.dev/internal/store"
 )
 
@@ -24,21 +25,23 @@ const (
 	// searchTimeout and learnTimeout bound what a task waits for an embedding model.
 	searchTimeout = 15 * time.Second
 	learnTimeout  = 5 * time.Second
-	// pause is the time that a model is not asked after it failed.
-	pause = time.Minute
+	// pause is the time that a model is not asked for an account after it failed, and maxPaused the most accounts for
+	// which that is remembered.
+	pause     = time.Minute
+	maxPaused = 1000
 )
 
 // near finds the lessons whose vectors are near to that of a failure, and embeds lessons that have none yet. It
 // returns none without a model, or with one that fails, which is logged.
 func (b *Book) near(ctx context.Context, account, scope string, f Failure, limit int) []lessons.Lesson {
-	if b.cfg.Embedder == nil || b.paused() {
+	if b.cfg.Embedder == nil || b.paused(account) {
 		return nil
 	}
 	within, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
 	found, err := b.nearest(within, account, scope, f, limit)
 	if err != nil {
-		b.failed(ctx, "search for lessons by their vectors", scope, err)
+		b.failed(ctx, "search for lessons by their vectors", account, scope, err)
 		return nil
 	}
 	return found
@@ -76,10 +79,16 @@ func (b *Book) nearest(ctx context.Context, account, scope string, f Failure, li
 	})
 }
 
-// embed returns one vector for each text.
+// embed returns one vector for each text. What looks like a secret is not sent: a lesson may be from a version that
+// did not take it out.
 func (b *Book) embed(ctx context.Context, texts []string) ([][]float32, error) {
-	vectors, err := b.cfg.Embedder.Embed(ctx, texts)
-	if err == nil && len(vectors) != len(texts) {
+	var secrets redact.Redactor
+	sent := make([]string, len(texts))
+	for i, text := range texts {
+		sent[i], _ = secrets.Redact(text)
+	}
+	vectors, err := b.cfg.Embedder.Embed(ctx, sent)
+	if err == nil && len(vectors) != len(sent) {
 		err = api.Errorf(api.KindInternal, "embedding model %s: %d vectors for %d texts", b.cfg.Embedder.Name(), len(vectors), len(texts))
 	}
 	return vectors, err
@@ -126,7 +135,7 @@ func (b *Book) putEach(ctx context.Context, account string, of []lessons.Lesson,
 
 // embedLearned gives the newest lessons of a scope their vectors. If that fails, the next search does it.
 func (b *Book) embedLearned(ctx context.Context, account, scope string) {
-	if b.cfg.Embedder == nil || b.paused() {
+	if b.cfg.Embedder == nil || b.paused(account) {
 		return
 	}
 	within, cancel := context.WithTimeout(ctx, learnTimeout)
@@ -148,24 +157,28 @@ func (b *Book) embedLearned(ctx context.Context, account, scope string) {
 		// One of the texts may be the reason, which a search finds out: it is not kept from that.
 		b.cfg.Logger.Warn("embed lessons: the next search tries it again", "scope", scope, "err", err, "next", api.HintOf(err))
 	default:
-		b.failed(ctx, "embed lessons", scope, err)
+		b.failed(ctx, "embed lessons", account, scope, err)
 	}
 }
 
-// paused reports whether the model failed a short while ago.
-func (b *Book) paused() bool {
+// paused reports whether the model failed for an account a short while ago.
+func (b *Book) paused(account string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.cfg.Now().Before(b.until)
+	return b.cfg.Now().Before(b.until[account])
 }
 
-// failed logs why vectors are not used, and pauses; the end of the caller's context is no failure of the model.
-func (b *Book) failed(ctx context.Context, what, scope string, err error) {
+// failed logs why vectors are not used, and pauses for the account: one account's texts do not keep others from the
+// model. The end of the caller's context is no failure of the model.
+func (b *Book) failed(ctx context.Context, what, account, scope string, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	b.mu.Lock()
-	b.until = b.cfg.Now().Add(pause)
+	if len(b.until) >= maxPaused {
+		clear(b.until)
+	}
+	b.until[account] = b.cfg.Now().Add(pause)
 	b.mu.Unlock()
-	b.cfg.Logger.Warn(what+": it is tried again later", "scope", scope, "model", b.cfg.Embedder.Name(), "pause", pause, "err", err, "next", api.HintOf(err))
+	b.cfg.Logger.Warn(what+": it is tried again later", "account", account, "scope", scope, "model", b.cfg.Embedder.Name(), "pause", pause, "err", err, "next", api.HintOf(err))
 }

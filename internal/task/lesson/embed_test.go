@@ -174,8 +174,14 @@ func TestNothingSecretIsSent(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].By != lessons.ByFingerprint {
 		t.Fatal(found, err)
 	}
+	// A lesson of a version that took nothing out.
+	old := lessons.Lesson{ID: api.NewLessonID(), Scope: "language:python", Fingerprint: "old", Failure: "OldError: " + key, Fix: "x", Task: api.NewTaskID(), LearnedAt: s.now}
+	if _, err := s.db.PutLesson(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	s.about(book, another)
 	texts := s.server.Texts()
-	if len(texts) < 3 || !strings.Contains(texts[0], "AuthError") {
+	if s.vectors("openai:words") != 2 || len(texts) < 3 || !strings.Contains(texts[0], "AuthError") {
 		t.Fatalf("%q", texts)
 	}
 	for _, text := range append(texts, found[0].Failure, found[0].Fix) {
@@ -250,6 +256,14 @@ func TestServerFails(t *testing.T) {
 			s.about(book, same)
 			if n := len(s.server.Calls()); n != calls {
 				t.Errorf("asked %d times in the pause", n-calls)
+			}
+			// Not so for another account.
+			theirs := lessons.Lesson{ID: api.NewLessonID(), Account: "ada", Scope: "language:python", Fingerprint: "f", Failure: absent, Fix: "x", Task: api.NewTaskID(), LearnedAt: s.now}
+			if _, err := s.db.PutLesson(t.Context(), theirs); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := book.About(t.Context(), "ada", "language:python", same); err != nil || len(s.server.Calls()) == calls {
+				t.Errorf("the model is not asked for another account: %v", err)
 			}
 			s.server.Forget()
 			s.now = s.now.Add(2 * time.Minute)
