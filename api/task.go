@@ -135,8 +135,10 @@ type Task struct {
 	// Value is the result of a verified task with a Schema, and valid for it. No other task
 	// has one.
 	Value json.RawMessage `json:"value,omitempty"`
-	// Lessons are those of earlier tasks that its models were given, by identifier.
-	Lessons []string `json:"lessons,omitempty"`
+	// Lessons are those of earlier tasks that its models were given, by identifier. LessonsBy counts them by how they
+	// were found: fingerprint, text, vector.
+	Lessons   []string       `json:"lessons,omitempty"`
+	LessonsBy map[string]int `json:"lessonsBy,omitempty"`
 	// Repo is what a task on a repository came to.
 	Repo *RepoResult `json:"repo,omitempty"`
 	// Receipt is what a canceled task had finished and what it skipped.

@@ -52,6 +52,14 @@ type TaskStats struct {
 type LessonStats struct {
 	With    Overcome `json:"with"`
 	Without Overcome `json:"without"`
+	// By counts the lessons that were given, by how they were found: fingerprint, text, vector.
+	By map[string]Given `json:"by,omitempty"`
+}
+
+// Given counts lessons that were given to requests, and those of them whose request was verified.
+type Given struct {
+	Lessons  int `json:"lessons"`
+	Verified int `json:"verified"`
 }
 
 // Overcome counts requests with a failure, those of them that were verified in the end, and the attempts or rounds

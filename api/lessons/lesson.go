@@ -40,6 +40,23 @@ type Lesson struct {
 	Helped    int       `json:"helped"`
 	LearnedAt time.Time `json:"learnedAt"`
 	OfferedAt time.Time `json:"offeredAt,omitzero"`
+	// Vector is the embedding model whose vector of Failure is stored; empty if there is none.
+	Vector string `json:"vector,omitempty"`
+}
+
+// Way is how a lesson was found.
+type Way string
+
+const (
+	ByFingerprint Way = "fingerprint" // it is about the same failure
+	ByText        Way = "text"        // its failure shares words
+	ByVector      Way = "vector"      // only its vector is near
+)
+
+// Found is a lesson that a search found.
+type Found struct {
+	Lesson
+	By Way
 }
 
 // Offered reports which lessons a model was given with a failure.
@@ -56,6 +73,7 @@ type Offer struct {
 	Task api.TaskID `json:"task"`
 	// Failure is its first line.
 	Failure string `json:"failure"`
+	By      Way    `json:"by,omitempty"`
 }
 
 // Query asks for lessons about a failure.

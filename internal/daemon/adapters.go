@@ -54,6 +54,9 @@ func (s status) Doctor(ctx context.Context) (admin.Doctor, error) {
 		Backends: s.sandboxes.Reports(ctx), Template: s.host.Report(ctx), Models: s.models.Reports(ctx),
 		LayerArchive: s.archive.Report(ctx), Forges: s.forges.Reports(ctx),
 	}
+	if s.cfg.Embedding != "" {
+		d.Models = append(d.Models, s.models.EmbedderReport(ctx, s.cfg.Embedding))
+	}
 	s.inventory.Fill(ctx, &d.Template)
 	b, _, why, err := s.sandboxes.Choose(ctx, "")
 	if err == nil {

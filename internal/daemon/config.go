@@ -43,6 +43,10 @@ type Config struct {
 	Policy config.Policy
 	// KeySecrets names the secrets of the operator with the keys of hosted models, by vendor.
 	KeySecrets map[string]string
+	// Embedding is the name of the embedding model that searches lessons; empty means none. Similarity is the cosine
+	// from which two failures are alike; 0 means the default.
+	Embedding  string
+	Similarity float64
 	// Room has the limits of all sandboxes together; its functions are not used, and zero
 	// fields take the defaults.
 	Room admission.Config

@@ -255,6 +255,10 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	s.onClose(s.sessions.Seats.Close)
 	s.bench.Place = s.computers.Temporary
 	s.bench.Storage = &bench.Storage{Scratch: s.workspaces.Scratch, Fork: s.computers.Copy}
+	book, err := s.lessons()
+	if err != nil {
+		return err
+	}
 	tools := s.tools()
 	repositories, err := s.openRepositories()
 	if err != nil {
@@ -264,12 +268,25 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		Store: s.rows, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: durable.New(durable.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
-		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: lesson.New(lesson.Config{Rows: s.db}),
+		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,
 	})
 	s.onClose(s.tasks.Close)
 	s.sessions.Begin(session.Config{Rows: s.db, Engine: task.Turns{Engine: s.tasks}, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
 	s.onClose(s.sessions.Close)
 	return nil
+}
+
+// lessons opens what tasks learned. An embedding model that is configured must be usable.
+func (s *System) lessons() (*lesson.Book, error) {
+	cfg := lesson.Config{Rows: s.db, Similarity: s.cfg.Similarity, Logger: s.log}
+	if s.cfg.Embedding != "" {
+		e, err := s.models.Embedder(s.cfg.Embedding)
+		if err != nil {
+			return nil, api.Errorf(api.KindOf(err), "model.embedding: %w", err).WithHint("%s", api.HintOf(err))
+		}
+		cfg.Embedder = e
+	}
+	return lesson.New(cfg), nil
 }
 
 // openRepositories opens what works on repositories; it returns nil on a machine without git.

@@ -48,6 +48,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 		Config: Config{
 			DataDir: r.Text("data-dir"), Idle: r.Stay("daemon.idle"), Pool: r.Int("daemon.pool"), Runsc: r.Text("daemon.runsc"),
 			Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Policy: conf.Policy(), KeySecrets: conf.KeySecrets(),
+			Embedding: r.Text("model.embedding"), Similarity: r.Float("model.embedding-similarity"),
 			Room: admission.Config{
 				MaxSandboxes: r.Int("daemon.max-sandboxes"), MemoryShare: r.Float("daemon.memory-share"),
 				Overcommit: r.Float("daemon.overcommit"), CPUOvercommit: r.Float("daemon.cpu-overcommit"), Patience: r.Duration("daemon.patience"),

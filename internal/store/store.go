@@ -251,6 +251,7 @@ type Retainer interface {
 
 // Lessons are the rows of what tasks learned. Account "" is the operator's.
 type Lessons interface {
+	LessonVectors
 	// PutLesson stores a lesson, or replaces the text of the one about the same failure, and returns what is stored.
 	// A task counts once. Of a scope the least useful are removed beyond lessons.MaxPerScope.
 	PutLesson(ctx context.Context, l lessons.Lesson) (lessons.Lesson, error)

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
@@ -19,8 +20,9 @@ type emitter struct {
 	mu    sync.Mutex
 	ended bool
 	calls []api.RoleCalls
-	// taught are the lessons that the task was given.
-	taught []string
+	// taught are the lessons that the task was given, and taughtBy counts them by how they were found.
+	taught   []string
+	taughtBy map[string]int
 }
 
 func (e *Engine) emitter(id api.TaskID) *emitter {
@@ -64,15 +66,22 @@ func (m *emitter) given(o lessons.Offered) {
 	for _, l := range o.Lessons {
 		if !slices.Contains(m.taught, l.ID) {
 			m.taught = append(m.taught, l.ID)
+			if l.By == "" {
+				continue // an event of an older version
+			}
+			if m.taughtBy == nil {
+				m.taughtBy = map[string]int{}
+			}
+			m.taughtBy[string(l.By)]++
 		}
 	}
 }
 
-// lessons lists the lessons that the task was given so far.
-func (m *emitter) lessons() []string {
+// lessons lists the lessons that the task was given so far, and counts them by how they were found.
+func (m *emitter) lessons() ([]string, map[string]int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.taught)
+	return slices.Clone(m.taught), maps.Clone(m.taughtBy)
 }
 
 // roleCalls returns the sums so far.

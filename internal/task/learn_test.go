@@ -88,6 +88,9 @@ func TestLessons(t *testing.T) {
 		t.Fatalf("known: %+v", known)
 	}
 	said := offered(second.ID)
+	if len(said) != 1 || len(second.LessonsBy) != 1 || second.LessonsBy["fingerprint"] != 1 || said[0].Lessons[0].By != lessons.ByFingerprint {
+		t.Fatalf("found by %v, events %+v", second.LessonsBy, said)
+	}
 	if len(second.Lessons) != 1 || len(said) != 1 || said[0].Attempt != 1 || said[0].Lessons[0].ID != second.Lessons[0] || said[0].Lessons[0].Task != first.ID {
 		t.Errorf("lessons %v, events %+v", second.Lessons, said)
 	}

@@ -34,7 +34,8 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 		}
 	}
 	t.State = api.TaskDone
-	t.Calls, t.Lessons = r.log.roleCalls(), r.log.lessons()
+	t.Calls = r.log.roleCalls()
+	t.Lessons, t.LessonsBy = r.log.lessons()
 	t.EndedAt = e.cfg.Now().UTC()
 	// Before the task is done: whoever waits for it can use what it taught.
 	newPupil(e.cfg, &t, r.log).learn(ctx, e.cfg.Repositories)

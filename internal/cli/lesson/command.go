@@ -32,8 +32,8 @@ func (c *lsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		a.Note("there is no lesson yet; a task that fails first and is verified in the end leaves one")
 		return nil
 	}
-	return app.ShowList(a, list, "ID SCOPE FAILURE HELPED LEARNED", func(l lessons.Lesson) []string {
-		return []string{human.Sanitize(l.ID), human.Truncate(human.Sanitize(l.Scope), 40), human.Truncate(human.Sanitize(headline(l)), 60), helped(l), human.Duration(time.Since(l.LearnedAt)) + " ago"}
+	return app.ShowList(a, list, "ID SCOPE FAILURE HELPED VECTOR LEARNED", func(l lessons.Lesson) []string {
+		return []string{human.Sanitize(l.ID), human.Truncate(human.Sanitize(l.Scope), 40), human.Truncate(human.Sanitize(headline(l)), 60), helped(l), embedded(l), human.Duration(time.Since(l.LearnedAt)) + " ago"}
 	})
 }
 
@@ -48,6 +48,14 @@ func helped(l lessons.Lesson) string {
 		return "not needed yet"
 	}
 	return fmt.Sprintf("%d of %d", l.Helped, l.Offered)
+}
+
+// embedded names the model whose vector a lesson has.
+func embedded(l lessons.Lesson) string {
+	if l.Vector == "" {
+		return "none"
+	}
+	return human.Sanitize(l.Vector)
 }
 
 type showCmd struct {
@@ -66,6 +74,7 @@ func (c *showCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		row("learned", l.LearnedAt.Format(time.RFC3339))
 		row("taught by", fmt.Sprintf("%s, the last is %s", human.Count(l.Seen, "task"), l.Task))
 		row("helped", helped(l))
+		row("vector", embedded(l))
 	}); err != nil || a.Flags.JSON {
 		return err
 	}

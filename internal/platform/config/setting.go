@@ -102,6 +102,8 @@ func Settings() []Setting {
 		{Key: "task.author", Env: "HORTUS_AUTHOR", Flag: "author", Kind: Text, Help: "author of the commits: NAME <EMAIL> (default: as set in git)"},
 		{Key: "model.anthropic-key-secret", Env: "HORTUS_ANTHROPIC_KEY_SECRET", Kind: Secret, Help: "secret with the API key for anthropic, instead of ANTHROPIC_API_KEY"},
 		{Key: "model.openai-key-secret", Env: "HORTUS_OPENAI_KEY_SECRET", Kind: Secret, Help: "secret with the API key for openai, instead of OPENAI_API_KEY"},
+		{Key: "model.embedding", Env: "HORTUS_EMBEDDING_MODEL", Kind: Text, Help: "embedding model that searches lessons by their meaning, openai:MODEL at OPENAI_BASE_URL, which is sent what failed (default: none)"},
+		{Key: "model.embedding-similarity", Env: "HORTUS_EMBEDDING_SIMILARITY", Default: "0.6", Kind: Number, Max: 1, Help: "cosine similarity from which the embedding model's vectors of two failures count as alike"},
 		{Key: "policy.branch", Env: "HORTUS_POLICY_BRANCH", Default: "hortus/*", Kind: Text, Help: "pattern of the branches that may be pushed"},
 		{Key: "policy.protected", Env: "HORTUS_POLICY_PROTECTED", Default: "main, master, trunk, develop, release, release/**, production, stable", Kind: List, Help: "patterns of branches that are never pushed to"},
 		{Key: "policy.max-files", Env: "HORTUS_POLICY_MAX_FILES", Kind: Count, Min: 1, Max: 1 << 20, Help: "maximum number of changed files"},

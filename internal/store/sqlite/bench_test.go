@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/lessons"
+	"hortus.dev/internal/platform/vector"
+	"hortus.dev/internal/store"
 )
 
 var stream = api.Stream{Kind: api.StreamTask, ID: "t4f2a000000000000000"}
@@ -104,5 +107,34 @@ func BenchmarkUpdateSandbox(b *testing.B) {
 		if err := db.UpdateSandbox(b.Context(), s); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkNearLessons compares a vector with those of a full scope, of the largest dimension and of a usual one.
+func BenchmarkNearLessons(b *testing.B) {
+	for _, dimension := range []int{1024, vector.MaxDimension} {
+		b.Run(strconv.Itoa(dimension), func(b *testing.B) {
+			ctx := b.Context()
+			db := newTest(b)
+			v := make([]float32, dimension)
+			for i := range v {
+				v[i] = float32(i%7) - 3
+			}
+			for i := range lessons.MaxPerScope {
+				l, err := db.PutLesson(ctx, lessons.Lesson{ID: api.NewLessonID(), Scope: "repo", Fingerprint: strconv.Itoa(i), Failure: "failure", Fix: "fix", Task: api.NewTaskID(), LearnedAt: time.Now()})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := db.PutLessonVectors(ctx, "", []store.LessonVector{{ID: l.ID, Failure: l.Failure, Model: "m", Values: v}}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				found, err := db.NearLessons(ctx, store.VectorQuery{Scope: "repo", Model: "m", Values: v, Least: 0.5, Limit: 12})
+				if err != nil || len(found) != 12 {
+					b.Fatal(len(found), err)
+				}
+			}
+		})
 	}
 }

@@ -74,6 +74,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"RunEnd", testRunEnd},
 		{"Lessons", testLessons},
 		{"LessonsFull", testLessonsFull},
+		{"LessonVectors", testLessonVectors},
 		{"Canceled", testCanceled},
 		{"Sessions", testSessions},
 	} {

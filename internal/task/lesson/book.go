@@ -3,12 +3,15 @@ package lesson
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/lessons"
+	"hortus.dev/internal/store"
 )
 
 // Rows is the store of lessons.
@@ -16,52 +19,48 @@ type Rows interface {
 	PutLesson(ctx context.Context, l lessons.Lesson) (lessons.Lesson, error)
 	SimilarLessons(ctx context.Context, q lessons.Query) ([]lessons.Lesson, error)
 	CountLessons(ctx context.Context, account string, ids []string, helped bool, at time.Time) error
+	store.LessonVectors
 }
 
 // Config is what a book is made of.
 type Config struct {
 	Rows Rows
 	Now  func() time.Time
+	// Embedder finds failures that mean the same in other words; nil means that none is configured.
+	Embedder Embedder
+	// Similarity is the least cosine of two vectors whose failures are alike; 0 means DefaultSimilarity.
+	Similarity float64
+	// Logger is told when the Embedder fails; nil discards that.
+	Logger *slog.Logger
 }
 
+// DefaultSimilarity is the default of Config.Similarity.
+const DefaultSimilarity = 0.6
+
 // Book learns lessons and finds them again.
-type Book struct{ cfg Config }
+type Book struct {
+	cfg Config
+
+	mu    sync.Mutex
+	until map[string]time.Time // by account: the Embedder is not asked before
+}
 
 // New makes a book over stored rows.
 func New(cfg Config) *Book {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Book{cfg}
+	if cfg.Similarity == 0 {
+		cfg.Similarity = DefaultSimilarity
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Book{cfg: cfg, until: map[string]time.Time{}}
 }
 
 // tired is how often a lesson may be offered without a success before it is not offered any more.
 const tired = 5
-
-// About finds what fixed a failure before, or one that is like it, the best first: at most lessons.MaxOffered.
-func (b *Book) About(ctx context.Context, account, scope, output string) ([]lessons.Lesson, error) {
-	f := Of(output)
-	if f.Text == "" || scope == "" {
-		return nil, nil
-	}
-	// Some of what is found is left out below.
-	found, err := b.cfg.Rows.SimilarLessons(ctx, lessons.Query{
-		Account: account, Scope: scope, Fingerprint: f.Fingerprint, Words: words(f.Text), Limit: 4 * lessons.MaxOffered,
-	})
-	if err != nil {
-		return nil, err
-	}
-	var out []lessons.Lesson
-	for _, l := range found {
-		if l.Helped == 0 && l.Offered >= tired || l.Fingerprint != f.Fingerprint && !alike(f.Text, l.Failure) {
-			continue
-		}
-		if out = append(out, l); len(out) == lessons.MaxOffered {
-			break
-		}
-	}
-	return out, nil
-}
 
 // Learn stores what an ended task teaches, and counts the lessons that it was given. patch is what a task on a
 // repository changed; it may be cut.
@@ -70,12 +69,17 @@ func (b *Book) Learn(ctx context.Context, t api.Task, patch string) error {
 	if len(t.Lessons) > 0 && t.Outcome != api.OutcomeCanceled {
 		errs = append(errs, b.cfg.Rows.CountLessons(ctx, t.Account, t.Lessons, t.Outcome == api.OutcomeVerified, b.cfg.Now().UTC()))
 	}
-	for _, l := range From(t, patch) {
+	learned := From(t, patch)
+	for _, l := range learned {
 		l.ID, l.LearnedAt = api.NewLessonID(), b.cfg.Now().UTC()
 		_, err := b.cfg.Rows.PutLesson(ctx, l)
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err == nil && len(learned) > 0 {
+		b.embedLearned(ctx, t.Account, learned[0].Scope) // all are of one scope
+	}
+	return err
 }
 
 // Scope is where lessons of a task are offered; empty if it has none.
@@ -109,7 +113,7 @@ func repository(location string) string {
 }
 
 // Tell words lessons for a model. The texts are data, and said to be.
-func Tell(known []lessons.Lesson) []api.KnownFix {
+func Tell(known []lessons.Found) []api.KnownFix {
 	out := make([]api.KnownFix, len(known))
 	for i, l := range known {
 		out[i] = api.KnownFix{Failure: l.Failure, Fix: l.Fix}
@@ -118,11 +122,11 @@ func Tell(known []lessons.Lesson) []api.KnownFix {
 }
 
 // Offers says which lessons were given.
-func Offers(known []lessons.Lesson) []lessons.Offer {
+func Offers(known []lessons.Found) []lessons.Offer {
 	out := make([]lessons.Offer, len(known))
 	for i, l := range known {
 		first, _, _ := strings.Cut(l.Failure, "\n")
-		out[i] = lessons.Offer{ID: l.ID, Task: l.Task, Failure: first}
+		out[i] = lessons.Offer{ID: l.ID, Task: l.Task, Failure: first, By: l.By}
 	}
 	return out
 }

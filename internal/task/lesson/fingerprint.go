@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api/lessons"
 	"hortus.dev/internal/platform/lazyregexp"
+	"hortus.dev/internal/platform/redact"
 )
 
 const (
@@ -50,8 +51,8 @@ var (
 )
 
 // Of finds what an output says of a failure: the lines that name an error, the last of them if there are many.
-// Numbers, paths, times and addresses are replaced, so that the same failure has the same fingerprint in another
-// run. An output that names no error has no failure.
+// Numbers, paths, times, addresses and what looks like a key are replaced, so that the same failure has the same
+// fingerprint in another run, and nothing secret in it. An output that names no error has no failure.
 func Of(output string) Failure {
 	if n := len(output) - maxScanned; n > 0 {
 		output = output[n:]
@@ -88,6 +89,7 @@ func normalize(line string) string {
 	if len(line) > 4*maxLine {
 		line = line[:4*maxLine]
 	}
+	line, _ = new(redact.Redactor).Redact(line)
 	line = dates.ReplaceAllString(line, "TIME")
 	line = uuids.ReplaceAllString(line, "ID")
 	line = hexes.ReplaceAllString(line, "HEX")

@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/lessons"
+	"hortus.dev/internal/platform/redact"
 )
 
 // maxSaid bounds what a lesson has of a model's own words, in bytes.
@@ -70,7 +71,7 @@ func Output(r api.ExecutionResult) string {
 
 func add(out []lessons.Lesson, t api.Task, f Failure, said, patch string) []lessons.Lesson {
 	said = cut(strings.TrimSpace(said), maxSaid)
-	fix := strings.TrimSpace(said + "\n\n" + patch)
+	fix, _ := new(redact.Redactor).Redact(strings.TrimSpace(said + "\n\n" + patch))
 	if f.Text == "" || fix == "" || slices.ContainsFunc(out, func(l lessons.Lesson) bool { return l.Fingerprint == f.Fingerprint }) {
 		return out
 	}

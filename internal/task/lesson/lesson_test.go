@@ -114,7 +114,7 @@ func TestBook(t *testing.T) {
 	if err := book.Learn(ctx, first, ""); err != nil {
 		t.Fatal(err)
 	}
-	about := func(account, scope, output string) []lessons.Lesson {
+	about := func(account, scope, output string) []lessons.Found {
 		t.Helper()
 		got, err := book.About(ctx, account, scope, output)
 		if err != nil {
@@ -123,7 +123,7 @@ func TestBook(t *testing.T) {
 		return got
 	}
 	same := about("", "language:python", trace(3, missing))
-	if len(same) != 1 || same[0].Task != first.ID {
+	if len(same) != 1 || same[0].Task != first.ID || same[0].By != lessons.ByFingerprint {
 		t.Fatalf("%+v", same)
 	}
 	for _, c := range []struct{ name, account, scope, output string }{
@@ -138,7 +138,7 @@ func TestBook(t *testing.T) {
 		}
 	}
 	// A failure like it, which has another fingerprint.
-	if got := about("", "language:python", "ModuleNotFoundError: No module named 'numpy.linalg'"); len(got) != 1 {
+	if got := about("", "language:python", "ModuleNotFoundError: No module named 'numpy.linalg'"); len(got) != 1 || got[0].By != lessons.ByText {
 		t.Errorf("%d lessons about a failure like it", len(got))
 	}
 

@@ -24,7 +24,10 @@ func (y *Tally) lessons(t api.Task) {
 	}
 	var s admin.LessonStats
 	if len(t.Lessons) > 0 {
-		s.With = o
+		s.With, s.By = o, map[string]admin.Given{}
+		for by, n := range t.LessonsBy {
+			s.By[by] = admin.Given{Lessons: n, Verified: n * o.Verified}
+		}
 	} else {
 		s.Without = o
 	}
@@ -46,4 +49,11 @@ func (y *Tally) addLessons(s *admin.LessonStats) {
 	}
 	add(&y.stats.Lessons.With, s.With)
 	add(&y.stats.Lessons.Without, s.Without)
+	if len(s.By) > 0 && y.stats.Lessons.By == nil {
+		y.stats.Lessons.By = map[string]admin.Given{}
+	}
+	for by, n := range s.By {
+		have := y.stats.Lessons.By[by]
+		y.stats.Lessons.By[by] = admin.Given{Lessons: have.Lessons + n.Lessons, Verified: have.Verified + n.Verified}
+	}
 }

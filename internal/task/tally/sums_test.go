@@ -22,8 +22,10 @@ func TestFold(t *testing.T) {
 	replay := request(api.OutcomeVerified)
 	replay.Create.Replay = &api.Replay{}
 	taught := first
-	taught.Lessons = []string{"l1"}
-	tasks := []api.Task{first, failed, repo, replay, taught, request(api.OutcomeNeedsHuman, lacks("", api.CategoryCommand, "jq"))}
+	taught.Lessons, taught.LessonsBy = []string{"l1", "l2"}, map[string]int{"fingerprint": 1, "vector": 1}
+	vain := request(api.OutcomeNeedsHuman, lacks("", api.CategoryCommand, "jq"))
+	vain.Lessons, vain.LessonsBy = []string{"l3"}, map[string]int{"vector": 1}
+	tasks := []api.Task{first, failed, repo, replay, taught, vain, request(api.OutcomeNeedsHuman, lacks("", api.CategoryCommand, "jq"))}
 
 	want := tally.New(time.Time{})
 	for _, k := range tasks {

@@ -53,7 +53,7 @@ func TestTally(t *testing.T) {
 	player.Model, player.Calls = "replay:m", calls
 	played.Models.Large = "replay:big"
 	check := request(api.OutcomeVerified, api.Attempt{Result: &api.ExecutionResult{Phase: api.PhaseCheck, Category: api.CategoryPlaceholder}}, passed(0))
-	check.Lessons = []string{"l1"}
+	check.Lessons, check.LessonsBy = []string{"l1", "l2", "l3"}, map[string]int{"text": 1, "vector": 2}
 	running := api.Task{State: api.TaskRunning, Create: api.CreateTask{Request: "x"}}
 	for _, task := range []api.Task{first, refused, install, script, program, again, player, played, check, running, request(api.OutcomeCanceled), request(api.OutcomeDeclined)} {
 		y.Add(task)
@@ -71,9 +71,10 @@ func TestTally(t *testing.T) {
 			{Category: api.CategoryImport, Attempts: 3, Tasks: 2}, {Category: api.CategoryCommand, Attempts: 1, Tasks: 1},
 			{Category: api.CategoryNetwork, Attempts: 1, Tasks: 1}, {Category: api.CategoryPlaceholder, Attempts: 1, Tasks: 1},
 		},
-		Errors:  map[api.Kind]int{api.KindUnavailable: 1},
-		Lessons: &admin.LessonStats{With: admin.Overcome{Tasks: 1, Verified: 1, Passes: 2}, Without: admin.Overcome{Tasks: 3, Verified: 1, Passes: 3}},
-		Models:  []admin.ModelUse{{Model: "big", Calls: 4, MS: 120, Usage: usage.Add(usage)}, {Model: "small", Calls: 2, Errors: 1, MS: 20, Usage: usage}},
+		Errors: map[api.Kind]int{api.KindUnavailable: 1},
+		Lessons: &admin.LessonStats{With: admin.Overcome{Tasks: 1, Verified: 1, Passes: 2}, Without: admin.Overcome{Tasks: 3, Verified: 1, Passes: 3},
+			By: map[string]admin.Given{"text": {Lessons: 1, Verified: 1}, "vector": {Lessons: 2, Verified: 2}}},
+		Models: []admin.ModelUse{{Model: "big", Calls: 4, MS: 120, Usage: usage.Add(usage)}, {Model: "small", Calls: 2, Errors: 1, MS: 20, Usage: usage}},
 		Missing: []admin.MissingCount{
 			{Name: "numpy", Language: api.Python, Tasks: 2}, {Name: "@a/b", Language: api.JavaScript, Tasks: 1},
 			{Name: "ffmpeg", Tasks: 1}, {Name: "pandas", Language: api.Python, Tasks: 1},

@@ -139,9 +139,9 @@ func (c *Catalogue) Reports(ctx context.Context) []admin.ModelReport {
 	return out
 }
 
-// Fingerprint identifies the values of the variables that hosted models read.
+// Fingerprint identifies the values of the variables of hosted models.
 func Fingerprint(getenv func(string) string) string {
-	names := []string{openaiAPI}
+	names := []string{openaiAPI, config.OwnPrefix + "EMBEDDING_MODEL", config.OwnPrefix + "EMBEDDING_SIMILARITY"}
 	for _, v := range []vendor{anthropicVendor, openaiVendor} {
 		names = append(names, v.key, v.baseURL, config.OwnPrefix+v.key, config.OwnPrefix+v.baseURL, config.OwnPrefix+strings.ToUpper(v.name)+"_KEY_SECRET")
 	}

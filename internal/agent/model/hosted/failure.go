@@ -31,6 +31,9 @@ type Endpoint struct {
 	Key string
 	// KeyHint is how a person sets the key.
 	KeyHint string
+	// Choice is how a person chooses a model; empty means with --model. Ability is what the model must be able to do;
+	// empty means what a model of a role must.
+	Choice, Ability string
 }
 
 // maxText is the most of a server's words that a message holds.
@@ -66,9 +69,9 @@ func (e Endpoint) Status(code int, class, text string, header http.Header) error
 	case api.KindDenied:
 		err = err.WithHint("The API key lacks a permission or the account lacks credit: check both, or set another key. %s", e.KeyHint)
 	case api.KindNotFound:
-		err = err.WithHint("Check that %q is a model of %s and that the base URL is correct, or set another model: --model %s:MODEL.", e.Model, e.BaseURL, e.Vendor)
+		err = err.WithHint("Check that %q is a model of %s and that the base URL is correct, or set another model: %s %s:MODEL.", e.Model, e.BaseURL, cmp.Or(e.Choice, "--model"), e.Vendor)
 	case api.KindInvalid:
-		err = err.WithHint("The API rejected the request. Check that the model %q supports tools and streaming.", e.Model)
+		err = err.WithHint("The API rejected the request. Check that the model %q supports %s.", e.Model, cmp.Or(e.Ability, "tools and streaming"))
 	}
 	if wait, ok := retryAfter(header, time.Now()); ok {
 		err.Err = &model.Wait{For: wait}

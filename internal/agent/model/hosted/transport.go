@@ -39,15 +39,26 @@ const (
 )
 
 // Transport is an [http.RoundTripper] for calls that are answered with a stream
-// of events. Its errors are *[api.Error]s.
+// of events, or with one document. Its errors are *[api.Error]s.
 type Transport struct {
 	// Base does the work; nil means a clone of [http.DefaultTransport].
 	Base   http.RoundTripper
 	Limits Limits
+	// Document expects JSON instead of a stream of events.
+	Document bool
 }
 
-// NewClient is an HTTP client over a transport with the given base and limits.
+// NewClient is an HTTP client for streams, over a transport with the given base and limits.
 func NewClient(base http.RoundTripper, limits Limits) *http.Client {
+	return newClient(base, limits, false)
+}
+
+// NewDocumentClient is an HTTP client for documents, over a transport with the given base and limits.
+func NewDocumentClient(base http.RoundTripper, limits Limits) *http.Client {
+	return newClient(base, limits, true)
+}
+
+func newClient(base http.RoundTripper, limits Limits, document bool) *http.Client {
 	if base == nil {
 		t, ok := http.DefaultTransport.(*http.Transport)
 		if ok {
@@ -69,7 +80,7 @@ func NewClient(base http.RoundTripper, limits Limits) *http.Client {
 		limits.Whole = DefaultWhole
 	}
 	return &http.Client{
-		Transport: &Transport{Base: base, Limits: limits},
+		Transport: &Transport{Base: base, Limits: limits, Document: document},
 		// The transport refuses a redirect before the client could follow it.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -93,6 +104,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	b.from = resp.Body
 	resp.Body = b
+	want, called := "text/event-stream", "an event stream"
+	if b.document = t.Document; t.Document {
+		want, called = "application/json", "JSON"
+	}
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
 	case resp.StatusCode >= 400:
 		b.left, b.quiet = maxError, true
@@ -104,9 +119,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.Body.Close()
 		return nil, api.Errorf(api.KindInvalid, "answered %d, a redirect to %s; redirects are not followed", resp.StatusCode, where).
 			WithHint("Set the base URL to the address of the API.")
-	case kind != "text/event-stream":
+	case kind != want:
 		resp.Body.Close()
-		return nil, api.Errorf(api.KindInvalid, "answered with %q instead of an event stream", resp.Header.Get("Content-Type")).
+		return nil, api.Errorf(api.KindInvalid, "answered with %q instead of %s", resp.Header.Get("Content-Type"), called).
 			WithHint("Check that the base URL is that of a compatible API.")
 	}
 	return resp, nil
@@ -121,9 +136,9 @@ type body struct {
 	limits      Limits
 	left        int64
 	meter
-	// quiet ends at the limit without an error.
-	quiet bool
-	once  sync.Once
+	// quiet ends at the limit without an error. A document has no events to measure.
+	quiet, document bool
+	once            sync.Once
 }
 
 // Read implements [io.Reader].
@@ -140,7 +155,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if n > 0 {
 		b.idle.Reset(b.limits.Idle)
 		b.measure(p[:n])
-		if b.event > b.limits.Event && !b.quiet {
+		if b.event > b.limits.Event && !b.quiet && !b.document {
 			return 0, api.Errorf(api.KindExhausted, "an event of the response is larger than %d bytes", b.limits.Event)
 		}
 	}

@@ -7,7 +7,7 @@
 // leaves a recording with at most its last line truncated.
 //
 // Secrets are removed before anything is written: the values that the recorder was given, and text in the form
-// of a key (see [Redactor]). Requests are compared in the form without secrets, and without values that differ
+// of a key (see package redact). Requests are compared in the form without secrets, and without values that differ
 // in every run: Hortus' own IDs and memory addresses.
 //
 // The package must not know roles, tasks, files or what an answer is used for. A recording is untrusted: every

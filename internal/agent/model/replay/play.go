@@ -8,6 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/platform/redact"
 )
 
 // PlayerConfig is what a player is made of.
@@ -26,7 +27,7 @@ type PlayerConfig struct {
 type Player struct {
 	rec    *Recording
 	name   string
-	redact *Redactor
+	redact *redact.Redactor
 
 	mu    sync.Mutex
 	by    map[string][]int // the exchanges of a fingerprint, those not given yet
@@ -38,7 +39,7 @@ var _ model.Model = (*Player)(nil)
 
 // NewPlayer makes a player at the beginning of a recording.
 func NewPlayer(cfg PlayerConfig) *Player {
-	p := &Player{rec: cfg.Recording, name: cfg.Name, redact: NewRedactor(cfg.Secrets), by: map[string][]int{}}
+	p := &Player{rec: cfg.Recording, name: cfg.Name, redact: redact.New(cfg.Secrets), by: map[string][]int{}}
 	for i, e := range cfg.Recording.exchanges {
 		p.by[e.Fingerprint] = append(p.by[e.Fingerprint], i)
 	}
@@ -91,7 +92,7 @@ func (p *Player) Generate(ctx context.Context, req model.Request, deltas func(mo
 		return model.Response{}, err
 	}
 	q := wireRequest(req)
-	p.redact.scrubRequest(&q, func(s *string) { *s, _ = p.redact.Redact(strings.ToValidUTF8(*s, "\uFFFD")) })
+	scrubRequest(&q, func(s *string) { *s, _ = p.redact.Redact(strings.ToValidUTF8(*s, "\uFFFD")) })
 	e, err := p.take(q)
 	if err != nil {
 		return model.Response{}, err

@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/platform/redact"
 )
 
 // RecorderConfig is what a recorder is made of.
@@ -26,7 +27,7 @@ type RecorderConfig struct {
 
 // Recorder writes down what models are asked and answer.
 type Recorder struct {
-	redact *Redactor
+	redact *redact.Redactor
 
 	mu    sync.Mutex
 	w     io.Writer
@@ -37,7 +38,7 @@ type Recorder struct {
 
 // NewRecorder begins a recording.
 func NewRecorder(cfg RecorderConfig) (*Recorder, error) {
-	r := &Recorder{redact: NewRedactor(cfg.Secrets), w: cfg.W}
+	r := &Recorder{redact: redact.New(cfg.Secrets), w: cfg.W}
 	h := header{Version: version}
 	for role, name := range cfg.Models {
 		if h.Models == nil {
@@ -91,7 +92,7 @@ func (m recorded) Generate(ctx context.Context, req model.Request, deltas func(m
 }
 
 func (r *Recorder) add(e *exchange) error {
-	r.redact.scrub(e)
+	scrub(r.redact, e)
 	e.Fingerprint = fingerprint(e.Request)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -45,58 +45,71 @@ var _ model.Model = (*Model)(nil)
 func (m *Model) Unwrap() model.Model { return m.Model }
 
 // New wraps m.
-func New(m model.Model, cfg Config) *Model {
-	if cfg.Tries <= 0 {
-		cfg.Tries = DefaultTries
+func New(m model.Model, cfg Config) *Model { return &Model{Model: m, cfg: cfg.withDefaults()} }
+
+func (c Config) withDefaults() Config {
+	if c.Tries <= 0 {
+		c.Tries = DefaultTries
 	}
-	if cfg.First <= 0 {
-		cfg.First = DefaultFirst
+	if c.First <= 0 {
+		c.First = DefaultFirst
 	}
-	if cfg.Most <= 0 {
-		cfg.Most = DefaultMost
+	if c.Most <= 0 {
+		c.Most = DefaultMost
 	}
-	if cfg.Total <= 0 {
-		cfg.Total = DefaultTotal
+	if c.Total <= 0 {
+		c.Total = DefaultTotal
 	}
-	if cfg.Wait == nil {
-		cfg.Wait = sleep
+	if c.Wait == nil {
+		c.Wait = sleep
 	}
-	if cfg.Chance == nil {
-		cfg.Chance = rand.Float64
+	if c.Chance == nil {
+		c.Chance = rand.Float64
 	}
-	return &Model{Model: m, cfg: cfg}
+	return c
 }
 
 // MaxTemperature implements [model.Tempered].
 func (m *Model) MaxTemperature() (float64, bool) { return model.MaxTemperature(m.Model) }
 
 // Generate implements [model.Model]. The usage is that of all tries.
-func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
+func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (resp model.Response, err error) {
 	var used api.Usage
-	var waited time.Duration
-	for try := 1; ; try++ {
-		resp, err := m.Model.Generate(ctx, req, deltas)
+	err = m.cfg.run(ctx, "choose another model with --model", func() (err error) {
+		resp, err = m.Model.Generate(ctx, req, deltas)
 		used = used.Add(resp.Usage)
 		resp.Usage = used
+		return err
+	}, func(r model.Retry) {
+		if deltas != nil {
+			deltas(model.Delta{Retry: &r})
+		}
+	})
+	return resp, err
+}
+
+// run calls until a call succeeds, another try cannot help or a limit is reached. failed is called before each wait.
+// instead is what a person can do other than to wait.
+func (c Config) run(ctx context.Context, instead string, call func() error, failed func(model.Retry)) error {
+	var waited time.Duration
+	for try := 1; ; try++ {
+		err := call()
 		if err == nil || ctx.Err() != nil || !passing(err) {
-			return resp, err
+			return err
 		}
-		if try == m.cfg.Tries {
-			return resp, told(err, "The request failed after %d attempts. Retry later, or choose another model with --model.", try)
+		if try == c.Tries {
+			return told(err, "The request failed after %d attempts. Retry later, or %s.", try, instead)
 		}
-		wait := m.wait(err, try)
-		if waited += wait; waited > m.cfg.Total {
-			return resp, told(err, "The next attempt would have to wait %s. Retry then, or choose another model with --model.",
-				wait.Round(time.Second))
+		wait := c.wait(err, try)
+		if waited += wait; waited > c.Total {
+			return told(err, "The next attempt would have to wait %s. Retry then, or %s.", wait.Round(time.Second), instead)
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
-			return resp, told(err, "No time is left for another attempt. Retry later, or choose another model with --model.")
+			return told(err, "No time is left for another attempt. Retry later, or %s.", instead)
 		}
-		if deltas != nil {
-			deltas(model.Delta{Retry: &model.Retry{Attempt: try, Of: m.cfg.Tries, Wait: wait, Err: err}})
-		}
-		if werr := m.cfg.Wait(ctx, wait); werr != nil {
-			return resp, werr
+		failed(model.Retry{Attempt: try, Of: c.Tries, Wait: wait, Err: err})
+		if werr := c.Wait(ctx, wait); werr != nil {
+			return werr
 		}
 	}
 }
@@ -111,16 +124,16 @@ func passing(err error) bool {
 }
 
 // wait is how long to wait after a try.
-func (m *Model) wait(err error, try int) time.Duration {
+func (c Config) wait(err error, try int) time.Duration {
 	if asked, ok := model.RetryAfter(err); ok {
 		return asked
 	}
-	d := m.cfg.Most
+	d := c.Most
 	// Past 30 doublings any first wait is above the most.
 	if try <= 30 {
-		d = min(m.cfg.First<<(try-1), m.cfg.Most)
+		d = min(c.First<<(try-1), c.Most)
 	}
-	return d - time.Duration(m.cfg.Chance()*float64(d)/2)
+	return d - time.Duration(c.Chance()*float64(d)/2)
 }
 
 // told adds the next step to an error that has none.

@@ -86,6 +86,10 @@ func showLessons(w io.Writer, s *admin.LessonStats) {
 		}
 		fmt.Fprintf(w, "%s\t%s\n", row.name, text)
 	}
+	for _, by := range slices.Sorted(maps.Keys(s.By)) {
+		n := s.By[by]
+		fmt.Fprintf(w, "lessons by %s\t%d given, %d of them to requests that were verified\n", human.Sanitize(by), n.Lessons, n.Verified)
+	}
 }
 
 // ended counts the requests that the share of verified ones is taken of.

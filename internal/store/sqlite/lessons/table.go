@@ -21,8 +21,9 @@ type Table struct {
 }
 
 const (
-	columns = `id, account, scope, fingerprint, failure, fix, task, seen, offered, helped, learned_at, offered_at`
-	putSQL  = `INSERT INTO lesson (id, account, scope, fingerprint, failure, fix, task, learned_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+	columns = `id, account, scope, fingerprint, failure, fix, task, seen, offered, helped, learned_at, offered_at,
+		coalesce((SELECT model FROM lesson_vector WHERE lesson_vector.lesson = lesson.seq AND dimension > 0), '')`
+	putSQL = `INSERT INTO lesson (id, account, scope, fingerprint, failure, fix, task, learned_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 		ON CONFLICT (account, scope, fingerprint) DO UPDATE SET
 			failure = ?5, fix = ?6, seen = seen + (task <> ?7), task = ?7, learned_at = ?8
 		RETURNING ` + columns
@@ -45,7 +46,7 @@ const (
 func scan(s interface{ Scan(...any) error }) (l lessons.Lesson, err error) {
 	var learned int64
 	var offered sql.NullInt64
-	err = s.Scan(&l.ID, &l.Account, &l.Scope, &l.Fingerprint, &l.Failure, &l.Fix, &l.Task, &l.Seen, &l.Offered, &l.Helped, &learned, &offered)
+	err = s.Scan(&l.ID, &l.Account, &l.Scope, &l.Fingerprint, &l.Failure, &l.Fix, &l.Task, &l.Seen, &l.Offered, &l.Helped, &learned, &offered, &l.Vector)
 	l.LearnedAt = time.UnixMicro(learned).UTC()
 	if offered.Valid {
 		l.OfferedAt = time.UnixMicro(offered.Int64).UTC()
