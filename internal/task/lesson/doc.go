@@ -15,11 +15,13 @@
 //
 // Nothing of a lesson is. Its texts come from programs, repositories and models, so a lesson is shown to a model
 // as data, and only in the account and the repository that it is from, where the same texts could reach a model
-// anyway. What looks like a secret is taken out before a lesson is stored and before a text is sent to an Embedder. A lesson that was offered often and never helped is not offered any more.
+// anyway. What looks like a secret is taken out before a lesson is stored and before a text is sent to an Embedder.
+// A lesson that was offered often and never helped is not offered any more.
 //
 // # Lives
 //
 // A [Book] keeps nothing in memory but when an Embedder failed, and has nothing to close. It may be used by several
-// goroutines. A vector is made at the end of the task that teaches a lesson, or else by a later search. What a task teaches is stored just before its end; if
-// its daemon dies in between, the next one stores it again, as the same lesson. The package must not know a model, a sandbox or SQL.
+// goroutines. What a task teaches is stored just before its end; if its daemon dies in between, the next one stores it
+// again, as the same lesson. Its vector is made then, or else by a later search. The package must not know a model, a
+// sandbox or SQL.
 package lesson
