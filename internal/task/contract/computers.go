@@ -13,6 +13,9 @@ import (
 // Workspace is where a sandbox of a repository has its files.
 const Workspace = "/workspace"
 
+// Agents has the programs of agents, and their home directories. A setup of a repository puts nothing there.
+const Agents = Workspace + "/.git/hortus/agents"
+
 // Layer names an immutable file tree.
 type Layer string
 

@@ -42,6 +42,8 @@ type SetupRequest struct {
 	Work  Layer
 	// Required is true if the setup is all that the task is for: each failed step is an error then.
 	Required bool
+	// Agent is true for the installation of an agent: the result may lie below Agents.
+	Agent bool
 	// Known is the key of a result that the caller has.
 	Known string
 	// NextLog returns the file for the output of the next step; empty if no more outputs are kept.

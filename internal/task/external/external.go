@@ -22,7 +22,7 @@ import (
 )
 
 // folder is where agents are in a sandbox: the place of what a setup installs outside of the repository.
-const folder = repo.Workspace + "/.git/hortus/agents"
+const folder = repo.Agents
 
 // Layers keeps file trees.
 type Layers interface {
@@ -172,7 +172,7 @@ func (a *Agents) install(ctx context.Context, agent runtime.Runtime, q repo.Setu
 		return "", nil, err
 	}
 	defer release() // what is installed is a layer of its own
-	q.Repository, q.Layer, q.Required = "agent "+agent.ID(), base, true
+	q.Repository, q.Layer, q.Required, q.Agent = "agent "+agent.ID(), base, true, true
 	q.Sandbox.Env, q.Sandbox.Secrets, q.Sandbox.Headers = nil, nil, nil
 	for name, b := range files {
 		q.Files = append(q.Files, cache.Entry{Path: name, Mode: cache.Regular, Size: int64(len(b))})

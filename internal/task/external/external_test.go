@@ -110,7 +110,7 @@ func TestPrepare(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			in := setup.got
-			if in.Sandbox.Env != nil || in.Sandbox.Secrets != nil || in.Egress != nil || !in.Required || len(in.Files) != 3 {
+			if in.Sandbox.Env != nil || in.Sandbox.Secrets != nil || in.Egress != nil || !in.Required || !in.Agent || len(in.Files) != 3 {
 				t.Errorf("the installation: %+v", in)
 			}
 			for _, f := range in.Files {

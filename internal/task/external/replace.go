@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/acp"
@@ -21,9 +22,12 @@ type lost struct{ error }
 // Unwrap returns what is known of it.
 func (l lost) Unwrap() error { return l.error }
 
+// expired begins the reason of a sandbox whose time to live was over.
+const expired = "expired"
+
 // beneath reports whether the end of a command says that its sandbox ended, and not at a limit that another one would have, too.
 func beneath(x api.Exec) bool {
-	if x.State != api.ExecUnknown {
+	if x.State != api.ExecUnknown || strings.HasPrefix(x.Exit.Cause, expired) {
 		return false
 	}
 	switch x.Exit.Cause {

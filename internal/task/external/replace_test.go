@@ -43,6 +43,7 @@ func TestReplaced(t *testing.T) {
 		{"never", "loses", killed, []error{no, no, no}, false, api.StopSandbox, "could not be replaced: no room", 3, 1},
 		{"by nobody", "loses", killed, nil, true, api.StopSandbox, "ended: killed", 0, 1},
 		{"its own end", "loses", api.Exec{State: api.ExecExited}, nil, false, api.StopModel, "stopped (exit code 0", 0, 1},
+		{"its time was over", "loses", api.Exec{State: api.ExecUnknown, Exit: api.Exit{Code: -1, Cause: "expired"}}, nil, false, api.StopModel, "stopped (expired", 0, 1},
 		{"a limit", "loses", api.Exec{State: api.ExecUnknown, Exit: api.Exit{Code: -1, Cause: api.CauseTimeout}}, nil, false, api.StopModel, "stopped (timeout", 0, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

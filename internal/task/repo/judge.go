@@ -267,5 +267,8 @@ func (w *project) gateTimeout() time.Duration {
 	return api.DefaultGateTimeout
 }
 
-// Workspace is where a sandbox of a repository has its files.
-const Workspace = contract.Workspace
+// Workspace is where a sandbox of a repository has its files, and Agents where agents are.
+const (
+	Workspace = contract.Workspace
+	Agents    = contract.Agents
+)

@@ -19,7 +19,7 @@ type flight struct {
 var errNone = errors.New("there is no layer")
 
 // layerKey names the layer of a setup in the store.
-func layerKey(key string) string { return "setup 1 " + key }
+func layerKey(key string) string { return "setup 2 " + key }
 
 // find returns the layer of a job's key; "" if there is none.
 func (p *Preparer) find(ctx context.Context, j *job) (repo.Layer, func(), error) {

@@ -68,11 +68,16 @@ func pick(all []File, q repo.SetupRequest) (out picked) {
 	for _, f := range q.Files {
 		tracked[path.Join(q.Dir, f.Path)] = true
 	}
+	agents := strings.TrimPrefix(repo.Agents, dependency.Cache+"/")
 	cache := strings.TrimPrefix(dependency.Cache, dependency.Workspace+"/")
 	for _, f := range all {
 		name := f.Path
 		rest, isOutside := strings.CutPrefix(name, outside+"/")
 		switch {
+		case isOutside && !q.Agent && (rest == agents || strings.HasPrefix(rest, agents+"/")):
+			// It would be the program of an agent, or its configuration.
+			out.elsewhere++
+			continue
 		case isOutside:
 			f.Path = path.Join(cache, rest)
 			if strings.HasPrefix(f.Path, cache+"/go/build/") {

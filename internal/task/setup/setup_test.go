@@ -73,6 +73,30 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// TestPickNoAgents: the setup of a repository cannot put anything where agents are, and the installation of an agent can.
+func TestPickNoAgents(t *testing.T) {
+	all := []File{
+		file(outside+"/agents/claude-1/bin/node", "evil"), file(outside+"/agents/home/claude/.claude/settings.json", "evil"),
+		file(outside+"/agents-of-mine", "1"), file(outside+"/npm/x", "22"),
+	}
+	for agent, want := range map[bool]string{
+		false: ".git/hortus/agents-of-mine .git/hortus/npm/x",
+		true:  ".git/hortus/agents/claude-1/bin/node .git/hortus/agents/home/claude/.claude/settings.json .git/hortus/agents-of-mine .git/hortus/npm/x",
+	} {
+		c := pick(all, repo.SetupRequest{Agent: agent})
+		var paths []string
+		for _, f := range c.files {
+			paths = append(paths, f.Path)
+		}
+		if got := strings.Join(paths, " "); got != want || c.elsewhere != len(all)-len(paths) {
+			t.Errorf("agent %v: %q, %d elsewhere", agent, got, c.elsewhere)
+		}
+	}
+	if c := pick([]File{link(outside+"/agents", "/tmp")}, repo.SetupRequest{}); len(c.files) != 0 || c.elsewhere != 1 {
+		t.Errorf("a link in the place of all agents: %+v", c)
+	}
+}
+
 // TestPickOfOneOfSeveral: what a repository wrote outside of its directory is not sealed, but what has a place of its own.
 func TestPickOfOneOfSeveral(t *testing.T) {
 	q := repo.SetupRequest{Dir: "lib", Files: []cache.Entry{{Path: "main.go"}}}
