@@ -323,7 +323,9 @@ func (b *box) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) 
 }
 
 // Dial implements repo.Computer.
-func (b *box) Dial(context.Context, int) (net.Conn, error) { return nil, api.Errorf(api.KindUnsupported, "no ports here") }
+func (b *box) Dial(context.Context, int) (net.Conn, error) {
+	return nil, api.Errorf(api.KindUnsupported, "no ports here")
+}
 
 // program is a process that is talked to.
 type program struct {
