@@ -14,17 +14,20 @@ func (t *turn) look(ctx context.Context) (over bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if busy {
+		t.idle = -1 // it works
+	}
 	if busy && !t.gap {
 		return false, nil
 	}
-	if err := t.reread(ctx, !busy); err != nil || busy {
+	if err := t.reread(ctx); err != nil || busy {
 		return false, err
 	}
 	if t.last.Role == assistant && (t.last.Time.Completed > 0 || t.last.Error != nil) || t.failure != nil {
 		return true, nil
 	}
-	// The message may be about to be worked on.
-	if t.idle++; t.idle > maxIdle {
+	// The message may be about to be worked on, and what made the client look may be the end of something earlier.
+	if t.idle > maxIdle {
 		return false, api.Errorf(api.KindInternal, "the server took the message and does nothing")
 	}
 	return false, nil
@@ -33,8 +36,8 @@ func (t *turn) look(ctx context.Context) (over bool, err error) {
 // maxKept bounds what is kept of messages that are about to be reported, in bytes.
 const maxKept = 64 << 20
 
-// reread reports what the messages of the turn have and the events did not. last is true if nothing more comes of them.
-func (t *turn) reread(ctx context.Context, last bool) error {
+// reread reports what the messages of the turn have and the events did not.
+func (t *turn) reread(ctx context.Context) error {
 	var all []message
 	cursor, kept := "", 0
 	for range maxPages {
@@ -49,7 +52,7 @@ func (t *turn) reread(ctx context.Context, last bool) error {
 		}
 		all = append(fresh, all...)
 		if len(fresh) < len(list) || complete || next == "" || len(list) == 0 {
-			return t.report(all, last)
+			return t.report(all)
 		}
 		cursor = next
 	}
@@ -75,13 +78,13 @@ func (t *turn) slim(list []message) (size int) {
 const partSize = 512
 
 // report reports messages, the oldest first.
-func (t *turn) report(all []message, last bool) error {
+func (t *turn) report(all []message) error {
 	for _, m := range all {
 		if err := t.message(m.Info); err != nil {
 			return err
 		}
 		for _, p := range m.Parts {
-			if err := t.part(p, last || m.Info.Time.Completed > 0); err != nil {
+			if err := t.part(p, m.Info.Time.Completed > 0 || m.Info.Error != nil); err != nil {
 				return err
 			}
 		}

@@ -150,10 +150,16 @@ func (c *Client) abort(ctx context.Context, session string) error {
 
 // allow answers a request for a permission; reject ends a question without an answer.
 func (c *Client) allow(ctx context.Context, id string) error {
+	if !validID(id) {
+		return nil // it is none of the server's
+	}
 	return c.call(ctx, http.MethodPost, "/permission/"+url.PathEscape(id)+"/reply", obj{"reply": "once"}, nil, nil)
 }
 
 func (c *Client) reject(ctx context.Context, id string) error {
+	if !validID(id) {
+		return nil
+	}
 	return c.call(ctx, http.MethodPost, "/question/"+url.PathEscape(id)+"/reject", nil, nil, nil)
 }
 
@@ -177,7 +183,7 @@ func (c *Client) asked(ctx context.Context) error {
 }
 
 // maxAsked is how many questions are answered at once.
-const maxAsked = 100
+const maxAsked = 20
 
 // answered is the error of an answer, nil if the question was answered before.
 func answered(err error) error {

@@ -126,10 +126,8 @@ func (p *peer) take(r *http.Request) {
 	p.mu.Lock()
 	p.busy = true
 	p.mu.Unlock()
-	p.wg.Go(func() {
-		p.put("msg_1", `{"id":"msg_1","sessionID":"`+theOne+`","role":"user"}`, `{"id":"prt_1","messageID":"msg_1","sessionID":"`+theOne+`","type":"text","text":"the message itself","time":{"end":1}}`)
-		p.work(p, in.Parts[0].Text)
-	})
+	p.put("msg_1", `{"id":"msg_1","sessionID":"`+theOne+`","role":"user"}`, `{"id":"prt_1","messageID":"msg_1","sessionID":"`+theOne+`","type":"text","text":"the message itself","time":{"end":1}}`)
+	p.wg.Go(func() { p.work(p, in.Parts[0].Text) })
 }
 
 // page answers with messages.

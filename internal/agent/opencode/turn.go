@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"hortus.dev/api"
@@ -38,7 +39,8 @@ type turn struct {
 	// failure is the error of the session that came as an event.
 	failure *failure
 	// gap is true while events may be missing.
-	gap  bool
+	gap bool
+	// idle counts how often the session was found idle without an answer.
 	idle int
 	last info // the newest message that was read
 }
@@ -165,12 +167,7 @@ func (t *turn) say(ctx context.Context, text string) error {
 
 // fresh are the messages of the turn in a page.
 func (t *turn) fresh(list []message) []message {
-	for i, m := range list {
-		if m.Info.ID == t.before {
-			return list[i+1:]
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(list), func(m message) bool { return m.Info.ID <= t.before })
 }
 
 // follow reports what happens until the turn ends.
@@ -178,7 +175,7 @@ func (t *turn) follow(ctx context.Context, f *feed) (acp.StopReason, error) {
 	poll := time.NewTicker(t.c.cfg.Poll)
 	defer poll.Stop()
 	for ctx.Err() == nil {
-		var look bool
+		var look, polled bool
 		var err error
 		select {
 		case <-ctx.Done():
@@ -189,12 +186,16 @@ func (t *turn) follow(ctx context.Context, f *feed) (acp.StopReason, error) {
 			}
 			look, err = t.take(ctx, n.event)
 		case <-poll.C:
+			polled = true
 			look, err = true, t.c.asked(ctx)
 		}
 		if err == nil && look {
 			var over bool
 			if over, err = t.look(ctx); err == nil && over {
 				return t.stop()
+			}
+			if polled && err == nil {
+				t.idle++
 			}
 		}
 		// What a lost connection has in the middle of is asked for again; the feed says when the server has ended.

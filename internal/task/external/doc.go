@@ -1,5 +1,5 @@
 // Package external has agents of others work on repositories: programs in the sandbox of a task that speak the Agent Client
-// Protocol.
+// Protocol, or are a server with the API of opencode.
 //
 //	agents := external.New(external.Config{Setup: setup, Computers: computers, Secret: secrets.Lookup})
 //	runner := repo.New(repo.Config{Runtimes: agents})
@@ -12,7 +12,8 @@
 // the host puts the secret into the requests, within its budget.
 //
 // A round starts the program anew, in the sandbox of the round, and continues the session of the round before: what the
-// agent remembers is in its home directory, which is in the workspace too.
+// agent remembers is in its home directory, which is in the workspace too. A server stays as long as its sandbox does, so
+// later rounds and turns in the same sandbox go to the same server: a note in the sandbox says where it is.
 //
 // # Trust
 //
@@ -21,7 +22,8 @@
 //
 // # Lives
 //
-// [Agents] is shared and holds nothing of a task. A worker lives as long as its task; the program ends before Run returns.
+// [Agents] is shared and holds nothing of a task. A worker lives as long as its task; a program on standard streams ends
+// before Run returns, and a server with its sandbox.
 //
 // The package must not know how sandboxes isolate, or how a secret gets into a request.
 package external
