@@ -245,7 +245,7 @@ func (s *server) open(ctx context.Context) (session string, begins bool, err err
 		return session, true, err
 	}
 	session = s.session
-	if err = s.client.FindSession(ctx, session); s.earlier && api.KindOf(err) == api.KindNotFound {
+	if err = s.client.FindSession(ctx, session); (s.earlier || s.again && s.worker.round == 1) && api.KindOf(err) == api.KindNotFound {
 		session, err = s.client.NewSession(ctx)
 		begins = true
 	}
