@@ -132,6 +132,7 @@ func TestBest(t *testing.T) {
 		{name: "none passes", calls: []string{"true", breaks, wrong}, best: 3, outcome: api.OutcomeNeedsHuman, why: "0 regressions, against 1", lost: "The agent changed nothing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			if _, err := exec.LookPath("python3"); err != nil {
 				t.Skip("python3 is not installed")
 			}

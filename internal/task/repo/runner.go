@@ -125,6 +125,11 @@ func (r *Runner) Run(ctx context.Context, job Job) End {
 		defer cancel()
 	}
 	end := w.lost(w.run(ctx, job))
+	if w.untouched() && end.Outcome != api.OutcomeLost {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*endTimeout)
+		defer cancel()
+		w.res = r.Salvage(late, job.Task)
+	}
 	end.Result, end.Usage = w.res, w.usage
 	if end.Outcome == api.OutcomeCanceled {
 		end.Receipt = w.Receipt()

@@ -212,6 +212,7 @@ func TestVerdicts(t *testing.T) {
 			req: api.RepoTask{Rounds: -1, Mutant: mutant}, outcome: api.OutcomeVerified, rounds: 1, stop: api.StopFinished},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t, nowhere{})
 			if c.files == nil {
 				c.files = sum
@@ -252,6 +253,7 @@ func TestTestsAreNotTheWayOut(t *testing.T) {
 		"a second test run": `printf 'import os\nos._exit(0)\n' > test_a.py`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t, nowhere{})
 			end, _ := b.do(t.Context(), &scripted{calls: []call{sh(trick), finish()}}, api.RepoTask{
 				URL: makeRepo(t, watched), Verify: "python3 -m unittest", Rounds: -1,

@@ -36,6 +36,15 @@ func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 	return w.res
 }
 
+// untouched reports whether a task that goes on has ended before it came to the workspaces that its row names.
+func (w *attempt) untouched() bool {
+	was := w.task.Repo
+	if was == nil || w.turn != nil || w.res.Workspace != "" || w.res.Candidates != nil {
+		return false
+	}
+	return was.Workspace != "" || slices.ContainsFunc(was.Candidates, func(c best.Candidate) bool { return c.Workspace != "" })
+}
+
 // salvageBest takes the work of the best candidate, as far as is known, of a task that was lost before it chose, and removes
 // the others.
 func (r *Runner) salvageBest(ctx context.Context, t api.Task) api.RepoResult {

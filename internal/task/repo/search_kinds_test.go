@@ -83,6 +83,13 @@ func TestSearchOfSeveralRepositories(t *testing.T) {
 // TestBestCanceledBeforeItContinues: a task that goes on after a crash and is canceled before its candidates do has no workspace but
 // that of the chosen one, with what was written there.
 func TestBestCanceledBeforeItContinues(t *testing.T) {
+	// Before its candidates are there again, what they wrote is not known, and the first one is taken.
+	for step, best := range map[string]int{"fetch": 1, "checkout": 1, "gate": 2} {
+		t.Run(step, func(t *testing.T) { canceledBefore(t, step, best) })
+	}
+}
+
+func canceledBefore(t *testing.T, step string, wrote int) {
 	t.Parallel()
 	b := newBench(t, nowhere{})
 	dir := makeRepo(t, sum)
@@ -95,13 +102,13 @@ func TestBestCanceledBeforeItContinues(t *testing.T) {
 	if err := db.InsertOwner(t.Context(), store.Owner{ID: owner, StartedAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	var row api.RepoResult
+	row := api.RepoResult{Commit: strings.TrimSpace(runGit(t, dir, "rev-parse", "HEAD"))}
 	for n := 1; n <= 3; n++ {
 		ws, err := b.boxes.Workspace(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n == 2 {
+		if n == wrote {
 			if err := os.WriteFile(filepath.Join(b.boxes.spaces[ws].dir, "sum.sh"), []byte("echo 2\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -111,12 +118,13 @@ func TestBestCanceledBeforeItContinues(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	b.facts.after = func(e api.RepoStepEvent) {
-		if e.Step == "gate" && e.Done {
+		if e.Step == step && e.Done {
 			cancel()
 		}
 	}
 	r := api.RepoTask{URL: dir, Verify: "sh test.sh", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 60}, Best: &best.Request{Of: 3}}
 	task := api.Task{ID: api.NewTaskID(), Repo: &row, Create: api.CreateTask{Request: "Fix the sum", Repo: &r}}
+	row.Branch = repo.Branch(task.ID)
 	run, err := durable.New(durable.Config{Rows: db, Owner: owner}).Begin(t.Context(), string(task.ID), "task", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +132,7 @@ func TestBestCanceledBeforeItContinues(t *testing.T) {
 	end := b.run.Run(ctx, repo.Job{
 		Task: task, Run: run, Candidates: candidates(nil, nil, nil), Dir: t.TempDir(), Emit: b.facts, Save: func(context.Context, api.RepoResult) error { return nil },
 	})
-	if r := end.Result; end.Outcome != api.OutcomeCanceled || string(r.Workspace) != row.Candidates[1].Workspace || r.Head == "" || !r.Partial || !r.Candidates[1].Chosen {
+	if r := end.Result; end.Outcome != api.OutcomeCanceled || string(r.Workspace) != row.Candidates[wrote-1].Workspace || r.Head == "" || !r.Partial || !r.Candidates[wrote-1].Chosen {
 		t.Errorf("%s %v, workspace %q, head %q", end.Outcome, end.Error, r.Workspace, r.Head)
 	}
 	b.nothingLeft(task, end)

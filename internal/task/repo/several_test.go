@@ -191,6 +191,7 @@ func TestSeveralFilePolicy(t *testing.T) {
 		{"read-only", api.FilePolicy{ReadOnly: []string{"conf/"}}, "", "lib/conf/a.key app/conf/a.key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t, nowhere{})
 			key := map[string]string{"conf/a.key": "k\n", "sum.sh": "1\n"}
 			req := api.RepoTask{Name: "lib", URL: makeRepo(t, key), Also: []api.TaskRepository{{Name: "app", URL: makeRepo(t, key)}}, Verify: "find lib -name new | grep -q .", FilePolicy: c.policy, Rounds: -1}

@@ -34,6 +34,7 @@ func TestUntested(t *testing.T) {
 		{"the gate failed before", mendCalc, watched, false, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t, nowhere{})
 			end, _ := b.do(t.Context(), &scripted{calls: []call{sh(c.does), finish()}}, api.RepoTask{
 				URL: makeRepo(t, c.files), Verify: "python3 -m unittest", Rounds: -1,
