@@ -1,15 +1,18 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/retry"
 	"hortus.dev/api/session"
 	"hortus.dev/internal/agent/runtime"
+	wait "hortus.dev/test/patience"
 )
 
 // cutScenario is a session whose turns are cut: the first by the loss of its sandbox, the second by a person, and the last by
@@ -97,6 +100,11 @@ func (a *agentTown) cut(t *testing.T, agent runtime.Runtime, isolation string) {
 		return turn.N
 	}
 
+	defer func() {
+		if _, err := a.c.Sessions.Close(context.WithoutCancel(t.Context()), name); err != nil {
+			t.Error(err)
+		}
+	}()
 	n := send("message-one")
 	first := w.wrote(name, n, "begun.txt")
 	box, err := a.c.Sandboxes.Get(t.Context(), string(first))
@@ -148,9 +156,6 @@ func (a *agentTown) cut(t *testing.T, agent runtime.Runtime, isolation string) {
 	for _, p := range server.Problems() {
 		t.Error(p)
 	}
-	if _, err := a.c.Sessions.Close(t.Context(), name); err != nil {
-		t.Error(err)
-	}
 }
 
 // retries are the events of a task about what was tried again.
@@ -171,7 +176,11 @@ func (a *agentTown) retries(t *testing.T, id api.TaskID) (all []retry.Event) {
 // wrote waits until the turn that runs has written a file, and returns its sandbox.
 func (p *parlour) wrote(key string, n int, file string) (id api.SandboxID) {
 	p.t.Helper()
-	eventually(p.t, "the turn writes "+file, func() bool {
+	late := time.NewTimer(wait.Of(5 * time.Minute)) // the agent is installed first
+	defer late.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	has := func() bool {
 		s := p.get(key)
 		if t := s.Turns[n-1]; t.State == session.TurnDone {
 			p.t.Fatalf("turn %d ended before: %s %q %s %+v", n, t.Outcome, t.Answer, t.Note, t.Error)
@@ -184,6 +193,13 @@ func (p *parlour) wrote(key string, n int, file string) (id api.SandboxID) {
 		defer box.Close()
 		_, err = box.Stat(p.t.Context(), "", "/workspace/"+file)
 		return err == nil
-	})
+	}
+	for !has() {
+		select {
+		case <-late.C:
+			p.t.Fatalf("turn %d does not write %s", n, file)
+		case <-tick.C:
+		}
+	}
 	return id
 }
