@@ -34,10 +34,24 @@ func (f *forks) Room(_ context.Context, account string, n int) (func(), error) {
 	return func() { f.room -= n }, f.call("room %s %d", account, n)
 }
 
-func (f *forks) ForkStopped(_ context.Context, id api.WorkspaceID, task api.TaskID) (api.WorkspaceID, error) {
-	err := f.call("stopped %s %s", id, task)
-	if err != nil {
-		return "", err
+func (f *forks) ForkStopping(_ context.Context, id api.WorkspaceID, task api.TaskID) (sandbox.WorkspaceCopy, error) {
+	return &copying{f: f}, f.call("stopping %s %s", id, task)
+}
+
+type copying struct {
+	f    *forks
+	made bool
+}
+
+func (c *copying) Copy() error {
+	err := c.f.call("copy")
+	c.made = err == nil
+	return err
+}
+
+func (c *copying) Finish() (api.WorkspaceID, error) {
+	if err := c.f.call("finish"); err != nil || !c.made {
+		return "", errors.Join(err, api.Errorf(api.KindInternal, "there is no copy"))
 	}
 	return "w0", nil
 }
@@ -77,13 +91,14 @@ func TestSet(t *testing.T) {
 		keeps      []bool // which children run
 		want       []string
 	}{
-		{"all run", "", "", []bool{true, true, true}, []string{"room alice 3", "stopped parent ", "again w0 ", "again w0 ", "mount w0", "keep w0", "mount w2", "keep w2", "mount w3", "keep w3"}},
-		{"one does not run", "", "", []bool{true, false}, []string{"room alice 2", "stopped parent ", "again w0 ", "mount w0", "keep w0", "mount w2", "discard w2"}},
-		{"the first does not run", "", "", []bool{false, true}, []string{"room alice 2", "stopped parent ", "again w0 ", "mount w0", "mount w2", "keep w2", "discard w0"}},
-		{"of a task", "", "t1", []bool{true, false}, []string{"stopped parent t1", "again w0 t1", "mount w0", "mount w1", "discard w1"}},
-		{"no copy", "stopped", "", []bool{true}, []string{"room alice 1", "stopped parent "}},
-		{"no other", "again", "", []bool{true, true}, []string{"room alice 2", "stopped parent ", "again w0 ", "mount w0", "keep w0"}},
-		{"not kept", "keep", "", []bool{true}, []string{"room alice 1", "stopped parent ", "mount w0", "keep w0", "discard w0"}},
+		{"all run", "", "", []bool{true, true, true}, []string{"room alice 3", "stopping parent ", "copy", "finish", "again w0 ", "again w0 ", "mount w0", "keep w0", "mount w4", "keep w4", "mount w5", "keep w5"}},
+		{"one does not run", "", "", []bool{true, false}, []string{"room alice 2", "stopping parent ", "copy", "finish", "again w0 ", "mount w0", "keep w0", "mount w4", "discard w4"}},
+		{"the first does not run", "", "", []bool{false, true}, []string{"room alice 2", "stopping parent ", "copy", "finish", "again w0 ", "mount w0", "mount w4", "keep w4", "discard w0"}},
+		{"of a task", "", "t1", []bool{true, false}, []string{"stopping parent t1", "copy", "finish", "again w0 t1", "mount w0", "mount w3", "discard w3"}},
+		{"no copy", "copy", "", []bool{true}, []string{"room alice 1", "stopping parent ", "copy", "finish"}},
+		{"a copy that is not placed", "finish", "", []bool{true}, []string{"room alice 1", "stopping parent ", "copy", "finish"}},
+		{"no other", "again", "", []bool{true, true}, []string{"room alice 2", "stopping parent ", "copy", "finish", "again w0 ", "mount w0", "keep w0"}},
+		{"not kept", "keep", "", []bool{true}, []string{"room alice 1", "stopping parent ", "copy", "finish", "mount w0", "keep w0", "discard w0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &forks{fail: c.fail}
@@ -93,15 +108,15 @@ func TestSet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Standstill()(t.Context()); (err != nil) != (c.fail == "stopped") {
+			if err := s.Standstill()(t.Context()); (err != nil) != (c.fail == "copy") {
 				t.Fatal(err)
 			}
-			if c.fail != "stopped" { // the save fails otherwise
+			if c.fail != "copy" { // the save fails otherwise
 				s.Others(t.Context())
 				for i, runs := range c.keeps {
 					row := api.Sandbox{Task: "the parent's"}
 					w, err := s.Of(t.Context(), i, &row)
-					if (err != nil) != (c.fail == "again" && i > 0) {
+					if (err != nil) != (c.fail == "again" && i > 0 || c.fail == "finish") {
 						t.Errorf("child %d: %v", i, err)
 					}
 					if err != nil {
@@ -137,6 +152,7 @@ func TestRefused(t *testing.T) {
 		"files that are not stored": {func(c *Config) { c.Parent = &sandbox.Workspace{} }, api.KindUnsupported, "cannot be forked"},
 		"no store":                  {func(c *Config) { c.Forks = nil }, api.KindUnsupported, "cannot be forked"},
 		"an account with enough":    {func(c *Config) { c.Forks.(*forks).fail = "room" }, api.KindExhausted, "room"},
+		"nobody has it":             {func(c *Config) { c.Forks.(*forks).fail, c.Task = "stopping", "t" }, api.KindExhausted, "stopping"},
 	} {
 		f := &forks{}
 		cfg := config(f, 2)
