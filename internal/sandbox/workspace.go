@@ -64,10 +64,9 @@ func (w *Workspace) CheckAccess() error {
 type WorkspaceForks interface {
 	// Room reserves room for n workspaces that an account keeps, until done is called. Errors: KindExhausted.
 	Room(ctx context.Context, account string, n int) (done func(), err error)
-	// ForkStopped makes a fork of a workspace whose sandbox stands still until it returns. Errors: KindExhausted
-	// for one in which too much was written.
-	ForkStopped(ctx context.Context, id api.WorkspaceID, task api.TaskID) (api.WorkspaceID, error)
-	// ForkAgain makes another fork, of one that ForkStopped made and that nobody has used.
+	// ForkStopping begins a fork of a workspace that a sandbox has.
+	ForkStopping(ctx context.Context, id api.WorkspaceID, task api.TaskID) (WorkspaceCopy, error)
+	// ForkAgain makes another fork, of one that ForkStopping made and that nobody has used.
 	ForkAgain(ctx context.Context, id api.WorkspaceID, task api.TaskID) (api.WorkspaceID, error)
 	// Mount returns what a sandbox needs to have a workspace.
 	Mount(ctx context.Context, id api.WorkspaceID) (Workspace, error)
@@ -75,6 +74,15 @@ type WorkspaceForks interface {
 	Keep(ctx context.Context, id api.WorkspaceID) error
 	// Discard removes a workspace that no sandbox uses.
 	Discard(id api.WorkspaceID) error
+}
+
+// WorkspaceCopy is a fork that is being made. Finish must be called.
+type WorkspaceCopy interface {
+	// Copy copies the files while the sandbox stands still. It is called once. Errors: KindExhausted if too much was
+	// written.
+	Copy() error
+	// Finish returns the fork, or why there is none. The sandbox need not stand still.
+	Finish() (api.WorkspaceID, error)
 }
 
 // UpperLimit describes how the disk limit is enforced for a durable workspace.

@@ -13,6 +13,7 @@
 // child uses it. Until Keep a workspace belongs to a task, or to nobody: Close removes what no child has, and after a crash the
 // next daemon does.
 //
-// A nil [Set] is that of a parent without a workspace: its methods do nothing. A Set starts no goroutine. The package must not know
+// A nil [Set] is that of a parent without a workspace: its methods do nothing. The first copy may have a goroutine of its
+// store until Others or Close. The package must not know
 // how a sandbox is saved or started, nor how a workspace is stored.
 package forkspace

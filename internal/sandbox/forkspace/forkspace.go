@@ -29,6 +29,9 @@ type Config struct {
 type Set struct {
 	cfg  Config
 	room func()
+	// first is the copy for the first one; nil before it is begun, and once it is finished.
+	first sandbox.WorkspaceCopy
+	stood bool // the parent stood still
 	// all are those of the children, in their order.
 	all []space
 }
@@ -52,14 +55,16 @@ func Open(ctx context.Context, cfg Config) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{cfg: cfg, room: func() {}, all: make([]space, cfg.Count)}
-	if cfg.Task != "" {
-		return s, nil
+	var err error
+	if cfg.Task == "" {
+		if s.room, err = cfg.Forks.Room(ctx, cfg.Row.Account, cfg.Count); err != nil {
+			return nil, err
+		}
 	}
-	room, err := cfg.Forks.Room(ctx, cfg.Row.Account, cfg.Count)
-	if err != nil {
+	if s.first, err = cfg.Forks.ForkStopping(ctx, cfg.Parent.Upper, cfg.Task); err != nil {
+		s.room()
 		return nil, err
 	}
-	s.room = room
 	return s, nil
 }
 
@@ -81,14 +86,14 @@ func check(cfg Config) error {
 	return err.WithHint("end the sandbox, and fork its workspace: hortus workspace fork %s", ws)
 }
 
-// Standstill returns the function that makes the first workspace while the parent stands still; nil without a workspace.
+// Standstill returns the function that copies the first workspace while the parent stands still; nil without a workspace.
 func (s *Set) Standstill() func(context.Context) error {
 	if s == nil {
 		return nil
 	}
-	return func(ctx context.Context) (err error) {
-		s.all[0].id, err = s.cfg.Forks.ForkStopped(ctx, s.cfg.Parent.Upper, s.cfg.Task)
-		return err
+	return func(context.Context) error {
+		s.stood = true
+		return s.first.Copy()
 	}
 }
 
@@ -97,15 +102,29 @@ func (s *Set) Others(ctx context.Context) {
 	if s == nil {
 		return
 	}
-	first := s.all[0].id
+	first, err := s.finish()
 	for i := range s.all {
 		switch at := &s.all[i]; {
-		case first == "": // a backend that does not keep to the contract
-			at.err = api.Errorf(api.KindInternal, "workspace %s was not forked", s.cfg.Parent.Upper)
+		case err != nil:
+			at.err = err
 		case i > 0:
 			at.id, at.err = s.cfg.Forks.ForkAgain(ctx, first, s.cfg.Task)
 		}
 	}
+}
+
+// finish ends the copy for the first child.
+func (s *Set) finish() (api.WorkspaceID, error) {
+	if s.first == nil {
+		return "", nil
+	}
+	id, err := s.first.Finish()
+	s.first = nil
+	if err == nil && !s.stood { // a backend that does not keep to the contract
+		err = api.Errorf(api.KindInternal, "workspace %s was not copied", s.cfg.Parent.Upper)
+	}
+	s.all[0].id = id
+	return id, err
 }
 
 // Of returns what a child has at /workspace, and notes it in the row of the child: its own files, below the rules of the parent.
@@ -145,6 +164,7 @@ func (s *Set) Close() {
 	if s == nil {
 		return
 	}
+	_, _ = s.finish() // if the save failed; nothing is used then
 	for _, at := range s.all {
 		if at.id == "" || at.kept {
 			continue

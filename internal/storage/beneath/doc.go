@@ -1,4 +1,4 @@
-// Package beneath reads directory trees that guests wrote, by descriptors: no path leaves
+// Package beneath reads and removes directory trees that guests wrote, by descriptors: no path leaves
 // its directory, follows a link, or reaches another file system.
 //
 //	dir, err := beneath.OpenDir(root, "upper")

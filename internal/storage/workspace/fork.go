@@ -179,14 +179,6 @@ func (l *Lease) sibling(n New) record {
 	return w
 }
 
-// copied makes a workspace with a copy of an upper layer.
-func (l *Lease) copied(ctx context.Context, n New, from int) (api.Workspace, error) {
-	return l.s.insert(ctx, l.sibling(n), func(upper *os.File) error {
-		_, err := l.s.copyInto(ctx, from, upper)
-		return err
-	})
-}
-
 // copyInto copies an upper layer into an empty directory, beside which it makes and removes
 // another one.
 func (s *Store) copyInto(ctx context.Context, from int, to *os.File) (Usage, error) {

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -58,28 +59,106 @@ type Forks struct{ *Store }
 // was written since the last Fork is copied: the files of a sandbox cannot become a layer. KindConflict if no sandbox has it,
 // KindExhausted if that is more than most.
 func (s Forks) ForkStopped(ctx context.Context, id api.WorkspaceID, n New, most Usage) (api.Workspace, error) {
+	f := s.Begin(ctx, id, n, most)
+	_ = f.Copy() // Finish returns why
+	return f.Finish()
+}
+
+// Stopping is a fork of a workspace of which only the copy needs its sandbox to be stopped. It has a goroutine, for which Finish waits;
+// Finish must be called.
+type Stopping struct {
+	cancel context.CancelFunc
+	// begin is closed when the sandbox stands still, and copied when it need not any more.
+	begin, copied, done chan struct{}
+	once                sync.Once
+	err                 error // of the copy
+	made                api.Workspace
+	failed              error
+}
+
+// Begin begins what ForkStopped does before and after the copy.
+func (s Forks) Begin(ctx context.Context, id api.WorkspaceID, n New, most Usage) *Stopping {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &Stopping{cancel: cancel, begin: make(chan struct{}), copied: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(f.done)
+		f.made, f.failed = s.stopping(ctx, f, id, n, most)
+		f.over(f.failed)
+	}()
+	return f
+}
+
+// over says how the copy ended, the first time.
+func (f *Stopping) over(err error) {
+	f.once.Do(func() {
+		f.err = err
+		close(f.copied)
+	})
+}
+
+// Copy copies the files while all processes of the sandbox are stopped. It is called once.
+func (f *Stopping) Copy() error {
+	close(f.begin)
+	<-f.copied
+	return f.err
+}
+
+// Finish returns the fork. Without a Copy there is none.
+func (f *Stopping) Finish() (api.Workspace, error) {
+	select {
+	case <-f.begin:
+	default:
+		f.cancel()
+	}
+	<-f.done
+	f.cancel()
+	return f.made, f.failed
+}
+
+func (s Forks) stopping(ctx context.Context, f *Stopping, id api.WorkspaceID, n New, most Usage) (api.Workspace, error) {
 	l, release := s.leases.hold(id)
 	if l == nil {
 		return api.Workspace{}, api.Errorf(api.KindConflict, "no sandbox has workspace %s", id)
 	}
+	w := l.sibling(n)
+	release() // the sandbox may end before it is copied
+	out, err := s.insert(ctx, w, func(upper *os.File) error {
+		select {
+		case <-f.begin:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		err := s.copyStopped(ctx, id, upper, most)
+		f.over(err)
+		return err
+	})
+	if err != nil {
+		return out, s.diskError(err, "fork workspace "+string(id))
+	}
+	return out, nil
+}
+
+// copyStopped copies the upper layer of a workspace whose sandbox stands still.
+func (s Forks) copyStopped(ctx context.Context, id api.WorkspaceID, to *os.File, most Usage) error {
+	l, release := s.leases.hold(id)
+	if l == nil {
+		return api.Errorf(api.KindConflict, "no sandbox has workspace %s", id)
+	}
 	defer release()
 	from, err := beneath.OpenDir(int(l.dir.Fd()), Upper)
 	if err != nil {
-		return api.Workspace{}, s.diskError(err, "fork workspace "+string(id))
+		return err
 	}
 	defer unix.Close(from)
 	u, err := s.measure(ctx, from, Usage{}, most)
 	if err != nil {
-		return api.Workspace{}, s.diskError(err, "fork workspace "+string(id))
+		return err
 	}
 	if over := u.Over(most); over != "" {
-		return api.Workspace{}, api.Errorf(api.KindExhausted, "workspace %s: %s were written since its last fork, too much to copy while a sandbox has it", id, over)
+		return api.Errorf(api.KindExhausted, "workspace %s: %s were written since its last fork, too much to copy while a sandbox has it", id, over)
 	}
-	w, err := l.copied(ctx, n, from)
-	if err != nil {
-		return w, s.diskError(err, "fork workspace "+string(id))
-	}
-	return w, nil
+	_, err = s.copyInto(ctx, from, to)
+	return err
 }
 
 // Keep makes a pending workspace one that stays until somebody removes it, also while a sandbox of this process has it.

@@ -124,6 +124,9 @@ func open(ctx context.Context, cfg Config, remove func(ctx context.Context, dir 
 	return s, nil
 }
 
+// RemoveAll removes a directory with all that a guest may have put into it.
+func RemoveAll(ctx context.Context, dir string) error { return beneath.RemoveAll(ctx, dir) }
+
 // later removes a directory that is no workspace any more in the background.
 func (s *Store) later(path string, remove func() error) {
 	s.work.Go(func() {

@@ -13,16 +13,33 @@ var _ sandbox.WorkspaceForks = (*Service)(nil)
 // forkable bounds what is copied while a sandbox stands still.
 func forkable() workspace.Usage { return workspace.Usage{Files: 100_000, Bytes: 1 << 30} }
 
-// ForkStopped implements sandbox.WorkspaceForks.
-func (s *Service) ForkStopped(ctx context.Context, id api.WorkspaceID, task api.TaskID) (api.WorkspaceID, error) {
+// ForkStopping implements sandbox.WorkspaceForks.
+func (s *Service) ForkStopping(ctx context.Context, id api.WorkspaceID, task api.TaskID) (sandbox.WorkspaceCopy, error) {
 	n, err := s.forkOf(id, task)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	w, err := workspace.Forks{Store: s.cfg.Store}.ForkStopped(ctx, id, n, forkable())
+	return stopping{workspace.Forks{Store: s.cfg.Store}.Begin(ctx, id, n, forkable()), id}, nil
+}
+
+// stopping is a fork of a workspace.
+type stopping struct {
+	*workspace.Stopping
+	of api.WorkspaceID
+}
+
+// Copy implements sandbox.WorkspaceCopy.
+func (s stopping) Copy() error {
+	err := s.Stopping.Copy()
 	if api.KindOf(err) == api.KindExhausted && api.HintOf(err) == "" {
-		err = api.Errorf(api.KindExhausted, "%w", err).WithHint("end the sandbox and fork its workspace: hortus workspace fork %s", id)
+		err = api.Errorf(api.KindExhausted, "%w", err).WithHint("end the sandbox and fork its workspace: hortus workspace fork %s", s.of)
 	}
+	return err
+}
+
+// Finish implements sandbox.WorkspaceCopy.
+func (s stopping) Finish() (api.WorkspaceID, error) {
+	w, err := s.Stopping.Finish()
 	return w.ID, err
 }
 

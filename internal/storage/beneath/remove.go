@@ -1,4 +1,4 @@
-package workspace
+package beneath
 
 import (
 	"context"
@@ -6,9 +6,10 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"hortus.dev/internal/storage/beneath"
 )
+
+// moved begins the names of directories that are moved up before they are removed.
+const moved = "gone-"
 
 // RemoveAll removes a directory with all that a guest may have put into it; nil when
 // it is not there. Its parent has to be the caller's own.
@@ -33,12 +34,12 @@ func removeTree(ctx context.Context, parent int, name string) error {
 		return err
 	}
 	defer unix.Close(top)
-	moved := 0
+	up := 0
 	for {
 		n := 0
-		err := beneath.Names(top, func(sub string) error {
+		err := Names(top, func(sub string) error {
 			n++
-			return flatten(ctx, top, sub, &moved)
+			return flatten(ctx, top, sub, &up)
 		})
 		if err != nil {
 			return err
@@ -51,11 +52,11 @@ func removeTree(ctx context.Context, parent int, name string) error {
 
 // flatten removes an entry of top; the directories of a directory become entries of
 // top, with names that nothing else there has.
-func flatten(ctx context.Context, top int, name string, moved *int) error {
+func flatten(ctx context.Context, top int, name string, up *int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	st, err := beneath.Stat(top, name)
+	st, err := Stat(top, name)
 	if err == unix.ENOENT {
 		return nil
 	}
@@ -72,9 +73,9 @@ func flatten(ctx context.Context, top int, name string, moved *int) error {
 	defer unix.Close(dir)
 	for {
 		n := 0
-		err := beneath.Names(dir, func(sub string) error {
+		err := Names(dir, func(sub string) error {
 			n++
-			st, err := beneath.Stat(dir, sub)
+			st, err := Stat(dir, sub)
 			if err != nil {
 				return err
 			}
@@ -92,8 +93,8 @@ func flatten(ctx context.Context, top int, name string, moved *int) error {
 			unix.Close(in)
 			for {
 				// A removal that was interrupted left such names.
-				*moved++
-				err := unix.Renameat2(dir, sub, top, fmt.Sprintf("%s%d", gone, *moved), unix.RENAME_NOREPLACE)
+				*up++
+				err := unix.Renameat2(dir, sub, top, fmt.Sprintf("%s%d", moved, *up), unix.RENAME_NOREPLACE)
 				if err != unix.EEXIST {
 					return err
 				}
@@ -113,7 +114,7 @@ func flatten(ctx context.Context, top int, name string, moved *int) error {
 
 // enter opens a directory and makes it ours to change.
 func enter(dir int, name string) (int, error) {
-	p, err := beneath.Open(dir, name, unix.O_PATH|unix.O_DIRECTORY)
+	p, err := Open(dir, name, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, err
 	}
