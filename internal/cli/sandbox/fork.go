@@ -75,6 +75,11 @@ func showFork(a *app.App, req api.ForkSandbox, out api.ForkResult) error {
 			}
 		}
 		a.Note("%d of %d children with %s; %s was paused for %s", made, req.Count, KindText(out.Kind), out.Parent, human.Milliseconds(out.PausedMS))
+		for _, child := range out.Children {
+			if s := child.Sandbox; s != nil && s.Workspace != "" {
+				a.Note("%s has workspace %s, which stays until: hortus workspace rm %s", s.ID, s.Workspace, s.Workspace)
+			}
+		}
 		if out.Why != "" {
 			a.Note("files only: %s", out.Why)
 		}

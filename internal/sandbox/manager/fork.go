@@ -52,13 +52,6 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 		return none, err
 	}
 	parent := l.Row()
-	spaces, err := forkspace.Open(ctx, forkspace.Config{
-		Forks: m.cfg.Workspaces, Parent: l.workspace, Row: parent, Report: m.Report(ctx, l.backend), Task: task, Count: req.Count, FilesOnly: req.FilesOnly, Logger: m.log,
-	})
-	if err != nil {
-		return none, err
-	}
-	defer spaces.Close()
 	if err := envReadable(parent); err != nil {
 		return none, err
 	}
@@ -75,6 +68,13 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 	if err := api.CheckEnv(env); err != nil {
 		return none, err
 	}
+	spaces, err := forkspace.Open(ctx, forkspace.Config{
+		Forks: m.cfg.Workspaces, Parent: l.workspace, Row: parent, Report: m.Report(ctx, l.backend), Task: task, Count: req.Count, FilesOnly: req.FilesOnly, Logger: m.log,
+	})
+	if err != nil {
+		return none, err
+	}
+	defer spaces.Close()
 	dir, remove, err := store.Scratch(m.imageSize(ctx, l))
 	if err != nil {
 		return none, err

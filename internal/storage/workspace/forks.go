@@ -174,6 +174,7 @@ func (s Forks) Keep(ctx context.Context, id api.WorkspaceID) error {
 	defer release()
 	rec := l.rec
 	rec.Pending = false
+	defer s.starting.Delete(id)
 	return l.rewrite(rec, func(w *api.Workspace) { w.Keep = true })
 }
 

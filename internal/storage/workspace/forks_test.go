@@ -124,6 +124,15 @@ func TestPendingForks(t *testing.T) {
 	if err != nil || rerr != nil || !w.Keep || !row.Keep {
 		t.Errorf("what a sandbox has: %+v, %+v, %v, %v", w, row, err, rerr)
 	}
+	if err := f.Remove(t.Context(), stay["of this owner"], "collected"); api.KindOf(err) != api.KindConflict {
+		t.Errorf("removed while its child starts: %v", err)
+	}
+	if err := (Forks{f.Store}).Keep(t.Context(), stay["of this owner"]); err != nil {
+		t.Error(err)
+	}
+	if err := f.Remove(t.Context(), stay["of this owner"], "removed"); err != nil {
+		t.Error(err)
+	}
 	l.Release()
 	if _, err := f.Get(busy); err != nil {
 		t.Errorf("removed while it is in use: %v", err)

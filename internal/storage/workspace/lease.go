@@ -200,8 +200,11 @@ func (s *Store) row(rec record, change func(*api.Workspace)) {
 }
 
 // Remove removes a workspace and all that was written to it; nil when it is not
-// there, KindConflict while somebody has it.
+// there, KindConflict while somebody has it, or while it is for the child of a fork that starts.
 func (s *Store) Remove(ctx context.Context, id api.WorkspaceID, reason string) error {
+	if _, ok := s.starting.Load(id); ok {
+		return api.Errorf(api.KindConflict, "workspace %s is for a sandbox that is starting", id)
+	}
 	l, away, err := s.setAside(id, reason)
 	if l == nil || err != nil {
 		return err
@@ -216,6 +219,7 @@ func (s *Store) Remove(ctx context.Context, id api.WorkspaceID, reason string) e
 // RemoveLater is Remove, but what was written to the workspace is removed in the background. When
 // it returns, nobody finds the workspace any more.
 func (s *Store) RemoveLater(id api.WorkspaceID, reason string) error {
+	defer s.starting.Delete(id)
 	l, away, err := s.setAside(id, reason)
 	if l == nil || err != nil {
 		return err

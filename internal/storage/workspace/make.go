@@ -75,10 +75,14 @@ func (s *Store) insert(ctx context.Context, w record, fill func(upper *os.File) 
 			return api.Workspace{}, err
 		}
 	}
+	if w.Pending {
+		s.starting.Store(w.ID, true)
+	}
 	err = s.make(w, fill, func(tmp string) error {
 		return unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, s.path(w.ID), unix.RENAME_NOREPLACE)
 	})
 	if err != nil {
+		s.starting.Delete(w.ID)
 		s.row(w, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, "it could not be created" })
 		return api.Workspace{}, s.diskError(err, "create workspace "+string(w.ID))
 	}

@@ -83,6 +83,8 @@ type Store struct {
 	claims claims
 	// leases are those of this process.
 	leases leases
+	// starting are the pending workspaces of this process.
+	starting sync.Map
 	// What removes leftovers in the background, one after the other, until Close.
 	ctx      context.Context
 	cancel   context.CancelFunc
