@@ -49,7 +49,7 @@ func (m *table) CreateIn(ctx context.Context, req api.CreateSandbox, _ sandbox.W
 	return m.Create(ctx, req)
 }
 
-func (m *table) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error) {
+func (m *table) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbox, _ api.TaskID) (api.ForkResult, error) {
 	out := api.ForkResult{Parent: id}
 	for i := range max(req.Count, 1) {
 		if i == 1 {
