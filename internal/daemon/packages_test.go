@@ -234,18 +234,17 @@ func TestPackageCache(t *testing.T) {
 			if n := g.fetched(p.path); n != 0 {
 				t.Errorf("the second install fetched it %d times", n)
 			}
-			var cached, rule bool
-			for d, err := range alice.Egress.All(t.Context(), api.EgressFilter{Sandbox: s.ID()}) {
-				if err != nil {
-					t.Fatal(err)
+			eventually(t, "the hit is recorded", func() bool { // which is after its answer
+				for d, err := range alice.Egress.All(t.Context(), api.EgressFilter{Sandbox: s.ID()}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d.Path == p.path && d.Cached {
+						return d.Rule != "" && d.Result == api.EgressAllowed && d.Status == 200 && d.Address == ""
+					}
 				}
-				if d.Path == p.path && d.Cached {
-					cached, rule = true, d.Rule != "" && d.Result == api.EgressAllowed && d.Status == 200 && d.Address == ""
-				}
-			}
-			if !cached || !rule {
-				t.Errorf("the record of the hit: cached %v, complete %v", cached, rule)
-			}
+				return false
+			})
 			install(bob)
 			if n := g.fetched(p.path); n != 1 {
 				t.Errorf("another account fetched it %d times", n)
