@@ -90,7 +90,13 @@ func newGarden(t *testing.T, pick func(*testing.T, *bench) tested) *garden {
 }
 
 func gvisorGarden(t *testing.T) *garden {
-	return newGarden(t, func(t *testing.T, b *bench) tested { return newGvisor(t, b) })
+	return newGarden(t, func(t *testing.T, b *bench) tested {
+		backend := newGvisor(t, b)
+		if a, can := backend.Probe(t.Context()).Has(api.CapWorkspace); !can {
+			t.Skipf("its sandboxes cannot have workspaces: %s", a.Reason)
+		}
+		return backend
+	})
 }
 
 // start makes a workspace of the account and a sandbox in it.
