@@ -268,20 +268,27 @@ func TestBestOfFiveCanceled(t *testing.T) {
 	t.Parallel()
 	n := tier.Count(6, 100)
 	w, c, p := contestants(t, map[string]string{"plan 1.": plan(wrong), "plan 2.": plan(breaks), "plan 3.": plan("sleep 30"), "plan 4.": plan(mendLong), "plan 5.": plan(mendLast)})
+	dir := listRepository(t)
+	cancelAnywhere(t, w, c, n, 90, func(isolation string) api.CreateTask {
+		p.begin()
+		return five(dir, isolation, best.Request{})
+	})
+}
+
+// cancelAnywhere cancels n tasks, each after a random number of its first events, and checks what is left of it.
+func cancelAnywhere(t *testing.T, w *town, c *client.Client, n, events int, next func(isolation string) api.CreateTask) {
+	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 21))
-	dir := listRepository(t)
 	canceled := 0
 	for i := range n {
-		p.begin()
-		req := five(dir, []string{"container", "gvisor"}[i%2], best.Request{})
-		task, err := c.Tasks.Create(t.Context(), req)
+		task, err := c.Tasks.Create(t.Context(), next([]string{"container", "gvisor"}[i%2]))
 		if err != nil {
 			t.Fatal(err)
 		}
 		// An instant is a number of events: it does not depend on how fast the machine is.
-		at, seen := 1+random.IntN(90), 0
+		at, seen := 1+random.IntN(events), 0
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 		for _, err := range c.Tasks.Events(ctx, task.ID, 0) {
 			if seen++; err != nil || seen >= at {

@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/best"
@@ -93,44 +91,9 @@ func TestSearchLevelsCanceled(t *testing.T) {
 	t.Parallel()
 	n := tier.Count(3, 100)
 	w, c, p := contestants(t, searchPlans())
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 22))
 	dir := listRepository(t)
-	canceled := 0
-	for i := range n {
+	cancelAnywhere(t, w, c, n, 70, func(isolation string) api.CreateTask {
 		p.begin()
-		task, err := c.Tasks.Create(t.Context(), searching(dir, []string{"container", "gvisor"}[i%2]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		// An instant is a number of events: it does not depend on how fast the machine is.
-		at, seen := 1+random.IntN(70), 0
-		for _, err := range c.Tasks.Events(t.Context(), task.ID, 0) {
-			if seen++; err != nil || seen >= at {
-				break
-			}
-		}
-		if task, err = c.Tasks.Cancel(t.Context(), task.ID); err != nil {
-			t.Fatal(err)
-		}
-		switch task.Outcome {
-		case api.OutcomeCanceled:
-			canceled++
-			if task.Receipt == nil || task.Receipt.ProcessesLeft != 0 {
-				t.Errorf("receipt %+v", task.Receipt)
-			}
-		case api.OutcomeVerified: // it had ended
-		default:
-			t.Errorf("%s %v", task.Outcome, task.Error)
-		}
-		if task.Repo == nil {
-			task.Repo = &api.RepoResult{}
-		}
-		onlyTheResult(t, w, c, task)
-		if t.Failed() {
-			t.Fatalf("canceled after %d events, run %d: %+v", seen, i, task.Repo.Candidates)
-		}
-	}
-	t.Logf("%d of %d were canceled before their end", canceled, n)
+		return searching(dir, isolation)
+	})
 }
