@@ -133,6 +133,7 @@ type OutputEvent struct {
 // ModelEvent reports that a role asked a model.
 type ModelEvent struct {
 	Role  string `json:"role"`
+	Agent string `json:"agent,omitempty"` // as in ToolEvent
 	Model string `json:"model"`
 	MS    int64  `json:"ms"`
 	Usage Usage  `json:"usage,omitzero"`
@@ -145,6 +146,7 @@ type ModelEvent struct {
 // way that may pass, or its answer could not be used.
 type ModelRetryEvent struct {
 	Role  string `json:"role"`
+	Agent string `json:"agent,omitempty"` // as in ToolEvent
 	Model string `json:"model"`
 	// Attempt is the try that failed, from 1; Of is how many there can be.
 	Attempt int `json:"attempt"`

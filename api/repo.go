@@ -165,6 +165,8 @@ type RepoResult struct {
 	// Head is the commit that was made; empty when nothing was changed.
 	Head      string      `json:"head,omitempty"`
 	Workspace WorkspaceID `json:"workspace,omitempty"`
+	// Copies are its copies that sub-agents work in now.
+	Copies best.Copies `json:"copies,omitempty"`
 	// Verify is the gate's command, and VerifyFrom where it is from: "asked", or
 	// the file that it was found in.
 	Verify     string `json:"verify,omitempty"`
@@ -464,8 +466,9 @@ type SayEvent struct {
 
 // CompactEvent reports that the history was shortened.
 type CompactEvent struct {
-	Step         int   `json:"step"`
-	TokensBefore int64 `json:"tokensBefore"`
-	TokensAfter  int64 `json:"tokensAfter"`
-	Candidate    int   `json:"candidate,omitempty"`
+	Agent        string `json:"agent,omitempty"` // as in ToolEvent
+	Step         int    `json:"step"`
+	TokensBefore int64  `json:"tokensBefore"`
+	TokensAfter  int64  `json:"tokensAfter"`
+	Candidate    int    `json:"candidate,omitempty"`
 }

@@ -73,6 +73,9 @@ const (
 	Ended   State = "ended"
 )
 
+// Copies are workspaces, by the names of the sub-agents that work in them ("research 1").
+type Copies map[string]string
+
 // Candidate is one of the agents and what it came to.
 type Candidate struct {
 	N int `json:"n"` // from 1
@@ -84,6 +87,8 @@ type Candidate struct {
 	State State `json:"state"`
 	// Workspace has its files while the task runs; after that only the chosen one has files, which are the task's.
 	Workspace string `json:"workspace,omitempty"`
+	// Copies are its copies that sub-agents work in now.
+	Copies Copies `json:"copies,omitempty"`
 	// Outcome is how it would have ended as the only one.
 	Outcome string `json:"outcome,omitempty"`
 	// Passed is true if every gate of its last round passed, and its result is one that can be delivered.

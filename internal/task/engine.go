@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/recall"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -96,10 +97,9 @@ type running struct {
 	// once makes the begin of a cancellation a single fact.
 	once sync.Once
 	log  *emitter
-	// run is the journal of a task that survives its daemon, and told counts the events from before.
-	run    *durable.Run
-	told   map[api.EventType]int
-	toldOf map[int]map[api.EventType]int // of candidates
+	// run is the journal of a task that survives its daemon, and told counts the events from before; nil for none.
+	run  *durable.Run
+	told *recall.Told
 }
 
 // New makes an engine. [Engine.Close] ends it.

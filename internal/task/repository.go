@@ -169,7 +169,7 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, from so
 	if err := e.cfg.Store.UpdateTask(context.WithoutCancel(ctx), *t); err != nil {
 		return repo.End{Outcome: api.OutcomeFailed, Error: api.AsError(err)}
 	}
-	if r.told[api.EventTaskStarted] == 0 {
+	if r.told.Count(api.EventTaskStarted) == 0 {
 		log.Emit(ctx, api.EventTaskStarted, struct{}{})
 	}
 	dir := e.dir(t.ID)

@@ -10,6 +10,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/lessons"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/recall"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -162,13 +163,13 @@ func (e survival) resume(ctx context.Context, t api.Task, run *durable.Run) erro
 		}
 	}
 	log := e.emitter(t.ID)
-	told, toldOf, err := e.remember(ctx, log)
+	told, err := e.remember(ctx, log)
 	if err != nil {
 		return err
 	}
 	life := api.WithPrincipal(context.WithoutCancel(ctx), in.Principal)
 	life, cancel := context.WithCancel(api.WithTask(life, t.ID))
-	r := &running{cancel: cancel, done: make(chan struct{}), log: log, run: run, told: told, toldOf: toldOf}
+	r := &running{cancel: cancel, done: make(chan struct{}), log: log, run: run, told: told}
 	if err := e.enter(t.ID, r); err != nil {
 		cancel()
 		return err
@@ -187,27 +188,19 @@ func (e survival) resume(ctx context.Context, t api.Task, run *durable.Run) erro
 	return nil
 }
 
-// remember counts the events of a task, and of each candidate, by their types, and its calls of models.
-func (e survival) remember(ctx context.Context, log *emitter) (told map[api.EventType]int, toldOf map[int]map[api.EventType]int, err error) {
-	told, toldOf = map[api.EventType]int{}, map[int]map[api.EventType]int{}
+// remember counts the events of a task, and its calls of models.
+func (e survival) remember(ctx context.Context, log *emitter) (*recall.Told, error) {
+	told := &recall.Told{}
 	if e.cfg.Events == nil {
-		return told, toldOf, nil
+		return told, nil
 	}
 	for after := int64(0); ; {
 		page, err := e.cfg.Events(ctx, log.stream, after, 0)
 		if err != nil || len(page) == 0 {
-			return told, toldOf, err
+			return told, err
 		}
 		for _, ev := range page {
-			var of struct{ Candidate int }
-			if json.Unmarshal(ev.Data, &of) == nil && of.Candidate > 0 {
-				if toldOf[of.Candidate] == nil {
-					toldOf[of.Candidate] = map[api.EventType]int{}
-				}
-				toldOf[of.Candidate][ev.Type]++
-			} else {
-				told[ev.Type]++
-			}
+			told.Add(ev)
 			var given lessons.Offered
 			if ev.Type == lessons.EventOffered && json.Unmarshal(ev.Data, &given) == nil {
 				log.given(given)
@@ -273,7 +266,7 @@ func (e survival) stoppedBefore(ctx context.Context, run *durable.Run) {
 
 // journaled sets what a job on a repository needs of the journal.
 func (r *running) journaled(job repo.Job) repo.Job {
-	job.Run, job.Told, job.ToldOf = r.run, r.told, r.toldOf
+	job.Run, job.Told = r.run, r.told
 	return job
 }
 

@@ -93,7 +93,7 @@ func (r *run) partial(said string, resp model.Response) {
 	r.history = append(r.history, model.Message{Role: model.RoleAssistant, Text: said})
 	r.note(Entry{Kind: KindAssistant, Text: said, Cut: true, Usage: resp.Usage, Model: r.model.Name()})
 	r.rep.Text = said
-	r.emit(api.EventSay, api.SayEvent{Agent: r.agent, Round: r.round, Step: r.steps + 1, Text: prose(said), Cut: true})
+	r.emit(api.EventSay, api.SayEvent{Round: r.round, Step: r.steps + 1, Text: prose(said), Cut: true})
 }
 
 // escalate moves to the larger model and says so. It is false if there is none,

@@ -27,7 +27,7 @@ type pending struct {
 }
 
 // next returns the first calls of a list that may run at the same time: one of any tool, or consecutive ones of tools
-// that change nothing. Calls that cannot be run are between any others.
+// that change nothing in the sandbox, such as research. Calls that cannot be run are between any others.
 func (r *run) next(calls []model.Call) (group []*pending) {
 	var last *pending // that can be run
 	for _, c := range calls {
@@ -38,6 +38,9 @@ func (r *run) next(calls []model.Call) (group []*pending) {
 			}
 			r.made++
 			p.n, last = r.made, p
+			if q, ok := p.tool.(researcher); ok {
+				p.tool = q.begin(c.Input)
+			}
 		}
 		group = append(group, p)
 	}
@@ -46,6 +49,13 @@ func (r *run) next(calls []model.Call) (group []*pending) {
 
 // perform runs calls at the same time, and returns when all of them have ended.
 func (r *run) perform(all []*pending) {
+	defer func() {
+		for _, p := range all {
+			if q, ok := p.tool.(*asking); ok {
+				q.end()
+			}
+		}
+	}()
 	var runs []*pending
 	for _, p := range all {
 		if p.tool != nil {

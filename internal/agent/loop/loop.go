@@ -28,7 +28,7 @@ type Config struct {
 	// none.
 	Large model.Model
 	// Small writes the summaries of a history that grew too long, and answers the questions of the tool
-	// research. Nil means that the loop's own model does.
+	// research for which it is enough to read. Nil means that the loop's own model does.
 	Small model.Model
 	// Research, when not nil, adds the tool research.
 	Research *Research
@@ -110,8 +110,11 @@ type Loop struct {
 	// replaced counts the sandboxes that took the place of lost ones; swapped is true if one did since the last answer.
 	replaced int
 	swapped  bool
-	// researched counts the questions to the sub-agent; agent names the loop of a sub-agent.
+	// researched counts the questions to sub-agents, and lent is what those that have no answer yet may use. asking has room
+	// for those that work. agent names the loop of a sub-agent.
 	researched int
+	lent       api.Budget
+	asking     chan struct{}
 	agent      string
 	used       api.Usage
 	output     int64
@@ -150,6 +153,7 @@ func New(cfg Config) *Loop {
 		l.reads[name] = true
 	}
 	if cfg.Research != nil {
+		l.asking, l.reads[ResearchTool] = make(chan struct{}, maxAsking), true
 		cfg.Tools = append(cfg.Tools[:len(cfg.Tools):len(cfg.Tools)], researcher{l})
 	}
 	l.continues(cfg.Past)
@@ -195,11 +199,8 @@ func (l *Loop) Run(ctx context.Context, message string) Report {
 	l.newest = len(l.history)
 	l.say(KindUser, model.Message{Role: model.RoleUser, Text: message})
 	r.work()
-	r.rep.Transcript = l.script.err
 	l.note(Entry{Kind: KindStop, Text: r.rep.Why, Stop: r.rep.Stop, Usage: r.rep.Usage})
-	if r.rep.Transcript == nil {
-		r.rep.Transcript = l.script.err
-	}
+	r.rep.Transcript = l.script.failed()
 	return r.rep
 }
 

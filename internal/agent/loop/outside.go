@@ -20,7 +20,7 @@ func NewTranscript(w io.Writer, now func() time.Time) *Transcript {
 func (t *Transcript) Write(e Entry) { t.script.write(e) }
 
 // Err returns why the transcript ends too early; nil if it is whole.
-func (t *Transcript) Err() error { return t.script.err }
+func (t *Transcript) Err() error { return t.script.failed() }
 
 // ShortLine returns a text as one bounded line that a terminal can show.
 func ShortLine(s string) string { return short(s) }

@@ -37,7 +37,7 @@ func (r *run) take(resp model.Response) {
 	}
 	if text := strings.TrimSpace(msg.Text); text != "" {
 		r.rep.Text = msg.Text
-		r.emit(api.EventSay, api.SayEvent{Agent: r.agent, Round: r.round, Step: r.steps, Text: prose(text)})
+		r.emit(api.EventSay, api.SayEvent{Round: r.round, Step: r.steps, Text: prose(text)})
 	}
 	if cut {
 		msg.Text = strings.TrimSpace(msg.Text + "\n" + cutMark)
@@ -179,7 +179,7 @@ func (r *run) answer(c model.Call, res Result, took time.Duration) {
 	out := res.Short
 	out = cmp.Or(out, text)
 	r.emit(api.EventTool, api.ToolEvent{
-		Agent: r.agent, Round: r.round, Step: r.steps, Tool: c.Name, Input: inputShort(c.Input), Output: short(out),
+		Round: r.round, Step: r.steps, Tool: c.Name, Input: inputShort(c.Input), Output: short(out),
 		Failed: res.Failed, MS: took.Milliseconds(),
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -81,10 +82,12 @@ type EntryCall struct {
 	Input string `json:"input"`
 }
 
-// script writes a transcript.
+// script writes a transcript. Sub-agents that work at the same time write into one.
 type script struct {
-	w    io.Writer
-	now  func() time.Time
+	w   io.Writer
+	now func() time.Time
+
+	mu   sync.Mutex
 	n    int
 	size int64
 	full bool
@@ -93,7 +96,10 @@ type script struct {
 
 func newScript(w io.Writer, now func() time.Time) *script { return &script{w: w, now: now} }
 
+// write adds an entry. Its lines are in the order of their numbers, so the lock is held while one is written.
 func (s *script) write(e Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.w == nil || s.err != nil || s.full && e.Kind != KindStop {
 		return
 	}
@@ -113,6 +119,13 @@ func (s *script) write(e Entry) {
 		return
 	}
 	s.size += int64(len(line))
+}
+
+// failed returns why nothing more is written; nil if it is.
+func (s *script) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 // bound cuts what is too long: the text first has its room, then the calls.

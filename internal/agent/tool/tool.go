@@ -78,9 +78,13 @@ func New(cfg Config) *Set {
 
 // All lists the tools, always in the same order. They are for one history: view does not show twice what is in it.
 func (s *Set) All() []loop.Tool {
+	return append(Working(s), todo(), finish(s.cfg.Value))
+}
+
+// Working lists the tools of a set without todo and finish, for an agent that has its own.
+func Working(s *Set) []loop.Tool {
 	return []loop.Tool{
-		s.shell(), s.job(), s.view(true), s.create(), s.strReplace(), s.insert(),
-		s.search(), s.find(), s.mapping(), s.outline(), todo(), finish(s.cfg.Value),
+		s.shell(), s.job(), s.view(true), s.create(), s.strReplace(), s.insert(), s.search(), s.find(), s.mapping(), s.outline(),
 	}
 }
 

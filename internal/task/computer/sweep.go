@@ -2,6 +2,7 @@ package computer
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"hortus.dev/api"
@@ -45,11 +46,20 @@ func (p *Computers) Sweep(ctx context.Context, row func(context.Context, api.Tas
 // can use it. No task runs meanwhile.
 func abandoned(t api.Task, id api.WorkspaceID) bool {
 	if t.State != api.TaskDone {
-		return t.Repo == nil || t.Repo.Workspace != id &&
+		return t.Repo == nil || t.Repo.Workspace != id && !copied(t, id) &&
 			!slices.ContainsFunc(t.Repo.Candidates, func(c best.Candidate) bool { return c.Workspace == string(id) })
+	}
+	if t.Repo != nil && copied(t, id) {
+		return true // its sub-agents have ended
 	}
 	prepared := t.Create.Repo != nil && t.Create.Repo.PrepareOnly
 	return t.State == api.TaskDone && (t.Outcome == api.OutcomeLost || prepared) && (t.Repo == nil || t.Repo.Workspace != id)
+}
+
+// copied reports whether a workspace is a copy for a sub-agent of a task.
+func copied(t api.Task, id api.WorkspaceID) bool {
+	has := func(c best.Copies) bool { return slices.Contains(slices.Collect(maps.Values(c)), string(id)) }
+	return has(t.Repo.Copies) || slices.ContainsFunc(t.Repo.Candidates, func(c best.Candidate) bool { return has(c.Copies) })
 }
 
 // maxContinued is how many tasks back a claim is looked for.

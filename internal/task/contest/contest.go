@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
@@ -157,14 +158,16 @@ func (c *Contest) enter(ctx context.Context, n int, e Entrant) {
 	c.note(ctx, n, how != Recalled, func(r *best.Candidate) { scored(r, e.Standing(), how, context.Cause(ctx)) })
 }
 
-// Placed stores where a candidate has its files.
-func (c *Contest) Placed(ctx context.Context, n int, ws api.WorkspaceID) error {
+// Placed stores where a candidate and its sub-agents have their files.
+func (c *Contest) Placed(ctx context.Context, n int, ws api.WorkspaceID, copies best.Copies) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ws == "" || slices.ContainsFunc(c.stored, func(r best.Candidate) bool { return r.N == n && r.Workspace == string(ws) }) {
+	if ws == "" || slices.ContainsFunc(c.stored, func(r best.Candidate) bool {
+		return r.N == n && r.Workspace == string(ws) && maps.Equal(r.Copies, copies)
+	}) {
 		return nil // it is stored
 	}
-	c.rows[n-1].Workspace = string(ws)
+	c.rows[n-1].Workspace, c.rows[n-1].Copies = string(ws), copies
 	return c.store(ctx)
 }
 

@@ -94,18 +94,18 @@ func newRun(j *Journal, row store.Run, steps []store.RunStep) *Run {
 
 // Part returns a part of the run, with steps and a clock of its own: its steps have names that no step outside of it has,
 // and what others do meanwhile does not change what it decides. It is taken at a point that every execution of the work
-// passes, and once; a part has no parts, and is not canceled or ended by itself. Nil for nil.
+// passes, and once; a part is not canceled or ended by itself. Nil for nil.
 func (r *Run) Part(name string) *Run {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := &Run{j: r.j, row: r.row, steps: map[string]store.RunStep{}, used: map[string]bool{}, clock: r.clock, prefix: name + "/"}
-	for full, s := range r.steps {
-		if own, mine := strings.CutPrefix(full, p.prefix); mine {
+	p := &Run{j: r.j, row: r.row, steps: map[string]store.RunStep{}, used: map[string]bool{}, clock: r.clock, prefix: r.prefix + name + "/"}
+	for outer, s := range r.steps {
+		if own, mine := strings.CutPrefix(outer, name+"/"); mine {
 			p.steps[own] = s
-			delete(r.steps, full)
+			delete(r.steps, outer)
 			if s.Done {
 				p.done++
 			}
@@ -113,6 +113,14 @@ func (r *Run) Part(name string) *Run {
 	}
 	p.live = r.GoLive
 	return p
+}
+
+// Join sets the clock to that of a part which has ended, if that is later: the work waited for it. Every execution joins parts in
+// the same order.
+func (r *Run) Join(part *Run) {
+	if r != nil {
+		r.tick(part.Now())
+	}
 }
 
 // ID is the run's.

@@ -153,19 +153,19 @@ type result struct {
 	Expired bool
 }
 
-// Do returns what makes the calls of a loop, whose steps begin with a name, and records their results; nil if nothing
-// is recorded.
-func (j *Agent) Do(of string) func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
+// Do returns what makes the calls of a loop and records their results; nil if nothing is recorded.
+func (j *Agent) Do() func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
 	if j.j.Rec == nil {
 		return nil
 	}
 	return func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
 		name := t.Spec().Name
 		if name == loop.ResearchTool {
-			// What its models and tools answer is recorded, so it is done again in full, and its transcript is whole.
+			// What its models and tools answer is recorded, see [Agent.Question], so it is done again in full, and its
+			// transcript is whole.
 			return t.Call(ctx, input)
 		}
-		res, err := Record(j.life, j.j, fmt.Sprint(of, "tool ", n), durable.Digest([]string{name, string(input)}), func(_ context.Context, try durable.Try) (result, error) {
+		res, err := Record(j.life, j.j, fmt.Sprint("tool ", n), durable.Digest([]string{name, string(input)}), func(_ context.Context, try durable.Try) (result, error) {
 			if try.Cut && !slices.Contains(j.again, name) {
 				return result{Result: loop.Result{Text: cutCall, Failed: true, Short: "interrupted by a restart"}}, nil
 			}
@@ -179,11 +179,6 @@ func (j *Agent) Do(of string) func(ctx context.Context, n int, t loop.Tool, inpu
 	}
 }
 
-// Research returns what makes the calls of the sub-agent for a question.
-func (j *Agent) Research(n int) func(ctx context.Context, n int, t loop.Tool, input json.RawMessage) (loop.Result, error) {
-	return j.Do(fmt.Sprintf("research %d ", n))
-}
-
 // Ended corrects the report of a loop whose last step, remembered, ended because its own time was over.
 func (j *Agent) Ended(rep loop.Report) loop.Report {
 	if j.expired.Load() && (rep.Stop == api.StopModel || rep.Stop == api.StopSandbox) {
@@ -193,7 +188,7 @@ func (j *Agent) Ended(rep loop.Report) loop.Report {
 }
 
 // remembering takes the facts of a loop that goes through what is recorded: those that were told before are not told
-// again.
+// again. It is for one goroutine.
 type remembering struct {
 	loop.Emitter
 	told map[api.EventType]int

@@ -3,11 +3,9 @@ package recall
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"time"
 
-	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/task/durable"
 )
@@ -15,9 +13,8 @@ import (
 // Journal is what a task, or one of its attempts, did before its daemon died. Without a run there is nothing.
 type Journal struct {
 	// Rec has the record; nil for none.
-	Rec *durable.Run
-	// told counts the events of an earlier daemon.
-	told map[api.EventType]int
+	Rec  *durable.Run
+	told *Told
 	now  func() time.Time
 
 	mu sync.Mutex
@@ -25,8 +22,8 @@ type Journal struct {
 	unrecorded error
 }
 
-// New makes the journal of a run, which may be nil. told counts the events of an earlier daemon.
-func New(run *durable.Run, told map[api.EventType]int, now func() time.Time) *Journal {
+// New makes the journal of a run, which may be nil, as told may be.
+func New(run *durable.Run, told *Told, now func() time.Time) *Journal {
 	return &Journal{Rec: run, told: told, now: now}
 }
 
@@ -67,5 +64,5 @@ func (j *Journal) Facts(to loop.Emitter) loop.Emitter {
 	if j.Rec == nil {
 		return to
 	}
-	return remembering{to, maps.Clone(j.told), j.Rec}
+	return remembering{to, j.told.counts(), j.Rec}
 }

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/internal/task/ledger"
 	"hortus.dev/internal/task/recall"
 	"hortus.dev/internal/task/seat"
+	"hortus.dev/internal/task/subagent"
 )
 
 const (
@@ -39,6 +40,8 @@ type attempt struct {
 	agent Worker
 	tools *tool.Set // nil if the agent is a program
 	box   *seat.Seat
+	// copies are those of its sandbox, for sub-agents.
+	copies *subagent.Copies
 	// collected is the newest round whose changes are committed.
 	collected int
 	usage     api.Usage
@@ -63,6 +66,7 @@ func (w *attempt) letGo() {
 func (w *attempt) finish(ctx context.Context, end End) End {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
+	w.copies.End(late)
 	if err := w.vacate(late); err != nil {
 		w.cfg.Logger.Error("a sandbox of a task was not killed", "task", w.task.ID, "err", err)
 		w.Closed(1)

@@ -62,8 +62,8 @@ func (w *attempt) begin(context.Context) (func(), error) {
 	cfg := loop.Config{
 		Window: window,
 		Model:  w.answers.Model(w.staff.model), Large: w.answers.Model(w.staff.large), Small: w.answers.Model(w.staff.small), System: loop.System, Tools: w.tools.All(), Budget: w.budget(),
-		Reads: tool.Reads(), Do: w.answers.Do(""), Replace: replacing{w}.replace,
-		Research: &loop.Research{Tools: tool.Reading(tool.Config{Box: w.box, Keep: keep}), Reads: tool.Reads(), Do: w.answers.Research},
+		Reads: tool.Reads(), Do: w.answers.Do(), Replace: replacing{w}.replace,
+		Research: assisted{w}.research(keep),
 		Emit:     listed{w.Facts(w.Emitter()), w}, Transcript: transcript, Role: "agent", Now: w.Clock,
 	}
 	talk{w}.into(&cfg)

@@ -64,15 +64,15 @@ func (f *field) entrant(row best.Candidate, job Job) *entrant {
 	e := &entrant{of: f, n: n, attempt: &attempt{
 		project: w.project, candidate: n, dir: CandidateDir(w.dir, n), res: res, box: seat.New(w.files),
 		Ledger:  ledger.New(ledger.Marked{Emitter: w.Emitter(), N: n}, w.cfg.Now),
-		Journal: recall.New(w.Rec.Part(fmt.Sprint("candidate ", n)), job.ToldOf[n], w.cfg.Now),
+		Journal: recall.New(w.Rec.Part(recall.CandidatePart(n)), job.Told.Of(recall.CandidatePart(n)), w.cfg.Now),
 		staff:   staff{agent: one.Agent, model: one.Model, large: one.Large, small: one.Small, variant: one.Variant, modelName: one.ModelName},
 	}}
 	if row.Parent > 0 {
 		e.parent = f.all[row.Parent-1]
 		e.continues = e.parent.account()
 	}
-	e.judge = &judge{of: e.attempt, commands: w.judge.commands}
-	e.store = func(ctx context.Context, r api.RepoResult) error { return f.Placed(ctx, n, r.Workspace) }
+	e.judge, e.copies = &judge{of: e.attempt, commands: w.judge.commands}, assisted{e.attempt}.copies(w.copied(n))
+	e.store = func(ctx context.Context, r api.RepoResult) error { return f.Placed(ctx, n, r.Workspace, r.Copies) }
 	return e
 }
 
@@ -162,7 +162,7 @@ func (e *entrant) place(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return e.of.Placed(ctx, e.n, e.res.Workspace)
+	return e.of.Placed(ctx, e.n, e.res.Workspace, nil)
 }
 
 // files makes its durable files: over the layers of the task, or as a fork of those of its parent, which has ended.

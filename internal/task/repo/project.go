@@ -50,7 +50,7 @@ func (r *Runner) newProject(job Job) *project {
 // attempt begins an attempt with the result that a task has so far.
 func (p *project) attempt(res api.RepoResult, store func(context.Context, api.RepoResult) error) *attempt {
 	a := &attempt{project: p, Ledger: p.Ledger, Journal: p.Journal, dir: p.dir, store: store, res: res, box: seat.New(p.files)}
-	a.judge = &judge{of: a}
+	a.judge, a.copies = &judge{of: a}, assisted{a}.copies(p.copied(0))
 	return a
 }
 

@@ -80,10 +80,8 @@ type Job struct {
 	Known func(ctx context.Context, round int, output string) []api.KnownFix
 	// Run is the journal of the task; nil if it does not survive its daemon.
 	Run *durable.Run
-	// Told counts the events of a task that goes on which an earlier daemon told.
-	Told map[api.EventType]int
-	// ToldOf is the same for the events of each candidate.
-	ToldOf map[int]map[api.EventType]int
+	// Told counts the events of a task that goes on which an earlier daemon told; nil for none.
+	Told *recall.Told
 }
 
 // End is how a job ended.

@@ -24,6 +24,9 @@ type Seat struct {
 // New makes a seat without a computer. files says what the tools may not touch, see [Seat.Follow].
 func New(files *filerule.Policy) *Seat { return &Seat{files: files} }
 
+// Another makes a seat without a computer whose tools may not touch the same files.
+func (s *Seat) Another() *Seat { return New(s.policy()) }
+
 // Follow sets what the tools may not touch.
 func (s *Seat) Follow(files *filerule.Policy) {
 	s.mu.Lock()

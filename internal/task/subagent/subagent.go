@@ -1,0 +1,165 @@
+package subagent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/best"
+	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/task/contract"
+	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/recall"
+	"hortus.dev/internal/task/seat"
+)
+
+// endTime bounds the end of a copy.
+const endTime = time.Minute
+
+// Config is what copies are made of. All fields but Named and Logger are required.
+type Config struct {
+	Task api.TaskID
+	// Computers makes copies if it is a [contract.Copier].
+	Computers contract.Computers
+	// Agent has the computer that is copied.
+	Agent *seat.Seat
+	// Begins says what that computer was opened with.
+	Begins func(ctx context.Context) (contract.Preparation, error)
+	// Named are the copies that an earlier daemon stored, and Name stores those that there are. Its calls come one after the other.
+	Named best.Copies
+	Name  func(ctx context.Context, all best.Copies) error
+	// Closed is told how many processes may be left of a copy. It may be called from several goroutines.
+	Closed func(left int)
+	Logger *slog.Logger
+}
+
+// Copies are the copies of one agent's sandbox. Make and Close may be called from several goroutines, and End when they have returned.
+type Copies struct {
+	cfg Config
+	// turn is held while a copy is made or removed: copies of one sandbox are made one after the other. The next field belongs
+	// to who has it.
+	turn  chan struct{}
+	named best.Copies
+}
+
+// New makes Copies without any.
+func New(cfg Config) *Copies {
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	c := &Copies{cfg: cfg, turn: make(chan struct{}, 1), named: maps.Clone(cfg.Named)}
+	if c.named == nil {
+		c.named = best.Copies{}
+	}
+	return c
+}
+
+// Can reports whether copies can be made here.
+func (c *Copies) Can() bool {
+	_, ok := c.cfg.Computers.(contract.Copier)
+	return ok
+}
+
+// Make makes the copy for a sub-agent, whose part of the journal records it. keep takes the outputs of its commands.
+func (c *Copies) Make(ctx context.Context, n int, j *recall.Journal, keep tool.OutputStore) (loop.Copy, error) {
+	name := fmt.Sprintf("%s %d", loop.ResearchTool, n)
+	at := c.cfg.Agent.Another()
+	id, err := recall.Record(ctx, j, "copy", nil, func(ctx context.Context, _ durable.Try) (api.WorkspaceID, error) {
+		select {
+		case c.turn <- struct{}{}:
+			defer func() { <-c.turn }()
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		if id := c.named[name]; id != "" {
+			return api.WorkspaceID(id), nil // it was cut after it was stored
+		}
+		return c.make(ctx, name, at)
+	})
+	if err != nil {
+		return loop.Copy{}, err
+	}
+	box := &place{Seat: at, copies: c, id: id, turn: make(chan struct{}, 1)}
+	set := tool.New(tool.Config{Box: box, Keep: keep})
+	return loop.Copy{Tools: tool.Working(set), Close: func(ctx context.Context) {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		defer cancel()
+		set.Close(late)
+		c.remove(late, name, id, at)
+	}}, nil
+}
+
+// make makes a copy and stores its name. The caller has the turn.
+func (c *Copies) make(ctx context.Context, name string, at *seat.Seat) (api.WorkspaceID, error) {
+	copier, ok := c.cfg.Computers.(contract.Copier)
+	if !ok {
+		return "", api.Errorf(api.KindUnsupported, "sandboxes of tasks cannot be copied here")
+	}
+	of, err := c.cfg.Agent.At()
+	if err != nil {
+		return "", err
+	}
+	p, err := c.cfg.Begins(ctx)
+	if err != nil {
+		return "", err
+	}
+	made, err := copier.Copy(ctx, c.cfg.Task, of, p)
+	if err != nil {
+		return "", err
+	}
+	id := made.Info().Workspace
+	at.Sit(made)
+	c.named[name] = string(id)
+	if err := c.cfg.Name(ctx, maps.Clone(c.named)); err != nil {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		defer cancel()
+		c.discard(late, name, id, at)
+		return "", err
+	}
+	return id, nil
+}
+
+// remove ends a copy and removes its files and its name.
+func (c *Copies) remove(ctx context.Context, name string, id api.WorkspaceID, at *seat.Seat) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return // End does it
+	}
+	c.discard(ctx, name, id, at)
+}
+
+// discard is remove for a caller that has the turn. What cannot be removed keeps its name.
+func (c *Copies) discard(ctx context.Context, name string, id api.WorkspaceID, at *seat.Seat) {
+	proof, err := at.Leave(ctx)
+	if err != nil {
+		proof.Left = max(1, proof.Left)
+	}
+	c.cfg.Closed(proof.Left)
+	if err == nil {
+		err = c.cfg.Computers.Discard(ctx, id)
+		if api.KindOf(err) == api.KindNotFound {
+			err = nil
+		}
+	}
+	if err == nil && c.named[name] != "" {
+		delete(c.named, name)
+		err = c.cfg.Name(ctx, maps.Clone(c.named))
+	}
+	if err != nil {
+		c.cfg.Logger.Error("a copy for a sub-agent was not removed", "task", c.cfg.Task, "copy", name, "workspace", id, "err", err)
+	}
+}
+
+// End removes what is left: copies that an earlier daemon made for questions that are not asked again.
+func (c *Copies) End(ctx context.Context) {
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	for name, id := range maps.Clone(c.named) {
+		c.remove(late, name, api.WorkspaceID(id), c.cfg.Agent.Another())
+	}
+}
