@@ -53,6 +53,8 @@ type crowd struct {
 	order     []string
 	// view is what a view does, by its path.
 	view func(ctx context.Context, path string) error
+	// shell is what a command does.
+	shell func(ctx context.Context) error
 }
 
 func (c *crowd) tools() []loop.Tool {
@@ -73,6 +75,9 @@ func (c *crowd) tools() []loop.Tool {
 			var err error
 			if name == "view" && c.view != nil {
 				err = c.view(ctx, x.Path)
+			}
+			if name == "shell" && c.shell != nil {
+				err = c.shell(ctx)
 			}
 			return loop.Result{Text: name + " of " + x.Path + x.Command}, err
 		}

@@ -156,7 +156,7 @@ func (q *asking) Call(ctx context.Context, _ json.RawMessage) (Result, error) {
 			}
 			text := "The sandbox could not be copied: " + err.Error()
 			if hint := api.HintOf(err); hint != "" {
-				text += ". " + hint
+				text += ". " + strings.TrimSuffix(hint, ".")
 			}
 			return Result{Text: clip(text, maxFound) + ". Ask without copy, or run the commands yourself.", Failed: true, Short: short(text)}, nil
 		}

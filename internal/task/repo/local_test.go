@@ -39,6 +39,8 @@ type local struct {
 	gates  int
 	// lost, where set, is what a computer answers that ended with its command.
 	lost atomic.Pointer[api.Error]
+	// refuse is the error of Copy.
+	refuse error
 }
 
 // stack is a folder and the changes above it.
@@ -195,7 +197,7 @@ func (l *local) Open(_ context.Context, req api.CreateSandbox, id api.WorkspaceI
 	l.open.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &box{l: l, dir: l.spaces[id].dir, env: req.Env}, nil
+	return &box{l: l, dir: l.spaces[id].dir, space: id, env: req.Env}, nil
 }
 
 // Clean implements repo.Computers.
@@ -239,11 +241,12 @@ func (l *local) Clean(_ context.Context, req api.CreateSandbox, layers ...repo.L
 type box struct {
 	l      *local
 	dir    string
+	space  api.WorkspaceID
 	env    map[string]string
 	closed sync.Once
 }
 
-func (b *box) Info() api.Sandbox { return api.Sandbox{ID: api.NewSandboxID(), Isolation: "local"} }
+func (b *box) Info() api.Sandbox { return api.Sandbox{ID: api.NewSandboxID(), Isolation: "local", Workspace: b.space} }
 
 func (b *box) Close(context.Context) (api.Proof, error) {
 	b.closed.Do(func() { b.l.open.Add(-1) })

@@ -142,6 +142,8 @@ type bench struct {
 	known         func(ctx context.Context, round int, output string) []api.KnownFix
 	// schema is that of the tasks; nil for none.
 	schema json.RawMessage
+	// stored are the results that were stored.
+	stored []api.RepoResult
 }
 
 func newBench(t *testing.T, d repo.Deliverer) *bench {
@@ -172,9 +174,13 @@ func (b *bench) do(ctx context.Context, m model.Model, r api.RepoTask) (repo.End
 		r.Budget.Steps = 20
 	}
 	t := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum\nplease", Repo: &r, Schema: b.schema}}
+	b.dir = b.t.TempDir()
 	end := b.run.Run(ctx, repo.Job{
-		Task: t, Model: m, Dir: b.t.TempDir(), Emit: b.facts, Known: b.known,
-		Save: func(context.Context, api.RepoResult) error { return nil },
+		Task: t, Model: m, Dir: b.dir, Emit: b.facts, Known: b.known,
+		Save: func(_ context.Context, r api.RepoResult) error {
+			b.stored = append(b.stored, r)
+			return nil
+		},
 	})
 	t.Repo = &end.Result
 	return end, t

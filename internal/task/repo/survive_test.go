@@ -35,6 +35,8 @@ const (
 	surviveKill = "HORTUS_TEST_SURVIVE_KILL"
 	// surviveReads adds calls that read, a list of work and a question to the sub-agent to the first answer.
 	surviveReads = "HORTUS_TEST_SURVIVE_READS"
+	// surviveCopies adds two questions to sub-agents that work in copies of the sandbox.
+	surviveCopies = "HORTUS_TEST_SURVIVE_COPIES"
 )
 
 func TestMain(m *testing.M) {
@@ -83,6 +85,14 @@ func survivor(dir string) error {
 		m.first = []call{{"view", map[string]any{"path": "sum.sh"}}, {"search", map[string]any{"pattern": "sum"}},
 			{"todo", map[string]any{"items": []any{map[string]any{"text": "Fix it", "state": "active"}}}},
 			{"research", map[string]any{"question": "Where is it?"}}}
+	}
+	if os.Getenv(surviveCopies) != "" {
+		m.first, m.task = []call{inCopy("one"), inCopy("two")}, func(name string) []call {
+			return []call{sh(tell("copy "+name) + "; echo " + name + " >> sum.sh"), sh("grep -c " + name + " sum.sh"), {"view", map[string]any{"path": "sum.sh"}}, finish()}
+		}
+	}
+	if err := boxes.sweep(ctx, db); err != nil {
+		return err
 	}
 	events := event.NewLog(event.Config{Store: db})
 	e := task.New(task.Config{
@@ -141,8 +151,9 @@ func keptWorkspace(ctx context.Context, db *sqlite.DB) error {
 
 // survival is a directory in which children work on one task.
 type survival struct {
-	dir   string
-	reads bool // see surviveReads
+	dir    string
+	reads  bool // see surviveReads
+	copies bool // see surviveCopies
 }
 
 func newSurvival(t *testing.T) survival {
@@ -162,6 +173,9 @@ func (s survival) start(t *testing.T, at string, after time.Duration) (out strin
 	cmd.Env = append(os.Environ(), surviveDir+"="+s.dir, surviveKill+"="+at)
 	if s.reads {
 		cmd.Env = append(cmd.Env, surviveReads+"=1")
+	}
+	if s.copies {
+		cmd.Env = append(cmd.Env, surviveCopies+"=1")
 	}
 	var b strings.Builder
 	cmd.Stdout, cmd.Stderr = &b, &b
@@ -241,6 +255,10 @@ func (s survival) end(t *testing.T, kills int) {
 			t.Errorf("the list of work is %v, and was told %d times", row.Repo.Todo, told[api.EventTodo])
 		}
 	}
+	if s.copies {
+		more, answers = 2, 13
+		s.ended(t, row, kills)
+	}
 	if told[api.EventTool] != told[api.EventModel]+more || told[api.EventModel] < answers || told[api.EventModel] > answers+min(kills, log["tool"]) {
 		t.Errorf("%d answers of the model and %d results of tools were told", told[api.EventModel], told[api.EventTool])
 	}
@@ -256,8 +274,14 @@ func (s survival) end(t *testing.T, kills int) {
 			t.Errorf("the call %s was executed %d times; calls that were cut: %d", name, n, cut)
 		}
 	}
-	extra := log["killed before end model"]
-	if kills <= 1 && log["ask"] != told[api.EventModel]+extra {
+	extra, other := log["killed before end model"], 0
+	if s.copies {
+		other = kills // a kill may cut an answer to each of the two
+		for n := 1; n <= 2; n++ {
+			extra += log[fmt.Sprintf("killed before end research %d/model", n)]
+		}
+	}
+	if asked := log["ask"] - told[api.EventModel] - extra; kills <= 1 && (asked < 0 || asked > other) {
 		t.Errorf("the model was asked %d times, answered %d and was cut %d times", log["ask"], told[api.EventModel], extra)
 	}
 }

@@ -157,6 +157,8 @@ type stateless struct {
 	// later are the calls of one that continues the work of another one; nil for calls.
 	later []call
 	log   func(format string, args ...any)
+	// task are the calls of a sub-agent that works in a copy.
+	task func(name string) []call
 }
 
 func (stateless) Name() string { return "stateless" }
@@ -174,6 +176,9 @@ func (s stateless) Generate(_ context.Context, req model.Request, _ func(model.D
 	}
 	if strings.HasPrefix(req.Messages[0].Text, "Question:") { // the sub-agent
 		s.first, s.calls = nil, []call{{"view", map[string]any{"path": "sum.sh"}}, finish()}
+	}
+	if name, ok := strings.CutPrefix(req.Messages[0].Text, "Task:\n"); ok {
+		s.first, s.calls = nil, s.task(name)
 	}
 	var calls []call
 	if len(req.Messages) == 1 {
