@@ -37,7 +37,7 @@ func (m saves) Standstill(ctx context.Context, id api.SandboxID, do func(context
 	defer cancel()
 	rerr := l.machine.Resume(late)
 	if l.State() != life.Saving || machineEnded(l) {
-		return errors.Join(err, api.Errorf(api.KindUnavailable, "sandbox %s ended while it stood still", id))
+		return errors.Join(err, api.Errorf(api.KindUnavailable, "sandbox %s ended while it was paused for a copy", id))
 	}
 	if rerr != nil {
 		if step := l.Fire(life.PauseDone, nil); step.Answer == life.Go {
