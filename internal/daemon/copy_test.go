@@ -12,6 +12,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/task/computer"
 	"hortus.dev/internal/task/contract"
 	testtools "hortus.dev/test/tools"
 )
@@ -160,19 +161,21 @@ func copyTown(t *testing.T) *town {
 // can be forked its programs go on; elsewhere its services are started.
 func TestCopyInUse(t *testing.T) {
 	w := copyTown(t)
-	for _, isolation := range []string{"gvisor", "container"} {
-		t.Run(isolation, func(t *testing.T) {
+	without := computer.New(computer.Config{Creator: w.s.guards.sandboxes, Manager: w.s.sandboxes, Layers: w.s.layers, Workspaces: w.s.workspaces, Logger: w.s.log})
+	for name, by := range map[string]*computer.Computers{"gvisor": w.s.computers, "gvisor, files alone": without, "container": w.s.computers} {
+		t.Run(name, func(t *testing.T) {
+			isolation, _, _ := strings.Cut(name, ",")
 			k := newClones(t, w, isolation)
 			if _, err := k.of.Start(k.ctx, api.ExecRequest{Args: counter("/tmp/count")}); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, "a program counts", func() bool { name, _ := k.count(k.of, "/tmp/count"); return name != "" })
-			k.run(k.of, "echo mine >written; mkdir dir; echo deep >dir/file; ln -s file dir/link; chmod 600 written")
+			k.run(k.of, "echo mine >written; mkdir dir; echo deep >dir/file; ln -s file dir/link; chmod 600 written; seq 300000 >long")
 			k.left(1, 1)
-			name, n := k.count(k.of, "/tmp/count")
+			token, n := k.count(k.of, "/tmp/count")
 			served, _ := k.count(k.of, "/tmp/service")
 
-			c, err := w.s.computers.Copy(k.ctx, k.task, k.of, k.p)
+			c, err := by.Copy(k.ctx, k.task, k.of, k.p)
 			if err != nil {
 				t.Fatalf("%v (%s)", err, api.HintOf(err))
 			}
@@ -181,13 +184,17 @@ func TestCopyInUse(t *testing.T) {
 			if out, _ := k.run(c, "cat written dir/link; stat -c %a written"); out != "mine\ndeep\n600" {
 				t.Errorf("the copy has %q", out)
 			}
+			mine, _ := k.run(k.of, "cksum long")
+			if out, _ := k.run(c, "cksum long"); out != mine || mine == "" {
+				t.Errorf("a long file is %q, in the copy %q", mine, out)
+			}
 			// What one writes the other does not have.
 			k.run(c, "echo copy >written; echo x >copied; rm dir/file")
 			k.run(k.of, "echo again >>written; echo x >later")
-			if out, _ := k.run(k.of, "ls; cat written dir/file"); out != "dir\nfixed\nlater\nwritten\nmine\nagain\ndeep" {
+			if out, _ := k.run(k.of, "ls; cat written dir/file"); out != "dir\nfixed\nlater\nlong\nwritten\nmine\nagain\ndeep" {
 				t.Errorf("the computer has %q", out)
 			}
-			if out, _ := k.run(c, "ls; cat written; ls dir"); out != "copied\ndir\nfixed\nwritten\ncopy\nlink" {
+			if out, _ := k.run(c, "ls; cat written; ls dir"); out != "copied\ndir\nfixed\nlong\nwritten\ncopy\nlink" {
 				t.Errorf("the copy has %q", out)
 			}
 			for what, at := range map[string]contract.Computer{"the computer": k.of, "the copy": c} {
@@ -201,10 +208,10 @@ func TestCopyInUse(t *testing.T) {
 			k.grows(c, "/tmp/service")
 			same, m := k.count(c, "/tmp/count")
 			alike, _ := k.count(c, "/tmp/service")
-			if isolation == "gvisor" {
+			if name == "gvisor" {
 				k.grows(c, "/tmp/count")
-				if same != name || m < n || alike != served || info.Parent != k.of.Info().ID {
-					t.Errorf("the program %s counted to %d, in the copy %s to %d; the service is %s and %s; parent %s", name, n, same, m, served, alike, info.Parent)
+				if same != token || m < n || alike != served || info.Parent != k.of.Info().ID {
+					t.Errorf("the program %s counted to %d, in the copy %s to %d; the service is %s and %s; parent %s", token, n, same, m, served, alike, info.Parent)
 				}
 			} else if same != "" || alike == "" || alike == served || info.Parent != "" {
 				t.Errorf("a program of the memory is in the copy (%q), or the service was not started (%q, %q)", same, served, alike)
@@ -216,7 +223,7 @@ func TestCopyInUse(t *testing.T) {
 			made := make(chan contract.Computer)
 			for _, of := range []contract.Computer{k.of, c, k.of} {
 				go func() {
-					c, err := w.s.computers.Copy(k.ctx, k.task, of, k.p)
+					c, err := by.Copy(k.ctx, k.task, of, k.p)
 					if err != nil {
 						t.Error(err)
 					}
@@ -239,7 +246,7 @@ func TestCopyInUse(t *testing.T) {
 			if _, err := w.s.sandboxes.Pause(k.ctx, k.of.Info().ID); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.s.computers.Copy(k.ctx, k.task, k.of, k.p); api.KindOf(err) != api.KindConflict || !strings.Contains(api.HintOf(err), "resume") {
+			if _, err := by.Copy(k.ctx, k.task, k.of, k.p); api.KindOf(err) != api.KindConflict || !strings.Contains(api.HintOf(err), "resume") {
 				t.Errorf("%v (%s)", err, api.HintOf(err))
 			}
 			if row, err := w.s.sandboxes.Resume(k.ctx, k.of.Info().ID); err != nil || row.State != api.SandboxRunning {

@@ -3,6 +3,7 @@ package computer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/workspace"
@@ -17,6 +18,9 @@ type Stiller interface {
 	// run meanwhile.
 	Standstill(ctx context.Context, id api.SandboxID, do func(context.Context) error) error
 }
+
+// copyTime bounds the copy of the files of a sandbox, which stands still meanwhile.
+const copyTime = 2 * time.Minute
 
 // Copy implements contract.Copier.
 func (p *Computers) Copy(ctx context.Context, task api.TaskID, of contract.Computer, what contract.Preparation) (contract.Computer, error) {
@@ -120,6 +124,8 @@ func (p *Computers) copyWorkspace(ctx context.Context, task api.TaskID, of api.S
 		return "", err
 	}
 	n := workspace.New{Task: task, Account: was.Account}
+	ctx, cancel := context.WithTimeout(ctx, copyTime)
+	defer cancel()
 	id, err := standing(ctx, p.cfg.Workspaces, p.cfg.Manager, of.ID, of.Workspace, n, workspace.Forkable())
 	switch api.KindOf(err) {
 	case api.KindUnsupported:
