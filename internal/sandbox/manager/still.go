@@ -22,7 +22,12 @@ func (m saves) Standstill(ctx context.Context, id api.SandboxID, do func(context
 	if err != nil {
 		return err
 	}
-	defer func() { l.Fire(life.SaveDone, nil) }()
+	stuck := false
+	defer func() {
+		if !stuck { // another caller may have it otherwise
+			l.Fire(life.SaveDone, nil)
+		}
+	}()
 	resume, err := l.quiesce(ctx)
 	if err != nil {
 		return err
@@ -40,7 +45,8 @@ func (m saves) Standstill(ctx context.Context, id api.SandboxID, do func(context
 		return errors.Join(err, api.Errorf(api.KindUnavailable, "sandbox %s ended while it was paused for a copy", id))
 	}
 	if rerr != nil {
-		if step := l.Fire(life.PauseDone, nil); step.Answer == life.Go {
+		step := l.Fire(life.PauseDone, nil)
+		if stuck = step.Answer == life.Go; stuck {
 			rerr = errors.Join(rerr, m.do(late, l, step, note{reason: "it could not be resumed: " + rerr.Error()}))
 		}
 		rerr = api.Errorf(api.KindOf(rerr), "sandbox %s was stopped for a copy and does not continue: %w", id, rerr).WithHint("try to resume it: hortus sandbox resume %s", id)
