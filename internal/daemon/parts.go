@@ -254,7 +254,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	s.sessions = sessions.Open(s.workspaces, s.sandboxes, s.log)
 	s.onClose(s.sessions.Seats.Close)
 	s.bench.Place = s.computers.Temporary
-	s.bench.Storage = &bench.Storage{Scratch: s.workspaces.Scratch, Fork: s.computers.Copy}
+	s.bench.Storage = &bench.Storage{Scratch: s.workspaces.Scratch, Fork: s.computers.CopyIdle}
 	book, err := s.lessons()
 	if err != nil {
 		return err

@@ -77,7 +77,10 @@ var table = [states]map[Event]Step{
 		Kill:    to(Ending),
 		Exit:    to(Ending),
 	},
-	Saving:  busy(map[Event]Step{SaveDone: to(Running)}),
+	Saving: busy(map[Event]Step{
+		SaveDone:  to(Running),
+		PauseDone: to(Paused, StoreRow, Announce), // it did not continue after a standstill
+	}),
 	Pausing: busy(map[Event]Step{PauseDone: to(Paused, StoreRow, Announce), PauseFailed: to(Running)}),
 	Paused: {
 		Change: ignore,

@@ -46,7 +46,7 @@ func (c *core) takeCapacity(ctx context.Context, l *live, queued func() error) (
 	defer func() { over(sandbox.Outcome{Isolation: l.backend.Name(), Err: err}) }()
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer l.wait.set(cancel)()
+	defer l.wait.Set(cancel)()
 	var unstored error
 	waited := false
 	release, err := a.Admit(waiting, n, func(e api.WaitingEvent) {

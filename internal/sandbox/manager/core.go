@@ -250,14 +250,14 @@ func (c *core) do(ctx context.Context, l *live, step life.Step, n note) (unstore
 			}
 			c.log.Error("cannot store sandbox record", "sandbox", l.id, "state", step.To.String(), "error", unstored)
 		case life.Announce:
-			l.told.wait()
+			l.told.Wait()
 			c.event(l.id, api.EventSandboxState, api.SandboxStateEvent{State: l.Row().State, Reason: n.reason, Proof: n.proof})
 		case life.Watch:
 			c.begin(l)
 		case life.CancelWait:
-			l.wait.cancel()
+			l.wait.Cancel()
 		case life.CancelSave:
-			l.save.cancel()
+			l.save.Cancel()
 		case life.CloseLink:
 			l.egress.Close()
 			if l.machine != nil {
@@ -271,7 +271,7 @@ func (c *core) do(ctx context.Context, l *live, step life.Step, n note) (unstore
 		case life.FreeMachine:
 			c.free(l)
 		case life.Remove:
-			l.told.wait()
+			l.told.Wait()
 			c.remove(l)
 		case life.Finish:
 			l.egress.Close() // also of one whose link stays open
@@ -303,7 +303,7 @@ func (c *core) free(l *live) {
 
 // tell appends an event to a sandbox's log, after the event that it is running.
 func (c *core) tell(l *live, t api.EventType, data any) {
-	l.told.wait()
+	l.told.Wait()
 	c.event(l.id, t, data)
 }
 

@@ -20,6 +20,8 @@ import (
 type fake struct {
 	// slow, which may be nil, is called in the middle of a machine's work, without a lock.
 	slow func(work string)
+	// fails, which may be nil, returns the error of a pause or a resume.
+	fails func(work string) error
 
 	mu       sync.Mutex
 	machines map[*fakeMachine]struct{} // that have not ended
@@ -70,6 +72,14 @@ func (b *fake) work(what string) {
 	}
 }
 
+func (b *fake) try(what string) error {
+	b.work(what)
+	if b.fails == nil {
+		return nil
+	}
+	return b.fails(what)
+}
+
 // any returns one of the machines; nil without one.
 func (b *fake) any(n int) *fakeMachine {
 	b.mu.Lock()
@@ -109,8 +119,8 @@ func (m *fakeMachine) end(cause string) {
 }
 
 func (m *fakeMachine) Link() tether.Link                              { return noLink{} }
-func (m *fakeMachine) Pause(context.Context) error                    { m.b.work("pause"); return nil }
-func (m *fakeMachine) Resume(context.Context) error                   { m.b.work("resume"); return nil }
+func (m *fakeMachine) Pause(context.Context) error                    { return m.b.try("pause") }
+func (m *fakeMachine) Resume(context.Context) error                   { return m.b.try("resume") }
 func (m *fakeMachine) Claim(context.Context, map[string]string) error { m.b.work("claim"); return nil }
 func (m *fakeMachine) Release(context.Context) error                  { return nil }
 func (m *fakeMachine) Leave(context.Context) error                    { m.end("left"); return nil }

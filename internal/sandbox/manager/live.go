@@ -33,7 +33,7 @@ type live struct {
 	commands *command.Set
 	egress   *outgoing.Session
 	ended    chan struct{} // closed by life.Finish
-	told     announcement
+	told     *life.Announcement
 	samples  samples
 	ports    atomic.Int64 // open streams to ports
 
@@ -41,8 +41,8 @@ type live struct {
 	release func() // releases its capacity
 	stored  bool   // its row is
 
-	wait work // for capacity
-	save work // a pause to disk
+	wait life.Work // for capacity
+	save life.Work // a pause to disk
 
 	mu   sync.Mutex
 	born context.Context // marks the step that made it, until the first command
@@ -50,9 +50,8 @@ type live struct {
 
 func (c *core) newLive(row api.Sandbox, b sandbox.Backend, state life.State) *live {
 	l := &live{
-		Sandbox: life.New(c.cfg.Rows, c.now, row, state), id: row.ID, backend: b, gate: &life.Gate{}, ended: make(chan struct{}),
+		Sandbox: life.New(c.cfg.Rows, c.now, row, state), id: row.ID, backend: b, gate: &life.Gate{}, ended: make(chan struct{}), told: life.NewAnnouncement(),
 	}
-	l.told.init()
 	l.commands = command.NewSet(l.Sandbox, l.gate, l.ended)
 	l.egress = outgoing.New(outgoing.Config{
 		Server: c.cfg.Egress, Row: l.Row, Link: func() tether.Link { return l.machine.Link() },
@@ -113,59 +112,6 @@ func (l *live) first() (born context.Context) {
 	return born
 }
 
-// work is something under way that others can give up.
-type work struct {
-	mu     sync.Mutex
-	giveUp context.CancelFunc
-	wanted bool // it was given up before it had a cancel function
-}
-
-// set makes cancel what gives the work up, until over is called.
-func (w *work) set(cancel context.CancelFunc) (over func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.giveUp = cancel
-	if w.wanted {
-		cancel()
-	}
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.giveUp, w.wanted = nil, false
-	}
-}
-
-func (w *work) cancel() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.wanted = true
-	if w.giveUp != nil {
-		w.giveUp()
-	}
-}
-
 // announceDelay is how long the event that a sandbox runs may wait: what was claimed gets
 // the processors first.
 const announceDelay = 25 * time.Millisecond
-
-// announcement keeps the event that a sandbox is running before all later events of it. It is
-// appended a moment after the create has returned, or as soon as a reader waits for it.
-type announcement struct {
-	begun atomic.Bool
-	done  chan struct{} // closed once it is appended
-	hurry chan struct{} // holds one token if a reader waits
-}
-
-func (a *announcement) init() { a.done, a.hurry = make(chan struct{}), make(chan struct{}, 1) }
-
-// wait returns when the event is appended, if it is going to be.
-func (a *announcement) wait() {
-	if !a.begun.Load() {
-		return
-	}
-	select {
-	case a.hurry <- struct{}{}:
-	default: // another reader requested it before
-	}
-	<-a.done
-}

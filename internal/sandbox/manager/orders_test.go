@@ -76,6 +76,11 @@ var ops = []struct {
 		defer cancel()
 		o.AddEgressRules(ctx, id, allowing("a.example").Rules)
 	}},
+	{"stand still", func(ctx context.Context, o *orders, id api.SandboxID, n int) {
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(1+n%3)*time.Millisecond)
+		defer cancel()
+		o.Standstill(ctx, id, func(context.Context) error { runtime.Gosched(); return nil })
+	}},
 	{"yield", func(context.Context, *orders, api.SandboxID, int) { runtime.Gosched() }},
 }
 

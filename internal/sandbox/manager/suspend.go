@@ -49,7 +49,7 @@ func (c saves) suspend(ctx context.Context, id api.SandboxID, files bool) (api.S
 	}
 	saveCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer l.save.set(cancel)()
+	defer l.save.Set(cancel)()
 	return c.suspendTo(ctx, saveCtx, l, store, files)
 }
 

@@ -21,16 +21,16 @@ const (
 // begin announces that a sandbox is running, and watches it from now on. The event is delayed for
 // the sandbox's first command, unless a reader waits for it; later events follow it.
 func (c *core) begin(l *live) {
-	l.told.begun.Store(true)
+	l.told.Begin()
 	running := func() {
 		c.event(l.id, api.EventSandboxState, api.SandboxStateEvent{State: api.SandboxRunning})
-		close(l.told.done)
+		l.told.Done()
 	}
 	watched := c.spawn(func() {
 		rest := time.NewTimer(announceDelay)
 		select {
 		case <-rest.C:
-		case <-l.told.hurry:
+		case <-l.told.Hurry():
 		case <-l.machine.Done():
 		case <-c.ctx.Done():
 		}

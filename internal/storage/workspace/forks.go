@@ -52,6 +52,9 @@ func (a *leases) hold(id api.WorkspaceID) (l *Lease, release func()) {
 // makes a layer of it.
 func Copyable() Usage { return Usage{Files: 4096, Bytes: 64 << 20} }
 
+// Forkable is what a fork of a stopped workspace copies at most if its caller needs it.
+func Forkable() Usage { return Usage{Files: 100_000, Bytes: 1 << 30} }
+
 // Forks is what a store does for the children of a fork of a sandbox. Its workspaces are as they were while the sandbox stood still.
 type Forks struct{ *Store }
 

@@ -42,6 +42,7 @@ type Forker interface {
 // Manager is what the sandboxes run in.
 type Manager interface {
 	box.Manager
+	Stiller
 	SetEgress(ctx context.Context, id api.SandboxID, p api.EgressPolicy) (api.Sandbox, error)
 	// Dial connects with a port of a sandbox's loopback interface.
 	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)
@@ -80,6 +81,9 @@ type Config struct {
 // repo.Computers for repositories. It may be used from several goroutines.
 type Computers struct {
 	cfg Config
+
+	// copies are the turns of sandboxes that are copied.
+	copies turns
 
 	mu    sync.Mutex
 	rooms map[api.TaskID]*room
@@ -264,14 +268,22 @@ func (p *Computers) Open(ctx context.Context, req api.CreateSandbox, id api.Work
 	if c, err := p.room(req.Task).open(ctx, req, id, access); c != nil || err != nil {
 		return c, err
 	}
-	return p.over(ctx, req, id, access)
+	return given(p.over(ctx, req, id, access))
+}
+
+// given is a computer as an interface, which is nil after an error.
+func given[C repo.Computer](c C, err error) (repo.Computer, error) {
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // over starts a sandbox over a workspace.
-func (p *Computers) over(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (repo.Computer, error) {
+func (p *Computers) over(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (Computer, error) {
 	w, err := p.cfg.Workspaces.Get(id)
 	if err != nil {
-		return nil, err
+		return Computer{}, err
 	}
 	ws := sandbox.Workspace{Upper: id, View: true}
 	for _, d := range w.Layers {
@@ -289,17 +301,13 @@ func (p *Computers) Clean(ctx context.Context, req api.CreateSandbox, layers ...
 	for _, l := range layers {
 		ws.Layers = append(ws.Layers, layer.Digest(l))
 	}
-	return p.createIn(ctx, req, ws)
+	return given(p.createIn(ctx, req, ws))
 }
 
 // createIn creates a sandbox with files at /workspace.
-func (p *Computers) createIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (repo.Computer, error) {
+func (p *Computers) createIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (Computer, error) {
 	row, err := p.cfg.Creator.CreateIn(ctx, req, ws)
-	c, err := p.open(ctx, row, err)
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
+	return p.open(ctx, row, err)
 }
 
 // Temporary creates a workspace over the files that fill writes, as a task on a repository
@@ -325,8 +333,8 @@ func (p *Computers) Temporary(ctx context.Context, fill func(dir string) error) 
 	return sandbox.Workspace{Layers: []layer.Digest{digest}, Upper: id}, remove, nil
 }
 
-// Copy forks a workspace that no sandbox uses. remove removes the copy.
-func (p *Computers) Copy(ctx context.Context, id api.WorkspaceID) (remove func(context.Context) error, err error) {
+// CopyIdle forks a workspace that no sandbox uses. remove removes the copy.
+func (p *Computers) CopyIdle(ctx context.Context, id api.WorkspaceID) (remove func(context.Context) error, err error) {
 	w, err := p.cfg.Workspaces.Fork(ctx, id, workspace.New{})
 	if err != nil {
 		return nil, err

@@ -10,5 +10,15 @@
 // Every sandbox is created by the [Creator], on behalf of the context's principal: a task
 // cannot exceed the ceilings of the key that created it. A [Computer] lives until Close.
 //
+// One that is in use can be copied ([Computers.Copy]), with the programs that run in it where memory can be forked, and
+// otherwise with its files alone, for which it stands still. The copy lives until its own Close, and its workspace until
+// Discard. What a daemon that was killed leaves of both ends like everything else of its task: the sandbox is not adopted, and
+// [Computers.Sweep] removes the workspace.
+//
+//	help, err := computers.Copy(ctx, task, c, contract.Preparation{Box: req, Services: services})
+//	...
+//	_, err = help.Close(ctx)
+//	err = computers.Discard(ctx, help.Info().Workspace)
+//
 // The package must not know what a task does in its sandbox.
 package computer

@@ -2,7 +2,6 @@ package computer
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"slices"
 	"sync"
@@ -112,7 +111,7 @@ func (r *room) start(ctx context.Context) error {
 	if r.space, err = r.of.plain(ctx, r.task, r.p.Layers); err != nil {
 		return err
 	}
-	if r.box, err = r.of.over(ctx, r.p.Box, r.space, r.p.Access); err == nil {
+	if r.box, err = given(r.of.over(ctx, r.p.Box, r.space, r.p.Access)); err == nil {
 		err = contract.Serve(ctx, r.box, r.p.Services)
 	}
 	if err != nil {
@@ -123,37 +122,15 @@ func (r *room) start(ctx context.Context) error {
 
 // fork makes a child, and waits until the services can be used in it.
 func (r *room) fork(ctx context.Context) (api.WorkspaceID, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.of.cfg.ForkTime)
-	defer cancel()
-	req := api.ForkSandbox{Count: 1, TTLMS: r.p.Box.TTLMS, Labels: r.p.Box.Labels}
-	for _, g := range r.p.Box.Secrets {
-		req.Secrets = append(req.Secrets, g.Name)
-	}
-	res, err := r.of.cfg.Forker.ForkFor(ctx, r.box.Info().ID, req, r.task)
+	c, err := r.of.fork(ctx, r.task, r.box.Info().ID, r.p)
 	if err != nil {
 		return "", err
 	}
-	if len(res.Children) != 1 || res.Children[0].Sandbox == nil {
-		if len(res.Children) == 1 && res.Children[0].Error != nil {
-			return "", res.Children[0].Error
-		}
-		return "", api.Errorf(api.KindInternal, "sandbox %s was not forked", res.Parent)
-	}
-	row := *res.Children[0].Sandbox
-	c, err := r.of.open(ctx, row, nil)
-	if err == nil {
-		err = contract.Ready(ctx, c, r.p.Services)
-	}
-	if err != nil {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
-		defer cancel()
-		_, _, kerr := r.of.cfg.Manager.Kill(late, row.ID)
-		return "", errors.Join(err, kerr, r.of.Discard(late, row.Workspace))
-	}
+	id := c.Info().Workspace
 	r.mu.Lock()
-	r.made[row.Workspace] = serving{c}
+	r.made[id] = c
 	r.mu.Unlock()
-	return row.Workspace, nil
+	return id, nil
 }
 
 // open returns the child that a workspace was made with, once; nil without one. If the request is another one the child ends.

@@ -28,11 +28,71 @@ type host struct {
 	// refuse is the error of forks; wait makes them wait for the end of their contexts.
 	refuse error
 	wait   bool
+	// The next are errors: of a child of a fork, of a creation, of a pause and of what ends it. noGuest makes those of guests.
+	child, create, pause, resume error
+	noGuest                      bool
+	// standing, which may be nil, is called while a sandbox stands still.
+	standing func()
+	// leases are those of the workspaces of sandboxes; nil to take none.
+	leases map[api.SandboxID]*workspace.Lease
 
-	mu    sync.Mutex
+	mu   sync.Mutex
+	busy map[api.SandboxID]bool // being copied
+	made []creation
+	// overlap counts copies of a sandbox that is being copied, stood standstills, and still those under way.
+	overlap, stood, still int
+
 	live  map[api.SandboxID]api.Sandbox
 	forks []api.ForkSandbox
 	most  int
+}
+
+// creation is what a sandbox was created from.
+type creation struct {
+	req api.CreateSandbox
+	ws  sandbox.Workspace
+}
+
+// copying notes that a sandbox is copied, until done is called.
+func (h *host) copying(id api.SandboxID) (done func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.busy == nil {
+		h.busy = map[api.SandboxID]bool{}
+	}
+	if h.busy[id] {
+		h.overlap++
+	}
+	h.busy[id] = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.busy[id] = false
+	}
+}
+
+func (h *host) Standstill(ctx context.Context, id api.SandboxID, do func(context.Context) error) error {
+	h.mu.Lock()
+	_, ok := h.live[id]
+	h.mu.Unlock()
+	switch {
+	case !ok:
+		return api.Errorf(api.KindUnavailable, "sandbox %s has ended", id)
+	case h.pause != nil:
+		return h.pause
+	}
+	defer h.copying(id)()
+	count := func(n int) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.stood, h.still = h.stood+max(n, 0), h.still+n
+	}
+	count(1)
+	defer count(-1)
+	if h.standing != nil {
+		h.standing()
+	}
+	return errors.Join(h.resume, do(ctx))
 }
 
 func (h *host) add(row api.Sandbox) api.Sandbox {
@@ -48,8 +108,15 @@ func (h *host) Create(context.Context, api.CreateSandbox) (api.Sandbox, error) {
 	return api.Sandbox{}, errors.New("not used")
 }
 
-func (h *host) CreateIn(_ context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error) {
-	return h.add(api.Sandbox{Isolation: h.isolation, Task: req.Task, Workspace: ws.Upper}), nil
+func (h *host) CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error) {
+	if err := errors.Join(h.create, ctx.Err()); err != nil {
+		return api.Sandbox{}, err
+	}
+	row := h.add(api.Sandbox{Isolation: h.isolation, Task: req.Task, Workspace: ws.Upper})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.made = append(h.made, creation{req, ws})
+	return row, h.lease(row)
 }
 
 func (h *host) Dial(context.Context, api.SandboxID, int) (net.Conn, error) {
@@ -69,18 +136,47 @@ func (h *host) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 		<-ctx.Done()
 		return api.ForkResult{}, ctx.Err()
 	}
-	if h.refuse != nil || !ok {
-		return api.ForkResult{}, errors.Join(h.refuse, ctx.Err())
+	if !ok {
+		return api.ForkResult{}, api.Errorf(api.KindUnavailable, "sandbox %s has ended", id)
 	}
-	w, err := h.spaces.Fork(ctx, parent.Workspace, workspace.New{Task: task})
+	if h.refuse != nil {
+		return api.ForkResult{}, h.refuse
+	}
+	if h.child != nil {
+		return api.ForkResult{Children: []api.ForkChild{{Error: api.AsError(h.child)}}}, nil
+	}
+	defer h.copying(id)()
+	var w api.Workspace
+	var err error
+	if n := (workspace.New{Task: task}); h.leases == nil {
+		w, err = h.spaces.Fork(ctx, parent.Workspace, n)
+	} else {
+		w, err = workspace.Forks{Store: h.spaces}.ForkStopped(ctx, parent.Workspace, n, workspace.Forkable())
+	}
 	if err != nil {
 		return api.ForkResult{}, err
 	}
 	row := h.add(api.Sandbox{Isolation: h.isolation, Task: task, Workspace: w.ID, Parent: id})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.lease(row); err != nil {
+		return api.ForkResult{}, err
+	}
 	return api.ForkResult{Children: []api.ForkChild{{Sandbox: &row}}}, nil
 }
 
+// lease takes the workspace of a sandbox. The caller holds mu.
+func (h *host) lease(row api.Sandbox) (err error) {
+	if h.leases != nil {
+		h.leases[row.ID], err = h.spaces.Lease(context.Background(), row.Workspace)
+	}
+	return err
+}
+
 func (h *host) Client(context.Context, api.SandboxID) (*envd.Client, error) {
+	if h.noGuest {
+		return nil, api.Errorf(api.KindUnavailable, "nobody is there")
+	}
 	return envd.NewClient(envd.ClientConfig{Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("nobody is there") }}), nil
 }
 
@@ -96,6 +192,10 @@ func (h *host) Kill(_ context.Context, id api.SandboxID) (api.Sandbox, api.Proof
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	row := h.live[id]
+	if l := h.leases[id]; l != nil {
+		l.Release()
+		delete(h.leases, id)
+	}
 	delete(h.live, id)
 	return row, api.Proof{How: "it is a row"}, nil
 }

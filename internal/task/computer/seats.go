@@ -16,6 +16,7 @@ import (
 
 // Stopper stops sandboxes and lets them continue.
 type Stopper interface {
+	Stiller
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error)

@@ -21,7 +21,7 @@ func (s *Seats) CopyIdle(ctx context.Context, id api.SessionID, ws api.Workspace
 }
 
 // Copy implements repo.Sessions.
-func (s *Seats) Copy(ctx context.Context, id api.SessionID, ws api.WorkspaceID, c repo.Computer) (_ api.WorkspaceID, err error) {
+func (s *Seats) Copy(ctx context.Context, id api.SessionID, ws api.WorkspaceID, c repo.Computer) (api.WorkspaceID, error) {
 	was, err := s.cfg.Workspaces.Get(ws)
 	if err != nil {
 		return "", err
@@ -31,21 +31,7 @@ func (s *Seats) Copy(ctx context.Context, id api.SessionID, ws api.WorkspaceID, 
 		w, err := s.cfg.Workspaces.Fork(ctx, ws, n)
 		return w.ID, err
 	}
-	box := c.Info().ID
-	if _, err := s.cfg.Sandboxes.Pause(ctx, box); err != nil {
-		return "", err
-	}
-	w, err := workspace.Forks{Store: s.cfg.Workspaces}.ForkStopped(ctx, ws, n, workspace.Copyable())
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
-	defer cancel()
-	if _, rerr := s.cfg.Sandboxes.Resume(late, box); rerr != nil {
-		err = errors.Join(err, rerr)
-	}
-	if err != nil && w.ID != "" {
-		s.Discard(late, w.ID)
-		return "", err
-	}
-	return w.ID, err
+	return standing(ctx, s.cfg.Workspaces, s.cfg.Sandboxes, c.Info().ID, ws, n, workspace.Copyable())
 }
 
 // Discard implements repo.Sessions. What cannot be removed now is removed with its session.

@@ -10,16 +10,13 @@ import (
 
 var _ sandbox.WorkspaceForks = (*Service)(nil)
 
-// forkable bounds what is copied while a sandbox stands still.
-func forkable() workspace.Usage { return workspace.Usage{Files: 100_000, Bytes: 1 << 30} }
-
 // ForkStopping implements sandbox.WorkspaceForks.
 func (s *Service) ForkStopping(ctx context.Context, id api.WorkspaceID, task api.TaskID) (sandbox.WorkspaceCopy, error) {
 	n, err := s.forkOf(id, task)
 	if err != nil {
 		return nil, err
 	}
-	return stopping{workspace.Forks{Store: s.cfg.Store}.Begin(ctx, id, n, forkable()), id}, nil
+	return stopping{workspace.Forks{Store: s.cfg.Store}.Begin(ctx, id, n, workspace.Forkable()), id}, nil
 }
 
 // stopping is a fork of a workspace.

@@ -1,0 +1,168 @@
+package computer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/task/contract"
+)
+
+var _ contract.Copier = (*Computers)(nil)
+
+// Stiller makes sandboxes stand still.
+type Stiller interface {
+	// Standstill calls do while no process of a running sandbox runs; the sandbox continues whatever do returns. Nobody else can let it
+	// run meanwhile.
+	Standstill(ctx context.Context, id api.SandboxID, do func(context.Context) error) error
+}
+
+// copyTime bounds the copy of the files of a sandbox, which stands still meanwhile.
+const copyTime = 2 * time.Minute
+
+// Copy implements contract.Copier.
+func (p *Computers) Copy(ctx context.Context, task api.TaskID, of contract.Computer, what contract.Preparation) (contract.Computer, error) {
+	info := of.Info()
+	if info.Workspace == "" {
+		return nil, api.Errorf(api.KindUnsupported, "sandbox %s has no workspace, and cannot be copied without one", info.ID)
+	}
+	if info.Isolation == "gvisor" && p.cfg.Forker != nil {
+		c, err := p.forkInTurn(ctx, task, info.ID, what)
+		var not notForkable
+		if !errors.As(err, &not) {
+			return given(c, err)
+		}
+		p.cfg.Logger.Info("a sandbox is copied without its memory", "sandbox", info.ID, "task", task, "reason", err)
+	}
+	c, err := p.copyFiles(ctx, task, info, what)
+	return given(c, err)
+}
+
+// notForkable is the error of a sandbox that cannot be forked with its workspace. Nothing was made.
+type notForkable struct{ error }
+
+func (e notForkable) Unwrap() error { return e.error }
+
+func (p *Computers) forkInTurn(ctx context.Context, task api.TaskID, of api.SandboxID, what contract.Preparation) (serving, error) {
+	end, err := p.copies.take(ctx, of)
+	if err != nil {
+		return serving{}, err
+	}
+	defer end()
+	return p.fork(ctx, task, of, what)
+}
+
+// fork makes a child of a sandbox, with its workspace, and waits until the services can be used in it.
+func (p *Computers) fork(ctx context.Context, task api.TaskID, of api.SandboxID, what contract.Preparation) (serving, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.ForkTime)
+	defer cancel()
+	req := api.ForkSandbox{Count: 1, TTLMS: what.Box.TTLMS, Labels: what.Box.Labels}
+	for _, g := range what.Box.Secrets {
+		req.Secrets = append(req.Secrets, g.Name)
+	}
+	res, err := p.cfg.Forker.ForkFor(ctx, of, req, task)
+	if err == nil && (len(res.Children) != 1 || res.Children[0].Sandbox == nil) {
+		err = api.Errorf(api.KindInternal, "sandbox %s was not forked", of)
+		if len(res.Children) == 1 && res.Children[0].Error != nil {
+			err = res.Children[0].Error
+		}
+	}
+	if err != nil {
+		if api.KindOf(err) == api.KindUnsupported {
+			err = notForkable{err}
+		}
+		return serving{}, err
+	}
+	row := *res.Children[0].Sandbox
+	c, err := p.open(ctx, row, nil)
+	if err == nil {
+		err = contract.Ready(ctx, c, what.Services)
+	}
+	if err != nil {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		defer cancel()
+		_, _, kerr := p.cfg.Manager.Kill(late, row.ID)
+		return serving{}, errors.Join(err, kerr, p.Discard(late, row.Workspace))
+	}
+	return serving{c}, nil
+}
+
+// copyFiles starts a sandbox over a copy of the workspace of another one, and its services.
+func (p *Computers) copyFiles(ctx context.Context, task api.TaskID, of api.Sandbox, what contract.Preparation) (serving, error) {
+	ws, err := p.copyWorkspace(ctx, task, of)
+	if err != nil {
+		return serving{}, err
+	}
+	box := what.Box
+	box.Task = task
+	c, err := p.over(ctx, box, ws, what.Access)
+	if err == nil {
+		if err = contract.Serve(ctx, c, what.Services); err == nil {
+			return serving{c}, nil
+		}
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	var cerr error
+	if c.Box != nil {
+		_, cerr = c.Close(late)
+	}
+	return serving{}, errors.Join(err, cerr, p.Discard(late, ws))
+}
+
+// copyWorkspace copies the workspace of a sandbox that stands still meanwhile.
+func (p *Computers) copyWorkspace(ctx context.Context, task api.TaskID, of api.Sandbox) (api.WorkspaceID, error) {
+	end, err := p.copies.take(ctx, of.ID)
+	if err != nil {
+		return "", err
+	}
+	defer end()
+	was, err := p.cfg.Workspaces.Get(of.Workspace)
+	if err != nil {
+		return "", err
+	}
+	n := workspace.New{Task: task, Account: was.Account}
+	ctx, cancel := context.WithTimeout(ctx, copyTime)
+	defer cancel()
+	id, err := standing(ctx, p.cfg.Workspaces, p.cfg.Manager, of.ID, of.Workspace, n, workspace.Forkable())
+	switch api.KindOf(err) {
+	case api.KindUnsupported:
+		return "", hinted(err, "run hortus doctor to see what this host supports")
+	case api.KindExhausted:
+		return "", hinted(err, "remove what is not needed from the workspace, such as results of a build")
+	}
+	return id, err
+}
+
+// hinted is an error with a hint, unless it has one.
+func hinted(err error, hint string) error {
+	if api.HintOf(err) != "" {
+		return err
+	}
+	return api.Errorf(api.KindOf(err), "%w", err).WithHint("%s", hint)
+}
+
+// standing copies a workspace while its sandbox stands still. What needs no standstill is done before and after it.
+func standing(ctx context.Context, store *workspace.Store, boxes Stiller, box api.SandboxID, ws api.WorkspaceID, n workspace.New, most workspace.Usage) (api.WorkspaceID, error) {
+	f := workspace.Forks{Store: store}.Begin(ctx, ws, n, most)
+	stood := false
+	err := boxes.Standstill(ctx, box, func(context.Context) error {
+		stood = true
+		_ = f.Copy() // Finish returns why
+		return nil
+	})
+	w, ferr := f.Finish()
+	switch {
+	case err == nil:
+		return w.ID, ferr
+	case !stood: // so nothing was copied
+		return "", err
+	case ferr == nil: // the copy may be of several instants, or the sandbox is in trouble
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		defer cancel()
+		ferr = store.Remove(late, w.ID, "it was copied in vain")
+	}
+	return "", errors.Join(err, ferr)
+}
