@@ -74,8 +74,8 @@ func (t researcher) Spec() model.Tool {
 		Input:       json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","description":"Complete question. The assistant knows nothing else."}},"required":["question"]}`),
 	}
 	if t.l.cfg.Research.Copies {
-		spec.Description = "Ask an assistant with a context of its own. Use it for broad searches and for experiments. Calls in one answer run at the same time."
-		spec.Input = json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","description":"Complete question or task. The assistant knows nothing else."},"copy":{"type":"boolean","description":"true: it also runs commands and changes files, in a copy of the sandbox that is then deleted. Default: it only reads."}},"required":["question"]}`)
+		spec.Description = "Ask an assistant with its own context, for broad searches or experiments. Several calls run at the same time."
+		spec.Input = json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","description":"The whole question or task. The assistant knows nothing else."},"copy":{"type":"boolean","description":"It also runs commands and changes files, in a copy of the sandbox that is then deleted."}},"required":["question"]}`)
 	}
 	return spec
 }

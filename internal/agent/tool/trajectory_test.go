@@ -193,7 +193,7 @@ func (r *recordedRun) replay(t *testing.T, steps []recordedStep) *weight {
 	p := &replaying{weight: &weight{parts: map[string]int{}}, run: r, steps: steps, b: b}
 	brief := loop.Brief{Request: strings.Repeat("x", r.Request*token), Gate: "python -m pytest -q tests", Tree: loop.Tree(r.paths()), Mark: "tsk_0123456789abcdef"}
 	rep := loop.New(loop.Config{
-		Model: p, System: loop.System, Tools: b.set.All(), Emit: nobody{}, Reads: tool.Reads(), Research: &loop.Research{},
+		Model: p, System: loop.System, Tools: b.set.All(), Emit: nobody{}, Reads: tool.Reads(), Research: &loop.Research{Copies: true},
 	}).Run(t.Context(), brief.Message())
 	if rep.Stop != api.StopFinished || p.requests != len(steps) {
 		t.Fatalf("%d requests, %+v", p.requests, rep)
