@@ -61,3 +61,43 @@ func TestParts(t *testing.T) {
 		t.Error("no run has a part")
 	}
 }
+
+// TestPartsOfParts: a part has parts too, and who waits for one continues at its time, also when all is remembered.
+func TestPartsOfParts(t *testing.T) {
+	var mu sync.Mutex
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := func() time.Time { mu.Lock(); defer mu.Unlock(); at = at.Add(time.Second); return at }
+	db, run := newRun(t, now)
+	work := func(run *durable.Run) (results string, did int, end time.Time) {
+		step := func(r *durable.Run, name, result string) {
+			got, err := durable.Do(t.Context(), r, name, nil, func(context.Context, durable.Try) (string, error) { did++; return result, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			results += got
+		}
+		outer := run.Part("a")
+		inner := outer.Part("b")
+		step(outer, "one", "outer ")
+		before := outer.Now()
+		step(inner, "one", "inner ")
+		if !outer.Now().Equal(before) {
+			t.Error("a part moved the clock of another one")
+		}
+		outer.Join(inner)
+		if !outer.Now().Equal(inner.Now()) || !inner.Now().After(before) {
+			t.Errorf("the clocks are %s and %s", outer.Now(), inner.Now())
+		}
+		step(run, "b/one", "run") // the name of a step of the inner one, in the outer one
+		return results, did, outer.Now()
+	}
+	first, did, end := work(run)
+	if first != "outer inner run" || did != 3 {
+		t.Fatalf("%q, %d steps", first, did)
+	}
+	if again, did, then := work(next(t, db, now)); again != first || did != 0 || !then.Equal(end) {
+		t.Errorf("%q, %d steps, at %s instead of %s", again, did, then, end)
+	}
+	var none *durable.Run
+	none.Join(none.Part("x")) // nothing is recorded
+}

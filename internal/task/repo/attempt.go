@@ -66,7 +66,9 @@ func (w *attempt) letGo() {
 func (w *attempt) finish(ctx context.Context, end End) End {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	w.copies.End(late)
+	if w.Damage() == nil { // otherwise another daemon may use them
+		w.copies.End(late)
+	}
 	if err := w.vacate(late); err != nil {
 		w.cfg.Logger.Error("a sandbox of a task was not killed", "task", w.task.ID, "err", err)
 		w.Closed(1)

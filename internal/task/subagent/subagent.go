@@ -80,6 +80,7 @@ func (c *Copies) Make(ctx context.Context, n int, j *recall.Journal, keep tool.O
 		return c.make(ctx, name, at)
 	})
 	if err != nil {
+		c.leave(ctx, at) // it was made and could not be recorded
 		return loop.Copy{}, err
 	}
 	box := &place{Seat: at, copies: c, id: id, turn: make(chan struct{}, 1)}
@@ -88,7 +89,9 @@ func (c *Copies) Make(ctx context.Context, n int, j *recall.Journal, keep tool.O
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 		defer cancel()
 		set.Close(late)
-		c.remove(late, name, id, at)
+		if c.leave(late, at) && j.Damage() == nil {
+			c.remove(late, name, id)
+		}
 	}}, nil
 }
 
@@ -114,41 +117,48 @@ func (c *Copies) make(ctx context.Context, name string, at *seat.Seat) (api.Work
 	at.Sit(made)
 	c.named[name] = string(id)
 	if err := c.cfg.Name(ctx, maps.Clone(c.named)); err != nil {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
-		defer cancel()
-		c.discard(late, name, id, at)
+		if c.leave(ctx, at) {
+			c.discard(ctx, name, id)
+		}
 		return "", err
 	}
 	return id, nil
 }
 
-// remove ends a copy and removes its files and its name.
-func (c *Copies) remove(ctx context.Context, name string, id api.WorkspaceID, at *seat.Seat) {
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-	case <-ctx.Done():
-		return // End does it
+// leave ends the sandbox of a copy, if there is one, and reports whether nothing of it is left.
+func (c *Copies) leave(ctx context.Context, at *seat.Seat) bool {
+	if _, err := at.At(); err != nil {
+		return true
 	}
-	c.discard(ctx, name, id, at)
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	proof, err := at.Leave(late)
+	if err != nil {
+		proof.Left = max(1, proof.Left)
+		c.cfg.Logger.Error("the sandbox of a sub-agent was not killed", "task", c.cfg.Task, "err", err)
+	}
+	c.cfg.Closed(proof.Left)
+	return err == nil
+}
+
+// remove removes the files of a copy and its name.
+func (c *Copies) remove(ctx context.Context, name string, id api.WorkspaceID) {
+	c.turn <- struct{}{} // a copy is bounded
+	defer func() { <-c.turn }()
+	c.discard(ctx, name, id)
 }
 
 // discard is remove for a caller that has the turn. What cannot be removed keeps its name.
-func (c *Copies) discard(ctx context.Context, name string, id api.WorkspaceID, at *seat.Seat) {
-	proof, err := at.Leave(ctx)
-	if err != nil {
-		proof.Left = max(1, proof.Left)
-	}
-	c.cfg.Closed(proof.Left)
-	if err == nil {
-		err = c.cfg.Computers.Discard(ctx, id)
-		if api.KindOf(err) == api.KindNotFound {
-			err = nil
-		}
+func (c *Copies) discard(ctx context.Context, name string, id api.WorkspaceID) {
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	err := c.cfg.Computers.Discard(late, id)
+	if api.KindOf(err) == api.KindNotFound {
+		err = nil
 	}
 	if err == nil && c.named[name] != "" {
 		delete(c.named, name)
-		err = c.cfg.Name(ctx, maps.Clone(c.named))
+		err = c.cfg.Name(late, maps.Clone(c.named))
 	}
 	if err != nil {
 		c.cfg.Logger.Error("a copy for a sub-agent was not removed", "task", c.cfg.Task, "copy", name, "workspace", id, "err", err)
@@ -157,9 +167,7 @@ func (c *Copies) discard(ctx context.Context, name string, id api.WorkspaceID, a
 
 // End removes what is left: copies that an earlier daemon made for questions that are not asked again.
 func (c *Copies) End(ctx context.Context) {
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
-	defer cancel()
 	for name, id := range maps.Clone(c.named) {
-		c.remove(late, name, api.WorkspaceID(id), c.cfg.Agent.Another())
+		c.remove(ctx, name, api.WorkspaceID(id))
 	}
 }
