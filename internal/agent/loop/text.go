@@ -84,6 +84,9 @@ func inputShort(raw json.RawMessage) string {
 			if key == "pattern" && m["path"] != nil {
 				v += fmt.Sprintf(" in %v", m["path"])
 			}
+			if key == "question" && m["copy"] == true {
+				v = "in a copy: " + v
+			}
 			return short(v)
 		}
 	}
