@@ -154,6 +154,7 @@ type survival struct {
 	dir    string
 	reads  bool // see surviveReads
 	copies bool // see surviveCopies
+	random bool // it is killed at random instants, of which the log says nothing
 }
 
 func newSurvival(t *testing.T) survival {
@@ -270,16 +271,16 @@ func (s survival) end(t *testing.T, kills int) {
 		t.Errorf("%d requests were counted, %+v, and %d told", row.Usage.Requests, row.Calls, told[api.EventModel])
 	}
 	for _, name := range []string{"look", "wrong", "mend"} {
-		if n := log["tool "+name]; n < 1 || n > 1+kills || n > 1 && kills == 1 && cut == 0 {
+		if n := log["tool "+name]; n < 1 || n > 1+kills || n > 1 && kills == 1 && cut == 0 && !s.random {
 			t.Errorf("the call %s was executed %d times; calls that were cut: %d", name, n, cut)
 		}
 	}
 	extra, other := log["killed before end model"], 0
-	if s.copies {
-		other = kills // a kill may cut an answer to each of the two
-		for n := 1; n <= 2; n++ {
-			extra += log[fmt.Sprintf("killed before end research %d/model", n)]
-		}
+	for n := 1; n <= 2; n++ {
+		extra += log[fmt.Sprintf("killed before end research %d/model", n)]
+	}
+	if s.copies || s.random {
+		other = 1 // a kill at a write of one sub-agent may cut an answer to the other one
 	}
 	if asked := log["ask"] - told[api.EventModel] - extra; kills <= 1 && (asked < 0 || asked > other) {
 		t.Errorf("the model was asked %d times, answered %d and was cut %d times", log["ask"], told[api.EventModel], extra)
@@ -405,6 +406,7 @@ func TestSurvivesRandomKills(t *testing.T) {
 	n := 0
 	for n < kills(t, 6, 1000) {
 		s := newSurvival(t)
+		s.random = true
 		mine := 0
 		for {
 			if _, killed := s.start(t, "", 1+time.Duration(random.Int64N(int64(most)))); !killed {
