@@ -34,7 +34,7 @@ func counter(file string) []string {
 	return []string{"/bin/sh", "-c", `t=$(od -An -N8 -tx8 /dev/urandom); i=0; while :; do i=$((i+1)); echo $t $i >` + file + `.new; mv ` + file + `.new ` + file + `; sleep 0.05; done`}
 }
 
-func newClones(t *testing.T, w *town, isolation string) *clones {
+func newClones(t *testing.T, w *town, isolation string, change ...func(*api.CreateSandbox)) *clones {
 	t.Helper()
 	k := &clones{t: t, w: w, ctx: api.WithPrincipal(t.Context(), api.Operator()), task: api.NewTaskID()}
 	k.p = contract.Preparation{
@@ -43,6 +43,9 @@ func newClones(t *testing.T, w *town, isolation string) *clones {
 		Services: []contract.Service{{
 			Name: "count", Exec: api.ExecRequest{Args: counter("/tmp/service")}, Ready: api.ExecRequest{Args: []string{"test", "-s", "/tmp/service"}},
 		}},
+	}
+	for _, f := range change {
+		f(&k.p.Box)
 	}
 	layer, release, err := w.s.computers.Layer(k.ctx, string(k.task), func(_ context.Context, dir string) error {
 		if err := os.Mkdir(filepath.Join(dir, "fixed"), 0o755); err != nil {
