@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/test/modelserver"
 	"hortus.dev/test/reaper"
 )
@@ -78,7 +79,7 @@ func TestSubagentsSurvive(t *testing.T) {
 		t.Run(isolation, func(t *testing.T) {
 			g := newGarden(t)
 			g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION="+isolation)
-			g.can(isolation, api.CapStart, api.CapWorkspace)
+			g.can(isolation, api.CapStart, api.CapWorkspace, api.CapPause)
 			mark := fmt.Sprint("of-a-copy-", time.Now().UnixNano())
 			mend := shell("sleep 0.2; sed -i 's/a - b/a + b/' calc.py; echo mend >> notes.txt")
 			mend.want = "answer of one"
@@ -218,4 +219,35 @@ func (k *copyKills) same(task api.Task, kills int) {
 		return strings.Join(slices.DeleteFunc(g.workspaces(), func(dir string) bool { return slices.Contains(k.results, filepath.Base(dir)) }), "\n")
 	})
 	until(t, "nothing of a sandbox is left", func() string { return strings.Join(g.leftoversAlive(), "\n") })
+}
+
+// TestSubagentsWhereNothingPauses: where a sandbox cannot be paused its agent is told why it cannot be copied, and goes on by itself.
+// Elsewhere the agent reads the answers of its sub-agents.
+func TestSubagentsWhereNothingPauses(t *testing.T) {
+	t.Parallel()
+	g := newGarden(t)
+	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_ISOLATION=container")
+	g.can("container", api.CapStart, api.CapWorkspace)
+	doctor := decode[admin.Doctor](t, g.must("doctor", "--json"))
+	i := slices.IndexFunc(doctor.Backends, func(b api.BackendReport) bool { return b.Backend == "container" })
+	pause, can := doctor.Backends[i].Has(api.CapPause)
+	byAgent(t, g, map[string][]step{
+		"":    {inCopies("one", "two"), inCopies("one", "two"), shell("sed -i 's/a - b/a + b/' calc.py"), finishes()},
+		"one": {shell("ls"), reports("answer of one", "calc.py")},
+		"two": {shell("ls"), reports("answer of two", "calc.py")},
+	})
+	task, r := onRepo(t, g, makeRepo(t, g, small), "Fix the failing test")
+	if r.code != 0 || task.Outcome != api.OutcomeVerified || len(task.Repo.Copies) != 0 {
+		t.Fatal(r)
+	}
+	said := g.must("task", "show", "--transcript", string(task.ID))
+	wants := []string{"answer of one", "answer of two"}
+	if !can {
+		wants = []string{"The sandbox could not be copied: ", "cannot be paused on this host", pause.Reason, pause.Fix, "Ask without copy, or run the commands yourself."}
+	}
+	for _, want := range wants {
+		if !strings.Contains(said, want) {
+			t.Errorf("the agent is not told %q:\n%s", want, said)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package computer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"hortus.dev/api"
@@ -163,6 +164,9 @@ func standing(ctx context.Context, store *workspace.Store, boxes Stiller, box ap
 	case err == nil:
 		return w.ID, ferr
 	case !stood: // so nothing was copied
+		if api.KindOf(err) == api.KindUnsupported {
+			err = fmt.Errorf("sandbox %s must be paused while its files are copied, and cannot be paused on this host: %w", box, err)
+		}
 		return "", err
 	case ferr == nil: // the copy may be of several instants, or the sandbox is in trouble
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
