@@ -95,7 +95,9 @@ func TestCopies(t *testing.T) {
 	m := &together{want: 4, all: make(chan struct{}), answers: answers{all: []model.Message{
 		{Calls: []model.Call{inCopy("a", "A"), inCopy("b", "B"), ask("view x").Calls[0], question("c", "C").Calls[0], inCopy("d", "D"), inCopy("e", "E")}},
 	}}}
-	w := newWork(m, func(cfg *loop.Config, _ *bench) { cfg.Tools, cfg.Reads, cfg.Research = c.tools(), []string{"view"}, y.research(c) })
+	w := newWork(m, func(cfg *loop.Config, _ *bench) {
+		cfg.Tools, cfg.Reads, cfg.Research = c.tools(), []string{"view"}, y.research(c)
+	})
 	rep := w.Run(t.Context(), "Go.")
 	if rep.Stop != api.StopFinished {
 		t.Fatalf("%+v", rep)

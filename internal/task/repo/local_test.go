@@ -246,7 +246,9 @@ type box struct {
 	closed sync.Once
 }
 
-func (b *box) Info() api.Sandbox { return api.Sandbox{ID: api.NewSandboxID(), Isolation: "local", Workspace: b.space} }
+func (b *box) Info() api.Sandbox {
+	return api.Sandbox{ID: api.NewSandboxID(), Isolation: "local", Workspace: b.space}
+}
 
 func (b *box) Close(context.Context) (api.Proof, error) {
 	b.closed.Do(func() { b.l.open.Add(-1) })
