@@ -28,7 +28,7 @@ type crew struct {
 	scripts map[string][][]act
 
 	mu sync.Mutex
-	// want sub-agents must have asked before one gets its first answer; met is closed then. together is called before that.
+	// want sub-agents must have asked before one gets its first answer; met is closed then. together is called before that, with mu.
 	want     int
 	here     map[string]bool
 	met      chan struct{}

@@ -87,13 +87,15 @@ func TestSubagents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		m.mu.Lock()
 		id = made.ID
+		m.mu.Unlock()
 		task, _ := followed(t, c, id)
 		if task.Outcome != api.OutcomeVerified {
 			b, _ := os.ReadFile(repo.TranscriptPath(filepath.Join(w.s.dir.Tasks(), string(id))))
 			t.Fatalf("%s: %s %v\n%.4000s", task.Outcome, task.Diagnosis, task.Error, b)
 		}
-		if len(during) != 3 {
+		if m.began() != 2 || len(during) != 3 {
 			t.Errorf("%d sandboxes while both work: %q", len(during), during)
 		}
 		if isolation == "container" && seen == 0 {
@@ -210,12 +212,14 @@ func TestSubagentsOfCandidates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		m.mu.Lock()
 		id = made.ID
+		m.mu.Unlock()
 		task, _ := followed(t, c, id)
 		if task.Outcome != api.OutcomeVerified || len(task.Repo.Candidates) != 2 || !task.Repo.Candidates[1].Chosen {
 			t.Fatalf("%s: %s %v", task.Outcome, task.Diagnosis, task.Error)
 		}
-		if named[1] != 2 || named[2] != 2 {
+		if m.began() != 4 || named[1] != 2 || named[2] != 2 {
 			t.Errorf("while they worked the candidates named %v copies", named)
 		}
 		for who, want := range map[string]string{"one": "first", "two": "first", "three": "second", "four": "second"} {
