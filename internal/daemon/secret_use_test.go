@@ -55,7 +55,10 @@ func (v *vault) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, er
 }
 
 // newVault starts the servers and the daemon.
-func newVault(t *testing.T, isolation string) *vault {
+func newVault(t *testing.T, isolation string) *vault { return newVaultIn(t, isolation, nil) }
+
+// newVaultIn is newVault in an environment, which may be nil.
+func newVaultIn(t *testing.T, isolation string, env func(name string) string) *vault {
 	t.Helper()
 	v := &vault{t: t, isolation: isolation, routes: http.NewServeMux(), value: map[string]string{}}
 	v.routes.HandleFunc("/", v.echo)
@@ -78,7 +81,7 @@ func newVault(t *testing.T, isolation string) *vault {
 	}
 	t.Cleanup(func() { log.Close() })
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	cfg := Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Logger: logger, Egress: network.Config{Resolver: v, CAFile: roots}}
+	cfg := Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Logger: logger, Egress: network.Config{Resolver: v, CAFile: roots}, Getenv: env}
 	if isolation == "gvisor" {
 		cfg.Runsc = filepath.Join(testtools.Dir(t), testtools.Runsc)
 	}

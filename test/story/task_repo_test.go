@@ -61,6 +61,7 @@ type step struct {
 	want  string // a text in what the model is sent
 	lacks string
 	times int
+	also  []step // further calls of the same answer
 }
 
 func shell(command string) step {
@@ -89,6 +90,13 @@ func scenario(t testing.TB, steps ...step) string {
 		}
 		if s.times > 1 {
 			fmt.Fprintf(&b, "times: %d\n", s.times)
+		}
+		for _, more := range s.also {
+			in, err := json.Marshal(more.input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&b, "also: %s %s\n", more.tool, in)
 		}
 		fmt.Fprintf(&b, "\n%s\n", in)
 	}

@@ -43,6 +43,7 @@ type Forker interface {
 type Manager interface {
 	box.Manager
 	Stiller
+	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	SetEgress(ctx context.Context, id api.SandboxID, p api.EgressPolicy) (api.Sandbox, error)
 	// Dial connects with a port of a sandbox's loopback interface.
 	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)

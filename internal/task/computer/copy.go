@@ -3,6 +3,7 @@ package computer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"hortus.dev/api"
@@ -58,10 +59,11 @@ func (p *Computers) forkInTurn(ctx context.Context, task api.TaskID, of api.Sand
 func (p *Computers) fork(ctx context.Context, task api.TaskID, of api.SandboxID, what contract.Preparation) (serving, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.ForkTime)
 	defer cancel()
-	req := api.ForkSandbox{Count: 1, TTLMS: what.Box.TTLMS, Labels: what.Box.Labels}
-	for _, g := range what.Box.Secrets {
-		req.Secrets = append(req.Secrets, g.Name)
+	now, err := p.cfg.Manager.Get(ctx, of)
+	if err != nil {
+		return serving{}, err
 	}
+	req := api.ForkSandbox{Count: 1, TTLMS: what.Box.TTLMS, Labels: what.Box.Labels, Secrets: usable(what.Box, now, time.Now())}
 	res, err := p.cfg.Forker.ForkFor(ctx, of, req, task)
 	if err == nil && (len(res.Children) != 1 || res.Children[0].Sandbox == nil) {
 		err = api.Errorf(api.KindInternal, "sandbox %s was not forked", of)
@@ -95,9 +97,13 @@ func (p *Computers) copyFiles(ctx context.Context, task api.TaskID, of api.Sandb
 	if err != nil {
 		return serving{}, err
 	}
-	box := what.Box
-	box.Task = task
-	c, err := p.over(ctx, box, ws, what.Access)
+	var c Computer
+	now, err := p.cfg.Manager.Get(ctx, of.ID)
+	if err == nil {
+		box := inherited(what.Box, now, time.Now())
+		box.Task = task
+		c, err = p.over(ctx, box, ws, what.Access)
+	}
 	if err == nil {
 		if err = contract.Serve(ctx, c, what.Services); err == nil {
 			return serving{c}, nil
@@ -158,6 +164,9 @@ func standing(ctx context.Context, store *workspace.Store, boxes Stiller, box ap
 	case err == nil:
 		return w.ID, ferr
 	case !stood: // so nothing was copied
+		if api.KindOf(err) == api.KindUnsupported {
+			err = fmt.Errorf("sandbox %s must be paused while its files are copied, and cannot be paused on this host: %w", box, err)
+		}
 		return "", err
 	case ferr == nil: // the copy may be of several instants, or the sandbox is in trouble
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)

@@ -3,6 +3,7 @@ package computer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -132,6 +133,9 @@ func TestCopyFails(t *testing.T) {
 			got, err := s.Copy(t.Context(), s.task, s.of, s.p)
 			if got != nil || api.KindOf(err) != c.want || !strings.Contains(api.HintOf(err), c.hint) {
 				t.Errorf("%v, %v (%s), %q", got, err, api.KindOf(err), api.HintOf(err))
+			}
+			if told := strings.Contains(fmt.Sprint(err), "cannot be paused"); told != strings.HasPrefix(name, "a pause") {
+				t.Errorf("%v", err)
 			}
 			boxes := 1
 			if c.gone {

@@ -112,7 +112,7 @@ func (h *host) CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.W
 	if err := errors.Join(h.create, ctx.Err()); err != nil {
 		return api.Sandbox{}, err
 	}
-	row := h.add(api.Sandbox{Isolation: h.isolation, Task: req.Task, Workspace: ws.Upper})
+	row := h.add(api.Sandbox{Isolation: h.isolation, Task: req.Task, Workspace: ws.Upper, EgressPolicy: req.Egress, Secrets: req.Secrets})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.made = append(h.made, creation{req, ws})
@@ -182,6 +182,16 @@ func (h *host) Client(context.Context, api.SandboxID) (*envd.Client, error) {
 
 func (h *host) StartExec(context.Context, api.SandboxID, api.ExecRequest) (*command.Stream, error) {
 	return nil, errors.New("nobody is there")
+}
+
+func (h *host) Get(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	row, ok := h.live[id]
+	if !ok {
+		return row, api.Errorf(api.KindUnavailable, "sandbox %s has ended", id)
+	}
+	return row, nil
 }
 
 func (h *host) SetEgress(context.Context, api.SandboxID, api.EgressPolicy) (api.Sandbox, error) {

@@ -16,20 +16,25 @@ func (s *Service) ForkStopping(ctx context.Context, id api.WorkspaceID, task api
 	if err != nil {
 		return nil, err
 	}
-	return stopping{workspace.Forks{Store: s.cfg.Store}.Begin(ctx, id, n, workspace.Forkable()), id}, nil
+	return stopping{workspace.Forks{Store: s.cfg.Store}.Begin(ctx, id, n, workspace.Forkable()), id, task}, nil
 }
 
 // stopping is a fork of a workspace.
 type stopping struct {
 	*workspace.Stopping
-	of api.WorkspaceID
+	of   api.WorkspaceID
+	task api.TaskID
 }
 
 // Copy implements sandbox.WorkspaceCopy.
 func (s stopping) Copy() error {
 	err := s.Stopping.Copy()
 	if api.KindOf(err) == api.KindExhausted && api.HintOf(err) == "" {
-		err = api.Errorf(api.KindExhausted, "%w", err).WithHint("end the sandbox and fork its workspace: hortus workspace fork %s", s.of)
+		long := api.Errorf(api.KindExhausted, "%w", err)
+		if s.task != "" { // who works in a task can remove files alone
+			return long.WithHint("remove what is not needed from the workspace, such as results of a build")
+		}
+		return long.WithHint("end the sandbox and fork its workspace: hortus workspace fork %s", s.of)
 	}
 	return err
 }
