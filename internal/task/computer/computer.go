@@ -250,6 +250,9 @@ func (p *Computers) Adopt(ctx context.Context, id api.WorkspaceID, from, to api.
 
 // Changes implements repo.Computers.
 func (p *Computers) Changes(ctx context.Context, id api.WorkspaceID, dirs ...string) ([]cache.Change, []api.RefusedChange, func(), error) {
+	if err := p.unopened(ctx, id); err != nil {
+		return nil, nil, nil, err
+	}
 	c, err := p.cfg.Workspaces.Changes(ctx, id, workspace.Limits{Repositories: dirs})
 	if err != nil {
 		return nil, nil, nil, err

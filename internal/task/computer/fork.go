@@ -9,6 +9,9 @@ import (
 
 // Fork implements repo.Computers. The copy belongs to the account of the workspace.
 func (p *Computers) Fork(ctx context.Context, task api.TaskID, from api.WorkspaceID) (api.WorkspaceID, error) {
+	if err := p.unopened(ctx, from); err != nil {
+		return "", err
+	}
 	was, err := p.cfg.Workspaces.Get(from)
 	if err != nil {
 		return "", err

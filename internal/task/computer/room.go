@@ -2,6 +2,7 @@ package computer
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -40,8 +41,10 @@ type room struct {
 	left   int  // processes that may be there still
 
 	mu sync.Mutex
-	// made are the children that nobody has opened, by their workspaces.
+	// made are the children that nobody has opened, by their workspaces. lost counts processes that may be left of those that
+	// nobody will open.
 	made map[api.WorkspaceID]serving
+	lost int
 }
 
 // Prepare implements contract.Preparer.
@@ -152,6 +155,30 @@ func (r *room) open(ctx context.Context, req api.CreateSandbox, id api.Workspace
 	return nil, err
 }
 
+// unopened ends the child that a workspace was made with, if nobody has opened it. Nobody will: what was written is read, or removed.
+func (p *Computers) unopened(ctx context.Context, id api.WorkspaceID) error {
+	p.mu.Lock()
+	rooms := slices.Collect(maps.Values(p.rooms))
+	p.mu.Unlock()
+	for _, r := range rooms {
+		r.mu.Lock()
+		c, ok := r.made[id]
+		delete(r.made, id)
+		r.mu.Unlock()
+		if !ok {
+			continue
+		}
+		proof, err := c.Close(ctx)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.lost += proof.Left; err != nil {
+			r.made[id] = c // end tries again
+		}
+		return err
+	}
+	return nil
+}
+
 // close ends the sandbox. No child is made any more. The caller has the turn.
 func (r *room) close(ctx context.Context) {
 	r.closed = true
@@ -203,6 +230,7 @@ func (r *room) end(ctx context.Context) (left int) {
 	r.mu.Lock()
 	made := r.made
 	r.made = map[api.WorkspaceID]serving{}
+	r.left += r.lost
 	r.mu.Unlock()
 	for id, c := range made { // the workspace is a candidate's
 		if err := r.shut(ctx, c); err != nil {

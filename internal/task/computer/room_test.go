@@ -418,3 +418,36 @@ func TestRoomOfManyAtOnce(t *testing.T) {
 		}
 	})...)
 }
+
+// TestRoomOfTheCanceled: a candidate that ends before it opens its sandbox leaves a child in use. Its files can be read and removed all
+// the same, and those of another one stay in use.
+func TestRoomOfTheCanceled(t *testing.T) {
+	w := newTheater(t)
+	end := w.prepare(0)
+	make := func() api.WorkspaceID {
+		id, err := w.Workspace(t.Context(), w.task, w.layers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	read, removed, other := make(), make(), make()
+	w.left(4, append([]api.WorkspaceID{read, removed, other}, w.room(w.task).space)...)
+	if _, _, done, err := w.Changes(t.Context(), read); err != nil {
+		t.Error(err)
+	} else {
+		done()
+	}
+	w.left(3, read, removed, other, w.room(w.task).space)
+	if err := w.Discard(t.Context(), removed); err != nil {
+		t.Error(err)
+	}
+	w.left(2, read, other, w.room(w.task).space)
+	if _, err := w.Open(t.Context(), w.box, other, nil); err != nil {
+		t.Error(err)
+	}
+	if left := end(t.Context()); left != 0 {
+		t.Errorf("%d left", left)
+	}
+	w.left(1, read, other)
+}

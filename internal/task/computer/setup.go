@@ -45,5 +45,8 @@ func (p *Computers) Verified(ctx context.Context, l repo.Layer) error {
 
 // Discard implements setup.Computers.
 func (p *Computers) Discard(ctx context.Context, id api.WorkspaceID) error {
+	if err := p.unopened(ctx, id); err != nil {
+		return err
+	}
 	return p.cfg.Workspaces.Remove(ctx, id, "it is no longer needed")
 }
