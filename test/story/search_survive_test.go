@@ -20,15 +20,30 @@ import (
 // strategy, and by what it says was done.
 func byPlan(t *testing.T, g *garden, plans map[string][]step) {
 	t.Helper()
+	byName(t, g, plans, func(body []byte) string {
+		for name := range plans {
+			plan, again := strings.CutSuffix(name, " again")
+			if again == bytes.Contains(body, []byte("Continue earlier work on this request.")) && bytes.Contains(body, []byte("Approach for this attempt: "+plan)) {
+				return name
+			}
+		}
+		return "no plan is in the request"
+	})
+}
+
+// byName answers with the steps of who asks, which who finds in the body of a request, and by what the request says was done. A name
+// without steps is an error.
+func byName(t *testing.T, g *garden, scripts map[string][]step, who func(body []byte) string) {
+	t.Helper()
 	servers := map[string][]http.Handler{}
-	for plan, steps := range plans {
+	for name, steps := range scripts {
 		for _, s := range steps {
 			s.times = 10_000
 			m, err := modelserver.New([]byte("key: " + modelKey + "\n" + scenario(t, s)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			servers[plan] = append(servers[plan], m)
+			servers[name] = append(servers[name], m)
 		}
 	}
 	a := &asked{seen: map[string]int{}}
@@ -39,14 +54,13 @@ func byPlan(t *testing.T, g *garden, plans map[string][]step) {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		for name, steps := range servers {
-			plan, again := strings.CutSuffix(name, " again")
-			if again == bytes.Contains(body, []byte("Continue earlier work on this request.")) && bytes.Contains(body, []byte("Approach for this attempt: "+plan)) {
-				steps[min(a.count(body), len(steps)-1)].ServeHTTP(w, r)
-				return
-			}
+		name := who(body)
+		steps := servers[name]
+		if len(steps) == 0 {
+			http.Error(w, name, http.StatusBadRequest)
+			return
 		}
-		http.Error(w, "no plan is in the request", http.StatusBadRequest)
+		steps[min(a.count(body), len(steps)-1)].ServeHTTP(w, r)
 	}))
 	t.Cleanup(srv.Close)
 	g.env = append(g.env, "ANTHROPIC_BASE_URL="+srv.URL)

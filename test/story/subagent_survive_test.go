@@ -3,11 +3,8 @@ package story
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,43 +14,20 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
-	"hortus.dev/test/modelserver"
 	"hortus.dev/test/reaper"
 )
 
 // byAgent answers by what a request says was done, sub-agents by their tasks and the agent with the steps of "".
 func byAgent(t *testing.T, g *garden, scripts map[string][]step) {
 	t.Helper()
-	servers := map[string][]http.Handler{}
-	for name, steps := range scripts {
-		for _, s := range steps {
-			s.times = 10_000
-			m, err := modelserver.New([]byte("key: " + modelKey + "\n" + scenario(t, s)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			servers[name] = append(servers[name], m)
-		}
-	}
-	a := &asked{seen: map[string]int{}}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		who := ""
-		for name := range servers {
+	byName(t, g, scripts, func(body []byte) string {
+		for name := range scripts {
 			if name != "" && bytes.Contains(body, []byte(`"Task:\n`+name+`"`)) {
-				who = name
+				return name
 			}
 		}
-		servers[who][min(a.count(body), len(servers[who])-1)].ServeHTTP(w, r)
-	}))
-	t.Cleanup(srv.Close)
-	g.env = append(g.env, "ANTHROPIC_BASE_URL="+srv.URL)
-	withKeys(g, modelKey)
+		return ""
+	})
 }
 
 // inCopies asks two sub-agents, which work in copies at the same time.
@@ -197,17 +171,8 @@ func (k *copyKills) same(task api.Task, kills int) {
 			t.Errorf("after %d kills the result has what a sub-agent wrote:\n%s", kills, diff)
 		}
 	}
-	told := map[api.EventType]int{}
-	last := api.EventType("")
-	for ev, err := range g.client().Tasks.Events(t.Context(), task.ID, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		told[ev.Type]++
-		last = ev.Type
-	}
-	if last != api.EventTaskFinished || told[api.EventTaskFinished] != 1 || told[api.EventTaskCreated] != 1 || told[api.EventTaskResumed] > kills {
-		t.Errorf("after %d kills: %v, the last is %s", kills, told, last)
+	if told := toldOnce(t, g, task.ID, kills); told[api.EventTaskResumed] > kills {
+		t.Errorf("%d kills and %d resumptions", kills, told[api.EventTaskResumed])
 	}
 	for box, s := range g.rows() {
 		if !s.State.Final() {

@@ -106,6 +106,24 @@ func TestTaskSurvives(t *testing.T) {
 	}
 }
 
+// toldOnce counts the events of a task by their types. It began once and ended once, with its last event.
+func toldOnce(t testing.TB, g *garden, task api.TaskID, kills int) map[api.EventType]int {
+	t.Helper()
+	told := map[api.EventType]int{}
+	last := api.EventType("")
+	for ev, err := range g.client().Tasks.Events(t.Context(), task, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[ev.Type]++
+		last = ev.Type
+	}
+	if last != api.EventTaskFinished || told[api.EventTaskFinished] != 1 || told[api.EventTaskCreated] != 1 {
+		t.Errorf("after %d kills: %v, the last is %s", kills, told, last)
+	}
+	return told
+}
+
 // surviveOnce runs one task through so many kills at most, and returns how many there were.
 func surviveOnce(t *testing.T, g *garden, dir string, random *rand.Rand, most int, models *asked) (kills int) {
 	t.Helper()
@@ -117,18 +135,7 @@ func surviveOnce(t *testing.T, g *garden, dir string, random *rand.Rand, most in
 	if !strings.Contains(diff, "+    return a + b\n") {
 		t.Errorf("after %d kills the result is another one:\n%s", kills, diff)
 	}
-	told := map[api.EventType]int{}
-	last := api.EventType("")
-	for ev, err := range g.client().Tasks.Events(t.Context(), task.ID, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		told[ev.Type]++
-		last = ev.Type
-	}
-	if last != api.EventTaskFinished || told[api.EventTaskFinished] != 1 || told[api.EventTaskCreated] != 1 {
-		t.Errorf("after %d kills: %v, the last is %s", kills, told, last)
-	}
+	told := toldOnce(t, g, task.ID, kills)
 	if told[api.EventTaskResumed] > kills || kills == 0 && told[api.EventTaskResumed] > 0 {
 		t.Errorf("%d kills and %d resumptions", kills, told[api.EventTaskResumed])
 	}
