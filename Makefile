@@ -31,7 +31,7 @@ REAL = /test/|/client$$|/internal/agent$$|/internal/(agent/(artifact|loop|observ
 test:
 	$(GO) test ./...
 	$(GO) -C cmd/hortus-runsc run ./patch ../../bin
-	$(GO) -C cmd/hortus-runsc test -modfile=../../bin/gvisor.mod ./... gvisor.dev/gvisor/pkg/sentry/pgalloc gvisor.dev/gvisor/pkg/sentry/mm gvisor.dev/gvisor/pkg/sentry/fsimpl/tmpfs
+	$(GO) -C cmd/hortus-runsc test -modfile=../../bin/gvisor.mod ./... gvisor.dev/gvisor/pkg/sentry/pgalloc gvisor.dev/gvisor/pkg/sentry/mm gvisor.dev/gvisor/pkg/sentry/fsimpl/tmpfs gvisor.dev/gvisor/pkg/state gvisor.dev/gvisor/pkg/state/wire
 
 # soak runs T2: kill storms, load, every toolchain, large transfers, the release twice,
 # the emulated machine. It takes more than an hour.

@@ -156,7 +156,7 @@ func TestBreakRange(t *testing.T) {
 	if got := breakRange(&pma{file: testMemoryFile(t)}, ar, huge); got != huge {
 		t.Errorf("of the MemoryFile: %v", got)
 	}
-	if got, want := breakRange(&pma{file: base}, ar, huge), (hostarch.AddrRange{Start: 0x120000, End: 0x130000}); got != want {
+	if got, want := breakRange(&pma{file: base}, ar, huge), (hostarch.AddrRange{Start: 0x120000, End: 0x124000}); got != want {
 		t.Errorf("of a base: %v, want %v", got, want)
 	}
 	top := hostarch.AddrRange{Start: ^hostarch.Addr(0)&^(testPage-1) - testPage, End: ^hostarch.Addr(0) &^ (testPage - 1)}

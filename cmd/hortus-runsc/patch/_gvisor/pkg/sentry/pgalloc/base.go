@@ -116,9 +116,9 @@ func (b *BaseFile) MarkSaved() { b.saved.Store(true) }
 // Limits of BreakUnit. With the smallest unit alone a task that writes all of a large base
 // would have more mappings than the host allows a process.
 const (
-	minBreakUnit   = 64 << 10
-	maxBreakShift  = 5 // 2 MiB
-	breaksPerShift = 4096
+	minBreakUnit   = 16 << 10
+	maxBreakShift  = 7 // 2 MiB
+	breaksPerShift = 2048
 )
 
 // BreakUnit returns the size of the naturally aligned block of memory that is copied at a
