@@ -17,8 +17,8 @@ const (
 	// checkInterval is the interval between comparisons of the memory use with the limit.
 	checkInterval = 75 * time.Millisecond
 	// On a kernel of the guest's own a check is one system call, so the guest checks more
-	// often when memory gets short. A wake-up is expensive there, so it checks less often
-	// while no command runs.
+	// often when memory gets short. A wake-up is expensive there: the guest checks no more often
+	// than the free memory needs, and less often while no command runs.
 	shortInterval = 10 * time.Millisecond
 	idleInterval  = 250 * time.Millisecond
 	// killGrace is how long a killed process group may take to release its memory before
@@ -100,11 +100,17 @@ func (k *kernelMemory) check() time.Duration {
 	}
 	switch {
 	case used > limit/2:
-		return shortInterval
+		return interval(limit-used, limit)
 	case k.w.processes.Count() == 0:
 		return idleInterval
 	}
 	return checkInterval
+}
+
+// interval is the time until the next check if more than half of limit is in use: in
+// proportion to what is free, from checkInterval for a half to shortInterval.
+func interval(free, limit int64) time.Duration {
+	return max(shortInterval, time.Duration(float64(checkInterval)*2*float64(free)/float64(limit)))
 }
 
 // Used returns the memory in use, in bytes. In gVisor that is the size of its memory file:

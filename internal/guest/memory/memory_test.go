@@ -4,6 +4,7 @@ package memory
 
 import (
 	"testing"
+	"time"
 
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/process"
@@ -42,6 +43,25 @@ func TestKernelMemoryGrace(t *testing.T) {
 		w.check()
 		if killed := w.killed != before && !w.killed.IsZero(); killed != step.kills {
 			t.Errorf("at %d MB somebody was killed: %v; %s", step.used>>20, killed, step.why)
+		}
+	}
+}
+
+// TestInterval: the less memory is free, the sooner is the next check.
+func TestInterval(t *testing.T) {
+	const limit = 1 << 30
+	for _, c := range []struct {
+		free int64
+		want time.Duration
+	}{
+		{limit / 2, checkInterval},
+		{limit / 4, checkInterval / 2},
+		{limit / 100, shortInterval},
+		{0, shortInterval},
+		{-limit, shortInterval},
+	} {
+		if got := interval(c.free, limit); got != c.want {
+			t.Errorf("with %d MB of %d free: %v, want %v", c.free>>20, limit>>20, got, c.want)
 		}
 	}
 }
