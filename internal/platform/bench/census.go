@@ -18,7 +18,7 @@ var own = []Counter{
 		if !ok {
 			return 0, errors.New("/proc/self/smaps_rollup cannot be read")
 		}
-		return float64(n) / 1e6, nil
+		return float64(n.all) / 1e6, nil
 	}},
 	{Name: "Go heap", Unit: "MB", Note: "live after a collection", Count: func(context.Context) (float64, error) {
 		var m runtime.MemStats

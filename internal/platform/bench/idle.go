@@ -71,20 +71,24 @@ func (r *run) idleOf(ctx context.Context, backend string) error {
 		row.N, row.Unit = 0, ""
 		row.Note = "this user may not read the memory maps of the guests"
 	} else {
-		row.Value = float64(total) / idleCount / 1e6
+		row.Value = float64(total.all) / idleCount / 1e6
 		row.Note = fmt.Sprintf("all %d processes of %d sandboxes, %d address spaces", len(found), idleCount, len(spaces(found, sameSpace)))
 	}
 	r.report(row)
 	return r.charged(ctx, backend, ids)
 }
 
-// together is the proportional set size of processes, each address space once, in bytes. whole is
-// false if one of them cannot be read.
-func together(pids []int) (total int64, whole bool) {
+// pss is the proportional set size of processes, in bytes: all of it, and the files in memory, which on
+// gVisor are the memory of the programs and files in the sandboxes.
+type pss struct{ all, files int64 }
+
+// together adds processes up, each address space once. whole is false if one of them cannot be
+// read.
+func together(pids []int) (total pss, whole bool) {
 	whole = true
 	for _, pid := range spaces(pids, sameSpace) {
-		pss, ok := proportional(strconv.Itoa(pid))
-		total, whole = total+pss, whole && ok
+		p, ok := proportional(strconv.Itoa(pid))
+		total.all, total.files, whole = total.all+p.all, total.files+p.files, whole && ok
 	}
 	return total, whole
 }
@@ -157,18 +161,23 @@ func parents() map[int]int {
 
 // proportional returns the proportional set size of a process (a number or
 // "self") in bytes.
-func proportional(pid string) (int64, bool) {
+func proportional(pid string) (p pss, ok bool) {
 	f, err := os.Open(filepath.Join("/proc", pid, "smaps_rollup"))
 	if err != nil {
-		return 0, false
+		return p, false
 	}
 	defer f.Close()
 	s := bufio.NewScanner(f)
 	for s.Scan() {
-		if v, ok := strings.CutPrefix(s.Text(), "Pss:"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64)
-			return kb * 1024, err == nil
+		name, v, _ := strings.Cut(s.Text(), ":")
+		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64)
+		switch {
+		case err != nil:
+		case name == "Pss":
+			p.all, ok = kb*1024, true
+		case name == "Pss_Shmem":
+			p.files = kb * 1024
 		}
 	}
-	return 0, false
+	return p, ok
 }
