@@ -92,17 +92,16 @@ type Restorer interface {
 type Expecter interface {
 	Restorer
 
-	// Expect begins a restore of what a Save is going to write into dir. It may create
-	// empty files with the names of the image in dir. ctx limits this call only. Errors
-	// are those of Start; nothing is left after one.
-	Expect(ctx context.Context, spec Spec, dir string) (Expected, error)
+	// Expect begins a restore of what a Save is going to write. ctx limits this call only.
+	// Errors are those of Start; nothing is left after one.
+	Expect(ctx context.Context, spec Spec) (Expected, error)
 }
 
 // Expected is a machine without a state. Its creator restores or drops it.
 type Expected interface {
-	// Restore completes the restore as Restorer.Restore does. It is called once, after
-	// the Save succeeded. Nothing is left after an error.
-	Restore(ctx context.Context) (Prepared, error)
+	// Restore completes the restore of the state in dir as Restorer.Restore does. It is
+	// called once, after the Save succeeded. Nothing is left after an error.
+	Restore(ctx context.Context, dir string) (Prepared, error)
 	// Drop ends the machine. After Restore it does nothing.
 	Drop()
 }

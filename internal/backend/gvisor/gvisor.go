@@ -78,6 +78,6 @@ func (c *Config) mark() api.ImageMark {
 }
 
 // Expect makes the kernel for an image that is not written yet. See sandbox.Expecter.
-func (b *Backend) Expect(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Expected, error) {
-	return b.BeginRestore(ctx, spec, dir)
+func (b *Backend) Expect(ctx context.Context, spec sandbox.Spec) (sandbox.Expected, error) {
+	return b.BeginRestore(ctx, spec)
 }

@@ -21,11 +21,11 @@ func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (s
 		return nil, api.Errorf(api.KindInvalid, "a snapshot cannot be restored with a durable workspace: snapshots do not contain one")
 	}
 	if b.cfg.Kernel != nil {
-		x, err := b.BeginRestore(ctx, spec, dir)
+		x, err := b.BeginRestore(ctx, spec)
 		if err != nil {
 			return nil, err
 		}
-		return x.Restore(ctx)
+		return x.Restore(ctx, dir)
 	}
 	files, err := image.Open(dir, []string{image.FilesName}, os.O_RDONLY)
 	defer image.Close(files)
@@ -39,9 +39,9 @@ func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (s
 	return w, nil
 }
 
-// BeginRestore begins what Restore does before the image is written into dir. It needs a
+// BeginRestore begins what Restore does before the image is written. It needs a
 // kernel of the sandbox's own, which can wait for its memory. See sandbox.Expecter.
-func (b *Backend) BeginRestore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Expected, error) {
+func (b *Backend) BeginRestore(ctx context.Context, spec sandbox.Spec) (sandbox.Expected, error) {
 	if b.cfg.Kernel == nil {
 		return nil, api.Errorf(api.KindUnsupported, "capability %s is missing: the %s backend restores files only", api.CapCheckpoint, b.cfg.Name)
 	}
@@ -49,22 +49,21 @@ func (b *Backend) BeginRestore(ctx context.Context, spec sandbox.Spec, dir strin
 	if err != nil {
 		return nil, err
 	}
-	return &expected{s, dir}, nil
+	return &expected{s}, nil
 }
 
 // expected is a guest whose kernel waits for its memory.
 type expected struct {
 	start *starting
-	dir   string // of the image
 }
 
 // Restore lets the kernel read the image, which was written meanwhile.
-func (e *expected) Restore(ctx context.Context) (sandbox.Prepared, error) {
+func (e *expected) Restore(ctx context.Context, dir string) (sandbox.Prepared, error) {
 	s := e.start
 	if s.undo == nil {
 		return nil, api.Errorf(api.KindConflict, "sandbox %s is already restored or dropped", s.m.id)
 	}
-	if err := s.sendImage(e.dir); err != nil {
+	if err := s.sendImage(dir); err != nil {
 		s.undo.run()
 		return nil, err
 	}

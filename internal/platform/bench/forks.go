@@ -56,11 +56,7 @@ func (r *run) forksOf(ctx context.Context, backend string, mb int) error {
 	var id api.SandboxID
 	shares := sharesMemory(r.Sandboxes.Reports(ctx), backend)
 	for _, count := range families(mb) {
-		need := room(mb, count, !shares)
-		if id == "" {
-			need += mb // the parent
-		}
-		if why := fits(need); why != "" {
+		if why := fits(mb + room(mb, count, !shares)); why != "" { // mb for the parent
 			r.report(admin.BenchRow{Name: family(rowFork, mb, count), Backend: backend, Note: why})
 			continue
 		}
@@ -114,40 +110,41 @@ func sharing(ctx context.Context, r *run, backend string, id api.SandboxID, mb, 
 		compare(&row, median)
 		r.report(row)
 	}
-	idle := admin.BenchRow{Name: family(rowForkIdle, mb, count), Backend: backend, N: count, Unit: "MB"}
-	wrote := admin.BenchRow{Name: family(rowForkWrote, mb, count), Backend: backend, N: count, Unit: "MB"}
-	before := descendants()
-	was, _ := together(before)
+	if err := quiet(ctx, r.Sandboxes); err != nil {
+		return err
+	}
+	if err := quiet(ctx, r.Sandboxes); err != nil { // the pool is full, as it is after the fork
+		return err
+	}
+	was, _ := together(descendants())
+	now, whole := pss{}, false
 	_, err := r.fork(ctx, id, api.ForkSandbox{Count: count}, func() error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(idleRest):
 		}
-		now, whole := together(descendants())
-		for _, row := range []struct {
-			*admin.BenchRow
-			added int64
-			note  string
-		}{
-			{&idle, now.all - was.all, "of all children, what they added to the parent"},
-			{&wrote, now.files - was.files, "the part of it that their programs wrote or loaded"},
-		} {
-			if !whole {
-				row.N, row.Unit, row.Note = 0, "", "this user may not read the memory maps of the guests"
-				continue
-			}
-			row.Value = float64(row.added) / 1e6
-			row.Note = fmt.Sprintf("%s; %.1f MB each", row.note, row.Value/float64(count))
-		}
+		now, whole = together(descendants())
 		return nil
 	})
-	if err != nil {
-		return err
+	for _, part := range []struct {
+		name, note string
+		bytes      int64
+	}{
+		{rowForkIdle, "of all children, what they added to the parent", now.all - was.all},
+		{rowForkWrote, "the part of it that their programs wrote or loaded", now.files - was.files},
+	} {
+		value := float64(part.bytes) / 1e6
+		row := admin.BenchRow{Name: family(part.name, mb, count), Backend: backend, N: count, Unit: "MB", Value: value}
+		row.Note = fmt.Sprintf("%s; %.1f MB each", part.note, value/float64(count))
+		if !whole {
+			row = admin.BenchRow{Name: row.Name, Backend: backend, Note: "this user may not read the memory maps of the guests"}
+		}
+		if err == nil {
+			r.report(row)
+		}
 	}
-	r.report(idle)
-	r.report(wrote)
-	return nil
+	return err
 }
 
 func family(name string, mb, count int) string {
@@ -214,6 +211,9 @@ type forked struct {
 func (b *Bench) fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox, idle func() error) (f forked, err error) {
 	count := req.Count
 	req.TTLMS = lifetime.Milliseconds()
+	if err := quiet(ctx, b.Sandboxes); err != nil {
+		return f, err
+	}
 	start := time.Now()
 	result, err := b.Sandboxes.Fork(ctx, id, req)
 	if err != nil {

@@ -29,7 +29,6 @@ type core struct {
 
 	mu     sync.Mutex
 	table  map[api.SandboxID]*live
-	early  map[api.SandboxID]struct{} // children of forks whose parent is being saved
 	closed bool
 }
 

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/sandbox/choice"
 	"hortus.dev/internal/sandbox/forkspace"
 	"hortus.dev/internal/sandbox/life"
+	"hortus.dev/internal/sandbox/pool"
 )
 
 // Fork creates sandboxes with the current state of a running one, each with its own identity. The
@@ -84,15 +85,9 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 			m.log.Error("the image of a fork was not removed", "sandbox", id, "error", err)
 		}
 	}()
-	ids := make([]api.SandboxID, req.Count)
-	for i := range ids {
-		ids[i] = api.NewSandboxID()
-	}
-	early := &early{c: m.core}
-	if !req.FilesOnly && spaces == nil { // a child needs its workspace to begin
-		early.expect(ctx, l, ids[:min(len(ids), max(1, runtime.NumCPU()-1))], dir)
-	}
-	defer early.drop()
+	children := m.children(ctx, l, req.Count, !req.FilesOnly && spaces == nil)
+	defer children.Close()
+	ids := children.IDs()
 	saved, err := m.save(ctx, l, dir, sandbox.SaveOptions{Files: req.FilesOnly, CopyMemory: req.CopyMemory, Fork: true, Standstill: spaces.Standstill()})
 	if err != nil {
 		return none, err
@@ -130,7 +125,7 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 			ws, err := spaces.Of(ctx, i, &row)
 			var child api.Sandbox
 			if err == nil {
-				child, err = m.child(ctx, l, row, ws, early.restore(ids[i], l, dir))
+				child, err = m.child(ctx, l, row, ws, dir, children)
 			}
 			if err == nil {
 				err = m.unlessKept(ctx, ids[i], spaces.Keep(ctx, i))
@@ -164,14 +159,26 @@ func (m saves) unlessKept(ctx context.Context, id api.SandboxID, err error) erro
 	return err
 }
 
+// children begins the children of a fork: early those that can start before the state of their parent is
+// saved, which needs no workspace of theirs. As many start now as leave a processor for the save.
+func (m saves) children(ctx context.Context, parent *live, count int, early bool) *pool.Children {
+	now := 0
+	if early {
+		now = min(count, max(1, runtime.NumCPU()-1))
+	}
+	return m.pool.Children(ctx, pool.Want{Backend: parent.backend, Spec: parent.spec()}, count, now)
+}
+
 // child starts one child of a fork, with its workspace, which may be nil.
-func (m saves) child(ctx context.Context, parent *live, row api.Sandbox, ws *sandbox.Workspace, restore func(context.Context, sandbox.Spec) (sandbox.Prepared, error)) (api.Sandbox, error) {
+func (m saves) child(ctx context.Context, parent *live, row api.Sandbox, ws *sandbox.Workspace, dir string, children *pool.Children) (api.Sandbox, error) {
 	if err := ctx.Err(); err != nil {
 		return api.Sandbox{}, err
 	}
 	l := m.newLive(row, parent.backend, life.Queued)
 	l.layers, l.asked, l.workspace = parent.layers, parent.asked, ws
 	return m.start(ctx, l, restoreTimeout, sandbox.OpRestore, func(ctx context.Context) (sandbox.Machine, error) {
-		return m.restoreAndClaim(ctx, l, restore)
+		return m.restoreAndClaim(ctx, l, func(ctx context.Context, spec sandbox.Spec) (sandbox.Prepared, error) {
+			return children.Restore(ctx, spec, dir)
+		})
 	})
 }

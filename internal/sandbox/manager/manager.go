@@ -78,7 +78,7 @@ func New(cfg Config) *Manager {
 	}
 	c := &core{
 		planner: &planner{choice.New(cfg.Backends), outgoing.Policies{Server: cfg.Egress}, cfg, cfg.Now}, log: cfg.Logger,
-		table: map[api.SandboxID]*live{}, early: map[api.SandboxID]struct{}{},
+		table: map[api.SandboxID]*live{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.run = command.New(command.Config{

@@ -235,9 +235,8 @@ func (m recovery) orphans(ctx context.Context, keep map[api.SandboxID]bool) (all
 func (m recovery) made(ctx context.Context, id api.SandboxID) (bool, error) {
 	m.mu.Lock()
 	_, lives := m.table[id]
-	_, begun := m.early[id]
 	m.mu.Unlock()
-	if lives || begun || m.pool.Made(id) {
+	if lives || m.pool.Made(id) {
 		return true, nil
 	}
 	row, err := m.cfg.Rows.Sandbox(ctx, id)

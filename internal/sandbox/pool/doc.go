@@ -6,6 +6,11 @@
 // row for it is stored. A kind that was not requested for ten minutes is dropped. Close discards
 // the remaining guests and waits.
 //
+// After the first fork of a sandbox the pool also keeps guests for the next forks of its kind, if their
+// backend has kernels of their own: such a guest is a kernel without a state. [Pool.Children] gives a
+// fork those that wait, starts some others while its parent is being saved, and starts the rest
+// when the state is there.
+//
 //	p := pool.New(pool.Config{Size: 2, ...})
 //	defer p.Close()
 //	if g := p.Take(want); g != nil {

@@ -17,6 +17,9 @@ type Guest struct {
 	ID      api.SandboxID
 	Machine sandbox.Prepared
 	Client  *envd.Client
+
+	// waits is the guest before its state is there; Machine and Client are nil then.
+	waits sandbox.Expected
 }
 
 // prepare boots a guest, within the start timeout of its backend, and runs a command in it, so that the first command of
@@ -64,6 +67,10 @@ func (g *Guest) warmUp(ctx context.Context) error {
 }
 
 func (g *Guest) kill(ctx context.Context) error {
+	if g.waits != nil {
+		g.waits.Drop()
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
 	g.Client.Close()

@@ -18,6 +18,8 @@ const (
 	// coolDown is the delay after a take before a group that still has a guest is refilled:
 	// the claimed sandbox gets the processors first.
 	coolDown = 25 * time.Millisecond
+	// forkRest is the delay after a fork: its children run their first commands.
+	forkRest = time.Second
 	// headStart is the delay for an empty group: the duration of a first command, which is a
 	// small part of a boot.
 	headStart = 5 * time.Millisecond
@@ -36,6 +38,8 @@ type kind struct {
 	egress   sandbox.Egress
 	// snapshot is what they start from; empty for layers alone.
 	snapshot api.SnapshotID
+	// child is true for children of forks, whose state comes later.
+	child bool
 }
 
 // group holds the guests of one kind.
@@ -47,6 +51,7 @@ type group struct {
 	used    time.Time
 	taken   time.Time // when the last of its guests was taken
 	fixed   bool      // kept without requests
+	forks   int       // under way: their children get the processors first
 	rest    time.Time // no attempt before
 	failed  error     // of the last attempt
 }
@@ -134,6 +139,8 @@ type Want struct {
 	Spec sandbox.Spec
 	// Snapshot is what the sandbox starts from; nil for layers alone.
 	Snapshot *api.Snapshot
+
+	child bool // see Children
 }
 
 // kindOf returns the kind of a sandbox and how a guest of it is booted ahead, and whether
@@ -145,6 +152,14 @@ func (p *Pool) kindOf(w Want) (kind, preparation, bool) {
 	k := kind{backend: w.Backend.Name(), template: w.Spec.Template, limits: w.Spec.Limits, asked: w.Spec.Asked, egress: w.Spec.Egress}
 	for _, d := range w.Spec.Layers {
 		k.layers += string(d) + "\n"
+	}
+	if w.child {
+		b, ok := w.Backend.(sandbox.Expecter)
+		k.template, k.child = "", true
+		return k, func(ctx context.Context, spec sandbox.Spec) (*Guest, error) {
+			m, err := expect(ctx, b, spec)
+			return &Guest{ID: spec.ID, waits: m}, err
+		}, ok
 	}
 	if w.Snapshot != nil {
 		k.snapshot = w.Snapshot.ID
@@ -201,23 +216,38 @@ func (p *Pool) Take(w Want) *Guest {
 		g := s.ready[0]
 		s.ready = s.ready[1:]
 		p.signal()
-		select {
-		case <-g.Machine.Done():
-			p.cfg.Logger.Warn("a pooled guest ended before it was claimed", "sandbox", g.ID, "cause", g.Machine.Cause())
-			p.wg.Go(func() { p.Discard(g) })
-		default:
-			s.taken = p.cfg.Now()
-			p.again.Reset(s.pause()) // before that, nothing is filled
-			return g
+		if p.ended(g) {
+			continue
 		}
+		s.taken = p.cfg.Now()
+		p.again.Reset(s.pause()) // before that, nothing is filled
+		return g
 	}
 	p.nudge()
 	return nil
 }
 
+// ended reports whether a guest has ended, and then discards it.
+func (p *Pool) ended(g *Guest) bool {
+	if g.Machine == nil {
+		return false // that is seen when it is restored
+	}
+	select {
+	case <-g.Machine.Done():
+		p.cfg.Logger.Warn("a pooled guest ended before it was claimed", "sandbox", g.ID, "cause", g.Machine.Cause())
+		p.wg.Go(func() { p.Discard(g) })
+		return true
+	default:
+		return false
+	}
+}
+
 // pause is how long a group is left alone after a guest of it was taken.
 func (s *group) pause() time.Duration {
-	if len(s.ready) == 0 {
+	switch {
+	case s.kind.child:
+		return forkRest
+	case len(s.ready) == 0:
 		return headStart
 	}
 	return coolDown
@@ -333,11 +363,7 @@ func (p *Pool) next() (found *group) {
 		}
 		kept := s.ready[:0]
 		for _, g := range s.ready {
-			select {
-			case <-g.Machine.Done():
-				p.cfg.Logger.Warn("a pooled guest ended before it was claimed", "sandbox", g.ID, "cause", g.Machine.Cause())
-				p.wg.Go(func() { p.Discard(g) })
-			default:
+			if !p.ended(g) {
 				kept = append(kept, g)
 			}
 		}
@@ -346,7 +372,7 @@ func (p *Pool) next() (found *group) {
 			s.ready = kept
 			p.signal()
 		}
-		if len(s.ready) >= p.cfg.Size || p.cfg.Now().Before(s.rest) {
+		if len(s.ready) >= p.cfg.Size || s.forks > 0 || p.cfg.Now().Before(s.rest) {
 			continue
 		}
 		if left := s.pause() - p.cfg.Now().Sub(s.taken); left > 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // expect begins a machine before its state is saved.
-func (s *Suite) expect(t *testing.T, dir string) (sandbox.Expected, sandbox.Spec) {
+func (s *Suite) expect(t *testing.T) (sandbox.Expected, sandbox.Spec) {
 	t.Helper()
 	e, ok := s.restorer(t).(sandbox.Expecter)
 	if !ok {
@@ -21,7 +21,7 @@ func (s *Suite) expect(t *testing.T, dir string) (sandbox.Expected, sandbox.Spec
 	spec.Env = map[string]string{"SANDBOXTEST": "expected"}
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(120*time.Second))
 	defer cancel()
-	x, err := e.Expect(ctx, spec, dir)
+	x, err := e.Expect(ctx, spec)
 	if err != nil {
 		t.Fatalf("expect: %v", err)
 	}
@@ -33,7 +33,7 @@ func expectCases() []Case {
 	return []Case{
 		{Name: "expect/restored", Needs: start1, Check: func(t *testing.T, s *Suite) {
 			dir := t.TempDir()
-			x, spec := s.expect(t, dir)
+			x, spec := s.expect(t)
 			b := s.start(t, nil)
 			b.sh(t, "echo before >file").want(t, 0, "")
 			ctx, cancel := context.WithTimeout(t.Context(), patience.Of(120*time.Second))
@@ -41,7 +41,7 @@ func expectCases() []Case {
 			if _, err := b.Machine.(sandbox.Saver).Save(ctx, dir, sandbox.SaveOptions{}); err != nil {
 				t.Fatalf("save: %v", err)
 			}
-			m, err := x.Restore(ctx)
+			m, err := x.Restore(ctx, dir)
 			if err != nil {
 				t.Fatalf("restore: %v", err)
 			}
@@ -52,25 +52,25 @@ func expectCases() []Case {
 			x.Drop() // which does nothing any more
 			c.sh(t, "cat file; echo $SANDBOXTEST").want(t, 0, "before\nexpected\n")
 			b.sh(t, "cat file").want(t, 0, "before\n")
-			if _, err := x.Restore(ctx); api.KindOf(err) != api.KindConflict {
+			if _, err := x.Restore(ctx, dir); api.KindOf(err) != api.KindConflict {
 				t.Errorf("restored twice: %v", err)
 			}
 		}},
 		{Name: "expect/dropped", Needs: start1, Check: func(t *testing.T, s *Suite) {
-			x, spec := s.expect(t, t.TempDir())
+			x, spec := s.expect(t)
 			x.Drop()
 			if left := s.Leftovers(spec.ID); len(left) > 0 {
 				t.Errorf("left over: %q", left)
 			}
-			if _, err := x.Restore(t.Context()); api.KindOf(err) != api.KindConflict {
+			if _, err := x.Restore(t.Context(), t.TempDir()); api.KindOf(err) != api.KindConflict {
 				t.Errorf("restored after it was dropped: %v", err)
 			}
 		}},
 		{Name: "expect/nothing-was-saved", Needs: start1, Check: func(t *testing.T, s *Suite) {
-			x, spec := s.expect(t, t.TempDir())
+			x, spec := s.expect(t)
 			ctx, cancel := context.WithTimeout(t.Context(), patience.Of(120*time.Second))
 			defer cancel()
-			if m, err := x.Restore(ctx); err == nil {
+			if m, err := x.Restore(ctx, t.TempDir()); err == nil {
 				t.Error("it started from an empty image")
 				s.kill(t, s.box(t, spec.ID, m))
 			}

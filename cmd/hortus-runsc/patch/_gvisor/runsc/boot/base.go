@@ -12,10 +12,16 @@ import (
 	"gvisor.dev/gvisor/pkg/urpc"
 )
 
+// OnRestore is called when a restore begins, if it is not nil. It is set before the kernel is made.
+var OnRestore func()
+
 // restoreBases makes a restore refer to pages files instead of copying them. The first of
 // o.Bases is the name of the checkpoint's own pages file, which is read by the loader too;
 // the others are the names of the last files of the payload, in that order.
 func (o *RestoreOpts) restoreBases(mf *pgalloc.MemoryFile) (err error) {
+	if OnRestore != nil {
+		OnRestore()
+	}
 	if len(o.Bases) == 0 {
 		return nil
 	}
