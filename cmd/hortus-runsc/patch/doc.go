@@ -13,7 +13,7 @@
 //
 // The files below _gvisor are added; few lines of gVisor's own files are replaced, which
 // edits.go lists with the digests of the files that they were written for. With another
-// version of gVisor, or another content, it fails. docs/decisions/0075 and 0078 say what
+// version of gVisor, or another content, it fails. docs/decisions/0075, 0078 and 0090 say what
 // the changes do and why they are made.
 //
 // The digest of the changes is part of the version that the executable reports, and with
