@@ -115,6 +115,12 @@ type BenchRequest struct {
 	// N is the number of samples of a round trip; 0 means 200. The other
 	// measurements take samples in proportion to it.
 	N int `json:"n,omitempty"`
+	// HeldMB are how many MB a process holds in the sandboxes that are saved and forked, each 1 to
+	// 65536; empty means 10, 100 and 1000. It is refused if Only has neither save, fork nor density.
+	HeldMB []int `json:"heldMb,omitempty"`
+	// Children are the numbers of children of a fork, each 1 to 100; empty means 1, 5, 20, and 100 of
+	// sandboxes with more than 100 MB. It is refused if Only does not have fork.
+	Children []int `json:"children,omitempty"`
 }
 
 // BenchRow is one figure. Baseline names the row that it is divided by; both

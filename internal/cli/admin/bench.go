@@ -17,15 +17,17 @@ import (
 
 // BenchCommand is "hortus bench".
 type BenchCommand struct {
-	Measure []string `arg:"" optional:"" help:"Benchmarks to run: exec, create, idle, burst, growth, save, fork, warm, rivals, runsc, files, api, egress, cache (default: all)."`
-	Backend []string `placeholder:"NAME" help:"Backends to measure (default: all that can start here)."`
-	Only    []string `placeholder:"NAME" help:"Comma-separated list of backends to measure."`
-	N       *int     `short:"n" placeholder:"N" help:"Number of samples of a round trip (default 200). Other benchmarks scale: create n/4, save, fork and warm template n/8, burst n/2 at once, growth 5n in sequence, density n children, files and cache n/40 rounds."`
+	Measure  []string `arg:"" optional:"" help:"Benchmarks to run: exec, create, idle, burst, growth, save, fork, warm, rivals, runsc, files, api, egress, cache (default: all of these), and density, which fills the memory of the host."`
+	Backend  []string `placeholder:"NAME" help:"Backends to measure (default: all that can start here)."`
+	Only     []string `placeholder:"NAME" help:"Comma-separated list of benchmarks to run."`
+	MB       []int    `name:"mb" placeholder:"MB" help:"For save, fork and density: MB that a process in the sandbox holds (default 10,100,1000)."`
+	Children []int    `placeholder:"N" help:"For fork: numbers of children (default 1,5,20, and 100 if more than 100 MB are held)."`
+	N        *int     `short:"n" placeholder:"N" help:"Number of samples of a round trip (default 200). Other benchmarks scale: create n/4, save, fork and warm template n/8, burst n/2 at once, growth 5n in sequence, density n children, files and cache n/40 rounds."`
 }
 
 // Run measures this host.
 func (b *BenchCommand) Run(ctx app.Context, a *app.App) error {
-	req := admin.BenchRequest{Backends: b.Backend, Only: slices.Concat(b.Measure, b.Only)}
+	req := admin.BenchRequest{Backends: b.Backend, Only: slices.Concat(b.Measure, b.Only), HeldMB: b.MB, Children: b.Children}
 	if b.N != nil {
 		if req.N = *b.N; req.N < 1 || req.N > 100_000 {
 			return api.Errorf(api.KindInvalid, "-n: %d is not between 1 and 100000", req.N)

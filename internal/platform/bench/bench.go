@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"hortus.dev/api"
@@ -25,9 +24,6 @@ type Bench struct {
 	// Runsc is the program that sandboxes of the gvisor backend run; empty where there
 	// is none.
 	Runsc string
-	// Sizes are how many MB a process holds in the sandboxes that are saved and forked;
-	// 10, 100 and 1000 where it is empty.
-	Sizes []int
 	// Place makes files that sandboxes have at /workspace, as a repository is: a
 	// read-only layer that fill writes into a directory, and a durable workspace over
 	// it. remove takes both away, once no sandbox has them any more. It may be nil.
@@ -94,15 +90,13 @@ func Measurements() []string {
 	return out
 }
 
-// Bounds of the number of samples.
-const (
-	defaultN = 200
-	maxN     = 100_000
-)
+// defaultN is the number of samples.
+const defaultN = 200
 
 // run is one call of Run.
 type run struct {
 	*Bench
+	amounts
 	n        int
 	backends []string
 	report   func(admin.BenchRow)
@@ -116,18 +110,12 @@ type run struct {
 // called Run. Backends that cannot start here are left out, unless they were
 // named: then it fails.
 func (b *Bench) Run(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error {
-	r := &run{Bench: b, n: req.N, report: report, progress: progress}
-	switch {
-	case r.n == 0:
-		r.n = defaultN
-	case r.n < 0 || r.n > maxN:
-		return api.Errorf(api.KindInvalid, "%d samples; the number must be between 1 and %d", r.n, maxN)
+	if err := check(req); err != nil {
+		return err
 	}
-	for _, name := range req.Only {
-		if !slices.Contains(Measurements(), name) {
-			return api.Errorf(api.KindInvalid, "there is no measurement %.40q", name).
-				WithHint("name some of: %s", strings.Join(Measurements(), ", "))
-		}
+	r := &run{Bench: b, amounts: amounts{req.HeldMB, req.Children}, n: req.N, report: report, progress: progress}
+	if r.n == 0 {
+		r.n = defaultN
 	}
 	var err error
 	if r.backends, err = b.backends(ctx, req.Backends); err != nil {

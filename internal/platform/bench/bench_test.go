@@ -174,6 +174,9 @@ func TestRefuses(t *testing.T) {
 	b := &bench.Bench{Sandboxes: newManager(t)}
 	for _, req := range []admin.BenchRequest{
 		{N: -1}, {N: 100_001}, {Only: []string{"exec", "nope"}}, {Backends: []string{"nope"}},
+		{HeldMB: []int{10, 0}}, {HeldMB: []int{65_537}}, {HeldMB: []int{10, 20, 10}}, {HeldMB: make([]int, 17)},
+		{HeldMB: []int{10}, Only: []string{"exec", "create"}},
+		{Children: []int{-1}}, {Children: []int{101}}, {Children: []int{5, 5}}, {Children: []int{5}, Only: []string{"save"}},
 	} {
 		err := b.Run(t.Context(), req, func(r admin.BenchRow) { t.Errorf("%+v: row %+v", req, r) }, func(admin.BenchProgress) {})
 		if api.KindOf(err) != api.KindInvalid {
@@ -265,7 +268,7 @@ func cancelledRun(t *testing.T, b *bench.Bench, only, backend string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := b.Run(ctx, admin.BenchRequest{N: 100, Only: []string{only}, Backends: []string{backend}}, func(admin.BenchRow) {}, func(admin.BenchProgress) { cancel() })
+	err := b.Run(ctx, admin.BenchRequest{N: 100, Only: []string{only}, Backends: []string{backend}, HeldMB: heldIn(only)}, func(admin.BenchRow) {}, func(admin.BenchProgress) { cancel() })
 	if err == nil {
 		t.Error("a cancelled run ended well")
 	}

@@ -8,17 +8,19 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+
+	"hortus.dev/internal/platform/bench/footprint"
 )
 
 // own are the counters of this very process.
 var own = []Counter{
 	{Name: "resident memory", Unit: "MB", Count: func(context.Context) (float64, error) { return resident() }},
 	{Name: "proportional memory", Unit: "MB", Count: func(context.Context) (float64, error) {
-		n, ok := proportional("self")
+		n, ok := footprint.Self()
 		if !ok {
 			return 0, errors.New("/proc/self/smaps_rollup cannot be read")
 		}
-		return float64(n.all) / 1e6, nil
+		return float64(n.All) / 1e6, nil
 	}},
 	{Name: "Go heap", Unit: "MB", Note: "live after a collection", Count: func(context.Context) (float64, error) {
 		var m runtime.MemStats
@@ -28,7 +30,7 @@ var own = []Counter{
 	{Name: "descriptors", Count: func(context.Context) (float64, error) { return entries("/proc/self/fd") }},
 	{Name: "goroutines", Count: func(context.Context) (float64, error) { return float64(runtime.NumGoroutine()), nil }},
 	{Name: "threads", Count: func(context.Context) (float64, error) { return entries("/proc/self/task") }},
-	{Name: "processes below it", Count: func(context.Context) (float64, error) { return float64(len(descendants())), nil }},
+	{Name: "processes below it", Count: func(context.Context) (float64, error) { return float64(len(footprint.Below())), nil }},
 	{Name: "mounts", Note: "in the daemon's namespace", Count: func(context.Context) (float64, error) { return lines("/proc/self/mountinfo") }},
 	{Name: "control groups, whole host", Note: "of everybody, dying ones included", Count: func(context.Context) (float64, error) {
 		b, err := os.ReadFile("/proc/cgroups")

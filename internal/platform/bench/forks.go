@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/internal/platform/bench/footprint"
 )
 
 // Rows of the measurement "fork"; how much is held and how many children there are
@@ -21,14 +22,6 @@ const (
 	rowForkIdle   = "memory of idle children"
 	rowForkWrote  = "memory of idle children, programs"
 )
-
-// families are the numbers of children: of what is large a hundred too, which is what sharing is for.
-func families(mb int) []int {
-	if mb > 100 {
-		return []int{1, 5, 20, 100}
-	}
-	return []int{1, 5, 20}
-}
 
 // room is how many MB a fork of an existing parent needs: the children, which have all of their parent
 // if they do not share its memory. The image is in the page cache, which gives way.
@@ -55,7 +48,7 @@ func (r *run) forks(ctx context.Context) error {
 func (r *run) forksOf(ctx context.Context, backend string, mb int) error {
 	var id api.SandboxID
 	shares := sharesMemory(r.Sandboxes.Reports(ctx), backend)
-	for _, count := range families(mb) {
+	for _, count := range r.families(mb) {
 		if why := fits(mb + room(mb, count, !shares)); why != "" { // mb for the parent
 			r.report(admin.BenchRow{Name: family(rowFork, mb, count), Backend: backend, Note: why})
 			continue
@@ -110,33 +103,30 @@ func sharing(ctx context.Context, r *run, backend string, id api.SandboxID, mb, 
 		compare(&row, median)
 		r.report(row)
 	}
-	if err := quiet(ctx, r.Sandboxes); err != nil {
-		return err
-	}
 	if err := quiet(ctx, r.Sandboxes); err != nil { // the pool is full, as it is after the fork
 		return err
 	}
-	was, _ := together(descendants())
-	now, whole := pss{}, false
+	was, _ := footprint.Of(footprint.Below())
+	now, whole := footprint.Memory{}, false
 	_, err := r.fork(ctx, id, api.ForkSandbox{Count: count}, func() error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(idleRest):
 		}
-		now, whole = together(descendants())
+		now, whole = footprint.Of(footprint.Below())
 		return nil
 	})
 	for _, part := range []struct {
 		name, note string
 		bytes      int64
 	}{
-		{rowForkIdle, "of all children, what they added to the parent", now.all - was.all},
-		{rowForkWrote, "the part of it that their programs wrote or loaded", now.files - was.files},
+		{rowForkIdle, "of all children, what they added to the parent", now.All - was.All},
+		{rowForkWrote, "the part of it that their programs wrote or loaded", now.Files - was.Files},
 	} {
 		value := float64(part.bytes) / 1e6
 		row := admin.BenchRow{Name: family(part.name, mb, count), Backend: backend, N: count, Unit: "MB", Value: value}
-		row.Note = fmt.Sprintf("%s; %.1f MB each", part.note, value/float64(count))
+		row.Note = fmt.Sprintf("%s; %.1f MB each, in all %.1f%% of one's %d MB", part.note, value/float64(count), 100*float64(part.bytes)/float64(mb<<20), mb)
 		if !whole {
 			row = admin.BenchRow{Name: row.Name, Backend: backend, Note: "this user may not read the memory maps of the guests"}
 		}
@@ -159,7 +149,7 @@ func family(name string, mb, count int) string {
 func (r *run) family(ctx context.Context, backend string, id api.SandboxID, mb, count int) (float64, error) {
 	n := r.rounds(mb)
 	if count > 5 {
-		n = max(n/5, 1)
+		n = max(n/3, 1)
 	}
 	var create, each, all, still []time.Duration
 	for i := range n {

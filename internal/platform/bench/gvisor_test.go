@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,7 +30,6 @@ import (
 // newGvisor makes a bench over real sandboxes that can be saved, with a pool.
 func newGvisor(t *testing.T) (*bench.Bench, func() []api.Snapshot) {
 	t.Helper()
-	tier.Soak(t) // half a minute
 	programs := tools.Dir(t)
 	dir := t.TempDir()
 	layers, err := layer.Open(filepath.Join(dir, "layers"))
@@ -79,7 +79,7 @@ func newGvisor(t *testing.T) (*bench.Bench, func() []api.Snapshot) {
 		log.Close()
 		db.Close()
 	})
-	return &bench.Bench{Sandboxes: m, Runsc: filepath.Join(programs, gvisor.RunscName), Sizes: []int{10}}, func() []api.Snapshot {
+	return &bench.Bench{Sandboxes: m, Runsc: filepath.Join(programs, gvisor.RunscName)}, func() []api.Snapshot {
 		all, err := m.Snapshots(t.Context(), false)
 		if err != nil {
 			t.Fatal(err)
@@ -97,6 +97,7 @@ func (h host) Layers(context.Context, string) ([]layer.Digest, error) {
 // TestSaved takes what only sandboxes with a kernel of their own can do, and looks for
 // what it left.
 func TestSaved(t *testing.T) {
+	tier.Soak(t) // half a minute
 	ownTemp(t)
 	b, snapshots := newGvisor(t)
 	for only, want := range map[string]map[string]int{
@@ -109,7 +110,7 @@ func TestSaved(t *testing.T) {
 	} {
 		t.Run(only, func(t *testing.T) {
 			got := map[string]admin.BenchRow{}
-			err := b.Run(t.Context(), admin.BenchRequest{N: 1, Only: []string{only}, Backends: []string{"gvisor"}}, func(r admin.BenchRow) { got[r.Name] = r }, func(admin.BenchProgress) {})
+			err := b.Run(t.Context(), admin.BenchRequest{N: 1, Only: []string{only}, Backends: []string{"gvisor"}, HeldMB: heldIn(only)}, func(r admin.BenchRow) { got[r.Name] = r }, func(admin.BenchProgress) {})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,6 +129,7 @@ func TestSaved(t *testing.T) {
 
 // TestSavedCanceled: nothing is left of these either when they are cut short.
 func TestSavedCanceled(t *testing.T) {
+	tier.Soak(t) // half a minute
 	ownTemp(t)
 	b, snapshots := newGvisor(t)
 	for _, only := range []string{"save", "fork", "density", "warm", "runsc"} {
@@ -160,4 +162,32 @@ func nothingLeft(t *testing.T, b *bench.Bench, snapshots func() []api.Snapshot) 
 	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "hortus-bench-*")); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
+}
+
+// heldIn are the MB held in the sandboxes of a measurement; nil for one that holds none.
+func heldIn(measurement string) []int {
+	if slices.Contains([]string{"save", "fork", "density"}, measurement) {
+		return []int{10}
+	}
+	return nil
+}
+
+// TestChildren: a fork is measured of the numbers of children that were requested, and no other.
+func TestChildren(t *testing.T) {
+	ownTemp(t)
+	b, snapshots := newGvisor(t)
+	var got []string
+	req := admin.BenchRequest{N: 1, Only: []string{"fork"}, Backends: []string{"gvisor"}, HeldMB: []int{20}, Children: []int{2}}
+	if err := b.Run(t.Context(), req, func(r admin.BenchRow) { got = append(got, r.Name) }, func(admin.BenchProgress) {}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"fork to first exec", "fork, parent paused", "fork until all ran", "fork to first exec, copied",
+		"memory of idle children", "memory of idle children, programs"}
+	for i := range want {
+		want[i] += ", 20 MB, 2 children"
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("rows %q, want %q", got, want)
+	}
+	nothingLeft(t, b, snapshots)
 }

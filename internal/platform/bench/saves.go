@@ -19,14 +19,6 @@ const (
 	rowResume    = "resume to first exec"
 )
 
-// sizes are how many MB a process holds in the sandboxes that are saved.
-func (b *Bench) sizes() []int {
-	if len(b.Sizes) > 0 {
-		return b.Sizes
-	}
-	return []int{10, 100, 1000}
-}
-
 func withSize(name string, mb int) string { return fmt.Sprintf("%s, %d MB", name, mb) }
 
 // rounds is how many samples are taken of what takes long: fewer of what is large.

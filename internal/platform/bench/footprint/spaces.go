@@ -1,13 +1,15 @@
-package bench
+package footprint
 
 import "golang.org/x/sys/unix"
 
-// spaces leaves one of each group of processes that share one address space. What
+// Spaces leaves one of each group of processes that share one address space. What
 // is mapped there is theirs together, and each of them reports the whole of it:
 // gVisor runs the threads of a guest's program in such processes.
 //
-// Where the kernel does not say who shares (same is false), all are left, and their
-// sum is too high.
+// Where the kernel does not say who shares, all are left, and their sum is too high.
+func Spaces(pids []int) []int { return spaces(pids, sameSpace) }
+
+// spaces is Spaces; same says whether two processes share one address space.
 func spaces(pids []int, same func(a, b int) bool) []int {
 	var out []int
 next:
