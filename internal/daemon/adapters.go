@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/platform/version"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/upkeep"
+	"hortus.dev/internal/store"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/delivery"
 )
@@ -23,6 +24,11 @@ func record(path string, models map[string]string) (task.Recording, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// worked lists the sandboxes that worked in a workspace, the newest first.
+func (s *System) worked(ctx context.Context, id api.WorkspaceID) ([]api.Sandbox, error) {
+	return s.db.Sandboxes(ctx, store.SandboxFilter{Workspace: id})
 }
 
 // status implements access.Daemon: the daemon itself, its bench and its data directory.

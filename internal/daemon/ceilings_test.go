@@ -30,7 +30,7 @@ func TestComputersHaveCeilings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := w.s.computers.Clean(ctx, api.CreateSandbox{}, base)
+	first, err := w.s.computers.Clean(ctx, api.CreateSandbox{}, "", base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestComputersHaveCeilings(t *testing.T) {
 		t.Errorf("the sandbox belongs to account %q and key %q", row.Account, row.Key)
 	}
 	more := map[string]func() (repo.Computer, error){
-		"over layers":      func() (repo.Computer, error) { return w.s.computers.Clean(ctx, api.CreateSandbox{}, base) },
+		"over layers":      func() (repo.Computer, error) { return w.s.computers.Clean(ctx, api.CreateSandbox{}, "", base) },
 		"over a workspace": func() (repo.Computer, error) { return w.s.computers.Open(ctx, api.CreateSandbox{}, space, nil) },
 		"of a program": func() (repo.Computer, error) {
 			made, err := w.s.computers.Create(ctx, api.CreateSandbox{})
@@ -67,7 +67,7 @@ func TestComputersHaveCeilings(t *testing.T) {
 		}
 	}
 	// Nobody creates nothing.
-	if _, err := w.s.computers.Clean(t.Context(), api.CreateSandbox{}, base); api.KindOf(err) != api.KindUnauthenticated {
+	if _, err := w.s.computers.Clean(t.Context(), api.CreateSandbox{}, "", base); api.KindOf(err) != api.KindUnauthenticated {
 		t.Errorf("nobody's sandbox: %v", err)
 	}
 }

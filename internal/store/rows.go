@@ -26,6 +26,8 @@ type SandboxFilter struct {
 	// NotOwner excludes the sandboxes of an owner; those without one are included.
 	NotOwner api.OwnerID
 	Task     api.TaskID
+	// Workspace selects those that have it at /workspace, or had it.
+	Workspace api.WorkspaceID
 	// Account selects one account; "" selects all, so the operator's own cannot be
 	// selected alone.
 	Account string

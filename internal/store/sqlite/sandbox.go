@@ -101,6 +101,7 @@ func sandboxWhere(f store.SandboxFilter) (w where) {
 	w.equals("owner", string(f.Owner))
 	w.notEquals("owner", string(f.NotOwner))
 	w.equals("task", string(f.Task))
+	w.equals("workspace", string(f.Workspace))
 	return w
 }
 

@@ -15,7 +15,8 @@ func testSandboxFilter(t *testing.T, s store.Store) {
 	// In order of creation; c and d of the same instant in order of insertion.
 	a := newSandbox(t, s, func(b *api.Sandbox) { b.Owner, b.State, b.CreatedAt = mine, api.SandboxEnded, began })
 	d := newSandbox(t, s, func(b *api.Sandbox) { b.Owner, b.Task, b.CreatedAt = other, task, began.Add(3) })
-	b := newSandbox(t, s, func(b *api.Sandbox) { b.CreatedAt = began.Add(time.Microsecond) })
+	workspace := api.NewWorkspaceID()
+	b := newSandbox(t, s, func(b *api.Sandbox) { b.Workspace, b.CreatedAt = workspace, began.Add(time.Microsecond) })
 	c := newSandbox(t, s, func(b *api.Sandbox) {
 		b.Owner, b.State, b.CreatedAt = mine, api.SandboxPaused, began.Add(time.Second)
 	})
@@ -31,6 +32,8 @@ func testSandboxFilter(t *testing.T, s store.Store) {
 		{"owner", store.SandboxFilter{Owner: mine}, []api.Sandbox{c, a}},
 		{"not owner", store.SandboxFilter{NotOwner: mine}, []api.Sandbox{b, d}},
 		{"task", store.SandboxFilter{Task: task}, []api.Sandbox{d}},
+		{"workspace", store.SandboxFilter{Workspace: workspace}, []api.Sandbox{b}},
+		{"another workspace", store.SandboxFilter{Workspace: api.NewWorkspaceID()}, nil},
 		{"together", store.SandboxFilter{Owner: mine, States: []api.SandboxState{api.SandboxEnded}, Limit: 5}, []api.Sandbox{a}},
 		{"none", store.SandboxFilter{Owner: mine, NotOwner: mine}, nil},
 		{"injection", store.SandboxFilter{Task: "' OR 1=1 --"}, nil},

@@ -75,7 +75,9 @@ type Config struct {
 	// Without them no task can name a workspace.
 	Durable *durable.Service
 	Task    func(ctx context.Context, id api.TaskID) (api.Task, error)
-	Logger  *slog.Logger
+	// Sandboxes lists the sandboxes that worked in a workspace, the newest first, also those that have ended.
+	Sandboxes func(ctx context.Context, id api.WorkspaceID) ([]api.Sandbox, error)
+	Logger    *slog.Logger
 }
 
 // Computers creates the sandboxes of tasks. It implements agent.Sandboxes for programs and
@@ -272,6 +274,10 @@ func (p *Computers) Open(ctx context.Context, req api.CreateSandbox, id api.Work
 	if c, err := p.room(req.Task).open(ctx, req, id, access); c != nil || err != nil {
 		return c, err
 	}
+	req, err := p.carried(ctx, req, id)
+	if err != nil {
+		return nil, err
+	}
 	return given(p.over(ctx, req, id, access))
 }
 
@@ -300,7 +306,11 @@ func (p *Computers) over(ctx context.Context, req api.CreateSandbox, id api.Work
 }
 
 // Clean implements repo.Computers.
-func (p *Computers) Clean(ctx context.Context, req api.CreateSandbox, layers ...repo.Layer) (repo.Computer, error) {
+func (p *Computers) Clean(ctx context.Context, req api.CreateSandbox, of api.WorkspaceID, layers ...repo.Layer) (repo.Computer, error) {
+	req, err := p.carried(ctx, req, of)
+	if err != nil {
+		return nil, err
+	}
 	var ws sandbox.Workspace
 	for _, l := range layers {
 		ws.Layers = append(ws.Layers, layer.Digest(l))

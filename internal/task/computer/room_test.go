@@ -43,6 +43,7 @@ type host struct {
 	overlap, stood, still int
 
 	live  map[api.SandboxID]api.Sandbox
+	all   []api.Sandbox // also those that have ended, the newest first
 	forks []api.ForkSandbox
 	most  int
 }
@@ -99,9 +100,21 @@ func (h *host) add(row api.Sandbox) api.Sandbox {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	row.ID = api.NewSandboxID()
-	h.live[row.ID] = row
+	h.live[row.ID], h.all = row, append([]api.Sandbox{row}, h.all...)
 	h.most = max(h.most, len(h.live))
 	return row
+}
+
+// worked are the sandboxes that worked in a workspace, the newest first.
+func (h *host) worked(_ context.Context, id api.WorkspaceID) (out []api.Sandbox, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, row := range h.all {
+		if row.Workspace == id {
+			out = append(out, row)
+		}
+	}
+	return out, nil
 }
 
 func (h *host) Create(context.Context, api.CreateSandbox) (api.Sandbox, error) {
@@ -239,7 +252,7 @@ func newTheater(t *testing.T) *theater {
 	}
 	h := &host{spaces: spaces, isolation: "gvisor", live: map[api.SandboxID]api.Sandbox{}}
 	w := &theater{t: t, host: h, task: api.NewTaskID(), layers: []repo.Layer{repo.Layer(d)}}
-	w.Computers = New(Config{Creator: h, Forker: h, Manager: h, Layers: layers, Workspaces: spaces})
+	w.Computers = New(Config{Creator: h, Forker: h, Manager: h, Layers: layers, Workspaces: spaces, Sandboxes: h.worked})
 	w.box = api.CreateSandbox{Task: w.task, TTLMS: 60_000, Labels: map[string]string{"of": "test"}, Secrets: []api.SecretGrant{{Name: "key"}}}
 	return w
 }

@@ -47,8 +47,9 @@ type Computers interface {
 	// Open starts a sandbox over a workspace, in which not everything can be changed.
 	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (Computer, error)
 	// Clean starts a sandbox over layers, the lowest first, whose changes are lost
-	// with it.
-	Clean(ctx context.Context, req api.CreateSandbox, layers ...Layer) (Computer, error)
+	// with it. It runs what was written in the workspace of, if that is not empty, and may do no
+	// more than the sandboxes over it.
+	Clean(ctx context.Context, req api.CreateSandbox, of api.WorkspaceID, layers ...Layer) (Computer, error)
 }
 
 // Computer is a sandbox. When a Run's context ends, all of it is killed.

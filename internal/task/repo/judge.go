@@ -172,7 +172,7 @@ func (j *judge) gate(ctx context.Context, e api.RepoStepEvent, file string, on t
 
 func (j *judge) decide(ctx context.Context, file string, on terms, installed Prepared, layers []Layer, say func(line string)) (g api.Gate, err error) {
 	g = api.Gate{Command: j.of.res.Verify, Exit: api.Exit{Code: -1}}
-	box, err := j.of.cfg.Computers.Clean(ctx, installed.Into(j.of.sandbox()), installed.Below(layers...)...)
+	box, err := j.of.cfg.Computers.Clean(ctx, installed.Into(j.of.sandbox()), j.of.res.Workspace, installed.Below(layers...)...)
 	if err != nil {
 		return g, err
 	}

@@ -201,7 +201,7 @@ func (l *local) Open(_ context.Context, req api.CreateSandbox, id api.WorkspaceI
 }
 
 // Clean implements repo.Computers.
-func (l *local) Clean(_ context.Context, req api.CreateSandbox, layers ...repo.Layer) (repo.Computer, error) {
+func (l *local) Clean(_ context.Context, req api.CreateSandbox, _ api.WorkspaceID, layers ...repo.Layer) (repo.Computer, error) {
 	d, err := l.union(layers)
 	if err != nil {
 		return nil, err
