@@ -22,14 +22,7 @@ func TestSandboxReplaced(t *testing.T) {
 		}
 		p.touched(key, turn.N, "begun.txt")
 		first := p.live()
-		box, err := p.c.Sandboxes.Get(t.Context(), string(first))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer box.Close()
-		if _, err := box.Kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		p.kill(first)
 		done := p.turn(key, turn.N)
 		answered(t, done, api.OutcomeAnswered, session.RestoredNew, "run: echo begun", "result")
 		var said []retry.Event
