@@ -38,14 +38,14 @@ func (b *BenchCommand) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	rows := []admin.BenchRow{}
-	if !a.Flags.JSON {
-		fmt.Fprintf(a.Env.Stdout, benchLine, "NAME", "BACKEND", "N", "P50", "P99", "COMPARED")
-	}
 	show := newBenchProgress(a.Env, a.Flags.Quiet)
 	err = c.Bench(ctx, req, func(r admin.BenchRow) {
 		rows = append(rows, r)
 		if !a.Flags.JSON {
 			show.erase()
+			if len(rows) == 1 {
+				fmt.Fprintf(a.Env.Stdout, benchLine, "NAME", "BACKEND", "N", "P50", "P99", "COMPARED")
+			}
 			showRow(a, r)
 		}
 	}, show.step)
