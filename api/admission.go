@@ -31,7 +31,7 @@ type WaitingEvent struct {
 type patienceKey struct{}
 
 // WithPatience bounds how long what hangs on the context may wait for room on the
-// host. Work that has begun is not bounded by it. Doors whose clients give up after
+// host. Work that has begun is not bounded by it. Servers whose clients give up after
 // a time say so, so that the answer still reaches them.
 func WithPatience(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, d)

@@ -6,7 +6,7 @@ import (
 )
 
 // Bounds on the strings and maps of a request that are stored with what it creates.
-// They hold below every door. Sizes are in bytes.
+// They hold below every server. Sizes are in bytes.
 const (
 	// MaxLabels is the number of labels of a sandbox, which E2B's wire calls metadata.
 	// A name has 1 to MaxLabelName bytes and a value at most MaxLabelValue; all names

@@ -5,7 +5,7 @@
 //
 // It is plain data with JSON names. It imports the standard library only and
 // must not know any other package of the project: the public SDK, the daemon,
-// the stores and the doors all build on it, so a type here is a promise on the
+// the stores and the servers all build on it, so a type here is a promise on the
 // wire. Fields may be added; a field's meaning and JSON name do not change.
 //
 // Durations travel as whole milliseconds (fields that end in MS), sizes as

@@ -10,7 +10,7 @@ import (
 )
 
 // Kind is what sort of failure an [Error] is. The set is closed: a caller may
-// switch over it, and every door maps it once (see [Kind.HTTPStatus] and
+// switch over it, and every server maps it once (see [Kind.HTTPStatus] and
 // [Kind.ExitCode]). The strings are part of the wire; do not rename them.
 type Kind string
 
@@ -52,7 +52,7 @@ var Kinds = [...]Kind{
 	KindCanceled, KindUnavailable, KindDeclined, KindInternal,
 }
 
-// HTTPStatus is the status code that doors answer with.
+// HTTPStatus is the status code that servers answer with.
 func (k Kind) HTTPStatus() int {
 	switch k {
 	case KindInvalid, KindUnsupported:

@@ -50,7 +50,7 @@ type CreateTask struct {
 	Models Models `json:"models,omitzero"`
 	// Record is where the daemon writes down every exchange with the models: the
 	// absolute path of a file that is not there yet. Like the path of a model
-	// "replay:PATH" it is of the daemon's machine and for its own user: a door
+	// "replay:PATH" it is of the daemon's machine and for its own user: a server
 	// that serves anybody else refuses both.
 	Record string `json:"record,omitempty"`
 	// Files are put into the program's directory before it runs: at most MaxInputFiles

@@ -8,7 +8,7 @@ import (
 const (
 	// PathAccept is where a host waits for a stream that its guest opens: GET with an
 	// upgrade to AcceptProtocol. The guest answers 101 when it opens a stream, and this
-	// connection is that stream. It is hortus.v1, and no door leads to it.
+	// connection is that stream. It is hortus.v1, and no server leads to it.
 	PathAccept = "/hortus/accept"
 	// AcceptProtocol is the name of that upgrade.
 	AcceptProtocol = "hortus-accept"

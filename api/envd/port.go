@@ -11,7 +11,7 @@ import (
 const (
 	// PathPort is where a guest is requested a stream to a port inside its
 	// sandbox: GET with the query port=N and an upgrade to PortProtocol. It is
-	// hortus.v1, and the host's alone: no door leads to it.
+	// hortus.v1, and the host's alone: no server leads to it.
 	PathPort = "/hortus/port"
 	// PortProtocol names that upgrade. What follows the answer is the stream.
 	PortProtocol = "hortus-port"

@@ -9,7 +9,7 @@ import (
 	"hortus.dev/api"
 )
 
-// PathsOfHost begins the paths that are between a guest and its host: no door leads to one.
+// PathsOfHost begins the paths that are between a guest and its host: no server leads to one.
 const PathsOfHost = "/hortus/"
 
 const (
@@ -18,7 +18,7 @@ const (
 	// MaxTrustCertificates CA certificates, at most MaxTrust bytes. The guest adds them to
 	// the trust stores of the sandbox. They replace those of an earlier request; an empty
 	// body removes them. The answer is 204, or 500 if some trust stores could not be
-	// changed. It is hortus.v1, and no door leads to it.
+	// changed. It is hortus.v1, and no server leads to it.
 	PathTrust = "/hortus/trust"
 	// MaxTrust is the maximum size of a bundle, in bytes.
 	MaxTrust = 64 << 10

@@ -3,5 +3,5 @@
 //	body := problem.Of(err, 0)
 //	err := body.Err() // in the client
 //
-// The package must not know a door or a client.
+// The package must not know a server or a client.
 package problem

@@ -8,8 +8,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
-	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/answer"
+	"hortus.dev/test/agenttest"
 )
 
 const totalSchema = `{"type":"object","required":["total"],"properties":{"total":{"type":"integer"}}}`

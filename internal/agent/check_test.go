@@ -6,7 +6,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
-	"hortus.dev/internal/agent/agenttest"
+	"hortus.dev/test/agenttest"
 )
 
 // The plan's checks decide beside the exit code: a program that ends with 0 and prints

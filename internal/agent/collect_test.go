@@ -9,7 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
-	"hortus.dev/internal/agent/agenttest"
+	"hortus.dev/test/agenttest"
 )
 
 // TestFiles: a program reads the files that came with the request, and what it makes or

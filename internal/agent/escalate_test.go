@@ -8,8 +8,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
-	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/test/agenttest"
 )
 
 // called is a scripted model with a name of its own.

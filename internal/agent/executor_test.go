@@ -11,7 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
-	"hortus.dev/internal/agent/agenttest"
+	"hortus.dev/test/agenttest"
 )
 
 func TestExecutor(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
-	"hortus.dev/internal/agent/agenttest"
+	"hortus.dev/test/agenttest"
 )
 
 // TestInstallPhase: the policy of the setup phase is in effect while the install command runs

@@ -8,9 +8,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
-	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/artifact"
 	"hortus.dev/internal/agent/model/offline"
+	"hortus.dev/test/agenttest"
 )
 
 func (r *record) Plan(_ context.Context, p api.ExecutionPlan) error { r.plan = &p; return nil }

@@ -13,10 +13,10 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/artifact"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/tool"
+	"hortus.dev/test/agenttest"
 )
 
 // prompt is a text that a model reads, with the place where it is written.

@@ -11,8 +11,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
-	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/test/agenttest"
 )
 
 // events keeps what was emitted.

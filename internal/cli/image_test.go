@@ -13,33 +13,33 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/cli/completion"
-	"hortus.dev/internal/door/access"
-	doorhttp "hortus.dev/internal/door/http"
+	"hortus.dev/internal/server/access"
+	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/oci"
-	"hortus.dev/internal/storage/oci/ocitest"
+	"hortus.dev/test/ocitest"
 )
 
-// noSnapshots is a daemon without snapshots, for the door of images.
-type noSnapshots struct{ doorhttp.Snapshots }
+// noSnapshots is a daemon without snapshots, for the server of images.
+type noSnapshots struct{ httpapi.Snapshots }
 
 func (noSnapshots) FindSnapshot(_ context.Context, name string) (api.SnapshotID, error) {
 	return "", api.Errorf(api.KindNotFound, "unknown template %q", name)
 }
 
-// imageDoor serves images on behalf of the operator, or of the user that a variable names.
-func (g *garden) imageDoor() http.Handler {
-	cfg := doorhttp.Config{Snapshots: noSnapshots{}, Templates: g.templates}
+// imageServer serves images on behalf of the operator, or of the user that a variable names.
+func (g *garden) imageServer() http.Handler {
+	cfg := httpapi.Config{Snapshots: noSnapshots{}, Templates: g.templates}
 	if g.images != nil {
 		cfg.Images = g.images
 	}
-	door := doorhttp.New(cfg)
+	server := httpapi.New(cfg)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := api.Operator()
 		if g.user {
 			p = api.Principal{Role: api.RoleUser, Account: "alice", Key: "k"}
 		}
-		door.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
+		server.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
 	})
 }
 

@@ -12,19 +12,19 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/completion"
-	"hortus.dev/internal/door/access"
-	doorhttp "hortus.dev/internal/door/http"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/secret/secrettest"
+	"hortus.dev/internal/server/access"
+	httpapi "hortus.dev/internal/server/http"
+	"hortus.dev/test/secrettest"
 )
 
 // secretDaemon serves secrets on behalf of the operator.
 func secretDaemon(t *testing.T) (*secret.Secrets, app.Connect) {
 	t.Helper()
 	all, _ := secrettest.Open(t, t.TempDir(), secret.Config{Getenv: func(name string) string { return map[string]string{"CRM_TOKEN": "canary-of-env"}[name] }})
-	door := doorhttp.New(doorhttp.Config{Secrets: access.NewSecrets(all)})
+	server := httpapi.New(httpapi.Config{Secrets: access.NewSecrets(all)})
 	return all, serving(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		door.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), api.Operator())))
+		server.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), api.Operator())))
 	}))
 }
 

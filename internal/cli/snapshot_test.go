@@ -18,7 +18,7 @@ import (
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/completion"
-	"hortus.dev/internal/door/access"
+	"hortus.dev/internal/server/access"
 )
 
 const (
@@ -133,7 +133,7 @@ func (g *garden) start(t *testing.T) app.Connect {
 	})
 	mux.HandleFunc("POST /v1/sandboxes", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, boxes[0]) })
 	mux.HandleFunc("POST /v1/tasks", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, api.Task{ID: "t4f2a000000000000000"}) })
-	images := g.imageDoor()
+	images := g.imageServer()
 	mux.Handle("GET /v1/templates/{name}/export", images)
 	mux.Handle("/v1/images", images)
 	mux.Handle("/v1/images/", images)

@@ -27,7 +27,7 @@ func (w *town) databaseBytes() (n int64) {
 	return n
 }
 
-// TestMegabytesInRequests sends megabytes by every door and in every map or string
+// TestMegabytesInRequests sends megabytes by every server and in every map or string
 // that a row would keep. All of it is refused, the database does not grow, and no
 // answer repeats what was sent.
 func TestMegabytesInRequests(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/daemon/network"
-	"hortus.dev/internal/door/access"
-	"hortus.dev/internal/door/front"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/sandbox/admission"
+	"hortus.dev/internal/server/access"
+	"hortus.dev/internal/server/front"
 	"hortus.dev/internal/store/retention"
 )
 

@@ -11,10 +11,10 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/daemon/datadir"
+	"hortus.dev/internal/daemon/launch"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
-	"hortus.dev/internal/platform/datadir"
-	"hortus.dev/internal/platform/launch"
 	wait "hortus.dev/test/patience"
 	"hortus.dev/test/reaper"
 )

@@ -1,5 +1,5 @@
 // Package daemon is the wiring: it turns a [Config] into a [System] of backends, templates,
-// stores, models, engines and doors, serves it, and takes it down in the reverse order. It
+// stores, models, engines and servers, serves it, and takes it down in the reverse order. It
 // lists everything that is compiled in; no package below it knows which implementations
 // exist.
 //
@@ -8,7 +8,7 @@
 //	defer s.Close(ctx)
 //	err = s.Serve(ctx, ready)
 //
-// Everything that a door reaches is behind package access. What a task creates is too: the
+// Everything that a server reaches is behind package access. What a task creates is too: the
 // [System] gives no package a way to create a sandbox around the ceilings of an API key.
 //
 // [Main], [Resident] and [Connect] are the commands that run, serve and find a daemon.

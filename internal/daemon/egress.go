@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/bench/outgoing"
 	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/egress/audit"
 	"hortus.dev/internal/egress/authority"
@@ -12,11 +13,10 @@ import (
 	"hortus.dev/internal/egress/preset"
 	"hortus.dev/internal/egress/registrycache"
 	"hortus.dev/internal/egress/server"
-	"hortus.dev/internal/platform/bench/outgoing"
 	"hortus.dev/internal/platform/proc"
 	"hortus.dev/internal/platform/secretfile"
-	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/secret"
+	"hortus.dev/internal/telemetry"
 )
 
 // openEgress opens what serves the outgoing connections of sandboxes.

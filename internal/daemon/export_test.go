@@ -14,7 +14,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/backend/jail/export"
-	"hortus.dev/internal/storage/oci/ocitest"
+	"hortus.dev/test/ocitest"
 )
 
 // TestExportTemplate exports a sandbox of a container image that was saved, makes a template of

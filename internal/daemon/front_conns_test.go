@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/door/front"
+	"hortus.dev/internal/server/front"
 	wait "hortus.dev/test/patience"
 )
 
@@ -32,7 +32,7 @@ func listening(t *testing.T, b front.Bounds) (*System, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := s.frontServer(s.httpDoor(), func(net.Conn, http.ConnState) {})
+	srv := s.frontServer(s.httpServer(), func(net.Conn, http.ConnState) {})
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
 	t.Cleanup(func() {
@@ -179,7 +179,7 @@ func TestUnreadAnswers(t *testing.T) {
 	s, addr := listening(t, front.Bounds{Rest: 300 * time.Millisecond})
 	// On a connection without any room every answer is left unread, a short one too.
 	hall := &pipes{ends: make(chan net.Conn), closed: make(chan struct{})}
-	srv := s.frontServer(s.httpDoor(), func(net.Conn, http.ConnState) {})
+	srv := s.frontServer(s.httpServer(), func(net.Conn, http.ConnState) {})
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(hall) }()
 	defer func() {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/door/front"
+	"hortus.dev/internal/server/front"
 )
 
 // stalled is a client of a command that prints without end; it reads nothing. It comes
@@ -69,7 +69,7 @@ func TestStalledClientOfADaemon(t *testing.T) {
 	}
 	// A second server shows what becomes of its connections.
 	gone := make(chan struct{}, 1)
-	srv := s.frontServer(s.httpDoor(), func(_ net.Conn, state http.ConnState) {
+	srv := s.frontServer(s.httpServer(), func(_ net.Conn, state http.ConnState) {
 		if state == http.StateClosed || state == http.StateHijacked {
 			gone <- struct{}{}
 		}

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/door/envd"
-	"hortus.dev/internal/door/front"
+	"hortus.dev/internal/server/envd"
+	"hortus.dev/internal/server/front"
 )
 
 // TestBrowserPages sends what a browser sends for a page of another origin, one whose
@@ -52,12 +52,12 @@ func TestBrowserPages(t *testing.T) {
 	}
 }
 
-// TestKeyEndsAtTheFront looks at what a door gets to see.
+// TestKeyEndsAtTheFront looks at what a server gets to see.
 func TestKeyEndsAtTheFront(t *testing.T) {
 	w := newTown(t)
 	var got http.Header
 	var who api.Principal
-	f := &front.Front{Authenticate: w.s.guards.authenticator.Authenticate, Doors: []front.Door{{
+	f := &front.Front{Authenticate: w.s.guards.authenticator.Authenticate, Servers: []front.Server{{
 		Takes: front.Below("/"), Keyed: true,
 		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, who = r.Header, api.PrincipalOf(r.Context()) }),
 	}}}
@@ -98,7 +98,7 @@ func TestKeysReachNoProgram(t *testing.T) {
 	program := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r }))
 	defer program.Close()
 	plane := envd.New(envd.Config{Sandboxes: portOnly{id: w.bobs.box, addr: program.Listener.Addr().String()}, Tokens: row})
-	f := &front.Front{Rest: patience, Authenticate: w.s.guards.authenticator.Authenticate, Doors: []front.Door{{Takes: envd.Claims, Handler: plane, AnyOrigin: true}}}
+	f := &front.Front{Rest: patience, Authenticate: w.s.guards.authenticator.Authenticate, Servers: []front.Server{{Takes: envd.Claims, Handler: plane, AnyOrigin: true}}}
 	server := httptest.NewServer(f)
 	defer server.Close()
 	for _, secret := range []string{w.bob.Secret, w.operator.Secret, row.Envd(string(w.bobs.box)), row.Traffic(string(w.bobs.box))} {

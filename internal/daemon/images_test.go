@@ -14,7 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/storage/oci/ocitest"
+	"hortus.dev/test/ocitest"
 	testtools "hortus.dev/test/tools"
 )
 

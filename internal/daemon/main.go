@@ -13,13 +13,13 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/agent/model/catalogue"
-	"hortus.dev/internal/door/front"
+	"hortus.dev/internal/daemon/datadir"
+	"hortus.dev/internal/daemon/launch"
 	"hortus.dev/internal/platform/config"
-	"hortus.dev/internal/platform/datadir"
-	"hortus.dev/internal/platform/launch"
 	"hortus.dev/internal/platform/service"
-	"hortus.dev/internal/platform/telemetry"
+	"hortus.dev/internal/server/front"
 	"hortus.dev/internal/task/delivery"
+	"hortus.dev/internal/telemetry"
 )
 
 // Main is the command `hortus daemon run`, which Connect starts: it serves a data directory

@@ -9,19 +9,17 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model/catalogue"
+	"hortus.dev/internal/backend/binaries"
 	"hortus.dev/internal/backend/container"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/backend/process"
+	"hortus.dev/internal/bench"
 	"hortus.dev/internal/daemon/adapter"
+	"hortus.dev/internal/daemon/datadir"
 	"hortus.dev/internal/daemon/sessions"
-	"hortus.dev/internal/door/access"
-	"hortus.dev/internal/platform/bench"
-	"hortus.dev/internal/platform/binaries"
-	"hortus.dev/internal/platform/datadir"
 	"hortus.dev/internal/platform/machine"
-	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/platform/version"
 	"hortus.dev/internal/repository/connected"
 	"hortus.dev/internal/repository/git/cache"
@@ -29,6 +27,7 @@ import (
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/sandbox/template"
+	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/layer/archive/place"
@@ -49,6 +48,7 @@ import (
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/internal/task/session"
 	"hortus.dev/internal/task/setup"
+	"hortus.dev/internal/telemetry"
 )
 
 // openDir opens the data directory and acquires its lock.

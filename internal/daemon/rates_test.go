@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"hortus.dev/internal/door/access"
+	"hortus.dev/internal/server/access"
 )
 
-// TestFloodOfOneKey has one key ask much more often than it may, over both doors. It is
+// TestFloodOfOneKey has one key ask much more often than it may, over both servers. It is
 // told to wait, and another key is served as if nothing happened.
 func TestFloodOfOneKey(t *testing.T) {
 	flood := func(w *town) (served, refused int32) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"hortus.dev/internal/platform/service/servicetest"
 	wait "hortus.dev/test/patience"
+	"hortus.dev/test/servicetest"
 )
 
 // TestTellsManager: the whole daemon tells its service manager when it is ready, which

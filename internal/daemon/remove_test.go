@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/platform/datadir"
+	"hortus.dev/internal/daemon/datadir"
 )
 
 // TestRemove removes a data directory that a daemon made, and what is not ours

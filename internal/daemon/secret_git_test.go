@@ -9,7 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 // gitHost serves git repositories over HTTP to whoever has the value of the secret.

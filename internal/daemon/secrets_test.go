@@ -25,7 +25,7 @@ func (w *town) secret(account, name string) error {
 func TestSecretsOfAnotherAccountDoNotExist(t *testing.T) {
 	w := newTown(t)
 	tried := 0
-	for rt := range w.s.httpDoor().Routes() {
+	for rt := range w.s.httpServer().Routes() {
 		if !strings.HasPrefix(rt.Pattern, "/v1/secrets") {
 			continue
 		}

@@ -9,8 +9,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/internal/daemon/launch"
 	"hortus.dev/internal/platform/config"
-	"hortus.dev/internal/platform/launch"
 )
 
 func TestSettings(t *testing.T) {

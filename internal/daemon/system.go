@@ -10,17 +10,15 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model/catalogue"
+	"hortus.dev/internal/bench"
+	"hortus.dev/internal/bench/outgoing"
+	"hortus.dev/internal/daemon/datadir"
 	"hortus.dev/internal/daemon/sessions"
-	"hortus.dev/internal/door/front"
-	doorhttp "hortus.dev/internal/door/http"
+	"hortus.dev/internal/daemon/upkeep"
 	"hortus.dev/internal/egress/audit"
 	"hortus.dev/internal/egress/registrycache"
 	"hortus.dev/internal/egress/server"
-	"hortus.dev/internal/platform/bench"
-	"hortus.dev/internal/platform/bench/outgoing"
-	"hortus.dev/internal/platform/datadir"
 	"hortus.dev/internal/platform/service"
-	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/platform/version"
 	"hortus.dev/internal/repository/connected"
 	"hortus.dev/internal/repository/git/cache"
@@ -28,12 +26,13 @@ import (
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/sandbox/template"
 	"hortus.dev/internal/secret"
+	"hortus.dev/internal/server/front"
+	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/internal/storage/oci"
 	"hortus.dev/internal/storage/snapshot"
-	"hortus.dev/internal/storage/upkeep"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
@@ -44,6 +43,7 @@ import (
 	"hortus.dev/internal/task/computer"
 	"hortus.dev/internal/task/delivery"
 	"hortus.dev/internal/task/tally"
+	"hortus.dev/internal/telemetry"
 )
 
 // System is everything that one daemon runs.
@@ -115,7 +115,7 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 		}
 	}()
 	for _, open := range []func(context.Context) error{
-		s.openDir, s.openTelemetry, s.openStore, s.openStorage, s.openSandboxes, s.openGuards, s.openTasks, s.openDoors, s.recover, s.openService,
+		s.openDir, s.openTelemetry, s.openStore, s.openStorage, s.openSandboxes, s.openGuards, s.openTasks, s.openServers, s.recover, s.openService,
 	} {
 		if err := open(ctx); err != nil {
 			return s, err
@@ -207,11 +207,11 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 		return err
 	}
 	s.url = url
-	api := s.httpDoor()
+	api := s.httpServer()
 	// A client that can open the socket is its owner; NewListener checks that.
 	servers := []service.Server{{
 		Server:   front.NewSocketServer(s.operations(s.telemetry.HTTP("http", api)), s.service.Track),
-		Listener: doorhttp.NewListener(ln),
+		Listener: httpapi.NewListener(ln),
 	}}
 	if tcp != nil {
 		servers = append(servers, service.Server{Server: s.frontServer(api, s.service.Track), Listener: tcp})
@@ -223,7 +223,7 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 // frontServer creates the server of the TCP listener.
 func (s *System) frontServer(v1 http.Handler, track func(net.Conn, http.ConnState)) *http.Server {
 	b := s.cfg.Front.Bounds.WithDefaults()
-	f := &front.Front{Doors: s.doors(v1), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest}
+	f := &front.Front{Servers: s.servers(v1), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest}
 	return front.NewServer(f, b, track, s.log)
 }
 

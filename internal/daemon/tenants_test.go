@@ -54,7 +54,7 @@ func newTownOf(t *testing.T, cfg Config) *town {
 			t.Error(err)
 		}
 	})
-	srv := s.frontServer(s.httpDoor(), func(_ net.Conn, _ http.ConnState) {})
+	srv := s.frontServer(s.httpServer(), func(_ net.Conn, _ http.ConnState) {})
 	test := httptest.NewServer(srv.Handler)
 	t.Cleanup(test.Close)
 	w := &town{t: t, s: s, url: test.URL}
@@ -220,7 +220,7 @@ func idOf(t *testing.T, pattern string, of things) (id, never string) {
 	return "", ""
 }
 
-// TestEveryRouteAsksWho walks the door's own table: a route that is added later is
+// TestEveryRouteAsksWho walks the server's own table: a route that is added later is
 // tried too.
 func TestEveryRouteAsksWho(t *testing.T) {
 	w := newTown(t)
@@ -228,7 +228,7 @@ func TestEveryRouteAsksWho(t *testing.T) {
 	if almost[len(almost)-1]++; almost[len(almost)-1] > 'f' || almost[len(almost)-1] == '9'+1 {
 		almost[len(almost)-1] = '0'
 	}
-	for rt := range w.s.httpDoor().Routes() {
+	for rt := range w.s.httpServer().Routes() {
 		what := rt.Method + " " + rt.Pattern
 		path, body := w.pathOf(rt.Pattern, "k7777777777777777777")
 		for name, headers := range map[string][]string{
@@ -269,7 +269,7 @@ func TestEveryRouteAsksWho(t *testing.T) {
 func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 	w := newTown(t)
 	tried := 0
-	for rt := range w.s.httpDoor().Routes() {
+	for rt := range w.s.httpServer().Routes() {
 		if rt.Role != api.RoleUser || !strings.Contains(rt.Pattern, "{id}") {
 			continue
 		}
@@ -342,7 +342,7 @@ func TestPrefixIsOnesOwn(t *testing.T) {
 func TestListsAreOnesOwn(t *testing.T) {
 	w := newTown(t)
 	lists := 0
-	for rt := range w.s.httpDoor().Routes() {
+	for rt := range w.s.httpServer().Routes() {
 		if rt.Method != http.MethodGet || strings.Contains(rt.Pattern, "{") || rt.Role != api.RoleUser {
 			continue
 		}

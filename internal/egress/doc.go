@@ -7,5 +7,5 @@
 // terminated. The host decides on every connection; nothing that the guest says is believed
 // except the name that it wants to reach.
 //
-// The packages must not import a backend, the manager, a store or a door.
+// The packages must not import a backend, the manager, a store or a server.
 package egress

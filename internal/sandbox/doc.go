@@ -31,6 +31,6 @@
 // (package manager) requires from others. Its states are in package life, its suite for backends
 // in package sandboxtest.
 //
-// The package must not know a concrete backend, how snapshots are kept, a door, SQL, or what
+// The package must not know a concrete backend, how snapshots are kept, a server, SQL, or what
 // a sandbox is used for.
 package sandbox

@@ -8,7 +8,7 @@
 // runs: package access lets only administrators do it.
 //
 // [Secrets.Value] is for the proxy alone, and [Secrets.KeyFor] for what calls models and forges; no
-// door may have them. Errors name the source and never what was read.
+// server may have them. Errors name the source and never what was read.
 //
 //	all := secret.New(secret.Config{Rows: rows, Logger: log})
 //	defer all.Close(ctx)
@@ -24,5 +24,5 @@
 // runs in the goroutine of the caller that needs its output, and ends with it. Close Secrets after
 // the proxy and before the store.
 //
-// The package must not know a store, a door, the proxy or grants.
+// The package must not know a store, a server, the proxy or grants.
 package secret

@@ -9,7 +9,7 @@ import (
 	"hortus.dev/api/secrets"
 )
 
-// Value returns the value of a secret of an account. It is for the egress proxy: no door may call
+// Value returns the value of a secret of an account. It is for the egress proxy: no server may call
 // it. KindNotFound if there is no such secret, KindConflict if a stored value cannot be decrypted,
 // KindUnavailable if the source cannot be read, KindInvalid for a value that cannot be used.
 func (s *Secrets) Value(ctx context.Context, account, name string) (string, error) {
@@ -21,7 +21,7 @@ func (s *Secrets) Value(ctx context.Context, account, name string) (string, erro
 }
 
 // Key returns the value of a secret of the operator that the daemon itself uses: the key of a model
-// or the token of a forge. No door may call it. A value that was set anew is returned by the next
+// or the token of a forge. No server may call it. A value that was set anew is returned by the next
 // call. KindUnauthenticated if there is no such secret; otherwise the kinds of Value.
 func (s *Secrets) Key(ctx context.Context, name string) (string, error) {
 	row, err := s.key(ctx, name)

@@ -13,5 +13,5 @@
 // output of an attempt is in files below the engine's folder, which must not be removed before the task is
 // done; the row remains without them.
 //
-// The package must not know a door, SQL, a concrete model or how sandboxes are created.
+// The package must not know a server, SQL, a concrete model or how sandboxes are created.
 package task

@@ -10,11 +10,11 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/lessons"
-	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/lesson"
+	"hortus.dev/test/agenttest"
 )
 
 // forgetful makes the same mistake in each program, and corrects it. It keeps what its Debugger was asked.

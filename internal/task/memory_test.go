@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/agent/model/replay"
 	"hortus.dev/internal/task"
+	"hortus.dev/test/agenttest"
 	"hortus.dev/test/patience"
 )
 

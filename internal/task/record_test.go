@@ -14,11 +14,11 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/agent/model/replay"
 	"hortus.dev/internal/task"
+	"hortus.dev/test/agenttest"
 )
 
 // file is a recording on the disk.

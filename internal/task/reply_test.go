@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/test/agenttest"
 )
 
 // owners is a set of workspaces whose tasks end at once.

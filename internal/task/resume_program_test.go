@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
@@ -20,6 +19,7 @@ import (
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/durable"
+	"hortus.dev/test/agenttest"
 )
 
 // halting stops for good at one of the writes to its journal, "before 3" or "after 3", as a daemon that was killed

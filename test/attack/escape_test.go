@@ -302,7 +302,7 @@ func hostSockets(t *testing.T, w *world) {
 	}
 	defer os.RemoveAll(dir)
 	check(t, "chmod", os.Chmod(dir, 0o755))
-	addrs := []string{"@hortus-attack-" + string(box.ID), filepath.Join(dir, "s"), w.door}
+	addrs := []string{"@hortus-attack-" + string(box.ID), filepath.Join(dir, "s"), w.server}
 	for _, addr := range addrs[:2] {
 		l, err := net.Listen("unix", addr)
 		if err != nil {

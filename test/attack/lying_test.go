@@ -124,7 +124,7 @@ func (w *world) lie(t *testing.T, name string, believed bool) {
 	})
 	ends(t, "a command", func() { w.commandOfLiar(t, box.ID, believed) })
 	ends(t, "every other call", func() { w.callsOfLiar(t, box.ID, name) })
-	ends(t, "the door", func() { w.doorOfLiar(t, box.ID, name) })
+	ends(t, "the server", func() { w.serverOfLiar(t, box.ID, name) })
 	ends(t, "the kill", func() { w.kill(t, box.ID) })
 	rows, err := w.Execs(t.Context(), box.ID)
 	if err != nil {
@@ -259,13 +259,13 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// doorOfLiar speaks to the guest as a client of the daemon does.
-func (w *world) doorOfLiar(t *testing.T, id api.SandboxID, name string) {
-	c := envd.NewClient(envd.ClientConfig{Dial: w.dialDoor, Prefix: "/v1/sandboxes/" + string(id) + "/envd"})
+// serverOfLiar speaks to the guest as a client of the daemon does.
+func (w *world) serverOfLiar(t *testing.T, id api.SandboxID, name string) {
+	c := envd.NewClient(envd.ClientConfig{Dial: w.dialServer, Prefix: "/v1/sandboxes/" + string(id) + "/envd"})
 	defer c.Close()
 	w.eachCall(t, c, func(string, error) {})
 	// Raw: nothing of the guest's own may come in the daemon's name.
-	conn, err := w.dialDoor(t.Context())
+	conn, err := w.dialServer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func (w *world) doorOfLiar(t *testing.T, id api.SandboxID, name string) {
 	answer, err := io.ReadAll(io.LimitReader(conn, 1<<20))
 	var ne net.Error
 	if err != nil && !(errors.As(err, &ne) && ne.Timeout()) {
-		t.Errorf("the door: %v", err)
+		t.Errorf("the server: %v", err)
 	}
 	for _, bad := range []string{"Set-Cookie", "X-Lie", "Location:", "HTTP/1.1 10", "HTTP/1.1 3"} {
 		if strings.Contains(string(answer), bad) {
@@ -283,7 +283,7 @@ func (w *world) doorOfLiar(t *testing.T, id api.SandboxID, name string) {
 		}
 	}
 	if len(answer) > 0 && !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
-		t.Errorf("the door answers %.100q", answer)
+		t.Errorf("the server answers %.100q", answer)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestNamesOfFiles(t *testing.T) {
 func namesOfFiles(t *testing.T, w *world) {
 	box := w.create(t, nil)
 	prog := w.program(t, box.ID)
-	c := envd.NewClient(envd.ClientConfig{Dial: w.dialDoor, Prefix: "/v1/sandboxes/" + string(box.ID) + "/envd"})
+	c := envd.NewClient(envd.ClientConfig{Dial: w.dialServer, Prefix: "/v1/sandboxes/" + string(box.ID) + "/envd"})
 	defer c.Close()
 	const dir = "/workspace/names"
 	var want []string

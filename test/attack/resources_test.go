@@ -293,7 +293,7 @@ func TestOutput(t *testing.T) {
 	t.Run("a client that leaves", func(t *testing.T) {
 		bounded(t, 64<<20)
 		box := w.create(t, nil)
-		c := envd.NewClient(envd.ClientConfig{Dial: w.dialDoor, Prefix: "/v1/sandboxes/" + string(box.ID) + "/envd"})
+		c := envd.NewClient(envd.ClientConfig{Dial: w.dialServer, Prefix: "/v1/sandboxes/" + string(box.ID) + "/envd"})
 		defer c.Close()
 		no := false
 		ps, err := c.Start(within(t), &envd.StartRequest{Stdin: &no, Process: &envd.ProcessConfig{Cmd: "head", Args: []string{"-c", "500M", "/dev/zero"}}}, envd.StartOptions{})

@@ -19,9 +19,9 @@ import (
 	"hortus.dev/internal/backend/container"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
-	doorhttp "hortus.dev/internal/door/http"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/manager"
+	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
@@ -39,7 +39,7 @@ import (
 var patience = wait.Of(60 * time.Second)
 
 // world is the system as the daemon wires it, over the container backend, with
-// its door on a unix socket.
+// its server on a unix socket.
 type world struct {
 	*manager.Manager
 	db *sqlite.DB
@@ -48,7 +48,7 @@ type world struct {
 	backend   backend
 	dir       string
 	run       string
-	door      string // the path of the door's socket
+	server    string // the path of the server's socket
 
 	tree       layer.Digest // the host template
 	layers     *layer.Store
@@ -62,10 +62,10 @@ func (d hostTemplate) Layers(context.Context, string) ([]layer.Digest, error) {
 	return []layer.Digest{layer.Digest(d)}, nil
 }
 
-// doorSandboxes gives the door the manager in the door's words.
-type doorSandboxes struct{ *manager.Manager }
+// serverSandboxes gives the server the manager in the server's words.
+type serverSandboxes struct{ *manager.Manager }
 
-func (d doorSandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (doorhttp.ExecStream, error) {
+func (d serverSandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (httpapi.ExecStream, error) {
 	s, err := d.Manager.StartExec(ctx, id, req)
 	if err != nil {
 		return nil, err
@@ -73,12 +73,12 @@ func (d doorSandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.
 	return s, nil
 }
 
-func (d doorSandboxes) Page(ctx context.Context, all bool, _ api.PageRequest) ([]api.Sandbox, string, error) {
+func (d serverSandboxes) Page(ctx context.Context, all bool, _ api.PageRequest) ([]api.Sandbox, string, error) {
 	rows, err := d.Manager.List(ctx, all)
 	return rows, "", err
 }
 
-func (d doorSandboxes) ExecPage(ctx context.Context, id api.SandboxID, _ api.PageRequest) ([]api.Exec, string, error) {
+func (d serverSandboxes) ExecPage(ctx context.Context, id api.SandboxID, _ api.PageRequest) ([]api.Exec, string, error) {
 	rows, err := d.Manager.Execs(ctx, id)
 	return rows, "", err
 }
@@ -86,9 +86,9 @@ func (d doorSandboxes) ExecPage(ctx context.Context, id api.SandboxID, _ api.Pag
 // noSnapshots is what nobody here asks for.
 type noSnapshots struct{ unasked }
 
-type unasked = doorhttp.Snapshots
+type unasked = httpapi.Snapshots
 
-func (d doorSandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (doorhttp.ExecStream, error) {
+func (d serverSandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (httpapi.ExecStream, error) {
 	s, err := d.Manager.AttachExec(ctx, id, exec, offset)
 	if err != nil {
 		return nil, err
@@ -208,25 +208,25 @@ func newWorldOver(t *testing.T, isolation, programs, dir string) *world {
 		defer cancel()
 		check(t, "close the manager", w.Manager.Close(ctx))
 	})
-	w.openDoor(t)
+	w.openServer(t)
 	return w
 }
 
-// openDoor serves the door on a unix socket.
-func (w *world) openDoor(t *testing.T) {
+// openServer serves the server on a unix socket.
+func (w *world) openServer(t *testing.T) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "door-") // a socket's path is short
+	dir, err := os.MkdirTemp("", "server-") // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	w.door = filepath.Join(dir, "sock")
-	l, err := net.Listen("unix", w.door)
+	w.server = filepath.Join(dir, "sock")
+	l, err := net.Listen("unix", w.server)
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv := &http.Server{
-		Handler:     doorhttp.New(doorhttp.Config{Sandboxes: doorSandboxes{w.Manager}, Snapshots: noSnapshots{}}),
+		Handler:     httpapi.New(httpapi.Config{Sandboxes: serverSandboxes{w.Manager}, Snapshots: noSnapshots{}}),
 		BaseContext: func(net.Listener) context.Context { return api.WithPrincipal(context.Background(), api.Operator()) },
 	}
 	served := make(chan struct{})
@@ -240,9 +240,9 @@ func (w *world) openDoor(t *testing.T) {
 	})
 }
 
-func (w *world) dialDoor(ctx context.Context) (net.Conn, error) {
+func (w *world) dialServer(ctx context.Context) (net.Conn, error) {
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", w.door)
+	return d.DialContext(ctx, "unix", w.server)
 }
 
 func check(t *testing.T, what string, err error) {

@@ -15,11 +15,11 @@ import (
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/sandbox/sandboxtest"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/test/reaper"
+	"hortus.dev/test/sandboxtest"
 )
 
 func TestMain(m *testing.M) {

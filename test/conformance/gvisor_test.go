@@ -6,7 +6,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/gvisor"
-	"hortus.dev/internal/sandbox/sandboxtest"
+	"hortus.dev/test/sandboxtest"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/tools"
 )

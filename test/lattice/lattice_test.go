@@ -188,30 +188,3 @@ func TestEveryPackageIsDescribed(t *testing.T) {
 		}
 	}
 }
-
-// TestFilesStaySmall keeps any one file from growing into the place where everything is.
-// Generated files are not read.
-func TestFilesStaySmall(t *testing.T) {
-	err := filepath.WalkDir("../..", func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (d.Name() == ".git" || p == "../../bin") { // bin has what a build makes
-			return filepath.SkipDir
-		}
-		if d.IsDir() || !strings.HasSuffix(p, ".go") {
-			return nil
-		}
-		b, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		if n := strings.Count(string(b), "\n"); n > 500 && !strings.HasPrefix(string(b), "// Code generated") {
-			t.Errorf("%s has %d lines; the most is 500", p, n)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}

@@ -24,13 +24,13 @@ type district struct {
 
 var districts = []district{
 	{"program", "commands of the binary; wires the daemon", "nothing; no package imports it", []string{"cli", "daemon"}},
-	{"doors", "decode, authorize, call, encode: HTTP API, E2B's wire, data plane", "which store or backend there is, what a task does", []string{"door"}},
-	{"work", "tasks and their gate; pipeline, agent loop, models", "doors, backends, the sandbox manager (declares interfaces)", []string{"task", "agent"}},
+	{"servers", "decode, authorize, call, encode: HTTP API, E2B's wire, data plane", "which store or backend there is, what a task does", []string{"server"}},
+	{"work", "tasks and their gate; pipeline, agent loop, models", "servers, backends, the sandbox manager (declares interfaces)", []string{"task", "agent"}},
 	{"sandboxes", "the contract of isolation, its manager, backends, the guest", "what a sandbox is used for", []string{"sandbox", "backend", "guest"}},
-	{"egress", "what leaves a sandbox: policy, names, connections, TLS, secrets", "backends, the manager, stores, doors", []string{"egress", "secret"}},
-	{"files", "repositories and forges; layers, workspaces, snapshots", "sandboxes, tasks, doors", []string{"repository", "storage"}},
+	{"egress", "what leaves a sandbox: policy, names, connections, TLS, secrets", "backends, the manager, stores, servers", []string{"egress", "secret"}},
+	{"files", "repositories and forges; layers, workspaces, snapshots", "sandboxes, tasks, servers", []string{"repository", "storage"}},
 	{"state", "rows and the append-only event log", "everything but api", []string{"store"}},
-	{"platform", "configuration, tools of the host, metrics, benchmarks", "tasks, doors", []string{"platform"}},
+	{"platform", "configuration, tools of the host, metrics", "tasks, servers", []string{"platform", "telemetry", "bench"}},
 }
 
 // districtOf finds the district of a package of internal/; -1 for any other.
@@ -98,7 +98,7 @@ func picture(t *testing.T, pkgs map[string][]string) []byte {
 </defs>
 <rect width="840" height="%d" fill="#ffffff"/>
 <text x="%d" y="24" font-size="16" font-weight="bold">The districts of internal/</text>
-<text x="%d" y="46" fill="#1f6feb">commands: door, task, agent, sandbox, backend, guest</text>
+<text x="%d" y="46" fill="#1f6feb">commands: server, task, agent, sandbox, backend, guest</text>
 <text x="%d" y="46" fill="#1a7f37" text-anchor="end">facts: into the event log, and out of it to readers</text>
 `, height, height, boxLeft, boxLeft, boxLeft+boxWidth)
 	for i, d := range districts {
@@ -119,7 +119,7 @@ func picture(t *testing.T, pkgs map[string][]string) []byte {
 			boxLeft+14, y+20, d.name, strings.Join(d.folders, "/, ")+"/", count[i],
 			boxLeft+14, y+39, html.EscapeString(d.does), boxLeft+14, y+57, html.EscapeString(d.not), boxLeft+14, y+75, strings.Join(uses, ", "))
 	}
-	// Commands go down the left side, from the doors to the guest.
+	// Commands go down the left side, from the servers to the guest.
 	arrow := func(x int, from, to float64, kind, colour string) {
 		fmt.Fprintf(&b, "<path d=\"M%d,%.0f L%d,%.0f\" stroke=\"%s\" stroke-width=\"3\" marker-end=\"url(#%s)\"/>\n",
 			x, boxTop+from*boxStep, x, boxTop+to*boxStep, colour, kind)
@@ -127,7 +127,7 @@ func picture(t *testing.T, pkgs map[string][]string) []byte {
 	for i := range 3 {
 		arrow(40, float64(i)+0.3, float64(i)+1.3, "command", "#1f6feb")
 	}
-	// Facts go down the right side into the event log, and up to the doors.
+	// Facts go down the right side into the event log, and up to the servers.
 	arrow(796, 2.3, 6.3, "fact", "#1a7f37")
 	arrow(796, 3.3, 6.3, "fact", "#1a7f37")
 	arrow(818, 6.5, 1.3, "fact", "#1a7f37")

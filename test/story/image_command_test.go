@@ -8,7 +8,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/storage/oci/ocitest"
+	"hortus.dev/test/ocitest"
 	"hortus.dev/test/tier"
 )
 

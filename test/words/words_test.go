@@ -113,7 +113,7 @@ func TestDocuments(t *testing.T) {
 // offline model, which contain the words of requests and of other programs, the
 // conformance suites, which are tests, and the texts of demonstration projects.
 var unread = []string{
-	"internal/agent/model/offline", "internal/agent/repair/diagnosis", "internal/agent/repair/edit",
+	"internal/agent/model/offline", "internal/agent/model/offline/repair/diagnosis", "internal/agent/model/offline/repair/edit",
 }
 
 // TestMessages reads every string of the source: help, errors, hints, progress, prompts.

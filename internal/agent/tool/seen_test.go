@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/tool"
+	"hortus.dev/test/agenttest"
 )
 
 // forget tells the tools that the history was shortened.

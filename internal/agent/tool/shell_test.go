@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/tool"
+	"hortus.dev/test/agenttest"
 	"hortus.dev/test/tier"
 )
 

@@ -13,8 +13,8 @@ import (
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/sandbox/sandboxtest"
 	"hortus.dev/test/reaper"
+	"hortus.dev/test/sandboxtest"
 )
 
 func TestMain(m *testing.M) {

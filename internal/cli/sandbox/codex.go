@@ -12,7 +12,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/terminal"
-	"hortus.dev/internal/door/execserver"
+	"hortus.dev/internal/server/execserver"
 )
 
 type sandboxCodexCmd struct {

@@ -193,7 +193,7 @@ func unseen(ctx context.Context, a *app.App, s *client.Sandbox, err error) error
 // which the guest's wire has no words.
 func resumable(ctx context.Context, s *client.Sandbox, err error) error {
 	kind := api.KindOf(err)
-	// A conflict in the door's words is a status of 409 in those of files.
+	// A conflict in the server's words is a status of 409 in those of files.
 	if kind != api.KindConflict && kind != api.KindExists || api.HintOf(err) != "" {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/client"
-	"hortus.dev/internal/door/execserver"
+	"hortus.dev/internal/server/execserver"
 )
 
 // outside is a sandbox for an agent that runs outside of it.

@@ -6,7 +6,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
-	"hortus.dev/internal/door/access"
+	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/tally"

@@ -6,10 +6,10 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/lessons"
 	"hortus.dev/internal/egress/audit"
-	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/lists"
+	"hortus.dev/internal/telemetry"
 )
 
 // Facts is the log of events, counted by the metrics.

@@ -8,7 +8,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/lessons"
 	"hortus.dev/internal/daemon/adapter"
-	"hortus.dev/internal/door/access"
+	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/store/sqlite"
 )
 

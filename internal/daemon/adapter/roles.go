@@ -10,7 +10,7 @@ import (
 	"hortus.dev/internal/task"
 )
 
-// Roles implements the door's Roles: each role of the pipeline alone, without a task.
+// Roles implements the server's Roles: each role of the pipeline alone, without a task.
 type Roles struct{ Models *catalogue.Catalogue }
 
 // noEvents implements agent.Emitter for a role without a task.
@@ -27,7 +27,7 @@ func (r Roles) model(name string) (model.Model, error) {
 	return r.Models.Open(name)
 }
 
-// Plan implements the door's Roles.
+// Plan implements the server's Roles.
 func (r Roles) Plan(ctx context.Context, name string, req api.PlanRequest) (api.ExecutionPlan, error) {
 	m, err := r.model(name)
 	if err != nil {
@@ -37,7 +37,7 @@ func (r Roles) Plan(ctx context.Context, name string, req api.PlanRequest) (api.
 	return plan, err
 }
 
-// Code implements the door's Roles.
+// Code implements the server's Roles.
 func (r Roles) Code(ctx context.Context, name string, plan api.ExecutionPlan) (api.CodeArtifact, error) {
 	m, err := r.model(name)
 	if err != nil {
@@ -47,7 +47,7 @@ func (r Roles) Code(ctx context.Context, name string, plan api.ExecutionPlan) (a
 	return a, err
 }
 
-// Debug implements the door's Roles.
+// Debug implements the server's Roles.
 func (r Roles) Debug(ctx context.Context, name string, req api.DebugRequest) (api.Diagnosis, error) {
 	m, err := r.model(name)
 	if err != nil {

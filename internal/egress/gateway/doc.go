@@ -17,5 +17,5 @@
 // hold up for others: the number of streams, connections, lookups, handshakes and questions is
 // limited for each.
 //
-// The package must not know a backend, the manager, a store or a door.
+// The package must not know a backend, the manager, a store or a server.
 package gateway

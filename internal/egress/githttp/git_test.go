@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"hortus.dev/api/secrets"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 // TestFetch fetches with git in every version of the protocol.

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"hortus.dev/api/secrets"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 	"hortus.dev/test/tier"
 )
 

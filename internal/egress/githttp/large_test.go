@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 	"hortus.dev/test/tier"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"hortus.dev/api/secrets"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 // push posts a push to the proxy, and returns the answer.

@@ -10,5 +10,5 @@
 // It implements sandbox.EgressServer. A [Server] lives as long as its daemon and has nothing to
 // close but its sessions, which belong to their sandboxes.
 //
-// The package must not know a backend, a store or a door.
+// The package must not know a backend, a store or a server.
 package server

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/door/front"
-	"hortus.dev/internal/platform/service/servicetest"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/manager"
+	"hortus.dev/internal/server/front"
 	"hortus.dev/internal/storage/layer"
 	wait "hortus.dev/test/patience"
+	"hortus.dev/test/servicetest"
 )
 
 // slow is a backend whose template and guests come when the test says so: a guest for

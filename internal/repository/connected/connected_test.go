@@ -11,10 +11,10 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/repository/git/gittest"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/test/gittest"
 )
 
 type world struct {

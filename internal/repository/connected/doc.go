@@ -13,6 +13,6 @@
 //	all := connected.New(connected.Config{Cache: c, Source: deliverer.Source, Rows: rows, Owner: owner})
 //	row, err := all.Add(ctx, api.AddRepository{URL: "https://example.org/o/r"}, nil)
 //
-// The package must not know tasks, layers, keys or doors. [Repositories] holds nothing that
+// The package must not know tasks, layers, keys or servers. [Repositories] holds nothing that
 // needs Close: a fetch belongs to its caller.
 package connected

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 // TestAllocation: an object that exceeds the allocation limit ends git, with a reason.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 func TestParseSource(t *testing.T) {

@@ -10,6 +10,6 @@
 //	s := prebuild.New(prebuild.Config{Repositories: connected, Prepare: prepare, Owner: owner})
 //	defer s.Close(ctx)
 //
-// The package must not know tasks, setups or doors. A [Schedule] lives from New to Close,
+// The package must not know tasks, setups or servers. A [Schedule] lives from New to Close,
 // which waits for its goroutine.
 package prebuild

@@ -13,10 +13,10 @@ import (
 	"hortus.dev/internal/repository/connected"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/repository/git/gittest"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/test/gittest"
 )
 
 // world has a real database, a real cache of repositories and a clock of its own.

@@ -16,7 +16,7 @@ type Events interface {
 }
 
 // Stream is a command with its record and events. Close ends the reading, not the command.
-// The type is an alias, so that it is the same as in the interfaces of the doors.
+// The type is an alias, so that it is the same as in the interfaces of the servers.
 type Stream = interface {
 	Exec() api.Exec
 	Next() (*envd.ProcessEvent, error)

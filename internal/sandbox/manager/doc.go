@@ -16,6 +16,6 @@
 //	m.Recover(ctx, gone)
 //	box, err := m.Create(ctx, api.CreateSandbox{})
 //
-// The package must not know a concrete backend, how snapshots are kept, a door, SQL, or
+// The package must not know a concrete backend, how snapshots are kept, a server, SQL, or
 // what a sandbox is used for.
 package manager

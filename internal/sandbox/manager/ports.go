@@ -128,7 +128,7 @@ func (c *guestConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// Guest opens a raw stream to a sandbox's guest, for a door's proxy. It has a method
+// Guest opens a raw stream to a sandbox's guest, for a server's proxy. It has a method
 // Ended, as a command's stream has.
 func (m *Manager) Guest(ctx context.Context, id api.SandboxID) (net.Conn, error) {
 	l, err := m.running(ctx, id)

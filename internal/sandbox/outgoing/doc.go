@@ -16,5 +16,5 @@
 //
 // Everything fails closed: a policy that cannot be applied denies everything until it can.
 //
-// The package must not know how a connection is decided or made, a backend, a store or a door.
+// The package must not know how a connection is decided or made, a backend, a store or a server.
 package outgoing

@@ -13,8 +13,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer/archive"
-	"hortus.dev/internal/storage/layer/archive/archivetest"
 	"hortus.dev/internal/storage/layer/archive/s3"
+	"hortus.dev/test/archivetest"
 )
 
 // bare is plain without a PATH, which an archive does not have.

@@ -21,7 +21,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
-	"hortus.dev/internal/storage/oci/ocitest"
+	"hortus.dev/test/ocitest"
 )
 
 // exported exports an image into a file.

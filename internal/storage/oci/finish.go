@@ -21,7 +21,7 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/oci/settings"
 	"hortus.dev/internal/storage/oci/source"
-	"hortus.dev/internal/storage/oci/unpack"
+	"hortus.dev/internal/storage/unpack"
 )
 
 // format is part of the digests of the layers that are made here: change it when their content

@@ -11,7 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
-	"hortus.dev/internal/storage/oci/ocitest"
+	"hortus.dev/test/ocitest"
 )
 
 // TestDiskFull pulls images that do not fit on a small disk: the error names the disk, nothing of

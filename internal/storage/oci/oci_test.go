@@ -17,9 +17,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
-	"hortus.dev/internal/storage/oci/ocitest"
 	"hortus.dev/internal/storage/oci/settings"
 	"hortus.dev/internal/storage/oci/source"
+	"hortus.dev/test/ocitest"
 )
 
 // open opens the images of a new directory.

@@ -16,8 +16,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
-	"hortus.dev/internal/storage/oci/ocitest"
 	"hortus.dev/internal/storage/oci/settings"
+	"hortus.dev/test/ocitest"
 )
 
 // configOf reads the configuration of an archive.

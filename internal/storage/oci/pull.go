@@ -19,7 +19,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/oci/source"
-	"hortus.dev/internal/storage/oci/unpack"
+	"hortus.dev/internal/storage/unpack"
 )
 
 // parallel is the number of layers that are unpacked at the same time.

@@ -1,5 +1,5 @@
 // Package lists gives the lists that the manager of sandboxes, tasks, snapshots, workspaces
-// and doors declare in their interfaces, over the filters and cursors of the store.
+// and servers declare in their interfaces, over the filters and cursors of the store.
 //
 //	rows := lists.Lists{Store: db}
 //	page, next, err := rows.SandboxPage(ctx, account, all, api.PageRequest{Limit: 100})

@@ -19,7 +19,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/storetest"
+	"hortus.dev/test/storetest"
 )
 
 func openAheadTest(t testing.TB, path string) *DB {

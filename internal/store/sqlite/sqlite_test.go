@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/storetest"
+	"hortus.dev/test/storetest"
 )
 
 // crashPath tells the test binary that it is the child of TestCrash.

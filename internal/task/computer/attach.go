@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/durable"
 	"hortus.dev/internal/storage/layer"
-	"hortus.dev/internal/storage/workspace/durable"
 	"hortus.dev/internal/task/repo"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/durable"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
-	"hortus.dev/internal/storage/workspace/durable"
 	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/repo"

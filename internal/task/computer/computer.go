@@ -20,9 +20,9 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/box"
+	"hortus.dev/internal/sandbox/durable"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
-	"hortus.dev/internal/storage/workspace/durable"
 	"hortus.dev/internal/task/repo"
 )
 

@@ -12,9 +12,9 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/secret/secrettest"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/test/forgeserver"
+	"hortus.dev/test/secrettest"
 )
 
 // TestTokenInSecret delivers to forges whose token is a secret of the operator, which is read at

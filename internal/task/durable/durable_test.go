@@ -14,7 +14,7 @@ import (
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/durable"
-	"hortus.dev/internal/task/durable/durabletest"
+	"hortus.dev/test/durabletest"
 )
 
 func TestMain(m *testing.M) {

@@ -15,6 +15,6 @@
 // next daemon. Recover takes over the sessions of owners that have ended: a turn whose task goes on is waited for, one whose task was
 // never there begins again.
 //
-// Work on one session is done by one caller at a time, under a lock of its own. The package must not know a door, SQL, a model or how
+// Work on one session is done by one caller at a time, under a lock of its own. The package must not know a server, SQL, a model or how
 // sandboxes are created.
 package session

@@ -8,8 +8,8 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/secret/secrettest"
 	"hortus.dev/test/embedserver"
+	"hortus.dev/test/secrettest"
 )
 
 func TestFindEmbedder(t *testing.T) {

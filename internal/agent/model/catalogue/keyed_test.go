@@ -10,8 +10,8 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/secret/secrettest"
 	"hortus.dev/test/modelserver"
+	"hortus.dev/test/secrettest"
 )
 
 // TestKeyInSecret asks models whose key is a secret of the operator, which is read at each call.

@@ -4,7 +4,7 @@ import (
 	"maps"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/agent/repair/diagnosis"
+	"hortus.dev/internal/agent/model/offline/repair/diagnosis"
 )
 
 // diagnose answers a DebugRequest.

@@ -8,7 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
-	"hortus.dev/internal/agent/repair"
+	"hortus.dev/internal/agent/model/offline/repair"
 )
 
 // TestCatalogueExamples plans and writes the program of each entry's example, and runs it.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/agent/repair/diagnosis"
+	"hortus.dev/internal/agent/model/offline/repair/diagnosis"
 )
 
 // FuzzPlan: whatever a sentence is, the answer is a plan whose program renders,

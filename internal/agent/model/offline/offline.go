@@ -7,7 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
-	"hortus.dev/internal/agent/repair"
+	"hortus.dev/internal/agent/model/offline/repair"
 )
 
 // Name is what users choose the model by.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/agent/repair/diagnosis"
+	"hortus.dev/internal/agent/model/offline/repair/diagnosis"
 )
 
 // repairProgram runs a program and lets the Debugger correct it, at most three attempts

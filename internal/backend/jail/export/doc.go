@@ -5,5 +5,5 @@
 //	err := t.ExportSnapshot(ctx, snapshot, w)
 //
 // What a sandbox wrote is converted while it is written, and nothing of it becomes a file of the
-// host. The package must not know doors or the manager of sandboxes. It holds nothing.
+// host. The package must not know servers or the manager of sandboxes. It holds nothing.
 package export

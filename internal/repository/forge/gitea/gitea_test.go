@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"hortus.dev/internal/repository/forge"
-	"hortus.dev/internal/repository/forge/forgetest"
 	"hortus.dev/internal/repository/forge/gitea"
+	"hortus.dev/test/forgetest"
 )
 
 func TestConformance(t *testing.T) {

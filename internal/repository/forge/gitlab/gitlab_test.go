@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"hortus.dev/internal/repository/forge"
-	"hortus.dev/internal/repository/forge/forgetest"
 	"hortus.dev/internal/repository/forge/gitlab"
+	"hortus.dev/test/forgetest"
 )
 
 func TestConformance(t *testing.T) {

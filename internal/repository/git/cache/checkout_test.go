@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 func TestCheckout(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 func TestCommit(t *testing.T) {

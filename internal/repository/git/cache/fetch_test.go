@@ -10,7 +10,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/checkout"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 func TestFetchAndResolve(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 // TestDiskFull fetches a repository that does not fit, first and as an update: the error names the

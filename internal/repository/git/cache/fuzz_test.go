@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"hortus.dev/internal/repository/git"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 func FuzzPath(f *testing.F) {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"hortus.dev/internal/repository/git"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 	"hortus.dev/test/tier"
 )
 

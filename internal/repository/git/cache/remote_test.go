@@ -20,7 +20,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 	"hortus.dev/test/patience"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"hortus.dev/internal/repository/git"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 const token = "s3cret/token+x"

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"hortus.dev/internal/repository/git"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 // countFetches counts the requests of a server that ask for objects, and those that list

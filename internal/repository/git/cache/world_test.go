@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/internal/repository/git"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 func newCache(t testing.TB, with ...func(*Config)) *Cache {

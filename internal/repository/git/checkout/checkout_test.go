@@ -9,7 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 func TestToplevel(t *testing.T) {
@@ -140,16 +140,16 @@ func TestApply(t *testing.T) {
 func TestApplyStaysInside(t *testing.T) {
 	src := gittest.NewCheckout(t, map[string]string{"a": "1\n"})
 	outside := gittest.RealPath(t, t.TempDir())
-	if err := os.Symlink(outside, filepath.Join(src, "door")); err != nil {
+	if err := os.Symlink(outside, filepath.Join(src, "server")); err != nil {
 		t.Fatal(err)
 	}
 	gittest.Git(t, src, "add", "-A")
-	gittest.Git(t, src, "commit", "-qm", "door")
+	gittest.Git(t, src, "commit", "-qm", "server")
 	add := func(p string) string {
 		return "diff --git a/" + p + " b/" + p + "\nnew file mode 100755\n--- /dev/null\n+++ b/" + p + "\n@@ -0,0 +1 @@\n+x\n"
 	}
 	made := "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+" + outside + "\n\\ No newline at end of file\n" + add("l/x")
-	for name, patch := range map[string]string{"up": add("../x"), "link": add("door/x"), "own link": made, "hook": add(".git/hooks/pre-commit"), "HOOK": add(".GIT/hooks/pre-commit"), "short": add("git~1/config"), "deep": add("dir/../../evil"), "inner": add("dir/.git/evil")} {
+	for name, patch := range map[string]string{"up": add("../x"), "link": add("server/x"), "own link": made, "hook": add(".git/hooks/pre-commit"), "HOOK": add(".GIT/hooks/pre-commit"), "short": add("git~1/config"), "deep": add("dir/../../evil"), "inner": add("dir/.git/evil")} {
 		for _, opt := range []ApplyOptions{{}, {Index: true}, {ThreeWay: true}} {
 			gittest.WantKind(t, User{}.Apply(gittest.Context(t), src, strings.NewReader(patch), opt), api.KindDenied, "")
 		}

@@ -9,7 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 // someone is a person with a home of their own and nothing of this machine's.

@@ -10,7 +10,7 @@ import (
 
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/repository/git/gittest"
+	"hortus.dev/test/gittest"
 )
 
 func newCache(t testing.TB, with ...func(*cache.Config)) *cache.Cache {

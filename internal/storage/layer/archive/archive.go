@@ -15,7 +15,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
-	"hortus.dev/internal/storage/oci/unpack"
+	"hortus.dev/internal/storage/unpack"
 )
 
 // overhead is what an archive may have beyond the bytes of its files, for each entry.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"hortus.dev/internal/storage/layer/archive"
-	"hortus.dev/internal/storage/layer/archive/archivetest"
+	"hortus.dev/test/archivetest"
 )
 
 func TestDir(t *testing.T) {

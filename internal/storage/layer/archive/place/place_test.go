@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"hortus.dev/internal/storage/layer/archive"
-	"hortus.dev/internal/storage/layer/archive/archivetest"
 	"hortus.dev/internal/storage/layer/archive/place"
+	"hortus.dev/test/archivetest"
 )
 
 // TestArchiveReport: hortus doctor says whether the archive can be used, and what to do.

@@ -14,7 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer/archive"
-	"hortus.dev/internal/storage/layer/archive/archivetest"
+	"hortus.dev/test/archivetest"
 )
 
 // restoreFrom restores from a server that answers each request for the archive with attack, after

@@ -14,7 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer/archive"
-	"hortus.dev/internal/storage/layer/archive/archivetest"
+	"hortus.dev/test/archivetest"
 )
 
 func must(t *testing.T, err error) {

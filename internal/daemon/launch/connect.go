@@ -1,0 +1,178 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/admin"
+	"hortus.dev/client"
+	"hortus.dev/internal/daemon/datadir"
+	"hortus.dev/internal/platform/config"
+	"hortus.dev/internal/platform/version"
+)
+
+// Options say which daemon is wanted.
+type Options struct {
+	DataDir string
+	// ConfigFile is the file that a started daemon reads besides the environment; empty
+	// means the daemon's default.
+	ConfigFile string
+	// Settings are those that the caller names. A started daemon gets them, and a running
+	// one takes them over, except for the idle time of one that never stops by itself.
+	Settings admin.DaemonSettings
+	// Models and Forges are fingerprints of this process's variables for hosted models and
+	// forges. A daemon with another fingerprint is replaced; empty accepts any.
+	Models, Forges string
+}
+
+// timeout is the maximum time for finding, starting or replacing a daemon.
+const timeout = 30 * time.Second
+
+// Connect returns a client of the data directory's daemon. It starts a daemon if none answers,
+// and replaces one of another build or with other variables for models or forges: its
+// sandboxes continue under the new one. The error is KindConflict if the old daemon runs
+// tasks, or is a resident one.
+func Connect(ctx context.Context, opt Options) (*client.Client, error) {
+	dir, err := datadir.Open(opt.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	mine := version.Describe().Build
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		c := client.Unix(dir.Socket())
+		info, err := c.Info(ctx)
+		switch {
+		case err == nil && info.Version.Build == mine && (opt.matches(info) || resident(info)):
+			if err := opt.apply(ctx, c, info.Settings); err != nil {
+				c.Close()
+				return nil, err
+			}
+			return c, nil
+		case err == nil && info.Sandboxes+info.Tasks > 0:
+			if err := handOver(ctx, c, info); err != nil {
+				c.Close()
+				return nil, occupied(dir, mine, info)
+			}
+		case err == nil:
+			err = c.Stop(ctx, false)
+		}
+		c.Close()
+		if ctx.Err() != nil {
+			return nil, api.Errorf(api.KindTimeout, "no daemon answers at %s", dir).
+				WithHint("its log is %s", dir.Log())
+		}
+		// If another process started a daemon first, the next round finds its socket.
+		if err := spawn(ctx, dir, opt); err != nil && !errors.Is(err, datadir.ErrOwned) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// handOver stops a daemon and leaves its sandboxes running for the next one. It fails for a
+// daemon that runs tasks, for a resident one, and for a build that does not support it.
+func handOver(ctx context.Context, c *client.Client, info admin.DaemonInfo) error {
+	if info.Tasks > 0 || resident(info) {
+		return datadir.ErrOwned
+	}
+	return c.StopKeeping(ctx, false)
+}
+
+// occupied explains why a daemon is not replaced by one of this build and with these
+// variables.
+func occupied(dir datadir.Dir, mine string, info admin.DaemonInfo) error {
+	if info.Version.Build == mine {
+		return api.Errorf(api.KindConflict,
+			"the daemon of %s was started with other keys or URLs of models or forges than are set now, and has %d sandboxes and %d tasks",
+			dir, info.Sandboxes, info.Tasks).
+			WithHint("end them, or run hortus daemon stop --force; or unset the variables to use the daemon's")
+	}
+	err := api.Errorf(api.KindConflict,
+		"the daemon of %s is another build (%s, this is %s) and has %d sandboxes and %d tasks",
+		dir, info.Version.Build, mine, info.Sandboxes, info.Tasks)
+	if resident(info) {
+		return err.WithHint("restart it with this build, as with systemctl restart hortus, or use another --data-dir")
+	}
+	return err.WithHint("end them, or run hortus daemon stop --force, or use another --data-dir")
+}
+
+// flags returns the command line flags of a daemon that is started with these options.
+func (opt Options) flags() (args []string) {
+	if opt.ConfigFile != "" {
+		args = append(args, "--config", opt.ConfigFile)
+	}
+	if opt.Settings.LogLevel != "" {
+		args = append(args, "--log-level", opt.Settings.LogLevel)
+	}
+	if ms := opt.Settings.IdleMS; ms != nil && *ms < 0 {
+		args = append(args, "--idle", config.Never)
+	} else if ms != nil {
+		args = append(args, "--idle", (time.Duration(*ms) * time.Millisecond).String())
+	}
+	return args
+}
+
+// apply changes the settings of a running daemon to those that are named.
+func (opt Options) apply(ctx context.Context, c *client.Client, have admin.DaemonSettings) error {
+	want := opt.Settings
+	if want.LogLevel == have.LogLevel {
+		want.LogLevel = ""
+	}
+	if have.IdleMS == nil || *have.IdleMS < 0 || want.IdleMS != nil && *want.IdleMS == *have.IdleMS {
+		want.IdleMS = nil
+	}
+	if want.LogLevel == "" && want.IdleMS == nil {
+		return nil
+	}
+	_, err := c.Configure(ctx, want)
+	return err
+}
+
+// matches reports whether a daemon has the wanted variables for models and forges.
+func (opt Options) matches(info admin.DaemonInfo) bool {
+	return (opt.Models == "" || opt.Models == info.Models) && (opt.Forges == "" || opt.Forges == info.Forges)
+}
+
+// resident reports whether a daemon never stops by itself. Its operator chose its settings.
+func resident(info admin.DaemonInfo) bool {
+	return info.Settings.IdleMS != nil && *info.Settings.IdleMS < 0
+}
+
+// Displace stops the daemon of a data directory that a command started, and leaves its
+// sandboxes to the caller's daemon. The error is KindConflict for a resident daemon.
+func Displace(ctx context.Context, path string) error {
+	dir := datadir.Dir(path)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	c := client.Unix(dir.Socket())
+	defer c.Close()
+	info, err := c.Info(ctx)
+	if err == nil && resident(info) {
+		return api.Errorf(api.KindConflict, "a resident daemon (pid %d) already serves %s", info.PID, dir).
+			WithHint("use it (hortus daemon status; with the setting daemon.serve it serves over TCP too), stop it (hortus daemon stop), or use another --data-dir")
+	}
+	if err == nil {
+		err = c.StopKeeping(ctx, false)
+	}
+	// One that does not answer is starting or stopping.
+	if err != nil && api.KindOf(err) != api.KindUnavailable {
+		return err
+	}
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		if datadir.LockIsFree(dir.Lock()) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return api.Errorf(api.KindConflict, "the daemon of %s did not stop", dir).WithHint("its log is %s", dir.Log())
+		case <-time.After(wait):
+		}
+	}
+}

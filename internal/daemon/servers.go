@@ -1,0 +1,138 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/export"
+	"hortus.dev/internal/bench"
+	"hortus.dev/internal/daemon/adapter"
+	"hortus.dev/internal/egress/policy"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/code"
+	"hortus.dev/internal/sandbox/durable"
+	"hortus.dev/internal/sandbox/provision"
+	"hortus.dev/internal/server/access"
+	"hortus.dev/internal/server/e2b"
+	"hortus.dev/internal/server/envd"
+	"hortus.dev/internal/server/front"
+	httpapi "hortus.dev/internal/server/http"
+	"hortus.dev/internal/server/key"
+	"hortus.dev/internal/server/once"
+	"hortus.dev/internal/server/token"
+)
+
+// guards are what the servers lead to: the parts of the daemon, each behind package access.
+type guards struct {
+	keys          *key.Keys
+	authenticator *access.Authenticator
+	rates         *access.Rates
+	// tokens are those of the data planes of sandboxes.
+	tokens *token.Minter
+
+	sandboxes  *access.Sandboxes
+	plane      *access.DataPlane
+	tasks      *access.Tasks
+	sessions   *access.Sessions
+	connected  *access.Repositories
+	roles      *access.Roles
+	events     *access.Events
+	system     *access.System
+	keyAdmin   *access.KeyAdmin
+	egress     *access.Egress
+	workspaces *access.Workspaces
+	images     *access.Images
+	secrets    *access.Secrets
+	templates  *access.Templates
+
+	durable    *durable.Service
+	once       *once.Keeper
+	provisions *provision.Service
+	code       *code.Runner
+}
+
+// openSpaces opens what makes and finds workspaces, which the manager of sandboxes needs.
+func (s *System) openSpaces() *durable.Service {
+	live := func(ctx context.Context, all bool) ([]api.Sandbox, error) { return s.sandboxes.List(ctx, all) }
+	s.guards.durable = durable.New(durable.Config{Store: s.workspaces, Layers: s.layers, Rows: s.rows, Live: live})
+	return s.guards.durable
+}
+
+// openGuards opens the guards that tasks need too: keys, tokens and sandboxes.
+func (s *System) openGuards(context.Context) (err error) {
+	g := &s.guards
+	if g.tokens, err = token.Open(s.dir.Path("tokens.key")); err != nil {
+		return err
+	}
+	g.keys = key.New(key.Config{Rows: s.rows, CheckEgress: s.sandboxes.CheckEgress})
+	g.rates = access.NewRates(s.cfg.Rates)
+	g.authenticator = access.NewAuthenticator(g.keys, g.rates)
+	g.workspaces = access.NewWorkspaces(g.durable, g.rates)
+	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: s.rows, Task: s.db.Task, Rates: g.rates, Workspaces: g.durable})
+	g.plane = access.NewDataPlane(s.sandboxes, g.rates)
+	g.keyAdmin = access.NewKeyAdmin(g.keys)
+	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: s.sandboxes, Decisions: adapter.Decisions{Rows: s.rows, Recorder: s.recorder}, Asks: s.asks})
+	g.once = once.New(once.Config{Rows: s.rows, Logger: s.log})
+	g.provisions = provision.New(provision.Config{Sandboxes: g.sandboxes})
+	s.onClose(g.provisions.Close)
+	g.code = code.New(g.sandboxes)
+	return nil
+}
+
+// openServers opens the other guards.
+func (s *System) openServers(context.Context) error {
+	g := &s.guards
+	s.keeper = s.newKeeper()
+	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.rows}, s.sandboxes, g.rates)
+	g.sessions = access.NewSessions(s.sessions, g.tasks)
+	g.connected = access.NewRepositories(s.connected)
+	g.images = access.NewImages(s.images)
+	g.secrets = access.NewSecrets(s.secrets)
+	g.templates = access.NewTemplates(export.Templates{Images: s.images, Snapshots: s.snapshots}, g.sandboxes)
+	g.roles = access.NewRoles(adapter.Roles{Models: s.models})
+	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks, g.sessions)
+	g.system = access.NewSystem(status{s}, g.sandboxes)
+	return nil
+}
+
+// httpServer creates the server of the HTTP API, for the socket and for TCP.
+func (s *System) httpServer() *httpapi.Server {
+	g := s.guards
+	return httpapi.New(httpapi.Config{
+		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
+		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
+		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
+		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(adapter.Lessons{Lessons: s.db}), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Images: g.images, Templates: g.templates,
+	})
+}
+
+// servers lists the servers of the TCP listener in their order.
+func (s *System) servers(v1 http.Handler) []front.Server {
+	g := s.guards
+	plane := envd.New(envd.Config{Sandboxes: g.plane, Tokens: g.tokens, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace})
+	control := e2b.New(e2b.Config{
+		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
+		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Logger: s.log,
+		Egress: g.egress, Secrets: g.secrets, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
+	})
+	return []front.Server{
+		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true},
+		{Takes: front.Operational, Handler: s.operations(http.HandlerFunc(front.NotFound)), Keyed: true},
+		{Takes: front.Below("/v1/"), Handler: s.telemetry.HTTP("http", v1), Keyed: true},
+		{Takes: front.Below("/"), Handler: s.telemetry.HTTP("e2b", control), Fail: e2b.Fail},
+	}
+}
+
+// openBench creates the bench, which measures this daemon.
+func (s *System) openBench(backends []sandbox.Backend) {
+	s.bench = &bench.Bench{
+		Sandboxes: s.sandboxes, Counters: bench.Counters(backends, s.dir.Database()), Runsc: s.runsc, Divert: s.divert, Secrets: s.secrets,
+		Servers: func(ctx context.Context) ([]bench.Server, func(), error) {
+			return bench.Servers{
+				Socket: s.dir.Socket(), URL: s.url, Keys: s.guards.keys, Account: front.FirstAccount,
+				NPM: s.cfg.NPM, Isolation: s.cfg.Usual.Isolation, Backends: s.sandboxes, Logger: s.log,
+			}.Open(ctx)
+		},
+	}
+}

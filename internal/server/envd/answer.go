@@ -1,0 +1,67 @@
+package envd
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// problem is an error as E2B's clients read it.
+type problem struct {
+	Sandbox api.SandboxID `json:"sandboxId,omitempty"`
+	Message string        `json:"message"`
+	Port    int           `json:"port,omitempty"`
+	Code    int           `json:"code"`
+}
+
+func (p problem) write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if p.Code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(p.Code)
+	_ = json.NewEncoder(w).Encode(p) // the client is gone: nobody is left to tell
+}
+
+func refuse(w http.ResponseWriter, code int, message string) {
+	problem{Message: message, Code: code}.write(w)
+}
+
+// notFound answers for a sandbox that never was, has ended, or is paused: clients
+// take it for the end of the sandbox.
+func notFound(w http.ResponseWriter, id api.SandboxID) {
+	problem{Sandbox: id, Message: "The sandbox was not found", Code: http.StatusBadGateway}.write(w)
+}
+
+// portFailed reports why a port did not serve.
+func portFailed(w http.ResponseWriter, t target, err error) {
+	p := problem{Sandbox: t.id, Port: t.port, Code: http.StatusBadGateway, Message: "Invalid response from the port"}
+	switch {
+	case errors.Is(err, envd.ErrPortClosed):
+		p.Message = "The sandbox is running but port is not open"
+	case api.KindOf(err) == api.KindExhausted:
+		p.Code, p.Message = http.StatusTooManyRequests, "Too many connections to the sandbox are open"
+	case api.KindOf(err) == api.KindUnsupported:
+		p.Code, p.Message = http.StatusBadRequest, err.Error()
+	}
+	p.write(w)
+}
+
+// guestFailed answers a request that the guest did not answer as agreed.
+func (d *Server) guestFailed(w http.ResponseWriter, r *http.Request, id api.SandboxID, err error) {
+	switch api.KindOf(err) {
+	case api.KindInvalid:
+		refuse(w, http.StatusBadRequest, err.Error())
+	case api.KindExhausted:
+		problem{Sandbox: id, Message: "Too many connections to the sandbox are open", Code: http.StatusTooManyRequests}.write(w)
+	default:
+		// Whether the sandbox ended, or its guest broke the wire: a client can do
+		// nothing with it either way.
+		notFound(w, id)
+	}
+}

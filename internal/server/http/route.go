@@ -1,0 +1,149 @@
+package http
+
+import (
+	"iter"
+	"net/http"
+	"slices"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/server/guestproxy"
+)
+
+// Route is one entry of the server's table: everything that the server answers to, and
+// everything that its OpenAPI document says, is in such an entry.
+type Route struct {
+	// Method is empty where every method is served.
+	Method string
+	// Pattern is the path, with {name} for a segment. A slash at its end stands for
+	// everything below.
+	Pattern string
+	// Name is the operation's name, the same for ever. Doc says what it does; its
+	// first sentence is the summary.
+	Name string
+	Doc  string
+	// Role is the least that the caller must be: api.RoleUser for everybody with a
+	// key, who then sees what belongs to the key's account, or api.RoleAdmin. Open
+	// is for what needs no key: it tells nothing of anybody's, or its handler
+	// checks a proof of its own. An entry with neither is closed to all.
+	Role api.Role
+	Open bool
+	// Params are parameters of the query, and headers.
+	Params []Param
+	// In is the zero value of what the body holds, as JSON, and InType its media
+	// type where that is another. Optional says that it may be left out.
+	In       any
+	InType   string
+	Optional bool
+	// Out, OutType and Status say the same of the answer. OutType may be a stream's:
+	// Out is then what each event or line holds. Status 0 means 200.
+	Out     any
+	OutType string
+	Status  int
+	// Events, where it is not nil, is what each event holds of the answer to a
+	// client that accepts text/event-stream.
+	Events any
+	// Paged is true if the answer is one page of a list: the route has the parameters of
+	// pages, and the header of an answer says where the next one begins.
+	Paged bool
+	// Creates is true if a request makes something: with an Idempotency-Key, once.
+	Creates bool
+	Handler handler
+	// keyed is true if the handler sees to the key itself.
+	keyed bool
+}
+
+// Param is one parameter of a route beside its path.
+type Param struct {
+	Name string
+	Doc  string
+	// Type is the zero value of its type.
+	Type   any
+	Header bool
+}
+
+// Server is the handler of the HTTP API.
+type Server struct {
+	Config
+	proxy    *guestproxy.Proxy
+	mux      *http.ServeMux
+	routes   []Route
+	sessions codexSessions
+}
+
+// ServeHTTP implements http.Handler. On whose behalf a request is comes with its
+// context (api.WithPrincipal); without it only open routes answer.
+func (d *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHTTP(w, r) }
+
+// Routes returns the server's table, in the order of its documentation.
+func (d *Server) Routes() iter.Seq[Route] { return slices.Values(d.routes) }
+
+// The handlers of each resource.
+type (
+	sandboxes    struct{ *Server }
+	execs        struct{ *Server }
+	snapshots    struct{ *Server }
+	tasks        struct{ *Server }
+	provisions   struct{ *Server }
+	repositories struct{ *Server }
+	images       struct{ *Server }
+	egress       struct{ *Server }
+	system       struct{ *Server }
+	workspaces   struct{ *Server }
+	secretStore  struct{ *Server }
+	lessonStore  struct{ *Server }
+)
+
+// table lists the server's routes.
+func (d *Server) table() []Route {
+	t, s := tasks{d}, system{d}
+	return slices.Concat(
+		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), egress{d}.egressRoutes(), egress{d}.grantRoutes(), secretStore{d}.secretRoutes(), lessonStore{d}.lessonRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(),
+		workspaces{d}.workspaceRoutes(), t.taskRoutes(), t.repoRoutes(), talks{d}.sessionRoutes(), repositories{d}.repositoryRoutes(), images{d}.imageRoutes(), images{d}.exportRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
+	)
+}
+
+// register has the mux serve the table.
+func (d *Server) register() {
+	d.routes = d.table()
+	d.mux = http.NewServeMux()
+	for _, rt := range d.routes {
+		pattern := rt.Pattern
+		if rt.Method != "" {
+			pattern = rt.Method + " " + pattern
+		}
+		d.mux.Handle(pattern, d.guarded(rt))
+	}
+	d.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, api.Errorf(api.KindNotFound, "unknown route: %s %.200s", r.Method, r.URL.Path))
+	})
+}
+
+// guarded lets those in who may use the route. Whether what they ask for is theirs
+// is for those to say who keep it.
+func (d *Server) guarded(rt Route) http.Handler {
+	h := rt.Handler
+	if rt.Creates && !rt.keyed {
+		h = d.creates(h)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := admits(rt, api.PrincipalOf(r.Context()))
+		if err == nil {
+			err = h(w, r)
+		}
+		if err != nil {
+			fail(w, err)
+		}
+	})
+}
+
+// admits returns why a caller may not use a route.
+func admits(rt Route, p api.Principal) error {
+	switch {
+	case rt.Open, p.Role == api.RoleAdmin && rt.Role != "", p.Role == api.RoleUser && rt.Role == api.RoleUser:
+		return nil
+	case p.Role == "":
+		return api.Errorf(api.KindUnauthenticated, "this request needs an API key").
+			WithHint("send it in the header X-API-Key; create one with hortus key create")
+	}
+	return api.Errorf(api.KindDenied, "%s is allowed for the operator only", rt.Name)
+}

@@ -1,0 +1,77 @@
+package http_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+	httpapi "hortus.dev/internal/server/http"
+)
+
+// TestTable holds every entry of the table to what documentation and authorisation
+// need of it.
+func TestTable(t *testing.T) {
+	names, served := map[string]bool{}, map[string]bool{}
+	n := 0
+	for rt := range httpapi.New(httpapi.Config{}).Routes() {
+		n++
+		what := rt.Method + " " + rt.Pattern
+		if rt.Handler == nil || !strings.HasPrefix(rt.Pattern, "/v1/") || served[what] {
+			t.Errorf("%s: no handler, outside /v1, or there twice", what)
+		}
+		if rt.Name == "" || names[rt.Name] {
+			t.Errorf("%s: the name %q is empty or taken", what, rt.Name)
+		}
+		if !strings.HasSuffix(rt.Doc, ".") {
+			t.Errorf("%s: its documentation is no sentence: %q", what, rt.Doc)
+		}
+		if rt.Open == (rt.Role != "") || rt.Role != "" && rt.Role != api.RoleUser && rt.Role != api.RoleAdmin {
+			t.Errorf("%s: it is open to %q and to all: %v", what, rt.Role, rt.Open)
+		}
+		if rt.Creates && (rt.Method != http.MethodPost || rt.Out == nil) {
+			t.Errorf("%s: it cannot create", what)
+		}
+		names[rt.Name], served[what] = true, true
+	}
+	if n < 30 {
+		t.Errorf("only %d routes", n)
+	}
+}
+
+// TestEveryRouteIsGuarded calls each route as nobody and as a user. Behind the server
+// stands nothing: what gets past the guard fails in its handler.
+func TestEveryRouteIsGuarded(t *testing.T) {
+	d := httpapi.New(httpapi.Config{})
+	call := func(rt httpapi.Route, p api.Principal) (code int, body string) {
+		method := rt.Method
+		if method == "" {
+			method = http.MethodGet
+		}
+		path := strings.NewReplacer("{", "", "}", "").Replace(rt.Pattern)
+		r := httptest.NewRequest(method, path, nil)
+		w := httptest.NewRecorder()
+		defer func() {
+			if recover() != nil {
+				code = 0 // it went on to what is not there
+			}
+		}()
+		d.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
+		b, _ := io.ReadAll(w.Body)
+		return w.Code, string(b)
+	}
+	for rt := range d.Routes() {
+		if code, body := call(rt, api.Principal{}); !rt.Open && (code != http.StatusUnauthorized || !strings.Contains(body, "unauthenticated")) {
+			t.Errorf("%s %s lets nobody in: %d %s", rt.Method, rt.Pattern, code, body)
+		}
+		code, body := call(rt, api.Principal{Role: api.RoleUser, Account: "a"})
+		if denied := code == http.StatusForbidden || code == http.StatusUnauthorized; denied != (rt.Role == api.RoleAdmin) {
+			t.Errorf("%s %s for a user: %d %s", rt.Method, rt.Pattern, code, body)
+		}
+		if code, _ := call(rt, api.Operator()); code == http.StatusForbidden || code == http.StatusUnauthorized {
+			t.Errorf("%s %s keeps the operator out: %d", rt.Method, rt.Pattern, code)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package http
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Killed is the answer to a kill.
+type Killed struct {
+	Sandbox api.Sandbox `json:"sandbox"`
+	Proof   api.Proof   `json:"proof"`
+}
+
+// TTL sets a time to live.
+type TTL struct {
+	TTLMS int64 `json:"ttlMs"`
+}
+
+func (d sandboxes) sandboxRoutes() []Route {
+	const one = "/v1/sandboxes/{id}"
+	return []Route{{
+		Method: "POST", Pattern: "/v1/sandboxes", Name: "createSandbox", Role: api.RoleUser, Creates: true,
+		Doc: "Create a sandbox. It accepts commands when the answer is sent.",
+		In:  api.CreateSandbox{}, Out: api.Sandbox{}, Status: http.StatusCreated,
+		Handler: create(http.StatusCreated, d.Sandboxes, Sandboxes.Create),
+	}, {
+		Method: "GET", Pattern: "/v1/sandboxes", Name: "sandboxes", Role: api.RoleUser,
+		Doc: "List the sandboxes that have not ended, or all, newest first.",
+		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam},
+		Handler: pageAll(d.Sandboxes, Sandboxes.Page),
+	}, {
+		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser,
+		Doc:     "Get a sandbox, by its id or a unique prefix of it.",
+		Out:     api.Sandbox{},
+		Handler: on(d.Sandboxes, d.sandboxID, Sandboxes.Get),
+	}, {
+		Method: "GET", Pattern: one + "/stats", Name: "sandboxStats", Role: api.RoleUser,
+		Doc:     "Get the current resource usage of a sandbox.",
+		Out:     api.Stats{},
+		Handler: on(d.Sandboxes, d.sandboxID, Sandboxes.Stats),
+	}, {
+		Method: "POST", Pattern: one + "/pause", Name: "pauseSandbox", Role: api.RoleUser,
+		Doc: "Pause the sandbox: freeze it in memory, or save it to disk and free its memory.",
+		In:  api.PauseSandbox{}, Optional: true, Out: api.Sandbox{},
+		Handler: accept(http.StatusOK, decodeAny, func(r *http.Request, in api.PauseSandbox) (v api.Sandbox, err error) {
+			id, err := d.sandboxID(r)
+			switch {
+			case err != nil:
+				return v, err
+			case in.ToDisk:
+				return d.Snapshots.PauseToDisk(r.Context(), id)
+			}
+			return d.Sandboxes.Pause(r.Context(), id)
+		}),
+	}, {
+		Method: "POST", Pattern: one + "/resume", Name: "resumeSandbox", Role: api.RoleUser,
+		Doc:     "Resume a paused sandbox, from memory or from disk.",
+		Out:     api.Sandbox{},
+		Handler: on(d.Sandboxes, d.sandboxID, Sandboxes.Resume),
+	}, {
+		Method: "DELETE", Pattern: one, Name: "killSandbox", Role: api.RoleUser,
+		Doc: "Kill the sandbox and everything in it, and return the proof that nothing is left.",
+		Out: Killed{},
+		Handler: on(d.Sandboxes, d.sandboxID, func(all Sandboxes, ctx context.Context, id api.SandboxID) (Killed, error) {
+			s, proof, err := all.Kill(ctx, id)
+			return Killed{s, proof}, err
+		}),
+	}, {
+		Method: "POST", Pattern: one + "/ttl", Name: "setTTL", Role: api.RoleUser,
+		Doc: "Set the time to live, in milliseconds from now.",
+		In:  TTL{}, Out: api.Sandbox{},
+		Handler: accept(http.StatusOK, decode, func(r *http.Request, in TTL) (v api.Sandbox, err error) {
+			if in.TTLMS > api.MaxTTL.Milliseconds() {
+				return v, api.Errorf(api.KindInvalid, "time to live of %d ms is above the maximum of %d ms", in.TTLMS, api.MaxTTL.Milliseconds())
+			}
+			id, err := d.sandboxID(r)
+			if err != nil {
+				return v, err
+			}
+			return d.Sandboxes.SetTTL(r.Context(), id, time.Duration(in.TTLMS)*time.Millisecond)
+		}),
+	}, {
+		Method: "GET", Pattern: one + "/hold", Name: "holdSandbox", Role: api.RoleUser,
+		Doc:     "Hold the sandbox: it is killed when this connection ends, and the connection ends with it.",
+		OutType: "text/plain",
+		Handler: d.hold,
+	}, {
+		Method: "GET", Pattern: one + "/events", Name: "sandboxEvents", Role: api.RoleUser,
+		Doc: "Stream the sandbox's events: the stored ones, then new ones.",
+		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
+		Handler: func(w http.ResponseWriter, r *http.Request) error {
+			id, err := d.sandboxID(r)
+			if err == nil {
+				_, err = d.Sandboxes.Get(r.Context(), id)
+			}
+			if err != nil {
+				return err
+			}
+			return d.events(w, r, sandboxEvents(id))
+		},
+	}, {
+		Method: "GET", Pattern: one + "/execs", Name: "execs", Role: api.RoleUser,
+		Doc: "List the sandbox's commands, newest first.",
+		Out: []api.Exec{}, Paged: true,
+		Handler: page(func(ctx context.Context, r *http.Request, p api.PageRequest) ([]api.Exec, string, error) {
+			id, err := d.sandboxID(r)
+			if err != nil {
+				return nil, "", err
+			}
+			return d.Sandboxes.ExecPage(ctx, id, p)
+		}),
+	}, {
+		Method: "POST", Pattern: one + "/envd/process.Process/Start", Name: "envdStart", Role: api.RoleUser,
+		Doc:    "Start a command, in the guest's protocol (Connect).",
+		InType: "application/connect+json", OutType: "application/connect+json",
+		Handler: execs{d.Server}.start,
+	}, {
+		Method: "POST", Pattern: one + "/envd/process.Process/Connect", Name: "envdConnect", Role: api.RoleUser,
+		Doc:    "Attach to a command, in the guest's protocol (Connect).",
+		InType: "application/connect+json", OutType: "application/connect+json",
+		Handler: execs{d.Server}.connect,
+	}, {
+		Pattern: one + "/envd/", Name: "envd", Role: api.RoleUser,
+		Doc:    "All other calls of the guest's protocol: files, directories, input, signals, metrics.",
+		InType: typeBytes, OutType: typeBytes,
+		Handler: d.guest,
+	}, {
+		Method: "GET", Pattern: one + "/ports/{port}", Name: "sandboxPort", Role: api.RoleUser,
+		Doc:     "Open a stream to a port inside the sandbox. Send \"Connection: Upgrade\" and \"Upgrade: hortus-port\"; after the answer 101 the connection is the stream.",
+		OutType: typeBytes, Status: http.StatusSwitchingProtocols,
+		Handler: d.port,
+	}}
+}
+
+// sandboxID reads the identifier of a sandbox in the path.
+func (d *Server) sandboxID(r *http.Request) (api.SandboxID, error) {
+	return pathID(r, d.Sandboxes, Sandboxes.Find)
+}
+
+// hold kills a sandbox when this connection ends, and ends the connection with it.
+func (d sandboxes) hold(w http.ResponseWriter, r *http.Request) error {
+	id, err := d.sandboxID(r)
+	if err == nil {
+		err = d.Sandboxes.Held(r.Context(), id)
+	}
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/plain")
+	rc := http.NewResponseController(w)
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for {
+		// Writing detects a broken connection.
+		if _, err := w.Write([]byte("\n")); err != nil || rc.Flush() != nil {
+			break
+		}
+		select {
+		case <-r.Context().Done():
+		case <-tick.C:
+			if s, err := d.Sandboxes.Get(r.Context(), id); err == nil && s.State.Final() {
+				return nil
+			}
+			continue
+		}
+		break
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 30*time.Second)
+	defer cancel()
+	if _, _, err := d.Sandboxes.Kill(ctx, id); err != nil {
+		d.Logger.Error("sandbox with a wait request not killed; it ends at its deadline", "sandbox", id, "error", err)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package http
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+// Snapshots is what the server asks of saved sandboxes.
+type Snapshots interface {
+	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
+	// Fork returns what there is also when some of the children failed.
+	Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error)
+	PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	// Snapshots lists, the newest first, those that are there, or all that ever
+	// were.
+	// SnapshotPage lists those that are there, or all, the newest first; to a user its
+	// own, then the operator's templates.
+	SnapshotPage(ctx context.Context, all bool, p api.PageRequest) (rows []api.Snapshot, next string, err error)
+	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	// FindSnapshot takes the name of a template, or a unique beginning of an id.
+	FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
+	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	// CreateTemplate reports its steps, one after the other, before it returns. The
+	// end of ctx ends it and what it began.
+	CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error)
+}
+
+func (d snapshots) snapshotRoutes() []Route {
+	return []Route{{
+		Method: "POST", Pattern: "/v1/sandboxes/{id}/snapshots", Name: "createSnapshot", Role: api.RoleUser, Creates: true,
+		Doc: "Save the state of the sandbox as a snapshot. The sandbox continues.",
+		In:  api.CreateSnapshot{}, Optional: true, Out: api.Snapshot{}, Status: http.StatusCreated,
+		Handler: change(http.StatusCreated, decodeAny, d.Snapshots, d.sandboxID, Snapshots.Snapshot),
+	}, {
+		Method: "POST", Pattern: "/v1/sandboxes/{id}/forks", Name: "forkSandbox", Role: api.RoleUser, Creates: true,
+		Doc: "Fork the sandbox: create sandboxes with its current state. Each one succeeds or fails separately.",
+		In:  api.ForkSandbox{}, Optional: true, Out: api.ForkResult{}, Status: http.StatusCreated,
+		Handler: change(http.StatusCreated, decodeAny, d.Snapshots, d.sandboxID, func(s Snapshots, ctx context.Context, id api.SandboxID, in api.ForkSandbox) (api.ForkResult, error) {
+			v, err := s.Fork(ctx, id, in)
+			if v.Children == nil {
+				v.Children = []api.ForkChild{}
+			}
+			return v, err
+		}),
+	}, {
+		Method: "GET", Pattern: "/v1/snapshots", Name: "snapshots", Role: api.RoleUser,
+		Doc: "List the snapshots that exist, or all, newest first.",
+		Out: []api.Snapshot{}, Paged: true, Params: []Param{allParam},
+		Handler: pageAll(d.Snapshots, Snapshots.SnapshotPage),
+	}, {
+		Method: "GET", Pattern: "/v1/snapshots/{id}", Name: "snapshot", Role: api.RoleUser,
+		Doc:     "Get a snapshot, by its id, a unique prefix of it, or the name of a template.",
+		Out:     api.Snapshot{},
+		Handler: on(d.Snapshots, d.snapshotID, Snapshots.GetSnapshot),
+	}, {
+		Method: "DELETE", Pattern: "/v1/snapshots/{id}", Name: "removeSnapshot", Role: api.RoleUser,
+		Doc:     "Delete a snapshot.",
+		Out:     api.Snapshot{},
+		Handler: on(d.Snapshots, d.snapshotID, Snapshots.RemoveSnapshot),
+	}, {
+		Method: "GET", Pattern: "/v1/templates", Name: "templates", Role: api.RoleUser,
+		Doc:     "List the templates that sandboxes can start from.",
+		Out:     []api.Template{},
+		Handler: d.templates,
+	}, {
+		Method: "POST", Pattern: "/v1/templates", Name: "createTemplate", Role: api.RoleUser, Creates: true,
+		Doc: `Create a template from a running sandbox. The answer has one JSON value per line: {"step": ...} when a step starts, then {"snapshot": ...}.`,
+		In:  api.CreateTemplate{}, OutType: typeLines, Out: TemplateLine{},
+		Handler: d.createTemplate,
+	}}
+}
+
+// TemplateLine is one line of the making of a template. Exactly one field is set.
+type TemplateLine struct {
+	Step     string        `json:"step,omitempty"`
+	Snapshot *api.Snapshot `json:"snapshot,omitempty"`
+	Error    *api.Error    `json:"error,omitempty"`
+}
+
+// flag reads a boolean parameter (default false).
+func flag(r *http.Request, name string) (bool, error) {
+	s := r.URL.Query().Get(name)
+	if s == "" {
+		return false, nil
+	}
+	v, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, api.Errorf(api.KindInvalid, "%s=%.20q is not true or false", name, s)
+	}
+	return v, nil
+}
+
+// snapshotID reads the identifier of a snapshot in the path: a whole one, a unique prefix, or
+// the name of a template.
+func (d snapshots) snapshotID(r *http.Request) (api.SnapshotID, error) {
+	return pathID(r, d.Snapshots, func(s Snapshots, ctx context.Context, name string) (api.SnapshotID, error) {
+		if !validName(name) {
+			return "", api.Errorf(api.KindInvalid, "%.40q is neither a template nor a snapshot ID", name)
+		}
+		return s.FindSnapshot(ctx, name)
+	})
+}
+
+// validName reports whether s can be the name of a template or a snapshot.
+func validName(s string) bool {
+	return s != "" && len(s) <= 63 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// templates lists the templates: the host template, which always exists, the images that have
+// a name, and the newest snapshot of each name. Sandboxes start from the snapshot if both have
+// the same name.
+func (d snapshots) templates(w http.ResponseWriter, r *http.Request) error {
+	out := []api.Template{{Name: api.HostTemplate}}
+	named, err := images{d.Server}.named(r.Context())
+	if err != nil {
+		return err
+	}
+	out = append(out, named...)
+	seen := map[string]bool{}
+	page := func(ctx context.Context, p api.PageRequest) ([]api.Snapshot, string, error) {
+		return d.Snapshots.SnapshotPage(ctx, false, p)
+	}
+	for s, err := range api.Pages(r.Context(), page) {
+		if err != nil {
+			return err
+		}
+		if s.Name != "" && s.State == api.SnapshotReady && !seen[s.Name] {
+			seen[s.Name] = true
+			out = append(out, api.Template{Name: s.Name, Snapshot: &s})
+		}
+	}
+	return reply(w, http.StatusOK, out, nil)
+}
+
+// createTemplate streams the steps, one JSON value per line. If the client disconnects, the
+// work is cancelled.
+func (d snapshots) createTemplate(w http.ResponseWriter, r *http.Request) error {
+	var in api.CreateTemplate
+	if err := decode(w, r, &in); err != nil {
+		return err
+	}
+	out := lines{w: w}
+	v, err := d.Snapshots.CreateTemplate(r.Context(), in, func(step string) { out.write(TemplateLine{Step: step}) })
+	if err == nil {
+		out.write(TemplateLine{Snapshot: &v})
+	}
+	return out.end(err)
+}
