@@ -95,7 +95,7 @@ func TestMetricsAndReadiness(t *testing.T) {
 		`hortus_pool_hits_total 1`,
 		`hortus_execs_total{isolation="` + s.Isolation + `",result="exited"} 1`,
 		`hortus_admission_promised_bytes 1.073741824e+09`,
-		`hortus_http_requests_total{code="201",server="http",method="POST",route="/v1/sandboxes"} 1`,
+		`hortus_http_requests_total{code="201",method="POST",route="/v1/sandboxes",server="http"} 1`,
 		`process_resident_memory_bytes `,
 	} {
 		if !strings.Contains(body, want) {
