@@ -184,3 +184,27 @@ type ForkEvent struct {
 	Children []SandboxID  `json:"children"`
 	Failed   int          `json:"failed,omitempty"`
 }
+
+// EventRetry is the type of the event that something of a task failed and is tried again; its data is [RetryEvent]. Calls of models
+// have an event of their own, EventModelRetry.
+const EventRetry EventType = "task.retry"
+
+// What is tried again.
+const (
+	// RetrySandbox is the sandbox of an agent, which was lost: another one takes its place over the same workspace.
+	RetrySandbox = "sandbox"
+)
+
+// RetryEvent reports that something failed and is tried again.
+type RetryEvent struct {
+	What string `json:"what"`
+	// Attempt is the try that failed, from 1; Of is how many there can be.
+	Attempt int `json:"attempt"`
+	Of      int `json:"of"`
+	// NextAt is when it is tried again, and WaitMS the time until then.
+	NextAt time.Time `json:"nextAt"`
+	WaitMS int64     `json:"waitMs"`
+	Error  string    `json:"error"`
+	// Candidate is the number of the candidate, if the task has several.
+	Candidate int `json:"candidate,omitempty"`
+}

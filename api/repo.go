@@ -3,8 +3,6 @@ package api
 import (
 	"strings"
 	"time"
-
-	"hortus.dev/api/best"
 )
 
 // RepoTask requests work on a repository instead of a program of its own.
@@ -66,7 +64,7 @@ type RepoTask struct {
 	FilePolicy FilePolicy `json:"filePolicy,omitzero"`
 	// Best requests several candidates, of which the best one is the result. Budget is for all of them together, each
 	// has the same part; only the time is the same for all.
-	Best *best.Request `json:"best,omitempty"`
+	Best *BestOf `json:"best,omitempty"`
 }
 
 // TaskRepository is one of several repositories of a task.
@@ -166,7 +164,7 @@ type RepoResult struct {
 	Head      string      `json:"head,omitempty"`
 	Workspace WorkspaceID `json:"workspace,omitempty"`
 	// Copies are its copies that sub-agents work in now.
-	Copies best.Copies `json:"copies,omitempty"`
+	Copies CandidateCopies `json:"copies,omitempty"`
 	// Verify is the gate's command, and VerifyFrom where it is from: "asked", or
 	// the file that it was found in.
 	Verify     string `json:"verify,omitempty"`
@@ -200,7 +198,7 @@ type RepoResult struct {
 	// Base and Delivery are empty.
 	Repositories []RepositoryResult `json:"repositories,omitempty"`
 	// Candidates are those of a task with Best. The rest of the result is that of the chosen one.
-	Candidates []best.Candidate `json:"candidates,omitempty"`
+	Candidates []Candidate `json:"candidates,omitempty"`
 }
 
 // RepositoryResult is what a task came to in one of its repositories. Its branch is that of the

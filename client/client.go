@@ -14,7 +14,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
-	"hortus.dev/api/problem"
 )
 
 // Client calls one daemon. Its methods are about the daemon itself; what the daemon holds
@@ -171,7 +170,7 @@ func readError(resp *http.Response) error {
 // decodeError decodes the body of an answer that is an error.
 func decodeError(status int, body []byte) error {
 	var e struct {
-		problem.Problem
+		api.Problem
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(body, &e) != nil || e.Kind == "" {

@@ -9,19 +9,18 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
-	"hortus.dev/api/lessons"
 )
 
 // TestLessons: the list and the details say whether a lesson has a vector.
 func TestLessons(t *testing.T) {
 	at := time.Now().Add(-time.Minute)
-	with := lessons.Lesson{ID: "l1000000000000000000", Scope: "language:python", Failure: "KeyError: x", Fix: "y", Task: "t1", Seen: 1, LearnedAt: at, Vector: "openai:words\x1b[31m"}
+	with := api.Lesson{ID: "l1000000000000000000", Scope: "language:python", Failure: "KeyError: x", Fix: "y", Task: "t1", Seen: 1, LearnedAt: at, Vector: "openai:words\x1b[31m"}
 	without := with
 	without.ID, without.Vector = "l2000000000000000000", ""
 	server := serving(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v1/lessons":
-			_ = json.NewEncoder(w).Encode([]lessons.Lesson{with, without})
+			_ = json.NewEncoder(w).Encode([]api.Lesson{with, without})
 		case "/v1/lessons/" + with.ID:
 			_ = json.NewEncoder(w).Encode(with)
 		case "/v1/lessons/" + without.ID:

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/api/memory"
 	"hortus.dev/internal/cli/app"
 )
 
@@ -61,10 +60,10 @@ func TestSandboxStats(t *testing.T) {
 	}
 	var all struct {
 		Sandboxes map[api.SandboxID]api.Stats
-		Memory    memory.Use
+		Memory    api.MemoryUse
 	}
 	_, stdout, _ = run(t, connect, "", nil, "sandbox", "stats", "--json", string(parent), string(child))
-	if err := json.Unmarshal([]byte(stdout), &all); err != nil || len(all.Sandboxes) != 2 || all.Memory != (memory.Use{OwnBytes: 120 << 20, SharedBytes: 10 << 20}) {
+	if err := json.Unmarshal([]byte(stdout), &all); err != nil || len(all.Sandboxes) != 2 || all.Memory != (api.MemoryUse{OwnBytes: 120 << 20, SharedBytes: 10 << 20}) {
 		t.Errorf("%v, %s", err, stdout)
 	}
 	var one api.Stats

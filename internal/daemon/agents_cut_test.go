@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/retry"
 	"hortus.dev/api/session"
 	"hortus.dev/internal/agent/runtime"
 	wait "hortus.dev/test/patience"
@@ -119,7 +118,7 @@ func (a *agentTown) cut(t *testing.T, agent runtime.Runtime, isolation string) {
 	if one.Outcome != api.OutcomeAnswered || !strings.Contains(one.Answer, "It is done") {
 		t.Fatalf("after the loss of its sandbox: %s %q %s %+v\n%q", one.Outcome, one.Answer, one.Note, one.Error, server.Problems())
 	}
-	if said := a.retries(t, one.Task); len(said) != 1 || said[0].What != retry.Sandbox || said[0].Attempt != 1 || !strings.Contains(said[0].Error, api.CauseKilled) {
+	if said := a.retries(t, one.Task); len(said) != 1 || said[0].What != api.RetrySandbox || said[0].Attempt != 1 || !strings.Contains(said[0].Error, api.CauseKilled) {
 		t.Errorf("events: %+v", said)
 	}
 
@@ -159,14 +158,14 @@ func (a *agentTown) cut(t *testing.T, agent runtime.Runtime, isolation string) {
 }
 
 // retries are the events of a task about what was tried again.
-func (a *agentTown) retries(t *testing.T, id api.TaskID) (all []retry.Event) {
+func (a *agentTown) retries(t *testing.T, id api.TaskID) (all []api.RetryEvent) {
 	t.Helper()
 	for e, err := range a.c.Tasks.Events(t.Context(), id, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r retry.Event
-		if e.Type == retry.EventRetry && json.Unmarshal(e.Data, &r) == nil {
+		var r api.RetryEvent
+		if e.Type == api.EventRetry && json.Unmarshal(e.Data, &r) == nil {
 			all = append(all, r)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/test/tier"
 )
@@ -57,7 +56,7 @@ func TestBestServices(t *testing.T) {
 	for _, isolation := range []string{"gvisor", "container"} {
 		t.Run(isolation, func(t *testing.T) {
 			p.begin()
-			made, err := c.Tasks.Create(t.Context(), five(dir, isolation, best.Request{}))
+			made, err := c.Tasks.Create(t.Context(), five(dir, isolation, api.BestOf{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +111,7 @@ func TestBestServicesCanceled(t *testing.T) {
 	forked := 0
 	for i := range tier.Count(5, 60) {
 		p.begin()
-		task, err := c.Tasks.Create(t.Context(), five(dir, "gvisor", best.Request{}))
+		task, err := c.Tasks.Create(t.Context(), five(dir, "gvisor", api.BestOf{}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/client"
 	"hortus.dev/test/modelserver"
 	"hortus.dev/test/tier"
@@ -122,10 +121,10 @@ const (
 )
 
 // five is a request for five candidates with these plans.
-func five(dir, isolation string, b best.Request) api.CreateTask {
+func five(dir, isolation string, b api.BestOf) api.CreateTask {
 	b.Of = 5
 	for n := range b.Of {
-		b.Vary = append(b.Vary, best.Variant{Strategy: fmt.Sprintf("plan %d.", n+1)})
+		b.Vary = append(b.Vary, api.Variant{Strategy: fmt.Sprintf("plan %d.", n+1)})
 	}
 	return api.CreateTask{
 		Request: "Fix the failing test", Model: "openai:scripted", Sandbox: api.CreateSandbox{Isolation: isolation},
@@ -215,7 +214,7 @@ func TestBestOfFive(t *testing.T) {
 					p.of["plan 5."], want = plan(mendLast), 5
 				}
 				p.begin()
-				task, err := c.Tasks.Create(t.Context(), five(listRepository(t), isolation, best.Request{}))
+				task, err := c.Tasks.Create(t.Context(), five(listRepository(t), isolation, api.BestOf{}))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -242,10 +241,10 @@ func TestBestOfFive(t *testing.T) {
 				}
 				running, most, named := map[int]bool{}, 0, map[int]bool{}
 				for _, e := range events {
-					var r best.Candidate
+					var r api.Candidate
 					var s api.RepoStepEvent
 					if e.Type == api.EventCandidate && json.Unmarshal(e.Data, &r) == nil {
-						if delete(running, r.N); r.State == best.Running {
+						if delete(running, r.N); r.State == api.CandidateRunning {
 							running[r.N] = true
 						}
 						most = max(most, len(running))
@@ -271,7 +270,7 @@ func TestBestOfFiveCanceled(t *testing.T) {
 	dir := listRepository(t)
 	cancelAnywhere(t, w, c, n, 90, func(isolation string) api.CreateTask {
 		p.begin()
-		return five(dir, isolation, best.Request{})
+		return five(dir, isolation, api.BestOf{})
 	})
 }
 
@@ -339,7 +338,7 @@ func TestBestOfFiveCosts(t *testing.T) {
 		return time.Since(began), task.Usage, setups(t, events)
 	}
 	for _, isolation := range []string{"container", "gvisor"} {
-		together, usage, once := run(five(listRepository(t), isolation, best.Request{}))
+		together, usage, once := run(five(listRepository(t), isolation, api.BestOf{}))
 		for _, shared := range []bool{false, true} {
 			dir := listRepository(t)
 			var apart time.Duration
@@ -349,7 +348,7 @@ func TestBestOfFiveCosts(t *testing.T) {
 				if n > 0 && !shared {
 					dir = listRepository(t)
 				}
-				req := five(dir, isolation, best.Request{})
+				req := five(dir, isolation, api.BestOf{})
 				req.Request += "\nApproach for this attempt: " + req.Repo.Best.Vary[n].Strategy
 				req.Repo.Best = nil
 				took, u, s := run(req)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/retry"
 	"hortus.dev/api/session"
 )
 
@@ -25,17 +24,17 @@ func TestSandboxReplaced(t *testing.T) {
 		p.kill(first)
 		done := p.turn(key, turn.N)
 		answered(t, done, api.OutcomeAnswered, session.RestoredNew, "run: echo begun", "result")
-		var said []retry.Event
+		var said []api.RetryEvent
 		for e, err := range p.c.Tasks.Events(t.Context(), done.Task, 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var r retry.Event
-			if e.Type == retry.EventRetry && json.Unmarshal(e.Data, &r) == nil {
+			var r api.RetryEvent
+			if e.Type == api.EventRetry && json.Unmarshal(e.Data, &r) == nil {
 				said = append(said, r)
 			}
 		}
-		if len(said) != 1 || said[0].What != retry.Sandbox || said[0].Attempt != 1 || said[0].WaitMS != 1000 || said[0].NextAt.Before(time.Now().Add(-time.Hour)) || !strings.Contains(said[0].Error, string(first)) {
+		if len(said) != 1 || said[0].What != api.RetrySandbox || said[0].Attempt != 1 || said[0].WaitMS != 1000 || said[0].NextAt.Before(time.Now().Add(-time.Hour)) || !strings.Contains(said[0].Error, string(first)) {
 			t.Errorf("events: %+v", said)
 		}
 		if second := p.live(); second == first {

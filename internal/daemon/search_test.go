@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/test/tier"
 )
 
@@ -24,7 +23,7 @@ func searchPlans() map[string]string {
 }
 
 func searching(dir, isolation string) api.CreateTask {
-	req := five(dir, isolation, best.Request{Depth: 3})
+	req := five(dir, isolation, api.BestOf{Depth: 3})
 	req.Repo.Best.Of, req.Repo.Best.Vary = 2, req.Repo.Best.Vary[:2]
 	return req
 }
@@ -73,7 +72,7 @@ func TestSearchLevels(t *testing.T) {
 			}
 			told := map[string]bool{}
 			for _, e := range events {
-				var r best.Candidate
+				var r api.Candidate
 				if e.Type == api.EventCandidate && json.Unmarshal(e.Data, &r) == nil {
 					told[fmt.Sprintf("%d %s on level %d from %d", r.N, r.State, r.Level, r.Parent)] = true
 				}

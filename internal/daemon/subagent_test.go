@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/api/session"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/test/tier"
@@ -207,7 +206,7 @@ func TestSubagentsOfCandidates(t *testing.T) {
 			}
 		})
 		req := mending(dir, isolation)
-		req.Repo.Best = &best.Request{Of: 2, Vary: []best.Variant{{Strategy: "plan 1."}, {Strategy: "plan 2."}}}
+		req.Repo.Best = &api.BestOf{Of: 2, Vary: []api.Variant{{Strategy: "plan 1."}, {Strategy: "plan 2."}}}
 		made, err := c.Tasks.Create(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 )
 
 // town is a daemon behind its TCP front, with two tenants and their things.
@@ -99,7 +98,7 @@ func (w *town) things(account, begins string) things {
 // learn stores the lesson of an account, if it is not there.
 func (w *town) learn(account string, own things) {
 	w.t.Helper()
-	if _, err := w.s.db.PutLesson(w.t.Context(), lessons.Lesson{
+	if _, err := w.s.db.PutLesson(w.t.Context(), api.Lesson{
 		ID: own.lesson, Account: account, Scope: "language:python", Fingerprint: "f", Failure: "of " + account, Fix: "patch", Task: own.task, LearnedAt: time.Now(),
 	}); err != nil {
 		w.t.Fatal(err)

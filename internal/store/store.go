@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/api/secrets"
 )
 
@@ -253,16 +252,16 @@ type Retainer interface {
 type Lessons interface {
 	LessonVectors
 	// PutLesson stores a lesson, or replaces the text of the one about the same failure, and returns what is stored.
-	// A task counts once. Of a scope the least useful are removed beyond lessons.MaxPerScope.
-	PutLesson(ctx context.Context, l lessons.Lesson) (lessons.Lesson, error)
+	// A task counts once. Of a scope the least useful are removed beyond api.MaxLessonsPerScope.
+	PutLesson(ctx context.Context, l api.Lesson) (api.Lesson, error)
 	// SimilarLessons returns the lesson about the same failure, then those that share words with it, the best first.
-	SimilarLessons(ctx context.Context, q lessons.Query) ([]lessons.Lesson, error)
+	SimilarLessons(ctx context.Context, q api.LessonQuery) ([]api.Lesson, error)
 	// CountLessons counts a task that was given lessons, and whether it was verified. Those that are gone are left out.
 	CountLessons(ctx context.Context, account string, ids []string, helped bool, at time.Time) error
 	// LessonPage lists the lessons of a scope, or of all for "", the newest first. Here and in FindLesson account "" means all
 	// of them.
-	LessonPage(ctx context.Context, account, scope string, limit int, after Cursor) ([]lessons.Lesson, Cursor, error)
+	LessonPage(ctx context.Context, account, scope string, limit int, after Cursor) ([]api.Lesson, Cursor, error)
 	// FindLesson returns the lesson whose identifier begins with a prefix, with or without its letter.
-	FindLesson(ctx context.Context, account, prefix string) (lessons.Lesson, error)
-	RemoveLesson(ctx context.Context, account, id string) (lessons.Lesson, error)
+	FindLesson(ctx context.Context, account, prefix string) (api.Lesson, error)
+	RemoveLesson(ctx context.Context, account, id string) (api.Lesson, error)
 }

@@ -2,8 +2,7 @@ package store
 
 import (
 	"context"
-
-	"hortus.dev/api/lessons"
+	"hortus.dev/api"
 )
 
 // LessonVector is the vector of the failure of a lesson.
@@ -32,11 +31,11 @@ type VectorQuery struct {
 type LessonVectors interface {
 	// LessonsToEmbed counts the lessons of a scope that have a vector of a model, and returns the newest of those that have
 	// none and were not refused.
-	LessonsToEmbed(ctx context.Context, account, scope, model string, limit int) (have int, missing []lessons.Lesson, err error)
+	LessonsToEmbed(ctx context.Context, account, scope, model string, limit int) (have int, missing []api.Lesson, err error)
 	// PutLessonVectors stores vectors in place of those before. Those of lessons that are gone, or have another failure by
 	// now, are left out. The error is KindInvalid for a vector that has another dimension than those of its model.
 	PutLessonVectors(ctx context.Context, account string, all []LessonVector) error
-	// NearLessons returns lessons by their similarity, the nearest first. It reads at most lessons.MaxPerScope vectors. The
+	// NearLessons returns lessons by their similarity, the nearest first. It reads at most api.MaxLessonsPerScope vectors. The
 	// error is KindInvalid for a vector of another dimension.
-	NearLessons(ctx context.Context, q VectorQuery) ([]lessons.Lesson, error)
+	NearLessons(ctx context.Context, q VectorQuery) ([]api.Lesson, error)
 }

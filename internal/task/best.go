@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task/repo"
 )
@@ -90,10 +89,10 @@ func sameAgents(req api.CreateTask) error {
 }
 
 // checkVariant refuses what a candidate cannot do.
-func (l lineup) checkVariant(req api.CreateTask, v best.Variant) error {
+func (l lineup) checkVariant(req api.CreateTask, v api.Variant) error {
 	switch {
-	case len(v.Strategy) > best.MaxStrategy || !utf8.ValidString(v.Strategy) || strings.ContainsAny(v.Strategy, "\x00\r\n"):
-		return api.Errorf(api.KindInvalid, "the strategy is not a line of UTF-8 text with at most %d bytes", best.MaxStrategy)
+	case len(v.Strategy) > api.MaxStrategy || !utf8.ValidString(v.Strategy) || strings.ContainsAny(v.Strategy, "\x00\r\n"):
+		return api.Errorf(api.KindInvalid, "the strategy is not a line of UTF-8 text with at most %d bytes", api.MaxStrategy)
 	case strings.HasPrefix(v.Model, replayed):
 		return api.Errorf(api.KindInvalid, "a candidate cannot have a recording as its model")
 	}
@@ -115,7 +114,7 @@ func (l lineup) checkVariant(req api.CreateTask, v best.Variant) error {
 }
 
 // candidate is the request as one candidate has it.
-func candidate(req api.CreateTask, v best.Variant) api.CreateTask {
+func candidate(req api.CreateTask, v api.Variant) api.CreateTask {
 	r := *req.Repo
 	r.Best, r.Agent = nil, cmp.Or(v.Agent, r.Agent)
 	req.Repo = &r
@@ -132,7 +131,7 @@ func candidate(req api.CreateTask, v best.Variant) api.CreateTask {
 }
 
 // modelsOf finds the models of a candidate.
-func (l lineup) modelsOf(one api.CreateTask, v best.Variant) (models, error) {
+func (l lineup) modelsOf(one api.CreateTask, v api.Variant) (models, error) {
 	ms, err := l.agent(one)
 	if err == nil && v.Temperature != nil {
 		ms.coder, err = model.WithTemperature(ms.coder, *v.Temperature)
@@ -159,7 +158,7 @@ func (l lineup) candidates(req api.CreateTask) (out []repo.Candidate, err error)
 // chosen is the request of a task that had several candidates as the chosen one had it.
 func chosen(c api.CreateTask, t api.Task) api.CreateTask {
 	b := *c.Repo.Best
-	v := best.Variant{}
+	v := api.Variant{}
 	if t.Repo != nil {
 		for _, one := range t.Repo.Candidates {
 			if one.Chosen {

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 )
 
 // emitter appends the facts of one task. After task.finished it takes nothing.
@@ -38,7 +37,7 @@ func (m *emitter) Emit(ctx context.Context, t api.EventType, data any) {
 		switch ev := data.(type) {
 		case api.ModelEvent:
 			m.count(ev)
-		case lessons.Offered:
+		case api.LessonsEvent:
 			m.given(ev)
 		}
 		m.append(ctx, t, data)
@@ -62,7 +61,7 @@ func (m *emitter) count(ev api.ModelEvent) {
 }
 
 // given notes lessons, each once.
-func (m *emitter) given(o lessons.Offered) {
+func (m *emitter) given(o api.LessonsEvent) {
 	for _, l := range o.Lessons {
 		if !slices.Contains(m.taught, l.ID) {
 			m.taught = append(m.taught, l.ID)

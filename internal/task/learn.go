@@ -8,14 +8,13 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/task/lesson"
 )
 
 // Lessons are what earlier tasks taught.
 type Lessons interface {
 	// About finds what fixed a failure before, by the output of that failure.
-	About(ctx context.Context, account, scope, output string) ([]lessons.Found, error)
+	About(ctx context.Context, account, scope, output string) ([]api.FoundLesson, error)
 	// Learn stores what an ended task teaches; patch is what one on a repository changed.
 	Learn(ctx context.Context, t api.Task, patch string) error
 }
@@ -51,11 +50,11 @@ func (p pupil) known(ctx context.Context, n int, scope, output string) []api.Kno
 		p.log.Warn("cannot search for lessons of earlier tasks", "task", p.task.ID, "err", err)
 		return nil
 	}
-	found = slices.DeleteFunc(found, func(l lessons.Found) bool { return l.Task == p.task.ID })
+	found = slices.DeleteFunc(found, func(l api.FoundLesson) bool { return l.Task == p.task.ID })
 	if len(found) == 0 {
 		return nil
 	}
-	p.emit.Emit(ctx, lessons.EventOffered, lessons.Offered{Attempt: n, Lessons: lesson.Offers(found)})
+	p.emit.Emit(ctx, api.EventLessons, api.LessonsEvent{Attempt: n, Lessons: lesson.Offers(found)})
 	return lesson.Tell(found)
 }
 

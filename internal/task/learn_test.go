@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
@@ -64,10 +63,10 @@ func TestLessons(t *testing.T) {
 	e := engineWith(t, mem, agenttest.NewLocaldir(t), []model.Model{m}, func(cfg *task.Config) {
 		cfg.Lessons, cfg.Record = lesson.New(lesson.Config{Rows: db}), record
 	})
-	offered := func(id api.TaskID) (out []lessons.Offered) {
+	offered := func(id api.TaskID) (out []api.LessonsEvent) {
 		for _, ev := range mem.of(id) {
-			if ev.Type == lessons.EventOffered {
-				var o lessons.Offered
+			if ev.Type == api.EventLessons {
+				var o api.LessonsEvent
 				if err := json.Unmarshal(ev.Data, &o); err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +87,7 @@ func TestLessons(t *testing.T) {
 		t.Fatalf("known: %+v", known)
 	}
 	said := offered(second.ID)
-	if len(said) != 1 || len(second.LessonsBy) != 1 || second.LessonsBy["fingerprint"] != 1 || said[0].Lessons[0].By != lessons.ByFingerprint {
+	if len(said) != 1 || len(second.LessonsBy) != 1 || second.LessonsBy["fingerprint"] != 1 || said[0].Lessons[0].By != api.LessonByFingerprint {
 		t.Fatalf("found by %v, events %+v", second.LessonsBy, said)
 	}
 	if len(second.Lessons) != 1 || len(said) != 1 || said[0].Attempt != 1 || said[0].Lessons[0].ID != second.Lessons[0] || said[0].Lessons[0].Task != first.ID {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/recall"
 	"hortus.dev/internal/task/repo"
@@ -201,8 +200,8 @@ func (e survival) remember(ctx context.Context, log *emitter) (*recall.Told, err
 		}
 		for _, ev := range page {
 			told.Add(ev)
-			var given lessons.Offered
-			if ev.Type == lessons.EventOffered && json.Unmarshal(ev.Data, &given) == nil {
+			var given api.LessonsEvent
+			if ev.Type == api.EventLessons && json.Unmarshal(ev.Data, &given) == nil {
 				log.given(given)
 			}
 			var call api.ModelEvent

@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"hortus.dev/api"
-	"hortus.dev/api/memory"
 )
 
 // Config is what a telemetry needs. Every field may be left out.
@@ -90,7 +89,7 @@ type Gauges struct {
 	// Sandboxes lists those that are not final.
 	Sandboxes func(context.Context) ([]api.Sandbox, error)
 	// Memory is what running sandboxes used when they were last measured.
-	Memory func() memory.Use
+	Memory func() api.MemoryUse
 	// Pool counts the guests that wait for a sandbox, and those that should.
 	Pool func() (ready, want int)
 	// Admission tells what is promised, at most and now, in bytes of memory, and how

@@ -18,7 +18,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"hortus.dev/api"
-	"hortus.dev/api/memory"
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/sandbox"
 )
@@ -185,7 +184,7 @@ func TestMetrics(t *testing.T) {
 		},
 		Pool:      func() (int, int) { return 1, 2 },
 		Admission: func() (int64, int64, int) { return 10, 20, 3 },
-		Memory:    func() memory.Use { return memory.Use{OwnBytes: 70, SharedBytes: 60} },
+		Memory:    func() api.MemoryUse { return api.MemoryUse{OwnBytes: 70, SharedBytes: 60} },
 
 		Connections: func() int { return 4 },
 		Questions:   func() int { return 5 },

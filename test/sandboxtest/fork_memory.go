@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/api/memory"
 	"hortus.dev/internal/sandbox"
 )
 
@@ -19,7 +18,7 @@ func forkMemoryCases() []Case {
 		}
 	}
 	// use is the memory of boxes. It ends the test where the host counts none.
-	use := func(t *testing.T, boxes ...*Box) (each []api.Stats, all memory.Use) {
+	use := func(t *testing.T, boxes ...*Box) (each []api.Stats, all api.MemoryUse) {
 		t.Helper()
 		stats := map[api.SandboxID]api.Stats{}
 		for _, b := range boxes {
@@ -29,7 +28,7 @@ func forkMemoryCases() []Case {
 			}
 			each, stats[b.ID] = append(each, s), s
 		}
-		return each, memory.Of(stats)
+		return each, api.MemoryOf(stats)
 	}
 	read := func(t *testing.T, boxes ...*Box) {
 		t.Helper()

@@ -9,18 +9,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/store"
 )
 
-func newLesson(scope, fingerprint, failure string) lessons.Lesson {
-	return lessons.Lesson{
+func newLesson(scope, fingerprint, failure string) api.Lesson {
+	return api.Lesson{
 		ID: api.NewLessonID(), Scope: scope, Fingerprint: fingerprint, Failure: failure, Fix: "patch", Task: api.NewTaskID(), Seen: 1, LearnedAt: began,
 	}
 }
 
 // ids lists lessons by their fingerprints.
-func fingerprints(all []lessons.Lesson) (out []string) {
+func fingerprints(all []api.Lesson) (out []string) {
 	for _, l := range all {
 		out = append(out, l.Fingerprint)
 	}
@@ -29,7 +28,7 @@ func fingerprints(all []lessons.Lesson) (out []string) {
 
 func testLessons(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	put := func(l lessons.Lesson) lessons.Lesson {
+	put := func(l api.Lesson) api.Lesson {
 		t.Helper()
 		have, err := s.PutLesson(ctx, l)
 		must(t, err)
@@ -59,17 +58,17 @@ func testLessons(t *testing.T, s store.Store) {
 
 	for _, c := range []struct {
 		name string
-		q    lessons.Query
+		q    api.LessonQuery
 		want []string
 	}{
-		{"same first, then alike", lessons.Query{Scope: "repo", Fingerprint: "f2", Words: []string{"customer_id", "socket"}, Limit: 9}, []string{"f2", "f3", "f1"}},
-		{"limit", lessons.Query{Scope: "repo", Fingerprint: "f2", Words: []string{"customer_id"}, Limit: 1}, []string{"f2"}},
-		{"no words", lessons.Query{Scope: "repo", Fingerprint: "f4", Limit: 9}, nil},
-		{"another account", lessons.Query{Account: "a", Scope: "repo", Fingerprint: "f4", Words: []string{"customer_id"}, Limit: 9}, []string{"f1"}},
-		{"another scope", lessons.Query{Scope: "other", Fingerprint: "f4", Words: []string{"customer_id"}, Limit: 9}, []string{"f1"}},
+		{"same first, then alike", api.LessonQuery{Scope: "repo", Fingerprint: "f2", Words: []string{"customer_id", "socket"}, Limit: 9}, []string{"f2", "f3", "f1"}},
+		{"limit", api.LessonQuery{Scope: "repo", Fingerprint: "f2", Words: []string{"customer_id"}, Limit: 1}, []string{"f2"}},
+		{"no words", api.LessonQuery{Scope: "repo", Fingerprint: "f4", Limit: 9}, nil},
+		{"another account", api.LessonQuery{Account: "a", Scope: "repo", Fingerprint: "f4", Words: []string{"customer_id"}, Limit: 9}, []string{"f1"}},
+		{"another scope", api.LessonQuery{Scope: "other", Fingerprint: "f4", Words: []string{"customer_id"}, Limit: 9}, []string{"f1"}},
 		// Words of a query are words, whatever is in them.
-		{"operators", lessons.Query{Scope: "repo", Fingerprint: "f4", Words: []string{`customer_id" OR "denied`}, Limit: 9}, nil},
-		{"only a quote", lessons.Query{Scope: "repo", Fingerprint: "f4", Words: []string{`"`, "NOT", "*", "failure:", "(", "\x00"}, Limit: 9}, nil},
+		{"operators", api.LessonQuery{Scope: "repo", Fingerprint: "f4", Words: []string{`customer_id" OR "denied`}, Limit: 9}, nil},
+		{"only a quote", api.LessonQuery{Scope: "repo", Fingerprint: "f4", Words: []string{`"`, "NOT", "*", "failure:", "(", "\x00"}, Limit: 9}, nil},
 	} {
 		found, err := s.SimilarLessons(ctx, c.q)
 		must(t, err)
@@ -77,7 +76,7 @@ func testLessons(t *testing.T, s store.Store) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	if found, err := s.SimilarLessons(ctx, lessons.Query{Account: "a", Scope: "repo", Fingerprint: "f1", Limit: 1}); err != nil || len(found) != 1 || found[0].Offered != 0 {
+	if found, err := s.SimilarLessons(ctx, api.LessonQuery{Account: "a", Scope: "repo", Fingerprint: "f1", Limit: 1}); err != nil || len(found) != 1 || found[0].Offered != 0 {
 		t.Error("counted in another account:", found, err)
 	}
 
@@ -120,16 +119,16 @@ func testLessons(t *testing.T, s store.Store) {
 	must(t, err)
 	_, err = s.RemoveLesson(ctx, "", like.ID)
 	wantKind(t, err, api.KindNotFound)
-	if found, err := s.SimilarLessons(ctx, lessons.Query{Scope: "repo", Fingerprint: "f9", Words: []string{"invoice"}, Limit: 9}); err != nil || len(found) != 0 {
+	if found, err := s.SimilarLessons(ctx, api.LessonQuery{Scope: "repo", Fingerprint: "f9", Words: []string{"invoice"}, Limit: 9}); err != nil || len(found) != 0 {
 		t.Error("the words of a removed lesson are found:", found, err)
 	}
 
-	for _, bad := range []func(*lessons.Lesson){
-		func(l *lessons.Lesson) { l.ID = "" }, func(l *lessons.Lesson) { l.Scope = "" }, func(l *lessons.Lesson) { l.Fingerprint = "" },
-		func(l *lessons.Lesson) { l.Task = "" }, func(l *lessons.Lesson) { l.LearnedAt = time.Time{} },
-		func(l *lessons.Lesson) { l.Failure = "" }, func(l *lessons.Lesson) { l.Fix = "" },
-		func(l *lessons.Lesson) { l.Failure = strings.Repeat("x", lessons.MaxFailure+1) },
-		func(l *lessons.Lesson) { l.Fix = strings.Repeat("x", lessons.MaxFix+1) },
+	for _, bad := range []func(*api.Lesson){
+		func(l *api.Lesson) { l.ID = "" }, func(l *api.Lesson) { l.Scope = "" }, func(l *api.Lesson) { l.Fingerprint = "" },
+		func(l *api.Lesson) { l.Task = "" }, func(l *api.Lesson) { l.LearnedAt = time.Time{} },
+		func(l *api.Lesson) { l.Failure = "" }, func(l *api.Lesson) { l.Fix = "" },
+		func(l *api.Lesson) { l.Failure = strings.Repeat("x", api.MaxLessonFailure+1) },
+		func(l *api.Lesson) { l.Fix = strings.Repeat("x", api.MaxLessonFix+1) },
 	} {
 		l := newLesson("repo", "f5", "x")
 		bad(&l)
@@ -152,12 +151,12 @@ func testLessonsFull(t *testing.T, s store.Store) {
 	}
 	known := func(fingerprint string) bool {
 		t.Helper()
-		found, err := s.SimilarLessons(ctx, lessons.Query{Scope: "repo", Fingerprint: fingerprint, Limit: 1})
+		found, err := s.SimilarLessons(ctx, api.LessonQuery{Scope: "repo", Fingerprint: fingerprint, Limit: 1})
 		must(t, err)
 		return len(found) == 1
 	}
 	var ids []string
-	for i := range lessons.MaxPerScope {
+	for i := range api.MaxLessonsPerScope {
 		ids = append(ids, put(fmt.Sprint(i), began.Add(time.Duration(i)*time.Second)))
 	}
 	must(t, s.CountLessons(ctx, "", ids[:1], true, began))
@@ -172,9 +171,9 @@ func testLessonsFull(t *testing.T, s store.Store) {
 		}
 	}
 	put("elsewhere", began)
-	page, _, err := s.LessonPage(ctx, "", "", 2*lessons.MaxPerScope, store.Cursor{})
+	page, _, err := s.LessonPage(ctx, "", "", 2*api.MaxLessonsPerScope, store.Cursor{})
 	must(t, err)
-	if len(page) != lessons.MaxPerScope {
+	if len(page) != api.MaxLessonsPerScope {
 		t.Errorf("%d lessons", len(page))
 	}
 }

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/store"
 )
 
 // testLessonVectors: vectors live with their lessons, and are compared with those of their model, account and scope only.
 func testLessonVectors(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	put := func(account, scope, fingerprint string) lessons.Lesson {
+	put := func(account, scope, fingerprint string) api.Lesson {
 		t.Helper()
 		l := newLesson(scope, fingerprint, "failure "+fingerprint)
 		l.Account = account
@@ -23,7 +22,7 @@ func testLessonVectors(t *testing.T, s store.Store) {
 		must(t, err)
 		return l
 	}
-	embed := func(account string, l lessons.Lesson, model string, v ...float32) error {
+	embed := func(account string, l api.Lesson, model string, v ...float32) error {
 		return s.PutLessonVectors(ctx, account, []store.LessonVector{{ID: l.ID, Failure: l.Failure, Model: model, Values: v}})
 	}
 	missing := func(model string, limit int) string {
@@ -50,7 +49,7 @@ func testLessonVectors(t *testing.T, s store.Store) {
 		// None of these is stored: of another account, gone, of another failure.
 		{ID: alien.ID, Failure: alien.Failure, Model: "m", Values: []float32{1, 0}}, {ID: "l-unknown", Failure: "x", Model: "m", Values: []float32{1, 0}},
 	}))
-	must(t, embed("", lessons.Lesson{ID: b.ID, Failure: "other words"}, "m", 0, 1))
+	must(t, embed("", api.Lesson{ID: b.ID, Failure: "other words"}, "m", 0, 1))
 	must(t, embed("ada", alien, "m", 1, 0))
 	must(t, embed("", other, "m", 1, 0))
 	if got := missing("m", 9); got != "2 " {

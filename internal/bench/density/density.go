@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/memory"
 )
 
 // admitted is the maximum wait for a batch of children. One that is not admitted in time was the last.
@@ -54,7 +53,7 @@ type Result struct {
 	// true if some could not be measured. Together counts what is shared once.
 	Own, Shared float64
 	Unknown     bool
-	Together    memory.Use
+	Together    api.MemoryUse
 }
 
 // Fill makes children until there is no memory for more, none is admitted, one fails, or there are
@@ -158,6 +157,6 @@ func (r *Result) measure(ctx context.Context, s Sandboxes, ids []api.SandboxID) 
 	if n := float64(len(all)); n > 0 {
 		r.Own, r.Shared = r.Own/n, r.Shared/n
 	}
-	r.Together = memory.Of(all)
+	r.Together = api.MemoryOf(all)
 	return nil
 }

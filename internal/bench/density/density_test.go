@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/api/memory"
 	"hortus.dev/internal/bench/density"
 )
 
@@ -97,7 +96,7 @@ func TestFill(t *testing.T) {
 			if len(r.Write.Times) != c.children-1 || r.Write.Failed != 1 || r.Write.First == nil {
 				t.Errorf("%d wrote, %d failed: %v", len(r.Write.Times), r.Write.Failed, r.Write.First)
 			}
-			if want := (memory.Use{OwnBytes: int64(10 * c.children), SharedBytes: 100}); r.Own != 10 || r.Shared != 90 || r.Together != want {
+			if want := (api.MemoryUse{OwnBytes: int64(10 * c.children), SharedBytes: 100}); r.Own != 10 || r.Shared != 90 || r.Together != want {
 				t.Errorf("a child has %v and %v, together %+v", r.Own, r.Shared, r.Together)
 			}
 		})

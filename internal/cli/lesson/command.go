@@ -2,13 +2,12 @@ package lesson
 
 import (
 	"fmt"
-	"strings"
-	"time"
-
-	"hortus.dev/api/lessons"
+	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
+	"strings"
+	"time"
 )
 
 // Command is "hortus lesson".
@@ -32,18 +31,18 @@ func (c *lsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		a.Note("there is no lesson yet; a task that fails first and is verified in the end leaves one")
 		return nil
 	}
-	return app.ShowList(a, list, "ID SCOPE FAILURE HELPED VECTOR LEARNED", func(l lessons.Lesson) []string {
+	return app.ShowList(a, list, "ID SCOPE FAILURE HELPED VECTOR LEARNED", func(l api.Lesson) []string {
 		return []string{human.Sanitize(l.ID), human.Truncate(human.Sanitize(l.Scope), 40), human.Truncate(human.Sanitize(headline(l)), 60), helped(l), embedded(l), human.Duration(time.Since(l.LearnedAt)) + " ago"}
 	})
 }
 
 // headline is the last line of a failure: most programs and test runners name their error there.
-func headline(l lessons.Lesson) string {
+func headline(l api.Lesson) string {
 	return l.Failure[strings.LastIndexByte(l.Failure, '\n')+1:]
 }
 
 // helped says in how many of the tasks that were given a lesson the work was verified.
-func helped(l lessons.Lesson) string {
+func helped(l api.Lesson) string {
 	if l.Offered == 0 {
 		return "not needed yet"
 	}
@@ -51,7 +50,7 @@ func helped(l lessons.Lesson) string {
 }
 
 // embedded names the model whose vector a lesson has.
-func embedded(l lessons.Lesson) string {
+func embedded(l api.Lesson) string {
 	if l.Vector == "" {
 		return "none"
 	}
@@ -97,7 +96,7 @@ type rmCmd struct {
 
 // Run removes lessons.
 func (c *rmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	gone := []lessons.Lesson{}
+	gone := []api.Lesson{}
 	for _, id := range c.IDs {
 		l, err := cl.Lessons.Remove(ctx, id)
 		if err != nil {

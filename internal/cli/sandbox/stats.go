@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/memory"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 )
@@ -18,7 +17,7 @@ type sandboxStatsCmd struct {
 // groupStats is the resource usage of several sandboxes.
 type groupStats struct {
 	Sandboxes map[api.SandboxID]api.Stats `json:"sandboxes"`
-	Memory    memory.Use                  `json:"memory"`
+	Memory    api.MemoryUse               `json:"memory"`
 }
 
 // Run shows the resource usage of sandboxes.
@@ -43,7 +42,7 @@ func (c *sandboxStatsCmd) Run(ctx app.Context, a *app.App) error {
 	if len(c.IDs) == 1 {
 		return showStats(a, all.Sandboxes[ids[0]])
 	}
-	all.Memory = memory.Of(all.Sandboxes)
+	all.Memory = api.MemoryOf(all.Sandboxes)
 	if a.Flags.JSON {
 		return a.JSON(all)
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 )
 
 // bestFlags let several agents work on the same request.
@@ -17,8 +16,8 @@ type bestFlags struct {
 }
 
 // request turns the flags into the api's words; nil if there is one agent.
-func (f *bestFlags) request() (*best.Request, error) {
-	r := &best.Request{First: f.First}
+func (f *bestFlags) request() (*api.BestOf, error) {
+	r := &api.BestOf{First: f.First}
 	name := "--best-of"
 	switch {
 	case f.BestOf != nil && f.Search != "":
@@ -74,7 +73,7 @@ func depthWidth(text string) (depth, width int, err error) {
 }
 
 // variant reads how a candidate differs: "agent=claude,model=anthropic", "temperature=0.7,strategy=any text, to the end".
-func variant(text string) (v best.Variant, err error) {
+func variant(text string) (v api.Variant, err error) {
 	seen := map[string]bool{}
 	for rest := text; ; {
 		key, value, ok := strings.Cut(rest, "=")

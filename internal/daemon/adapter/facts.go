@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/egress/audit"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
@@ -54,7 +53,7 @@ func (d Decisions) EgressPage(ctx context.Context, account string, f api.EgressF
 type Lessons struct{ store.Lessons }
 
 // Page implements access.LessonService.
-func (l Lessons) Page(ctx context.Context, account, scope string, p api.PageRequest) ([]lessons.Lesson, string, error) {
+func (l Lessons) Page(ctx context.Context, account, scope string, p api.PageRequest) ([]api.Lesson, string, error) {
 	limit, err := p.Rows()
 	if err != nil {
 		return nil, "", err

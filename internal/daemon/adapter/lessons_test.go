@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/store/sqlite"
@@ -19,9 +18,9 @@ func TestLessonsOfAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	var all []lessons.Lesson
+	var all []api.Lesson
 	for _, account := range []string{"a", "a", "a", "b"} {
-		l, err := db.PutLesson(t.Context(), lessons.Lesson{
+		l, err := db.PutLesson(t.Context(), api.Lesson{
 			ID: api.NewLessonID(), Account: account, Scope: "language:python", Fingerprint: api.NewLessonID(),
 			Failure: "TypeError: x", Fix: "patch", Task: api.NewTaskID(), LearnedAt: time.Now(),
 		})

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/memory"
 	"hortus.dev/internal/sandbox/life"
 )
 
@@ -80,7 +79,7 @@ func (m *Manager) Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, e
 }
 
 // Memory returns what the sandboxes here used when they were last measured.
-func (m *Manager) Memory() memory.Use {
+func (m *Manager) Memory() api.MemoryUse {
 	m.mu.Lock()
 	living := slices.Collect(maps.Values(m.table))
 	m.mu.Unlock()
@@ -90,7 +89,7 @@ func (m *Manager) Memory() memory.Use {
 			all[l.id] = s
 		}
 	}
-	return memory.Of(all)
+	return api.MemoryOf(all)
 }
 
 // Stats returns what a sandbox uses now.

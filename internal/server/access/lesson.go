@@ -4,14 +4,13 @@ import (
 	"context"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 )
 
 // LessonService keeps what the tasks of accounts taught; "" is all accounts, in RemoveLesson the operator's own.
 type LessonService interface {
-	Page(ctx context.Context, account, scope string, p api.PageRequest) ([]lessons.Lesson, string, error)
-	FindLesson(ctx context.Context, account, prefix string) (lessons.Lesson, error)
-	RemoveLesson(ctx context.Context, account, id string) (lessons.Lesson, error)
+	Page(ctx context.Context, account, scope string, p api.PageRequest) ([]api.Lesson, string, error)
+	FindLesson(ctx context.Context, account, prefix string) (api.Lesson, error)
+	RemoveLesson(ctx context.Context, account, id string) (api.Lesson, error)
 }
 
 // Lessons guards lessons. Users have those of their own account, admins all.
@@ -21,7 +20,7 @@ type Lessons struct{ s LessonService }
 func NewLessons(s LessonService) *Lessons { return &Lessons{s} }
 
 // Page returns one page of the caller's lessons, the newest first.
-func (l *Lessons) Page(ctx context.Context, of string, page api.PageRequest) ([]lessons.Lesson, string, error) {
+func (l *Lessons) Page(ctx context.Context, of string, page api.PageRequest) ([]api.Lesson, string, error) {
 	p, err := caller(ctx)
 	if err != nil {
 		return nil, "", err
@@ -30,19 +29,19 @@ func (l *Lessons) Page(ctx context.Context, of string, page api.PageRequest) ([]
 }
 
 // Find returns a lesson of the caller's.
-func (l *Lessons) Find(ctx context.Context, prefix string) (lessons.Lesson, error) {
+func (l *Lessons) Find(ctx context.Context, prefix string) (api.Lesson, error) {
 	p, err := caller(ctx)
 	if err != nil {
-		return lessons.Lesson{}, err
+		return api.Lesson{}, err
 	}
 	return l.s.FindLesson(ctx, scope(p), prefix)
 }
 
 // Remove removes a lesson of the caller's.
-func (l *Lessons) Remove(ctx context.Context, prefix string) (lessons.Lesson, error) {
+func (l *Lessons) Remove(ctx context.Context, prefix string) (api.Lesson, error) {
 	p, err := caller(ctx)
 	if err != nil {
-		return lessons.Lesson{}, err
+		return api.Lesson{}, err
 	}
 	found, err := l.s.FindLesson(ctx, scope(p), prefix)
 	if err != nil {

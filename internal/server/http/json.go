@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"hortus.dev/api"
-	"hortus.dev/api/problem"
 	"hortus.dev/internal/server/body"
 )
 
@@ -54,7 +53,7 @@ func fail(w http.ResponseWriter, err error) {
 	if e, ok := err.(statusError); ok {
 		err, status = e.error, e.status
 	}
-	p := problem.Of(err, status)
+	p := api.ProblemOf(err, status)
 	if ms := p.RetryAfterMS; ms > 0 {
 		w.Header().Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10))
 	}

@@ -5,16 +5,15 @@ import (
 	"net/http"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 )
 
 // Lessons is what the server asks of what tasks taught.
 type Lessons interface {
 	// Page lists the lessons of a scope, or of all for "", the newest first.
-	Page(ctx context.Context, scope string, p api.PageRequest) (rows []lessons.Lesson, next string, err error)
+	Page(ctx context.Context, scope string, p api.PageRequest) (rows []api.Lesson, next string, err error)
 	// Find returns the lesson whose identifier begins with a prefix.
-	Find(ctx context.Context, prefix string) (lessons.Lesson, error)
-	Remove(ctx context.Context, prefix string) (lessons.Lesson, error)
+	Find(ctx context.Context, prefix string) (api.Lesson, error)
+	Remove(ctx context.Context, prefix string) (api.Lesson, error)
 }
 
 func (d lessonStore) lessonRoutes() []Route {
@@ -22,18 +21,18 @@ func (d lessonStore) lessonRoutes() []Route {
 	return []Route{{
 		Method: "GET", Pattern: "/v1/lessons", Name: "lessons", Role: api.RoleUser,
 		Doc: "List the lessons of the account: failures of verified tasks with what fixed them, newest first. Their texts are untrusted.",
-		Out: []lessons.Lesson{}, Paged: true,
+		Out: []api.Lesson{}, Paged: true,
 		Params: []Param{{Name: "scope", Doc: "Only the lessons of this repository (its URL) or language (\"language:python\").", Type: ""}},
-		Handler: page(func(ctx context.Context, r *http.Request, p api.PageRequest) ([]lessons.Lesson, string, error) {
+		Handler: page(func(ctx context.Context, r *http.Request, p api.PageRequest) ([]api.Lesson, string, error) {
 			return d.Lessons.Page(ctx, r.URL.Query().Get("scope"), p)
 		}),
 	}, {
 		Method: "GET", Pattern: "/v1/lessons/{id}", Name: "lesson", Role: api.RoleUser,
 		Doc: "Get a lesson.",
-		Out: lessons.Lesson{}, Handler: on(d.Lessons, id, Lessons.Find),
+		Out: api.Lesson{}, Handler: on(d.Lessons, id, Lessons.Find),
 	}, {
 		Method: "DELETE", Pattern: "/v1/lessons/{id}", Name: "removeLesson", Role: api.RoleUser,
 		Doc: "Remove a lesson, so that no task is given it any more.",
-		Out: lessons.Lesson{}, Handler: on(d.Lessons, id, Lessons.Remove),
+		Out: api.Lesson{}, Handler: on(d.Lessons, id, Lessons.Remove),
 	}}
 }

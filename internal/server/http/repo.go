@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 )
 
 // RepoTasks is what the server asks of tasks on repositories. Each gives
@@ -73,8 +72,8 @@ func (d tasks) repoRoutes() []Route {
 			n := 0
 			if s := r.URL.Query().Get("candidate"); s != "" {
 				var err error
-				if n, err = strconv.Atoi(s); err != nil || n < 1 || n > best.MaxAll {
-					return nil, api.Errorf(api.KindInvalid, "candidate %.20q is not a number from 1 to %d", s, best.MaxAll)
+				if n, err = strconv.Atoi(s); err != nil || n < 1 || n > api.MaxCandidates {
+					return nil, api.Errorf(api.KindInvalid, "candidate %.20q is not a number from 1 to %d", s, api.MaxCandidates)
 				}
 			}
 			return d.Tasks.Transcript(r.Context(), id, n)

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"hortus.dev/api"
-	"hortus.dev/api/problem"
 )
 
 // node is an object of the OpenAPI document. encoding/json sorts its keys, so that
@@ -58,7 +57,7 @@ func (d *Server) Spec() ([]byte, error) {
 			item[strings.ToLower(m)] = operation(s, rt, path, rt.Name+titled(strings.ToLower(m)))
 		}
 	}
-	problem := node{"description": "The request failed.", "content": node{typeProblem: node{"schema": s.of(problem.Problem{})}}}
+	problem := node{"description": "The request failed.", "content": node{typeProblem: node{"schema": s.of(api.Problem{})}}}
 	doc := node{
 		"openapi": "3.1.0",
 		"info": node{

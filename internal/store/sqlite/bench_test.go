@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/platform/vector"
 	"hortus.dev/internal/store"
 )
@@ -120,8 +119,8 @@ func BenchmarkNearLessons(b *testing.B) {
 			for i := range v {
 				v[i] = float32(i%7) - 3
 			}
-			for i := range lessons.MaxPerScope {
-				l, err := db.PutLesson(ctx, lessons.Lesson{ID: api.NewLessonID(), Scope: "repo", Fingerprint: strconv.Itoa(i), Failure: "failure", Fix: "fix", Task: api.NewTaskID(), LearnedAt: time.Now()})
+			for i := range api.MaxLessonsPerScope {
+				l, err := db.PutLesson(ctx, api.Lesson{ID: api.NewLessonID(), Scope: "repo", Fingerprint: strconv.Itoa(i), Failure: "failure", Fix: "fix", Task: api.NewTaskID(), LearnedAt: time.Now()})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 )
 
 // Sweep removes the workspaces that a daemon's death left to tasks that do not name them, such as that of a setup: no
@@ -47,7 +46,7 @@ func (p *Computers) Sweep(ctx context.Context, row func(context.Context, api.Tas
 func abandoned(t api.Task, id api.WorkspaceID) bool {
 	if t.State != api.TaskDone {
 		return t.Repo == nil || t.Repo.Workspace != id && !copied(t, id) &&
-			!slices.ContainsFunc(t.Repo.Candidates, func(c best.Candidate) bool { return c.Workspace == string(id) })
+			!slices.ContainsFunc(t.Repo.Candidates, func(c api.Candidate) bool { return c.Workspace == string(id) })
 	}
 	if t.Repo != nil && copied(t, id) {
 		return true // its sub-agents have ended
@@ -58,8 +57,8 @@ func abandoned(t api.Task, id api.WorkspaceID) bool {
 
 // copied reports whether a workspace is a copy for a sub-agent of a task.
 func copied(t api.Task, id api.WorkspaceID) bool {
-	has := func(c best.Copies) bool { return slices.Contains(slices.Collect(maps.Values(c)), string(id)) }
-	return has(t.Repo.Copies) || slices.ContainsFunc(t.Repo.Candidates, func(c best.Candidate) bool { return has(c.Copies) })
+	has := func(c api.CandidateCopies) bool { return slices.Contains(slices.Collect(maps.Values(c)), string(id)) }
+	return has(t.Repo.Copies) || slices.ContainsFunc(t.Repo.Candidates, func(c api.Candidate) bool { return has(c.Copies) })
 }
 
 // maxContinued is how many tasks back a claim is looked for.

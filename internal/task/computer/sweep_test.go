@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
 )
@@ -61,13 +60,13 @@ func TestSweep(t *testing.T) {
 			return task
 		}, true},
 		{"a copy for a sub-agent of a task that goes on", func(id api.WorkspaceID) api.Task {
-			return api.Task{State: api.TaskRunning, Repo: &api.RepoResult{Copies: best.Copies{"research 1": string(id)}}}
+			return api.Task{State: api.TaskRunning, Repo: &api.RepoResult{Copies: api.CandidateCopies{"research 1": string(id)}}}
 		}, true},
 		{"a copy for a sub-agent of a candidate that goes on", func(id api.WorkspaceID) api.Task {
-			return api.Task{State: api.TaskRunning, Repo: &api.RepoResult{Candidates: []best.Candidate{{Copies: best.Copies{"research 1": string(id)}}}}}
+			return api.Task{State: api.TaskRunning, Repo: &api.RepoResult{Candidates: []api.Candidate{{Copies: api.CandidateCopies{"research 1": string(id)}}}}}
 		}, true},
 		{"a copy for a sub-agent of a task that has ended", func(id api.WorkspaceID) api.Task {
-			return api.Task{State: api.TaskDone, Outcome: api.OutcomeCanceled, Repo: &api.RepoResult{Copies: best.Copies{"research 1": string(id)}}}
+			return api.Task{State: api.TaskDone, Outcome: api.OutcomeCanceled, Repo: &api.RepoResult{Copies: api.CandidateCopies{"research 1": string(id)}}}
 		}, false},
 		{"of a task that goes on and was cut before it named it", func(api.WorkspaceID) api.Task { return api.Task{State: api.TaskRunning} }, false},
 		{"the work of a task that goes on", func(id api.WorkspaceID) api.Task {

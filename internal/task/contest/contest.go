@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 )
 
 // errPassed ends the candidates of a task with First when another one has passed.
@@ -51,16 +50,16 @@ type Standing struct {
 // Config is what a contest is made of. All fields but Logger must be set.
 type Config struct {
 	Task    api.TaskID
-	Request best.Request
+	Request api.BestOf
 	// AtOnce is how many candidates work at a time.
 	AtOnce int
 	// Enter makes a candidate, of which the row is known so far. It may set the workspace of the row. The calls come one
 	// after the other, by the numbers of the candidates; the parent of one has ended.
-	Enter func(row *best.Candidate) Entrant
+	Enter func(row *api.Candidate) Entrant
 	// Store stores the candidates in the task. Its calls come one after the other.
-	Store func(ctx context.Context, rows []best.Candidate) error
+	Store func(ctx context.Context, rows []api.Candidate) error
 	// Tell emits what is known of a candidate.
-	Tell func(ctx context.Context, row best.Candidate)
+	Tell func(ctx context.Context, row api.Candidate)
 	// More reports whether another level may begin, as far as the budgets of the task decide. It is called between levels.
 	More func() bool
 	// Damaged reports whether the task cannot be continued.
@@ -76,7 +75,7 @@ type Contest struct {
 
 	mu sync.Mutex
 	// rows are what is known, and stored what was given to Store.
-	rows, stored []best.Candidate
+	rows, stored []api.Candidate
 }
 
 // New makes a contest whose candidates have not begun.
@@ -108,7 +107,7 @@ func (c *Contest) next() int {
 		if r.Passed {
 			return 0
 		}
-		continued := slices.ContainsFunc(c.rows, func(child best.Candidate) bool { return child.Parent == r.N })
+		continued := slices.ContainsFunc(c.rows, func(child api.Candidate) bool { return child.Parent == r.N })
 		// What failed, was declined or was canceled would end in the same way again.
 		if !continued && r.Outcome == string(api.OutcomeNeedsHuman) && r.Workspace != "" {
 			return r.N
@@ -121,7 +120,7 @@ func (c *Contest) next() int {
 func (c *Contest) level(ctx context.Context, n, parent int) {
 	first := len(c.all)
 	for _, v := range c.cfg.Request.Vary {
-		row := best.Candidate{N: len(c.all) + 1, Variant: v, State: best.Waiting}
+		row := api.Candidate{N: len(c.all) + 1, Variant: v, State: api.CandidateWaiting}
 		if c.cfg.Request.Levels() > 1 {
 			row.Level, row.Parent = n, parent
 		}
@@ -152,17 +151,17 @@ func (c *Contest) level(ctx context.Context, n, parent int) {
 // enter lets a candidate work, or recall how it ended.
 func (c *Contest) enter(ctx context.Context, n int, e Entrant) {
 	how := e.Enter(ctx, func() {
-		c.note(ctx, n, true, func(r *best.Candidate) { r.State = best.Running })
+		c.note(ctx, n, true, func(r *api.Candidate) { r.State = api.CandidateRunning })
 	})
 	// An earlier daemon told the end of one that is recalled.
-	c.note(ctx, n, how != Recalled, func(r *best.Candidate) { scored(r, e.Standing(), how, context.Cause(ctx)) })
+	c.note(ctx, n, how != Recalled, func(r *api.Candidate) { scored(r, e.Standing(), how, context.Cause(ctx)) })
 }
 
 // Placed stores where a candidate and its sub-agents have their files.
-func (c *Contest) Placed(ctx context.Context, n int, ws api.WorkspaceID, copies best.Copies) error {
+func (c *Contest) Placed(ctx context.Context, n int, ws api.WorkspaceID, copies api.CandidateCopies) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ws == "" || slices.ContainsFunc(c.stored, func(r best.Candidate) bool {
+	if ws == "" || slices.ContainsFunc(c.stored, func(r api.Candidate) bool {
 		return r.N == n && r.Workspace == string(ws) && maps.Equal(r.Copies, copies)
 	}) {
 		return nil // it is stored
@@ -178,7 +177,7 @@ func (c *Contest) store(ctx context.Context) error {
 }
 
 // note changes what is known of a candidate, stores it and, if it is new, tells it.
-func (c *Contest) note(ctx context.Context, n int, told bool, change func(*best.Candidate)) {
+func (c *Contest) note(ctx context.Context, n int, told bool, change func(*api.Candidate)) {
 	c.mu.Lock()
 	change(&c.rows[n-1])
 	row := c.rows[n-1]
@@ -200,7 +199,7 @@ func (c *Contest) Save(ctx context.Context) error {
 }
 
 // Rows are what is known of the candidates.
-func (c *Contest) Rows() []best.Candidate {
+func (c *Contest) Rows() []api.Candidate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.rows)

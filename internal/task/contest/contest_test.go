@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/task/contest"
 )
 
@@ -59,19 +58,19 @@ func (*fake) Lint(context.Context, string) (bool, error) { return true, nil }
 // told keeps what a contest stores and tells.
 type told struct {
 	mu     sync.Mutex
-	stored [][]best.Candidate
-	events []best.Candidate
+	stored [][]api.Candidate
+	events []api.Candidate
 	more   int // levels that may begin after the first one
 	damage bool
 }
 
-func (k *told) contest(r best.Request, all ...*fake) *contest.Contest {
-	r.Vary = make([]best.Variant, r.Of)
+func (k *told) contest(r api.BestOf, all ...*fake) *contest.Contest {
+	r.Vary = make([]api.Variant, r.Of)
 	return contest.New(contest.Config{
 		Task: "task_1", Request: r, AtOnce: 8,
-		Enter: func(row *best.Candidate) contest.Entrant { return all[row.N-1] },
-		Store: func(_ context.Context, rows []best.Candidate) error { k.stored = append(k.stored, rows); return nil },
-		Tell: func(_ context.Context, row best.Candidate) {
+		Enter: func(row *api.Candidate) contest.Entrant { return all[row.N-1] },
+		Store: func(_ context.Context, rows []api.Candidate) error { k.stored = append(k.stored, rows); return nil },
+		Tell: func(_ context.Context, row api.Candidate) {
 			k.mu.Lock()
 			defer k.mu.Unlock()
 			k.events = append(k.events, row)
@@ -94,23 +93,23 @@ func TestLevels(t *testing.T) {
 	but := func(all []*fake, n int, change func(*fake)) []*fake { change(all[n-1]); return all }
 	for _, c := range []struct {
 		name    string
-		r       best.Request
+		r       api.BestOf
 		all     []*fake
 		more    int
 		parents []int
 		best    int
 	}{
-		{"one level", best.Request{Of: 3}, failing(3, 1, 2), 9, []int{0, 0, 0}, 2},
-		{"the best one is continued", best.Request{Of: 3, Depth: 2}, failing(3, 1, 2, 2, 1, 0), 9, []int{0, 0, 0, 2, 2, 2}, 6},
-		{"deeper while it gets better", best.Request{Of: 2, Depth: 4}, failing(9, 8, 7, 8, 5, 7, 4, 5), 9, []int{0, 0, 2, 2, 3, 3, 5, 5}, 7},
-		{"back to another branch", best.Request{Of: 2, Depth: 3}, failing(1, 2, 3, 4, 0, 5), 9, []int{0, 0, 1, 1, 2, 2}, 5},
-		{"back twice", best.Request{Of: 2, Depth: 4}, failing(1, 2, 3, 9, 9, 9, 9, 9), 9, []int{0, 0, 1, 1, 2, 2, 3, 3}, 1},
-		{"nothing is continued twice", best.Request{Of: 1, Depth: 3}, failing(1, 2, 3), 9, []int{0, 1, 2}, 1},
-		{"it ends when one passes", best.Request{Of: 2, Depth: 4}, failing(1, 2, 3, -1), 9, []int{0, 0, 1, 1}, 4},
-		{"time is up", best.Request{Of: 2, Depth: 4}, failing(1, 2, 3, 4), 1, []int{0, 0, 1, 1}, 1},
-		{"one that failed is not continued", best.Request{Of: 2, Depth: 2}, but(failing(0, 2, 3, 4), 1, func(f *fake) { f.outcome = api.OutcomeFailed }), 9, []int{0, 0, 2, 2}, 1},
-		{"none can be continued", best.Request{Of: 2, Depth: 6}, but(but(failing(1, 2), 1, func(f *fake) { f.outcome = api.OutcomeDeclined }), 2, func(f *fake) { f.outcome = api.OutcomeFailed }), 9, []int{0, 0}, 1},
-		{"one without files is not continued", best.Request{Of: 2, Depth: 2}, but(failing(0, 2, 3, 4), 1, func(f *fake) { f.how = contest.Absent }), 9, []int{0, 0, 2, 2}, 2},
+		{"one level", api.BestOf{Of: 3}, failing(3, 1, 2), 9, []int{0, 0, 0}, 2},
+		{"the best one is continued", api.BestOf{Of: 3, Depth: 2}, failing(3, 1, 2, 2, 1, 0), 9, []int{0, 0, 0, 2, 2, 2}, 6},
+		{"deeper while it gets better", api.BestOf{Of: 2, Depth: 4}, failing(9, 8, 7, 8, 5, 7, 4, 5), 9, []int{0, 0, 2, 2, 3, 3, 5, 5}, 7},
+		{"back to another branch", api.BestOf{Of: 2, Depth: 3}, failing(1, 2, 3, 4, 0, 5), 9, []int{0, 0, 1, 1, 2, 2}, 5},
+		{"back twice", api.BestOf{Of: 2, Depth: 4}, failing(1, 2, 3, 9, 9, 9, 9, 9), 9, []int{0, 0, 1, 1, 2, 2, 3, 3}, 1},
+		{"nothing is continued twice", api.BestOf{Of: 1, Depth: 3}, failing(1, 2, 3), 9, []int{0, 1, 2}, 1},
+		{"it ends when one passes", api.BestOf{Of: 2, Depth: 4}, failing(1, 2, 3, -1), 9, []int{0, 0, 1, 1}, 4},
+		{"time is up", api.BestOf{Of: 2, Depth: 4}, failing(1, 2, 3, 4), 1, []int{0, 0, 1, 1}, 1},
+		{"one that failed is not continued", api.BestOf{Of: 2, Depth: 2}, but(failing(0, 2, 3, 4), 1, func(f *fake) { f.outcome = api.OutcomeFailed }), 9, []int{0, 0, 2, 2}, 1},
+		{"none can be continued", api.BestOf{Of: 2, Depth: 6}, but(but(failing(1, 2), 1, func(f *fake) { f.outcome = api.OutcomeDeclined }), 2, func(f *fake) { f.outcome = api.OutcomeFailed }), 9, []int{0, 0}, 1},
+		{"one without files is not continued", api.BestOf{Of: 2, Depth: 2}, but(failing(0, 2, 3, 4), 1, func(f *fake) { f.how = contest.Absent }), 9, []int{0, 0, 2, 2}, 2},
 	} {
 		k := &told{more: c.more}
 		x := k.contest(c.r, c.all...)
@@ -122,7 +121,7 @@ func TestLevels(t *testing.T) {
 			if level := (i / c.r.Of) + 1; c.r.Levels() > 1 && r.Level != level || c.r.Levels() == 1 && r.Level != 0 {
 				t.Errorf("%s: candidate %d is on level %d", c.name, r.N, r.Level)
 			}
-			if r.State != best.Ended || r.Why == "" || r.Chosen != (r.N == c.best) {
+			if r.State != api.CandidateEnded || r.Why == "" || r.Chosen != (r.N == c.best) {
 				t.Errorf("%s: %+v", c.name, r)
 			}
 		}
@@ -144,7 +143,7 @@ func TestRecalledTree(t *testing.T) {
 			f.how = contest.Recalled
 		}
 		k := &told{more: 9}
-		x := k.contest(best.Request{Of: 2, Depth: 3}, all...)
+		x := k.contest(api.BestOf{Of: 2, Depth: 3}, all...)
 		x.Run(t.Context())
 		var parents []int
 		for _, r := range x.Rows() {
@@ -162,19 +161,19 @@ func TestNoLevelAfter(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	k := &told{more: 9}
-	x := k.contest(best.Request{Of: 2, Depth: 3}, failing(1, 2)...)
+	x := k.contest(api.BestOf{Of: 2, Depth: 3}, failing(1, 2)...)
 	if x.Run(ctx); len(x.Rows()) != 2 {
 		t.Errorf("canceled: %+v", x.Rows())
 	}
 	k = &told{more: 9, damage: true}
-	x = k.contest(best.Request{Of: 2, Depth: 3}, failing(1, 2)...)
+	x = k.contest(api.BestOf{Of: 2, Depth: 3}, failing(1, 2)...)
 	if x.Run(t.Context()); len(x.Rows()) != 2 {
 		t.Errorf("damaged: %+v", x.Rows())
 	}
 	k = &told{more: 9}
 	all := failing(1, 2, -1, 4)
 	all[3].waits = true
-	x = k.contest(best.Request{Of: 2, Depth: 3, First: true}, all...)
+	x = k.contest(api.BestOf{Of: 2, Depth: 3, First: true}, all...)
 	x.Run(t.Context())
 	if rows := x.Rows(); len(rows) != 4 || rows[3].Why != "ended because another candidate passed" || x.Choose() != 3 {
 		t.Errorf("first: %+v", rows)
@@ -188,7 +187,7 @@ func TestLint(t *testing.T) {
 		want string
 	}{{failing(-1, -1, 2), "passed"}, {failing(-1, 1, 2), ""}} {
 		k := &told{}
-		x := k.contest(best.Request{Of: 3}, c.all...)
+		x := k.contest(api.BestOf{Of: 3}, c.all...)
 		x.Run(t.Context())
 		if err := x.Lint(t.Context(), func(context.Context) (string, error) { return "make lint", nil }); err != nil {
 			t.Fatal(err)

@@ -6,13 +6,12 @@ import (
 	"slices"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/task/choice"
 )
 
 // scored says what a candidate came to that has ended.
-func scored(r *best.Candidate, s Standing, how Entry, cause error) {
-	r.State, r.Outcome, r.Passed, r.MS = best.Ended, string(s.Outcome), s.Outcome == api.OutcomeVerified, s.MS
+func scored(r *api.Candidate, s Standing, how Entry, cause error) {
+	r.State, r.Outcome, r.Passed, r.MS = api.CandidateEnded, string(s.Outcome), s.Outcome == api.OutcomeVerified, s.MS
 	r.Files, r.Rounds, r.Workspace = len(s.Result.Files), len(s.Result.Rounds), string(s.Result.Workspace)
 	r.Lines, r.Steps = 0, 0
 	for _, f := range s.Result.Files {
@@ -40,7 +39,7 @@ func scored(r *best.Candidate, s Standing, how Entry, cause error) {
 }
 
 // Score is what decides about a candidate.
-func Score(r best.Candidate) choice.Score {
+func Score(r api.Candidate) choice.Score {
 	s := choice.Score{
 		N: r.N, Changed: r.Files > 0, Passed: r.Passed, Judged: r.Judged, Regressions: r.Regressions, Failing: r.Failing,
 		Lines: r.Lines, CostUSD: r.CostUSD, Tokens: r.Tokens,
@@ -55,7 +54,7 @@ func Score(r best.Candidate) choice.Score {
 }
 
 // rank returns the candidates, the best first.
-func rank(rows []best.Candidate) []choice.Ranked {
+func rank(rows []api.Candidate) []choice.Ranked {
 	scores := make([]choice.Score, len(rows))
 	for i, r := range rows {
 		scores[i] = Score(r)
@@ -82,7 +81,7 @@ func (c *Contest) Choose() int {
 }
 
 // Settle stores what is known of the candidates after the choice.
-func (c *Contest) Settle(ctx context.Context, rows []best.Candidate) error {
+func (c *Contest) Settle(ctx context.Context, rows []api.Candidate) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rows = slices.Clone(rows)

@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/store"
 )
 
 // Rows is the store of lessons.
 type Rows interface {
-	PutLesson(ctx context.Context, l lessons.Lesson) (lessons.Lesson, error)
-	SimilarLessons(ctx context.Context, q lessons.Query) ([]lessons.Lesson, error)
+	PutLesson(ctx context.Context, l api.Lesson) (api.Lesson, error)
+	SimilarLessons(ctx context.Context, q api.LessonQuery) ([]api.Lesson, error)
 	CountLessons(ctx context.Context, account string, ids []string, helped bool, at time.Time) error
 	store.LessonVectors
 }
@@ -113,7 +112,7 @@ func repository(location string) string {
 }
 
 // Tell words lessons for a model. The texts are data, and said to be.
-func Tell(known []lessons.Found) []api.KnownFix {
+func Tell(known []api.FoundLesson) []api.KnownFix {
 	out := make([]api.KnownFix, len(known))
 	for i, l := range known {
 		out[i] = api.KnownFix{Failure: l.Failure, Fix: l.Fix}
@@ -122,11 +121,11 @@ func Tell(known []lessons.Found) []api.KnownFix {
 }
 
 // Offers says which lessons were given.
-func Offers(known []lessons.Found) []lessons.Offer {
-	out := make([]lessons.Offer, len(known))
+func Offers(known []api.FoundLesson) []api.LessonOffer {
+	out := make([]api.LessonOffer, len(known))
 	for i, l := range known {
 		first, _, _ := strings.Cut(l.Failure, "\n")
-		out[i] = lessons.Offer{ID: l.ID, Task: l.Task, Failure: first, By: l.By}
+		out[i] = api.LessonOffer{ID: l.ID, Task: l.Task, Failure: first, By: l.By}
 	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/platform/redact"
 	"hortus.dev/internal/store"
 )
@@ -33,7 +32,7 @@ const (
 
 // near finds the lessons whose vectors are near to that of a failure, and embeds lessons that have none yet. It
 // returns none without a model, or with one that fails, which is logged.
-func (b *Book) near(ctx context.Context, account, scope string, f Failure, limit int) []lessons.Lesson {
+func (b *Book) near(ctx context.Context, account, scope string, f Failure, limit int) []api.Lesson {
 	if b.cfg.Embedder == nil || b.paused(account) {
 		return nil
 	}
@@ -47,7 +46,7 @@ func (b *Book) near(ctx context.Context, account, scope string, f Failure, limit
 	return found
 }
 
-func (b *Book) nearest(ctx context.Context, account, scope string, f Failure, limit int) ([]lessons.Lesson, error) {
+func (b *Book) nearest(ctx context.Context, account, scope string, f Failure, limit int) ([]api.Lesson, error) {
 	model := b.cfg.Embedder.Name()
 	have, missing, err := b.cfg.Rows.LessonsToEmbed(ctx, account, scope, model, maxAnew)
 	if err != nil || have+len(missing) == 0 {
@@ -95,7 +94,7 @@ func (b *Book) embed(ctx context.Context, texts []string) ([][]float32, error) {
 }
 
 // put stores the vectors of lessons.
-func (b *Book) put(ctx context.Context, account string, of []lessons.Lesson, vectors [][]float32) error {
+func (b *Book) put(ctx context.Context, account string, of []api.Lesson, vectors [][]float32) error {
 	if len(of) == 0 {
 		return nil
 	}
@@ -113,7 +112,7 @@ func refused(err error) bool {
 
 // putEach embeds lessons one by one. A text that the model refuses, while it still answers to known ones, is noted, so
 // that it is not sent again.
-func (b *Book) putEach(ctx context.Context, account string, of []lessons.Lesson, known []string) error {
+func (b *Book) putEach(ctx context.Context, account string, of []api.Lesson, known []string) error {
 	for _, l := range of {
 		vectors, err := b.embed(ctx, []string{l.Failure})
 		if refused(err) {
@@ -126,7 +125,7 @@ func (b *Book) putEach(ctx context.Context, account string, of []lessons.Lesson,
 		if err != nil {
 			return err
 		}
-		if err := b.put(ctx, account, []lessons.Lesson{l}, vectors); err != nil {
+		if err := b.put(ctx, account, []api.Lesson{l}, vectors); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/agent/model/openai"
 	"hortus.dev/internal/agent/model/retry"
 	"hortus.dev/internal/store/sqlite"
@@ -171,11 +170,11 @@ func TestNothingSecretIsSent(t *testing.T) {
 	}
 	s.about(book, "AuthError: "+key+" denied")
 	found, err := book.About(t.Context(), "", "language:python", task.Attempts[0].Result.Stderr)
-	if err != nil || len(found) != 1 || found[0].By != lessons.ByFingerprint {
+	if err != nil || len(found) != 1 || found[0].By != api.LessonByFingerprint {
 		t.Fatal(found, err)
 	}
 	// A lesson of a version that took nothing out.
-	old := lessons.Lesson{ID: api.NewLessonID(), Scope: "language:python", Fingerprint: "old", Failure: "OldError: " + key, Fix: "x", Task: api.NewTaskID(), LearnedAt: s.now}
+	old := api.Lesson{ID: api.NewLessonID(), Scope: "language:python", Fingerprint: "old", Failure: "OldError: " + key, Fix: "x", Task: api.NewTaskID(), LearnedAt: s.now}
 	if _, err := s.db.PutLesson(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +257,7 @@ func TestServerFails(t *testing.T) {
 				t.Errorf("asked %d times in the pause", n-calls)
 			}
 			// Not so for another account.
-			theirs := lessons.Lesson{ID: api.NewLessonID(), Account: "ada", Scope: "language:python", Fingerprint: "f", Failure: absent, Fix: "x", Task: api.NewTaskID(), LearnedAt: s.now}
+			theirs := api.Lesson{ID: api.NewLessonID(), Account: "ada", Scope: "language:python", Fingerprint: "f", Failure: absent, Fix: "x", Task: api.NewTaskID(), LearnedAt: s.now}
 			if _, err := s.db.PutLesson(t.Context(), theirs); err != nil {
 				t.Fatal(err)
 			}

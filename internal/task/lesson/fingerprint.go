@@ -3,13 +3,12 @@ package lesson
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"hortus.dev/api"
+	"hortus.dev/internal/platform/lazyregexp"
+	"hortus.dev/internal/platform/redact"
 	"slices"
 	"strings"
 	"unicode"
-
-	"hortus.dev/api/lessons"
-	"hortus.dev/internal/platform/lazyregexp"
-	"hortus.dev/internal/platform/redact"
 )
 
 const (
@@ -74,7 +73,7 @@ func Of(output string) Failure {
 		lines = lines[n:]
 	}
 	text := strings.Join(lines, "\n")
-	for len(text) > lessons.MaxFailure {
+	for len(text) > api.MaxLessonFailure {
 		_, text, _ = strings.Cut(text, "\n")
 	}
 	if text == "" {

@@ -1,10 +1,9 @@
 package lesson
 
 import (
+	"hortus.dev/api"
 	"strings"
 	"testing"
-
-	"hortus.dev/api/lessons"
 )
 
 func TestFingerprint(t *testing.T) {
@@ -69,7 +68,7 @@ func FuzzOf(f *testing.F) {
 	f.Add(strings.Repeat("error E0382 /a/b/c:1:2 ", 500))
 	f.Fuzz(func(t *testing.T, output string) {
 		a := Of(output)
-		if len(a.Text) > lessons.MaxFailure || a != Of(output) || (a.Text == "") != (a.Fingerprint == "") {
+		if len(a.Text) > api.MaxLessonFailure || a != Of(output) || (a.Text == "") != (a.Fingerprint == "") {
 			t.Errorf("%+v", a)
 		}
 		if w := words(a.Text); len(w) > maxWords {

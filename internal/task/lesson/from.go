@@ -8,7 +8,6 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/platform/redact"
 )
 
@@ -17,7 +16,7 @@ const maxSaid = 1 << 10
 
 // From returns what a task teaches: each failure that it had and overcame. A task that was not verified, that
 // repeats another, or that had no failure teaches nothing. patch is what a task on a repository changed.
-func From(t api.Task, patch string) []lessons.Lesson {
+func From(t api.Task, patch string) []api.Lesson {
 	if t.Outcome != api.OutcomeVerified || t.Create.Replay != nil || strings.HasPrefix(t.Model, "replay:") {
 		return nil
 	}
@@ -28,7 +27,7 @@ func From(t api.Task, patch string) []lessons.Lesson {
 }
 
 // fromProgram takes each attempt that failed and was followed by one that did not fail in the same way.
-func fromProgram(t api.Task) (out []lessons.Lesson) {
+func fromProgram(t api.Task) (out []api.Lesson) {
 	for i, a := range t.Attempts {
 		if i+1 == len(t.Attempts) || a.Result == nil || a.Result.OK {
 			continue
@@ -48,7 +47,7 @@ func fromProgram(t api.Task) (out []lessons.Lesson) {
 }
 
 // fromRepository takes each gate that failed: the last one passed.
-func fromRepository(t api.Task, patch string) (out []lessons.Lesson) {
+func fromRepository(t api.Task, patch string) (out []api.Lesson) {
 	if patch == "" {
 		return nil
 	}
@@ -69,14 +68,14 @@ func Output(r api.ExecutionResult) string {
 	return r.Stdout + "\n" + r.Stderr + "\n" + r.Detail
 }
 
-func add(out []lessons.Lesson, t api.Task, f Failure, said, patch string) []lessons.Lesson {
+func add(out []api.Lesson, t api.Task, f Failure, said, patch string) []api.Lesson {
 	said = cut(strings.TrimSpace(said), maxSaid)
 	fix, _ := new(redact.Redactor).Redact(strings.TrimSpace(said + "\n\n" + patch))
-	if f.Text == "" || fix == "" || slices.ContainsFunc(out, func(l lessons.Lesson) bool { return l.Fingerprint == f.Fingerprint }) {
+	if f.Text == "" || fix == "" || slices.ContainsFunc(out, func(l api.Lesson) bool { return l.Fingerprint == f.Fingerprint }) {
 		return out
 	}
-	return append(out, lessons.Lesson{
-		Account: t.Account, Scope: Scope(t), Fingerprint: f.Fingerprint, Failure: f.Text, Fix: cut(fix, lessons.MaxFix), Task: t.ID,
+	return append(out, api.Lesson{
+		Account: t.Account, Scope: Scope(t), Fingerprint: f.Fingerprint, Failure: f.Text, Fix: cut(fix, api.MaxLessonFix), Task: t.ID,
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/lesson"
@@ -64,7 +63,7 @@ func TestFromPrograms(t *testing.T) {
 	}
 	big := ended(missing)
 	big.Attempts[1].Artifact.Files[0].Content = strings.Repeat("print(3)\n", 5000)
-	if got := lesson.From(big, ""); len(got) != 1 || len(got[0].Fix) > lessons.MaxFix || !strings.HasSuffix(got[0].Fix, "[cut]") {
+	if got := lesson.From(big, ""); len(got) != 1 || len(got[0].Fix) > api.MaxLessonFix || !strings.HasSuffix(got[0].Fix, "[cut]") {
 		t.Errorf("%d lessons", len(got))
 	}
 }
@@ -114,7 +113,7 @@ func TestBook(t *testing.T) {
 	if err := book.Learn(ctx, first, ""); err != nil {
 		t.Fatal(err)
 	}
-	about := func(account, scope, output string) []lessons.Found {
+	about := func(account, scope, output string) []api.FoundLesson {
 		t.Helper()
 		got, err := book.About(ctx, account, scope, output)
 		if err != nil {
@@ -123,7 +122,7 @@ func TestBook(t *testing.T) {
 		return got
 	}
 	same := about("", "language:python", trace(3, missing))
-	if len(same) != 1 || same[0].Task != first.ID || same[0].By != lessons.ByFingerprint {
+	if len(same) != 1 || same[0].Task != first.ID || same[0].By != api.LessonByFingerprint {
 		t.Fatalf("%+v", same)
 	}
 	for _, c := range []struct{ name, account, scope, output string }{
@@ -138,7 +137,7 @@ func TestBook(t *testing.T) {
 		}
 	}
 	// A failure like it, which has another fingerprint.
-	if got := about("", "language:python", "ModuleNotFoundError: No module named 'numpy.linalg'"); len(got) != 1 || got[0].By != lessons.ByText {
+	if got := about("", "language:python", "ModuleNotFoundError: No module named 'numpy.linalg'"); len(got) != 1 || got[0].By != api.LessonByText {
 		t.Errorf("%d lessons about a failure like it", len(got))
 	}
 
@@ -173,7 +172,7 @@ func TestBook(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := about("", "language:python", missing); len(got) != lessons.MaxOffered || got[0].ID != same[0].ID {
+	if got := about("", "language:python", missing); len(got) != api.MaxLessonsOffered || got[0].ID != same[0].ID {
 		t.Errorf("%+v", got)
 	}
 }

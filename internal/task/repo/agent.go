@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/repository/filerule"
 )
@@ -16,7 +15,7 @@ type staff struct {
 	model, large, small model.Model
 	runtime             Runtime // zero for the loop
 	// variant is how a candidate differs from the request.
-	variant   best.Variant
+	variant   api.Variant
 	modelName string
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/retry"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
@@ -236,7 +235,7 @@ func TestExternalAgentGoesOn(t *testing.T) {
 	if end.Outcome != api.OutcomeVerified || len(end.Result.Rounds) != 2 || len(h.messages) != 3 {
 		t.Fatalf("%s after %d rounds and %d messages: %s", end.Outcome, len(end.Result.Rounds), len(h.messages), end.Diagnosis)
 	}
-	if again := b.facts.again; len(again) != 3 || again[2].What != retry.Sandbox || again[2].Attempt != 1 || again[2].Error != "the sandbox is gone" {
+	if again := b.facts.again; len(again) != 3 || again[2].What != api.RetrySandbox || again[2].Attempt != 1 || again[2].Error != "the sandbox is gone" {
 		t.Errorf("%d sandboxes were replaced, want 3: %+v", len(again), again)
 	}
 	const cut = "interrupted by a restart"

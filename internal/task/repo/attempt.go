@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/task/ledger"
 	"hortus.dev/internal/task/recall"
@@ -132,7 +131,7 @@ func (w *attempt) budget() api.Budget {
 }
 
 // shareOf is the part of a budget that one of several candidates has: all have the same, but the whole time.
-func shareOf(b api.Budget, r best.Request) api.Budget {
+func shareOf(b api.Budget, r api.BestOf) api.Budget {
 	b.Steps = int(r.Share(int64(b.Steps)))
 	b.Tokens, b.OutputBytes = r.Share(b.Tokens), r.Share(b.OutputBytes)
 	b.CostUSD = r.Part(b.CostUSD)

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task/evidence"
 	"hortus.dev/internal/task/repo"
@@ -34,7 +33,7 @@ func (l *local) Discard(_ context.Context, id api.WorkspaceID) error {
 // candidates are agents that make these calls.
 func candidates(calls ...[]call) (out []repo.Candidate) {
 	for i, c := range calls {
-		out = append(out, repo.Candidate{Variant: best.Variant{Strategy: fmt.Sprint("plan ", i+1)}, Model: &scripted{calls: c}})
+		out = append(out, repo.Candidate{Variant: api.Variant{Strategy: fmt.Sprint("plan ", i+1)}, Model: &scripted{calls: c}})
 	}
 	return out
 }
@@ -43,7 +42,7 @@ func candidates(calls ...[]call) (out []repo.Candidate) {
 func (b *bench) best(ctx context.Context, all []repo.Candidate, r api.RepoTask) (repo.End, api.Task) {
 	b.t.Helper()
 	if r.Best == nil {
-		r.Best = &best.Request{}
+		r.Best = &api.BestOf{}
 	}
 	r.Best.Of = len(all)
 	r.Verify = "sh test.sh"
@@ -150,7 +149,7 @@ func TestBest(t *testing.T) {
 				t.Fatalf("%s %v %s: %+v", end.Outcome, end.Error, end.Diagnosis, rows)
 			}
 			for _, r := range rows {
-				if r.Chosen != (r.N == c.best) || r.State != best.Ended || r.Why == "" || r.Steps != 2 && r.Steps != 1 {
+				if r.Chosen != (r.N == c.best) || r.State != api.CandidateEnded || r.Why == "" || r.Steps != 2 && r.Steps != 1 {
 					t.Errorf("%+v", r)
 				}
 			}
@@ -210,7 +209,7 @@ func TestBestSideBySide(t *testing.T) {
 		if i == 3 {
 			m.calls = []call{sh(mend), finish()}
 		}
-		all = append(all, repo.Candidate{Variant: best.Variant{Strategy: fmt.Sprint("plan ", i+1)}, Model: &meeting{scripted: m, all: &together}})
+		all = append(all, repo.Candidate{Variant: api.Variant{Strategy: fmt.Sprint("plan ", i+1)}, Model: &meeting{scripted: m, all: &together}})
 	}
 	end, _ := b.best(t.Context(), all, api.RepoTask{URL: makeRepo(t, sum), Budget: api.Budget{Steps: 23}}) // 4 for each
 	if end.Outcome != api.OutcomeVerified || !end.Result.Candidates[3].Chosen {
@@ -267,7 +266,7 @@ func TestFirst(t *testing.T) {
 	b := newBench(t, nowhere{})
 	began := make(chan struct{}, 1)
 	all := []repo.Candidate{{Model: waiting{began}}, {Model: &after{scripted: &scripted{calls: []call{sh(mend), finish()}}, began: began}}}
-	end, _ := b.best(t.Context(), all, api.RepoTask{URL: makeRepo(t, sum), Best: &best.Request{First: true}})
+	end, _ := b.best(t.Context(), all, api.RepoTask{URL: makeRepo(t, sum), Best: &api.BestOf{First: true}})
 	rows := end.Result.Candidates
 	if end.Outcome != api.OutcomeVerified || end.Receipt != nil || !rows[1].Chosen || rows[0].Why != "ended because another candidate passed" {
 		t.Fatalf("%s %v: %+v", end.Outcome, end.Error, rows)
@@ -336,9 +335,9 @@ func TestBestSalvage(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(b.boxes.spaces[ws].dir, "sum.sh"), []byte(fmt.Sprintln("echo", n)), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		res.Candidates = append(res.Candidates, best.Candidate{N: n, State: best.Running, Workspace: string(ws)})
+		res.Candidates = append(res.Candidates, api.Candidate{N: n, State: api.CandidateRunning, Workspace: string(ws)})
 	}
-	res.Candidates[1].State, res.Candidates[1].Passed = best.Ended, true
+	res.Candidates[1].State, res.Candidates[1].Passed = api.CandidateEnded, true
 	lost.Repo = &res
 	got := b.run.Salvage(t.Context(), lost)
 	if !got.Partial || got.Head == "" || string(got.Workspace) != res.Candidates[1].Workspace || !got.Candidates[1].Chosen {
@@ -358,7 +357,7 @@ func TestBestOfSeveralRepositories(t *testing.T) {
 	r := api.RepoTask{
 		URL: makeRepo(t, sum), Name: "a", Remote: remotes[0], Push: true, Verify: "cd a && sh test.sh && cd ../b && sh test.sh",
 		Also:   []api.TaskRepository{{Name: "b", URL: makeRepo(t, sum), Remote: remotes[1]}},
-		Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 20}, Best: &best.Request{Of: 2},
+		Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 20}, Best: &api.BestOf{Of: 2},
 	}
 	task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sums", Repo: &r}}
 	end := b.run.Run(t.Context(), repo.Job{

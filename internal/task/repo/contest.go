@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/task/contest"
 	"hortus.dev/internal/task/contract"
 )
@@ -39,17 +38,17 @@ func (w *project) contest(ctx context.Context, main *attempt, job Job) End {
 	}
 	f.Contest = contest.New(contest.Config{
 		Task: w.task.ID, Request: req, AtOnce: w.cfg.Candidates, Logger: w.cfg.Logger,
-		Enter: func(row *best.Candidate) contest.Entrant {
+		Enter: func(row *api.Candidate) contest.Entrant {
 			row.Workspace = string(w.named(row.N))
 			e := f.entrant(*row, job)
 			f.all = append(f.all, e)
 			return e
 		},
-		Store: func(ctx context.Context, rows []best.Candidate) error {
+		Store: func(ctx context.Context, rows []api.Candidate) error {
 			main.res.Candidates = rows
 			return main.save(ctx)
 		},
-		Tell:    func(ctx context.Context, row best.Candidate) { main.Tell(ctx, api.EventCandidate, row) },
+		Tell:    func(ctx context.Context, row api.Candidate) { main.Tell(ctx, api.EventCandidate, row) },
 		More:    func() bool { return w.timeLeft(main.Clock()) },
 		Damaged: func() bool { return main.Damage() != nil },
 	})

@@ -2,8 +2,7 @@ package repo
 
 import (
 	"context"
-
-	"hortus.dev/api/best"
+	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/task/contract"
@@ -14,10 +13,10 @@ import (
 type assisted struct{ *attempt }
 
 // copies begins without copies of its sandbox, but for those that the row of a task that goes on names.
-func (w assisted) copies(named best.Copies) *subagent.Copies {
+func (w assisted) copies(named api.CandidateCopies) *subagent.Copies {
 	return subagent.New(subagent.Config{
 		Task: w.task.ID, Computers: w.cfg.Computers, Agent: w.box, Begins: w.begins, Named: named,
-		Name: func(ctx context.Context, all best.Copies) error {
+		Name: func(ctx context.Context, all api.CandidateCopies) error {
 			w.res.Copies = all // the agent waits for its sub-agents
 			return w.save(ctx)
 		},
@@ -45,7 +44,7 @@ func (w assisted) research(keep tool.OutputStore) *loop.Research {
 }
 
 // copied are the copies that the row of a task that goes on names for a candidate, or for the only agent (0).
-func (p *project) copied(candidate int) best.Copies {
+func (p *project) copied(candidate int) api.CandidateCopies {
 	switch row := p.task.Repo; {
 	case row == nil:
 	case candidate == 0:

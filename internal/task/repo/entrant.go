@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/repository/git/cache"
@@ -25,7 +24,7 @@ import (
 
 // Candidate is one of several agents of a task, with what it needs.
 type Candidate struct {
-	best.Variant
+	api.Variant
 	// Agent, Model and Large are as in [Job].
 	Agent               string
 	Model, Large, Small model.Model
@@ -56,7 +55,7 @@ type entrant struct {
 }
 
 // entrant begins the candidate of a row.
-func (f *field) entrant(row best.Candidate, job Job) *entrant {
+func (f *field) entrant(row api.Candidate, job Job) *entrant {
 	w, n, one := f.main, row.N, job.Candidates[(row.N-1)%len(job.Candidates)]
 	res := w.res
 	res.Branch, res.Repositories, res.Candidates = candidateBranch(w.task.ID, n), slices.Clone(w.res.Repositories), nil

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/repository/git/cache"
 )
 
@@ -119,7 +118,7 @@ func (f *field) discard(ctx context.Context) {
 }
 
 // discard removes the branches of candidates, and the workspaces of those that were not chosen, from the rows too.
-func (w *project) discard(ctx context.Context, rows []best.Candidate) {
+func (w *project) discard(ctx context.Context, rows []api.Candidate) {
 	repos := []*cache.Repo{w.repo}
 	if w.members.several() {
 		for _, m := range w.members {

@@ -3,12 +3,11 @@ package repo
 import (
 	"context"
 	"fmt"
-	"time"
-
-	"hortus.dev/api/retry"
+	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/recall"
+	"time"
 )
 
 // replaceWait is how long to wait before the first sandbox takes the place of a lost one. It doubles each time.
@@ -29,8 +28,8 @@ func (w replacing) replace(ctx context.Context, n int, lost error) error {
 // swap is replace for an agent whose turn is one step of the journal.
 func (w replacing) swap(ctx context.Context, n int, lost error) error {
 	wait := replaceWait << (n - 1)
-	w.Tell(ctx, retry.EventRetry, retry.Event{
-		What: retry.Sandbox, Attempt: n, Of: loop.MaxReplaced, NextAt: w.cfg.Now().Add(wait).UTC(), WaitMS: wait.Milliseconds(), Error: bounded(lost.Error(), maxSummary), Candidate: w.candidate,
+	w.Tell(ctx, api.EventRetry, api.RetryEvent{
+		What: api.RetrySandbox, Attempt: n, Of: loop.MaxReplaced, NextAt: w.cfg.Now().Add(wait).UTC(), WaitMS: wait.Milliseconds(), Error: bounded(lost.Error(), maxSummary), Candidate: w.candidate,
 	})
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/api/retry"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
@@ -65,13 +64,13 @@ type facts struct {
 	mu    sync.Mutex
 	steps []api.RepoStepEvent
 	after func(api.RepoStepEvent)
-	again []retry.Event
+	again []api.RetryEvent
 }
 
 func (f *facts) Emit(_ context.Context, t api.EventType, data any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if e, ok := data.(retry.Event); ok && t == retry.EventRetry {
+	if e, ok := data.(api.RetryEvent); ok && t == api.EventRetry {
 		f.again = append(f.again, e)
 	}
 	if e, ok := data.(api.RepoStepEvent); ok && t == api.EventRepoStep {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/task/choice"
 	"hortus.dev/internal/task/contest"
 )
@@ -15,7 +14,7 @@ import (
 // sandboxes must have ended. What cannot be committed stays in the workspace.
 func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 	res := *t.Repo
-	if len(res.Candidates) > 0 && res.Commit != "" && slices.ContainsFunc(res.Candidates, func(c best.Candidate) bool { return c.Workspace != "" }) {
+	if len(res.Candidates) > 0 && res.Commit != "" && slices.ContainsFunc(res.Candidates, func(c api.Candidate) bool { return c.Workspace != "" }) {
 		res = r.salvageBest(ctx, t)
 		t.Repo = &res
 	}
@@ -42,7 +41,7 @@ func (w *attempt) untouched() bool {
 	if was == nil || w.turn != nil || w.res.Workspace != "" || w.res.Candidates != nil {
 		return false
 	}
-	return was.Workspace != "" || slices.ContainsFunc(was.Candidates, func(c best.Candidate) bool { return c.Workspace != "" })
+	return was.Workspace != "" || slices.ContainsFunc(was.Candidates, func(c api.Candidate) bool { return c.Workspace != "" })
 }
 
 // salvageBest takes the work of the best candidate, as far as is known, of a task that was lost before it chose, and removes
@@ -60,7 +59,7 @@ func (r *Runner) salvageBest(ctx context.Context, t api.Task) api.RepoResult {
 		scores[i] = contest.Score(c)
 		scores[i].Changed = c.Workspace != "" // what it has written is not known
 	}
-	chosen := slices.ContainsFunc(res.Candidates, func(c best.Candidate) bool { return c.Chosen })
+	chosen := slices.ContainsFunc(res.Candidates, func(c api.Candidate) bool { return c.Chosen })
 	for i, o := range choice.Rank(scores) {
 		c := &res.Candidates[o.N-1]
 		if !chosen {
@@ -69,7 +68,7 @@ func (r *Runner) salvageBest(ctx context.Context, t api.Task) api.RepoResult {
 		if c.Chosen && c.Workspace != "" {
 			res.Workspace = api.WorkspaceID(c.Workspace)
 		}
-		c.State, c.Why = best.Ended, cmp.Or(c.Why, "the task was lost")
+		c.State, c.Why = api.CandidateEnded, cmp.Or(c.Why, "the task was lost")
 	}
 	p.discard(ctx, res.Candidates)
 	return res

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/durable"
@@ -24,7 +23,7 @@ func TestSearchOfPrograms(t *testing.T) {
 	b := newBench(t, nowhere{})
 	h := &hands{boxes: b.boxes, scripts: []string{"echo 'echo 4' > sum.sh", "test \"$(cat .agent)\" = hands && grep -q 4 sum.sh && " + mend}}
 	b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
-	end, _ := b.best(t.Context(), []repo.Candidate{{Agent: "hands"}}, api.RepoTask{URL: makeRepo(t, sum), Agent: "hands", Best: &best.Request{Depth: 3}})
+	end, _ := b.best(t.Context(), []repo.Candidate{{Agent: "hands"}}, api.RepoTask{URL: makeRepo(t, sum), Agent: "hands", Best: &api.BestOf{Depth: 3}})
 	if rows := end.Result.Candidates; end.Outcome != api.OutcomeVerified || len(rows) != 2 || !rows[1].Chosen || h.released != 2 {
 		t.Fatalf("%s %v, released %d times: %+v", end.Outcome, end.Error, h.released, rows)
 	}
@@ -41,7 +40,7 @@ func TestSearchForValue(t *testing.T) {
 	b.schema = json.RawMessage(`{"type":"object","required":["fixed"],"properties":{"fixed":{"type":"integer"}}}`)
 	calls := []call{sh(mend), {}, {}, sh("cat sum.sh"), with(map[string]any{"fixed": 7})}
 	all := candidates(calls)
-	end, _ := b.best(t.Context(), all, api.RepoTask{URL: makeRepo(t, sum), Best: &best.Request{Depth: 2}})
+	end, _ := b.best(t.Context(), all, api.RepoTask{URL: makeRepo(t, sum), Best: &api.BestOf{Depth: 2}})
 	if rows := end.Result.Candidates; end.Outcome != api.OutcomeVerified || len(rows) != 2 || rows[1].Parent != 1 || string(end.Value) != `{"fixed":7}` {
 		t.Fatalf("%s %v %s %s: %+v", end.Outcome, end.Error, end.Diagnosis, end.Value, rows)
 	}
@@ -61,7 +60,7 @@ func TestSearchOfSeveralRepositories(t *testing.T) {
 	r := api.RepoTask{
 		URL: makeRepo(t, sum), Name: "a", Remote: remotes[0], Push: true, Verify: "cd a && sh test.sh && cd ../b && sh test.sh",
 		Also:   []api.TaskRepository{{Name: "b", URL: makeRepo(t, sum), Remote: remotes[1]}},
-		Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 20}, Best: &best.Request{Of: 1, Depth: 2},
+		Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 20}, Best: &api.BestOf{Of: 1, Depth: 2},
 	}
 	task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sums", Repo: &r}}
 	end := b.run.Run(t.Context(), repo.Job{
@@ -113,7 +112,7 @@ func canceledBefore(t *testing.T, step string, wrote int) {
 				t.Fatal(err)
 			}
 		}
-		row.Candidates = append(row.Candidates, best.Candidate{N: n, State: best.Running, Workspace: string(ws)})
+		row.Candidates = append(row.Candidates, api.Candidate{N: n, State: api.CandidateRunning, Workspace: string(ws)})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -122,7 +121,7 @@ func canceledBefore(t *testing.T, step string, wrote int) {
 			cancel()
 		}
 	}
-	r := api.RepoTask{URL: dir, Verify: "sh test.sh", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 60}, Best: &best.Request{Of: 3}}
+	r := api.RepoTask{URL: dir, Verify: "sh test.sh", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 60}, Best: &api.BestOf{Of: 3}}
 	task := api.Task{ID: api.NewTaskID(), Repo: &row, Create: api.CreateTask{Request: "Fix the sum", Repo: &r}}
 	row.Branch = repo.Branch(task.ID)
 	run, err := durable.New(durable.Config{Rows: db, Owner: owner}).Begin(t.Context(), string(task.ID), "task", nil)

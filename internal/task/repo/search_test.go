@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/test/tier"
 )
@@ -104,7 +103,7 @@ func TestSearch(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, nowhere{})
 			all := candidates(c.calls...)
-			end, task := b.best(t.Context(), all, api.RepoTask{URL: makeRepo(t, four), Best: &best.Request{Depth: c.depth, First: c.first}, Budget: api.Budget{Steps: 1000}})
+			end, task := b.best(t.Context(), all, api.RepoTask{URL: makeRepo(t, four), Best: &api.BestOf{Depth: c.depth, First: c.first}, Budget: api.Budget{Steps: 1000}})
 			rows := end.Result.Candidates
 			var parents []int
 			for _, r := range rows {
@@ -113,7 +112,7 @@ func TestSearch(t *testing.T) {
 				if c.depth > 1 {
 					level = 1 + (r.N-1)/len(all)
 				}
-				if r.Level != level || r.State != best.Ended || r.Why == "" || r.Chosen != (r.N == c.best) || r.Workspace != "" && !r.Chosen {
+				if r.Level != level || r.State != api.CandidateEnded || r.Why == "" || r.Chosen != (r.N == c.best) || r.Workspace != "" && !r.Chosen {
 					t.Errorf("%+v", r)
 				}
 			}
@@ -162,7 +161,7 @@ func TestSearchAccount(t *testing.T) {
 	b := newBench(t, nowhere{})
 	calls := []call{sh("echo 'echo 4' > sum.sh"), finish(), sh("cat sum.sh; echo 'echo 6' > sum.sh"), finish(), sh("true"), sh("pwd"), sh("ls"), sh("id"), sh("ls -l")}
 	all := candidates(calls)
-	end, _ := b.best(t.Context(), all, api.RepoTask{URL: makeRepo(t, sum), Best: &best.Request{Depth: 3}, Budget: api.Budget{Steps: 11, CostUSD: 3}})
+	end, _ := b.best(t.Context(), all, api.RepoTask{URL: makeRepo(t, sum), Best: &api.BestOf{Depth: 3}, Budget: api.Budget{Steps: 11, CostUSD: 3}})
 	asked := all[0].Model.(*scripted).asked
 	if len(asked) != 2+2+3 || end.Outcome != api.OutcomeNeedsHuman {
 		t.Fatalf("%d requests, %s %v", len(asked), end.Outcome, end.Error)
@@ -211,7 +210,7 @@ func TestSearchForkFails(t *testing.T) {
 			delete(b.boxes.spaces, id)
 		}
 	}
-	end, _ := b.best(t.Context(), candidates([]call{sh("echo 'echo 4' > sum.sh"), finish()}), api.RepoTask{URL: makeRepo(t, sum), Best: &best.Request{Depth: 3}})
+	end, _ := b.best(t.Context(), candidates([]call{sh("echo 'echo 4' > sum.sh"), finish()}), api.RepoTask{URL: makeRepo(t, sum), Best: &api.BestOf{Depth: 3}})
 	rows := end.Result.Candidates
 	if len(rows) != 2 || !rows[0].Chosen || !strings.Contains(rows[1].Why, "no workspace "+string(gone)) || end.Outcome != api.OutcomeNeedsHuman || end.Result.Head == "" {
 		t.Fatalf("%s %v: %+v", end.Outcome, end.Error, rows)
@@ -237,7 +236,7 @@ func TestSearchCanceled(t *testing.T) {
 			}
 		}
 		wrong := sh("echo 'echo 4' > sum.sh")
-		end, _ := b.best(ctx, candidates(levels(wrong, wrong, sh(mend)), levels(wrong, wrong, wrong)), api.RepoTask{URL: makeRepo(t, sum), Best: &best.Request{Depth: 3}, Budget: api.Budget{Steps: 120}})
+		end, _ := b.best(ctx, candidates(levels(wrong, wrong, sh(mend)), levels(wrong, wrong, wrong)), api.RepoTask{URL: makeRepo(t, sum), Best: &api.BestOf{Depth: 3}, Budget: api.Budget{Steps: 120}})
 		return end, seen
 	}
 	end, whole := run(0)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/store/sqlite"
 )
@@ -24,7 +23,7 @@ const surviveBest = "HORTUS_TEST_SURVIVE_BEST"
 
 // surviving is a task with several candidates that is killed and continued.
 type surviving struct {
-	request best.Request
+	request api.BestOf
 	// parents are those of its candidates, and best is the one that wins.
 	parents []int
 	best    int
@@ -38,11 +37,11 @@ type surviving struct {
 func contests() map[string]surviving {
 	return map[string]surviving{
 		"best": {
-			request: best.Request{Of: 3, Vary: []best.Variant{{Model: "wrong"}, {Model: "long"}, {Model: "short"}}}, parents: []int{0, 0, 0}, best: 3,
+			request: api.BestOf{Of: 3, Vary: []api.Variant{{Model: "wrong"}, {Model: "long"}, {Model: "short"}}}, parents: []int{0, 0, 0}, best: 3,
 			asked: 9, steps: 4 + 3*(1+1+1+1+2*3+1+1) + 4 + 1 + 1, calls: []string{"look-wrong", "wrong", "look-long", "long", "look-short", "short"},
 		},
 		"search": {
-			request: best.Request{Of: 2, Depth: 2, Vary: []best.Variant{{Model: "left"}, {Model: "right"}}}, parents: []int{0, 0, 1, 1}, best: 3,
+			request: api.BestOf{Of: 2, Depth: 2, Vary: []api.Variant{{Model: "left"}, {Model: "right"}}}, parents: []int{0, 0, 1, 1}, best: 3,
 			asked: 12, steps: 4 + 4*(1+1+1+1+2*3+1+1) + 4 + 1 + 1,
 			calls: []string{"look-left", "left", "look-right", "right", "look-left-again", "left-again", "look-right-again", "right-again"},
 		},

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/task/contract"
@@ -31,8 +30,8 @@ type Config struct {
 	// Begins says what that computer was opened with.
 	Begins func(ctx context.Context) (contract.Preparation, error)
 	// Named are the copies that an earlier daemon stored, and Name stores those that there are. Its calls come one after the other.
-	Named best.Copies
-	Name  func(ctx context.Context, all best.Copies) error
+	Named api.CandidateCopies
+	Name  func(ctx context.Context, all api.CandidateCopies) error
 	// Closed is told how many processes may be left of a copy. It may be called from several goroutines.
 	Closed func(left int)
 	Logger *slog.Logger
@@ -44,7 +43,7 @@ type Copies struct {
 	// turn is held while a copy is made or removed: copies of one sandbox are made one after the other. The next field belongs
 	// to who has it.
 	turn  chan struct{}
-	named best.Copies
+	named api.CandidateCopies
 }
 
 // New makes Copies without any.
@@ -52,7 +51,7 @@ func New(cfg Config) *Copies {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	c := &Copies{cfg: cfg, turn: make(chan struct{}, 1), named: maps.Clone(cfg.Named)}
 	if c.named == nil {
-		c.named = best.Copies{}
+		c.named = api.CandidateCopies{}
 	}
 	return c
 }

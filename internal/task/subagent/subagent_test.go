@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/store"
@@ -77,7 +76,7 @@ type scene struct {
 	t      *testing.T
 	rows   store.Runs
 	owner  api.OwnerID
-	stored best.Copies
+	stored api.CandidateCopies
 	fails  error
 	left   int
 }
@@ -103,7 +102,7 @@ func (s *scene) copies() *subagent.Copies {
 	return subagent.New(subagent.Config{
 		Task: "t", Computers: s.house, Agent: agent, Named: s.stored,
 		Begins: func(context.Context) (contract.Preparation, error) { return contract.Preparation{}, nil },
-		Name: func(_ context.Context, all best.Copies) error {
+		Name: func(_ context.Context, all api.CandidateCopies) error {
 			if s.fails != nil {
 				return s.fails
 			}

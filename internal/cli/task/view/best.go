@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/progress"
 )
@@ -35,16 +34,16 @@ func roleTag(role string, candidate int) string {
 }
 
 // candidate shows that a candidate begins, has ended, or was chosen or not.
-func (p *Progress) candidate(c best.Candidate) {
+func (p *Progress) candidate(c api.Candidate) {
 	tag := fmt.Sprintf("candidate %d", c.N)
 	switch {
-	case c.State == best.Running:
+	case c.State == api.CandidateRunning:
 		p.Line(tag, "", "begins"+origin(c)+": "+human.Truncate(c.String(), 200))
 	case c.Chosen:
 		p.Line(tag, progress.Green, "chosen: "+human.Truncate(c.Why, 200))
 	case p.decided:
 		p.Line(tag, progress.Dim, "not chosen: "+human.Truncate(c.Why, 200))
-	case c.State == best.Ended:
+	case c.State == api.CandidateEnded:
 		colour, what := progress.Yellow, "ended: "+human.Truncate(resultOf(c)+human.Prefixed(": ", c.Why), 300)
 		if c.Passed {
 			colour = progress.Green
@@ -54,7 +53,7 @@ func (p *Progress) candidate(c best.Candidate) {
 }
 
 // origin says where in a search a candidate is; empty if there is none.
-func origin(c best.Candidate) string {
+func origin(c api.Candidate) string {
 	switch {
 	case c.Parent > 0:
 		return fmt.Sprintf(" on level %d, from candidate %d", c.Level, c.Parent)
@@ -65,11 +64,11 @@ func origin(c best.Candidate) string {
 }
 
 // resultOf says in a few words what a candidate came to.
-func resultOf(c best.Candidate) string {
+func resultOf(c api.Candidate) string {
 	switch {
 	case c.Passed:
 		return fmt.Sprintf("the gate passed, %s in %s", human.Count(c.Lines, "changed line"), human.Count(c.Steps, "step"))
-	case c.State != best.Ended:
+	case c.State != api.CandidateEnded:
 		return string(c.State)
 	case c.Rounds == 0:
 		return "it did not work"
@@ -78,7 +77,7 @@ func resultOf(c best.Candidate) string {
 }
 
 // showCandidates adds the table of candidates.
-func showCandidates(w io.Writer, all []best.Candidate) {
+func showCandidates(w io.Writer, all []api.Candidate) {
 	if len(all) == 0 {
 		return
 	}
@@ -91,7 +90,7 @@ func showCandidates(w io.Writer, all []best.Candidate) {
 	fmt.Fprintln(t, "N\tGATE\tREGRESSIONS\tLINT\tLINES\tSTEPS\tTOKENS\tUSD\tTIME\tDIFFERS BY\tRESULT")
 	for _, c := range all {
 		gate := string(c.State)
-		if c.State == best.Ended {
+		if c.State == api.CandidateEnded {
 			gate = map[bool]string{true: "passed", false: "not passed"}[c.Passed]
 		}
 		usd := fmt.Sprintf("%.4f", c.CostUSD)

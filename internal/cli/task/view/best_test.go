@@ -1,21 +1,20 @@
 package view
 
 import (
+	"hortus.dev/api"
 	"strings"
 	"testing"
 	"text/tabwriter"
-
-	"hortus.dev/api/best"
 )
 
 // TestShowCandidates: the table has each candidate in a line, whatever its texts contain.
 func TestShowCandidates(t *testing.T) {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	showCandidates(w, []best.Candidate{
-		{N: 1, State: best.Ended, Passed: true, Chosen: true, Why: "its gate passed", Lines: 2, Lint: "passed", Variant: best.Variant{Strategy: "small\x1b[31m\tsteps"}},
-		{N: 2, State: best.Ended, Unpriced: 1, Why: "its gate\nfailed", Regressions: 3},
-		{N: 3, State: best.Running},
+	showCandidates(w, []api.Candidate{
+		{N: 1, State: api.CandidateEnded, Passed: true, Chosen: true, Why: "its gate passed", Lines: 2, Lint: "passed", Variant: api.Variant{Strategy: "small\x1b[31m\tsteps"}},
+		{N: 2, State: api.CandidateEnded, Unpriced: 1, Why: "its gate\nfailed", Regressions: 3},
+		{N: 3, State: api.CandidateRunning},
 	})
 	w.Flush()
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
@@ -37,8 +36,8 @@ func TestShowCandidates(t *testing.T) {
 func TestShowSearch(t *testing.T) {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	showCandidates(w, []best.Candidate{
-		{N: 1, Level: 1, State: best.Ended}, {N: 2, Level: 1, State: best.Ended}, {N: 3, Level: 2, Parent: 2, State: best.Ended, Passed: true, Chosen: true, Why: "its gate passed"},
+	showCandidates(w, []api.Candidate{
+		{N: 1, Level: 1, State: api.CandidateEnded}, {N: 2, Level: 1, State: api.CandidateEnded}, {N: 3, Level: 2, Parent: 2, State: api.CandidateEnded, Passed: true, Chosen: true, Why: "its gate passed"},
 	})
 	w.Flush()
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
@@ -47,7 +46,7 @@ func TestShowSearch(t *testing.T) {
 			t.Errorf("line %d is %q, want %q", i, got, want)
 		}
 	}
-	for want, c := range map[string]best.Candidate{"": {N: 1}, " on level 1": {N: 1, Level: 1}, " on level 2, from candidate 1": {N: 3, Level: 2, Parent: 1}} {
+	for want, c := range map[string]api.Candidate{"": {N: 1}, " on level 1": {N: 1, Level: 1}, " on level 2, from candidate 1": {N: 3, Level: 2, Parent: 1}} {
 		if got := origin(c); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -7,9 +7,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/best"
-	"hortus.dev/api/lessons"
-	"hortus.dev/api/retry"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/progress"
@@ -77,13 +74,13 @@ func (p *Progress) Event(e api.Event) {
 		if json.Unmarshal(e.Data, &ph) == nil {
 			p.Doing("attempt %d: %s: %s", ph.Attempt, ph.Phase, ph.Command)
 		}
-	case retry.EventRetry:
-		var r retry.Event
+	case api.EventRetry:
+		var r api.RetryEvent
 		if json.Unmarshal(e.Data, &r) == nil {
 			p.Say(fmt.Sprintf("%s lost: %s; replacing it in %s (%d of at most %d)", human.Sanitize(r.What), human.Truncate(r.Error, 120), human.Duration(time.Duration(r.WaitMS)*time.Millisecond), r.Attempt, r.Of))
 		}
-	case lessons.EventOffered:
-		var o lessons.Offered
+	case api.EventLessons:
+		var o api.LessonsEvent
 		if json.Unmarshal(e.Data, &o) == nil {
 			for _, l := range o.Lessons {
 				p.Say(fmt.Sprintf("task %s fixed this or a similar failure: hortus lesson show %s", human.Sanitize(l.Task.Short()), human.Sanitize(l.ID)))
@@ -100,7 +97,7 @@ func (p *Progress) Event(e api.Event) {
 	case api.EventRepoStep, api.EventTool, api.EventSay, api.EventCompact, api.EventTodo:
 		p.repoEvent(e)
 	case api.EventCandidate:
-		var c best.Candidate
+		var c api.Candidate
 		if json.Unmarshal(e.Data, &c) == nil {
 			p.decided = p.decided || c.Chosen
 			p.candidate(c)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/store"
 )
 
@@ -43,7 +42,7 @@ const (
 	removeSQL = `DELETE FROM lesson WHERE account = ?1 AND id = ?2 RETURNING ` + columns
 )
 
-func scan(s interface{ Scan(...any) error }) (l lessons.Lesson, err error) {
+func scan(s interface{ Scan(...any) error }) (l api.Lesson, err error) {
 	var learned int64
 	var offered sql.NullInt64
 	err = s.Scan(&l.ID, &l.Account, &l.Scope, &l.Fingerprint, &l.Failure, &l.Fix, &l.Task, &l.Seen, &l.Offered, &l.Helped, &learned, &offered, &l.Vector)
@@ -54,7 +53,7 @@ func scan(s interface{ Scan(...any) error }) (l lessons.Lesson, err error) {
 	return l, err
 }
 
-func (t Table) list(ctx context.Context, query string, args ...any) (all []lessons.Lesson, err error) {
+func (t Table) list(ctx context.Context, query string, args ...any) (all []api.Lesson, err error) {
 	rows, err := t.Read.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, t.Explain(ctx, err, "list lessons")
@@ -74,11 +73,11 @@ func (t Table) list(ctx context.Context, query string, args ...any) (all []lesso
 }
 
 // PutLesson implements store.Store.
-func (t Table) PutLesson(ctx context.Context, l lessons.Lesson) (lessons.Lesson, error) {
+func (t Table) PutLesson(ctx context.Context, l api.Lesson) (api.Lesson, error) {
 	switch {
 	case l.ID == "" || l.Scope == "" || l.Fingerprint == "" || l.Task == "" || l.LearnedAt.IsZero():
 		return l, api.Errorf(api.KindInvalid, "row of a lesson: an identifier, its scope, its fingerprint, its task or its time is missing")
-	case l.Failure == "" || len(l.Failure) > lessons.MaxFailure || l.Fix == "" || len(l.Fix) > lessons.MaxFix:
+	case l.Failure == "" || len(l.Failure) > api.MaxLessonFailure || l.Fix == "" || len(l.Fix) > api.MaxLessonFix:
 		return l, api.Errorf(api.KindInvalid, "row of lesson %s: the failure or the fix is missing or too long", l.ID)
 	}
 	tx, err := t.Write.BeginTx(ctx, nil)
@@ -88,7 +87,7 @@ func (t Table) PutLesson(ctx context.Context, l lessons.Lesson) (lessons.Lesson,
 	defer tx.Rollback() // does nothing after Commit
 	l, err = scan(tx.QueryRowContext(ctx, putSQL, l.ID, l.Account, l.Scope, l.Fingerprint, l.Failure, l.Fix, string(l.Task), l.LearnedAt.UnixMicro()))
 	if err == nil {
-		_, err = tx.ExecContext(ctx, trimSQL, l.Account, l.Scope, l.Fingerprint, lessons.MaxPerScope)
+		_, err = tx.ExecContext(ctx, trimSQL, l.Account, l.Scope, l.Fingerprint, api.MaxLessonsPerScope)
 	}
 	if err == nil {
 		err = tx.Commit()
@@ -100,7 +99,7 @@ func (t Table) PutLesson(ctx context.Context, l lessons.Lesson) (lessons.Lesson,
 }
 
 // SimilarLessons implements store.Store.
-func (t Table) SimilarLessons(ctx context.Context, q lessons.Query) ([]lessons.Lesson, error) {
+func (t Table) SimilarLessons(ctx context.Context, q api.LessonQuery) ([]api.Lesson, error) {
 	all, err := t.list(ctx, sameSQL, q.Account, q.Scope, q.Fingerprint)
 	if err != nil || len(q.Words) == 0 || len(all) >= q.Limit {
 		return all, err
@@ -141,7 +140,7 @@ func (t Table) CountLessons(ctx context.Context, account string, ids []string, h
 }
 
 // LessonPage implements store.Store.
-func (t Table) LessonPage(ctx context.Context, account, scope string, limit int, after store.Cursor) ([]lessons.Lesson, store.Cursor, error) {
+func (t Table) LessonPage(ctx context.Context, account, scope string, limit int, after store.Cursor) ([]api.Lesson, store.Cursor, error) {
 	var seq int64
 	if !after.IsZero() {
 		var err error
@@ -167,24 +166,24 @@ func (t Table) LessonPage(ctx context.Context, account, scope string, limit int,
 }
 
 // FindLesson implements store.Store.
-func (t Table) FindLesson(ctx context.Context, account, prefix string) (lessons.Lesson, error) {
+func (t Table) FindLesson(ctx context.Context, account, prefix string) (api.Lesson, error) {
 	if prefix == "" || len(prefix) > api.IDLen {
-		return lessons.Lesson{}, api.Errorf(api.KindNotFound, "unknown lesson %.40q", prefix).WithHint("list them: hortus lesson ls")
+		return api.Lesson{}, api.Errorf(api.KindNotFound, "unknown lesson %.40q", prefix).WithHint("list them: hortus lesson ls")
 	}
 	all, err := t.list(ctx, findSQL, account, prefix, prefix+"\xff", "l"+prefix, "l"+prefix+"\xff")
 	switch {
 	case err != nil:
-		return lessons.Lesson{}, err
+		return api.Lesson{}, err
 	case len(all) == 0:
-		return lessons.Lesson{}, api.Errorf(api.KindNotFound, "unknown lesson %.40q", prefix).WithHint("list them: hortus lesson ls")
+		return api.Lesson{}, api.Errorf(api.KindNotFound, "unknown lesson %.40q", prefix).WithHint("list them: hortus lesson ls")
 	case len(all) > 1:
-		return lessons.Lesson{}, api.Errorf(api.KindInvalid, "lesson %q is ambiguous: %s, %s", prefix, all[0].ID, all[1].ID).WithHint("give more characters of the id")
+		return api.Lesson{}, api.Errorf(api.KindInvalid, "lesson %q is ambiguous: %s, %s", prefix, all[0].ID, all[1].ID).WithHint("give more characters of the id")
 	}
 	return all[0], nil
 }
 
 // RemoveLesson implements store.Store.
-func (t Table) RemoveLesson(ctx context.Context, account, id string) (lessons.Lesson, error) {
+func (t Table) RemoveLesson(ctx context.Context, account, id string) (api.Lesson, error) {
 	l, err := scan(t.Write.QueryRowContext(ctx, removeSQL, account, id))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"hortus.dev/api"
-	"hortus.dev/api/lessons"
 	"hortus.dev/internal/platform/vector"
 	"hortus.dev/internal/store"
 )
@@ -29,7 +28,7 @@ const (
 )
 
 // LessonsToEmbed implements store.Store.
-func (t Table) LessonsToEmbed(ctx context.Context, account, scope, model string, limit int) (have int, missing []lessons.Lesson, err error) {
+func (t Table) LessonsToEmbed(ctx context.Context, account, scope, model string, limit int) (have int, missing []api.Lesson, err error) {
 	if err := t.Read.QueryRowContext(ctx, embeddedSQL, account, scope, model).Scan(&have); err != nil {
 		return 0, nil, t.Explain(ctx, err, "count the vectors of lessons")
 	}
@@ -93,7 +92,7 @@ type near struct {
 }
 
 // NearLessons implements store.Store.
-func (t Table) NearLessons(ctx context.Context, q store.VectorQuery) ([]lessons.Lesson, error) {
+func (t Table) NearLessons(ctx context.Context, q store.VectorQuery) ([]api.Lesson, error) {
 	if err := t.fits(ctx, t.Read, q.Model, q.Values); err != nil {
 		return nil, err
 	}
@@ -101,7 +100,7 @@ func (t Table) NearLessons(ctx context.Context, q store.VectorQuery) ([]lessons.
 	if err != nil {
 		return nil, err
 	}
-	var out []lessons.Lesson
+	var out []api.Lesson
 	for _, n := range found {
 		l, err := t.list(ctx, bySeqSQL, n.seq) // none if it was removed since
 		if err != nil {
@@ -114,7 +113,7 @@ func (t Table) NearLessons(ctx context.Context, q store.VectorQuery) ([]lessons.
 
 // nearest compares the vectors of a scope, of which it keeps one at a time.
 func (t Table) nearest(ctx context.Context, q store.VectorQuery) (found []near, err error) {
-	rows, err := t.Read.QueryContext(ctx, vectorsSQL, q.Account, q.Scope, q.Fingerprint, q.Model, lessons.MaxPerScope)
+	rows, err := t.Read.QueryContext(ctx, vectorsSQL, q.Account, q.Scope, q.Fingerprint, q.Model, api.MaxLessonsPerScope)
 	if err != nil {
 		return nil, t.Explain(ctx, err, "compare vectors of lessons")
 	}

@@ -1,4 +1,4 @@
-package best
+package api
 
 import (
 	"fmt"
@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Bounds of a [Request].
+// Bounds of a [BestOf].
 const (
-	// MinOf and MaxOf bound the number of candidates.
-	MinOf = 2
-	MaxOf = 16
-	// MaxDepth bounds the number of levels, and MaxAll that of the candidates of all levels together.
-	MaxDepth = 6
-	MaxAll   = 32
+	// MinBestOf and MaxBestOf bound the number of candidates.
+	MinBestOf = 2
+	MaxBestOf = 16
+	// MaxBestDepth bounds the number of levels, and MaxCandidates that of the candidates of all levels together.
+	MaxBestDepth  = 6
+	MaxCandidates = 32
 	// MaxStrategy bounds a strategy, in bytes.
 	MaxStrategy = 1000
 )
 
-// Request requests several candidates.
-type Request struct {
-	// Of is the number of candidates, MinOf to MaxOf. With several levels it is that of each, and may be 1.
+// BestOf requests several candidates.
+type BestOf struct {
+	// Of is the number of candidates, MinBestOf to MaxBestOf. With several levels it is that of each, and may be 1.
 	Of int `json:"of"`
 	// Depth is the maximum number of levels; 0 and 1 are one. While no candidate passes the gate, the next level continues
 	// the best one that no level has continued yet.
@@ -64,17 +64,17 @@ func (v Variant) String() string {
 	return strings.Join(out, ", ")
 }
 
-// State is where a candidate stands.
-type State string
+// CandidateState is where a candidate stands.
+type CandidateState string
 
 const (
-	Waiting State = "waiting"
-	Running State = "running"
-	Ended   State = "ended"
+	CandidateWaiting CandidateState = "waiting"
+	CandidateRunning CandidateState = "running"
+	CandidateEnded   CandidateState = "ended"
 )
 
-// Copies are workspaces, by the names of the sub-agents that work in them ("research 1").
-type Copies map[string]string
+// CandidateCopies are workspaces, by the names of the sub-agents that work in them ("research 1").
+type CandidateCopies map[string]string
 
 // Candidate is one of the agents and what it came to.
 type Candidate struct {
@@ -84,11 +84,11 @@ type Candidate struct {
 	Level  int `json:"level,omitempty"`
 	Parent int `json:"parent,omitempty"`
 	Variant
-	State State `json:"state"`
+	State CandidateState `json:"state"`
 	// Workspace has its files while the task runs; after that only the chosen one has files, which are the task's.
 	Workspace string `json:"workspace,omitempty"`
 	// Copies are its copies that sub-agents work in now.
-	Copies Copies `json:"copies,omitempty"`
+	Copies CandidateCopies `json:"copies,omitempty"`
 	// Outcome is how it would have ended as the only one.
 	Outcome string `json:"outcome,omitempty"`
 	// Passed is true if every gate of its last round passed, and its result is one that can be delivered.
@@ -134,7 +134,7 @@ func Strategies() []string {
 
 // Fill returns the variants of all candidates: those that were given, and further ones. temperatures is true if the
 // model of the request takes a temperature.
-func (r Request) Fill(temperatures bool) []Variant {
+func (r BestOf) Fill(temperatures bool) []Variant {
 	out := slices.Clone(r.Vary)
 	all := Strategies()
 	for i := len(out); i < r.Of; i++ {
@@ -152,30 +152,30 @@ func (r Request) Fill(temperatures bool) []Variant {
 }
 
 // Levels is the maximum number of levels.
-func (r Request) Levels() int { return max(1, r.Depth) }
+func (r BestOf) Levels() int { return max(1, r.Depth) }
 
 // All is the maximum number of candidates of all levels.
-func (r Request) All() int { return max(1, min(r.Of, MaxOf)) * min(r.Levels(), MaxDepth) }
+func (r BestOf) All() int { return max(1, min(r.Of, MaxBestOf)) * min(r.Levels(), MaxBestDepth) }
 
 // Wrong says what is wrong with the number of candidates or levels; it is empty if nothing is.
-func (r Request) Wrong() string {
-	least := MinOf
+func (r BestOf) Wrong() string {
+	least := MinBestOf
 	if r.Levels() > 1 {
 		least = 1
 	}
 	switch {
-	case r.Depth < 0 || r.Depth > MaxDepth:
-		return fmt.Sprintf("%d levels; use 1 to %d", r.Depth, MaxDepth)
-	case r.Of < least || r.Of > MaxOf:
-		return fmt.Sprintf("%d candidates; use %d to %d", r.Of, least, MaxOf)
-	case r.All() > MaxAll:
-		return fmt.Sprintf("%d levels of %d candidates are %d; the maximum is %d together", r.Depth, r.Of, r.All(), MaxAll)
+	case r.Depth < 0 || r.Depth > MaxBestDepth:
+		return fmt.Sprintf("%d levels; use 1 to %d", r.Depth, MaxBestDepth)
+	case r.Of < least || r.Of > MaxBestOf:
+		return fmt.Sprintf("%d candidates; use %d to %d", r.Of, least, MaxBestOf)
+	case r.All() > MaxCandidates:
+		return fmt.Sprintf("%d levels of %d candidates are %d; the maximum is %d together", r.Depth, r.Of, r.All(), MaxCandidates)
 	}
 	return ""
 }
 
 // Share is the part of a total that one candidate has: that of each possible one is the same.
-func (r Request) Share(total int64) int64 { return total / int64(r.All()) }
+func (r BestOf) Share(total int64) int64 { return total / int64(r.All()) }
 
 // Part is the part of a cost that one candidate has.
-func (r Request) Part(cost float64) float64 { return cost / float64(r.All()) }
+func (r BestOf) Part(cost float64) float64 { return cost / float64(r.All()) }

@@ -1,23 +1,21 @@
-package lessons
+package api
 
 import (
 	"time"
-
-	"hortus.dev/api"
 )
 
 const (
-	// MaxFailure and MaxFix bound the texts of a lesson, in bytes.
-	MaxFailure = 2 << 10
-	MaxFix     = 6 << 10
-	// MaxPerScope is the most that is kept of one repository, or of the programs of one language.
-	MaxPerScope = 500
-	// MaxOffered is the most that is offered for one failure.
-	MaxOffered = 3
+	// MaxLessonFailure and MaxLessonFix bound the texts of a lesson, in bytes.
+	MaxLessonFailure = 2 << 10
+	MaxLessonFix     = 6 << 10
+	// MaxLessonsPerScope is the most that is kept of one repository, or of the programs of one language.
+	MaxLessonsPerScope = 500
+	// MaxLessonsOffered is the most that is offered for one failure.
+	MaxLessonsOffered = 3
 )
 
-// EventOffered is the type of the event that a model was given lessons; its data is [Offered].
-const EventOffered api.EventType = "task.lessons"
+// EventLessons is the type of the event that a model was given lessons; its data is [LessonsEvent].
+const EventLessons EventType = "task.lessons"
 
 // Lesson is a failure with what fixed it, in a task that was verified.
 type Lesson struct {
@@ -33,8 +31,8 @@ type Lesson struct {
 	// Fix says what was changed: a sentence, then a patch, which may be cut.
 	Fix string `json:"fix"`
 	// Task is the newest one that taught it, and Seen counts them.
-	Task api.TaskID `json:"task"`
-	Seen int        `json:"seen"`
+	Task TaskID `json:"task"`
+	Seen int    `json:"seen"`
 	// Offered counts the tasks that were given it and have ended, Helped those of them that were verified.
 	Offered   int       `json:"offered"`
 	Helped    int       `json:"helped"`
@@ -44,40 +42,40 @@ type Lesson struct {
 	Vector string `json:"vector,omitempty"`
 }
 
-// Way is how a lesson was found.
-type Way string
+// LessonMatch is how a lesson was found.
+type LessonMatch string
 
 const (
-	ByFingerprint Way = "fingerprint" // it is about the same failure
-	ByText        Way = "text"        // its failure shares words
-	ByVector      Way = "vector"      // only its vector is near
+	LessonByFingerprint LessonMatch = "fingerprint" // it is about the same failure
+	LessonByText        LessonMatch = "text"        // its failure shares words
+	LessonByVector      LessonMatch = "vector"      // only its vector is near
 )
 
-// Found is a lesson that a search found.
-type Found struct {
+// FoundLesson is a lesson that a search found.
+type FoundLesson struct {
 	Lesson
-	By Way
+	By LessonMatch
 }
 
-// Offered reports which lessons a model was given with a failure.
-type Offered struct {
+// LessonsEvent reports which lessons a model was given with a failure.
+type LessonsEvent struct {
 	// Attempt is that of a program, or the round of a task on a repository, which failed; 0 for the gate before
 	// the work.
-	Attempt int     `json:"attempt"`
-	Lessons []Offer `json:"lessons"`
+	Attempt int           `json:"attempt"`
+	Lessons []LessonOffer `json:"lessons"`
 }
 
-// Offer is a lesson as it was given.
-type Offer struct {
-	ID   string     `json:"id"`
-	Task api.TaskID `json:"task"`
+// LessonOffer is a lesson as it was given.
+type LessonOffer struct {
+	ID   string `json:"id"`
+	Task TaskID `json:"task"`
 	// Failure is its first line.
-	Failure string `json:"failure"`
-	By      Way    `json:"by,omitempty"`
+	Failure string      `json:"failure"`
+	By      LessonMatch `json:"by,omitempty"`
 }
 
-// Query asks for lessons about a failure.
-type Query struct {
+// LessonQuery asks for lessons about a failure.
+type LessonQuery struct {
 	Account, Scope, Fingerprint string
 	// Words are those of the failure.
 	Words []string

@@ -1,4 +1,4 @@
-package problem
+package api
 
 import (
 	"encoding/json"
@@ -6,13 +6,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"hortus.dev/api"
 )
 
 func TestProblems(t *testing.T) {
-	for _, k := range api.Kinds {
-		p := Of(fmt.Errorf("outer: %w", api.Errorf(k, "inner %d", 1).WithHint("do this")), 0)
+	for _, k := range Kinds {
+		p := ProblemOf(fmt.Errorf("outer: %w", Errorf(k, "inner %d", 1).WithHint("do this")), 0)
 		if p.Status != k.HTTPStatus() || p.Title == "" || p.Detail != "outer: inner 1" || p.Hint != "do this" || strings.ContainsAny(p.Type, "_ ") {
 			t.Errorf("%s: %+v", k, p)
 		}
@@ -25,7 +23,7 @@ func TestProblems(t *testing.T) {
 			t.Errorf("%s came back as %+v, %v", k, e, err)
 		}
 	}
-	if p := Of(api.Errorf(api.KindUnavailable, "x"), http.StatusServiceUnavailable); p.Status != 503 || p.Title != "Service Unavailable" {
+	if p := ProblemOf(Errorf(KindUnavailable, "x"), http.StatusServiceUnavailable); p.Status != 503 || p.Title != "Service Unavailable" {
 		t.Errorf("with another status: %+v", p)
 	}
 }
