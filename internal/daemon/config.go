@@ -8,7 +8,7 @@ import (
 	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/sandbox/admission"
-	"hortus.dev/internal/server/access"
+	"hortus.dev/internal/sandbox/quota"
 	"hortus.dev/internal/server/front"
 	"hortus.dev/internal/store/retention"
 )
@@ -60,7 +60,7 @@ type Config struct {
 	// CopyMemory makes sandboxes of gVisor share no memory.
 	CopyMemory bool
 	// Rates has the limits of requests of each user's key; zero fields take the defaults.
-	Rates access.RatesConfig
+	Rates quota.RatesConfig
 	// Drain is the time that streams of commands have after a signal; 0 ends them at once,
 	// below 0 there is no limit.
 	Drain time.Duration

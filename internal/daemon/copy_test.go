@@ -164,7 +164,7 @@ func copyTown(t *testing.T) *town {
 // can be forked its programs go on; elsewhere its services are started.
 func TestCopyInUse(t *testing.T) {
 	w := copyTown(t)
-	without := computer.New(computer.Config{Creator: w.s.guards.sandboxes, Manager: w.s.sandboxes, Layers: w.s.layers, Workspaces: w.s.workspaces, Sandboxes: w.s.worked, Logger: w.s.log})
+	without := computer.New(computer.Config{Creator: w.s.guards.quota, Manager: w.s.sandboxes, Layers: w.s.layers, Workspaces: w.s.workspaces, Sandboxes: w.s.worked, Logger: w.s.log})
 	for name, by := range map[string]*computer.Computers{"gvisor": w.s.computers, "gvisor, files alone": without, "container": w.s.computers} {
 		t.Run(name, func(t *testing.T) {
 			isolation, _, _ := strings.Cut(name, ",")

@@ -8,8 +8,9 @@
 //	defer s.Close(ctx)
 //	err = s.Serve(ctx, ready)
 //
-// Everything that a server reaches is behind package access. What a task creates is too: the
-// [System] gives no package a way to create a sandbox around the ceilings of an API key.
+// Everything that a server reaches is behind package access, which decides what belongs to the
+// caller. Servers and tasks create sandboxes through package quota: the [System] gives no package
+// a way to create one around the ceilings of an API key.
 //
 // [Main], [Resident] and [Connect] are the commands that run, serve and find a daemon.
 //

@@ -27,7 +27,6 @@ import (
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/sandbox/template"
-	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/layer/archive/place"
@@ -250,7 +249,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.computers = computer.New(computer.Config{Creator: s.guards.sandboxes, Forker: access.NewTaskForks(s.guards.sandboxes), Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Logger: s.log})
+	s.computers = computer.New(computer.Config{Creator: s.guards.quota, Forker: s.guards.quota, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Logger: s.log})
 	s.sessions = sessions.Open(s.workspaces, s.sandboxes, s.log)
 	s.onClose(s.sessions.Seats.Close)
 	s.bench.Place = s.computers.Temporary

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"hortus.dev/internal/server/access"
+	"hortus.dev/internal/sandbox/quota"
 )
 
 // TestFloodOfOneKey has one key ask much more often than it may, over both servers. It is
@@ -38,7 +38,7 @@ func TestFloodOfOneKey(t *testing.T) {
 		wg.Wait()
 		return ok.Load(), no.Load()
 	}
-	w := newTownOf(t, Config{Rates: access.RatesConfig{Requests: 5}})
+	w := newTownOf(t, Config{Rates: quota.RatesConfig{Requests: 5}})
 	served, refused := flood(w)
 	if served < 10 || refused == 0 {
 		t.Errorf("%d served, %d refused", served, refused)
@@ -62,7 +62,7 @@ func TestFloodOfOneKey(t *testing.T) {
 		}
 	}
 	// The control: with a high rate the same flood is served.
-	if served, refused := flood(newTownOf(t, Config{Rates: access.RatesConfig{Requests: 1e6}})); served != 400 || refused != 0 {
+	if served, refused := flood(newTownOf(t, Config{Rates: quota.RatesConfig{Requests: 1e6}})); served != 400 || refused != 0 {
 		t.Errorf("the control: %d served, %d refused", served, refused)
 	}
 }

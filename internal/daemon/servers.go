@@ -13,6 +13,7 @@ import (
 	"hortus.dev/internal/sandbox/code"
 	"hortus.dev/internal/sandbox/durable"
 	"hortus.dev/internal/sandbox/provision"
+	"hortus.dev/internal/sandbox/quota"
 	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/server/e2b"
 	"hortus.dev/internal/server/envd"
@@ -27,7 +28,8 @@ import (
 type guards struct {
 	keys          *key.Keys
 	authenticator *access.Authenticator
-	rates         *access.Rates
+	rates         *quota.Rates
+	quota         *quota.Quota
 	// tokens are those of the data planes of sandboxes.
 	tokens *token.Minter
 
@@ -66,10 +68,11 @@ func (s *System) openGuards(context.Context) (err error) {
 		return err
 	}
 	g.keys = key.New(key.Config{Rows: s.rows, CheckEgress: s.sandboxes.CheckEgress})
-	g.rates = access.NewRates(s.cfg.Rates)
+	g.rates = quota.NewRates(s.cfg.Rates)
+	g.quota = quota.New(quota.Config{Manager: s.sandboxes, Rates: g.rates})
 	g.authenticator = access.NewAuthenticator(g.keys, g.rates)
 	g.workspaces = access.NewWorkspaces(g.durable, g.rates)
-	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: s.rows, Task: s.db.Task, Rates: g.rates, Workspaces: g.durable})
+	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Quota: g.quota, Rows: s.rows, Task: s.db.Task, Rates: g.rates, Workspaces: g.durable})
 	g.plane = access.NewDataPlane(s.sandboxes, g.rates)
 	g.keyAdmin = access.NewKeyAdmin(g.keys)
 	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: s.sandboxes, Decisions: adapter.Decisions{Rows: s.rows, Recorder: s.recorder}, Asks: s.asks})

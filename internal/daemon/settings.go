@@ -8,7 +8,7 @@ import (
 	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/sandbox/admission"
-	"hortus.dev/internal/server/access"
+	"hortus.dev/internal/sandbox/quota"
 	"hortus.dev/internal/server/front"
 	"hortus.dev/internal/storage/layer/archive/place"
 	"hortus.dev/internal/store/retention"
@@ -54,7 +54,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 				Overcommit: r.Float("daemon.overcommit"), CPUOvercommit: r.Float("daemon.cpu-overcommit"), Patience: r.Duration("daemon.patience"),
 			},
 			Keep:       retention.Bounds{Rows: r.Int("daemon.keep-rows"), Age: r.Stay("daemon.keep-ended")},
-			Rates:      access.RatesConfig{Requests: r.Float("daemon.request-rate"), Creates: r.Float("daemon.create-rate")},
+			Rates:      quota.RatesConfig{Requests: r.Float("daemon.request-rate"), Creates: r.Float("daemon.create-rate")},
 			LayerBytes: r.Room("daemon.layer-size"), LayerArchive: r.Text("daemon.layer-archive"),
 			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), NPM: r.Text("daemon.bench-npm"), CopyMemory: r.Bool("gvisor.copy-memory"),
 			Usual:  api.CreateSandbox{Isolation: r.Text("sandbox.isolation"), Limits: r.Limits()},

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/quota"
 )
 
 // Keys verifies API keys.
@@ -17,11 +18,13 @@ type Keys interface {
 // Authenticator finds the principal of an API key.
 type Authenticator struct {
 	keys  Keys
-	rates *Rates
+	rates *quota.Rates
 }
 
 // NewAuthenticator creates an Authenticator that limits the rate of each key.
-func NewAuthenticator(keys Keys, rates *Rates) *Authenticator { return &Authenticator{keys, rates} }
+func NewAuthenticator(keys Keys, rates *quota.Rates) *Authenticator {
+	return &Authenticator{keys, rates}
+}
 
 // Authenticate returns the principal of an API key. It verifies the key for each request, so
 // that a revoked key is rejected at once. The error is KindExhausted above the key's rate.
@@ -31,22 +34,14 @@ func (p *Authenticator) Authenticate(ctx context.Context, presented string) (api
 		return api.Principal{}, err
 	}
 	who := api.Principal{Account: k.Account, Key: k.ID, Role: k.Role, Ceilings: k.Ceilings}
-	if err := p.rates.request(who); err != nil {
+	if err := p.rates.Request(who); err != nil {
 		return api.Principal{}, err
 	}
 	return who, nil
 }
 
-// caller returns the principal of the context. The error is KindUnauthenticated if there is
-// none or if it is invalid.
-func caller(ctx context.Context) (api.Principal, error) {
-	p := api.PrincipalOf(ctx)
-	if p.Role == api.RoleAdmin || p.Role == api.RoleUser && p.Account != "" {
-		return p, nil
-	}
-	return api.Principal{}, api.Errorf(api.KindUnauthenticated, "the request has no API key").
-		WithHint("send it in the header X-API-KEY, or as Authorization: Bearer KEY")
-}
+// caller returns the principal of the context, see [quota.Caller].
+func caller(ctx context.Context) (api.Principal, error) { return quota.Caller(ctx) }
 
 // administrator refuses callers that are not admins. what names the operation.
 func administrator(ctx context.Context, what string) error {

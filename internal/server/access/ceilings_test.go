@@ -9,6 +9,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/quota"
 )
 
 // table plays the manager: rows, and nothing that runs.
@@ -65,6 +66,10 @@ func (m *table) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandb
 	return out, nil
 }
 
+func (m *table) CreateTemplate(context.Context, api.CreateTemplate, func(step string)) (api.Snapshot, error) {
+	return api.Snapshot{}, api.Errorf(api.KindUnsupported, "a table has no templates")
+}
+
 func (m *table) Get(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +105,12 @@ func user(key api.KeyID, c api.Ceilings) context.Context {
 
 func guarded() (*Sandboxes, *table) {
 	m := &table{rows: map[api.SandboxID]api.Sandbox{}}
-	return NewSandboxes(SandboxesConfig{Manager: m}), m
+	return guard(m, quota.NewRates(quota.RatesConfig{})), m
+}
+
+// guard guards a table of sandboxes.
+func guard(m *table, rates *quota.Rates) *Sandboxes {
+	return NewSandboxes(SandboxesConfig{Manager: m, Quota: quota.New(quota.Config{Manager: m, Rates: rates}), Rates: rates})
 }
 
 func TestCeilingsAtOnce(t *testing.T) {
@@ -184,7 +194,7 @@ func TestCeilings(t *testing.T) {
 		}
 		refused()
 		// A daemon that starts finds what was there before.
-		s = NewSandboxes(SandboxesConfig{Manager: m})
+		s = guard(m, quota.NewRates(quota.RatesConfig{}))
 		refused()
 	}
 }
@@ -220,14 +230,14 @@ func TestCeilingsOfForks(t *testing.T) {
 // A life that nobody asked for is no longer than what may be requested.
 func TestLife(t *testing.T) {
 	p := api.Principal{Ceilings: api.Ceilings{TTLMS: 1000}}
-	if ms, err := limitTTL(p, 0); ms != 1000 || err != nil {
+	if ms, err := quota.TTL(p, 0); ms != 1000 || err != nil {
 		t.Errorf("%d, %v", ms, err)
 	}
-	if ms, err := limitTTL(api.Principal{}, 0); ms != 0 || err != nil {
+	if ms, err := quota.TTL(api.Principal{}, 0); ms != 0 || err != nil {
 		t.Errorf("without a ceiling: %d, %v", ms, err)
 	}
 	p.Ceilings.TTLMS = api.MaxTTL.Milliseconds()
-	if ms, err := limitTTL(p, 0); ms != api.DefaultTTL.Milliseconds() || err != nil {
+	if ms, err := quota.TTL(p, 0); ms != api.DefaultTTL.Milliseconds() || err != nil {
 		t.Errorf("below the ceiling: %d, %v", ms, err)
 	}
 }
@@ -236,20 +246,20 @@ func TestLife(t *testing.T) {
 // measurement, which has no ceilings, is not for a key that has some.
 func TestNoWayAroundCeilings(t *testing.T) {
 	m := &table{rows: map[api.SandboxID]api.Sandbox{}}
-	s := NewSandboxes(SandboxesConfig{Manager: m})
+	s := guard(m, quota.NewRates(quota.RatesConfig{}))
 	key := api.NewKeyID()
 	ctx := user(key, api.Ceilings{Sandboxes: 1, TTLMS: 1000})
-	if _, err := s.CreateIn(ctx, api.CreateSandbox{TTLMS: 2000}, sandbox.Workspace{}); api.KindOf(err) != api.KindExhausted {
+	if _, err := s.q.CreateIn(ctx, api.CreateSandbox{TTLMS: 2000}, sandbox.Workspace{}); api.KindOf(err) != api.KindExhausted {
 		t.Errorf("above the ceiling of a life: %v", err)
 	}
-	row, err := s.CreateIn(ctx, api.CreateSandbox{Account: "another", Key: "another"}, sandbox.Workspace{})
+	row, err := s.q.CreateIn(ctx, api.CreateSandbox{Account: "another", Key: "another"}, sandbox.Workspace{})
 	if err != nil || row.Account != "a" || row.Key != key {
 		t.Errorf("the sandbox belongs to account %q and key %q, %v", row.Account, row.Key, err)
 	}
-	if _, err := s.CreateIn(ctx, api.CreateSandbox{}, sandbox.Workspace{}); api.KindOf(err) != api.KindExhausted {
+	if _, err := s.q.CreateIn(ctx, api.CreateSandbox{}, sandbox.Workspace{}); api.KindOf(err) != api.KindExhausted {
 		t.Errorf("above the ceiling of sandboxes: %v", err)
 	}
-	if _, err := s.CreateIn(user(key, api.Ceilings{}), api.CreateSandbox{Isolation: "process"}, sandbox.Workspace{}); api.KindOf(err) != api.KindDenied {
+	if _, err := s.q.CreateIn(user(key, api.Ceilings{}), api.CreateSandbox{Isolation: "process"}, sandbox.Workspace{}); api.KindOf(err) != api.KindDenied {
 		t.Errorf("without isolation: %v", err)
 	}
 	operator := api.WithPrincipal(t.Context(), api.Principal{Account: "a", Key: key, Role: api.RoleAdmin, Ceilings: api.Ceilings{Sandboxes: 1}})

@@ -9,7 +9,7 @@
 //     the text for an unknown ID; lists and unique prefixes of IDs exclude it;
 //   - requests about the daemon or its host are KindDenied, and so are requests that use the
 //     daemon's files or the operator's credentials;
-//   - requests that exceed a ceiling of the key are KindExhausted and name the ceiling.
+//   - sandboxes are created through package quota, which has the ceilings and rates of the key.
 //
 // Each type wraps one part of the daemon and has its methods, each written explicitly, so that a
 // new method of a part is not available without a check. The wrapped interfaces are declared here.

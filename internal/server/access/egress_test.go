@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/quota"
 )
 
 // gate plays the policies of a manager, and questions about its sandboxes.
@@ -56,7 +57,7 @@ func (g *gate) Answer(_ context.Context, account, id string, _ api.EgressAction,
 // exist, and a key with a ceiling opens only what was created with it.
 func TestEgressOfOthers(t *testing.T) {
 	m := &table{rows: map[api.SandboxID]api.Sandbox{}}
-	s := NewSandboxes(SandboxesConfig{Manager: m})
+	s := guard(m, quota.NewRates(quota.RatesConfig{}))
 	narrow, wide := api.NewKeyID(), api.NewKeyID()
 	top := &api.EgressPolicy{Rules: []api.EgressRule{{Action: api.EgressAllow, Host: "a.example"}}}
 	of := func(account string, key api.KeyID, c api.Ceilings) context.Context {

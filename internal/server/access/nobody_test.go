@@ -6,15 +6,16 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/quota"
 )
 
-// TestNobodyMayNothing calls every method of every guard for nobody, and for callers
+// TestNobodyMayNothing calls every method of every guard, and of what creates sandboxes for tasks, for nobody, and for callers
 // that make no sense. Behind the guards stands nothing: what gets through panics. A
 // method that is added later is called too.
 func TestNobodyMayNothing(t *testing.T) {
-	sandboxes := NewSandboxes(SandboxesConfig{})
-	tasks := NewTasks(nil, nil, NewRates(RatesConfig{}))
-	guards := []any{sandboxes, tasks, NewRoles(nil), NewEvents(nil, sandboxes, tasks, NewSessions(nil, tasks)), NewSessions(nil, tasks), NewSystem(nil, sandboxes), NewKeyAdmin(nil), NewEgress(EgressConfig{Sandboxes: sandboxes}), NewWorkspaces(nil, NewRates(RatesConfig{})), NewImages(nil), NewSecrets(nil), NewLessons(nil)}
+	sandboxes := NewSandboxes(SandboxesConfig{Quota: quota.New(quota.Config{})})
+	tasks := NewTasks(nil, nil, quota.NewRates(quota.RatesConfig{}))
+	guards := []any{quota.New(quota.Config{}), sandboxes, tasks, NewRoles(nil), NewEvents(nil, sandboxes, tasks, NewSessions(nil, tasks)), NewSessions(nil, tasks), NewSystem(nil, sandboxes), NewKeyAdmin(nil), NewEgress(EgressConfig{Sandboxes: sandboxes}), NewWorkspaces(nil, quota.NewRates(quota.RatesConfig{})), NewImages(nil), NewSecrets(nil), NewLessons(nil)}
 	for name, p := range map[string]api.Principal{
 		"nobody": {}, "a user of no account": {Role: api.RoleUser}, "an account without a role": {Account: "a"},
 		"an unknown role": {Account: "a", Role: "owner"}, "a key alone": {Key: api.NewKeyID()},

@@ -6,6 +6,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox/box"
+	"hortus.dev/internal/sandbox/quota"
 )
 
 // PlaneManager is the part of the manager that a sandbox's own token opens.
@@ -19,11 +20,11 @@ type PlaneManager interface {
 // data plane checks. It bounds how often commands are started for the sandbox's key.
 type DataPlane struct {
 	m     PlaneManager
-	rates *Rates
+	rates *quota.Rates
 }
 
 // NewDataPlane guards a manager.
-func NewDataPlane(m PlaneManager, rates *Rates) *DataPlane { return &DataPlane{m, rates} }
+func NewDataPlane(m PlaneManager, rates *quota.Rates) *DataPlane { return &DataPlane{m, rates} }
 
 // Get returns a sandbox.
 func (d *DataPlane) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/quota"
 	"hortus.dev/internal/server/access"
 )
 
@@ -56,7 +57,7 @@ func TestReplyIsForTheOwnAccount(t *testing.T) {
 		{"a user without walls", unwalled, user("a"), api.KindDenied},
 	} {
 		e := &replied{row: c.row}
-		_, err := access.NewTasks(e, backends{}, access.NewRates(access.RatesConfig{})).Reply(api.WithPrincipal(t.Context(), c.who), c.row.ID, api.ReplyTask{Reply: "yes"})
+		_, err := access.NewTasks(e, backends{}, quota.NewRates(quota.RatesConfig{})).Reply(api.WithPrincipal(t.Context(), c.who), c.row.ID, api.ReplyTask{Reply: "yes"})
 		want := 0
 		if c.kind == "" {
 			want = 1

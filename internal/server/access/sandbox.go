@@ -2,25 +2,17 @@ package access
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/box"
 	"hortus.dev/internal/sandbox/command"
+	"hortus.dev/internal/sandbox/quota"
 )
 
 // Manager is what holds the sandboxes and what was saved of them.
 type Manager interface {
-	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
-	// CreateIn is Create for a sandbox with files at /workspace.
-	CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error)
-	// Isolates reports whether the backend that a request gets is fit for untrusted code.
-	Isolates(ctx context.Context, isolation string) (bool, error)
-	// Outline returns what Create would make.
-	Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	List(ctx context.Context, all bool) ([]api.Sandbox, error)
 	Find(ctx context.Context, prefix string) (api.SandboxID, error)
@@ -46,11 +38,9 @@ type Manager interface {
 	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)
 
 	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
-	ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbox, task api.TaskID) (api.ForkResult, error)
 	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 	FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
 	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
-	CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error)
 }
 
 // Rows finds and lists what belongs to one account. Account "" is everybody in pages,
@@ -74,34 +64,32 @@ type Rows interface {
 
 // Sandboxes guards the manager.
 type Sandboxes struct {
-	m        Manager
-	rows     Rows
-	tasks    func(ctx context.Context, id api.TaskID) (api.Task, error)
-	ceilings *ceilings
-	rates    *Rates
+	m     Manager
+	q     *quota.Quota
+	rows  Rows
+	tasks func(ctx context.Context, id api.TaskID) (api.Task, error)
+	rates *quota.Rates
 
 	workspaces WorkspaceService
 }
 
-// SandboxesConfig is what sandboxes are guarded with. Rates are the defaults where they
-// are left out; all other fields are required.
+// SandboxesConfig is what sandboxes are guarded with. All fields are required.
 type SandboxesConfig struct {
 	Manager Manager
-	Rows    Rows
+	// Quota creates and forks the sandboxes, with the Manager.
+	Quota *quota.Quota
+	Rows  Rows
 	// Task reads a task, anyone who's it is.
 	Task func(ctx context.Context, id api.TaskID) (api.Task, error)
 	// Rates bounds how often a key creates something.
-	Rates *Rates
+	Rates *quota.Rates
 	// Workspaces are what sandboxes can have at /workspace.
 	Workspaces WorkspaceService
 }
 
 // NewSandboxes guards a manager.
 func NewSandboxes(cfg SandboxesConfig) *Sandboxes {
-	if cfg.Rates == nil {
-		cfg.Rates = NewRates(RatesConfig{})
-	}
-	return &Sandboxes{rates: cfg.Rates, m: cfg.Manager, rows: cfg.Rows, tasks: cfg.Task, workspaces: cfg.Workspaces, ceilings: &ceilings{m: cfg.Manager, keys: map[api.KeyID]*usage{}}}
+	return &Sandboxes{m: cfg.Manager, q: cfg.Quota, rows: cfg.Rows, tasks: cfg.Task, rates: cfg.Rates, workspaces: cfg.Workspaces}
 }
 
 // may reports whether the caller may see and use a sandbox.
@@ -131,98 +119,35 @@ func (s *Sandboxes) get(ctx context.Context, p api.Principal, id api.SandboxID) 
 	return row, nil
 }
 
-// isolator is the part of a [Manager] that knows its backends.
-type isolator interface {
-	Isolates(ctx context.Context, isolation string) (bool, error)
-}
-
-// checkIsolation refuses users a backend that does not isolate: what runs in it has the rights
-// of the daemon's user.
-func checkIsolation(ctx context.Context, p api.Principal, m isolator, isolation string) error {
-	if p.Role == api.RoleAdmin {
-		return nil
+// checkTask refuses a task that is not the caller's: what happens to a sandbox is told in the
+// log of its task.
+func (s *Sandboxes) checkTask(ctx context.Context, req api.CreateSandbox) error {
+	p, err := caller(ctx)
+	if err != nil || req.Task == "" || p.Role == api.RoleAdmin {
+		return err
 	}
-	isolates, err := m.Isolates(ctx, isolation)
-	if err == nil && !isolates {
-		err = denied(fmt.Sprintf("a sandbox without isolation (%q)", isolation))
+	t, err := s.tasks(ctx, req.Task)
+	if err == nil && !p.May(t.Account) {
+		err = notFound("task", string(req.Task))
 	}
 	return err
 }
 
-// authorize sets the owner of a request, and refuses what the caller may not request.
-func (s *Sandboxes) authorize(ctx context.Context, req *api.CreateSandbox) (api.Principal, error) {
-	p, err := caller(ctx)
-	if err != nil {
-		return p, err
-	}
-	if err := checkIsolation(ctx, p, s.m, req.Isolation); err != nil {
-		return p, err
-	}
-	if req.Task != "" && p.Role != api.RoleAdmin {
-		// What happens to the sandbox is told in the task's log.
-		t, err := s.tasks(ctx, req.Task)
-		if err == nil && !p.May(t.Account) {
-			err = notFound("task", string(req.Task))
-		}
-		if err != nil {
-			return p, err
-		}
-	}
-	req.Account, req.Key, req.MaxTTLMS, req.MaxEgress = p.Account, p.Key, p.Ceilings.TTLMS, p.Ceilings.Egress
-	req.TTLMS, err = limitTTL(p, req.TTLMS)
-	return p, err
-}
-
-func (s *Sandboxes) limits(ctx context.Context, req api.CreateSandbox) func() (api.Limits, error) {
-	return func() (api.Limits, error) {
-		row, err := s.m.Outline(ctx, req)
-		return row.Limits, err
-	}
-}
-
 // Outline returns what Create would make, ceilings that are reached left out.
 func (s *Sandboxes) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
-	_, err := s.authorize(ctx, &req)
-	return ifAllowed(err, func() (api.Sandbox, error) { return s.m.Outline(ctx, req) })
+	return ifAllowed(s.checkTask(ctx, req), func() (api.Sandbox, error) { return s.q.Outline(ctx, req) })
 }
 
 // Create creates a sandbox of the caller's account. A workspace that the request names has to
 // be the caller's too.
 func (s *Sandboxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	if err := s.checkTask(ctx, req); err != nil {
+		return api.Sandbox{}, err
+	}
 	if req.Workspace != "" {
-		return createOver(ctx, s, req)
+		return s.createOver(ctx, req)
 	}
-	return s.create(ctx, req, func(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) { return s.m.Create(ctx, req) })
-}
-
-// CreateIn creates a sandbox of the caller's account with files at /workspace. Which files
-// these are is the business of the caller: a client names a workspace with Create.
-func (s *Sandboxes) CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error) {
-	return s.create(ctx, req, func(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
-		return s.m.CreateIn(ctx, req, ws)
-	})
-}
-
-// create calls do with the request as the caller's own, within the rates and ceilings of
-// the caller's key.
-func (s *Sandboxes) create(ctx context.Context, req api.CreateSandbox, do func(context.Context, api.CreateSandbox) (api.Sandbox, error)) (api.Sandbox, error) {
-	p, err := s.authorize(ctx, &req)
-	if err == nil {
-		err = s.rates.create(p, 1)
-	}
-	if err != nil {
-		return api.Sandbox{}, err
-	}
-	var out api.Sandbox
-	err = s.ceilings.create(ctx, p, 1, s.limits(ctx, req), func() ([]api.Sandbox, error) {
-		row, err := do(ctx, req)
-		out = row
-		return []api.Sandbox{row}, err
-	})
-	if err != nil {
-		return api.Sandbox{}, err
-	}
-	return out, nil
+	return s.q.Create(ctx, req)
 }
 
 // Get returns a sandbox of the caller's.
@@ -280,7 +205,7 @@ func (s *Sandboxes) Provisioned(ctx context.Context, task string, ended bool) (a
 func (s *Sandboxes) lives(ctx context.Context, id api.SandboxID, ttl time.Duration) error {
 	p, err := s.may(ctx, id)
 	if most := time.Duration(p.Ceilings.TTLMS) * time.Millisecond; err == nil && most > 0 && ttl > most {
-		err = ttlExceeded(ttl.Milliseconds(), p.Ceilings.TTLMS)
+		err = quota.TTLExceeded(ttl.Milliseconds(), p.Ceilings.TTLMS)
 	}
 	return err
 }

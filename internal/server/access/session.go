@@ -45,7 +45,7 @@ func (s *Sessions) Create(ctx context.Context, req session.Create) (session.Sess
 		err = s.may(ctx, p, req.Settings)
 	}
 	if err == nil {
-		err = s.tasks.rates.create(p, 1)
+		err = s.tasks.rates.Create(p, 1)
 	}
 	return ifAllowed(err, func() (session.Session, error) { return s.t.Create(ctx, p.Account, req) })
 }
@@ -65,7 +65,7 @@ func (s *Sessions) Send(ctx context.Context, key string, m session.Message) (ses
 		err = s.may(ctx, p, set)
 	}
 	if err == nil {
-		err = s.tasks.rates.create(p, 1)
+		err = s.tasks.rates.Create(p, 1)
 	}
 	return ifAllowed(err, func() (session.Turn, error) { return s.t.Send(ctx, p.Account, key, m) })
 }
@@ -105,7 +105,7 @@ func (s *Sessions) Fork(ctx context.Context, key string, req session.Fork) (sess
 		err = s.may(ctx, p, have.Settings)
 	}
 	if err == nil {
-		err = s.tasks.rates.create(p, 1)
+		err = s.tasks.rates.Create(p, 1)
 	}
 	return ifAllowed(err, func() (session.Session, error) { return s.t.Fork(ctx, p.Account, key, req) })
 }

@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"strings"
-	"time"
 
 	"hortus.dev/api"
 )
@@ -18,7 +17,7 @@ func visible(p api.Principal, s api.Snapshot) bool {
 func (s *Sandboxes) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error) {
 	p, err := s.may(ctx, id)
 	if err == nil {
-		err = s.rates.create(p, 1)
+		err = s.rates.Create(p, 1)
 	}
 	if err != nil {
 		return api.Snapshot{}, err
@@ -28,45 +27,7 @@ func (s *Sandboxes) Snapshot(ctx context.Context, id api.SandboxID, req api.Crea
 
 // Fork makes children of a sandbox, which belong to its account.
 func (s *Sandboxes) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error) {
-	return TaskForks{s}.ForkFor(ctx, id, req, "")
-}
-
-// TaskForks forks sandboxes for tasks.
-type TaskForks struct{ s *Sandboxes }
-
-// NewTaskForks makes TaskForks that keep to the rules of sandboxes.
-func NewTaskForks(s *Sandboxes) TaskForks { return TaskForks{s} }
-
-// ForkFor is Fork for a task, which the children and their workspaces belong to; "" for none.
-func (f TaskForks) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbox, task api.TaskID) (api.ForkResult, error) {
-	s := f.s
-	p, err := s.may(ctx, id)
-	if err != nil {
-		return api.ForkResult{Parent: id}, err
-	}
-	if p.Ceilings.TTLMS > 0 && req.TTLMS > p.Ceilings.TTLMS {
-		return api.ForkResult{Parent: id}, ttlExceeded(req.TTLMS, p.Ceilings.TTLMS)
-	}
-	req.Key, req.MaxTTLMS, req.MaxEgress = p.Key, p.Ceilings.TTLMS, p.Ceilings.Egress
-	// The manager refuses an invalid number of children.
-	n := min(max(req.Count, 1), api.MaxForks)
-	out := api.ForkResult{Parent: id}
-	if err := s.rates.create(p, n); err != nil {
-		return out, err
-	}
-	err = s.ceilings.create(ctx, p, n, func() (api.Limits, error) {
-		row, err := s.m.Get(ctx, id)
-		return row.Limits, err
-	}, func() (made []api.Sandbox, err error) {
-		out, err = s.m.ForkFor(ctx, id, req, task)
-		for _, c := range out.Children {
-			if c.Sandbox != nil {
-				made = append(made, *c.Sandbox)
-			}
-		}
-		return made, err
-	})
-	return out, err
+	return s.q.ForkFor(ctx, id, req, "")
 }
 
 // operatorCursor begins the cursors of the operator's templates in a user's list of snapshots.
@@ -171,33 +132,5 @@ func (s *Sandboxes) RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.
 // CreateTemplate makes a template of the caller's account, which hides the
 // operator's of the same name from it.
 func (s *Sandboxes) CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error) {
-	p, err := caller(ctx)
-	if err != nil {
-		return api.Snapshot{}, err
-	}
-	if err := checkIsolation(ctx, p, s.m, req.Isolation); err != nil {
-		return api.Snapshot{}, err
-	}
-	if err := s.rates.create(p, 1); err != nil {
-		return api.Snapshot{}, err
-	}
-	req.Account, req.Key, req.MaxTTLMS, req.MaxEgress = p.Account, p.Key, p.Ceilings.TTLMS, p.Ceilings.Egress
-	if most := p.Ceilings.TTLMS; most > 0 {
-		// Its sandbox lives as long as its commands may take, one after the other.
-		each := req.TimeoutMS
-		if each == 0 {
-			each = (10 * time.Minute).Milliseconds()
-		}
-		if n := int64(len(req.Run)); each > 0 && n > 0 && each > most/n {
-			return api.Snapshot{}, ttlExceeded(min(each, most)*n, most)
-		}
-	}
-	box := api.CreateSandbox{Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, Egress: req.Egress, Account: req.Account, MaxEgress: req.MaxEgress}
-	var out api.Snapshot
-	err = s.ceilings.create(ctx, p, 1, s.limits(ctx, box), func() ([]api.Sandbox, error) {
-		var err error
-		out, err = s.m.CreateTemplate(ctx, req, progress)
-		return nil, err // its sandbox has ended
-	})
-	return out, err
+	return s.q.CreateTemplate(ctx, req, progress)
 }

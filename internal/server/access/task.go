@@ -8,6 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/internal/sandbox/quota"
 )
 
 // Engine is what runs and keeps tasks. Where it takes an account, those of others
@@ -32,13 +33,15 @@ type Engine interface {
 // Tasks guards the engine.
 type Tasks struct {
 	e        Engine
-	backends isolator
-	rates    *Rates
+	backends quota.Isolator
+	rates    *quota.Rates
 }
 
 // NewTasks guards an engine whose sandboxes are those of backends, and bounds how often a
 // key creates tasks.
-func NewTasks(e Engine, backends isolator, rates *Rates) *Tasks { return &Tasks{e, backends, rates} }
+func NewTasks(e Engine, backends quota.Isolator, rates *quota.Rates) *Tasks {
+	return &Tasks{e, backends, rates}
+}
 
 // Create makes a task of the caller's account. What works for it later is the
 // caller's too: the context's principal goes with it.
@@ -50,12 +53,12 @@ func (t *Tasks) Create(ctx context.Context, req api.CreateTask) (api.Task, error
 	if err := t.check(ctx, p, req); err != nil {
 		return api.Task{}, err
 	}
-	if err := t.rates.create(p, 1); err != nil {
+	if err := t.rates.Create(p, 1); err != nil {
 		return api.Task{}, err
 	}
 	req.Sandbox.Account, req.Sandbox.Key = p.Account, p.Key
 	if req.Sandbox.TTLMS != 0 {
-		if req.Sandbox.TTLMS, err = limitTTL(p, req.Sandbox.TTLMS); err != nil {
+		if req.Sandbox.TTLMS, err = quota.TTL(p, req.Sandbox.TTLMS); err != nil {
 			return api.Task{}, err
 		}
 	}
@@ -79,7 +82,7 @@ func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) 
 		return api.Errorf(api.KindDenied, "a recording is a file on the daemon's machine, which an API key cannot use").
 			WithHint("use the daemon's own socket on its machine")
 	}
-	if err := checkIsolation(ctx, p, t.backends, req.Sandbox.Isolation); err != nil {
+	if err := quota.CheckIsolation(ctx, p, t.backends, req.Sandbox.Isolation); err != nil {
 		return err
 	}
 	if req.Repo != nil && p.Role != api.RoleAdmin {
@@ -227,11 +230,11 @@ func (t *Tasks) Reply(ctx context.Context, id api.TaskID, req api.ReplyTask) (ap
 		return api.Task{}, err
 	}
 	if ttl := again.Sandbox.TTLMS; ttl != 0 {
-		if _, err := limitTTL(p, ttl); err != nil {
+		if _, err := quota.TTL(p, ttl); err != nil {
 			return api.Task{}, err
 		}
 	}
-	if err := t.rates.create(p, 1); err != nil {
+	if err := t.rates.Create(p, 1); err != nil {
 		return api.Task{}, err
 	}
 	return t.e.Reply(ctx, id, p.Key, req)

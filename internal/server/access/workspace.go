@@ -6,6 +6,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/quota"
 )
 
 // WorkspaceService is what keeps workspaces; it does not know who calls.
@@ -33,11 +34,11 @@ type WorkspaceService interface {
 // Workspaces guards the service.
 type Workspaces struct {
 	w     WorkspaceService
-	rates *Rates
+	rates *quota.Rates
 }
 
 // NewWorkspaces guards a service and limits how often a key creates workspaces.
-func NewWorkspaces(w WorkspaceService, rates *Rates) *Workspaces { return &Workspaces{w, rates} }
+func NewWorkspaces(w WorkspaceService, rates *quota.Rates) *Workspaces { return &Workspaces{w, rates} }
 
 // workspaceOf returns a workspace that the caller may see and use.
 func workspaceOf(ctx context.Context, w WorkspaceService, id api.WorkspaceID) (api.Principal, api.Workspace, error) {
@@ -64,7 +65,7 @@ func (w *Workspaces) allowed(ctx context.Context, id api.WorkspaceID) error {
 func (w *Workspaces) creates(ctx context.Context, id api.WorkspaceID) error {
 	p, _, err := workspaceOf(ctx, w.w, id)
 	if err == nil {
-		err = w.rates.create(p, 1)
+		err = w.rates.Create(p, 1)
 	}
 	return err
 }
@@ -73,7 +74,7 @@ func (w *Workspaces) creates(ctx context.Context, id api.WorkspaceID) error {
 func (w *Workspaces) Create(ctx context.Context, req api.CreateWorkspace) (api.Workspace, error) {
 	p, err := caller(ctx)
 	if err == nil {
-		err = w.rates.create(p, 1)
+		err = w.rates.Create(p, 1)
 	}
 	return ifAllowed(err, func() (api.Workspace, error) { return w.w.Create(ctx, p.Account, req) })
 }
@@ -132,7 +133,7 @@ func (w *Workspaces) Export(ctx context.Context, id api.WorkspaceID, git bool, t
 }
 
 // createOver creates a sandbox with the workspace that its request names.
-func createOver(ctx context.Context, s *Sandboxes, req api.CreateSandbox) (api.Sandbox, error) {
+func (s *Sandboxes) createOver(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 	p, err := caller(ctx)
 	if err != nil {
 		return api.Sandbox{}, err
@@ -152,7 +153,7 @@ func createOver(ctx context.Context, s *Sandboxes, req api.CreateSandbox) (api.S
 		return api.Sandbox{}, err
 	}
 	req.Workspace = string(id)
-	box, err := s.CreateIn(ctx, req, ws)
+	box, err := s.q.CreateIn(ctx, req, ws)
 	return box, s.workspaces.InUse(ctx, row, err)
 }
 

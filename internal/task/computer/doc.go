@@ -2,7 +2,7 @@
 // workspace over layers for repositories. It implements the interfaces that packages agent
 // and repo declare, over a manager of sandboxes and the stores of layers and workspaces.
 //
-//	computers := computer.New(computer.Config{Creator: access, Manager: manager, Layers: layers, Workspaces: workspaces})
+//	computers := computer.New(computer.Config{Creator: quota, Manager: manager, Layers: layers, Workspaces: workspaces})
 //	c, err := computers.Open(ctx, req, workspace, nil)
 //	...
 //	defer c.Close(ctx)

@@ -1,4 +1,4 @@
-package access
+package quota
 
 import (
 	"cmp"
@@ -68,16 +68,16 @@ func (r *Rates) of(key api.KeyID) *buckets {
 
 func bounded(p api.Principal) bool { return p.Key != "" && p.Role != api.RoleAdmin }
 
-// request takes one request of a caller.
-func (r *Rates) request(p api.Principal) error {
+// Request takes one request of a caller.
+func (r *Rates) Request(p api.Principal) error {
 	if !bounded(p) {
 		return nil
 	}
 	return r.take(r.of(p.Key).requests, 1, "requests")
 }
 
-// create takes what a caller is about to create.
-func (r *Rates) create(p api.Principal, n int) error {
+// Create takes what a caller is about to create.
+func (r *Rates) Create(p api.Principal, n int) error {
 	if !bounded(p) {
 		return nil
 	}

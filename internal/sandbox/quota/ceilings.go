@@ -1,8 +1,7 @@
-package access
+package quota
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"hortus.dev/api"
@@ -16,6 +15,8 @@ type ceilings struct {
 	mu   sync.Mutex
 	keys map[api.KeyID]*usage
 }
+
+func newCeilings(m Manager) *ceilings { return &ceilings{m: m, keys: map[api.KeyID]*usage{}} }
 
 // usage is what the sandboxes of one key use. Keys without ceilings have none.
 type usage struct {
@@ -132,29 +133,4 @@ func (s *usage) commit(wanted amount, made []api.Sandbox) {
 			s.boxes[b.ID] = amountOf(b.Limits)
 		}
 	}
-}
-
-// exceeded is the error of a ceiling.
-func exceeded(ceiling, format string, args ...any) error {
-	return api.Errorf(api.KindExhausted, "the ceiling %q of this API key is reached: %s", ceiling, fmt.Sprintf(format, args...)).
-		WithHint("kill sandboxes (paused ones count too) or request less; the operator can create a key with higher ceilings")
-}
-
-// limitTTL checks a time to live in milliseconds against the ceiling. 0 takes the default, at
-// most the ceiling.
-func limitTTL(p api.Principal, ms int64) (int64, error) {
-	most := p.Ceilings.TTLMS
-	switch {
-	case most == 0:
-		return ms, nil
-	case ms == 0:
-		return min(api.DefaultTTL.Milliseconds(), most), nil
-	case ms > most:
-		return 0, ttlExceeded(ms, most)
-	}
-	return ms, nil
-}
-
-func ttlExceeded(ms, most int64) error {
-	return exceeded("ttl", "a time to live of %d ms was requested, the maximum is %d ms", ms, most)
 }

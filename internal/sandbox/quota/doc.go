@@ -1,0 +1,18 @@
+// Package quota creates sandboxes on behalf of API keys, within what each key may have.
+//
+// The caller is the [hortus.dev/api.Principal] of the context. A key has ceilings on its running
+// sandboxes together (number, memory, processors), a ceiling on a time to live, an upper bound of
+// what its sandboxes may reach, and a rate. Servers and tasks create and fork sandboxes here and
+// nowhere else, so that a task cannot have what its key may not have:
+//
+//	q := quota.New(quota.Config{Manager: manager})
+//	row, err := q.Create(api.WithPrincipal(ctx, caller), api.CreateSandbox{})
+//
+// A sandbox counts from before it is created until it has ended. The counts are in memory; the
+// first request of a key after a start reads its running sandboxes from the manager. Without a
+// principal nothing is created.
+//
+// The package must not know a server, a task or a store. It decides how much a caller may have,
+// not which sandboxes, tasks or files belong to the caller: package access does, in front of it.
+// A [Quota] holds no goroutine and needs no Close.
+package quota
