@@ -57,7 +57,7 @@ func (c *codexSessions) enter(account string) (leave func(), err error) {
 // codex serves a sandbox to Codex, over WebSocket. The session ends with the connection, and
 // when the sandbox is not served here any more.
 func (d execs) codex(w http.ResponseWriter, r *http.Request) error {
-	id, err := d.sandboxID(r)
+	id, err := sandboxID(d.Sandboxes)(r)
 	if err != nil {
 		return err
 	}

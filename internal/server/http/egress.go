@@ -31,7 +31,7 @@ func (d egress) egressRoutes() []Route {
 		Method: "PUT", Pattern: one, Name: "setEgress", Role: api.RoleUser,
 		Doc: "Replace what the sandbox may connect to. Open connections that the new policy does not allow are closed.",
 		In:  api.EgressPolicy{}, Out: api.Sandbox{},
-		Handler: change(http.StatusOK, decode, d.Egress, d.sandboxID, func(e Egress, ctx context.Context, id api.SandboxID, in api.EgressPolicy) (v api.Sandbox, err error) {
+		Handler: change(http.StatusOK, decode, d.Egress, sandboxID(d.Sandboxes), func(e Egress, ctx context.Context, id api.SandboxID, in api.EgressPolicy) (v api.Sandbox, err error) {
 			if err := in.CheckBounds(); err != nil {
 				return v, err
 			}
@@ -41,7 +41,7 @@ func (d egress) egressRoutes() []Route {
 		Method: "POST", Pattern: one + "/rules", Name: "addEgressRules", Role: api.RoleUser,
 		Doc: "Add rules before the others of the sandbox's policy. Concurrent requests all take effect.",
 		In:  api.AddEgressRules{}, Out: api.Sandbox{},
-		Handler: change(http.StatusOK, decode, d.Egress, d.sandboxID, func(e Egress, ctx context.Context, id api.SandboxID, in api.AddEgressRules) (v api.Sandbox, err error) {
+		Handler: change(http.StatusOK, decode, d.Egress, sandboxID(d.Sandboxes), func(e Egress, ctx context.Context, id api.SandboxID, in api.AddEgressRules) (v api.Sandbox, err error) {
 			if err := in.CheckBounds(); err != nil {
 				return v, err
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -23,6 +24,13 @@ const DefaultStalled = time.Minute
 var eventParams = []Param{
 	{Name: "Last-Event-ID", Doc: "Number of the last event that the client has received. Later events are sent.", Type: int64(0), Header: true},
 	{Name: "after", Doc: "The same as Last-Event-ID, for clients that cannot set the header.", Type: int64(0)},
+}
+
+// eventServer sends streams of events to clients.
+type eventServer struct {
+	log     Events
+	stalled time.Duration
+	logger  *slog.Logger
 }
 
 // feed is a log as a stream of events.
@@ -50,15 +58,15 @@ func sandboxEvents(id api.SandboxID) feed {
 	}
 }
 
-// events streams a log as server-sent events: what is stored after the number that
+// serve streams a log as server-sent events: what is stored after the number that
 // the client has, then what comes, up to the last. A client that has the last already
 // gets 204, which tells it not to come back; one with a number that there is not
 // yet is not a client of this log.
-func (d *Server) events(w http.ResponseWriter, r *http.Request, f feed) error {
+func (d eventServer) serve(w http.ResponseWriter, r *http.Request, f feed) error {
 	after, err := seen(r)
 	if err == nil && after > 0 {
 		var have []api.Event
-		have, err = d.Events.Read(r.Context(), f.stream, after-1, 1)
+		have, err = d.log.Read(r.Context(), f.stream, after-1, 1)
 		if err == nil && len(have) == 0 {
 			err = api.Errorf(api.KindInvalid, "unknown event %d of %s %s", after, f.stream.Kind, f.stream.ID).
 				WithHint("omit the number to start with the first event")
@@ -69,7 +77,7 @@ func (d *Server) events(w http.ResponseWriter, r *http.Request, f feed) error {
 	if err != nil {
 		return err
 	}
-	out, ok := d.newEventStream(w)
+	out, ok := d.open(w)
 	if !ok {
 		return nil
 	}
@@ -83,7 +91,7 @@ func (d *Server) events(w http.ResponseWriter, r *http.Request, f feed) error {
 	go func() {
 		defer close(done)
 		defer close(items)
-		for e, err := range d.Events.Follow(ctx, f.stream, after) {
+		for e, err := range d.log.Follow(ctx, f.stream, after) {
 			select {
 			case items <- item{e, err}:
 			case <-ctx.Done():
@@ -105,7 +113,7 @@ func (d *Server) events(w http.ResponseWriter, r *http.Request, f feed) error {
 				return nil // the client comes back with the number it has
 			}
 			if err := out.send(strconv.FormatInt(it.event.Seq, 10), f.name(it.event.Type), it.event); err != nil {
-				d.Logger.Debug("events end early", "stream", f.stream.ID, "seq", it.event.Seq, "error", err)
+				d.logger.Debug("events end early", "stream", f.stream.ID, "seq", it.event.Seq, "error", err)
 				return nil
 			}
 			if f.last(it.event) {
@@ -126,13 +134,13 @@ type eventStream struct {
 	stalled time.Duration
 }
 
-// newEventStream begins an answer. It is not ok where the client is gone.
-func (d *Server) newEventStream(w http.ResponseWriter) (*eventStream, bool) {
+// open begins an answer. It is not ok where the client is gone.
+func (d eventServer) open(w http.ResponseWriter) (*eventStream, bool) {
 	w.Header().Set("Content-Type", typeEvents)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy that collects would hold events back
 	w.WriteHeader(http.StatusOK)
-	s := &eventStream{w: w, rc: http.NewResponseController(w), stalled: d.Stalled}
+	s := &eventStream{w: w, rc: http.NewResponseController(w), stalled: d.stalled}
 	s.hurry()
 	return s, s.rc.Flush() == nil
 }

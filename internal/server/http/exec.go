@@ -32,7 +32,7 @@ func (d execs) start(w http.ResponseWriter, r *http.Request) error {
 func (d execs) connect(w http.ResponseWriter, r *http.Request) error {
 	exec := api.ExecID(r.Header.Get(envd.HeaderExecID))
 	if exec == "" {
-		return d.guest(w, r)
+		return d.guests.serve(w, r)
 	}
 	return d.stream(w, r, func(id api.SandboxID, codec envd.Codec) (ExecStream, error) {
 		var in envd.ConnectRequest
@@ -63,7 +63,7 @@ func (d execs) stream(w http.ResponseWriter, r *http.Request, open func(api.Sand
 	var s ExecStream
 	if err == nil {
 		var id api.SandboxID
-		if id, err = d.sandboxID(r); err == nil {
+		if id, err = sandboxID(d.Sandboxes)(r); err == nil {
 			s, err = open(id, codec)
 		}
 	}

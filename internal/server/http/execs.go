@@ -68,7 +68,7 @@ func (d execs) createExec(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(w, r, &in); err != nil {
 		return err
 	}
-	id, err := d.sandboxID(r)
+	id, err := sandboxID(d.Sandboxes)(r)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (d execs) createExec(w http.ResponseWriter, r *http.Request) error {
 // onExec serves a call on one command of the sandbox in the path.
 func (d execs) onExec(h func(http.ResponseWriter, *http.Request, api.Exec) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		id, err := d.sandboxID(r)
+		id, err := sandboxID(d.Sandboxes)(r)
 		var x api.Exec
 		if err == nil {
 			x, err = d.Sandboxes.Exec(r.Context(), id, api.ExecID(r.PathValue("exec")))

@@ -16,7 +16,7 @@ func (d egress) grantRoutes() []Route {
 			if err != nil {
 				return row, err
 			}
-			id, err := d.sandboxID(r)
+			id, err := sandboxID(d.Sandboxes)(r)
 			if err != nil {
 				return row, err
 			}

@@ -22,6 +22,10 @@ type Once interface {
 	Do(ctx context.Context, account, key string, request []byte, do func() (answer []byte, keep bool)) ([]byte, bool, error)
 }
 
+// idempotency answers repeated requests with the answer to the first. kept may be nil: a request
+// with a key is refused then.
+type idempotency struct{ kept Once }
+
 const (
 	headerKey      = "Idempotency-Key"
 	headerReplayed = "Idempotency-Replayed"
@@ -75,13 +79,13 @@ func (a answered) write(w http.ResponseWriter) {
 }
 
 // creates serves what makes something: with a key at most once.
-func (d *Server) creates(h handler) handler {
+func (d idempotency) creates(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if len(r.Header.Values(headerKey)) == 0 {
 			return h(w, r)
 		}
 		rec := &recorder{to: w}
-		a, err := d.once(w, r, rec, h)
+		a, err := d.do(w, r, rec, h)
 		if err == nil && !rec.through {
 			a.write(w)
 		}
@@ -89,14 +93,14 @@ func (d *Server) creates(h handler) handler {
 	}
 }
 
-// once has a handler answer into a recorder, at most once where the request has a
+// do has a handler answer into a recorder, at most once where the request has a
 // key. The answer is the handler's, an error of its too.
-func (d *Server) once(w http.ResponseWriter, r *http.Request, rec *recorder, h handler) (a answered, err error) {
+func (d idempotency) do(w http.ResponseWriter, r *http.Request, rec *recorder, h handler) (a answered, err error) {
 	key, err := idempotencyKey(r.Header)
 	if err == nil && key == "" {
 		return rec.answer(h, r), nil
 	}
-	if err == nil && d.Once == nil {
+	if err == nil && d.kept == nil {
 		err = api.Errorf(api.KindUnsupported, "this daemon does not support %s", headerKey)
 	}
 	if err != nil {
@@ -107,7 +111,7 @@ func (d *Server) once(w http.ResponseWriter, r *http.Request, rec *recorder, h h
 		return a, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	kept, replayed, err := d.Once.Do(r.Context(), api.PrincipalOf(r.Context()).Account, key, digest(r, body), func() ([]byte, bool) {
+	kept, replayed, err := d.kept.Do(r.Context(), api.PrincipalOf(r.Context()).Account, key, digest(r, body), func() ([]byte, bool) {
 		a := rec.answer(h, r)
 		b, err := json.Marshal(a)
 		// An error made nothing: asking again asks again.

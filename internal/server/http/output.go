@@ -31,7 +31,7 @@ func (d execs) execOutput(w http.ResponseWriter, r *http.Request, x api.Exec) er
 			return err
 		}
 	}
-	out, ok := d.newEventStream(w)
+	out, ok := d.events.open(w)
 	v := &viewer{out: out, at: offset}
 	if s != nil {
 		watch := guestproxy.NewWatch(http.NewResponseController(w), 0)

@@ -12,12 +12,18 @@ import (
 	"hortus.dev/internal/server/guestproxy"
 )
 
-// guest passes a request below /envd/ on to the sandbox's guest, except for one of the host's
+// guests lead clients to the servers of guests.
+type guests struct {
+	sandboxes Sandboxes
+	proxy     *guestproxy.Proxy
+}
+
+// serve passes a request below /envd/ on to the sandbox's guest, except for one of the host's
 // own paths.
-func (d *Server) guest(w http.ResponseWriter, r *http.Request) error {
-	id, err := d.sandboxID(r)
+func (d guests) serve(w http.ResponseWriter, r *http.Request) error {
+	id, err := sandboxID(d.sandboxes)(r)
 	if err == nil {
-		_, err = d.Sandboxes.Get(r.Context(), id)
+		_, err = d.sandboxes.Get(r.Context(), id)
 	}
 	if err != nil {
 		return err
@@ -45,7 +51,7 @@ func (d sandboxes) port(w http.ResponseWriter, r *http.Request) error {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), envd.PortProtocol) || r.ContentLength != 0 {
 		return api.Errorf(api.KindInvalid, "a port is a stream: request it with \"Connection: Upgrade\" and \"Upgrade: %s\", and without a body", envd.PortProtocol)
 	}
-	id, err := d.sandboxID(r)
+	id, err := sandboxID(d.Sandboxes)(r)
 	var stream net.Conn
 	if err == nil {
 		stream, err = d.Sandboxes.Dial(r.Context(), id, port)

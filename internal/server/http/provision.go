@@ -68,7 +68,7 @@ func (d provisions) provisionRoutes() []Route {
 		Doc: "Run a piece of code and return its output. Files, packages and environment variables remain for the next piece.",
 		In:  api.ExecuteRequest{}, Out: api.Executed{},
 		Handler: func(w http.ResponseWriter, r *http.Request) error {
-			id, err := d.sandboxID(r)
+			id, err := sandboxID(d.Sandboxes)(r)
 			if err != nil {
 				return err
 			}
@@ -174,7 +174,7 @@ func (d provisions) executeByURL(w http.ResponseWriter, r *http.Request) error {
 	// keys are nobody else's.
 	p := api.Operator()
 	p.Account = "url:" + string(id)
-	return d.creates(func(w http.ResponseWriter, r *http.Request) error { return d.execute(w, r, id) })(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
+	return d.once.creates(func(w http.ResponseWriter, r *http.Request) error { return d.execute(w, r, id) })(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
 }
 
 func (d provisions) execute(w http.ResponseWriter, r *http.Request, id api.SandboxID) error {

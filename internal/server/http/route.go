@@ -1,7 +1,10 @@
 package http
 
 import (
+	"context"
 	"iter"
+	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 
@@ -64,10 +67,9 @@ type Param struct {
 // Server is the handler of the HTTP API.
 type Server struct {
 	Config
-	proxy    *guestproxy.Proxy
-	mux      *http.ServeMux
-	routes   []Route
-	sessions codexSessions
+	once   idempotency
+	mux    *http.ServeMux
+	routes []Route
 }
 
 // ServeHTTP implements http.Handler. On whose behalf a request is comes with its
@@ -77,28 +79,93 @@ func (d *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.Serve
 // Routes returns the server's table, in the order of its documentation.
 func (d *Server) Routes() iter.Seq[Route] { return slices.Values(d.routes) }
 
-// The handlers of each resource.
+// The handlers of each resource, with what they lead to.
 type (
-	sandboxes    struct{ *Server }
-	execs        struct{ *Server }
-	snapshots    struct{ *Server }
-	tasks        struct{ *Server }
-	provisions   struct{ *Server }
-	repositories struct{ *Server }
-	images       struct{ *Server }
-	egress       struct{ *Server }
-	system       struct{ *Server }
-	workspaces   struct{ *Server }
-	secretStore  struct{ *Server }
-	lessonStore  struct{ *Server }
+	sandboxes struct {
+		Sandboxes Sandboxes
+		Snapshots Snapshots
+		execs     execs
+		guests    guests
+		events    eventServer
+		Logger    *slog.Logger
+	}
+	execs struct {
+		Sandboxes Sandboxes
+		guests    guests
+		events    eventServer
+		sessions  *codexSessions
+		Logger    *slog.Logger
+	}
+	snapshots struct {
+		Snapshots Snapshots
+		Sandboxes Sandboxes
+		images    images
+	}
+	tasks struct {
+		Tasks  Tasks
+		events eventServer
+		once   idempotency
+		Logger *slog.Logger
+	}
+	provisions struct {
+		Provisions Provisions
+		Sandboxes  Sandboxes
+		Code       Code
+		Tokens     Tokens
+		URL        string
+		once       idempotency
+	}
+	images struct {
+		Images    Images
+		Snapshots Snapshots
+		Templates Templates
+		Logger    *slog.Logger
+	}
+	egress struct {
+		Egress    Egress
+		Sandboxes Sandboxes
+	}
+	system struct {
+		System System
+		Upkeep Upkeep
+		Keys   Keys
+		Roles  Roles
+	}
+	workspaces struct {
+		Workspaces Workspaces
+		Logger     *slog.Logger
+	}
+	repositories struct{ Repositories Repositories }
+	secretStore  struct{ Secrets Secrets }
+	lessonStore  struct{ Lessons Lessons }
 )
 
 // table lists the server's routes.
 func (d *Server) table() []Route {
-	t, s := tasks{d}, system{d}
+	c := d.Config
+	proxy := guestproxy.New(guestproxy.Config{
+		Open:      func(ctx context.Context, id api.SandboxID) (net.Conn, error) { return c.Sandboxes.Guest(ctx, id) },
+		Extension: true,
+		Fail:      func(w http.ResponseWriter, _ *http.Request, _ api.SandboxID, err error) { fail(w, err) },
+	})
+	events := eventServer{c.Events, c.Stalled, c.Logger}
+	guests := guests{c.Sandboxes, proxy}
+	e := execs{Sandboxes: c.Sandboxes, guests: guests, events: events, sessions: &codexSessions{}, Logger: c.Logger}
+	i := images{c.Images, c.Snapshots, c.Templates, c.Logger}
+	t := tasks{c.Tasks, events, d.once, c.Logger}
+	s := system{c.System, c.Upkeep, c.Keys, c.Roles}
+	outgoing := egress{c.Egress, c.Sandboxes}
 	return slices.Concat(
-		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), egress{d}.egressRoutes(), egress{d}.grantRoutes(), secretStore{d}.secretRoutes(), lessonStore{d}.lessonRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(),
-		workspaces{d}.workspaceRoutes(), t.taskRoutes(), t.repoRoutes(), talks{d}.sessionRoutes(), repositories{d}.repositoryRoutes(), images{d}.imageRoutes(), images{d}.exportRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
+		t.runRoutes(),
+		provisions{c.Provisions, c.Sandboxes, c.Code, c.Tokens, c.URL, d.once}.provisionRoutes(),
+		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger}.sandboxRoutes(),
+		outgoing.egressRoutes(), outgoing.grantRoutes(),
+		secretStore{c.Secrets}.secretRoutes(), lessonStore{c.Lessons}.lessonRoutes(), e.execRoutes(),
+		snapshots{c.Snapshots, c.Sandboxes, i}.snapshotRoutes(),
+		workspaces{c.Workspaces, c.Logger}.workspaceRoutes(),
+		t.taskRoutes(), t.repoRoutes(), sessions{c.Sessions, events}.sessionRoutes(),
+		repositories{c.Repositories}.repositoryRoutes(), i.imageRoutes(), i.exportRoutes(),
+		s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)
 }
 
@@ -123,7 +190,7 @@ func (d *Server) register() {
 func (d *Server) guarded(rt Route) http.Handler {
 	h := rt.Handler
 	if rt.Creates && !rt.keyed {
-		h = d.creates(h)
+		h = d.once.creates(h)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := admits(rt, api.PrincipalOf(r.Context()))

@@ -34,7 +34,9 @@ func (d tasks) runRoutes() []Route {
 		Doc: "Stream the run's events: plan, code, attempt, output, result, diagnosis and others, and finally one verdict. " +
 			"A client that reconnects with the verdict's number gets 204.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
-		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) error { return d.events(w, r, runEvents(t.ID)) }),
+		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) error {
+			return d.events.serve(w, r, runEvents(t.ID))
+		}),
 	}, {
 		Method: "POST", Pattern: one + "/cancel", Name: "cancelRun", Role: api.RoleUser,
 		Doc: "Cancel a run. The answer is the ended run, with the receipt of what it had finished.",
@@ -55,7 +57,7 @@ func (d tasks) runRoutes() []Route {
 // record or with its events.
 func (d tasks) createRun(w http.ResponseWriter, r *http.Request) error {
 	events := wantsEvents(r)
-	a, err := d.once(w, r, &recorder{to: w}, func(w http.ResponseWriter, r *http.Request) error {
+	a, err := d.once.do(w, r, &recorder{to: w}, func(w http.ResponseWriter, r *http.Request) error {
 		var in api.CreateRun
 		err := decode(w, r, &in)
 		if err == nil && in.Request == "" {
@@ -82,7 +84,7 @@ func (d tasks) createRun(w http.ResponseWriter, r *http.Request) error {
 		return api.Errorf(api.KindInternal, "read the record of the new run: %w", err)
 	}
 	w.Header().Set("Location", a.Location)
-	return d.events(w, r, runEvents(t.ID))
+	return d.events.serve(w, r, runEvents(t.ID))
 }
 
 // taskPage lists tasks, or runs alone: those without a repository.

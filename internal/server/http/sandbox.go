@@ -35,18 +35,18 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser,
 		Doc:     "Get a sandbox, by its id or a unique prefix of it.",
 		Out:     api.Sandbox{},
-		Handler: on(d.Sandboxes, d.sandboxID, Sandboxes.Get),
+		Handler: on(d.Sandboxes, sandboxID(d.Sandboxes), Sandboxes.Get),
 	}, {
 		Method: "GET", Pattern: one + "/stats", Name: "sandboxStats", Role: api.RoleUser,
 		Doc:     "Get the current resource usage of a sandbox.",
 		Out:     api.Stats{},
-		Handler: on(d.Sandboxes, d.sandboxID, Sandboxes.Stats),
+		Handler: on(d.Sandboxes, sandboxID(d.Sandboxes), Sandboxes.Stats),
 	}, {
 		Method: "POST", Pattern: one + "/pause", Name: "pauseSandbox", Role: api.RoleUser,
 		Doc: "Pause the sandbox: freeze it in memory, or save it to disk and free its memory.",
 		In:  api.PauseSandbox{}, Optional: true, Out: api.Sandbox{},
 		Handler: accept(http.StatusOK, decodeAny, func(r *http.Request, in api.PauseSandbox) (v api.Sandbox, err error) {
-			id, err := d.sandboxID(r)
+			id, err := sandboxID(d.Sandboxes)(r)
 			switch {
 			case err != nil:
 				return v, err
@@ -59,12 +59,12 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Method: "POST", Pattern: one + "/resume", Name: "resumeSandbox", Role: api.RoleUser,
 		Doc:     "Resume a paused sandbox, from memory or from disk.",
 		Out:     api.Sandbox{},
-		Handler: on(d.Sandboxes, d.sandboxID, Sandboxes.Resume),
+		Handler: on(d.Sandboxes, sandboxID(d.Sandboxes), Sandboxes.Resume),
 	}, {
 		Method: "DELETE", Pattern: one, Name: "killSandbox", Role: api.RoleUser,
 		Doc: "Kill the sandbox and everything in it, and return the proof that nothing is left.",
 		Out: Killed{},
-		Handler: on(d.Sandboxes, d.sandboxID, func(all Sandboxes, ctx context.Context, id api.SandboxID) (Killed, error) {
+		Handler: on(d.Sandboxes, sandboxID(d.Sandboxes), func(all Sandboxes, ctx context.Context, id api.SandboxID) (Killed, error) {
 			s, proof, err := all.Kill(ctx, id)
 			return Killed{s, proof}, err
 		}),
@@ -76,7 +76,7 @@ func (d sandboxes) sandboxRoutes() []Route {
 			if in.TTLMS > api.MaxTTL.Milliseconds() {
 				return v, api.Errorf(api.KindInvalid, "time to live of %d ms is above the maximum of %d ms", in.TTLMS, api.MaxTTL.Milliseconds())
 			}
-			id, err := d.sandboxID(r)
+			id, err := sandboxID(d.Sandboxes)(r)
 			if err != nil {
 				return v, err
 			}
@@ -92,21 +92,21 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Doc: "Stream the sandbox's events: the stored ones, then new ones.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
 		Handler: func(w http.ResponseWriter, r *http.Request) error {
-			id, err := d.sandboxID(r)
+			id, err := sandboxID(d.Sandboxes)(r)
 			if err == nil {
 				_, err = d.Sandboxes.Get(r.Context(), id)
 			}
 			if err != nil {
 				return err
 			}
-			return d.events(w, r, sandboxEvents(id))
+			return d.events.serve(w, r, sandboxEvents(id))
 		},
 	}, {
 		Method: "GET", Pattern: one + "/execs", Name: "execs", Role: api.RoleUser,
 		Doc: "List the sandbox's commands, newest first.",
 		Out: []api.Exec{}, Paged: true,
 		Handler: page(func(ctx context.Context, r *http.Request, p api.PageRequest) ([]api.Exec, string, error) {
-			id, err := d.sandboxID(r)
+			id, err := sandboxID(d.Sandboxes)(r)
 			if err != nil {
 				return nil, "", err
 			}
@@ -116,17 +116,17 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Method: "POST", Pattern: one + "/envd/process.Process/Start", Name: "envdStart", Role: api.RoleUser,
 		Doc:    "Start a command, in the guest's protocol (Connect).",
 		InType: "application/connect+json", OutType: "application/connect+json",
-		Handler: execs{d.Server}.start,
+		Handler: d.execs.start,
 	}, {
 		Method: "POST", Pattern: one + "/envd/process.Process/Connect", Name: "envdConnect", Role: api.RoleUser,
 		Doc:    "Attach to a command, in the guest's protocol (Connect).",
 		InType: "application/connect+json", OutType: "application/connect+json",
-		Handler: execs{d.Server}.connect,
+		Handler: d.execs.connect,
 	}, {
 		Pattern: one + "/envd/", Name: "envd", Role: api.RoleUser,
 		Doc:    "All other calls of the guest's protocol: files, directories, input, signals, metrics.",
 		InType: typeBytes, OutType: typeBytes,
-		Handler: d.guest,
+		Handler: d.guests.serve,
 	}, {
 		Method: "GET", Pattern: one + "/ports/{port}", Name: "sandboxPort", Role: api.RoleUser,
 		Doc:     "Open a stream to a port inside the sandbox. Send \"Connection: Upgrade\" and \"Upgrade: hortus-port\"; after the answer 101 the connection is the stream.",
@@ -135,14 +135,14 @@ func (d sandboxes) sandboxRoutes() []Route {
 	}}
 }
 
-// sandboxID reads the identifier of a sandbox in the path.
-func (d *Server) sandboxID(r *http.Request) (api.SandboxID, error) {
-	return pathID(r, d.Sandboxes, Sandboxes.Find)
+// sandboxID returns a reader of the identifier of a sandbox in the path.
+func sandboxID(all Sandboxes) func(*http.Request) (api.SandboxID, error) {
+	return func(r *http.Request) (api.SandboxID, error) { return pathID(r, all, Sandboxes.Find) }
 }
 
 // hold kills a sandbox when this connection ends, and ends the connection with it.
 func (d sandboxes) hold(w http.ResponseWriter, r *http.Request) error {
-	id, err := d.sandboxID(r)
+	id, err := sandboxID(d.Sandboxes)(r)
 	if err == nil {
 		err = d.Sandboxes.Held(r.Context(), id)
 	}

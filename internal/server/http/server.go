@@ -7,7 +7,6 @@ import (
 	"iter"
 	"log/slog"
 	"net"
-	"net/http"
 	"time"
 
 	"hortus.dev/api"
@@ -125,12 +124,7 @@ type Config struct {
 func New(cfg Config) *Server {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	cfg.Stalled = cmp.Or(cfg.Stalled, DefaultStalled)
-	d := &Server{Config: cfg}
-	d.proxy = guestproxy.New(guestproxy.Config{
-		Open:      func(ctx context.Context, id api.SandboxID) (net.Conn, error) { return cfg.Sandboxes.Guest(ctx, id) },
-		Extension: true,
-		Fail:      func(w http.ResponseWriter, _ *http.Request, _ api.SandboxID, err error) { fail(w, err) },
-	})
+	d := &Server{Config: cfg, once: idempotency{cfg.Once}}
 	d.register()
 	return d
 }

@@ -25,9 +25,12 @@ type Sessions interface {
 const maxSessions = 2 * session.MaxSessions
 
 // talks has the handlers of sessions.
-type talks struct{ *Server }
+type sessions struct {
+	Sessions Sessions
+	events   eventServer
+}
 
-func (d talks) sessionRoutes() []Route {
+func (d sessions) sessionRoutes() []Route {
 	const one = "/v1/sessions/{key}"
 	return []Route{{
 		Method: "POST", Pattern: "/v1/sessions", Name: "createSession", Role: api.RoleUser, Creates: true,
@@ -90,7 +93,7 @@ func sessionKey(r *http.Request) (string, error) {
 }
 
 // sessionEvents streams the log of a session.
-func (d talks) sessionEvents(w http.ResponseWriter, r *http.Request) error {
+func (d sessions) sessionEvents(w http.ResponseWriter, r *http.Request) error {
 	key, err := sessionKey(r)
 	if err != nil {
 		return err
@@ -99,7 +102,7 @@ func (d talks) sessionEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return d.events(w, r, feed{
+	return d.events.serve(w, r, feed{
 		stream: api.Stream{Kind: session.Stream, ID: string(s.ID)},
 		name:   func(t api.EventType) string { return string(t) },
 		last:   func(e api.Event) bool { return e.Type == session.EventClosed },

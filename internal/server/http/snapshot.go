@@ -34,12 +34,12 @@ func (d snapshots) snapshotRoutes() []Route {
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/snapshots", Name: "createSnapshot", Role: api.RoleUser, Creates: true,
 		Doc: "Save the state of the sandbox as a snapshot. The sandbox continues.",
 		In:  api.CreateSnapshot{}, Optional: true, Out: api.Snapshot{}, Status: http.StatusCreated,
-		Handler: change(http.StatusCreated, decodeAny, d.Snapshots, d.sandboxID, Snapshots.Snapshot),
+		Handler: change(http.StatusCreated, decodeAny, d.Snapshots, sandboxID(d.Sandboxes), Snapshots.Snapshot),
 	}, {
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/forks", Name: "forkSandbox", Role: api.RoleUser, Creates: true,
 		Doc: "Fork the sandbox: create sandboxes with its current state. Each one succeeds or fails separately.",
 		In:  api.ForkSandbox{}, Optional: true, Out: api.ForkResult{}, Status: http.StatusCreated,
-		Handler: change(http.StatusCreated, decodeAny, d.Snapshots, d.sandboxID, func(s Snapshots, ctx context.Context, id api.SandboxID, in api.ForkSandbox) (api.ForkResult, error) {
+		Handler: change(http.StatusCreated, decodeAny, d.Snapshots, sandboxID(d.Sandboxes), func(s Snapshots, ctx context.Context, id api.SandboxID, in api.ForkSandbox) (api.ForkResult, error) {
 			v, err := s.Fork(ctx, id, in)
 			if v.Children == nil {
 				v.Children = []api.ForkChild{}
@@ -115,7 +115,7 @@ func validName(s string) bool {
 // the same name.
 func (d snapshots) templates(w http.ResponseWriter, r *http.Request) error {
 	out := []api.Template{{Name: api.HostTemplate}}
-	named, err := images{d.Server}.named(r.Context())
+	named, err := d.images.named(r.Context())
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (d tasks) taskRoutes() []Route {
 			if _, err := d.Tasks.Get(r.Context(), id); err != nil {
 				return err
 			}
-			return d.events(w, r, taskEvents(id))
+			return d.events.serve(w, r, taskEvents(id))
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/attempts/{n}/{stream}", Name: "taskOutput", Role: api.RoleUser,
@@ -87,7 +87,7 @@ func (d tasks) output(w http.ResponseWriter, r *http.Request, id api.TaskID) err
 }
 
 // taskID reads the identifier of a task in the path.
-func (d *Server) taskID(r *http.Request) (api.TaskID, error) { return pathID(r, d.Tasks, Tasks.Find) }
+func (d tasks) taskID(r *http.Request) (api.TaskID, error) { return pathID(r, d.Tasks, Tasks.Find) }
 
 // onTask serves another call on one task.
 func (d tasks) onTask(h func(http.ResponseWriter, *http.Request, api.TaskID) error) handler {
