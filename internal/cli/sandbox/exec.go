@@ -8,9 +8,9 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/egress"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/image"
-	"hortus.dev/internal/cli/refused"
 	"hortus.dev/internal/cli/terminal"
 )
 
@@ -244,7 +244,7 @@ func noteDenied(ctx context.Context, a *app.App, cl *client.Client, id api.Sandb
 	if fresh {
 		f.Since = time.Time{}
 	}
-	refused.Note(ctx, a, cl, f, func(target string) string {
+	egress.NoteDenied(ctx, a, cl, f, func(target string) string {
 		if fresh {
 			return "--egress " + target
 		}

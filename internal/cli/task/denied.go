@@ -6,7 +6,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
-	"hortus.dev/internal/cli/refused"
+	"hortus.dev/internal/cli/egress"
 	"hortus.dev/internal/platform/language"
 )
 
@@ -20,7 +20,7 @@ func noteDenied(ctx context.Context, a *app.App, c *client.Client, t api.Task) {
 	if last.Sandbox == "" {
 		return
 	}
-	refused.Note(ctx, a, c, api.EgressFilter{Sandbox: last.Sandbox}, func(target string) string {
+	egress.NoteDenied(ctx, a, c, api.EgressFilter{Sandbox: last.Sandbox}, func(target string) string {
 		if last.Result == nil || last.Result.Phase != api.PhaseInstall {
 			return "--egress " + target
 		}

@@ -1,4 +1,4 @@
-package refused
+package egress
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	"hortus.dev/internal/cli/human"
 )
 
-// maxRefused is the maximum number of refused connections that are shown.
-const maxRefused = 5
+// maxDenied is the maximum number of refused connections that are shown.
+const maxDenied = 5
 
-// Note shows the connections that a filter selects and that were denied. allow returns what
+// NoteDenied shows the connections that a filter selects and that were denied. allow returns what
 // allows one, as a person types it.
-func Note(ctx context.Context, a *app.App, cl *client.Client, f api.EgressFilter, allow func(target string) string) {
+func NoteDenied(ctx context.Context, a *app.App, cl *client.Client, f api.EgressFilter, allow func(target string) string) {
 	if a.Flags.Quiet || a.Flags.JSON {
 		return
 	}
@@ -32,7 +32,7 @@ func Note(ctx context.Context, a *app.App, cl *client.Client, f api.EgressFilter
 		if seen[d.Host] || d.Host == "" {
 			continue
 		}
-		if len(seen) == maxRefused {
+		if len(seen) == maxDenied {
 			a.Note("hortus: more connections were denied; to list them: hortus egress log --sandbox %s --result denied", f.Sandbox)
 			return
 		}
