@@ -1,9 +1,15 @@
 package flags
 
 import (
+	"strconv"
+	"strings"
+	"time"
+
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/egress/policy"
+	"hortus.dev/internal/platform/config"
 )
 
 // Sandbox say what a sandbox is to be.
@@ -105,4 +111,162 @@ func (d Duration) CheckTTL() error {
 		return api.Errorf(api.KindInvalid, "--ttl: the maximum is %s", human.Duration(api.MaxTTL))
 	}
 	return nil
+}
+
+// Headers turns values such as "api.example.org X-Key: VALUE" into header rules, one for each host and
+// port, in the order of their first values.
+func Headers(flag string, values []string) (out []api.HeaderRule, err error) {
+	at := map[string]int{}
+	for _, v := range values {
+		r, name, value, err := header(v)
+		if err != nil {
+			return nil, api.Errorf(api.KindInvalid, "%s: %w", flag, err).WithHint("for example %s 'api.example.org Authorization: Bearer ${secret:NAME}'", flag)
+		}
+		key := r.Host + ":" + strconv.Itoa(r.Port)
+		i, known := at[key]
+		if !known {
+			i, at[key] = len(out), len(out)
+			r.Headers = map[string]string{}
+			out = append(out, r)
+		}
+		if _, twice := out[i].Headers[name]; twice {
+			return nil, api.Errorf(api.KindInvalid, "%s: the header %.80q for %s is there twice", flag, name, key)
+		}
+		out[i].Headers[name] = value
+	}
+	if err := secrets.CheckHeaders(out); err != nil {
+		return nil, api.Errorf(api.KindInvalid, "%s: %w", flag, err).WithHint("%s", api.HintOf(err))
+	}
+	return out, nil
+}
+
+// header reads one value. The value of the header is not in its errors.
+func header(text string) (r api.HeaderRule, name, value string, err error) {
+	host, rest, ok := strings.Cut(strings.TrimSpace(text), " ")
+	name, value, colon := strings.Cut(strings.TrimSpace(rest), ":")
+	if !ok || !colon || name == "" {
+		return r, "", "", api.Errorf(api.KindInvalid, "a value has the form HOST NAME: VALUE")
+	}
+	host = strings.TrimPrefix(host, "https://")
+	if strings.HasPrefix(host, "http://") {
+		return r, "", "", api.Errorf(api.KindInvalid, "headers are set in HTTPS requests only")
+	}
+	host, port, ok := strings.Cut(host, ":")
+	if ok {
+		if r.Port, err = strconv.Atoi(port); err != nil {
+			return r, "", "", api.Errorf(api.KindInvalid, "%.20q is not a port", port)
+		}
+	}
+	r.Host = host
+	return secrets.HeaderDefaults(r), name, strings.TrimSpace(value), nil
+}
+
+// Secrets turns [VAR=]NAME[@TIME] into grants.
+func Secrets(flag string, values []string) (out []api.SecretGrant, err error) {
+	for _, v := range values {
+		var g api.SecretGrant
+		var limited bool
+		var lifetime string
+		if variable, rest, ok := strings.Cut(v, "="); ok {
+			g.Env, v = variable, rest
+		}
+		g.Name, lifetime, limited = strings.Cut(v, "@")
+		if !api.ValidSecretName(g.Name) {
+			return nil, api.Errorf(api.KindInvalid, "%s: %.80q is not the name of a secret", flag, g.Name).WithHint("list them: hortus secret ls")
+		}
+		if limited {
+			var d Duration
+			if err := d.UnmarshalText([]byte(lifetime)); err != nil || d.Milliseconds() == 0 {
+				return nil, api.Errorf(api.KindInvalid, "%s: %.40q is not how long the secret %s may be used", flag, lifetime, g.Name).
+					WithHint("write for example %s@30m or %s@2h", g.Name, g.Name)
+			}
+			g.LifetimeMS = d.Milliseconds()
+		}
+		out = append(out, g)
+	}
+	if err := api.CheckSecretGrants(out); err != nil {
+		return nil, api.Errorf(api.KindInvalid, "%s: %w", flag, err)
+	}
+	return out, nil
+}
+
+// Span is a length of time that may count days and weeks: "7d", "2w", "36h".
+type Span time.Duration
+
+// longestSpan is a hundred years; more would overflow.
+const longestSpan = 100 * 365 * 24 * time.Hour
+
+// UnmarshalText reads a span above 0.
+func (s *Span) UnmarshalText(text []byte) error {
+	t := strings.TrimSpace(string(text))
+	days := map[string]float64{"d": 1, "w": 7}
+	if n := len(t); n > 0 && days[t[n-1:]] > 0 {
+		f, err := strconv.ParseFloat(t[:n-1], 64)
+		if err == nil && f*days[t[n-1:]]*24 <= longestSpan.Hours() && f > 0 {
+			*s = Span(f * days[t[n-1:]] * 24 * float64(time.Hour))
+			return nil
+		}
+	} else if d, err := time.ParseDuration(t); err == nil && d > 0 && d <= longestSpan {
+		*s = Span(d)
+		return nil
+	}
+	return api.Errorf(api.KindInvalid, "%.40q is not a duration", text).WithHint("use for example 12h, 7d or 4w")
+}
+
+// Age is a duration that may be 0.
+type Age time.Duration
+
+// UnmarshalText reads a duration or 0.
+func (d *Age) UnmarshalText(text []byte) error {
+	if s := string(text); s == "0" || s == "0s" || s == "0d" {
+		*d = 0
+		return nil
+	}
+	v, err := config.ParseDuration(string(text))
+	*d = Age(v)
+	return err
+}
+
+// Size is a number of bytes as people write it: "512M", "1GiB", "65536". Units
+// are powers of 1024; the "i" and the "B" may be left out.
+type Size int64
+
+// UnmarshalText reads a size above 0.
+func (s *Size) UnmarshalText(text []byte) error {
+	n, err := config.ParseSize(string(text))
+	*s = Size(n)
+	return err
+}
+
+// Duration is a length of time as people write it: "30s", "5m", "1h30m".
+type Duration time.Duration
+
+// UnmarshalText reads a duration of at least a millisecond.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := config.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// Milliseconds is the duration as the API takes it.
+func (d Duration) Milliseconds() int64 { return time.Duration(d).Milliseconds() }
+
+// Assignments reads repeated K=V flags.
+func Assignments(flag string, list []string) (map[string]string, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]string, len(list))
+	for _, s := range list {
+		k, v, ok := strings.Cut(s, "=")
+		switch {
+		case k == "" || strings.ContainsRune(s, 0):
+			return nil, api.Errorf(api.KindInvalid, "%s: %.40q has no name", flag, s).WithHint("use NAME=VALUE")
+		case !ok:
+			return nil, api.Errorf(api.KindInvalid, "%s: %.40q has no value", flag, s).
+				WithHint("write %s %.40s=VALUE; values are never taken from your environment, so that no secret enters a sandbox by accident", flag, k)
+		}
+		out[k] = v
+	}
+	return out, nil
 }

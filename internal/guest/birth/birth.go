@@ -1,5 +1,16 @@
 package birth
 
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+)
+
 // The descriptors that a guest inherits.
 const (
 	ListenFD  = 3
@@ -108,4 +119,284 @@ type Report struct {
 	// Quiet is set in the reply to a QuietPacket, Nonce in the reply to a Self.
 	Quiet bool   `json:"quiet,omitempty"`
 	Nonce string `json:"nonce,omitempty"`
+}
+
+// Outgoing connections of a sandbox end at its guest: whatever sets up the sandbox's network
+// redirects every TCP connection to CapturePort and DNS over UDP to ResolverPort, and the
+// guest asks its host. Nothing else leaves the loopback interface.
+const (
+	// CapturePort is where the guest accepts redirected connections, on 127.0.0.1.
+	CapturePort = 19817
+	// ResolverPort is where the guest answers redirected DNS queries, on 127.0.0.1.
+	ResolverPort = 19818
+	// ProxyPort is where programs that are configured with an HTTP proxy reach the host's,
+	// on 127.0.0.1.
+	ProxyPort = 3128
+)
+
+// Addresses of a sandbox besides those of 127.0.0.0/8. They are in a range that is reserved
+// for tests of network devices and is not routed (RFC 2544). Its other addresses stand for
+// names.
+const (
+	// FakeNetwork contains the addresses that stand for names.
+	FakeNetwork = "198.18.0.0/15"
+	// OwnAddress is the sandbox's own address, the source of its connections. Connections
+	// to it stay in the sandbox.
+	OwnAddress = "198.18.0.1"
+	// Nameserver is the DNS server of the sandbox.
+	Nameserver = "198.18.0.2"
+)
+
+// ResolvConf is the sandbox's /etc/resolv.conf. A host that does not answer costs a program
+// no more than 2 seconds for each attempt.
+const ResolvConf = "nameserver " + Nameserver + "\noptions timeout:2 attempts:2\n"
+
+// Control is one end of the control socket.
+type Control struct{ conn net.Conn }
+
+// NewControl returns an end of a control socket for a SOCK_SEQPACKET descriptor. It closes
+// f.
+func NewControl(f *os.File) (*Control, error) {
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	if network := conn.LocalAddr().Network(); network != "unixpacket" {
+		conn.Close()
+		return nil, fmt.Errorf("control socket has kind %s, not unixpacket", network)
+	}
+	return &Control{conn: conn}, nil
+}
+
+// Close closes the socket. If that happens before "go", the guest exits.
+func (c *Control) Close() error { return c.conn.Close() }
+
+// within runs an exchange and interrupts it when ctx ends.
+func (c *Control) within(ctx context.Context, do func() error) error {
+	if ctx.Done() == nil {
+		return do()
+	}
+	stop := context.AfterFunc(ctx, func() { c.conn.SetDeadline(time.Unix(1, 0)) })
+	err := do()
+	if !stop() && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+func (c *Control) send(ctx context.Context, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.sendRaw(ctx, data)
+}
+
+func (c *Control) sendRaw(ctx context.Context, data []byte) error {
+	if len(data) > MaxPacket {
+		return fmt.Errorf("packet too long: %d bytes, the maximum is %d", len(data), MaxPacket)
+	}
+	return c.within(ctx, func() error {
+		_, err := c.conn.Write(data)
+		return err
+	})
+}
+
+// receive reads one packet of up to limit bytes.
+func (c *Control) receive(ctx context.Context, limit int) ([]byte, error) {
+	buf := make([]byte, limit+1)
+	var n int
+	err := c.within(ctx, func() (err error) {
+		n, err = c.conn.Read(buf)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n > limit {
+		return nil, fmt.Errorf("packet longer than %d bytes", limit)
+	}
+	return buf[:n], nil
+}
+
+// maxReport is the maximum size of a Report, which comes from a guest, in bytes.
+const maxReport = 4 << 10
+
+// Configure sends the host's first packet.
+func (c *Control) Configure(ctx context.Context, cfg Config) error { return c.send(ctx, cfg) }
+
+// AwaitReport waits for the guest's report. It returns io.EOF if the guest exited without
+// one. A report with Ready unset is not an error.
+func (c *Control) AwaitReport(ctx context.Context) (Report, error) {
+	var r Report
+	data, err := c.receive(ctx, maxReport)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Report{}, fmt.Errorf("parse the guest's report: %w", err)
+	}
+	return r, nil
+}
+
+// Go sends the host's last packet: the sandbox is recorded and the guest no longer depends
+// on the host.
+func (c *Control) Go(ctx context.Context) error { return c.sendRaw(ctx, []byte(GoPacket)) }
+
+// Packet returns the packet with which a host claims a guest.
+func (cl Claim) Packet() ([]byte, error) {
+	if len(cl.Env) == 0 {
+		return []byte(GoPacket), nil
+	}
+	data, err := json.Marshal(cl)
+	if err != nil {
+		return nil, err
+	}
+	if data = append([]byte(GoPacket), data...); len(data) > MaxPacket {
+		return nil, fmt.Errorf("packet too long: %d bytes, the maximum is %d", len(data), MaxPacket)
+	}
+	return data, nil
+}
+
+// AwaitConfig waits, in the guest, for its configuration.
+func (c *Control) AwaitConfig(ctx context.Context) (Config, error) {
+	var cfg Config
+	data, err := c.receive(ctx, MaxPacket)
+	if err != nil {
+		return cfg, err
+	}
+	if err := json.Unmarshal(data, &cfg); err != nil {
+		return Config{}, fmt.Errorf("parse configuration: %w", err)
+	}
+	return cfg, nil
+}
+
+// Answer sends the guest's report. It truncates long texts.
+func (c *Control) Answer(ctx context.Context, r Report) error {
+	if len(r.Error) > 1<<10 {
+		r.Error = r.Error[:1<<10]
+	}
+	if len(r.Stage) > 1<<8 {
+		r.Stage = r.Stage[:1<<8]
+	}
+	return c.send(ctx, r)
+}
+
+// AwaitGo waits, in the guest, for the last packet, and returns its claim, or nil if it has
+// none. After an error the guest must exit.
+func (c *Control) AwaitGo(ctx context.Context) (*Claim, error) {
+	data, err := c.receive(ctx, MaxPacket)
+	if err != nil {
+		return nil, err
+	}
+	return parseGo(data)
+}
+
+// parseGo parses a GoPacket.
+func parseGo(data []byte) (*Claim, error) {
+	rest, ok := bytes.CutPrefix(data, []byte(GoPacket))
+	if !ok {
+		return nil, fmt.Errorf("control socket: %w: not %q", io.ErrUnexpectedEOF, GoPacket)
+	}
+	if len(rest) == 0 {
+		return nil, nil
+	}
+	claim := new(Claim)
+	if err := json.Unmarshal(rest, claim); err != nil {
+		return nil, fmt.Errorf("parse claim: %w", err)
+	}
+	return claim, nil
+}
+
+// RunDir holds the files from which programs learn in which sandbox they run, as in E2B's
+// sandboxes.
+const RunDir = "/run/e2b"
+
+// ViewDir is a read-only mount of /workspace, in sandboxes that have one. What is changed at
+// /workspace is seen there.
+const ViewDir = "/run/hortus-workspace"
+
+// RunFiles returns the files of RunDir. They do not end in a line break.
+func RunFiles(sandbox, template string) []File {
+	return []File{
+		{Path: RunDir + "/.E2B_SANDBOX", Data: "true"},
+		{Path: RunDir + "/.E2B_SANDBOX_ID", Data: sandbox},
+		{Path: RunDir + "/.E2B_TEMPLATE_ID", Data: template},
+	}
+}
+
+// ArgStdio is the first argument of a guest whose control socket is its standard
+// input and output, because it runs on a kernel of its own that gives it no other
+// descriptors. The same socket passes its streams and stays open while the guest
+// lives: [ListenFD] and [ControlFD] do not exist.
+//
+// # Container requirements
+//
+// With Config.OwnKernel, Switch and PID1, the container of such a guest needs, in the
+// terms of the OCI specification and of runsc's flags:
+//
+//	process.args             [the guest's path, "stdio"]; the path ends in Argv0 if
+//	                         the program is a multi-call binary
+//	process.user             a uid and gid of its own, not 0 and not an identity's
+//	process.noNewPrivileges  true
+//	process.capabilities     OwnKernelCaps, and those of the identities, as permitted,
+//	                         effective, inheritable and ambient; the bounding set may
+//	                         be empty, which saves 40 system calls per thread
+//	standard input, output   the control socket, at the start and after a restore;
+//	                         standard error is the host's choice, and shows a panic
+//	linux.namespaces         pid, mount, uts, ipc, network; no cgroup, no user
+//	mounts                   proc at /proc, devpts at /dev/pts, and one of the type
+//	                         "cgroup" at Groups, writable
+//	--in-sandbox-cgroup=v2   a group with a limit stops fork bombs
+//	--overlay2=root:memory   or another writable root: the guest makes Own and Files,
+//	                         and, for a Self, writes /etc/hostname, hosts,
+//	                         machine-id and the files of RunDir
+//
+// The guest unmounts Groups and bind-mounts its own root there. Its commands are
+// chrooted to that mount, because a process in a chroot cannot create a user namespace.
+const ArgStdio = "stdio"
+
+// Groups is where a guest on a kernel of its own finds cgroup v2.
+const Groups = "/sys/fs/cgroup"
+
+// Placeholder is a file that the guest removes at its start. It keeps a kernel from
+// mounting a file system of its own on an empty /tmp, which the sandbox's disk limit would
+// not cover.
+const Placeholder = "/tmp/.hortus"
+
+// Packets of the host to a guest on a kernel of its own, besides "go". They may be sent at
+// any time after the Config: a guest that is started ahead is warmed up and saved before
+// "go".
+const (
+	// StreamPacket carries one descriptor, a connected stream socket for the guest to
+	// serve. There is no reply.
+	StreamPacket = "stream"
+	// QuietPacket orders the guest to close every stream at once, because its kernel will
+	// be saved and cannot save descriptors of the host. Commands continue. When no stream is
+	// open, the guest answers with a Report that sets Quiet. It accepts no stream until an
+	// OnPacket or a Self.
+	QuietPacket = "quiet"
+	// OnPacket orders the guest to serve again.
+	OnPacket = "on"
+	// SelfPacket begins a packet with the JSON of a [Self]: the guest was restored and is
+	// another sandbox now. The guest answers with a Report that sets Ready and repeats the
+	// Nonce. A Self may replace "go".
+	SelfPacket = "self"
+)
+
+// Self is the new identity of a guest that was restored.
+type Self struct {
+	Sandbox  string `json:"sandbox"`
+	Hostname string `json:"hostname"`
+	// Template is the name of the template, for RunFiles.
+	Template string `json:"template,omitempty"`
+	// Env replaces Config.Env.
+	Env map[string]string `json:"env,omitempty"`
+	// Seed is fresh randomness, at least 16 bytes. The guest derives the machine id and the
+	// boot id from it.
+	Seed []byte `json:"seed"`
+	// Nonce is repeated in the Report, to distinguish it from one that was sent before the
+	// save.
+	Nonce string `json:"nonce"`
 }

@@ -313,3 +313,115 @@ func (s *Repositories) Kept(ctx context.Context) (map[string]bool, error) {
 	}
 	return kept, nil
 }
+
+// Schedule sets the interval of the preparations of a repository; 0 ends them.
+func (s *Repositories) Schedule(ctx context.Context, id api.RepositoryID, req api.RepositorySchedule) (api.Repository, error) {
+	if err := s.usable(); err != nil {
+		return api.Repository{}, err
+	}
+	if err := req.Check(); err != nil {
+		return api.Repository{}, err
+	}
+	defer s.wake()
+	return s.Change(ctx, id, func(r *api.Repository) { schedule(r, req.PrepareEveryMS, s.now()) })
+}
+
+// schedule sets the interval in a row. The first preparation is due now, each later one an
+// interval after the end of the one before.
+func schedule(r *api.Repository, everyMS int64, now time.Time) {
+	r.PrepareEveryMS = everyMS
+	var p api.Preparation
+	switch {
+	case r.Preparation != nil:
+		p = *r.Preparation
+	case everyMS == 0:
+		return
+	}
+	switch {
+	case everyMS == 0:
+		p.NextAt = time.Time{}
+	case p.EndedAt.IsZero():
+		p.NextAt = now
+	default:
+		p.NextAt = p.EndedAt.Add(time.Duration(everyMS) * time.Millisecond)
+	}
+	r.Preparation = &p
+}
+
+// Prepare requests the preparation of a repository in the background.
+func (s *Repositories) Prepare(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
+	if err := s.usable(); err != nil {
+		return api.Repository{}, err
+	}
+	defer s.wake()
+	return s.Change(ctx, id, func(r *api.Repository) {
+		var p api.Preparation
+		if r.Preparation != nil {
+			p = *r.Preparation
+		}
+		p.Requested = true
+		r.Preparation = &p
+	})
+}
+
+// Change changes the row of a repository. KindConflict if it is not connected any more.
+func (s *Repositories) Change(ctx context.Context, id api.RepositoryID, do func(*api.Repository)) (api.Repository, error) {
+	unlock, err := s.rows.Lock(ctx, string(id))
+	if err != nil {
+		return api.Repository{}, err
+	}
+	defer unlock()
+	row, err := s.cfg.Rows.Repository(ctx, id)
+	if err != nil {
+		return api.Repository{}, err
+	}
+	if row.State.Final() {
+		return api.Repository{}, gone(row)
+	}
+	do(&row)
+	return row, s.cfg.Rows.UpdateRepository(context.WithoutCancel(ctx), row)
+}
+
+// List lists the connected repositories of all accounts.
+func (s *Repositories) List(ctx context.Context) ([]api.Repository, error) {
+	return s.cfg.Rows.ListRepositories(ctx)
+}
+
+// Changed has something when a schedule was set or a preparation was requested.
+func (s *Repositories) Changed() <-chan struct{} { return s.changed }
+
+func (s *Repositories) wake() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Recover marks the repositories as failed whose fetch was running in a daemon that has
+// ended, and requests the preparations again that were running in it. It returns how many
+// repositories it changed.
+func (s *Repositories) Recover(ctx context.Context, ended func(api.OwnerID) bool) (n int, err error) {
+	all, err := s.cfg.Rows.ListRepositories(ctx)
+	for _, r := range all {
+		over := func(owner api.OwnerID) bool { return owner != s.cfg.Owner && ended(owner) }
+		fetching := r.State == api.RepositoryFetching && over(r.Owner)
+		if fetching {
+			r.State, _ = api.NextRepositoryState(r.State, api.RepositoryBroken)
+			r.Error = &api.Error{Kind: api.KindUnavailable, Message: "the daemon ended during the fetch", Hint: "hortus repo sync " + r.Name}
+		}
+		preparing := r.Preparation != nil && r.Preparation.Running && over(r.Preparation.Owner)
+		if preparing {
+			p := *r.Preparation
+			p.Running, p.Requested = false, true
+			r.Preparation = &p
+		}
+		if !fetching && !preparing {
+			continue
+		}
+		if err := s.cfg.Rows.UpdateRepository(ctx, r); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, err
+}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"hortus.dev/api"
 )
 
@@ -191,4 +193,177 @@ func (w *Writer[R, O]) Close(ctx context.Context) error {
 		return api.Errorf(api.KindInternal, "%d %s were not recorded", w.lost, w.cfg.What)
 	}
 	return nil
+}
+
+// Limits has a token bucket for each key. Its methods may be called from several goroutines.
+type Limits[K comparable] struct {
+	each  rate.Limit
+	burst int
+
+	mu      sync.Mutex
+	buckets map[K]*rate.Limiter
+	sweepAt int
+}
+
+// leastSweep is the number of buckets from which on full ones are removed.
+const leastSweep = 1024
+
+// NewLimits returns limits of a number a second for each key, and of a burst.
+func NewLimits[K comparable](perSecond float64, burst int) *Limits[K] {
+	return &Limits[K]{each: rate.Limit(perSecond), burst: burst, buckets: map[K]*rate.Limiter{}, sweepAt: leastSweep}
+}
+
+// Allow takes a token of a key. It returns false if there is none.
+func (l *Limits[K]) Allow(key K, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.buckets[key]
+	if b == nil {
+		if len(l.buckets) >= l.sweepAt {
+			l.sweep(now)
+		}
+		b = rate.NewLimiter(l.each, l.burst)
+		l.buckets[key] = b
+	}
+	return b.AllowN(now, 1)
+}
+
+// sweep removes the buckets that are full, which are like new ones. The next sweep is due when
+// there are twice as many as remain, so that its cost is shared by as many new keys.
+func (l *Limits[K]) sweep(now time.Time) {
+	for key, b := range l.buckets {
+		if b.TokensAt(now) >= float64(l.burst) {
+			delete(l.buckets, key)
+		}
+	}
+	l.sweepAt = max(leastSweep, 2*len(l.buckets))
+}
+
+// run stores what is queued until the writer is closed.
+func (w *Writer[R, O]) run(ctx context.Context) {
+	var again <-chan time.Time // when a gap, or more of a round, is due
+	for closing := false; !closing; {
+		var flushed chan struct{}
+		select {
+		case <-w.wake:
+			closing, flushed = w.gather()
+		case flushed = <-w.flushes:
+		case <-again:
+		case <-w.closing:
+			closing = true
+		}
+		for all := w.take(closing || flushed != nil); len(all) > 0; all = w.take(closing || flushed != nil) {
+			w.write(ctx, all)
+		}
+		again = nil
+		if more := w.cfg.Round(ctx, closing); more || w.pending() {
+			again = time.After(gapEvery)
+		}
+		if flushed != nil {
+			close(flushed)
+		}
+	}
+}
+
+// gather waits for more records. It returns whether the writer was closed or somebody waits meanwhile.
+func (w *Writer[R, O]) gather() (closing bool, flushed chan struct{}) {
+	delay := time.NewTimer(w.cfg.Delay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case <-w.urgent:
+	case flushed = <-w.flushes:
+	case <-w.closing:
+		return true, nil
+	}
+	return false, flushed
+}
+
+// pending reports whether a gap is not stored yet.
+func (w *Writer[R, O]) pending() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.missed) > 0
+}
+
+// take returns the next records to store. The gaps come last, if they are due or now is true.
+func (w *Writer[R, O]) take(now bool) []R {
+	at := w.cfg.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(len(w.queue), batch)
+	all := append([]R(nil), w.queue[:n]...)
+	if w.queue = w.queue[n:]; len(w.queue) > 0 {
+		return all
+	}
+	w.queue = nil // release the memory of a flood
+	if len(w.missed) == 0 || !now && at.Sub(w.gapAt).Abs() < gapEvery {
+		return all
+	}
+	w.gapAt = at
+	for o, n := range w.missed {
+		all = append(all, w.cfg.Gap(o, n, at))
+	}
+	clear(w.missed)
+	return all
+}
+
+// write stores records, and retries until it succeeds or the writer is closed. Records that come
+// meanwhile are queued, and missed when the queue is full.
+func (w *Writer[R, O]) write(ctx context.Context, all []R) {
+	for {
+		if w.gaveUp {
+			w.lose(all)
+			return
+		}
+		err := w.insert(ctx, all)
+		switch {
+		case err == nil:
+			if w.failing {
+				w.failing = false
+				w.cfg.Logger.Info(w.cfg.What + " are recorded again")
+			}
+			w.cfg.Stored(ctx, all)
+			return
+		case api.KindOf(err) == api.KindInvalid && len(all) > 1:
+			for i := range all { // one of them is a defect; keep the others
+				w.write(ctx, all[i:i+1])
+			}
+			return
+		case api.KindOf(err) == api.KindInvalid:
+			w.cfg.Logger.Error("one of the "+w.cfg.What+" cannot be recorded", "owner", w.cfg.Owner(all[0]), "error", err)
+			w.lose(all)
+			return
+		case w.last:
+			w.gaveUp = true
+			w.lose(all)
+			return
+		case !w.failing:
+			w.failing = true
+			w.cfg.Logger.Error(w.cfg.What+" cannot be recorded; retrying", "error", err)
+		}
+		select {
+		case <-time.After(retryEvery):
+		case <-ctx.Done():
+			w.gaveUp = true
+		case <-w.closing:
+			w.last = true
+		}
+	}
+}
+
+// insert stores records within writeTimeout.
+func (w *Writer[R, O]) insert(ctx context.Context, all []R) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return w.cfg.Insert(ctx, all)
+}
+
+// lose counts records that are not stored.
+func (w *Writer[R, O]) lose(all []R) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range all {
+		w.lost += w.cfg.Weight(r)
+	}
 }

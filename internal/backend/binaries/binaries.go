@@ -1,9 +1,12 @@
 package binaries
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,9 +14,12 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/platform/embedded"
 	"hortus.dev/internal/platform/gvisorbuild"
 	"hortus.dev/internal/platform/version"
@@ -212,4 +218,170 @@ func digest(f *os.File) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// besideName is the file name of runsc next to the hortus executable. "go install" gives
+// cmd/hortus-runsc this name.
+const besideName = "hortus-runsc"
+
+// runscBeside returns the path of runsc in the directory of the hortus executable, or "" if
+// there is none. The error is KindUnsupported, and says what to change, unless only root
+// and the daemon's user can write to the file and to the directories above it.
+func runscBeside(executable string) (string, error) {
+	if executable == "" {
+		return "", nil
+	}
+	path := filepath.Join(filepath.Dir(executable), besideName)
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	untrusted := func(reason, hint string) (string, error) {
+		return "", api.Errorf(api.KindUnsupported, "gVisor at %s is not used: %s", path, reason).WithHint("%s", hint)
+	}
+	if err != nil {
+		return untrusted(err.Error(), "make it readable, or set HORTUS_RUNSC")
+	}
+	if !info.Mode().IsRegular() {
+		return untrusted("it is not a regular file", "install it there as a file, or set HORTUS_RUNSC")
+	}
+	for at := path; ; at = filepath.Dir(at) {
+		if at != path {
+			if info, err = os.Stat(at); err != nil {
+				return untrusted(err.Error(), "set HORTUS_RUNSC")
+			}
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+			return untrusted(at+" is owned by another user", "chown it to root or to the daemon's user, or set HORTUS_RUNSC")
+		}
+		// In a sticky directory such as /tmp only its owner can replace an entry.
+		if info.Mode()&0o022 != 0 && (at == path || info.Mode()&fs.ModeSticky == 0) {
+			return untrusted("others can write to "+at, "chmod go-w "+at+", or set HORTUS_RUNSC")
+		}
+		if at == filepath.Dir(at) {
+			return path, nil
+		}
+	}
+}
+
+// Guest opens the executable that sandboxes run as their guest: the small one that a
+// release embeds, the one that was built in dir for this build, or this executable, which
+// can be the guest too.
+//
+// The file is in sealed memory: neither a sandbox that runs it nor a process on the host
+// can change what the next sandbox starts from, and it outlives the temporary directory
+// that `go run` executes from.
+func Guest(dir string) (*os.File, error) {
+	if b := embedded.Guest(); len(b) > 0 {
+		return sealed("hortus-guest", bytes.NewReader(b))
+	}
+	if f, err := os.OpenFile(gvisorbuild.GuestPath(dir), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err == nil {
+		defer f.Close()
+		return sealed("hortus-guest", io.LimitReader(f, maxRunsc))
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "open this executable: %w", err)
+	}
+	defer self.Close()
+	return sealed("hortus", self)
+}
+
+// static checks that a guest needs no other file to run: a gVisor sandbox starts with an
+// empty file system. The error is KindUnsupported.
+func static(guest *os.File) error {
+	f, err := elf.NewFile(guest)
+	if err != nil {
+		return api.Errorf(api.KindInternal, "read the guest: %w", err)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return api.Errorf(api.KindUnsupported, "this hortus was linked with the C library, so it cannot be the guest of gVisor's sandboxes").
+				WithHint("build gVisor once, which takes a few minutes: hortus gvisor build; or build hortus with CGO_ENABLED=0")
+		}
+	}
+	return nil
+}
+
+// sealed copies r into an executable file in sealed memory.
+func sealed(name string, r io.Reader) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
+	if err == unix.EINVAL { // kernels before 6.3 do not know MFD_EXEC
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "allocate memory for the guest: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))
+	_, err = io.Copy(f, r)
+	if err == nil {
+		err = f.Chmod(0o555)
+	}
+	if err == nil {
+		err = birth.Seal(f)
+	}
+	if err != nil {
+		f.Close()
+		return nil, api.Errorf(api.KindInternal, "seal the guest: %w", err)
+	}
+	return f, nil
+}
+
+// maxRunsc is the maximum size in bytes of an executable that is copied into memory. The
+// embedded runsc has about 35 million.
+const maxRunsc = 1 << 30
+
+// openRunsc opens the runsc executable in sealed memory, and returns its gVisor version:
+// the file at path or, if path is empty, the embedded one. It copies tens of megabytes,
+// which takes tens of milliseconds.
+//
+// Errors: KindUnsupported if nothing is embedded, KindInvalid if the file cannot be read
+// or contains no gVisor.
+func openRunsc(path string) (*os.File, string, error) {
+	if path != "" {
+		return runscFile(path)
+	}
+	b := embedded.Runsc()
+	if len(b) == 0 {
+		return nil, "", api.Errorf(api.KindUnsupported, "this binary does not include gVisor").
+			WithHint("build it once, which takes a few minutes: hortus gvisor build; or use a release or make build; or set HORTUS_RUNSC")
+	}
+	v := version.GVisor(bytes.NewReader(b))
+	if v == "" {
+		return nil, "", api.Errorf(api.KindInternal, "the embedded gVisor has no version")
+	}
+	f, err := sealed("hortus-runsc", bytes.NewReader(b))
+	return f, v, err
+}
+
+func runscFile(path string) (*os.File, string, error) {
+	bad := func(err error) error {
+		return api.Errorf(api.KindInvalid, "HORTUS_RUNSC (daemon.runsc): %w", err).
+			WithHint("set it to an executable built from cmd/hortus-runsc, or unset it")
+	}
+	src, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe must not block
+	if err != nil {
+		return nil, "", bad(err)
+	}
+	defer src.Close()
+	switch info, err := src.Stat(); {
+	case err != nil:
+		return nil, "", bad(err)
+	case !info.Mode().IsRegular():
+		return nil, "", bad(errors.New(path + " is not a file"))
+	case info.Size() > maxRunsc:
+		return nil, "", bad(errors.New(path + " is too large"))
+	}
+	f, err := sealed("hortus-runsc", io.LimitReader(src, maxRunsc))
+	if err != nil {
+		return nil, "", err
+	}
+	// Of the copy: the file may change.
+	v := version.GVisor(f)
+	if v == "" {
+		f.Close()
+		return nil, "", bad(errors.New(path + " is not a Go program that includes gVisor"))
+	}
+	return f, v, nil
 }

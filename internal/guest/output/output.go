@@ -1,6 +1,10 @@
 package output
 
-import "hortus.dev/api/envd"
+import (
+	"sync"
+
+	"hortus.dev/api/envd"
+)
 
 // maxSegments is the maximum number of changes between streams in the kept output.
 const maxSegments = 1 << 14
@@ -105,3 +109,14 @@ func (r *ring) at(offset int64) (out envd.Output, from int64, p []byte) {
 	n := min(int(until-from), len(r.buf)-at)
 	return r.segs[lo].out, from, r.buf[at : at+n]
 }
+
+// BufferSize is the size of the buffers that output is read into, in bytes: that of a pipe.
+const BufferSize = 64 << 10
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, BufferSize); return &b }}
+
+// GetBuffer returns a buffer for output. The caller releases it with PutBuffer.
+func GetBuffer() *[]byte { return buffers.Get().(*[]byte) }
+
+// PutBuffer releases a buffer.
+func PutBuffer(b *[]byte) { buffers.Put(b) }
