@@ -16,7 +16,7 @@ const (
 	WaitTurn      WaitCause = "turn"      // it would fit; others were there before
 )
 
-// WaitingEvent reports that a sandbox waits for room on its host, and since when.
+// WaitingEvent reports that a sandbox waits for capacity on its host, and since when.
 type WaitingEvent struct {
 	Cause WaitCause `json:"cause"`
 	// Why is the cause in numbers, for a person.
@@ -30,7 +30,7 @@ type WaitingEvent struct {
 
 type patienceKey struct{}
 
-// WithPatience bounds how long what hangs on the context may wait for room on the
+// WithPatience bounds how long what hangs on the context may wait for capacity on the
 // host. Work that has begun is not bounded by it. Servers whose clients give up after
 // a time say so, so that the answer still reaches them.
 func WithPatience(ctx context.Context, d time.Duration) context.Context {

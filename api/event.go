@@ -52,7 +52,7 @@ const (
 	EventCandidate    EventType = "task.candidate"   // best.Candidate: one begins, ended, or was chosen or not
 	EventCompact      EventType = "task.compact"     // CompactEvent: the agent's history was shortened
 	EventTodo         EventType = "task.todo"        // TodoEvent: the agent wrote its list of work
-	EventTaskResumed  EventType = "task.resumed"     // ResumedEvent: another daemon goes on with it
+	EventTaskResumed  EventType = "task.resumed"     // ResumedEvent: another daemon continues it
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
 	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last
 	EventSandboxState EventType = "sandbox.state"    // SandboxStateEvent
@@ -65,7 +65,7 @@ const (
 	EventExecEnded    EventType = "sandbox.exec_end" // Exec
 )
 
-// ResumedEvent reports that a task goes on after the death of its daemon, once what was recorded is in
+// ResumedEvent reports that a task continues after the death of its daemon, once what was recorded is in
 // place again.
 type ResumedEvent struct {
 	// Daemon counts the daemons that worked on the task, this one included.

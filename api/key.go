@@ -81,7 +81,7 @@ func DefaultCeilings() Ceilings {
 }
 
 // CreatedKey is a key that was just made. Secret is the key itself, "e2b_" and 40
-// hexadecimal digits; it is told this once and cannot be had again.
+// hexadecimal digits; it is shown only once and cannot be had again.
 type CreatedKey struct {
 	Key
 	Secret string `json:"secret"`

@@ -219,7 +219,7 @@ type Sandbox struct {
 	BootID        string `json:"bootId,omitempty"`
 }
 
-// LineageID returns the lineage: the sandbox itself in a row of an older build.
+// LineageID returns the lineage: the sandbox itself in the row of an older build.
 func (s Sandbox) LineageID() SandboxID { return cmp.Or(s.Lineage, s.ID) }
 
 // Unenforced is a default limit that this host cannot enforce, and why.

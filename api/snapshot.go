@@ -51,7 +51,7 @@ type Snapshot struct {
 	// Paused is true if it is the memory of a sandbox that was paused to disk, and
 	// ends when that one continues.
 	Paused bool `json:"paused,omitempty"`
-	// Template and Layers are what the sandbox stood on, the lowest first; Limits
+	// Template and Layers are what the sandbox started from, the lowest first; Limits
 	// what it had.
 	Template   string   `json:"template"`
 	Layers     []string `json:"layers"`
@@ -78,7 +78,7 @@ type Snapshot struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// LineageID returns the lineage: the sandbox itself in a row of an older build.
+// LineageID returns the lineage: the sandbox itself in the row of an older build.
 func (s Snapshot) LineageID() SandboxID { return cmp.Or(s.Lineage, s.Sandbox) }
 
 // StartsFor reports whether sandboxes of an account may start from the snapshot: it

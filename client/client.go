@@ -246,7 +246,7 @@ func (c *Client) StopKeeping(ctx context.Context, force bool) error {
 }
 
 // Bench has the daemon measure itself; each row is reported when it is complete.
-// progress, unless it is nil, is told now and then how far a measurement is.
+// progress, unless it is nil, receives from time to time how far a measurement is.
 func (c *Client) Bench(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error {
 	resp, err := c.request(ctx, http.MethodPost, "/v1/bench", nil, req)
 	if err != nil {

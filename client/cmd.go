@@ -190,7 +190,7 @@ func (c *Cmd) Wait() error {
 	defer c.leave(nil)
 	defer c.stream.Close()
 	stop := context.AfterFunc(c.ctx, func() {
-		// The stream ends with the context; the command must be told apart.
+		// The stream ends with the context; the command must be distinguished.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
 		defer cancel()
 		_ = c.sandbox.guest.SendSignal(ctx, c.selector(), 9)

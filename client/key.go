@@ -10,7 +10,7 @@ import (
 // KeyService makes, lists and revokes API keys. It is for admins.
 type KeyService struct{ service }
 
-// Create makes an API key. Its Secret is told this once. Keys are for admins.
+// Create makes an API key. Its Secret is shown only once. Keys are for admins.
 func (s *KeyService) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, error) {
 	var out api.CreatedKey
 	return out, s.client.call(ctx, http.MethodPost, "/v1/keys", req, &out)

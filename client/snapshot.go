@@ -78,7 +78,7 @@ func (s *TemplateService) List(ctx context.Context) ([]api.Template, error) {
 }
 
 // Create makes a warm template: it boots a sandbox, runs the commands in it,
-// and saves what they left running. progress, unless it is nil, is told each step as
+// and saves what they left running. progress, unless it is nil, receives each step as
 // it begins. The end of ctx ends the work and what was begun.
 func (s *TemplateService) Create(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error) {
 	resp, err := s.client.request(ctx, http.MethodPost, "/v1/templates", nil, req)

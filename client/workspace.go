@@ -91,7 +91,7 @@ func (s *WorkspaceService) Diff(ctx context.Context, id string, text bool) (api.
 }
 
 // Export writes all files of a workspace as a tar archive. With git it has directories with the
-// name .git too, whose configuration can run programs on the machine of whoever uses git there.
+// name .git too, whose configuration can run programs on the machine of anyone who uses git there.
 // After an error the archive is incomplete.
 func (s *WorkspaceService) Export(ctx context.Context, id string, git bool, to io.Writer) (api.WorkspaceExport, error) {
 	var out api.WorkspaceExport

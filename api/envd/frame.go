@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// DefaultMaxFrame bounds a frame's payload, in bytes, unless a reader is told
+// DefaultMaxFrame bounds a frame's payload, in bytes, unless a reader sets
 // otherwise.
 const DefaultMaxFrame = 4 << 20
 

@@ -125,7 +125,7 @@ type Secret struct {
 // Set creates or replaces a secret. Its name is in the path of the request.
 type Set struct {
 	// ForHeaders lets header rules of sandboxes name the secret, which has no bindings then.
-	// Whoever may create sandboxes of the account can have it sent to any host.
+	// Anyone who may create sandboxes of the account can have it sent to any host.
 	ForHeaders bool              `json:"forHeaders,omitempty"`
 	Metadata   map[string]string `json:"metadata,omitempty"`
 	// Version is the version that the request makes: 1 creates a secret, and 3 replaces version

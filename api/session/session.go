@@ -14,7 +14,7 @@ const (
 	Stored State = "stored"
 	// Running: the agent works on a message.
 	Running State = "running"
-	// Warm: the sandbox of the last turn is there, and what it runs goes on.
+	// Warm: the sandbox of the last turn is there, and what it runs continues.
 	Warm State = "warm"
 	// Paused: that sandbox is stopped in memory.
 	Paused State = "paused"
@@ -74,7 +74,7 @@ type Settings struct {
 	NoSetup bool `json:"noSetup,omitempty"`
 	// Sandbox is what each turn runs in: its isolation, template, limits, egress, secrets, headers and labels.
 	Sandbox api.CreateSandbox `json:"sandbox,omitzero"`
-	// WarmMS is how long the sandbox stays after a turn, and what it runs goes on: 0 for DefaultWarm, -1 for not at all.
+	// WarmMS is how long the sandbox stays after a turn, and what it runs continues: 0 for DefaultWarm, -1 for not at all.
 	WarmMS int64 `json:"warmMs,omitempty"`
 	// PausedMS is how long it is stopped in memory after that, if its backend is gVisor: 0 for DefaultPaused, -1 for not at all.
 	PausedMS int64 `json:"pausedMs,omitempty"`

@@ -5,7 +5,7 @@
 //
 // The commands are in packages of their own: sandbox (sandboxes, snapshots, templates), task
 // (programs and repositories), admin (the daemon and this machine) and completion (shells).
-// They stand on app, the run of one command.
+// They depend on app, the run of one command.
 //
 // It calls a daemon through the package client alone and must not know how one is found or
 // started (that is handed to [Main]), nor any part of the daemon: what a command can do,

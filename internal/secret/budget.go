@@ -14,8 +14,8 @@ const (
 	maxWaiting = 256
 	// checkEvery is the longest time between two attempts of a request that waits.
 	checkEvery = time.Second
-	// settleTimeout is the maximum time to store what a request used.
-	settleTimeout = 10 * time.Second
+	// chargeTimeout is the maximum time to store what a request used.
+	chargeTimeout = 10 * time.Second
 )
 
 // budgets knows which amounts are only reserved: those of requests that are running.
@@ -23,7 +23,7 @@ type budgets struct {
 	mu      sync.Mutex
 	open    map[*hold]struct{}
 	waiting int
-	settled chan struct{} // it is closed, and replaced, when a request is settled
+	charged chan struct{} // it is closed, and replaced, when a request is charged
 }
 
 // hold is what a request has reserved.
@@ -33,7 +33,7 @@ type hold struct {
 }
 
 func newBudgets() *budgets {
-	return &budgets{open: map[*hold]struct{}{}, settled: make(chan struct{})}
+	return &budgets{open: map[*hold]struct{}{}, charged: make(chan struct{})}
 }
 
 func (b *budgets) add(h *hold) {
@@ -42,22 +42,22 @@ func (b *budgets) add(h *hold) {
 	b.open[h] = struct{}{}
 }
 
-// drop removes a hold. It wakes those that wait if the request was settled.
-func (b *budgets) drop(h *hold, settled bool) {
+// drop removes a hold. It wakes those that wait if the request was charged.
+func (b *budgets) drop(h *hold, charged bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.open, h)
-	if settled {
-		close(b.settled)
-		b.settled = make(chan struct{})
+	if charged {
+		close(b.charged)
+		b.charged = make(chan struct{})
 	}
 }
 
-// next returns a channel that is closed when the next request is settled.
+// next returns a channel that is closed when the next request is charged.
 func (b *budgets) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.settled
+	return b.charged
 }
 
 // reserved returns how much of a budget others than h have reserved. Requests are not reserved: they
@@ -105,16 +105,16 @@ func (b *budgets) leave() {
 }
 
 // Reserve counts a request with a secret that has budgets, before it is sent: a is the most that it
-// may use. What it used is said with settle, once. A request that is never settled stays counted as
+// may use. What it used is said with charge, once. A request that is never charged stays counted as
 // it was reserved, also after a crash.
 //
 // If nothing is left of a budget but what is reserved for requests that are running, it waits for
 // them, for at most Config.BudgetWait. The error is a *secrets.Exhausted if a budget is used up;
 // otherwise its kinds are those of the store.
-func (s *Secrets) Reserve(ctx context.Context, by secrets.Spender, a secrets.Amounts) (settle func(used secrets.Amounts), err error) {
+func (s *Secrets) Reserve(ctx context.Context, by secrets.Spender, a secrets.Amounts) (charge func(used secrets.Amounts), err error) {
 	by.At = s.now()
 	h := &hold{by, a}
-	over, settled, err := s.reserve(ctx, h)
+	over, charged, err := s.reserve(ctx, h)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (s *Secrets) Reserve(ctx context.Context, by secrets.Spender, a secrets.Amo
 		for over != nil && over.Busy {
 			again := time.NewTimer(checkEvery)
 			select {
-			case <-settled:
+			case <-charged:
 			case <-again.C:
 			case <-late.C:
 				again.Stop()
@@ -138,7 +138,7 @@ func (s *Secrets) Reserve(ctx context.Context, by secrets.Spender, a secrets.Amo
 				return nil, ctx.Err()
 			}
 			again.Stop()
-			if over, settled, err = s.reserve(ctx, h); err != nil {
+			if over, charged, err = s.reserve(ctx, h); err != nil {
 				return nil, err
 			}
 		}
@@ -146,14 +146,14 @@ func (s *Secrets) Reserve(ctx context.Context, by secrets.Spender, a secrets.Amo
 	if over != nil {
 		return nil, over
 	}
-	return func(used secrets.Amounts) { s.settle(h, used) }, nil
+	return func(used secrets.Amounts) { s.charge(h, used) }, nil
 }
 
 // reserve tries once. The hold stays open unless a budget refused it.
 func (s *Secrets) reserve(ctx context.Context, h *hold) (*secrets.Exhausted, <-chan struct{}, error) {
 	// It is open before it is stored, so that nobody takes a reservation for a use.
 	s.budgets.add(h)
-	settled := s.budgets.next()
+	charged := s.budgets.next()
 	over, err := s.cfg.Rows.ReserveSecret(ctx, h.by, h.a)
 	if err != nil || over == nil {
 		if err != nil {
@@ -164,12 +164,12 @@ func (s *Secrets) reserve(ctx context.Context, h *hold) (*secrets.Exhausted, <-c
 	reserved := s.budgets.reserved(over.Budget, h)
 	s.budgets.drop(h, false)
 	over.Busy = over.Used-reserved < over.Budget.Limit()
-	return over, settled, nil
+	return over, charged, nil
 }
 
-// settle replaces what was reserved by what was used.
-func (s *Secrets) settle(h *hold, used secrets.Amounts) {
-	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+// charge replaces what was reserved by what was used.
+func (s *Secrets) charge(h *hold, used secrets.Amounts) {
+	ctx, cancel := context.WithTimeout(context.Background(), chargeTimeout)
 	defer cancel()
 	if change := used.Minus(h.a); change != (secrets.Amounts{}) {
 		if err := s.cfg.Rows.SettleSecret(ctx, h.by, change); err != nil {

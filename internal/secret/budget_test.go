@@ -48,11 +48,11 @@ func (f *fixture) usedUp(t *testing.T, task, budget string) {
 
 func (f *fixture) uses(t *testing.T, task string, most, used int64) {
 	t.Helper()
-	settle, err := f.Reserve(t.Context(), spender(task), tokens(most))
+	charge, err := f.Reserve(t.Context(), spender(task), tokens(most))
 	if err != nil {
 		t.Fatal(err)
 	}
-	settle(tokens(used))
+	charge(tokens(used))
 }
 
 func TestBudget(t *testing.T) {
@@ -101,12 +101,12 @@ func TestBudgetAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			settle, err := f.Reserve(t.Context(), spender("t"), tokens(5))
+			charge, err := f.Reserve(t.Context(), spender("t"), tokens(5))
 			var over *secrets.Exhausted
 			switch {
 			case err == nil:
 				passed.Add(1)
-				settle(tokens(1))
+				charge(tokens(1))
 			case errors.As(err, &over) && !over.Busy:
 				refused.Add(1)
 			default:
@@ -130,15 +130,15 @@ func TestBudgetWaits(t *testing.T) {
 	}{{"less than it reserved", 10, true}, {"all of the budget", 100, false}} {
 		f := newFixture(t, nil)
 		f.set(t, "token", limited("100tokens"))
-		settle, err := f.Reserve(t.Context(), spender("t"), tokens(500))
+		charge, err := f.Reserve(t.Context(), spender("t"), tokens(500))
 		if err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan error)
 		go func() {
-			settle, err := f.Reserve(t.Context(), spender("t"), tokens(1))
+			charge, err := f.Reserve(t.Context(), spender("t"), tokens(1))
 			if err == nil {
-				settle(tokens(1))
+				charge(tokens(1))
 			}
 			done <- err
 		}()
@@ -149,7 +149,7 @@ func TestBudgetWaits(t *testing.T) {
 			t.Fatalf("it did not wait: %v", err)
 		default:
 		}
-		settle(tokens(c.used))
+		charge(tokens(c.used))
 		select {
 		case err = <-done:
 		case <-time.After(patience.Of(20 * time.Second)):
@@ -165,7 +165,7 @@ func TestBudgetWaits(t *testing.T) {
 func TestBudgetWaitEnds(t *testing.T) {
 	f := newFixture(t, func(c *secret.Config) { c.BudgetWait = time.Millisecond })
 	f.set(t, "token", limited("100tokens"))
-	settle, err := f.Reserve(t.Context(), spender("t"), tokens(500))
+	charge, err := f.Reserve(t.Context(), spender("t"), tokens(500))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,11 +179,11 @@ func TestBudgetWaitEnds(t *testing.T) {
 	if _, err := f.Reserve(ctx, spender("t"), tokens(1)); err == nil {
 		t.Error("a request that was given up")
 	}
-	settle(tokens(1))
+	charge(tokens(1))
 	f.uses(t, "t", 1, 1)
 }
 
-// TestBudgetAfterCrash: what was reserved and never settled is counted, by a daemon that starts
+// TestBudgetAfterCrash: what was reserved and never charged is counted, by a daemon that starts
 // later too.
 func TestBudgetAfterCrash(t *testing.T) {
 	f := newFixture(t, nil)

@@ -117,7 +117,13 @@ var unread = []string{
 }
 
 // TestMessages reads every string of the source: help, errors, hints, progress, prompts.
-func TestMessages(t *testing.T) {
+func TestMessages(t *testing.T) { check(t, 3000, messages) }
+
+// TestComments reads every comment of the source.
+func TestComments(t *testing.T) { check(t, 20000, comments) }
+
+// check reads the texts of all Go files of the product, of which there are at least min.
+func check(t *testing.T, min int, texts func(src []byte, f func(line int, text string)) error) {
 	all, n := rules(t), 0
 	for _, top := range []string{"api", "client", "cmd", "internal"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
@@ -143,7 +149,7 @@ func TestMessages(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return messages(src, func(line int, text string) {
+			return texts(src, func(line int, text string) {
 				n++
 				for _, word := range find(all, text) {
 					t.Errorf("%s:%d: %s in %.100q", filepath.ToSlash(rel), line, word, text)
@@ -154,9 +160,22 @@ func TestMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n < 3000 {
-		t.Errorf("only %d messages were found", n)
+	if n < min {
+		t.Errorf("only %d texts were found", n)
 	}
+}
+
+// comments calls f for each comment of a Go file, without its markers and the blocks of code in it.
+func comments(src []byte, f func(line int, text string)) error {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, "", bytes.NewReader(src), parser.ParseComments)
+	if err != nil {
+		return err
+	}
+	for _, group := range file.Comments {
+		f(set.Position(group.Pos()).Line, prose(group.Text()))
+	}
+	return nil
 }
 
 // messages calls f for each string of a Go file that has several words. A string with a
@@ -198,6 +217,12 @@ func TestFind(t *testing.T) {
 	err := messages([]byte(src), func(_ int, text string) { found = append(found, find(all, text)...) })
 	if err != nil || len(found) < 3 {
 		t.Errorf("found %q, %v", found, err)
+	}
+	found = nil
+	src = "// Package p calms.\n//\n//\tcalm(x)\npackage p\n\nvar x = 1 // it stands\n// still\n"
+	err = comments([]byte(src), func(_ int, text string) { found = append(found, find(all, text)...) })
+	if err != nil || len(found) != 2 {
+		t.Errorf("found %q in comments, %v", found, err)
 	}
 	if got := find(all, "The recommended settlement is calmer: the amendment of rooms"); len(got) != 0 {
 		t.Errorf("parts of words were found: %q", got)

@@ -91,7 +91,7 @@ func showRow(a *app.App, r admin.BenchRow) {
 // benchProgress tells on stderr what is being measured: one line that changes on
 // a terminal, elsewhere a line for each measurement that begins.
 type benchProgress struct {
-	w     io.Writer // nil when nothing is to be told
+	w     io.Writer // nil when nothing is to be shown
 	tty   bool
 	shown bool
 }

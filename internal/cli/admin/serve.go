@@ -16,7 +16,7 @@ type ServeCommand struct {
 
 func (*ServeCommand) OnlyHere() string { return "hortus serve" }
 
-// Run serves until it is told to end.
+// Run serves until it is stopped.
 func (c *ServeCommand) Run(ctx app.Context, a *app.App) error {
 	if a.Env.Serve == nil {
 		return api.Errorf(api.KindUnsupported, "sandboxes need Linux; this machine can only be a client").WithHint("run hortus serve on a Linux machine or in WSL2")

@@ -38,7 +38,7 @@ type Env struct {
 	// what is ours. Nil where no daemon can run.
 	Inspect func(dir string) (ours, foreign []string, err error)
 	Remove  func(ctx context.Context, dir string) error
-	// Serve serves a data directory until it is told to end. Nil where no daemon can
+	// Serve serves a data directory until it is stopped. Nil where no daemon can
 	// run.
 	Serve func(ctx context.Context, opt ServeOptions) error
 	// BuildGVisor gives the builder of gVisor for a directory. Nil where no daemon can
@@ -78,13 +78,13 @@ type ConnectOptions struct {
 // Connect finds the daemon of a data directory.
 type Connect func(ctx context.Context, opt ConnectOptions) (*client.Client, error)
 
-// ServeOptions are what `hortus serve` was told; what is empty was not.
+// ServeOptions are the flags of `hortus serve`; an empty field is a flag that was not set.
 type ServeOptions struct {
 	DataDir, ConfigFile, LogLevel string
 	// Listen is HOST:PORT. Insecure is "true" for one that others than this machine
 	// may reach.
 	Listen, Insecure string
-	// Announce is told where the daemon is reached, and the first key where one was
+	// Announce receives where the daemon is reached, and the first key where one was
 	// made.
 	Announce func(url string, first api.CreatedKey)
 }

@@ -92,7 +92,7 @@ func (a *App) Remote() (contexts.Daemon, bool, error) {
 	return r, true, nil
 }
 
-// Given reports whether a flag stands on the command line itself.
+// Given reports whether a flag is on the command line itself.
 func (a *App) Given(flag string) bool {
 	if a.Parsed == nil {
 		return false

@@ -265,7 +265,7 @@ const (
 	// contextsLock is the name of the file, beside that of the contexts, which anyone who
 	// changes them holds locked. It is empty and stays.
 	contextsLock = ".contexts.lock"
-	// lockWait bounds the wait for somebody else's change, which takes milliseconds.
+	// lockWait bounds the wait for another process's change, which takes milliseconds.
 	lockWait = 10 * time.Second
 )
 

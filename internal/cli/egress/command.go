@@ -109,7 +109,7 @@ func add(ctx context.Context, a *app.App, cl *client.Client, id string, specs []
 	return show(a, row)
 }
 
-// usePresets adds presets, and rules before the others. A policy that somebody else changes at
+// usePresets adds presets, and rules before the others. A policy that another caller changes at
 // the same time is replaced.
 func usePresets(ctx context.Context, s *client.Sandbox, add api.EgressPolicy) (api.Sandbox, error) {
 	row, err := s.Info(ctx)

@@ -156,7 +156,7 @@ func head(pull api.PullImage) string {
 	return Short(pull.Reference)
 }
 
-// tagged returns a reference with a tag or a digest, so that it is not taken for a template.
+// tagged returns a reference with a tag or a digest, so that it is not mistaken for a template.
 func tagged(reference string) string {
 	if strings.ContainsAny(reference[strings.LastIndexByte(reference, '/')+1:], ":@") {
 		return reference

@@ -44,7 +44,7 @@ func CompletionPath(a *app.App, shell string) (string, error) {
 // Mark is in every file that Hortus installs.
 const Mark = `"hortus uninstall" removes it`
 
-// Write writes a file of ours. One of somebody else's is not replaced.
+// Write writes a file of ours. One of another program is not replaced.
 func Write(path, content string) error {
 	if have, err := os.ReadFile(path); err == nil && !strings.Contains(string(have), Mark) {
 		return api.Errorf(api.KindExists, "%s exists and was not created by Hortus", path).WithHint("move it away first")

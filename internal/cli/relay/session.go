@@ -21,9 +21,9 @@ const (
 	// destroyTimeout bounds the end of a sandbox.
 	destroyTimeout = time.Minute
 	// retireMargin is how long before the end of the sandbox the runner gives its session
-	// back, so that it goes on in another one.
+	// back, so that it continues in another one.
 	retireMargin = 5 * time.Minute
-	// maxTail bounds what is told of a runner that failed, in bytes.
+	// maxTail bounds what is shown of a runner that failed, in bytes.
 	maxTail = 1 << 10
 )
 
@@ -41,7 +41,7 @@ func (r *relay) session(ctx context.Context, o order, began chan<- error) {
 		return
 	}
 	defer s.Close()
-	// Killing first and letting go afterwards gives the kill's proof to us.
+	// Killing first and releasing afterwards gives the kill's proof to us.
 	defer release()
 	defer r.destroy(s, &o)
 	out := &tail{}

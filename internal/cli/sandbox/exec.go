@@ -91,7 +91,7 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 			return setupFailure(errors.Join(err, destroy(ctx, a, s)))
 		}
 	}
-	// Killing first and letting go afterwards gives the kill's proof to us.
+	// Killing first and releasing afterwards gives the kill's proof to us.
 	defer func() { release() }()
 	var info api.Sandbox
 	if bounded {

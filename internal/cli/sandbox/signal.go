@@ -53,7 +53,7 @@ func (s *signals) close() {
 
 // The command's terminal is another than the one that hung up, and stays. A shell
 // that gets the signal on its way to its prompt finds no end of input there, as it
-// would at home, and waits for keys: it is told again, every second for a while.
+// would at home, and waits for keys: the signal is sent again, every second for a while.
 const (
 	hangupAgain = time.Second
 	maxHangups  = 10

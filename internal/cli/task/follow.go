@@ -100,7 +100,7 @@ func useImage(ctx context.Context, a *app.App, c *client.Client, pull *api.PullI
 }
 
 // follow shows a task's events until it is done. The first interrupt cancels the
-// task, and following goes on to its receipt.
+// task, and following continues to its receipt.
 func follow(ctx context.Context, a *app.App, c *client.Client, id api.TaskID, p *view.Progress, stop *terminal.Interrupts) (api.Task, error) {
 	ended := make(chan struct{})
 	canceling := make(chan struct{})
@@ -109,7 +109,7 @@ func follow(ctx context.Context, a *app.App, c *client.Client, id api.TaskID, p 
 		if !stop.First(ended) {
 			return
 		}
-		// The wish must have left this process before a second interrupt may end
+		// The request must have left this process before a second interrupt may end
 		// it: the daemon then cancels whether or not anybody waits.
 		sent := make(chan struct{})
 		var once sync.Once

@@ -14,7 +14,7 @@ import (
 )
 
 // layerRest is how long after its last use a layer is kept although layers take too much:
-// whoever made it has not said yet what it is for.
+// its creator has not said yet what it is for.
 const layerRest = time.Minute
 
 // unused is why a layer may go.

@@ -201,7 +201,7 @@ func (r *Recorder) tell(ctx context.Context, all []api.EgressDecision) {
 }
 
 // tellSuppressed appends to each log how many decisions it lacks, as soon as its limit allows. It
-// returns whether more of them have to be told.
+// returns whether there are more of them to report.
 func (r *Recorder) tellSuppressed(ctx context.Context, closing bool) (more bool) {
 	now := r.cfg.Now()
 	for p, n := range r.suppressed {

@@ -16,7 +16,7 @@ const (
 	minRetry = 50 * time.Millisecond
 	maxRetry = 5 * time.Second
 	// maxGone is how often in sequence the link may say that the guest is gone before the
-	// session ends: a socket with a full backlog cannot be told from one that is closed.
+	// session ends: a socket with a full backlog cannot be distinguished from one that is closed.
 	maxGone = 5
 )
 

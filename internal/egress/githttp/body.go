@@ -37,7 +37,7 @@ func Send(t http.RoundTripper, r *http.Request) (*http.Response, error) {
 type body struct {
 	src   *source
 	close io.Closer
-	// step checks the next piece. It returns io.EOF when the body has ended as it must.
+	// step checks the next piece. It returns io.EOF when the body has ended as expected.
 	step func() error
 	err  error
 

@@ -27,7 +27,7 @@ func newSource(r io.Reader, window int) *source {
 	return &source{r: r, buf: make([]byte, min(window, 64<<10)), max: window}
 }
 
-// fill reads more. It returns an error if there is nothing more or no room.
+// fill reads more. It returns an error if there is nothing more or no space.
 func (s *source) fill() error {
 	if s.err != nil {
 		return s.err

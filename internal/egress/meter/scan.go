@@ -187,7 +187,7 @@ func (s *scanner) close() {
 	s.after()
 }
 
-// after goes on behind a value.
+// after continues after a value.
 func (s *scanner) after() {
 	if s.state = wantNext; len(s.nest) == 0 {
 		s.state = finished

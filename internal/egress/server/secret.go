@@ -29,14 +29,14 @@ type Secrets interface {
 	// Value returns the value of a secret.
 	Value(ctx context.Context, account, name string) (string, error)
 	// Reserve counts a request with a secret that has budgets; see broker.Reserve.
-	Reserve(ctx context.Context, by secrets.Spender, a secrets.Amounts) (settle func(used secrets.Amounts), err error)
+	Reserve(ctx context.Context, by secrets.Spender, a secrets.Amounts) (charge func(used secrets.Amounts), err error)
 	// Record records a use. It does not block.
 	Record(ctx context.Context, u secrets.Use)
 	// Rotated replaces the refresh token was in the value of a secret.
 	Rotated(ctx context.Context, account, name, was, token string)
 }
 
-// NewBroker returns a broker for a gateway. It reaches the servers of OAuth tokens as sandboxes reach servers: whoever sets
+// NewBroker returns a broker for a gateway. It reaches the servers of OAuth tokens as sandboxes reach servers: anyone who sets
 // a secret names them, so private addresses are refused.
 func NewBroker(s Secrets, d *dial.Dialer, roots *x509.CertPool, logger *slog.Logger) *broker.Broker {
 	return broker.New(broker.Config{
@@ -144,7 +144,7 @@ type held struct {
 // holds returns what is in the row of a sandbox.
 func holds(row api.Sandbox) (out []held) {
 	for _, g := range row.Secrets {
-		// Whoever overwrites the variable has nothing to use.
+		// Anyone who overwrites the variable has nothing to use.
 		if p := row.Env[g.Variable()]; broker.ValidPlaceholder(p) {
 			h := held{placeholder: p, name: g.Name, revoked: g.Revoked}
 			if g.EndsAt != nil {

@@ -18,7 +18,7 @@ type Counter interface {
 
 // Pipe copies between a client and a server until both directions have ended or ctx ends. The
 // end of one direction is passed on; then the other one ends too if no byte comes for the time
-// half, because a client that has left cannot be told from one that only listens. Pipe closes
+// half, because a client that has left cannot be distinguished from one that only listens. Pipe closes
 // both connections.
 //
 // Sockets are copied within the kernel, if the connections have them: a connection with a

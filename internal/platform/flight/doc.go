@@ -17,5 +17,5 @@
 //	})
 //
 // The package must not know what it runs. The standard alternative, singleflight, has no
-// contexts: who leaves first ends the work of the others, or nobody can leave.
+// contexts: who leaves first ends the work of the others, or no caller can leave.
 package flight

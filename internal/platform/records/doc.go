@@ -1,4 +1,4 @@
-// Package records writes records to a store in the background, in batches. Whoever makes a record
+// Package records writes records to a store in the background, in batches. Anyone who makes a record
 // does not wait for the store, and records that come too fast, or while the store fails, cost
 // records and never memory: what is not stored is counted for its owner, and the count is a record
 // of its own.

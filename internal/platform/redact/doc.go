@@ -1,4 +1,4 @@
-// Package redact takes secrets out of texts: values that it is told, and what looks like a key.
+// Package redact takes secrets out of texts: values that it is given, and what looks like a key.
 //
 //	r := redact.New([]string{os.Getenv("API_KEY")})
 //	text, places := r.Redact(output)

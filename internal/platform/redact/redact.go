@@ -11,10 +11,10 @@ import (
 // Mark stands where a secret was.
 const Mark = "[redacted]"
 
-// minSecret is the shortest value that can be told from ordinary text, in bytes.
+// minSecret is the shortest value that can be distinguished from ordinary text, in bytes.
 const minSecret = 8
 
-// Redactor takes secrets out of text: values that it was told, wherever they
+// Redactor takes secrets out of text: values that it was given, wherever they
 // stand, and what looks like a key: sk-... and the other prefixes that services
 // give theirs, "Bearer ...", private keys, passwords in a URL, and long values
 // of letters and digits after a name such as api_key, token or password.

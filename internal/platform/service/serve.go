@@ -65,7 +65,7 @@ func (s *Service) Serve(ctx context.Context, servers []Server, ready func()) err
 			if time.Since(idleSince) < idle {
 				continue
 			}
-			// A client that was told that this daemon serves has connected by now.
+			// A client that was informed that this daemon serves has connected by now.
 			s.leaving.Store(true)
 			if s.conns.open() > 0 {
 				s.leaving.Store(false)

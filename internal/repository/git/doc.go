@@ -4,7 +4,7 @@
 //
 //   - cache: the daemon's bare repositories, one for each remote;
 //   - checkout: the checkouts of the user who runs this process;
-//   - shadow: repositories on this machine that somebody else wrote.
+//   - shadow: repositories on this machine that another user wrote.
 //
 // Git runs with an environment, a home and a configuration of our own. It may use only
 // the one protocol that the call needs, runs no hook, filter or helper, and checks with

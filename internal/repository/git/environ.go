@@ -135,7 +135,7 @@ var settings = []string{
 	"transfer.credentialsInUrl", "die",
 	"advice.detachedHead", "false",
 	// Old and harmless mistakes in the history of well-known repositories
-	// (docs/decisions/0026): they cannot be mended without rewriting it.
+	// (docs/decisions/0026): they cannot be repaired without rewriting it.
 	"fetch.fsck.zeroPaddedFilemode", "ignore",
 	"fetch.fsck.badTimezone", "ignore",
 	"fetch.fsck.missingSpaceBeforeDate", "ignore",

@@ -28,7 +28,7 @@ type Config struct {
 	// Prepare runs the setup of a repository's branch until its end and returns the commit.
 	// It calls started with its task.
 	Prepare func(ctx context.Context, r api.Repository, started func(api.TaskID)) (commit string, err error)
-	// Busy reports whether somebody else prepares the repository now. It may be nil.
+	// Busy reports whether another caller prepares the repository now. It may be nil.
 	Busy func(ctx context.Context, r api.Repository) (bool, error)
 	// Leaving reports whether the daemon is stopping. Its tasks are cancelled then, which is
 	// no result of a preparation. It may be nil.
@@ -39,7 +39,7 @@ type Config struct {
 }
 
 const (
-	// retryAfter is the time until a repository that somebody else prepares is looked at again,
+	// retryAfter is the time until a repository that another caller prepares is looked at again,
 	// and until the rows are read again that could not be read.
 	retryAfter = 10 * time.Second
 	// maxBackoff is the maximum interval after failures, unless the schedule's own is longer.

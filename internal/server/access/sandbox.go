@@ -119,7 +119,7 @@ func (s *Sandboxes) get(ctx context.Context, p api.Principal, id api.SandboxID) 
 	return row, nil
 }
 
-// checkTask refuses a task that is not the caller's: what happens to a sandbox is told in the
+// checkTask refuses a task that is not the caller's: what happens to a sandbox is recorded in the
 // log of its task.
 func (s *Sandboxes) checkTask(ctx context.Context, req api.CreateSandbox) error {
 	p, err := caller(ctx)

@@ -14,7 +14,7 @@ type TemplateStore interface {
 	Find(name string) (api.Image, error)
 	// Export writes an image.
 	Export(ctx context.Context, name string, w io.Writer) error
-	// ExportSnapshot writes what a snapshot stands on and what it saved.
+	// ExportSnapshot writes what a snapshot depends on and what it saved.
 	ExportSnapshot(ctx context.Context, s api.Snapshot, w io.Writer) error
 }
 

@@ -190,7 +190,7 @@ func hasInternet(s api.Sandbox) bool {
 	return false
 }
 
-// networkOf is what is told of a sandbox's network: rules of its policy as far as the wire has
+// networkOf is what is shown of a sandbox's network: rules of its policy as far as the wire has
 // words for them.
 func networkOf(s api.Sandbox) network {
 	out := network{PublicTraffic: !s.PrivateTraffic}

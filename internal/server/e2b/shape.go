@@ -38,7 +38,7 @@ type listed struct {
 	VolumeMounts []struct{}        `json:"volumeMounts"`
 }
 
-// detail is all that is told of one sandbox.
+// detail is all that is shown of one sandbox.
 type detail struct {
 	listed
 	EnvdToken string    `json:"envdAccessToken"`

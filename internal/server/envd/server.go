@@ -21,8 +21,8 @@ type Sandboxes interface {
 	List(ctx context.Context, all bool) ([]api.Sandbox, error)
 	// Wake resumes a sandbox if it is paused, and moves its deadline so that it can answer.
 	Wake(ctx context.Context, id api.SandboxID) error
-	// StartExec runs a command and streams it; the command is recorded and goes
-	// on when the stream is closed.
+	// StartExec runs a command and streams it; the command is recorded and
+	// continues when the stream is closed.
 	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (ExecStream, error)
 	AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (ExecStream, error)
 	// ExecOf finds the recorded command that runs as a process.

@@ -17,7 +17,7 @@ type environment struct {
 	vars map[string]string
 }
 
-// environmentInfo is what the peer is told. What is not among the capabilities, it does not
+// environmentInfo is what the peer receives. What is not among the capabilities, it does not
 // use.
 type environmentInfo struct {
 	Shell                shellInfo `json:"shell"`
@@ -35,7 +35,7 @@ type shellInfo struct {
 	Path string `json:"path"`
 }
 
-// info is what the peer is told of the environment.
+// info is what the peer receives about the environment.
 func (e *environment) info() environmentInfo {
 	return environmentInfo{
 		Shell: shellInfo{path.Base(e.shell), e.shell}, CWD: uriOf(e.dir), UserHomeDir: uriOf(e.home),

@@ -86,7 +86,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Upgrade serves a session on the connection of one request, until the peer or ctx ends it.
-// Whoever calls it has authenticated the request, and bounds the sessions. The request of a
+// Anyone who calls it has authenticated the request, and bounds the sessions. The request of a
 // page in a browser is refused. An error before the upgrade was answered.
 func Upgrade(ctx context.Context, cfg Config, w http.ResponseWriter, r *http.Request) error {
 	if r.Header.Get("Origin") != "" {

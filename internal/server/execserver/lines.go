@@ -24,7 +24,7 @@ type line struct {
 }
 
 // Lines returns a connection on two streams, such as the standard streams of a process. The
-// streams stay the caller's: after Close, a read of r may go on until r has an end.
+// streams stay the caller's: after Close, a read of r may continue until r has an end.
 func Lines(r io.Reader, w io.Writer) Conn {
 	return &lines{r: bufio.NewReaderSize(r, 64<<10), w: w, next: make(chan line), done: make(chan struct{})}
 }

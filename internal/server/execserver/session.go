@@ -20,7 +20,7 @@ type Config struct {
 	// MaxFile bounds a file that is read or written in one message, in bytes; 0 means 16
 	// MiB. It bounds the messages of the peer too.
 	MaxFile int
-	// Log takes what cannot be told to the peer; nil drops it.
+	// Log takes what cannot be reported to the peer; nil drops it.
 	Log *slog.Logger
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // halfIdle is how long a joined pair of which one half has ended may stay without
-// a byte. A side that left without a word cannot be told from one that only
+// a byte. A side that left without a word cannot be distinguished from one that only
 // listens.
 const halfIdle = 2 * time.Minute
 

@@ -121,7 +121,7 @@ func (p *Proxy) check(resp *http.Response) error {
 		return api.Errorf(api.KindUnavailable, "the guest sent the invalid status %d", resp.StatusCode)
 	}
 	if resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && resp.Request.Method != http.MethodHead {
-		// Its end could not be told from a cut.
+		// Its end could not be distinguished from a cut.
 		return api.Errorf(api.KindUnavailable, "the guest's response has no content length")
 	}
 	keep(resp.Header, p.answer)

@@ -28,7 +28,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// mayEnter asks the kernel who is at the other end. What cannot be told may not.
+// mayEnter asks the kernel who is at the other end. If the kernel cannot say, the caller may not.
 func mayEnter(c *net.UnixConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {

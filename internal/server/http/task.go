@@ -82,7 +82,7 @@ func (d tasks) output(w http.ResponseWriter, r *http.Request, id api.TaskID) err
 	defer out.Close()
 	w.Header().Set("Content-Type", typeBytes)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = io.Copy(w, out) // a client that has gone is told nothing
+	_, _ = io.Copy(w, out) // a client that has gone receives nothing
 	return nil
 }
 

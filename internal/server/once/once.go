@@ -42,7 +42,7 @@ const (
 	DefaultMost = 4096
 	// MaxAnswer is the longest answer that is kept, in bytes.
 	MaxAnswer = 128 << 10
-	// storeTimeout bounds the storing of an end, which the caller cannot cut short.
+	// storeTimeout bounds the storing of an end, which the caller cannot interrupt.
 	storeTimeout = 20 * time.Second
 )
 
@@ -132,7 +132,7 @@ func (k *Keeper) do(ctx context.Context, at id, request []byte, do func() ([]byt
 		err = k.cfg.Rows.ForgetOnce(ctx, at.account, at.key)
 	}
 	if err != nil {
-		// What was done is done; anyone who asks again is told that it is not known.
+		// What was done is done; anyone who asks again is informed that it is not known.
 		k.cfg.Logger.Error("cannot store the response for an idempotency key", "account", at.account, "error", err)
 	}
 	return answer, false, nil

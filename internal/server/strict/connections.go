@@ -14,7 +14,7 @@ import (
 // Where a bound is reached, a connection on which no request is served (one that waits
 // for its first or its next) makes way for the one that comes: the one that has waited
 // for longest, of the address that has the most. Requests that are served, streams
-// among them, never do; where nothing else is left, who comes is told 503.
+// among them, never do; where nothing else is left, a new client receives 503.
 type Limits struct {
 	Total int
 	// PerAddress bounds those of one address; of IPv6, of one network of 64 bits.
@@ -156,7 +156,7 @@ func (cs *connections) remove(c *conn) {
 	}
 }
 
-// crowded is what who is turned away is told, before it has asked anything.
+// crowded is the answer to a client that is turned away before it has sent a request.
 const crowded = `{"code":503,"message":"too many open connections: close some, or retry later"}` + "\n"
 
 // rejectConn answers a connection that there is no capacity, and ends it. Nothing was written

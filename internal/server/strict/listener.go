@@ -38,7 +38,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // State follows what a connection is used for. One that has been taken over for
-// another protocol is let go: what it carries from then on are no requests.
+// another protocol is released: what it carries from then on are no requests.
 func State(c net.Conn, state http.ConnState) {
 	own, ok := c.(*conn)
 	if !ok {

@@ -100,7 +100,7 @@ func RemoveAll(ctx context.Context, dir string) error {
 }
 
 // removeTree removes a directory that a guest may have filled: of any depth, also
-// with directories that nobody may enter. It holds three descriptors at most:
+// with directories that no user may enter. It holds three descriptors at most:
 // directories of a directory are moved up before it is removed.
 func removeTree(ctx context.Context, parent int, name string) error {
 	top, err := enter(parent, name)

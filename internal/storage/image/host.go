@@ -36,7 +36,7 @@ type Config struct {
 	Sudo    *os.File
 	SudoKey string
 	Logger  *slog.Logger
-	// Progress, when set, is told each step of a build, from the goroutine that
+	// Progress, when set, receives each step of a build, from the goroutine that
 	// called Prepare.
 	Progress func(step string)
 

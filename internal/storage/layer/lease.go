@@ -108,7 +108,7 @@ func (s *Store) Remove(digest Digest) error {
 		return err
 	}
 	s.unmount(digest)
-	// Renamed first: a removal that is cut short must not leave half a tree
+	// Renamed first: a removal that is interrupted must not leave half a tree
 	// under a good name.
 	gone := s.away("gone", digest)
 	err = os.Rename(filepath.Join(s.dir, string(digest)), gone)

@@ -173,7 +173,7 @@ func (s *Store) setAside(d Digest, seen os.FileInfo, cause error) {
 	}
 }
 
-// drop forgets the mount of a tree. Whoever holds a lease keeps it until the store is closed.
+// drop forgets the mount of a tree. Anyone who holds a lease keeps it until the store is closed.
 func (s *Store) drop(d Digest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -48,7 +48,7 @@ func (s *Images) Export(ctx context.Context, name string, w io.Writer) error {
 }
 
 // ExportSaved writes a saved sandbox in the same form. Its errors are those of Export, and
-// KindUnsupported for one that does not stand on a container image.
+// KindUnsupported for one that does not depend on a container image.
 func (s *Images) ExportSaved(ctx context.Context, saved Saved, w io.Writer) error {
 	return s.export(ctx, w, saved.Layers, export.Image{Name: saved.Name + ":latest", Created: saved.CreatedAt}, saved.Above)
 }

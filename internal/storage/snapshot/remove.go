@@ -42,7 +42,7 @@ func (s *Store) Remove(ctx context.Context, id api.SnapshotID, reason string) (a
 // Forget removes the files of a snapshot that no row knows.
 func (s *Store) Forget(id api.SnapshotID) error { return s.discard(id) }
 
-// discard removes a snapshot's directory. It is renamed first: what is cut short
+// discard removes a snapshot's directory. It is renamed first: what is interrupted
 // must not look whole, and is swept.
 func (s *Store) discard(id api.SnapshotID) error {
 	away := filepath.Join(s.dir, gone+string(id))

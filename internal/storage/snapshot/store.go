@@ -40,7 +40,7 @@ type Rows interface {
 type Config struct {
 	// Dir is made with mode 0700 where it is missing.
 	Dir string
-	// Layers has what snapshots stand on.
+	// Layers has what snapshots depend on.
 	Layers *layer.Store
 	Rows   Rows
 	// Owner is the daemon run whose rows these are.
@@ -203,7 +203,7 @@ func (s *Store) Find(ctx context.Context, nameOrPrefix string) (api.SnapshotID, 
 	return r.ID, err
 }
 
-// Named calls f with the layers that snapshots stand on. Until f returns none is
+// Named calls f with the layers that snapshots depend on. Until f returns none is
 // begun.
 func (s *Store) Named(ctx context.Context, f func([]layer.Digest) error) error {
 	s.naming.Lock()

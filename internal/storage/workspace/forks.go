@@ -55,7 +55,7 @@ func Copyable() Usage { return Usage{Files: 4096, Bytes: 64 << 20} }
 // Forkable is what a fork of a stopped workspace copies at most if its caller needs it.
 func Forkable() Usage { return Usage{Files: 100_000, Bytes: 1 << 30} }
 
-// Forks is what a store does for the children of a fork of a sandbox. Its workspaces are as they were while the sandbox stood still.
+// Forks is what a store does for the children of a fork of a sandbox. Its workspaces are as they were during the pause of the sandbox.
 type Forks struct{ *Store }
 
 // ForkStopped is Fork for a workspace that a sandbox of this process has, all of whose processes are stopped until it returns. What
@@ -71,7 +71,7 @@ func (s Forks) ForkStopped(ctx context.Context, id api.WorkspaceID, n New, most 
 // Finish must be called.
 type Stopping struct {
 	cancel context.CancelFunc
-	// begin is closed when the sandbox stands still, and copied when it need not any more.
+	// begin is closed when the sandbox is paused, and copied when it need not any more.
 	begin, copied, done chan struct{}
 	once                sync.Once
 	err                 error // of the copy
@@ -141,7 +141,7 @@ func (s Forks) stopping(ctx context.Context, f *Stopping, id api.WorkspaceID, n 
 	return out, nil
 }
 
-// copyStopped copies the upper layer of a workspace whose sandbox stands still.
+// copyStopped copies the upper layer of a workspace whose sandbox is paused.
 func (s Forks) copyStopped(ctx context.Context, id api.WorkspaceID, to *os.File, most Usage) error {
 	l, release := s.leases.hold(id)
 	if l == nil {
@@ -181,9 +181,9 @@ func (s Forks) Keep(ctx context.Context, id api.WorkspaceID) error {
 	return l.rewrite(rec, func(w *api.Workspace) { w.Keep = true })
 }
 
-// settle ends what owners that are gone have begun: a pending workspace that a sandbox has is kept, because its child runs, and
+// finish ends what owners that are gone have begun: a pending workspace that a sandbox has is kept, because its child runs, and
 // the others are removed.
-func (s Forks) settle(here []api.WorkspaceID, gone func(api.OwnerID) bool) error {
+func (s Forks) finish(here []api.WorkspaceID, gone func(api.OwnerID) bool) error {
 	var errs []error
 	for _, id := range here {
 		w, err := s.pending(id)

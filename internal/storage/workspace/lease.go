@@ -239,7 +239,7 @@ func (s *Store) setAside(id api.WorkspaceID, reason string) (l *Lease, away stri
 	if err != nil {
 		return nil, "", err
 	}
-	// Renamed first: what is cut short must not look whole, and is swept.
+	// Renamed first: what is interrupted must not look whole, and is swept.
 	away = filepath.Join(s.dir, gone+string(id))
 	if err := os.Rename(s.path(id), away); err != nil {
 		unlock(l.dir)
@@ -262,7 +262,7 @@ func processID(pid int) (string, error) {
 }
 
 // holderAlive reports whether the process that a holder file names is there. A record
-// that was cut short is of a daemon that died before the mount.
+// that was interrupted is of a daemon that died before the mount.
 func holderAlive(record []byte) (pid int, alive bool) {
 	text, whole := strings.CutSuffix(string(record), "\n")
 	if !whole {

@@ -9,7 +9,7 @@ import (
 
 // TakeOver is Lease for a workspace that is mounted for a process which outlived its
 // daemon. Nobody else can have got it meanwhile: who takes its lock finds that process
-// alive, and lets go. It fails with KindConflict when another process has it, or none.
+// alive, and releases it. It fails with KindConflict when another process has it, or none.
 func (s *Store) TakeOver(ctx context.Context, id api.WorkspaceID, pid int) (*Lease, error) {
 	for {
 		l, holder, alive, err := s.held(id)

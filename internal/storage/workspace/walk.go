@@ -35,7 +35,7 @@ type Entry struct {
 // WalkOptions say what a Walk shows. Zero limits take the default.
 type WalkOptions struct {
 	// Git has it show files with names that git reserves for itself. A repository's
-	// own configuration can run programs on the machine of whoever uses git in it.
+	// own configuration can run programs on the machine of anyone who uses git in it.
 	Git bool
 
 	Files int   // files and directories; 2,000,000

@@ -27,7 +27,7 @@ func (p *Progress) step(what string, round int, colour, text string) {
 // repoEvent shows an event of a task on a repository.
 func (p *Progress) repoEvent(e api.Event) {
 	if p.of = candidateOf(e); p.of > 0 && e.Type != api.EventRepoStep {
-		// Nobody can follow the calls of several agents; each transcript has them.
+		// No user can follow the calls of several agents; each transcript has them.
 		return
 	}
 	defer func() { p.of = 0 }()

@@ -127,11 +127,11 @@ func (r *Repo) write(ctx context.Context, commit, dir string, opt CheckoutOption
 		}
 		return err
 	}
-	return settle(dot)
+	return removeFetchFiles(dot)
 }
 
-// settle removes files of the fetch from a new .git.
-func settle(dot string) error {
+// removeFetchFiles removes files of the fetch from a new .git.
+func removeFetchFiles(dot string) error {
 	for _, name := range []string{"FETCH_HEAD", "ORIG_HEAD", "logs", "branches", "hooks"} {
 		if err := os.RemoveAll(filepath.Join(dot, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return api.Errorf(api.KindInternal, "checkout: %w", err)

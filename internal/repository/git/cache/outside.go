@@ -11,7 +11,7 @@ import (
 )
 
 // Outside is what a commit refers to and does not have. None of it is fetched: an address or
-// a hash in a commit is the word of whoever wrote the commit, and a fetch would use the
+// a hash in a commit is the word of the author of the commit, and a fetch would use the
 // credentials of the operator.
 type Outside struct {
 	// Submodules are empty directories of a checkout.

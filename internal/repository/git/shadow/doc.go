@@ -1,4 +1,4 @@
-// Package shadow reads repositories on this machine that somebody else wrote.
+// Package shadow reads repositories on this machine that another user wrote.
 //
 // Such a [Repository] is hostile: its configuration, hooks, attributes and links could
 // run programs or lead out of it. No command of git runs in it. [Repository.Shadow]

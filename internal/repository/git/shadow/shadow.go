@@ -13,7 +13,7 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// Repository is a repository on this machine that somebody else wrote. Git does not run in
+// Repository is a repository on this machine that another user wrote. Git does not run in
 // it but in a shadow of it, so that its configuration and its hooks have no effect.
 type Repository struct {
 	git    *git.Program
@@ -395,7 +395,7 @@ func (f *Repository) Receive(ctx context.Context, aside, from, commit, name, was
 	if was == "" {
 		was = strings.Repeat("0", len(commit))
 	}
-	// The only call in a repository of somebody else. Git writes the ref in the format of
+	// The only call in a repository of another user. Git writes the ref in the format of
 	// the repository. Of its configuration update-ref runs only a hook, which
 	// core.hooksPath disables.
 	if _, err := f.git.Run(ctx, git.Call{GitDir: f.Common, Args: []string{"update-ref", "--no-deref", "refs/heads/" + name, commit, was}, Config: []string{"core.logAllRefUpdates", "true"}}); err != nil {

@@ -1,7 +1,7 @@
 // Package settings stores what an image says about the commands of its sandboxes: their
 // environment, user and directory, and the command that is run if the request has none.
 //
-// The settings are a file of the image's top layer, beside its root. Whoever has the layers of
+// The settings are a file of the image's top layer, beside its root. Anyone who has the layers of
 // a sandbox, such as a backend that restores a snapshot, therefore has its settings:
 //
 //	s, err := settings.Read(store, digest) // nil for a layer that is not an image's

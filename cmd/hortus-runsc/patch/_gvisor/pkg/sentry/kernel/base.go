@@ -37,7 +37,7 @@ func (k *Kernel) beginBases(ctx context.Context) error {
 	for _, u := range users {
 		pages = u.FreezePages(k.mf, pages)
 	}
-	// What somebody else may still write, such as a device, is not frozen.
+	// What another user may still write, such as a device, is not frozen.
 	ranges := k.mf.Unmapped(pages)
 	for _, m := range k.memoryManagers() {
 		ranges = m.Freeze(ranges)
