@@ -30,6 +30,7 @@ REAL = /test/|/client$$|/internal/agent$$|/internal/(agent/(artifact|loop|observ
 # test runs T1: everything that this machine can test in minutes.
 test:
 	$(GO) test ./...
+	$(GO) -C test/sdks test ./...
 	$(GO) -C cmd/hortus-runsc run ./patch ../../bin
 	$(GO) -C cmd/hortus-runsc test -modfile=../../bin/gvisor.mod ./... gvisor.dev/gvisor/pkg/sentry/pgalloc gvisor.dev/gvisor/pkg/sentry/mm gvisor.dev/gvisor/pkg/sentry/fsimpl/tmpfs gvisor.dev/gvisor/pkg/state gvisor.dev/gvisor/pkg/state/wire
 

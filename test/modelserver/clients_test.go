@@ -18,7 +18,7 @@ import (
 	"hortus.dev/test/modelserver"
 )
 
-// clients are the models that are built on the vendors' SDKs.
+// clients are our own; test/sdks has the vendors'.
 var clients = map[string]func(base, key string, limits hosted.Limits) model.Model{
 	"messages": func(base, key string, limits hosted.Limits) model.Model {
 		return anthropic.New(anthropic.Config{BaseURL: base, APIKey: key, Limits: limits, KeyHint: "Set THE_KEY."})

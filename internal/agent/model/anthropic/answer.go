@@ -4,12 +4,46 @@ import (
 	"encoding/json"
 	"strings"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/hosted"
 	"hortus.dev/internal/platform/price"
 )
+
+// event is one event of a stream, with what is used of all kinds of events.
+type event struct {
+	Type    string `json:"type"`
+	Index   int64  `json:"index"`
+	Message struct {
+		Usage usage `json:"usage"`
+	} `json:"message"`
+	ContentBlock struct {
+		Type  string          `json:"type"`
+		Text  string          `json:"text"`
+		ID    string          `json:"id"`
+		Name  string          `json:"name"`
+		Input json.RawMessage `json:"input"`
+	} `json:"content_block"`
+	Delta struct {
+		Type        string `json:"type"`
+		Text        string `json:"text"`
+		PartialJSON string `json:"partial_json"`
+		Thinking    string `json:"thinking"`
+		Signature   string `json:"signature"`
+		StopReason  string `json:"stop_reason"`
+		StopDetails struct {
+			Explanation string `json:"explanation"`
+		} `json:"stop_details"`
+	} `json:"delta"`
+	Usage usage `json:"usage"`
+}
+
+// usage counts tokens. Input does not include those of the cache.
+type usage struct {
+	Input   int64 `json:"input_tokens"`
+	Output  int64 `json:"output_tokens"`
+	Read    int64 `json:"cache_read_input_tokens"`
+	Written int64 `json:"cache_creation_input_tokens"`
+}
 
 // answer collects what a stream brings.
 type answer struct {
@@ -22,7 +56,7 @@ type answer struct {
 	calls  []*call
 	size   int
 	full   bool // hosted.MaxAnswer was reached
-	stop   sdk.StopReason
+	stop   string
 	done   bool
 	tokens price.Tokens
 	why    string
@@ -38,13 +72,13 @@ type call struct {
 }
 
 // take adds one event.
-func (a *answer) take(ev sdk.MessageStreamEventUnion) {
+func (a *answer) take(ev event) {
 	switch ev.Type {
 	case "message_start":
 		u := ev.Message.Usage
-		a.tokens.Cached, a.tokens.Written = u.CacheReadInputTokens, u.CacheCreationInputTokens
-		a.tokens.Input = u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens
-		a.tokens.Output = u.OutputTokens
+		a.tokens.Cached, a.tokens.Written = u.Read, u.Written
+		a.tokens.Input = u.Input + u.Read + u.Written
+		a.tokens.Output = u.Output
 	case "content_block_start":
 		b := ev.ContentBlock
 		switch b.Type {
@@ -65,7 +99,7 @@ func (a *answer) take(ev sdk.MessageStreamEventUnion) {
 		}
 	case "message_delta":
 		a.stop = ev.Delta.StopReason
-		a.tokens.Output = max(a.tokens.Output, ev.Usage.OutputTokens)
+		a.tokens.Output = max(a.tokens.Output, ev.Usage.Output)
 		a.why = ev.Delta.StopDetails.Explanation
 	case "message_stop":
 		a.done = true
@@ -87,13 +121,13 @@ func (a *answer) addText(s string) {
 	a.tell(model.Delta{Text: s})
 }
 
-func (a *answer) begin(index int64, id, name string, whole any) {
+func (a *answer) begin(index int64, id, name string, whole json.RawMessage) {
 	if !a.grow(len(id) + len(name) + 64) {
 		return
 	}
 	c := &call{index: index, id: id, name: name}
-	if raw, err := json.Marshal(whole); err == nil && whole != nil {
-		c.whole = raw
+	if string(whole) != "null" {
+		c.whole = whole
 	}
 	a.calls = append(a.calls, c)
 	if name != a.output {
@@ -147,7 +181,7 @@ func (a *answer) response() model.Response {
 	}
 	resp := model.Response{Message: msg, Stop: model.StopEnd}
 	switch {
-	case a.full, a.stop == sdk.StopReasonMaxTokens, a.stop == sdk.StopReasonModelContextWindowExceeded:
+	case a.full, a.stop == "max_tokens", a.stop == "model_context_window_exceeded":
 		resp.Stop = model.StopLength
 	case len(msg.Calls) > 0:
 		resp.Stop = model.StopTools
@@ -160,27 +194,8 @@ func (a *answer) problem() error {
 	switch {
 	case !a.done:
 		return a.end.Cut()
-	case a.stop == sdk.StopReasonRefusal:
+	case a.stop == "refusal":
 		return a.end.Declined(a.why)
 	}
 	return nil
-}
-
-// words reads the API's error document.
-func words(raw string) (class, text string) {
-	var doc struct {
-		Type  string `json:"type"`
-		Error struct {
-			Type    string `json:"type"`
-			Message string `json:"message"`
-		} `json:"error"`
-		Message string `json:"message"`
-	}
-	if err := json.Unmarshal([]byte(raw), &doc); err != nil {
-		return "", raw
-	}
-	if doc.Error.Type == "" && doc.Type != "error" {
-		return doc.Type, doc.Message
-	}
-	return doc.Error.Type, doc.Error.Message
 }

@@ -2,12 +2,8 @@ package anthropic
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
-
-	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/hosted"
@@ -21,6 +17,8 @@ const Vendor = "anthropic"
 const (
 	DefaultModel   = "claude-sonnet-5-5"
 	DefaultBaseURL = "https://api.anthropic.com"
+	// version is the version of the API that the requests are written for.
+	version = "2023-06-01"
 	// DefaultMaxTokens holds a program of several files and what the model
 	// thinks before it; the API wants a bound with every call.
 	DefaultMaxTokens = 32_000
@@ -50,10 +48,9 @@ type Config struct {
 
 // Model is one of Anthropic's models.
 type Model struct {
-	cfg      Config
-	end      hosted.Endpoint
-	price    *price.Price
-	messages sdk.MessageService
+	cfg    Config
+	client *hosted.Client
+	price  *price.Price
 }
 
 var _ model.Model = (*Model)(nil)
@@ -69,24 +66,17 @@ func New(cfg Config) *Model {
 	if cfg.MaxTokens == 0 {
 		cfg.MaxTokens = DefaultMaxTokens
 	}
-	m := &Model{cfg: cfg, price: cfg.Price, end: hosted.Endpoint{
-		Vendor: Vendor, Model: cfg.Model, BaseURL: cfg.BaseURL, Key: cfg.APIKey, KeyHint: cfg.KeyHint,
+	m := &Model{cfg: cfg, price: cfg.Price, client: &hosted.Client{
+		Endpoint: hosted.Endpoint{Vendor: Vendor, Model: cfg.Model, BaseURL: cfg.BaseURL, Key: cfg.APIKey, KeyHint: cfg.KeyHint},
+		Header:   http.Header{"Anthropic-Version": {version}},
+		HTTP:     hosted.NewClient(cfg.Base, cfg.Limits),
 	}}
+	if cfg.APIKey != "" {
+		m.client.Header.Set("X-Api-Key", cfg.APIKey)
+	}
 	if m.price == nil {
 		m.price = price.Anthropic().Find(cfg.Model)
 	}
-	opts := []option.RequestOption{
-		// The service is made by itself rather than by the SDK's client: that
-		// one reads keys and addresses from the environment and from files.
-		option.WithBaseURL(strings.TrimSuffix(cfg.BaseURL, "/") + "/"),
-		option.WithHTTPClient(hosted.NewClient(cfg.Base, cfg.Limits)),
-		option.WithMaxRetries(0),
-		option.WithoutOpenTelemetry(),
-	}
-	if cfg.APIKey != "" {
-		opts = append(opts, option.WithAPIKey(cfg.APIKey))
-	}
-	m.messages = sdk.NewMessageService(opts...)
 	return m
 }
 
@@ -112,7 +102,7 @@ func (m *Model) ReadsImages() bool {
 // Ready returns why no call can be made: KindUnauthenticated without a key.
 func (m *Model) Ready() error {
 	if m.cfg.APIKey == "" && m.cfg.BaseURL == DefaultBaseURL {
-		return m.end.NoKey()
+		return m.client.Endpoint.NoKey()
 	}
 	return nil
 }
@@ -123,39 +113,34 @@ func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(mod
 	if err := m.Ready(); err != nil {
 		return model.Response{}, err
 	}
-	params, err := m.params(req)
+	body, err := m.body(req)
 	if err != nil {
 		return model.Response{}, err
 	}
-	stream := m.messages.NewStreaming(ctx, params)
-	defer stream.Close()
-	a := answer{end: m.end, deltas: deltas, output: outputName(req)}
-	for !a.full && stream.Next() {
-		a.take(stream.Current())
+	events, err := m.client.Stream(ctx, "/v1/messages", body)
+	if err != nil {
+		return model.Response{}, err
 	}
+	a := answer{end: m.client.Endpoint, deltas: deltas, output: outputName(req)}
+	for !a.full && events.Next() {
+		var ev event
+		if !events.Decode(&ev) {
+			break
+		}
+		if ev.Type == "error" {
+			events.Fail()
+			break
+		}
+		a.take(ev)
+	}
+	err = events.Close()
 	resp := a.response()
 	resp.Usage = a.tokens.Usage(m.price)
-	switch err := stream.Err(); {
+	switch {
 	case a.full:
 		return resp, nil
 	case err != nil:
-		return resp, m.failure(ctx, err)
-	case ctx.Err() != nil:
-		return resp, ctx.Err()
+		return resp, err
 	}
 	return resp, a.problem()
-}
-
-// failure translates an error of the SDK.
-func (m *Model) failure(ctx context.Context, err error) error {
-	var e *sdk.Error
-	if ctx.Err() != nil || !errors.As(err, &e) {
-		return m.end.Failure(ctx, err)
-	}
-	var header http.Header
-	if e.Response != nil {
-		header = e.Response.Header
-	}
-	class, text := words(e.RawJSON())
-	return m.end.Status(e.StatusCode, class, text, header)
 }

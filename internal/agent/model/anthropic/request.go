@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
-
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 )
@@ -23,14 +20,64 @@ func outputName(req model.Request) string {
 	return req.Output.Name
 }
 
-// params turns a request into the API's words.
-func (m *Model) params(req model.Request) (sdk.MessageNewParams, error) {
-	p := sdk.MessageNewParams{Model: sdk.Model(m.cfg.Model), MaxTokens: int64(m.cfg.MaxTokens)}
+// request is the body of a call.
+type request struct {
+	Model       string    `json:"model"`
+	MaxTokens   int       `json:"max_tokens"`
+	Stream      bool      `json:"stream"`
+	Temperature *float64  `json:"temperature,omitempty"`
+	System      []*block  `json:"system,omitempty"`
+	Messages    []message `json:"messages"`
+	Tools       []*tool   `json:"tools,omitempty"`
+}
+
+// message is the turn of one side.
+type message struct {
+	Role    string   `json:"role"`
+	Content []*block `json:"content"`
+}
+
+// block is a part of a message: text, an image, the use of a tool, or its result.
+type block struct {
+	Type      string   `json:"type"`
+	Text      string   `json:"text,omitempty"`
+	ID        string   `json:"id,omitempty"`
+	Name      string   `json:"name,omitempty"`
+	Input     any      `json:"input,omitempty"`
+	ToolUseID string   `json:"tool_use_id,omitempty"`
+	IsError   *bool    `json:"is_error,omitempty"`
+	Content   []*block `json:"content,omitempty"`
+	Source    *source  `json:"source,omitempty"`
+	// Cache marks the end of what the cache may keep.
+	Cache *cache `json:"cache_control,omitempty"`
+}
+
+type source struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      string `json:"data"`
+}
+
+type tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"input_schema"`
+	Cache       *cache          `json:"cache_control,omitempty"`
+}
+
+type cache struct {
+	Type string `json:"type"`
+}
+
+func ephemeral() *cache { return &cache{"ephemeral"} }
+
+func text(s string) *block { return &block{Type: "text", Text: filled(s)} }
+
+// body turns a request into the API's words.
+func (m *Model) body(req model.Request) (request, error) {
+	p := request{Model: m.cfg.Model, MaxTokens: m.cfg.MaxTokens, Stream: true, Temperature: req.Temperature}
 	if req.MaxTokens > 0 {
-		p.MaxTokens = int64(req.MaxTokens)
-	}
-	if req.Temperature != nil {
-		p.Temperature = sdk.Float(*req.Temperature)
+		p.MaxTokens = req.MaxTokens
 	}
 	tools := req.Tools
 	system := req.System
@@ -46,19 +93,15 @@ func (m *Model) params(req model.Request) (sdk.MessageNewParams, error) {
 		if !object(t.Input) {
 			return p, api.Errorf(api.KindInvalid, "the schema of %s is not a JSON object", t.Name)
 		}
-		tool := &sdk.ToolParam{Name: t.Name, InputSchema: param.Override[sdk.ToolInputSchemaParam](t.Input)}
-		if t.Description != "" {
-			tool.Description = sdk.String(t.Description)
-		}
-		p.Tools = append(p.Tools, sdk.ToolUnionParam{OfTool: tool})
+		p.Tools = append(p.Tools, &tool{Name: t.Name, Description: t.Description, InputSchema: t.Input})
 	}
 	// Tools come before the system text in the cached prefix, so that one mark
 	// behind the last of both covers all.
 	switch {
 	case system != "":
-		p.System = []sdk.TextBlockParam{{Text: system, CacheControl: sdk.NewCacheControlEphemeralParam()}}
+		p.System = []*block{{Type: "text", Text: system, Cache: ephemeral()}}
 	case len(p.Tools) > 0:
-		p.Tools[len(p.Tools)-1].OfTool.CacheControl = sdk.NewCacheControlEphemeralParam()
+		p.Tools[len(p.Tools)-1].Cache = ephemeral()
 	}
 	p.Messages = messages(req.Messages)
 	// A conversation continues: what was said so far is read from the cache by the
@@ -74,15 +117,13 @@ func (m *Model) params(req model.Request) (sdk.MessageNewParams, error) {
 // the cache. The later mark is what the next call reads; the earlier one finds
 // what the call before has kept, however many blocks lie between, which a search
 // back from a single mark does not.
-func keepTurns(all []sdk.MessageParam) {
+func keepTurns(all []message) {
 	marks := 0
 	for _, m := range slices.Backward(all) {
-		if m.Role != sdk.MessageParamRoleUser || len(m.Content) == 0 {
+		if m.Role != "user" || len(m.Content) == 0 {
 			continue
 		}
-		if cache := m.Content[len(m.Content)-1].GetCacheControl(); cache != nil {
-			*cache = sdk.NewCacheControlEphemeralParam()
-		}
+		m.Content[len(m.Content)-1].Cache = ephemeral()
 		if marks++; marks == 2 {
 			return
 		}
@@ -91,43 +132,44 @@ func keepTurns(all []sdk.MessageParam) {
 
 // messages turns turns into the API's messages. What comes from the user and
 // from tools in one go is one message, as the API wants it.
-func messages(turns []model.Message) []sdk.MessageParam {
-	var out []sdk.MessageParam
-	add := func(role sdk.MessageParamRole, blocks ...sdk.ContentBlockParamUnion) {
+func messages(turns []model.Message) []message {
+	out := []message{}
+	add := func(role string, blocks ...*block) {
 		if n := len(out); n > 0 && out[n-1].Role == role {
 			out[n-1].Content = append(out[n-1].Content, blocks...)
 			return
 		}
-		out = append(out, sdk.MessageParam{Role: role, Content: blocks})
+		out = append(out, message{role, blocks})
 	}
 	for _, t := range turns {
 		switch t.Role {
 		case model.RoleTool:
-			add(sdk.MessageParamRoleUser, toolResult(t))
+			add("user", toolResult(t))
 		case model.RoleAssistant:
-			var blocks []sdk.ContentBlockParamUnion
+			var blocks []*block
 			if t.Text != "" || len(t.Calls) == 0 {
-				blocks = append(blocks, sdk.NewTextBlock(filled(t.Text)))
+				blocks = append(blocks, text(t.Text))
 			}
 			for _, c := range t.Calls {
-				blocks = append(blocks, sdk.NewToolUseBlock(c.ID, input(c.Input), c.Name))
+				blocks = append(blocks, &block{Type: "tool_use", ID: c.ID, Name: c.Name, Input: input(c.Input)})
 			}
-			add(sdk.MessageParamRoleAssistant, blocks...)
+			add("assistant", blocks...)
 		default:
-			add(sdk.MessageParamRoleUser, sdk.NewTextBlock(filled(t.Text)))
+			add("user", text(t.Text))
 		}
 	}
 	return out
 }
 
 // toolResult is the result of a call, with its images.
-func toolResult(t model.Message) sdk.ContentBlockParamUnion {
-	block := sdk.NewToolResultBlock(t.CallID, filled(t.Text), t.Failed)
+func toolResult(t model.Message) *block {
+	result := &block{Type: "tool_result", ToolUseID: t.CallID, IsError: &t.Failed, Content: []*block{text(t.Text)}}
 	for _, x := range t.Images {
-		image := sdk.NewImageBlockBase64(x.Type, base64.StdEncoding.EncodeToString(x.Data))
-		block.OfToolResult.Content = append(block.OfToolResult.Content, sdk.ToolResultBlockParamContentUnion{OfImage: image.OfImage})
+		result.Content = append(result.Content, &block{
+			Type: "image", Source: &source{Type: "base64", MediaType: x.Type, Data: base64.StdEncoding.EncodeToString(x.Data)},
+		})
 	}
-	return block
+	return result
 }
 
 // filled stands in for a text without a word, which the API refuses.

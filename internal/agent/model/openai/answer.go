@@ -10,6 +10,18 @@ import (
 	"hortus.dev/internal/platform/price"
 )
 
+// text is a text in an answer. Servers of others send null, lists or objects in some places,
+// which are not used.
+type text string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *text) UnmarshalJSON(b []byte) error {
+	if len(b) == 0 || b[0] != '"' {
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(t))
+}
+
 // answer collects what a stream brings, over either API.
 type answer struct {
 	end    hosted.Endpoint

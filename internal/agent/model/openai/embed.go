@@ -2,13 +2,8 @@ package openai
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strings"
 	"time"
-
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
@@ -25,9 +20,8 @@ const (
 // Embedder is an embedding model behind OpenAI's embeddings API.
 type Embedder struct {
 	cfg      Config
-	end      hosted.Endpoint
+	client   *hosted.Client
 	official bool
-	service  sdk.EmbeddingService
 }
 
 var _ model.Embedder = (*Embedder)(nil)
@@ -44,20 +38,8 @@ func NewEmbedder(cfg Config) (*Embedder, error) {
 	if cfg.Limits == (hosted.Limits{}) {
 		cfg.Limits = hosted.Limits{Bytes: embedBytes, Idle: embedIdle, Whole: embedWhole}
 	}
-	u, err := url.Parse(cfg.BaseURL)
-	e := &Embedder{cfg: cfg, official: err == nil && u.Hostname() == "api.openai.com", end: hosted.Endpoint{
-		Vendor: Vendor, Model: cfg.Model, BaseURL: cfg.BaseURL, Key: cfg.APIKey, KeyHint: cfg.KeyHint,
-		Choice: "embedding in [model], with the value", Ability: "embeddings of texts of this length",
-	}}
-	opts := []option.RequestOption{
-		option.WithBaseURL(strings.TrimSuffix(cfg.BaseURL, "/") + "/"),
-		option.WithHTTPClient(hosted.NewDocumentClient(cfg.Base, cfg.Limits)),
-		option.WithMaxRetries(0),
-	}
-	if cfg.APIKey != "" {
-		opts = append(opts, option.WithAPIKey(cfg.APIKey))
-	}
-	e.service = sdk.NewEmbeddingService(opts...)
+	e := &Embedder{cfg: cfg, official: isOfficial(cfg.BaseURL), client: newClient(cfg, hosted.NewDocumentClient(cfg.Base, cfg.Limits))}
+	e.client.Endpoint.Choice, e.client.Endpoint.Ability = "embedding in [model], with the value", "embeddings of texts of this length"
 	return e, nil
 }
 
@@ -67,7 +49,7 @@ func (e *Embedder) Name() string { return Vendor + ":" + e.cfg.Model }
 // Ready returns why no call can be made: KindUnauthenticated without a key.
 func (e *Embedder) Ready() error {
 	if e.cfg.APIKey == "" && e.official {
-		return e.end.NoKey()
+		return e.client.Endpoint.NoKey()
 	}
 	return nil
 }
@@ -85,21 +67,18 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, erro
 			return nil, api.Errorf(api.KindInvalid, "a text of %d bytes for an embedding model: it must have 1 to %d, and not only spaces", len(t), model.MaxText)
 		}
 	}
-	var body []byte
-	var resp *http.Response
-	_, err := e.service.New(ctx, sdk.EmbeddingNewParams{Model: e.cfg.Model, Input: sdk.EmbeddingNewParamsInputUnion{OfArrayOfStrings: texts}},
-		option.WithResponseBodyInto(&body), option.WithResponseInto(&resp))
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil && resp != nil && resp.StatusCode >= http.StatusMultipleChoices:
-		return nil, e.status(resp, err)
-	case err != nil:
-		return nil, e.end.Failure(ctx, err)
+	body, err := e.client.Document(ctx, "/embeddings", embeddingsRequest{e.cfg.Model, texts})
+	if err != nil {
+		return nil, err
 	}
 	vectors, err := readVectors(body, len(texts))
 	if err != nil {
-		return nil, e.end.Failure(ctx, err)
+		return nil, e.client.Endpoint.Failure(ctx, err)
 	}
 	return vectors, nil
+}
+
+type embeddingsRequest struct {
+	Model string   `json:"model"`
+	Input []string `json:"input"`
 }

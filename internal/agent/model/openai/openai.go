@@ -4,15 +4,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
-
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/ssestream"
-	"github.com/openai/openai-go/v3/responses"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
@@ -66,12 +60,10 @@ type Config struct {
 
 // Model is a model behind one of OpenAI's APIs.
 type Model struct {
-	cfg       Config
-	end       hosted.Endpoint
-	price     *price.Price
-	official  bool
-	chat      sdk.ChatCompletionService
-	responses responses.ResponseService
+	cfg      Config
+	client   *hosted.Client
+	price    *price.Price
+	official bool
 }
 
 var _ model.Model = (*Model)(nil)
@@ -84,11 +76,7 @@ func New(cfg Config) (*Model, error) {
 	if cfg.BaseURL == "" {
 		cfg.BaseURL = DefaultBaseURL
 	}
-	m := &Model{price: cfg.Price, end: hosted.Endpoint{
-		Vendor: Vendor, Model: cfg.Model, BaseURL: cfg.BaseURL, Key: cfg.APIKey, KeyHint: cfg.KeyHint,
-	}}
-	u, err := url.Parse(cfg.BaseURL)
-	m.official = err == nil && u.Hostname() == "api.openai.com"
+	m := &Model{price: cfg.Price, official: isOfficial(cfg.BaseURL), client: newClient(cfg, hosted.NewClient(cfg.Base, cfg.Limits))}
 	switch cfg.API {
 	case Chat, Responses:
 	case Auto:
@@ -102,19 +90,24 @@ func New(cfg Config) (*Model, error) {
 	if m.price == nil {
 		m.price = price.OpenAI().Find(cfg.Model)
 	}
-	opts := []option.RequestOption{
-		// The services are made by themselves rather than by the SDK's client:
-		// that one reads keys and addresses from the environment.
-		option.WithBaseURL(strings.TrimSuffix(cfg.BaseURL, "/") + "/"),
-		option.WithHTTPClient(hosted.NewClient(cfg.Base, cfg.Limits)),
-		option.WithMaxRetries(0),
+	return m, nil
+}
+
+func newClient(cfg Config, over *http.Client) *hosted.Client {
+	c := &hosted.Client{
+		Endpoint: hosted.Endpoint{Vendor: Vendor, Model: cfg.Model, BaseURL: cfg.BaseURL, Key: cfg.APIKey, KeyHint: cfg.KeyHint},
+		Header:   http.Header{}, HTTP: over,
 	}
 	if cfg.APIKey != "" {
-		opts = append(opts, option.WithAPIKey(cfg.APIKey))
+		c.Header.Set("Authorization", "Bearer "+cfg.APIKey)
 	}
-	m.chat = sdk.NewChatCompletionService(opts...)
-	m.responses = responses.NewResponseService(opts...)
-	return m, nil
+	return c
+}
+
+// isOfficial reports whether a URL is OpenAI's own.
+func isOfficial(base string) bool {
+	u, err := url.Parse(base)
+	return err == nil && u.Hostname() == "api.openai.com"
 }
 
 // Name is "openai:" and the server's name.
@@ -146,7 +139,7 @@ func dataURL(x model.Image) string {
 // Ready returns why no call can be made: KindUnauthenticated without a key.
 func (m *Model) Ready() error {
 	if m.cfg.APIKey == "" && m.official {
-		return m.end.NoKey()
+		return m.client.Endpoint.NoKey()
 	}
 	return nil
 }
@@ -157,12 +150,48 @@ func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(mod
 	if err := m.Ready(); err != nil {
 		return model.Response{}, err
 	}
-	a := &answer{end: m.end, deltas: deltas}
+	a := &answer{end: m.client.Endpoint, deltas: deltas}
+	var path string
+	var body any
 	var err error
+	var take func([]byte, *answer) error
 	if m.cfg.API == Responses {
-		err = m.askResponses(ctx, req, a)
+		path, take = "/responses", takeResponses
+		body, err = m.responsesBody(req)
 	} else {
-		err = m.askChat(ctx, req, a)
+		path, take = "/chat/completions", takeChat
+		body, err = m.chatBody(req)
+	}
+	if err != nil {
+		return model.Response{}, err
+	}
+	events, err := m.client.Stream(ctx, path, body)
+	if err != nil {
+		return model.Response{}, err
+	}
+	for !a.full && events.Next() {
+		data := events.Data()
+		if string(data) == "[DONE]" {
+			continue
+		}
+		var failed struct {
+			Error json.RawMessage `json:"error"`
+		}
+		if !events.Decode(&failed) {
+			break
+		}
+		if len(failed.Error) > 0 && string(failed.Error) != "null" {
+			events.Fail()
+			break
+		}
+		if err = take(data, a); err != nil {
+			break
+		}
+	}
+	if cerr := events.Close(); cerr != nil {
+		err = cerr
+	} else if err != nil {
+		err = m.client.Endpoint.Failure(ctx, err)
 	}
 	resp := a.response()
 	resp.Usage = a.tokens.Usage(m.price)
@@ -170,9 +199,7 @@ func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(mod
 	case a.full:
 		return resp, nil
 	case err != nil:
-		return resp, m.failure(ctx, err)
-	case ctx.Err() != nil:
-		return resp, ctx.Err()
+		return resp, err
 	}
 	return resp, a.problem()
 }
@@ -186,45 +213,9 @@ func result(t model.Message) string {
 	return t.Text
 }
 
-func (m *Model) maxTokens(req model.Request) int64 {
+func (m *Model) maxTokens(req model.Request) int {
 	if req.MaxTokens > 0 {
-		return int64(req.MaxTokens)
+		return req.MaxTokens
 	}
-	return int64(m.cfg.MaxTokens)
-}
-
-// failure translates an error of the SDK.
-func (m *Model) failure(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	var e *sdk.Error
-	var s *ssestream.StreamError
-	switch {
-	case errors.As(err, &e):
-		var header http.Header
-		if e.Response != nil {
-			header = e.Response.Header
-		}
-		class, text := e.Type, e.Message
-		if e.Code != "" {
-			class = e.Code
-		}
-		if text == "" {
-			text = e.RawJSON()
-		}
-		return m.end.Status(e.StatusCode, class, text, header)
-	case errors.As(err, &s):
-		var doc struct {
-			Error struct {
-				Message, Type string
-				Code          any
-			}
-		}
-		if json.Unmarshal(s.Event.Data, &doc) != nil || doc.Error.Message == "" {
-			return m.end.Status(http.StatusOK, "", string(s.Event.Data), nil)
-		}
-		return m.end.Status(http.StatusOK, doc.Error.Type, doc.Error.Message, nil)
-	}
-	return m.end.Failure(ctx, err)
+	return m.cfg.MaxTokens
 }

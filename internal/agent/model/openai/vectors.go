@@ -4,36 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
 	"strconv"
-
-	sdk "github.com/openai/openai-go/v3"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/platform/vector"
 )
-
-// status turns an answer with an error into an error. Servers that are not OpenAI's word it in many ways: the status
-// counts, and the text is theirs if it has OpenAI's form, else the beginning of the body.
-func (e *Embedder) status(resp *http.Response, err error) error {
-	class, text := "", ""
-	var said *sdk.Error
-	if errors.As(err, &said) {
-		if class, text = said.Type, said.Message; said.Code != "" {
-			class = said.Code
-		}
-	}
-	if text == "" && resp.Body != nil {
-		// The SDK has read the body within its limit, and put it back.
-		b, rerr := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		if rerr == nil {
-			text = string(b)
-		}
-	}
-	return e.end.Status(resp.StatusCode, class, text, resp.Header)
-}
 
 // badAnswer is the error of an answer that is not what was asked for.
 func badAnswer(format string, args ...any) error {
