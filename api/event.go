@@ -180,6 +180,7 @@ type AdoptedEvent struct {
 // ForkEvent reports that a sandbox was forked. Children are those that live.
 type ForkEvent struct {
 	Kind     SnapshotKind `json:"kind"`
+	Memory   MemoryOrigin `json:"memory,omitempty"`
 	PausedMS int64        `json:"pausedMs"`
 	Children []SandboxID  `json:"children"`
 	Failed   int          `json:"failed,omitempty"`

@@ -13,6 +13,14 @@ type SharedMemory struct {
 	File   bool      `json:"file,omitempty"`
 }
 
+// MemoryOrigin says what the memory of a sandbox that was forked or restored is.
+type MemoryOrigin string
+
+const (
+	MemoryShared MemoryOrigin = "shared" // with what it came from, until it is written
+	MemoryCopied MemoryOrigin = "copied" // its own from the start
+)
+
 // MemoryUse is the memory of several sandboxes. Shared memory is counted once, and not at all
 // if it is the own memory of one of them.
 type MemoryUse struct {

@@ -282,12 +282,14 @@ const (
 	CapCheckpoint    Capability = "checkpoint"      // memory snapshot and restore
 	CapWorkspace     Capability = "workspace"       // durable files over layers at /workspace
 	CapEgress        Capability = "egress"          // outgoing connections by name, through the host
+	CapPool          Capability = "pool"            // guests that are booted ahead of requests
+	CapAdopt         Capability = "adopt"           // sandboxes outlive their daemon, and the next one takes them over
 )
 
 // Capabilities lists all of them, in the order of reports.
 func Capabilities() []Capability {
 	return []Capability{CapStart, CapIsolated, CapRootIdentity, CapUserIdentity, CapPause, CapLimitCPU, CapLimitCPUTime, CapLimitMemory,
-		CapLimitProcs, CapLimitDisk, CapLimitDiskRate, CapLimitOutput, CapPrivateFiles, CapNoNetwork, CapCheckpoint, CapWorkspace, CapEgress}
+		CapLimitProcs, CapLimitDisk, CapLimitDiskRate, CapLimitOutput, CapPrivateFiles, CapNoNetwork, CapCheckpoint, CapWorkspace, CapEgress, CapPool, CapAdopt}
 }
 
 // Ability is one capability on this host: there, or missing with a reason.
@@ -298,7 +300,18 @@ type Ability struct {
 	Reason string `json:"reason,omitempty"`
 	// Fix is what an administrator can do about one that is missing or best effort.
 	Fix string `json:"fix,omitempty"`
+	// Grade is, of CapEgress, who enforces the policy of outgoing connections.
+	Grade EgressGrade `json:"grade,omitempty"`
 }
+
+// EgressGrade says who enforces the policy of outgoing connections.
+type EgressGrade string
+
+const (
+	EgressByHost   EgressGrade = "host"   // Hortus on the host makes every connection; the sandbox has no network
+	EgressByEngine EgressGrade = "engine" // the engine that runs the sandbox filters its network
+	EgressByNobody EgressGrade = "none"   // a policy cannot be enforced, so that each is refused
+)
 
 // BackendReport is what one backend found when it probed this host.
 type BackendReport struct {

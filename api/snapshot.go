@@ -156,6 +156,11 @@ type ForkResult struct {
 	// alone. Why says why no more where it was not asked for less.
 	Kind SnapshotKind `json:"kind"`
 	Why  string       `json:"why,omitempty"`
+	// Memory says whether the children share the memory of their parent until they write it, or
+	// have copies. MemoryWhy is why it was copied, if that was not requested. Both are empty if
+	// the children have files only.
+	Memory    MemoryOrigin `json:"memory,omitempty"`
+	MemoryWhy string       `json:"memoryWhy,omitempty"`
 	// PausedMS is how long the parent was paused.
 	PausedMS int64       `json:"pausedMs"`
 	Children []ForkChild `json:"children"`

@@ -19,11 +19,7 @@ func Counters(backends []sandbox.Backend, database string) []Counter {
 		{Name: "leftovers", Note: "run directories and control groups of sandboxes", Count: func(ctx context.Context) (float64, error) {
 			total := 0
 			for _, b := range backends {
-				r, ok := b.(sandbox.Reclaimer)
-				if !ok {
-					continue
-				}
-				ids, err := r.Orphans(ctx)
+				ids, err := b.Orphans(ctx)
 				if err != nil {
 					return 0, err
 				}

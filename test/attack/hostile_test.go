@@ -310,7 +310,7 @@ func TestHostileSave(t *testing.T) {
 				defer conn.Close()
 			}
 			ends(t, "the save", func() {
-				_, err = m.(sandbox.Saver).Save(within(t), t.TempDir(), sandbox.SaveOptions{})
+				_, err = m.Save(within(t), t.TempDir(), sandbox.SaveOptions{})
 			})
 			if err == nil && !c.ok {
 				t.Error("it was saved")

@@ -80,7 +80,7 @@ func (b *bench) jail() jail.Config {
 
 // tested is a backend that boots guests ahead too.
 type tested interface {
-	sandbox.Preparer
+	sandbox.Backend
 	Close() error
 }
 
@@ -90,7 +90,7 @@ func (b *bench) suite(t *testing.T, backend tested, f sandboxtest.Fixture) {
 	for _, way := range []struct {
 		name    string
 		backend sandbox.Backend
-	}{{"started", backend}, {"claimed", sandboxtest.Ahead{Preparer: backend}}} {
+	}{{"started", backend}, {"claimed", sandboxtest.Ahead{Backend: backend}}} {
 		t.Run(way.name, func(t *testing.T) {
 			sandboxtest.Run(t, func(*testing.T) sandboxtest.Fixture {
 				f := b.fixture(way.backend, f)

@@ -13,17 +13,16 @@ import (
 )
 
 // prepare boots a guest ahead, and skips the case where the backend cannot.
-func (s *Suite) prepare(t *testing.T) (*Box, sandbox.Prepared) {
+func (s *Suite) prepare(t *testing.T) (*Box, sandbox.Machine) {
 	t.Helper()
-	p, ok := s.Backend.(sandbox.Preparer)
-	if !ok {
+	if !s.Backend.Capabilities().Prepare {
 		t.Skipf("%s boots no guest ahead", s.Backend.Name())
 	}
 	spec := s.spec()
 	spec.Env = nil
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 	defer cancel()
-	m, err := p.Prepare(ctx, spec)
+	m, err := s.Backend.Prepare(ctx, spec)
 	if err != nil {
 		t.Fatalf("prepare: %v", err)
 	}
@@ -116,15 +115,14 @@ func aheadCases() []Case {
 			}
 		}},
 		{Name: "ahead/canceled-prepare-leaves-nothing", PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
-			p, ok := s.Backend.(sandbox.Preparer)
-			if !ok {
+			if !s.Backend.Capabilities().Prepare {
 				t.Skipf("%s boots no guest ahead", s.Backend.Name())
 			}
 			for i := range 10 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond)
 				spec := s.spec()
 				spec.Env = nil
-				m, err := p.Prepare(ctx, spec)
+				m, err := s.Backend.Prepare(ctx, spec)
 				cancel()
 				if err == nil {
 					if _, err := m.Kill(context.Background()); err != nil {
@@ -143,12 +141,12 @@ func aheadCases() []Case {
 
 // Ahead is a backend whose every start is a guest that was booted ahead and then
 // claimed: what holds for a start must hold for a claim.
-type Ahead struct{ sandbox.Preparer }
+type Ahead struct{ sandbox.Backend }
 
 // Start prepares a guest and claims it.
 func (a Ahead) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
 	if spec.Workspace != nil {
-		return a.Preparer.Start(ctx, spec) // for which none is ever booted ahead
+		return a.Backend.Start(ctx, spec) // for which none is ever booted ahead
 	}
 	env := spec.Env
 	spec.Env = nil

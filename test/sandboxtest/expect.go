@@ -13,8 +13,8 @@ import (
 // expect begins a machine before its state is saved.
 func (s *Suite) expect(t *testing.T) (sandbox.Expected, sandbox.Spec) {
 	t.Helper()
-	e, ok := s.restorer(t).(sandbox.Expecter)
-	if !ok {
+	e := s.restorer(t)
+	if !e.Capabilities().Expect {
 		t.Skipf("%s begins nothing before its state is there", s.Backend.Name())
 	}
 	spec := s.spec()
@@ -38,7 +38,7 @@ func expectCases() []Case {
 			b.sh(t, "echo before >file").want(t, 0, "")
 			ctx, cancel := context.WithTimeout(t.Context(), patience.Of(120*time.Second))
 			defer cancel()
-			if _, err := b.Machine.(sandbox.Saver).Save(ctx, dir, sandbox.SaveOptions{}); err != nil {
+			if _, err := b.Machine.Save(ctx, dir, sandbox.SaveOptions{}); err != nil {
 				t.Fatalf("save: %v", err)
 			}
 			m, err := x.Restore(ctx, dir)

@@ -17,7 +17,26 @@ var everyCapability = []api.Capability{
 	api.CapStart, api.CapIsolated, api.CapRootIdentity, api.CapUserIdentity, api.CapPause,
 	api.CapLimitCPU, api.CapLimitCPUTime, api.CapLimitMemory, api.CapLimitProcs, api.CapLimitDisk,
 	api.CapLimitDiskRate, api.CapLimitOutput, api.CapPrivateFiles, api.CapNoNetwork, api.CapCheckpoint,
-	api.CapWorkspace, api.CapEgress,
+	api.CapWorkspace, api.CapEgress, api.CapPool, api.CapAdopt,
+}
+
+// wantRefused has Validate refuse a Spec, without anything being there afterwards, and without the
+// ID, which a request has not yet. The control is the Spec of all other cases.
+func (s *Suite) wantRefused(t *testing.T, name string, spec sandbox.Spec) {
+	t.Helper()
+	id := spec.ID
+	spec.ID = ""
+	if err := s.Backend.Validate(t.Context(), spec); api.KindOf(err) != api.KindUnsupported {
+		t.Errorf("%s: validate: %v; want kind unsupported", name, err)
+	}
+	usual := s.spec()
+	usual.ID = ""
+	if err := s.Backend.Validate(t.Context(), usual); err != nil {
+		t.Errorf("validate refuses what is started in all other cases: %v", err)
+	}
+	if left := s.Leftovers(id); len(left) > 0 {
+		t.Errorf("%s: validate left %q", name, left)
+	}
 }
 
 func reportCases() []Case {
@@ -37,6 +56,28 @@ func reportCases() []Case {
 				t.Errorf("%s is reported %d times; want once", c, seen[c])
 			}
 		}
+		egress, ok := s.Report.Has(api.CapEgress)
+		switch egress.Grade {
+		case api.EgressByHost, api.EgressByEngine:
+			if !ok {
+				t.Errorf("egress is missing and has the grade %q", egress.Grade)
+			}
+		case api.EgressByNobody:
+			if ok {
+				t.Error("egress is there, and nobody enforces a policy")
+			}
+		default:
+			t.Errorf("egress has the grade %q", egress.Grade)
+		}
+		can := s.Backend.Capabilities()
+		for c, has := range map[api.Capability]bool{api.CapPool: can.Prepare, api.CapAdopt: can.Adopt} {
+			if _, ok := s.Report.Has(c); ok && !has {
+				t.Errorf("the report has %s, for which the backend has no method", c)
+			}
+		}
+		if can.Expect && !can.Save {
+			t.Error("the backend expects states, and saves none")
+		}
 		if most := sandbox.StartTimeout(s.Backend); most <= 0 {
 			t.Errorf("the start timeout is %v; want more than 0", most)
 		}
@@ -54,6 +95,7 @@ func reportCases() []Case {
 			}
 			spec := s.spec()
 			ask(&spec)
+			s.wantRefused(t, string(c), spec)
 			m, err := s.Backend.Start(t.Context(), spec)
 			if err == nil {
 				m.Kill(context.Background())
@@ -69,6 +111,7 @@ func reportCases() []Case {
 			}
 			spec := s.spec()
 			spec.Egress = egress
+			s.wantRefused(t, "egress "+egress.String(), spec)
 			m, err := s.Backend.Start(t.Context(), spec)
 			if err == nil {
 				m.Kill(context.Background())

@@ -14,14 +14,13 @@ import (
 )
 
 // restorer is the backend as one that starts from what was saved.
-func (s *Suite) restorer(t *testing.T) sandbox.Restorer {
+func (s *Suite) restorer(t *testing.T) sandbox.Backend {
 	t.Helper()
 	b := s.Backend
 	if a, ok := b.(Ahead); ok {
-		b = a.Preparer
+		b = a.Backend
 	}
-	r, ok := b.(sandbox.Restorer)
-	if !ok {
+	if !b.Capabilities().Save {
 		t.Skipf("%s saves nothing", s.Backend.Name())
 	}
 	if a, ok := s.Report.Has(api.CapCheckpoint); !ok {
@@ -30,20 +29,16 @@ func (s *Suite) restorer(t *testing.T) sandbox.Restorer {
 			t.Skipf("%s saves nothing on this host: %s", s.Backend.Name(), a.Reason)
 		}
 	}
-	return r
+	return b
 }
 
 // trySave saves a box into a new directory.
 func (b *Box) trySave(t *testing.T, o sandbox.SaveOptions) (string, sandbox.Saved, error) {
 	t.Helper()
-	m, ok := b.Machine.(sandbox.Saver)
-	if !ok {
-		t.Fatalf("the machine of a backend that restores is no Saver: %T", b.Machine)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(120*time.Second))
 	defer cancel()
 	dir := t.TempDir()
-	saved, err := m.Save(ctx, dir, o)
+	saved, err := b.Machine.Save(ctx, dir, o)
 	return dir, saved, err
 }
 
@@ -70,6 +65,13 @@ func (s *Suite) save(t *testing.T, b *Box, o sandbox.SaveOptions) string {
 	}
 	if saved.Kind != want || (saved.Why != "") != (want == api.SnapshotFiles && !o.Files) || saved.Paused <= 0 {
 		t.Errorf("saved %+v; want kind %s, why if that is less than was asked, and a pause", saved, want)
+	}
+	switch {
+	case want == api.SnapshotFiles && (saved.Memory != "" || saved.MemoryWhy != ""),
+		want == api.SnapshotMemory && saved.Memory != api.MemoryShared && saved.Memory != api.MemoryCopied,
+		o.CopyMemory && saved.Memory != api.MemoryCopied,
+		saved.Memory == api.MemoryCopied && (saved.MemoryWhy == "") != o.CopyMemory:
+		t.Errorf("memory %q, why %q: one of shared and copied if memory is saved, and why it is copied if that was not requested", saved.Memory, saved.MemoryWhy)
 	}
 	mark, err := s.restorer(t).Mark(t.Context(), saved.Kind)
 	if err != nil {
@@ -100,7 +102,7 @@ func (s *Suite) checkImage(t *testing.T, dir string) {
 }
 
 // tryRestore boots from an image. The guest waits for its claim.
-func (s *Suite) tryRestore(t *testing.T, dir string) (*Box, sandbox.Prepared, sandbox.Spec, error) {
+func (s *Suite) tryRestore(t *testing.T, dir string) (*Box, sandbox.Machine, sandbox.Spec, error) {
 	t.Helper()
 	spec := s.spec()
 	spec.Env = map[string]string{"SANDBOXTEST": "restored"}

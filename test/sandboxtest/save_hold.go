@@ -23,7 +23,7 @@ func cpuTime(t *testing.T, b *Box) time.Duration {
 func saveHold(t *testing.T, s *Suite) {
 	s.restorer(t)
 	b := s.start(t, nil)
-	saver := b.Machine.(sandbox.Saver)
+	saver := b.Machine
 	if err := saver.Release(t.Context()); err != nil {
 		t.Errorf("release of what does not stand: %v", err)
 	}

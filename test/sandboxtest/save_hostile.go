@@ -131,7 +131,7 @@ func saveHostileCases() []Case {
 				if err := os.Mkdir(dir, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := b.Machine.(sandbox.Saver).Save(ctx, dir, sandbox.SaveOptions{Hold: hold}); api.KindOf(err) != api.KindExhausted {
+				if _, err := b.Machine.Save(ctx, dir, sandbox.SaveOptions{Hold: hold}); api.KindOf(err) != api.KindExhausted {
 					t.Errorf("hold %t: %v", hold, err)
 				}
 				b.sh(t, "cksum <file | cmp - sum && echo lives").want(t, 0, "lives\n")
@@ -145,7 +145,7 @@ func saveHostileCases() []Case {
 			s.restorer(t)
 			b := s.start(t, nil)
 			b.sh(t, "head -c 8000000 /dev/urandom >file").want(t, 0, "")
-			saver := b.Machine.(sandbox.Saver)
+			saver := b.Machine
 			for i, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 0, time.Millisecond, 5 * time.Millisecond} {
 				hold := i >= 3
 				ctx, cancel := context.WithTimeout(t.Context(), after)

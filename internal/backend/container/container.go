@@ -5,6 +5,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail"
+	"hortus.dev/internal/sandbox"
 )
 
 // Config is that of a jail; New sets its Name.
@@ -23,8 +24,10 @@ func New(cfg Config) (*Backend, error) {
 	return &Backend{b}, nil
 }
 
+var _ sandbox.Backend = (*Backend)(nil)
+
 // Mark is the mark of the images that can be restored here: those of files. See
-// sandbox.Restorer.
+// sandbox.Backend.
 func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark, error) {
 	return b.FilesMark(kind)
 }

@@ -45,6 +45,8 @@ type Backend struct {
 	cfg Config
 }
 
+var _ sandbox.Backend = (*Backend)(nil)
+
 // New prepares a backend. It starts nothing and succeeds also on a host that cannot
 // run a sandbox, which Probe then says.
 func New(cfg Config) (*Backend, error) {
@@ -65,7 +67,7 @@ func New(cfg Config) (*Backend, error) {
 	return &Backend{Backend: b, cfg: cfg}, nil
 }
 
-// Mark is the mark of the images that can be restored here. See sandbox.Restorer.
+// Mark is the mark of the images that can be restored here. See sandbox.Backend.
 func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark, error) {
 	if kind != api.SnapshotMemory {
 		return api.ImageMark{}, api.Errorf(api.KindUnsupported, "the gvisor backend supports memory snapshots only, not of kind %q", kind)
@@ -75,9 +77,4 @@ func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark,
 
 func (c *Config) mark() api.ImageMark {
 	return api.ImageMark{Backend: c.Jail.Name, Kernel: c.Version, Guest: c.GuestDigest, CPU: cpu()}
-}
-
-// Expect makes the kernel for an image that is not written yet. See sandbox.Expecter.
-func (b *Backend) Expect(ctx context.Context, spec sandbox.Spec) (sandbox.Expected, error) {
-	return b.BeginRestore(ctx, spec)
 }

@@ -17,6 +17,9 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 		for _, c := range api.Capabilities() {
 			a := b.cfg.Missing
 			a.Capability, a.OK = c, false
+			if c == api.CapEgress {
+				a.Grade = api.EgressByNobody
+			}
 			r.Abilities = append(r.Abilities, a)
 		}
 		return r
@@ -28,7 +31,7 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 		if own, there := b.own(a); there && ok {
 			a = own
 		} else if there {
-			a = api.Ability{Capability: a.Capability, Reason: start.Reason, Fix: start.Fix}
+			a = api.Ability{Capability: a.Capability, Reason: start.Reason, Fix: start.Fix, Grade: a.Grade}
 		}
 		r.Abilities = append(r.Abilities, a)
 	}
@@ -40,14 +43,21 @@ const (
 	noWorkspaceFix = "Run the daemon as root, or use the container backend (--isolation container)."
 )
 
-// Start refuses what this kernel cannot do, and starts the sandbox otherwise. See
-// sandbox.Backend.
-func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
+// Validate refuses what this kernel cannot do, and what the jail refuses. See sandbox.Backend.
+func (b *Backend) Validate(ctx context.Context, spec sandbox.Spec) error {
 	if spec.Workspace != nil && !b.Root() {
-		return nil, api.Errorf(api.KindUnsupported, "capability %s is missing: %s", api.CapWorkspace, noWorkspace).WithHint("%s", noWorkspaceFix)
+		return api.Errorf(api.KindUnsupported, "capability %s is missing: %s", api.CapWorkspace, noWorkspace).WithHint("%s", noWorkspaceFix)
 	}
 	if _, ok := b.Probe(ctx).Has(api.CapLimitCPUTime); spec.Asked.CPUTime && !ok {
-		return nil, api.Errorf(api.KindUnsupported, "capability %s is missing: without control groups the host cannot measure processor time", api.CapLimitCPUTime)
+		return api.Errorf(api.KindUnsupported, "capability %s is missing: without control groups the host cannot measure processor time", api.CapLimitCPUTime)
+	}
+	return b.Backend.Validate(ctx, spec)
+}
+
+// Start refuses what Validate refuses, and starts the sandbox otherwise. See sandbox.Backend.
+func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
+	if err := b.Validate(ctx, spec); err != nil {
+		return nil, err
 	}
 	return b.Backend.Start(ctx, spec)
 }
@@ -83,7 +93,8 @@ func (b *Backend) own(a api.Ability) (api.Ability, bool) {
 	case api.CapCheckpoint:
 		return yes("")
 	case api.CapEgress:
-		return yes("captured by the sandbox's own kernel")
+		a.Reason = "captured by the sandbox's own kernel"
+		return a, true
 	case api.CapWorkspace:
 		if a.OK && !b.Root() {
 			a.OK, a.Reason, a.Fix = false, noWorkspace, noWorkspaceFix

@@ -23,7 +23,7 @@ import (
 // adoptTimeout is the maximum duration of one adoption.
 const adoptTimeout = 20 * time.Second
 
-// Adopt takes over a machine whose daemon has ended. See sandbox.Adopter.
+// Adopt takes over a machine whose daemon has ended. See sandbox.Backend.
 //
 // That the recorded process is still the one that was started is proven three times: by its
 // start time, by its control groups, and by the socket in the run directory, on which it

@@ -190,7 +190,7 @@ func TestAdoptSavesFiles(t *testing.T) {
 	m := e.adopt(t, e.left(t)).Machine
 	sh(t, m, "user", "echo after >/tmp/mark2")
 	if !isRoot() {
-		_, err := m.(sandbox.Saver).Save(t.Context(), t.TempDir(), sandbox.SaveOptions{Files: true})
+		_, err := m.Save(t.Context(), t.TempDir(), sandbox.SaveOptions{Files: true})
 		if api.KindOf(err) != api.KindUnsupported && err != nil {
 			t.Errorf("%v", err)
 		}
@@ -280,7 +280,7 @@ func TestLeave(t *testing.T) {
 		t.Fatalf("%v, %v", ids, err)
 	}
 	sh(t, m, "user", "echo before >/tmp/mark")
-	if err := m.(sandbox.Leaver).Leave(t.Context()); err != nil {
+	if err := m.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := first.Close(); err != nil { // it waits for every machine
@@ -291,7 +291,7 @@ func TestLeave(t *testing.T) {
 		t.Errorf("it holds %q", got)
 	}
 	// Once more, from one that was taken over.
-	if err := a.Machine.(sandbox.Leaver).Leave(t.Context()); err != nil {
+	if err := a.Machine.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b := e.adopt(t, ids[0])

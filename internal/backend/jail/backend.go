@@ -202,11 +202,14 @@ func missing(a api.Ability) error {
 	return api.Errorf(api.KindUnsupported, "capability %s is missing: %s", a.Capability, a.Reason).WithHint("%s", a.Fix)
 }
 
-// check refuses an invalid Spec, and one that requires a missing capability.
-func (b *Backend) check(ctx context.Context, spec sandbox.Spec) error {
-	if !spec.ID.Valid() {
-		return api.Errorf(api.KindInvalid, "sandbox id %q is malformed", string(spec.ID))
-	}
+// Capabilities implements sandbox.Backend.
+func (b *Backend) Capabilities() sandbox.Capabilities {
+	return sandbox.Capabilities{Prepare: true, Save: true, Expect: b.cfg.Kernel != nil, Adopt: true}
+}
+
+// Validate refuses an invalid Spec, and one that requires a missing capability. See
+// sandbox.Backend.
+func (b *Backend) Validate(ctx context.Context, spec sandbox.Spec) error {
 	if n := len(spec.Hostname); n == 0 || n > 63 {
 		return api.Errorf(api.KindInvalid, "the host name has %d bytes; use 1 to 63", n)
 	}

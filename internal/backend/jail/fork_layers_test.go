@@ -192,7 +192,7 @@ func TestLayersLiveAsLongAsTheirSandboxes(t *testing.T) {
 			}
 		}
 	}
-	if err := p.(sandbox.Leaver).Leave(t.Context()); err != nil {
+	if err := p.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// One whose layers are not there is not taken over: its snapshots would lack them.
@@ -351,7 +351,7 @@ func TestForksOfFilesCount(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dir := t.TempDir()
-	if _, err := m.(sandbox.Saver).Save(ctx, dir, sandbox.SaveOptions{Fork: true}); err == nil {
+	if _, err := m.Save(ctx, dir, sandbox.SaveOptions{Fork: true}); err == nil {
 		t.Error("a fork that was given up succeeded")
 	}
 	sh(t, m, "root", "true")

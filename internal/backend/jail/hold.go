@@ -52,7 +52,7 @@ func (h *hold) close() {
 	h.release()
 }
 
-// Release resumes what a save left stopped. See sandbox.Saver.
+// Release resumes what a save left stopped. See sandbox.Machine.
 func (m *machine) Release(ctx context.Context) error {
 	m.hold.release()
 	m.mu.Lock()

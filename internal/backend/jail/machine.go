@@ -19,6 +19,7 @@ import (
 	"hortus.dev/internal/backend/jail/workdir"
 	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/platform/proc"
+	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/tether"
 	"hortus.dev/internal/storage/layer"
 )
@@ -26,6 +27,8 @@ import (
 // machine is a running guest. Its goroutine, wait, ends when the guest has ended and
 // everything that the machine held is released.
 type machine struct {
+	sandbox.UnsupportedMachine // Claim; one that waits for it is a waiting
+
 	b       *Backend
 	id      api.SandboxID
 	limits  api.Limits
@@ -194,7 +197,7 @@ func (m *machine) detach() {
 	m.proc.Release()
 }
 
-// Leave gives up the machine while it runs. See sandbox.Leaver.
+// Leave gives up the machine while it runs. See sandbox.Machine.
 func (m *machine) Leave(ctx context.Context) error {
 	if err := m.turn.take(ctx, m.id); err != nil { // a save is not interrupted
 		return err

@@ -16,8 +16,8 @@ import (
 	"hortus.dev/internal/sandbox"
 )
 
-// Prepare boots a guest for a later claim. See sandbox.Preparer.
-func (b *Backend) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Prepared, error) {
+// Prepare boots a guest for a later claim. See sandbox.Backend.
+func (b *Backend) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
 	if len(spec.Env) > 0 {
 		return nil, api.Errorf(api.KindInvalid, "a prepared guest gets its environment when it is claimed")
 	}
@@ -45,7 +45,7 @@ type waiting struct {
 func (w *waiting) restored() bool { return w.request.Memory }
 
 // Claim starts the guest's service: it says "go", or who it is to a guest from a memory
-// image. See sandbox.Prepared.
+// image. See sandbox.Machine.
 func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
 	w.claim.Lock()
 	defer w.claim.Unlock()

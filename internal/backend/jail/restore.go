@@ -15,13 +15,13 @@ import (
 	"hortus.dev/internal/sandbox"
 )
 
-// Restore boots a guest from an image. See sandbox.Restorer.
-func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
+// Restore boots a guest from an image. See sandbox.Backend.
+func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Machine, error) {
 	if b.cfg.Kernel == nil && spec.Workspace != nil && spec.Workspace.Upper != "" {
 		return nil, api.Errorf(api.KindInvalid, "a snapshot cannot be restored with a durable workspace: snapshots do not contain one")
 	}
 	if b.cfg.Kernel != nil {
-		x, err := b.BeginRestore(ctx, spec)
+		x, err := b.Expect(ctx, spec)
 		if err != nil {
 			return nil, err
 		}
@@ -39,9 +39,9 @@ func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (s
 	return w, nil
 }
 
-// BeginRestore begins what Restore does before the image is written. It needs a
-// kernel of the sandbox's own, which can wait for its memory. See sandbox.Expecter.
-func (b *Backend) BeginRestore(ctx context.Context, spec sandbox.Spec) (sandbox.Expected, error) {
+// Expect begins what Restore does before the image is written. It needs a
+// kernel of the sandbox's own, which can wait for its memory. See sandbox.Backend.
+func (b *Backend) Expect(ctx context.Context, spec sandbox.Spec) (sandbox.Expected, error) {
 	if b.cfg.Kernel == nil {
 		return nil, api.Errorf(api.KindUnsupported, "capability %s is missing: the %s backend restores files only", api.CapCheckpoint, b.cfg.Name)
 	}
@@ -58,7 +58,7 @@ type expected struct {
 }
 
 // Restore lets the kernel read the image, which was written meanwhile.
-func (e *expected) Restore(ctx context.Context, dir string) (sandbox.Prepared, error) {
+func (e *expected) Restore(ctx context.Context, dir string) (sandbox.Machine, error) {
 	s := e.start
 	if s.undo == nil {
 		return nil, api.Errorf(api.KindConflict, "sandbox %s is already restored or dropped", s.m.id)

@@ -17,7 +17,7 @@ import (
 	"hortus.dev/internal/sandbox"
 )
 
-// Save writes the memory of a kernel of its own, otherwise the files. See sandbox.Saver.
+// Save writes the memory of a kernel of its own, otherwise the files. See sandbox.Machine.
 func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
 	if o.Files && o.CopyMemory {
 		return sandbox.Saved{}, api.Errorf(api.KindInvalid, "sandbox %s: memory cannot be copied if only files are saved", m.id).
@@ -86,6 +86,9 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 	}
 	saved.Mark = m.image // of its own kernel, which may differ from that of new sandboxes
 	saved.Kind, saved.Paused = api.SnapshotMemory, time.Duration(r.PausedUS)*time.Microsecond
+	if saved.Memory, saved.MemoryWhy, err = m.b.memoryOf(dir, o); err != nil {
+		return saved, err
+	}
 	if o.Standstill == nil {
 		return saved, nil
 	}
@@ -96,6 +99,23 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 		saved.Done = nil
 	}
 	return saved, err
+}
+
+// memoryOf says what sandboxes that start from an image do with its memory, by the same facts that
+// their start decides by.
+func (b *Backend) memoryOf(dir string, o sandbox.SaveOptions) (api.MemoryOrigin, string, error) {
+	bases, refers, err := image.ReadBases(dir)
+	switch {
+	case err != nil:
+		return "", "", err
+	case refers && (b.cfg.Kernel.Shared() || len(bases.Others) > 0):
+		return api.MemoryShared, "", nil
+	case o.CopyMemory:
+		return api.MemoryCopied, "", nil
+	case !b.cfg.Kernel.Shared():
+		return api.MemoryCopied, "this build of the sandbox's own kernel cannot refer to the memory of an image", nil
+	}
+	return api.MemoryCopied, "the image does not refer to memory", nil
 }
 
 // saveFiles writes what the sandbox wrote over its layers, while it is frozen.

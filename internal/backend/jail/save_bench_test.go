@@ -72,7 +72,7 @@ func BenchmarkForkFiles(b *testing.B) {
 		end(m)
 		dir := b.TempDir()
 		t0 = time.Now()
-		s, err := parent.(sandbox.Saver).Save(context.Background(), dir, sandbox.SaveOptions{})
+		s, err := parent.Save(context.Background(), dir, sandbox.SaveOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func BenchmarkForksOfManyFiles(b *testing.B) {
 	times := map[string][]time.Duration{}
 	child := func(m sandbox.Machine, what string, o sandbox.SaveOptions) sandbox.Machine {
 		dir := b.TempDir()
-		s, err := m.(sandbox.Saver).Save(b.Context(), dir, o)
+		s, err := m.Save(b.Context(), dir, o)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func BenchmarkForksOfManyFiles(b *testing.B) {
 		return p
 	}
 	first := b.TempDir()
-	s, err := parent.(sandbox.Saver).Save(b.Context(), first, sandbox.SaveOptions{Fork: true})
+	s, err := parent.Save(b.Context(), first, sandbox.SaveOptions{Fork: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func saves(t testing.TB, e *env) {
 func save(t testing.TB, m sandbox.Machine, o sandbox.SaveOptions) string {
 	t.Helper()
 	dir := t.TempDir()
-	s, err := m.(sandbox.Saver).Save(t.Context(), dir, o)
+	s, err := m.Save(t.Context(), dir, o)
 	if err != nil {
 		t.Fatalf("Save: %v", err)
 	}
@@ -53,7 +53,7 @@ func TestSaveNeedsAFreezer(t *testing.T) {
 		t.Skip("this host has one")
 	}
 	m, _ := e.start(t)
-	_, err := m.(sandbox.Saver).Save(t.Context(), t.TempDir(), sandbox.SaveOptions{Files: true})
+	_, err := m.Save(t.Context(), t.TempDir(), sandbox.SaveOptions{Files: true})
 	if api.KindOf(err) != api.KindUnsupported || !strings.Contains(err.Error(), a.Reason) {
 		t.Errorf("%v", err)
 	}
@@ -142,7 +142,7 @@ func TestSaveAndHold(t *testing.T) {
 	if got := sh(t, e.restored(t, dir), "user", "cat /workspace/file"); got != "last" {
 		t.Errorf("%q", got)
 	}
-	if _, err := m.(sandbox.Saver).Save(t.Context(), t.TempDir(), sandbox.SaveOptions{}); api.KindOf(err) != api.KindUnavailable {
+	if _, err := m.Save(t.Context(), t.TempDir(), sandbox.SaveOptions{}); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("%v", err)
 	}
 }

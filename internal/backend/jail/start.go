@@ -60,7 +60,10 @@ type starting struct {
 // begin starts a guest's first process and sends it everything.
 func (b *Backend) begin(ctx context.Context, r launch.Request) (_ *starting, err error) {
 	id := r.Spec.ID
-	if err := b.check(ctx, r.Spec); err != nil {
+	if !r.Spec.ID.Valid() {
+		return nil, api.Errorf(api.KindInvalid, "sandbox id %q is malformed", string(r.Spec.ID))
+	}
+	if err := b.Validate(ctx, r.Spec); err != nil {
 		return nil, err
 	}
 	if r.Trees, err = b.launcher.Resolve(r.Spec.Layers); err != nil {

@@ -31,6 +31,7 @@ type Config struct {
 
 // Backend runs guests as ordinary processes.
 type Backend struct {
+	sandbox.Unsupported
 	cfg  Config
 	log  *slog.Logger
 	path string
@@ -80,16 +81,25 @@ func (b *Backend) Probe(context.Context) api.BackendReport {
 		api.CapNoNetwork:     open,
 		api.CapCheckpoint:    "ordinary processes cannot be saved",
 		api.CapEgress:        open + ", which has its network",
+		api.CapPool:          "the process backend boots no guests ahead",
+		api.CapAdopt:         "commands end with the daemon",
 		api.CapWorkspace:     "commands see the host's own file system: it cannot mount layers",
 	} {
-		r.Abilities = append(r.Abilities, api.Ability{Capability: c, Reason: why, Fix: "use --isolation container"})
+		a := api.Ability{Capability: c, Reason: why, Fix: "use --isolation container"}
+		if c == api.CapEgress {
+			a.Grade = api.EgressByNobody
+		}
+		r.Abilities = append(r.Abilities, a)
 	}
 	return r
 }
 
 // Start implements sandbox.Backend.
 func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machine, err error) {
-	if err := b.check(spec); err != nil {
+	if !spec.ID.Valid() {
+		return nil, api.Errorf(api.KindInvalid, "sandbox id %q is malformed", spec.ID)
+	}
+	if err := b.Validate(ctx, spec); err != nil {
 		return nil, err
 	}
 	// Undo everything if a step fails.
@@ -136,10 +146,11 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 	return m, nil
 }
 
-func (b *Backend) check(spec sandbox.Spec) error {
-	if !spec.ID.Valid() {
-		return api.Errorf(api.KindInvalid, "sandbox id %q is malformed", spec.ID)
-	}
+// Capabilities implements sandbox.Backend: none of the optional methods.
+func (b *Backend) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{} }
+
+// Validate implements sandbox.Backend.
+func (b *Backend) Validate(_ context.Context, spec sandbox.Spec) error {
 	if !spec.Egress.Host {
 		return api.Errorf(api.KindUnsupported, "the process backend cannot restrict the network of commands (capability %s)", api.CapNoNetwork).
 			WithHint("use --isolation container")
@@ -223,7 +234,7 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 	return proof, nil
 }
 
-// Orphans implements sandbox.Reclaimer. It lists the sandboxes that have a directory.
+// Orphans implements sandbox.Backend. It lists the sandboxes that have a directory.
 func (b *Backend) Orphans(context.Context) ([]api.SandboxID, error) {
 	entries, err := os.ReadDir(b.cfg.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -239,4 +250,4 @@ func (b *Backend) Orphans(context.Context) ([]api.SandboxID, error) {
 }
 
 var _ sandbox.Backend = (*Backend)(nil)
-var _ sandbox.Reclaimer = (*Backend)(nil)
+var _ sandbox.Backend = (*Backend)(nil)

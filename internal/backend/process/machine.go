@@ -18,6 +18,8 @@ import (
 
 // machine is a guest process and its directory.
 type machine struct {
+	sandbox.UnsupportedMachine
+
 	id   api.SandboxID
 	dir  string
 	link *link.Link

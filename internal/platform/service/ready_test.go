@@ -23,11 +23,15 @@ import (
 // slow is a backend whose template and guests come when the test says so: a guest for
 // each error that is sent, which is nil for one that boots.
 type slow struct {
-	sandbox.Preparer
+	sandbox.Backend
 	probed, guests chan error
 }
 
 func (slow) Name() string { return "slow" }
+
+func (slow) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{Prepare: true} }
+
+func (slow) Validate(context.Context, sandbox.Spec) error { return nil }
 
 func (b slow) Probe(ctx context.Context) api.BackendReport {
 	select {
@@ -46,13 +50,13 @@ func (b slow) Probe(ctx context.Context) api.BackendReport {
 	return r
 }
 
-func (b slow) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Prepared, error) {
+func (b slow) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
 	select {
 	case err := <-b.guests:
 		if err != nil {
 			return nil, err
 		}
-		return b.Preparer.Prepare(ctx, spec)
+		return b.Backend.Prepare(ctx, spec)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -23,14 +23,14 @@ func (e errUnstored) Unwrap() error { return e.error }
 
 // refuses returns why a sandbox that may still run is not taken over; nil when it is.
 func refuses(row api.Sandbox, b sandbox.Backend) error {
-	switch _, ok := b.(sandbox.Adopter); {
+	switch {
 	case row.State == api.SandboxStarting:
 		return errRefused("the daemon ended while the sandbox was starting")
 	case row.Task != "":
 		return errRefused("the daemon ended, and with it the task that used the sandbox")
 	case row.Held:
 		return errRefused("the daemon ended, and with it the connection that held the sandbox")
-	case !ok:
+	case !b.Capabilities().Adopt:
 		return errRefused("the daemon ended without stopping the sandbox, and a sandbox of the " + b.Name() + " backend cannot be taken over")
 	}
 	return nil
@@ -53,7 +53,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 	if err := refuses(row, b); err != nil {
 		return err
 	}
-	a, err := b.(sandbox.Adopter).Adopt(ctx, row.ID)
+	a, err := b.Adopt(ctx, row.ID)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 	l.boot(a.Machine, nil)
 	l.StartClock(left)
 	fail := func(err error) error {
-		if lerr := a.Machine.(sandbox.Leaver).Leave(context.WithoutCancel(ctx)); lerr != nil {
+		if lerr := a.Machine.Leave(context.WithoutCancel(ctx)); lerr != nil {
 			m.log.Error("a sandbox that could not be adopted was not released", "sandbox", row.ID, "error", lerr)
 		}
 		return err

@@ -84,7 +84,7 @@ func (m *Manager) boot(ctx context.Context, req api.CreateSandbox, p *plan, rele
 	l.release = release
 	if p.snapshot != nil {
 		return m.start(ctx, l, restoreTimeout, sandbox.OpRestore, func(ctx context.Context) (sandbox.Machine, error) {
-			return m.restoreAndClaim(ctx, l, func(ctx context.Context, spec sandbox.Spec) (sandbox.Prepared, error) {
+			return m.restoreAndClaim(ctx, l, func(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
 				return m.restore(ctx, p.snapshot.ID, spec)
 			})
 		})

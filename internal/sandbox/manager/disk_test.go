@@ -286,5 +286,5 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-var _ sandbox.Saver = (*savingMachine)(nil)
-var _ sandbox.Restorer = (*saving)(nil)
+var _ sandbox.Machine = (*savingMachine)(nil)
+var _ sandbox.Backend = (*saving)(nil)

@@ -310,7 +310,7 @@ func (b *keptBackend) Start(_ context.Context, s sandbox.Spec) (sandbox.Machine,
 	return b.keep(s.ID, false), nil
 }
 
-func (b *keptBackend) Restore(_ context.Context, s sandbox.Spec, _ string) (sandbox.Prepared, error) {
+func (b *keptBackend) Restore(_ context.Context, s sandbox.Spec, _ string) (sandbox.Machine, error) {
 	return b.keep(s.ID, false), nil
 }
 

@@ -18,6 +18,7 @@ import (
 // fake is a backend whose machines are nothing but their state: orders of events can be
 // tried by the ten thousand.
 type fake struct {
+	sandbox.Unsupported
 	// slow, which may be nil, is called in the middle of a machine's work, without a lock.
 	slow func(work string)
 	// fails, which may be nil, returns the error of a pause or a resume.
@@ -34,10 +35,20 @@ func (*fake) Name() string { return "fake" }
 func (*fake) Probe(context.Context) api.BackendReport {
 	r := api.BackendReport{Backend: "fake"}
 	for _, c := range api.Capabilities() {
-		r.Abilities = append(r.Abilities, api.Ability{Capability: c, OK: true})
+		a := api.Ability{Capability: c, OK: true}
+		if c == api.CapEgress {
+			a.Grade = api.EgressByHost
+		}
+		r.Abilities = append(r.Abilities, a)
 	}
 	return r
 }
+
+func (*fake) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{Save: true, Adopt: true} }
+
+func (*fake) Validate(context.Context, sandbox.Spec) error { return nil }
+
+func (*fake) Orphans(context.Context) ([]api.SandboxID, error) { return nil, nil }
 
 func (b *fake) Start(_ context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
 	return b.machine(), nil
@@ -58,7 +69,7 @@ func (*fake) Mark(context.Context, api.SnapshotKind) (api.ImageMark, error) {
 	return api.ImageMark{Backend: "fake"}, nil
 }
 
-func (b *fake) Restore(context.Context, sandbox.Spec, string) (sandbox.Prepared, error) {
+func (b *fake) Restore(context.Context, sandbox.Spec, string) (sandbox.Machine, error) {
 	return b.machine(), nil
 }
 

@@ -96,7 +96,7 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 		defer saved.Done()
 	}
 	out := api.ForkResult{
-		Parent: id, Kind: saved.Kind, Why: saved.Why, PausedMS: saved.Paused.Milliseconds(), Children: make([]api.ForkChild, req.Count),
+		Parent: id, Kind: saved.Kind, Why: saved.Why, Memory: saved.Memory, MemoryWhy: saved.MemoryWhy, PausedMS: saved.Paused.Milliseconds(), Children: make([]api.ForkChild, req.Count),
 	}
 	spaces.Others(ctx)
 	if req.TTLMS == 0 {
@@ -138,7 +138,7 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 		})
 	}
 	wg.Wait()
-	said := api.ForkEvent{Kind: out.Kind, PausedMS: out.PausedMS, Children: []api.SandboxID{}}
+	said := api.ForkEvent{Kind: out.Kind, Memory: out.Memory, PausedMS: out.PausedMS, Children: []api.SandboxID{}}
 	for _, c := range out.Children {
 		if c.Sandbox == nil {
 			said.Failed++
@@ -177,7 +177,7 @@ func (m saves) child(ctx context.Context, parent *live, row api.Sandbox, ws *san
 	l := m.newLive(row, parent.backend, life.Queued)
 	l.layers, l.asked, l.workspace = parent.layers, parent.asked, ws
 	return m.start(ctx, l, restoreTimeout, sandbox.OpRestore, func(ctx context.Context) (sandbox.Machine, error) {
-		return m.restoreAndClaim(ctx, l, func(ctx context.Context, spec sandbox.Spec) (sandbox.Prepared, error) {
+		return m.restoreAndClaim(ctx, l, func(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
 			return children.Restore(ctx, spec, dir)
 		})
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/life"
 )
 
@@ -50,9 +49,7 @@ func (c *core) leave(ctx context.Context, l *live) (bool, error) {
 		}
 		break
 	}
-	leaver, ok := l.machine.(sandbox.Leaver)
-	_, adopts := l.backend.(sandbox.Adopter)
-	if row := l.Row(); !ok || !adopts || row.Task != "" || row.Held {
+	if row := l.Row(); !l.backend.Capabilities().Adopt || row.Task != "" || row.Held {
 		_, err := c.end(ctx, l, stopped)
 		return false, err
 	}
@@ -73,7 +70,7 @@ func (c *core) leave(ctx context.Context, l *live) (bool, error) {
 	l.egress.Close() // the next daemon serves them
 	l.commands.Guest().Close()
 	if err == nil {
-		err = leaver.Leave(ctx)
+		err = l.machine.Leave(ctx)
 	}
 	_ = c.do(ctx, l, l.Fire(life.LeaveDone, nil), note{})
 	if err != nil {

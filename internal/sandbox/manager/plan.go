@@ -86,7 +86,10 @@ func (c *planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 		if err := c.planFrom(ctx, req, &p); err != nil {
 			return p, err
 		}
-		return p, c.checkExpiry(ctx, req.OnExpiry, &p)
+		if err := c.checkExpiry(ctx, req.OnExpiry, &p); err != nil {
+			return p, err
+		}
+		return p, p.backend.Validate(ctx, p.spec)
 	}
 	if p.backend, p.report, p.why, err = c.Choose(ctx, req.Isolation, needs...); err != nil {
 		return p, err
@@ -117,7 +120,7 @@ func (c *planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 			WithHint("leave the isolation to Hortus, or choose container or gvisor")
 	}
 	p.users = choice.Identities(p.report, image)
-	return p, nil
+	return p, p.backend.Validate(ctx, p.spec)
 }
 
 // planFrom resolves a request for a sandbox from a snapshot.
@@ -183,7 +186,7 @@ func (c *planner) planIn(ctx context.Context, req *api.CreateSandbox, ws sandbox
 	}
 	p.spec.Workspace = &ws
 	p.users = choice.Identities(p.report, "") // commands run as the owner of its files
-	return p, nil
+	return p, p.backend.Validate(ctx, p.spec)
 }
 
 // checkExpiry refuses what cannot happen at the deadline here.
@@ -198,9 +201,9 @@ func (c *planner) checkExpiry(ctx context.Context, e api.Expiry, p *plan) error 
 	if _, err := c.snapshots(); err != nil {
 		return err
 	}
-	r, ok := p.backend.(sandbox.Restorer)
+	ok := p.backend.Capabilities().Save
 	if e == api.ExpiryPauseFiles && ok {
-		_, err := r.Mark(ctx, api.SnapshotFiles)
+		_, err := p.backend.Mark(ctx, api.SnapshotFiles)
 		return err
 	}
 	a, has := p.report.Has(api.CapCheckpoint)

@@ -209,11 +209,7 @@ func (m recovery) Orphans(ctx context.Context) ([]Orphan, error) {
 func (m recovery) orphans(ctx context.Context, keep map[api.SandboxID]bool) (all []Orphan, err error) {
 	var errs []error
 	for _, b := range m.cfg.Backends {
-		r, ok := b.(sandbox.Reclaimer)
-		if !ok {
-			continue
-		}
-		ids, err := r.Orphans(ctx)
+		ids, err := b.Orphans(ctx)
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -56,11 +56,10 @@ func layersOf(s api.Snapshot) []layer.Digest {
 // restorable reports whether a snapshot can start here now: on the same kernel, guest
 // and processor, and over the same files of this machine.
 func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snapshot) error {
-	r, ok := b.(sandbox.Restorer)
-	if !ok {
+	if !b.Capabilities().Save {
 		return api.Errorf(api.KindUnsupported, "the %s backend cannot start sandboxes from a snapshot (capability %s)", b.Name(), api.CapCheckpoint)
 	}
-	here, err := r.Mark(ctx, s.Kind)
+	here, err := b.Mark(ctx, s.Kind)
 	if err != nil {
 		return err
 	}
@@ -86,7 +85,7 @@ func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snaps
 
 // restoreAndClaim starts a sandbox from a saved state. It gives the machine also with an
 // error, if there is one.
-func (c saves) restoreAndClaim(ctx context.Context, l *live, restore func(context.Context, sandbox.Spec) (sandbox.Prepared, error)) (sandbox.Machine, error) {
+func (c saves) restoreAndClaim(ctx context.Context, l *live, restore func(context.Context, sandbox.Spec) (sandbox.Machine, error)) (sandbox.Machine, error) {
 	spec := l.spec()
 	m, err := restore(ctx, spec)
 	if err != nil {
@@ -96,7 +95,7 @@ func (c saves) restoreAndClaim(ctx context.Context, l *live, restore func(contex
 }
 
 // restore starts a guest from a stored snapshot. The guest waits for its claim.
-func (c saves) restore(ctx context.Context, id api.SnapshotID, spec sandbox.Spec) (sandbox.Prepared, error) {
+func (c saves) restore(ctx context.Context, id api.SnapshotID, spec sandbox.Spec) (sandbox.Machine, error) {
 	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
 	defer cancel()
 	s, dir, done, err := c.cfg.Snapshots.Use(ctx, id)
@@ -105,8 +104,8 @@ func (c saves) restore(ctx context.Context, id api.SnapshotID, spec sandbox.Spec
 	}
 	defer done()
 	for _, b := range c.cfg.Backends {
-		if r, ok := b.(sandbox.Restorer); ok && b.Name() == s.Image.Backend {
-			return r.Restore(ctx, spec, dir)
+		if b.Name() == s.Image.Backend {
+			return b.Restore(ctx, spec, dir)
 		}
 	}
 	return nil, api.Errorf(api.KindUnsupported, "this build does not include the %s backend, which saved it", s.Image.Backend)

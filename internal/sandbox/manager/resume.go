@@ -120,7 +120,7 @@ func (c saves) resumeFrom(ctx context.Context, l *live, s api.Snapshot, ttl time
 		return err
 	}
 	restoring, over := c.step(ctx, sandbox.Step{Op: sandbox.OpRestore, Sandbox: l.id})
-	machine, err := c.restoreAndClaim(restoring, l, func(ctx context.Context, spec sandbox.Spec) (sandbox.Prepared, error) {
+	machine, err := c.restoreAndClaim(restoring, l, func(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
 		return c.restore(ctx, s.ID, spec)
 	})
 	over(sandbox.Outcome{Isolation: row.Isolation, Err: err})

@@ -105,8 +105,7 @@ func (c saves) saver(ctx context.Context, id api.SandboxID) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, restores := l.backend.(sandbox.Restorer)
-	if _, saves := l.machine.(sandbox.Saver); !saves || !restores {
+	if !l.backend.Capabilities().Save {
 		a, _ := c.Report(ctx, l.backend).Has(api.CapCheckpoint)
 		return nil, api.Errorf(api.KindUnsupported, "the %s backend cannot save the memory or the files of a sandbox: %s (capability %s)",
 			l.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("run hortus doctor to see what this host supports")
@@ -146,15 +145,14 @@ func (c saves) save(ctx context.Context, l *live, dir string, o sandbox.SaveOpti
 		return sandbox.Saved{}, err
 	}
 	defer func() { resume(saved.Paused) }()
-	saver := l.machine.(sandbox.Saver)
-	saved, err = saver.Save(ctx, dir, o)
+	saved, err = l.machine.Save(ctx, dir, o)
 	if api.KindOf(err) == api.KindUnsupported && !o.Files && o.Standstill == nil {
 		why := err.Error()
 		if err := empty(dir); err != nil {
 			return sandbox.Saved{}, err
 		}
 		o.Files = true
-		if saved, err = saver.Save(ctx, dir, o); err == nil && saved.Why == "" {
+		if saved, err = l.machine.Save(ctx, dir, o); err == nil && saved.Why == "" {
 			saved.Why = why
 		}
 	}
@@ -180,7 +178,7 @@ func machineEnded(l *live) bool {
 // backend.
 func (l *live) markImage(ctx context.Context, s *sandbox.Saved) (err error) {
 	if s.Mark.Backend == "" {
-		s.Mark, err = l.backend.(sandbox.Restorer).Mark(ctx, s.Kind)
+		s.Mark, err = l.backend.Mark(ctx, s.Kind)
 	}
 	return err
 }

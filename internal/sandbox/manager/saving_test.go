@@ -60,6 +60,8 @@ func (b *saving) Probe(ctx context.Context) api.BackendReport {
 	return r
 }
 
+func (b *saving) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{Save: true} }
+
 func (b *saving) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +113,7 @@ func (b *saving) wrap(m sandbox.Machine, id api.SandboxID) *savingMachine {
 	return s
 }
 
-func (b *saving) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
+func (b *saving) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Machine, error) {
 	b.mu.Lock()
 	b.n++
 	n, refuse := b.n, b.refuse

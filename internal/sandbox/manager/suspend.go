@@ -77,7 +77,7 @@ func (c saves) suspendTo(ctx, saveCtx context.Context, l *live, store sandbox.Sn
 	defer cancel()
 	saved := sandbox.Saved{}
 	s, err = store.Write(storeCtx, s, c.imageSize(ctx, l), func(_ context.Context, dir string, s *api.Snapshot) (err error) {
-		saved, err = l.machine.(sandbox.Saver).Save(saveCtx, dir, sandbox.SaveOptions{Files: files, Hold: true})
+		saved, err = l.machine.Save(saveCtx, dir, sandbox.SaveOptions{Files: files, Hold: true})
 		if held = err == nil; held {
 			err = l.markImage(storeCtx, &saved)
 		}
@@ -86,7 +86,7 @@ func (c saves) suspendTo(ctx, saveCtx context.Context, l *live, store sandbox.Sn
 	})
 	switch {
 	case err != nil && held:
-		if rerr := l.machine.(sandbox.Saver).Release(storeCtx); rerr != nil {
+		if rerr := l.machine.Release(storeCtx); rerr != nil {
 			proof, _ := l.machine.Kill(storeCtx)
 			_ = c.finish(l, life.Lose, "the pause to disk failed, and the sandbox could not be resumed: "+rerr.Error(), &proof)
 			resume(0)
@@ -137,7 +137,7 @@ func (c saves) endSuspended(ctx context.Context, l *live) error {
 	if err == nil {
 		return nil
 	}
-	if rerr := l.machine.(sandbox.Saver).Release(ctx); rerr != nil {
+	if rerr := l.machine.Release(ctx); rerr != nil {
 		c.log.Error("cannot stop a sandbox that is paused to disk", "sandbox", l.id, "error", err)
 		return nil
 	}

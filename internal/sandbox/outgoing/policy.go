@@ -155,8 +155,15 @@ func (r Resolved) Check(report api.BackendReport) error {
 		return nil
 	}
 	a, ok := report.Has(api.CapEgress)
-	if ok {
+	switch {
+	case ok && a.Grade == api.EgressByHost:
 		return nil
+	case ok && a.Grade == api.EgressByEngine && len(r.Secrets) == 0:
+		return nil
+	case ok && a.Grade == api.EgressByEngine:
+		a.Reason = "its engine filters connections, and only the host can put secrets into requests"
+	case ok:
+		a.Reason = "its report does not say who enforces the policy"
 	}
 	err := api.Errorf(api.KindUnsupported, "the %s backend cannot open outgoing connections on this host: %s (capability %s)", report.Backend, a.Reason, api.CapEgress)
 	if a.Fix != "" {

@@ -29,12 +29,11 @@ type child struct {
 }
 
 // Children begins a fork into count sandboxes like w. The guests in the pool are used first, until
-// there are early guests others start now, and the rest when it is restored. With early 0, or a backend that is no
-// [sandbox.Expecter], none starts before. ctx limits the start of guests. Close must be called.
+// there are early guests others start now, and the rest when it is restored. With early 0, or a backend that cannot
+// expect one, none starts before. ctx limits the start of guests. Close must be called.
 func (p *Pool) Children(ctx context.Context, w Want, count, early int) *Children {
 	c := &Children{pool: p, backend: w.Backend, have: map[api.SandboxID]child{}}
-	b, ok := w.Backend.(sandbox.Expecter)
-	if !ok {
+	if !w.Backend.Capabilities().Expect {
 		early = 0
 	}
 	w.Spec.Env, w.child = nil, true
@@ -50,7 +49,7 @@ func (p *Pool) Children(ctx context.Context, w Want, count, early int) *Children
 		spec.ID = p.begin()
 		c.ids = append(c.ids, spec.ID)
 		if early--; early >= 0 {
-			c.wg.Go(func() { c.expect(ctx, b, spec) })
+			c.wg.Go(func() { c.expect(ctx, spec) })
 		}
 	}
 	return c
@@ -78,8 +77,8 @@ func (c *Children) take(w Want, count int) []*Guest {
 }
 
 // expect starts one guest.
-func (c *Children) expect(ctx context.Context, b sandbox.Expecter, spec sandbox.Spec) {
-	m, err := expect(ctx, b, spec)
+func (c *Children) expect(ctx context.Context, spec sandbox.Spec) {
+	m, err := expect(ctx, c.backend, spec)
 	if err != nil {
 		c.pool.cfg.Logger.Info("a child of a fork was not prepared early", "sandbox", spec.ID, "error", err)
 		return
@@ -91,7 +90,7 @@ func (c *Children) expect(ctx context.Context, b sandbox.Expecter, spec sandbox.
 
 // expect starts a guest that waits for its state. Its host name is its identifier, as that of every
 // child.
-func expect(ctx context.Context, b sandbox.Expecter, spec sandbox.Spec) (sandbox.Expected, error) {
+func expect(ctx context.Context, b sandbox.Backend, spec sandbox.Spec) (sandbox.Expected, error) {
 	spec.Hostname = string(spec.ID)
 	return b.Expect(ctx, spec)
 }
@@ -100,7 +99,7 @@ func expect(ctx context.Context, b sandbox.Expecter, spec sandbox.Spec) (sandbox
 func (c *Children) IDs() []api.SandboxID { return c.ids }
 
 // Restore completes a child from the image in dir. A child that did not start before starts now.
-func (c *Children) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
+func (c *Children) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Machine, error) {
 	c.wg.Wait()
 	c.mu.Lock()
 	g, ok := c.have[spec.ID]
@@ -118,12 +117,8 @@ func (c *Children) Restore(ctx context.Context, spec sandbox.Spec, dir string) (
 	return m, err
 }
 
-func (c *Children) start(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
-	r, ok := c.backend.(sandbox.Restorer)
-	if !ok {
-		return nil, api.Errorf(api.KindUnsupported, "the %s backend cannot start sandboxes from a snapshot (capability %s)", c.backend.Name(), api.CapCheckpoint)
-	}
-	return r.Restore(ctx, spec, dir)
+func (c *Children) start(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Machine, error) {
+	return c.backend.Restore(ctx, spec, dir)
 }
 
 // Close ends the guests that were not restored, and lets the pool start others.

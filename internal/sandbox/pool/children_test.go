@@ -31,6 +31,8 @@ type kernel struct {
 
 func (k *kernels) Name() string { return "kernels" }
 
+func (k *kernels) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{Save: true, Expect: true} }
+
 func (k *kernels) Expect(_ context.Context, spec sandbox.Spec) (sandbox.Expected, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -43,14 +45,14 @@ func (k *kernels) Mark(context.Context, api.SnapshotKind) (api.ImageMark, error)
 	return api.ImageMark{}, nil
 }
 
-func (k *kernels) Restore(_ context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
+func (k *kernels) Restore(_ context.Context, spec sandbox.Spec, dir string) (sandbox.Machine, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.started = append(k.started, spec.ID)
 	return nil, nil
 }
 
-func (m *kernel) Restore(context.Context, string) (sandbox.Prepared, error) {
+func (m *kernel) Restore(context.Context, string) (sandbox.Machine, error) {
 	m.Drop()
 	if m.of.broken {
 		return nil, errors.New("it has ended")

@@ -15,7 +15,7 @@ import (
 // sandbox only.
 type Guest struct {
 	ID      api.SandboxID
-	Machine sandbox.Prepared
+	Machine sandbox.Machine
 	Client  *envd.Client
 
 	// waits is the guest before its state is there; Machine and Client are nil then.
@@ -25,7 +25,7 @@ type Guest struct {
 // prepare boots a guest, within the start timeout of its backend, and runs a command in it, so that the first command of
 // its user finds everything in place: the connection, the guest's own code and
 // memory, and the path to a process's end.
-func prepare(ctx context.Context, b sandbox.Preparer, spec sandbox.Spec) (_ *Guest, err error) {
+func prepare(ctx context.Context, b sandbox.Backend, spec sandbox.Spec) (_ *Guest, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sandbox.StartTimeout(b))
 	defer cancel()
 	m, err := b.Prepare(ctx, spec)
@@ -39,7 +39,7 @@ func prepare(ctx context.Context, b sandbox.Preparer, spec sandbox.Spec) (_ *Gue
 	return g, nil
 }
 
-func newGuest(id api.SandboxID, m sandbox.Prepared) *Guest {
+func newGuest(id api.SandboxID, m sandbox.Machine) *Guest {
 	return &Guest{ID: id, Machine: m, Client: envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})}
 }
 

@@ -66,7 +66,7 @@ type Config struct {
 	Logger *slog.Logger
 	Now    func() time.Time
 	// Restore starts a guest from a snapshot.
-	Restore func(ctx context.Context, id api.SnapshotID, spec sandbox.Spec) (sandbox.Prepared, error)
+	Restore func(ctx context.Context, id api.SnapshotID, spec sandbox.Spec) (sandbox.Machine, error)
 }
 
 // Pool boots guests ahead of requests, one at a time. One goroutine fills it and removes guests
@@ -154,12 +154,11 @@ func (p *Pool) kindOf(w Want) (kind, preparation, bool) {
 		k.layers += string(d) + "\n"
 	}
 	if w.child {
-		b, ok := w.Backend.(sandbox.Expecter)
 		k.template, k.child = "", true
 		return k, func(ctx context.Context, spec sandbox.Spec) (*Guest, error) {
-			m, err := expect(ctx, b, spec)
+			m, err := expect(ctx, w.Backend, spec)
 			return &Guest{ID: spec.ID, waits: m}, err
-		}, ok
+		}, w.Backend.Capabilities().Expect
 	}
 	if w.Snapshot != nil {
 		k.snapshot = w.Snapshot.ID
@@ -171,8 +170,7 @@ func (p *Pool) kindOf(w Want) (kind, preparation, bool) {
 			return newGuest(spec.ID, m), nil // it has run before
 		}, w.Snapshot.Name != ""
 	}
-	b, ok := w.Backend.(sandbox.Preparer)
-	return k, func(ctx context.Context, spec sandbox.Spec) (*Guest, error) { return prepare(ctx, b, spec) }, ok
+	return k, func(ctx context.Context, spec sandbox.Spec) (*Guest, error) { return prepare(ctx, w.Backend, spec) }, w.Backend.Capabilities().Prepare
 }
 
 // Keeps returns the number of guests that the pool keeps for a kind; 0 if the backend cannot boot

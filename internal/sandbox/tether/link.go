@@ -20,7 +20,7 @@ type Link interface {
 	// streams.
 	Accept(ctx context.Context) (net.Conn, error)
 	// Quiesce makes Open and Accept wait until resume is called, and returns when no
-	// stream is being opened. Open streams stay: sandbox.Saver says which of them end.
+	// stream is being opened. Open streams stay: sandbox.Machine says which of them end.
 	// After another Quiesce it waits for that one's resume.
 	Quiesce(ctx context.Context) (resume func(), err error)
 	// Close ends every stream and refuses new ones. It is idempotent.

@@ -86,7 +86,10 @@ func (p *Prober) Report(ctx context.Context) api.BackendReport {
 	// Without start there is nothing else.
 	add := func(a api.Ability) {
 		if !start.OK && a.OK {
-			a.OK, a.Reason, a.Fix = false, start.Reason, start.Fix
+			a = api.Ability{Capability: a.Capability, Reason: start.Reason, Fix: start.Fix}
+			if a.Capability == api.CapEgress {
+				a.Grade = api.EgressByNobody
+			}
 		}
 		r.Abilities = append(r.Abilities, a)
 	}
@@ -114,8 +117,10 @@ func (p *Prober) Report(ctx context.Context) api.BackendReport {
 	if start.OK {
 		add(p.egress(ctx))
 	} else {
-		yes(api.CapEgress, "")
+		add(api.Ability{Capability: api.CapEgress, OK: true, Grade: api.EgressByHost})
 	}
+	yes(api.CapPool, "")
+	yes(api.CapAdopt, "")
 	if ctx.Err() == nil { // an interrupted probe is not conclusive
 		p.mu.Lock()
 		p.report = &r
@@ -199,7 +204,7 @@ func (p *Prober) Limit(c api.Capability) api.Ability {
 // egress tries whether outgoing connections can be captured here. A sandbox without capture
 // has none.
 func (p *Prober) egress(ctx context.Context) api.Ability {
-	a := api.Ability{Capability: api.CapEgress, OK: true, Reason: "captured by netfilter rules in the sandbox's own network"}
+	a := api.Ability{Capability: api.CapEgress, OK: true, Grade: api.EgressByHost, Reason: "captured by netfilter rules in the sandbox's own network"}
 	if p.cfg.Launcher.Kernel() != nil {
 		return a
 	}
@@ -208,7 +213,7 @@ func (p *Prober) egress(ctx context.Context) api.Ability {
 		return nil
 	})
 	if reason != "" {
-		a.OK, a.Reason, a.Fix = false, reason, fix
+		a.OK, a.Grade, a.Reason, a.Fix = false, api.EgressByNobody, reason, fix
 	}
 	return a
 }
