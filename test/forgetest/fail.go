@@ -283,7 +283,7 @@ func hostile(f *fixture) {
 }
 
 // redirectAway: a redirect to another host must not take the token there. The
-// control is a client that sets the header as the vendors' libraries do.
+// control is a client that sets the header in its transport.
 func redirectAway(f *fixture) {
 	var got []string
 	thief := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -290,7 +290,7 @@ func (f *flight) apply(r *http.Request, v material) error {
 		}
 		maps.Copy(r.Header, f.part)
 	}
-	err := sign(r.Context(), r, f.grant.placeholder, v.aws, f.s.broker.cfg.Now())
+	err := sign(r, f.grant.placeholder, v.aws, f.s.broker.cfg.Now())
 	if refused := f.body.refused(); refused != nil {
 		return refused
 	}

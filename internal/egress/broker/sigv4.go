@@ -2,18 +2,19 @@ package broker
 
 import (
 	"bytes"
-	"context"
+	"cmp"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
 // maxSigned is the maximum size of a body that is hashed here, in bytes.
@@ -21,21 +22,21 @@ const maxSigned = 8 << 20
 
 const payloadHash = "X-Amz-Content-Sha256"
 
-// unsigned are headers that are not signed, because they may be changed on the way.
-var unsigned = []string{"authorization", "user-agent", "accept-encoding", "connection", "expect", "transfer-encoding", "te", "x-amzn-trace-id", "x-amz-date", "x-amz-security-token", "host"}
+// unsigned are headers that are not signed, because they may be changed on the way, or are signed
+// as what the request is sent with.
+var unsigned = []string{"authorization", "user-agent", "accept-encoding", "connection", "expect", "transfer-encoding", "te", "x-amzn-trace-id", "host", "content-length"}
 
 // sign replaces the AWS signature of a request, whose header and URL belong to the caller, by one
 // with real credentials for the same region and service. An error is why it cannot, or a
 // *web.Refusal for the body.
-func sign(ctx context.Context, r *http.Request, placeholder string, c credentials, now time.Time) error {
+func sign(r *http.Request, placeholder string, c credentials, now time.Time) error {
 	s, err := parseScope(r.Header["Authorization"], placeholder)
 	if err != nil {
 		return err
 	}
-	delete(r.Header, "Authorization")
-	delete(r.Header, "X-Amz-Date")
-	delete(r.Header, "X-Amz-Security-Token")
-	delete(r.Header, "Date")
+	for _, name := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token", "Date"} {
+		delete(r.Header, name)
+	}
 	hash, err := hashOf(r)
 	if err != nil {
 		return err
@@ -43,27 +44,89 @@ func sign(ctx context.Context, r *http.Request, placeholder string, c credential
 	if s.service == "s3" {
 		r.Header[payloadHash] = []string{hash}
 	}
-	// The signer signs every header: it gets those that matter only.
-	signed := r.Clone(ctx)
-	signed.Header = http.Header{}
-	for name, values := range r.Header {
+	date := now.UTC().Format("20060102T150405Z")
+	r.Header["X-Amz-Date"] = []string{date}
+	if c.SessionToken != "" {
+		r.Header["X-Amz-Security-Token"] = []string{c.SessionToken}
+	}
+	r.URL.RawQuery = canonicalQuery(r.URL.Query())
+	request, headers := canonicalRequest(r, s, hash)
+	sum := sha256.Sum256([]byte(request))
+	parts := []string{date[:8], s.region, s.service, "aws4_request"}
+	key := []byte("AWS4" + c.SecretAccessKey)
+	for _, part := range append(parts, "AWS4-HMAC-SHA256\n"+date+"\n"+strings.Join(parts, "/")+"\n"+hex.EncodeToString(sum[:])) {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(part))
+		key = mac.Sum(nil)
+	}
+	r.Header["Authorization"] = []string{"AWS4-HMAC-SHA256 Credential=" + c.AccessKeyID + "/" + strings.Join(parts, "/") +
+		", SignedHeaders=" + headers + ", Signature=" + hex.EncodeToString(key)}
+	return nil
+}
+
+// canonicalRequest returns the text that is signed, and the names of its headers. It is what
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+// describes.
+func canonicalRequest(r *http.Request, s scope, hash string) (text, headers string) {
+	host := strings.TrimSuffix(cmp.Or(r.Host, r.URL.Host), map[string]string{"https": ":443", "http": ":80"}[r.URL.Scheme])
+	signed := map[string][]string{"host": {host}}
+	if r.ContentLength > 0 {
+		signed["content-length"] = []string{strconv.FormatInt(r.ContentLength, 10)}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		lower := strings.ToLower(name)
 		if strings.HasPrefix(lower, "x-amz-") || lower == "content-type" || slices.Contains(s.headers, lower) && !slices.Contains(unsigned, lower) {
-			signed.Header[name] = values
+			signed[lower] = append(signed[lower], r.Header[name]...)
 		}
 	}
-	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = s.service == "s3" })
-	err = signer.SignHTTP(ctx, aws.Credentials{AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken}, signed, hash, s.service, s.region, now)
-	if err != nil {
-		return errors.New("it cannot be signed")
+	names := slices.Sorted(maps.Keys(signed))
+	path := cmp.Or(r.URL.EscapedPath(), "/")
+	if s.service != "s3" {
+		path = escapePath(path)
 	}
-	for _, name := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token"} {
-		if v := signed.Header[name]; v != nil {
-			r.Header[name] = v
+	var b strings.Builder
+	b.WriteString(r.Method + "\n" + path + "\n" + r.URL.RawQuery + "\n")
+	for _, name := range names {
+		var values []string
+		for _, value := range signed[name] {
+			for strings.Contains(value, "  ") {
+				value = strings.ReplaceAll(value, "  ", " ")
+			}
+			values = append(values, strings.TrimSpace(value))
+		}
+		b.WriteString(name + ":" + strings.Join(values, ",") + "\n")
+	}
+	headers = strings.Join(names, ";")
+	b.WriteString("\n" + headers + "\n" + hash)
+	return b.String(), headers
+}
+
+// canonicalQuery escapes a query and sorts it by its escaped names and values.
+func canonicalQuery(query url.Values) string {
+	escape := func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+	escaped := url.Values{}
+	for name, values := range query {
+		for _, value := range values {
+			escaped.Add(escape(name), escape(value))
 		}
 	}
-	r.URL.RawQuery = signed.URL.RawQuery
-	return nil
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(escaped)) {
+		slices.Sort(escaped[name])
+		for _, value := range escaped[name] {
+			pairs = append(pairs, name+"="+value)
+		}
+	}
+	return strings.Join(pairs, "&")
+}
+
+// escapePath escapes a path that is escaped already: all services but S3 sign it like this.
+func escapePath(path string) string {
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		parts[i] = strings.ReplaceAll(url.QueryEscape(part), "+", "%20")
+	}
+	return strings.Join(parts, "/")
 }
 
 // scope is what a signature of a program says.

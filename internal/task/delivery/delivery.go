@@ -10,10 +10,8 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/repository/forge"
-	"hortus.dev/internal/repository/forge/gitea"
-	"hortus.dev/internal/repository/forge/github"
-	"hortus.dev/internal/repository/forge/gitlab"
 	"hortus.dev/internal/repository/forge/policy"
+	"hortus.dev/internal/repository/forge/rest"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/task/repo"
 )
@@ -188,19 +186,5 @@ func (d *Deliverer) forgeOf(ctx context.Context, remote string) (forge.Forge, er
 	if err != nil {
 		return nil, err
 	}
-	return d.newForge(l, token)
-}
-
-// newForge creates a client of one of the forges that are compiled in.
-func (d *Deliverer) newForge(l forge.Location, token string) (forge.Forge, error) {
-	switch l.Kind {
-	case forge.GitHub:
-		return github.New(github.Config{Location: l, Token: token, HTTP: d.http})
-	case forge.GitLab:
-		return gitlab.New(gitlab.Config{Location: l, Token: token, HTTP: d.http})
-	case forge.Gitea:
-		return gitea.New(gitea.Config{Location: l, Token: token, HTTP: d.http})
-	}
-	return nil, api.Errorf(api.KindUnsupported, "%s is not a known forge", l.Host).
-		WithHint("Set its kind in the configuration: [forge.%q] kind = ...", l.Host)
+	return rest.New(rest.Config{Location: l, Token: token, HTTP: d.http})
 }

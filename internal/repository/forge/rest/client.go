@@ -3,12 +3,16 @@ package rest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,19 +53,34 @@ const (
 	maxError = 64 << 10
 	// maxRedirects is the maximum number of redirects within the API.
 	maxRedirects = 3
+	// maxEntries is the maximum number of entries of a list.
+	maxEntries = 1000
 )
 
-// Client calls one forge's API.
-type Client struct {
-	cfg  Config
-	base http.RoundTripper
-	api  *url.URL
-	auth func(http.Header, string)
-	http *http.Client
+// dialect is how the API of a kind of forge differs in form.
+type dialect struct {
+	// scheme is that of the header Authorization.
+	scheme string
+	// header is sent with every request.
+	header map[string]string
+	// sizeName and size are the query parameter for the size of a page, and the maximum.
+	sizeName string
+	size     int
+	// linked lists have a Link header if there is a next page. Others end with an empty page.
+	linked bool
 }
 
-// New validates the configuration. auth sets the token in a request's header.
-func New(cfg Config, auth func(h http.Header, token string)) (*Client, error) {
+// client calls one forge's API.
+type client struct {
+	cfg     Config
+	dialect dialect
+	api     *url.URL
+	header  http.Header
+	http    http.Client
+}
+
+// newClient validates the configuration.
+func newClient(cfg Config, d dialect) (*client, error) {
 	if err := cfg.Location.Check(); err != nil {
 		return nil, err
 	}
@@ -72,56 +91,49 @@ func New(cfg Config, auth func(h http.Header, token string)) (*Client, error) {
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "invalid URL of the forge")
 	}
-	c := &Client{cfg: cfg, base: http.DefaultTransport, api: u, auth: auth}
-	c.http = &http.Client{Transport: c, CheckRedirect: c.redirect, Timeout: 0}
-	timeout := DefaultTime
+	if cfg.Tries <= 0 {
+		cfg.Tries = DefaultTries
+	}
+	if cfg.First <= 0 {
+		cfg.First = DefaultFirst
+	}
+	if cfg.Most <= 0 {
+		cfg.Most = DefaultMost
+	}
+	if cfg.Bytes <= 0 {
+		cfg.Bytes = DefaultBytes
+	}
+	if cfg.Wait == nil {
+		cfg.Wait = sleep
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	c := &client{cfg: cfg, dialect: d, api: u, header: http.Header{}}
+	c.http = http.Client{CheckRedirect: c.redirect, Timeout: DefaultTime}
 	if cfg.HTTP != nil {
-		if cfg.HTTP.Transport != nil {
-			c.base = cfg.HTTP.Transport
-		}
+		c.http.Transport = cfg.HTTP.Transport
 		if cfg.HTTP.Timeout > 0 {
-			timeout = cfg.HTTP.Timeout
+			c.http.Timeout = cfg.HTTP.Timeout
 		}
 	}
-	c.base = withTimeout{c.base, timeout}
-	if c.cfg.Tries <= 0 {
-		c.cfg.Tries = DefaultTries
-	}
-	if c.cfg.First <= 0 {
-		c.cfg.First = DefaultFirst
-	}
-	if c.cfg.Most <= 0 {
-		c.cfg.Most = DefaultMost
-	}
-	if c.cfg.Bytes <= 0 {
-		c.cfg.Bytes = DefaultBytes
-	}
-	if c.cfg.Wait == nil {
-		c.cfg.Wait = sleep
-	}
-	if c.cfg.Now == nil {
-		c.cfg.Now = time.Now
+	c.header.Set("Accept", "application/json")
+	c.header.Set("User-Agent", "hortus")
+	c.header.Set("Authorization", d.scheme+" "+cfg.Token)
+	for name, value := range d.header {
+		c.header.Set(name, value)
 	}
 	return c, nil
 }
 
-// HTTP returns the client for a library, which must not have the token.
-func (c *Client) HTTP() *http.Client { return c.http }
-
-// API is the base URL, with a slash at its end.
-func (c *Client) API() string { return c.api.String() }
-
-// Location is the repository.
-func (c *Client) Location() forge.Location { return c.cfg.Location }
-
-// inside reports whether an address belongs to the API.
-func (c *Client) isAPI(u *url.URL) bool {
+// isAPI reports whether an address belongs to the API.
+func (c *client) isAPI(u *url.URL) bool {
 	return u.Scheme == c.api.Scheme && u.Host == c.api.Host && u.User == nil &&
 		strings.HasPrefix(u.EscapedPath(), c.api.EscapedPath()) && !strings.Contains(u.Path+"/", "/../")
 }
 
 // redirect follows redirects within the API only, and never changes the method.
-func (c *Client) redirect(req *http.Request, via []*http.Request) error {
+func (c *client) redirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case !c.isAPI(req.URL):
 		return c.errorf(api.KindInvalid, "answered with a redirect to %q, outside of %s, which is not followed", req.URL.Host, c.api).
@@ -134,81 +146,97 @@ func (c *Client) redirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// RoundTrip implements [http.RoundTripper] for the libraries. It returns an *[api.Error]
-// for a status of 400 or more. It retries idempotent calls (all but POST) if that may help,
-// and a POST only if the forge rejected it because of a rate limit.
-func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !c.isAPI(req.URL) {
-		return nil, c.errorf(api.KindInternal, "a call to %s, outside of %s", req.URL.Host, c.api)
-	}
-	body, err := rewind(req)
-	if err != nil {
-		return nil, err
+// call sends in as JSON unless it is nil, and parses the answer to out unless that is nil. path
+// is escaped and may have a query. The call is retried if that may help: a POST only if the forge
+// rejected it because of a rate limit, because the forge may have done its work otherwise.
+func (c *client) call(ctx context.Context, method, path string, in, out any) (http.Header, error) {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return nil, c.errorf(api.KindInternal, "write a request: %v", err)
+		}
 	}
 	for try := 1; ; try++ {
-		resp, err := c.attempt(req, body)
+		header, answer, err := c.attempt(ctx, method, path, body)
 		if err == nil {
-			return resp, nil
+			if out != nil {
+				if err := json.Unmarshal(answer, out); err != nil {
+					return nil, c.errorf(api.KindUnavailable, "cannot parse the answer: %v", err)
+				}
+			}
+			return header, nil
 		}
-		if req.Context().Err() != nil {
-			return nil, req.Context().Err()
-		}
-		limited := api.KindOf(err) == api.KindExhausted
-		again := limited || req.Method != http.MethodPost && api.KindOf(err) == api.KindUnavailable
-		if !again || try == c.cfg.Tries {
+		kind := api.KindOf(err)
+		retry := kind == api.KindExhausted || kind == api.KindUnavailable && method != http.MethodPost
+		if ctx.Err() != nil || !retry || try == c.cfg.Tries {
 			return nil, err
 		}
-		if werr := c.Pause(req.Context(), try, err); werr != nil {
-			return nil, werr
+		if err := c.pause(ctx, try, err); err != nil {
+			return nil, err
 		}
 	}
 }
 
-// rewind returns the body of a request, so that it can be sent again. [forge.Request.Check]
-// bounds its size.
-func rewind(req *http.Request) ([]byte, error) {
-	if req.Body == nil || req.Body == http.NoBody {
-		return nil, nil
-	}
-	defer req.Body.Close()
-	return io.ReadAll(req.Body)
-}
-
-// once makes one try.
-func (c *Client) attempt(from *http.Request, body []byte) (*http.Response, error) {
-	req := from.Clone(from.Context())
-	req.Body = nil
-	if body != nil {
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	}
-	req.Header.Del("Authorization")
-	c.auth(req.Header, c.cfg.Token)
-	resp, err := c.base.RoundTrip(req)
+// attempt sends a request once. It reads the whole answer, so that an incomplete one is retried
+// like any other failure.
+func (c *client) attempt(ctx context.Context, method, path string, body []byte) (http.Header, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.api.String()+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, c.failure(req.Context(), err)
+		return nil, nil, c.errorf(api.KindInternal, "%s has no valid address", method)
 	}
-	if resp.StatusCode >= 400 {
-		defer resp.Body.Close()
-		b, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
-		return nil, c.status(resp, b)
+	req.Header = c.header.Clone()
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
-	// Read the whole answer here, so that an incomplete one is retried like any other
-	// failure.
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, nil, c.failure(ctx, err)
+	}
 	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // the status says enough
+		return nil, nil, c.status(resp, b)
+	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, c.cfg.Bytes+1))
 	if err != nil {
-		return nil, c.failure(req.Context(), err)
+		return nil, nil, c.failure(ctx, err)
 	}
 	if int64(len(b)) > c.cfg.Bytes {
-		return nil, c.errorf(api.KindInvalid, "answered %s with more than %d bytes", path(req), c.cfg.Bytes)
+		return nil, nil, c.errorf(api.KindInvalid, "answered %s %s with more than %d bytes", method, req.URL.Path, c.cfg.Bytes)
 	}
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
-	return resp, nil
+	return resp.Header, b, nil
 }
 
-// Pause waits before the next attempt: as long as a rate limit asks for, otherwise with
+// list reads a list page by page until more returns false, and reports whether it has read all
+// of it: it stops after maxEntries. It counts pages itself and follows no link.
+func list[T any](ctx context.Context, c *client, path string, query url.Values, more func(page []T) bool) (complete bool, err error) {
+	q := url.Values{c.dialect.sizeName: {strconv.Itoa(c.dialect.size)}}
+	maps.Copy(q, query)
+	for page := 1; page <= maxEntries/c.dialect.size; page++ {
+		q.Set("page", strconv.Itoa(page))
+		var entries []T
+		header, err := c.call(ctx, http.MethodGet, path+"?"+q.Encode(), nil, &entries)
+		if err != nil {
+			return false, err
+		}
+		if !more(entries) {
+			return false, nil
+		}
+		last := len(entries) == 0
+		if c.dialect.linked {
+			last = !slices.ContainsFunc(header["Link"], func(link string) bool { return strings.Contains(link, `rel="next"`) })
+		}
+		if last {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// pause waits before the next attempt: as long as a rate limit asks for, otherwise with
 // exponential backoff. It returns err if the delay would be too long.
-func (c *Client) Pause(ctx context.Context, try int, err error) error {
+func (c *client) pause(ctx context.Context, try int, err error) error {
 	d := c.cfg.Most
 	if try < 20 {
 		d = min(c.cfg.First<<(try-1), c.cfg.Most)
@@ -225,66 +253,26 @@ func (c *Client) Pause(ctx context.Context, try int, err error) error {
 	return c.cfg.Wait(ctx, d)
 }
 
-// Failure turns an error of a library into one of the contract.
-func (c *Client) Failure(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	var own *api.Error
-	if errors.As(err, &own) {
-		return own
-	}
-	return c.errorf(api.KindUnavailable, "cannot parse the answer: %v", err)
-}
-
 // failure returns the error of an attempt without an answer.
-func (c *Client) failure(ctx context.Context, err error) error {
+func (c *client) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	var own *api.Error
 	if errors.As(err, &own) {
-		return own
+		return own // of redirect
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err // without the address, which the hint has
 	}
 	return c.errorf(api.KindUnavailable, "cannot be reached: %v", err).
 		WithHint("Check the network and the address (%s).", c.api.Host)
 }
 
 // errorf returns an error about the forge, without the token.
-func (c *Client) errorf(kind api.Kind, format string, args ...any) *api.Error {
+func (c *client) errorf(kind api.Kind, format string, args ...any) *api.Error {
 	return api.Errorf(kind, "%s: %s", c.cfg.Location.Host, c.sanitize(fmt.Sprintf(format, args...)))
-}
-
-func path(req *http.Request) string { return req.Method + " " + req.URL.Path }
-
-// timed bounds the time of one try, the body included.
-type withTimeout struct {
-	base http.RoundTripper
-	most time.Duration
-}
-
-func (t withTimeout) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(req.Context(), t.most)
-	resp, err := t.base.RoundTrip(req.WithContext(ctx))
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	resp.Body = &closer{resp.Body, cancel}
-	return resp, nil
-}
-
-type closer struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-func (c *closer) Close() error {
-	defer c.cancel()
-	return c.ReadCloser.Close()
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

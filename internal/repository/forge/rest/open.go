@@ -10,8 +10,50 @@ import (
 	"hortus.dev/internal/repository/forge"
 )
 
-// Found is an existing merge request.
-type Found struct {
+// Forge is a repository at a forge. It implements [forge.Forge].
+type Forge struct {
+	*client
+	calls calls
+}
+
+var _ forge.Forge = (*Forge)(nil)
+
+// New validates the configuration; it sends no request.
+func New(cfg Config) (*Forge, error) {
+	dialects := map[string]dialect{forge.GitHub: githubDialect, forge.GitLab: gitlabDialect, forge.Gitea: giteaDialect}
+	c, err := newClient(cfg, dialects[cfg.Location.Kind])
+	if err != nil {
+		return nil, err
+	}
+	f := &Forge{client: c}
+	switch path := cfg.Location.Path(); cfg.Location.Kind {
+	case forge.GitHub:
+		f.calls = github{c, "repos/" + path}
+	case forge.GitLab:
+		f.calls = gitlab{c, "projects/" + segment(path)}
+	case forge.Gitea:
+		f.calls = gitea{c, "repos/" + path}
+	}
+	return f, nil
+}
+
+// calls are the calls of a kind of forge that a [Forge] needs.
+type calls interface {
+	repository(ctx context.Context) (forge.Repository, error)
+	// branch returns the hash of a branch.
+	branch(ctx context.Context, name string) (string, error)
+	// find lists the open requests from a branch of this repository, not of a fork.
+	find(ctx context.Context, source string) ([]existing, error)
+	// create creates a request. It need not add the labels.
+	create(ctx context.Context, req forge.Request) (existing, error)
+	// update sets title and body and keeps the draft state.
+	update(ctx context.Context, e existing, title, body string) error
+	// label adds labels and creates missing ones.
+	label(ctx context.Context, e existing, labels []string) error
+}
+
+// existing is a merge request that a forge has.
+type existing struct {
 	Number         int
 	URL            string
 	Source, Target string
@@ -20,78 +62,84 @@ type Found struct {
 	Labels         []string
 }
 
-// Host has the calls of a forge that [Open] needs, for one repository.
-type Host interface {
-	// Branch returns the hash of a branch.
-	Branch(ctx context.Context, name string) (string, error)
-	// Find lists the open requests from a branch of this repository, not of a fork.
-	Find(ctx context.Context, source string) ([]Found, error)
-	// Create creates a request. It need not add the labels.
-	Create(ctx context.Context, req forge.Request) (Found, error)
-	// Update sets title and body and keeps the draft state.
-	Update(ctx context.Context, f Found, title, body string) (Found, error)
-	// Label adds labels and creates missing ones.
-	Label(ctx context.Context, f Found, labels []string) error
+// Name implements [forge.Forge].
+func (f *Forge) Name() string { return f.cfg.Location.Kind }
+
+// Repository implements [forge.Forge].
+func (f *Forge) Repository(ctx context.Context) (forge.Repository, error) {
+	r, err := f.calls.repository(ctx)
+	if err != nil {
+		return forge.Repository{}, err
+	}
+	if !page(r.URL) {
+		return forge.Repository{}, f.errorf(api.KindUnavailable, "the answer cannot be read: a repository without an address")
+	}
+	if r.DefaultBranch != "" {
+		if err := forge.CheckBranch(r.DefaultBranch); err != nil {
+			return forge.Repository{}, f.errorf(api.KindUnavailable, "the answer cannot be read: the default branch: %v", err)
+		}
+	}
+	return r, nil
 }
 
 // Open implements [forge.Forge.Open]: it looks for an open request before it creates one,
 // and again if it does not know whether its call succeeded.
-func (c *Client) Open(ctx context.Context, h Host, req forge.Request) (forge.MergeRequest, error) {
+func (f *Forge) Open(ctx context.Context, req forge.Request) (forge.MergeRequest, error) {
 	if err := req.Check(); err != nil {
 		return forge.MergeRequest{}, err
 	}
-	at, err := h.Branch(ctx, req.Source)
+	at, err := f.calls.branch(ctx, req.Source)
 	if err != nil {
 		if api.KindOf(err) == api.KindNotFound {
-			return forge.MergeRequest{}, c.errorf(api.KindNotFound, "%s has no branch %s to open a request for", c.cfg.Location.Path(), req.Source).
+			return forge.MergeRequest{}, f.errorf(api.KindNotFound, "%s has no branch %s to open a request for", f.cfg.Location.Path(), req.Source).
 				WithHint("Push the branch first. A forge also says so of a repository that the token may not see.")
 		}
 		return forge.MergeRequest{}, err
 	}
 	if req.Commit != "" && at != req.Commit {
-		return forge.MergeRequest{}, c.errorf(api.KindConflict, "the branch %s is at %.12s and not at %.12s, which was to be delivered", req.Source, at, req.Commit).
+		return forge.MergeRequest{}, f.errorf(api.KindConflict, "the branch %s is at %.12s and not at %.12s, which was to be delivered", req.Source, at, req.Commit).
 			WithHint("Another client pushed to it. Check the branch, then deliver to another one.")
 	}
 	req.Body = strings.TrimRight(req.Body, "\n") + "\n\n" + forge.Marker + "\n"
-	f, created, err := c.obtain(ctx, h, req)
+	have, created, err := f.findOrCreate(ctx, req)
 	if err != nil {
 		return forge.MergeRequest{}, err
 	}
-	return c.settle(ctx, h, req, f, created)
+	return f.update(ctx, req, have, created)
 }
 
 // findOrCreate finds the request or creates it.
-func (c *Client) obtain(ctx context.Context, h Host, req forge.Request) (f Found, created bool, err error) {
+func (f *Forge) findOrCreate(ctx context.Context, req forge.Request) (have existing, created bool, err error) {
 	for try := 1; ; try++ {
-		f, ok, ferr := c.find(ctx, h, req)
+		have, ok, ferr := f.find(ctx, req)
 		if ferr != nil {
-			return Found{}, false, ferr
+			return existing{}, false, ferr
 		}
 		if ok {
 			// An earlier attempt or another call has created it.
-			return f, false, nil
+			return have, false, nil
 		}
 		if err != nil && !mayHaveSucceeded(err) {
-			return Found{}, false, err // the forge refused and there is none
+			return existing{}, false, err // the forge refused and there is none
 		}
-		if try > c.cfg.Tries {
-			return Found{}, false, err
+		if try > f.cfg.Tries {
+			return existing{}, false, err
 		}
-		if f, err = h.Create(ctx, req); err == nil {
-			err = c.valid(f)
+		if have, err = f.calls.create(ctx, req); err == nil {
+			err = f.valid(have)
 		}
 		if err == nil {
-			return f, true, nil
+			return have, true, nil
 		}
 		if ctx.Err() != nil {
-			return Found{}, false, ctx.Err()
+			return existing{}, false, ctx.Err()
 		}
 		if !mayHaveSucceeded(err) && api.KindOf(err) != api.KindConflict {
-			return Found{}, false, err
+			return existing{}, false, err
 		}
 		if mayHaveSucceeded(err) {
-			if perr := c.Pause(ctx, try, err); perr != nil {
-				return Found{}, false, perr
+			if perr := f.pause(ctx, try, err); perr != nil {
+				return existing{}, false, perr
 			}
 		}
 	}
@@ -101,23 +149,21 @@ func (c *Client) obtain(ctx context.Context, h Host, req forge.Request) (f Found
 func mayHaveSucceeded(err error) bool { return api.KindOf(err) == api.KindUnavailable }
 
 // find returns the open request with the same source and target.
-func (c *Client) find(ctx context.Context, h Host, req forge.Request) (Found, bool, error) {
-	all, err := h.Find(ctx, req.Source)
+func (f *Forge) find(ctx context.Context, req forge.Request) (existing, bool, error) {
+	all, err := f.calls.find(ctx, req.Source)
 	if err != nil {
-		return Found{}, false, err
+		return existing{}, false, err
 	}
-	for _, f := range all {
-		if f.Source == req.Source && f.Target == req.Target {
-			return f, true, c.valid(f)
+	for _, e := range all {
+		if e.Target == req.Target {
+			return e, true, f.valid(e)
 		}
 	}
-	for _, f := range all {
-		if f.Source == req.Source {
-			return Found{}, false, c.errorf(api.KindConflict, "the branch %s has an open request to %s already: %s", req.Source, f.Target, f.URL).
-				WithHint("Close that one, or deliver to %s.", f.Target)
-		}
+	for _, e := range all {
+		return existing{}, false, f.errorf(api.KindConflict, "the branch %s has an open request to %s already: %s", req.Source, e.Target, e.URL).
+			WithHint("Close that one, or deliver to %s.", e.Target)
 	}
-	return Found{}, false, nil
+	return existing{}, false, nil
 }
 
 // page reports whether a URL may be shown to people as a web page.
@@ -126,36 +172,23 @@ func page(address string) bool {
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && len(address) <= 2048
 }
 
-// Repository validates a forge's description of the repository.
-func (c *Client) Repository(r forge.Repository) (forge.Repository, error) {
-	if !page(r.URL) {
-		return forge.Repository{}, c.errorf(api.KindUnavailable, "the answer cannot be read: a repository without an address")
-	}
-	if r.DefaultBranch != "" {
-		if err := forge.CheckBranch(r.DefaultBranch); err != nil {
-			return forge.Repository{}, c.errorf(api.KindUnavailable, "the answer cannot be read: the default branch: %v", err)
-		}
-	}
-	return r, nil
-}
-
 // valid reports whether a forge's answer may be shown to people.
-func (c *Client) valid(f Found) error {
-	if f.Number <= 0 || !page(f.URL) {
-		return c.errorf(api.KindUnavailable, "the answer cannot be read: a request without a number or an address")
+func (f *Forge) valid(e existing) error {
+	if e.Number <= 0 || !page(e.URL) {
+		return f.errorf(api.KindUnavailable, "the answer cannot be read: a request without a number or an address")
 	}
 	return nil
 }
 
-// updateExisting updates an existing request to match the requested one.
-func (c *Client) settle(ctx context.Context, h Host, req forge.Request, f Found, created bool) (forge.MergeRequest, error) {
-	mr := forge.MergeRequest{Number: f.Number, URL: f.URL, State: "open", Draft: f.Draft, Created: created}
+// update changes an existing request to what was asked for.
+func (f *Forge) update(ctx context.Context, req forge.Request, have existing, created bool) (forge.MergeRequest, error) {
+	mr := forge.MergeRequest{Number: have.Number, URL: have.URL, State: "open", Draft: have.Draft, Created: created}
 	if !created {
-		if mr.Foreign = !hasMarker(f.Body); mr.Foreign {
+		if mr.Foreign = !hasMarker(have.Body); mr.Foreign {
 			return mr, nil
 		}
-		if f.Title != req.Title || !equalBodies(f.Body, req.Body) {
-			if _, err := h.Update(ctx, f, req.Title, req.Body); err != nil {
+		if have.Title != req.Title || !equalBodies(have.Body, req.Body) {
+			if err := f.calls.update(ctx, have, req.Title, req.Body); err != nil {
 				return mr, err
 			}
 			mr.Updated = true
@@ -163,12 +196,12 @@ func (c *Client) settle(ctx context.Context, h Host, req forge.Request, f Found,
 	}
 	var missing []string
 	for _, l := range req.Labels {
-		if !slices.ContainsFunc(f.Labels, func(have string) bool { return strings.EqualFold(have, l) }) {
+		if !slices.ContainsFunc(have.Labels, func(label string) bool { return strings.EqualFold(label, l) }) {
 			missing = append(missing, l)
 		}
 	}
 	if len(missing) > 0 {
-		if err := h.Label(ctx, f, missing); err != nil {
+		if err := f.calls.label(ctx, have, missing); err != nil {
 			return mr, err
 		}
 		mr.Updated = !created

@@ -1,8 +1,8 @@
 package rest
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,67 +15,47 @@ import (
 	"hortus.dev/internal/repository/forge"
 )
 
-// Status is the cause of an error from an error answer.
-type Status struct{ Code int }
-
-// Error implements error.
-func (s *Status) Error() string { return "" }
-
-// Code returns the HTTP status of an error, or 0.
-func Code(err error) int {
-	var s *Status
-	if errors.As(err, &s) {
-		return s.Code
-	}
-	return 0
+// answered is the cause of an error from an error answer. It has no text of its own.
+type answered struct {
+	code int
+	wait error // a *forge.Wait if the answer says how long its rate limit lasts
 }
 
+func (a *answered) Error() string { return "" }
+func (a *answered) Unwrap() error { return a.wait }
+
 // status turns an error answer into an error.
-func (c *Client) status(resp *http.Response, body []byte) error {
+func (c *client) status(resp *http.Response, body []byte) error {
 	kind := kindOf(resp.StatusCode)
 	until, limited := limit(resp, c.cfg.Now())
-	said := errorText(body)
+	text := errorText(body)
 	// GitHub sometimes reports a secondary limit only in the message.
-	if resp.StatusCode == http.StatusForbidden && strings.Contains(strings.ToLower(said), "rate limit") {
+	if resp.StatusCode == http.StatusForbidden && strings.Contains(strings.ToLower(text), "rate limit") {
 		limited = true
-	}
-	if said == "" {
-		said = strings.ToLower(http.StatusText(resp.StatusCode))
 	}
 	if limited {
 		kind = api.KindExhausted
 	}
-	e := c.errorf(kind, "%s was answered with %d: %s", path(resp.Request), resp.StatusCode, said)
-	e.Err = &Status{resp.StatusCode}
+	e := c.errorf(kind, "%s %s was answered with %d: %s", resp.Request.Method, resp.Request.URL.Path, resp.StatusCode,
+		cmp.Or(text, strings.ToLower(http.StatusText(resp.StatusCode))))
+	cause := &answered{code: resp.StatusCode}
+	e.Err = cause
+	host := c.cfg.Location.Host
 	switch {
 	case limited && !until.IsZero():
-		e.Err = errors.Join(e.Err, &forge.Wait{Until: until})
-		return hideCauses(e).WithHint("The rate limit is used up. %s takes calls again at %s.", c.cfg.Location.Host, until.UTC().Format(time.RFC3339))
+		cause.wait = &forge.Wait{Until: until}
+		return e.WithHint("The rate limit is used up. %s takes calls again at %s.", host, until.UTC().Format(time.RFC3339))
 	case limited:
-		return hideCauses(e).WithHint("The rate limit is used up. Try again in a while.")
-	}
-	e = hideCauses(e)
-	switch kind {
-	case api.KindUnauthenticated:
-		return e.WithHint("The token for %s was refused: make a new one and set it.", c.cfg.Location.Host)
-	case api.KindDenied:
-		return e.WithHint("The token for %s may not do that: it must be able to read the repository and to write merge requests.", c.cfg.Location.Host)
-	case api.KindNotFound:
+		return e.WithHint("The rate limit is used up. Try again in a while.")
+	case kind == api.KindUnauthenticated:
+		return e.WithHint("The token for %s was refused: make a new one and set it.", host)
+	case kind == api.KindDenied:
+		return e.WithHint("The token for %s may not do that: it must be able to read the repository and to write merge requests.", host)
+	case kind == api.KindNotFound:
 		return e.WithHint("Is %s right? A forge also says so of what the token may not see.", c.cfg.Location)
 	}
 	return e
 }
-
-// hideCauses keeps the causes of an error without their text.
-func hideCauses(e *api.Error) *api.Error {
-	e.Err = quiet{e.Err}
-	return e
-}
-
-type quiet struct{ err error }
-
-func (q quiet) Error() string { return "" }
-func (q quiet) Unwrap() error { return q.err }
 
 func kindOf(code int) api.Kind {
 	switch code {
@@ -188,7 +168,7 @@ func texts(v any, depth int) []string {
 const maxText = 400
 
 // sanitize turns a server's text into one short line without the token.
-func (c *Client) sanitize(s string) string {
+func (c *client) sanitize(s string) string {
 	s = strings.ReplaceAll(s, c.cfg.Token, "[token]")
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }), " ")
 	if len(s) > maxText {

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,11 +14,11 @@ import (
 
 const secret = "tok-0123456789"
 
-func client(t testing.TB) *Client {
+func newTestClient(t testing.TB) *client {
 	t.Helper()
-	c, err := New(Config{
+	c, err := newClient(Config{
 		Location: forge.Location{Kind: forge.GitHub, Host: "h.example", Owner: "o", Name: "n", API: "https://h.example/api/v3"}, Token: secret,
-	}, func(h http.Header, token string) { h.Set("Authorization", token) })
+	}, githubDialect)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func respond(code int, header ...string) *http.Response {
 }
 
 func TestStatus(t *testing.T) {
-	c := client(t)
+	c := newTestClient(t)
 	for _, tt := range []struct {
 		resp *http.Response
 		body string
@@ -60,10 +61,18 @@ func TestStatus(t *testing.T) {
 		{respond(599), ``, api.KindUnavailable, "599"},
 	} {
 		err := c.status(tt.resp, []byte(tt.body))
-		if api.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.says) || Code(err) != tt.resp.StatusCode || !strings.HasPrefix(err.Error(), "h.example: ") {
+		if api.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.says) || code(err) != tt.resp.StatusCode || !strings.HasPrefix(err.Error(), "h.example: ") {
 			t.Errorf("%d %s: %v (%s)", tt.resp.StatusCode, tt.body, err, api.KindOf(err))
 		}
 	}
+}
+
+func code(err error) int {
+	var a *answered
+	if !errors.As(err, &a) {
+		return 0
+	}
+	return a.code
 }
 
 func TestLimit(t *testing.T) {
@@ -103,7 +112,7 @@ func FuzzStatus(f *testing.F) {
 	f.Add(403, []byte(`{"message":"rate limit `+secret+`"}`), "Retry-After", "5")
 	f.Add(422, []byte(`{"errors":[[["x"]],{"message":{"a":"b"}}],"message":{"base":["x","y"]}}`), "X-RateLimit-Reset", "-5")
 	f.Add(500, []byte("{\"message\":\"\\u0000\\n\xff\"}"), "RateLimit-Reset", "99999999999")
-	c := client(f)
+	c := newTestClient(f)
 	f.Fuzz(func(t *testing.T, code int, body []byte, name, value string) {
 		resp := respond(code)
 		resp.Header[name] = []string{value}
@@ -119,7 +128,7 @@ func FuzzStatus(f *testing.F) {
 }
 
 func TestInside(t *testing.T) {
-	c := client(t)
+	c := newTestClient(t)
 	for address, want := range map[string]bool{
 		"https://h.example/api/v3/repos/o/n":           true,
 		"https://h.example/api/v3":                     false,
