@@ -3,11 +3,12 @@ package telemetry
 import (
 	"context"
 	"log/slog"
+	"net/url"
 	"strings"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -15,9 +16,19 @@ import (
 )
 
 // wanted reports whether the standard variables name a collector and want something sent
-// there, in the protocol that is spoken here.
+// there. The library reads them itself, and ignores what it does not know: a protocol
+// that it does not speak, an address that is none. Those are errors here.
 func wanted(getenv func(string) string) (bool, error) {
-	endpoint, _ := variable(getenv, "ENDPOINT")
+	// A variable for traces goes before the one for everything.
+	get := func(name string) (value, from string) {
+		for _, from := range []string{"OTEL_EXPORTER_OTLP_TRACES_" + name, "OTEL_EXPORTER_OTLP_" + name} {
+			if v := strings.TrimSpace(getenv(from)); v != "" {
+				return v, from
+			}
+		}
+		return "", ""
+	}
+	endpoint, from := get("ENDPOINT")
 	exporter := getenv("OTEL_TRACES_EXPORTER")
 	if endpoint == "" || exporter == "none" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
@@ -25,7 +36,10 @@ func wanted(getenv func(string) string) (bool, error) {
 	if exporter != "" && exporter != "otlp" {
 		return false, api.Errorf(api.KindUnsupported, "OTEL_TRACES_EXPORTER=%.40q: only otlp is supported", exporter)
 	}
-	if v, from := variable(getenv, "PROTOCOL"); v != "" && v != "http/protobuf" {
+	if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return false, api.Errorf(api.KindInvalid, "%s is not an http or https URL", from) // it may hold a password
+	}
+	if v, from := get("PROTOCOL"); v != "" && v != "http/protobuf" {
 		return false, api.Errorf(api.KindUnsupported, "%s=%.40q: only http/protobuf is supported", from, v).
 			WithHint("unset it, or set OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf")
 	}
@@ -44,13 +58,9 @@ func newProvider(getenv func(string) string, version string, log *slog.Logger) (
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	c, err := newCollector(getenv, version)
+	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
-		return nil, err
-	}
-	exporter, err := otlptrace.New(ctx, c)
-	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "the exporter of traces: %w", err)
+		return nil, api.Errorf(api.KindInvalid, "the exporter of traces: %w", err)
 	}
 	// The library has one place for errors that are nobody's, for the whole process.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces are not sent", "error", err) }))

@@ -44,7 +44,9 @@ func (*fake) Probe(context.Context) api.BackendReport {
 	return r
 }
 
-func (*fake) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{Save: true, Adopt: true} }
+func (*fake) Capabilities() sandbox.Capabilities {
+	return sandbox.Capabilities{Save: true, Adopt: true}
+}
 
 func (*fake) Validate(context.Context, sandbox.Spec) error { return nil }
 

@@ -25,7 +25,9 @@ func (b *bounding) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machin
 // limiting has a start timeout of its own.
 type limiting struct{ *bounding }
 
-func (limiting) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{StartTimeout: time.Hour} }
+func (limiting) Capabilities() sandbox.Capabilities {
+	return sandbox.Capabilities{StartTimeout: time.Hour}
+}
 
 func TestStartTimeout(t *testing.T) {
 	for _, c := range []struct {

@@ -31,7 +31,9 @@ type kernel struct {
 
 func (k *kernels) Name() string { return "kernels" }
 
-func (k *kernels) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{Save: true, Expect: true} }
+func (k *kernels) Capabilities() sandbox.Capabilities {
+	return sandbox.Capabilities{Save: true, Expect: true}
+}
 
 func (k *kernels) Expect(_ context.Context, spec sandbox.Spec) (sandbox.Expected, error) {
 	k.mu.Lock()

@@ -12,8 +12,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/forge"
-	"hortus.dev/internal/repository/forge/forgetest"
 	"hortus.dev/internal/repository/forge/rest"
+	"hortus.dev/test/forgetest"
 )
 
 func TestConformance(t *testing.T) {
