@@ -9,7 +9,7 @@ import (
 
 // LessonService keeps what the tasks of accounts taught; "" is all accounts, in RemoveLesson the operator's own.
 type LessonService interface {
-	Page(ctx context.Context, account, scope string, p api.PageRequest) ([]lessons.Lesson, string, error)
+	LessonPage(ctx context.Context, account, scope string, p api.PageRequest) ([]lessons.Lesson, string, error)
 	FindLesson(ctx context.Context, account, prefix string) (lessons.Lesson, error)
 	RemoveLesson(ctx context.Context, account, id string) (lessons.Lesson, error)
 }
@@ -26,7 +26,7 @@ func (l *Lessons) Page(ctx context.Context, of string, page api.PageRequest) ([]
 	if err != nil {
 		return nil, "", err
 	}
-	return l.s.Page(ctx, scope(p), of, page)
+	return l.s.LessonPage(ctx, scope(p), of, page)
 }
 
 // Find returns a lesson of the caller's.
