@@ -20,7 +20,6 @@ import (
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/tier"
@@ -62,13 +61,13 @@ func newGvisor(t *testing.T) (*bench.Bench, func() []api.Snapshot) {
 	if err := db.InsertOwner(t.Context(), store.Owner{ID: owner, Host: "here", LockPath: "/x", PID: 1, StartedAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	snapshots, err := snapshot.Open(snapshot.Config{Dir: filepath.Join(dir, "snapshots"), Rows: lists.Lists{Store: db}, Owner: owner, Layers: layers})
+	snapshots, err := snapshot.Open(snapshot.Config{Dir: filepath.Join(dir, "snapshots"), Rows: db, Owner: owner, Layers: layers})
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := event.NewLog(event.Config{Store: db})
 	m := manager.New(manager.Config{
-		Owner: owner, Backends: []sandbox.Backend{b}, Templates: host(tree.Digest), Rows: lists.Lists{Store: db}, Log: log, Snapshots: snapshots, Pool: 1,
+		Owner: owner, Backends: []sandbox.Backend{b}, Templates: host(tree.Digest), Rows: db, Log: log, Snapshots: snapshots, Pool: 1,
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))

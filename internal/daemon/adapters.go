@@ -12,7 +12,6 @@ import (
 	"hortus.dev/internal/platform/version"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/server/access"
-	"hortus.dev/internal/store"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/delivery"
 )
@@ -28,7 +27,7 @@ func record(path string, models map[string]string) (task.Recording, error) {
 
 // worked lists the sandboxes that worked in a workspace, the newest first.
 func (s *System) worked(ctx context.Context, id api.WorkspaceID) ([]api.Sandbox, error) {
-	return s.db.Sandboxes(ctx, store.SandboxFilter{Workspace: id})
+	return s.db.SandboxesIn(ctx, id)
 }
 
 // status implements access.Daemon: the daemon itself, its bench and its data directory.

@@ -6,11 +6,11 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/daemon/network"
+	"hortus.dev/internal/daemon/upkeep"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/quota"
 	"hortus.dev/internal/server/front"
-	"hortus.dev/internal/store/retention"
 )
 
 // Config is what a system is made of.
@@ -51,7 +51,7 @@ type Config struct {
 	// fields take the defaults.
 	Room admission.Config
 	// Keep has the limits of rows of what has ended; zero fields take the defaults.
-	Keep retention.Bounds
+	Keep upkeep.Bounds
 	// LayerBytes is the maximum size of all layers together; 0 is no limit.
 	LayerBytes int64
 	// LayerArchive is a directory, or the address of an object store, for portable copies of

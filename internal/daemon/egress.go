@@ -46,7 +46,7 @@ func (s *System) openEgress() (*server.Server, error) {
 	if err := proc.NoCoreDumps(); err != nil { // values of secrets are in memory
 		return nil, err
 	}
-	s.secrets = secret.New(secret.Config{Rows: s.rows, Getenv: s.cfg.Getenv, Count: s.telemetry.Secret, Logger: s.log, Changed: func(ctx context.Context, account, name string) {
+	s.secrets = secret.New(secret.Config{Rows: s.db, Getenv: s.cfg.Getenv, Count: s.telemetry.Secret, Logger: s.log, Changed: func(ctx context.Context, account, name string) {
 		s.outgoing.SecretChanged(ctx, account, name)
 		s.sandboxes.SecretChanged(ctx, account, name)
 	}})

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store"
 	"hortus.dev/internal/task/tally"
 	"hortus.dev/test/embedserver"
 	"hortus.dev/test/modelserver"
@@ -81,7 +80,7 @@ func TestEmbeddingModel(t *testing.T) {
 			t.Fatalf("%+v, %v, problems %v", done, err, models.Problems())
 		}
 		var stored []string
-		all, _, err := s.db.LessonPage(ctx, "", "", 9, store.Cursor{})
+		all, _, err := s.db.LessonPage(ctx, "", "", api.PageRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}

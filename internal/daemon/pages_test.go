@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"runtime"
@@ -77,13 +78,17 @@ func TestListsComeInPages(t *testing.T) {
 	// What a request costs does not grow with what is stored. The control reads all rows.
 	db := w.s.db
 	one := allocated(func() {
-		if _, _, err := db.SandboxPage(t.Context(), store.SandboxFilter{Account: "alice", Limit: api.MaxPage}); err != nil {
+		if _, _, err := db.SandboxPage(t.Context(), "alice", true, api.PageRequest{Limit: api.MaxPage}); err != nil {
 			t.Fatal(err)
 		}
 	})
 	all := allocated(func() {
-		if _, err := db.Sandboxes(t.Context(), store.SandboxFilter{Account: "alice"}); err != nil {
-			t.Fatal(err)
+		for _, err := range api.Pages(t.Context(), func(ctx context.Context, p api.PageRequest) ([]api.Sandbox, string, error) {
+			return db.SandboxPage(ctx, "alice", true, p)
+		}) {
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 	t.Logf("a page allocates %d KiB, the whole list %d KiB", one>>10, all>>10)

@@ -34,7 +34,6 @@ import (
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/ownership"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
@@ -90,7 +89,6 @@ func (s *System) openStore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.rows = lists.Lists{Store: s.db}
 	s.onClose(func(context.Context) error { return s.db.Close() })
 	if s.owner, err = ownership.Register(ctx, s.db, s.dir.Lock()); err != nil {
 		return err
@@ -126,14 +124,14 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	}
 	s.onClose(func(context.Context) error { s.layers.Close(); return nil })
 	s.workspaces, err = workspace.Open(ctx, workspace.Config{
-		Dir: s.dir.Path("workspaces"), Layers: s.layers, Rows: s.rows, Owner: s.owner.Owner.ID, Logger: s.log,
+		Dir: s.dir.Path("workspaces"), Layers: s.layers, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
 	})
 	if err != nil {
 		return err
 	}
 	s.onClose(func(context.Context) error { s.workspaces.Close(); return nil })
 	s.snapshots, err = snapshot.Open(snapshot.Config{
-		Dir: s.dir.Path("snapshots"), Layers: s.layers, Rows: s.rows, Owner: s.owner.Owner.ID, Logger: s.log,
+		Dir: s.dir.Path("snapshots"), Layers: s.layers, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
 	})
 	if err == nil {
 		s.onClose(func(context.Context) error { return s.snapshots.Close() })
@@ -171,7 +169,7 @@ func (s *System) openSandboxes(context.Context) error {
 	s.sandboxes = manager.New(manager.Config{
 		Egress: s.outgoing, Workspaces: s.openSpaces(),
 		Owner: s.owner.Owner.ID, Backends: backends, Templates: s.templates, ImageUser: s.templates.ImageUser,
-		Rows: s.rows, Log: s.facts(), Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
+		Rows: s.db, Log: s.facts(), Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
 	})
 	s.onClose(s.sandboxes.Close)
@@ -264,7 +262,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		return err
 	}
 	s.tasks = task.New(task.Config{
-		Store: s.rows, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
+		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: durable.New(durable.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,
@@ -296,7 +294,7 @@ func (s *System) openRepositories() (task.Repositories, error) {
 	}
 	s.forges = d
 	s.repositories, err = cache.Open(cache.Config{Dir: s.dir.Path("repositories"), Logger: s.log})
-	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.Source, Rows: s.rows, Owner: s.owner.Owner.ID, Logger: s.log})
+	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.Source, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log})
 	if err != nil {
 		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil

@@ -41,7 +41,7 @@ func (s *System) prepareRepository(ctx context.Context, r api.Repository, starte
 
 // preparing reports whether a task prepares a repository now.
 func (s *System) preparing(ctx context.Context, r api.Repository) (bool, error) {
-	all, err := s.rows.UnfinishedTasks(ctx, "")
+	all, err := s.db.UnfinishedTasks(ctx, "")
 	for _, t := range all {
 		if repo := t.Create.Repo; repo != nil && repo.PrepareOnly && repo.URL == r.URL && t.Account == r.Account {
 			return true, err

@@ -57,7 +57,7 @@ type guards struct {
 // openSpaces opens what makes and finds workspaces, which the manager of sandboxes needs.
 func (s *System) openSpaces() *durable.Service {
 	live := func(ctx context.Context, all bool) ([]api.Sandbox, error) { return s.sandboxes.List(ctx, all) }
-	s.guards.durable = durable.New(durable.Config{Store: s.workspaces, Layers: s.layers, Rows: s.rows, Live: live})
+	s.guards.durable = durable.New(durable.Config{Store: s.workspaces, Layers: s.layers, Rows: s.db, Live: live})
 	return s.guards.durable
 }
 
@@ -67,16 +67,16 @@ func (s *System) openGuards(context.Context) (err error) {
 	if g.tokens, err = token.Open(s.dir.Path("tokens.key")); err != nil {
 		return err
 	}
-	g.keys = key.New(key.Config{Rows: s.rows, CheckEgress: s.sandboxes.CheckEgress})
+	g.keys = key.New(key.Config{Rows: s.db, CheckEgress: s.sandboxes.CheckEgress})
 	g.rates = quota.NewRates(s.cfg.Rates)
 	g.quota = quota.New(quota.Config{Manager: s.sandboxes, Rates: g.rates})
 	g.authenticator = access.NewAuthenticator(g.keys, g.rates)
 	g.workspaces = access.NewWorkspaces(g.durable, g.rates)
-	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Quota: g.quota, Rows: s.rows, Task: s.db.Task, Rates: g.rates, Workspaces: g.durable})
+	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Quota: g.quota, Rows: s.db, Task: s.db.Task, Rates: g.rates, Workspaces: g.durable})
 	g.plane = access.NewDataPlane(s.sandboxes, g.rates)
 	g.keyAdmin = access.NewKeyAdmin(g.keys)
-	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: s.sandboxes, Decisions: adapter.Decisions{Rows: s.rows, Recorder: s.recorder}, Asks: s.asks})
-	g.once = once.New(once.Config{Rows: s.rows, Logger: s.log})
+	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: s.sandboxes, Decisions: adapter.Decisions{Rows: s.db, Recorder: s.recorder}, Asks: s.asks})
+	g.once = once.New(once.Config{Rows: s.db, Logger: s.log})
 	g.provisions = provision.New(provision.Config{Sandboxes: g.sandboxes})
 	s.onClose(g.provisions.Close)
 	g.code = code.New(g.sandboxes)
@@ -87,7 +87,7 @@ func (s *System) openGuards(context.Context) (err error) {
 func (s *System) openServers(context.Context) error {
 	g := &s.guards
 	s.keeper = s.newKeeper()
-	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.rows}, s.sandboxes, g.rates)
+	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.db}, s.sandboxes, g.rates)
 	g.sessions = access.NewSessions(s.sessions, g.tasks)
 	g.connected = access.NewRepositories(s.connected)
 	g.images = access.NewImages(s.images)
@@ -106,7 +106,7 @@ func (s *System) httpServer() *httpapi.Server {
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
-		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(adapter.Lessons{Lessons: s.db}), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Images: g.images, Templates: g.templates,
+		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(s.db), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Images: g.images, Templates: g.templates,
 	})
 }
 

@@ -6,12 +6,12 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/daemon/network"
+	"hortus.dev/internal/daemon/upkeep"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/quota"
 	"hortus.dev/internal/server/front"
 	"hortus.dev/internal/storage/layer/archive/place"
-	"hortus.dev/internal/store/retention"
 )
 
 // flagKeys are the settings of the daemon's command line flags.
@@ -53,7 +53,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 				MaxSandboxes: r.Int("daemon.max-sandboxes"), MemoryShare: r.Float("daemon.memory-share"),
 				Overcommit: r.Float("daemon.overcommit"), CPUOvercommit: r.Float("daemon.cpu-overcommit"), Patience: r.Duration("daemon.patience"),
 			},
-			Keep:       retention.Bounds{Rows: r.Int("daemon.keep-rows"), Age: r.Stay("daemon.keep-ended")},
+			Keep:       upkeep.Bounds{Rows: r.Int("daemon.keep-rows"), Age: r.Stay("daemon.keep-ended")},
 			Rates:      quota.RatesConfig{Requests: r.Float("daemon.request-rate"), Creates: r.Float("daemon.create-rate")},
 			LayerBytes: r.Room("daemon.layer-size"), LayerArchive: r.Text("daemon.layer-archive"),
 			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), NPM: r.Text("daemon.bench-npm"), CopyMemory: r.Bool("gvisor.copy-memory"),

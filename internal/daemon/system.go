@@ -36,9 +36,7 @@ import (
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/ownership"
-	"hortus.dev/internal/store/retention"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/computer"
 	"hortus.dev/internal/task/delivery"
@@ -54,7 +52,6 @@ type System struct {
 	owner *ownership.Ownership
 
 	db        store.Store
-	rows      lists.Lists
 	events    *event.Log
 	telemetry *telemetry.Telemetry
 
@@ -178,7 +175,7 @@ func (s *System) recover(ctx context.Context) error {
 
 // openService starts the daemon's life: from now on rows are removed, and guests booted ahead.
 func (s *System) openService(context.Context) error {
-	k := retention.New(retention.Config{Prune: tally.Rows{Store: s.db}.Prune, Bounds: s.cfg.Keep, Logger: s.log})
+	k := upkeep.NewPruner(upkeep.PrunerConfig{Prune: tally.Rows{Store: s.db}.Prune, Bounds: s.cfg.Keep, Logger: s.log})
 	s.onClose(k.Close)
 	s.onClose(upkeep.NewTrimmer(s.keeper, s.layerAdded, 0).Close)
 	s.service = service.New(service.Config{

@@ -13,7 +13,6 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
 
@@ -119,7 +118,7 @@ func TestRecordFlood(t *testing.T) {
 
 // failing is a store that fails until it is told not to.
 type failing struct {
-	lists.Lists
+	secret.Rows
 	mu    sync.Mutex
 	ok    bool
 	calls chan struct{}
@@ -136,7 +135,7 @@ func (r *failing) InsertSecretUses(ctx context.Context, all []secrets.Use) error
 		}
 		return errors.New("the disk is full")
 	}
-	return r.Lists.InsertSecretUses(ctx, all)
+	return r.Rows.InsertSecretUses(ctx, all)
 }
 
 // TestRecordRetries: while the store fails, uses wait up to a maximum; the others are counted. Close
@@ -147,7 +146,7 @@ func TestRecordRetries(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows := &failing{Lists: lists.Lists{Store: db}, calls: make(chan struct{}, 1)}
+	rows := &failing{Rows: db, calls: make(chan struct{}, 1)}
 	var log buffer
 	s := secret.New(secret.Config{Rows: rows, Queue: 5, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	s.Record(t.Context(), use(nil))
@@ -173,7 +172,7 @@ func TestRecordRetries(t *testing.T) {
 		t.Errorf("the log has %s", text)
 	}
 
-	rows = &failing{Lists: lists.Lists{Store: db}, calls: make(chan struct{}, 1)}
+	rows = &failing{Rows: db, calls: make(chan struct{}, 1)}
 	s = secret.New(secret.Config{Rows: rows})
 	s.Record(t.Context(), use(nil))
 	if err := s.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "1 uses of secrets were not recorded") {

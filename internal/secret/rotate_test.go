@@ -10,7 +10,6 @@ import (
 
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/lists"
 )
 
 // TestRotated: a new refresh token takes the place of the old one, and everything else stays.
@@ -66,7 +65,7 @@ func TestChanged(t *testing.T) {
 
 // between calls set after a value was read for a renewal and before it is replaced, once.
 type between struct {
-	lists.Lists
+	secret.Rows
 	set func()
 }
 
@@ -75,7 +74,7 @@ func (b *between) RenewSecret(ctx context.Context, account, name, was, value str
 		b.set = nil
 		set()
 	}
-	return b.Lists.RenewSecret(ctx, account, name, was, value, at)
+	return b.Rows.RenewSecret(ctx, account, name, was, value, at)
 }
 
 // TestRotatedWhileSet: a value that is set while its predecessor's refresh token is replaced stays as it is, whichever
@@ -100,7 +99,7 @@ func TestRotatedWhileSet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var rows *between
 			f := newFixture(t, func(cfg *secret.Config) {
-				rows = &between{Lists: cfg.Rows.(lists.Lists)}
+				rows = &between{Rows: cfg.Rows}
 				cfg.Rows = rows
 			})
 			f.set(t, "oauth", value(old, "c"))

@@ -18,7 +18,6 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
 
@@ -53,7 +52,7 @@ type fixture struct {
 	clock *clock
 	log   *buffer
 	vars  map[string]string
-	rows  lists.Lists
+	rows  *sqlite.DB
 }
 
 func newFixture(t *testing.T, change func(*secret.Config)) *fixture {
@@ -62,7 +61,7 @@ func newFixture(t *testing.T, change func(*secret.Config)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{clock: &clock{}, log: &buffer{}, vars: map[string]string{}, rows: lists.Lists{Store: db}}
+	f := &fixture{clock: &clock{}, log: &buffer{}, vars: map[string]string{}, rows: db}
 	cfg := secret.Config{
 		Rows: f.rows, Now: f.clock.Now, Logger: slog.New(slog.NewTextHandler(f.log, nil)),
 		Getenv: func(name string) string { return f.vars[name] },

@@ -1,10 +1,15 @@
-// Package store is the contract of the stores of Hortus: the interface [Store], rows that
-// are not wire types, and the filters of lists. Implementations are below it (sqlite) and
-// pass the suite in storetest. A consumer takes the small interface that it needs, for
-// example [Sandboxes], and never names an implementation.
+// Package store is the contract of the stores of Hortus: the interface [Store] and the rows
+// that are not wire types, in one file that is read from top to bottom. An implementation is a
+// folder below it (sqlite) that passes the suite in storetest, and one line of the daemon opens
+// it. A consumer declares an interface with the methods that it calls, which have the same
+// signatures, and never names an implementation.
 //
+//	type Rows interface { // in package key
+//		RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (api.Key, error)
+//		...
+//	}
 //	var s store.Store = db
-//	err := s.InsertSandbox(ctx, sandbox)
+//	keys := key.New(key.Config{Rows: s})
 //
 // # Promises of every store
 //

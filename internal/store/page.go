@@ -10,7 +10,8 @@ import (
 )
 
 // Cursor is a position in a list: after the row with this identifier. The zero Cursor is
-// the beginning.
+// the beginning. Stores agree on its form, so that a client's cursor survives a change of the
+// store.
 type Cursor struct {
 	At time.Time // when the row was created or started
 	ID string    // an identifier, or a number in IDLen digits
@@ -49,6 +50,11 @@ func ParseCursor(token string) (Cursor, error) {
 	return Cursor{time.UnixMicro(micros).UTC(), id}, nil
 }
 
-// MaxPageBytes is the maximum size of the stored rows of a page. The row that exceeds it is
-// the last one of its page.
-const MaxPageBytes = 4 << 20
+// Page returns the limit of a page and where it begins.
+func Page(p api.PageRequest) (limit int, after Cursor, err error) {
+	if limit, err = p.Rows(); err != nil {
+		return 0, after, err
+	}
+	after, err = ParseCursor(p.Cursor)
+	return limit, after, err
+}

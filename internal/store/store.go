@@ -13,11 +13,14 @@ import (
 // storetest is its conformance suite. The daemon holds a Store; every other consumer
 // takes the few methods that it uses.
 //
-// Lists are sorted, newest first. A filter's Limit below 0 is KindInvalid; a page needs
-// a Limit of at least 1 and returns the Cursor of the next page, the zero Cursor after
-// the last one. FindX returns the identifier that begins with a prefix, with or without
-// its leading letter: KindNotFound if there is none, KindInvalid if there are several
-// (the message names some of them) and for an empty prefix.
+// Lists are sorted, newest first. XPage returns one page and the cursor of the next, "" after
+// the last one; a limit that is out of range and a cursor of another list are KindInvalid.
+// FindX returns the identifier that begins with a prefix, with or without its leading letter:
+// KindNotFound if there is none, KindInvalid if there are several (the message names some of
+// them) and for an empty prefix.
+//
+// Account "" is the operator's own where a row is named, and every account where rows are
+// listed or found. A row lives until its state is final.
 type Store interface {
 	Owners
 	Sandboxes
@@ -41,6 +44,25 @@ type Store interface {
 	Close() error
 }
 
+// MaxListed is the maximum number of rows of a list that includes final ones and has no pages.
+const MaxListed = 1000
+
+// MaxPageBytes is the maximum size of the stored rows of a page. The row that exceeds it is the
+// last one of its page.
+const MaxPageBytes = 4 << 20
+
+// Owner is a run of a daemon on a host. While it runs it holds the lock on the file
+// LockPath; if the lock is free, the owner has ended.
+type Owner struct {
+	ID       api.OwnerID
+	Host     string // the host's name for itself
+	LockPath string // an absolute path on that host
+	PID      int    // informational: it may be reused
+	// BeatAt is when the owner last renewed its lease; zero if it never did. EndedAt is zero
+	// until the owner ended or was found dead.
+	StartedAt, BeatAt, EndedAt time.Time
+}
+
 // Owners are the runs of daemons.
 type Owners interface {
 	// InsertOwner stores a run. It comes before any row that the run owns.
@@ -62,8 +84,13 @@ type Sandboxes interface {
 	// over the sandbox's commands.
 	UpdateSandbox(ctx context.Context, s api.Sandbox) error
 	Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
-	Sandboxes(ctx context.Context, f SandboxFilter) ([]api.Sandbox, error)
-	SandboxPage(ctx context.Context, f SandboxFilter) ([]api.Sandbox, Cursor, error)
+	// ListSandboxes lists those that live; with all, the newest MaxListed of all.
+	ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error)
+	// SandboxesOf lists those of an account that live, and SandboxesIn all that have or had a
+	// workspace at /workspace.
+	SandboxesOf(ctx context.Context, account string) ([]api.Sandbox, error)
+	SandboxesIn(ctx context.Context, workspace api.WorkspaceID) ([]api.Sandbox, error)
+	SandboxPage(ctx context.Context, account string, all bool, p api.PageRequest) (rows []api.Sandbox, next string, err error)
 	FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error)
 	// FindSandboxOf searches one account only; "" means all of them.
 	FindSandboxOf(ctx context.Context, account, prefix string) (api.SandboxID, error)
@@ -79,8 +106,8 @@ type Execs interface {
 	// UpdateExec replaces a row. Its sandbox cannot change: KindInvalid.
 	UpdateExec(ctx context.Context, e api.Exec) error
 	Exec(ctx context.Context, id api.ExecID) (api.Exec, error)
-	Execs(ctx context.Context, f ExecFilter) ([]api.Exec, error)
-	ExecPage(ctx context.Context, f ExecFilter) ([]api.Exec, Cursor, error)
+	ListExecs(ctx context.Context, sandbox api.SandboxID) ([]api.Exec, error)
+	ExecPage(ctx context.Context, sandbox api.SandboxID, p api.PageRequest) (rows []api.Exec, next string, err error)
 }
 
 // Tasks are the rows of tasks and their attempts.
@@ -93,11 +120,14 @@ type Tasks interface {
 	PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) error
 	// Task reads one task with its attempts in order, all as of one instant.
 	Task(ctx context.Context, id api.TaskID) (api.Task, error)
-	Tasks(ctx context.Context, f TaskFilter) ([]api.Task, error)
-	TaskPage(ctx context.Context, f TaskFilter) ([]api.Task, Cursor, error)
-	// WalkTasks calls use with each task, newest first, until use fails or ctx ends. It
-	// holds few tasks in memory and blocks no writer while use runs.
-	WalkTasks(ctx context.Context, f TaskFilter, use func(api.Task) error) error
+	// UnfinishedTasks lists tasks that are not done and have another owner or none. Here, and in
+	// TaskPage and WalkTasks, each has its attempts.
+	UnfinishedTasks(ctx context.Context, notOwner api.OwnerID) ([]api.Task, error)
+	// TaskPage leaves tasks on repositories out if programs is set.
+	TaskPage(ctx context.Context, account string, programs bool, p api.PageRequest) (rows []api.Task, next string, err error)
+	// WalkTasks calls use with each task that was created at since or later, newest first, until
+	// use fails or ctx ends. It holds few tasks in memory and blocks no writer while use runs.
+	WalkTasks(ctx context.Context, account string, since time.Time, use func(api.Task) error) error
 	// FindTaskOf searches one account only; "" means all of them.
 	FindTaskOf(ctx context.Context, account, prefix string) (api.TaskID, error)
 }
@@ -107,8 +137,12 @@ type Workspaces interface {
 	InsertWorkspace(ctx context.Context, w api.Workspace) error
 	UpdateWorkspace(ctx context.Context, w api.Workspace) error
 	Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error)
-	Workspaces(ctx context.Context, f WorkspaceFilter) ([]api.Workspace, error)
-	WorkspacePage(ctx context.Context, f WorkspaceFilter) ([]api.Workspace, Cursor, error)
+	// ListWorkspaces lists those that are not removed, of which NamedWorkspaces and KeptWorkspaces
+	// select. The latter counts, up to most, what garbage collection never removes.
+	ListWorkspaces(ctx context.Context) ([]api.Workspace, error)
+	NamedWorkspaces(ctx context.Context, account, name string) ([]api.Workspace, error)
+	KeptWorkspaces(ctx context.Context, account string, most int) (int, error)
+	WorkspacePage(ctx context.Context, account string, p api.PageRequest) (rows []api.Workspace, next string, err error)
 	// FindWorkspaceOf searches one account only; "" means all of them.
 	FindWorkspaceOf(ctx context.Context, account, prefix string) (api.WorkspaceID, error)
 }
@@ -118,8 +152,11 @@ type Snapshots interface {
 	InsertSnapshot(ctx context.Context, s api.Snapshot) error
 	UpdateSnapshot(ctx context.Context, s api.Snapshot) error
 	Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
-	Snapshots(ctx context.Context, f SnapshotFilter) ([]api.Snapshot, error)
-	SnapshotPage(ctx context.Context, f SnapshotFilter) ([]api.Snapshot, Cursor, error)
+	// ListSnapshots lists those that live; with all, the newest MaxListed of all.
+	ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
+	SnapshotPage(ctx context.Context, account string, all bool, p api.PageRequest) (rows []api.Snapshot, next string, err error)
+	// TemplatePage lists the operator's named snapshots that are ready.
+	TemplatePage(ctx context.Context, p api.PageRequest) (rows []api.Snapshot, next string, err error)
 	FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error)
 	// FindSnapshotOf searches one account only; "" means all of them.
 	FindSnapshotOf(ctx context.Context, account, prefix string) (api.SnapshotID, error)
@@ -132,8 +169,11 @@ type Repositories interface {
 	InsertRepository(ctx context.Context, r api.Repository) error
 	UpdateRepository(ctx context.Context, r api.Repository) error
 	Repository(ctx context.Context, id api.RepositoryID) (api.Repository, error)
-	Repositories(ctx context.Context, f RepositoryFilter) ([]api.Repository, error)
-	RepositoryPage(ctx context.Context, f RepositoryFilter) ([]api.Repository, Cursor, error)
+	// ListRepositories and RepositoryPage list those that are not removed, and NamedRepository
+	// returns one of them.
+	ListRepositories(ctx context.Context) ([]api.Repository, error)
+	RepositoryPage(ctx context.Context, account string, p api.PageRequest) (rows []api.Repository, next string, err error)
+	NamedRepository(ctx context.Context, account, name string) (api.Repository, error)
 	// FindRepositoryOf searches one account only; "" means all of them.
 	FindRepositoryOf(ctx context.Context, account, prefix string) (api.RepositoryID, error)
 }
@@ -147,8 +187,21 @@ type Keys interface {
 	RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (api.Key, error)
 	// KeyByHash returns the key that was stored under a hash, revoked or not.
 	KeyByHash(ctx context.Context, hash string) (api.Key, error)
-	KeyPage(ctx context.Context, f KeyFilter) ([]api.Key, Cursor, error)
+	// KeyPage lists those that are not revoked, or all.
+	KeyPage(ctx context.Context, all bool, p api.PageRequest) (rows []api.Key, next string, err error)
 	FindKey(ctx context.Context, prefix string) (api.KeyID, error)
+}
+
+// Once is an idempotent request: its key within an account, its digest, and its answer when
+// it has one.
+type Once struct {
+	Account, Key string
+	Request      []byte // a digest
+	// Done is true once it is answered. Answer is nil if it was too long to store.
+	Done   bool
+	Answer []byte
+	// At ExpiresAt the row expires.
+	CreatedAt, ExpiresAt time.Time
 }
 
 // Requests are the rows of idempotent requests.
@@ -184,14 +237,11 @@ type Egress interface {
 	// required.
 	InsertEgress(ctx context.Context, all []api.EgressDecision) error
 	// EgressPage lists decisions by Seq, the largest first.
-	EgressPage(ctx context.Context, f EgressFilter) ([]api.EgressDecision, Cursor, error)
-	// WalkEgress calls use with each decision, the largest Seq first, until use fails or ctx
-	// ends. It holds few decisions in memory and blocks no writer while use runs.
-	WalkEgress(ctx context.Context, f EgressFilter, use func(api.EgressDecision) error) error
+	EgressPage(ctx context.Context, account string, f api.EgressFilter, p api.PageRequest) (rows []api.EgressDecision, next string, err error)
 }
 
 // Secrets are the rows of secrets, and the records of their uses. Account "" is the operator's
-// own everywhere; a name is unique within its account. Rows of uses do not refer to a secret:
+// own, also in lists; a name is unique within its account. Rows of uses do not refer to a secret:
 // they are kept when it is removed.
 type Secrets interface {
 	// PutSecret stores a secret, or replaces the one of its name, which keeps its number, its ID,
@@ -210,7 +260,7 @@ type Secrets interface {
 	RenewSecret(ctx context.Context, account, name, was, value string, at time.Time) error
 	// RemoveSecret removes a secret with its value and what it used, and returns what it was.
 	RemoveSecret(ctx context.Context, account, name string) (secrets.Secret, error)
-	SecretPage(ctx context.Context, f SecretFilter) ([]secrets.Secret, Cursor, error)
+	SecretPage(ctx context.Context, account string, p api.PageRequest) (rows []secrets.Secret, next string, err error)
 	// InsertSecretUses stores uses in one transaction and sets the Seq of each, as InsertEgress
 	// does. Those that were not refused are added to Uses and UsedAt of their secret. A
 	// sandbox and a time are required, and a secret unless the use was refused.
@@ -229,8 +279,209 @@ type Secrets interface {
 	// tasks with most use.
 	SecretSpent(ctx context.Context, account, name string, at time.Time, tasks int) (secrets.Spent, error)
 	// SecretUsePage lists uses by Seq, the largest first.
-	SecretUsePage(ctx context.Context, f SecretUseFilter) ([]secrets.Use, Cursor, error)
+	SecretUsePage(ctx context.Context, account string, f secrets.UseFilter, p api.PageRequest) (rows []secrets.Use, next string, err error)
 }
+
+// Bounds of the journal of one run, in bytes and numbers.
+const (
+	MaxRunInput   = 1 << 20
+	MaxStepResult = 32 << 20
+	MaxStepName   = 200
+	MaxRunSteps   = 20_000
+	MaxRunBytes   = 128 << 20
+)
+
+// Run is work that is continued by another daemon if the one that does it ends in the middle. Its steps
+// are rows of their own.
+type Run struct {
+	ID   string
+	Kind string
+	// Owner does it; Epoch counts its owners from 1.
+	Owner api.OwnerID
+	Epoch int64
+	// Input is what is needed to continue it, as JSON.
+	Input     []byte
+	CreatedAt time.Time
+	// Paused is how long no owner worked on it, all together: from the last thing that an owner stored
+	// until the next owner took it over.
+	Paused time.Duration
+	// CanceledAt is when somebody asked to stop it; zero if nobody did.
+	CanceledAt time.Time
+	// EndedAt is zero until the end.
+	EndedAt time.Time
+	Result  []byte
+}
+
+// RunStep is a step of a run. Its name is unique within the run.
+type RunStep struct {
+	Name string
+	// Try counts how often it began. A step that has begun and is not done was cut if its owner has ended.
+	Try int
+	// Asked is a digest of what the step was asked, which each try must have; at most 64 bytes.
+	Asked []byte
+	Done  bool
+	// Result is empty until the step is done.
+	Result []byte
+	// StartedAt and EndedAt are times of the run's clock: without those in which it was paused.
+	StartedAt, EndedAt time.Time
+}
+
+// RunEnd is what becomes of a run, in one transaction.
+type RunEnd struct {
+	At     time.Time
+	Result []byte
+	// Task is stored as by UpdateTask; nil for none.
+	Task *api.Task
+	// Event is appended as by AppendEvent: its Stream, At, Type and Data count. Nil for none.
+	Event *api.Event
+}
+
+// Runs are the rows of work that is continued after the death of its daemon. What an owner stores of a run
+// that is not its own any more is KindConflict, and so is everything of a run that has ended.
+type Runs interface {
+	// InsertRun stores a run that begins. KindExists if its ID is taken.
+	InsertRun(ctx context.Context, r Run) error
+	// Run reads one; KindNotFound if there is none.
+	Run(ctx context.Context, id string) (Run, error)
+	// UnfinishedRuns lists the runs of a kind that have not ended and belong to other owners, oldest first.
+	UnfinishedRuns(ctx context.Context, kind string, notOwner api.OwnerID) ([]Run, error)
+	// TakeRun makes an owner's run another owner's. The time since its last step began or ended is added to
+	// Paused. KindConflict if it is not from's, has ended, or to has ended.
+	TakeRun(ctx context.Context, id string, from, to api.OwnerID, at time.Time) (Run, error)
+	// CancelRun stores that a run is to be stopped, by its owner. The first call sets the time.
+	CancelRun(ctx context.Context, id string, owner api.OwnerID, at time.Time) error
+	// BeginStep stores that a step begins, or begins again, and returns the number of its try. KindConflict
+	// if it is done, or was asked something else; KindExhausted if the journal is full.
+	BeginStep(ctx context.Context, run string, owner api.OwnerID, s RunStep) (try int, err error)
+	// EndStep stores the result of a step that has begun and is not done. KindExhausted if the journal is full.
+	EndStep(ctx context.Context, run string, owner api.OwnerID, s RunStep) error
+	// RunSteps lists the steps of a run in the order in which they first began.
+	RunSteps(ctx context.Context, run string) ([]RunStep, error)
+	// EndRun ends a run and removes its steps. It returns the number of the event.
+	EndRun(ctx context.Context, run string, owner api.OwnerID, end RunEnd) (seq int64, err error)
+}
+
+// Lessons are the rows of what tasks learned. Account "" is the operator's.
+type Lessons interface {
+	LessonVectors
+	// PutLesson stores a lesson, or replaces the text of the one about the same failure, and returns what is stored.
+	// A task counts once. Of a scope the least useful are removed beyond api.MaxLessonsPerScope.
+	PutLesson(ctx context.Context, l api.Lesson) (api.Lesson, error)
+	// SimilarLessons returns the lesson about the same failure, then those that share words with it, the best first.
+	SimilarLessons(ctx context.Context, q api.LessonQuery) ([]api.Lesson, error)
+	// CountLessons counts a task that was given lessons, and whether it was verified. Those that are gone are left out.
+	CountLessons(ctx context.Context, account string, ids []string, helped bool, at time.Time) error
+	// LessonPage lists the lessons of a scope, or of all for "", the newest first. Here and in FindLesson account "" means all
+	// of them.
+	LessonPage(ctx context.Context, account, scope string, p api.PageRequest) (rows []api.Lesson, next string, err error)
+	// FindLesson returns the lesson whose identifier begins with a prefix, with or without its letter.
+	FindLesson(ctx context.Context, account, prefix string) (api.Lesson, error)
+	RemoveLesson(ctx context.Context, account, id string) (api.Lesson, error)
+}
+
+// LessonVector is the vector of the failure of a lesson.
+type LessonVector struct {
+	// ID is that of the lesson, and Failure the text that the vector is of.
+	ID, Failure string
+	// Model made it. Its vectors all have the dimension of the first that was stored.
+	Model string
+	// Values is the vector; nil says that the model refused the text.
+	Values []float32
+}
+
+// VectorQuery asks for the lessons of a scope whose vectors are near to one.
+type VectorQuery struct {
+	Account, Scope string
+	// Fingerprint is that of the failure itself, whose lesson is left out.
+	Fingerprint string
+	Model       string
+	Values      []float32
+	// Least is the least cosine similarity, and Limit the most lessons.
+	Least float64
+	Limit int
+}
+
+// LessonVectors are the vectors of lessons. They are removed with their lessons.
+type LessonVectors interface {
+	// LessonsToEmbed counts the lessons of a scope that have a vector of a model, and returns the newest of those that have
+	// none and were not refused.
+	LessonsToEmbed(ctx context.Context, account, scope, model string, limit int) (have int, missing []api.Lesson, err error)
+	// PutLessonVectors stores vectors in place of those before. Those of lessons that are gone, or have another failure by
+	// now, are left out. The error is KindInvalid for a vector that has another dimension than those of its model.
+	PutLessonVectors(ctx context.Context, account string, all []LessonVector) error
+	// NearLessons returns lessons by their similarity, the nearest first. It reads at most api.MaxLessonsPerScope vectors. The
+	// error is KindInvalid for a vector of another dimension.
+	NearLessons(ctx context.Context, q VectorQuery) ([]api.Lesson, error)
+}
+
+// MaxSessionDoc is the maximum size of the document of a session or of one of its turns, in bytes.
+const MaxSessionDoc = 1 << 20
+
+// Session is a session as it is stored: what is looked for, and a document of its user.
+type Session struct {
+	ID api.SessionID
+	// Account owns it; empty is the operator's own. Key is unique among the sessions of an account that are not closed.
+	Account, Key string
+	Owner        api.OwnerID
+	Closed       bool
+	CreatedAt    time.Time
+	// EndedAt is zero until it is closed.
+	EndedAt time.Time
+	Doc     []byte
+}
+
+// SessionTurn is a turn of a session as it is stored. N counts from 1.
+type SessionTurn struct {
+	N   int
+	Doc []byte
+}
+
+// Sessions are the rows of conversations with agents. What an owner stores of a session that is not its own, or that is closed, is
+// KindConflict.
+type Sessions interface {
+	// InsertSession stores a session with turns. KindExists if its ID or its key is taken, KindExhausted if the account has most
+	// sessions that are not closed.
+	InsertSession(ctx context.Context, s Session, most int, turns ...SessionTurn) error
+	// UpdateSession replaces the row of a session of owner, whose owner may change, and stores turns, in one transaction.
+	UpdateSession(ctx context.Context, owner api.OwnerID, s Session, turns ...SessionTurn) error
+	// Session reads one, SessionByKey one that is not closed; KindNotFound if there is none.
+	Session(ctx context.Context, id api.SessionID) (Session, error)
+	SessionByKey(ctx context.Context, account, key string) (Session, error)
+	// SessionsOf lists those of an account, the newest first, at most limit; closed ones too if all is set.
+	SessionsOf(ctx context.Context, account string, all bool, limit int) ([]Session, error)
+	// OpenSessions lists the sessions of everybody that are not closed, the oldest first.
+	OpenSessions(ctx context.Context) ([]Session, error)
+	// SessionTurns lists the turns of a session by their numbers.
+	SessionTurns(ctx context.Context, id api.SessionID) ([]SessionTurn, error)
+	// PruneSessions removes closed sessions, with their turns and events, that ended before a time. It returns the number.
+	PruneSessions(ctx context.Context, before time.Time) (int, error)
+}
+
+// Retention limits the ended rows of each account: those that exceed it are removed. Rows
+// that have not ended are always kept.
+type Retention struct {
+	// Rows is the maximum number of sandboxes, and of snapshots, of an account; Execs
+	// that of its commands. The last to end are kept. Decisions is the maximum number of
+	// its decisions about outgoing connections, of its uses of secrets, and of the sums that
+	// days and tasks used of budgets; they end when they are made, and sums of a task when it
+	// has ended.
+	Rows, Execs, Decisions int
+	// Bytes is the maximum stored size of the rows of each kind.
+	Bytes int64
+	// Before removes rows that ended before it; the zero time removes none.
+	Before time.Time
+}
+
+// Pruned counts the rows that a retention removed.
+type Pruned struct{ Sandboxes, Execs, Snapshots, Repositories, Events, Tasks, Decisions, Uses, Spent int }
+
+// Plus adds two counts.
+func (p Pruned) Plus(q Pruned) Pruned {
+	return Pruned{p.Sandboxes + q.Sandboxes, p.Execs + q.Execs, p.Snapshots + q.Snapshots, p.Repositories + q.Repositories, p.Events + q.Events, p.Tasks + q.Tasks, p.Decisions + q.Decisions, p.Uses + q.Uses, p.Spent + q.Spent}
+}
+
+// Zero reports whether nothing was removed.
+func (p Pruned) Zero() bool { return p == Pruned{} }
 
 // Retainer removes what has ended and exceeds a [Retention]. It works in short
 // transactions; an error does not restore what was removed before it.
@@ -246,22 +497,4 @@ type Retainer interface {
 	// WalkTallies calls use with the sums of the removed tasks of an account, all accounts
 	// for "", for the days that end after since.
 	WalkTallies(ctx context.Context, account string, since time.Time, use func(sums []byte) error) error
-}
-
-// Lessons are the rows of what tasks learned. Account "" is the operator's.
-type Lessons interface {
-	LessonVectors
-	// PutLesson stores a lesson, or replaces the text of the one about the same failure, and returns what is stored.
-	// A task counts once. Of a scope the least useful are removed beyond api.MaxLessonsPerScope.
-	PutLesson(ctx context.Context, l api.Lesson) (api.Lesson, error)
-	// SimilarLessons returns the lesson about the same failure, then those that share words with it, the best first.
-	SimilarLessons(ctx context.Context, q api.LessonQuery) ([]api.Lesson, error)
-	// CountLessons counts a task that was given lessons, and whether it was verified. Those that are gone are left out.
-	CountLessons(ctx context.Context, account string, ids []string, helped bool, at time.Time) error
-	// LessonPage lists the lessons of a scope, or of all for "", the newest first. Here and in FindLesson account "" means all
-	// of them.
-	LessonPage(ctx context.Context, account, scope string, limit int, after Cursor) ([]api.Lesson, Cursor, error)
-	// FindLesson returns the lesson whose identifier begins with a prefix, with or without its letter.
-	FindLesson(ctx context.Context, account, prefix string) (api.Lesson, error)
-	RemoveLesson(ctx context.Context, account, id string) (api.Lesson, error)
 }

@@ -15,7 +15,6 @@ import (
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/durable"
@@ -87,7 +86,7 @@ func programDaemon(t *testing.T, db *sqlite.DB, runs store.Runs, boxes *agenttes
 	}
 	log := event.NewLog(event.Config{Store: db})
 	return task.New(task.Config{
-		Store: lists.Lists{Store: db}, Log: log, Events: log.Read, Sandboxes: boxes, Dir: dir, Owner: me,
+		Store: db, Log: log, Events: log.Read, Sandboxes: boxes, Dir: dir, Owner: me,
 		Model: func(string) (model.Model, error) { return m, nil }, Journal: durable.New(durable.Config{Rows: runs, Owner: me}),
 	}), me
 }

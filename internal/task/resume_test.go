@@ -12,7 +12,6 @@ import (
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/durable"
@@ -84,7 +83,7 @@ func newDaemon(t *testing.T, db *sqlite.DB, dir string, work *steady, models fun
 	work.began = make(chan struct{}, 1)
 	log := event.NewLog(event.Config{Store: db})
 	d.Engine = task.New(task.Config{
-		Store: lists.Lists{Store: db}, Log: log, Events: log.Read, Appended: func(e api.Event) { d.told = append(d.told, e) },
+		Store: db, Log: log, Events: log.Read, Appended: func(e api.Event) { d.told = append(d.told, e) },
 		Model: models, Repositories: work, Dir: dir, Owner: d.me, Journal: durable.New(durable.Config{Rows: db, Owner: d.me}),
 	})
 	return d

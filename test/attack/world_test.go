@@ -27,7 +27,6 @@ import (
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	wait "hortus.dev/test/patience"
 	"hortus.dev/test/tier"
@@ -201,7 +200,7 @@ func newWorldOver(t *testing.T, isolation, programs, dir string) *world {
 	log := event.NewLog(event.Config{Store: w.db})
 	t.Cleanup(func() { log.Close() })
 	w.Manager = manager.New(manager.Config{
-		Owner: owner.ID, Backends: []sandbox.Backend{w.backend}, Templates: hostTemplate(tree.Digest), Rows: lists.Lists{Store: w.db}, Log: log,
+		Owner: owner.ID, Backends: []sandbox.Backend{w.backend}, Templates: hostTemplate(tree.Digest), Rows: w.db, Log: log,
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

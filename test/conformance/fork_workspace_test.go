@@ -26,7 +26,6 @@ import (
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/tier"
 )
@@ -42,7 +41,7 @@ type garden struct {
 	bench  *bench
 	run    string
 	spaces *workspace.Store
-	rows   lists.Lists
+	rows   *sqlite.DB
 	user   *durable.Service
 	owner  api.OwnerID
 }
@@ -60,7 +59,7 @@ func newGarden(t *testing.T, pick func(*testing.T, *bench) tested) *garden {
 	if err := db.InsertOwner(t.Context(), owner); err != nil {
 		t.Fatal(err)
 	}
-	rows := lists.Lists{Store: db}
+	rows := db
 	// The store of the bench has no rows.
 	spaces, err := workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(b.dir, "spaces"), Layers: b.layers, Rows: rows, Owner: owner.ID})
 	if err != nil {

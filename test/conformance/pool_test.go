@@ -18,7 +18,6 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	wait "hortus.dev/test/patience"
 	"hortus.dev/test/tier"
@@ -75,7 +74,7 @@ func newPooled(t *testing.T, size int) *pooled {
 		ahead += d
 	}}
 	p.Manager = manager.New(manager.Config{
-		Owner: owner.ID, Backends: []sandbox.Backend{b}, Templates: hostTemplate{tree.Digest}, Rows: lists.Lists{Store: db}, Log: p.events, Pool: size,
+		Owner: owner.ID, Backends: []sandbox.Backend{b}, Templates: hostTemplate{tree.Digest}, Rows: db, Log: p.events, Pool: size,
 		Now: func() time.Time {
 			mu.Lock()
 			defer mu.Unlock()

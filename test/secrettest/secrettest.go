@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
 
@@ -17,7 +16,7 @@ func Open(t testing.TB, dir string, cfg secret.Config) (*secret.Secrets, *sqlite
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Rows = lists.Lists{Store: db}
+	cfg.Rows = db
 	all := secret.New(cfg)
 	t.Cleanup(func() {
 		if err := all.Close(context.Background()); err != nil {

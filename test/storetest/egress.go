@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,14 +30,11 @@ func insertEgress(t *testing.T, s store.Store, all ...api.EgressDecision) []api.
 }
 
 // egress lists all decisions that a filter selects.
-func egress(t *testing.T, s store.Store, f store.EgressFilter) []api.EgressDecision {
+func egress(t *testing.T, s store.Store, account string, f api.EgressFilter) []api.EgressDecision {
 	t.Helper()
-	f.Limit = 10_000
-	got, _ := walk(t, f.Limit, func(c store.Cursor) ([]api.EgressDecision, store.Cursor, error) {
-		f.After = c
-		return s.EgressPage(t.Context(), f)
+	return rows(t, func(p api.PageRequest) ([]api.EgressDecision, string, error) {
+		return s.EgressPage(t.Context(), account, f, p)
 	})
-	return got
 }
 
 func testEgress(t *testing.T, s store.Store) {
@@ -54,7 +50,7 @@ func testEgress(t *testing.T, s store.Store) {
 	}
 	want = append(want, insertEgress(t, s, least)...)
 	slices.Reverse(want)
-	if diff := cmp.Diff(want, egress(t, s, store.EgressFilter{})); diff != "" || want[0].Seq <= want[1].Seq {
+	if diff := cmp.Diff(want, egress(t, s, "", api.EgressFilter{})); diff != "" || want[0].Seq <= want[1].Seq {
 		t.Error(diff)
 	}
 	// One invalid decision, and none is stored.
@@ -66,7 +62,7 @@ func testEgress(t *testing.T, s store.Store) {
 	} {
 		wantKind(t, s.InsertEgress(ctx, []api.EgressDecision{least, newDecision(bad)}), api.KindInvalid)
 	}
-	if got := egress(t, s, store.EgressFilter{}); len(got) != 3 {
+	if got := egress(t, s, "", api.EgressFilter{}); len(got) != 3 {
 		t.Errorf("%d decisions after invalid ones", len(got))
 	}
 	canceled, cancel := context.WithCancel(ctx)
@@ -88,37 +84,36 @@ func testEgressFilter(t *testing.T, s store.Store) {
 		insertEgress(t, s, d)
 	}
 	for _, c := range []struct {
-		f    store.EgressFilter
-		want string // ports, newest first
+		account string
+		f       api.EgressFilter
+		want    string // ports, newest first
 	}{
-		{store.EgressFilter{}, "543210"},
-		{store.EgressFilter{Account: "a"}, "21"},
-		{store.EgressFilter{Account: "nobody"}, ""},
-		{store.EgressFilter{Sandbox: "i1"}, "10"},
-		{store.EgressFilter{Account: "b", Sandbox: "i1"}, ""},
-		{store.EgressFilter{Task: "t1"}, "21"},
-		{store.EgressFilter{Result: api.EgressDenied}, "21"},
-		{store.EgressFilter{Host: "example.org"}, "0"},
-		{store.EgressFilter{Host: "*.example.org"}, "21"},
-		{store.EgressFilter{Host: "*_y.example.com"}, "4"},
-		{store.EgressFilter{Host: "*%"}, ""},
-		{store.EgressFilter{Since: minute(2), Until: minute(4)}, "32"},
-		{store.EgressFilter{Account: "a", Sandbox: "i2", Task: "t1", Result: api.EgressDenied, Host: "*.org", Since: minute(1), Until: minute(9)}, "2"},
+		{"", api.EgressFilter{}, "543210"},
+		{"a", api.EgressFilter{}, "21"},
+		{"nobody", api.EgressFilter{}, ""},
+		{"", api.EgressFilter{Sandbox: "i1"}, "10"},
+		{"b", api.EgressFilter{Sandbox: "i1"}, ""},
+		{"", api.EgressFilter{Result: api.EgressDenied}, "21"},
+		{"", api.EgressFilter{Host: "example.org"}, "0"},
+		{"", api.EgressFilter{Host: "*.example.org"}, "21"},
+		{"", api.EgressFilter{Host: "*_y.example.com"}, "4"},
+		{"", api.EgressFilter{Host: "*%"}, ""},
+		{"", api.EgressFilter{Since: minute(2)}, "5432"},
+		{"a", api.EgressFilter{Sandbox: "i2", Result: api.EgressDenied, Host: "*.org", Since: minute(1)}, "2"},
 	} {
-		var got, walked strings.Builder
-		for _, d := range egress(t, s, c.f) {
+		var got strings.Builder
+		for _, d := range egress(t, s, c.account, c.f) {
 			fmt.Fprint(&got, d.Port)
 		}
-		must(t, s.WalkEgress(t.Context(), c.f, func(d api.EgressDecision) error { fmt.Fprint(&walked, d.Port); return nil }))
-		if got.String() != c.want || walked.String() != c.want {
-			t.Errorf("%+v: a page has %q, a walk %q, want %q", c.f, got.String(), walked.String(), c.want)
+		if got.String() != c.want {
+			t.Errorf("%q, %+v: %q, want %q", c.account, c.f, got.String(), c.want)
 		}
 	}
 }
 
 func testEgressPages(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	// More than a walk reads at once, all of one instant, some of a size that ends a page.
+	// More than a page, all of one instant, some of a size that ends a page.
 	var all []api.EgressDecision
 	for i := range 1203 {
 		all = append(all, newDecision(func(d *api.EgressDecision) {
@@ -136,49 +131,21 @@ func testEgressPages(t *testing.T, s store.Store) {
 		return n
 	}
 	slices.Reverse(all)
-	for _, limit := range []int{7, 400, 401, 1203, 5000} {
-		got, pages := walk(t, limit, func(c store.Cursor) ([]api.EgressDecision, store.Cursor, error) {
-			return s.EgressPage(ctx, store.EgressFilter{Limit: limit, After: c})
+	for _, limit := range []int{7, 400, 401, api.MaxPage} {
+		got, pages := walk(t, limit, func(p api.PageRequest) ([]api.EgressDecision, string, error) {
+			return s.EgressPage(ctx, "", api.EgressFilter{}, p)
 		})
 		if !slices.Equal(numbers(got), numbers(all)) {
 			t.Errorf("pages of %d have %d decisions of %d", limit, len(got), len(all))
 		}
-		if limit == 5000 && pages < 3 {
+		if limit == api.MaxPage && pages < 4 {
 			t.Errorf("%d pages for %d bytes", pages, 10*store.MaxPageBytes/3)
 		}
 	}
-	for _, limit := range []int{0, 1, 499, 500, 501, 1203, 9999} {
-		var got []api.EgressDecision
-		must(t, s.WalkEgress(ctx, store.EgressFilter{Limit: limit}, func(d api.EgressDecision) error { got = append(got, d); return nil }))
-		want := all
-		if limit > 0 {
-			want = all[:min(limit, len(all))]
-		}
-		if !slices.Equal(numbers(got), numbers(want)) {
-			t.Errorf("a walk of %d has %d decisions, want %d", limit, len(got), len(want))
-		}
-	}
-	// It ends with the error of use, and writes do not wait for it.
-	stop, seen := errors.New("stop"), 0
-	err := s.WalkEgress(ctx, store.EgressFilter{}, func(api.EgressDecision) error {
-		if seen++; seen == 700 {
-			return stop
-		}
-		if seen == 1 {
-			insertEgress(t, s, newDecision(nil))
-		}
-		return nil
-	})
-	if !errors.Is(err, stop) || seen != 700 {
-		t.Errorf("a walk ended after %d decisions: %v", seen, err)
-	}
-	for _, limit := range []int{0, -1} {
-		_, _, err := s.EgressPage(ctx, store.EgressFilter{Limit: limit})
+	for _, p := range []api.PageRequest{{Limit: -1}, {Cursor: store.Cursor{At: began, ID: string(api.NewSandboxID())}.Token()}} {
+		_, _, err := s.EgressPage(ctx, "", api.EgressFilter{}, p)
 		wantKind(t, err, api.KindInvalid)
 	}
-	wantKind(t, s.WalkEgress(ctx, store.EgressFilter{Limit: -1}, nil), api.KindInvalid)
-	_, _, err = s.EgressPage(ctx, store.EgressFilter{Limit: 1, After: store.Cursor{At: began, ID: string(api.NewSandboxID())}})
-	wantKind(t, err, api.KindInvalid)
 }
 
 func testPruneEgress(t *testing.T, s store.Store) {
@@ -200,7 +167,7 @@ func testPruneEgress(t *testing.T, s store.Store) {
 	last := insertEgress(t, s, other...)[19].Seq
 	const much = 1 << 40
 	keep := store.Retention{Rows: 1, Execs: 1, Decisions: 10_000, Bytes: much}
-	count := func(account string) int { return len(egress(t, s, store.EgressFilter{Account: account})) }
+	count := func(account string) int { return len(egress(t, s, account, api.EgressFilter{})) }
 	for i, c := range []struct {
 		change func()
 		want   int
@@ -224,7 +191,7 @@ func testPruneEgress(t *testing.T, s store.Store) {
 		} else if i == 4 && (left[0] == 0 || left[0] >= 5) { // of which size rows are is the store's choice
 			t.Errorf("within 600 bytes are %v", left)
 		}
-		if got := egress(t, s, store.EgressFilter{Account: "b"}); i == 3 && (len(got) != 5 || got[0].At != minute(19)) {
+		if got := egress(t, s, "b", api.EgressFilter{}); i == 3 && (len(got) != 5 || got[0].At != minute(19)) {
 			t.Errorf("the newest were removed: %+v", got)
 		}
 	}

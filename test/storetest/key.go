@@ -33,13 +33,12 @@ func testKeys(t *testing.T, s store.Store) {
 	}
 	other := newKey(t, s, "h2", func(o *api.Key) { o.ID, o.CreatedAt = "k7777777777777777777", began.Add(time.Hour) })
 	for name, c := range map[string]struct {
-		f    store.KeyFilter
+		p    api.PageRequest
 		want []api.Key
 	}{
-		"all": {store.KeyFilter{Limit: 100}, []api.Key{other, k}}, "account": {store.KeyFilter{Account: "a", Limit: 100}, []api.Key{other}},
-		"limit": {store.KeyFilter{Limit: 1}, []api.Key{other}}, "injection": {store.KeyFilter{Account: "' OR 1=1 --", Limit: 100}, nil},
+		"all": {api.PageRequest{}, []api.Key{other, k}}, "limit": {api.PageRequest{Limit: 1}, []api.Key{other}},
 	} {
-		got, _, err := s.KeyPage(ctx, c.f)
+		got, _, err := s.KeyPage(ctx, true, c.p)
 		must(t, err)
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("list, %s: %s", name, diff)
@@ -58,7 +57,7 @@ func testKeys(t *testing.T, s store.Store) {
 	}
 	_, err = s.FindKey(ctx, "%")
 	wantKind(t, err, api.KindNotFound)
-	_, _, err = s.KeyPage(ctx, store.KeyFilter{Limit: -1})
+	_, _, err = s.KeyPage(ctx, true, api.PageRequest{Limit: -1})
 	wantKind(t, err, api.KindInvalid)
 	fresh := api.Key{ID: api.NewKeyID(), Account: "a", Role: api.RoleUser, CreatedAt: began}
 	wantKind(t, s.InsertKey(ctx, fresh, "h1"), api.KindExists)
@@ -92,7 +91,7 @@ func testKeys(t *testing.T, s store.Store) {
 	if got, err = s.KeyByHash(ctx, "h2"); err != nil || !got.RevokedAt.Equal(at) {
 		t.Errorf("found by its hash: %+v, %v", got, err)
 	}
-	working, _, err := s.KeyPage(ctx, store.KeyFilter{Working: true, Limit: 100})
+	working, _, err := s.KeyPage(ctx, false, api.PageRequest{})
 	must(t, err)
 	if diff := cmp.Diff([]api.Key{k}, working); diff != "" {
 		t.Error("working:", diff)
@@ -149,22 +148,16 @@ func testAccounts(t *testing.T, s store.Store) {
 		wantKind(t, err, api.KindNotFound)
 	}
 
-	boxes, err := s.Sandboxes(ctx, store.SandboxFilter{Account: "a"})
-	must(t, err)
-	same(t, "sandboxes", []api.Sandbox{b1}, boxes, func(b api.Sandbox) string { return string(b.ID) })
+	same(t, "sandboxes", []api.Sandbox{b1}, sandboxes(t, s, "a"), func(b api.Sandbox) string { return string(b.ID) })
 	// An update keeps it, and what it is found by.
 	b1.State = api.SandboxPaused
 	must(t, s.UpdateSandbox(ctx, b1))
-	boxes, err = s.Sandboxes(ctx, store.SandboxFilter{Account: "a", States: []api.SandboxState{api.SandboxPaused}})
+	boxes, err := s.SandboxesOf(ctx, "a")
 	must(t, err)
 	same(t, "sandboxes, after an update", []api.Sandbox{b1}, boxes, func(b api.Sandbox) string { return string(b.ID) })
-	tasks, err := s.Tasks(ctx, store.TaskFilter{Account: "b"})
-	must(t, err)
-	same(t, "tasks", []api.Task{k2}, tasks, func(k api.Task) string { return string(k.ID) })
-	tasks = nil
-	must(t, s.WalkTasks(ctx, store.TaskFilter{Account: "b"}, func(k api.Task) error { tasks = append(tasks, k); return nil }))
-	same(t, "walk", []api.Task{k2}, tasks, func(k api.Task) string { return string(k.ID) })
-	snapshots, err := s.Snapshots(ctx, store.SnapshotFilter{Account: "a"})
-	must(t, err)
-	same(t, "snapshots", []api.Snapshot{n1}, snapshots, func(n api.Snapshot) string { return string(n.ID) })
+	same(t, "tasks", []api.Task{k2}, tasks(t, s, "b"), func(k api.Task) string { return string(k.ID) })
+	var walked []api.Task
+	must(t, s.WalkTasks(ctx, "b", time.Time{}, func(k api.Task) error { walked = append(walked, k); return nil }))
+	same(t, "walk", []api.Task{k2}, walked, func(k api.Task) string { return string(k.ID) })
+	same(t, "snapshots", []api.Snapshot{n1}, snapshots(t, s, "a"), func(n api.Snapshot) string { return string(n.ID) })
 }

@@ -82,27 +82,20 @@ func testLessons(t *testing.T, s store.Store) {
 
 	// Pages, newest first.
 	var all []string
-	for after, pages := (store.Cursor{}), 0; pages == 0 || !after.IsZero(); pages++ {
-		if pages > 3 {
-			t.Fatal("too many pages")
-		}
-		page, next, err := s.LessonPage(ctx, "", "", 2, after)
-		must(t, err)
-		all, after = append(all, fingerprints(page)...), next
-		if _, err := store.ParseCursor(next.Token()); err != nil {
-			t.Error(err)
-		}
+	paged, pages := walk(t, 2, func(p api.PageRequest) ([]api.Lesson, string, error) { return s.LessonPage(ctx, "", "", p) })
+	if all = fingerprints(paged); pages != 3 {
+		t.Errorf("%d pages", pages)
 	}
 	if got := strings.Join(all, " "); got != "f1 f1 f3 f2 f1" {
 		t.Error(got)
 	}
-	if page, _, err := s.LessonPage(ctx, "", "other", 9, store.Cursor{}); err != nil || len(page) != 1 {
+	if page, _, err := s.LessonPage(ctx, "", "other", api.PageRequest{}); err != nil || len(page) != 1 {
 		t.Error(page, err)
 	}
-	if page, _, err := s.LessonPage(ctx, "a", "", 9, store.Cursor{}); err != nil || len(page) != 1 || page[0].ID != alien.ID {
+	if page, _, err := s.LessonPage(ctx, "a", "", api.PageRequest{}); err != nil || len(page) != 1 || page[0].ID != alien.ID {
 		t.Error(page, err)
 	}
-	_, _, err := s.LessonPage(ctx, "", "", 2, store.Cursor{At: began, ID: "x"})
+	_, _, err := s.LessonPage(ctx, "", "", api.PageRequest{Cursor: store.Cursor{At: began, ID: string(api.NewSandboxID())}.Token()})
 	wantKind(t, err, api.KindInvalid)
 
 	// One by its identifier, and its removal, in its account only.
@@ -171,9 +164,8 @@ func testLessonsFull(t *testing.T, s store.Store) {
 		}
 	}
 	put("elsewhere", began)
-	page, _, err := s.LessonPage(ctx, "", "", 2*api.MaxLessonsPerScope, store.Cursor{})
-	must(t, err)
-	if len(page) != api.MaxLessonsPerScope {
-		t.Errorf("%d lessons", len(page))
+	all := rows(t, func(p api.PageRequest) ([]api.Lesson, string, error) { return s.LessonPage(ctx, "", "", p) })
+	if len(all) != api.MaxLessonsPerScope {
+		t.Errorf("%d lessons", len(all))
 	}
 }

@@ -26,7 +26,7 @@ func testRepositories(t *testing.T, s store.Store) {
 	owner := newOwner(t, s)
 	var r api.Repository
 	fill(&r)
-	r.State, r.Owner = api.RepositoryFailed, owner
+	r.State, r.Owner, r.Account = api.RepositoryFailed, owner, "alice"
 	must(t, s.InsertRepository(ctx, r))
 	got, err := s.Repository(ctx, r.ID)
 	must(t, err)
@@ -34,24 +34,21 @@ func testRepositories(t *testing.T, s store.Store) {
 		t.Error("insert:", diff)
 	}
 	plain := newRepository(t, s, func(p *api.Repository) { p.CreatedAt = began.Add(time.Hour) })
-	all, err := s.Repositories(ctx, store.RepositoryFilter{})
+	all, err := s.ListRepositories(ctx)
 	must(t, err)
 	if diff := cmp.Diff([]api.Repository{plain, r}, all); diff != "" {
 		t.Error("list:", diff)
 	}
-	for name, f := range map[string]store.RepositoryFilter{
-		"state": {States: []api.RepositoryState{api.RepositoryFailed}}, "name": {Name: r.Name},
-	} {
-		some, err := s.Repositories(ctx, f)
+	for _, want := range []api.Repository{r, plain} {
+		named, err := s.NamedRepository(ctx, want.Account, want.Name)
 		must(t, err)
-		if diff := cmp.Diff([]api.Repository{r}, some); diff != "" {
-			t.Errorf("filter by %s: %s", name, diff)
+		if diff := cmp.Diff(want, named); diff != "" {
+			t.Error("by name:", diff)
 		}
 	}
-	own, err := s.Repositories(ctx, store.RepositoryFilter{Operators: true})
-	must(t, err)
-	if diff := cmp.Diff([]api.Repository{plain}, own); diff != "" {
-		t.Error("the operator's:", diff)
+	for _, other := range [][2]string{{"", r.Name}, {r.Account, plain.Name}, {"' OR 1=1 --", plain.Name}} {
+		_, err := s.NamedRepository(ctx, other[0], other[1])
+		wantKind(t, err, api.KindNotFound)
 	}
 	// The same again through an update.
 	again := r
@@ -68,20 +65,21 @@ func testRepositories(t *testing.T, s store.Store) {
 	_, err = s.Repository(ctx, api.NewRepositoryID())
 	wantKind(t, err, api.KindNotFound)
 	wantKind(t, s.UpdateRepository(ctx, api.Repository{ID: api.NewRepositoryID(), State: api.RepositoryReady, CreatedAt: began}), api.KindNotFound)
-	_, err = s.Repositories(ctx, store.RepositoryFilter{Limit: -1})
+	_, _, err = s.RepositoryPage(ctx, "", api.PageRequest{Limit: -1})
 	wantKind(t, err, api.KindInvalid)
-	one, next, err := s.RepositoryPage(ctx, store.RepositoryFilter{Limit: 1})
+	one, next, err := s.RepositoryPage(ctx, "", api.PageRequest{Limit: 1})
 	must(t, err)
-	two, end, err := s.RepositoryPage(ctx, store.RepositoryFilter{Limit: 1, After: next})
+	two, end, err := s.RepositoryPage(ctx, "", api.PageRequest{Limit: 1, Cursor: next})
 	must(t, err)
-	if len(one) != 1 || len(two) != 1 || one[0].ID == two[0].ID || !end.IsZero() {
+	if len(one) != 1 || len(two) != 1 || one[0].ID == two[0].ID || end != "" {
 		t.Errorf("pages: %v, %v, %v", one, two, end)
 	}
 	found := newRepository(t, s, func(p *api.Repository) { p.ID, p.Account = "r7777777777777777777", "acme" })
-	some, err := s.Repositories(ctx, store.RepositoryFilter{Account: "acme"})
+	newRepository(t, s, func(p *api.Repository) { p.Account, p.State, p.EndedAt = "acme", api.RepositoryRemoved, began })
+	some, _, err := s.RepositoryPage(ctx, "acme", api.PageRequest{})
 	must(t, err)
 	if diff := cmp.Diff([]api.Repository{found}, some); diff != "" {
-		t.Error("filter by account:", diff)
+		t.Error("of an account:", diff)
 	}
 	for _, prefix := range []string{"r7777777", "777777", string(found.ID)} {
 		if id, err := s.FindRepositoryOf(ctx, "acme", prefix); id != found.ID || err != nil {

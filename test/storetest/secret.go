@@ -133,9 +133,7 @@ func testSecretPages(t *testing.T, s store.Store) {
 	}
 	slices.Reverse(want)
 	for _, limit := range []int{1, 7, 23, 100} {
-		got, _ := walk(t, limit, func(c store.Cursor) ([]secrets.Secret, store.Cursor, error) {
-			return s.SecretPage(t.Context(), store.SecretFilter{Account: "a", Limit: limit, After: c})
-		})
+		got, _ := walk(t, limit, func(p api.PageRequest) ([]secrets.Secret, string, error) { return s.SecretPage(t.Context(), "a", p) })
 		var names []string
 		for _, row := range got {
 			if names = append(names, row.Name); row.Account != "a" {
@@ -146,10 +144,10 @@ func testSecretPages(t *testing.T, s store.Store) {
 			t.Errorf("pages of %d have %q", limit, names)
 		}
 	}
-	_, _, err := s.SecretPage(t.Context(), store.SecretFilter{})
-	wantKind(t, err, api.KindInvalid)
-	_, _, err = s.SecretPage(t.Context(), store.SecretFilter{Limit: 1, After: store.Cursor{At: began, ID: string(api.NewSandboxID())}})
-	wantKind(t, err, api.KindInvalid)
+	for _, p := range []api.PageRequest{{Limit: -1}, {Cursor: store.Cursor{At: began, ID: string(api.NewSandboxID())}.Token()}} {
+		_, _, err := s.SecretPage(t.Context(), "a", p)
+		wantKind(t, err, api.KindInvalid)
+	}
 }
 
 func newUse(change func(*secrets.Use)) secrets.Use {
@@ -161,14 +159,11 @@ func newUse(change func(*secrets.Use)) secrets.Use {
 }
 
 // uses lists all uses that a filter selects.
-func uses(t *testing.T, s store.Store, f store.SecretUseFilter) []secrets.Use {
+func uses(t *testing.T, s store.Store, account string, f secrets.UseFilter) []secrets.Use {
 	t.Helper()
-	f.Limit = 10_000
-	got, _ := walk(t, f.Limit, func(c store.Cursor) ([]secrets.Use, store.Cursor, error) {
-		f.After = c
-		return s.SecretUsePage(t.Context(), f)
+	return rows(t, func(p api.PageRequest) ([]secrets.Use, string, error) {
+		return s.SecretUsePage(t.Context(), account, f, p)
 	})
-	return got
 }
 
 func testSecretUses(t *testing.T, s store.Store) {
@@ -194,7 +189,7 @@ func testSecretUses(t *testing.T, s store.Store) {
 	// The daemon's own uses have no sandbox.
 	own := []secrets.Use{newUse(func(u *secrets.Use) { u.Account, u.Sandbox, u.Purpose, u.For = "daemon", "", "model", "ada" })}
 	must(t, s.InsertSecretUses(ctx, own))
-	if got := uses(t, s, store.SecretUseFilter{Account: "daemon"}); len(got) != 1 || cmp.Diff(own, got) != "" {
+	if got := uses(t, s, "daemon", secrets.UseFilter{}); len(got) != 1 || cmp.Diff(own, got) != "" {
 		t.Error(cmp.Diff(own, got))
 	}
 	for i := range all[1:] {
@@ -202,28 +197,29 @@ func testSecretUses(t *testing.T, s store.Store) {
 			t.Errorf("the numbers are %d and %d", all[i].Seq, all[i+1].Seq)
 		}
 	}
-	if got := uses(t, s, store.SecretUseFilter{Account: full.Account}); len(got) != 1 || cmp.Diff(all[0], got[0]) != "" {
+	if got := uses(t, s, full.Account, secrets.UseFilter{}); len(got) != 1 || cmp.Diff(all[0], got[0]) != "" {
 		t.Error(cmp.Diff(all[:1], got))
 	}
 	for _, c := range []struct {
-		f    store.SecretUseFilter
-		want string // ports, newest first
+		account string
+		f       secrets.UseFilter
+		want    string // ports, newest first
 	}{
-		{store.SecretUseFilter{Account: "a"}, "65310"},
-		{store.SecretUseFilter{}, "4"},
-		{store.SecretUseFilter{Account: "b"}, "2"},
-		{store.SecretUseFilter{Account: "c"}, ""},
-		{store.SecretUseFilter{Account: "a", UseFilter: secrets.UseFilter{Secret: "token"}}, "6510"},
-		{store.SecretUseFilter{Account: "a", UseFilter: secrets.UseFilter{Refused: true}}, "1"},
-		{store.SecretUseFilter{Account: "a", UseFilter: secrets.UseFilter{Since: minute(3)}}, "653"},
-		{store.SecretUseFilter{Account: "a", UseFilter: secrets.UseFilter{Secret: "token", Refused: true, Since: minute(2)}}, ""},
+		{"a", secrets.UseFilter{}, "65310"},
+		{"", secrets.UseFilter{}, "4"},
+		{"b", secrets.UseFilter{}, "2"},
+		{"c", secrets.UseFilter{}, ""},
+		{"a", secrets.UseFilter{Secret: "token"}, "6510"},
+		{"a", secrets.UseFilter{Refused: true}, "1"},
+		{"a", secrets.UseFilter{Since: minute(3)}, "653"},
+		{"a", secrets.UseFilter{Secret: "token", Refused: true, Since: minute(2)}, ""},
 	} {
 		var got strings.Builder
-		for _, u := range uses(t, s, c.f) {
+		for _, u := range uses(t, s, c.account, c.f) {
 			fmt.Fprint(&got, u.Port)
 		}
 		if got.String() != c.want {
-			t.Errorf("%+v: %q, want %q", c.f, got.String(), c.want)
+			t.Errorf("%q, %+v: %q, want %q", c.account, c.f, got.String(), c.want)
 		}
 	}
 	// What was refused, and what was missed, is no use.
@@ -241,7 +237,7 @@ func testSecretUses(t *testing.T, s store.Store) {
 	// Uses are kept without their secret. A new one of its name begins with none.
 	_, err := s.RemoveSecret(ctx, "b", "token")
 	must(t, err)
-	if got := uses(t, s, store.SecretUseFilter{Account: "b"}); len(got) != 2 {
+	if got := uses(t, s, "b", secrets.UseFilter{}); len(got) != 2 {
 		t.Errorf("%d uses of a secret that was removed", len(got))
 	}
 	if got := putSecret(t, s, newSecret("b", "token"), "another-value"); got.Uses != 0 || got.UsedAt != nil {
@@ -255,18 +251,18 @@ func testSecretUses(t *testing.T, s store.Store) {
 	} {
 		wantKind(t, s.InsertSecretUses(ctx, []secrets.Use{newUse(nil), newUse(bad)}), api.KindInvalid)
 	}
-	if got := uses(t, s, store.SecretUseFilter{}); len(got) != 1 {
+	if got := uses(t, s, "", secrets.UseFilter{}); len(got) != 1 {
 		t.Errorf("%d uses after invalid ones", len(got))
 	}
 	// A placeholder that is none of its sandbox's has no secret.
 	must(t, s.InsertSecretUses(ctx, []secrets.Use{newUse(func(u *secrets.Use) { u.Account, u.Secret, u.Refused = "none", "", "unknown" })}))
-	if got := uses(t, s, store.SecretUseFilter{Account: "none", UseFilter: secrets.UseFilter{Refused: true}}); len(got) != 1 || got[0].Secret != "" || got[0].Refused != "unknown" {
+	if got := uses(t, s, "none", secrets.UseFilter{Refused: true}); len(got) != 1 || got[0].Secret != "" || got[0].Refused != "unknown" {
 		t.Errorf("a refusal without a secret: %+v", got)
 	}
-	_, _, err = s.SecretUsePage(ctx, store.SecretUseFilter{})
+	_, _, err = s.SecretUsePage(ctx, "", secrets.UseFilter{}, api.PageRequest{Limit: -1})
 	wantKind(t, err, api.KindInvalid)
-	got, _ := walk(t, 2, func(c store.Cursor) ([]secrets.Use, store.Cursor, error) {
-		return s.SecretUsePage(ctx, store.SecretUseFilter{Account: "a", Limit: 2, After: c})
+	got, _ := walk(t, 2, func(p api.PageRequest) ([]secrets.Use, string, error) {
+		return s.SecretUsePage(ctx, "a", secrets.UseFilter{}, p)
 	})
 	if len(got) != 5 {
 		t.Errorf("pages of 2 have %d uses", len(got))
@@ -298,8 +294,8 @@ func testPruneSecretUses(t *testing.T, s store.Store) {
 	} {
 		done, err := s.Prune(ctx, c.keep)
 		must(t, err)
-		flood := uses(t, s, store.SecretUseFilter{Account: "flood"})
-		if rest := len(uses(t, s, store.SecretUseFilter{Account: "b"})); done != (store.Pruned{Uses: c.want}) || len(flood) != c.flood || rest != c.rest {
+		flood := uses(t, s, "flood", secrets.UseFilter{})
+		if rest := len(uses(t, s, "b", secrets.UseFilter{})); done != (store.Pruned{Uses: c.want}) || len(flood) != c.flood || rest != c.rest {
 			t.Errorf("%+v removed %+v, left %d and %d", c.keep, done, len(flood), rest)
 		}
 		if len(flood) == 20 && !flood[0].At.Equal(minute(1199)) {

@@ -25,7 +25,7 @@ func testSnapshots(t *testing.T, s store.Store) {
 	owner := newOwner(t, s)
 	var n api.Snapshot
 	fill(&n)
-	n.State, n.Owner = api.SnapshotReady, owner
+	n.State, n.Owner, n.Account = api.SnapshotReady, owner, "alice"
 	must(t, s.InsertSnapshot(ctx, n))
 	got, err := s.Snapshot(ctx, n.ID)
 	must(t, err)
@@ -33,25 +33,31 @@ func testSnapshots(t *testing.T, s store.Store) {
 		t.Error("insert:", diff)
 	}
 	saving := newSnapshot(t, s, func(p *api.Snapshot) { p.State, p.CreatedAt = api.SnapshotSaving, began.Add(time.Hour) })
-	all, err := s.Snapshots(ctx, store.SnapshotFilter{})
+	all, err := s.ListSnapshots(ctx, true)
 	must(t, err)
 	if diff := cmp.Diff([]api.Snapshot{saving, n}, all); diff != "" {
 		t.Error("list:", diff)
 	}
-	for name, f := range map[string]store.SnapshotFilter{
-		"state": {States: []api.SnapshotState{api.SnapshotReady}}, "owner": {Owner: owner},
-		"sandbox": {Sandbox: n.Sandbox}, "name": {Name: n.Name},
+	template := newSnapshot(t, s, func(p *api.Snapshot) { p.Name, p.CreatedAt = "web", began.Add(-time.Hour) })
+	newSnapshot(t, s, func(p *api.Snapshot) { p.Name, p.State = "web", api.SnapshotSaving })
+	broken := newSnapshot(t, s, func(p *api.Snapshot) {
+		p.Name, p.State, p.Account, p.CreatedAt = "web", api.SnapshotBroken, n.Account, began.Add(2*time.Hour)
+	})
+	page := func(account string, all bool) []api.Snapshot {
+		return rows(t, func(p api.PageRequest) ([]api.Snapshot, string, error) { return s.SnapshotPage(ctx, account, all, p) })
+	}
+	for name, c := range map[string]struct{ want, got []api.Snapshot }{
+		"of an account":        {[]api.Snapshot{broken, n}, page(n.Account, true)},
+		"its live ones":        {[]api.Snapshot{n}, page(n.Account, false)},
+		"of another account":   {nil, page("nobody", true)},
+		"operator's templates": {[]api.Snapshot{template}, rows(t, func(p api.PageRequest) ([]api.Snapshot, string, error) { return s.TemplatePage(ctx, p) })},
 	} {
-		some, err := s.Snapshots(ctx, f)
-		must(t, err)
-		if diff := cmp.Diff([]api.Snapshot{n}, some); diff != "" {
-			t.Errorf("filter by %s: %s", name, diff)
+		if diff := cmp.Diff(c.want, c.got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	some, err := s.Snapshots(ctx, store.SnapshotFilter{Limit: 1})
-	must(t, err)
-	if diff := cmp.Diff([]api.Snapshot{saving}, some); diff != "" {
-		t.Error("limit:", diff)
+	if live, err := s.ListSnapshots(ctx, false); err != nil || len(live) != 4 || live[0].ID != saving.ID {
+		t.Errorf("live: %+v, %v", live, err)
 	}
 	// The same again through an update.
 	again := n
@@ -71,7 +77,7 @@ func testSnapshots(t *testing.T, s store.Store) {
 	wantKind(t, s.UpdateSnapshot(ctx, api.Snapshot{ID: api.NewSnapshotID(), State: api.SnapshotReady, CreatedAt: began}), api.KindNotFound)
 	n.Owner = api.NewOwnerID()
 	wantKind(t, s.UpdateSnapshot(ctx, n), api.KindNotFound)
-	_, err = s.Snapshots(ctx, store.SnapshotFilter{Limit: -1})
+	_, _, err = s.SnapshotPage(ctx, "", true, api.PageRequest{Limit: -1})
 	wantKind(t, err, api.KindInvalid)
 
 	found := newSnapshot(t, s, func(p *api.Snapshot) { p.ID = "s7777777777777777777" })

@@ -33,34 +33,35 @@ func testWorkspaces(t *testing.T, s store.Store) {
 		t.Error("insert:", diff)
 	}
 	plain := newWorkspace(t, s, func(p *api.Workspace) { p.CreatedAt = began.Add(time.Hour) })
-	all, err := s.Workspaces(ctx, store.WorkspaceFilter{})
-	must(t, err)
-	if diff := cmp.Diff([]api.Workspace{plain, w}, all); diff != "" {
-		t.Error("list:", diff)
-	}
-	for name, f := range map[string]store.WorkspaceFilter{
-		"state": {States: []api.WorkspaceState{api.WorkspaceActive}}, "owner": {Owner: owner}, "task": {Task: w.Task}, "account": {Account: w.Account}, "name": {Name: w.Name}, "keep": {Keep: true},
-	} {
-		some, err := s.Workspaces(ctx, f)
-		must(t, err)
-		if diff := cmp.Diff([]api.Workspace{w}, some); diff != "" {
-			t.Errorf("filter by %s: %s", name, diff)
+	removed := newWorkspace(t, s, func(p *api.Workspace) {
+		p.State, p.Name, p.Account, p.Keep = api.WorkspaceRemoved, w.Name, w.Account, true
+	})
+	page := func(account string) func() ([]api.Workspace, error) {
+		return func() ([]api.Workspace, error) {
+			all, _ := walk(t, 1, func(p api.PageRequest) ([]api.Workspace, string, error) { return s.WorkspacePage(ctx, account, p) })
+			return all, nil
 		}
 	}
-	own, err := s.Workspaces(ctx, store.WorkspaceFilter{NoAccount: true})
-	must(t, err)
-	if diff := cmp.Diff([]api.Workspace{plain}, own); diff != "" {
-		t.Error("the operator's own:", diff)
+	checkLists(t, func(w api.Workspace) string { return string(w.ID) }, []listed[api.Workspace]{
+		{"list", func() ([]api.Workspace, error) { return s.ListWorkspaces(ctx) }, []api.Workspace{plain, w}},
+		{"named", func() ([]api.Workspace, error) { return s.NamedWorkspaces(ctx, w.Account, w.Name) }, []api.Workspace{w}},
+		{"named by the operator", func() ([]api.Workspace, error) { return s.NamedWorkspaces(ctx, "", w.Name) }, nil},
+		{"injection", func() ([]api.Workspace, error) { return s.NamedWorkspaces(ctx, w.Account, "' OR 1=1 --") }, nil},
+		{"page", page(""), []api.Workspace{plain, w}},
+		{"page of an account", page(w.Account), []api.Workspace{w}},
+		{"page of another account", page("nobody"), nil},
+	})
+	if got, err := s.Workspace(ctx, removed.ID); err != nil || got.State != api.WorkspaceRemoved {
+		t.Errorf("removed: %+v, %v", got, err)
 	}
-	page, next, err := s.WorkspacePage(ctx, store.WorkspaceFilter{Limit: 1})
-	must(t, err)
-	if diff := cmp.Diff([]api.Workspace{plain}, page); diff != "" {
-		t.Error("page:", diff)
+	for account, want := range map[string]int{w.Account: 1, "": 0} {
+		if n, err := s.KeptWorkspaces(ctx, account, 9); err != nil || n != want {
+			t.Errorf("account %q keeps %d workspaces, %v; want %d", account, n, err, want)
+		}
 	}
-	page, next, err = s.WorkspacePage(ctx, store.WorkspaceFilter{Limit: 1, After: next})
-	must(t, err)
-	if diff := cmp.Diff([]api.Workspace{w}, page); diff != "" || !next.IsZero() {
-		t.Error("last page:", diff, next)
+	newWorkspace(t, s, func(p *api.Workspace) { p.Account, p.Keep, p.CreatedAt = w.Account, true, began.Add(-time.Hour) })
+	if n, err := s.KeptWorkspaces(ctx, w.Account, 1); err != nil || n != 1 {
+		t.Errorf("up to one: %d, %v", n, err)
 	}
 	found, err := s.FindWorkspaceOf(ctx, "", string(plain.ID)[1:6])
 	if must(t, err); found != plain.ID {
@@ -85,6 +86,6 @@ func testWorkspaces(t *testing.T, s store.Store) {
 	wantKind(t, s.UpdateWorkspace(ctx, api.Workspace{ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, CreatedAt: began}), api.KindNotFound)
 	w.Owner = api.NewOwnerID()
 	wantKind(t, s.UpdateWorkspace(ctx, w), api.KindNotFound)
-	_, err = s.Workspaces(ctx, store.WorkspaceFilter{Limit: -1})
+	_, _, err = s.WorkspacePage(ctx, "", api.PageRequest{Limit: -1})
 	wantKind(t, err, api.KindInvalid)
 }

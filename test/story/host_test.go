@@ -322,11 +322,11 @@ func TestDataDirectories(t *testing.T) {
 		g.light()
 		g.must("task", "ls")
 		g.end()
-		// Goose keeps the version in a table; the sandbox's own python3 writes a
-		// later one, since sqlite's own command is not on every machine.
+		// SQLite keeps the version in the header of the file. The sandbox's own python3 writes
+		// a later one, since sqlite's own command is not on every machine.
 		script := `import sqlite3, sys
 db = sqlite3.connect(sys.argv[1])
-db.execute("insert into goose_db_version (version_id, is_applied) values (999999, 1)")
+db.execute("pragma user_version = 999999")
 db.commit()`
 		if r := g.outside("python3", "-c", script, filepath.Join(g.dir, "hortus.db")); r.code != 0 {
 			t.Skipf("python3 cannot write the database here: %s", r)

@@ -1,5 +1,5 @@
 // Package adapter fits parts of a daemon to the interfaces that other parts declare: the event log with its
-// metrics, the engine of tasks with the lists of the store, the roles of the pipeline without a task, and the
+// metrics, the engine of tasks with the rows of the store, the roles of the pipeline without a task, and the
 // decisions about outgoing connections with those that are not stored yet.
 //
 //	log := adapter.Facts{Log: events, Metrics: telemetry}

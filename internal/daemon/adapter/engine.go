@@ -7,15 +7,15 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
 	"hortus.dev/internal/server/access"
-	"hortus.dev/internal/store/lists"
+	"hortus.dev/internal/store"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/tally"
 )
 
-// Engine implements access.Engine over the engine of tasks and the lists of the store.
+// Engine implements access.Engine over the engine of tasks and the rows of the store.
 type Engine struct {
 	*task.Engine
-	Rows lists.Lists
+	Rows store.Store
 }
 
 var _ access.Engine = Engine{}
@@ -37,5 +37,5 @@ func (e Engine) Find(ctx context.Context, account, prefix string) (api.TaskID, e
 
 // Stats implements access.Engine.
 func (e Engine) Stats(ctx context.Context, account string, since time.Time) (admin.TaskStats, error) {
-	return tally.Rows{Store: e.Rows.Store}.TaskStats(ctx, account, since)
+	return tally.Rows{Store: e.Rows}.TaskStats(ctx, account, since)
 }

@@ -7,7 +7,6 @@ import (
 	"hortus.dev/internal/egress/audit"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/telemetry"
 )
 
@@ -37,7 +36,7 @@ func (f Facts) Appended(e api.Event) {
 
 // Decisions implements access.Decisions over the store, with what is not stored yet.
 type Decisions struct {
-	Rows     lists.Lists
+	Rows     store.Egress
 	Recorder *audit.Recorder
 }
 
@@ -47,21 +46,4 @@ func (d Decisions) EgressPage(ctx context.Context, account string, f api.EgressF
 		return nil, "", err
 	}
 	return d.Rows.EgressPage(ctx, account, f, p)
-}
-
-// Lessons implements access.LessonService over the store.
-type Lessons struct{ store.Lessons }
-
-// Page implements access.LessonService.
-func (l Lessons) Page(ctx context.Context, account, scope string, p api.PageRequest) ([]api.Lesson, string, error) {
-	limit, err := p.Rows()
-	if err != nil {
-		return nil, "", err
-	}
-	after, err := store.ParseCursor(p.Cursor)
-	if err != nil {
-		return nil, "", err
-	}
-	rows, next, err := l.LessonPage(ctx, account, scope, limit, after)
-	return rows, next.Token(), err
 }

@@ -13,5 +13,5 @@
 //
 // The package must not know SQL, templates or backends; it declares the few methods that it needs of them. It
 // keeps no state but the sizes of layers: one collection runs at a time, in its caller's goroutine. A [Trimmer] has
-// a goroutine that keeps layers within their maximum size.
+// a goroutine that keeps layers within their maximum size, and a [Pruner] one that removes the rows of what ended.
 package upkeep

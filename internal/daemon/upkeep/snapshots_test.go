@@ -13,7 +13,6 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
 
@@ -47,7 +46,7 @@ func TestSnapshots(t *testing.T) {
 	}
 	now := time.Now().Add(-30 * 24 * time.Hour)
 	snaps, err := snapshot.Open(snapshot.Config{
-		Dir: filepath.Join(dir, "snapshots"), Layers: layers, Rows: lists.Lists{Store: db}, Owner: owner, DiskFloor: 1,
+		Dir: filepath.Join(dir, "snapshots"), Layers: layers, Rows: db, Owner: owner, DiskFloor: 1,
 		Now: func() time.Time { return now },
 	})
 	must(err)

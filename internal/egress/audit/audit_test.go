@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
@@ -36,9 +35,13 @@ func newRig(t *testing.T) *rig {
 func (r *rig) rows() []api.EgressDecision {
 	r.t.Helper()
 	var all []api.EgressDecision
-	err := r.db.WalkEgress(context.Background(), store.EgressFilter{}, func(d api.EgressDecision) error { all = append(all, d); return nil })
-	if err != nil {
-		r.t.Fatal(err)
+	for d, err := range api.Pages(context.Background(), func(ctx context.Context, p api.PageRequest) ([]api.EgressDecision, string, error) {
+		return r.db.EgressPage(ctx, "", api.EgressFilter{}, p)
+	}) {
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		all = append(all, d)
 	}
 	slices.Reverse(all)
 	return all

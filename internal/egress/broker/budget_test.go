@@ -17,7 +17,6 @@ import (
 
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
 
@@ -40,7 +39,7 @@ func newPurse(t *testing.T, model secrets.Model, budgets ...string) *purse {
 	}
 	p := &purse{}
 	clock := func() time.Time { return began.Add(time.Duration(p.now.Load()) * time.Second) }
-	p.secrets = secret.New(secret.Config{Rows: lists.Lists{Store: db}, Now: clock})
+	p.secrets = secret.New(secret.Config{Rows: db, Now: clock})
 	t.Cleanup(func() {
 		if err := p.secrets.Close(context.Background()); err != nil {
 			t.Error(err)

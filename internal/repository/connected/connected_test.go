@@ -12,14 +12,13 @@ import (
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/gittest"
 )
 
 type world struct {
 	*Repositories
-	rows  lists.Lists
+	rows  *sqlite.DB
 	cache *cache.Cache
 }
 
@@ -37,8 +36,7 @@ func open(t *testing.T, owner api.OwnerID) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := lists.Lists{Store: db}
-	return world{New(Config{Cache: c, Rows: rows, Owner: owner, Source: func(_ context.Context, url string) (git.Source, error) { return git.Source{URL: url}, nil }}), rows, c}
+	return world{New(Config{Cache: c, Rows: db, Owner: owner, Source: func(_ context.Context, url string) (git.Source, error) { return git.Source{URL: url}, nil }}), db, c}
 }
 
 func TestLifeOfARepository(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/gittest"
 )
@@ -23,7 +22,7 @@ import (
 type world struct {
 	*Schedule
 	t     *testing.T
-	rows  lists.Lists
+	rows  *sqlite.DB
 	all   *connected.Repositories
 	src   string
 	now   time.Time
@@ -43,7 +42,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	w.rows = lists.Lists{Store: db}
+	w.rows = db
 	w.start()
 	return w
 }

@@ -15,7 +15,6 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
 
@@ -37,7 +36,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := lists.Lists{Store: db}
+	rows := db
 	w := &world{t: t}
 	if w.store, err = workspace.Open(t.Context(), workspace.Config{Dir: t.TempDir(), Layers: layers, Rows: rows}); err != nil {
 		t.Fatal(err)

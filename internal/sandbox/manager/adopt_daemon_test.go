@@ -91,7 +91,7 @@ func openDaemon(t *testing.T, dir string, change func(*manager.Config)) *daemon 
 		t.Fatal(err)
 	}
 	cfg := manager.Config{
-		Owner: d.owner, Backends: []sandbox.Backend{b, p}, Templates: keptTemplates{}, Rows: rows{db}, Log: d.log,
+		Owner: d.owner, Backends: []sandbox.Backend{b, p}, Templates: keptTemplates{}, Rows: db, Log: d.log,
 		Build: "tested",
 	}
 	if change != nil {

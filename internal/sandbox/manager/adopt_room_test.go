@@ -148,7 +148,7 @@ func TestLeftTakesRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := manager.New(manager.Config{
-		Owner: owner, Backends: []sandbox.Backend{unreclaimed{w.backend}}, Templates: templates{}, Rows: rows{w.db}, Log: w.log, Admission: admit(g),
+		Owner: owner, Backends: []sandbox.Backend{unreclaimed{w.backend}}, Templates: templates{}, Rows: w.db, Log: w.log, Admission: admit(g),
 	})
 	defer next.Close(context.Background())
 	if did, err := next.Recover(t.Context(), func(o api.OwnerID) bool { return o == w.owner }); err == nil || did != (manager.Recovered{}) {

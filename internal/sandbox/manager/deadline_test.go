@@ -91,7 +91,7 @@ func TestClockJumpsInStart(t *testing.T) {
 		var clock wallClock
 		g := gateOf(t, 1)
 		m := manager.New(manager.Config{
-			Owner: w.owner, Backends: []sandbox.Backend{jumper{w.backend, func() { clock.jump(jump) }}}, Templates: templates{}, Rows: rows{w.db}, Log: w.log,
+			Owner: w.owner, Backends: []sandbox.Backend{jumper{w.backend, func() { clock.jump(jump) }}}, Templates: templates{}, Rows: w.db, Log: w.log,
 			Admission: admit(g), Now: clock.now,
 		})
 		w.Manager = m

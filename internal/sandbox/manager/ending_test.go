@@ -45,7 +45,7 @@ func (h heldRows) UpdateExec(ctx context.Context, e api.Exec) error {
 func heldWorld(t *testing.T, fail error) (*world, heldRows) {
 	t.Helper()
 	w := newWorld(t)
-	h := heldRows{rows{w.db}, make(chan api.ExecID, 16), make(chan struct{}), fail}
+	h := heldRows{w.db, make(chan api.ExecID, 16), make(chan struct{}), fail}
 	w.Manager = managed(t, w, h, w.backend)
 	return w, h
 }
@@ -231,7 +231,7 @@ func (m memoryKilled) Stats(ctx context.Context) (api.Stats, error) {
 func TestViewerLeavesTheCause(t *testing.T) {
 	w := newWorld(t)
 	count := &killCount{}
-	w.Manager = managed(t, w, rows{w.db}, memoryKiller{w.backend, count})
+	w.Manager = managed(t, w, w.db, memoryKiller{w.backend, count})
 	box := w.create(t, api.CreateSandbox{})
 	first, err := w.StartExec(t.Context(), box.ID, api.ExecRequest{Args: []string{"sh", "-c", "read x; kill -9 $$"}, Stdin: true})
 	if err != nil {
@@ -263,7 +263,7 @@ func TestViewerLeavesTheCause(t *testing.T) {
 func TestKillWaitsForTheRecord(t *testing.T) {
 	w := newWorld(t)
 	count := &killCount{asked: make(chan struct{}, 16), say: make(chan struct{})}
-	w.Manager = managed(t, w, rows{w.db}, memoryKiller{w.backend, count})
+	w.Manager = managed(t, w, w.db, memoryKiller{w.backend, count})
 	box := w.create(t, api.CreateSandbox{})
 	s, err := w.StartExec(t.Context(), box.ID, api.ExecRequest{Args: []string{"sh", "-c", "kill -9 $$"}})
 	if err != nil {

@@ -36,20 +36,6 @@ func TestMain(m *testing.M) {
 	os.Exit(reaper.Run(m.Run))
 }
 
-// rows gives the manager its lists over the real store.
-type rows struct{ *sqlite.DB }
-
-func (r rows) ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
-	if all {
-		return r.Sandboxes(ctx, store.SandboxFilter{})
-	}
-	return r.Sandboxes(ctx, store.SandboxFilter{States: []api.SandboxState{api.SandboxStarting, api.SandboxRunning, api.SandboxPaused}})
-}
-
-func (r rows) ListExecs(ctx context.Context, id api.SandboxID) ([]api.Exec, error) {
-	return r.Execs(ctx, store.ExecFilter{Sandbox: id})
-}
-
 type templates struct{}
 
 func (templates) Layers(_ context.Context, name string) ([]layer.Digest, error) {
@@ -89,7 +75,7 @@ func open(t *testing.T, dir string, owner api.OwnerID, ahead bool) *world {
 	log := event.NewLog(event.Config{Store: db})
 	w := &world{db: db, log: log, backend: b, dir: dir, owner: owner}
 	w.Manager = manager.New(manager.Config{
-		Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows{db}, Log: log,
+		Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: db, Log: log,
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))

@@ -38,7 +38,7 @@ func bounded(t *testing.T, n int) (*world, *admission.Gate) {
 	w := newWorld(t)
 	g := gateOf(t, n)
 	m := manager.New(manager.Config{
-		Owner: w.owner, Backends: []sandbox.Backend{w.backend}, Templates: templates{}, Rows: rows{w.db}, Log: w.log, Admission: admit(g),
+		Owner: w.owner, Backends: []sandbox.Backend{w.backend}, Templates: templates{}, Rows: w.db, Log: w.log, Admission: admit(g),
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))

@@ -324,15 +324,6 @@ func (h *hostLayers) Layers(_ context.Context, name string) ([]layer.Digest, err
 	return []layer.Digest{h.now}, nil
 }
 
-// ListSnapshots implements snapshot.Rows.
-func (r rows) ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
-	f := store.SnapshotFilter{}
-	if !all {
-		f.States = []api.SnapshotState{api.SnapshotSaving, api.SnapshotReady}
-	}
-	return r.Snapshots(ctx, f)
-}
-
 // allRows are those of both.
 type allRows interface {
 	sandbox.Rows
@@ -360,7 +351,7 @@ func openSaving(t *testing.T, dir string, o savingOptions) *savingWorld {
 	must(err)
 	owner := api.NewOwnerID()
 	must(db.InsertOwner(t.Context(), store.Owner{ID: owner, Host: "here", LockPath: "/x", PID: 1, StartedAt: time.Now()}))
-	var all allRows = rows{db}
+	var all allRows = db
 	if o.rows != nil {
 		all = o.rows(all)
 	}

@@ -260,7 +260,7 @@ func TestCannotSave(t *testing.T) {
 	}
 	v := openSaving(t, t.TempDir(), savingOptions{})
 	plain := manager.New(manager.Config{
-		Owner: v.owner, Backends: []sandbox.Backend{v.b.Backend}, Templates: v.layers, Rows: rows{v.db}, Log: v.log, Snapshots: v.snapshots,
+		Owner: v.owner, Backends: []sandbox.Backend{v.b.Backend}, Templates: v.layers, Rows: v.db, Log: v.log, Snapshots: v.snapshots,
 	})
 	t.Cleanup(func() { plain.Close(context.Background()) })
 	s, err := plain.Create(t.Context(), api.CreateSandbox{Isolation: "process"})

@@ -40,7 +40,7 @@ func TestUnstoredDoesNotRun(t *testing.T) {
 	var full atomic.Bool
 	m := manager.New(manager.Config{
 		Owner: w.owner, Backends: []sandbox.Backend{w.backend}, Templates: templates{},
-		Rows: fullRows{rows{w.db}, &full}, Log: event.NewLog(event.Config{Store: w.db}),
+		Rows: fullRows{w.db, &full}, Log: event.NewLog(event.Config{Store: w.db}),
 	})
 	t.Cleanup(func() {
 		if err := m.Close(context.Background()); err != nil {

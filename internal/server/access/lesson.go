@@ -8,7 +8,7 @@ import (
 
 // LessonService keeps what the tasks of accounts taught; "" is all accounts, in RemoveLesson the operator's own.
 type LessonService interface {
-	Page(ctx context.Context, account, scope string, p api.PageRequest) ([]api.Lesson, string, error)
+	LessonPage(ctx context.Context, account, scope string, p api.PageRequest) ([]api.Lesson, string, error)
 	FindLesson(ctx context.Context, account, prefix string) (api.Lesson, error)
 	RemoveLesson(ctx context.Context, account, id string) (api.Lesson, error)
 }
@@ -25,7 +25,7 @@ func (l *Lessons) Page(ctx context.Context, of string, page api.PageRequest) ([]
 	if err != nil {
 		return nil, "", err
 	}
-	return l.s.Page(ctx, scope(p), of, page)
+	return l.s.LessonPage(ctx, scope(p), of, page)
 }
 
 // Find returns a lesson of the caller's.

@@ -14,7 +14,6 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
 	"hortus.dev/internal/server/e2b"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
 
@@ -27,7 +26,7 @@ func newVault(t *testing.T) vault {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := vault{secret.New(secret.Config{Rows: lists.Lists{Store: db}})}
+	v := vault{secret.New(secret.Config{Rows: db})}
 	t.Cleanup(func() {
 		if err := v.all.Close(context.Background()); err != nil {
 			t.Error(err)

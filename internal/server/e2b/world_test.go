@@ -26,7 +26,6 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/reaper"
@@ -138,7 +137,7 @@ func newWorld(t *testing.T, change func(*e2b.Config)) *world {
 		t.Fatal(err)
 	}
 	log := event.NewLog(event.Config{Store: db})
-	m := manager.New(manager.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: lists.Lists{Store: db}, Log: log})
+	m := manager.New(manager.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: db, Log: log})
 	cfg := e2b.Config{Sandboxes: accounts{m}, Snapshots: accounts{m}, Keys: accounts{m}, Tokens: tokens{}, Isolation: "process"}
 	if change != nil {
 		change(&cfg)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
 
@@ -24,7 +23,7 @@ func open(t testing.TB) (*Keys, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	return New(Config{Rows: lists.Lists{Store: db}}), path
+	return New(Config{Rows: db}), path
 }
 
 func create(t testing.TB, k *Keys, req api.CreateKey) api.CreatedKey {

@@ -12,7 +12,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/snapshot"
-	"hortus.dev/internal/store/lists"
 )
 
 const (
@@ -123,7 +122,7 @@ func TestLeftoversOfTheLiving(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.Write(t.Context(), row(nil), 0, func(ctx context.Context, into string, r *api.Snapshot) error {
-		_, err := snapshot.Open(snapshot.Config{Dir: w.dir, Layers: w.layers, Rows: lists.Lists{Store: w.db}, Owner: api.NewOwnerID()})
+		_, err := snapshot.Open(snapshot.Config{Dir: w.dir, Layers: w.layers, Rows: w.db, Owner: api.NewOwnerID()})
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,6 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
 
@@ -52,7 +51,7 @@ func open(t testing.TB, dir string) *world {
 		return layer.Tree{Root: dir, Path: "/bin"}, nil
 	})
 	must(err)
-	w.Store, err = snapshot.Open(snapshot.Config{Dir: w.dir, Layers: w.layers, Rows: lists.Lists{Store: w.db}, Owner: w.owner, DiskFloor: 1})
+	w.Store, err = snapshot.Open(snapshot.Config{Dir: w.dir, Layers: w.layers, Rows: w.db, Owner: w.owner, DiskFloor: 1})
 	must(err)
 	t.Cleanup(func() { w.Store.Close() })
 	return w

@@ -134,7 +134,7 @@ func TestAheadTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		db = openAheadTest(t, path)
-		all, err := db.Sandboxes(t.Context(), store.SandboxFilter{})
+		all, err := db.ListSandboxes(t.Context(), true)
 		if err != nil || len(all) != 1 || all[0].State != api.SandboxEnded {
 			t.Errorf("%+v, %v", all, err)
 		}
@@ -358,19 +358,20 @@ func TestAheadKilled(t *testing.T) {
 		}
 		db := openAheadTest(t, path)
 		found := map[string]string{}
-		boxes, err := db.Sandboxes(t.Context(), store.SandboxFilter{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, b := range boxes {
+		for b, err := range api.Pages(t.Context(), func(ctx context.Context, p api.PageRequest) ([]api.Sandbox, string, error) {
+			return db.SandboxPage(ctx, "", true, p)
+		}) {
+			if err != nil {
+				t.Fatal(err)
+			}
 			found[string(b.ID)] = map[bool]string{false: "1 ", true: "2 "}[b.State.Final()] + string(b.State)
-		}
-		execs, err := db.Execs(t.Context(), store.ExecFilter{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range execs {
-			found[string(e.ID)] = map[bool]string{false: "1 ", true: "2 "}[e.State == api.ExecExited] + string(e.State)
+			execs, err := db.ListExecs(t.Context(), b.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range execs {
+				found[string(e.ID)] = map[bool]string{false: "1 ", true: "2 "}[e.State == api.ExecExited] + string(e.State)
+			}
 		}
 		for id, state := range stored {
 			if found[id] < state {

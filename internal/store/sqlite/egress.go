@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"math"
+	"database/sql"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,15 +14,17 @@ import (
 )
 
 const (
-	insertEgressSQL = `INSERT INTO egress (account, sandbox, task, at, result, host, size, doc) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq`
-	egressColumns   = `doc, seq, account, sandbox, task, at, result, host`
-	// egressWalkPage is the number of decisions that WalkEgress reads at once.
-	egressWalkPage = 500
+	insertEgressSQL = `
+		INSERT INTO egress (account, sandbox, task, at, result, host, size, doc)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		RETURNING seq`
+	selectEgressSQL = `
+		SELECT doc, seq, account, sandbox, task, at, result, host FROM egress`
 )
 
 // InsertEgress implements store.Store.
-func (db egressTable) InsertEgress(ctx context.Context, all []api.EgressDecision) error {
-	return insertNumbered(ctx, db.database, "decisions", insertEgressSQL, all, egressArgs, func(d *api.EgressDecision, seq int64) { d.Seq = seq }, nil)
+func (db *DB) InsertEgress(ctx context.Context, all []api.EgressDecision) error {
+	return insertNumbered(ctx, db, "decisions", insertEgressSQL, all, egressArgs, func(d *api.EgressDecision, seq int64) { d.Seq = seq }, nil)
 }
 
 // egressArgs validates a decision and returns the values of its row.
@@ -47,67 +51,84 @@ func egressArgs(d api.EgressDecision) ([]any, error) {
 }
 
 // EgressPage implements store.Store.
-func (db egressTable) EgressPage(ctx context.Context, f store.EgressFilter) ([]api.EgressDecision, store.Cursor, error) {
-	return db.egressPage(ctx, f, f.Limit, f.After)
-}
-
-// egressPage reads a page of decisions.
-func (db egressTable) egressPage(ctx context.Context, f store.EgressFilter, limit int, after store.Cursor) ([]api.EgressDecision, store.Cursor, error) {
-	return numbered(ctx, db.database, "decisions", "egress", egressColumns, egressWhere(f), limit, after, scanEgress,
-		func(d api.EgressDecision) (time.Time, int64) { return d.At, d.Seq })
-}
-
-// WalkEgress implements store.Store.
-func (db egressTable) WalkEgress(ctx context.Context, f store.EgressFilter, use func(api.EgressDecision) error) error {
-	if f.Limit < 0 {
-		return api.Errorf(api.KindInvalid, "list decisions: the limit %d is negative", f.Limit)
-	}
-	left := f.Limit
-	if left == 0 {
-		left = math.MaxInt
-	}
-	for after := (store.Cursor{}); left > 0; {
-		page, next, err := db.egressPage(ctx, f, min(left, egressWalkPage), after)
-		if err != nil {
-			return err
-		}
-		for _, d := range page {
-			if err := use(d); err != nil {
-				return err
-			}
-		}
-		if next.IsZero() {
-			return nil
-		}
-		after = next
-		left -= len(page)
-	}
-	return nil
-}
-
-func egressWhere(f store.EgressFilter) (w where) {
-	w.equals("account", f.Account)
+func (db *DB) EgressPage(ctx context.Context, account string, f api.EgressFilter, p api.PageRequest) ([]api.EgressDecision, string, error) {
+	var w where
+	w.equals("account", account)
 	w.equals("sandbox", string(f.Sandbox))
-	w.equals("task", string(f.Task))
 	w.equals("result", string(f.Result))
 	if below, ok := strings.CutPrefix(f.Host, "*"); ok && below != "" {
-		w.conds = append(w.conds, `host LIKE ? ESCAPE '\'`)
-		w.args = append(w.args, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(below))
+		w.and(`host LIKE ? ESCAPE '\'`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(below))
 	} else {
 		w.equals("host", f.Host)
 	}
-	if !f.Since.IsZero() {
-		w.conds = append(w.conds, "at >= ?")
-		w.args = append(w.args, toMicros(f.Since))
-	}
-	if !f.Until.IsZero() {
-		w.conds = append(w.conds, "at < ?")
-		w.args = append(w.args, toMicros(f.Until))
-	}
-	return w
+	w.since("at", f.Since)
+	return numberedPage(ctx, db, "decisions", selectEgressSQL, w, p, scanEgress,
+		func(d api.EgressDecision) (time.Time, int64) { return d.At, d.Seq })
 }
 
 func scanEgress(r scanner) (d api.EgressDecision, err error) {
 	err = scanRow(r, "decision", &d, &d.Seq, &d.Account, &d.Sandbox, text(&d.Task), instant{&d.At}, &d.Result, &d.Host)
 	return d, err
+}
+
+// insertNumbered stores rows in one transaction, all or none, and gives each the number that query
+// returns. args checks a row and returns its values. then is done in the same transaction; it may
+// be nil.
+func insertNumbered[T any](ctx context.Context, db *DB, what, query string, all []T, args func(T) ([]any, error), number func(*T, int64), then func(*sql.Tx) error) error {
+	rows := make([][]any, len(all))
+	for i, v := range all {
+		var err error
+		if rows[i], err = args(v); err != nil {
+			return err
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	seqs := make([]int64, len(rows))
+	err := db.inTx(ctx, what, func(tx *sql.Tx) error {
+		insert, err := tx.PrepareContext(ctx, query)
+		if err != nil {
+			return wrapError(ctx, err, "store %s", what)
+		}
+		defer insert.Close()
+		for i, values := range rows {
+			if err := insert.QueryRowContext(ctx, values...).Scan(&seqs[i]); err != nil {
+				return wrapError(ctx, err, "store %s", what)
+			}
+		}
+		if then == nil {
+			return nil
+		}
+		return then(tx)
+	})
+	if err != nil {
+		return err
+	}
+	for i, seq := range seqs {
+		number(&all[i], seq)
+	}
+	return nil
+}
+
+// numberedPage reads a page of the rows of a table by seq, the largest first.
+func numberedPage[T any](ctx context.Context, db *DB, what, selectSQL string, w where, p api.PageRequest, scan func(scanner) (T, error), mark func(T) (time.Time, int64)) ([]T, string, error) {
+	limit, after, err := store.Page(p)
+	if err != nil {
+		return nil, "", err
+	}
+	if !after.IsZero() {
+		before, err := strconv.ParseInt(after.ID, 10, 64)
+		if err != nil {
+			return nil, "", api.Errorf(api.KindInvalid, "the cursor is not one of a list of %s", what).
+				WithHint("omit it to start at the beginning of the list")
+		}
+		w.and("seq < ?", before)
+	}
+	q, args := w.query(selectSQL, "seq DESC", limit+1)
+	rows, next, err := page(ctx, db.read, what, limit, scan, func(v T) store.Cursor {
+		at, seq := mark(v)
+		return store.Cursor{At: at, ID: fmt.Sprintf("%0*d", api.IDLen, seq)}
+	}, q, args)
+	return rows, next.Token(), err
 }

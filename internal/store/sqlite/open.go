@@ -15,9 +15,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/sqlite/lessons"
-	"hortus.dev/internal/store/sqlite/sealed"
-	"hortus.dev/internal/store/sqlite/sessions"
 )
 
 // Config is the configuration of a database.
@@ -34,50 +31,23 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// DB is an open database: it implements store.Store, one family of rows in each
-// embedded table. Its methods may be called from several goroutines.
+// DB is an open database: it implements store.Store. Its methods may be called from several
+// goroutines.
 type DB struct {
-	*database
-	ownerTable
-	sandboxTable
-	execTable
-	taskTable
-	workspaceTable
-	snapshotTable
-	repositoryTable
-	keyTable
-	onceTable
-	eventTable
-	egressTable
-	secretTable
-	runTable
-	lessonTable
-	sessionTable
-	pruner
-}
-
-var _ store.Store = (*DB)(nil)
-
-// These add methods to one database, as the tables do.
-type (
-	ownerTable  struct{ *database }
-	onceTable   struct{ *database }
-	eventTable  struct{ *database }
-	egressTable struct{ *database }
-	secretTable struct{ *database }
-	// These two are in packages of their own.
-	lessonTable  = lessons.Table
-	sessionTable = sessions.Table
-	pruner       struct{ *database }
-)
-
-// database is what all tables share.
-type database struct {
 	write *sql.DB // one connection; transactions take the write lock at their begin
 	read  *sql.DB // read-only connections
 	ahead *ahead  // nil without Config.Ahead
 	// sealer encrypts secret values of rows.
-	sealer *sealed.Sealer
+	sealer *sealer
+
+	// The rows that have a start, a state and a document.
+	sandboxes    table[api.Sandbox, api.SandboxID]
+	execs        table[api.Exec, api.ExecID]
+	tasks        table[api.Task, api.TaskID]
+	workspaces   table[api.Workspace, api.WorkspaceID]
+	snapshots    table[api.Snapshot, api.SnapshotID]
+	repositories table[api.Repository, api.RepositoryID]
+	keys         table[api.Key, api.KeyID]
 
 	// Prepared statements for events, commands and sandboxes: parsing one costs as
 	// much as running it.
@@ -86,20 +56,20 @@ type database struct {
 	insertSandbox, updateSandboxSame *sql.Stmt
 }
 
+var _ store.Store = (*DB)(nil)
+
 // readers is the maximum number of read-only connections. Each has its own page cache.
 const readers = 4
 
 // Open opens a database, and creates or migrates it if necessary. ctx bounds only the
-// opening. The kind of an error is KindConflict for a file that
-// a newer binary wrote or that is not a database of Hortus (neither is changed),
-// and KindNotFound if the directory does not exist.
+// opening. The kind of an error is KindConflict for a file that another version wrote or that is
+// not a database of Hortus (neither is changed), and KindNotFound if the directory does not exist.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
-	return open(ctx, cfg, embedded())
+	return open(ctx, cfg, schemaSteps())
 }
 
-func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) {
-	log := cfg.Logger
-	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+func open(ctx context.Context, cfg Config, steps []string) (_ *DB, err error) {
+	log := cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	path, err := filepath.Abs(cfg.Path)
 	if err != nil || cfg.Path == "" {
 		return nil, api.Errorf(api.KindInvalid, "database path %q: not a path", cfg.Path)
@@ -128,21 +98,20 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 
 	// The read-only connections come first: the schema is checked through one,
 	// so a file that is refused is not written to.
-	db := &database{}
+	db := &DB{}
 	if db.read, err = pool(dsn(path, readOnly), readers); err != nil {
 		return nil, err
 	}
-	m := migrator{path: path, fsys: migrations, read: db.read, log: log}
-	if err := m.run(ctx); err != nil {
+	file := schema{path: path, steps: steps, read: db.read, log: log}
+	if err := file.prepare(ctx); err != nil {
 		return nil, err
 	}
-	if db.sealer, err = sealed.Open(path); err != nil {
+	if db.sealer, err = openSealer(path); err != nil {
 		return nil, err
 	}
 	if db.write, err = pool(dsn(path, readWrite), 1); err != nil {
 		return nil, err
 	}
-	boxes, execs := newSandboxTable(db), newExecTable(db)
 	for _, p := range []struct {
 		stmt **sql.Stmt
 		pool *sql.DB
@@ -150,7 +119,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 	}{
 		{&db.appendEvent, db.write, appendEventSQL}, {&db.readEvents, db.read, readEventsSQL},
 		{&db.insertExec, db.write, insertExecSQL}, {&db.updateExec, db.write, updateExecSQL},
-		{&db.insertSandbox, db.write, boxes.insertSQL()}, {&db.updateSandboxSame, db.write, updateSandboxSameSQL},
+		{&db.insertSandbox, db.write, insertSandboxSQL}, {&db.updateSandboxSame, db.write, updateSandboxSameSQL},
 	} {
 		if *p.stmt, err = p.pool.PrepareContext(ctx, p.sql); err != nil {
 			return nil, wrapError(ctx, err, "open database %s", path)
@@ -160,20 +129,15 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 		if db.ahead, err = openAhead(ctx, db, path, log); err != nil {
 			return nil, err
 		}
-		boxes.ahead, execs.ahead = db.ahead, db.ahead
 	}
-	if err := db.sealOldRows(ctx, log); err != nil {
-		return nil, err
-	}
-	return &DB{db, ownerTable{db}, boxes, execs, newTaskTable(db), newWorkspaceTable(db),
-		newSnapshotTable(db), newRepositoryTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, secretTable{db}, runTable{db},
-		lessons.Table{Write: db.write, Read: db.read, Explain: wrapError},
-		sessions.Table{Read: db.read, InTx: db.inTx, InsertError: insertError, WrapError: wrapError}, pruner{db}}, nil
+	db.sandboxes, db.execs, db.tasks = sandboxTable(db), execTable(db), taskTable(db)
+	db.workspaces, db.snapshots, db.repositories, db.keys = workspaceTable(db), snapshotTable(db), repositoryTable(db), keyTable(db)
+	return db, nil
 }
 
 // Close waits for the calls that are running and closes the file. Later calls
 // fail with KindUnavailable.
-func (db *database) Close() error {
+func (db *DB) Close() error {
 	// The writer is closed last: the last connection merges the write-ahead log into
 	// the file, which a read-only one cannot.
 	err := db.ahead.close()
@@ -199,9 +163,8 @@ const (
 	pageCache = "&_pragma=cache_size(-400)"
 	// SQLite rolls back an interrupted transaction when it reads.
 	rollingBack = "mode=rw&_pragma=busy_timeout(5000)"
-	// Foreign keys are checked at the end of a migration instead of at each
-	// statement, so that it can rebuild a table that others refer to.
-	migrating = "mode=rw&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=foreign_keys(0)"
+	// Foreign keys are checked at the end of a migration instead of at each statement.
+	migrating = "mode=rw&_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=foreign_keys(0)"
 )
 
 // dsn returns the data source name of a path, which may contain any character.

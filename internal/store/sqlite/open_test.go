@@ -6,59 +6,26 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"hortus.dev/api"
 )
 
 // newest is the version of the schema of this binary.
-func newest(t *testing.T) int64 {
-	t.Helper()
-	n, err := newestVersion(embedded())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
+var newest = len(schemaSteps())
 
 // backupOf names the backup that a migration from the newest version makes of a file.
-func backupOf(t *testing.T, file string) string { return fmt.Sprintf("%s.bak-v%d", file, newest(t)) }
+func backupOf(file string) string { return fmt.Sprintf("%s.bak-v%d", file, newest) }
 
-// withMigrations returns the migrations of this binary and more of them, which are named by how much newer they are.
-func withMigrations(t *testing.T, more map[string]string) fs.FS {
-	t.Helper()
-	all := fstest.MapFS{}
-	names, err := fs.Glob(embedded(), "*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		data, err := fs.ReadFile(embedded(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[name] = &fstest.MapFile{Data: data}
-	}
-	for name, text := range more {
-		by, what, _ := strings.Cut(name, "_")
-		n, err := strconv.ParseInt(by, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[fmt.Sprintf("%05d_%s", newest(t)+n, what)] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + text)}
-	}
-	return all
-}
+// withSteps returns the steps of this binary and more of them.
+func withSteps(more ...string) []string { return append(schemaSteps(), more...) }
 
 // filled makes a closed database with one task.
 func filled(t *testing.T) (path string, id api.TaskID) {
@@ -176,43 +143,78 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(text, bytes.Repeat([]byte("no database\n"), 1000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	foreign := filepath.Join(dir, "foreign")
-	other, err := sql.Open("sqlite", foreign)
-	if err != nil {
-		t.Fatal(err)
+	// Files that are databases: of somebody else, of nobody, of ours without tables of ours, and of
+	// a development version, which had its versions in a table.
+	for name, statements := range map[string]string{
+		"foreign": `PRAGMA application_id = 7; PRAGMA user_version = 1; CREATE TABLE theirs (x)`,
+		"plain":   `CREATE TABLE theirs (x)`,
+		"odd":     fmt.Sprintf(`PRAGMA application_id = %d; CREATE TABLE theirs (x)`, applicationID),
+		"development": `PRAGMA journal_mode = WAL; PRAGMA user_version = 2;
+			CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY AUTOINCREMENT, version_id INTEGER NOT NULL, is_applied INTEGER NOT NULL, tstamp TIMESTAMP DEFAULT (datetime('now')));
+			INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1), (17, 1), (18, 1);
+			CREATE TABLE owner (id TEXT NOT NULL PRIMARY KEY, host TEXT NOT NULL) STRICT`,
+	} {
+		other, err := sql.Open("sqlite", filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Exec(statements); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := other.Exec("CREATE TABLE theirs (x)"); err != nil {
-		t.Fatal(err)
-	}
-	other.Close()
 	for _, test := range []struct {
 		path string
 		kind api.Kind
+		says string
 	}{
-		{"", api.KindInvalid},
-		{filepath.Join(dir, "missing", "hortus.db"), api.KindNotFound},
-		{dir, api.KindConflict},
-		{foreign, api.KindConflict},
-		{text, api.KindInternal},
+		{"", api.KindInvalid, "not a path"},
+		{filepath.Join(dir, "missing", "hortus.db"), api.KindNotFound, "does not exist"},
+		{dir, api.KindConflict, "not a regular file"},
+		{filepath.Join(dir, "foreign"), api.KindConflict, "is not a hortus database"},
+		{filepath.Join(dir, "plain"), api.KindConflict, "is not a hortus database"},
+		{filepath.Join(dir, "odd"), api.KindConflict, "is not a hortus database"},
+		{filepath.Join(dir, "development"), api.KindConflict, dir + " is a data directory of a development version of hortus"},
+		{text, api.KindInternal, "read the schema"},
 	} {
 		var before [32]byte
-		if test.path == text || test.path == foreign {
+		if info, err := os.Stat(test.path); err == nil && info.Mode().IsRegular() {
 			before = sum(t, test.path)
 		}
 		_, err := Open(t.Context(), Config{Path: test.path})
-		if api.KindOf(err) != test.kind {
-			t.Errorf("%q: %v, want kind %s", test.path, err, test.kind)
+		if api.KindOf(err) != test.kind || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%q: %v, want kind %s and %q", test.path, err, test.kind, test.says)
+		}
+		if strings.HasSuffix(test.path, "development") && !strings.Contains(api.HintOf(err), "hortus uninstall") {
+			t.Errorf("the next step is %q", api.HintOf(err))
 		}
 		if before != [32]byte{} && before != sum(t, test.path) {
 			t.Errorf("%q was changed", test.path)
 		}
 	}
-	wantFiles(t, text, "foreign", "text")
+	// A read-only connection cannot remove the empty log that it had to make.
+	wantFiles(t, text, "development", "development-shm", "development-wal", "foreign", "odd", "plain", "text")
+}
+
+// TestSchemaIsFixed: files of this version exist. Who wants another schema adds a step, and not
+// another fingerprint.
+func TestSchemaIsFixed(t *testing.T) {
+	db := newTest(t)
+	all, err := list(t.Context(), db.read, "tables", scanValue[string], `SELECT coalesce(sql, name) FROM sqlite_schema ORDER BY type, name`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(strings.Fields(strings.Join(all, ";")), " "))))
+	if want := "bcb542f365d07a38eeb1058c10d8c965e1ca57e232cb289d8673661ecbe41724"; got != want || newest != 1 {
+		t.Errorf("version %d has the fingerprint %s, want %s of version 1", newest, got, want)
+	}
 }
 
 func TestNewerSchemaRefused(t *testing.T) {
 	path, id := filled(t)
-	newer := withMigrations(t, map[string]string{"3_more.sql": "CREATE TABLE more (x INTEGER);"})
+	newer := withSteps("CREATE TABLE a (x INTEGER);", "CREATE TABLE b (x INTEGER);", "CREATE TABLE c (x INTEGER);")
 	db, err := open(t.Context(), Config{Path: path}, newer)
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +226,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 	if api.KindOf(err) != api.KindConflict {
 		t.Fatalf("got %v", err)
 	}
-	if !strings.Contains(err.Error(), fmt.Sprint("version ", newest(t)+3)) || !strings.Contains(err.Error(), fmt.Sprint("up to ", newest(t))) {
+	if !strings.Contains(err.Error(), fmt.Sprint("version ", newest+3)) || !strings.Contains(err.Error(), fmt.Sprint("up to ", newest)) {
 		t.Errorf("the message does not name both versions: %v", err)
 	}
 	if !strings.Contains(api.HintOf(err), "--data-dir") {
@@ -234,7 +236,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 		t.Error("the refused database was changed")
 	}
 	// A read-only connection cannot remove the empty log that it had to make.
-	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db-shm", "hortus.db-wal", backupOf(t, "hortus.db"))
+	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db-shm", "hortus.db-wal", backupOf("hortus.db"))
 	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() != 0 {
 		t.Errorf("the refused database has a log: %v (%v)", info, err)
 	}
@@ -252,24 +254,23 @@ func TestNewerSchemaRefused(t *testing.T) {
 func TestBackupBeforeMigration(t *testing.T) {
 	path, id := filled(t)
 	wantFiles(t, path, "hortus.db", "hortus.db-key") // none for the first schema of a new file
-	taken := backupOf(t, path)
+	taken := backupOf(path)
 	if err := os.WriteFile(taken, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(backupOf(t, path)+".partial", []byte("left by a crash"), 0o600); err != nil {
+	if err := os.WriteFile(backupOf(path)+".partial", []byte("left by a crash"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
 	cfg := Config{Path: path, Logger: slog.New(slog.NewTextHandler(&log, nil))}
-	db, err := open(t.Context(), cfg, withMigrations(t, map[string]string{
-		"1_a.sql": "DELETE FROM task;", "2_b.sql": "ALTER TABLE task ADD COLUMN b TEXT;"}))
+	db, err := open(t.Context(), cfg, withSteps("DELETE FROM task;", "ALTER TABLE task ADD COLUMN b TEXT;"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantFiles(t, path, "hortus.db", "hortus.db-key", backupOf(t, "hortus.db"), backupOf(t, "hortus.db")+".2")
+	wantFiles(t, path, "hortus.db", "hortus.db-key", backupOf("hortus.db"), backupOf("hortus.db")+".2")
 	if data, _ := os.ReadFile(taken); string(data) != "precious" {
 		t.Errorf("an existing backup was replaced by %q", data)
 	}
@@ -293,12 +294,11 @@ func TestFailedMigrationLeavesOldDatabase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, id := filled(t)
 			before := sum(t, path)
-			fsys := withMigrations(t, map[string]string{"1_good.sql": "DROP TABLE event; DELETE FROM task;", "2_bad.sql": bad})
-			_, err := open(t.Context(), Config{Path: path}, fsys)
+			_, err := open(t.Context(), Config{Path: path}, withSteps("DROP TABLE event; DELETE FROM task;", bad))
 			if err == nil {
 				t.Fatal("a bad migration passed")
 			}
-			if !strings.Contains(err.Error(), fmt.Sprintf("from version %d to %d", newest(t), newest(t)+2)) || api.HintOf(err) == "" {
+			if !strings.Contains(err.Error(), fmt.Sprintf("from version %d to %d", newest, newest+2)) || api.HintOf(err) == "" {
 				t.Errorf("%v (hint %q)", err, api.HintOf(err))
 			}
 			if sum(t, path) != before {
@@ -321,8 +321,8 @@ func TestMigrationCanceled(t *testing.T) {
 	path, id := filled(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := open(ctx, Config{Path: path}, withMigrations(t, map[string]string{"1_endless.sql": `CREATE TABLE n AS
-		WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c;`}))
+	_, err := open(ctx, Config{Path: path}, withSteps(`CREATE TABLE n AS
+		WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c;`))
 	if api.KindOf(err) != api.KindTimeout {
 		t.Fatalf("got %v", err)
 	}
@@ -337,12 +337,12 @@ func TestRebuildTable(t *testing.T) {
 	if err := db.PutAttempt(t.Context(), id, api.Attempt{N: 1}); err != nil {
 		t.Fatal(err)
 	}
-	db2, err := open(t.Context(), Config{Path: path}, withMigrations(t, map[string]string{"1_rebuild.sql": `
+	db2, err := open(t.Context(), Config{Path: path}, withSteps(`
 		CREATE TABLE task2 (seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT, host TEXT, lease_epoch INTEGER,
 			state TEXT, created_at INTEGER, ended_at INTEGER, doc TEXT);
 		INSERT INTO task2 SELECT seq, id, owner, host, lease_epoch, state, created_at, ended_at, doc FROM task;
 		DROP TABLE task;
-		ALTER TABLE task2 RENAME TO task;`}))
+		ALTER TABLE task2 RENAME TO task;`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,15 +356,15 @@ func TestRebuildTable(t *testing.T) {
 func TestConcurrentOpen(t *testing.T) {
 	fresh := filepath.Join(t.TempDir(), "hortus.db")
 	old, id := filled(t)
-	newer := withMigrations(t, map[string]string{"1_x.sql": "CREATE TABLE x (y INTEGER);"})
+	newer := withSteps("CREATE TABLE x (y INTEGER);")
 	for _, test := range []struct {
-		path string
-		fsys fs.FS
-	}{{fresh, embedded()}, {old, newer}} {
+		path  string
+		steps []string
+	}{{fresh, schemaSteps()}, {old, newer}} {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				db, err := open(t.Context(), Config{Path: test.path}, test.fsys)
+				db, err := open(t.Context(), Config{Path: test.path}, test.steps)
 				if err != nil {
 					t.Error(err)
 					return
@@ -376,7 +376,7 @@ func TestConcurrentOpen(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		db, err := open(t.Context(), Config{Path: test.path}, test.fsys)
+		db, err := open(t.Context(), Config{Path: test.path}, test.steps)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -391,7 +391,7 @@ func TestConcurrentOpen(t *testing.T) {
 			}
 		}
 	}
-	if _, err := os.Stat(backupOf(t, old) + ".2"); err == nil {
+	if _, err := os.Stat(backupOf(old) + ".2"); err == nil {
 		t.Error("two backups of one migration")
 	}
 }

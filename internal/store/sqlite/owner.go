@@ -9,11 +9,13 @@ import (
 )
 
 // InsertOwner implements store.Store.
-func (db ownerTable) InsertOwner(ctx context.Context, o store.Owner) error {
+func (db *DB) InsertOwner(ctx context.Context, o store.Owner) error {
 	if o.ID == "" || o.StartedAt.IsZero() {
 		return api.Errorf(api.KindInvalid, "an owner needs an id and a start time, not %q and %s", o.ID, o.StartedAt)
 	}
-	_, err := db.write.ExecContext(ctx, `INSERT INTO owner (id, host, lock_path, pid, started_at, ended_at) VALUES (?, ?, ?, ?, ?, ?)`,
+	_, err := db.write.ExecContext(ctx, `
+		INSERT INTO owner (id, host, lock_path, pid, started_at, ended_at)
+		VALUES (?, ?, ?, ?, ?, ?)`,
 		string(o.ID), o.Host, o.LockPath, o.PID, toMicros(o.StartedAt), toMicros(o.EndedAt))
 	if err != nil {
 		return insertError(ctx, err, "owner", string(o.ID), "something")
@@ -23,15 +25,18 @@ func (db ownerTable) InsertOwner(ctx context.Context, o store.Owner) error {
 }
 
 // Owners implements store.Store.
-func (db ownerTable) Owners(ctx context.Context) ([]store.Owner, error) {
+func (db *DB) Owners(ctx context.Context) ([]store.Owner, error) {
 	return list(ctx, db.read, "owners", func(s scanner) (o store.Owner, err error) {
 		err = s.Scan(&o.ID, &o.Host, &o.LockPath, &o.PID, instant{&o.StartedAt}, instant{&o.BeatAt}, instant{&o.EndedAt})
 		return o, err
-	}, `SELECT id, host, lock_path, pid, started_at, beat_at, ended_at FROM owner WHERE ended_at IS NULL ORDER BY started_at, rowid`)
+	}, `
+		SELECT id, host, lock_path, pid, started_at, beat_at, ended_at FROM owner
+		WHERE ended_at IS NULL
+		ORDER BY started_at, rowid`)
 }
 
 // BeatOwner implements store.Store.
-func (db ownerTable) BeatOwner(ctx context.Context, id api.OwnerID, at time.Time) error {
+func (db *DB) BeatOwner(ctx context.Context, id api.OwnerID, at time.Time) error {
 	if at.IsZero() {
 		return api.Errorf(api.KindInvalid, "owner %s: the time of the renewal is missing", id)
 	}
@@ -54,7 +59,7 @@ func (db ownerTable) BeatOwner(ctx context.Context, id api.OwnerID, at time.Time
 }
 
 // EndOwner implements store.Store.
-func (db ownerTable) EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error {
+func (db *DB) EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error {
 	if at.IsZero() {
 		return api.Errorf(api.KindInvalid, "owner %s: the end time is missing", id)
 	}

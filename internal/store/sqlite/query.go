@@ -4,6 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/rowjson"
 )
 
 // where collects the conditions of a list. Column names are constants of this
@@ -13,34 +18,39 @@ type where struct {
 	args  []any
 }
 
+// and adds a condition.
+func (w *where) and(cond string, args ...any) {
+	w.conds = append(w.conds, cond)
+	w.args = append(w.args, args...)
+}
+
+// equals selects one value of a column, or all for "".
 func (w *where) equals(column, value string) {
 	if value != "" {
-		w.conds = append(w.conds, column+" = ?")
-		w.args = append(w.args, value)
+		w.and(column+" = ?", value)
 	}
 }
 
-// notEquals excludes one value; NULL is included.
-func (w *where) notEquals(column, value string) {
-	if value != "" {
-		w.conds = append(w.conds, column+" IS NOT ?")
-		w.args = append(w.args, value)
+// ofAccount selects what belongs to one account; "" is the operator.
+func ofAccount(account string) (w where) {
+	if account == "" {
+		w.and("account IS NULL")
+	} else {
+		w.and("account = ?", account)
+	}
+	return w
+}
+
+// since selects instants that are not before one.
+func (w *where) since(column string, at time.Time) {
+	if !at.IsZero() {
+		w.and(column+" >= ?", toMicros(at))
 	}
 }
 
-func in[S ~string](w *where, column string, values []S) {
-	if len(values) == 0 {
-		return
-	}
-	w.conds = append(w.conds, column+" IN (?"+strings.Repeat(", ?", len(values)-1)+")")
-	for _, v := range values {
-		w.args = append(w.args, string(v))
-	}
-}
-
-// selectSQL returns the whole statement; limit 0 means all rows.
-func (w *where) selectSQL(columns, table, order string, limit int) (string, []any) {
-	q := "SELECT " + columns + " FROM " + table
+// query completes a statement that ends with its table; limit 0 means all rows.
+func (w *where) query(selectSQL, order string, limit int) (string, []any) {
+	q := selectSQL
 	if len(w.conds) > 0 {
 		q += " WHERE " + strings.Join(w.conds, " AND ")
 	}
@@ -104,8 +114,44 @@ func get[T any](ctx context.Context, r runner, what, id string, scan func(scanne
 	return v, nil
 }
 
+// page reads rows until limit, or the row that exceeds store.MaxPageBytes. mark returns the
+// position of the last row, where the next page begins: the zero Cursor if there is none.
+func page[T any](ctx context.Context, r runner, what string, limit int, scan func(scanner) (T, error), mark func(T) store.Cursor, query string, args []any) (rows []T, next store.Cursor, err error) {
+	size := 0
+	err = each(ctx, r, what, query, args, func(s scanner) (bool, error) {
+		if len(rows) == limit || size >= store.MaxPageBytes {
+			next = mark(rows[len(rows)-1])
+			return false, nil
+		}
+		v, err := scan(sizeCounter{s, &size})
+		rows = append(rows, v)
+		return true, err
+	})
+	if err != nil {
+		return nil, store.Cursor{}, err
+	}
+	return rows, next, nil
+}
+
+// sizeCounter adds up the bytes of the documents that it scans.
+type sizeCounter struct {
+	scanner
+	size *int
+}
+
+// Scan implements scanner.
+func (s sizeCounter) Scan(to ...any) error {
+	err := s.scanner.Scan(to...)
+	for _, v := range to {
+		if d, ok := v.(*document); ok {
+			*s.size += len(d.text)
+		}
+	}
+	return err
+}
+
 // inReadTx runs f in a transaction that reads the database as of one instant.
-func (db *database) inReadTx(ctx context.Context, f func(runner) error) error {
+func (db *DB) inReadTx(ctx context.Context, f func(runner) error) error {
 	tx, err := db.read.BeginTx(ctx, nil)
 	if err != nil {
 		return wrapError(ctx, err, "read the database")
@@ -115,7 +161,7 @@ func (db *database) inReadTx(ctx context.Context, f func(runner) error) error {
 }
 
 // inTx runs f in a transaction that holds the write lock.
-func (db *database) inTx(ctx context.Context, what string, f func(*sql.Tx) error) error {
+func (db *DB) inTx(ctx context.Context, what string, f func(*sql.Tx) error) error {
 	tx, err := db.write.BeginTx(ctx, nil)
 	if err != nil {
 		return wrapError(ctx, err, "store %s", what)
@@ -135,3 +181,62 @@ func changed(r sql.Result) bool {
 	n, err := r.RowsAffected()
 	return err == nil && n > 0
 }
+
+// scanRow reads a row whose columns are doc, id and others: first the document into v, then
+// the other columns, which may replace fields of v.
+func scanRow[ID any](r scanner, what string, v any, id *ID, others ...any) error {
+	doc := &document{into: v}
+	if err := r.Scan(append([]any{doc, id}, others...)...); err != nil {
+		return err
+	}
+	if doc.err != nil {
+		return api.Errorf(api.KindInternal, "the row of %s %v is damaged: %w", what, *id, doc.err)
+	}
+	return nil
+}
+
+// document decodes a column.
+type document struct {
+	into any
+	text string
+	err  error
+}
+
+// Scan implements sql.Scanner. It keeps an error of the document, so that the other columns
+// are scanned too.
+func (d *document) Scan(value any) error {
+	d.text, _ = value.(string)
+	d.err = rowjson.Unmarshal([]byte(d.text), d.into)
+	return nil
+}
+
+// scanValue reads a row with one column.
+func scanValue[T any](r scanner) (v T, err error) {
+	err = r.Scan(&v)
+	return v, err
+}
+
+// instant scans a time, the zero time for NULL.
+type instant struct{ to *time.Time }
+
+// Scan implements sql.Scanner.
+func (i instant) Scan(value any) error {
+	*i.to = time.Time{}
+	if micros, ok := value.(int64); ok {
+		*i.to = time.UnixMicro(micros).UTC()
+	}
+	return nil
+}
+
+// optional scans text, "" for NULL.
+type optional[S ~string] struct{ to *S }
+
+// Scan implements sql.Scanner.
+func (o optional[S]) Scan(value any) error {
+	text, _ := value.(string)
+	*o.to = S(text)
+	return nil
+}
+
+// text returns a destination of optional text.
+func text[S ~string](to *S) optional[S] { return optional[S]{to} }

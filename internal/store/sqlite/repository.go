@@ -5,68 +5,83 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store"
 )
 
-type repositoryTable struct {
-	table[api.Repository, api.RepositoryID]
-}
+const (
+	selectRepositorySQL = `
+		SELECT doc, id, owner, state, name, key, created_at, ended_at FROM repository`
+	insertRepositorySQL = `
+		INSERT INTO repository (id, owner, host, lease_epoch, state, name, key, created_at, ended_at, doc)
+		VALUES (?1, ?2, coalesce((SELECT host FROM owner WHERE id = ?2), ''), 1, ?3, ?4, ?5, ?6, ?7, ?8)`
+	updateRepositorySQL = `
+		UPDATE repository
+		SET owner = ?2, host = coalesce((SELECT host FROM owner WHERE id = ?2), ''),
+			lease_epoch = lease_epoch + (owner IS NOT ?2),
+			state = ?3, name = ?4, key = ?5, created_at = ?6, ended_at = ?7, doc = ?8
+		WHERE id = ?1 AND (state = ?3 OR state <> 'removed')`
 
-func newRepositoryTable(db *database) repositoryTable {
-	return repositoryTable{table[api.Repository, api.RepositoryID]{
-		db: db, what: "repository", plural: "repositories", name: "repository", letter: "r", at: "created_at",
-		columns: `doc, id, owner, state, name, key, created_at, ended_at`, scan: scanRepository,
+	repositoryLives = "state IN ('fetching', 'ready', 'failed')"
+)
+
+func repositoryTable(db *DB) table[api.Repository, api.RepositoryID] {
+	return table[api.Repository, api.RepositoryID]{
+		db: db, what: "repository", plural: "repositories", name: "repository", letter: "r", start: "created_at",
+		selectSQL: selectRepositorySQL, insertSQL: insertRepositorySQL, updateSQL: updateRepositorySQL,
+		scan: func(r scanner) (v api.Repository, err error) {
+			err = scanRow(r, "repository", &v, &v.ID, text(&v.Owner), &v.State, &v.Name, &v.Key, instant{&v.CreatedAt}, instant{&v.EndedAt})
+			return v, err
+		},
 		mark:   func(r api.Repository) (time.Time, api.RepositoryID) { return r.CreatedAt, r.ID },
 		states: names(api.RepositoryFetching, api.RepositoryReady, api.RepositoryFailed, api.RepositoryRemoved),
-		final:  names(api.RepositoryRemoved),
-		stored: []string{"state", "name", "key", "created_at", "ended_at", "doc"},
 		values: func(r api.Repository) []any {
 			return []any{string(r.ID), nullable(r.Owner), string(r.State), r.Name, r.Key, toMicros(r.CreatedAt), toMicros(r.EndedAt)}
 		},
-	}}
+	}
 }
 
 // InsertRepository implements store.Store.
-func (t repositoryTable) InsertRepository(ctx context.Context, r api.Repository) error {
-	return t.insert(ctx, r)
+func (db *DB) InsertRepository(ctx context.Context, r api.Repository) error {
+	return db.repositories.insert(ctx, r)
 }
 
 // UpdateRepository implements store.Store.
-func (t repositoryTable) UpdateRepository(ctx context.Context, r api.Repository) error {
-	return t.update(ctx, r)
+func (db *DB) UpdateRepository(ctx context.Context, r api.Repository) error {
+	return db.repositories.update(ctx, r)
 }
 
 // Repository implements store.Store.
-func (t repositoryTable) Repository(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
-	return t.get(ctx, t.db.read, id)
+func (db *DB) Repository(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
+	return db.repositories.get(ctx, db.read, id)
 }
 
-// Repositories implements store.Store.
-func (t repositoryTable) Repositories(ctx context.Context, f store.RepositoryFilter) ([]api.Repository, error) {
-	return t.list(ctx, t.db.read, repositoryWhere(f), f.Limit)
+// ListRepositories implements store.Store.
+func (db *DB) ListRepositories(ctx context.Context) ([]api.Repository, error) {
+	return db.repositories.listLive(ctx, repositoryLives, false)
 }
 
 // RepositoryPage implements store.Store.
-func (t repositoryTable) RepositoryPage(ctx context.Context, f store.RepositoryFilter) ([]api.Repository, store.Cursor, error) {
-	return t.page(ctx, t.db.read, repositoryWhere(f), f.Limit, f.After)
+func (db *DB) RepositoryPage(ctx context.Context, account string, p api.PageRequest) ([]api.Repository, string, error) {
+	w := where{conds: []string{repositoryLives}}
+	w.equals("account", account)
+	return db.repositories.page(ctx, w, p)
+}
+
+// NamedRepository implements store.Store.
+func (db *DB) NamedRepository(ctx context.Context, account, name string) (api.Repository, error) {
+	w := ofAccount(account)
+	w.and(repositoryLives)
+	w.and("name = ?", name)
+	all, err := db.repositories.list(ctx, db.read, w, 1)
+	if err == nil && len(all) == 0 {
+		err = notFound("repository", name)
+	}
+	if err != nil {
+		return api.Repository{}, err
+	}
+	return all[0], nil
 }
 
 // FindRepositoryOf implements store.Store.
-func (t repositoryTable) FindRepositoryOf(ctx context.Context, account, prefix string) (api.RepositoryID, error) {
-	return t.find(ctx, account, prefix)
-}
-
-func repositoryWhere(f store.RepositoryFilter) (w where) {
-	in(&w, "state", f.States)
-	w.equals("account", f.Account)
-	w.equals("name", f.Name)
-	if f.Operators {
-		w.conds = append(w.conds, "account IS NULL")
-	}
-	return w
-}
-
-func scanRepository(r scanner) (v api.Repository, err error) {
-	err = scanRow(r, "repository", &v, &v.ID, text(&v.Owner), &v.State, &v.Name, &v.Key, instant{&v.CreatedAt}, instant{&v.EndedAt})
-	return v, err
+func (db *DB) FindRepositoryOf(ctx context.Context, account, prefix string) (api.RepositoryID, error) {
+	return db.repositories.find(ctx, account, prefix)
 }

@@ -7,116 +7,137 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/sqlite/sealed"
 )
 
-const sandboxColumns = `doc, id, owner, state, task, created_at, expires_at, ended_at`
+const (
+	selectSandboxSQL = `
+		SELECT doc, id, owner, state, task, created_at, expires_at, ended_at FROM sandbox`
+	insertSandboxSQL = `
+		INSERT INTO sandbox (id, owner, host, lease_epoch, state, task, created_at, expires_at, ended_at, doc)
+		VALUES (?1, ?2, coalesce((SELECT host FROM owner WHERE id = ?2), ''), 1, ?3, ?4, ?5, ?6, ?7, ?8)`
+	updateSandboxSQL = `
+		UPDATE sandbox
+		SET owner = ?2, host = coalesce((SELECT host FROM owner WHERE id = ?2), ''),
+			lease_epoch = lease_epoch + (owner IS NOT ?2),
+			state = ?3, task = ?4, created_at = ?5, expires_at = ?6, ended_at = ?7, doc = ?8
+		WHERE id = ?1 AND (state = ?3 OR state NOT IN ('ended', 'lost'))`
+	// updateSandboxSameSQL is the common update, which keeps the owner.
+	updateSandboxSameSQL = `
+		UPDATE sandbox
+		SET state = ?3, task = ?4, created_at = ?5, expires_at = ?6, ended_at = ?7, doc = ?8
+		WHERE id = ?1 AND owner IS ?2 AND (state = ?3 OR state NOT IN ('ended', 'lost'))`
+	adoptExecsSQL = `
+		UPDATE exec
+		SET (owner, host, lease_epoch) = (SELECT owner, host, lease_epoch FROM sandbox WHERE id = ?1)
+		WHERE sandbox = ?1 AND owner IS NOT ?2`
+	// provisionedSQL finds the newest sandbox of a provision request's task: ?3 includes ended
+	// ones. A sandbox without an account is the operator's.
+	provisionedSQL = selectSandboxSQL + `
+		WHERE provision = ?1 AND account IS ?2 AND (?3 OR state NOT IN ('ended', 'lost'))
+		ORDER BY created_at DESC, seq DESC LIMIT 1`
 
-// updateSandboxSameSQL is the common update, which keeps the owner.
-const updateSandboxSameSQL = `UPDATE sandbox SET
-	state = ?3, task = ?4, created_at = ?5, expires_at = ?6, ended_at = ?7, doc = ?8
-	WHERE id = ?1 AND owner IS ?2 AND (state = ?3 OR state NOT IN ('ended', 'lost'))`
+	sandboxLives = "state IN ('starting', 'running', 'paused')"
+)
 
-type sandboxTable struct {
-	table[api.Sandbox, api.SandboxID]
-}
-
-func newSandboxTable(db *database) sandboxTable {
-	return sandboxTable{table[api.Sandbox, api.SandboxID]{
-		db: db, what: "sandbox", plural: "sandboxes", name: "sandbox", letter: "i", at: "created_at",
-		columns: sandboxColumns, scan: scanSandbox(db.sealer),
+func sandboxTable(db *DB) table[api.Sandbox, api.SandboxID] {
+	return table[api.Sandbox, api.SandboxID]{
+		db: db, ahead: db.ahead, what: "sandbox", plural: "sandboxes", name: "sandbox", letter: "i", start: "created_at",
+		selectSQL: selectSandboxSQL, insertSQL: insertSandboxSQL, updateSQL: updateSandboxSQL, adoptSQL: adoptExecsSQL,
+		scan: func(r scanner) (api.Sandbox, error) {
+			var row sandboxDoc
+			err := scanRow(r, "sandbox", &row, &row.ID, text(&row.Owner), &row.State, text(&row.Task),
+				instant{&row.CreatedAt}, instant{&row.ExpiresAt}, instant{&row.EndedAt})
+			return db.sealer.openSandbox(row), err
+		},
 		mark:     func(s api.Sandbox) (time.Time, api.SandboxID) { return s.CreatedAt, s.ID },
 		states:   names(api.SandboxStarting, api.SandboxRunning, api.SandboxPaused, api.SandboxEnded, api.SandboxLost),
-		final:    names(api.SandboxEnded, api.SandboxLost),
-		stored:   []string{"state", "task", "created_at", "expires_at", "ended_at", "doc"},
-		child:    "exec",
-		document: func(s api.Sandbox) (any, error) { return db.sealer.Sandbox(s) },
+		document: func(s api.Sandbox) (any, error) { return db.sealer.sandbox(s) },
 		values: func(s api.Sandbox) []any {
 			return []any{string(s.ID), nullable(s.Owner), string(s.State), nullable(s.Task),
 				toMicros(s.CreatedAt), toMicros(s.ExpiresAt), toMicros(s.EndedAt)}
 		},
-	}}
+	}
 }
 
 // InsertSandbox implements store.Store.
-func (t sandboxTable) InsertSandbox(ctx context.Context, s api.Sandbox) error {
-	args, err := t.args(s)
+func (db *DB) InsertSandbox(ctx context.Context, s api.Sandbox) error {
+	args, err := db.sandboxes.args(s)
 	if err != nil {
 		return err
 	}
-	if done, err := t.ahead.put(ctx, record{insertSandboxOp, args}); done || err != nil {
+	if done, err := db.ahead.put(ctx, record{insertSandboxOp, args}); done || err != nil {
 		return err
 	}
-	_, err = t.db.insertSandbox.ExecContext(ctx, args...)
-	return t.insertError(ctx, err, args)
+	_, err = db.insertSandbox.ExecContext(ctx, args...)
+	return db.sandboxes.insertError(ctx, err, args)
 }
 
 // UpdateSandbox implements store.Store.
-func (t sandboxTable) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
-	args, err := t.args(s)
+func (db *DB) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
+	args, err := db.sandboxes.args(s)
 	if err != nil {
 		return err
 	}
-	if done, err := t.ahead.put(ctx, record{updateSandboxOp, args}); done || err != nil {
+	if done, err := db.ahead.put(ctx, record{updateSandboxOp, args}); done || err != nil {
 		return err
 	}
-	if r, err := t.db.updateSandboxSame.ExecContext(ctx, args...); err != nil {
+	if r, err := db.updateSandboxSame.ExecContext(ctx, args...); err != nil {
 		return wrapError(ctx, err, "store sandbox %s", s.ID)
 	} else if changed(r) {
 		return nil
 	}
 	// The owner changes, or the update is refused.
-	return t.updateArgs(ctx, args)
+	return db.sandboxes.updateArgs(ctx, args)
 }
 
 // Sandbox implements store.Store.
-func (t sandboxTable) Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	return t.get(ctx, t.db.read, id)
+func (db *DB) Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	return db.sandboxes.get(ctx, db.read, id)
 }
 
-// Sandboxes implements store.Store.
-func (t sandboxTable) Sandboxes(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, error) {
-	return t.list(ctx, t.db.read, sandboxWhere(f), f.Limit)
+// ListSandboxes implements store.Store.
+func (db *DB) ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
+	return db.sandboxes.listLive(ctx, sandboxLives, all)
+}
+
+// SandboxesOf implements store.Store.
+func (db *DB) SandboxesOf(ctx context.Context, account string) ([]api.Sandbox, error) {
+	w := where{conds: []string{sandboxLives}}
+	w.equals("account", account)
+	return db.sandboxes.list(ctx, db.read, w, 0)
+}
+
+// SandboxesIn implements store.Store.
+func (db *DB) SandboxesIn(ctx context.Context, workspace api.WorkspaceID) ([]api.Sandbox, error) {
+	return db.sandboxes.list(ctx, db.read, where{[]string{"workspace = ?"}, []any{string(workspace)}}, 0)
 }
 
 // SandboxPage implements store.Store.
-func (t sandboxTable) SandboxPage(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, store.Cursor, error) {
-	return t.page(ctx, t.db.read, sandboxWhere(f), f.Limit, f.After)
+func (db *DB) SandboxPage(ctx context.Context, account string, all bool, p api.PageRequest) ([]api.Sandbox, string, error) {
+	var w where
+	w.equals("account", account)
+	if !all {
+		w.and(sandboxLives)
+	}
+	return db.sandboxes.page(ctx, w, p)
 }
 
 // FindSandbox implements store.Store.
-func (t sandboxTable) FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error) {
-	return t.find(ctx, "", prefix)
+func (db *DB) FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error) {
+	return db.sandboxes.find(ctx, "", prefix)
 }
 
 // FindSandboxOf implements store.Store.
-func (t sandboxTable) FindSandboxOf(ctx context.Context, account, prefix string) (api.SandboxID, error) {
-	return t.find(ctx, account, prefix)
+func (db *DB) FindSandboxOf(ctx context.Context, account, prefix string) (api.SandboxID, error) {
+	return db.sandboxes.find(ctx, account, prefix)
 }
-
-func sandboxWhere(f store.SandboxFilter) (w where) {
-	in(&w, "state", f.States)
-	w.equals("account", f.Account)
-	w.equals("owner", string(f.Owner))
-	w.notEquals("owner", string(f.NotOwner))
-	w.equals("task", string(f.Task))
-	w.equals("workspace", string(f.Workspace))
-	return w
-}
-
-// provisionedSQL finds the newest sandbox of a provision request's task: ?3 includes ended
-// ones. A sandbox without an account is the operator's.
-const provisionedSQL = `SELECT ` + sandboxColumns + ` FROM sandbox
-	WHERE provision = ?1 AND account IS ?2 AND (?3 OR state NOT IN ('ended', 'lost'))
-	ORDER BY created_at DESC, seq DESC LIMIT 1`
 
 // ProvisionedOf implements store.Store.
-func (t sandboxTable) ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error) {
-	if err := t.ahead.flush(ctx); err != nil {
+func (db *DB) ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error) {
+	if err := db.ahead.flush(ctx); err != nil {
 		return api.Sandbox{}, err
 	}
-	s, err := t.scan(t.db.read.QueryRowContext(ctx, provisionedSQL, task, nullable(account), ended))
+	s, err := db.sandboxes.scan(db.read.QueryRowContext(ctx, provisionedSQL, task, nullable(account), ended))
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, notFound("provisioned sandbox", task)
 	}
@@ -124,13 +145,4 @@ func (t sandboxTable) ProvisionedOf(ctx context.Context, account, task string, e
 		return s, wrapError(ctx, err, "read the sandbox of task %.128q", task)
 	}
 	return s, nil
-}
-
-func scanSandbox(k *sealed.Sealer) func(scanner) (api.Sandbox, error) {
-	return func(r scanner) (api.Sandbox, error) {
-		var row sealed.SandboxDoc
-		err := scanRow(r, "sandbox", &row, &row.ID, text(&row.Owner), &row.State, text(&row.Task),
-			instant{&row.CreatedAt}, instant{&row.ExpiresAt}, instant{&row.EndedAt})
-		return k.OpenSandbox(row), err
-	}
 }

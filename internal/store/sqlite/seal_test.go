@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store/sqlite/sealed"
 )
 
 const secretValue = "hunter2-in-the-environment"
@@ -93,7 +91,7 @@ func TestEnvIsSealed(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Without the key the row is there, and its values are not.
-			if err := os.Remove(cfg.Path + sealed.KeySuffix); err != nil {
+			if err := os.Remove(cfg.Path + keySuffix); err != nil {
 				t.Fatal(err)
 			}
 			if db, err = Open(t.Context(), cfg); err != nil {
@@ -141,77 +139,16 @@ func TestTaskEnvIsSealed(t *testing.T) {
 	}
 }
 
-// TestOldEnvIsSealed opens a database that a build before sealing wrote.
-func TestOldEnvIsSealed(t *testing.T) {
-	dir := t.TempDir()
-	cfg := Config{Path: filepath.Join(dir, "db")}
-	db, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, ended := withSecret(api.SandboxPaused), withSecret(api.SandboxEnded)
-	for _, box := range []api.Sandbox{live, ended} {
-		if err := db.InsertSandbox(t.Context(), box); err != nil {
-			t.Fatal(err)
-		}
-	}
-	task := taskWithSecret()
-	if err := db.InsertTask(t.Context(), task); err != nil {
-		t.Fatal(err)
-	}
-	told := json.RawMessage(`{"create":{"request":"x","sandbox":{"env":{"TOKEN":"` + secretValue + `"}}}}`)
-	stream := api.Stream{Kind: api.StreamTask, ID: string(task.ID)}
-	if _, err := db.AppendEvent(t.Context(), stream, api.EventTaskCreated, time.Now(), told); err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range []string{
-		`UPDATE task SET doc = json_set(json_remove(doc, '$.sealedEnv', '$.envNames'), '$.create', json('{"sandbox":{"env":{"TOKEN":"` + secretValue + `"}}}'))`,
-		`UPDATE sandbox SET doc = json_set(json_remove(doc, '$.sealedEnv', '$.envNames'), '$.env', json('{"TOKEN":"` + secretValue + `"}'), '$.provision', json('{"taskId":"a","envVars":{"TOKEN":"` + secretValue + `"}}'))`,
-		`PRAGMA user_version = 0`,
-	} {
-		if _, err := db.write.ExecContext(t.Context(), q); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if found := clearFiles(t, dir); len(found) == 0 {
-		t.Fatal("the control: the old database has no value in clear")
-	}
-	if db, err = Open(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := db.Sandbox(t.Context(), live.ID); err != nil || got.Env["TOKEN"] != secretValue || len(got.EnvNames) != 1 || got.Provision.EnvVars != nil {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if got, err := db.Sandbox(t.Context(), ended.ID); err != nil || len(got.Env) != 0 || len(got.EnvNames) != 1 {
-		t.Errorf("ended: %+v, %v", got, err)
-	}
-	if got, err := db.Task(t.Context(), task.ID); err != nil || got.Env["TOKEN"] != secretValue || len(got.EnvNames) != 1 || got.Create.Sandbox.Env != nil {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if got, err := db.ReadEvents(t.Context(), stream, 0, 10); err != nil || len(got) != 1 || !strings.Contains(string(got[0].Data), `"request":"x"`) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if found := clearFiles(t, dir); found != nil {
-		t.Errorf("the value is in clear in %q", found)
-	}
-}
-
 // TestSealKey refuses a key that others can read.
 func TestSealKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	if _, err := sealed.Open(path); err != nil {
+	if _, err := openSealer(path); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path+sealed.KeySuffix, 0o644); err != nil {
+	if err := os.Chmod(path+keySuffix, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sealed.Open(path); err == nil {
+	if _, err := openSealer(path); err == nil {
 		t.Error("a key that others can read is used")
 	}
 }

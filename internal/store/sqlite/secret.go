@@ -8,12 +8,22 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
-	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/rowjson"
-	"hortus.dev/internal/store/sqlite/sealed"
 )
 
-const secretColumns = `doc, seq, account, name, created_at, updated_at, used_at, uses`
+const (
+	selectSecretSQL = `
+		SELECT doc, seq, account, name, created_at, updated_at, used_at, uses FROM secret`
+	putSecretSQL = `
+		INSERT INTO secret (account, name, created_at, updated_at, sealed, doc)
+		VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (account, name) DO UPDATE
+		SET updated_at = excluded.updated_at, sealed = excluded.sealed, doc = excluded.doc
+		RETURNING doc, seq, account, name, created_at, updated_at, used_at, uses`
+	removeSecretSQL = `
+		DELETE FROM secret WHERE account = ? AND name = ?
+		RETURNING doc, seq, account, name, created_at, updated_at, used_at, uses`
+)
 
 // secretRow is a secret with its number, which is where a page begins.
 type secretRow struct {
@@ -32,7 +42,7 @@ func scanSecret(r scanner) (row secretRow, err error) {
 }
 
 // PutSecret implements store.Store.
-func (db secretTable) PutSecret(ctx context.Context, s secrets.Secret, value string, most int) (secrets.Secret, error) {
+func (db *DB) PutSecret(ctx context.Context, s secrets.Secret, value string, most int) (secrets.Secret, error) {
 	switch {
 	case s.Name == "":
 		return s, api.Errorf(api.KindInvalid, "row of a secret: the name is missing")
@@ -43,7 +53,7 @@ func (db secretTable) PutSecret(ctx context.Context, s secrets.Secret, value str
 	}
 	var hidden []byte
 	if value != "" {
-		hidden = db.sealer.Secret(s.Account, s.Name, value)
+		hidden = db.sealer.secret(s.Account, s.Name, value)
 	}
 	var row secretRow
 	err := db.inTx(ctx, "secret "+s.Name, func(tx *sql.Tx) error {
@@ -64,9 +74,8 @@ func (db secretTable) PutSecret(ctx context.Context, s secrets.Secret, value str
 		if err != nil {
 			return api.Errorf(api.KindInvalid, "secret %s: %w", s.Name, err)
 		}
-		row, err = scanSecret(tx.QueryRowContext(ctx, `INSERT INTO secret (account, name, created_at, updated_at, sealed, doc) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT (account, name) DO UPDATE SET updated_at = excluded.updated_at, sealed = excluded.sealed, doc = excluded.doc
-			RETURNING `+secretColumns, s.Account, s.Name, toMicros(s.CreatedAt), toMicros(s.UpdatedAt), hidden, string(text)))
+		row, err = scanSecret(tx.QueryRowContext(ctx, putSecretSQL,
+			s.Account, s.Name, toMicros(s.CreatedAt), toMicros(s.UpdatedAt), hidden, string(text)))
 		if err != nil {
 			return wrapError(ctx, err, "store secret %s", s.Name)
 		}
@@ -77,14 +86,14 @@ func (db secretTable) PutSecret(ctx context.Context, s secrets.Secret, value str
 
 // succeed returns a secret with its version, and with the ID of the one that it replaces.
 func succeed(ctx context.Context, tx *sql.Tx, s secrets.Secret) (secrets.Secret, error) {
-	old, err := scanSecret(tx.QueryRowContext(ctx, `SELECT `+secretColumns+` FROM secret WHERE account = ? AND name = ?`, s.Account, s.Name))
+	old, err := scanSecret(tx.QueryRowContext(ctx, selectSecretSQL+` WHERE account = ? AND name = ?`, s.Account, s.Name))
 	there := err == nil
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return s, wrapError(ctx, err, "read secret %.64q", s.Name)
 	}
 	next := int64(1)
 	if there {
-		next = max(old.Version, 1) + 1 // one that is older than versions has none
+		next = old.Version + 1
 	}
 	switch {
 	case s.Version == 1 && there:
@@ -94,15 +103,15 @@ func succeed(ctx context.Context, tx *sql.Tx, s secrets.Secret) (secrets.Secret,
 	case s.Version != 0 && s.Version != next:
 		return s, api.Errorf(api.KindConflict, "secret %s is at version %d, and cannot become version %d", s.Name, next-1, s.Version)
 	}
-	if s.Version = next; there && old.ID != "" {
+	if s.Version = next; there {
 		s.ID = old.ID
 	}
 	return s, nil
 }
 
 // Secret implements store.Store.
-func (db secretTable) Secret(ctx context.Context, account, name string) (secrets.Secret, error) {
-	row, err := scanSecret(db.read.QueryRowContext(ctx, `SELECT `+secretColumns+` FROM secret WHERE account = ? AND name = ?`, account, name))
+func (db *DB) Secret(ctx context.Context, account, name string) (secrets.Secret, error) {
+	row, err := scanSecret(db.read.QueryRowContext(ctx, selectSecretSQL+` WHERE account = ? AND name = ?`, account, name))
 	return row.Secret, secretError(ctx, err, name)
 }
 
@@ -118,43 +127,59 @@ func secretError(ctx context.Context, err error, name string) error {
 }
 
 // SecretValue implements store.Store.
-func (db secretTable) SecretValue(ctx context.Context, account, name string) (string, error) {
+func (db *DB) SecretValue(ctx context.Context, account, name string) (string, error) {
 	return db.valueIn(ctx, db.read, account, name)
 }
 
-// rowQuerier is a database or a transaction.
-type rowQuerier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 // valueIn reads the value of a secret.
-func (db secretTable) valueIn(ctx context.Context, q rowQuerier, account, name string) (string, error) {
+func (db *DB) valueIn(ctx context.Context, r runner, account, name string) (string, error) {
 	var hidden []byte
-	err := q.QueryRowContext(ctx, `SELECT sealed FROM secret WHERE account = ? AND name = ?`, account, name).Scan(&hidden)
+	err := r.QueryRowContext(ctx, `SELECT sealed FROM secret WHERE account = ? AND name = ?`, account, name).Scan(&hidden)
 	if err := secretError(ctx, err, name); err != nil {
 		return "", err
 	}
 	if hidden == nil {
 		return "", api.Errorf(api.KindConflict, "secret %s has no stored value", name)
 	}
-	value, err := db.sealer.OpenSecret(account, name, hidden)
+	value, err := db.sealer.openSecret(account, name, hidden)
 	if err != nil {
 		return "", api.Errorf(api.KindConflict, "the value of secret %s cannot be decrypted: it was encrypted with another key, or is damaged", name).
-			WithHint("restore the key file of the database (its name ends in %s), or set the value again: hortus secret set %s", sealed.KeySuffix, name)
+			WithHint("restore the key file of the database (its name ends in %s), or set the value again: hortus secret set %s", keySuffix, name)
 	}
 	return value, nil
 }
 
 // RemoveSecret implements store.Store.
-func (db secretTable) RemoveSecret(ctx context.Context, account, name string) (secrets.Secret, error) {
-	row, err := scanSecret(db.write.QueryRowContext(ctx, `DELETE FROM secret WHERE account = ? AND name = ? RETURNING `+secretColumns, account, name))
+func (db *DB) RemoveSecret(ctx context.Context, account, name string) (secrets.Secret, error) {
+	row, err := scanSecret(db.write.QueryRowContext(ctx, removeSecretSQL, account, name))
 	return row.Secret, secretError(ctx, err, name)
 }
 
+// RenewSecret implements store.Store.
+func (db *DB) RenewSecret(ctx context.Context, account, name, was, value string, at time.Time) error {
+	if value == "" || at.IsZero() {
+		return api.Errorf(api.KindInvalid, "row of secret %s: the new value or its time is missing", name)
+	}
+	return db.inTx(ctx, "secret "+name, func(tx *sql.Tx) error {
+		have, err := db.valueIn(ctx, tx, account, name)
+		if err != nil {
+			return err
+		}
+		if have != was {
+			return api.Errorf(api.KindConflict, "secret %s has another value than the one that is to be replaced", name)
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE secret SET sealed = ?, updated_at = ? WHERE account = ? AND name = ?`,
+			db.sealer.secret(account, name, value), toMicros(at), account, name)
+		if err != nil {
+			return wrapError(ctx, err, "store secret %s", name)
+		}
+		return nil
+	})
+}
+
 // SecretPage implements store.Store.
-func (db secretTable) SecretPage(ctx context.Context, f store.SecretFilter) ([]secrets.Secret, store.Cursor, error) {
-	w := where{conds: []string{"account = ?"}, args: []any{f.Account}}
-	rows, next, err := numbered(ctx, db.database, "secrets", "secret", secretColumns, w, f.Limit, f.After, scanSecret,
+func (db *DB) SecretPage(ctx context.Context, account string, p api.PageRequest) ([]secrets.Secret, string, error) {
+	rows, next, err := numberedPage(ctx, db, "secrets", selectSecretSQL, where{[]string{"account = ?"}, []any{account}}, p, scanSecret,
 		func(r secretRow) (time.Time, int64) { return r.CreatedAt, r.seq })
 	var out []secrets.Secret
 	for _, r := range rows {

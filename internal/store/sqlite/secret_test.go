@@ -15,7 +15,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
-	"hortus.dev/internal/store/sqlite/sealed"
 )
 
 const (
@@ -144,12 +143,12 @@ func TestSecretIsSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	search("closed", 1)
-	newer, err := open(t.Context(), Config{Path: path}, withMigrations(t, map[string]string{"1_x.sql": "CREATE TABLE x (y INTEGER);"}))
+	newer, err := open(t.Context(), Config{Path: path}, withSteps("CREATE TABLE x (y INTEGER);"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer newer.Close()
-	if _, err := os.Stat(backupOf(t, path)); err != nil {
+	if _, err := os.Stat(backupOf(path)); err != nil {
 		t.Fatal(err)
 	}
 	search("with a backup", 2)
@@ -196,7 +195,7 @@ func TestSecretOfItsRow(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(path + sealed.KeySuffix); err != nil {
+	if err := os.Remove(path + keySuffix); err != nil {
 		t.Fatal(err)
 	}
 	db = openAt(t, path)
@@ -212,11 +211,11 @@ func TestSecretOfItsRow(t *testing.T) {
 
 // TestSealingIsRandom: equal values are not equal when they are sealed.
 func TestSealingIsRandom(t *testing.T) {
-	s, err := sealed.Open(filepath.Join(t.TempDir(), "db"))
+	s, err := openSealer(filepath.Join(t.TempDir(), "db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := s.Secret("a", "n", "value"), s.Secret("a", "n", "value"); bytes.Equal(a, b) {
+	if a, b := s.secret("a", "n", "value"), s.secret("a", "n", "value"); bytes.Equal(a, b) {
 		t.Error("two sealed values are the same")
 	}
 }

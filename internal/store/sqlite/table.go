@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,32 +12,33 @@ import (
 	"hortus.dev/internal/store/rowjson"
 )
 
-// table has the statements that are the same for each family of rows. T is what a row
-// stores: an identifier, a start and a document, and columns of its own.
+// table has what is the same for each family of rows. T is what a row stores: an identifier, a
+// start, a state and a document, and columns of its own.
 type table[T any, ID ~string] struct {
-	db    *database
+	db    *DB
 	ahead *ahead // nil if rows are stored in the database at once
 	// what names a row in errors, plural several; name is the table's.
 	what, plural, name string
-	// letter begins an identifier, at is the column with the start of a row.
-	letter, at string
-	// columns are what scan reads.
-	columns string
-	scan    func(scanner) (T, error)
+	// letter begins an identifier, start is the column with the start of a row.
+	letter, start string
+
+	// selectSQL reads what scan scans, and ends with the table.
+	selectSQL string
+	scan      func(scanner) (T, error)
 	// mark returns the start and the identifier of a row.
 	mark func(T) (time.Time, ID)
-	// states are the states of a row, final those that do not change.
-	states, final []string
-	// values returns what a row stores before its document: an identifier, any value, a
-	// state and others.
+	// states are the states of a row.
+	states []string
+	// values returns what the statements below take before the document: an identifier, the
+	// owner, a state and others.
 	values func(T) []any
 	// document returns what to store as the document; nil means the row itself.
 	document func(T) (any, error)
 
-	// If any value is an owner: the columns of the values after it, and the table with
-	// children of these rows, which have the same owner, or "".
-	stored []string
-	child  string
+	// insertSQL stores a new row, and updateSQL replaces one unless its state is final: a new
+	// owner increments the lease epoch. Then adoptSQL gives the children of the row (?1) their
+	// new owner (?2); "" if there are none.
+	insertSQL, updateSQL, adoptSQL string
 }
 
 // args validates a row and returns its values and its document.
@@ -77,34 +77,13 @@ func (t *table[T, ID]) validate(id ID, start time.Time, state string) error {
 	return nil
 }
 
-// insertSQL takes id, owner and the stored columns.
-func (t *table[T, ID]) insertSQL() string {
-	values := ""
-	for i := range t.stored {
-		values += fmt.Sprintf(", ?%d", i+3)
-	}
-	return "INSERT INTO " + t.name + " (id, owner, host, lease_epoch, " + strings.Join(t.stored, ", ") +
-		") VALUES (?1, ?2, coalesce((SELECT host FROM owner WHERE id = ?2), ''), 1" + values + ")"
-}
-
-// updateSQL takes what insertSQL takes.
-func (t *table[T, ID]) updateSQL() string {
-	set := ""
-	for i, column := range t.stored {
-		set += fmt.Sprintf(", %s = ?%d", column, i+3)
-	}
-	return "UPDATE " + t.name + ` SET owner = ?2, host = coalesce((SELECT host FROM owner WHERE id = ?2), ''),
-		lease_epoch = lease_epoch + (owner IS NOT ?2)` + set + `
-		WHERE id = ?1 AND (state = ?3 OR state NOT IN ('` + strings.Join(t.final, "', '") + "'))"
-}
-
 // insert stores a new row.
 func (t *table[T, ID]) insert(ctx context.Context, v T) error {
 	args, err := t.args(v)
 	if err != nil {
 		return err
 	}
-	_, err = t.db.write.ExecContext(ctx, t.insertSQL(), args...)
+	_, err = t.db.write.ExecContext(ctx, t.insertSQL, args...)
 	return t.insertError(ctx, err, args)
 }
 
@@ -138,19 +117,17 @@ func (t *table[T, ID]) updateArgs(ctx context.Context, args []any) error {
 // updateIn is update in a transaction.
 func (t *table[T, ID]) updateIn(ctx context.Context, tx *sql.Tx, args []any) error {
 	id := args[0].(string)
-	r, err := tx.ExecContext(ctx, t.updateSQL(), args...)
+	r, err := tx.ExecContext(ctx, t.updateSQL, args...)
 	if err != nil {
 		return updateError(ctx, err, t.what, id, ownerOf(args))
 	}
 	if !changed(r) {
 		return t.conflict(ctx, tx, id, args[2])
 	}
-	if t.child == "" {
+	if t.adoptSQL == "" {
 		return nil
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE "+t.child+` SET (owner, host, lease_epoch) =
-		(SELECT owner, host, lease_epoch FROM `+t.name+` WHERE id = ?1) WHERE `+t.name+` = ?1 AND owner IS NOT ?2`, args[:2]...)
-	if err != nil {
+	if _, err = tx.ExecContext(ctx, t.adoptSQL, args[:2]...); err != nil {
 		return wrapError(ctx, err, "store the owner of %s %s", t.what, id)
 	}
 	return nil
@@ -171,23 +148,24 @@ func (t *table[T, ID]) get(ctx context.Context, r runner, id ID) (v T, err error
 	if err := t.ahead.flush(ctx); err != nil {
 		return v, err
 	}
-	return get(ctx, r, t.what, string(id), t.scan, `SELECT `+t.columns+` FROM `+t.name+` WHERE id = ?`)
+	return get(ctx, r, t.what, string(id), t.scan, t.selectSQL+" WHERE id = ?")
 }
 
 // list reads at most limit rows, newest first; limit 0 means all.
 func (t *table[T, ID]) list(ctx context.Context, r runner, w where, limit int) ([]T, error) {
-	if limit < 0 {
-		return nil, t.badLimit(limit)
-	}
 	if err := t.ahead.flush(ctx); err != nil {
 		return nil, err
 	}
-	q, args := w.selectSQL(t.columns, t.name, t.at+" DESC, seq DESC", limit)
+	q, args := w.query(t.selectSQL, t.start+" DESC, seq DESC", limit)
 	return list(ctx, r, t.plural, t.scan, q, args...)
 }
 
-func (t *table[T, ID]) badLimit(limit int) error {
-	return api.Errorf(api.KindInvalid, "list %s: the limit %d is negative", t.plural, limit)
+// listLive lists the rows that live says live; with all, the newest of all.
+func (t *table[T, ID]) listLive(ctx context.Context, live string, all bool) ([]T, error) {
+	if all {
+		return t.list(ctx, t.db.read, where{}, store.MaxListed)
+	}
+	return t.list(ctx, t.db.read, where{conds: []string{live}}, 0)
 }
 
 // cursor returns the position after a row.
@@ -196,51 +174,82 @@ func (t *table[T, ID]) cursor(v T) store.Cursor {
 	return store.Cursor{At: at, ID: string(id)}
 }
 
-// page reads the rows after a cursor and returns the cursor of the next page, the zero
-// Cursor after the last one. A page ends at its limit, or with the row that exceeds
-// store.MaxPageBytes. If the cursor's row was removed, the other rows of the same instant
-// are listed again.
-func (t *table[T, ID]) page(ctx context.Context, r runner, w where, limit int, after store.Cursor) (rows []T, next store.Cursor, err error) {
-	if limit < 1 {
-		return nil, next, api.Errorf(api.KindInvalid, "list %s: the limit %d is not positive", t.plural, limit)
+// page reads a page and the cursor of the next. If the cursor's row was removed, the other rows of
+// the same instant are listed again.
+func (t *table[T, ID]) page(ctx context.Context, w where, p api.PageRequest) ([]T, string, error) {
+	rows, next, err := t.pageIn(ctx, t.db.read, w, p)
+	return rows, next.Token(), err
+}
+
+// pageIn is page in a transaction.
+func (t *table[T, ID]) pageIn(ctx context.Context, r runner, w where, p api.PageRequest) ([]T, store.Cursor, error) {
+	limit, after, err := store.Page(p)
+	if err != nil {
+		return nil, after, err
 	}
 	if err := t.ahead.flush(ctx); err != nil {
-		return nil, next, err
+		return nil, after, err
 	}
 	if !after.IsZero() {
-		w.conds = append(w.conds, "("+t.at+", seq) < (?, coalesce((SELECT seq FROM "+t.name+" WHERE id = ?), 9223372036854775807))")
-		w.args = append(w.args, after.At.UnixMicro(), after.ID)
+		w.and("("+t.start+", seq) < (?, coalesce((SELECT seq FROM "+t.name+" WHERE id = ?), 9223372036854775807))",
+			after.At.UnixMicro(), after.ID)
 	}
-	q, args := w.selectSQL(t.columns, t.name, t.at+" DESC, seq DESC", limit+1)
-	size := 0
-	err = each(ctx, r, t.plural, q, args, func(s scanner) (bool, error) {
-		if len(rows) == limit || size >= store.MaxPageBytes {
-			next = t.cursor(rows[len(rows)-1])
-			return false, nil
-		}
-		v, err := t.scan(sizeCounter{s, &size})
-		rows = append(rows, v)
-		return true, err
-	})
+	q, args := w.query(t.selectSQL, t.start+" DESC, seq DESC", limit+1)
+	return page(ctx, r, t.plural, limit, t.scan, t.cursor, q, args)
+}
+
+// maxPrefix is the maximum length of a prefix, in bytes; identifiers are shorter.
+const maxPrefix = 64
+
+// maxNamedMatches is the maximum number of matches in an error.
+const maxNamedMatches = 5
+
+// find returns the identifier that begins with a prefix, with or without its letter.
+func (t *table[T, ID]) find(ctx context.Context, account, prefix string) (ID, error) {
+	if prefix == "" {
+		return "", api.Errorf(api.KindInvalid, "the id of a %s is missing", t.what)
+	}
+	if len(prefix) > maxPrefix {
+		return "", notFound(t.what, prefix)
+	}
+	if err := t.ahead.flush(ctx); err != nil {
+		return "", err
+	}
+	// Ranges instead of a pattern, so that no character of the prefix is special.
+	query := `SELECT id FROM ` + t.name + `
+		WHERE (id >= ?1 AND id < ?2 OR id >= ?3 AND id < ?4) AND (?6 = '' OR account = ?6)
+		ORDER BY id LIMIT ?5`
+	matches, err := list(ctx, t.db.read, t.what+" ids", scanValue[string], query,
+		prefix, prefixEnd(prefix), t.letter+prefix, prefixEnd(t.letter+prefix), maxNamedMatches+1, account)
 	if err != nil {
-		return nil, store.Cursor{}, err
+		return "", err
 	}
-	return rows, next, nil
-}
-
-// sizeCounter adds up the bytes of the documents that it scans.
-type sizeCounter struct {
-	scanner
-	size *int
-}
-
-// Scan implements scanner.
-func (s sizeCounter) Scan(to ...any) error {
-	err := s.scanner.Scan(to...)
-	for _, v := range to {
-		if d, ok := v.(*document); ok {
-			*s.size += len(d.text)
+	switch len(matches) {
+	case 0:
+		return "", notFound(t.what, prefix)
+	case 1:
+		return ID(matches[0]), nil
+	}
+	for _, id := range matches {
+		if id == prefix {
+			return ID(id), nil
 		}
 	}
-	return err
+	more := ""
+	if len(matches) > maxNamedMatches {
+		matches, more = matches[:maxNamedMatches], " and more"
+	}
+	return "", api.Errorf(api.KindInvalid, "%s %q is ambiguous: %s%s", t.what, prefix, strings.Join(matches, ", "), more).
+		WithHint("give more characters of the id")
+}
+
+// prefixEnd returns the least string above all strings that begin with prefix, which is
+// not empty. An identifier has no byte 0xFF, so the result does not matter for a prefix
+// that ends in one.
+func prefixEnd(prefix string) string {
+	b := []byte(prefix)
+	if last := len(b) - 1; b[last] < 0xFF {
+		b[last]++
+	}
+	return string(b)
 }

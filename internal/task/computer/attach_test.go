@@ -11,7 +11,6 @@ import (
 	"hortus.dev/internal/sandbox/durable"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/repo"
 )
@@ -28,7 +27,7 @@ func TestAttach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := lists.Lists{Store: db}
+	rows := db
 	spaces, err := workspace.Open(t.Context(), workspace.Config{Dir: t.TempDir(), Layers: layers, Rows: rows})
 	if err != nil {
 		t.Fatal(err)

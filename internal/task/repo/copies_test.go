@@ -14,7 +14,6 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/model"
-	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/contract"
 	"hortus.dev/internal/task/repo"
@@ -43,7 +42,7 @@ func (d disk) Copy(ctx context.Context, task api.TaskID, of repo.Computer, p con
 
 // sweep removes the workspaces that no row names, as a daemon does when it starts.
 func (d disk) sweep(ctx context.Context, db *sqlite.DB) error {
-	rows, err := db.Tasks(ctx, store.TaskFilter{})
+	rows, _, err := db.TaskPage(ctx, "", false, api.PageRequest{Limit: api.MaxPage})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/durable"
@@ -96,7 +95,7 @@ func survivor(dir string) error {
 	}
 	events := event.NewLog(event.Config{Store: db})
 	e := task.New(task.Config{
-		Store: lists.Lists{Store: db}, Log: events, Model: modelsOf(m, tell, log), Dir: filepath.Join(dir, "tasks"), Owner: me,
+		Store: db, Log: events, Model: modelsOf(m, tell, log), Dir: filepath.Join(dir, "tasks"), Owner: me,
 		Repositories: repo.New(repo.Config{Git: git, Computers: boxes, Deliverer: nowhere{}}),
 		Journal:      durable.New(durable.Config{Rows: &killing{Runs: db, log: log, at: os.Getenv(surviveKill)}, Owner: me}), Events: events.Read,
 	})
@@ -108,7 +107,7 @@ func survivor(dir string) error {
 		return err
 	}
 	e.Resume(ctx)
-	all, err := db.Tasks(ctx, store.TaskFilter{})
+	all, _, err := db.TaskPage(ctx, "", false, api.PageRequest{})
 	if err != nil {
 		return err
 	}
@@ -136,7 +135,7 @@ func survivor(dir string) error {
 // keptWorkspace is an error if the row of the task does not name the workspace that its journal has: that would be removed
 // as nobody's.
 func keptWorkspace(ctx context.Context, db *sqlite.DB) error {
-	all, err := db.Tasks(ctx, store.TaskFilter{})
+	all, _, err := db.TaskPage(ctx, "", false, api.PageRequest{})
 	if err != nil || len(all) == 0 {
 		return err
 	}

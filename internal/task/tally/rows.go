@@ -32,7 +32,7 @@ func (r Rows) Prune(ctx context.Context, keep store.Retention) (store.Pruned, er
 // removed tasks, since a time.
 func (r Rows) TaskStats(ctx context.Context, account string, since time.Time) (admin.TaskStats, error) {
 	y := New(since)
-	err := r.WalkTasks(ctx, store.TaskFilter{Account: account, Since: since, WithAttempts: true}, func(t api.Task) error {
+	err := r.WalkTasks(ctx, account, since, func(t api.Task) error {
 		y.Add(t)
 		return nil
 	})

@@ -1,4 +1,4 @@
-package retention
+package upkeep
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"hortus.dev/test/patience"
 )
 
-// TestKeeper has a real store pruned until it is within bounds, and continues after an
+// TestPruner has a real store pruned until it is within bounds, and continues after an
 // error.
-func TestKeeper(t *testing.T) {
+func TestPruner(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: t.TempDir() + "/hortus.db"})
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestKeeper(t *testing.T) {
 	recent, old := add("other", time.Hour), add("other", 800*time.Hour)
 	failed := false
 	rounds := make(chan store.Pruned)
-	k := New(Config{
+	k := NewPruner(PrunerConfig{
 		Bounds: Bounds{Rows: 7}, Every: 20 * time.Millisecond, Now: func() time.Time { return now },
 		Prune: func(ctx context.Context, keep store.Retention) (store.Pruned, error) {
 			if !failed {
@@ -60,7 +60,7 @@ func TestKeeper(t *testing.T) {
 	if err := k.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	left, err := db.Sandboxes(t.Context(), store.SandboxFilter{})
+	left, err := db.ListSandboxes(t.Context(), true)
 	if err != nil || len(left) != 8 {
 		t.Errorf("%d left, %v", len(left), err)
 	}
@@ -72,8 +72,8 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-func TestBounds(t *testing.T) {
-	k := New(Config{Prune: func(context.Context, store.Retention) (store.Pruned, error) { return store.Pruned{}, nil }})
+func TestPrunerBounds(t *testing.T) {
+	k := NewPruner(PrunerConfig{Prune: func(context.Context, store.Retention) (store.Pruned, error) { return store.Pruned{}, nil }})
 	defer k.Close(t.Context())
 	if want := (Bounds{DefaultRows, DefaultExecs, DefaultDecisions, DefaultBytes, DefaultAge}); k.cfg.Bounds != want {
 		t.Errorf("by default %+v", k.cfg.Bounds)

@@ -1,4 +1,4 @@
-package adapter_test
+package access_test
 
 import (
 	"path/filepath"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/store/sqlite"
 )
@@ -29,7 +28,7 @@ func TestLessonsOfAccounts(t *testing.T) {
 		}
 		all = append(all, l)
 	}
-	guard := access.NewLessons(adapter.Lessons{Lessons: db})
+	guard := access.NewLessons(db)
 	a := api.WithPrincipal(t.Context(), api.Principal{Account: "a", Role: api.RoleUser})
 	b := api.WithPrincipal(t.Context(), api.Principal{Account: "b", Role: api.RoleUser, Key: api.NewKeyID()})
 	operator := api.WithPrincipal(t.Context(), api.Operator())

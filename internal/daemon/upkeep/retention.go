@@ -1,4 +1,4 @@
-package retention
+package upkeep
 
 import (
 	"cmp"
@@ -31,12 +31,12 @@ const (
 	DefaultAge       = 30 * 24 * time.Hour
 )
 
-// DefaultEvery is the time between two rounds. At a thousand creates a second an account
+// pruneEvery is the time between two rounds. At a thousand creates a second an account
 // is at most 600,000 rows over its bound.
-const DefaultEvery = 10 * time.Minute
+const pruneEvery = 10 * time.Minute
 
-// Config is the configuration of a keeper. Prune is required.
-type Config struct {
+// PrunerConfig is the configuration of a pruner. Prune is required.
+type PrunerConfig struct {
 	// Prune removes the rows that exceed a retention.
 	Prune  func(ctx context.Context, keep store.Retention) (store.Pruned, error)
 	Bounds Bounds
@@ -45,42 +45,45 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Keeper prunes at intervals. Make one with New, and close it.
-type Keeper struct {
-	cfg    Config
+// Pruner removes the rows of what has ended, soon after it is made and from then on at intervals:
+// those that are older than a maximum age, and the oldest beyond a maximum number and size for each
+// account. One account's flood of short sandboxes does not push out what other accounts keep. The
+// store checks each row's state in the transaction that removes it.
+type Pruner struct {
+	cfg    PrunerConfig
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 }
 
-// New creates a keeper and starts it.
-func New(cfg Config) *Keeper {
+// NewPruner creates a pruner and starts it.
+func NewPruner(cfg PrunerConfig) *Pruner {
 	b := &cfg.Bounds
 	b.Rows = cmp.Or(b.Rows, DefaultRows)
 	b.Execs = cmp.Or(b.Execs, 10*b.Rows)
 	b.Decisions = cmp.Or(b.Decisions, 10*b.Rows)
 	b.Bytes = cmp.Or(b.Bytes, DefaultBytes)
 	b.Age = cmp.Or(b.Age, DefaultAge)
-	cfg.Every = cmp.Or(cfg.Every, DefaultEvery)
+	cfg.Every = cmp.Or(cfg.Every, pruneEvery)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &Keeper{cfg: cfg, cancel: cancel}
-	k.wg.Go(func() { k.run(ctx) })
-	return k
+	p := &Pruner{cfg: cfg, cancel: cancel}
+	p.wg.Go(func() { p.run(ctx) })
+	return p
 }
 
-// Close ends the keeper and waits for it.
-func (k *Keeper) Close(context.Context) error {
-	k.cancel()
-	k.wg.Wait()
+// Close ends the pruner and waits for it.
+func (p *Pruner) Close(context.Context) error {
+	p.cancel()
+	p.wg.Wait()
 	return nil
 }
 
-func (k *Keeper) run(ctx context.Context) {
+func (p *Pruner) run(ctx context.Context) {
 	// Not at once: do not slow down the start of the daemon.
-	next := time.NewTimer(k.cfg.Every / 10)
+	next := time.NewTimer(p.cfg.Every / 10)
 	defer next.Stop()
 	for {
 		select {
@@ -88,22 +91,22 @@ func (k *Keeper) run(ctx context.Context) {
 			return
 		case <-next.C:
 		}
-		done, err := k.prune(ctx)
+		done, err := p.prune(ctx)
 		if err != nil && ctx.Err() == nil {
-			k.cfg.Logger.Error("cannot remove old rows", "error", err)
+			p.cfg.Logger.Error("cannot remove old rows", "error", err)
 		}
 		if !done.Zero() {
-			k.cfg.Logger.Info("removed old rows", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "repositories", done.Repositories, "tasks", done.Tasks, "events", done.Events, "decisions", done.Decisions, "uses", done.Uses, "spent", done.Spent)
+			p.cfg.Logger.Info("removed old rows", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "repositories", done.Repositories, "tasks", done.Tasks, "events", done.Events, "decisions", done.Decisions, "uses", done.Uses, "spent", done.Spent)
 		}
-		next.Reset(k.cfg.Every)
+		next.Reset(p.cfg.Every)
 	}
 }
 
-func (k *Keeper) prune(ctx context.Context) (store.Pruned, error) {
-	b := k.cfg.Bounds
+func (p *Pruner) prune(ctx context.Context) (store.Pruned, error) {
+	b := p.cfg.Bounds
 	keep := store.Retention{Rows: b.Rows, Execs: b.Execs, Decisions: b.Decisions, Bytes: b.Bytes}
 	if b.Age > 0 {
-		keep.Before = k.cfg.Now().Add(-b.Age)
+		keep.Before = p.cfg.Now().Add(-b.Age)
 	}
-	return k.cfg.Prune(ctx, keep)
+	return p.cfg.Prune(ctx, keep)
 }
