@@ -38,15 +38,15 @@ func TestComputersHaveCeilings(t *testing.T) {
 	if row := first.Info(); row.Account != "carol" || row.Key != k.ID {
 		t.Errorf("the sandbox belongs to account %q and key %q", row.Account, row.Key)
 	}
-	more := map[string]func() (repo.Computer, error){
-		"over layers":      func() (repo.Computer, error) { return w.s.computers.Clean(ctx, api.CreateSandbox{}, "", base) },
-		"over a workspace": func() (repo.Computer, error) { return w.s.computers.Open(ctx, api.CreateSandbox{}, space, nil) },
-		"of a program": func() (repo.Computer, error) {
+	more := map[string]func() (repo.Sandbox, error){
+		"over layers":      func() (repo.Sandbox, error) { return w.s.computers.Clean(ctx, api.CreateSandbox{}, "", base) },
+		"over a workspace": func() (repo.Sandbox, error) { return w.s.computers.Open(ctx, api.CreateSandbox{}, space, nil) },
+		"of a program": func() (repo.Sandbox, error) {
 			made, err := w.s.computers.Create(ctx, api.CreateSandbox{})
 			if err != nil {
 				return nil, err
 			}
-			return made.(repo.Computer), nil
+			return made.(repo.Sandbox), nil
 		},
 	}
 	for name, create := range more {

@@ -12,8 +12,8 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/storage/workspace"
-	"hortus.dev/internal/task/computer"
-	"hortus.dev/internal/task/contract"
+	"hortus.dev/internal/task/repo"
+	"hortus.dev/internal/task/sandboxes"
 	testtools "hortus.dev/test/tools"
 )
 
@@ -23,9 +23,9 @@ type clones struct {
 	w    *town
 	ctx  context.Context
 	task api.TaskID
-	p    contract.Preparation
+	p    repo.Preparation
 	// of is in use, and was made over work.
-	of   contract.Computer
+	of   repo.Sandbox
 	work api.WorkspaceID
 }
 
@@ -37,15 +37,15 @@ func counter(file string) []string {
 func newClones(t *testing.T, w *town, isolation string, change ...func(*api.CreateSandbox)) *clones {
 	t.Helper()
 	k := &clones{t: t, w: w, ctx: api.WithPrincipal(t.Context(), api.Operator()), task: api.NewTaskID()}
-	k.p = contract.Preparation{
-		Box:    api.CreateSandbox{Isolation: isolation, Task: k.task, TTLMS: (10 * time.Minute).Milliseconds(), Labels: map[string]string{"of": "copies"}},
-		Access: []filerule.Access{{Path: "fixed", ReadOnly: true}},
-		Services: []contract.Service{{
+	k.p = repo.Preparation{
+		Sandbox: api.CreateSandbox{Isolation: isolation, Task: k.task, TTLMS: (10 * time.Minute).Milliseconds(), Labels: map[string]string{"of": "copies"}},
+		Access:  []filerule.Access{{Path: "fixed", ReadOnly: true}},
+		Services: []repo.Service{{
 			Name: "count", Exec: api.ExecRequest{Args: counter("/tmp/service")}, Ready: api.ExecRequest{Args: []string{"test", "-s", "/tmp/service"}},
 		}},
 	}
 	for _, f := range change {
-		f(&k.p.Box)
+		f(&k.p.Sandbox)
 	}
 	layer, release, err := w.s.computers.Layer(k.ctx, string(k.task), func(_ context.Context, dir string) error {
 		if err := os.Mkdir(filepath.Join(dir, "fixed"), 0o755); err != nil {
@@ -60,18 +60,18 @@ func newClones(t *testing.T, w *town, isolation string, change ...func(*api.Crea
 	if k.work, err = w.s.computers.Workspace(k.ctx, k.task, layer); err != nil {
 		t.Fatal(err)
 	}
-	if k.of, err = w.s.computers.Open(k.ctx, k.p.Box, k.work, k.p.Access); err != nil {
+	if k.of, err = w.s.computers.Open(k.ctx, k.p.Sandbox, k.work, k.p.Access); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { k.end(k.of, k.work) })
-	if err := contract.Serve(k.ctx, k.of, k.p.Services); err != nil {
+	if err := repo.Serve(k.ctx, k.of, k.p.Services); err != nil {
 		t.Fatal(err)
 	}
 	return k
 }
 
 // end ends a computer and removes its workspace.
-func (k *clones) end(c contract.Computer, ws api.WorkspaceID) {
+func (k *clones) end(c repo.Sandbox, ws api.WorkspaceID) {
 	k.t.Helper()
 	ctx := context.WithoutCancel(k.ctx)
 	if proof, err := c.Close(ctx); err != nil || proof.Left != 0 {
@@ -83,7 +83,7 @@ func (k *clones) end(c contract.Computer, ws api.WorkspaceID) {
 }
 
 // run runs a script, and returns what it printed and its exit code.
-func (k *clones) run(c contract.Computer, script string) (string, int) {
+func (k *clones) run(c repo.Sandbox, script string) (string, int) {
 	k.t.Helper()
 	var out strings.Builder
 	x, err := c.Run(k.ctx, api.ExecRequest{Args: []string{"/bin/sh", "-c", script}}, func(_ string, p []byte) error {
@@ -97,7 +97,7 @@ func (k *clones) run(c contract.Computer, script string) (string, int) {
 }
 
 // count reads what a counter wrote; its name is empty if there is none.
-func (k *clones) count(c contract.Computer, file string) (name string, n int) {
+func (k *clones) count(c repo.Sandbox, file string) (name string, n int) {
 	k.t.Helper()
 	out, code := k.run(c, "cat "+file)
 	if code != 0 {
@@ -110,7 +110,7 @@ func (k *clones) count(c contract.Computer, file string) (name string, n int) {
 }
 
 // grows waits until a counter counts.
-func (k *clones) grows(c contract.Computer, file string) {
+func (k *clones) grows(c repo.Sandbox, file string) {
 	k.t.Helper()
 	_, before := k.count(c, file)
 	eventually(k.t, file+" counts", func() bool {
@@ -164,8 +164,8 @@ func copyTown(t *testing.T) *town {
 // can be forked its programs go on; elsewhere its services are started.
 func TestCopyInUse(t *testing.T) {
 	w := copyTown(t)
-	without := computer.New(computer.Config{Creator: w.s.guards.sandboxes, Manager: w.s.sandboxes, Layers: w.s.layers, Workspaces: w.s.workspaces, Sandboxes: w.s.worked, Logger: w.s.log})
-	for name, by := range map[string]*computer.Computers{"gvisor": w.s.computers, "gvisor, files alone": without, "container": w.s.computers} {
+	without := sandboxes.New(sandboxes.Config{Creator: w.s.guards.sandboxes, Manager: w.s.sandboxes, Layers: w.s.layers, Workspaces: w.s.workspaces, Sandboxes: w.s.worked, Logger: w.s.log})
+	for name, by := range map[string]*sandboxes.Provider{"gvisor": w.s.computers, "gvisor, files alone": without, "container": w.s.computers} {
 		t.Run(name, func(t *testing.T) {
 			isolation, _, _ := strings.Cut(name, ",")
 			k := newClones(t, w, isolation)
@@ -200,7 +200,7 @@ func TestCopyInUse(t *testing.T) {
 			if out, _ := k.run(c, "ls; cat written; ls dir"); out != "copied\ndir\nfixed\nlong\nwritten\ncopy\nlink" {
 				t.Errorf("the copy has %q", out)
 			}
-			for what, at := range map[string]contract.Computer{"the computer": k.of, "the copy": c} {
+			for what, at := range map[string]repo.Sandbox{"the computer": k.of, "the copy": c} {
 				if out, code := k.run(at, "cat fixed/file; echo x >fixed/file"); code == 0 || !strings.HasPrefix(out, "fixed\n") {
 					t.Errorf("%s: exit code %d, %q", what, code, out)
 				}
@@ -219,12 +219,12 @@ func TestCopyInUse(t *testing.T) {
 			} else if same != "" || alike == "" || alike == served || info.Parent != "" {
 				t.Errorf("a program of the memory is in the copy (%q), or the service was not started (%q, %q)", same, served, alike)
 			}
-			if _, serves := c.(contract.Serving); !serves {
+			if _, serves := c.(repo.ServiceSandbox); !serves {
 				t.Error("the copy does not say that its services run")
 			}
 			// A copy of the copy, and copies at once.
-			made := make(chan contract.Computer)
-			for _, of := range []contract.Computer{k.of, c, k.of} {
+			made := make(chan repo.Sandbox)
+			for _, of := range []repo.Sandbox{k.of, c, k.of} {
 				go func() {
 					c, err := by.Copy(k.ctx, k.task, of, k.p)
 					if err != nil {

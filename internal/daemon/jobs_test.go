@@ -13,14 +13,14 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/tool"
-	"hortus.dev/internal/task/computer"
+	"hortus.dev/internal/task/sandboxes"
 	wait "hortus.dev/test/patience"
 )
 
 // toolbox is a set of tools over a real sandbox.
 type toolbox struct {
 	t   *testing.T
-	box computer.Computer
+	box sandboxes.Sandbox
 	set *tool.Set
 	all map[string]loop.Tool
 }
@@ -51,8 +51,8 @@ func newToolbox(t *testing.T) *toolbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &toolbox{t: t, box: made.(computer.Computer), all: map[string]loop.Tool{}}
-	b.set = tool.New(tool.Config{Box: b.box, Keep: keep})
+	b := &toolbox{t: t, box: made.(sandboxes.Sandbox), all: map[string]loop.Tool{}}
+	b.set = tool.New(tool.Config{Sandbox: b.box, Keep: keep})
 	for _, x := range b.set.All() {
 		b.all[x.Spec().Name] = x
 	}

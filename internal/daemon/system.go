@@ -40,8 +40,8 @@ import (
 	"hortus.dev/internal/store/ownership"
 	"hortus.dev/internal/store/retention"
 	"hortus.dev/internal/task"
-	"hortus.dev/internal/task/computer"
 	"hortus.dev/internal/task/delivery"
+	"hortus.dev/internal/task/sandboxes"
 	"hortus.dev/internal/task/tally"
 	"hortus.dev/internal/telemetry"
 )
@@ -86,7 +86,7 @@ type System struct {
 	transport http.RoundTripper
 	models    *catalogue.Catalogue
 	forges    *delivery.Deliverer
-	computers *computer.Computers
+	computers *sandboxes.Provider
 	tasks     *task.Engine
 	sessions  *sessions.Sessions
 	bench     *bench.Bench

@@ -16,7 +16,7 @@ import (
 func TestTalk(t *testing.T) {
 	t.Parallel()
 	w := newTownOf(t, Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH")})
-	open := func() repo.Computer {
+	open := func() repo.Sandbox {
 		c, err := w.s.computers.Clean(api.WithPrincipal(t.Context(), api.Operator()), api.CreateSandbox{Isolation: "container"}, "", layerOf(t, w.s))
 		if kind := api.KindOf(err); kind == api.KindUnsupported || kind == api.KindUnisolated {
 			t.Skipf("this host has no containers: %v", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -283,5 +284,22 @@ func TestRecoverEndsOnlyWhatIsProvablyGone(t *testing.T) {
 	}
 	if _, err := e.Cancel(t.Context(), other.ID); api.KindOf(err) != api.KindConflict {
 		t.Error(err)
+	}
+}
+
+// TestAdviceInTheDiagnosis: a task that ends for want of a command has the advice in its diagnosis; a verified one has none.
+func TestAdviceInTheDiagnosis(t *testing.T) {
+	e, _, _ := newEngine(t, func(cfg *task.Config) {
+		cfg.Advise = func(_ context.Context, t api.Task) string {
+			i := slices.IndexFunc(t.Attempts, func(a api.Attempt) bool { return a.Result != nil && a.Result.Missing != "" })
+			return "Install " + t.Attempts[i].Result.Missing + "."
+		}
+	})
+	got := done(t, e, api.CreateTask{Request: "Run this Bash: no_such_command --help"})
+	if got.Outcome != api.OutcomeNeedsHuman || !strings.HasSuffix(got.Diagnosis, ". Install no_such_command.") {
+		t.Errorf("%s: %q %v", got.Outcome, got.Diagnosis, got.Error)
+	}
+	if got := done(t, e, api.CreateTask{Artifact: script("1")}); got.Outcome != api.OutcomeVerified || got.Diagnosis != "" {
+		t.Errorf("%s: %q", got.Outcome, got.Diagnosis)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
-	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/journal"
 	"hortus.dev/test/agenttest"
 )
 
@@ -88,7 +88,7 @@ func programDaemon(t *testing.T, db *sqlite.DB, runs store.Runs, boxes *agenttes
 	log := event.NewLog(event.Config{Store: db})
 	return task.New(task.Config{
 		Store: lists.Lists{Store: db}, Log: log, Events: log.Read, Sandboxes: boxes, Dir: dir, Owner: me,
-		Model: func(string) (model.Model, error) { return m, nil }, Journal: durable.New(durable.Config{Rows: runs, Owner: me}),
+		Model: func(string) (model.Model, error) { return m, nil }, Journal: journal.New(journal.Config{Rows: runs, Owner: me}),
 	}), me
 }
 

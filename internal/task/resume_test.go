@@ -15,7 +15,7 @@ import (
 	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
-	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -30,7 +30,7 @@ type steady struct {
 }
 
 func (s *steady) Run(ctx context.Context, job repo.Job) repo.End {
-	n, err := durable.Do(ctx, job.Run, "count", nil, func(context.Context, durable.Try) (int, error) {
+	n, err := journal.Do(ctx, job.Run, "count", nil, func(context.Context, journal.Try) (int, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.executed++
@@ -85,7 +85,7 @@ func newDaemon(t *testing.T, db *sqlite.DB, dir string, work *steady, models fun
 	log := event.NewLog(event.Config{Store: db})
 	d.Engine = task.New(task.Config{
 		Store: lists.Lists{Store: db}, Log: log, Events: log.Read, Appended: func(e api.Event) { d.told = append(d.told, e) },
-		Model: models, Repositories: work, Dir: dir, Owner: d.me, Journal: durable.New(durable.Config{Rows: db, Owner: d.me}),
+		Model: models, Repositories: work, Dir: dir, Owner: d.me, Journal: journal.New(journal.Config{Rows: db, Owner: d.me}),
 	})
 	return d
 }

@@ -54,7 +54,7 @@ func (s *Set) runCreate(ctx context.Context, in args) (loop.Result, error) {
 		return loop.Result{}, teach("the content contains a NUL character; create binary files with shell")
 	}
 	e := edit{where: w, after: d, force: in.yes("force"), whole: true}
-	old, err := s.cfg.Box.ReadFile(ctx, w.abs, maxFile)
+	old, err := s.cfg.Sandbox.ReadFile(ctx, w.abs, maxFile)
 	switch api.KindOf(err) {
 	case "", api.KindExhausted: // a large file is a file
 		if !s.seen.has(w.abs) && (err != nil || len(old) > 0) {
@@ -81,7 +81,7 @@ func (s *Set) open(ctx context.Context, in args) (e edit, err error) {
 	if e.where, err = s.where(in.str("path")); err != nil {
 		return e, err
 	}
-	b, err := s.cfg.Box.ReadFile(ctx, e.where.abs, maxFile)
+	b, err := s.cfg.Sandbox.ReadFile(ctx, e.where.abs, maxFile)
 	switch api.KindOf(err) {
 	case "":
 	case api.KindNotFound:
@@ -228,7 +228,7 @@ func (s *Set) write(ctx context.Context, e edit) (loop.Result, error) {
 	if err != nil || refused != nil {
 		return orZero(refused), err
 	}
-	if err := s.cfg.Box.WriteFile(ctx, e.where.abs, content, !e.over && strings.HasPrefix(e.after.text, "#!")); err != nil {
+	if err := s.cfg.Sandbox.WriteFile(ctx, e.where.abs, content, !e.over && strings.HasPrefix(e.after.text, "#!")); err != nil {
 		return loop.Result{}, err
 	}
 	s.seen.add(e.where.abs)

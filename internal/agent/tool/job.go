@@ -57,7 +57,7 @@ func (s *Set) startJob(ctx context.Context, line string, req api.ExecRequest) (l
 			break
 		}
 	}
-	started, err := s.cfg.Box.Start(ctx, req)
+	started, err := s.cfg.Sandbox.Start(ctx, req)
 	if err != nil {
 		return loop.Result{}, err
 	}

@@ -36,7 +36,7 @@ func (s *Set) runOutline(ctx context.Context, in args) (loop.Result, error) {
 	if err != nil {
 		return loop.Result{}, err
 	}
-	b, err := s.cfg.Box.ReadFile(ctx, w.abs, maxFile)
+	b, err := s.cfg.Sandbox.ReadFile(ctx, w.abs, maxFile)
 	if err != nil {
 		return loop.Result{}, err
 	}

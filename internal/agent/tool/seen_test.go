@@ -74,7 +74,7 @@ func TestViewOnce(t *testing.T) {
 	box := agenttest.NewBox(t)
 	b.put("b.txt", numberedLines(100))
 	box.Dir = b.dir
-	for _, x := range tool.Reading(tool.Config{Box: box}) {
+	for _, x := range tool.Reading(tool.Config{Sandbox: box}) {
 		if x.Spec().Name != "view" {
 			continue
 		}

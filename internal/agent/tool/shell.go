@@ -85,7 +85,7 @@ func (s *Set) runShell(ctx context.Context, in args) (loop.Result, error) {
 	req.TimeoutMS = seconds * 1000
 	out := newCapture(s.cfg.Keep)
 	began := time.Now()
-	x, err := s.cfg.Box.Run(ctx, req, func(_ string, p []byte) error {
+	x, err := s.cfg.Sandbox.Run(ctx, req, func(_ string, p []byte) error {
 		_, err := out.Write(p)
 		return err
 	})
@@ -170,7 +170,7 @@ func (s *Set) program(ctx context.Context, dir string, argv ...string) (res scri
 	req := api.ExecRequest{Args: argv, Dir: dir, Env: maps.Clone(quietEnv), TimeoutMS: scriptTime.Milliseconds()}
 	req.Env["LC_ALL"] = "C.UTF-8"
 	out, errs := bounded{max: scriptMost}, bounded{max: 64 << 10}
-	x, err := s.cfg.Box.Run(ctx, req, func(stream string, p []byte) error {
+	x, err := s.cfg.Sandbox.Run(ctx, req, func(stream string, p []byte) error {
 		if stream == "stderr" {
 			_, err := errs.Write(p)
 			return err

@@ -14,7 +14,7 @@ import (
 
 // Box is the sandbox as the tools see it. Run and ReadFile are called by several
 // goroutines at the same time, everything else by one; jobs go on beside them.
-type Box interface {
+type Sandbox interface {
 	// Run runs a command and passes on its output as it comes; p is valid during
 	// the call only. It returns when the command has ended, by itself, by its
 	// timeout or by a limit; an error says that the end was not seen, or that the
@@ -48,7 +48,7 @@ type Job interface {
 
 // Config is what tools work on.
 type Config struct {
-	Box Box
+	Sandbox Sandbox
 	// Keep takes whole outputs; nil keeps none, and what is cut is lost.
 	Keep OutputStore
 	// Dir is the workspace inside the sandbox, where relative paths begin; empty

@@ -56,7 +56,7 @@ func (s *Set) runView(ctx context.Context, in args, once bool) (loop.Result, err
 	if err != nil {
 		return loop.Result{}, err
 	}
-	content, err := s.cfg.Box.ReadFile(ctx, w.abs, maxFile)
+	content, err := s.cfg.Sandbox.ReadFile(ctx, w.abs, maxFile)
 	switch api.KindOf(err) {
 	case "":
 	case api.KindExhausted:

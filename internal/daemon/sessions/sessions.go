@@ -8,21 +8,21 @@ import (
 	"hortus.dev/api"
 	words "hortus.dev/api/session"
 	"hortus.dev/internal/storage/workspace"
-	"hortus.dev/internal/task/computer"
+	"hortus.dev/internal/task/sandboxes"
 	"hortus.dev/internal/task/session"
 )
 
 // Sessions are the sessions of a daemon, with the sandboxes that wait for their next turns.
 type Sessions struct {
 	*session.Service
-	Seats *computer.Seats
+	Seats *sandboxes.Sessions
 	log   *slog.Logger
 }
 
 // Open makes the seats. Nothing waits in them before Begin.
-func Open(workspaces *workspace.Store, sandboxes computer.Stopper, log *slog.Logger) *Sessions {
+func Open(workspaces *workspace.Store, sandboxes sandboxes.Stopper, log *slog.Logger) *Sessions {
 	s := &Sessions{log: log}
-	s.Seats = computer.NewSeats(computer.SeatsConfig{
+	s.Seats = sandboxes.NewSessions(sandboxes.SessionsConfig{
 		Workspaces: workspaces, Sandboxes: sandboxes, Logger: log,
 		Changed: func(ctx context.Context, id api.SessionID, state words.State, reason string) {
 			s.Changed(ctx, id, state, reason)
@@ -34,7 +34,7 @@ func Open(workspaces *workspace.Store, sandboxes computer.Stopper, log *slog.Log
 
 // Begin makes what says the messages. cfg is complete but for the seats and the logger.
 func (s *Sessions) Begin(cfg session.Config) {
-	cfg.Seats, cfg.Logger = s.Seats, s.log
+	cfg.Sandboxes, cfg.Logger = s.Seats, s.log
 	s.Service = session.New(cfg)
 }
 

@@ -57,9 +57,9 @@ type installer struct {
 	err error
 }
 
-func (i *installer) Prepare(_ context.Context, q repo.SetupRequest) (repo.Prepared, error) {
+func (i *installer) Prepare(_ context.Context, q repo.SetupRequest) (repo.SetupResult, error) {
 	i.got = q
-	return repo.Prepared{Layers: []repo.Layer{"installed"}, Release: func() {}}, i.err
+	return repo.SetupResult{Layers: []repo.Layer{"installed"}, Release: func() {}}, i.err
 }
 
 // TestPrepare: what an agent needs is installed without the secrets and variables of the task, and its sandbox gets the key

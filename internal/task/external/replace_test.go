@@ -49,8 +49,8 @@ func TestReplaced(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f, script := &facts{}, &bytes.Buffer{}
 			w := stage(t, c.how, api.Budget{}, f, script)
-			talk, replaced := w.desk.Box.Talk, 0
-			w.desk.Box = place{talk: func(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
+			talk, replaced := w.desk.Sandbox.Talk, 0
+			w.desk.Sandbox = place{talk: func(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
 				conn, err := talk(ctx, req)
 				return under{conn, c.end}, err
 			}}
@@ -94,8 +94,8 @@ func TestReplaced(t *testing.T) {
 func TestUnreached(t *testing.T) {
 	for kind, stop := range map[api.Kind]api.StopReason{api.KindUnavailable: api.StopEnded, api.KindInvalid: api.StopModel} {
 		w := stage(t, "ends", api.Budget{}, &facts{}, &bytes.Buffer{})
-		talk, gone := w.desk.Box.Talk, true
-		w.desk.Box = place{talk: func(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
+		talk, gone := w.desk.Sandbox.Talk, true
+		w.desk.Sandbox = place{talk: func(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
 			if gone {
 				return nil, api.Errorf(kind, "no")
 			}

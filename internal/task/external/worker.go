@@ -36,7 +36,7 @@ type worker struct {
 	runtime runtime.Runtime
 	preset  runtime.Preset
 	launch  runtime.Launch
-	desk    repo.Desk
+	desk    repo.WorkerConfig
 	now     func() time.Time
 	start   time.Time
 	notes   *loop.Transcript
@@ -56,7 +56,7 @@ type worker struct {
 	output   int64
 }
 
-func newWorker(a runtime.Runtime, preset runtime.Preset, launch runtime.Launch, d repo.Desk, now func() time.Time) *worker {
+func newWorker(a runtime.Runtime, preset runtime.Preset, launch runtime.Launch, d repo.WorkerConfig, now func() time.Time) *worker {
 	return &worker{runtime: a, preset: preset, launch: launch, desk: d, now: now, start: now(), notes: loop.NewTranscript(d.Transcript, now), session: d.Session, earlier: d.Session != ""}
 }
 
@@ -126,7 +126,7 @@ func (r *round) turn(ctx context.Context, message string) (acp.Turn, error) {
 
 // processTurn starts the agent, says the message over its standard streams, and ends the agent.
 func (r *round) processTurn(ctx context.Context, message string) (acp.Turn, error) {
-	conn, err := r.desk.Box.Talk(ctx, api.ExecRequest{Args: r.launch.Args, Env: r.launch.Env, Dir: repo.Workspace})
+	conn, err := r.desk.Sandbox.Talk(ctx, api.ExecRequest{Args: r.launch.Args, Env: r.launch.Env, Dir: repo.Workspace})
 	if err != nil {
 		return acp.Turn{}, unreached(err)
 	}

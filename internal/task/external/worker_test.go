@@ -183,7 +183,7 @@ func (f *facts) Emit(_ context.Context, t api.EventType, data any) {
 
 // place is a sandbox that starts programs on this host.
 type place struct {
-	tool.Box
+	tool.Sandbox
 	talk func(ctx context.Context, req api.ExecRequest) (repo.Conn, error)
 }
 
@@ -221,7 +221,7 @@ func stage(t *testing.T, how string, budget api.Budget, f *facts, transcript io.
 	}
 	launch := runtime.Launch{Args: []string{self}, Env: map[string]string{peerVariable: how, "HOME": home}}
 	w := newWorker(runtime.Runtime{Name: "peer", Package: "peer", Version: "1", Mode: "free"}, runtime.Preset{Model: "m"}, launch,
-		repo.Desk{Box: place{talk: talk}, Budget: budget, Emit: f, Transcript: transcript}, time.Now)
+		repo.WorkerConfig{Sandbox: place{talk: talk}, Budget: budget, Emit: f, Transcript: transcript}, time.Now)
 	w.grace = 10 * time.Millisecond // no peer ends a turn that is canceled
 	return w
 }

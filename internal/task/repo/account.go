@@ -8,7 +8,7 @@ import (
 
 // account returns what the candidates that continue the work of one are told, after what that one was told itself. What its agent
 // called is read when it is needed.
-func (e *entrant) account() []earlierAttempt {
+func (e *candidate) account() []earlierAttempt {
 	a := earlierAttempt{transcript: TranscriptPath(e.dir), Attempt: loop.Attempt{Summary: e.res.Summary, Diagnosis: e.end.Diagnosis}}
 	if n := len(e.res.Rounds); n > 0 {
 		switch r := e.res.Rounds[n-1]; {

@@ -10,7 +10,7 @@ import (
 )
 
 // staff is who works: the loop with its models, or a program in the sandbox.
-type staff struct {
+type agentSpec struct {
 	agent               string // the program; empty for the loop
 	model, large, small model.Model
 	runtime             Runtime // zero for the loop
@@ -20,7 +20,7 @@ type staff struct {
 }
 
 // as is a task for this one alone.
-func (s *staff) as(t api.Task) api.Task {
+func (s *agentSpec) as(t api.Task) api.Task {
 	if t.Create.Repo.Best == nil {
 		return t
 	}
@@ -31,30 +31,30 @@ func (s *staff) as(t api.Task) api.Task {
 }
 
 // external reports whether it is a program.
-func (s *staff) external() bool { return s.agent != "" }
+func (s *agentSpec) external() bool { return s.agent != "" }
 
 // install installs the program.
 func (w *attempt) install(ctx context.Context) error {
-	if !w.staff.external() || w.req.PrepareOnly {
+	if !w.spec.external() || w.req.PrepareOnly {
 		return nil
 	}
 	if w.cfg.Runtimes == nil {
 		return api.Errorf(api.KindUnsupported, "no agents but Hortus's own can be used here")
 	}
 	q := SetupRequest{
-		Task: w.task.ID, Sandbox: w.sandbox(), NextLog: func() string { return w.logs.next(w.project.dir) }, Step: w.Step,
-		Emit: func(ctx context.Context, e api.RepoStepEvent) { w.Tell(ctx, api.EventRepoStep, e) },
+		Task: w.task.ID, Sandbox: w.sandbox(), NextLog: func() string { return w.logs.next(w.project.dir) }, Step: w.do,
+		Emit: func(ctx context.Context, e api.RepoStepEvent) { w.tell(ctx, api.EventRepoStep, e) },
 	}
 	var err error
-	if w.staff.runtime, err = w.cfg.Runtimes.Prepare(ctx, w.staff.as(w.task), q); err != nil {
+	if w.spec.runtime, err = w.cfg.Runtimes.Prepare(ctx, w.spec.as(w.task), q); err != nil {
 		return err
 	}
-	w.held = append(w.held, w.staff.runtime.Release)
-	return w.staff.unbidden(ctx, w.project)
+	w.held = append(w.held, w.spec.runtime.Release)
+	return w.spec.unbidden(ctx, w.project)
 }
 
 // unbidden refuses a repository that has what the agent would obey. Files that are off limits are not there.
-func (s *staff) unbidden(ctx context.Context, p *project) error {
+func (s *agentSpec) unbidden(ctx context.Context, p *project) error {
 	if len(s.runtime.Obeys) == 0 {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (s *staff) unbidden(ctx context.Context, p *project) error {
 }
 
 // layers are those of the workspace, the lowest first.
-func (s *staff) layers(p *project) []Layer {
+func (s *agentSpec) layers(p *project) []Layer {
 	layers := p.prepared.Below(p.members.layers()...)
 	if s.runtime.Layer != "" {
 		layers = append([]Layer{s.runtime.Layer}, layers...)
@@ -85,7 +85,7 @@ func (s *staff) layers(p *project) []Layer {
 }
 
 // access is what cannot be changed in the sandbox of the agent: files of the project, and those of the program.
-func (s *staff) access(ctx context.Context, p *project) ([]filerule.Access, error) {
+func (s *agentSpec) access(ctx context.Context, p *project) ([]filerule.Access, error) {
 	list, err := p.access(ctx)
 	if err == nil && s.runtime.Root != "" {
 		list = filerule.Fix(list, s.runtime.Root)
@@ -94,7 +94,7 @@ func (s *staff) access(ctx context.Context, p *project) ([]filerule.Access, erro
 }
 
 // box is the sandbox of the agent: that of the task with what the program needs. A gate has neither.
-func (s *staff) box(p *project) api.CreateSandbox {
+func (s *agentSpec) box(p *project) api.CreateSandbox {
 	box := p.prepared.Into(p.sandbox())
 	if len(s.runtime.Secrets) > 0 {
 		box.Secrets = append(append([]api.SecretGrant(nil), box.Secrets...), s.runtime.Secrets...)
@@ -103,7 +103,7 @@ func (s *staff) box(p *project) api.CreateSandbox {
 }
 
 // name names who works, for people.
-func (s *staff) name() string {
+func (s *agentSpec) name() string {
 	if s.external() {
 		return s.runtime.Label
 	}

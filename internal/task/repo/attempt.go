@@ -7,10 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/tool"
-	"hortus.dev/internal/task/ledger"
-	"hortus.dev/internal/task/recall"
-	"hortus.dev/internal/task/seat"
-	"hortus.dev/internal/task/subagent"
+	"hortus.dev/internal/task/journal"
 )
 
 const (
@@ -26,25 +23,25 @@ var errWall = errors.New("the wall-clock budget is exhausted")
 // attempt is the work of one agent on a project: its workspace, its sandbox, its rounds and what they came to.
 type attempt struct {
 	*project
-	*ledger.Ledger
-	*recall.Journal
+	*steps
+	*journal.Run
 	// dir has its outputs and its transcript.
 	dir string
 	// store stores what is known so far.
 	store func(ctx context.Context, r api.RepoResult) error
 
 	res   api.RepoResult
-	staff staff
-	judge *judge
+	spec  agentSpec
+	gates *gates
 	agent Worker
 	tools *tool.Set // nil if the agent is a program
-	box   *seat.Seat
+	slot  *sandboxSlot
 	// copies are those of its sandbox, for sub-agents.
-	copies *subagent.Copies
+	copies *sandboxCopies
 	// collected is the newest round whose changes are committed.
 	collected int
 	usage     api.Usage
-	answers   *recall.Agent
+	answers   *journal.Agent
 	// candidate is its number if the task has several; 0 for the only one.
 	candidate int
 	// continues are the earlier attempts whose work a candidate continues, the oldest first.
@@ -65,12 +62,12 @@ func (w *attempt) letGo() {
 func (w *attempt) finish(ctx context.Context, end End) End {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	if w.Damage() == nil { // otherwise another daemon may use them
-		w.copies.End(late)
+	if w.Run.Damage() == nil { // otherwise another daemon may use them
+		w.copies.end(late)
 	}
 	if err := w.vacate(late); err != nil {
 		w.cfg.Logger.Error("a sandbox of a task was not killed", "task", w.task.ID, "err", err)
-		w.Closed(1)
+		w.closed(1)
 		if end.Error == nil {
 			end.Error = api.AsError(err)
 		}
@@ -112,8 +109,8 @@ func failed(err error) End { return End{Outcome: api.OutcomeFailed, Error: api.A
 
 // vacate kills the agent's sandbox, with all that it started.
 func (w *attempt) vacate(ctx context.Context) error {
-	proof, err := w.box.Leave(ctx)
-	w.Closed(proof.Left)
+	proof, err := w.slot.end(ctx)
+	w.closed(proof.Left)
 	return err
 }
 
@@ -124,7 +121,7 @@ func (w *attempt) budget() api.Budget {
 		b = shareOf(b, *w.req.Best)
 	}
 	if b.WallMS > 0 {
-		spent := w.Clock().Sub(w.task.CreatedAt)
+		spent := w.Run.Now().Sub(w.task.CreatedAt)
 		b.WallMS = max(1, b.WallMS-spent.Milliseconds())
 	}
 	return b
@@ -139,7 +136,7 @@ func shareOf(b api.Budget, r api.BestOf) api.Budget {
 }
 
 func (w *attempt) save(ctx context.Context) error {
-	if w.Rec.Remembers() {
+	if w.Run.Remembers() {
 		return nil // more is stored already
 	}
 	return w.store(context.WithoutCancel(ctx), w.res)

@@ -23,19 +23,19 @@ func (w *attempt) begin(context.Context) (func(), error) {
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "open the transcript: %w", err)
 	}
-	if w.staff.external() {
-		desk := Desk{
-			Box: w.box, Replace: replacing{w}.swap, Budget: w.budget(), Emit: w.Emitter(), Transcript: transcript,
+	if w.spec.external() {
+		desk := WorkerConfig{
+			Sandbox: w.slot, Replace: w.swapSandbox, Budget: w.budget(), Emit: w.emitter(), Transcript: transcript,
 			Write: func(ctx context.Context, path string, content []byte) error {
-				box, err := w.box.At() // the file policy is about what the agent writes, and this is its configuration
+				box, err := w.slot.sandbox() // the file policy is about what the agent writes, and this is its configuration
 				if err == nil {
 					err = box.WriteFile(ctx, path, content, false)
 				}
 				return err
 			},
 		}
-		talk{w}.desk(&desk)
-		w.agent = w.staff.runtime.Work(desk)
+		w.continueProgram(&desk)
+		w.agent = w.spec.runtime.New(desk)
 		return func() { transcript.Close() }, nil
 	}
 	outputs := filepath.Join(w.dir, "outputs")
@@ -48,25 +48,25 @@ func (w *attempt) begin(context.Context) (func(), error) {
 		transcript.Close()
 		return nil, err
 	}
-	value, err := valued{w}.check()
+	value, err := w.valueCheck()
 	if err != nil {
 		keep.Close()
 		transcript.Close()
 		return nil, err
 	}
-	w.tools = tool.New(tool.Config{Box: w.box, Keep: keep, Value: value})
+	w.tools = tool.New(tool.Config{Sandbox: w.slot, Keep: keep, Value: value})
 	var window int64
-	if m, ok := w.staff.model.(interface{ Window() int64 }); ok {
+	if m, ok := w.spec.model.(interface{ Window() int64 }); ok {
 		window = m.Window()
 	}
 	cfg := loop.Config{
 		Window: window,
-		Model:  w.answers.Model(w.staff.model), Large: w.answers.Model(w.staff.large), Small: w.answers.Model(w.staff.small), System: loop.System, Tools: w.tools.All(), Budget: w.budget(),
-		Reads: tool.Reads(), Do: w.answers.Do(), Replace: replacing{w}.replace,
-		Research: assisted{w}.research(keep),
-		Emit:     listed{w.Facts(w.Emitter()), w}, Transcript: transcript, Role: "agent", Now: w.Clock,
+		Model:  w.answers.Model(w.spec.model), Large: w.answers.Model(w.spec.large), Small: w.answers.Model(w.spec.small), System: loop.System, Tools: w.tools.All(), Budget: w.budget(),
+		Reads: tool.Reads(), Do: w.answers.Do(), Replace: w.replaceSandbox,
+		Research: w.research(keep),
+		Emit:     todoEmitter{w.Run.Once(w.emitter()), w}, Transcript: transcript, Role: "agent", Now: w.Run.Now,
 	}
-	talk{w}.into(&cfg)
+	w.continueLoop(&cfg)
 	w.agent = loop.New(cfg)
 	return func() {
 		if w.tools != nil {
@@ -78,13 +78,13 @@ func (w *attempt) begin(context.Context) (func(), error) {
 }
 
 // listed keeps the agent's list of its work in the result of the task.
-type listed struct {
+type todoEmitter struct {
 	Emitter
 	w *attempt
 }
 
 // Emit implements Emitter. It is called in the goroutine of the task.
-func (l listed) Emit(ctx context.Context, t api.EventType, data any) {
+func (l todoEmitter) Emit(ctx context.Context, t api.EventType, data any) {
 	if e, ok := data.(api.TodoEvent); ok {
 		l.w.res.Todo = e.Items
 		if err := l.w.save(ctx); err != nil {
@@ -101,7 +101,7 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := loop.Brief{Request: w.task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.task.ID), Replies: w.replies(), Attempts: w.attempts(), Rules: w.rules(), NoFinish: w.staff.external() || w.turn != nil, Schema: w.task.Create.Schema}
+	b := loop.Brief{Request: w.task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.task.ID), Replies: w.replies(), Attempts: w.attempts(), Rules: w.rules(), NoFinish: w.spec.external() || w.turn != nil, Schema: w.task.Create.Schema}
 	have := make(map[string]bool, len(files))
 	for _, f := range files {
 		have[f.Path] = true
@@ -130,7 +130,7 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 	if g := w.res.Before; g != nil && !g.Passed && w.known != nil {
 		message += loop.Known(w.known(ctx, 0, g.Output))
 	}
-	if s := w.staff.variant.Strategy; s != "" {
+	if s := w.spec.variant.Strategy; s != "" {
 		message += "\nApproach for this attempt: " + s + "\n"
 	}
 	return message, nil

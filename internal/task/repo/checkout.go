@@ -13,7 +13,7 @@ import (
 )
 
 // checkout makes a layer of the commit, unless there is one.
-func (m *member) checkout(ctx context.Context) error {
+func (m *repository) checkout(ctx context.Context) error {
 	return m.step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {
 		remote, err := m.cfg.Git.Remote(m.URL)
 		if err != nil {
@@ -34,7 +34,7 @@ func (m *member) checkout(ctx context.Context) error {
 		}
 		// Of the tasks that need it at the same time, one writes it.
 		_, _, err = m.checkouts.Do(ctx, name, nil, func(ctx context.Context, _ *flight.Flight) (struct{}, error) {
-			_, release, err := m.cfg.Computers.Layer(ctx, name, write)
+			_, release, err := m.cfg.Sandboxes.Layer(ctx, name, write)
 			if err == nil {
 				release()
 			}
@@ -43,7 +43,7 @@ func (m *member) checkout(ctx context.Context) error {
 		if err != nil {
 			return "", err
 		}
-		layer, release, err := m.cfg.Computers.Layer(ctx, name, write)
+		layer, release, err := m.cfg.Sandboxes.Layer(ctx, name, write)
 		if err != nil {
 			return "", err
 		}
@@ -87,9 +87,9 @@ func contents(files, offLimits int, outside cache.Outside, built bool) string {
 
 // tiers reports where the checkout came from: its layer, the copy of the repository, or the
 // remote.
-func (m *member) tiers(ctx context.Context, key string, built bool, took time.Duration) {
+func (m *repository) tiers(ctx context.Context, key string, built bool, took time.Duration) {
 	tier := func(name string, hit bool, took time.Duration) {
-		m.Tell(ctx, api.EventTier, api.TierEvent{Part: "repository", Tier: name, Hit: hit, Key: key, Commit: m.base.Hash, MS: took.Milliseconds()})
+		m.tell(ctx, api.EventTier, api.TierEvent{Part: "repository", Tier: name, Hit: hit, Key: key, Commit: m.base.Hash, MS: took.Milliseconds()})
 	}
 	if !built {
 		tier(api.TierPacked, true, took)

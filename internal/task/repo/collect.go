@@ -24,11 +24,11 @@ const (
 // collect makes a commit of what is in the workspace and points the task's branch
 // to it.
 func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, error) {
-	ws, err := talk{w}.written(ctx)
+	ws, err := w.changedWorkspace(ctx)
 	if err != nil {
 		return "", err
 	}
-	changes, refused, release, err := w.cfg.Computers.Changes(ctx, ws, w.members.dirs()...)
+	changes, refused, release, err := w.cfg.Sandboxes.Changes(ctx, ws, w.members.dirs()...)
 	if err != nil {
 		return "", err
 	}
@@ -79,14 +79,14 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 		if len(w.res.Files) < maxListed {
 			w.res.Files = append(w.res.Files, api.FileChange{
 				Path: s.Path, OldPath: s.OldPath, Status: statusWord(s.Status), Added: s.Added, Deleted: s.Deleted, Binary: s.Binary,
-				Test: w.judge.watched(s.Path) || s.OldPath != "" && w.judge.watched(s.OldPath),
+				Test: w.gates.watched(s.Path) || s.OldPath != "" && w.gates.watched(s.OldPath),
 			})
 		}
 	}
-	if w.res.Cautions, err = w.judge.cautions(ctx, res.Hash); err != nil {
+	if w.res.Cautions, err = w.gates.cautions(ctx, res.Hash); err != nil {
 		return "", err
 	}
-	w.res.Head = talk{w}.head(ctx, res.Hash)
+	w.res.Head = w.turnHead(ctx, res.Hash)
 	if n > 0 && n <= len(w.res.Rounds) {
 		w.res.Rounds[n-1].Head = w.res.Head
 	}

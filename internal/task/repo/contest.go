@@ -7,15 +7,14 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/task/contest"
-	"hortus.dev/internal/task/contract"
+	"hortus.dev/internal/task/best"
 )
 
 // field is the work of all candidates of a task.
-type field struct {
-	*contest.Contest
+type bestOf struct {
+	*best.Candidates
 	main *attempt
-	all  []*entrant
+	all  []*candidate
 	// forks has room for one: a workspace is forked by one candidate at a time.
 	forks chan struct{}
 }
@@ -25,22 +24,22 @@ func (w *project) contest(ctx context.Context, main *attempt, job Job) End {
 	if err := main.before(ctx); err != nil {
 		return main.broken(ctx, err)
 	}
-	leave, err := w.serveOnce(ctx, len(job.Candidates), main.Closed)
+	leave, err := w.serveOnce(ctx, len(job.Candidates), main.closed)
 	if err != nil {
 		return main.broken(ctx, err)
 	}
 	defer leave(ctx)
-	f := &field{main: main, forks: make(chan struct{}, 1)}
+	f := &bestOf{main: main, forks: make(chan struct{}, 1)}
 	req := *w.req.Best
 	req.Vary = nil
 	for _, one := range job.Candidates {
 		req.Vary = append(req.Vary, one.Variant)
 	}
-	f.Contest = contest.New(contest.Config{
+	f.Candidates = best.New(best.Config{
 		Task: w.task.ID, Request: req, AtOnce: w.cfg.Candidates, Logger: w.cfg.Logger,
-		Enter: func(row *api.Candidate) contest.Entrant {
+		Enter: func(row *api.Candidate) best.Candidate {
 			row.Workspace = string(w.named(row.N))
-			e := f.entrant(*row, job)
+			e := f.newCandidate(*row, job)
 			f.all = append(f.all, e)
 			return e
 		},
@@ -48,12 +47,12 @@ func (w *project) contest(ctx context.Context, main *attempt, job Job) End {
 			main.res.Candidates = rows
 			return main.save(ctx)
 		},
-		Tell:    func(ctx context.Context, row api.Candidate) { main.Tell(ctx, api.EventCandidate, row) },
-		More:    func() bool { return w.timeLeft(main.Clock()) },
-		Damaged: func() bool { return main.Damage() != nil },
+		Tell:    func(ctx context.Context, row api.Candidate) { main.tell(ctx, api.EventCandidate, row) },
+		More:    func() bool { return w.timeLeft(main.Run.Now()) },
+		Damaged: func() bool { return main.Run.Damage() != nil },
 	})
 	f.Run(ctx)
-	if main.Damage() != nil {
+	if main.Run.Damage() != nil {
 		// Perhaps another daemon works on the task now: nothing is removed.
 		return End{Outcome: api.OutcomeLost}
 	}
@@ -62,9 +61,9 @@ func (w *project) contest(ctx context.Context, main *attempt, job Job) End {
 
 // serveOnce has the services of the setup started once for candidates that the loop works for, until leave is called.
 func (w *project) serveOnce(ctx context.Context, of int, closed func(int)) (leave func(context.Context), err error) {
-	p := contract.Preparation{Box: w.prepared.Into(w.sandbox()), Layers: (&staff{}).layers(w), Services: w.prepared.Services, Of: of}
+	p := Preparation{Sandbox: w.prepared.Into(w.sandbox()), Layers: (&agentSpec{}).layers(w), Services: w.prepared.Services, Of: of}
 	p.Access, err = w.access(ctx)
-	return contract.Prepare(w.cfg.Computers, w.task.ID, p, closed), err
+	return prepareServices(w.cfg.Sandboxes, w.task.ID, p, closed), err
 }
 
 // named is the workspace of a candidate in the row of a task that goes on.
@@ -82,7 +81,7 @@ func (w *project) timeLeft(now time.Time) bool {
 }
 
 // decide makes the result of the best candidate that of the task, and removes the others.
-func (f *field) decide(ctx context.Context) End {
+func (f *bestOf) decide(ctx context.Context) End {
 	w := f.main
 	if !w.members.several() {
 		if err := f.Lint(ctx, w.members[0].lint); err != nil {
@@ -93,7 +92,7 @@ func (f *field) decide(ctx context.Context) End {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*endTimeout)
 	defer cancel()
 	if err := w.keep(late, "choice", f.promote); err != nil {
-		if w.Damage() == nil {
+		if w.Run.Damage() == nil {
 			f.giveUp(late)
 		}
 		return w.broken(ctx, err)

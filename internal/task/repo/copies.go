@@ -2,42 +2,38 @@ package repo
 
 import (
 	"context"
+
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/tool"
-	"hortus.dev/internal/task/contract"
-	"hortus.dev/internal/task/subagent"
 )
 
-// assisted is an attempt whose agent has sub-agents.
-type assisted struct{ *attempt }
-
 // copies begins without copies of its sandbox, but for those that the row of a task that goes on names.
-func (w assisted) copies(named api.CandidateCopies) *subagent.Copies {
-	return subagent.New(subagent.Config{
-		Task: w.task.ID, Computers: w.cfg.Computers, Agent: w.box, Begins: w.begins, Named: named,
-		Name: func(ctx context.Context, all api.CandidateCopies) error {
+func (w *attempt) newCopies(named api.CandidateCopies) *sandboxCopies {
+	return newSandboxCopies(copiesConfig{
+		task: w.task.ID, sandboxes: w.cfg.Sandboxes, agent: w.slot, begins: w.preparation, named: named,
+		name: func(ctx context.Context, all api.CandidateCopies) error {
 			w.res.Copies = all // the agent waits for its sub-agents
 			return w.save(ctx)
 		},
-		Closed: w.Closed, Logger: w.cfg.Logger,
+		closed: w.closed, logger: w.cfg.Logger,
 	})
 }
 
 // begins is what the agent's sandbox is opened with.
-func (w assisted) begins(ctx context.Context) (contract.Preparation, error) {
-	access, err := w.staff.access(ctx, w.project)
-	return contract.Preparation{Box: w.staff.box(w.project), Access: access, Services: w.prepared.Services}, err
+func (w *attempt) preparation(ctx context.Context) (Preparation, error) {
+	access, err := w.spec.access(ctx, w.project)
+	return Preparation{Sandbox: w.spec.box(w.project), Access: access, Services: w.prepared.Services}, err
 }
 
 // research is the agent's way to ask them.
-func (w assisted) research(keep tool.OutputStore) *loop.Research {
+func (w *attempt) research(keep tool.OutputStore) *loop.Research {
 	return &loop.Research{
-		Tools: tool.Reading(tool.Config{Box: w.box, Keep: keep}), Reads: tool.Reads(), Copies: w.attempt.copies.Can(),
+		Tools: tool.Reading(tool.Config{Sandbox: w.slot, Keep: keep}), Reads: tool.Reads(), Copies: w.copies.can(),
 		Begin: func(n int) loop.Question {
 			q := w.answers.Question(n)
-			question := q.For(w.Emitter())
-			question.Copy = func(ctx context.Context) (loop.Copy, error) { return w.attempt.copies.Make(ctx, n, q.Journal, keep) }
+			question := q.For(w.emitter())
+			question.Copy = func(ctx context.Context) (loop.Copy, error) { return w.copies.make(ctx, n, q.Run, keep) }
 			return question
 		},
 	}

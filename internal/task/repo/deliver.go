@@ -84,7 +84,7 @@ func (all deliveries) bring(ctx context.Context, w *attempt) error {
 
 // delivery brings the result of a repository to a remote repository and its forge.
 type delivery struct {
-	*member
+	*repository
 	remote string
 	// part is the result of the repository, and out what becomes of its delivery.
 	part api.RepoResult
@@ -93,8 +93,8 @@ type delivery struct {
 }
 
 // delivery begins one. was is an earlier one; nil if there is none.
-func (m *member) delivery(part api.RepoResult, usage api.Usage, was *api.Delivery) *delivery {
-	d := &delivery{member: m, remote: cmp.Or(m.Remote, m.URL), part: part, out: &api.Delivery{Branch: part.Branch}}
+func (m *repository) delivery(part api.RepoResult, usage api.Usage, was *api.Delivery) *delivery {
+	d := &delivery{repository: m, remote: cmp.Or(m.Remote, m.URL), part: part, out: &api.Delivery{Branch: part.Branch}}
 	if was != nil && was.Pushed == git.DisplayAddress(d.remote) {
 		// What an earlier delivery brought there is there, whatever comes of this one.
 		o := d.out

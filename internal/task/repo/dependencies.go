@@ -7,19 +7,18 @@ import (
 	"strings"
 
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/task/ledger"
 )
 
 // dependencies returns what a gate has below a tree of changes: the setups of the bases, or that of the changed tree of a
 // repository whose changes decide what is installed. The caller releases it.
-func (j *judge) dependencies(ctx context.Context, changes []cache.Change, top Layer) (Prepared, error) {
-	others := map[*member]Prepared{}
+func (j *gates) dependencies(ctx context.Context, changes []cache.Change, top Layer) (SetupResult, error) {
+	others := map[*repository]SetupResult{}
 	for _, m := range j.of.members {
 		part := m.part(changes)
 		if len(part) == 0 {
 			continue
 		}
-		p, err := m.dependencies(ctx, part, top, j.of.Ledger)
+		p, err := m.dependencies(ctx, part, top, j.of.steps)
 		if err != nil {
 			j.of.members.together(others).Release()
 			return j.of.members.together(nil), err
@@ -29,7 +28,7 @@ func (j *judge) dependencies(ctx context.Context, changes []cache.Change, top La
 	return j.of.members.together(others), nil
 }
 
-func (m *member) dependencies(ctx context.Context, changes []cache.Change, top Layer, l *ledger.Ledger) (Prepared, error) {
+func (m *repository) dependencies(ctx context.Context, changes []cache.Change, top Layer, l *steps) (SetupResult, error) {
 	same := m.prepared
 	same.Release = func() {}
 	if m.cfg.Setup == nil || m.req.NoSetup {

@@ -17,10 +17,10 @@ type installer struct {
 	asked []repo.SetupRequest
 }
 
-func (s *installer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepared, error) {
+func (s *installer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.SetupResult, error) {
 	s.asked = append(s.asked, q)
 	lock := string(q.Read("lock", 1<<10))
-	out := repo.Prepared{Key: "key of " + lock, Release: func() {}}
+	out := repo.SetupResult{Key: "key of " + lock, Release: func() {}}
 	if out.Key == q.Known {
 		return out, nil
 	}
@@ -46,7 +46,7 @@ func TestDependenciesOfTheWork(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, nowhere{})
 			s := &installer{boxes: b.boxes}
-			b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Setup: s})
+			b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Setup: s})
 			files := maps.Clone(sum)
 			files["lock"] = "1\n"
 			end, _ := b.do(t.Context(), &scripted{calls: []call{sh(c.do), finish()}},

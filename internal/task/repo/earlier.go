@@ -8,7 +8,7 @@ import (
 )
 
 // Earlier is a task that ended with a question and is continued.
-type Earlier struct {
+type EarlierTask struct {
 	Task api.Task
 	// Dir is its folder, with its transcript.
 	Dir string
@@ -16,7 +16,7 @@ type Earlier struct {
 
 // Adopt makes a task the owner of a workspace of another one.
 func (r *Runner) Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error {
-	return r.cfg.Computers.Adopt(ctx, id, from, to)
+	return r.cfg.Sandboxes.Adopt(ctx, id, from, to)
 }
 
 // last is the result that is continued; nil for a task that begins.

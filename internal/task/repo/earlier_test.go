@@ -32,14 +32,14 @@ func TestContinue(t *testing.T) {
 	if err := os.WriteFile(repo.TranscriptPath(folder), []byte(`{"n":1,"at":"2026-01-02T03:04:05Z","kind":"assistant","round":1,"step":1,"calls":[{"id":"a","name":"shell","input":"{\"command\":\"echo notes\"}"}]}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := func(earlier []repo.Earlier, m model.Model) repo.End {
+	run := func(earlier []repo.EarlierTask, m model.Model) repo.End {
 		next := old
 		next.ID, next.Continues, next.Reply, next.Repo = api.NewTaskID(), old.ID, "Plus, of course.", nil
 		return b.run.Run(t.Context(), repo.Job{Task: next, Model: m, Earlier: earlier, Dir: t.TempDir(), Emit: b.facts,
 			Save: func(context.Context, api.RepoResult) error { return nil }})
 	}
 	m := &scripted{calls: []call{sh("test -f notes.txt && " + mend), finish()}}
-	end := run([]repo.Earlier{{Task: old, Dir: folder}}, m)
+	end := run([]repo.EarlierTask{{Task: old, Dir: folder}}, m)
 	if end.Outcome != api.OutcomeVerified || end.Result.Workspace != first.Result.Workspace || end.Result.Commit != first.Result.Commit {
 		t.Fatalf("%+v", end)
 	}

@@ -12,14 +12,10 @@ import (
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/task/contest"
-	"hortus.dev/internal/task/durable"
-	"hortus.dev/internal/task/evidence"
+	"hortus.dev/internal/task/best"
 	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/gate/report"
-	"hortus.dev/internal/task/ledger"
-	"hortus.dev/internal/task/recall"
-	"hortus.dev/internal/task/seat"
+	"hortus.dev/internal/task/journal"
 )
 
 // Candidate is one of several agents of a task, with what it needs.
@@ -43,63 +39,63 @@ func candidateBranch(id api.TaskID, n int) string {
 }
 
 // entrant is a candidate: an attempt with its own ledger and its own part of the journal. It implements contest.Entrant.
-type entrant struct {
+type candidate struct {
 	*attempt
-	of *field
+	of *bestOf
 	n  int
 	// parent is the one whose work it continues; nil for none.
-	parent *entrant
+	parent *candidate
 	// end is how it ended, and ms how long it took.
 	end End
 	ms  int64
 }
 
 // entrant begins the candidate of a row.
-func (f *field) entrant(row api.Candidate, job Job) *entrant {
+func (f *bestOf) newCandidate(row api.Candidate, job Job) *candidate {
 	w, n, one := f.main, row.N, job.Candidates[(row.N-1)%len(job.Candidates)]
 	res := w.res
 	res.Branch, res.Repositories, res.Candidates = candidateBranch(w.task.ID, n), slices.Clone(w.res.Repositories), nil
 	res.Workspace = api.WorkspaceID(row.Workspace) // of a task that goes on: it is this one's, also if nothing is done with it
-	e := &entrant{of: f, n: n, attempt: &attempt{
-		project: w.project, candidate: n, dir: CandidateDir(w.dir, n), res: res, box: seat.New(w.files),
-		Ledger:  ledger.New(ledger.Marked{Emitter: w.Emitter(), N: n}, w.cfg.Now),
-		Journal: recall.New(w.Rec.Part(recall.CandidatePart(n)), job.Told.Of(recall.CandidatePart(n)), w.cfg.Now),
-		staff:   staff{agent: one.Agent, model: one.Model, large: one.Large, small: one.Small, variant: one.Variant, modelName: one.ModelName},
+	e := &candidate{of: f, n: n, attempt: &attempt{
+		project: w.project, candidate: n, dir: CandidateDir(w.dir, n), res: res, slot: newSandboxSlot(w.files),
+		steps: newSteps(candidateEmitter{Emitter: w.emitter(), n: n}, w.cfg.Now),
+		Run:   w.Run.Part(journal.CandidatePart(n)),
+		spec:  agentSpec{agent: one.Agent, model: one.Model, large: one.Large, small: one.Small, variant: one.Variant, modelName: one.ModelName},
 	}}
 	if row.Parent > 0 {
 		e.parent = f.all[row.Parent-1]
 		e.continues = e.parent.account()
 	}
-	e.judge, e.copies = &judge{of: e.attempt, commands: w.judge.commands}, assisted{e.attempt}.copies(w.copied(n))
+	e.gates, e.copies = &gates{of: e.attempt, commands: w.gates.commands}, e.attempt.newCopies(w.copied(n))
 	e.store = func(ctx context.Context, r api.RepoResult) error { return f.Placed(ctx, n, r.Workspace, r.Copies) }
 	return e
 }
 
 // finished is the end of a candidate as it is recorded.
-type finished struct {
-	Mark mark  `json:"mark"`
-	End  End   `json:"end"`
-	MS   int64 `json:"ms"`
+type candidateEnd struct {
+	Mark snapshot `json:"mark"`
+	End  End      `json:"end"`
+	MS   int64    `json:"ms"`
 }
 
 // Enter implements contest.Entrant.
-func (e *entrant) Enter(ctx context.Context, begins func()) contest.Entry {
-	how := contest.Recalled
-	was, err := recall.Record(ctx, e.of.main.Journal, fmt.Sprint("candidate ", e.n), nil, func(ctx context.Context, _ durable.Try) (finished, error) {
-		how = contest.Worked
+func (e *candidate) Enter(ctx context.Context, begins func()) best.Entry {
+	how := best.Recalled
+	was, err := journal.Do(ctx, e.of.main.Run, fmt.Sprint("candidate ", e.n), nil, func(ctx context.Context, _ journal.Try) (candidateEnd, error) {
+		how = best.Worked
 		begins()
 		start := e.cfg.Now()
 		e.end = e.work(ctx)
 		e.ms = e.cfg.Now().Sub(start).Milliseconds()
 		end := e.end
 		end.Result = api.RepoResult{}
-		return finished{e.mark(nil), end, e.ms}, nil
+		return candidateEnd{e.snapshot(nil), end, e.ms}, nil
 	})
 	switch {
-	case how == contest.Worked:
+	case how == best.Worked:
 	case err != nil:
-		how = contest.Absent
-		if e.end = e.broken(ctx, err); e.of.main.Damage() == nil {
+		how = best.Absent
+		if e.end = e.broken(ctx, err); e.of.main.Run.Damage() == nil {
 			e.end = e.finish(ctx, e.end) // an earlier daemon may have begun it
 		}
 	default:
@@ -111,15 +107,15 @@ func (e *entrant) Enter(ctx context.Context, begins func()) contest.Entry {
 }
 
 // spoiled makes a damage of its part of the journal one of the task.
-func (e *entrant) spoiled() {
-	if err := e.Damage(); err != nil {
-		e.of.main.Spoil(err)
+func (e *candidate) spoiled() {
+	if err := e.Run.Damage(); err != nil {
+		e.of.main.Run.Spoil(err)
 	}
 }
 
 // Standing implements contest.Entrant.
-func (e *entrant) Standing() contest.Standing {
-	s := contest.Standing{Outcome: e.end.Outcome, Result: e.res, Usage: e.usage, MS: e.ms}
+func (e *candidate) Result() best.Result {
+	s := best.Result{Outcome: e.end.Outcome, Repo: e.res, Usage: e.usage, MS: e.ms}
 	switch {
 	case e.end.Error != nil:
 		s.Why = bounded(e.end.Error.Message, maxSummary)
@@ -130,7 +126,7 @@ func (e *entrant) Standing() contest.Standing {
 }
 
 // work is the whole of a candidate. Whatever happens, what its agent left is committed.
-func (e *entrant) work(ctx context.Context) (end End) {
+func (e *candidate) work(ctx context.Context) (end End) {
 	defer func() {
 		if v := recover(); v != nil {
 			e.cfg.Logger.Error("a candidate panicked", "task", e.task.ID, "candidate", e.n, "panic", v, "stack", string(debug.Stack()))
@@ -140,7 +136,7 @@ func (e *entrant) work(ctx context.Context) (end End) {
 		e.letGo()
 		e.agent, e.tools, e.answers = nil, nil, nil // its history may be long, and others work on
 	}()
-	e.answers = recall.NewAgent(e.Journal, ctx, tool.Again())
+	e.answers = journal.NewAgent(e.Run, ctx, tool.Again())
 	if err := os.MkdirAll(e.dir, 0o700); err != nil {
 		return e.broken(ctx, api.Errorf(api.KindInternal, "create the directory of a candidate: %w", err))
 	}
@@ -154,7 +150,7 @@ func (e *entrant) work(ctx context.Context) (end End) {
 }
 
 // place makes the files of the candidate, but for one that was cut after its row named them.
-func (e *entrant) place(ctx context.Context) (err error) {
+func (e *candidate) place(ctx context.Context) (err error) {
 	if e.res.Workspace == "" {
 		e.res.Workspace, err = e.files(ctx)
 	}
@@ -165,9 +161,9 @@ func (e *entrant) place(ctx context.Context) (err error) {
 }
 
 // files makes its durable files: over the layers of the task, or as a fork of those of its parent, which has ended.
-func (e *entrant) files(ctx context.Context) (api.WorkspaceID, error) {
+func (e *candidate) files(ctx context.Context) (api.WorkspaceID, error) {
 	if e.parent == nil {
-		return e.cfg.Computers.Workspace(ctx, e.task.ID, e.staff.layers(e.project)...)
+		return e.cfg.Sandboxes.Workspace(ctx, e.task.ID, e.spec.layers(e.project)...)
 	}
 	select {
 	case e.of.forks <- struct{}{}:
@@ -175,11 +171,11 @@ func (e *entrant) files(ctx context.Context) (api.WorkspaceID, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	return e.cfg.Computers.Fork(ctx, e.task.ID, e.parent.res.Workspace)
+	return e.cfg.Sandboxes.Fork(ctx, e.task.ID, e.parent.res.Workspace)
 }
 
 // Lint implements contest.Entrant: the command runs in a clean sandbox.
-func (e *entrant) Lint(ctx context.Context, lint string) (passed bool, err error) {
+func (e *candidate) Lint(ctx context.Context, lint string) (passed bool, err error) {
 	defer e.spoiled()
 	changes, err := e.changed(ctx, e.res.Head)
 	if err != nil {
@@ -187,7 +183,7 @@ func (e *entrant) Lint(ctx context.Context, lint string) (passed bool, err error
 	}
 	// What says how to lint is as it was before the work.
 	changes = slices.DeleteFunc(changes, func(c cache.Change) bool { return gate.SaysLint(c.Path) })
-	j := &judge{of: e.attempt, commands: []*evidence.Command{{Text: lint, Plan: report.Plain(lint)}}}
+	j := &gates{of: e.attempt, commands: []*gate.Check{{Text: lint, Plan: report.Plain(lint)}}}
 	g, err := j.over(ctx, api.RepoStepEvent{Step: "lint", Detail: lint}, "lint", changes, terms{})
 	return g.Passed, err
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // leftOut is what tells checkouts of a commit apart that leave out other files.
-func (m *member) leftOut() string {
+func (m *repository) leftOut() string {
 	if !m.files.Hides() {
 		return ""
 	}

@@ -11,14 +11,14 @@ import (
 )
 
 // findGate decides which command decides, before anybody works.
-func (j *judge) findGate(ctx context.Context) error {
+func (j *gates) findGate(ctx context.Context) error {
 	if j.of.req.Verify != "" {
 		j.of.res.Verify, j.of.res.VerifyFrom = j.of.req.Verify, "asked"
 		return j.of.save(ctx)
 	}
 	if !j.of.members.several() {
 		c, err := j.of.members[0].ownGate(ctx)
-		if err != nil && !(talk{j.of}).gateless(err) {
+		if err != nil && !j.of.mayLackGate(err) {
 			return err
 		}
 		j.of.res.Verify, j.of.res.VerifyFrom = c.Text, c.From
@@ -46,7 +46,7 @@ func (j *judge) findGate(ctx context.Context) error {
 }
 
 // ownGate finds the test command of a repository.
-func (m *member) ownGate(ctx context.Context) (gate.Command, error) {
+func (m *repository) ownGate(ctx context.Context) (gate.Command, error) {
 	// What is off limits is not in the gate's sandbox either.
 	files, _, err := m.visible(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (m *member) ownGate(ctx context.Context) (gate.Command, error) {
 }
 
 // lint finds the lint command of a repository; empty if it has none.
-func (m *member) lint(ctx context.Context) (string, error) {
+func (m *repository) lint(ctx context.Context) (string, error) {
 	files, _, err := m.visible(ctx)
 	if err != nil {
 		return "", err
@@ -65,7 +65,7 @@ func (m *member) lint(ctx context.Context) (string, error) {
 }
 
 // tree shows the base to what looks for commands.
-func (m *member) tree(ctx context.Context, files []cache.Entry) gate.Tree {
+func (m *repository) tree(ctx context.Context, files []cache.Entry) gate.Tree {
 	t := gate.Tree{Read: func(p string) []byte {
 		if m.files.OffLimits(p) != "" {
 			return nil
@@ -86,7 +86,7 @@ func (m *member) tree(ctx context.Context, files []cache.Entry) gate.Tree {
 }
 
 // watched reports whether a change of a file of the workspace puts the word of the gate in doubt.
-func (j *judge) watched(p string) bool {
+func (j *gates) watched(p string) bool {
 	if !j.of.members.several() {
 		return gate.Watched(j.of.res.Verify, p)
 	}

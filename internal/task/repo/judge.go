@@ -14,12 +14,9 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/task/contract"
-	"hortus.dev/internal/task/durable"
-	"hortus.dev/internal/task/evidence"
 	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/gate/report"
-	"hortus.dev/internal/task/recall"
+	"hortus.dev/internal/task/journal"
 )
 
 // gateEnv quiets programs that would wait for a person or leave files behind.
@@ -28,15 +25,15 @@ var gateEnv = map[string]string{
 }
 
 // judge runs the gates of a task and reads their reports: what decides about its work.
-type judge struct {
+type gates struct {
 	of *attempt
 	// commands are those of the gate, with what they reported before the work.
-	commands []*evidence.Command
+	commands []*gate.Check
 }
 
 // gates runs the gates on a round's commit. An error means that no gate could be
 // run, not that one failed.
-func (j *judge) gates(ctx context.Context, n int) error {
+func (j *gates) run(ctx context.Context, n int) error {
 	r := &j.of.res.Rounds[n-1]
 	if r.Head == "" {
 		return nil
@@ -47,11 +44,11 @@ func (j *judge) gates(ctx context.Context, n int) error {
 	}
 	rest := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return j.watched(c.Path) })
 	touched := len(rest) < len(changes)
-	need := evidence.AllTests
+	need := gate.AllTests
 	if touched {
-		need = evidence.AnyTests // those that were there before decide in the next gate
+		need = gate.AnyTests // those that were there before decide in the next gate
 	}
-	g, err := j.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: j.of.res.Verify}, evidence.Name(n, "gate"), changes, terms{need: need})
+	g, err := j.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: j.of.res.Verify}, gate.OutputName(n, "gate"), changes, terms{need: need})
 	if err != nil {
 		return err
 	}
@@ -60,7 +57,7 @@ func (j *judge) gates(ctx context.Context, n int) error {
 		return err
 	}
 	if touched {
-		g, err := j.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with the original tests: " + j.of.res.Verify}, evidence.Name(n, "original"), rest, terms{need: evidence.AllTests})
+		g, err := j.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with the original tests: " + j.of.res.Verify}, gate.OutputName(n, "original"), rest, terms{need: gate.AllTests})
 		if err != nil {
 			return err
 		}
@@ -82,7 +79,7 @@ func (j *judge) gates(ctx context.Context, n int) error {
 	if changes, err = j.of.changed(ctx, broken); err != nil {
 		return err
 	}
-	tried, err := j.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a seeded defect: " + j.of.res.Verify}, evidence.Name(n, "mutant"), changes, terms{})
+	tried, err := j.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a seeded defect: " + j.of.res.Verify}, gate.OutputName(n, "mutant"), changes, terms{})
 	if err != nil {
 		return err
 	}
@@ -92,7 +89,7 @@ func (j *judge) gates(ctx context.Context, n int) error {
 
 // without runs the gate with the changed tests alone, where only that can tell whether
 // any test touches the change.
-func (j *judge) without(ctx context.Context, n int, changes, rest []cache.Change) error {
+func (j *gates) without(ctx context.Context, n int, changes, rest []cache.Change) error {
 	tests := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return !j.watched(c.Path) })
 	code := slices.ContainsFunc(rest, func(c cache.Change) bool { return !api.IsDocument(c.Path) })
 	if len(tests) == 0 || !code || j.of.res.Before == nil || !j.of.res.Before.Passed {
@@ -101,7 +98,7 @@ func (j *judge) without(ctx context.Context, n int, changes, rest []cache.Change
 	// Tests whose code is missing may hang as well as fail: they get little more time than
 	// they needed with it.
 	within := min(j.of.gateTimeout(), 5*time.Second+3*time.Duration(j.of.res.Rounds[n-1].Gate.MS)*time.Millisecond)
-	g, err := j.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "with the changed tests only: " + j.of.res.Verify}, evidence.Name(n, api.GateWithout), tests, terms{within: within})
+	g, err := j.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "with the changed tests only: " + j.of.res.Verify}, gate.OutputName(n, api.GateWithout), tests, terms{within: within})
 	if err != nil {
 		return err
 	}
@@ -110,7 +107,7 @@ func (j *judge) without(ctx context.Context, n int, changes, rest []cache.Change
 }
 
 // passed reports whether every gate of a round says what it has to.
-func (j *judge) passed(r *api.Round) bool {
+func (j *gates) passed(r *api.Round) bool {
 	switch {
 	case r.Gate == nil || !r.Gate.Passed:
 		return false
@@ -124,24 +121,24 @@ func (j *judge) passed(r *api.Round) bool {
 }
 
 // over runs the gate on the base with some changes.
-func (j *judge) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
+func (j *gates) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
 	executed := false
-	g, err := recall.Record(ctx, j.of.Journal, "gate "+file, durable.Digest(j.of.res.Verify), func(ctx context.Context, _ durable.Try) (api.Gate, error) {
+	g, err := journal.Do(ctx, j.of.Run, "gate "+file, journal.Digest(j.of.res.Verify), func(ctx context.Context, _ journal.Try) (api.Gate, error) {
 		executed = true
 		return j.overNow(ctx, e, file, changes, on)
 	})
 	if err == nil && !executed {
-		j.of.Recalled(e)
+		j.of.recalled(e)
 	}
 	return g, err
 }
 
 // overNow is over without the journal.
-func (j *judge) overNow(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
+func (j *gates) overNow(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
 	if len(changes) == 0 {
 		return j.gate(ctx, e, file, on, j.of.prepared, j.of.members.layers()...)
 	}
-	top, release, err := j.of.cfg.Computers.Over(ctx, j.of.members.layers(), changes)
+	top, release, err := j.of.cfg.Sandboxes.Over(ctx, j.of.members.layers(), changes)
 	if err != nil {
 		return api.Gate{}, err
 	}
@@ -155,24 +152,24 @@ func (j *judge) overNow(ctx context.Context, e api.RepoStepEvent, file string, c
 }
 
 // gate runs the command that decides in a clean sandbox over layers, with what is installed below them.
-func (j *judge) gate(ctx context.Context, e api.RepoStepEvent, file string, on terms, installed Prepared, layers ...Layer) (api.Gate, error) {
-	j.of.Tell(ctx, api.EventRepoStep, e)
+func (j *gates) gate(ctx context.Context, e api.RepoStepEvent, file string, on terms, installed SetupResult, layers ...Layer) (api.Gate, error) {
+	j.of.tell(ctx, api.EventRepoStep, e)
 	g, err := j.decide(ctx, file, on, installed, layers, func(line string) {
 		at := e
 		at.Line = line
-		j.of.Tell(ctx, api.EventRepoStep, at)
+		j.of.tell(ctx, api.EventRepoStep, at)
 	})
 	e.Done, e.MS = true, g.MS
 	if err == nil {
 		e.Gate = &g
 	}
-	j.of.Ended(ctx, e, err)
+	j.of.ended(ctx, e, err)
 	return g, err
 }
 
-func (j *judge) decide(ctx context.Context, file string, on terms, installed Prepared, layers []Layer, say func(line string)) (g api.Gate, err error) {
+func (j *gates) decide(ctx context.Context, file string, on terms, installed SetupResult, layers []Layer, say func(line string)) (g api.Gate, err error) {
 	g = api.Gate{Command: j.of.res.Verify, Exit: api.Exit{Code: -1}}
-	box, err := j.of.cfg.Computers.Clean(ctx, installed.Into(j.of.sandbox()), j.of.res.Workspace, installed.Below(layers...)...)
+	box, err := j.of.cfg.Sandboxes.Clean(ctx, installed.Into(j.of.sandbox()), j.of.res.Workspace, installed.Below(layers...)...)
 	if err != nil {
 		return g, err
 	}
@@ -180,7 +177,7 @@ func (j *judge) decide(ctx context.Context, file string, on terms, installed Pre
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
 		proof, cerr := box.Close(late)
-		j.of.Closed(proof.Left)
+		j.of.closed(proof.Left)
 		if cerr != nil && err == nil {
 			err = cerr
 		}
@@ -227,14 +224,14 @@ func (j *judge) decide(ctx context.Context, file string, on terms, installed Pre
 		}
 	}
 	g.Output, g.OutputBytes = out.Text(), out.Total()
-	said := evidence.Gate{
-		Commands: j.commands, Runs: runs, Before: file == "before", Need: on.need, File: filepath.Join(j.of.dir, file+".tests"),
+	said := gate.Reports{
+		Checks: j.commands, Runs: runs, Before: file == "before", Need: on.need, File: filepath.Join(j.of.dir, file+".tests"),
 	}
 	return g, said.Weigh(ctx, box, &g)
 }
 
 // execute runs one command of a gate to its end, or until the time of the gate is over.
-func (j *judge) execute(ctx context.Context, box Computer, c *evidence.Command, run *report.Run, ends time.Time, write func(p []byte) error) (api.Exec, error) {
+func (j *gates) execute(ctx context.Context, box Sandbox, c *gate.Check, run *report.Run, ends time.Time, write func(p []byte) error) (api.Exec, error) {
 	ex, err := box.Run(ctx, api.ExecRequest{
 		Args: []string{"sh", "-c", run.Command}, Dir: path.Join(Workspace, c.Dir), Env: gateEnv,
 		TimeoutMS: max(1, ends.Sub(j.of.cfg.Now()).Milliseconds()), Tag: "gate",
@@ -266,9 +263,3 @@ func (w *project) gateTimeout() time.Duration {
 	}
 	return api.DefaultGateTimeout
 }
-
-// Workspace is where a sandbox of a repository has its files, and Agents where agents are.
-const (
-	Workspace = contract.Workspace
-	Agents    = contract.Agents
-)

@@ -193,7 +193,7 @@ func files(dir string) map[string]content {
 }
 
 // Open implements repo.Computers.
-func (l *local) Open(_ context.Context, req api.CreateSandbox, id api.WorkspaceID, _ []filerule.Access) (repo.Computer, error) {
+func (l *local) Open(_ context.Context, req api.CreateSandbox, id api.WorkspaceID, _ []filerule.Access) (repo.Sandbox, error) {
 	l.open.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +201,7 @@ func (l *local) Open(_ context.Context, req api.CreateSandbox, id api.WorkspaceI
 }
 
 // Clean implements repo.Computers.
-func (l *local) Clean(_ context.Context, req api.CreateSandbox, _ api.WorkspaceID, layers ...repo.Layer) (repo.Computer, error) {
+func (l *local) Clean(_ context.Context, req api.CreateSandbox, _ api.WorkspaceID, layers ...repo.Layer) (repo.Sandbox, error) {
 	d, err := l.union(layers)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 )
 
 // member is one of the repositories of a task.
-type member struct {
+type repository struct {
 	*project
 	api.TaskRepository
 	// policy is the file policy for paths relative to the repository, files the same compiled.
@@ -32,18 +32,18 @@ type member struct {
 	offLimits int
 	// layer is the checkout of base, without what is off limits.
 	layer    Layer
-	prepared Prepared
+	prepared SetupResult
 	release  []func()
 }
 
 // roster are the repositories of a task.
-type roster []*member
+type repositories []*repository
 
 // several reports whether there is more than one.
-func (r roster) several() bool { return len(r) > 1 }
+func (r repositories) several() bool { return len(r) > 1 }
 
 // dirs are the directories of several repositories; nil for one.
-func (r roster) dirs() (out []string) {
+func (r repositories) dirs() (out []string) {
 	if !r.several() {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (r roster) dirs() (out []string) {
 }
 
 // layers are the checkouts.
-func (r roster) layers() (out []Layer) {
+func (r repositories) layers() (out []Layer) {
 	for _, m := range r {
 		out = append(out, m.layer)
 	}
@@ -62,7 +62,7 @@ func (r roster) layers() (out []Layer) {
 }
 
 // combine makes one repository of those that have their commits; it is the only one if there are not several.
-func (r roster) combine(ctx context.Context, c *cache.Cache) (*cache.Repo, cache.Commit, error) {
+func (r repositories) combine(ctx context.Context, c *cache.Cache) (*cache.Repo, cache.Commit, error) {
 	if !r.several() {
 		return r[0].repo, r[0].base, nil
 	}
@@ -75,7 +75,7 @@ func (r roster) combine(ctx context.Context, c *cache.Cache) (*cache.Repo, cache
 
 // divide makes the commits of several repositories from that of all, sets their branches, and returns the commits; one is
 // empty where nothing was changed.
-func (r roster) divide(ctx context.Context, from *cache.Repo, head, branch string, q cache.CommitRequest) (heads []string, err error) {
+func (r repositories) divide(ctx context.Context, from *cache.Repo, head, branch string, q cache.CommitRequest) (heads []string, err error) {
 	for _, m := range r {
 		q.Parent, q.Dirs = m.base.Hash, nil
 		part, err := m.repo.CommitTree(ctx, from, head, m.Name, q)
@@ -93,7 +93,7 @@ func (r roster) divide(ctx context.Context, from *cache.Repo, head, branch strin
 // enlist makes the members, and compiles the file policy of the workspace and of each.
 func (w *project) enlist() (err error) {
 	for _, r := range w.req.All() {
-		m := &member{project: w, TaskRepository: r, policy: w.req.FilePolicy}
+		m := &repository{project: w, TaskRepository: r, policy: w.req.FilePolicy}
 		if len(w.req.Also) > 0 {
 			m.policy = filerule.ForRepository(w.req.FilePolicy, m.Name)
 		}
@@ -109,7 +109,7 @@ func (w *project) enlist() (err error) {
 }
 
 // each calls f for all members side by side and waits. The first error ends the others.
-func (w *project) each(ctx context.Context, f func(context.Context, *member) error) error {
+func (w *project) each(ctx context.Context, f func(context.Context, *repository) error) error {
 	if !w.members.several() {
 		m := w.members[0]
 		err := f(ctx, m)
@@ -140,19 +140,19 @@ func (w *project) each(ctx context.Context, f func(context.Context, *member) err
 }
 
 // step is a step of the task for this repository.
-func (m *member) step(ctx context.Context, e api.RepoStepEvent, do func() (string, error)) error {
+func (m *repository) step(ctx context.Context, e api.RepoStepEvent, do func() (string, error)) error {
 	e.Repository = m.Name
-	return m.Ledger.Step(ctx, e, do)
+	return m.steps.do(ctx, e, do)
 }
 
 // emit emits an event of a step that runs.
-func (m *member) emit(ctx context.Context, e api.RepoStepEvent) {
+func (m *repository) emit(ctx context.Context, e api.RepoStepEvent) {
 	e.Repository = m.Name
-	m.Tell(ctx, api.EventRepoStep, e)
+	m.tell(ctx, api.EventRepoStep, e)
 }
 
 // fetch brings the repository into the cache and finds the commit that the work starts from.
-func (m *member) fetch(ctx context.Context) error {
+func (m *repository) fetch(ctx context.Context) error {
 	return m.step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(m.URL)}, func() (string, error) {
 		src, err := m.cfg.Deliverer.Source(ctx, m.URL)
 		if err != nil {
@@ -177,7 +177,7 @@ func shortHash(hash string) string { return hash[:min(len(hash), 10)] }
 
 // start finds the commit that the work starts from. A task that continues another one
 // keeps its commit, also if the branch has moved: its workspace lies on that one.
-func (m *member) start(ctx context.Context) (cache.Commit, error) {
+func (m *repository) start(ctx context.Context) (cache.Commit, error) {
 	before := m.last()
 	if before == nil {
 		return m.repo.Resolve(ctx, m.Ref)
@@ -192,7 +192,7 @@ func (m *member) start(ctx context.Context) (cache.Commit, error) {
 }
 
 // recorded returns the part of a task's result that is of this repository.
-func (m *member) recorded(res api.RepoResult) (api.RepoResult, error) {
+func (m *repository) recorded(res api.RepoResult) (api.RepoResult, error) {
 	if !m.members.several() {
 		return res, nil
 	}
@@ -232,7 +232,7 @@ func (w *project) recall(ctx context.Context, res api.RepoResult) error {
 }
 
 // part returns the changes of a member, with paths relative to it.
-func (m *member) part(changes []cache.Change) (out []cache.Change) {
+func (m *repository) part(changes []cache.Change) (out []cache.Change) {
 	if !m.members.several() {
 		return changes
 	}
@@ -246,12 +246,12 @@ func (m *member) part(changes []cache.Change) (out []cache.Change) {
 }
 
 // visible lists the files of the base that are not off limits, and counts those that are.
-func (m *member) visible(ctx context.Context) ([]cache.Entry, int, error) {
+func (m *repository) visible(ctx context.Context) ([]cache.Entry, int, error) {
 	return visible(ctx, m.repo, m.base, m.files)
 }
 
 // at is a path of the repository in the workspace.
-func (m *member) at(p string) string { return path.Join(m.Name, p) }
+func (m *repository) at(p string) string { return path.Join(m.Name, p) }
 
 // branch is the branch of the base for people and keys, or its commit.
-func (m *member) branch() string { return cmp.Or(m.base.Branch, m.base.Hash) }
+func (m *repository) branch() string { return cmp.Or(m.base.Branch, m.base.Hash) }

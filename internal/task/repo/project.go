@@ -1,14 +1,13 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/task/ledger"
-	"hortus.dev/internal/task/recall"
-	"hortus.dev/internal/task/seat"
+	"hortus.dev/internal/task/journal"
 )
 
 // project is what a task works on: its repositories at their commits, and what is prepared for all who work on them.
@@ -16,23 +15,23 @@ import (
 type project struct {
 	*Runner
 	// ledger and Journal are those of the task.
-	*ledger.Ledger
-	*recall.Journal
+	*steps
+	*journal.Run
 	task    api.Task
 	req     api.RepoTask
-	earlier []Earlier
+	earlier []EarlierTask
 	turn    *Turn // nil if the task is no turn of a session
 	dir     string
 	known   func(ctx context.Context, round int, output string) []api.KnownFix // nil for none
 	// members are the repositories. repo and base are the only one and its commit, or all of
 	// them combined.
-	members roster
+	members repositories
 	repo    *cache.Repo
 	base    cache.Commit
 	// files says which files are off limits and which the agent may not change.
 	files *filerule.Policy
 	// prepared is the result of the setups.
-	prepared Prepared
+	prepared SetupResult
 	// logs names the outputs of setups.
 	logs logs
 	// release releases the layers.
@@ -42,15 +41,15 @@ type project struct {
 // newProject begins the project of a job.
 func (r *Runner) newProject(job Job) *project {
 	return &project{
-		Runner: r, Ledger: ledger.New(job.Emit, r.cfg.Now), Journal: recall.New(job.Run, job.Told, r.cfg.Now),
+		Runner: r, steps: newSteps(job.Emit, r.cfg.Now), Run: cmp.Or(job.Run, journal.None(r.cfg.Now)),
 		task: job.Task, req: *job.Task.Create.Repo, earlier: job.Earlier, turn: job.Turn, dir: job.Dir, known: job.Known,
 	}
 }
 
 // attempt begins an attempt with the result that a task has so far.
 func (p *project) attempt(res api.RepoResult, store func(context.Context, api.RepoResult) error) *attempt {
-	a := &attempt{project: p, Ledger: p.Ledger, Journal: p.Journal, dir: p.dir, store: store, res: res, box: seat.New(p.files)}
-	a.judge, a.copies = &judge{of: a}, assisted{a}.copies(p.copied(0))
+	a := &attempt{project: p, steps: p.steps, Run: p.Run, dir: p.dir, store: store, res: res, slot: newSandboxSlot(p.files)}
+	a.gates, a.copies = &gates{of: a}, a.newCopies(p.copied(0))
 	return a
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // promote chooses. What it does may be done again.
-func (f *field) promote(ctx context.Context) error {
+func (f *bestOf) promote(ctx context.Context) error {
 	w := f.main
 	win := f.all[f.Choose()-1]
 	branch := w.res.Branch
@@ -28,9 +28,9 @@ func (f *field) promote(ctx context.Context) error {
 	w.usage = api.Usage{}
 	for _, e := range f.all {
 		w.usage = w.usage.Add(e.usage)
-		r := e.Receipt()
-		w.Note(ofCandidate(e.n, r.Completed), ofCandidate(e.n, r.Skipped))
-		w.Closed(r.ProcessesLeft)
+		r := e.receipt()
+		w.note(ofCandidate(e.n, r.Completed), ofCandidate(e.n, r.Skipped))
+		w.closed(r.ProcessesLeft)
 	}
 	return f.Save(ctx)
 }
@@ -91,7 +91,7 @@ func publish(from, to string) error {
 }
 
 // giveUp keeps the files of the chosen one, which could not be made the result, and removes the others.
-func (f *field) giveUp(ctx context.Context) {
+func (f *bestOf) giveUp(ctx context.Context) {
 	f.main.res.Candidates = f.Rows()
 	for _, r := range f.main.res.Candidates {
 		if r.Chosen {
@@ -102,18 +102,18 @@ func (f *field) giveUp(ctx context.Context) {
 }
 
 // discard removes what the candidates had, but the workspace of the chosen one. It may be done again.
-func (f *field) discard(ctx context.Context) {
+func (f *bestOf) discard(ctx context.Context) {
 	w := f.main
 	rows := w.res.Candidates
 	w.discard(ctx, rows)
 	if err := f.Settle(ctx, rows); err != nil {
 		w.cfg.Logger.Error("store the candidates of a task", "task", w.task.ID, "err", err)
 	}
-	if w.Rec.Remembers() {
+	if w.Run.Remembers() {
 		return
 	}
 	for _, r := range rows {
-		w.Tell(ctx, api.EventCandidate, r)
+		w.tell(ctx, api.EventCandidate, r)
 	}
 }
 
@@ -132,7 +132,7 @@ func (w *project) discard(ctx context.Context, rows []api.Candidate) {
 			errs = append(errs, one.SetBranch(ctx, candidateBranch(w.task.ID, r.N), ""))
 		}
 		if !r.Chosen && r.Workspace != "" {
-			errs = append(errs, w.cfg.Computers.Discard(ctx, api.WorkspaceID(r.Workspace)))
+			errs = append(errs, w.cfg.Sandboxes.Discard(ctx, api.WorkspaceID(r.Workspace)))
 		}
 		if err := errors.Join(errs...); err != nil {
 			w.cfg.Logger.Error("remove what a candidate had", "task", w.task.ID, "candidate", r.N, "err", err)

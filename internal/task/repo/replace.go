@@ -3,32 +3,29 @@ package repo
 import (
 	"context"
 	"fmt"
+	"time"
+
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/task/durable"
-	"hortus.dev/internal/task/recall"
-	"time"
+	"hortus.dev/internal/task/journal"
 )
 
 // replaceWait is how long to wait before the first sandbox takes the place of a lost one. It doubles each time.
 const replaceWait = time.Second
 
-// replacing is an attempt whose sandbox may be lost.
-type replacing struct{ *attempt }
-
 // replace gives the agent another sandbox over its workspace in the place of one that was lost. A replacement that is recorded
 // was made by an earlier daemon: this one has opened a sandbox already.
-func (w replacing) replace(ctx context.Context, n int, lost error) error {
-	_, err := recall.Record(ctx, w.Journal, fmt.Sprint("replacement ", n), nil, func(ctx context.Context, _ durable.Try) (int, error) {
-		return n, w.swap(ctx, n, lost)
+func (w *attempt) replaceSandbox(ctx context.Context, n int, lost error) error {
+	_, err := journal.Do(ctx, w.Run, fmt.Sprint("replacement ", n), nil, func(ctx context.Context, _ journal.Try) (int, error) {
+		return n, w.swapSandbox(ctx, n, lost)
 	})
 	return err
 }
 
 // swap is replace for an agent whose turn is one step of the journal.
-func (w replacing) swap(ctx context.Context, n int, lost error) error {
+func (w *attempt) swapSandbox(ctx context.Context, n int, lost error) error {
 	wait := replaceWait << (n - 1)
-	w.Tell(ctx, api.EventRetry, api.RetryEvent{
+	w.tell(ctx, api.EventRetry, api.RetryEvent{
 		What: api.RetrySandbox, Attempt: n, Of: loop.MaxReplaced, NextAt: w.cfg.Now().Add(wait).UTC(), WaitMS: wait.Milliseconds(), Error: bounded(lost.Error(), maxSummary), Candidate: w.candidate,
 	})
 	timer := time.NewTimer(wait)
@@ -44,14 +41,14 @@ func (w replacing) swap(ctx context.Context, n int, lost error) error {
 	if err := w.vacate(ctx); err != nil {
 		return err
 	}
-	access, err := w.staff.access(ctx, w.project)
+	access, err := w.spec.access(ctx, w.project)
 	if err != nil {
 		return err
 	}
-	box, err := w.cfg.Computers.Open(ctx, w.staff.box(w.project), w.res.Workspace, access)
+	box, err := w.cfg.Sandboxes.Open(ctx, w.spec.box(w.project), w.res.Workspace, access)
 	if err != nil {
 		return err
 	}
-	w.box.Sit(box)
+	w.slot.set(box)
 	return Serve(ctx, box, w.prepared.Services)
 }

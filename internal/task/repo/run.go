@@ -30,7 +30,7 @@ func (w *attempt) run(ctx context.Context, job Job) (end End) {
 		return End{Outcome: api.OutcomeVerified}
 	}
 	if w.turn != nil {
-		return talk{w}.rounds(ctx)
+		return w.converse(ctx)
 	}
 	if w.req.Best != nil {
 		return w.contest(ctx, w, job)
@@ -43,7 +43,7 @@ func (w *attempt) run(ctx context.Context, job Job) (end End) {
 
 // prepare brings everything to where the agent can begin.
 func (w *attempt) prepare(ctx context.Context) error {
-	if err := w.each(ctx, func(ctx context.Context, m *member) error { return m.fetched(ctx) }); err != nil {
+	if err := w.each(ctx, func(ctx context.Context, m *repository) error { return m.fetched(ctx) }); err != nil {
 		return err
 	}
 	if err := w.meet(ctx); err != nil {
@@ -54,18 +54,18 @@ func (w *attempt) prepare(ctx context.Context) error {
 		return err
 	}
 	if !w.req.PrepareOnly {
-		if err := w.judge.findGate(ctx); err != nil {
+		if err := w.gates.findGate(ctx); err != nil {
 			return err
 		}
 	}
-	if err := w.each(ctx, func(ctx context.Context, m *member) error { return m.checkout(ctx) }); err != nil {
+	if err := w.each(ctx, func(ctx context.Context, m *repository) error { return m.checkout(ctx) }); err != nil {
 		return err
 	}
 	w.res.OffLimits = w.offLimits()
 	if err := w.save(ctx); err != nil {
 		return err
 	}
-	if err := w.each(ctx, func(ctx context.Context, m *member) error { return m.ready(ctx) }); err != nil {
+	if err := w.each(ctx, func(ctx context.Context, m *repository) error { return m.ready(ctx) }); err != nil {
 		return err
 	}
 	w.project.prepared = w.members.together(nil)
@@ -85,14 +85,14 @@ func (w *attempt) workspace(ctx context.Context) (err error) {
 		return w.save(ctx)
 	}
 	if name := w.req.Workspace; name != "" {
-		err = w.Step(ctx, api.RepoStepEvent{Step: "workspace", Detail: name}, func() (string, error) {
-			w.res.Workspace, err = w.cfg.Computers.Attach(ctx, w.task.ID, name, w.staff.layers(w.project)...)
+		err = w.do(ctx, api.RepoStepEvent{Step: "workspace", Detail: name}, func() (string, error) {
+			w.res.Workspace, err = w.cfg.Sandboxes.Attach(ctx, w.task.ID, name, w.spec.layers(w.project)...)
 			return name, err
 		})
 	} else if t := w.turn; t != nil && w.cfg.Sessions != nil {
-		w.res.Workspace, err = w.cfg.Sessions.Workspace(ctx, t.Session, w.staff.layers(w.project)...)
+		w.res.Workspace, err = w.cfg.Sessions.Workspace(ctx, t.Session, w.spec.layers(w.project)...)
 	} else {
-		w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.task.ID, w.staff.layers(w.project)...)
+		w.res.Workspace, err = w.cfg.Sandboxes.Workspace(ctx, w.task.ID, w.spec.layers(w.project)...)
 	}
 	if err != nil {
 		return err

@@ -13,14 +13,13 @@ import (
 	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/platform/flight"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/task/durable"
-	"hortus.dev/internal/task/recall"
+	"hortus.dev/internal/task/journal"
 )
 
 // Config is what a Runner is made of. All fields but Candidates, Setup, Runtimes, Sessions, Logger and Now must be set.
 type Config struct {
 	Git       *cache.Cache
-	Computers Computers
+	Sandboxes Sandboxes
 	Deliverer Deliverer
 	// Candidates is how many candidates of a task work at a time; 0 is [DefaultCandidates].
 	Candidates int
@@ -67,7 +66,7 @@ type Job struct {
 	Candidates []Candidate
 	// Earlier are the tasks that this one continues, the oldest first. It has the
 	// workspace of the last one.
-	Earlier []Earlier
+	Earlier []EarlierTask
 	// Turn is set if the task is a turn of a session.
 	Turn *Turn
 	// Dir is the task's own folder, for outputs and the transcript. It exists.
@@ -79,9 +78,7 @@ type Job struct {
 	// nil, and is called from several goroutines if there are several candidates.
 	Known func(ctx context.Context, round int, output string) []api.KnownFix
 	// Run is the journal of the task; nil if it does not survive its daemon.
-	Run *durable.Run
-	// Told counts the events of a task that goes on which an earlier daemon told; nil for none.
-	Told *recall.Told
+	Run *journal.Run
 }
 
 // End is how a job ended.
@@ -107,14 +104,14 @@ func TranscriptPath(dir string) string { return filepath.Join(dir, transcriptFil
 func (r *Runner) Run(ctx context.Context, job Job) End {
 	p := r.newProject(job)
 	w := p.attempt(api.RepoResult{Branch: Branch(job.Task.ID)}, job.Save)
-	w.staff = staff{agent: job.Agent, model: job.Model, large: job.Large, small: job.Small}
-	w.answers = recall.NewAgent(w.Journal, ctx, tool.Again())
+	w.spec = agentSpec{agent: job.Agent, model: job.Model, large: job.Large, small: job.Small}
+	w.answers = journal.NewAgent(w.Run, ctx, tool.Again())
 	if err := p.enlist(); err != nil {
 		end := failed(err)
 		end.Result = w.res
 		return end
 	}
-	w.box.Follow(p.files)
+	w.slot.follow(p.files)
 	if ms := w.req.Budget.WallMS; ms > 0 {
 		// The loop names the end of its own time; this is the backstop behind it,
 		// for fetches and gates.
@@ -130,7 +127,7 @@ func (r *Runner) Run(ctx context.Context, job Job) End {
 	}
 	end.Result, end.Usage = w.res, w.usage
 	if end.Outcome == api.OutcomeCanceled {
-		end.Receipt = w.Receipt()
+		end.Receipt = w.receipt()
 	}
 	return end
 }

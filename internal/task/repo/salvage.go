@@ -6,8 +6,7 @@ import (
 	"slices"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/task/choice"
-	"hortus.dev/internal/task/contest"
+	"hortus.dev/internal/task/best"
 )
 
 // Salvage commits what a task had written whose daemon died in the middle. Its
@@ -54,13 +53,13 @@ func (r *Runner) salvageBest(ctx context.Context, t api.Task) api.RepoResult {
 		r.cfg.Logger.Error("cannot commit the work of a lost task; keeping its workspaces", "task", t.ID, "err", err)
 		return res
 	}
-	scores := make([]choice.Score, len(res.Candidates))
+	scores := make([]best.Score, len(res.Candidates))
 	for i, c := range res.Candidates {
-		scores[i] = contest.Score(c)
+		scores[i] = best.ScoreOf(c)
 		scores[i].Changed = c.Workspace != "" // what it has written is not known
 	}
 	chosen := slices.ContainsFunc(res.Candidates, func(c api.Candidate) bool { return c.Chosen })
-	for i, o := range choice.Rank(scores) {
+	for i, o := range best.Rank(scores) {
 		c := &res.Candidates[o.N-1]
 		if !chosen {
 			c.Chosen = i == 0

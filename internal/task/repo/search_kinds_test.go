@@ -12,7 +12,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
-	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -22,7 +22,7 @@ func TestSearchOfPrograms(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nowhere{})
 	h := &hands{boxes: b.boxes, scripts: []string{"echo 'echo 4' > sum.sh", "test \"$(cat .agent)\" = hands && grep -q 4 sum.sh && " + mend}}
-	b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Runtimes: h})
 	end, _ := b.best(t.Context(), []repo.Candidate{{Agent: "hands"}}, api.RepoTask{URL: makeRepo(t, sum), Agent: "hands", Best: &api.BestOf{Depth: 3}})
 	if rows := end.Result.Candidates; end.Outcome != api.OutcomeVerified || len(rows) != 2 || !rows[1].Chosen || h.released != 2 {
 		t.Fatalf("%s %v, released %d times: %+v", end.Outcome, end.Error, h.released, rows)
@@ -124,7 +124,7 @@ func canceledBefore(t *testing.T, step string, wrote int) {
 	r := api.RepoTask{URL: dir, Verify: "sh test.sh", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 60}, Best: &api.BestOf{Of: 3}}
 	task := api.Task{ID: api.NewTaskID(), Repo: &row, Create: api.CreateTask{Request: "Fix the sum", Repo: &r}}
 	row.Branch = repo.Branch(task.ID)
-	run, err := durable.New(durable.Config{Rows: db, Owner: owner}).Begin(t.Context(), string(task.ID), "task", nil)
+	run, err := journal.New(journal.Config{Rows: db, Owner: owner}).Begin(t.Context(), string(task.ID), "task", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

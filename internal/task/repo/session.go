@@ -10,16 +10,11 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/session"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/task/durable"
-	"hortus.dev/internal/task/recall"
-	"hortus.dev/internal/task/seat"
+	"hortus.dev/internal/task/journal"
 )
 
-// talk is a task that is a turn of a session.
-type talk struct{ *attempt }
-
 // cached finds the commit that the session lies on without the remote, if it is in the cache.
-func (m *member) cached(ctx context.Context) bool {
+func (m *repository) cached(ctx context.Context) bool {
 	if m.turn.Before() == nil {
 		return false
 	}
@@ -36,7 +31,7 @@ func (m *member) cached(ctx context.Context) bool {
 
 // rounds lets the agent answer the message. If it changed files and there is a gate, the gate judges them, and the agent gets
 // what failed, as often as was asked.
-func (w talk) rounds(ctx context.Context) End {
+func (w *attempt) converse(ctx context.Context) End {
 	if w.cfg.Sessions == nil {
 		return failed(api.Errorf(api.KindUnsupported, "sessions cannot be used here"))
 	}
@@ -45,15 +40,15 @@ func (w talk) rounds(ctx context.Context) End {
 		return w.broken(ctx, err)
 	}
 	defer closeTools()
-	end := w.talk(ctx)
-	if w.stays(ctx, end) {
+	end := w.turnRounds(ctx)
+	if w.keepSandbox(ctx, end) {
 		w.tools = nil // what it runs goes on
 	}
 	return end
 }
 
-func (w talk) talk(ctx context.Context) End {
-	message, err := recall.Record(ctx, w.Journal, "brief", nil, func(ctx context.Context, _ durable.Try) (string, error) { return w.message(ctx) })
+func (w *attempt) turnRounds(ctx context.Context) End {
+	message, err := journal.Do(ctx, w.Run, "brief", nil, func(ctx context.Context, _ journal.Try) (string, error) { return w.turnMessage(ctx) })
 	if err != nil {
 		return w.broken(ctx, err)
 	}
@@ -83,10 +78,10 @@ func (w talk) talk(ctx context.Context) End {
 				return w.broken(ctx, err)
 			}
 		}
-		if err := w.judge.gates(ctx, n); err != nil {
+		if err := w.gates.run(ctx, n); err != nil {
 			return w.broken(ctx, err)
 		}
-		if w.judge.passed(r) {
+		if w.gates.passed(r) {
 			return End{Outcome: api.OutcomeVerified}
 		}
 		if n == most {
@@ -97,7 +92,7 @@ func (w talk) talk(ctx context.Context) End {
 }
 
 // head is the commit that a turn left: that of the turn before, if it has the same files.
-func (w talk) head(ctx context.Context, made string) string {
+func (w *attempt) turnHead(ctx context.Context, made string) string {
 	if t := w.turn; t != nil && t.Head != "" {
 		if stats, err := w.repo.Stat(ctx, t.Head, made); err == nil && len(stats) == 0 {
 			return t.Head
@@ -107,7 +102,7 @@ func (w talk) head(ctx context.Context, made string) string {
 }
 
 // message is what the agent is told: in the first turn with what the repository says of itself.
-func (w talk) message(ctx context.Context) (string, error) {
+func (w *attempt) turnMessage(ctx context.Context) (string, error) {
 	turn := w.turn
 	if len(turn.Transcripts) == 0 && turn.Before() == nil {
 		return w.brief(ctx)
@@ -116,7 +111,7 @@ func (w talk) message(ctx context.Context) (string, error) {
 }
 
 // past reads what was said in the turns before. A transcript that cannot be read to its end leaves out what follows in it.
-func (w talk) past() *loop.Past {
+func (w *attempt) past() *loop.Past {
 	p := &loop.Past{}
 	for _, name := range w.turn.Transcripts {
 		f, err := os.Open(name)
@@ -132,7 +127,7 @@ func (w talk) past() *loop.Past {
 }
 
 // into sets what a loop needs to continue the conversation.
-func (w talk) into(cfg *loop.Config) {
+func (w *attempt) continueLoop(cfg *loop.Config) {
 	if w.turn != nil {
 		cfg.System, cfg.Talk, cfg.Past = loop.SystemTalk, true, w.past().Messages()
 	}
@@ -142,7 +137,7 @@ func (w talk) into(cfg *loop.Config) {
 const maxPastText = 96 << 10
 
 // desk sets what a program needs to continue the conversation.
-func (w talk) desk(d *Desk) {
+func (w *attempt) continueProgram(d *WorkerConfig) {
 	if t := w.turn; t != nil && len(t.Transcripts) > 0 {
 		d.Session, d.Past = t.AgentSession, w.past().Text(maxPastText)
 	}
@@ -150,8 +145,8 @@ func (w talk) desk(d *Desk) {
 
 // computer returns the computer of a round: the one that is there, or another one over the workspace. fresh is true if it has
 // none of the services yet.
-func (w talk) computer(ctx context.Context) (c Computer, fresh bool, err error) {
-	if c, err := w.box.At(); err == nil {
+func (w *attempt) openSandbox(ctx context.Context) (c Sandbox, fresh bool, err error) {
+	if c, err := w.slot.sandbox(); err == nil {
 		return c, false, nil
 	}
 	turn, began := w.turn, w.cfg.Now()
@@ -161,29 +156,29 @@ func (w talk) computer(ctx context.Context) (c Computer, fresh bool, err error) 
 			how = session.RestoredRebuilt
 		}
 		if c, found := w.cfg.Sessions.Take(ctx, turn.Session, time.Duration(w.sandbox().TTLMS)*time.Millisecond); c != nil {
-			w.told(ctx, c, found, began)
+			w.tellRestored(ctx, c, found, began)
 			return c, false, nil
 		}
 	}
-	access, err := w.staff.access(ctx, w.project)
+	access, err := w.spec.access(ctx, w.project)
 	if err == nil {
-		c, err = w.cfg.Computers.Open(ctx, w.staff.box(w.project), w.res.Workspace, access)
+		c, err = w.cfg.Sandboxes.Open(ctx, w.spec.box(w.project), w.res.Workspace, access)
 	}
 	if err == nil && turn != nil && len(w.res.Rounds) == 1 {
-		w.told(ctx, c, how, began)
+		w.tellRestored(ctx, c, how, began)
 	}
 	return c, true, err
 }
 
 // told tells how the turn got its computer. Its time is that of the conversation too.
-func (w talk) told(ctx context.Context, c Computer, how string, began time.Time) {
+func (w *attempt) tellRestored(ctx context.Context, c Sandbox, how string, began time.Time) {
 	w.cfg.Sessions.Restored(ctx, w.turn.Session, session.RestoredEvent{
 		Turn: w.turn.N, How: how, Sandbox: c.Info().ID, Messages: len(w.past().Messages()), MS: w.cfg.Now().Sub(began).Milliseconds(),
 	})
 }
 
 // rests ends the agent's part of a round: its computer ends with its commands, unless the next turn may have it.
-func (w talk) rests(ctx context.Context, rep loop.Report) error {
+func (w *attempt) restSandbox(ctx context.Context, rep loop.Report) error {
 	if t := w.turn; t != nil {
 		if a, ok := w.agent.(interface{ Session() string }); ok {
 			w.res.AgentSession = a.Session()
@@ -201,13 +196,13 @@ func (w talk) rests(ctx context.Context, rep loop.Report) error {
 
 // written names the workspace whose changes are those of the task, while nobody writes to it: for a turn a copy of it, which is
 // its checkpoint.
-func (w talk) written(ctx context.Context) (api.WorkspaceID, error) {
+func (w *attempt) changedWorkspace(ctx context.Context) (api.WorkspaceID, error) {
 	turn := w.turn
 	if turn == nil {
 		return w.res.Workspace, nil
 	}
-	c, err := w.box.At()
-	if errors.Is(err, seat.ErrEmpty) {
+	c, err := w.slot.sandbox()
+	if errors.Is(err, errNoSandbox) {
 		c = nil
 	}
 	id, err := w.cfg.Sessions.Copy(ctx, turn.Session, w.res.Workspace, c)
@@ -229,8 +224,8 @@ func (w talk) written(ctx context.Context) (api.WorkspaceID, error) {
 }
 
 // stays gives the computer to the session, if it may stay.
-func (w talk) stays(ctx context.Context, end End) bool {
-	c, err := w.box.At()
+func (w *attempt) keepSandbox(ctx context.Context, end End) bool {
+	c, err := w.slot.sandbox()
 	if err != nil || ctx.Err() != nil || !w.turn.Stays {
 		return false
 	}
@@ -242,11 +237,11 @@ func (w talk) stays(ctx context.Context, end End) bool {
 	if !w.cfg.Sessions.Keep(ctx, w.turn.Session, c) {
 		return false
 	}
-	w.box.Sit(nil)
+	w.slot.set(nil)
 	return true
 }
 
 // gateless reports whether a turn does without a gate, because its repository has no test command.
-func (w talk) gateless(err error) bool {
+func (w *attempt) mayLackGate(err error) bool {
 	return w.turn != nil && api.KindOf(err) == api.KindNotFound
 }

@@ -8,7 +8,6 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/task/ledger"
 )
 
 // SetupLog is the name of the output of one step of a setup, counted from 1.
@@ -17,7 +16,7 @@ func SetupLog(n int) string {
 }
 
 // setup prepares what the commit needs.
-func (m *member) setup(ctx context.Context) error {
+func (m *repository) setup(ctx context.Context) error {
 	m.prepared.Release = func() {}
 	if m.cfg.Setup == nil || m.req.NoSetup {
 		return nil
@@ -26,7 +25,7 @@ func (m *member) setup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.prepared, err = m.cfg.Setup.Prepare(ctx, m.setupRequest(ctx, files, m.Ledger))
+	m.prepared, err = m.cfg.Setup.Prepare(ctx, m.setupRequest(ctx, files, m.steps))
 	if err != nil {
 		return err
 	}
@@ -35,7 +34,7 @@ func (m *member) setup(ctx context.Context) error {
 }
 
 // setupRequest asks for the setup of the base, whose steps go to a ledger.
-func (m *member) setupRequest(ctx context.Context, files []cache.Entry, l *ledger.Ledger) SetupRequest {
+func (m *repository) setupRequest(ctx context.Context, files []cache.Entry, l *steps) SetupRequest {
 	return SetupRequest{
 		Task: m.task.ID, Sandbox: m.sandbox(), Egress: m.task.Create.SetupEgress, Secrets: m.task.Create.SetupSecrets, Repository: git.DisplayAddress(m.URL), Branch: m.branch(), Dir: m.Name,
 		Files: files, Layer: m.layer, Required: m.req.PrepareOnly, NextLog: func() string { return m.logs.next(m.dir) },
@@ -48,11 +47,11 @@ func (m *member) setupRequest(ctx context.Context, files []cache.Entry, l *ledge
 		},
 		Step: func(ctx context.Context, e api.RepoStepEvent, do func() (string, error)) error {
 			e.Repository = m.Name
-			return l.Step(ctx, e, do)
+			return l.do(ctx, e, do)
 		},
 		Emit: func(ctx context.Context, e api.RepoStepEvent) {
 			e.Repository = m.Name
-			l.Tell(ctx, api.EventRepoStep, e)
+			l.tell(ctx, api.EventRepoStep, e)
 		},
 	}
 }
@@ -73,8 +72,8 @@ func (l *logs) next(dir string) string {
 }
 
 // together returns the setups of all members, but those of another kind that others has.
-func (r roster) together(others map[*member]Prepared) Prepared {
-	var all Prepared
+func (r repositories) together(others map[*repository]SetupResult) SetupResult {
+	var all SetupResult
 	all.Env = map[string]string{}
 	for _, m := range r {
 		p, other := others[m]

@@ -8,11 +8,8 @@ import (
 	"hortus.dev/internal/agent/loop"
 )
 
-// valued is a task as far as its result is a value that is valid for the schema of its request.
-type valued struct{ *attempt }
-
 // check returns what checks a value; nil if the task has no schema.
-func (w valued) check() (func(json.RawMessage) (json.RawMessage, error), error) {
+func (w *attempt) valueCheck() (func(json.RawMessage) (json.RawMessage, error), error) {
 	if len(w.task.Create.Schema) == 0 {
 		return nil, nil
 	}
@@ -24,12 +21,12 @@ func (w valued) check() (func(json.RawMessage) (json.RawMessage, error), error) 
 }
 
 // missing reports whether there should be a value and the agent gave none with its last word.
-func (w valued) missing(rep loop.Report) bool {
-	return len(w.task.Create.Schema) > 0 && w.of(rep) == nil
+func (w *attempt) valueMissing(rep loop.Report) bool {
+	return len(w.task.Create.Schema) > 0 && w.valueOf(rep) == nil
 }
 
 // of is the value that the agent gave.
-func (w valued) of(rep loop.Report) json.RawMessage {
+func (w *attempt) valueOf(rep loop.Report) json.RawMessage {
 	if rep.Finish == nil || len(w.task.Create.Schema) == 0 {
 		return nil
 	}

@@ -16,7 +16,7 @@ func (s *Service) Remove(ctx context.Context, account, key string) (words.Sessio
 		return words.Session{}, err
 	}
 	var out words.Session
-	err := s.open(ctx, account, key, func(o *one) (err error) {
+	err := s.open(ctx, account, key, func(o *openSession) (err error) {
 		out, err = s.shut(ctx, o, "closed")
 		return err
 	})
@@ -24,11 +24,11 @@ func (s *Service) Remove(ctx context.Context, account, key string) (words.Sessio
 }
 
 // shut closes a session on which nobody works.
-func (s *Service) shut(ctx context.Context, o *one, reason string) (words.Session, error) {
+func (s *Service) shut(ctx context.Context, o *openSession, reason string) (words.Session, error) {
 	if o.Waiting && o.first() > 0 {
 		return words.Session{}, busy(o)
 	}
-	if _, err := s.cfg.Seats.Drop(ctx, o.ID); err != nil {
+	if _, err := s.cfg.Sandboxes.Drop(ctx, o.ID); err != nil {
 		return words.Session{}, err
 	}
 	if err := o.move(closes, reason); err != nil {
@@ -42,7 +42,7 @@ func (s *Service) shut(ctx context.Context, o *one, reason string) (words.Sessio
 		return words.Session{}, err
 	}
 	s.forget(ctx, o)
-	return s.told(o), nil
+	return s.view(o), nil
 }
 
 // keep closes sessions that were not used for long, and forgets those that were closed long ago, until the service ends.
@@ -72,7 +72,7 @@ func (s *Service) Expire(ctx context.Context) (n int) {
 		if err != nil || o.Owner != s.cfg.Owner || o.ExpiresAt.After(now) {
 			continue
 		}
-		err = s.with(ctx, r.ID, func(o *one) error {
+		err = s.with(ctx, r.ID, func(o *openSession) error {
 			if o.ExpiresAt.After(now) || o.Waiting {
 				return nil
 			}
@@ -96,9 +96,9 @@ func (s *Service) Changed(ctx context.Context, id api.SessionID, state words.Sta
 	if state == words.Paused {
 		m = pauses
 	}
-	err := s.with(ctx, id, func(o *one) error {
+	err := s.with(ctx, id, func(o *openSession) error {
 		// A turn may have begun since, or have ended with another sandbox.
-		if now, box := s.cfg.Seats.State(id); now != state || o.State == words.Running || o.State == state {
+		if now, box := s.cfg.Sandboxes.State(id); now != state || o.State == words.Running || o.State == state {
 			return nil
 		} else {
 			o.Sandbox = box
@@ -115,7 +115,7 @@ func (s *Service) Changed(ctx context.Context, id api.SessionID, state words.Sta
 
 // Restored takes how the turn that runs got its sandbox.
 func (s *Service) Restored(ctx context.Context, id api.SessionID, e words.RestoredEvent) {
-	err := s.with(context.WithoutCancel(ctx), id, func(o *one) error {
+	err := s.with(context.WithoutCancel(ctx), id, func(o *openSession) error {
 		if e.Turn < 1 || e.Turn > len(o.turns) {
 			return nil
 		}
@@ -161,7 +161,7 @@ type recovery struct{ *Service }
 
 // takeOver makes a session this owner's, and has what waits in it said.
 func (s recovery) takeOver(ctx context.Context, id api.SessionID) error {
-	return s.with(ctx, id, func(o *one) error {
+	return s.with(ctx, id, func(o *openSession) error {
 		was := o.Owner
 		o.Owner, o.Sandbox = s.cfg.Owner, ""
 		if o.State != words.Running {
@@ -181,12 +181,12 @@ func (s recovery) takeOver(ctx context.Context, id api.SessionID) error {
 			s.begin(id, false)
 			return nil
 		}
-		return s.cfg.Seats.Sweep(ctx, id, o.workspaces())
+		return s.cfg.Sandboxes.Sweep(ctx, id, o.workspaces())
 	})
 }
 
 // workspaces are those that a session names.
-func (o *one) workspaces() map[api.WorkspaceID]bool {
+func (o *openSession) workspaces() map[api.WorkspaceID]bool {
 	all := map[api.WorkspaceID]bool{o.Workspace: true}
 	for _, t := range o.turns {
 		all[t.Copy] = true
@@ -205,7 +205,7 @@ func (s recovery) orphans(ctx context.Context, open map[string]bool) error {
 		if !id.Valid() || open[e.Name()] {
 			continue
 		}
-		f := &one{}
+		f := &openSession{}
 		f.ID = id
 		s.forget(ctx, f)
 	}

@@ -34,7 +34,7 @@ func (s *Service) request(set words.Settings, text string, by api.Principal) (ap
 }
 
 // made returns a new session that is not stored.
-func (s *Service) made(ctx context.Context, account, key string, set words.Settings) (*one, error) {
+func (s *Service) made(ctx context.Context, account, key string, set words.Settings) (*openSession, error) {
 	if err := words.CheckKey(key); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (s *Service) made(ctx context.Context, account, key string, set words.Setti
 		return nil, err
 	}
 	now := s.cfg.Now().UTC()
-	o := &one{}
+	o := &openSession{}
 	o.Session = words.Session{
 		ID: api.NewSessionID(), Key: key, State: words.Stored, Account: account, Settings: set,
 		CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(set.TTL()), Owner: s.cfg.Owner,
@@ -59,7 +59,7 @@ func (s *Service) made(ctx context.Context, account, key string, set words.Setti
 }
 
 // insert stores a new session.
-func (s *Service) insert(ctx context.Context, o *one) error {
+func (s *Service) insert(ctx context.Context, o *openSession) error {
 	ctx = context.WithoutCancel(ctx)
 	r, turns, err := o.row()
 	if err == nil {
@@ -88,7 +88,7 @@ func (s *Service) Create(ctx context.Context, account string, req words.Create) 
 	if err != nil {
 		return words.Session{}, err
 	}
-	return s.told(o), nil
+	return s.view(o), nil
 }
 
 // serving refuses what begins after Close.
@@ -120,7 +120,7 @@ func (s *Service) Send(ctx context.Context, account, key string, m words.Message
 	r, err := s.find(ctx, account, key)
 	id := r.ID
 	if api.KindOf(err) == api.KindNotFound && m.Create != nil {
-		var o *one
+		var o *openSession
 		if o, err = s.made(ctx, account, key, *m.Create); err == nil {
 			id, err = o.ID, s.insert(ctx, o)
 		}
@@ -136,7 +136,7 @@ func (s *Service) Send(ctx context.Context, account, key string, m words.Message
 		return words.Turn{}, err
 	}
 	var out words.Turn
-	err = s.with(ctx, id, func(o *one) (err error) {
+	err = s.with(ctx, id, func(o *openSession) (err error) {
 		if m.Create != nil && !same(*m.Create, o.Settings) {
 			return api.Errorf(api.KindConflict, "session %s has other settings, which do not change", o.Key).
 				WithHint("omit the settings, or use another key: hortus session show %s", o.Key)
@@ -148,7 +148,7 @@ func (s *Service) Send(ctx context.Context, account, key string, m words.Message
 }
 
 // queue adds a message to those that wait.
-func (s *Service) queue(ctx context.Context, o *one, m words.Message) (words.Turn, error) {
+func (s *Service) queue(ctx context.Context, o *openSession, m words.Message) (words.Turn, error) {
 	waiting := 0
 	for _, t := range o.turns {
 		if t.State == words.TurnQueued {

@@ -31,7 +31,7 @@ func TestMoves(t *testing.T) {
 	if _, ok := next(s, "another move"); ok {
 		t.Error("an unknown move is allowed")
 	}
-	o := &one{}
+	o := &openSession{}
 	o.State = c
 	if err := o.move(begins, ""); err == nil || len(o.facts) > 0 {
 		t.Errorf("a closed session begins: %v, %v", err, o.facts)
@@ -56,7 +56,7 @@ func TestFirst(t *testing.T) {
 		"what runs":     {[]turn{q(words.TurnQueued, words.Interrupt), q(words.TurnRunning, "")}, 2},
 		"a removed one": {[]turn{q(words.TurnRemoved, words.Interrupt), q(words.TurnQueued, "")}, 2},
 	} {
-		o := &one{turns: test.turns}
+		o := &openSession{turns: test.turns}
 		for i := range o.turns {
 			o.turns[i].N = i + 1
 		}
@@ -68,7 +68,7 @@ func TestFirst(t *testing.T) {
 
 // TestConversation: the turns that lead to one are its conversation, also if it was superseded, and a damaged row has an end.
 func TestConversation(t *testing.T) {
-	o := &one{}
+	o := &openSession{}
 	for i, after := range []int{0, 1, 2, 1, 4} {
 		var v turn
 		v.N, v.After, v.State = i+1, after, words.TurnDone

@@ -21,7 +21,7 @@ type worker struct {
 }
 
 // used notes that the session is used.
-func (o *one) used(now time.Time) {
+func (o *openSession) used(now time.Time) {
 	o.UsedAt = now.UTC()
 	o.ExpiresAt = o.UsedAt.Add(o.Settings.TTL())
 }
@@ -87,7 +87,7 @@ func (s *Service) say(id api.SessionID, w *worker) {
 }
 
 // picked is a turn that is about to run.
-type picked struct {
+type nextTurn struct {
 	turn     turn
 	session  words.Session
 	past     []string
@@ -97,8 +97,8 @@ type picked struct {
 
 // pick marks the turn that is next as running: one that was running when a daemon died, a message that interrupts, or the oldest. If
 // there is none, the worker is gone when pick returns. From then on stop cancels the turn.
-func (s *Service) pick(id api.SessionID, w *worker, stop context.CancelFunc) (p picked, ok bool) {
-	err := s.with(context.Background(), id, func(o *one) error {
+func (s *Service) pick(id api.SessionID, w *worker, stop context.CancelFunc) (p nextTurn, ok bool) {
+	err := s.with(context.Background(), id, func(o *openSession) error {
 		n := o.first()
 		if n == 0 || s.life.Err() != nil {
 			s.mu.Lock()
@@ -123,7 +123,7 @@ func (s *Service) pick(id api.SessionID, w *worker, stop context.CancelFunc) (p 
 				return err
 			}
 		}
-		p = picked{turn: *t, session: o.Session, past: s.files.transcripts(o), agent: o.AgentSession, settings: o.Settings}
+		p = nextTurn{turn: *t, session: o.Session, past: s.files.transcripts(o), agent: o.AgentSession, settings: o.Settings}
 		ok = true
 		w.stops(stop)
 		return s.save(s.life, o)
@@ -139,7 +139,7 @@ func (s *Service) pick(id api.SessionID, w *worker, stop context.CancelFunc) (p 
 }
 
 // first is the number of the turn that is next; 0 for none.
-func (o *one) first() int {
+func (o *openSession) first() int {
 	next := 0
 	for _, t := range o.turns {
 		switch {
@@ -154,24 +154,24 @@ func (o *one) first() int {
 }
 
 // turn runs one turn to its end, and stores that.
-func (s *Service) turn(ctx context.Context, id api.SessionID, p picked) {
+func (s *Service) turn(ctx context.Context, id api.SessionID, p nextTurn) {
 	t, err := s.run(ctx, p)
 	late, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
-	if serr := s.with(late, id, func(o *one) error { return ending{s}.ended(late, o, p.turn.N, t, err) }); serr != nil {
+	if serr := s.with(late, id, func(o *openSession) error { return ending{s}.ended(late, o, p.turn.N, t, err) }); serr != nil {
 		s.cfg.Logger.Error("store the end of a turn", "session", id, "turn", p.turn.N, "err", serr)
 	}
 }
 
 // run has the engine run the turn. Its end is waited for whatever happens.
-func (s *Service) run(ctx context.Context, p picked) (api.Task, error) {
+func (s *Service) run(ctx context.Context, p nextTurn) (api.Task, error) {
 	by := api.WithPrincipal(context.WithoutCancel(ctx), p.turn.By)
 	create, err := s.request(p.settings, p.turn.Text, p.turn.By)
 	if err != nil {
 		return api.Task{}, err
 	}
 	set := p.settings
-	s.cfg.Seats.Stays(p.session.ID, set.Warm(), set.Paused())
+	s.cfg.Sandboxes.Stays(p.session.ID, set.Warm(), set.Paused())
 	t, err := s.cfg.Engine.StartTurn(by, task.Turn{ID: p.turn.Task, Create: create, Turn: repo.Turn{
 		Session: p.session.ID, N: p.turn.N, Transcripts: p.past, Workspace: p.session.Workspace, Commit: p.session.Commit, Base: p.session.Base,
 		Head: p.session.Head, AgentSession: p.agent, Stays: set.Warm() > 0,
@@ -193,7 +193,7 @@ func (s *Service) run(ctx context.Context, p picked) (api.Task, error) {
 type ending struct{ *Service }
 
 // ended stores the end of a turn.
-func (s ending) ended(ctx context.Context, o *one, n int, done api.Task, err error) error {
+func (s ending) ended(ctx context.Context, o *openSession, n int, done api.Task, err error) error {
 	t := o.touch(n)
 	t.State, t.EndedAt = words.TurnDone, s.cfg.Now().UTC()
 	if err != nil {
@@ -209,7 +209,7 @@ func (s ending) ended(ctx context.Context, o *one, n int, done api.Task, err err
 	o.At = n
 	o.used(s.cfg.Now())
 	s.trim(ctx, o)
-	state, box := s.cfg.Seats.State(o.ID)
+	state, box := s.cfg.Sandboxes.State(o.ID)
 	how := ends
 	if state != words.Stored {
 		how = kept
@@ -223,7 +223,7 @@ func (s ending) ended(ctx context.Context, o *one, n int, done api.Task, err err
 }
 
 // result takes what a turn came to into its session.
-func (s ending) result(ctx context.Context, o *one, t *turn, r api.RepoResult) {
+func (s ending) result(ctx context.Context, o *openSession, t *turn, r api.RepoResult) {
 	t.Answer = clip(r.Summary, words.MaxAnswer)
 	t.AgentSession = r.AgentSession
 	o.AgentSession = cmp.Or(r.AgentSession, o.AgentSession)
@@ -235,7 +235,7 @@ func (s ending) result(ctx context.Context, o *one, t *turn, r api.RepoResult) {
 	}
 	if t.Copy = r.Checkpoint; t.Copy == "" {
 		// Its daemon died in the middle, or it ended before its agent began.
-		copied, err := s.cfg.Seats.CopyIdle(ctx, o.ID, o.Workspace)
+		copied, err := s.cfg.Sandboxes.CopyIdle(ctx, o.ID, o.Workspace)
 		if err != nil {
 			s.cfg.Logger.Warn("a turn has no checkpoint", "session", o.ID, "turn", t.N, "err", err)
 			return
@@ -256,7 +256,7 @@ func clip(s string, most int) string {
 }
 
 // trim removes the oldest checkpoints above the maximum.
-func (s ending) trim(ctx context.Context, o *one) {
+func (s ending) trim(ctx context.Context, o *openSession) {
 	have := 0
 	for i := len(o.turns); i > 0; i-- {
 		if o.turns[i-1].Copy == "" {
@@ -264,7 +264,7 @@ func (s ending) trim(ctx context.Context, o *one) {
 		}
 		if have++; have > words.MaxCheckpoints {
 			t := o.touch(i)
-			s.cfg.Seats.Discard(ctx, t.Copy)
+			s.cfg.Sandboxes.Discard(ctx, t.Copy)
 			t.Copy, t.Checkpoint = "", false
 		}
 	}
@@ -275,7 +275,7 @@ func (s ending) trim(ctx context.Context, o *one) {
 func (s *Service) Cancel(ctx context.Context, account, key string, req words.Cancel) (words.Session, error) {
 	var id api.SessionID
 	running := 0
-	err := s.open(ctx, account, key, func(o *one) error {
+	err := s.open(ctx, account, key, func(o *openSession) error {
 		id = o.ID
 		for _, t := range o.turns {
 			switch {
@@ -309,7 +309,7 @@ func (s *Service) stopTurn(ctx context.Context, id api.SessionID, n int) error {
 	for n > 0 {
 		w := s.running(id)
 		over := false
-		err := s.with(ctx, id, func(o *one) error { over = o.turns[n-1].State != words.TurnRunning; return nil })
+		err := s.with(ctx, id, func(o *openSession) error { over = o.turns[n-1].State != words.TurnRunning; return nil })
 		if err != nil || over || w == nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func layerKey(key string) string { return "setup 2 " + key }
 
 // find returns the layer of a job's key; "" if there is none.
 func (p *Preparer) find(ctx context.Context, j *job) (repo.Layer, func(), error) {
-	l, release, err := p.cfg.Computers.Layer(ctx, layerKey(j.key), func(context.Context, string) error { return errNone })
+	l, release, err := p.cfg.Sandboxes.Layer(ctx, layerKey(j.key), func(context.Context, string) error { return errNone })
 	if errors.Is(err, errNone) {
 		return "", nil, nil
 	}
@@ -31,7 +31,7 @@ func (p *Preparer) find(ctx context.Context, j *job) (repo.Layer, func(), error)
 		return l, release, err
 	}
 	// What was damaged on the disk must not decide a gate.
-	if err := p.cfg.Computers.Verified(ctx, l); err != nil {
+	if err := p.cfg.Sandboxes.Verified(ctx, l); err != nil {
 		release()
 		if api.KindOf(err) != api.KindNotFound {
 			return "", nil, err

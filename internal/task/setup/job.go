@@ -54,7 +54,7 @@ func (j *job) install(ctx context.Context) (_ repo.Layer, _ func(), err error) {
 	if j.q.Work != "" {
 		layers = append(layers, j.q.Work)
 	}
-	ws, err := j.cfg.Computers.Workspace(ctx, j.q.Task, layers...)
+	ws, err := j.cfg.Sandboxes.Workspace(ctx, j.q.Task, layers...)
 	if err != nil {
 		return "", nil, err
 	}
@@ -108,7 +108,7 @@ func (j *job) run(ctx context.Context, ws api.WorkspaceID) (ran bool, err error)
 }
 
 // open starts the sandbox. If the backend cannot open connections, and nobody asked for any, it has none.
-func (j *job) open(ctx context.Context, ws api.WorkspaceID) (repo.Computer, error) {
+func (j *job) open(ctx context.Context, ws api.WorkspaceID) (repo.Sandbox, error) {
 	req := j.q.Sandbox
 	j.policy = j.egress(ctx)
 	req.Egress, req.Secrets, req.Headers = &j.policy, j.q.Secrets, nil
@@ -122,14 +122,14 @@ func (j *job) open(ctx context.Context, ws api.WorkspaceID) (repo.Computer, erro
 		}
 	}
 	maps.Copy(req.Env, j.q.Sandbox.Env)
-	box, err := j.cfg.Computers.Open(ctx, req, ws, nil)
+	box, err := j.cfg.Sandboxes.Open(ctx, req, ws, nil)
 	if j.q.Egress == nil && (api.KindOf(err) == api.KindUnsupported || api.KindOf(err) == api.KindDenied) && j.policy.Opens() {
 		why := err
 		j.policy = api.EgressPolicy{}
 		req.Egress = &j.policy
 		maps.Copy(req.Env, quietly(false))
 		maps.Copy(req.Env, j.q.Sandbox.Env)
-		if box, err = j.cfg.Computers.Open(ctx, req, ws, nil); err != nil {
+		if box, err = j.cfg.Sandboxes.Open(ctx, req, ws, nil); err != nil {
 			return nil, why // it is something else
 		}
 		note(ctx, j.q, "may not connect to anything: "+why.Error(), nil)
@@ -138,7 +138,7 @@ func (j *job) open(ctx context.Context, ws api.WorkspaceID) (repo.Computer, erro
 }
 
 // begin makes the directory for what lies outside of the repository, and returns which programs are missing.
-func (j *job) begin(ctx context.Context, box repo.Computer) (missing []string, err error) {
+func (j *job) begin(ctx context.Context, box repo.Sandbox) (missing []string, err error) {
 	needs := map[string]bool{}
 	for _, s := range j.plan.Steps {
 		for _, name := range s.Needs {
@@ -166,7 +166,7 @@ func (j *job) begin(ctx context.Context, box repo.Computer) (missing []string, e
 }
 
 // step runs one step with its retries.
-func (j *job) step(ctx context.Context, box repo.Computer, s dependency.Step) error {
+func (j *job) step(ctx context.Context, box repo.Sandbox, s dependency.Step) error {
 	e := api.RepoStepEvent{Step: step, Detail: s.Name}
 	for try := 0; ; try++ {
 		var why error
@@ -202,7 +202,7 @@ func (j *job) step(ctx context.Context, box repo.Computer, s dependency.Step) er
 }
 
 // command runs a step once. why says how it failed.
-func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step, e api.RepoStepEvent) (why, err error) {
+func (j *job) command(ctx context.Context, box repo.Sandbox, s dependency.Step, e api.RepoStepEvent) (why, err error) {
 	out := &observe.Capture{}
 	j.output = ""
 	if name := j.q.NextLog(); name != "" {
@@ -230,7 +230,7 @@ func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step,
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case ex.Exit.Cause == api.CauseFull, errors.Is(err, syscall.ENOSPC): // of the step, or of its output
-		return nil, api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s", s.Name, j.cfg.Computers.Disk()).
+		return nil, api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s", s.Name, j.cfg.Sandboxes.Disk()).
 			WithHint("Free disk space: hortus gc. hortus df shows the usage.")
 	case ex.Exit.Cause == api.CauseDisk:
 		return nil, &failure{err: api.Errorf(api.KindExhausted, "%s wrote more than the disk of the sandbox may have (--disk)", s.Name), output: j.output, task: j.q.Task}

@@ -36,7 +36,7 @@ type File struct {
 }
 
 // Written is what a setup left in its workspace.
-type Written struct {
+type Result struct {
 	Files []File // sorted by path
 	// Refused are entries that are no files, or out of bounds.
 	Refused []api.RefusedChange
@@ -45,7 +45,7 @@ type Written struct {
 }
 
 // Computers makes the sandboxes of setups, and keeps their files.
-type Computers interface {
+type Sandboxes interface {
 	// Layer returns the tree of that key, which build writes below dir if it is not there.
 	Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (repo.Layer, func(), error)
 	// Verified waits until the content of a layer was compared with what was stored. KindNotFound if it is not that.
@@ -53,9 +53,9 @@ type Computers interface {
 	// Workspace makes durable files above layers, the lowest first.
 	Workspace(ctx context.Context, task api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error)
 	// Open starts a sandbox over a workspace.
-	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (repo.Computer, error)
+	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (repo.Sandbox, error)
 	// Written reads what was written in a workspace, while no sandbox has it. KindExhausted if it is too much.
-	Written(ctx context.Context, id api.WorkspaceID) (Written, error)
+	Written(ctx context.Context, id api.WorkspaceID) (Result, error)
 	// Discard removes a workspace.
 	Discard(ctx context.Context, id api.WorkspaceID) error
 	// Disk returns the directory whose disk has the files of workspaces.
@@ -64,7 +64,7 @@ type Computers interface {
 
 // Config is what a Preparer is made of. All fields but Logger must be set.
 type Config struct {
-	Computers Computers
+	Sandboxes Sandboxes
 	// Toolchain names the programs of a request's sandbox with their versions.
 	Toolchain func(ctx context.Context, req api.CreateSandbox) (string, error)
 	Logger    *slog.Logger
@@ -106,7 +106,7 @@ func (p *Preparer) discard(task context.Context, ws api.WorkspaceID) {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(p.ctx, discardTimeout)
 		defer cancel()
-		if err := p.cfg.Computers.Discard(ctx, ws); err != nil && p.ctx.Err() == nil {
+		if err := p.cfg.Sandboxes.Discard(ctx, ws); err != nil && p.ctx.Err() == nil {
 			p.cfg.Logger.Error("cannot remove the workspace of a setup", "workspace", ws, "err", err)
 		}
 	})
@@ -144,8 +144,8 @@ func (f *failure) hint(what string) string {
 
 // Prepare implements repo.Setup. If the repository describes its setup itself, a step that fails is an error. If it was
 // detected, the task continues without its result, unless the setup is all that it is for.
-func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepared, error) {
-	none := repo.Prepared{Release: func() {}}
+func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.SetupResult, error) {
+	none := repo.SetupResult{Release: func() {}}
 	plan, err := dependency.Of(tree(q))
 	if err != nil {
 		note(ctx, q, q.Dir, err)

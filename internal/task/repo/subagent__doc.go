@@ -1,0 +1,14 @@
+// Package subagent gives the sub-agents of an agent copies of its sandbox to work in, and removes them.
+//
+//	copies := subagent.New(subagent.Config{Task: id, Computers: computers, Agent: seat, Begins: begins, Named: row, Name: store, Closed: count})
+//	defer copies.End(ctx)
+//	...
+//	q := answers.Question(n)
+//	question := q.For(log)
+//	question.Copy = func(ctx context.Context) (loop.Copy, error) { return copies.Make(ctx, n, q.Journal, keep) }
+//
+// A copy lives from Make until its Close, at the latest until End. It has a workspace, which the row of the task names while it is there: the
+// next daemon removes the workspaces of tasks that no row names. A sub-agent that goes on after the end of its daemon
+// gets another sandbox over the same workspace, when it uses it first. The package starts no goroutine, and must not know what
+// a sub-agent does.
+package repo
