@@ -22,7 +22,7 @@ type Lessons interface {
 // maxTaught bounds how much of a patch is read for a lesson, in bytes.
 const maxTaught = 64 << 10
 
-// pupil gives the models of one task what earlier tasks taught, and has the next tasks learn from it.
+// teacher gives the models of one task what earlier tasks taught, and has the next tasks learn from it.
 type teacher struct {
 	book Lessons
 	task *api.Task
@@ -30,7 +30,7 @@ type teacher struct {
 	emit *emitter
 }
 
-// newPupil returns what learns in a task. A task that is recorded, or that repeats a recording, is not given lessons:
+// newTeacher returns what learns in a task. A task that is recorded, or that repeats a recording, is not given lessons:
 // its models must be asked the same again.
 func newTeacher(cfg Config, t *api.Task, emit *emitter) teacher {
 	p := teacher{cfg.Lessons, t, cfg.Logger, emit}

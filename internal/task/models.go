@@ -35,7 +35,7 @@ type Recording interface {
 	Discard() error
 }
 
-// played is a model that answers from the recording of a task, and gives the
+// replayModel is a model that answers from the recording of a task, and gives the
 // models of its roles by the roles' names.
 type replayModel interface{ Models() map[string]model.Model }
 

@@ -12,7 +12,7 @@ import (
 	"hortus.dev/internal/agent/model"
 )
 
-// Box is the sandbox as the tools see it. Run and ReadFile are called by several
+// Sandbox is the sandbox as the tools see it. Run and ReadFile are called by several
 // goroutines at the same time, everything else by one; jobs go on beside them.
 type Sandbox interface {
 	// Run runs a command and passes on its output as it comes; p is valid during

@@ -21,7 +21,7 @@ import (
 	"hortus.dev/test/tier"
 )
 
-// Discard implements repo.Computers.
+// Discard implements repo.Sandboxes.
 func (l *local) Discard(_ context.Context, id api.WorkspaceID) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

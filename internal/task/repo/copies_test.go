@@ -19,7 +19,7 @@ import (
 	"hortus.dev/internal/task/repo"
 )
 
-// Copy implements contract.Copier.
+// Copy implements repo.Copier.
 func (l *local) Copy(ctx context.Context, task api.TaskID, of repo.Sandbox, p repo.Preparation) (repo.Sandbox, error) {
 	if l.refuse != nil {
 		return nil, l.refuse
@@ -31,7 +31,7 @@ func (l *local) Copy(ctx context.Context, task api.TaskID, of repo.Sandbox, p re
 	return l.Open(ctx, p.Sandbox, id, p.Access)
 }
 
-// Copy implements contract.Copier.
+// Copy implements repo.Copier.
 func (d disk) Copy(ctx context.Context, task api.TaskID, of repo.Sandbox, p repo.Preparation) (repo.Sandbox, error) {
 	id, err := d.Fork(ctx, task, of.Info().Workspace)
 	if err != nil {

@@ -15,7 +15,7 @@
 // run outside a sandbox. The asking person's own checkout is not written.
 //
 // A task with several candidates prepares its repositories once; each candidate has the rest for itself, and the result of
-// the best one, by package choice, is that of the task.
+// the best one, by package best, is that of the task.
 //
 // # Lives
 //

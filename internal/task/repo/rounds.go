@@ -3,10 +3,12 @@ package repo
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/agent/answer"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/journal"
@@ -20,11 +22,11 @@ func (w *attempt) rounds(ctx context.Context) End {
 		return w.broken(ctx, err)
 	}
 	defer closeTools()
-	message, err := journal.Do(ctx, w.Run, "brief", nil, func(ctx context.Context, _ journal.Try) (string, error) { return w.brief(ctx) })
+	message, err := journal.Do(ctx, w.journal, "brief", nil, func(ctx context.Context, _ journal.Try) (string, error) { return w.brief(ctx) })
 	if err != nil {
 		return w.broken(ctx, err)
 	}
-	most := 1 + max(w.req.Rounds, 0)
+	most := 1 + max(w.project.req.Rounds, 0)
 	for n := 1; ; n++ {
 		rep, err := w.round(ctx, n, message)
 		if err != nil {
@@ -80,18 +82,18 @@ func goesOn(s api.StopReason) bool { return s == api.StopFinished || s == api.St
 // round is one pass of the agent in a sandbox of its own, and the commit of what
 // it left.
 func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report, error) {
-	start := w.cfg.Now()
-	if w.Run.Has(agentStep(n)) {
+	start := w.project.cfg.Now()
+	if w.journal.Has(agentStep(n)) {
 		return w.remember(ctx, n, message)
 	}
 	w.res.Rounds = append(w.res.Rounds, api.Round{N: n})
-	err := w.do(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
+	err := w.steps.do(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
 		box, fresh, err := w.openSandbox(ctx)
 		if err != nil {
 			return "", err
 		}
 		if w.slot.set(box); fresh {
-			if err := Serve(ctx, box, w.prepared.Services); err != nil {
+			if err := Serve(ctx, box, w.project.prepared.Services); err != nil {
 				return "", err
 			}
 		}
@@ -102,8 +104,8 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 		return loop.Report{}, err
 	}
 	var rep loop.Report
-	err = w.do(ctx, api.RepoStepEvent{Step: "agent", Round: n}, func() (string, error) {
-		w.tell(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "agent", Round: n, Detail: w.spec.name()})
+	err = w.steps.do(ctx, api.RepoStepEvent{Step: "agent", Round: n}, func() (string, error) {
+		w.steps.tell(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "agent", Round: n, Detail: w.spec.name()})
 		if err := w.boundary(ctx, n); err != nil {
 			return "", err
 		}
@@ -122,7 +124,7 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 	} else if rep.Text != "" {
 		w.res.Summary = bounded(rep.Text, maxSummary)
 	}
-	w.note(rep.Completed, rep.Skipped)
+	w.steps.note(rep.Completed, rep.Skipped)
 	// The sandbox ends before anything of its work is looked at.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
@@ -225,11 +227,11 @@ func (w *attempt) again(r *api.Round, rep loop.Report, n, most int) string {
 // knownFixes is the part of a message that says what fixed the failure of a gate before. It is a step of its own: the
 // next daemon may find other lessons.
 func (w *attempt) knownFixes(ctx context.Context, n int, g *api.Gate) (string, error) {
-	if w.known == nil || g == nil || g.Passed {
+	if w.project.known == nil || g == nil || g.Passed {
 		return "", nil
 	}
-	return journal.Do(ctx, w.Run, fmt.Sprint("lessons ", n), nil, func(ctx context.Context, _ journal.Try) (string, error) {
-		return loop.Known(w.known(ctx, n, g.Output)), nil
+	return journal.Do(ctx, w.journal, fmt.Sprint("lessons ", n), nil, func(ctx context.Context, _ journal.Try) (string, error) {
+		return loop.Known(w.project.known(ctx, n, g.Output)), nil
 	})
 }
 
@@ -238,9 +240,9 @@ func (w *attempt) before(ctx context.Context) error {
 	w.gates.commands = w.gates.gateCommands()
 	e := api.RepoStepEvent{Step: "gate", Detail: "before any change: " + w.res.Verify}
 	g, err := w.gates.before(ctx, func(ctx context.Context) (api.Gate, error) {
-		g, err := w.gates.gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
+		g, err := w.gates.gate(ctx, e, "before", terms{}, w.project.prepared, w.project.members.layers()...)
 		if err == nil && g.Exit.Cause == "" && gate.MakePlain(w.gates.commands) {
-			g, err = w.gates.gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
+			g, err = w.gates.gate(ctx, e, "before", terms{}, w.project.prepared, w.project.members.layers()...)
 		}
 		return g, err
 	})
@@ -259,4 +261,40 @@ func bounded(s string, most int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + " [truncated]"
+}
+
+// valueCheck returns what checks a value; nil if the task has no schema.
+func (w *attempt) valueCheck() (func(json.RawMessage) (json.RawMessage, error), error) {
+	if len(w.project.task.Create.Schema) == 0 {
+		return nil, nil
+	}
+	s, err := answer.Compile(w.project.task.Create.Schema)
+	if err != nil {
+		return nil, err
+	}
+	return func(raw json.RawMessage) (json.RawMessage, error) { return s.Check(raw) }, nil
+}
+
+// valueMissing reports whether there should be a value and the agent gave none with its last word.
+func (w *attempt) valueMissing(rep loop.Report) bool {
+	return len(w.project.task.Create.Schema) > 0 && w.valueOf(rep) == nil
+}
+
+// valueOf is the value that the agent gave.
+func (w *attempt) valueOf(rep loop.Report) json.RawMessage {
+	if rep.Finish == nil || len(w.project.task.Create.Schema) == 0 {
+		return nil
+	}
+	return rep.Finish.Value
+}
+
+// noValue is the message to an agent whose work passed the gate without a value.
+const noValue = "The gate passed, but the result has no value. Call finish again with the field value."
+
+// withoutValue is the end of such work.
+func withoutValue() End {
+	return End{
+		Outcome: api.OutcomeNeedsHuman, Diagnosis: "The gate passes, but the agent gave no value for the schema.",
+		Question: "Is the change useful without the value, or should the agent get a larger budget?",
+	}
 }

@@ -16,7 +16,7 @@ import (
 	"hortus.dev/test/tier"
 )
 
-// Fork implements repo.Computers.
+// Fork implements repo.Sandboxes.
 func (l *local) Fork(_ context.Context, _ api.TaskID, from api.WorkspaceID) (api.WorkspaceID, error) {
 	l.mu.Lock()
 	now, was := l.spaces[from], l.layers[repo.Layer(from)]
@@ -267,7 +267,7 @@ func TestSearchCanceled(t *testing.T) {
 	t.Logf("%d of %d were canceled before their end", canceled, n)
 }
 
-// Fork implements repo.Computers.
+// Fork implements repo.Sandboxes.
 func (d disk) Fork(_ context.Context, _ api.TaskID, from api.WorkspaceID) (api.WorkspaceID, error) {
 	id := api.NewWorkspaceID()
 	d.mu.Lock()

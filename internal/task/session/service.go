@@ -23,7 +23,7 @@ type Engine interface {
 	Cancel(ctx context.Context, id api.TaskID) (api.Task, error)
 }
 
-// Seats keeps sandboxes and copies of workspaces; see computer.Seats.
+// Sandboxes keeps sandboxes and copies of workspaces; see sandboxes.Sessions.
 type Sandboxes interface {
 	Stays(id api.SessionID, warm, paused time.Duration)
 	State(id api.SessionID) (words.State, api.SandboxID)
@@ -124,7 +124,7 @@ type turn struct {
 	AgentSession string          `json:"agentSession,omitempty"`
 }
 
-// one is a session with its turns, while its lock is held.
+// openSession is a session with its turns, while its lock is held.
 type openSession struct {
 	record
 	turns []turn
@@ -161,6 +161,38 @@ func (o *openSession) move(m move, reason string) error {
 		o.tell(words.EventState, words.StateEvent{State: to, Reason: reason})
 	}
 	return nil
+}
+
+// move is what changes the state of a session.
+type move string
+
+const (
+	begins  move = "a turn begins"
+	kept    move = "its turn has ended, and the sandbox stays"
+	ends    move = "its turn has ended with the sandbox"
+	pauses  move = "the sandbox is paused"
+	drops   move = "the sandbox is ended"
+	rewinds move = "it is taken back"
+	closes  move = "it is closed"
+)
+
+// moves are the states that follow, by the move and the state. What is not there is refused.
+func moves() map[move]map[words.State]words.State {
+	return map[move]map[words.State]words.State{
+		begins:  {words.Stored: words.Running, words.Warm: words.Running, words.Paused: words.Running},
+		kept:    {words.Running: words.Warm},
+		ends:    {words.Running: words.Stored},
+		pauses:  {words.Warm: words.Paused},
+		drops:   {words.Warm: words.Stored, words.Paused: words.Stored, words.Stored: words.Stored},
+		rewinds: {words.Warm: words.Stored, words.Paused: words.Stored, words.Stored: words.Stored},
+		closes:  {words.Stored: words.Closed, words.Warm: words.Closed, words.Paused: words.Closed},
+	}
+}
+
+// next returns the state that follows; false if the move is refused.
+func next(from words.State, m move) (words.State, bool) {
+	to, ok := moves()[m][from]
+	return to, ok
 }
 
 // row is the session as it is stored.
@@ -279,7 +311,7 @@ func (s *Service) find(ctx context.Context, account, key string) (store.Session,
 	return r, err
 }
 
-// told is a session as callers see it, with what waits for its next turn.
+// view is a session as callers see it, with what waits for its next turn.
 func (s *Service) view(o *openSession) words.Session {
 	v := o.Session
 	v.Turns = nil
