@@ -43,7 +43,7 @@ func newToolbox(t *testing.T) *toolbox {
 	if err := s.service.Prepared(ctx); err != nil {
 		t.Skipf("this host cannot isolate: %v", err)
 	}
-	made, err := s.computers.Create(api.WithPrincipal(ctx, api.Operator()), api.CreateSandbox{TTLMS: (20 * time.Minute).Milliseconds()})
+	made, err := s.taskSandboxes.Create(api.WithPrincipal(ctx, api.Operator()), api.CreateSandbox{TTLMS: (20 * time.Minute).Milliseconds()})
 	if err != nil {
 		t.Fatal(err)
 	}

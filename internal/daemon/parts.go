@@ -250,11 +250,11 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.computers = sandboxes.New(sandboxes.Config{Creator: s.guards.sandboxes, Forker: access.NewTaskForks(s.guards.sandboxes), Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Logger: s.log})
+	s.taskSandboxes = sandboxes.New(sandboxes.Config{Creator: s.guards.sandboxes, Forker: access.NewTaskForks(s.guards.sandboxes), Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Logger: s.log})
 	s.sessions = sessions.Open(s.workspaces, s.sandboxes, s.log)
-	s.onClose(s.sessions.Seats.Close)
-	s.bench.Place = s.computers.Temporary
-	s.bench.Storage = &bench.Storage{Scratch: s.workspaces.Scratch, Fork: s.computers.CopyIdle}
+	s.onClose(s.sessions.Sandboxes.Close)
+	s.bench.Place = s.taskSandboxes.Temporary
+	s.bench.Storage = &bench.Storage{Scratch: s.workspaces.Scratch, Fork: s.taskSandboxes.CopyIdle}
 	book, err := s.lessons()
 	if err != nil {
 		return err
@@ -265,7 +265,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		return err
 	}
 	s.tasks = task.New(task.Config{
-		Store: s.rows, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
+		Store: s.rows, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.sandboxes.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,
@@ -302,8 +302,8 @@ func (s *System) openRepositories() (task.Repositories, error) {
 		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil
 	}
-	prepare := setup.New(setup.Config{Sandboxes: s.computers, Toolchain: s.tools().Toolchain, Logger: s.log})
+	prepare := setup.New(setup.Config{Sandboxes: s.taskSandboxes, Toolchain: s.tools().Toolchain, Logger: s.log})
 	s.onClose(func(context.Context) error { prepare.Close(); return nil })
-	agents := external.New(external.Config{Setup: prepare, Layers: s.computers, Secret: s.secrets.Lookup})
-	return repo.New(repo.Config{Git: s.repositories, Sandboxes: s.computers, Deliverer: d, Setup: prepare, Runtimes: agents, Candidates: s.cfg.Candidates, Sessions: s.sessions.Seats, Logger: s.log}), nil
+	agents := external.New(external.Config{Setup: prepare, Layers: s.taskSandboxes, Secret: s.secrets.Lookup})
+	return repo.New(repo.Config{Git: s.repositories, Sandboxes: s.taskSandboxes, Deliverer: d, Setup: prepare, Runtimes: agents, Candidates: s.cfg.Candidates, Sessions: s.sessions.Sandboxes, Logger: s.log}), nil
 }

@@ -126,7 +126,7 @@ func TestCopyOfRules(t *testing.T) {
 		}
 		copied := func(what string, narrow bool) {
 			v.t.Helper()
-			c, err := v.w.s.computers.Copy(k.ctx, k.task, k.of, k.p)
+			c, err := v.w.s.taskSandboxes.Copy(k.ctx, k.task, k.of, k.p)
 			if err != nil {
 				v.t.Fatalf("%s: %v (%s)", what, err, api.HintOf(err))
 			}
@@ -170,7 +170,7 @@ func TestCopyOfRules(t *testing.T) {
 		if _, err := v.w.s.sandboxes.SetEgress(k.ctx, k.of.Info().ID, api.EgressPolicy{}); err != nil {
 			v.t.Fatal(err)
 		}
-		c, err := v.w.s.computers.Copy(k.ctx, k.task, k.of, k.p)
+		c, err := v.w.s.taskSandboxes.Copy(k.ctx, k.task, k.of, k.p)
 		if err != nil {
 			v.t.Fatal(err)
 		}

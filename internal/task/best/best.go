@@ -47,7 +47,7 @@ type Result struct {
 	MS    int64
 }
 
-// Config is what a contest is made of. All fields but Logger must be set.
+// Config is what Candidates are made of. All fields but Logger must be set.
 type Config struct {
 	Task    api.TaskID
 	Request api.BestOf
@@ -78,7 +78,7 @@ type Candidates struct {
 	rows, stored []api.Candidate
 }
 
-// New makes a contest whose candidates have not begun.
+// New makes Candidates. None has begun.
 func New(cfg Config) *Candidates {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Candidates{cfg: cfg, turns: make(chan struct{}, max(1, min(cfg.Request.Of, cfg.AtOnce)))}

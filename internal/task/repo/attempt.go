@@ -159,17 +159,20 @@ func (w *attempt) run(ctx context.Context, job Job) (end End) {
 			release()
 		}
 	}()
+	if c := w.project.conversation; c != nil && c.sessions == nil {
+		return failed(api.Errorf(api.KindUnsupported, "sessions cannot be used here"))
+	}
 	if err := w.prepare(ctx); err != nil {
 		return w.broken(ctx, err)
 	}
 	if w.project.req.PrepareOnly {
 		return End{Outcome: api.OutcomeVerified}
 	}
-	if w.project.turn != nil {
+	if w.project.conversation != nil {
 		return w.converse(ctx)
 	}
 	if w.project.req.Best != nil {
-		return w.project.contest(ctx, w, job)
+		return w.project.best(ctx, w, job)
 	}
 	if err := w.before(ctx); err != nil {
 		return w.broken(ctx, err)
@@ -225,8 +228,8 @@ func (w *attempt) workspace(ctx context.Context) (err error) {
 			w.res.Workspace, err = w.project.cfg.Sandboxes.Attach(ctx, w.project.task.ID, name, w.spec.layers(w.project)...)
 			return name, err
 		})
-	} else if t := w.project.turn; t != nil && w.project.cfg.Sessions != nil {
-		w.res.Workspace, err = w.project.cfg.Sessions.Workspace(ctx, t.Session, w.spec.layers(w.project)...)
+	} else if c := w.project.conversation; c != nil {
+		w.res.Workspace, err = c.sessions.Workspace(ctx, c.turn.Session, w.spec.layers(w.project)...)
 	} else {
 		w.res.Workspace, err = w.project.cfg.Sandboxes.Workspace(ctx, w.project.task.ID, w.spec.layers(w.project)...)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // bestOf is the work of all candidates of a task.
-type bestOf struct {
+type group struct {
 	candidates *best.Candidates
 	main       *attempt
 	all        []*candidate
@@ -24,7 +24,7 @@ type bestOf struct {
 }
 
 // contest lets several candidates work on the task and takes the result of the best one.
-func (w *project) contest(ctx context.Context, main *attempt, job Job) End {
+func (w *project) best(ctx context.Context, main *attempt, job Job) End {
 	if err := main.before(ctx); err != nil {
 		return main.broken(ctx, err)
 	}
@@ -33,7 +33,7 @@ func (w *project) contest(ctx context.Context, main *attempt, job Job) End {
 		return main.broken(ctx, err)
 	}
 	defer leave(ctx)
-	f := &bestOf{main: main, forks: make(chan struct{}, 1)}
+	f := &group{main: main, forks: make(chan struct{}, 1)}
 	req := *w.req.Best
 	req.Vary = nil
 	for _, one := range job.Candidates {
@@ -85,7 +85,7 @@ func (w *project) timeLeft(now time.Time) bool {
 }
 
 // decide makes the result of the best candidate that of the task, and removes the others.
-func (f *bestOf) decide(ctx context.Context) End {
+func (f *group) decide(ctx context.Context) End {
 	w := f.main
 	if !w.project.members.several() {
 		if err := f.candidates.Lint(ctx, w.project.members[0].lint); err != nil {
@@ -135,7 +135,7 @@ func (f *bestOf) decide(ctx context.Context) End {
 }
 
 // promote chooses. What it does may be done again.
-func (f *bestOf) promote(ctx context.Context) error {
+func (f *group) promote(ctx context.Context) error {
 	w := f.main
 	win := f.all[f.candidates.Choose()-1]
 	branch := w.res.Branch
@@ -213,7 +213,7 @@ func publish(from, to string) error {
 }
 
 // giveUp keeps the files of the chosen one, which could not be made the result, and removes the others.
-func (f *bestOf) giveUp(ctx context.Context) {
+func (f *group) giveUp(ctx context.Context) {
 	f.main.res.Candidates = f.candidates.Rows()
 	for _, r := range f.main.res.Candidates {
 		if r.Chosen {
@@ -224,7 +224,7 @@ func (f *bestOf) giveUp(ctx context.Context) {
 }
 
 // discard removes what the candidates had, but the workspace of the chosen one. It may be done again.
-func (f *bestOf) discard(ctx context.Context) {
+func (f *group) discard(ctx context.Context) {
 	w := f.main
 	rows := w.res.Candidates
 	w.project.discard(ctx, rows)

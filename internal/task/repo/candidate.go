@@ -42,7 +42,7 @@ func candidateBranch(id api.TaskID, n int) string {
 // candidate is a candidate: an attempt with its own steps and its own part of the journal. It implements best.Candidate.
 type candidate struct {
 	attempt *attempt
-	of      *bestOf
+	of      *group
 	n       int
 	// parent is the one whose work it continues; nil for none.
 	parent *candidate
@@ -52,7 +52,7 @@ type candidate struct {
 }
 
 // newCandidate makes the candidate of a row.
-func (f *bestOf) newCandidate(row api.Candidate, job Job) *candidate {
+func (f *group) newCandidate(row api.Candidate, job Job) *candidate {
 	w, n, one := f.main, row.N, job.Candidates[(row.N-1)%len(job.Candidates)]
 	res := w.res
 	res.Branch, res.Repositories, res.Candidates = candidateBranch(w.project.task.ID, n), slices.Clone(w.res.Repositories), nil

@@ -25,7 +25,7 @@ import (
 	"hortus.dev/internal/task/repo"
 )
 
-// local makes computers of plain folders and processes. It isolates nothing: it is
+// local makes sandboxes of plain folders and processes. It isolates nothing: it is
 // for the rules of this package, which the stories run over real sandboxes.
 type local struct {
 	t    testing.TB
@@ -37,7 +37,7 @@ type local struct {
 	spaces map[api.WorkspaceID]stack
 	named  map[string]api.WorkspaceID
 	gates  int
-	// lost, where set, is what a computer answers that ended with its command.
+	// lost, where set, is what a sandbox answers that ended with its command.
 	lost atomic.Pointer[api.Error]
 	// refuse is the error of Copy.
 	refuse error

@@ -19,16 +19,16 @@ import (
 // project is what a task works on: its repositories at their commits, and what is prepared for all who work on them.
 // It does not change after its preparation.
 type project struct {
-	cfg       Config
-	checkouts *flight.Group[struct{}]
-	steps     *steps
-	journal   *journal.Run
-	task      api.Task
-	req       api.RepoTask
-	earlier   []EarlierTask
-	turn      *Turn // nil if the task is no turn of a session
-	dir       string
-	known     func(ctx context.Context, round int, output string) []api.KnownFix // nil for none
+	cfg          Config
+	checkouts    *flight.Group[struct{}]
+	steps        *steps
+	journal      *journal.Run
+	task         api.Task
+	req          api.RepoTask
+	earlier      []EarlierTask
+	conversation *conversation // nil if the task is no turn of a session
+	dir          string
+	known        func(ctx context.Context, round int, output string) []api.KnownFix // nil for none
 	// members are the repositories. repo and base are the only one and its commit, or all of
 	// them combined.
 	members repositories
@@ -48,7 +48,7 @@ type project struct {
 func (r *Runner) newProject(job Job) *project {
 	return &project{
 		cfg: r.cfg, checkouts: &r.checkouts, steps: newSteps(job.Emit, r.cfg.Now), journal: cmp.Or(job.Run, journal.None(r.cfg.Now)),
-		task: job.Task, req: *job.Task.Create.Repo, earlier: job.Earlier, turn: job.Turn, dir: job.Dir, known: job.Known,
+		task: job.Task, req: *job.Task.Create.Repo, earlier: job.Earlier, conversation: r.conversation(job), dir: job.Dir, known: job.Known,
 	}
 }
 

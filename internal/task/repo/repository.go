@@ -213,7 +213,7 @@ func (w *project) meet(ctx context.Context) (err error) {
 }
 
 // recall finds what a task worked on that is not running: its repositories and the commits that it started from.
-func (w *project) recall(ctx context.Context, res api.RepoResult) error {
+func (w *project) locate(ctx context.Context, res api.RepoResult) error {
 	if err := w.enlist(); err != nil {
 		return err
 	}

@@ -155,7 +155,7 @@ func (w *project) last() *api.RepoResult {
 	if n := len(w.earlier); n > 0 {
 		return w.earlier[n-1].Task.Repo
 	}
-	return w.turn.Before()
+	return w.conversation.before()
 }
 
 // replies are the questions with their answers, and what was done before each.
@@ -187,7 +187,7 @@ func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 	}
 	p := r.newProject(Job{Task: t})
 	w := p.attempt(res, func(context.Context, api.RepoResult) error { return nil })
-	err := p.recall(ctx, res)
+	err := p.locate(ctx, res)
 	if err == nil {
 		_, err = w.collect(ctx, len(res.Rounds), true)
 	}
@@ -202,7 +202,7 @@ func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 // untouched reports whether a task that goes on has ended before it came to the workspaces that its row names.
 func (w *attempt) untouched() bool {
 	was := w.project.task.Repo
-	if was == nil || w.project.turn != nil || w.res.Workspace != "" || w.res.Candidates != nil {
+	if was == nil || w.project.conversation != nil || w.res.Workspace != "" || w.res.Candidates != nil {
 		return false
 	}
 	return was.Workspace != "" || slices.ContainsFunc(was.Candidates, func(c api.Candidate) bool { return c.Workspace != "" })
@@ -214,7 +214,7 @@ func (r *Runner) salvageBest(ctx context.Context, t api.Task) api.RepoResult {
 	res := *t.Repo
 	res.Candidates = slices.Clone(res.Candidates)
 	p := r.newProject(Job{Task: t})
-	if err := p.recall(ctx, res); err != nil {
+	if err := p.locate(ctx, res); err != nil {
 		r.cfg.Logger.Error("cannot commit the work of a lost task; keeping its workspaces", "task", t.ID, "err", err)
 		return res
 	}

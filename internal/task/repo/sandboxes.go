@@ -108,7 +108,7 @@ type Copier interface {
 	//
 	// Where memory can be forked the programs that run go on in the copy too, and Info().Parent names the sandbox. Otherwise Parent is
 	// empty, the sandbox stands still while its files are copied, and the services are started in the copy. In both cases
-	// they are ready: the copy is a [Serving]. Copies of one computer are made one after the other.
+	// they are ready: the copy is a [ServiceSandbox]. Copies of one sandbox are made one after the other.
 	//
 	// After an error nothing is left of the copy, unless the error says so. Errors: KindUnsupported where neither can be
 	// done; KindExhausted if too much was written to copy it; KindConflict if the sandbox is paused; KindUnavailable if it has ended.
@@ -179,7 +179,7 @@ type Sessions interface {
 	Take(ctx context.Context, id api.SessionID, live time.Duration) (c Sandbox, how string)
 	// Keep takes the sandbox of a turn that has ended. It reports whether it did.
 	Keep(ctx context.Context, id api.SessionID, c Sandbox) bool
-	// Restored is told how a turn got its computer.
+	// Restored is told how a turn got its sandbox.
 	Restored(ctx context.Context, id api.SessionID, e session.RestoredEvent)
 }
 

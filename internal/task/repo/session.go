@@ -2,8 +2,8 @@ package repo
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -13,9 +13,109 @@ import (
 	"hortus.dev/internal/task/journal"
 )
 
+// conversation is what a task that is a turn has of its session: the turns before, and what the session keeps between turns. It is nil for
+// another task.
+type conversation struct {
+	turn     *Turn
+	sessions Sessions
+	now      func() time.Time
+	log      *slog.Logger
+}
+
+// conversation returns that of a job; nil if it is no turn.
+func (r *Runner) conversation(job Job) *conversation {
+	if job.Turn == nil {
+		return nil
+	}
+	return &conversation{turn: job.Turn, sessions: r.cfg.Sessions, now: r.cfg.Now, log: r.cfg.Logger}
+}
+
+// before is the result of the turn before, as far as this one continues it; nil if there is none.
+func (c *conversation) before() *api.RepoResult {
+	if c == nil {
+		return nil
+	}
+	return c.turn.Before()
+}
+
+// past reads what was said in the turns before. A transcript that cannot be read to its end leaves out what follows in it.
+func (c *conversation) past() *loop.Past {
+	p := &loop.Past{}
+	for _, name := range c.turn.Transcripts {
+		f, err := os.Open(name)
+		if err == nil {
+			err = p.Add(f)
+			f.Close()
+		}
+		if err != nil {
+			c.log.Error("a turn of a session is missing in its conversation", "session", c.turn.Session, "transcript", name, "err", err)
+		}
+	}
+	return p
+}
+
+// intoLoop sets what a loop needs to continue the conversation.
+func (c *conversation) intoLoop(cfg *loop.Config) {
+	if c != nil {
+		cfg.System, cfg.Talk, cfg.Past = loop.SystemTalk, true, c.past().Messages()
+	}
+}
+
+// maxPastText bounds the conversation that is given to a program as text, in bytes.
+const maxPastText = 96 << 10
+
+// intoProgram sets what a program needs to continue the conversation.
+func (c *conversation) intoProgram(cfg *WorkerConfig) {
+	if c != nil && len(c.turn.Transcripts) > 0 {
+		cfg.Session, cfg.Past = c.turn.AgentSession, c.past().Text(maxPastText)
+	}
+}
+
+// take returns the sandbox that stayed after the turn before, which may live so long; nil if there is none.
+func (c *conversation) take(ctx context.Context, live time.Duration) Sandbox {
+	began := c.now()
+	box, how := c.sessions.Take(ctx, c.turn.Session, live)
+	if box != nil {
+		c.restored(ctx, box, how, began)
+	}
+	return box
+}
+
+// opened tells the session that the turn has a sandbox of its own.
+func (c *conversation) opened(ctx context.Context, box Sandbox, began time.Time) {
+	how := session.RestoredNew
+	if c.before() != nil {
+		how = session.RestoredRebuilt
+	}
+	c.restored(ctx, box, how, began)
+}
+
+// restored tells how the turn got its sandbox. Its time is that of the conversation too.
+func (c *conversation) restored(ctx context.Context, box Sandbox, how string, began time.Time) {
+	c.sessions.Restored(ctx, c.turn.Session, session.RestoredEvent{
+		Turn: c.turn.N, How: how, Sandbox: box.Info().ID, Messages: len(c.past().Messages()), MS: c.now().Sub(began).Milliseconds(),
+	})
+}
+
+// checkpoint copies the workspace. box is the sandbox that has it, if there is one; end ends it.
+func (c *conversation) checkpoint(ctx context.Context, ws api.WorkspaceID, box Sandbox, end func(context.Context) error) (api.WorkspaceID, error) {
+	id, err := c.sessions.Copy(ctx, c.turn.Session, ws, box)
+	if err != nil && box != nil && ctx.Err() == nil {
+		// It cannot be stopped for the copy, or wrote too much for one, so it ends.
+		c.log.Info("a sandbox of a session does not stay", "session", c.turn.Session, "err", err)
+		if err = end(ctx); err == nil {
+			id, err = c.sessions.Copy(ctx, c.turn.Session, ws, nil)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a checkpoint: %w", err)
+	}
+	return id, nil
+}
+
 // cached finds the commit that the session lies on without the remote, if it is in the cache.
 func (m *repository) cached(ctx context.Context) bool {
-	if m.project.turn.Before() == nil {
+	if m.project.conversation.before() == nil {
 		return false
 	}
 	r, err := m.project.cfg.Git.Find(m.URL)
@@ -32,9 +132,6 @@ func (m *repository) cached(ctx context.Context) bool {
 // converse lets the agent answer the message. If it changed files and there is a gate, the gate judges them, and the agent gets
 // what failed, as often as was asked.
 func (w *attempt) converse(ctx context.Context) End {
-	if w.project.cfg.Sessions == nil {
-		return failed(api.Errorf(api.KindUnsupported, "sessions cannot be used here"))
-	}
 	closeTools, err := w.begin(ctx)
 	if err != nil {
 		return w.broken(ctx, err)
@@ -66,7 +163,7 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 		switch {
 		case !goesOn(rep.Stop) || blocked:
 			return w.unsolved(r, rep)
-		case w.res.Head == w.project.turn.Head:
+		case w.res.Head == w.project.conversation.turn.Head:
 			return End{Outcome: api.OutcomeAnswered}
 		case w.res.Verify == "":
 			return End{Outcome: api.OutcomeAnswered, Diagnosis: "Files were changed. There is no gate command, so nothing verified the changes."}
@@ -93,9 +190,9 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 
 // turnHead is the commit that a turn left: that of the turn before, if it has the same files.
 func (w *attempt) turnHead(ctx context.Context, made string) string {
-	if t := w.project.turn; t != nil && t.Head != "" {
-		if stats, err := w.project.repo.Stat(ctx, t.Head, made); err == nil && len(stats) == 0 {
-			return t.Head
+	if c := w.project.conversation; c != nil && c.turn.Head != "" {
+		if stats, err := w.project.repo.Stat(ctx, c.turn.Head, made); err == nil && len(stats) == 0 {
+			return c.turn.Head
 		}
 	}
 	return made
@@ -103,87 +200,43 @@ func (w *attempt) turnHead(ctx context.Context, made string) string {
 
 // turnMessage is what the agent is told: in the first turn with what the repository says of itself.
 func (w *attempt) turnMessage(ctx context.Context) (string, error) {
-	turn := w.project.turn
+	turn := w.project.conversation.turn
 	if len(turn.Transcripts) == 0 && turn.Before() == nil {
 		return w.brief(ctx)
 	}
 	return loop.NextMessage(w.project.task.Create.Request), nil
 }
 
-// past reads what was said in the turns before. A transcript that cannot be read to its end leaves out what follows in it.
-func (w *attempt) past() *loop.Past {
-	p := &loop.Past{}
-	for _, name := range w.project.turn.Transcripts {
-		f, err := os.Open(name)
-		if err == nil {
-			err = p.Add(f)
-			f.Close()
-		}
-		if err != nil {
-			w.project.cfg.Logger.Error("a turn of a session is missing in its conversation", "session", w.project.turn.Session, "transcript", name, "err", err)
-		}
-	}
-	return p
-}
-
-// continueLoop sets what a loop needs to continue the conversation.
-func (w *attempt) continueLoop(cfg *loop.Config) {
-	if w.project.turn != nil {
-		cfg.System, cfg.Talk, cfg.Past = loop.SystemTalk, true, w.past().Messages()
-	}
-}
-
-// maxPastText bounds the conversation that is given to a program as text, in bytes.
-const maxPastText = 96 << 10
-
-// continueProgram sets what a program needs to continue the conversation.
-func (w *attempt) continueProgram(d *WorkerConfig) {
-	if t := w.project.turn; t != nil && len(t.Transcripts) > 0 {
-		d.Session, d.Past = t.AgentSession, w.past().Text(maxPastText)
-	}
-}
-
 // openSandbox returns the sandbox of a round: the one that is there, or another one over the workspace. fresh is true if it has
 // none of the services yet.
-func (w *attempt) openSandbox(ctx context.Context) (c Sandbox, fresh bool, err error) {
-	if c, err := w.slot.sandbox(); err == nil {
-		return c, false, nil
+func (w *attempt) openSandbox(ctx context.Context) (box Sandbox, fresh bool, err error) {
+	if box, err := w.slot.sandbox(); err == nil {
+		return box, false, nil
 	}
-	turn, began := w.project.turn, w.project.cfg.Now()
-	how := session.RestoredNew
-	if turn != nil && len(w.res.Rounds) == 1 {
-		if turn.Before() != nil {
-			how = session.RestoredRebuilt
-		}
-		if c, found := w.project.cfg.Sessions.Take(ctx, turn.Session, time.Duration(w.project.sandbox().TTLMS)*time.Millisecond); c != nil {
-			w.tellRestored(ctx, c, found, began)
-			return c, false, nil
+	talk, began := w.project.conversation, w.project.cfg.Now()
+	first := talk != nil && len(w.res.Rounds) == 1
+	if first {
+		if box := talk.take(ctx, time.Duration(w.project.sandbox().TTLMS)*time.Millisecond); box != nil {
+			return box, false, nil
 		}
 	}
 	access, err := w.spec.access(ctx, w.project)
 	if err == nil {
-		c, err = w.project.cfg.Sandboxes.Open(ctx, w.spec.box(w.project), w.res.Workspace, access)
+		box, err = w.project.cfg.Sandboxes.Open(ctx, w.spec.box(w.project), w.res.Workspace, access)
 	}
-	if err == nil && turn != nil && len(w.res.Rounds) == 1 {
-		w.tellRestored(ctx, c, how, began)
+	if err == nil && first {
+		talk.opened(ctx, box, began)
 	}
-	return c, true, err
-}
-
-// tellRestored tells how the turn got its sandbox. Its time is that of the conversation too.
-func (w *attempt) tellRestored(ctx context.Context, c Sandbox, how string, began time.Time) {
-	w.project.cfg.Sessions.Restored(ctx, w.project.turn.Session, session.RestoredEvent{
-		Turn: w.project.turn.N, How: how, Sandbox: c.Info().ID, Messages: len(w.past().Messages()), MS: w.project.cfg.Now().Sub(began).Milliseconds(),
-	})
+	return box, true, err
 }
 
 // restSandbox ends the agent's part of a round: its sandbox ends with its commands, unless the next turn may have it.
 func (w *attempt) restSandbox(ctx context.Context, rep loop.Report) error {
-	if t := w.project.turn; t != nil {
+	if talk := w.project.conversation; talk != nil {
 		if a, ok := w.agent.(interface{ Session() string }); ok {
 			w.res.AgentSession = a.Session()
 		}
-		if t.Stays && goesOn(rep.Stop) {
+		if talk.turn.Stays && goesOn(rep.Stop) {
 			return nil
 		}
 	}
@@ -197,27 +250,20 @@ func (w *attempt) restSandbox(ctx context.Context, rep loop.Report) error {
 // changedWorkspace names the workspace whose changes are those of the task, while nobody writes to it: for a turn a copy of it, which is
 // its checkpoint.
 func (w *attempt) changedWorkspace(ctx context.Context) (api.WorkspaceID, error) {
-	turn := w.project.turn
-	if turn == nil {
+	talk := w.project.conversation
+	if talk == nil {
 		return w.res.Workspace, nil
 	}
-	c, err := w.slot.sandbox()
-	if errors.Is(err, errNoSandbox) {
-		c = nil
-	}
-	id, err := w.project.cfg.Sessions.Copy(ctx, turn.Session, w.res.Workspace, c)
-	if err != nil && c != nil && ctx.Err() == nil {
-		// It cannot be stopped for the copy, or wrote too much for one, so it ends.
-		w.project.cfg.Logger.Info("a sandbox of a session does not stay", "session", turn.Session, "err", err)
-		if err = w.vacate(ctx); err == nil {
-			id, err = w.project.cfg.Sessions.Copy(ctx, turn.Session, w.res.Workspace, nil)
-		}
-	}
+	box, err := w.slot.sandbox()
 	if err != nil {
-		return "", fmt.Errorf("make a checkpoint: %w", err)
+		box = nil
+	}
+	id, err := talk.checkpoint(ctx, w.res.Workspace, box, w.vacate)
+	if err != nil {
+		return "", err
 	}
 	if old := w.res.Checkpoint; old != "" {
-		w.project.cfg.Sessions.Discard(ctx, old)
+		talk.sessions.Discard(ctx, old)
 	}
 	w.res.Checkpoint = id
 	return id, nil
@@ -225,8 +271,9 @@ func (w *attempt) changedWorkspace(ctx context.Context) (api.WorkspaceID, error)
 
 // keepSandbox gives the sandbox to the session, if it may stay.
 func (w *attempt) keepSandbox(ctx context.Context, end End) bool {
-	c, err := w.slot.sandbox()
-	if err != nil || ctx.Err() != nil || !w.project.turn.Stays {
+	talk := w.project.conversation
+	box, err := w.slot.sandbox()
+	if err != nil || ctx.Err() != nil || !talk.turn.Stays {
 		return false
 	}
 	switch end.Outcome {
@@ -234,7 +281,7 @@ func (w *attempt) keepSandbox(ctx context.Context, end End) bool {
 	default:
 		return false
 	}
-	if !w.project.cfg.Sessions.Keep(ctx, w.project.turn.Session, c) {
+	if !talk.sessions.Keep(ctx, talk.turn.Session, box) {
 		return false
 	}
 	w.slot.set(nil)
@@ -243,5 +290,5 @@ func (w *attempt) keepSandbox(ctx context.Context, end End) bool {
 
 // mayLackGate reports whether a turn does without a gate, because its repository has no test command.
 func (w *attempt) mayLackGate(err error) bool {
-	return w.project.turn != nil && api.KindOf(err) == api.KindNotFound
+	return w.project.conversation != nil && api.KindOf(err) == api.KindNotFound
 }

@@ -16,7 +16,7 @@ import (
 // copiesConfig is what copies are made of. All fields but Named and Logger are required.
 type copiesConfig struct {
 	task api.TaskID
-	// Computers makes copies if it is a [Copier].
+	// sandboxes makes copies if it is a [Copier].
 	sandboxes Sandboxes
 	// Agent has the sandbox that is copied.
 	agent *sandboxSlot

@@ -16,7 +16,7 @@ import (
 	"hortus.dev/internal/task/journal"
 )
 
-// house has computers that do nothing. It implements contract.Computers, as far as it is used, and contract.Copier.
+// house has sandboxes that do nothing. It implements repo.Computers, as far as it is used, and contract.Copier.
 type house struct {
 	Sandboxes
 	open   int
@@ -24,22 +24,22 @@ type house struct {
 	opened []api.WorkspaceID
 }
 
-type computer struct {
+type testSandbox struct {
 	Sandbox
 	of    *house
 	space api.WorkspaceID
 }
 
-func (c *computer) Info() api.Sandbox { return api.Sandbox{Workspace: c.space} }
+func (c *testSandbox) Info() api.Sandbox { return api.Sandbox{Workspace: c.space} }
 
-func (c *computer) Close(context.Context) (api.Proof, error) { c.of.open--; return api.Proof{}, nil }
+func (c *testSandbox) Close(context.Context) (api.Proof, error) { c.of.open--; return api.Proof{}, nil }
 
-func (c *computer) ReadFile(context.Context, string, int64) ([]byte, error) {
+func (c *testSandbox) ReadFile(context.Context, string, int64) ([]byte, error) {
 	return []byte("text\n"), nil
 }
 
 func (h *house) Copy(context.Context, api.TaskID, Sandbox, Preparation) (Sandbox, error) {
-	c := &computer{of: h, space: api.NewWorkspaceID()}
+	c := &testSandbox{of: h, space: api.NewWorkspaceID()}
 	h.open++
 	h.spaces[c.space] = true
 	return c, nil
@@ -48,7 +48,7 @@ func (h *house) Copy(context.Context, api.TaskID, Sandbox, Preparation) (Sandbox
 func (h *house) Open(_ context.Context, _ api.CreateSandbox, id api.WorkspaceID, _ []filerule.Access) (Sandbox, error) {
 	h.open++
 	h.opened = append(h.opened, id)
-	return &computer{of: h, space: id}, nil
+	return &testSandbox{of: h, space: id}, nil
 }
 
 func (h *house) Discard(_ context.Context, id api.WorkspaceID) error {
@@ -94,7 +94,7 @@ func newScene(t *testing.T) *scene {
 // copies begins the copies of a daemon, with what the row names.
 func (s *scene) copies() *sandboxCopies {
 	agent := newSandboxSlot(nil)
-	agent.set(&computer{of: s.house})
+	agent.set(&testSandbox{of: s.house})
 	return newSandboxCopies(copiesConfig{
 		task: "t", sandboxes: s.house, agent: agent, named: s.stored,
 		begins: func(context.Context) (Preparation, error) { return Preparation{}, nil },

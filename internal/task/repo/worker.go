@@ -198,7 +198,7 @@ func (w *attempt) begin(context.Context) (func(), error) {
 		return nil, api.Errorf(api.KindInternal, "open the transcript: %w", err)
 	}
 	if w.spec.external() {
-		desk := WorkerConfig{
+		config := WorkerConfig{
 			Sandbox: w.slot, Replace: w.swapSandbox, Budget: w.budget(), Emit: w.steps.emitter(), Transcript: transcript,
 			Write: func(ctx context.Context, path string, content []byte) error {
 				box, err := w.slot.sandbox() // the file policy is about what the agent writes, and this is its configuration
@@ -208,8 +208,8 @@ func (w *attempt) begin(context.Context) (func(), error) {
 				return err
 			},
 		}
-		w.continueProgram(&desk)
-		w.agent = w.spec.runtime.New(desk)
+		w.project.conversation.intoProgram(&config)
+		w.agent = w.spec.runtime.New(config)
 		return func() { transcript.Close() }, nil
 	}
 	outputs := filepath.Join(w.dir, "outputs")
@@ -240,7 +240,7 @@ func (w *attempt) begin(context.Context) (func(), error) {
 		Research: w.research(keep),
 		Emit:     todoEmitter{w.journal.Once(w.steps.emitter()), w}, Transcript: transcript, Role: "agent", Now: w.journal.Now,
 	}
-	w.continueLoop(&cfg)
+	w.project.conversation.intoLoop(&cfg)
 	w.agent = loop.New(cfg)
 	return func() {
 		if w.tools != nil {
@@ -275,7 +275,7 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := loop.Brief{Request: w.project.task.Create.Request, Gate: w.res.Verify, Context: w.project.req.Context, Mark: string(w.project.task.ID), Replies: w.project.replies(), Attempts: w.attempts(), Rules: w.project.rules(), NoFinish: w.spec.external() || w.project.turn != nil, Schema: w.project.task.Create.Schema}
+	b := loop.Brief{Request: w.project.task.Create.Request, Gate: w.res.Verify, Context: w.project.req.Context, Mark: string(w.project.task.ID), Replies: w.project.replies(), Attempts: w.attempts(), Rules: w.project.rules(), NoFinish: w.spec.external() || w.project.conversation != nil, Schema: w.project.task.Create.Schema}
 	have := make(map[string]bool, len(files))
 	for _, f := range files {
 		have[f.Path] = true

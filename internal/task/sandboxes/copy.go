@@ -25,7 +25,7 @@ type Stiller interface {
 // copyTime bounds the copy of the files of a sandbox, which stands still meanwhile.
 const copyTime = 2 * time.Minute
 
-// Copy implements contract.Copier.
+// Copy implements repo.Copier.
 func (p *Provider) Copy(ctx context.Context, task api.TaskID, of repo.Sandbox, what repo.Preparation) (repo.Sandbox, error) {
 	info := of.Info()
 	if info.Workspace == "" {

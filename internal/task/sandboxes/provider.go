@@ -61,7 +61,7 @@ type Egress interface {
 	Resolve(ctx context.Context, p api.EgressPolicy) (_ api.EgressPolicy, env map[string]string, err error)
 }
 
-// Config is what computers are made of. All fields but Forker, ForkTime, Egress and Logger are
+// Config is what a Provider is made of. All fields but Forker, ForkTime, Egress and Logger are
 // required.
 type Config struct {
 	// Creator creates the sandboxes; Manager runs commands in those that it created.
@@ -86,7 +86,7 @@ type Config struct {
 }
 
 // Provider creates the sandboxes of tasks. It implements agent.Sandboxes for programs and
-// repo.Computers for repositories. It may be used from several goroutines.
+// repo.Sandboxes for repositories. It may be used from several goroutines.
 type Provider struct {
 	cfg Config
 
@@ -102,7 +102,7 @@ var (
 	_ repo.Sandboxes  = (*Provider)(nil)
 )
 
-// New creates Computers.
+// New makes a Provider.
 func New(cfg Config) *Provider {
 	cfg.ForkTime = cmp.Or(cfg.ForkTime, DefaultForkTime)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
@@ -136,7 +136,7 @@ func (c Sandbox) SetEgress(ctx context.Context, p api.EgressPolicy) (env map[str
 	return env, err
 }
 
-// Start implements tool.Box.
+// Start implements tool.Sandbox.
 func (c Sandbox) Start(ctx context.Context, req api.ExecRequest) (tool.Job, error) {
 	j, err := c.Box.Start(ctx, req)
 	if err != nil {
@@ -145,7 +145,7 @@ func (c Sandbox) Start(ctx context.Context, req api.ExecRequest) (tool.Job, erro
 	return j, nil
 }
 
-// Talk implements repo.Computer.
+// Talk implements repo.Sandbox.
 func (c Sandbox) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
 	p, err := c.Box.Pipe(ctx, req)
 	if err != nil {
@@ -154,7 +154,7 @@ func (c Sandbox) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, erro
 	return p, nil
 }
 
-// Dial implements repo.Computer.
+// Dial implements repo.Sandbox.
 func (c Sandbox) Dial(ctx context.Context, port int) (net.Conn, error) {
 	return c.provider.cfg.Manager.Dial(ctx, c.Info().ID, port)
 }
@@ -178,7 +178,7 @@ func (p *Provider) Create(ctx context.Context, req api.CreateSandbox) (agent.San
 	return c, nil
 }
 
-// Layer implements repo.Computers.
+// Layer implements repo.Sandboxes.
 func (p *Provider) Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (repo.Layer, func(), error) {
 	sum := sha256.Sum256([]byte("repository\x00" + key))
 	digest := layer.Digest("sha256-" + hex.EncodeToString(sum[:]))
@@ -216,7 +216,7 @@ func digests(layers []repo.Layer) []layer.Digest {
 	return out
 }
 
-// Over implements repo.Computers.
+// Over implements repo.Sandboxes.
 func (p *Provider) Over(ctx context.Context, base []repo.Layer, changes []cache.Change) (repo.Layer, func(), error) {
 	list := make([]workspace.Change, len(changes))
 	for i, c := range changes {
@@ -235,7 +235,7 @@ var (
 	toGit       = map[workspace.Mode]cache.Mode{workspace.Regular: cache.Regular, workspace.Executable: cache.Executable, workspace.Symlink: cache.Symlink}
 )
 
-// Workspace implements repo.Computers. The workspace belongs to the account of the context's
+// Workspace implements repo.Sandboxes. The workspace belongs to the account of the context's
 // principal, like the sandboxes that use it.
 func (p *Provider) Workspace(ctx context.Context, task api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error) {
 	if id := p.source(task).workspace(ctx, layers); id != "" {
@@ -250,12 +250,12 @@ func (p *Provider) plain(ctx context.Context, task api.TaskID, layers []repo.Lay
 	return w.ID, err
 }
 
-// Adopt implements repo.Computers.
+// Adopt implements repo.Sandboxes.
 func (p *Provider) Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error {
 	return p.cfg.Workspaces.Adopt(ctx, id, from, to)
 }
 
-// Changes implements repo.Computers.
+// Changes implements repo.Sandboxes.
 func (p *Provider) Changes(ctx context.Context, id api.WorkspaceID, dirs ...string) ([]cache.Change, []api.RefusedChange, func(), error) {
 	if err := p.unopened(ctx, id); err != nil {
 		return nil, nil, nil, err
@@ -274,7 +274,7 @@ func (p *Provider) Changes(ctx context.Context, id api.WorkspaceID, dirs ...stri
 	return list, c.Refused, c.Close, nil
 }
 
-// Open implements repo.Computers.
+// Open implements repo.Sandboxes.
 func (p *Provider) Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (repo.Sandbox, error) {
 	if c, err := p.source(req.Task).open(ctx, req, id, access); c != nil || err != nil {
 		return c, err
@@ -286,7 +286,7 @@ func (p *Provider) Open(ctx context.Context, req api.CreateSandbox, id api.Works
 	return orNil(p.over(ctx, req, id, access))
 }
 
-// orNil is a computer as an interface, which is nil after an error.
+// orNil returns a sandbox as an interface, which is nil after an error.
 func orNil[C repo.Sandbox](c C, err error) (repo.Sandbox, error) {
 	if err != nil {
 		return nil, err
@@ -310,7 +310,7 @@ func (p *Provider) over(ctx context.Context, req api.CreateSandbox, id api.Works
 	return p.createIn(ctx, req, ws)
 }
 
-// Clean implements repo.Computers.
+// Clean implements repo.Sandboxes.
 func (p *Provider) Clean(ctx context.Context, req api.CreateSandbox, of api.WorkspaceID, layers ...repo.Layer) (repo.Sandbox, error) {
 	req, err := p.carryOver(ctx, req, of)
 	if err != nil {
@@ -361,7 +361,7 @@ func (p *Provider) CopyIdle(ctx context.Context, id api.WorkspaceID) (remove fun
 	return func(ctx context.Context) error { return p.cfg.Workspaces.Remove(ctx, w.ID, "it was temporary") }, nil
 }
 
-// Attach implements repo.Computers, for the account of the context's principal.
+// Attach implements repo.Sandboxes, for the account of the context's principal.
 func (p *Provider) Attach(ctx context.Context, task api.TaskID, nameOrID string, layers ...repo.Layer) (api.WorkspaceID, error) {
 	if p.cfg.Durable == nil {
 		return "", api.Errorf(api.KindUnsupported, "tasks cannot name workspaces here")
@@ -436,7 +436,7 @@ func full(dir string, err error) error {
 	return api.Errorf(api.KindExhausted, "no space left on the disk of %s: %w", dir, err).WithHint("Free disk space: hortus gc. hortus df shows the usage.")
 }
 
-// Fork implements repo.Computers. The copy belongs to the account of the workspace.
+// Fork implements repo.Sandboxes. The copy belongs to the account of the workspace.
 func (p *Provider) Fork(ctx context.Context, task api.TaskID, from api.WorkspaceID) (api.WorkspaceID, error) {
 	if err := p.unopened(ctx, from); err != nil {
 		return "", err
@@ -456,7 +456,7 @@ func sealed() workspace.Limits {
 	return workspace.Limits{Files: 500_000, FileBytes: 1 << 30, Bytes: 10 << 30, Depth: 128, Time: 10 * time.Minute}
 }
 
-// Written implements setup.Computers.
+// Written implements setup.Sandboxes.
 func (p *Provider) Written(ctx context.Context, id api.WorkspaceID) (setup.Result, error) {
 	c, err := p.cfg.Workspaces.Changes(ctx, id, sealed())
 	if err != nil {
@@ -476,12 +476,12 @@ func (p *Provider) Written(ctx context.Context, id api.WorkspaceID) (setup.Resul
 	return out, nil
 }
 
-// Verified implements setup.Computers.
+// Verified implements setup.Sandboxes.
 func (p *Provider) Verified(ctx context.Context, l repo.Layer) error {
 	return p.cfg.Layers.Verified(ctx, layer.Digest(l))
 }
 
-// Discard implements setup.Computers.
+// Discard implements setup.Sandboxes.
 func (p *Provider) Discard(ctx context.Context, id api.WorkspaceID) error {
 	if err := p.unopened(ctx, id); err != nil {
 		return err

@@ -22,10 +22,10 @@ const DefaultForkTime = 30 * time.Second
 // serviceSandbox is the sandbox of a child, in which the services of its parent run.
 type serviceSandbox struct{ Sandbox }
 
-// Serves implements contract.Serving.
+// Serves implements repo.ServiceSandbox.
 func (serviceSandbox) Serves() {}
 
-// forkSource is the sandbox in which the services of a task run, and which is forked for those who work on it. A nil *room is that of a task
+// forkSource is the sandbox in which the services of a task run, and which is forked for those who work on it. A nil *forkSource is that of a task
 // without one.
 type forkSource struct {
 	provider *Provider
@@ -46,7 +46,7 @@ type forkSource struct {
 	lost     int
 }
 
-// Prepare implements contract.Preparer.
+// Prepare implements repo.Preparer.
 func (p *Provider) Prepare(task api.TaskID, what repo.Preparation) (end func(context.Context) (left int)) {
 	r := &forkSource{provider: p, task: task, p: what, turn: make(chan struct{}, 1), children: map[api.WorkspaceID]serviceSandbox{}}
 	p.mu.Lock()
@@ -89,7 +89,7 @@ func (r *forkSource) workspace(ctx context.Context, layers []repo.Layer) api.Wor
 	if ctx.Err() != nil {
 		return "" // others may go on
 	}
-	// The room for the others is worth more than the services.
+	// The capacity for the others is worth more than the services.
 	r.provider.cfg.Logger.Info("services are started for each candidate", "task", r.task, "reason", err)
 	r.close(ctx)
 	return ""
@@ -157,9 +157,9 @@ func (r *forkSource) open(ctx context.Context, req api.CreateSandbox, id api.Wor
 // unopened ends the child that a workspace was made with, if nobody has opened it. Nobody will: what was written is read, or removed.
 func (p *Provider) unopened(ctx context.Context, id api.WorkspaceID) error {
 	p.mu.Lock()
-	rooms := slices.Collect(maps.Values(p.sources))
+	sources := slices.Collect(maps.Values(p.sources))
 	p.mu.Unlock()
-	for _, r := range rooms {
+	for _, r := range sources {
 		r.mu.Lock()
 		c, ok := r.children[id]
 		delete(r.children, id)
@@ -205,7 +205,7 @@ func (r *forkSource) clear(ctx context.Context) {
 	}
 }
 
-// shut ends a computer, and counts what is left of it.
+// shut ends a sandbox, and counts what is left of it.
 func (r *forkSource) shut(ctx context.Context, c repo.Sandbox) error {
 	proof, err := c.Close(ctx)
 	if err != nil {

@@ -23,12 +23,12 @@ type Stopper interface {
 	SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error)
 }
 
-// SessionsConfig is what Seats are made of. All fields are required but Now and Logger.
+// SessionsConfig is what Sessions are made of. All fields are required but Now and Logger.
 type SessionsConfig struct {
 	Workspaces *workspace.Store
 	Sandboxes  Stopper
 	// Changed is told when a sandbox that waits was paused (session.Paused), or is there no more (session.Stored). It is called
-	// from a goroutine of the Seats.
+	// from a goroutine of the Sessions.
 	Changed func(ctx context.Context, id api.SessionID, state session.State, reason string)
 	// Restored is told how a turn got its sandbox.
 	Restored func(ctx context.Context, id api.SessionID, e session.RestoredEvent)
@@ -47,7 +47,7 @@ type Sessions struct {
 	mu      sync.Mutex
 	closed  bool
 	windows map[api.SessionID]windows
-	all     map[api.SessionID]*idleSandbox
+	idle    map[api.SessionID]*idleSandbox
 }
 
 var _ repo.Sessions = (*Sessions)(nil)
@@ -72,7 +72,7 @@ const margin = 2 * time.Minute
 // endTime bounds the end of a sandbox.
 const endTime = time.Minute
 
-// NewSessions makes Seats. changed and restored of cfg may be called as soon as there are sandboxes.
+// NewSessions makes Sessions. Changed and Restored of cfg may be called as soon as there are sandboxes.
 func NewSessions(cfg SessionsConfig) *Sessions {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -81,7 +81,7 @@ func NewSessions(cfg SessionsConfig) *Sessions {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sessions{
 		cfg: cfg, wake: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{}),
-		windows: map[api.SessionID]windows{}, all: map[api.SessionID]*idleSandbox{},
+		windows: map[api.SessionID]windows{}, idle: map[api.SessionID]*idleSandbox{},
 	}
 	go s.keep(ctx)
 	return s
@@ -103,13 +103,13 @@ func (s *Sessions) Restored(ctx context.Context, id api.SessionID, e session.Res
 func (s *Sessions) Take(ctx context.Context, id api.SessionID, live time.Duration) (repo.Sandbox, string) {
 	for {
 		s.mu.Lock()
-		at := s.all[id]
+		at := s.idle[id]
 		if at == nil {
 			s.mu.Unlock()
 			return nil, ""
 		}
 		if !at.busy {
-			delete(s.all, id)
+			delete(s.idle, id)
 			s.mu.Unlock()
 			return s.resume(ctx, at, live)
 		}
@@ -168,10 +168,10 @@ func (s *Sessions) Keep(ctx context.Context, id api.SessionID, c repo.Sandbox) b
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.all[id] != nil {
+	if s.closed || s.idle[id] != nil {
 		return false
 	}
-	s.all[id] = &idleSandbox{sandbox: c, windows: w, due: s.cfg.Now().Add(w.warm)}
+	s.idle[id] = &idleSandbox{sandbox: c, windows: w, due: s.cfg.Now().Add(w.warm)}
 	s.nudge()
 	return true
 }
@@ -187,7 +187,7 @@ func (s *Sessions) nudge() {
 func (s *Sessions) State(id api.SessionID) (session.State, api.SandboxID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch at := s.all[id]; {
+	switch at := s.idle[id]; {
 	case at == nil:
 		return session.Stored, ""
 	case at.paused:
@@ -200,8 +200,8 @@ func (s *Sessions) State(id api.SessionID) (session.State, api.SandboxID) {
 // Drop ends the sandbox of a session, if one waits, and says what was left.
 func (s *Sessions) Drop(ctx context.Context, id api.SessionID) (api.Proof, error) {
 	s.mu.Lock()
-	at := s.all[id]
-	delete(s.all, id)
+	at := s.idle[id]
+	delete(s.idle, id)
 	delete(s.windows, id)
 	s.mu.Unlock()
 	if at == nil {
@@ -245,7 +245,7 @@ func (s *Sessions) next() (api.SessionID, *idleSandbox, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wait := time.Hour
-	for id, at := range s.all {
+	for id, at := range s.idle {
 		left := at.due.Sub(s.cfg.Now())
 		if left <= 0 && !at.busy && !s.closed {
 			at.busy = true
@@ -270,8 +270,8 @@ func (s *Sessions) act(ctx context.Context, id api.SessionID, at *idleSandbox) {
 	}
 	s.end(ctx, at)
 	s.mu.Lock()
-	if s.all[id] == at {
-		delete(s.all, id)
+	if s.idle[id] == at {
+		delete(s.idle, id)
 	}
 	s.mu.Unlock()
 	s.cfg.Changed(ctx, id, session.Stored, "its sandbox was unused")
@@ -285,8 +285,8 @@ func (s *Sessions) Close(ctx context.Context) error {
 	s.cancel()
 	<-s.done
 	s.mu.Lock()
-	all := s.all
-	s.all = map[api.SessionID]*idleSandbox{}
+	all := s.idle
+	s.idle = map[api.SessionID]*idleSandbox{}
 	s.mu.Unlock()
 	var errs []error
 	for _, at := range all {
