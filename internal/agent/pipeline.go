@@ -136,7 +136,7 @@ func (p *Pipeline) attempts(ctx context.Context, plan api.ExecutionPlan, next ap
 		p.cfg.Emit.Emit(ctx, api.EventCode, api.AttemptEvent{Attempt: n, Of: p.cfg.Attempts, Artifact: &next})
 		att := api.Attempt{N: n, Artifact: next, StartedAt: p.cfg.Now().UTC()}
 		p.rep.Attempts = append(p.rep.Attempts, att)
-		res, err := p.recordedPass(ctx, plan, &att)
+		res, err := p.journalPass(ctx, plan, &att)
 		if err != nil {
 			return p.fail(ctx, err)
 		}
@@ -158,9 +158,9 @@ func (p *Pipeline) attempts(ctx context.Context, plan api.ExecutionPlan, next ap
 	}
 }
 
-// recordedPass is pass as a step of the pipeline.
-func (p *Pipeline) recordedPass(ctx context.Context, plan api.ExecutionPlan, att *api.Attempt) (res api.ExecutionResult, err error) {
-	var r ran
+// journalPass is pass as a step of the pipeline.
+func (p *Pipeline) journalPass(ctx context.Context, plan api.ExecutionPlan, att *api.Attempt) (res api.ExecutionResult, err error) {
+	var r recordedPass
 	executed, err := p.step(ctx, attemptStep(att.N), att.Artifact, &r, func(ctx context.Context) error {
 		res, err = p.pass(ctx, plan, att)
 		r.Value = res.Value

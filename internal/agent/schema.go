@@ -20,7 +20,7 @@ func schemaOf(v any) json.RawMessage {
 	return b
 }
 
-// enums are the closed sets of the named types.
+// enum returns the names of the values of a named type that is a closed set; nil for another type.
 func enum(t reflect.Type) []string {
 	switch t {
 	case reflect.TypeFor[api.Language]():

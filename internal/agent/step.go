@@ -29,21 +29,21 @@ func (p *Pipeline) step(ctx context.Context, name string, asked, result any, do 
 	return executed, err
 }
 
-// answered is what a role answered, as it is recorded.
-type answered[Out any] struct {
+// recordedAnswer is what a role answered, as it is recorded.
+type recordedAnswer[Out any] struct {
 	Out   Out       `json:"out"`
 	Usage api.Usage `json:"usage,omitzero"`
 	// Model is the name of the one that answered: the role stays with it.
 	Model string `json:"model"`
 }
 
-// ran is what a journal has of an attempt beside its row.
-type ran struct {
+// recordedPass is what a journal has of an attempt beside its row.
+type recordedPass struct {
 	Value []byte `json:"value,omitempty"`
 }
 
 // recalled returns an attempt that ended before this process began.
-func (p *Pipeline) recalled(n int, r ran) (api.Attempt, error) {
+func (p *Pipeline) recalled(n int, r recordedPass) (api.Attempt, error) {
 	for _, a := range p.cfg.Before {
 		if a.N == n && a.Result != nil {
 			a.Result.Value = r.Value
@@ -72,7 +72,7 @@ func (p *Pipeline) escalate(ctx context.Context, r *role, attempt int, why strin
 // insist asks a role in a step of the pipeline, and again where its model declined or gave nothing
 // usable and there is a larger one. What was used counts either way.
 func insist[Out any](ctx context.Context, p *Pipeline, step string, r *role, attempt int, asked any, ask func(context.Context) (Out, api.Usage, error)) (Out, error) {
-	var got answered[Out]
+	var got recordedAnswer[Out]
 	_, err := p.step(ctx, step, asked, &got, func(ctx context.Context) (err error) {
 		got.Out, got.Usage, err = askUntil(ctx, p, r, attempt, ask)
 		got.Model = r.model.Name()

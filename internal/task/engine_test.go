@@ -295,7 +295,7 @@ func TestAdviceInTheDiagnosis(t *testing.T) {
 	if got.Outcome != api.OutcomeNeedsHuman || !strings.HasSuffix(got.Diagnosis, ". Install it.") {
 		t.Errorf("%s: %q %v", got.Outcome, got.Diagnosis, got.Error)
 	}
-	if got := done(t, e, api.CreateTask{Artifact: script("1")}); got.Outcome != api.OutcomeVerified || got.Diagnosis != "" {
+	if got := done(t, e, api.CreateTask{Artifact: script("print(1)")}); got.Outcome != api.OutcomeVerified || got.Diagnosis != "" {
 		t.Errorf("%s: %q", got.Outcome, got.Diagnosis)
 	}
 }

@@ -22,15 +22,15 @@ const (
 	maxID     = 64
 )
 
-// offered is a tool and what its input must be.
-type offered struct {
+// offeredTool is a tool and what its input must be.
+type offeredTool struct {
 	tool   Tool
 	schema *schema
 	// fields is the schema in a line, for a model that got it wrong.
 	fields string
 }
 
-func offer(t Tool, spec model.Tool) (*offered, error) {
+func offer(t Tool, spec model.Tool) (*offeredTool, error) {
 	s, err := parseSchema(spec.Input)
 	if err != nil || s.Type != "object" {
 		return nil, api.Errorf(api.KindInternal, "the schema of tool %q is not an object schema", spec.Name)
@@ -41,7 +41,7 @@ func offer(t Tool, spec model.Tool) (*offered, error) {
 	if s.Additional == nil {
 		s.Additional = json.RawMessage("false") // a tool takes what its schema names, also where that does not say so
 	}
-	return &offered{tool: t, schema: s, fields: s.fields()}, nil
+	return &offeredTool{tool: t, schema: s, fields: s.fields()}, nil
 }
 
 // named copies calls into a form that every vendor takes back: with an identifier
@@ -141,8 +141,8 @@ func mustJSON(v any) json.RawMessage {
 // maxBeside is the most calls that run at the same time.
 const maxBeside = 8
 
-// pending is a call of an answer, and what came of it.
-type pending struct {
+// pendingCall is a call of an answer, and what came of it.
+type pendingCall struct {
 	call model.Call
 	// tool is nil if the call cannot be run; why is the reason then.
 	tool Tool
@@ -157,17 +157,17 @@ type pending struct {
 
 // next returns the first calls of a list that may run at the same time: one of any tool, or consecutive ones of tools
 // that change nothing in the sandbox, such as research. Calls that cannot be run are between any others.
-func (r *run) next(calls []model.Call) (group []*pending) {
-	var last *pending // that can be run
+func (r *run) next(calls []model.Call) (group []*pendingCall) {
+	var last *pendingCall // that can be run
 	for _, c := range calls {
-		p := &pending{call: c}
+		p := &pendingCall{call: c}
 		if p.tool, p.why = r.check(c); p.tool != nil {
 			if last != nil && !(r.reads[c.Name] && r.reads[last.call.Name]) {
 				break
 			}
 			r.made++
 			p.n, last = r.made, p
-			if q, ok := p.tool.(researcher); ok {
+			if q, ok := p.tool.(researchTool); ok {
 				p.tool = q.begin(c.Input)
 			}
 		}
@@ -177,15 +177,15 @@ func (r *run) next(calls []model.Call) (group []*pending) {
 }
 
 // perform runs calls at the same time, and returns when all of them have ended.
-func (r *run) perform(all []*pending) {
+func (r *run) perform(all []*pendingCall) {
 	defer func() {
 		for _, p := range all {
-			if q, ok := p.tool.(*asking); ok {
+			if q, ok := p.tool.(*questionCall); ok {
 				q.end()
 			}
 		}
 	}()
-	var runs []*pending
+	var runs []*pendingCall
 	for _, p := range all {
 		if p.tool != nil {
 			runs = append(runs, p)
@@ -215,7 +215,7 @@ func (r *run) perform(all []*pending) {
 	}
 }
 
-func (r *run) performOne(p *pending) {
+func (r *run) performOne(p *pendingCall) {
 	start := r.cfg.Now()
 	p.res, p.err = r.cfg.Do(r.ctx, p.n, p.tool, p.call.Input)
 	p.took = r.cfg.Now().Sub(start)

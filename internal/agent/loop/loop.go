@@ -95,7 +95,7 @@ type Report struct {
 type Loop struct {
 	cfg   Config
 	model model.Model
-	tools map[string]*offered
+	tools map[string]*offeredTool
 	reads map[string]bool
 	specs []model.Tool
 	bad   error // of the configuration
@@ -146,7 +146,7 @@ func New(cfg Config) *Loop {
 		cfg.Do = callTool
 	}
 	l := &Loop{
-		cfg: cfg, model: cfg.Model, tools: map[string]*offered{}, reads: map[string]bool{}, ids: map[string]bool{}, told: map[string]bool{},
+		cfg: cfg, model: cfg.Model, tools: map[string]*offeredTool{}, reads: map[string]bool{}, ids: map[string]bool{}, told: map[string]bool{},
 		start: cfg.Now(), script: newScript(cfg.Transcript, cfg.Now),
 	}
 	for _, name := range cfg.Reads {
@@ -154,7 +154,7 @@ func New(cfg Config) *Loop {
 	}
 	if cfg.Research != nil {
 		l.asking, l.reads[ResearchTool] = make(chan struct{}, maxAsking), true
-		cfg.Tools = append(cfg.Tools[:len(cfg.Tools):len(cfg.Tools)], researcher{l})
+		cfg.Tools = append(cfg.Tools[:len(cfg.Tools):len(cfg.Tools)], researchTool{l})
 	}
 	l.continues(cfg.Past)
 	for _, t := range cfg.Tools {

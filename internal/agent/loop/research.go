@@ -63,11 +63,11 @@ type Copy struct {
 	Close func(ctx context.Context)
 }
 
-// researcher is the tool research of a loop.
-type researcher struct{ l *Loop }
+// researchTool is the tool research of a loop.
+type researchTool struct{ l *Loop }
 
 // Spec implements Tool.
-func (t researcher) Spec() model.Tool {
+func (t researchTool) Spec() model.Tool {
 	spec := model.Tool{
 		Name:        ResearchTool,
 		Description: "Ask an assistant that reads the repository in a context of its own. Use it for broad searches.",
@@ -81,15 +81,15 @@ func (t researcher) Spec() model.Tool {
 }
 
 // Call implements Tool. It is not used: [researcher.begin] makes what is called.
-func (t researcher) Call(ctx context.Context, input json.RawMessage) (Result, error) {
+func (t researchTool) Call(ctx context.Context, input json.RawMessage) (Result, error) {
 	q := t.begin(input)
 	defer q.end()
 	return q.Call(ctx, input)
 }
 
-// asking is one call of the tool research.
-type asking struct {
-	researcher
+// questionCall is one call of the tool research.
+type questionCall struct {
+	researchTool
 	question string
 	copies   bool
 	// refused is why nothing is asked; empty if something is.
@@ -100,13 +100,13 @@ type asking struct {
 }
 
 // begin numbers a question and gives it a part of the budget, in the goroutine of the Run.
-func (t researcher) begin(input json.RawMessage) *asking {
+func (t researchTool) begin(input json.RawMessage) *questionCall {
 	l := t.l
 	var in struct {
 		Question string
 		Copy     bool
 	}
-	q := &asking{researcher: t}
+	q := &questionCall{researchTool: t}
 	if err := json.Unmarshal(input, &in); err != nil || strings.TrimSpace(in.Question) == "" || len(in.Question) > maxQuestion {
 		q.refused = "The question is empty or too long."
 		return q
@@ -129,7 +129,7 @@ func (t researcher) begin(input json.RawMessage) *asking {
 }
 
 // end ends the question, in the goroutine of the Run.
-func (q *asking) end() {
+func (q *questionCall) end() {
 	q.l.lent = api.Budget{}
 	if q.refused == "" && q.End != nil {
 		q.End()
@@ -137,7 +137,7 @@ func (q *asking) end() {
 }
 
 // Call implements Tool. Calls of several questions come from several goroutines.
-func (q *asking) Call(ctx context.Context, _ json.RawMessage) (Result, error) {
+func (q *questionCall) Call(ctx context.Context, _ json.RawMessage) (Result, error) {
 	if q.refused != "" {
 		return Result{Text: q.refused, Failed: true}, nil
 	}
@@ -229,7 +229,7 @@ func (l *Loop) lend(copies bool) (api.Budget, bool) {
 }
 
 // reader makes the loop that answers from what it reads.
-func (q *asking) reader() *Loop {
+func (q *questionCall) reader() *Loop {
 	m, window := q.l.cfg.Small, int64(0)
 	if m == nil {
 		m, window = q.l.model, q.l.cfg.Window
@@ -238,14 +238,14 @@ func (q *asking) reader() *Loop {
 }
 
 // worker makes the loop that works in a copy, with the loop's own model.
-func (q *asking) worker(tools []Tool) *Loop {
+func (q *questionCall) worker(tools []Tool) *Loop {
 	return q.sub(Config{Model: q.l.model, Window: q.l.cfg.Window, System: copySystem, Tools: tools})
 }
 
 // sub makes the loop of a question. It writes into the transcript of this one.
-func (q *asking) sub(cfg Config) *Loop {
+func (q *questionCall) sub(cfg Config) *Loop {
 	l, name := q.l, fmt.Sprintf("%s %d", ResearchTool, q.n)
-	if cfg.Tools = append(cfg.Tools[:len(cfg.Tools):len(cfg.Tools)], answering{}); q.Model != nil {
+	if cfg.Tools = append(cfg.Tools[:len(cfg.Tools):len(cfg.Tools)], answerTool{}); q.Model != nil {
 		cfg.Model = q.Model(cfg.Model)
 	}
 	cfg.Reads, cfg.Budget, cfg.Role, cfg.Do = l.cfg.Research.Reads, q.budget, ResearchTool, q.Do
@@ -256,20 +256,20 @@ func (q *asking) sub(cfg Config) *Loop {
 	if q.Emit != nil {
 		to = q.Emit
 	}
-	cfg.Emit = marked{to, name}
+	cfg.Emit = subagentEmitter{to, name}
 	sub := New(cfg)
 	sub.script, sub.agent = l.script, name
 	return sub
 }
 
-// marked names the sub-agent in its events.
-type marked struct {
+// subagentEmitter names the sub-agent in its events.
+type subagentEmitter struct {
 	Emitter
 	agent string
 }
 
 // Emit implements Emitter.
-func (m marked) Emit(ctx context.Context, t api.EventType, data any) {
+func (m subagentEmitter) Emit(ctx context.Context, t api.EventType, data any) {
 	switch e := data.(type) {
 	case api.ToolEvent:
 		e.Agent = m.agent
@@ -290,11 +290,11 @@ func (m marked) Emit(ctx context.Context, t api.EventType, data any) {
 	m.Emitter.Emit(ctx, t, data)
 }
 
-// answering is the tool with which a sub-agent ends.
-type answering struct{}
+// answerTool is the tool with which a sub-agent ends.
+type answerTool struct{}
 
 // Spec implements Tool.
-func (answering) Spec() model.Tool {
+func (answerTool) Spec() model.Tool {
 	return model.Tool{
 		Name: "finish", Description: "Return your answer. Make this your last call.",
 		Input: json.RawMessage(`{"type":"object","properties":{"summary":{"type":"string","description":"The answer, with paths and line numbers."},"blocked":{"type":"string","description":"Why you cannot answer. Omit it otherwise."}},"required":["summary"],"additionalProperties":false}`),
@@ -302,7 +302,7 @@ func (answering) Spec() model.Tool {
 }
 
 // Call implements Tool.
-func (answering) Call(_ context.Context, input json.RawMessage) (Result, error) {
+func (answerTool) Call(_ context.Context, input json.RawMessage) (Result, error) {
 	var in struct{ Summary, Blocked string }
 	if err := json.Unmarshal(input, &in); err != nil || strings.TrimSpace(in.Summary+in.Blocked) == "" {
 		return Result{Text: "The summary is empty. Write the answer.", Failed: true}, nil

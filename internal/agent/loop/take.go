@@ -130,7 +130,7 @@ func (r *run) calls(calls []model.Call, dropped int) {
 }
 
 // came takes what a call that was run came to.
-func (r *run) came(p *pending) {
+func (r *run) came(p *pendingCall) {
 	res := p.res
 	r.used, r.rep.Usage = r.used.Add(res.Usage), r.rep.Usage.Add(res.Usage)
 	if res.OutputBytes > 0 {
@@ -240,21 +240,21 @@ const (
 
 // repeats finds calls that go in circles.
 type repeats struct {
-	last   []repeated // the last keptCalls
+	last   []repetition // the last keptCalls
 	warned bool
 	since  int // calls after the warning
 }
 
-// repeated is a call with its answer.
-type repeated struct {
+// repetition is a call with its answer.
+type repetition struct {
 	sum  [sha256.Size]byte
 	name string
 }
 
 func (r *repeats) add(c model.Call, res Result) {
-	next := repeated{sha256.Sum256(fmt.Appendf(nil, "%q %q %q %t", c.Name, canonical(c.Input), res.Text, res.Failed)), c.Name}
+	next := repetition{sha256.Sum256(fmt.Appendf(nil, "%q %q %q %t", c.Name, canonical(c.Input), res.Text, res.Failed)), c.Name}
 	// Something new is progress, and a warning that helped is forgotten.
-	if !slices.ContainsFunc(r.last, func(x repeated) bool { return x.sum == next.sum }) {
+	if !slices.ContainsFunc(r.last, func(x repetition) bool { return x.sum == next.sum }) {
 		r.warned = false
 	}
 	r.since++

@@ -170,7 +170,7 @@ type scriptResult struct {
 func (s *Set) program(ctx context.Context, dir string, argv ...string) (res scriptResult, err error) {
 	req := api.ExecRequest{Args: argv, Dir: dir, Env: maps.Clone(quietEnv), TimeoutMS: scriptTime.Milliseconds()}
 	req.Env["LC_ALL"] = "C.UTF-8"
-	out, errs := bounded{max: scriptMost}, bounded{max: 64 << 10}
+	out, errs := limitedWriter{max: scriptMost}, limitedWriter{max: 64 << 10}
 	x, err := s.cfg.Sandbox.Run(ctx, req, func(stream string, p []byte) error {
 		if stream == "stderr" {
 			_, err := errs.Write(p)
@@ -182,16 +182,16 @@ func (s *Set) program(ctx context.Context, dir string, argv ...string) (res scri
 	return scriptResult{out.b, errs.b, x.Exit, out.cut}, err
 }
 
-// bounded keeps the first max bytes.
-type bounded struct {
+// limitedWriter keeps the first max bytes.
+type limitedWriter struct {
 	b   []byte
 	max int
 	cut bool
 }
 
-var _ io.Writer = (*bounded)(nil)
+var _ io.Writer = (*limitedWriter)(nil)
 
-func (w *bounded) Write(p []byte) (int, error) {
+func (w *limitedWriter) Write(p []byte) (int, error) {
 	n := min(len(p), w.max-len(w.b))
 	w.b = append(w.b, p[:n]...)
 	w.cut = w.cut || n < len(p)

@@ -64,8 +64,8 @@ type Config struct {
 // the same time; everything else is for one.
 type Set struct {
 	cfg     Config
-	seen    seen
-	printed printed
+	seen    viewLog
+	printed printLog
 	shown   atomic.Int64 // images
 	jobs    []*job
 	jobNum  int

@@ -323,8 +323,8 @@ func viewImage(w where, b []byte) (loop.Result, bool) {
 // fewBytes is the shortest text of a file that is not shown again.
 const fewBytes = 1000
 
-// seen are the files that the model has read or written, by cleaned path.
-type seen struct {
+// viewLog has the files that the model has read or written, by cleaned path.
+type viewLog struct {
 	mu    sync.Mutex
 	files map[string]sight
 }
@@ -336,7 +336,7 @@ type sight struct {
 	pointed  bool              // the last result pointed at an earlier one
 }
 
-func (s *seen) add(path string) {
+func (s *viewLog) add(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.files == nil {
@@ -345,7 +345,7 @@ func (s *seen) add(path string) {
 	s.files[path] = s.files[path]
 }
 
-func (s *seen) has(path string) bool {
+func (s *viewLog) has(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.files[path]
@@ -354,7 +354,7 @@ func (s *seen) has(path string) bool {
 
 // again reports whether results show these lines of the content already. It is true once: a model that asks again after that
 // reads them.
-func (s *seen) again(path string, content []byte, from, to int64) bool {
+func (s *viewLog) again(path string, content []byte, from, to int64) bool {
 	sum := sha256.Sum256(content)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -374,7 +374,7 @@ func (s *seen) again(path string, content []byte, from, to int64) bool {
 }
 
 // forget forgets what results show: they may be removed from the history.
-func (s *seen) forget() {
+func (s *viewLog) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for path := range s.files {
@@ -383,7 +383,7 @@ func (s *seen) forget() {
 }
 
 // once replaces the lines of a file by a reference, if an earlier result shows them.
-func (s *seen) once(w where, content []byte, res loop.Result, from, last int64) loop.Result {
+func (s *viewLog) once(w where, content []byte, res loop.Result, from, last int64) loop.Result {
 	if len(res.Text) < fewBytes || !s.again(w.abs, content, from, last) {
 		return res
 	}
@@ -396,8 +396,8 @@ func (s *seen) once(w where, content []byte, res loop.Result, from, last int64) 
 // maxPrinted is how many outputs of commands are compared.
 const maxPrinted = 50
 
-// printed are the last long outputs of commands, by their sums. Its methods are for the goroutine of the calls.
-type printed struct {
+// printLog has the last long outputs of commands, by their sums. Its methods are for the goroutine of the calls.
+type printLog struct {
 	last []output
 }
 
@@ -407,11 +407,11 @@ type output struct {
 	pointed bool   // the last result with this output pointed at an earlier one
 }
 
-func (p *printed) forget() { p.last = nil }
+func (p *printLog) forget() { p.last = nil }
 
 // once replaces a long output by a reference, if an earlier result shows the same. If the output comes again after that, it is
 // shown.
-func (p *printed) once(line, text string) string {
+func (p *printLog) once(line, text string) string {
 	if len(text) < fewBytes {
 		return text
 	}

@@ -14,7 +14,7 @@ import (
 	"hortus.dev/internal/task/best"
 )
 
-// bestOf is the work of all candidates of a task.
+// group is the work of all candidates of a task.
 type group struct {
 	candidates *best.Candidates
 	main       *attempt
@@ -23,7 +23,7 @@ type group struct {
 	forks chan struct{}
 }
 
-// contest lets several candidates work on the task and takes the result of the best one.
+// best lets several candidates work on the task and takes the result of the best one.
 func (w *project) best(ctx context.Context, main *attempt, job Job) End {
 	if err := main.before(ctx); err != nil {
 		return main.broken(ctx, err)

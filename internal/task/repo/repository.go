@@ -212,7 +212,7 @@ func (w *project) meet(ctx context.Context) (err error) {
 	return err
 }
 
-// recall finds what a task worked on that is not running: its repositories and the commits that it started from.
+// locate finds what a task worked on that is not running: its repositories and the commits that it started from.
 func (w *project) locate(ctx context.Context, res api.RepoResult) error {
 	if err := w.enlist(); err != nil {
 		return err

@@ -2,6 +2,7 @@ package task
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,5 +54,20 @@ func TestCheckAgent(t *testing.T) {
 	}
 	if ms, err := (lineup{}).agent(api.CreateTask{Repo: &api.RepoTask{Agent: "claude"}}); err != nil || ms.name() == "" || ms.names() != (api.Models{}) {
 		t.Errorf("the models of a program: %q, %+v, %v", ms.name(), ms.names(), err)
+	}
+}
+
+// TestSetFilePolicy: the globs of the daemon come first, so that a request can except files from them.
+func TestSetFilePolicy(t *testing.T) {
+	p := api.FilePolicy{OffLimits: []string{"!.env.ci"}, ReadOnly: []string{"docs/"}}
+	if err := setFilePolicy(&p, []string{".env*"}); err != nil || !slices.Equal(p.OffLimits, []string{".env*", "!.env.ci"}) || len(p.ReadOnly) != 1 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for _, bad := range []api.FilePolicy{
+		{OffLimits: make([]string, api.MaxFileGlobs+1)}, {ReadOnly: []string{"a//b"}}, {Writable: []string{"!a"}}, {OffLimits: []string{"../x"}},
+	} {
+		if err := setFilePolicy(&bad, nil); api.KindOf(err) != api.KindInvalid {
+			t.Errorf("%d globs: %v", len(bad.OffLimits), err)
+		}
 	}
 }
