@@ -67,7 +67,7 @@ func (f *group) newCandidate(row api.Candidate, job Job) *candidate {
 		e.parent = f.all[row.Parent-1]
 		e.attempt.continues = e.parent.account()
 	}
-	e.attempt.gates, e.attempt.copies = &gates{attempt: e.attempt, commands: w.gates.commands}, e.attempt.newCopies(w.project.copied(n))
+	e.attempt.gates, e.attempt.copies = &gates{attempt: e.attempt, checks: w.gates.checks}, e.attempt.newCopies(w.project.copied(n))
 	e.attempt.store = func(ctx context.Context, r api.RepoResult) error {
 		return f.candidates.Placed(ctx, n, r.Workspace, r.Copies)
 	}
@@ -130,26 +130,27 @@ func (e *candidate) Result() best.Result {
 
 // work is the whole of a candidate. Whatever happens, what its agent left is committed.
 func (e *candidate) work(ctx context.Context) (end End) {
+	w := e.attempt
 	defer func() {
 		if v := recover(); v != nil {
-			e.attempt.project.cfg.Logger.Error("a candidate panicked", "task", e.attempt.project.task.ID, "candidate", e.n, "panic", v, "stack", string(debug.Stack()))
+			w.project.cfg.Logger.Error("a candidate panicked", "task", w.project.task.ID, "candidate", e.n, "panic", v, "stack", string(debug.Stack()))
 			end = failed(api.Errorf(api.KindInternal, "internal error: %v", v))
 		}
-		end = e.attempt.finish(ctx, end)
-		e.attempt.letGo()
-		e.attempt.agent, e.attempt.tools, e.attempt.answers = nil, nil, nil // its history may be long, and others work on
+		end = w.finish(ctx, end)
+		w.letGo()
+		w.agent, w.tools, w.answers = nil, nil, nil // its history may be long, and others work on
 	}()
-	e.attempt.answers = journal.NewAgent(e.attempt.journal, ctx, tool.Again())
-	if err := os.MkdirAll(e.attempt.dir, 0o700); err != nil {
-		return e.attempt.broken(ctx, api.Errorf(api.KindInternal, "create the directory of a candidate: %w", err))
+	w.answers = journal.NewAgent(w.journal, ctx, tool.Again())
+	if err := os.MkdirAll(w.dir, 0o700); err != nil {
+		return w.broken(ctx, api.Errorf(api.KindInternal, "create the directory of a candidate: %w", err))
 	}
-	if err := e.attempt.install(ctx); err != nil {
-		return e.attempt.broken(ctx, err)
+	if err := w.install(ctx); err != nil {
+		return w.broken(ctx, err)
 	}
-	if err := e.attempt.keep(ctx, "workspace", e.place); err != nil {
-		return e.attempt.broken(ctx, err)
+	if err := w.keep(ctx, "workspace", e.place); err != nil {
+		return w.broken(ctx, err)
 	}
-	return e.attempt.rounds(ctx)
+	return w.rounds(ctx)
 }
 
 // place makes the files of the candidate, but for one that was cut after its row named them.
@@ -165,8 +166,9 @@ func (e *candidate) place(ctx context.Context) (err error) {
 
 // files makes its durable files: over the layers of the task, or as a fork of those of its parent, which has ended.
 func (e *candidate) files(ctx context.Context) (api.WorkspaceID, error) {
+	p := e.attempt.project
 	if e.parent == nil {
-		return e.attempt.project.cfg.Sandboxes.Workspace(ctx, e.attempt.project.task.ID, e.attempt.spec.layers(e.attempt.project)...)
+		return p.cfg.Sandboxes.Workspace(ctx, p.task.ID, e.attempt.spec.layers(p)...)
 	}
 	select {
 	case e.of.forks <- struct{}{}:
@@ -174,7 +176,7 @@ func (e *candidate) files(ctx context.Context) (api.WorkspaceID, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	return e.attempt.project.cfg.Sandboxes.Fork(ctx, e.attempt.project.task.ID, e.parent.attempt.res.Workspace)
+	return p.cfg.Sandboxes.Fork(ctx, p.task.ID, e.parent.attempt.res.Workspace)
 }
 
 // Lint implements best.Candidate: the command runs in a clean sandbox.
@@ -186,7 +188,7 @@ func (e *candidate) Lint(ctx context.Context, lint string) (passed bool, err err
 	}
 	// What says how to lint is as it was before the work.
 	changes = slices.DeleteFunc(changes, func(c cache.Change) bool { return gate.SaysLint(c.Path) })
-	j := &gates{attempt: e.attempt, commands: []*gate.Check{{Text: lint, Plan: report.Plain(lint)}}}
+	j := &gates{attempt: e.attempt, checks: []*gate.Check{{Text: lint, Plan: report.Plain(lint)}}}
 	g, err := j.over(ctx, api.RepoStepEvent{Step: "lint", Detail: lint}, "lint", changes, terms{})
 	return g.Passed, err
 }
@@ -194,16 +196,17 @@ func (e *candidate) Lint(ctx context.Context, lint string) (passed bool, err err
 // account returns what the candidates that continue the work of one are told, after what that one was told itself. What its agent
 // called is read when it is needed.
 func (e *candidate) account() []earlierAttempt {
-	a := earlierAttempt{transcript: TranscriptPath(e.attempt.dir), Attempt: loop.Attempt{Summary: e.attempt.res.Summary, Diagnosis: e.end.Diagnosis}}
-	if n := len(e.attempt.res.Rounds); n > 0 {
-		switch r := e.attempt.res.Rounds[n-1]; {
+	w := e.attempt
+	a := earlierAttempt{transcript: TranscriptPath(w.dir), Attempt: loop.Attempt{Summary: w.res.Summary, Diagnosis: e.end.Diagnosis}}
+	if n := len(w.res.Rounds); n > 0 {
+		switch r := w.res.Rounds[n-1]; {
 		case r.Gate != nil && !r.Gate.Passed:
 			a.Gate = r.Gate
 		case r.Original != nil && !r.Original.Passed:
 			a.Gate, a.Original = r.Original, true
 		}
 	}
-	return append(e.attempt.continues[:len(e.attempt.continues):len(e.attempt.continues)], a)
+	return append(w.continues[:len(w.continues):len(w.continues)], a)
 }
 
 // earlierAttempt is an attempt whose work is continued.

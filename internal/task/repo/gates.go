@@ -28,7 +28,7 @@ var gateEnv = map[string]string{
 type gates struct {
 	attempt *attempt
 	// commands are those of the gate, with what they reported before the work.
-	commands []*gate.Check
+	checks []*gate.Check
 }
 
 // run runs the gates on a round's commit. An error means that no gate could be
@@ -197,7 +197,7 @@ func (j *gates) decide(ctx context.Context, file string, on terms, installed Set
 	ends := j.attempt.project.cfg.Now().Add(cmp.Or(on.within, j.attempt.project.gateTimeout()))
 	seen := gate.NewRunning(j.attempt.project.cfg.Now, say)
 	var runs []*report.Run
-	for i, c := range j.commands {
+	for i, c := range j.checks {
 		run, err := c.Arm(ctx, box, i)
 		if err != nil {
 			return g, err
@@ -225,7 +225,7 @@ func (j *gates) decide(ctx context.Context, file string, on terms, installed Set
 	}
 	g.Output, g.OutputBytes = out.Text(), out.Total()
 	said := gate.Reports{
-		Checks: j.commands, Runs: runs, Before: file == "before", Need: on.need, File: filepath.Join(j.attempt.dir, file+".tests"),
+		Checks: j.checks, Runs: runs, Before: file == "before", Need: on.need, File: filepath.Join(j.attempt.dir, file+".tests"),
 	}
 	return g, said.Weigh(ctx, box, &g)
 }
@@ -364,7 +364,7 @@ type terms struct {
 }
 
 // gateCommands are those of the gate that was found.
-func (j *gates) gateCommands() (out []*gate.Check) {
+func (j *gates) gateChecks() (out []*gate.Check) {
 	if j.attempt.project.req.Verify == "" && j.attempt.project.members.several() {
 		for _, r := range j.attempt.res.Repositories {
 			if r.Verify != "" {

@@ -130,7 +130,7 @@ func (j *gates) before(ctx context.Context, run func(context.Context) (api.Gate,
 		if t.Gate, err = run(ctx); err != nil {
 			return t, err
 		}
-		for _, c := range j.commands {
+		for _, c := range j.checks {
 			t.Commands = append(t.Commands, commandRecord{c.Plain, c.Tests})
 		}
 		return t, nil
@@ -138,10 +138,10 @@ func (j *gates) before(ctx context.Context, run func(context.Context) (api.Gate,
 	if err != nil || executed {
 		return t.Gate, err
 	}
-	if len(t.Commands) != len(j.commands) {
-		return t.Gate, api.Errorf(api.KindInternal, "the gate has %d commands, and %d reports were recorded", len(j.commands), len(t.Commands))
+	if len(t.Commands) != len(j.checks) {
+		return t.Gate, api.Errorf(api.KindInternal, "the gate has %d commands, and %d reports were recorded", len(j.checks), len(t.Commands))
 	}
-	for i, c := range j.commands {
+	for i, c := range j.checks {
 		if c.Tests = t.Commands[i].Tests; t.Commands[i].Plain {
 			c.Plan, c.Plain = report.Plain(c.Text), true
 		}

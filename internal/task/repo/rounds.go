@@ -237,11 +237,11 @@ func (w *attempt) knownFixes(ctx context.Context, n int, g *api.Gate) (string, e
 
 // before runs the gate on what there was.
 func (w *attempt) before(ctx context.Context) error {
-	w.gates.commands = w.gates.gateCommands()
+	w.gates.checks = w.gates.gateChecks()
 	e := api.RepoStepEvent{Step: "gate", Detail: "before any change: " + w.res.Verify}
 	g, err := w.gates.before(ctx, func(ctx context.Context) (api.Gate, error) {
 		g, err := w.gates.gate(ctx, e, "before", terms{}, w.project.prepared, w.project.members.layers()...)
-		if err == nil && g.Exit.Cause == "" && gate.MakePlain(w.gates.commands) {
+		if err == nil && g.Exit.Cause == "" && gate.MakePlain(w.gates.checks) {
 			g, err = w.gates.gate(ctx, e, "before", terms{}, w.project.prepared, w.project.members.layers()...)
 		}
 		return g, err

@@ -128,7 +128,7 @@ type Preparation struct {
 // Preparer is a [Sandboxes] that can start services once for several sandboxes, by a fork of one in which they run.
 type Preparer interface {
 	// Prepare says what sandboxes of a task begin with. Until end is called, Workspace over these layers may return a
-	// workspace for which there is such a sandbox already: the first Open of it with the same request returns it, as a [Serving].
+	// workspace for which there is such a sandbox already: the first Open of it with the same request returns it, as a [ServiceSandbox].
 	// Where that cannot be, both do what they do otherwise. Nothing is started before the first of these calls.
 	// end ends what was started and not opened, and returns how many processes may be left.
 	Prepare(task api.TaskID, p Preparation) (end func(context.Context) (left int))

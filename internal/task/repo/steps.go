@@ -9,7 +9,8 @@ import (
 	"hortus.dev/api"
 )
 
-// steps tells the steps of the work as events, and keeps their names for the receipt of a task that is canceled. Steps of several repositories end side by side.
+// steps tells the steps of the work as events, and keeps their names for the receipt of a task that is canceled. Steps of several
+// repositories end side by side.
 type steps struct {
 	emit Emitter
 	now  func() time.Time
@@ -24,65 +25,65 @@ type steps struct {
 func newSteps(emit Emitter, now func() time.Time) *steps { return &steps{emit: emit, now: now} }
 
 // tell emits a fact.
-func (l *steps) tell(ctx context.Context, t api.EventType, data any) { l.emit.Emit(ctx, t, data) }
+func (s *steps) tell(ctx context.Context, t api.EventType, data any) { s.emit.Emit(ctx, t, data) }
 
 // do does one thing that people can see begin and end.
-func (l *steps) do(ctx context.Context, e api.RepoStepEvent, do func() (detail string, err error)) error {
-	l.tell(ctx, api.EventRepoStep, e)
+func (s *steps) do(ctx context.Context, e api.RepoStepEvent, do func() (detail string, err error)) error {
+	s.tell(ctx, api.EventRepoStep, e)
 	if err := ctx.Err(); err != nil {
-		l.note(nil, []string{stepName(e)})
+		s.note(nil, []string{stepName(e)})
 		return err
 	}
-	start := l.now()
+	start := s.now()
 	detail, err := do()
-	e.Done, e.MS = true, l.now().Sub(start).Milliseconds()
+	e.Done, e.MS = true, s.now().Sub(start).Milliseconds()
 	if detail != "" {
 		e.Detail = detail
 	}
-	l.ended(ctx, e, err)
+	s.ended(ctx, e, err)
 	return err
 }
 
 // ended tells of the end of a step.
-func (l *steps) ended(ctx context.Context, e api.RepoStepEvent, err error) {
+func (s *steps) ended(ctx context.Context, e api.RepoStepEvent, err error) {
 	if err != nil {
 		e.Error = err.Error()
-		l.note(nil, []string{stepName(e)})
+		s.note(nil, []string{stepName(e)})
 	} else {
-		l.note([]string{stepName(e)}, nil)
+		s.note([]string{stepName(e)}, nil)
 	}
-	l.tell(ctx, api.EventRepoStep, e)
+	s.tell(ctx, api.EventRepoStep, e)
 }
 
 // recalled notes a step that an earlier daemon did.
-func (l *steps) recalled(e api.RepoStepEvent) { l.note([]string{stepName(e)}, nil) }
+func (s *steps) recalled(e api.RepoStepEvent) { s.note([]string{stepName(e)}, nil) }
 
 // note adds names of steps.
-func (l *steps) note(done, skipped []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.done, l.skipped = append(l.done, done...), append(l.skipped, skipped...)
+func (s *steps) note(done, skipped []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done, s.skipped = append(s.done, done...), append(s.skipped, skipped...)
 }
 
 // closed counts what a sandbox left behind.
-func (l *steps) closed(left int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.left += left
+func (s *steps) closed(left int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left += left
 }
 
 // receipt is what was done and what was not.
-func (l *steps) receipt() *api.Receipt {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return &api.Receipt{Completed: nonNil(l.done), Skipped: nonNil(l.skipped), ProcessesLeft: l.left}
+func (s *steps) receipt() *api.Receipt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &api.Receipt{Completed: nonNil(s.done), Skipped: nonNil(s.skipped), ProcessesLeft: s.left}
 }
 
 // set replaces everything.
-func (l *steps) set(done, skipped []string, left int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.done, l.skipped, l.left = done, skipped, left
+func (s *steps) set(done, skipped []string, left int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done, s.skipped, s.left = done, skipped, left
 }
 
 func nonNil(s []string) []string {
@@ -105,12 +106,11 @@ func stepName(e api.RepoStepEvent) string {
 }
 
 // emitter is where the facts go.
-func (l *steps) emitter() Emitter { return l.emit }
+func (s *steps) emitter() Emitter { return s.emit }
 
 // candidateEmitter names its candidate in the events of one.
 type candidateEmitter struct {
 	Emitter
-	// N is its number.
 	n int
 }
 

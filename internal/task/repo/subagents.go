@@ -1,7 +1,6 @@
 package repo
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -13,54 +12,49 @@ import (
 	"hortus.dev/internal/task/journal"
 )
 
-// copiesConfig is what copies are made of. All fields but Named and Logger are required.
-type copiesConfig struct {
+// sandboxCopies are the copies of one agent's sandbox, for its sub-agents. make and the Close of a copy may be called from several
+// goroutines, and end when they have returned.
+//
+// A copy lives from make until its Close, at the latest until end. It has a workspace, which the row of the task names while it is there:
+// the next daemon removes the workspaces of tasks that no row names. A sub-agent that goes on after the end of its daemon gets another
+// sandbox over the same workspace, when it uses it first.
+type sandboxCopies struct {
 	task api.TaskID
 	// sandboxes makes copies if it is a [Copier].
 	sandboxes Sandboxes
-	// Agent has the sandbox that is copied.
+	// agent has the sandbox that is copied.
 	agent *sandboxSlot
-	// Begins says what that sandbox was opened with.
+	// begins says what that sandbox was opened with.
 	begins func(ctx context.Context) (Preparation, error)
-	// Named are the copies that an earlier daemon stored, and Name stores those that there are. Its calls come one after the other.
-	named api.CandidateCopies
-	name  func(ctx context.Context, all api.CandidateCopies) error
-	// Closed is told how many processes may be left of a copy. It may be called from several goroutines.
+	// name stores the copies that there are. Its calls come one after the other.
+	name func(ctx context.Context, all api.CandidateCopies) error
+	// closed is told how many processes may be left of a copy. It may be called from several goroutines.
 	closed func(left int)
 	logger *slog.Logger
-}
 
-// sandboxCopies are the copies of one agent's sandbox. make and the Close of a
-// copy may be called from several goroutines, and end when they have returned. A copy lives from make until its Close, at the latest until end.
-// It has a workspace, which the row of the task names while it is there: the next daemon removes the workspaces of tasks that no row names.
-type sandboxCopies struct {
-	cfg copiesConfig
-	// turn is held while a copy is made or removed: copies of one sandbox are made one after the other. The next field belongs
-	// to who has it.
-	turn  chan struct{}
+	// turn is held while a copy is made or removed: copies of one sandbox are made one after the other.
+	turn chan struct{}
+	// named are those that are stored, at first by an earlier daemon. They belong to who has the turn.
 	named api.CandidateCopies
 }
 
-// newSandboxCopies makes sandboxCopies without any.
-func newSandboxCopies(cfg copiesConfig) *sandboxCopies {
-	cfg.logger = cmp.Or(cfg.logger, slog.New(slog.DiscardHandler))
-	c := &sandboxCopies{cfg: cfg, turn: make(chan struct{}, 1), named: maps.Clone(cfg.named)}
-	if c.named == nil {
-		c.named = api.CandidateCopies{}
-	}
-	return c
+// namedCopies copies the names of copies, which may be none.
+func namedCopies(all api.CandidateCopies) api.CandidateCopies {
+	named := api.CandidateCopies{}
+	maps.Copy(named, all)
+	return named
 }
 
 // can reports whether copies can be made here.
 func (c *sandboxCopies) can() bool {
-	_, ok := c.cfg.sandboxes.(Copier)
+	_, ok := c.sandboxes.(Copier)
 	return ok
 }
 
 // make makes the copy for a sub-agent, whose part of the journal records it. keep takes the outputs of its commands.
 func (c *sandboxCopies) make(ctx context.Context, n int, j *journal.Run, keep tool.OutputStore) (loop.Copy, error) {
 	name := fmt.Sprintf("%s %d", loop.ResearchTool, n)
-	at := c.cfg.agent.another()
+	at := c.agent.another()
 	id, err := journal.Do(ctx, j, "copy", nil, func(ctx context.Context, _ journal.Try) (api.WorkspaceID, error) {
 		select {
 		case c.turn <- struct{}{}:
@@ -91,26 +85,26 @@ func (c *sandboxCopies) make(ctx context.Context, n int, j *journal.Run, keep to
 
 // makeNamed makes a copy and stores its name. The caller has the turn.
 func (c *sandboxCopies) makeNamed(ctx context.Context, name string, at *sandboxSlot) (api.WorkspaceID, error) {
-	copier, ok := c.cfg.sandboxes.(Copier)
+	copier, ok := c.sandboxes.(Copier)
 	if !ok {
 		return "", api.Errorf(api.KindUnsupported, "sandboxes of tasks cannot be copied here")
 	}
-	of, err := c.cfg.agent.sandbox()
+	of, err := c.agent.sandbox()
 	if err != nil {
 		return "", err
 	}
-	p, err := c.cfg.begins(ctx)
+	p, err := c.begins(ctx)
 	if err != nil {
 		return "", err
 	}
-	made, err := copier.Copy(ctx, c.cfg.task, of, p)
+	made, err := copier.Copy(ctx, c.task, of, p)
 	if err != nil {
 		return "", err
 	}
 	id := made.Info().Workspace
 	at.set(made)
 	c.named[name] = string(id)
-	if err := c.cfg.name(ctx, maps.Clone(c.named)); err != nil {
+	if err := c.name(ctx, maps.Clone(c.named)); err != nil {
 		if c.leave(ctx, at) {
 			c.discard(ctx, name, id)
 		}
@@ -129,9 +123,9 @@ func (c *sandboxCopies) leave(ctx context.Context, at *sandboxSlot) bool {
 	proof, err := at.end(late)
 	if err != nil {
 		proof.Left = max(1, proof.Left)
-		c.cfg.logger.Error("the sandbox of a sub-agent was not killed", "task", c.cfg.task, "err", err)
+		c.logger.Error("the sandbox of a sub-agent was not killed", "task", c.task, "err", err)
 	}
-	c.cfg.closed(proof.Left)
+	c.closed(proof.Left)
 	return err == nil
 }
 
@@ -146,16 +140,16 @@ func (c *sandboxCopies) remove(ctx context.Context, name string, id api.Workspac
 func (c *sandboxCopies) discard(ctx context.Context, name string, id api.WorkspaceID) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	err := c.cfg.sandboxes.Discard(late, id)
+	err := c.sandboxes.Discard(late, id)
 	if api.KindOf(err) == api.KindNotFound {
 		err = nil
 	}
 	if err == nil && c.named[name] != "" {
 		delete(c.named, name)
-		err = c.cfg.name(late, maps.Clone(c.named))
+		err = c.name(late, maps.Clone(c.named))
 	}
 	if err != nil {
-		c.cfg.logger.Error("a copy for a sub-agent was not removed", "task", c.cfg.task, "copy", name, "workspace", id, "err", err)
+		c.logger.Error("a copy for a sub-agent was not removed", "task", c.task, "copy", name, "workspace", id, "err", err)
 	}
 }
 
@@ -192,12 +186,11 @@ func (p *copySandbox) open(ctx context.Context) error {
 		return err
 	}
 	p.opened = true
-	cfg := p.copies.cfg
-	begin, err := cfg.begins(ctx)
+	begin, err := p.copies.begins(ctx)
 	if err != nil {
 		return err
 	}
-	box, err := cfg.sandboxes.Open(ctx, begin.Sandbox, p.id, begin.Access)
+	box, err := p.copies.sandboxes.Open(ctx, begin.Sandbox, p.id, begin.Access)
 	if err != nil {
 		return err
 	}
@@ -239,14 +232,14 @@ func (p *copySandbox) WriteFile(ctx context.Context, path string, content []byte
 
 // newCopies begins without copies of its sandbox, but for those that the row of a task that goes on names.
 func (w *attempt) newCopies(named api.CandidateCopies) *sandboxCopies {
-	return newSandboxCopies(copiesConfig{
-		task: w.project.task.ID, sandboxes: w.project.cfg.Sandboxes, agent: w.slot, begins: w.preparation, named: named,
+	return &sandboxCopies{
+		turn: make(chan struct{}, 1), task: w.project.task.ID, sandboxes: w.project.cfg.Sandboxes, agent: w.slot, begins: w.preparation, named: namedCopies(named),
 		name: func(ctx context.Context, all api.CandidateCopies) error {
 			w.res.Copies = all // the agent waits for its sub-agents
 			return w.save(ctx)
 		},
 		closed: w.steps.closed, logger: w.project.cfg.Logger,
-	})
+	}
 }
 
 // preparation is what the agent's sandbox is opened with.

@@ -3,6 +3,7 @@ package repo
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"testing"
@@ -95,8 +96,8 @@ func newScene(t *testing.T) *scene {
 func (s *scene) copies() *sandboxCopies {
 	agent := newSandboxSlot(nil)
 	agent.set(&testSandbox{of: s.house})
-	return newSandboxCopies(copiesConfig{
-		task: "t", sandboxes: s.house, agent: agent, named: s.stored,
+	return &sandboxCopies{
+		turn: make(chan struct{}, 1), logger: slog.New(slog.DiscardHandler), task: "t", sandboxes: s.house, agent: agent, named: namedCopies(s.stored),
 		begins: func(context.Context) (Preparation, error) { return Preparation{}, nil },
 		name: func(_ context.Context, all api.CandidateCopies) error {
 			if s.fails != nil {
@@ -106,7 +107,7 @@ func (s *scene) copies() *sandboxCopies {
 			return nil
 		},
 		closed: func(n int) { s.left += n },
-	})
+	}
 }
 
 // journal is that of question 1, of a run that is begun, or of one that is taken over.
