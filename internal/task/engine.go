@@ -76,11 +76,12 @@ type Config struct {
 
 // Engine runs tasks. Its methods may be called from several goroutines.
 type Engine struct {
-	cfg     Config
-	active  registry
-	folders folders
-	lineup  lineup
-	taken   handover
+	cfg      Config
+	active   registry
+	folders  folders
+	lineup   lineup
+	journals journals
+	taken    handover
 }
 
 // New makes an engine. [Engine.Close] ends it.
@@ -91,7 +92,8 @@ func New(cfg Config) *Engine {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Engine{
 		cfg: cfg, folders: folders{cfg.Dir}, lineup: lineup{cfg.Model},
-		active: registry{tasks: map[api.TaskID]*activeTask{}, deliveries: map[api.TaskID]context.CancelFunc{}},
+		journals: journals{cfg.Journal, cfg.Appended, cfg.Now, cfg.Logger},
+		active:   registry{tasks: map[api.TaskID]*activeTask{}, deliveries: map[api.TaskID]context.CancelFunc{}},
 	}
 }
 
@@ -156,7 +158,7 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 	if t.Create.Files, err = e.folders.keepInputs(t.ID, t.Create.Files); err != nil {
 		return err
 	}
-	run, err := e.beginJournal(ctx, t, from.turn)
+	run, err := e.journals.begin(ctx, t, from.turn)
 	if err != nil {
 		return err
 	}
@@ -165,13 +167,13 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 	r := &activeTask{cancel: cancel, done: make(chan struct{}), log: e.emitter(t.ID), run: run}
 	if err := e.active.enter(t.ID, r); err != nil {
 		cancel()
-		e.discardJournal(ctx, run)
+		e.journals.discard(ctx, run)
 		return err
 	}
 	// A caller who goes away must not leave it in doubt whether the row is there.
 	if err := e.cfg.Store.InsertTask(context.WithoutCancel(ctx), t); err != nil {
 		cancel()
-		e.discardJournal(ctx, run)
+		e.journals.discard(ctx, run)
 		e.active.leave(t.ID, r)
 		return err
 	}
@@ -219,7 +221,7 @@ func (e *Engine) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) {
 // stop begins the cancellation of a task, once.
 func (e *Engine) stop(r *activeTask) {
 	r.once.Do(func() {
-		e.storeCancel(context.Background(), r.run)
+		e.journals.cancel(context.Background(), r.run)
 		r.log.Emit(context.Background(), api.EventTaskCancel, struct{}{})
 		r.cancel()
 	})

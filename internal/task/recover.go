@@ -5,45 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/task/journal"
-	"hortus.dev/internal/task/repo"
 )
-
-// runKind is the kind of the runs of tasks. A run has the identifier of its task.
-const runKind = "task"
-
-// runInput is what a task needs to go on beside its row.
-type runInput struct {
-	Principal api.Principal `json:"principal"`
-	Turn      *repo.Turn    `json:"turn,omitempty"`
-}
-
-// survives reports whether a task goes on after the death of its daemon. One that is recorded does not: the file with
-// the recording cannot be continued. Neither does one that keeps its sandbox, which ends with its daemon.
-func (e *Engine) survives(t api.Task) bool {
-	return e.cfg.Journal != nil && t.Create.Record == "" && !t.Create.Keep
-}
-
-// beginJournal begins the journal of a task, which records nothing if the task does not survive.
-func (e *Engine) beginJournal(ctx context.Context, t api.Task, turn *repo.Turn) (*journal.Run, error) {
-	if !e.survives(t) {
-		return journal.None(e.cfg.Now), nil
-	}
-	return e.cfg.Journal.Begin(context.WithoutCancel(ctx), string(t.ID), runKind, runInput{api.PrincipalOf(ctx), turn})
-}
-
-// discardJournal ends the journal of a task that has no row.
-func (e *Engine) discardJournal(ctx context.Context, run *journal.Run) {
-	if !run.Records() {
-		return
-	}
-	if _, err := run.End(context.WithoutCancel(ctx), journal.End{}); err != nil {
-		e.cfg.Logger.Error("end the journal of a task that did not begin", "task", run.ID(), "err", err)
-	}
-}
 
 // resumption is a task of an owner that has ended, which is this owner's now.
 type resumption struct {
@@ -72,31 +37,6 @@ func (h *handover) take() []resumption {
 	return all
 }
 
-// takeJournals takes over the journals of tasks whose owners have ended, by their tasks. One that cannot be taken over is left
-// out, and its task is lost.
-func (e *Engine) takeJournals(ctx context.Context, gone func(api.OwnerID) bool) (map[api.TaskID]*journal.Run, error) {
-	if e.cfg.Journal == nil {
-		return nil, nil
-	}
-	rows, err := e.cfg.Journal.Unfinished(ctx, runKind)
-	if err != nil {
-		return nil, err
-	}
-	runs := map[api.TaskID]*journal.Run{}
-	for _, row := range rows {
-		if !gone(row.Owner) {
-			continue
-		}
-		run, err := e.cfg.Journal.Take(ctx, row.ID, row.Owner)
-		if err != nil {
-			e.cfg.Logger.Error("take over the journal of a task", "task", row.ID, "err", err)
-			continue
-		}
-		runs[api.TaskID(row.ID)] = run
-	}
-	return runs, nil
-}
-
 // takeTask makes a task that can go on this owner's. It reports whether it did.
 func (e *Engine) takeTask(ctx context.Context, t api.Task, run *journal.Run) bool {
 	if run == nil || run.Canceled() || t.Create.Repo != nil && e.cfg.Repositories == nil {
@@ -119,7 +59,7 @@ func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int,
 	if err != nil {
 		return 0, err
 	}
-	runs, err := e.takeJournals(ctx, gone)
+	runs, err := e.journals.takeOver(ctx, gone)
 	if err != nil {
 		return 0, err
 	}
@@ -259,41 +199,13 @@ func (e *Engine) loseTask(ctx context.Context, t api.Task, run *journal.Run, why
 		t.Repo = &kept
 	}
 	if run != nil {
-		return e.endRun(ctx, t, run, e.emitter(t.ID))
+		return e.journals.end(ctx, t, run, e.emitter(t.ID))
 	}
 	if err := e.cfg.Store.UpdateTask(ctx, t); err != nil {
 		return err
 	}
 	e.emitter(t.ID).finish(ctx, t)
 	return nil
-}
-
-// endRun ends a task with its journal: the row, the last event and the journal in one transaction.
-func (e *Engine) endRun(ctx context.Context, t api.Task, run *journal.Run, log *emitter) error {
-	return log.finishWith(func() error {
-		data, err := json.Marshal(t)
-		if err != nil {
-			return err
-		}
-		at := e.cfg.Now().UTC().Truncate(time.Microsecond)
-		ev := api.Event{Stream: log.stream, At: at, Type: api.EventTaskFinished, Data: data}
-		if ev.Seq, err = run.End(ctx, journal.End{At: at, Task: &t, Event: &ev}); err == nil && e.cfg.Appended != nil {
-			e.cfg.Appended(ev)
-		}
-		return err
-	})
-}
-
-// storeCancel stores that a task is to be stopped, so that no later daemon continues it.
-func (e *Engine) storeCancel(ctx context.Context, run *journal.Run) {
-	if !run.Records() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	if err := run.Cancel(ctx); err != nil && api.KindOf(err) != api.KindConflict {
-		e.cfg.Logger.Error("store the cancellation of a task", "task", run.ID(), "err", err)
-	}
 }
 
 // endOrphans ends journals whose tasks have no row: their daemon died before it was there.

@@ -47,7 +47,7 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 	r.run.GoLive()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := e.endRun(ctx, t, r.run, r.log); err != nil {
+	if err := e.journals.end(ctx, t, r.run, r.log); err != nil {
 		// The row stays unfinished; the next daemon goes on with the task.
 		e.cfg.Logger.Error("store the end of a task", "task", t.ID, "err", err)
 	}
