@@ -97,8 +97,8 @@ func TestPartsOfParts(t *testing.T) {
 	}
 }
 
-// TestTold: events are counted apart for the task, each candidate and each sub-agent. The name of another agent is no part.
-func TestTold(t *testing.T) {
+// TestCounts: events are counted apart for the task, each candidate and each sub-agent. The name of another agent is no part.
+func TestCounts(t *testing.T) {
 	told := &journal.Counts{}
 	for _, data := range []string{`{}`, `{"agent":"codex"}`, `{"agent":"research 1"}`, `{"candidate":2}`, `{"candidate":2,"agent":"research 1"}`, `{"candidate":2,"agent":"research 1"}`, `no JSON`} {
 		told.Add(api.Event{Type: api.EventTool, Data: []byte(data)})

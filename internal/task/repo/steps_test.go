@@ -13,8 +13,8 @@ type taken struct{ data any }
 
 func (k *taken) Emit(_ context.Context, _ api.EventType, data any) { k.data = data }
 
-// TestMarked: each kind of event of an agent names its candidate, and what is no event of an agent stays as it is.
-func TestMarked(t *testing.T) {
+// TestCandidateEmitter: each kind of event of an agent names its candidate, and what is no event of an agent stays as it is.
+func TestCandidateEmitter(t *testing.T) {
 	for _, data := range []any{
 		api.RepoStepEvent{Step: "agent"}, api.ToolEvent{}, api.SayEvent{}, api.TodoEvent{}, api.CompactEvent{}, api.ModelEvent{}, api.ModelRetryEvent{}, api.EscalationEvent{},
 	} {

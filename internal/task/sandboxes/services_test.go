@@ -286,8 +286,8 @@ func (w *theater) left(boxes int, spaces ...api.WorkspaceID) {
 	}
 }
 
-// TestRoom: each candidate gets a child with the request of the task, and the sandbox that was forked ends with the last one.
-func TestRoom(t *testing.T) {
+// TestForkSource: each candidate gets a child with the request of the task, and the sandbox that was forked ends with the last one.
+func TestForkSource(t *testing.T) {
 	w := newTheater(t)
 	w.left(0)
 	end := w.prepare(3)
@@ -323,8 +323,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestRoomOfOthers: what does not begin like the others, or belongs to another task, has nothing of them.
-func TestRoomOfOthers(t *testing.T) {
+// TestForkSourceOfOthers: what does not begin like the others, or belongs to another task, has nothing of them.
+func TestForkSourceOfOthers(t *testing.T) {
 	w := newTheater(t)
 	end := w.prepare(0)
 	other := newTheater(t)
@@ -367,8 +367,8 @@ func TestRoomOfOthers(t *testing.T) {
 	}
 }
 
-// TestRoomWithoutForks: where there is no fork candidates start as without a room, and the sandbox that takes the place of one ends.
-func TestRoomWithoutForks(t *testing.T) {
+// TestForkSourceWithoutForks: where there is no fork candidates start as without a room, and the sandbox that takes the place of one ends.
+func TestForkSourceWithoutForks(t *testing.T) {
 	for name, spoil := range map[string]func(*theater){
 		"refused":         func(w *theater) { w.host.refuse = api.Errorf(api.KindExhausted, "there are enough") },
 		"no capacity":     func(w *theater) { w.host.wait, w.cfg.ForkTime = true, 1 },
@@ -393,8 +393,8 @@ func TestRoomWithoutForks(t *testing.T) {
 	}
 }
 
-// TestRoomOfManyAtOnce: candidates come at the same time, and some go before their turn.
-func TestRoomOfManyAtOnce(t *testing.T) {
+// TestForkSourceOfManyAtOnce: candidates come at the same time, and some go before their turn.
+func TestForkSourceOfManyAtOnce(t *testing.T) {
 	w := newTheater(t)
 	end := w.prepare(8)
 	var wg sync.WaitGroup
@@ -431,9 +431,9 @@ func TestRoomOfManyAtOnce(t *testing.T) {
 	})...)
 }
 
-// TestRoomOfTheCanceled: a candidate that ends before it opens its sandbox leaves a child in use. Its files can be read and removed all
+// TestForkSourceOfTheCanceled: a candidate that ends before it opens its sandbox leaves a child in use. Its files can be read and removed all
 // the same, and those of another one stay in use.
-func TestRoomOfTheCanceled(t *testing.T) {
+func TestForkSourceOfTheCanceled(t *testing.T) {
 	w := newTheater(t)
 	end := w.prepare(0)
 	make := func() api.WorkspaceID {
