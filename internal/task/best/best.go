@@ -31,7 +31,7 @@ const (
 type Candidate interface {
 	// Enter works to the end, or recalls how the work ended. begins is called before it works.
 	Enter(ctx context.Context, begins func()) Entry
-	// Standing is what it came to. It is called after Enter.
+	// Result is what it came to. It is called after Enter.
 	Result() Result
 	// Lint runs a lint command on the result, and reports whether it passed.
 	Lint(ctx context.Context, command string) (passed bool, err error)

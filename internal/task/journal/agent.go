@@ -191,7 +191,7 @@ func (a *Agent) Ended(rep loop.Report) loop.Report {
 type onceEmitter struct {
 	loop.Emitter
 	earlier map[api.EventType]int
-	run  *Run
+	run     *Run
 }
 
 // Emit implements loop.Emitter.

@@ -11,8 +11,8 @@ import (
 )
 
 // sandboxSlot has the sandbox that the agent's tools work in: another one each round, and none between rounds. It refuses what the
-// file policy of the task forbids before the sandbox is asked. It starts nothing; the sandbox lives until end, or is taken out by set(nil). Its methods may
-// be called from several goroutines.
+// file policy of the task forbids before the sandbox is asked. It starts nothing; the sandbox lives until end, or is taken out by
+// set(nil). Its methods may be called from several goroutines.
 type sandboxSlot struct {
 	mu      sync.Mutex
 	files   *filerule.Policy

@@ -178,8 +178,8 @@ func copyStanding(ctx context.Context, store *workspace.Store, boxes Stiller, bo
 	return "", errors.Join(err, ferr)
 }
 
-// carryOver changes the request for another sandbox over a workspace, or over what was written in it, by what somebody changed of the one before it: it has the policy that
-// this one ended with, and no secret that was revoked. So have the next turns of a session. Lifetimes of secrets begin anew. A workspace
+// carryOver changes the request for another sandbox over a workspace, or over what was written in it, by what somebody changed of the
+// one before it: it has the policy that this one ended with, and no secret that was revoked. So have the next turns of a session. Lifetimes of secrets begin anew. A workspace
 // with a name is of several tasks, each with a request of its own.
 func (p *Provider) carryOver(ctx context.Context, req api.CreateSandbox, ws api.WorkspaceID) (api.CreateSandbox, error) {
 	if ws == "" {
