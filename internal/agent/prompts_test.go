@@ -27,7 +27,7 @@ type prompt struct{ at, text string }
 // that no model reads.
 func prompts(t *testing.T) []prompt {
 	t.Helper()
-	files := []string{"prompts.go", "descriptions.go", "ask.go", "roles.go", "../task/repo/rounds.go", "model/anthropic/request.go"}
+	files := []string{"prompts.go", "schema.go", "roles.go", "../task/repo/rounds.go", "model/anthropic/request.go"}
 	for _, dir := range []string{"loop", "tool", "artifact"} {
 		all, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
