@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"hortus.dev/api"
@@ -135,7 +136,7 @@ func (p *Pipeline) attempts(ctx context.Context, plan api.ExecutionPlan, next ap
 		p.cfg.Emit.Emit(ctx, api.EventCode, api.AttemptEvent{Attempt: n, Of: p.cfg.Attempts, Artifact: &next})
 		att := api.Attempt{N: n, Artifact: next, StartedAt: p.cfg.Now().UTC()}
 		p.rep.Attempts = append(p.rep.Attempts, att)
-		res, err := p.recordedPass(ctx, plan, &att)
+		res, err := p.journalPass(ctx, plan, &att)
 		if err != nil {
 			return p.fail(ctx, err)
 		}
@@ -157,9 +158,9 @@ func (p *Pipeline) attempts(ctx context.Context, plan api.ExecutionPlan, next ap
 	}
 }
 
-// recordedPass is pass as a step of the pipeline.
-func (p *Pipeline) recordedPass(ctx context.Context, plan api.ExecutionPlan, att *api.Attempt) (res api.ExecutionResult, err error) {
-	var r ran
+// journalPass is pass as a step of the pipeline.
+func (p *Pipeline) journalPass(ctx context.Context, plan api.ExecutionPlan, att *api.Attempt) (res api.ExecutionResult, err error) {
+	var r recordedPass
 	executed, err := p.step(ctx, attemptStep(att.N), att.Artifact, &r, func(ctx context.Context) error {
 		res, err = p.pass(ctx, plan, att)
 		r.Value = res.Value
@@ -293,4 +294,69 @@ func observed(res api.ExecutionResult) api.Diagnosis {
 		d.Cause = fmt.Sprintf("the %s phase ended with exit code %d", res.Phase, res.Exit.Code)
 	}
 	return d
+}
+
+// History is the work that a pipeline continues after a person replied.
+type History struct {
+	Plan api.ExecutionPlan
+	// Last is the attempt that the last question was about.
+	Last api.Attempt
+	// Tried are the programs of all attempts, Last's included.
+	Tried []api.CodeArtifact
+	// Answers are the questions with their replies, the oldest first.
+	Answers []api.Answer
+}
+
+// Continue is Run for a request whose plan and last attempt are known: the Debugger
+// gets that attempt with the replies and writes the first program.
+func (p *Pipeline) Continue(ctx context.Context, h History) Report {
+	p.steps.todo("debug", "run")
+	p.rep.Plan, p.answers = &h.Plan, h.Answers
+	p.cfg.Emit.Emit(ctx, api.EventPlan, h.Plan)
+	if err := p.cfg.Record.Plan(ctx, h.Plan); err != nil {
+		return p.fail(ctx, err)
+	}
+	if p.cfg.Ready != nil {
+		if err := p.cfg.Ready(ctx, h.Plan.Language); err != nil {
+			return p.fail(ctx, err)
+		}
+	}
+	if h.Last.Result == nil {
+		return p.attempts(ctx, h.Plan, h.Last.Artifact, nil)
+	}
+	diag, err := insist(ctx, p, "diagnosis 0", &p.cfg.Debugger.role, 0, h.Last.Artifact, func(ctx context.Context) (api.Diagnosis, api.Usage, error) {
+		known := p.known(ctx, h.Last)
+		return p.cfg.Debugger.Diagnose(ctx, api.DebugRequest{
+			Plan: h.Plan, Artifact: h.Last.Artifact, Result: *h.Last.Result, Tried: h.Tried, Answers: h.Answers, Known: known})
+	})
+	if err != nil {
+		return p.fail(ctx, err)
+	}
+	p.steps.done("debug")
+	p.cfg.Emit.Emit(ctx, api.EventDiagnosis, api.AttemptEvent{Of: p.cfg.Attempts, Diagnosis: &diag})
+	if diag.Artifact == nil {
+		return p.giveUp(diag, 0)
+	}
+	return p.attempts(ctx, h.Plan, *diag.Artifact, h.Tried)
+}
+
+// steps keeps what a pipeline meant to do and what it finished, for the receipt
+// of a canceled task.
+type steps struct {
+	planned   []string
+	completed []string
+}
+
+func (s *steps) todo(names ...string) { s.planned = append(s.planned, names...) }
+
+func (s *steps) done(name string) { s.completed = append(s.completed, name) }
+
+func (s *steps) receipt() api.Receipt {
+	r := api.Receipt{Completed: append([]string{}, s.completed...), Skipped: []string{}}
+	for _, name := range s.planned {
+		if !slices.Contains(s.completed, name) {
+			r.Skipped = append(r.Skipped, name)
+		}
+	}
+	return r
 }

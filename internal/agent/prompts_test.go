@@ -27,7 +27,7 @@ type prompt struct{ at, text string }
 // that no model reads.
 func prompts(t *testing.T) []prompt {
 	t.Helper()
-	files := []string{"prompts.go", "descriptions.go", "ask.go", "roles.go", "../task/repo/rounds.go", "model/anthropic/request.go"}
+	files := []string{"prompts.go", "schema.go", "roles.go", "../task/repo/rounds.go", "model/anthropic/request.go"}
 	for _, dir := range []string{"loop", "tool", "artifact"} {
 		all, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
@@ -128,7 +128,7 @@ func TestPrompts(t *testing.T) {
 // TestToolDescriptions: each tool and each of its parameters is described, and a
 // parameter with a format has an example.
 func TestToolDescriptions(t *testing.T) {
-	set := tool.New(tool.Config{Box: agenttest.NewBox(t)})
+	set := tool.New(tool.Config{Sandbox: agenttest.NewBox(t)})
 	defer set.Close(t.Context())
 	formats := regexp.MustCompile(`(?i)\b(path|glob|expression|variables|command|directory|ID)\b`)
 	for _, x := range set.All() {

@@ -20,7 +20,7 @@ func schemaOf(v any) json.RawMessage {
 	return b
 }
 
-// enums are the closed sets of the named types.
+// enum returns the names of the values of a named type that is a closed set; nil for another type.
 func enum(t reflect.Type) []string {
 	switch t {
 	case reflect.TypeFor[api.Language]():
@@ -86,4 +86,43 @@ func categoryNames() []string {
 		names[i] = string(c)
 	}
 	return names
+}
+
+// descriptions are the texts of the fields in the schemas that the roles' models fill in,
+// by type and field.
+var descriptions = map[string]string{
+	"ExecutionPlan.language":     "Programming language of the program.",
+	"ExecutionPlan.dependencies": `Third-party packages. Omit them if the standard library is enough. Example: ["requests"].`,
+	"ExecutionPlan.shell":        `Shell that runs the commands: "bash" or "sh".`,
+	"ExecutionPlan.task":         "What the program does, complete and in your own words.",
+	"ExecutionPlan.parameters":   `Every value in the request, by name. Example: {"count": "10"}.`,
+	"ExecutionPlan.output":       "Kind of output.",
+	"ExecutionPlan.files":        `Paths that the program must create, relative to its directory. Set them only if output is "file". Example: ["report.csv"].`,
+	"ExecutionPlan.compile":      "Omit this field. The platform sets it.",
+	"ExecutionPlan.run":          "Omit this field. The platform sets it.",
+	"ExecutionPlan.checks":       "Commands that verify the result after the program has run.",
+
+	"Check.name":    `What the check verifies, in a few words. Example: "ten lines".`,
+	"Check.command": `Bash command. Exit code 0 means that the check passes. Example: "test $(wc -l <\"$OUTPUT\") = 10".`,
+
+	"CodeArtifact.language":         "Programming language of the program, as in the plan.",
+	"CodeArtifact.files":            "All files of the program.",
+	"CodeArtifact.install":          `Command that installs the dependencies. Omit it if there are none. Example: "python3 -m pip install requests".`,
+	"CodeArtifact.compile":          `Command that compiles the program. Omit it if there is nothing to compile. Example: "gcc -o program main.c".`,
+	"CodeArtifact.run":              `Command that runs the program. Example: "python3 main.py".`,
+	"CodeArtifact.shell":            `Shell that runs the commands: "bash" or "sh".`,
+	"CodeArtifact.output":           "Kind of output, as in the plan.",
+	"CodeArtifact.expect":           `Paths that the program must create, as in the plan's files. Example: ["report.csv"].`,
+	"CodeArtifact.installTimeoutMs": "Timeout of install and compile in milliseconds. Omit it for the default.",
+	"CodeArtifact.runTimeoutMs":     "Timeout of run in milliseconds. Omit it for the default.",
+	"CodeArtifact.note":             "What this version is or what you changed, in one sentence.",
+
+	"File.path":       `Path relative to the workspace, with slashes. It must not contain "..". Example: "src/main.py".`,
+	"File.content":    "Complete content of the file.",
+	"File.executable": "Make the file executable. The default is false.",
+
+	"Diagnosis.category": "Category of the failure.",
+	"Diagnosis.cause":    "Root cause of the failure, in one sentence.",
+	"Diagnosis.artifact": "Corrected program. Omit it if you ask a question.",
+	"Diagnosis.question": "What a person must decide. Omit it if you return an artifact.",
 }

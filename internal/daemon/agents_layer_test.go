@@ -37,7 +37,7 @@ func TestAgentLayer(t *testing.T) {
 	w := newTownOf(t, Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Runsc: filepath.Join(testtools.Dir(t), testtools.Runsc)})
 	ctx := api.WithPrincipal(t.Context(), api.Operator())
 	const root = ".git/hortus/agents/an-agent-1"
-	agent, release, err := w.s.computers.Layer(ctx, "test of an agent's layer", func(_ context.Context, dir string) error {
+	agent, release, err := w.s.taskSandboxes.Layer(ctx, "test of an agent's layer", func(_ context.Context, dir string) error {
 		at := filepath.Join(dir, root, "bin")
 		if err := os.MkdirAll(at, 0o755); err != nil {
 			return err
@@ -53,11 +53,11 @@ func TestAgentLayer(t *testing.T) {
 			// in runs a script in a sandbox over a new workspace, and prints what it says.
 			in := func(access []filerule.Access, script string) string {
 				t.Helper()
-				ws, err := w.s.computers.Workspace(ctx, "", agent, repo.Layer(layerOf(t, w.s)))
+				ws, err := w.s.taskSandboxes.Workspace(ctx, "", agent, repo.Layer(layerOf(t, w.s)))
 				if err != nil {
 					t.Fatal(err)
 				}
-				c, err := w.s.computers.Open(ctx, api.CreateSandbox{Isolation: isolation}, ws, access)
+				c, err := w.s.taskSandboxes.Open(ctx, api.CreateSandbox{Isolation: isolation}, ws, access)
 				if kind := api.KindOf(err); kind == api.KindUnsupported || kind == api.KindUnisolated {
 					t.Skipf("this host has no %s: %v", isolation, err)
 				}

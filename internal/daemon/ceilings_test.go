@@ -19,18 +19,18 @@ func TestComputersHaveCeilings(t *testing.T) {
 	}
 	k := w.key(api.CreateKey{Account: "carol", Ceilings: api.Ceilings{Sandboxes: 1}})
 	ctx := api.WithPrincipal(t.Context(), api.Principal{Account: "carol", Key: k.ID, Role: api.RoleUser, Ceilings: k.Key.Ceilings})
-	base, release, err := w.s.computers.Layer(ctx, "ceilings", func(_ context.Context, dir string) error {
+	base, release, err := w.s.taskSandboxes.Layer(ctx, "ceilings", func(_ context.Context, dir string) error {
 		return os.WriteFile(dir+"/a", nil, 0o644)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer release()
-	space, err := w.s.computers.Workspace(ctx, "", base)
+	space, err := w.s.taskSandboxes.Workspace(ctx, "", base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := w.s.computers.Clean(ctx, api.CreateSandbox{}, "", base)
+	first, err := w.s.taskSandboxes.Clean(ctx, api.CreateSandbox{}, "", base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,15 +38,15 @@ func TestComputersHaveCeilings(t *testing.T) {
 	if row := first.Info(); row.Account != "carol" || row.Key != k.ID {
 		t.Errorf("the sandbox belongs to account %q and key %q", row.Account, row.Key)
 	}
-	more := map[string]func() (repo.Computer, error){
-		"over layers":      func() (repo.Computer, error) { return w.s.computers.Clean(ctx, api.CreateSandbox{}, "", base) },
-		"over a workspace": func() (repo.Computer, error) { return w.s.computers.Open(ctx, api.CreateSandbox{}, space, nil) },
-		"of a program": func() (repo.Computer, error) {
-			made, err := w.s.computers.Create(ctx, api.CreateSandbox{})
+	more := map[string]func() (repo.Sandbox, error){
+		"over layers":      func() (repo.Sandbox, error) { return w.s.taskSandboxes.Clean(ctx, api.CreateSandbox{}, "", base) },
+		"over a workspace": func() (repo.Sandbox, error) { return w.s.taskSandboxes.Open(ctx, api.CreateSandbox{}, space, nil) },
+		"of a program": func() (repo.Sandbox, error) {
+			made, err := w.s.taskSandboxes.Create(ctx, api.CreateSandbox{})
 			if err != nil {
 				return nil, err
 			}
-			return made.(repo.Computer), nil
+			return made.(repo.Sandbox), nil
 		},
 	}
 	for name, create := range more {
@@ -67,7 +67,7 @@ func TestComputersHaveCeilings(t *testing.T) {
 		}
 	}
 	// Nobody creates nothing.
-	if _, err := w.s.computers.Clean(t.Context(), api.CreateSandbox{}, "", base); api.KindOf(err) != api.KindUnauthenticated {
+	if _, err := w.s.taskSandboxes.Clean(t.Context(), api.CreateSandbox{}, "", base); api.KindOf(err) != api.KindUnauthenticated {
 		t.Errorf("nobody's sandbox: %v", err)
 	}
 }

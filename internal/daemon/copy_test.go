@@ -12,20 +12,20 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/storage/workspace"
-	"hortus.dev/internal/task/computer"
-	"hortus.dev/internal/task/contract"
+	"hortus.dev/internal/task/repo"
+	"hortus.dev/internal/task/sandboxes"
 	testtools "hortus.dev/test/tools"
 )
 
-// clones are computers of one task, of one isolation.
+// clones are sandboxes of one task, of one isolation.
 type clones struct {
 	t    *testing.T
 	w    *town
 	ctx  context.Context
 	task api.TaskID
-	p    contract.Preparation
+	p    repo.Preparation
 	// of is in use, and was made over work.
-	of   contract.Computer
+	of   repo.Sandbox
 	work api.WorkspaceID
 }
 
@@ -37,17 +37,17 @@ func counter(file string) []string {
 func newClones(t *testing.T, w *town, isolation string, change ...func(*api.CreateSandbox)) *clones {
 	t.Helper()
 	k := &clones{t: t, w: w, ctx: api.WithPrincipal(t.Context(), api.Operator()), task: api.NewTaskID()}
-	k.p = contract.Preparation{
-		Box:    api.CreateSandbox{Isolation: isolation, Task: k.task, TTLMS: (10 * time.Minute).Milliseconds(), Labels: map[string]string{"of": "copies"}},
-		Access: []filerule.Access{{Path: "fixed", ReadOnly: true}},
-		Services: []contract.Service{{
+	k.p = repo.Preparation{
+		Sandbox: api.CreateSandbox{Isolation: isolation, Task: k.task, TTLMS: (10 * time.Minute).Milliseconds(), Labels: map[string]string{"of": "copies"}},
+		Access:  []filerule.Access{{Path: "fixed", ReadOnly: true}},
+		Services: []repo.Service{{
 			Name: "count", Exec: api.ExecRequest{Args: counter("/tmp/service")}, Ready: api.ExecRequest{Args: []string{"test", "-s", "/tmp/service"}},
 		}},
 	}
 	for _, f := range change {
-		f(&k.p.Box)
+		f(&k.p.Sandbox)
 	}
-	layer, release, err := w.s.computers.Layer(k.ctx, string(k.task), func(_ context.Context, dir string) error {
+	layer, release, err := w.s.taskSandboxes.Layer(k.ctx, string(k.task), func(_ context.Context, dir string) error {
 		if err := os.Mkdir(filepath.Join(dir, "fixed"), 0o755); err != nil {
 			return err
 		}
@@ -57,33 +57,33 @@ func newClones(t *testing.T, w *town, isolation string, change ...func(*api.Crea
 		t.Fatal(err)
 	}
 	t.Cleanup(release)
-	if k.work, err = w.s.computers.Workspace(k.ctx, k.task, layer); err != nil {
+	if k.work, err = w.s.taskSandboxes.Workspace(k.ctx, k.task, layer); err != nil {
 		t.Fatal(err)
 	}
-	if k.of, err = w.s.computers.Open(k.ctx, k.p.Box, k.work, k.p.Access); err != nil {
+	if k.of, err = w.s.taskSandboxes.Open(k.ctx, k.p.Sandbox, k.work, k.p.Access); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { k.end(k.of, k.work) })
-	if err := contract.Serve(k.ctx, k.of, k.p.Services); err != nil {
+	if err := repo.Serve(k.ctx, k.of, k.p.Services); err != nil {
 		t.Fatal(err)
 	}
 	return k
 }
 
-// end ends a computer and removes its workspace.
-func (k *clones) end(c contract.Computer, ws api.WorkspaceID) {
+// end ends a sandbox and removes its workspace.
+func (k *clones) end(c repo.Sandbox, ws api.WorkspaceID) {
 	k.t.Helper()
 	ctx := context.WithoutCancel(k.ctx)
 	if proof, err := c.Close(ctx); err != nil || proof.Left != 0 {
 		k.t.Errorf("%+v, %v", proof, err)
 	}
-	if err := k.w.s.computers.Discard(ctx, ws); err != nil {
+	if err := k.w.s.taskSandboxes.Discard(ctx, ws); err != nil {
 		k.t.Error(err)
 	}
 }
 
 // run runs a script, and returns what it printed and its exit code.
-func (k *clones) run(c contract.Computer, script string) (string, int) {
+func (k *clones) run(c repo.Sandbox, script string) (string, int) {
 	k.t.Helper()
 	var out strings.Builder
 	x, err := c.Run(k.ctx, api.ExecRequest{Args: []string{"/bin/sh", "-c", script}}, func(_ string, p []byte) error {
@@ -97,7 +97,7 @@ func (k *clones) run(c contract.Computer, script string) (string, int) {
 }
 
 // count reads what a counter wrote; its name is empty if there is none.
-func (k *clones) count(c contract.Computer, file string) (name string, n int) {
+func (k *clones) count(c repo.Sandbox, file string) (name string, n int) {
 	k.t.Helper()
 	out, code := k.run(c, "cat "+file)
 	if code != 0 {
@@ -110,7 +110,7 @@ func (k *clones) count(c contract.Computer, file string) (name string, n int) {
 }
 
 // grows waits until a counter counts.
-func (k *clones) grows(c contract.Computer, file string) {
+func (k *clones) grows(c repo.Sandbox, file string) {
 	k.t.Helper()
 	_, before := k.count(c, file)
 	eventually(k.t, file+" counts", func() bool {
@@ -160,12 +160,12 @@ func copyTown(t *testing.T) *town {
 	return w
 }
 
-// TestCopyInUse: a copy of a computer that is in use has what was written and not committed, and is on its own from then on. Where memory
+// TestCopyInUse: a copy of a sandbox that is in use has what was written and not committed, and is on its own from then on. Where memory
 // can be forked its programs go on; elsewhere its services are started.
 func TestCopyInUse(t *testing.T) {
 	w := copyTown(t)
-	without := computer.New(computer.Config{Creator: w.s.guards.quota, Manager: w.s.sandboxes, Layers: w.s.layers, Workspaces: w.s.workspaces, Sandboxes: w.s.worked, Logger: w.s.log})
-	for name, by := range map[string]*computer.Computers{"gvisor": w.s.computers, "gvisor, files alone": without, "container": w.s.computers} {
+	without := sandboxes.New(sandboxes.Config{Creator: w.s.guards.quota, Manager: w.s.sandboxes, Layers: w.s.layers, Workspaces: w.s.workspaces, Sandboxes: w.s.worked, Logger: w.s.log})
+	for name, by := range map[string]*sandboxes.Provider{"gvisor": w.s.taskSandboxes, "gvisor, files alone": without, "container": w.s.taskSandboxes} {
 		t.Run(name, func(t *testing.T) {
 			isolation, _, _ := strings.Cut(name, ",")
 			k := newClones(t, w, isolation)
@@ -200,7 +200,7 @@ func TestCopyInUse(t *testing.T) {
 			if out, _ := k.run(c, "ls; cat written; ls dir"); out != "copied\ndir\nfixed\nlong\nwritten\ncopy\nlink" {
 				t.Errorf("the copy has %q", out)
 			}
-			for what, at := range map[string]contract.Computer{"the computer": k.of, "the copy": c} {
+			for what, at := range map[string]repo.Sandbox{"the computer": k.of, "the copy": c} {
 				if out, code := k.run(at, "cat fixed/file; echo x >fixed/file"); code == 0 || !strings.HasPrefix(out, "fixed\n") {
 					t.Errorf("%s: exit code %d, %q", what, code, out)
 				}
@@ -219,12 +219,12 @@ func TestCopyInUse(t *testing.T) {
 			} else if same != "" || alike == "" || alike == served || info.Parent != "" {
 				t.Errorf("a program of the memory is in the copy (%q), or the service was not started (%q, %q)", same, served, alike)
 			}
-			if _, serves := c.(contract.Serving); !serves {
+			if _, serves := c.(repo.ServiceSandbox); !serves {
 				t.Error("the copy does not say that its services run")
 			}
 			// A copy of the copy, and copies at once.
-			made := make(chan contract.Computer)
-			for _, of := range []contract.Computer{k.of, c, k.of} {
+			made := make(chan repo.Sandbox)
+			for _, of := range []repo.Sandbox{k.of, c, k.of} {
 				go func() {
 					c, err := by.Copy(k.ctx, k.task, of, k.p)
 					if err != nil {
@@ -260,7 +260,7 @@ func TestCopyInUse(t *testing.T) {
 	}
 }
 
-// TestCopyGivenUp gives up copies after more and more time: nothing is left of them, and the computer goes on.
+// TestCopyGivenUp gives up copies after more and more time: nothing is left of them, and the sandbox goes on.
 func TestCopyGivenUp(t *testing.T) {
 	w := copyTown(t)
 	for _, isolation := range []string{"gvisor", "container"} {
@@ -270,7 +270,7 @@ func TestCopyGivenUp(t *testing.T) {
 			gaveUp := 0
 			for after, tries := 2*time.Millisecond, 0; tries < 12; after, tries = after*8/5, tries+1 {
 				ctx, cancel := context.WithTimeout(k.ctx, after)
-				c, err := w.s.computers.Copy(ctx, k.task, k.of, k.p)
+				c, err := w.s.taskSandboxes.Copy(ctx, k.task, k.of, k.p)
 				cancel()
 				if err == nil {
 					k.end(c, c.Info().Workspace)
@@ -287,7 +287,7 @@ func TestCopyGivenUp(t *testing.T) {
 	}
 }
 
-// TestCopyTooMuch: more than a copy may have is refused, and the computer goes on. What is said to do can be done in a task; a person who
+// TestCopyTooMuch: more than a copy may have is refused, and the sandbox goes on. What is said to do can be done in a task; a person who
 // forks is told something else.
 func TestCopyTooMuch(t *testing.T) {
 	w := copyTown(t)
@@ -297,7 +297,7 @@ func TestCopyTooMuch(t *testing.T) {
 			k.run(k.of, fmt.Sprintf("truncate -s %d big", workspace.Forkable().Bytes+1))
 			// It is what is stored that counts; gVisor does not tell that of a file without content.
 			if n, _ := k.run(k.of, "stat -c %b big"); n == "0" {
-				c, err := w.s.computers.Copy(k.ctx, k.task, k.of, k.p)
+				c, err := w.s.taskSandboxes.Copy(k.ctx, k.task, k.of, k.p)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -306,7 +306,7 @@ func TestCopyTooMuch(t *testing.T) {
 				t.Errorf("a file without content has %s blocks", n)
 			}
 			k.run(k.of, fmt.Sprintf("rm big; mkdir d; cd d; seq %d | xargs touch", workspace.Forkable().Files+1))
-			if _, err := w.s.computers.Copy(k.ctx, k.task, k.of, k.p); api.KindOf(err) != api.KindExhausted || !strings.HasPrefix(api.HintOf(err), "remove what is not needed") {
+			if _, err := w.s.taskSandboxes.Copy(k.ctx, k.task, k.of, k.p); api.KindOf(err) != api.KindExhausted || !strings.HasPrefix(api.HintOf(err), "remove what is not needed") {
 				t.Errorf("%v (%s)", err, api.HintOf(err))
 			}
 			if isolation == "gvisor" {
@@ -317,7 +317,7 @@ func TestCopyTooMuch(t *testing.T) {
 			k.left(1, 1)
 			k.grows(k.of, "/tmp/service")
 			k.run(k.of, "rm -r d")
-			c, err := w.s.computers.Copy(k.ctx, k.task, k.of, k.p) // the control
+			c, err := w.s.taskSandboxes.Copy(k.ctx, k.task, k.of, k.p) // the control
 			if err != nil {
 				t.Fatal(err)
 			}

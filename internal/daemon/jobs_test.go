@@ -13,14 +13,14 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/tool"
-	"hortus.dev/internal/task/computer"
+	"hortus.dev/internal/task/sandboxes"
 	wait "hortus.dev/test/patience"
 )
 
 // toolbox is a set of tools over a real sandbox.
 type toolbox struct {
 	t   *testing.T
-	box computer.Computer
+	box sandboxes.Sandbox
 	set *tool.Set
 	all map[string]loop.Tool
 }
@@ -43,7 +43,7 @@ func newToolbox(t *testing.T) *toolbox {
 	if err := s.service.Prepared(ctx); err != nil {
 		t.Skipf("this host cannot isolate: %v", err)
 	}
-	made, err := s.computers.Create(api.WithPrincipal(ctx, api.Operator()), api.CreateSandbox{TTLMS: (20 * time.Minute).Milliseconds()})
+	made, err := s.taskSandboxes.Create(api.WithPrincipal(ctx, api.Operator()), api.CreateSandbox{TTLMS: (20 * time.Minute).Milliseconds()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +51,8 @@ func newToolbox(t *testing.T) *toolbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &toolbox{t: t, box: made.(computer.Computer), all: map[string]loop.Tool{}}
-	b.set = tool.New(tool.Config{Box: b.box, Keep: keep})
+	b := &toolbox{t: t, box: made.(sandboxes.Sandbox), all: map[string]loop.Tool{}}
+	b.set = tool.New(tool.Config{Sandbox: b.box, Keep: keep})
 	for _, x := range b.set.All() {
 		b.all[x.Spec().Name] = x
 	}

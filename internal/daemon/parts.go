@@ -38,12 +38,12 @@ import (
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/advice"
-	"hortus.dev/internal/task/computer"
 	"hortus.dev/internal/task/delivery"
-	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/external"
+	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/lesson"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/internal/task/sandboxes"
 	"hortus.dev/internal/task/session"
 	"hortus.dev/internal/task/setup"
 	"hortus.dev/internal/telemetry"
@@ -247,11 +247,11 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.computers = computer.New(computer.Config{Creator: s.guards.quota, Forker: s.guards.quota, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Logger: s.log})
+	s.taskSandboxes = sandboxes.New(sandboxes.Config{Creator: s.guards.quota, Forker: s.guards.quota, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Logger: s.log})
 	s.sessions = sessions.Open(s.workspaces, s.sandboxes, s.log)
-	s.onClose(s.sessions.Seats.Close)
-	s.bench.Place = s.computers.Temporary
-	s.bench.Storage = &bench.Storage{Scratch: s.workspaces.Scratch, Fork: s.computers.CopyIdle}
+	s.onClose(s.sessions.Sandboxes.Close)
+	s.bench.Place = s.taskSandboxes.Temporary
+	s.bench.Storage = &bench.Storage{Scratch: s.workspaces.Scratch, Fork: s.taskSandboxes.CopyIdle}
 	book, err := s.lessons()
 	if err != nil {
 		return err
@@ -262,13 +262,13 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		return err
 	}
 	s.tasks = task.New(task.Config{
-		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
+		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.sandboxes.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
-		Journal: durable.New(durable.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
+		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,
 	})
 	s.onClose(s.tasks.Close)
-	s.sessions.Begin(session.Config{Rows: s.db, Engine: task.Turns{Engine: s.tasks}, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
+	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
 	s.onClose(s.sessions.Close)
 	return nil
 }
@@ -299,8 +299,8 @@ func (s *System) openRepositories() (task.Repositories, error) {
 		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil
 	}
-	prepare := setup.New(setup.Config{Computers: s.computers, Toolchain: s.tools().Toolchain, Logger: s.log})
+	prepare := setup.New(setup.Config{Sandboxes: s.taskSandboxes, Toolchain: s.tools().Toolchain, Logger: s.log})
 	s.onClose(func(context.Context) error { prepare.Close(); return nil })
-	agents := external.New(external.Config{Setup: prepare, Layers: s.computers, Secret: s.secrets.Lookup})
-	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Setup: prepare, Runtimes: agents, Candidates: s.cfg.Candidates, Sessions: s.sessions.Seats, Logger: s.log}), nil
+	agents := external.New(external.Config{Setup: prepare, Layers: s.taskSandboxes, Secret: s.secrets.Lookup})
+	return repo.New(repo.Config{Git: s.repositories, Sandboxes: s.taskSandboxes, Deliverer: d, Setup: prepare, Runtimes: agents, Candidates: s.cfg.Candidates, Sessions: s.sessions.Sandboxes, Logger: s.log}), nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
-	"hortus.dev/internal/task/contract"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -102,7 +101,7 @@ func TestCopyOfRules(t *testing.T) {
 			box.Secrets = []api.SecretGrant{{Name: "stays", LifetimeMS: 3_600_000}, {Name: "taken"}, {Name: "short", LifetimeMS: api.MinSecretLifetime.Milliseconds()}}
 			box.Headers = []api.HeaderRule{{Host: "other.example.com", Port: port, Headers: map[string]string{"X-Head": "is ${secret:head}"}}}
 		})
-		curl := func(c contract.Computer, url, secret string) (seen string) {
+		curl := func(c repo.Sandbox, url, secret string) (seen string) {
 			v.t.Helper()
 			v.take()
 			k.run(c, fmt.Sprintf(`curl -sS -m 20 -H "Authorization: Bearer $%s" %s`, strings.ToUpper(secret), url))
@@ -110,7 +109,7 @@ func TestCopyOfRules(t *testing.T) {
 		}
 		secure := func(host, path string) string { return "https://" + host + ":" + v.port + path }
 		clear := "http://other.example.com:" + v.clear + "/clear"
-		check := func(what string, c contract.Computer, narrow bool) {
+		check := func(what string, c repo.Sandbox, narrow bool) {
 			v.t.Helper()
 			if seen := curl(c, secure("example.com", "/stays"), "stays"); !strings.Contains(seen, "Bearer "+v.value["stays"]) {
 				v.t.Errorf("%s: a secret is not used: %s", what, seen)
@@ -127,7 +126,7 @@ func TestCopyOfRules(t *testing.T) {
 		}
 		copied := func(what string, narrow bool) {
 			v.t.Helper()
-			c, err := v.w.s.computers.Copy(k.ctx, k.task, k.of, k.p)
+			c, err := v.w.s.taskSandboxes.Copy(k.ctx, k.task, k.of, k.p)
 			if err != nil {
 				v.t.Fatalf("%s: %v (%s)", what, err, api.HintOf(err))
 			}
@@ -171,7 +170,7 @@ func TestCopyOfRules(t *testing.T) {
 		if _, err := v.w.s.sandboxes.SetEgress(k.ctx, k.of.Info().ID, api.EgressPolicy{}); err != nil {
 			v.t.Fatal(err)
 		}
-		c, err := v.w.s.computers.Copy(k.ctx, k.task, k.of, k.p)
+		c, err := v.w.s.taskSandboxes.Copy(k.ctx, k.task, k.of, k.p)
 		if err != nil {
 			v.t.Fatal(err)
 		}

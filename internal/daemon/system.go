@@ -38,8 +38,8 @@ import (
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/ownership"
 	"hortus.dev/internal/task"
-	"hortus.dev/internal/task/computer"
 	"hortus.dev/internal/task/delivery"
+	"hortus.dev/internal/task/sandboxes"
 	"hortus.dev/internal/task/tally"
 	"hortus.dev/internal/telemetry"
 )
@@ -80,13 +80,13 @@ type System struct {
 	runsc    string // path of the executable of gVisor sandboxes; empty if there is none
 
 	// transport carries the calls to hosted models and forges.
-	transport http.RoundTripper
-	models    *catalogue.Catalogue
-	forges    *delivery.Deliverer
-	computers *computer.Computers
-	tasks     *task.Engine
-	sessions  *sessions.Sessions
-	bench     *bench.Bench
+	transport     http.RoundTripper
+	models        *catalogue.Catalogue
+	forges        *delivery.Deliverer
+	taskSandboxes *sandboxes.Provider
+	tasks         *task.Engine
+	sessions      *sessions.Sessions
+	bench         *bench.Bench
 	// divert has the bench's servers serve a sandbox of the bench.
 	divert func(api.SandboxID, outgoing.Outside) (restore func())
 	keeper *upkeep.Keeper
@@ -162,7 +162,7 @@ func (s *System) recover(ctx context.Context) error {
 		return err
 	}
 	tasks, err := s.tasks.Recover(ctx, others.Ended)
-	if _, serr := s.computers.Sweep(ctx, s.db.Task); serr != nil {
+	if _, serr := s.taskSandboxes.Sweep(ctx, s.db.Task); serr != nil {
 		s.log.Error("removal of abandoned workspaces is incomplete", "error", serr)
 	}
 	resumed := s.tasks.Resume(ctx)

@@ -16,8 +16,8 @@ import (
 func TestTalk(t *testing.T) {
 	t.Parallel()
 	w := newTownOf(t, Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH")})
-	open := func() repo.Computer {
-		c, err := w.s.computers.Clean(api.WithPrincipal(t.Context(), api.Operator()), api.CreateSandbox{Isolation: "container"}, "", layerOf(t, w.s))
+	open := func() repo.Sandbox {
+		c, err := w.s.taskSandboxes.Clean(api.WithPrincipal(t.Context(), api.Operator()), api.CreateSandbox{Isolation: "container"}, "", layerOf(t, w.s))
 		if kind := api.KindOf(err); kind == api.KindUnsupported || kind == api.KindUnisolated {
 			t.Skipf("this host has no containers: %v", err)
 		}
@@ -98,7 +98,7 @@ func TestTalk(t *testing.T) {
 // layerOf is a layer with one file.
 func layerOf(t *testing.T, s *System) repo.Layer {
 	t.Helper()
-	l, release, err := s.computers.Layer(t.Context(), "test of talking", func(_ context.Context, dir string) error {
+	l, release, err := s.taskSandboxes.Layer(t.Context(), "test of talking", func(_ context.Context, dir string) error {
 		return os.WriteFile(dir+"/f", nil, 0o644)
 	})
 	if err != nil {

@@ -6,15 +6,12 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
 	"hortus.dev/internal/agent/model"
-	"hortus.dev/internal/agent/observe"
-	"hortus.dev/internal/task/durable"
-	"hortus.dev/internal/task/recall"
+	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -51,9 +48,9 @@ type Config struct {
 	// Tools lists the programs that the sandboxes of a request would have. It
 	// may be nil: then a missing interpreter is found by running.
 	Tools func(context.Context, api.CreateSandbox) ([]api.Tool, error)
-	// Advise says, for the diagnosis, how the sandboxes of a request get what they lack.
+	// Advise says, for the diagnosis of a task that was not verified, how its sandboxes get what they lack.
 	// It may be nil, and may have nothing to say.
-	Advise func(context.Context, api.CreateSandbox, observe.Lack) string
+	Advise func(context.Context, api.Task) string
 	// Check is what the sandboxes would refuse, before a model is asked. It
 	// may be nil.
 	Check func(context.Context, api.CreateSandbox) error
@@ -65,7 +62,7 @@ type Config struct {
 	// Journal keeps the steps of tasks on repositories, so that they go on after the death of their daemon. It may be
 	// nil: then they are lost with it. Events reads the events of a task, and Appended is told of the last one, which
 	// is stored with the end of a journal; both are used only with a journal.
-	Journal  *durable.Journal
+	Journal  *journal.Journal
 	Events   func(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 	Appended func(api.Event)
 	// Lessons are what earlier tasks taught; nil for none.
@@ -79,27 +76,12 @@ type Config struct {
 
 // Engine runs tasks. Its methods may be called from several goroutines.
 type Engine struct {
-	cfg        Config
-	wg         sync.WaitGroup
-	resumables resumables
-
-	mu     sync.Mutex
-	closed bool
-	live   map[api.TaskID]*running
-	// deliveries of tasks that are done are ended by their functions.
-	deliveries map[api.TaskID]context.CancelFunc
-}
-
-// running is a task that is not done.
-type running struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	// once makes the begin of a cancellation a single fact.
-	once sync.Once
-	log  *emitter
-	// run is the journal of a task that survives its daemon, and told counts the events from before; nil for none.
-	run  *durable.Run
-	told *recall.Told
+	cfg      Config
+	active   registry
+	folders  folders
+	lineup   lineup
+	journals journals
+	taken    handover
 }
 
 // New makes an engine. [Engine.Close] ends it.
@@ -108,7 +90,11 @@ func New(cfg Config) *Engine {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Engine{cfg: cfg, live: map[api.TaskID]*running{}, deliveries: map[api.TaskID]context.CancelFunc{}}
+	return &Engine{
+		cfg: cfg, folders: folders{cfg.Dir}, lineup: lineup{cfg.Model},
+		journals: journals{cfg.Journal, cfg.Appended, cfg.Now, cfg.Logger},
+		active:   registry{tasks: map[api.TaskID]*activeTask{}, deliveries: map[api.TaskID]context.CancelFunc{}},
+	}
 }
 
 // Create checks a request, stores it and starts it. The task runs on after ctx
@@ -139,11 +125,7 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 	t.Create.Sandbox.Env = nil
 	var ms models
 	if req.Request != "" {
-		find := e.models
-		if req.Repo != nil {
-			find = lineup{e.cfg.Model}.agent
-		}
-		if ms, err = find(req); err != nil {
+		if ms, err = e.lineup.of(req); err != nil {
 			return api.Task{}, err
 		}
 		t.Model, t.Models = ms.name(), ms.names()
@@ -151,15 +133,12 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 			return api.Task{}, err
 		}
 	}
-	discard := func() {
+	if err := e.start(ctx, t, ms, source{program: program}); err != nil {
 		if ms.recording != nil {
-			if err := ms.recording.Discard(); err != nil {
-				e.cfg.Logger.Error("discard recording", "task", t.ID, "err", err)
+			if derr := ms.recording.Discard(); derr != nil {
+				e.cfg.Logger.Error("discard recording", "task", t.ID, "err", derr)
 			}
 		}
-	}
-	if err := e.start(ctx, t, ms, source{program: program}); err != nil {
-		discard()
 		return api.Task{}, err
 	}
 	return t, nil
@@ -175,69 +154,45 @@ type source struct {
 
 // start stores a task and runs it in a goroutine of its own.
 func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) error {
-	given := t.Create.Files
 	var err error
-	if t.Create.Files, err = e.keepInputs(t.ID, given); err != nil {
+	if t.Create.Files, err = e.folders.keepInputs(t.ID, t.Create.Files); err != nil {
+		return err
+	}
+	run, err := e.journals.begin(ctx, t, from.turn)
+	if err != nil {
 		return err
 	}
 	// The task's life is not its creator's: a client may go and come back.
 	life, cancel := context.WithCancel(api.WithTask(context.WithoutCancel(ctx), t.ID))
-	r := &running{cancel: cancel, done: make(chan struct{}), log: e.emitter(t.ID)}
-	if err := e.enter(t.ID, r); err != nil {
+	r := &activeTask{cancel: cancel, done: make(chan struct{}), log: e.emitter(t.ID), run: run}
+	if err := e.active.enter(t.ID, r); err != nil {
 		cancel()
-		return err
-	}
-	if r.run, err = survivalOf(e).journal(ctx, t, from.turn); err != nil {
-		cancel()
-		e.leave(t.ID, r)
+		e.journals.discard(ctx, run)
 		return err
 	}
 	// A caller who goes away must not leave it in doubt whether the row is there.
 	if err := e.cfg.Store.InsertTask(context.WithoutCancel(ctx), t); err != nil {
 		cancel()
-		survivalOf(e).discardRun(ctx, r.run)
-		e.leave(t.ID, r)
+		e.journals.discard(ctx, run)
+		e.active.leave(t.ID, r)
 		return err
 	}
 	r.log.Emit(life, api.EventTaskCreated, t)
 	go func() {
-		defer e.leave(t.ID, r)
+		defer e.active.leave(t.ID, r)
 		defer cancel()
 		e.run(life, t, ms, from, r)
 	}()
 	return nil
 }
 
-func (e *Engine) enter(id api.TaskID, r *running) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return api.Errorf(api.KindUnavailable, "the task engine is closed").WithHint("Run the command again; a new daemon starts automatically.")
-	}
-	e.live[id] = r
-	e.wg.Add(1)
-	return nil
-}
-
-func (e *Engine) leave(id api.TaskID, r *running) {
-	e.mu.Lock()
-	delete(e.live, id)
-	e.mu.Unlock()
-	close(r.done)
-	e.wg.Done()
-}
-
 // Running counts the tasks that are not done, and the deliveries of those that are.
-func (e *Engine) Running() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.live) + len(e.deliveries)
-}
+func (e *Engine) Running() int { return e.active.count() }
 
 // Wait returns the task when it is done. For a task of another owner it returns
 // what is stored.
 func (e *Engine) Wait(ctx context.Context, id api.TaskID) (api.Task, error) {
-	if r := e.find(id); r != nil {
+	if r := e.active.find(id); r != nil {
 		select {
 		case <-r.done:
 		case <-ctx.Done():
@@ -247,17 +202,11 @@ func (e *Engine) Wait(ctx context.Context, id api.TaskID) (api.Task, error) {
 	return e.cfg.Store.Task(ctx, id)
 }
 
-func (e *Engine) find(id api.TaskID) *running {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.live[id]
-}
-
 // Cancel stops a task and returns it when it is done, with the receipt of what
 // it had finished. It is idempotent: a task that is done stays as it is.
 // KindConflict for a task that runs under another owner.
 func (e *Engine) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) {
-	r := e.find(id)
+	r := e.active.find(id)
 	if r == nil {
 		t, err := e.cfg.Store.Task(ctx, id)
 		if err == nil && t.State != api.TaskDone {
@@ -265,13 +214,14 @@ func (e *Engine) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) {
 		}
 		return t, err
 	}
-	r.stop(e)
+	e.stop(r)
 	return e.Wait(ctx, id)
 }
 
-func (r *running) stop(e *Engine) {
+// stop begins the cancellation of a task, once.
+func (e *Engine) stop(r *activeTask) {
 	r.once.Do(func() {
-		survivalOf(e).stoppedBefore(context.Background(), r.run)
+		e.journals.cancel(context.Background(), r.run)
 		r.log.Emit(context.Background(), api.EventTaskCancel, struct{}{})
 		r.cancel()
 	})
@@ -279,28 +229,57 @@ func (r *running) stop(e *Engine) {
 
 // Close refuses new tasks, cancels all, deliveries too, and waits until they are done.
 func (e *Engine) Close(ctx context.Context) error {
-	e.mu.Lock()
-	e.closed = true
-	var all []*running
-	for _, r := range e.live {
-		all = append(all, r)
+	for _, r := range e.active.close() {
+		e.stop(r)
 	}
-	for _, cancel := range e.deliveries {
-		cancel()
+	return e.active.wait(ctx)
+}
+
+// Turn requests a task that is a turn of a session.
+type Turn struct {
+	// ID is that of the task: who starts a turn knows it before the task is there.
+	ID     api.TaskID
+	Create api.CreateTask
+	repo.Turn
+}
+
+// CheckTurn refuses what StartTurn would refuse, and returns the request with its defaults.
+func (e *Engine) CheckTurn(ctx context.Context, create api.CreateTask) (api.CreateTask, error) {
+	account, key := create.Sandbox.Account, create.Sandbox.Key
+	create, err := e.check(ctx, create)
+	create.Sandbox.Account, create.Sandbox.Key = account, key
+	switch {
+	case err != nil:
+		return create, err
+	case create.Repo == nil || create.Repo.PrepareOnly || create.Record != "" || create.Repo.Workspace != "":
+		return create, api.Errorf(api.KindInvalid, "a turn of a session is a task on a repository, without a recording and a workspace of its own")
 	}
-	e.mu.Unlock()
-	for _, r := range all {
-		r.stop(e)
+	if _, err := e.lineup.agent(create); err != nil {
+		return create, err
 	}
-	done := make(chan struct{})
-	go func() {
-		e.wg.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return api.Errorf(api.KindTimeout, "timeout: %d tasks did not end", e.Running())
+	if e.cfg.Check != nil {
+		err = checkSandbox(ctx, e.cfg.Check, create)
 	}
+	return create, err
+}
+
+// StartTurn starts the turn of a session. If its task is there already, that is returned.
+func (e *Engine) StartTurn(ctx context.Context, turn Turn) (api.Task, error) {
+	if t, err := e.cfg.Store.Task(ctx, turn.ID); api.KindOf(err) != api.KindNotFound {
+		return t, err
+	}
+	create, err := e.CheckTurn(ctx, turn.Create)
+	if err != nil {
+		return api.Task{}, err
+	}
+	ms, err := e.lineup.agent(create)
+	if err != nil {
+		return api.Task{}, err
+	}
+	t := api.Task{
+		ID: turn.ID, State: api.TaskPending, Create: create, Session: turn.Session,
+		Account: create.Sandbox.Account, Key: create.Sandbox.Key, Owner: e.cfg.Owner, CreatedAt: e.cfg.Now().UTC(),
+		Model: ms.name(), Models: ms.names(),
+	}
+	return t, e.start(ctx, t, ms, source{turn: &turn.Turn})
 }

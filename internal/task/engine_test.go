@@ -285,3 +285,17 @@ func TestRecoverEndsOnlyWhatIsProvablyGone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAdviceInTheDiagnosis: a task that ends for want of a command has the advice in its diagnosis; a verified one has none.
+func TestAdviceInTheDiagnosis(t *testing.T) {
+	e, _, _ := newEngine(t, func(cfg *task.Config) {
+		cfg.Advise = func(context.Context, api.Task) string { return "Install it." }
+	})
+	got := done(t, e, api.CreateTask{Request: "Run this Bash: no_such_command --help"})
+	if got.Outcome != api.OutcomeNeedsHuman || !strings.HasSuffix(got.Diagnosis, ". Install it.") {
+		t.Errorf("%s: %q %v", got.Outcome, got.Diagnosis, got.Error)
+	}
+	if got := done(t, e, api.CreateTask{Artifact: script("print(1)")}); got.Outcome != api.OutcomeVerified || got.Diagnosis != "" {
+		t.Errorf("%s: %q", got.Outcome, got.Diagnosis)
+	}
+}

@@ -41,11 +41,7 @@ func (e *Engine) Reply(ctx context.Context, id api.TaskID, key api.KeyID, req ap
 	if err != nil {
 		return api.Task{}, err
 	}
-	find := e.models
-	if create.Repo != nil {
-		find = lineup{e.cfg.Model}.agent
-	}
-	ms, err := find(create)
+	ms, err := e.lineup.of(create)
 	if err != nil {
 		return api.Task{}, err
 	}
@@ -106,7 +102,7 @@ func (e *Engine) continued(ctx context.Context, old api.Task, req api.ReplyTask)
 	c := old.Create
 	c.Sandbox.Account = old.Account // whose templates and secrets are meant
 	var err error
-	if c.Files, err = e.givenAgain(old); err != nil {
+	if c.Files, err = e.folders.inputsOf(old); err != nil {
 		return c, err
 	}
 	switch {

@@ -1,26 +1,14 @@
 package task
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"os"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/task/evidence"
+	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/repo"
-)
-
-// Bounds of a request about a repository, in bytes and numbers.
-const (
-	maxURL       = 4 << 10
-	maxVerify    = 8 << 10
-	maxDocuments = 8
-	maxDocument  = 64 << 10
-	maxMutant    = 256 << 10
 )
 
 // Repositories runs the tasks that are about a repository.
@@ -39,156 +27,33 @@ type Repositories interface {
 	Bundle(ctx context.Context, t api.Task, repository string) (io.ReadCloser, error)
 }
 
-// checkRepo refuses what makes no sense and fills in the defaults.
-func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
-	invalid := func(format string, args ...any) (api.CreateTask, error) {
-		return req, api.Errorf(api.KindInvalid, format, args...)
-	}
-	if e.cfg.Repositories == nil {
-		return req, api.Errorf(api.KindUnsupported, "git is not installed, and work on repositories needs it").
-			WithHint("Install git and restart the daemon: hortus daemon stop.")
-	}
-	r := *req.Repo
-	req.Repo = &r
-	switch {
-	case req.Request == "":
-		return invalid("a task on a repository needs a sentence as its request")
-	case req.Attempts != 0 || req.InstallTimeoutMS != 0 || req.Keep:
-		return invalid("attempts, install timeouts and kept sandboxes cannot be used with a repository")
-	case req.Sandbox.Workspace != "":
-		return invalid("sandbox.workspace cannot be used with a repository; use repo.workspace")
-	case r.Workspace != "" && r.PrepareOnly:
-		return invalid("workspace and prepareOnly exclude each other")
-	case len(r.Workspace) > api.MaxWorkspaceName:
-		return invalid("the name of the workspace has %d bytes; the maximum is %d", len(r.Workspace), api.MaxWorkspaceName)
-	case r.NoSetup && r.PrepareOnly:
-		return invalid("noSetup and prepareOnly exclude each other")
-	case r.URL == "" || len(r.URL) > maxURL || len(r.Ref) > 1<<10:
-		return invalid("the repository's url or ref is empty or too long")
-	case len(r.Verify) > maxVerify || strings.ContainsRune(r.Verify, 0) || r.Verify != "" && strings.TrimSpace(r.Verify) == "":
-		return invalid("the verify command is empty, too long or contains a NUL byte")
-	case len(r.Context) > maxDocuments:
-		return invalid("too many context documents: %d; the maximum is %d", len(r.Context), maxDocuments)
-	case len(r.Mutant) > maxMutant:
-		return invalid("the mutant's patch has %d bytes; the maximum is %d", len(r.Mutant), maxMutant)
-	case r.Rounds < -1 || r.Rounds > api.MaxRounds:
-		return invalid("rounds is %d; it must be between 0 (the default), -1 (never) and %d", r.Rounds, api.MaxRounds)
-	case r.Budget.Steps < 0 || r.Budget.Tokens < 0 || r.Budget.CostUSD < 0 || r.Budget.WallMS < 0 || r.Budget.OutputBytes < 0:
-		return invalid("a budget is negative")
-	case r.Budget.WallMS > api.MaxTTL.Milliseconds():
-		return invalid("a wall-clock budget of %d ms exceeds the maximum lifetime of a sandbox (%s)", r.Budget.WallMS, api.MaxTTL)
-	case req.RunTimeoutMS < 0 || req.RunTimeoutMS > api.MaxTTL.Milliseconds():
-		return invalid("timeout of %d ms is out of range", req.RunTimeoutMS)
-	case r.Author.Name == "" || r.Author.Email == "":
-		return req, api.Errorf(api.KindInvalid, "a task on a repository needs an author with a name and an e-mail address").
-			WithHint("Set --author 'Name <email>', or configure git: git config --global user.name ...")
-	}
-	if err := checkRepositories(r); err != nil {
-		return req, err
-	}
-	if err := checkDelivery(r); err != nil {
-		return req, err
-	}
-	if err := checkAgent(req); err != nil {
-		return req, err
-	}
-	if err := setFilePolicy(&r.FilePolicy, e.cfg.OffLimits); err != nil {
-		return req, err
-	}
-	for _, d := range r.Context {
-		if d.Name == "" || len(d.Name) > 256 || len(d.Text) > maxDocument || !utf8.ValidString(d.Text) {
-			return invalid("context document %.64q has no name, is not UTF-8 text or has more than %d bytes", d.Name, maxDocument)
-		}
-	}
-	r.Rounds = cmp.Or(r.Rounds, api.DefaultRounds)
-	b, of := &r.Budget, 1
-	if r.Best != nil {
-		of = r.Best.All() // the defaults are for each candidate
-	}
-	b.Steps = cmp.Or(b.Steps, of*api.DefaultSteps)
-	b.Tokens = cmp.Or(b.Tokens, int64(of)*api.DefaultTokens)
-	if b.WallMS == 0 {
-		b.WallMS = api.DefaultWall.Milliseconds()
-	}
-	b.OutputBytes = cmp.Or(b.OutputBytes, int64(of)*api.DefaultOutput)
-	if external(req) == "" {
-		req.Model = cmp.Or(req.Model, DefaultModel)
-	}
-	return req, lineup{e.cfg.Model}.check(req)
-}
-
-// checkRepositories refuses a list of repositories that makes no sense.
-func checkRepositories(r api.RepoTask) error {
-	if len(r.Also) == 0 {
-		if r.Name != "" {
-			return api.Errorf(api.KindInvalid, "repo.name is the directory of one of several repositories; also has no others")
-		}
-		return nil
-	}
-	all := r.All()
-	if len(all) > api.MaxTaskRepositories {
-		return api.Errorf(api.KindInvalid, "%d repositories; the maximum for a task is %d", len(all), api.MaxTaskRepositories)
-	}
-	seen := map[string]bool{}
-	for _, m := range all {
-		switch {
-		case !api.ValidRepositoryName(m.Name):
-			return api.Errorf(api.KindInvalid, "%.80q is not a valid name for the directory of a repository", m.Name).
-				WithHint(`use 1 to 63 lower-case letters, digits, ".", "_" and "-", beginning with a letter or a digit`)
-		case seen[m.Name]:
-			return api.Errorf(api.KindInvalid, "two repositories have the directory %s", m.Name).WithHint("set another name: NAME=%s", m.URL)
-		case m.URL == "" || len(m.URL) > maxURL || len(m.Ref) > 1<<10 || len(m.Remote) > maxURL:
-			return api.Errorf(api.KindInvalid, "the url, ref or remote of the repository %s is empty or too long", m.Name)
-		case m.Remote != "" && !r.Push && !r.MergeRequest:
-			return api.Errorf(api.KindInvalid, "the repository %s has a remote without a push", m.Name)
-		}
-		seen[m.Name] = true
-	}
-	if r.PrepareOnly {
-		return api.Errorf(api.KindInvalid, "prepareOnly is for one repository; also has others")
-	}
-	return nil
-}
-
-// setFilePolicy checks what a request says of files, and puts the globs of the daemon before it.
-func setFilePolicy(p *api.FilePolicy, offLimits []string) error {
-	if err := p.CheckBounds(); err != nil {
-		return err
-	}
-	if err := p.Check(); err != nil {
-		return err
-	}
-	p.OffLimits = slices.Concat(offLimits, p.OffLimits)
-	return nil
-}
-
 // repository runs a task on a repository.
-func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, from source, r *running) repo.End {
+func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, from source, r *activeTask) repo.End {
 	log := r.log
 	t.State = api.TaskRunning
 	if err := e.cfg.Store.UpdateTask(context.WithoutCancel(ctx), *t); err != nil {
 		return repo.End{Outcome: api.OutcomeFailed, Error: api.AsError(err)}
 	}
-	if r.told.Count(api.EventTaskStarted) == 0 {
+	if r.run.Earlier(api.EventTaskStarted) == 0 {
 		log.Emit(ctx, api.EventTaskStarted, struct{}{})
 	}
-	dir := e.dir(t.ID)
+	dir := e.folders.of(t.ID)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return repo.End{Outcome: api.OutcomeFailed, Error: api.Errorf(api.KindInternal, "create the directory of a task: %w", err)}
 	}
-	var before []repo.Earlier
+	var before []repo.EarlierTask
 	for _, old := range from.earlier {
-		before = append(before, repo.Earlier{Task: old, Dir: e.dir(old.ID)})
+		before = append(before, repo.EarlierTask{Task: old, Dir: e.folders.of(old.ID)})
 	}
-	return e.cfg.Repositories.Run(ctx, r.journaled(repo.Job{
-		Known:   newPupil(e.cfg, t, log).onRepository(),
+	return e.cfg.Repositories.Run(ctx, repo.Job{
+		Known:   newTeacher(e.cfg, t, log).onRepository(),
 		Earlier: before, Candidates: ms.candidates, Turn: from.turn,
-		Task: *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Small: ms.small, Dir: dir, Emit: log,
+		Task: *t, Agent: external(t.Create), Model: ms.coder, Large: ms.large, Small: ms.small, Dir: dir, Emit: log, Run: r.run,
 		Save: func(ctx context.Context, r api.RepoResult) error {
 			t.Repo = &r
 			return e.cfg.Store.UpdateTask(ctx, *t)
 		},
-	}))
+	})
 }
 
 // worked puts the end of a task on a repository into its record.
@@ -232,7 +97,7 @@ func (e *Engine) Transcript(ctx context.Context, id api.TaskID, candidate int) (
 	if err != nil {
 		return nil, err
 	}
-	dir := e.dir(t.ID)
+	dir := e.folders.of(t.ID)
 	if candidate != 0 {
 		if b := t.Create.Repo.Best; b == nil || candidate < 0 || candidate > b.All() {
 			return nil, api.Errorf(api.KindNotFound, "task %s has no candidate %d", t.ID, candidate)
@@ -252,5 +117,98 @@ func (e *Engine) GateOutput(ctx context.Context, id api.TaskID, round int, which
 	if err != nil {
 		return nil, err
 	}
-	return evidence.Output(e.dir(t.ID), round, which)
+	return gate.OpenOutput(e.folders.of(t.ID), round, which)
+}
+
+// Deliver delivers the result of a verified task, again or for the first time,
+// and gives the task when that ended. What kept the delivery from happening is in the
+// task. An error means that none was tried: KindConflict for a task that is not
+// verified or is being delivered, KindInvalid for a request that makes no sense.
+func (e *Engine) Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error) {
+	t, err := e.onRepository(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	ctx, done, err := e.active.deliver(ctx, t.ID)
+	if err != nil {
+		return t, err
+	}
+	defer done()
+	// Once more: a delivery that ended in between has left its result there.
+	if t, err = e.onRepository(ctx, id); err != nil {
+		return t, err
+	}
+	how, err := delivery(t, req)
+	if err != nil {
+		return t, err
+	}
+	if e.cfg.Repositories == nil {
+		return t, api.Errorf(api.KindUnsupported, "git is not installed, and a delivery needs it").
+			WithHint("Install git and restart the daemon: hortus daemon stop.")
+	}
+	job := repo.Job{Task: t, Emit: e.emitter(t.ID), Save: func(ctx context.Context, r api.RepoResult) error {
+		t.Repo = &r
+		return e.cfg.Store.UpdateTask(ctx, t)
+	}}
+	job.Task.Create.Repo = &how
+	_, err = e.cfg.Repositories.Deliver(ctx, job)
+	return t, err
+}
+
+// delivery is how the result of a task is to be delivered.
+func delivery(t api.Task, req api.DeliverTask) (api.RepoTask, error) {
+	how := *t.Create.Repo
+	switch {
+	case t.State != api.TaskDone:
+		return how, api.Errorf(api.KindConflict, "task %s is still running: it delivers its result itself", t.ID).WithHint("hortus task show %s", t.ID)
+	case t.Outcome != api.OutcomeVerified || t.Repo == nil || t.Repo.Head == "":
+		return how, api.Errorf(api.KindConflict, "task %s has no verified result (%s): only verified results are delivered", t.ID, t.Outcome).
+			WithHint("To use its commits: hortus task apply %s --branch.", t.ID)
+	}
+	if req.Push || req.MergeRequest {
+		how.Push, how.MergeRequest = true, req.MergeRequest
+		if !how.MergeRequest {
+			how.Target, how.Draft = "", false
+		}
+	}
+	if req.Remote != "" && len(how.Also) > 0 {
+		return how, api.Errorf(api.KindInvalid, "task %s has several repositories, each of which is delivered to its own remote", t.ID)
+	}
+	if err := setRemotes(&how, req.Remotes); err != nil {
+		return how, err
+	}
+	if req.Remote != "" {
+		how.Remote = req.Remote
+	}
+	if req.Target != "" {
+		how.Target = req.Target
+	}
+	how.Draft = how.Draft || req.Draft
+	if err := checkDelivery(how); err != nil {
+		return how, err
+	}
+	if !how.Push && !how.MergeRequest {
+		return how, api.Errorf(api.KindInvalid, "neither task %s nor this command has a delivery", t.ID).
+			WithHint("Use --push for the branch, or --mr for a merge request too.")
+	}
+	return how, nil
+}
+
+// setRemotes sets the remotes of several repositories.
+func setRemotes(how *api.RepoTask, remotes map[string]string) error {
+	how.Also = slices.Clone(how.Also)
+	for name, remote := range remotes {
+		i := slices.IndexFunc(how.Also, func(r api.TaskRepository) bool { return r.Name == name })
+		switch {
+		case len(remote) > maxURL:
+			return api.Errorf(api.KindInvalid, "the remote of %.80q is too long", name)
+		case len(how.Also) > 0 && name == how.Name:
+			how.Remote = remote
+		case i >= 0:
+			how.Also[i].Remote = remote
+		default:
+			return api.Errorf(api.KindInvalid, "the task has no repository %.80q to set a remote of", name)
+		}
+	}
+	return nil
 }

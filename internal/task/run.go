@@ -2,26 +2,27 @@ package task
 
 import (
 	"context"
+	"encoding/json"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
+	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/lesson"
-	"hortus.dev/internal/task/recall"
 )
 
 // storeTimeout bounds the writes that end a task.
 const storeTimeout = 30 * time.Second
 
 // run is the life of one task, from its start to its last event.
-func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r *running) {
+func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r *activeTask) {
 	if t.Create.Repo != nil {
 		worked(&t, e.repository(ctx, &t, ms, from, r))
 		e.handBack(ctx, t, from.earlier)
 	} else {
-		journal := recall.New(r.run, r.told, e.cfg.Now)
-		rep := lost(&t, journal, e.pipeline(ctx, &t, ms, from, r, journal))
+		rep := lost(&t, r.run, e.pipeline(ctx, &t, ms, from, r))
 		t.Outcome, t.Plan, t.Attempts = rep.Outcome, rep.Plan, rep.Attempts
 		t.Diagnosis, t.Question = rep.Diagnosis, rep.Question
 		t.Error, t.Usage, t.Receipt, t.Value = rep.Error, rep.Usage, rep.Receipt, rep.Value
@@ -38,15 +39,15 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 	t.Lessons, t.LessonsBy = r.log.lessons()
 	t.EndedAt = e.cfg.Now().UTC()
 	// Before the task is done: whoever waits for it can use what it taught.
-	newPupil(e.cfg, &t, r.log).learn(ctx, e.cfg.Repositories)
-	if r.run == nil {
+	newTeacher(e.cfg, &t, r.log).learn(ctx, e.cfg.Repositories)
+	if !r.run.Records() {
 		e.finish(ctx, t, r.log)
 		return
 	}
 	r.run.GoLive()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := survivalOf(e).endRun(ctx, t, r.run, r.log); err != nil {
+	if err := e.journals.end(ctx, t, r.run, r.log); err != nil {
 		// The row stays unfinished; the next daemon goes on with the task.
 		e.cfg.Logger.Error("store the end of a task", "task", t.ID, "err", err)
 	}
@@ -56,8 +57,8 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 type bounds struct{ install, run time.Duration }
 
 // pipeline runs the roles. A defect in one of them ends this task alone.
-func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from source, r *running, journal *recall.Journal) (rep agent.Report) {
-	c, log := t.Create, journal.Facts(r.log)
+func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from source, r *activeTask) (rep agent.Report) {
+	c, log := t.Create, r.run.Once(r.log)
 	b := bounds{time.Duration(c.InstallTimeoutMS) * time.Millisecond, time.Duration(c.RunTimeoutMS) * time.Millisecond}
 	schema, err := compiled(c.Schema)
 	if err != nil {
@@ -65,7 +66,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	}
 	exec := agent.NewExecutor(agent.ExecutorConfig{
 		Sandboxes: e.cfg.Sandboxes, Sandbox: t.Sandbox(), InstallTimeout: b.install, RunTimeout: b.run, Keep: c.Keep, Emit: log,
-		Inputs: e.inputs(*t), Setup: c.SetupEgress, Schema: schema,
+		Inputs: e.folders.inputs(*t), Setup: c.SetupEgress, Schema: schema,
 	})
 	defer func() {
 		if v := recover(); v != nil {
@@ -83,10 +84,10 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	log.Emit(ctx, api.EventTaskStarted, struct{}{})
 	cfg := agent.Config{
 		Executor: exec, Attempts: c.Attempts, Emit: log, Now: e.cfg.Now,
-		Record: &recorder{store: e.cfg.Store, dir: e.dir(t.ID), task: t},
+		Record: &recorder{store: e.cfg.Store, dir: e.folders.of(t.ID), task: t},
 	}
-	if r.run != nil {
-		cfg.Journal, cfg.Before = steps{journal}, t.Attempts
+	if r.run.Records() {
+		cfg.Journal, cfg.Before = steps{r.run}, t.Attempts
 	}
 	if from.program != nil {
 		return agent.New(cfg).RunArtifact(ctx, *from.program)
@@ -94,7 +95,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	cfg.Ready = func(ctx context.Context, l api.Language) error { return ready(ctx, e.cfg.Tools, c.Sandbox, l) }
 	ms.into(&cfg, log, b)
 	cfg.Known = func(ctx context.Context, n int, l api.Language, res api.ExecutionResult) []api.KnownFix {
-		return newPupil(e.cfg, t, r.log).known(ctx, n, lesson.Programs(l), lesson.Output(res))
+		return newTeacher(e.cfg, t, r.log).known(ctx, n, lesson.Programs(l), lesson.Output(res))
 	}
 	if len(from.earlier) > 0 {
 		return agent.New(cfg).Continue(ctx, history(from.earlier, t.Reply))
@@ -120,34 +121,54 @@ func (e *Engine) finish(ctx context.Context, t api.Task, log *emitter) {
 	log.finish(ctx, t)
 }
 
-// Recover takes over the unfinished tasks of owners that are provably gone, for
-// [Engine.Resume], and ends those as lost that cannot go on. It returns how many it
-// found. gone must be right: a task of a living owner must never be touched.
-func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, error) {
-	tasks, err := e.cfg.Store.UnfinishedTasks(ctx, e.cfg.Owner)
-	if err != nil {
-		return 0, err
-	}
-	runs, err := survivalOf(e).take(ctx, gone)
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for _, t := range tasks {
-		if t.State == api.TaskDone || t.Owner == e.cfg.Owner || !gone(t.Owner) {
-			continue
-		}
-		n++
-		run := runs[t.ID]
-		delete(runs, t.ID)
-		if survivalOf(e).takeTask(ctx, t, run) {
-			continue
-		}
-		err := survivalOf(e).loseTask(ctx, t, run, api.Errorf(api.KindUnavailable, "the daemon that ran task %s ended before the task did", t.ID).
-			WithHint("Run the request again. To see what was recorded: hortus task show %s.", t.ID))
+// steps records the steps of a pipeline in the journal of its task. It implements agent.Journal.
+type steps struct{ run *journal.Run }
+
+// Step implements agent.Journal.
+func (s steps) Step(ctx context.Context, name string, asked, result any, do func(context.Context) error) error {
+	executed := false
+	raw, err := journal.Do(ctx, s.run, name, journal.Digest(asked), func(ctx context.Context, _ journal.Try) (json.RawMessage, error) {
+		executed = true
+		derr := do(ctx)
+		raw, err := json.Marshal(result)
 		if err != nil {
-			return n, err
+			return nil, api.Errorf(api.KindInternal, "encode the result of the step %s: %w", name, err)
 		}
+		return raw, derr
+	})
+	if executed || len(raw) == 0 {
+		return err
 	}
-	return n, survivalOf(e).endOrphans(ctx, runs)
+	if derr := json.Unmarshal(raw, result); derr != nil {
+		derr = api.Errorf(api.KindInternal, "the recorded result of the step %s: %w", name, derr)
+		s.run.Spoil(derr)
+		return derr
+	}
+	return err
+}
+
+// lost is the report of a pipeline whose journal cannot be continued.
+func lost(t *api.Task, run *journal.Run, rep agent.Report) agent.Report {
+	if err := run.Damage(); err != nil {
+		rep.Outcome = api.OutcomeLost
+		rep.Error = api.Errorf(api.KindOf(err), "the task cannot be continued: %w", err).
+			WithHint("Run the request again. To see what was recorded: hortus task show %s.", t.ID)
+	}
+	return rep
+}
+
+// advise adds to the diagnosis of a task that was not verified what its sandbox did not
+// have, and how to get it there.
+func (e *Engine) advise(ctx context.Context, t *api.Task) {
+	if e.cfg.Advise == nil || t.Outcome != api.OutcomeNeedsHuman {
+		return
+	}
+	advice := e.cfg.Advise(context.WithoutCancel(ctx), *t)
+	if advice == "" {
+		return
+	}
+	if t.Diagnosis != "" {
+		t.Diagnosis = strings.TrimRight(t.Diagnosis, ". \n") + ". "
+	}
+	t.Diagnosis += advice
 }

@@ -16,7 +16,7 @@ import (
 	"hortus.dev/internal/agent/tool"
 )
 
-// Box is a folder of this machine as tool.Box, with process groups in place of a
+// Box is a folder of this machine as tool.Sandbox, with process groups in place of a
 // sandbox. /workspace is its Dir. It isolates nothing: it is for tests alone.
 type Box struct {
 	Dir string
@@ -51,7 +51,7 @@ func boxError(path string, err error) error {
 	return api.Errorf(api.KindInvalid, "path '%s': %v", path, err)
 }
 
-// ReadFile implements tool.Box. Like the guest it opens without waiting.
+// ReadFile implements tool.Sandbox. Like the guest it opens without waiting.
 func (b *Box) ReadFile(_ context.Context, path string, max int64) ([]byte, error) {
 	f, err := os.OpenFile(b.host(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -75,7 +75,7 @@ func (b *Box) ReadFile(_ context.Context, path string, max int64) ([]byte, error
 	return content[:n], boxError(path, err)
 }
 
-// WriteFile implements tool.Box.
+// WriteFile implements tool.Sandbox.
 func (b *Box) WriteFile(_ context.Context, path string, content []byte, executable bool) error {
 	p := b.host(path)
 	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -108,7 +108,7 @@ func start(cmd *exec.Cmd, req api.ExecRequest) error {
 	return boxError(req.Args[0], cmd.Start())
 }
 
-// Run implements tool.Box.
+// Run implements tool.Sandbox.
 func (b *Box) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
 	cmd := b.command(req)
 	var lock sync.Mutex
@@ -156,7 +156,7 @@ func exitOf(err error) api.Exit {
 	return api.Exit{Code: exit.ExitCode()}
 }
 
-// Start implements tool.Box. The job keeps all of its output.
+// Start implements tool.Sandbox. The job keeps all of its output.
 func (b *Box) Start(_ context.Context, req api.ExecRequest) (tool.Job, error) {
 	cmd := b.command(req)
 	j := &job{cmd: cmd, done: make(chan struct{}), x: api.Exec{ID: api.NewExecID(), Args: req.Args, State: api.ExecRunning}}

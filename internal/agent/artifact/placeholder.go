@@ -199,3 +199,113 @@ func commentPlaceholder(src, mark string) int {
 	}
 	return 0
 }
+
+var (
+	asksRandom = lazyregexp.New(`(?i)\b(random|randomly|shuffled?|dice|lottery|uuid|guid|password|passphrase|token|secret|api key|nonce|salt)\b`)
+	asksSecret = lazyregexp.New(`(?i)\b(password|passphrase|token|secret|api key|nonce|salt)s?\b`)
+	asksSeed   = lazyregexp.New(`(?i)\b(seed(ed)?|reproducibl[ey]|deterministic|repeatable|the same each time)\b`)
+	// fixedSeed is a generator that begins with a number of the program's own.
+	fixedSeed = lazyregexp.New(`random\.seed\(\s*["'\d]|\bRandom\(\s*\d|default_rng\(\s*\d|\bsrand\(\s*\d|mt_srand\(\s*\d|NewSource\(\s*\d|NewPCG\(\s*\d|seed_from_u64\(\s*\d|mt19937\w*\s*\w*[({]\s*\d|seedrandom\(\s*["'\d]|\bRANDOM=\d|Random\.new\(\s*\d`)
+	// guessable are generators whose next number follows from the last ones.
+	guessable = lazyregexp.New(`\brandom\.(random|randint|choice|choices|sample|randrange)\(|\bMath\.random\(|"math/rand(/v2)?"|\bjava\.util\.Random\b|\bnew Random\(|\brand\(|\$RANDOM\b`)
+)
+
+// Cautions finds what a person should look at in a program that does what was planned: a
+// program can print a fixed "random" number, and nothing that runs it once would notice.
+// They decide nothing. There are at most a few.
+func Cautions(plan api.ExecutionPlan, a api.CodeArtifact) (found []api.Caution) {
+	asked := plan.Task
+	for name, v := range plan.Parameters {
+		if name != "code" { // a program that was given
+			asked += " " + v
+		}
+	}
+	if !asksRandom.MatchString(asked) {
+		return nil
+	}
+	look := func(re *lazyregexp.Regexp, uses string) {
+		for _, f := range a.Files {
+			for i, line := range strings.Split(f.Content, "\n") {
+				if re.MatchString(line) {
+					found = append(found, api.Caution{Path: f.Path, Line: i + 1, Uses: uses})
+					return
+				}
+			}
+		}
+	}
+	if !asksSeed.MatchString(asked) {
+		look(fixedSeed, "a fixed seed: the random numbers are the same in every run")
+	}
+	if asksSecret.MatchString(asked) {
+		look(guessable, "predictable random numbers used for a secret")
+	}
+	return found
+}
+
+// blankStrings replaces what stands inside string literals by spaces and keeps
+// quotes, comments and line breaks, so that a look for comments does not find
+// text that a program prints. It reads quotes as Python does (with triple
+// quotes) or as JavaScript does (with template literals); a source that does not
+// parse is blanked as far as the reading goes.
+func blankStrings(src string, python bool) string {
+	var out strings.Builder
+	out.Grow(len(src))
+	for i := 0; i < len(src); {
+		c := src[i]
+		switch {
+		case python && c == '#', !python && strings.HasPrefix(src[i:], "//"):
+			end := strings.IndexByte(src[i:], '\n')
+			if end < 0 {
+				end = len(src) - i
+			}
+			out.WriteString(src[i : i+end])
+			i += end
+		case !python && strings.HasPrefix(src[i:], "/*"):
+			end := strings.Index(src[i+2:], "*/")
+			if end < 0 {
+				end = len(src) - i
+			} else {
+				end += 4
+			}
+			out.WriteString(src[i : i+end])
+			i += end
+		case c == '"' || c == '\'' || !python && c == '`':
+			quote := string(c)
+			if python && strings.HasPrefix(src[i:], strings.Repeat(quote, 3)) {
+				quote = strings.Repeat(quote, 3)
+			}
+			out.WriteString(quote)
+			i = blankUntil(&out, src, i+len(quote), quote)
+		default:
+			out.WriteByte(c)
+			i++
+		}
+	}
+	return out.String()
+}
+
+// blankUntil blanks from i to the closing quote and gives the place after it. A
+// single-line literal also ends with its line.
+func blankUntil(out *strings.Builder, src string, i int, quote string) int {
+	multi := len(quote) == 3 || quote == "`"
+	for i < len(src) {
+		switch {
+		case strings.HasPrefix(src[i:], quote):
+			out.WriteString(quote)
+			return i + len(quote)
+		case src[i] == '\n':
+			out.WriteByte('\n')
+			i++
+			if !multi {
+				return i
+			}
+		case src[i] == '\\' && i+1 < len(src) && src[i+1] != '\n':
+			out.WriteString("  ")
+			i += 2
+		default:
+			out.WriteByte(' ')
+			i++
+		}
+	}
+	return i
+}

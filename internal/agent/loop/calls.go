@@ -1,10 +1,13 @@
 package loop
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
@@ -19,15 +22,15 @@ const (
 	maxID     = 64
 )
 
-// offered is a tool and what its input must be.
-type offered struct {
+// offeredTool is a tool and what its input must be.
+type offeredTool struct {
 	tool   Tool
 	schema *schema
 	// fields is the schema in a line, for a model that got it wrong.
 	fields string
 }
 
-func offer(t Tool, spec model.Tool) (*offered, error) {
+func offer(t Tool, spec model.Tool) (*offeredTool, error) {
 	s, err := parseSchema(spec.Input)
 	if err != nil || s.Type != "object" {
 		return nil, api.Errorf(api.KindInternal, "the schema of tool %q is not an object schema", spec.Name)
@@ -38,7 +41,7 @@ func offer(t Tool, spec model.Tool) (*offered, error) {
 	if s.Additional == nil {
 		s.Additional = json.RawMessage("false") // a tool takes what its schema names, also where that does not say so
 	}
-	return &offered{tool: t, schema: s, fields: s.fields()}, nil
+	return &offeredTool{tool: t, schema: s, fields: s.fields()}, nil
 }
 
 // named copies calls into a form that every vendor takes back: with an identifier
@@ -133,4 +136,92 @@ func mustJSON(v any) json.RawMessage {
 		panic(err) // maps of strings
 	}
 	return b
+}
+
+// maxBeside is the most calls that run at the same time.
+const maxBeside = 8
+
+// pendingCall is a call of an answer, and what came of it.
+type pendingCall struct {
+	call model.Call
+	// tool is nil if the call cannot be run; why is the reason then.
+	tool Tool
+	why  string
+	n    int // counts the calls that were run
+
+	res    Result
+	err    error
+	took   time.Duration
+	broken any // what the tool panicked with
+}
+
+// next returns the first calls of a list that may run at the same time: one of any tool, or consecutive ones of tools
+// that change nothing in the sandbox, such as research. Calls that cannot be run are between any others.
+func (r *run) next(calls []model.Call) (group []*pendingCall) {
+	var last *pendingCall // that can be run
+	for _, c := range calls {
+		p := &pendingCall{call: c}
+		if p.tool, p.why = r.check(c); p.tool != nil {
+			if last != nil && !(r.reads[c.Name] && r.reads[last.call.Name]) {
+				break
+			}
+			r.made++
+			p.n, last = r.made, p
+			if q, ok := p.tool.(researchTool); ok {
+				p.tool = q.begin(c.Input)
+			}
+		}
+		group = append(group, p)
+	}
+	return group
+}
+
+// perform runs calls at the same time, and returns when all of them have ended.
+func (r *run) perform(all []*pendingCall) {
+	defer func() {
+		for _, p := range all {
+			if q, ok := p.tool.(*questionCall); ok {
+				q.end()
+			}
+		}
+	}()
+	var runs []*pendingCall
+	for _, p := range all {
+		if p.tool != nil {
+			runs = append(runs, p)
+		}
+	}
+	if len(runs) == 1 {
+		r.performOne(runs[0])
+		return
+	}
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, maxBeside)
+	for _, p := range runs {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() {
+				p.broken = recover()
+				<-slots
+			}()
+			r.performOne(p)
+		})
+	}
+	wait.Wait()
+	for _, p := range runs {
+		if p.broken != nil {
+			panic(p.broken) // in the goroutine of the Run's caller
+		}
+	}
+}
+
+func (r *run) performOne(p *pendingCall) {
+	start := r.cfg.Now()
+	p.res, p.err = r.cfg.Do(r.ctx, p.n, p.tool, p.call.Input)
+	p.took = r.cfg.Now().Sub(start)
+}
+
+// callTool is the Do of a configuration without one.
+func callTool(ctx context.Context, _ int, t Tool, input json.RawMessage) (Result, error) {
+	return t.Call(ctx, input)
 }

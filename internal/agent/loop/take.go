@@ -2,7 +2,9 @@ package loop
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,7 +130,7 @@ func (r *run) calls(calls []model.Call, dropped int) {
 }
 
 // came takes what a call that was run came to.
-func (r *run) came(p *pending) {
+func (r *run) came(p *pendingCall) {
 	res := p.res
 	r.used, r.rep.Usage = r.used.Add(res.Usage), r.rep.Usage.Add(res.Usage)
 	if res.OutputBytes > 0 {
@@ -220,5 +222,130 @@ func (r *run) circles() {
 		r.notice("The previous calls repeated without progress: " + what + ". Try a different approach.")
 	default:
 		r.stop(api.StopLoop, nil, "%s", what)
+	}
+}
+
+const (
+	// sameCalls is how often the same call with the same answer may come in a row,
+	// sameCycles how often a cycle of 2 to maxCycle calls.
+	sameCalls  = 5
+	sameCycles = 4
+	maxCycle   = 4
+	// After a warning fewer are enough.
+	sameCallsWarned  = 3
+	sameCyclesWarned = 2
+
+	keptCalls = maxCycle * sameCycles
+)
+
+// repeats finds calls that go in circles.
+type repeats struct {
+	last   []repetition // the last keptCalls
+	warned bool
+	since  int // calls after the warning
+}
+
+// repetition is a call with its answer.
+type repetition struct {
+	sum  [sha256.Size]byte
+	name string
+}
+
+func (r *repeats) add(c model.Call, res Result) {
+	next := repetition{sha256.Sum256(fmt.Appendf(nil, "%q %q %q %t", c.Name, canonical(c.Input), res.Text, res.Failed)), c.Name}
+	// Something new is progress, and a warning that helped is forgotten.
+	if !slices.ContainsFunc(r.last, func(x repetition) bool { return x.sum == next.sum }) {
+		r.warned = false
+	}
+	r.since++
+	r.last = append(r.last, next)
+	if n := len(r.last) - keptCalls; n > 0 {
+		r.last = r.last[n:]
+	}
+}
+
+// warn begins a new count, with less patience.
+func (r *repeats) warn() { r.warned, r.since = true, 0 }
+
+// found returns what repeats itself, or "".
+func (r *repeats) found() string {
+	calls, cycles, have := sameCalls, sameCycles, len(r.last)
+	if r.warned {
+		calls, cycles, have = sameCallsWarned, sameCyclesWarned, min(have, r.since)
+	}
+	for period := 1; period <= maxCycle; period++ {
+		need := cycles * period
+		if period == 1 {
+			need = calls
+		}
+		if have < need || !r.periodic(period, need) {
+			continue
+		}
+		if period == 1 {
+			return fmt.Sprintf("the same call of %s returned the same result %d times in a row", r.last[len(r.last)-1].name, need)
+		}
+		return fmt.Sprintf("the same sequence of %d calls returned the same results %d times", period, cycles)
+	}
+	return ""
+}
+
+func (r *repeats) periodic(period, n int) bool {
+	tail := r.last[len(r.last)-n:]
+	for i := period; i < n; i++ {
+		if tail[i].sum != tail[i-period].sum {
+			return false
+		}
+	}
+	return true
+}
+
+// canonical is a call's input without what its writer is free in: the order of
+// fields, and space.
+func canonical(raw []byte) string {
+	var v any
+	if strictJSON(raw, &v) != nil {
+		return string(raw)
+	}
+	return string(mustText(v))
+}
+
+// MaxReplaced is how often the sandbox of the tools is replaced in all Runs.
+const MaxReplaced = 3
+
+// replacedNotice is what the model is told of a sandbox that was lost.
+const replacedNotice = "The sandbox was lost and has been replaced. The files of /workspace are unchanged; files elsewhere were removed, and programs in the background have ended. " +
+	"The call that failed may have been done in part: look at the files before you continue."
+
+// reseat has the sandbox of the tools replaced after a call found it lost. It reports whether the work can continue, or
+// has ended with a reason. The other calls of the same answer were meant for the old sandbox: they are refused.
+func (r *run) reseat(lost error) bool {
+	if r.swapped {
+		return true
+	}
+	why := lost
+	for r.cfg.Replace != nil && r.replaced < MaxReplaced {
+		r.replaced++
+		err := r.cfg.Replace(r.ctx, r.replaced, why)
+		switch {
+		case err == nil:
+			r.swapped = true
+			return true
+		case r.gone():
+			return true
+		}
+		why = err
+	}
+	if why != lost {
+		r.stop(api.StopSandbox, why, "the sandbox was lost (%v) and could not be replaced: %v", lost, why)
+		return true
+	}
+	return false
+}
+
+// settled tells the model of a replacement, when all calls of its answer have results.
+func (r *run) settled() {
+	if r.swapped {
+		r.swapped = false
+		r.notice(replacedNotice)
 	}
 }

@@ -8,10 +8,13 @@ import (
 	"go/parser"
 	"go/token"
 	"path"
+	"strconv"
 	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/agent/repomap"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 const outlineAbout = `List the functions, classes and types of a source file with line numbers.`
@@ -36,7 +39,7 @@ func (s *Set) runOutline(ctx context.Context, in args) (loop.Result, error) {
 	if err != nil {
 		return loop.Result{}, err
 	}
-	b, err := s.cfg.Box.ReadFile(ctx, w.abs, maxFile)
+	b, err := s.cfg.Sandbox.ReadFile(ctx, w.abs, maxFile)
 	if err != nil {
 		return loop.Result{}, err
 	}
@@ -236,4 +239,158 @@ func outlineLines(text string) (all []symbol) {
 		indents = append(indents, indent)
 	}
 	return all
+}
+
+// What declares something at the beginning of a line, in JavaScript and
+// TypeScript. RE2 takes linear time.
+var (
+	jsDeclares = lazyregexp.New(`^\s*(?:export\s+)?(?:default\s+)?(?:declare\s+)?(?:abstract\s+)?(?:async\s+)?(function\s*\*?\s*[\w$]*|class(?:\s+[\w$]+)?|interface\s+[\w$]+|(?:const\s+)?enum\s+[\w$]+|namespace\s+[\w$.]+|type\s+[\w$]+(?:<[^=]*>)?\s*=)`)
+	jsAssigns  = lazyregexp.New(`^\s*(?:export\s+)?(?:const|let|var)\s+([\w$]+)\s*(?::[^=]+)?=\s*(?:async\s*)?(?:function\b|class\b|\([^()]*\)\s*(?::[^=]+)?=>|[\w$]+\s*=>)`)
+	jsMethod   = lazyregexp.New(`^\s*(?:(?:public|private|protected|static|readonly|override|abstract|async|get|set)\s+)*\*?\s*(#?[\w$]+)\s*(?:<[^<>()]*>)?\([^;]*$`)
+)
+
+// jsWords look like methods and are not.
+var jsWords = map[string]bool{"if": true, "for": true, "while": true, "switch": true, "catch": true, "return": true,
+	"function": true, "with": true, "await": true, "new": true, "throw": true, "typeof": true, "super": true, "do": true, "else": true}
+
+// outlineJS finds declarations by line, and their nesting by braces. It is no
+// parser: a regular expression that holds a quote can mislead it, for the rest of
+// that line only.
+func outlineJS(text string) (all []symbol) {
+	depth, inComment, inTemplate := 0, false, false
+	// classes are the depths of the bodies of classes that are open.
+	var open []int // the depth in which each symbol that is open was declared
+	var classes []bool
+	for i, l := range lines(text) {
+		l = clipExact(l, maxShownLine)
+		for len(open) > 0 && depth <= open[len(open)-1] {
+			open, classes = open[:len(open)-1], classes[:len(classes)-1]
+		}
+		if !inComment && !inTemplate {
+			if name, class := jsSymbol(l, len(open) > 0 && classes[len(classes)-1] && depth == open[len(open)-1]+1); name != "" {
+				all = append(all, symbol{i + 1, len(open), name})
+				open, classes = append(open, depth), append(classes, class)
+			}
+		}
+		before := depth
+		depth, inComment, inTemplate = jsBraces(l, depth, inComment, inTemplate)
+		// What opened no brace on its line, and is not waiting for one, is over.
+		if len(open) > 0 && open[len(open)-1] == before && depth <= before && !strings.HasSuffix(strings.TrimSpace(l), "(") && !strings.HasSuffix(strings.TrimSpace(l), ",") {
+			open, classes = open[:len(open)-1], classes[:len(classes)-1]
+		}
+	}
+	return all
+}
+
+// jsSymbol names what a line declares.
+func jsSymbol(l string, inClass bool) (name string, class bool) {
+	if m := jsDeclares.FindStringSubmatch(l); m != nil {
+		name = strings.TrimRight(strings.Join(strings.Fields(m[1]), " "), " =")
+		return name, strings.HasPrefix(name, "class") || strings.HasPrefix(name, "interface")
+	}
+	if m := jsAssigns.FindStringSubmatch(l); m != nil {
+		return m[1], false
+	}
+	if inClass {
+		if m := jsMethod.FindStringSubmatch(l); m != nil && !jsWords[m[1]] {
+			return m[1] + "()", false
+		}
+	}
+	return "", false
+}
+
+// jsBraces counts the braces of one line that stand in no string and no comment.
+func jsBraces(l string, depth int, comment, template bool) (int, bool, bool) {
+	var quote byte
+	for i := 0; i < len(l); i++ {
+		b := l[i]
+		switch {
+		case comment:
+			if b == '*' && i+1 < len(l) && l[i+1] == '/' {
+				comment = false
+				i++
+			}
+		case template:
+			if b == '\\' {
+				i++
+			} else if b == '`' {
+				template = false
+			}
+		case quote != 0:
+			if b == '\\' {
+				i++
+			} else if b == quote {
+				quote = 0
+			}
+		case b == '/' && i+1 < len(l) && l[i+1] == '/':
+			return depth, false, false
+		case b == '/' && i+1 < len(l) && l[i+1] == '*':
+			comment = true
+			i++
+		case b == '"' || b == '\'':
+			quote = b
+		case b == '`':
+			template = true
+		case b == '{':
+			depth++
+		case b == '}':
+			depth = max(depth-1, 0)
+		}
+	}
+	return depth, comment, template
+}
+
+const mapAbout = `List source files with their top-level functions, classes and types.`
+
+// mapLines is how many lines a map is made of, mapBytes how many bytes of them are read.
+const (
+	mapLines = 40_000
+	mapBytes = 3_900_000
+	mapText  = 12_000 // of a map, in bytes
+)
+
+// mapScript finds the lines that a map is made of: those that may declare or import something. Only they leave the sandbox.
+func mapScript() string {
+	var specs, names []string
+	for _, end := range repomap.Ends() {
+		specs = append(specs, "'*"+end+"'")
+		names = append(names, "-name '*"+end+"'")
+	}
+	return enter + `[ -z "$only" ] || exit 6
+cut() { command cut -b 1-400 | head -n ` + strconv.Itoa(mapLines) + ` | head -c ` + strconv.Itoa(mapBytes) + `; }
+if repo; then git grep -nIzE --no-color --untracked -e "$2" -- ` + strings.Join(specs, " ") + ` | cut
+else find . \( -name .git -o -name node_modules \) -prune -o -type f \( ` + strings.Join(names, " -o ") + ` \) -print0 | sort -z | xargs -0 grep -nIHZE -e "$2" -- | cut; fi`
+}
+
+func (s *Set) mapping() *tool {
+	return &tool{name: "map", about: mapAbout, run: s.runMap, input: fields{
+		{name: "path", kind: "string", doc: "Where to look."},
+	}}
+}
+
+func (s *Set) runMap(ctx context.Context, in args) (loop.Result, error) {
+	w, err := s.place(orElse(in.str("path"), "."))
+	if err != nil {
+		return loop.Result{}, err
+	}
+	res, err := s.script(ctx, "", mapScript(), w.arg, repomap.Candidates)
+	if err != nil {
+		return loop.Result{}, err
+	}
+	if bad := s.lookFailed("map", w, res); bad != nil {
+		return *bad, nil
+	}
+	var lines []repomap.Line
+	eachMatch(res.out, func(name, number, line string) {
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return // 12 digits at most
+		}
+		lines = append(lines, repomap.Line{Path: joinSay(w.say, name), N: n, Text: line})
+	})
+	text := repomap.Text(lines, mapText)
+	if len(lines) >= mapLines || len(res.out) >= mapBytes {
+		text += "\n[the repository is too large for one map: files at the end of the list are missing; set path to a directory]"
+	}
+	return loop.Result{Text: text, Short: fmt.Sprintf("map of %s", w.say)}, nil
 }

@@ -36,7 +36,7 @@ func newBench(t *testing.T) *bench {
 	}
 	box := agenttest.NewBox(t)
 	b := &bench{t: t, dir: box.Dir, box: box, keep: keep, all: map[string]loop.Tool{}}
-	b.set = tool.New(tool.Config{Box: box, Keep: keep})
+	b.set = tool.New(tool.Config{Sandbox: box, Keep: keep})
 	for _, x := range b.set.All() {
 		b.all[x.Spec().Name] = x
 	}

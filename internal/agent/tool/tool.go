@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"hortus.dev/api"
@@ -12,9 +13,9 @@ import (
 	"hortus.dev/internal/agent/model"
 )
 
-// Box is the sandbox as the tools see it. Run and ReadFile are called by several
+// Sandbox is the sandbox as the tools see it. Run and ReadFile are called by several
 // goroutines at the same time, everything else by one; jobs go on beside them.
-type Box interface {
+type Sandbox interface {
 	// Run runs a command and passes on its output as it comes; p is valid during
 	// the call only. It returns when the command has ended, by itself, by its
 	// timeout or by a limit; an error says that the end was not seen, or that the
@@ -48,7 +49,7 @@ type Job interface {
 
 // Config is what tools work on.
 type Config struct {
-	Box Box
+	Sandbox Sandbox
 	// Keep takes whole outputs; nil keeps none, and what is cut is lost.
 	Keep OutputStore
 	// Dir is the workspace inside the sandbox, where relative paths begin; empty
@@ -63,8 +64,8 @@ type Config struct {
 // the same time; everything else is for one.
 type Set struct {
 	cfg     Config
-	seen    seen
-	printed printed
+	seen    viewLog
+	printed printLog
 	shown   atomic.Int64 // images
 	jobs    []*job
 	jobNum  int
@@ -174,3 +175,98 @@ func failed(short, format string, a ...any) loop.Result {
 }
 
 func teach(format string, a ...any) error { return api.Errorf(api.KindInvalid, format, a...) }
+
+const finishAbout = `End your work. Make this your last call.`
+
+// maxSummary bounds what is kept of a model's own word, in bytes.
+const maxSummary = 16 << 10
+
+// valueField is the argument of finish for tasks with a structured result.
+var valueField = field{name: "value", doc: "The structured result, a JSON value that is valid for the JSON Schema of the task. Omit it only with blocked."}
+
+// finish makes the tool. With value it demands a structured result.
+func finish(value func(json.RawMessage) (json.RawMessage, error)) *tool {
+	t := &tool{name: "finish", about: finishAbout, input: fields{
+		{name: "summary", kind: "string", need: true, doc: "What you changed, why, and how you tested it."},
+		{name: "blocked", kind: "string", doc: "Why you cannot complete the request. Omit it otherwise."},
+	}}
+	if value != nil {
+		t.input = append(t.input, valueField)
+	}
+	t.run = func(_ context.Context, in args) (loop.Result, error) {
+		summary := strings.TrimSpace(in.str("summary"))
+		blocked := strings.TrimSpace(in.str("blocked"))
+		if summary == "" && blocked == "" {
+			return loop.Result{}, teach("the summary is empty; describe your changes in a sentence")
+		}
+		end := &loop.Finish{Summary: clip(summary, maxSummary), Blocked: clip(blocked, maxSummary)}
+		if value != nil {
+			var err error
+			if end.Value, err = result(in, blocked != "", value); err != nil {
+				return loop.Result{}, err
+			}
+		}
+		short := "finished: " + oneLine(summary, 100)
+		if blocked != "" {
+			short = "blocked: " + oneLine(blocked, 100)
+		}
+		return loop.Result{Text: "Your work has ended.", Short: short, Finish: end}, nil
+	}
+	return t
+}
+
+// result returns the structured result. A model may write the value as a string with JSON.
+func result(in args, blocked bool, check func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
+	raw, ok := in["value"].(json.RawMessage)
+	switch {
+	case !ok && blocked:
+		return nil, nil
+	case !ok:
+		return nil, teach("the field value is missing; it must be valid for the JSON Schema of the task")
+	}
+	value, err := check(raw)
+	var text string
+	if err != nil && json.Unmarshal(raw, &text) == nil {
+		if inner, err := check(json.RawMessage(text)); err == nil {
+			return inner, nil
+		}
+	}
+	if err != nil {
+		return nil, teach("your work has not ended: the field value is not accepted: %v. Correct it and call finish again", err)
+	}
+	return value, nil
+}
+
+const todoAbout = `Write your todo list for work with several steps. Each call replaces it.`
+
+func todo() *tool {
+	states := []string{loop.TodoPending, loop.TodoActive, loop.TodoDone}
+	return &tool{name: "todo", about: todoAbout, input: fields{
+		{name: "items", kind: "array", need: true, max: loop.MaxTodo, doc: "All items, in order.", of: fields{
+			{name: "text", kind: "string", need: true},
+			{name: "state", kind: "string", need: true, enum: states},
+		}},
+	}, run: func(_ context.Context, in args) (loop.Result, error) {
+		count := map[string]int{}
+		items, doing := []api.TodoItem{}, ""
+		for i, x := range in.list("items") {
+			text := visible(strings.Join(strings.Fields(x.str("text")), " "))
+			switch {
+			case text == "":
+				return loop.Result{}, teach("the text of item %d is empty", i+1)
+			case len(text) > loop.MaxTodoText:
+				return loop.Result{}, teach("the text of item %d has %d bytes; the maximum is %d", i+1, len(text), loop.MaxTodoText)
+			}
+			state := x.str("state")
+			if count[state]++; state == loop.TodoActive && doing == "" {
+				doing = ": " + text
+			}
+			items = append(items, api.TodoItem{Text: text, State: state})
+		}
+		done := count[loop.TodoDone]
+		return loop.Result{
+			Text:  fmt.Sprintf("The list has %d items: %d done, %d active, %d pending.", len(items), done, count[loop.TodoActive], count[loop.TodoPending]),
+			Short: fmt.Sprintf("todo %d of %d done%s", done, len(items), clip(doing, 100)), Todo: items,
+		}, nil
+	}}
+}

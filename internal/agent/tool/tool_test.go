@@ -116,7 +116,7 @@ func TestEnds(t *testing.T) {
 	for _, kind := range api.Kinds {
 		ending := kind == api.KindUnavailable || kind == api.KindTimeout || kind == api.KindCanceled ||
 			kind == api.KindConflict || kind == api.KindUnauthenticated
-		for _, x := range New(Config{Box: broken{api.Errorf(kind, "it is so")}}).All() {
+		for _, x := range New(Config{Sandbox: broken{api.Errorf(kind, "it is so")}}).All() {
 			in, ok := inputs[x.Spec().Name]
 			if !ok {
 				continue
@@ -129,7 +129,7 @@ func TestEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, x := range New(Config{Box: broken{api.Errorf(api.KindNotFound, "x")}}).All() {
+	for _, x := range New(Config{Sandbox: broken{api.Errorf(api.KindNotFound, "x")}}).All() {
 		if _, err := x.Call(ctx, json.RawMessage(`{}`)); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s after the end: %v", x.Spec().Name, err)
 		}

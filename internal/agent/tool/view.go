@@ -4,14 +4,22 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"image"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/agent/model"
 )
 
 // Bounds of view.
@@ -56,7 +64,7 @@ func (s *Set) runView(ctx context.Context, in args, once bool) (loop.Result, err
 	if err != nil {
 		return loop.Result{}, err
 	}
-	content, err := s.cfg.Box.ReadFile(ctx, w.abs, maxFile)
+	content, err := s.cfg.Sandbox.ReadFile(ctx, w.abs, maxFile)
 	switch api.KindOf(err) {
 	case "":
 	case api.KindExhausted:
@@ -235,4 +243,191 @@ find . -mindepth 1 -maxdepth 1 -printf '%y%s %f\0' 2>/dev/null || {
 		note = fmt.Sprintf("\n[%d entries in %s, the first %d shown; use find]", all, w.say, min(all, viewEntries))
 	}
 	return loop.Result{Text: strings.TrimPrefix(out+note, "\n"), Short: fmt.Sprintf("view %s/, %d entries", w.say, all)}, nil
+}
+
+const (
+	// maxImage is the largest file that is given to a model as an image, in bytes, and maxSide its longest side, in pixels.
+	maxImage = 1536 << 10
+	maxSide  = 8000
+	// maxImages is the most images that a set gives: each one is kept in the history and in a journal.
+	maxImages = 20
+)
+
+// picture is an image file, as far as its header tells.
+type picture struct {
+	kind, mime    string
+	width, height int
+}
+
+// readPicture reads the header of an image file, and no pixels. ok is false for what is no image of a known kind; the
+// file is untrusted.
+func readPicture(b []byte) (p picture, ok bool) {
+	var c image.Config
+	var err error
+	r := bytes.NewReader(b)
+	switch {
+	case bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n")):
+		p.kind, p.mime = "PNG", "image/png"
+		c, err = png.DecodeConfig(r)
+	case bytes.HasPrefix(b, []byte("\xff\xd8\xff")):
+		p.kind, p.mime = "JPEG", "image/jpeg"
+		c, err = jpeg.DecodeConfig(r)
+	case bytes.HasPrefix(b, []byte("GIF87a")), bytes.HasPrefix(b, []byte("GIF89a")):
+		p.kind, p.mime = "GIF", "image/gif"
+		c, err = gif.DecodeConfig(r)
+	case len(b) >= 30 && string(b[:4]) == "RIFF" && string(b[8:12]) == "WEBP":
+		p.kind, p.mime = "WebP", "image/webp"
+		c.Width, c.Height = webpSize(b)
+	default:
+		return p, false
+	}
+	p.width, p.height = c.Width, c.Height
+	return p, err == nil && p.width > 0 && p.height > 0
+}
+
+// webpSize reads the size in the first chunk of a WebP file of at least 30 bytes; 0 for an unknown one.
+func webpSize(b []byte) (width, height int) {
+	switch string(b[12:16]) {
+	case "VP8 ": // behind the frame's tag and its start code
+		if b[23] == 0x9d && b[24] == 0x01 && b[25] == 0x2a {
+			return int(binary.LittleEndian.Uint16(b[26:]) & 0x3fff), int(binary.LittleEndian.Uint16(b[28:]) & 0x3fff)
+		}
+	case "VP8L":
+		if b[20] == 0x2f {
+			n := binary.LittleEndian.Uint32(b[21:])
+			return int(n&0x3fff) + 1, int(n>>14&0x3fff) + 1
+		}
+	case "VP8X":
+		return 1 + int(b[24]) + int(b[25])<<8 + int(b[26])<<16, 1 + int(b[27]) + int(b[28])<<8 + int(b[29])<<16
+	}
+	return 0, 0
+}
+
+// viewImage gives an image to the model, if the file is one.
+func viewImage(w where, b []byte) (loop.Result, bool) {
+	p, ok := readPicture(b)
+	if !ok {
+		return loop.Result{}, false
+	}
+	about := fmt.Sprintf("%s is a %s image of %d x %d pixels, %d bytes.", w.say, p.kind, p.width, p.height, len(b))
+	short := fmt.Sprintf("view %s: image, %d x %d", w.say, p.width, p.height)
+	switch {
+	case len(b) > maxImage:
+		return failed(short+", too large", "%s It is too large to view: the maximum is %d bytes. Reduce it with shell.", about, maxImage), true
+	case max(p.width, p.height) > maxSide:
+		return failed(short+", too large", "%s It is too large to view: the maximum is %d pixels for each side. Reduce it with shell.", about, maxSide), true
+	}
+	return loop.Result{Text: about, Short: short, Images: []model.Image{{Type: p.mime, Data: b}}}, true
+}
+
+// fewBytes is the shortest text of a file that is not shown again.
+const fewBytes = 1000
+
+// viewLog has the files that the model has read or written, by cleaned path.
+type viewLog struct {
+	mu    sync.Mutex
+	files map[string]sight
+}
+
+// sight is what a model has read of a file.
+type sight struct {
+	sum      [sha256.Size]byte // of the content
+	from, to int64             // the lines that results show; to is 0 for none
+	pointed  bool              // the last result pointed at an earlier one
+}
+
+func (s *viewLog) add(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.files == nil {
+		s.files = map[string]sight{}
+	}
+	s.files[path] = s.files[path]
+}
+
+func (s *viewLog) has(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.files[path]
+	return ok
+}
+
+// again reports whether results show these lines of the content already. It is true once: a model that asks again after that
+// reads them.
+func (s *viewLog) again(path string, content []byte, from, to int64) bool {
+	sum := sha256.Sum256(content)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.files[path]
+	if f.sum != sum {
+		f = sight{sum: sum}
+	}
+	f.pointed = !f.pointed && f.to > 0 && f.from <= from && to <= f.to
+	if !f.pointed {
+		if f.to > 0 && from <= f.to+1 && f.from <= to+1 {
+			from, to = min(from, f.from), max(to, f.to)
+		}
+		f.from, f.to = from, to
+	}
+	s.files[path] = f
+	return f.pointed
+}
+
+// forget forgets what results show: they may be removed from the history.
+func (s *viewLog) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path := range s.files {
+		s.files[path] = sight{}
+	}
+}
+
+// once replaces the lines of a file by a reference, if an earlier result shows them.
+func (s *viewLog) once(w where, content []byte, res loop.Result, from, last int64) loop.Result {
+	if len(res.Text) < fewBytes || !s.again(w.abs, content, from, last) {
+		return res
+	}
+	return loop.Result{
+		Text:  fmt.Sprintf("[%s did not change: an earlier result shows lines %d to %d. To read them here, call view again.]", w.say, from, last),
+		Short: res.Short + ", shown before",
+	}
+}
+
+// maxPrinted is how many outputs of commands are compared.
+const maxPrinted = 50
+
+// printLog has the last long outputs of commands, by their sums. Its methods are for the goroutine of the calls.
+type printLog struct {
+	last []output
+}
+
+type output struct {
+	sum     [sha256.Size]byte
+	line    string // the command
+	pointed bool   // the last result with this output pointed at an earlier one
+}
+
+func (p *printLog) forget() { p.last = nil }
+
+// once replaces a long output by a reference, if an earlier result shows the same. If the output comes again after that, it is
+// shown.
+func (p *printLog) once(line, text string) string {
+	if len(text) < fewBytes {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	for i := range p.last {
+		if o := &p.last[i]; o.sum == sum {
+			if o.pointed = !o.pointed; o.pointed {
+				return fmt.Sprintf("[same output as the earlier command: %s]\n", o.line)
+			}
+			o.line = oneLine(line, 80)
+			return text
+		}
+	}
+	p.last = append(p.last, output{sum: sum, line: oneLine(line, 80)})
+	if n := len(p.last) - maxPrinted; n > 0 {
+		p.last = p.last[n:]
+	}
+	return text
 }

@@ -8,22 +8,22 @@ import (
 	"hortus.dev/api"
 	words "hortus.dev/api/session"
 	"hortus.dev/internal/storage/workspace"
-	"hortus.dev/internal/task/computer"
+	"hortus.dev/internal/task/sandboxes"
 	"hortus.dev/internal/task/session"
 )
 
 // Sessions are the sessions of a daemon, with the sandboxes that wait for their next turns.
 type Sessions struct {
 	*session.Service
-	Seats *computer.Seats
-	log   *slog.Logger
+	Sandboxes *sandboxes.Sessions
+	log       *slog.Logger
 }
 
-// Open makes the seats. Nothing waits in them before Begin.
-func Open(workspaces *workspace.Store, sandboxes computer.Stopper, log *slog.Logger) *Sessions {
+// Open makes what keeps the sandboxes. Nothing waits there before Begin.
+func Open(workspaces *workspace.Store, stopper sandboxes.Stopper, log *slog.Logger) *Sessions {
 	s := &Sessions{log: log}
-	s.Seats = computer.NewSeats(computer.SeatsConfig{
-		Workspaces: workspaces, Sandboxes: sandboxes, Logger: log,
+	s.Sandboxes = sandboxes.NewSessions(sandboxes.SessionsConfig{
+		Workspaces: workspaces, Sandboxes: stopper, Logger: log,
 		Changed: func(ctx context.Context, id api.SessionID, state words.State, reason string) {
 			s.Changed(ctx, id, state, reason)
 		},
@@ -32,9 +32,9 @@ func Open(workspaces *workspace.Store, sandboxes computer.Stopper, log *slog.Log
 	return s
 }
 
-// Begin makes what says the messages. cfg is complete but for the seats and the logger.
+// Begin makes what says the messages. cfg is complete but for the sandboxes and the logger.
 func (s *Sessions) Begin(cfg session.Config) {
-	cfg.Seats, cfg.Logger = s.Seats, s.log
+	cfg.Sandboxes, cfg.Logger = s.Sandboxes, s.log
 	s.Service = session.New(cfg)
 }
 
@@ -51,5 +51,5 @@ func (s *Sessions) Close(ctx context.Context) error {
 	if s.Service != nil {
 		err = s.Service.Close(ctx)
 	}
-	return errors.Join(err, s.Seats.Close(ctx))
+	return errors.Join(err, s.Sandboxes.Close(ctx))
 }

@@ -24,9 +24,18 @@ type Adviser struct {
 	Debian bool
 }
 
-// Advise returns what is missing, what would allow its download, and what to
-// install where. It starts no sandbox.
-func (a Adviser) Advise(ctx context.Context, req api.CreateSandbox, l observe.Lack) string {
+// Advise returns what a task that was not verified lacked in its sandbox, what would allow its download, and what to
+// install where; "" if it lacked nothing. It starts no sandbox.
+func (a Adviser) Advise(ctx context.Context, t api.Task) string {
+	l, ok := lackOf(t)
+	if !ok {
+		return ""
+	}
+	return a.install(ctx, t.Create.Sandbox, l)
+}
+
+// install says how to install what is missing.
+func (a Adviser) install(ctx context.Context, req api.CreateSandbox, l observe.Lack) string {
 	offline := allow(l)
 	after := "New sandboxes then have it; run hortus doctor to list what they have."
 	if name := req.Template; name != "" && name != hostTemplate {
@@ -135,4 +144,59 @@ func (a Adviser) interpreter(ctx context.Context, req api.CreateSandbox, name ap
 func debianNode() bool {
 	_, err := os.Stat("/usr/share/nodejs")
 	return err == nil
+}
+
+// lackOf finds what a task failed for want of.
+func lackOf(t api.Task) (observe.Lack, bool) {
+	if r := t.Repo; r != nil {
+		return lackOfGate(*r)
+	}
+	var results []api.ExecutionResult
+	var languages []api.Language
+	for _, a := range slices.Backward(t.Attempts) {
+		if a.Result != nil {
+			results, languages = append(results, *a.Result), append(languages, a.Artifact.Language)
+		}
+	}
+	if len(results) == 0 || results[0].OK {
+		return observe.Lack{}, false
+	}
+	switch results[0].Category {
+	case api.CategoryImport, api.CategoryCommand, api.CategoryInstall, api.CategoryNetwork:
+	default:
+		// A program may hide its own failure behind another: npm and pip end with 1.
+		l, ok := observe.Lacking(results[0].Stderr)
+		return l, ok && l.Installer != ""
+	}
+	if observe.Absent(results[0].Detail) {
+		return observe.Lack{}, false // its name is wrong, and that was said
+	}
+	// What could not be installed is what an earlier attempt missed.
+	for i, res := range results {
+		switch {
+		case res.Missing != "" && res.Category == api.CategoryCommand:
+			return observe.Lack{Name: res.Missing}, true
+		case res.Missing != "":
+			return observe.Lack{Language: languages[i], Name: res.Missing, Told: results[0].Phase == api.PhaseInstall && results[0].Detail != ""}, true
+		}
+		if res.Phase != api.PhaseInstall {
+			break
+		}
+	}
+	return observe.Lacking(results[0].Stderr)
+}
+
+// lackOfGate finds it in what the last gate printed, of a result or before the work.
+func lackOfGate(r api.RepoResult) (observe.Lack, bool) {
+	g := r.Before
+	for _, x := range slices.Backward(r.Rounds) {
+		if x.Gate != nil {
+			g = x.Gate
+			break
+		}
+	}
+	if g == nil || g.Passed {
+		return observe.Lack{}, false
+	}
+	return observe.Lacking(g.Output)
 }

@@ -36,7 +36,7 @@ func TestAdvice(t *testing.T) {
 		{"no Debian", plain, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "pandas"}, []string{"below /usr on the daemon's machine"}},
 		{"another template", debian, api.CreateSandbox{Template: "numbers"}, observe.Lack{Name: "jq"}, []string{"apt-get install jq.", `create the template "numbers" again`}},
 	} {
-		got := c.adviser.Advise(t.Context(), c.req, c.lack)
+		got := c.adviser.install(t.Context(), c.req, c.lack)
 		for _, want := range append(c.says, "hortus doctor") {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: %q is not in %q", c.name, want, got)
@@ -45,5 +45,40 @@ func TestAdvice(t *testing.T) {
 		if c.adviser.Debian == false && strings.Contains(got, "apt") {
 			t.Errorf("%s: %q names packages of Debian", c.name, got)
 		}
+	}
+}
+
+// TestLackOf: what a task lacked is found in its attempts, or in the last gate of its repository.
+func TestLackOf(t *testing.T) {
+	attempt := func(res api.ExecutionResult) api.Attempt {
+		return api.Attempt{Artifact: api.CodeArtifact{Language: api.Python}, Result: &res}
+	}
+	missed := attempt(api.ExecutionResult{Phase: api.PhaseRun, Category: api.CategoryImport, Missing: "pandas"})
+	install := attempt(api.ExecutionResult{Phase: api.PhaseInstall, Category: api.CategoryInstall, Stderr: "error: externally-managed-environment\n"})
+	gate := func(passed bool, output string) *api.Gate { return &api.Gate{Passed: passed, Output: output} }
+	const noPytest = "/usr/bin/python3: No module named pytest\n"
+	for _, c := range []struct {
+		name string
+		task api.Task
+		want observe.Lack
+	}{
+		{"an import", api.Task{Attempts: []api.Attempt{missed}}, observe.Lack{Language: api.Python, Name: "pandas"}},
+		{"an import, then its installation", api.Task{Attempts: []api.Attempt{missed, install}}, observe.Lack{Language: api.Python, Name: "pandas"}},
+		{"an installation", api.Task{Attempts: []api.Attempt{install}}, observe.Lack{Installer: "pip"}},
+		{"a program that calls pip", api.Task{Attempts: []api.Attempt{attempt(api.ExecutionResult{Phase: api.PhaseRun, Category: api.CategoryUnknown, Stderr: "error: externally-managed-environment\n"})}}, observe.Lack{Installer: "pip"}},
+		{"a command", api.Task{Attempts: []api.Attempt{attempt(api.ExecutionResult{Phase: api.PhaseRun, Category: api.CategoryCommand, Missing: "cargo"})}}, observe.Lack{Name: "cargo"}},
+		{"an import, then something else", api.Task{Attempts: []api.Attempt{missed, attempt(api.ExecutionResult{Phase: api.PhaseRun, Category: api.CategoryType, Stderr: "TypeError: no\n"})}}, observe.Lack{}},
+		{"nothing ran", api.Task{}, observe.Lack{}},
+		{"the gate before", api.Task{Repo: &api.RepoResult{Before: gate(false, noPytest), Rounds: []api.Round{{N: 1}}}}, observe.Lack{Language: api.Python, Name: "pytest"}},
+		{"the gate of a round", api.Task{Repo: &api.RepoResult{Before: gate(true, ""), Rounds: []api.Round{{N: 1, Gate: gate(false, "sh: 1: jq: not found\n")}, {N: 2}}}}, observe.Lack{Name: "jq"}},
+		{"a gate that failed by itself", api.Task{Repo: &api.RepoResult{Before: gate(false, noPytest), Rounds: []api.Round{{N: 1, Gate: gate(false, "AssertionError\n")}}}}, observe.Lack{}},
+		{"a gate that passes", api.Task{Repo: &api.RepoResult{Before: gate(true, noPytest)}}, observe.Lack{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, ok := lackOf(c.task)
+			if got != c.want || ok != (c.want != observe.Lack{}) {
+				t.Errorf("it lacks %+v (%t), want %+v", got, ok, c.want)
+			}
+		})
 	}
 }

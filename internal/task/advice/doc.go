@@ -1,8 +1,8 @@
-// Package advice tells a person how to install what a program did not find in its sandbox,
-// which has no network to download it.
+// Package advice finds what a task that was not verified lacked in its sandbox, which has no network to download it, and tells a
+// person how to install it.
 //
 //	a := advice.Adviser{Tools: tools, Debian: true}
-//	text := a.Advise(ctx, req, observe.Lack{Language: api.Python, Name: "pandas"})
+//	text := a.Advise(ctx, task) // "" if it lacked nothing
 //
 // The package must not start or ask a sandbox. It keeps no state.
 package advice

@@ -1,7 +1,7 @@
 // Package external has agents of others work on repositories: programs in the sandbox of a task that speak the Agent Client
 // Protocol, or are a server with the API of opencode.
 //
-//	agents := external.New(external.Config{Setup: setup, Computers: computers, Secret: secrets.Lookup})
+//	agents := external.New(external.Config{Setup: setup, Layers: sandboxes, Secret: secrets.Lookup})
 //	runner := repo.New(repo.Config{Runtimes: agents})
 //
 // The catalogue of package runtime says which agents there are. The packages of one are installed in a sandbox that can

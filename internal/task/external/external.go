@@ -85,7 +85,7 @@ func (a *Agents) Prepare(ctx context.Context, task api.Task, q repo.SetupRequest
 		return repo.Runtime{}, api.Errorf(api.KindOf(err), "install the agent %s: %w", out.Label, err).WithHint("%s", api.HintOf(err))
 	}
 	launch := agent.Launch(preset, runtime.Place{Root: root, Home: path.Join(folder, "home", agent.Name), URL: url})
-	out.Work = func(d repo.Desk) repo.Worker {
+	out.New = func(d repo.WorkerConfig) repo.Worker {
 		return newWorker(agent, preset, launch, d, a.cfg.Now)
 	}
 	return out, nil

@@ -93,7 +93,7 @@ func (r *round) connect(ctx context.Context) (*opencode.Client, error) {
 
 // noted reads the note of the sandbox; false if it has none.
 func (r *round) noted(ctx context.Context) (n note, ok bool) {
-	b, err := r.desk.Box.ReadFile(ctx, r.noteAt(), maxNote)
+	b, err := r.desk.Sandbox.ReadFile(ctx, r.noteAt(), maxNote)
 	if err != nil || json.Unmarshal(b, &n) != nil {
 		return note{}, false
 	}
@@ -104,7 +104,7 @@ func (r *round) noted(ctx context.Context) (n note, ok bool) {
 func (r *round) client(n note) *opencode.Client {
 	return opencode.New(opencode.Config{
 		Dial: func(ctx context.Context) (net.Conn, error) {
-			c, err := r.desk.Box.Dial(ctx, n.Port)
+			c, err := r.desk.Sandbox.Dial(ctx, n.Port)
 			switch api.KindOf(err) {
 			case api.KindUnavailable, api.KindNotFound, api.KindUnsupported:
 				err = gone{err}
@@ -136,7 +136,7 @@ func (r *round) launched(ctx context.Context) (_ *opencode.Client, err error) {
 	n := note{Password: rand.Text()}
 	env := maps.Clone(r.launch.Env)
 	env[runtime.Password] = n.Password
-	job, err := r.desk.Box.Start(ctx, api.ExecRequest{Args: r.launch.Args, Env: env, Dir: repo.Workspace})
+	job, err := r.desk.Sandbox.Start(ctx, api.ExecRequest{Args: r.launch.Args, Env: env, Dir: repo.Workspace})
 	if err != nil {
 		return nil, unreached(err)
 	}
@@ -158,7 +158,7 @@ func (r *round) launched(ctx context.Context) (_ *opencode.Client, err error) {
 	if err == nil {
 		var b []byte
 		if b, err = json.Marshal(n); err == nil {
-			err = r.desk.Box.WriteFile(ctx, r.noteAt(), b, false)
+			err = r.desk.Sandbox.WriteFile(ctx, r.noteAt(), b, false)
 		}
 	}
 	if err != nil {

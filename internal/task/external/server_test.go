@@ -125,7 +125,7 @@ func serverPeer(how string) {
 
 // yard is a sandbox whose programs are processes of this host, and whose files are in memory.
 type yard struct {
-	tool.Box
+	tool.Sandbox
 	mu      sync.Mutex
 	files   map[string][]byte
 	jobs    []*task
@@ -245,7 +245,7 @@ func (y *yard) end() {
 }
 
 // scene makes the worker of a task with a server that behaves in a way.
-func scene(t *testing.T, how string, y *yard, d repo.Desk) *worker {
+func scene(t *testing.T, how string, y *yard, d repo.WorkerConfig) *worker {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -253,7 +253,7 @@ func scene(t *testing.T, how string, y *yard, d repo.Desk) *worker {
 	}
 	y.end()
 	t.Cleanup(y.end)
-	d.Box = y
+	d.Sandbox = y
 	if d.Emit == nil {
 		d.Emit = &facts{}
 	}
@@ -277,7 +277,7 @@ func TestServerStays(t *testing.T) {
 	for how, past := range map[string]bool{"serve": false, "serve-forgets": true} {
 		t.Run(how, func(t *testing.T) {
 			y, f := &yard{}, &facts{}
-			w := scene(t, how, y, repo.Desk{Emit: f})
+			w := scene(t, how, y, repo.WorkerConfig{Emit: f})
 			one := w.Run(t.Context(), "the first message")
 			if one.Stop != api.StopEnded || w.Session() != "ses_1" || one.Steps != 1 || one.Usage.InputTokens != 130 || one.Usage.CachedTokens != 30 || one.Usage.OutputTokens != 20 {
 				t.Fatalf("%+v, session %q", one, w.Session())
@@ -316,7 +316,7 @@ func TestServerStays(t *testing.T) {
 	}
 	// Within a task a session that is gone is an error.
 	y := &yard{}
-	w := scene(t, "serve-forgets", y, repo.Desk{})
+	w := scene(t, "serve-forgets", y, repo.WorkerConfig{})
 	w.Run(t.Context(), "one")
 	y.end()
 	if rep := w.Run(t.Context(), "two"); rep.Stop != api.StopModel || rep.Err == nil {
@@ -346,7 +346,7 @@ func TestServerNotes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := &yard{}
-			w := scene(t, "serve", y, repo.Desk{})
+			w := scene(t, "serve", y, repo.WorkerConfig{})
 			one := w.Run(t.Context(), "one")
 			at := (&round{worker: w}).noteAt()
 			first := y.jobs[0]
@@ -383,7 +383,7 @@ func TestServerStops(t *testing.T) {
 		{"serve-waits", api.Budget{WallMS: 1500}, api.StopWall, "1.5s", false},
 	} {
 		t.Run(tt.how, func(t *testing.T) {
-			rep := scene(t, tt.how, &yard{}, repo.Desk{Budget: tt.budget}).Run(t.Context(), "go")
+			rep := scene(t, tt.how, &yard{}, repo.WorkerConfig{Budget: tt.budget}).Run(t.Context(), "go")
 			if rep.Stop != tt.stop || !strings.Contains(rep.Why, tt.says) || (rep.Err != nil) != tt.err {
 				t.Errorf("%s %q %v, want %s %q", rep.Stop, rep.Why, rep.Err, tt.stop, tt.says)
 			}
@@ -397,7 +397,7 @@ func TestServerCanceled(t *testing.T) {
 	defer cancel()
 	f := &facts{}
 	y := &yard{}
-	w := scene(t, "serve-waits", y, repo.Desk{Emit: f})
+	w := scene(t, "serve-waits", y, repo.WorkerConfig{Emit: f})
 	w.now = func() time.Time {
 		if w.steps > 0 {
 			cancel() // the call has begun

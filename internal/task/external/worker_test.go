@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -183,7 +184,7 @@ func (f *facts) Emit(_ context.Context, t api.EventType, data any) {
 
 // place is a sandbox that starts programs on this host.
 type place struct {
-	tool.Box
+	tool.Sandbox
 	talk func(ctx context.Context, req api.ExecRequest) (repo.Conn, error)
 }
 
@@ -221,7 +222,7 @@ func stage(t *testing.T, how string, budget api.Budget, f *facts, transcript io.
 	}
 	launch := runtime.Launch{Args: []string{self}, Env: map[string]string{peerVariable: how, "HOME": home}}
 	w := newWorker(runtime.Runtime{Name: "peer", Package: "peer", Version: "1", Mode: "free"}, runtime.Preset{Model: "m"}, launch,
-		repo.Desk{Box: place{talk: talk}, Budget: budget, Emit: f, Transcript: transcript}, time.Now)
+		repo.WorkerConfig{Sandbox: place{talk: talk}, Budget: budget, Emit: f, Transcript: transcript}, time.Now)
 	w.grace = 10 * time.Millisecond // no peer ends a turn that is canceled
 	return w
 }
@@ -320,6 +321,101 @@ func TestCanceled(t *testing.T) {
 		}
 		if how == "aborts" && len(rep.Skipped) != 1 {
 			t.Errorf("a call that was cut counts as completed: %+v", rep)
+		}
+	}
+}
+
+// under is a process whose end is that of a sandbox.
+type under struct {
+	repo.Conn
+	exec api.Exec
+}
+
+func (u under) Exec() api.Exec { return u.exec }
+
+// TestReplaced: an agent whose sandbox is lost begins its turn again in another one, in its session if it still has it, and is
+// told. One that ends by itself, or at a limit, is an error, and so is a sandbox that cannot be replaced.
+func TestReplaced(t *testing.T) {
+	killed := api.Exec{State: api.ExecUnknown, Exit: api.Exit{Code: -1, Cause: api.CauseKilled}}
+	no := api.Errorf(api.KindUnavailable, "no room")
+	for _, c := range []struct {
+		name, how string
+		end       api.Exec
+		unable    []error // of the calls of Replace; nil for those behind
+		none      bool    // nobody replaces
+		stop      api.StopReason
+		says      string
+		replaced  int
+		turns     int
+	}{
+		{"twice", "loses", killed, nil, false, api.StopEnded, "ended its turn", 2, 3},
+		{"the session is gone, too", "loses and forgets", killed, nil, false, api.StopEnded, "ended its turn", 2, 3},
+		{"at the second try", "loses", killed, []error{no}, false, api.StopEnded, "ended its turn", 3, 3},
+		{"too often", "loses", killed, []error{nil, no, no}, false, api.StopSandbox, "could not be replaced: no room", 3, 2},
+		{"never", "loses", killed, []error{no, no, no}, false, api.StopSandbox, "could not be replaced: no room", 3, 1},
+		{"by nobody", "loses", killed, nil, true, api.StopSandbox, "ended: killed", 0, 1},
+		{"its own end", "loses", api.Exec{State: api.ExecExited}, nil, false, api.StopModel, "stopped (exit code 0", 0, 1},
+		{"its time was over", "loses", api.Exec{State: api.ExecUnknown, Exit: api.Exit{Code: -1, Cause: "expired"}}, nil, false, api.StopModel, "stopped (expired", 0, 1},
+		{"a limit", "loses", api.Exec{State: api.ExecUnknown, Exit: api.Exit{Code: -1, Cause: api.CauseTimeout}}, nil, false, api.StopModel, "stopped (timeout", 0, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, script := &facts{}, &bytes.Buffer{}
+			w := stage(t, c.how, api.Budget{}, f, script)
+			talk, replaced := w.desk.Sandbox.Talk, 0
+			w.desk.Sandbox = place{talk: func(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
+				conn, err := talk(ctx, req)
+				return under{conn, c.end}, err
+			}}
+			if !c.none {
+				w.desk.Replace = func(_ context.Context, n int, lost error) error {
+					if replaced++; n != replaced || api.KindOf(lost) != api.KindUnavailable {
+						t.Errorf("call %d is number %d: %v", replaced, n, lost)
+					}
+					if n <= len(c.unable) {
+						return c.unable[n-1]
+					}
+					return nil
+				}
+			}
+			rep := w.Run(t.Context(), "Mend it")
+			if rep.Stop != c.stop || !strings.Contains(rep.Why, c.says) || (rep.Err != nil) != (c.stop != api.StopEnded) || replaced != c.replaced {
+				t.Errorf("%s %q %v after %d calls of Replace", rep.Stop, rep.Why, rep.Err, replaced)
+			}
+			said, err := os.ReadFile(filepath.Join(w.launch.Env["HOME"], "said"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, told := strings.Count(string(said), "Mend it"), strings.Count(string(said), "Your sandbox was lost"); got != c.turns || told != c.turns-1 {
+				t.Errorf("%d turns, of which %d were told:\n%s", got, told, said)
+			}
+			var completed, skipped []string
+			for range min(c.turns, 2) {
+				completed, skipped = append(completed, "edit: Write"), append(skipped, "edit: Write")
+			}
+			if !slices.Equal(rep.Completed, completed) || !slices.Equal(rep.Skipped, skipped) || rep.Steps != 2*len(completed) {
+				t.Errorf("completed %q, skipped %q, %d steps", rep.Completed, rep.Skipped, rep.Steps)
+			}
+			if got := strings.Count(script.String(), `"kind":"user"`); got != c.turns {
+				t.Errorf("%d messages in the transcript:\n%s", got, script)
+			}
+		})
+	}
+}
+
+// TestUnreached: a sandbox that is gone before the agent starts is replaced; what an answer of it says is an error.
+func TestUnreached(t *testing.T) {
+	for kind, stop := range map[api.Kind]api.StopReason{api.KindUnavailable: api.StopEnded, api.KindInvalid: api.StopModel} {
+		w := stage(t, "ends", api.Budget{}, &facts{}, &bytes.Buffer{})
+		talk, gone := w.desk.Sandbox.Talk, true
+		w.desk.Sandbox = place{talk: func(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
+			if gone {
+				return nil, api.Errorf(kind, "no")
+			}
+			return talk(ctx, req)
+		}}
+		w.desk.Replace = func(context.Context, int, error) error { gone = false; return nil }
+		if rep := w.Run(t.Context(), "go"); rep.Stop != stop {
+			t.Errorf("%s: %s %s", kind, rep.Stop, rep.Why)
 		}
 	}
 }

@@ -1,10 +1,20 @@
-// Package gate knows what decides about a change of a repository: the command
-// that its tests are run with, and the files that are tests or rule over them.
+// Package gate knows what decides about a change of a repository: the command that its tests are run with, the files that are tests
+// or rule over them, and what the tests reported.
 //
-// [Detect] finds the command in a commit, never in a workspace that an agent had
-// its hands on. [Watched] tells the files that a change must not win by: with
-// them as they were, the gate must pass as well.
+// [Detect] finds the command in a commit, never in a workspace that an agent worked in. [Watched] tells the files that a change must
+// not win by: with them as they were, the gate must pass as well. [Signs] names the lines of a change that can end, watch or rewrite a
+// run of tests. Each has honest uses, so a sign decides nothing: it is a caution for the person who takes the result. Signs reads text,
+// not a syntax tree: a program that hides what it does is not seen.
 //
-// Everything here is a pure function of names and bounded contents. The package
-// must not know sandboxes, git or what a gate's result is used for.
+// [Reports] weigh what the tests of a gate reported (package report): which ran, which failed, and which that passed before the work
+// did not pass after it. A gate whose exit code is 0 does not pass if its tests say otherwise.
+//
+//	run, err := check.Arm(ctx, sandbox, 0)
+//	...                                   // run.Command is run, its stdout goes through run.Stdout
+//	err = gate.Reports{Checks: checks, Runs: runs, Need: gate.AllTests, File: file}.Weigh(ctx, sandbox, &g)
+//
+// Reports come from a sandbox in which the code under test ran: they are signed with a key of the run, bounded, and
+// never trusted to say more than the exit code.
+//
+// The package keeps nothing, and starts no goroutine. It must not know git, how sandboxes are made, or who made a change.
 package gate

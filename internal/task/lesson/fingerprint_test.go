@@ -1,9 +1,10 @@
 package lesson
 
 import (
-	"hortus.dev/api"
 	"strings"
 	"testing"
+
+	"hortus.dev/api"
 )
 
 func TestFingerprint(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
-	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -40,14 +40,14 @@ func (h *hands) Prepare(ctx context.Context, task api.Task, q repo.SetupRequest)
 	})
 	return repo.Runtime{
 		Label: "hands 1", Obeys: []string{".hands"}, Layer: l, Release: func() { h.released++ }, Secrets: []api.SecretGrant{{Name: "key"}},
-		Work: func(d repo.Desk) repo.Worker { return &worker{h, d} },
+		New: func(d repo.WorkerConfig) repo.Worker { return &worker{h, d} },
 	}, err
 }
 
 // worker works on one task.
 type worker struct {
 	*hands
-	desk repo.Desk
+	desk repo.WorkerConfig
 }
 
 // Run implements repo.Worker.
@@ -73,7 +73,7 @@ func (w *worker) Run(ctx context.Context, message string) loop.Report {
 	if script == "" {
 		return loop.Report{Stop: api.StopEnded, Text: "I did it"}
 	}
-	c, err := w.desk.Box.Talk(ctx, api.ExecRequest{Args: []string{"sh", "-c", script}, Dir: repo.Workspace})
+	c, err := w.desk.Sandbox.Talk(ctx, api.ExecRequest{Args: []string{"sh", "-c", script}, Dir: repo.Workspace})
 	if err != nil {
 		return loop.Report{Stop: api.StopModel, Err: err, Why: err.Error()}
 	}
@@ -100,7 +100,7 @@ func TestExternalAgent(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, nowhere{})
 			h := &hands{boxes: b.boxes, scripts: c.scripts, fails: c.fails}
-			b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+			b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Runtimes: h})
 			task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum", Repo: &api.RepoTask{
 				URL: makeRepo(t, sum), Verify: "sh test.sh", Agent: "hands", Rounds: 2, Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
 			}}}
@@ -144,7 +144,7 @@ func TestObeyedFiles(t *testing.T) {
 	} {
 		b := newBench(t, nowhere{})
 		h := &hands{boxes: b.boxes, scripts: []string{mend}}
-		b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+		b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Runtimes: h})
 		files := maps.Clone(sum)
 		files[c.path] = "command = 'evil'"
 		create := api.RepoTask{URL: makeRepo(t, files), Verify: "sh test.sh", Agent: "hands", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}}
@@ -164,7 +164,7 @@ func TestObeyedFiles(t *testing.T) {
 func TestExternalAgentFiles(t *testing.T) {
 	b := newBench(t, nowhere{})
 	h := &hands{boxes: b.boxes, scripts: []string{"test -f .git/home/settings.json && " + mend}, writes: repo.Workspace + "/.git/home/settings.json"}
-	b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Runtimes: h})
 	task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum", Repo: &api.RepoTask{
 		URL: makeRepo(t, sum), Verify: "sh test.sh", Agent: "hands", FilePolicy: api.FilePolicy{Writable: []string{"sum.sh"}}, Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
 	}}}
@@ -189,30 +189,30 @@ func TestNoExternalAgents(t *testing.T) {
 func TestExternalAgentGoesOn(t *testing.T) {
 	b := newBench(t, nowhere{})
 	h := &hands{boxes: b.boxes, scripts: []string{"echo 'echo 4' > sum.sh", "", mend}, loses: true}
-	b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Runtimes: h})
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	journal := func() (*durable.Journal, api.OwnerID) {
+	open := func() (*journal.Journal, api.OwnerID) {
 		owner := api.NewOwnerID()
 		if err := db.InsertOwner(t.Context(), store.Owner{ID: owner, StartedAt: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		return durable.New(durable.Config{Rows: db, Owner: owner}), owner
+		return journal.New(journal.Config{Rows: db, Owner: owner}), owner
 	}
 	task := api.Task{ID: api.NewTaskID(), CreatedAt: time.Now(), Create: api.CreateTask{Request: "Fix the sum", Repo: &api.RepoTask{
 		URL: makeRepo(t, sum), Verify: "sh test.sh", Agent: "hands", Rounds: 3, Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
 	}}}
 	dir := t.TempDir()
-	work := func(ctx context.Context, run *durable.Run) repo.End {
+	work := func(ctx context.Context, run *journal.Run) repo.End {
 		return b.run.Run(ctx, repo.Job{Task: task, Agent: "hands", Dir: dir, Emit: b.facts, Run: run,
 			Save: func(_ context.Context, r api.RepoResult) error { task.Repo = &r; return nil }})
 	}
 
 	// The first process ends in the second turn.
-	first, owner := journal()
+	first, owner := open()
 	run, err := first.Begin(t.Context(), string(task.ID), "task", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +227,7 @@ func TestExternalAgentGoesOn(t *testing.T) {
 		t.Fatalf("%s after %d messages", end.Outcome, len(h.messages))
 	}
 
-	second, _ := journal()
+	second, _ := open()
 	if run, err = second.Take(t.Context(), string(task.ID), owner); err != nil {
 		t.Fatal(err)
 	}

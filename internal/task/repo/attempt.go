@@ -3,14 +3,12 @@ package repo
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/tool"
-	"hortus.dev/internal/task/ledger"
-	"hortus.dev/internal/task/recall"
-	"hortus.dev/internal/task/seat"
-	"hortus.dev/internal/task/subagent"
+	"hortus.dev/internal/task/journal"
 )
 
 const (
@@ -25,26 +23,26 @@ var errWall = errors.New("the wall-clock budget is exhausted")
 
 // attempt is the work of one agent on a project: its workspace, its sandbox, its rounds and what they came to.
 type attempt struct {
-	*project
-	*ledger.Ledger
-	*recall.Journal
+	project *project
+	steps   *steps
+	journal *journal.Run
 	// dir has its outputs and its transcript.
 	dir string
 	// store stores what is known so far.
 	store func(ctx context.Context, r api.RepoResult) error
 
 	res   api.RepoResult
-	staff staff
-	judge *judge
+	spec  agentSpec
+	gates *gates
 	agent Worker
 	tools *tool.Set // nil if the agent is a program
-	box   *seat.Seat
+	slot  *sandboxSlot
 	// copies are those of its sandbox, for sub-agents.
-	copies *subagent.Copies
+	copies *sandboxCopies
 	// collected is the newest round whose changes are committed.
 	collected int
 	usage     api.Usage
-	answers   *recall.Agent
+	answers   *journal.Agent
 	// candidate is its number if the task has several; 0 for the only one.
 	candidate int
 	// continues are the earlier attempts whose work a candidate continues, the oldest first.
@@ -65,12 +63,12 @@ func (w *attempt) letGo() {
 func (w *attempt) finish(ctx context.Context, end End) End {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	if w.Damage() == nil { // otherwise another daemon may use them
-		w.copies.End(late)
+	if w.journal.Damage() == nil { // otherwise another daemon may use them
+		w.copies.end(late)
 	}
 	if err := w.vacate(late); err != nil {
-		w.cfg.Logger.Error("a sandbox of a task was not killed", "task", w.task.ID, "err", err)
-		w.Closed(1)
+		w.project.cfg.Logger.Error("a sandbox of a task was not killed", "task", w.project.task.ID, "err", err)
+		w.steps.closed(1)
 		if end.Error == nil {
 			end.Error = api.AsError(err)
 		}
@@ -83,7 +81,7 @@ func (w *attempt) finish(ctx context.Context, end End) End {
 		return end
 	}
 	if _, err := w.collect(late, len(w.res.Rounds), true); err != nil {
-		w.cfg.Logger.Error("cannot commit partial work; keeping its workspace", "task", w.task.ID, "workspace", w.res.Workspace, "err", err)
+		w.project.cfg.Logger.Error("cannot commit partial work; keeping its workspace", "task", w.project.task.ID, "workspace", w.res.Workspace, "err", err)
 	} else if w.res.Head != "" {
 		w.res.Partial = true
 	}
@@ -112,19 +110,19 @@ func failed(err error) End { return End{Outcome: api.OutcomeFailed, Error: api.A
 
 // vacate kills the agent's sandbox, with all that it started.
 func (w *attempt) vacate(ctx context.Context) error {
-	proof, err := w.box.Leave(ctx)
-	w.Closed(proof.Left)
+	proof, err := w.slot.end(ctx)
+	w.steps.closed(proof.Left)
 	return err
 }
 
 // budget is what the agent may use: the time since the request counts.
 func (w *attempt) budget() api.Budget {
-	b := w.req.Budget
+	b := w.project.req.Budget
 	if w.candidate > 0 {
-		b = shareOf(b, *w.req.Best)
+		b = shareOf(b, *w.project.req.Best)
 	}
 	if b.WallMS > 0 {
-		spent := w.Clock().Sub(w.task.CreatedAt)
+		spent := w.journal.Now().Sub(w.project.task.CreatedAt)
 		b.WallMS = max(1, b.WallMS-spent.Milliseconds())
 	}
 	return b
@@ -139,8 +137,104 @@ func shareOf(b api.Budget, r api.BestOf) api.Budget {
 }
 
 func (w *attempt) save(ctx context.Context) error {
-	if w.Rec.Remembers() {
+	if w.journal.Remembers() {
 		return nil // more is stored already
 	}
 	return w.store(context.WithoutCancel(ctx), w.res)
+}
+
+// historyDepth is how many commits an agent can look back on.
+const historyDepth = 100
+
+// run is the whole of a task. Whatever happens, what the agent left is committed.
+func (w *attempt) run(ctx context.Context, job Job) (end End) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.project.cfg.Logger.Error("task panicked", "task", w.project.task.ID, "panic", v, "stack", string(debug.Stack()))
+			end = failed(api.Errorf(api.KindInternal, "internal error: %v", v))
+		}
+		end = w.finish(ctx, end)
+		w.letGo()
+		for _, release := range w.project.release {
+			release()
+		}
+	}()
+	if c := w.project.conversation; c != nil && c.sessions == nil {
+		return failed(api.Errorf(api.KindUnsupported, "sessions cannot be used here"))
+	}
+	if err := w.prepare(ctx); err != nil {
+		return w.broken(ctx, err)
+	}
+	if w.project.req.PrepareOnly {
+		return End{Outcome: api.OutcomeVerified}
+	}
+	if w.project.conversation != nil {
+		return w.converse(ctx)
+	}
+	if w.project.req.Best != nil {
+		return w.project.best(ctx, w, job)
+	}
+	if err := w.before(ctx); err != nil {
+		return w.broken(ctx, err)
+	}
+	return w.rounds(ctx)
+}
+
+// prepare brings everything to where the agent can begin.
+func (w *attempt) prepare(ctx context.Context) error {
+	if err := w.project.each(ctx, func(ctx context.Context, m *repository) error { return m.fetched(ctx) }); err != nil {
+		return err
+	}
+	if err := w.project.meet(ctx); err != nil {
+		return err
+	}
+	w.res.Commit, w.res.Base, w.res.Repositories = w.project.base.Hash, w.project.base.Branch, w.project.results()
+	if err := w.save(ctx); err != nil {
+		return err
+	}
+	if !w.project.req.PrepareOnly {
+		if err := w.gates.findGate(ctx); err != nil {
+			return err
+		}
+	}
+	if err := w.project.each(ctx, func(ctx context.Context, m *repository) error { return m.checkout(ctx) }); err != nil {
+		return err
+	}
+	w.res.OffLimits = w.project.offLimits()
+	if err := w.save(ctx); err != nil {
+		return err
+	}
+	if err := w.project.each(ctx, func(ctx context.Context, m *repository) error { return m.ready(ctx) }); err != nil {
+		return err
+	}
+	w.project.prepared = w.project.members.together(nil)
+	if w.project.req.Best != nil {
+		return nil // each candidate has files of its own
+	}
+	if err := w.install(ctx); err != nil || w.project.req.PrepareOnly {
+		return err
+	}
+	return w.keep(ctx, "workspace", w.place)
+}
+
+// workspace makes the durable files of the agent, or takes those of the task that is continued.
+func (w *attempt) workspace(ctx context.Context) (err error) {
+	if before := w.project.last(); before != nil {
+		w.res.Workspace = before.Workspace
+		return w.save(ctx)
+	}
+	if name := w.project.req.Workspace; name != "" {
+		err = w.steps.do(ctx, api.RepoStepEvent{Step: "workspace", Detail: name}, func() (string, error) {
+			w.res.Workspace, err = w.project.cfg.Sandboxes.Attach(ctx, w.project.task.ID, name, w.spec.layers(w.project)...)
+			return name, err
+		})
+	} else if c := w.project.conversation; c != nil {
+		w.res.Workspace, err = c.sessions.Workspace(ctx, c.turn.Session, w.spec.layers(w.project)...)
+	} else {
+		w.res.Workspace, err = w.project.cfg.Sandboxes.Workspace(ctx, w.project.task.ID, w.spec.layers(w.project)...)
+	}
+	if err != nil {
+		return err
+	}
+	return w.save(ctx)
 }

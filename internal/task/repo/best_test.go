@@ -16,12 +16,12 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
-	"hortus.dev/internal/task/evidence"
+	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/test/tier"
 )
 
-// Discard implements repo.Computers.
+// Discard implements repo.Sandboxes.
 func (l *local) Discard(_ context.Context, id api.WorkspaceID) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,7 +174,7 @@ func TestBest(t *testing.T) {
 			} else {
 				patch.Close()
 			}
-			if out, err := evidence.Output(b.dir, 1, api.GateResult); c.outcome == api.OutcomeVerified {
+			if out, err := gate.OpenOutput(b.dir, 1, api.GateResult); c.outcome == api.OutcomeVerified {
 				if err != nil {
 					t.Error("the output of the chosen one's gate:", err)
 				} else {

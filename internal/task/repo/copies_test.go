@@ -15,12 +15,11 @@ import (
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/store/sqlite"
-	"hortus.dev/internal/task/contract"
 	"hortus.dev/internal/task/repo"
 )
 
-// Copy implements contract.Copier.
-func (l *local) Copy(ctx context.Context, task api.TaskID, of repo.Computer, p contract.Preparation) (repo.Computer, error) {
+// Copy implements repo.Copier.
+func (l *local) Copy(ctx context.Context, task api.TaskID, of repo.Sandbox, p repo.Preparation) (repo.Sandbox, error) {
 	if l.refuse != nil {
 		return nil, l.refuse
 	}
@@ -28,16 +27,16 @@ func (l *local) Copy(ctx context.Context, task api.TaskID, of repo.Computer, p c
 	if err != nil {
 		return nil, err
 	}
-	return l.Open(ctx, p.Box, id, p.Access)
+	return l.Open(ctx, p.Sandbox, id, p.Access)
 }
 
-// Copy implements contract.Copier.
-func (d disk) Copy(ctx context.Context, task api.TaskID, of repo.Computer, p contract.Preparation) (repo.Computer, error) {
+// Copy implements repo.Copier.
+func (d disk) Copy(ctx context.Context, task api.TaskID, of repo.Sandbox, p repo.Preparation) (repo.Sandbox, error) {
 	id, err := d.Fork(ctx, task, of.Info().Workspace)
 	if err != nil {
 		return nil, err
 	}
-	return d.Open(ctx, p.Box, id, p.Access)
+	return d.Open(ctx, p.Sandbox, id, p.Access)
 }
 
 // sweep removes the workspaces that no row names, as a daemon does when it starts.

@@ -18,7 +18,7 @@ import (
 // What kept the delivery from happening is in the result.
 func (r *Runner) Deliver(ctx context.Context, job Job) (api.RepoResult, error) {
 	p := r.newProject(job)
-	if err := p.recall(ctx, *job.Task.Repo); err != nil {
+	if err := p.locate(ctx, *job.Task.Repo); err != nil {
 		return *job.Task.Repo, err
 	}
 	w := p.attempt(*job.Task.Repo, job.Save)
@@ -31,16 +31,16 @@ func (r *Runner) Deliver(ctx context.Context, job Job) (api.RepoResult, error) {
 // happening is in the result and undoes nothing: the work is verified all the same. An error means that the task was cut
 // short.
 func (w *attempt) deliver(ctx context.Context) error {
-	if !w.req.Push && !w.req.MergeRequest {
+	if !w.project.req.Push && !w.project.req.MergeRequest {
 		return nil
 	}
-	if !w.members.several() {
-		d := w.members[0].delivery(w.res, w.usage, w.res.Delivery)
+	if !w.project.members.several() {
+		d := w.project.members[0].delivery(w.res, w.usage, w.res.Delivery)
 		w.res.Delivery = d.out
 		return deliveries{d}.bring(ctx, w)
 	}
 	var all deliveries
-	for i, m := range w.members {
+	for i, m := range w.project.members {
 		r := &w.res.Repositories[i]
 		if r.Head == "" {
 			continue
@@ -72,8 +72,8 @@ func (all deliveries) bring(ctx context.Context, w *attempt) error {
 				d.out.Error = api.AsError(err)
 			}
 		case d.out.Error == nil:
-			d.out.Error = api.AsError(api.Errorf(api.KindConflict, "nothing was pushed, because the delivery to %s is not possible", refused.Name).
-				WithHint("See its error: hortus task show %s.", w.task.ID))
+			d.out.Error = api.AsError(api.Errorf(api.KindConflict, "nothing was pushed, because the delivery to %s is not possible", refused.repository.Name).
+				WithHint("See its error: hortus task show %s.", w.project.task.ID))
 		}
 	}
 	if err := w.save(ctx); err != nil {
@@ -84,8 +84,8 @@ func (all deliveries) bring(ctx context.Context, w *attempt) error {
 
 // delivery brings the result of a repository to a remote repository and its forge.
 type delivery struct {
-	*member
-	remote string
+	repository *repository
+	remote     string
 	// part is the result of the repository, and out what becomes of its delivery.
 	part api.RepoResult
 	out  *api.Delivery
@@ -93,29 +93,29 @@ type delivery struct {
 }
 
 // delivery begins one. was is an earlier one; nil if there is none.
-func (m *member) delivery(part api.RepoResult, usage api.Usage, was *api.Delivery) *delivery {
-	d := &delivery{member: m, remote: cmp.Or(m.Remote, m.URL), part: part, out: &api.Delivery{Branch: part.Branch}}
+func (m *repository) delivery(part api.RepoResult, usage api.Usage, was *api.Delivery) *delivery {
+	d := &delivery{repository: m, remote: cmp.Or(m.Remote, m.URL), part: part, out: &api.Delivery{Branch: part.Branch}}
 	if was != nil && was.Pushed == git.DisplayAddress(d.remote) {
 		// What an earlier delivery brought there is there, whatever comes of this one.
 		o := d.out
 		o.Pushed, o.Target, o.Forge, o.URL, o.Number = was.Pushed, was.Target, was.Forge, was.URL, was.Number
 	}
-	t := m.task
+	t := m.project.task
 	d.part.Delivery = d.out
 	t.Repo, t.Usage = &d.part, usage
-	d.p = Proposal{Task: t, Remote: d.remote, Branch: d.out.Branch, Target: d.target(), MergeRequest: m.req.MergeRequest, Draft: m.req.Draft}
+	d.p = Proposal{Task: t, Remote: d.remote, Branch: d.out.Branch, Target: d.target(), MergeRequest: m.project.req.MergeRequest, Draft: m.project.req.Draft}
 	return d
 }
 
 // target is what a merge request aims at as far as is known here.
 func (w *delivery) target() string {
 	switch {
-	case !w.req.MergeRequest:
+	case !w.repository.project.req.MergeRequest:
 		return ""
-	case w.req.Target != "":
-		return w.req.Target
+	case w.repository.project.req.Target != "":
+		return w.repository.project.req.Target
 	}
-	return w.base.Branch
+	return w.repository.base.Branch
 }
 
 // propose asks the policy.
@@ -123,18 +123,18 @@ func (w *delivery) propose(ctx context.Context) (err error) {
 	if w.p.Files, err = w.touched(ctx); err != nil {
 		return err
 	}
-	return w.step(ctx, api.RepoStepEvent{Step: "policy"}, func() (string, error) { return w.allowed(ctx) })
+	return w.repository.step(ctx, api.RepoStepEvent{Step: "policy"}, func() (string, error) { return w.allowed(ctx) })
 }
 
 // bring pushes, and opens the merge request.
 func (w *delivery) bring(ctx context.Context) error {
 	d := w.out
-	err := w.step(ctx, api.RepoStepEvent{Step: "push", Detail: d.Branch}, func() (string, error) {
-		src, err := w.cfg.Deliverer.Source(ctx, w.remote)
+	err := w.repository.step(ctx, api.RepoStepEvent{Step: "push", Detail: d.Branch}, func() (string, error) {
+		src, err := w.repository.project.cfg.Deliverer.Source(ctx, w.remote)
 		if err != nil {
 			return "", err
 		}
-		res, err := w.repo.Push(ctx, cache.PushRequest{Source: src, Commit: w.part.Head, Branch: d.Branch})
+		res, err := w.repository.repo.Push(ctx, cache.PushRequest{Source: src, Commit: w.part.Head, Branch: d.Branch})
 		if err != nil {
 			return "", err
 		}
@@ -144,11 +144,11 @@ func (w *delivery) bring(ctx context.Context) error {
 		}
 		return fmt.Sprintf("%s at %.10s", d.Branch, w.part.Head), nil
 	})
-	if err != nil || !w.req.MergeRequest {
+	if err != nil || !w.repository.project.req.MergeRequest {
 		return err
 	}
-	return w.step(ctx, api.RepoStepEvent{Step: "merge request"}, func() (string, error) {
-		opened, err := w.cfg.Deliverer.Open(ctx, w.p)
+	return w.repository.step(ctx, api.RepoStepEvent{Step: "merge request"}, func() (string, error) {
+		opened, err := w.repository.project.cfg.Deliverer.Open(ctx, w.p)
 		if opened.URL != "" {
 			d.Forge, d.URL, d.Number, d.Created = opened.Forge, opened.URL, opened.Number, opened.Created
 		}
@@ -159,7 +159,7 @@ func (w *delivery) bring(ctx context.Context) error {
 // allowed asks the policy, and completes the proposal with what the forge says.
 func (w *delivery) allowed(ctx context.Context) (string, error) {
 	d := w.out
-	v, err := w.cfg.Deliverer.Check(ctx, w.p)
+	v, err := w.repository.project.cfg.Deliverer.Check(ctx, w.p)
 	d.Target = v.Target
 	w.p.Target = v.Target
 	if d.Refused = v.Refused; err != nil || len(v.Refused) == 0 {
@@ -170,17 +170,17 @@ func (w *delivery) allowed(ctx context.Context) (string, error) {
 		all = append(all, policy.Refusal{Rule: r.Rule, Path: r.Path, Why: r.Why})
 	}
 	return "", api.AsError(policy.Error(all)).
-		WithHint("Nothing was pushed. Apply the work yourself with hortus task apply %s --branch, or ask the operator to change [policy].", w.task.ID)
+		WithHint("Nothing was pushed. Apply the work yourself with hortus task apply %s --branch, or ask the operator to change [policy].", w.repository.project.task.ID)
 }
 
 // touched are the changed files as the policy looks at them: with their modes and
 // sizes, from the commit itself.
 func (w *delivery) touched(ctx context.Context) ([]policy.File, error) {
-	stats, err := w.repo.Stat(ctx, w.base.Hash, w.part.Head)
+	stats, err := w.repository.repo.Stat(ctx, w.repository.base.Hash, w.part.Head)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := w.repo.Files(ctx, w.part.Head)
+	entries, err := w.repository.repo.Files(ctx, w.part.Head)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,17 @@
 // run outside a sandbox. The asking person's own checkout is not written.
 //
 // A task with several candidates prepares its repositories once; each candidate has the rest for itself, and the result of
-// the best one, by package choice, is that of the task.
+// the best one, by package best, is that of the task.
+//
+// What the work needs of others the package declares itself: [Sandboxes] with their files, the [Setup] of a repository, agents that are
+// programs ([Runtimes]), [Sessions], and a [Deliverer].
+//
+//	runner := repo.New(repo.Config{Git: cache, Sandboxes: sandboxes, Deliverer: deliverer, Setup: setup})
+//	end := runner.Run(ctx, repo.Job{Task: task, Model: model, Dir: dir, Emit: log, Save: save})
+//
+// Inside, a project has the repositories of a task at their commits. An attempt is the work of one agent on a project, in rounds: the
+// only one, or that of a candidate. Its gates decide about it, its sandboxSlot has the sandbox of its agent, and a conversation what the
+// task continues if it is a turn of a session.
 //
 // # Lives
 //

@@ -8,28 +8,27 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/task/durable"
 	"hortus.dev/internal/task/gate/report"
-	"hortus.dev/internal/task/recall"
+	"hortus.dev/internal/task/journal"
 )
 
-// mark is the state of a task after one of its steps, as it is recorded.
-type mark struct {
-	Result        api.RepoResult `json:"result"`
-	Usage         api.Usage      `json:"usage,omitzero"`
-	Done, Skipped []string       `json:",omitempty"`
-	Left          int            `json:"left,omitempty"`
-	Collected     int            `json:"collected,omitempty"`
-	Report        *recall.Worked `json:"report,omitempty"`
+// snapshot is the state of a task after one of its steps, as it is recorded.
+type snapshot struct {
+	Result        api.RepoResult  `json:"result"`
+	Usage         api.Usage       `json:"usage,omitzero"`
+	Done, Skipped []string        `json:",omitempty"`
+	Left          int             `json:"left,omitempty"`
+	Collected     int             `json:"collected,omitempty"`
+	Report        *journal.Report `json:"report,omitempty"`
 }
 
 // keep executes a step whose result is the state of the task, and restores that state if it is recorded.
 func (w *attempt) keep(ctx context.Context, name string, do func(ctx context.Context) error) error {
 	executed := false
-	m, err := recall.Record(ctx, w.Journal, name, nil, func(ctx context.Context, _ durable.Try) (mark, error) {
+	m, err := journal.Do(ctx, w.journal, name, nil, func(ctx context.Context, _ journal.Try) (snapshot, error) {
 		executed = true
 		err := do(ctx)
-		return w.mark(nil), err
+		return w.snapshot(nil), err
 	})
 	if !executed {
 		w.restore(m)
@@ -37,36 +36,36 @@ func (w *attempt) keep(ctx context.Context, name string, do func(ctx context.Con
 	return err
 }
 
-func (w *attempt) mark(rep *loop.Report) mark {
-	r := w.Receipt()
-	m := mark{Result: w.res, Usage: w.usage, Done: r.Completed, Skipped: r.Skipped, Left: r.ProcessesLeft, Collected: w.collected}
+func (w *attempt) snapshot(rep *loop.Report) snapshot {
+	r := w.steps.receipt()
+	m := snapshot{Result: w.res, Usage: w.usage, Done: r.Completed, Skipped: r.Skipped, Left: r.ProcessesLeft, Collected: w.collected}
 	if rep != nil {
-		r := recall.AsWorked(*rep)
+		r := journal.ReportOf(*rep)
 		m.Report = &r
 	}
 	return m
 }
 
 // restore puts a recorded state in place; there is none beside an error of the journal.
-func (w *attempt) restore(m mark) {
+func (w *attempt) restore(m snapshot) {
 	if m.Result.Branch == "" {
 		return
 	}
 	w.res, w.usage, w.collected = m.Result, m.Usage, m.Collected
-	w.Ledger.Set(m.Done, m.Skipped, m.Left)
+	w.steps.set(m.Done, m.Skipped, m.Left)
 }
 
 // report is the report of a mark.
-func (m mark) report() (rep loop.Report) {
+func (m snapshot) report() (rep loop.Report) {
 	if m.Report != nil {
-		rep = m.Report.Report()
+		rep = m.Report.Loop()
 	}
 	return rep
 }
 
 // fetched finds the commit that the work starts from: the recorded one, also if the branch has moved since.
-func (m *member) fetched(ctx context.Context) (err error) {
-	base, err := recall.Record(ctx, m.Journal, "fetch "+m.Name, nil, func(ctx context.Context, _ durable.Try) (cache.Commit, error) {
+func (m *repository) fetched(ctx context.Context) (err error) {
+	base, err := journal.Do(ctx, m.project.journal, "fetch "+m.Name, nil, func(ctx context.Context, _ journal.Try) (cache.Commit, error) {
 		if m.cached(ctx) {
 			return m.base, nil
 		}
@@ -77,13 +76,13 @@ func (m *member) fetched(ctx context.Context) (err error) {
 		return err
 	}
 	m.base = base
-	m.Ledger.Recalled(api.RepoStepEvent{Step: "fetch", Repository: m.Name})
-	m.repo, err = m.cfg.Git.Find(m.URL)
+	m.project.steps.recalled(api.RepoStepEvent{Step: "fetch", Repository: m.Name})
+	m.repo, err = m.project.cfg.Git.Find(m.URL)
 	return err
 }
 
-// installed is the result of a setup as it is recorded.
-type installed struct {
+// setupRecord is the result of a setup as it is recorded.
+type setupRecord struct {
 	Key      string            `json:"key,omitempty"`
 	Layers   []Layer           `json:"layers,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
@@ -92,62 +91,62 @@ type installed struct {
 
 // ready prepares what the commit needs. A setup that is recorded is prepared again only for its layers, which
 // are there; one without layers stays without, also if it would succeed now.
-func (m *member) ready(ctx context.Context) error {
+func (m *repository) ready(ctx context.Context) error {
 	executed := false
-	was, err := recall.Record(ctx, m.Journal, "setup "+m.Name, nil, func(ctx context.Context, _ durable.Try) (installed, error) {
+	was, err := journal.Do(ctx, m.project.journal, "setup "+m.Name, nil, func(ctx context.Context, _ journal.Try) (setupRecord, error) {
 		executed = true
 		err := m.setup(ctx)
 		p := m.prepared
-		return installed{p.Key, p.Layers, p.Env, p.Services}, err
+		return setupRecord{p.Key, p.Layers, p.Env, p.Services}, err
 	})
 	if err != nil || executed {
 		return err
 	}
-	m.Ledger.Recalled(api.RepoStepEvent{Step: "setup", Repository: m.Name})
+	m.project.steps.recalled(api.RepoStepEvent{Step: "setup", Repository: m.Name})
 	if len(was.Layers) > 0 {
 		return m.setup(ctx)
 	}
-	m.prepared = Prepared{Key: was.Key, Env: was.Env, Services: was.Services, Release: func() {}}
+	m.prepared = SetupResult{Key: was.Key, Env: was.Env, Services: was.Services, Release: func() {}}
 	return nil
 }
 
-// tried is what the gate before the work found, which later gates are compared with.
-type tried struct {
-	Gate     api.Gate  `json:"gate"`
-	Commands []reports `json:"commands"`
+// gateRecord is what the gate before the work found, which later gates are compared with.
+type gateRecord struct {
+	Gate     api.Gate        `json:"gate"`
+	Commands []commandRecord `json:"commands"`
 }
 
-// reports is what one command of the gate reported.
-type reports struct {
+// commandRecord is what one command of the gate reported.
+type commandRecord struct {
 	Plain bool          `json:"plain,omitempty"` // it runs as it stands
 	Tests report.Report `json:"tests"`
 }
 
-// gateBefore runs the gate on what there was, or recalls what it said.
-func (j *judge) before(ctx context.Context, run func(context.Context) (api.Gate, error)) (api.Gate, error) {
+// before runs the gate on what there was, or recalls what it said.
+func (j *gates) before(ctx context.Context, run func(context.Context) (api.Gate, error)) (api.Gate, error) {
 	executed := false
-	t, err := recall.Record(ctx, j.of.Journal, "gate before", durable.Digest(j.of.res.Verify), func(ctx context.Context, _ durable.Try) (t tried, err error) {
+	t, err := journal.Do(ctx, j.attempt.journal, "gate before", journal.Digest(j.attempt.res.Verify), func(ctx context.Context, _ journal.Try) (t gateRecord, err error) {
 		executed = true
 		if t.Gate, err = run(ctx); err != nil {
 			return t, err
 		}
-		for _, c := range j.commands {
-			t.Commands = append(t.Commands, reports{c.Plain, c.Tests})
+		for _, c := range j.checks {
+			t.Commands = append(t.Commands, commandRecord{c.Plain, c.Tests})
 		}
 		return t, nil
 	})
 	if err != nil || executed {
 		return t.Gate, err
 	}
-	if len(t.Commands) != len(j.commands) {
-		return t.Gate, api.Errorf(api.KindInternal, "the gate has %d commands, and %d reports were recorded", len(j.commands), len(t.Commands))
+	if len(t.Commands) != len(j.checks) {
+		return t.Gate, api.Errorf(api.KindInternal, "the gate has %d commands, and %d reports were recorded", len(j.checks), len(t.Commands))
 	}
-	for i, c := range j.commands {
+	for i, c := range j.checks {
 		if c.Tests = t.Commands[i].Tests; t.Commands[i].Plain {
 			c.Plan, c.Plain = report.Plain(c.Text), true
 		}
 	}
-	j.of.Recalled(api.RepoStepEvent{Step: "gate"})
+	j.attempt.steps.recalled(api.RepoStepEvent{Step: "gate"})
 	return t.Gate, nil
 }
 
@@ -156,16 +155,16 @@ func agentStep(n int) string { return fmt.Sprintf("agent %d", n) }
 
 // boundary is a moment of the journal's clock: what follows does not depend on how long a sandbox took to start.
 func (w *attempt) boundary(ctx context.Context, n int) error {
-	_, err := recall.Record(ctx, w.Journal, fmt.Sprint("round ", n), nil, func(context.Context, durable.Try) (int, error) { return n, nil })
+	_, err := journal.Do(ctx, w.journal, fmt.Sprint("round ", n), nil, func(context.Context, journal.Try) (int, error) { return n, nil })
 	return err
 }
 
 // agentEnded records the end of the agent's part of a round, or recalls it.
 func (w *attempt) agentEnded(ctx context.Context, n int, rep loop.Report) (loop.Report, error) {
 	executed := false
-	m, err := recall.Record(ctx, w.Journal, agentStep(n), nil, func(context.Context, durable.Try) (mark, error) {
+	m, err := journal.Do(ctx, w.journal, agentStep(n), nil, func(context.Context, journal.Try) (snapshot, error) {
 		executed = true
-		return w.mark(&rep), nil
+		return w.snapshot(&rep), nil
 	})
 	if err != nil || executed {
 		return rep, err
@@ -177,12 +176,12 @@ func (w *attempt) agentEnded(ctx context.Context, n int, rep loop.Report) (loop.
 // remember goes through a round whose agent has ended: its history is built again from what was recorded, without a
 // sandbox.
 func (w *attempt) remember(ctx context.Context, n int, message string) (loop.Report, error) {
-	start := w.cfg.Now()
+	start := w.project.cfg.Now()
 	if err := w.boundary(ctx, n); err != nil {
 		return loop.Report{}, err
 	}
 	rep := w.works(ctx, n, message)
-	if err := w.Damage(); err != nil {
+	if err := w.journal.Damage(); err != nil {
 		return rep, err
 	}
 	rep, err := w.agentEnded(ctx, n, rep)
@@ -195,17 +194,17 @@ func (w *attempt) remember(ctx context.Context, n int, message string) (loop.Rep
 // collectRound commits what a round left.
 func (w *attempt) collectRound(ctx context.Context, n int, start time.Time) error {
 	return w.keep(ctx, fmt.Sprint("collect ", n), func(ctx context.Context) error {
-		err := w.Step(ctx, api.RepoStepEvent{Step: "collect", Round: n}, func() (string, error) {
+		err := w.steps.do(ctx, api.RepoStepEvent{Step: "collect", Round: n}, func() (string, error) {
 			return w.collect(ctx, n, false)
 		})
-		w.res.Rounds[n-1].MS = w.cfg.Now().Sub(start).Milliseconds()
+		w.res.Rounds[n-1].MS = w.project.cfg.Now().Sub(start).Milliseconds()
 		return err
 	})
 }
 
 // place is workspace, but for a task that was cut after its row named its workspace and before that was recorded.
 func (w *attempt) place(ctx context.Context) error {
-	if before := w.task.Repo; before != nil && before.Workspace != "" {
+	if before := w.project.task.Repo; before != nil && before.Workspace != "" {
 		w.res.Workspace = before.Workspace
 		return w.save(ctx)
 	}
@@ -214,10 +213,31 @@ func (w *attempt) place(ctx context.Context) error {
 
 // lost is the end of a task whose journal cannot be written, or does not fit to this build.
 func (w *attempt) lost(end End) End {
-	err := w.Damage()
+	err := w.journal.Damage()
 	if err == nil {
 		return end
 	}
 	return End{Outcome: api.OutcomeLost, Error: api.AsError(api.Errorf(api.KindOf(err), "the task cannot be continued: %w", err).
-		WithHint("Run the request again. To see what was recorded: hortus task show %s.", w.task.ID))}
+		WithHint("Run the request again. To see what was recorded: hortus task show %s.", w.project.task.ID))}
+}
+
+// works lets the agent work on a message. What Hortus's own agent asks and does is recorded by itself; of a program,
+// the whole turn is one step.
+func (w *attempt) works(ctx context.Context, n int, message string) (rep loop.Report) {
+	if !w.spec.external() {
+		return w.answers.Ended(w.agent.Run(ctx, message))
+	}
+	executed := false
+	was, _ := journal.Do(ctx, w.journal, fmt.Sprint("turn ", n), nil, func(ctx context.Context, try journal.Try) (journal.Report, error) {
+		executed = true
+		if try.Cut {
+			message = journal.CutTurn + message
+		}
+		rep = w.agent.Run(ctx, message)
+		return journal.ReportOf(rep), ctx.Err()
+	})
+	if !executed {
+		rep = was.Loop()
+	}
+	return rep
 }

@@ -25,7 +25,7 @@ import (
 	"hortus.dev/internal/task/repo"
 )
 
-// local makes computers of plain folders and processes. It isolates nothing: it is
+// local makes sandboxes of plain folders and processes. It isolates nothing: it is
 // for the rules of this package, which the stories run over real sandboxes.
 type local struct {
 	t    testing.TB
@@ -37,7 +37,7 @@ type local struct {
 	spaces map[api.WorkspaceID]stack
 	named  map[string]api.WorkspaceID
 	gates  int
-	// lost, where set, is what a computer answers that ended with its command.
+	// lost, where set, is what a sandbox answers that ended with its command.
 	lost atomic.Pointer[api.Error]
 	// refuse is the error of Copy.
 	refuse error
@@ -67,7 +67,7 @@ func (l *local) dir() string {
 	return d
 }
 
-// Layer implements repo.Computers.
+// Layer implements repo.Sandboxes.
 func (l *local) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, func(), error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *local) Layer(ctx context.Context, key string, build func(context.Contex
 	return repo.Layer(key), func() {}, nil
 }
 
-// Over implements repo.Computers.
+// Over implements repo.Sandboxes.
 func (l *local) Over(_ context.Context, base []repo.Layer, changes []cache.Change) (repo.Layer, func(), error) {
 	dir, err := l.union(base)
 	l.mu.Lock()
@@ -107,7 +107,7 @@ func (l *local) union(layers []repo.Layer) (string, error) {
 	return d, nil
 }
 
-// Workspace implements repo.Computers.
+// Workspace implements repo.Sandboxes.
 func (l *local) Workspace(_ context.Context, _ api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error) {
 	id := api.NewWorkspaceID()
 	base, err := l.union(layers)
@@ -122,7 +122,7 @@ func (l *local) Workspace(_ context.Context, _ api.TaskID, layers ...repo.Layer)
 	return id, err
 }
 
-// Attach implements repo.Computers: a workspace is found by its name, also over other layers.
+// Attach implements repo.Sandboxes: a workspace is found by its name, also over other layers.
 func (l *local) Attach(ctx context.Context, task api.TaskID, name string, layers ...repo.Layer) (api.WorkspaceID, error) {
 	l.mu.Lock()
 	id, ok := l.named[name]
@@ -140,14 +140,14 @@ func (l *local) Attach(ctx context.Context, task api.TaskID, name string, layers
 	return id, err
 }
 
-// Adopt implements repo.Computers: here nobody owns anything.
+// Adopt implements repo.Sandboxes: here nobody owns anything.
 func (l *local) Adopt(context.Context, api.WorkspaceID, api.TaskID, api.TaskID) error { return nil }
 
 func copyTree(from, to string) error {
 	return exec.Command("cp", "-a", from+"/.", to).Run()
 }
 
-// Changes implements repo.Computers.
+// Changes implements repo.Sandboxes.
 func (l *local) Changes(_ context.Context, id api.WorkspaceID, _ ...string) (out []cache.Change, _ []api.RefusedChange, _ func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,16 +192,16 @@ func files(dir string) map[string]content {
 	return out
 }
 
-// Open implements repo.Computers.
-func (l *local) Open(_ context.Context, req api.CreateSandbox, id api.WorkspaceID, _ []filerule.Access) (repo.Computer, error) {
+// Open implements repo.Sandboxes.
+func (l *local) Open(_ context.Context, req api.CreateSandbox, id api.WorkspaceID, _ []filerule.Access) (repo.Sandbox, error) {
 	l.open.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &box{l: l, dir: l.spaces[id].dir, space: id, env: req.Env}, nil
 }
 
-// Clean implements repo.Computers.
-func (l *local) Clean(_ context.Context, req api.CreateSandbox, _ api.WorkspaceID, layers ...repo.Layer) (repo.Computer, error) {
+// Clean implements repo.Sandboxes.
+func (l *local) Clean(_ context.Context, req api.CreateSandbox, _ api.WorkspaceID, layers ...repo.Layer) (repo.Sandbox, error) {
 	d, err := l.union(layers)
 	if err != nil {
 		return nil, err
@@ -309,7 +309,7 @@ func (b *box) Run(ctx context.Context, req api.ExecRequest, output func(string, 
 	return x, err
 }
 
-// Talk implements repo.Computer.
+// Talk implements repo.Sandbox.
 func (b *box) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
 	cmd := exec.CommandContext(ctx, req.Args[0], req.Args[1:]...)
 	cmd.Dir, cmd.Env = b.path(req.Dir), os.Environ()
@@ -327,7 +327,7 @@ func (b *box) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) 
 	return &program{Reader: out, WriteCloser: in, cmd: cmd}, cmd.Start()
 }
 
-// Dial implements repo.Computer.
+// Dial implements repo.Sandbox.
 func (b *box) Dial(context.Context, int) (net.Conn, error) {
 	return nil, api.Errorf(api.KindUnsupported, "no ports here")
 }

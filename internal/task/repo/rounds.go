@@ -3,14 +3,15 @@ package repo
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/agent/answer"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/task/durable"
-	"hortus.dev/internal/task/evidence"
-	"hortus.dev/internal/task/recall"
+	"hortus.dev/internal/task/gate"
+	"hortus.dev/internal/task/journal"
 )
 
 // rounds lets the agent work, judges what it left, and sends it back with what
@@ -21,11 +22,11 @@ func (w *attempt) rounds(ctx context.Context) End {
 		return w.broken(ctx, err)
 	}
 	defer closeTools()
-	message, err := recall.Record(ctx, w.Journal, "brief", nil, func(ctx context.Context, _ durable.Try) (string, error) { return w.brief(ctx) })
+	message, err := journal.Do(ctx, w.journal, "brief", nil, func(ctx context.Context, _ journal.Try) (string, error) { return w.brief(ctx) })
 	if err != nil {
 		return w.broken(ctx, err)
 	}
-	most := 1 + max(w.req.Rounds, 0)
+	most := 1 + max(w.project.req.Rounds, 0)
 	for n := 1; ; n++ {
 		rep, err := w.round(ctx, n, message)
 		if err != nil {
@@ -35,7 +36,7 @@ func (w *attempt) rounds(ctx context.Context) End {
 		if rep.Stop == api.StopCanceled {
 			return w.broken(ctx, context.Canceled)
 		}
-		if err := w.judge.gates(ctx, n); err != nil {
+		if err := w.gates.run(ctx, n); err != nil {
 			return w.broken(ctx, err)
 		}
 		if end, done := w.verdict(ctx, r, rep); done {
@@ -44,7 +45,7 @@ func (w *attempt) rounds(ctx context.Context) End {
 		if n == most || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || w.nothingFailed(r) {
 			return w.unsolved(r, rep)
 		}
-		if message = w.again(r, rep, n, most); w.staff.external() {
+		if message = w.again(r, rep, n, most); w.spec.external() {
 			message = loop.WithoutFinish(message)
 		}
 		known, err := w.knownFixes(ctx, n, r.Gate)
@@ -81,18 +82,18 @@ func goesOn(s api.StopReason) bool { return s == api.StopFinished || s == api.St
 // round is one pass of the agent in a sandbox of its own, and the commit of what
 // it left.
 func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report, error) {
-	start := w.cfg.Now()
-	if w.Rec.Has(agentStep(n)) {
+	start := w.project.cfg.Now()
+	if w.journal.Has(agentStep(n)) {
 		return w.remember(ctx, n, message)
 	}
 	w.res.Rounds = append(w.res.Rounds, api.Round{N: n})
-	err := w.Step(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
-		box, fresh, err := talk{w}.computer(ctx)
+	err := w.steps.do(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
+		box, fresh, err := w.openSandbox(ctx)
 		if err != nil {
 			return "", err
 		}
-		if w.box.Sit(box); fresh {
-			if err := Serve(ctx, box, w.prepared.Services); err != nil {
+		if w.slot.set(box); fresh {
+			if err := Serve(ctx, box, w.project.prepared.Services); err != nil {
 				return "", err
 			}
 		}
@@ -103,8 +104,8 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 		return loop.Report{}, err
 	}
 	var rep loop.Report
-	err = w.Step(ctx, api.RepoStepEvent{Step: "agent", Round: n}, func() (string, error) {
-		w.Tell(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "agent", Round: n, Detail: w.staff.name()})
+	err = w.steps.do(ctx, api.RepoStepEvent{Step: "agent", Round: n}, func() (string, error) {
+		w.steps.tell(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "agent", Round: n, Detail: w.spec.name()})
 		if err := w.boundary(ctx, n); err != nil {
 			return "", err
 		}
@@ -117,17 +118,17 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 		return fmt.Sprintf("%s after %d steps", rep.Stop, rep.Steps), nil
 	})
 	r := &w.res.Rounds[n-1]
-	r.Stop, r.Why, r.Steps, r.Model, r.Agent = rep.Stop, rep.Why, rep.Steps, rep.Model, w.staff.runtime.Label
+	r.Stop, r.Why, r.Steps, r.Model, r.Agent = rep.Stop, rep.Why, rep.Steps, rep.Model, w.spec.runtime.Label
 	if rep.Finish != nil {
 		w.res.Summary = bounded(rep.Finish.Summary, maxSummary)
 	} else if rep.Text != "" {
 		w.res.Summary = bounded(rep.Text, maxSummary)
 	}
-	w.Note(rep.Completed, rep.Skipped)
+	w.steps.note(rep.Completed, rep.Skipped)
 	// The sandbox ends before anything of its work is looked at.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	if verr := (talk{w}).rests(late, rep); verr != nil {
+	if verr := w.restSandbox(late, rep); verr != nil {
 		return rep, verr
 	}
 	if err != nil {
@@ -144,7 +145,7 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 
 // verdict reports whether the task is done, and delivers what is verified.
 func (w *attempt) verdict(ctx context.Context, r *api.Round, rep loop.Report) (End, bool) {
-	if !w.judge.passed(r) {
+	if !w.gates.passed(r) {
 		return End{}, false
 	}
 	mended := w.res.Before != nil && !w.res.Before.Passed
@@ -157,7 +158,7 @@ func (w *attempt) verdict(ctx context.Context, r *api.Round, rep loop.Report) (E
 	case rep.Finish != nil && rep.Finish.Blocked != "" && !mended:
 		return End{}, false
 	}
-	if (valued{w}).missing(rep) {
+	if w.valueMissing(rep) {
 		return End{}, false
 	}
 	if w.candidate == 0 { // of several, the chosen one is delivered
@@ -165,7 +166,7 @@ func (w *attempt) verdict(ctx context.Context, r *api.Round, rep loop.Report) (E
 			return w.broken(ctx, err), true
 		}
 	}
-	return End{Outcome: api.OutcomeVerified, Value: valued{w}.of(rep)}, true
+	return End{Outcome: api.OutcomeVerified, Value: w.valueOf(rep)}, true
 }
 
 // unsolved returns what a person has to know and decide.
@@ -191,7 +192,7 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 		end.Diagnosis = "The agent changed nothing, and the gate still fails."
 		end.Question = "What should be changed? Rephrase the request."
 	case r.Gate != nil && !r.Gate.Passed:
-		end.Diagnosis = "The gate fails: " + evidence.ExitText(*r.Gate) + "."
+		end.Diagnosis = "The gate fails: " + gate.ExitText(*r.Gate) + "."
 		end.Question = "What is wrong with the change, or with the gate?"
 	case r.Original != nil && !r.Original.Passed:
 		end.Diagnosis = "The gate passes only with the agent's own changes to the tests: " + strings.Join(w.touchedTests(), ", ") + "."
@@ -199,7 +200,7 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 	case r.Mutant != nil && r.Mutant.Passed:
 		end.Diagnosis = "The tests do not detect the seeded defect."
 		end.Question = "Which cases do the tests miss?"
-	case w.judge.passed(r) && valued{w}.missing(rep):
+	case w.gates.passed(r) && w.valueMissing(rep):
 		end = withoutValue()
 	default:
 		end.Diagnosis = "The work was not verified."
@@ -211,7 +212,7 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 // again is the message to the agent after a failed round.
 func (w *attempt) again(r *api.Round, rep loop.Report, n, most int) string {
 	switch {
-	case w.judge.passed(r) && r.Head != "" && valued{w}.missing(rep):
+	case w.gates.passed(r) && r.Head != "" && w.valueMissing(rep):
 		return noValue
 	case r.Head == "" && r.Gate == nil:
 		return "The gate failed: you changed nothing, so it still fails. Find the cause and make the change."
@@ -226,22 +227,22 @@ func (w *attempt) again(r *api.Round, rep loop.Report, n, most int) string {
 // knownFixes is the part of a message that says what fixed the failure of a gate before. It is a step of its own: the
 // next daemon may find other lessons.
 func (w *attempt) knownFixes(ctx context.Context, n int, g *api.Gate) (string, error) {
-	if w.known == nil || g == nil || g.Passed {
+	if w.project.known == nil || g == nil || g.Passed {
 		return "", nil
 	}
-	return recall.Record(ctx, w.Journal, fmt.Sprint("lessons ", n), nil, func(ctx context.Context, _ durable.Try) (string, error) {
-		return loop.Known(w.known(ctx, n, g.Output)), nil
+	return journal.Do(ctx, w.journal, fmt.Sprint("lessons ", n), nil, func(ctx context.Context, _ journal.Try) (string, error) {
+		return loop.Known(w.project.known(ctx, n, g.Output)), nil
 	})
 }
 
 // before runs the gate on what there was.
 func (w *attempt) before(ctx context.Context) error {
-	w.judge.commands = w.judge.gateCommands()
+	w.gates.checks = w.gates.gateChecks()
 	e := api.RepoStepEvent{Step: "gate", Detail: "before any change: " + w.res.Verify}
-	g, err := w.judge.before(ctx, func(ctx context.Context) (api.Gate, error) {
-		g, err := w.judge.gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
-		if err == nil && g.Exit.Cause == "" && evidence.Plain(w.judge.commands) {
-			g, err = w.judge.gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
+	g, err := w.gates.before(ctx, func(ctx context.Context) (api.Gate, error) {
+		g, err := w.gates.gate(ctx, e, "before", terms{}, w.project.prepared, w.project.members.layers()...)
+		if err == nil && g.Exit.Cause == "" && gate.MakePlain(w.gates.checks) {
+			g, err = w.gates.gate(ctx, e, "before", terms{}, w.project.prepared, w.project.members.layers()...)
 		}
 		return g, err
 	})
@@ -260,4 +261,40 @@ func bounded(s string, most int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + " [truncated]"
+}
+
+// valueCheck returns what checks a value; nil if the task has no schema.
+func (w *attempt) valueCheck() (func(json.RawMessage) (json.RawMessage, error), error) {
+	if len(w.project.task.Create.Schema) == 0 {
+		return nil, nil
+	}
+	s, err := answer.Compile(w.project.task.Create.Schema)
+	if err != nil {
+		return nil, err
+	}
+	return func(raw json.RawMessage) (json.RawMessage, error) { return s.Check(raw) }, nil
+}
+
+// valueMissing reports whether there should be a value and the agent gave none with its last word.
+func (w *attempt) valueMissing(rep loop.Report) bool {
+	return len(w.project.task.Create.Schema) > 0 && w.valueOf(rep) == nil
+}
+
+// valueOf is the value that the agent gave.
+func (w *attempt) valueOf(rep loop.Report) json.RawMessage {
+	if rep.Finish == nil || len(w.project.task.Create.Schema) == 0 {
+		return nil
+	}
+	return rep.Finish.Value
+}
+
+// noValue is the message to an agent whose work passed the gate without a value.
+const noValue = "The gate passed, but the result has no value. Call finish again with the field value."
+
+// withoutValue is the end of such work.
+func withoutValue() End {
+	return End{
+		Outcome: api.OutcomeNeedsHuman, Diagnosis: "The gate passes, but the agent gave no value for the schema.",
+		Question: "Is the change useful without the value, or should the agent get a larger budget?",
+	}
 }

@@ -156,7 +156,7 @@ func newBench(t *testing.T, d repo.Deliverer) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{t: t, boxes: newLocal(t), facts: &facts{}, cache: cache, cacheDir: cacheDir}
-	b.run = repo.New(repo.Config{Git: cache, Computers: b.boxes, Deliverer: d})
+	b.run = repo.New(repo.Config{Git: cache, Sandboxes: b.boxes, Deliverer: d})
 	return b
 }
 

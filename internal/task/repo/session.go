@@ -2,28 +2,123 @@ package repo
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/session"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/task/durable"
-	"hortus.dev/internal/task/recall"
-	"hortus.dev/internal/task/seat"
+	"hortus.dev/internal/task/journal"
 )
 
-// talk is a task that is a turn of a session.
-type talk struct{ *attempt }
+// conversation is what a task that is a turn has of its session: the turns before, and what the session keeps between turns. It is nil for
+// another task.
+type conversation struct {
+	turn     *Turn
+	sessions Sessions
+	now      func() time.Time
+	log      *slog.Logger
+}
+
+// conversation returns that of a job; nil if it is no turn.
+func (r *Runner) conversation(job Job) *conversation {
+	if job.Turn == nil {
+		return nil
+	}
+	return &conversation{turn: job.Turn, sessions: r.cfg.Sessions, now: r.cfg.Now, log: r.cfg.Logger}
+}
+
+// before is the result of the turn before, as far as this one continues it; nil if there is none.
+func (c *conversation) before() *api.RepoResult {
+	if c == nil {
+		return nil
+	}
+	return c.turn.Before()
+}
+
+// past reads what was said in the turns before. A transcript that cannot be read to its end leaves out what follows in it.
+func (c *conversation) past() *loop.Past {
+	p := &loop.Past{}
+	for _, name := range c.turn.Transcripts {
+		f, err := os.Open(name)
+		if err == nil {
+			err = p.Add(f)
+			f.Close()
+		}
+		if err != nil {
+			c.log.Error("a turn of a session is missing in its conversation", "session", c.turn.Session, "transcript", name, "err", err)
+		}
+	}
+	return p
+}
+
+// intoLoop sets what a loop needs to continue the conversation.
+func (c *conversation) intoLoop(cfg *loop.Config) {
+	if c != nil {
+		cfg.System, cfg.Talk, cfg.Past = loop.SystemTalk, true, c.past().Messages()
+	}
+}
+
+// maxPastText bounds the conversation that is given to a program as text, in bytes.
+const maxPastText = 96 << 10
+
+// intoProgram sets what a program needs to continue the conversation.
+func (c *conversation) intoProgram(cfg *WorkerConfig) {
+	if c != nil && len(c.turn.Transcripts) > 0 {
+		cfg.Session, cfg.Past = c.turn.AgentSession, c.past().Text(maxPastText)
+	}
+}
+
+// take returns the sandbox that stayed after the turn before, which may live so long; nil if there is none.
+func (c *conversation) take(ctx context.Context, live time.Duration) Sandbox {
+	began := c.now()
+	box, how := c.sessions.Take(ctx, c.turn.Session, live)
+	if box != nil {
+		c.restored(ctx, box, how, began)
+	}
+	return box
+}
+
+// opened tells the session that the turn has a sandbox of its own.
+func (c *conversation) opened(ctx context.Context, box Sandbox, began time.Time) {
+	how := session.RestoredNew
+	if c.before() != nil {
+		how = session.RestoredRebuilt
+	}
+	c.restored(ctx, box, how, began)
+}
+
+// restored tells how the turn got its sandbox. Its time is that of the conversation too.
+func (c *conversation) restored(ctx context.Context, box Sandbox, how string, began time.Time) {
+	c.sessions.Restored(ctx, c.turn.Session, session.RestoredEvent{
+		Turn: c.turn.N, How: how, Sandbox: box.Info().ID, Messages: len(c.past().Messages()), MS: c.now().Sub(began).Milliseconds(),
+	})
+}
+
+// checkpoint copies the workspace. box is the sandbox that has it, if there is one; end ends it.
+func (c *conversation) checkpoint(ctx context.Context, ws api.WorkspaceID, box Sandbox, end func(context.Context) error) (api.WorkspaceID, error) {
+	id, err := c.sessions.Copy(ctx, c.turn.Session, ws, box)
+	if err != nil && box != nil && ctx.Err() == nil {
+		// It cannot be stopped for the copy, or wrote too much for one, so it ends.
+		c.log.Info("a sandbox of a session does not stay", "session", c.turn.Session, "err", err)
+		if err = end(ctx); err == nil {
+			id, err = c.sessions.Copy(ctx, c.turn.Session, ws, nil)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a checkpoint: %w", err)
+	}
+	return id, nil
+}
 
 // cached finds the commit that the session lies on without the remote, if it is in the cache.
-func (m *member) cached(ctx context.Context) bool {
-	if m.turn.Before() == nil {
+func (m *repository) cached(ctx context.Context) bool {
+	if m.project.conversation.before() == nil {
 		return false
 	}
-	r, err := m.cfg.Git.Find(m.URL)
+	r, err := m.project.cfg.Git.Find(m.URL)
 	if err != nil {
 		return false
 	}
@@ -34,30 +129,27 @@ func (m *member) cached(ctx context.Context) bool {
 	return err == nil
 }
 
-// rounds lets the agent answer the message. If it changed files and there is a gate, the gate judges them, and the agent gets
+// converse lets the agent answer the message. If it changed files and there is a gate, the gate judges them, and the agent gets
 // what failed, as often as was asked.
-func (w talk) rounds(ctx context.Context) End {
-	if w.cfg.Sessions == nil {
-		return failed(api.Errorf(api.KindUnsupported, "sessions cannot be used here"))
-	}
+func (w *attempt) converse(ctx context.Context) End {
 	closeTools, err := w.begin(ctx)
 	if err != nil {
 		return w.broken(ctx, err)
 	}
 	defer closeTools()
-	end := w.talk(ctx)
-	if w.stays(ctx, end) {
+	end := w.turnRounds(ctx)
+	if w.keepSandbox(ctx, end) {
 		w.tools = nil // what it runs goes on
 	}
 	return end
 }
 
-func (w talk) talk(ctx context.Context) End {
-	message, err := recall.Record(ctx, w.Journal, "brief", nil, func(ctx context.Context, _ durable.Try) (string, error) { return w.message(ctx) })
+func (w *attempt) turnRounds(ctx context.Context) End {
+	message, err := journal.Do(ctx, w.journal, "brief", nil, func(ctx context.Context, _ journal.Try) (string, error) { return w.turnMessage(ctx) })
 	if err != nil {
 		return w.broken(ctx, err)
 	}
-	most := 1 + max(w.req.Rounds, 0)
+	most := 1 + max(w.project.req.Rounds, 0)
 	for n := 1; ; n++ {
 		rep, err := w.round(ctx, n, message)
 		if err != nil {
@@ -71,7 +163,7 @@ func (w talk) talk(ctx context.Context) End {
 		switch {
 		case !goesOn(rep.Stop) || blocked:
 			return w.unsolved(r, rep)
-		case w.res.Head == w.turn.Head:
+		case w.res.Head == w.project.conversation.turn.Head:
 			return End{Outcome: api.OutcomeAnswered}
 		case w.res.Verify == "":
 			return End{Outcome: api.OutcomeAnswered, Diagnosis: "Files were changed. There is no gate command, so nothing verified the changes."}
@@ -83,10 +175,10 @@ func (w talk) talk(ctx context.Context) End {
 				return w.broken(ctx, err)
 			}
 		}
-		if err := w.judge.gates(ctx, n); err != nil {
+		if err := w.gates.run(ctx, n); err != nil {
 			return w.broken(ctx, err)
 		}
-		if w.judge.passed(r) {
+		if w.gates.passed(r) {
 			return End{Outcome: api.OutcomeVerified}
 		}
 		if n == most {
@@ -96,99 +188,55 @@ func (w talk) talk(ctx context.Context) End {
 	}
 }
 
-// head is the commit that a turn left: that of the turn before, if it has the same files.
-func (w talk) head(ctx context.Context, made string) string {
-	if t := w.turn; t != nil && t.Head != "" {
-		if stats, err := w.repo.Stat(ctx, t.Head, made); err == nil && len(stats) == 0 {
-			return t.Head
+// turnHead is the commit that a turn left: that of the turn before, if it has the same files.
+func (w *attempt) turnHead(ctx context.Context, made string) string {
+	if c := w.project.conversation; c != nil && c.turn.Head != "" {
+		if stats, err := w.project.repo.Stat(ctx, c.turn.Head, made); err == nil && len(stats) == 0 {
+			return c.turn.Head
 		}
 	}
 	return made
 }
 
-// message is what the agent is told: in the first turn with what the repository says of itself.
-func (w talk) message(ctx context.Context) (string, error) {
-	turn := w.turn
+// turnMessage is what the agent is told: in the first turn with what the repository says of itself.
+func (w *attempt) turnMessage(ctx context.Context) (string, error) {
+	turn := w.project.conversation.turn
 	if len(turn.Transcripts) == 0 && turn.Before() == nil {
 		return w.brief(ctx)
 	}
-	return loop.NextMessage(w.task.Create.Request), nil
+	return loop.NextMessage(w.project.task.Create.Request), nil
 }
 
-// past reads what was said in the turns before. A transcript that cannot be read to its end leaves out what follows in it.
-func (w talk) past() *loop.Past {
-	p := &loop.Past{}
-	for _, name := range w.turn.Transcripts {
-		f, err := os.Open(name)
-		if err == nil {
-			err = p.Add(f)
-			f.Close()
-		}
-		if err != nil {
-			w.cfg.Logger.Error("a turn of a session is missing in its conversation", "session", w.turn.Session, "transcript", name, "err", err)
-		}
-	}
-	return p
-}
-
-// into sets what a loop needs to continue the conversation.
-func (w talk) into(cfg *loop.Config) {
-	if w.turn != nil {
-		cfg.System, cfg.Talk, cfg.Past = loop.SystemTalk, true, w.past().Messages()
-	}
-}
-
-// maxPastText bounds the conversation that is given to a program as text, in bytes.
-const maxPastText = 96 << 10
-
-// desk sets what a program needs to continue the conversation.
-func (w talk) desk(d *Desk) {
-	if t := w.turn; t != nil && len(t.Transcripts) > 0 {
-		d.Session, d.Past = t.AgentSession, w.past().Text(maxPastText)
-	}
-}
-
-// computer returns the computer of a round: the one that is there, or another one over the workspace. fresh is true if it has
+// openSandbox returns the sandbox of a round: the one that is there, or another one over the workspace. fresh is true if it has
 // none of the services yet.
-func (w talk) computer(ctx context.Context) (c Computer, fresh bool, err error) {
-	if c, err := w.box.At(); err == nil {
-		return c, false, nil
+func (w *attempt) openSandbox(ctx context.Context) (box Sandbox, fresh bool, err error) {
+	if box, err := w.slot.sandbox(); err == nil {
+		return box, false, nil
 	}
-	turn, began := w.turn, w.cfg.Now()
-	how := session.RestoredNew
-	if turn != nil && len(w.res.Rounds) == 1 {
-		if turn.Before() != nil {
-			how = session.RestoredRebuilt
-		}
-		if c, found := w.cfg.Sessions.Take(ctx, turn.Session, time.Duration(w.sandbox().TTLMS)*time.Millisecond); c != nil {
-			w.told(ctx, c, found, began)
-			return c, false, nil
+	talk, began := w.project.conversation, w.project.cfg.Now()
+	first := talk != nil && len(w.res.Rounds) == 1
+	if first {
+		if box := talk.take(ctx, time.Duration(w.project.sandbox().TTLMS)*time.Millisecond); box != nil {
+			return box, false, nil
 		}
 	}
-	access, err := w.staff.access(ctx, w.project)
+	access, err := w.spec.access(ctx, w.project)
 	if err == nil {
-		c, err = w.cfg.Computers.Open(ctx, w.staff.box(w.project), w.res.Workspace, access)
+		box, err = w.project.cfg.Sandboxes.Open(ctx, w.spec.box(w.project), w.res.Workspace, access)
 	}
-	if err == nil && turn != nil && len(w.res.Rounds) == 1 {
-		w.told(ctx, c, how, began)
+	if err == nil && first {
+		talk.opened(ctx, box, began)
 	}
-	return c, true, err
+	return box, true, err
 }
 
-// told tells how the turn got its computer. Its time is that of the conversation too.
-func (w talk) told(ctx context.Context, c Computer, how string, began time.Time) {
-	w.cfg.Sessions.Restored(ctx, w.turn.Session, session.RestoredEvent{
-		Turn: w.turn.N, How: how, Sandbox: c.Info().ID, Messages: len(w.past().Messages()), MS: w.cfg.Now().Sub(began).Milliseconds(),
-	})
-}
-
-// rests ends the agent's part of a round: its computer ends with its commands, unless the next turn may have it.
-func (w talk) rests(ctx context.Context, rep loop.Report) error {
-	if t := w.turn; t != nil {
+// restSandbox ends the agent's part of a round: its sandbox ends with its commands, unless the next turn may have it.
+func (w *attempt) restSandbox(ctx context.Context, rep loop.Report) error {
+	if talk := w.project.conversation; talk != nil {
 		if a, ok := w.agent.(interface{ Session() string }); ok {
 			w.res.AgentSession = a.Session()
 		}
-		if t.Stays && goesOn(rep.Stop) {
+		if talk.turn.Stays && goesOn(rep.Stop) {
 			return nil
 		}
 	}
@@ -199,39 +247,33 @@ func (w talk) rests(ctx context.Context, rep loop.Report) error {
 	return w.vacate(ctx)
 }
 
-// written names the workspace whose changes are those of the task, while nobody writes to it: for a turn a copy of it, which is
+// changedWorkspace names the workspace whose changes are those of the task, while nobody writes to it: for a turn a copy of it, which is
 // its checkpoint.
-func (w talk) written(ctx context.Context) (api.WorkspaceID, error) {
-	turn := w.turn
-	if turn == nil {
+func (w *attempt) changedWorkspace(ctx context.Context) (api.WorkspaceID, error) {
+	talk := w.project.conversation
+	if talk == nil {
 		return w.res.Workspace, nil
 	}
-	c, err := w.box.At()
-	if errors.Is(err, seat.ErrEmpty) {
-		c = nil
-	}
-	id, err := w.cfg.Sessions.Copy(ctx, turn.Session, w.res.Workspace, c)
-	if err != nil && c != nil && ctx.Err() == nil {
-		// It cannot be stopped for the copy, or wrote too much for one, so it ends.
-		w.cfg.Logger.Info("a sandbox of a session does not stay", "session", turn.Session, "err", err)
-		if err = w.vacate(ctx); err == nil {
-			id, err = w.cfg.Sessions.Copy(ctx, turn.Session, w.res.Workspace, nil)
-		}
-	}
+	box, err := w.slot.sandbox()
 	if err != nil {
-		return "", fmt.Errorf("make a checkpoint: %w", err)
+		box = nil
+	}
+	id, err := talk.checkpoint(ctx, w.res.Workspace, box, w.vacate)
+	if err != nil {
+		return "", err
 	}
 	if old := w.res.Checkpoint; old != "" {
-		w.cfg.Sessions.Discard(ctx, old)
+		talk.sessions.Discard(ctx, old)
 	}
 	w.res.Checkpoint = id
 	return id, nil
 }
 
-// stays gives the computer to the session, if it may stay.
-func (w talk) stays(ctx context.Context, end End) bool {
-	c, err := w.box.At()
-	if err != nil || ctx.Err() != nil || !w.turn.Stays {
+// keepSandbox gives the sandbox to the session, if it may stay.
+func (w *attempt) keepSandbox(ctx context.Context, end End) bool {
+	talk := w.project.conversation
+	box, err := w.slot.sandbox()
+	if err != nil || ctx.Err() != nil || !talk.turn.Stays {
 		return false
 	}
 	switch end.Outcome {
@@ -239,14 +281,14 @@ func (w talk) stays(ctx context.Context, end End) bool {
 	default:
 		return false
 	}
-	if !w.cfg.Sessions.Keep(ctx, w.turn.Session, c) {
+	if !talk.sessions.Keep(ctx, talk.turn.Session, box) {
 		return false
 	}
-	w.box.Sit(nil)
+	w.slot.set(nil)
 	return true
 }
 
-// gateless reports whether a turn does without a gate, because its repository has no test command.
-func (w talk) gateless(err error) bool {
-	return w.turn != nil && api.KindOf(err) == api.KindNotFound
+// mayLackGate reports whether a turn does without a gate, because its repository has no test command.
+func (w *attempt) mayLackGate(err error) bool {
+	return w.project.conversation != nil && api.KindOf(err) == api.KindNotFound
 }

@@ -162,7 +162,7 @@ func TestSeveralAreDeliveredTogether(t *testing.T) {
 		}
 	}
 	// Later, when nothing refuses, both are.
-	b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}})
+	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}})
 	res, err := b.run.Deliver(t.Context(), repo.Job{Task: task, Emit: b.facts, Save: func(context.Context, api.RepoResult) error { return nil }})
 	if err != nil || res.Repositories[0].Delivery.Error != nil || res.Repositories[1].Delivery.Error != nil {
 		t.Fatalf("%v %+v", err, res.Repositories)
@@ -230,7 +230,7 @@ type sideBySide struct {
 	dirs []string
 }
 
-func (s *sideBySide) Prepare(_ context.Context, q repo.SetupRequest) (repo.Prepared, error) {
+func (s *sideBySide) Prepare(_ context.Context, q repo.SetupRequest) (repo.SetupResult, error) {
 	s.mu.Lock()
 	s.dirs = append(s.dirs, q.Dir)
 	first := q.Known == ""
@@ -239,7 +239,7 @@ func (s *sideBySide) Prepare(_ context.Context, q repo.SetupRequest) (repo.Prepa
 		s.all.Done()
 		s.all.Wait()
 	}
-	return repo.Prepared{Key: "key", Env: map[string]string{"PYTHONPATH": "/p/" + q.Dir, "OF": "all"}, Release: func() {}}, nil
+	return repo.SetupResult{Key: "key", Env: map[string]string{"PYTHONPATH": "/p/" + q.Dir, "OF": "all"}, Release: func() {}}, nil
 }
 
 // TestSeveralAreSetUpSideBySide prepares five, and joins what they need.
@@ -248,7 +248,7 @@ func TestSeveralAreSetUpSideBySide(t *testing.T) {
 	s := &sideBySide{}
 	names := []string{"a", "b", "c", "d", "e"}
 	s.all.Add(len(names))
-	b.run = repo.New(repo.Config{Git: b.cache, Computers: b.boxes, Deliverer: nowhere{}, Setup: s})
+	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Setup: s})
 	req := api.RepoTask{Verify: `echo "$PYTHONPATH" | grep -q '^/p/a:/p/b:/p/c:/p/d:/p/e$' && test "$OF" = all && find a -name new | grep -q .`, Rounds: -1}
 	for i, name := range names {
 		r := api.TaskRepository{Name: name, URL: makeRepo(t, map[string]string{"x": name + "\n"})}

@@ -76,7 +76,7 @@ func modelsOf(m stateless, tell func(string) string, log func(string, ...any)) f
 	}
 }
 
-// Discard implements repo.Computers.
+// Discard implements repo.Sandboxes.
 func (d disk) Discard(ctx context.Context, id api.WorkspaceID) error {
 	d.mu.Lock()
 	path := filepath.Dir(d.spaces[id].dir)

@@ -23,7 +23,7 @@ import (
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
-	"hortus.dev/internal/task/durable"
+	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -96,8 +96,8 @@ func survivor(dir string) error {
 	events := event.NewLog(event.Config{Store: db})
 	e := task.New(task.Config{
 		Store: db, Log: events, Model: modelsOf(m, tell, log), Dir: filepath.Join(dir, "tasks"), Owner: me,
-		Repositories: repo.New(repo.Config{Git: git, Computers: boxes, Deliverer: nowhere{}}),
-		Journal:      durable.New(durable.Config{Rows: &killing{Runs: db, log: log, at: os.Getenv(surviveKill)}, Owner: me}), Events: events.Read,
+		Repositories: repo.New(repo.Config{Git: git, Sandboxes: boxes, Deliverer: nowhere{}}),
+		Journal:      journal.New(journal.Config{Rows: &killing{Runs: db, log: log, at: os.Getenv(surviveKill)}, Owner: me}), Events: events.Read,
 	})
 	if err := keptWorkspace(ctx, db); err != nil {
 		return err

@@ -60,7 +60,7 @@ func (d disk) put(kind, key string, fill func(dir string) error) (string, error)
 	return path, err
 }
 
-// Layer implements repo.Computers.
+// Layer implements repo.Sandboxes.
 func (d disk) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, func(), error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,7 +74,7 @@ func (d disk) Layer(ctx context.Context, key string, build func(context.Context,
 	return repo.Layer(key), func() {}, nil
 }
 
-// Workspace implements repo.Computers.
+// Workspace implements repo.Sandboxes.
 func (d disk) Workspace(_ context.Context, _ api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error) {
 	id := api.NewWorkspaceID()
 	base, err := d.union(layers)

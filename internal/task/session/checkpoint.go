@@ -9,7 +9,7 @@ import (
 )
 
 // checkpoint finds a turn with a checkpoint; 0 is the last one of the conversation that has one.
-func (o *one) checkpoint(n int) (turn, error) {
+func (o *openSession) checkpoint(n int) (turn, error) {
 	if n == 0 {
 		for _, t := range o.conversation(o.At) {
 			if t.Copy != "" {
@@ -27,7 +27,7 @@ func (o *one) checkpoint(n int) (turn, error) {
 // Restore takes a session back to the checkpoint of a turn: its files and its conversation. Later turns stay in the list and count
 // no more. KindConflict while a turn runs or waits.
 func (s *Service) Restore(ctx context.Context, account, key string, req words.Restore) (out words.Session, err error) {
-	err = s.open(ctx, account, key, func(o *one) error {
+	err = s.open(ctx, account, key, func(o *openSession) error {
 		if o.Waiting {
 			return busy(o)
 		}
@@ -35,10 +35,10 @@ func (s *Service) Restore(ctx context.Context, account, key string, req words.Re
 		if err != nil {
 			return err
 		}
-		if _, err := s.cfg.Seats.Drop(ctx, o.ID); err != nil {
+		if _, err := s.cfg.Sandboxes.Drop(ctx, o.ID); err != nil {
 			return err
 		}
-		copied, err := s.cfg.Seats.CopyIdle(ctx, o.ID, t.Copy)
+		copied, err := s.cfg.Sandboxes.CopyIdle(ctx, o.ID, t.Copy)
 		if err != nil {
 			return err
 		}
@@ -50,18 +50,18 @@ func (s *Service) Restore(ctx context.Context, account, key string, req words.Re
 		}
 		o.tell(words.EventBack, words.BackEvent{Turn: t.N, Superseded: n})
 		if err := s.save(ctx, o); err != nil {
-			s.cfg.Seats.Discard(ctx, copied)
+			s.cfg.Sandboxes.Discard(ctx, copied)
 			return err
 		}
-		s.cfg.Seats.Discard(ctx, old)
-		out = s.told(o)
+		s.cfg.Sandboxes.Discard(ctx, old)
+		out = s.view(o)
 		return nil
 	})
 	return out, err
 }
 
 // supersede marks the turns that do not lead to one, and counts those that did count before.
-func (o *one) supersede(to int) (n int) {
+func (o *openSession) supersede(to int) (n int) {
 	counts := map[int]bool{}
 	for _, t := range o.conversation(to) {
 		counts[t.N] = true
@@ -77,7 +77,7 @@ func (o *one) supersede(to int) (n int) {
 	return n
 }
 
-func busy(o *one) error {
+func busy(o *openSession) error {
 	return api.Errorf(api.KindConflict, "session %s works on a message", o.Key).
 		WithHint("wait for it, or cancel it: hortus session cancel %s --queued", o.Key)
 }
@@ -87,7 +87,7 @@ func (s *Service) Fork(ctx context.Context, account, key string, req words.Fork)
 	if err := s.serving(); err != nil {
 		return out, err
 	}
-	err = s.open(ctx, account, key, func(o *one) error {
+	err = s.open(ctx, account, key, func(o *openSession) error {
 		t, err := o.checkpoint(req.Turn)
 		if err != nil {
 			return err
@@ -106,20 +106,20 @@ func (s *Service) Fork(ctx context.Context, account, key string, req words.Fork)
 		}
 		o.tell(words.EventForked, words.ForkedEvent{Turn: t.N, Session: f.ID, Key: f.Key})
 		s.tellAll(ctx, o)
-		out = s.told(f)
+		out = s.view(f)
 		return nil
 	})
 	return out, err
 }
 
 // copyInto gives a new session what another one has up to a turn.
-func (s *Service) copyInto(ctx context.Context, f, o *one, t turn) (err error) {
+func (s *Service) copyInto(ctx context.Context, f, o *openSession, t turn) (err error) {
 	f.ForkedFrom, f.Commit, f.Base, f.Head, f.AgentSession = o.ID, o.Commit, o.Base, t.Head, t.AgentSession
 	// The directory first: what a crash leaves is found by it.
 	if err := s.files.makeDir(f.ID); err != nil {
 		return err
 	}
-	if f.Workspace, err = s.cfg.Seats.CopyIdle(ctx, f.ID, t.Copy); err != nil {
+	if f.Workspace, err = s.cfg.Sandboxes.CopyIdle(ctx, f.ID, t.Copy); err != nil {
 		return err
 	}
 	for _, was := range o.conversation(t.N) {
@@ -132,7 +132,7 @@ func (s *Service) copyInto(ctx context.Context, f, o *one, t turn) (err error) {
 		last := was.N == t.N
 		was.N, was.After, was.Superseded, was.Copy, was.Checkpoint = n, n-1, false, "", false
 		if last {
-			if was.Copy, err = s.cfg.Seats.CopyIdle(ctx, f.ID, t.Copy); err != nil {
+			if was.Copy, err = s.cfg.Sandboxes.CopyIdle(ctx, f.ID, t.Copy); err != nil {
 				return err
 			}
 			was.Checkpoint = true
@@ -147,8 +147,8 @@ func (s *Service) copyInto(ctx context.Context, f, o *one, t turn) (err error) {
 }
 
 // forget removes what a session that was not stored has.
-func (s *Service) forget(ctx context.Context, f *one) {
-	if err := s.cfg.Seats.Sweep(context.WithoutCancel(ctx), f.ID, nil); err != nil {
+func (s *Service) forget(ctx context.Context, f *openSession) {
+	if err := s.cfg.Sandboxes.Sweep(context.WithoutCancel(ctx), f.ID, nil); err != nil {
 		// By its directory the next daemon finds that there is more to remove.
 		s.cfg.Logger.Error("remove the workspaces of a session", "session", f.ID, "err", err)
 		return

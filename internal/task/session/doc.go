@@ -1,12 +1,12 @@
 // Package session runs conversations with agents. A session has a key of its caller's, a workspace, and turns: each message is one,
 // and each turn is a task of the one engine, with its budgets, events, cancellation, journal, gate and receipt.
 //
-//	s := session.New(session.Config{Rows: db, Engine: engine, Seats: seats, Log: log, Dir: dir, TaskDir: tasks, Owner: owner})
+//	s := session.New(session.Config{Rows: db, Engine: engine, Sandboxes: kept, Log: log, Dir: dir, TaskDir: tasks, Owner: owner})
 //	turn, err := s.Send(ctx, "alice", "support-1", words.Message{Text: "Why does the test fail?", Create: &words.Settings{}})
 //
 // The files of the workspace, and the transcripts of the turns below Dir, are what a session is: a sandbox over the one and a history
 // made of the other continue it, in this daemon or a later one. After a turn its sandbox may stay for a while, which is the
-// Seats' business.
+// business of [Sandboxes].
 //
 // # Lives
 //

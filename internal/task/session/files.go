@@ -43,7 +43,7 @@ func (s files) transcript(id api.SessionID, n int) string {
 }
 
 // keepTranscript keeps what was said in a turn for those after it, also when its task is removed.
-func (s files) keepTranscript(o *one, t turn) {
+func (s files) keepTranscript(o *openSession, t turn) {
 	if t.Task == "" {
 		return
 	}
@@ -78,7 +78,7 @@ func link(from, to string) error {
 }
 
 // conversation are the turns up to one, in the order in which they were said.
-func (o *one) conversation(to int) (all []turn) {
+func (o *openSession) conversation(to int) (all []turn) {
 	for n := to; n > 0 && n <= len(o.turns) && len(all) < len(o.turns); n = o.turns[n-1].After {
 		all = append(all, o.turns[n-1])
 	}
@@ -87,7 +87,7 @@ func (o *one) conversation(to int) (all []turn) {
 }
 
 // transcripts are the files of what was said so far.
-func (s files) transcripts(o *one) (out []string) {
+func (s files) transcripts(o *openSession) (out []string) {
 	for _, t := range o.conversation(o.At) {
 		if name := s.transcript(o.ID, t.N); exists(name) {
 			out = append(out, name)

@@ -23,8 +23,8 @@ type Engine interface {
 	Cancel(ctx context.Context, id api.TaskID) (api.Task, error)
 }
 
-// Seats keeps sandboxes and copies of workspaces; see computer.Seats.
-type Seats interface {
+// Sandboxes keeps sandboxes and copies of workspaces; see sandboxes.Sessions.
+type Sandboxes interface {
 	Stays(id api.SessionID, warm, paused time.Duration)
 	State(id api.SessionID) (words.State, api.SandboxID)
 	Drop(ctx context.Context, id api.SessionID) (api.Proof, error)
@@ -41,10 +41,10 @@ type Log interface {
 
 // Config is what a Service is made of. All fields are required but Now and Logger.
 type Config struct {
-	Rows   store.Sessions
-	Engine Engine
-	Seats  Seats
-	Log    Log
+	Rows      store.Sessions
+	Engine    Engine
+	Sandboxes Sandboxes
+	Log       Log
 	// Dir holds a folder for each session, and the empty repository. TaskDir holds the folders of tasks.
 	Dir, TaskDir string
 	Owner        api.OwnerID
@@ -124,8 +124,8 @@ type turn struct {
 	AgentSession string          `json:"agentSession,omitempty"`
 }
 
-// one is a session with its turns, while its lock is held.
-type one struct {
+// openSession is a session with its turns, while its lock is held.
+type openSession struct {
 	record
 	turns []turn
 	// changed are the turns that are stored next.
@@ -139,10 +139,10 @@ type fact struct {
 	data any
 }
 
-func (o *one) tell(what api.EventType, data any) { o.facts = append(o.facts, fact{what, data}) }
+func (o *openSession) tell(what api.EventType, data any) { o.facts = append(o.facts, fact{what, data}) }
 
 // touch returns a turn that is changed.
-func (o *one) touch(n int) *turn {
+func (o *openSession) touch(n int) *turn {
 	if o.changed == nil {
 		o.changed = map[int]bool{}
 	}
@@ -151,7 +151,7 @@ func (o *one) touch(n int) *turn {
 }
 
 // move changes the state.
-func (o *one) move(m move, reason string) error {
+func (o *openSession) move(m move, reason string) error {
 	to, ok := next(o.State, m)
 	if !ok {
 		return api.Errorf(api.KindConflict, "session %s is %s; %s is not possible", o.Key, o.State, m)
@@ -163,8 +163,40 @@ func (o *one) move(m move, reason string) error {
 	return nil
 }
 
+// move is what changes the state of a session.
+type move string
+
+const (
+	begins  move = "a turn begins"
+	kept    move = "its turn has ended, and the sandbox stays"
+	ends    move = "its turn has ended with the sandbox"
+	pauses  move = "the sandbox is paused"
+	drops   move = "the sandbox is ended"
+	rewinds move = "it is taken back"
+	closes  move = "it is closed"
+)
+
+// moves are the states that follow, by the move and the state. What is not there is refused.
+func moves() map[move]map[words.State]words.State {
+	return map[move]map[words.State]words.State{
+		begins:  {words.Stored: words.Running, words.Warm: words.Running, words.Paused: words.Running},
+		kept:    {words.Running: words.Warm},
+		ends:    {words.Running: words.Stored},
+		pauses:  {words.Warm: words.Paused},
+		drops:   {words.Warm: words.Stored, words.Paused: words.Stored, words.Stored: words.Stored},
+		rewinds: {words.Warm: words.Stored, words.Paused: words.Stored, words.Stored: words.Stored},
+		closes:  {words.Stored: words.Closed, words.Warm: words.Closed, words.Paused: words.Closed},
+	}
+}
+
+// next returns the state that follows; false if the move is refused.
+func next(from words.State, m move) (words.State, bool) {
+	to, ok := moves()[m][from]
+	return to, ok
+}
+
 // row is the session as it is stored.
-func (o *one) row() (r store.Session, turns []store.SessionTurn, err error) {
+func (o *openSession) row() (r store.Session, turns []store.SessionTurn, err error) {
 	rec := o.record
 	rec.Turns = nil
 	r = store.Session{ID: o.ID, Account: o.Account, Key: o.Key, Owner: o.Owner, Closed: o.State == words.Closed, CreatedAt: o.CreatedAt, EndedAt: o.EndedAt}
@@ -182,8 +214,8 @@ func (o *one) row() (r store.Session, turns []store.SessionTurn, err error) {
 }
 
 // read decodes a session without its turns.
-func read(r store.Session) (o *one, err error) {
-	o = &one{}
+func read(r store.Session) (o *openSession, err error) {
+	o = &openSession{}
 	if err := json.Unmarshal(r.Doc, &o.record); err != nil {
 		return nil, api.Errorf(api.KindInternal, "the row of session %s: %w", r.ID, err)
 	}
@@ -192,7 +224,7 @@ func read(r store.Session) (o *one, err error) {
 }
 
 // load reads a session with its turns.
-func (s *Service) load(ctx context.Context, r store.Session) (*one, error) {
+func (s *Service) load(ctx context.Context, r store.Session) (*openSession, error) {
 	o, err := read(r)
 	if err != nil {
 		return nil, err
@@ -212,7 +244,7 @@ func (s *Service) load(ctx context.Context, r store.Session) (*one, error) {
 }
 
 // save stores what was changed, and then tells it.
-func (s *Service) save(ctx context.Context, o *one) error {
+func (s *Service) save(ctx context.Context, o *openSession) error {
 	ctx = context.WithoutCancel(ctx)
 	r, turns, err := o.row()
 	if err == nil {
@@ -227,7 +259,7 @@ func (s *Service) save(ctx context.Context, o *one) error {
 }
 
 // tellAll appends the facts of a session to its log.
-func (s *Service) tellAll(ctx context.Context, o *one) {
+func (s *Service) tellAll(ctx context.Context, o *openSession) {
 	for _, f := range o.facts {
 		if _, err := s.cfg.Log.Append(ctx, stream(o.ID), f.what, f.data); err != nil {
 			s.cfg.Logger.Error("append event", "session", o.ID, "type", string(f.what), "err", err)
@@ -239,7 +271,7 @@ func (s *Service) tellAll(ctx context.Context, o *one) {
 func stream(id api.SessionID) api.Stream { return api.Stream{Kind: words.Stream, ID: string(id)} }
 
 // with calls f with a session whose lock is held. What f changed it has to save.
-func (s *Service) with(ctx context.Context, id api.SessionID, f func(*one) error) error {
+func (s *Service) with(ctx context.Context, id api.SessionID, f func(*openSession) error) error {
 	unlock, err := s.locks.Lock(ctx, string(id))
 	if err != nil {
 		return err
@@ -260,7 +292,7 @@ func (s *Service) with(ctx context.Context, id api.SessionID, f func(*one) error
 }
 
 // open is with for the session of an account with a key.
-func (s *Service) open(ctx context.Context, account, key string, f func(*one) error) error {
+func (s *Service) open(ctx context.Context, account, key string, f func(*openSession) error) error {
 	r, err := s.find(ctx, account, key)
 	if err != nil {
 		return err
@@ -279,15 +311,15 @@ func (s *Service) find(ctx context.Context, account, key string) (store.Session,
 	return r, err
 }
 
-// told is a session as callers see it, with what waits for its next turn.
-func (s *Service) told(o *one) words.Session {
+// view is a session as callers see it, with what waits for its next turn.
+func (s *Service) view(o *openSession) words.Session {
 	v := o.Session
 	v.Turns = nil
 	for _, t := range o.turns {
 		v.Turns = append(v.Turns, t.Turn)
 	}
 	if v.State == words.Warm || v.State == words.Paused {
-		_, v.Sandbox = s.cfg.Seats.State(o.ID)
+		_, v.Sandbox = s.cfg.Sandboxes.State(o.ID)
 	}
 	return v
 }
@@ -302,7 +334,7 @@ func (s *Service) Get(ctx context.Context, account, key string) (words.Session, 
 	if err != nil {
 		return words.Session{}, err
 	}
-	return s.told(o), nil
+	return s.view(o), nil
 }
 
 // List returns the sessions of an account without their turns, the newest first, at most limit; closed ones too if all is set.
@@ -317,7 +349,7 @@ func (s *Service) List(ctx context.Context, account string, all bool, limit int)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, s.told(o))
+		out = append(out, s.view(o))
 	}
 	return out, nil
 }

@@ -1,7 +1,7 @@
 // Package setup prepares a repository for the work on it: it runs the steps of a commit's setup in a sandbox, and
 // seals their result as a layer.
 //
-//	s := setup.New(setup.Config{Computers: computers, Toolchain: toolchain})
+//	s := setup.New(setup.Config{Sandboxes: sandboxes, Toolchain: toolchain})
 //	runner := repo.New(repo.Config{Setup: s})
 //
 // The steps are those of package dependency. They run over the checkout, in a sandbox of their own, with the egress

@@ -15,6 +15,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/repository/dependency"
+	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -25,10 +26,6 @@ const (
 	discardTimeout = 15 * time.Minute
 	// retryAfter is the time before the first retry of a step; it doubles.
 	retryAfter = time.Second
-	// lineEvery is how often the last line of a step that runs is an event.
-	lineEvery = 2 * time.Second
-	// maxLines bounds those events of one step.
-	maxLines = 100
 )
 
 // outside is where the steps have [dependency.Cache] while they run, relative to the workspace: what is in .git is not
@@ -54,7 +51,7 @@ func (j *job) install(ctx context.Context) (_ repo.Layer, _ func(), err error) {
 	if j.q.Work != "" {
 		layers = append(layers, j.q.Work)
 	}
-	ws, err := j.cfg.Computers.Workspace(ctx, j.q.Task, layers...)
+	ws, err := j.cfg.Sandboxes.Workspace(ctx, j.q.Task, layers...)
 	if err != nil {
 		return "", nil, err
 	}
@@ -108,7 +105,7 @@ func (j *job) run(ctx context.Context, ws api.WorkspaceID) (ran bool, err error)
 }
 
 // open starts the sandbox. If the backend cannot open connections, and nobody asked for any, it has none.
-func (j *job) open(ctx context.Context, ws api.WorkspaceID) (repo.Computer, error) {
+func (j *job) open(ctx context.Context, ws api.WorkspaceID) (repo.Sandbox, error) {
 	req := j.q.Sandbox
 	j.policy = j.egress(ctx)
 	req.Egress, req.Secrets, req.Headers = &j.policy, j.q.Secrets, nil
@@ -122,14 +119,14 @@ func (j *job) open(ctx context.Context, ws api.WorkspaceID) (repo.Computer, erro
 		}
 	}
 	maps.Copy(req.Env, j.q.Sandbox.Env)
-	box, err := j.cfg.Computers.Open(ctx, req, ws, nil)
+	box, err := j.cfg.Sandboxes.Open(ctx, req, ws, nil)
 	if j.q.Egress == nil && (api.KindOf(err) == api.KindUnsupported || api.KindOf(err) == api.KindDenied) && j.policy.Opens() {
 		why := err
 		j.policy = api.EgressPolicy{}
 		req.Egress = &j.policy
 		maps.Copy(req.Env, quietly(false))
 		maps.Copy(req.Env, j.q.Sandbox.Env)
-		if box, err = j.cfg.Computers.Open(ctx, req, ws, nil); err != nil {
+		if box, err = j.cfg.Sandboxes.Open(ctx, req, ws, nil); err != nil {
 			return nil, why // it is something else
 		}
 		note(ctx, j.q, "may not connect to anything: "+why.Error(), nil)
@@ -138,7 +135,7 @@ func (j *job) open(ctx context.Context, ws api.WorkspaceID) (repo.Computer, erro
 }
 
 // begin makes the directory for what lies outside of the repository, and returns which programs are missing.
-func (j *job) begin(ctx context.Context, box repo.Computer) (missing []string, err error) {
+func (j *job) begin(ctx context.Context, box repo.Sandbox) (missing []string, err error) {
 	needs := map[string]bool{}
 	for _, s := range j.plan.Steps {
 		for _, name := range s.Needs {
@@ -166,7 +163,7 @@ func (j *job) begin(ctx context.Context, box repo.Computer) (missing []string, e
 }
 
 // step runs one step with its retries.
-func (j *job) step(ctx context.Context, box repo.Computer, s dependency.Step) error {
+func (j *job) step(ctx context.Context, box repo.Sandbox, s dependency.Step) error {
 	e := api.RepoStepEvent{Step: step, Detail: s.Name}
 	for try := 0; ; try++ {
 		var why error
@@ -202,7 +199,7 @@ func (j *job) step(ctx context.Context, box repo.Computer, s dependency.Step) er
 }
 
 // command runs a step once. why says how it failed.
-func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step, e api.RepoStepEvent) (why, err error) {
+func (j *job) command(ctx context.Context, box repo.Sandbox, s dependency.Step, e api.RepoStepEvent) (why, err error) {
 	out := &observe.Capture{}
 	j.output = ""
 	if name := j.q.NextLog(); name != "" {
@@ -214,15 +211,15 @@ func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step,
 		defer f.Close()
 		out.Whole = f
 	}
-	lines := &liner{say: func(line string) {
+	lines := gate.NewRunning(time.Now, func(line string) {
 		at := e
 		at.Line = line
 		j.q.Emit(ctx, at)
-	}, last: time.Now()}
+	})
 	ex, err := box.Run(ctx, api.ExecRequest{
 		Args: []string{"sh", "-c", s.Run}, Dir: within(s.Dir), TimeoutMS: s.Timeout.Milliseconds(), Tag: step,
 	}, func(_ string, p []byte) error {
-		lines.write(p)
+		lines.Write(p)
 		_, err := out.Write(p)
 		return err
 	})
@@ -230,7 +227,7 @@ func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step,
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case ex.Exit.Cause == api.CauseFull, errors.Is(err, syscall.ENOSPC): // of the step, or of its output
-		return nil, api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s", s.Name, j.cfg.Computers.Disk()).
+		return nil, api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s", s.Name, j.cfg.Sandboxes.Disk()).
 			WithHint("Free disk space: hortus gc. hortus df shows the usage.")
 	case ex.Exit.Cause == api.CauseDisk:
 		return nil, &failure{err: api.Errorf(api.KindExhausted, "%s wrote more than the disk of the sandbox may have (--disk)", s.Name), output: j.output, task: j.q.Task}
@@ -267,25 +264,60 @@ func tail(text string) string {
 	return out
 }
 
-// liner notices the last line of an output, now and then.
-type liner struct {
-	say   func(string)
-	last  time.Time
-	told  int
-	bytes []byte
+// registries are the presets that a setup gets if nobody decided: those that the install commands of programs get.
+func registries() []string { return []string{"npm", "pip", "go"} }
+
+// all is the preset of all package registries.
+const all = "registries"
+
+// policy returns what the steps may connect to. A repository can ask for less than the task allows, never for more.
+func policy(asked []string, allowed *api.EgressPolicy) (p api.EgressPolicy, denied []string) {
+	have := registries()
+	if allowed != nil {
+		p, have = *allowed, allowed.Presets
+		p.Presets = nil
+	}
+	for _, name := range asked {
+		switch {
+		case slices.Contains(have, name), slices.Contains(have, all) && (name == "apt" || slices.Contains(registries(), name)):
+			p.Presets = append(p.Presets, name)
+		default:
+			denied = append(denied, name)
+		}
+	}
+	return p, denied
 }
 
-func (l *liner) write(p []byte) {
-	const most = 1 << 10
-	l.bytes = append(l.bytes, p[max(0, len(p)-most):]...)
-	l.bytes = l.bytes[max(0, len(l.bytes)-most):]
-	if l.told == maxLines || time.Since(l.last) < lineEvery {
-		return
+// egress returns the policy of the steps, and says what is denied.
+func (j *job) egress(ctx context.Context) api.EgressPolicy {
+	p, denied := policy(j.plan.Presets, j.q.Egress)
+	for _, name := range denied {
+		note(ctx, j.q, fmt.Sprintf("may not connect to %s, which the repository asks for; to allow it: --setup-egress %s", name, name), nil)
 	}
-	l.last = time.Now()
-	text := strings.TrimSpace(strings.ToValidUTF8(string(l.bytes), ""))
-	if line := strings.TrimSpace(text[strings.LastIndexAny(text, "\r\n")+1:]); line != "" {
-		l.told++
-		l.say(line)
+	return p
+}
+
+// quietly are variables of installers: they ask nothing, and connect to nothing but their registry.
+func quietly(opens bool) map[string]string {
+	env := map[string]string{
+		"CI": "1", "NO_COLOR": "1", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "DEBIAN_FRONTEND": "noninteractive",
+		"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_PROGRESS_BAR": "off",
+		"npm_config_update_notifier": "false", "npm_config_audit": "false", "npm_config_fund": "false", "npm_config_progress": "false", "npm_config_logs_max": "0",
+		"GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false", "POETRY_VIRTUALENVS_IN_PROJECT": "true", "COREPACK_ENABLE_DOWNLOAD_PROMPT": "0",
+		"npm_config_fetch_retry_mintimeout": "1000", "npm_config_fetch_retry_maxtimeout": "4000",
+		"PIP_RETRIES": "2", "npm_config_fetch_retries": "2",
 	}
+	if !opens {
+		// Nothing can be connected to, so they give up at once.
+		env["PIP_RETRIES"], env["npm_config_fetch_retries"], env["GOPROXY"] = "0", "0", "off"
+	}
+	return env
+}
+
+// advise says how a step that failed could connect to what it needs.
+func advise(p api.EgressPolicy, q repo.SetupRequest) string {
+	if p.Opens() || q.Egress != nil {
+		return ""
+	}
+	return "the setup may not connect to anything; to allow a registry: --setup-egress " + strings.Join(registries(), ",")
 }

@@ -19,7 +19,7 @@ import (
 // seal makes a layer of what the steps wrote.
 func (j *job) seal(ctx context.Context, ws api.WorkspaceID) (l repo.Layer, release func(), err error) {
 	err = j.q.Step(ctx, api.RepoStepEvent{Step: step, Detail: "sealing the result"}, func() (string, error) {
-		w, err := j.cfg.Computers.Written(ctx, ws)
+		w, err := j.cfg.Sandboxes.Written(ctx, ws)
 		if api.KindOf(err) == api.KindExhausted {
 			return "", &failure{err: err, step: "sealing the result"}
 		}
@@ -28,7 +28,7 @@ func (j *job) seal(ctx context.Context, ws api.WorkspaceID) (l repo.Layer, relea
 		}
 		defer w.Close()
 		c := pick(w.Files, j.q)
-		l, release, err = j.cfg.Computers.Layer(ctx, layerKey(j.key), func(ctx context.Context, dir string) error {
+		l, release, err = j.cfg.Sandboxes.Layer(ctx, layerKey(j.key), func(ctx context.Context, dir string) error {
 			return write(ctx, dir, c.files)
 		})
 		return c.text(w.Refused), err

@@ -35,8 +35,8 @@ type File struct {
 	Open func() (io.ReadCloser, error)
 }
 
-// Written is what a setup left in its workspace.
-type Written struct {
+// Result is what a setup left in its workspace.
+type Result struct {
 	Files []File // sorted by path
 	// Refused are entries that are no files, or out of bounds.
 	Refused []api.RefusedChange
@@ -44,8 +44,8 @@ type Written struct {
 	Close func()
 }
 
-// Computers makes the sandboxes of setups, and keeps their files.
-type Computers interface {
+// Sandboxes makes the sandboxes of setups, and keeps their files.
+type Sandboxes interface {
 	// Layer returns the tree of that key, which build writes below dir if it is not there.
 	Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (repo.Layer, func(), error)
 	// Verified waits until the content of a layer was compared with what was stored. KindNotFound if it is not that.
@@ -53,9 +53,9 @@ type Computers interface {
 	// Workspace makes durable files above layers, the lowest first.
 	Workspace(ctx context.Context, task api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error)
 	// Open starts a sandbox over a workspace.
-	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (repo.Computer, error)
+	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (repo.Sandbox, error)
 	// Written reads what was written in a workspace, while no sandbox has it. KindExhausted if it is too much.
-	Written(ctx context.Context, id api.WorkspaceID) (Written, error)
+	Written(ctx context.Context, id api.WorkspaceID) (Result, error)
 	// Discard removes a workspace.
 	Discard(ctx context.Context, id api.WorkspaceID) error
 	// Disk returns the directory whose disk has the files of workspaces.
@@ -64,7 +64,7 @@ type Computers interface {
 
 // Config is what a Preparer is made of. All fields but Logger must be set.
 type Config struct {
-	Computers Computers
+	Sandboxes Sandboxes
 	// Toolchain names the programs of a request's sandbox with their versions.
 	Toolchain func(ctx context.Context, req api.CreateSandbox) (string, error)
 	Logger    *slog.Logger
@@ -106,7 +106,7 @@ func (p *Preparer) discard(task context.Context, ws api.WorkspaceID) {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(p.ctx, discardTimeout)
 		defer cancel()
-		if err := p.cfg.Computers.Discard(ctx, ws); err != nil && p.ctx.Err() == nil {
+		if err := p.cfg.Sandboxes.Discard(ctx, ws); err != nil && p.ctx.Err() == nil {
 			p.cfg.Logger.Error("cannot remove the workspace of a setup", "workspace", ws, "err", err)
 		}
 	})
@@ -144,8 +144,8 @@ func (f *failure) hint(what string) string {
 
 // Prepare implements repo.Setup. If the repository describes its setup itself, a step that fails is an error. If it was
 // detected, the task continues without its result, unless the setup is all that it is for.
-func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepared, error) {
-	none := repo.Prepared{Release: func() {}}
+func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.SetupResult, error) {
+	none := repo.SetupResult{Release: func() {}}
 	plan, err := dependency.Of(tree(q))
 	if err != nil {
 		note(ctx, q, q.Dir, err)
@@ -267,4 +267,94 @@ func titles(plan dependency.Plan) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(out[:most], ", "), len(out)-most)
 	}
 	return strings.Join(out, ", ")
+}
+
+// flight is one installation that others wait for.
+type flight struct {
+	done chan struct{}
+	// err is set before done is closed; the layer is found by its key.
+	err error
+}
+
+// errNone is what the build of a layer returns that is only looked for.
+var errNone = errors.New("there is no layer")
+
+// layerKey names the layer of a setup in the store.
+func layerKey(key string) string { return "setup 2 " + key }
+
+// find returns the layer of a job's key; "" if there is none.
+func (p *Preparer) find(ctx context.Context, j *job) (repo.Layer, func(), error) {
+	l, release, err := p.cfg.Sandboxes.Layer(ctx, layerKey(j.key), func(context.Context, string) error { return errNone })
+	if errors.Is(err, errNone) {
+		return "", nil, nil
+	}
+	if err != nil {
+		return l, release, err
+	}
+	// What was damaged on the disk must not decide a gate.
+	if err := p.cfg.Sandboxes.Verified(ctx, l); err != nil {
+		release()
+		if api.KindOf(err) != api.KindNotFound {
+			return "", nil, err
+		}
+		note(ctx, j.q, "what was installed is damaged on the disk, and is installed again", nil)
+		return "", nil, nil
+	}
+	return l, release, nil
+}
+
+// once returns the layer of a job: one that is there, or one that is made now by it or by another job.
+func (p *Preparer) once(ctx context.Context, j *job) (repo.Layer, func(), error) {
+	waited := false
+	for {
+		l, release, err := p.find(ctx, j)
+		if err != nil || l != "" {
+			if err == nil {
+				note(ctx, j.q, "reused: "+titles(j.plan), nil)
+			}
+			return l, release, err
+		}
+		f, mine := p.enter(j.key)
+		if mine {
+			l, release, err := j.install(ctx)
+			if f.err = err; ctx.Err() != nil {
+				// Its end says nothing about the setup.
+				f.err = nil
+			}
+			p.leave(j.key, f)
+			return l, release, err
+		}
+		if !waited {
+			waited = true
+			j.q.Emit(ctx, api.RepoStepEvent{Step: step, Detail: "waits for another task with the same dependencies"})
+		}
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return "", nil, ctx.Err()
+		}
+		if f.err != nil {
+			note(ctx, j.q, "in another task", f.err)
+			return "", nil, f.err
+		}
+	}
+}
+
+// enter returns the flight of a key, and whether the caller has to fly.
+func (p *Preparer) enter(key string) (f *flight, mine bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f = p.flights[key]; f != nil {
+		return f, false
+	}
+	f = &flight{done: make(chan struct{})}
+	p.flights[key] = f
+	return f, true
+}
+
+func (p *Preparer) leave(key string, f *flight) {
+	p.mu.Lock()
+	delete(p.flights, key)
+	p.mu.Unlock()
+	close(f.done)
 }

@@ -154,7 +154,7 @@ func TestWriteStaysInside(t *testing.T) {
 
 // store has layers by their keys, and no sandboxes.
 type store struct {
-	Computers
+	Sandboxes
 	mu      sync.Mutex
 	layers  map[string]bool
 	damaged bool
@@ -182,7 +182,7 @@ func (s *store) Verified(_ context.Context, l repo.Layer) error {
 }
 func (s *store) Disk() string                                   { return "/data" }
 func (s *store) Discard(context.Context, api.WorkspaceID) error { return nil }
-func (s *store) Open(ctx context.Context, _ api.CreateSandbox, _ api.WorkspaceID, _ []filerule.Access) (repo.Computer, error) {
+func (s *store) Open(ctx context.Context, _ api.CreateSandbox, _ api.WorkspaceID, _ []filerule.Access) (repo.Sandbox, error) {
 	s.opened.Add(1)
 	return nil, s.open(ctx)
 }
@@ -217,7 +217,7 @@ var locked = map[string]string{"package-lock.json": "{}"}
 func TestZones(t *testing.T) {
 	refused := errors.New("a sandbox was asked for")
 	s := &store{layers: map[string]bool{}, open: func(context.Context) error { return refused }}
-	p := New(Config{Computers: s, Toolchain: toolchain})
+	p := New(Config{Sandboxes: s, Toolchain: toolchain})
 	q, _ := request(t, "ada", locked)
 	s.layers[layerKey(dependency.Detect(tree(q)).Key("ada", "r", "main", "tools"))] = true
 	if got, err := p.Prepare(t.Context(), q); err != nil || len(got.Layers) != 1 {
@@ -237,7 +237,7 @@ func TestZones(t *testing.T) {
 // TestOnce: of several tasks with one key, one installs.
 func TestOnce(t *testing.T) {
 	s := &store{layers: map[string]bool{}}
-	p := New(Config{Computers: s, Toolchain: toolchain})
+	p := New(Config{Sandboxes: s, Toolchain: toolchain})
 	const tasks = 4
 	waiting := make(chan struct{}, tasks)
 	s.open = func(ctx context.Context) error {
@@ -271,7 +271,7 @@ func TestOnce(t *testing.T) {
 
 // TestBadRecipe: a task does not begin with a recipe that cannot be read. A link in its place is no recipe.
 func TestBadRecipe(t *testing.T) {
-	p := New(Config{Computers: &store{}, Toolchain: toolchain})
+	p := New(Config{Sandboxes: &store{}, Toolchain: toolchain})
 	q, said := request(t, "ada", map[string]string{dependency.RecipePath: "steps: [{}]"})
 	if _, err := p.Prepare(t.Context(), q); api.KindOf(err) != api.KindInvalid || !strings.Contains(said(), "line 1") {
 		t.Errorf("%v; %s", err, said())
@@ -290,7 +290,7 @@ func TestBadRecipe(t *testing.T) {
 func TestWork(t *testing.T) {
 	refused := errors.New("a sandbox was asked for")
 	s := &store{layers: map[string]bool{}, open: func(context.Context) error { return refused }}
-	p := New(Config{Computers: s, Toolchain: toolchain})
+	p := New(Config{Sandboxes: s, Toolchain: toolchain})
 	q, said := request(t, "ada", locked)
 	key := dependency.Detect(tree(q)).Key("ada", "r", "main", "tools")
 	s.layers[layerKey(key)] = true
@@ -319,7 +319,7 @@ func TestWork(t *testing.T) {
 
 // box runs the commands of a setup: each step ends with a code, or with an error of its output.
 type box struct {
-	repo.Computer
+	repo.Sandbox
 	code int
 	err  error
 }
@@ -348,18 +348,18 @@ func (b *boxes) Layer(ctx context.Context, key string, build func(context.Contex
 	return repo.Layer(key), func() {}, build(ctx, b.dir)
 }
 
-func (b *boxes) Open(_ context.Context, req api.CreateSandbox, _ api.WorkspaceID, _ []filerule.Access) (repo.Computer, error) {
+func (b *boxes) Open(_ context.Context, req api.CreateSandbox, _ api.WorkspaceID, _ []filerule.Access) (repo.Sandbox, error) {
 	b.req = req
 	return b.box, nil
 }
-func (b *boxes) Written(context.Context, api.WorkspaceID) (Written, error) {
-	return Written{Close: func() {}}, nil
+func (b *boxes) Written(context.Context, api.WorkspaceID) (Result, error) {
+	return Result{Close: func() {}}, nil
 }
 
 // TestSecretsOfSetup: a setup has its own secrets, and neither those nor the headers of the agent's sandboxes.
 func TestSecretsOfSetup(t *testing.T) {
 	s := &boxes{store: store{layers: map[string]bool{}}, box: &box{}, dir: t.TempDir()}
-	p := New(Config{Computers: s, Toolchain: toolchain})
+	p := New(Config{Sandboxes: s, Toolchain: toolchain})
 	defer p.Close()
 	q, _ := request(t, "ada", locked)
 	dir, steps := t.TempDir(), 0
@@ -388,7 +388,7 @@ func TestRequired(t *testing.T) {
 		{"a preparation succeeds", true, 0, ""},
 	} {
 		s := &boxes{store: store{layers: map[string]bool{}}, box: &box{code: c.code}, dir: t.TempDir()}
-		p := New(Config{Computers: s, Toolchain: toolchain})
+		p := New(Config{Sandboxes: s, Toolchain: toolchain})
 		q, said := request(t, "ada", locked)
 		q.Task, q.Required = "t1", c.required
 		dir, steps := t.TempDir(), 0
@@ -424,7 +424,7 @@ func TestFullDisk(t *testing.T) {
 		{api.Errorf(api.KindUnavailable, "the end was not seen"), api.KindUnavailable},
 	} {
 		s := &boxes{store: store{layers: map[string]bool{}}, box: &box{err: c.err}, dir: t.TempDir()}
-		p := New(Config{Computers: s, Toolchain: toolchain})
+		p := New(Config{Sandboxes: s, Toolchain: toolchain})
 		q, _ := request(t, "ada", locked)
 		_, err := p.Prepare(t.Context(), q)
 		p.Close()

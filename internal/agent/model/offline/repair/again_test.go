@@ -24,7 +24,7 @@ func realTools(t *testing.T, files map[string]string) tools {
 			t.Fatal(err)
 		}
 	}
-	set := tool.New(tool.Config{Box: box})
+	set := tool.New(tool.Config{Sandbox: box})
 	t.Cleanup(func() { set.Close(t.Context()) })
 	all := tools{}
 	for _, x := range set.All() {

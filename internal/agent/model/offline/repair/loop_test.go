@@ -32,7 +32,7 @@ func TestAgentInTheLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	repository{}.plant(t, box.Dir, mutant{})
-	set := tool.New(tool.Config{Box: box})
+	set := tool.New(tool.Config{Sandbox: box})
 	defer set.Close(context.WithoutCancel(t.Context()))
 	var transcript bytes.Buffer
 	l := loop.New(loop.Config{Model: offline{New()}, System: loop.System, Tools: set.All(), Emit: quiet{}, Transcript: &transcript, Budget: api.Budget{Steps: 40}})

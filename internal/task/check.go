@@ -1,0 +1,416 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/answer"
+	"hortus.dev/internal/agent/artifact"
+	"hortus.dev/internal/platform/language"
+)
+
+// MaxRequest is the longest sentence, in bytes.
+const MaxRequest = 16 << 10
+
+// DefaultModel is what a request without a model is asked of.
+const DefaultModel = "offline"
+
+// check refuses what makes no sense and fills in the defaults, so that the row
+// says what really ran and a replay is exact.
+func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask, error) {
+	invalid := func(format string, args ...any) (api.CreateTask, error) {
+		return req, api.Errorf(api.KindInvalid, format, args...)
+	}
+	if err := req.CheckBounds(); err != nil {
+		return req, err
+	}
+	given := 0
+	for _, set := range []bool{req.Request != "", req.Artifact != nil, req.Replay != nil} {
+		if set {
+			given++
+		}
+	}
+	if given != 1 {
+		return invalid("a task needs exactly one of a sentence, an artifact and a replay; got %d", given)
+	}
+	if req.Request != "" {
+		switch {
+		case strings.TrimSpace(req.Request) == "":
+			return invalid("the sentence is empty")
+		case len(req.Request) > MaxRequest:
+			return invalid("the sentence has %d bytes; at most %d are allowed", len(req.Request), MaxRequest)
+		case strings.ContainsRune(req.Request, 0):
+			return invalid("the sentence contains a NUL byte")
+		case !utf8.ValidString(req.Request):
+			return invalid("the sentence is not UTF-8")
+		}
+	}
+	if err := checkModels(req); err != nil {
+		return req, err
+	}
+	if err := checkInputs(req); err != nil {
+		return req, err
+	}
+	if string(req.Schema) == "null" {
+		req.Schema = nil
+	}
+	if _, err := compiled(req.Schema); err != nil {
+		return req, err
+	}
+	if req.Artifact != nil {
+		if err := artifact.Validate(*req.Artifact); err != nil {
+			return req, err
+		}
+	}
+	if req.Attempts < 0 || req.Attempts > api.MaxAttempts {
+		return invalid("attempts is %d; it must be between 1 and %d", req.Attempts, api.MaxAttempts)
+	}
+	for _, ms := range []int64{req.InstallTimeoutMS, req.RunTimeoutMS} {
+		if ms < 0 || ms > api.MaxTTL.Milliseconds() {
+			return invalid("timeout of %d ms is out of range; it must be between 1 and %d", ms, api.MaxTTL.Milliseconds())
+		}
+	}
+	if req.Sandbox.Task != "" {
+		return invalid("sandbox.task must be empty; the task sets it")
+	}
+	if req.Repo != nil && req.Repo.PrepareOnly && req.Schema != nil {
+		return invalid("schema and prepareOnly exclude each other: a preparation has no result")
+	}
+	if req.Repo != nil {
+		return e.checkRepo(req)
+	}
+	if len(req.SetupSecrets) > 0 {
+		return invalid("only the setup of a repository has secrets of its own; the install command of a program uses those of the sandbox")
+	}
+	if req.Sandbox.Workspace != "" {
+		return invalid("only a task on a repository can have a workspace")
+	}
+	if req.Replay != nil {
+		return e.checkReplay(ctx, req)
+	}
+	if req.Model == "" && req.Request != "" {
+		req.Model = DefaultModel
+	}
+	switch {
+	case req.Request == "" && req.Attempts > 1:
+		return invalid("attempts is %d, but a given program runs only once", req.Attempts)
+	case req.Request == "":
+		req.Attempts = 1
+	case req.Attempts == 0:
+		req.Attempts = api.DefaultAttempts
+	}
+	if req.InstallTimeoutMS == 0 {
+		req.InstallTimeoutMS = api.DefaultInstallTimeout.Milliseconds()
+	}
+	if req.RunTimeoutMS == 0 {
+		req.RunTimeoutMS = api.DefaultRunTimeout.Milliseconds()
+	}
+	return req, nil
+}
+
+// compiled reads the schema of a request; nil for none.
+func compiled(raw json.RawMessage) (*answer.Schema, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	return answer.Compile(raw)
+}
+
+// checkSandbox refuses what the sandboxes of a request would refuse, in any of its phases.
+func checkSandbox(ctx context.Context, check func(context.Context, api.CreateSandbox) error, req api.CreateTask) error {
+	if err := check(ctx, req.Sandbox); err != nil || req.SetupEgress == nil && len(req.SetupSecrets) == 0 {
+		return err
+	}
+	setup := req.Sandbox
+	setup.Egress, setup.Secrets, setup.Headers = req.SetupEgress, req.SetupSecrets, nil
+	if err := check(ctx, setup); err != nil {
+		return api.Errorf(api.KindOf(err), "the install phase: %w", err).WithHint("%s", api.HintOf(err))
+	}
+	return nil
+}
+
+// checkReplay takes the recorded timeouts and limits of the task that is run
+// again. Only the isolation may be another.
+func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.CreateTask, error) {
+	r := req.Replay
+	if !r.Task.Valid() || r.Attempt < 1 {
+		return req, api.Errorf(api.KindInvalid, "replay of task %q attempt %d: invalid task or attempt", clip(string(r.Task)), r.Attempt)
+	}
+	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil || req.Sandbox.Egress != nil || req.Sandbox.Secrets != nil || req.Sandbox.Headers != nil || req.SetupEgress != nil || req.Files != nil || req.Schema != nil {
+		return req, api.Errorf(api.KindInvalid, "a replay uses the recorded files, schema, timeouts, limits, environment and egress policy; they cannot be set")
+	}
+	old, err := e.cfg.Store.Task(ctx, r.Task)
+	if err != nil {
+		return req, err
+	}
+	if req.Files, err = e.folders.inputsOf(old); err != nil {
+		return req, err
+	}
+	req.Attempts, req.SetupEgress, req.Schema = 1, old.Create.SetupEgress, old.Create.Schema
+	req.InstallTimeoutMS, req.RunTimeoutMS = old.Create.InstallTimeoutMS, old.Create.RunTimeoutMS
+	for _, name := range old.EnvNames {
+		if _, ok := old.Env[name]; !ok {
+			return req, api.Errorf(api.KindConflict, "cannot decrypt the environment values of task %s", old.ID).
+				WithHint("restore hortus.db-key in the data directory, or create a new task with its environment")
+		}
+	}
+	box := old.Sandbox()
+	box.Task = ""
+	if req.Sandbox.Isolation != "" {
+		box.Isolation = req.Sandbox.Isolation
+	}
+	if req.Sandbox.TTLMS != 0 {
+		box.TTLMS = req.Sandbox.TTLMS
+	}
+	if req.Sandbox.Template != "" && req.Sandbox.Template != box.Template {
+		return req, api.Errorf(api.KindInvalid, "a replay uses the recorded template; it cannot be set")
+	}
+	if req.Sandbox.Labels != nil {
+		box.Labels = req.Sandbox.Labels
+	}
+	req.Sandbox = box
+	return req, nil
+}
+
+// program finds the program of a task that needs no model.
+func (e *Engine) program(ctx context.Context, req api.CreateTask) (*api.CodeArtifact, error) {
+	if req.Replay == nil {
+		return req.Artifact, nil
+	}
+	old, err := e.cfg.Store.Task(ctx, req.Replay.Task)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range old.Attempts {
+		if a.N == req.Replay.Attempt {
+			return &a.Artifact, nil
+		}
+	}
+	return nil, api.Errorf(api.KindNotFound, "task %s has no attempt %d", old.ID, req.Replay.Attempt).
+		WithHint("It has %d attempts; list them with: hortus task show %s.", len(old.Attempts), old.ID)
+}
+
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "..."
+	}
+	return s
+}
+
+// ready finds out, before a line is written, that programs of a language have
+// nothing to run them in the sandboxes of a request: attempts would only repeat
+// the same end.
+func ready(ctx context.Context, find func(context.Context, api.CreateSandbox) ([]api.Tool, error), box api.CreateSandbox, name api.Language) error {
+	l, ok := language.Of(name)
+	if !ok || find == nil {
+		return nil
+	}
+	tools, err := find(ctx, box)
+	if err != nil {
+		return err
+	}
+	lacks := l.Lacks(tools)
+	if lacks == "" {
+		return nil
+	}
+	var others []string
+	for _, other := range language.All() {
+		if other.Lacks(tools) == "" {
+			others = append(others, other.Title)
+		}
+	}
+	where := "is not installed on this machine, which the sandbox shows"
+	hint := "Install it on this machine (on Debian: apt install " + l.Package + ") and run the command again."
+	if t := box.Template; t != "" && t != api.HostTemplate {
+		where = "is not in the template " + t
+		hint = "Use a template or an image that has it."
+	}
+	if len(others) > 0 {
+		hint += " Available languages: " + strings.Join(others, ", ") + "."
+	}
+	return api.Errorf(api.KindUnsupported, "the program would be %s, but %s %s", l.Title, lacks, where).WithHint("%s", hint)
+}
+
+// Bounds of a request about a repository, in bytes and numbers.
+const (
+	maxURL       = 4 << 10
+	maxVerify    = 8 << 10
+	maxDocuments = 8
+	maxDocument  = 64 << 10
+	maxMutant    = 256 << 10
+)
+
+// checkRepo refuses what makes no sense and fills in the defaults.
+func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
+	invalid := func(format string, args ...any) (api.CreateTask, error) {
+		return req, api.Errorf(api.KindInvalid, format, args...)
+	}
+	if e.cfg.Repositories == nil {
+		return req, api.Errorf(api.KindUnsupported, "git is not installed, and work on repositories needs it").
+			WithHint("Install git and restart the daemon: hortus daemon stop.")
+	}
+	r := *req.Repo
+	req.Repo = &r
+	switch {
+	case req.Request == "":
+		return invalid("a task on a repository needs a sentence as its request")
+	case req.Attempts != 0 || req.InstallTimeoutMS != 0 || req.Keep:
+		return invalid("attempts, install timeouts and kept sandboxes cannot be used with a repository")
+	case req.Sandbox.Workspace != "":
+		return invalid("sandbox.workspace cannot be used with a repository; use repo.workspace")
+	case r.Workspace != "" && r.PrepareOnly:
+		return invalid("workspace and prepareOnly exclude each other")
+	case len(r.Workspace) > api.MaxWorkspaceName:
+		return invalid("the name of the workspace has %d bytes; the maximum is %d", len(r.Workspace), api.MaxWorkspaceName)
+	case r.NoSetup && r.PrepareOnly:
+		return invalid("noSetup and prepareOnly exclude each other")
+	case r.URL == "" || len(r.URL) > maxURL || len(r.Ref) > 1<<10:
+		return invalid("the repository's url or ref is empty or too long")
+	case len(r.Verify) > maxVerify || strings.ContainsRune(r.Verify, 0) || r.Verify != "" && strings.TrimSpace(r.Verify) == "":
+		return invalid("the verify command is empty, too long or contains a NUL byte")
+	case len(r.Context) > maxDocuments:
+		return invalid("too many context documents: %d; the maximum is %d", len(r.Context), maxDocuments)
+	case len(r.Mutant) > maxMutant:
+		return invalid("the mutant's patch has %d bytes; the maximum is %d", len(r.Mutant), maxMutant)
+	case r.Rounds < -1 || r.Rounds > api.MaxRounds:
+		return invalid("rounds is %d; it must be between 0 (the default), -1 (never) and %d", r.Rounds, api.MaxRounds)
+	case r.Budget.Steps < 0 || r.Budget.Tokens < 0 || r.Budget.CostUSD < 0 || r.Budget.WallMS < 0 || r.Budget.OutputBytes < 0:
+		return invalid("a budget is negative")
+	case r.Budget.WallMS > api.MaxTTL.Milliseconds():
+		return invalid("a wall-clock budget of %d ms exceeds the maximum lifetime of a sandbox (%s)", r.Budget.WallMS, api.MaxTTL)
+	case req.RunTimeoutMS < 0 || req.RunTimeoutMS > api.MaxTTL.Milliseconds():
+		return invalid("timeout of %d ms is out of range", req.RunTimeoutMS)
+	case r.Author.Name == "" || r.Author.Email == "":
+		return req, api.Errorf(api.KindInvalid, "a task on a repository needs an author with a name and an e-mail address").
+			WithHint("Set --author 'Name <email>', or configure git: git config --global user.name ...")
+	}
+	if err := checkRepositories(r); err != nil {
+		return req, err
+	}
+	if err := checkDelivery(r); err != nil {
+		return req, err
+	}
+	if err := checkAgent(req); err != nil {
+		return req, err
+	}
+	if err := setFilePolicy(&r.FilePolicy, e.cfg.OffLimits); err != nil {
+		return req, err
+	}
+	for _, d := range r.Context {
+		if d.Name == "" || len(d.Name) > 256 || len(d.Text) > maxDocument || !utf8.ValidString(d.Text) {
+			return invalid("context document %.64q has no name, is not UTF-8 text or has more than %d bytes", d.Name, maxDocument)
+		}
+	}
+	r.Rounds = cmp.Or(r.Rounds, api.DefaultRounds)
+	b, of := &r.Budget, 1
+	if r.Best != nil {
+		of = r.Best.All() // the defaults are for each candidate
+	}
+	b.Steps = cmp.Or(b.Steps, of*api.DefaultSteps)
+	b.Tokens = cmp.Or(b.Tokens, int64(of)*api.DefaultTokens)
+	if b.WallMS == 0 {
+		b.WallMS = api.DefaultWall.Milliseconds()
+	}
+	b.OutputBytes = cmp.Or(b.OutputBytes, int64(of)*api.DefaultOutput)
+	if external(req) == "" {
+		req.Model = cmp.Or(req.Model, DefaultModel)
+	}
+	return req, e.lineup.check(req)
+}
+
+// checkRepositories refuses a list of repositories that makes no sense.
+func checkRepositories(r api.RepoTask) error {
+	if len(r.Also) == 0 {
+		if r.Name != "" {
+			return api.Errorf(api.KindInvalid, "repo.name is the directory of one of several repositories; also has no others")
+		}
+		return nil
+	}
+	all := r.All()
+	if len(all) > api.MaxTaskRepositories {
+		return api.Errorf(api.KindInvalid, "%d repositories; the maximum for a task is %d", len(all), api.MaxTaskRepositories)
+	}
+	seen := map[string]bool{}
+	for _, m := range all {
+		switch {
+		case !api.ValidRepositoryName(m.Name):
+			return api.Errorf(api.KindInvalid, "%.80q is not a valid name for the directory of a repository", m.Name).
+				WithHint(`use 1 to 63 lower-case letters, digits, ".", "_" and "-", beginning with a letter or a digit`)
+		case seen[m.Name]:
+			return api.Errorf(api.KindInvalid, "two repositories have the directory %s", m.Name).WithHint("set another name: NAME=%s", m.URL)
+		case m.URL == "" || len(m.URL) > maxURL || len(m.Ref) > 1<<10 || len(m.Remote) > maxURL:
+			return api.Errorf(api.KindInvalid, "the url, ref or remote of the repository %s is empty or too long", m.Name)
+		case m.Remote != "" && !r.Push && !r.MergeRequest:
+			return api.Errorf(api.KindInvalid, "the repository %s has a remote without a push", m.Name)
+		}
+		seen[m.Name] = true
+	}
+	if r.PrepareOnly {
+		return api.Errorf(api.KindInvalid, "prepareOnly is for one repository; also has others")
+	}
+	return nil
+}
+
+// setFilePolicy checks what a request says of files, and puts the globs of the daemon before it.
+func setFilePolicy(p *api.FilePolicy, offLimits []string) error {
+	if err := p.CheckBounds(); err != nil {
+		return err
+	}
+	if err := p.Check(); err != nil {
+		return err
+	}
+	p.OffLimits = slices.Concat(offLimits, p.OffLimits)
+	return nil
+}
+
+// checkDelivery refuses a delivery that makes no sense.
+func checkDelivery(r api.RepoTask) error {
+	switch {
+	case len(r.Remote) > maxURL || len(r.Target) > 1<<10:
+		return api.Errorf(api.KindInvalid, "the remote or the target is too long")
+	case (r.Target != "" || r.Draft) && !r.MergeRequest:
+		return api.Errorf(api.KindInvalid, "a target or a draft is set without a merge request")
+	case r.Remote != "" && !r.Push && !r.MergeRequest:
+		return api.Errorf(api.KindInvalid, "a remote is set without a push")
+	}
+	return nil
+}
+
+// checkInputs refuses files that cannot be put into a program's directory.
+func checkInputs(req api.CreateTask) error {
+	if len(req.Files) > api.MaxInputFiles {
+		return api.Errorf(api.KindInvalid, "%d files are given; the maximum is %d", len(req.Files), api.MaxInputFiles)
+	}
+	if len(req.Files) > 0 && req.Repo != nil {
+		return api.Errorf(api.KindInvalid, "files are given with a request on a repository").WithHint("Commit them to the repository.")
+	}
+	total := 0
+	var names []string
+	if req.Artifact != nil {
+		for _, f := range req.Artifact.Files {
+			names = append(names, f.Path)
+		}
+	}
+	for _, f := range req.Files {
+		if err := artifact.Path(f.Path); err != nil {
+			return api.Errorf(api.KindInvalid, "input file: %w", err)
+		}
+		for _, other := range names {
+			if f.Path == other || strings.HasPrefix(f.Path, other+"/") || strings.HasPrefix(other, f.Path+"/") {
+				return api.Errorf(api.KindInvalid, "the given files %s and %s conflict", f.Path, other).WithHint("Rename one of them.")
+			}
+		}
+		names = append(names, f.Path)
+		total += len(f.Content)
+	}
+	if total > api.MaxInputBytes {
+		return api.Errorf(api.KindInvalid, "the given files have %d bytes; the maximum is %d", total, api.MaxInputBytes).
+			WithHint("For larger files, use a sandbox: hortus sandbox create, hortus sandbox cp.")
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package gate
+
+import (
+	"bytes"
+	"path"
+	"strconv"
+	"strings"
+
+	"hortus.dev/internal/platform/lazyregexp"
+)
+
+// Sign is a line that can make a run of tests say what it should not.
+type Sign struct {
+	Path string
+	Line int // from 1
+	Uses string
+}
+
+// MaxSigns bounds what InPatch finds.
+const MaxSigns = 20
+
+// maxSignLine is how much of a line is looked at, in bytes.
+const maxSignLine = 4 << 10
+
+// Signs finds the signs in the lines that a patch in git's format adds, but for those in
+// files that skip names. Lines of a kind that repeat in a file count once.
+func Signs(patch []byte, skip func(path string) bool) (out []Sign) {
+	var (
+		file  string
+		rules []signRule
+		line  int
+		left  int // lines of the hunk's new side that are still to come
+		seen  = map[[2]string]bool{}
+	)
+	for len(patch) > 0 && len(out) < MaxSigns {
+		text, rest, _ := bytes.Cut(patch, []byte{'\n'})
+		patch = rest
+		switch {
+		case left > 0 && len(text) > 0 && text[0] == '+':
+			for _, r := range rules {
+				key := [2]string{file, r.uses}
+				if !seen[key] && r.re.Match(text[1:min(len(text), maxSignLine)]) && len(out) < MaxSigns {
+					seen[key] = true
+					out = append(out, Sign{file, line, r.uses})
+				}
+			}
+			line++
+			left--
+		case left > 0 && (len(text) == 0 || text[0] == ' '):
+			line++
+			left--
+		case left > 0: // removed, or "\ No newline"
+		case bytes.HasPrefix(text, []byte("+++ ")):
+			file = patchPath(string(text[4:]))
+			if rules = signRulesOf(file); file == "" || skip(file) {
+				rules = nil
+			}
+		case bytes.HasPrefix(text, []byte("@@ ")):
+			if m := hunk.FindSubmatch(text); m != nil {
+				line, _ = strconv.Atoi(string(m[1]))
+				left = 1
+				if len(m[2]) > 0 {
+					left, _ = strconv.Atoi(string(m[2]))
+				}
+			}
+		}
+	}
+	return out
+}
+
+var hunk = lazyregexp.New(`^@@ -\d+(?:,\d+)? \+(\d{1,9})(?:,(\d{1,9}))? @@`)
+
+// patchPath is the path of a patch's header, without git's quotes and prefix.
+func patchPath(s string) string {
+	s = strings.TrimRight(s, "\t\r")
+	if strings.HasPrefix(s, `"`) {
+		if u, err := strconv.Unquote(s); err == nil {
+			s = u
+		}
+	}
+	rest, ok := strings.CutPrefix(s, "b/")
+	if !ok {
+		return "" // /dev/null
+	}
+	return rest
+}
+
+func signRulesOf(file string) []signRule {
+	switch ext := strings.ToLower(path.Ext(file)); ext {
+	case ".py", ".pyi", ".pyx":
+		return pythonSigns
+	case ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx":
+		return javascriptSigns
+	case ".go":
+		return golangSigns
+	case ".rs":
+		return rustSigns
+	}
+	return nil
+}
+
+// signRule is what the lines that match it use.
+type signRule struct {
+	uses string
+	re   *lazyregexp.Regexp
+}
+
+var pythonSigns = []signRule{
+	{"os._exit", lazyregexp.New(`\b_exit\b|\bos\.(abort|kill|killpg|execv\w*|execl\w*|posix_spawn\w*)\b`)},
+	{"sys.exit", lazyregexp.New(`\bsys\.exit\b|\bSystemExit\b|^\s*(quit|exit)\(`)},
+	{"atexit", lazyregexp.New(`\batexit\b`)},
+	{"fork", lazyregexp.New(`\bos\.fork|\bforkpty\b`)},
+	{"signals", lazyregexp.New(`\bsignal\.\w*(alarm|signal|kill)`)},
+	{"the test runner", lazyregexp.New(`\b_?unittest\b|\b_?pytest\b|\bpluggy\b|\bdoctest\b|\bTestCase\b|\bSkipTest\b|\bconftest\b`)},
+	{"module loading internals", lazyregexp.New(`\bsys\.(modules|meta_path|path_hooks|path)\b|\bimportlib\b|__import__`)},
+	{"stack frames of callers", lazyregexp.New(`_getframe|\bf_back\b|\bf_locals\b|\btb_frame\b|\binspect\b|\bcurrentframe\b|\bgc\.|\bimport gc\b|\bctypes\b|\bcffi\b`)},
+	{"tracing", lazyregexp.New(`\bset(trace|profile)\b|\bsys\.monitoring\b`)},
+	{"builtins", lazyregexp.New(`\bbuiltins\b|__builtins__|__build_class__`)},
+	{"custom equality", lazyregexp.New(`\b__(eq|ne|instancecheck|subclasscheck)__\b`)},
+	{"code generated at run time", lazyregexp.New(`\b(exec|eval|compile)\s*\(|\bmarshal\b|\b__code__\b|\bsetattr\s*\(|\b__class__\s*=`)},
+	{"files of other processes", lazyregexp.New(`/proc/|\bos\.(write|dup2?|fdopen|ptrace)\b|__del__`)},
+}
+
+var javascriptSigns = []signRule{
+	{"process.exit", lazyregexp.New(`\bprocess\s*\??\.\s*(exit|abort|kill|exitCode)\b|\breallyExit\b`)},
+	{"process events", lazyregexp.New(`\bprocess\s*\.\s*(on|once|addListener|prependListener|removeAllListeners|emit|binding|stdout|stderr|argv|env\.NODE)\b|\bprocess\s*\[`)},
+	{"the test runner", lazyregexp.New(`node:test|['"]test['"]|\b(jest|vitest|mocha)\b|NODE_TEST|\bafterEach\b|\bbeforeEach\b`)},
+	{"assertions", lazyregexp.New(`\bassert\b`)},
+	{"code generated at run time", lazyregexp.New(`\beval\s*\(|\bnew\s+Function\b|\bFunction\s*\(|\bvm\b.*\brun\w*\(|\brequire\.(cache|main|extensions)\b|\bmodule\.(parent|constructor|children)\b|\bModule\._`)},
+	{"child processes", lazyregexp.New(`\bchild_process\b|\bworker_threads\b|\binspector\b`)},
+	{"objects that hide their type", lazyregexp.New(`\bnew\s+Proxy\b|\bSymbol\.(toPrimitive|toStringTag|hasInstance|species)\b|\bvalueOf\b|\b__proto__\b|\bsetPrototypeOf\b|\bgetPrototypeOf\b`)},
+	{"shared objects", lazyregexp.New(`\bglobalThis\b|\bglobal\.|\bObject\.(defineProperty|defineProperties|assign)\s*\(\s*(global|process|Object|Array|Function|Promise|\w+\.prototype)|\b(Object|Array|Function|Promise|String|Number|Error)\.prototype\.\w+\s*=|\bObject\.(is|keys)\s*=`)},
+	{"the output channel of the test runner", lazyregexp.New(`\bv8\b|\bwriteSync\s*\(\s*[012]\b|/proc/|\bfd\s*:\s*1\b`)},
+}
+
+var golangSigns = []signRule{
+	{"os.Exit", lazyregexp.New(`\b(os|syscall|unix)\.(Exit|Kill|Exec|ForkExec)\b|\blog\.Fatal|\bSIGKILL\b|\bruntime\.Goexit\b|\bos\.FindProcess\b`)},
+	{"a function that runs before the tests", lazyregexp.New(`^\s*func\s+init\s*\(\s*\)|^var\s+\w+.*=\s*func\(`)},
+	{"package testing", lazyregexp.New(`"testing"|\btesting\.|"flag"|\bos\.Args\b|\bflag\.`)},
+	{"unsafe memory", lazyregexp.New(`"unsafe"|\bunsafe\.|go:linkname|import\s+"C"|"plugin"`)},
+	{"stack frames of callers", lazyregexp.New(`\bruntime\.(Callers?|FuncForPC|Stack)\b|"runtime/debug"`)},
+	{"output lines that imitate go test", lazyregexp.New(`\\x16|\\u0016|\\026|---\s*(PASS|FAIL|SKIP)|===\s*RUN`)},
+	{"files of other processes", lazyregexp.New(`/proc/|\bos\.(Getppid|NewFile)\b`)},
+}
+
+var rustSigns = []signRule{
+	{"process::exit", lazyregexp.New(`\bprocess::(exit|abort|Command)\b|\blibc::`)},
+	{"the test harness", lazyregexp.New(`cfg!?\(.*\btest\b|\btest result\b|\btest .* \.\.\. ok`)},
+	{"unsafe code", lazyregexp.New(`\bunsafe\b|\bextern\b|#\[ctor\]|\blink_section\b`)},
+	{"custom equality", lazyregexp.New(`\bimpl\b.*\bPartialEq\b`)},
+	{"a panic handler", lazyregexp.New(`\bpanic::(set_hook|take_hook|catch_unwind)\b|\bcatch_unwind\b`)},
+}

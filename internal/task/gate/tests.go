@@ -1,0 +1,211 @@
+package gate
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/task/gate/report"
+)
+
+// Sandbox is the sandbox of a gate.
+type Sandbox interface {
+	ReadFile(ctx context.Context, path string, max int64) ([]byte, error)
+	WriteFile(ctx context.Context, path string, content []byte, executable bool) error
+}
+
+// gateDir is where the runners of tests are, in the sandbox of a gate alone.
+const gateDir = "/tmp/hortus-gate"
+
+// Need is what the report of a gate's tests has to show beside the exit code.
+type Need int
+
+const (
+	NoTests  Need = iota // nothing
+	AnyTests             // that its runner ran to its end, unchanged, and no test failed
+	AllTests             // also that each test that ran before the work passes
+)
+
+// Check is a command of a gate: the only one, or that of one of several repositories.
+type Check struct {
+	Dir  string // relative to the workspace
+	Text string
+	// Plan is how it reports its tests, and Tests what it reported before the work.
+	Plan  report.Plan
+	Tests report.Report
+	Plain bool // it was made plain
+}
+
+// MakePlain makes commands plain that reported nothing before the work: they are not what they look like, or their runner
+// is too old. They are run as they stand, and their exit code alone decides. It reports whether there was one.
+func MakePlain(commands []*Check) (changed bool) {
+	for _, c := range commands {
+		if c.Plan.Runner != "" && !c.Tests.Began {
+			c.Plan, c.Plain, changed = report.Plain(c.Text), true, true
+		}
+	}
+	return changed
+}
+
+// Arm puts what reports the tests of a command into a gate's sandbox. n numbers the commands of the gate.
+func (c *Check) Arm(ctx context.Context, box Sandbox, n int) (*report.Run, error) {
+	key := make([]byte, 16)
+	if _, err := rand.Read(key); err != nil {
+		return nil, api.Errorf(api.KindInternal, "create a key for the test report: %w", err)
+	}
+	dir := gateDir
+	if n > 0 {
+		dir = fmt.Sprintf("%s-%d", gateDir, n)
+	}
+	run := c.Plan.Arm(key, dir)
+	for _, f := range run.Files {
+		if err := box.WriteFile(ctx, f.Path, f.Content, false); err != nil {
+			return nil, err
+		}
+	}
+	return run, nil
+}
+
+// Reports is a gate that ended, with what reports its tests.
+type Reports struct {
+	Checks []*Check
+	// Runs are those of the commands that were run, from the first.
+	Runs []*report.Run
+	// Before is true for the gate before the work: later ones are compared with it.
+	Before bool
+	Need   Need
+	// File is where the outcome of each test is kept.
+	File string
+}
+
+// Weigh reads the reports of a gate, keeps them, and says in g what they come to.
+func (x Reports) Weigh(ctx context.Context, box Sandbox, g *api.Gate) error {
+	sum := &api.TestReport{}
+	var kept []namedReport
+	for i, run := range x.Runs {
+		c := x.Checks[i]
+		r, err := readReport(ctx, box, run, g.Passed)
+		if err != nil {
+			return err
+		}
+		if x.Before {
+			c.Tests = r
+			if c.Plan.Runner == "" && !r.Ended {
+				c.Tests = report.Report{} // lines that only look like a report
+			}
+		}
+		if c.Plan.Runner == "" && !c.Tests.Began {
+			continue // its exit code alone
+		}
+		kept = append(kept, namedReport{c.Dir, r})
+		f := report.Finding{}
+		if !x.Before {
+			f = r.Against(c.Tests)
+		}
+		addReport(sum, c, r, f)
+		if why := f.Why; g.Passed && x.Need != NoTests && sum.Why == "" {
+			if why == "" && x.Need == AllTests && len(f.Missing) > 0 {
+				why = fmt.Sprintf("%d of the %d tests that ran before the change did not pass: %s", len(f.Missing), c.Tests.Count(report.Passed, report.Failed), strings.Join(f.Missing[:min(len(f.Missing), 3)], ", "))
+			}
+			if sum.Why = why; why != "" && c.Dir != "" {
+				sum.Why = c.Dir + ": " + why
+			}
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	if g.Tests = sum; sum.Why != "" {
+		g.Passed = false
+	}
+	return writeTests(x.File, kept)
+}
+
+// readReport returns the report of a run.
+func readReport(ctx context.Context, box Sandbox, run *report.Run, passed bool) (report.Report, error) {
+	if run.Path == "" {
+		return run.Report(nil), nil
+	}
+	content, err := box.ReadFile(ctx, run.Path, report.MaxBytes)
+	// What the code under test did to it shows as a report that is not there. A gate
+	// that failed may have taken its sandbox with it.
+	theirs := slices.Contains([]api.Kind{api.KindNotFound, api.KindInvalid, api.KindExhausted}, api.KindOf(err))
+	if err != nil && !theirs && passed {
+		return report.Report{}, err
+	}
+	return run.Report(content), nil
+}
+
+// addReport adds the report of one command to that of the gate.
+func addReport(sum *api.TestReport, c *Check, r report.Report, f report.Finding) {
+	if runner := r.Runner; !slices.Contains(strings.Split(sum.Runner, ", "), runner) {
+		if sum.Runner != "" {
+			runner = sum.Runner + ", " + runner
+		}
+		sum.Runner = runner
+	}
+	sum.Passed += r.Count(report.Passed)
+	sum.Failed += r.Count(report.Failed, report.Broken)
+	sum.Skipped += r.Count(report.Skipped, report.Expected)
+	sum.Before += c.Tests.Count(report.Passed, report.Failed)
+	sum.MissingCount += len(f.Missing)
+	for _, name := range f.Missing {
+		if c.Tests.Tests[name] == report.Passed {
+			sum.Regressions++
+		}
+	}
+	names := func(list, more []string) []string {
+		for _, name := range more[:min(len(more), api.MaxNamedTests-len(list))] {
+			if c.Dir != "" {
+				name = c.Dir + ": " + name
+			}
+			list = append(list, name)
+		}
+		return list
+	}
+	sum.Missing = names(sum.Missing, f.Missing)
+	sum.FailedTests = names(sum.FailedTests, r.Names(report.Failed, report.Broken))
+}
+
+// namedReport is the report of one of several repositories; the name is empty for the only one.
+type namedReport struct {
+	name string
+	report.Report
+}
+
+// writeTests writes the outcome of each test by its name.
+func writeTests(name string, all []namedReport) error {
+	kept := struct {
+		Runner string                    `json:"runner"`
+		Ended  bool                      `json:"ended"`
+		Tests  map[string]report.Outcome `json:"tests"`
+	}{all[0].Runner, true, all[0].Tests}
+	if len(all) > 1 {
+		kept.Tests = map[string]report.Outcome{}
+	}
+	for i, n := range all {
+		kept.Ended = kept.Ended && n.Ended
+		if len(all) == 1 {
+			break
+		}
+		if i > 0 {
+			kept.Runner += ", " + n.Runner
+		}
+		for test, o := range n.Tests {
+			kept.Tests[n.name+": "+test] = o
+		}
+	}
+	b, err := json.Marshal(kept)
+	if err == nil {
+		err = os.WriteFile(name, b, 0o600)
+	}
+	if err != nil {
+		return api.Errorf(api.KindInternal, "save the test report of a gate: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/task/journal"
+)
+
+// resumption is a task of an owner that has ended, which is this owner's now.
+type resumption struct {
+	task api.Task
+	run  *journal.Run
+}
+
+// handover has the tasks that were taken over and do not run yet.
+type handover struct {
+	mu  sync.Mutex
+	all []resumption
+}
+
+func (h *handover) add(r resumption) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, r)
+}
+
+// take returns them, once.
+func (h *handover) take() []resumption {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.all
+	h.all = nil
+	return all
+}
+
+// takeTask makes a task that can go on this owner's. It reports whether it did.
+func (e *Engine) takeTask(ctx context.Context, t api.Task, run *journal.Run) bool {
+	if run == nil || run.Canceled() || t.Create.Repo != nil && e.cfg.Repositories == nil {
+		return false
+	}
+	t.Owner = e.cfg.Owner
+	if err := e.cfg.Store.UpdateTask(ctx, t); err != nil {
+		e.cfg.Logger.Error("take over a task", "task", t.ID, "err", err)
+		return false
+	}
+	e.taken.add(resumption{t, run})
+	return true
+}
+
+// Recover takes over the unfinished tasks of owners that are provably gone, for
+// [Engine.Resume], and ends those as lost that cannot go on. It returns how many it
+// found. gone must be right: a task of a living owner must never be touched.
+func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, error) {
+	tasks, err := e.cfg.Store.UnfinishedTasks(ctx, e.cfg.Owner)
+	if err != nil {
+		return 0, err
+	}
+	runs, err := e.journals.takeOver(ctx, gone)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, t := range tasks {
+		if t.State == api.TaskDone || t.Owner == e.cfg.Owner || !gone(t.Owner) {
+			continue
+		}
+		n++
+		run := runs[t.ID]
+		delete(runs, t.ID)
+		if e.takeTask(ctx, t, run) {
+			continue
+		}
+		err := e.loseTask(ctx, t, run, api.Errorf(api.KindUnavailable, "the daemon that ran task %s ended before the task did", t.ID).
+			WithHint("Run the request again. To see what was recorded: hortus task show %s.", t.ID))
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, e.endOrphans(ctx, runs)
+}
+
+// Resume lets the tasks go on that [Engine.Recover] took over, on behalf of who requested them. It returns how many do.
+// Nothing of them may be removed between the two, except for workspaces that they do not name.
+func (e *Engine) Resume(ctx context.Context) int {
+	n := 0
+	for _, r := range e.taken.take() {
+		err := e.resume(ctx, r.task, r.run)
+		if err != nil {
+			err = e.loseTask(ctx, r.task, r.run, api.Errorf(api.KindOf(err), "the task cannot be continued: %w", err).WithHint("%s", api.HintOf(err)))
+			if err != nil {
+				e.cfg.Logger.Error("end a task that cannot be continued", "task", r.task.ID, "err", err)
+			}
+			continue
+		}
+		n++
+	}
+	return n
+}
+
+// resume starts a task again, which goes through what is recorded and continues behind it.
+func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run) error {
+	began := e.cfg.Now()
+	var in runInput
+	if err := run.Input(&in); err != nil {
+		return err
+	}
+	for _, name := range t.EnvNames {
+		if _, ok := t.Env[name]; !ok {
+			return api.Errorf(api.KindConflict, "cannot decrypt the environment values of task %s", t.ID)
+		}
+	}
+	var ms models
+	from := source{turn: in.Turn}
+	var err error
+	if t.Create.Request != "" {
+		ms, err = e.lineup.of(t.Create)
+	} else {
+		from.program, err = e.program(ctx, t.Create)
+	}
+	if err != nil {
+		return err
+	}
+	if t.Continues != "" {
+		before, err := e.cfg.Store.Task(ctx, t.Continues)
+		if err != nil {
+			return err
+		}
+		if from.earlier, err = e.chain(ctx, before); err != nil {
+			return err
+		}
+	}
+	log := e.emitter(t.ID)
+	told, err := e.remember(ctx, log)
+	if err != nil {
+		return err
+	}
+	run.Emitted(told)
+	life := api.WithPrincipal(context.WithoutCancel(ctx), in.Principal)
+	life, cancel := context.WithCancel(api.WithTask(life, t.ID))
+	r := &activeTask{cancel: cancel, done: make(chan struct{}), log: log, run: run}
+	if err := e.active.enter(t.ID, r); err != nil {
+		cancel()
+		return err
+	}
+	done, cut := run.Recorded()
+	run.OnLive(func() {
+		log.Emit(life, api.EventTaskResumed, api.ResumedEvent{
+			Daemon: int(run.Epoch()), Steps: done, Cut: cut, PausedMS: run.Paused().Milliseconds(), MS: e.cfg.Now().Sub(began).Milliseconds(),
+		})
+	})
+	go func() {
+		defer e.active.leave(t.ID, r)
+		defer cancel()
+		e.run(life, t, ms, from, r)
+	}()
+	return nil
+}
+
+// remember counts the events of a task, and its calls of models.
+func (e *Engine) remember(ctx context.Context, log *emitter) (*journal.Counts, error) {
+	told := &journal.Counts{}
+	if e.cfg.Events == nil {
+		return told, nil
+	}
+	for after := int64(0); ; {
+		page, err := e.cfg.Events(ctx, log.stream, after, 0)
+		if err != nil || len(page) == 0 {
+			return told, err
+		}
+		for _, ev := range page {
+			told.Add(ev)
+			var given api.LessonsEvent
+			if ev.Type == api.EventLessons && json.Unmarshal(ev.Data, &given) == nil {
+				log.given(given)
+			}
+			var call api.ModelEvent
+			if ev.Type == api.EventModel && json.Unmarshal(ev.Data, &call) == nil {
+				log.count(call)
+			}
+			after = ev.Seq
+		}
+	}
+}
+
+// loseTask ends a task of an owner that has ended, whose work cannot go on, as lost; or as canceled if somebody asked
+// for that.
+func (e *Engine) loseTask(ctx context.Context, t api.Task, run *journal.Run, why *api.Error) error {
+	t.State, t.Outcome, t.Error = api.TaskDone, api.OutcomeLost, why
+	t.EndedAt = e.cfg.Now().UTC()
+	if run != nil && run.Canceled() {
+		t.Outcome, t.Error, t.Receipt = api.OutcomeCanceled, nil, &api.Receipt{Completed: []string{}, Skipped: []string{}}
+	}
+	if e.cfg.Repositories != nil && t.Create.Repo != nil && t.Repo != nil {
+		kept := e.cfg.Repositories.Salvage(ctx, t)
+		t.Repo = &kept
+	}
+	if run != nil {
+		return e.journals.end(ctx, t, run, e.emitter(t.ID))
+	}
+	if err := e.cfg.Store.UpdateTask(ctx, t); err != nil {
+		return err
+	}
+	e.emitter(t.ID).finish(ctx, t)
+	return nil
+}
+
+// endOrphans ends journals whose tasks have no row: their daemon died before it was there.
+func (e *Engine) endOrphans(ctx context.Context, runs map[api.TaskID]*journal.Run) error {
+	var errs []error
+	for id, run := range runs {
+		t, err := e.cfg.Store.Task(ctx, id)
+		if api.KindOf(err) == api.KindNotFound || err == nil && t.State == api.TaskDone {
+			_, err = run.End(ctx, journal.End{})
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,212 @@
+package task_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/event"
+	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/task"
+	"hortus.dev/internal/task/journal"
+	"hortus.dev/test/agenttest"
+)
+
+// halting stops for good at one of the writes to its journal, "before 3" or "after 3", as a daemon that was killed
+// there does.
+type halting struct {
+	store.Runs
+	at      string
+	n       atomic.Int64
+	once    sync.Once
+	halted  chan struct{} // closed at that write
+	release chan struct{} // ends it
+}
+
+func (h *halting) write(do func() error) error {
+	n := h.n.Add(1)
+	h.here("before", n)
+	err := do()
+	h.here("after", n)
+	return err
+}
+
+func (h *halting) here(when string, n int64) {
+	if fmt.Sprint(when, " ", n) == h.at {
+		h.once.Do(func() { close(h.halted) })
+		<-h.release
+	}
+}
+
+func (h *halting) BeginStep(ctx context.Context, run string, owner api.OwnerID, s store.RunStep) (try int, err error) {
+	err = h.write(func() error { try, err = h.Runs.BeginStep(ctx, run, owner, s); return err })
+	return try, err
+}
+
+func (h *halting) EndStep(ctx context.Context, run string, owner api.OwnerID, s store.RunStep) error {
+	return h.write(func() error { return h.Runs.EndStep(ctx, run, owner, s) })
+}
+
+func (h *halting) EndRun(ctx context.Context, run string, owner api.OwnerID, end store.RunEnd) (seq int64, err error) {
+	err = h.write(func() error { seq, err = h.Runs.EndRun(ctx, run, owner, end); return err })
+	return seq, err
+}
+
+// counted counts the requests of a model by what they ask for.
+type counted struct {
+	model.Model
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *counted) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
+	c.mu.Lock()
+	c.n[req.Output.Name]++
+	c.mu.Unlock()
+	r, err := c.Model.Generate(ctx, req, deltas)
+	r.Usage = api.Usage{Requests: 1, InputTokens: 10}
+	return r, err
+}
+
+// programDaemon is an engine with its own owner, which runs programs.
+func programDaemon(t *testing.T, db *sqlite.DB, runs store.Runs, boxes *agenttest.Localdir, dir string, m model.Model) (*task.Engine, api.OwnerID) {
+	t.Helper()
+	me := api.NewOwnerID()
+	if err := db.InsertOwner(t.Context(), store.Owner{ID: me, StartedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	log := event.NewLog(event.Config{Store: db})
+	return task.New(task.Config{
+		Store: db, Log: log, Events: log.Read, Sandboxes: boxes, Dir: dir, Owner: me,
+		Model: func(string) (model.Model, error) { return m, nil }, Journal: journal.New(journal.Config{Rows: runs, Owner: me}),
+	}), me
+}
+
+// TestProgramsSurvive: a daemon dies at each write to the journal of a request for a program, whose first version fails.
+// The next daemon goes on: the result is the same, it ends once, and no step that was recorded is done again.
+func TestProgramsSurvive(t *testing.T) {
+	// Plan, code, two attempts and a diagnosis, each with two writes, and the end.
+	const writes = 11
+	steps := []string{"ExecutionPlan", "CodeArtifact", "attempt", "Diagnosis", "attempt"}
+	for n := 1; n <= writes; n++ {
+		for _, when := range []string{"before", "after"} {
+			at := fmt.Sprint(when, " ", n)
+			t.Run(at, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "hortus.db")})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { db.Close() })
+				boxes := agenttest.NewLocaldir(t)
+				m := &counted{Model: &forgetful{}, n: map[string]int{}}
+				h := &halting{Runs: db, at: at, halted: make(chan struct{}), release: make(chan struct{})}
+				first, dead := programDaemon(t, db, h, boxes, filepath.Join(dir, "tasks"), m)
+				row, err := first.Create(api.WithPrincipal(t.Context(), asker), api.CreateTask{Request: "Print the total", Model: "forgetful", Sandbox: api.CreateSandbox{Account: "ada"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-h.halted
+				before := boxes.Created.Load()
+
+				next, me := programDaemon(t, db, db, boxes, filepath.Join(dir, "tasks"), m)
+				ended := n == writes && when == "after"
+				found, err := next.Recover(t.Context(), func(o api.OwnerID) bool { return o == dead })
+				if err != nil || (found == 1) == ended {
+					t.Fatal(found, err)
+				}
+				if resumed := next.Resume(t.Context()); (resumed == 1) == ended {
+					t.Fatal("resumed:", resumed)
+				}
+				got, err := next.Wait(t.Context(), row.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Outcome != api.OutcomeVerified || len(got.Attempts) != 2 || got.Attempts[0].Result.OK || !got.Attempts[1].Result.OK ||
+					got.Attempts[1].Result.Stdout != "7\n" || got.Attempts[0].Diagnosis == nil || got.Plan == nil || !ended && got.Owner != me {
+					t.Errorf("%+v", got)
+				}
+				// The step that was cut may have been done twice; no other one.
+				cut := -1
+				if begun := (n - 1) / 2; n%2 == 0 && when == "before" || n%2 == 1 && when == "after" {
+					cut = begun
+				}
+				done := map[string]int{"attempt": int(boxes.Created.Load()), "ExecutionPlan": m.n["ExecutionPlan"], "CodeArtifact": m.n["CodeArtifact"], "Diagnosis": m.n["Diagnosis"]}
+				want := map[string]int{}
+				for i, s := range steps {
+					want[s]++
+					if i == cut && n%2 == 0 { // it was done, and its end was not recorded
+						want[s]++
+					}
+				}
+				for s, n := range want {
+					if done[s] != n {
+						t.Errorf("%s was done %d times, want %d", s, done[s], n)
+					}
+				}
+				if before > boxes.Created.Load() {
+					t.Error("sandboxes went backwards")
+				}
+				// What the model was paid for is in the sum, of both daemons.
+				calls := 0
+				for _, c := range got.Calls {
+					calls += c.Calls
+				}
+				if calls != m.n["ExecutionPlan"]+m.n["CodeArtifact"]+m.n["Diagnosis"] {
+					t.Errorf("%d calls are counted, and %v were made", calls, m.n)
+				}
+
+				events := func() (all []api.Event, count map[api.EventType]int) {
+					all, err := db.ReadEvents(t.Context(), api.Stream{Kind: api.StreamTask, ID: string(row.ID)}, 0, 200)
+					if err != nil {
+						t.Fatal(err)
+					}
+					count = map[api.EventType]int{}
+					for _, e := range all {
+						count[e.Type]++
+					}
+					return all, count
+				}
+				all, count := events()
+				for _, once := range []api.EventType{api.EventTaskCreated, api.EventTaskStarted, api.EventPlan, api.EventTaskFinished} {
+					if count[once] != 1 {
+						t.Errorf("%d times %s", count[once], once)
+					}
+				}
+				if count[api.EventTaskResumed] > 1 || !ended && n < writes && count[api.EventTaskResumed] != 1 {
+					t.Errorf("%d times %s", count[api.EventTaskResumed], api.EventTaskResumed)
+				}
+				last := slices.IndexFunc(all, func(e api.Event) bool { return e.Type == api.EventTaskFinished })
+				var said api.Task
+				if err := json.Unmarshal(all[last].Data, &said); err != nil || said.Outcome != api.OutcomeVerified || len(said.Attempts) != 2 {
+					t.Errorf("%v: %+v", err, said)
+				}
+
+				// The old daemon was not dead: it cannot end the task a second time.
+				close(h.release)
+				if _, err := first.Wait(t.Context(), row.ID); err != nil {
+					t.Error(err)
+				}
+				if _, count := events(); count[api.EventTaskFinished] != 1 {
+					t.Errorf("%d times %s", count[api.EventTaskFinished], api.EventTaskFinished)
+				}
+				if row, err := db.Task(t.Context(), row.ID); err != nil || row.Outcome != api.OutcomeVerified {
+					t.Error(row.Outcome, err)
+				}
+				if left, err := db.RunSteps(t.Context(), string(row.ID)); err != nil || len(left) != 0 {
+					t.Error(left, err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package repo
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/git/cache"
+)
+
+// Bounds of what one task may change.
+const (
+	maxChangedFiles = 10_000
+	maxChangedBytes = 256 << 20
+	maxChangedFile  = 64 << 20
+	// maxListed bounds the lists in a task's row.
+	maxListed = 500
+)
+
+// collect makes a commit of what is in the workspace and points the task's branch
+// to it.
+func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, error) {
+	ws, err := w.changedWorkspace(ctx)
+	if err != nil {
+		return "", err
+	}
+	changes, refused, release, err := w.project.cfg.Sandboxes.Changes(ctx, ws, w.project.members.dirs()...)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	changes, denied := w.project.taken(changes)
+	refused = append(denied, refused...)
+	q := cache.CommitRequest{
+		Parent: w.project.base.Hash, Changes: changes, Dirs: w.project.members.dirs(),
+		Author: w.project.identity(), Committer: w.project.identity(),
+		Message: w.message(partial), Trailers: trailers(w.project.task.ID), When: w.project.cfg.Now(),
+		Limits: cache.Limits{Files: maxChangedFiles, Bytes: maxChangedBytes, FileBytes: maxChangedFile},
+	}
+	res, err := w.project.repo.Commit(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range res.Refused {
+		refused = append(refused, api.RefusedChange{Path: r.Path, Why: r.Why})
+	}
+	w.collected = n
+	w.res.Refused, w.res.Ignored = refused[:min(len(refused), maxListed)], len(res.Ignored)
+	w.res.Files, w.res.Head, w.res.Cautions = nil, "", nil
+	for i := range w.res.Repositories {
+		w.res.Repositories[i].Head = ""
+	}
+	if res.Empty {
+		return "no changes", w.save(ctx)
+	}
+	if err := w.project.repo.SetBranch(ctx, w.res.Branch, res.Hash); err != nil {
+		return "", err
+	}
+	if w.project.members.several() {
+		heads, err := w.project.members.divide(ctx, w.project.repo, res.Hash, w.res.Branch, q)
+		if err != nil {
+			return "", err
+		}
+		for i, head := range heads {
+			w.res.Repositories[i].Head = head
+		}
+	}
+	stats, err := w.project.repo.Stat(ctx, w.project.base.Hash, res.Hash)
+	if err != nil {
+		return "", err
+	}
+	added, deleted := 0, 0
+	for _, s := range stats {
+		added, deleted = added+s.Added, deleted+s.Deleted
+		if len(w.res.Files) < maxListed {
+			w.res.Files = append(w.res.Files, api.FileChange{
+				Path: s.Path, OldPath: s.OldPath, Status: statusWord(s.Status), Added: s.Added, Deleted: s.Deleted, Binary: s.Binary,
+				Test: w.gates.watched(s.Path) || s.OldPath != "" && w.gates.watched(s.OldPath),
+			})
+		}
+	}
+	if w.res.Cautions, err = w.gates.cautions(ctx, res.Hash); err != nil {
+		return "", err
+	}
+	w.res.Head = w.turnHead(ctx, res.Hash)
+	if n > 0 && n <= len(w.res.Rounds) {
+		w.res.Rounds[n-1].Head = w.res.Head
+	}
+	return fmt.Sprintf("%d files, +%d -%d, commit %.10s", len(stats), added, deleted, res.Hash), w.save(ctx)
+}
+
+// statusWord is git's letter for a change in a word.
+func statusWord(c byte) string {
+	switch c {
+	case 'A':
+		return "added"
+	case 'D':
+		return "deleted"
+	case 'R':
+		return "renamed"
+	case 'T':
+		return "type changed"
+	}
+	return "modified"
+}
+
+// message is the commit's: the request in a line, and what the agent says of it.
+func (w *attempt) message(partial bool) string {
+	subject, _, _ := strings.Cut(strings.TrimSpace(w.project.task.Create.Request), "\n")
+	if r := []rune(subject); len(r) > 72 {
+		subject = string(r[:69]) + "..."
+	}
+	var b strings.Builder
+	if partial {
+		b.WriteString("[partial] ")
+	}
+	b.WriteString(subject)
+	if w.res.Summary != "" {
+		b.WriteString("\n\n" + w.res.Summary)
+	}
+	if partial {
+		b.WriteString("\n\nThis work is incomplete, and no gate has passed.")
+	}
+	return b.String()
+}
+
+// trailers name the task, and Hortus as who worked with the author.
+func trailers(id api.TaskID) []string {
+	return []string{"Hortus-Task: " + string(id), "Co-authored-by: Hortus <hortus@hortus.dev>"}
+}
+
+func (w *project) identity() cache.Identity {
+	return cache.Identity{Name: w.req.Author.Name, Email: w.req.Author.Email}
+}
+
+// touchedTests are the changed files that are tests or rule over them.
+func (w *attempt) touchedTests() []string {
+	var out []string
+	for _, f := range w.res.Files {
+		if f.Test {
+			out = append(out, f.Path)
+		}
+	}
+	return out
+}
+
+// changed lists what a commit has that the base has not, read from the commits
+// themselves. It is for sandboxes, so what is off limits is not in it.
+func (w *project) changed(ctx context.Context, head string) ([]cache.Change, error) {
+	was, err := w.repo.Files(ctx, w.base.Hash)
+	if err != nil {
+		return nil, err
+	}
+	is, err := w.repo.Files(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	old := make(map[string]cache.Entry, len(was))
+	for _, e := range was {
+		old[e.Path] = e
+	}
+	var out []cache.Change
+	for _, e := range is {
+		o, there := old[e.Path]
+		delete(old, e.Path)
+		if there && o.Hash == e.Hash && o.Mode == e.Mode || e.Mode == cache.Submodule || w.files.OffLimits(e.Path) != "" {
+			continue
+		}
+		out = append(out, cache.Change{Path: e.Path, Mode: e.Mode, Size: e.Size, Open: func() (io.ReadCloser, error) {
+			b, err := w.repo.ReadFile(ctx, head, e.Path, maxChangedFile)
+			return io.NopCloser(bytes.NewReader(b)), err
+		}})
+	}
+	for p, e := range old {
+		if e.Mode != cache.Submodule && w.files.OffLimits(p) == "" {
+			out = append(out, cache.Change{Path: p, Delete: true})
+		}
+	}
+	slices.SortFunc(out, func(a, b cache.Change) int { return strings.Compare(a.Path, b.Path) })
+	return out, nil
+}
+
+// maxDiff bounds a patch, in bytes.
+const maxDiff = 512 << 20
+
+// Diff returns the patch of a task's result against what it started from: of one
+// round, or of the last result for round 0. repository names one of several, whose patch
+// of the last result has paths relative to it; empty for all.
+func (r *Runner) Diff(ctx context.Context, t api.Task, round int, repository string) (io.ReadCloser, error) {
+	head, err := headOf(t, round)
+	if err != nil {
+		return nil, err
+	}
+	if repository != "" && round != 0 {
+		return nil, api.Errorf(api.KindInvalid, "the patch of a round is of all repositories; it cannot be of %.80q alone", repository)
+	}
+	from, part, err := r.part(ctx, t, repository)
+	if err != nil {
+		return nil, err
+	}
+	if repository != "" {
+		head = part.Head
+	}
+	patch, err := from.Diff(ctx, part.Commit, head, cache.DiffOptions{Max: maxDiff})
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(bytes.NewReader(patch)), nil
+}
+
+// part returns the result of one of several repositories, and where its commits are; that of all for an empty name.
+func (r *Runner) part(ctx context.Context, t api.Task, name string) (*cache.Repo, api.RepoResult, error) {
+	res := *t.Repo
+	w := r.newProject(Job{Task: t})
+	if err := w.locate(ctx, res); err != nil {
+		return nil, res, err
+	}
+	if name == "" {
+		return w.repo, res, nil
+	}
+	for _, m := range w.members {
+		part, ok := res.Of(name)
+		switch {
+		case m.Name != name || !ok:
+		case part.Head == "":
+			return nil, part, api.Errorf(api.KindNotFound, "task %s changed nothing in %s", t.ID, name)
+		default:
+			return m.repo, part, nil
+		}
+	}
+	return nil, res, api.Errorf(api.KindNotFound, "task %s has no repository %.80q", t.ID, name).
+		WithHint("To see its repositories: hortus task show %s.", t.ID)
+}
+
+// headOf finds the commit of a result.
+func headOf(t api.Task, round int) (string, error) {
+	if t.Repo == nil || t.Repo.Commit == "" {
+		return "", api.Errorf(api.KindNotFound, "task %s has no result yet", t.ID)
+	}
+	head := t.Repo.Head
+	if round != 0 {
+		if round < 0 || round > len(t.Repo.Rounds) {
+			return "", api.Errorf(api.KindNotFound, "task %s has %d rounds; round %d does not exist", t.ID, len(t.Repo.Rounds), round)
+		}
+		head = t.Repo.Rounds[round-1].Head
+	}
+	if head == "" {
+		return "", api.Errorf(api.KindNotFound, "task %s changed nothing", t.ID)
+	}
+	return head, nil
+}
+
+// Bundle returns a task's branch as a git bundle, over the commit that it started
+// from, of the only repository or of the one that is named. It is made whole before
+// anything of it is read.
+func (r *Runner) Bundle(ctx context.Context, t api.Task, repository string) (io.ReadCloser, error) {
+	if _, err := headOf(t, 0); err != nil {
+		return nil, err
+	}
+	if repository == "" && len(t.Create.Repo.Also) > 0 {
+		return nil, api.Errorf(api.KindInvalid, "task %s has several repositories, each with a branch of its own", t.ID).
+			WithHint("Name one of them; to see them: hortus task show %s.", t.ID)
+	}
+	from, part, err := r.part(ctx, t, repository)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp("", "hortus-bundle-")
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "create a bundle: %w", err)
+	}
+	// Nothing has to find it by its name.
+	os.Remove(f.Name())
+	if err := from.Bundle(ctx, f, part.Branch, part.Commit); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		f.Close()
+		return nil, api.Errorf(api.KindInternal, "read the bundle: %w", err)
+	}
+	return f, nil
+}

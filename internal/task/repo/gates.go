@@ -1,0 +1,396 @@
+package repo
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/observe"
+	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/gate"
+	"hortus.dev/internal/task/gate/report"
+	"hortus.dev/internal/task/journal"
+)
+
+// gateEnv quiets programs that would wait for a person or leave files behind.
+var gateEnv = map[string]string{
+	"CI": "1", "NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+// gates runs the gates of a task and reads their reports: what decides about its work.
+type gates struct {
+	attempt *attempt
+	// commands are those of the gate, with what they reported before the work.
+	checks []*gate.Check
+}
+
+// run runs the gates on a round's commit. An error means that no gate could be
+// run, not that one failed.
+func (j *gates) run(ctx context.Context, n int) error {
+	r := &j.attempt.res.Rounds[n-1]
+	if r.Head == "" {
+		return nil
+	}
+	changes, err := j.attempt.project.changed(ctx, r.Head)
+	if err != nil {
+		return err
+	}
+	rest := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return j.watched(c.Path) })
+	touched := len(rest) < len(changes)
+	need := gate.AllTests
+	if touched {
+		need = gate.AnyTests // those that were there before decide in the next gate
+	}
+	g, err := j.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: j.attempt.res.Verify}, gate.OutputName(n, "gate"), changes, terms{need: need})
+	if err != nil {
+		return err
+	}
+	r.Gate = &g
+	if err := j.attempt.save(ctx); err != nil || !g.Passed {
+		return err
+	}
+	if touched {
+		g, err := j.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with the original tests: " + j.attempt.res.Verify}, gate.OutputName(n, "original"), rest, terms{need: gate.AllTests})
+		if err != nil {
+			return err
+		}
+		r.Original = &g
+		if err := j.attempt.save(ctx); err != nil || !g.Passed && !j.attempt.project.req.TestsMayChange {
+			return err
+		}
+	}
+	if err := j.without(ctx, n, changes, rest); err != nil {
+		return err
+	}
+	if j.attempt.project.req.Mutant == "" {
+		return nil
+	}
+	broken, err := j.attempt.project.repo.Patch(ctx, r.Head, strings.NewReader(j.attempt.project.req.Mutant))
+	if err != nil {
+		return api.Errorf(api.KindOf(err), "the mutant's patch: %w", err)
+	}
+	if changes, err = j.attempt.project.changed(ctx, broken); err != nil {
+		return err
+	}
+	tried, err := j.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a seeded defect: " + j.attempt.res.Verify}, gate.OutputName(n, "mutant"), changes, terms{})
+	if err != nil {
+		return err
+	}
+	r.Mutant = &tried
+	return j.attempt.save(ctx)
+}
+
+// without runs the gate with the changed tests alone, where only that can tell whether
+// any test touches the change.
+func (j *gates) without(ctx context.Context, n int, changes, rest []cache.Change) error {
+	tests := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return !j.watched(c.Path) })
+	code := slices.ContainsFunc(rest, func(c cache.Change) bool { return !api.IsDocument(c.Path) })
+	if len(tests) == 0 || !code || j.attempt.res.Before == nil || !j.attempt.res.Before.Passed {
+		return nil
+	}
+	// Tests whose code is missing may hang as well as fail: they get little more time than
+	// they needed with it.
+	within := min(j.attempt.project.gateTimeout(), 5*time.Second+3*time.Duration(j.attempt.res.Rounds[n-1].Gate.MS)*time.Millisecond)
+	g, err := j.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "with the changed tests only: " + j.attempt.res.Verify}, gate.OutputName(n, api.GateWithout), tests, terms{within: within})
+	if err != nil {
+		return err
+	}
+	j.attempt.res.Rounds[n-1].Without = &g
+	return j.attempt.save(ctx)
+}
+
+// passed reports whether every gate of a round says what it has to.
+func (j *gates) passed(r *api.Round) bool {
+	switch {
+	case r.Gate == nil || !r.Gate.Passed:
+		return false
+	case r.Original != nil && !r.Original.Passed && !j.attempt.project.req.TestsMayChange:
+		return false
+	case j.attempt.project.req.Mutant != "":
+		// A mutant that was not run proves nothing, nor does one whose run was cut.
+		return r.Mutant != nil && !r.Mutant.Passed && r.Mutant.Exit.Cause == ""
+	}
+	return true
+}
+
+// over runs the gate on the base with some changes.
+func (j *gates) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
+	executed := false
+	g, err := journal.Do(ctx, j.attempt.journal, "gate "+file, journal.Digest(j.attempt.res.Verify), func(ctx context.Context, _ journal.Try) (api.Gate, error) {
+		executed = true
+		return j.overNow(ctx, e, file, changes, on)
+	})
+	if err == nil && !executed {
+		j.attempt.steps.recalled(e)
+	}
+	return g, err
+}
+
+// overNow is over without the journal.
+func (j *gates) overNow(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
+	if len(changes) == 0 {
+		return j.gate(ctx, e, file, on, j.attempt.project.prepared, j.attempt.project.members.layers()...)
+	}
+	top, release, err := j.attempt.project.cfg.Sandboxes.Over(ctx, j.attempt.project.members.layers(), changes)
+	if err != nil {
+		return api.Gate{}, err
+	}
+	defer release()
+	installed, err := j.dependencies(ctx, changes, top)
+	if err != nil {
+		return api.Gate{}, err
+	}
+	defer installed.Release()
+	return j.gate(ctx, e, file, on, installed, append(j.attempt.project.members.layers(), top)...)
+}
+
+// gate runs the command that decides in a clean sandbox over layers, with what is installed below them.
+func (j *gates) gate(ctx context.Context, e api.RepoStepEvent, file string, on terms, installed SetupResult, layers ...Layer) (api.Gate, error) {
+	j.attempt.steps.tell(ctx, api.EventRepoStep, e)
+	g, err := j.decide(ctx, file, on, installed, layers, func(line string) {
+		at := e
+		at.Line = line
+		j.attempt.steps.tell(ctx, api.EventRepoStep, at)
+	})
+	e.Done, e.MS = true, g.MS
+	if err == nil {
+		e.Gate = &g
+	}
+	j.attempt.steps.ended(ctx, e, err)
+	return g, err
+}
+
+func (j *gates) decide(ctx context.Context, file string, on terms, installed SetupResult, layers []Layer, say func(line string)) (g api.Gate, err error) {
+	g = api.Gate{Command: j.attempt.res.Verify, Exit: api.Exit{Code: -1}}
+	box, err := j.attempt.project.cfg.Sandboxes.Clean(ctx, installed.Into(j.attempt.project.sandbox()), j.attempt.res.Workspace, installed.Below(layers...)...)
+	if err != nil {
+		return g, err
+	}
+	defer func() {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		proof, cerr := box.Close(late)
+		j.attempt.steps.closed(proof.Left)
+		if cerr != nil && err == nil {
+			err = cerr
+		}
+	}()
+	info := box.Info()
+	g.Sandbox, g.Isolation = info.ID, info.Isolation
+	whole, err := os.OpenFile(filepath.Join(j.attempt.dir, file+".out"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return g, api.Errorf(api.KindInternal, "save the output of the gate: %w", err)
+	}
+	defer whole.Close()
+	out := &observe.Capture{Whole: whole}
+	if err := Serve(ctx, box, installed.Services); err != nil {
+		return g, err
+	}
+	start := j.attempt.project.cfg.Now()
+	ends := j.attempt.project.cfg.Now().Add(cmp.Or(on.within, j.attempt.project.gateTimeout()))
+	seen := gate.NewRunning(j.attempt.project.cfg.Now, say)
+	var runs []*report.Run
+	for i, c := range j.checks {
+		run, err := c.Arm(ctx, box, i)
+		if err != nil {
+			return g, err
+		}
+		runs = append(runs, run)
+		if c.Dir != "" {
+			fmt.Fprintf(out, "[%s] %s\n", c.Dir, c.Text)
+		}
+		ex, err := j.execute(ctx, box, c, run, ends, func(p []byte) error {
+			seen.Write(p)
+			_, err := out.Write(p)
+			return err
+		})
+		if g.MS = j.attempt.project.cfg.Now().Sub(start).Milliseconds(); err != nil {
+			g.Output, g.OutputBytes = out.Text(), out.Total()
+			return g, err
+		}
+		// The first that failed is how the gate ended; the others show what else is wrong.
+		if ok := ex.State == api.ExecExited && ex.Exit.Code == 0 && ex.Exit.Cause == ""; i == 0 || g.Passed {
+			g.Exit, g.Passed = ex.Exit, ok
+		}
+		if ex.Exit.Cause != "" || ex.State != api.ExecExited {
+			break
+		}
+	}
+	g.Output, g.OutputBytes = out.Text(), out.Total()
+	said := gate.Reports{
+		Checks: j.checks, Runs: runs, Before: file == "before", Need: on.need, File: filepath.Join(j.attempt.dir, file+".tests"),
+	}
+	return g, said.Weigh(ctx, box, &g)
+}
+
+// execute runs one command of a gate to its end, or until the time of the gate is over.
+func (j *gates) execute(ctx context.Context, box Sandbox, c *gate.Check, run *report.Run, ends time.Time, write func(p []byte) error) (api.Exec, error) {
+	ex, err := box.Run(ctx, api.ExecRequest{
+		Args: []string{"sh", "-c", run.Command}, Dir: path.Join(Workspace, c.Dir), Env: gateEnv,
+		TimeoutMS: max(1, ends.Sub(j.attempt.project.cfg.Now()).Milliseconds()), Tag: "gate",
+	}, func(stream string, p []byte) error {
+		if stream == "stdout" {
+			p = run.Stdout(p)
+		}
+		return write(p)
+	})
+	if rest := run.End(); len(rest) > 0 {
+		if werr := write(rest); err == nil {
+			err = werr
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ex, ctx.Err()
+	case err != nil:
+		return ex, err
+	case ex.State == api.ExecUnknown && ex.Exit.Cause == "":
+		return ex, api.Errorf(api.KindUnavailable, "the exit status of the gate in sandbox %s is unknown", ex.Sandbox)
+	}
+	return ex, nil
+}
+
+func (w *project) gateTimeout() time.Duration {
+	if ms := w.task.Create.RunTimeoutMS; ms > 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return api.DefaultGateTimeout
+}
+
+// findGate decides which command decides, before anybody works.
+func (j *gates) findGate(ctx context.Context) error {
+	if j.attempt.project.req.Verify != "" {
+		j.attempt.res.Verify, j.attempt.res.VerifyFrom = j.attempt.project.req.Verify, "asked"
+		return j.attempt.save(ctx)
+	}
+	if !j.attempt.project.members.several() {
+		c, err := j.attempt.project.members[0].ownGate(ctx)
+		if err != nil && !j.attempt.mayLackGate(err) {
+			return err
+		}
+		j.attempt.res.Verify, j.attempt.res.VerifyFrom = c.Text, c.From
+		return j.attempt.save(ctx)
+	}
+	// Each repository has its own, and all of them must pass. One without tests has none.
+	var commands, from []string
+	for i, m := range j.attempt.project.members {
+		c, err := m.ownGate(ctx)
+		if api.KindOf(err) == api.KindNotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		j.attempt.res.Repositories[i].Verify = c.Text
+		commands, from = append(commands, "(cd "+m.Name+" && "+c.Text+")"), append(from, m.at(c.From))
+	}
+	if len(commands) == 0 {
+		return api.Errorf(api.KindNotFound, "none of the %d repositories has a known test command", len(j.attempt.project.members)).
+			WithHint("Set the gate command, which runs in the directory above them, for example --verify 'cd %s && make check'.", j.attempt.project.members[0].Name)
+	}
+	j.attempt.res.Verify, j.attempt.res.VerifyFrom = strings.Join(commands, " && "), strings.Join(from, ", ")
+	return j.attempt.save(ctx)
+}
+
+// ownGate finds the test command of a repository.
+func (m *repository) ownGate(ctx context.Context) (gate.Command, error) {
+	// What is off limits is not in the gate's sandbox either.
+	files, _, err := m.visible(ctx)
+	if err != nil {
+		return gate.Command{}, err
+	}
+	return gate.Detect(m.tree(ctx, files))
+}
+
+// lint finds the lint command of a repository; empty if it has none.
+func (m *repository) lint(ctx context.Context) (string, error) {
+	files, _, err := m.visible(ctx)
+	if err != nil {
+		return "", err
+	}
+	return gate.Lint(m.tree(ctx, files)).Text, nil
+}
+
+// tree shows the base to what looks for commands.
+func (m *repository) tree(ctx context.Context, files []cache.Entry) gate.Tree {
+	t := gate.Tree{Read: func(p string) []byte {
+		if m.files.OffLimits(p) != "" {
+			return nil
+		}
+		b, err := m.repo.ReadFile(ctx, m.base.Hash, p, gate.MaxFile)
+		if err != nil {
+			return nil
+		}
+		return b
+	}}
+	for _, f := range files {
+		if f.Mode == cache.Regular || f.Mode == cache.Executable {
+			t.Paths = append(t.Paths, f.Path)
+		}
+	}
+	slices.Sort(t.Paths)
+	return t
+}
+
+// watched reports whether a change of a file of the workspace puts the word of the gate in doubt.
+func (j *gates) watched(p string) bool {
+	if !j.attempt.project.members.several() {
+		return gate.Watched(j.attempt.res.Verify, p)
+	}
+	if j.attempt.project.req.Verify != "" && gate.Watched(j.attempt.project.req.Verify, p) {
+		return true
+	}
+	dir, rest, _ := strings.Cut(p, "/")
+	for _, r := range j.attempt.res.Repositories {
+		if r.Name == dir {
+			return gate.Watched(r.Verify, rest)
+		}
+	}
+	return false
+}
+
+// terms are what a gate's run is held to.
+type terms struct {
+	need gate.Need
+	// within is the time that the command has; zero is the gate's own.
+	within time.Duration
+}
+
+// gateCommands are those of the gate that was found.
+func (j *gates) gateChecks() (out []*gate.Check) {
+	if j.attempt.project.req.Verify == "" && j.attempt.project.members.several() {
+		for _, r := range j.attempt.res.Repositories {
+			if r.Verify != "" {
+				out = append(out, &gate.Check{Dir: r.Name, Text: r.Verify, Plan: report.For(r.Verify)})
+			}
+		}
+		return out
+	}
+	return []*gate.Check{{Text: j.attempt.res.Verify, Plan: report.For(j.attempt.res.Verify)}}
+}
+
+// maxSigned is how much of a change is read for cautions, in bytes.
+const maxSigned = 64 << 20
+
+// cautions are the lines of the result that could make a gate say what it should not.
+func (j *gates) cautions(ctx context.Context, head string) ([]api.Caution, error) {
+	patch, err := j.attempt.project.repo.Diff(ctx, j.attempt.project.base.Hash, head, cache.DiffOptions{Max: maxSigned})
+	if api.KindOf(err) == api.KindExhausted {
+		return []api.Caution{{Uses: fmt.Sprintf("more than %d MiB, not checked", maxSigned>>20)}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []api.Caution
+	for _, s := range gate.Signs(patch, j.watched) {
+		out = append(out, api.Caution{Path: s.Path, Line: s.Line, Uses: s.Uses})
+	}
+	return out, nil
+}
