@@ -9,7 +9,8 @@
 //	err = s.Serve(ctx, ready)
 //
 // Everything that a server reaches is behind package access. What a task creates is too: the
-// [System] gives no package a way to create a sandbox around the ceilings of an API key.
+// [System] gives no package of the product a way to create a sandbox around the ceilings of an API key.
+// [System.Inside] does, for a program that opened the system to measure it.
 //
 // [Main], [Resident] and [Connect] are the commands that run, serve and find a daemon.
 //
