@@ -44,12 +44,12 @@ func TestCacheHost(t *testing.T) {
 		packs = false // or its module is not loaded: then the rows say what they say
 	}
 	_, err := exec.LookPath("zstd")
+	b := newBench(t, daemon.Config{})
+	b.trees = []restores.Tree{{Name: "small", Files: 300}}
 	for _, tar := range []bool{err == nil, false} {
 		if !tar {
 			t.Setenv("PATH", "/nonexistent")
 		}
-		b := newBench(t, daemon.Config{})
-		b.trees = []restores.Tree{{Name: "small", Files: 300}}
 		got := measured(t, b, Request{N: 80, Only: []string{"cache"}})
 		if r := got["cache: create to first exec, small, attached"]; r.N != 0 || !strings.HasPrefix(r.Note, "not measured") {
 			t.Errorf("a backend without workspaces: %+v", r)
