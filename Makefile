@@ -25,7 +25,7 @@ release:
 # check runs the tests of pure packages, T0: no sandbox, no daemon, no interpreter.
 check:
 	$(GO) test $$($(GO) list ./... | grep -v -E '$(REAL)')
-REAL = /test/|/client$$|/internal/agent$$|/internal/(agent/(artifact|loop|observe|tool|turn|model/offline)|backend|bench|daemon|guest|repository/git|sandbox|storage/image|task/repo)(/|$$)
+REAL = /test/|/client$$|/cmd/hortus-bench|/internal/agent$$|/internal/(agent/(artifact|loop|observe|tool|turn|model/offline)|backend|daemon|guest|repository/git|sandbox|storage/image|task/repo)(/|$$)
 
 # test runs T1: everything that this machine can test in minutes.
 test:
@@ -65,8 +65,11 @@ fuzz:
 	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; done
 
+# bench measures this host: docs/performance.md. BENCH='-n 400 exec' chooses.
+BENCH ?=
 bench: build
-	bin/hortus bench
+	$(GO) build -trimpath -tags embedguest,embedrunsc -ldflags '$(LDFLAGS)' -o bin/hortus-bench ./cmd/hortus-bench
+	bin/hortus-bench $(BENCH)
 
 clean:
 	rm -rf bin internal/platform/embedded/guest/hortus-*

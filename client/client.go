@@ -245,42 +245,6 @@ func (c *Client) StopKeeping(ctx context.Context, force bool) error {
 	return c.query(ctx, http.MethodPost, "/v1/stop", q, nil, nil)
 }
 
-// Bench has the daemon measure itself; each row is reported when it is complete.
-// progress, unless it is nil, receives from time to time how far a measurement is.
-func (c *Client) Bench(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error {
-	resp, err := c.request(ctx, http.MethodPost, "/v1/bench", nil, req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	dec := json.NewDecoder(resp.Body)
-	for {
-		var line struct {
-			admin.BenchRow
-			Progress *admin.BenchProgress `json:"progress"`
-			Error    *api.Error           `json:"error"`
-		}
-		err := dec.Decode(&line)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return api.Errorf(api.KindUnavailable, "the measurement was interrupted: %w", err)
-		case line.Error != nil:
-			return line.Error
-		case line.Progress != nil:
-			if progress != nil {
-				progress(*line.Progress)
-			}
-			continue
-		}
-		report(line.BenchRow)
-	}
-}
-
 // sleep waits, or gives the context's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

@@ -1,5 +1,5 @@
 // Package admin has the words of those who operate Hortus: what a daemon is and can do, what its
-// data directory holds, benchmarks, and statistics of tasks.
+// data directory holds, and statistics of tasks.
 //
 //	var used admin.DiskUsage
 //	for _, part := range used.Parts {

@@ -5,7 +5,7 @@
 // both with inherited descriptors; see hortus.dev/internal/guest/birth and
 // hortus.dev/internal/backend/jail/initns. If it is run as sudo, it is the program of
 // hortus.dev/internal/guest/sudo. A copy with the name hortus-egress-probe tests outgoing
-// connections; see hortus.dev/internal/egress/egresstest/probe.
+// connections; see hortus.dev/internal/egress/check/probe.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 
 	"hortus.dev/internal/backend/jail/initns"
-	"hortus.dev/internal/egress/egresstest/probe"
+	"hortus.dev/internal/egress/check/probe"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/sudo"
 )

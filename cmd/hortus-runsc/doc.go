@@ -1,6 +1,6 @@
 // Hortus-runsc is a reduced version of gVisor's runsc. It has only what hortus needs: the
 // processes of a sandbox (boot, gofer, umount), the commands that create, save, restore
-// and end a sandbox, and exec, which `hortus bench` compares with. It takes runsc's
+// and end a sandbox, and exec, which `hortus-bench` compares with. It takes runsc's
 // flags. `make build` embeds it in hortus, which runs it from sealed memory. It is not
 // meant to be run by users.
 //

@@ -13,13 +13,12 @@ import (
 	"hortus.dev/client"
 	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/backend/jail/initns"
-	"hortus.dev/internal/bench/load"
 	"hortus.dev/internal/cli"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/daemon/datadir"
 	"hortus.dev/internal/daemon/launch"
-	"hortus.dev/internal/egress/egresstest/probe"
+	"hortus.dev/internal/egress/check/probe"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/sudo"
@@ -63,8 +62,6 @@ func main() {
 		os.Exit(guest.Main())
 	case name == sudo.Argv0:
 		os.Exit(sudo.Main())
-	case name == load.Argv0:
-		os.Exit(load.Main())
 	case name == probe.Argv0:
 		os.Exit(probe.Main())
 	case len(os.Args) > 2 && os.Args[1] == "daemon" && os.Args[2] == "run":

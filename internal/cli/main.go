@@ -49,7 +49,6 @@ type grammar struct {
 	Stats      task.StatsCommand       `cmd:"" help:"Show statistics of past runs: success rate, duration, failures, cost."`
 	Doctor     admin.DoctorCommand     `cmd:"" help:"Show the capabilities of this host, and why one is missing."`
 	Model      admin.ModelCommand      `cmd:"" help:"Show what the built-in model can do."`
-	Bench      admin.BenchCommand      `cmd:"" help:"Run benchmarks on this host."`
 	Df         admin.DiskUsageCommand  `cmd:"" help:"Show the disk usage of the data directory."`
 	Gc         admin.CollectCommand    `cmd:"" help:"Remove unused data from the data directory."`
 	Settings   admin.ConfigCommand     `cmd:"" name:"config" help:"Show the settings and the origin of each value."`

@@ -72,11 +72,6 @@ func (s status) Doctor(ctx context.Context) (admin.Doctor, error) {
 	return d, nil
 }
 
-// Bench implements access.Daemon.
-func (s status) Bench(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error {
-	return s.bench.Run(ctx, req, report, progress)
-}
-
 // Stop implements access.Daemon.
 func (s status) Stop(ctx context.Context, force bool) error { return s.service.Stop(ctx, force) }
 

@@ -64,8 +64,6 @@ type Config struct {
 	// Drain is the time that streams of commands have after a signal; 0 ends them at once,
 	// below 0 there is no limit.
 	Drain time.Duration
-	// NPM is a directory with the installed npm package e2b for the bench; empty means none.
-	NPM string
 	// Usual is the sandbox that most clients create: guests of its kind are booted ahead,
 	// and E2B's protocol, which has no isolation and limits, creates such sandboxes.
 	Usual api.CreateSandbox

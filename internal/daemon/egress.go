@@ -4,11 +4,9 @@ import (
 	"context"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/bench/outgoing"
 	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/egress/audit"
 	"hortus.dev/internal/egress/authority"
-	"hortus.dev/internal/egress/dial"
 	"hortus.dev/internal/egress/gateway"
 	"hortus.dev/internal/egress/preset"
 	"hortus.dev/internal/egress/registrycache"
@@ -64,13 +62,7 @@ func (s *System) openEgress() (*server.Server, error) {
 		s.onClose(func(context.Context) error { return s.packages.Close() })
 		cfg.Cache = s.packages
 	}
-	out := server.New(server.Config{Gateway: gateway.New(cfg), Authority: authorities, Presets: presets.Expand, Secrets: s.secrets, Logger: s.log})
-	s.divert = func(id api.SandboxID, o outgoing.Outside) func() {
-		cfg := cfg
-		cfg.Dialer, cfg.Roots = dial.New(dial.Config{Resolver: o.Resolver}), o.Roots
-		return out.Divert(id, gateway.New(cfg))
-	}
-	return out, nil
+	return server.New(server.Config{Gateway: gateway.New(cfg), Authority: authorities, Presets: presets.Expand, Secrets: s.secrets, Logger: s.log}), nil
 }
 
 // countPackages returns what the package cache counted.

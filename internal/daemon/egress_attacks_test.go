@@ -12,7 +12,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/daemon/network"
-	"hortus.dev/internal/egress/egresstest"
+	"hortus.dev/internal/egress/check"
 	wait "hortus.dev/test/patience"
 	testtools "hortus.dev/test/tools"
 )
@@ -26,7 +26,7 @@ func TestEgressAttacks(t *testing.T) {
 			t.Parallel()
 			attacks := attackers(t, isolation)
 			for _, r := range attacks(false) {
-				if r.Result == egresstest.Broken {
+				if r.Result == check.Broken {
 					t.Errorf("%s, %s: %s", r.ID, r.Phase, r.Reason)
 				}
 			}
@@ -39,7 +39,7 @@ func TestEgressAttacks(t *testing.T) {
 
 // succeed is the control of the suite: with a policy that allows what they try, attacks are found
 // to succeed.
-func succeed(t *testing.T, rows []egresstest.Row) {
+func succeed(t *testing.T, rows []check.Row) {
 	t.Helper()
 	for _, id := range []string{
 		"dns/labels", "dns/tcp", "dns/other-server", "dns/dot", "dns/doh", "address/of-a-name", "address/spellings", "address/private",
@@ -47,17 +47,17 @@ func succeed(t *testing.T, rows []egresstest.Row) {
 		"tls/fronting", "tls/fronting-reuse", "tls/fronting-h2", "tls/server-name", "tls/no-server-name", "tls/passthrough", "proxy/other-host",
 		"smuggling/length", "smuggling/coding",
 	} {
-		i := slices.IndexFunc(rows, func(r egresstest.Row) bool { return r.ID == id })
-		if i < 0 || rows[i].Result != egresstest.Broken || strings.HasPrefix(rows[i].Reason, "not tested") {
+		i := slices.IndexFunc(rows, func(r check.Row) bool { return r.ID == id })
+		if i < 0 || rows[i].Result != check.Broken || strings.HasPrefix(rows[i].Reason, "not tested") {
 			t.Errorf("with a weak policy %s is not found to succeed", id)
 		}
 	}
 }
 
 // attackers opens a daemon and returns what runs the attacks against it.
-func attackers(t *testing.T, isolation string) func(weak bool) []egresstest.Row {
+func attackers(t *testing.T, isolation string) func(weak bool) []check.Row {
 	t.Helper()
-	servers, err := egresstest.NewServers(true)
+	servers, err := check.NewServers(true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +87,8 @@ func attackers(t *testing.T, isolation string) func(weak bool) []egresstest.Row 
 	}
 	t.Cleanup(c.Close)
 	isolated(t, c)
-	return func(weak bool) []egresstest.Row {
-		report, err := egresstest.Run(t.Context(), egresstest.Config{
+	return func(weak bool) []check.Row {
+		report, err := check.Run(t.Context(), check.Config{
 			Client: c, Servers: servers, Isolation: isolation, Probe: probe, Timeout: wait.Of(20 * time.Second), Weak: weak,
 		})
 		if api.KindOf(err) == api.KindUnsupported || api.KindOf(err) == api.KindUnisolated {

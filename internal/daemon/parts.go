@@ -15,7 +15,6 @@ import (
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/backend/process"
-	"hortus.dev/internal/bench"
 	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/daemon/datadir"
 	"hortus.dev/internal/daemon/sessions"
@@ -159,8 +158,7 @@ func (s *System) openSandboxes(context.Context) error {
 		return err
 	}
 	s.templates = template.New(s.host, s.images)
-	backends, err := s.backends(guest)
-	if err != nil {
+	if s.backends, err = s.newBackends(guest); err != nil {
 		return err
 	}
 	if s.outgoing, err = s.openEgress(); err != nil {
@@ -168,7 +166,7 @@ func (s *System) openSandboxes(context.Context) error {
 	}
 	s.sandboxes = manager.New(manager.Config{
 		Egress: s.outgoing, Workspaces: s.openSpaces(),
-		Owner: s.owner.Owner.ID, Backends: backends, Templates: s.templates, ImageUser: s.templates.ImageUser,
+		Owner: s.owner.Owner.ID, Backends: s.backends, Templates: s.templates, ImageUser: s.templates.ImageUser,
 		Rows: s.db, Log: s.facts(), Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
 	})
@@ -176,7 +174,6 @@ func (s *System) openSandboxes(context.Context) error {
 	s.inventory = template.NewInventory(template.InventoryConfig{
 		File: s.dir.Path("inventory.json"), Templates: s.templates, Backends: s.sandboxes, Debian: machine.IsDebian("/"),
 	})
-	s.openBench(backends)
 	s.telemetry.Watch(telemetry.Gauges{
 		Sandboxes: func(ctx context.Context) ([]api.Sandbox, error) { return s.sandboxes.List(ctx, false) },
 		Memory:    s.sandboxes.Memory,
@@ -195,8 +192,8 @@ func (s *System) tools() template.Tools {
 	return template.Tools{Templates: s.templates, Backends: s.sandboxes, Saved: s.snapshots.LayersOf, Path: s.cfg.Path}
 }
 
-// backends lists the backends that are compiled in, the strongest first.
-func (s *System) backends(guest *os.File) ([]sandbox.Backend, error) {
+// newBackends lists the backends that are compiled in, the strongest first.
+func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	c, err := container.New(container.Config{Dir: s.dir.Path("run/container"), Layers: s.layers, Workspaces: s.workspaces, Guest: guest.Name(), Logger: s.log})
 	if err != nil {
 		return nil, err
@@ -250,8 +247,6 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	s.taskSandboxes = sandboxes.New(sandboxes.Config{Creator: s.guards.quota, Forker: s.guards.quota, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Logger: s.log})
 	s.sessions = sessions.Open(s.workspaces, s.sandboxes, s.log)
 	s.onClose(s.sessions.Sandboxes.Close)
-	s.bench.Place = s.taskSandboxes.Temporary
-	s.bench.Storage = &bench.Storage{Scratch: s.workspaces.Scratch, Fork: s.taskSandboxes.CopyIdle}
 	book, err := s.lessons()
 	if err != nil {
 		return err

@@ -6,10 +6,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/export"
-	"hortus.dev/internal/bench"
 	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/egress/policy"
-	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/code"
 	"hortus.dev/internal/sandbox/durable"
 	"hortus.dev/internal/sandbox/provision"
@@ -124,18 +122,5 @@ func (s *System) servers(v1 http.Handler) []front.Server {
 		{Takes: front.Operational, Handler: s.operations(http.HandlerFunc(front.NotFound)), Keyed: true},
 		{Takes: front.Below("/v1/"), Handler: s.telemetry.HTTP("http", v1), Keyed: true},
 		{Takes: front.Below("/"), Handler: s.telemetry.HTTP("e2b", control), Fail: e2b.Fail},
-	}
-}
-
-// openBench creates the bench, which measures this daemon.
-func (s *System) openBench(backends []sandbox.Backend) {
-	s.bench = &bench.Bench{
-		Sandboxes: s.sandboxes, Counters: bench.Counters(backends, s.dir.Database()), Runsc: s.runsc, Divert: s.divert, Secrets: s.secrets,
-		Servers: func(ctx context.Context) ([]bench.Server, func(), error) {
-			return bench.Servers{
-				Socket: s.dir.Socket(), URL: s.url, Keys: s.guards.keys, Account: front.FirstAccount,
-				NPM: s.cfg.NPM, Isolation: s.cfg.Usual.Isolation, Backends: s.sandboxes, Logger: s.log,
-			}.Open(ctx)
-		},
 	}
 }

@@ -28,6 +28,13 @@ type settings struct {
 	serve bool
 }
 
+// Settings reads the configuration of a daemon from a file, or from the usual one if file is empty,
+// and from the environment. Flags are "data-dir", "pool" and other names of flags of the daemon.
+func Settings(file string, flags map[string]*string) (Config, error) {
+	set, err := loadSettings(file, flags)
+	return set.Config, err
+}
+
 // loadSettings reads the settings of a daemon: flags take precedence over the environment,
 // that over the file, and that over the defaults. Empty flags are not set.
 func loadSettings(file string, flags map[string]*string) (out settings, err error) {
@@ -56,7 +63,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Keep:       upkeep.Bounds{Rows: r.Int("daemon.keep-rows"), Age: r.Stay("daemon.keep-ended")},
 			Rates:      quota.RatesConfig{Requests: r.Float("daemon.request-rate"), Creates: r.Float("daemon.create-rate")},
 			LayerBytes: r.Room("daemon.layer-size"), LayerArchive: r.Text("daemon.layer-archive"),
-			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), NPM: r.Text("daemon.bench-npm"), CopyMemory: r.Bool("gvisor.copy-memory"),
+			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), CopyMemory: r.Bool("gvisor.copy-memory"),
 			Usual:  api.CreateSandbox{Isolation: r.Text("sandbox.isolation"), Limits: r.Limits()},
 			Egress: network.Config{Proxy: r.Text("egress.proxy"), CAFile: r.Text("egress.ca-file"), CacheBytes: r.Room("egress.cache-size"), E2BInternet: r.Bool("egress.e2b-internet")},
 			Front:  front.Config{Listen: r.Text("serve.listen"), Insecure: r.Bool("serve.insecure-listen")},

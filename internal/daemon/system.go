@@ -10,8 +10,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model/catalogue"
-	"hortus.dev/internal/bench"
-	"hortus.dev/internal/bench/outgoing"
 	"hortus.dev/internal/daemon/datadir"
 	"hortus.dev/internal/daemon/sessions"
 	"hortus.dev/internal/daemon/upkeep"
@@ -22,6 +20,7 @@ import (
 	"hortus.dev/internal/platform/version"
 	"hortus.dev/internal/repository/connected"
 	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/sandbox/template"
@@ -70,6 +69,7 @@ type System struct {
 	templates *template.Templates
 	inventory *template.Inventory
 	gate      *admission.Gate
+	backends  []sandbox.Backend
 	sandboxes *manager.Manager
 	outgoing  *server.Server
 	recorder  *audit.Recorder
@@ -86,9 +86,6 @@ type System struct {
 	taskSandboxes *sandboxes.Provider
 	tasks         *task.Engine
 	sessions      *sessions.Sessions
-	bench         *bench.Bench
-	// divert has the bench's servers serve a sandbox of the bench.
-	divert func(api.SandboxID, outgoing.Outside) (restore func())
 	keeper *upkeep.Keeper
 
 	guards  guards

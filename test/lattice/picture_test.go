@@ -30,7 +30,7 @@ var districts = []district{
 	{"egress", "what leaves a sandbox: policy, names, connections, TLS, secrets", "backends, the manager, stores, servers", []string{"egress", "secret"}},
 	{"files", "repositories and forges; layers, workspaces, snapshots", "sandboxes, tasks, servers", []string{"repository", "storage"}},
 	{"state", "rows and the append-only event log", "everything but api", []string{"store"}},
-	{"platform", "configuration, tools of the host, metrics", "tasks, servers", []string{"platform", "telemetry", "bench"}},
+	{"platform", "configuration, tools of the host, metrics", "tasks, servers", []string{"platform", "telemetry"}},
 }
 
 // districtOf finds the district of a package of internal/; -1 for any other.

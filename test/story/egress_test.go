@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/egress/egresstest"
+	"hortus.dev/internal/egress/check"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/tools"
 )
@@ -31,14 +31,14 @@ func TestEgressAttacks(t *testing.T) {
 			g := newGarden(t)
 			g.env = append(g.env, "HORTUS_POOL=0")
 			g.must("sandbox", "ls") // starts the daemon
-			servers, err := egresstest.NewServers(false)
+			servers, err := check.NewServers(false)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(servers.Close)
 			c := g.client()
 			t.Cleanup(c.Close)
-			report, err := egresstest.Run(t.Context(), egresstest.Config{
+			report, err := check.Run(t.Context(), check.Config{
 				Client: c, Servers: servers, Isolation: isolation, Probe: probe, Timeout: patience,
 				Restart: func(context.Context) error {
 					if err := syscall.Kill(daemonOf(g.dir), syscall.SIGKILL); err != nil {
@@ -56,10 +56,10 @@ func TestEgressAttacks(t *testing.T) {
 			}
 			adopted := 0
 			for _, r := range report.Rows {
-				if r.Result == egresstest.Broken {
+				if r.Result == check.Broken {
 					t.Errorf("%s, %s: %s", r.ID, r.Phase, r.Reason)
 				}
-				if r.Phase == egresstest.Adopted && r.Result == egresstest.Held {
+				if r.Phase == check.Adopted && r.Result == check.Held {
 					adopted++
 				}
 			}

@@ -1,5 +1,5 @@
 // Package admin is the commands about a daemon and its machine: daemon, serve, doctor, config,
-// context, key, gvisor, df, gc, bench, model and uninstall.
+// context, key, gvisor, df, gc, model and uninstall.
 //
 // A command is a struct of flags with a Run method, which the parser of package cli fills
 // and calls:

@@ -10,13 +10,13 @@ import (
 	"hortus.dev/api/admin"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
-	"hortus.dev/internal/egress/egresstest"
+	"hortus.dev/internal/egress/check"
 )
 
 // egressReport is the output of "hortus doctor --egress --json".
 type egressReport struct {
-	Held bool             `json:"held"`
-	Rows []egresstest.Row `json:"rows"`
+	Held bool        `json:"held"`
+	Rows []check.Row `json:"rows"`
 	// Untested are backends that were not tested.
 	Untested []untested `json:"untested"`
 }
@@ -46,7 +46,7 @@ func (d *DoctorCommand) testEgress(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	report := egressReport{Rows: []egresstest.Row{}, Untested: []untested{}}
+	report := egressReport{Rows: []check.Row{}, Untested: []untested{}}
 	names := d.backends(info, &report)
 	if len(names) == 0 && d.Isolation == "" {
 		return api.Errorf(api.KindUnisolated, "no backend of this host can capture outgoing connections, so sandboxes reach nothing").
@@ -57,11 +57,11 @@ func (d *DoctorCommand) testEgress(ctx app.Context, a *app.App) error {
 		return api.Errorf(api.KindInternal, "the program of the test: %w", err)
 	}
 	for _, name := range names {
-		if err := d.testBackend(ctx, a, egresstest.Config{Client: c, Isolation: name, Probe: exe}, &report); err != nil {
+		if err := d.testBackend(ctx, a, check.Config{Client: c, Isolation: name, Probe: exe}, &report); err != nil {
 			return err
 		}
 	}
-	report.Held = egresstest.Report{Rows: report.Rows}.Held()
+	report.Held = check.Report{Rows: report.Rows}.Held()
 	if a.Flags.JSON {
 		err = a.JSON(report)
 	} else {
@@ -100,22 +100,22 @@ func (d *DoctorCommand) backends(info admin.Doctor, report *egressReport) (names
 }
 
 // testBackend runs the attacks of one backend.
-func (d *DoctorCommand) testBackend(ctx app.Context, a *app.App, cfg egresstest.Config, report *egressReport) error {
-	servers, err := egresstest.NewServers(false)
+func (d *DoctorCommand) testBackend(ctx app.Context, a *app.App, cfg check.Config, report *egressReport) error {
+	servers, err := check.NewServers(false)
 	if err != nil {
 		return api.Errorf(api.KindInternal, "the servers of the test: %w", err)
 	}
 	defer servers.Close()
 	cfg.Servers = servers
 	if !a.Flags.Quiet {
-		fmt.Fprintf(a.Env.Stderr, "[egress] %s: %d attacks, some of them repeated in a fork and after a pause to disk\n", cfg.Isolation, len(egresstest.Attacks()))
-		cfg.Progress = func(r egresstest.Row) {
-			if r.Result == egresstest.Broken || r.Phase == egresstest.Running {
+		fmt.Fprintf(a.Env.Stderr, "[egress] %s: %d attacks, some of them repeated in a fork and after a pause to disk\n", cfg.Isolation, len(check.Attacks()))
+		cfg.Progress = func(r check.Row) {
+			if r.Result == check.Broken || r.Phase == check.Running {
 				fmt.Fprintf(a.Env.Stderr, "[egress] %s, %s: %s\n", cfg.Isolation, r.ID, r.Result)
 			}
 		}
 	}
-	done, err := egresstest.Run(ctx, cfg)
+	done, err := check.Run(ctx, cfg)
 	report.Rows = append(report.Rows, done.Rows...)
 	return err
 }
@@ -125,7 +125,7 @@ func showEgress(a *app.App, names []string, report egressReport) error {
 	w := a.Table()
 	fmt.Fprintf(w, "ATTACK\tTRIED AS\t%s\n", strings.ToUpper(strings.Join(names, "\t")))
 	var reasons, problems []string
-	for _, at := range egresstest.Attacks() {
+	for _, at := range check.Attacks() {
 		fmt.Fprintf(w, "%s\t%s", at.ID, at.Title)
 		for _, name := range names {
 			fmt.Fprintf(w, "\t%s", cell(report.Rows, at.ID, name))
@@ -134,16 +134,16 @@ func showEgress(a *app.App, names []string, report egressReport) error {
 	}
 	for _, r := range report.Rows {
 		switch r.Result {
-		case egresstest.Broken:
+		case check.Broken:
 			problems = append(problems, fmt.Sprintf("%s, %s, %s: %s", r.Isolation, r.ID, r.Phase, human.Sanitize(r.Reason)))
-		case egresstest.NotApplicable:
+		case check.NotApplicable:
 			about := r.ID
-			if r.Phase != egresstest.Running {
+			if r.Phase != check.Running {
 				about = "all rows, " + string(r.Phase)
 			}
 			line := fmt.Sprintf(": %s, %s", r.Isolation, human.Sanitize(r.Reason))
 			if !slices.ContainsFunc(reasons, func(l string) bool {
-				return strings.HasSuffix(l, line) && (r.Phase != egresstest.Running || strings.HasPrefix(l, about))
+				return strings.HasSuffix(l, line) && (r.Phase != check.Running || strings.HasPrefix(l, about))
 			}) {
 				reasons = append(reasons, about+line)
 			}
@@ -174,16 +174,16 @@ func list(w io.Writer, title string, lines []string) {
 }
 
 // cell joins the results of an attack in all phases.
-func cell(rows []egresstest.Row, id, isolation string) string {
+func cell(rows []check.Row, id, isolation string) string {
 	var held []string
 	for _, r := range rows {
 		if r.ID != id || r.Isolation != isolation {
 			continue
 		}
 		switch r.Result {
-		case egresstest.Broken:
+		case check.Broken:
 			return "BROKEN"
-		case egresstest.Held:
+		case check.Held:
 			held = append(held, string(r.Phase))
 		}
 	}

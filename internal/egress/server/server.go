@@ -34,7 +34,6 @@ type Server struct {
 	cfg Config
 
 	mu       sync.Mutex
-	diverted map[api.SandboxID]*gateway.Gateway
 	sessions map[*session]struct{} // those that have secrets
 	ruled    map[*session][]string // the secrets that header rules of sessions name
 }
@@ -44,31 +43,7 @@ func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, diverted: map[api.SandboxID]*gateway.Gateway{}, sessions: map[*session]struct{}{}, ruled: map[*session][]string{}}
-}
-
-// Divert makes another gateway serve a sandbox, from the next policy that is applied to it until
-// restore is called. It is for measurements, whose servers have names and authorities that only
-// their own gateway knows. Nothing outside of the daemon can call it.
-func (s *Server) Divert(id api.SandboxID, g *gateway.Gateway) (restore func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.diverted[id] = g
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.diverted, id)
-	}
-}
-
-// gatewayOf returns the gateway that serves a sandbox.
-func (s *Server) gatewayOf(id api.SandboxID) *gateway.Gateway {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g := s.diverted[id]; g != nil {
-		return g
-	}
-	return s.cfg.Gateway
+	return &Server{cfg: cfg, sessions: map[*session]struct{}{}, ruled: map[*session][]string{}}
 }
 
 // Resolve validates a policy and appends the rules of its presets. Rules that an earlier call
@@ -111,13 +86,12 @@ func (s *Server) Serve(row api.Sandbox, link tether.Link, commands func() []stri
 	}
 	// Nothing is allowed until the policy is applied, because programs do not trust the
 	// authority before.
-	used := s.gatewayOf(row.ID)
-	g, err := used.Serve(peer, api.EgressPolicy{})
+	g, err := s.cfg.Gateway.Serve(peer, api.EgressPolicy{})
 	if err != nil {
 		s.cfg.Logger.Error("outgoing connections are not served", "sandbox", row.ID, "error", err)
 		return &session{err: err}
 	}
-	out := &session{server: s, peer: peer, used: used, gateway: g, lineage: string(lineage), link: link}
+	out := &session{server: s, peer: peer, gateway: g, lineage: string(lineage), link: link}
 	if out.Hold(row); len(out.held) > 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -17,13 +17,12 @@ import (
 type session struct {
 	server  *Server
 	peer    egress.Peer
-	used    *gateway.Gateway // which serves gateway
 	gateway *gateway.Session
 	lineage string
 	link    tether.Link
 	held    []held
 	version atomic.Int64 // of the secrets
-	mu      sync.Mutex   // for gateway and closed while secrets change
+	mu      sync.Mutex   // for closed and what the gateway has while secrets change
 	closed  bool
 	// err is why nothing is served; the other fields are not set then.
 	err error
@@ -36,15 +35,6 @@ func (s *session) Apply(ctx context.Context, p api.EgressPolicy) error {
 		return s.err
 	case s.err != nil:
 		return nil
-	}
-	if g := s.server.gatewayOf(s.peer.Sandbox); g != s.used {
-		next, err := s.divert(g)
-		if err != nil {
-			return err
-		}
-		s.mu.Lock()
-		s.used, s.gateway = g, next
-		s.mu.Unlock()
 	}
 	if p.Opens() {
 		// First what needs nothing of the guest: a secret that was taken must not stay usable
@@ -60,12 +50,6 @@ func (s *session) Apply(ctx context.Context, p api.EgressPolicy) error {
 		return err
 	}
 	return s.gateway.Apply(p)
-}
-
-// divert ends what the old gateway serves and begins with another one.
-func (s *session) divert(g *gateway.Gateway) (*gateway.Session, error) {
-	s.gateway.Close()
-	return g.Serve(s.peer, api.EgressPolicy{})
 }
 
 // trust makes the programs of the sandbox trust the authority of its lineage.

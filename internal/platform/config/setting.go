@@ -68,7 +68,6 @@ func Settings() []Setting {
 		{Key: "daemon.create-rate", Env: "HORTUS_CREATE_RATE", Default: "200", Kind: Number, Max: 1e9, Help: "maximum number of sandboxes, snapshots, templates and tasks that one user's API key can create per second"},
 		{Key: "daemon.runsc", Env: "HORTUS_RUNSC", Kind: Path, Help: "gVisor executable to use instead of the embedded one"},
 		{Key: "daemon.serve", Env: "HORTUS_DAEMON_SERVE", Default: "false", Kind: Switch, Help: "serve HTTP on serve.listen from a daemon that never exits when idle, as in the systemd unit"},
-		{Key: "daemon.bench-npm", Env: "HORTUS_BENCH_NPM", Kind: Path, Help: "directory with the npm package e2b installed, for hortus bench --only api"},
 		{Key: "serve.listen", Env: "HORTUS_LISTEN", Flag: "listen", Default: "127.0.0.1:7070", Kind: Text, Help: "address that hortus serve listens on"},
 		{Key: "serve.insecure-listen", Env: "HORTUS_INSECURE_LISTEN", Flag: "insecure-listen", Default: "false", Kind: Switch, Help: "allow a listen address that other machines can reach, without encryption"},
 		{Key: "egress.proxy", Env: "HORTUS_EGRESS_PROXY", Kind: Text, Help: "HTTP proxy for outgoing connections of sandboxes, such as http://proxy.example.org:3128; there is no direct fallback"},

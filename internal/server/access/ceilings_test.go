@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/api/admin"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/quota"
 )
@@ -261,10 +260,6 @@ func TestNoWayAroundCeilings(t *testing.T) {
 	}
 	if _, err := s.q.CreateIn(user(key, api.Ceilings{}), api.CreateSandbox{Isolation: "process"}, sandbox.Workspace{}); api.KindOf(err) != api.KindDenied {
 		t.Errorf("without isolation: %v", err)
-	}
-	operator := api.WithPrincipal(t.Context(), api.Principal{Account: "a", Key: key, Role: api.RoleAdmin, Ceilings: api.Ceilings{Sandboxes: 1}})
-	if err := NewSystem(nil, s).Bench(operator, admin.BenchRequest{}, nil, nil); api.KindOf(err) != api.KindDenied {
-		t.Errorf("a measurement: %v", err)
 	}
 }
 

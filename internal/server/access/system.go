@@ -12,7 +12,6 @@ type Daemon interface {
 	Info(ctx context.Context) (admin.DaemonInfo, error)
 	Ready(ctx context.Context) error
 	Doctor(ctx context.Context) (admin.Doctor, error)
-	Bench(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error
 	Stop(ctx context.Context, force bool) error
 	StopKeeping(ctx context.Context, force bool) error
 	Configure(ctx context.Context, want admin.DaemonSettings) (admin.DaemonSettings, error)
@@ -61,19 +60,6 @@ func (s *System) Doctor(ctx context.Context) (admin.Doctor, error) {
 		d.DataDir, d.User, d.LayerArchive, d.Forges = "", "", nil, nil
 	}
 	return d, err
-}
-
-// Bench has the daemon measure itself. The measurement creates sandboxes without regard to
-// ceilings, so a key with ceilings may not ask for it.
-func (s *System) Bench(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error {
-	if err := administrator(ctx, "running benchmarks"); err != nil {
-		return err
-	}
-	if p := api.PrincipalOf(ctx); p.Ceilings != (api.Ceilings{}) {
-		return api.Errorf(api.KindDenied, "this API key has ceilings, which a benchmark would exceed").
-			WithHint("use the daemon's own socket on its machine, or an admin's key without ceilings")
-	}
-	return s.d.Bench(ctx, req, report, progress)
 }
 
 // Stop ends the daemon.

@@ -236,8 +236,8 @@ func (b Bounds) WithDefaults() Bounds {
 	}
 }
 
-// FirstAccount is the account of the first key.
-const FirstAccount = "default"
+// firstAccount is the account of the first key.
+const firstAccount = "default"
 
 const (
 	maxConns    = 4096
@@ -331,7 +331,7 @@ func Open(ctx context.Context, cfg Config, keys Keys) (ln net.Listener, url stri
 	}
 	var first api.CreatedKey
 	if cfg.FirstKey {
-		first, _, err = keys.First(ctx, api.CreateKey{Name: "first", Account: FirstAccount, Role: api.RoleAdmin})
+		first, _, err = keys.First(ctx, api.CreateKey{Name: "first", Account: firstAccount, Role: api.RoleAdmin})
 		if err != nil {
 			tcp.Close()
 			return nil, "", err

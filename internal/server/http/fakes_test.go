@@ -177,11 +177,6 @@ func (f *fakes) Info(context.Context) (admin.DaemonInfo, error) {
 func (f *fakes) Doctor(context.Context) (admin.Doctor, error) { return admin.Doctor{}, nil }
 func (f *fakes) Stop(context.Context, bool) error             { return nil }
 func (f *fakes) StopKeeping(context.Context, bool) error      { return nil }
-func (f *fakes) Bench(_ context.Context, _ admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error {
-	progress(admin.BenchProgress{Measure: "exec", Done: 1, Of: 2})
-	report(admin.BenchRow{Name: "one"})
-	return api.Errorf(api.KindTimeout, "the second row took too long")
-}
 
 // tasks has the methods that would clash with those of sandboxes.
 type tasks struct{ *fakes }

@@ -81,7 +81,6 @@ type System interface {
 	// Ready returns what keeps the daemon from serving at full speed.
 	Ready(ctx context.Context) error
 	Doctor(ctx context.Context) (admin.Doctor, error)
-	Bench(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error
 	Stop(ctx context.Context, force bool) error
 	// StopKeeping is Stop that leaves sandboxes running for the next daemon.
 	StopKeeping(ctx context.Context, force bool) error

@@ -45,11 +45,6 @@ func (d system) systemRoutes() []Route {
 			return done(w, stop(r.Context(), r.URL.Query().Get("force") == "1"))
 		},
 	}, {
-		Method: "POST", Pattern: "/v1/bench", Name: "bench", Role: api.RoleAdmin,
-		Doc: "Run benchmarks. The answer has one JSON value per line: rows as they are completed, and progress.",
-		In:  admin.BenchRequest{}, Out: admin.BenchRow{}, OutType: typeLines,
-		Handler: d.bench,
-	}, {
 		Method: "POST", Pattern: "/v1/roles/plan", Name: "plan", Role: api.RoleAdmin,
 		Doc: "Run the Planner only.",
 		In:  api.PlanRequest{}, Out: api.ExecutionPlan{}, Params: []Param{model},
@@ -72,16 +67,4 @@ func role[In, Out any](roles Roles, method func(Roles, context.Context, string, 
 	return accept(http.StatusOK, decode, func(r *http.Request, in In) (Out, error) {
 		return method(roles, r.Context(), r.URL.Query().Get("model"), in)
 	})
-}
-
-// bench streams rows as they are complete, one JSON value a line, and between
-// them lines {"progress": ...}.
-func (d system) bench(w http.ResponseWriter, r *http.Request) error {
-	var in admin.BenchRequest
-	if err := decode(w, r, &in); err != nil {
-		return err
-	}
-	out := lines{w: w}
-	return out.end(d.System.Bench(r.Context(), in, func(row admin.BenchRow) { out.write(row) },
-		func(p admin.BenchProgress) { out.write(map[string]admin.BenchProgress{"progress": p}) }))
 }

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hortus.dev/internal/bench/modules"
+	"hortus.dev/cmd/hortus-bench/modules"
 	"hortus.dev/internal/storage/layer"
 )
 

@@ -15,11 +15,10 @@ import (
 	"syscall"
 	"time"
 
-	"hortus.dev/internal/platform/perkey"
-
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
 	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/platform/perkey"
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/sandbox"
@@ -327,38 +326,6 @@ func (p *Provider) Clean(ctx context.Context, req api.CreateSandbox, of api.Work
 func (p *Provider) createIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (Sandbox, error) {
 	row, err := p.cfg.Creator.CreateIn(ctx, req, ws)
 	return p.open(ctx, row, err)
-}
-
-// Temporary creates a workspace over the files that fill writes, as a task on a repository
-// has it. remove removes the workspace and its layer.
-func (p *Provider) Temporary(ctx context.Context, fill func(dir string) error) (ws sandbox.Workspace, remove func(context.Context) error, err error) {
-	base, release, err := p.Layer(ctx, "temporary "+string(api.NewOwnerID()), func(_ context.Context, dir string) error { return fill(dir) })
-	if err != nil {
-		return ws, nil, err
-	}
-	digest := layer.Digest(base)
-	id, err := p.Workspace(ctx, "", base)
-	remove = func(ctx context.Context) error {
-		var err error
-		if id != "" {
-			err = p.cfg.Workspaces.Remove(ctx, id, "it was temporary")
-		}
-		release()
-		return errors.Join(err, p.cfg.Layers.Remove(digest))
-	}
-	if err != nil {
-		return ws, nil, errors.Join(err, remove(context.WithoutCancel(ctx)))
-	}
-	return sandbox.Workspace{Layers: []layer.Digest{digest}, Upper: id}, remove, nil
-}
-
-// CopyIdle forks a workspace that no sandbox uses. remove removes the copy.
-func (p *Provider) CopyIdle(ctx context.Context, id api.WorkspaceID) (remove func(context.Context) error, err error) {
-	w, err := p.cfg.Workspaces.Fork(ctx, id, workspace.New{})
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) error { return p.cfg.Workspaces.Remove(ctx, w.ID, "it was temporary") }, nil
 }
 
 // Attach implements repo.Sandboxes, for the account of the context's principal.

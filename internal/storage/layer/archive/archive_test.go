@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/bench/modules"
+	"hortus.dev/cmd/hortus-bench/modules"
 )
 
 const name = "sha256-0123"

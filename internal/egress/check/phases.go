@@ -1,0 +1,84 @@
+package check
+
+import (
+	"context"
+	"errors"
+
+	"hortus.dev/api"
+)
+
+// restored pauses the sandbox to disk, resumes it, and runs the attacks again.
+func (r *runner) restored(ctx context.Context) {
+	_, err := r.box.sandbox.PauseToDisk(ctx)
+	if api.KindOf(err) == api.KindUnsupported {
+		r.skip(Restored, NotApplicable, "the backend cannot save memory: "+err.Error())
+		return
+	}
+	if err == nil {
+		_, err = r.box.sandbox.Resume(ctx)
+	}
+	if err == nil {
+		err = r.box.alive(ctx)
+	}
+	if err != nil {
+		r.skip(Restored, Broken, "not tested: "+err.Error())
+		return
+	}
+	r.phase(ctx, Restored, r.box)
+}
+
+// forked runs the attacks in a fork. Where memory cannot be forked, the child has the files of
+// its parent and a probe of its own.
+func (r *runner) forked(ctx context.Context) {
+	b, err := r.fork(ctx)
+	if api.KindOf(err) == api.KindUnsupported {
+		r.skip(Forked, NotApplicable, "the backend cannot fork: "+err.Error())
+		return
+	}
+	if err != nil {
+		r.skip(Forked, Broken, "not tested: "+err.Error())
+		return
+	}
+	r.phase(ctx, Forked, b)
+}
+
+func (r *runner) fork(ctx context.Context) (*box, error) {
+	res, err := r.box.sandbox.Fork(ctx, api.ForkSandbox{Count: 1})
+	if err != nil {
+		return nil, err
+	}
+	if len(res.Children) != 1 || res.Children[0].Sandbox == nil {
+		err := errors.New("the fork has no child")
+		if len(res.Children) == 1 && res.Children[0].Error != nil {
+			err = res.Children[0].Error
+		}
+		return nil, err
+	}
+	sb, err := r.cfg.Client.Sandboxes.Get(ctx, string(res.Children[0].Sandbox.ID))
+	if err != nil {
+		return nil, err
+	}
+	b := &box{sandbox: sb, port: r.box.port, timeout: r.cfg.Timeout}
+	r.boxes = append(r.boxes, b)
+	if res.Kind != api.SnapshotMemory {
+		return b, b.start(ctx, r.cfg.Probe)
+	}
+	return b, b.alive(ctx)
+}
+
+// adopted has another daemon take over, and runs the attacks again.
+func (r *runner) adopted(ctx context.Context) {
+	if r.cfg.Restart == nil {
+		r.skip(Adopted, NotApplicable, "the daemon is not restarted here; Hortus's own tests do it")
+		return
+	}
+	err := r.cfg.Restart(ctx)
+	if err == nil {
+		err = errors.Join(r.box.alive(ctx), r.other.alive(ctx))
+	}
+	if err != nil {
+		r.skip(Adopted, Broken, "not tested: "+err.Error())
+		return
+	}
+	r.phase(ctx, Adopted, r.box)
+}
