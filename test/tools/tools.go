@@ -35,7 +35,7 @@ const unused = 24 * time.Hour
 // the programs are not available.
 func Dir(t testing.TB) string {
 	t.Helper()
-	dir, err := built()
+	dir, err := Built()
 	if err != nil {
 		Cannot(t, "the programs of the gvisor backend cannot be had: %v", err)
 	}
@@ -67,7 +67,7 @@ func Hortus(path string) (gvisor, err error) {
 		return nil, err
 	}
 	cache = filepath.Join(cache, "hortus-tests")
-	programs, gvisor := built()
+	programs, gvisor := Built()
 	unlock, here, err := lockBuild(cache, module)
 	if err != nil {
 		return gvisor, err
@@ -118,8 +118,8 @@ func Program(t testing.TB, pkg string) string {
 	return path
 }
 
-// built finds or builds the programs, once per process.
-var built = sync.OnceValues(func() (string, error) {
+// Built finds or builds the programs of [Dir], once per process, and returns their directory.
+var Built = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv(Variable); dir != "" {
 		for _, name := range []string{Runsc, Guest} {
 			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {

@@ -1,4 +1,3 @@
-// Command liar is a hostile guest for a sandbox with its own kernel.
 package main
 
 import (
