@@ -2,16 +2,18 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  = -s -w -X hortus.dev/internal/platform/version.release=$(VERSION)
-export CGO_ENABLED = 0
+# GVISOR runs the toolchain in gVisor's module as it is changed, with a release's flags.
+GVISOR   = CGO_ENABLED=0 GOFLAGS="-trimpath -modfile=../../bin/gvisor.mod" $(GO) -C cmd/hortus-runsc
 
 .PHONY: build release check test soak test-vm race lint fuzz bench clean
 
 # build makes bin/hortus with the small guest and gVisor embedded. gVisor is a module
 # of its own: its first build takes a minute or two.
+build: export CGO_ENABLED = 0
 build:
 	$(GO) build -trimpath -ldflags '-s -w' -o internal/platform/embedded/guest/hortus-guest ./cmd/hortus-guest
 	$(GO) -C cmd/hortus-runsc run ./patch ../../bin
-	$(GO) -C cmd/hortus-runsc build -modfile=../../bin/gvisor.mod -trimpath -ldflags '-s -w' -o $(CURDIR)/internal/platform/embedded/guest/hortus-runsc .
+	$(GVISOR) build -ldflags '-s -w' -o $(CURDIR)/internal/platform/embedded/guest/hortus-runsc .
 	$(GO) build -trimpath -tags embedguest,embedrunsc -ldflags '$(LDFLAGS)' -o bin/hortus ./cmd/hortus
 	@ls -l bin/hortus internal/platform/embedded/guest/hortus-* | awk '{print $$5, $$9}'
 
@@ -32,7 +34,7 @@ test:
 	$(GO) test ./...
 	$(GO) -C test/sdks test ./...
 	$(GO) -C cmd/hortus-runsc run ./patch ../../bin
-	$(GO) -C cmd/hortus-runsc test -modfile=../../bin/gvisor.mod ./... gvisor.dev/gvisor/pkg/sentry/pgalloc gvisor.dev/gvisor/pkg/sentry/mm gvisor.dev/gvisor/pkg/sentry/fsimpl/tmpfs gvisor.dev/gvisor/pkg/state gvisor.dev/gvisor/pkg/state/wire
+	$(GVISOR) test ./... gvisor.dev/gvisor/pkg/sentry/pgalloc gvisor.dev/gvisor/pkg/sentry/mm gvisor.dev/gvisor/pkg/sentry/fsimpl/tmpfs gvisor.dev/gvisor/pkg/state gvisor.dev/gvisor/pkg/state/wire
 
 # soak runs T2: kill storms, load, every toolchain, large transfers, the release twice,
 # the emulated machine. It takes more than an hour.
@@ -49,13 +51,13 @@ test-vm: build
 	$(GO) run ./test/vm -run '$(VM)'
 
 race:
-	CGO_ENABLED=1 $(GO) test -race ./...
+	$(GO) test -race ./...
 
 lint:
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(GO) vet ./...
 	$(GO) -C cmd/hortus-runsc run ./patch ../../bin
-	$(GO) -C cmd/hortus-runsc vet -modfile=../../bin/gvisor.mod ./...
+	$(GVISOR) vet ./...
 
 # fuzz runs every fuzz test for a while; FUZZTIME=10m for a long one.
 FUZZTIME ?= 20s

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 func connect(t *testing.T, dir string) *client.Client {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(dir, "layers")); os.IsNotExist(err) {
-		withTemplate(t, dir, os.Getenv("HOME"), os.Getenv("PATH"))
+		withTemplate(t, Config{DataDir: dir, Home: os.Getenv("HOME"), Path: os.Getenv("PATH")})
 	}
 	c, err := Connect(t.Context(), ConnectOptions{Options: launch.Options{DataDir: dir}})
 	if err != nil {

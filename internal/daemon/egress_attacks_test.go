@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,8 +61,7 @@ func attackers(t *testing.T, isolation string) func(weak bool) []check.Row {
 		t.Fatal(err)
 	}
 	t.Cleanup(servers.Close)
-	dir := t.TempDir()
-	roots, guest := filepath.Join(dir, "roots.pem"), filepath.Join(dir, "guest")
+	roots := filepath.Join(t.TempDir(), "roots.pem")
 	if err := os.WriteFile(roots, servers.Roots(), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -71,12 +69,7 @@ func attackers(t *testing.T, isolation string) func(weak bool) []check.Row {
 	if isolation == "gvisor" {
 		cfg.Runsc = filepath.Join(testtools.Dir(t), testtools.Runsc)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", guest, "hortus.dev/cmd/hortus-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	probe, err := os.ReadFile(guest)
+	probe, err := os.ReadFile(testtools.Program(t, "./cmd/hortus-guest"))
 	if err != nil {
 		t.Fatal(err)
 	}

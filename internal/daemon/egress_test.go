@@ -18,6 +18,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/daemon/network"
+	testtools "hortus.dev/test/tools"
 )
 
 // outside is what sandboxes connect to: a server with the name example.com, over TLS with
@@ -136,13 +137,7 @@ func TestEgressPrograms(t *testing.T) {
 	o := newOutside(t)
 	c := o.open(t)
 	s := o.box(t, c, &api.EgressPolicy{Rules: []api.EgressRule{o.rule}})
-	static := filepath.Join(t.TempDir(), "fetch")
-	build := exec.Command("go", "build", "-o", static, "./testdata/fetch")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	program, err := os.Open(static)
+	program, err := os.Open(testtools.Program(t, "./internal/daemon/testdata/fetch"))
 	if err != nil {
 		t.Fatal(err)
 	}

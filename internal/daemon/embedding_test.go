@@ -56,7 +56,7 @@ func TestEmbeddingModel(t *testing.T) {
 	t.Cleanup(srv.Close)
 	env := map[string]string{"OPENAI_BASE_URL": srv.URL + "/v1"}
 	cfg := Config{DataDir: t.TempDir(), Pool: -1, Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: func(name string) string { return env[name] }}
-	withTemplate(t, cfg.DataDir, cfg.Home, cfg.Path)
+	withTemplate(t, cfg)
 	ctx := api.WithPrincipal(t.Context(), api.Operator())
 	// run has a daemon with an embedding model do one task.
 	run := func(embedding string) api.Task {

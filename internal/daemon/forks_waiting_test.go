@@ -20,7 +20,7 @@ import (
 // none of them is left afterwards.
 func TestForksFromThePool(t *testing.T) {
 	cfg := Config{DataDir: t.TempDir(), Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Runsc: filepath.Join(testtools.Dir(t), testtools.Runsc), Pool: 3}
-	withTemplate(t, cfg.DataDir, cfg.Home, cfg.Path)
+	withTemplate(t, cfg)
 	s, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ var patience = wait.Of(time.Minute)
 func listening(t *testing.T, b front.Bounds) (*System, string) {
 	t.Helper()
 	dir := t.TempDir()
-	withTemplate(t, dir, "", "")
+	withTemplate(t, Config{DataDir: dir})
 	s, err := Open(t.Context(), Config{DataDir: dir, Pool: -1, Front: front.Config{Listen: "127.0.0.1:0", Bounds: b}})
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func newToolbox(t *testing.T) *toolbox {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Of(5*time.Minute))
 	defer cancel()
 	cfg := Config{DataDir: t.TempDir(), Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Pool: -1}
-	withTemplate(t, cfg.DataDir, cfg.Home, cfg.Path)
+	withTemplate(t, cfg)
 	s, err := Open(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)

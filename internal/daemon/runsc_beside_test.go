@@ -57,7 +57,9 @@ func TestRunscBesideIsUsed(t *testing.T) {
 	}
 	reasons := func(executable string) (text string) {
 		t.Helper()
-		s, err := Open(t.Context(), Config{DataDir: shortDir(t), Idle: -1, Pool: -1, Executable: executable})
+		data := shortDir(t)
+		withGuest(t, data)
+		s, err := Open(t.Context(), Config{DataDir: data, Idle: -1, Pool: -1, Executable: executable})
 		if err != nil {
 			t.Fatal(err)
 		}

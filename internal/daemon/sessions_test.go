@@ -137,7 +137,7 @@ func newParlour(t *testing.T) *parlour {
 			return ""
 		},
 	}
-	withTemplate(t, p.cfg.DataDir, p.cfg.Home, p.cfg.Path)
+	withTemplate(t, p.cfg)
 	p.open()
 	t.Cleanup(func() { p.leave() })
 	isolated(t, p.c)

@@ -43,7 +43,7 @@ func newTown(t *testing.T) *town {
 func newTownOf(t *testing.T, cfg Config) *town {
 	t.Helper()
 	cfg.DataDir, cfg.Pool = t.TempDir(), -1
-	withTemplate(t, cfg.DataDir, cfg.Home, cfg.Path)
+	withTemplate(t, cfg)
 	s, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,19 +15,11 @@ import (
 	"time"
 
 	"hortus.dev/api/envd"
+	"hortus.dev/test/tools"
 )
 
 // buildGuest builds the small guest as releases do.
-func buildGuest(b testing.TB) string {
-	b.Helper()
-	bin := filepath.Join(b.TempDir(), "hortus-guest")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "hortus.dev/cmd/hortus-guest")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("build the guest: %v\n%s", err, out)
-	}
-	return bin
-}
+func buildGuest(b testing.TB) string { return tools.Program(b, "./cmd/hortus-guest") }
 
 func p50(d []time.Duration) float64 {
 	slices.Sort(d)

@@ -14,6 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/test/attack/liar"
 	"hortus.dev/test/tier"
 )
 
@@ -119,7 +120,7 @@ func TestLyingGuest(t *testing.T) {
 // lie starts a sandbox whose guest tells one lie, and speaks to it in every way.
 func (w *world) lie(t *testing.T, name string, believed bool) {
 	box := w.create(t, func(r *api.CreateSandbox) {
-		r.Env = map[string]string{lieVariable: name}
+		r.Env = map[string]string{liar.Variable: name}
 		r.Limits = api.Limits{OutputBytes: 1 << 20}
 	})
 	ends(t, "a command", func() { w.commandOfLiar(t, box.ID, believed) })
@@ -303,7 +304,7 @@ func TestLiesAtBirth(t *testing.T) {
 			var s api.Sandbox
 			var err error
 			ends(t, "the start", func() {
-				s, err = w.Create(ctx, api.CreateSandbox{Isolation: "container", Env: map[string]string{lieVariable: lie}})
+				s, err = w.Create(ctx, api.CreateSandbox{Isolation: "container", Env: map[string]string{liar.Variable: lie}})
 			})
 			if err == nil {
 				t.Fatalf("the sandbox started: %+v", s)
@@ -337,7 +338,7 @@ func TestLiesAtBirth(t *testing.T) {
 	for _, lie := range []string{"birth flood", "birth exits after its report", "exit after go"} {
 		// These may well start; then they are lost, or do nothing.
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		s, err := w.Create(ctx, api.CreateSandbox{Isolation: "container", Env: map[string]string{lieVariable: lie}})
+		s, err := w.Create(ctx, api.CreateSandbox{Isolation: "container", Env: map[string]string{liar.Variable: lie}})
 		cancel()
 		if err != nil {
 			continue

@@ -15,6 +15,7 @@ import (
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/sudo"
+	"hortus.dev/test/attack/liar"
 	"hortus.dev/test/reaper"
 )
 
@@ -40,10 +41,10 @@ func TestMain(m *testing.M) {
 		os.Exit(initns.Main())
 	case birth.Argv0:
 		if len(os.Args) == 2 && os.Args[1] == birth.ArgStdio {
-			os.Exit(hostileMain())
+			os.Exit(liar.Hostile())
 		}
 		if lie := toldToLie(); lie != "" {
-			os.Exit(lieMain(lie))
+			os.Exit(liar.Main(lie))
 		}
 		os.Exit(guest.Main())
 	case sudo.Argv0:
@@ -83,10 +84,6 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// lieVariable tells, among the variables of a sandbox, that its guest is to lie
-// and how.
-const lieVariable = "ATTACK_LIE"
-
 // toldToLie looks at the configuration without taking it: the honest guest reads
 // it again.
 func toldToLie() string {
@@ -95,7 +92,7 @@ func toldToLie() string {
 	if err != nil {
 		return ""
 	}
-	_, rest, ok := bytes.Cut(buf[:n], []byte(`"`+lieVariable+`":"`))
+	_, rest, ok := bytes.Cut(buf[:n], []byte(`"`+liar.Variable+`":"`))
 	if !ok {
 		return ""
 	}

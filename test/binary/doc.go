@@ -1,5 +1,5 @@
 // Package binary provides tests with the hortus binary that they run: the one that
-// [Variable] names, or one that is built as the Makefile builds it, with the small guest
+// [Variable] names, or one that is built with the flags of go test, with the small guest
 // and gVisor embedded. If gVisor's modules are not available, it is built without gVisor
 // and a note is printed; tests that need gVisor are then skipped. A [Seed] prepares data
 // directories with the files that are the same in all of them.

@@ -156,7 +156,7 @@ func TestDaemonKilled(t *testing.T) {
 		g.idle()
 		until(t, fmt.Sprintf("kill %d (%s): nothing is left", i, phase), func() string {
 			left := g.leftoversAlive()
-			for _, p := range orphans() {
+			for _, p := range g.orphans() {
 				left = append(left, "process "+p.String())
 			}
 			return strings.Join(left, "\n")

@@ -79,7 +79,6 @@ func sdkExample(t *testing.T) string {
 	}
 	path := filepath.Join(t.TempDir(), "sdk")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "hortus.dev/examples/sdk")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}

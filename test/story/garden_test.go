@@ -53,10 +53,13 @@ func newGarden(t testing.TB) *garden {
 // seeded makes the seed once.
 var seeded = sync.OnceValues(func() (under.Seed, error) { return under.NewSeed(binary, shared) })
 
+// gardens begins the name of each garden's directory, which is short: sockets lie below it.
+const gardens = "hst"
+
 // newEmptyGarden makes one where no daemon has ever been: there is no data directory.
 func newEmptyGarden(t testing.TB) *garden {
 	t.Helper()
-	base, err := os.MkdirTemp("", "hst")
+	base, err := os.MkdirTemp("", gardens)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestPausesWhileProgramsRun(t *testing.T) {
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=gvisor")
 	g.can("gvisor", api.CapPause)
-	sandboxes, pauses := tier.Count(2, 6), tier.Count(15, 150)
+	sandboxes, pauses := tier.Count(2, 6), tier.Count(5, 150)
 	var ids []string
 	for range sandboxes {
 		id := strings.TrimSpace(g.must("sandbox", "create", "--ttl", "1h"))

@@ -49,7 +49,7 @@ func (k *killing) recovered(what string) {
 		for _, pattern := range []string{"layers/new-*", "workspaces/new-*", "workspaces/gone-*"} {
 			left = append(left, k.glob(pattern)...)
 		}
-		for _, p := range orphans() {
+		for _, p := range k.g.orphans() {
 			left = append(left, "process "+p.String())
 		}
 		return strings.Join(left, "\n")

@@ -14,6 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/test/modelserver"
+	"hortus.dev/test/tier"
 )
 
 // byPlan answers by the strategy of a request, by whether its agent continues the work of another one, which is " again" behind the
@@ -70,6 +71,7 @@ func byName(t *testing.T, g *garden, scripts map[string][]step, who func(body []
 // TestSearchSurvives kills the daemon again and again while agents search on two levels. The tree is the same each time, and only the
 // result is left. HORTUS_TEST_KILLS is the number of kills.
 func TestSearchSurvives(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
 	g.light()

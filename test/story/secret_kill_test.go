@@ -27,6 +27,7 @@ import (
 // daemon adopts it, and knows its placeholder. Then the secret is removed, set again, and taken from
 // the sandbox.
 func TestSecretAfterKill(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0")

@@ -11,11 +11,13 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
 	"hortus.dev/api/session"
+	"hortus.dev/test/tier"
 )
 
 // TestSessionSurvives kills the daemon while turns of a session run. Each turn goes on and ends once, and the next one has the whole
 // conversation and the same files. HORTUS_TEST_KILLS is the number of kills.
 func TestSessionSurvives(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
 	g.light()

@@ -141,7 +141,7 @@ func TestDaemonKilledWhileSaving(t *testing.T) {
 		g.idle()
 		until(t, fmt.Sprintf("kill %d (%s): nothing is left", i, op), func() string {
 			left := g.leftoversAlive()
-			for _, p := range orphans() {
+			for _, p := range g.orphans() {
 				left = append(left, "process "+p.String())
 			}
 			return strings.Join(left, "\n")

@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // A question is answered by the command that the verdict names, and the work continues
 // with the files and the history of the task that asked.
 func TestTaskReply(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
 	withModels(t, g, scenario(t,

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // TestWatchInterrupted: Ctrl-C ends the watching of a task and leaves the task alone, which
 // nobody needs to watch for it to continue.
 func TestWatchInterrupted(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
 	g.light()

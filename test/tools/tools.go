@@ -35,7 +35,7 @@ const unused = 24 * time.Hour
 // the programs are not available.
 func Dir(t testing.TB) string {
 	t.Helper()
-	dir, err := built()
+	dir, err := Built()
 	if err != nil {
 		Cannot(t, "the programs of the gvisor backend cannot be had: %v", err)
 	}
@@ -52,10 +52,11 @@ func Cannot(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// Hortus builds hortus as the Makefile does, with the small guest and gVisor embedded,
-// and copies it to path. If gVisor is not available, it builds hortus without gVisor and
-// returns the reason in gvisor. The build is kept in the user's cache, so that only the
-// first test binary of a run builds it.
+// Hortus builds hortus with the small guest and gVisor embedded, and copies it to path. If
+// gVisor is not available, it builds hortus without gVisor and returns the reason in
+// gvisor. The build is kept in the user's cache, so that only the first test binary of a
+// run builds it. It is built with the flags of go test, not with those of a release, so that
+// no package is compiled a second time for it.
 func Hortus(path string) (gvisor, err error) {
 	module, err := root()
 	if err != nil {
@@ -66,7 +67,7 @@ func Hortus(path string) (gvisor, err error) {
 		return nil, err
 	}
 	cache = filepath.Join(cache, "hortus-tests")
-	programs, gvisor := built()
+	programs, gvisor := Built()
 	unlock, here, err := lockBuild(cache, module)
 	if err != nil {
 		return gvisor, err
@@ -93,7 +94,7 @@ func Hortus(path string) (gvisor, err error) {
 	if err := os.WriteFile(overlay, b, 0o600); err != nil {
 		return gvisor, err
 	}
-	if err := compile(module, out, "./cmd/hortus", "-tags", tags, "-overlay", overlay); err != nil {
+	if err := toolchain(module, os.Environ(), "build", "-ldflags", "-s -w", "-o", out, "-tags", tags, "-overlay", overlay, "./cmd/hortus"); err != nil {
 		return gvisor, err
 	}
 	if b, err = os.ReadFile(out); err == nil {
@@ -102,8 +103,23 @@ func Hortus(path string) (gvisor, err error) {
 	return gvisor, err
 }
 
-// built finds or builds the programs, once per process.
-var built = sync.OnceValues(func() (string, error) {
+// Program builds a program of this module without the C library, so that it runs in a
+// sandbox without files, and returns its path. pkg is relative to the module.
+func Program(t testing.TB, pkg string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	module, err := root()
+	if err == nil {
+		err = compile(module, path, pkg)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Built finds or builds the programs of [Dir], once per process, and returns their directory.
+var Built = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv(Variable); dir != "" {
 		for _, name := range []string{Runsc, Guest} {
 			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
@@ -187,24 +203,30 @@ func root() (string, error) {
 
 // compileRunsc builds runsc of a changed copy of gVisor, which is kept in cache.
 func compileRunsc(dir, cache, out string) error {
-	c := exec.Command("go", "run", "./patch", cache)
-	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
-	if said, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("go run ./patch in %s: %w: %s", dir, err, said)
+	if err := toolchain(dir, static(), "run", "./patch", cache); err != nil {
+		return err
 	}
 	return compile(dir, out, ".", "-modfile="+filepath.Join(cache, "gvisor.mod"))
 }
 
+// compile builds a program with the flags of a release.
 func compile(dir, out, pkg string, flags ...string) error {
 	args := append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", out}, flags...)
-	c := exec.Command("go", append(args, pkg)...)
-	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
+	return toolchain(dir, static(), append(args, pkg)...)
+}
+
+// static is the environment of a build without the C library.
+func static() []string { return append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly") }
+
+func toolchain(dir string, env []string, args ...string) error {
+	c := exec.Command("go", args...)
+	c.Dir, c.Env = dir, env
 	if said, err := c.CombinedOutput(); err != nil {
 		last := strings.TrimSpace(string(said))
 		if len(last) > 500 {
 			last = "... " + last[len(last)-500:]
 		}
-		return fmt.Errorf("go build %s in %s: %w: %s", pkg, dir, err, last)
+		return fmt.Errorf("go %s in %s: %w: %s", strings.Join(args, " "), dir, err, last)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package attack
+package liar
 
 import (
 	"bufio"
@@ -17,11 +17,12 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// This file is the guest that lies. It runs as PID 1 of a sandbox of its own, in
-// the place of the honest one, and must harm nobody but that sandbox.
+// Variable is the variable of a sandbox that names the lie of its guest.
+const Variable = "ATTACK_LIE"
 
-// lieMain is the liar's life.
-func lieMain(lie string) int {
+// Main runs as process 1 of a container in place of the guest, with the lie that the
+// sandbox's [Variable] names, and returns the exit code.
+func Main(lie string) int {
 	if strings.HasPrefix(lie, "birth ") {
 		return lieAtBirth(lie)
 	}
