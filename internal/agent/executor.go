@@ -294,7 +294,7 @@ func (e *Executor) Release(ctx context.Context) error {
 	proof, err := box.Close(ctx)
 	if err != nil {
 		if e.left = proof.Left; e.left == 0 {
-			e.left = -1 // nobody could tell
+			e.left = -1 // unknown
 		}
 		return err
 	}
@@ -304,7 +304,7 @@ func (e *Executor) Release(ctx context.Context) error {
 }
 
 // Left counts the processes that the last kill left alive: 0 when it was proven
-// that there is none, -1 when that could not be told.
+// that there is none, -1 when that could not be determined.
 func (e *Executor) Left() int { return e.left }
 
 // quietly are variables for installers: they ask nothing, and connect to nothing but their

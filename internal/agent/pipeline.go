@@ -33,7 +33,7 @@ type Config struct {
 	Attempts int
 	Emit     Emitter
 	Record   Recorder
-	// Journal lets the pipeline go on in another process; nil for none. Before are the attempts that ended in
+	// Journal lets the pipeline continue in another process; nil for none. Before are the attempts that ended in
 	// earlier processes.
 	Journal Journal
 	Before  []api.Attempt
@@ -214,7 +214,7 @@ func (p *Pipeline) keep(ctx context.Context, att *api.Attempt) error {
 	return p.cfg.Record.Attempt(ctx, *att)
 }
 
-// diagnose asks the Debugger; without one the observation speaks for itself.
+// diagnose asks the Debugger; without one the observation is used as it is.
 func (p *Pipeline) diagnose(ctx context.Context, plan api.ExecutionPlan, att *api.Attempt, before []api.CodeArtifact) (api.Diagnosis, error) {
 	if p.cfg.Debugger == nil {
 		return observed(*att.Result), nil

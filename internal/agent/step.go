@@ -105,8 +105,8 @@ func askUntil[Out any](ctx context.Context, p *Pipeline, r *role, attempt int, a
 }
 
 // consider moves the Debugger to the larger model before it is asked about a
-// failure that its own model has shown not to get further with: one that nobody
-// could class, or one that is there again after a correction.
+// failure that its own model has shown not to get further with: one that has
+// no known class, or one that is there again after a correction.
 func (p *Pipeline) consider(ctx context.Context, att *api.Attempt) {
 	c := att.Result.Category
 	if c == api.CategoryUnknown {

@@ -86,7 +86,7 @@ type System struct {
 	taskSandboxes *sandboxes.Provider
 	tasks         *task.Engine
 	sessions      *sessions.Sessions
-	keeper *upkeep.Keeper
+	keeper        *upkeep.Keeper
 
 	guards  guards
 	service *service.Service

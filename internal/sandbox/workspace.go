@@ -62,7 +62,7 @@ func (w *Workspace) CheckAccess() error {
 // WorkspaceForks makes the workspaces of the children of a fork. What it makes belongs to a task, or to nobody until Keep: the
 // next daemon removes what a killed one made for children that never ran.
 type WorkspaceForks interface {
-	// Room reserves room for n workspaces that an account keeps, until done is called. Errors: KindExhausted.
+	// Room reserves space for n workspaces that an account keeps, until done is called. Errors: KindExhausted.
 	Room(ctx context.Context, account string, n int) (done func(), err error)
 	// ForkStopping begins a fork of a workspace that a sandbox has.
 	ForkStopping(ctx context.Context, id api.WorkspaceID, task api.TaskID) (WorkspaceCopy, error)
@@ -78,10 +78,10 @@ type WorkspaceForks interface {
 
 // WorkspaceCopy is a fork that is being made. Finish must be called.
 type WorkspaceCopy interface {
-	// Copy copies the files while the sandbox stands still. It is called once. Errors: KindExhausted if too much was
+	// Copy copies the files while the sandbox is paused. It is called once. Errors: KindExhausted if too much was
 	// written.
 	Copy() error
-	// Finish returns the fork, or why there is none. The sandbox need not stand still.
+	// Finish returns the fork, or why there is none. The sandbox need not be paused.
 	Finish() (api.WorkspaceID, error)
 }
 

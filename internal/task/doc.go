@@ -9,7 +9,7 @@
 //
 // A task's goroutine starts in Create and ends with its pipeline. Cancel ends it early and waits for it; Close
 // cancels all and waits for all. Recover takes over the tasks of owners that have provably ended: Resume lets those
-// go on that have a journal (package journal), the others are lost. The complete
+// continue that have a journal (package journal), the others are lost. The complete
 // output of an attempt is in files below the engine's folder, which must not be removed before the task is
 // done; the row remains without them.
 //

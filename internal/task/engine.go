@@ -59,8 +59,8 @@ type Config struct {
 	// OffLimits are the globs of files that are off limits in every repository, before
 	// those of a request. See api.FilePolicy.
 	OffLimits []string
-	// Journal keeps the steps of tasks on repositories, so that they go on after the death of their daemon. It may be
-	// nil: then they are lost with it. Events reads the events of a task, and Appended is told of the last one, which
+	// Journal keeps the steps of tasks on repositories, so that they continue after the death of their daemon. It may be
+	// nil: then they are lost with it. Events reads the events of a task, and Appended learns of the last one, which
 	// is stored with the end of a journal; both are used only with a journal.
 	Journal  *journal.Journal
 	Events   func(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)

@@ -14,7 +14,7 @@ import (
 // journals begins, takes over and ends the journals of tasks.
 type journals struct {
 	of       *journal.Journal // nil if no task survives its daemon
-	appended func(api.Event)  // is told of the last event of a task; may be nil
+	appended func(api.Event)  // learns of the last event of a task; may be nil
 	now      func() time.Time
 	log      *slog.Logger
 }
@@ -22,13 +22,13 @@ type journals struct {
 // runKind is the kind of the runs of tasks. A run has the identifier of its task.
 const runKind = "task"
 
-// runInput is what a task needs to go on beside its row.
+// runInput is what a task needs to continue beside its row.
 type runInput struct {
 	Principal api.Principal `json:"principal"`
 	Turn      *repo.Turn    `json:"turn,omitempty"`
 }
 
-// survives reports whether a task goes on after the death of its daemon. One that is recorded does not: the file with
+// survives reports whether a task continues after the death of its daemon. One that is recorded does not: the file with
 // the recording cannot be continued. Neither does one that keeps its sandbox, which ends with its daemon.
 func (j journals) survives(t api.Task) bool {
 	return j.of != nil && t.Create.Record == "" && !t.Create.Keep

@@ -37,7 +37,7 @@ func (h *handover) take() []resumption {
 	return all
 }
 
-// takeTask makes a task that can go on this owner's. It reports whether it did.
+// takeTask makes a task that can continue this owner's. It reports whether it did.
 func (e *Engine) takeTask(ctx context.Context, t api.Task, run *journal.Run) bool {
 	if run == nil || run.Canceled() || t.Create.Repo != nil && e.cfg.Repositories == nil {
 		return false
@@ -52,7 +52,7 @@ func (e *Engine) takeTask(ctx context.Context, t api.Task, run *journal.Run) boo
 }
 
 // Recover takes over the unfinished tasks of owners that are provably gone, for
-// [Engine.Resume], and ends those as lost that cannot go on. It returns how many it
+// [Engine.Resume], and ends those as lost that cannot continue. It returns how many it
 // found. gone must be right: a task of a living owner must never be touched.
 func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, error) {
 	tasks, err := e.cfg.Store.UnfinishedTasks(ctx, e.cfg.Owner)
@@ -83,7 +83,7 @@ func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int,
 	return n, e.endOrphans(ctx, runs)
 }
 
-// Resume lets the tasks go on that [Engine.Recover] took over, on behalf of who requested them. It returns how many do.
+// Resume lets the tasks continue that [Engine.Recover] took over, on behalf of who requested them. It returns how many do.
 // Nothing of them may be removed between the two, except for workspaces that they do not name.
 func (e *Engine) Resume(ctx context.Context) int {
 	n := 0
@@ -186,7 +186,7 @@ func (e *Engine) remember(ctx context.Context, log *emitter) (*journal.Counts, e
 	}
 }
 
-// loseTask ends a task of an owner that has ended, whose work cannot go on, as lost; or as canceled if somebody asked
+// loseTask ends a task of an owner that has ended, whose work cannot continue, as lost; or as canceled if somebody asked
 // for that.
 func (e *Engine) loseTask(ctx context.Context, t api.Task, run *journal.Run, why *api.Error) error {
 	t.State, t.Outcome, t.Error = api.TaskDone, api.OutcomeLost, why

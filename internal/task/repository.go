@@ -134,7 +134,7 @@ func (e *Engine) Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask
 		return t, err
 	}
 	defer done()
-	// Once more: a delivery that ended in between has left its result there.
+	// Read again: a delivery that ended in between has left its result there.
 	if t, err = e.onRepository(ctx, id); err != nil {
 		return t, err
 	}

@@ -38,7 +38,7 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 	t.Calls = r.log.roleCalls()
 	t.Lessons, t.LessonsBy = r.log.lessons()
 	t.EndedAt = e.cfg.Now().UTC()
-	// Before the task is done: whoever waits for it can use what it taught.
+	// Before the task is done: anyone who waits for it can use what it taught.
 	newTeacher(e.cfg, &t, r.log).learn(ctx, e.cfg.Repositories)
 	if !r.run.Records() {
 		e.finish(ctx, t, r.log)
@@ -48,7 +48,7 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err := e.journals.end(ctx, t, r.run, r.log); err != nil {
-		// The row stays unfinished; the next daemon goes on with the task.
+		// The row stays unfinished; the next daemon continues with the task.
 		e.cfg.Logger.Error("store the end of a task", "task", t.ID, "err", err)
 	}
 }

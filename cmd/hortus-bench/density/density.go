@@ -30,7 +30,7 @@ type Config struct {
 	Room func(count int) string
 	// Command and Write are what each child does when all are there.
 	Command, Write func(ctx context.Context, id api.SandboxID) error
-	// Step is told how many children there are.
+	// Step learns how many children there are.
 	Step func(done int)
 }
 

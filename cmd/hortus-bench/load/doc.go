@@ -8,7 +8,7 @@
 // that the difference of two figures is what is between. The binary of hortus-bench is this
 // program too, if its name is [Argv0].
 //
-// It does not verify certificates: a client has the same work whoever signed them.
+// It does not verify certificates: a client has the same work no matter who signed them.
 //
 // The package must not know Hortus: neither sandboxes nor the daemon.
 package load

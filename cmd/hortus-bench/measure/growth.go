@@ -26,7 +26,7 @@ const (
 	rowGrowth = "growth, "
 )
 
-// per is the number of sandboxes that a growth is told for.
+// per is the number of sandboxes that a growth is reported for.
 const per = 1000
 
 // growth takes sandboxes through their whole life, one after another, and counts
@@ -40,7 +40,7 @@ func (r *run) growth(ctx context.Context, backend string, w way) error {
 			return err
 		}
 	}
-	before, err := r.settled(ctx, nil)
+	before, err := r.countAll(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (r *run) growth(ctx context.Context, backend string, w way) error {
 	for i := range n {
 		r.step(backend, i, n)
 		if i == n/2 {
-			if middle, err = r.settled(ctx, before); err != nil {
+			if middle, err = r.countAll(ctx, before); err != nil {
 				return err
 			}
 		}
@@ -63,7 +63,7 @@ func (r *run) growth(ctx context.Context, backend string, w way) error {
 		times = append(times, time.Since(start))
 	}
 	r.step(backend, n, n)
-	after, err := r.settled(ctx, before)
+	after, err := r.countAll(ctx, before)
 	if err != nil {
 		return err
 	}
@@ -119,10 +119,10 @@ type count struct {
 	err   error
 }
 
-// settled counts everything. Given an earlier count it waits a while for what
+// countAll counts everything. Given an earlier count it waits a while for what
 // ends a moment after the last sandbox did: goroutines and connections that were
-// told to, processes that are being reaped.
-func (b *Bench) settled(ctx context.Context, before []count) ([]count, error) {
+// asked to end, processes that are being reaped.
+func (b *Bench) countAll(ctx context.Context, before []count) ([]count, error) {
 	if err := b.quiet(ctx); err != nil {
 		return nil, err
 	}

@@ -175,7 +175,7 @@ func (r root) skeleton(dir string) error {
 }
 
 // unshare is util-linux: namespaces and nothing else. It is the floor of
-// everything that stands on namespaces.
+// everything that depends on namespaces.
 var unshare = rival{
 	name: "unshare",
 	note: "namespaces alone: the whole host's files, no limits, no filter, no root of its own",

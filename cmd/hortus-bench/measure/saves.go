@@ -144,8 +144,8 @@ func (r *run) fromSnapshot(ctx context.Context, took func(string, func() error) 
 	return r.destroy(ctx, id)
 }
 
-// drop removes a snapshot that was made for a measurement, also one that was cut
-// short.
+// drop removes a snapshot that was made for a measurement, also one that was
+// interrupted.
 func (r *run) drop(id api.SnapshotID) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -41,7 +41,7 @@ const (
 
 // Config is what a Client is made of.
 type Config struct {
-	// Name and Version are what the agent is told of the client.
+	// Name and Version are what the agent is shown of the client.
 	Name, Version string
 	// Meta is sent with each request about a session, as its _meta; nil for none.
 	Meta map[string]any
@@ -221,7 +221,7 @@ func (c *Client) take(m message) {
 		delete(c.calls, id)
 		c.mu.Unlock()
 		if to != nil {
-			to <- answer{m.Result, m.Error} // it has room for one
+			to <- answer{m.Result, m.Error} // it has space for one
 		}
 	}
 }

@@ -156,13 +156,13 @@ func (c *Client) meta(params obj) obj {
 func (c *Client) LoadSession(ctx context.Context, id, dir string) (Session, error) {
 	s, err := c.again(ctx, "session/load", id, dir)
 	if err == nil {
-		c.settle(ctx)
+		c.awaitQuiet(ctx)
 	}
 	return s, err
 }
 
-// settle waits until the agent has reported nothing for a while.
-func (c *Client) settle(ctx context.Context) {
+// awaitQuiet waits until the agent has reported nothing for a while.
+func (c *Client) awaitQuiet(ctx context.Context) {
 	for began := time.Now(); time.Since(began) < maxReplay; {
 		before := c.heard.Load()
 		quiet := time.NewTimer(c.cfg.Quiet)

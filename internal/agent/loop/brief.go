@@ -121,7 +121,7 @@ func fence(out *strings.Builder, mark, name, text string) {
 	fmt.Fprintf(out, "----- begin %s %s\n%s\n----- end %s\n", mark, name, strings.TrimRight(text, "\n"), mark)
 }
 
-// calm makes text valid, and takes from its lines what begins a line of ours.
+// sanitize makes text valid, and takes from its lines what begins a line of ours.
 func calm(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if hidden(r) && r != '\n' && r != '\t' {
@@ -370,7 +370,7 @@ func Known(known []api.KnownFix) string {
 const maxTreeLines = 60
 
 // Tree lists files for [Brief].Tree: paths are sorted and relative to the workspace. Directories of the second level are
-// shown if there is room for all of them, and otherwise those of the first, with how many files they have.
+// shown if there is space for all of them, and otherwise those of the first, with how many files they have.
 func Tree(paths []string) string {
 	lines := treeLines(paths, 2)
 	if len(lines) > maxTreeLines {

@@ -5,7 +5,7 @@
 // The history is linear and only grows, so that a model's cache holds it; when it
 // nears the model's window its old tool results are cut first, and then the
 // middle is replaced by a summary. What the model writes is hostile: a call that
-// cannot be read is told so and counted, and nothing of an answer is followed
+// cannot be read is reported as such and counted, and nothing of an answer is followed
 // before its tool has checked it.
 //
 // # Lives

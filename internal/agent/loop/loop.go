@@ -43,7 +43,7 @@ type Config struct {
 	// all Runs from 1, in the order of the answers.
 	Do func(ctx context.Context, n int, t Tool, input json.RawMessage) (Result, error)
 	// Replace replaces the sandbox of the tools, which a call found lost. It is tried at most MaxReplaced times, which n
-	// counts, and why is the last error. The model is told, and continues. Without it such a call ends the Run with
+	// counts, and why is the last error. The model learns of it, and continues. Without it such a call ends the Run with
 	// StopSandbox.
 	Replace func(ctx context.Context, n int, why error) error
 	// Budget bounds all Runs together; a zero field is no bound. The wall clock
@@ -110,7 +110,7 @@ type Loop struct {
 	// replaced counts the sandboxes that took the place of lost ones; swapped is true if one did since the last answer.
 	replaced int
 	swapped  bool
-	// researched counts the questions to sub-agents, and lent is what those that have no answer yet may use. asking has room
+	// researched counts the questions to sub-agents, and lent is what those that have no answer yet may use. asking has space
 	// for those that work. agent names the loop of a sub-agent.
 	researched int
 	lent       api.Budget
@@ -291,7 +291,7 @@ type Tool interface {
 	// of tools empties the model's cache.
 	Spec() model.Tool
 	// Call uses it. Input is what the model wrote, which may be anything. What the
-	// model can mend (a malformed input, a file that is not there, a command that
+	// model can repair (a malformed input, a file that is not there, a command that
 	// fails) is a Result with Failed and a text that teaches; an error means that
 	// no tool can continue: the sandbox ended, or ctx did.
 	Call(ctx context.Context, input json.RawMessage) (Result, error)

@@ -116,7 +116,7 @@ func (r *run) calls(calls []model.Call, dropped int) {
 	if r.ended() {
 		return
 	}
-	r.settled()
+	r.tellReplacement()
 	if dropped > 0 {
 		r.notice(fmt.Sprintf("The maximum is %d calls in one answer. The other %d calls were not run.", maxCalls, dropped))
 	}
@@ -312,7 +312,7 @@ func canonical(raw []byte) string {
 // MaxReplaced is how often the sandbox of the tools is replaced in all Runs.
 const MaxReplaced = 3
 
-// replacedNotice is what the model is told of a sandbox that was lost.
+// replacedNotice is what the model is shown of a sandbox that was lost.
 const replacedNotice = "The sandbox was lost and has been replaced. The files of /workspace are unchanged; files elsewhere were removed, and programs in the background have ended. " +
 	"The call that failed may have been done in part: look at the files before you continue."
 
@@ -342,8 +342,8 @@ func (r *run) reseat(lost error) bool {
 	return false
 }
 
-// settled tells the model of a replacement, when all calls of its answer have results.
-func (r *run) settled() {
+// tellReplacement tells the model of a replacement, when all calls of its answer have results.
+func (r *run) tellReplacement() {
 	if r.swapped {
 		r.swapped = false
 		r.notice(replacedNotice)

@@ -146,7 +146,7 @@ func node(name, code, text, stderr string) api.Category {
 		return api.CategoryImport
 	}
 	if strings.HasPrefix(text, "Cannot find module") || strings.HasPrefix(text, "Cannot find package") {
-		// Node says the same of the program that it was told to run.
+		// Node says the same of the program that it was given to run.
 		if strings.Contains(stderr, "requireStack: []") {
 			return api.CategoryMissingFile
 		}

@@ -66,7 +66,7 @@ type Config struct {
 	Silence time.Duration
 	// Poll is how often the state of a turn is asked for beside the events; 0 is DefaultPoll.
 	Poll time.Duration
-	// Lost is how long a turn goes on without a connection; 0 is DefaultLost.
+	// Lost is how long a turn continues without a connection; 0 is DefaultLost.
 	Lost time.Duration
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Bounds of a turn.
 const (
-	// maxMessages and maxParts are how many messages and parts are told apart.
+	// maxMessages and maxParts are how many messages and parts are distinguished.
 	maxMessages = 10_000
 	maxParts    = 50_000
 	// pageSize is how many messages are read at once, and maxPages how many pages.

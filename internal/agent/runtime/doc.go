@@ -1,5 +1,5 @@
 // Package runtime is the catalogue of agents that are programs of others: which packages they are, how they are started so
-// that they speak the Agent Client Protocol or serve the API of opencode, and how they are told their model. It is data.
+// that they speak the Agent Client Protocol or serve the API of opencode, and how they receive their model. It is data.
 //
 //	r, err := runtime.Find("opencode")
 //	...

@@ -39,7 +39,7 @@ type Runtime struct {
 	Files map[string]string
 	// Mode is the mode in which the agent asks for nothing and starts no sandbox; empty if it has no modes.
 	Mode string
-	// Obeys are paths in a repository that name what the agent runs, although it is told not to read them. It is not used
+	// Obeys are paths in a repository that name what the agent runs, although it is instructed not to read them. It is not used
 	// on a repository that has one.
 	Obeys []string
 	// Meta is sent with each session.

@@ -263,7 +263,7 @@ func orZero(r *loop.Result) loop.Result {
 }
 
 // inspect looks for a syntax error that a change adds. A file that was broken
-// before may stay so, or nobody could repair it in steps.
+// before may stay so, or no user could repair it in steps.
 func (s *Set) inspect(ctx context.Context, e edit) (notes []string, refused *loop.Result, err error) {
 	found, skipped, err := s.check(ctx, e.where, e.after.text)
 	if err != nil {

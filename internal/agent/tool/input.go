@@ -34,7 +34,7 @@ type field struct {
 	of fields
 }
 
-// fields are all arguments of a tool. The schema and the decoding stand on it.
+// fields are all arguments of a tool. The schema and the decoding depend on it.
 type fields []field
 
 func (fs fields) schema() json.RawMessage {

@@ -14,7 +14,7 @@ import (
 )
 
 // Sandbox is the sandbox as the tools see it. Run and ReadFile are called by several
-// goroutines at the same time, everything else by one; jobs go on beside them.
+// goroutines at the same time, everything else by one; jobs continue beside them.
 type Sandbox interface {
 	// Run runs a command and passes on its output as it comes; p is valid during
 	// the call only. It returns when the command has ended, by itself, by its
@@ -33,8 +33,8 @@ type Sandbox interface {
 
 // Job is a command in the background.
 type Job interface {
-	// Output returns at most max bytes of what came after offset, the offset to go
-	// on from, and whether the command has ended and p reaches its last byte. Where
+	// Output returns at most max bytes of what came after offset, the offset to
+	// continue from, and whether the command has ended and p reaches its last byte. Where
 	// next-len(p) is above offset, what lies between is no longer kept.
 	Output(offset int64, max int) (p []byte, next int64, ended bool)
 	// Exec returns the record as it stands.
@@ -169,7 +169,7 @@ func ends(err error) bool {
 	return false
 }
 
-// failed is the answer to what the model can mend.
+// failed is the answer to what the model can repair.
 func failed(short, format string, a ...any) loop.Result {
 	return loop.Result{Text: fmt.Sprintf(format, a...), Failed: true, Short: visible(short)}
 }

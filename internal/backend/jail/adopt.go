@@ -98,7 +98,7 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	if m.paused, err = m.group.Frozen(); err != nil {
 		return none, api.Errorf(api.KindInternal, "sandbox %s: %w", id, err)
 	}
-	if err = m.group.Settle(ctx, m.paused); err != nil { // a pause or resume may be incomplete
+	if err = m.group.Complete(ctx, m.paused); err != nil { // a pause or resume may be incomplete
 		return none, api.Errorf(api.KindOf(err), "sandbox %s: %w", id, err)
 	}
 	l.Pause(m.paused)

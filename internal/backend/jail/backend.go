@@ -75,7 +75,7 @@ type Backend struct {
 
 	held    held
 	thaws   thaws
-	thawing sync.Mutex // held while it is decided what is still in use, not while sandboxes are told
+	thawing sync.Mutex // held while it is decided what is still in use, not while sandboxes learn
 }
 
 // New prepares a backend: it copies the guest, compiles the system call policy and looks

@@ -159,7 +159,7 @@ func (b *Backend) isFrozen(id api.SandboxID) bool {
 	return err == nil && frozen
 }
 
-// unused returns those of the names that nobody refers to any more. Nobody can refer to them again.
+// unused returns those of the names that nobody refers to any more. Nothing can refer to them again.
 //
 // Between an image and the directory of a sandbox that was restored from it there is no moment
 // without one of both: release does not remove an image meanwhile.
@@ -186,7 +186,7 @@ func (b *Backend) unused(holders map[string]api.SandboxID) map[string]api.Sandbo
 }
 
 // hold begins the use of an image that refers to memory of sandboxes. It fails if the saved sandbox
-// was released meanwhile: those who held memory for it may have been told.
+// was released meanwhile: those who held memory for it may have learned of it.
 func (b *Backend) hold(dir string, s *saving, files image.Held) error {
 	b.thawing.Lock()
 	defer b.thawing.Unlock()

@@ -82,7 +82,7 @@ func (m *machine) setStanding(on bool) {
 }
 
 // standstill calls the caller's function while the kernel is held, and resumes the kernel if it is not to stay
-// paused. It returns how long that took. The keeper says that the kernel stands still; the host freezes both, because
+// paused. It returns how long that took. The keeper says that the kernel is paused; the host freezes both, because
 // neither is trusted.
 func (m *machine) standstill(ctx context.Context, o sandbox.SaveOptions) (time.Duration, error) {
 	start := time.Now()

@@ -222,7 +222,7 @@ func (m *machine) addChange(ctx context.Context, dir string, t image.Tree, o upp
 	return l, below, seen, err
 }
 
-// addLayer writes a layer above others, if there is room for it.
+// addLayer writes a layer above others, if there is space for it.
 func (m *machine) addLayer(ctx context.Context, dir string, t image.Tree, o upper.Options, was *upper.Seen, below image.Layers) (image.Layer, *upper.Seen, error) {
 	// Holes take no place on the machine's disk, but they do in a layer.
 	before, files := below.Size()

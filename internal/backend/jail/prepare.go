@@ -41,7 +41,7 @@ type waiting struct {
 }
 
 // restored reports whether the guest comes from an image of its memory, and therefore has
-// to be told who it is.
+// to learn who it is.
 func (w *waiting) restored() bool { return w.request.Memory }
 
 // Claim starts the guest's service: it says "go", or who it is to a guest from a memory

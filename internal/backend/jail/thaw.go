@@ -86,7 +86,7 @@ func (b *Backend) holds(id api.SandboxID) map[string]api.SandboxID {
 }
 
 // thaw tells sandboxes that nobody refers any more to memory that they hold under names, as far as
-// that is so. One that is paused is told when it resumes, and one that fails is asked again in the
+// that is so. One that is paused learns when it resumes, and one that fails is asked again in the
 // background.
 func (b *Backend) thaw(ctx context.Context, holders map[string]api.SandboxID) {
 	for id, err := range b.tryThaw(ctx, holders) {

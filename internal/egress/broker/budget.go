@@ -15,9 +15,9 @@ import (
 )
 
 // Reserve counts a request of a secret with budgets before it is sent; a is the most that it may
-// use. settle is called once, with what it used. The error is a *secrets.Exhausted if a budget is
+// use. charge is called once, with what it used. The error is a *secrets.Exhausted if a budget is
 // used up. It may wait until other requests have ended.
-type Reserve func(ctx context.Context, by secrets.Spender, a secrets.Amounts) (settle func(used secrets.Amounts), err error)
+type Reserve func(ctx context.Context, by secrets.Spender, a secrets.Amounts) (charge func(used secrets.Amounts), err error)
 
 // maxPeek is how much of the body of a request to a model is read before it is sent, to know the
 // model and the size of the answer that it asks for, in bytes.
@@ -26,11 +26,11 @@ const maxPeek = 1 << 20
 // spending is a request that is counted.
 type spending struct {
 	meter     *meter.Meter // nil for a server that is no model
-	settle    func(used secrets.Amounts)
+	charge    func(used secrets.Amounts)
 	reserved  secrets.Amounts
 	connected atomic.Bool
 	ended     atomic.Bool // the answer was read to its end
-	settled   atomic.Bool
+	charged   atomic.Bool
 }
 
 // reserve counts a request before it is sent, if its secret has budgets. It returns the request that
@@ -57,7 +57,7 @@ func (f *flight) reserve(r *http.Request) (*http.Request, error) {
 	if task == "" {
 		task = f.s.owner.root()
 	}
-	settle, err := f.s.broker.cfg.Reserve(r.Context(), secrets.Spender{Account: f.s.owner.Account, Secret: f.grant.name, Task: task}, sp.reserved)
+	charge, err := f.s.broker.cfg.Reserve(r.Context(), secrets.Spender{Account: f.s.owner.Account, Secret: f.grant.name, Task: task}, sp.reserved)
 	var over *secrets.Exhausted
 	switch {
 	case errors.As(err, &over):
@@ -71,7 +71,7 @@ func (f *flight) reserve(r *http.Request) (*http.Request, error) {
 		f.s.broker.cfg.Logger.Warn("a request of a secret with budgets could not be counted", "secret", f.grant.name, "account", f.s.owner.Account, "error", err)
 		return nil, &web.Refusal{Failed: true, Status: http.StatusServiceUnavailable, Reason: "the request could not be counted for the budgets of the secret " + f.grant.name, Hint: "The log of the daemon has the reason."}
 	}
-	sp.settle, f.spending = settle, sp
+	sp.charge, f.spending = charge, sp
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { sp.connected.Store(true) },
 	})), nil
@@ -158,22 +158,22 @@ func (a *meteredAnswer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// spent settles what a request used. It returns nil for one that is not counted in tokens. The status
+// spent charges what a request used. It returns nil for one that is not counted in tokens. The status
 // is 0 if there is no answer.
 func (f *flight) spent(status int) *secrets.Usage {
 	sp := f.spending
-	if sp == nil || sp.settled.Swap(true) {
+	if sp == nil || sp.charged.Swap(true) {
 		return nil
 	}
 	if status == 0 && !sp.connected.Load() {
-		sp.settle(secrets.Amounts{}) // nothing was sent
+		sp.charge(secrets.Amounts{}) // nothing was sent
 		return nil
 	}
 	if sp.meter == nil {
-		sp.settle(sp.reserved)
+		sp.charge(sp.reserved)
 		return nil
 	}
 	used := sp.meter.Used(sp.ended.Load())
-	sp.settle(used.Amounts())
+	sp.charge(used.Amounts())
 	return &used
 }

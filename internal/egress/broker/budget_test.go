@@ -262,7 +262,7 @@ func TestBudgetOfCutAnswer(t *testing.T) {
 	}
 	cancel()
 	resp.Body.Close()
-	// The next one waits until the first is settled.
+	// The next one waits until the first is charged.
 	if resp, body := p.send(c, "/v1/messages", `{}`); resp.StatusCode != 429 || v.asked.Load() != 1 {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}

@@ -12,7 +12,7 @@ import (
 	"hortus.dev/api/secrets"
 )
 
-// never is how long a client is told to wait for a budget that no time renews: clients that obey
+// never is how long a client is asked to wait for a budget that no time renews: clients that obey
 // give up, and show the message.
 const never = 365 * 24 * time.Hour
 

@@ -51,7 +51,7 @@ type Config struct {
 	MemoryShare, Overcommit, CPUOvercommit float64
 	// Patience is how long anybody waits at most.
 	Patience time.Duration
-	// Waited, unless it is nil, is told of each wait that ended: what it was for at
+	// Waited, unless it is nil, learns of each wait that ended: what it was for at
 	// last, how long it was, and whether it was let in. It must not call the gate.
 	Waited func(cause api.WaitCause, took time.Duration, admitted bool)
 	Logger *slog.Logger
@@ -134,7 +134,7 @@ func Open(cfg Config) (*Gate, error) {
 }
 
 // Close refuses those who wait, with KindUnavailable, and anyone who comes later. What
-// is held may still be let go.
+// is held may still be released.
 func (g *Gate) Close() {
 	g.mu.Lock()
 	g.closed = true

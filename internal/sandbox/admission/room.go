@@ -29,7 +29,7 @@ func needs(r sandbox.Need) shortage {
 	return ofAll
 }
 
-// cause is the one that is told of several.
+// cause is the one that is shown of several.
 func (s shortage) cause() api.WaitCause {
 	switch {
 	case s&noMemory != 0:

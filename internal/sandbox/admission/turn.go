@@ -115,7 +115,7 @@ func (g *Gate) over(w *waiter, last api.WaitingEvent, admitted bool) {
 	}
 }
 
-// giveUp takes a waiter out of its line. What it was given meanwhile is let go. Its
+// giveUp takes a waiter out of its line. What it was given meanwhile is released. Its
 // error is canceled, or says what it waited for.
 func (g *Gate) giveUp(w *waiter, last api.WaitingEvent, canceled error) error {
 	e, waits := g.place(w)

@@ -12,7 +12,7 @@
 //		return err
 //	})
 //
-// [Collect] reads a command that somebody else started into bounded [Text]s.
+// [Collect] reads a command that another user started into bounded [Text]s.
 //
 // A Box lives until Close, which kills its sandbox and waits for its jobs. A guest is not
 // trusted: what it sends is counted, and a command that it does not end is ended with its

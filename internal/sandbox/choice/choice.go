@@ -46,7 +46,7 @@ func (c *Chooser) Report(ctx context.Context, b sandbox.Backend) api.BackendRepo
 		return r
 	}
 	r := b.Probe(ctx)
-	// A probe that the caller cut short says nothing about the host.
+	// A probe that the caller interrupted says nothing about the host.
 	if ctx.Err() == nil {
 		c.reports[b.Name()] = r
 	}
@@ -175,7 +175,7 @@ var limits = []limit{
 		func(l *api.Limits) int64 { return l.OutputBytes }, func(l *api.Limits, d api.Limits) { l.OutputBytes = d.OutputBytes }},
 }
 
-// Limits fills in defaults. A wish that the host cannot enforce is an
+// Limits fills in defaults. A request that the host cannot enforce is an
 // error; a default that it cannot is listed with its reason.
 func Limits(want, defaults api.Limits, report api.BackendReport) (api.Limits, sandbox.Asked, []api.Unenforced, error) {
 	var (
@@ -193,7 +193,7 @@ func Limits(want, defaults api.Limits, report api.BackendReport) (api.Limits, sa
 			l.set(&want, defaults)
 		}
 		if l.get(&want) == 0 {
-			continue // no limit wished, none by default
+			continue // no limit requested, none by default
 		}
 		if a, ok := report.Has(l.cap); !ok {
 			if *l.ask(&asked) {

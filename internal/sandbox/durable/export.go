@@ -12,7 +12,7 @@ import (
 
 // Export writes all files of a workspace that nobody uses, the layers below included, as a tar
 // archive. With git the archive has directories with the name .git too: a configuration in
-// such a directory can run programs on the machine of whoever uses git in it.
+// such a directory can run programs on the machine of anyone who uses git in it.
 func (s *Service) Export(ctx context.Context, id api.WorkspaceID, git bool, to io.Writer) (api.WorkspaceExport, error) {
 	w, err := s.Row(ctx, id)
 	if err != nil {

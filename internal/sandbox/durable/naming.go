@@ -40,7 +40,7 @@ func (s *Service) within(ctx context.Context, account string, do func() (api.Wor
 	return do()
 }
 
-// Room reserves room for n workspaces of an account that are to be kept, until done is called. The error is
+// Room reserves space for n workspaces of an account that are to be kept, until done is called. The error is
 // KindExhausted if it would have more than it may have.
 func (s *Service) Room(ctx context.Context, account string, n int) (done func(), err error) {
 	s.mu.Lock()

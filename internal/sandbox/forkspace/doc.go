@@ -9,7 +9,7 @@
 //	... // start it
 //	err = s.Keep(ctx, i)
 //
-// The first workspace is a copy that is made while the parent stands still. The others are made of that one, before a
+// The first workspace is a copy that is made while the parent is paused. The others are made of that one, before a
 // child uses it. Until Keep a workspace belongs to a task, or to nobody: Close removes what no child has, and after a crash the
 // next daemon does.
 //

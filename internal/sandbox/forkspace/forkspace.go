@@ -31,7 +31,7 @@ type Set struct {
 	room func()
 	// first is the copy for the first one; nil before it is begun, and once it is finished.
 	first sandbox.WorkspaceCopy
-	stood bool // the parent stood still
+	stood bool // the parent was paused
 	// all are those of the children, in their order.
 	all []space
 }
@@ -43,7 +43,7 @@ type space struct {
 	kept bool
 }
 
-// Open checks whether a sandbox can be forked with its workspace, and reserves room for those of the children. It is nil for a
+// Open checks whether a sandbox can be forked with its workspace, and reserves space for those of the children. It is nil for a
 // sandbox without one.
 //
 // Errors: KindUnsupported, naming the capability, where it cannot; KindExhausted for an account with too many workspaces.
@@ -86,7 +86,7 @@ func check(cfg Config) error {
 	return err.WithHint("end the sandbox, and fork its workspace: hortus workspace fork %s", ws)
 }
 
-// Standstill returns the function that copies the first workspace while the parent stands still; nil without a workspace.
+// Standstill returns the function that copies the first workspace while the parent is paused; nil without a workspace.
 func (s *Set) Standstill() func(context.Context) error {
 	if s == nil {
 		return nil

@@ -12,7 +12,7 @@ const (
 	Starting                // a backend boots or restores it
 	Restoring               // is being resumed from disk
 	Running                 // commands can run
-	Saving                  // is being saved for a snapshot or a fork, or stands still for a copy
+	Saving                  // is being saved for a snapshot or a fork, or is paused for a copy
 	Pausing                 // is being paused in memory
 	Paused                  // paused in memory
 	Resuming                // is being resumed from memory

@@ -77,7 +77,7 @@ func (m *Manager) CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbo
 	return m.boot(ctx, req, &p, nil)
 }
 
-// boot starts a new sandbox for a plan. release frees the capacity that was taken for it; nil if
+// boot starts a new sandbox for a plan. release frees the capacity that was reserved for it; nil if
 // it is still to be taken.
 func (m *Manager) boot(ctx context.Context, req api.CreateSandbox, p *plan, release func()) (api.Sandbox, error) {
 	l := m.planned(api.NewSandboxID(), req, p, life.Queued)

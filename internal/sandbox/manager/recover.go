@@ -137,8 +137,8 @@ func (m recovery) takeOver(ctx context.Context, row api.Sandbox) error {
 	return nil
 }
 
-// dropPauses removes the snapshots of pauses in which no sandbox is paused: it went
-// on, or ended, and its daemon with it.
+// dropPauses removes the snapshots of pauses in which no sandbox is paused: it
+// continued, or ended, and its daemon with it.
 func (m recovery) dropPauses(ctx context.Context, gone func(api.OwnerID) bool) error {
 	if m.cfg.Snapshots == nil {
 		return nil

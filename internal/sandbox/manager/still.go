@@ -10,7 +10,7 @@ import (
 )
 
 // Standstill calls do while no process of a running sandbox runs; it continues afterwards, whatever do returns. Commands that
-// are started meanwhile wait, as do a pause, a resume and a save; the timeouts of commands stand still. A kill waits
+// are started meanwhile wait, as do a pause, a resume and a save; the timeouts of commands stop. A kill waits
 // for nothing: the error says so then, and what do read may be of different instants.
 //
 // Errors: KindUnsupported where a sandbox cannot be paused, those of a sandbox that does not run. One that cannot continue is paused.

@@ -106,7 +106,7 @@ func (q *Quota) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox,
 }
 
 // CreateIn is Create with files at /workspace. Whether the caller may use these files is for
-// whoever mounted them to decide.
+// the caller who mounted them to decide.
 func (q *Quota) CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error) {
 	return q.create(ctx, req, func(req api.CreateSandbox) (api.Sandbox, error) { return q.m.CreateIn(ctx, req, ws) })
 }

@@ -103,7 +103,7 @@ type lease struct {
 }
 
 // Keep renews the lease until Close. It calls lost, once, when another process has ended this
-// owner: from then on its rows may be somebody else's. A store that cannot be reached is no
+// owner: from then on its rows may be another user's. A store that cannot be reached is no
 // such end: the lock still shows that this process is alive.
 func (o *Ownership) Keep(log *slog.Logger, lost func(error)) {
 	ticks := time.NewTicker(renewEvery)

@@ -21,7 +21,7 @@ type Entry int
 const (
 	// Worked: it worked now.
 	Worked Entry = iota
-	// Recalled: it had worked before, and its end was told.
+	// Recalled: it had worked before, and its end was reported.
 	Recalled
 	// Absent: its turn did not come.
 	Absent
@@ -97,7 +97,7 @@ func (c *Candidates) Run(ctx context.Context) {
 }
 
 // next is the candidate that the next level continues: the best one that no level has continued. It is 0 if one has
-// passed, or if none can be continued. It follows from what the candidates came to, so that a task that goes on after a
+// passed, or if none can be continued. It follows from what the candidates came to, so that a task that continues after a
 // crash finds the same.
 func (c *Candidates) next() int {
 	c.mu.Lock()
@@ -313,8 +313,8 @@ func (c *Candidates) Choose() int {
 	return order[0].N
 }
 
-// Settle stores what is known of the candidates after the choice.
-func (c *Candidates) Settle(ctx context.Context, rows []api.Candidate) error {
+// Store stores what is known of the candidates after the choice.
+func (c *Candidates) Store(ctx context.Context, rows []api.Candidate) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rows = slices.Clone(rows)

@@ -14,7 +14,7 @@ import (
 	"hortus.dev/internal/agent/model"
 )
 
-// cutCall is what the agent is told of a call that was cut. It is not made again: nobody knows how far it came.
+// cutCall is what the agent is shown of a call that was cut. It is not made again: nobody knows how far it came.
 const cutCall = "[interrupted by a restart of the platform: this call did not end, and its effects may be partial. " +
 	"The files of /workspace are as they were; programs that ran in the background have ended. Look at the files before you continue.]"
 
@@ -219,7 +219,7 @@ func (a *Agent) Question(n int) Question {
 	return Question{part, NewAgent(part, a.life, a.again), a}
 }
 
-// For returns what the sub-agent works with: its answers are recorded, and its facts are told to an emitter, once.
+// For returns what the sub-agent works with: its answers are recorded, and its facts are reported to an emitter, once.
 func (q Question) For(to loop.Emitter) loop.Question {
 	return loop.Question{Model: q.model, Do: q.agent.Do(), Emit: q.Run.Once(to), Now: q.Run.Now, End: q.end}
 }
@@ -243,7 +243,7 @@ func (q Question) end() {
 	}
 }
 
-// CutTurn is what an agent that is a program is told when its turn was cut: it begins again, in a new conversation over the
+// CutTurn is what an agent that is a program learns when its turn was cut: it begins again, in a new conversation over the
 // same files.
 const CutTurn = "An earlier attempt at this work was interrupted by a restart of the platform. Its effects may be partial. " +
 	"The files of /workspace are as they were. Look at them before you continue.\n\n"

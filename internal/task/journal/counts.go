@@ -56,7 +56,7 @@ func (c *Counts) Of(part string) *Counts {
 	return c.parts[part]
 }
 
-// Count returns how many events of a type were told, without those of parts.
+// Count returns how many events of a type were emitted, without those of parts.
 func (c *Counts) Count(of api.EventType) int {
 	if c == nil {
 		return 0

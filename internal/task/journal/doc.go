@@ -8,7 +8,7 @@
 //	_, err = run.End(ctx, journal.End{At: now, Event: &finished})
 //
 // A function that is done again must ask for the same steps with the same names. What it decides by, it
-// gets from steps, and the time from [Run.Now]: a clock that stands still between steps and while no daemon
+// gets from steps, and the time from [Run.Now]: a clock that is paused between steps and while no daemon
 // works on the run. So it decides the same again.
 //
 // A step is recorded when it begins and when it has ended. One that has begun and has no end was cut: it
@@ -26,7 +26,7 @@
 // # Owners
 //
 // A run belongs to one daemon, its owner. Nobody else can write to its journal. The next daemon takes a run
-// over with [Journal.Take] once the owner has provably ended; what a daemon wrongly taken for dead still
+// over with [Journal.Take] once the owner has provably ended; what a daemon wrongly mistaken for dead still
 // tries to record is refused, and its step returns an error. After an error of the journal itself the run is damaged
 // ([Run.Damage]), and the work must end.
 //

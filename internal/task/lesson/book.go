@@ -31,7 +31,7 @@ type Config struct {
 	Embedder Embedder
 	// Similarity is the least cosine of two vectors whose failures are alike; 0 means DefaultSimilarity.
 	Similarity float64
-	// Logger is told when the Embedder fails; nil discards that.
+	// Logger learns when the Embedder fails; nil discards that.
 	Logger *slog.Logger
 }
 
@@ -133,7 +133,7 @@ func Offers(known []api.FoundLesson) []api.LessonOffer {
 }
 
 // About finds what fixed a failure before, or one that is like it, the best first: at most api.MaxLessonsOffered. That an
-// embedding model does not answer is logged, and the search goes on without it.
+// embedding model does not answer is logged, and the search continues without it.
 func (b *Book) About(ctx context.Context, account, scope, output string) ([]api.FoundLesson, error) {
 	f := Of(output)
 	if f.Text == "" || scope == "" {

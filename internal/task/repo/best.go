@@ -19,7 +19,7 @@ type group struct {
 	candidates *best.Candidates
 	main       *attempt
 	all        []*candidate
-	// forks has room for one: a workspace is forked by one candidate at a time.
+	// forks has space for one: a workspace is forked by one candidate at a time.
 	forks chan struct{}
 }
 
@@ -70,7 +70,7 @@ func (w *project) serveOnce(ctx context.Context, of int, closed func(int)) (leav
 	return prepareServices(w.cfg.Sandboxes, w.task.ID, p, closed), err
 }
 
-// named is the workspace of a candidate in the row of a task that goes on.
+// named is the workspace of a candidate in the row of a task that continues.
 func (w *project) named(n int) api.WorkspaceID {
 	if t := w.task.Repo; t != nil && n <= len(t.Candidates) {
 		return api.WorkspaceID(t.Candidates[n-1].Workspace)
@@ -228,7 +228,7 @@ func (f *group) discard(ctx context.Context) {
 	w := f.main
 	rows := w.res.Candidates
 	w.project.discard(ctx, rows)
-	if err := f.candidates.Settle(ctx, rows); err != nil {
+	if err := f.candidates.Store(ctx, rows); err != nil {
 		w.project.cfg.Logger.Error("store the candidates of a task", "task", w.project.task.ID, "err", err)
 	}
 	if w.journal.Remembers() {

@@ -56,7 +56,7 @@ func (f *group) newCandidate(row api.Candidate, job Job) *candidate {
 	w, n, one := f.main, row.N, job.Candidates[(row.N-1)%len(job.Candidates)]
 	res := w.res
 	res.Branch, res.Repositories, res.Candidates = candidateBranch(w.project.task.ID, n), slices.Clone(w.res.Repositories), nil
-	res.Workspace = api.WorkspaceID(row.Workspace) // of a task that goes on: it is this one's, also if nothing is done with it
+	res.Workspace = api.WorkspaceID(row.Workspace) // of a task that continues: it is this one's, also if nothing is done with it
 	e := &candidate{of: f, n: n, attempt: &attempt{
 		project: w.project, candidate: n, dir: CandidateDir(w.dir, n), res: res, slot: newSandboxSlot(w.project.files),
 		steps:   newSteps(candidateEmitter{Emitter: w.steps.emitter(), n: n}, w.project.cfg.Now),
@@ -193,7 +193,7 @@ func (e *candidate) Lint(ctx context.Context, lint string) (passed bool, err err
 	return g.Passed, err
 }
 
-// account returns what the candidates that continue the work of one are told, after what that one was told itself. What its agent
+// account returns what the candidates that continue the work of one learn, after what that one learned itself. What its agent
 // called is read when it is needed.
 func (e *candidate) account() []earlierAttempt {
 	w := e.attempt

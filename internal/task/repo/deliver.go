@@ -28,8 +28,8 @@ func (r *Runner) Deliver(ctx context.Context, job Job) (api.RepoResult, error) {
 }
 
 // deliver brings the result of each repository to its reviewers, if that was requested. What keeps a delivery from
-// happening is in the result and undoes nothing: the work is verified all the same. An error means that the task was cut
-// short.
+// happening is in the result and undoes nothing: the work is verified all the same. An error means that the task was
+// interrupted.
 func (w *attempt) deliver(ctx context.Context) error {
 	if !w.project.req.Push && !w.project.req.MergeRequest {
 		return nil

@@ -36,7 +36,7 @@
 // A [Runner] is shared and holds nothing of a task. One call of Run is one task:
 // its sandboxes end before Run does, also when its context ends, and the proof is
 // in the result. The workspace stays, as does the branch; whatever there was when
-// the work was cut short is committed, and marked.
+// the work was interrupted is committed, and marked.
 //
 // The package must not know how sandboxes isolate, which forge or model there is,
 // who stores a task or how events travel.

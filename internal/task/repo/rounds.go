@@ -112,7 +112,7 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 		rep = w.works(ctx, n, message)
 		w.usage = w.usage.Add(rep.Usage)
 		if rep.Stop == api.StopModel && rep.Err != nil && rep.Steps == 0 && n == 1 {
-			// Nothing was done yet: a key that is wrong is no work that was cut short.
+			// Nothing was done yet: a key that is wrong is no work that was interrupted.
 			return "", rep.Err
 		}
 		return fmt.Sprintf("%s after %d steps", rep.Stop, rep.Steps), nil
@@ -153,7 +153,7 @@ func (w *attempt) verdict(ctx context.Context, r *api.Round, rep loop.Report) (E
 	case r.Head == "":
 		return End{}, false // nothing was changed
 	case !goesOn(r.Stop) && !mended:
-		// It passed before too, so it says nothing about work that was cut short.
+		// It passed before too, so it says nothing about work that was interrupted.
 		return End{}, false
 	case rep.Finish != nil && rep.Finish.Blocked != "" && !mended:
 		return End{}, false

@@ -199,7 +199,7 @@ func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 	return w.res
 }
 
-// untouched reports whether a task that goes on has ended before it came to the workspaces that its row names.
+// untouched reports whether a task that continues has ended before it came to the workspaces that its row names.
 func (w *attempt) untouched() bool {
 	was := w.project.task.Repo
 	if was == nil || w.project.conversation != nil || w.res.Workspace != "" || w.res.Candidates != nil {

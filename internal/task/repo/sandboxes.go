@@ -102,12 +102,12 @@ type Emitter interface {
 
 // Copier is a [Sandboxes] that can copy a sandbox that is in use.
 type Copier interface {
-	// Copy makes another sandbox with the files of one instant of a sandbox of a task, which goes on. p is what that one
+	// Copy makes another sandbox with the files of one instant of a sandbox of a task, which continues. p is what that one
 	// was opened with: Sandbox, Access and Services; Layers and Of are not used. The copy has a workspace of its own, Info().Workspace, which
 	// belongs to the task until Discard, after Close. What one of the two writes is not seen in the other.
 	//
-	// Where memory can be forked the programs that run go on in the copy too, and Info().Parent names the sandbox. Otherwise Parent is
-	// empty, the sandbox stands still while its files are copied, and the services are started in the copy. In both cases
+	// Where memory can be forked the programs that run continue in the copy too, and Info().Parent names the sandbox. Otherwise Parent is
+	// empty, the sandbox is paused while its files are copied, and the services are started in the copy. In both cases
 	// they are ready: the copy is a [ServiceSandbox]. Copies of one sandbox are made one after the other.
 	//
 	// After an error nothing is left of the copy, unless the error says so. Errors: KindUnsupported where neither can be
@@ -179,7 +179,7 @@ type Sessions interface {
 	Take(ctx context.Context, id api.SessionID, live time.Duration) (c Sandbox, how string)
 	// Keep takes the sandbox of a turn that has ended. It reports whether it did.
 	Keep(ctx context.Context, id api.SessionID, c Sandbox) bool
-	// Restored is told how a turn got its sandbox.
+	// Restored learns how a turn got its sandbox.
 	Restored(ctx context.Context, id api.SessionID, e session.RestoredEvent)
 }
 

@@ -139,7 +139,7 @@ func (w *attempt) converse(ctx context.Context) End {
 	defer closeTools()
 	end := w.turnRounds(ctx)
 	if w.keepSandbox(ctx, end) {
-		w.tools = nil // what it runs goes on
+		w.tools = nil // what it runs continues
 	}
 	return end
 }
@@ -198,7 +198,7 @@ func (w *attempt) turnHead(ctx context.Context, made string) string {
 	return made
 }
 
-// turnMessage is what the agent is told: in the first turn with what the repository says of itself.
+// turnMessage is what the agent learns: in the first turn with what the repository says of itself.
 func (w *attempt) turnMessage(ctx context.Context) (string, error) {
 	turn := w.project.conversation.turn
 	if len(turn.Transcripts) == 0 && turn.Before() == nil {

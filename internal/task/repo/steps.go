@@ -21,7 +21,7 @@ type steps struct {
 	left int
 }
 
-// newSteps makes steps without any, which are told to an emitter.
+// newSteps makes steps without any, which are reported to an emitter.
 func newSteps(emit Emitter, now func() time.Time) *steps { return &steps{emit: emit, now: now} }
 
 // tell emits a fact.

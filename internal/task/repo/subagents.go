@@ -16,7 +16,7 @@ import (
 // goroutines, and end when they have returned.
 //
 // A copy lives from make until its Close, at the latest until end. It has a workspace, which the row of the task names while it is there:
-// the next daemon removes the workspaces of tasks that no row names. A sub-agent that goes on after the end of its daemon gets another
+// the next daemon removes the workspaces of tasks that no row names. A sub-agent that continues after the end of its daemon gets another
 // sandbox over the same workspace, when it uses it first.
 type sandboxCopies struct {
 	task api.TaskID
@@ -28,7 +28,7 @@ type sandboxCopies struct {
 	begins func(ctx context.Context) (Preparation, error)
 	// name stores the copies that there are. Its calls come one after the other.
 	name func(ctx context.Context, all api.CandidateCopies) error
-	// closed is told how many processes may be left of a copy. It may be called from several goroutines.
+	// closed learns how many processes may be left of a copy. It may be called from several goroutines.
 	closed func(left int)
 	logger *slog.Logger
 
@@ -230,7 +230,7 @@ func (p *copySandbox) WriteFile(ctx context.Context, path string, content []byte
 	return p.sandboxSlot.WriteFile(ctx, path, content, executable)
 }
 
-// newCopies begins without copies of its sandbox, but for those that the row of a task that goes on names.
+// newCopies begins without copies of its sandbox, but for those that the row of a task that continues names.
 func (w *attempt) newCopies(named api.CandidateCopies) *sandboxCopies {
 	return &sandboxCopies{
 		turn: make(chan struct{}, 1), task: w.project.task.ID, sandboxes: w.project.cfg.Sandboxes, agent: w.slot, begins: w.preparation, named: namedCopies(named),
@@ -261,7 +261,7 @@ func (w *attempt) research(keep tool.OutputStore) *loop.Research {
 	}
 }
 
-// copied are the copies that the row of a task that goes on names for a candidate, or for the only agent (0).
+// copied are the copies that the row of a task that continues names for a candidate, or for the only agent (0).
 func (p *project) copied(candidate int) api.CandidateCopies {
 	switch row := p.task.Repo; {
 	case row == nil:

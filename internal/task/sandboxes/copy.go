@@ -15,14 +15,14 @@ import (
 
 var _ repo.Copier = (*Provider)(nil)
 
-// Stiller makes sandboxes stand still.
+// Stiller pauses sandboxes.
 type Stiller interface {
 	// Standstill calls do while no process of a running sandbox runs; the sandbox continues whatever do returns. Nobody else can let it
 	// run meanwhile.
 	Standstill(ctx context.Context, id api.SandboxID, do func(context.Context) error) error
 }
 
-// copyTime bounds the copy of the files of a sandbox, which stands still meanwhile.
+// copyTime bounds the copy of the files of a sandbox, which is paused meanwhile.
 const copyTime = 2 * time.Minute
 
 // Copy implements repo.Copier.
@@ -120,7 +120,7 @@ func (p *Provider) copyFiles(ctx context.Context, task api.TaskID, of api.Sandbo
 	return serviceSandbox{}, errors.Join(err, cerr, p.Discard(late, ws))
 }
 
-// copyWorkspace copies the workspace of a sandbox that stands still meanwhile.
+// copyWorkspace copies the workspace of a sandbox that is paused meanwhile.
 func (p *Provider) copyWorkspace(ctx context.Context, task api.TaskID, of api.Sandbox) (api.WorkspaceID, error) {
 	end, err := p.copies.Lock(ctx, string(of.ID))
 	if err != nil {
@@ -152,7 +152,7 @@ func hinted(err error, hint string) error {
 	return api.Errorf(api.KindOf(err), "%w", err).WithHint("%s", hint)
 }
 
-// copyStanding copies a workspace while its sandbox stands still. What needs no standstill is done before and after it.
+// copyStanding copies a workspace while its sandbox is paused. What needs no standstill is done before and after it.
 func copyStanding(ctx context.Context, store *workspace.Store, boxes Stiller, box api.SandboxID, ws api.WorkspaceID, n workspace.New, most workspace.Usage) (api.WorkspaceID, error) {
 	f := workspace.Forks{Store: store}.Begin(ctx, ws, n, most)
 	stood := false

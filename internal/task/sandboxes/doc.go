@@ -11,7 +11,7 @@
 // cannot exceed the ceilings of the key that created it. A [Sandbox] lives until Close.
 //
 // One that is in use can be copied ([Provider.Copy]), with the programs that run in it where memory can be forked, and
-// otherwise with its files alone, for which it stands still. The copy may connect to what the sandbox may connect to when it is
+// otherwise with its files alone, for which it is paused. The copy may connect to what the sandbox may connect to when it is
 // made, and use the secrets whose grants have not ended. It lives until its own Close, and its workspace until
 // Discard. What a daemon that was killed leaves of both ends like everything else of its task: the sandbox is not adopted, and
 // [Provider.Sweep] removes the workspace.

@@ -81,13 +81,13 @@ func (r *forkSource) workspace(ctx context.Context, layers []repo.Layer) api.Wor
 		var id api.WorkspaceID
 		if id, err = r.fork(ctx); err == nil {
 			if r.forks++; r.forks == r.p.Of {
-				r.close(ctx) // its children go on without it
+				r.close(ctx) // its children continue without it
 			}
 			return id
 		}
 	}
 	if ctx.Err() != nil {
-		return "" // others may go on
+		return "" // others may continue
 	}
 	// The capacity for the others is worth more than the services.
 	r.provider.cfg.Logger.Info("services are started for each candidate", "task", r.task, "reason", err)

@@ -27,10 +27,10 @@ type Stopper interface {
 type SessionsConfig struct {
 	Workspaces *workspace.Store
 	Sandboxes  Stopper
-	// Changed is told when a sandbox that waits was paused (session.Paused), or is there no more (session.Stored). It is called
+	// Changed learns when a sandbox that waits was paused (session.Paused), or is there no more (session.Stored). It is called
 	// from a goroutine of the Sessions.
 	Changed func(ctx context.Context, id api.SessionID, state session.State, reason string)
-	// Restored is told how a turn got its sandbox.
+	// Restored learns how a turn got its sandbox.
 	Restored func(ctx context.Context, id api.SessionID, e session.RestoredEvent)
 	Now      func() time.Time
 	Logger   *slog.Logger

@@ -11,7 +11,7 @@ import (
 // Sweep removes the workspaces that a daemon's death left to tasks that do not name them, such as that of a setup: no
 // later task could use them. They may be large, so their files are removed in the background; nobody finds them when it
 // returns. It is called after such tasks were declared lost, and before
-// others go on and new ones begin. row returns a task, or KindNotFound. The result is how many were removed.
+// others continue and new ones begin. row returns a task, or KindNotFound. The result is how many were removed.
 func (p *Provider) Sweep(ctx context.Context, row func(context.Context, api.TaskID) (api.Task, error)) (int, error) {
 	ids, err := p.cfg.Workspaces.List()
 	if err != nil {
@@ -41,7 +41,7 @@ func (p *Provider) Sweep(ctx context.Context, row func(context.Context, api.Task
 	return n, nil
 }
 
-// abandoned reports whether a task has ended without naming a workspace, or was cut before it named it, so that nobody
+// abandoned reports whether a task has ended without naming a workspace, or was cut before it named it, so that no task
 // can use it. No task runs meanwhile.
 func abandoned(t api.Task, id api.WorkspaceID) bool {
 	if t.State != api.TaskDone {

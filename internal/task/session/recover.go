@@ -129,8 +129,8 @@ func (s *Service) Restored(ctx context.Context, id api.SessionID, e words.Restor
 	}
 }
 
-// Recover takes over the sessions of owners that have ended: their sandboxes have ended with them. It comes after the tasks that go
-// on were taken over, and before messages come. It returns how many it found. gone must be right.
+// Recover takes over the sessions of owners that have ended: their sandboxes have ended with them. It comes after the tasks that
+// continue were taken over, and before messages come. It returns how many it found. gone must be right.
 func (s *Service) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, error) {
 	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
 		return 0, api.Errorf(api.KindInternal, "create the directory of sessions: %w", err)

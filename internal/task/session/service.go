@@ -103,7 +103,7 @@ func (s *Service) Close(ctx context.Context) error {
 	}
 }
 
-// record is the document of a session: what is told of it, and what is not.
+// record is the document of a session: what is shown of it, and what is not.
 type record struct {
 	words.Session
 	// AgentSession is what the agent called the conversation in the last turn.
@@ -133,7 +133,7 @@ type openSession struct {
 	facts   []fact
 }
 
-// fact is an event that is told when what it says is stored.
+// fact is an event that is reported when what it says is stored.
 type fact struct {
 	what api.EventType
 	data any

@@ -18,7 +18,7 @@ import (
 	"hortus.dev/internal/agent/model"
 )
 
-// Endpoint says whose errors are told: what a person calls the model, the key
+// Endpoint says whose errors are reported: what a person calls the model, the key
 // that must not show, and what to do about it.
 type Endpoint struct {
 	// Vendor begins every message: "anthropic".

@@ -32,7 +32,7 @@ const (
 	DefaultIdle  = 2 * time.Minute
 	DefaultWhole = 10 * time.Minute
 	// MaxAnswer is the most text, tool input included, that a model collects of
-	// one answer, in bytes. What goes on is cut there.
+	// one answer, in bytes. What continues is cut there.
 	MaxAnswer = 4 << 20
 	// maxError is what is read of an answer that is an error.
 	maxError = 64 << 10

@@ -4,7 +4,7 @@
 // Every call streams. A structured answer is requested as a JSON schema format,
 // strict where the schema is within what strict mode knows. Nothing is stored at
 // the vendor's. The vendor caches prompts by itself; what came from the cache is
-// told in the usage.
+// reported in the usage.
 //
 // The package must not know roles, sandboxes or tasks, reads no environment and
 // tries nothing twice. A [Model] is read-only after New and safe for several

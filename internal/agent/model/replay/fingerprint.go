@@ -15,20 +15,20 @@ var (
 	address    = lazyregexp.New(`\b0x[0-9a-fA-F]{6,16}\b`)
 )
 
-func settle(s string) string {
+func normalize(s string) string {
 	return address.ReplaceAllString(identifier.ReplaceAllString(s, "#"), "0x#")
 }
 
-// settled copies a request into the form that is compared.
-func settled(q request) request {
+// normalized copies a request into the form that is compared.
+func normalized(q request) request {
 	q.Messages = append([]message(nil), q.Messages...)
 	for i := range q.Messages {
 		m := &q.Messages[i]
-		m.Text, m.CallID = settle(m.Text), settle(m.CallID)
+		m.Text, m.CallID = normalize(m.Text), normalize(m.CallID)
 		m.Calls = append([]call(nil), m.Calls...)
 		for j := range m.Calls {
 			c := &m.Calls[j]
-			c.ID, c.Input = settle(c.ID), settle(c.Input)
+			c.ID, c.Input = normalize(c.ID), normalize(c.Input)
 		}
 	}
 	return q
@@ -36,7 +36,7 @@ func settled(q request) request {
 
 // fingerprint names what a request asks, whichever model it goes to.
 func fingerprint(q request) string {
-	b, err := json.Marshal(settled(q))
+	b, err := json.Marshal(normalized(q))
 	if err != nil {
 		panic(err) // strings and numbers alone
 	}

@@ -15,12 +15,12 @@ func (p *Player) nearest(q request) (*exchange, string) {
 			free[i] = true
 		}
 	}
-	q = settled(q)
+	q = normalized(q)
 	var best *exchange
 	bestScore := [4]int{-1}
 	for i := range p.rec.exchanges {
 		e := &p.rec.exchanges[i]
-		score := likeness(settled(e.Request), q)
+		score := likeness(normalized(e.Request), q)
 		if free[i] {
 			score[3] = 1
 		}
@@ -31,7 +31,7 @@ func (p *Player) nearest(q request) (*exchange, string) {
 	if best == nil {
 		return nil, ""
 	}
-	return best, difference(settled(best.Request), q)
+	return best, difference(normalized(best.Request), q)
 }
 
 func better(a, b [4]int) bool {

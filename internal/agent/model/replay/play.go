@@ -17,7 +17,7 @@ type PlayerConfig struct {
 	// Name is what the player is chosen and shown by, for example
 	// "replay:/tmp/run.jsonl".
 	Name string
-	// Secrets are those that a recorder would be told here.
+	// Secrets are those that a recorder would receive here.
 	Secrets []string
 }
 

@@ -32,7 +32,7 @@ func (r *Recording) Redacted() (n int) {
 }
 
 // Models names the recorded models by what each was for; nil where the recorder
-// was told nothing.
+// received nothing.
 func (r *Recording) Models() map[string]string { return r.models }
 
 // Parse reads a recording. A last line that was cut is left out, with a note.

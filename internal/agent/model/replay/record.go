@@ -98,7 +98,7 @@ func (r *Recorder) add(e *exchange) error {
 	defer r.mu.Unlock()
 	e.N = r.n + 1
 	if err := e.check(); err != nil {
-		// What nobody could read is not written.
+		// What no reader could use is not written.
 		return api.Errorf(api.KindInternal, "record an exchange with model %s: %w", e.Model, err)
 	}
 	if e.N > MaxExchanges {

@@ -115,8 +115,8 @@ func (g *Group) Frozen() (bool, error) {
 	return strings.TrimSpace(string(b)) != thawed, nil
 }
 
-// Settle completes a freeze or thaw that another process began.
-func (g *Group) Settle(ctx context.Context, frozen bool) error {
+// Complete ends a freeze or thaw that another process began.
+func (g *Group) Complete(ctx context.Context, frozen bool) error {
 	if _, _, ok := g.dir(Freezer); !ok {
 		return nil
 	}

@@ -1,7 +1,7 @@
 // Package forker is a small process that forks the first processes of sandboxes for a
 // daemon, and the daemon's end of it.
 //
-// When a process forks without sharing its memory, as it must for a user namespace whose ids
+// When a process forks without sharing its memory, as is required for a user namespace whose ids
 // it writes, the kernel copies its page tables and write-protects every page, and each later
 // write to a page costs a fault. That makes many concurrent starts slower by a third. The
 // forker has little memory and is otherwise idle.

@@ -104,7 +104,7 @@ const heldMode = 0o400
 // A process could open what is behind a read-only descriptor again, for writing, if the mode of the
 // file lets it: that of a memory file lets everybody at first. If root does this, the file becomes
 // root's, because the IDs of its owner are those of another sandbox after this one has ended. Its
-// kernel goes on with the descriptor that it has.
+// kernel continues with the descriptor that it has.
 func readOnly(fd int) (*os.File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

@@ -23,7 +23,7 @@ type Plan struct {
 	// Start are the calls that start the guest, in order.
 	Start []Call `json:"start"`
 	// Restored is true if the guest comes from a saved state: it has its configuration,
-	// and sends nothing before it was told its identity. Before the calls the keeper waits
+	// and sends nothing before it received its identity. Before the calls the keeper waits
 	// for a packet with one more Call, which reads the state and is the last one; its
 	// descriptors are those of the packet, in order.
 	Restored bool `json:"restored,omitempty"`

@@ -50,7 +50,7 @@ type PlanRequest struct {
 	// keeper.WorkspaceDir, with the mounts of Access in it.
 	Durable bool
 	Access  []sandbox.PathAccess
-	// Restored is true if the kernel will be told to restore an image.
+	// Restored is true if the kernel will be asked to restore an image.
 	Restored bool
 }
 

@@ -21,7 +21,7 @@ const removeWithin = 30 * time.Second
 // what is left: an archive that can be restored stays.
 //
 // The new archive is stored under a name of its own and read again before the record names it, so
-// whoever restores meanwhile, or after a crash, finds the old one or the new one. If several
+// anyone who restores meanwhile, or after a crash, finds the old one or the new one. If several
 // hosts replace an archive, each stores a whole one, and the last record counts.
 //
 // Errors: as for Save, KindUnavailable if the new archive is not what was stored, and KindInternal
