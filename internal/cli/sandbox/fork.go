@@ -83,6 +83,9 @@ func showFork(a *app.App, req api.ForkSandbox, out api.ForkResult) error {
 		if out.Why != "" {
 			a.Note("files only: %s", out.Why)
 		}
+		if out.MemoryWhy != "" {
+			a.Note("memory was copied: %s", out.MemoryWhy)
+		}
 	}
 	for n, child := range out.Children {
 		if child.Sandbox != nil {
