@@ -1,7 +1,7 @@
 //go:build linux
 
 // Hortus-bench measures this host: it opens a daemon of its own in this process, takes the figures that
-// docs/performance.md explains, and prints them as they are complete. Under the names of the guest's
+// docs/benchmarks.md explains, and prints them as they are complete. Under the names of the guest's
 // programs, and of package load, it is those, as hortus is.
 package main
 

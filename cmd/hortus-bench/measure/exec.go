@@ -17,7 +17,7 @@ import (
 	"hortus.dev/cmd/hortus-bench/program"
 )
 
-// Rows of the measurement "exec"; docs/performance.md explains each clock.
+// Rows of the measurement "exec"; docs/benchmarks.md explains each clock.
 const (
 	rowNativeRun     = "native fork+exec"
 	rowNativeCapture = "native fork+exec, output captured"
