@@ -19,8 +19,8 @@ import (
 // KindNotFound if there is none, KindInvalid if there are several (the message names some of
 // them) and for an empty prefix.
 //
-// Account "" is the operator's own where a row is named, and every account where rows are
-// listed or found. A row lives until its state is final.
+// Account "" is every account in SandboxesOf, FindXOf, WalkX and pages, except those of secrets,
+// and the operator's own elsewhere. A row lives until its state is final.
 type Store interface {
 	Owners
 	Sandboxes

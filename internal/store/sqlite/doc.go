@@ -1,7 +1,8 @@
 // Package sqlite keeps the rows of package store in one SQLite file.
 //
 // Open creates the file or migrates its schema and returns a [DB]; Close closes it. A DB
-// implements store.Store, with one table type for each family of rows. It writes through
+// implements store.Store: a file of this package has the statements and methods of one family of
+// rows, and what families share is in table.go and query.go. It writes through
 // one connection, so writers queue in the process instead of getting SQLITE_BUSY, and
 // reads through several others that never wait for it (write-ahead log). Several
 // processes may have the file open at the same time, one of them with Ahead.
@@ -15,9 +16,9 @@
 // database first (ahead.go). They survive the death of the process too: Open replays the
 // file, and a read flushes pending rows first.
 //
-// Migrations are numbered SQL files in the binary. All pending ones run in one
-// transaction. Before it changes an existing database, Open makes a copy beside it. A
-// database of a newer binary is refused and not changed.
+// schema.sql is the schema. Later versions are steps after it (schema.go); all pending ones run in
+// one transaction. Before it changes an existing database, Open makes a copy beside it. A
+// database of a newer binary or of an unknown schema is refused and not changed.
 //
 //	db, err := sqlite.Open(ctx, sqlite.Config{Path: "/var/lib/hortus/hortus.db"})
 //	if err != nil {

@@ -68,7 +68,7 @@ func (s *schema) version(ctx context.Context, r runner) (int, error) {
 		return 0, nil
 	case development > 0:
 		return 0, api.Errorf(api.KindConflict, "%s is a data directory of a development version of hortus, which this version cannot read", filepath.Dir(s.path)).
-			WithHint("move it away, remove it with \"hortus uninstall\", or use another --data-dir")
+			WithHint("move it away, or remove it with the version that wrote it (\"hortus uninstall\"), or use another --data-dir")
 	case application != applicationID || version == 0:
 		return 0, api.Errorf(api.KindConflict, "%s is not a hortus database", s.path).
 			WithHint("use another --data-dir")
