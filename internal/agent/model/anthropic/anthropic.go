@@ -119,7 +119,7 @@ func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(mod
 	}
 	events, err := m.client.Stream(ctx, "/v1/messages", body)
 	if err != nil {
-		return model.Response{}, err
+		return model.Response{Usage: price.Tokens{}.Usage(m.price)}, err // a call, without tokens
 	}
 	a := answer{end: m.client.Endpoint, deltas: deltas, output: outputName(req)}
 	for !a.full && events.Next() {

@@ -167,7 +167,7 @@ func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(mod
 	}
 	events, err := m.client.Stream(ctx, path, body)
 	if err != nil {
-		return model.Response{}, err
+		return model.Response{Usage: price.Tokens{}.Usage(m.price)}, err // a call, without tokens
 	}
 	for !a.full && events.Next() {
 		data := events.Data()
