@@ -22,4 +22,12 @@
 //	err = computers.Discard(ctx, help.Info().Workspace)
 //
 // The package must not know what a task does in its sandbox.
+//
+// # Reasons
+//
+// A changed policy stays with the work: the next sandbox over a workspace, and the gate, has
+// the policy that the last one ended with, and no secret that was revoked of any. Otherwise a
+// program that ends its own sandbox would get back what a person took away. Narrower is not
+// computed, since two policies with ports and paths have no simple intersection. If the rows
+// cannot be read, no sandbox is opened.
 package computer

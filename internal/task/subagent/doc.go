@@ -11,4 +11,10 @@
 // next daemon removes the workspaces of tasks that no row names. A sub-agent that goes on after the end of its daemon
 // gets another sandbox over the same workspace, when it uses it first. The package starts no goroutine, and must not know what
 // a sub-agent does.
+//
+// # Reasons
+//
+// Only an answer comes back of a copy: to merge files of several copies would be a decision
+// with conflicts. Each question has a part of the journal with a clock of its own, so that the
+// order in which questions end does not matter.
 package subagent
