@@ -13,4 +13,12 @@
 // It runs the Go command. It must not depend on more of the program than its three
 // commands, the linker's variable for the version, the paths of embedded files, and the
 // mark of files that "hortus uninstall" removes.
+//
+// # Reasons
+//
+// The Debian package is written with the standard library, about 200 lines, because a packaging
+// library would link some hundred modules. It enables no service, and removal keeps the data,
+// also on purge, since results of tasks are in it. Its copies of units and completions lack the
+// mark by which hortus uninstall knows its files. The container file takes the release archive,
+// so that the image has the binary that SHA256SUMS names.
 package main

@@ -19,4 +19,10 @@
 //
 // The package must not know how sandboxes are made, who stores a task, how
 // events travel, or which model answers.
+//
+// # Reasons
+//
+// A plan may repeat the request: a check that refused it was no boundary and cost three billed
+// calls. What holds is that the program runs in a sandbox and that its exit code and output
+// decide.
 package agent

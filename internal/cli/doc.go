@@ -17,4 +17,9 @@
 //
 // Nothing here outlives Main: every goroutine that a command starts is waited for or blocked
 // in a read of stdin, which belongs to the process.
+//
+// # Reasons
+//
+// The grammar is alecthomas/kong's: a command is a struct, each flag has its variable and its
+// help beside it, so that they cannot disagree, and a bad value names its flag.
 package cli

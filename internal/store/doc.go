@@ -47,4 +47,10 @@
 // files.
 //
 // The package must not know SQL, files or events' meaning.
+//
+// # Reasons
+//
+// Lists are pages behind a cursor, the time and ID of a row, so that a row that is removed
+// between two pages leaves none out. Ended rows are kept for each account up to a number, a
+// size and an age that counts from the end, and their sums stay.
 package store

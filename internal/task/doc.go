@@ -14,4 +14,11 @@
 // done; the row remains without them.
 //
 // The package must not know a server, SQL, a concrete model or how sandboxes are created.
+//
+// # Reasons
+//
+// A reply to a question is a new task that continues the work: a task that is done never
+// changes. The workspace goes to the new task under its lock, so of two replies one fails. The
+// history is a list of short forms between marks of untrusted text; the reply has the authority
+// of the request. Only the account of the task may reply.
 package task

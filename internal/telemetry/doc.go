@@ -17,4 +17,10 @@
 // A [Telemetry] starts the goroutine that sends traces, if traces are enabled. Close sends the remaining
 // traces and ends it. The package must not know a server or a store; it wraps servers, and observes the manager
 // through the manager's own interface.
+//
+// # Reasons
+//
+// Prometheus's format is what scrapers read, so OpenTelemetry's metrics, a second path to the
+// same numbers, are left out. The trace context does not reach the guest: who asks is not its
+// business.
 package telemetry

@@ -1,5 +1,5 @@
 // Package attack attacks sandboxes from the inside, and their host from a malicious
-// guest. Every claim of docs/security.md has a test here.
+// guest. Every claim of docs/security-claims.md has a test here.
 //
 // A probe is a system call or a short sequence that an attacker would try. It runs as a
 // static program inside the sandbox, as each identity of the sandbox. Its control runs the

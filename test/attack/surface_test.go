@@ -13,14 +13,14 @@ import (
 // documentation: the names in each row's second column.
 func surfaceTable(t *testing.T) map[string][]string {
 	t.Helper()
-	b, err := os.ReadFile("../../docs/security.md")
+	b, err := os.ReadFile("../../docs/security-claims.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(string(b), "<!-- surface of the rest -->\n")
 	table, _, end := strings.Cut(rest, "<!-- end -->")
 	if !ok || !end {
-		t.Fatal("docs/security.md has no table of the surface")
+		t.Fatal("docs/security-claims.md has no table of the surface")
 	}
 	rows := map[string][]string{}
 	for line := range strings.Lines(table) {
@@ -78,7 +78,7 @@ func TestSurface(t *testing.T) {
 				continue
 			}
 			if !slices.Contains(lists[kind], name) {
-				t.Errorf("%s: %s %s is there, and docs/security.md does not say so", user, kind, name)
+				t.Errorf("%s: %s %s is there, and docs/security-claims.md does not say so", user, kind, name)
 			}
 			if kind == "tells" && slices.Contains(hidden, name) {
 				t.Errorf("%s: /proc/%s is said to be hidden and tells something", user, name)
@@ -89,7 +89,7 @@ func TestSurface(t *testing.T) {
 		for _, kind := range []string{"socket", "protocol", "device"} {
 			for _, name := range lists[kind] {
 				if name != "pts/ptmx" && !found[kind+" "+name] {
-					t.Errorf("%s: docs/security.md says that %s %s is there; it is not", user, kind, name)
+					t.Errorf("%s: docs/security-claims.md says that %s %s is there; it is not", user, kind, name)
 				}
 			}
 		}
@@ -122,6 +122,6 @@ func mountOnSurface(t *testing.T, user, line string, toWrite, toRead, devices []
 	}
 	switch {
 	case mode == "rw" && !slices.Contains(toWrite, kind), mode == "ro" && !tree && !slices.Contains(toRead, kind), mode == "rw" && tree:
-		t.Errorf("%s: a mount of %s at %s, %s, of which docs/security.md does not tell", user, kind, place, mode)
+		t.Errorf("%s: a mount of %s at %s, %s, of which docs/security-claims.md does not tell", user, kind, place, mode)
 	}
 }

@@ -11,5 +11,9 @@
 //		...
 //	}
 //
+// Its tests check what documents say of the tree: that links lead somewhere, that each
+// decision has a status and is listed, and that each row of docs/security-claims.md names
+// tests that exist.
+//
 // The package must not depend on what programs do. It has no state.
 package document

@@ -16,4 +16,11 @@
 // and done is in the transcript, also when it ended early.
 //
 // The package must not know sandboxes, repositories, tasks or which model answers.
+//
+// # Reasons
+//
+// Calls that only read run at the same time, by a table of names; results follow in the order
+// of the calls when all have ended, so that a journal plays them again once. A call of a tool
+// without effects that was interrupted is made again. The todo list is in the result of a call,
+// so the journal has it.
 package loop

@@ -31,4 +31,12 @@
 // The server and its sessions outlive the client.
 //
 // The package must not know where the server runs, or who started it.
+//
+// # Reasons
+//
+// The server is an agent of its own (opencode-server) and no mode of sessions, so that opencode
+// is the same everywhere. Its port is reached as any port of a sandbox, so it outlives the
+// task; a process on standard streams takes 17 to 22 s to start, and a second message to the
+// server 1 to 2 s. A call that an abort ended is not reported as done, although opencode says
+// so.
 package opencode

@@ -18,4 +18,18 @@
 //
 // The package must not know the backend of a sandbox, what a task is, which model calls, or how its history is
 // stored.
+//
+// # Reasons
+//
+// There is a process for each command and no shell session: a session has to guess when a
+// command ended, breaks when it is killed, and hides state. JavaScript is parsed in the
+// sandbox, because the parsers that could be linked recurse without a bound and would end the
+// daemon. Numbers as strings are accepted, unknown arguments are refused. Create over a file
+// that was not viewed is refused, the one call that can lose work.
+//
+// What is in every request is short, because it is paid each time: a schema says what its
+// description need not. What the history shows already is not sent again. TestTrajectories
+// compares tokens with recorded runs of mini-swe-agent: a run is a table of sizes, its texts
+// belong to others; each recorded command becomes the tool that does it, one call in an answer.
+// What a model would do with these tools it does not show.
 package tool

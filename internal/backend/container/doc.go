@@ -9,5 +9,11 @@
 //
 //	b, err := container.New(container.Config{Dir: runDir, Layers: layers})
 //
+// # Reasons
+//
+// It is pure Go, because runc's library needs cgo, runc's program takes 17 ms for a start, and
+// bwrap has neither a system call filter nor control groups. A kernel of version 5.12 is needed
+// for the mount API.
+//
 // [jail]: hortus.dev/internal/backend/jail
 package container

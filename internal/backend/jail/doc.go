@@ -88,4 +88,19 @@
 // upper, if the sandbox can be frozen. Children of a fork share them in layers (layers.go). A daemon of an ordinary user changes the mode of
 // unreadable files while it reads them; if it is killed at that moment, the changed mode
 // stays in a sandbox that no other daemon adopts.
+//
+// # Reasons
+//
+// The disk of a sandbox is a tmpfs because that bounds bytes and files exactly on every host,
+// also for an ordinary user; project quotas and loop images need root. What is written counts
+// as memory of the sandbox.
+//
+// The host's trees are mounted without mapped ids, so that their files belong to nobody inside
+// and a file that the host closes later is refused by its mode. Only the small tree with /etc,
+// which Hortus wrote, is mapped.
+//
+// Every sandbox has a time namespace in which the machine started a minute before, because the
+// real boot time tells machines apart. The limit of core dumps is one byte, the kernel's sign
+// for no handler: with zero the kernel would still run the host's handler, as root. The filter
+// answers an attempt to change it with success, since a refusal breaks programs that lower it.
 package jail

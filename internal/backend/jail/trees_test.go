@@ -14,7 +14,7 @@ import (
 	"hortus.dev/internal/storage/layer"
 )
 
-// TestHostTreesAreNotMapped holds decision 0011: ids of the host's mean nothing
+// TestHostTreesAreNotMapped holds what doc.go promises: ids of the host's mean nothing
 // in its trees, so that a file which is closed after the mask was made stays
 // closed, also to root inside. The control is the skeleton, which is id mapped:
 // there the same mode is no bar to root inside, and no other sandbox's root is

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/security.md")
+var update = flag.Bool("update", false, "write the table of docs/security-claims.md")
 
 const (
-	document   = "../../../docs/security.md"
+	document   = "../../../docs/security-claims.md"
 	tableBegin = "| attack | what it tries | what must hold | again |\n|---|---|---|---|\n"
 )
 
-// TestDocument compares the table of docs/security.md with the attacks; -update writes it.
+// TestDocument compares the table of docs/security-claims.md with the attacks; -update writes it.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile(document)
 	if err != nil {

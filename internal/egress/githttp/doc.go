@@ -20,7 +20,7 @@
 // sent, and its last bytes are held back until it was found to be whole and to be what the
 // commands say. A branch may be updated without Force if the pack has the commits from the new
 // value back to the old one. What a server has without its being in the pack is not known here:
-// an update that depends on it is refused (docs/decisions/0071-git-over-http.md).
+// an update that depends on it is refused.
 //
 // The package relies on the server for three things: it refuses a command whose old value is not
 // the value of its ref, it refuses a pack that is not complete, and it verifies the contents of
@@ -33,4 +33,12 @@
 //
 // The client is hostile, also the git program in the sandbox. The package must not know
 // connections, secrets or sandboxes: it gets a parsed request and returns one.
+//
+// # Reasons
+//
+// A push is decided while it passes, because the refs are in its body. To let only the host
+// push would make git push useless to an agent; to store the pack and have git read it would
+// parse hostile bytes with a large surface, at the size of each push. The pack's checksum is
+// held back, without which a server cannot use it. What is not known, such as push options and
+// signed pushes, is refused.
 package githttp

@@ -20,4 +20,11 @@
 //
 // A [Meter] is for one request and has nothing to close. Its methods may be called from several
 // goroutines. The package must not know secrets, budgets, or how requests are sent.
+//
+// # Reasons
+//
+// The proxy counts, because each request passes it and no agent needs to be asked. An upper
+// estimate is reserved in the step of the check, or any number of requests could begin with the
+// last token; who does not let an answer be counted pays it. An unknown model costs as much as
+// the most expensive known one.
 package meter

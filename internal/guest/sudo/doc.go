@@ -16,4 +16,10 @@
 // command as the current user, who owns all files there.
 //
 // The package must not depend on the guest, except for the protocol of the socket.
+//
+// # Reasons
+//
+// It cannot be switched off: root inside is as hostile as user to everything outside, and a
+// boundary between the two is not promised. The socket is abstract, so that no file must be
+// protected or left over in a snapshot.
 package sudo

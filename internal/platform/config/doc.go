@@ -7,4 +7,9 @@
 //
 // The package reads one file and gets its environment as an argument. It must not know what a setting does,
 // who uses it, or the grammar of the command line, and keeps no state.
+//
+// # Reasons
+//
+// The file is TOML, which has types without surprises (no is no boolean) and comments. There is
+// one file and no chain of files: with a chain no user can say which value holds without a tool.
 package config

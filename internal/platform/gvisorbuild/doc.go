@@ -20,4 +20,10 @@
 // them are a note (which source it is of), the go command's output, and why a build failed.
 //
 // The package knows nothing of sandboxes, daemons or the command line.
+//
+// # Reasons
+//
+// It builds and does not download a binary: the source tree, Go and go.sum are there. The
+// command line builds, after the first verified task and only if go run made this program; a
+// daemon of root has dropped capabilities that compilers may need.
 package gvisorbuild

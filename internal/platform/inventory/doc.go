@@ -12,4 +12,9 @@
 // The package must not know sandboxes, images or where an answer is kept; it
 // starts nothing and holds nothing. An [Answer] stays true for as long as the
 // template's fingerprint does.
+//
+// # Reasons
+//
+// Programs are asked inside a sandbox because package databases answer for one distribution
+// each, and starting the programs on the host would run them with the daemon's rights.
 package inventory

@@ -16,4 +16,11 @@
 //
 // The package only compares text. It must not know files, git or sandboxes: those who use it must
 // see to it that a path is the real one, without links.
+//
+// # Reasons
+//
+// Files that are off limits are left out when the checkout and its history are made, because a
+// mask over a file leaves it readable in .git, and a rule of tools is no boundary. Hashes of
+// commits inside therefore differ. A commit at such a path is not taken, whatever the sandbox
+// did. *.pem is not in the default list: most are public certificates.
 package filerule

@@ -16,4 +16,11 @@
 // A nil [Set] is that of a parent without a workspace: its methods do nothing. The first copy may have a goroutine of its
 // store until Others or Close. The package must not know
 // how a sandbox is saved or started, nor how a workspace is stored.
+//
+// # Reasons
+//
+// The workspace is copied and not linked, because a running parent would write into the links.
+// No mount is exchanged: gVisor opens a mount's files again by their paths. The host freezes
+// the control group as well, since keeper and kernel are not trusted. A workspace belongs to
+// nobody until its child runs, so that whatever a crash leaves has one rule.
 package forkspace

@@ -15,4 +15,10 @@
 // new method of a part is not available without a check. The wrapped interfaces are declared here.
 // The package must not know a server, a store or the wiring. Its types hold no goroutine and need no
 // Close.
+//
+// # Reasons
+//
+// Keys of users have ceilings and rates by default, several times what a client reaches; in a
+// stored key zero means no ceiling. Rates are for keys and not for addresses, because many
+// users share one address.
 package access

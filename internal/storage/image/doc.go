@@ -33,4 +33,12 @@
 // it is removed there; a machine that changed gets another one beside it.
 //
 // The package must not know sandboxes or backends; it mounts nothing.
+//
+// # Reasons
+//
+// A container image is layers of the store, named by the digests of their uncompressed
+// archives, so that images share them. Two small layers lie on top: one with the directories of
+// mounts, so that a link of the image there is not followed, and one with the image's users and
+// settings. Setuid bits, capabilities and devices are left out. An image without USER runs as
+// root, as in Docker. Only the operator pulls, with the operator's credentials and disk.
 package image

@@ -23,4 +23,10 @@
 //	})
 //	tree, lease, err := store.Lease(digest)
 //	defer lease.Release()
+//
+// # Reasons
+//
+// A lease is a lock of the kernel because a count in memory ends with its daemon, one in the
+// database outlives it, and looking before removing leaves a gap. To remove a tree takes the
+// exclusive lock and renames first. Nothing is collected unless somebody asks for it.
 package layer

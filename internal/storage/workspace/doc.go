@@ -18,4 +18,12 @@
 //
 // The package must not know sandboxes, git or tasks, and mounts nothing; a backend does. It keeps only the
 // descriptors of leases and of open [Changes].
+//
+// # Reasons
+//
+// A fork of more than 256 files or 8 MiB makes a layer of hard links that parent and child
+// share, with a random name until no process can write to it; a copy read and wrote everything for
+// each fork. It is not packed, which would be the copy again. What was written still counts as
+// written, in changes and in the quota. Four such layers at most, and the next fork makes one
+// of them.
 package workspace

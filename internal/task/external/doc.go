@@ -26,4 +26,12 @@
 // before Run returns, and a server with its sandbox.
 //
 // The package must not know how sandboxes isolate, or how a secret gets into a request.
+//
+// # Reasons
+//
+// A lost sandbox is replaced and the agent started again in it, unless a limit ended the
+// sandbox. Its session is in the workspace, and the message of the turn is said again, because
+// its file may lack it. Agents report calls as completed that a cancellation ended; these are
+// listed as not done. The program is mounted read-only, since code of the repository could
+// change it before the next round.
 package external

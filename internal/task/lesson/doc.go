@@ -24,4 +24,12 @@
 // goroutines. What a task teaches is stored just before its end; if its daemon dies in between, the next one stores it
 // again, as the same lesson. Its vector is made then, or else by a later search. The package must not know a model, a
 // sandbox or SQL.
+//
+// # Reasons
+//
+// Only verified tasks teach: what a model says of a failure is worth nothing alone. The
+// fingerprint comes first, since it needs no model and explains itself; full text and vectors
+// follow, and their ranks are joined, because scores of different kinds cannot be compared.
+// Vectors are compared in Go: a scope has 500 lessons at most. No task that is recorded gets
+// lessons, since its requests would depend on them.
 package lesson

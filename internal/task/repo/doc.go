@@ -40,4 +40,11 @@
 //
 // The package must not know how sandboxes isolate, which forge or model there is,
 // who stores a task or how events travel.
+//
+// # Reasons
+//
+// Several repositories are one tree, by a commit of the host's whose tree has each in a
+// directory, in a repository that borrows the members' objects. So everything that works on a
+// task's commit stays as it is, and git's own trees divide the result. Nothing is pushed before
+// the policy of all members allows it; a push that fails later leaves the others pushed.
 package repo

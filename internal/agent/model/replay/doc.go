@@ -17,4 +17,11 @@
 //
 // A [Recorder] writes to what it was given and does not close it. A [Recording] is read-only. A [Player] counts
 // the answers that it gave, so each run has its own. All are safe for several goroutines, and none starts one.
+//
+// # Reasons
+//
+// What is recorded is the contract of models and not HTTP, which would tie a recording to one
+// vendor. A request is found by the fingerprint of its form without secrets; a miss is an error
+// that names the nearest exchange, and no similar answer is used. The names of models are not
+// part of the fingerprint.
 package replay

@@ -34,4 +34,12 @@
 // Sandboxes, and who asks. It has the daemon's rights, but no input except the inherited
 // socket, and runs no code but this package, package cgroup and the standard library. No
 // guest can address it: it is in none of their namespaces.
+//
+// # Reasons
+//
+// The clone takes the sandbox's first id so that per-user quotas of the kernel (inotify,
+// signals, timers) are charged to the sandbox and not to root: one sandbox could take all of
+// the host's otherwise. An ordinary user has one id only, so all of that user's sandboxes share
+// half of its quota. A child of the daemon itself (CLONE_PARENT) is not possible with clone3
+// and Go's standard library.
 package forker

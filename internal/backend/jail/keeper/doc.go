@@ -26,4 +26,10 @@
 // Which kernel it is: calls and files come from the daemon unchanged. It does not read a
 // guest's packets, except the report that a save waits for. What a hostile kernel or guest
 // sends is bounded and forwarded as bytes.
+//
+// # Reasons
+//
+// A pause to disk holds the machine until the snapshot has its name, because a daemon that died
+// between save and record lost the sandbox: of 20 kills within 200 ms of a pause 10 did. The
+// hold ends with the daemon's connection, so that its death needs nobody who notices it.
 package keeper

@@ -18,4 +18,11 @@
 //
 //	policy, err := seccomp.Default(seccomp.Options{GuestUID: -1, GuestGID: -1})
 //	program, err := policy.Compile()
+//
+// # Reasons
+//
+// Which calls stay is decided by what toolchains use: TestToolchainCalls in test/conformance
+// traces real programs. An allowed call that none of them uses is removed (removals.go) or kept
+// for a reason in kept_test.go. Calls that answer for another form of a used one are kept,
+// because refusing them closes nothing.
 package seccomp

@@ -88,20 +88,20 @@ func TestEveryCallIsWanted(t *testing.T) {
 	t.Logf("%d allowed: %d used by toolchains, %d kept for a reason", len(allowed), len(used), len(reason))
 }
 
-// TestDocumentedCalls holds the table in docs/security.md to the policy: each
+// TestDocumentedCalls holds the table in docs/security-claims.md to the policy: each
 // allowed call is in one group there, and nothing else is.
 func TestDocumentedCalls(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skipf("the table is of amd64; this is %s", runtime.GOARCH)
 	}
-	b, err := os.ReadFile("../../../../docs/security.md")
+	b, err := os.ReadFile("../../../../docs/security-claims.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(string(b), "<!-- surface of calls -->\n")
 	table, _, end := strings.Cut(rest, "<!-- end -->")
 	if !ok || !end {
-		t.Fatal("docs/security.md has no table of calls")
+		t.Fatal("docs/security-claims.md has no table of calls")
 	}
 	p, err := Default(Options{GuestUID: -1, GuestGID: -1})
 	if err != nil {
@@ -122,14 +122,14 @@ func TestDocumentedCalls(t *testing.T) {
 				continue
 			}
 			if said[name] || !slices.Contains(allowed, name) {
-				t.Errorf("docs/security.md lists %s, which is refused, or lists it twice", name)
+				t.Errorf("docs/security-claims.md lists %s, which is refused, or lists it twice", name)
 			}
 			said[name] = true
 		}
 	}
 	for _, name := range allowed {
 		if !said[name] {
-			t.Errorf("%s is allowed and not in the table of docs/security.md", name)
+			t.Errorf("%s is allowed and not in the table of docs/security-claims.md", name)
 		}
 	}
 }

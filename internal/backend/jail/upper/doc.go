@@ -32,4 +32,12 @@
 // outlives a call.
 //
 //	err := upper.Write(ctx, file, []upper.Tree{{Name: upper.Root, Dir: fd}}, options)
+//
+// # Reasons
+//
+// One file instead of a tree, because a tree of hostile names, links and setuid bits on the
+// host's disk would be interpreted by the kernel and by programs that back it up. It is not tar,
+// which has no record for what an overlay hides and joins names to paths. Files are saved only
+// where the sandbox can be frozen: stopping processes by signals is seen by them and races with
+// new ones.
 package upper

@@ -18,4 +18,11 @@
 //
 // Everything here is a function of names and bounded contents. The package must not know
 // sandboxes, git or what a gate's result is used for.
+//
+// # Reasons
+//
+// A process apart could not report more truly: in each of these languages assertions are
+// evaluated in the process of the code under test. JUnit files are not used, because nothing
+// shows who wrote them. A command with pipes or substitutions runs as it is, since a shell
+// could hide the end of the runner.
 package report
