@@ -28,6 +28,7 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"README.md", "hortus gvisor build", "this hortus has gVisor in it: cmd/hortus TestGoRun"},
 	{"CONTRIBUTING.md", "", "commands of this project's own tests"},
 	{"docs/testing.md", "", "commands of this project's own tests"},
+	{"docs/performance.md", "", "minutes of measurement; cmd/hortus-bench tests the command"},
 	{"docs/cli.md", "hortus task --repo https://HOST", "needs a forge: TestTaskDelivers"},
 	{"docs/cli.md", "HORTUS_API_KEY=e2b_... hortus --host", "another machine's daemon: operator_serve"},
 	{"docs/cli.md", "hortus context add", "another machine's daemon: internal/cli TestContext*"},
