@@ -8,6 +8,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/manager"
+	"hortus.dev/internal/storage/layer"
 )
 
 // bounding is a fake backend that records how much time a start has.
@@ -51,6 +52,53 @@ func TestStartTimeout(t *testing.T) {
 				t.Errorf("a start has %v; want more than %v and up to %v", b.left, c.above, c.max)
 			}
 		})
+	}
+}
+
+// refusing refuses every Spec, and counts what is started all the same.
+type refusing struct {
+	*fake
+	starts int
+}
+
+func (*refusing) Validate(context.Context, sandbox.Spec) error {
+	return api.Errorf(api.KindUnsupported, "it cannot be")
+}
+
+func (b *refusing) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
+	b.starts++
+	return b.fake.Start(ctx, spec)
+}
+
+// TestRefusedBeforeAnythingExists: what a backend refuses leaves no row, and nothing is started. The
+// control is the same request to a backend that accepts it.
+func TestRefusedBeforeAnythingExists(t *testing.T) {
+	refuses, accepts := &refusing{fake: newFake()}, newFake()
+	for _, b := range []sandbox.Backend{refuses, accepts} {
+		rows := newFakeRows()
+		m := manager.New(manager.Config{Owner: api.NewOwnerID(), Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows, Log: noLog{}})
+		defer m.Close(context.Background())
+		_, err := m.Create(t.Context(), api.CreateSandbox{Isolation: "fake"})
+		_, inErr := m.CreateIn(t.Context(), api.CreateSandbox{Isolation: "fake"}, sandbox.Workspace{Layers: []layer.Digest{"x"}})
+		checkErr := m.Check(t.Context(), api.CreateSandbox{Isolation: "fake"})
+		all, lerr := rows.ListSandboxes(t.Context(), true)
+		if lerr != nil {
+			t.Fatal(lerr)
+		}
+		if b == sandbox.Backend(accepts) {
+			if err != nil || inErr != nil || checkErr != nil || len(all) != 2 {
+				t.Errorf("the control: %v, %v, %v, %d rows", err, inErr, checkErr, len(all))
+			}
+			continue
+		}
+		for _, err := range []error{err, inErr, checkErr} {
+			if api.KindOf(err) != api.KindUnsupported {
+				t.Errorf("%v", err)
+			}
+		}
+		if len(all) != 0 || refuses.starts != 0 {
+			t.Errorf("%d rows, %d starts", len(all), refuses.starts)
+		}
 	}
 }
 

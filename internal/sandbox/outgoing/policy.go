@@ -155,21 +155,35 @@ func (r Resolved) Check(report api.BackendReport) error {
 		return nil
 	}
 	a, ok := report.Has(api.CapEgress)
-	switch {
-	case ok && a.Grade == api.EgressByHost:
-		return nil
-	case ok && a.Grade == api.EgressByEngine && len(r.Secrets) == 0:
-		return nil
-	case ok && a.Grade == api.EgressByEngine:
-		a.Reason = "its engine filters connections, and only the host can put secrets into requests"
-	case ok:
-		a.Reason = "its report does not say who enforces the policy"
+	if ok {
+		switch a.Grade {
+		case api.EgressByHost:
+			return nil
+		case api.EgressByEngine:
+			if !r.needsHost() {
+				return nil
+			}
+			a.Reason = "its engine filters connections by name and port; the rest of this policy is for the host to enforce"
+		default:
+			a.Reason = "its report does not say who enforces a policy"
+		}
 	}
 	err := api.Errorf(api.KindUnsupported, "the %s backend cannot open outgoing connections on this host: %s (capability %s)", report.Backend, a.Reason, api.CapEgress)
 	if a.Fix != "" {
 		err = err.WithHint("%s", a.Fix)
 	}
 	return err
+}
+
+// needsHost reports whether the policy has anything but names and ports of which no byte is read:
+// secrets, headers, questions, maximums, a ceiling, what is read in a request, and the identity of a
+// server, which the host checks unless a rule is of the class tcp.
+func (r Resolved) needsHost() bool {
+	p := r.Policy
+	return len(r.Secrets) > 0 || r.Ceiling != nil || len(p.Headers) > 0 || p.Ask || p.MaxConnections > 0 || p.MaxBytes > 0 ||
+		slices.ContainsFunc(p.Rules, func(rule api.EgressRule) bool {
+			return rule.Action != api.EgressDeny && rule.Class != api.EgressTCP || len(rule.Methods) > 0 || len(rule.Paths) > 0 || rule.Private
+		})
 }
 
 func hostNetwork(backend string) error {
