@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/platform/embedded"
+	"hortus.dev/test/tools"
 )
 
 func TestRunscFileRefused(t *testing.T) {
@@ -43,15 +45,19 @@ func TestRunscNone(t *testing.T) {
 	}
 }
 
+// builtRunsc returns the runsc of HORTUS_RUNSC, or one that is built for all tests; "" where this
+// program has it.
+func builtRunsc(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("HORTUS_RUNSC"); path != "" || len(embedded.Runsc()) > 0 {
+		return path
+	}
+	return filepath.Join(tools.Dir(t), gvisor.RunscName)
+}
+
 // What is given is the built one, with its version, and nobody can write to it.
 func TestRunsc(t *testing.T) {
-	path := os.Getenv("HORTUS_RUNSC")
-	if path == "" && len(embedded.Runsc()) == 0 {
-		path = "../../platform/embedded/guest/hortus-runsc" // where make build puts it
-		if _, err := os.Stat(path); err != nil {
-			t.Skip("there is no gVisor: make build, or set HORTUS_RUNSC")
-		}
-	}
+	path := builtRunsc(t)
 	f, v, err := openRunsc(path)
 	if err != nil {
 		t.Fatal(err)

@@ -7,19 +7,12 @@ import (
 
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail/keeper"
-	"hortus.dev/internal/platform/embedded"
 )
 
 // What is unpacked is whole, is found again, is made anew when somebody changed it, and
 // takes the place of what another build left.
 func TestUnpackTools(t *testing.T) {
-	path := os.Getenv("HORTUS_RUNSC")
-	if path == "" && len(embedded.Runsc()) == 0 {
-		path = "../../platform/embedded/guest/hortus-runsc" // where make build puts it
-		if _, err := os.Stat(path); err != nil {
-			t.Skip("there is no gVisor: make build, or set HORTUS_RUNSC")
-		}
-	}
+	path := builtRunsc(t)
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
