@@ -80,6 +80,16 @@ func (e *Error) HTTPStatus() int {
 	return http.StatusInternalServerError
 }
 
+// APIError converts an error of the guest's protocol to an api.Error (see [Error.API]), and returns other
+// errors as they are.
+func APIError(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.API()
+	}
+	return err
+}
+
 // API turns the error into the kind that the rest of Hortus switches over. An
 // unknown code is internal. The result has e as its cause.
 func (e *Error) API() *api.Error {

@@ -40,7 +40,7 @@ func (s status) Info(context.Context) (admin.DaemonInfo, error) {
 	if err := s.service.Leaving(); err != nil {
 		return admin.DaemonInfo{}, err
 	}
-	warm, wanted := s.sandboxes.Warm()
+	warm, wanted := s.sandboxes.Creator.Warm()
 	return admin.DaemonInfo{
 		Version: version.Describe(), Owner: s.owner.Owner.ID, PID: os.Getpid(), DataDir: string(s.dir),
 		Sandboxes: s.sandboxes.Alive(), Tasks: s.tasks.Running(), Warm: warm, WarmWanted: wanted,
@@ -56,14 +56,14 @@ func (s status) Ready(ctx context.Context) error { return s.service.Ready(ctx) }
 func (s status) Doctor(ctx context.Context) (admin.Doctor, error) {
 	d := admin.Doctor{
 		Version: version.Describe(), Kernel: machine.Kernel(), User: machine.User(), DataDir: string(s.dir),
-		Backends: s.sandboxes.Reports(ctx), Template: s.host.Report(ctx), Models: s.models.Reports(ctx),
+		Backends: s.sandboxes.Backends.Reports(ctx), Template: s.host.Report(ctx), Models: s.models.Reports(ctx),
 		LayerArchive: s.archive.Report(ctx), Forges: s.forges.Reports(ctx),
 	}
 	if s.cfg.Embedding != "" {
 		d.Models = append(d.Models, s.models.EmbedderReport(ctx, s.cfg.Embedding))
 	}
 	s.inventory.Fill(ctx, &d.Template)
-	b, _, why, err := s.sandboxes.Choose(ctx, "")
+	b, _, why, err := s.sandboxes.Backends.Choose(ctx, "")
 	if err == nil {
 		d.Auto, d.AutoWhy = b.Name(), why
 	} else if d.AutoWhy = err.Error(); api.HintOf(err) != "" {
@@ -99,14 +99,14 @@ func (s *System) newKeeper() *upkeep.Keeper {
 		Dir: string(s.dir), Layers: s.layers, LayerBytes: s.cfg.LayerBytes, Named: s.templates.Named, Task: s.db.Task, Workspaces: s.workspaces, Snapshots: s.snapshots, Images: s.images, Logger: s.log,
 		Packages: s.packages, Repositories: s.repositories, Connected: s.connected.Kept, Busy: func() bool { return s.tasks.Running() > 0 },
 		Orphans: func(ctx context.Context) (out []upkeep.Orphan, err error) {
-			all, err := s.sandboxes.Orphans(ctx)
+			all, err := s.sandboxes.Recoverer.Orphans(ctx)
 			for _, o := range all {
 				out = append(out, upkeep.Orphan{Backend: o.Backend, ID: o.ID, Path: s.dir.Path("run/" + o.Backend + "/" + string(o.ID))})
 			}
 			return out, err
 		},
 		Reclaim: func(ctx context.Context, o upkeep.Orphan) error {
-			return s.sandboxes.Reclaim(ctx, manager.Orphan{Backend: o.Backend, ID: o.ID})
+			return s.sandboxes.Recoverer.Reclaim(ctx, manager.Orphan{Backend: o.Backend, ID: o.ID})
 		},
 	})
 }

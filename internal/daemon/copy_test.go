@@ -122,7 +122,7 @@ func (k *clones) grows(c repo.Sandbox, file string) {
 // left checks the sandboxes that live and the workspaces of the task.
 func (k *clones) left(boxes, spaces int) {
 	k.t.Helper()
-	rows, err := k.w.s.sandboxes.List(k.ctx, false)
+	rows, err := k.w.s.sandboxes.Sandboxes.List(k.ctx, false)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func copyTown(t *testing.T) *town {
 // can be forked its programs go on; elsewhere its services are started.
 func TestCopyInUse(t *testing.T) {
 	w := copyTown(t)
-	without := sandboxes.New(sandboxes.Config{Creator: w.s.guards.quota, Manager: w.s.sandboxes, Layers: w.s.layers, Workspaces: w.s.workspaces, Sandboxes: w.s.worked, Logger: w.s.log})
+	without := sandboxes.New(sandboxes.Config{Creator: w.s.guards.quota, Guests: w.s.sandboxes.Guests, Lifecycle: w.s.sandboxes.Sandboxes, Stiller: w.s.sandboxes.Saver, Policies: w.s.sandboxes.Policies, Planner: w.s.sandboxes.Planner, Layers: w.s.layers, Workspaces: w.s.workspaces, Sandboxes: w.s.worked, Logger: w.s.log})
 	for name, by := range map[string]*sandboxes.Provider{"gvisor": w.s.taskSandboxes, "gvisor, files alone": without, "container": w.s.taskSandboxes} {
 		t.Run(name, func(t *testing.T) {
 			isolation, _, _ := strings.Cut(name, ",")
@@ -246,13 +246,13 @@ func TestCopyInUse(t *testing.T) {
 			k.grows(k.of, "/tmp/count")
 
 			// One that a person paused is not copied, and stays paused; a resume of a person does not meet a copy.
-			if _, err := w.s.sandboxes.Pause(k.ctx, k.of.Info().ID); err != nil {
+			if _, err := w.s.sandboxes.Sandboxes.Pause(k.ctx, k.of.Info().ID); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := by.Copy(k.ctx, k.task, k.of, k.p); api.KindOf(err) != api.KindConflict || !strings.Contains(api.HintOf(err), "resume") {
 				t.Errorf("%v (%s)", err, api.HintOf(err))
 			}
-			if row, err := w.s.sandboxes.Resume(k.ctx, k.of.Info().ID); err != nil || row.State != api.SandboxRunning {
+			if row, err := w.s.sandboxes.Sandboxes.Resume(k.ctx, k.of.Info().ID); err != nil || row.State != api.SandboxRunning {
 				t.Errorf("%s, %v", row.State, err)
 			}
 			k.left(1, 1)
@@ -310,7 +310,7 @@ func TestCopyTooMuch(t *testing.T) {
 				t.Errorf("%v (%s)", err, api.HintOf(err))
 			}
 			if isolation == "gvisor" {
-				if _, err := w.s.sandboxes.Fork(k.ctx, k.of.Info().ID, api.ForkSandbox{}); api.KindOf(err) != api.KindExhausted || !strings.Contains(api.HintOf(err), "hortus workspace fork") {
+				if _, err := w.s.sandboxes.Forker.Fork(k.ctx, k.of.Info().ID, api.ForkSandbox{}); api.KindOf(err) != api.KindExhausted || !strings.Contains(api.HintOf(err), "hortus workspace fork") {
 					t.Errorf("%v (%s)", err, api.HintOf(err))
 				}
 			}

@@ -46,11 +46,11 @@ func (s *System) openEgress() (*server.Server, error) {
 	}
 	s.secrets = secret.New(secret.Config{Rows: s.db, Getenv: s.cfg.Getenv, Count: s.telemetry.Secret, Logger: s.log, Changed: func(ctx context.Context, account, name string) {
 		s.outgoing.SecretChanged(ctx, account, name)
-		s.sandboxes.SecretChanged(ctx, account, name)
+		s.sandboxes.Policies.SecretChanged(ctx, account, name)
 	}})
 	s.onClose(s.secrets.Close)
 	s.asks = audit.NewAsks(audit.AsksConfig{Record: s.recorder.Record, Remember: func(ctx context.Context, id api.SandboxID, rule api.EgressRule) error {
-		_, err := s.sandboxes.AddEgressRules(ctx, id, []api.EgressRule{rule})
+		_, err := s.sandboxes.Policies.AddEgressRules(ctx, id, []api.EgressRule{rule})
 		return err
 	}})
 	s.onClose(func(context.Context) error { s.asks.Close(); return nil })

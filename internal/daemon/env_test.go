@@ -20,11 +20,11 @@ func TestEnvironmentIsNotTold(t *testing.T) {
 	// as the sudo of sandboxes.
 	secret := strings.Join([]string{"hunter2", "in", "the", "environment"}, "-")
 	key := []string{"X-API-KEY", w.operator.Secret}
-	box, err := w.s.sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: "process", Env: map[string]string{"TOKEN": secret}})
+	box, err := w.s.sandboxes.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process", Env: map[string]string{"TOKEN": secret}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.s.sandboxes.Kill(t.Context(), box.ID)
+	defer w.s.sandboxes.Sandboxes.Kill(t.Context(), box.ID)
 	id := string(box.ID)
 	for _, path := range []string{"/v1/sandboxes", "/v1/sandboxes/" + id, "/v2/sandboxes", "/sandboxes/" + id} {
 		status, answer := w.call("GET", path, "", key...)

@@ -58,8 +58,8 @@ func TestForksFromThePool(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		if err := s.sandboxes.AwaitWarm(ctx); err != nil {
-			ready, want := s.sandboxes.Warm()
+		if err := s.sandboxes.Creator.AwaitWarm(ctx); err != nil {
+			ready, want := s.sandboxes.Creator.Warm()
 			t.Fatalf("%d of %d guests wait: %v", ready, want, err)
 		}
 	}

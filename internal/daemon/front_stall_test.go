@@ -28,7 +28,7 @@ func stalled(t *testing.T, s *System, addr string, id api.SandboxID) {
 		id, s.guards.tokens.Envd(string(id)), len(body), body)
 	last, same := int64(0), 0
 	eventually(t, "the client's command is held up", func() bool {
-		all, err := s.sandboxes.Execs(t.Context(), id)
+		all, err := s.sandboxes.Guests.Execs(t.Context(), id)
 		if err != nil || len(all) != 1 || all[0].OutputBytes == 0 || all[0].OutputBytes != last {
 			if len(all) == 1 {
 				last, same = all[0].OutputBytes, 0
@@ -61,7 +61,7 @@ func TestStalledClientOfADaemon(t *testing.T) {
 	go func() { served <- s.Serve(t.Context(), func() { close(ready) }) }()
 	<-ready
 	box := func() api.SandboxID {
-		row, err := s.sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: "process"})
+		row, err := s.sandboxes.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestStalledClientOfADaemon(t *testing.T) {
 	go func() { other <- srv.Serve(ln) }()
 	id := box()
 	stalled(t, s, ln.Addr().String(), id)
-	if _, _, err := s.sandboxes.Kill(t.Context(), id); err != nil {
+	if _, _, err := s.sandboxes.Sandboxes.Kill(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	select {

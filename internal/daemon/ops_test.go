@@ -211,7 +211,7 @@ func TestDrain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := s.sandboxes.StartExec(t.Context(), box.ID(), api.ExecRequest{Args: []string{"cat"}, Stdin: true})
+	stream, err := s.sandboxes.Guests.StartExec(t.Context(), box.ID(), api.ExecRequest{Args: []string{"cat"}, Stdin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestDrain(t *testing.T) {
 	}
 	stop()
 	eventually(t, "nobody new gets in", func() bool {
-		_, err := s.sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: "process"})
+		_, err := s.sandboxes.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process"})
 		if err != nil && api.KindOf(err) != api.KindUnavailable {
 			t.Fatalf("refused with %v", err)
 		}
@@ -235,7 +235,7 @@ func TestDrain(t *testing.T) {
 	default:
 	}
 	// The command still runs, and ends as it would have.
-	guest, err := s.sandboxes.Client(t.Context(), box.ID())
+	guest, err := s.sandboxes.Guests.Client(t.Context(), box.ID())
 	if err != nil {
 		t.Fatalf("the sandbox is gone before its stream: %v", err)
 	}

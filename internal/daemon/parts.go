@@ -172,12 +172,12 @@ func (s *System) openSandboxes(context.Context) error {
 	})
 	s.onClose(s.sandboxes.Close)
 	s.inventory = template.NewInventory(template.InventoryConfig{
-		File: s.dir.Path("inventory.json"), Templates: s.templates, Backends: s.sandboxes, Debian: machine.IsDebian("/"),
+		File: s.dir.Path("inventory.json"), Templates: s.templates, Backends: s.sandboxes.Backends, Debian: machine.IsDebian("/"),
 	})
 	s.telemetry.Watch(telemetry.Gauges{
-		Sandboxes: func(ctx context.Context) ([]api.Sandbox, error) { return s.sandboxes.List(ctx, false) },
-		Memory:    s.sandboxes.Memory,
-		Pool:      s.sandboxes.Warm,
+		Sandboxes: func(ctx context.Context) ([]api.Sandbox, error) { return s.sandboxes.Sandboxes.List(ctx, false) },
+		Memory:    s.sandboxes.Sandboxes.Memory,
+		Pool:      s.sandboxes.Creator.Warm,
 		Packages:  s.countPackages,
 		Admission: func() (promised, budget int64, waiting int) {
 			g := gate.State()
@@ -189,7 +189,7 @@ func (s *System) openSandboxes(context.Context) error {
 
 // tools lists the programs of sandboxes.
 func (s *System) tools() template.Tools {
-	return template.Tools{Templates: s.templates, Backends: s.sandboxes, Saved: s.snapshots.LayersOf, Path: s.cfg.Path}
+	return template.Tools{Templates: s.templates, Backends: s.sandboxes.Backends, Saved: s.snapshots.LayersOf, Path: s.cfg.Path}
 }
 
 // newBackends lists the backends that are compiled in, the strongest first.
@@ -244,8 +244,8 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.taskSandboxes = sandboxes.New(sandboxes.Config{Creator: s.guards.quota, Forker: s.guards.quota, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Logger: s.log})
-	s.sessions = sessions.Open(s.workspaces, s.sandboxes, s.log)
+	s.taskSandboxes = sandboxes.New(sandboxes.Config{Creator: s.guards.quota, Forker: s.guards.quota, Guests: s.sandboxes.Guests, Lifecycle: s.sandboxes.Sandboxes, Stiller: s.sandboxes.Saver, Policies: s.sandboxes.Policies, Planner: s.sandboxes.Planner, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Logger: s.log})
+	s.sessions = sessions.Open(s.workspaces, s.sandboxes.Sandboxes, s.sandboxes.Saver, s.log)
 	s.onClose(s.sessions.Sandboxes.Close)
 	book, err := s.lessons()
 	if err != nil {
@@ -257,7 +257,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		return err
 	}
 	s.tasks = task.New(task.Config{
-		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.sandboxes.Check,
+		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.sandboxes.Planner.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,

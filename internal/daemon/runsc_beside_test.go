@@ -64,7 +64,7 @@ func TestRunscBesideIsUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close(t.Context())
-		for _, r := range s.sandboxes.Reports(t.Context()) {
+		for _, r := range s.sandboxes.Backends.Reports(t.Context()) {
 			if r.Backend != "gvisor" {
 				continue
 			}

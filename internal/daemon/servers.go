@@ -54,7 +54,9 @@ type guards struct {
 
 // openSpaces opens what makes and finds workspaces, which the manager of sandboxes needs.
 func (s *System) openSpaces() *durable.Service {
-	live := func(ctx context.Context, all bool) ([]api.Sandbox, error) { return s.sandboxes.List(ctx, all) }
+	live := func(ctx context.Context, all bool) ([]api.Sandbox, error) {
+		return s.sandboxes.Sandboxes.List(ctx, all)
+	}
 	s.guards.durable = durable.New(durable.Config{Store: s.workspaces, Layers: s.layers, Rows: s.db, Live: live})
 	return s.guards.durable
 }
@@ -65,15 +67,18 @@ func (s *System) openGuards(context.Context) (err error) {
 	if g.tokens, err = token.Open(s.dir.Path("tokens.key")); err != nil {
 		return err
 	}
-	g.keys = key.New(key.Config{Rows: s.db, CheckEgress: s.sandboxes.CheckEgress})
+	g.keys = key.New(key.Config{Rows: s.db, CheckEgress: s.sandboxes.Policies.CheckEgress})
 	g.rates = quota.NewRates(s.cfg.Rates)
-	g.quota = quota.New(quota.Config{Manager: s.sandboxes, Rates: g.rates})
+	m := s.sandboxes
+	g.quota = quota.New(quota.Config{
+		Creator: m.Creator, Planner: m.Planner, Forker: m.Forker, Templates: m.Templates, Sandboxes: m.Sandboxes, Backends: m.Backends, Rates: g.rates,
+	})
 	g.authenticator = access.NewAuthenticator(g.keys, g.rates)
 	g.workspaces = access.NewWorkspaces(g.durable, g.rates)
-	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Quota: g.quota, Rows: s.db, Task: s.db.Task, Rates: g.rates, Workspaces: g.durable})
-	g.plane = access.NewDataPlane(s.sandboxes, g.rates)
+	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Lifecycle: m.Sandboxes, Guests: m.Guests, Saver: m.Saver, Pauser: m.Pauser, Quota: g.quota, Rows: s.db, Task: s.db.Task, Rates: g.rates, Workspaces: g.durable})
+	g.plane = access.NewDataPlane(m.Sandboxes, m.Guests, g.rates)
 	g.keyAdmin = access.NewKeyAdmin(g.keys)
-	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: s.sandboxes, Decisions: adapter.Decisions{Rows: s.db, Recorder: s.recorder}, Asks: s.asks})
+	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: m.Policies, Decisions: adapter.Decisions{Rows: s.db, Recorder: s.recorder}, Asks: s.asks})
 	g.once = once.New(once.Config{Rows: s.db, Logger: s.log})
 	g.provisions = provision.New(provision.Config{Sandboxes: g.sandboxes})
 	s.onClose(g.provisions.Close)
@@ -85,7 +90,7 @@ func (s *System) openGuards(context.Context) (err error) {
 func (s *System) openServers(context.Context) error {
 	g := &s.guards
 	s.keeper = s.newKeeper()
-	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.db}, s.sandboxes, g.rates)
+	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.db}, s.sandboxes.Backends, g.rates)
 	g.sessions = access.NewSessions(s.sessions, g.tasks)
 	g.connected = access.NewRepositories(s.connected)
 	g.images = access.NewImages(s.images)

@@ -135,7 +135,7 @@ func TestCopyOfRules(t *testing.T) {
 				v.t.Errorf("%s: with a secret whose grant has ended: %s", what, seen)
 			}
 			for _, g := range c.Info().Secrets {
-				of, err := v.w.s.sandboxes.Get(k.ctx, k.of.Info().ID)
+				of, err := v.w.s.sandboxes.Sandboxes.Get(k.ctx, k.of.Info().ID)
 				if err != nil {
 					v.t.Fatal(err)
 				}
@@ -152,22 +152,22 @@ func TestCopyOfRules(t *testing.T) {
 		eventually(v.t, "a grant ends", func() bool {
 			return !strings.Contains(curl(k.of, secure("example.com", "/short"), "short"), v.value["short"])
 		})
-		now, err := v.w.s.sandboxes.Get(k.ctx, k.of.Info().ID)
+		now, err := v.w.s.sandboxes.Sandboxes.Get(k.ctx, k.of.Info().ID)
 		if err != nil {
 			v.t.Fatal(err)
 		}
 		policy := *now.EgressPolicy
 		policy.Rules = append([]api.EgressRule{{Action: api.EgressDeny, Host: "other.example.com", Ports: v.clear}}, policy.Rules...)
-		if _, err := v.w.s.sandboxes.SetEgress(k.ctx, k.of.Info().ID, policy); err != nil {
+		if _, err := v.w.s.sandboxes.Policies.SetEgress(k.ctx, k.of.Info().ID, policy); err != nil {
 			v.t.Fatal(err)
 		}
-		if _, err := v.w.s.sandboxes.RevokeSecret(k.ctx, k.of.Info().ID, "taken"); err != nil {
+		if _, err := v.w.s.sandboxes.Policies.RevokeSecret(k.ctx, k.of.Info().ID, "taken"); err != nil {
 			v.t.Fatal(err)
 		}
 		check("the sandbox after the change", k.of, true)
 		copied("a copy after the change", true)
 		// Nothing at all.
-		if _, err := v.w.s.sandboxes.SetEgress(k.ctx, k.of.Info().ID, api.EgressPolicy{}); err != nil {
+		if _, err := v.w.s.sandboxes.Policies.SetEgress(k.ctx, k.of.Info().ID, api.EgressPolicy{}); err != nil {
 			v.t.Fatal(err)
 		}
 		c, err := v.w.s.taskSandboxes.Copy(k.ctx, k.task, k.of, k.p)

@@ -61,7 +61,7 @@ func TestSubagents(t *testing.T) {
 			"one": {shells(look + "echo one >notes; echo one >from-one; sh -c 'sleep 1000; : " + inCopies + "' & echo changed"), shells("cat notes; ls"), finishes("answer of one")},
 			"two": {shells(look + "echo two >notes; rm lib.py; echo changed"), shells("cat notes; ls"), finishes("answer of two")},
 		}, func() {
-			boxes, err := w.s.sandboxes.List(t.Context(), false)
+			boxes, err := w.s.sandboxes.Sandboxes.List(t.Context(), false)
 			if err != nil {
 				t.Error(err)
 			}

@@ -144,7 +144,7 @@ func (s *System) recover(ctx context.Context) error {
 	if _, err := s.snapshots.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of snapshots is incomplete", "error", err)
 	}
-	did, err := s.sandboxes.Recover(ctx, others.Ended)
+	did, err := s.sandboxes.Recoverer.Recover(ctx, others.Ended)
 	if err != nil {
 		// A sandbox that could not be cleaned up keeps its row, and the next daemon tries again.
 		s.log.Error("recovery of sandboxes is incomplete", "error", err)
@@ -176,7 +176,7 @@ func (s *System) openService(context.Context) error {
 	s.onClose(k.Close)
 	s.onClose(upkeep.NewTrimmer(s.keeper, s.layerAdded, 0).Close)
 	s.service = service.New(service.Config{
-		Sandboxes: s.sandboxes, Tasks: s.tasks, StopAdmission: s.gate.Close, StopEvents: s.events.Close,
+		Sandboxes: s.sandboxes, Warmer: s.sandboxes.Creator, Streams: s.sandboxes.Guests.Streams, Tasks: s.tasks, StopAdmission: s.gate.Close, StopEvents: s.events.Close,
 		Usual: s.cfg.Usual, Idle: s.cfg.Idle, ReadyWithin: s.cfg.ReadyWithin, Drain: s.cfg.Drain,
 		Level: s.cfg.Level, Getenv: s.cfg.Getenv, Logger: s.log, Dir: string(s.dir),
 	})

@@ -272,7 +272,7 @@ func processesOfOthers(t *testing.T, w *world) {
 	if len(box.Identities) < 2 {
 		t.Skip("this sandbox has one identity")
 	}
-	s, err := w.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, User: "root", Env: map[string]string{"SECRET": "of root"}})
+	s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, User: "root", Env: map[string]string{"SECRET": "of root"}})
 	if err != nil {
 		t.Fatal(err)
 	}

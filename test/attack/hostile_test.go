@@ -61,7 +61,7 @@ func TestHostileGuest(t *testing.T) {
 		t.Run(lie.name, func(t *testing.T) {
 			req := api.CreateSandbox{Isolation: "gvisor", TTLMS: (10 * time.Minute).Milliseconds(),
 				Env: map[string]string{liar.Variable: lie.name}, Limits: api.Limits{OutputBytes: 1 << 20}}
-			box, err := w.Create(within(t), req)
+			box, err := w.Creator.Create(within(t), req)
 			if err != nil {
 				if !honestErrors[api.KindOf(err)] || lie.name != "exits" && lie.name != "closes its socket" {
 					t.Errorf("create: %v", err)
@@ -71,7 +71,7 @@ func TestHostileGuest(t *testing.T) {
 			t.Cleanup(func() { w.kill(t, box.ID) })
 			ends(t, "a command", func() { w.commandOfLiar(t, box.ID, lie.believed) })
 			// One that is there to be spoken to is there: what dies at once proves less.
-			if row, err := w.Get(t.Context(), box.ID); !strings.HasPrefix(lie.name, "exit") && lie.name != "closes its socket" && (err != nil || row.State != api.SandboxRunning) {
+			if row, err := w.Sandboxes.Get(t.Context(), box.ID); !strings.HasPrefix(lie.name, "exit") && lie.name != "closes its socket" && (err != nil || row.State != api.SandboxRunning) {
 				t.Errorf("the sandbox is %s (%s), %v: the guest did not lie but end", row.State, row.Reason, err)
 			}
 			if pid := w.keeper(t, box.ID); pid > 0 {

@@ -127,7 +127,7 @@ func (w *world) lie(t *testing.T, name string, believed bool) {
 	ends(t, "every other call", func() { w.callsOfLiar(t, box.ID, name) })
 	ends(t, "the server", func() { w.serverOfLiar(t, box.ID, name) })
 	ends(t, "the kill", func() { w.kill(t, box.ID) })
-	rows, err := w.Execs(t.Context(), box.ID)
+	rows, err := w.Guests.Execs(t.Context(), box.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func (w *world) commandOfLiar(t *testing.T, id api.SandboxID, believed bool) {
 	// The start has its bound in the context, the command in its timeout.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	s, err := w.StartExec(ctx, id, api.ExecRequest{Args: []string{"true"}, TimeoutMS: 100})
+	s, err := w.Guests.StartExec(ctx, id, api.ExecRequest{Args: []string{"true"}, TimeoutMS: 100})
 	for err == nil {
 		_, err = s.Next()
 	}
@@ -187,7 +187,7 @@ func (w *world) commandOfLiar(t *testing.T, id api.SandboxID, believed bool) {
 }
 
 func (w *world) callsOfLiar(t *testing.T, id api.SandboxID, name string) {
-	c, err := w.Client(t.Context(), id)
+	c, err := w.Guests.Client(t.Context(), id)
 	if err != nil {
 		return // it has ended, and that is known
 	}
@@ -204,7 +204,7 @@ func (w *world) callsOfLiar(t *testing.T, id api.SandboxID, name string) {
 			t.Errorf("%s: an error of %d bytes", call, len(err.Error()))
 		}
 	})
-	if _, err := w.Stats(t.Context(), id); err != nil && api.KindOf(err) != api.KindUnavailable {
+	if _, err := w.Sandboxes.Stats(t.Context(), id); err != nil && api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("stats: %v", err)
 	}
 }
@@ -304,7 +304,7 @@ func TestLiesAtBirth(t *testing.T) {
 			var s api.Sandbox
 			var err error
 			ends(t, "the start", func() {
-				s, err = w.Create(ctx, api.CreateSandbox{Isolation: "container", Env: map[string]string{liar.Variable: lie}})
+				s, err = w.Creator.Create(ctx, api.CreateSandbox{Isolation: "container", Env: map[string]string{liar.Variable: lie}})
 			})
 			if err == nil {
 				t.Fatalf("the sandbox started: %+v", s)
@@ -320,7 +320,7 @@ func TestLiesAtBirth(t *testing.T) {
 			}
 		})
 	}
-	all, err := w.List(t.Context(), true)
+	all, err := w.Sandboxes.List(t.Context(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,14 +338,14 @@ func TestLiesAtBirth(t *testing.T) {
 	for _, lie := range []string{"birth flood", "birth exits after its report", "exit after go"} {
 		// These may well start; then they are lost, or do nothing.
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		s, err := w.Create(ctx, api.CreateSandbox{Isolation: "container", Env: map[string]string{liar.Variable: lie}})
+		s, err := w.Creator.Create(ctx, api.CreateSandbox{Isolation: "container", Env: map[string]string{liar.Variable: lie}})
 		cancel()
 		if err != nil {
 			continue
 		}
 		if lie == "exit after go" {
 			eventually(t, "a guest that is gone is lost", func() bool {
-				row, err := w.Get(t.Context(), s.ID)
+				row, err := w.Sandboxes.Get(t.Context(), s.ID)
 				return err == nil && row.State == api.SandboxLost && strings.HasPrefix(row.Reason, "guest exited")
 			})
 		}

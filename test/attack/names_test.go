@@ -184,7 +184,7 @@ func namesInCommands(t *testing.T, w *world) {
 		t.Errorf("the variable came as %q", r.stdout)
 	}
 	tag := "tag\nwith\x1b[2J"
-	s, err := w.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, Tag: tag})
+	s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, Tag: tag})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,16 +204,16 @@ func namesInCommands(t *testing.T, w *world) {
 		"NUL":               {Args: []string{"true", "a\x00b"}},
 		"missing directory": {Args: []string{"true"}, Dir: "/\n\x1b"},
 	} {
-		if _, err := w.StartExec(within(t), box.ID, req); api.KindOf(err) != api.KindInvalid {
+		if _, err := w.Guests.StartExec(within(t), box.ID, req); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%s: %.200v (%s); want it refused as invalid", name, err, api.KindOf(err))
 		}
 	}
 	for _, user := range []string{"root\r\nX-Y: z", "user:user", "\xff", strings.Repeat("u", 100_000), "../root", "0"} {
-		if _, err := w.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"id"}, User: user}); err == nil {
+		if _, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"id"}, User: user}); err == nil {
 			t.Errorf("a command ran as %.40q", user)
 		}
 	}
-	if _, err := w.Create(within(t), api.CreateSandbox{Isolation: w.isolation, Env: map[string]string{"X": "\xff"}}); api.KindOf(err) != api.KindInvalid {
+	if _, err := w.Creator.Create(within(t), api.CreateSandbox{Isolation: w.isolation, Env: map[string]string{"X": "\xff"}}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a sandbox with a variable that is not UTF-8: %v", err)
 	}
 	w.alive(t, box.ID)
@@ -276,7 +276,7 @@ func links(t *testing.T, w *world) {
 	w.alive(t, box.ID)
 
 	// The race: what was a file is a link to what is root's, and back.
-	s, err := w.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{prog, roleName, "swap", "/workspace/race", "/etc/hostname"}})
+	s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{prog, roleName, "swap", "/workspace/race", "/etc/hostname"}})
 	if err != nil {
 		t.Fatal(err)
 	}

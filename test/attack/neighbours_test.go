@@ -181,7 +181,7 @@ func (w *world) workspaceLayer(t *testing.T) layer.Digest {
 // createIn is create with a workspace, or without one where there are none.
 func (w *world) createIn(t *testing.T, ws sandbox.Workspace) api.Sandbox {
 	t.Helper()
-	box, err := w.CreateIn(within(t), api.CreateSandbox{Isolation: w.isolation}, ws)
+	box, err := w.Creator.CreateIn(within(t), api.CreateSandbox{Isolation: w.isolation}, ws)
 	if api.KindOf(err) == api.KindUnsupported {
 		t.Logf("without a workspace: %v", err)
 		return w.create(t, nil)

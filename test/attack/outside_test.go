@@ -108,7 +108,7 @@ func TestWhatTheKernelHolds(t *testing.T) {
 	}
 	w := newWorldOf(t, "gvisor", "")
 	box := w.create(t, nil)
-	s, err := w.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"sh", "-c", "cat /etc/passwd /usr/bin/env >/dev/null; sleep 1000"}})
+	s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"sh", "-c", "cat /etc/passwd /usr/bin/env >/dev/null; sleep 1000"}})
 	if err != nil {
 		t.Fatal(err)
 	}

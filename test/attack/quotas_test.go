@@ -57,7 +57,7 @@ func (w *world) takeQuota(t *testing.T, mode, quota string, most int) (user stri
 	t.Helper()
 	box := w.create(t, nil)
 	user = box.Identities[len(box.Identities)-1] // root, if there is one
-	s, err := w.StartExec(within(t), box.ID, api.ExecRequest{
+	s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{
 		Args: []string{w.program(t, box.ID), roleQuota, mode, quota, strconv.Itoa(most)}, User: user, Stdin: true,
 	})
 	if err != nil {

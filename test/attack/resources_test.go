@@ -177,9 +177,9 @@ func bombard(t *testing.T, w *world) {
 				w.alive(t, calm.ID)
 				// What a command does is its own end, not its sandbox's. A kernel of the
 				// sandbox's own may end with its memory, and that is said.
-				if row, err := w.Get(t.Context(), box.ID); err == nil && w.isolation == "gvisor" && row.State.Final() && strings.Contains(row.Reason, api.CauseMemory) {
+				if row, err := w.Sandboxes.Get(t.Context(), box.ID); err == nil && w.isolation == "gvisor" && row.State.Final() && strings.Contains(row.Reason, api.CauseMemory) {
 					t.Logf("the sandbox ended: %s", row.Reason)
-				} else if c, err := w.Client(t.Context(), box.ID); err != nil {
+				} else if c, err := w.Guests.Client(t.Context(), box.ID); err != nil {
 					t.Errorf("the sandbox went with its command: %v", err)
 				} else if err := c.Health(within(t)); err != nil {
 					t.Errorf("the guest went with its command: %v", err)
@@ -246,7 +246,7 @@ func TestOutput(t *testing.T) {
 		Close() error
 	}) {
 		box := w.create(t, func(r *api.CreateSandbox) { r.Limits = api.Limits{CPUs: 0} })
-		s, err := w.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"head", "-c", strconv.FormatInt(n, 10), "/dev/zero"}})
+		s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"head", "-c", strconv.FormatInt(n, 10), "/dev/zero"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func TestOutput(t *testing.T) {
 		check(t, "leave", ps.Close())
 		var rows []api.Exec
 		eventually(t, "the command ends without its client", func() bool {
-			rows, err = w.Execs(t.Context(), box.ID)
+			rows, err = w.Guests.Execs(t.Context(), box.ID)
 			return err == nil && len(rows) == 1 && rows[0].State != api.ExecRunning
 		})
 		if x := rows[0]; x.State != api.ExecExited || x.Exit.Code != 0 {

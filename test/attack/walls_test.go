@@ -102,7 +102,7 @@ func TestClocks(t *testing.T) {
 	}
 	w := newWorld(t)
 	box := w.create(t, nil)
-	for _, r := range w.Reports(t.Context()) {
+	for _, r := range w.Backends.Reports(t.Context()) {
 		if a, _ := r.Has(api.CapIsolated); r.Backend == box.Isolation && strings.Contains(a.Reason, "the machine's clocks") {
 			t.Skipf("sandboxes have no clocks of their own here: %s", a.Reason)
 		}
@@ -206,7 +206,7 @@ func TestSignalsToGuest(t *testing.T) {
 	}
 	w.alive(t, box.ID)
 	// Among themselves commands may: each is forked for a request of its own.
-	s, err := w.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, User: "user"})
+	s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, User: "user"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func newGarden(t *testing.T) *garden {
 // open starts a sandbox in the workspace.
 func (g *garden) open(t *testing.T) api.Sandbox {
 	t.Helper()
-	s, err := g.CreateIn(within(t), api.CreateSandbox{Isolation: "container"}, g.ws)
+	s, err := g.Creator.CreateIn(within(t), api.CreateSandbox{Isolation: "container"}, g.ws)
 	if api.KindOf(err) == api.KindUnsupported {
 		t.Skipf("%v; %s", err, api.HintOf(err))
 	}
@@ -360,7 +360,7 @@ func TestWorkspaceWriters(t *testing.T) {
 		t.Errorf("the disk limit is best effort and the sandbox does not say so: %+v", box.Unenforced)
 	}
 	for name, ws := range map[string]sandbox.Workspace{"the same": g.ws, "as a layer": {Layers: []layer.Digest{layer.Digest(g.ws.Upper)}}} {
-		s, err := g.CreateIn(within(t), api.CreateSandbox{Isolation: "container"}, ws)
+		s, err := g.Creator.CreateIn(within(t), api.CreateSandbox{Isolation: "container"}, ws)
 		if err == nil {
 			g.kill(t, s.ID)
 			t.Errorf("%s: a second writer", name)

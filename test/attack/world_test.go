@@ -62,10 +62,14 @@ func (d hostTemplate) Layers(context.Context, string) ([]layer.Digest, error) {
 }
 
 // serverSandboxes gives the server the manager in the server's words.
-type serverSandboxes struct{ *manager.Manager }
+type serverSandboxes struct {
+	*manager.Creator
+	*manager.Sandboxes
+	*manager.Guests
+}
 
 func (d serverSandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (httpapi.ExecStream, error) {
-	s, err := d.Manager.StartExec(ctx, id, req)
+	s, err := d.Guests.StartExec(ctx, id, req)
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +77,12 @@ func (d serverSandboxes) StartExec(ctx context.Context, id api.SandboxID, req ap
 }
 
 func (d serverSandboxes) Page(ctx context.Context, all bool, _ api.PageRequest) ([]api.Sandbox, string, error) {
-	rows, err := d.Manager.List(ctx, all)
+	rows, err := d.Sandboxes.List(ctx, all)
 	return rows, "", err
 }
 
 func (d serverSandboxes) ExecPage(ctx context.Context, id api.SandboxID, _ api.PageRequest) ([]api.Exec, string, error) {
-	rows, err := d.Manager.Execs(ctx, id)
+	rows, err := d.Guests.Execs(ctx, id)
 	return rows, "", err
 }
 
@@ -88,7 +92,7 @@ type noSnapshots struct{ unasked }
 type unasked = httpapi.Snapshots
 
 func (d serverSandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (httpapi.ExecStream, error) {
-	s, err := d.Manager.AttachExec(ctx, id, exec, offset)
+	s, err := d.Guests.AttachExec(ctx, id, exec, offset)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +229,7 @@ func (w *world) openServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv := &http.Server{
-		Handler:     httpapi.New(httpapi.Config{Sandboxes: serverSandboxes{w.Manager}, Snapshots: noSnapshots{}}),
+		Handler:     httpapi.New(httpapi.Config{Sandboxes: serverSandboxes{w.Creator, w.Sandboxes, w.Guests}, Snapshots: noSnapshots{}}),
 		BaseContext: func(net.Listener) context.Context { return api.WithPrincipal(context.Background(), api.Operator()) },
 	}
 	served := make(chan struct{})
@@ -266,7 +270,7 @@ func (w *world) create(t *testing.T, change func(*api.CreateSandbox)) api.Sandbo
 	if change != nil {
 		change(&req)
 	}
-	s, err := w.Create(within(t), req)
+	s, err := w.Creator.Create(within(t), req)
 	if err != nil {
 		t.Fatalf("create: %v (%s)", err, api.HintOf(err))
 	}
@@ -279,7 +283,7 @@ func (w *world) kill(t *testing.T, id api.SandboxID) api.Proof {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	row, proof, err := w.Kill(ctx, id)
+	row, proof, err := w.Sandboxes.Kill(ctx, id)
 	if err != nil || proof.Left != 0 || proof.How == "" {
 		t.Errorf("kill %s: proof %+v, %v", id, proof, err)
 	}
@@ -321,12 +325,12 @@ const maxKept = 8 << 20
 
 // try runs a command to its end.
 func (w *world) try(ctx context.Context, id api.SandboxID, req api.ExecRequest) (result, error) {
-	s, err := w.StartExec(ctx, id, req)
+	s, err := w.Guests.StartExec(ctx, id, req)
 	if err != nil {
 		return result{}, err
 	}
 	defer s.Close()
-	stop := context.AfterFunc(ctx, func() { w.Kill(context.WithoutCancel(ctx), id) })
+	stop := context.AfterFunc(ctx, func() { w.Sandboxes.Kill(context.WithoutCancel(ctx), id) })
 	defer stop()
 	var out, errOut bytes.Buffer
 	for {
@@ -374,7 +378,7 @@ func (w *world) alive(t *testing.T, id api.SandboxID) {
 func (w *world) program(t *testing.T, id api.SandboxID) string {
 	t.Helper()
 	const path = "/home/user/attack"
-	c, err := w.Client(t.Context(), id)
+	c, err := w.Guests.Client(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -395,7 +399,7 @@ func (w *world) program(t *testing.T, id api.SandboxID) string {
 // guest returns the client of a sandbox's guest.
 func (w *world) guest(t *testing.T, id api.SandboxID) *envd.Client {
 	t.Helper()
-	c, err := w.Client(t.Context(), id)
+	c, err := w.Guests.Client(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestToolchainCalls(t *testing.T) {
 	}
 	m := newManaged(t)
 	// What is started with the first look at the host is no guest.
-	if err := m.Check(t.Context(), api.CreateSandbox{Isolation: "container"}); err != nil {
+	if err := m.Planner.Check(t.Context(), api.CreateSandbox{Isolation: "container"}); err != nil {
 		t.Fatal(err)
 	}
 	users := map[string][]string{} // of each call, the toolchains

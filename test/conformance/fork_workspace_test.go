@@ -76,7 +76,7 @@ func newGarden(t *testing.T, pick func(*testing.T, *bench) tested) *garden {
 	events := event.NewLog(event.Config{Store: db})
 	t.Cleanup(events.Close)
 	g := &garden{bench: b, run: b.run, spaces: spaces, rows: rows, owner: owner.ID}
-	g.user = durable.New(durable.Config{Store: spaces, Layers: b.layers, Rows: rows, Live: func(ctx context.Context, all bool) ([]api.Sandbox, error) { return g.List(ctx, all) }})
+	g.user = durable.New(durable.Config{Store: spaces, Layers: b.layers, Rows: rows, Live: func(ctx context.Context, all bool) ([]api.Sandbox, error) { return g.Sandboxes.List(ctx, all) }})
 	g.Manager = manager.New(manager.Config{
 		Owner: owner.ID, Backends: []sandbox.Backend{backend}, Templates: hostTemplate{b.tree}, Rows: rows, Log: events, Snapshots: saved, Workspaces: g.user,
 	})
@@ -115,7 +115,7 @@ func (g *garden) start(t *testing.T, change func(*api.CreateSandbox, *sandbox.Wo
 	if change != nil {
 		change(&req, &ws)
 	}
-	row, err := g.CreateIn(ctx, req, ws)
+	row, err := g.Creator.CreateIn(ctx, req, ws)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func (g *garden) sh(t *testing.T, id api.SandboxID, script string, args ...strin
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s, err := g.StartExec(ctx, id, api.ExecRequest{Args: append([]string{"sh", "-c", script, "sh"}, args...)})
+	s, err := g.Guests.StartExec(ctx, id, api.ExecRequest{Args: append([]string{"sh", "-c", script, "sh"}, args...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func (g *garden) fork(t *testing.T, id api.SandboxID, n int) []api.Sandbox {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	res, err := g.Fork(ctx, id, api.ForkSandbox{Count: n})
+	res, err := g.Forker.Fork(ctx, id, api.ForkSandbox{Count: n})
 	if err != nil {
 		t.Fatalf("%v (%s)", err, api.HintOf(err))
 	}
@@ -205,7 +205,7 @@ func (g *garden) fork(t *testing.T, id api.SandboxID, n int) []api.Sandbox {
 
 func (g *garden) kill(t *testing.T, id api.SandboxID) {
 	t.Helper()
-	if _, proof, err := g.Kill(context.Background(), id); err != nil || proof.Left != 0 {
+	if _, proof, err := g.Sandboxes.Kill(context.Background(), id); err != nil || proof.Left != 0 {
 		t.Errorf("kill: %+v, %v", proof, err)
 	}
 }
@@ -284,7 +284,7 @@ func TestForkWithWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := g.CreateIn(t.Context(), api.CreateSandbox{Account: "alice"}, ws)
+	again, err := g.Creator.CreateIn(t.Context(), api.CreateSandbox{Account: "alice"}, ws)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestForkKeepsRulesOfFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	ws.View, ws.Access = true, []sandbox.PathAccess{{Path: "src", ReadOnly: true}, {Path: "src/deep"}}
-	parent, err := g.CreateIn(t.Context(), api.CreateSandbox{Account: "alice"}, ws)
+	parent, err := g.Creator.CreateIn(t.Context(), api.CreateSandbox{Account: "alice"}, ws)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -410,15 +410,15 @@ func TestForkOfWorkspaceRefused(t *testing.T) {
 		return len(ids)
 	}
 	g.sh(t, parent.ID, "echo it >it")
-	if _, err := g.Fork(t.Context(), parent.ID, api.ForkSandbox{FilesOnly: true}); api.KindOf(err) != api.KindUnsupported || !strings.Contains(api.HintOf(err), "workspace fork") {
+	if _, err := g.Forker.Fork(t.Context(), parent.ID, api.ForkSandbox{FilesOnly: true}); api.KindOf(err) != api.KindUnsupported || !strings.Contains(api.HintOf(err), "workspace fork") {
 		t.Errorf("files only: %v (%s)", err, api.HintOf(err))
 	}
-	if _, err := g.Snapshot(t.Context(), parent.ID, api.CreateSnapshot{}); api.KindOf(err) != api.KindUnsupported {
+	if _, err := g.Saver.Snapshot(t.Context(), parent.ID, api.CreateSnapshot{}); api.KindOf(err) != api.KindUnsupported {
 		t.Errorf("a snapshot: %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := g.Fork(ended, parent.ID, api.ForkSandbox{}); err == nil {
+	if _, err := g.Forker.Fork(ended, parent.ID, api.ForkSandbox{}); err == nil {
 		t.Error("a fork for nobody")
 	}
 	if n := count(); n != 1 {
@@ -446,7 +446,7 @@ func TestForkOfWorkspaceOnContainers(t *testing.T) {
 		return c
 	})
 	parent := g.start(t, nil)
-	_, err := g.Fork(t.Context(), parent.ID, api.ForkSandbox{})
+	_, err := g.Forker.Fork(t.Context(), parent.ID, api.ForkSandbox{})
 	if api.KindOf(err) != api.KindUnsupported || !strings.Contains(err.Error(), string(api.CapCheckpoint)) || !strings.Contains(api.HintOf(err), "hortus workspace fork "+string(parent.Workspace)) {
 		t.Errorf("%v (%s)", err, api.HintOf(err))
 	}
@@ -466,7 +466,7 @@ func TestForksOfWorkspacesEnd(t *testing.T) {
 		var wg sync.WaitGroup
 		var res api.ForkResult
 		var err error
-		wg.Go(func() { res, err = g.Fork(t.Context(), parent.ID, api.ForkSandbox{Count: 2}) })
+		wg.Go(func() { res, err = g.Forker.Fork(t.Context(), parent.ID, api.ForkSandbox{Count: 2}) })
 		wg.Go(func() {
 			<-time.After(time.Duration(n*137%700) * time.Millisecond) // which instant it is does not matter
 			g.kill(t, parent.ID)

@@ -33,10 +33,10 @@ func (m managed) room(t *testing.T) api.Sandbox {
 		Limits: api.Limits{CPUs: 2, MemoryBytes: 2 << 30, DiskBytes: 1 << 30, Processes: 512}}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s, err := m.Create(ctx, req)
+	s, err := m.Creator.Create(ctx, req)
 	if api.KindOf(err) == api.KindUnsupported {
 		req.Limits.CPUs = 0 // an ordinary user without a control group
-		s, err = m.Create(ctx, req)
+		s, err = m.Creator.Create(ctx, req)
 	}
 	if err != nil {
 		t.Fatalf("create: %v (%s)", err, api.HintOf(err))
@@ -44,7 +44,7 @@ func (m managed) room(t *testing.T) api.Sandbox {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if _, proof, err := m.Kill(ctx, s.ID); err != nil || proof.Left != 0 {
+		if _, proof, err := m.Sandboxes.Kill(ctx, s.ID); err != nil || proof.Left != 0 {
 			t.Errorf("kill: %+v, %v", proof, err)
 		}
 	})
@@ -56,7 +56,7 @@ func (m managed) bash(t *testing.T, id api.SandboxID, user, script string) (stdo
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s, err := m.StartExec(ctx, id, api.ExecRequest{Args: []string{"bash", "-ec", script}, User: user})
+	s, err := m.Guests.StartExec(ctx, id, api.ExecRequest{Args: []string{"bash", "-ec", script}, User: user})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,8 +102,8 @@ func (p *pooled) full(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Of(60*time.Second))
 	defer cancel()
-	if err := p.AwaitWarm(ctx); err != nil {
-		ready, want := p.Warm()
+	if err := p.Creator.AwaitWarm(ctx); err != nil {
+		ready, want := p.Creator.Warm()
 		t.Fatalf("%d of %d guests are warm: %v", ready, want, err)
 	}
 }
@@ -117,7 +117,7 @@ func (p *pooled) waiting(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if _, err := p.Get(t.Context(), api.SandboxID(e.Name())); err != nil && api.SandboxID(e.Name()).Valid() {
+		if _, err := p.Sandboxes.Get(t.Context(), api.SandboxID(e.Name())); err != nil && api.SandboxID(e.Name()).Valid() {
 			out[e.Name()] = true
 		}
 	}
@@ -126,7 +126,7 @@ func (p *pooled) waiting(t *testing.T) map[string]bool {
 
 func (p *pooled) create(t *testing.T, req api.CreateSandbox) api.Sandbox {
 	t.Helper()
-	s, err := p.Create(t.Context(), req)
+	s, err := p.Creator.Create(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (p *pooled) create(t *testing.T, req api.CreateSandbox) api.Sandbox {
 // sh runs a script in a sandbox and gives what it wrote.
 func (p *pooled) sh(t *testing.T, id api.SandboxID, script string) string {
 	t.Helper()
-	s, err := p.StartExec(t.Context(), id, api.ExecRequest{Args: []string{"sh", "-c", script}})
+	s, err := p.Guests.StartExec(t.Context(), id, api.ExecRequest{Args: []string{"sh", "-c", script}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func (p *pooled) sh(t *testing.T, id api.SandboxID, script string) string {
 func TestPoolServesEachGuestOnce(t *testing.T) {
 	tier.AnyUser(t)
 	p := newPooled(t, 2)
-	if err := p.KeepWarm(t.Context(), api.CreateSandbox{}); err != nil {
+	if err := p.Creator.KeepWarm(t.Context(), api.CreateSandbox{}); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[api.SandboxID]bool{}
@@ -178,10 +178,10 @@ func TestPoolServesEachGuestOnce(t *testing.T) {
 		if got := p.sh(t, s.ID, "ls -A /tmp /workspace /home/user; env | grep -c s3cret; touch /tmp/mine /workspace/mine; echo $((`ls -d /proc/[0-9]* | wc -l` < 6))"); got != "/home/user:\n\n/tmp:\n\n/workspace:\n1\n1\n" {
 			t.Errorf("a fresh sandbox holds %q", got)
 		}
-		if row, err := p.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxRunning || !row.ExpiresAt.After(row.CreatedAt) {
+		if row, err := p.Sandboxes.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxRunning || !row.ExpiresAt.After(row.CreatedAt) {
 			t.Errorf("%+v, %v", row, err)
 		}
-		if _, proof, err := p.Kill(t.Context(), s.ID); err != nil || proof.Left != 0 {
+		if _, proof, err := p.Sandboxes.Kill(t.Context(), s.ID); err != nil || proof.Left != 0 {
 			t.Errorf("%+v, %v", proof, err)
 		}
 		// The beginning and the end, in this order.
@@ -218,12 +218,12 @@ func TestPoolLearnsKinds(t *testing.T) {
 	if other := p.create(t, api.CreateSandbox{Limits: api.Limits{Processes: 90}}); before[string(other.ID)] {
 		t.Errorf("%s is of another size", other.ID)
 	}
-	if _, want := p.Warm(); want != 2 {
+	if _, want := p.Creator.Warm(); want != 2 {
 		t.Errorf("%d guests are to be warm; want 2", want)
 	}
 	p.tick(time.Hour)
 	until(t, "old kinds are dropped", func() bool {
-		ready, want := p.Warm()
+		ready, want := p.Creator.Warm()
 		return ready == 0 && want == 0
 	})
 }
@@ -232,7 +232,7 @@ func TestPoolLearnsKinds(t *testing.T) {
 func TestPoolSurvivesDeaths(t *testing.T) {
 	tier.AnyUser(t)
 	p := newPooled(t, 2)
-	if err := p.KeepWarm(t.Context(), api.CreateSandbox{}); err != nil {
+	if err := p.Creator.KeepWarm(t.Context(), api.CreateSandbox{}); err != nil {
 		t.Fatal(err)
 	}
 	p.full(t)
@@ -256,7 +256,7 @@ func TestPoolSurvivesDeaths(t *testing.T) {
 		if got := p.sh(t, s.ID, "echo lives"); got != "lives\n" {
 			t.Errorf("%q", got)
 		}
-		if _, _, err := p.Kill(t.Context(), s.ID); err != nil {
+		if _, _, err := p.Sandboxes.Kill(t.Context(), s.ID); err != nil {
 			t.Error(err)
 		}
 	}
@@ -267,7 +267,7 @@ func TestPoolSurvivesDeaths(t *testing.T) {
 func TestPoolBurst(t *testing.T) {
 	tier.AnyUser(t)
 	p := newPooled(t, 3)
-	if err := p.KeepWarm(t.Context(), api.CreateSandbox{}); err != nil {
+	if err := p.Creator.KeepWarm(t.Context(), api.CreateSandbox{}); err != nil {
 		t.Fatal(err)
 	}
 	p.full(t)
@@ -276,7 +276,7 @@ func TestPoolBurst(t *testing.T) {
 	ids := map[api.SandboxID]bool{}
 	for range 12 {
 		wg.Go(func() {
-			s, err := p.Create(t.Context(), api.CreateSandbox{})
+			s, err := p.Creator.Create(t.Context(), api.CreateSandbox{})
 			if err != nil {
 				t.Error(err)
 				return

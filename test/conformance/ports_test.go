@@ -21,7 +21,7 @@ func TestManagerDial(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	// It accepts nobody: the kernel does, which is all that this test wants.
-	x, err := m.StartExec(ctx, s.ID, api.ExecRequest{Args: []string{"python3", "-c",
+	x, err := m.Guests.StartExec(ctx, s.ID, api.ExecRequest{Args: []string{"python3", "-c",
 		"import socket, time\ns = socket.create_server(('127.0.0.1', 0), backlog=1024)\nprint(s.getsockname()[1], flush=True)\ntime.sleep(1e6)"}})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestManagerDial(t *testing.T) {
 		}
 	}()
 	for {
-		c, err := m.Dial(ctx, s.ID, port)
+		c, err := m.Guests.Dial(ctx, s.ID, port)
 		if api.KindOf(err) == api.KindExhausted {
 			break
 		}
@@ -68,36 +68,36 @@ func TestManagerDial(t *testing.T) {
 	}
 	open[0].Close()
 	open[0].Close() // a second time gives nothing back
-	c, err := m.Dial(ctx, s.ID, port)
+	c, err := m.Guests.Dial(ctx, s.ID, port)
 	if err != nil {
 		t.Fatalf("with one given back: %v", err)
 	}
 	open = append(open, c)
-	if _, err := m.Dial(ctx, s.ID, port); api.KindOf(err) != api.KindExhausted {
+	if _, err := m.Guests.Dial(ctx, s.ID, port); api.KindOf(err) != api.KindExhausted {
 		t.Errorf("with none given back: %v", err)
 	}
 	open[1].Close()
-	if _, err := m.Dial(ctx, s.ID, 1); !errors.Is(err, envd.ErrPortClosed) || api.KindOf(err) != api.KindUnavailable {
+	if _, err := m.Guests.Dial(ctx, s.ID, 1); !errors.Is(err, envd.ErrPortClosed) || api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("a closed port: %v", err)
 	}
 	for _, bad := range []int{0, -1, 65536} {
-		if _, err := m.Dial(ctx, s.ID, bad); api.KindOf(err) != api.KindInvalid {
+		if _, err := m.Guests.Dial(ctx, s.ID, bad); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("port %d: %v", bad, err)
 		}
 	}
-	if id, ok := m.ExecOf(s.ID, x.Exec().PID); !ok || id != x.Exec().ID {
+	if id, ok := m.Guests.ExecOf(s.ID, x.Exec().PID); !ok || id != x.Exec().ID {
 		t.Errorf("the command of process %d: %s, %v", x.Exec().PID, id, ok)
 	}
-	if _, ok := m.ExecOf(s.ID, 1); ok {
+	if _, ok := m.Guests.ExecOf(s.ID, 1); ok {
 		t.Error("the guest is taken for a command")
 	}
-	if _, _, err := m.Kill(ctx, s.ID); err != nil {
+	if _, _, err := m.Sandboxes.Kill(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, open[2]); errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a stream outlived the sandbox: %v", err)
 	}
-	if _, err := m.Dial(ctx, s.ID, port); api.KindOf(err) != api.KindUnavailable {
+	if _, err := m.Guests.Dial(ctx, s.ID, port); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("of a dead sandbox: %v", err)
 	}
 }

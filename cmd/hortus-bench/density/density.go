@@ -11,15 +11,20 @@ import (
 // admitted is the maximum wait for a batch of children. One that is not admitted in time was the last.
 const admitted = time.Minute
 
-// Sandboxes makes, measures and destroys sandboxes.
-type Sandboxes interface {
+// Forker makes sandboxes.
+type Forker interface {
 	Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error)
+}
+
+// Sandboxes measures and destroys sandboxes.
+type Sandboxes interface {
 	Stats(ctx context.Context, id api.SandboxID) (api.Stats, error)
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
 }
 
 // Config is what Fill needs. All fields are required, apart from Fork.
 type Config struct {
+	Forker    Forker
 	Sandboxes Sandboxes
 	Parent    api.SandboxID
 	// Fork is what every fork requests; its Count is set.
@@ -104,7 +109,7 @@ func batch(ctx context.Context, cfg Config, count int) (ids []api.SandboxID, too
 	start := time.Now()
 	req := cfg.Fork
 	req.Count = count
-	f, err := cfg.Sandboxes.Fork(ctx, cfg.Parent, req)
+	f, err := cfg.Forker.Fork(ctx, cfg.Parent, req)
 	took = time.Since(start)
 	for _, c := range f.Children {
 		if c.Sandbox != nil {

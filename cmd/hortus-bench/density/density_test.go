@@ -58,7 +58,7 @@ func TestFill(t *testing.T) {
 			h := &host{most: c.admits, living: map[api.SandboxID]bool{}}
 			rooms, writes := 0, 0
 			r, err := density.Fill(t.Context(), density.Config{
-				Sandboxes: h, Parent: api.NewSandboxID(), Most: 25, Batch: 10, Step: func(int) {},
+				Forker: h, Sandboxes: h, Parent: api.NewSandboxID(), Most: 25, Batch: 10, Step: func(int) {},
 				Room: func(int) string {
 					if rooms++; rooms > c.room {
 						return "full"
@@ -108,7 +108,7 @@ func TestFillStops(t *testing.T) {
 	h := &host{most: 100, living: map[api.SandboxID]bool{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := density.Fill(ctx, density.Config{
-		Sandboxes: h, Most: 25, Batch: 10, Step: func(int) {}, Room: func(int) string { return "" },
+		Forker: h, Sandboxes: h, Most: 25, Batch: 10, Step: func(int) {}, Room: func(int) string { return "" },
 		Command: func(context.Context, api.SandboxID) error { cancel(); return nil },
 		Write:   func(context.Context, api.SandboxID) error { t.Error("a child wrote"); return nil },
 	})

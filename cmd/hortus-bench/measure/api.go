@@ -65,7 +65,7 @@ func (r *run) servers(ctx context.Context) error {
 	}
 	npm := door{name: "npm e2b", missing: "--npm names no directory with the package"}
 	if r.cfg.NPM != "" {
-		usual, _, _, err := r.Sandboxes.Choose(ctx, r.cfg.Daemon.Usual.Isolation)
+		usual, _, _, err := r.Sandboxes.Backends.Choose(ctx, r.cfg.Daemon.Usual.Isolation)
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func lived[T any](create func() (T, error), run, kill func(T) error) (took life,
 func (r *run) manager(backend string) *speaker {
 	return &speaker{name: direct, end: func() {}, live: func(ctx context.Context) (life, error) {
 		return lived(func() (api.SandboxID, error) {
-			s, err := r.Sandboxes.Create(ctx, request(backend))
+			s, err := r.Sandboxes.Creator.Create(ctx, request(backend))
 			return s.ID, err
 		}, func(id api.SandboxID) error { return r.recorded(ctx, id) }, func(id api.SandboxID) error { return r.destroy(ctx, id) })
 	}}

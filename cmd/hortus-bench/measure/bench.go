@@ -290,7 +290,7 @@ func (b *Bench) Run(ctx context.Context, req Request, report func(figure.Row), p
 		return err
 	}
 	for _, backend := range r.backends {
-		if err := r.Sandboxes.KeepWarm(ctx, request(backend)); err != nil {
+		if err := r.Sandboxes.Creator.KeepWarm(ctx, request(backend)); err != nil {
 			return err
 		}
 	}
@@ -312,7 +312,7 @@ func (b *Bench) Run(ctx context.Context, req Request, report func(figure.Row), p
 // startable returns the backends that are named, or all that can start.
 func (b *Bench) startable(ctx context.Context, named []string) ([]string, error) {
 	for _, name := range named {
-		if _, _, _, err := b.Sandboxes.Choose(ctx, name); err != nil {
+		if _, _, _, err := b.Sandboxes.Backends.Choose(ctx, name); err != nil {
 			return nil, err
 		}
 	}
@@ -320,7 +320,7 @@ func (b *Bench) startable(ctx context.Context, named []string) ([]string, error)
 		return named, nil
 	}
 	var all []string
-	for _, r := range b.Sandboxes.Reports(ctx) {
+	for _, r := range b.Sandboxes.Backends.Reports(ctx) {
 		if _, ok := r.Has(api.CapStart); ok {
 			all = append(all, r.Backend)
 		}

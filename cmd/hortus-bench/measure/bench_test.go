@@ -95,7 +95,7 @@ func TestWorkIsDone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all, err := b.Sandboxes.List(t.Context(), true)
+			all, err := b.Sandboxes.Sandboxes.List(t.Context(), true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +106,7 @@ func TestWorkIsDone(t *testing.T) {
 				if s.State != api.SandboxEnded || s.Reason != api.CauseKilled {
 					t.Errorf("sandbox %s is %s (%s)", s.ID, s.State, s.Reason)
 				}
-				xs, err := b.Sandboxes.Execs(t.Context(), s.ID)
+				xs, err := b.Sandboxes.Guests.Execs(t.Context(), s.ID)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -239,7 +239,7 @@ func nothingLeft(t *testing.T, b *Bench) {
 	if n := b.Sandboxes.Alive(); n != 0 {
 		t.Errorf("%d sandboxes are alive", n)
 	}
-	if left, err := b.Sandboxes.Snapshots(t.Context(), false); err != nil || len(left) != 0 {
+	if left, err := b.Sandboxes.Saver.Snapshots(t.Context(), false); err != nil || len(left) != 0 {
 		t.Errorf("snapshots are left: %+v, %v", left, err)
 	}
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "hortus-bench-*"))

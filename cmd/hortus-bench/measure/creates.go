@@ -88,7 +88,7 @@ func (r *run) creates(ctx context.Context, backend string) error {
 // inARow claims what the pool holds, one after another without a rest between, as
 // on a host that is at work: the rows above find caches cold that waited for the pool.
 func (r *run) inARow(ctx context.Context, backend string) error {
-	held, err := r.Sandboxes.Pooled(ctx, request(backend))
+	held, err := r.Sandboxes.Creator.Pooled(ctx, request(backend))
 	if err != nil || held < 2 {
 		return err
 	}

@@ -68,7 +68,7 @@ func (r *run) densityOf(ctx context.Context, backend string, mb int, copied bool
 		each += mb
 	}
 	return density.Fill(ctx, density.Config{
-		Sandboxes: r.Sandboxes, Parent: parent, Most: r.N, Batch: densityBatch,
+		Forker: r.Sandboxes.Forker, Sandboxes: r.Sandboxes.Sandboxes, Parent: parent, Most: r.N, Batch: densityBatch,
 		Fork: api.ForkSandbox{CopyMemory: copied, TTLMS: lifetime.Milliseconds()},
 		// Copied memory of the batch before may not be there yet.
 		Room:    func(count int) string { return fits(2 * count * each) },

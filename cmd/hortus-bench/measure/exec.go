@@ -113,12 +113,12 @@ func (r *run) roundTrips(ctx context.Context) error {
 	talk, err := nativeTalk(ctx)
 	defer add("", talk, err)()
 	for _, name := range r.backends {
-		s, err := r.Sandboxes.CreateCold(ctx, request(name))
+		s, err := r.Sandboxes.Creator.CreateCold(ctx, request(name))
 		if err != nil {
 			return err
 		}
 		defer r.kill(s.ID)
-		guest, err := r.Sandboxes.Client(ctx, s.ID)
+		guest, err := r.Sandboxes.Guests.Client(ctx, s.ID)
 		if err != nil {
 			return err
 		}

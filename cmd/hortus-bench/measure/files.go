@@ -195,7 +195,7 @@ func (r *run) runIn(id api.SandboxID) func(context.Context, []string) (string, e
 // cpuOf reads what the host has counted for a sandbox; nothing where it does not count.
 func (r *run) cpuOf(id api.SandboxID) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) {
-		s, err := r.Sandboxes.Stats(ctx, id)
+		s, err := r.Sandboxes.Sandboxes.Stats(ctx, id)
 		if api.KindOf(err) == api.KindUnsupported {
 			return 0, nil
 		}
@@ -214,7 +214,7 @@ func childrenCPU() (time.Duration, error) {
 
 // ownDisk makes a sandbox with the files on its own disk.
 func (r *run) ownDisk(ctx context.Context, backend string, count int) (*place, api.SandboxID, error) {
-	s, err := r.Sandboxes.CreateCold(ctx, r.busy(ctx, backend))
+	s, err := r.Sandboxes.Creator.CreateCold(ctx, r.busy(ctx, backend))
 	if err != nil {
 		return nil, "", err
 	}
@@ -243,7 +243,7 @@ func (r *run) durable(ctx context.Context, backend string, count int) (*place, f
 	}
 	open := func(ctx context.Context) error {
 		end()
-		s, err := r.Sandboxes.CreateIn(ctx, r.busy(ctx, backend), ws)
+		s, err := r.Sandboxes.Creator.CreateIn(ctx, r.busy(ctx, backend), ws)
 		if err == nil {
 			id, p.run, p.cpu = s.ID, r.runIn(s.ID), r.cpuOf(s.ID)
 		}

@@ -169,7 +169,7 @@ func (b *Bench) fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox,
 		return f, err
 	}
 	start := time.Now()
-	result, err := b.Sandboxes.Fork(ctx, id, req)
+	result, err := b.Sandboxes.Forker.Fork(ctx, id, req)
 	if err != nil {
 		return f, err
 	}

@@ -30,7 +30,7 @@ func (r *run) idle(ctx context.Context, backend string) error {
 	}
 	// What starts with the first sandbox of all, and serves every other one too, is not
 	// one sandbox's.
-	if err := r.Sandboxes.Check(ctx, request(backend)); err != nil {
+	if err := r.Sandboxes.Planner.Check(ctx, request(backend)); err != nil {
 		return err
 	}
 	before := footprint.Below()
@@ -73,7 +73,7 @@ const idleRest = 3 * time.Second
 func (r *run) charged(ctx context.Context, backend string, ids []api.SandboxID) error {
 	row := figure.Row{Name: rowCharged, Backend: backend, N: len(ids), Unit: "MB"}
 	for _, id := range ids {
-		s, err := r.Sandboxes.Stats(ctx, id)
+		s, err := r.Sandboxes.Sandboxes.Stats(ctx, id)
 		if cerr := ctx.Err(); cerr != nil {
 			return cerr
 		}

@@ -31,7 +31,7 @@ func (r *run) outgoing(ctx context.Context) error {
 			if req.Limits.CPUs > 0 {
 				req.Limits.CPUs = cpus
 			}
-			s, err := r.Sandboxes.CreateCold(ctx, req)
+			s, err := r.Sandboxes.Creator.CreateCold(ctx, req)
 			return s.ID, err
 		},
 	})
@@ -66,9 +66,9 @@ func (r *run) restores(ctx context.Context) error {
 			req := r.busy(ctx, backend)
 			return r.started(ctx, func() (api.Sandbox, error) {
 				if ws != nil {
-					return r.Sandboxes.CreateIn(ctx, req, *ws)
+					return r.Sandboxes.Creator.CreateIn(ctx, req, *ws)
 				}
-				return r.Sandboxes.CreateCold(ctx, req)
+				return r.Sandboxes.Creator.CreateCold(ctx, req)
 			}, func(id api.SandboxID) error { return r.recorded(ctx, id) })
 		},
 	})

@@ -26,7 +26,7 @@ const path = "/usr/local/bin:/usr/bin:/bin"
 type way struct {
 	name string
 	// create makes one as fast as this way can.
-	create func(*manager.Manager, context.Context, api.CreateSandbox) (api.Sandbox, error)
+	create func(*manager.Creator, context.Context, api.CreateSandbox) (api.Sandbox, error)
 	// note is what a row's reader must know.
 	note string
 }
@@ -34,8 +34,8 @@ type way struct {
 // cold boots a guest for each sandbox. pooled claims guests that were booted ahead, for as long as there
 // are any.
 var (
-	cold   = way{name: "cold", create: (*manager.Manager).CreateCold}
-	pooled = way{name: "pooled", create: (*manager.Manager).Create}
+	cold   = way{name: "cold", create: (*manager.Creator).CreateCold}
+	pooled = way{name: "pooled", create: (*manager.Creator).Create}
 )
 
 // lifetime is how long a sandbox may live that is measured: some are there for as long as a measurement takes.
@@ -67,7 +67,7 @@ func (b *Bench) busy(ctx context.Context, backend string) api.CreateSandbox {
 
 // has says whether a backend can do something here.
 func (b *Bench) has(ctx context.Context, backend string, c api.Capability) (api.Ability, bool) {
-	for _, report := range b.Sandboxes.Reports(ctx) {
+	for _, report := range b.Sandboxes.Backends.Reports(ctx) {
 		if report.Backend == backend {
 			return report.Has(c)
 		}
@@ -77,7 +77,7 @@ func (b *Bench) has(ctx context.Context, backend string, c api.Capability) (api.
 
 // waysOf lists the ways that a backend has: measurements that create sandboxes take them in turn.
 func (b *Bench) waysOf(ctx context.Context, backend string) ([]way, error) {
-	n, err := b.Sandboxes.Pooled(ctx, request(backend))
+	n, err := b.Sandboxes.Creator.Pooled(ctx, request(backend))
 	if err != nil || n == 0 {
 		return []way{cold}, err
 	}
@@ -94,9 +94,9 @@ const quietWithin = 2 * time.Minute
 func (b *Bench) quiet(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, quietWithin)
 	defer cancel()
-	err := b.Sandboxes.AwaitWarm(waiting)
+	err := b.Sandboxes.Creator.AwaitWarm(waiting)
 	if err != nil && ctx.Err() == nil {
-		ready, want := b.Sandboxes.Warm()
+		ready, want := b.Sandboxes.Creator.Warm()
 		return api.Errorf(api.KindTimeout, "after %s %d of %d guests are warm", quietWithin, ready, want).
 			WithHint("the log says why no more could be booted ahead: --verbose shows it")
 	}
@@ -119,7 +119,7 @@ func (b *Bench) started(ctx context.Context, create func() (api.Sandbox, error),
 
 // birth creates a sandbox of the default kind and runs its first command.
 func (b *Bench) birth(ctx context.Context, w way, backend string) (api.SandboxID, time.Duration, error) {
-	return b.started(ctx, func() (api.Sandbox, error) { return w.create(b.Sandboxes, ctx, request(backend)) },
+	return b.started(ctx, func() (api.Sandbox, error) { return w.create(b.Sandboxes.Creator, ctx, request(backend)) },
 		func(id api.SandboxID) error { return b.recorded(ctx, id) })
 }
 
@@ -146,7 +146,7 @@ func (b *Bench) whole(ctx context.Context, w way, backend string) error {
 
 // destroy kills a sandbox and returns when it is proven that nothing is left.
 func (b *Bench) destroy(ctx context.Context, id api.SandboxID) error {
-	_, proof, err := b.Sandboxes.Kill(context.WithoutCancel(ctx), id)
+	_, proof, err := b.Sandboxes.Sandboxes.Kill(context.WithoutCancel(ctx), id)
 	if err == nil && proof.Left != 0 {
 		err = api.Errorf(api.KindInternal, "sandbox %s: %d processes are left after its end", id, proof.Left)
 	}
@@ -157,7 +157,7 @@ func (b *Bench) destroy(ctx context.Context, id api.SandboxID) error {
 func (b *Bench) kill(id api.SandboxID) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	_, _, _ = b.Sandboxes.Kill(ctx, id) // its deadline is the second chance
+	_, _, _ = b.Sandboxes.Sandboxes.Kill(ctx, id) // its deadline is the second chance
 }
 
 // recorded runs a command as every user's command is run.
@@ -182,7 +182,7 @@ func (b *Bench) until(ctx context.Context, id api.SandboxID, req api.ExecRequest
 
 // command is until, with a sandbox that stays.
 func (b *Bench) command(ctx context.Context, id api.SandboxID, req api.ExecRequest, line string) (string, error) {
-	s, err := b.Sandboxes.StartExec(ctx, id, req)
+	s, err := b.Sandboxes.Guests.StartExec(ctx, id, req)
 	if err != nil {
 		return "", err
 	}
@@ -224,7 +224,7 @@ func python(program string, args ...string) []string {
 
 // talk starts a program in a sandbox that answers lines by lines.
 func (b *Bench) talk(ctx context.Context, id api.SandboxID, argv []string) (*program.Talk, error) {
-	guest, err := b.Sandboxes.Client(ctx, id)
+	guest, err := b.Sandboxes.Guests.Client(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +254,7 @@ while True:
 // held makes a sandbox in which the holder holds so many MB.
 func (b *Bench) held(ctx context.Context, req api.CreateSandbox, mb int, args ...string) (api.SandboxID, error) {
 	run := api.ExecRequest{Args: python(holder, append([]string{fmt.Sprint(mb)}, args...)...), Env: map[string]string{"PATH": path}}
-	id, _, err := b.started(ctx, func() (api.Sandbox, error) { return b.Sandboxes.CreateCold(ctx, req) },
+	id, _, err := b.started(ctx, func() (api.Sandbox, error) { return b.Sandboxes.Creator.CreateCold(ctx, req) },
 		func(id api.SandboxID) error { _, err := b.until(ctx, id, run, "held"); return err })
 	return id, err
 }

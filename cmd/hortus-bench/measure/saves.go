@@ -75,7 +75,7 @@ func (r *run) savesOf(ctx context.Context, backend string, mb int) error {
 		err := r.plain(ctx, took, backend)
 		if err == nil {
 			err = took(rowSave, func() (err error) {
-				s, err = r.Sandboxes.Snapshot(ctx, id, api.CreateSnapshot{})
+				s, err = r.Sandboxes.Saver.Snapshot(ctx, id, api.CreateSnapshot{})
 				return err
 			})
 		}
@@ -88,11 +88,11 @@ func (r *run) savesOf(ctx context.Context, backend string, mb int) error {
 		if err = errors.Join(err, r.drop(s.ID)); err != nil {
 			return err
 		}
-		if err := took(rowPause, func() error { _, err := r.Sandboxes.PauseToDisk(ctx, id); return err }); err != nil {
+		if err := took(rowPause, func() error { _, err := r.Sandboxes.Pauser.PauseToDisk(ctx, id); return err }); err != nil {
 			return err
 		}
 		if err := took(rowResume, func() error {
-			if _, err := r.Sandboxes.Resume(ctx, id); err != nil {
+			if _, err := r.Sandboxes.Sandboxes.Resume(ctx, id); err != nil {
 				return err
 			}
 			return r.recorded(ctx, id)
@@ -134,7 +134,7 @@ func (r *run) fromSnapshot(ctx context.Context, took func(string, func() error) 
 	req.Template = string(s.ID)
 	var id api.SandboxID
 	err := took(rowRestore, func() (err error) {
-		id, _, err = r.started(ctx, func() (api.Sandbox, error) { return r.Sandboxes.CreateCold(ctx, req) },
+		id, _, err = r.started(ctx, func() (api.Sandbox, error) { return r.Sandboxes.Creator.CreateCold(ctx, req) },
 			func(id api.SandboxID) error { return r.recorded(ctx, id) })
 		return err
 	})
@@ -149,7 +149,7 @@ func (r *run) fromSnapshot(ctx context.Context, took func(string, func() error) 
 func (r *run) drop(id api.SnapshotID) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	_, err := r.Sandboxes.RemoveSnapshot(ctx, id)
+	_, err := r.Sandboxes.Saver.RemoveSnapshot(ctx, id)
 	return err
 }
 

@@ -53,7 +53,7 @@ func (r *run) warms(ctx context.Context, backend string) error {
 		return nil
 	}
 	name := "hortus-bench-" + strings.ToLower(string(api.NewOwnerID()))
-	s, err := r.Sandboxes.CreateTemplate(ctx, api.CreateTemplate{Name: name, Isolation: backend, Env: map[string]string{"PATH": path}, Run: []string{server(module)}}, nil)
+	s, err := r.Sandboxes.Templates.CreateTemplate(ctx, api.CreateTemplate{Name: name, Isolation: backend, Env: map[string]string{"PATH": path}, Run: []string{server(module)}}, nil)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (r *run) warms(ctx context.Context, backend string) error {
 		kinds = append(kinds, &kind{name: rowStart, argv: start, way: w}, &kind{name: rowWarm, template: name, argv: ask, way: w})
 	}
 	if len(list) > 1 {
-		if err := r.Sandboxes.KeepWarm(ctx, request(name)); err != nil {
+		if err := r.Sandboxes.Creator.KeepWarm(ctx, request(name)); err != nil {
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func (r *run) result(ctx context.Context, w way, req api.CreateSandbox, argv []s
 	if err := r.quiet(ctx); err != nil {
 		return 0, err
 	}
-	id, took, err := r.started(ctx, func() (api.Sandbox, error) { return w.create(r.Sandboxes, ctx, req) }, func(id api.SandboxID) error {
+	id, took, err := r.started(ctx, func() (api.Sandbox, error) { return w.create(r.Sandboxes.Creator, ctx, req) }, func(id api.SandboxID) error {
 		out, err := r.in(ctx, id, argv)
 		if err == nil && strings.TrimSpace(out) != answer {
 			err = api.Errorf(api.KindInternal, "sandbox %s answered %.40q, not %s", id, out, answer)

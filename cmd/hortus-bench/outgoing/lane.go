@@ -145,7 +145,7 @@ func (r *run) loadIn(ctx context.Context, id api.SandboxID) error {
 		return err
 	}
 	defer self.Close()
-	guest, err := r.Sandboxes.Client(ctx, id)
+	guest, err := r.Sandboxes.Guests.Client(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -287,7 +287,7 @@ func (n *neighbour) end() {
 
 // client makes a sandbox that may connect to the server, with a client in it.
 func (r *run) client(ctx context.Context, n *neighbour, o servers, cpus float64) (id api.SandboxID, t *program.Talk, err error) {
-	for _, report := range r.Sandboxes.Reports(ctx) {
+	for _, report := range r.Sandboxes.Backends.Reports(ctx) {
 		if a, ok := report.Has(api.CapEgress); !ok && report.Backend == n.backend {
 			return "", nil, errors.New(a.Reason)
 		}
@@ -309,7 +309,7 @@ func (r *run) client(ctx context.Context, n *neighbour, o servers, cpus float64)
 		return api.EgressRule{Action: api.EgressAllow, Host: name, Ports: fmt.Sprintf("%d,%d", o.port, o.floodPort), Class: class, Private: true}
 	}
 	policy := api.EgressPolicy{MaxConnections: 2048, Rules: []api.EgressRule{rule(namePassed, api.EgressPassthrough), rule(nameTerminated, api.EgressWeb), rule(nameBrokered, api.EgressWeb)}}
-	if _, err := r.Sandboxes.SetEgress(ctx, id, policy); err != nil {
+	if _, err := r.Sandboxes.Policies.SetEgress(ctx, id, policy); err != nil {
 		return "", nil, err
 	}
 	if t, err = r.Talk(ctx, id, []string{loadPath, "drive"}); err != nil {

@@ -1,7 +1,7 @@
 // Package service is the life of a daemon's process: when it is ready and tells its service
 // manager so, when it stops (a signal, a client's request, idleness), and in which order.
 //
-//	s := service.New(service.Config{Sandboxes: manager, Tasks: engine, Idle: 3 * time.Second})
+//	s := service.New(service.Config{Sandboxes: m, Warmer: m.Creator, Streams: m.Guests.Streams, Tasks: engine, Idle: 3 * time.Second})
 //	defer s.Close(ctx)
 //	ctx, stop := service.UntilSignal(ctx)
 //	defer stop()

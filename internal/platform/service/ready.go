@@ -13,13 +13,13 @@ import (
 // machine the preparation can take a second, which no client waits for.
 func (s *Service) keepWarm(ctx context.Context) {
 	// On a host that cannot run sandboxes, creating one says why.
-	err := s.cfg.Sandboxes.KeepWarm(ctx, s.cfg.Usual)
+	err := s.cfg.Warmer.KeepWarm(ctx, s.cfg.Usual)
 	if err != nil {
 		s.log.Info("no pooled guests", "reason", err)
 	}
 	s.unfit = err
 	close(s.prepared)
-	if err == nil && s.cfg.Sandboxes.AwaitWarm(ctx) == nil {
+	if err == nil && s.cfg.Warmer.AwaitWarm(ctx) == nil {
 		s.isWarm()
 	}
 }
@@ -48,7 +48,7 @@ func (s *Service) Ready(context.Context) error {
 	default:
 		return api.Errorf(api.KindUnavailable, "the host template is being prepared")
 	}
-	if warm, wanted := s.cfg.Sandboxes.Warm(); warm < wanted {
+	if warm, wanted := s.cfg.Warmer.Warm(); warm < wanted {
 		return api.Errorf(api.KindUnavailable, "%d of %d guests are warm", warm, wanted)
 	}
 	return nil
@@ -74,7 +74,7 @@ func (s *Service) Missing() (out []string) {
 	default:
 		return []string{"template host: it is being prepared"}
 	}
-	if warm, wanted := s.cfg.Sandboxes.Warm(); warm < wanted {
+	if warm, wanted := s.cfg.Warmer.Warm(); warm < wanted {
 		return []string{fmt.Sprintf("pool: %d of %d guests are warm", warm, wanted)}
 	}
 	s.isWarm()
@@ -135,7 +135,7 @@ func (s *Service) reason() string {
 	default:
 	}
 	if why == nil {
-		why = s.cfg.Sandboxes.Cold()
+		why = s.cfg.Warmer.Cold()
 	}
 	if why != nil {
 		out += ": " + why.Error()

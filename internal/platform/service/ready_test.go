@@ -72,7 +72,7 @@ func starting(t *testing.T, pool int, within time.Duration) (*Service, slow, ser
 	m := servicetest.Listen(t)
 	b := slow{probed: make(chan error, 1), guests: make(chan error, 8)}
 	sandboxes := manager.New(manager.Config{Backends: []sandbox.Backend{b}, Templates: noLayers{}, Pool: pool})
-	s := New(Config{Sandboxes: sandboxes, Tasks: none{}, Getenv: m.Getenv, ReadyWithin: within, Logger: slog.New(slog.DiscardHandler)})
+	s := New(Config{Sandboxes: sandboxes, Warmer: sandboxes.Creator, Tasks: none{}, Getenv: m.Getenv, ReadyWithin: within, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); s.notifyReady(ctx) }()

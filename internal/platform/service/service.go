@@ -13,20 +13,23 @@ import (
 	"hortus.dev/internal/platform/config"
 )
 
-// Sandboxes is what a service needs of the manager of sandboxes.
+// Sandboxes are the sandboxes of a service.
 type Sandboxes interface {
-	// Alive counts the sandboxes that have not ended, Streams the read outputs of commands.
+	// Alive counts those that have not ended.
 	Alive() int
-	Streams() int
+	// Leave leaves the sandboxes to the next daemon, Close ends them.
+	Leave(ctx context.Context) (int, error)
+	Close(ctx context.Context) error
+}
+
+// Warmer boots guests ahead of requests.
+type Warmer interface {
 	// KeepWarm begins to boot guests ahead for such sandboxes, AwaitWarm waits for them,
 	// Warm counts them, and Cold says why one is missing.
 	KeepWarm(ctx context.Context, req api.CreateSandbox) error
 	AwaitWarm(ctx context.Context) error
 	Warm() (ready, want int)
 	Cold() error
-	// Leave leaves the sandboxes to the next daemon, Close ends them.
-	Leave(ctx context.Context) (int, error)
-	Close(ctx context.Context) error
 }
 
 // Tasks is what a service needs of the engine of tasks.
@@ -38,7 +41,10 @@ type Tasks interface {
 // Config is what a service runs.
 type Config struct {
 	Sandboxes Sandboxes
-	Tasks     Tasks
+	Warmer    Warmer
+	// Streams counts the read outputs of commands.
+	Streams func() int
+	Tasks   Tasks
 	// StopAdmission refuses new sandboxes; StopEvents ends the readers of events.
 	StopAdmission, StopEvents func()
 	// Usual is the sandbox that guests are booted ahead for.

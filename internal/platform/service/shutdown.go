@@ -89,10 +89,10 @@ func (s *Service) drain(ctx context.Context, most time.Duration) error {
 	}
 	tick := time.NewTicker(streamsInterval)
 	defer tick.Stop()
-	for s.cfg.Sandboxes.Streams() > 0 {
+	for s.cfg.Streams() > 0 {
 		select {
 		case <-ctx.Done():
-			s.log.Warn("streams of commands closed", "streams", s.cfg.Sandboxes.Streams())
+			s.log.Warn("streams of commands closed", "streams", s.cfg.Streams())
 			return nil
 		case <-tick.C:
 		}

@@ -12,7 +12,7 @@ import (
 
 // TestStages: the order in which a daemon ends is what its streams and events rely on.
 func TestStages(t *testing.T) {
-	s := New(Config{Sandboxes: none{}, Tasks: none{}, Logger: slog.New(slog.DiscardHandler)})
+	s := New(Config{Sandboxes: none{}, Warmer: none{}, Tasks: none{}, Logger: slog.New(slog.DiscardHandler)})
 	defer s.Close(t.Context())
 	var names []string
 	for _, st := range s.stages(nil, 0) {
@@ -24,7 +24,10 @@ func TestStages(t *testing.T) {
 }
 
 // none is an empty manager and engine.
-type none struct{ Sandboxes }
+type none struct {
+	Sandboxes
+	Warmer
+}
 
 func (none) KeepWarm(context.Context, api.CreateSandbox) error { return errors.New("none") }
 func (none) Running() int                                      { return 0 }

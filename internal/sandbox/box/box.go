@@ -14,20 +14,25 @@ import (
 	"hortus.dev/internal/sandbox/command"
 )
 
-// Manager is what a box needs of the manager of sandboxes.
-type Manager interface {
+// Guests is the way into sandboxes.
+type Guests interface {
 	// Client returns the client of a sandbox's guest. It is shared.
 	Client(ctx context.Context, id api.SandboxID) (*envd.Client, error)
 	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*command.Stream, error)
+}
+
+// Ender ends sandboxes.
+type Ender interface {
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
 }
 
 // Box is one running sandbox. Its methods but Run, ReadFile and Close are for one goroutine.
 type Box struct {
-	manager Manager
-	info    api.Sandbox
-	guest   *envd.Client
-	jobs    sync.WaitGroup // the goroutines of jobs
+	guests Guests
+	ender  Ender
+	info   api.Sandbox
+	guest  *envd.Client
+	jobs   sync.WaitGroup // the goroutines of jobs
 
 	closing sync.Mutex
 	closed  bool
@@ -36,14 +41,14 @@ type Box struct {
 
 // Open returns the box of a sandbox that was just created, and owns it: on an error the
 // sandbox is killed.
-func Open(ctx context.Context, manager Manager, row api.Sandbox) (*Box, error) {
-	guest, err := manager.Client(ctx, row.ID)
+func Open(ctx context.Context, guests Guests, ender Ender, row api.Sandbox) (*Box, error) {
+	guest, err := guests.Client(ctx, row.ID)
 	if err != nil {
 		// ctx may have ended, which must not leave a sandbox.
-		_, _, kerr := manager.Kill(context.WithoutCancel(ctx), row.ID)
+		_, _, kerr := ender.Kill(context.WithoutCancel(ctx), row.ID)
 		return nil, errors.Join(err, kerr)
 	}
-	return &Box{manager: manager, info: row, guest: guest}, nil
+	return &Box{guests: guests, ender: ender, info: row, guest: guest}, nil
 }
 
 // Info returns the sandbox as it was created.
@@ -53,7 +58,7 @@ func (b *Box) Info() api.Sandbox { return b.info }
 // existing file stays unless executable is set.
 func (b *Box) WriteFile(ctx context.Context, path string, content []byte, executable bool) error {
 	if err := b.guest.WriteFile(ctx, "", path, bytes.NewReader(content)); err != nil {
-		return APIError(err)
+		return envd.APIError(err)
 	}
 	if !executable {
 		return nil
@@ -70,7 +75,7 @@ func (b *Box) WriteFile(ctx context.Context, path string, content []byte, execut
 func (b *Box) ReadFile(ctx context.Context, path string, max int64) ([]byte, error) {
 	r, size, err := b.guest.ReadFile(ctx, "", path)
 	if err != nil {
-		return nil, APIError(err)
+		return nil, envd.APIError(err)
 	}
 	defer r.Close()
 	if size > max {
@@ -79,7 +84,7 @@ func (b *Box) ReadFile(ctx context.Context, path string, max int64) ([]byte, err
 	// The guest may report a wrong size, so the bytes are counted.
 	content, err := io.ReadAll(io.LimitReader(r, max+1))
 	if err != nil {
-		return nil, APIError(err)
+		return nil, envd.APIError(err)
 	}
 	if int64(len(content)) > max {
 		return nil, api.Errorf(api.KindExhausted, "%s has more than %d bytes", path, max)
@@ -101,11 +106,11 @@ type File struct {
 func (b *Box) List(ctx context.Context) ([]File, error) {
 	root, err := b.guest.Stat(ctx, "", ".")
 	if err != nil {
-		return nil, APIError(err)
+		return nil, envd.APIError(err)
 	}
 	entries, err := b.guest.ListDir(ctx, "", ".", listDepth)
 	if err != nil {
-		return nil, APIError(err)
+		return nil, envd.APIError(err)
 	}
 	var files []File
 	for _, e := range entries {
@@ -124,7 +129,7 @@ func (b *Box) List(ctx context.Context) ([]File, error) {
 // When ctx ends the whole sandbox is killed: only that ends everything that the command
 // started.
 func (b *Box) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
-	s, err := b.manager.StartExec(ctx, b.info.ID, req)
+	s, err := b.guests.StartExec(ctx, b.info.ID, req)
 	if err != nil {
 		return api.Exec{}, err
 	}
@@ -184,7 +189,7 @@ func (b *Box) Close(ctx context.Context) (api.Proof, error) {
 	if b.closed {
 		return b.proof, nil
 	}
-	_, proof, err := b.manager.Kill(ctx, b.info.ID)
+	_, proof, err := b.ender.Kill(ctx, b.info.ID)
 	if err == nil {
 		b.closed, b.proof = true, proof
 		b.jobs.Wait() // their streams have ended with the sandbox

@@ -4,7 +4,7 @@
 // A [Box] is one sandbox with the client of its guest: it runs commands ([Box.Run]), starts
 // jobs beside them ([Box.Start]), and reads, writes and lists files.
 //
-//	b, err := box.Open(ctx, manager, row)
+//	b, err := box.Open(ctx, m.Guests, m.Sandboxes, row)
 //	...
 //	defer b.Close(ctx)
 //	x, err := b.Run(ctx, api.ExecRequest{Args: []string{"make", "test"}}, func(stream string, p []byte) error {

@@ -22,7 +22,7 @@ const (
 func (b *Box) Start(ctx context.Context, req api.ExecRequest) (*Job, error) {
 	// Kill finds the command by its tag: its pid may be reused.
 	req.Tag = string(api.NewExecID())
-	s, err := b.manager.StartExec(ctx, b.info.ID, req)
+	s, err := b.guests.StartExec(ctx, b.info.ID, req)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (j *Job) Kill(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, jobGrace)
 	defer cancel()
-	err := APIError(j.box.guest.SendSignal(limited, envd.Selector{Tag: &j.tag}, envd.Signal(9)))
+	err := envd.APIError(j.box.guest.SendSignal(limited, envd.Selector{Tag: &j.tag}, envd.Signal(9)))
 	if err != nil && api.KindOf(err) != api.KindNotFound { // it has just ended
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -24,7 +24,7 @@ const (
 // output. Its goroutine ends with the command, with Close, or with the sandbox; Close of the box waits for it.
 func (b *Box) Pipe(ctx context.Context, req api.ExecRequest) (*Pipe, error) {
 	req.Tag, req.Stdin = string(api.NewExecID()), true
-	s, err := b.manager.StartExec(ctx, b.info.ID, req)
+	s, err := b.guests.StartExec(ctx, b.info.ID, req)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (p *Pipe) Write(b []byte) (int, error) {
 			if errors.Is(err, context.Canceled) {
 				err = os.ErrClosed
 			}
-			return done, APIError(err)
+			return done, envd.APIError(err)
 		}
 		done += len(part)
 	}

@@ -34,7 +34,7 @@ func Collect(events Events, stdout, stderr *Text) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return APIError(err)
+			return envd.APIError(err)
 		case ev.Data != nil:
 			stdout.add(ev.Data.Stdout)
 			stderr.add(ev.Data.Stderr)
@@ -80,14 +80,4 @@ func (t *Text) String() string {
 		}
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
-}
-
-// APIError converts an error of the guest's protocol to an api.Error, and returns other
-// errors as they are.
-func APIError(err error) error {
-	var e *envd.Error
-	if errors.As(err, &e) {
-		return e.API()
-	}
-	return err
 }

@@ -3,8 +3,6 @@ package code
 import (
 	"context"
 	"io"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +16,8 @@ import (
 type Sandboxes interface {
 	// StartExec runs a command that continues when its stream is closed.
 	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (box.Stream, error)
-	// Guest opens a raw stream to a sandbox's guest.
-	Guest(ctx context.Context, id api.SandboxID) (net.Conn, error)
+	// ExecClient returns a client of the guest for one command that runs, which an empty selector means.
+	ExecClient(ctx context.Context, id api.SandboxID, exec api.ExecID) (*envd.Client, error)
 }
 
 // Runner runs code. Its methods may be called at the same time.
@@ -119,11 +117,10 @@ func check(req api.ExecuteRequest) (l language, timeout time.Duration, err error
 
 // feed sends a command its code and ends its input.
 func (r *Runner) feed(ctx context.Context, x api.Exec, code string) error {
-	guest := envd.NewClient(envd.ClientConfig{
-		Dial: func(ctx context.Context) (net.Conn, error) { return r.sandboxes.Guest(ctx, x.Sandbox) },
-		// The id of the command, not of its process, which may come again.
-		Header: http.Header{envd.HeaderExecID: {string(x.ID)}},
-	})
+	guest, err := r.sandboxes.ExecClient(ctx, x.Sandbox, x.ID)
+	if err != nil {
+		return err
+	}
 	defer guest.Close()
 	in, err := guest.StreamInput(ctx, envd.Selector{})
 	if err == nil {
@@ -135,7 +132,7 @@ func (r *Runner) feed(ctx context.Context, x api.Exec, code string) error {
 	if err == nil {
 		err = guest.CloseStdin(ctx, envd.Selector{})
 	}
-	if err = box.APIError(err); err != nil && ctx.Err() == nil {
+	if err = envd.APIError(err); err != nil && ctx.Err() == nil {
 		// What waits for the rest of its code would wait until its timeout.
 		_ = guest.SendSignal(ctx, envd.Selector{}, 9) // it may have ended, which is why
 	}

@@ -3,10 +3,11 @@ package command
 import (
 	"context"
 	"errors"
-	"hortus.dev/internal/sandbox"
 	"io"
 	"sync"
 	"time"
+
+	"hortus.dev/internal/sandbox"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
@@ -132,7 +133,7 @@ func (x *command) cut(err error) error {
 		if errors.Is(err, io.EOF) { // which to a caller means that the command ended
 			err = api.Errorf(api.KindUnavailable, "the guest of sandbox %s interrupted the stream of command %s", x.row.Sandbox, x.row.ID)
 		}
-		return guestError(err)
+		return envd.APIError(err)
 	}
 	if x.set.left() {
 		x.release()

@@ -110,7 +110,7 @@ func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, bor
 	}
 	if err != nil {
 		x.release()
-		err = guestError(err)
+		err = envd.APIError(err)
 		x.row.State, x.row.EndedAt = api.ExecUnknown, c.cfg.Now().UTC()
 		x.row.Exit = api.Exit{Code: -1, Cause: "not started: " + err.Error()}
 		_ = c.store(x.row) // it has been logged, and err has more details
@@ -152,12 +152,12 @@ func (c *Commands) Attach(ctx context.Context, set *Set, row api.Exec, offset in
 	defer set.Gate.Leave()
 	ps, err := set.guest.Connect(ctx, envd.Selector{}, envd.ConnectOptions{ExecID: string(row.ID), Offset: offset})
 	if err != nil {
-		return nil, guestError(err)
+		return nil, envd.APIError(err)
 	}
 	first, err := ps.Next()
 	if err := checkFirst(row.Sandbox, first, err); err != nil {
 		ps.Close()
-		return nil, guestError(err)
+		return nil, envd.APIError(err)
 	}
 	return c.newStream(&command{
 		c: c, set: set, row: row, stream: ps, start: *first.Start, ctx: ctx, cancel: func() {}, viewer: true, saves: saves, at: first.Start.Offset,
@@ -272,15 +272,6 @@ func Suspended(id api.SandboxID) error {
 func checkFirst(id api.SandboxID, first *envd.ProcessEvent, err error) error {
 	if errors.Is(err, io.EOF) || err == nil && first.Start == nil {
 		return api.Errorf(api.KindUnavailable, "the guest of sandbox %s sent an invalid answer", id)
-	}
-	return err
-}
-
-// guestError turns a guest's error into one of the API's.
-func guestError(err error) error {
-	var e *envd.Error
-	if errors.As(err, &e) {
-		return e.API()
 	}
 	return err
 }

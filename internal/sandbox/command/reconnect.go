@@ -33,12 +33,12 @@ func (x *command) connect() error {
 	row := x.record()
 	ps, err := x.set.guest.Connect(x.ctx, envd.Selector{}, envd.ConnectOptions{ExecID: string(row.ID), Offset: x.at, Keep: true})
 	if err != nil {
-		return guestError(err)
+		return envd.APIError(err)
 	}
 	first, err := ps.Next()
 	if err := checkFirst(row.Sandbox, first, err); err != nil {
 		ps.Close()
-		return guestError(err)
+		return envd.APIError(err)
 	}
 	x.stream, x.saves = ps, saves
 	if gap := first.Start.Offset - x.at; gap > 0 {

@@ -143,7 +143,7 @@ func hostTree(_ context.Context, dir string) (layer.Tree, error) {
 
 func (d *daemon) recover(t *testing.T) manager.Recovered {
 	t.Helper()
-	did, err := d.Recover(t.Context(), func(o api.OwnerID) bool { return o != d.owner })
+	did, err := d.Recoverer.Recover(t.Context(), func(o api.OwnerID) bool { return o != d.owner })
 	if err != nil {
 		t.Fatalf("recover: %v", err)
 	}
@@ -161,7 +161,7 @@ func (d *daemon) script(t *testing.T, id api.SandboxID, text string, change func
 	if change != nil {
 		change(&req)
 	}
-	s, err := d.StartExec(t.Context(), id, req)
+	s, err := d.Guests.StartExec(t.Context(), id, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func (d *daemon) script(t *testing.T, id api.SandboxID, text string, change func
 // output attaches to a command and reads on from an offset to its end.
 func (d *daemon) output(t *testing.T, id api.SandboxID, x api.ExecID, offset int64) (string, *envd.EndEvent) {
 	t.Helper()
-	s, err := d.AttachExec(t.Context(), id, x, offset)
+	s, err := d.Guests.AttachExec(t.Context(), id, x, offset)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,10 +245,10 @@ func TestKeepDaemon(t *testing.T) {
 	case "process":
 		req.Isolation, req.Env = "process", nil
 	}
-	create := func() (api.Sandbox, error) { return d.Create(t.Context(), req) }
+	create := func() (api.Sandbox, error) { return d.Creator.Create(t.Context(), req) }
 	if os.Getenv(keepWhat) == "workspace" {
 		create = func() (api.Sandbox, error) {
-			return d.CreateIn(t.Context(), req, sandbox.Workspace{Layers: []layer.Digest{keptTree}})
+			return d.Creator.CreateIn(t.Context(), req, sandbox.Workspace{Layers: []layer.Digest{keptTree}})
 		}
 	}
 	s, err := create()
@@ -263,7 +263,7 @@ func TestKeepDaemon(t *testing.T) {
 		fmt.Println("killed", d.script(t, s.ID, "kill -9 $$", func(r *api.ExecRequest) { r.TimeoutMS = 60_000 }))
 		fmt.Println("flooding", d.script(t, s.ID, flooding, nil))
 		cat := d.script(t, s.ID, "cat; exit 4", func(r *api.ExecRequest) { r.Stdin = true })
-		c, err := d.Client(t.Context(), s.ID)
+		c, err := d.Guests.Client(t.Context(), s.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,30 +283,30 @@ func TestKeepDaemon(t *testing.T) {
 		fmt.Println("cat", row.ID, pid)
 	case "paused":
 		fmt.Println("counting", d.script(t, s.ID, counting, nil))
-		if _, err := d.Pause(t.Context(), s.ID); err != nil {
+		if _, err := d.Sandboxes.Pause(t.Context(), s.ID); err != nil {
 			t.Fatal(err)
 		}
 	case "clock":
-		if _, err := d.SetTTL(t.Context(), s.ID, 10*time.Minute); err != nil {
+		if _, err := d.Sandboxes.SetTTL(t.Context(), s.ID, 10*time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	case "clock set":
-		if _, err := d.SetTTL(t.Context(), s.ID, 10*time.Minute); err != nil {
+		if _, err := d.Sandboxes.SetTTL(t.Context(), s.ID, 10*time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		clock.jump(time.Hour)
-		if _, err := d.Extend(t.Context(), s.ID, time.Minute); err != nil { // its row is stored, before anybody looks at the clock
+		if _, err := d.Sandboxes.Extend(t.Context(), s.ID, time.Minute); err != nil { // its row is stored, before anybody looks at the clock
 			t.Fatal(err)
 		}
 	case "held":
-		if err := d.Held(t.Context(), s.ID); err != nil {
+		if err := d.Sandboxes.Held(t.Context(), s.ID); err != nil {
 			t.Fatal(err)
 		}
 	case "pool":
-		if err := d.KeepWarm(t.Context(), req); err != nil {
+		if err := d.Creator.KeepWarm(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.AwaitWarm(t.Context()); err != nil {
+		if err := d.Creator.AwaitWarm(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	case "sleeping":

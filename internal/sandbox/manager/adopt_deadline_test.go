@@ -97,8 +97,8 @@ func TestLeaveDeadline(t *testing.T) {
 	dir := t.TempDir()
 	var clock wallClock
 	d := openDaemon(t, dir, func(cfg *manager.Config) { cfg.Now, cfg.Uptime = clock.now, kernelClock(t, 0) })
-	box := must(d.Create(t.Context(), keptSandbox()))(t)
-	if _, err := d.SetTTL(t.Context(), box.ID, 10*time.Minute); err != nil {
+	box := must(d.Creator.Create(t.Context(), keptSandbox()))(t)
+	if _, err := d.Sandboxes.SetTTL(t.Context(), box.ID, 10*time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	clock.jump(time.Hour)

@@ -69,9 +69,9 @@ func TestAdoptedTakeRoom(t *testing.T) {
 				req := keptSandbox()
 				var err error
 				if c.what == "workspace" {
-					_, err = d.CreateIn(t.Context(), req, sandbox.Workspace{Layers: []layer.Digest{keptTree}})
+					_, err = d.Creator.CreateIn(t.Context(), req, sandbox.Workspace{Layers: []layer.Digest{keptTree}})
 				} else {
-					_, err = d.Create(t.Context(), req)
+					_, err = d.Creator.Create(t.Context(), req)
 				}
 				done <- err
 			}()
@@ -98,7 +98,7 @@ func TestAdoptedTakeRoom(t *testing.T) {
 // waitingFor returns the causes that are told of the sandboxes but one that wait.
 func (d *daemon) waitingFor(t *testing.T, not api.SandboxID) (causes string) {
 	t.Helper()
-	for _, s := range must(d.List(t.Context(), false))(t) {
+	for _, s := range must(d.Sandboxes.List(t.Context(), false))(t) {
 		if s.ID == not {
 			continue
 		}
@@ -113,14 +113,14 @@ func (d *daemon) waitingFor(t *testing.T, not api.SandboxID) (causes string) {
 
 func (d *daemon) killed(t *testing.T, id api.SandboxID) {
 	t.Helper()
-	if _, _, err := d.Kill(t.Context(), id); err != nil {
+	if _, _, err := d.Sandboxes.Kill(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (d *daemon) expired(t *testing.T, id api.SandboxID) {
 	t.Helper()
-	if _, err := d.SetTTL(t.Context(), id, 20*time.Millisecond); err != nil {
+	if _, err := d.Sandboxes.SetTTL(t.Context(), id, 20*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -151,13 +151,13 @@ func TestLeftTakesRoom(t *testing.T) {
 		Owner: owner, Backends: []sandbox.Backend{unreclaimed{w.backend}}, Templates: templates{}, Rows: w.db, Log: w.log, Admission: admit(g),
 	})
 	defer next.Close(context.Background())
-	if did, err := next.Recover(t.Context(), func(o api.OwnerID) bool { return o == w.owner }); err == nil || did != (manager.Recovered{}) {
+	if did, err := next.Recoverer.Recover(t.Context(), func(o api.OwnerID) bool { return o == w.owner }); err == nil || did != (manager.Recovered{}) {
 		t.Errorf("recovered %+v, %v", did, err)
 	}
 	if st := g.State(); st.Sandboxes != 1 || st.Memory != s.Limits.MemoryBytes {
 		t.Errorf("%+v", st)
 	}
-	_, err := next.Create(api.WithPatience(t.Context(), time.Millisecond), api.CreateSandbox{Isolation: "process"})
+	_, err := next.Creator.Create(api.WithPatience(t.Context(), time.Millisecond), api.CreateSandbox{Isolation: "process"})
 	if api.KindOf(err) != api.KindExhausted {
 		t.Errorf("beside it: %v", err)
 	}

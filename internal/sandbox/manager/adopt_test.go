@@ -26,7 +26,7 @@ func TestAdoptCommands(t *testing.T) {
 	if did := d.recover(t); did.Adopted != 1 || did.Lost != 0 {
 		t.Fatalf("recovered %+v", did)
 	}
-	s := must(d.Get(t.Context(), id))(t)
+	s := must(d.Sandboxes.Get(t.Context(), id))(t)
 	if s.State != api.SandboxRunning || s.Owner != d.owner || s.Labels["a"] != "b" || s.Env["GIVEN"] != "yes" || s.Build != "tested" {
 		t.Errorf("adopted %+v", s)
 	}
@@ -54,7 +54,7 @@ func TestAdoptCommands(t *testing.T) {
 		fmt.Fprintln(&want, i+1)
 	}
 	// It waits for a client that reads on, who comes late.
-	if s, err := d.AttachExec(t.Context(), id, api.ExecID(made["flooding"]), 0); err != nil {
+	if s, err := d.Guests.AttachExec(t.Context(), id, api.ExecID(made["flooding"]), 0); err != nil {
 		t.Error(err)
 	} else {
 		for err == nil {
@@ -72,7 +72,7 @@ func TestAdoptCommands(t *testing.T) {
 	if _, err := fmt.Sscan(text, &pid); err != nil {
 		t.Fatal(err)
 	}
-	c := must(d.Client(t.Context(), id))(t)
+	c := must(d.Guests.Client(t.Context(), id))(t)
 	if err := c.SendInput(t.Context(), envd.Selector{PID: &pid}, envd.ProcessInput{Stdin: []byte("afterwards\n")}); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestAdoptCommands(t *testing.T) {
 	if out := d.sh(t, id, `echo "$GIVEN"`); out != "yes\n" {
 		t.Errorf("a new command says %q", out)
 	}
-	if row, proof, err := d.Kill(t.Context(), id); err != nil || proof.Left != 0 || proof.Killed < 1 || row.State != api.SandboxEnded {
+	if row, proof, err := d.Sandboxes.Kill(t.Context(), id); err != nil || proof.Left != 0 || proof.Killed < 1 || row.State != api.SandboxEnded {
 		t.Errorf("killed %+v, %+v, %v", row, proof, err)
 	}
 	if left := must(d.backend.Orphans(t.Context()))(t); len(left) > 0 {
@@ -101,7 +101,7 @@ func TestAdoptCommands(t *testing.T) {
 // sh runs a command to its end.
 func (d *daemon) sh(t *testing.T, id api.SandboxID, text string) string {
 	t.Helper()
-	s, err := d.StartExec(t.Context(), id, api.ExecRequest{Args: []string{"sh", "-c", text}})
+	s, err := d.Guests.StartExec(t.Context(), id, api.ExecRequest{Args: []string{"sh", "-c", text}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func (d *daemon) sh(t *testing.T, id api.SandboxID, text string) string {
 // from when it continues.
 func TestAdoptPaused(t *testing.T) {
 	t.Parallel()
-	for _, r := range openDaemon(t, t.TempDir(), nil).Reports(t.Context()) {
+	for _, r := range openDaemon(t, t.TempDir(), nil).Backends.Reports(t.Context()) {
 		if a, ok := r.Has(api.CapPause); r.Backend == "container" && !ok {
 			t.Skipf("this host pauses no container: %s", a.Reason)
 		}
@@ -137,13 +137,13 @@ func TestAdoptPaused(t *testing.T) {
 	if did := d.recover(t); did.Adopted != 1 {
 		t.Fatalf("recovered %+v", did)
 	}
-	if s := must(d.Get(t.Context(), id))(t); s.State != api.SandboxPaused {
+	if s := must(d.Sandboxes.Get(t.Context(), id))(t); s.State != api.SandboxPaused {
 		t.Fatalf("it is %s", s.State)
 	}
-	if _, err := d.StartExec(t.Context(), id, api.ExecRequest{Args: []string{"true"}}); api.KindOf(err) != api.KindConflict {
+	if _, err := d.Guests.StartExec(t.Context(), id, api.ExecRequest{Args: []string{"true"}}); api.KindOf(err) != api.KindConflict {
 		t.Errorf("a command in a paused sandbox: %v", err)
 	}
-	if _, err := d.Resume(t.Context(), id); err != nil {
+	if _, err := d.Sandboxes.Resume(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	if out, end := d.output(t, id, api.ExecID(made["counting"]), 0); out != counted() || end.ExitCode != 7 {
@@ -167,7 +167,7 @@ func TestNotAdopted(t *testing.T) {
 			if did := d.recover(t); did.Adopted != 0 || did.Lost != 1 {
 				t.Errorf("recovered %+v", did)
 			}
-			if s := must(d.Get(t.Context(), id))(t); s.State != api.SandboxLost || !strings.Contains(s.Reason, c.why) {
+			if s := must(d.Sandboxes.Get(t.Context(), id))(t); s.State != api.SandboxLost || !strings.Contains(s.Reason, c.why) {
 				t.Errorf("it is %s: %q", s.State, s.Reason)
 			}
 			if left := must(d.backend.Orphans(t.Context()))(t); len(left) > 0 {
@@ -202,7 +202,7 @@ func TestAdoptLost(t *testing.T) {
 	if did := d.recover(t); did.Lost != 1 {
 		t.Errorf("recovered %+v", did)
 	}
-	if s := must(d.Get(t.Context(), id))(t); s.State != api.SandboxLost || !strings.Contains(s.Reason, "the sandbox ended before the next daemon started") {
+	if s := must(d.Sandboxes.Get(t.Context(), id))(t); s.State != api.SandboxLost || !strings.Contains(s.Reason, "the sandbox ended before the next daemon started") {
 		t.Errorf("it is %s: %q", s.State, s.Reason)
 	}
 	if row := d.final(t, api.ExecID(made["sleeping"])); row.State != api.ExecUnknown || row.Exit.Code != -1 || row.Exit.Cause != api.CauseLost {
@@ -216,9 +216,9 @@ func TestLeave(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := openDaemon(t, dir, nil)
-	box := must(d.Create(t.Context(), keptSandbox()))(t)
-	trusted := must(d.Create(t.Context(), api.CreateSandbox{Isolation: "process"}))(t)
-	st, err := d.StartExec(t.Context(), box.ID, api.ExecRequest{Args: []string{"sh", "-c", counting}})
+	box := must(d.Creator.Create(t.Context(), keptSandbox()))(t)
+	trusted := must(d.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process"}))(t)
+	st, err := d.Guests.StartExec(t.Context(), box.ID, api.ExecRequest{Args: []string{"sh", "-c", counting}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestLeave(t *testing.T) {
 	if api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "keeps running") {
 		t.Errorf("its reader hears %v", err)
 	}
-	if _, err := d.Create(t.Context(), keptSandbox()); api.KindOf(err) != api.KindUnavailable {
+	if _, err := d.Creator.Create(t.Context(), keptSandbox()); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("created after the leave: %v", err)
 	}
 	if s := must(d.db.Sandbox(t.Context(), trusted.ID))(t); s.State != api.SandboxEnded {

@@ -8,18 +8,35 @@ import (
 	"hortus.dev/internal/sandbox/life"
 )
 
-// admission returns the admission of the host of a backend; nil if there is none.
-func (c *core) admission(backend string) sandbox.Admission {
-	if c.cfg.Admission == nil {
-		return nil
-	}
-	return c.cfg.Admission(backend)
+// capacity takes what sandboxes need of their hosts.
+type capacity struct {
+	// admission returns that of the host of a backend, or nil. It may be nil itself.
+	admission func(backend string) sandbox.Admission
+	facts     facts
+	watcher   sandbox.Watcher
 }
 
-// tryCapacity takes what a planned sandbox needs of the host if that can be had at once.
+// of returns the admission of the host of a backend; nil if there is none.
+func (c *capacity) of(backend string) sandbox.Admission {
+	if c.admission == nil {
+		return nil
+	}
+	return c.admission(backend)
+}
+
+// hold counts a sandbox that was there before this daemon, whatever is free. release frees it; it is nil
+// without an Admission.
+func (c *capacity) hold(in *instance, backend string) (release func()) {
+	if a := c.of(backend); a != nil {
+		return a.Hold(in.need(context.Background()))
+	}
+	return nil
+}
+
+// try takes what a planned sandbox needs of the host if that can be had at once.
 // Without an Admission there is always capacity, and nothing to release.
-func (c *core) tryCapacity(ctx context.Context, req api.CreateSandbox, p *plan) (release func(), ok bool) {
-	a := c.admission(p.backend.Name())
+func (c *capacity) try(ctx context.Context, req api.CreateSandbox, p *plan) (release func(), ok bool) {
+	a := c.of(p.backend.Name())
 	if a == nil {
 		return nil, true
 	}
@@ -31,22 +48,22 @@ func (c *core) tryCapacity(ctx context.Context, req api.CreateSandbox, p *plan) 
 	return release, release != nil
 }
 
-// takeCapacity takes what a sandbox needs of its host, in its turn. queued, which may be
+// take takes what a sandbox needs of its host, in its turn. queued, which may be
 // nil, is called before the first event of a wait. After an error nothing is held.
-func (c *core) takeCapacity(ctx context.Context, l *live, queued func() error) (err error) {
-	a := c.admission(l.backend.Name())
-	if a == nil || l.release != nil {
+func (c *capacity) take(ctx context.Context, in *instance, queued func() error) (err error) {
+	a := c.of(in.backend.Name())
+	if a == nil || in.release != nil {
 		return nil
 	}
-	n := l.need(ctx)
-	if l.release = a.Try(n); l.release != nil {
+	n := in.need(ctx)
+	if in.release = a.Try(n); in.release != nil {
 		return nil
 	}
-	ctx, over := c.step(ctx, sandbox.Step{Op: sandbox.OpAdmit, Sandbox: l.id})
-	defer func() { over(sandbox.Outcome{Isolation: l.backend.Name(), Err: err}) }()
+	ctx, over := c.watcher.Begin(ctx, sandbox.Step{Op: sandbox.OpAdmit, Sandbox: in.id})
+	defer func() { over(sandbox.Outcome{Isolation: in.backend.Name(), Err: err}) }()
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer l.wait.Set(cancel)()
+	defer in.wait.Set(cancel)()
 	var unstored error
 	waited := false
 	release, err := a.Admit(waiting, n, func(e api.WaitingEvent) {
@@ -57,22 +74,22 @@ func (c *core) takeCapacity(ctx context.Context, l *live, queued func() error) (
 			}
 		}
 		waited = true
-		c.event(l.id, api.EventWaiting, e)
+		c.facts.append(in.id, api.EventWaiting, e)
 	})
 	switch {
 	case unstored != nil:
 		err = unstored
-	case l.State() == life.Ending:
-		err = api.Errorf(api.KindUnavailable, "sandbox %s was stopped while it waited for capacity: %s", l.id, l.Reason())
+	case in.State() == life.Ending:
+		err = api.Errorf(api.KindUnavailable, "sandbox %s was stopped while it waited for capacity: %s", in.id, in.Reason())
 	case err != nil && waiting.Err() != nil && ctx.Err() == nil:
-		err = api.Errorf(api.KindUnavailable, "sandbox %s was stopped while it waited for capacity", l.id)
+		err = api.Errorf(api.KindUnavailable, "sandbox %s was stopped while it waited for capacity", in.id)
 	case err == nil && waited: // its time begins now
-		row := l.Row()
-		l.Expire(row.ExpiresAt.Sub(row.CreatedAt))
+		row := in.Row()
+		in.Expire(row.ExpiresAt.Sub(row.CreatedAt))
 	}
-	l.release = release
+	in.release = release
 	if err != nil {
-		l.releaseCapacity()
+		in.releaseCapacity()
 	}
 	return err
 }

@@ -16,26 +16,26 @@ func TestConnect(t *testing.T) {
 	for _, c := range []struct{ ttl, least, most time.Duration }{
 		{time.Minute, 50 * time.Minute, time.Hour}, {0, 50 * time.Minute, time.Hour}, {3 * time.Hour, 2 * time.Hour, 3 * time.Hour},
 	} {
-		row, resumed, err := w.Connect(t.Context(), s.ID, c.ttl)
+		row, resumed, err := w.Sandboxes.Connect(t.Context(), s.ID, c.ttl)
 		if left := manager.Left(w.Manager, s.ID); err != nil || resumed || row.State != api.SandboxRunning || left < c.least || left > c.most {
 			t.Errorf("for %s: %+v, %v, %v, %s left", c.ttl, row, resumed, err, left)
 		}
 	}
 	// Paused, it lives as long as it was given now.
-	if _, err := w.PauseToDisk(t.Context(), s.ID); err != nil {
+	if _, err := w.Pauser.PauseToDisk(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
-	row, resumed, err := w.Connect(t.Context(), s.ID, 10*time.Minute)
+	row, resumed, err := w.Sandboxes.Connect(t.Context(), s.ID, 10*time.Minute)
 	if left := manager.Left(w.Manager, s.ID); err != nil || !resumed || row.State != api.SandboxRunning || left > 10*time.Minute {
 		t.Errorf("%+v, %v, %v, %s left", row, resumed, err, left)
 	}
-	if _, _, err := w.Kill(t.Context(), s.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := w.Connect(t.Context(), s.ID, 0); api.KindOf(err) != api.KindUnavailable {
+	if _, _, err := w.Sandboxes.Connect(t.Context(), s.ID, 0); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("to one that has ended: %v", err)
 	}
-	if _, _, err := w.Connect(t.Context(), "i0000000000000000000", 0); api.KindOf(err) != api.KindNotFound {
+	if _, _, err := w.Sandboxes.Connect(t.Context(), "i0000000000000000000", 0); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("to one that never was: %v", err)
 	}
 }
@@ -56,7 +56,7 @@ func TestConnectAtOnce(t *testing.T) {
 		begun.Do(func() {
 			for range n {
 				go func() {
-					row, resumed, err := w.Connect(context.Background(), s.ID, time.Hour)
+					row, resumed, err := w.Sandboxes.Connect(context.Background(), s.ID, time.Hour)
 					if err == nil && row.State != api.SandboxRunning {
 						err = api.Errorf(api.KindInternal, "it is %s", row.State)
 					}
@@ -65,7 +65,7 @@ func TestConnectAtOnce(t *testing.T) {
 			}
 		})
 	}
-	if _, err := w.PauseToDisk(t.Context(), s.ID); err != nil {
+	if _, err := w.Pauser.PauseToDisk(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	resumed := 0
@@ -90,7 +90,7 @@ func TestConnectAtOnce(t *testing.T) {
 func TestKillWhileResumed(t *testing.T) {
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	s := w.create(t, api.CreateSandbox{})
-	if _, err := w.PauseToDisk(t.Context(), s.ID); err != nil {
+	if _, err := w.Pauser.PauseToDisk(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	killed := make(chan error, 1)
@@ -98,19 +98,19 @@ func TestKillWhileResumed(t *testing.T) {
 	w.b.refuse = func(int) error {
 		go func() {
 			close(begun)
-			_, _, err := w.Kill(context.Background(), s.ID)
+			_, _, err := w.Sandboxes.Kill(context.Background(), s.ID)
 			killed <- err
 		}()
 		<-begun
 		return nil
 	}
-	if _, _, err := w.Connect(t.Context(), s.ID, 0); err != nil {
+	if _, _, err := w.Sandboxes.Connect(t.Context(), s.ID, 0); err != nil {
 		t.Errorf("connect: %v", err)
 	}
 	if err := <-killed; err != nil {
 		t.Errorf("kill: %v", err)
 	}
-	if row, err := w.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxEnded || w.Alive() != 0 {
+	if row, err := w.Sandboxes.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxEnded || w.Alive() != 0 {
 		t.Errorf("%+v, %v", row, err)
 	}
 }
@@ -138,8 +138,8 @@ func (r *looking) Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, e
 // very moment finds it, and is not told that another daemon has it.
 func TestResumedWhileLookedFor(t *testing.T) {
 	kill := func(w *savingWorld, s api.Sandbox) error {
-		_, _, err := w.Kill(t.Context(), s.ID)
-		if row, gerr := w.Get(t.Context(), s.ID); err == nil && (gerr != nil || row.State != api.SandboxEnded || w.Alive() != 0) {
+		_, _, err := w.Sandboxes.Kill(t.Context(), s.ID)
+		if row, gerr := w.Sandboxes.Get(t.Context(), s.ID); err == nil && (gerr != nil || row.State != api.SandboxEnded || w.Alive() != 0) {
 			return api.Errorf(api.KindInternal, "%s, %d alive, %v", row.State, w.Alive(), gerr)
 		}
 		return err
@@ -156,14 +156,14 @@ func TestResumedWhileLookedFor(t *testing.T) {
 			return err
 		}},
 		{"ttl", false, func(w *savingWorld, s api.Sandbox) error {
-			row, err := w.SetTTL(t.Context(), s.ID, time.Hour)
+			row, err := w.Sandboxes.SetTTL(t.Context(), s.ID, time.Hour)
 			if err == nil && row.ID != s.ID {
 				return api.Errorf(api.KindInternal, "a row of %q", row.ID)
 			}
 			return err
 		}},
 		{"stats", false, func(w *savingWorld, s api.Sandbox) error {
-			st, err := w.Stats(t.Context(), s.ID)
+			st, err := w.Sandboxes.Stats(t.Context(), s.ID)
 			if err == nil && st.At.IsZero() {
 				return api.Errorf(api.KindInternal, "nothing is known of it")
 			}
@@ -177,11 +177,11 @@ func TestResumedWhileLookedFor(t *testing.T) {
 				return look
 			}})
 			s := w.create(t, api.CreateSandbox{})
-			if _, err := w.PauseToDisk(t.Context(), s.ID); err != nil {
+			if _, err := w.Pauser.PauseToDisk(t.Context(), s.ID); err != nil {
 				t.Fatal(err)
 			}
 			resume := func() {
-				if _, _, err := w.Connect(t.Context(), s.ID, 0); err != nil {
+				if _, _, err := w.Sandboxes.Connect(t.Context(), s.ID, 0); err != nil {
 					t.Errorf("connect: %v", err)
 				}
 			}

@@ -53,21 +53,21 @@ func TestClockJumps(t *testing.T) {
 	}
 	// What it has left when it is paused is not what the clocks differ by.
 	clock.jump(5 * time.Hour)
-	if _, err := w.PauseToDisk(t.Context(), s.ID); err != nil {
+	if _, err := w.Pauser.PauseToDisk(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	clock.jump(-7 * time.Hour)
-	row, err := w.Resume(t.Context(), s.ID)
+	row, err := w.Sandboxes.Resume(t.Context(), s.ID)
 	if left := manager.Left(w.Manager, s.ID); err != nil || row.State != api.SandboxRunning || left > time.Hour || left < 50*time.Minute {
 		t.Fatalf("%+v, %s left, %v", row, left, err)
 	}
 	clock.jump(100 * time.Hour)
-	if _, err := w.SetTTL(t.Context(), s.ID, 50*time.Millisecond); err != nil {
+	if _, err := w.Sandboxes.SetTTL(t.Context(), s.ID, 50*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	clock.jump(-200 * time.Hour)
 	eventually(t, "its time passes whatever the clock says", func() bool {
-		row, err := w.Get(t.Context(), s.ID)
+		row, err := w.Sandboxes.Get(t.Context(), s.ID)
 		return err == nil && row.State == api.SandboxEnded && row.Reason == "expired"
 	})
 }
@@ -109,7 +109,7 @@ func TestClockJumpsInStart(t *testing.T) {
 		first := w.create(t, api.CreateSandbox{})
 		has(first.ID)
 		row, done := w.waiting(t, t.Context())
-		if _, _, err := w.Kill(t.Context(), first.ID); err != nil {
+		if _, _, err := w.Sandboxes.Kill(t.Context(), first.ID); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-done; err != nil {
@@ -122,22 +122,22 @@ func TestClockJumpsInStart(t *testing.T) {
 func TestExtend(t *testing.T) {
 	w := newWorld(t)
 	s := w.create(t, api.CreateSandbox{TTLMS: time.Hour.Milliseconds()})
-	row, err := w.Extend(t.Context(), s.ID, time.Minute)
+	row, err := w.Sandboxes.Extend(t.Context(), s.ID, time.Minute)
 	if err != nil || manager.Left(w.Manager, s.ID) < 50*time.Minute || row.ExpiresAt.Before(s.ExpiresAt.Add(-time.Second)) {
 		t.Errorf("extended to less: %s, %v", row.ExpiresAt, err)
 	}
-	if _, err = w.Extend(t.Context(), s.ID, 5*time.Hour); err != nil || manager.Left(w.Manager, s.ID) < 4*time.Hour {
+	if _, err = w.Sandboxes.Extend(t.Context(), s.ID, 5*time.Hour); err != nil || manager.Left(w.Manager, s.ID) < 4*time.Hour {
 		t.Errorf("extended: %v", err)
 	}
 	for _, ttl := range []time.Duration{0, -1, api.MaxTTL + time.Millisecond} {
-		if _, err := w.Extend(t.Context(), s.ID, ttl); api.KindOf(err) != api.KindInvalid {
+		if _, err := w.Sandboxes.Extend(t.Context(), s.ID, ttl); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%s: %v", ttl, err)
 		}
-		if _, _, err := w.Connect(t.Context(), s.ID, ttl); ttl != 0 && api.KindOf(err) != api.KindInvalid {
+		if _, _, err := w.Sandboxes.Connect(t.Context(), s.ID, ttl); ttl != 0 && api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%s: %v", ttl, err)
 		}
 	}
-	if _, err := w.Extend(t.Context(), "i0000000000000000000", time.Hour); api.KindOf(err) != api.KindNotFound {
+	if _, err := w.Sandboxes.Extend(t.Context(), "i0000000000000000000", time.Hour); api.KindOf(err) != api.KindNotFound {
 		t.Error(err)
 	}
 }
@@ -164,18 +164,18 @@ func TestPauseAtDeadline(t *testing.T) {
 			}
 			paused(w)
 			// Nothing was left of its time: it has what a new one has.
-			row, err := w.Resume(t.Context(), s.ID)
+			row, err := w.Sandboxes.Resume(t.Context(), s.ID)
 			if left := manager.Left(w.Manager, s.ID); err != nil || row.OnExpiry != on || left < 4*time.Minute || left > api.DefaultTTL {
 				t.Errorf("%+v, %s left, %v", row, left, err)
 			}
-			if _, err := w.SetTTL(t.Context(), s.ID, 20*time.Millisecond); err != nil {
+			if _, err := w.Sandboxes.SetTTL(t.Context(), s.ID, 20*time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
 			paused(w)
 			w.stop(t)
 			v := openSaving(t, dir, savingOptions{b: w.b})
 			v.recover(t)
-			row, resumed, err := v.Connect(t.Context(), s.ID, time.Hour)
+			row, resumed, err := v.Sandboxes.Connect(t.Context(), s.ID, time.Hour)
 			if left := manager.Left(v.Manager, s.ID); err != nil || !resumed || row.State != api.SandboxRunning || left < 50*time.Minute {
 				t.Errorf("in the next daemon: %+v, %v, %v, %s left", row, resumed, err, left)
 			}
@@ -205,7 +205,7 @@ func TestPauseAtDeadlineFails(t *testing.T) {
 	}
 	s := w.create(t, api.CreateSandbox{TTLMS: 50, OnExpiry: api.ExpiryPause})
 	eventually(t, "it is paused by the second try", func() bool {
-		row, err := w.Get(t.Context(), s.ID)
+		row, err := w.Sandboxes.Get(t.Context(), s.ID)
 		return err == nil && row.State == api.SandboxPaused
 	})
 	mu.Lock()
@@ -213,7 +213,7 @@ func TestPauseAtDeadlineFails(t *testing.T) {
 	mu.Unlock()
 	s = w.create(t, api.CreateSandbox{TTLMS: 50, OnExpiry: api.ExpiryPause})
 	eventually(t, "it is killed", func() bool {
-		row, err := w.Get(t.Context(), s.ID)
+		row, err := w.Sandboxes.Get(t.Context(), s.ID)
 		return err == nil && row.State == api.SandboxEnded && strings.Contains(row.Reason, "could not be paused to disk: no room")
 	})
 }
@@ -231,12 +231,12 @@ func TestExpiryRefused(t *testing.T) {
 		{w.Manager, api.ExpiryPause, api.KindUnsupported}, {w.Manager, api.ExpiryPauseFiles, api.KindUnsupported},
 		{w.Manager, "sleep", api.KindInvalid}, {v.Manager, "sleep", api.KindInvalid}, {v.Manager, api.ExpiryPause, ""}, {w.Manager, api.ExpiryKill, ""},
 	} {
-		_, err := c.m.Outline(t.Context(), api.CreateSandbox{Isolation: "process", OnExpiry: c.on})
+		_, err := c.m.Planner.Outline(t.Context(), api.CreateSandbox{Isolation: "process", OnExpiry: c.on})
 		if api.KindOf(err) != c.kind {
 			t.Errorf("%q: %v, want %q", c.on, err, c.kind)
 		}
 	}
-	_, err := v.CreateIn(t.Context(), api.CreateSandbox{Isolation: "process", OnExpiry: api.ExpiryPause}, sandbox.Workspace{Layers: nil})
+	_, err := v.Creator.CreateIn(t.Context(), api.CreateSandbox{Isolation: "process", OnExpiry: api.ExpiryPause}, sandbox.Workspace{Layers: nil})
 	if err == nil {
 		t.Error("a workspace without layers")
 	}
@@ -249,22 +249,22 @@ func TestPauseFiles(t *testing.T) {
 	if _, _, err := w.run(t, s.ID, "echo kept > f", nil); err != nil {
 		t.Fatal(err)
 	}
-	st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
+	st, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	st.Close()
-	row, err := w.PauseFiles(t.Context(), s.ID)
+	row, err := w.Pauser.PauseFiles(t.Context(), s.ID)
 	if err != nil || row.State != api.SandboxPaused {
 		t.Fatalf("%+v, %v", row, err)
 	}
 	if x, err := w.db.Exec(t.Context(), st.Exec().ID); err != nil || x.State != api.ExecUnknown || x.Exit.Cause != api.CauseKilled {
 		t.Errorf("its command: %+v, %v", x, err)
 	}
-	if snap, err := w.GetSnapshot(t.Context(), row.Snapshot); err != nil || snap.Kind != api.SnapshotFiles || !snap.Paused {
+	if snap, err := w.Saver.GetSnapshot(t.Context(), row.Snapshot); err != nil || snap.Kind != api.SnapshotFiles || !snap.Paused {
 		t.Errorf("%+v, %v", snap, err)
 	}
-	if _, err := w.Resume(t.Context(), s.ID); err != nil {
+	if _, err := w.Sandboxes.Resume(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	if out, _, err := w.run(t, s.ID, "cat f", nil); err != nil || out != "kept\n" {
@@ -295,17 +295,17 @@ func TestSamples(t *testing.T) {
 	w := newWorld(t)
 	s := w.create(t, api.CreateSandbox{})
 	manager.Look(w.Manager, s.ID)
-	got, err := w.Samples(t.Context(), s.ID)
+	got, err := w.Sandboxes.Samples(t.Context(), s.ID)
 	if err != nil || len(got) == 0 || got[0].At.Before(s.CreatedAt) || got[0].Processes < 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, _, err := w.Kill(t.Context(), s.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := w.Samples(t.Context(), s.ID); err != nil || len(got) != 0 {
+	if got, err := w.Sandboxes.Samples(t.Context(), s.ID); err != nil || len(got) != 0 {
 		t.Errorf("of one that has ended: %d, %v", len(got), err)
 	}
-	if _, err := w.Samples(t.Context(), "i0000000000000000000"); api.KindOf(err) != api.KindNotFound {
+	if _, err := w.Sandboxes.Samples(t.Context(), "i0000000000000000000"); api.KindOf(err) != api.KindNotFound {
 		t.Error(err)
 	}
 }

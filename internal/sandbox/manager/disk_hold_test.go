@@ -48,16 +48,16 @@ func TestPauseGoesOn(t *testing.T) {
 			s := w.create(t, api.CreateSandbox{})
 			released := w.b.released
 			tt.breaks(true)
-			pause := w.PauseToDisk
+			pause := w.Pauser.PauseToDisk
 			if tt.filesOnly {
-				pause = w.PauseFiles
+				pause = w.Pauser.PauseFiles
 			}
 			_, err := pause(t.Context(), s.ID)
 			tt.breaks(false)
 			if api.KindOf(err) != tt.want || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("pause: %v", err)
 			}
-			if row, err := w.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxRunning || row.Snapshot != "" {
+			if row, err := w.Sandboxes.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxRunning || row.Snapshot != "" {
 				t.Errorf("%+v, %v", row, err)
 			}
 			if w.b.released != released+1 {
@@ -70,14 +70,14 @@ func TestPauseGoesOn(t *testing.T) {
 				t.Errorf("on disk %v", left)
 			}
 			// The next pause is as good as any.
-			row, err := w.PauseToDisk(t.Context(), s.ID)
+			row, err := w.Pauser.PauseToDisk(t.Context(), s.ID)
 			if err != nil || row.State != api.SandboxPaused {
 				t.Fatalf("%+v, %v", row, err)
 			}
-			if _, err := w.Resume(t.Context(), s.ID); err != nil {
+			if _, err := w.Sandboxes.Resume(t.Context(), s.ID); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := w.Kill(t.Context(), s.ID); err != nil {
+			if _, _, err := w.Sandboxes.Kill(t.Context(), s.ID); err != nil {
 				t.Fatal(err)
 			}
 		})

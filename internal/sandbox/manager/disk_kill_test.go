@@ -75,11 +75,11 @@ func TestDiePausing(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Printf("wrote %d\n", i)
-		if _, err := w.PauseToDisk(t.Context(), s.ID); err != nil {
+		if _, err := w.Pauser.PauseToDisk(t.Context(), s.ID); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Printf("paused %d\n", i)
-		if _, err := w.Resume(t.Context(), s.ID); err != nil {
+		if _, err := w.Sandboxes.Resume(t.Context(), s.ID); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Printf("resumed %d\n", i)
@@ -125,7 +125,7 @@ func settled(t *testing.T, dir string, lines []string) (paused bool) {
 	said := strings.Join(lines, "; ")
 	w := openSaving(t, dir, savingOptions{})
 	w.recover(t)
-	all, err := w.List(t.Context(), true)
+	all, err := w.Sandboxes.List(t.Context(), true)
 	if err != nil || len(all) > 1 {
 		t.Fatalf("%d sandboxes, %v", len(all), err)
 	}
@@ -149,14 +149,14 @@ func settled(t *testing.T, dir string, lines []string) (paused bool) {
 	if left := w.onDisk(t); len(left) != want {
 		t.Errorf("on disk %v, want %d: %s", left, want, said)
 	}
-	snaps, err := w.Manager.Snapshots(t.Context(), false)
+	snaps, err := w.Manager.Saver.Snapshots(t.Context(), false)
 	if err != nil || len(snaps) != want {
 		t.Errorf("snapshots %+v, %v, want %d: %s", snaps, err, want, said)
 	}
 	if !paused {
 		return false
 	}
-	if _, err := w.Resume(t.Context(), all[0].ID); err != nil {
+	if _, err := w.Sandboxes.Resume(t.Context(), all[0].ID); err != nil {
 		t.Fatalf("a paused sandbox does not go on: %v: %s", err, said)
 	}
 	// What had been said to be written before the pause is there.

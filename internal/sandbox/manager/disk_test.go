@@ -19,7 +19,7 @@ func TestPauseToDisk(t *testing.T) {
 	dir := t.TempDir()
 	w := openSaving(t, dir, savingOptions{})
 	s := w.create(t, api.CreateSandbox{TTLMS: time.Hour.Milliseconds()})
-	st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c", counter}, TimeoutMS: 600_000})
+	st, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c", counter}, TimeoutMS: 600_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestPauseToDisk(t *testing.T) {
 		reader <- err
 	}()
 	// While it is saved, nothing is decided: a kill of the daemon's waits for it.
-	row, err := w.PauseToDisk(t.Context(), s.ID)
+	row, err := w.Pauser.PauseToDisk(t.Context(), s.ID)
 	if err != nil || row.State != api.SandboxPaused || row.Snapshot == "" {
 		t.Fatalf("%+v, %v", row, err)
 	}
@@ -43,16 +43,16 @@ func TestPauseToDisk(t *testing.T) {
 	if x, err := w.db.Exec(t.Context(), id); err != nil || x.State != api.ExecRunning {
 		t.Errorf("its command: %+v, %v", x, err)
 	}
-	snap, err := w.GetSnapshot(t.Context(), row.Snapshot)
+	snap, err := w.Saver.GetSnapshot(t.Context(), row.Snapshot)
 	if err != nil || !snap.Paused || snap.State != api.SnapshotReady || snap.Sandbox != s.ID {
 		t.Errorf("%+v, %v", snap, err)
 	}
-	_, gerr := w.SetTTL(t.Context(), s.ID, time.Hour)
-	_, perr := w.Pause(t.Context(), s.ID)
-	_, derr := w.PauseToDisk(t.Context(), s.ID)
-	_, serr := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"true"}})
-	_, rerr := w.RemoveSnapshot(t.Context(), row.Snapshot)
-	_, cerr := w.Create(t.Context(), api.CreateSandbox{Isolation: "process", Template: string(row.Snapshot)})
+	_, gerr := w.Sandboxes.SetTTL(t.Context(), s.ID, time.Hour)
+	_, perr := w.Sandboxes.Pause(t.Context(), s.ID)
+	_, derr := w.Pauser.PauseToDisk(t.Context(), s.ID)
+	_, serr := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"true"}})
+	_, rerr := w.Saver.RemoveSnapshot(t.Context(), row.Snapshot)
+	_, cerr := w.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process", Template: string(row.Snapshot)})
 	for i, err := range []error{gerr, perr, derr, serr, rerr, cerr} {
 		if api.KindOf(err) != api.KindConflict || api.HintOf(err) == "" {
 			t.Errorf("%d: %v (hint %q)", i, err, api.HintOf(err))
@@ -62,21 +62,21 @@ func TestPauseToDisk(t *testing.T) {
 
 	v := openSaving(t, dir, savingOptions{b: w.b})
 	v.recover(t)
-	if row, err := v.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxPaused || row.Owner != v.owner {
+	if row, err := v.Sandboxes.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxPaused || row.Owner != v.owner {
 		t.Fatalf("after a restart: %+v, %v", row, err)
 	}
-	got, err := v.Resume(t.Context(), s.ID)
+	got, err := v.Sandboxes.Resume(t.Context(), s.ID)
 	if err != nil || got.State != api.SandboxRunning || got.ID != s.ID || got.Snapshot != "" {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if left := time.Until(got.ExpiresAt); left < 59*time.Minute-time.Minute || left > time.Hour {
 		t.Errorf("%s left of an hour", left)
 	}
-	if snap, err := v.GetSnapshot(t.Context(), row.Snapshot); err != nil || snap.State != api.SnapshotRemoved || len(v.onDisk(t)) != 0 {
+	if snap, err := v.Saver.GetSnapshot(t.Context(), row.Snapshot); err != nil || snap.State != api.SnapshotRemoved || len(v.onDisk(t)) != 0 {
 		t.Errorf("its snapshot: %+v, %v, on disk %v", snap, err, v.onDisk(t))
 	}
 	// What follows is known from wherever one wants it on.
-	again, err := v.AttachExec(t.Context(), s.ID, id, 0)
+	again, err := v.Guests.AttachExec(t.Context(), s.ID, id, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestPauseToDisk(t *testing.T) {
 		x, err := v.db.Exec(t.Context(), id)
 		return err == nil && x.State == api.ExecExited && x.Exit.Code == 7
 	})
-	if row, err := v.Resume(t.Context(), s.ID); err != nil || row.State != api.SandboxRunning {
+	if row, err := v.Sandboxes.Resume(t.Context(), s.ID); err != nil || row.State != api.SandboxRunning {
 		t.Errorf("resumed while it runs: %s, %v", row.State, err)
 	}
 }
@@ -98,15 +98,15 @@ func TestPauseToDisk(t *testing.T) {
 func TestKillPaused(t *testing.T) {
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	s := w.create(t, api.CreateSandbox{})
-	st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
+	st, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	st.Close()
-	if _, err := w.PauseToDisk(t.Context(), s.ID); err != nil {
+	if _, err := w.Pauser.PauseToDisk(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
-	row, proof, err := w.Kill(t.Context(), s.ID)
+	row, proof, err := w.Sandboxes.Kill(t.Context(), s.ID)
 	if err != nil || row.State != api.SandboxEnded || row.Reason != api.CauseKilled || proof.Left != 0 || proof.How == "" {
 		t.Errorf("%+v, %+v, %v", row, proof, err)
 	}
@@ -116,7 +116,7 @@ func TestKillPaused(t *testing.T) {
 	if left := w.onDisk(t); len(left) != 0 {
 		t.Errorf("left on disk: %v", left)
 	}
-	if _, err := w.Resume(t.Context(), s.ID); api.KindOf(err) != api.KindUnavailable {
+	if _, err := w.Sandboxes.Resume(t.Context(), s.ID); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("resumed: %v", err)
 	}
 }
@@ -131,28 +131,28 @@ func TestKillWhilePausing(t *testing.T) {
 	w.b.during = func() {
 		go func() {
 			close(begun)
-			_, _, err := w.Kill(context.Background(), s.ID)
+			_, _, err := w.Sandboxes.Kill(context.Background(), s.ID)
 			killed <- err
 		}()
 		<-begun
 	}
-	_, perr := w.PauseToDisk(t.Context(), s.ID)
+	_, perr := w.Pauser.PauseToDisk(t.Context(), s.ID)
 	if err := <-killed; err != nil {
 		t.Fatal(err)
 	}
 	// Either came first; after a kill it has ended, and nothing is left.
-	if row, err := w.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxEnded || len(w.onDisk(t)) != 0 {
+	if row, err := w.Sandboxes.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxEnded || len(w.onDisk(t)) != 0 {
 		t.Errorf("%+v, %v; pause: %v; on disk %v", row, err, perr, w.onDisk(t))
 	}
 
 	s = w.create(t, api.CreateSandbox{})
 	ctx, cancel := context.WithCancel(t.Context())
 	w.b.during = cancel
-	if _, err := w.PauseToDisk(ctx, s.ID); err == nil {
+	if _, err := w.Pauser.PauseToDisk(ctx, s.ID); err == nil {
 		t.Error("paused though its caller went away")
 	}
 	w.b.during = nil
-	if row, err := w.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxRunning || row.Snapshot != "" {
+	if row, err := w.Sandboxes.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxRunning || row.Snapshot != "" {
 		t.Errorf("%+v, %v", row, err)
 	}
 	if out, _, err := w.run(t, s.ID, "echo here", nil); err != nil || out != "here\n" {
@@ -165,31 +165,31 @@ func TestKillWhilePausing(t *testing.T) {
 func TestPausedAndDamaged(t *testing.T) {
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	s := w.create(t, api.CreateSandbox{})
-	st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
+	st, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	st.Close()
-	row, err := w.PauseToDisk(t.Context(), s.ID)
+	row, err := w.Pauser.PauseToDisk(t.Context(), s.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.b.mark.Kernel = "2"
-	if _, err := w.Resume(t.Context(), s.ID); api.KindOf(err) != api.KindConflict {
+	if _, err := w.Sandboxes.Resume(t.Context(), s.ID); api.KindOf(err) != api.KindConflict {
 		t.Errorf("resumed on another kernel: %v", err)
 	}
 	w.b.mark.Kernel = "1"
-	if row, err := w.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxPaused {
+	if row, err := w.Sandboxes.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxPaused {
 		t.Fatalf("%+v, %v", row, err)
 	}
 	path := filepath.Join(w.snapshots.Dir(), string(row.Snapshot), "token")
 	if err := errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, []byte("t000"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Resume(t.Context(), s.ID); api.KindOf(err) != api.KindUnavailable {
+	if _, err := w.Sandboxes.Resume(t.Context(), s.ID); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("resumed: %v", err)
 	}
-	if row, err := w.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxLost || !strings.Contains(row.Reason, "token") {
+	if row, err := w.Sandboxes.Get(t.Context(), s.ID); err != nil || row.State != api.SandboxLost || !strings.Contains(row.Reason, "token") {
 		t.Errorf("%+v, %v", row, err)
 	}
 	if x, err := w.db.Exec(t.Context(), st.Exec().ID); err != nil || x.State != api.ExecUnknown || x.Exit.Cause == "" {
@@ -206,7 +206,7 @@ func TestTemplate(t *testing.T) {
 		if change != nil {
 			change(&req)
 		}
-		return w.CreateTemplate(t.Context(), req, func(s string) { steps = append(steps, s) })
+		return w.Templates.CreateTemplate(t.Context(), req, func(s string) { steps = append(steps, s) })
 	}
 	first, err := build(nil)
 	if err != nil || first.Name != "py" || first.State != api.SnapshotReady {
@@ -224,17 +224,17 @@ func TestTemplate(t *testing.T) {
 		if out, _, err := w.run(t, s.ID, "cat f", nil); err != nil || out != want || s.Snapshot != of || s.Template != "py" {
 			t.Errorf("%q, %v, %+v; want %q", out, err, s, want)
 		}
-		if _, _, err := w.Kill(t.Context(), s.ID); err != nil {
+		if _, _, err := w.Sandboxes.Kill(t.Context(), s.ID); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := w.KeepWarm(t.Context(), api.CreateSandbox{Isolation: "process", Template: "py"}); err != nil {
+	if err := w.Creator.KeepWarm(t.Context(), api.CreateSandbox{Isolation: "process", Template: "py"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.AwaitWarm(t.Context()); err != nil {
+	if err := w.Creator.AwaitWarm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if ready, _ := w.Warm(); ready != 1 {
+	if ready, _ := w.Creator.Warm(); ready != 1 {
 		t.Errorf("%d are warm", ready)
 	}
 	// The warm one is claimed: nothing has to be restored for this.
@@ -254,10 +254,10 @@ func TestTemplate(t *testing.T) {
 	if err != nil || second.Parent != first.ID {
 		t.Fatalf("%+v, %v", second, err)
 	}
-	if old, err := w.GetSnapshot(t.Context(), first.ID); err != nil || old.State != api.SnapshotRemoved || old.Name != "" {
+	if old, err := w.Saver.GetSnapshot(t.Context(), first.ID); err != nil || old.State != api.SnapshotRemoved || old.Name != "" {
 		t.Errorf("the one before: %+v, %v", old, err)
 	}
-	if id, err := w.FindSnapshot(t.Context(), "py"); err != nil || id != second.ID {
+	if id, err := w.Saver.FindSnapshot(t.Context(), "py"); err != nil || id != second.ID {
 		t.Errorf("found %s, %v", id, err)
 	}
 	start("one built\ntwo\nthree\n", second.ID)
@@ -266,7 +266,7 @@ func TestTemplate(t *testing.T) {
 	if api.KindOf(err) != api.KindConflict || !strings.Contains(err.Error(), "so it is") || !strings.Contains(err.Error(), "code 3") {
 		t.Errorf("a command that fails: %v", err)
 	}
-	if id, err := w.FindSnapshot(t.Context(), "py"); err != nil || id != second.ID || w.Alive() != 0 {
+	if id, err := w.Saver.FindSnapshot(t.Context(), "py"); err != nil || id != second.ID || w.Alive() != 0 {
 		t.Errorf("after a failure: %s, %v, %d alive", id, err, w.Alive())
 	}
 	for _, name := range []string{"", "host", "auto", "A", "a_b", "-a", "a/b", "../a", strings.Repeat("a", 64), string(api.NewSnapshotID())} {
@@ -274,14 +274,14 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("a template %q: %v", name, err)
 		}
 	}
-	if _, err := w.RemoveSnapshot(t.Context(), second.ID); err != nil {
+	if _, err := w.Saver.RemoveSnapshot(t.Context(), second.ID); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "no warm guest of the removed one is left", func() bool {
-		ready, _ := w.Warm()
+		ready, _ := w.Creator.Warm()
 		return ready == 0
 	})
-	if _, err := w.Create(t.Context(), api.CreateSandbox{Isolation: "process", Template: "py"}); api.KindOf(err) != api.KindNotFound {
+	if _, err := w.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process", Template: "py"}); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("from the removed one: %v", err)
 	}
 }

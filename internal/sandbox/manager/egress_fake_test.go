@@ -265,7 +265,7 @@ func (o *outside) nextWith(t *testing.T, change func(*fakeEgress)) *outside {
 		}
 		n.server.check(t)
 	})
-	if _, err := n.Recover(t.Context(), func(id api.OwnerID) bool { return id == old }); err != nil {
+	if _, err := n.Recoverer.Recover(t.Context(), func(id api.OwnerID) bool { return id == old }); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -273,7 +273,7 @@ func (o *outside) nextWith(t *testing.T, change func(*fakeEgress)) *outside {
 
 func (o *outside) create(t *testing.T, req api.CreateSandbox) api.Sandbox {
 	t.Helper()
-	s, err := o.Create(t.Context(), req)
+	s, err := o.Creator.Create(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}

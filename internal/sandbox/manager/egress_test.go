@@ -33,7 +33,7 @@ func TestEgressLife(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	eventually(t, "it is served", func() bool { return o.server.of(s.ID) == "serve none" })
-	o.Kill(ctx, s.ID)
+	o.Sandboxes.Kill(ctx, s.ID)
 	o.server.expect(t, s.ID, "serve none, close")
 
 	s = o.create(t, api.CreateSandbox{Isolation: "fake", Egress: allowing("a.example")})
@@ -42,12 +42,12 @@ func TestEgressLife(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	// A pause in memory leaves it open.
-	o.Pause(ctx, s.ID)
-	o.Resume(ctx, s.ID)
+	o.Sandboxes.Pause(ctx, s.ID)
+	o.Sandboxes.Resume(ctx, s.ID)
 	o.server.expect(t, s.ID, "serve rules, apply [a.example]")
 
 	// A child has a session of its own, and the policy and lineage of its parent.
-	fork, err := o.Fork(ctx, s.ID, api.ForkSandbox{})
+	fork, err := o.Forker.Fork(ctx, s.ID, api.ForkSandbox{})
 	if err != nil || fork.Children[0].Sandbox == nil {
 		t.Fatalf("%+v, %v", fork, err)
 	}
@@ -57,7 +57,7 @@ func TestEgressLife(t *testing.T) {
 		t.Errorf("%+v", child)
 	}
 	// So has a child of a child, with another policy that was requested.
-	fork, err = o.Fork(ctx, child.ID, api.ForkSandbox{Egress: &api.EgressPolicy{}})
+	fork, err = o.Forker.Fork(ctx, child.ID, api.ForkSandbox{Egress: &api.EgressPolicy{}})
 	if err != nil || fork.Children[0].Sandbox == nil {
 		t.Fatalf("%+v, %v", fork, err)
 	}
@@ -66,11 +66,11 @@ func TestEgressLife(t *testing.T) {
 	}
 
 	// A pause to disk closes it, and a resume begins another.
-	if _, err := o.PauseToDisk(ctx, s.ID); err != nil {
+	if _, err := o.Pauser.PauseToDisk(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	o.server.expect(t, s.ID, "serve rules, apply [a.example], close")
-	if s, err = o.Resume(ctx, s.ID); err != nil || s.Egress != api.EgressRules || s.Lineage != s.ID {
+	if s, err = o.Sandboxes.Resume(ctx, s.ID); err != nil || s.Egress != api.EgressRules || s.Lineage != s.ID {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	o.server.expect(t, s.ID, "serve rules, apply [a.example], close, serve rules, apply [a.example]")
@@ -84,14 +84,14 @@ func TestEgressOfPool(t *testing.T) {
 	o := newOutside(t, func(cfg *manager.Config) { cfg.Pool = 1 })
 	ctx := t.Context()
 	base := o.create(t, api.CreateSandbox{Isolation: "fake"})
-	if _, err := o.Snapshot(ctx, base.ID, api.CreateSnapshot{Name: "warm"}); err != nil {
+	if _, err := o.Saver.Snapshot(ctx, base.ID, api.CreateSnapshot{Name: "warm"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.KeepWarm(ctx, api.CreateSandbox{Template: "warm"}); err != nil {
+	if err := o.Creator.KeepWarm(ctx, api.CreateSandbox{Template: "warm"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []*api.EgressPolicy{nil, allowing("a.example")} {
-		if err := o.AwaitWarm(ctx); err != nil {
+		if err := o.Creator.AwaitWarm(ctx); err != nil {
 			t.Fatal(err)
 		}
 		s := o.create(t, api.CreateSandbox{Template: "warm", Egress: p})
@@ -113,10 +113,10 @@ func TestEgressNextDaemon(t *testing.T) {
 	ctx := t.Context()
 	s := o.create(t, api.CreateSandbox{Isolation: "fake"})
 	paused := o.create(t, api.CreateSandbox{Isolation: "fake", Egress: allowing("b.example")})
-	if _, err := o.SetEgress(ctx, s.ID, *allowing("a.example")); err != nil {
+	if _, err := o.Policies.SetEgress(ctx, s.ID, *allowing("a.example")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Pause(ctx, paused.ID); err != nil {
+	if _, err := o.Sandboxes.Pause(ctx, paused.ID); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := o.Leave(ctx); n != 2 || err != nil {
@@ -132,15 +132,15 @@ func TestEgressNextDaemon(t *testing.T) {
 
 	n := o.next(t)
 	eventually(t, "it is applied again", func() bool { return n.server.of(s.ID) == "serve rules, apply [a.example]" })
-	if row, err := n.Get(ctx, s.ID); err != nil || row.LineageID() != s.ID || row.Egress != api.EgressRules {
+	if row, err := n.Sandboxes.Get(ctx, s.ID); err != nil || row.LineageID() != s.ID || row.Egress != api.EgressRules {
 		t.Errorf("%+v, %v", row, err)
 	}
 	n.server.expect(t, paused.ID, "serve rules")
-	if _, err := n.Resume(ctx, paused.ID); err != nil {
+	if _, err := n.Sandboxes.Resume(ctx, paused.ID); err != nil {
 		t.Fatal(err)
 	}
 	n.server.expect(t, paused.ID, "serve rules, apply [b.example]")
-	fork, err := n.Fork(ctx, s.ID, api.ForkSandbox{})
+	fork, err := n.Forker.Fork(ctx, s.ID, api.ForkSandbox{})
 	if err != nil || fork.Children[0].Sandbox.Lineage != s.ID {
 		t.Errorf("%+v, %v", fork, err)
 	}
@@ -151,17 +151,17 @@ func TestSetEgress(t *testing.T) {
 	o := newOutside(t, nil)
 	ctx := t.Context()
 	s := o.create(t, api.CreateSandbox{Isolation: "fake"})
-	got, err := o.SetEgress(ctx, s.ID, *allowing("a.example"))
+	got, err := o.Policies.SetEgress(ctx, s.ID, *allowing("a.example"))
 	if err != nil || got.Egress != api.EgressRules || o.rows.boxes[s.ID].Egress != api.EgressRules {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if got := o.server.of(s.ID); !strings.HasSuffix(got, "apply [a.example]") {
 		t.Error(got)
 	}
-	if _, err := o.AddEgressRules(ctx, s.ID, []api.EgressRule{{Action: api.EgressDeny, Host: "x.a.example"}}); err != nil {
+	if _, err := o.Policies.AddEgressRules(ctx, s.ID, []api.EgressRule{{Action: api.EgressDeny, Host: "x.a.example"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.AddEgressRules(ctx, s.ID, allowing("a.example").Rules); err != nil { // moves to the front
+	if _, err := o.Policies.AddEgressRules(ctx, s.ID, allowing("a.example").Rules); err != nil { // moves to the front
 		t.Fatal(err)
 	}
 	if got := o.server.of(s.ID); !strings.HasSuffix(got, "apply [x.a.example a.example], apply [a.example x.a.example]") {
@@ -170,15 +170,15 @@ func TestSetEgress(t *testing.T) {
 	eventually(t, "events", func() bool { return o.log.count(api.EventEgressPolicy) == 3 })
 
 	// While it is paused to disk, the policy is stored alone.
-	if _, err := o.PauseToDisk(ctx, s.ID); err != nil {
+	if _, err := o.Pauser.PauseToDisk(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	before := o.server.of(s.ID)
-	if got, err := o.SetEgress(ctx, s.ID, *allowing("b.example")); err != nil || got.State != api.SandboxPaused || got.Snapshot == "" {
+	if got, err := o.Policies.SetEgress(ctx, s.ID, *allowing("b.example")); err != nil || got.State != api.SandboxPaused || got.Snapshot == "" {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	o.server.expect(t, s.ID, before)
-	if _, err := o.Resume(ctx, s.ID); err != nil {
+	if _, err := o.Sandboxes.Resume(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	o.server.expect(t, s.ID, before+", serve rules, apply [b.example]")
@@ -187,18 +187,18 @@ func TestSetEgress(t *testing.T) {
 		*allowing("not a host"), {Presets: []string{"nosuch"}}, {MaxBytes: -1}, {Rules: []api.EgressRule{{Action: "maybe", Host: "a"}}},
 		{Rules: make([]api.EgressRule, api.MaxEgressRules+1)},
 	} {
-		if _, err := o.SetEgress(ctx, s.ID, bad); api.KindOf(err) != api.KindInvalid {
+		if _, err := o.Policies.SetEgress(ctx, s.ID, bad); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%.100v: %v", bad, err)
 		}
 	}
-	if _, err := o.AddEgressRules(ctx, s.ID, nil); api.KindOf(err) != api.KindInvalid {
+	if _, err := o.Policies.AddEgressRules(ctx, s.ID, nil); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("no rules: %v", err)
 	}
-	if _, err := o.SetEgress(ctx, api.NewSandboxID(), api.EgressPolicy{}); api.KindOf(err) != api.KindNotFound {
+	if _, err := o.Policies.SetEgress(ctx, api.NewSandboxID(), api.EgressPolicy{}); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("unknown: %v", err)
 	}
-	o.Kill(ctx, s.ID)
-	if _, err := o.SetEgress(ctx, s.ID, api.EgressPolicy{}); api.KindOf(err) != api.KindUnavailable {
+	o.Sandboxes.Kill(ctx, s.ID)
+	if _, err := o.Policies.SetEgress(ctx, s.ID, api.EgressPolicy{}); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("ended: %v", err)
 	}
 }
@@ -217,20 +217,20 @@ func TestSetEgressWhilePaused(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := o.Pause(ctx, s.ID); err != nil {
+	if _, err := o.Sandboxes.Pause(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	if row, err := o.SetEgress(ctx, s.ID, *allowing("b.example")); err != nil || row.State != api.SandboxPaused {
+	if row, err := o.Policies.SetEgress(ctx, s.ID, *allowing("b.example")); err != nil || row.State != api.SandboxPaused {
 		t.Fatalf("%+v, %v", row, err)
 	}
 	const begun = "serve rules, apply [a.example], refuse [b.example], apply []"
 	o.server.expect(t, s.ID, begun)
 	broken.Store(true)
-	if row, err := o.Resume(ctx, s.ID); err == nil || row.State != api.SandboxPaused || !backend.paused(s.ID) {
+	if row, err := o.Sandboxes.Resume(ctx, s.ID); err == nil || row.State != api.SandboxPaused || !backend.paused(s.ID) {
 		t.Fatalf("resumed without its policy: %+v, %v", row, err)
 	}
 	broken.Store(false)
-	if _, err := o.Resume(ctx, s.ID); err != nil {
+	if _, err := o.Sandboxes.Resume(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	o.server.expect(t, s.ID, begun+", refuse [b.example], apply [], apply [b.example]")
@@ -248,7 +248,7 @@ func TestEgressFails(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := o.Create(ctx, api.CreateSandbox{Isolation: "fake", Egress: allowing("a.example")}); api.KindOf(err) != api.KindUnavailable {
+	if _, err := o.Creator.Create(ctx, api.CreateSandbox{Isolation: "fake", Egress: allowing("a.example")}); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("create: %v", err)
 	}
 	for _, row := range o.rows.boxes {
@@ -256,7 +256,7 @@ func TestEgressFails(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	if _, err := o.SetEgress(ctx, plain.ID, *allowing("a.example")); api.KindOf(err) != api.KindUnavailable {
+	if _, err := o.Policies.SetEgress(ctx, plain.ID, *allowing("a.example")); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("set: %v", err)
 	}
 	if got := o.server.of(plain.ID); !strings.HasSuffix(got, "refuse [a.example], apply []") {
@@ -264,29 +264,29 @@ func TestEgressFails(t *testing.T) {
 	}
 	// Even that may fail: then nobody serves it, and the next policy begins anew.
 	o.server.refuse = func(api.Sandbox, api.EgressPolicy) error { return api.Errorf(api.KindInternal, "broken") }
-	if _, err := o.SetEgress(ctx, plain.ID, api.EgressPolicy{}); err == nil {
+	if _, err := o.Policies.SetEgress(ctx, plain.ID, api.EgressPolicy{}); err == nil {
 		t.Error("it was applied")
 	}
 	if got := o.server.of(plain.ID); !strings.HasSuffix(got, "close") {
 		t.Error(got)
 	}
 	o.server.refuse = nil
-	if _, err := o.SetEgress(ctx, plain.ID, *allowing("b.example")); err != nil {
+	if _, err := o.Policies.SetEgress(ctx, plain.ID, *allowing("b.example")); err != nil {
 		t.Error(err)
 	}
 	if got := o.server.of(plain.ID); !strings.HasSuffix(got, "close, serve rules, apply [b.example]") {
 		t.Error(got)
 	}
 	// A pause to disk whose sandbox cannot be served again stays what it was.
-	if _, err := o.PauseToDisk(ctx, plain.ID); err != nil {
+	if _, err := o.Pauser.PauseToDisk(ctx, plain.ID); err != nil {
 		t.Fatal(err)
 	}
 	o.server.refuse = func(api.Sandbox, api.EgressPolicy) error { return api.Errorf(api.KindInternal, "broken") }
-	if _, err := o.Resume(ctx, plain.ID); err == nil {
+	if _, err := o.Sandboxes.Resume(ctx, plain.ID); err == nil {
 		t.Error("it was resumed")
 	}
 	o.server.refuse = nil
-	if row, err := o.Resume(ctx, plain.ID); err != nil || row.State != api.SandboxRunning {
+	if row, err := o.Sandboxes.Resume(ctx, plain.ID); err != nil || row.State != api.SandboxRunning {
 		t.Errorf("%+v, %v", row, err)
 	}
 }
@@ -300,22 +300,22 @@ func TestAddEgressRulesAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			if _, err := o.AddEgressRules(ctx, s.ID, allowing(fmt.Sprintf("h%d.example", i)).Rules); err != nil {
+			if _, err := o.Policies.AddEgressRules(ctx, s.ID, allowing(fmt.Sprintf("h%d.example", i)).Rules); err != nil {
 				t.Errorf("rule %d: %v", i, err)
 			}
 		})
 	}
 	wg.Go(func() {
 		for range 5 {
-			o.PauseToDisk(ctx, s.ID)
-			o.Connect(ctx, s.ID, 0)
-			o.Pause(ctx, s.ID)
-			o.Connect(ctx, s.ID, 0)
-			o.Fork(ctx, s.ID, api.ForkSandbox{})
+			o.Pauser.PauseToDisk(ctx, s.ID)
+			o.Sandboxes.Connect(ctx, s.ID, 0)
+			o.Sandboxes.Pause(ctx, s.ID)
+			o.Sandboxes.Connect(ctx, s.ID, 0)
+			o.Forker.Fork(ctx, s.ID, api.ForkSandbox{})
 		}
 	})
 	wg.Wait()
-	row, err := o.Get(ctx, s.ID)
+	row, err := o.Sandboxes.Get(ctx, s.ID)
 	if err != nil || len(row.EgressPolicy.Rules) != n {
 		t.Fatalf("%d rules, %v", len(row.EgressPolicy.Rules), err)
 	}
@@ -334,14 +334,14 @@ func TestEgressCeilings(t *testing.T) {
 		t.Errorf("%+v, %+v", p, s.MaxEgress)
 	}
 	for _, p := range []api.EgressPolicy{{MaxBytes: 1001}, {MaxConnections: 11}} {
-		if _, err := o.SetEgress(ctx, s.ID, p); api.KindOf(err) != api.KindExhausted {
+		if _, err := o.Policies.SetEgress(ctx, s.ID, p); api.KindOf(err) != api.KindExhausted {
 			t.Errorf("%+v: %v", p, err)
 		}
-		if _, err := o.Create(ctx, api.CreateSandbox{Isolation: "fake", MaxEgress: top, Egress: &p}); api.KindOf(err) != api.KindExhausted {
+		if _, err := o.Creator.Create(ctx, api.CreateSandbox{Isolation: "fake", MaxEgress: top, Egress: &p}); api.KindOf(err) != api.KindExhausted {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
-	if row, err := o.SetEgress(ctx, s.ID, *allowing("b.example")); err != nil || row.EgressPolicy.MaxBytes != 1000 || row.MaxEgress == nil {
+	if row, err := o.Policies.SetEgress(ctx, s.ID, *allowing("b.example")); err != nil || row.EgressPolicy.MaxBytes != 1000 || row.MaxEgress == nil {
 		t.Errorf("%+v, %v", row, err)
 	}
 	for _, c := range []struct {
@@ -353,7 +353,7 @@ func TestEgressCeilings(t *testing.T) {
 		{api.NewKeyID(), nil, 0}, // a key without a ceiling
 		{api.NewKeyID(), &api.EgressPolicy{MaxBytes: 7}, 7},
 	} {
-		fork, err := o.Fork(ctx, s.ID, api.ForkSandbox{Key: c.key, MaxEgress: c.top})
+		fork, err := o.Forker.Fork(ctx, s.ID, api.ForkSandbox{Key: c.key, MaxEgress: c.top})
 		if err != nil || fork.Children[0].Sandbox == nil {
 			t.Fatalf("%+v, %v", fork, err)
 		}
@@ -363,7 +363,7 @@ func TestEgressCeilings(t *testing.T) {
 		}
 	}
 	bad := &api.EgressPolicy{Presets: []string{"nosuch"}}
-	if _, err := o.Create(ctx, api.CreateSandbox{Isolation: "fake", MaxEgress: bad}); api.KindOf(err) != api.KindInvalid {
+	if _, err := o.Creator.Create(ctx, api.CreateSandbox{Isolation: "fake", MaxEgress: bad}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("an invalid ceiling: %v", err)
 	}
 }
@@ -378,7 +378,7 @@ func TestEgressRefused(t *testing.T) {
 		cfg.Backends = []sandbox.Backend{named("closed", closed), named("host", host), cfg.Backends[0]}
 	})
 	ctx := t.Context()
-	_, err := o.Create(ctx, api.CreateSandbox{Isolation: "closed", Egress: allowing("a.example")})
+	_, err := o.Creator.Create(ctx, api.CreateSandbox{Isolation: "closed", Egress: allowing("a.example")})
 	if api.KindOf(err) != api.KindUnsupported || !strings.Contains(err.Error(), "egress") || !strings.Contains(err.Error(), "it is not there") {
 		t.Errorf("explicit: %v", err)
 	}
@@ -388,15 +388,15 @@ func TestEgressRefused(t *testing.T) {
 		}
 	}
 	for _, p := range []api.EgressPolicy{{}, *allowing("a.example")} {
-		if _, err := o.Create(ctx, api.CreateSandbox{Isolation: "host", Egress: &p}); api.KindOf(err) != api.KindUnsupported {
+		if _, err := o.Creator.Create(ctx, api.CreateSandbox{Isolation: "host", Egress: &p}); api.KindOf(err) != api.KindUnsupported {
 			t.Errorf("the network of the host: %v", err)
 		}
 	}
 	s := o.create(t, api.CreateSandbox{Isolation: "host"})
-	if _, err := o.SetEgress(ctx, s.ID, api.EgressPolicy{}); s.Egress != api.EgressHost || api.KindOf(err) != api.KindUnsupported {
+	if _, err := o.Policies.SetEgress(ctx, s.ID, api.EgressPolicy{}); s.Egress != api.EgressHost || api.KindOf(err) != api.KindUnsupported {
 		t.Errorf("the network of the host: %v", err)
 	}
-	o.Kill(ctx, s.ID)
+	o.Sandboxes.Kill(ctx, s.ID)
 	o.server.expect(t, s.ID, "")
 	if s := o.create(t, api.CreateSandbox{Egress: &api.EgressPolicy{Ask: true}}); s.Isolation != "fake" || s.Egress != api.EgressRules {
 		t.Errorf("auto: %+v", s)
@@ -408,15 +408,15 @@ func TestEgressWithoutServer(t *testing.T) {
 	o := newOutside(t, func(cfg *manager.Config) { cfg.Egress = nil })
 	ctx := t.Context()
 	for _, p := range []api.EgressPolicy{{Ask: true}, {Presets: []string{"pip"}}, *allowing("a")} {
-		if _, err := o.Create(ctx, api.CreateSandbox{Isolation: "fake", Egress: &p}); api.KindOf(err) != api.KindUnsupported || !strings.Contains(err.Error(), string(api.CapEgress)) {
+		if _, err := o.Creator.Create(ctx, api.CreateSandbox{Isolation: "fake", Egress: &p}); api.KindOf(err) != api.KindUnsupported || !strings.Contains(err.Error(), string(api.CapEgress)) {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
 	s := o.create(t, api.CreateSandbox{Isolation: "fake", Egress: &api.EgressPolicy{}})
-	if _, err := o.SetEgress(ctx, s.ID, *allowing("a")); api.KindOf(err) != api.KindUnsupported {
+	if _, err := o.Policies.SetEgress(ctx, s.ID, *allowing("a")); api.KindOf(err) != api.KindUnsupported {
 		t.Errorf("set: %v", err)
 	}
-	if _, err := o.SetEgress(ctx, s.ID, api.EgressPolicy{}); err != nil {
+	if _, err := o.Policies.SetEgress(ctx, s.ID, api.EgressPolicy{}); err != nil {
 		t.Errorf("set: %v", err)
 	}
 }
@@ -435,14 +435,14 @@ func TestEgressDefaults(t *testing.T) {
 	if own.Env["PIP_INDEX_URL"] != "mine" {
 		t.Errorf("%v", own.Env)
 	}
-	plain, err := o.Snapshot(ctx, s.ID, api.CreateSnapshot{})
+	plain, err := o.Saver.Snapshot(ctx, s.ID, api.CreateSnapshot{})
 	if err != nil || plain.Lineage != s.ID || plain.EgressPolicy != nil {
 		t.Fatalf("%+v, %v", plain, err)
 	}
 	if from := o.create(t, api.CreateSandbox{Template: string(plain.ID)}); from.Egress != api.EgressNone || from.Lineage != s.ID {
 		t.Errorf("%+v", from)
 	}
-	if _, err := o.Snapshot(ctx, s.ID, api.CreateSnapshot{Name: "web", DefaultEgress: &api.EgressPolicy{Presets: []string{"pip"}}}); err != nil {
+	if _, err := o.Saver.Snapshot(ctx, s.ID, api.CreateSnapshot{Name: "web", DefaultEgress: &api.EgressPolicy{Presets: []string{"pip"}}}); err != nil {
 		t.Fatal(err)
 	}
 	from := o.create(t, api.CreateSandbox{Template: "web"})
@@ -453,7 +453,7 @@ func TestEgressDefaults(t *testing.T) {
 	if none := o.create(t, api.CreateSandbox{Template: "web", Egress: &api.EgressPolicy{}}); none.Egress != api.EgressNone {
 		t.Errorf("%+v", none)
 	}
-	if _, err := o.Snapshot(ctx, s.ID, api.CreateSnapshot{DefaultEgress: &api.EgressPolicy{Presets: []string{"nosuch"}}}); api.KindOf(err) != api.KindInvalid {
+	if _, err := o.Saver.Snapshot(ctx, s.ID, api.CreateSnapshot{DefaultEgress: &api.EgressPolicy{Presets: []string{"nosuch"}}}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("an invalid default: %v", err)
 	}
 }
@@ -480,7 +480,7 @@ func TestCommandsOfDecision(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for i := range 10 {
-		st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c", "exec sleep 1000", fmt.Sprint(i), strings.Repeat("é", 200)}})
+		st, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c", "exec sleep 1000", fmt.Sprint(i), strings.Repeat("é", 200)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -101,12 +101,12 @@ func (w *world) follow(t *testing.T, s *command.Stream) <-chan seen {
 // waitingCommand starts a command that writes and ends when its input does.
 func (w *world) waitingCommand(t *testing.T, id api.SandboxID) (s *command.Stream, end func()) {
 	t.Helper()
-	s, err := w.StartExec(t.Context(), id, api.ExecRequest{Args: []string{"sh", "-c", "cat; exit 3"}, Stdin: true})
+	s, err := w.Guests.StartExec(t.Context(), id, api.ExecRequest{Args: []string{"sh", "-c", "cat; exit 3"}, Stdin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	pid := uint32(s.Exec().PID)
-	c, err := w.Client(t.Context(), id)
+	c, err := w.Guests.Client(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestEndIsOnRecord(t *testing.T) {
 	box := w.create(t, api.CreateSandbox{})
 	first, end := w.waitingCommand(t, box.ID)
 	id := first.Exec().ID
-	viewer, err := w.AttachExec(t.Context(), box.ID, id, 0)
+	viewer, err := w.Guests.AttachExec(t.Context(), box.ID, id, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestEndNotStored(t *testing.T) {
 	close(held.release)
 	box := w.create(t, api.CreateSandbox{})
 	first, end := w.waitingCommand(t, box.ID)
-	viewer, err := w.AttachExec(t.Context(), box.ID, first.Exec().ID, 0)
+	viewer, err := w.Guests.AttachExec(t.Context(), box.ID, first.Exec().ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,17 +233,17 @@ func TestViewerLeavesTheCause(t *testing.T) {
 	count := &killCount{}
 	w.Manager = managed(t, w, w.db, memoryKiller{w.backend, count})
 	box := w.create(t, api.CreateSandbox{})
-	first, err := w.StartExec(t.Context(), box.ID, api.ExecRequest{Args: []string{"sh", "-c", "read x; kill -9 $$"}, Stdin: true})
+	first, err := w.Guests.StartExec(t.Context(), box.ID, api.ExecRequest{Args: []string{"sh", "-c", "read x; kill -9 $$"}, Stdin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	viewer, err := w.AttachExec(t.Context(), box.ID, first.Exec().ID, 0)
+	viewer, err := w.Guests.AttachExec(t.Context(), box.ID, first.Exec().ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	count.kills.Store(1)
 	pid := uint32(first.Exec().PID)
-	c, err := w.Client(t.Context(), box.ID)
+	c, err := w.Guests.Client(t.Context(), box.ID)
 	if err == nil {
 		err = c.CloseStdin(t.Context(), envd.Selector{PID: &pid})
 	}
@@ -265,14 +265,14 @@ func TestKillWaitsForTheRecord(t *testing.T) {
 	count := &killCount{asked: make(chan struct{}, 16), say: make(chan struct{})}
 	w.Manager = managed(t, w, w.db, memoryKiller{w.backend, count})
 	box := w.create(t, api.CreateSandbox{})
-	s, err := w.StartExec(t.Context(), box.ID, api.ExecRequest{Args: []string{"sh", "-c", "kill -9 $$"}})
+	s, err := w.Guests.StartExec(t.Context(), box.ID, api.ExecRequest{Args: []string{"sh", "-c", "kill -9 $$"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sees := w.follow(t, s)
 	<-count.asked // it has the end, and asks the host why
 	time.AfterFunc(100*time.Millisecond, func() { close(count.say) })
-	if _, _, err := w.Kill(t.Context(), box.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), box.ID); err != nil {
 		t.Fatal(err)
 	}
 	row, err := w.db.Exec(t.Context(), s.Exec().ID)

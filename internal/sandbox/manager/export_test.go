@@ -11,10 +11,11 @@ import (
 
 // CountContexts counts the contexts that hang on a manager's own, from now on.
 func CountContexts(m *Manager) func() int64 {
-	c := &countedContext{Context: m.ctx}
-	m.ctx = c
-	m.run = command.New(command.Config{
-		Rows: m.cfg.Rows, Watcher: m.cfg.Watcher, Logger: m.log, Now: m.now, Context: c, Go: m.wg.Go,
+	t := m.table
+	c := &countedContext{Context: t.ctx}
+	t.ctx = c
+	m.Guests.run = command.New(command.Config{
+		Rows: t.rows, Watcher: m.lifecycle.watcher, Logger: m.lifecycle.log, Now: m.lifecycle.now, Context: c, Go: t.wg.Go,
 	})
 	return c.n.Load
 }
@@ -42,14 +43,14 @@ func (c *countedContext) AfterFunc(f func()) (stop func() bool) {
 
 // Look does what is done of a live sandbox every few seconds.
 func Look(m *Manager, id api.SandboxID) {
-	l, _ := m.lookup(id)
-	watch{m.core}.look(l)
+	in, _ := m.table.lookup(id)
+	(&watch{m.table, m.lifecycle, m.Pauser, m.lifecycle.log}).look(in)
 }
 
 // Left is how long a live sandbox has.
 func Left(m *Manager, id api.SandboxID) time.Duration {
-	l, _ := m.lookup(id)
-	return l.Left()
+	in, _ := m.table.lookup(id)
+	return in.Left()
 }
 
 // MaxSamples bounds what Samples gives.
@@ -63,8 +64,8 @@ func (r *Ring) List() []api.Stats { return r.s.list() }
 
 // EndGuest ends the machine of a live sandbox as if that had ended by itself.
 func EndGuest(m *Manager, id api.SandboxID) {
-	l, _ := m.lookup(id)
-	_, _ = l.machine.Kill(context.Background())
+	in, _ := m.table.lookup(id)
+	_, _ = in.machine.Kill(context.Background())
 }
 
 // Streams to ports tell the end of their sandbox too; the process backend has none to try.
@@ -73,6 +74,6 @@ var _ interface{ Ended() <-chan struct{} } = (*portConn)(nil)
 // RunningCommands returns the commands of a live sandbox, as decisions about its connections
 // name them.
 func RunningCommands(m *Manager, id api.SandboxID) []string {
-	l, _ := m.lookup(id)
-	return l.commands.Running(shownCommands, shownCommand)
+	in, _ := m.table.lookup(id)
+	return in.commands.Running(shownCommands, shownCommand)
 }

@@ -42,16 +42,16 @@ func TestHeaders(t *testing.T) {
 		t.Errorf("%s: %s", alone.Egress, headersOf(alone))
 	}
 	// More rules keep them. Another policy replaces them.
-	row, err := o.AddEgressRules(ctx, s.ID, allowing("c.example").Rules)
+	row, err := o.Policies.AddEgressRules(ctx, s.ID, allowing("c.example").Rules)
 	if err != nil || hosts(row) != "c.example a.example" || headersOf(row) != headersOf(s) {
 		t.Errorf("%s, %s, %v", hosts(row), headersOf(row), err)
 	}
 	next := allowing("b.example")
 	next.Headers = []api.HeaderRule{two}
-	if row, err = o.SetEgress(ctx, s.ID, *next); err != nil || headersOf(row) != "b.example X-Env=two" {
+	if row, err = o.Policies.SetEgress(ctx, s.ID, *next); err != nil || headersOf(row) != "b.example X-Env=two" {
 		t.Errorf("%s, %v", headersOf(row), err)
 	}
-	if row, err = o.SetEgress(ctx, s.ID, *allowing("b.example")); err != nil || headersOf(row) != "" {
+	if row, err = o.Policies.SetEgress(ctx, s.ID, *allowing("b.example")); err != nil || headersOf(row) != "" {
 		t.Errorf("%s, %v", headersOf(row), err)
 	}
 }
@@ -66,18 +66,18 @@ func TestHeadersOfAccount(t *testing.T) {
 	s := o.create(t, api.CreateSandbox{Isolation: "fake", Account: "ada"})
 	for name, set := range map[string]func(p api.EgressPolicy) error{
 		"created": func(p api.EgressPolicy) error {
-			row, err := o.Create(t.Context(), api.CreateSandbox{Isolation: "fake", Account: "ada", Egress: &p})
+			row, err := o.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake", Account: "ada", Egress: &p})
 			if err == nil {
-				o.Kill(t.Context(), row.ID)
+				o.Sandboxes.Kill(t.Context(), row.ID)
 			}
 			return err
 		},
 		"set": func(p api.EgressPolicy) error {
-			_, err := o.SetEgress(t.Context(), s.ID, p)
+			_, err := o.Policies.SetEgress(t.Context(), s.ID, p)
 			return err
 		},
 		"forked": func(p api.EgressPolicy) error {
-			_, err := o.Fork(t.Context(), s.ID, api.ForkSandbox{Egress: &p})
+			_, err := o.Forker.Fork(t.Context(), s.ID, api.ForkSandbox{Egress: &p})
 			return err
 		},
 	} {
@@ -99,7 +99,7 @@ func TestHeadersOfForks(t *testing.T) {
 	}})
 	fork := func(id api.SandboxID, req api.ForkSandbox) api.Sandbox {
 		t.Helper()
-		f, err := o.Fork(ctx, id, req)
+		f, err := o.Forker.Fork(ctx, id, req)
 		if err != nil || f.Children[0].Sandbox == nil {
 			t.Fatalf("%+v, %v", f, err)
 		}
@@ -120,11 +120,11 @@ func TestHeadersOfForks(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, headersOf(child), c.want)
 		}
 	}
-	if _, err := o.Fork(ctx, s.ID, api.ForkSandbox{Secrets: []string{"three"}}); api.KindOf(err) != api.KindInvalid {
+	if _, err := o.Forker.Fork(ctx, s.ID, api.ForkSandbox{Secrets: []string{"three"}}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a secret that no rule of the parent names: %v", err)
 	}
 	child := fork(s.ID, api.ForkSandbox{Secrets: []string{"one"}})
-	if _, err := o.Fork(ctx, child.ID, api.ForkSandbox{Secrets: []string{"two"}}); api.KindOf(err) != api.KindInvalid {
+	if _, err := o.Forker.Fork(ctx, child.ID, api.ForkSandbox{Secrets: []string{"two"}}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a secret of the grandparent's rules: %v", err)
 	}
 	if got := headersOf(fork(child.ID, api.ForkSandbox{Secrets: []string{"one"}})); got != "a.example X-Key=${secret:one}; c.example X-Env=free" {
@@ -148,33 +148,33 @@ func TestHeadersRefused(t *testing.T) {
 		"another host":            {api.CreateSandbox{Egress: policy, Headers: []api.HeaderRule{header("b.example", "X-Other", "a")}}, ""},
 	} {
 		c.req.Isolation = "fake"
-		row, err := o.Create(context.Background(), c.req)
+		row, err := o.Creator.Create(context.Background(), c.req)
 		if api.KindOf(err) != c.kind {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err == nil {
-			o.Kill(t.Context(), row.ID)
+			o.Sandboxes.Kill(t.Context(), row.ID)
 		}
 	}
 	// A ceiling and a default have none: they are not of one sandbox, nor of one account.
-	if err := o.CheckEgress(t.Context(), *policy); api.KindOf(err) != api.KindInvalid {
+	if err := o.Policies.CheckEgress(t.Context(), *policy); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a ceiling: %v", err)
 	}
-	if err := o.CheckEgress(t.Context(), *allowing("a.example")); err != nil {
+	if err := o.Policies.CheckEgress(t.Context(), *allowing("a.example")); err != nil {
 		t.Errorf("the control: %v", err)
 	}
 	s := o.create(t, api.CreateSandbox{Isolation: "fake", Egress: allowing("a.example")})
-	if _, err := o.Snapshot(t.Context(), s.ID, api.CreateSnapshot{Name: "x", FilesOnly: true, DefaultEgress: policy}); api.KindOf(err) != api.KindInvalid {
+	if _, err := o.Saver.Snapshot(t.Context(), s.ID, api.CreateSnapshot{Name: "x", FilesOnly: true, DefaultEgress: policy}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a default: %v", err)
 	}
 	// A rule whose secret was removed does not keep the policy from being changed otherwise.
 	old := o.create(t, api.CreateSandbox{Isolation: "fake", Egress: allowing("a.example"), Headers: []api.HeaderRule{header("a.example", "X-Key", "${secret:one}")}})
 	o.server.forget("one")
-	row, err := o.AddEgressRules(t.Context(), old.ID, allowing("c.example").Rules)
+	row, err := o.Policies.AddEgressRules(t.Context(), old.ID, allowing("c.example").Rules)
 	if err != nil || headersOf(row) != "a.example X-Key=${secret:one}" {
 		t.Errorf("%s, %v", headersOf(row), err)
 	}
-	if _, err := o.Create(t.Context(), api.CreateSandbox{Isolation: "fake", Headers: []api.HeaderRule{header("a.example", "X-Key", "${secret:one}")}}); api.KindOf(err) != api.KindNotFound {
+	if _, err := o.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake", Headers: []api.HeaderRule{header("a.example", "X-Key", "${secret:one}")}}); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("the control, a new rule: %v", err)
 	}
 }

@@ -25,14 +25,14 @@ func TestCommandsLeaveNothing(t *testing.T) {
 		t.Error("a command ran in a directory that is not there")
 	}
 	// One whose reader goes away, and that continues.
-	x, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"true"}})
+	x, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"true"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	x.Close()
 	eventually(t, "nothing hangs on the manager", func() bool { return hanging() == 0 })
 	// One whose sandbox ends beneath it.
-	x, err = w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
+	x, err = w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestCommandsLeaveNothing(t *testing.T) {
 		t.Error("a running command does not hang on the manager: this test counts nothing")
 	}
 	x.Close()
-	if _, _, err := w.Kill(t.Context(), s.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "nothing hangs on the manager", func() bool { return hanging() == 0 })

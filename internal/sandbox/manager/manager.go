@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -52,14 +53,25 @@ type Config struct {
 	Build string
 }
 
-// Manager holds the sandboxes of one data directory. Its methods may be called from
-// several goroutines at once.
+// Manager holds the sandboxes of one data directory. Each part has its own state, and is given to those who
+// need that part. The methods of all parts may be called from several goroutines at once.
 type Manager struct {
-	*core
-	commands
-	saves
-	recovery
-	policies
+	// Backends chooses among the backends of this build.
+	Backends  *choice.Chooser
+	Planner   *Planner
+	Creator   *Creator
+	Templates *Templates
+	Sandboxes *Sandboxes
+	Guests    *Guests
+	Saver     *Saver
+	Pauser    *Pauser
+	Forker    *Forker
+	Policies  *Policies
+	Recoverer *Recoverer
+
+	table     *table
+	lifecycle *lifecycle
+	pool      *pool.Pool
 }
 
 // New makes a manager. It starts nothing; call Recover before the first Create.
@@ -73,19 +85,40 @@ func New(cfg Config) *Manager {
 	if cfg.Watcher == nil {
 		cfg.Watcher = unwatched{}
 	}
+	clock := uptime.Clock{Now: cfg.Now, Uptime: cfg.Uptime}
+	rows, log := cfg.Rows, cfg.Logger
 	if cfg.Uptime != nil {
-		cfg.Rows = uptime.Rows{Rows: cfg.Rows, Clock: uptime.Clock{Now: cfg.Now, Uptime: cfg.Uptime}}
+		rows = uptime.Rows{Rows: rows, Clock: clock}
 	}
-	c := &core{
-		planner: &planner{choice.New(cfg.Backends), outgoing.Policies{Server: cfg.Egress}, cfg, cfg.Now}, log: cfg.Logger,
-		table: map[api.SandboxID]*live{},
-	}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.run = command.New(command.Config{
-		Rows: cfg.Rows, Watcher: cfg.Watcher, Logger: cfg.Logger, Now: cfg.Now, Context: c.ctx, Go: c.wg.Go,
-	})
-	c.pool = pool.New(pool.Config{Size: cfg.Pool, Logger: cfg.Logger, Now: cfg.Now, Restore: saves{c}.restore})
-	return &Manager{c, commands{c}, saves{c}, recovery{c}, policies{c}}
+	t := newTable(rows)
+	// What all parts share.
+	facts := facts{cfg.Log, log}
+	chooser := choice.New(cfg.Backends)
+	resolver := outgoing.Policies{Server: cfg.Egress}
+	origins := &origins{cfg.Templates, cfg.Snapshots, cfg.Backends}
+	capacity := &capacity{cfg.Admission, facts, cfg.Watcher}
+	run := command.New(command.Config{Rows: rows, Watcher: cfg.Watcher, Logger: log, Now: cfg.Now, Context: t.ctx, Go: t.wg.Go})
+	guests := pool.New(pool.Config{Size: cfg.Pool, Logger: log, Now: cfg.Now, Restore: origins.restore})
+	c := &lifecycle{table: t, facts: facts, rows: rows, run: run, egress: cfg.Egress, watcher: cfg.Watcher, now: cfg.Now, log: log}
+
+	m := &Manager{Backends: chooser, table: t, lifecycle: c, pool: guests}
+	m.Planner = &Planner{chooser, resolver, origins, cfg.ImageUser, cfg.Owner, cfg.Build, cfg.Now}
+	m.Guests = &Guests{t, run, rows}
+	m.Saver = &Saver{t, c, m.Planner, origins, chooser, guests, facts, rows}
+	m.Pauser = &Pauser{t, c, m.Saver, origins, capacity, chooser, run, facts, rows, cfg.Watcher, cfg.Owner, log}
+	m.Sandboxes = &Sandboxes{t, c, m.Pauser, rows}
+	m.Policies = &Policies{t, c, m.Pauser, resolver, chooser, cfg.Backends, facts, rows, log}
+	m.Creator = &Creator{m.Planner, origins, t, c, capacity, m.Policies, guests, rows, cfg.Watcher, log}
+	m.Forker = &Forker{m.Planner, origins, m.Creator, m.Saver, t, c, chooser, guests, facts, cfg.Workspaces, log}
+	m.Templates = &Templates{m.Planner, origins, m.Creator, m.Sandboxes, m.Guests, m.Saver}
+	m.Recoverer = &Recoverer{t, c, origins, capacity, m.Policies, guests, run, facts, cfg.Backends, rows, cfg.Owner, clock, log}
+	c.watch = (&watch{t, c, m.Pauser, log}).run
+	return m
+}
+
+// Alive counts the sandboxes that are starting, running or paused in memory.
+func (m *Manager) Alive() int {
+	return len(m.table.all())
 }
 
 // unwatched is a Watcher that sees nothing.
@@ -97,27 +130,45 @@ func (unwatched) Begin(ctx context.Context, _ sandbox.Step) (context.Context, fu
 
 func (unwatched) Mark(context.Context) context.Context { return nil }
 
-// Alive counts the sandboxes that are starting, running or paused in memory.
-func (m *Manager) Alive() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.table)
-}
-
-// Get returns a sandbox's row, whether it lives or not.
-func (m *Manager) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	if l, ok := m.lookup(id); ok {
-		return l.Row(), nil
+// Close kills every sandbox, except those that are paused to disk, and waits for everything
+// that the manager started. The error joins what could not be killed.
+func (m *Manager) Close(ctx context.Context) error {
+	all := m.table.close()
+	m.pool.Close()
+	errs := make([]error, len(all))
+	kills := make(chan struct{})
+	for i, in := range all {
+		go func() {
+			defer func() { kills <- struct{}{} }()
+			if _, err := m.lifecycle.end(ctx, in, stopped); err != errSuspended {
+				errs[i] = err
+			}
+		}()
 	}
-	return m.cfg.Rows.Sandbox(ctx, id)
+	for range all {
+		<-kills
+	}
+	m.table.wait()
+	return errors.Join(errs...)
 }
 
-// List returns rows, the newest first: the live ones, or all.
-func (m *Manager) List(ctx context.Context, all bool) ([]api.Sandbox, error) {
-	return m.cfg.Rows.ListSandboxes(ctx, all)
-}
-
-// Find returns the ID with a unique prefix.
-func (m *Manager) Find(ctx context.Context, prefix string) (api.SandboxID, error) {
-	return m.cfg.Rows.FindSandbox(ctx, prefix)
+// Leave releases every sandbox that can continue without this daemon, ends the others, and
+// waits for everything that the manager started. Another manager's Recover takes them over.
+// It is called instead of Close, and gives how many were left.
+func (m *Manager) Leave(ctx context.Context) (int, error) {
+	all := m.table.close()
+	m.pool.Close()
+	var errs []error
+	n := 0
+	for _, in := range all {
+		left, err := m.lifecycle.leave(ctx, in)
+		if left {
+			n++
+		}
+		if err != nil && err != errSuspended {
+			errs = append(errs, err)
+		}
+	}
+	m.table.wait()
+	return n, errors.Join(errs...)
 }

@@ -95,7 +95,7 @@ func newWorld(t *testing.T) *world { return open(t, t.TempDir(), api.NewOwnerID(
 func (w *world) create(t *testing.T, req api.CreateSandbox) api.Sandbox {
 	t.Helper()
 	req.Isolation = "process"
-	s, err := w.Create(t.Context(), req)
+	s, err := w.Creator.Create(t.Context(), req)
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -109,7 +109,7 @@ func (w *world) run(t *testing.T, id api.SandboxID, script string, change func(*
 	if change != nil {
 		change(&req)
 	}
-	s, err := w.StartExec(t.Context(), id, req)
+	s, err := w.Guests.StartExec(t.Context(), id, req)
 	if err != nil {
 		return "", api.Exec{}, err
 	}
@@ -159,14 +159,14 @@ func TestLifeIsRecorded(t *testing.T) {
 	if err != nil || stored.Exit.Code != 3 || stored.State != api.ExecExited {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
-	row, proof, err := w.Kill(t.Context(), s.ID)
+	row, proof, err := w.Sandboxes.Kill(t.Context(), s.ID)
 	if err != nil || proof.Left != 0 || proof.Killed < 1 || row.State != api.SandboxEnded || row.Reason != api.CauseKilled {
 		t.Errorf("killed: %+v, %+v, %v", row, proof, err)
 	}
-	if _, _, err := w.Kill(t.Context(), s.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), s.ID); err != nil {
 		t.Errorf("killed again: %v", err)
 	}
-	if _, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"true"}}); api.KindOf(err) != api.KindUnavailable {
+	if _, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"true"}}); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("a command in an ended sandbox: %v", err)
 	}
 	var states []string
@@ -183,21 +183,21 @@ func TestDeadline(t *testing.T) {
 	w := newWorld(t)
 	s := w.create(t, api.CreateSandbox{TTLMS: 150})
 	keep := w.create(t, api.CreateSandbox{TTLMS: 150})
-	if _, err := w.SetTTL(t.Context(), keep.ID, time.Hour); err != nil {
+	if _, err := w.Sandboxes.SetTTL(t.Context(), keep.ID, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the deadline passes", func() bool {
-		row, err := w.Get(t.Context(), s.ID)
+		row, err := w.Sandboxes.Get(t.Context(), s.ID)
 		return err == nil && row.State == api.SandboxEnded && row.Reason == "expired"
 	})
-	if row, err := w.Get(t.Context(), keep.ID); err != nil || row.State != api.SandboxRunning {
+	if row, err := w.Sandboxes.Get(t.Context(), keep.ID); err != nil || row.State != api.SandboxRunning {
 		t.Errorf("the one whose deadline moved: %+v, %v", row, err)
 	}
-	if _, err := w.SetTTL(t.Context(), keep.ID, time.Millisecond); err != nil {
+	if _, err := w.Sandboxes.SetTTL(t.Context(), keep.ID, time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a nearer deadline passes", func() bool {
-		row, err := w.Get(t.Context(), keep.ID)
+		row, err := w.Sandboxes.Get(t.Context(), keep.ID)
 		return err == nil && row.State == api.SandboxEnded
 	})
 }
@@ -218,7 +218,7 @@ func TestTimeoutAndOutputLimit(t *testing.T) {
 func TestCommandOutlivesItsReader(t *testing.T) {
 	w := newWorld(t)
 	s := w.create(t, api.CreateSandbox{})
-	st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c", "echo a; while [ ! -e go ]; do sleep 0.01; done; echo b; exit 5"}})
+	st, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c", "echo a; while [ ! -e go ]; do sleep 0.01; done; echo b; exit 5"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestCommandOutlivesItsReader(t *testing.T) {
 		x, err := w.db.Exec(t.Context(), id)
 		return err == nil && x.State == api.ExecExited && x.Exit.Code == 5
 	})
-	again, err := w.AttachExec(t.Context(), s.ID, id, 0)
+	again, err := w.Guests.AttachExec(t.Context(), s.ID, id, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,14 +257,14 @@ func TestCommandOutlivesItsReader(t *testing.T) {
 func TestKillUnderACommand(t *testing.T) {
 	w := newWorld(t)
 	s := w.create(t, api.CreateSandbox{})
-	st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
+	st, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := st.Next(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := w.Kill(t.Context(), s.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	for err == nil {
@@ -296,7 +296,7 @@ func TestRefusals(t *testing.T) {
 		{"bad variable", api.CreateSandbox{Isolation: "process", Env: map[string]string{"A=B": "x"}}, api.KindInvalid, "A=B"},
 		{"NUL in variable", api.CreateSandbox{Isolation: "process", Env: map[string]string{"A": "x\x00"}}, api.KindInvalid, "A"},
 	} {
-		_, err := w.Create(t.Context(), c.req)
+		_, err := w.Creator.Create(t.Context(), c.req)
 		if api.KindOf(err) != c.kind || !strings.Contains(fmt.Sprint(err)+api.HintOf(err), c.says) {
 			t.Errorf("%s: %v (%s, hint %q); want %s with %q", c.name, err, api.KindOf(err), api.HintOf(err), c.kind, c.says)
 		}
@@ -314,14 +314,14 @@ func TestRefusals(t *testing.T) {
 		{"no terminal size", api.ExecRequest{Args: []string{"true"}, PTY: &api.PTYSize{}}, api.KindInvalid},
 		{"negative timeout", api.ExecRequest{Args: []string{"true"}, TimeoutMS: -1}, api.KindInvalid},
 	} {
-		if _, err := w.StartExec(t.Context(), s.ID, c.req); api.KindOf(err) != c.kind {
+		if _, err := w.Guests.StartExec(t.Context(), s.ID, c.req); api.KindOf(err) != c.kind {
 			t.Errorf("%s: %v (%s); want %s", c.name, err, api.KindOf(err), c.kind)
 		}
 	}
-	if _, err := w.Pause(t.Context(), s.ID); api.KindOf(err) != api.KindUnsupported {
+	if _, err := w.Sandboxes.Pause(t.Context(), s.ID); api.KindOf(err) != api.KindUnsupported {
 		t.Errorf("pause: %v", err)
 	}
-	if _, err := w.Get(t.Context(), api.NewSandboxID()); api.KindOf(err) != api.KindNotFound {
+	if _, err := w.Sandboxes.Get(t.Context(), api.NewSandboxID()); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("get: %v", err)
 	}
 }
@@ -345,7 +345,7 @@ func TestCloseKillsEverything(t *testing.T) {
 			t.Errorf("left behind: %+v, %v", proof, err)
 		}
 	}
-	if _, err := w.Create(t.Context(), api.CreateSandbox{Isolation: "process"}); api.KindOf(err) != api.KindUnavailable {
+	if _, err := w.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process"}); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("created after the close: %v", err)
 	}
 }
@@ -357,7 +357,7 @@ func TestRecover(t *testing.T) {
 	// would leave them, machines running.
 	a, b := open(t, dir, dead, false), open(t, dir, alive, false)
 	lost, kept := a.create(t, api.CreateSandbox{}), b.create(t, api.CreateSandbox{})
-	st, err := a.StartExec(t.Context(), lost.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
+	st, err := a.Guests.StartExec(t.Context(), lost.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,12 +372,12 @@ func TestRecover(t *testing.T) {
 	}
 
 	c := open(t, dir, api.NewOwnerID(), false)
-	n, err := c.Recover(t.Context(), func(id api.OwnerID) bool { return id == dead })
+	n, err := c.Recoverer.Recover(t.Context(), func(id api.OwnerID) bool { return id == dead })
 	if err != nil || n.Lost != 2 || n.Adopted != 0 {
 		t.Fatalf("recovered %+v, %v; want the dead owner's 2", n, err)
 	}
 	for _, id := range []api.SandboxID{lost.ID, rowOnly.ID} {
-		if row, err := c.Get(t.Context(), id); err != nil || row.State != api.SandboxLost || row.Reason == "" {
+		if row, err := c.Sandboxes.Get(t.Context(), id); err != nil || row.State != api.SandboxLost || row.Reason == "" {
 			t.Errorf("%+v, %v", row, err)
 		}
 	}

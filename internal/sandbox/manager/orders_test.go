@@ -37,20 +37,22 @@ var ops = []struct {
 	name string
 	do   func(ctx context.Context, o *orders, id api.SandboxID, n int)
 }{
-	{"pause", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.Pause(ctx, id) }},
-	{"resume", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.Resume(ctx, id) }},
-	{"kill", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.Kill(ctx, id) }},
-	{"pause to disk", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.PauseToDisk(ctx, id) }},
-	{"pause files", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.PauseFiles(ctx, id) }},
-	{"connect", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.Connect(ctx, id, time.Minute) }},
+	{"pause", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.Sandboxes.Pause(ctx, id) }},
+	{"resume", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.Sandboxes.Resume(ctx, id) }},
+	{"kill", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.Sandboxes.Kill(ctx, id) }},
+	{"pause to disk", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.Pauser.PauseToDisk(ctx, id) }},
+	{"pause files", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.Pauser.PauseFiles(ctx, id) }},
+	{"connect", func(ctx context.Context, o *orders, id api.SandboxID, _ int) {
+		o.Sandboxes.Connect(ctx, id, time.Minute)
+	}},
 	{"snapshot", func(ctx context.Context, o *orders, id api.SandboxID, _ int) {
-		o.Snapshot(ctx, id, api.CreateSnapshot{})
+		o.Saver.Snapshot(ctx, id, api.CreateSnapshot{})
 	}},
 	{"fork", func(ctx context.Context, o *orders, id api.SandboxID, n int) {
-		o.Fork(ctx, id, api.ForkSandbox{Count: 1 + n%2})
+		o.Forker.Fork(ctx, id, api.ForkSandbox{Count: 1 + n%2})
 	}},
 	{"set ttl", func(ctx context.Context, o *orders, id api.SandboxID, n int) {
-		o.SetTTL(ctx, id, time.Duration(1+n%40)*time.Millisecond)
+		o.Sandboxes.SetTTL(ctx, id, time.Duration(1+n%40)*time.Millisecond)
 	}},
 	{"guest ends", func(_ context.Context, o *orders, _ api.SandboxID, n int) {
 		if m := o.backend.any(n); m != nil {
@@ -58,28 +60,28 @@ var ops = []struct {
 		}
 	}},
 	{"run", func(ctx context.Context, o *orders, id api.SandboxID, _ int) {
-		if s, err := o.StartExec(ctx, id, api.ExecRequest{Args: []string{"true"}}); err == nil {
+		if s, err := o.Guests.StartExec(ctx, id, api.ExecRequest{Args: []string{"true"}}); err == nil {
 			s.Close()
 		}
 	}},
-	{"get", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.Get(ctx, id) }},
+	{"get", func(ctx context.Context, o *orders, id api.SandboxID, _ int) { o.Sandboxes.Get(ctx, id) }},
 	{"give up", func(ctx context.Context, o *orders, id api.SandboxID, n int) {
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(n%3)*time.Millisecond)
 		defer cancel()
-		o.PauseToDisk(ctx, id)
+		o.Pauser.PauseToDisk(ctx, id)
 	}},
 	{"set egress", func(ctx context.Context, o *orders, id api.SandboxID, n int) {
-		o.SetEgress(ctx, id, *allowing(fmt.Sprintf("h%d.example", n)))
+		o.Policies.SetEgress(ctx, id, *allowing(fmt.Sprintf("h%d.example", n)))
 	}},
 	{"add egress rules", func(ctx context.Context, o *orders, id api.SandboxID, n int) {
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(n%3)*time.Millisecond)
 		defer cancel()
-		o.AddEgressRules(ctx, id, allowing("a.example").Rules)
+		o.Policies.AddEgressRules(ctx, id, allowing("a.example").Rules)
 	}},
 	{"stand still", func(ctx context.Context, o *orders, id api.SandboxID, n int) {
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(1+n%3)*time.Millisecond)
 		defer cancel()
-		o.Standstill(ctx, id, func(context.Context) error { runtime.Gosched(); return nil })
+		o.Saver.Standstill(ctx, id, func(context.Context) error { runtime.Gosched(); return nil })
 	}},
 	{"yield", func(context.Context, *orders, api.SandboxID, int) { runtime.Gosched() }},
 }
@@ -111,7 +113,7 @@ func FuzzOrders(f *testing.F) {
 			if i > 0 {
 				req.Egress = allowing("a.example")
 			}
-			s, err := o.Create(ctx, req)
+			s, err := o.Creator.Create(ctx, req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,20 +173,20 @@ func stacks() string {
 func TestGetDuringPause(t *testing.T) {
 	o := newOrders(t)
 	defer o.Close(context.Background())
-	s, err := o.Create(t.Context(), api.CreateSandbox{Isolation: "fake"})
+	s, err := o.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for work, begin := range map[string]func() error{
-		"pause":  func() error { _, err := o.Pause(t.Context(), s.ID); return err },
-		"resume": func() error { _, err := o.Resume(t.Context(), s.ID); return err },
-		"save":   func() error { _, err := o.Snapshot(t.Context(), s.ID, api.CreateSnapshot{}); return err },
+		"pause":  func() error { _, err := o.Sandboxes.Pause(t.Context(), s.ID); return err },
+		"resume": func() error { _, err := o.Sandboxes.Resume(t.Context(), s.ID); return err },
+		"save":   func() error { _, err := o.Saver.Snapshot(t.Context(), s.ID, api.CreateSnapshot{}); return err },
 	} {
 		if work == "resume" {
-			if _, err := o.Pause(t.Context(), s.ID); err != nil {
+			if _, err := o.Sandboxes.Pause(t.Context(), s.ID); err != nil {
 				t.Fatal(err)
 			}
-		} else if _, err := o.Resume(t.Context(), s.ID); err != nil {
+		} else if _, err := o.Sandboxes.Resume(t.Context(), s.ID); err != nil {
 			t.Fatal(err)
 		}
 		at, goOn := make(chan struct{}), make(chan struct{})
@@ -199,9 +201,9 @@ func TestGetDuringPause(t *testing.T) {
 		<-at
 		got := make(chan error, 1)
 		go func() {
-			_, err := o.Get(t.Context(), s.ID)
+			_, err := o.Sandboxes.Get(t.Context(), s.ID)
 			if err == nil {
-				_, err = o.List(t.Context(), true)
+				_, err = o.Sandboxes.List(t.Context(), true)
 			}
 			got <- err
 		}()
@@ -226,7 +228,7 @@ func TestGetDuringPause(t *testing.T) {
 func TestListIsOneQuery(t *testing.T) {
 	o := newOrders(t)
 	defer o.Close(context.Background())
-	s, err := o.Create(t.Context(), api.CreateSandbox{Isolation: "fake"})
+	s, err := o.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,10 +237,10 @@ func TestListIsOneQuery(t *testing.T) {
 		last = api.NewExecID()
 		o.rows.InsertExec(t.Context(), api.Exec{ID: last, Sandbox: s.ID, Args: []string{fmt.Sprint(i)}, State: api.ExecExited})
 	}
-	if list, err := o.Execs(t.Context(), s.ID); err != nil || len(list) != 1000 || o.rows.queries != 1 {
+	if list, err := o.Guests.Execs(t.Context(), s.ID); err != nil || len(list) != 1000 || o.rows.queries != 1 {
 		t.Errorf("%d commands by %d queries, %v", len(list), o.rows.queries, err)
 	}
-	if x, err := o.Exec(t.Context(), s.ID, last); err != nil || x.ID != last || o.rows.queries != 2 {
+	if x, err := o.Guests.Exec(t.Context(), s.ID, last); err != nil || x.ID != last || o.rows.queries != 2 {
 		t.Errorf("command %s by %d queries, %v", x.ID, o.rows.queries-1, err)
 	}
 }

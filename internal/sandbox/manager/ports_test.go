@@ -18,11 +18,11 @@ func TestHostsPortsAreNotHandedOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c, err := w.Dial(t.Context(), s.ID, l.Addr().(*net.TCPAddr).Port)
+	c, err := w.Guests.Dial(t.Context(), s.ID, l.Addr().(*net.TCPAddr).Port)
 	if api.KindOf(err) != api.KindUnsupported {
 		t.Errorf("Dial: %v, %v", c, err)
 	}
-	if _, err := w.Dial(t.Context(), api.NewSandboxID(), 80); api.KindOf(err) != api.KindNotFound {
+	if _, err := w.Guests.Dial(t.Context(), api.NewSandboxID(), 80); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("of none: %v", err)
 	}
 }
@@ -32,17 +32,17 @@ func TestHostsPortsAreNotHandedOut(t *testing.T) {
 func TestStreamsTellTheEnd(t *testing.T) {
 	w := newWorld(t)
 	s := w.create(t, api.CreateSandbox{})
-	guest, err := w.Guest(t.Context(), s.ID)
+	guest, err := w.Guests.Guest(t.Context(), s.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer guest.Close()
-	command, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"cat"}, Stdin: true})
+	command, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"cat"}, Stdin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer command.Close()
-	viewer, err := w.AttachExec(t.Context(), s.ID, command.Exec().ID, 0)
+	viewer, err := w.Guests.AttachExec(t.Context(), s.ID, command.Exec().ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestStreamsTellTheEnd(t *testing.T) {
 		default:
 		}
 	}
-	if _, _, err := w.Kill(t.Context(), s.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	for name, stream := range streams {

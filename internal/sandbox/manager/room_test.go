@@ -55,7 +55,7 @@ func bounded(t *testing.T, n int) (*world, *admission.Gate) {
 func (w *world) waiting(t *testing.T, ctx context.Context) (api.Sandbox, <-chan error) {
 	t.Helper()
 	before := map[api.SandboxID]bool{}
-	list, err := w.List(t.Context(), false)
+	list, err := w.Sandboxes.List(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,12 +64,12 @@ func (w *world) waiting(t *testing.T, ctx context.Context) (api.Sandbox, <-chan 
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := w.Create(ctx, api.CreateSandbox{Isolation: "process"})
+		_, err := w.Creator.Create(ctx, api.CreateSandbox{Isolation: "process"})
 		done <- err
 	}()
 	var row api.Sandbox
 	eventually(t, "the one that waits has a row", func() bool {
-		list, err := w.List(t.Context(), false)
+		list, err := w.Sandboxes.List(t.Context(), false)
 		for _, s := range list {
 			if !before[s.ID] {
 				row = s
@@ -111,20 +111,20 @@ func TestWaitsForRoom(t *testing.T) {
 	if e := w.waits(t, row.ID)[0]; e.Cause != api.WaitSandboxes || e.Position != 1 || e.Of != 1 || !strings.Contains(e.Why, "1 sandboxes exist") {
 		t.Errorf("%+v", e)
 	}
-	if _, _, err := w.Kill(t.Context(), first.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), first.ID); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	now, err := w.Get(t.Context(), row.ID)
+	now, err := w.Sandboxes.Get(t.Context(), row.ID)
 	if err != nil || now.State != api.SandboxRunning || now.ExpiresAt.Sub(row.ExpiresAt) <= 0 {
 		t.Errorf("%+v, %v: its time begins when it does", now, err)
 	}
 	if out, _, err := w.run(t, row.ID, "echo here", nil); err != nil || out != "here\n" {
 		t.Errorf("%q, %v", out, err)
 	}
-	if _, _, err := w.Kill(t.Context(), row.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), row.ID); err != nil {
 		t.Fatal(err)
 	}
 	if s := g.State(); s.Sandboxes != 0 || s.Memory != 0 {
@@ -139,7 +139,7 @@ func TestWaitEnds(t *testing.T) {
 	first := w.create(t, api.CreateSandbox{})
 	ended := func(what string, id api.SandboxID, reason string) {
 		t.Helper()
-		row, err := w.Get(t.Context(), id)
+		row, err := w.Sandboxes.Get(t.Context(), id)
 		if err != nil || row.State != api.SandboxEnded || !strings.Contains(row.Reason, reason) {
 			t.Errorf("%s: %s, %q, %v", what, row.State, row.Reason, err)
 		}
@@ -162,14 +162,14 @@ func TestWaitEnds(t *testing.T) {
 	ended("gone", row.ID, "canceled")
 
 	row, done = w.waiting(t, t.Context())
-	if row, proof, err := w.Kill(t.Context(), row.ID); err != nil || row.State != api.SandboxEnded || proof.Left != 0 || !strings.Contains(proof.How, "waited") {
+	if row, proof, err := w.Sandboxes.Kill(t.Context(), row.ID); err != nil || row.State != api.SandboxEnded || proof.Left != 0 || !strings.Contains(proof.How, "waited") {
 		t.Errorf("kill: %+v, %+v, %v", row, proof, err)
 	}
 	if err := <-done; api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("killed: %v", err)
 	}
 	ended("killed", row.ID, api.CauseKilled)
-	if _, _, err := w.Kill(t.Context(), first.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), first.ID); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -185,7 +185,7 @@ func TestWaitEndsWithManager(t *testing.T) {
 	if err := <-done; api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("%v", err)
 	}
-	if now, err := w.Get(t.Context(), row.ID); err != nil || now.State != api.SandboxEnded {
+	if now, err := w.Sandboxes.Get(t.Context(), row.ID); err != nil || now.State != api.SandboxEnded {
 		t.Errorf("%+v, %v", now, err)
 	}
 	if s := g.State(); s.Sandboxes != 0 || s.Waiting != 0 {
@@ -203,13 +203,13 @@ func TestRoomIsGivenBack(t *testing.T) {
 	} {
 		req := api.CreateSandbox{Isolation: "process"}
 		change(&req)
-		if _, err := w.Create(t.Context(), req); err == nil {
+		if _, err := w.Creator.Create(t.Context(), req); err == nil {
 			t.Errorf("%s: made", what)
 		}
 	}
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.Create(dead, api.CreateSandbox{Isolation: "process"}); err == nil {
+	if _, err := w.Creator.Create(dead, api.CreateSandbox{Isolation: "process"}); err == nil {
 		t.Error("made for somebody who has gone")
 	}
 	if s := g.State(); s.Sandboxes != 1 {
@@ -218,7 +218,7 @@ func TestRoomIsGivenBack(t *testing.T) {
 	// One that ends by itself.
 	short := w.create(t, api.CreateSandbox{TTLMS: 20})
 	eventually(t, "its time is up", func() bool {
-		row, err := w.Get(t.Context(), short.ID)
+		row, err := w.Sandboxes.Get(t.Context(), short.ID)
 		return err == nil && row.State.Final()
 	})
 	eventually(t, "its room is free", func() bool { return g.State().Sandboxes == 1 })
@@ -231,7 +231,7 @@ func TestForksAndResumesWait(t *testing.T) {
 	w := openSaving(t, t.TempDir(), savingOptions{gate: g})
 	parent := w.create(t, api.CreateSandbox{TTLMS: time.Hour.Milliseconds()})
 	impatient := api.WithPatience(t.Context(), 50*time.Millisecond)
-	forked, err := w.Fork(impatient, parent.ID, api.ForkSandbox{Count: 2})
+	forked, err := w.Forker.Fork(impatient, parent.ID, api.ForkSandbox{Count: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,10 +249,10 @@ func TestForksAndResumesWait(t *testing.T) {
 	if s := g.State(); failed != 1 || s.Sandboxes != 2 {
 		t.Fatalf("%d failed, %+v", failed, s)
 	}
-	if _, _, err := w.Kill(t.Context(), child); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), child); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.PauseToDisk(t.Context(), parent.ID); err != nil {
+	if _, err := w.Pauser.PauseToDisk(t.Context(), parent.ID); err != nil {
 		t.Fatal(err)
 	}
 	if s := g.State(); s.Sandboxes != 0 {
@@ -260,19 +260,19 @@ func TestForksAndResumesWait(t *testing.T) {
 	}
 	other := w.create(t, api.CreateSandbox{})
 	w.create(t, api.CreateSandbox{})
-	if _, err := w.Resume(impatient, parent.ID); api.KindOf(err) != api.KindExhausted {
+	if _, err := w.Sandboxes.Resume(impatient, parent.ID); api.KindOf(err) != api.KindExhausted {
 		t.Errorf("resume on a full host: %v", err)
 	}
-	if row, err := w.Get(t.Context(), parent.ID); err != nil || row.State != api.SandboxPaused {
+	if row, err := w.Sandboxes.Get(t.Context(), parent.ID); err != nil || row.State != api.SandboxPaused {
 		t.Errorf("%+v, %v", row, err)
 	}
 	if len(w.waits(t, parent.ID)) == 0 {
 		t.Error("its log does not say that it waited")
 	}
-	if _, _, err := w.Kill(t.Context(), other.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), other.ID); err != nil {
 		t.Fatal(err)
 	}
-	if row, err := w.Resume(t.Context(), parent.ID); err != nil || row.State != api.SandboxRunning {
+	if row, err := w.Sandboxes.Resume(t.Context(), parent.ID); err != nil || row.State != api.SandboxRunning {
 		t.Errorf("%+v, %v", row, err)
 	}
 	if s := g.State(); s.Sandboxes != 2 || s.Waiting != 0 {
@@ -285,17 +285,17 @@ func TestKillOfOneThatWaitsToGoOn(t *testing.T) {
 	g := gateOf(t, 1)
 	w := openSaving(t, t.TempDir(), savingOptions{gate: g})
 	s := w.create(t, api.CreateSandbox{})
-	if _, err := w.PauseToDisk(t.Context(), s.ID); err != nil {
+	if _, err := w.Pauser.PauseToDisk(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.create(t, api.CreateSandbox{})
 	done := make(chan error, 1)
 	go func() {
-		_, err := w.Resume(t.Context(), s.ID)
+		_, err := w.Sandboxes.Resume(t.Context(), s.ID)
 		done <- err
 	}()
 	eventually(t, "its log says that it waits", func() bool { return len(w.waits(t, s.ID)) > 0 })
-	if row, _, err := w.Kill(t.Context(), s.ID); err != nil || row.State != api.SandboxEnded {
+	if row, _, err := w.Sandboxes.Kill(t.Context(), s.ID); err != nil || row.State != api.SandboxEnded {
 		t.Errorf("%+v, %v", row, err)
 	}
 	if err := <-done; api.KindOf(err) != api.KindUnavailable {
@@ -330,7 +330,7 @@ func TestAdmissionPerBackend(t *testing.T) {
 	})
 	defer m.Close(t.Context())
 	for _, name := range []string{"near", "far"} {
-		if _, err := m.Create(t.Context(), api.CreateSandbox{Isolation: name}); err != nil {
+		if _, err := m.Creator.Create(t.Context(), api.CreateSandbox{Isolation: name}); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if n := gates[name].State().Sandboxes; n != 1 {
@@ -338,7 +338,7 @@ func TestAdmissionPerBackend(t *testing.T) {
 		}
 	}
 	short := api.WithPatience(t.Context(), time.Millisecond)
-	if _, err := m.Create(short, api.CreateSandbox{Isolation: "near"}); api.KindOf(err) != api.KindExhausted {
+	if _, err := m.Creator.Create(short, api.CreateSandbox{Isolation: "near"}); api.KindOf(err) != api.KindExhausted {
 		t.Errorf("a second sandbox on a host for one: %v", err)
 	}
 }

@@ -411,7 +411,7 @@ func (w *savingWorld) recover(t *testing.T) {
 	if _, err := w.snapshots.Recover(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Recover(t.Context(), gone); err != nil {
+	if _, err := w.Recoverer.Recover(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
 }

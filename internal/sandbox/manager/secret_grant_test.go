@@ -39,18 +39,18 @@ func TestSecretLifetime(t *testing.T) {
 	check("created", s, nil)
 	clock = clock.Add(20 * time.Minute)
 	fork := func(names ...string) (api.ForkResult, error) {
-		return o.Fork(ctx, s.ID, api.ForkSandbox{Secrets: names})
+		return o.Forker.Fork(ctx, s.ID, api.ForkSandbox{Secrets: names})
 	}
 	f, err := fork("one", "two")
 	if err != nil || f.Children[0].Sandbox == nil {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	check("a fork", *f.Children[0].Sandbox, nil)
-	row, err := o.PauseToDisk(ctx, s.ID)
+	row, err := o.Pauser.PauseToDisk(ctx, s.ID)
 	check("paused to disk", row, err)
-	row, _, err = o.Connect(ctx, s.ID, 0)
+	row, _, err = o.Sandboxes.Connect(ctx, s.ID, 0)
 	check("resumed", row, err)
-	row, err = o.SetEgress(ctx, s.ID, *allowing("a.example"))
+	row, err = o.Policies.SetEgress(ctx, s.ID, *allowing("a.example"))
 	check("with another policy", row, err)
 
 	clock = end
@@ -64,16 +64,16 @@ func TestSecretLifetime(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := o.next(t)
-	row, err = n.Get(ctx, s.ID)
+	row, err = n.Sandboxes.Get(ctx, s.ID)
 	check("in the next daemon", row, err)
 
 	for _, ms := range []int64{-1, 999, api.MaxSecretLifetime.Milliseconds() + 1} {
-		if _, err := n.Create(ctx, api.CreateSandbox{Isolation: "fake", Secrets: []api.SecretGrant{{Name: "one", LifetimeMS: ms}}}); api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), "lifetime") {
+		if _, err := n.Creator.Create(ctx, api.CreateSandbox{Isolation: "fake", Secrets: []api.SecretGrant{{Name: "one", LifetimeMS: ms}}}); api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), "lifetime") {
 			t.Errorf("a lifetime of %d ms: %v", ms, err)
 		}
 	}
 	for _, g := range []api.SecretGrant{{Name: "one", EndsAt: &end}, {Name: "one", Revoked: true}} {
-		if _, err := n.Create(ctx, api.CreateSandbox{Isolation: "fake", Secrets: []api.SecretGrant{g}}); api.KindOf(err) != api.KindInvalid {
+		if _, err := n.Creator.Create(ctx, api.CreateSandbox{Isolation: "fake", Secrets: []api.SecretGrant{g}}); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%+v: %v", g, err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestRevokeSecret(t *testing.T) {
 	s := o.create(t, api.CreateSandbox{Isolation: "fake", Egress: allowing("a.example"), Secrets: []api.SecretGrant{{Name: "one"}, {Name: "two"}, {Name: "three"}, {Name: "four"}}})
 	revoke := func(name, grants, allows string) {
 		t.Helper()
-		row, err := o.RevokeSecret(ctx, s.ID, name)
+		row, err := o.Policies.RevokeSecret(ctx, s.ID, name)
 		if err != nil || granted(row) != grants || hosts(row) != allows {
 			t.Errorf("%s: it may use %q, connect to %q, %v", name, granted(row), hosts(row), err)
 		}
@@ -99,45 +99,45 @@ func TestRevokeSecret(t *testing.T) {
 		t.Error(got)
 	}
 	for what, name := range map[string]string{"once more": "two", "one that it never had": "five"} {
-		if _, err := o.RevokeSecret(ctx, s.ID, name); api.KindOf(err) != api.KindNotFound {
+		if _, err := o.Policies.RevokeSecret(ctx, s.ID, name); api.KindOf(err) != api.KindNotFound {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := o.Fork(ctx, s.ID, api.ForkSandbox{Secrets: []string{"two"}}); api.KindOf(err) != api.KindInvalid {
+	if _, err := o.Forker.Fork(ctx, s.ID, api.ForkSandbox{Secrets: []string{"two"}}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a fork with it: %v", err)
 	}
-	if f, err := o.Fork(ctx, s.ID, api.ForkSandbox{Secrets: []string{"one"}}); err != nil || granted(*f.Children[0].Sandbox) != "one" {
+	if f, err := o.Forker.Fork(ctx, s.ID, api.ForkSandbox{Secrets: []string{"one"}}); err != nil || granted(*f.Children[0].Sandbox) != "one" {
 		t.Errorf("the control: %+v, %v", f, err)
 	}
 	// The rules of another policy do not bring it back.
-	if row, err := o.SetEgress(ctx, s.ID, *allowing("b.example")); err != nil || hosts(row) != "b.example one.example.org three.example.org four.example.org" || granted(row) != "one !two three four" {
+	if row, err := o.Policies.SetEgress(ctx, s.ID, *allowing("b.example")); err != nil || hosts(row) != "b.example one.example.org three.example.org four.example.org" || granted(row) != "one !two three four" {
 		t.Errorf("%q, %q, %v", hosts(row), granted(row), err)
 	}
-	if _, err := o.Pause(ctx, s.ID); err != nil {
+	if _, err := o.Sandboxes.Pause(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	revoke("three", "one !two !three four", "b.example one.example.org four.example.org")
-	if _, err := o.Resume(ctx, s.ID); err != nil {
+	if _, err := o.Sandboxes.Resume(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.PauseToDisk(ctx, s.ID); err != nil {
+	if _, err := o.Pauser.PauseToDisk(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	revoke("one", "!one !two !three four", "b.example four.example.org")
-	if _, _, err := o.Connect(ctx, s.ID, 0); err != nil {
+	if _, _, err := o.Sandboxes.Connect(ctx, s.ID, 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := o.Leave(ctx); err != nil {
 		t.Fatal(err)
 	}
 	n := o.next(t)
-	if row, err := n.Get(ctx, s.ID); err != nil || granted(row) != "!one !two !three four" || hosts(row) != "b.example four.example.org" {
+	if row, err := n.Sandboxes.Get(ctx, s.ID); err != nil || granted(row) != "!one !two !three four" || hosts(row) != "b.example four.example.org" {
 		t.Errorf("in the next daemon: %q, %q, %v", granted(row), hosts(row), err)
 	}
-	if _, _, err := n.Kill(ctx, s.ID); err != nil {
+	if _, _, err := n.Sandboxes.Kill(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.RevokeSecret(ctx, s.ID, "four"); api.KindOf(err) != api.KindUnavailable {
+	if _, err := n.Policies.RevokeSecret(ctx, s.ID, "four"); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("of one that has ended: %v", err)
 	}
 }
@@ -155,18 +155,18 @@ func TestSecretChanged(t *testing.T) {
 	}
 	live, paused, disk, taken := create("ada", "crm", "other"), create("ada", "crm"), create("ada", "crm"), create("ada", "crm")
 	others, without := create("bob", "crm"), create("ada", "other")
-	if _, err := o.Pause(ctx, paused.ID); err != nil {
+	if _, err := o.Sandboxes.Pause(ctx, paused.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.PauseToDisk(ctx, disk.ID); err != nil {
+	if _, err := o.Pauser.PauseToDisk(ctx, disk.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.RevokeSecret(ctx, taken.ID, "crm"); err != nil {
+	if _, err := o.Policies.RevokeSecret(ctx, taken.ID, "crm"); err != nil {
 		t.Fatal(err)
 	}
 	want := func(o *outside, s api.Sandbox, allows string) {
 		t.Helper()
-		if row, err := o.Get(ctx, s.ID); err != nil || hosts(row) != allows {
+		if row, err := o.Sandboxes.Get(ctx, s.ID); err != nil || hosts(row) != allows {
 			t.Errorf("it may connect to %q, %v; want %q", hosts(row), err, allows)
 		}
 		if stored := o.rows.boxes[s.ID]; hosts(stored) != allows {
@@ -176,7 +176,7 @@ func TestSecretChanged(t *testing.T) {
 	change := func(host string) {
 		t.Helper()
 		o.server.move("ada/crm", host)
-		o.SecretChanged(ctx, "ada", "crm")
+		o.Policies.SecretChanged(ctx, "ada", "crm")
 	}
 	all := func(host string) {
 		t.Helper()
@@ -206,7 +206,7 @@ func TestSecretChanged(t *testing.T) {
 	n := o.nextWith(t, func(f *fakeEgress) { f.move("ada/crm", "last.example.org") })
 	eventually(t, "they follow", func() bool {
 		for _, s := range []api.Sandbox{live, paused, disk} {
-			if row, err := n.Get(ctx, s.ID); err != nil || !strings.Contains(hosts(row), "last.example.org") || strings.Contains(hosts(row), "new.example.org") {
+			if row, err := n.Sandboxes.Get(ctx, s.ID); err != nil || !strings.Contains(hosts(row), "last.example.org") || strings.Contains(hosts(row), "new.example.org") {
 				return false
 			}
 		}
@@ -223,7 +223,7 @@ func TestSecretChangedMeanwhile(t *testing.T) {
 	o.server.move("/crm", "new.example.org") // after Secrets resolved the old one
 	s := o.create(t, api.CreateSandbox{Isolation: "fake", Secrets: []api.SecretGrant{{Name: "crm"}}})
 	eventually(t, "it follows", func() bool {
-		row, err := o.Get(t.Context(), s.ID)
+		row, err := o.Sandboxes.Get(t.Context(), s.ID)
 		return err == nil && hosts(row) == "new.example.org"
 	})
 }

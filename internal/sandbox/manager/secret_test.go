@@ -42,14 +42,14 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("%s %+v", hosts(none), none)
 	}
 	// Another policy leaves the secrets alone, and makes no other placeholders.
-	row, err := o.SetEgress(ctx, s.ID, *allowing("b.example"))
+	row, err := o.Policies.SetEgress(ctx, s.ID, *allowing("b.example"))
 	if err != nil || hosts(row) != "b.example forge-token.example.org other.example.org" || row.Env["KEY"] != s.Env["KEY"] || len(row.Secrets) != 2 {
 		t.Errorf("%s %v %v", hosts(row), row.Env, err)
 	}
 	// A rule cannot pretend to be of a secret.
 	fake := allowing("evil.example")
 	fake.Rules[0].Source = "secret:other"
-	if row, err = o.SetEgress(ctx, s.ID, *fake); err != nil || hosts(row) != "forge-token.example.org other.example.org" {
+	if row, err = o.Policies.SetEgress(ctx, s.ID, *fake); err != nil || hosts(row) != "forge-token.example.org other.example.org" {
 		t.Errorf("%s %v", hosts(row), err)
 	}
 }
@@ -61,7 +61,7 @@ func TestSecretsOfForks(t *testing.T) {
 	s := o.create(t, api.CreateSandbox{Isolation: "fake", Egress: allowing("a.example"), Secrets: []api.SecretGrant{{Name: "one"}, {Name: "two"}}})
 	fork := func(req api.ForkSandbox) api.Sandbox {
 		t.Helper()
-		f, err := o.Fork(ctx, s.ID, req)
+		f, err := o.Forker.Fork(ctx, s.ID, req)
 		if err != nil || f.Children[0].Sandbox == nil {
 			t.Fatalf("%+v, %v", f, err)
 		}
@@ -83,13 +83,13 @@ func TestSecretsOfForks(t *testing.T) {
 			t.Errorf("%s: %+v, %s, %v", name, child.Secrets, hosts(child), child.Env)
 		}
 	}
-	_, err := o.Fork(ctx, s.ID, api.ForkSandbox{Secrets: []string{"three"}})
+	_, err := o.Forker.Fork(ctx, s.ID, api.ForkSandbox{Secrets: []string{"three"}})
 	if api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), "three") {
 		t.Errorf("a secret that the parent does not have: %v", err)
 	}
 	// A child cannot pass on what it was not granted.
 	child := fork(api.ForkSandbox{Secrets: []string{"one"}})
-	if _, err := o.Fork(ctx, child.ID, api.ForkSandbox{Secrets: []string{"two"}}); api.KindOf(err) != api.KindInvalid {
+	if _, err := o.Forker.Fork(ctx, child.ID, api.ForkSandbox{Secrets: []string{"two"}}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a secret of the grandparent: %v", err)
 	}
 }
@@ -108,12 +108,12 @@ func TestSecretsRefused(t *testing.T) {
 		"more than a sandbox ": {api.CreateSandbox{Secrets: make([]api.SecretGrant, api.MaxSecretGrants+1)}, api.KindInvalid},
 	} {
 		c.req.Isolation = "fake"
-		row, err := o.Create(context.Background(), c.req)
+		row, err := o.Creator.Create(context.Background(), c.req)
 		if api.KindOf(err) != c.kind {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err == nil {
-			o.Kill(t.Context(), row.ID)
+			o.Sandboxes.Kill(t.Context(), row.ID)
 		}
 	}
 }

@@ -56,17 +56,17 @@ const counter = `i=0; while [ ! -e stop ]; do echo $i; i=$((i+1)); sleep 0.002; 
 func TestStreamsOverSaves(t *testing.T) {
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	s := w.create(t, api.CreateSandbox{})
-	st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c", counter}, TimeoutMS: 600_000})
+	st, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c", counter}, TimeoutMS: 600_000})
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := st.Exec().ID
-	viewer, err := w.AttachExec(t.Context(), s.ID, id, 0)
+	viewer, err := w.Guests.AttachExec(t.Context(), s.ID, id, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// One that nobody reads: its record alone.
-	left, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c", counter}})
+	left, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c", counter}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestStreamsOverSaves(t *testing.T) {
 				}
 			})
 		}
-		snap, err := w.Snapshot(t.Context(), s.ID, api.CreateSnapshot{})
+		snap, err := w.Saver.Snapshot(t.Context(), s.ID, api.CreateSnapshot{})
 		if err != nil || snap.State != api.SnapshotReady || snap.Kind != api.SnapshotMemory || snap.PausedMS != 3 || snap.Sandbox != s.ID {
 			t.Fatalf("%+v, %v", snap, err)
 		}
@@ -114,12 +114,12 @@ func TestCutLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	s := w.create(t, api.CreateSandbox{})
-	st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c",
+	st, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c",
 		"while [ ! -e go ]; do sleep 0.002; done; head -c 3000000 /dev/zero; exit 7"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Snapshot(t.Context(), s.ID, api.CreateSnapshot{}); err != nil {
+	if _, err := w.Saver.Snapshot(t.Context(), s.ID, api.CreateSnapshot{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := w.run(t, s.ID, "touch go", nil); err != nil {
@@ -146,7 +146,7 @@ func TestGapIsTold(t *testing.T) {
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	w.b.oldGuests = true
 	s := w.create(t, api.CreateSandbox{})
-	st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c",
+	st, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c",
 		"while [ ! -e go ]; do sleep 0.002; done; head -c 3000000 /dev/zero; touch written; while [ ! -e stop ]; do sleep 0.002; done; exit 7"}})
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestGapIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Nobody reads from here on: the save cuts the stream with nothing read.
-	if _, err := w.Snapshot(t.Context(), s.ID, api.CreateSnapshot{}); err != nil {
+	if _, err := w.Saver.Snapshot(t.Context(), s.ID, api.CreateSnapshot{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := w.run(t, s.ID, "touch go; while [ ! -e written ]; do sleep 0.002; done", nil); err != nil {
@@ -186,7 +186,7 @@ func TestFork(t *testing.T) {
 		}
 		return nil
 	}
-	got, err := w.Fork(t.Context(), p.ID, api.ForkSandbox{Count: 4, TTLMS: 60_000, Env: map[string]string{"B": "child"}, Labels: map[string]string{"n": "1"}})
+	got, err := w.Forker.Fork(t.Context(), p.ID, api.ForkSandbox{Count: 4, TTLMS: 60_000, Env: map[string]string{"B": "child"}, Labels: map[string]string{"n": "1"}})
 	if err != nil || len(got.Children) != 4 || got.Kind != api.SnapshotMemory || got.PausedMS != 3 || got.Parent != p.ID {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -199,7 +199,7 @@ func TestFork(t *testing.T) {
 			}
 			continue
 		}
-		row, err := w.Get(t.Context(), c.Sandbox.ID)
+		row, err := w.Sandboxes.Get(t.Context(), c.Sandbox.ID)
 		if err != nil || row.State != api.SandboxRunning || row.Parent != p.ID || row.IsolationWhy != "forked from "+string(p.ID) ||
 			row.Labels["n"] != "1" || row.Labels["of"] != "" || row.ExpiresAt.Sub(row.CreatedAt) != time.Minute || seen[row.ID] {
 			t.Errorf("child %d: %+v, %v", i, row, err)
@@ -225,7 +225,7 @@ func TestFork(t *testing.T) {
 		t.Errorf("left on disk: %v", left)
 	}
 	for _, req := range []api.ForkSandbox{{Count: -1}, {Count: api.MaxForks + 1}, {TTLMS: -1}, {Env: map[string]string{"=": ""}}} {
-		if _, err := w.Fork(t.Context(), p.ID, req); api.KindOf(err) != api.KindInvalid {
+		if _, err := w.Forker.Fork(t.Context(), p.ID, req); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%+v: %v", req, err)
 		}
 	}
@@ -237,17 +237,17 @@ func TestForkOfOneThatEnds(t *testing.T) {
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	p := w.create(t, api.CreateSandbox{})
 	w.b.during = func() {
-		if _, _, err := w.Kill(context.Background(), p.ID); err != nil {
+		if _, _, err := w.Sandboxes.Kill(context.Background(), p.ID); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := w.Fork(t.Context(), p.ID, api.ForkSandbox{Count: 2}); api.KindOf(err) != api.KindUnavailable {
+	if _, err := w.Forker.Fork(t.Context(), p.ID, api.ForkSandbox{Count: 2}); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("forked: %v", err)
 	}
-	if row, err := w.Get(t.Context(), p.ID); err != nil || row.State != api.SandboxEnded || row.Reason != api.CauseKilled {
+	if row, err := w.Sandboxes.Get(t.Context(), p.ID); err != nil || row.State != api.SandboxEnded || row.Reason != api.CauseKilled {
 		t.Errorf("the parent: %+v, %v", row, err)
 	}
-	if all, err := w.List(t.Context(), true); err != nil || len(all) != 1 {
+	if all, err := w.Sandboxes.List(t.Context(), true); err != nil || len(all) != 1 {
 		t.Errorf("%d sandboxes, %v", len(all), err)
 	}
 }
@@ -255,7 +255,7 @@ func TestForkOfOneThatEnds(t *testing.T) {
 func TestCannotSave(t *testing.T) {
 	w := newWorld(t) // without snapshots
 	s := w.create(t, api.CreateSandbox{})
-	if _, err := w.Snapshot(t.Context(), s.ID, api.CreateSnapshot{}); api.KindOf(err) != api.KindUnsupported {
+	if _, err := w.Saver.Snapshot(t.Context(), s.ID, api.CreateSnapshot{}); api.KindOf(err) != api.KindUnsupported {
 		t.Errorf("without a store: %v", err)
 	}
 	v := openSaving(t, t.TempDir(), savingOptions{})
@@ -263,13 +263,13 @@ func TestCannotSave(t *testing.T) {
 		Owner: v.owner, Backends: []sandbox.Backend{v.b.Backend}, Templates: v.layers, Rows: v.db, Log: v.log, Snapshots: v.snapshots,
 	})
 	t.Cleanup(func() { plain.Close(context.Background()) })
-	s, err := plain.Create(t.Context(), api.CreateSandbox{Isolation: "process"})
+	s, err := plain.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, serr := plain.Snapshot(t.Context(), s.ID, api.CreateSnapshot{})
-	_, ferr := plain.Fork(t.Context(), s.ID, api.ForkSandbox{})
-	_, perr := plain.PauseToDisk(t.Context(), s.ID)
+	_, serr := plain.Saver.Snapshot(t.Context(), s.ID, api.CreateSnapshot{})
+	_, ferr := plain.Forker.Fork(t.Context(), s.ID, api.ForkSandbox{})
+	_, perr := plain.Pauser.PauseToDisk(t.Context(), s.ID)
 	for _, err := range []error{serr, ferr, perr} {
 		if api.KindOf(err) != api.KindUnsupported || !strings.Contains(err.Error(), string(api.CapCheckpoint)) {
 			t.Errorf("a backend that cannot save: %v", err)
@@ -283,11 +283,11 @@ func TestStartFromSnapshot(t *testing.T) {
 	if _, _, err := w.run(t, s.ID, "echo saved > f", nil); err != nil {
 		t.Fatal(err)
 	}
-	snap, err := w.Snapshot(t.Context(), s.ID, api.CreateSnapshot{})
+	snap, err := w.Saver.Snapshot(t.Context(), s.ID, api.CreateSnapshot{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := w.Kill(t.Context(), s.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	c := w.create(t, api.CreateSandbox{Template: string(snap.ID)})
@@ -297,7 +297,7 @@ func TestStartFromSnapshot(t *testing.T) {
 	if out, _, err := w.run(t, c.ID, `cat f; echo "[$SECRET]"`, nil); err != nil || out != "saved\n[]\n" {
 		t.Errorf("%q, %v; want its files and not its environment", out, err)
 	}
-	second, err := w.Snapshot(t.Context(), c.ID, api.CreateSnapshot{})
+	second, err := w.Saver.Snapshot(t.Context(), c.ID, api.CreateSnapshot{})
 	if err != nil || second.Parent != snap.ID {
 		t.Errorf("%+v, %v", second, err)
 	}
@@ -324,16 +324,16 @@ func TestStartFromSnapshot(t *testing.T) {
 				test.req.Isolation = "process"
 			}
 			test.req.Template = string(snap.ID)
-			_, err := w.Create(t.Context(), test.req)
+			_, err := w.Creator.Create(t.Context(), test.req)
 			if api.KindOf(err) != test.kind || err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%v (%s)", err, api.KindOf(err))
 			}
 		})
 	}
-	if got, err := w.RemoveSnapshot(t.Context(), snap.ID); err != nil || got.State != api.SnapshotRemoved {
+	if got, err := w.Saver.RemoveSnapshot(t.Context(), snap.ID); err != nil || got.State != api.SnapshotRemoved {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := w.Create(t.Context(), api.CreateSandbox{Isolation: "process", Template: string(snap.ID)}); api.KindOf(err) != api.KindConflict {
+	if _, err := w.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process", Template: string(snap.ID)}); api.KindOf(err) != api.KindConflict {
 		t.Errorf("from a removed one: %v", err)
 	}
 }

@@ -45,7 +45,7 @@ func TestStartTimeout(t *testing.T) {
 				Owner: api.NewOwnerID(), Backends: []sandbox.Backend{c.backend(b)}, Templates: templates{}, Rows: newFakeRows(), Log: noLog{},
 			})
 			defer m.Close(context.Background())
-			if _, err := m.Create(t.Context(), api.CreateSandbox{Isolation: "fake"}); err != nil {
+			if _, err := m.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake"}); err != nil {
 				t.Fatal(err)
 			}
 			if b.left <= c.above || b.left > c.max {
@@ -78,9 +78,9 @@ func TestRefusedBeforeAnythingExists(t *testing.T) {
 		rows := newFakeRows()
 		m := manager.New(manager.Config{Owner: api.NewOwnerID(), Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows, Log: noLog{}})
 		defer m.Close(context.Background())
-		_, err := m.Create(t.Context(), api.CreateSandbox{Isolation: "fake"})
-		_, inErr := m.CreateIn(t.Context(), api.CreateSandbox{Isolation: "fake"}, sandbox.Workspace{Layers: []layer.Digest{"x"}})
-		checkErr := m.Check(t.Context(), api.CreateSandbox{Isolation: "fake"})
+		_, err := m.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake"})
+		_, inErr := m.Creator.CreateIn(t.Context(), api.CreateSandbox{Isolation: "fake"}, sandbox.Workspace{Layers: []layer.Digest{"x"}})
+		checkErr := m.Planner.Check(t.Context(), api.CreateSandbox{Isolation: "fake"})
 		all, lerr := rows.ListSandboxes(t.Context(), true)
 		if lerr != nil {
 			t.Fatal(lerr)
@@ -109,7 +109,7 @@ func TestKeyOfSnapshot(t *testing.T) {
 	s := w.create(t, api.CreateSandbox{Account: "a", Key: "first"})
 	as := api.WithPrincipal(t.Context(), api.Principal{Account: "a", Key: "second", Role: api.RoleUser})
 	for want, ctx := range map[api.KeyID]context.Context{"first": t.Context(), "second": as} {
-		snap, err := w.Snapshot(ctx, s.ID, api.CreateSnapshot{})
+		snap, err := w.Saver.Snapshot(ctx, s.ID, api.CreateSnapshot{})
 		if err != nil {
 			t.Fatal(err)
 		}

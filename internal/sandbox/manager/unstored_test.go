@@ -47,14 +47,14 @@ func TestUnstoredDoesNotRun(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s, err := m.Create(t.Context(), api.CreateSandbox{Isolation: "process"})
+	s, err := m.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mark := filepath.Join(t.TempDir(), "ran")
 	for _, room := range []bool{false, true} { // the second is the control
 		full.Store(!room)
-		x, err := m.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"touch", mark}})
+		x, err := m.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"touch", mark}})
 		if room != (err == nil) || !room && api.KindOf(err) != api.KindExhausted {
 			t.Fatalf("with room %v: %v", room, err)
 		}
@@ -65,14 +65,14 @@ func TestUnstoredDoesNotRun(t *testing.T) {
 			t.Errorf("with room %v: the command's mark: %v", room, err)
 		}
 	}
-	if all, err := m.Execs(t.Context(), s.ID); err != nil || len(all) != 1 || all[0].State != api.ExecExited {
+	if all, err := m.Guests.Execs(t.Context(), s.ID); err != nil || len(all) != 1 || all[0].State != api.ExecExited {
 		t.Errorf("commands on record: %+v, %v", all, err)
 	}
 	full.Store(true)
-	if _, err := m.Create(t.Context(), api.CreateSandbox{Isolation: "process"}); api.KindOf(err) != api.KindExhausted {
+	if _, err := m.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process"}); api.KindOf(err) != api.KindExhausted {
 		t.Errorf("a sandbox without room: %v", err)
 	}
-	if all, err := m.List(t.Context(), true); err != nil || len(all) != 1 || m.Alive() != 1 {
+	if all, err := m.Sandboxes.List(t.Context(), true); err != nil || len(all) != 1 || m.Alive() != 1 {
 		t.Errorf("sandboxes on record: %+v, %v; %d alive", all, err, m.Alive())
 	}
 }

@@ -22,19 +22,19 @@ func TestWakeWithinCeiling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := newOrders(t)
 			defer o.Close(context.Background())
-			s, err := o.Create(t.Context(), api.CreateSandbox{Isolation: "fake", TTLMS: 1000 * 30, MaxTTLMS: c.ceiling.Milliseconds()})
+			s, err := o.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake", TTLMS: 1000 * 30, MaxTTLMS: c.ceiling.Milliseconds()})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := o.PauseToDisk(t.Context(), s.ID); err != nil {
+			if _, err := o.Pauser.PauseToDisk(t.Context(), s.ID); err != nil {
 				t.Fatal(err)
 			}
 			before := time.Now()
-			if err := o.Wake(t.Context(), s.ID); err != nil {
+			if err := o.Sandboxes.Wake(t.Context(), s.ID); err != nil {
 				t.Fatal(err)
 			}
 			after := time.Now()
-			s, err = o.Get(t.Context(), s.ID)
+			s, err = o.Sandboxes.Get(t.Context(), s.ID)
 			if err != nil || s.State != api.SandboxRunning {
 				t.Fatalf("%+v, %v", s, err)
 			}

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"hortus.dev/api"
@@ -18,45 +19,24 @@ const (
 	cpuEvery = 100 * time.Millisecond
 )
 
-// begin announces that a sandbox is running, and watches it from now on. The event is delayed for
-// the sandbox's first command, unless a reader waits for it; later events follow it.
-func (c *core) begin(l *live) {
-	l.told.Begin()
-	running := func() {
-		c.event(l.id, api.EventSandboxState, api.SandboxStateEvent{State: api.SandboxRunning})
-		l.told.Done()
-	}
-	watched := c.spawn(func() {
-		rest := time.NewTimer(announceDelay)
-		select {
-		case <-rest.C:
-		case <-l.told.Hurry():
-		case <-l.machine.Done():
-		case <-c.ctx.Done():
-		}
-		rest.Stop()
-		running()
-		l.egress.Begin()
-		watch{c}.run(l)
-	})
-	if !watched { // the manager is closing, and ends the sandbox or leaves it
-		running()
-	}
+// watch waits for the ends of sandboxes, with one goroutine for each.
+type watch struct {
+	table     *table
+	lifecycle *lifecycle
+	pauser    *Pauser
+	log       *slog.Logger
 }
-
-// watch is the one goroutine of a sandbox that waits for its end.
-type watch struct{ *core }
 
 // run waits for the end of a machine or of its time. It is the one place that sees a
 // machine end by itself.
-func (c watch) run(l *live) {
-	deadline := time.NewTimer(l.Left())
+func (w *watch) run(in *instance) {
+	deadline := time.NewTimer(in.Left())
 	defer deadline.Stop()
 	look := time.NewTicker(sampleEvery)
 	defer look.Stop()
 	tries := 0 // of a pause at the deadline
 	var cpu <-chan time.Time
-	budget := l.Row().Limits.CPUTimeMS
+	budget := in.Row().Limits.CPUTimeMS
 	if budget > 0 { // of the whole tree, so the host adds it up
 		ticker := time.NewTicker(cpuEvery)
 		defer ticker.Stop()
@@ -64,32 +44,32 @@ func (c watch) run(l *live) {
 	}
 	for {
 		select {
-		case <-l.ended:
+		case <-in.ended:
 			return
-		case <-l.machine.Done():
-			if c.exited(l) {
+		case <-in.machine.Done():
+			if w.exited(in) {
 				return
 			}
-		case <-l.Moved():
-			deadline.Reset(l.Left())
+		case <-in.Moved():
+			deadline.Reset(in.Left())
 			tries = 0
 		case <-look.C:
-			c.look(l)
+			w.look(in)
 		case <-cpu:
-			ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
-			s, err := l.machine.Stats(ctx)
+			ctx, cancel := context.WithTimeout(w.table.ctx, 5*time.Second)
+			s, err := in.machine.Stats(ctx)
 			cancel()
 			if err == nil && s.CPUTimeMS >= budget {
-				if _, err := c.end(context.WithoutCancel(c.ctx), l, api.CauseCPUTime); err == nil || err == errSuspended {
+				if _, err := w.lifecycle.end(context.WithoutCancel(w.table.ctx), in, api.CauseCPUTime); err == nil || err == errSuspended {
 					return
 				}
 			}
 		case <-deadline.C:
-			if left := l.Left(); left > 0 { // it has moved
+			if left := in.Left(); left > 0 { // it has moved
 				deadline.Reset(left)
 				continue
 			}
-			again, over := c.expired(l, tries)
+			again, over := w.expired(in, tries)
 			if over {
 				return
 			}
@@ -101,19 +81,19 @@ func (c watch) run(l *live) {
 
 // exited finishes a sandbox whose machine has ended. It returns false if that failed and must be
 // retried.
-func (c watch) exited(l *live) (over bool) {
-	reason := l.machine.Cause()
+func (w *watch) exited(in *instance) (over bool) {
+	reason := in.machine.Cause()
 	if reason == "" {
 		reason = "guest ended"
 	}
 	for {
-		_, changed := l.Stand()
-		switch step := l.End(life.Exit, reason); step.Answer {
+		_, changed := in.Stand()
+		switch step := in.End(life.Exit, reason); step.Answer {
 		case life.Wait:
 			<-changed
 			continue
 		case life.Go:
-			c.lost(l, reason)
+			w.lifecycle.lost(in, reason)
 			return true
 		}
 		break
@@ -121,12 +101,12 @@ func (c watch) exited(l *live) (over bool) {
 	// The goroutine that is ending it stores the end with its proof. If that failed, it is
 	// retried here.
 	select {
-	case <-l.ended:
+	case <-in.ended:
 		return true
 	case <-time.After(killTimeout):
 	}
-	if _, err := c.end(context.WithoutCancel(c.ctx), l, l.Reason()); err != nil && err != errSuspended {
-		c.log.Error("cannot clean up ended sandbox; retrying", "sandbox", l.id, "error", err)
+	if _, err := w.lifecycle.end(context.WithoutCancel(w.table.ctx), in, in.Reason()); err != nil && err != errSuspended {
+		w.log.Error("cannot clean up ended sandbox; retrying", "sandbox", in.id, "error", err)
 		return false
 	}
 	return true
@@ -134,45 +114,57 @@ func (c watch) exited(l *live) (over bool) {
 
 // expired carries out what was requested for the deadline. It returns when to retry, or that the
 // sandbox has ended.
-func (c watch) expired(l *live, tries int) (again time.Duration, over bool) {
+func (w *watch) expired(in *instance, tries int) (again time.Duration, over bool) {
 	reason := "expired"
-	if row := l.Row(); row.OnExpiry.Pauses() {
-		err := c.suspendExpired(l, row.OnExpiry == api.ExpiryPauseFiles)
+	if row := in.Row(); row.OnExpiry.Pauses() {
+		err := w.suspendExpired(in, row.OnExpiry == api.ExpiryPauseFiles)
 		if err == nil {
 			return 0, true
 		}
 		if tries+1 < suspendTries && api.KindOf(err) != api.KindUnsupported {
-			c.log.Error("cannot pause expired sandbox; retrying", "sandbox", l.id, "error", err)
+			w.log.Error("cannot pause expired sandbox; retrying", "sandbox", in.id, "error", err)
 			return suspendAgain, false
 		}
 		reason = "expired; could not be paused to disk: " + err.Error()
 	}
-	_, err := c.end(context.WithoutCancel(c.ctx), l, reason)
+	_, err := w.lifecycle.end(context.WithoutCancel(w.table.ctx), in, reason)
 	if err == nil || err == errSuspended {
 		return 0, true
 	}
-	c.log.Error("cannot kill expired sandbox; retrying", "sandbox", l.id, "error", err)
+	w.log.Error("cannot kill expired sandbox; retrying", "sandbox", in.id, "error", err)
 	return time.Second, false
 }
 
 // suspendExpired pauses a sandbox to disk because its time is up.
-func (c watch) suspendExpired(l *live, files bool) error {
-	if l.State() == life.Paused { // in memory, which is not what was requested
-		if err := c.resume(c.ctx, l); err != nil {
+func (w *watch) suspendExpired(in *instance, files bool) error {
+	if in.State() == life.Paused { // in memory, which is not what was requested
+		if err := w.lifecycle.resume(w.table.ctx, in); err != nil {
 			return err
 		}
 	}
-	_, err := saves{c.core}.suspend(c.ctx, l.id, files)
+	_, err := w.pauser.suspend(w.table.ctx, in.id, files)
 	return err
 }
 
 // look records what a sandbox uses now, and stores its deadline again if the wall clock was set,
 // so that its row is correct for every reader, including a later daemon.
-func (c watch) look(l *live) {
-	c.sample(l)
-	if l.Correct() {
-		if err := c.store(c.ctx, l); err != nil {
-			c.log.Error("cannot store sandbox record", "sandbox", l.id, "error", err)
+func (w *watch) look(in *instance) {
+	w.sample(in)
+	if in.Correct() {
+		if err := w.lifecycle.store(w.table.ctx, in); err != nil {
+			w.log.Error("cannot store sandbox record", "sandbox", in.id, "error", err)
 		}
 	}
+}
+
+// sample notes what a sandbox uses now. watch calls it.
+func (w *watch) sample(in *instance) {
+	ctx, cancel := context.WithTimeout(w.table.ctx, sampleEvery)
+	defer cancel()
+	s, err := in.machine.Stats(ctx)
+	if err != nil {
+		return // it is ending, and the reason is set elsewhere
+	}
+	s.At = w.lifecycle.wall()
+	in.samples.add(s)
 }

@@ -10,13 +10,13 @@ import (
 // ceilings counts what the sandboxes of each key use together. A sandbox counts from before it
 // is created until it has ended, so that concurrent requests cannot exceed a ceiling.
 type ceilings struct {
-	m Manager
+	sandboxes Sandboxes
 
 	mu   sync.Mutex
 	keys map[api.KeyID]*usage
 }
 
-func newCeilings(m Manager) *ceilings { return &ceilings{m: m, keys: map[api.KeyID]*usage{}} }
+func newCeilings(s Sandboxes) *ceilings { return &ceilings{sandboxes: s, keys: map[api.KeyID]*usage{}} }
 
 // usage is what the sandboxes of one key use. Keys without ceilings have none.
 type usage struct {
@@ -68,7 +68,7 @@ func (c *ceilings) create(ctx context.Context, p api.Principal, n int, limits fu
 	}
 	wanted := amountOf(l).times(n)
 	s := c.of(p.Key)
-	if err := s.reserve(ctx, c.m, p, wanted); err != nil {
+	if err := s.reserve(ctx, c.sandboxes, p, wanted); err != nil {
 		return err
 	}
 	var made []api.Sandbox
@@ -79,15 +79,15 @@ func (c *ceilings) create(ctx context.Context, p api.Principal, n int, limits fu
 }
 
 // reserve counts what is about to be created, unless it exceeds a ceiling.
-func (s *usage) reserve(ctx context.Context, m Manager, p api.Principal, wanted amount) error {
+func (s *usage) reserve(ctx context.Context, all Sandboxes, p api.Principal, wanted amount) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.known {
-		all, err := m.List(ctx, false)
+		rows, err := all.List(ctx, false)
 		if err != nil {
 			return err
 		}
-		for _, b := range all {
+		for _, b := range rows {
 			if b.Key == p.Key {
 				s.boxes[b.ID] = amountOf(b.Limits)
 			}
@@ -96,7 +96,7 @@ func (s *usage) reserve(ctx context.Context, m Manager, p api.Principal, wanted 
 	}
 	used := s.pending
 	for id, a := range s.boxes {
-		row, err := m.Get(ctx, id)
+		row, err := all.Get(ctx, id)
 		if api.KindOf(err) == api.KindNotFound || err == nil && row.State.Final() {
 			delete(s.boxes, id)
 			continue

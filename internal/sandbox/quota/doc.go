@@ -5,7 +5,7 @@
 // what its sandboxes may reach, and a rate. Servers and tasks create and fork sandboxes here and
 // nowhere else, so that a task cannot have what its key may not have:
 //
-//	q := quota.New(quota.Config{Manager: manager})
+//	q := quota.New(quota.Config{Creator: m.Creator, Planner: m.Planner, Sandboxes: m.Sandboxes, Backends: m.Backends})
 //	row, err := q.Create(api.WithPrincipal(ctx, caller), api.CreateSandbox{})
 //
 // A sandbox counts from before it is created until it has ended. The counts are in memory; the

@@ -10,18 +10,33 @@ import (
 	"hortus.dev/internal/sandbox"
 )
 
-// Manager creates the sandboxes.
-type Manager interface {
+// Creator creates sandboxes.
+type Creator interface {
 	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	// CreateIn is Create for a sandbox with files at /workspace.
 	CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error)
+}
+
+// Planner says what a request gets.
+type Planner interface {
 	// Outline returns what Create would make.
 	Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
+}
+
+// Forker forks sandboxes.
+type Forker interface {
 	ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbox, task api.TaskID) (api.ForkResult, error)
+}
+
+// Templates makes templates.
+type Templates interface {
 	CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error)
+}
+
+// Sandboxes finds sandboxes.
+type Sandboxes interface {
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	List(ctx context.Context, all bool) ([]api.Sandbox, error)
-	Isolator
 }
 
 // Isolator knows the backends.
@@ -32,25 +47,28 @@ type Isolator interface {
 
 // Config is what a Quota is made of. Rates are the defaults if nil.
 type Config struct {
-	Manager Manager
-	Rates   *Rates
+	Creator   Creator
+	Planner   Planner
+	Forker    Forker
+	Templates Templates
+	Sandboxes Sandboxes
+	Backends  Isolator
+	Rates     *Rates
 }
 
 // Quota creates sandboxes within the ceilings and rates of the caller's key. Its methods may be
 // called from several goroutines.
 type Quota struct {
-	m        Manager
-	rates    *Rates
+	cfg      Config
 	ceilings *ceilings
 }
 
 // New creates a Quota.
 func New(cfg Config) *Quota {
-	rates := cfg.Rates
-	if rates == nil {
-		rates = NewRates(RatesConfig{})
+	if cfg.Rates == nil {
+		cfg.Rates = NewRates(RatesConfig{})
 	}
-	return &Quota{m: cfg.Manager, rates: rates, ceilings: newCeilings(cfg.Manager)}
+	return &Quota{cfg, newCeilings(cfg.Sandboxes)}
 }
 
 // Caller returns the principal of the context. The error is KindUnauthenticated if there is
@@ -82,7 +100,7 @@ func CheckIsolation(ctx context.Context, p api.Principal, backends Isolator, iso
 func (q *Quota) own(ctx context.Context, req *api.CreateSandbox) (api.Principal, error) {
 	p, err := Caller(ctx)
 	if err == nil {
-		err = CheckIsolation(ctx, p, q.m, req.Isolation)
+		err = CheckIsolation(ctx, p, q.cfg.Backends, req.Isolation)
 	}
 	if err != nil {
 		return p, err
@@ -97,24 +115,24 @@ func (q *Quota) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox
 	if _, err := q.own(ctx, &req); err != nil {
 		return api.Sandbox{}, err
 	}
-	return q.m.Outline(ctx, req)
+	return q.cfg.Planner.Outline(ctx, req)
 }
 
 // Create creates a sandbox of the caller's account.
 func (q *Quota) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
-	return q.create(ctx, req, func(req api.CreateSandbox) (api.Sandbox, error) { return q.m.Create(ctx, req) })
+	return q.create(ctx, req, func(req api.CreateSandbox) (api.Sandbox, error) { return q.cfg.Creator.Create(ctx, req) })
 }
 
 // CreateIn is Create with files at /workspace. Whether the caller may use these files is for
 // the caller who mounted them to decide.
 func (q *Quota) CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error) {
-	return q.create(ctx, req, func(req api.CreateSandbox) (api.Sandbox, error) { return q.m.CreateIn(ctx, req, ws) })
+	return q.create(ctx, req, func(req api.CreateSandbox) (api.Sandbox, error) { return q.cfg.Creator.CreateIn(ctx, req, ws) })
 }
 
 func (q *Quota) create(ctx context.Context, req api.CreateSandbox, do func(api.CreateSandbox) (api.Sandbox, error)) (api.Sandbox, error) {
 	p, err := q.own(ctx, &req)
 	if err == nil {
-		err = q.rates.Create(p, 1)
+		err = q.cfg.Rates.Create(p, 1)
 	}
 	if err != nil {
 		return api.Sandbox{}, err
@@ -134,7 +152,7 @@ func (q *Quota) create(ctx context.Context, req api.CreateSandbox, do func(api.C
 // limits returns the function that tells the limits of what a request creates.
 func (q *Quota) limits(ctx context.Context, req api.CreateSandbox) func() (api.Limits, error) {
 	return func() (api.Limits, error) {
-		row, err := q.m.Outline(ctx, req)
+		row, err := q.cfg.Planner.Outline(ctx, req)
 		return row.Limits, err
 	}
 }
@@ -148,7 +166,7 @@ func (q *Quota) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandb
 		return out, err
 	}
 	if p.Role != api.RoleAdmin {
-		row, err := q.m.Get(ctx, id)
+		row, err := q.cfg.Sandboxes.Get(ctx, id)
 		if err == nil && !p.May(row.Account) {
 			err = api.Errorf(api.KindNotFound, "unknown sandbox %.64q", id)
 		}
@@ -162,14 +180,14 @@ func (q *Quota) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandb
 	req.Key, req.MaxTTLMS, req.MaxEgress = p.Key, p.Ceilings.TTLMS, p.Ceilings.Egress
 	// The manager refuses an invalid number of children.
 	n := min(max(req.Count, 1), api.MaxForks)
-	if err := q.rates.Create(p, n); err != nil {
+	if err := q.cfg.Rates.Create(p, n); err != nil {
 		return out, err
 	}
 	err = q.ceilings.create(ctx, p, n, func() (api.Limits, error) {
-		row, err := q.m.Get(ctx, id)
+		row, err := q.cfg.Sandboxes.Get(ctx, id)
 		return row.Limits, err
 	}, func() (made []api.Sandbox, err error) {
-		out, err = q.m.ForkFor(ctx, id, req, task)
+		out, err = q.cfg.Forker.ForkFor(ctx, id, req, task)
 		for _, c := range out.Children {
 			if c.Sandbox != nil {
 				made = append(made, *c.Sandbox)
@@ -186,7 +204,7 @@ func (q *Quota) CreateTemplate(ctx context.Context, req api.CreateTemplate, prog
 	box := api.CreateSandbox{Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, Egress: req.Egress}
 	p, err := q.own(ctx, &box)
 	if err == nil {
-		err = q.rates.Create(p, 1)
+		err = q.cfg.Rates.Create(p, 1)
 	}
 	if err != nil {
 		return api.Snapshot{}, err
@@ -202,7 +220,7 @@ func (q *Quota) CreateTemplate(ctx context.Context, req api.CreateTemplate, prog
 	var out api.Snapshot
 	err = q.ceilings.create(ctx, p, 1, q.limits(ctx, box), func() ([]api.Sandbox, error) {
 		var err error
-		out, err = q.m.CreateTemplate(ctx, req, progress)
+		out, err = q.cfg.Templates.CreateTemplate(ctx, req, progress)
 		return nil, err // its sandbox has ended
 	})
 	return out, err

@@ -150,7 +150,7 @@ func (s *Inventory) ask(ctx context.Context) (_ []byte, err error) {
 		Process: &envd.ProcessConfig{Cmd: "/bin/sh", Args: []string{"-c", inventory.Script()}},
 	}, envd.StartOptions{Timeout: scriptTimeout, OutputLimit: inventory.MaxOutput})
 	if err != nil {
-		return nil, box.APIError(err)
+		return nil, envd.APIError(err)
 	}
 	defer ps.Close()
 	out := box.Text{Max: inventory.MaxOutput}

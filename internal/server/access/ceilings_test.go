@@ -13,7 +13,7 @@ import (
 
 // table plays the manager: rows, and nothing that runs.
 type table struct {
-	Manager
+	Lifecycle
 	mu   sync.Mutex
 	rows map[api.SandboxID]api.Sandbox
 }
@@ -109,7 +109,7 @@ func guarded() (*Sandboxes, *table) {
 
 // guard guards a table of sandboxes.
 func guard(m *table, rates *quota.Rates) *Sandboxes {
-	return NewSandboxes(SandboxesConfig{Manager: m, Quota: quota.New(quota.Config{Manager: m, Rates: rates}), Rates: rates})
+	return NewSandboxes(SandboxesConfig{Lifecycle: m, Quota: quota.New(quota.Config{Creator: m, Planner: m, Forker: m, Templates: m, Sandboxes: m, Backends: m, Rates: rates}), Rates: rates})
 }
 
 func TestCeilingsAtOnce(t *testing.T) {
@@ -248,17 +248,17 @@ func TestNoWayAroundCeilings(t *testing.T) {
 	s := guard(m, quota.NewRates(quota.RatesConfig{}))
 	key := api.NewKeyID()
 	ctx := user(key, api.Ceilings{Sandboxes: 1, TTLMS: 1000})
-	if _, err := s.q.CreateIn(ctx, api.CreateSandbox{TTLMS: 2000}, sandbox.Workspace{}); api.KindOf(err) != api.KindExhausted {
+	if _, err := s.cfg.Quota.CreateIn(ctx, api.CreateSandbox{TTLMS: 2000}, sandbox.Workspace{}); api.KindOf(err) != api.KindExhausted {
 		t.Errorf("above the ceiling of a life: %v", err)
 	}
-	row, err := s.q.CreateIn(ctx, api.CreateSandbox{Account: "another", Key: "another"}, sandbox.Workspace{})
+	row, err := s.cfg.Quota.CreateIn(ctx, api.CreateSandbox{Account: "another", Key: "another"}, sandbox.Workspace{})
 	if err != nil || row.Account != "a" || row.Key != key {
 		t.Errorf("the sandbox belongs to account %q and key %q, %v", row.Account, row.Key, err)
 	}
-	if _, err := s.q.CreateIn(ctx, api.CreateSandbox{}, sandbox.Workspace{}); api.KindOf(err) != api.KindExhausted {
+	if _, err := s.cfg.Quota.CreateIn(ctx, api.CreateSandbox{}, sandbox.Workspace{}); api.KindOf(err) != api.KindExhausted {
 		t.Errorf("above the ceiling of sandboxes: %v", err)
 	}
-	if _, err := s.q.CreateIn(user(key, api.Ceilings{}), api.CreateSandbox{Isolation: "process"}, sandbox.Workspace{}); api.KindOf(err) != api.KindDenied {
+	if _, err := s.cfg.Quota.CreateIn(user(key, api.Ceilings{}), api.CreateSandbox{Isolation: "process"}, sandbox.Workspace{}); api.KindOf(err) != api.KindDenied {
 		t.Errorf("without isolation: %v", err)
 	}
 }

@@ -35,7 +35,7 @@ func TestCreatesAreBounded(t *testing.T) {
 	if _, err := s.Fork(other, row.ID, api.ForkSandbox{Count: api.MaxForks - 1}); err != nil {
 		t.Errorf("a fork of as many as are left: %v", err)
 	}
-	tasks := NewTasks(nil, m, s.rates)
+	tasks := NewTasks(nil, m, s.cfg.Rates)
 	if _, err := tasks.Create(flood, api.CreateTask{}); api.KindOf(err) != api.KindExhausted {
 		t.Errorf("a task: %v", err)
 	}

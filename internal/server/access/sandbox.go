@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/sandbox/box"
 	"hortus.dev/internal/sandbox/command"
 	"hortus.dev/internal/sandbox/quota"
 )
 
-// Manager is what holds the sandboxes and what was saved of them.
-type Manager interface {
+// Lifecycle finds sandboxes, and pauses, resumes and ends them.
+type Lifecycle interface {
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	List(ctx context.Context, all bool) ([]api.Sandbox, error)
 	Find(ctx context.Context, prefix string) (api.SandboxID, error)
@@ -21,26 +22,42 @@ type Manager interface {
 	Connect(ctx context.Context, id api.SandboxID, ttl time.Duration) (s api.Sandbox, resumed bool, err error)
 	Wake(ctx context.Context, id api.SandboxID) error
 	Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
-	PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
-	PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error)
 	Stats(ctx context.Context, id api.SandboxID) (api.Stats, error)
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
+	Held(ctx context.Context, id api.SandboxID) error
+}
+
+// Guests is the way into sandboxes: their commands, and streams to their guests and ports.
+type Guests interface {
 	// Exec returns one command of a sandbox; KindNotFound for one of another.
 	Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error)
+	// ExecOf finds the recorded command that runs as a process.
+	ExecOf(id api.SandboxID, pid int) (api.ExecID, bool)
 	// RefreshExecs sets in rows of a sandbox's commands what is newer than what was stored.
 	RefreshExecs(id api.SandboxID, rows []api.Exec)
 	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*command.Stream, error)
 	AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (*command.Stream, error)
-	Held(ctx context.Context, id api.SandboxID) error
+	// ExecClient returns a client of the guest for one command that runs.
+	ExecClient(ctx context.Context, id api.SandboxID, exec api.ExecID) (*envd.Client, error)
+	KillExec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error)
 	Guest(ctx context.Context, id api.SandboxID) (net.Conn, error)
 	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)
+}
 
+// Saver saves sandboxes, and has what was saved.
+type Saver interface {
 	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
 	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 	FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
 	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+}
+
+// Pauser pauses sandboxes to disk.
+type Pauser interface {
+	PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 }
 
 // Rows finds and lists what belongs to one account. Account "" is everybody in pages,
@@ -62,21 +79,16 @@ type Rows interface {
 	FindSnapshotOf(ctx context.Context, account, prefix string) (api.SnapshotID, error)
 }
 
-// Sandboxes guards the manager.
-type Sandboxes struct {
-	m     Manager
-	q     *quota.Quota
-	rows  Rows
-	tasks func(ctx context.Context, id api.TaskID) (api.Task, error)
-	rates *quota.Rates
-
-	workspaces WorkspaceService
-}
+// Sandboxes guards sandboxes and what was saved of them.
+type Sandboxes struct{ cfg SandboxesConfig }
 
 // SandboxesConfig is what sandboxes are guarded with. All fields are required.
 type SandboxesConfig struct {
-	Manager Manager
-	// Quota creates and forks the sandboxes, with the Manager.
+	Lifecycle Lifecycle
+	Guests    Guests
+	Saver     Saver
+	Pauser    Pauser
+	// Quota creates and forks the sandboxes.
 	Quota *quota.Quota
 	Rows  Rows
 	// Task reads a task, anyone who's it is.
@@ -87,10 +99,8 @@ type SandboxesConfig struct {
 	Workspaces WorkspaceService
 }
 
-// NewSandboxes guards a manager.
-func NewSandboxes(cfg SandboxesConfig) *Sandboxes {
-	return &Sandboxes{m: cfg.Manager, q: cfg.Quota, rows: cfg.Rows, tasks: cfg.Task, rates: cfg.Rates, workspaces: cfg.Workspaces}
-}
+// NewSandboxes guards sandboxes.
+func NewSandboxes(cfg SandboxesConfig) *Sandboxes { return &Sandboxes{cfg} }
 
 // may reports whether the caller may see and use a sandbox.
 func (s *Sandboxes) may(ctx context.Context, id api.SandboxID) (api.Principal, error) {
@@ -109,7 +119,7 @@ func (s *Sandboxes) allowed(ctx context.Context, id api.SandboxID) error {
 }
 
 func (s *Sandboxes) get(ctx context.Context, p api.Principal, id api.SandboxID) (api.Sandbox, error) {
-	row, err := s.m.Get(ctx, id)
+	row, err := s.cfg.Lifecycle.Get(ctx, id)
 	if err == nil && !p.May(row.Account) {
 		err = notFound("sandbox", string(id))
 	}
@@ -126,7 +136,7 @@ func (s *Sandboxes) checkTask(ctx context.Context, req api.CreateSandbox) error 
 	if err != nil || req.Task == "" || p.Role == api.RoleAdmin {
 		return err
 	}
-	t, err := s.tasks(ctx, req.Task)
+	t, err := s.cfg.Task(ctx, req.Task)
 	if err == nil && !p.May(t.Account) {
 		err = notFound("task", string(req.Task))
 	}
@@ -135,7 +145,7 @@ func (s *Sandboxes) checkTask(ctx context.Context, req api.CreateSandbox) error 
 
 // Outline returns what Create would make, ceilings that are reached left out.
 func (s *Sandboxes) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
-	return ifAllowed(s.checkTask(ctx, req), func() (api.Sandbox, error) { return s.q.Outline(ctx, req) })
+	return ifAllowed(s.checkTask(ctx, req), func() (api.Sandbox, error) { return s.cfg.Quota.Outline(ctx, req) })
 }
 
 // Create creates a sandbox of the caller's account. A workspace that the request names has to
@@ -147,7 +157,7 @@ func (s *Sandboxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sand
 	if req.Workspace != "" {
 		return s.createOver(ctx, req)
 	}
-	return s.q.Create(ctx, req)
+	return s.cfg.Quota.Create(ctx, req)
 }
 
 // Get returns a sandbox of the caller's.
@@ -166,9 +176,9 @@ func (s *Sandboxes) List(ctx context.Context) ([]api.Sandbox, error) {
 		return nil, err
 	}
 	if p.Role == api.RoleAdmin {
-		return s.m.List(ctx, false)
+		return s.cfg.Lifecycle.List(ctx, false)
 	}
-	return s.rows.SandboxesOf(ctx, p.Account)
+	return s.cfg.Rows.SandboxesOf(ctx, p.Account)
 }
 
 // Page returns one page of the caller's sandboxes: those that live, or all.
@@ -177,7 +187,7 @@ func (s *Sandboxes) Page(ctx context.Context, all bool, page api.PageRequest) ([
 	if err != nil {
 		return nil, "", err
 	}
-	return s.rows.SandboxPage(ctx, scope(p), all, page)
+	return s.cfg.Rows.SandboxPage(ctx, scope(p), all, page)
 }
 
 // Find returns the one of the caller's sandboxes that a prefix stands for.
@@ -187,9 +197,9 @@ func (s *Sandboxes) Find(ctx context.Context, prefix string) (api.SandboxID, err
 		return "", err
 	}
 	if p.Role == api.RoleAdmin {
-		return s.m.Find(ctx, prefix)
+		return s.cfg.Lifecycle.Find(ctx, prefix)
 	}
-	return s.rows.FindSandboxOf(ctx, p.Account, prefix)
+	return s.cfg.Rows.FindSandboxOf(ctx, p.Account, prefix)
 }
 
 // Provisioned returns the newest sandbox that was made for a task of the caller's own.
@@ -198,7 +208,7 @@ func (s *Sandboxes) Provisioned(ctx context.Context, task string, ended bool) (a
 	if err != nil {
 		return api.Sandbox{}, err
 	}
-	return s.rows.ProvisionedOf(ctx, p.Account, task, ended)
+	return s.cfg.Rows.ProvisionedOf(ctx, p.Account, task, ended)
 }
 
 // lives is may for a call that asks for a longer life.
@@ -212,12 +222,12 @@ func (s *Sandboxes) lives(ctx context.Context, id api.SandboxID, ttl time.Durati
 
 // SetTTL moves the deadline.
 func (s *Sandboxes) SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error) {
-	return ifAllowed(s.lives(ctx, id, ttl), func() (api.Sandbox, error) { return s.m.SetTTL(ctx, id, ttl) })
+	return ifAllowed(s.lives(ctx, id, ttl), func() (api.Sandbox, error) { return s.cfg.Lifecycle.SetTTL(ctx, id, ttl) })
 }
 
 // Extend moves the deadline to what is later.
 func (s *Sandboxes) Extend(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error) {
-	return ifAllowed(s.lives(ctx, id, ttl), func() (api.Sandbox, error) { return s.m.Extend(ctx, id, ttl) })
+	return ifAllowed(s.lives(ctx, id, ttl), func() (api.Sandbox, error) { return s.cfg.Lifecycle.Extend(ctx, id, ttl) })
 }
 
 // Connect resumes a sandbox where it is paused, and moves its deadline to what is
@@ -226,37 +236,37 @@ func (s *Sandboxes) Connect(ctx context.Context, id api.SandboxID, ttl time.Dura
 	if err := s.lives(ctx, id, ttl); err != nil {
 		return api.Sandbox{}, false, err
 	}
-	return s.m.Connect(ctx, id, ttl)
+	return s.cfg.Lifecycle.Connect(ctx, id, ttl)
 }
 
 // Pause freezes a sandbox.
 func (s *Sandboxes) Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.m.Pause(ctx, id) })
+	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.cfg.Lifecycle.Pause(ctx, id) })
 }
 
 // PauseToDisk saves a sandbox and releases it. It counts on as before.
 func (s *Sandboxes) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.m.PauseToDisk(ctx, id) })
+	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.cfg.Pauser.PauseToDisk(ctx, id) })
 }
 
 // PauseFiles is PauseToDisk of what was written alone.
 func (s *Sandboxes) PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.m.PauseFiles(ctx, id) })
+	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.cfg.Pauser.PauseFiles(ctx, id) })
 }
 
 // Resume lets a sandbox continue.
 func (s *Sandboxes) Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.m.Resume(ctx, id) })
+	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.cfg.Lifecycle.Resume(ctx, id) })
 }
 
 // Stats returns what a sandbox uses.
 func (s *Sandboxes) Stats(ctx context.Context, id api.SandboxID) (api.Stats, error) {
-	return ifAllowed(s.allowed(ctx, id), func() (api.Stats, error) { return s.m.Stats(ctx, id) })
+	return ifAllowed(s.allowed(ctx, id), func() (api.Stats, error) { return s.cfg.Lifecycle.Stats(ctx, id) })
 }
 
 // Samples returns what a sandbox used.
 func (s *Sandboxes) Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error) {
-	return ifAllowed(s.allowed(ctx, id), func() ([]api.Stats, error) { return s.m.Samples(ctx, id) })
+	return ifAllowed(s.allowed(ctx, id), func() ([]api.Stats, error) { return s.cfg.Lifecycle.Samples(ctx, id) })
 }
 
 // Kill ends a sandbox.
@@ -264,7 +274,7 @@ func (s *Sandboxes) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, ap
 	if _, err := s.may(ctx, id); err != nil {
 		return api.Sandbox{}, api.Proof{}, err
 	}
-	return s.m.Kill(ctx, id)
+	return s.cfg.Lifecycle.Kill(ctx, id)
 }
 
 // ExecPage returns one page of a sandbox's commands.
@@ -273,30 +283,30 @@ func (s *Sandboxes) ExecPage(ctx context.Context, id api.SandboxID, page api.Pag
 		return nil, "", err
 	}
 	// An admin may ask for what is not there.
-	if _, err := s.m.Get(ctx, id); err != nil {
+	if _, err := s.cfg.Lifecycle.Get(ctx, id); err != nil {
 		return nil, "", err
 	}
-	rows, next, err := s.rows.ExecPage(ctx, id, page)
+	rows, next, err := s.cfg.Rows.ExecPage(ctx, id, page)
 	if err == nil {
-		s.m.RefreshExecs(id, rows)
+		s.cfg.Guests.RefreshExecs(id, rows)
 	}
 	return rows, next, err
 }
 
 // Exec returns one of a sandbox's commands.
 func (s *Sandboxes) Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
-	return ifAllowed(s.allowed(ctx, id), func() (api.Exec, error) { return s.m.Exec(ctx, id, exec) })
+	return ifAllowed(s.allowed(ctx, id), func() (api.Exec, error) { return s.cfg.Guests.Exec(ctx, id, exec) })
 }
 
 // StartExec runs a command.
 func (s *Sandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (box.Stream, error) {
-	return ifAllowed(s.allowed(ctx, id), func() (box.Stream, error) { return stream(s.m.StartExec(ctx, id, req)) })
+	return ifAllowed(s.allowed(ctx, id), func() (box.Stream, error) { return stream(s.cfg.Guests.StartExec(ctx, id, req)) })
 }
 
 // AttachExec reads a command's output. The manager finds the command in the sandbox
 // alone.
 func (s *Sandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (box.Stream, error) {
-	return ifAllowed(s.allowed(ctx, id), func() (box.Stream, error) { return stream(s.m.AttachExec(ctx, id, exec, offset)) })
+	return ifAllowed(s.allowed(ctx, id), func() (box.Stream, error) { return stream(s.cfg.Guests.AttachExec(ctx, id, exec, offset)) })
 }
 
 // stream returns no stream beside an error.
@@ -307,14 +317,24 @@ func stream(s *command.Stream, err error) (box.Stream, error) {
 	return s, nil
 }
 
+// ExecClient returns a client of the guest for one command.
+func (s *Sandboxes) ExecClient(ctx context.Context, id api.SandboxID, exec api.ExecID) (*envd.Client, error) {
+	return ifAllowed(s.allowed(ctx, id), func() (*envd.Client, error) { return s.cfg.Guests.ExecClient(ctx, id, exec) })
+}
+
+// KillExec kills a command.
+func (s *Sandboxes) KillExec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
+	return ifAllowed(s.allowed(ctx, id), func() (api.Exec, error) { return s.cfg.Guests.KillExec(ctx, id, exec) })
+}
+
 // Guest opens a stream to the guest.
 func (s *Sandboxes) Guest(ctx context.Context, id api.SandboxID) (net.Conn, error) {
-	return ifAllowed(s.allowed(ctx, id), func() (net.Conn, error) { return s.m.Guest(ctx, id) })
+	return ifAllowed(s.allowed(ctx, id), func() (net.Conn, error) { return s.cfg.Guests.Guest(ctx, id) })
 }
 
 // Dial opens a stream to a port inside.
 func (s *Sandboxes) Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error) {
-	return ifAllowed(s.allowed(ctx, id), func() (net.Conn, error) { return s.m.Dial(ctx, id, port) })
+	return ifAllowed(s.allowed(ctx, id), func() (net.Conn, error) { return s.cfg.Guests.Dial(ctx, id, port) })
 }
 
 // Held notes that a client holds a sandbox's life.
@@ -322,5 +342,5 @@ func (s *Sandboxes) Held(ctx context.Context, id api.SandboxID) error {
 	if _, err := s.may(ctx, id); err != nil {
 		return err
 	}
-	return s.m.Held(ctx, id)
+	return s.cfg.Lifecycle.Held(ctx, id)
 }

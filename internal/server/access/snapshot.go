@@ -17,17 +17,17 @@ func visible(p api.Principal, s api.Snapshot) bool {
 func (s *Sandboxes) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error) {
 	p, err := s.may(ctx, id)
 	if err == nil {
-		err = s.rates.Create(p, 1)
+		err = s.cfg.Rates.Create(p, 1)
 	}
 	if err != nil {
 		return api.Snapshot{}, err
 	}
-	return s.m.Snapshot(ctx, id, req)
+	return s.cfg.Saver.Snapshot(ctx, id, req)
 }
 
 // Fork makes children of a sandbox, which belong to its account.
 func (s *Sandboxes) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error) {
-	return s.q.ForkFor(ctx, id, req, "")
+	return s.cfg.Quota.ForkFor(ctx, id, req, "")
 }
 
 // operatorCursor begins the cursors of the operator's templates in a user's list of snapshots.
@@ -41,17 +41,17 @@ func (s *Sandboxes) SnapshotPage(ctx context.Context, all bool, page api.PageReq
 		return nil, "", err
 	}
 	if p.Role == api.RoleAdmin {
-		return s.rows.SnapshotPage(ctx, "", all, page)
+		return s.cfg.Rows.SnapshotPage(ctx, "", all, page)
 	}
 	if rest, ok := strings.CutPrefix(page.Cursor, operatorCursor); ok {
 		page.Cursor = rest
-		rows, next, err := s.rows.TemplatePage(ctx, page)
+		rows, next, err := s.cfg.Rows.TemplatePage(ctx, page)
 		if next != "" {
 			next = operatorCursor + next
 		}
 		return rows, next, err
 	}
-	rows, next, err := s.rows.SnapshotPage(ctx, p.Account, all, page)
+	rows, next, err := s.cfg.Rows.SnapshotPage(ctx, p.Account, all, page)
 	if err != nil || next != "" {
 		return rows, next, err
 	}
@@ -62,7 +62,7 @@ func (s *Sandboxes) SnapshotPage(ctx context.Context, all bool, page api.PageReq
 	if len(rows) == most {
 		return rows, operatorCursor, nil
 	}
-	more, next, err := s.rows.TemplatePage(ctx, api.PageRequest{Limit: most - len(rows)})
+	more, next, err := s.cfg.Rows.TemplatePage(ctx, api.PageRequest{Limit: most - len(rows)})
 	if next != "" {
 		next = operatorCursor + next
 	}
@@ -74,7 +74,7 @@ func (s *Sandboxes) getSnapshot(ctx context.Context, id api.SnapshotID) (api.Pri
 	if err != nil {
 		return p, api.Snapshot{}, err
 	}
-	row, err := s.m.GetSnapshot(ctx, id)
+	row, err := s.cfg.Saver.GetSnapshot(ctx, id)
 	if err == nil && !visible(p, row) {
 		err = notFound("snapshot", string(id))
 	}
@@ -97,7 +97,7 @@ func (s *Sandboxes) FindSnapshot(ctx context.Context, nameOrPrefix string) (api.
 		return "", err
 	}
 	if p.Role == api.RoleAdmin {
-		return s.m.FindSnapshot(ctx, nameOrPrefix)
+		return s.cfg.Saver.FindSnapshot(ctx, nameOrPrefix)
 	}
 	for page := (api.PageRequest{Limit: api.MaxPage}); nameOrPrefix != ""; {
 		// Its own come first, and hide the operator's.
@@ -114,7 +114,7 @@ func (s *Sandboxes) FindSnapshot(ctx context.Context, nameOrPrefix string) (api.
 			break
 		}
 	}
-	return s.rows.FindSnapshotOf(ctx, p.Account, nameOrPrefix)
+	return s.cfg.Rows.FindSnapshotOf(ctx, p.Account, nameOrPrefix)
 }
 
 // RemoveSnapshot removes a snapshot of the caller's.
@@ -126,11 +126,11 @@ func (s *Sandboxes) RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.
 	if !p.May(row.Account) {
 		return api.Snapshot{}, denied("removing a template of the operator")
 	}
-	return s.m.RemoveSnapshot(ctx, id)
+	return s.cfg.Saver.RemoveSnapshot(ctx, id)
 }
 
 // CreateTemplate makes a template of the caller's account, which hides the
 // operator's of the same name from it.
 func (s *Sandboxes) CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error) {
-	return s.q.CreateTemplate(ctx, req, progress)
+	return s.cfg.Quota.CreateTemplate(ctx, req, progress)
 }

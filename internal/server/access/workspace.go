@@ -140,21 +140,21 @@ func (s *Sandboxes) createOver(ctx context.Context, req api.CreateSandbox) (api.
 	}
 	id := api.WorkspaceID(req.Workspace)
 	if !id.Valid() {
-		if id, err = s.workspaces.Find(ctx, p.Account, scope(p), req.Workspace); err != nil {
+		if id, err = s.cfg.Workspaces.Find(ctx, p.Account, scope(p), req.Workspace); err != nil {
 			return api.Sandbox{}, noWorkspace(err)
 		}
 	}
-	_, row, err := workspaceOf(ctx, s.workspaces, id)
+	_, row, err := workspaceOf(ctx, s.cfg.Workspaces, id)
 	if err != nil {
 		return api.Sandbox{}, noWorkspace(err)
 	}
-	ws, err := s.workspaces.Mount(ctx, id)
+	ws, err := s.cfg.Workspaces.Mount(ctx, id)
 	if err != nil {
 		return api.Sandbox{}, err
 	}
 	req.Workspace = string(id)
-	box, err := s.q.CreateIn(ctx, req, ws)
-	return box, s.workspaces.InUse(ctx, row, err)
+	box, err := s.cfg.Quota.CreateIn(ctx, req, ws)
+	return box, s.cfg.Workspaces.InUse(ctx, row, err)
 }
 
 // noWorkspace says how to make what was not found.

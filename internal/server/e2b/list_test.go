@@ -71,7 +71,7 @@ func TestPages(t *testing.T) {
 	if got, _ := page("metadata=" + encoded); !slices.Equal(got, []string{ids[3]}) {
 		t.Errorf("by metadata %s: %v", encoded, got)
 	}
-	s, err := w.Get(t.Context(), api.SandboxID(ids[3]))
+	s, err := w.Sandboxes.Get(t.Context(), api.SandboxID(ids[3]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestLogs(t *testing.T) {
 	w := newWorld(t, nil)
 	id := w.make(t, `{"templateID":"base"}`)
 	for _, script := range []string{"exit 0", "exit 3 # " + strings.Repeat("long ", 1000)} {
-		s, err := w.StartExec(t.Context(), api.SandboxID(id), api.ExecRequest{Args: []string{"sh", "-c", script}})
+		s, err := w.Guests.StartExec(t.Context(), api.SandboxID(id), api.ExecRequest{Args: []string{"sh", "-c", script}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func (w *walled) row(s api.Sandbox, p *api.EgressPolicy) api.Sandbox {
 
 func (w *walled) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 	req.Headers = nil // the manager of the test serves no connections
-	s, err := w.accounts.Outline(ctx, req)
+	s, err := w.accounts.Planner.Outline(ctx, req)
 	return w.row(s, w.template), err
 }
 

@@ -184,7 +184,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s %s %.80s: %d %.300s; want %d and %q", c.method, c.path, c.body, r.status, r.body, c.status, c.says)
 		}
 	}
-	if all, err := w.List(t.Context(), true); err != nil || len(all) != 1 {
+	if all, err := w.Sandboxes.List(t.Context(), true); err != nil || len(all) != 1 {
 		t.Errorf("made %d sandboxes, %v; want the one", len(all), err)
 	}
 }

@@ -50,7 +50,16 @@ func (templates) Layers(_ context.Context, name string) ([]layer.Digest, error) 
 
 // accounts is what stands between the server and the manager, as small as it can be: it
 // knows three keys, has what is made belong to who made it, and hides what does not.
-type accounts struct{ *manager.Manager }
+type accounts struct {
+	*manager.Planner
+	*manager.Creator
+	*manager.Sandboxes
+	*manager.Guests
+	*manager.Saver
+	*manager.Pauser
+	*manager.Forker
+	*manager.Templates
+}
 
 const keyA, keyB, keyAdmin = "e2b_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "e2b_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "e2b_cccccccccccccccccccccccccccccccccccccccc"
 
@@ -68,11 +77,11 @@ func (accounts) Authenticate(_ context.Context, key string) (api.Principal, erro
 
 func (a accounts) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 	req.Account = api.PrincipalOf(ctx).Account
-	return a.Manager.Create(ctx, req)
+	return a.Creator.Create(ctx, req)
 }
 
 func (a accounts) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	s, err := a.Manager.Get(ctx, id)
+	s, err := a.Sandboxes.Get(ctx, id)
 	if err == nil && !api.PrincipalOf(ctx).May(s.Account) {
 		return api.Sandbox{}, api.Errorf(api.KindNotFound, "sandbox %s not found", id)
 	}
@@ -82,18 +91,18 @@ func (a accounts) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error
 // The lists come in pages of two, so that every test walks them.
 
 func (a accounts) Page(ctx context.Context, all bool, p api.PageRequest) ([]api.Sandbox, string, error) {
-	list, err := a.Manager.List(ctx, all)
+	list, err := a.Sandboxes.List(ctx, all)
 	list = slices.DeleteFunc(list, func(s api.Sandbox) bool { return !api.PrincipalOf(ctx).May(s.Account) })
 	return twoOf(list, p, err)
 }
 
 func (a accounts) ExecPage(ctx context.Context, id api.SandboxID, p api.PageRequest) ([]api.Exec, string, error) {
-	list, err := a.Manager.Execs(ctx, id)
+	list, err := a.Guests.Execs(ctx, id)
 	return twoOf(list, p, err)
 }
 
 func (a accounts) SnapshotPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Snapshot, string, error) {
-	list, err := a.Manager.Snapshots(ctx, all)
+	list, err := a.Saver.Snapshots(ctx, all)
 	return twoOf(list, p, err)
 }
 
@@ -138,7 +147,8 @@ func newWorld(t *testing.T, change func(*e2b.Config)) *world {
 	}
 	log := event.NewLog(event.Config{Store: db})
 	m := manager.New(manager.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: db, Log: log})
-	cfg := e2b.Config{Sandboxes: accounts{m}, Snapshots: accounts{m}, Keys: accounts{m}, Tokens: tokens{}, Isolation: "process"}
+	a := accounts{m.Planner, m.Creator, m.Sandboxes, m.Guests, m.Saver, m.Pauser, m.Forker, m.Templates}
+	cfg := e2b.Config{Sandboxes: a, Snapshots: a, Keys: a, Tokens: tokens{}, Isolation: "process"}
 	if change != nil {
 		change(&cfg)
 	}

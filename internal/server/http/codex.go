@@ -2,6 +2,7 @@ package http
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -115,38 +116,42 @@ func (o outside) Start(ctx context.Context, c execserver.Command) (execserver.Pr
 	if err != nil {
 		return nil, err
 	}
-	return &outsideProcess{execs: o.execs, ctx: ctx, stream: s, command: c, guest: o.execGuest(s.Exec())}, nil
+	guest, err := o.Sandboxes.ExecClient(ctx, o.id, s.Exec().ID)
+	if err != nil && api.KindOf(err) != api.KindConflict { // that is one that has ended, and takes neither input nor signals
+		return nil, errors.Join(err, s.Close())
+	}
+	return &outsideProcess{ctx: ctx, stream: s, command: c, guest: guest}, nil
 }
 
 func (o outside) ReadFile(ctx context.Context, path string) (io.ReadCloser, error) {
 	r, _, err := o.guest.ReadFile(ctx, "", path)
-	return r, guestError(err)
+	return r, envd.APIError(err)
 }
 
 func (o outside) WriteFile(ctx context.Context, path string, r io.Reader) error {
-	return guestError(o.guest.WriteFile(ctx, "", path, r))
+	return envd.APIError(o.guest.WriteFile(ctx, "", path, r))
 }
 
 func (o outside) Stat(ctx context.Context, path string) (*envd.EntryInfo, error) {
 	e, err := o.guest.Stat(ctx, "", path)
-	return e, guestError(err)
+	return e, envd.APIError(err)
 }
 
 func (o outside) List(ctx context.Context, path string) ([]*envd.EntryInfo, error) {
 	e, err := o.guest.ListDir(ctx, "", path, 1)
-	return e, guestError(err)
+	return e, envd.APIError(err)
 }
 
 func (o outside) MakeDir(ctx context.Context, path string) error {
 	_, err := o.guest.MakeDir(ctx, "", path)
-	if err = guestError(err); api.KindOf(err) == api.KindExists {
+	if err = envd.APIError(err); api.KindOf(err) == api.KindExists {
 		return nil
 	}
 	return err
 }
 
 func (o outside) Remove(ctx context.Context, path string) error {
-	return guestError(o.guest.Remove(ctx, "", path))
+	return envd.APIError(o.guest.Remove(ctx, "", path))
 }
 
 // outsideProcess is a command that such an agent has started.
@@ -165,13 +170,13 @@ func (p *outsideProcess) Write(b []byte) (int, error) {
 		in = envd.ProcessInput{PTY: b}
 	}
 	if err := p.guest.SendInput(p.ctx, envd.Selector{}, in); err != nil {
-		return 0, guestError(err)
+		return 0, envd.APIError(err)
 	}
 	return len(b), nil
 }
 
 func (p *outsideProcess) Signal(ctx context.Context, signal int) error {
-	return guestError(p.guest.SendSignal(ctx, envd.Selector{}, envd.Signal(signal)))
+	return envd.APIError(p.guest.SendSignal(ctx, envd.Selector{}, envd.Signal(signal)))
 }
 
 // Wait carries the output until the end, and closes what the process has open. It returns at

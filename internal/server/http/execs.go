@@ -2,13 +2,10 @@ package http
 
 import (
 	"context"
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"hortus.dev/api"
@@ -99,28 +96,8 @@ func (d execs) onExec(h func(http.ResponseWriter, *http.Request, api.Exec) error
 	}
 }
 
-// execGuest returns a client of the guest for one command, by its id: process ids are
-// reused.
-func (d execs) execGuest(x api.Exec) *envd.Client {
-	return envd.NewClient(envd.ClientConfig{
-		Dial:   func(ctx context.Context) (net.Conn, error) { return d.Sandboxes.Guest(ctx, x.Sandbox) },
-		Header: http.Header{envd.HeaderExecID: {string(x.ID)}},
-	})
-}
-
-// checkRunning refuses a command that has ended.
-func checkRunning(x api.Exec) error {
-	if x.State == api.ExecRunning {
-		return nil
-	}
-	return api.Errorf(api.KindConflict, "command %s has ended: its state is %s", x.ID, x.State)
-}
-
 func (d execs) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) error {
 	last, err := flag(r, "close")
-	if err == nil {
-		err = checkRunning(x)
-	}
 	if err == nil {
 		err = d.feed(r, x, last)
 	}
@@ -129,11 +106,14 @@ func (d execs) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) err
 
 // feed writes a request's body to a command's input, as it comes.
 func (d execs) feed(r *http.Request, x api.Exec, last bool) error {
-	guest := d.execGuest(x)
+	guest, err := d.Sandboxes.ExecClient(r.Context(), x.Sandbox, x.ID)
+	if err != nil {
+		return err
+	}
 	defer guest.Close()
 	in, err := guest.StreamInput(r.Context(), envd.Selector{})
 	if err != nil {
-		return guestError(err)
+		return envd.APIError(err)
 	}
 	_, err = io.CopyBuffer(struct{ io.Writer }{in}, struct{ io.Reader }{r.Body}, make([]byte, 32<<10))
 	if cerr := in.Close(); err == nil {
@@ -142,7 +122,7 @@ func (d execs) feed(r *http.Request, x api.Exec, last bool) error {
 	if err == nil && last {
 		err = guest.CloseStdin(r.Context(), envd.Selector{})
 	}
-	return guestError(err)
+	return envd.APIError(err)
 }
 
 func (d execs) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) error {
@@ -151,11 +131,13 @@ func (d execs) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) er
 	if err == nil && (in.Signal < 1 || in.Signal > 31) {
 		err = api.Errorf(api.KindInvalid, "signal %d is out of range: use 1 to 31", in.Signal)
 	}
+	var guest *envd.Client
 	if err == nil {
-		err = checkRunning(x)
+		guest, err = d.Sandboxes.ExecClient(r.Context(), x.Sandbox, x.ID)
 	}
 	if err == nil {
-		err = d.signal(r.Context(), x, syscall.Signal(in.Signal))
+		defer guest.Close()
+		err = envd.APIError(guest.SendSignal(r.Context(), envd.Selector{}, envd.Signal(in.Signal)))
 	}
 	return done(w, err)
 }
@@ -169,51 +151,10 @@ func (d execs) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) erro
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), killTimeout)
 	defer cancel()
-	x, err := d.killed(ctx, x)
+	x, err := d.Sandboxes.KillExec(ctx, x.Sandbox, x.ID)
 	return reply(w, http.StatusOK, api.KilledExec{
 		Exec: x, How: "sent SIGKILL to the process group and reaped its leader; processes that left the group run until the sandbox ends",
 	}, err)
-}
-
-// killed kills a command and waits for its end.
-func (d execs) killed(ctx context.Context, x api.Exec) (api.Exec, error) {
-	// The stream is opened before the signal, so that it has the end.
-	s, err := d.Sandboxes.AttachExec(ctx, x.Sandbox, x.ID, -1)
-	if err == nil {
-		defer s.Close()
-		err = d.signal(ctx, x, syscall.SIGKILL)
-		for err == nil {
-			_, err = s.Next()
-		}
-	}
-	// The end of the stream comes after that of the record. Other errors leave it to the
-	// record: the command may have ended before.
-	now, rerr := d.Sandboxes.Exec(ctx, x.Sandbox, x.ID)
-	switch {
-	case rerr != nil:
-		return now, rerr
-	case now.State != api.ExecRunning:
-		return now, nil
-	case ctx.Err() != nil:
-		return now, api.Errorf(api.KindTimeout, "timeout: the end of command %s was not recorded: %w", x.ID, ctx.Err())
-	}
-	return now, err
-}
-
-// signal sends a signal to a command's process group.
-func (d execs) signal(ctx context.Context, x api.Exec, s syscall.Signal) error {
-	guest := d.execGuest(x)
-	defer guest.Close()
-	return guestError(guest.SendSignal(ctx, envd.Selector{}, envd.Signal(s)))
-}
-
-// guestError converts an error of the guest's protocol to an api.Error.
-func guestError(err error) error {
-	var e *envd.Error
-	if errors.As(err, &e) {
-		return e.API()
-	}
-	return err
 }
 
 // exitSuffix ends the number of the exit's event.

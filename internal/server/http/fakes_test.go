@@ -124,6 +124,12 @@ func (f *fakes) StartExec(_ context.Context, _ api.SandboxID, req api.ExecReques
 func (f *fakes) AttachExec(context.Context, api.SandboxID, api.ExecID, int64) (httpapi.ExecStream, error) {
 	return &script{events: f.script}, nil
 }
+func (f *fakes) ExecClient(_ context.Context, id api.SandboxID, exec api.ExecID) (*envd.Client, error) {
+	return nil, api.Errorf(api.KindNotFound, "sandbox %s has no command %s", id, exec)
+}
+func (f *fakes) KillExec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
+	return f.Exec(ctx, id, exec)
+}
 func (f *fakes) Guest(context.Context, api.SandboxID) (net.Conn, error) {
 	if f.guest == nil {
 		return nil, api.Errorf(api.KindUnavailable, "the guest is gone")

@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/server/guestproxy"
 )
 
@@ -36,6 +37,11 @@ type Sandboxes interface {
 	// continues when the stream is closed.
 	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (ExecStream, error)
 	AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (ExecStream, error)
+	// ExecClient returns a client of the guest for the input and the signals of one command that
+	// runs, which an empty selector means. The caller closes it.
+	ExecClient(ctx context.Context, id api.SandboxID, exec api.ExecID) (*envd.Client, error)
+	// KillExec kills a command's process group and waits for its recorded end.
+	KillExec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error)
 	// Guest opens a raw stream to the guest.
 	Guest(ctx context.Context, id api.SandboxID) (net.Conn, error)
 	// Dial opens a stream to a port inside.

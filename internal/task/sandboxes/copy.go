@@ -61,7 +61,7 @@ func (p *Provider) forkInTurn(ctx context.Context, task api.TaskID, of api.Sandb
 func (p *Provider) fork(ctx context.Context, task api.TaskID, of api.SandboxID, what repo.Preparation) (serviceSandbox, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.ForkTime)
 	defer cancel()
-	now, err := p.cfg.Manager.Get(ctx, of)
+	now, err := p.cfg.Lifecycle.Get(ctx, of)
 	if err != nil {
 		return serviceSandbox{}, err
 	}
@@ -87,7 +87,7 @@ func (p *Provider) fork(ctx context.Context, task api.TaskID, of api.SandboxID, 
 	if err != nil {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 		defer cancel()
-		_, _, kerr := p.cfg.Manager.Kill(late, row.ID)
+		_, _, kerr := p.cfg.Lifecycle.Kill(late, row.ID)
 		return serviceSandbox{}, errors.Join(err, kerr, p.Discard(late, row.Workspace))
 	}
 	return serviceSandbox{c}, nil
@@ -100,7 +100,7 @@ func (p *Provider) copyFiles(ctx context.Context, task api.TaskID, of api.Sandbo
 		return serviceSandbox{}, err
 	}
 	var c Sandbox
-	now, err := p.cfg.Manager.Get(ctx, of.ID)
+	now, err := p.cfg.Lifecycle.Get(ctx, of.ID)
 	if err == nil {
 		box := inherit(what.Sandbox, now, time.Now())
 		box.Task = task
@@ -134,7 +134,7 @@ func (p *Provider) copyWorkspace(ctx context.Context, task api.TaskID, of api.Sa
 	n := workspace.New{Task: task, Account: was.Account}
 	ctx, cancel := context.WithTimeout(ctx, copyTime)
 	defer cancel()
-	id, err := copyStanding(ctx, p.cfg.Workspaces, p.cfg.Manager, of.ID, of.Workspace, n, workspace.Forkable())
+	id, err := copyStanding(ctx, p.cfg.Workspaces, p.cfg.Stiller, of.ID, of.Workspace, n, workspace.Forkable())
 	switch api.KindOf(err) {
 	case api.KindUnsupported:
 		return "", hinted(err, "run hortus doctor to see what this host supports")
@@ -153,10 +153,10 @@ func hinted(err error, hint string) error {
 }
 
 // copyStanding copies a workspace while its sandbox is paused. What needs no standstill is done before and after it.
-func copyStanding(ctx context.Context, store *workspace.Store, boxes Stiller, box api.SandboxID, ws api.WorkspaceID, n workspace.New, most workspace.Usage) (api.WorkspaceID, error) {
+func copyStanding(ctx context.Context, store *workspace.Store, stiller Stiller, id api.SandboxID, ws api.WorkspaceID, n workspace.New, most workspace.Usage) (api.WorkspaceID, error) {
 	f := workspace.Forks{Store: store}.Begin(ctx, ws, n, most)
 	stood := false
-	err := boxes.Standstill(ctx, box, func(context.Context) error {
+	err := stiller.Standstill(ctx, id, func(context.Context) error {
 		stood = true
 		_ = f.Copy() // Finish returns why
 		return nil
@@ -167,7 +167,7 @@ func copyStanding(ctx context.Context, store *workspace.Store, boxes Stiller, bo
 		return w.ID, ferr
 	case !stood: // so nothing was copied
 		if api.KindOf(err) == api.KindUnsupported {
-			err = fmt.Errorf("sandbox %s must be paused while its files are copied, and cannot be paused on this host: %w", box, err)
+			err = fmt.Errorf("sandbox %s must be paused while its files are copied, and cannot be paused on this host: %w", id, err)
 		}
 		return "", err
 	case ferr == nil: // the copy may be of several instants, or the sandbox is in trouble

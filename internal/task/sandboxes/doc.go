@@ -2,7 +2,7 @@
 // workspace over layers for repositories. It implements the interfaces that packages agent, setup
 // and repo declare, over a manager of sandboxes and the stores of layers and workspaces.
 //
-//	p := sandboxes.New(sandboxes.Config{Creator: quota, Manager: manager, Layers: layers, Workspaces: workspaces})
+//	p := sandboxes.New(sandboxes.Config{Creator: quota, Guests: m.Guests, Lifecycle: m.Sandboxes, Layers: layers, Workspaces: workspaces})
 //	box, err := p.Open(ctx, req, workspace, nil)
 //	...
 //	defer box.Close(ctx)

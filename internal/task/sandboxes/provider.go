@@ -43,14 +43,26 @@ type Forker interface {
 	ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbox, task api.TaskID) (api.ForkResult, error)
 }
 
-// Manager is what the sandboxes run in.
-type Manager interface {
-	box.Manager
-	Stiller
-	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
-	SetEgress(ctx context.Context, id api.SandboxID, p api.EgressPolicy) (api.Sandbox, error)
+// Guests is the way into sandboxes.
+type Guests interface {
+	box.Guests
 	// Dial connects with a port of a sandbox's loopback interface.
 	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)
+}
+
+// Lifecycle finds and ends sandboxes.
+type Lifecycle interface {
+	box.Ender
+	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+}
+
+// Policies changes what a sandbox may connect to.
+type Policies interface {
+	SetEgress(ctx context.Context, id api.SandboxID, p api.EgressPolicy) (api.Sandbox, error)
+}
+
+// Planner says what a request gets.
+type Planner interface {
 	// Outline returns the row of a sandbox that would be created.
 	Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 }
@@ -63,9 +75,13 @@ type Egress interface {
 // Config is what a Provider is made of. All fields but Forker, ForkTime, Egress and Logger are
 // required.
 type Config struct {
-	// Creator creates the sandboxes; Manager runs commands in those that it created.
-	Creator Creator
-	Manager Manager
+	// Creator creates the sandboxes. The next five are parts of what they run in.
+	Creator   Creator
+	Guests    Guests
+	Lifecycle Lifecycle
+	Stiller   Stiller
+	Policies  Policies
+	Planner   Planner
 	// Forker forks sandboxes in which services run; nil to start the services in each.
 	Forker Forker
 	// ForkTime bounds such a fork, with its wait for capacity; 0 is [DefaultForkTime].
@@ -131,7 +147,7 @@ func (c Sandbox) SetEgress(ctx context.Context, p api.EgressPolicy) (env map[str
 			return nil, err
 		}
 	}
-	_, err = c.provider.cfg.Manager.SetEgress(ctx, c.Info().ID, p)
+	_, err = c.provider.cfg.Policies.SetEgress(ctx, c.Info().ID, p)
 	return env, err
 }
 
@@ -155,7 +171,7 @@ func (c Sandbox) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, erro
 
 // Dial implements repo.Sandbox.
 func (c Sandbox) Dial(ctx context.Context, port int) (net.Conn, error) {
-	return c.provider.cfg.Manager.Dial(ctx, c.Info().ID, port)
+	return c.provider.cfg.Guests.Dial(ctx, c.Info().ID, port)
 }
 
 // open opens a sandbox that was just created.
@@ -163,7 +179,7 @@ func (p *Provider) open(ctx context.Context, row api.Sandbox, err error) (Sandbo
 	if err != nil {
 		return Sandbox{}, err
 	}
-	b, err := box.Open(ctx, p.cfg.Manager, row)
+	b, err := box.Open(ctx, p.cfg.Guests, p.cfg.Lifecycle, row)
 	return Sandbox{b, p}, err
 }
 

@@ -103,7 +103,7 @@ func (r *forkSource) start(ctx context.Context) error {
 	if r.provider.cfg.Forker == nil {
 		return api.Errorf(api.KindUnsupported, "this daemon forks no sandboxes of tasks")
 	}
-	outline, err := r.provider.cfg.Manager.Outline(ctx, r.p.Sandbox)
+	outline, err := r.provider.cfg.Planner.Outline(ctx, r.p.Sandbox)
 	if err != nil {
 		return err
 	}

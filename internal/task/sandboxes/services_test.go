@@ -20,7 +20,7 @@ import (
 	"hortus.dev/internal/task/repo"
 )
 
-// host has sandboxes that are nothing but rows. It implements Creator, Forker and Manager.
+// host has sandboxes that are nothing but rows. It implements Creator, Forker and the parts that sandboxes run in.
 type host struct {
 	spaces    *workspace.Store
 	isolation string
@@ -251,7 +251,7 @@ func newTheater(t *testing.T) *theater {
 	}
 	h := &host{spaces: spaces, isolation: "gvisor", live: map[api.SandboxID]api.Sandbox{}}
 	w := &theater{t: t, host: h, task: api.NewTaskID(), layers: []repo.Layer{repo.Layer(d)}}
-	w.Provider = New(Config{Creator: h, Forker: h, Manager: h, Layers: layers, Workspaces: spaces, Sandboxes: h.worked})
+	w.Provider = New(Config{Creator: h, Forker: h, Guests: h, Lifecycle: h, Stiller: h, Policies: h, Planner: h, Layers: layers, Workspaces: spaces, Sandboxes: h.worked})
 	w.box = api.CreateSandbox{Task: w.task, TTLMS: 60_000, Labels: map[string]string{"of": "test"}, Secrets: []api.SecretGrant{{Name: "key"}}}
 	return w
 }

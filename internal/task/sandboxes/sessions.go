@@ -16,7 +16,6 @@ import (
 
 // Stopper stops sandboxes and lets them continue.
 type Stopper interface {
-	Stiller
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
@@ -27,6 +26,7 @@ type Stopper interface {
 type SessionsConfig struct {
 	Workspaces *workspace.Store
 	Sandboxes  Stopper
+	Stiller    Stiller
 	// Changed learns when a sandbox that waits was paused (session.Paused), or is there no more (session.Stored). It is called
 	// from a goroutine of the Sessions.
 	Changed func(ctx context.Context, id api.SessionID, state session.State, reason string)
@@ -318,7 +318,7 @@ func (s *Sessions) Copy(ctx context.Context, id api.SessionID, ws api.WorkspaceI
 		w, err := s.cfg.Workspaces.Fork(ctx, ws, n)
 		return w.ID, err
 	}
-	return copyStanding(ctx, s.cfg.Workspaces, s.cfg.Sandboxes, c.Info().ID, ws, n, workspace.Copyable())
+	return copyStanding(ctx, s.cfg.Workspaces, s.cfg.Stiller, c.Info().ID, ws, n, workspace.Copyable())
 }
 
 // Discard implements repo.Sessions. What cannot be removed now is removed with its session.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
@@ -12,12 +11,11 @@ import (
 	"hortus.dev/internal/sandbox/command"
 	"hortus.dev/internal/sandbox/life"
 	"hortus.dev/internal/sandbox/outgoing"
-	"hortus.dev/internal/sandbox/tether"
 	"hortus.dev/internal/storage/layer"
 )
 
-// live is a sandbox that this daemon holds: its state and row, and what hangs on them.
-type live struct {
+// instance is a sandbox that this daemon holds: its state and row, and what hangs on them.
+type instance struct {
 	*life.Sandbox
 	id      api.SandboxID
 	backend sandbox.Backend
@@ -48,70 +46,84 @@ type live struct {
 	born context.Context // marks the step that made it, until the first command
 }
 
-func (c *core) newLive(row api.Sandbox, b sandbox.Backend, state life.State) *live {
-	l := &live{
-		Sandbox: life.New(c.cfg.Rows, c.now, row, state), id: row.ID, backend: b, gate: &life.Gate{}, ended: make(chan struct{}), told: life.NewAnnouncement(),
-	}
-	l.commands = command.NewSet(l.Sandbox, l.gate, l.ended)
-	l.egress = outgoing.New(outgoing.Config{
-		Server: c.cfg.Egress, Row: l.Row, Link: func() tether.Link { return l.machine.Link() },
-		Commands: func() []string { return l.commands.Running(shownCommands, shownCommand) },
-	})
-	return l
-}
-
 // boot sets the machine of the sandbox, and the client of its guest if there is one already.
-func (l *live) boot(m sandbox.Machine, guest *envd.Client) {
-	l.machine = m
-	l.commands.Boot(m, guest)
+func (in *instance) boot(m sandbox.Machine, guest *envd.Client) {
+	in.machine = m
+	in.commands.Boot(m, guest)
 }
 
 // spec returns what a sandbox is started from, by its row. A child of a fork has its own host
 // name, because programs may use it to distinguish themselves.
-func (l *live) spec() sandbox.Spec {
-	row := l.Row()
+func (in *instance) spec() sandbox.Spec {
+	row := in.Row()
 	name := hostname
 	if row.Parent != "" {
 		name = string(row.ID)
 	}
-	return sandbox.Spec{ID: row.ID, Layers: l.layers, Limits: row.Limits, Asked: l.asked, Env: row.Env, Hostname: name, Template: row.Template, Egress: sandbox.Egress{Host: row.Egress == api.EgressHost}, Workspace: l.workspace}
+	return sandbox.Spec{ID: row.ID, Layers: in.layers, Limits: row.Limits, Asked: in.asked, Env: row.Env, Hostname: name, Template: row.Template, Egress: sandbox.Egress{Host: row.Egress == api.EgressHost}, Workspace: in.workspace}
 }
 
 // need is the capacity that a sandbox takes, by its row.
-func (l *live) need(ctx context.Context) sandbox.Need {
-	row := l.Row()
+func (in *instance) need(ctx context.Context) sandbox.Need {
+	row := in.Row()
 	n := sandbox.Need{Account: row.Account, Memory: row.Limits.MemoryBytes, CPUs: row.Limits.CPUs}
 	if n.Account == "" {
 		n.Account = api.PrincipalOf(ctx).Account
 	}
-	if l.workspace != nil {
+	if in.workspace != nil {
 		n.Disk = row.Limits.DiskBytes
 	}
 	return n
 }
 
 // releaseCapacity may be called more than once.
-func (l *live) releaseCapacity() {
-	if l.release != nil {
-		l.release()
+func (in *instance) releaseCapacity() {
+	if in.release != nil {
+		in.release()
 	}
 }
 
 // mark notes which step made the sandbox.
-func (l *live) mark(born context.Context) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.born = born
+func (in *instance) mark(born context.Context) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.born = born
 }
 
 // first gives, once, what mark noted.
-func (l *live) first() (born context.Context) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	born, l.born = l.born, nil
+func (in *instance) first() (born context.Context) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	born, in.born = in.born, nil
 	return born
 }
 
-// announceDelay is how long the event that a sandbox runs may wait: what was claimed gets
-// the processors first.
-const announceDelay = 25 * time.Millisecond
+// refused is the error of a request that a sandbox cannot take in its state.
+func refused(in *instance) error {
+	switch state := in.State(); state {
+	case life.Paused:
+		return api.Errorf(api.KindConflict, "sandbox %s is paused", in.id).WithHint("resume it first: hortus sandbox resume %s", in.id)
+	case life.Suspended:
+		return command.Suspended(in.id)
+	case life.Ended, life.Lost, life.Left:
+		return ended(in.Row())
+	default:
+		return api.Errorf(api.KindConflict, "sandbox %s is %s", in.id, state.Words())
+	}
+}
+
+func ended(row api.Sandbox) error {
+	return api.Errorf(api.KindUnavailable, "sandbox %s is %s%s", row.ID, row.State, because(row.Reason))
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+// suspended reports whether a row is that of a sandbox that is paused to disk.
+func suspended(row api.Sandbox) bool {
+	return row.State == api.SandboxPaused && row.Snapshot != ""
+}

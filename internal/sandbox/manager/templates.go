@@ -8,9 +8,18 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/sandbox/choice"
 	"hortus.dev/internal/sandbox/outgoing"
 )
+
+// Templates makes templates of sandboxes in which commands have run.
+type Templates struct {
+	planner   *Planner
+	origins   *origins
+	creator   *Creator
+	sandboxes *Sandboxes
+	guests    *Guests
+	saver     *Saver
+}
 
 const (
 	// templateTimeout is the default timeout of a command of a template.
@@ -21,17 +30,6 @@ const (
 	templateTail = 2 << 10
 )
 
-// checkName refuses what is no name of a template, and the name of a container image.
-func (c Config) checkName(name string) error {
-	if err := choice.TemplateName(name); err != nil {
-		return err
-	}
-	if c.ImageUser != nil && c.ImageUser(name) != "" {
-		return api.Errorf(api.KindExists, "template %s is a container image", name).WithHint("choose another name, or remove it first: hortus template rm %s", name)
-	}
-	return nil
-}
-
 // CreateTemplate creates a sandbox, runs commands in it, and saves it under a name, with the
 // processes that they left running. An existing template of that name is replaced for later
 // sandboxes. progress, which may be nil, is called before each step. Nothing is left after an
@@ -39,11 +37,11 @@ func (c Config) checkName(name string) error {
 //
 // Errors: those of Create and Snapshot; KindInvalid for an invalid request; KindConflict for a
 // command that fails.
-func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (_ api.Snapshot, err error) {
+func (t *Templates) CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (_ api.Snapshot, err error) {
 	if progress == nil {
 		progress = func(string) {}
 	}
-	if err := m.cfg.checkName(req.Name); err != nil {
+	if err := t.planner.checkName(req.Name); err != nil {
 		return api.Snapshot{}, err
 	}
 	if len(req.Run) > maxTemplateRuns {
@@ -55,7 +53,7 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 	if err := outgoing.NoHeaders(req.DefaultEgress); err != nil {
 		return api.Snapshot{}, err
 	}
-	if _, err := m.egress.Resolve(ctx, outgoing.Request{Policy: req.DefaultEgress}); err != nil {
+	if _, err := t.planner.policies.Resolve(ctx, outgoing.Request{Policy: req.DefaultEgress}); err != nil {
 		return api.Snapshot{}, err
 	}
 	each := time.Duration(req.TimeoutMS) * time.Millisecond
@@ -65,13 +63,13 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 	if each < 0 || each > api.MaxTTL {
 		return api.Snapshot{}, api.Errorf(api.KindInvalid, "timeout of %d ms is not between 0 and %d", req.TimeoutMS, api.MaxTTL.Milliseconds())
 	}
-	if _, err := m.snapshots(); err != nil {
+	if _, err := t.origins.store(); err != nil {
 		return api.Snapshot{}, err
 	}
 	// Time for the commands, and for the save after them.
 	ttl := min(each*time.Duration(len(req.Run))+restoreTimeout, api.MaxTTL)
 	progress("create a sandbox from " + orHost(req.From))
-	box, err := m.Create(ctx, api.CreateSandbox{
+	row, err := t.creator.Create(ctx, api.CreateSandbox{
 		Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, TTLMS: ttl.Milliseconds(),
 		Labels: map[string]string{"template": req.Name}, Account: req.Account, Key: req.Key, MaxTTLMS: req.MaxTTLMS,
 		Egress: req.Egress, MaxEgress: req.MaxEgress,
@@ -80,21 +78,21 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 		return api.Snapshot{}, err
 	}
 	defer func() {
-		if _, _, kerr := m.Kill(context.WithoutCancel(ctx), box.ID); kerr != nil {
+		if _, _, kerr := t.sandboxes.Kill(context.WithoutCancel(ctx), row.ID); kerr != nil {
 			err = errors.Join(err, kerr)
 		}
 	}()
-	if err := m.Held(ctx, box.ID); err != nil { // it is of no use to another daemon
+	if err := t.sandboxes.Held(ctx, row.ID); err != nil { // it is of no use to another daemon
 		return api.Snapshot{}, err
 	}
 	for _, command := range req.Run {
 		progress("run " + command)
-		if err := m.runFor(ctx, box.ID, command, each); err != nil {
+		if err := t.runFor(ctx, row.ID, command, each); err != nil {
 			return api.Snapshot{}, err
 		}
 	}
 	progress("save")
-	return m.Snapshot(ctx, box.ID, api.CreateSnapshot{Name: req.Name, DefaultEgress: req.DefaultEgress})
+	return t.saver.Snapshot(ctx, row.ID, api.CreateSnapshot{Name: req.Name, DefaultEgress: req.DefaultEgress})
 }
 
 func orHost(template string) string {
@@ -105,14 +103,14 @@ func orHost(template string) string {
 }
 
 // runFor runs a shell command, which must succeed.
-func (m *Manager) runFor(ctx context.Context, id api.SandboxID, command string, timeout time.Duration) error {
-	s, err := m.startExec(ctx, id, api.ExecRequest{Args: []string{"sh", "-c", command}, TimeoutMS: timeout.Milliseconds()})
+func (t *Templates) runFor(ctx context.Context, id api.SandboxID, command string, timeout time.Duration) error {
+	s, err := t.guests.StartExec(ctx, id, api.ExecRequest{Args: []string{"sh", "-c", command}, TimeoutMS: timeout.Milliseconds()})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	// Anyone who asked and goes away ends the sandbox, and with it the stream.
-	stop := context.AfterFunc(ctx, func() { m.Kill(context.WithoutCancel(ctx), id) })
+	stop := context.AfterFunc(ctx, func() { t.sandboxes.Kill(context.WithoutCancel(ctx), id) })
 	defer stop()
 	var tail []byte
 	for {

@@ -2,15 +2,22 @@ package manager
 
 import (
 	"context"
-	"hortus.dev/internal/sandbox"
 	"slices"
 	"strings"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/choice"
 	"hortus.dev/internal/storage/layer"
 )
+
+// origins has what sandboxes start from: templates, and saved states.
+type origins struct {
+	templates sandbox.Templates
+	snapshots sandbox.Snapshots // nil if nothing can be saved
+	backends  []sandbox.Backend
+}
 
 // restoreTimeout bounds the start of a sandbox from a snapshot, the first look at
 // all its bytes included.
@@ -19,18 +26,26 @@ const restoreTimeout = 5 * time.Minute
 // hostTemplate is the template that is no snapshot.
 const hostTemplate = "host"
 
+// store returns the store of saved states, or an error if there is none.
+func (o *origins) store() (sandbox.Snapshots, error) {
+	if o.snapshots == nil {
+		return nil, api.Errorf(api.KindUnsupported, "this daemon has no snapshot store")
+	}
+	return o.snapshots, nil
+}
+
 // origin returns the snapshot with a template's name or a snapshot's ID. It returns nil if there is
 // none, or if the account may not start from it: for that account it does not exist.
-func (c *planner) origin(ctx context.Context, account, template string) (*api.Snapshot, error) {
-	if template == hostTemplate || c.cfg.Snapshots == nil {
+func (o *origins) origin(ctx context.Context, account, template string) (*api.Snapshot, error) {
+	if template == hostTemplate || o.snapshots == nil {
 		return nil, nil
 	}
 	var s api.Snapshot
 	var err error
 	if id := api.SnapshotID(template); id.Valid() {
-		s, err = c.cfg.Snapshots.Snapshot(ctx, id)
+		s, err = o.snapshots.Snapshot(ctx, id)
 	} else {
-		s, err = c.cfg.Snapshots.Template(ctx, account, template)
+		s, err = o.snapshots.Template(ctx, account, template)
 	}
 	if api.KindOf(err) == api.KindNotFound || err == nil && !s.StartsFor(account) {
 		return nil, nil
@@ -55,7 +70,7 @@ func layersOf(s api.Snapshot) []layer.Digest {
 
 // restorable reports whether a snapshot can start here now: on the same kernel, guest
 // and processor, and over the same files of this machine.
-func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snapshot) error {
+func (o *origins) restorable(ctx context.Context, b sandbox.Backend, s api.Snapshot) error {
 	if !b.Capabilities().Save {
 		return api.Errorf(api.KindUnsupported, "the %s backend cannot start sandboxes from a snapshot (capability %s)", b.Name(), api.CapCheckpoint)
 	}
@@ -71,7 +86,7 @@ func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snaps
 			continue
 		}
 		// It shows this machine's own programs, which may have changed since.
-		now, err := c.cfg.Templates.Layers(ctx, hostTemplate)
+		now, err := o.templates.Layers(ctx, hostTemplate)
 		if err != nil {
 			return err
 		}
@@ -85,8 +100,8 @@ func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snaps
 
 // restoreAndClaim starts a sandbox from a saved state. It gives the machine also with an
 // error, if there is one.
-func (c saves) restoreAndClaim(ctx context.Context, l *live, restore func(context.Context, sandbox.Spec) (sandbox.Machine, error)) (sandbox.Machine, error) {
-	spec := l.spec()
+func restoreAndClaim(ctx context.Context, in *instance, restore func(context.Context, sandbox.Spec) (sandbox.Machine, error)) (sandbox.Machine, error) {
+	spec := in.spec()
 	m, err := restore(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -95,15 +110,15 @@ func (c saves) restoreAndClaim(ctx context.Context, l *live, restore func(contex
 }
 
 // restore starts a guest from a stored snapshot. The guest waits for its claim.
-func (c saves) restore(ctx context.Context, id api.SnapshotID, spec sandbox.Spec) (sandbox.Machine, error) {
+func (o *origins) restore(ctx context.Context, id api.SnapshotID, spec sandbox.Spec) (sandbox.Machine, error) {
 	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
 	defer cancel()
-	s, dir, done, err := c.cfg.Snapshots.Use(ctx, id)
+	s, dir, done, err := o.snapshots.Use(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	for _, b := range c.cfg.Backends {
+	for _, b := range o.backends {
 		if b.Name() == s.Image.Backend {
 			return b.Restore(ctx, spec, dir)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"runtime"
 	"sync"
@@ -14,8 +15,24 @@ import (
 	"hortus.dev/internal/sandbox/choice"
 	"hortus.dev/internal/sandbox/forkspace"
 	"hortus.dev/internal/sandbox/life"
+	"hortus.dev/internal/sandbox/outgoing"
 	"hortus.dev/internal/sandbox/pool"
 )
+
+// Forker creates sandboxes with the state of a running one.
+type Forker struct {
+	planner    *Planner
+	origins    *origins
+	creator    *Creator
+	saver      *Saver
+	table      *table
+	lifecycle  *lifecycle
+	chooser    *choice.Chooser
+	pool       *pool.Pool
+	facts      facts
+	workspaces sandbox.WorkspaceForks // nil if sandboxes with a durable workspace cannot be forked
+	log        *slog.Logger
+}
 
 // Fork creates sandboxes with the current state of a running one, each with its own identity. The
 // parent is paused for a moment. Each child succeeds or fails separately. If the parent has a durable
@@ -24,12 +41,12 @@ import (
 // Errors: KindInvalid for an invalid request; those of Snapshot. With a durable workspace: KindUnsupported,
 // naming the capability, where memory cannot be saved; KindExhausted for an account with too
 // many workspaces, or if too much was written to this one.
-func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error) {
-	return m.ForkFor(ctx, id, req, "")
+func (f *Forker) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error) {
+	return f.ForkFor(ctx, id, req, "")
 }
 
 // ForkFor is Fork for a task, which the children and their workspaces belong to.
-func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbox, task api.TaskID) (api.ForkResult, error) {
+func (f *Forker) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbox, task api.TaskID) (api.ForkResult, error) {
 	none := api.ForkResult{Parent: id}
 	if req.Count == 0 {
 		req.Count = 1
@@ -41,18 +58,18 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 	if err != nil {
 		return none, err
 	}
-	store, err := m.snapshots()
+	store, err := f.origins.store()
 	if err != nil {
 		return none, err
 	}
 	if err := api.CheckLabels(req.Labels); err != nil {
 		return none, err
 	}
-	l, err := m.saver(ctx, id)
+	in, err := f.saver.saver(ctx, id)
 	if err != nil {
 		return none, err
 	}
-	parent := l.Row()
+	parent := in.Row()
 	if err := envReadable(parent); err != nil {
 		return none, err
 	}
@@ -61,7 +78,7 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 		env = map[string]string{}
 	}
 	maps.Copy(env, req.Env)
-	egress, err := m.forkEgress(ctx, l, req)
+	egress, err := f.forkEgress(ctx, in, req)
 	if err != nil {
 		return none, err
 	}
@@ -70,25 +87,25 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 		return none, err
 	}
 	spaces, err := forkspace.Open(ctx, forkspace.Config{
-		Forks: m.cfg.Workspaces, Parent: l.workspace, Row: parent, Report: m.Report(ctx, l.backend), Task: task, Count: req.Count, FilesOnly: req.FilesOnly, Logger: m.log,
+		Forks: f.workspaces, Parent: in.workspace, Row: parent, Report: f.chooser.Report(ctx, in.backend), Task: task, Count: req.Count, FilesOnly: req.FilesOnly, Logger: f.log,
 	})
 	if err != nil {
 		return none, err
 	}
 	defer spaces.Close()
-	dir, remove, err := store.Scratch(m.imageSize(ctx, l))
+	dir, remove, err := store.Scratch(f.saver.imageSize(ctx, in))
 	if err != nil {
 		return none, err
 	}
 	defer func() {
 		if err := remove(); err != nil {
-			m.log.Error("the image of a fork was not removed", "sandbox", id, "error", err)
+			f.log.Error("the image of a fork was not removed", "sandbox", id, "error", err)
 		}
 	}()
-	children := m.children(ctx, l, req.Count, !req.FilesOnly && spaces == nil)
+	children := f.children(ctx, in, req.Count, !req.FilesOnly && spaces == nil)
 	defer children.Close()
 	ids := children.IDs()
-	saved, err := m.save(ctx, l, dir, sandbox.SaveOptions{Files: req.FilesOnly, CopyMemory: req.CopyMemory, Fork: true, Standstill: spaces.Standstill()})
+	saved, err := f.saver.save(ctx, in, dir, sandbox.SaveOptions{Files: req.FilesOnly, CopyMemory: req.CopyMemory, Fork: true, Standstill: spaces.Standstill()})
 	if err != nil {
 		return none, err
 	}
@@ -100,7 +117,7 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 	}
 	spaces.Others(ctx)
 	if req.TTLMS == 0 {
-		ttl = max(l.Left(), time.Second)
+		ttl = max(in.Left(), time.Second)
 	}
 	// Side by side as far as the machine's processors go.
 	turns := make(chan struct{}, runtime.NumCPU())
@@ -113,8 +130,8 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 			row.ID, row.State, row.Parent, row.Snapshot = ids[i], api.SandboxStarting, id, ""
 			row.IsolationWhy, row.Labels = fmt.Sprintf("forked from %s", id), req.Labels
 			row.Env, row.EnvNames = env, envNames(env)
-			row.Owner, row.CreatedAt, row.Reason = m.cfg.Owner, m.now().UTC(), ""
-			row.Build, row.Held, row.MemoryKills = m.cfg.Build, false, 0
+			row.Owner, row.CreatedAt, row.Reason = f.planner.owner, f.planner.now().UTC(), ""
+			row.Build, row.Held, row.MemoryKills = f.planner.build, false, 0
 			row.ExpiresAt = row.CreatedAt.Add(ttl)
 			row.Provision = nil // a caller's task has one sandbox
 			if req.Key != "" {
@@ -125,10 +142,10 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 			ws, err := spaces.Of(ctx, i, &row)
 			var child api.Sandbox
 			if err == nil {
-				child, err = m.child(ctx, l, row, ws, dir, children)
+				child, err = f.child(ctx, in, row, ws, dir, children)
 			}
 			if err == nil {
-				err = m.unlessKept(ctx, ids[i], spaces.Keep(ctx, i))
+				err = f.unlessKept(ctx, ids[i], spaces.Keep(ctx, i))
 			}
 			if err != nil {
 				out.Children[i].Error = api.AsError(err)
@@ -146,14 +163,39 @@ func (m saves) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 		}
 		said.Children = append(said.Children, c.Sandbox.ID)
 	}
-	m.tell(l, api.EventForked, said)
+	f.facts.tell(in, api.EventForked, said)
 	return out, nil
 }
 
+// forkEgress returns the policy of the children of a fork: that of the parent, unless the request
+// has one. What the caller's key does not allow is denied to them in either case.
+func (f *Forker) forkEgress(ctx context.Context, in *instance, req api.ForkSandbox) (outgoing.Resolved, error) {
+	parent := in.Row()
+	ceiling := parent.MaxEgress
+	if req.Key != "" {
+		var err error
+		if ceiling, err = f.planner.policies.Ceiling(ctx, req.MaxEgress); err != nil {
+			return outgoing.Resolved{}, err
+		}
+	}
+	secrets, err := outgoing.Inherit(parent, req.Secrets, f.planner.now())
+	if err != nil {
+		return outgoing.Resolved{}, err
+	}
+	if req.Egress == nil {
+		return outgoing.Inherited(parent, secrets, req.Secrets, ceiling), nil
+	}
+	out, err := f.planner.policies.Resolve(ctx, outgoing.Request{Policy: req.Egress, Ceiling: ceiling, Secrets: secrets, Account: parent.Account, Had: parent.EgressPolicy})
+	if err == nil {
+		err = out.Check(f.chooser.Report(ctx, in.backend))
+	}
+	return out, err
+}
+
 // unlessKept ends a child whose workspace could not be kept.
-func (m saves) unlessKept(ctx context.Context, id api.SandboxID, err error) error {
-	if l, ok := m.lookup(id); ok && err != nil {
-		_, kerr := m.end(context.WithoutCancel(ctx), l, "its workspace could not be kept: "+err.Error())
+func (f *Forker) unlessKept(ctx context.Context, id api.SandboxID, err error) error {
+	if in, ok := f.table.lookup(id); ok && err != nil {
+		_, kerr := f.lifecycle.end(context.WithoutCancel(ctx), in, "its workspace could not be kept: "+err.Error())
 		return errors.Join(err, kerr)
 	}
 	return err
@@ -161,23 +203,23 @@ func (m saves) unlessKept(ctx context.Context, id api.SandboxID, err error) erro
 
 // children begins the children of a fork: early those that can start before the state of their parent is
 // saved, which needs no workspace of theirs. As many start now as leave a processor for the save.
-func (m saves) children(ctx context.Context, parent *live, count int, early bool) *pool.Children {
+func (f *Forker) children(ctx context.Context, parent *instance, count int, early bool) *pool.Children {
 	now := 0
 	if early {
 		now = min(count, max(1, runtime.NumCPU()-1))
 	}
-	return m.pool.Children(ctx, pool.Want{Backend: parent.backend, Spec: parent.spec()}, count, now)
+	return f.pool.Children(ctx, pool.Want{Backend: parent.backend, Spec: parent.spec()}, count, now)
 }
 
 // child starts one child of a fork, with its workspace, which may be nil.
-func (m saves) child(ctx context.Context, parent *live, row api.Sandbox, ws *sandbox.Workspace, dir string, children *pool.Children) (api.Sandbox, error) {
+func (f *Forker) child(ctx context.Context, parent *instance, row api.Sandbox, ws *sandbox.Workspace, dir string, children *pool.Children) (api.Sandbox, error) {
 	if err := ctx.Err(); err != nil {
 		return api.Sandbox{}, err
 	}
-	l := m.newLive(row, parent.backend, life.Queued)
-	l.layers, l.asked, l.workspace = parent.layers, parent.asked, ws
-	return m.start(ctx, l, restoreTimeout, sandbox.OpRestore, func(ctx context.Context) (sandbox.Machine, error) {
-		return m.restoreAndClaim(ctx, l, func(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
+	in := f.lifecycle.instance(row, parent.backend, life.Queued)
+	in.layers, in.asked, in.workspace = parent.layers, parent.asked, ws
+	return f.creator.start(ctx, in, restoreTimeout, sandbox.OpRestore, func(ctx context.Context) (sandbox.Machine, error) {
+		return restoreAndClaim(ctx, in, func(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
 			return children.Restore(ctx, spec, dir)
 		})
 	})

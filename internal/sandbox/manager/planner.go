@@ -13,12 +13,17 @@ import (
 	"hortus.dev/internal/sandbox/pool"
 )
 
-// planner resolves requests.
-type planner struct {
-	*choice.Chooser
-	egress outgoing.Policies
-	cfg    Config
-	now    func() time.Time
+// Planner resolves requests: it chooses what a sandbox starts from, its backend, its limits and its policy,
+// and refuses what cannot be had. It changes nothing.
+type Planner struct {
+	chooser  *choice.Chooser
+	policies outgoing.Policies
+	origins  *origins
+	// imageUser returns the default user of a template that is a container image. It may be nil.
+	imageUser func(template string) string
+	owner     api.OwnerID
+	build     string
+	now       func() time.Time
 }
 
 // plan is what a create request resolved to.
@@ -60,8 +65,25 @@ func (p *plan) want() pool.Want {
 	return pool.Want{Backend: p.backend, Spec: p.spec, Snapshot: p.snapshot}
 }
 
+// Check returns what Create would refuse, without starting anything: ask it before you spend
+// time or money on what will run in a sandbox.
+func (r *Planner) Check(ctx context.Context, req api.CreateSandbox) error {
+	_, err := r.plan(ctx, &req)
+	return err
+}
+
+// Outline is Check that gives what Create would make: the row of a sandbox that has no
+// identifier, because it is not there.
+func (r *Planner) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	p, err := r.plan(ctx, &req)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	return r.row("", req, &p), nil
+}
+
 // plan resolves a request and fills in its template.
-func (c *planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api.Capability) (p plan, err error) {
+func (r *Planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api.Capability) (p plan, err error) {
 	if p.ttl, err = choice.TTL(req.TTLMS); err != nil {
 		return p, err
 	}
@@ -75,29 +97,29 @@ func (c *planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 	if req.OnExpiry == api.ExpiryPause {
 		needs = append(needs, api.CapCheckpoint)
 	}
-	if p.snapshot, err = c.origin(ctx, req.Account, req.Template); err != nil {
+	if p.snapshot, err = r.origins.origin(ctx, req.Account, req.Template); err != nil {
 		return p, err
 	}
-	if err = c.planEgress(ctx, req, &p); err != nil {
+	if err = r.planEgress(ctx, req, &p); err != nil {
 		return p, err
 	}
 	needs = append(needs, p.egress.Needs()...)
 	if p.snapshot != nil {
-		if err := c.planFrom(ctx, req, &p); err != nil {
+		if err := r.planFrom(ctx, req, &p); err != nil {
 			return p, err
 		}
-		if err := c.checkExpiry(ctx, req.OnExpiry, &p); err != nil {
+		if err := r.checkExpiry(ctx, req.OnExpiry, &p); err != nil {
 			return p, err
 		}
 		return p, p.backend.Validate(ctx, p.spec)
 	}
-	if p.backend, p.report, p.why, err = c.Choose(ctx, req.Isolation, needs...); err != nil {
+	if p.backend, p.report, p.why, err = r.chooser.Choose(ctx, req.Isolation, needs...); err != nil {
 		return p, err
 	}
 	if err = p.egress.Check(p.report); err != nil {
 		return p, err
 	}
-	if err = c.checkExpiry(ctx, req.OnExpiry, &p); err != nil {
+	if err = r.checkExpiry(ctx, req.OnExpiry, &p); err != nil {
 		return p, err
 	}
 	defaults := api.DefaultLimits()
@@ -108,12 +130,12 @@ func (c *planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 		return p, err
 	}
 	p.spec.Egress = sandbox.EgressOf(p.report)
-	if p.spec.Layers, err = c.cfg.Templates.Layers(ctx, req.Template); err != nil {
+	if p.spec.Layers, err = r.origins.templates.Layers(ctx, req.Template); err != nil {
 		return p, err
 	}
 	image := ""
-	if c.cfg.ImageUser != nil && req.Template != hostTemplate {
-		image = c.cfg.ImageUser(req.Template)
+	if r.imageUser != nil && req.Template != hostTemplate {
+		image = r.imageUser(req.Template)
 	}
 	if _, ok := p.report.Has(api.CapPrivateFiles); !ok && image != "" {
 		return p, api.Errorf(api.KindUnsupported, "template %s is a container image, and sandboxes of the %s backend have the files of this machine", req.Template, p.backend.Name()).
@@ -124,14 +146,14 @@ func (c *planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 }
 
 // planFrom resolves a request for a sandbox from a snapshot.
-func (c *planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan) error {
+func (r *Planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan) error {
 	s := p.snapshot
 	name, by := req.Isolation, s.Image.Backend
 	if name != "" && name != choice.Auto && name != by {
 		return api.Errorf(api.KindConflict, "snapshot %s was created by the %s backend and cannot start on %s", s.ID, by, name)
 	}
 	var err error
-	if p.backend, p.report, _, err = c.Choose(ctx, by); err != nil {
+	if p.backend, p.report, _, err = r.chooser.Choose(ctx, by); err != nil {
 		return err
 	}
 	if a, ok := p.report.Has(api.CapIsolated); !ok && name != by {
@@ -141,7 +163,7 @@ func (c *planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan)
 		return err
 	}
 	p.why = "backend that made the snapshot"
-	if err := c.restorable(ctx, p.backend, *s); err != nil {
+	if err := r.origins.restorable(ctx, p.backend, *s); err != nil {
 		return err
 	}
 	if p.spec.Limits, p.spec.Asked, p.missing, err = choice.Limits(req.Limits, s.Limits, p.report); err != nil {
@@ -160,12 +182,12 @@ func (c *planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan)
 }
 
 // planIn resolves a request for a sandbox with files at /workspace.
-func (c *planner) planIn(ctx context.Context, req *api.CreateSandbox, ws sandbox.Workspace) (p plan, err error) {
+func (r *Planner) planIn(ctx context.Context, req *api.CreateSandbox, ws sandbox.Workspace) (p plan, err error) {
 	if len(ws.Layers) == 0 {
 		return p, api.Errorf(api.KindInvalid, "a workspace needs at least one layer")
 	}
 	req.Workspace = string(ws.Upper)
-	if p, err = c.plan(ctx, req, api.CapWorkspace); err != nil {
+	if p, err = r.plan(ctx, req, api.CapWorkspace); err != nil {
 		return p, err
 	}
 	if req.OnExpiry.Pauses() {
@@ -190,7 +212,7 @@ func (c *planner) planIn(ctx context.Context, req *api.CreateSandbox, ws sandbox
 }
 
 // checkExpiry refuses what cannot happen at the deadline here.
-func (c *planner) checkExpiry(ctx context.Context, e api.Expiry, p *plan) error {
+func (r *Planner) checkExpiry(ctx context.Context, e api.Expiry, p *plan) error {
 	switch e {
 	case "", api.ExpiryKill:
 		return nil
@@ -198,7 +220,7 @@ func (c *planner) checkExpiry(ctx context.Context, e api.Expiry, p *plan) error 
 	default:
 		return api.Errorf(api.KindInvalid, "onExpiry %.40q is not %q, %q or %q", e, api.ExpiryKill, api.ExpiryPause, api.ExpiryPauseFiles)
 	}
-	if _, err := c.snapshots(); err != nil {
+	if _, err := r.origins.store(); err != nil {
 		return err
 	}
 	ok := p.backend.Capabilities().Save
@@ -214,15 +236,31 @@ func (c *planner) checkExpiry(ctx context.Context, e api.Expiry, p *plan) error 
 	return nil
 }
 
+// planEgress resolves the policy of a request, and adds the environment of its presets.
+func (r *Planner) planEgress(ctx context.Context, req *api.CreateSandbox, p *plan) (err error) {
+	want := outgoing.Request{Policy: req.Egress, Secrets: req.Secrets, Headers: req.Headers, Account: req.Account}
+	if want.Ceiling, err = r.policies.Ceiling(ctx, req.MaxEgress); err != nil {
+		return err
+	}
+	if p.snapshot != nil {
+		want.Default = p.snapshot.EgressPolicy
+	}
+	if p.egress, err = r.policies.Resolve(ctx, want); err != nil {
+		return err
+	}
+	req.Env = p.egress.Environment(req.Env)
+	return api.CheckEnv(req.Env)
+}
+
 // row is what is known of a sandbox before it is there.
-func (c *planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sandbox {
-	now := c.now().UTC()
+func (r *Planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sandbox {
+	now := r.now().UTC()
 	row := api.Sandbox{
 		ID: id, State: api.SandboxStarting,
 		Isolation: p.backend.Name(), IsolationWhy: p.why, Template: req.Template,
 		Limits: p.spec.Limits, Unenforced: p.missing, Identities: p.users,
 		Egress: p.spec.Egress.String(), Env: req.Env, EnvNames: envNames(req.Env), Labels: req.Labels, Task: req.Task, Workspace: api.WorkspaceID(req.Workspace),
-		Owner: c.cfg.Owner, Build: c.cfg.Build, CreatedAt: now, ExpiresAt: now.Add(p.ttl),
+		Owner: r.owner, Build: r.build, CreatedAt: now, ExpiresAt: now.Add(p.ttl),
 		OnExpiry: req.OnExpiry, AutoResume: req.AutoResume, PrivateTraffic: req.PrivateTraffic, Account: req.Account, Key: req.Key,
 		MaxTTLMS: req.MaxTTLMS, Lineage: id,
 	}
@@ -236,23 +274,6 @@ func (c *planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sand
 		row.Provision = &provision
 	}
 	return row
-}
-
-// Check returns what Create would refuse, without starting anything: ask it before you spend
-// time or money on what will run in a sandbox.
-func (m *Manager) Check(ctx context.Context, req api.CreateSandbox) error {
-	_, err := m.plan(ctx, &req)
-	return err
-}
-
-// Outline is Check that gives what Create would make: the row of a sandbox that has no
-// identifier, because it is not there.
-func (m *Manager) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
-	p, err := m.plan(ctx, &req)
-	if err != nil {
-		return api.Sandbox{}, err
-	}
-	return m.row("", req, &p), nil
 }
 
 // envNames returns the names of variables, for answers, which contain no values.
@@ -270,6 +291,17 @@ func envReadable(row api.Sandbox) error {
 			return api.Errorf(api.KindConflict, "cannot decrypt the environment values of sandbox %s", row.ID).
 				WithHint("restore hortus.db-key in the data directory, or create a new sandbox")
 		}
+	}
+	return nil
+}
+
+// checkName refuses what is no name of a template, and the name of a container image.
+func (r *Planner) checkName(name string) error {
+	if err := choice.TemplateName(name); err != nil {
+		return err
+	}
+	if r.imageUser != nil && r.imageUser(name) != "" {
+		return api.Errorf(api.KindExists, "template %s is a container image", name).WithHint("choose another name, or remove it first: hortus template rm %s", name)
 	}
 	return nil
 }

@@ -1,0 +1,387 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/command"
+	"hortus.dev/internal/sandbox/life"
+	"hortus.dev/internal/sandbox/pool"
+	"hortus.dev/internal/sandbox/uptime"
+)
+
+// Recoverer brings rows and reality together: it takes over what an ended daemon left, and destroys
+// what nobody has.
+type Recoverer struct {
+	table     *table
+	lifecycle *lifecycle
+	origins   *origins
+	capacity  *capacity
+	policies  *Policies
+	pool      *pool.Pool
+	run       *command.Commands
+	facts     facts
+	backends  []sandbox.Backend
+	rows      sandbox.Rows
+	owner     api.OwnerID
+	clock     uptime.Clock
+	log       *slog.Logger
+}
+
+// Recovered counts the sandboxes of ended owners that a recovery processed.
+type Recovered struct{ Adopted, Lost int }
+
+// Recover takes over the sandboxes of every owner for which gone returns true, with their
+// deadlines and commands. A sandbox that cannot continue is destroyed with proof and marked
+// lost, and its commands unknown: if it was starting, worked for a task, was held by a
+// connection, has exited, or if its backend is not an Adopter. A sandbox that is paused to disk
+// stays paused. Leftovers without a row are destroyed too. Rows of an owner that may still be
+// running are not changed.
+func (r *Recoverer) Recover(ctx context.Context, gone func(api.OwnerID) bool) (did Recovered, err error) {
+	rows, err := r.rows.ListSandboxes(ctx, false)
+	if err != nil {
+		return did, err
+	}
+	backends := map[string]sandbox.Backend{}
+	for _, b := range r.backends {
+		backends[b.Name()] = b
+	}
+	var errs []error
+	keep := map[api.SandboxID]bool{}
+	for _, row := range rows {
+		if row.State.Final() {
+			continue
+		}
+		if row.Owner == r.owner || !gone(row.Owner) {
+			keep[row.ID] = true
+			continue
+		}
+		b := backends[row.Isolation]
+		if b == nil {
+			r.count(row)
+			errs = append(errs, api.Errorf(api.KindUnsupported, "sandbox %s ran on backend %q, which this build does not include", row.ID, row.Isolation))
+			continue
+		}
+		lives, err := r.recoverOne(ctx, b, row)
+		switch {
+		case err != nil:
+			r.count(row)
+			errs = append(errs, err)
+			keep[row.ID] = lives
+		case lives:
+			keep[row.ID] = true
+			did.Adopted++
+		default:
+			did.Lost++
+		}
+	}
+	errs = append(errs, r.reclaimOrphans(ctx, keep), r.dropPauses(ctx, gone))
+	r.policies.follower().Follow(slices.DeleteFunc(rows, func(row api.Sandbox) bool { return !keep[row.ID] }), "")
+	return did, errors.Join(errs...)
+}
+
+// count takes the room of a sandbox that could neither be taken over nor destroyed,
+// and may still run, for as long as this daemon lives.
+func (r *Recoverer) count(row api.Sandbox) {
+	_ = r.capacity.hold(r.lifecycle.instance(row, nil, life.Running), row.Isolation)
+}
+
+// recoverOne recovers one sandbox of an ended owner. It returns true if the sandbox continues, here
+// or on disk.
+func (r *Recoverer) recoverOne(ctx context.Context, b sandbox.Backend, row api.Sandbox) (bool, error) {
+	paused, reason := r.foundPaused(ctx, row)
+	if !paused && reason == "" {
+		err := r.adopt(ctx, b, row)
+		for tries := 1; api.KindOf(err) == api.KindTimeout && ctx.Err() == nil && tries < adoptTries; tries++ {
+			err = r.adopt(ctx, b, row) // a machine that is busy is no reason to end what runs on it
+		}
+		var unstored errUnstored
+		switch {
+		case err == nil:
+			return true, nil
+		case ctx.Err() != nil || errors.As(err, &unstored):
+			return true, err // it is left to the next daemon as it is
+		}
+		reason = lostWhy(err)
+	}
+	proof, err := b.Reclaim(ctx, row.ID)
+	switch {
+	case err != nil:
+		return paused, err
+	case paused:
+		return true, r.takeOver(ctx, row)
+	}
+	return false, r.lifecycle.markLost(ctx, row, reason, proof)
+}
+
+// adoptTries is how often a sandbox is taken over that does not answer in time.
+const adoptTries = 3
+
+// foundPaused reports whether a sandbox of an ended owner is paused to disk, or why it was paused
+// and is lost; neither if it may still be running. A sandbox whose pause was in progress is
+// paused if its snapshot is complete, and one whose resume was in progress if its row does not
+// say running yet.
+func (r *Recoverer) foundPaused(ctx context.Context, row api.Sandbox) (bool, string) {
+	if row.Snapshot == "" || r.origins.snapshots == nil {
+		return false, ""
+	}
+	s, err := r.origins.snapshots.Snapshot(ctx, row.Snapshot)
+	switch {
+	case err == nil && s.State == api.SnapshotReady && s.Paused && s.Sandbox == row.ID:
+		return true, ""
+	case row.State != api.SandboxPaused, err == nil && !(s.Paused && s.Sandbox == row.ID):
+		return false, "" // what it started from
+	case err != nil:
+		return false, "the sandbox was paused to disk, and its snapshot cannot be read: " + err.Error()
+	}
+	return false, "the sandbox was paused to disk, and its snapshot is " + string(s.State) + because(s.Reason)
+}
+
+// takeOver makes a sandbox that is paused to disk this daemon's.
+func (r *Recoverer) takeOver(ctx context.Context, row api.Sandbox) error {
+	said := row.State != api.SandboxPaused
+	row.State, row.Owner = api.SandboxPaused, r.owner
+	if err := r.rows.UpdateSandbox(ctx, row); err != nil {
+		return err
+	}
+	if said {
+		r.facts.append(row.ID, api.EventSandboxState, api.SandboxStateEvent{State: row.State, Reason: "paused to disk in snapshot " + string(row.Snapshot)})
+	}
+	return nil
+}
+
+// dropPauses removes the snapshots of pauses in which no sandbox is paused: it
+// continued, or ended, and its daemon with it.
+func (r *Recoverer) dropPauses(ctx context.Context, gone func(api.OwnerID) bool) error {
+	if r.origins.snapshots == nil {
+		return nil
+	}
+	all, err := r.origins.snapshots.Snapshots(ctx, false)
+	errs := []error{err}
+	for _, s := range all {
+		if !s.Paused || s.State != api.SnapshotReady || s.Owner != r.owner && !gone(s.Owner) {
+			continue
+		}
+		row, err := r.rows.Sandbox(ctx, s.Sandbox)
+		if err == nil && row.State == api.SandboxPaused && row.Snapshot == s.ID {
+			continue
+		}
+		if err != nil && api.KindOf(err) != api.KindNotFound {
+			errs = append(errs, err)
+			continue
+		}
+		_, err = r.origins.snapshots.Remove(ctx, s.ID, "no paused sandbox uses this snapshot")
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Orphan is what a sandbox left behind with a backend and does not live.
+type Orphan struct {
+	Backend string
+	ID      api.SandboxID
+}
+
+// Orphans lists leftovers that backends find of sandboxes that this daemon did not create and
+// whose row, if there is one, is final.
+func (r *Recoverer) Orphans(ctx context.Context) ([]Orphan, error) {
+	rows, err := r.rows.ListSandboxes(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	keep := map[api.SandboxID]bool{}
+	for _, row := range rows {
+		keep[row.ID] = !row.State.Final()
+	}
+	return r.orphans(ctx, keep)
+}
+
+func (r *Recoverer) orphans(ctx context.Context, keep map[api.SandboxID]bool) (all []Orphan, err error) {
+	var errs []error
+	for _, b := range r.backends {
+		ids, err := b.Orphans(ctx)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, id := range ids {
+			mine, err := r.made(ctx, id)
+			if err != nil {
+				errs = append(errs, err)
+			} else if !mine && !keep[id] {
+				all = append(all, Orphan{b.Name(), id})
+			}
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// reclaimOrphans destroys leftovers that no row leads to, for example of a
+// database that was removed.
+func (r *Recoverer) reclaimOrphans(ctx context.Context, keep map[api.SandboxID]bool) error {
+	all, err := r.orphans(ctx, keep)
+	errs := []error{err}
+	for _, o := range all {
+		errs = append(errs, r.Reclaim(ctx, o))
+	}
+	return errors.Join(errs...)
+}
+
+// made reports whether this daemon created a sandbox: it is live, it is or was in the pool, or its
+// row names this owner. Resources of an ended one are freed by the goroutine that ended it.
+func (r *Recoverer) made(ctx context.Context, id api.SandboxID) (bool, error) {
+	r.table.mu.Lock()
+	_, lives := r.table.entries[id]
+	r.table.mu.Unlock()
+	if lives || r.pool.Made(id) {
+		return true, nil
+	}
+	row, err := r.rows.Sandbox(ctx, id)
+	if api.KindOf(err) == api.KindNotFound {
+		return false, nil
+	}
+	return row.Owner == r.owner, err
+}
+
+// Reclaim destroys an orphan, and does nothing to a sandbox of this daemon's.
+func (r *Recoverer) Reclaim(ctx context.Context, o Orphan) error {
+	if mine, err := r.made(ctx, o.ID); mine || err != nil {
+		return err
+	}
+	for _, b := range r.backends {
+		if b.Name() == o.Backend {
+			_, err := b.Reclaim(ctx, o.ID)
+			return err
+		}
+	}
+	return api.Errorf(api.KindNotFound, "this build does not include backend %q", o.Backend)
+}
+
+// errRefused is the reason why a sandbox of an earlier daemon must not continue.
+type errRefused string
+
+func (e errRefused) Error() string { return string(e) }
+
+// errUnstored reports that a sandbox could be taken over, but not so that it was noted.
+type errUnstored struct{ error }
+
+func (e errUnstored) Unwrap() error { return e.error }
+
+// refuses returns why a sandbox that may still run is not taken over; nil when it is.
+func refuses(row api.Sandbox, b sandbox.Backend) error {
+	switch {
+	case row.State == api.SandboxStarting:
+		return errRefused("the daemon ended while the sandbox was starting")
+	case row.Task != "":
+		return errRefused("the daemon ended, and with it the task that used the sandbox")
+	case row.Held:
+		return errRefused("the daemon ended, and with it the connection that held the sandbox")
+	case !b.Capabilities().Adopt:
+		return errRefused("the daemon ended without stopping the sandbox, and a sandbox of the " + b.Name() + " backend cannot be taken over")
+	}
+	return nil
+}
+
+// lostWhy returns why a sandbox is lost that was not taken over.
+func lostWhy(err error) string {
+	var refused errRefused
+	switch {
+	case errors.As(err, &refused):
+		return string(refused)
+	case api.KindOf(err) == api.KindNotFound:
+		return "the daemon ended without stopping the sandbox, and the sandbox ended before the next daemon started"
+	}
+	return "the daemon ended without stopping the sandbox, and the next daemon could not take it over: " + err.Error()
+}
+
+// adopt takes over a sandbox of an owner that has ended: its machine, its deadline, its commands.
+func (r *Recoverer) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox) error {
+	if err := refuses(row, b); err != nil {
+		return err
+	}
+	a, err := b.Adopt(ctx, row.ID)
+	if err != nil {
+		return err
+	}
+	from, left := row.Owner, r.clock.Left(row)
+	row.Owner, row.ExpiresAt = r.owner, r.lifecycle.wall().Add(left)
+	row.Snapshot = r.startedFrom(ctx, row)
+	state, paused := life.Running, row.State == api.SandboxPaused
+	if paused {
+		state = life.Paused
+	}
+	in := r.lifecycle.instance(row, b, state)
+	in.layers, in.asked, in.workspace = a.Spec.Layers, a.Spec.Asked, a.Spec.Workspace
+	in.boot(a.Machine, nil)
+	in.StartClock(left)
+	fail := func(err error) error {
+		if lerr := a.Machine.Leave(context.WithoutCancel(ctx)); lerr != nil {
+			r.log.Error("a sandbox that could not be adopted was not released", "sandbox", row.ID, "error", lerr)
+		}
+		in.releaseCapacity()
+		return err
+	}
+	// The row counts: a pause or a resume that was not acknowledged is undone, and a machine
+	// that waits for a save that is not going to complete is resumed.
+	switch {
+	case paused && !a.Paused:
+		err = a.Machine.Pause(ctx)
+	case !paused && a.Paused:
+		err = a.Machine.Resume(ctx)
+	}
+	if err == nil && paused {
+		// Its output cannot be read before it is resumed.
+		err = in.gate.Close(ctx)
+		in.shut = err == nil
+	}
+	if err == nil {
+		in.release = r.capacity.hold(in, b.Name())
+		err = r.table.register(in)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	if err := r.rows.UpdateSandbox(context.WithoutCancel(ctx), row); err != nil {
+		r.table.remove(in)
+		return fail(errUnstored{err})
+	}
+	n := r.run.Adopt(ctx, in.commands, func(row api.Exec) time.Duration { return time.Duration(row.TimeoutMS) * time.Millisecond })
+	r.facts.append(row.ID, api.EventAdopted, api.AdoptedEvent{
+		From: from, To: r.owner, Cause: "the previous daemon ended and left the sandbox running", State: row.State, Commands: n,
+	})
+	r.log.Info("sandbox adopted", "sandbox", row.ID, "from", from, "commands", n, "left", left.Round(time.Second))
+	r.adoptEgress(in)
+	r.table.spawn(func() { r.lifecycle.watch(in) })
+	return nil
+}
+
+// startedFrom returns the snapshot that a sandbox started from, where its row names one
+// that it was to be paused in and was not.
+func (r *Recoverer) startedFrom(ctx context.Context, row api.Sandbox) api.SnapshotID {
+	if row.Snapshot == "" || r.origins.snapshots == nil {
+		return row.Snapshot
+	}
+	s, err := r.origins.snapshots.Snapshot(ctx, row.Snapshot)
+	if err == nil && s.Paused && s.Sandbox == row.ID {
+		return s.Parent
+	}
+	return row.Snapshot
+}
+
+// adoptEgress serves the connections of a sandbox that was taken over.
+func (r *Recoverer) adoptEgress(in *instance) {
+	in.egress.Adopt()
+	if in.State() == life.Paused { // the policy is applied again when it is resumed
+		return
+	}
+	r.table.spawn(func() {
+		if err := in.egress.Retry(r.table.ctx); err != nil && !in.State().Final() {
+			r.log.Error("the egress policy of an adopted sandbox could not be applied; its connections are denied", "sandbox", in.id, "error", err)
+		}
+	})
+}
