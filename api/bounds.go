@@ -169,3 +169,15 @@ func RecordedArgs(args []string) (kept []string, total int64) {
 	}
 	return kept, total
 }
+
+// Clip returns the first most bytes of a text that somebody else wrote, or fewer: a character that would be
+// cut is left out.
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
+}

@@ -273,7 +273,7 @@ func (e *Executor) command(ctx context.Context, box Sandbox, p Pass, phase api.P
 		err = ctx.Err()
 	}
 	if err == nil && ex.State == api.ExecUnknown && ex.Exit.Cause == "" {
-		err = api.Errorf(api.KindUnavailable, "the exit code of %q in sandbox %s is unknown", clip(cmd, 80), ex.Sandbox)
+		err = api.Errorf(api.KindUnavailable, "the exit code of %q in sandbox %s is unknown", api.Clip(cmd, 80), ex.Sandbox)
 	}
 	return ex, time.Since(start).Milliseconds(), err
 }

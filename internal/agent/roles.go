@@ -85,7 +85,7 @@ func (d *Debugger) Diagnose(ctx context.Context, req api.DebugRequest) (api.Diag
 	req.Result.CreateMS, req.Result.InstallMS, req.Result.RunMS = 0, 0, 0
 	diag, used, err := ask(ctx, d.role, req, func(diag *api.Diagnosis) error {
 		if !slices.Contains(categories[:], diag.Category) {
-			return api.Errorf(api.KindInvalid, "unknown category %q", clip(string(diag.Category), 64))
+			return api.Errorf(api.KindInvalid, "unknown category %q", api.Clip(string(diag.Category), 64))
 		}
 		if strings.TrimSpace(diag.Cause) == "" || len(diag.Cause) > artifact.MaxText || len(diag.Question) > artifact.MaxText {
 			return api.Errorf(api.KindInvalid, "cause must be a sentence; cause and question: the maximum is %d bytes", artifact.MaxText)
@@ -205,7 +205,7 @@ func ask[Out any](ctx context.Context, r role, input any, check func(*Out) error
 				WithHint("Retry, or choose another model with --model.")
 		}
 		req.Messages = append(req.Messages,
-			model.Message{Role: model.RoleAssistant, Text: clip(resp.Message.Text, 64<<10)},
+			model.Message{Role: model.RoleAssistant, Text: api.Clip(resp.Message.Text, 64<<10)},
 			model.Message{Role: model.RoleUser, Text: fmt.Sprintf(
 				"Your answer is invalid: %v. Answer again with one JSON value of the schema %s. Write nothing else.", err, r.output)})
 	}
@@ -229,11 +229,4 @@ func parse[Out any](text string, check func(*Out) error) (Out, error) {
 		return out, api.Errorf(api.KindInvalid, "the answer has text after the JSON value")
 	}
 	return out, check(&out)
-}
-
-func clip(s string, max int) string {
-	if len(s) > max {
-		return s[:max]
-	}
-	return s
 }

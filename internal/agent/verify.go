@@ -141,7 +141,7 @@ func (e *Executor) check(ctx context.Context, box Sandbox, p Pass, res api.Execu
 			if ex.Exit.Cause != "" {
 				how = ex.Exit.Cause
 			}
-			res.Detail = fmt.Sprintf("the check %q failed (%s): %s", clip(c.Name, 256), how, clip(c.Command, 512))
+			res.Detail = fmt.Sprintf("the check %q failed (%s): %s", api.Clip(c.Name, 256), how, api.Clip(c.Command, 512))
 		}
 		if res.Checks = append(res.Checks, r); !r.Passed {
 			break

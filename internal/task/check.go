@@ -139,7 +139,7 @@ func checkSandbox(ctx context.Context, check func(context.Context, api.CreateSan
 func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.CreateTask, error) {
 	r := req.Replay
 	if !r.Task.Valid() || r.Attempt < 1 {
-		return req, api.Errorf(api.KindInvalid, "replay of task %q attempt %d: invalid task or attempt", clip(string(r.Task)), r.Attempt)
+		return req, api.Errorf(api.KindInvalid, "replay of task %.64q attempt %d: invalid task or attempt", string(r.Task), r.Attempt)
 	}
 	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil || req.Sandbox.Egress != nil || req.Sandbox.Secrets != nil || req.Sandbox.Headers != nil || req.SetupEgress != nil || req.Files != nil || req.Schema != nil {
 		return req, api.Errorf(api.KindInvalid, "a replay uses the recorded files, schema, timeouts, limits, environment and egress policy; they cannot be set")
@@ -193,13 +193,6 @@ func (e *Engine) program(ctx context.Context, req api.CreateTask) (*api.CodeArti
 	}
 	return nil, api.Errorf(api.KindNotFound, "task %s has no attempt %d", old.ID, req.Replay.Attempt).
 		WithHint("It has %d attempts; list them with: hortus task show %s.", len(old.Attempts), old.ID)
-}
-
-func clip(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "..."
-	}
-	return s
 }
 
 // ready finds out, before a line is written, that programs of a language have

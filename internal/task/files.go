@@ -83,7 +83,7 @@ func (d folders) of(id api.TaskID) string { return filepath.Join(d.root, string(
 // attempt runs it holds what has come so far. The caller closes it.
 func (e *Engine) Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error) {
 	if stream != "stdout" && stream != "stderr" {
-		return nil, api.Errorf(api.KindInvalid, "invalid stream %q: use stdout or stderr", clip(stream))
+		return nil, api.Errorf(api.KindInvalid, "invalid stream %.64q: use stdout or stderr", stream)
 	}
 	t, err := e.cfg.Store.Task(ctx, id)
 	if err != nil {

@@ -62,7 +62,7 @@ func Placeholder(a api.CodeArtifact) string {
 		}
 		if line > 0 {
 			text := strings.TrimSpace(strings.Split(f.Content, "\n")[line-1])
-			return fmt.Sprintf("%s line %d is a placeholder, not code: %s", f.Path, line, clip(text))
+			return fmt.Sprintf("%s line %d is a placeholder, not code: %s", f.Path, line, api.Clip(text, 64))
 		}
 	}
 	return ""

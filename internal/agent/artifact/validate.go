@@ -44,7 +44,7 @@ func Validate(a api.CodeArtifact) error {
 	total := 0
 	for _, f := range a.Files {
 		if f.Base64 != "" {
-			return api.Errorf(api.KindInvalid, "file %q has base64; a program's files are text, in content", clip(f.Path))
+			return api.Errorf(api.KindInvalid, "file %.64q has base64; a program's files are text, in content", f.Path)
 		}
 		if err := Path(f.Path); err != nil {
 			return err
@@ -153,7 +153,7 @@ func ValidatePlan(p api.ExecutionPlan) error {
 			return err
 		}
 		if strings.ContainsRune(v, 0) || !utf8.ValidString(v) {
-			return api.Errorf(api.KindInvalid, "parameter %q is not plain text", clip(k))
+			return api.Errorf(api.KindInvalid, "parameter %.64q is not plain text", k)
 		}
 		size += len(v)
 	}
@@ -167,7 +167,7 @@ func ValidatePlan(p api.ExecutionPlan) error {
 // ".." or empty elements, without NUL and control characters.
 func Path(p string) error {
 	bad := func(why string) error {
-		return api.Errorf(api.KindInvalid, "path %q %s", clip(p), why).
+		return api.Errorf(api.KindInvalid, "path %.64q %s", p, why).
 			WithHint("Use a relative path below the workspace, such as main.py or data/input.csv.")
 	}
 	switch {
@@ -202,7 +202,7 @@ func Path(p string) error {
 
 func known(l api.Language) error {
 	if _, ok := language.Of(l); !ok {
-		return api.Errorf(api.KindInvalid, "unknown language %q", clip(string(l))).
+		return api.Errorf(api.KindInvalid, "unknown language %.64q", string(l)).
 			WithHint("Use one of %s.", strings.Join(language.Names(), ", "))
 	}
 	return nil
@@ -212,7 +212,7 @@ func shell(s string, emptyOK bool) error {
 	if s == "bash" || s == "sh" || s == "" && emptyOK {
 		return nil
 	}
-	return api.Errorf(api.KindInvalid, "unknown shell %q; use bash or sh", clip(s))
+	return api.Errorf(api.KindInvalid, "unknown shell %.64q; use bash or sh", s)
 }
 
 func output(kind api.OutputKind, emptyOK bool, files []string, field string) error {
@@ -227,7 +227,7 @@ func output(kind api.OutputKind, emptyOK bool, files []string, field string) err
 			return api.Errorf(api.KindInvalid, "output is empty; use text, json, file or none")
 		}
 	default:
-		return api.Errorf(api.KindInvalid, "unknown output %q; use text, json, file or none", clip(string(kind)))
+		return api.Errorf(api.KindInvalid, "unknown output %.64q; use text, json, file or none", string(kind))
 	}
 	if len(files) > MaxExpect {
 		return api.Errorf(api.KindInvalid, "%s has %d entries; the maximum is %d", field, len(files), MaxExpect)
@@ -248,14 +248,6 @@ func text(field, s string, max int) error {
 		return api.Errorf(api.KindInvalid, "%s is not plain text", field)
 	}
 	return nil
-}
-
-// clip keeps a hostile value short in a message.
-func clip(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "..."
-	}
-	return s
 }
 
 // Key is equal for two artifacts that would run the same: same files apart from

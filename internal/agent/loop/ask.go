@@ -54,7 +54,7 @@ func (r *run) call(m model.Model, req model.Request) (resp model.Response, said 
 	if said = text.String(); said == "" {
 		said = resp.Message.Text
 	}
-	return resp, clip(said, maxSaid), err
+	return resp, api.Clip(said, maxSaid), err
 }
 
 // ask gets the next answer. It is false if there is none: the Run has ended, or

@@ -145,7 +145,7 @@ func cutTail(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	head := clip(s, most-64)
+	head := api.Clip(s, most-64)
 	return fmt.Sprintf("%s\n[... %d bytes truncated]", head, len(s)-len(head))
 }
 

@@ -68,7 +68,7 @@ func (l *Loop) named(calls []model.Call) []model.Call {
 			c.Input = mustJSON(map[string]string{tooLong: fmt.Sprintf("%d bytes removed", n)})
 		case n > keptInput && !json.Valid(c.Input):
 			// What is left must not be JSON by chance: it would be run.
-			c.Input = json.RawMessage(clip(string(c.Input), keptInput) + "[...cut")
+			c.Input = json.RawMessage(api.Clip(string(c.Input), keptInput) + "[...cut")
 		}
 		out = append(out, c)
 	}

@@ -158,7 +158,7 @@ func (q *questionCall) Call(ctx context.Context, _ json.RawMessage) (Result, err
 			if hint := api.HintOf(err); hint != "" {
 				text += ". " + strings.TrimSuffix(hint, ".")
 			}
-			return Result{Text: clip(text, maxFound) + ". Ask without copy, or run the commands yourself.", Failed: true, Short: short(text)}, nil
+			return Result{Text: api.Clip(text, maxFound) + ". Ask without copy, or run the commands yourself.", Failed: true, Short: short(text)}, nil
 		}
 		defer c.Close(ctx)
 		sub, message = q.worker(c.Tools), "Task:\n"

@@ -9,6 +9,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"hortus.dev/api"
 )
 
 // schema is the part of JSON Schema that tools are described with. What it does
@@ -155,14 +157,14 @@ func (s *schema) checkObject(at, where string, v any) string {
 		p := s.Properties[name]
 		switch {
 		case p == nil && bytes.Equal(bytes.TrimSpace(s.Additional), []byte("false")):
-			return fmt.Sprintf("%s has an unknown field %q", where, clip(name, 64))
+			return fmt.Sprintf("%s has an unknown field %q", where, api.Clip(name, 64))
 		case p == nil:
 			p = extra
 		}
 		if p == nil || obj[name] == nil {
 			continue
 		}
-		if wrong := p.check(strings.TrimPrefix(at+"."+clip(name, 64), "."), obj[name]); wrong != "" {
+		if wrong := p.check(strings.TrimPrefix(at+"."+api.Clip(name, 64), "."), obj[name]); wrong != "" {
 			return wrong
 		}
 	}
@@ -213,7 +215,7 @@ func mustBe(where, what string, v any) string {
 	case bool:
 		is = "a boolean"
 	case json.Number:
-		is = "the number " + clip(string(mustText(v)), 32)
+		is = "the number " + api.Clip(string(mustText(v)), 32)
 	case []any:
 		is = "an array"
 	}

@@ -30,7 +30,7 @@ const (
 
 // take follows one answer.
 func (r *run) take(resp model.Response) {
-	msg := model.Message{Role: model.RoleAssistant, Text: clip(resp.Message.Text, maxSaid)}
+	msg := model.Message{Role: model.RoleAssistant, Text: api.Clip(resp.Message.Text, maxSaid)}
 	cut := resp.Stop == model.StopLength
 	dropped := 0
 	if calls := resp.Message.Calls; !cut {

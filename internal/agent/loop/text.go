@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"hortus.dev/api"
 )
 
 const (
@@ -14,23 +16,12 @@ const (
 	maxProse = 8 << 10 // of what an event shows of an answer's text
 )
 
-// clip returns the first bytes of a text, without half a character.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most]
-}
-
 // ends returns the beginning and the end of a text that is too long.
 func ends(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	head := clip(s, most/2)
+	head := api.Clip(s, most/2)
 	tail := s[len(s)-most/2:]
 	for tail != "" && !utf8.RuneStart(tail[0]) {
 		tail = tail[1:]
@@ -45,10 +36,10 @@ func hidden(r rune) bool {
 
 // short makes one bounded line that a terminal can show.
 func short(s string) string {
-	s = clip(s, 4*maxShort)
+	s = api.Clip(s, 4*maxShort)
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || hidden(r) }), " ")
 	if len(s) > maxShort {
-		s = strings.TrimSpace(clip(s, maxShort-3)) + "..."
+		s = strings.TrimSpace(api.Clip(s, maxShort-3)) + "..."
 	}
 	return s
 }
@@ -65,7 +56,7 @@ func prose(s string) string {
 		return r
 	}, s))
 	if len(s) > maxProse {
-		s = clip(s, maxProse-3) + "..."
+		s = api.Clip(s, maxProse-3) + "..."
 	}
 	return s
 }

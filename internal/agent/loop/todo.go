@@ -33,7 +33,7 @@ type todo struct {
 func (t *todo) set(items []api.TodoItem, step int) {
 	t.items = nil
 	for _, x := range items[:min(len(items), MaxTodo)] {
-		if x.Text = clip(short(x.Text), MaxTodoText); x.State != TodoActive && x.State != TodoDone {
+		if x.Text = api.Clip(short(x.Text), MaxTodoText); x.State != TodoActive && x.State != TodoDone {
 			x.State = TodoPending
 		}
 		t.items = append(t.items, x)

@@ -137,7 +137,7 @@ func (e *Entry) bound() {
 	take := func(s string) string {
 		s = strings.ToValidUTF8(s, "\uFFFD")
 		if len(s) > room {
-			s = clip(s, max(0, room-64)) + fmt.Sprintf("[... %d bytes truncated]", len(s)-max(0, room-64))
+			s = api.Clip(s, max(0, room-64)) + fmt.Sprintf("[... %d bytes truncated]", len(s)-max(0, room-64))
 		}
 		room = max(0, room-len(s))
 		return s

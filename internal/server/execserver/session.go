@@ -186,7 +186,7 @@ func (s *session) take(m message) error {
 	}
 	do := s.method(m.Method)
 	if do == nil {
-		s.send(response{ID: m.ID, Error: &failure{codeMethod, "unknown method: " + clip(m.Method)}})
+		s.send(response{ID: m.ID, Error: &failure{codeMethod, "unknown method: " + api.Clip(m.Method, maxName)}})
 		return nil
 	}
 	room, timeout := s.slots, requestTimeout
@@ -218,9 +218,6 @@ func (s *session) take(m message) error {
 	})
 	return nil
 }
-
-// clip makes a text of the peer's fit into a message.
-func clip(s string) string { return s[:min(len(s), maxName)] }
 
 // immediate returns what serves a method without leaving this process.
 func (s *session) immediate(method string) func(json.RawMessage) (any, error) {

@@ -68,7 +68,7 @@ func (s *session) walk(ctx context.Context, in walkParams) (any, error) {
 		case err != nil && (n == 0 || ctx.Err() != nil):
 			return nil, err
 		case err != nil:
-			out.Errors = append(out.Errors, walkedError{uriOf(at.path), clip(err.Error())})
+			out.Errors = append(out.Errors, walkedError{uriOf(at.path), api.Clip(err.Error(), maxName)})
 			continue
 		}
 		for _, e := range list {

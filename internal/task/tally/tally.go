@@ -159,7 +159,7 @@ func (y *Tally) lack(w wanted, tasks int) {
 
 // used counts what was asked of a model.
 func (y *Tally) used(c admin.ModelUse) {
-	name := clip(c.Model)
+	name := api.Clip(c.Model, maxName)
 	m := y.models[name]
 	if m == nil {
 		if len(y.models) >= maxModels {
@@ -217,9 +217,9 @@ func (y *Tally) result(t api.Task, a api.Attempt, failed map[api.Category]bool, 
 	}
 	switch {
 	case r.Missing != "" && r.Category == api.CategoryCommand:
-		lacked[wanted{name: clip(r.Missing)}] = true
+		lacked[wanted{name: api.Clip(r.Missing, maxName)}] = true
 	case r.Missing != "":
-		lacked[wanted{clip(r.Missing), a.Artifact.Language}] = true
+		lacked[wanted{api.Clip(r.Missing, maxName), a.Artifact.Language}] = true
 	case r.Phase == api.PhaseInstall && t.Plan != nil:
 		// A sandbox has no network, so what an installation would have fetched is
 		// what has to be there before.
@@ -238,14 +238,7 @@ func dependency(d string) string {
 	if i := strings.IndexAny(d[min(1, len(d)):], "<>=!~;[@ ("); i >= 0 {
 		d = d[:i+1]
 	}
-	return clip(strings.TrimSpace(d))
-}
-
-func clip(s string) string {
-	if len(s) > maxName {
-		return strings.ToValidUTF8(s[:maxName], "")
-	}
-	return s
+	return api.Clip(strings.TrimSpace(d), maxName)
 }
 
 // Stats returns what was counted so far.

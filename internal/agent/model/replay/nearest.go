@@ -3,7 +3,8 @@ package replay
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"hortus.dev/api"
 )
 
 // nearest finds the exchange whose request is most like q, and says how they
@@ -68,7 +69,7 @@ func difference(recorded, q request) string {
 	r, s := schema(recorded), schema(q)
 	switch {
 	case r.Name != s.Name:
-		return fmt.Sprintf("the recorded request wants %q, this one wants %q", clip(r.Name, 64), clip(s.Name, 64))
+		return fmt.Sprintf("the recorded request wants %q, this one wants %q", api.Clip(r.Name, 64), api.Clip(s.Name, 64))
 	case recorded.System != q.System:
 		return "the system prompt differs" + at(recorded.System, q.System)
 	}
@@ -130,7 +131,7 @@ func at(recorded, asked string) string {
 }
 
 func piece(s string, from int) string {
-	out := strings.ToValidUTF8(clip(s[from:], 60), "")
+	out := strings.ToValidUTF8(api.Clip(s[from:], 60), "")
 	if from > 0 {
 		out = "..." + out
 	}
@@ -138,15 +139,4 @@ func piece(s string, from int) string {
 		out += "..."
 	}
 	return out
-}
-
-// clip returns the first bytes of a text, without half a character.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most]
 }

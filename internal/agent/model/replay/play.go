@@ -152,7 +152,7 @@ func purpose(q request) string {
 	if q.Output == nil {
 		return ""
 	}
-	return " (schema " + clip(q.Output.Name, 64) + ")"
+	return " (schema " + api.Clip(q.Output.Name, 64) + ")"
 }
 
 // missing is the error of a request without an answer.

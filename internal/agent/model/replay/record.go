@@ -45,7 +45,7 @@ func NewRecorder(cfg RecorderConfig) (*Recorder, error) {
 			h.Models = map[string]string{}
 		}
 		name, _ = r.redact.Redact(name)
-		h.Models[role] = clip(name, maxName)
+		h.Models[role] = api.Clip(name, maxName)
 	}
 	return r, r.line(h)
 }
