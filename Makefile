@@ -13,7 +13,8 @@ build: export CGO_ENABLED = 0
 build:
 	$(GO) build -trimpath -ldflags '-s -w' -o internal/platform/embedded/guest/hortus-guest ./cmd/hortus-guest
 	$(GO) -C cmd/hortus-runsc run ./patch ../../bin
-	$(GVISOR) build -ldflags '-s -w' -o $(CURDIR)/internal/platform/embedded/guest/hortus-runsc .
+	$(GVISOR) build -ldflags '-s -w' -o $(CURDIR)/bin/hortus-runsc .
+	$(GO) run ./cmd/hortus-pack bin/hortus-runsc internal/platform/embedded/guest/hortus-runsc.packed
 	$(GO) build -trimpath -tags embedguest,embedrunsc -ldflags '$(LDFLAGS)' -o bin/hortus ./cmd/hortus
 	@ls -l bin/hortus internal/platform/embedded/guest/hortus-* | awk '{print $$5, $$9}'
 

@@ -170,7 +170,7 @@ func RecordedArgs(args []string) (kept []string, total int64) {
 	return kept, total
 }
 
-// Clip returns the first most bytes of a text that somebody else wrote, or fewer: a character that would be
+// Clip returns the first most bytes of a text, or fewer: a character that would be
 // cut is left out.
 func Clip(s string, most int) string {
 	if len(s) <= most {

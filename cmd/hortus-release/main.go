@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"hortus.dev/internal/platform/embedded"
 )
 
 // target is a system to build for.
@@ -242,7 +244,14 @@ func (b builder) embed(ctx context.Context, linked map[string]string) (overlay s
 		if err != nil {
 			return "", err
 		}
-		replace[place], linked[out] = out, module
+		linked[out] = module
+		if name == "hortus-runsc" {
+			place += ".packed"
+			if out, err = pack(out); err != nil {
+				return "", err
+			}
+		}
+		replace[place] = out
 	}
 	doc, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {
@@ -250,6 +259,18 @@ func (b builder) embed(ctx context.Context, linked map[string]string) (overlay s
 	}
 	overlay = filepath.Join(b.tmp, "overlay-"+b.arch+".json")
 	return overlay, os.WriteFile(overlay, doc, 0o600)
+}
+
+// pack compresses gVisor beside its executable.
+func pack(path string) (packed string, err error) {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		b, err = embedded.Pack(b)
+	}
+	if err != nil {
+		return "", err
+	}
+	return path + ".packed", os.WriteFile(path+".packed", b, 0o600)
 }
 
 // gobuild runs go build for the target, in the directory of a module. out must be an

@@ -1,7 +1,9 @@
 package tools
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"hortus.dev/internal/platform/embedded"
 )
 
 // The environment variables that name existing programs.
@@ -77,13 +81,17 @@ func Hortus(path string) (gvisor, err error) {
 	if err := compile(module, guest, "./cmd/hortus-guest"); err != nil {
 		return gvisor, err
 	}
-	tags, embedded := "embedguest", map[string]string{"hortus-guest": guest}
+	tags, files := "embedguest", map[string]string{"hortus-guest": guest}
 	if gvisor == nil {
-		tags, embedded = tags+",embedrunsc", map[string]string{"hortus-guest": filepath.Join(programs, Guest), Runsc: filepath.Join(programs, Runsc)}
+		packed := filepath.Join(here, Runsc+".packed")
+		if err := pack(filepath.Join(programs, Runsc), packed); err != nil {
+			return gvisor, err
+		}
+		tags, files = tags+",embedrunsc", map[string]string{"hortus-guest": filepath.Join(programs, Guest), Runsc + ".packed": packed}
 	}
 	// With the overlay the compiler embeds them without changes to the source tree.
 	replace := map[string]string{}
-	for name, from := range embedded {
+	for name, from := range files {
 		replace[filepath.Join(module, "internal/platform/embedded/guest", name)] = from
 	}
 	b, err := json.Marshal(map[string]map[string]string{"Replace": replace})
@@ -101,6 +109,22 @@ func Hortus(path string) (gvisor, err error) {
 		err = os.WriteFile(path, b, 0o755)
 	}
 	return gvisor, err
+}
+
+// pack compresses a runsc for the binary that embeds it, unless that was done before.
+func pack(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(b)
+	if had, err := os.ReadFile(to); err == nil && bytes.Contains(had[:min(len(had), 1<<10)], []byte(hex.EncodeToString(sum[:]))) {
+		return nil
+	}
+	if b, err = embedded.Pack(b); err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o600)
 }
 
 // Program builds a program of this module without the C library, so that it runs in a

@@ -22,7 +22,6 @@ import (
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/platform/embedded"
 	"hortus.dev/internal/platform/gvisorbuild"
-	"hortus.dev/internal/platform/version"
 )
 
 // Config is where runsc comes from.
@@ -53,7 +52,7 @@ type Toolset struct {
 // Errors: KindUnsupported if there is no usable runsc, KindInvalid if cfg.Runsc names
 // something else.
 func Unpack(cfg Config, guest *os.File) (Toolset, error) {
-	path, named := cfg.Runsc, cfg.Runsc != "" || len(embedded.Runsc()) > 0
+	path, named := cfg.Runsc, cfg.Runsc != "" || embedded.Runsc() != nil
 	if !named {
 		var err error
 		if path, err = runscBeside(cfg.Executable); err != nil {
@@ -83,7 +82,7 @@ func Unpack(cfg Config, guest *os.File) (Toolset, error) {
 // unpackRunsc is Unpack with the file at path, or the embedded one if path is empty.
 func unpackRunsc(dir string, guest *os.File, path string, inUse map[string]bool) (Toolset, error) {
 	var t Toolset
-	if path == "" && len(embedded.Runsc()) == 0 {
+	if path == "" && embedded.Runsc() == nil {
 		_, _, err := openRunsc("")
 		return t, err
 	}
@@ -103,8 +102,7 @@ func unpackRunsc(dir string, guest *os.File, path string, inUse map[string]bool)
 		defer runsc.Close()
 		sum, err = digest(runsc)
 	} else {
-		t.Version = version.Describe().GVisor
-		sum, err = embeddedDigest(dir)
+		t.Version, sum = embedded.Runsc().GVisor, embedded.Runsc().SHA256
 	}
 	if err != nil {
 		return t, api.Errorf(api.KindInternal, "read runsc: %w", err)
@@ -124,25 +122,6 @@ func unpackRunsc(dir string, guest *os.File, path string, inUse map[string]bool)
 		defer runsc.Close()
 	}
 	return t, unpack(dir, name, runsc, guest, inUse)
-}
-
-// embeddedDigest returns the digest of the embedded runsc. Computing it takes tens of
-// milliseconds, so the result is cached in dir for each build.
-func embeddedDigest(dir string) (string, error) {
-	cache := filepath.Join(dir, "runsc-of-"+version.Describe().Build)
-	if b, err := os.ReadFile(cache); err == nil && len(b) == 2*sha256.Size {
-		return string(b), nil
-	}
-	h := sha256.Sum256(embedded.Runsc())
-	sum := hex.EncodeToString(h[:])
-	old, err := filepath.Glob(filepath.Join(dir, "runsc-of-*"))
-	if err != nil {
-		return "", err
-	}
-	for _, p := range old {
-		os.Remove(p)
-	}
-	return sum, os.WriteFile(cache, []byte(sum), 0o600)
 }
 
 // complete reports whether a directory has both executables and belongs to this user, with
@@ -329,12 +308,12 @@ func sealed(name string, r io.Reader) (*os.File, error) {
 }
 
 // maxRunsc is the maximum size in bytes of an executable that is copied into memory. The
-// embedded runsc has about 35 million.
+// embedded runsc has about 36 million.
 const maxRunsc = 1 << 30
 
 // openRunsc opens the runsc executable in sealed memory, and returns its gVisor version:
 // the file at path or, if path is empty, the embedded one. It copies tens of megabytes,
-// which takes tens of milliseconds.
+// which takes tens of milliseconds, and some more where they are compressed.
 //
 // Errors: KindUnsupported if nothing is embedded, KindInvalid if the file cannot be read
 // or contains no gVisor.
@@ -342,17 +321,18 @@ func openRunsc(path string) (*os.File, string, error) {
 	if path != "" {
 		return runscFile(path)
 	}
-	b := embedded.Runsc()
-	if len(b) == 0 {
+	p := embedded.Runsc()
+	if p == nil {
 		return nil, "", api.Errorf(api.KindUnsupported, "this binary does not include gVisor").
 			WithHint("build it once, which takes a few minutes: hortus gvisor build; or use a release or make build; or set HORTUS_RUNSC")
 	}
-	v := version.GVisor(bytes.NewReader(b))
-	if v == "" {
-		return nil, "", api.Errorf(api.KindInternal, "the embedded gVisor has no version")
+	r, err := p.Open()
+	if err != nil {
+		return nil, "", api.Errorf(api.KindInternal, "read the embedded gVisor: %w", err)
 	}
-	f, err := sealed("hortus-runsc", bytes.NewReader(b))
-	return f, v, err
+	defer r.Close()
+	f, err := sealed("hortus-runsc", r)
+	return f, p.GVisor, err
 }
 
 func runscFile(path string) (*os.File, string, error) {
@@ -378,7 +358,7 @@ func runscFile(path string) (*os.File, string, error) {
 		return nil, "", err
 	}
 	// Of the copy: the file may change.
-	v := version.GVisor(f)
+	v := embedded.GVisor(f)
 	if v == "" {
 		f.Close()
 		return nil, "", bad(errors.New(path + " is not a Go program that includes gVisor"))

@@ -37,7 +37,7 @@ func TestRunscFileRefused(t *testing.T) {
 }
 
 func TestRunscNone(t *testing.T) {
-	if len(embedded.Runsc()) > 0 {
+	if embedded.Runsc() != nil {
 		t.Skip("this build has gVisor in it")
 	}
 	if f, _, err := openRunsc(""); f != nil || api.KindOf(err) != api.KindUnsupported || api.HintOf(err) == "" {
@@ -49,7 +49,7 @@ func TestRunscNone(t *testing.T) {
 // program has it.
 func builtRunsc(t *testing.T) string {
 	t.Helper()
-	if path := os.Getenv("HORTUS_RUNSC"); path != "" || len(embedded.Runsc()) > 0 {
+	if path := os.Getenv("HORTUS_RUNSC"); path != "" || embedded.Runsc() != nil {
 		return path
 	}
 	return filepath.Join(tools.Dir(t), gvisor.RunscName)

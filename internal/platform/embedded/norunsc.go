@@ -2,5 +2,5 @@
 
 package embedded
 
-// Runsc returns the embedded gVisor's executable; empty when there is none.
-func Runsc() []byte { return nil }
+// Runsc returns the embedded gVisor; nil when there is none.
+func Runsc() *Packed { return nil }

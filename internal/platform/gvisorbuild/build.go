@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/platform/version"
+	"hortus.dev/internal/platform/embedded"
 )
 
 // Config is what is built, and where.
@@ -202,7 +202,7 @@ func check(path, gomod string) error {
 		return api.Errorf(api.KindInternal, "build gVisor: %w", err)
 	}
 	defer f.Close()
-	got := version.GVisor(f)
+	got := embedded.GVisor(f)
 	module, changes, _ := strings.Cut(got, "+")
 	b, err := os.ReadFile(gomod)
 	if err != nil {

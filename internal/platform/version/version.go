@@ -1,17 +1,13 @@
 package version
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"debug/buildinfo"
 	"debug/elf"
 	"encoding/hex"
 	"io"
 	"os"
-	"path"
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/embedded"
@@ -26,36 +22,13 @@ func Describe() admin.Version {
 		Version: release, Build: buildID(), Go: runtime.Version(),
 		OS: runtime.GOOS, Arch: runtime.GOARCH, GuestEmbedded: len(embedded.Guest()) > 0,
 	}
-	if b := embedded.Runsc(); len(b) > 0 {
-		v.GVisor = GVisor(bytes.NewReader(b))
+	if runsc := embedded.Runsc(); runsc != nil {
+		v.GVisor = runsc.GVisor
 	}
 	if info, ok := debug.ReadBuildInfo(); ok && v.Version == "dev" && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		v.Version = info.Main.Version
 	}
 	return v
-}
-
-// GVisor returns the version of the gVisor that is linked into a Go executable; empty
-// when there is none, or the file is something else.
-func GVisor(executable io.ReaderAt) string {
-	info, err := buildinfo.Read(executable)
-	if err != nil {
-		return ""
-	}
-	for _, m := range info.Deps {
-		if m.Path != "gvisor.dev/gvisor" {
-			continue
-		}
-		if m.Replace == nil {
-			return m.Version
-		}
-		// cmd/hortus-runsc/patch calls the changed copy by the digest of its changes.
-		if digest, ok := strings.CutPrefix(path.Base(m.Replace.Path), "gvisor-"); ok {
-			return m.Version + "+" + digest
-		}
-		return m.Version + " (replaced)"
-	}
-	return ""
 }
 
 // self names the executable that runs, also after it was replaced or deleted
