@@ -23,6 +23,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/manager"
+	"hortus.dev/internal/sandbox/quota"
 	"hortus.dev/internal/sandbox/template"
 	"hortus.dev/internal/secret"
 	"hortus.dev/internal/server/front"
@@ -217,7 +218,7 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 // frontServer creates the server of the TCP listener.
 func (s *System) frontServer(v1 http.Handler, track func(net.Conn, http.ConnState)) *http.Server {
 	b := s.cfg.Front.Bounds.WithDefaults()
-	f := &front.Front{Servers: s.servers(v1), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest}
+	f := &front.Front{Servers: s.servers(v1), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest, Requests: quota.NewRequests(b.Conns)}
 	return front.NewServer(f, b, track, s.log)
 }
 

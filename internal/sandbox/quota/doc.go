@@ -12,6 +12,8 @@
 // first request of a key after a start reads its running sandboxes from the manager. Without a
 // principal nothing is created.
 //
+// [Requests] bounds how many requests of a key, an account and all accounts are in service at once.
+//
 // The package must not know a server, a task or a store. It decides how much a caller may have,
 // not which sandboxes, tasks or files belong to the caller: package access does, in front of it.
 // A [Quota] holds no goroutine and needs no Close.

@@ -27,7 +27,8 @@ func NewAuthenticator(keys Keys, rates *quota.Rates) *Authenticator {
 }
 
 // Authenticate returns the principal of an API key. It verifies the key for each request, so
-// that a revoked key is rejected at once. The error is KindExhausted above the key's rate.
+// that a revoked key is rejected at once. The error is KindExhausted above the key's rate,
+// or while too many of its requests are in service.
 func (p *Authenticator) Authenticate(ctx context.Context, presented string) (api.Principal, error) {
 	k, err := p.keys.Verify(ctx, presented)
 	if err != nil {
@@ -35,6 +36,9 @@ func (p *Authenticator) Authenticate(ctx context.Context, presented string) (api
 	}
 	who := api.Principal{Account: k.Account, Key: k.ID, Role: k.Role, Ceilings: k.Ceilings}
 	if err := p.rates.Request(who); err != nil {
+		return api.Principal{}, err
+	}
+	if err := quota.CountRequest(ctx, who.Account, who.Key); err != nil {
 		return api.Principal{}, err
 	}
 	return who, nil

@@ -37,6 +37,16 @@ func (d *DataPlane) Wake(ctx context.Context, id api.SandboxID) error {
 	return d.sandboxes.Wake(ctx, id)
 }
 
+// Count counts a request for a sandbox among those of the sandbox's key and account; see
+// [quota.CountRequest].
+func (d *DataPlane) Count(ctx context.Context, id api.SandboxID) error {
+	row, err := d.sandboxes.Get(ctx, id)
+	if err == nil {
+		err = quota.CountRequest(ctx, row.Account, row.Key)
+	}
+	return err
+}
+
 // StartExec starts a command, within the rate of the sandbox's key.
 func (d *DataPlane) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (box.Stream, error) {
 	row, err := d.sandboxes.Get(ctx, id)

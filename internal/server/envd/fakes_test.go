@@ -20,6 +20,7 @@ import (
 
 // fakes plays the sandboxes behind the server, and their tokens.
 type fakes struct {
+	crowded error // the answer of Count
 	guest  func(net.Conn)             // plays the guest on one stream
 	port   func(port int, c net.Conn) // plays what listens; nil for nothing
 	script func() server.ExecStream   // plays a command
@@ -69,6 +70,8 @@ func (f *fakes) Get(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
 	}
 	return *b, nil
 }
+
+func (f *fakes) Count(context.Context, api.SandboxID) error { return f.crowded }
 
 func (f *fakes) List(_ context.Context, all bool) (out []api.Sandbox, _ error) {
 	f.mu.Lock()

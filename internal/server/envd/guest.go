@@ -93,6 +93,17 @@ func checkQuery(r *http.Request) error {
 	return nil
 }
 
+// count counts an authorized request among those of the sandbox's account. It answers, and is false, if
+// there are too many.
+func (d *Server) count(w http.ResponseWriter, r *http.Request, id api.SandboxID) bool {
+	err := d.cfg.Sandboxes.Count(r.Context(), id)
+	if api.KindOf(err) != api.KindExhausted {
+		return true // another error comes again where the sandbox is used
+	}
+	problem{Sandbox: id, Message: err.Error(), Code: http.StatusTooManyRequests}.write(w)
+	return false
+}
+
 // proxy serves an authorized request.
 func (d *Server) proxy(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
 	if err := checkQuery(r); err != nil {
@@ -103,7 +114,7 @@ func (d *Server) proxy(w http.ResponseWriter, r *http.Request, id api.SandboxID)
 		refuse(w, http.StatusUnauthorized, err.Error())
 		return
 	}
-	if !d.ensureRunning(w, r, id) {
+	if !d.count(w, r, id) || !d.ensureRunning(w, r, id) {
 		return
 	}
 	switch {

@@ -158,3 +158,24 @@ func TestUserOfRequest(t *testing.T) {
 		}
 	}
 }
+
+// TestCrowdedAccount: requests to a sandbox, of its guest and of its ports, count for its account.
+func TestCrowdedAccount(t *testing.T) {
+	f, id := newFakes()
+	f.guest = answers(func(*http.Request, string) {}, ok204)
+	addr := serve(t, f)
+	port := headers(id)
+	port["E2b-Sandbox-Port"] = "3000"
+	for name, header := range map[string]map[string]string{"guest": headers(id), "port": port} {
+		if got := (ask{path: "/metrics", header: header}).to(t, addr); got.status == http.StatusTooManyRequests {
+			t.Errorf("%s, the control: %d %s", name, got.status, got.body)
+		}
+	}
+	f.crowded = api.Errorf(api.KindExhausted, "too many")
+	for name, header := range map[string]map[string]string{"guest": headers(id), "port": port} {
+		got := ask{path: "/metrics", header: header}.to(t, addr)
+		if got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+}

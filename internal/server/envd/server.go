@@ -18,6 +18,8 @@ import (
 // the sandbox whose token was shown, or whose ports are public, alone.
 type Sandboxes interface {
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	// Count counts a request for a sandbox; KindExhausted if its account has too many in service.
+	Count(ctx context.Context, id api.SandboxID) error
 	List(ctx context.Context, all bool) ([]api.Sandbox, error)
 	// Wake resumes a sandbox if it is paused, and moves its deadline so that it can answer.
 	Wake(ctx context.Context, id api.SandboxID) error

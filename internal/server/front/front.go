@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/quota"
 	"hortus.dev/internal/server/guestproxy"
 	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/server/strict"
@@ -58,10 +59,17 @@ type Front struct {
 	// Rest is the maximum time for reading the rest of a request's body and sending the
 	// rest of the answer, once its server has returned.
 	Rest time.Duration
+	// Requests bounds the requests in service; nil means no bound.
+	Requests *quota.Requests
 }
 
 // ServeHTTP implements http.Handler.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.Requests != nil {
+		ctx, end := f.Requests.Serve(r.Context())
+		defer end()
+		r = r.WithContext(ctx)
+	}
 	// The server then reads the rest of the body and writes the rest of the answer. A
 	// client that was refused must not hold the connection with either.
 	defer func() {
