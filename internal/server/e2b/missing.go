@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,11 +19,11 @@ var missing = []struct {
 	paths []string
 }{
 	{"builds, tags and changes of templates", []string{
-		"/templates/", "POST /templates", "/v2/templates/", "POST /v2/templates", "/v3/templates", "/v3/templates/"}},
+		"/templates/", "DELETE /templates/tags", "POST /templates", "/v2/templates/", "POST /v2/templates", "/v3/templates", "/v3/templates/"}},
 	{"volumes", []string{"/volumes", "/volumes/", "/volumecontent/"}},
 	{missingSecrets, []string{"/secrets", "/secrets/"}},
 	{"teams", []string{"/teams", "/teams/"}},
-	{"API keys and access tokens of the E2B API", []string{"/api-keys", "/api-keys/", "/access-tokens", "/access-tokens/"}},
+	{"API keys and access tokens", []string{"/api-keys", "/api-keys/", "/access-tokens", "/access-tokens/"}},
 	{"nodes", []string{"/nodes", "/nodes/", "/admin/"}},
 }
 
@@ -39,7 +40,7 @@ func missingRoutes(mux *http.ServeMux, secrets bool) {
 		}
 		h := func(w http.ResponseWriter, r *http.Request) {
 			e := e
-			e.Message += ": " + r.Method + " " + r.Pattern
+			e.Message += fmt.Sprintf(": %s %.100q", r.Method, r.URL.Path)
 			body.Answer(w, e.Code, e)
 		}
 		for _, path := range m.paths {

@@ -144,6 +144,9 @@ func TestRefused(t *testing.T) {
 		{"POST", "/v3/templates", `{"name":"a"}`, 400, "builds"},
 		{"GET", "/templates/a/files/b", ``, 400, "builds"},
 		{"POST", "/templates/tags", `{}`, 400, "tags"},
+		{"DELETE", "/templates/tags", `{"name":"a","tags":["b"]}`, 400, "builds, tags"}, // not the template "tags"
+		{"POST", "/templates", `{}`, 400, `of the E2B API: POST "/templates"`},
+		{"GET", "/access-tokens", ``, 400, "API keys and access tokens of the E2B API: GET"},
 		{"PATCH", "/v2/templates/a", `{}`, 400, "templates"},
 		{"POST", "/volumes", `{"name":"a"}`, 400, "volumes"},
 		{"GET", "/volumecontent/a/dir", ``, 400, "volumes"},

@@ -20,12 +20,12 @@ import (
 
 // fakes plays the sandboxes behind the server, and their tokens.
 type fakes struct {
-	crowded error // the answer of Count
-	guest  func(net.Conn)             // plays the guest on one stream
-	port   func(port int, c net.Conn) // plays what listens; nil for nothing
-	script func() server.ExecStream   // plays a command
-	wake   func() error               // what resuming does
-	ended  chan struct{}              // closed when the sandboxes that streams lead to end; nil for never
+	crowded error                      // the answer of Count
+	guest   func(net.Conn)             // plays the guest on one stream
+	port    func(port int, c net.Conn) // plays what listens; nil for nothing
+	script  func() server.ExecStream   // plays a command
+	wake    func() error               // what resuming does
+	ended   chan struct{}              // closed when the sandboxes that streams lead to end; nil for never
 
 	mu      sync.Mutex
 	boxes   map[api.SandboxID]*api.Sandbox
