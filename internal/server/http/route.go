@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/server/guestproxy"
@@ -181,8 +183,25 @@ func (d *Server) register() {
 		d.mux.Handle(pattern, d.guarded(rt))
 	}
 	d.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if allowed := d.methods(r); len(allowed) > 0 {
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			fail(w, statusError{api.Errorf(api.KindInvalid, "%.200s does not accept %.20s: use %s", r.URL.Path, r.Method, strings.Join(allowed, " or ")), http.StatusMethodNotAllowed})
+			return
+		}
 		fail(w, api.Errorf(api.KindNotFound, "unknown route: %s %.200s", r.Method, r.URL.Path))
 	})
+}
+
+// methods lists the methods that the path of a request is served for.
+func (d *Server) methods(r *http.Request) (all []string) {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		other := *r
+		other.Method = method
+		if _, pattern := d.mux.Handler(&other); pattern != "/" {
+			all = append(all, method)
+		}
+	}
+	return all
 }
 
 // guarded lets those in who may use the route. Whether what they ask for is theirs
@@ -195,12 +214,51 @@ func (d *Server) guarded(rt Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := admits(rt, api.PrincipalOf(r.Context()))
 		if err == nil {
+			err = rt.checkQuery(r)
+		}
+		if err == nil {
 			err = h(w, r)
 		}
 		if err != nil {
 			fail(w, err)
 		}
 	})
+}
+
+// all returns the route's parameters, those of pages too.
+func (rt Route) all() []Param {
+	if rt.Paged {
+		return slices.Concat(rt.Params, pageParams)
+	}
+	return rt.Params
+}
+
+// checkQuery refuses a parameter that the route does not have: it would be ignored. A route for
+// everything below a path passes its query on to a program.
+func (rt Route) checkQuery(r *http.Request) error {
+	if r.URL.RawQuery == "" || strings.HasSuffix(rt.Pattern, "/") {
+		return nil
+	}
+	given, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return api.Errorf(api.KindInvalid, "the query of the request cannot be read: %w", err)
+	}
+	known := "none"
+	var names []string
+	for _, p := range rt.all() {
+		if !p.Header {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) > 0 {
+		known = strings.Join(names, ", ")
+	}
+	for name := range given {
+		if !slices.Contains(names, name) {
+			return api.Errorf(api.KindInvalid, "unknown query parameter %.60q", name).WithHint("query parameters of %s: %s", rt.Name, known)
+		}
+	}
+	return nil
 }
 
 // admits returns why a caller may not use a route.

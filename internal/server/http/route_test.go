@@ -75,3 +75,30 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 		}
 	}
 }
+
+// TestQueryAndMethod: a parameter that a route does not have is refused, not ignored, and a path that is there
+// for other methods says for which.
+func TestQueryAndMethod(t *testing.T) {
+	server := httpapi.New(httpapi.Config{Sandboxes: &fakes{id: api.NewSandboxID()}})
+	for _, c := range []struct {
+		method, path string
+		status       int
+		says, allow  string
+	}{
+		{"GET", "/v1/sandboxes", 200, "", ""},
+		{"GET", "/v1/sandboxes?all=1&limit=5", 200, "", ""},
+		{"GET", "/v1/sandboxes?state=paused", 400, `unknown query parameter \"state\"`, ""},
+		{"GET", "/v1/sandboxes?limit=5&limits=6", 400, `unknown query parameter \"limits\"`, ""},
+		{"POST", "/v1/sandboxes?template=a", 400, `unknown query parameter \"template\"`, ""},
+		{"GET", "/v1/sandboxes?%zz", 400, "cannot be read", ""},
+		{"PATCH", "/v1/sandboxes", 405, "use GET or POST", "GET, POST"},
+		{"DELETE", "/v1/nosuch", 404, "unknown route", ""},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(c.method, c.path, nil)
+		server.ServeHTTP(w, r.WithContext(api.WithPrincipal(t.Context(), api.Operator())))
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) || w.Header().Get("Allow") != c.allow {
+			t.Errorf("%s %s: %d %s, Allow %q", c.method, c.path, w.Code, w.Body, w.Header().Get("Allow"))
+		}
+	}
+}

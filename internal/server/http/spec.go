@@ -3,7 +3,6 @@ package http
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 
@@ -142,11 +141,7 @@ func parameters(s *schemas, rt Route, path string) []any {
 		out = append(out, node{"name": name, "in": "path", "required": true, "schema": node{"type": "string"}})
 		rest = tail
 	}
-	params := rt.Params
-	if rt.Paged {
-		params = slices.Concat(params, pageParams)
-	}
-	for _, p := range params {
+	for _, p := range rt.all() {
 		in := "query"
 		if p.Header {
 			in = "header"
