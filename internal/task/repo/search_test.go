@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
-	"hortus.dev/test/tier"
 )
 
 // Fork implements repo.Sandboxes.
@@ -220,56 +218,6 @@ func TestSearchForkFails(t *testing.T) {
 	if len(rows) != 2 || !rows[0].Chosen || !strings.Contains(rows[1].Why, "no workspace "+string(gone)) || end.Outcome != api.OutcomeNeedsHuman || end.Result.Head == "" {
 		t.Fatalf("%s %v: %+v", end.Outcome, end.Error, rows)
 	}
-}
-
-// TestSearchCanceled cancels at random instants: one receipt, nothing runs, and only the best work so far is kept.
-func TestSearchCanceled(t *testing.T) {
-	t.Parallel()
-	n := tier.Count(12, 100)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 6))
-	// An instant is a number of events of steps: it does not depend on how fast the machine is.
-	run := func(at int) (repo.End, int) {
-		b := newBench(t, nowhere{})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		seen := 0
-		b.facts.after = func(api.RepoStepEvent) {
-			if seen++; seen == at {
-				cancel()
-			}
-		}
-		wrong := sh("echo 'echo 4' > sum.sh")
-		end, _ := b.best(ctx, candidates(levels(wrong, wrong, sh(mend)), levels(wrong, wrong, wrong)), api.RepoTask{URL: makeRepo(t, sum), Best: &api.BestOf{Depth: 3}, Budget: api.Budget{Steps: 120}})
-		return end, seen
-	}
-	end, whole := run(0)
-	if end.Outcome != api.OutcomeVerified || len(end.Result.Candidates) != 6 {
-		t.Fatalf("%s %v", end.Outcome, end.Error)
-	}
-	canceled := 0
-	for range n {
-		at := 1 + random.IntN(whole)
-		end, _ := run(at)
-		switch end.Outcome {
-		case api.OutcomeVerified: // it was canceled behind the last thing to do
-		case api.OutcomeCanceled:
-			canceled++
-			if end.Receipt == nil || end.Receipt.ProcessesLeft != 0 {
-				t.Errorf("receipt %+v", end.Receipt)
-			}
-			if wrote := end.Result.Head != ""; wrote != end.Result.Partial {
-				t.Errorf("head %q, partial %t", end.Result.Head, end.Result.Partial)
-			}
-		default:
-			t.Fatalf("canceled at %d of %d: %s %v %s", at, whole, end.Outcome, end.Error, end.Diagnosis)
-		}
-		if t.Failed() {
-			t.Fatalf("canceled at %d of %d: %+v", at, whole, end.Result.Candidates)
-		}
-	}
-	t.Logf("%d of %d were canceled before their end", canceled, n)
 }
 
 // Fork implements repo.Sandboxes.
