@@ -370,33 +370,43 @@ func TestBestSalvage(t *testing.T) {
 	b.nothingLeft(lost, repo.End{Result: got})
 }
 
-// TestBestOfSeveralRepositories: the branch of the chosen one is in each repository.
+// TestBestOfSeveralRepositories: the branch of the chosen one is in each repository, with what the candidates before it wrote.
 func TestBestOfSeveralRepositories(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nowhere{})
-	remotes := []string{t.TempDir(), t.TempDir()}
-	for _, r := range remotes {
-		runGit(t, r, "init", "-q", "--bare")
+	one, other := sh("cd a && "+mend), sh("cd b && "+mend)
+	for name, c := range map[string]struct {
+		all  []repo.Candidate
+		best api.BestOf
+	}{
+		"best":   {candidates([]call{one, finish()}, []call{sh("cd a && " + mend + " && cd ../b && " + mend), finish()}), api.BestOf{Of: 2}},
+		"search": {candidates(levels(one, other)), api.BestOf{Of: 1, Depth: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, nowhere{})
+			remotes := []string{t.TempDir(), t.TempDir()}
+			for _, r := range remotes {
+				runGit(t, r, "init", "-q", "--bare")
+			}
+			r := api.RepoTask{
+				URL: makeRepo(t, sum), Name: "a", Remote: remotes[0], Push: true, Verify: "cd a && sh test.sh && cd ../b && sh test.sh",
+				Also:   []api.TaskRepository{{Name: "b", URL: makeRepo(t, sum), Remote: remotes[1]}},
+				Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 20}, Best: &c.best,
+			}
+			task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sums", Repo: &r}}
+			end := b.run.Run(t.Context(), repo.Job{
+				Task: task, Candidates: c.all, Dir: t.TempDir(), Emit: b.facts,
+				Save: func(context.Context, api.RepoResult) error { return nil },
+			})
+			if rows := end.Result.Candidates; end.Outcome != api.OutcomeVerified || len(rows) != 2 || !rows[1].Chosen {
+				t.Fatalf("%s %v %s: %+v", end.Outcome, end.Error, end.Diagnosis, rows)
+			}
+			for i, remote := range remotes {
+				want := end.Result.Repositories[i].Head + " refs/heads/" + repo.Branch(task.ID) + "\n"
+				if refs := runGit(t, remote, "for-each-ref", "--format=%(objectname) %(refname)"); refs != want {
+					t.Errorf("remote %d has %q, want %q", i, refs, want)
+				}
+			}
+			b.nothingLeft(task, end)
+		})
 	}
-	fix := "cd a && " + mend + " && cd ../b && " + mend
-	r := api.RepoTask{
-		URL: makeRepo(t, sum), Name: "a", Remote: remotes[0], Push: true, Verify: "cd a && sh test.sh && cd ../b && sh test.sh",
-		Also:   []api.TaskRepository{{Name: "b", URL: makeRepo(t, sum), Remote: remotes[1]}},
-		Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 20}, Best: &api.BestOf{Of: 2},
-	}
-	task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sums", Repo: &r}}
-	end := b.run.Run(t.Context(), repo.Job{
-		Task: task, Candidates: candidates([]call{sh("cd a && " + mend), finish()}, []call{sh(fix), finish()}), Dir: t.TempDir(), Emit: b.facts,
-		Save: func(context.Context, api.RepoResult) error { return nil },
-	})
-	if end.Outcome != api.OutcomeVerified || !end.Result.Candidates[1].Chosen {
-		t.Fatalf("%s %v %s: %+v", end.Outcome, end.Error, end.Diagnosis, end.Result.Candidates)
-	}
-	for i, remote := range remotes {
-		want := end.Result.Repositories[i].Head + " refs/heads/" + repo.Branch(task.ID) + "\n"
-		if refs := runGit(t, remote, "for-each-ref", "--format=%(objectname) %(refname)"); refs != want {
-			t.Errorf("remote %d has %q, want %q", i, refs, want)
-		}
-	}
-	b.nothingLeft(task, end)
 }

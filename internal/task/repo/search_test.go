@@ -270,36 +270,6 @@ func TestSearchForValue(t *testing.T) {
 	}
 }
 
-// TestSearchOfSeveralRepositories: the branch of the chosen one is in each repository, with what the candidates before it wrote.
-func TestSearchOfSeveralRepositories(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nowhere{})
-	remotes := []string{t.TempDir(), t.TempDir()}
-	for _, r := range remotes {
-		runGit(t, r, "init", "-q", "--bare")
-	}
-	r := api.RepoTask{
-		URL: makeRepo(t, sum), Name: "a", Remote: remotes[0], Push: true, Verify: "cd a && sh test.sh && cd ../b && sh test.sh",
-		Also:   []api.TaskRepository{{Name: "b", URL: makeRepo(t, sum), Remote: remotes[1]}},
-		Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 20}, Best: &api.BestOf{Of: 1, Depth: 2},
-	}
-	task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sums", Repo: &r}}
-	end := b.run.Run(t.Context(), repo.Job{
-		Task: task, Candidates: candidates(levels(sh("cd a && "+mend), sh("cd b && "+mend))), Dir: t.TempDir(), Emit: b.facts,
-		Save: func(context.Context, api.RepoResult) error { return nil },
-	})
-	if end.Outcome != api.OutcomeVerified || len(end.Result.Candidates) != 2 {
-		t.Fatalf("%s %v %s: %+v", end.Outcome, end.Error, end.Diagnosis, end.Result.Candidates)
-	}
-	for i, remote := range remotes {
-		want := end.Result.Repositories[i].Head + " refs/heads/" + repo.Branch(task.ID) + "\n"
-		if refs := runGit(t, remote, "for-each-ref", "--format=%(objectname) %(refname)"); refs != want {
-			t.Errorf("remote %d has %q, want %q", i, refs, want)
-		}
-	}
-	b.nothingLeft(task, end)
-}
-
 // TestBestCanceledBeforeItContinues: a task that goes on after a crash and is canceled before its candidates do has no workspace but
 // that of the chosen one, with what was written there.
 func TestBestCanceledBeforeItContinues(t *testing.T) {

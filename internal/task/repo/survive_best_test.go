@@ -6,12 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
-	"hortus.dev/internal/store/sqlite"
 )
 
 // surviving is a task with several candidates that is killed and continued.
@@ -88,15 +86,7 @@ func (d disk) Discard(ctx context.Context, id api.WorkspaceID) error {
 func (s survival) endBest(t *testing.T, kills int) {
 	t.Helper()
 	want := contests()[s.work]
-	out, killed := s.start(t, "", 0)
-	if killed {
-		t.Fatal("the last child was killed")
-	}
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	var row api.Task
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &row); err != nil {
-		t.Fatal(err, out)
-	}
+	row, events := s.finished(t)
 	var parents []int
 	if row.Repo != nil {
 		for _, c := range row.Repo.Candidates {
@@ -119,18 +109,6 @@ func (s survival) endBest(t *testing.T, kills int) {
 	spaces, err := os.ReadDir(filepath.Join(s.dir, "boxes", "spaces"))
 	if err != nil || len(spaces) < 1 || len(spaces) > 1+len(want.parents)*kills {
 		t.Errorf("%d workspaces are left after %d kills: %v", len(spaces), kills, err)
-	}
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(s.dir, "hortus.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if steps, err := db.RunSteps(t.Context(), string(row.ID)); err != nil || len(steps) != 0 {
-		t.Error("steps are left:", err, len(steps))
-	}
-	events, err := db.ReadEvents(t.Context(), api.Stream{Kind: api.StreamTask, ID: string(row.ID)}, 0, 10_000)
-	if err != nil {
-		t.Fatal(err)
 	}
 	finished, asked := 0, 0
 	for _, e := range events {

@@ -196,8 +196,8 @@ func (s survival) start(t *testing.T, at string, after time.Duration) (out strin
 	return b.String(), false
 }
 
-// end lets the task end and looks at all that happened, with so many kills before. It returns the writes to the journal.
-func (s survival) end(t *testing.T, kills int) {
+// finished lets the task end. It returns its row and its events; no step may be left.
+func (s survival) finished(t *testing.T) (api.Task, []api.Event) {
 	t.Helper()
 	out, killed := s.start(t, "", 0)
 	if killed {
@@ -208,6 +208,25 @@ func (s survival) end(t *testing.T, kills int) {
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &row); err != nil {
 		t.Fatal(err, out)
 	}
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(s.dir, "hortus.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if steps, err := db.RunSteps(t.Context(), string(row.ID)); err != nil || len(steps) != 0 {
+		t.Error("steps are left:", err, len(steps))
+	}
+	events, err := db.ReadEvents(t.Context(), api.Stream{Kind: api.StreamTask, ID: string(row.ID)}, 0, 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row, events
+}
+
+// end lets the task end and looks at all that happened, with so many kills before.
+func (s survival) end(t *testing.T, kills int) {
+	t.Helper()
+	row, events := s.finished(t)
 	if row.Outcome != api.OutcomeVerified || row.Repo == nil || len(row.Repo.Rounds) != 2 || row.Repo.Delivery == nil || row.Repo.Delivery.Pushed == "" {
 		b, _ := json.MarshalIndent(row, "", " ")
 		t.Fatalf("the task ended as %s: %v\n%s", row.Outcome, row.Error, b)
@@ -218,19 +237,7 @@ func (s survival) end(t *testing.T, kills int) {
 	if got := strings.TrimSpace(runGit(t, filepath.Join(s.dir, "remote"), "rev-parse", row.Repo.Branch)); got != row.Repo.Head {
 		t.Errorf("the branch is at %s, the result at %s", got, row.Repo.Head)
 	}
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(s.dir, "hortus.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if steps, err := db.RunSteps(t.Context(), string(row.ID)); err != nil || len(steps) != 0 {
-		t.Error("steps are left:", err, len(steps))
-	}
 	told := map[api.EventType]int{}
-	events, err := db.ReadEvents(t.Context(), api.Stream{Kind: api.StreamTask, ID: string(row.ID)}, 0, 10_000)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i, e := range events {
 		told[e.Type]++
 		if e.Type == api.EventTaskFinished && i != len(events)-1 {
