@@ -38,7 +38,7 @@ func TestLanguages(t *testing.T) {
 	t.Parallel()
 	g := newGarden(t)
 	g.light()
-	g.env = append(g.env, "HORTUS_IDLE=1m")
+	g.env = append(g.env, "HORTUS_IDLE=1m", "HORTUS_INSTALL_TIMEOUT=5m") // for a compiler on a busy machine
 	doctor := decode[admin.Doctor](t, g.must("doctor", "--json"))
 	tools := doctor.Template.Tools
 	var there []language.Language
