@@ -131,6 +131,7 @@ func TestHostileBirth(t *testing.T) {
 // TestHostileSave asks guests to be quiet that are not.
 func TestHostileSave(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel() // the quiet is waited for
 	w := newWorldOf(t, "gvisor", hostilePrograms(t))
 	for _, c := range []struct {
 		lie string

@@ -66,6 +66,7 @@ func runNames(args []string) int {
 
 func TestNamesOfFiles(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	onEachAtOnce(t, namesOfFiles)
 }
 

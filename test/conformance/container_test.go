@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -43,6 +44,12 @@ func runTests(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	layersDir = filepath.Join(dir, "layers")
+	// Most of a case is waiting for guests that boot and end.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
 }
 

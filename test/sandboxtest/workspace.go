@@ -309,6 +309,7 @@ exec
 				"closed dir":   `mkdir d; exec 3> d/x; chmod 0 d; head -c 1G /dev/zero >&3`,
 			} {
 				t.Run(name, func(t *testing.T) {
+					t.Parallel()
 					w, _ := s.workspace(t)
 					b := s.start(t, func(p *sandbox.Spec) { p.Workspace, p.Limits.DiskBytes = w, 16<<20 })
 					if r, err := b.try(t, "", envd.StartOptions{}, "sh", "-c", script+"; sleep 1000"); err == nil {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -67,20 +66,7 @@ func TestDaemonKilled(t *testing.T) {
 		if i%2 == 0 {
 			most = 60 * time.Millisecond
 		}
-		instant := time.NewTimer(time.Duration(random.Int64N(int64(most))))
-		<-instant.C
-		// Of several daemons that start at once all but one leave by themselves,
-		// perhaps between the look and the kill.
-		until(t, "a daemon is killed", func() string {
-			pid := daemonOf(g.dir)
-			if pid == 0 {
-				return "there is none"
-			}
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				return fmt.Sprintf("kill daemon %d: %v", pid, err)
-			}
-			return ""
-		})
+		g.killWithin(t, random, most)
 		// A command that was still starting may have begun another daemon; it is
 		// as good as any to recover.
 		for _, c := range commands[:2] {
@@ -163,12 +149,7 @@ func TestDaemonKilled(t *testing.T) {
 		})
 		if i%2 == 0 {
 			g.must("daemon", "stop", "--force") // so that the next kill meets a start
-			until(t, "the daemon leaves", func() string {
-				if daemonOf(g.dir) != 0 {
-					return "it is there"
-				}
-				return ""
-			})
+			g.gone()
 		}
 		if t.Failed() {
 			t.Fatalf("stopped after kill %d; the daemon's log:\n%s", i, g.log())

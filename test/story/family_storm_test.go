@@ -200,7 +200,7 @@ func stormFamily(t *testing.T, g *garden, f *family) {
 	s.add(s.boxes, s.root, s.boxes[s.root])
 
 	const clients = 4
-	each := tier.Count(8, 200)
+	each := tier.Count(4, 200)
 	did := make([]map[string]int, clients)
 	var wg sync.WaitGroup
 	for i := range clients {

@@ -13,7 +13,7 @@ import (
 )
 
 // pager makes a file, or gives pages of it a value, or says what its pages have: all words of a page are its
-// value and its number. It is given a path, and what to do.
+// value and its number. It is given a path, and what to do; it looks at several paths in one go.
 const pager = `
 import itertools, mmap, os, struct, sys
 P = 4096
@@ -37,15 +37,16 @@ if do == "append":
         for i in range(first, first + n): f.write(page(i, value))
 if do == "cut": os.truncate(path, int(rest[0]) * P)
 if do == "remove": os.unlink(path)
-if not os.path.exists(path): print("gone"); sys.exit()
-values = []
-with open(path, "rb") as f:
-    for i in itertools.count():
-        b = f.read(P)
-        if not b: break
-        value = struct.unpack_from("<I", b)[0]
-        values.append(str(value) if b == page(i, value) else "page %d: %s" % (i, b[:16].hex()))
-print(",".join("%s*%d" % (v, len(list(g))) for v, g in itertools.groupby(values)))
+for path in [path] + (rest if do == "look" else []):
+    if not os.path.exists(path): print("gone"); continue
+    values = []
+    with open(path, "rb") as f:
+        for i in itertools.count():
+            b = f.read(P)
+            if not b: break
+            value = struct.unpack_from("<I", b)[0]
+            values.append(str(value) if b == page(i, value) else "page %d: %s" % (i, b[:16].hex()))
+    print(",".join("%s*%d" % (v, len(list(g))) for v, g in itertools.groupby(values)))
 `
 
 // TestForksShareFiles: a fork of a sandbox does not copy the files that it holds in memory, nor does a child that
@@ -124,13 +125,12 @@ func TestForksShareFiles(t *testing.T) {
 	// The forks of all of them have what these have, and so have they themselves.
 	for id, list := range acts {
 		for _, who := range append(h.fork(id, 1), id) {
+			look, wants := []string{big, "look"}, want
 			for _, a := range list {
-				if got := pages(who, "/var/tmp/"+a.file, "look"); got != a.want {
-					t.Errorf("%s has %s in %s, not %s", who, got, a.file, a.want)
-				}
+				look, wants = append(look, "/var/tmp/"+a.file), wants+"\n"+a.want
 			}
-			if got := pages(who, big, "look"); got != want {
-				t.Errorf("%s has %s in the large file, not %s", who, got, want)
+			if got := pages(who, look...); got != wants {
+				t.Errorf("%s has\n%s\nin %q, not\n%s", who, got, look, wants)
 			}
 			if who != id {
 				g.must("sandbox", "kill", who)

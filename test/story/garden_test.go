@@ -176,14 +176,21 @@ func decode[T any](t testing.TB, doc string) (v T) {
 	return v
 }
 
-// until polls until ok gives no reason to go on waiting.
+// until polls until ok gives no reason to go on waiting. A question that runs hortus is asked less often, so that it does
+// not take the processor from what it waits for.
 func until(t testing.TB, what string, ok func() (reason string)) {
 	t.Helper()
 	reason := ""
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		asked := time.Now()
 		if reason = ok(); reason == "" {
 			return
 		}
+		pause := 5 * time.Millisecond
+		if took := time.Since(asked); took > 4*pause {
+			pause = min(3*took, 300*time.Millisecond)
+		}
+		time.Sleep(pause)
 	}
 	t.Fatalf("%s: %s", what, reason)
 }
@@ -204,13 +211,19 @@ func (g *garden) end() {
 			g.t.Errorf("daemon stop: %s", r)
 		}
 	}
+	g.gone()
+	until(g.t, "nothing is left", func() string { return strings.Join(g.leftovers(), "\n") })
+}
+
+// gone waits until there is no daemon.
+func (g *garden) gone() {
+	g.t.Helper()
 	until(g.t, "the daemon leaves", func() string {
 		if pid := daemonOf(g.dir); pid != 0 {
 			return fmt.Sprintf("daemon %d is there", pid)
 		}
 		return ""
 	})
-	until(g.t, "nothing is left", func() string { return strings.Join(g.leftovers(), "\n") })
 }
 
 // leftovers names what a daemon that has gone left of its sandboxes.

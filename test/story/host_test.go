@@ -172,12 +172,7 @@ func TestNoPython(t *testing.T) {
 		}
 	}
 	g.must("daemon", "stop")
-	until(t, "the daemon leaves", func() string {
-		if daemonOf(g.dir) != 0 {
-			return "it is there"
-		}
-		return ""
-	})
+	g.gone()
 	base := filepath.Dir(g.dir)
 	prepare := `mkdir -p ` + base + `/o && mount -t tmpfs none ` + base + `/o && mkdir ` + base + `/o/u ` + base + `/o/w &&
 mount -t overlay overlay -o lowerdir=/usr,upperdir=` + base + `/o/u,workdir=` + base + `/o/w /usr || exit 99

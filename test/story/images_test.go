@@ -121,7 +121,7 @@ func startDocker(t *testing.T) func(args ...string) string {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(daemon, "--host", socket, "--data-root", dir+"/data", "--exec-root", dir+"/run", "--pidfile", dir+"/pid",
-		"--bridge=none", "--iptables=false", "--storage-driver=vfs")
+		"--bridge=none", "--iptables=false", "--storage-driver="+driver(t))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = ownMounts()
 	if err := cmd.Start(); err != nil {
@@ -169,6 +169,19 @@ func startDocker(t *testing.T) func(args ...string) string {
 	}
 }
 
+// driver is the storage driver of Docker that copies no files, where this user can mount an overlay on the disk.
+func driver(t *testing.T) string {
+	t.Helper()
+	const script = `cd "$1" && mkdir lower upper work merged && mount -t overlay none -o lowerdir=lower,upperdir=upper,workdir=work merged`
+	cmd := exec.Command("sh", "-ec", script, "sh", t.TempDir())
+	cmd.SysProcAttr = ownMounts()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Logf("Docker copies files, since an overlay cannot be mounted: %s", out)
+		return "vfs"
+	}
+	return "overlay2"
+}
+
 // ownMounts gives a program a mount namespace: debootstrap mounts a second /proc, with which other
 // tests could mount what a masked /proc keeps from them.
 func ownMounts() *syscall.SysProcAttr {
@@ -193,6 +206,15 @@ func bootstrapDebian(t *testing.T) string {
 	cmd.SysProcAttr = ownMounts()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("debootstrap: %v\n%s", err, out)
+	}
+	packages, err := filepath.Glob(filepath.Join(root, "var/cache/apt/archives/*.deb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packages { // a sixth of the image
+		if err := os.Remove(p); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Logf("a Debian was bootstrapped in %s", time.Since(began).Round(time.Second))
 	return root

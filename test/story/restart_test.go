@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -64,18 +63,7 @@ func killedAdopts(t *testing.T, g *garden) {
 				c.run()
 			})
 		}
-		instant := time.NewTimer(time.Duration(random.Int64N(int64(700 * time.Millisecond))))
-		<-instant.C
-		until(t, "a daemon is killed", func() string {
-			pid := daemonOf(g.dir)
-			if pid == 0 {
-				return "there is none"
-			}
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				return err.Error()
-			}
-			return ""
-		})
+		g.killWithin(t, random, 700*time.Millisecond)
 		g.must("sandbox", "ls") // the next command's daemon
 		wg.Wait()
 		made.ends()

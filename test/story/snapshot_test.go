@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -110,18 +109,7 @@ func TestDaemonKilledWhileSaving(t *testing.T) {
 			}
 			c = g.start("sandbox", "create", "--template", base)
 		}
-		instant := time.NewTimer(time.Duration(random.Int64N(int64(200 * time.Millisecond))))
-		<-instant.C
-		until(t, "a daemon is killed", func() string {
-			pid := daemonOf(g.dir)
-			if pid == 0 {
-				return "there is none"
-			}
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				return err.Error()
-			}
-			return ""
-		})
+		g.killWithin(t, random, 200*time.Millisecond)
 		c.ends()
 		row := decode[api.Sandbox](t, g.must("sandbox", "show", "--json", id))
 		fell[op+", then "+string(row.State)]++

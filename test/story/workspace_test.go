@@ -2,12 +2,14 @@ package story
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -103,6 +105,23 @@ func (g *garden) killDaemon(t *testing.T) {
 	until(t, "the daemon ends", func() string {
 		if daemonOf(g.dir) == pid {
 			return "it is there"
+		}
+		return ""
+	})
+}
+
+// killWithin kills a daemon at a random instant. Of several daemons that start at once all but one leave by themselves, perhaps
+// between the look and the kill.
+func (g *garden) killWithin(t *testing.T, random *rand.Rand, most time.Duration) {
+	t.Helper()
+	<-time.NewTimer(time.Duration(random.Int64N(int64(most)))).C
+	until(t, "a daemon is killed", func() string {
+		pid := daemonOf(g.dir)
+		if pid == 0 {
+			return "there is none"
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			return fmt.Sprintf("kill daemon %d: %v", pid, err)
 		}
 		return ""
 	})

@@ -187,6 +187,7 @@ func TestNoExternalAgents(t *testing.T) {
 // TestExternalAgentGoesOn: a turn that was cut begins again, and the agent is told; one that ended is not repeated. Sandboxes
 // that are lost are replaced in each of them, also by the second process.
 func TestExternalAgentGoesOn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	h := &hands{boxes: b.boxes, scripts: []string{"echo 'echo 4' > sum.sh", "", mend}, loses: true}
 	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Runtimes: h})

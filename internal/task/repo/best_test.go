@@ -3,7 +3,6 @@ package repo_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
@@ -200,6 +198,7 @@ func (m *meeting) Generate(ctx context.Context, req model.Request, d func(model.
 // TestBestSideBySide: five agents work at the same time, each with its strategy, its part of the budget, its events and its
 // transcript, and the repository is prepared once.
 func TestBestSideBySide(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	var together sync.WaitGroup
 	together.Add(5)
@@ -273,47 +272,72 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-// TestBestCanceled cancels at random instants: one receipt, nothing runs, and only the best work so far is kept.
+// TestBestCanceled cancels at instants from the begin to the end: one receipt, nothing runs, and only the best work so far is
+// kept. An instant is a number of events of steps: it does not depend on how fast the machine is.
 func TestBestCanceled(t *testing.T) {
-	n := tier.Count(20, 100)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 5))
-	run := func(ctx context.Context) (repo.End, time.Duration) {
-		b := newBench(t, nowhere{})
-		calls := []call{sh("echo x >> notes"), sh(mend), finish()}
-		began := time.Now()
-		end, _ := b.best(ctx, candidates(calls, calls, calls), api.RepoTask{URL: makeRepo(t, sum)})
-		return end, time.Since(began)
-	}
-	end, whole := run(t.Context())
-	if end.Outcome != api.OutcomeVerified {
-		t.Fatalf("%s %v", end.Outcome, end.Error)
-	}
-	canceled := 0
-	for range n {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Int64N(int64(whole))))
-		end, _ := run(ctx)
-		cancel()
-		switch end.Outcome {
-		case api.OutcomeVerified: // it was canceled behind the last thing to do
-		case api.OutcomeCanceled:
-			canceled++
-			if end.Receipt == nil || end.Receipt.ProcessesLeft != 0 {
-				t.Errorf("receipt %+v", end.Receipt)
+	once, wrong := []call{sh("echo x >> notes"), sh(mend), finish()}, sh("echo 'echo 4' > sum.sh")
+	for name, c := range map[string]struct {
+		all   func() []repo.Candidate
+		task  api.RepoTask
+		count int // of candidates that are made
+	}{
+		"best": {func() []repo.Candidate { return candidates(once, once, once) }, api.RepoTask{}, 3},
+		"search": {func() []repo.Candidate {
+			return candidates(levels(wrong, wrong, sh(mend)), levels(wrong, wrong, wrong))
+		}, api.RepoTask{Best: &api.BestOf{Depth: 3}, Budget: api.Budget{Steps: 120}}, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run := func(at int) (repo.End, int) {
+				b := newBench(t, nowhere{})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				seen := 0
+				b.facts.after = func(api.RepoStepEvent) {
+					if seen++; seen == at {
+						cancel()
+					}
+				}
+				task := c.task
+				task.URL = makeRepo(t, sum)
+				end, _ := b.best(ctx, c.all(), task)
+				return end, seen
 			}
-			if wrote := end.Result.Head != ""; wrote != end.Result.Partial {
-				t.Errorf("head %q, partial %t", end.Result.Head, end.Result.Partial)
+			end, whole := run(0)
+			if end.Outcome != api.OutcomeVerified || len(end.Result.Candidates) != c.count {
+				t.Fatalf("%s %v", end.Outcome, end.Error)
 			}
-		default:
-			t.Fatalf("%s %v %s", end.Outcome, end.Error, end.Diagnosis)
-		}
+			n, canceled := tier.Count(4, 100), 0
+			for i := range n {
+				at := 1 + i*(whole-1)/n
+				end, _ := run(at)
+				switch end.Outcome {
+				case api.OutcomeVerified: // it was canceled behind the last thing to do
+				case api.OutcomeCanceled:
+					canceled++
+					if end.Receipt == nil || end.Receipt.ProcessesLeft != 0 {
+						t.Errorf("receipt %+v", end.Receipt)
+					}
+					if wrote := end.Result.Head != ""; wrote != end.Result.Partial {
+						t.Errorf("head %q, partial %t", end.Result.Head, end.Result.Partial)
+					}
+				default:
+					t.Fatalf("canceled at %d of %d: %s %v %s", at, whole, end.Outcome, end.Error, end.Diagnosis)
+				}
+				if t.Failed() {
+					t.Fatalf("canceled at %d of %d: %+v", at, whole, end.Result.Candidates)
+				}
+			}
+			if t.Logf("%d of %d were canceled before their end", canceled, n); canceled == 0 {
+				t.Error("none was canceled")
+			}
+		})
 	}
-	t.Logf("%d of %d were canceled before their end", canceled, n)
 }
 
 // TestBestSalvage loses the daemon before the choice: the best work so far is kept, and the rest is removed.
 func TestBestSalvage(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	dir := makeRepo(t, sum)
 	end, task := b.best(t.Context(), candidates([]call{sh(mend), finish()}, []call{sh("echo 'echo 4' > sum.sh"), finish()}), api.RepoTask{URL: dir})
@@ -346,32 +370,43 @@ func TestBestSalvage(t *testing.T) {
 	b.nothingLeft(lost, repo.End{Result: got})
 }
 
-// TestBestOfSeveralRepositories: the branch of the chosen one is in each repository.
+// TestBestOfSeveralRepositories: the branch of the chosen one is in each repository, with what the candidates before it wrote.
 func TestBestOfSeveralRepositories(t *testing.T) {
-	b := newBench(t, nowhere{})
-	remotes := []string{t.TempDir(), t.TempDir()}
-	for _, r := range remotes {
-		runGit(t, r, "init", "-q", "--bare")
+	one, other := sh("cd a && "+mend), sh("cd b && "+mend)
+	for name, c := range map[string]struct {
+		all  []repo.Candidate
+		best api.BestOf
+	}{
+		"best":   {candidates([]call{one, finish()}, []call{sh("cd a && " + mend + " && cd ../b && " + mend), finish()}), api.BestOf{Of: 2}},
+		"search": {candidates(levels(one, other)), api.BestOf{Of: 1, Depth: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, nowhere{})
+			remotes := []string{t.TempDir(), t.TempDir()}
+			for _, r := range remotes {
+				runGit(t, r, "init", "-q", "--bare")
+			}
+			r := api.RepoTask{
+				URL: makeRepo(t, sum), Name: "a", Remote: remotes[0], Push: true, Verify: "cd a && sh test.sh && cd ../b && sh test.sh",
+				Also:   []api.TaskRepository{{Name: "b", URL: makeRepo(t, sum), Remote: remotes[1]}},
+				Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 20}, Best: &c.best,
+			}
+			task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sums", Repo: &r}}
+			end := b.run.Run(t.Context(), repo.Job{
+				Task: task, Candidates: c.all, Dir: t.TempDir(), Emit: b.facts,
+				Save: func(context.Context, api.RepoResult) error { return nil },
+			})
+			if rows := end.Result.Candidates; end.Outcome != api.OutcomeVerified || len(rows) != 2 || !rows[1].Chosen {
+				t.Fatalf("%s %v %s: %+v", end.Outcome, end.Error, end.Diagnosis, rows)
+			}
+			for i, remote := range remotes {
+				want := end.Result.Repositories[i].Head + " refs/heads/" + repo.Branch(task.ID) + "\n"
+				if refs := runGit(t, remote, "for-each-ref", "--format=%(objectname) %(refname)"); refs != want {
+					t.Errorf("remote %d has %q, want %q", i, refs, want)
+				}
+			}
+			b.nothingLeft(task, end)
+		})
 	}
-	fix := "cd a && " + mend + " && cd ../b && " + mend
-	r := api.RepoTask{
-		URL: makeRepo(t, sum), Name: "a", Remote: remotes[0], Push: true, Verify: "cd a && sh test.sh && cd ../b && sh test.sh",
-		Also:   []api.TaskRepository{{Name: "b", URL: makeRepo(t, sum), Remote: remotes[1]}},
-		Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 20}, Best: &api.BestOf{Of: 2},
-	}
-	task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sums", Repo: &r}}
-	end := b.run.Run(t.Context(), repo.Job{
-		Task: task, Candidates: candidates([]call{sh("cd a && " + mend), finish()}, []call{sh(fix), finish()}), Dir: t.TempDir(), Emit: b.facts,
-		Save: func(context.Context, api.RepoResult) error { return nil },
-	})
-	if end.Outcome != api.OutcomeVerified || !end.Result.Candidates[1].Chosen {
-		t.Fatalf("%s %v %s: %+v", end.Outcome, end.Error, end.Diagnosis, end.Result.Candidates)
-	}
-	for i, remote := range remotes {
-		want := end.Result.Repositories[i].Head + " refs/heads/" + repo.Branch(task.ID) + "\n"
-		if refs := runGit(t, remote, "for-each-ref", "--format=%(objectname) %(refname)"); refs != want {
-			t.Errorf("remote %d has %q, want %q", i, refs, want)
-		}
-	}
-	b.nothingLeft(task, end)
 }

@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
@@ -131,6 +128,7 @@ func results(t *testing.T, b *bench) (out []string) {
 // TestCopies: two sub-agents work at the same time, each in a copy that begins as the sandbox of the agent is. Nothing that they do is in
 // another one; the file policy counts there too; and nothing of them is left.
 func TestCopies(t *testing.T) {
+	t.Parallel()
 	meet := func(mine, other string) []call {
 		return []call{sh(fmt.Sprintf(`echo %s >> note; touch ../at-%s; for i in $(seq 1000); do [ -e ../at-%s ] && break; sleep 0.01; done; [ -e ../at-%s ] && cat note`, mine, mine, other, other)),
 			{"create", map[string]any{"path": "off/limits", "content": "x"}}}
@@ -212,33 +210,7 @@ func (s survival) ended(t *testing.T, row api.Task, kills int) {
 
 // TestSurvivesCopies kills around sub-agents that work in copies at the same time. Each goes on in its copy.
 func TestSurvivesCopies(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
-	s := newSurvival(t)
-	s.copies = true
-	s.end(t, 0)
-	var points []string
-	for n := 14; n <= 54; n++ { // as in TestSurvivesReads
-		points = append(points, fmt.Sprint("before ", n), fmt.Sprint("after ", n))
-	}
-	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
-	seen := []string{}
-	for _, at := range points[:kills(t, 6, len(points))] {
-		t.Run(at, func(t *testing.T) {
-			s := newSurvival(t)
-			s.copies = true
-			if out, killed := s.start(t, at, 0); !killed {
-				t.Fatalf("the child was not killed: %s", out)
-			}
-			for line := range s.log(t) {
-				if strings.HasPrefix(line, "killed ") && len(strings.Fields(line)) > 4 {
-					seen = append(seen, line)
-				}
-			}
-			s.end(t, 1)
-		})
-	}
-	slices.Sort(seen)
-	t.Log(strings.Join(slices.Compact(seen), "\n"))
+	t.Parallel()
+	newSurvival(t, copies).end(t, 0)
+	killedAt(t, copies, points(t, 14, 54, 6), once) // as in TestSurvivesReads
 }

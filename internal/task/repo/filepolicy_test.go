@@ -45,6 +45,7 @@ func show(t *testing.T, b *bench, task api.Task, head, path string) string {
 }
 
 func TestFilePolicy(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		policy api.FilePolicy

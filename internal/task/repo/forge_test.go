@@ -155,6 +155,7 @@ func TestForgedGates(t *testing.T) {
 // TestGateTakesItsSandbox: a gate whose sandbox ends with it has failed. It is no failure of
 // Hortus's that its report cannot be read.
 func TestGateTakesItsSandbox(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}

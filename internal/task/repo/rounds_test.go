@@ -67,6 +67,7 @@ func with(value any) call {
 
 // A task with a schema is verified only with a valid value, which is told to the model; no other end has one.
 func TestValue(t *testing.T) {
+	t.Parallel()
 	good := map[string]any{"fixed": 1}
 	for _, c := range []struct {
 		name    string

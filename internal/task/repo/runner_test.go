@@ -284,6 +284,7 @@ func TestTestsAreNotTheWayOut(t *testing.T) {
 }
 
 func TestResult(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	dir := makeRepo(t, sum)
 	remote := t.TempDir()
@@ -329,6 +330,7 @@ func TestResult(t *testing.T) {
 }
 
 func TestPolicyRefuses(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{refuse: []api.PolicyRefusal{{Rule: "forbidden", Path: "ci", Why: "ci is not an agent's"}}})
 	remote := t.TempDir()
 	runGit(t, remote, "init", "-q", "--bare")
@@ -344,6 +346,7 @@ func TestPolicyRefuses(t *testing.T) {
 
 // TestCanceledAnywhere cancels at the beginning and at the end of every step.
 func TestCanceledAnywhere(t *testing.T) {
+	t.Parallel()
 	for n := 1; ; n++ {
 		b := newBench(t, nowhere{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -377,6 +380,7 @@ func TestCanceledAnywhere(t *testing.T) {
 
 // TestSalvage loses the daemon while the agent works.
 func TestSalvage(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	ctx, cancel := context.WithCancel(t.Context())
 	b.facts.after = func(e api.RepoStepEvent) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
-	"hortus.dev/test/tier"
 )
 
 // Fork implements repo.Sandboxes.
@@ -222,56 +220,6 @@ func TestSearchForkFails(t *testing.T) {
 	}
 }
 
-// TestSearchCanceled cancels at random instants: one receipt, nothing runs, and only the best work so far is kept.
-func TestSearchCanceled(t *testing.T) {
-	t.Parallel()
-	n := tier.Count(12, 100)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 6))
-	// An instant is a number of events of steps: it does not depend on how fast the machine is.
-	run := func(at int) (repo.End, int) {
-		b := newBench(t, nowhere{})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		seen := 0
-		b.facts.after = func(api.RepoStepEvent) {
-			if seen++; seen == at {
-				cancel()
-			}
-		}
-		wrong := sh("echo 'echo 4' > sum.sh")
-		end, _ := b.best(ctx, candidates(levels(wrong, wrong, sh(mend)), levels(wrong, wrong, wrong)), api.RepoTask{URL: makeRepo(t, sum), Best: &api.BestOf{Depth: 3}, Budget: api.Budget{Steps: 120}})
-		return end, seen
-	}
-	end, whole := run(0)
-	if end.Outcome != api.OutcomeVerified || len(end.Result.Candidates) != 6 {
-		t.Fatalf("%s %v", end.Outcome, end.Error)
-	}
-	canceled := 0
-	for range n {
-		at := 1 + random.IntN(whole)
-		end, _ := run(at)
-		switch end.Outcome {
-		case api.OutcomeVerified: // it was canceled behind the last thing to do
-		case api.OutcomeCanceled:
-			canceled++
-			if end.Receipt == nil || end.Receipt.ProcessesLeft != 0 {
-				t.Errorf("receipt %+v", end.Receipt)
-			}
-			if wrote := end.Result.Head != ""; wrote != end.Result.Partial {
-				t.Errorf("head %q, partial %t", end.Result.Head, end.Result.Partial)
-			}
-		default:
-			t.Fatalf("canceled at %d of %d: %s %v %s", at, whole, end.Outcome, end.Error, end.Diagnosis)
-		}
-		if t.Failed() {
-			t.Fatalf("canceled at %d of %d: %+v", at, whole, end.Result.Candidates)
-		}
-	}
-	t.Logf("%d of %d were canceled before their end", canceled, n)
-}
-
 // Fork implements repo.Sandboxes.
 func (d disk) Fork(_ context.Context, _ api.TaskID, from api.WorkspaceID) (api.WorkspaceID, error) {
 	id := api.NewWorkspaceID()
@@ -320,36 +268,6 @@ func TestSearchForValue(t *testing.T) {
 	if m := all[0].Model.(*scripted).asked[3].Messages[0].Text; !strings.Contains(m, "The gate passes, but the agent gave no value") || strings.Contains(m, "The gate command on these files") {
 		t.Errorf("the second one was told: %s", m)
 	}
-}
-
-// TestSearchOfSeveralRepositories: the branch of the chosen one is in each repository, with what the candidates before it wrote.
-func TestSearchOfSeveralRepositories(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nowhere{})
-	remotes := []string{t.TempDir(), t.TempDir()}
-	for _, r := range remotes {
-		runGit(t, r, "init", "-q", "--bare")
-	}
-	r := api.RepoTask{
-		URL: makeRepo(t, sum), Name: "a", Remote: remotes[0], Push: true, Verify: "cd a && sh test.sh && cd ../b && sh test.sh",
-		Also:   []api.TaskRepository{{Name: "b", URL: makeRepo(t, sum), Remote: remotes[1]}},
-		Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Rounds: -1, Budget: api.Budget{Steps: 20}, Best: &api.BestOf{Of: 1, Depth: 2},
-	}
-	task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sums", Repo: &r}}
-	end := b.run.Run(t.Context(), repo.Job{
-		Task: task, Candidates: candidates(levels(sh("cd a && "+mend), sh("cd b && "+mend))), Dir: t.TempDir(), Emit: b.facts,
-		Save: func(context.Context, api.RepoResult) error { return nil },
-	})
-	if end.Outcome != api.OutcomeVerified || len(end.Result.Candidates) != 2 {
-		t.Fatalf("%s %v %s: %+v", end.Outcome, end.Error, end.Diagnosis, end.Result.Candidates)
-	}
-	for i, remote := range remotes {
-		want := end.Result.Repositories[i].Head + " refs/heads/" + repo.Branch(task.ID) + "\n"
-		if refs := runGit(t, remote, "for-each-ref", "--format=%(objectname) %(refname)"); refs != want {
-			t.Errorf("remote %d has %q, want %q", i, refs, want)
-		}
-	}
-	b.nothingLeft(task, end)
 }
 
 // TestBestCanceledBeforeItContinues: a task that goes on after a crash and is canceled before its candidates do has no workspace but

@@ -34,6 +34,7 @@ func pair(t *testing.T) (lib, web string, req api.RepoTask) {
 
 // TestSeveralRepositories: each has a directory, a commit and a branch of its own, and the gate sees all of them.
 func TestSeveralRepositories(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	lib, web, req := pair(t)
 	req.Push = true
@@ -114,6 +115,7 @@ func TestSeveralRepositories(t *testing.T) {
 
 // TestSeveralLeaveOneAlone: a repository without a change has no branch and no delivery.
 func TestSeveralLeaveOneAlone(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	_, web, req := pair(t)
 	req.Push = true
@@ -148,6 +150,7 @@ func (r refusing) Check(_ context.Context, p repo.Proposal) (repo.Verdict, error
 
 // TestSeveralAreDeliveredTogether: nothing is pushed anywhere if the policy of one refuses.
 func TestSeveralAreDeliveredTogether(t *testing.T) {
+	t.Parallel()
 	lib, web, req := pair(t)
 	b := newBench(t, refusing{remote: web})
 	req.Push = true
@@ -176,6 +179,7 @@ func TestSeveralAreDeliveredTogether(t *testing.T) {
 
 // TestSeveralFilePolicy: a glob counts in each repository, and one with a directory in that alone.
 func TestSeveralFilePolicy(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		policy api.FilePolicy
@@ -279,6 +283,7 @@ func TestSeveralAreSetUpSideBySide(t *testing.T) {
 
 // TestSeveralFindTheirGates runs the test command of each, where it has one.
 func TestSeveralFindTheirGates(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}
@@ -322,6 +327,7 @@ func TestSeveralFindTheirGates(t *testing.T) {
 
 // TestSeveralAreSalvaged commits what a task had written whose daemon died, in each repository.
 func TestSeveralAreSalvaged(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nowhere{})
 	_, _, req := pair(t)
 	req.Rounds = -1

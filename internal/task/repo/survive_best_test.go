@@ -3,23 +3,14 @@ package repo_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
-	"hortus.dev/internal/store/sqlite"
 )
-
-// surviveBest is set if the child of these tests works on a task with several candidates: to one of the contests.
-const surviveBest = "HORTUS_TEST_SURVIVE_BEST"
 
 // surviving is a task with several candidates that is killed and continued.
 type surviving struct {
@@ -32,7 +23,7 @@ type surviving struct {
 	calls        []string
 }
 
-// contests are by the values of surviveBest. Of the one without levels, one candidate repairs nothing, one too much, and the
+// contests are by the values of surviveWork. Of the one without levels, one candidate repairs nothing, one too much, and the
 // last one is the best. Of the search, nothing on the first level passes, and two continue the smaller one of its results.
 func contests() map[string]surviving {
 	return map[string]surviving{
@@ -49,8 +40,8 @@ func contests() map[string]surviving {
 }
 
 // severalIfAsked gives a task several candidates.
-func severalIfAsked(r *api.RepoTask) *api.RepoTask {
-	if c, ok := contests()[os.Getenv(surviveBest)]; ok {
+func severalIfAsked(work string, r *api.RepoTask) *api.RepoTask {
+	if c, ok := contests()[work]; ok {
 		r.Rounds = -1
 		r.Best = &c.request
 	}
@@ -94,16 +85,8 @@ func (d disk) Discard(ctx context.Context, id api.WorkspaceID) error {
 // endBest lets a task with candidates end and looks at all that happened.
 func (s survival) endBest(t *testing.T, kills int) {
 	t.Helper()
-	want := contests()[os.Getenv(surviveBest)]
-	out, killed := s.start(t, "", 0)
-	if killed {
-		t.Fatal("the last child was killed")
-	}
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	var row api.Task
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &row); err != nil {
-		t.Fatal(err, out)
-	}
+	want := contests()[s.work]
+	row, events := s.finished(t)
 	var parents []int
 	if row.Repo != nil {
 		for _, c := range row.Repo.Candidates {
@@ -126,18 +109,6 @@ func (s survival) endBest(t *testing.T, kills int) {
 	spaces, err := os.ReadDir(filepath.Join(s.dir, "boxes", "spaces"))
 	if err != nil || len(spaces) < 1 || len(spaces) > 1+len(want.parents)*kills {
 		t.Errorf("%d workspaces are left after %d kills: %v", len(spaces), kills, err)
-	}
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(s.dir, "hortus.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if steps, err := db.RunSteps(t.Context(), string(row.ID)); err != nil || len(steps) != 0 {
-		t.Error("steps are left:", err, len(steps))
-	}
-	events, err := db.ReadEvents(t.Context(), api.Stream{Kind: api.StreamTask, ID: string(row.ID)}, 0, 10_000)
-	if err != nil {
-		t.Fatal(err)
 	}
 	finished, asked := 0, 0
 	for _, e := range events {
@@ -166,71 +137,21 @@ func (s survival) endBest(t *testing.T, kills int) {
 // do not work again, the others continue, and the result is the same.
 func TestBestSurvives(t *testing.T) {
 	for name, c := range contests() {
-		t.Run(name, func(t *testing.T) { c.killedAtWrites(t, name) })
-	}
-}
-
-func (c surviving) killedAtWrites(t *testing.T, name string) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
-	t.Setenv(surviveBest, name)
-	newSurvival(t).endBest(t, 0)
-	// Its writes: the begin and the end, and two for each of its steps.
-	var points []string
-	for n := 1; n <= 2*c.steps; n++ {
-		points = append(points, fmt.Sprint("before ", n), fmt.Sprint("after ", n))
-	}
-	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
-	hit := 0
-	for _, at := range points[:kills(t, 8, len(points))] {
-		s := newSurvival(t)
-		n := 0
-		if _, killed := s.start(t, at, 0); killed {
-			n = 1
-			hit++
-		}
-		s.endBest(t, n)
-		if t.Failed() {
-			t.Fatalf("killed %s", at)
-		}
-	}
-	t.Logf("%d of the points were reached", hit)
-	if hit == 0 {
-		t.Error("no child was killed")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newSurvival(t, name).endBest(t, 0)
+			// Its writes: the begin and the end, and two for each of its steps. One that ends sooner is not killed at the last.
+			killedAt(t, name, points(t, 1, 2*c.steps, 5), func(t *testing.T, s survival) { t.Helper(); s.endBest(t, 1) })
+		})
 	}
 }
 
 // TestBestSurvivesRandomKills kills at random instants, until the task ends.
 func TestBestSurvivesRandomKills(t *testing.T) {
 	for name := range contests() {
-		t.Run(name, func(t *testing.T) { killedAnywhere(t, name) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killedAnywhere(t, name, kills(t, 2, 50), func(t *testing.T, s survival, n int) { t.Helper(); s.endBest(t, n) })
+		})
 	}
-}
-
-func killedAnywhere(t *testing.T, name string) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
-	t.Setenv(surviveBest, name)
-	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 4))
-	t.Logf("seed %d", seed)
-	began := time.Now()
-	newSurvival(t).endBest(t, 0)
-	most := time.Since(began)
-	n := 0
-	for n < kills(t, 4, 1000) {
-		s := newSurvival(t)
-		mine := 0
-		for {
-			if _, killed := s.start(t, "", 1+time.Duration(random.Int64N(int64(most)))); !killed {
-				break
-			}
-			mine++
-		}
-		s.endBest(t, mine)
-		n += max(mine, 1)
-	}
-	t.Logf("%d kills", n)
 }

@@ -25,6 +25,7 @@ import (
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/test/tier"
 )
 
 // The child of TestSurvives works below surviveDir and kills itself at surviveKill, "before 12" or "after 12": one of the
@@ -32,10 +33,12 @@ import (
 const (
 	surviveDir  = "HORTUS_TEST_SURVIVE_DIR"
 	surviveKill = "HORTUS_TEST_SURVIVE_KILL"
-	// surviveReads adds calls that read, a list of work and a question to the sub-agent to the first answer.
-	surviveReads = "HORTUS_TEST_SURVIVE_READS"
-	// surviveCopies adds two questions to sub-agents that work in copies of the sandbox.
-	surviveCopies = "HORTUS_TEST_SURVIVE_COPIES"
+	// surviveWork is what the task does more than to mend: nothing, one of the two below, or one of the contests.
+	surviveWork = "HORTUS_TEST_SURVIVE_WORK"
+	// reads adds calls that read, a list of work and a question to the sub-agent to the first answer.
+	reads = "reads"
+	// copies adds two questions to sub-agents that work in copies of the sandbox.
+	copies = "copies"
 )
 
 func TestMain(m *testing.M) {
@@ -80,12 +83,13 @@ func survivor(dir string) error {
 		sh(tell("wrong") + "; echo 'echo 4' > sum.sh"), finish(),
 		sh(tell("mend") + "; " + mend), finish(),
 	}}
-	if os.Getenv(surviveReads) != "" {
+	work := os.Getenv(surviveWork)
+	switch work {
+	case reads:
 		m.first = []call{{"view", map[string]any{"path": "sum.sh"}}, {"search", map[string]any{"pattern": "sum"}},
 			{"todo", map[string]any{"items": []any{map[string]any{"text": "Fix it", "state": "active"}}}},
 			{"research", map[string]any{"question": "Where is it?"}}}
-	}
-	if os.Getenv(surviveCopies) != "" {
+	case copies:
 		m.first, m.task = []call{inCopy("one"), inCopy("two")}, func(name string) []call {
 			return []call{sh(tell("copy "+name) + "; echo " + name + " >> sum.sh"), sh("grep -c " + name + " sum.sh"), {"view", map[string]any{"path": "sum.sh"}}, finish()}
 		}
@@ -116,7 +120,7 @@ func survivor(dir string) error {
 		t = all[0]
 	} else {
 		fmt.Println("working")
-		t, err = e.Create(api.WithPrincipal(ctx, api.Operator()), api.CreateTask{Request: "Fix the sum", Repo: severalIfAsked(&api.RepoTask{
+		t, err = e.Create(api.WithPrincipal(ctx, api.Operator()), api.CreateTask{Request: "Fix the sum", Repo: severalIfAsked(work, &api.RepoTask{
 			URL: filepath.Join(dir, "repo"), Remote: filepath.Join(dir, "remote"), Push: true, Verify: "sh test.sh", Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
 		})})
 		if err != nil {
@@ -151,14 +155,16 @@ func keptWorkspace(ctx context.Context, db *sqlite.DB) error {
 // survival is a directory in which children work on one task.
 type survival struct {
 	dir    string
-	reads  bool // see surviveReads
-	copies bool // see surviveCopies
-	random bool // it is killed at random instants, of which the log says nothing
+	work   string // see surviveWork
+	random bool   // it is killed at random instants, of which the log says nothing
 }
 
-func newSurvival(t *testing.T) survival {
+func newSurvival(t *testing.T, work string) survival {
 	t.Helper()
-	s := survival{dir: t.TempDir()}
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	s := survival{dir: t.TempDir(), work: work}
 	if err := os.Rename(makeRepo(t, sum), filepath.Join(s.dir, "repo")); err != nil {
 		t.Fatal(err)
 	}
@@ -170,13 +176,7 @@ func newSurvival(t *testing.T) survival {
 func (s survival) start(t *testing.T, at string, after time.Duration) (out string, killed bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), surviveDir+"="+s.dir, surviveKill+"="+at)
-	if s.reads {
-		cmd.Env = append(cmd.Env, surviveReads+"=1")
-	}
-	if s.copies {
-		cmd.Env = append(cmd.Env, surviveCopies+"=1")
-	}
+	cmd.Env = append(os.Environ(), surviveDir+"="+s.dir, surviveKill+"="+at, surviveWork+"="+s.work)
 	var b strings.Builder
 	cmd.Stdout, cmd.Stderr = &b, &b
 	if err := cmd.Start(); err != nil {
@@ -196,8 +196,8 @@ func (s survival) start(t *testing.T, at string, after time.Duration) (out strin
 	return b.String(), false
 }
 
-// end lets the task end and looks at all that happened, with so many kills before. It returns the writes to the journal.
-func (s survival) end(t *testing.T, kills int) {
+// finished lets the task end. It returns its row and its events; no step may be left.
+func (s survival) finished(t *testing.T) (api.Task, []api.Event) {
 	t.Helper()
 	out, killed := s.start(t, "", 0)
 	if killed {
@@ -208,6 +208,25 @@ func (s survival) end(t *testing.T, kills int) {
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &row); err != nil {
 		t.Fatal(err, out)
 	}
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(s.dir, "hortus.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if steps, err := db.RunSteps(t.Context(), string(row.ID)); err != nil || len(steps) != 0 {
+		t.Error("steps are left:", err, len(steps))
+	}
+	events, err := db.ReadEvents(t.Context(), api.Stream{Kind: api.StreamTask, ID: string(row.ID)}, 0, 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row, events
+}
+
+// end lets the task end and looks at all that happened, with so many kills before.
+func (s survival) end(t *testing.T, kills int) {
+	t.Helper()
+	row, events := s.finished(t)
 	if row.Outcome != api.OutcomeVerified || row.Repo == nil || len(row.Repo.Rounds) != 2 || row.Repo.Delivery == nil || row.Repo.Delivery.Pushed == "" {
 		b, _ := json.MarshalIndent(row, "", " ")
 		t.Fatalf("the task ended as %s: %v\n%s", row.Outcome, row.Error, b)
@@ -218,19 +237,7 @@ func (s survival) end(t *testing.T, kills int) {
 	if got := strings.TrimSpace(runGit(t, filepath.Join(s.dir, "remote"), "rev-parse", row.Repo.Branch)); got != row.Repo.Head {
 		t.Errorf("the branch is at %s, the result at %s", got, row.Repo.Head)
 	}
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(s.dir, "hortus.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if steps, err := db.RunSteps(t.Context(), string(row.ID)); err != nil || len(steps) != 0 {
-		t.Error("steps are left:", err, len(steps))
-	}
 	told := map[api.EventType]int{}
-	events, err := db.ReadEvents(t.Context(), api.Stream{Kind: api.StreamTask, ID: string(row.ID)}, 0, 10_000)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i, e := range events {
 		told[e.Type]++
 		if e.Type == api.EventTaskFinished && i != len(events)-1 {
@@ -249,13 +256,13 @@ func (s survival) end(t *testing.T, kills int) {
 	}
 	// A call that was cut is made again by the agent, which was told.
 	more, answers, cuts := 0, 5, min(kills, log["tool"])
-	if s.reads {
+	switch s.work {
+	case reads:
 		more, answers = 4, 7
 		if want := []api.TodoItem{{Text: "Fix it", State: "active"}}; !slices.Equal(row.Repo.Todo, want) || told[api.EventTodo] != 1 {
 			t.Errorf("the list of work is %v, and was told %d times", row.Repo.Todo, told[api.EventTodo])
 		}
-	}
-	if s.copies {
+	case copies:
 		more, answers, cuts = 2, 13, 2*kills // each of the two may have been in a call
 		s.ended(t, row, kills)
 	}
@@ -278,7 +285,7 @@ func (s survival) end(t *testing.T, kills int) {
 	for n := 1; n <= 2; n++ {
 		extra += log[fmt.Sprintf("killed before end research %d/model", n)]
 	}
-	if s.copies || s.random {
+	if s.work == copies || s.random {
 		other = 1 // a kill at a write of one sub-agent may cut an answer to the other one
 	}
 	if asked := log["ask"] - told[api.EventModel] - extra; kills <= 1 && (asked < 0 || asked > other) {
@@ -304,40 +311,46 @@ func (s survival) log(t *testing.T) map[string]int {
 	return out
 }
 
-// kills is how many of n kills a test makes.
-func kills(t *testing.T, few, n int) int {
+// kills is how often a test kills: a few times in T1, often in T2, or as often as HORTUS_TEST_KILLS says.
+func kills(t *testing.T, few, often int) int {
+	t.Helper()
 	said := os.Getenv("HORTUS_TEST_KILLS")
 	if said == "" {
-		return few
+		return tier.Count(few, often)
 	}
-	most, err := strconv.Atoi(said)
+	n, err := strconv.Atoi(said)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return min(most, n)
+	return n
 }
 
-// TestSurvives kills the daemon's part of a task at each write to its journal, before and after: so at each boundary of
-// each step, before its effect, between its effect and its record, and after its record. The result is the same.
-// HORTUS_TEST_KILLS is the number of points; by default a few of them, others each time.
-func TestSurvives(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
+// points are before and after the writes to the journal from the first to the last one: in T1 a few that lie evenly between
+// them, in T2 all.
+func points(t *testing.T, first, last, few int) (chosen []string) {
+	t.Helper()
+	var all []string
+	for n := first; n <= last; n++ {
+		all = append(all, fmt.Sprint("before ", n), fmt.Sprint("after ", n))
 	}
-	s := newSurvival(t)
-	s.end(t, 0)
-	var points []string
-	for n := 1; n <= writes; n++ {
-		points = append(points, fmt.Sprint("before ", n), fmt.Sprint("after ", n))
+	n := min(kills(t, few, len(all)), len(all))
+	for i := range n {
+		chosen = append(chosen, all[(2*i+1)*len(all)/(2*n)])
 	}
-	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
-	for _, at := range points[:kills(t, 8, len(points))] {
+	return chosen
+}
+
+// killedAt kills a child at each of the points, and lets the next one end. The points are tests that run side by side.
+func killedAt(t *testing.T, work string, points []string, last func(*testing.T, survival)) {
+	t.Helper()
+	for _, at := range points {
 		t.Run("killed "+at, func(t *testing.T) {
-			s := newSurvival(t)
+			t.Parallel()
+			s := newSurvival(t, work)
 			if out, killed := s.start(t, at, 0); !killed {
 				t.Fatalf("the child was not killed: %s", out)
 			}
-			s.end(t, 1)
+			last(t, s)
 			for line, n := range s.log(t) {
 				if strings.HasPrefix(line, "killed ") && n == 1 && len(strings.Fields(line)) > 3 {
 					t.Log(line)
@@ -347,12 +360,47 @@ func TestSurvives(t *testing.T) {
 	}
 }
 
+// once is the end of a child that was killed once.
+func once(t *testing.T, s survival) { t.Helper(); s.end(t, 1) }
+
+// killedAnywhere kills children at random instants until their task ends, as often as n.
+func killedAnywhere(t *testing.T, work string, n int, last func(t *testing.T, s survival, kills int)) {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 3))
+	t.Logf("seed %d", seed)
+	began := time.Now()
+	last(t, newSurvival(t, work), 0)
+	most := time.Since(began)
+	all := 0
+	for all < n {
+		s := newSurvival(t, work)
+		s.random = true
+		mine := 0
+		for {
+			if _, killed := s.start(t, "", 1+time.Duration(random.Int64N(int64(most)))); !killed {
+				break
+			}
+			mine++
+		}
+		last(t, s, mine)
+		all += max(mine, 1)
+	}
+	t.Logf("%d kills", all)
+}
+
+// TestSurvives kills the daemon's part of a task at writes to its journal, before and after: so at the boundaries of
+// steps, before an effect, between an effect and its record, and after its record. The result is the same.
+func TestSurvives(t *testing.T) {
+	t.Parallel()
+	newSurvival(t, "").end(t, 0)
+	killedAt(t, "", points(t, 1, writes, 8), once)
+}
+
 // TestSurvivesEachStep kills the daemon's part of a task after every step: each process does one.
 func TestSurvivesEachStep(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
-	s := newSurvival(t)
+	t.Parallel()
+	s := newSurvival(t, "")
 	n := 0
 	for ; n <= writes; n++ { // a step has two writes
 		if _, killed := s.start(t, "after 2", 0); !killed {
@@ -367,25 +415,8 @@ func TestSurvivesEachStep(t *testing.T) {
 
 // TestSurvivesReads kills around calls that run side by side: those that were cut are made again, and nobody is told.
 func TestSurvivesReads(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
-	// The answer with the calls is the seventh step.
-	var points []string
-	for n := 14; n <= 30; n++ {
-		points = append(points, fmt.Sprint("before ", n), fmt.Sprint("after ", n))
-	}
-	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
-	for _, at := range points[:kills(t, 4, len(points))] {
-		t.Run(at, func(t *testing.T) {
-			s := newSurvival(t)
-			s.reads = true
-			if out, killed := s.start(t, at, 0); !killed {
-				t.Fatalf("the child was not killed: %s", out)
-			}
-			s.end(t, 1)
-		})
-	}
+	t.Parallel()
+	killedAt(t, reads, points(t, 14, 30, 4), once) // the answer with the calls is the seventh step
 }
 
 // writes is how often the task of these tests writes to its journal: its begin and end, and twice for each step.
@@ -393,28 +424,6 @@ const writes = 2 + 2*(5+5+5+2*4+1)
 
 // TestSurvivesRandomKills kills at random instants, until the task ends.
 func TestSurvivesRandomKills(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
-	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 3))
-	t.Logf("seed %d", seed)
-	began := time.Now()
-	newSurvival(t).end(t, 0)
-	most := time.Since(began)
-	n := 0
-	for n < kills(t, 6, 1000) {
-		s := newSurvival(t)
-		s.random = true
-		mine := 0
-		for {
-			if _, killed := s.start(t, "", 1+time.Duration(random.Int64N(int64(most)))); !killed {
-				break
-			}
-			mine++
-		}
-		s.end(t, mine)
-		n += max(mine, 1)
-	}
-	t.Logf("%d kills", n)
+	t.Parallel()
+	killedAnywhere(t, "", kills(t, 3, 100), func(t *testing.T, s survival, n int) { t.Helper(); s.end(t, n) })
 }
