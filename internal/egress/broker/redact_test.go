@@ -2,20 +2,25 @@ package broker
 
 import (
 	"bytes"
+	"encoding/base32"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"unicode/utf16"
 )
 
 // forms are the ways in which a server may write a value.
@@ -168,6 +173,74 @@ func TestRedaction(t *testing.T) {
 		}
 		if readAll(t, resp); link != secretValue {
 			t.Errorf("the informational answer has %q", link)
+		}
+	}
+}
+
+// wrapped returns a text in lines.
+func wrapped(text string, width int, end string) string {
+	var lines []string
+	for chunk := range slices.Chunk([]byte(text), width) {
+		lines = append(lines, string(chunk))
+	}
+	return strings.Join(lines, end)
+}
+
+// TestForms finds values in rarer forms, in a stream and in a text, and what is beside them remains.
+func TestForms(t *testing.T) {
+	long := strings.Repeat("another value; ", 20)
+	for _, value := range []string{secretValue, "abcdefghijklmnop1234", "ключ-\U0001f511-é <&>", "a b+c/d%41\\n'x'", long} {
+		red := newRedactor(map[string]string{value: "<>"})
+		var escapes, mixed, numeric, bytesOf strings.Builder
+		for i, c := range utf16.Encode([]rune(value)) {
+			fmt.Fprintf(&escapes, `\u%04x`, c)
+			if i%2 == 0 || c >= 0x80 || c == '\\' || c == '"' {
+				fmt.Fprintf(&mixed, `\u%04X`, c)
+			} else {
+				mixed.WriteByte(byte(c))
+			}
+		}
+		for _, c := range value {
+			fmt.Fprintf(&numeric, "&#%d;", c)
+		}
+		for _, c := range []byte(value) {
+			fmt.Fprintf(&bytesOf, `\x%02x`, c)
+		}
+		var little, big []byte
+		for _, c := range utf16.Encode([]rune(value)) {
+			little, big = binary.LittleEndian.AppendUint16(little, c), binary.BigEndian.AppendUint16(big, c)
+		}
+		quoted, _ := json.Marshal(value)
+		forms := map[string]string{
+			"escapes": escapes.String(), "some escapes": mixed.String(), "HTML": html.EscapeString(value), "numbers of HTML": numeric.String(), "bytes": bytesOf.String(),
+			"UTF-16LE": string(little), "UTF-16BE": string(big), "base32": base32.StdEncoding.EncodeToString([]byte(value)), "percent": percent(value),
+			"JSON": string(quoted[1 : len(quoted)-1]), "slashes": strings.ReplaceAll(string(quoted[1:len(quoted)-1]), "/", `\/`), "query": url.QueryEscape(value),
+			"base64 in a query": url.QueryEscape(base64.StdEncoding.EncodeToString([]byte(value))),
+		}
+		for before := range 5 {
+			padded := []byte(strings.Repeat("u", 90+before) + value + "x")
+			forms[fmt.Sprint("base32 ", before)] = base32.StdEncoding.EncodeToString(padded)
+			for _, end := range []string{"\n", "\r\n", `\n`, `\r\n`, "\n  ", "\ndata: ", "%0D%0A"} {
+				forms[fmt.Sprintf("base64 %d %q", before, end)] = wrapped(base64.StdEncoding.EncodeToString(padded), 76-before, end)
+				forms[fmt.Sprintf("hexadecimal %d %q", before, end)] = wrapped(hex.EncodeToString(padded), 60+before, end)
+				forms[fmt.Sprintf("base32 %d %q", before, end)] = wrapped(base32.StdEncoding.EncodeToString(padded), 64+before, end)
+			}
+		}
+		for name, form := range forms {
+			text := "begin " + form + " end\n"
+			whole := red.text(text)
+			plain := func(s string) string {
+				return strings.NewReplacer("\r\n", "", "\ndata: ", "", "\n  ", "", "\n", "", `\r\n`, "", `\n`, "", "%0D%0A", "").Replace(s)
+			}
+			if !strings.HasPrefix(whole, "begin ") || !strings.HasSuffix(whole, " end\n") || !strings.Contains(whole, mark) && !strings.Contains(whole, "<>") || leaks(plain(whole), value) {
+				t.Errorf("%q, %s: %q became %q", value, name, text, whole)
+			}
+			if single := redact(t, red, iotest.OneByteReader(strings.NewReader(text)), false); single != whole {
+				t.Errorf("%q, %s: %q, byte by byte %q", value, name, whole, single)
+			}
+			if fixed := redact(t, red, strings.NewReader(text), true); len(fixed) != len(text) || leaks(plain(fixed), value) {
+				t.Errorf("%q, %s: with its size %q", value, name, fixed)
+			}
 		}
 	}
 }
