@@ -90,7 +90,12 @@ func (f *flight) answer(resp *http.Response, red *redactor, r *http.Request) (*h
 	if src.metered = metered; metered {
 		reader = &meteredAnswer{f.spending, reader, func() { once.done(resp.StatusCode, src.n.Load()) }}
 	}
-	stream := &redacted{r: red, src: reader, fixed: resp.ContentLength > maxWhole}
+	broken := func() {
+		if r.Context().Err() == nil { // the client has not left
+			f.broke(resp.StatusCode, src.n.Load())
+		}
+	}
+	stream := &redacted{r: red, src: reader, fixed: resp.ContentLength > maxWhole, broken: broken}
 	resp.Body = struct {
 		io.Reader
 		io.Closer

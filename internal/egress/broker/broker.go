@@ -102,7 +102,9 @@ type Session struct {
 	alarms limiter
 	// overs limits the records of requests that budgets refused.
 	overs limiter
-	last  atomic.Pointer[lastRedactor]
+	// breaks counts answers that servers broke off.
+	breaks breaks
+	last   atomic.Pointer[lastRedactor]
 
 	mu    sync.Mutex // of SetGrants, SetHeaders, Close and what follows
 	known map[string]*knowledge

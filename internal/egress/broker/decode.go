@@ -183,13 +183,13 @@ func joins(b []byte, run int) bool {
 	return runAt(bytes.TrimSuffix(b, []byte("\r")), run) >= minRun
 }
 
-// breaks are ways to write a line end, in JSON and in a URL too.
-var breaks = []string{"\n", "\r\n", `\n`, `\r\n`, "%0D%0A", "%0d%0a", "%0A", "%0a"}
+// lineEnds are ways to write a line end, in JSON and in a URL too.
+var lineEnds = []string{"\n", "\r\n", `\n`, `\r\n`, "%0D%0A", "%0d%0a", "%0A", "%0a"}
 
 // breakAt returns the size of a line end at the beginning of b, with what indents the next line; 0 if there
 // is none.
 func breakAt(b []byte) (n int) {
-	for _, text := range breaks {
+	for _, text := range lineEnds {
 		if len(b) >= len(text) && string(b[:len(text)]) == text {
 			n = len(text)
 			break

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 // guesser is a sandbox that has a server repeat its guesses, and sees how much of the answer arrives.
@@ -20,7 +22,7 @@ type guesser struct {
 	r    *rig
 	c    *http.Client
 	path string
-	more chan struct{} // has the server go on
+	more chan struct{} // has the server go on; from it if the client has left
 }
 
 // newGuesser starts a server that repeats the body of a request and breaks off: at /gzip in the middle of
@@ -40,11 +42,17 @@ func newGuesser(t *testing.T, http2 bool) *guesser {
 		case "/pause":
 			w.Write(body)
 			http.NewResponseController(w).Flush()
-			<-g.more
+			select {
+			case <-g.more:
+			case <-req.Context().Done():
+				g.more <- struct{}{}
+			}
 		case "/length":
 			w.Header().Set("Content-Length", "100000")
 			w.Write(body)
 			http.NewResponseController(w).Flush()
+		case "/whole":
+			return
 		}
 		panic(http.ErrAbortHandler)
 	}), "api.example.org:443")
@@ -109,6 +117,73 @@ func TestPrefixOracle(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestBroken: an answer that a server breaks off is recorded, and many of them are an alarm; those that the client leaves,
+// and whole ones, are not.
+func TestBroken(t *testing.T) {
+	k := &clock{at: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)}
+	g := newGuesser(t, true)
+	g.r.broker.cfg.Now = k.now
+	counts := func() (broken, alarms int) {
+		g.r.mu.Lock()
+		defer g.r.mu.Unlock()
+		for _, u := range g.r.uses {
+			if !u.Broken || u.Secret != "token" || u.Host != "api.example.org" || u.Sandbox != "sbx_1" || u.Status != 200 {
+				t.Errorf("recorded %+v", u)
+			}
+			if broken++; u.Alarm() {
+				alarms++
+			}
+		}
+		g.r.uses = nil
+		return broken, alarms
+	}
+	g.path = "/gzip"
+	for range 16 {
+		g.sees(strings.Repeat("text", 250))
+		k.add(time.Second)
+	}
+	if broken, alarms := counts(); broken != 16 || alarms != 0 {
+		t.Errorf("%d answers are recorded, %d alarms", broken, alarms)
+	}
+	g.path = "/length"
+	g.sees(strings.Repeat("text", 250))
+	if broken, alarms := counts(); broken != 2 || alarms != 1 {
+		t.Errorf("at the next one %d are recorded, %d alarms", broken, alarms)
+	}
+	for range 100 {
+		g.sees(strings.Repeat("text", 250))
+	}
+	if broken, alarms := counts(); broken > maxOvers || alarms != 0 {
+		t.Errorf("of a flood %d are recorded, %d alarms", broken, alarms)
+	}
+	k.add(time.Minute)
+	for range 17 {
+		g.sees(strings.Repeat("text", 250))
+	}
+	if _, alarms := counts(); alarms != 1 {
+		t.Errorf("a minute later, %d alarms", alarms)
+	}
+	k.add(time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
+	resp, err := g.c.Do(request(t, "POST", "https://api.example.org/pause", strings.NewReader(strings.Repeat("x", 1000))).WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.ReadFull(resp.Body, make([]byte, 500))
+	cancel()
+	<-g.more
+	resp.Body.Close()
+	resp, err = g.c.Do(request(t, "GET", "https://api.example.org/whole", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	readAll(t, resp)
+	g.r.server.Close()
+	if broken, _ := counts(); broken != 0 {
+		t.Errorf("%d answers are recorded that no server broke off", broken)
 	}
 }
 

@@ -180,6 +180,8 @@ type redacted struct {
 	out   []byte // to be read
 	rest  []byte // of out
 	err   error  // of src
+	// broken is called if src breaks off. It may be nil.
+	broken func()
 }
 
 const readSize = 32 << 10
@@ -197,7 +199,9 @@ func (s *redacted) Read(p []byte) (int, error) {
 		s.buf = slices.Grow(s.buf, size)
 		n, err := s.src.Read(s.buf[len(s.buf) : len(s.buf)+size])
 		s.buf = s.buf[:len(s.buf)+n]
-		s.err = err
+		if s.err = err; err != nil && err != io.EOF && s.broken != nil {
+			s.broken()
+		}
 		var used int
 		s.out, used = s.r.replace(s.out[:0], s.buf, &s.run, err == io.EOF, s.fixed)
 		s.buf = s.buf[:copy(s.buf, s.buf[used:])]

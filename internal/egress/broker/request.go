@@ -56,6 +56,7 @@ type flight struct {
 	began    time.Time
 	part     http.Header // Range and If-Range of a client that asked for a part of an answer
 	alone    bool        // no other secret is bound to the server
+	about    string      // a secret whose value is searched for in the answer
 }
 
 // use returns the record of the request.
@@ -190,6 +191,12 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 			return nil, err
 		}
 		next = direct
+	}
+	switch {
+	case len(bound) > 0:
+		f.about = bound[0].name
+	case len(f.before) > 0:
+		f.about = f.before[0]
 	}
 	s.collectSent(f, values)
 	if err := s.collect(out.Context(), bound, values); err != nil {

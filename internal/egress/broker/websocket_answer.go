@@ -28,10 +28,11 @@ type serverFrames struct {
 	begin   int // where the payload of a control frame is in queue; -1 if there is none
 	err     error
 	buf     []byte
+	broken  func() // called if the server ends in the middle of a message
 }
 
-func newServerFrames(r *redactor, src io.Reader) *serverFrames {
-	return &serverFrames{r: r, src: src, begin: -1, buf: make([]byte, readSize)}
+func newServerFrames(r *redactor, src io.Reader, broken func()) *serverFrames {
+	return &serverFrames{r: r, src: src, begin: -1, buf: make([]byte, readSize), broken: broken}
 }
 
 // Read implements io.Reader.
@@ -46,7 +47,9 @@ func (s *serverFrames) Read(p []byte) (int, error) {
 			s.err = why
 			return 0, why
 		}
-		s.pass()
+		if s.pass(); err == io.EOF && len(s.queue) > 0 {
+			s.broken()
+		}
 	}
 	n := copy(p, s.rest)
 	s.rest = s.rest[n:]
