@@ -56,7 +56,8 @@ type flight struct {
 	began    time.Time
 	part     http.Header // Range and If-Range of a client that asked for a part of an answer
 	alone    bool        // no other secret is bound to the server
-	about    string      // a secret whose value is searched for in the answer
+	conn     atomic.Pointer[net.Conn]
+	about    string // a secret whose value is searched for in the answer
 }
 
 // use returns the record of the request.
@@ -203,7 +204,7 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 		return nil, err
 	}
 	red := s.redactor(values)
-	out, err := f.reserve(out.WithContext(withoutHints(out.Context())))
+	out, err := f.reserve(out.WithContext(f.withoutHints(out.Context())))
 	if err != nil {
 		var here replied
 		if errors.As(err, &here) {
