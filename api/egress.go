@@ -105,6 +105,9 @@ const (
 	// EgressDropped stands for Count decisions of a sandbox that were not recorded, because
 	// there were too many or the store failed. Its Op is EgressOpGap.
 	EgressDropped EgressResult = "dropped"
+	// EgressAlarm is what is suspicious in several decisions together. Its Op is EgressOpAlarm, and the
+	// rest is that of the last one.
+	EgressAlarm EgressResult = "alarm"
 )
 
 const (
@@ -113,6 +116,8 @@ const (
 	// EgressOpAnswer is the Op of a record of how a question ended: its Ask. Reason says who
 	// answered it.
 	EgressOpAnswer = "answer"
+	// EgressOpAlarm is the Op of an alarm. Reason says what is suspicious.
+	EgressOpAlarm = "alarm"
 )
 
 // EgressDecision is the record of one decision. The text in it that is from the sandbox
@@ -126,7 +131,7 @@ type EgressDecision struct {
 	Result  EgressResult `json:"result"`
 	// Ask is the ID of the EgressAsk that a waiting decision opened, or that an answer closed.
 	Ask string `json:"ask,omitempty"`
-	// Op is "resolve", "connect", "request", EgressOpGap or EgressOpAnswer.
+	// Op is "resolve", "connect", "request", EgressOpGap, EgressOpAnswer or EgressOpAlarm.
 	Op    string      `json:"op"`
 	Host  string      `json:"host"`
 	Port  int         `json:"port,omitempty"`
