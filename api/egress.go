@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // EgressAction is what a rule does with a connection or a request.
 type EgressAction string
@@ -90,6 +93,18 @@ const (
 	// EgressAskTimeout is how long a connection waits for a person.
 	EgressAskTimeout = 5 * time.Minute
 )
+
+// OverridesRequest reports whether some servers read the method or the path of a request from a header of this name.
+// They may take "_" for "-".
+func OverridesRequest(header string) bool {
+	switch strings.ReplaceAll(strings.ToLower(header), "_", "-") {
+	case "x-http-method-override", "x-http-method", "x-method-override", "x-original-method", "x-forwarded-method", "x-original-url",
+		"x-original-uri", "x-original-path", "x-rewrite-url", "x-rewrite-uri", "x-override-url", "x-forwarded-uri", "x-forwarded-url",
+		"x-forwarded-path", "x-forwarded-prefix", "x-envoy-original-path", "x-envoy-original-method", "x-waws-unencoded-url", "x-request-uri":
+		return true
+	}
+	return false
+}
 
 // EgressResult is what became of a connection or a request.
 type EgressResult string

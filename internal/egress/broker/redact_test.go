@@ -287,6 +287,7 @@ func TestEncodings(t *testing.T) {
 		{"https://api.example.org/", "gzip;q=0", "[identity] []", 200},
 		{"https://api.example.org/?e=br", "br", "[identity] []", 502},
 		{"https://api.example.org/?e=gzip,gzip", "gzip", "[gzip] []", 502},
+		{"https://api.example.org/?e=identity,%20identity", "gzip", "[gzip] []", 200},
 		{"https://free.example.org/?e=br", "br", "[br] [bytes=0-1]", 200}, // the control
 	} {
 		req := request(t, "GET", row.url, nil, "Accept-Encoding", row.accept, "Range", "bytes=0-1")
@@ -299,6 +300,28 @@ func TestEncodings(t *testing.T) {
 		}
 		if text := readAll(t, resp); resp.StatusCode != row.status || asked != row.want {
 			t.Errorf("%+v: %d, asked %s, %q", row, resp.StatusCode, asked, text)
+		}
+	}
+}
+
+// TestOtherPorts: a host may have the value at its other ports, and in clear.
+func TestOtherPorts(t *testing.T) {
+	r := newRig(t)
+	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("X-Echo", secretValue)
+		fmt.Fprint(w, "it is "+secretValue)
+	})
+	r.https(h, "api.example.org:8443", "free.example.org:443")
+	r.http(h, "api.example.org:80")
+	r.grant(bearer("token"))
+	for url, want := range map[string]bool{"https://api.example.org:8443/": false, "http://api.example.org/": false, "https://free.example.org/": true} {
+		resp, err := r.client(true).Do(request(t, "GET", url, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := readAll(t, resp)
+		if got := strings.Contains(text+resp.Header.Get("X-Echo"), secretValue); got != want || !strings.HasPrefix(text, "it is ") {
+			t.Errorf("%s: %q", url, text)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (s *Session) RoundTrip(r *http.Request, g web.Grant, next, direct http.Roun
 	if f.path == "" {
 		f.path = "/"
 	}
-	bound := st.bound[origin{f.scheme, g.Host, g.Port}]
+	bound := st.bound[g.Host]
 	if len(hits) == 0 && len(bound) == 0 && sent == nil && (rule == nil || len(rule.secrets) == 0) {
 		return s.plain(f, r, next, direct)
 	}
@@ -250,7 +250,7 @@ func (f *flight) fill(r *http.Request, hits []hit, values map[string]string) (*h
 		return nil, f.refuse(h.text, why)
 	}
 	f.grant, f.binding = g, b
-	if what := override(r); what != "" && len(b.Methods)+len(b.Paths) > 0 {
+	if what := policy.Override(r.Header, r.URL.RawQuery); what != "" && len(b.Methods)+len(b.Paths) > 0 {
 		return nil, f.refuse(h.text, what+" may make the server read another method or path than its binding allows")
 	}
 	if b.Git != nil {
