@@ -16,6 +16,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
+	"hortus.dev/internal/egress/policy"
 )
 
 // Config is what a Broker is made from. Value and Record are required.
@@ -76,6 +77,9 @@ type Owner struct {
 	Root string
 	// Commands returns the commands that are running in the sandbox. It may be nil.
 	Commands func() []string
+	// Ceiling limits what requests on behalf of the sandbox may be sent to, also those for OAuth tokens;
+	// nil is no limit.
+	Ceiling *policy.Policy
 }
 
 // root returns the root.

@@ -311,6 +311,9 @@ func (f *flight) apply(r *http.Request, v material) error {
 // unread is the failure of a request whose secret could not be read. Its error is for the
 // administrator only.
 func (f *flight) unread(err error) error {
+	if errors.Is(err, errCeiling) {
+		return f.refuse(f.grant.placeholder, err.Error())
+	}
 	f.s.broker.cfg.Logger.Warn("a secret could not be read", "secret", f.grant.name, "account", f.s.owner.Account, "error", err)
 	return &web.Refusal{Failed: true, Reason: "the value of the secret " + f.grant.name + " could not be read", Hint: "The log of the daemon has the reason."}
 }
