@@ -30,7 +30,7 @@ const (
 	alarmTime = 10 * time.Minute
 )
 
-// watch notices what is suspicious in decisions that are each as they should be.
+// watch notices what is suspicious in decisions that are each ordinary.
 type watch struct {
 	mu     sync.Mutex
 	denied map[api.SandboxID]*burst

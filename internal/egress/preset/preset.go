@@ -79,7 +79,7 @@ func New(c Config) (*Catalog, error) {
 }
 
 // tool is what a preset is for. The presets of package registries allow what installing needs: with another
-// method a program could store what it found, under the token of somebody else.
+// method a program could store what it found, with a token of its own.
 type tool struct {
 	preset, name string
 	registry     bool // one of those that packages are installed from
