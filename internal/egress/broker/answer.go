@@ -25,6 +25,8 @@ func limitAnswer(h http.Header) {
 		}
 	}
 	h["Accept-Encoding"] = []string{accepted}
+	delete(h, "Grpc-Accept-Encoding")
+	delete(h, "Connect-Accept-Encoding")
 }
 
 // withoutHints empties informational answers, which are sent on before they could be searched. It notes
@@ -107,6 +109,9 @@ func (f *flight) answer(resp *http.Response, red *redactor, r *http.Request) (*h
 		}
 	}
 	stream := &redacted{r: red, src: reader, fixed: resp.ContentLength > maxWhole, broken: broken}
+	if stream.messages = messagesOf(resp.Header.Get("Content-Type")); stream.messages != nil {
+		stream.fixed = true
+	}
 	resp.Body = struct {
 		io.Reader
 		io.Closer

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
@@ -283,5 +284,41 @@ func TestSearchTime(t *testing.T) {
 	}
 	if got := hits("a " + value); got == 0 {
 		t.Error("the control: the value is not compared")
+	}
+}
+
+// TestMessages: a message of gRPC is searched and passed on when it is complete, and its size remains.
+func TestMessages(t *testing.T) {
+	red := newRedactor(map[string]string{secretValue: "x"})
+	message := func(flag byte, text string) string {
+		return string(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(text)))) + text
+	}
+	stars := strings.Repeat("*", len(secretValue))
+	read := func(text string, end error) (string, error) {
+		all := func(src io.Reader) (string, error) {
+			b, err := io.ReadAll(&redacted{r: red, src: io.MultiReader(src, iotest.ErrReader(end)), fixed: true, messages: messagesOf("application/grpc+proto")})
+			return string(b), err
+		}
+		whole, err := all(strings.NewReader(text))
+		if single, err2 := all(iotest.OneByteReader(strings.NewReader(text))); single != whole || err2 != err {
+			t.Errorf("whole %q %v, byte by byte %q %v", whole, err, single, err2)
+		}
+		return whole, err
+	}
+	begin := message(0, "a "+secretValue) + message(0, "") + message(0, secretValue[:9])
+	want := message(0, "a "+stars) + message(0, "") + message(0, secretValue[:9])
+	if got, err := read(begin, io.ErrUnexpectedEOF); got != want || err != io.ErrUnexpectedEOF {
+		t.Errorf("%q %v", got, err)
+	}
+	if got, _ := read(begin+message(0, strings.Repeat("x", 1000))[:605], io.ErrUnexpectedEOF); len(got) != len(want)+605-red.hold {
+		t.Errorf("of a message that is not complete, %d bytes are passed on", len(got)-len(want))
+	}
+	if _, err := read(begin+message(1, "compressed"), io.EOF); err != errCompressed {
+		t.Errorf("a compressed message: %v", err)
+	}
+	for kind, want := range map[string]bool{"application/grpc": true, "application/grpc-web+proto": true, "application/connect+json": true, "application/grpc-web-text": false, "application/json": false} {
+		if (messagesOf(kind) != nil) != want {
+			t.Error(kind)
+		}
 	}
 }

@@ -180,6 +180,9 @@ type redacted struct {
 	out   []byte // to be read
 	rest  []byte // of out
 	err   error  // of src
+	// messages are what the stream consists of, each of which is searched when it is complete; nil if it
+	// has none. Such a stream is fixed.
+	messages *messages
 	// broken is called if src breaks off. It may be nil.
 	broken func()
 }
@@ -198,12 +201,24 @@ func (s *redacted) Read(p []byte) (int, error) {
 		}
 		s.buf = slices.Grow(s.buf, size)
 		n, err := s.src.Read(s.buf[len(s.buf) : len(s.buf)+size])
+		whole := 0
+		if s.messages != nil {
+			var compressed error
+			if whole, compressed = s.messages.next(s.buf[len(s.buf) : len(s.buf)+n]); whole > 0 {
+				whole += len(s.buf)
+			}
+			if compressed != nil {
+				err = compressed
+			}
+		}
 		s.buf = s.buf[:len(s.buf)+n]
 		if s.err = err; err != nil && err != io.EOF && s.broken != nil {
 			s.broken()
 		}
 		var used int
-		s.out, used = s.r.replace(s.out[:0], s.buf, &s.run, err == io.EOF, s.fixed)
+		s.out, _ = s.r.replace(s.out[:0], s.buf[:whole], &s.run, true, s.fixed)
+		s.out, used = s.r.replace(s.out, s.buf[whole:], &s.run, err == io.EOF, s.fixed)
+		used += whole
 		s.buf = s.buf[:copy(s.buf, s.buf[used:])]
 		s.rest = s.out
 	}
