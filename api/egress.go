@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // EgressAction is what a rule does with a connection or a request.
 type EgressAction string
@@ -91,6 +94,18 @@ const (
 	EgressAskTimeout = 5 * time.Minute
 )
 
+// OverridesRequest reports whether some servers read the method or the path of a request from a header of this name.
+// They may take "_" for "-".
+func OverridesRequest(header string) bool {
+	switch strings.ReplaceAll(strings.ToLower(header), "_", "-") {
+	case "x-http-method-override", "x-http-method", "x-method-override", "x-original-method", "x-forwarded-method", "x-original-url",
+		"x-original-uri", "x-original-path", "x-rewrite-url", "x-rewrite-uri", "x-override-url", "x-forwarded-uri", "x-forwarded-url",
+		"x-forwarded-path", "x-forwarded-prefix", "x-envoy-original-path", "x-envoy-original-method", "x-waws-unencoded-url", "x-request-uri":
+		return true
+	}
+	return false
+}
+
 // EgressResult is what became of a connection or a request.
 type EgressResult string
 
@@ -105,6 +120,9 @@ const (
 	// EgressDropped stands for Count decisions of a sandbox that were not recorded, because
 	// there were too many or the store failed. Its Op is EgressOpGap.
 	EgressDropped EgressResult = "dropped"
+	// EgressAlarm is what is suspicious in several decisions together. Its Op is EgressOpAlarm, and the
+	// rest is that of the last one.
+	EgressAlarm EgressResult = "alarm"
 )
 
 const (
@@ -113,6 +131,8 @@ const (
 	// EgressOpAnswer is the Op of a record of how a question ended: its Ask. Reason says who
 	// answered it.
 	EgressOpAnswer = "answer"
+	// EgressOpAlarm is the Op of an alarm. Reason says what is suspicious.
+	EgressOpAlarm = "alarm"
 )
 
 // EgressDecision is the record of one decision. The text in it that is from the sandbox
@@ -126,7 +146,7 @@ type EgressDecision struct {
 	Result  EgressResult `json:"result"`
 	// Ask is the ID of the EgressAsk that a waiting decision opened, or that an answer closed.
 	Ask string `json:"ask,omitempty"`
-	// Op is "resolve", "connect", "request", EgressOpGap or EgressOpAnswer.
+	// Op is "resolve", "connect", "request", EgressOpGap, EgressOpAnswer or EgressOpAlarm.
 	Op    string      `json:"op"`
 	Host  string      `json:"host"`
 	Port  int         `json:"port,omitempty"`

@@ -137,19 +137,18 @@ func checkHeaderRule(r api.HeaderRule) error {
 // SameHeader returns what the names of headers have in common that servers may take for the same.
 func SameHeader(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
-// reserved are headers that belong to the connection or the body, that say in which form the
-// answer is sent, or that make some servers read another method or path.
+// reserved are headers that belong to the connection or the body, or that say in which form the
+// answer is sent.
 var reserved = []string{
 	"host", "connection", "proxy-connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings",
 	"proxy-authorization", "proxy-authenticate", "content-length", "content-encoding", "expect", "range", "if-range", "accept-encoding",
-	"x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url", "x-original-uri",
 }
 
 func checkHeader(name, value string) error {
 	switch {
 	case name == "" || len(name) > MaxHeaderName || strings.IndexFunc(name, func(r rune) bool { return !tokenRune(r) }) >= 0:
 		return api.Errorf(api.KindInvalid, "the name is not that of a header of 1 to %d bytes", MaxHeaderName)
-	case slices.Contains(reserved, SameHeader(name)) || strings.HasPrefix(SameHeader(name), "sec-websocket-"):
+	case slices.Contains(reserved, SameHeader(name)) || api.OverridesRequest(name) || strings.HasPrefix(SameHeader(name), "sec-websocket-"):
 		return api.Errorf(api.KindInvalid, "a rule cannot set this header")
 	case value == "":
 		return api.Errorf(api.KindInvalid, "the value is empty")

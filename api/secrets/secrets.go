@@ -183,6 +183,9 @@ type Use struct {
 	Binding int `json:"binding,omitempty"`
 	// Header is the header in which a rule of the sandbox sent the secret; empty for a binding.
 	Header string `json:"header,omitempty"`
+	// Broken is set in a row that stands for an answer that the server broke off; the use itself has
+	// a row of its own. If Refused is set too, it is an alarm about many of them.
+	Broken bool `json:"broken,omitempty"`
 	// Sent and Received are bytes of the bodies.
 	Sent     int64 `json:"sent,omitempty"`
 	Received int64 `json:"received,omitempty"`

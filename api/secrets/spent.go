@@ -103,6 +103,6 @@ func (e *Exhausted) Error() string {
 	return fmt.Sprintf("the budget %s is used up: %s are counted", e.Budget, FormatAmount(e.Budget.Unit, e.Used))
 }
 
-// Alarm reports whether a use was refused because a placeholder was where it may not be. One that a
-// budget refused is no alarm.
+// Alarm reports whether a use was refused because a placeholder was where it may not be, or is about
+// many answers that were broken off. One that a budget refused is no alarm.
 func (u Use) Alarm() bool { return u.Refused != "" && u.Budget == "" }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"log"
 	"log/slog"
 	"os"
 	"runtime/debug"
@@ -60,6 +61,8 @@ func Main(args []string) int {
 func run(ctx context.Context, set settings, logger *slog.Logger, level *slog.LevelVar) error {
 	level.Set(set.level)
 	set.Logger, set.Level = logger, level
+	log.SetFlags(0)
+	log.SetOutput(telemetry.Libraries(logger))
 	// The modes of files that sandboxes see must not depend on the caller's umask.
 	syscall.Umask(0o022)
 	s, err := Open(ctx, set.Config)

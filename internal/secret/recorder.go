@@ -48,7 +48,7 @@ type peer struct {
 // kindOfUse has a limit of its own.
 type kindOfUse struct {
 	sandbox api.SandboxID
-	refused bool
+	refused bool // or broken off
 }
 
 func peerOf(u secrets.Use) peer { return peer{u.Account, u.Secret, u.Sandbox, u.Task} }
@@ -90,13 +90,17 @@ func (s *Secrets) Record(ctx context.Context, u secrets.Use) {
 	s.cfg.Count(u)
 	if u.Alarm() {
 		if r.alarms.Allow(u.Sandbox, now) {
-			s.cfg.Logger.WarnContext(ctx, "a secret was not sent: its placeholder is where it may not be", "secret", u.Secret, "account", u.Account,
+			message := "a secret was not sent: its placeholder is where it may not be"
+			if u.Broken {
+				message = "answers of a server that a secret is bound to break off: a program may be trying to read the secret from them"
+			}
+			s.cfg.Logger.WarnContext(ctx, message, "secret", u.Secret, "account", u.Account,
 				"sandbox", u.Sandbox, "task", u.Task, "request", u.Method+" "+u.Scheme+"://"+u.Host+u.Path, "reason", u.Refused, "suppressed", r.suppressed.Swap(0))
 		} else {
 			r.suppressed.Add(1)
 		}
 	}
-	if r.records.Allow(kindOfUse{u.Sandbox, u.Refused != ""}, now) {
+	if r.records.Allow(kindOfUse{u.Sandbox, u.Refused != "" || u.Broken}, now) {
 		r.Add(u)
 	} else {
 		r.Miss(u)

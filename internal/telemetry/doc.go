@@ -10,7 +10,8 @@
 // A label or attribute is a number, an ID of Hortus, or a value of a closed set: never a path, a header, a
 // command, an environment, an output, or the text of an error, which may contain any of them. Values that a
 // client chose (a method, a status) are first mapped to a closed set, so that a client cannot create
-// unlimited series.
+// unlimited series. What libraries write to the standard log has bytes from the network: [Libraries] limits it and
+// leaves out what is quoted.
 //
 // # Lives
 //

@@ -56,9 +56,9 @@ func newMeters(r *prometheus.Registry) meters {
 		waits:         histogram("hortus_admission_wait_seconds", "Time that sandboxes waited for capacity on the host, by the last missing resource and by whether they were admitted.", long, "cause", "admitted"),
 		events:        counter("hortus_events_total", "Events that were stored.", "type"),
 		tiers:         counter("hortus_tier_lookups_total", "Lookups of what tasks start from, by part, tier (packed, raw, cold) and result: hit or miss.", "part", "tier", "result"),
-		egress:        counter("hortus_egress_decisions_total", "Decisions about outgoing connections and requests of sandboxes: allowed, denied, failed, waiting; dropped counts those of them that were not recorded.", "result"),
+		egress:        counter("hortus_egress_decisions_total", "Decisions about outgoing connections and requests of sandboxes: allowed, denied, failed, waiting; dropped counts those of them that were not recorded, and alarm what is suspicious.", "result"),
 		egressBytes:   counter("hortus_egress_bytes_total", "Bytes of outgoing connections that have ended, by direction: sent or received by the sandbox.", "direction"),
-		secrets:       counter("hortus_secret_uses_total", "Uses of secrets in outgoing requests, by result: sent, refused because a placeholder was where it may not be, or refused by a budget.", "result"),
+		secrets:       counter("hortus_secret_uses_total", "Uses of secrets in outgoing requests, by result: sent, refused because a placeholder was where it may not be, refused by a budget, or broken: an answer that was broken off.", "result"),
 		requests:      counter("hortus_http_requests_total", "Requests that ended.", "server", "method", "route", "code"),
 		reqSeconds:    histogram("hortus_http_request_seconds", "Time of a request, streams included.", long, "server"),
 	}
@@ -89,7 +89,7 @@ func (t *Telemetry) Tier(e api.TierEvent) {
 func (t *Telemetry) Egress(d api.EgressDecision) {
 	word := "other"
 	switch d.Result {
-	case api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped:
+	case api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped, api.EgressAlarm:
 		word = string(d.Result)
 	}
 	t.egress.WithLabelValues(word).Add(float64(max(d.Count, 1)))
@@ -105,6 +105,8 @@ func (t *Telemetry) Secret(u secrets.Use) {
 		word = "budget"
 	case u.Refused != "":
 		word = "refused"
+	case u.Broken:
+		word = "broken"
 	}
 	t.secrets.WithLabelValues(word).Inc()
 }

@@ -110,7 +110,7 @@ func (d *DoctorCommand) testBackend(ctx app.Context, a *app.App, cfg check.Confi
 	if !a.Flags.Quiet {
 		fmt.Fprintf(a.Env.Stderr, "[egress] %s: %d attacks, some of them repeated in a fork and after a pause to disk\n", cfg.Isolation, len(check.Attacks()))
 		cfg.Progress = func(r check.Row) {
-			if r.Result == check.Broken || r.Phase == check.Running {
+			if r.Result == check.Broken || r.Result == check.NotTested || r.Phase == check.Running {
 				fmt.Fprintf(a.Env.Stderr, "[egress] %s, %s: %s\n", cfg.Isolation, r.ID, r.Result)
 			}
 		}
@@ -124,7 +124,7 @@ func (d *DoctorCommand) testBackend(ctx app.Context, a *app.App, cfg check.Confi
 func showEgress(a *app.App, names []string, report egressReport) error {
 	w := a.Table()
 	fmt.Fprintf(w, "ATTACK\tTRIED AS\t%s\n", strings.ToUpper(strings.Join(names, "\t")))
-	var reasons, problems []string
+	var reasons, problems, missing []string
 	for _, at := range check.Attacks() {
 		fmt.Fprintf(w, "%s\t%s", at.ID, at.Title)
 		for _, name := range names {
@@ -136,6 +136,8 @@ func showEgress(a *app.App, names []string, report egressReport) error {
 		switch r.Result {
 		case check.Broken:
 			problems = append(problems, fmt.Sprintf("%s, %s, %s: %s", r.Isolation, r.ID, r.Phase, human.Sanitize(r.Reason)))
+		case check.NotTested:
+			missing = append(missing, fmt.Sprintf("%s, %s, %s: %s", r.Isolation, r.ID, r.Phase, human.Sanitize(r.Reason)))
 		case check.NotApplicable:
 			about := r.ID
 			if r.Phase != check.Running {
@@ -156,7 +158,11 @@ func showEgress(a *app.App, names []string, report egressReport) error {
 		return err
 	}
 	list(a.Env.Stdout, "not applicable", reasons)
+	list(a.Env.Stdout, "not tested", missing)
 	list(a.Env.Stdout, "BROKEN", problems)
+	if len(missing) > 0 && len(problems) == 0 {
+		fmt.Fprintln(a.Env.Stdout, "\nnext: nothing was found to leave, but not everything was tested; run hortus doctor --egress again, on a host with less load.")
+	}
 	if len(problems) > 0 {
 		fmt.Fprintln(a.Env.Stdout, "\nnext: hortus egress log --since 10m shows what the daemon decided. Do not use --egress for untrusted code on this host"+
 			" until the cause is known, and report it as SECURITY.md says, with the output of hortus doctor --egress --json.")
@@ -176,6 +182,7 @@ func list(w io.Writer, title string, lines []string) {
 // cell joins the results of an attack in all phases.
 func cell(rows []check.Row, id, isolation string) string {
 	var held []string
+	missing := false
 	for _, r := range rows {
 		if r.ID != id || r.Isolation != isolation {
 			continue
@@ -183,11 +190,15 @@ func cell(rows []check.Row, id, isolation string) string {
 		switch r.Result {
 		case check.Broken:
 			return "BROKEN"
+		case check.NotTested:
+			missing = true
 		case check.Held:
 			held = append(held, string(r.Phase))
 		}
 	}
 	switch {
+	case missing:
+		return "not tested"
 	case len(held) == 0:
 		return "n/a"
 	case len(held) == 1:

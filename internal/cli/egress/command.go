@@ -304,7 +304,7 @@ func NoteDenied(ctx context.Context, a *app.App, cl *client.Client, f api.Egress
 
 type logCmd struct {
 	Sandbox string     `complete:"sandboxes" placeholder:"ID" help:"Sandbox ID, a unique prefix of it, or last."`
-	Result  string     `placeholder:"RESULT" enum:"allowed,denied,failed,waiting," default:"" help:"Result: allowed, denied, failed or waiting."`
+	Result  string     `placeholder:"RESULT" enum:"allowed,denied,failed,waiting,alarm," default:"" help:"Result: allowed, denied, failed, waiting or alarm."`
 	To      string     `placeholder:"NAME" help:"Host name, or *.NAME for the names below it."`
 	Since   flags.Span `placeholder:"DURATION" help:"Maximum age of the decisions, for example 1h or 7d."`
 	Limit   int        `default:"100" placeholder:"N" help:"Maximum number of decisions (default 100); 0 is no limit."`

@@ -92,6 +92,8 @@ func result(u secrets.Use) string {
 		return "budget"
 	case u.Refused != "":
 		return "refused"
+	case u.Broken:
+		return "broken off"
 	}
 	return "sent"
 }
@@ -137,8 +139,11 @@ func detail(u secrets.Use) string {
 		return ofDaemon(u)
 	}
 	out := []string{fmt.Sprintf("binding %d", u.Binding)}
-	if u.Header != "" {
+	switch {
+	case u.Header != "":
 		out[0] = "header rule, " + u.Header
+	case u.Broken:
+		out[0] = "the server broke the answer off"
 	}
 	if u.Status != 0 {
 		out = append(out, fmt.Sprintf("status %d", u.Status))

@@ -25,7 +25,7 @@ type Events interface {
 // Config is the configuration of a recorder. Store is required.
 type Config struct {
 	Store Store
-	// Events gets the decisions that are denied, failed, waiting or answers; nil means none.
+	// Events gets the decisions that are denied, failed, waiting or answers, and alarms; nil means none.
 	Events Events
 	// Count is called with each decision, recorded or not, and with each gap; it must not
 	// block. Answers are not decisions. nil counts nothing.
@@ -69,6 +69,7 @@ type Recorder struct {
 	writer   *records.Writer[api.EgressDecision, peer]
 	records  *records.Limits[recordKey]
 	accounts *records.Limits[string]
+	watch    *watch
 
 	// Only the writer uses these.
 	events     *records.Limits[api.SandboxID]
@@ -110,7 +111,7 @@ func NewRecorder(cfg Config) *Recorder {
 	}
 	l := cfg.Limits
 	r := &Recorder{
-		cfg: cfg, suppressed: map[peer]int{},
+		cfg: cfg, watch: newWatch(), suppressed: map[peer]int{},
 		records:  records.NewLimits[recordKey](float64(l.Sandbox), l.SandboxBurst),
 		accounts: records.NewLimits[string](float64(l.Account), l.AccountBurst),
 		events:   records.NewLimits[api.SandboxID](float64(l.Events), l.EventsBurst),
@@ -147,11 +148,17 @@ func (r *Recorder) Record(d api.EgressDecision) {
 	}
 	if !r.allowed(d, now) {
 		r.writer.Miss(d)
-		return
+	} else {
+		r.writer.Add(d)
 	}
-	r.writer.Add(d)
 	if forPerson(d) {
 		r.writer.Hurry()
+	}
+	if alarm, ok := r.watch.see(d, now); ok {
+		r.cfg.Count(alarm)
+		r.cfg.Logger.Warn("outgoing connections of a sandbox are suspicious", "sandbox", alarm.Sandbox, "task", alarm.Task, "account", alarm.Account,
+			"host", alarm.Host, "reason", alarm.Reason)
+		r.writer.Add(alarm)
 	}
 }
 
@@ -190,7 +197,7 @@ func (r *Recorder) tell(ctx context.Context, all []api.EgressDecision) {
 		if d.Result == api.EgressAllowed && d.Op != api.EgressOpAnswer {
 			continue
 		}
-		if forPerson(d) || r.events.Allow(d.Sandbox, now) {
+		if forPerson(d) || d.Result == api.EgressAlarm || r.events.Allow(d.Sandbox, now) {
 			r.append(ctx, d)
 			continue
 		}

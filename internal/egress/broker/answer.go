@@ -25,16 +25,28 @@ func limitAnswer(h http.Header) {
 		}
 	}
 	h["Accept-Encoding"] = []string{accepted}
+	delete(h, "Grpc-Accept-Encoding")
+	delete(h, "Connect-Accept-Encoding")
 }
 
-// withoutHints empties informational answers, which are sent on before they could be searched.
-func withoutHints(ctx context.Context) context.Context {
+// withoutHints empties informational answers, which are sent on before they could be searched. It notes
+// the connection.
+func (f *flight) withoutHints(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) { f.conn.Store(&i.Conn) },
 		Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
 			clear(h)
 			return nil
 		},
 	})
+}
+
+// discard closes the connection of an answer without a body, over HTTP/1: what a wrong server sends behind it
+// would be the answer to the next request.
+func (f *flight) discard(resp *http.Response) {
+	if c := f.conn.Load(); c != nil && resp.ProtoMajor == 1 {
+		(*c).Close()
+	}
 }
 
 // maxWhole is the maximum size of an answer that is read to its end before it is sent on, so that
@@ -62,6 +74,7 @@ func (f *flight) answer(resp *http.Response, red *redactor, r *http.Request) (*h
 	}
 	if resp.Body == http.NoBody || r.Method == http.MethodHead {
 		once.done(resp.StatusCode, 0)
+		f.discard(resp)
 		return resp, nil
 	}
 	src := &received{resp: resp, src: resp.Body, red: red, once: once}
@@ -90,7 +103,15 @@ func (f *flight) answer(resp *http.Response, red *redactor, r *http.Request) (*h
 	if src.metered = metered; metered {
 		reader = &meteredAnswer{f.spending, reader, func() { once.done(resp.StatusCode, src.n.Load()) }}
 	}
-	stream := &redacted{r: red, src: reader, fixed: resp.ContentLength > maxWhole}
+	broken := func() {
+		if r.Context().Err() == nil { // the client has not left
+			f.broke(resp.StatusCode, src.n.Load())
+		}
+	}
+	stream := &redacted{r: red, src: reader, fixed: resp.ContentLength > maxWhole, broken: broken}
+	if stream.messages = messagesOf(resp.Header.Get("Content-Type")); stream.messages != nil {
+		stream.fixed = true
+	}
 	resp.Body = struct {
 		io.Reader
 		io.Closer

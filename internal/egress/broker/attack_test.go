@@ -105,6 +105,9 @@ func TestExfiltration(t *testing.T) {
 		{"body, deflate", func(t *testing.T, x string) *http.Request {
 			return request(t, "POST", home, strings.NewReader(deflated("a "+x)), "Content-Encoding", "deflate")
 		}},
+		{"body, gzip in a list", func(t *testing.T, x string) *http.Request {
+			return request(t, "POST", home, strings.NewReader(gzipped("a "+x)), "Content-Encoding", "identity, gzip", "Content-Encoding", "")
+		}},
 		{"body, gzip in two members", func(t *testing.T, x string) *http.Request {
 			return request(t, "POST", home, strings.NewReader(gzipped("a "+x[:20])+gzipped(x[20:])), "Content-Encoding", "gzip")
 		}},

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"net"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -116,22 +115,4 @@ func (g *grant) match(q query) (*binding, string) {
 		return nil, "it may not be used with this method and path"
 	}
 	return nil, "it may not be used for " + q.scheme + "://" + net.JoinHostPort(q.target.Host, strconv.Itoa(q.target.Port))
-}
-
-// overrides are headers with which some servers replace the method or the path of a request.
-var overrides = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url", "X-Original-Uri"}
-
-// override returns what in a request replaces its method or path, or "".
-func override(r *http.Request) string {
-	for _, name := range overrides {
-		if r.Header[name] != nil {
-			return "the header " + name
-		}
-	}
-	for part := range strings.SplitSeq(r.URL.RawQuery, "&") {
-		if key, _, _ := strings.Cut(part, "="); strings.EqualFold(unescapeQuery(key), "_method") {
-			return "the query parameter _method"
-		}
-	}
-	return ""
 }

@@ -20,17 +20,19 @@ const (
 	maxRatio   = 200
 )
 
-// encoding returns the encoding of a body: "" for none, "gzip", "deflate", or another one.
+// encoding returns the encoding of a body: "" for none, "gzip", "deflate", or another one, such as several.
 func encoding(h http.Header) string {
-	values := h["Content-Encoding"]
-	e := strings.ToLower(strings.TrimSpace(strings.Join(values, ",")))
-	switch e {
-	case "identity":
-		return ""
-	case "x-gzip":
-		return "gzip"
+	var all []string
+	for e := range strings.SplitSeq(strings.ToLower(strings.Join(h["Content-Encoding"], ",")), ",") {
+		switch e = strings.TrimSpace(e); e {
+		case "", "identity":
+		case "x-gzip":
+			all = append(all, "gzip")
+		default:
+			all = append(all, e)
+		}
 	}
-	return e
+	return strings.Join(all, ", ")
 }
 
 // newDecoder returns a reader of what src has in an encoding. It does not read before it is read,

@@ -16,6 +16,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
+	"hortus.dev/internal/egress/policy"
 )
 
 // Config is what a Broker is made from. Value and Record are required.
@@ -76,6 +77,9 @@ type Owner struct {
 	Root string
 	// Commands returns the commands that are running in the sandbox. It may be nil.
 	Commands func() []string
+	// Ceiling limits what requests on behalf of the sandbox may be sent to, also those for OAuth tokens;
+	// nil is no limit.
+	Ceiling *policy.Policy
 }
 
 // root returns the root.
@@ -102,7 +106,9 @@ type Session struct {
 	alarms limiter
 	// overs limits the records of requests that budgets refused.
 	overs limiter
-	last  atomic.Pointer[lastRedactor]
+	// breaks counts answers that servers broke off.
+	breaks breaks
+	last   atomic.Pointer[lastRedactor]
 
 	mu    sync.Mutex // of SetGrants, SetHeaders, Close and what follows
 	known map[string]*knowledge
@@ -119,8 +125,8 @@ type state struct {
 	grants map[string]*grant
 	ended  map[string]ended // by their placeholders
 	// bound are the grants by the hosts that they are bound to, and those that were removed:
-	// a server may have kept a value.
-	bound map[origin][]*grant
+	// a server may have kept a value, and have other ports.
+	bound map[string][]*grant
 }
 
 // origin is what a binding has in common with every request of a server.
@@ -154,7 +160,7 @@ func (b *Broker) Session(owner Owner) *Session {
 // Errors: KindInvalid for a placeholder that is malformed or there twice, a secret that is there
 // twice, too many grants, or a binding that is not valid; the old grants remain.
 func (s *Session) SetGrants(grants []Grant) error {
-	next := &state{armed: len(grants) > 0, grants: map[string]*grant{}, ended: map[string]ended{}, bound: map[origin][]*grant{}}
+	next := &state{armed: len(grants) > 0, grants: map[string]*grant{}, ended: map[string]ended{}, bound: map[string][]*grant{}}
 	names := map[string]bool{}
 	for _, g := range grants {
 		switch {
@@ -205,11 +211,11 @@ func (s *Session) replace(next *state) error {
 	return nil
 }
 
-// bind adds a grant to the origins of its bindings, unless they have one of the same secret.
+// bind adds a grant to the hosts of its bindings, unless they have one of the same secret.
 func (st *state) bind(g *grant) {
 	for _, b := range g.bindings {
-		if o := b.origin(); !slices.ContainsFunc(st.bound[o], func(have *grant) bool { return have.name == g.name }) {
-			st.bound[o] = append(st.bound[o], g)
+		if !slices.ContainsFunc(st.bound[b.Host], func(have *grant) bool { return have.name == g.name }) {
+			st.bound[b.Host] = append(st.bound[b.Host], g)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/egress/meter"
+	"hortus.dev/internal/egress/policy"
 	"hortus.dev/internal/egress/web"
 )
 
@@ -86,7 +87,7 @@ func (f *flight) unreadable(r *http.Request) string {
 	if !counted {
 		return ""
 	}
-	if what := override(r); what != "" {
+	if what := policy.Override(r.Header, r.URL.RawQuery); what != "" {
 		return what + " may make the server read another method or path"
 	}
 	if upgrades(r) {

@@ -166,11 +166,11 @@ func (rs *ruleset) find(t policy.Target) *rule {
 	}
 }
 
-// sentTo returns the secrets that were sent to a server, or may be.
+// sentTo returns the secrets that were sent to a host, or may be, at any of its ports.
 func (rs *ruleset) sentTo(t policy.Target) (names []string) {
 	names = rs.everywhere
 	for to := range rs.sent {
-		if to.port == t.Port && (!to.below && to.host == t.Host || to.below && strings.HasSuffix(t.Host, "."+to.host)) && !slices.Contains(names, to.secret) {
+		if (!to.below && to.host == t.Host || to.below && strings.HasSuffix(t.Host, "."+to.host)) && !slices.Contains(names, to.secret) {
 			names = append(slices.Clip(names), to.secret)
 		}
 	}

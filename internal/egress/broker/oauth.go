@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -10,9 +11,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"hortus.dev/internal/egress/policy"
 )
 
 const (
@@ -58,8 +62,25 @@ type tokens struct {
 	open map[tokenKey]*token
 }
 
-// get returns an access token. Requests of the same secret wait for one refresh.
-func (ts *tokens) get(ctx context.Context, account, name, value string) (material, error) {
+// errCeiling is the error for a server of tokens that the sandbox could not reach itself.
+var errCeiling = errors.New("the ceiling of the key does not allow the server of its OAuth tokens")
+
+// within reports whether a ceiling allows a request for a token.
+func within(ceiling *policy.Policy, u *url.URL) bool {
+	if ceiling == nil {
+		return true
+	}
+	port, err := strconv.Atoi(cmp.Or(u.Port(), "443"))
+	if err != nil {
+		return false
+	}
+	t, err := policy.NewTarget(u.Hostname(), port)
+	return err == nil && ceiling.Request(t, http.MethodPost, cmp.Or(u.EscapedPath(), "/")).Allow
+}
+
+// get returns an access token for a sandbox. Requests of the same secret wait for one refresh.
+func (ts *tokens) get(ctx context.Context, by Owner, name, value string) (material, error) {
+	account := by.Account
 	var v refresher
 	if json.Unmarshal([]byte(value), &v) != nil || v.RefreshToken == "" || v.ClientID == "" {
 		return material{}, errors.New("it is not a JSON object with tokenUrl, refreshToken and clientId")
@@ -68,6 +89,8 @@ func (ts *tokens) get(ctx context.Context, account, name, value string) (materia
 	switch {
 	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil:
 		return material{}, errors.New("its tokenUrl is not an https URL")
+	case !within(by.Ceiling, u):
+		return material{}, errCeiling
 	case ts.cfg.Dial == nil:
 		return material{}, errors.New("the daemon cannot connect to servers of OAuth tokens")
 	}

@@ -2,211 +2,142 @@ package broker
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
-	"html"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 )
 
 // mark replaces a value in an encoding that a placeholder would not be in.
 const mark = "hortus-redacted"
 
-// pattern is a text that is replaced.
-type pattern struct{ text, by []byte }
-
 // redactor replaces values of secrets. It is not changed once it is made.
+//
+// What it passes on of a stream, and when, depends on the number of bytes that came, on line ends and on
+// escapes, and on values only where a whole one is: a sandbox that has a server repeat its guesses must not
+// learn that a guess is the beginning of a value. So it withholds as many bytes of the end as any form of a
+// value may have, whatever they are, and searches with the hash of a key that nobody knows.
 type redactor struct {
-	patterns []pattern // the longest first
-	longest  int
-	starts   [256][]*pattern // by their first byte, the longest first
-	// shortest is the size of a window. shift is how far a window can be moved whose last two
-	// bytes have a hash; 0 means that the text of the window may begin a pattern.
-	shortest int
-	shift    [1 << 12]uint8
+	raw     finder // texts as a server may write them
+	decoded finder // texts that are searched for when escapes are decoded and lines are joined
+	hold    int    // how many bytes at the end of a stream are withheld
+	lines   bool   // no text has a line end, so that what is before one is complete
 }
+
+// expansion is the maximum number of bytes for each byte of a value in the longest form that is searched for.
+const expansion = 6
+
+// minHold is the minimum size of what is withheld; escapes and line ends with what belongs to them are shorter.
+const minHold = 64
 
 // newRedactor returns a redactor for values, of which each is replaced by a placeholder.
 func newRedactor(values map[string]string) *redactor {
-	r := &redactor{}
-	seen := map[string]bool{}
-	add := func(text, by string) {
-		if len(text) >= minPattern && !seen[text] {
-			seen[text] = true
-			r.patterns = append(r.patterns, pattern{[]byte(text), []byte(by)})
-		}
-	}
+	r := &redactor{hold: minHold}
 	for value, by := range values {
+		if len(value) < minPattern {
+			continue
+		}
 		if by == "" {
 			by = mark
 		}
+		r.hold = max(r.hold, expansion*len(value))
 		for _, text := range written(value) {
-			add(text, by)
+			r.raw.add(text, by)
+			r.decoded.add(text, by)
 		}
+	}
+	if len(r.raw.patterns) == 0 {
+		return nil
 	}
 	for value := range values {
 		for _, text := range encoded(value) {
-			add(text, mark)
+			r.raw.add(text, mark)
+			r.decoded.add(text, mark)
+		}
+		for _, text := range wide(value) {
+			r.raw.add(text, mark)
 		}
 	}
-	slices.SortFunc(r.patterns, func(a, b pattern) int {
-		if d := len(b.text) - len(a.text); d != 0 {
-			return d
-		}
-		return bytes.Compare(a.text, b.text)
-	})
-	if len(r.patterns) == 0 {
-		return nil
-	}
-	r.longest = len(r.patterns[0].text)
-	r.shortest = min(len(r.patterns[len(r.patterns)-1].text), 255)
-	for i := range r.shift {
-		r.shift[i] = uint8(r.shortest - 1)
-	}
-	for n := range r.patterns {
-		p := &r.patterns[n]
-		r.starts[p.text[0]] = append(r.starts[p.text[0]], p)
-		for i := 1; i < r.shortest; i++ {
-			h := hash(p.text[i-1], p.text[i])
-			r.shift[h] = min(r.shift[h], uint8(r.shortest-1-i))
-		}
-	}
+	r.lines = !slices.ContainsFunc(r.raw.patterns, func(p pattern) bool { return bytes.IndexByte(p.text, '\n') >= 0 })
+	r.raw.prepare()
+	r.decoded.prepare()
 	return r
 }
 
-// minPattern is the minimum size of a pattern, in bytes. A value has at least as many.
-const minPattern = 8
-
-func hash(a, b byte) int { return (int(a)<<5 ^ int(b)) & (1<<12 - 1) }
-
-// written returns the texts of a value that a placeholder would be written as too.
-func written(value string) []string {
-	out := []string{value, url.QueryEscape(value), url.PathEscape(value), html.EscapeString(value)}
-	var upper, lower strings.Builder
-	for i := range len(value) {
-		c := value[i : i+1]
-		if x := value[i]; x >= '0' && x <= '9' || x >= 'a' && x <= 'z' || x >= 'A' && x <= 'Z' {
-			upper.WriteString(c)
-			lower.WriteString(c)
-			continue
-		}
-		code := hex.EncodeToString([]byte(c))
-		upper.WriteString("%" + strings.ToUpper(code))
-		lower.WriteString("%" + code)
-	}
-	out = append(out, upper.String(), lower.String(), lowerEscapes(out[1]), lowerEscapes(out[2]))
-	for _, escape := range []bool{true, false} {
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(escape)
-		if e.Encode(value) == nil {
-			text := strings.TrimSuffix(b.String(), "\n")
-			text = text[1 : len(text)-1]
-			out = append(out, text, strings.ReplaceAll(text, "/", `\/`))
-		}
-	}
-	return out
-}
-
-// lowerEscapes writes percent-encoding in lower case.
-func lowerEscapes(s string) string {
-	b := []byte(s)
-	for i := 0; i+2 < len(b); i++ {
-		if b[i] == '%' {
-			copy(b[i+1:], bytes.ToLower(b[i+1:i+3]))
-		}
-	}
-	return string(b)
-}
-
-// encoded returns the other texts of a value: in hexadecimal, percent-encoded as a whole, and
-// the characters of base64 that depend on nothing but the value, for each of the three
-// positions that it can begin at. The characters at both ends, which also depend on what is
-// beside the value, have at most 4 bits of it each.
-func encoded(value string) []string {
-	code := hex.EncodeToString([]byte(value))
-	var whole strings.Builder
-	for i := 0; i < len(code); i += 2 {
-		whole.WriteString("%" + code[i:i+2])
-	}
-	out := []string{code, strings.ToUpper(code), whole.String(), strings.ToUpper(whole.String())}
-	for before := range 3 {
-		padded := append(make([]byte, before), value...)
-		first, end := (8*before+5)/6, 8*len(padded)/6
-		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			out = append(out, e.EncodeToString(padded)[first:end])
-		}
-	}
-	return out
-}
-
-// find returns the first pattern in b from a position on, the longest of those that begin there;
-// nil if there is none.
-func (r *redactor) find(b []byte, from int) (at int, _ *pattern) {
-	for at = from; at+r.shortest <= len(b); {
-		if d := r.shift[hash(b[at+r.shortest-2], b[at+r.shortest-1])]; d > 0 {
-			at += int(d)
-			continue
-		}
-		for _, p := range r.starts[b[at]] {
-			if bytes.HasPrefix(b[at:], p.text) {
-				return at, p
-			}
-		}
-		at++
-	}
-	return len(b), nil
-}
-
-// held returns where the longest rest of b begins that more bytes could make a longer pattern of;
-// len(b) if there is none.
-func (r *redactor) held(b []byte, from int) int {
-	for at := max(from, len(b)-r.longest+1); at < len(b); at++ {
-		rest := b[at:]
-		for _, p := range r.starts[b[at]] {
-			if len(p.text) > len(rest) && bytes.HasPrefix(p.text, rest) {
-				return at
-			}
-		}
-	}
-	return len(b)
-}
-
-// replace appends b to dst with every pattern replaced, up to what may be the beginning of one
-// unless it is the end of the stream. It returns how much of b it used. If fixed, the size does
-// not change.
-func (r *redactor) replace(dst, b []byte, end, fixed bool) (_ []byte, used int) {
-	held := len(b)
+// replace appends b to dst with every value replaced, up to what must be withheld unless it is the end of
+// the stream. run is how many bytes before b are of a line of base64, and becomes that of what follows. It
+// returns how much of b it used. If fixed, the size does not change.
+func (r *redactor) replace(dst, b []byte, run *int, end, fixed bool) (_ []byte, used int) {
+	most := len(b)
 	if !end {
-		held = r.held(b, 0)
+		most = r.complete(b, *run)
+	}
+	v := decode(b, *run, most)
+	next, plain := -1, (*pattern)(nil) // the next value that is written without escapes
+	for used < v.limit {
+		if next < used {
+			next, plain = r.raw.find(b, used, most)
+		}
+		at, to, by := v.limit, v.limit, []byte(nil)
+		if plain != nil && next < v.limit {
+			at, to, by = next, next+len(plain.text), plain.by
+		}
+		at, to, by = r.escaped(v, used, at, to, by)
+		dst = append(dst, b[used:at]...)
+		if fixed && by != nil {
+			dst = append(dst, bytes.Repeat([]byte("*"), to-at)...)
+		} else {
+			dst = append(dst, by...)
+		}
+		*run = runAt(b[used:to], *run)
+		if used = to; used < most && !v.begins(used) {
+			v = decode(b[used:], *run, most-used).shifted(used)
+		}
+	}
+	return dst, used
+}
+
+// escaped returns the value with escapes that begins behind from and before the one from at to, or at the
+// same place if it is longer; otherwise that one.
+func (r *redactor) escaped(v view, from, at, to int, by []byte) (int, int, []byte) {
+	if v.text == nil {
+		return at, to, by
+	}
+	first, last := v.index(from), v.index(at)
+	if by != nil {
+		last++
 	}
 	for {
-		at, p := r.find(b, used)
-		if p == nil || at >= held {
-			return append(dst, b[used:held]...), held
+		i, p := r.decoded.find(v.text, first, min(last, len(v.text)))
+		if p == nil {
+			return at, to, by
 		}
-		dst = append(dst, b[used:at]...)
-		if fixed {
-			dst = append(dst, bytes.Repeat([]byte("*"), len(p.text))...)
-		} else {
-			dst = append(dst, p.by...)
+		// What is longer than what is withheld is not found where it is divided either.
+		if begin, end := v.at[i], v.end[i+len(p.text)-1]; end-begin <= r.hold && (begin < at || end > to) {
+			return begin, end, p.by
 		}
-		if used = at + len(p.text); used > held && !end {
-			held = r.held(b, used)
-		}
+		first = i + 1
 	}
 }
 
-// text returns s with every pattern replaced.
-func (r *redactor) text(s string) string {
-	if _, p := r.find([]byte(s), 0); p == nil {
-		return s
+// complete returns how much of the beginning of b is passed on before more is known: what is before the last
+// line end, or all but what is withheld of any text.
+func (r *redactor) complete(b []byte, run int) int {
+	limit := max(len(b)-r.hold, 0)
+	if !r.lines {
+		return limit
 	}
-	out, _ := r.replace(nil, []byte(s), true, false)
+	for at := len(b); at > limit; at-- {
+		if b[at-1] == '\n' && !joins(b[:at-1], run) {
+			return at
+		}
+	}
+	return limit
+}
+
+// text returns s with every value replaced.
+func (r *redactor) text(s string) string {
+	run := 0
+	out, _ := r.replace(nil, []byte(s), &run, true, false)
 	return string(out)
 }
 
@@ -228,24 +159,32 @@ func (r *redactor) header(h http.Header) {
 
 // named reports whether the name of a header has a value.
 func (r *redactor) named(name string) bool {
-	if len(name) < r.shortest {
+	if len(name) < r.raw.size {
 		return false
 	}
 	lower := bytes.ToLower([]byte(name))
-	return slices.ContainsFunc(r.patterns, func(p pattern) bool { return bytes.Contains(lower, bytes.ToLower(p.text)) })
+	return slices.ContainsFunc(r.raw.patterns, func(p pattern) bool {
+		return bytes.Contains(lower, bytes.ToLower(p.text)) || bytes.Contains(decode(lower, 0, len(lower)).text, bytes.ToLower(p.text))
+	})
 }
 
-// redacted is a stream in which values are replaced. A value that is divided between reads is
-// found too; what cannot be a part of one is passed on at once.
+// redacted is a stream in which values are replaced. A value that is divided between reads is found too. If
+// the stream breaks, what is withheld is dropped.
 type redacted struct {
 	r     *redactor
 	src   io.Reader
 	fixed bool
 	size  int    // of a read; 0 is readSize
-	buf   []byte // from src, not searched to the end
+	buf   []byte // from src, not passed on
+	run   int    // see redactor.replace
 	out   []byte // to be read
 	rest  []byte // of out
 	err   error  // of src
+	// messages are what the stream consists of, each of which is searched when it is complete; nil if it
+	// has none. Such a stream is fixed.
+	messages *messages
+	// broken is called if src breaks off. It may be nil.
+	broken func()
 }
 
 const readSize = 32 << 10
@@ -262,11 +201,24 @@ func (s *redacted) Read(p []byte) (int, error) {
 		}
 		s.buf = slices.Grow(s.buf, size)
 		n, err := s.src.Read(s.buf[len(s.buf) : len(s.buf)+size])
+		whole := 0
+		if s.messages != nil {
+			var compressed error
+			if whole, compressed = s.messages.next(s.buf[len(s.buf) : len(s.buf)+n]); whole > 0 {
+				whole += len(s.buf)
+			}
+			if compressed != nil {
+				err = compressed
+			}
+		}
 		s.buf = s.buf[:len(s.buf)+n]
-		s.err = err
+		if s.err = err; err != nil && err != io.EOF && s.broken != nil {
+			s.broken()
+		}
 		var used int
-		// What a broken stream held back is dropped.
-		s.out, used = s.r.replace(s.out[:0], s.buf, err == io.EOF, s.fixed)
+		s.out, _ = s.r.replace(s.out[:0], s.buf[:whole], &s.run, true, s.fixed)
+		s.out, used = s.r.replace(s.out, s.buf[whole:], &s.run, err == io.EOF, s.fixed)
+		used += whole
 		s.buf = s.buf[:copy(s.buf, s.buf[used:])]
 		s.rest = s.out
 	}

@@ -2,20 +2,25 @@ package broker
 
 import (
 	"bytes"
+	"encoding/base32"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"unicode/utf16"
 )
 
 // forms are the ways in which a server may write a value.
@@ -172,6 +177,74 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
+// wrapped returns a text in lines.
+func wrapped(text string, width int, end string) string {
+	var lines []string
+	for chunk := range slices.Chunk([]byte(text), width) {
+		lines = append(lines, string(chunk))
+	}
+	return strings.Join(lines, end)
+}
+
+// TestForms finds values in rarer forms, in a stream and in a text, and what is beside them remains.
+func TestForms(t *testing.T) {
+	long := strings.Repeat("another value; ", 20)
+	for _, value := range []string{secretValue, "abcdefghijklmnop1234", "ключ-\U0001f511-é <&>", "a b+c/d%41\\n'x'", long} {
+		red := newRedactor(map[string]string{value: "<>"})
+		var escapes, mixed, numeric, bytesOf strings.Builder
+		for i, c := range utf16.Encode([]rune(value)) {
+			fmt.Fprintf(&escapes, `\u%04x`, c)
+			if i%2 == 0 || c >= 0x80 || c == '\\' || c == '"' {
+				fmt.Fprintf(&mixed, `\u%04X`, c)
+			} else {
+				mixed.WriteByte(byte(c))
+			}
+		}
+		for _, c := range value {
+			fmt.Fprintf(&numeric, "&#%d;", c)
+		}
+		for _, c := range []byte(value) {
+			fmt.Fprintf(&bytesOf, `\x%02x`, c)
+		}
+		var little, big []byte
+		for _, c := range utf16.Encode([]rune(value)) {
+			little, big = binary.LittleEndian.AppendUint16(little, c), binary.BigEndian.AppendUint16(big, c)
+		}
+		quoted, _ := json.Marshal(value)
+		forms := map[string]string{
+			"escapes": escapes.String(), "some escapes": mixed.String(), "HTML": html.EscapeString(value), "numbers of HTML": numeric.String(), "bytes": bytesOf.String(),
+			"UTF-16LE": string(little), "UTF-16BE": string(big), "base32": base32.StdEncoding.EncodeToString([]byte(value)), "percent": percent(value),
+			"JSON": string(quoted[1 : len(quoted)-1]), "slashes": strings.ReplaceAll(string(quoted[1:len(quoted)-1]), "/", `\/`), "query": url.QueryEscape(value),
+			"base64 in a query": url.QueryEscape(base64.StdEncoding.EncodeToString([]byte(value))),
+		}
+		for before := range 5 {
+			padded := []byte(strings.Repeat("u", 90+before) + value + "x")
+			forms[fmt.Sprint("base32 ", before)] = base32.StdEncoding.EncodeToString(padded)
+			for _, end := range []string{"\n", "\r\n", `\n`, `\r\n`, "\n  ", "\ndata: ", "%0D%0A"} {
+				forms[fmt.Sprintf("base64 %d %q", before, end)] = wrapped(base64.StdEncoding.EncodeToString(padded), 76-before, end)
+				forms[fmt.Sprintf("hexadecimal %d %q", before, end)] = wrapped(hex.EncodeToString(padded), 60+before, end)
+				forms[fmt.Sprintf("base32 %d %q", before, end)] = wrapped(base32.StdEncoding.EncodeToString(padded), 64+before, end)
+			}
+		}
+		for name, form := range forms {
+			text := "begin " + form + " end\n"
+			whole := red.text(text)
+			plain := func(s string) string {
+				return strings.NewReplacer("\r\n", "", "\ndata: ", "", "\n  ", "", "\n", "", `\r\n`, "", `\n`, "", "%0D%0A", "").Replace(s)
+			}
+			if !strings.HasPrefix(whole, "begin ") || !strings.HasSuffix(whole, " end\n") || !strings.Contains(whole, mark) && !strings.Contains(whole, "<>") || leaks(plain(whole), value) {
+				t.Errorf("%q, %s: %q became %q", value, name, text, whole)
+			}
+			if single := redact(t, red, iotest.OneByteReader(strings.NewReader(text)), false); single != whole {
+				t.Errorf("%q, %s: %q, byte by byte %q", value, name, whole, single)
+			}
+			if fixed := redact(t, red, strings.NewReader(text), true); len(fixed) != len(text) || leaks(plain(fixed), value) {
+				t.Errorf("%q, %s: with its size %q", value, name, fixed)
+			}
+		}
+	}
+}
+
 // TestHeaderName has a server answer with a header whose name is the value.
 func TestHeaderName(t *testing.T) {
 	r := newRig(t)
@@ -214,6 +287,7 @@ func TestEncodings(t *testing.T) {
 		{"https://api.example.org/", "gzip;q=0", "[identity] []", 200},
 		{"https://api.example.org/?e=br", "br", "[identity] []", 502},
 		{"https://api.example.org/?e=gzip,gzip", "gzip", "[gzip] []", 502},
+		{"https://api.example.org/?e=identity,%20identity", "gzip", "[gzip] []", 200},
 		{"https://free.example.org/?e=br", "br", "[br] [bytes=0-1]", 200}, // the control
 	} {
 		req := request(t, "GET", row.url, nil, "Accept-Encoding", row.accept, "Range", "bytes=0-1")
@@ -226,6 +300,28 @@ func TestEncodings(t *testing.T) {
 		}
 		if text := readAll(t, resp); resp.StatusCode != row.status || asked != row.want {
 			t.Errorf("%+v: %d, asked %s, %q", row, resp.StatusCode, asked, text)
+		}
+	}
+}
+
+// TestOtherPorts: a host may have the value at its other ports, and in clear.
+func TestOtherPorts(t *testing.T) {
+	r := newRig(t)
+	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("X-Echo", secretValue)
+		fmt.Fprint(w, "it is "+secretValue)
+	})
+	r.https(h, "api.example.org:8443", "free.example.org:443")
+	r.http(h, "api.example.org:80")
+	r.grant(bearer("token"))
+	for url, want := range map[string]bool{"https://api.example.org:8443/": false, "http://api.example.org/": false, "https://free.example.org/": true} {
+		resp, err := r.client(true).Do(request(t, "GET", url, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := readAll(t, resp)
+		if got := strings.Contains(text+resp.Header.Get("X-Echo"), secretValue); got != want || !strings.HasPrefix(text, "it is ") {
+			t.Errorf("%s: %q", url, text)
 		}
 	}
 }

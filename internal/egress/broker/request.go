@@ -32,7 +32,7 @@ func (s *Session) RoundTrip(r *http.Request, g web.Grant, next, direct http.Roun
 	if f.path == "" {
 		f.path = "/"
 	}
-	bound := st.bound[origin{f.scheme, g.Host, g.Port}]
+	bound := st.bound[g.Host]
 	if len(hits) == 0 && len(bound) == 0 && sent == nil && (rule == nil || len(rule.secrets) == 0) {
 		return s.plain(f, r, next, direct)
 	}
@@ -56,6 +56,8 @@ type flight struct {
 	began    time.Time
 	part     http.Header // Range and If-Range of a client that asked for a part of an answer
 	alone    bool        // no other secret is bound to the server
+	conn     atomic.Pointer[net.Conn]
+	about    string // a secret whose value is searched for in the answer
 }
 
 // use returns the record of the request.
@@ -191,12 +193,18 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 		}
 		next = direct
 	}
+	switch {
+	case len(bound) > 0:
+		f.about = bound[0].name
+	case len(f.before) > 0:
+		f.about = f.before[0]
+	}
 	s.collectSent(f, values)
 	if err := s.collect(out.Context(), bound, values); err != nil {
 		return nil, err
 	}
 	red := s.redactor(values)
-	out, err := f.reserve(out.WithContext(withoutHints(out.Context())))
+	out, err := f.reserve(out.WithContext(f.withoutHints(out.Context())))
 	if err != nil {
 		var here replied
 		if errors.As(err, &here) {
@@ -242,7 +250,7 @@ func (f *flight) fill(r *http.Request, hits []hit, values map[string]string) (*h
 		return nil, f.refuse(h.text, why)
 	}
 	f.grant, f.binding = g, b
-	if what := override(r); what != "" && len(b.Methods)+len(b.Paths) > 0 {
+	if what := policy.Override(r.Header, r.URL.RawQuery); what != "" && len(b.Methods)+len(b.Paths) > 0 {
 		return nil, f.refuse(h.text, what+" may make the server read another method or path than its binding allows")
 	}
 	if b.Git != nil {
@@ -303,6 +311,9 @@ func (f *flight) apply(r *http.Request, v material) error {
 // unread is the failure of a request whose secret could not be read. Its error is for the
 // administrator only.
 func (f *flight) unread(err error) error {
+	if errors.Is(err, errCeiling) {
+		return f.refuse(f.grant.placeholder, err.Error())
+	}
 	f.s.broker.cfg.Logger.Warn("a secret could not be read", "secret", f.grant.name, "account", f.s.owner.Account, "error", err)
 	return &web.Refusal{Failed: true, Reason: "the value of the secret " + f.grant.name + " could not be read", Hint: "The log of the daemon has the reason."}
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -300,6 +302,62 @@ func TestBrokenAnswer(t *testing.T) {
 	}
 	if text := readAll(t, resp); resp.StatusCode != 502 || leaks(text, secretValue) {
 		t.Errorf("%d %q", resp.StatusCode, text)
+	}
+}
+
+// TestConnectionWithoutBody: an answer without a body ends a connection that had a secret, so that what a server sends
+// behind it is not the answer to the next request.
+func TestConnectionWithoutBody(t *testing.T) {
+	r := newRig(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for n := 0; ; n++ {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				br := bufio.NewReader(c)
+				for {
+					req, err := http.ReadRequest(br)
+					if err != nil {
+						return
+					}
+					io.Copy(io.Discard, req.Body)
+					switch req.URL.Path {
+					case "/head":
+						fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nX-Connection: %d\r\nContent-Length: 5\r\n\r\n", n)
+					case "/empty":
+						fmt.Fprintf(c, "HTTP/1.1 204 No Content\r\nX-Connection: %d\r\n\r\n", n)
+					default:
+						fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nX-Connection: %d\r\nContent-Length: 5\r\n\r\nhello", n)
+					}
+				}
+			}()
+		}
+	}()
+	r.addresses["api.example.org:80"] = ln.Addr().String()
+	secret := bearer("token")
+	secret.Bindings[0].Scheme = "http"
+	p := r.grant(secret)[0]
+	c := r.client(false)
+	var got []string
+	for _, row := range []string{"GET /body", "GET /body", "HEAD /head", "GET /body", "POST /empty", "GET /body", "GET /body"} {
+		method, path, _ := strings.Cut(row, " ")
+		resp, err := c.Do(request(t, method, "http://api.example.org"+path, nil, "Authorization", p))
+		if err != nil {
+			t.Fatal(row, err)
+		}
+		readAll(t, resp)
+		got = append(got, resp.Header.Get("X-Connection"))
+	}
+	if want := []string{"0", "0", "0", "1", "1", "2", "2"}; !slices.Equal(got, want) {
+		t.Errorf("connections %v, want %v", got, want)
 	}
 }
 

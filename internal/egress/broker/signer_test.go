@@ -21,7 +21,9 @@ import (
 	"testing"
 	"time"
 
+	"hortus.dev/api"
 	"hortus.dev/api/secrets"
+	"hortus.dev/internal/egress/policy"
 )
 
 const (
@@ -353,6 +355,55 @@ func TestOAuth(t *testing.T) {
 		}
 		if text := readAll(t, resp); resp.StatusCode != 502 || s.take() != "" || tokens.calls != calls {
 			t.Errorf("%s: %d %q", name, resp.StatusCode, text)
+		}
+	}
+}
+
+// TestOAuthCeiling: the daemon fetches no token from a server that the ceiling of the sandbox's key does not allow.
+func TestOAuthCeiling(t *testing.T) {
+	world, roots := newCA(t, 2)
+	ts := httptest.NewUnstartedServer(&tokenServer{valid: "refresh-token-0"})
+	ts.TLS = &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) { return world.Leaf(h.ServerName) }}
+	ts.Config.ErrorLog = log.New(io.Discard, "", 0)
+	ts.StartTLS()
+	defer ts.Close()
+	for name, row := range map[string]struct {
+		rule api.EgressRule
+		want int
+	}{
+		"control":        {api.EgressRule{Action: api.EgressAllow, Host: "login.example.org", Ports: "443"}, 200},
+		"another host":   {api.EgressRule{Action: api.EgressAllow, Host: "api.example.org", Ports: "443"}, 403},
+		"another port":   {api.EgressRule{Action: api.EgressAllow, Host: "login.example.org", Ports: "8443"}, 403},
+		"another method": {api.EgressRule{Action: api.EgressAllow, Host: "login.example.org", Ports: "443", Methods: []string{"GET"}}, 403},
+		"another path":   {api.EgressRule{Action: api.EgressAllow, Host: "login.example.org", Ports: "443", Paths: []string{"/other"}}, 403},
+	} {
+		dialed := false
+		r := newRig(t, func(c *Config) {
+			c.Roots = roots
+			c.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+				dialed = true
+				return new(net.Dialer).DialContext(ctx, network, ts.Listener.Addr().String())
+			}
+		})
+		ceiling, err := policy.Compile(api.EgressPolicy{Rules: []api.EgressRule{row.rule}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.serve(Owner{Sandbox: "sbx_1", Account: "acc", Ceiling: ceiling})
+		var s sink
+		r.https(&s, "api.example.org:443")
+		r.values["oauth"] = `{"tokenUrl":"https://login.example.org/token","refreshToken":"refresh-token-0","clientId":"client","clientSecret":"client-secret"}`
+		secret := bearer("oauth")
+		secret.Signer = secrets.OAuth
+		p := r.grant(secret)[0]
+		resp, err := r.client(true).Do(request(t, "GET", "https://api.example.org/", nil, "Authorization", "Bearer "+p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := readAll(t, resp)
+		refused, _ := r.alarms()
+		if resp.StatusCode != row.want || dialed != (row.want == 200) || (len(refused) == 1) != (row.want == 403) {
+			t.Errorf("%s: status %d %q, dialed %v, recorded %+v", name, resp.StatusCode, text, dialed, refused)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (s *Session) value(ctx context.Context, g *grant) (material, error) {
 			m.hide = append(m.hide, m.aws.SessionToken)
 		}
 	case secrets.OAuth:
-		if m, err = s.broker.tokens.get(ctx, s.owner.Account, g.name, text); err != nil {
+		if m, err = s.broker.tokens.get(ctx, s.owner, g.name, text); err != nil {
 			return material{}, err
 		}
 	default:

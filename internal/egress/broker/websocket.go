@@ -31,7 +31,7 @@ func (f *flight) upgraded(resp *http.Response, red *redactor) (*http.Response, e
 	}
 	s := &socket{ReadWriteCloser: rw, f: f, once: &onceDone{f: f}, src: rw}
 	if red != nil {
-		s.src = newServerFrames(red, rw)
+		s.src = newServerFrames(red, rw, func() { f.broke(resp.StatusCode, s.received.Load()) })
 	}
 	if (f.grant != nil || f.ruled != nil) && !f.s.opened(s) {
 		s.Close()

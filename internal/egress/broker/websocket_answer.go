@@ -8,7 +8,8 @@ import (
 
 // serverFrames redacts the frames that a server sends. The size of nothing changes. A value that
 // is divided between the fragments of a message is found; one that is divided between messages
-// is not, because a message is sent on when it is complete.
+// is not, because a message is sent on when it is complete. Of one that is not, as much is withheld
+// as of any stream.
 type serverFrames struct {
 	r   *redactor
 	src io.Reader
@@ -17,6 +18,7 @@ type serverFrames struct {
 	rest  []byte // of what may be passed on
 	text  []byte // the bytes of the message that were not searched to the end
 	at    []int  // where each of them is in queue
+	run   int    // see redactor.replace
 
 	head    [10]byte
 	n       int // bytes of head that there are
@@ -26,10 +28,11 @@ type serverFrames struct {
 	begin   int // where the payload of a control frame is in queue; -1 if there is none
 	err     error
 	buf     []byte
+	broken  func() // called if the server ends in the middle of a message
 }
 
-func newServerFrames(r *redactor, src io.Reader) *serverFrames {
-	return &serverFrames{r: r, src: src, begin: -1, buf: make([]byte, readSize)}
+func newServerFrames(r *redactor, src io.Reader, broken func()) *serverFrames {
+	return &serverFrames{r: r, src: src, begin: -1, buf: make([]byte, readSize), broken: broken}
 }
 
 // Read implements io.Reader.
@@ -44,7 +47,9 @@ func (s *serverFrames) Read(p []byte) (int, error) {
 			s.err = why
 			return 0, why
 		}
-		s.pass()
+		if s.pass(); err == io.EOF && len(s.queue) > 0 {
+			s.broken()
+		}
 	}
 	n := copy(p, s.rest)
 	s.rest = s.rest[n:]
@@ -123,7 +128,8 @@ func (s *serverFrames) close() {
 	switch {
 	case s.control:
 		payload := s.queue[s.begin:]
-		out, _ := s.r.replace(nil, payload, true, true)
+		run := 0
+		out, _ := s.r.replace(nil, payload, &run, true, true)
 		copy(payload, out)
 		s.begin = -1
 	case s.final:
@@ -133,15 +139,15 @@ func (s *serverFrames) close() {
 
 // search redacts the message as far as it is there.
 func (s *serverFrames) search(end bool) {
-	if len(s.text) == 0 {
-		return
-	}
-	out, used := s.r.replace(nil, s.text, end, true)
+	out, used := s.r.replace(nil, s.text, &s.run, end, true)
 	for i, c := range out {
 		s.queue[s.at[i]] = c
 	}
 	s.text = s.text[:copy(s.text, s.text[used:])]
 	s.at = s.at[:copy(s.at, s.at[used:])]
+	if end {
+		s.run = 0
+	}
 }
 
 // pass passes on what is before the first byte that is held.

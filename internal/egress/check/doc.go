@@ -12,7 +12,7 @@
 // everything that they get. Each attack carries a random token, and has succeeded if a server got
 // the token, or if the program in the sandbox got an answer that only a server could give. Each
 // attack has a control, run after it: the same probe to a thing that is allowed or reachable,
-// which must succeed. A row whose control fails is broken, so that no row holds because nothing
+// which must succeed. A row whose control fails was not tested, so that no row holds because nothing
 // works.
 //
 // The program in the sandbox is package probe, a mode of the guest's executable. A host may lack

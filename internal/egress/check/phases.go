@@ -21,7 +21,7 @@ func (r *runner) restored(ctx context.Context) {
 		err = r.box.alive(ctx)
 	}
 	if err != nil {
-		r.skip(Restored, Broken, "not tested: "+err.Error())
+		r.skip(Restored, NotTested, err.Error())
 		return
 	}
 	r.phase(ctx, Restored, r.box)
@@ -36,7 +36,7 @@ func (r *runner) forked(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		r.skip(Forked, Broken, "not tested: "+err.Error())
+		r.skip(Forked, NotTested, err.Error())
 		return
 	}
 	r.phase(ctx, Forked, b)
@@ -77,7 +77,7 @@ func (r *runner) adopted(ctx context.Context) {
 		err = errors.Join(r.box.alive(ctx), r.other.alive(ctx))
 	}
 	if err != nil {
-		r.skip(Adopted, Broken, "not tested: "+err.Error())
+		r.skip(Adopted, NotTested, err.Error())
 		return
 	}
 	r.phase(ctx, Adopted, r.box)

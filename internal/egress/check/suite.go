@@ -15,6 +15,8 @@ const (
 	Held          Result = "held"
 	Broken        Result = "broken"
 	NotApplicable Result = "not applicable"
+	// NotTested is a row that says nothing: its control failed, or what it needs did not start.
+	NotTested Result = "not tested"
 )
 
 // Phase is when a row was run.
@@ -50,7 +52,7 @@ type Row struct {
 	Phase     Phase  `json:"phase"`
 	Isolation string `json:"isolation"`
 	Result    Result `json:"result"`
-	// Reason says what a broken row has seen, or why a row is not applicable.
+	// Reason says what a broken row has seen, or why a row is not applicable or was not tested.
 	Reason string `json:"reason,omitempty"`
 	TookMS int64  `json:"tookMs"`
 }
@@ -60,11 +62,11 @@ type Report struct {
 	Rows []Row `json:"rows"`
 }
 
-// Held reports whether no row is broken and at least one held.
+// Held reports whether every row that is applicable held, and at least one did. It is false if one was not tested.
 func (r Report) Held() bool {
 	held := false
 	for _, row := range r.Rows {
-		if row.Result == Broken {
+		if row.Result == Broken || row.Result == NotTested {
 			return false
 		}
 		held = held || row.Result == Held
@@ -187,7 +189,7 @@ func (r *runner) phase(ctx context.Context, p Phase, b *box) {
 	}
 }
 
-// skip records that a phase is not applicable, or broken.
+// skip records that a phase is not applicable, or was not tested.
 func (r *runner) skip(p Phase, result Result, reason string) {
 	for _, a := range Attacks() {
 		if a.Again {
@@ -226,12 +228,12 @@ func (r *runner) run(ctx context.Context, p Phase, b *box, a Attack) {
 	case leak != "":
 		row.Result, row.Reason = Broken, leak
 	case s.failed != nil:
-		row.Result, row.Reason = Broken, "not tested: "+s.failed.Error()
+		row.Result, row.Reason = NotTested, s.failed.Error()
 	default:
 		r.tokens[token] = len(r.report.Rows)
 		s := r.stage(b)
 		if err := a.control(actx, s, newToken()); err != nil {
-			row.Result, row.Reason = Broken, "not tested, the control failed: "+err.Error()
+			row.Result, row.Reason = NotTested, "the control failed: "+err.Error()
 		}
 	}
 	row.TookMS = time.Since(begin).Milliseconds()

@@ -91,3 +91,27 @@ func FuzzParseDNS(f *testing.F) {
 		}
 	})
 }
+
+// TestHeldOfReport: a row that was not tested is neither held nor broken, and a run with one does not pass.
+func TestHeldOfReport(t *testing.T) {
+	for _, c := range []struct {
+		rows []Result
+		want bool
+	}{
+		{[]Result{Held, NotApplicable}, true}, {[]Result{Held, NotTested}, false}, {[]Result{Held, Broken}, false}, {[]Result{NotApplicable}, false}, {nil, false},
+	} {
+		var r Report
+		for _, one := range c.rows {
+			r.Rows = append(r.Rows, Row{Result: one})
+		}
+		if r.Held() != c.want {
+			t.Errorf("%v: held %v", c.rows, r.Held())
+		}
+	}
+	// What does not start was not tested.
+	var r runner
+	r.skip(Forked, NotTested, "no memory")
+	if len(r.report.Rows) == 0 || r.report.Rows[0].Result == Broken || r.report.Rows[0].Reason != "no memory" {
+		t.Errorf("%+v", r.report.Rows)
+	}
+}

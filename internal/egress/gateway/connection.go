@@ -138,7 +138,7 @@ func (c *connection) Request(ctx context.Context, g web.Grant, method, path stri
 	if !v.Allow && !(v.Ask && byPerson) {
 		return g, s.refusal(v, g.Target)
 	}
-	g.Private, g.Rule, g.Asked = v.Private, v.Rule, !v.Allow
+	g.Private, g.Rule, g.Asked, g.Inspect = v.Private, v.Rule, !v.Allow, v.Inspect
 	return g, nil
 }
 

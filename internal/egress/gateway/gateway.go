@@ -104,7 +104,13 @@ func (g *Gateway) Serve(peer egress.Peer, p api.EgressPolicy) (*Session, error) 
 	s.questions = questions{open: map[question]*answer{}}
 	served := web.Config{Leaf: ca.Leaf, Roots: g.cfg.Roots, Command: s.command, Half: g.cfg.half, Cache: s.cache()}
 	if g.cfg.Broker != nil {
-		s.secrets = g.cfg.Broker.Session(broker.Owner{Sandbox: peer.Sandbox, Task: peer.Task, Account: peer.Account, Root: peer.Lineage, Commands: peer.Commands})
+		owner := broker.Owner{Sandbox: peer.Sandbox, Task: peer.Task, Account: peer.Account, Root: peer.Lineage, Commands: peer.Commands}
+		if peer.Ceiling != nil {
+			if owner.Ceiling, err = policy.Compile(*peer.Ceiling, nil); err != nil {
+				return nil, err
+			}
+		}
+		s.secrets = g.cfg.Broker.Session(owner)
 		served.Broker, served.Refused, served.Watch = s.secrets.RoundTrip, s.secrets.Refused, s.secrets.Watch
 	}
 	s.web = web.New(served)

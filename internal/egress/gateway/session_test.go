@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"hortus.dev/api"
@@ -55,6 +56,50 @@ func TestPrivateAddress(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	r.records.op(t, opConnect, api.EgressDenied)
+}
+
+// TestOverride: a request that rules with methods or paths decide about does not tell the server that it is another one. The
+// controls are harmless headers, and a server of which every request is allowed.
+func TestOverride(t *testing.T) {
+	r := newRig(t)
+	var mu sync.Mutex
+	var got []string
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, req.Method)
+	})
+	port, other := r.https(handler), r.https(handler)
+	limited := allow("example.org", port, "")
+	limited.Methods = []string{"GET", "POST"}
+	_, l := r.serve(rules(limited, allow("example.org", other, "")))
+	c := r.client(l)
+	for _, row := range []struct {
+		port          int
+		query, header string
+		status        int
+	}{
+		{port, "", "X-Control", 200}, {port, "?a=_method", "X-Control", 200}, {other, "?_method=PUT", "X-Http-Method-Override", 200},
+		{port, "", "X-Http-Method-Override", 403}, {port, "", "X-HTTP-Method", 403}, {port, "", "X_HTTP_METHOD_OVERRIDE", 403}, {port, "", "x-original-url", 403},
+		{port, "", "X-Forwarded-Uri", 403}, {port, "?a=1&%5fmethod=PUT", "X-Control", 403}, {port, "?$httpMethod=PUT", "X-Control", 403},
+	} {
+		got = nil
+		req, err := http.NewRequestWithContext(t.Context(), "POST", fmt.Sprintf("https://example.org:%d/%s", row.port, row.query), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header[row.header] = []string{"PUT"}
+		resp, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		mu.Lock()
+		if resp.StatusCode != row.status || (len(got) > 0) != (row.status == 200) {
+			t.Errorf("%+v: status %d, the server got %v", row, resp.StatusCode, got)
+		}
+		mu.Unlock()
+	}
 }
 
 // TestRedirect follows a redirect of an allowed server to a private one. The control allows it.

@@ -164,18 +164,10 @@ func route(rule secrets.Git, r *http.Request) (service string, list bool, path s
 	return "", false, "", refuse(rule, "%.200q is not a path of the repository %s", path, repo)
 }
 
-// overrides are headers with which some servers replace the method or the path.
-var overrides = [...]string{
-	"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url",
-	"X-Original-Uri", "X-Forwarded-Uri", "X-Forwarded-Prefix", "X-Forwarded-Path", "X-Forwarded-Method",
-}
-
 // checkHeader checks the headers that say how a body is read.
 func checkHeader(rule secrets.Git, r *http.Request, service string, list bool) *Refusal {
-	for _, name := range overrides {
-		if _, ok := r.Header[name]; ok {
-			return refuse(rule, "the header %s changes the request for some servers", name)
-		}
+	if what := policy.Override(r.Header, ""); what != "" {
+		return refuse(rule, "%s changes the request for some servers", what)
 	}
 	for _, name := range []string{"Upgrade", "Content-Range", "Range", "Trailer"} {
 		if _, ok := r.Header[name]; ok {

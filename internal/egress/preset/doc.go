@@ -9,8 +9,11 @@
 //
 //	c, err := preset.New(preset.Config{Getenv: os.Getenv, Home: home})
 //	p, err := c.Expand(ctx, "npm")
-//	p.Rules // allow npm.example.org, port 4873
+//	p.Rules // allow GET and HEAD for npm.example.org, port 4873
 //	p.Env   // npm_config_registry=http://npm.example.org:4873/
+//
+// The presets of package registries allow GET and HEAD, which is all that installing needs. Those whose
+// names end in "-publish" allow all methods.
 //
 // The configuration of tools has credentials. They never leave this package: they are removed
 // from URLs, together with queries, and a warning without them says so. A secret in the path of

@@ -11,6 +11,10 @@ import (
 // registry. What the user's .npmrc sets has priority over the global files, and a variable over
 // both, as in npm.
 func (c *collector) npm() {
+	if c.methods != nil {
+		// npm sends the names and versions of what it installs to be audited, with POST.
+		c.env["npm_config_audit"] = "false"
+	}
 	registry, scopes := "", map[string]string{}
 	if v := c.getenv("npm_config_registry", "NPM_CONFIG_REGISTRY"); v != "" {
 		registry = v

@@ -78,25 +78,30 @@ func New(c Config) (*Catalog, error) {
 	return &Catalog{config: c}, nil
 }
 
-// tools are the presets in order, with what expands each.
-func tools() []struct {
-	name       string
-	registries bool
-	expand     func(*collector)
-} {
-	return []struct {
-		name       string
-		registries bool
-		expand     func(*collector)
-	}{
-		{"npm", true, (*collector).npm},
-		{"pip", true, (*collector).pip},
-		{"go", true, (*collector).golang},
-		{"apt", true, (*collector).apt},
-		{"git", false, (*collector).git},
-		{"models", false, (*collector).models},
+// tool is what a preset is for. The presets of package registries allow what installing needs: with another
+// method a program could store what it found, with a token of its own.
+type tool struct {
+	preset, name string
+	registry     bool // one of those that packages are installed from
+	expand       func(*collector)
+}
+
+// tools are the presets in order.
+func tools() []tool {
+	return []tool{
+		{"npm", "npm", true, (*collector).npm},
+		{"pip", "pip", true, (*collector).pip},
+		{"go", "go", true, (*collector).golang},
+		{"apt", "apt", true, (*collector).apt},
+		{"npm-publish", "npm", false, (*collector).npm},
+		{"pip-publish", "pip", false, (*collector).pip},
+		{"git", "git", false, (*collector).git},
+		{"models", "models", false, (*collector).models},
 	}
 }
+
+// readOnly are the methods with which packages are installed.
+func readOnly() []string { return []string{"GET", "HEAD"} }
 
 // registries is the preset of all package registries.
 const registries = "registries"
@@ -105,7 +110,7 @@ const registries = "registries"
 func Names() []string {
 	var out []string
 	for _, t := range tools() {
-		out = append(out, t.name)
+		out = append(out, t.preset)
 	}
 	return append(out, registries)
 }
@@ -117,8 +122,11 @@ func (c *Catalog) Expand(ctx context.Context, name string) (Preset, error) {
 	col := &collector{ctx: ctx, config: c.config, defaults: &Defaults{Public: slices.Clone(c.config.Public)}, source: name, env: map[string]string{}}
 	found := false
 	for _, t := range tools() {
-		if t.name == name || name == registries && t.registries {
+		if t.preset == name || name == registries && t.registry {
 			found = true
+			if t.registry {
+				col.methods = readOnly()
+			}
 			c.config.Defaults(ctx, t.name, col.defaults)
 			t.expand(col)
 		}
@@ -148,6 +156,7 @@ type collector struct {
 	config   Config
 	defaults *Defaults
 	source   string
+	methods  []string // of every rule; nil for all
 	rules    []api.EgressRule
 	env      map[string]string
 	warnings []string
@@ -190,9 +199,11 @@ func (c *collector) mirror(m mirror) {
 
 // add adds a rule. Two rules for the same host that differ in their ports become one.
 func (c *collector) add(r api.EgressRule) {
-	r.Source = c.source
+	if r.Source = c.source; r.Methods == nil {
+		r.Methods = c.methods
+	}
 	for i, have := range c.rules {
-		if have.Host != r.Host || have.Private != r.Private || len(have.Paths)+len(r.Paths)+len(have.Methods)+len(r.Methods) > 0 {
+		if have.Host != r.Host || have.Private != r.Private || len(have.Paths)+len(r.Paths) > 0 || !slices.Equal(have.Methods, r.Methods) {
 			continue
 		}
 		c.rules[i].Ports = joinPorts(have.Ports, r.Ports)

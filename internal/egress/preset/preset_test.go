@@ -171,6 +171,20 @@ func TestExpand(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := c.host.expand(t, c.preset)
+			if registry := c.preset != "git" && c.preset != "models"; registry {
+				for i, r := range p.Rules {
+					if strings.Join(r.Methods, ",") != "GET,HEAD" {
+						t.Errorf("%+v: installing needs GET and HEAD only", r)
+					}
+					if len(r.Paths) == 0 {
+						p.Rules[i].Methods = nil // the rows are shorter
+					}
+				}
+			}
+			if npm := c.preset == "npm" || c.preset == registries; npm != (p.Env["npm_config_audit"] == "false") {
+				t.Errorf("env: %v", p.Env)
+			}
+			delete(p.Env, "npm_config_audit")
 			// Methods have a space behind them.
 			got := strings.Join(texts(p.Rules), " ")
 			if got != c.rules {
@@ -239,7 +253,7 @@ func TestCredentials(t *testing.T) {
 	}
 	// The control: without credentials the URL is used, so the places above are the right ones.
 	h := host{env: map[string]string{"PIP_INDEX_URL": "https://m.example/hunter2", "GOPROXY": "https://m.example/hunter2"}, files: map[string]string{home + "/.npmrc": "registry=https://m.example/hunter2"}}
-	if p := h.expand(t, registries); len(p.Env) != 3 || !strings.Contains(strings.Join(values(p.Env), " "), "hunter2") {
+	if p := h.expand(t, registries); len(p.Env) != 4 || !strings.Contains(strings.Join(values(p.Env), " "), "hunter2") {
 		t.Errorf("%+v: the test shows nothing", p.Env)
 	}
 }
@@ -324,11 +338,33 @@ func TestPolicy(t *testing.T) {
 		{"go-storage.example", 443, "GET", "/bucket/x", false},
 		{"go-storage.example", 443, "GET", "/proxy-golang-org-prod/../bucket/x", false},
 		{"deb-default.example", 80, "GET", "/debian/dists/trixie/InRelease", true},
+		{"npm-default.example", 443, "PUT", "/my-package", false},
+		{"npm-default.example", 443, "POST", "/-/npm/v1/security/advisories/bulk", false},
+		{"yarn-default.example", 443, "PUT", "/my-package", false},
+		{"pip-files.example", 443, "POST", "/legacy/", false},
+		{"go-default.example", 443, "POST", "/x/@v/list", false},
+		{"gosum-default.example", 443, "PUT", "/lookup/x", false},
+		{"deb-default.example", 80, "PUT", "/debian/x", false},
 		{"npm-default.example", 80, "GET", "/", false},
 		{"github.com", 443, "GET", "/", false},
 	} {
 		if v := c.Request(policy.Target{Host: x.host, Port: x.port}, x.method, x.path); v.Allow != x.want || v.Private {
 			t.Errorf("%s %s:%d%s: %+v", x.method, x.host, x.port, x.path, v)
+		}
+	}
+}
+
+// TestPublish: a preset of its own allows what publishing needs, for the registries of its tool.
+func TestPublish(t *testing.T) {
+	for name, row := range map[string][2]string{"npm-publish": {"npm-default.example", "pip-default.example"}, "pip-publish": {"pip-default.example", "npm-default.example"}} {
+		p := host{}.expand(t, name)
+		c, err := policy.Compile(api.EgressPolicy{Rules: p.Rules}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, other := policy.Target{Host: row[0], Port: 443}, policy.Target{Host: row[1], Port: 443}
+		if !c.Request(own, "PUT", "/x").Allow || !c.Request(own, "GET", "/x").Allow || c.Request(other, "GET", "/x").Allow {
+			t.Errorf("%s: %+v", name, p.Rules)
 		}
 	}
 }
@@ -376,7 +412,7 @@ func TestTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := c.Expand(t.Context(), tool)
-		if err != nil || len(p.Rules) == 0 || len(p.Env) != 0 || len(p.Warnings) != 0 {
+		if err != nil || len(p.Rules) == 0 || len(p.Env) > 1 || len(p.Warnings) != 0 {
 			t.Errorf("%s: %+v, %v; want rules for its defaults and nothing else", tool, p, err)
 		}
 		for _, r := range p.Rules {

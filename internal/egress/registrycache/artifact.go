@@ -140,8 +140,10 @@ func storable(resp *http.Response) bool {
 	}
 	for _, value := range h.Values("Vary") {
 		for word := range strings.SplitSeq(strings.ToLower(value), ",") {
+			// A stored file has no encoding, and no request of it has an Origin. What is for one
+			// program or one type may not be for another.
 			switch strings.TrimSpace(word) {
-			case "", "accept", "accept-encoding", "origin", "user-agent":
+			case "", "accept-encoding", "origin":
 			default:
 				return false
 			}

@@ -68,6 +68,14 @@ func TestNotStored(t *testing.T) {
 			w.Header().Set("Vary", "Authorization")
 			fmt.Fprint(w, "x")
 		},
+		"vary, program": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Vary", "Accept-Encoding, User-Agent")
+			fmt.Fprint(w, "x")
+		},
+		"vary, type": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Vary", "Accept")
+			fmt.Fprint(w, "x")
+		},
 		"encoding": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "br")
 			fmt.Fprint(w, "x")

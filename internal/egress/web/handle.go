@@ -11,6 +11,8 @@ import (
 	"net/http/httputil"
 	"strings"
 	"time"
+
+	"hortus.dev/internal/egress/policy"
 )
 
 // flight is a request that is being forwarded.
@@ -81,6 +83,11 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, h Hooks, g Gran
 		return
 	}
 	defer s.land(f)
+	if what := policy.Override(r.Header, r.URL.RawQuery); f.Inspect && what != "" {
+		s.refused(r, g)
+		f.refuse(w, &Refusal{Reason: what + " may make the server read another method or path than the rules allow", Rule: f.Rule})
+		return
+	}
 	ctx = httptrace.WithClientTrace(context.WithValue(ctx, flightKey{}, f), &httptrace.ClientTrace{GotConn: f.gotConn})
 	// Nil keeps net/http from adding what the server did not send.
 	w.Header()["Content-Type"], w.Header()["Date"] = nil, nil

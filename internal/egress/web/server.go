@@ -25,6 +25,9 @@ type Grant struct {
 	Rule string
 	// Asked means that a person allowed it.
 	Asked bool
+	// Inspect means that a rule with methods or paths was looked at, so that a request must be the one
+	// that its request line says.
+	Inspect bool
 }
 
 // Exchange is a request and what became of it.

@@ -87,10 +87,10 @@ func (d egress) filter(r *http.Request) (f api.EgressFilter, err error) {
 	q := r.URL.Query()
 	f.Result, f.Host = api.EgressResult(q.Get("result")), q.Get("host")
 	switch f.Result {
-	case "", api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped:
+	case "", api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped, api.EgressAlarm:
 	default:
 		return f, api.Errorf(api.KindInvalid, "unknown result %.40q", f.Result).
-			WithHint("use %s, %s, %s, %s or %s", api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped)
+			WithHint("use %s, %s, %s, %s, %s or %s", api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped, api.EgressAlarm)
 	}
 	if len(f.Host) > api.MaxEgressHost {
 		return f, api.Errorf(api.KindInvalid, "the host has %d bytes; the maximum is %d", len(f.Host), api.MaxEgressHost)

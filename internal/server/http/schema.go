@@ -38,7 +38,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[session.Mode]():      names(session.Queue, session.Interrupt),
 	reflect.TypeFor[api.EgressAction]():  names(api.EgressAllow, api.EgressDeny),
 	reflect.TypeFor[api.EgressClass]():   names(api.EgressWeb, api.EgressPassthrough, api.EgressTCP),
-	reflect.TypeFor[api.EgressResult]():  names(api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped),
+	reflect.TypeFor[api.EgressResult]():  names(api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped, api.EgressAlarm),
 	reflect.TypeFor[api.Kind]():          names(api.Kinds[:]...),
 }
 

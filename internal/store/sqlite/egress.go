@@ -38,7 +38,7 @@ func egressArgs(d api.EgressDecision) ([]any, error) {
 		return nil, api.Errorf(api.KindInvalid, "row of a decision about sandbox %s: the time is missing", d.Sandbox)
 	}
 	switch d.Result {
-	case api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped:
+	case api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped, api.EgressAlarm:
 	default:
 		return nil, api.Errorf(api.KindInvalid, "row of a decision about sandbox %s: unknown result %.64q", d.Sandbox, d.Result)
 	}

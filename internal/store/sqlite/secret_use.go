@@ -93,7 +93,7 @@ type used struct {
 func (db *DB) InsertSecretUses(ctx context.Context, all []secrets.Use) error {
 	sums := map[[2]string]used{}
 	for _, u := range all {
-		if u.Refused != "" || u.Missed > 0 {
+		if u.Refused != "" || u.Missed > 0 || u.Broken {
 			continue
 		}
 		of := [2]string{u.Account, u.Secret}
