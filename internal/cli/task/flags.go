@@ -25,7 +25,7 @@ type taskFlags struct {
 
 // modelFlag names the models.
 type modelFlag struct {
-	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model: offline (built in, no network), anthropic, openai, anthropic:MODEL, openai:MODEL, or replay:FILE (a recording). planner=NAME,coder=NAME,debugger=NAME,large=NAME sets a model for each role."`
+	Model ModelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model: offline (built in, no network), anthropic, openai, anthropic:MODEL, openai:MODEL, or replay:FILE (a recording). planner=NAME,coder=NAME,debugger=NAME,large=NAME sets a model for each role."`
 }
 
 // readInputs reads the files of --file: FILE, or NAME=FILE for another name in the
@@ -114,9 +114,9 @@ func (s schemaFlag) read() (json.RawMessage, error) {
 	return raw, nil
 }
 
-// modelNames is what --model says: one model for all roles, others for some of
+// ModelNames is what --model says: one model for all roles, others for some of
 // them, or both: "NAME", "NAME,planner=NAME", "planner=NAME,coder=NAME".
-type modelNames struct {
+type ModelNames struct {
 	all string
 	by  api.Models
 }
@@ -125,8 +125,8 @@ type modelNames struct {
 const modelRoles = "planner, coder, debugger, large"
 
 // UnmarshalText reads the flag. Whether there is such a model the daemon says.
-func (m *modelNames) UnmarshalText(text []byte) error {
-	*m = modelNames{}
+func (m *ModelNames) UnmarshalText(text []byte) error {
+	*m = ModelNames{}
 	for part := range strings.SplitSeq(string(text), ",") {
 		part = strings.TrimSpace(part)
 		role, name, given := strings.Cut(part, "=")
@@ -159,7 +159,7 @@ func (m *modelNames) UnmarshalText(text []byte) error {
 }
 
 // place is where the name of a role's model is kept.
-func (m *modelNames) place(role string) (*string, error) {
+func (m *ModelNames) place(role string) (*string, error) {
 	switch role {
 	case "planner":
 		return &m.by.Planner, nil
@@ -194,7 +194,7 @@ func absoluteRecording(name string) (string, error) {
 
 // of is the model of a role that works alone: the first name that was given for
 // it, or that of all.
-func (m modelNames) of(names ...string) string {
+func (m ModelNames) of(names ...string) string {
 	for _, name := range names {
 		if name != "" {
 			return name

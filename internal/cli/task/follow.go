@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http/httptrace"
 	"os"
 	"os/exec"
@@ -80,7 +79,7 @@ func startWith(ctx context.Context, a *app.App, models []string, out *outDir, de
 	stop := terminal.CatchInterrupts(a)
 	defer stop.Close()
 
-	c, err := modelClient(ctx, a, models...)
+	c, err := Client(ctx, a, models...)
 	if err != nil {
 		return err
 	}
@@ -94,7 +93,7 @@ func startWith(ctx context.Context, a *app.App, models []string, out *outDir, de
 	}
 	p := view.NewProgress(a.Env, a.Flags.Quiet, t.ID)
 	defer p.Close()
-	t, err = follow(ctx, a, c, t.ID, p, stop)
+	t, err = Follow(ctx, a, c, t.ID, p, stop)
 	if err != nil {
 		return err
 	}
@@ -113,9 +112,9 @@ func useImage(ctx context.Context, a *app.App, c *client.Client, pull *api.PullI
 	return err
 }
 
-// follow shows a task's events until it is done. The first interrupt cancels the
+// Follow shows a task's events until it is done. The first interrupt cancels the
 // task, and following continues to its receipt.
-func follow(ctx context.Context, a *app.App, c *client.Client, id api.TaskID, p *view.Progress, stop *terminal.Interrupts) (api.Task, error) {
+func Follow(ctx context.Context, a *app.App, c *client.Client, id api.TaskID, p *view.Progress, stop *terminal.Interrupts) (api.Task, error) {
 	ended := make(chan struct{})
 	canceling := make(chan struct{})
 	go func() {
@@ -161,8 +160,8 @@ func follow(ctx context.Context, a *app.App, c *client.Client, id api.TaskID, p 
 	return c.Tasks.Get(ctx, string(id))
 }
 
-// modelClient is client for a command that asks models.
-func modelClient(ctx context.Context, a *app.App, models ...string) (*client.Client, error) {
+// Client returns a client of a daemon that has the keys of models.
+func Client(ctx context.Context, a *app.App, models ...string) (*client.Client, error) {
 	a.NeedModels = slices.ContainsFunc(models, func(name string) bool {
 		return name != "" && name != "offline" && !strings.HasPrefix(name, view.RecordingPrefix)
 	})
@@ -206,7 +205,7 @@ func (c *taskWatchCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error
 		return err
 	}
 	if a.Flags.JSON { // the last event has the result
-		return outcome(t)
+		return ExitOf(t.Outcome, t.Error)
 	}
 	return finish(ctx, a, cl, t, p, out, t.EndedAt.Sub(t.CreatedAt))
 }
@@ -274,7 +273,7 @@ func finish(ctx context.Context, a *app.App, c *client.Client, t api.Task, p *vi
 	noteDenied(ctx, a, c, t)
 	offerGVisor(a, t, p)
 	offerInstall(a, p)
-	return outcome(t)
+	return ExitOf(t.Outcome, t.Error)
 }
 
 // finishRepo prints what a task on a repository came to: on stdout the branch, the
@@ -295,7 +294,7 @@ func finishRepo(ctx context.Context, a *app.App, c *client.Client, t api.Task, p
 		p.Patch(ctx, c, t)
 	}
 	p.RepoVerdict(t, took)
-	if err := outcome(t); err != nil {
+	if err := ExitOf(t.Outcome, t.Error); err != nil {
 		return err
 	}
 	// Anyone who asked for a delivery has not got what was requested without one.
@@ -329,9 +328,9 @@ func showResult(a *app.App, r api.RepoResult) error {
 	return nil
 }
 
-// outcome is the exit code of a task's end.
-func outcome(t api.Task) error {
-	switch t.Outcome {
+// ExitOf is the exit code of an outcome with its error.
+func ExitOf(o api.Outcome, err *api.Error) error {
+	switch o {
 	case api.OutcomeVerified, api.OutcomeAnswered:
 		return nil
 	case api.OutcomeDeclined:
@@ -339,8 +338,8 @@ func outcome(t api.Task) error {
 	case api.OutcomeCanceled:
 		return app.ExitCode(api.KindCanceled.ExitCode())
 	case api.OutcomeFailed:
-		if t.Error != nil && t.Error.Kind != api.KindInvalid {
-			return app.ExitCode(t.Error.Kind.ExitCode())
+		if err != nil && err.Kind != api.KindInvalid {
+			return app.ExitCode(err.Kind.ExitCode())
 		}
 	}
 	return app.ExitCode(1)
@@ -353,10 +352,7 @@ func taskOutput(ctx context.Context, a *app.App, c *client.Client, id api.TaskID
 		return err
 	}
 	defer r.Close()
-	if _, err := io.Copy(a.Env.Stdout, r); err != nil {
-		return api.Errorf(api.KindUnavailable, "the output of attempt %d: %w", attempt, err)
-	}
-	return nil
+	return copyOut(a.Env.Stdout, r, fmt.Sprintf("the output of attempt %d", attempt))
 }
 
 // noteDenied shows the outgoing connections that were denied to the last attempt of a program

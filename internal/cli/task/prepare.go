@@ -94,7 +94,7 @@ func prepare(ctx context.Context, a *app.App, req api.CreateTask, pull *api.Pull
 	}
 	p := view.NewProgress(a.Env, a.Flags.Quiet, t.ID)
 	defer p.Close()
-	if t, err = follow(ctx, a, c, t.ID, p, stop); err != nil {
+	if t, err = Follow(ctx, a, c, t.ID, p, stop); err != nil {
 		return err
 	}
 	p.Close()
@@ -110,7 +110,7 @@ func prepare(ctx context.Context, a *app.App, req api.CreateTask, pull *api.Pull
 	default:
 		p.RepoVerdict(t, time.Since(began))
 	}
-	return outcome(t)
+	return ExitOf(t.Outcome, t.Error)
 }
 
 const (
@@ -196,7 +196,7 @@ func (o *one) prepare(ctx context.Context, a *app.App, env app.Env, c *client.Cl
 	if stop.First(never) {
 		o.err = api.Errorf(api.KindCanceled, "canceled")
 	} else if o.task, o.err = c.Tasks.Create(ctx, req); o.err == nil {
-		o.task, o.err = follow(ctx, a, c, o.task.ID, p, stop)
+		o.task, o.err = Follow(ctx, a, c, o.task.ID, p, stop)
 	}
 	o.took = time.Since(began)
 	switch {
@@ -215,7 +215,7 @@ func report(a *app.App, all []one, took time.Duration) (first error) {
 		err := o.err
 		if err == nil {
 			tasks = append(tasks, o.task)
-			err = outcome(o.task)
+			err = ExitOf(o.task.Outcome, o.task.Error)
 		}
 		if err == nil {
 			done++

@@ -129,7 +129,7 @@ func (c *DebugCommand) Run(ctx app.Context, a *app.App) error {
 
 // answer asks a role of a model and prints its answer as JSON.
 func answer(ctx app.Context, a *app.App, model string, ask func(*client.RoleService) (any, error)) error {
-	cl, err := modelClient(ctx, a, model)
+	cl, err := Client(ctx, a, model)
 	if err != nil {
 		return err
 	}

@@ -227,24 +227,34 @@ func (c *taskLogsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 	if c.Stderr {
 		stream = "stderr"
 	}
-	if !a.Flags.JSON {
-		return taskOutput(ctx, a, cl, t.ID, n, stream)
-	}
 	r, err := cl.Tasks.Output(ctx, t.ID, n, stream)
 	if err != nil {
 		return err
 	}
+	return showLog(a, r, fmt.Sprintf("the output of attempt %d", n), taskLog{Task: t.ID, Attempt: n, Stream: stream})
+}
+
+// taskLog is what `task logs --json` says of an attempt or of a gate.
+type taskLog struct {
+	Task    api.TaskID `json:"task"`
+	Attempt int        `json:"attempt,omitempty"`
+	Stream  string     `json:"stream,omitempty"`
+	Round   int        `json:"round,omitempty"`
+	Gate    string     `json:"gate,omitempty"`
+	Data    []byte     `json:"data"`
+}
+
+// showLog prints a log and closes it.
+func showLog(a *app.App, r io.ReadCloser, what string, l taskLog) error {
 	defer r.Close()
-	data, err := io.ReadAll(io.LimitReader(r, app.MaxCaptured))
-	if err != nil {
-		return api.Errorf(api.KindUnavailable, "the output of attempt %d: %w", n, err)
+	if !a.Flags.JSON {
+		return copyOut(a.Env.Stdout, r, what)
 	}
-	return a.JSON(struct {
-		Task    api.TaskID `json:"task"`
-		Attempt int        `json:"attempt"`
-		Stream  string     `json:"stream"`
-		Data    []byte     `json:"data"`
-	}{t.ID, n, stream, data})
+	var err error
+	if l.Data, err = io.ReadAll(io.LimitReader(r, app.MaxCaptured)); err != nil {
+		return api.Errorf(api.KindUnavailable, "%s: %w", what, err)
+	}
+	return a.JSON(l)
 }
 
 // find finds the task of an argument.
@@ -332,18 +342,5 @@ func (c *taskLogsCmd) gate(ctx context.Context, a *app.App, cl *client.Client, t
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	if !a.Flags.JSON {
-		return copyOut(a.Env.Stdout, r, "the gate's output")
-	}
-	data, err := io.ReadAll(io.LimitReader(r, app.MaxCaptured))
-	if err != nil {
-		return api.Errorf(api.KindUnavailable, "the gate's output: %w", err)
-	}
-	return a.JSON(struct {
-		Task  api.TaskID `json:"task"`
-		Round int        `json:"round,omitempty"`
-		Gate  string     `json:"gate"`
-		Data  []byte     `json:"data"`
-	}{t.ID, n, which, data})
+	return showLog(a, r, "the gate's output", taskLog{Task: t.ID, Round: n, Gate: which})
 }
