@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,6 +60,26 @@ func ShowList[T any](a *App, list []T, header string, row func(T) []string) erro
 		fmt.Fprintln(w, strings.Join(row(item), "\t"))
 	}
 	return w.Flush()
+}
+
+// Each works on each of a command's arguments in turn, notes what came of it, and prints the
+// results with --json. list is the command that lists what the arguments can name.
+func Each[T any](ctx context.Context, a *App, names []string, list string, work func(ctx context.Context, name string) (T, error), note func(T) string) error {
+	done := []T{}
+	for _, name := range names {
+		v, err := work(ctx, name)
+		if err != nil {
+			return Missing(err, list)
+		}
+		done = append(done, v)
+		if !a.Flags.JSON {
+			a.Note("%s", note(v))
+		}
+	}
+	if a.Flags.JSON {
+		return a.JSON(done)
+	}
+	return nil
 }
 
 // ShowOne prints one thing: with --json as a document, else as the rows that rows gives, each a

@@ -128,21 +128,9 @@ type snapshotRmCmd struct {
 
 // Run removes snapshots.
 func (c *snapshotRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	gone := []api.Snapshot{}
-	for _, id := range c.IDs {
-		s, err := cl.Snapshots.Remove(ctx, id)
-		if err != nil {
-			return app.Missing(err, "hortus snapshot ls")
-		}
-		gone = append(gone, s)
-		if !a.Flags.JSON {
-			a.Note("%s is removed, %s", s.ID, human.Size(s.Bytes))
-		}
-	}
-	if a.Flags.JSON {
-		return a.JSON(gone)
-	}
-	return nil
+	return app.Each(ctx, a, c.IDs, "hortus snapshot ls", cl.Snapshots.Remove, func(s api.Snapshot) string {
+		return fmt.Sprintf("%s is removed, %s", s.ID, human.Size(s.Bytes))
+	})
 }
 
 type sandboxForkCmd struct {

@@ -267,42 +267,26 @@ type templateRmCmd struct {
 
 // Run removes templates.
 func (c *templateRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	gone := []any{} // snapshots and images
-	for _, name := range c.Names {
+	remove := func(ctx context.Context, name string) (removed any, err error) {
 		if name == api.HostTemplate {
-			return api.Errorf(api.KindInvalid, "template %s is built in and cannot be removed", name)
+			return nil, api.Errorf(api.KindInvalid, "template %s is built in and cannot be removed", name)
 		}
 		s, img, err := findTemplate(ctx, cl, name)
-		if err == nil && img != nil {
-			if err := removeImage(ctx, a, cl, img.ID); err != nil {
-				return err
-			}
-			gone = append(gone, img)
-			continue
+		switch {
+		case err != nil:
+			return nil, err
+		case img != nil:
+			_, err = cl.Images.Remove(ctx, img.ID)
+			return img, err
 		}
-		if err == nil {
-			s, err = cl.Snapshots.Remove(ctx, string(s.ID))
-		}
-		if err != nil {
-			return err
-		}
-		gone = append(gone, s)
-		if !a.Flags.JSON {
-			a.Note("template %s is removed, %s", s.Name, human.Size(s.Bytes))
-		}
+		return cl.Snapshots.Remove(ctx, string(s.ID))
 	}
-	if a.Flags.JSON {
-		return a.JSON(gone)
-	}
-	return nil
-}
-
-func removeImage(ctx context.Context, a *app.App, cl *client.Client, id string) error {
-	img, err := cl.Images.Remove(ctx, id)
-	if err == nil && !a.Flags.JSON {
-		a.Note("image %s is removed; hortus gc frees the layers that nothing else uses", image.Short(img.Reference))
-	}
-	return err
+	return app.Each(ctx, a, c.Names, "hortus template ls", remove, func(removed any) string {
+		if s, ok := removed.(api.Snapshot); ok {
+			return fmt.Sprintf("template %s is removed, %s", s.Name, human.Size(s.Bytes))
+		}
+		return fmt.Sprintf("image %s is removed; hortus gc frees the layers that nothing else uses", image.Short(removed.(*api.Image).Reference))
+	})
 }
 
 type templateExportCmd struct {

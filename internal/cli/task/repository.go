@@ -228,21 +228,9 @@ type repoRmCmd struct {
 
 // Run disconnects repositories.
 func (c *repoRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	gone := []api.Repository{}
-	for _, name := range c.Names {
-		r, err := cl.Repositories.Remove(ctx, name)
-		if err != nil {
-			return app.Missing(err, "hortus repo ls")
-		}
-		gone = append(gone, r)
-		if !a.Flags.JSON {
-			a.Note("%s is disconnected; its cached copy (%s) is kept, and hortus gc removes it after a week without use", r.Name, human.Size(r.Bytes))
-		}
-	}
-	if a.Flags.JSON {
-		return a.JSON(gone)
-	}
-	return nil
+	return app.Each(ctx, a, c.Names, "hortus repo ls", cl.Repositories.Remove, func(r api.Repository) string {
+		return fmt.Sprintf("%s is disconnected; its cached copy (%s) is kept, and hortus gc removes it after a week without use", r.Name, human.Size(r.Bytes))
+	})
 }
 
 type repoSyncCmd struct {

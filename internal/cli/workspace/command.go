@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -225,25 +224,13 @@ type rmCmd struct {
 
 // Run removes workspaces.
 func (c *rmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	gone := []api.Workspace{}
-	for _, id := range c.IDs {
-		w, err := cl.Workspaces.Remove(ctx, id)
-		if err != nil {
-			return app.Missing(err, "hortus workspace ls")
+	return app.Each(ctx, a, c.IDs, "hortus workspace ls", cl.Workspaces.Remove, func(w api.Workspace) string {
+		text := label(w) + " is removed"
+		if w.Usage != nil {
+			text += ", " + human.Size(w.Usage.Bytes)
 		}
-		gone = append(gone, w)
-		if !a.Flags.JSON {
-			text := []string{label(w) + " is removed"}
-			if w.Usage != nil {
-				text = append(text, human.Size(w.Usage.Bytes))
-			}
-			a.Note("%s", strings.Join(text, ", "))
-		}
-	}
-	if a.Flags.JSON {
-		return a.JSON(gone)
-	}
-	return nil
+		return text
+	})
 }
 
 type exportCmd struct {
