@@ -55,21 +55,18 @@ func Copyable() Usage { return Usage{Files: 4096, Bytes: 64 << 20} }
 // Forkable is what a fork of a stopped workspace copies at most if its caller needs it.
 func Forkable() Usage { return Usage{Files: 100_000, Bytes: 1 << 30} }
 
-// Forks is what a store does for the children of a fork of a sandbox. Its workspaces are as they were during the pause of the sandbox.
-type Forks struct{ *Store }
-
 // ForkStopped is Fork for a workspace that a sandbox of this process has, all of whose processes are stopped until it returns. What
 // was written since the last Fork is copied: the files of a sandbox cannot become a layer. KindConflict if no sandbox has it,
 // KindExhausted if that is more than most.
-func (s Forks) ForkStopped(ctx context.Context, id api.WorkspaceID, n New, most Usage) (api.Workspace, error) {
-	f := s.Begin(ctx, id, n, most)
+func (s *Store) ForkStopped(ctx context.Context, id api.WorkspaceID, n New, most Usage) (api.Workspace, error) {
+	f := s.BeginFork(ctx, id, n, most)
 	_ = f.Copy() // Finish returns why
 	return f.Finish()
 }
 
-// Stopping is a fork of a workspace of which only the copy needs its sandbox to be stopped. It has a goroutine, for which Finish waits;
+// StoppedFork is a fork of a workspace of which only the copy needs its sandbox to be stopped. It has a goroutine, for which Finish waits;
 // Finish must be called.
-type Stopping struct {
+type StoppedFork struct {
 	cancel context.CancelFunc
 	// begin is closed when the sandbox is paused, and copied when it need not any more.
 	begin, copied, done chan struct{}
@@ -79,20 +76,20 @@ type Stopping struct {
 	failed              error
 }
 
-// Begin begins what ForkStopped does before and after the copy.
-func (s Forks) Begin(ctx context.Context, id api.WorkspaceID, n New, most Usage) *Stopping {
+// BeginFork begins what ForkStopped does before and after the copy.
+func (s *Store) BeginFork(ctx context.Context, id api.WorkspaceID, n New, most Usage) *StoppedFork {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &Stopping{cancel: cancel, begin: make(chan struct{}), copied: make(chan struct{}), done: make(chan struct{})}
+	f := &StoppedFork{cancel: cancel, begin: make(chan struct{}), copied: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(f.done)
-		f.made, f.failed = s.stopping(ctx, f, id, n, most)
+		f.made, f.failed = s.forkStopped(ctx, f, id, n, most)
 		f.over(f.failed)
 	}()
 	return f
 }
 
 // over says how the copy ended, the first time.
-func (f *Stopping) over(err error) {
+func (f *StoppedFork) over(err error) {
 	f.once.Do(func() {
 		f.err = err
 		close(f.copied)
@@ -100,14 +97,14 @@ func (f *Stopping) over(err error) {
 }
 
 // Copy copies the files while all processes of the sandbox are stopped. It is called once.
-func (f *Stopping) Copy() error {
+func (f *StoppedFork) Copy() error {
 	close(f.begin)
 	<-f.copied
 	return f.err
 }
 
 // Finish returns the fork. Without a Copy there is none.
-func (f *Stopping) Finish() (api.Workspace, error) {
+func (f *StoppedFork) Finish() (api.Workspace, error) {
 	select {
 	case <-f.begin:
 	default:
@@ -118,7 +115,7 @@ func (f *Stopping) Finish() (api.Workspace, error) {
 	return f.made, f.failed
 }
 
-func (s Forks) stopping(ctx context.Context, f *Stopping, id api.WorkspaceID, n New, most Usage) (api.Workspace, error) {
+func (s *Store) forkStopped(ctx context.Context, f *StoppedFork, id api.WorkspaceID, n New, most Usage) (api.Workspace, error) {
 	l, release := s.leases.hold(id)
 	if l == nil {
 		return api.Workspace{}, api.Errorf(api.KindConflict, "no sandbox has workspace %s", id)
@@ -142,7 +139,7 @@ func (s Forks) stopping(ctx context.Context, f *Stopping, id api.WorkspaceID, n 
 }
 
 // copyStopped copies the upper layer of a workspace whose sandbox is paused.
-func (s Forks) copyStopped(ctx context.Context, id api.WorkspaceID, to *os.File, most Usage) error {
+func (s *Store) copyStopped(ctx context.Context, id api.WorkspaceID, to *os.File, most Usage) error {
 	l, release := s.leases.hold(id)
 	if l == nil {
 		return api.Errorf(api.KindConflict, "no sandbox has workspace %s", id)
@@ -164,8 +161,8 @@ func (s Forks) copyStopped(ctx context.Context, id api.WorkspaceID, to *os.File,
 	return err
 }
 
-// Keep makes a pending workspace one that stays until somebody removes it, also while a sandbox of this process has it.
-func (s Forks) Keep(ctx context.Context, id api.WorkspaceID) error {
+// KeepFork makes a pending workspace one that stays until somebody removes it, also while a sandbox of this process has it.
+func (s *Store) KeepFork(ctx context.Context, id api.WorkspaceID) error {
 	l, release := s.leases.hold(id)
 	if l == nil {
 		var err error
@@ -181,18 +178,18 @@ func (s Forks) Keep(ctx context.Context, id api.WorkspaceID) error {
 	return l.rewrite(rec, func(w *api.Workspace) { w.Keep = true })
 }
 
-// finish ends what owners that are gone have begun: a pending workspace that a sandbox has is kept, because its child runs, and
+// finishForks ends what owners that are gone have begun: a pending workspace that a sandbox has is kept, because its child runs, and
 // the others are removed.
-func (s Forks) finish(here []api.WorkspaceID, gone func(api.OwnerID) bool) error {
+func (s *Store) finishForks(here []api.WorkspaceID, gone func(api.OwnerID) bool) error {
 	var errs []error
 	for _, id := range here {
-		w, err := s.pending(id)
+		w, err := s.pendingFork(id)
 		if err != nil || !w.Pending || w.Owner == s.cfg.Owner || !gone(w.Owner) {
 			continue // what cannot be read stays: whose it is is not known
 		}
 		if l, release := s.leases.hold(id); l != nil {
 			release()
-			errs = append(errs, s.Keep(s.ctx, id))
+			errs = append(errs, s.KeepFork(s.ctx, id))
 			continue
 		}
 		// It may be in use by a sandbox that could not be taken over.
@@ -203,7 +200,7 @@ func (s Forks) finish(here []api.WorkspaceID, gone func(api.OwnerID) bool) error
 	return errors.Join(errs...)
 }
 
-func (s Forks) pending(id api.WorkspaceID) (record, error) {
+func (s *Store) pendingFork(id api.WorkspaceID) (record, error) {
 	d, err := s.openDir(id)
 	if err != nil {
 		return record{}, err
