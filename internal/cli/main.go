@@ -3,8 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -13,13 +16,16 @@ import (
 	"hortus.dev/internal/cli/admin"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/completion"
+	"hortus.dev/internal/cli/contexts"
 	"hortus.dev/internal/cli/egress"
+	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/lesson"
 	"hortus.dev/internal/cli/relay"
 	"hortus.dev/internal/cli/sandbox"
 	"hortus.dev/internal/cli/secret"
 	"hortus.dev/internal/cli/session"
 	"hortus.dev/internal/cli/task"
+	"hortus.dev/internal/cli/task/view"
 	"hortus.dev/internal/cli/workspace"
 )
 
@@ -153,4 +159,152 @@ func forgetEmpty(parser *kong.Kong) error {
 		}
 		return next(nil)
 	})
+}
+
+func (*versionCmd) WithoutConfig() {}
+
+// description begins the help of hortus itself.
+const description = `Run untrusted, AI-generated code in isolated sandboxes, repair it when it fails, and return verified results.
+
+Examples:
+
+    hortus run "print the first 20 prime numbers"
+    hortus task --repo . "Fix the failing test"
+    hortus sandbox run -- python3 -c 'print(6 * 7)'
+    hortus sandbox create --ttl 10m
+    hortus sandbox shell last
+    hortus doctor`
+
+// expandHelp turns what people type first into what the grammar knows: hortus alone and hortus
+// help COMMAND show help.
+func expandHelp(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(args[1:len(args):len(args)], "--help")
+	}
+	return args
+}
+
+// versionFlag shows the version and ends the command.
+type versionFlag bool
+
+// BeforeReset is called by the parser where the flag is given.
+func (versionFlag) BeforeReset(a *app.App) error {
+	if err := new(versionCmd).Run(a); err != nil {
+		return err
+	}
+	panic(helpShown{})
+}
+
+type psCmd struct{}
+
+// Run lists what runs: sandboxes, then tasks.
+func (*psCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	boxes, err := cl.Sandboxes.List(ctx, false)
+	if err != nil {
+		return err
+	}
+	all, err := cl.Tasks.List(ctx, maxScanned)
+	if err != nil {
+		return err
+	}
+	tasks := []api.Task{}
+	for _, t := range all {
+		if t.State != api.TaskDone {
+			tasks = append(tasks, t)
+		}
+	}
+	if a.Flags.JSON {
+		if boxes == nil {
+			boxes = []api.Sandbox{}
+		}
+		return a.JSON(struct {
+			Sandboxes []api.Sandbox `json:"sandboxes"`
+			Tasks     []api.Task    `json:"tasks"`
+		}{boxes, tasks})
+	}
+	w := a.Table()
+	fmt.Fprintln(w, "KIND\tID\tSTATE\tAGE\tWHAT")
+	for _, b := range boxes {
+		fmt.Fprintf(w, "sandbox\t%s\t%s\t%s\t%s, %s\n", human.Sanitize(string(b.ID)), human.Sanitize(string(b.State)), human.Duration(time.Since(b.CreatedAt)),
+			human.Sanitize(b.Isolation), human.Truncate(b.Template, 24))
+	}
+	for _, t := range tasks {
+		fmt.Fprintf(w, "task\t%s\t%s\t%s\t%s\n", human.Sanitize(string(t.ID)), view.StateOf(t), human.Duration(time.Since(t.CreatedAt)), human.Truncate(view.RequestOf(t), 60))
+	}
+	return w.Flush()
+}
+
+// maxScanned is among how many of the newest tasks those that run are looked for.
+const maxScanned = 1000
+
+type versionCmd struct{}
+
+// Run shows the version of this binary.
+func (*versionCmd) Run(a *app.App) error {
+	v := a.Env.Version()
+	if a.Flags.JSON {
+		return a.JSON(v)
+	}
+	guest := "serves as the guest itself"
+	if v.GuestEmbedded {
+		guest = "small guest embedded"
+	}
+	gvisor := "no gVisor"
+	if v.GVisor != "" {
+		gvisor = "gVisor " + v.GVisor
+	}
+	_, err := fmt.Fprintf(a.Env.Stdout, "hortus %s (build %s, %s, %s/%s, %s, %s)\n", v.Version, v.Build, v.Go, v.OS, v.Arch, guest, gvisor)
+	return err
+}
+
+// ignoresConfig reports whether a command works whatever the configuration says.
+func ignoresConfig(k *kong.Context) bool {
+	if k == nil || k.Selected() == nil || !k.Selected().Target.CanAddr() {
+		return false
+	}
+	_, ok := k.Selected().Target.Addr().Interface().(interface{ WithoutConfig() })
+	return ok
+}
+
+// local marks the commands that are about this machine, whatever daemon others speak
+// to. The text names the command.
+type local interface{ OnlyHere() string }
+
+// checkHere refuses --host for a command that could only ignore it. A context that is
+// in use is no such word: it is about the commands that it can be about.
+func checkHere(a *app.App) error {
+	node := a.Parsed.Selected()
+	if a.Flags.Host == "" || a.Flags.Host == contexts.Local || node == nil || !node.Target.CanAddr() {
+		return nil
+	}
+	if c, ok := node.Target.Addr().Interface().(local); ok {
+		return &app.Failure{Code: 2, Err: api.Errorf(api.KindInvalid, "%s works on this machine only; --host is not supported", c.OnlyHere()).
+			WithHint("run it on that machine; or omit --host and unset HORTUS_HOST")}
+
+	}
+	return nil
+}
+
+// usageHint is what to do about a command line that makes no sense.
+func usageHint(err error) string {
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
+		left, missing := strings.HasPrefix(err.Error(), "unexpected argument"), strings.HasPrefix(err.Error(), "expected")
+		switch name := parse.Context.Selected().Path(); {
+		case strings.HasSuffix(name, "task start") && (left || missing):
+			return `put the request into quotes: hortus task --repo . "Fix the failing test"`
+		case strings.HasSuffix(name, "task apply") && left:
+			return "a branch is named with an equals sign: --branch=NAME"
+		}
+	}
+	var unknown *kong.ParseError
+	if errors.As(err, &unknown) && strings.HasPrefix(err.Error(), "unknown flag") && unknown.Context != nil && unknown.Context.Selected() != nil {
+		if name := unknown.Context.Selected().Path(); strings.HasSuffix(name, "sandbox run") || strings.HasSuffix(name, "sandbox exec") {
+			return "flags of the command inside go behind it, or behind --: hortus sandbox run -- ls --all. A sandbox of run is always removed"
+		}
+	}
+	return "hortus --help, or hortus COMMAND --help"
 }

@@ -31,12 +31,13 @@ func (s *System) worked(ctx context.Context, id api.WorkspaceID) ([]api.Sandbox,
 }
 
 // status implements access.Daemon: the daemon itself, its bench and its data directory.
-type status struct{ *System }
+type status struct{ system *System }
 
 var _ access.Daemon = status{}
 
 // Info implements access.Daemon.
-func (s status) Info(context.Context) (admin.DaemonInfo, error) {
+func (d status) Info(context.Context) (admin.DaemonInfo, error) {
+	s := d.system
 	if err := s.service.Leaving(); err != nil {
 		return admin.DaemonInfo{}, err
 	}
@@ -50,47 +51,48 @@ func (s status) Info(context.Context) (admin.DaemonInfo, error) {
 }
 
 // Ready implements access.Daemon.
-func (s status) Ready(ctx context.Context) error { return s.service.Ready(ctx) }
+func (d status) Ready(ctx context.Context) error { return d.system.service.Ready(ctx) }
 
 // Doctor implements access.Daemon: what this host can do, and what it cannot and why.
-func (s status) Doctor(ctx context.Context) (admin.Doctor, error) {
-	d := admin.Doctor{
+func (d status) Doctor(ctx context.Context) (admin.Doctor, error) {
+	s := d.system
+	out := admin.Doctor{
 		Version: version.Describe(), Kernel: machine.Kernel(), User: machine.User(), DataDir: string(s.dir),
 		Backends: s.sandboxes.Backends.Reports(ctx), Template: s.host.Report(ctx), Models: s.models.Reports(ctx),
 		LayerArchive: s.archive.Report(ctx), Forges: s.forges.Reports(ctx),
 	}
 	if s.cfg.Embedding != "" {
-		d.Models = append(d.Models, s.models.EmbedderReport(ctx, s.cfg.Embedding))
+		out.Models = append(out.Models, s.models.EmbedderReport(ctx, s.cfg.Embedding))
 	}
-	s.inventory.Fill(ctx, &d.Template)
+	s.inventory.Fill(ctx, &out.Template)
 	b, _, why, err := s.sandboxes.Backends.Choose(ctx, "")
 	if err == nil {
-		d.Auto, d.AutoWhy = b.Name(), why
-	} else if d.AutoWhy = err.Error(); api.HintOf(err) != "" {
-		d.AutoWhy += "; " + api.HintOf(err)
+		out.Auto, out.AutoWhy = b.Name(), why
+	} else if out.AutoWhy = err.Error(); api.HintOf(err) != "" {
+		out.AutoWhy += "; " + api.HintOf(err)
 	}
-	return d, nil
+	return out, nil
 }
 
 // Stop implements access.Daemon.
-func (s status) Stop(ctx context.Context, force bool) error { return s.service.Stop(ctx, force) }
+func (d status) Stop(ctx context.Context, force bool) error { return d.system.service.Stop(ctx, force) }
 
 // StopKeeping implements access.Daemon.
-func (s status) StopKeeping(ctx context.Context, force bool) error {
-	return s.service.StopKeeping(ctx, force)
+func (d status) StopKeeping(ctx context.Context, force bool) error {
+	return d.system.service.StopKeeping(ctx, force)
 }
 
 // Configure implements access.Daemon.
-func (s status) Configure(ctx context.Context, want admin.DaemonSettings) (admin.DaemonSettings, error) {
-	return s.service.Configure(ctx, want)
+func (d status) Configure(ctx context.Context, want admin.DaemonSettings) (admin.DaemonSettings, error) {
+	return d.system.service.Configure(ctx, want)
 }
 
 // Usage implements access.Daemon.
-func (s status) Usage(ctx context.Context) (admin.DiskUsage, error) { return s.keeper.Usage(ctx) }
+func (d status) Usage(ctx context.Context) (admin.DiskUsage, error) { return d.system.keeper.Usage(ctx) }
 
 // Collect implements access.Daemon.
-func (s status) Collect(ctx context.Context, req admin.CollectRequest) (admin.Collected, error) {
-	return s.keeper.Collect(ctx, req)
+func (d status) Collect(ctx context.Context, req admin.CollectRequest) (admin.Collected, error) {
+	return d.system.keeper.Collect(ctx, req)
 }
 
 // newKeeper creates the garbage collector of the data directory.

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"hortus.dev/api"
@@ -119,4 +120,98 @@ type Response struct {
 	Message Message
 	Stop    StopReason
 	Usage   api.Usage
+}
+
+const (
+	// MaxTexts is the most texts of one call of an [Embedder].
+	MaxTexts = 64
+	// MaxText is the most bytes of one of them.
+	MaxText = 8 << 10
+)
+
+// Embedder turns texts into vectors. Those of texts that mean the same have about the same direction. Like a
+// [Model] it is safe for several goroutines and holds nothing that needs closing.
+type Embedder interface {
+	// Name is what users choose it by, for example "openai:NAME". Vectors of different names cannot be compared.
+	Name() string
+	// Embed returns a vector for each text, in their order. All have the same dimension, and are valid as package
+	// vector checks it. Errors are those of Model.Generate, without KindDeclined.
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
+}
+
+// Image is a picture in a message of a tool. Type is "image/png", "image/jpeg", "image/gif" or "image/webp".
+type Image struct {
+	Type string
+	Data []byte
+}
+
+// ReadsImages reports whether a model says that it reads images. A model that wraps another one has the method
+// Unwrap() Model, one that says it itself ReadsImages() bool; all others read none.
+func ReadsImages(m Model) bool {
+	for m != nil {
+		switch x := m.(type) {
+		case interface{ ReadsImages() bool }:
+			return x.ReadsImages()
+		case interface{ Unwrap() Model }:
+			m = x.Unwrap()
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// RetryAfter finds how long a server asked its callers to wait before the next
+// try. The second result is false when it asked for nothing.
+func RetryAfter(err error) (time.Duration, bool) {
+	var w *Wait
+	if !errors.As(err, &w) {
+		return 0, false
+	}
+	return w.For, true
+}
+
+// Wait is the cause of an error whose server said when to come back. It adds
+// nothing to the text.
+type Wait struct{ For time.Duration }
+
+// Error is empty: the error that has a Wait as its cause says it all.
+func (*Wait) Error() string { return "" }
+
+// Tempered is a model that may take a temperature.
+type Tempered interface {
+	// MaxTemperature is the highest temperature; ok is false if the model takes none.
+	MaxTemperature() (most float64, ok bool)
+}
+
+// MaxTemperature is the highest temperature that a model takes; ok is false if it takes none.
+func MaxTemperature(m Model) (most float64, ok bool) {
+	if t, is := m.(Tempered); is {
+		return t.MaxTemperature()
+	}
+	return 0, false
+}
+
+// WithTemperature is a model whose requests have a temperature. KindInvalid if it does not take it.
+func WithTemperature(m Model, temperature float64) (Model, error) {
+	most, ok := MaxTemperature(m)
+	switch {
+	case !ok:
+		return nil, api.Errorf(api.KindInvalid, "the model %s does not take a temperature", m.Name()).WithHint("leave the temperature out, or use another model")
+	case !(temperature >= 0 && temperature <= most):
+		return nil, api.Errorf(api.KindInvalid, "the temperature %v is not between 0 and %v, which is what the model %s takes", temperature, most, m.Name())
+	}
+	return heated{m, temperature}, nil
+}
+
+// heated is a model with a temperature.
+type heated struct {
+	Model
+	temperature float64
+}
+
+// Generate implements Model.
+func (h heated) Generate(ctx context.Context, req Request, deltas func(Delta)) (Response, error) {
+	req.Temperature = &h.temperature
+	return h.Model.Generate(ctx, req, deltas)
 }

@@ -3,9 +3,13 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/contexts"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/platform/config"
 )
@@ -76,4 +80,128 @@ func (*configShowCmd) Run(a *app.App) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Setting.Key, human.Sanitize(text), human.Sanitize(v.Origin.String()), v.Setting.Env)
 	}
 	return errors.Join(err, w.Flush())
+}
+
+// ContextCommand is "hortus context".
+type ContextCommand struct {
+	Add contextAddCmd `cmd:"" help:"Add a named daemon: its --host, and an API key from a file, stdin or HORTUS_API_KEY."`
+	Use contextUseCmd `cmd:"" help:"Set the default context. Use \"local\" for this machine's own daemon."`
+	Ls  contextLsCmd  `cmd:"" help:"List contexts."`
+	Rm  contextRmCmd  `cmd:"" help:"Remove contexts and their keys."`
+}
+
+type contextAddCmd struct {
+	Name    string `arg:"" help:"Name of the context."`
+	KeyFile string `name:"key-file" complete:"files" placeholder:"FILE" help:"File with the API key; - reads stdin."`
+}
+
+// Run adds a context, or replaces it.
+func (c *contextAddCmd) Run(ctx app.Context, a *app.App) error {
+	if err := contexts.CheckName(c.Name); err != nil {
+		return err
+	}
+	if a.Flags.Host == "" {
+		return &app.Failure{Code: 2, Err: api.Errorf(api.KindInvalid, "the URL is missing").WithHint("hortus context add %s --host URL --key-file FILE", c.Name)}
+	}
+	// A key is no argument: arguments are seen by everybody on the machine.
+	key := a.Getenv("HORTUS_API_KEY")
+	if c.KeyFile != "" {
+		b, err := a.ReadInput(c.KeyFile)
+		if err != nil {
+			return err
+		}
+		key = strings.TrimSpace(string(b))
+	}
+	if key == "" {
+		return api.Errorf(api.KindInvalid, "no API key for %.100s", a.Flags.Host).WithHint("--key-file FILE, --key-file - for stdin, or HORTUS_API_KEY")
+	}
+	r := contexts.Daemon{Host: a.Flags.Host, Key: key}
+	if err := r.Check(); err != nil {
+		return api.Errorf(api.KindInvalid, "%w", err).WithHint("the URL must be http or https, for example https://hortus.example; a key is e2b_ and 40 hexadecimal digits")
+	}
+	err := a.ChangeContexts(ctx, func(all *contexts.File) error {
+		all.Contexts[c.Name] = r
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(map[string]string{"added": c.Name, "host": a.Flags.Host})
+	}
+	a.Note("added. To make it the default: hortus context use %s", c.Name)
+	return nil
+}
+
+type contextUseCmd struct {
+	Name string `arg:"" help:"Name of a context, or local."`
+}
+
+// Run chooses a context.
+func (c *contextUseCmd) Run(ctx app.Context, a *app.App) error {
+	err := a.ChangeContexts(ctx, func(all *contexts.File) error {
+		if _, ok := all.Contexts[c.Name]; !ok && c.Name != contexts.Local {
+			return contexts.NotFound(c.Name)
+		}
+		if all.Current = c.Name; c.Name == contexts.Local {
+			all.Current = ""
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(map[string]string{"current": c.Name})
+	}
+	return nil
+}
+
+type contextLsCmd struct{}
+
+// Run lists contexts, without their keys.
+func (contextLsCmd) Run(a *app.App) error {
+	all, err := a.Contexts()
+	if err != nil {
+		return err
+	}
+	type row struct {
+		Name    string `json:"name"`
+		Host    string `json:"host,omitempty"`
+		Current bool   `json:"current"`
+	}
+	rows := []row{{Name: contexts.Local, Current: all.Current == ""}}
+	for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
+		rows = append(rows, row{name, all.Contexts[name].Host, all.Current == name})
+	}
+	return app.ShowList(a, rows, "CURRENT NAME HOST", func(r row) []string {
+		return []string{map[bool]string{true: "*"}[r.Current], human.Sanitize(r.Name), human.Sanitize(r.Host)}
+	})
+}
+
+type contextRmCmd struct {
+	Names []string `arg:"" name:"name" help:"Names of the contexts."`
+}
+
+// Run forgets contexts.
+func (c *contextRmCmd) Run(ctx app.Context, a *app.App) error {
+	err := a.ChangeContexts(ctx, func(all *contexts.File) error {
+		for _, name := range c.Names {
+			if _, ok := all.Contexts[name]; !ok {
+				return contexts.NotFound(name)
+			}
+			delete(all.Contexts, name)
+			if all.Current == name {
+				all.Current = ""
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(map[string][]string{"removed": c.Names})
+	}
+	return nil
 }

@@ -1,11 +1,16 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/human"
 )
 
 // ServeCommand is "hortus serve".
@@ -57,4 +62,131 @@ func announce(a *app.App, url string, first api.CreatedKey) {
 	}
 	a.Note("first API key, account %s, role %s; it is shown only once:", first.Account, first.Role)
 	fmt.Fprintf(a.Env.Stdout, "export E2B_API_KEY=%s\nexport E2B_API_URL=%s\nexport E2B_SANDBOX_URL=%s\n", first.Secret, url, url)
+}
+
+// KeyCommand is "hortus key".
+type KeyCommand struct {
+	Create keyCreateCmd `cmd:"" help:"Create an API key and print it. It cannot be shown again."`
+	Ls     keyLsCmd     `cmd:"" help:"List keys."`
+	Rm     keyRmCmd     `cmd:"" help:"Revoke API keys. Revoked keys are rejected from the next request on."`
+}
+
+type keyCreateCmd struct {
+	Account      string         `default:"default" placeholder:"NAME" help:"Account that owns everything created with the key. Other accounts cannot see it."`
+	Role         string         `default:"user" enum:"user,admin" placeholder:"ROLE" help:"Role of the key: user, or admin for full access to all accounts."`
+	Name         string         `placeholder:"TEXT" help:"Description of the key."`
+	MaxSandboxes int            `name:"max-sandboxes" placeholder:"N" help:"Maximum number of sandboxes at a time (default 100)."`
+	MaxMemory    flags.Size     `name:"max-memory" placeholder:"8G" help:"Maximum memory of all sandboxes together (default 100 GiB)."`
+	MaxCPUs      *float64       `name:"max-cpus" placeholder:"N" help:"Maximum processors of all sandboxes together (default 100)."`
+	MaxTTL       flags.Duration `name:"max-ttl" placeholder:"1h" help:"Maximum time to live of a sandbox (default 24h)."`
+	NoCeilings   bool           `name:"no-ceilings" help:"Do not set default limits; set only the limits given as flags."`
+}
+
+// Run makes a key.
+func (c *keyCreateCmd) Run(ctx app.Context, a *app.App) error {
+	req := api.CreateKey{Account: c.Account, Role: api.Role(c.Role), Name: c.Name, Ceilings: api.Ceilings{
+		Sandboxes: c.MaxSandboxes, MemoryBytes: int64(c.MaxMemory), TTLMS: c.MaxTTL.Milliseconds(),
+	}}
+	if c.MaxCPUs != nil {
+		if req.Ceilings.CPUs = *c.MaxCPUs; !(*c.MaxCPUs > 0) {
+			return api.Errorf(api.KindInvalid, "--max-cpus: %v is not a number of processors", *c.MaxCPUs)
+		}
+	}
+	if c.NoCeilings && req.Role != api.RoleAdmin { // who has none anyway
+		req.Ceilings = withoutDefaults(req.Ceilings)
+	}
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	made, err := cl.Keys.Create(ctx, req)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(made)
+	}
+	a.Note("key %s, account %s, role %s; it is not shown again", made.ID, made.Account, made.Role)
+	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(made.Secret))
+	return err
+}
+
+// withoutDefaults requests no ceiling where none is given.
+func withoutDefaults(c api.Ceilings) api.Ceilings {
+	if c.Sandboxes == 0 {
+		c.Sandboxes = api.NoCeiling
+	}
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = api.NoCeiling
+	}
+	if c.CPUs == 0 {
+		c.CPUs = api.NoCeiling
+	}
+	if c.TTLMS == 0 {
+		c.TTLMS = api.NoCeiling
+	}
+	return c
+}
+
+type keyLsCmd struct {
+	All bool `short:"a" help:"Include revoked keys."`
+}
+
+// Run lists keys.
+func (c *keyLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	list, err := cl.Keys.List(ctx, c.All)
+	if err != nil {
+		return err
+	}
+	return app.ShowList(a, list, "ID ACCOUNT ROLE PREFIX CREATED CEILINGS NAME", func(k api.Key) []string {
+		name := k.Name
+		if !k.RevokedAt.IsZero() {
+			name = "(revoked " + k.RevokedAt.Local().Format(time.DateTime) + ") " + name
+		}
+		return []string{human.Sanitize(string(k.ID)), human.Sanitize(k.Account), human.Sanitize(string(k.Role)), human.Sanitize(k.Hint),
+			k.CreatedAt.Local().Format(time.DateTime), showCeilings(k.Ceilings), human.Truncate(name, 60)}
+	})
+}
+
+func showCeilings(c api.Ceilings) string {
+	out := ""
+	add := func(set bool, format string, v any) {
+		if set {
+			if out != "" {
+				out += ", "
+			}
+			out += fmt.Sprintf(format, v)
+		}
+	}
+	add(c.Sandboxes > 0, "%d sandboxes", c.Sandboxes)
+	add(c.MemoryBytes > 0, "%s", human.Size(c.MemoryBytes))
+	add(c.CPUs > 0, "%g cpus", c.CPUs)
+	add(c.TTLMS > 0, "ttl %s", human.Duration(time.Duration(c.TTLMS)*time.Millisecond))
+	if out == "" {
+		return "-"
+	}
+	return out
+}
+
+type keyRmCmd struct {
+	IDs []string `arg:"" name:"id" help:"Key IDs, or unique prefixes of them."`
+}
+
+// Run revokes keys.
+func (c *keyRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	var errs []error
+	gone := []api.Key{}
+	for _, id := range c.IDs {
+		k, err := cl.Keys.Revoke(ctx, id)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		gone = append(gone, k)
+		a.Note("revoked %s", k.ID)
+	}
+	if a.Flags.JSON {
+		errs = append(errs, a.JSON(gone))
+	}
+	return errors.Join(errs...)
 }

@@ -96,19 +96,7 @@ type rmCmd struct {
 
 // Run removes lessons.
 func (c *rmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	gone := []api.Lesson{}
-	for _, id := range c.IDs {
-		l, err := cl.Lessons.Remove(ctx, id)
-		if err != nil {
-			return app.Missing(err, "hortus lesson ls")
-		}
-		gone = append(gone, l)
-		if !a.Flags.JSON {
-			a.Note("%s is removed; no task is given it any more", l.ID)
-		}
-	}
-	if a.Flags.JSON {
-		return a.JSON(gone)
-	}
-	return nil
+	return app.Each(ctx, a, c.IDs, "hortus lesson ls", cl.Lessons.Remove, func(l api.Lesson) string {
+		return fmt.Sprintf("%s is removed; no task is given it any more", l.ID)
+	})
 }

@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -123,19 +122,7 @@ type rmCmd struct {
 
 // Run removes secrets.
 func (c *rmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	gone := []secrets.Secret{}
-	for _, name := range c.Names {
-		s, err := cl.Secrets.Remove(ctx, name)
-		if err != nil {
-			return app.Missing(err, "hortus secret ls")
-		}
-		gone = append(gone, s)
-		if !a.Flags.JSON {
-			a.Note("%s is removed; no request is sent with it any more", cmp.Or(s.Name, name))
-		}
-	}
-	if a.Flags.JSON {
-		return a.JSON(gone)
-	}
-	return nil
+	return app.Each(ctx, a, c.Names, "hortus secret ls", cl.Secrets.Remove, func(s secrets.Secret) string {
+		return fmt.Sprintf("%s is removed; no request is sent with it any more", s.Name)
+	})
 }

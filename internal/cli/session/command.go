@@ -219,21 +219,9 @@ type closeCmd struct {
 
 // Run closes sessions.
 func (c *closeCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	gone := []words.Session{}
-	for _, key := range c.Keys {
-		s, err := cl.Sessions.Close(ctx, key)
-		if err != nil {
-			return err
-		}
-		gone = append(gone, s)
-		if !a.Flags.JSON {
-			a.Note("%s is closed", s.Key)
-		}
-	}
-	if a.Flags.JSON {
-		return a.JSON(gone)
-	}
-	return nil
+	return app.Each(ctx, a, c.Keys, "hortus session ls", cl.Sessions.Close, func(s words.Session) string {
+		return fmt.Sprintf("%s is closed", s.Key)
+	})
 }
 
 // result prints the answer on stdout and how the turn ended on stderr.

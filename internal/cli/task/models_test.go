@@ -36,7 +36,7 @@ func TestModelFlag(t *testing.T) {
 		{in: "=a", fail: "has no role"},
 		{in: "replay:", fail: "has no file"},
 	} {
-		var m modelNames
+		var m ModelNames
 		err := m.UnmarshalText([]byte(c.in))
 		if c.fail != "" {
 			if api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), c.fail) || api.HintOf(err) == "" && !strings.Contains(c.fail, "two models for the") {

@@ -3,14 +3,20 @@ package task
 import (
 	"context"
 	"fmt"
+	"io"
+	"path"
 	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/image"
+	"hortus.dev/internal/cli/progress"
 	"hortus.dev/internal/cli/task/view"
 	"hortus.dev/internal/cli/terminal"
 )
@@ -88,7 +94,7 @@ func prepare(ctx context.Context, a *app.App, req api.CreateTask, pull *api.Pull
 	}
 	p := view.NewProgress(a.Env, a.Flags.Quiet, t.ID)
 	defer p.Close()
-	if t, err = follow(ctx, a, c, t.ID, p, stop); err != nil {
+	if t, err = Follow(ctx, a, c, t.ID, p, stop); err != nil {
 		return err
 	}
 	p.Close()
@@ -104,5 +110,132 @@ func prepare(ctx context.Context, a *app.App, req api.CreateTask, pull *api.Pull
 	default:
 		p.RepoVerdict(t, time.Since(began))
 	}
-	return outcome(t)
+	return ExitOf(t.Outcome, t.Error)
+}
+
+const (
+	// maxRepos is the maximum number of repositories of one command.
+	maxRepos = 32
+	// sideBySide is how many of them are prepared at the same time.
+	sideBySide = 8
+)
+
+// names are short names of repositories, each different.
+func names(repos []string) []string {
+	out, count := make([]string, len(repos)), map[string]int{}
+	for i, r := range repos {
+		out[i] = strings.TrimSuffix(path.Base(strings.TrimRight(r, "/")), ".git")
+		count[out[i]]++
+	}
+	for i, r := range repos {
+		if count[out[i]] > 1 || out[i] == "." || out[i] == ".." {
+			out[i] = r
+		}
+	}
+	return out
+}
+
+// lines writes whole lines of several displays. It is no terminal, so none of them has a status line.
+type lines struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+// one is a repository that is prepared beside others.
+type one struct {
+	name string
+	task api.Task
+	took time.Duration
+	err  error
+}
+
+// prepareAll prepares several repositories. One that fails does not stop the others.
+func prepareAll(ctx context.Context, a *app.App, names []string, reqs []api.CreateTask, pull *api.PullImage) error {
+	stop := terminal.CatchInterrupts(a)
+	defer stop.Close()
+	c, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	if err := useImage(ctx, a, c, pull, &reqs[0].Sandbox, stop); err != nil {
+		return err
+	}
+	for i := range reqs {
+		reqs[i].Sandbox.Template = reqs[0].Sandbox.Template
+	}
+	began := time.Now()
+	env := a.Env
+	env.Stderr = &lines{w: a.Env.Stderr}
+	all, slots := make([]one, len(reqs)), make(chan struct{}, sideBySide)
+	var wg sync.WaitGroup
+	for i, req := range reqs {
+		all[i].name = names[i]
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			all[i].prepare(ctx, a, env, c, req, stop)
+		})
+	}
+	wg.Wait()
+	return report(a, all, time.Since(began))
+}
+
+// prepare runs one of them to its end, with its lines.
+func (o *one) prepare(ctx context.Context, a *app.App, env app.Env, c *client.Client, req api.CreateTask, stop *terminal.Interrupts) {
+	p := &view.Progress{Display: progress.New(env, a.Flags.Quiet, o.name)}
+	defer p.Close()
+	never := make(chan struct{})
+	close(never)
+	began := time.Now()
+	if stop.First(never) {
+		o.err = api.Errorf(api.KindCanceled, "canceled")
+	} else if o.task, o.err = c.Tasks.Create(ctx, req); o.err == nil {
+		o.task, o.err = Follow(ctx, a, c, o.task.ID, p, stop)
+	}
+	o.took = time.Since(began)
+	switch {
+	case o.err != nil:
+		p.Line("", progress.Red, "failed: "+o.err.Error())
+	case o.task.Outcome != api.OutcomeVerified || o.task.Repo == nil:
+		p.RepoVerdict(o.task, o.took)
+	}
+}
+
+// report says what was prepared, and returns the error of the first one that was not.
+func report(a *app.App, all []one, took time.Duration) (first error) {
+	done := 0
+	tasks := []api.Task{}
+	for _, o := range all {
+		err := o.err
+		if err == nil {
+			tasks = append(tasks, o.task)
+			err = ExitOf(o.task.Outcome, o.task.Error)
+		}
+		if err == nil {
+			done++
+		} else if first == nil {
+			first = err
+		}
+		if err != nil || a.Flags.JSON {
+			continue
+		}
+		if _, err := fmt.Fprintf(a.Env.Stdout, "prepared %s %.10s in %s\n", human.Sanitize(o.name), human.Sanitize(o.task.Repo.Commit), human.Duration(o.took)); err != nil {
+			return api.Errorf(api.KindInternal, "write the answer: %w", err)
+		}
+	}
+	if a.Flags.JSON {
+		if err := a.JSON(tasks); err != nil {
+			return err
+		}
+	}
+	if !a.Flags.Quiet {
+		fmt.Fprintf(a.Env.Stderr, "hortus: %d of %d repositories prepared in %s\n", done, len(all), human.Duration(took))
+	}
+	return first
 }

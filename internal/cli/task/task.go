@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -226,24 +227,34 @@ func (c *taskLogsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 	if c.Stderr {
 		stream = "stderr"
 	}
-	if !a.Flags.JSON {
-		return taskOutput(ctx, a, cl, t.ID, n, stream)
-	}
 	r, err := cl.Tasks.Output(ctx, t.ID, n, stream)
 	if err != nil {
 		return err
 	}
+	return showLog(a, r, fmt.Sprintf("the output of attempt %d", n), taskLog{Task: t.ID, Attempt: n, Stream: stream})
+}
+
+// taskLog is what `task logs --json` says of an attempt or of a gate.
+type taskLog struct {
+	Task    api.TaskID `json:"task"`
+	Attempt int        `json:"attempt,omitempty"`
+	Stream  string     `json:"stream,omitempty"`
+	Round   int        `json:"round,omitempty"`
+	Gate    string     `json:"gate,omitempty"`
+	Data    []byte     `json:"data"`
+}
+
+// showLog prints a log and closes it.
+func showLog(a *app.App, r io.ReadCloser, what string, l taskLog) error {
 	defer r.Close()
-	data, err := io.ReadAll(io.LimitReader(r, app.MaxCaptured))
-	if err != nil {
-		return api.Errorf(api.KindUnavailable, "the output of attempt %d: %w", n, err)
+	if !a.Flags.JSON {
+		return copyOut(a.Env.Stdout, r, what)
 	}
-	return a.JSON(struct {
-		Task    api.TaskID `json:"task"`
-		Attempt int        `json:"attempt"`
-		Stream  string     `json:"stream"`
-		Data    []byte     `json:"data"`
-	}{t.ID, n, stream, data})
+	var err error
+	if l.Data, err = io.ReadAll(io.LimitReader(r, app.MaxCaptured)); err != nil {
+		return api.Errorf(api.KindUnavailable, "%s: %w", what, err)
+	}
+	return a.JSON(l)
 }
 
 // find finds the task of an argument.
@@ -259,4 +270,77 @@ func find(ctx context.Context, cl *client.Client, id string) (api.Task, error) {
 		return api.Task{}, api.Errorf(api.KindNotFound, "no task exists yet").WithHint(`create one: hortus run "print the first 20 prime numbers"`)
 	}
 	return cl.Tasks.Get(ctx, string(list[0].ID))
+}
+
+// StatsCommand is "hortus stats".
+type StatsCommand struct {
+	Since flags.Span `placeholder:"7d" help:"Maximum age of the tasks to count, for example 12h, 7d or 4w (default: all tasks)."`
+}
+
+// Run prints statistics of earlier tasks.
+func (c *StatsCommand) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	var since time.Time
+	if c.Since > 0 {
+		since = time.Now().Add(-time.Duration(c.Since))
+	}
+	s, err := cl.Tasks.Stats(ctx, since)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(s)
+	}
+	return view.ShowStats(a, s)
+}
+
+// transcript prints what an agent and its model said to each other: for people, or
+// with --json the lines as they are kept.
+func transcript(ctx context.Context, a *app.App, cl *client.Client, t api.Task, candidate *int) error {
+	if t.Create.Repo == nil {
+		return api.Errorf(api.KindInvalid, "--transcript: task %s is not on a repository", t.ID)
+	}
+	n := 0
+	if candidate != nil {
+		n = *candidate
+	}
+	r, err := cl.Tasks.TranscriptOf(ctx, t.ID, n)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if a.Flags.JSON {
+		return copyOut(a.Env.Stdout, r, "the transcript")
+	}
+	return view.ShowTranscript(a.Env.Stdout, r)
+}
+
+// gate prints everything that a gate printed.
+func (c *taskLogsCmd) gate(ctx context.Context, a *app.App, cl *client.Client, t api.Task) error {
+	if c.Stderr {
+		return api.Errorf(api.KindInvalid, "--stderr: the output and error output of a gate are stored together")
+	}
+	which, n := c.Gate, 0
+	if which == "" {
+		which = api.GateResult
+	}
+	switch {
+	case (which == api.GateBefore || api.IsSetupOutput(which)) && c.Attempt != nil:
+		return api.Errorf(api.KindInvalid, "-n: what runs before the work is not part of a round")
+	case which == api.GateBefore, api.IsSetupOutput(which):
+	case !slices.Contains([]string{api.GateResult, api.GateOriginal, api.GateWithout, api.GateMutant}, which):
+		return api.Errorf(api.KindInvalid, "--gate: %.40q is none of before, gate, original, without, mutant and the steps of the setup, such as setup-01", which)
+	case c.Attempt != nil:
+		if n = *c.Attempt; n < 1 {
+			return api.Errorf(api.KindInvalid, "-n: %d is not above 0", n)
+		}
+	case t.Repo == nil || len(t.Repo.Rounds) == 0:
+		return api.Errorf(api.KindNotFound, "task %s has no finished round", t.ID)
+	default:
+		n = t.Repo.Rounds[len(t.Repo.Rounds)-1].N
+	}
+	r, err := cl.Tasks.GateOutput(ctx, t.ID, n, which)
+	if err != nil {
+		return err
+	}
+	return showLog(a, r, "the gate's output", taskLog{Task: t.ID, Round: n, Gate: which})
 }

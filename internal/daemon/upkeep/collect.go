@@ -10,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/internal/storage/layer"
 )
 
 // collection is one run of Collect.
@@ -164,6 +167,232 @@ func (c *collection) files(ctx context.Context) error {
 		path := filepath.Join(c.k.cfg.Dir, e.Name())
 		why = fmt.Sprintf("%s, last written %s", why, st.ModTime().Format(time.DateOnly))
 		if err := c.take(ctx, part, e.Name(), path, why, func() error { return os.Remove(path) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// snapshots takes the files of those that are broken or should be gone, and plain
+// ones that are old: no template and no paused sandbox hangs on them. Removing one
+// that a sandbox starts from now is put off until it has.
+func (c *collection) snapshots(ctx context.Context) error {
+	s := c.k.cfg.Snapshots
+	if s == nil {
+		return nil
+	}
+	ids, err := s.List()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		r, err := s.Snapshot(ctx, id)
+		why, forget := "", false
+		switch {
+		case api.KindOf(err) == api.KindNotFound:
+			why, forget = "the snapshot no longer exists", true
+		case err != nil:
+			return err
+		case r.State.Final():
+			why = "left by a snapshot that is " + string(r.State)
+		case r.State == api.SnapshotReady && r.Name == "" && !r.Paused && !r.CreatedAt.After(c.cutoff):
+			why = "not used by any template or paused sandbox, created " + r.CreatedAt.Format(time.DateOnly)
+		default:
+			continue
+		}
+		err = c.take(ctx, admin.PartSnapshots, string(id), filepath.Join(s.Dir(), string(id)), why, func() error {
+			if forget {
+				return s.Forget(id)
+			}
+			_, err := s.Remove(ctx, id, "collected: "+why)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workspaces takes those of tasks that are done for long, or that no row knows, and
+// those of no task that are as old, but none that is to be kept.
+func (c *collection) workspaces(ctx context.Context) error {
+	s := c.k.cfg.Workspaces
+	if s == nil {
+		return nil
+	}
+	ids, err := s.List()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		w, err := s.Get(id)
+		if api.KindOf(err) == api.KindNotFound {
+			continue // gone since
+		}
+		if err != nil {
+			c.k.cfg.Logger.Error("cannot read a workspace; it is kept", "workspace", id, "error", err)
+			continue
+		}
+		why, err := c.outlived(ctx, w)
+		if err != nil {
+			return err
+		}
+		if why == "" {
+			continue
+		}
+		err = c.take(ctx, admin.PartWorkspaces, string(id), filepath.Join(s.Dir(), string(id)), why, func() error {
+			return unlessHeld(s.Remove(ctx, id, "collected: "+why))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outlived returns why a workspace may go; empty when it stays. One that a person made stays
+// until a person removes it.
+func (c *collection) outlived(ctx context.Context, w api.Workspace) (string, error) {
+	if w.Keep || w.Session != "" {
+		return "", nil // a session removes its own
+	}
+	if w.Task == "" {
+		if w.CreatedAt.After(c.cutoff) {
+			return "", nil
+		}
+		return "without a task, created " + w.CreatedAt.Format(time.DateOnly), nil
+	}
+	t, err := c.k.cfg.Task(ctx, w.Task)
+	switch {
+	case api.KindOf(err) == api.KindNotFound:
+		return "its task no longer exists", nil
+	case err != nil:
+		return "", err
+	case c.longDone(t):
+		return "of a task that ended " + t.EndedAt.Format(time.DateOnly), nil
+	}
+	return "", nil
+}
+
+// named calls f with the layers that templates, workspaces and snapshots name. Until f returns,
+// templates and snapshots name no others, and the layers that new workspaces name are leased.
+func (c *collection) named(ctx context.Context, f func(named []layer.Digest) error) error {
+	return c.k.cfg.Named(ctx, func(named []layer.Digest) error {
+		all := append([]layer.Digest{}, named...)
+		last := func(more []layer.Digest) error { return f(append(all, more...)) }
+		snapshots := func(more []layer.Digest) error {
+			if all = append(all, more...); c.k.cfg.Snapshots == nil {
+				return last(nil)
+			}
+			return c.k.cfg.Snapshots.Named(ctx, last)
+		}
+		if c.k.cfg.Workspaces == nil {
+			return snapshots(nil)
+		}
+		return c.k.cfg.Workspaces.Named(snapshots)
+	})
+}
+
+// sizeOf is size, for workspaces by the store's own measure: guests wrote them, and
+// one that cannot be measured whole must not keep the rest from being seen.
+func (k *Keeper) sizeOf(ctx context.Context, counts func(unix.Stat_t) bool, part, path string) (int64, error) {
+	s := k.cfg.Workspaces
+	if part != admin.PartWorkspaces || s == nil {
+		return sizeIf(ctx, counts, path)
+	}
+	ids := []api.WorkspaceID{api.WorkspaceID(filepath.Base(path))}
+	if !ids[0].Valid() { // all of them
+		var err error
+		if ids, err = s.List(); err != nil {
+			return 0, err
+		}
+	}
+	var total int64
+	for _, id := range ids {
+		u, err := s.Usage(ctx, id)
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if err != nil && api.KindOf(err) != api.KindNotFound {
+			k.cfg.Logger.Warn("cannot measure a workspace completely", "workspace", id, "error", err)
+		}
+		total += u.Bytes
+	}
+	return total, nil
+}
+
+// images takes the container images that no template names and that were not used for long. Their
+// layers are taken with those that nothing names.
+func (c *collection) images(ctx context.Context) error {
+	images := c.k.cfg.Images
+	if images == nil {
+		return nil
+	}
+	for _, img := range images.Unused(c.cutoff) {
+		why := "the image " + img.Reference + " has no template and was not used since " + img.UsedAt.UTC().Format(time.DateOnly)
+		err := c.take(ctx, admin.PartLayers, "image "+img.ID, filepath.Join(c.k.cfg.Dir, "images", img.ID+".json"), why, func() error {
+			_, err := images.Remove(img.ID)
+			if api.KindOf(err) == api.KindNotFound {
+				return errHeld
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packages takes the packages that no sandbox has used for long, as one item; and all of them if
+// the package cache is switched off.
+func (c *collection) packages(ctx context.Context) error {
+	path := filepath.Join(c.k.cfg.Dir, "packages")
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	cache := c.k.cfg.Packages
+	if cache == nil {
+		return c.take(ctx, admin.PartPackages, "packages", path, "the package cache is switched off", func() error { return os.RemoveAll(path) })
+	}
+	n, bytes, err := cache.Collect(ctx, c.cutoff, c.dry)
+	if err != nil || n == 0 {
+		return err
+	}
+	c.out.Bytes += bytes
+	c.out.Items = append(c.out.Items, admin.CollectedItem{
+		Part: admin.PartPackages, Name: fmt.Sprintf("%d packages", n), Bytes: bytes,
+		Why: "not used since " + c.cutoff.Format(time.DateOnly),
+	})
+	return nil
+}
+
+// repositories takes the copies that no task has used for long and that nobody connected. The
+// results of tasks are in them: those that are as old go too. While a task runs none is taken.
+func (c *collection) repositories(ctx context.Context) error {
+	cache := c.k.cfg.Repositories
+	if cache == nil || c.k.cfg.Busy != nil && c.k.cfg.Busy() {
+		return nil
+	}
+	all, err := cache.List()
+	if err != nil {
+		return err
+	}
+	var kept map[string]bool
+	if c.k.cfg.Connected != nil {
+		if kept, err = c.k.cfg.Connected(ctx); err != nil {
+			return err
+		}
+	}
+	for _, r := range all {
+		if kept[r.Name] || r.Used.After(c.cutoff) {
+			continue
+		}
+		err := c.take(ctx, admin.PartRepositories, r.Name, r.Path, "last used "+r.Used.Format(time.DateOnly), func() error {
+			return unlessHeld(cache.Remove(ctx, r.Name))
+		})
+		if err != nil {
 			return err
 		}
 	}

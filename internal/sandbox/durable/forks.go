@@ -16,32 +16,32 @@ func (s *Service) ForkStopping(ctx context.Context, id api.WorkspaceID, task api
 	if err != nil {
 		return nil, err
 	}
-	return stopping{workspace.Forks{Store: s.cfg.Store}.Begin(ctx, id, n, workspace.Forkable()), id, task}, nil
+	return workspaceCopy{s.cfg.Store.BeginFork(ctx, id, n, workspace.Forkable()), id, task}, nil
 }
 
-// stopping is a fork of a workspace.
-type stopping struct {
-	*workspace.Stopping
+// workspaceCopy is a fork of a workspace whose sandbox is paused for the copy.
+type workspaceCopy struct {
+	fork *workspace.StoppedFork
 	of   api.WorkspaceID
 	task api.TaskID
 }
 
 // Copy implements sandbox.WorkspaceCopy.
-func (s stopping) Copy() error {
-	err := s.Stopping.Copy()
+func (c workspaceCopy) Copy() error {
+	err := c.fork.Copy()
 	if api.KindOf(err) == api.KindExhausted && api.HintOf(err) == "" {
 		long := api.Errorf(api.KindExhausted, "%w", err)
-		if s.task != "" { // who works in a task can remove files alone
+		if c.task != "" { // who works in a task can remove files alone
 			return long.WithHint("remove what is not needed from the workspace, such as results of a build")
 		}
-		return long.WithHint("end the sandbox and fork its workspace: hortus workspace fork %s", s.of)
+		return long.WithHint("end the sandbox and fork its workspace: hortus workspace fork %s", c.of)
 	}
 	return err
 }
 
 // Finish implements sandbox.WorkspaceCopy.
-func (s stopping) Finish() (api.WorkspaceID, error) {
-	w, err := s.Stopping.Finish()
+func (c workspaceCopy) Finish() (api.WorkspaceID, error) {
+	w, err := c.fork.Finish()
 	return w.ID, err
 }
 
@@ -68,7 +68,7 @@ func (s *Service) forkOf(id api.WorkspaceID, task api.TaskID) (workspace.New, er
 
 // Keep implements sandbox.WorkspaceForks.
 func (s *Service) Keep(ctx context.Context, id api.WorkspaceID) error {
-	return workspace.Forks{Store: s.cfg.Store}.Keep(ctx, id)
+	return s.cfg.Store.KeepFork(ctx, id)
 }
 
 // Discard implements sandbox.WorkspaceForks.

@@ -47,14 +47,14 @@ func FuzzCreate(f *testing.F) {
 		f.Add(s, true)
 		f.Add(s, false)
 	}
-	d := &server{Config: Config{Aliases: DefaultAliases()}}
+	d := sandboxes{answers: answers{catalog: catalog{aliases: DefaultAliases()}}}
 	f.Fuzz(func(t *testing.T, body string, legacy bool) {
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
 		var in newSandbox
 		err := decode(httptest.NewRecorder(), r, &in)
 		var req api.CreateSandbox
 		if err == nil {
-			req, err = sandboxes{d}.request(in, legacy)
+			req, err = d.request(in, legacy)
 		}
 		if err != nil {
 			if k := api.KindOf(err); k != api.KindInvalid && k != api.KindUnsupported && k != api.KindNotFound {

@@ -72,10 +72,10 @@ func wireOf(err error) wireError {
 }
 
 // fail writes an error.
-func (d *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+func (to *router) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := wireOf(err)
 	if e.Code >= 500 {
-		d.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		to.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	if after := api.RetryAfterOf(err); after > 0 {
 		// Whole seconds: SDKs try again by themselves, and read no other form.

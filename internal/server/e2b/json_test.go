@@ -11,7 +11,7 @@ import (
 
 // TestRetryAfter: an SDK that is told when tries again then, and reads whole seconds.
 func TestRetryAfter(t *testing.T) {
-	d := &server{Config: Config{Logger: slog.New(slog.DiscardHandler)}, log: slog.New(slog.DiscardHandler)}
+	d := &router{log: slog.New(slog.DiscardHandler)}
 	for ms, want := range map[int64]string{0: "", 1: "1", 1000: "1", 1001: "2", 60_000: "60"} {
 		w := httptest.NewRecorder()
 		d.fail(w, httptest.NewRequest(http.MethodPost, "/v2/sandboxes", nil),

@@ -14,11 +14,14 @@ import (
 	"hortus.dev/api"
 )
 
-func (d records) recordRoutes(mux *http.ServeMux) {
-	d.handle(mux, "GET /sandboxes/{id}/metrics", d.on(d.metrics), "start", "end")
-	d.handle(mux, "GET /sandboxes/metrics", d.lastMetrics, "sandbox_ids*")
-	d.handle(mux, "GET /sandboxes/{id}/logs", d.on(d.oldLogs), "start", "limit")
-	d.handle(mux, "GET /v2/sandboxes/{id}/logs", d.on(d.logs), "cursor", "limit", "direction", "level", "search")
+// records serves requests about metrics and logs.
+type records struct{ finder }
+
+func (d records) register(to *router) {
+	to.handle("GET /sandboxes/{id}/metrics", d.on(d.metrics), "start", "end")
+	to.handle("GET /sandboxes/metrics", d.lastMetrics, "sandbox_ids*")
+	to.handle("GET /sandboxes/{id}/logs", d.on(d.oldLogs), "start", "limit")
+	to.handle("GET /v2/sandboxes/{id}/logs", d.on(d.logs), "cursor", "limit", "direction", "level", "search")
 }
 
 // metric is what a sandbox used at an instant, in bytes and in percent of all its

@@ -7,29 +7,32 @@ import (
 	"hortus.dev/api"
 )
 
-func (d sandboxes) sandboxRoutes(mux *http.ServeMux) {
-	d.handle(mux, "POST /sandboxes", d.create(true))
-	d.handle(mux, "POST /v2/sandboxes", d.create(false))
-	d.handle(mux, "GET /sandboxes", d.listRunning, "metadata")
-	d.handle(mux, "GET /v2/sandboxes", d.list, "metadata", "state*", "order", "limit", "nextToken", "startedAfter", "template")
-	d.handle(mux, "GET /sandboxes/{id}", d.on(d.get))
-	d.handle(mux, "DELETE /sandboxes/{id}", d.on(d.kill))
-	d.handle(mux, "POST /sandboxes/{id}/timeout", d.on(d.setTimeout))
-	d.handle(mux, "POST /sandboxes/{id}/refreshes", d.on(d.refresh))
-	d.handle(mux, "POST /sandboxes/{id}/connect", d.on(d.connect(0))) // a client of this path says a timeout
-	d.handle(mux, "POST /v2/sandboxes/{id}/connect", d.on(d.connect(defaultTimeout)))
-	d.handle(mux, "POST /sandboxes/{id}/resume", d.on(d.resume))
-	d.handle(mux, "POST /sandboxes/{id}/pause", d.on(d.pause))
-	d.handle(mux, "PUT /sandboxes/{id}/network", d.on(d.setNetwork))
+func (d sandboxes) register(to *router) {
+	to.handle("POST /sandboxes", d.create(true))
+	to.handle("POST /v2/sandboxes", d.create(false))
+	to.handle("GET /sandboxes", d.listRunning, "metadata")
+	to.handle("GET /v2/sandboxes", d.list, "metadata", "state*", "order", "limit", "nextToken", "startedAfter", "template")
+	to.handle("GET /sandboxes/{id}", d.on(d.get))
+	to.handle("DELETE /sandboxes/{id}", d.on(d.kill))
+	to.handle("POST /sandboxes/{id}/timeout", d.on(d.setTimeout))
+	to.handle("POST /sandboxes/{id}/refreshes", d.on(d.refresh))
+	to.handle("POST /sandboxes/{id}/connect", d.on(d.connect(0))) // a client of this path says a timeout
+	to.handle("POST /v2/sandboxes/{id}/connect", d.on(d.connect(defaultTimeout)))
+	to.handle("POST /sandboxes/{id}/resume", d.on(d.resume))
+	to.handle("POST /sandboxes/{id}/pause", d.on(d.pause))
+	to.handle("PUT /sandboxes/{id}/network", d.on(d.setNetwork))
 }
+
+// finder finds sandboxes of requests.
+type finder struct{ Sandboxes Sandboxes }
 
 // findSandbox returns a sandbox that has not ended. One that is still starting is
 // nobody's yet.
-func (d *server) findSandbox(r *http.Request, id api.SandboxID) (api.Sandbox, error) {
+func (f finder) findSandbox(r *http.Request, id api.SandboxID) (api.Sandbox, error) {
 	if !id.Valid() {
 		return api.Sandbox{}, noSandbox(id)
 	}
-	s, err := d.Sandboxes.Get(r.Context(), id)
+	s, err := f.Sandboxes.Get(r.Context(), id)
 	if api.KindOf(err) == api.KindNotFound || err == nil && s.State.Final() {
 		err = noSandbox(id)
 	}
@@ -37,18 +40,18 @@ func (d *server) findSandbox(r *http.Request, id api.SandboxID) (api.Sandbox, er
 }
 
 // on serves a call about the sandbox in the path. One that has ended is not there.
-func (d *server) on(f func(w http.ResponseWriter, r *http.Request, s api.Sandbox) error) handler {
+func (f finder) on(call func(w http.ResponseWriter, r *http.Request, s api.Sandbox) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id := api.SandboxID(r.PathValue("id"))
-		s, err := d.findSandbox(r, id)
+		s, err := f.findSandbox(r, id)
 		if err == nil {
-			err = f(w, r, s)
+			err = call(w, r, s)
 		}
 		switch api.KindOf(err) {
 		case api.KindNotFound:
 			return noSandbox(id)
 		case api.KindUnavailable:
-			if _, gerr := d.findSandbox(r, id); api.KindOf(gerr) == api.KindNotFound {
+			if _, gerr := f.findSandbox(r, id); api.KindOf(gerr) == api.KindNotFound {
 				return gerr
 			}
 		}
@@ -168,7 +171,7 @@ func (d sandboxes) checkMemory(r *http.Request, s api.Sandbox, memory *bool) err
 		return nil
 	}
 	if s.Snapshot != "" {
-		saved, err := d.Snapshots.GetSnapshot(r.Context(), s.Snapshot)
+		saved, err := d.snapshots.GetSnapshot(r.Context(), s.Snapshot)
 		if err != nil || saved.Kind == api.SnapshotFiles {
 			return err // it has none
 		}

@@ -19,12 +19,15 @@ type Secrets interface {
 	Remove(ctx context.Context, name string) (secrets.Secret, error)
 }
 
-func (d secretStore) secretRoutes(mux *http.ServeMux) {
-	d.handle(mux, "GET /secrets", d.list, "limit", "nextToken")
-	d.handle(mux, "POST /secrets", d.create)
-	d.handle(mux, "GET /secrets/{id}", d.get)
-	d.handle(mux, "POST /secrets/{id}", d.update)
-	d.handle(mux, "DELETE /secrets/{id}", d.remove)
+// secretStore serves requests about secrets.
+type secretStore struct{ secrets Secrets }
+
+func (d secretStore) register(to *router) {
+	to.handle("GET /secrets", d.list, "limit", "nextToken")
+	to.handle("POST /secrets", d.create)
+	to.handle("GET /secrets/{id}", d.get)
+	to.handle("POST /secrets/{id}", d.update)
+	to.handle("DELETE /secrets/{id}", d.remove)
 }
 
 // wireSecretRow is a secret as the wire has it.
@@ -72,7 +75,7 @@ func (d secretStore) create(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return api.Errorf(api.KindInvalid, `option "name": %.80q is not a valid name for a secret: it has 1 to %d letters, digits, ".", "_" and "-", begins with a letter or a digit, and neither begins with %q nor is "uses"`, in.Name, api.MaxSecretName, idPrefix)
 	}
-	s, err := d.Secrets.Set(r.Context(), name, secrets.Set{Value: in.Value, Bindings: []secrets.Binding{}, Metadata: in.Metadata, ForHeaders: true, Version: 1})
+	s, err := d.secrets.Set(r.Context(), name, secrets.Set{Value: in.Value, Bindings: []secrets.Binding{}, Metadata: in.Metadata, ForHeaders: true, Version: 1})
 	if err != nil {
 		return err
 	}
@@ -100,7 +103,7 @@ func (d secretStore) update(w http.ResponseWriter, r *http.Request) error {
 		if in.Metadata != nil {
 			next.Metadata = *in.Metadata
 		}
-		s, err = d.Secrets.Set(r.Context(), old.Name, next)
+		s, err = d.secrets.Set(r.Context(), old.Name, next)
 		if err == nil {
 			return answer(w, http.StatusOK, secretRow(s))
 		}
@@ -124,7 +127,7 @@ func (d secretStore) remove(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.Secrets.Remove(r.Context(), s.Name)
+	_, err = d.secrets.Remove(r.Context(), s.Name)
 	return done(w, err)
 }
 
@@ -134,7 +137,7 @@ func (d secretStore) find(r *http.Request) (secrets.Secret, error) {
 	raw := r.PathValue("id")
 	none := api.Errorf(api.KindNotFound, "secret %.140q was not found", raw)
 	if strings.HasPrefix(raw, idPrefix) {
-		for s, err := range api.Pages(r.Context(), d.Secrets.Page) {
+		for s, err := range api.Pages(r.Context(), d.secrets.Page) {
 			if err != nil {
 				return s, err
 			}
@@ -148,7 +151,7 @@ func (d secretStore) find(r *http.Request) (secrets.Secret, error) {
 	if !ok {
 		return secrets.Secret{}, none
 	}
-	s, err := d.Secrets.Get(r.Context(), name)
+	s, err := d.secrets.Get(r.Context(), name)
 	if api.KindOf(err) == api.KindNotFound || err == nil && !s.ForHeaders {
 		err = none
 	}
@@ -161,7 +164,7 @@ func (d secretStore) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	rows := window[secrets.Secret]{page: p, at: func(s secrets.Secret) position { return position{s.CreatedAt, s.ID} }}
-	for s, err := range api.Pages(r.Context(), d.Secrets.Page) {
+	for s, err := range api.Pages(r.Context(), d.secrets.Page) {
 		if err != nil {
 			return err
 		}

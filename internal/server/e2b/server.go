@@ -3,12 +3,16 @@ package e2b
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/server/body"
 )
 
 // Sandboxes is what the server asks of sandboxes. Every call is made for the principal
@@ -66,7 +70,7 @@ type Tokens interface {
 const EnvdVersion = "0.6.13"
 
 // Config is what the server leads to. Egress, Policy, Secrets, DefaultInternet, Isolation, Limits, Domain,
-// Aliases, Logger and Now may be left out.
+// Aliases and Logger may be left out.
 type Config struct {
 	Sandboxes Sandboxes
 	Snapshots Snapshots
@@ -96,50 +100,50 @@ type Config struct {
 	// here; nil is DefaultAliases.
 	Aliases map[string]string
 	Logger  *slog.Logger
-	Now     func() time.Time
 }
 
 // DefaultAliases are E2B's own templates as far as they are here: base is this
 // machine's tools.
 func DefaultAliases() map[string]string { return map[string]string{"base": api.HostTemplate} }
 
-// server is the handler.
-type server struct {
-	Config
+// sandboxes serves requests about sandboxes.
+type sandboxes struct {
+	finder
+	answers
+	isolation string
+	limits    api.Limits
+	internet  bool // what a client that does not say gets
+	policy    func(allowInternet *bool, allowOut, denyOut []string) (api.EgressPolicy, error)
+	egress    Egress
+}
+
+// router registers the handlers and writes their errors.
+type router struct {
+	mux *http.ServeMux
 	log *slog.Logger
 }
 
-// The handlers of each resource.
-type (
-	sandboxes struct{ *server }
-	snapshots struct{ *server }
-	templates struct{ *server }
-	records   struct{ *server }
-
-	secretStore struct{ *server }
-)
-
 // New creates the server's handler.
 func New(cfg Config) http.Handler {
-	d := &server{Config: cfg, log: cfg.Logger}
-	d.log = cmp.Or(d.log, slog.New(slog.DiscardHandler))
-	if d.Now == nil {
-		d.Now = time.Now
+	if cfg.Aliases == nil {
+		cfg.Aliases = DefaultAliases()
 	}
-	if d.Aliases == nil {
-		d.Aliases = DefaultAliases()
+	routes := &router{mux: http.NewServeMux(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))}
+	find := finder{cfg.Sandboxes}
+	names := catalog{cfg.Aliases, cfg.Snapshots}
+	shape := answers{names, cfg.Tokens, cfg.Domain}
+	sandboxes{
+		finder: find, answers: shape, isolation: cfg.Isolation, limits: cfg.Limits, internet: cfg.DefaultInternet, policy: cfg.Policy, egress: cfg.Egress,
+	}.register(routes)
+	snapshots{find, shape}.register(routes)
+	templates{names, cfg.Limits}.register(routes)
+	records{find}.register(routes)
+	if cfg.Secrets != nil {
+		secretStore{cfg.Secrets}.register(routes)
 	}
-	mux := http.NewServeMux()
-	sandboxes{d}.sandboxRoutes(mux)
-	snapshots{d}.snapshotRoutes(mux)
-	templates{d}.templateRoutes(mux)
-	records{d}.recordRoutes(mux)
-	if d.Secrets != nil {
-		secretStore{d}.secretRoutes(mux)
-	}
-	missingRoutes(mux, d.Secrets != nil)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { d.fail(w, r, noRoute(r)) })
-	known := d.authenticated(mux)
+	missingRoutes(routes.mux, cfg.Secrets != nil)
+	routes.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { routes.fail(w, r, noRoute(r)) })
+	known := routes.authenticated(cfg.Keys)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/health" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
@@ -147,7 +151,7 @@ func New(cfg Config) http.Handler {
 			_, _ = w.Write([]byte("ok\n"))
 		case path.Clean(r.URL.Path) != r.URL.Path:
 			// The mux would answer with a redirect, which no SDK follows with a body.
-			d.fail(w, r, noRoute(r))
+			routes.fail(w, r, noRoute(r))
 		default:
 			known.ServeHTTP(w, r)
 		}
@@ -159,14 +163,14 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 
 // handle registers a handler and the parameters of its query: one that is there and that
 // nobody would honour is an error.
-func (d *server) handle(mux *http.ServeMux, pattern string, h handler, known ...string) {
-	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+func (to *router) handle(pattern string, h handler, known ...string) {
+	to.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		err := checkParameters(r.URL.RawQuery, known)
 		if err == nil {
 			err = h(w, r)
 		}
 		if err != nil {
-			d.fail(w, r, err)
+			to.fail(w, r, err)
 		}
 	})
 }
@@ -183,19 +187,62 @@ const patience = 50 * time.Second
 const maxKey = 256
 
 // authenticated lets those in whose key is known.
-func (d *server) authenticated(next http.Handler) http.Handler {
+func (to *router) authenticated(keys Keys) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		keys := r.Header.Values("X-Api-Key")
+		given := r.Header.Values("X-Api-Key")
 		var p api.Principal
 		err := error(api.Errorf(api.KindUnauthenticated, "the request must have one API key in the header X-API-KEY"))
-		if len(keys) == 1 && keys[0] != "" && len(keys[0]) <= maxKey {
-			p, err = d.Keys.Authenticate(r.Context(), keys[0])
+		if len(given) == 1 && given[0] != "" && len(given[0]) <= maxKey {
+			p, err = keys.Authenticate(r.Context(), given[0])
 		}
 		if err != nil {
-			d.fail(w, r, err)
+			to.fail(w, r, err)
 			return
 		}
 		ctx := api.WithPatience(api.WithPrincipal(r.Context(), p), patience)
-		next.ServeHTTP(w, r.WithContext(ctx))
+		to.mux.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// missingSecrets is missing only if the daemon has no secrets.
+const missingSecrets = "secrets"
+
+// missing are the parts of the wire that Hortus does not have, by their paths.
+var missing = []struct {
+	what  string
+	paths []string
+}{
+	{"builds, tags and changes of templates", []string{
+		"/templates/", "DELETE /templates/tags", "POST /templates", "/v2/templates/", "POST /v2/templates", "/v3/templates", "/v3/templates/"}},
+	{"volumes", []string{"/volumes", "/volumes/", "/volumecontent/"}},
+	{missingSecrets, []string{"/secrets", "/secrets/"}},
+	{"teams", []string{"/teams", "/teams/"}},
+	{"API keys and access tokens", []string{"/api-keys", "/api-keys/", "/access-tokens", "/access-tokens/"}},
+	{"nodes", []string{"/nodes", "/nodes/", "/admin/"}},
+}
+
+// missingRoutes answers what a client asks of those, so that it knows what is missing
+// and not only that something is.
+func missingRoutes(mux *http.ServeMux, secrets bool) {
+	for _, m := range missing {
+		if m.what == missingSecrets && secrets {
+			continue
+		}
+		e := wireError{
+			Code: http.StatusBadRequest, Word: string(api.KindUnsupported),
+			Message: "Hortus does not support " + m.what + " of the E2B API",
+		}
+		h := func(w http.ResponseWriter, r *http.Request) {
+			e := e
+			e.Message += fmt.Sprintf(": %s %.100q", r.Method, r.URL.Path)
+			body.Answer(w, e.Code, e)
+		}
+		for _, path := range m.paths {
+			mux.HandleFunc(path, h)
+			// The mux would answer what lacks the last slash with a redirect.
+			if short, ok := strings.CutSuffix(path, "/"); ok && !slices.Contains(m.paths, short) {
+				mux.HandleFunc(short, h)
+			}
+		}
+	}
 }

@@ -65,19 +65,26 @@ type lifecycle struct {
 // clientID is what every answer has as client: the word means nothing any more.
 const clientID = "hortus"
 
-func (d *server) answerOf(r *http.Request, s api.Sandbox) sandboxAnswer {
+// answers makes what is said of sandboxes.
+type answers struct {
+	catalog
+	tokens Tokens
+	host   string // Config.Domain
+}
+
+func (d answers) answerOf(r *http.Request, s api.Sandbox) sandboxAnswer {
 	out := sandboxAnswer{
 		SandboxID: string(s.ID), TemplateID: d.templateID(s), ClientID: clientID, EnvdVersion: EnvdVersion,
-		EnvdToken: d.Tokens.Envd(string(s.ID)), Domain: d.domain(r),
+		EnvdToken: d.tokens.Envd(string(s.ID)), Domain: d.domain(r),
 	}
 	if s.PrivateTraffic {
-		token := d.Tokens.Traffic(string(s.ID))
+		token := d.tokens.Traffic(string(s.ID))
 		out.TrafficToken = &token
 	}
 	return out
 }
 
-func (d *server) listedOf(s api.Sandbox) listed {
+func (d answers) listedOf(s api.Sandbox) listed {
 	out := listed{
 		SandboxID: string(s.ID), TemplateID: d.templateID(s), ClientID: clientID,
 		StartedAt: s.CreatedAt.UTC(), EndAt: s.ExpiresAt.UTC(), State: s.State,
@@ -90,9 +97,9 @@ func (d *server) listedOf(s api.Sandbox) listed {
 	return out
 }
 
-func (d *server) detailOf(r *http.Request, s api.Sandbox) detail {
+func (d answers) detailOf(r *http.Request, s api.Sandbox) detail {
 	out := detail{
-		listed: d.listedOf(s), EnvdToken: d.Tokens.Envd(string(s.ID)), Domain: d.domain(r),
+		listed: d.listedOf(s), EnvdToken: d.tokens.Envd(string(s.ID)), Domain: d.domain(r),
 		Network:   networkOf(s),
 		Lifecycle: lifecycle{OnTimeout: "kill", AutoResume: s.AutoResume},
 		Internet:  hasInternet(s),
@@ -109,9 +116,9 @@ func cpuCount(l api.Limits) int { return max(int(math.Ceil(l.CPUs)), 1) }
 // domain is where ports of sandboxes are, for getHost of the SDKs: what the operator
 // says, else what the client itself reached this server by. A browser resolves every
 // name below localhost, and no program a name below an address.
-func (d *server) domain(r *http.Request) string {
-	if d.Domain != "" {
-		return d.Domain
+func (d answers) domain(r *http.Request) string {
+	if d.host != "" {
+		return d.host
 	}
 	host, port, err := net.SplitHostPort(r.Host)
 	if err != nil {

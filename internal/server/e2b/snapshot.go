@@ -6,10 +6,16 @@ import (
 	"hortus.dev/api"
 )
 
-func (d snapshots) snapshotRoutes(mux *http.ServeMux) {
-	d.handle(mux, "POST /sandboxes/{id}/snapshots", d.on(d.snapshot))
-	d.handle(mux, "POST /sandboxes/{id}/fork", d.on(d.fork))
-	d.handle(mux, "GET /snapshots", d.snapshots, "sandboxID", "name", "limit", "nextToken")
+// snapshots serves requests about snapshots and forks.
+type snapshots struct {
+	finder
+	answers
+}
+
+func (d snapshots) register(to *router) {
+	to.handle("POST /sandboxes/{id}/snapshots", d.on(d.snapshot))
+	to.handle("POST /sandboxes/{id}/fork", d.on(d.fork))
+	to.handle("GET /snapshots", d.list, "sandboxID", "name", "limit", "nextToken")
 }
 
 // snapshotInfo is a snapshot as the wire has it: a template with a tag.
@@ -43,7 +49,7 @@ func (d snapshots) snapshot(w http.ResponseWriter, r *http.Request, s api.Sandbo
 		}
 		req.Name = name
 	}
-	made, err := d.Snapshots.Snapshot(r.Context(), s.ID, req)
+	made, err := d.catalog.snapshots.Snapshot(r.Context(), s.ID, req)
 	if err != nil {
 		return err
 	}
@@ -51,19 +57,19 @@ func (d snapshots) snapshot(w http.ResponseWriter, r *http.Request, s api.Sandbo
 }
 
 // snapshots returns a page of what was saved and can be started from.
-func (d snapshots) snapshots(w http.ResponseWriter, r *http.Request) error {
+func (d snapshots) list(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	name, nerr := d.template(q.Get("name"))
 	keep := func(s api.Snapshot) bool {
 		of := q.Get("sandboxID")
 		return (of == "" || of == string(s.Sandbox)) && (q.Get("name") == "" || nerr == nil && s.Name == name)
 	}
-	return answerPage(w, r, d.server, keep, nil, infoOf)
+	return answerPage(w, r, d.catalog, keep, nil, infoOf)
 }
 
 // answerPage answers with a page of the snapshots that sandboxes can start from and that keep
 // accepts, and of more.
-func answerPage[T any](w http.ResponseWriter, r *http.Request, d *server, keep func(api.Snapshot) bool, more []api.Snapshot, row func(api.Snapshot) T) error {
+func answerPage[T any](w http.ResponseWriter, r *http.Request, d catalog, keep func(api.Snapshot) bool, more []api.Snapshot, row func(api.Snapshot) T) error {
 	p, err := readPage(r.URL.Query())
 	if err != nil {
 		return err
@@ -124,7 +130,7 @@ func (d snapshots) fork(w http.ResponseWriter, r *http.Request, s api.Sandbox) e
 	if req.Count < 1 || req.Count > api.MaxForks {
 		return api.Errorf(api.KindInvalid, `option "count": %d is not between 1 and %d`, req.Count, api.MaxForks)
 	}
-	made, err := d.Snapshots.Fork(r.Context(), s.ID, req)
+	made, err := d.catalog.snapshots.Fork(r.Context(), s.ID, req)
 	if err != nil {
 		return err
 	}

@@ -9,26 +9,38 @@ import (
 	"hortus.dev/api"
 )
 
-func (d templates) templateRoutes(mux *http.ServeMux) {
-	d.handle(mux, "GET /templates/aliases/{alias}", d.alias)
-	d.handle(mux, "GET /templates", d.templates, "limit", "nextToken")
-	d.handle(mux, "GET /v2/templates", d.templates, "limit", "nextToken")
-	d.handle(mux, "DELETE /templates/{id}", d.removeTemplate)
+// templates serves requests about templates.
+type templates struct {
+	catalog
+	limits api.Limits // of the built-in one
+}
+
+func (d templates) register(to *router) {
+	to.handle("GET /templates/aliases/{alias}", d.alias)
+	to.handle("GET /templates", d.templates, "limit", "nextToken")
+	to.handle("GET /v2/templates", d.templates, "limit", "nextToken")
+	to.handle("DELETE /templates/{id}", d.removeTemplate)
 }
 
 // onlyTag is the one tag that a template has.
 const onlyTag = "default"
 
+// catalog knows templates by the names of the wire.
+type catalog struct {
+	aliases   map[string]string
+	snapshots Snapshots
+}
+
 // template returns the name that Hortus knows for one of the wire's: a template's, the
 // id of a snapshot, or one of the aliases, with or without the tag that every template
 // has.
-func (d *server) template(raw string) (string, error) {
+func (d catalog) template(raw string) (string, error) {
 	none := api.Errorf(api.KindNotFound, "template %.80q was not found", raw)
 	name, tag, tagged := strings.Cut(raw, ":")
 	if tagged && tag != onlyTag {
 		return "", none
 	}
-	if to, ok := d.Aliases[name]; ok {
+	if to, ok := d.aliases[name]; ok {
 		return to, nil
 	}
 	if name == "" || len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
@@ -38,12 +50,12 @@ func (d *server) template(raw string) (string, error) {
 }
 
 // templateID is what the wire calls a sandbox's template.
-func (d *server) templateID(s api.Sandbox) string { return d.displayName(s.Template) }
+func (d catalog) templateID(s api.Sandbox) string { return d.displayName(s.Template) }
 
 // displayName returns the alias of the host template, where it has one: its clients know it
 // by that.
-func (d *server) displayName(name string) string {
-	if name == api.HostTemplate && d.Aliases["base"] == name {
+func (d catalog) displayName(name string) string {
+	if name == api.HostTemplate && d.aliases["base"] == name {
 		return "base"
 	}
 	return name
@@ -51,11 +63,11 @@ func (d *server) displayName(name string) string {
 
 // startable lists the snapshots that sandboxes can start from, the newest first; of each
 // name the newest.
-func (d *server) startable(r *http.Request) ([]api.Snapshot, error) {
+func (d catalog) startable(r *http.Request) ([]api.Snapshot, error) {
 	seen := map[string]bool{}
 	var out []api.Snapshot
 	page := func(ctx context.Context, p api.PageRequest) ([]api.Snapshot, string, error) {
-		return d.Snapshots.SnapshotPage(ctx, false, p)
+		return d.snapshots.SnapshotPage(ctx, false, p)
 	}
 	for s, err := range api.Pages(r.Context(), page) {
 		if err != nil {
@@ -71,7 +83,7 @@ func (d *server) startable(r *http.Request) ([]api.Snapshot, error) {
 }
 
 // find returns the snapshot that a name of the wire stands for.
-func (d *server) find(r *http.Request, raw string) (api.Snapshot, error) {
+func (d catalog) find(r *http.Request, raw string) (api.Snapshot, error) {
 	name, err := d.template(raw)
 	if err != nil {
 		return api.Snapshot{}, err
@@ -115,7 +127,7 @@ func (d templates) alias(w http.ResponseWriter, r *http.Request) error {
 func (d templates) removeTemplate(w http.ResponseWriter, r *http.Request) error {
 	s, err := d.find(r, r.PathValue("id"))
 	if err == nil {
-		_, err = d.Snapshots.RemoveSnapshot(r.Context(), s.ID)
+		_, err = d.snapshots.RemoveSnapshot(r.Context(), s.ID)
 	}
 	return done(w, err)
 }
@@ -145,10 +157,10 @@ type templateRow struct {
 // tools last, which are the oldest of all.
 func (d templates) templates(w http.ResponseWriter, r *http.Request) error {
 	// The host template was never made: it stands before all time.
-	host := api.Snapshot{Name: d.displayName(api.HostTemplate), Limits: d.Limits.OrDefault(), CreatedAt: time.Unix(0, 0).UTC()}
+	host := api.Snapshot{Name: d.displayName(api.HostTemplate), Limits: d.limits.OrDefault(), CreatedAt: time.Unix(0, 0).UTC()}
 	host.ID = api.SnapshotID(strings.Repeat("0", api.IDLen))
 	named := func(s api.Snapshot) bool { return s.Name != "" }
-	return answerPage(w, r, d.server, named, []api.Snapshot{host}, func(s api.Snapshot) templateRow {
+	return answerPage(w, r, d.catalog, named, []api.Snapshot{host}, func(s api.Snapshot) templateRow {
 		return templateRow{
 			TemplateID: s.Name, BuildID: string(s.ID), BuildStatus: "ready", BuildCount: 1, Names: []string{s.Name}, Aliases: []string{s.Name},
 			Public: s.ID == host.ID, CPUCount: cpuCount(s.Limits), MemoryMB: s.Limits.MemoryBytes >> 20, DiskSizeMB: s.Limits.DiskBytes >> 20,

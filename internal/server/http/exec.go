@@ -1,10 +1,13 @@
 package http
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
@@ -101,3 +104,169 @@ func (d execs) stream(w http.ResponseWriter, r *http.Request, open func(api.Sand
 		}
 	}
 }
+
+func (d execs) execRoutes() []Route {
+	const all, one = "/v1/sandboxes/{id}/execs", "/v1/sandboxes/{id}/execs/{exec}"
+	return []Route{{
+		Method: "POST", Pattern: all, Name: "createExec", Role: api.RoleUser, Creates: true,
+		Doc: "Start a command. The answer is its record as soon as it has started. It continues even if no client reads its output.",
+		In:  api.ExecRequest{}, Out: api.Exec{}, Status: http.StatusCreated,
+		Handler: d.createExec,
+	}, {
+		Method: "GET", Pattern: one, Name: "exec", Role: api.RoleUser,
+		Doc:     "Get the record of a command.",
+		Out:     api.Exec{},
+		Handler: d.onExec(func(w http.ResponseWriter, _ *http.Request, x api.Exec) error { return reply(w, http.StatusOK, x, nil) }),
+	}, {
+		Method: "GET", Pattern: one + "/output", Name: "execOutput", Role: api.RoleUser,
+		Doc: "Stream a command's output from a byte offset, then its end: events output with an ExecOutput, " +
+			"gap with an ExecGap if bytes were discarded, and finally one exit with the record. " +
+			"The number of an event is the next offset; a client that reconnects with the number of the exit gets 204.",
+		Out: api.ExecOutput{}, OutType: typeEvents,
+		Params: []Param{
+			{Name: "Last-Event-ID", Doc: "Number of the last event that the client has received.", Type: "", Header: true},
+			{Name: "offset", Doc: "Byte offset to start from, for clients that cannot set the header (default 0).", Type: int64(0)},
+		},
+		Handler: d.onExec(d.execOutput),
+	}, {
+		Method: "POST", Pattern: one + "/stdin", Name: "execStdin", Role: api.RoleUser,
+		Doc:    "Write the body to a command's input. The answer is sent when the command has read it.",
+		InType: typeBytes, Optional: true, Status: http.StatusNoContent,
+		Params:  []Param{{Name: "close", Doc: "Close the input after the body (default false).", Type: false}},
+		Handler: d.onExec(d.execStdin),
+	}, {
+		Method: "POST", Pattern: one + "/signal", Name: "execSignal", Role: api.RoleUser,
+		Doc: "Send a signal to a command's process group.",
+		In:  api.SignalExec{}, Status: http.StatusNoContent,
+		Handler: d.onExec(d.execSignal),
+	}, {
+		Method: "POST", Pattern: one + "/kill", Name: "execKill", Role: api.RoleUser,
+		Doc:     "Kill a command's process group and wait for its end. A command that has ended stays as it is.",
+		Out:     api.KilledExec{},
+		Handler: d.onExec(d.execKill),
+	}, {
+		Method: "GET", Pattern: "/v1/sandboxes/{id}/codex", Name: "codex", Role: api.RoleUser,
+		Doc: "Serve the sandbox to Codex, for its commands and files: a WebSocket that speaks the protocol of codex exec-server. " +
+			"The commands that a session started are killed when its connection ends.",
+		OutType: typeBytes, Status: http.StatusSwitchingProtocols,
+		Handler: d.codex,
+	}}
+}
+
+func (d execs) createExec(w http.ResponseWriter, r *http.Request) error {
+	var in api.ExecRequest
+	if err := decode(w, r, &in); err != nil {
+		return err
+	}
+	id, err := sandboxID(d.Sandboxes)(r)
+	if err != nil {
+		return err
+	}
+	s, err := d.Sandboxes.StartExec(r.Context(), id, in)
+	if err != nil {
+		return err
+	}
+	x := s.Exec()
+	if err := s.Close(); err != nil {
+		d.Logger.Warn("cannot close a stream; the command keeps running", "exec", x.ID, "error", err)
+	}
+	w.Header().Set("Location", "/v1/sandboxes/"+string(x.Sandbox)+"/execs/"+string(x.ID))
+	return reply(w, http.StatusCreated, x, nil)
+}
+
+// onExec serves a call on one command of the sandbox in the path.
+func (d execs) onExec(h func(http.ResponseWriter, *http.Request, api.Exec) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, err := sandboxID(d.Sandboxes)(r)
+		var x api.Exec
+		if err == nil {
+			x, err = d.Sandboxes.Exec(r.Context(), id, api.ExecID(r.PathValue("exec")))
+		}
+		if err != nil {
+			return err
+		}
+		return h(w, r, x)
+	}
+}
+
+func (d execs) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) error {
+	last, err := flag(r, "close")
+	if err == nil {
+		err = d.feed(r, x, last)
+	}
+	return done(w, err)
+}
+
+// feed writes a request's body to a command's input, as it comes.
+func (d execs) feed(r *http.Request, x api.Exec, last bool) error {
+	guest, err := d.Sandboxes.ExecClient(r.Context(), x.Sandbox, x.ID)
+	if err != nil {
+		return err
+	}
+	defer guest.Close()
+	in, err := guest.StreamInput(r.Context(), envd.Selector{})
+	if err != nil {
+		return envd.APIError(err)
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{in}, struct{ io.Reader }{r.Body}, make([]byte, 32<<10))
+	if cerr := in.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil && last {
+		err = guest.CloseStdin(r.Context(), envd.Selector{})
+	}
+	return envd.APIError(err)
+}
+
+func (d execs) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) error {
+	var in api.SignalExec
+	err := decode(w, r, &in)
+	if err == nil && (in.Signal < 1 || in.Signal > 31) {
+		err = api.Errorf(api.KindInvalid, "signal %d is out of range: use 1 to 31", in.Signal)
+	}
+	var guest *envd.Client
+	if err == nil {
+		guest, err = d.Sandboxes.ExecClient(r.Context(), x.Sandbox, x.ID)
+	}
+	if err == nil {
+		defer guest.Close()
+		err = envd.APIError(guest.SendSignal(r.Context(), envd.Selector{}, envd.Signal(in.Signal)))
+	}
+	return done(w, err)
+}
+
+// killTimeout is the maximum time until the end of a killed command.
+const killTimeout = 30 * time.Second
+
+func (d execs) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) error {
+	if x.State != api.ExecRunning {
+		return reply(w, http.StatusOK, api.KilledExec{Exec: x, How: "the command had already ended"}, nil)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), killTimeout)
+	defer cancel()
+	x, err := d.Sandboxes.KillExec(ctx, x.Sandbox, x.ID)
+	return reply(w, http.StatusOK, api.KilledExec{
+		Exec: x, How: "sent SIGKILL to the process group and reaped its leader; processes that left the group run until the sandbox ends",
+	}, err)
+}
+
+// exitSuffix ends the number of the exit's event.
+const exitSuffix = ".exit"
+
+// outputSeen reads the offset that a client wants output from, and whether it has received
+// the exit.
+func outputSeen(r *http.Request) (offset int64, exit bool, err error) {
+	s := r.Header.Get("Last-Event-ID")
+	if s == "" {
+		s = r.URL.Query().Get("offset")
+	} else {
+		s, exit = strings.CutSuffix(s, exitSuffix)
+	}
+	if s == "" && !exit {
+		return 0, false, nil
+	}
+	offset, err = number(s)
+	return offset, exit, err
+}
+
+func offsetID(n int64) string { return strconv.FormatInt(n, 10) }

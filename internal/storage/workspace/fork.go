@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -196,4 +197,201 @@ func (s *Store) copyInto(ctx context.Context, from int, to *os.File) (Usage, err
 		return u, err
 	}
 	return u, os.RemoveAll(links)
+}
+
+// leases are the active leases of this process.
+type leases struct {
+	mu  sync.Mutex
+	all map[api.WorkspaceID]*Lease
+}
+
+func (a *leases) add(l *Lease) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.all == nil {
+		a.all = map[api.WorkspaceID]*Lease{}
+	}
+	a.all[l.rec.ID] = l
+}
+
+// remove forgets a lease that is about to end, and waits for a copy of its files. No copy begins until done is called.
+func (a *leases) remove(l *Lease) (done func()) {
+	l.copying.Lock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.all[l.rec.ID] == l {
+		delete(a.all, l.rec.ID)
+	}
+	return l.copying.Unlock
+}
+
+// hold returns the lease of a workspace, which does not end until release is called; nil if it has none here.
+func (a *leases) hold(id api.WorkspaceID) (l *Lease, release func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l = a.all[id]; l == nil || !l.copying.TryRLock() {
+		return nil, nil
+	}
+	return l, l.copying.RUnlock
+}
+
+// Copyable is what a fork of a stopped workspace copies at most if its caller can do without it. More is for Fork, which
+// makes a layer of it.
+func Copyable() Usage { return Usage{Files: 4096, Bytes: 64 << 20} }
+
+// Forkable is what a fork of a stopped workspace copies at most if its caller needs it.
+func Forkable() Usage { return Usage{Files: 100_000, Bytes: 1 << 30} }
+
+// ForkStopped is Fork for a workspace that a sandbox of this process has, all of whose processes are stopped until it returns. What
+// was written since the last Fork is copied: the files of a sandbox cannot become a layer. KindConflict if no sandbox has it,
+// KindExhausted if that is more than most.
+func (s *Store) ForkStopped(ctx context.Context, id api.WorkspaceID, n New, most Usage) (api.Workspace, error) {
+	f := s.BeginFork(ctx, id, n, most)
+	_ = f.Copy() // Finish returns why
+	return f.Finish()
+}
+
+// StoppedFork is a fork of a workspace of which only the copy needs its sandbox to be stopped. It has a goroutine, for which Finish waits;
+// Finish must be called.
+type StoppedFork struct {
+	cancel context.CancelFunc
+	// begin is closed when the sandbox is paused, and copied when it need not any more.
+	begin, copied, done chan struct{}
+	once                sync.Once
+	err                 error // of the copy
+	made                api.Workspace
+	failed              error
+}
+
+// BeginFork begins what ForkStopped does before and after the copy.
+func (s *Store) BeginFork(ctx context.Context, id api.WorkspaceID, n New, most Usage) *StoppedFork {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &StoppedFork{cancel: cancel, begin: make(chan struct{}), copied: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(f.done)
+		f.made, f.failed = s.forkStopped(ctx, f, id, n, most)
+		f.over(f.failed)
+	}()
+	return f
+}
+
+// over says how the copy ended, the first time.
+func (f *StoppedFork) over(err error) {
+	f.once.Do(func() {
+		f.err = err
+		close(f.copied)
+	})
+}
+
+// Copy copies the files while all processes of the sandbox are stopped. It is called once.
+func (f *StoppedFork) Copy() error {
+	close(f.begin)
+	<-f.copied
+	return f.err
+}
+
+// Finish returns the fork. Without a Copy there is none.
+func (f *StoppedFork) Finish() (api.Workspace, error) {
+	select {
+	case <-f.begin:
+	default:
+		f.cancel()
+	}
+	<-f.done
+	f.cancel()
+	return f.made, f.failed
+}
+
+func (s *Store) forkStopped(ctx context.Context, f *StoppedFork, id api.WorkspaceID, n New, most Usage) (api.Workspace, error) {
+	l, release := s.leases.hold(id)
+	if l == nil {
+		return api.Workspace{}, api.Errorf(api.KindConflict, "no sandbox has workspace %s", id)
+	}
+	w := l.sibling(n)
+	release() // the sandbox may end before it is copied
+	out, err := s.insert(ctx, w, func(upper *os.File) error {
+		select {
+		case <-f.begin:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		err := s.copyStopped(ctx, id, upper, most)
+		f.over(err)
+		return err
+	})
+	if err != nil {
+		return out, s.diskError(err, "fork workspace "+string(id))
+	}
+	return out, nil
+}
+
+// copyStopped copies the upper layer of a workspace whose sandbox is paused.
+func (s *Store) copyStopped(ctx context.Context, id api.WorkspaceID, to *os.File, most Usage) error {
+	l, release := s.leases.hold(id)
+	if l == nil {
+		return api.Errorf(api.KindConflict, "no sandbox has workspace %s", id)
+	}
+	defer release()
+	from, err := beneath.OpenDir(int(l.dir.Fd()), Upper)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	u, err := s.measure(ctx, from, Usage{}, most)
+	if err != nil {
+		return err
+	}
+	if over := u.Over(most); over != "" {
+		return api.Errorf(api.KindExhausted, "workspace %s: %s were written since its last fork, too much to copy while a sandbox has it", id, over)
+	}
+	_, err = s.copyInto(ctx, from, to)
+	return err
+}
+
+// KeepFork makes a pending workspace one that stays until somebody removes it, also while a sandbox of this process has it.
+func (s *Store) KeepFork(ctx context.Context, id api.WorkspaceID) error {
+	l, release := s.leases.hold(id)
+	if l == nil {
+		var err error
+		if l, err = s.lease(id); err != nil {
+			return err
+		}
+		release = func() { unlock(l.dir) }
+	}
+	defer release()
+	rec := l.rec
+	rec.Pending = false
+	defer s.starting.Delete(id)
+	return l.rewrite(rec, func(w *api.Workspace) { w.Keep = true })
+}
+
+// finishForks ends what owners that are gone have begun: a pending workspace that a sandbox has is kept, because its child runs, and
+// the others are removed.
+func (s *Store) finishForks(here []api.WorkspaceID, gone func(api.OwnerID) bool) error {
+	var errs []error
+	for _, id := range here {
+		w, err := s.pendingFork(id)
+		if err != nil || !w.Pending || w.Owner == s.cfg.Owner || !gone(w.Owner) {
+			continue // what cannot be read stays: whose it is is not known
+		}
+		if l, release := s.leases.hold(id); l != nil {
+			release()
+			errs = append(errs, s.KeepFork(s.ctx, id))
+			continue
+		}
+		// It may be in use by a sandbox that could not be taken over.
+		if err := s.RemoveLater(id, "the child of a fork that it was made for did not start"); err != nil && api.KindOf(err) != api.KindConflict {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) pendingFork(id api.WorkspaceID) (record, error) {
+	d, err := s.openDir(id)
+	if err != nil {
+		return record{}, err
+	}
+	defer d.Close()
+	return readRecord(d, id)
 }

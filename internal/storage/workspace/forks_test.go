@@ -16,13 +16,13 @@ import (
 func TestForkStopped(t *testing.T) {
 	f, id, upper, want := edited(t)
 	session := api.NewSessionID()
-	_, err := Forks{f.Store}.ForkStopped(t.Context(), id, New{Session: session}, Copyable())
+	_, err := f.Store.ForkStopped(t.Context(), id, New{Session: session}, Copyable())
 	wantKind(t, err, api.KindConflict)
 	l, err := f.Lease(t.Context(), id)
 	must(t, err)
 	_, err = f.Fork(t.Context(), id, New{})
 	wantKind(t, err, api.KindConflict) // the control
-	w, err := Forks{f.Store}.ForkStopped(t.Context(), id, New{Session: session}, Copyable())
+	w, err := f.Store.ForkStopped(t.Context(), id, New{Session: session}, Copyable())
 	must(t, err)
 	if w.Session != session || w.Parent != id {
 		t.Errorf("%+v", w)
@@ -34,10 +34,10 @@ func TestForkStopped(t *testing.T) {
 	for i := range Copyable().Files + 1 {
 		must(t, os.WriteFile(filepath.Join(upper, fmt.Sprint("many", i)), nil, 0o600))
 	}
-	_, err = Forks{f.Store}.ForkStopped(t.Context(), id, New{}, Copyable())
+	_, err = f.Store.ForkStopped(t.Context(), id, New{}, Copyable())
 	wantKind(t, err, api.KindExhausted)
 	l.Release()
-	_, err = Forks{f.Store}.ForkStopped(t.Context(), id, New{}, Copyable())
+	_, err = f.Store.ForkStopped(t.Context(), id, New{}, Copyable())
 	wantKind(t, err, api.KindConflict)
 	w, err = f.Fork(t.Context(), id, New{})
 	must(t, err)
@@ -55,7 +55,7 @@ func TestForkStoppedRace(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				w, err := Forks{f.Store}.ForkStopped(t.Context(), id, New{}, Copyable())
+				w, err := f.Store.ForkStopped(t.Context(), id, New{}, Copyable())
 				if err == nil {
 					equal(t, "a copy", f.shows(t, w.ID), want)
 				} else if api.KindOf(err) != api.KindConflict {
@@ -127,7 +127,7 @@ func TestPendingForks(t *testing.T) {
 	if err := f.Remove(t.Context(), stay["of this owner"], "collected"); api.KindOf(err) != api.KindConflict {
 		t.Errorf("removed while its child starts: %v", err)
 	}
-	if err := (Forks{f.Store}).Keep(t.Context(), stay["of this owner"]); err != nil {
+	if err := f.Store.KeepFork(t.Context(), stay["of this owner"]); err != nil {
 		t.Error(err)
 	}
 	if err := f.Remove(t.Context(), stay["of this owner"], "removed"); err != nil {
@@ -147,7 +147,7 @@ func TestPendingForks(t *testing.T) {
 	if _, err := f.Get(used); err != nil {
 		t.Errorf("what is kept was removed: %v", err)
 	}
-	if err := (Forks{f.Store}).Keep(t.Context(), left); api.KindOf(err) != api.KindNotFound {
+	if err := f.Store.KeepFork(t.Context(), left); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("keep what is not there: %v", err)
 	}
 }

@@ -70,6 +70,6 @@ func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, 
 		}
 		changed++
 	}
-	errs = append(errs, Forks{s}.finish(here, gone))
+	errs = append(errs, s.finishForks(here, gone))
 	return changed, errors.Join(errs...)
 }

@@ -154,7 +154,7 @@ func hinted(err error, hint string) error {
 
 // copyStanding copies a workspace while its sandbox is paused. What needs no standstill is done before and after it.
 func copyStanding(ctx context.Context, store *workspace.Store, stiller Stiller, id api.SandboxID, ws api.WorkspaceID, n workspace.New, most workspace.Usage) (api.WorkspaceID, error) {
-	f := workspace.Forks{Store: store}.Begin(ctx, ws, n, most)
+	f := store.BeginFork(ctx, ws, n, most)
 	stood := false
 	err := stiller.Standstill(ctx, id, func(context.Context) error {
 		stood = true

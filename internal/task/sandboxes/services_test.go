@@ -163,7 +163,7 @@ func (h *host) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 	if n := (workspace.New{Task: task}); h.leases == nil {
 		w, err = h.spaces.Fork(ctx, parent.Workspace, n)
 	} else {
-		w, err = workspace.Forks{Store: h.spaces}.ForkStopped(ctx, parent.Workspace, n, workspace.Forkable())
+		w, err = h.spaces.ForkStopped(ctx, parent.Workspace, n, workspace.Forkable())
 	}
 	if err != nil {
 		return api.ForkResult{}, err

@@ -11,7 +11,15 @@ import (
 )
 
 // Rows counts the tasks of a store, and keeps the sums of those that it removes.
-type Rows struct{ store.Store }
+type Rows struct{ Store Store }
+
+// Store is what Rows needs of a store; store.Store says what each method promises.
+type Store interface {
+	WalkTasks(ctx context.Context, account string, since time.Time, use func(api.Task) error) error
+	WalkTallies(ctx context.Context, account string, since time.Time, use func(sums []byte) error) error
+	Prune(ctx context.Context, keep store.Retention) (store.Pruned, error)
+	PruneTasks(ctx context.Context, keep store.Retention, fold func(sums []byte, t api.Task) ([]byte, error)) (store.Pruned, error)
+}
 
 // taskShare is how many times the bytes of other Rows tasks may have: they hold
 // programs and output.
@@ -25,7 +33,7 @@ func (r Rows) Prune(ctx context.Context, keep store.Retention) (store.Pruned, er
 		return done, err
 	}
 	keep.Bytes *= taskShare
-	tasks, err := r.PruneTasks(ctx, keep, Fold)
+	tasks, err := r.Store.PruneTasks(ctx, keep, Fold)
 	return done.Plus(tasks), err
 }
 
@@ -33,12 +41,12 @@ func (r Rows) Prune(ctx context.Context, keep store.Retention) (store.Pruned, er
 // removed tasks, since a time.
 func (r Rows) TaskStats(ctx context.Context, account string, since time.Time) (admin.TaskStats, error) {
 	y := New(since)
-	err := r.WalkTasks(ctx, account, since, func(t api.Task) error {
+	err := r.Store.WalkTasks(ctx, account, since, func(t api.Task) error {
 		y.Add(t)
 		return nil
 	})
 	if err == nil {
-		err = r.WalkTallies(ctx, account, since, y.AddSums)
+		err = r.Store.WalkTallies(ctx, account, since, y.AddSums)
 	}
 	return y.Stats(), err
 }

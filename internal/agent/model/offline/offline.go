@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/offline/repair"
+	"hortus.dev/internal/agent/model/offline/repair/diagnosis"
 )
 
 // Name is what users choose the model by.
@@ -117,4 +119,27 @@ func encode(v any) (string, error) {
 		return "", api.Errorf(api.KindInternal, "encode an answer: %w", err)
 	}
 	return buf.String(), nil
+}
+
+// diagnose answers a DebugRequest.
+func (m *Model) diagnose(req api.DebugRequest) *api.Diagnosis {
+	return diagnosis.Diagnose(req, m.leaner(req)...)
+}
+
+// leaner returns, for a program of the catalogue that ran out of memory, its version that
+// keeps no list of values.
+func (m *Model) leaner(req api.DebugRequest) []diagnosis.Correction {
+	p := req.Plan
+	if req.Result.Category != api.CategoryMemory || p.Parameters["storage"] == "" {
+		return nil
+	}
+	p.Parameters = maps.Clone(p.Parameters)
+	delete(p.Parameters, "storage")
+	a, err := m.code(p)
+	if err != nil {
+		return nil
+	}
+	next := req.Artifact
+	next.Files = a.Files
+	return []diagnosis.Correction{{Cause: "the list of all values does not fit into memory; the sum needs one value at a time", Artifact: next}}
 }

@@ -1,6 +1,9 @@
 package offline
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 func textRecipes() []recipe {
 	phrase := param{name: "text", kind: text, def: defaultText}
@@ -81,4 +84,235 @@ func textRecipes() []recipe {
 				return len(r.nums) == 0 || r.nums[0].after == "time"
 			}},
 	}
+}
+
+func mathRecipes() []recipe {
+	return []recipe{
+		{name: "factorial", phrase: "the factorial of n, also recursively", task: "compute the factorial of {{.n}}{{if .method}} with a {{.method}} function{{end}}",
+			needs: []string{"factorial"}, also: "number integer",
+			params: []param{{name: "n", def: "10", max: 2000}, {name: "method", kind: choice, words: "recursive=recursive recursively=recursive recursion=recursive iterative=iterative iteratively=iterative loop=iterative"}},
+			derive: func(r *reading, p map[string]string) bool {
+				return p["method"] != "recursive" || len(p["n"]) <= 3 && p["n"] <= "900" || len(p["n"]) < 3
+			}},
+		{name: "gcd", phrase: "the greatest common divisor of numbers", task: "compute the greatest common divisor of {{.numbers}}",
+			needs: []string{"gcd|gcf|hcf"}, also: "number integer euclid euclidean algorithm two", params: []param{{name: "numbers", kind: numbers, def: "48, 36"}}, derive: whole("numbers")},
+		{name: "lcm", phrase: "the least common multiple of numbers", task: "compute the least common multiple of {{.numbers}}",
+			needs: []string{"lcm"}, also: "number integer two", params: []param{{name: "numbers", kind: numbers, def: "4, 6"}}, derive: whole("numbers")},
+		{name: "prime_factors", phrase: "the prime factors of n", task: "compute the prime factors of {{.n}}",
+			needs: []string{"prime", "factor|factorization|factorisation|factorize|factorise|decompose|decomposition"}, also: "number integer into",
+			params: []param{{name: "n", def: "360", min: 2, max: 1e14}}},
+		{name: "divisors", phrase: "all divisors of n", task: "list the divisors of {{.n}}",
+			needs: []string{"divisor|factor"}, also: "number integer list all", params: []param{{name: "n", def: "36", min: 1, max: 1e12}},
+			derive: func(r *reading, p map[string]string) bool { return !holds(r, "common", "prime") }},
+		{name: "digit_sum", phrase: "the sum of the digits of n", task: "compute the sum of the digits of {{.n}}",
+			needs: []string{"digit", "sum|add|total"}, also: "number integer up", params: []param{{name: "n", def: "12345", max: 1e18}}},
+		{name: "power", phrase: "a number to a power", task: "compute {{.base}} to the power of {{.exponent}}",
+			needs: []string{"power"}, also: "number", params: []param{{name: "base", def: "2", min: -1e9, max: 1e9}, {name: "exponent", def: "10", max: 2000}}},
+		{name: "sqrt", phrase: "the square root of a number", task: "compute the square root of {{.x}}",
+			needs: []string{"sqrt"}, also: "number", params: []param{{name: "x", kind: decimal, def: "2"}},
+			derive: func(r *reading, p map[string]string) bool { return p["x"] == "" || p["x"][0] != '-' }},
+		{name: "parity", phrase: "whether a number is even or odd", task: "say whether {{.n}} is even or odd",
+			needs: []string{"even", "odd"}, also: "number integer check or", params: []param{{name: "n", def: "7", min: -1e15, max: 1e15}}},
+		{name: "sum_range", phrase: "the sum of 1 to n, of squares, cubes, even or odd numbers", task: "compute the sum of the {{if .filter}}{{.filter}} {{end}}{{if eq .power \"2\"}}squares of {{else if eq .power \"3\"}}cubes of {{end}}numbers from {{.a}} to {{.b}}{{if .storage}}, collected in a list{{end}}",
+			needs: []string{"sum|add|total"}, also: "number integer natural first upto below through between inclusive list up squared cubed collect store n",
+			params: []param{{name: "a", def: "1", min: -1e6, max: 1e9, optional: true}, {name: "b", def: "100", max: 1e9, min: -1e6, optional: true},
+				{name: "power", kind: choice, def: "1", words: "square=2 squares=2 squared=2 cube=3 cubed=3"},
+				{name: "filter", kind: choice, words: "even=even odd=odd"}, {name: "storage", kind: choice}}, derive: sumRange},
+		{name: "squares", phrase: "squares or cubes of the numbers from 1 to n", task: "print the {{if eq .power \"3\"}}cubes{{else}}squares{{end}} of the numbers from {{.a}} to {{.b}}",
+			needs: []string{"square|cube"}, also: "number integer first upto through between list table natural",
+			params: []param{{name: "a", def: "1", min: -1000, max: 10000, optional: true}, {name: "b", def: "10", min: -1000, max: 10000, optional: true},
+				{name: "power", kind: choice, def: "2", words: "square=2 cube=3"}, {name: "json", kind: flag}}, derive: span},
+		{name: "multiplication_table", phrase: "a multiplication table", task: "print the multiplication table of {{.n}} up to {{.upto}}",
+			needs: []string{"multiplication|multiply", "table"}, also: "number upto first", params: []param{{name: "n", def: "7", min: -1e6, max: 1e6}, {name: "upto", def: "10", min: 1, max: 1000, optional: true}},
+			derive: func(r *reading, p map[string]string) bool { return len(r.nums) != 2 || holds(r, "upto") }},
+		{name: "quadratic", phrase: "the roots of a quadratic equation", task: "solve the quadratic equation with the coefficients {{.a}}, {{.b}} and {{.c}}",
+			needs: []string{"quadratic"}, also: "solve equation root coefficient solver",
+			params: []param{{name: "a", kind: decimal, def: "1"}, {name: "b", kind: decimal, def: "-3"}, {name: "c", kind: decimal, def: "2"}},
+			derive: func(r *reading, p map[string]string) bool { return plainNumber(p["a"]) != "0" }},
+		{name: "matrix_multiply", phrase: "a matrix product", task: "multiply two matrices",
+			needs: []string{"matrix|matrices", "multiply|multiplication|product"}, also: "two 2x2 2x3"},
+		{name: "matrix_transpose", phrase: "the transpose of a matrix", task: "transpose a matrix",
+			needs: []string{"matrix|matrices", "transpose|transposition"}, also: ""},
+		{name: "leap_year", phrase: "whether a year is a leap year", task: "say whether {{.year}} is a leap year",
+			needs: []string{"leap"}, also: "year check", params: []param{{name: "year", def: "2024", min: 1, max: 9999}}},
+	}
+}
+
+// whole refuses lists with decimals or more digits than JavaScript keeps.
+func whole(name string) func(*reading, map[string]string) bool {
+	return func(_ *reading, p map[string]string) bool {
+		return !slices.ContainsFunc([]byte(p[name]), func(c byte) bool { return c == '.' })
+	}
+}
+
+// span reads "from a to b", "first n" and "up to n" into a and b.
+func span(r *reading, p map[string]string) bool {
+	switch len(r.nums) {
+	case 0:
+		return true
+	case 1:
+		if !holds(r, "first", "upto", "below", "through", "to") {
+			return r.nums[0].after == "number" || r.nums[0].after == "square"
+		}
+		p["a"], p["b"] = "1", r.nums[0].text
+		if holds(r, "below") {
+			return false
+		}
+		return true
+	case 2:
+		a, ok1 := r.nums[0].big()
+		b, ok2 := r.nums[1].big()
+		if !ok1 || !ok2 || a.Cmp(b) > 0 {
+			return false
+		}
+		p["a"], p["b"] = a.String(), b.String()
+		if r.nums[0].run == r.nums[1].run {
+			return holds(r, "between")
+		}
+		return holds(r, "to", "through", "upto", "between")
+	}
+	return false
+}
+
+// sumRange is span for sums: the program adds a range, not a list of two.
+func sumRange(r *reading, p map[string]string) bool {
+	if len(r.nums) == 1 && !holds(r, "first", "upto", "through") || !span(r, p) {
+		return false
+	}
+	if len(r.nums) == 0 {
+		return p["power"] != "1" || p["filter"] != ""
+	}
+	if p["filter"] != "" && holds(r, "first") {
+		return false // the first n odd numbers are not those up to n
+	}
+	if holds(r, "list") && p["filter"] == "" && holds(r, "square", "cube") {
+		p["storage"] = "list"
+	}
+	return true
+}
+
+func sequenceRecipes() []recipe {
+	n := func(def string, max int64) param { return param{name: "n", def: def, max: max} }
+	low := func(def string) param { return param{name: "low", def: def, max: 1e6, optional: true} }
+	upper := func(def string, max int64) param { return param{name: "n", def: def, max: max, optional: true} }
+	mode := param{name: "mode", kind: choice}
+	js := param{name: "json", kind: flag}
+	return []recipe{
+		{name: "fibonacci", phrase: "Fibonacci numbers: the first n, up to n, or the n-th", task: "{{if eq .mode \"nth\"}}compute the Fibonacci number with the index {{.n}}{{else if eq .mode \"upto\"}}print the Fibonacci numbers up to {{.n}}{{else}}print the first {{.n}} Fibonacci numbers{{end}}",
+			needs: []string{"fibonacci|fib"}, also: amountWords + "iterative iteratively loop", params: []param{n("10", 10000), mode, js},
+			derive: func(r *reading, p map[string]string) bool {
+				if len(r.nums) == 0 && holds(r, "check", "is", "if", "whether") || len(r.nums) == 1 && (r.nums[0].before == "is" || r.nums[0].before == "if" || r.nums[0].before == "whether") {
+					return false // no program reports whether a number is one of them
+				}
+				if !amount(r, p) {
+					return false
+				}
+				if p["mode"] == "one" {
+					p["mode"] = "nth"
+					if r.nums[0].after == "fibonacci" || r.nums[0].after == "term" || r.nums[0].after == "number" || r.nums[0].after == "element" {
+						p["mode"] = "first"
+					}
+				}
+				return p["json"] == "" || p["mode"] != "nth"
+			}},
+		{name: "fibonacci_recursive", phrase: "the n-th Fibonacci number, recursively", task: "compute the Fibonacci number with the index {{.n}} with a recursive function",
+			needs: []string{"fibonacci|fib", "recursive|recursively|recursion"}, also: "number nth term element sequence", params: []param{n("20", 900)},
+			derive: func(r *reading, p map[string]string) bool { return len(r.nums) < 2 }},
+		{name: "primes", phrase: "prime numbers: the first n, up to n, or whether n is prime", task: "{{if eq .mode \"one\"}}say whether {{.n}} is prime{{else if eq .mode \"upto\"}}print the prime numbers from {{.low}} to {{.n}}{{else if eq .mode \"nth\"}}compute the prime number with the index {{.n}}{{else}}print the first {{.n}} prime numbers{{end}}",
+			needs: []string{"prime|primality"}, also: amountWords + "sieve eratosthenes check integer test list between", params: []param{low("2"), upper("10", 1e6), mode, js}, derive: func(r *reading, p map[string]string) bool {
+				if fromTo(r, p, "2") {
+					return true
+				}
+				if !amount(r, p) {
+					return false
+				}
+				if p["mode"] == "one" && len(r.nums) == 1 && r.nums[0].after == "prime" && !holds(r, "is") {
+					p["mode"] = "first"
+				}
+				if p["mode"] == "one" && !holds(r, "is", "check", "test", "primality", "if", "whether") {
+					return false
+				}
+				if p["mode"] != "upto" && p["mode"] != "one" && len(p["n"]) > 4 {
+					return false
+				}
+				return p["json"] == "" || p["mode"] == "first" || p["mode"] == "upto"
+			}},
+		{name: "fizzbuzz", phrase: "FizzBuzz up to n", task: "print FizzBuzz from 1 to {{.n}}",
+			needs: []string{"fizzbuzz"}, also: "number first upto game 1", params: []param{{name: "a", def: "1", min: -1e6, max: 1e6, optional: true}, {name: "n", def: "100", min: 1, max: 1e5, optional: true}},
+			derive: func(r *reading, p map[string]string) bool {
+				switch len(r.nums) {
+				case 1:
+					p["a"], p["n"] = "1", r.nums[0].text
+				case 2:
+					return p["a"] == "1"
+				}
+				return true
+			}},
+		{name: "collatz", phrase: "the Collatz sequence of n", task: "print the Collatz sequence that starts at {{.n}}",
+			needs: []string{"collatz"}, also: "sequence conjecture start step number length", params: []param{{name: "n", def: "27", min: 1, max: 1e12}}},
+		{name: "pascal", phrase: "Pascal's triangle", task: "print {{.n}} rows of Pascal's triangle",
+			needs: []string{"pascal"}, also: "triangle row first", params: []param{{name: "n", def: "5", min: 1, max: 30}}},
+		{name: "armstrong", phrase: "Armstrong numbers", task: "{{if eq .mode \"one\"}}say whether {{.n}} is an Armstrong number{{else}}print the Armstrong numbers from {{.low}} to {{.n}}{{end}}",
+			needs: []string{"armstrong|narcissistic"}, also: amountWords + "check between through list", params: []param{low("0"), upper("1000", 1e6), mode}, derive: checkOrUpto},
+		{name: "perfect", phrase: "perfect numbers", task: "{{if eq .mode \"one\"}}say whether {{.n}} is a perfect number{{else}}print the perfect numbers from {{.low}} to {{.n}}{{end}}",
+			needs: []string{"perfect"}, also: amountWords + "check between through list", params: []param{low("0"), upper("10000", 1e5), mode}, derive: checkOrUpto},
+		{name: "count", phrase: "counting up or down, even or odd numbers", task: "count {{if eq .down \"true\"}}down {{end}}from {{.a}} to {{.b}}{{if .filter}}, {{.filter}} numbers only{{end}}",
+			needs: []string{"count|countdown|number|integer"}, also: "upto number through integer loop", params: []param{{name: "a", def: "1", min: -1e6, max: 1e6}, {name: "b", def: "10", min: -1e6, max: 1e6, optional: true}, {name: "down", kind: choice}, {name: "filter", kind: choice, words: "even=even odd=odd"}},
+			derive: func(r *reading, p map[string]string) bool {
+				if len(r.nums) == 2 && (!holds(r, "to", "upto", "through") || r.nums[0].run == r.nums[1].run) || len(r.nums) == 0 && !holds(r, "countdown") {
+					return false
+				}
+				if holds(r, "countdown") {
+					p["down"] = "true"
+					if len(r.nums) == 1 {
+						p["b"] = "0"
+					} else if len(r.nums) == 0 {
+						p["a"], p["b"] = "10", "0"
+					}
+				} else if len(r.nums) == 1 {
+					if !holds(r, "to", "upto") {
+						return false
+					}
+					p["a"], p["b"] = "1", r.nums[0].text
+				}
+				a, b := atoi(p["a"]), atoi(p["b"])
+				return (p["down"] == "true") == (a > b)
+			}},
+	}
+}
+
+// fromTo reads "between a and b" and "from a to b" into low and n; with one
+// number it gives low its default back and n the number.
+func fromTo(r *reading, p map[string]string, def string) bool {
+	if len(r.nums) == 1 {
+		p["low"], p["n"] = def, r.nums[0].text
+	}
+	if len(r.nums) != 2 || !holds(r, "to", "between", "through") || holds(r, "first", "nth") {
+		return false
+	}
+	a, ok1 := r.nums[0].big()
+	b, ok2 := r.nums[1].big()
+	if !ok1 || !ok2 || a.Cmp(b) > 0 {
+		return false
+	}
+	p["mode"] = "upto"
+	return true
+}
+
+// checkOrUpto is for numbers with a property: "is 153 ...", or all up to n.
+func checkOrUpto(r *reading, p map[string]string) bool {
+	if fromTo(r, p, "0") {
+		return true
+	}
+	if len(r.nums) == 0 {
+		p["mode"] = "upto"
+		return !holds(r, "first", "nth")
+	}
+	if !amount(r, p) {
+		return false
+	}
+	if p["mode"] == "one" {
+		return holds(r, "is", "check", "if", "whether")
+	}
+	return p["mode"] == "upto"
 }

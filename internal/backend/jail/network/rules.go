@@ -52,67 +52,65 @@ const (
 func ruleBatch() *batch {
 	own := netip.MustParseAddr(birth.OwnAddress).AsSlice()
 	local := []byte{127}
-	r := &rules{&batch{b: make([]byte, 0, 4<<10)}}
-	r.message(unix.NFNL_MSG_BATCH_BEGIN, 0, nfgen(unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES), nil)
-	r.command(unix.NFT_MSG_NEWTABLE, func() { r.text(unix.NFTA_TABLE_NAME, table) })
+	b := &batch{b: make([]byte, 0, 4<<10)}
+	b.message(unix.NFNL_MSG_BATCH_BEGIN, 0, nfgen(unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES), nil)
+	b.command(unix.NFT_MSG_NEWTABLE, func() { b.text(unix.NFTA_TABLE_NAME, table) })
 
-	r.chain(filter, "filter", beforeTracking)
+	b.chain(filter, "filter", beforeTracking)
 	// Answers of the guest's ports to the one program that binds a connection to 127.0.0.1
 	// and connects outside have to be tracked, in order to be translated.
-	r.rule(filter, r.network(destinationAt, local), r.protocol(unix.IPPROTO_TCP), r.port(sourcePortAt, birth.CapturePort), r.accept)
-	r.rule(filter, r.network(destinationAt, local), r.protocol(unix.IPPROTO_UDP), r.port(sourcePortAt, birth.ResolverPort), r.accept)
+	b.rule(filter, b.network(destinationAt, local), b.protocol(unix.IPPROTO_TCP), b.port(sourcePortAt, birth.CapturePort), b.accept)
+	b.rule(filter, b.network(destinationAt, local), b.protocol(unix.IPPROTO_UDP), b.port(sourcePortAt, birth.ResolverPort), b.accept)
 	// The sandbox's own traffic. It is not tracked, which costs memory of the kernel.
-	r.rule(filter, r.network(destinationAt, local), r.untracked, r.accept)
-	r.rule(filter, r.network(destinationAt, own), r.network(sourceAt, own), r.untracked, r.accept)
-	r.rule(filter, r.network(destinationAt, own), r.accept)
+	b.rule(filter, b.network(destinationAt, local), b.untracked, b.accept)
+	b.rule(filter, b.network(destinationAt, own), b.network(sourceAt, own), b.untracked, b.accept)
+	b.rule(filter, b.network(destinationAt, own), b.accept)
 	// What is captured.
-	r.rule(filter, r.protocol(unix.IPPROTO_TCP), r.firstPacket, r.excess, r.drop)
-	r.rule(filter, r.protocol(unix.IPPROTO_TCP), r.accept)
-	r.rule(filter, r.protocol(unix.IPPROTO_UDP), r.port(destinationPortAt, 53), r.excess, r.drop)
-	r.rule(filter, r.protocol(unix.IPPROTO_UDP), r.port(destinationPortAt, 53), r.accept)
+	b.rule(filter, b.protocol(unix.IPPROTO_TCP), b.firstPacket, b.excess, b.drop)
+	b.rule(filter, b.protocol(unix.IPPROTO_TCP), b.accept)
+	b.rule(filter, b.protocol(unix.IPPROTO_UDP), b.port(destinationPortAt, 53), b.excess, b.drop)
+	b.rule(filter, b.protocol(unix.IPPROTO_UDP), b.port(destinationPortAt, 53), b.accept)
 	// The system call that sends anything else fails with EPERM.
-	r.rule(filter, r.drop)
+	b.rule(filter, b.drop)
 
-	r.chain(redirect, "nat", destinationNAT)
-	r.rule(redirect, r.network(destinationAt, local), r.accept)
-	r.rule(redirect, r.network(destinationAt, own), r.accept)
-	r.rule(redirect, r.protocol(unix.IPPROTO_TCP), r.redirect(birth.CapturePort))
-	r.rule(redirect, r.protocol(unix.IPPROTO_UDP), r.port(destinationPortAt, 53), r.redirect(birth.ResolverPort))
-	r.acknowledge()
-	r.message(unix.NFNL_MSG_BATCH_END, 0, nfgen(unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES), nil)
-	return r.batch
+	b.chain(redirect, "nat", destinationNAT)
+	b.rule(redirect, b.network(destinationAt, local), b.accept)
+	b.rule(redirect, b.network(destinationAt, own), b.accept)
+	b.rule(redirect, b.protocol(unix.IPPROTO_TCP), b.redirect(birth.CapturePort))
+	b.rule(redirect, b.protocol(unix.IPPROTO_UDP), b.port(destinationPortAt, 53), b.redirect(birth.ResolverPort))
+	b.acknowledge()
+	b.message(unix.NFNL_MSG_BATCH_END, 0, nfgen(unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES), nil)
+	return b
 }
-
-// rules builds the messages. Its expressions are functions that append themselves.
-type rules struct{ *batch }
 
 // nfgen is the header of netfilter messages.
 func nfgen(family byte, resource uint16) []byte {
 	return binary.BigEndian.AppendUint16([]byte{family, unix.NFNETLINK_V0}, resource)
 }
 
-func (r *rules) command(kind uint16, body func()) {
-	r.message(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_CREATE|unix.NLM_F_APPEND, nfgen(unix.AF_INET, 0), body)
+// command appends a message about tables. The expressions of a rule are functions that append themselves.
+func (b *batch) command(kind uint16, body func()) {
+	b.message(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_CREATE|unix.NLM_F_APPEND, nfgen(unix.AF_INET, 0), body)
 }
 
 // chain adds a chain for packets that a process of the sandbox sends.
-func (r *rules) chain(name, kind string, priority int32) {
-	r.command(unix.NFT_MSG_NEWCHAIN, func() {
-		r.text(unix.NFTA_CHAIN_TABLE, table)
-		r.text(unix.NFTA_CHAIN_NAME, name)
-		r.nest(unix.NFTA_CHAIN_HOOK, func() {
-			r.number(unix.NFTA_HOOK_HOOKNUM, localOut)
-			r.number(unix.NFTA_HOOK_PRIORITY, uint32(priority))
+func (b *batch) chain(name, kind string, priority int32) {
+	b.command(unix.NFT_MSG_NEWCHAIN, func() {
+		b.text(unix.NFTA_CHAIN_TABLE, table)
+		b.text(unix.NFTA_CHAIN_NAME, name)
+		b.nest(unix.NFTA_CHAIN_HOOK, func() {
+			b.number(unix.NFTA_HOOK_HOOKNUM, localOut)
+			b.number(unix.NFTA_HOOK_PRIORITY, uint32(priority))
 		})
-		r.text(unix.NFTA_CHAIN_TYPE, kind)
+		b.text(unix.NFTA_CHAIN_TYPE, kind)
 	})
 }
 
-func (r *rules) rule(chain string, expressions ...func()) {
-	r.command(unix.NFT_MSG_NEWRULE, func() {
-		r.text(unix.NFTA_RULE_TABLE, table)
-		r.text(unix.NFTA_RULE_CHAIN, chain)
-		r.nest(unix.NFTA_RULE_EXPRESSIONS, func() {
+func (b *batch) rule(chain string, expressions ...func()) {
+	b.command(unix.NFT_MSG_NEWRULE, func() {
+		b.text(unix.NFTA_RULE_TABLE, table)
+		b.text(unix.NFTA_RULE_CHAIN, chain)
+		b.nest(unix.NFTA_RULE_EXPRESSIONS, func() {
 			for _, e := range expressions {
 				e()
 			}
@@ -120,101 +118,101 @@ func (r *rules) rule(chain string, expressions ...func()) {
 	})
 }
 
-func (r *rules) expression(name string, body func()) {
-	r.nest(unix.NFTA_LIST_ELEM, func() {
-		r.text(unix.NFTA_EXPR_NAME, name)
-		r.nest(unix.NFTA_EXPR_DATA, body)
+func (b *batch) expression(name string, body func()) {
+	b.nest(unix.NFTA_LIST_ELEM, func() {
+		b.text(unix.NFTA_EXPR_NAME, name)
+		b.nest(unix.NFTA_EXPR_DATA, body)
 	})
 }
 
 // load loads bytes of a packet into the register.
-func (r *rules) load(base, offset, size uint32) {
-	r.expression("payload", func() {
-		r.number(unix.NFTA_PAYLOAD_DREG, register)
-		r.number(unix.NFTA_PAYLOAD_BASE, base)
-		r.number(unix.NFTA_PAYLOAD_OFFSET, offset)
-		r.number(unix.NFTA_PAYLOAD_LEN, size)
+func (b *batch) load(base, offset, size uint32) {
+	b.expression("payload", func() {
+		b.number(unix.NFTA_PAYLOAD_DREG, register)
+		b.number(unix.NFTA_PAYLOAD_BASE, base)
+		b.number(unix.NFTA_PAYLOAD_OFFSET, offset)
+		b.number(unix.NFTA_PAYLOAD_LEN, size)
 	})
 }
 
 // equal continues if the register has this value.
-func (r *rules) equal(value []byte) {
-	r.expression("cmp", func() {
-		r.number(unix.NFTA_CMP_SREG, register)
-		r.number(unix.NFTA_CMP_OP, unix.NFT_CMP_EQ)
-		r.nest(unix.NFTA_CMP_DATA, func() { r.bytes(unix.NFTA_DATA_VALUE, value...) })
+func (b *batch) equal(value []byte) {
+	b.expression("cmp", func() {
+		b.number(unix.NFTA_CMP_SREG, register)
+		b.number(unix.NFTA_CMP_OP, unix.NFT_CMP_EQ)
+		b.nest(unix.NFTA_CMP_DATA, func() { b.bytes(unix.NFTA_DATA_VALUE, value...) })
 	})
 }
 
 // network continues if the address at offset begins with these bytes.
-func (r *rules) network(offset uint32, prefix []byte) func() {
+func (b *batch) network(offset uint32, prefix []byte) func() {
 	return func() {
-		r.load(unix.NFT_PAYLOAD_NETWORK_HEADER, offset, uint32(len(prefix)))
-		r.equal(prefix)
+		b.load(unix.NFT_PAYLOAD_NETWORK_HEADER, offset, uint32(len(prefix)))
+		b.equal(prefix)
 	}
 }
 
-func (r *rules) protocol(number byte) func() {
+func (b *batch) protocol(number byte) func() {
 	return func() {
-		r.load(unix.NFT_PAYLOAD_NETWORK_HEADER, protocolAt, 1)
-		r.equal([]byte{number})
+		b.load(unix.NFT_PAYLOAD_NETWORK_HEADER, protocolAt, 1)
+		b.equal([]byte{number})
 	}
 }
 
-func (r *rules) port(offset uint32, port uint16) func() {
+func (b *batch) port(offset uint32, port uint16) func() {
 	return func() {
-		r.load(unix.NFT_PAYLOAD_TRANSPORT_HEADER, offset, 2)
-		r.equal(binary.BigEndian.AppendUint16(nil, port))
+		b.load(unix.NFT_PAYLOAD_TRANSPORT_HEADER, offset, 2)
+		b.equal(binary.BigEndian.AppendUint16(nil, port))
 	}
 }
 
 // firstPacket continues if the packet begins a TCP connection.
-func (r *rules) firstPacket() {
-	r.load(unix.NFT_PAYLOAD_TRANSPORT_HEADER, tcpFlagsAt, 1)
-	r.expression("bitwise", func() {
-		r.number(unix.NFTA_BITWISE_SREG, register)
-		r.number(unix.NFTA_BITWISE_DREG, register)
-		r.number(unix.NFTA_BITWISE_LEN, 1)
-		r.nest(unix.NFTA_BITWISE_MASK, func() { r.bytes(unix.NFTA_DATA_VALUE, synFlag|ackFlag) })
-		r.nest(unix.NFTA_BITWISE_XOR, func() { r.bytes(unix.NFTA_DATA_VALUE, 0) })
+func (b *batch) firstPacket() {
+	b.load(unix.NFT_PAYLOAD_TRANSPORT_HEADER, tcpFlagsAt, 1)
+	b.expression("bitwise", func() {
+		b.number(unix.NFTA_BITWISE_SREG, register)
+		b.number(unix.NFTA_BITWISE_DREG, register)
+		b.number(unix.NFTA_BITWISE_LEN, 1)
+		b.nest(unix.NFTA_BITWISE_MASK, func() { b.bytes(unix.NFTA_DATA_VALUE, synFlag|ackFlag) })
+		b.nest(unix.NFTA_BITWISE_XOR, func() { b.bytes(unix.NFTA_DATA_VALUE, 0) })
 	})
-	r.equal([]byte{synFlag})
+	b.equal([]byte{synFlag})
 }
 
 // excess continues if there are more packets than maxRate allows.
-func (r *rules) excess() {
-	r.expression("limit", func() {
-		r.number64(unix.NFTA_LIMIT_RATE, maxRate)
-		r.number64(unix.NFTA_LIMIT_UNIT, unitSecond)
-		r.number(unix.NFTA_LIMIT_BURST, maxBurst)
-		r.number(unix.NFTA_LIMIT_TYPE, unix.NFT_LIMIT_PKTS)
-		r.number(unix.NFTA_LIMIT_FLAGS, limitInverse)
+func (b *batch) excess() {
+	b.expression("limit", func() {
+		b.number64(unix.NFTA_LIMIT_RATE, maxRate)
+		b.number64(unix.NFTA_LIMIT_UNIT, unitSecond)
+		b.number(unix.NFTA_LIMIT_BURST, maxBurst)
+		b.number(unix.NFTA_LIMIT_TYPE, unix.NFT_LIMIT_PKTS)
+		b.number(unix.NFTA_LIMIT_FLAGS, limitInverse)
 	})
 }
 
-func (r *rules) untracked() { r.expression("notrack", func() {}) }
+func (b *batch) untracked() { b.expression("notrack", func() {}) }
 
-func (r *rules) accept() { r.verdict(verdictAccept) }
-func (r *rules) drop()   { r.verdict(verdictDrop) }
+func (b *batch) accept() { b.verdict(verdictAccept) }
+func (b *batch) drop()   { b.verdict(verdictDrop) }
 
-func (r *rules) verdict(code uint32) {
-	r.expression("immediate", func() {
-		r.number(unix.NFTA_IMMEDIATE_DREG, unix.NFT_REG_VERDICT)
-		r.nest(unix.NFTA_IMMEDIATE_DATA, func() {
-			r.nest(unix.NFTA_DATA_VERDICT, func() { r.number(unix.NFTA_VERDICT_CODE, code) })
+func (b *batch) verdict(code uint32) {
+	b.expression("immediate", func() {
+		b.number(unix.NFTA_IMMEDIATE_DREG, unix.NFT_REG_VERDICT)
+		b.nest(unix.NFTA_IMMEDIATE_DATA, func() {
+			b.nest(unix.NFTA_DATA_VERDICT, func() { b.number(unix.NFTA_VERDICT_CODE, code) })
 		})
 	})
 }
 
 // redirect leads the connection to a port of 127.0.0.1.
-func (r *rules) redirect(port uint16) func() {
+func (b *batch) redirect(port uint16) func() {
 	return func() {
-		r.expression("immediate", func() {
-			r.number(unix.NFTA_IMMEDIATE_DREG, register)
-			r.nest(unix.NFTA_IMMEDIATE_DATA, func() { r.bytes(unix.NFTA_DATA_VALUE, byte(port>>8), byte(port)) })
+		b.expression("immediate", func() {
+			b.number(unix.NFTA_IMMEDIATE_DREG, register)
+			b.nest(unix.NFTA_IMMEDIATE_DATA, func() { b.bytes(unix.NFTA_DATA_VALUE, byte(port>>8), byte(port)) })
 		})
-		r.expression("redir", func() {
-			r.number(unix.NFTA_REDIR_REG_PROTO_MIN, register)
+		b.expression("redir", func() {
+			b.number(unix.NFTA_REDIR_REG_PROTO_MIN, register)
 		})
 	}
 }

@@ -1,10 +1,15 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
@@ -94,4 +99,118 @@ func (r *Repo) Bundle(ctx context.Context, w io.Writer, branch, base string) err
 	}
 	_, err = r.git.Run(ctx, git.Call{GitDir: lean, Args: args, Stdout: w, Max: 1 << 40})
 	return err
+}
+
+// Change is a file that differs from the parent.
+type Change struct {
+	Path   string // relative to the root of the tree, with slashes
+	Mode   Mode   // Regular, Executable or Symlink; ignored if Delete is set
+	Delete bool
+	Size   int64 // of the content, in bytes; the change is refused if it differs
+	// Open returns the content, or a link's target. It is called at most once, and
+	// Commit closes the result.
+	Open func() (io.ReadCloser, error)
+}
+
+// Identity is an author or a committer.
+type Identity struct{ Name, Email string }
+
+// Limits bound a commit. Zero means the default.
+type Limits struct {
+	Files     int   // maximum number of changes (default 20,000)
+	FileBytes int64 // maximum size of a file (default 50 MiB)
+	Bytes     int64 // maximum size of all files (default 500 MiB)
+}
+
+// CommitRequest describes a new commit.
+type CommitRequest struct {
+	Parent    string // full hash
+	Changes   []Change
+	Author    Identity
+	Committer Identity
+	Message   string   // control characters are removed; at most 64 KiB
+	Trailers  []string // "Key: value", appended as the last paragraph
+	When      time.Time
+	Limits    Limits
+	// Dirs, of a commit of a combined repository, are the directories of its members. A
+	// change elsewhere is refused, and so is a link that leaves its directory.
+	Dirs []string
+}
+
+// member returns the directory of a member that a path is in, with a slash, and what follows
+// it. Without Dirs every path is in "".
+func (q *CommitRequest) member(p string) (dir, rest string, ok bool) {
+	if len(q.Dirs) == 0 {
+		return "", p, true
+	}
+	dir, rest, ok = strings.Cut(p, "/")
+	return dir + "/", rest, ok && slices.Contains(q.Dirs, dir)
+}
+
+// Skipped is a path that is not in the commit, and why.
+type Skipped struct{ Path, Why string }
+
+// CommitResult is the result of a commit. Each change is in the commit, in Refused, in
+// Ignored, or equal to the parent.
+type CommitResult struct {
+	Hash    string // empty if Empty is set
+	Tree    string
+	Empty   bool      // the tree equals the parent's: nothing to commit
+	Refused []Skipped // changes that may not be committed
+	Ignored []string  // new files that a .gitignore of the tree excludes
+}
+
+func (l Limits) withDefaults() Limits {
+	l.Files = cmp.Or(l.Files, 20_000)
+	l.FileBytes = cmp.Or(l.FileBytes, 50<<20)
+	l.Bytes = cmp.Or(l.Bytes, 500<<20)
+	return l
+}
+
+// check validates the request.
+func (q *CommitRequest) check() error {
+	if err := git.CheckHash("commit", q.Parent); err != nil {
+		return err
+	}
+	for _, id := range []Identity{q.Author, q.Committer} {
+		for _, s := range []string{id.Name, id.Email} {
+			if strings.Trim(s, " .,:;\"'") == "" || len(s) > 256 || strings.ContainsAny(s, "<>") || git.Sanitize(s, 256) != s || strings.Contains(s, "\n") {
+				return api.Errorf(api.KindInvalid, "commit: %q is not a valid name or email address", git.Sanitize(s, 200))
+			}
+		}
+	}
+	if q.When.Unix() <= 0 {
+		return api.Errorf(api.KindInvalid, "commit: the time is missing")
+	}
+	if q.Limits.Files < 0 || q.Limits.FileBytes < 0 || q.Limits.Bytes < 0 {
+		return api.Errorf(api.KindInvalid, "commit: a limit is negative")
+	}
+	for _, t := range q.Trailers {
+		key, value, ok := strings.Cut(t, ": ")
+		if !ok || !git.IsName(strings.ReplaceAll(key, "-", "")) || strings.TrimSpace(value) == "" || strings.Contains(value, "\n") || git.Sanitize(value, 1024) != value {
+			return api.Errorf(api.KindInvalid, "commit: %q is not a trailer (\"Key: value\")", git.Sanitize(t, 200))
+		}
+	}
+	if q.message() == "" {
+		return api.Errorf(api.KindInvalid, "commit: the message is empty")
+	}
+	return nil
+}
+
+// message returns the commit message with its trailers.
+func (q *CommitRequest) message() string {
+	m := q.Message
+	if len(m) > 64<<10 {
+		m = m[:64<<10]
+		for !utf8.ValidString(m) && len(m) > 64<<10-4 {
+			m = m[:len(m)-1]
+		}
+	}
+	if m = git.Sanitize(m, 64<<10); m == "" {
+		return ""
+	}
+	if len(q.Trailers) > 0 {
+		m += "\n\n" + strings.Join(q.Trailers, "\n")
+	}
+	return m + "\n"
 }

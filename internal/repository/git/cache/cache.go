@@ -172,3 +172,109 @@ func (r *Repo) run(ctx context.Context, c git.Call) ([]byte, error) {
 	c.GitDir = r.dir
 	return r.git.Run(ctx, c)
 }
+
+// Find returns the cached copy of a remote without fetching. KindNotFound if there is
+// none.
+func (c *Cache) Find(address string) (*Repo, error) {
+	m, err := git.ParseRemote(address, c.cfg.Insecure)
+	if err != nil {
+		return nil, err
+	}
+	r := c.repo(m)
+	if _, err := os.Stat(r.dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, api.Errorf(api.KindNotFound, "%s is not in the repository cache", git.DisplayAddress(address)).
+			WithHint("Create a task on it to fetch it again.")
+	} else if err != nil {
+		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
+	}
+	return r, nil
+}
+
+// Remote parses an address by the rules of the cache.
+func (c *Cache) Remote(address string) (git.Remote, error) {
+	return git.ParseRemote(address, c.cfg.Insecure)
+}
+
+// NameOf returns the name that [Cache.List] has for the copy of a remote, if there is one.
+func (c *Cache) NameOf(address string) (string, error) {
+	m, err := c.Remote(address)
+	if err != nil {
+		return "", err
+	}
+	return c.repo(m).Name(), nil
+}
+
+// The refs of a repository in the cache. They are outside of refs/heads and refs/tags,
+// so git finds none of them by a short name.
+const (
+	remoteHeads = "refs/hortus/remote/heads/"
+	remoteTags  = "refs/hortus/remote/tags/"
+	remoteHead  = "refs/hortus/remote-head" // a symbolic ref, or a commit if the remote's is detached
+	ownBranches = "refs/hortus/branches/"
+)
+
+// Cached is a repository of a cache.
+type Cached struct {
+	// Name is a hash of its address.
+	Name string
+	Path string
+	// Used is when it was last written to or fetched.
+	Used time.Time
+}
+
+// List returns the repositories in the cache, sorted by name.
+func (c *Cache) List() ([]Cached, error) {
+	entries, err := os.ReadDir(c.cfg.Dir)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
+	}
+	var out []Cached
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".git")
+		if !ok || !e.IsDir() || !git.IsHash(name) {
+			continue
+		}
+		used, err := os.Stat(filepath.Join(c.cfg.Dir, name+".lock"))
+		if err != nil {
+			continue // being created or removed
+		}
+		out = append(out, Cached{Name: name, Path: filepath.Join(c.cfg.Dir, e.Name()), Used: used.ModTime()})
+	}
+	return out, nil
+}
+
+// Remove removes a repository with all commits of tasks in it; it is idempotent.
+// KindConflict while it is being written to. Concurrent readers fail, so the caller must
+// ensure that no task uses it.
+func (c *Cache) Remove(ctx context.Context, name string) error {
+	if !git.IsHash(name) {
+		return api.Errorf(api.KindInvalid, "%.80q is not a repository of the cache", name)
+	}
+	base := filepath.Join(c.cfg.Dir, name)
+	now, cancel := context.WithCancel(ctx)
+	cancel() // do not wait
+	f, err := lockFile(now, base+".lock")
+	if err != nil {
+		if ctx.Err() == nil {
+			err = api.Errorf(api.KindConflict, "repository %.12s of the cache is in use", name)
+		}
+		return err
+	}
+	defer f.Close()
+	// Rename it first: an interrupted removal must not look complete. The next writer
+	// removes the rest.
+	aside := base + ".new"
+	err = os.RemoveAll(aside)
+	if err == nil {
+		if err = os.Rename(base+".git", aside); os.IsNotExist(err) {
+			return nil
+		}
+	}
+	if err == nil {
+		err = os.RemoveAll(aside)
+	}
+	if err != nil {
+		return api.Errorf(api.KindInternal, "remove repository %.12s of the cache: %w", name, err)
+	}
+	return nil
+}

@@ -28,11 +28,10 @@ var (
 	reNoAttr    = lazyregexp.New(`AttributeError: '\w+' object has no attribute '(\w+)'|TypeError: (?:[\w$\[\]]+\.)*([\w$]+) is not a function`)
 )
 
-// compilerEdits do what the messages of the Go compiler ask for.
-type compilerEdits struct{ *collector }
+// Edits that do what the messages of the Go compiler ask for.
 
 // compile collects the edits that an error's own words ask for.
-func (c compilerEdits) compile() {
+func (c *collector) compile() {
 	for _, m := range reCompile.FindAllStringSubmatch(c.p.output, 20) {
 		n, _ := strconv.Atoi(m[2])
 		for _, s := range c.p.sources {
@@ -46,14 +45,14 @@ func (c compilerEdits) compile() {
 			}
 		}
 	}
-	linkEdits{c.collector}.links()
+	c.links()
 }
 
 // goPackages are the packages of the standard library that go by one name.
 var goPackages = strings.Fields("bufio bytes cmp context crypto/sha256 encoding/base64 encoding/hex encoding/json errors fmt hash/fnv io maps math math/big math/bits math/rand net/http net/url os os/exec path path/filepath reflect regexp slices sort strconv strings sync sync/atomic text/tabwriter time unicode unicode/utf8 container/list container/heap")
 
 // message answers one line of the Go compiler.
-func (c compilerEdits) message(msg string) {
+func (c *collector) message(msg string) {
 	raw := c.l.raw
 	if m := reUnusedImp.FindStringSubmatch(msg); m != nil {
 		c.lines(0, 1, "the import is not used")
@@ -107,7 +106,7 @@ func (c compilerEdits) message(msg string) {
 
 // undefined is a name without a meaning: misspelt, or of a package that is not
 // imported.
-func (c compilerEdits) undefined(pkg, name string) {
+func (c *collector) undefined(pkg, name string) {
 	if pkg == "" {
 		for _, p := range goPackages {
 			if path.Base(p) == name {
@@ -150,7 +149,7 @@ func (p *project) ownPackages(name string) []string {
 	return out
 }
 
-func (c compilerEdits) importGo(p string) {
+func (c *collector) importGo(p string) {
 	for i := range c.s.lines {
 		raw := c.s.lines[i].raw
 		switch {
@@ -172,7 +171,7 @@ func (c compilerEdits) importGo(p string) {
 
 // rename replaces a misspelt name on the current line, behind a prefix, by the
 // nearest names that are used anywhere.
-func (c compilerEdits) rename(name, prefix string) {
+func (c *collector) rename(name, prefix string) {
 	re := regexp.MustCompile(`(` + prefix + `)` + regexp.QuoteMeta(name) + `\b`)
 	for k, to := range c.p.nearest(name) {
 		c.lines(0.1*float64(k), 1, name+" is misspelt; "+to+" is meant", re.ReplaceAllString(c.l.raw, "${1}"+to))

@@ -75,11 +75,10 @@ func unquote(t token) (body, quote string, ok bool) {
 	return t.s[1 : len(t.s)-1], q, true
 }
 
-// constantEdits replace numbers and texts.
-type constantEdits struct{ *collector }
+// Edits that replace numbers and texts.
 
 // constant replaces the number or text at token n.
-func (c constantEdits) constant(n int) {
+func (c *collector) constant(n int) {
 	t := c.l.toks[n]
 	switch t.kind {
 	case number:
@@ -89,7 +88,7 @@ func (c constantEdits) constant(n int) {
 	}
 }
 
-func (c constantEdits) number(n int) {
+func (c *collector) number(n int) {
 	t := c.l.toks[n]
 	put := func(cost float64, s string) {
 		if s != t.s {
@@ -134,7 +133,7 @@ func itoa64(n int64) string { return strconv.FormatInt(n, 10) }
 // short texts that separate things.
 var separators = []string{"", " ", ",", ", ", "-", "_", ":", ": ", "/", ".", ";", "=", "0", `\n`, `\t`, "|", "&", "+", "#", "'", "*"}
 
-func (c constantEdits) text(n int) {
+func (c *collector) text(n int) {
 	body, q, ok := unquote(c.l.toks[n])
 	if !ok {
 		c.hole(n)
@@ -180,7 +179,7 @@ func (c constantEdits) text(n int) {
 }
 
 // hole is a part of a text with expressions in it.
-func (c constantEdits) hole(n int) {
+func (c *collector) hole(n int) {
 	t := c.l.toks[n]
 	for _, p := range c.p.pairs {
 		for _, d := range [][2]string{p, {p[1], p[0]}} {

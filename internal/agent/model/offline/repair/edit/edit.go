@@ -41,7 +41,7 @@ func List(files []File, f Failure, known []Edit) []Edit {
 		e.cost = -2 + 0.01*float64(i)
 		c.put(e)
 	}
-	compilerEdits{c}.compile()
+	c.compile()
 	for _, s := range p.sources {
 		for i := range s.lines {
 			if l := &s.lines[i]; len(l.toks) > 0 {
@@ -88,15 +88,15 @@ func (c *collector) at(s *source, i int, l *line) {
 	}
 	c.vars = c.variables()
 	for n := range l.toks {
-		operatorEdits{c}.operator(n)
-		constantEdits{c}.constant(n)
-		nameEdits{c}.name(n)
-		placeEdits{c}.offset(n)
-		placeEdits{c}.arguments(n)
+		c.operator(n)
+		c.constant(n)
+		c.name(n)
+		c.offset(n)
+		c.arguments(n)
 	}
-	placeEdits{c}.conditions()
-	statementEdits{c}.statements()
-	idiomEdits{c}.idioms()
+	c.conditions()
+	c.statements()
+	c.idioms()
 }
 
 func (c *collector) put(e Edit) {

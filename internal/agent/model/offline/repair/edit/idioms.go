@@ -12,11 +12,10 @@ var (
 	reMutableDef = lazyregexp.New(`^(\s*)(?:async\s+)?def\s+\w+\(.*?\b(\w+)(?:\s*:\s*[\w\[\], .]+?)?\s*=\s*(\[\]|\{\}|set\(\))`)
 )
 
-// idiomEdits correct mistakes that each language invites.
-type idiomEdits struct{ *collector }
+// Edits that correct mistakes that each language invites.
 
 // idioms are mistakes that each language invites.
-func (c idiomEdits) idioms() {
+func (c *collector) idioms() {
 	l := c.l
 	switch c.lang() {
 	case JavaScript:
@@ -41,12 +40,12 @@ func (c idiomEdits) idioms() {
 }
 
 // async reports whether a line stands in an asynchronous function.
-func (c idiomEdits) async() bool {
+func (c *collector) async() bool {
 	return c.unit != nil && strings.Contains(c.s.lines[c.unit.from].raw, "async")
 }
 
 // own puts the receiver before a name that is a member of the same class.
-func (c idiomEdits) own(receiver string) {
+func (c *collector) own(receiver string) {
 	if c.unit == nil || c.unit.class == "" || c.i == c.unit.from {
 		return
 	}

@@ -18,12 +18,11 @@ const (
 	maxSpelt  = 20
 )
 
-// linkEdits connect a use with its definition in another place or file.
-type linkEdits struct{ *collector }
+// Edits that connect a use with its definition in another place or file.
 
 // links repairs what one file wants of another: an export or an import that is
 // missing, a name that is spelt differently there.
-func (c linkEdits) links() {
+func (c *collector) links() {
 	out := c.p.output
 	var absent []string
 	for _, re := range []*lazyregexp.Regexp{reNoExport, reAbsent, reNameError, reUnboundName, reNoAttr, reKeyword, reUndefGo} {
@@ -50,7 +49,7 @@ var reUnboundName = lazyregexp.New(`UnboundLocalError: (?:cannot access )?local 
 
 // defined changes a name that is used without a meaning to what is defined nearby
 // under another name: a variable, a parameter, something that is imported.
-func (c linkEdits) defined(name string) {
+func (c *collector) defined(name string) {
 	for _, s := range c.p.sources {
 		if !s.uses(name) && !c.p.called[name] {
 			continue
@@ -91,7 +90,7 @@ func (s *source) mentions(u *unit, name string) bool { return slices.Contains(s.
 
 // member0 adds to an object a member that it is requested and has not: where its
 // constructor sets another one, or none.
-func (c linkEdits) member0(name string) {
+func (c *collector) member0(name string) {
 	for _, s := range c.p.sources {
 		for k := range s.units {
 			u := &s.units[k]
@@ -127,7 +126,7 @@ func (c linkEdits) member0(name string) {
 }
 
 // on makes a line the current one, for an error that names it.
-func (c linkEdits) on(s *source, i int, base float64) {
+func (c *collector) on(s *source, i int, base float64) {
 	c.s, c.i, c.l, c.base, c.unit = s, i, &s.lines[i], base, nil
 	if n := s.at(i); n >= 0 {
 		c.unit = &s.units[n]
@@ -135,7 +134,7 @@ func (c linkEdits) on(s *source, i int, base float64) {
 }
 
 // export adds a name to what a file of JavaScript gives, where it defines it.
-func (c linkEdits) export(name string) {
+func (c *collector) export(name string) {
 	for _, s := range c.p.sources {
 		if s.lang != JavaScript || !s.defines(name) {
 			continue
@@ -173,7 +172,7 @@ func (s *source) defines(name string) bool {
 }
 
 // imports adds an import of a name to the files of JavaScript that use it without one.
-func (c linkEdits) imports(name string) {
+func (c *collector) imports(name string) {
 	for _, s := range c.p.sources {
 		if s.lang != JavaScript || !s.uses(name) || s.defines(name) {
 			continue
@@ -193,7 +192,7 @@ func (s *source) uses(name string) bool {
 	})
 }
 
-func (c linkEdits) require(s, from *source, name string) {
+func (c *collector) require(s, from *source, name string) {
 	rel := relative(path.Dir(s.path), from.path)
 	at, esm := 0, false
 	for i := range s.lines {
@@ -231,7 +230,7 @@ func relative(dir, file string) string {
 
 // spelling replaces a name that nothing means by the nearest one: where it is
 // used, and where it is defined under another name than it is requested.
-func (c linkEdits) spelling(name string) {
+func (c *collector) spelling(name string) {
 	used, count := false, 0
 	for _, s := range c.p.sources {
 		for i := range s.lines {
@@ -241,7 +240,7 @@ func (c linkEdits) spelling(name string) {
 					used = true
 					if count++; count <= maxSpelt {
 						c.on(s, i, -1)
-						compilerEdits{c.collector}.rename(name, `\b`)
+						c.rename(name, `\b`)
 					}
 				}
 			}
@@ -264,7 +263,7 @@ func (c linkEdits) spelling(name string) {
 
 // imported replaces a name that is imported and that nobody defines by those that
 // are defined.
-func (c linkEdits) imported(name string) {
+func (c *collector) imported(name string) {
 	if name == "" {
 		return
 	}

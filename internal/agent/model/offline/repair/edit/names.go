@@ -61,12 +61,11 @@ keys values items get|keys values entries get|map filter forEach reduce flatMap|
 	return m
 }()
 
-// nameEdits replace names by others of the same place.
-type nameEdits struct{ *collector }
+// Edits that replace names by others of the same place.
 
 // name replaces the name at token n: by its opposite, by another variable, by
 // another member.
-func (c nameEdits) name(n int) {
+func (c *collector) name(n int) {
 	t := c.l.toks[n]
 	if t.kind != word {
 		return
@@ -108,7 +107,7 @@ func (c nameEdits) name(n int) {
 
 // function replaces a called function by one with a similar role: of the same
 // file.
-func (c nameEdits) function(n int) {
+func (c *collector) function(n int) {
 	count := 0
 	if c.base < 1.5 { // the failure names this very place
 		for _, b := range map[Lang][]string{
@@ -134,7 +133,7 @@ func (c nameEdits) function(n int) {
 
 // member replaces what stands behind a dot by another member that the same file
 // uses in the same way.
-func (c nameEdits) member(n int) {
+func (c *collector) member(n int) {
 	owner, name, call := c.tok(n-2), c.tok(n), c.tok(n+1) == "("
 	count := map[string]int{}
 	var order []string

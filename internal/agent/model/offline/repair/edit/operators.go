@@ -49,11 +49,10 @@ var swaps = map[string][]swap{
 	"in":  {{"not in", 1.6}},
 }
 
-// operatorEdits replace, negate and remove operators.
-type operatorEdits struct{ *collector }
+// Edits that replace, negate and remove operators.
 
 // operator replaces, negates or removes the operator at token n.
-func (c operatorEdits) operator(n int) {
+func (c *collector) operator(n int) {
 	t := c.l.toks[n]
 	if t.kind != op && t.s != "and" && t.s != "or" && t.s != "is" && t.s != "in" && t.s != "not" {
 		return
@@ -92,7 +91,7 @@ func (c operatorEdits) operator(n int) {
 }
 
 // inFor reports whether an "in" belongs to a comprehension.
-func (c operatorEdits) inFor(n int) bool {
+func (c *collector) inFor(n int) bool {
 	for k := n - 1; k >= 0 && k >= n-6; k-- {
 		if c.tok(k) == "for" {
 			return true
@@ -102,7 +101,7 @@ func (c operatorEdits) inFor(n int) bool {
 }
 
 // valid reports whether an operator exists in the language.
-func (c operatorEdits) valid(o string) bool {
+func (c *collector) valid(o string) bool {
 	switch o {
 	case "//", "//=":
 		return c.lang() == Python
@@ -115,7 +114,7 @@ func (c operatorEdits) valid(o string) bool {
 }
 
 // affirm takes a negation away, with the brackets that only it needs.
-func (c operatorEdits) affirm(n int) {
+func (c *collector) affirm(n int) {
 	c.remove(1.6, n)
 	if c.tok(n+1) == "(" {
 		if end := c.match(n + 1); end > 0 {
@@ -136,7 +135,7 @@ func (c *collector) remove(cost float64, n int) {
 var binary = []string{"+", "-", "*", "/", "//"}
 
 // operands keeps only the left side of an operator.
-func (c operatorEdits) operands(n int) {
+func (c *collector) operands(n int) {
 	o := c.tok(n)
 	if !slices.Contains(binary, o) {
 		return

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// placeEdits change bounds, swap arguments and negate conditions.
-type placeEdits struct{ *collector }
+// Edits that change bounds, swap arguments and negate conditions.
 
 // offset puts the one that a bound lacks behind the operand that ends at token n.
-func (c placeEdits) offset(n int) {
+func (c *collector) offset(n int) {
 	t := c.l.toks[n]
 	if t.kind == op && t.s != ")" && t.s != "]" || t.kind == text || keywords[t.s] {
 		return
@@ -43,7 +42,7 @@ func (c placeEdits) offset(n int) {
 // bounds are calls whose arguments are counts or positions.
 var bounds = set("range slice substring substr islice randint charAt splice fill repeat at make Slice Repeat Fill")
 
-func (c placeEdits) bracketOf(n int) string {
+func (c *collector) bracketOf(n int) string {
 	if o := c.open(n); o >= 0 {
 		return c.tok(o)
 	}
@@ -51,7 +50,7 @@ func (c placeEdits) bracketOf(n int) string {
 }
 
 // callOf is the name of the call that token n is an argument of.
-func (c placeEdits) callOf(n int) string {
+func (c *collector) callOf(n int) string {
 	if o := c.open(n); o > 0 && c.tok(o) == "(" {
 		return c.tok(o - 1)
 	}
@@ -59,7 +58,7 @@ func (c placeEdits) callOf(n int) string {
 }
 
 // leftOperator is the operator before the operand that ends at token n.
-func (c placeEdits) leftOperator(n int) string {
+func (c *collector) leftOperator(n int) string {
 	if a := c.left(n + 1); a > 0 {
 		return c.tok(a - 1)
 	}
@@ -67,7 +66,7 @@ func (c placeEdits) leftOperator(n int) string {
 }
 
 // arguments swaps two elements of the list that begins at token n.
-func (c placeEdits) arguments(n int) {
+func (c *collector) arguments(n int) {
 	if b := c.tok(n); c.l.toks[n].kind != op || b != "(" && b != "[" {
 		return
 	}
@@ -95,7 +94,7 @@ func (c placeEdits) arguments(n int) {
 }
 
 // split returns the byte ranges of the arguments between tokens n and end.
-func (c placeEdits) split(n, end int) [][2]int {
+func (c *collector) split(n, end int) [][2]int {
 	var out [][2]int
 	depth, start := 0, n+1
 	for k := n + 1; k <= end; k++ {
@@ -119,7 +118,7 @@ func (c placeEdits) split(n, end int) [][2]int {
 }
 
 // conditions negates the condition of a line.
-func (c placeEdits) conditions() {
+func (c *collector) conditions() {
 	n, last := 0, len(c.l.toks)-1
 	if c.l.first() == "}" {
 		n++

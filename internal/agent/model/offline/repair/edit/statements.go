@@ -4,11 +4,10 @@ import (
 	"strings"
 )
 
-// statementEdits move, add and copy lines.
-type statementEdits struct{ *collector }
+// Edits that move, add and copy lines.
 
 // statements moves, adds and copies lines.
-func (c statementEdits) statements() {
+func (c *collector) statements() {
 	l, u := c.l, c.unit
 	c.blocks()
 	if u == nil || l.depth != c.depthOf(u) && c.lang() == Python || l.quote != "" {
@@ -35,7 +34,7 @@ func (c statementEdits) statements() {
 }
 
 // depthOf is the depth of brackets of a unit's statements in Python.
-func (c statementEdits) depthOf(u *unit) int { return c.s.lines[u.from].depth }
+func (c *collector) depthOf(u *unit) int { return c.s.lines[u.from].depth }
 
 // next is the next line with code, or -1.
 func (c *collector) next() int {
@@ -57,7 +56,7 @@ func (c *collector) prev() int {
 }
 
 // returns makes the value of a line the function's: a return was forgotten.
-func (c statementEdits) returns() {
+func (c *collector) returns() {
 	u, l := c.unit, c.l
 	if !u.fn || keywords[l.first()] && l.first() != "await" && l.first() != "this" {
 		return
@@ -97,7 +96,7 @@ func (c *collector) insertAfter(cost float64, line string) {
 }
 
 // shift moves a line of Python into the block before it.
-func (c statementEdits) shift() {
+func (c *collector) shift() {
 	if c.lang() != Python {
 		return
 	}
@@ -113,7 +112,7 @@ const maxCopies = 14
 
 // copies puts lines that stand in the same class or file behind this one: what
 // one place forgets, another one often does.
-func (c statementEdits) copies() {
+func (c *collector) copies() {
 	if len(c.l.toks) < 2 || c.l.first() == "return" || c.l.first() == "raise" || c.l.first() == "throw" {
 		return
 	}
@@ -158,7 +157,7 @@ func (l *line) assigns() bool {
 
 // blocks moves a line of Python to where its block is: an else to its if, a
 // statement back into its function.
-func (c statementEdits) blocks() {
+func (c *collector) blocks() {
 	if c.lang() != Python || c.l.quote != "" || c.l.depth > 0 {
 		return
 	}

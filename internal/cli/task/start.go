@@ -10,10 +10,12 @@ import (
 	"unicode/utf8"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/image"
+	"hortus.dev/internal/cli/terminal"
 )
 
 type taskStartCmd struct {
@@ -26,7 +28,7 @@ type taskStartCmd struct {
 	Record  string   `complete:"files" placeholder:"FILE" help:"File to record every model call in, without secrets, for --model replay:FILE."`
 	Detach  bool     `short:"d" help:"Start the task, print its ID and return. hortus task watch ID follows it."`
 	deliveryFlags
-	budgetFlags
+	BudgetFlags
 	fileFlags
 	setupFlags
 	agentFlag
@@ -51,12 +53,12 @@ type setupFlags struct {
 // agentFlag names the model of an agent.
 type agentFlag struct {
 	Agent string     `env:"HORTUS_AGENT" complete:"agents" placeholder:"NAME" help:"Agent that does the work: hortus (default), or a program in the sandbox: opencode, opencode-server, claude, codex, copilot, gemini or qwen. docs/agents.md."`
-	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model of the agent: anthropic, openai, anthropic:MODEL, openai:MODEL, replay:FILE (a recording), or offline (built in, no network, small repairs only). NAME,large=NAME adds a model to switch to when the agent makes no progress."`
+	Model ModelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model of the agent: anthropic, openai, anthropic:MODEL, openai:MODEL, replay:FILE (a recording), or offline (built in, no network, small repairs only). NAME,large=NAME adds a model to switch to when the agent makes no progress."`
 	Small string     `name:"small-model" env:"HORTUS_SMALL_MODEL" placeholder:"NAME" help:"Model that summarizes a long history and answers questions about the repository (research) for the agent (default: the agent's model)."`
 }
 
-// budgetFlags bound the work of an agent, all rounds together.
-type budgetFlags struct {
+// BudgetFlags bound the work of an agent, all rounds together.
+type BudgetFlags struct {
 	Rounds      *int           `env:"HORTUS_ROUNDS" placeholder:"N" help:"Maximum repair rounds after a failed gate (0 to 10, default 2)."`
 	Steps       *int           `env:"HORTUS_STEPS" placeholder:"N" help:"Maximum number of model calls (default 100)."`
 	Tokens      *int64         `env:"HORTUS_TOKENS" placeholder:"N" help:"Maximum number of tokens, input and output together (default 5000000)."`
@@ -108,7 +110,7 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	if req.Schema, err = c.resultFlag.read(); err != nil {
 		return req, err
 	}
-	if req.Repo.Budget, req.Repo.Rounds, err = c.budget(); err != nil {
+	if req.Repo.Budget, req.Repo.Rounds, err = c.Limits(); err != nil {
 		return req, err
 	}
 	if req.Repo.FilePolicy, err = c.fileFlags.policy(); err != nil {
@@ -220,7 +222,8 @@ func (c *deliveryFlags) delivers() error {
 	return nil
 }
 
-func (f *budgetFlags) budget() (out api.Budget, rounds int, err error) {
+// Limits are what the flags say.
+func (f *BudgetFlags) Limits() (out api.Budget, rounds int, err error) {
 	// Zero means the default to the api.
 	if f.Rounds != nil {
 		if rounds = *f.Rounds; rounds < 0 || rounds > api.MaxRounds {
@@ -250,22 +253,20 @@ func (f *budgetFlags) budget() (out api.Budget, rounds int, err error) {
 }
 
 // models are the model of the agent and those that it may use.
-func (f agentFlag) models() (string, api.Models, error) {
-	name, by, err := f.Model.agent()
-	if err != nil || f.Small == "" {
-		return name, by, err
+func (f agentFlag) models() (name string, by api.Models, err error) {
+	if name, by.Large, err = f.Model.Agent(); err == nil && f.Small != "" {
+		by.Small, err = absoluteRecording(f.Small)
 	}
-	by.Small, err = absoluteRecording(f.Small)
 	return name, by, err
 }
 
-// agent is the model of the agent of a repository, which plays no other role.
-func (m modelNames) agent() (string, api.Models, error) {
+// Agent is the model of the agent of a repository, which plays no other role, and the one that it moves to.
+func (m ModelNames) Agent() (name, large string, err error) {
 	if m.by.Planner != "" || m.by.Coder != "" || m.by.Debugger != "" {
-		return "", api.Models{}, api.Errorf(api.KindInvalid, "--model: a task on a repository has only an agent, not a planner, coder or debugger").
+		return "", "", api.Errorf(api.KindInvalid, "--model: a task on a repository has only an agent, not a planner, coder or debugger").
 			WithHint("use --model NAME, or --model NAME,large=NAME; --model overrides HORTUS_MODEL and task.model")
 	}
-	return m.all, api.Models{Large: m.by.Large}, nil
+	return m.all, m.by.Large, nil
 }
 
 // files reads what belongs to the request.
@@ -318,4 +319,58 @@ func readText(a *app.App, name, flag string, most int, stdinTaken bool) (string,
 func tooLong(flag, name string, most int) error {
 	return api.Errorf(api.KindInvalid, "%s: %s has more than %s", flag, name, human.Size(int64(most))).
 		WithHint("%s", fmt.Sprintf("give the part that matters; the agent reads files of the repository itself"))
+}
+
+type taskReplyCmd struct {
+	ID             string         `arg:"" complete:"tasks" help:"ID of a task that ended with a question, or a unique prefix of it."`
+	Reply          string         `arg:"" help:"Answer to the question; - reads stdin."`
+	Attempts       *int           `placeholder:"N" help:"Maximum number of attempts of a program (1 to 10)."`
+	Rounds         *int           `placeholder:"N" help:"Maximum repair rounds after a failed gate (0 to 10)."`
+	Steps          *int           `placeholder:"N" help:"Maximum number of model calls."`
+	Tokens         *int64         `placeholder:"N" help:"Maximum number of tokens, input and output together."`
+	Cost           *float64       `placeholder:"USD" help:"Maximum cost of the model calls."`
+	Wall           flags.Duration `placeholder:"30m" help:"Timeout of the whole task."`
+	TestsMayChange bool           `help:"Accept changes to existing tests: the gate with the original tests no longer decides."`
+}
+
+// Help returns what the first lines of help do not.
+func (taskReplyCmd) Help() string {
+	return "A new task continues the work: on a repository in the same workspace, for a program from the last attempt. " +
+		"Budgets, rounds and attempts are counted from zero; their default limits are those of the first task."
+}
+
+// Run answers the question of a task and follows the task that continues it.
+func (c *taskReplyCmd) Run(ctx app.Context, a *app.App) error {
+	text, err := a.ReadArgument(c.Reply)
+	if err != nil {
+		return err
+	}
+	if text == "" {
+		return api.Errorf(api.KindInvalid, "the reply is empty").WithHint(`hortus task reply %s "ANSWER"`, human.Sanitize(c.ID))
+	}
+	req := api.ReplyTask{Reply: text, TestsMayChange: c.TestsMayChange}
+	limits := BudgetFlags{Rounds: c.Rounds, Steps: c.Steps, Tokens: c.Tokens, Cost: c.Cost, Wall: c.Wall}
+	if req.Budget, req.Rounds, err = limits.Limits(); err != nil {
+		return err
+	}
+	if c.Attempts != nil {
+		if req.Attempts = *c.Attempts; req.Attempts < 1 || req.Attempts > api.MaxAttempts {
+			return api.Errorf(api.KindInvalid, "--attempts: %d is not between 1 and %d", req.Attempts, api.MaxAttempts)
+		}
+	}
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	old, err := cl.Tasks.Get(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	// The daemon must have the models and tokens that are set here.
+	a.NeedForges = old.Create.Repo != nil && (old.Create.Repo.Push || !filepath.IsAbs(old.Create.Repo.URL))
+	m := old.Create.Models
+	return startWith(ctx, a, []string{old.Create.Model, m.Planner, m.Coder, m.Debugger, m.Large, m.Small}, &outDir{}, false,
+		func(ctx context.Context, cl *client.Client, _ *terminal.Interrupts) (api.Task, error) {
+			return cl.Tasks.Reply(ctx, old.ID, req)
+		})
 }

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/progress"
 	"hortus.dev/internal/cli/terminal"
@@ -227,19 +228,189 @@ type repoRmCmd struct {
 
 // Run disconnects repositories.
 func (c *repoRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	gone := []api.Repository{}
+	return app.Each(ctx, a, c.Names, "hortus repo ls", cl.Repositories.Remove, func(r api.Repository) string {
+		return fmt.Sprintf("%s is disconnected; its cached copy (%s) is kept, and hortus gc removes it after a week without use", r.Name, human.Size(r.Bytes))
+	})
+}
+
+type repoSyncCmd struct {
+	Names   []string `arg:"" optional:"" name:"name" complete:"connected" help:"Repositories to fetch (default: all)."`
+	Prepare bool     `help:"Then prepare them in the background: the daemon installs what a new commit needs. hortus repo show NAME shows the result."`
+}
+
+// Run fetches repositories, one after the other. One that fails does not stop the others.
+func (c *repoSyncCmd) Run(ctx app.Context, a *app.App) error {
+	a.NeedForges = true
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	var list []api.Repository
+	if len(c.Names) == 0 {
+		if list, err = cl.Repositories.List(ctx); err != nil {
+			return err
+		}
+	}
 	for _, name := range c.Names {
-		r, err := cl.Repositories.Remove(ctx, name)
+		r, err := cl.Repositories.Get(ctx, name)
 		if err != nil {
 			return app.Missing(err, "hortus repo ls")
 		}
-		gone = append(gone, r)
-		if !a.Flags.JSON {
-			a.Note("%s is disconnected; its cached copy (%s) is kept, and hortus gc removes it after a week without use", r.Name, human.Size(r.Bytes))
+		list = append(list, r)
+	}
+	out, failed := []api.Repository{}, error(nil)
+	for _, old := range list {
+		r, err := fetched(ctx, a, old.Name, func(ctx context.Context, cl *client.Client, line func(string)) (api.Repository, error) {
+			if c.Prepare {
+				return cl.Repositories.SyncAndPrepare(ctx, string(old.ID), line)
+			}
+			return cl.Repositories.Sync(ctx, string(old.ID), line)
+		})
+		if api.KindOf(err) == api.KindCanceled {
+			return err
+		}
+		if err != nil {
+			if len(list) == 1 {
+				return err
+			}
+			failed = err
+			a.Note("%s: failed: %s", old.Name, err)
+			continue
+		}
+		out = append(out, r)
+		if a.Flags.JSON {
+			continue
+		}
+		switch {
+		case r.Objects == 0 && r.Commit == old.Commit:
+			a.Note("%s: nothing new, %s", r.Name, tip(r))
+		case r.Commit == old.Commit || old.Commit == "":
+			a.Note("%s: %s in %s, %s", r.Name, objects(r.Objects), human.Milliseconds(r.FetchMS), tip(r))
+		default:
+			a.Note("%s: %s in %s, %s; it was at %.12s", r.Name, objects(r.Objects), human.Milliseconds(r.FetchMS), tip(r), old.Commit)
+		}
+		if c.Prepare {
+			a.Note("%s is prepared in the background; to see the result: hortus repo show %s", r.Name, r.Name)
 		}
 	}
 	if a.Flags.JSON {
-		return a.JSON(gone)
+		if err := a.JSON(out); err != nil {
+			return err
+		}
+	}
+	if failed != nil {
+		return api.Errorf(api.KindOf(failed), "%d of %d repositories could not be fetched", len(list)-len(out), len(list)).WithHint("hortus repo show NAME says why")
 	}
 	return nil
+}
+
+// every is the interval of a schedule; 0 is "never".
+type every time.Duration
+
+// UnmarshalText reads an interval of at least a minute, or "never".
+func (e *every) UnmarshalText(text []byte) error {
+	if string(text) == "never" {
+		*e = 0
+		return nil
+	}
+	var d flags.Span
+	if err := d.UnmarshalText(text); err != nil {
+		return err
+	}
+	*e = every(d)
+	return api.RepositorySchedule{PrepareEveryMS: max(1, time.Duration(d).Milliseconds())}.Check()
+}
+
+// milliseconds is the interval as the API takes it; 0 for nil.
+func (e *every) milliseconds() int64 {
+	if e == nil {
+		return 0
+	}
+	return time.Duration(*e).Milliseconds()
+}
+
+type repoSetCmd struct {
+	Name  string `arg:"" complete:"connected" help:"Name of the repository, its ID, or a unique prefix of that."`
+	Every *every `name:"prepare-every" required:"" placeholder:"6h" help:"Interval at which the daemon fetches the repository and prepares what is new (minimum 1m), or never."`
+}
+
+// Run changes a connected repository.
+func (c *repoSetCmd) Run(ctx app.Context, a *app.App) error {
+	a.NeedForges = true
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := cl.Repositories.Schedule(ctx, c.Name, time.Duration(*c.Every))
+	if err != nil {
+		return app.Missing(err, "hortus repo ls")
+	}
+	if a.Flags.JSON {
+		return a.JSON(r)
+	}
+	if r.PrepareEveryMS == 0 {
+		a.Note("%s is not prepared by itself any more", r.Name)
+	} else {
+		a.Note("%s is prepared every %s, while the daemon runs; to see the result: hortus repo show %s", r.Name, interval(r.PrepareEveryMS), r.Name)
+	}
+	return nil
+}
+
+// interval is a duration without its zero minutes and seconds: "6h".
+func interval(ms int64) string {
+	text := (time.Duration(ms) * time.Millisecond).String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-len(zero)+1]
+		}
+	}
+	return text
+}
+
+// preparation says how the automatic preparation of a repository stands; "" if there is none. An
+// error is cut after most bytes.
+func preparation(r api.Repository, now time.Time, most int) string {
+	ago := func(t time.Time) string { return human.Duration(max(0, now.Sub(t)).Truncate(time.Second)) + " ago" }
+	p := r.Preparation
+	switch {
+	case p == nil:
+		return ""
+	case p.Running:
+		return "running, started " + ago(p.StartedAt)
+	case p.Requested:
+		return "requested"
+	case p.Error != nil:
+		text := fmt.Sprintf("failed %s: %s", ago(p.EndedAt), human.Truncate(p.Error.Message, most))
+		if !p.NextAt.IsZero() {
+			text += "; next at " + p.NextAt.Format(time.RFC3339)
+		}
+		return text
+	case !p.PreparedAt.IsZero():
+		return fmt.Sprintf("prepared %s at %.7s", ago(p.PreparedAt), human.Sanitize(p.Commit))
+	case !p.NextAt.IsZero():
+		return "waiting"
+	}
+	return ""
+}
+
+// showPreparation shows the automatic preparation of a repository.
+func showPreparation(r api.Repository, row func(name, value string)) {
+	p := r.Preparation
+	if p == nil {
+		return
+	}
+	if r.PrepareEveryMS > 0 {
+		row("prepare every", interval(r.PrepareEveryMS))
+	}
+	row("preparation", preparation(r, time.Now(), 300))
+	if p.Error != nil {
+		row("help", p.Error.Hint)
+		if !p.PreparedAt.IsZero() {
+			row("last success", fmt.Sprintf("%s at %.7s", p.PreparedAt.Format(time.RFC3339), p.Commit))
+		}
+	}
+	row("preparation task", string(p.Task))
+	if !p.NextAt.IsZero() {
+		row("next preparation", p.NextAt.Format(time.RFC3339))
+	}
 }

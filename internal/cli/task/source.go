@@ -275,3 +275,15 @@ func (c *deliveryFlags) remote(ctx context.Context, a *app.App, g checkout.User,
 	}
 	return address, nil
 }
+
+// FindRepository finds the repository that a person names, and who the commits are by.
+func FindRepository(ctx context.Context, a *app.App, text, author string) (api.TaskRepository, api.Identity, error) {
+	c := taskStartCmd{Repo: []string{text}, Author: author}
+	g := person(a)
+	r, tree, err := c.repository(ctx, a, g, text)
+	if err != nil {
+		return r, api.Identity{}, err
+	}
+	who, err := c.author(ctx, a, g, cmp.Or(tree.Root, "."))
+	return r, who, err
+}
