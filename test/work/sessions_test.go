@@ -73,7 +73,7 @@ func (p *parlour) send(key, text string, create *session.Settings) session.Turn 
 // turn waits for the end of a turn.
 func (p *parlour) turn(key string, n int) session.Turn {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), patience.Of(2*time.Minute))
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience.Of(5*time.Minute))
 	defer cancel()
 	for e, err := range p.w.Client.Sessions.Events(ctx, key, 0) {
 		if err != nil {
