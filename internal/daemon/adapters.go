@@ -88,7 +88,9 @@ func (d status) Configure(ctx context.Context, want admin.DaemonSettings) (admin
 }
 
 // Usage implements access.Daemon.
-func (d status) Usage(ctx context.Context) (admin.DiskUsage, error) { return d.system.keeper.Usage(ctx) }
+func (d status) Usage(ctx context.Context) (admin.DiskUsage, error) {
+	return d.system.keeper.Usage(ctx)
+}
 
 // Collect implements access.Daemon.
 func (d status) Collect(ctx context.Context, req admin.CollectRequest) (admin.Collected, error) {

@@ -11,7 +11,7 @@
 // Everything that a server reaches is behind package access, which decides what belongs to the
 // caller. Servers and tasks create sandboxes through package quota: the [System] gives no package
 // of the product a way to create one around the ceilings of an API key.
-// [System.Inside] does, for a program that opened the system to measure it.
+// [System.Inside] does, for a program that opened the system to measure or test it.
 //
 // [Main], [Resident] and [Connect] are the commands that run, serve and find a daemon.
 //

@@ -3,13 +3,11 @@ package daemon
 import (
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/admin"
-	"hortus.dev/internal/daemon/launch"
 	"hortus.dev/internal/platform/config"
 )
 
@@ -60,53 +58,68 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsReachTheDaemon: one that is started has them, one that runs takes
-// them over.
-func TestSettingsReachTheDaemon(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("HORTUS_CONFIG", os.DevNull)
-	minute, hour, never := int64(60_000), int64(3_600_000), int64(-1)
-	for i, c := range []struct {
-		want      admin.DaemonSettings
-		level     string
-		idle      int64
-		whyNoIdle string
-	}{
-		{admin.DaemonSettings{LogLevel: "debug", IdleMS: &minute}, "debug", minute, ""},
-		{admin.DaemonSettings{}, "debug", minute, "nothing is named"},
-		{admin.DaemonSettings{LogLevel: "error", IdleMS: &hour}, "error", hour, ""},
-		{admin.DaemonSettings{IdleMS: &never}, "error", -1, ""},
-		{admin.DaemonSettings{LogLevel: "info", IdleMS: &minute}, "info", -1, "one that stays for ever goes on to"},
+// TestArchiveSettings: an archive that makes no sense keeps the daemon from starting, and says why.
+func TestArchiveSettings(t *testing.T) {
+	for text, want := range map[string]string{
+		"layers": "absolute path", "gs://x": "s3://", "s3://builds": "region", "s3://key:secret@builds?region=r": "password",
 	} {
-		c1 := connect(t, dir)
-		c1.Close()
-		cl, err := Connect(t.Context(), ConnectOptions{Options: launch.Options{DataDir: dir, Settings: c.want}})
-		if err != nil {
-			t.Fatal(err)
+		t.Setenv("HOME", t.TempDir())
+		t.Setenv("HORTUS_LAYER_ARCHIVE", text)
+		_, err := loadSettings("", nil)
+		if api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), "daemon.layer-archive") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
 		}
-		info, err := cl.Info(t.Context())
-		cl.Close()
-		if err != nil || info.Settings.LogLevel != c.level || info.Settings.IdleMS == nil || *info.Settings.IdleMS != c.idle {
-			t.Errorf("%d: %+v, %v (%s)", i, info.Settings, err, c.whyNoIdle)
-		}
-	}
-	cl := connect(t, dir)
-	if _, err := cl.Configure(t.Context(), admin.DaemonSettings{LogLevel: "loud"}); api.KindOf(err) != api.KindInvalid {
-		t.Errorf("a level that is none: %v", err)
 	}
 }
 
-// TestIsolationNames: the configuration allows the backends that are compiled in.
-func TestIsolationNames(t *testing.T) {
-	d, err := connect(t, t.TempDir()).Doctor(t.Context())
+// TestEmbeddingSettings: the model and the similarity are settings, and off by default.
+func TestEmbeddingSettings(t *testing.T) {
+	empty := ""
+	for text, want := range map[string]struct {
+		model      string
+		similarity float64
+	}{
+		"": {"", 0.6},
+		"[model]\nembedding = 'openai:words'\nembedding-similarity = 0.8\n": {"openai:words", 0.8},
+	} {
+		path := filepath.Join(t.TempDir(), "config.toml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := loadSettings(path, map[string]*string{"data-dir": &empty})
+		if err != nil || got.Embedding != want.model || got.Similarity != want.similarity {
+			t.Errorf("%q: %q, %v, %v", text, got.Embedding, got.Similarity, err)
+		}
+	}
+	t.Setenv("HORTUS_EMBEDDING_SIMILARITY", "1.5")
+	if _, err := loadSettings(os.DevNull, map[string]*string{"data-dir": &empty}); api.KindOf(err) != api.KindInvalid {
+		t.Errorf("a similarity above 1: %v", err)
+	}
+}
+
+// TestForgesReachTheDaemon: what the file says of hosts, keys and policy is the
+// daemon's.
+func TestForgesReachTheDaemon(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.toml")
+	text := "data-dir='/f'\n[forge.'h']\nkind='gitea'\ntoken-secret='forge-token'\n[model]\nopenai-key-secret='openai-key'\n[policy]\nmax-files=3\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	none := ""
+	got, err := loadSettings(path, map[string]*string{"data-dir": &none, "idle": &none, "pool": &none, "log-level": &none})
+	if err != nil || len(got.Forges) != 1 || got.Forges[0] != (config.Forge{Host: "h", Kind: "gitea", TokenSecret: "forge-token"}) || len(got.KeySecrets) != 1 || got.KeySecrets["openai"] != "openai-key" || got.Policy.MaxFiles != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestExecutableIsSet: the daemon's settings name the running program.
+func TestExecutableIsSet(t *testing.T) {
+	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"auto"}
-	for _, b := range d.Backends {
-		want = append(want, b.Backend)
-	}
-	if got := config.Isolations(); !slices.Equal(got, want) {
-		t.Errorf("config.Isolations lists %q, this build has %q", got, want)
+	set, err := loadSettings(os.DevNull, nil)
+	if err != nil || set.Executable != self {
+		t.Errorf("%q, %v; want %q", set.Executable, err, self)
 	}
 }

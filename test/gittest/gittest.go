@@ -3,6 +3,8 @@ package gittest
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/cgi"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,4 +99,41 @@ func TreeEntry(mode, name, hash string) string {
 	raw := make([]byte, len(hash)/2)
 	fmt.Sscanf(hash, "%x", &raw)
 	return mode + " " + name + "\x00" + string(raw)
+}
+
+// Server serves bare repositories over HTTP, for fetches and pushes by everybody.
+type Server struct {
+	root    string
+	backend *cgi.Handler
+}
+
+// NewServer clones repositories and serves each at its path. It skips the test if git cannot serve.
+func NewServer(t testing.TB, from map[string]string) *Server {
+	t.Helper()
+	s := &Server{root: RealPath(t, t.TempDir())}
+	backend := filepath.Join(Git(t, s.root, "--exec-path"), "git-http-backend")
+	if _, err := os.Stat(backend); err != nil {
+		t.Skipf("git-http-backend is not installed: %v", err)
+	}
+	for path, work := range from {
+		Git(t, s.root, "clone", "-q", "--bare", work, s.Dir(path))
+		Git(t, s.Dir(path), "config", "http.receivepack", "true")
+	}
+	s.backend = &cgi.Handler{
+		Path: backend, InheritEnv: []string{"PATH"},
+		Env: []string{"GIT_PROJECT_ROOT=" + s.root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "REMOTE_USER=t",
+			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
+	}
+	return s
+}
+
+// Dir returns the directory of a repository.
+func (s *Server) Dir(path string) string { return filepath.Join(s.root, path) }
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		r.TransferEncoding, r.ContentLength = nil, -1 // http-backend reads until the end
+	}
+	s.backend.ServeHTTP(w, r)
 }
