@@ -76,17 +76,17 @@ func upgrade(ctx context.Context, conn net.Conn, path, protocol string, header h
 		return nil, api.Errorf(api.KindUnavailable, "the answer upgrades to %.40q, not to %s", got, protocol)
 	}
 	lim.left = -1
-	return &upgraded{Conn: conn, br: br}, nil
+	return &upgradeConn{Conn: conn, br: br}, nil
 }
 
-// upgraded is a connection whose first bytes may be in a buffer already.
-type upgraded struct {
+// upgradeConn is a connection whose first bytes may be in a buffer already.
+type upgradeConn struct {
 	net.Conn
 	br *bufio.Reader // nil once it is empty
 }
 
 // Read implements net.Conn.
-func (u *upgraded) Read(b []byte) (int, error) {
+func (u *upgradeConn) Read(b []byte) (int, error) {
 	if u.br != nil {
 		if u.br.Buffered() > 0 {
 			return u.br.Read(b)
@@ -98,7 +98,7 @@ func (u *upgraded) Read(b []byte) (int, error) {
 
 // NetConn returns the connection itself, for copying without a buffer, or nil as long as bytes
 // of it are in the buffer.
-func (u *upgraded) NetConn() net.Conn {
+func (u *upgradeConn) NetConn() net.Conn {
 	if u.br != nil && u.br.Buffered() > 0 {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (u *upgraded) NetConn() net.Conn {
 }
 
 // CloseWrite closes the sending half, if the connection can do that.
-func (u *upgraded) CloseWrite() error {
+func (u *upgradeConn) CloseWrite() error {
 	if c, ok := u.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
 	}

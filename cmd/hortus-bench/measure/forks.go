@@ -152,8 +152,8 @@ func (r *run) family(ctx context.Context, backend string, id api.SandboxID, mb, 
 	return figure.Median(each), nil
 }
 
-// forked are the times of one fork.
-type forked struct {
+// forkTimes are the times of one fork.
+type forkTimes struct {
 	// each is from the call to the end of a child's first command, all to that of
 	// the last; still is how long the parent was paused.
 	each       []time.Duration
@@ -162,7 +162,7 @@ type forked struct {
 
 // fork forks a sandbox, runs a command in each child at once, calls idle if it is not nil, and
 // destroys them.
-func (b *Bench) fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox, idle func() error) (f forked, err error) {
+func (b *Bench) fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox, idle func() error) (f forkTimes, err error) {
 	count := req.Count
 	req.TTLMS = lifetime.Milliseconds()
 	if err := b.quiet(ctx); err != nil {

@@ -110,8 +110,8 @@ type obj map[string]any
 // maxSessionID is the longest name of a session, in bytes.
 const maxSessionID = 1 << 10
 
-// opened is the answer to session/new, session/load and session/resume.
-type opened struct {
+// sessionAnswer is the answer to session/new, session/load and session/resume.
+type sessionAnswer struct {
 	SessionID string `json:"sessionId"`
 	Modes     struct {
 		CurrentModeID  string `json:"currentModeId"`
@@ -121,7 +121,7 @@ type opened struct {
 	} `json:"modes"`
 }
 
-func (o opened) session() (Session, error) {
+func (o sessionAnswer) session() (Session, error) {
 	s := Session{ID: o.SessionID, Mode: clip(o.Modes.CurrentModeID, maxLabel)}
 	if s.ID == "" || len(s.ID) > maxSessionID {
 		return s, api.Errorf(api.KindInvalid, "the agent named a session with %d bytes; 1 to %d are allowed", len(s.ID), maxSessionID)
@@ -136,7 +136,7 @@ func (o opened) session() (Session, error) {
 
 // NewSession begins a conversation about a directory.
 func (c *Client) NewSession(ctx context.Context, dir string) (Session, error) {
-	var out opened
+	var out sessionAnswer
 	if err := c.call(ctx, "session/new", c.meta(obj{"cwd": dir, "mcpServers": []any{}}), &out); err != nil {
 		return Session{}, err
 	}
@@ -184,7 +184,7 @@ func (c *Client) ResumeSession(ctx context.Context, id, dir string) (Session, er
 }
 
 func (c *Client) again(ctx context.Context, method, id, dir string) (Session, error) {
-	var out opened
+	var out sessionAnswer
 	if err := c.call(ctx, method, c.meta(obj{"sessionId": id, "cwd": dir, "mcpServers": []any{}}), &out); err != nil {
 		return Session{}, err
 	}

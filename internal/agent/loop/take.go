@@ -144,7 +144,7 @@ func (r *run) came(p *pendingCall) {
 		res.Failed = true
 		r.answer(p.call, res, p.took)
 		r.list(&r.rep.Skipped, p.call, " (stopped)")
-		if !r.gone() && !r.reseat(p.err) {
+		if !r.gone() && !r.replaceSandbox(p.err) {
 			r.stop(api.StopSandbox, p.err, "%s: %v", p.call.Name, p.err)
 		}
 		return
@@ -316,9 +316,9 @@ const MaxReplaced = 3
 const replacedNotice = "The sandbox was lost and has been replaced. The files of /workspace are unchanged; files elsewhere were removed, and programs in the background have ended. " +
 	"The call that failed may have been done in part: look at the files before you continue."
 
-// reseat has the sandbox of the tools replaced after a call found it lost. It reports whether the work can continue, or
+// replaceSandbox has the sandbox of the tools replaced after a call found it lost. It reports whether the work can continue, or
 // has ended with a reason. The other calls of the same answer were meant for the old sandbox: they are refused.
-func (r *run) reseat(lost error) bool {
+func (r *run) replaceSandbox(lost error) bool {
 	if r.swapped {
 		return true
 	}

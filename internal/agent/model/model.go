@@ -201,17 +201,17 @@ func WithTemperature(m Model, temperature float64) (Model, error) {
 	case !(temperature >= 0 && temperature <= most):
 		return nil, api.Errorf(api.KindInvalid, "the temperature %v is not between 0 and %v, which is what the model %s takes", temperature, most, m.Name())
 	}
-	return heated{m, temperature}, nil
+	return temperatureModel{m, temperature}, nil
 }
 
-// heated is a model with a temperature.
-type heated struct {
+// temperatureModel is a model with a temperature.
+type temperatureModel struct {
 	Model
 	temperature float64
 }
 
 // Generate implements Model.
-func (h heated) Generate(ctx context.Context, req Request, deltas func(Delta)) (Response, error) {
+func (h temperatureModel) Generate(ctx context.Context, req Request, deltas func(Delta)) (Response, error) {
 	req.Temperature = &h.temperature
 	return h.Model.Generate(ctx, req, deltas)
 }

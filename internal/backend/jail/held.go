@@ -93,16 +93,16 @@ func (h *held) uses(name string) bool {
 	return false
 }
 
-// saving is the memory of a machine that is saved.
-type saving struct{ image.Memory }
+// memorySave is the memory of a machine that is saved.
+type memorySave struct{ image.Memory }
 
-func (b *Backend) memory(m *machine) *saving {
-	return &saving{image.Memory{ID: m.id, Dir: m.dir, PID: m.proc.Pid, Bases: b.basesDir(m.id), Cause: m.Cause}}
+func (b *Backend) memory(m *machine) *memorySave {
+	return &memorySave{image.Memory{ID: m.id, Dir: m.dir, PID: m.proc.Pid, Bases: b.basesDir(m.id), Cause: m.Cause}}
 }
 
 // freeze names the memory of the sandbox for an image that refers to it. The note outlives this
 // daemon: the next one knows from it what no sandbox refers to.
-func (s *saving) freeze(h *held) error {
+func (s *memorySave) freeze(h *held) error {
 	s.Freeze = image.NewBase()
 	h.begin(s.Freeze)
 	if err := image.NoteFrozen(s.Bases, s.Freeze); err != nil {
@@ -114,7 +114,7 @@ func (s *saving) freeze(h *held) error {
 
 // share decides what an image refers to: that of a fork to the memory of its parent, every other
 // to files only.
-func (s *saving) share(k launch.Kernel, h *held, o sandbox.SaveOptions, q *keeper.Request) error {
+func (s *memorySave) share(k launch.Kernel, h *held, o sandbox.SaveOptions, q *keeper.Request) error {
 	if !k.Shared() {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (b *Backend) unused(holders map[string]api.SandboxID) map[string]api.Sandbo
 
 // hold begins the use of an image that refers to memory of sandboxes. It fails if the saved sandbox
 // was released meanwhile: those who held memory for it may have learned of it.
-func (b *Backend) hold(dir string, s *saving, files image.Held) error {
+func (b *Backend) hold(dir string, s *memorySave, files image.Held) error {
 	b.thawing.Lock()
 	defer b.thawing.Unlock()
 	b.held.add(dir, files)

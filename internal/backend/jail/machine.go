@@ -53,8 +53,8 @@ type machine struct {
 	done  chan struct{} // closed when the guest was reaped
 	freed chan struct{} // closed when nothing is left, or this process has left the machine
 
-	hold   hold   // of a keeper, after a save
-	shared shared // memory
+	hold   hold         // of a keeper, after a save
+	shared sharedMemory // memory
 
 	mu       sync.Mutex
 	killed   bool

@@ -31,8 +31,8 @@ func (b *Backend) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Machi
 	return w, nil
 }
 
-// waiting is a guest that has reported and waits for its claim.
-type waiting struct {
+// warmGuest is a guest that has reported and waits for its claim.
+type warmGuest struct {
 	*machine
 	request launch.Request
 
@@ -42,11 +42,11 @@ type waiting struct {
 
 // restored reports whether the guest comes from an image of its memory, and therefore has
 // to learn who it is.
-func (w *waiting) restored() bool { return w.request.Memory }
+func (w *warmGuest) restored() bool { return w.request.Memory }
 
 // Claim starts the guest's service: it says "go", or who it is to a guest from a memory
 // image. See sandbox.Machine.
-func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
+func (w *warmGuest) Claim(ctx context.Context, env map[string]string) error {
 	w.claim.Lock()
 	defer w.claim.Unlock()
 	if w.conn == nil {
@@ -85,7 +85,7 @@ func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
 
 // lastPacket is the packet that ends the wait. With a nonce the guest answers, and the
 // answer contains it.
-func (w *waiting) lastPacket(env map[string]string) (packet []byte, nonce string, err error) {
+func (w *warmGuest) lastPacket(env map[string]string) (packet []byte, nonce string, err error) {
 	spec := w.request.Spec
 	if !w.restored() {
 		if len(env) == 0 {
@@ -110,7 +110,7 @@ func (w *waiting) lastPacket(env map[string]string) (packet []byte, nonce string
 }
 
 // Kill ends the wait and the guest. See sandbox.Machine.
-func (w *waiting) Kill(ctx context.Context) (api.Proof, error) {
+func (w *warmGuest) Kill(ctx context.Context) (api.Proof, error) {
 	w.claim.Lock()
 	if w.conn != nil {
 		w.conn.Close()

@@ -49,16 +49,16 @@ func (b *Backend) Expect(ctx context.Context, spec sandbox.Spec) (sandbox.Expect
 	if err != nil {
 		return nil, err
 	}
-	return &expected{s}, nil
+	return &guestRestore{s}, nil
 }
 
-// expected is a guest whose kernel waits for its memory.
-type expected struct {
-	start *starting
+// guestRestore is a guest whose kernel waits for its memory.
+type guestRestore struct {
+	start *guestStart
 }
 
 // Restore lets the kernel read the image, which was written meanwhile.
-func (e *expected) Restore(ctx context.Context, dir string) (sandbox.Machine, error) {
+func (e *guestRestore) Restore(ctx context.Context, dir string) (sandbox.Machine, error) {
 	s := e.start
 	if s.undo == nil {
 		return nil, api.Errorf(api.KindConflict, "sandbox %s is already restored or dropped", s.m.id)
@@ -75,7 +75,7 @@ func (e *expected) Restore(ctx context.Context, dir string) (sandbox.Machine, er
 }
 
 // sendImage opens the files of an image, and sends them to the keeper with the call that reads them.
-func (s *starting) sendImage(dir string) error {
+func (s *guestStart) sendImage(dir string) error {
 	k := s.m.b.cfg.Kernel
 	names := k.Files()
 	bases, shared, err := image.ReadBases(dir)
@@ -131,7 +131,7 @@ func inOrder(b image.Bases, on []*os.File, held image.Held) []*os.File {
 }
 
 // Drop ends the guest, unless it was restored.
-func (e *expected) Drop() { e.start.undo.run() }
+func (e *guestRestore) Drop() { e.start.undo.run() }
 
 // filesMark is the mark of images of files: any guest on any kernel can restore them.
 func (b *Backend) filesMark() api.ImageMark { return api.ImageMark{Backend: b.Name()} }

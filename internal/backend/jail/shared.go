@@ -17,8 +17,8 @@ const useTimeout = 2 * time.Second
 // after the other.
 const useAgain = 30 * time.Second
 
-// shared is what a machine shared when its kernel last said so.
-type shared struct {
+// sharedMemory is what a machine shared when its kernel last said so.
+type sharedMemory struct {
 	mu    sync.Mutex
 	known bool
 	of    []api.SharedMemory
@@ -56,20 +56,20 @@ func (m *machine) addShared(ctx context.Context, s *api.Stats) {
 	s.SharedMemory = use
 }
 
-func (h *shared) mayAsk() bool {
+func (h *sharedMemory) mayAsk() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !time.Now().Before(h.after)
 }
 
-func (h *shared) failed() {
+func (h *sharedMemory) failed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.after = time.Now().Add(useAgain)
 }
 
 // note stores what was said, if anything was, and returns a copy of what is known; nil if nothing is.
-func (h *shared) note(use []api.SharedMemory, asked bool) []api.SharedMemory {
+func (h *sharedMemory) note(use []api.SharedMemory, asked bool) []api.SharedMemory {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if asked {

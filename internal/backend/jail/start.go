@@ -40,7 +40,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine
 }
 
 // boot starts a guest until it waits for "go".
-func (b *Backend) boot(ctx context.Context, r launch.Request) (*waiting, error) {
+func (b *Backend) boot(ctx context.Context, r launch.Request) (*warmGuest, error) {
 	s, err := b.begin(ctx, r)
 	if err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func (b *Backend) boot(ctx context.Context, r launch.Request) (*waiting, error) 
 	return s.finish(ctx)
 }
 
-// starting is a guest whose start has begun.
-type starting struct {
+// guestStart is a guest whose start has begun.
+type guestStart struct {
 	m       *machine
 	request launch.Request
 	child   *child.Child
@@ -58,7 +58,7 @@ type starting struct {
 }
 
 // begin starts a guest's first process and sends it everything.
-func (b *Backend) begin(ctx context.Context, r launch.Request) (_ *starting, err error) {
+func (b *Backend) begin(ctx context.Context, r launch.Request) (_ *guestStart, err error) {
 	id := r.Spec.ID
 	if !r.Spec.ID.Valid() {
 		return nil, api.Errorf(api.KindInvalid, "sandbox id %q is malformed", string(r.Spec.ID))
@@ -73,7 +73,7 @@ func (b *Backend) begin(ctx context.Context, r launch.Request) (_ *starting, err
 	defer cancel()
 	m := newMachine(b, id, r.Spec.Limits)
 	m.trees, m.digests = r.Trees, r.Spec.Layers
-	s := &starting{m: m}
+	s := &guestStart{m: m}
 	defer func() {
 		if err != nil {
 			s.undo.run()
@@ -132,12 +132,12 @@ func (b *Backend) begin(ctx context.Context, r launch.Request) (_ *starting, err
 }
 
 // interrupt makes the end of ctx end a read or write on the control socket.
-func (s *starting) interrupt(ctx context.Context) (stop func() bool) {
+func (s *guestStart) interrupt(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { s.child.Conn.SetDeadline(time.Unix(1, 0)) })
 }
 
 // instruct records the first process and sends it everything.
-func (s *starting) instruct() error {
+func (s *guestStart) instruct() error {
 	id, err := proc.Identify(s.m.proc.Pid)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (s *starting) instruct() error {
 }
 
 // finish waits until the guest waits for "go". After an error nothing is left.
-func (s *starting) finish(ctx context.Context) (_ *waiting, err error) {
+func (s *guestStart) finish(ctx context.Context) (_ *warmGuest, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	m, spec := s.m, s.request.Spec
@@ -185,7 +185,7 @@ func (s *starting) finish(ctx context.Context) (_ *waiting, err error) {
 	m.born = s.child.Child
 	m.run(link.New(filepath.Join(m.dir, initns.SocketName), m.proc.Pid))
 	s.undo = nil
-	return &waiting{machine: m, request: s.request, conn: s.child.Conn}, nil
+	return &warmGuest{machine: m, request: s.request, conn: s.child.Conn}, nil
 }
 
 // newRecord describes a started machine.
@@ -217,7 +217,7 @@ func (m *machine) newRecord(spec sandbox.Spec, disk int) (*rundir.Record, error)
 
 // withCause adds to the end of a control socket how the process behind it ended: a guest
 // that dies while it starts does not report that itself.
-func (s *starting) withCause(err error) error {
+func (s *guestStart) withCause(err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -18,10 +18,10 @@ type egressReport struct {
 	Held bool        `json:"held"`
 	Rows []check.Row `json:"rows"`
 	// Untested are backends that were not tested.
-	Untested []untested `json:"untested"`
+	Untested []untestedBackend `json:"untested"`
 }
 
-type untested struct {
+type untestedBackend struct {
 	Isolation string `json:"isolation"`
 	Reason    string `json:"reason"`
 }
@@ -46,7 +46,7 @@ func (d *DoctorCommand) testEgress(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	report := egressReport{Rows: []check.Row{}, Untested: []untested{}}
+	report := egressReport{Rows: []check.Row{}, Untested: []untestedBackend{}}
 	names := d.backends(info, &report)
 	if len(names) == 0 && d.Isolation == "" {
 		return api.Errorf(api.KindUnisolated, "no backend of this host can capture outgoing connections, so sandboxes reach nothing").
@@ -88,13 +88,13 @@ func (d *DoctorCommand) backends(info admin.Doctor, report *egressReport) (names
 			}
 		}
 		if reason != "" {
-			report.Untested = append(report.Untested, untested{b.Backend, reason})
+			report.Untested = append(report.Untested, untestedBackend{b.Backend, reason})
 			continue
 		}
 		names = append(names, b.Backend)
 	}
 	if !known {
-		report.Untested = append(report.Untested, untested{d.Isolation, "there is no such backend"})
+		report.Untested = append(report.Untested, untestedBackend{d.Isolation, "there is no such backend"})
 	}
 	return names
 }

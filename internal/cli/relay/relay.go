@@ -90,7 +90,7 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	} else if err = o.check(); err == nil {
 		err = r.take(req.Context(), o)
 	}
-	said := answered{Code: codeOf(err)}
+	said := orderAnswer{Code: codeOf(err)}
 	if err != nil {
 		said.Message = err.Error()
 		if hint := api.HintOf(err); hint != "" {

@@ -174,8 +174,8 @@ type spawnCmd struct {
 	Socket string `arg:"" help:"Socket of the relay."`
 }
 
-// answered is what the relay says to an order.
-type answered struct {
+// orderAnswer is what the relay says to an order.
+type orderAnswer struct {
 	Code    int    `json:"code"`
 	Message string `json:"message,omitempty"`
 }
@@ -194,7 +194,7 @@ func (c *spawnCmd) Run(ctx app.Context, a *app.App) error {
 	if o.WorkOrder, err = readWorkOrder(a.Getenv("CLAUDE_RUNNER_WORK_ORDER_FILE")); err == nil {
 		err = o.check()
 	}
-	var said answered
+	var said orderAnswer
 	if err == nil {
 		said, err = handOver(ctx, c.Socket, o)
 	}
@@ -227,10 +227,10 @@ func readWorkOrder(path string) (string, error) {
 }
 
 // handOver sends an order to the relay.
-func handOver(ctx context.Context, socket string, o order) (answered, error) {
+func handOver(ctx context.Context, socket string, o order) (orderAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, spawnTimeout)
 	defer cancel()
-	var said answered
+	var said orderAnswer
 	b, err := json.Marshal(o)
 	if err != nil {
 		return said, api.Errorf(api.KindInternal, "the order: %w", err)

@@ -100,7 +100,7 @@ func exec(ctx context.Context, a *app.App, s *client.Sandbox, c *command, stop *
 	if !isNull(c.stdin) {
 		cmd.Stdin = c.stdin
 	}
-	var stdout, stderr bounded
+	var stdout, stderr limitBuffer
 	if a.Flags.JSON {
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	}
@@ -249,13 +249,13 @@ func withTerm(env map[string]string, name string) map[string]string {
 	return out
 }
 
-// bounded collects output up to maxCaptured.
-type bounded struct {
+// limitBuffer collects output up to maxCaptured.
+type limitBuffer struct {
 	bytes.Buffer
 	cut bool
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *limitBuffer) Write(p []byte) (int, error) {
 	if room := app.MaxCaptured - b.Len(); len(p) > room {
 		b.cut = true
 		b.Buffer.Write(p[:room])

@@ -34,7 +34,7 @@ func (c *sandboxLogsCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	var stdout, stderr bounded
+	var stdout, stderr limitBuffer
 	out, errOut := a.Env.Stdout, a.Env.Stderr
 	if a.Flags.JSON {
 		out, errOut = &stdout, &stderr

@@ -178,8 +178,8 @@ func (b *branchFlag) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// applied is what `task apply --json` says.
-type applied struct {
+// applyResult is what `task apply --json` says.
+type applyResult struct {
 	Task   api.TaskID       `json:"task"`
 	Repo   string           `json:"repo"`
 	Commit string           `json:"commit"`
@@ -239,7 +239,7 @@ func (c *taskApplyCmd) Run(ctx app.Context, a *app.App) error {
 	for _, w := range view.RepoWarnings(*t.Repo) {
 		a.Note("hortus: WARNING: %s", w)
 	}
-	done := applied{Task: t.ID, Repo: tree.Root, Commit: t.Repo.Head, Files: t.Repo.Files, Checked: c.Check}
+	done := applyResult{Task: t.ID, Repo: tree.Root, Commit: t.Repo.Head, Files: t.Repo.Files, Checked: c.Check}
 	if c.Branch.given {
 		done.Branch = cmp.Or(c.Branch.name, t.Repo.Branch, "hortus/"+t.ID.Short())
 		err = importBranch(ctx, a, cl, g, t, member, tree, done.Branch)
@@ -345,7 +345,7 @@ func importBranch(ctx context.Context, a *app.App, cl *client.Client, g checkout
 	return err
 }
 
-func showApplied(a *app.App, d applied) error {
+func showApplied(a *app.App, d applyResult) error {
 	if a.Flags.JSON {
 		return a.JSON(d)
 	}

@@ -77,7 +77,7 @@ func (f *flight) answer(resp *http.Response, red *redactor, r *http.Request) (*h
 		f.discard(resp)
 		return resp, nil
 	}
-	src := &received{resp: resp, src: resp.Body, red: red, once: once}
+	src := &answerBody{resp: resp, src: resp.Body, red: red, once: once}
 	body := resp.Body
 	if red == nil {
 		resp.Body = struct {
@@ -108,7 +108,7 @@ func (f *flight) answer(resp *http.Response, red *redactor, r *http.Request) (*h
 			f.broke(resp.StatusCode, src.n.Load())
 		}
 	}
-	stream := &redacted{r: red, src: reader, fixed: resp.ContentLength > maxWhole, broken: broken}
+	stream := &searchedStream{r: red, src: reader, fixed: resp.ContentLength > maxWhole, broken: broken}
 	if stream.messages = messagesOf(resp.Header.Get("Content-Type")); stream.messages != nil {
 		stream.fixed = true
 	}
@@ -131,8 +131,8 @@ func (f *flight) answer(resp *http.Response, red *redactor, r *http.Request) (*h
 	return resp, nil
 }
 
-// received is the body of an answer. At its end it redacts the trailers and records the request.
-type received struct {
+// answerBody is the body of an answer. At its end it redacts the trailers and records the request.
+type answerBody struct {
 	resp *http.Response
 	src  io.ReadCloser
 	red  *redactor
@@ -143,7 +143,7 @@ type received struct {
 }
 
 // Read implements io.Reader.
-func (b *received) Read(p []byte) (int, error) {
+func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	b.n.Add(int64(n))
 	if err == io.EOF {
@@ -158,7 +158,7 @@ func (b *received) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (b *received) Close() error {
+func (b *answerBody) Close() error {
 	err := b.src.Close()
 	if b.red != nil {
 		b.red.header(b.resp.Trailer)

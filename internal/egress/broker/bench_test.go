@@ -88,7 +88,7 @@ func BenchmarkStream(b *testing.B) {
 		b.SetBytes(int64(len(text)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := io.Copy(io.Discard, &redacted{r: red, src: strings.NewReader(text)}); err != nil {
+			if _, err := io.Copy(io.Discard, &searchedStream{r: red, src: strings.NewReader(text)}); err != nil {
 				b.Fatal(err)
 			}
 		}

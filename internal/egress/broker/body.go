@@ -70,7 +70,7 @@ func (d *decoder) open() (err error) {
 		}
 		return err
 	}
-	src := &rejoined{head: bytes.NewReader(head[:]), src: byteReader(d.src)}
+	src := &bodyFrom{head: bytes.NewReader(head[:]), src: byteReader(d.src)}
 	if head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
 		d.r, err = zlib.NewReader(src)
 		return err
@@ -91,14 +91,14 @@ func byteReader(r io.Reader) readByteReader {
 	return bufio.NewReader(r)
 }
 
-// rejoined reads two bytes that were read already, then the rest.
-type rejoined struct {
+// bodyFrom reads two bytes that were read already, then the rest.
+type bodyFrom struct {
 	head *bytes.Reader
 	src  readByteReader
 }
 
 // Read implements io.Reader.
-func (j *rejoined) Read(p []byte) (int, error) {
+func (j *bodyFrom) Read(p []byte) (int, error) {
 	if j.head.Len() > 0 {
 		return j.head.Read(p)
 	}
@@ -106,7 +106,7 @@ func (j *rejoined) Read(p []byte) (int, error) {
 }
 
 // ReadByte implements io.ByteReader.
-func (j *rejoined) ReadByte() (byte, error) {
+func (j *bodyFrom) ReadByte() (byte, error) {
 	if j.head.Len() > 0 {
 		return j.head.ReadByte()
 	}
@@ -120,7 +120,7 @@ type body struct {
 	check   func(placeholder, where string) error // the refusal of a placeholder
 	trailer func() http.Header
 	scan    scanner
-	packed  *packed // nil for a body that is not compressed
+	packed  *packedBody // nil for a body that is not compressed
 	sent    *atomic.Int64
 	tap     func([]byte) // gets what is sent, not compressed; it may be nil
 	refusal atomic.Pointer[error]
@@ -188,9 +188,9 @@ func (b *body) refused() error {
 
 var errPacked = errors.New("the compressed body is malformed, or too large when it is not compressed")
 
-// packed reads a compressed body: it decodes it, and returns the bytes as they were sent once
+// packedBody reads a compressed body: it decodes it, and returns the bytes as they were sent once
 // what they decode to was searched.
-type packed struct {
+type packedBody struct {
 	raw     *capture
 	decoder io.Reader
 	scan    scanner
@@ -199,13 +199,13 @@ type packed struct {
 	err     error
 }
 
-func newPacked(encoding string, src io.Reader) *packed {
+func newPacked(encoding string, src io.Reader) *packedBody {
 	raw := &capture{src: bufio.NewReader(src)}
-	return &packed{raw: raw, decoder: newDecoder(encoding, raw), plain: make([]byte, 64<<10)}
+	return &packedBody{raw: raw, decoder: newDecoder(encoding, raw), plain: make([]byte, 64<<10)}
 }
 
 // read returns bytes as they were sent, or a placeholder. tap gets what they decode to.
-func (k *packed) read(p []byte, tap func([]byte)) (n int, found string, err error) {
+func (k *packedBody) read(p []byte, tap func([]byte)) (n int, found string, err error) {
 	for len(k.raw.taken) == 0 && k.err == nil {
 		n, err := k.decoder.Read(k.plain)
 		if k.decoded += int64(n); tap != nil {

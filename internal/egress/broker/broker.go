@@ -123,7 +123,7 @@ type state struct {
 	closed bool
 	armed  bool // there are grants, or there were some
 	grants map[string]*grant
-	ended  map[string]ended // by their placeholders
+	ended  map[string]endedGrant // by their placeholders
 	// bound are the grants by the hosts that they are bound to, and those that were removed:
 	// a server may have kept a value, and have other ports.
 	bound map[string][]*grant
@@ -160,18 +160,18 @@ func (b *Broker) Session(owner Owner) *Session {
 // Errors: KindInvalid for a placeholder that is malformed or there twice, a secret that is there
 // twice, too many grants, or a binding that is not valid; the old grants remain.
 func (s *Session) SetGrants(grants []Grant) error {
-	next := &state{armed: len(grants) > 0, grants: map[string]*grant{}, ended: map[string]ended{}, bound: map[string][]*grant{}}
+	next := &state{armed: len(grants) > 0, grants: map[string]*grant{}, ended: map[string]endedGrant{}, bound: map[string][]*grant{}}
 	names := map[string]bool{}
 	for _, g := range grants {
 		switch {
 		case !ValidPlaceholder(g.Placeholder):
 			return api.Errorf(api.KindInvalid, "the placeholder of the secret %.80q is malformed", g.Secret.Name)
-		case next.grants[g.Placeholder] != nil || next.ended[g.Placeholder] != ended{}:
+		case next.grants[g.Placeholder] != nil || next.ended[g.Placeholder] != endedGrant{}:
 			return api.Errorf(api.KindInvalid, "the secret %.80q has the placeholder of another one", g.Secret.Name)
 		case g.Ended != "" && len(next.ended) == maxEnded, g.Ended == "" && len(next.grants) == api.MaxSecretGrants:
 			return api.Errorf(api.KindInvalid, "%d secrets; the maximum for a sandbox is %d", len(grants), api.MaxSecretGrants)
 		case g.Ended != "":
-			next.ended[g.Placeholder] = ended{g.Secret.Name, g.Ended}
+			next.ended[g.Placeholder] = endedGrant{g.Secret.Name, g.Ended}
 			continue
 		case names[g.Secret.Name]:
 			return api.Errorf(api.KindInvalid, "the secret %.80q is granted twice", g.Secret.Name)

@@ -24,8 +24,8 @@ type Reserve func(ctx context.Context, by secrets.Spender, a secrets.Amounts) (c
 // model and the size of the answer that it asks for, in bytes.
 const maxPeek = 1 << 20
 
-// spending is a request that is counted.
-type spending struct {
+// requestCost is a request that is counted.
+type requestCost struct {
 	meter     *meter.Meter // nil for a server that is no model
 	charge    func(used secrets.Amounts)
 	reserved  secrets.Amounts
@@ -43,7 +43,7 @@ func (f *flight) reserve(r *http.Request) (*http.Request, error) {
 	if f.s.broker.cfg.Reserve == nil {
 		return nil, &web.Refusal{Failed: true, Reason: "the secret " + f.grant.name + " has budgets, which are not counted here"}
 	}
-	sp := &spending{reserved: secrets.Amounts{Requests: 1}}
+	sp := &requestCost{reserved: secrets.Amounts{Requests: 1}}
 	if f.binding.Model != "" {
 		sp.meter = meter.New(f.binding.Model, f.method, f.path)
 		if why := f.unreadable(r); why != "" {
@@ -65,7 +65,7 @@ func (f *flight) reserve(r *http.Request) (*http.Request, error) {
 		u := f.use()
 		u.Sent, u.Refused, u.Budget = 0, over.Error(), over.Budget.String()
 		f.s.record(u)
-		return nil, replied{exhausted(r, f.binding.Model, f.grant.name, over, f.began)}
+		return nil, ownAnswer{exhausted(r, f.binding.Model, f.grant.name, over, f.began)}
 	case err != nil && r.Context().Err() != nil:
 		return nil, r.Context().Err()
 	case err != nil:
@@ -143,7 +143,7 @@ func (f *flight) metered(resp *http.Response) bool {
 
 // meteredAnswer counts an answer while it is read, and records the request at its end.
 type meteredAnswer struct {
-	*spending
+	*requestCost
 	src  io.Reader
 	done func()
 }

@@ -10,8 +10,8 @@ import (
 // maxEnded is the maximum number of ended grants of a session.
 const maxEnded = 4 * api.MaxSecretGrants
 
-// ended is a grant that no request can use any more.
-type ended struct{ name, why string }
+// endedGrant is a grant that no request can use any more.
+type endedGrant struct{ name, why string }
 
 // over returns why a grant cannot be used at a time, or "".
 func (g *grant) over(now time.Time) string {

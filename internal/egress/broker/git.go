@@ -23,11 +23,11 @@ type Git struct {
 	Refused func(err error) (status int, contentType string, body []byte, ok bool)
 }
 
-// replied is the error for a request that was answered here.
-type replied struct{ resp *http.Response }
+// ownAnswer is the error for a request that was answered here.
+type ownAnswer struct{ resp *http.Response }
 
 // Error implements error.
-func (replied) Error() string { return "the request was answered" }
+func (ownAnswer) Error() string { return "the request was answered" }
 
 // checkGit decides about a request.
 func (f *flight) checkGit(r *http.Request) (*http.Request, error) {
@@ -46,7 +46,7 @@ func (f *flight) checkGit(r *http.Request) (*http.Request, error) {
 		return nil, f.refuse(f.grant.placeholder, err.Error())
 	}
 	if resp := f.refusedByGit(r, err); resp != nil {
-		return nil, replied{resp}
+		return nil, ownAnswer{resp}
 	}
 	return nil, &web.Refusal{Failed: true, Status: http.StatusBadRequest, Reason: "the body of the request ended too early"}
 }

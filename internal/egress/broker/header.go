@@ -31,7 +31,7 @@ type headers struct {
 type ruleset struct {
 	exact map[server]*rule
 	below map[server]*rule // by the name that the host is below
-	sent  map[sending]struct{}
+	sent  map[permission]struct{}
 	// everywhere are the secrets that may have been sent to any server; see maxSent.
 	everywhere []string
 }
@@ -41,8 +41,8 @@ type server struct {
 	port int
 }
 
-// sending is that a secret may be sent to the servers of a rule's host.
-type sending struct {
+// permission is that a secret may be sent to the servers of a rule's host.
+type permission struct {
 	server
 	below  bool
 	secret string
@@ -50,9 +50,9 @@ type sending struct {
 
 // rule is an api.HeaderRule that was checked.
 type rule struct {
-	sending // without a secret
-	headers []ruleHeader
-	secrets []string // sorted
+	permission // without a secret
+	headers    []ruleHeader
+	secrets    []string // sorted
 }
 
 type ruleHeader struct {
@@ -70,7 +70,7 @@ func (s *Session) SetHeaders(rules []api.HeaderRule) error {
 	if err := secrets.CheckHeaders(rules); err != nil {
 		return err
 	}
-	next := &ruleset{exact: map[server]*rule{}, below: map[server]*rule{}, sent: map[sending]struct{}{}}
+	next := &ruleset{exact: map[server]*rule{}, below: map[server]*rule{}, sent: map[permission]struct{}{}}
 	for _, r := range rules {
 		compiled, err := compileRule(r)
 		if err != nil {
@@ -82,7 +82,7 @@ func (s *Session) SetHeaders(rules []api.HeaderRule) error {
 			next.exact[compiled.server] = compiled
 		}
 		for _, name := range compiled.secrets {
-			to := compiled.sending
+			to := compiled.permission
 			to.secret = name
 			next.sent[to] = struct{}{}
 		}
@@ -114,7 +114,7 @@ func compileRule(r api.HeaderRule) (*rule, error) {
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "header rule for %.80q: %w", r.Host, err)
 	}
-	out := &rule{sending: sending{server: server{t.Host, t.Port}, below: below}, secrets: secrets.Named(r)}
+	out := &rule{permission: permission{server: server{t.Host, t.Port}, below: below}, secrets: secrets.Named(r)}
 	for name, value := range r.Headers {
 		parts, err := secrets.Template(value)
 		if err != nil {
@@ -144,7 +144,7 @@ func (next *ruleset) remember(old *ruleset) error {
 			WithHint("replace the value of a secret instead of naming another one, or create another sandbox")
 	}
 	if len(next.sent) > maxSent {
-		next.everywhere, next.sent = slices.Sorted(maps.Keys(names)), map[sending]struct{}{}
+		next.everywhere, next.sent = slices.Sorted(maps.Keys(names)), map[permission]struct{}{}
 	}
 	return nil
 }

@@ -192,11 +192,11 @@ func TestBroken(t *testing.T) {
 func TestWithheld(t *testing.T) {
 	red := newRedactor(map[string]string{secretValue: "x"})
 	passed := func(text string, end error) int {
-		b, err := io.ReadAll(&redacted{r: red, src: iotest.DataErrReader(io.MultiReader(strings.NewReader(text), iotest.ErrReader(end)))})
+		b, err := io.ReadAll(&searchedStream{r: red, src: iotest.DataErrReader(io.MultiReader(strings.NewReader(text), iotest.ErrReader(end)))})
 		if err != end {
 			t.Fatal(err)
 		}
-		single, err := io.ReadAll(&redacted{r: red, src: io.MultiReader(iotest.OneByteReader(strings.NewReader(text)), iotest.ErrReader(end))})
+		single, err := io.ReadAll(&searchedStream{r: red, src: io.MultiReader(iotest.OneByteReader(strings.NewReader(text)), iotest.ErrReader(end))})
 		if err != end || !bytes.Equal(b, single) {
 			t.Errorf("%q: whole %q, byte by byte %q, %v", text, b, single, err)
 		}
@@ -296,7 +296,7 @@ func TestMessages(t *testing.T) {
 	stars := strings.Repeat("*", len(secretValue))
 	read := func(text string, end error) (string, error) {
 		all := func(src io.Reader) (string, error) {
-			b, err := io.ReadAll(&redacted{r: red, src: io.MultiReader(src, iotest.ErrReader(end)), fixed: true, messages: messagesOf("application/grpc+proto")})
+			b, err := io.ReadAll(&searchedStream{r: red, src: io.MultiReader(src, iotest.ErrReader(end)), fixed: true, messages: messagesOf("application/grpc+proto")})
 			return string(b), err
 		}
 		whole, err := all(strings.NewReader(text))

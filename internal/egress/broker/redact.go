@@ -168,9 +168,9 @@ func (r *redactor) named(name string) bool {
 	})
 }
 
-// redacted is a stream in which values are replaced. A value that is divided between reads is found too. If
+// searchedStream is a stream in which values are replaced. A value that is divided between reads is found too. If
 // the stream breaks, what is withheld is dropped.
-type redacted struct {
+type searchedStream struct {
 	r     *redactor
 	src   io.Reader
 	fixed bool
@@ -190,7 +190,7 @@ type redacted struct {
 const readSize = 32 << 10
 
 // Read implements io.Reader.
-func (s *redacted) Read(p []byte) (int, error) {
+func (s *searchedStream) Read(p []byte) (int, error) {
 	for len(s.rest) == 0 {
 		if s.err != nil {
 			return 0, s.err

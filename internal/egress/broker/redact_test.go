@@ -329,7 +329,7 @@ func TestOtherPorts(t *testing.T) {
 // redact reads a text through a stream of a redactor.
 func redact(t testing.TB, r *redactor, src io.Reader, fixed bool) string {
 	t.Helper()
-	b, err := io.ReadAll(&redacted{r: r, src: src, fixed: fixed})
+	b, err := io.ReadAll(&searchedStream{r: r, src: src, fixed: fixed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func TestNothingHeld(t *testing.T) {
 	pr, pw := io.Pipe()
 	defer pw.Close()
 	go io.WriteString(pw, "data: event\n\n")
-	s := &redacted{r: newRedactor(map[string]string{secretValue: "x"}), src: pr}
+	s := &searchedStream{r: newRedactor(map[string]string{secretValue: "x"}), src: pr}
 	b := make([]byte, 100)
 	if n, err := s.Read(b); err != nil || string(b[:n]) != "data: event\n\n" {
 		t.Errorf("%q %v", b[:n], err)

@@ -48,8 +48,8 @@ type flight struct {
 	target       policy.Target
 	method, path string
 
-	grant    *grant    // that is used; nil if none is
-	spending *spending // nil if the secret has no budgets
+	grant    *grant       // that is used; nil if none is
+	spending *requestCost // nil if the secret has no budgets
 	binding  *binding
 	body     *body // nil without one
 	sent     atomic.Int64
@@ -179,7 +179,7 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 	if len(hits) > 0 {
 		var err error
 		if out, err = f.fill(out, hits, values); err != nil {
-			var here replied
+			var here ownAnswer
 			if errors.As(err, &here) {
 				return here.resp, nil
 			}
@@ -206,7 +206,7 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 	red := s.redactor(values)
 	out, err := f.reserve(out.WithContext(f.withoutHints(out.Context())))
 	if err != nil {
-		var here replied
+		var here ownAnswer
 		if errors.As(err, &here) {
 			return here.resp, nil
 		}

@@ -80,17 +80,17 @@ func connect(c net.Conn, user *url.Userinfo, destination string) (net.Conn, erro
 	if len(rest) == 0 {
 		return c, nil
 	}
-	return &prefixed{Conn: c, rest: rest}, nil
+	return &prefixConn{Conn: c, rest: rest}, nil
 }
 
-// prefixed is a connection whose first bytes were read already.
-type prefixed struct {
+// prefixConn is a connection whose first bytes were read already.
+type prefixConn struct {
 	net.Conn
 	rest []byte
 }
 
 // Read implements net.Conn.
-func (p *prefixed) Read(b []byte) (int, error) {
+func (p *prefixConn) Read(b []byte) (int, error) {
 	if len(p.rest) > 0 {
 		n := copy(b, p.rest)
 		p.rest = p.rest[n:]
@@ -100,7 +100,7 @@ func (p *prefixed) Read(b []byte) (int, error) {
 }
 
 // NetConn returns the connection itself once the first bytes have been read, else nil.
-func (p *prefixed) NetConn() net.Conn {
+func (p *prefixConn) NetConn() net.Conn {
 	if len(p.rest) > 0 {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (p *prefixed) NetConn() net.Conn {
 }
 
 // CloseWrite closes the sending half.
-func (p *prefixed) CloseWrite() error {
+func (p *prefixConn) CloseWrite() error {
 	if c, ok := p.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
 	}

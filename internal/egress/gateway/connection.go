@@ -233,9 +233,9 @@ func (c *connection) finish(err error) {
 	c.s.ledger.add(d)
 }
 
-// counted is the client's end of a connection. It counts bytes, and ends when the session's
+// countConn is the client's end of a connection. It counts bytes, and ends when the session's
 // maximum is reached.
-type counted struct {
+type countConn struct {
 	net.Conn
 	c *connection
 }
@@ -244,7 +244,7 @@ type counted struct {
 var errSpent = errors.New("the sandbox has used its maximum of bytes")
 
 // Read implements net.Conn.
-func (n *counted) Read(p []byte) (int, error) {
+func (n *countConn) Read(p []byte) (int, error) {
 	m, err := n.Conn.Read(p)
 	if m > 0 && !n.c.s.spend(int64(m)) {
 		n.Conn.Close()
@@ -255,7 +255,7 @@ func (n *counted) Read(p []byte) (int, error) {
 }
 
 // Write implements net.Conn.
-func (n *counted) Write(p []byte) (int, error) {
+func (n *countConn) Write(p []byte) (int, error) {
 	if !n.c.s.spend(int64(len(p))) {
 		n.Conn.Close()
 		return 0, errSpent
@@ -266,7 +266,7 @@ func (n *counted) Write(p []byte) (int, error) {
 }
 
 // Count implements web.Counter.
-func (n *counted) Count(read, written int64) {
+func (n *countConn) Count(read, written int64) {
 	n.c.sent.Add(read)
 	n.c.received.Add(written)
 	n.c.s.used.Add(read + written)
@@ -274,7 +274,7 @@ func (n *counted) Count(read, written int64) {
 
 // NetConn returns the connection that bytes may be copied to and from directly, or nil if
 // they have to be counted before.
-func (n *counted) NetConn() net.Conn {
+func (n *countConn) NetConn() net.Conn {
 	if _, limit := n.c.s.policy.Load().Limits(); limit != 0 {
 		return nil
 	}
@@ -282,7 +282,7 @@ func (n *counted) NetConn() net.Conn {
 }
 
 // CloseWrite closes the sending half.
-func (n *counted) CloseWrite() error {
+func (n *countConn) CloseWrite() error {
 	if h, ok := n.Conn.(interface{ CloseWrite() error }); ok {
 		return h.CloseWrite()
 	}

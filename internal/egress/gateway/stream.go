@@ -210,7 +210,7 @@ func (c *connection) proxy(ctx context.Context, br *bufio.Reader) {
 // client returns the rest of the stream, counted.
 func (c *connection) client(br *bufio.Reader) net.Conn {
 	rest, _ := br.Peek(br.Buffered())
-	return &counted{Conn: web.WithPrefix(c.stream, rest), c: c}
+	return &countConn{Conn: web.WithPrefix(c.stream, rest), c: c}
 }
 
 // watch returns a context that ends when the guest closes the stream. stop ends the watch, and

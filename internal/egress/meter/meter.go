@@ -21,14 +21,14 @@ type Meter struct {
 	sent     int64 // bytes of the request
 	declared int64 // its length, if it is known
 	request  scanner
-	asked    asked
+	asked    requestUsage
 
 	status   int
 	began    bool
 	received int64 // bytes of the answer
 	document scanner
 	stream   *events // nil for an answer that is one document
-	stated   stated
+	stated   answerUsage
 }
 
 // New returns the meter of a request. The path is escaped, without a query.

@@ -48,8 +48,8 @@ func kindOf(method, path string) kind {
 	return generates
 }
 
-// asked is what a request says.
-type asked struct {
+// requestUsage is what a request says.
+type requestUsage struct {
 	model   string
 	models  int // how many names of a model it has
 	output  int64
@@ -60,7 +60,7 @@ type asked struct {
 }
 
 // take reads a member of a request.
-func (a *asked) take(vendor secrets.Model, path, member string, v value) {
+func (a *requestUsage) take(vendor secrets.Model, path, member string, v value) {
 	switch member {
 	case "model":
 		if v.string && (a.models == 0 || v.text != a.model) {

@@ -7,8 +7,8 @@ import (
 	"hortus.dev/internal/platform/price"
 )
 
-// stated is what an answer says. Numbers of later events replace smaller ones: they are sums.
-type stated struct {
+// answerUsage is what an answer says. Numbers of later events replace smaller ones: they are sums.
+type answerUsage struct {
 	model string
 	any   bool // a number
 	// Numbers by the names of their members.
@@ -37,7 +37,7 @@ const (
 )
 
 // member reads a member of the answer.
-func (s *stated) member(path string, v value) {
+func (s *answerUsage) member(path string, v value) {
 	if v.string {
 		switch path {
 		case "model", "message.model", "response.model", "modelVersion":
@@ -89,14 +89,14 @@ func numberOf(name string) int {
 const doneData = "[DONE]"
 
 // event reads a part of the data of an event.
-func (s *stated) event(b []byte) {
+func (s *answerUsage) event(b []byte) {
 	if s.long = s.long || len(s.last)+len(b) > len(doneData); !s.long {
 		s.last = append(s.last, b...)
 	}
 }
 
 // endEvent ends an event. whole is whether its data was a JSON document.
-func (s *stated) endEvent(whole bool) {
+func (s *answerUsage) endEvent(whole bool) {
 	switch s.kind {
 	case "message_stop", "response.completed", "response.incomplete", "response.failed":
 		s.done = s.done || whole
@@ -110,7 +110,7 @@ func (s *stated) endEvent(whole bool) {
 // complete reports whether a stream has stated all that was used. That of Anthropic begins with
 // the prompt and ends with what follows from the answer; the others have one number at their end,
 // or in each event the sum so far.
-func (s *stated) complete(vendor secrets.Model, ended bool) bool {
+func (s *answerUsage) complete(vendor secrets.Model, ended bool) bool {
 	if vendor == secrets.Anthropic {
 		return s.done
 	}
@@ -118,7 +118,7 @@ func (s *stated) complete(vendor secrets.Model, ended bool) bool {
 }
 
 // tokens returns what was stated; ok is false if nothing was.
-func (s *stated) tokens(vendor secrets.Model) (t price.Tokens, ok bool) {
+func (s *answerUsage) tokens(vendor secrets.Model) (t price.Tokens, ok bool) {
 	n := &s.numbers
 	t = price.Tokens{Input: n[input], Cached: n[cached], Written: n[written], Kept: n[kept], Output: n[output]}
 	switch vendor {

@@ -209,7 +209,7 @@ func (c *Cache) hit(r *http.Request, key string) *http.Response {
 		return nil
 	}
 	c.stats.hits.Add(1)
-	resp.Body = &stored{file: file, ctx: r.Context(), served: &c.stats.served}
+	resp.Body = &entryBody{file: file, ctx: r.Context(), served: &c.stats.served}
 	return resp
 }
 

@@ -90,15 +90,15 @@ func (c *Cache) Collect(ctx context.Context, before time.Time, dry bool) (entrie
 	return len(keys), bytes, nil
 }
 
-// stored is the file of an entry, as the body of a response.
-type stored struct {
+// entryBody is the file of an entry, as the body of a response.
+type entryBody struct {
 	file   *os.File
 	ctx    context.Context
 	served *atomic.Int64
 }
 
 // Read implements io.Reader. It fails when the request has ended.
-func (s *stored) Read(p []byte) (int, error) {
+func (s *entryBody) Read(p []byte) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -108,7 +108,7 @@ func (s *stored) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (s *stored) Close() error { return s.file.Close() }
+func (s *entryBody) Close() error { return s.file.Close() }
 
 // whileReader reads until a context ends.
 type whileReader struct {

@@ -124,17 +124,17 @@ func WithPrefix(c net.Conn, rest []byte) net.Conn {
 	if len(rest) == 0 {
 		return c
 	}
-	return &prefixed{Conn: c, rest: append([]byte(nil), rest...)}
+	return &prefixConn{Conn: c, rest: append([]byte(nil), rest...)}
 }
 
-// prefixed is a connection whose first bytes were read already.
-type prefixed struct {
+// prefixConn is a connection whose first bytes were read already.
+type prefixConn struct {
 	net.Conn
 	rest []byte
 }
 
 // Read implements net.Conn.
-func (p *prefixed) Read(b []byte) (int, error) {
+func (p *prefixConn) Read(b []byte) (int, error) {
 	if len(p.rest) > 0 {
 		n := copy(b, p.rest)
 		p.rest = p.rest[n:]
@@ -145,7 +145,7 @@ func (p *prefixed) Read(b []byte) (int, error) {
 }
 
 // NetConn returns the connection itself once the first bytes have been read, else nil.
-func (p *prefixed) NetConn() net.Conn {
+func (p *prefixConn) NetConn() net.Conn {
 	if len(p.rest) > 0 {
 		return nil
 	}
@@ -153,4 +153,4 @@ func (p *prefixed) NetConn() net.Conn {
 }
 
 // CloseWrite closes the sending half.
-func (p *prefixed) CloseWrite() error { return closeWrite(p.Conn) }
+func (p *prefixConn) CloseWrite() error { return closeWrite(p.Conn) }

@@ -118,7 +118,7 @@ func (s *Server) web(ctx context.Context, c net.Conn, g Grant, h Hooks) error {
 	if protocol == "" {
 		return &Refusal{Reason: "neither HTTP nor TLS", Hint: s.allow("For another protocol", "tcp://", g.Target)}
 	}
-	w := &conn{Conn: &prefixed{Conn: c, rest: first}, grant: g, hooks: h, done: make(chan struct{})}
+	w := &conn{Conn: &prefixConn{Conn: c, rest: first}, grant: g, hooks: h, done: make(chan struct{})}
 	if protocol == "http" {
 		s.hand(ctx, w, w)
 		return nil

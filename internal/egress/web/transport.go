@@ -36,22 +36,22 @@ func (s *Server) newTransport() *http.Transport {
 func (s *Server) roundTripper() http.RoundTripper {
 	var next http.RoundTripper = direct{s.transport}
 	if s.cfg.Cache != nil {
-		next = cached{s.cfg.Cache, direct{s.transport}}
+		next = cacheTransport{s.cfg.Cache, direct{s.transport}}
 	}
 	if s.cfg.Broker != nil {
-		return brokered{s.cfg.Broker, next, direct{s.transport}}
+		return brokerTransport{s.cfg.Broker, next, direct{s.transport}}
 	}
 	return next
 }
 
-// brokered asks the broker of secrets first.
-type brokered struct {
+// brokerTransport asks the broker of secrets first.
+type brokerTransport struct {
 	broker       func(r *http.Request, g Grant, next, direct http.RoundTripper) (*http.Response, error)
 	next, direct http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (b brokered) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b brokerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.broker(r, flightOf(r.Context()).Grant, b.next, b.direct)
 }
 
@@ -71,15 +71,15 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// cached asks the cache first. What the cache downloads may be read by other requests than the one
+// cacheTransport asks the cache first. What the cache downloads may be read by other requests than the one
 // that has the connection.
-type cached struct {
+type cacheTransport struct {
 	cache  func(*http.Request, Grant, http.RoundTripper) (*http.Response, error)
 	direct direct
 }
 
 // RoundTrip implements http.RoundTripper.
-func (c cached) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c cacheTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	f := flightOf(r.Context())
 	resp, err := c.cache(r, f.Grant, c.direct)
 	f.Cached = err == nil && !f.connected

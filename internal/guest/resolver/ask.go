@@ -34,11 +34,11 @@ type asker struct {
 	turns chan struct{} // one value for each question that is being asked
 
 	mu   sync.Mutex
-	idle []*asking
+	idle []*questionStream
 }
 
-// asking is a stream on which questions are asked, one after the other.
-type asking struct {
+// questionStream is a stream on which questions are asked, one after the other.
+type questionStream struct {
 	s      Stream
 	br     *bufio.Reader
 	expire *time.Timer
@@ -71,7 +71,7 @@ func (a *asker) ask(ctx context.Context, name string) (envd.EgressAnswer, error)
 }
 
 // take returns a stream, and whether it was used before.
-func (a *asker) take(ctx context.Context) (_ *asking, used bool, err error) {
+func (a *asker) take(ctx context.Context) (_ *questionStream, used bool, err error) {
 	a.mu.Lock()
 	if n := len(a.idle); n > 0 {
 		k := a.idle[n-1]
@@ -85,11 +85,11 @@ func (a *asker) take(ctx context.Context) (_ *asking, used bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	return &asking{s: s, br: bufio.NewReaderSize(s, envd.MaxEgressLine)}, false, nil
+	return &questionStream{s: s, br: bufio.NewReaderSize(s, envd.MaxEgressLine)}, false, nil
 }
 
 // put keeps a stream for the next question.
-func (a *asker) put(k *asking) {
+func (a *asker) put(k *questionStream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.idle) >= maxIdle {
@@ -101,7 +101,7 @@ func (a *asker) put(k *asking) {
 }
 
 // drop closes a stream if nobody has taken it.
-func (a *asker) drop(k *asking) {
+func (a *asker) drop(k *questionStream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, other := range a.idle {
@@ -124,7 +124,7 @@ func (a *asker) close() {
 	a.idle = nil
 }
 
-func (k *asking) ask(ctx context.Context, name string) (answer envd.EgressAnswer, err error) {
+func (k *questionStream) ask(ctx context.Context, name string) (answer envd.EgressAnswer, err error) {
 	due, _ := ctx.Deadline()
 	k.s.SetDeadline(due)
 	line, err := json.Marshal(envd.EgressRequest{Op: envd.EgressResolve, Name: name})

@@ -83,7 +83,7 @@ func New(cfg Config) *Manager {
 		cfg.Now = time.Now
 	}
 	if cfg.Watcher == nil {
-		cfg.Watcher = unwatched{}
+		cfg.Watcher = noWatcher{}
 	}
 	clock := uptime.Clock{Now: cfg.Now, Uptime: cfg.Uptime}
 	rows, log := cfg.Rows, cfg.Logger
@@ -121,14 +121,14 @@ func (m *Manager) Alive() int {
 	return len(m.table.all())
 }
 
-// unwatched is a Watcher that sees nothing.
-type unwatched struct{}
+// noWatcher is a Watcher that sees nothing.
+type noWatcher struct{}
 
-func (unwatched) Begin(ctx context.Context, _ sandbox.Step) (context.Context, func(sandbox.Outcome)) {
+func (noWatcher) Begin(ctx context.Context, _ sandbox.Step) (context.Context, func(sandbox.Outcome)) {
 	return ctx, func(sandbox.Outcome) {}
 }
 
-func (unwatched) Mark(context.Context) context.Context { return nil }
+func (noWatcher) Mark(context.Context) context.Context { return nil }
 
 // Close kills every sandbox, except those that are paused to disk, and waits for everything
 // that the manager started. The error joins what could not be killed.

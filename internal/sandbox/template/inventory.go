@@ -40,8 +40,8 @@ type InventoryConfig struct {
 // NewInventory creates an inventory.
 func NewInventory(cfg InventoryConfig) *Inventory { return &Inventory{InventoryConfig: cfg} }
 
-// stored is the content of the file. A build with another script asks again.
-type stored struct {
+// inventoryFile is the content of the file. A build with another script asks again.
+type inventoryFile struct {
 	Digest string           `json:"digest"`
 	Script string           `json:"script"`
 	Answer inventory.Answer `json:"answer"`
@@ -98,14 +98,14 @@ func (s *Inventory) load(digest string) (inventory.Answer, bool) {
 		return inventory.Answer{}, false
 	}
 	defer f.Close()
-	var was stored
+	var was inventoryFile
 	// A damaged file is ignored.
 	err = json.NewDecoder(io.LimitReader(f, maxStored)).Decode(&was)
 	return was.Answer, err == nil && was.Digest == digest && was.Script == inventory.Script()
 }
 
 func (s *Inventory) save(digest string, a inventory.Answer) {
-	b, err := json.Marshal(stored{digest, inventory.Script(), a})
+	b, err := json.Marshal(inventoryFile{digest, inventory.Script(), a})
 	if err != nil || len(b) > maxStored {
 		return
 	}

@@ -92,7 +92,7 @@ func (d sandboxes) listRunning(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if !begun {
-		return answer(w, http.StatusOK, []listed{})
+		return answer(w, http.StatusOK, []listRow{})
 	}
 	_, _ = w.Write([]byte("]\n"))
 	return nil

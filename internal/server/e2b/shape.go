@@ -22,8 +22,8 @@ type sandboxAnswer struct {
 	Domain       string  `json:"domain"`
 }
 
-// listed is a sandbox in a list.
-type listed struct {
+// listRow is a sandbox in a list.
+type listRow struct {
 	SandboxID    string            `json:"sandboxID"`
 	TemplateID   string            `json:"templateID"`
 	ClientID     string            `json:"clientID"`
@@ -40,7 +40,7 @@ type listed struct {
 
 // detail is all that is shown of one sandbox.
 type detail struct {
-	listed
+	listRow
 	EnvdToken string    `json:"envdAccessToken"`
 	Domain    string    `json:"domain"`
 	Network   network   `json:"network"`
@@ -84,8 +84,8 @@ func (d answers) answerOf(r *http.Request, s api.Sandbox) sandboxAnswer {
 	return out
 }
 
-func (d answers) listedOf(s api.Sandbox) listed {
-	out := listed{
+func (d answers) listedOf(s api.Sandbox) listRow {
+	out := listRow{
 		SandboxID: string(s.ID), TemplateID: d.templateID(s), ClientID: clientID,
 		StartedAt: s.CreatedAt.UTC(), EndAt: s.ExpiresAt.UTC(), State: s.State,
 		CPUCount: cpuCount(s.Limits), MemoryMB: s.Limits.MemoryBytes >> 20, DiskSizeMB: s.Limits.DiskBytes >> 20,
@@ -99,7 +99,7 @@ func (d answers) listedOf(s api.Sandbox) listed {
 
 func (d answers) detailOf(r *http.Request, s api.Sandbox) detail {
 	out := detail{
-		listed: d.listedOf(s), EnvdToken: d.tokens.Envd(string(s.ID)), Domain: d.domain(r),
+		listRow: d.listedOf(s), EnvdToken: d.tokens.Envd(string(s.ID)), Domain: d.domain(r),
 		Network:   networkOf(s),
 		Lifecycle: lifecycle{OnTimeout: "kill", AutoResume: s.AutoResume},
 		Internet:  hasInternet(s),

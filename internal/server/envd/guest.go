@@ -62,7 +62,7 @@ func (d *Server) serveGuest(w http.ResponseWriter, r *http.Request, id api.Sandb
 }
 
 // files serves a request whose signature matches.
-func (d *Server) files(w http.ResponseWriter, r *http.Request, id api.SandboxID, s signed) {
+func (d *Server) files(w http.ResponseWriter, r *http.Request, id api.SandboxID, s signatureClaim) {
 	if d.expired(s) {
 		refuse(w, http.StatusUnauthorized, expiredSignature)
 		return

@@ -23,9 +23,9 @@ const (
 // maxSigned bounds the query of a signed address, in bytes.
 const maxSigned = 16 << 10
 
-// signed is what a signature vouches for: one operation on one path, as one user,
+// signatureClaim is what a signature vouches for: one operation on one path, as one user,
 // until a moment.
-type signed struct {
+type signatureClaim struct {
 	path, operation, user string
 	signature             string
 	expires               string // unix seconds; empty for never
@@ -33,8 +33,8 @@ type signed struct {
 
 // signedOf reads a request's signature. It is false for one that nothing could have
 // signed. A user with a colon is none: it could stand for the end of another path.
-func signedOf(r *http.Request, q url.Values) (signed, bool) {
-	s := signed{
+func signedOf(r *http.Request, q url.Values) (signatureClaim, bool) {
+	s := signatureClaim{
 		path: q.Get(paramPath), user: q.Get(paramUser),
 		signature: q.Get(paramSignature), expires: q.Get(paramExpiration),
 	}
@@ -60,7 +60,7 @@ func signedOf(r *http.Request, q url.Values) (signed, bool) {
 }
 
 // by computes the signature that a token gives.
-func (s signed) by(token string) string {
+func (s signatureClaim) by(token string) string {
 	text := s.path + ":" + s.operation + ":" + s.user + ":" + token
 	if s.expires != "" {
 		text += ":" + s.expires
@@ -71,19 +71,19 @@ func (s signed) by(token string) string {
 
 // match is 1 where the signature is that of a token, and 0 where it is not, in the
 // same time.
-func (s signed) match(token string) int {
+func (s signatureClaim) match(token string) int {
 	return subtle.ConstantTimeCompare([]byte(s.signature), []byte(s.by(token)))
 }
 
 // expired reports whether its moment has passed. Only of one that matched.
-func (d *Server) expired(s signed) bool {
+func (d *Server) expired(s signatureClaim) bool {
 	n, err := strconv.ParseInt(s.expires, 10, 64)
 	return s.expires != "" && (err != nil || n < d.now().Unix())
 }
 
 // find returns the sandbox whose token made a signature. Every one is tried, whether
 // or not one matched before, so that the time tells how many there are at the most.
-func (s signed) find(boxes []api.Sandbox, t Tokens) (api.SandboxID, bool) {
+func (s signatureClaim) find(boxes []api.Sandbox, t Tokens) (api.SandboxID, bool) {
 	found, at := 0, 0
 	for i, b := range boxes {
 		eq := s.match(t.Envd(string(b.ID)))

@@ -160,7 +160,7 @@ func wild(pattern, s string) bool {
 
 // output runs a command of this package and returns what it printed.
 func (s *session) output(ctx context.Context, limit int, args ...string) ([]byte, error) {
-	stdout, stderr := &bounded{limit: limit}, &bounded{limit: 4 << 10}
+	stdout, stderr := &limitBuffer{limit: limit}, &limitBuffer{limit: 4 << 10}
 	p, err := s.cfg.Sandbox.Start(ctx, Command{Args: args, Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return nil, err
@@ -191,14 +191,14 @@ func exitError(code int, stderr string) error {
 	return api.Errorf(kind, "exit status %d: %.400s", code, strings.TrimSpace(stderr))
 }
 
-// bounded keeps the beginning of what is written.
-type bounded struct {
+// limitBuffer keeps the beginning of what is written.
+type limitBuffer struct {
 	b     bytes.Buffer
 	limit int
 	over  bool
 }
 
-func (w *bounded) Write(p []byte) (int, error) {
+func (w *limitBuffer) Write(p []byte) (int, error) {
 	n := min(len(p), w.limit-w.b.Len())
 	w.over = w.over || n < len(p)
 	w.b.Write(p[:n])

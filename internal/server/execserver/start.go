@@ -49,14 +49,14 @@ func (in *startParams) check() error {
 	return nil
 }
 
-// started is the answer to process/start. The output is sent after it.
-type started struct {
+// startAnswer is the answer to process/start. The output is sent after it.
+type startAnswer struct {
 	ProcessID   string `json:"processId"`
 	SandboxType string `json:"sandboxType"`
 	begin       func()
 }
 
-func (a started) answered() { a.begin() }
+func (a startAnswer) answered() { a.begin() }
 
 func (s *session) startProcess(ctx context.Context, in startParams) (any, error) {
 	if err := in.check(); err != nil {
@@ -119,5 +119,5 @@ func (s *session) startProcess(ctx context.Context, in startParams) (any, error)
 	if p.input != nil {
 		s.processes.work.Go(func() { p.feed(proc) })
 	}
-	return started{in.ProcessID, "none", sync.OnceFunc(func() { close(answered) })}, nil
+	return startAnswer{in.ProcessID, "none", sync.OnceFunc(func() { close(answered) })}, nil
 }

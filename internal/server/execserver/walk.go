@@ -20,19 +20,19 @@ type walkParams struct {
 	} `json:"options"`
 }
 
-// walked is the answer to fs/walk.
-type walked struct {
-	Entries   []walkedEntry `json:"entries"`
-	Errors    []walkedError `json:"errors"`
-	Truncated bool          `json:"truncated"`
+// walkAnswer is the answer to fs/walk.
+type walkAnswer struct {
+	Entries   []walkEntry `json:"entries"`
+	Errors    []walkError `json:"errors"`
+	Truncated bool        `json:"truncated"`
 }
 
-type walkedEntry struct {
+type walkEntry struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`
 }
 
-type walkedError struct {
+type walkError struct {
 	Path    string `json:"path"`
 	Message string `json:"message"`
 }
@@ -48,7 +48,7 @@ func (s *session) walk(ctx context.Context, in walkParams) (any, error) {
 		return nil, api.Errorf(api.KindInvalid, "the bounds of a walk must be greater than zero")
 	}
 	directories, entries := min(o.MaxDirectories, maxWalked), min(o.MaxEntries, maxEntries)
-	out := walked{Entries: []walkedEntry{}, Errors: []walkedError{}}
+	out := walkAnswer{Entries: []walkEntry{}, Errors: []walkError{}}
 	type place struct {
 		path  string
 		depth int
@@ -68,12 +68,12 @@ func (s *session) walk(ctx context.Context, in walkParams) (any, error) {
 		case err != nil && (n == 0 || ctx.Err() != nil):
 			return nil, err
 		case err != nil:
-			out.Errors = append(out.Errors, walkedError{uriOf(at.path), api.Clip(err.Error(), maxName)})
+			out.Errors = append(out.Errors, walkError{uriOf(at.path), api.Clip(err.Error(), maxName)})
 			continue
 		}
 		for _, e := range list {
 			p := path.Join(at.path, path.Base(e.Path))
-			w := walkedEntry{uriOf(p), "file"}
+			w := walkEntry{uriOf(p), "file"}
 			switch {
 			case e.Type == envd.FileTypeDirectory:
 				w.Kind = "directory"

@@ -16,7 +16,7 @@ type FinalOnly struct{ Transport http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (f FinalOnly) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := f.Transport.RoundTrip(r.WithContext(untraced{r.Context()}))
+	resp, err := f.Transport.RoundTrip(r.WithContext(quietContext{r.Context()}))
 	if err != nil {
 		return nil, err
 	}
@@ -26,12 +26,12 @@ func (f FinalOnly) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &out, nil
 }
 
-// untraced hides the proxy's hook for informational answers. Without one the
+// quietContext hides the proxy's hook for informational answers. Without one the
 // transport drops them, and bounds them like headers.
-type untraced struct{ context.Context }
+type quietContext struct{ context.Context }
 
 // Value implements context.Context.
-func (c untraced) Value(key any) any {
+func (c quietContext) Value(key any) any {
 	v := c.Context.Value(key)
 	if _, ok := v.(*httptrace.ClientTrace); ok {
 		return nil
@@ -43,29 +43,29 @@ func (c untraced) Value(key any) any {
 // comes earlier would be mistaken for noise on an idle connection, which the
 // transport writes into the daemon's log.
 func afterFirstWrite(c net.Conn) net.Conn {
-	return &asked{Conn: c, open: make(chan struct{})}
+	return &requestConn{Conn: c, open: make(chan struct{})}
 }
 
-type asked struct {
+type requestConn struct {
 	net.Conn
 	once sync.Once
 	open chan struct{} // closed by the first Write, or by Close
 }
 
 // Read implements net.Conn.
-func (a *asked) Read(p []byte) (int, error) {
+func (a *requestConn) Read(p []byte) (int, error) {
 	<-a.open
 	return a.Conn.Read(p)
 }
 
 // Write implements net.Conn.
-func (a *asked) Write(p []byte) (int, error) {
+func (a *requestConn) Write(p []byte) (int, error) {
 	defer a.once.Do(func() { close(a.open) })
 	return a.Conn.Write(p)
 }
 
 // CloseWrite ends what is sent, where the connection can do that alone.
-func (a *asked) CloseWrite() error {
+func (a *requestConn) CloseWrite() error {
 	if c, ok := a.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
 	}
@@ -73,7 +73,7 @@ func (a *asked) CloseWrite() error {
 }
 
 // Close implements net.Conn.
-func (a *asked) Close() error {
+func (a *requestConn) Close() error {
 	a.once.Do(func() { close(a.open) })
 	return a.Conn.Close()
 }

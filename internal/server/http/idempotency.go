@@ -59,15 +59,15 @@ func idempotencyKey(h http.Header) (string, error) {
 	return key, nil
 }
 
-// answered is a whole answer. It is kept as JSON.
-type answered struct {
+// storedAnswer is a whole answer. It is kept as JSON.
+type storedAnswer struct {
 	Status   int    `json:"status"`
 	Type     string `json:"type,omitempty"`
 	Location string `json:"location,omitempty"`
 	Body     []byte `json:"body,omitempty"`
 }
 
-func (a answered) write(w http.ResponseWriter) {
+func (a storedAnswer) write(w http.ResponseWriter) {
 	if a.Type != "" {
 		w.Header().Set("Content-Type", a.Type)
 	}
@@ -95,7 +95,7 @@ func (d idempotency) creates(h handler) handler {
 
 // do has a handler answer into a recorder, at most once where the request has a
 // key. The answer is the handler's, an error of its too.
-func (d idempotency) do(w http.ResponseWriter, r *http.Request, rec *recorder, h handler) (a answered, err error) {
+func (d idempotency) do(w http.ResponseWriter, r *http.Request, rec *recorder, h handler) (a storedAnswer, err error) {
 	key, err := idempotencyKey(r.Header)
 	if err == nil && key == "" {
 		return rec.answer(h, r), nil
@@ -191,10 +191,10 @@ func (r *recorder) FlushError() error {
 }
 
 // answer has a handler answer a request and returns what it answered.
-func (r *recorder) answer(h handler, req *http.Request) answered {
+func (r *recorder) answer(h handler, req *http.Request) storedAnswer {
 	if err := h(r, req); err != nil {
 		fail(r, err)
 	}
 	r.WriteHeader(http.StatusOK)
-	return answered{Status: r.status, Type: r.Header().Get("Content-Type"), Location: r.Header().Get("Location"), Body: r.body.Bytes()}
+	return storedAnswer{Status: r.status, Type: r.Header().Get("Content-Type"), Location: r.Header().Get("Location"), Body: r.body.Bytes()}
 }

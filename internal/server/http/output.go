@@ -63,8 +63,8 @@ type viewer struct {
 	err error // what keeps the client from being told more
 }
 
-// viewed is what a goroutine that reads a stream hands over.
-type viewed struct {
+// streamEvent is what a goroutine that reads a stream hands over.
+type streamEvent struct {
 	ev  *envd.ProcessEvent
 	err error
 }
@@ -72,14 +72,14 @@ type viewed struct {
 // follow sends the events of a stream until it ends or the client is gone. cancel ends a wait
 // for the stream.
 func (v *viewer) follow(s ExecStream, cancel func()) {
-	events, next, done := make(chan viewed), make(chan struct{}), make(chan struct{})
+	events, next, done := make(chan streamEvent), make(chan struct{}), make(chan struct{})
 	quit := make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
 			ev, err := s.Next()
 			select {
-			case events <- viewed{ev, err}:
+			case events <- streamEvent{ev, err}:
 			case <-quit:
 				return
 			}

@@ -16,8 +16,8 @@ import (
 	"hortus.dev/internal/storage/storedir"
 )
 
-// mounted is the mount of a packed tree, shared by all who use it in this process.
-type mounted struct {
+// treeMount is the mount of a packed tree, shared by all who use it in this process.
+type treeMount struct {
 	file  os.FileInfo   // of the image
 	ready chan struct{} // closed when the fields below are set
 	image *mount.Image
@@ -63,7 +63,7 @@ func (s *Store) mount(t Tree, fresh bool) (Tree, error) {
 		if m != nil {
 			s.retired = append(s.retired, m)
 		}
-		m = &mounted{file: st, ready: make(chan struct{}), checked: make(chan struct{})}
+		m = &treeMount{file: st, ready: make(chan struct{}), checked: make(chan struct{})}
 		s.mounts[t.Digest] = m
 	}
 	s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Store) mount(t Tree, fresh bool) (Tree, error) {
 }
 
 // check verifies an image and mounts it.
-func (s *Store) check(m *mounted, t Tree, path string, fresh bool) (*mount.Image, error) {
+func (s *Store) check(m *treeMount, t Tree, path string, fresh bool) (*mount.Image, error) {
 	how := s.mounter(context.Background())
 	if how == nil {
 		return nil, api.Errorf(api.KindUnsupported, "layer %s is packed, and this process cannot mount images", t.Digest).
@@ -107,7 +107,7 @@ func (s *Store) check(m *mounted, t Tree, path string, fresh bool) (*mount.Image
 
 // verifySoon verifies an image before its first mount. An image that takes longer than the
 // configured wait is mounted meanwhile, and set aside if it turns out to be corrupt.
-func (s *Store) verifySoon(m *mounted, t Tree, path string) error {
+func (s *Store) verifySoon(m *treeMount, t Tree, path string) error {
 	s.work.Go(func() {
 		defer close(m.checked)
 		if m.cause = s.verify(t, path); errors.Is(m.cause, errCorrupt) {

@@ -70,8 +70,8 @@ type Store struct {
 	archiveDown atomic.Int64
 
 	mu      sync.Mutex
-	mounts  map[Digest]*mounted
-	retired []*mounted // somebody may still use them
+	mounts  map[Digest]*treeMount
+	retired []*treeMount // somebody may still use them
 }
 
 // Config configures a Store.
@@ -108,7 +108,7 @@ func New(cfg Config) (*Store, error) {
 	cfg.PackEntries, cfg.PackBytes = cmp.Or(cfg.PackEntries, packEntries), cmp.Or(cfg.PackBytes, packBytes)
 	cfg.VerifyWait = cmp.Or(cfg.VerifyWait, 500*time.Millisecond)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	s := &Store{cfg: cfg, dir: abs, mounts: map[Digest]*mounted{}}
+	s := &Store{cfg: cfg, dir: abs, mounts: map[Digest]*treeMount{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if len(left) > 0 {
 		s.work.Go(func() { s.sweep(left) })
@@ -132,7 +132,7 @@ func (s *Store) Close() {
 	s.work.Wait()
 	s.mu.Lock()
 	all := append(s.retired, slices.Collect(maps.Values(s.mounts))...)
-	s.retired, s.mounts = nil, map[Digest]*mounted{}
+	s.retired, s.mounts = nil, map[Digest]*treeMount{}
 	s.mu.Unlock()
 	for _, m := range all {
 		<-m.ready

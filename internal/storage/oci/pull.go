@@ -235,7 +235,7 @@ func (p *puller) unpack(ctx context.Context, dir string, l source.Layer, what st
 		return layer.Tree{}, err
 	}
 	defer raw.Close()
-	plain, err := unpack.Decompress(&counted{Reader: raw, p: p, what: what, of: size, at: time.Now()})
+	plain, err := unpack.Decompress(&progressReader{Reader: raw, p: p, what: what, of: size, at: time.Now()})
 	if err != nil {
 		return layer.Tree{}, api.Errorf(api.KindInvalid, "%w", err)
 	}
@@ -257,8 +257,8 @@ func (p *puller) unpack(ctx context.Context, dir string, l source.Layer, what st
 	return layer.Tree{Root: root}, writeResult(dir, res)
 }
 
-// counted reports how much was read.
-type counted struct {
+// progressReader reports how much was read.
+type progressReader struct {
 	io.Reader
 	p        *puller
 	what, of string
@@ -266,7 +266,7 @@ type counted struct {
 	at       time.Time
 }
 
-func (c *counted) Read(b []byte) (int, error) {
+func (c *progressReader) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
 	c.n += int64(n)
 	if now := time.Now(); now.Sub(c.at) >= progressEvery {

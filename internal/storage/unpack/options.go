@@ -53,14 +53,14 @@ type Result struct {
 // above it.
 const maxPath = 3 << 10
 
-// limited fails when more than left bytes are read.
-type limited struct {
+// limitReader fails when more than left bytes are read.
+type limitReader struct {
 	r    io.Reader
 	left int64
 	max  int64
 }
 
-func (l *limited) Read(p []byte) (int, error) {
+func (l *limitReader) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
 	if l.left -= int64(n); l.left < 0 {
 		return 0, refusef("the archive has more than %d bytes", l.max)

@@ -39,7 +39,7 @@ func Apply(ctx context.Context, r io.Reader, dir string, o Options) (Result, err
 	}
 	a := &applier{ctx: ctx, Options: o, root: fd, dir: dir, at: -1, dirs: map[string]attributes{}}
 	defer a.close()
-	bounded := &limited{r: r, left: o.MaxBytes, max: o.MaxBytes}
+	bounded := &limitReader{r: r, left: o.MaxBytes, max: o.MaxBytes}
 	if err := a.all(tar.NewReader(bounded)); err != nil {
 		return a.res, err
 	}

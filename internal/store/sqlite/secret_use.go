@@ -83,15 +83,15 @@ func secretUseArgs(u secrets.Use) ([]any, error) {
 	return []any{u.Account, u.Secret, string(u.Sandbox), toMicros(u.At), u.Refused != "", len(doc), string(doc)}, nil
 }
 
-// used is what the uses of one secret add to its row.
-type used struct {
+// useCount is what the uses of one secret add to its row.
+type useCount struct {
 	n    int
 	last time.Time
 }
 
 // InsertSecretUses implements store.Store.
 func (db *DB) InsertSecretUses(ctx context.Context, all []secrets.Use) error {
-	sums := map[[2]string]used{}
+	sums := map[[2]string]useCount{}
 	for _, u := range all {
 		if u.Refused != "" || u.Missed > 0 || u.Broken {
 			continue

@@ -271,7 +271,7 @@ func (r *round) turns(ctx context.Context, message string) (acp.Turn, error) {
 	turn, err := r.turn(ctx, message)
 	for gone := (lost{}); errors.As(err, &gone) && ctx.Err() == nil; {
 		r.interrupted()
-		if why := r.reseat(ctx, gone.error); why != nil {
+		if why := r.replaceSandbox(ctx, gone.error); why != nil {
 			return turn, lost{why}
 		}
 		again := replacedNotice + message
@@ -282,8 +282,8 @@ func (r *round) turns(ctx context.Context, message string) (acp.Turn, error) {
 	return turn, err
 }
 
-// reseat has the sandbox replaced, and returns why that is not possible.
-func (r *round) reseat(ctx context.Context, gone error) error {
+// replaceSandbox has the sandbox replaced, and returns why that is not possible.
+func (r *round) replaceSandbox(ctx context.Context, gone error) error {
 	why := gone
 	for r.desk.Replace != nil && r.replaced < loop.MaxReplaced {
 		r.replaced++

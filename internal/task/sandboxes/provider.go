@@ -124,7 +124,7 @@ func New(cfg Config) *Provider {
 	return &Provider{cfg: cfg, sources: map[api.TaskID]*forkSource{}}
 }
 
-// Sandbox is the sandbox of a task. It implements agent.Sandbox and repo.Computer.
+// Sandbox is the sandbox of a task. It implements agent.Sandbox and repo.Sandbox.
 type Sandbox struct {
 	*box.Box
 	provider *Provider

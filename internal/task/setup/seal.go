@@ -36,8 +36,8 @@ func (j *job) seal(ctx context.Context, ws api.WorkspaceID) (l repo.Layer, relea
 	return l, release, err
 }
 
-// picked are the files of a layer.
-type picked struct {
+// selection are the files of a layer.
+type selection struct {
 	files []File // with the path in the layer
 	bytes int64
 	// changed counts files of the repository that the steps changed or removed.
@@ -47,7 +47,7 @@ type picked struct {
 }
 
 // text says what it is, with what was refused.
-func (c picked) text(refused []api.RefusedChange) string {
+func (c selection) text(refused []api.RefusedChange) string {
 	s := fmt.Sprintf("sealed %d files, %.1f MB", len(c.files), float64(c.bytes)/1e6)
 	if c.changed > 0 {
 		s += fmt.Sprintf("; %d changed files of the repository are left out", c.changed)
@@ -62,7 +62,7 @@ func (c picked) text(refused []api.RefusedChange) string {
 }
 
 // pick chooses what is sealed: everything that is not of the repository. What lies outside moves to its place.
-func pick(all []File, q repo.SetupRequest) (out picked) {
+func pick(all []File, q repo.SetupRequest) (out selection) {
 	// Directories of the repository may have new files, its files may not become directories.
 	tracked := make(map[string]bool, len(q.Files))
 	for _, f := range q.Files {

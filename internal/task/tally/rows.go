@@ -123,7 +123,7 @@ func (y *Tally) AddSums(stored []byte) error {
 		y.used(m)
 	}
 	for _, m := range s.Missing {
-		y.lack(wanted{m.Name, m.Language}, m.Tasks)
+		y.lack(requirement{m.Name, m.Language}, m.Tasks)
 	}
 	return nil
 }

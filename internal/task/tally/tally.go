@@ -28,8 +28,8 @@ var phases = [...]string{"plan", "code", "create", "install", "compile", "run", 
 // phaseOf is the phase in which a role works.
 var phaseOf = map[string]string{"planner": "plan", "coder": "code", "debugger": "debug", "agent": "agent"}
 
-// wanted is a package of a language, or a command.
-type wanted struct {
+// requirement is a package of a language, or a command.
+type requirement struct {
 	name string
 	lang api.Language
 }
@@ -43,7 +43,7 @@ type Tally struct {
 	phases   map[string]*admin.PhaseTime
 	failures map[api.Category]*admin.FailureCount
 	models   map[string]*admin.ModelUse
-	missing  map[wanted]int
+	missing  map[requirement]int
 }
 
 // New makes a tally of the tasks since an instant, which it reports.
@@ -53,7 +53,7 @@ func New(since time.Time) *Tally {
 		phases:   map[string]*admin.PhaseTime{},
 		failures: map[api.Category]*admin.FailureCount{},
 		models:   map[string]*admin.ModelUse{},
-		missing:  map[wanted]int{},
+		missing:  map[requirement]int{},
 	}
 }
 
@@ -79,7 +79,7 @@ func (y *Tally) Add(t api.Task) {
 	if t.Repo != nil {
 		y.repository(*t.Repo)
 	}
-	failed, lacked := map[api.Category]bool{}, map[wanted]bool{}
+	failed, lacked := map[api.Category]bool{}, map[requirement]bool{}
 	for _, a := range t.Attempts {
 		if a.Result != nil {
 			y.result(t, a, failed, lacked)
@@ -151,7 +151,7 @@ func (y *Tally) call(c api.RoleCalls) {
 }
 
 // lack counts tasks that wanted something. Names are bounded in number.
-func (y *Tally) lack(w wanted, tasks int) {
+func (y *Tally) lack(w requirement, tasks int) {
 	if _, known := y.missing[w]; known || len(y.missing) < maxNames {
 		y.missing[w] += tasks
 	}
@@ -188,7 +188,7 @@ func (y *Tally) spent(phase string, count int, ms int64) {
 
 // result counts an attempt that ended. failed and lacked are what the task was
 // counted for already.
-func (y *Tally) result(t api.Task, a api.Attempt, failed map[api.Category]bool, lacked map[wanted]bool) {
+func (y *Tally) result(t api.Task, a api.Attempt, failed map[api.Category]bool, lacked map[requirement]bool) {
 	r := a.Result
 	if r.Phase != api.PhaseCheck {
 		y.spent("create", 1, r.CreateMS)
@@ -217,15 +217,15 @@ func (y *Tally) result(t api.Task, a api.Attempt, failed map[api.Category]bool, 
 	}
 	switch {
 	case r.Missing != "" && r.Category == api.CategoryCommand:
-		lacked[wanted{name: api.Clip(r.Missing, maxName)}] = true
+		lacked[requirement{name: api.Clip(r.Missing, maxName)}] = true
 	case r.Missing != "":
-		lacked[wanted{api.Clip(r.Missing, maxName), a.Artifact.Language}] = true
+		lacked[requirement{api.Clip(r.Missing, maxName), a.Artifact.Language}] = true
 	case r.Phase == api.PhaseInstall && t.Plan != nil:
 		// A sandbox has no network, so what an installation would have fetched is
 		// what has to be there before.
 		for _, d := range t.Plan.Dependencies {
 			if name := dependency(d); name != "" {
-				lacked[wanted{name, t.Plan.Language}] = true
+				lacked[requirement{name, t.Plan.Language}] = true
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func (c *Catalogue) hosted(v vendor, which string) (model.Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		return retry.New(&keyed{Model: m, catalogue: c, vendor: v, which: which, secret: name}, retry.Config{}), nil
+		return retry.New(&secretKeyModel{Model: m, catalogue: c, vendor: v, which: which, secret: name}, retry.Config{}), nil
 	}
 	m, err := c.client(v, which, c.env(v.key))
 	if err != nil {
@@ -77,9 +77,9 @@ func (c *Catalogue) key(ctx context.Context, v vendor, name, purpose string) (st
 	return strings.TrimSpace(key), nil
 }
 
-// keyed is a hosted model whose key is a secret. The key is read at each call, so that one that
+// secretKeyModel is a hosted model whose key is a secret. The key is read at each call, so that one that
 // was set anew is used at once.
-type keyed struct {
+type secretKeyModel struct {
 	model.Model // without a key
 	catalogue   *Catalogue
 	vendor      vendor
@@ -88,13 +88,13 @@ type keyed struct {
 }
 
 // MaxTemperature implements model.Tempered.
-func (k *keyed) MaxTemperature() (float64, bool) { return model.MaxTemperature(k.Model) }
+func (k *secretKeyModel) MaxTemperature() (float64, bool) { return model.MaxTemperature(k.Model) }
 
 // Unwrap returns the model without its key.
-func (k *keyed) Unwrap() model.Model { return k.Model }
+func (k *secretKeyModel) Unwrap() model.Model { return k.Model }
 
 // Generate implements model.Model.
-func (k *keyed) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
+func (k *secretKeyModel) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
 	key, err := k.catalogue.key(ctx, k.vendor, k.secret, "model")
 	if err != nil {
 		return model.Response{}, err

@@ -53,18 +53,18 @@ func NewRecorder(cfg RecorderConfig) (*Recorder, error) {
 // Wrap returns a model that answers as m does and is recorded. An exchange that
 // cannot be written fails, because a recording with a hole replays nothing. One
 // that its caller canceled is no exchange, and is not written.
-func (r *Recorder) Wrap(m model.Model) model.Model { return recorded{m, r} }
+func (r *Recorder) Wrap(m model.Model) model.Model { return recorderModel{m, r} }
 
-type recorded struct {
+type recorderModel struct {
 	model.Model
 	rec *Recorder
 }
 
 // Unwrap returns the model that is recorded.
-func (m recorded) Unwrap() model.Model { return m.Model }
+func (m recorderModel) Unwrap() model.Model { return m.Model }
 
 // Generate implements model.Model.
-func (m recorded) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
+func (m recorderModel) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
 	var kept collector
 	resp, err := m.Model.Generate(ctx, req, func(d model.Delta) {
 		kept.add(d)

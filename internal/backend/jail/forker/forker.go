@@ -34,12 +34,12 @@ type Forker struct {
 	cfg Config
 
 	mu     sync.Mutex
-	cur    *running // nil while there is none
+	cur    *process // nil while there is none
 	closed bool
 }
 
-// running is one forker process.
-type running struct {
+// process is one forker process.
+type process struct {
 	proc    *os.Process
 	sock    int
 	users   int  // orders in progress; the socket stays open for them
@@ -50,7 +50,7 @@ type running struct {
 func New(cfg Config) *Forker { return &Forker{cfg: cfg} }
 
 // start starts a process.
-func (f *Forker) start() (*running, error) {
+func (f *Forker) start() (*process, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("the forker's socket: %w", err)
@@ -74,11 +74,11 @@ func (f *Forker) start() (*running, error) {
 		unix.Close(pair[0])
 		return nil, fmt.Errorf("start the forker: %w", err)
 	}
-	return &running{proc: proc, sock: pair[0]}, nil
+	return &process{proc: proc, sock: pair[0]}, nil
 }
 
 // acquire returns a running forker, until release.
-func (f *Forker) acquire() (*running, error) {
+func (f *Forker) acquire() (*process, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -96,7 +96,7 @@ func (f *Forker) acquire() (*running, error) {
 }
 
 // release ends an order; broken says that the forker cannot be used any more.
-func (f *Forker) release(r *running, broken bool) {
+func (f *Forker) release(r *process, broken bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r.users--
@@ -107,7 +107,7 @@ func (f *Forker) release(r *running, broken bool) {
 }
 
 // retire lets no new order use a forker. The caller holds the lock.
-func (f *Forker) retire(r *running) {
+func (f *Forker) retire(r *process) {
 	r.retired = true
 	if f.cur == r {
 		f.cur = nil
@@ -115,7 +115,7 @@ func (f *Forker) retire(r *running) {
 }
 
 // stop ends a retired process after its last order. The caller holds the lock.
-func (f *Forker) stop(r *running) {
+func (f *Forker) stop(r *process) {
 	if !r.retired || r.users > 0 || r.proc == nil {
 		return
 	}

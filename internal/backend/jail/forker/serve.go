@@ -34,7 +34,7 @@ func Serve(clocks func() error) int {
 	if err != nil {
 		return 1
 	}
-	f := &forking{null: null, clocks: clocks, born: map[int]int{}}
+	f := &worker{null: null, clocks: clocks, born: map[int]int{}}
 	f.more.L = &f.mu
 	go f.reap()
 	for {
@@ -50,8 +50,8 @@ func Serve(clocks func() error) int {
 	}
 }
 
-// forking is a forker at work.
-type forking struct {
+// worker is a forker at work.
+type worker struct {
 	null   int
 	clocks func() error
 
@@ -98,7 +98,7 @@ func receive() (*Order, []int, error) {
 }
 
 // carryOut forks and answers.
-func (f *forking) carryOut(o *Order, fds []int) {
+func (f *worker) carryOut(o *Order, fds []int) {
 	f.mu.Lock()
 	f.forks++
 	f.mu.Unlock()
@@ -135,7 +135,7 @@ func (f *forking) carryOut(o *Order, fds []int) {
 }
 
 // reap reaps the children and reports their exit status.
-func (f *forking) reap() {
+func (f *worker) reap() {
 	for {
 		// The child is not reaped yet: its pid cannot be reused until its socket is known.
 		pid, err := ended()
@@ -183,7 +183,7 @@ func ended() (pid int, err error) {
 
 // fork is called on a thread that ends afterwards. The thread's session keyring, time
 // namespace and timer slack are made for this child, which inherits them.
-func (f *forking) fork(o *Order, fds []int, pidfd *int) (pid int, err error) {
+func (f *worker) fork(o *Order, fds []int, pidfd *int) (pid int, err error) {
 	group := -1
 	if len(fds) > fdGroup {
 		group = fds[fdGroup]

@@ -15,11 +15,11 @@ type Mounts struct {
 	how atomic.Pointer[mount.Mounter] // nil until it was found
 
 	mu   sync.Mutex
-	open map[string]*shared
+	open map[string]*sharedMount
 }
 
-// shared is a mount with how many have opened it.
-type shared struct {
+// sharedMount is a mount with how many have opened it.
+type sharedMount struct {
 	users int // under the lock of Mounts
 	once  sync.Once
 	image *mount.Image
@@ -53,9 +53,9 @@ func (m *Mounts) Open(ctx context.Context, dir, name, path string) (*Layer, erro
 	m.mu.Lock()
 	s := m.open[name]
 	if s == nil {
-		s = &shared{}
+		s = &sharedMount{}
 		if m.open == nil {
-			m.open = map[string]*shared{}
+			m.open = map[string]*sharedMount{}
 		}
 		m.open[name] = s
 	}
@@ -71,7 +71,7 @@ func (m *Mounts) Open(ctx context.Context, dir, name, path string) (*Layer, erro
 }
 
 // leave ends a use of a mount.
-func (m *Mounts) leave(name string, s *shared) {
+func (m *Mounts) leave(name string, s *sharedMount) {
 	m.mu.Lock()
 	s.users--
 	last := s.users == 0

@@ -12,14 +12,14 @@ import (
 // SavedStep is the name of the step that restores saved files.
 const SavedStep = "restore the saved files"
 
-// saved is the initial content of a sandbox's upper layers; nil for a fresh start.
-type saved struct {
+// savedFiles is the initial content of a sandbox's upper layers; nil for a fresh start.
+type savedFiles struct {
 	file *os.File
 	r    *upper.Reader
 }
 
 // openSaved begins to read Spec.Saved.
-func openSaved(s *Spec, fd func(int) int) (*saved, error) {
+func openSaved(s *Spec, fd func(int) int) (*savedFiles, error) {
 	if s.Saved < 0 {
 		return nil, nil
 	}
@@ -44,11 +44,11 @@ func openSaved(s *Spec, fd func(int) int) (*saved, error) {
 		f.Close()
 		return nil, at(SavedStep, err)
 	}
-	return &saved{f, r}, nil
+	return &savedFiles{f, r}, nil
 }
 
 // tree fills an upper layer.
-func (s *saved) tree(name, path string) error {
+func (s *savedFiles) tree(name, path string) error {
 	dir, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		err = s.r.Tree(name, dir)
@@ -58,14 +58,14 @@ func (s *saved) tree(name, path string) error {
 }
 
 // end checks that everything was restored.
-func (s *saved) end() error {
+func (s *savedFiles) end() error {
 	if s == nil {
 		return nil
 	}
 	return at(SavedStep, s.r.End())
 }
 
-func (s *saved) close() {
+func (s *savedFiles) close() {
 	if s != nil {
 		s.file.Close()
 	}

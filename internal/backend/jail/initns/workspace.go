@@ -28,7 +28,7 @@ const (
 
 // mountWorkspace mounts the overlay of the workspace: read-only layers below an upper layer that
 // is durable or on the sandbox's own disk.
-func mountWorkspace(s *Spec, below *lowers, root string, files *saved) error {
+func mountWorkspace(s *Spec, below *lowers, root string, files *savedFiles) error {
 	w := s.Workspace
 	if w == nil {
 		return nil

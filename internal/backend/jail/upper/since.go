@@ -133,17 +133,17 @@ const maxKept = 512
 // lazy is a sink that gets a directory in which nothing has changed only if something in it has.
 type lazy struct {
 	out     sink
-	waiting []waiting
+	waiting []pendingDir
 	changes int
 }
 
-type waiting struct {
+type pendingDir struct {
 	name string
 	m    meta
 }
 
 // maybe is dir for a directory that has not changed itself.
-func (z *lazy) maybe(name string, m meta) { z.waiting = append(z.waiting, waiting{name, m}) }
+func (z *lazy) maybe(name string, m meta) { z.waiting = append(z.waiting, pendingDir{name, m}) }
 
 // flush is called before everything that has changed.
 func (z *lazy) flush() error {

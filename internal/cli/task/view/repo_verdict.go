@@ -233,23 +233,23 @@ func (p *Progress) Delivery(t api.Task) {
 	}
 }
 
-// named is a delivery with the repository that it is of; the name is empty for the only one.
-type named struct {
+// namedDelivery is a delivery with the repository that it is of; the name is empty for the only one.
+type namedDelivery struct {
 	name string
 	*api.Delivery
 }
 
 // deliveries are what was done with the result, for each repository.
-func deliveries(t api.Task) (out []named) {
+func deliveries(t api.Task) (out []namedDelivery) {
 	if t.Repo == nil {
 		return nil
 	}
 	if t.Repo.Delivery != nil {
-		out = append(out, named{"", t.Repo.Delivery})
+		out = append(out, namedDelivery{"", t.Repo.Delivery})
 	}
 	for _, r := range t.Repo.Repositories {
 		if r.Delivery != nil {
-			out = append(out, named{r.Name, r.Delivery})
+			out = append(out, namedDelivery{r.Name, r.Delivery})
 		}
 	}
 	return out

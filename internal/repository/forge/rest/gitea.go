@@ -69,8 +69,8 @@ func (g gitea) branch(ctx context.Context, name string) (string, error) {
 // find lists the open requests, newest first, until it finds the source's. Gitea has no filter
 // for that: the call for two branches returns closed requests too. A fork's branch may have the
 // same name.
-func (g gitea) find(ctx context.Context, source string) ([]existing, error) {
-	var all []existing
+func (g gitea) find(ctx context.Context, source string) ([]forgeRequest, error) {
+	var all []forgeRequest
 	_, err := list(ctx, g.client, g.path+"/pulls", url.Values{"state": {"open"}}, func(page []pullRequest) bool {
 		for _, p := range page {
 			if p.Head.Ref == source && p.Head.RepoID == p.Base.RepoID {
@@ -82,7 +82,7 @@ func (g gitea) find(ctx context.Context, source string) ([]existing, error) {
 	return all, err
 }
 
-func (g gitea) create(ctx context.Context, req forge.Request) (existing, error) {
+func (g gitea) create(ctx context.Context, req forge.Request) (forgeRequest, error) {
 	var p pullRequest
 	_, err := g.call(ctx, http.MethodPost, g.path+"/pulls", map[string]string{
 		"title": prefixed(giteaDraft, req.Title, req.Draft), "head": req.Source, "base": req.Target, "body": req.Body,
@@ -90,7 +90,7 @@ func (g gitea) create(ctx context.Context, req forge.Request) (existing, error) 
 	return giteaExisting(p), err
 }
 
-func (g gitea) update(ctx context.Context, e existing, title, body string) error {
+func (g gitea) update(ctx context.Context, e forgeRequest, title, body string) error {
 	_, err := g.call(ctx, http.MethodPatch, fmt.Sprintf("%s/pulls/%d", g.path, e.Number),
 		map[string]string{"title": prefixed(giteaDraft, title, e.Draft), "body": body}, nil)
 	return err
@@ -105,7 +105,7 @@ type giteaLabel struct {
 }
 
 // label adds labels by their numbers, the only form that all versions accept.
-func (g gitea) label(ctx context.Context, e existing, labels []string) error {
+func (g gitea) label(ctx context.Context, e forgeRequest, labels []string) error {
 	known := map[string]int64{}
 	_, err := list(ctx, g.client, g.path+"/labels", nil, func(page []giteaLabel) bool {
 		for _, l := range page {
@@ -135,7 +135,7 @@ func (g gitea) label(ctx context.Context, e existing, labels []string) error {
 // giteaDraft is the default prefix of a draft's title.
 const giteaDraft = "WIP: "
 
-func giteaExisting(p pullRequest) existing {
+func giteaExisting(p pullRequest) forgeRequest {
 	e := p.existing()
 	// Older servers show it in the title only.
 	if title, ok := strings.CutPrefix(e.Title, giteaDraft); ok {

@@ -45,8 +45,8 @@ type pullRequest struct {
 	}
 }
 
-func (p pullRequest) existing() existing {
-	e := existing{Number: p.Number, URL: p.URL, Source: p.Head.Ref, Target: p.Base.Ref, Title: p.Title, Body: p.Body, Draft: p.Draft}
+func (p pullRequest) existing() forgeRequest {
+	e := forgeRequest{Number: p.Number, URL: p.URL, Source: p.Head.Ref, Target: p.Base.Ref, Title: p.Title, Body: p.Body, Draft: p.Draft}
 	for _, l := range p.Labels {
 		e.Labels = append(e.Labels, l.Name)
 	}
@@ -78,8 +78,8 @@ func (g github) branch(ctx context.Context, name string) (string, error) {
 
 // find filters by the owner of the head, which excludes forks of other owners. The owner may
 // have forks too, so the result is checked.
-func (g github) find(ctx context.Context, source string) ([]existing, error) {
-	var all []existing
+func (g github) find(ctx context.Context, source string) ([]forgeRequest, error) {
+	var all []forgeRequest
 	query := url.Values{"state": {"open"}, "head": {g.cfg.Location.Owner + ":" + source}}
 	_, err := list(ctx, g.client, g.path+"/pulls", query, func(page []pullRequest) bool {
 		for _, p := range page {
@@ -92,12 +92,12 @@ func (g github) find(ctx context.Context, source string) ([]existing, error) {
 	return all, err
 }
 
-func (g github) create(ctx context.Context, req forge.Request) (existing, error) {
+func (g github) create(ctx context.Context, req forge.Request) (forgeRequest, error) {
 	var p pullRequest
 	_, err := g.call(ctx, http.MethodPost, g.path+"/pulls", map[string]any{
 		"title": req.Title, "head": req.Source, "base": req.Target, "body": req.Body, "draft": req.Draft,
 	}, &p)
-	var answer *answered
+	var answer *statusError
 	if req.Draft && errors.As(err, &answer) && answer.code == http.StatusUnprocessableEntity && strings.Contains(strings.ToLower(err.Error()), "draft") {
 		err = api.Errorf(api.KindUnsupported, "%w", err).
 			WithHint("This repository knows no drafts: deliver without asking for one.")
@@ -105,13 +105,13 @@ func (g github) create(ctx context.Context, req forge.Request) (existing, error)
 	return p.existing(), err
 }
 
-func (g github) update(ctx context.Context, e existing, title, body string) error {
+func (g github) update(ctx context.Context, e forgeRequest, title, body string) error {
 	_, err := g.call(ctx, http.MethodPatch, fmt.Sprintf("%s/pulls/%d", g.path, e.Number), map[string]string{"title": title, "body": body}, nil)
 	return err
 }
 
 // label adds labels; GitHub creates missing ones.
-func (g github) label(ctx context.Context, e existing, labels []string) error {
+func (g github) label(ctx context.Context, e forgeRequest, labels []string) error {
 	_, err := g.call(ctx, http.MethodPost, fmt.Sprintf("%s/issues/%d/labels", g.path, e.Number), map[string][]string{"labels": labels}, nil)
 	return err
 }

@@ -38,8 +38,8 @@ type mergeRequest struct {
 	Labels        []string
 }
 
-func (m mergeRequest) existing() existing {
-	e := existing{Number: m.Number, URL: m.URL, Source: m.Source, Target: m.Target, Title: m.Title, Body: m.Body, Draft: m.Draft, Labels: m.Labels}
+func (m mergeRequest) existing() forgeRequest {
+	e := forgeRequest{Number: m.Number, URL: m.URL, Source: m.Source, Target: m.Target, Title: m.Title, Body: m.Body, Draft: m.Draft, Labels: m.Labels}
 	if e.Draft {
 		e.Title = strings.TrimPrefix(e.Title, gitlabDraft)
 	}
@@ -88,8 +88,8 @@ func (g gitlab) branch(ctx context.Context, name string) (string, error) {
 }
 
 // find checks the project of the source, because a fork's branch may have the same name.
-func (g gitlab) find(ctx context.Context, source string) ([]existing, error) {
-	var all []existing
+func (g gitlab) find(ctx context.Context, source string) ([]forgeRequest, error) {
+	var all []forgeRequest
 	query := url.Values{"state": {"opened"}, "source_branch": {source}}
 	_, err := list(ctx, g.client, g.path+"/merge_requests", query, func(page []mergeRequest) bool {
 		for _, m := range page {
@@ -102,7 +102,7 @@ func (g gitlab) find(ctx context.Context, source string) ([]existing, error) {
 	return all, err
 }
 
-func (g gitlab) create(ctx context.Context, req forge.Request) (existing, error) {
+func (g gitlab) create(ctx context.Context, req forge.Request) (forgeRequest, error) {
 	var m mergeRequest
 	_, err := g.call(ctx, http.MethodPost, g.path+"/merge_requests", map[string]string{
 		"title": prefixed(gitlabDraft, req.Title, req.Draft), "description": req.Body, "source_branch": req.Source, "target_branch": req.Target,
@@ -110,16 +110,16 @@ func (g gitlab) create(ctx context.Context, req forge.Request) (existing, error)
 	return m.existing(), err
 }
 
-func (g gitlab) update(ctx context.Context, e existing, title, body string) error {
+func (g gitlab) update(ctx context.Context, e forgeRequest, title, body string) error {
 	return g.put(ctx, e, map[string]string{"title": prefixed(gitlabDraft, title, e.Draft), "description": body})
 }
 
 // label adds labels; GitLab creates missing ones.
-func (g gitlab) label(ctx context.Context, e existing, labels []string) error {
+func (g gitlab) label(ctx context.Context, e forgeRequest, labels []string) error {
 	return g.put(ctx, e, map[string]string{"add_labels": strings.Join(labels, ",")})
 }
 
-func (g gitlab) put(ctx context.Context, e existing, fields map[string]string) error {
+func (g gitlab) put(ctx context.Context, e forgeRequest, fields map[string]string) error {
 	_, err := g.call(ctx, http.MethodPut, fmt.Sprintf("%s/merge_requests/%d", g.path, e.Number), fields, nil)
 	return err
 }

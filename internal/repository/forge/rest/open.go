@@ -43,17 +43,17 @@ type calls interface {
 	// branch returns the hash of a branch.
 	branch(ctx context.Context, name string) (string, error)
 	// find lists the open requests from a branch of this repository, not of a fork.
-	find(ctx context.Context, source string) ([]existing, error)
+	find(ctx context.Context, source string) ([]forgeRequest, error)
 	// create creates a request. It need not add the labels.
-	create(ctx context.Context, req forge.Request) (existing, error)
+	create(ctx context.Context, req forge.Request) (forgeRequest, error)
 	// update sets title and body and keeps the draft state.
-	update(ctx context.Context, e existing, title, body string) error
+	update(ctx context.Context, e forgeRequest, title, body string) error
 	// label adds labels and creates missing ones.
-	label(ctx context.Context, e existing, labels []string) error
+	label(ctx context.Context, e forgeRequest, labels []string) error
 }
 
-// existing is a merge request that a forge has.
-type existing struct {
+// forgeRequest is a merge request that a forge has.
+type forgeRequest struct {
 	Number         int
 	URL            string
 	Source, Target string
@@ -109,21 +109,21 @@ func (f *Forge) Open(ctx context.Context, req forge.Request) (forge.MergeRequest
 }
 
 // findOrCreate finds the request or creates it.
-func (f *Forge) findOrCreate(ctx context.Context, req forge.Request) (have existing, created bool, err error) {
+func (f *Forge) findOrCreate(ctx context.Context, req forge.Request) (have forgeRequest, created bool, err error) {
 	for try := 1; ; try++ {
 		have, ok, ferr := f.find(ctx, req)
 		if ferr != nil {
-			return existing{}, false, ferr
+			return forgeRequest{}, false, ferr
 		}
 		if ok {
 			// An earlier attempt or another call has created it.
 			return have, false, nil
 		}
 		if err != nil && !mayHaveSucceeded(err) {
-			return existing{}, false, err // the forge refused and there is none
+			return forgeRequest{}, false, err // the forge refused and there is none
 		}
 		if try > f.cfg.Tries {
-			return existing{}, false, err
+			return forgeRequest{}, false, err
 		}
 		if have, err = f.calls.create(ctx, req); err == nil {
 			err = f.valid(have)
@@ -132,14 +132,14 @@ func (f *Forge) findOrCreate(ctx context.Context, req forge.Request) (have exist
 			return have, true, nil
 		}
 		if ctx.Err() != nil {
-			return existing{}, false, ctx.Err()
+			return forgeRequest{}, false, ctx.Err()
 		}
 		if !mayHaveSucceeded(err) && api.KindOf(err) != api.KindConflict {
-			return existing{}, false, err
+			return forgeRequest{}, false, err
 		}
 		if mayHaveSucceeded(err) {
 			if perr := f.pause(ctx, try, err); perr != nil {
-				return existing{}, false, perr
+				return forgeRequest{}, false, perr
 			}
 		}
 	}
@@ -149,10 +149,10 @@ func (f *Forge) findOrCreate(ctx context.Context, req forge.Request) (have exist
 func mayHaveSucceeded(err error) bool { return api.KindOf(err) == api.KindUnavailable }
 
 // find returns the open request with the same source and target.
-func (f *Forge) find(ctx context.Context, req forge.Request) (existing, bool, error) {
+func (f *Forge) find(ctx context.Context, req forge.Request) (forgeRequest, bool, error) {
 	all, err := f.calls.find(ctx, req.Source)
 	if err != nil {
-		return existing{}, false, err
+		return forgeRequest{}, false, err
 	}
 	for _, e := range all {
 		if e.Target == req.Target {
@@ -160,10 +160,10 @@ func (f *Forge) find(ctx context.Context, req forge.Request) (existing, bool, er
 		}
 	}
 	for _, e := range all {
-		return existing{}, false, f.errorf(api.KindConflict, "the branch %s has an open request to %s already: %s", req.Source, e.Target, e.URL).
+		return forgeRequest{}, false, f.errorf(api.KindConflict, "the branch %s has an open request to %s already: %s", req.Source, e.Target, e.URL).
 			WithHint("Close that one, or deliver to %s.", e.Target)
 	}
-	return existing{}, false, nil
+	return forgeRequest{}, false, nil
 }
 
 // page reports whether a URL may be shown to people as a web page.
@@ -173,7 +173,7 @@ func page(address string) bool {
 }
 
 // valid reports whether a forge's answer may be shown to people.
-func (f *Forge) valid(e existing) error {
+func (f *Forge) valid(e forgeRequest) error {
 	if e.Number <= 0 || !page(e.URL) {
 		return f.errorf(api.KindUnavailable, "the answer cannot be read: a request without a number or an address")
 	}
@@ -181,7 +181,7 @@ func (f *Forge) valid(e existing) error {
 }
 
 // update changes an existing request to what was asked for.
-func (f *Forge) update(ctx context.Context, req forge.Request, have existing, created bool) (forge.MergeRequest, error) {
+func (f *Forge) update(ctx context.Context, req forge.Request, have forgeRequest, created bool) (forge.MergeRequest, error) {
 	mr := forge.MergeRequest{Number: have.Number, URL: have.URL, State: "open", Draft: have.Draft, Created: created}
 	if !created {
 		if mr.Foreign = !hasMarker(have.Body); mr.Foreign {

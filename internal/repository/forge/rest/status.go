@@ -15,14 +15,14 @@ import (
 	"hortus.dev/internal/repository/forge"
 )
 
-// answered is the cause of an error from an error answer. It has no text of its own.
-type answered struct {
+// statusError is the cause of an error from an error answer. It has no text of its own.
+type statusError struct {
 	code int
 	wait error // a *forge.Wait if the answer says how long its rate limit lasts
 }
 
-func (a *answered) Error() string { return "" }
-func (a *answered) Unwrap() error { return a.wait }
+func (a *statusError) Error() string { return "" }
+func (a *statusError) Unwrap() error { return a.wait }
 
 // status turns an error answer into an error.
 func (c *client) status(resp *http.Response, body []byte) error {
@@ -38,7 +38,7 @@ func (c *client) status(resp *http.Response, body []byte) error {
 	}
 	e := c.errorf(kind, "%s %s was answered with %d: %s", resp.Request.Method, resp.Request.URL.Path, resp.StatusCode,
 		cmp.Or(text, strings.ToLower(http.StatusText(resp.StatusCode))))
-	cause := &answered{code: resp.StatusCode}
+	cause := &statusError{code: resp.StatusCode}
 	e.Err = cause
 	host := c.cfg.Location.Host
 	switch {

@@ -68,7 +68,7 @@ func TestStatus(t *testing.T) {
 }
 
 func code(err error) int {
-	var a *answered
+	var a *statusError
 	if !errors.As(err, &a) {
 		return 0
 	}

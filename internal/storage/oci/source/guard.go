@@ -10,15 +10,15 @@ import (
 	"hortus.dev/api"
 )
 
-// guarded limits what a registry may send: the size of a manifest, and the time in which it
+// guardTransport limits what a registry may send: the size of a manifest, and the time in which it
 // sends nothing. Blobs are limited by who reads them.
-type guarded struct {
+type guardTransport struct {
 	base  http.RoundTripper
 	stall time.Duration
 }
 
 // RoundTrip implements http.RoundTripper.
-func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
+func (g *guardTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	stalled := api.Errorf(api.KindUnavailable, "the registry %.100s sent nothing for %s", req.URL.Host, g.stall)
 	b := &guardedBody{stall: g.stall, cancel: cancel, left: -1, timer: time.AfterFunc(g.stall, func() { cancel(stalled) })}

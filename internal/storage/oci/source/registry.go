@@ -52,7 +52,7 @@ func openRegistry(ctx context.Context, reference string, cfg Config) (*Image, er
 	if platform.Architecture == "arm64" {
 		platform.Variant = "v8"
 	}
-	cfg.Transport = &guarded{cfg.Transport, cfg.Stall}
+	cfg.Transport = &guardTransport{cfg.Transport, cfg.Stall}
 	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(cfg.Keychain), remote.WithTransport(cfg.Transport), remote.WithPlatform(platform))
 	if err != nil {
 		return nil, registryError(ctx, full, err)
