@@ -141,6 +141,9 @@ func (p portOnly) Get(context.Context, api.SandboxID) (api.Sandbox, error) {
 	return api.Sandbox{ID: p.id, State: api.SandboxRunning}, nil
 }
 
+// Count implements envd.Sandboxes.
+func (portOnly) Count(context.Context, api.SandboxID) error { return nil }
+
 // Dial implements envd.Sandboxes.
 func (p portOnly) Dial(context.Context, api.SandboxID, int) (net.Conn, error) {
 	return net.Dial("tcp", p.addr)
