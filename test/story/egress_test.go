@@ -23,7 +23,7 @@ func TestEgressAttacks(t *testing.T) {
 	}
 	isolations := []string{"container", "gvisor"}
 	if os.Geteuid() == 0 && !tier.Soaking() {
-		// gvisor is slow. An ordinary user tries it here, and root in test/system without an adoption.
+		// gvisor is slow. An ordinary user tries it here, and root in test/daemon without an adoption.
 		isolations = isolations[:1]
 	}
 	for _, isolation := range isolations {

@@ -48,7 +48,7 @@ func TestBudgetAfterKill(t *testing.T) {
 	set("2requests", "50000tokens/total")
 	isolations := g.isolations(t)
 	if !tier.Soaking() {
-		isolations = isolations[:1] // test/system has the others
+		isolations = isolations[:1] // test/daemon has the others
 	}
 	box := func(isolation string) string {
 		return strings.TrimSpace(g.must("sandbox", "create", "--quiet", "--isolation", isolation, "--secret", "OPENAI_API_KEY=openai", "--egress", server+",private"))

@@ -36,7 +36,7 @@ func TestHeaderAfterKill(t *testing.T) {
 	set()
 	isolations := g.isolations(t)
 	if !tier.Soaking() {
-		isolations = isolations[:1] // test/system has the rest with gvisor
+		isolations = isolations[:1] // test/daemon has the rest with gvisor
 	}
 	for _, isolation := range isolations {
 		id := strings.TrimSpace(g.must("sandbox", "create", "--quiet", "--isolation", isolation, "--header", header, "--egress", server+",private"))

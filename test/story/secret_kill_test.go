@@ -42,7 +42,7 @@ func TestSecretAfterKill(t *testing.T) {
 	set()
 	isolations := g.isolations(t)
 	if !tier.Soaking() {
-		isolations = isolations[:1] // gvisor is slow; test/system has the rest with it
+		isolations = isolations[:1] // gvisor is slow; test/daemon has the rest with it
 	}
 	for _, isolation := range isolations {
 		id := strings.TrimSpace(g.must("sandbox", "create", "--quiet", "--isolation", isolation, "--secret", "TOKEN=crm@24h", "--egress", server+",private"))
