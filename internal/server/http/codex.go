@@ -156,15 +156,22 @@ func (o outside) Remove(ctx context.Context, path string) error {
 
 // outsideProcess is a command that such an agent has started.
 type outsideProcess struct {
-	execs
 	ctx     context.Context
 	stream  ExecStream
 	command execserver.Command
-	guest   *envd.Client
+	guest   *envd.Client // nil if the command had ended at once
+}
+
+// hadEnded is the error for input and signals of a command that had ended at once.
+func (p *outsideProcess) hadEnded() error {
+	return api.Errorf(api.KindConflict, "command %s has ended", p.stream.Exec().ID)
 }
 
 // Write gives it input.
 func (p *outsideProcess) Write(b []byte) (int, error) {
+	if p.guest == nil {
+		return 0, p.hadEnded()
+	}
 	in := envd.ProcessInput{Stdin: b}
 	if p.command.Terminal {
 		in = envd.ProcessInput{PTY: b}
@@ -176,13 +183,18 @@ func (p *outsideProcess) Write(b []byte) (int, error) {
 }
 
 func (p *outsideProcess) Signal(ctx context.Context, signal int) error {
+	if p.guest == nil {
+		return p.hadEnded()
+	}
 	return envd.APIError(p.guest.SendSignal(ctx, envd.Selector{}, envd.Signal(signal)))
 }
 
 // Wait carries the output until the end, and closes what the process has open. It returns at
 // the end of the sandbox at the latest.
 func (p *outsideProcess) Wait() (int, error) {
-	defer p.guest.Close()
+	if p.guest != nil {
+		defer p.guest.Close()
+	}
 	defer p.stream.Close()
 	stop := context.AfterFunc(p.ctx, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), killTimeout)
