@@ -110,7 +110,7 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	if in == nil {
 		return c.send(ctx, method, path, query, nil, "")
 	}
-	b, err := json.Marshal(in)
+	b, err := api.MarshalRequest(in)
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "request to %s: %w", path, err)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"hortus.dev/api"
 )
 
 // Message is a message of this wire. The set is closed.
@@ -80,6 +82,9 @@ func Decode(data []byte, c Codec, m Message) error {
 		return nil // an empty body is an empty message to many clients
 	}
 	if err := checkJSON(data); err != nil {
+		return err
+	}
+	if err := api.CheckJSON(data); err != nil {
 		return err
 	}
 	return json.Unmarshal(data, m)

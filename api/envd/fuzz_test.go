@@ -200,4 +200,10 @@ func TestBoundsOfDecoders(t *testing.T) {
 	if err := Decode(js, JSON, new(ProcessConfig)); err == nil {
 		t.Error("a JSON list without bound")
 	}
+	// As another argument they would name another file.
+	for _, text := range []string{"{\"args\":[\"\xff\"]}", `{"args":["\udcff"]}`} {
+		if err := Decode([]byte(text), JSON, new(ProcessConfig)); api.KindOf(err) != api.KindInvalid {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }

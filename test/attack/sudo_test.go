@@ -55,6 +55,19 @@ func TestSudo(t *testing.T) {
 				t.Errorf("after hostile clients: %+v", r)
 			}
 		})
+		t.Run("bytes", func(t *testing.T) {
+			// A name that is not UTF-8 stays what it is, for arguments, the directory and variables:
+			// the replaced one is another file's. The control is sh without sudo.
+			const script = `cd /tmp; d=$(printf 'd\377'); mkdir "$d"; cd "$d"
+				mine=$(printf 'a\377') other=$(printf 'a\357\277\275')
+				for do in "" sudo; do
+					touch "$mine" "$other"; export LC_NAME="$mine"
+					$do rm "$mine"; ls | od -An -tx1; $do sh -c 'pwd; printf %s "$LC_NAME"' | od -An -tx1
+				done`
+			if r := w.exec(t, box.ID, "user", "bash", "-c", script); r.stdout != strings.Repeat(" 61 ef bf bd 0a\n 2f 74 6d 70 2f 64 ff 0a 61 ff\n", 2) {
+				t.Errorf("%+v", r)
+			}
+		})
 		t.Run("end", func(t *testing.T) {
 			// Killed with the one who asked for it; the control continues.
 			const script = `sudo sh -c 'echo $$ >/tmp/kept; exec sleep 1000' & kept=$!; sudo sh -c 'echo $$ >/tmp/pid; exec sleep 1000' & p=$!
@@ -72,14 +85,17 @@ func TestSudo(t *testing.T) {
 // hostileSudo speaks to the guest's socket as no honest sudo does. Every connection must
 // end, with an answer or without, and none may cost the guest a descriptor for good.
 var hostileSudo = strings.ReplaceAll(`
-import array, json, os, socket, struct
+import array, base64, json, os, socket, struct
 def connect():
     s = socket.socket(socket.AF_UNIX)
     s.settimeout(TIMEOUT)
     s.connect("\0hortus/sudo")
     return s
+def text(v):
+    if isinstance(v, list): return [text(x) for x in v]
+    return base64.b64encode(v.encode()).decode()
 def message(**request):
-    b = json.dumps(request).encode()
+    b = json.dumps({k: text(v) for k, v in request.items()}).encode()
     return struct.pack(">I", len(b)) + b
 def rights(n):
     return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [1] * n))]
@@ -112,7 +128,9 @@ for round in range(40):
     refused(message(args=[], dir="/"), 3, "no command")
     refused(message(args=["a\0b"], dir="/"), 3, "NUL")
     refused(message(args=["id"], dir="/nonexistent"), 3, "does not exist")
-    refused(message(args=["id"], dir="/", env={"A=B": "x"}), 3, "not allowed")
+    refused(message(args=["id"], dir="/", env=["A"]), 3, "no value")
+    refused(message(args=["id"], dir="/", env=["=x"]), 3, "not allowed")
+    refused(message(args=["id"], dir="/", env=["A=x\0B=y"]), 3)
 # Many that say nothing keep nobody else out for long.
 idle = [connect() for _ in range(100)]
 for s in idle: s.close()

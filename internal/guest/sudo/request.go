@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Socket is the name of the guest's socket, in the abstract namespace of unix sockets,
@@ -15,19 +16,64 @@ import (
 // answer. If the connection ends earlier, the guest kills the command.
 const Socket = "@hortus/sudo"
 
-// Request is a command to run.
+// Request is a command to run. Its strings are any bytes but NUL.
 type Request struct {
 	// User is the name of the user; empty means root.
-	User string `json:"user,omitempty"`
+	User string
 	// Args are the command and its arguments; there is at least one.
-	Args []string `json:"args,omitempty"`
+	Args []string
 	// Dir is the working directory; empty means the user's home.
-	Dir string `json:"dir,omitempty"`
+	Dir string
 	// Env is added to the user's environment.
-	Env map[string]string `json:"env,omitempty"`
+	Env map[string]string
 	// Terminal is true if the descriptors are a terminal for this command only, which
 	// becomes its controlling terminal.
-	Terminal bool `json:"terminal,omitempty"`
+	Terminal bool
+}
+
+// wire is a Request as it is sent: bytes are base64, because a JSON string cannot hold what is
+// not UTF-8, and another name would be another file. Env has NAME=VALUE.
+type wire struct {
+	User     []byte   `json:"user,omitempty"`
+	Args     [][]byte `json:"args,omitempty"`
+	Dir      []byte   `json:"dir,omitempty"`
+	Env      [][]byte `json:"env,omitempty"`
+	Terminal bool     `json:"terminal,omitempty"`
+}
+
+// MarshalJSON encodes the request with all its bytes.
+func (r *Request) MarshalJSON() ([]byte, error) {
+	w := wire{User: []byte(r.User), Dir: []byte(r.Dir), Terminal: r.Terminal}
+	for _, a := range r.Args {
+		w.Args = append(w.Args, []byte(a))
+	}
+	for name, value := range r.Env {
+		w.Env = append(w.Env, []byte(name+"="+value))
+	}
+	return json.Marshal(w)
+}
+
+// UnmarshalJSON decodes what MarshalJSON encoded.
+func (r *Request) UnmarshalJSON(b []byte) error {
+	var w wire
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	*r = Request{User: string(w.User), Dir: string(w.Dir), Terminal: w.Terminal}
+	for _, a := range w.Args {
+		r.Args = append(r.Args, string(a))
+	}
+	for _, pair := range w.Env {
+		name, value, ok := strings.Cut(string(pair), "=")
+		if !ok {
+			return fmt.Errorf("environment variable %.40q has no value", name)
+		}
+		if r.Env == nil {
+			r.Env = map[string]string{}
+		}
+		r.Env[name] = value
+	}
+	return nil
 }
 
 // Answer is the result of a command.
@@ -39,7 +85,7 @@ type Answer struct {
 }
 
 // MaxMessage is the maximum size of a request or an answer, in bytes.
-const MaxMessage = 1 << 20
+const MaxMessage = 2 << 20
 
 // Encode returns a message: its length in four bytes, then JSON.
 func Encode(v any) ([]byte, error) {

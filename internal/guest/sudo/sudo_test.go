@@ -55,7 +55,13 @@ func TestScript(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02{}"))
 	f.Add([]byte("\xff\xff\xff\xff{}"))
-	f.Add([]byte("\x00\x00\x00\x10{\"args\":[\"id\"]}"))
+	for _, r := range []Request{{Args: []string{"rm", "a\xff", ""}, Dir: "/\xfe"}, {User: "user", Args: []string{"id"}, Env: map[string]string{"A": "\xff=", "": ""}, Terminal: true}} {
+		b, err := Encode(&r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var req, again Request
 		if Decode(bytes.NewReader(b), &req) != nil {
@@ -68,7 +74,7 @@ func FuzzDecode(f *testing.F) {
 		if err := Decode(bytes.NewReader(out), &again); err != nil {
 			t.Fatal(err)
 		}
-		if len(req.Args) != len(again.Args) || req.User != again.User {
+		if !reflect.DeepEqual(req, again) {
 			t.Errorf("%+v is read back as %+v", req, again)
 		}
 	})

@@ -2,6 +2,7 @@ package body
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -25,9 +26,16 @@ type Form struct {
 // Decode reads a request's one JSON value into out. Errors are of KindInvalid, and say
 // what is wrong with the body.
 func (f Form) Decode(w http.ResponseWriter, r *http.Request, out any) error {
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, f.Max))
+	doc, err := f.Read(w, r)
+	if err != nil {
+		return err
+	}
+	if err = api.CheckJSON(doc); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(doc))
 	dec.DisallowUnknownFields()
-	err := dec.Decode(out)
+	err = dec.Decode(out)
 	if err != nil {
 		return f.wrong(err)
 	}

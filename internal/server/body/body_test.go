@@ -27,6 +27,8 @@ func TestDecode(t *testing.T) {
 	for _, tt := range []struct{ body, want string }{
 		{`{"name":"a","inner":{"n":1}}`, ""},
 		{" {} \n", ""},
+		{"{\"name\":\"a\xff\"}", "the JSON has text that is not Unicode, at byte 10"},
+		{`{"name":"\udcff"}`, "the JSON has text that is not Unicode, at byte 9"},
 		{"", "the request is empty; a JSON object is expected"},
 		{"{", "the request is malformed: unexpected EOF"},
 		{"[]", "the request is array; a JSON object is expected"},

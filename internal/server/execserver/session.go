@@ -274,6 +274,9 @@ func (s *session) method(method string) func(context.Context, json.RawMessage) (
 func decoded[P any](do func(P) (any, error)) func(json.RawMessage) (any, error) {
 	return func(raw json.RawMessage) (any, error) {
 		var p P
+		if err := api.CheckJSON(raw); err != nil {
+			return nil, err
+		}
 		if err := json.Unmarshal(raw, &p); err != nil {
 			return nil, api.Errorf(api.KindInvalid, "the parameters: %w", err)
 		}
