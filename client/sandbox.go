@@ -150,6 +150,12 @@ func (s *Sandbox) ReadFile(ctx context.Context, user, path string) (io.ReadClose
 	return r, n, guestError(err)
 }
 
+// Upload writes a file whole, with its parents, as u says: aside and renamed, with permissions
+// and a time, or as a symbolic link.
+func (s *Sandbox) Upload(ctx context.Context, user, path string, u envd.Upload, r io.Reader) error {
+	return guestError(s.guest.Upload(ctx, user, path, u, r))
+}
+
 // WriteFile writes a file whole, with its parents.
 func (s *Sandbox) WriteFile(ctx context.Context, user, path string, r io.Reader) error {
 	return guestError(s.guest.WriteFile(ctx, user, path, r))

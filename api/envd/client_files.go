@@ -84,13 +84,15 @@ func (w *WatchStream) Next() (*FilesystemEvent, error) {
 // Close ends the watch. It is idempotent.
 func (w *WatchStream) Close() error { return w.s.Close() }
 
-func filesPath(user, path string) string {
+func filesQuery(user, path string) url.Values {
 	q := url.Values{"path": {path}}
 	if user != "" {
 		q.Set("username", user)
 	}
-	return PathFiles + "?" + q.Encode()
+	return q
 }
+
+func filesPath(user, path string) string { return PathFiles + "?" + filesQuery(user, path).Encode() }
 
 // get sends a GET, again if a kept connection was dead.
 func (c *Client) httpGet(ctx context.Context, path string) (*clientConn, *http.Response, func() bool, error) {
@@ -158,11 +160,21 @@ func (f *fileReader) Close() error { return f.s.Close() }
 // WriteFile writes a file whole, with its parents, from r. A failure leaves
 // what was written so far.
 func (c *Client) WriteFile(ctx context.Context, user, path string, r io.Reader) error {
+	return c.Upload(ctx, user, path, Upload{}, r)
+}
+
+// Upload writes a file whole, with its parents, from r, as u says.
+func (c *Client) Upload(ctx context.Context, user, path string, u Upload, r io.Reader) error {
+	if err := utf8Only("path", path, u.Link); err != nil {
+		return err
+	}
+	q := filesQuery(user, path)
+	u.set(q)
 	cc, err := c.get(ctx, false)
 	if err != nil {
 		return err
 	}
-	cc.wbuf, err = c.appendHead(cc.wbuf[:0], http.MethodPost, filesPath(user, path), "application/octet-stream", -1,
+	cc.wbuf, err = c.appendHead(cc.wbuf[:0], http.MethodPost, PathFiles+"?"+q.Encode(), "application/octet-stream", -1,
 		[]header{versionHeader})
 	stop := watch(ctx, cc)
 	var rerr error

@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -17,7 +18,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
+	"time"
 
 	"hortus.dev/api/envd"
 )
@@ -209,5 +213,68 @@ func TestPlainPaths(t *testing.T) {
 	}
 	if resp, _ := g.do(t, "GET", "/health", nil, map[string]string{"X-Long": strings.Repeat("x", 70<<10)}); resp.StatusCode != 431 {
 		t.Errorf("a long header: %d", resp.StatusCode)
+	}
+}
+
+// TestUploadAside: an upload that breaks off leaves the file that was there, and one that does not
+// keeps what the file is: its permissions, its names, the link that leads to it.
+func TestUploadAside(t *testing.T) {
+	g := startGuest(t, guestOptions{})
+	dir := g.cfg.Workspace
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, mode := range map[string]os.FileMode{"f": 0o640, "twice": 0o600} {
+		if err := errors.Join(os.WriteFile(at(name), []byte("old"), 0o600), os.Chmod(at(name), mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink("f", at("link")), os.Symlink("made", at("dangling")), os.Link(at("twice"), at("other"))); err != nil {
+		t.Fatal(err)
+	}
+	aside := envd.Upload{Aside: true}
+	cut := io.MultiReader(strings.NewReader(strings.Repeat("new", 100_000)), iotest.ErrReader(errors.New("cut")))
+	if err := g.client.Upload(t.Context(), "", "f", aside, cut); err == nil {
+		t.Error("a cut upload is no error")
+	}
+	// The guest sees the end of the connection a little later.
+	until(t, "the new file is removed", func() bool { left, _ := filepath.Glob(at(".hortus-*")); return len(left) == 0 })
+	if b, err := os.ReadFile(at("f")); err != nil || string(b) != "old" {
+		t.Errorf("after a cut: %q, %v", b, err)
+	}
+	when, mode := time.Date(2020, 2, 2, 2, 2, 2, 5, time.UTC), os.FileMode(0o751)
+	for name, how := range map[string]envd.Upload{
+		"link": aside, "dangling": aside, "twice": aside, "new/file": {Aside: true, Mode: &mode, ModTime: when}, "plain": {Mode: &mode, ModTime: when},
+		"made-link": {Link: "new/file"},
+	} {
+		body := strings.Repeat("x", 100_000) + strings.Repeat("\x00", 8<<20)
+		if how.Link != "" {
+			body = ""
+		}
+		if err := g.client.Upload(t.Context(), "", name, how, strings.NewReader(body)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if fi, err := os.Stat(at(name)); how.Link == "" && (err != nil || fi.Size() != 100_000+8<<20 || fi.Sys().(*syscall.Stat_t).Blocks*512 > 4<<20) {
+			t.Errorf("%s: %+v, %v", name, fi, err)
+		}
+		if fi, err := os.Stat(at(name)); how.Mode != nil && (err != nil || fi.Mode() != mode || !fi.ModTime().Equal(when)) {
+			t.Errorf("%s: %v, %v, %v", name, fi.Mode(), fi.ModTime(), err)
+		}
+	}
+	if fi, err := os.Lstat(at("link")); err != nil || fi.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is %v, %v", fi, err)
+	}
+	if fi, err := os.Lstat(at("f")); err != nil || fi.Mode() != 0o640 {
+		t.Errorf("the permissions are %v, %v", fi, err)
+	}
+	if fi, err := os.Stat(at("other")); err != nil || fi.Size() == 3 || fi.Mode() != 0o600 {
+		t.Errorf("the other name is another file: %v, %v", fi, err)
+	}
+	if target, err := os.Readlink(at("made-link")); err != nil || target != "new/file" {
+		t.Errorf("%q, %v", target, err)
+	}
+	for _, query := range []string{"mode=1777", "mode=8", "mode=-1", "mtime=now", "mtime=1969-12-31T23:59:59Z", "mtime=2262-01-01T00:00:00Z", "aside=yes"} {
+		resp, body := g.ours(t, "POST", "/files?path=q&"+query, strings.NewReader("x"), map[string]string{"Content-Type": "application/octet-stream"})
+		if resp.StatusCode != 400 {
+			t.Errorf("%s: %d %s", query, resp.StatusCode, body)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package localfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,65 +9,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"hortus.dev/internal/platform/sparse"
 )
-
-// sparseBlock is the unit in which zeros are left out of a file, in bytes: that of
-// most file systems' allocation.
-const sparseBlock = 4 << 10
-
-// writeSparse copies r into an empty file. Blocks of zeros become holes: a sparse file
-// takes no more of this disk than it has content.
-func writeSparse(f *os.File, r io.Reader) error {
-	buf, zeros := make([]byte, 64*sparseBlock), make([]byte, sparseBlock)
-	var at int64
-	for {
-		n, err := fill(r, buf)
-		if werr := writeBlocks(f, buf[:n], zeros, at); werr != nil {
-			return werr
-		}
-		at += int64(n)
-		switch {
-		case errors.Is(err, io.EOF):
-			return f.Truncate(at) // it may end with a hole
-		case err != nil:
-			return err
-		}
-	}
-}
-
-// fill reads until a buffer is full or there is an error. Unlike io.ReadFull it tells
-// the end from a cut.
-func fill(r io.Reader, buf []byte) (n int, err error) {
-	for n < len(buf) && err == nil {
-		var m int
-		m, err = r.Read(buf[n:])
-		n += m
-	}
-	return n, err
-}
-
-// writeBlocks writes the blocks of a buffer that are not zeros, runs of them at once.
-func writeBlocks(f *os.File, buf, zeros []byte, at int64) error {
-	for len(buf) > 0 {
-		n := 0
-		for n < len(buf) {
-			block := buf[n:min(n+sparseBlock, len(buf))]
-			if bytes.Equal(block, zeros[:len(block)]) {
-				break
-			}
-			n += len(block)
-		}
-		if n > 0 {
-			if _, err := f.WriteAt(buf[:n], at); err != nil {
-				return err
-			}
-		} else {
-			n = min(sparseBlock, len(buf))
-		}
-		buf, at = buf[n:], at+int64(n)
-	}
-	return nil
-}
 
 // ValidPath reports whether a path from elsewhere lies inside a directory and can be
 // shown on a terminal.
@@ -117,5 +60,5 @@ func Write(root *os.Root, name string, mode os.FileMode, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeSparse(f, r), f.Close())
+	return errors.Join(f.Chmod(mode), sparse.Copy(f, r), f.Close()) // whatever the umask is
 }

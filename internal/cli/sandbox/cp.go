@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"hortus.dev/api"
@@ -69,10 +70,38 @@ type copier struct {
 	max     int64 // of bytes copied out
 	bytes   int64
 	entries int
-	skipped notes    // what a copy leaves out on purpose: links and special files
-	failed  notes    // what should have been copied and was not
-	execs   []string // files in the sandbox that are to be executable
+	skipped notes  // what a copy leaves out on purpose: special files
+	failed  notes  // what should have been copied and was not
+	links   []link // to be made here once all files are
 }
+
+// link is a symbolic link to be made here.
+type link struct{ path, target string }
+
+// inside reports whether a link at a path of the tree, both with slashes, leads to something of
+// the tree whatever other links are there: ".." stands at the beginning only, where it leaves
+// directories that are none.
+func inside(at, target string) bool {
+	if target == "" || strings.HasPrefix(target, "/") {
+		return false
+	}
+	depth, down := strings.Count(path.Clean(at), "/"), false
+	for name := range strings.SplitSeq(target, "/") {
+		switch name {
+		case "", ".":
+		case "..":
+			if depth--; down || depth < 0 {
+				return false
+			}
+		default:
+			down = true
+		}
+	}
+	return true
+}
+
+// leadsOut is why a link is not copied.
+const leadsOut = "the link leads out of what is copied"
 
 // maxNotes bounds how many entries of one kind are listed.
 const maxNotes = 100
@@ -157,7 +186,7 @@ func (c *copier) count(n int64) error {
 func (c *copier) in(ctx context.Context, from, to string) error {
 	if from == "-" {
 		r := &countReader{r: c.app.Env.Stdin}
-		if err := c.box.WriteFile(ctx, c.user, to, r); err != nil {
+		if err := c.box.Upload(ctx, c.user, to, envd.Upload{Aside: true}, r); err != nil {
 			return err
 		}
 		return c.count(r.n)
@@ -181,9 +210,9 @@ func (c *copier) in(ctx context.Context, from, to string) error {
 	if st.IsDir() {
 		err = c.inDir(ctx, from, dst)
 	} else {
-		err = c.inFile(ctx, from, dst, st.Mode())
+		err = c.inFile(ctx, from, dst, st)
 	}
-	return errors.Join(err, c.makeExecutable(ctx))
+	return err
 }
 
 func (c *copier) inDir(ctx context.Context, from, to string) error {
@@ -205,47 +234,54 @@ func (c *copier) inDir(ctx context.Context, from, to string) error {
 			return nil
 		case d.IsDir():
 			return c.box.MakeDir(ctx, c.user, dst)
+		case d.Type()&fs.ModeSymlink != 0:
+			return c.inLink(ctx, p, filepath.ToSlash(rel), dst)
 		case !d.Type().IsRegular():
-			c.skipped.add(p, "a link or a special file")
+			c.skipped.add(p, "a special file")
 			return nil
 		}
 		st, err := d.Info()
 		if err != nil {
 			return err
 		}
-		return c.inFile(ctx, p, dst, st.Mode())
+		return c.inFile(ctx, p, dst, st)
 	})
 }
 
-func (c *copier) inFile(ctx context.Context, from, to string, mode os.FileMode) error {
+func (c *copier) inLink(ctx context.Context, from, rel, to string) error {
+	target, err := os.Readlink(from)
+	if err != nil {
+		return err
+	}
+	if target = filepath.ToSlash(target); !inside(rel, target) {
+		c.failed.add(from, leadsOut)
+		return nil
+	}
+	if err := c.box.Upload(ctx, c.user, to, envd.Upload{Link: target}, strings.NewReader("")); err != nil {
+		return err
+	}
+	return c.count(0)
+}
+
+// inFile copies a file with its permissions and time. A failure leaves what was there.
+func (c *copier) inFile(ctx context.Context, from, to string, st fs.FileInfo) error {
 	f, err := os.Open(from)
 	if err != nil {
 		return api.Errorf(api.KindInvalid, "copy from here: %w", err)
 	}
 	defer f.Close()
-	r := &countReader{r: f}
-	if err := c.box.WriteFile(ctx, c.user, to, r); err != nil {
+	r, how := &countReader{r: f}, envd.Upload{Aside: true}
+	if st.Mode().IsRegular() {
+		mode := st.Mode().Perm()
+		how.Mode = &mode
+		if t := st.ModTime(); t.Year() >= 1970 && t.Year() <= 2261 {
+			how.ModTime = t
+		}
+	}
+	if err := c.box.Upload(ctx, c.user, to, how, r); err != nil {
 		return err
 	}
-	if mode&0o111 != 0 {
-		c.execs = append(c.execs, to)
-	}
 	return c.count(r.n)
-}
-
-// makeExecutable sets the modes that the files had here; the guest's wire has no
-// call for it.
-func (c *copier) makeExecutable(ctx context.Context) error {
-	for len(c.execs) > 0 {
-		n := min(len(c.execs), 200)
-		cmd := c.box.Command(ctx, "chmod", append([]string{"+x", "--"}, c.execs[:n]...)...)
-		cmd.User = c.user
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("make files executable: %w: %s", err, human.Sanitize(string(out)))
-		}
-		c.execs = c.execs[n:]
-	}
-	return nil
 }
 
 // out copies from the sandbox to here.
@@ -283,14 +319,22 @@ func (c *copier) out(ctx context.Context, from, to string) error {
 	defer root.Close()
 	switch info.Type {
 	case envd.FileTypeDirectory:
-		return c.outDir(ctx, from, root, leaf, 0)
+		top := info.Path
+		if info.SymlinkTarget != nil {
+			top = *info.SymlinkTarget
+		}
+		if err := c.outDir(ctx, top, from, root, leaf, 0); err != nil {
+			return err
+		}
+		return c.makeLinks(root)
 	case envd.FileTypeFile:
 		return c.outFile(ctx, from, info, root, leaf)
 	}
 	return api.Errorf(api.KindInvalid, "%s:%s is neither a file nor a directory", c.box.ID(), from)
 }
 
-func (c *copier) outDir(ctx context.Context, from string, root *os.Root, to string, depth int) error {
+// outDir copies a directory below top, which is what is copied.
+func (c *copier) outDir(ctx context.Context, top, from string, root *os.Root, to string, depth int) error {
 	if depth > maxCopyDepth {
 		return api.Errorf(api.KindExhausted, "the directories are nested deeper than %d", maxCopyDepth)
 	}
@@ -317,10 +361,9 @@ func (c *copier) outDir(ctx context.Context, from string, root *os.Root, to stri
 		src, dst, err := path.Join(from, e.Name), to+"/"+e.Name, error(nil)
 		switch {
 		case e.SymlinkTarget != nil:
-			// The guest describes what a link leads to; here it stays a link.
-			c.skipped.add(src, "a link")
+			c.outLink(top, src, *e.SymlinkTarget, dst)
 		case e.Type == envd.FileTypeDirectory:
-			err = c.outDir(ctx, src, root, dst, depth+1)
+			err = c.outDir(ctx, top, src, root, dst, depth+1)
 		case e.Type == envd.FileTypeFile:
 			err = c.outFile(ctx, src, e, root, dst)
 		default:
@@ -337,6 +380,70 @@ func (c *copier) outDir(ctx context.Context, from string, root *os.Root, to stri
 	return nil
 }
 
+// outLink notes the link src of the tree at top, whose place here is to. The guest says what it
+// leads to in the end, as an absolute path, or what it says if that is nothing.
+func (c *copier) outLink(top, src, target, to string) {
+	_, at, _ := strings.Cut(to, "/") // below the directory here, whatever the guest says of top
+	if strings.HasPrefix(target, "/") {
+		below, ok := strings.CutPrefix(target, strings.TrimSuffix(top, "/")+"/")
+		if ok {
+			target = strings.Repeat("../", strings.Count(at, "/")) + below
+		}
+	}
+	for name := range strings.SplitSeq(target, "/") {
+		if name != "" && name != "." && name != ".." && localfile.NameProblem(name) != "" {
+			c.failed.add(src, "the name in the link cannot be kept here")
+			return
+		}
+	}
+	if !inside(at, target) {
+		c.failed.add(src, leadsOut)
+		return
+	}
+	if len(c.links) >= maxCopyEntries {
+		c.failed.add(src, errTooMany.Error())
+		return
+	}
+	c.links = append(c.links, link{to, target})
+}
+
+// makeLinks makes the links of a directory here, after all files: nothing is written through one.
+func (c *copier) makeLinks(root *os.Root) error {
+	for _, l := range c.links {
+		err := plain(root, path.Dir(l.path))
+		if err == nil {
+			err = root.Remove(l.path)
+		}
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = root.Symlink(l.target, l.path)
+		}
+		if err != nil {
+			c.failed.add(l.path, err.Error())
+			continue
+		}
+		if err := c.count(0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plain fails if a directory is reached through a link: a link made there would lead elsewhere
+// than it was checked for. A sandbox can name a directory that is a link here, of this copy or an earlier one.
+func plain(root *os.Root, dir string) error {
+	for i := range len(dir) + 1 {
+		if i < len(dir) && dir[i] != '/' {
+			continue
+		}
+		if fi, err := root.Lstat(dir[:i]); err != nil {
+			return err
+		} else if !fi.IsDir() {
+			return fmt.Errorf("%s: %w", human.Sanitize(dir[:i]), syscall.ENOTDIR)
+		}
+	}
+	return nil
+}
+
 func (c *copier) outFile(ctx context.Context, from string, info *envd.EntryInfo, root *os.Root, to string) error {
 	// What the sandbox says of the size is only for an early end.
 	if info.Size > c.max-c.bytes {
@@ -347,16 +454,18 @@ func (c *copier) outFile(ctx context.Context, from string, info *envd.EntryInfo,
 		return err
 	}
 	defer r.Close()
-	mode := os.FileMode(0o644)
-	if info.Mode&0o100 != 0 {
-		mode = 0o755
-	}
 	counted := &countReader{r: io.LimitReader(r, c.max-c.bytes+1)}
+	mode := os.FileMode(info.Mode) & 0o777
 	if err := localfile.Write(root, to, mode, counted); err != nil {
 		return fmt.Errorf("copy %s to %s: %w", human.Sanitize(from), human.Sanitize(to), err)
 	}
 	if counted.n > c.max-c.bytes {
 		return errors.Join(c.tooLarge(counted.n), root.Remove(to))
+	}
+	if t := info.ModifiedTime; t.Year() >= 1970 && t.Year() <= 2261 {
+		if err := root.Chtimes(to, time.Time{}, t); err != nil {
+			return err
+		}
 	}
 	return c.count(counted.n)
 }

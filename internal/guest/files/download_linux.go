@@ -197,7 +197,7 @@ func (s *Service) compose(c *rpc.Conn, req *http.Request) error {
 	}
 	src := &concatenation{s: s, id: id, paths: in.Sources}
 	defer src.Close()
-	info, err := s.writeFile(id, dest, src, nil)
+	info, err := s.writeFile(id, dest, envd.Upload{}, src, nil)
 	if err != nil {
 		return fail(c, err)
 	}

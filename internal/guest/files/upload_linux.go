@@ -11,14 +11,12 @@ import (
 	"mime/multipart"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
-	"hortus.dev/internal/guest/files/elevated"
 	"hortus.dev/internal/guest/identity"
 	"hortus.dev/internal/guest/rpc"
 )
@@ -56,6 +54,10 @@ func (s *Service) upload(c *rpc.Conn, req *http.Request, id *identity.Identity) 
 		return fail(c, api.Errorf(api.KindInvalid, "content encoding %q is not supported", enc))
 	}
 	path := req.URL.Query().Get("path")
+	how, err := envd.ParseUpload(req.URL.Query())
+	if err != nil {
+		return fail(c, err)
+	}
 	media, params, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	if err != nil {
 		return fail(c, api.Errorf(api.KindInvalid, "parse content type: %w", err))
@@ -67,10 +69,10 @@ func (s *Service) upload(c *rpc.Conn, req *http.Request, id *identity.Identity) 
 			return fail(c, api.Errorf(api.KindInvalid, "the request has no path"))
 		}
 		var info envd.WriteInfo
-		info, err = s.writeFile(id, id.Resolve(path), body, meta)
+		info, err = s.writeFile(id, id.Resolve(path), how, body, meta)
 		done = append(done, info)
 	case "multipart/form-data":
-		done, err = s.uploadForm(id, path, body, params["boundary"], meta)
+		done, err = s.uploadForm(id, path, how, body, params["boundary"], meta)
 	default:
 		err = api.Errorf(api.KindInvalid, "content type %q is not supported: use multipart/form-data or application/octet-stream", media)
 	}
@@ -83,7 +85,7 @@ func (s *Service) upload(c *rpc.Conn, req *http.Request, id *identity.Identity) 
 
 // uploadForm writes each part named "file". If the query has no path, the path is the file
 // name of the part. Package mime parses it, because multipart strips directories.
-func (s *Service) uploadForm(id *identity.Identity, path string, body io.Reader, boundary string, meta map[string]string) ([]envd.WriteInfo, error) {
+func (s *Service) uploadForm(id *identity.Identity, path string, how envd.Upload, body io.Reader, boundary string, meta map[string]string) ([]envd.WriteInfo, error) {
 	if boundary == "" {
 		return nil, api.Errorf(api.KindInvalid, "the form has no boundary")
 	}
@@ -118,51 +120,12 @@ func (s *Service) uploadForm(id *identity.Identity, path string, body io.Reader,
 		if len(done) >= maxParts {
 			return nil, api.Errorf(api.KindExhausted, "the form has more than %d files", maxParts)
 		}
-		info, err := s.writeFile(id, id.Resolve(to), part, meta)
+		info, err := s.writeFile(id, id.Resolve(to), how, part, meta)
 		if err != nil {
 			return nil, err
 		}
 		done = append(done, info)
 	}
-}
-
-// writeFile replaces a file and makes missing parents. It opens the file, which truncates it
-// and clears set-id bits, with the identity's rights.
-func (s *Service) writeFile(id *identity.Identity, path string, r io.Reader, meta map[string]string) (envd.WriteInfo, error) {
-	info := envd.WriteInfo{Name: filepath.Base(path), Path: path, Type: "file", Metadata: meta}
-	var f *os.File
-	err := s.changeFiles(id, func() (err error) {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if f, _, err = openRegular(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC); err != nil {
-			return err
-		}
-		return setMetadata(f, meta)
-	}, func(o elevated.Files) (err error) {
-		if f != nil {
-			f.Close()
-		}
-		if f, err = o.Create(path); err != nil {
-			return err
-		}
-		return setMetadata(f, meta)
-	})
-	if f != nil {
-		defer f.Close()
-	}
-	if err == nil {
-		// Hide ReadFrom of the file: it tries splice, which does not work with a buffered
-		// socket.
-		_, err = io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, 64<<10))
-	}
-	if err == nil {
-		err = f.Close()
-	}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return info, api.Errorf(api.KindExhausted, "path '%s': %w", path, errNoSpace)
-	}
-	return info, Error(path, err)
 }
 
 // metadataOf parses the X-Metadata headers.

@@ -1,4 +1,4 @@
-package localfile
+package sparse
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 	"testing/iotest"
 )
 
-// TestWriteSparse: what is read is what is written, and zeros take no space.
-func TestWriteSparse(t *testing.T) {
+// TestCopy: what is read is what is written, and zeros take no space.
+func TestCopy(t *testing.T) {
 	const mib = 1 << 20
 	text := bytes.Repeat([]byte("not zero "), 1000)
 	for name, want := range map[string][]byte{
@@ -28,7 +28,7 @@ func TestWriteSparse(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			if err := writeSparse(f, r); err != nil {
+			if err := Copy(f, r); err != nil {
 				t.Fatalf("%s, %s: %v", name, how, err)
 			}
 			got, err := os.ReadFile(f.Name())
@@ -47,7 +47,7 @@ func TestWriteSparse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := writeSparse(f, io.MultiReader(bytes.NewReader(text), iotest.ErrReader(io.ErrUnexpectedEOF))); err != io.ErrUnexpectedEOF {
+	if err := Copy(f, io.MultiReader(bytes.NewReader(text), iotest.ErrReader(io.ErrUnexpectedEOF))); err != io.ErrUnexpectedEOF {
 		t.Errorf("a cut: %v", err)
 	}
 }
