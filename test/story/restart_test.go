@@ -178,6 +178,11 @@ func (c *counting) run() {
 		c.end, c.got = "read to the end by who started them", cmd.ProcessState.ExitCode()
 		return
 	}
+	// Who read a part of it is told that it goes on, and where the rest is.
+	if text := complaint.String(); c.out.Len() > 0 && !strings.Contains(text, "the command goes on") {
+		c.end = "whose reader was told nothing: " + text
+		return
+	}
 	for c.cuts = 1; ctx.Err() == nil; c.cuts++ {
 		x, found, err := c.record(ctx)
 		switch {
@@ -248,6 +253,10 @@ func (c *counting) check(t *testing.T) string {
 		return c.end + ", and that never began"
 	case "that never ended":
 		t.Errorf("command %s: %d bytes were read, after %d cuts: %v", c.name, c.out.Len(), c.cuts, c.err)
+		return c.end
+	}
+	if strings.HasPrefix(c.end, "whose reader was told nothing") {
+		t.Errorf("command %s, %s", c.name, c.end)
 		return c.end
 	}
 	want := c.want()

@@ -135,7 +135,7 @@ func exec(ctx context.Context, a *app.App, s *client.Sandbox, c *command, stop *
 	}
 	var exit *client.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return unseen(ctx, a, s, err)
+		return unseen(ctx, s, c.fresh, err)
 	}
 	end := api.Exit{}
 	if exit != nil {
@@ -169,8 +169,9 @@ func ended(a *app.App, end api.Exit) error {
 	return nil
 }
 
-// unseen is an end that nobody saw; the sandbox's own end may explain it.
-func unseen(ctx context.Context, a *app.App, s *client.Sandbox, err error) error {
+// unseen is an end that nobody saw; the sandbox's own end may explain it. A sandbox that is not
+// fresh stays when the connection to its command breaks.
+func unseen(ctx context.Context, s *client.Sandbox, fresh bool, err error) error {
 	if api.KindOf(err) == api.KindTimeout {
 		return &app.Failure{Code: codeTimeout, Err: err}
 	}
@@ -187,6 +188,10 @@ func unseen(ctx context.Context, a *app.App, s *client.Sandbox, err error) error
 			return &app.Failure{Code: codeTimeout, Err: gone.WithHint("set a longer time to live: --ttl")}
 		}
 		return &app.Failure{Code: codeHortus, Err: gone}
+	}
+	if api.KindOf(err) == api.KindUnavailable && api.HintOf(err) == "" && !fresh {
+		err = api.Errorf(api.KindUnavailable, "the connection to the daemon broke off; the command goes on in sandbox %s", s.ID()).
+			WithHint("hortus sandbox logs %s has its output", s.ID())
 	}
 	return &app.Failure{Code: codeHortus, Err: err}
 }
