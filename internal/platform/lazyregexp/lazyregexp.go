@@ -34,10 +34,6 @@ func (r *Regexp) FindStringSubmatchIndex(s string) []int {
 
 func (r *Regexp) FindAllString(s string, n int) []string { return r.compiled().FindAllString(s, n) }
 
-func (r *Regexp) FindAllStringIndex(s string, n int) [][]int {
-	return r.compiled().FindAllStringIndex(s, n)
-}
-
 func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
 	return r.compiled().FindAllStringSubmatch(s, n)
 }
@@ -52,10 +48,6 @@ func (r *Regexp) ReplaceAllString(s, with string) string {
 
 func (r *Regexp) ReplaceAllLiteralString(s, with string) string {
 	return r.compiled().ReplaceAllLiteralString(s, with)
-}
-
-func (r *Regexp) ExpandString(dst []byte, template, src string, match []int) []byte {
-	return r.compiled().ExpandString(dst, template, src, match)
 }
 
 // ReplaceFunc replaces each match by what f returns for its text and its groups. A group

@@ -242,15 +242,6 @@ func Copyable() Usage { return Usage{Files: 4096, Bytes: 64 << 20} }
 // Forkable is what a fork of a stopped workspace copies at most if its caller needs it.
 func Forkable() Usage { return Usage{Files: 100_000, Bytes: 1 << 30} }
 
-// ForkStopped is Fork for a workspace that a sandbox of this process has, all of whose processes are stopped until it returns. What
-// was written since the last Fork is copied: the files of a sandbox cannot become a layer. KindConflict if no sandbox has it,
-// KindExhausted if that is more than most.
-func (s *Store) ForkStopped(ctx context.Context, id api.WorkspaceID, n New, most Usage) (api.Workspace, error) {
-	f := s.BeginFork(ctx, id, n, most)
-	_ = f.Copy() // Finish returns why
-	return f.Finish()
-}
-
 // StoppedFork is a fork of a workspace of which only the copy needs its sandbox to be stopped. It has a goroutine, for which Finish waits;
 // Finish must be called.
 type StoppedFork struct {
@@ -263,7 +254,9 @@ type StoppedFork struct {
 	failed              error
 }
 
-// BeginFork begins what ForkStopped does before and after the copy.
+// BeginFork begins a Fork of a workspace that a sandbox of this process has, all of whose processes are stopped during Copy. What
+// was written since the last Fork is copied: the files of a sandbox cannot become a layer. Finish fails with KindConflict if no
+// sandbox has it, with KindExhausted if that is more than most.
 func (s *Store) BeginFork(ctx context.Context, id api.WorkspaceID, n New, most Usage) *StoppedFork {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &StoppedFork{cancel: cancel, begin: make(chan struct{}), copied: make(chan struct{}), done: make(chan struct{})}

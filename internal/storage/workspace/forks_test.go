@@ -11,18 +11,25 @@ import (
 	"hortus.dev/internal/storage/layer"
 )
 
+// forkStopped forks a workspace that a sandbox has, as the manager does while it is stopped.
+func forkStopped(t *testing.T, s *Store, id api.WorkspaceID, n New, most Usage) (api.Workspace, error) {
+	f := s.BeginFork(t.Context(), id, n, most)
+	_ = f.Copy() // Finish returns why
+	return f.Finish()
+}
+
 // TestForkStopped: a workspace that a sandbox has is copied as it is; the copy is its own, and one that nobody has is refused, as is one
 // with too much.
 func TestForkStopped(t *testing.T) {
 	f, id, upper, want := edited(t)
 	session := api.NewSessionID()
-	_, err := f.Store.ForkStopped(t.Context(), id, New{Session: session}, Copyable())
+	_, err := forkStopped(t, f.Store, id, New{Session: session}, Copyable())
 	wantKind(t, err, api.KindConflict)
 	l, err := f.Lease(t.Context(), id)
 	must(t, err)
 	_, err = f.Fork(t.Context(), id, New{})
 	wantKind(t, err, api.KindConflict) // the control
-	w, err := f.Store.ForkStopped(t.Context(), id, New{Session: session}, Copyable())
+	w, err := forkStopped(t, f.Store, id, New{Session: session}, Copyable())
 	must(t, err)
 	if w.Session != session || w.Parent != id {
 		t.Errorf("%+v", w)
@@ -34,10 +41,10 @@ func TestForkStopped(t *testing.T) {
 	for i := range Copyable().Files + 1 {
 		must(t, os.WriteFile(filepath.Join(upper, fmt.Sprint("many", i)), nil, 0o600))
 	}
-	_, err = f.Store.ForkStopped(t.Context(), id, New{}, Copyable())
+	_, err = forkStopped(t, f.Store, id, New{}, Copyable())
 	wantKind(t, err, api.KindExhausted)
 	l.Release()
-	_, err = f.Store.ForkStopped(t.Context(), id, New{}, Copyable())
+	_, err = forkStopped(t, f.Store, id, New{}, Copyable())
 	wantKind(t, err, api.KindConflict)
 	w, err = f.Fork(t.Context(), id, New{})
 	must(t, err)
@@ -55,7 +62,7 @@ func TestForkStoppedRace(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				w, err := f.Store.ForkStopped(t.Context(), id, New{}, Copyable())
+				w, err := forkStopped(t, f.Store, id, New{}, Copyable())
 				if err == nil {
 					equal(t, "a copy", f.shows(t, w.ID), want)
 				} else if api.KindOf(err) != api.KindConflict {

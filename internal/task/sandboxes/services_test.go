@@ -163,7 +163,9 @@ func (h *host) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 	if n := (workspace.New{Task: task}); h.leases == nil {
 		w, err = h.spaces.Fork(ctx, parent.Workspace, n)
 	} else {
-		w, err = h.spaces.ForkStopped(ctx, parent.Workspace, n, workspace.Forkable())
+		f := h.spaces.BeginFork(ctx, parent.Workspace, n, workspace.Forkable())
+		_ = f.Copy() // Finish returns why
+		w, err = f.Finish()
 	}
 	if err != nil {
 		return api.ForkResult{}, err

@@ -30,15 +30,6 @@ func Canonical(reference string) (string, error) {
 	return ref.Name(), nil
 }
 
-// Pinned returns the reference of one digest in the repository of a reference.
-func Pinned(reference, digest string) (string, error) {
-	ref, err := name.ParseReference(reference)
-	if err != nil {
-		return "", api.Errorf(api.KindInvalid, "%.200q is not a valid image reference", reference)
-	}
-	return ref.Context().Digest(digest).Name(), nil
-}
-
 func openRegistry(ctx context.Context, reference string, cfg Config) (*Image, error) {
 	full, err := Canonical(reference)
 	if err != nil {
