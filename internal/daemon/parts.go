@@ -82,9 +82,12 @@ func (s *System) openTelemetry(context.Context) error {
 	return nil
 }
 
+// reserveBytes is what a full disk leaves to the database for writes that free space.
+const reserveBytes = 16 << 20
+
 // openStore opens the database and the event log, and registers this daemon as an owner.
 func (s *System) openStore(ctx context.Context) (err error) {
-	s.db, err = sqlite.Open(ctx, sqlite.Config{Path: s.dir.Database(), Ahead: true, Logger: s.log})
+	s.db, err = sqlite.Open(ctx, sqlite.Config{Path: s.dir.Database(), Ahead: true, Reserve: reserveBytes, Logger: s.log})
 	if err != nil {
 		return err
 	}
