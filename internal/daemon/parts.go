@@ -31,6 +31,7 @@ import (
 	"hortus.dev/internal/storage/layer/archive/place"
 	"hortus.dev/internal/storage/oci"
 	"hortus.dev/internal/storage/snapshot"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/ownership"
@@ -82,9 +83,12 @@ func (s *System) openTelemetry(context.Context) error {
 	return nil
 }
 
+// reserveBytes is what a full disk leaves to the database for writes that free space.
+const reserveBytes = 16 << 20
+
 // openStore opens the database and the event log, and registers this daemon as an owner.
 func (s *System) openStore(ctx context.Context) (err error) {
-	s.db, err = sqlite.Open(ctx, sqlite.Config{Path: s.dir.Database(), Ahead: true, Logger: s.log})
+	s.db, err = sqlite.Open(ctx, sqlite.Config{Path: s.dir.Database(), Ahead: true, Reserve: reserveBytes, Logger: s.log})
 	if err != nil {
 		return err
 	}
@@ -103,6 +107,7 @@ func (s *System) facts() adapter.Facts { return adapter.Facts{Log: s.events, Met
 
 // openStorage opens layers, workspaces and snapshots.
 func (s *System) openStorage(ctx context.Context) (err error) {
+	s.space = space.New(space.Config{Dir: string(s.dir)})
 	s.layerAdded = make(chan struct{}, 1)
 	added := func() {
 		select {
@@ -110,7 +115,7 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 		default: // the next look sees this one too
 		}
 	}
-	cfg := layer.Config{Dir: s.dir.Layers(), Added: added, Logger: s.log}
+	cfg := layer.Config{Dir: s.dir.Layers(), Space: s.space.In(s.dir.Layers()), Added: added, Logger: s.log}
 	if s.cfg.LayerArchive != "" {
 		if s.archive, err = place.Open(s.cfg.LayerArchive); err != nil {
 			return err
@@ -123,14 +128,14 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	}
 	s.onClose(func(context.Context) error { s.layers.Close(); return nil })
 	s.workspaces, err = workspace.Open(ctx, workspace.Config{
-		Dir: s.dir.Path("workspaces"), Layers: s.layers, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
+		Dir: s.dir.Path("workspaces"), Layers: s.layers, Space: s.space.In(s.dir.Path("workspaces")), Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
 	})
 	if err != nil {
 		return err
 	}
 	s.onClose(func(context.Context) error { s.workspaces.Close(); return nil })
 	s.snapshots, err = snapshot.Open(snapshot.Config{
-		Dir: s.dir.Path("snapshots"), Layers: s.layers, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
+		Dir: s.dir.Path("snapshots"), Layers: s.layers, Space: s.space.In(s.dir.Path("snapshots")), Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
 	})
 	if err == nil {
 		s.onClose(func(context.Context) error { return s.snapshots.Close() })
@@ -194,7 +199,7 @@ func (s *System) tools() template.Tools {
 
 // newBackends lists the backends that are compiled in, the strongest first.
 func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
-	c, err := container.New(container.Config{Dir: s.dir.Path("run/container"), Layers: s.layers, Workspaces: s.workspaces, Guest: guest.Name(), Logger: s.log})
+	c, err := container.New(container.Config{Dir: s.dir.Path("run/container"), Layers: s.layers, Workspaces: s.workspaces, Space: s.space.In(s.workspaces.Dir()), Guest: guest.Name(), Logger: s.log})
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +218,7 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 // gvisor creates the gVisor backend. In a build without gVisor the backend reports that.
 func (s *System) gvisor(guest *os.File) (*gvisor.Backend, error) {
 	dir := s.dir.Path("run/gvisor")
-	cfg := gvisor.Config{Jail: jail.Config{Dir: dir, Layers: s.layers, Workspaces: s.workspaces, Guest: guest.Name(), Logger: s.log}}
+	cfg := gvisor.Config{Jail: jail.Config{Dir: dir, Layers: s.layers, Workspaces: s.workspaces, Space: s.space.In(s.workspaces.Dir()), Guest: guest.Name(), Logger: s.log}}
 	used, err := rundir.ToolsInUse(dir)
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "data directory: %w", err)
@@ -260,7 +265,8 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.sandboxes.Planner.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
-		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,
+		Room: func(_ context.Context, _, what string, need int64) error { return s.space.In(s.dir.Tasks()).Check(what, need) },
+		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,
 	})
 	s.onClose(s.tasks.Close)
 	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})

@@ -33,6 +33,7 @@ import (
 	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/internal/storage/oci"
 	"hortus.dev/internal/storage/snapshot"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
@@ -59,7 +60,9 @@ type System struct {
 	archive    *archive.Archive // of layers; nil if there is none
 	layerAdded chan struct{}    // has something when a layer was added
 	workspaces *workspace.Store
-	snapshots  *snapshot.Store
+	// space is the file system of the data directory.
+	space     *space.Space
+	snapshots *snapshot.Store
 	// repositories is nil on a machine without git.
 	repositories *cache.Cache
 	// connected are the repositories that people connected.

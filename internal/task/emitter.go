@@ -16,16 +16,22 @@ type emitter struct {
 	stream api.Stream
 	slog   *slog.Logger
 
+	room func(ctx context.Context, need int64) error
+
 	mu    sync.Mutex
 	ended bool
+	full  bool // the rest of the output is discarded
 	calls []api.RoleCalls
 	// taught are the lessons that the task was given, and taughtBy counts them by how they were found.
 	taught   []string
 	taughtBy map[string]int
 }
 
-func (e *Engine) emitter(id api.TaskID) *emitter {
-	return &emitter{log: e.cfg.Log, stream: api.Stream{Kind: api.StreamTask, ID: string(id)}, slog: e.cfg.Logger}
+func (e *Engine) emitter(t api.Task) *emitter {
+	return &emitter{
+		log: e.cfg.Log, stream: api.Stream{Kind: api.StreamTask, ID: string(t.ID)}, slog: e.cfg.Logger,
+		room: func(ctx context.Context, need int64) error { return e.room(ctx, t, need) },
+	}
 }
 
 // Emit appends one fact, also after ctx ended: what happened did happen. A log
@@ -39,6 +45,15 @@ func (m *emitter) Emit(ctx context.Context, t api.EventType, data any) {
 			m.count(ev)
 		case api.LessonsEvent:
 			m.given(ev)
+		case api.OutputEvent:
+			if m.full {
+				return
+			}
+			if err := m.room(ctx, int64(len(ev.Data))); err != nil {
+				m.full = true
+				ev.Data = []byte(discarded(err))
+				data = ev
+			}
 		}
 		m.append(ctx, t, data)
 	}

@@ -67,6 +67,9 @@ type Config struct {
 	Appended func(api.Event)
 	// Lessons are what earlier tasks taught; nil for none.
 	Lessons Lessons
+	// Room refuses bytes that the disk has no space for, or that an account may not store. It may be
+	// nil. Output of programs beyond it is discarded.
+	Room func(ctx context.Context, account, what string, need int64) error
 	// Dir holds one folder for each task, with the whole output of its attempts.
 	Dir    string
 	Owner  api.OwnerID
@@ -154,7 +157,14 @@ type source struct {
 
 // start stores a task and runs it in a goroutine of its own.
 func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) error {
-	var err error
+	need := int64(0)
+	for _, f := range t.Create.Files {
+		need += int64(len(f.Content))
+	}
+	err := e.room(ctx, t, need)
+	if err != nil {
+		return err
+	}
 	if t.Create.Files, err = e.folders.keepInputs(t.ID, t.Create.Files); err != nil {
 		return err
 	}
@@ -164,7 +174,7 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 	}
 	// The task's life is not its creator's: a client may go and come back.
 	life, cancel := context.WithCancel(api.WithTask(context.WithoutCancel(ctx), t.ID))
-	r := &activeTask{cancel: cancel, done: make(chan struct{}), log: e.emitter(t.ID), run: run}
+	r := &activeTask{cancel: cancel, done: make(chan struct{}), log: e.emitter(t), run: run}
 	if err := e.active.enter(t.ID, r); err != nil {
 		cancel()
 		e.journals.discard(ctx, run)
@@ -184,6 +194,14 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 		e.run(life, t, ms, from, r)
 	}()
 	return nil
+}
+
+// room refuses bytes that a task may not store.
+func (e *Engine) room(ctx context.Context, t api.Task, need int64) error {
+	if e.cfg.Room == nil {
+		return nil
+	}
+	return e.cfg.Room(ctx, t.Account, "task "+string(t.ID), need)
 }
 
 // Running counts the tasks that are not done, and the deliveries of those that are.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"hortus.dev/api"
@@ -21,6 +22,7 @@ type recorder struct {
 	store Store
 	dir   string
 	task  *api.Task
+	room  func(need int64) error
 }
 
 func (r *recorder) Plan(ctx context.Context, plan api.ExecutionPlan) error {
@@ -48,7 +50,7 @@ func (r *recorder) Output(attempt int) (agent.Whole, agent.Whole, error) {
 		if err != nil {
 			return nil, api.Errorf(api.KindInternal, "open the file for the output of attempt %d: %w", attempt, err)
 		}
-		return &wholeFile{f}, nil
+		return &wholeFile{File: f, room: r.room}, nil
 	}
 	stdout, err := open("stdout")
 	if err != nil {
@@ -62,8 +64,37 @@ func (r *recorder) Output(attempt int) (agent.Whole, agent.Whole, error) {
 	return stdout, stderr, nil
 }
 
-// wholeFile is the whole output of one stream.
-type wholeFile struct{ *os.File }
+// wholeFile is the whole output of one stream, or its beginning and a note if the disk or the
+// account has no space for the rest.
+type wholeFile struct {
+	*os.File
+	room func(need int64) error
+	full bool
+}
+
+// Write implements io.Writer. Output without space is discarded, which is no error: the program
+// continues, and its result has the end of the output.
+func (f *wholeFile) Write(p []byte) (int, error) {
+	if f.full {
+		return len(p), nil
+	}
+	err := f.room(int64(len(p)))
+	if err == nil {
+		if _, err = f.File.Write(p); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+			return 0, err
+		}
+	}
+	if err != nil {
+		f.full = true
+		_, _ = f.WriteString(discarded(err)) // a full disk has no space for it either
+	}
+	return len(p), nil
+}
+
+// discarded is the note at the end of output that is not complete.
+func discarded(why error) string {
+	return fmt.Sprintf("\n[hortus: the rest of the output was discarded: %v]\n", why)
+}
 
 // Path is where it can be read.
 func (f *wholeFile) Path() string { return f.Name() }

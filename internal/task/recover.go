@@ -133,7 +133,7 @@ func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run) error
 			return err
 		}
 	}
-	log := e.emitter(t.ID)
+	log := e.emitter(t)
 	told, err := e.remember(ctx, log)
 	if err != nil {
 		return err
@@ -199,12 +199,12 @@ func (e *Engine) loseTask(ctx context.Context, t api.Task, run *journal.Run, why
 		t.Repo = &kept
 	}
 	if run != nil {
-		return e.journals.end(ctx, t, run, e.emitter(t.ID))
+		return e.journals.end(ctx, t, run, e.emitter(t))
 	}
 	if err := e.cfg.Store.UpdateTask(ctx, t); err != nil {
 		return err
 	}
-	e.emitter(t.ID).finish(ctx, t)
+	e.emitter(t).finish(ctx, t)
 	return nil
 }
 

@@ -146,7 +146,7 @@ func (e *Engine) Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask
 		return t, api.Errorf(api.KindUnsupported, "git is not installed, and a delivery needs it").
 			WithHint("Install git and restart the daemon: hortus daemon stop.")
 	}
-	job := repo.Job{Task: t, Emit: e.emitter(t.ID), Save: func(ctx context.Context, r api.RepoResult) error {
+	job := repo.Job{Task: t, Emit: e.emitter(t), Save: func(ctx context.Context, r api.RepoResult) error {
 		t.Repo = &r
 		return e.cfg.Store.UpdateTask(ctx, t)
 	}}

@@ -84,7 +84,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	log.Emit(ctx, api.EventTaskStarted, struct{}{})
 	cfg := agent.Config{
 		Executor: exec, Attempts: c.Attempts, Emit: log, Now: e.cfg.Now,
-		Record: &recorder{store: e.cfg.Store, dir: e.folders.of(t.ID), task: t},
+		Record: &recorder{store: e.cfg.Store, dir: e.folders.of(t.ID), task: t, room: func(need int64) error { return e.room(ctx, *t, need) }},
 	}
 	if r.run.Records() {
 		cfg.Journal, cfg.Before = steps{r.run}, t.Attempts

@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/test/patience"
 )
@@ -235,7 +236,7 @@ func TestAdoptWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := jail.New(jail.Config{Name: "container", Dir: e.dir, Layers: e.layers, Workspaces: s, DiskFloor: 1})
+	next, err := jail.New(jail.Config{Name: "container", Dir: e.dir, Layers: e.layers, Workspaces: s, Space: space.New(space.Config{Dir: s.Dir(), FloorBytes: 1})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"hortus.dev/internal/backend/jail/workdir"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/workspace"
 )
 
@@ -49,9 +50,8 @@ type Config struct {
 	Guest string
 	// Workspaces keeps durable workspaces; without it the capability is missing.
 	Workspaces *workspace.Store
-	// DiskFloor is the minimum free space of the host's disk with the workspaces, in
-	// bytes; 0 means 5% of it, at most 1 GiB.
-	DiskFloor int64
+	// Space is the file system of the workspaces; nil means one with the default floor.
+	Space *space.Space
 	// Kernel runs the guest and its commands; nil is the host's own. Image returns the
 	// mark of the memory images that it saves.
 	Kernel launch.Kernel
@@ -120,7 +120,11 @@ func New(cfg Config) (_ *Backend, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	b.mounter = &workdir.Mounter{Layers: cfg.Layers, Spaces: cfg.Workspaces, Floor: workdir.Floor{Bytes: cfg.DiskFloor}, Log: b.log}
+	disk := cfg.Space
+	if disk == nil && cfg.Workspaces != nil {
+		disk = space.New(space.Config{Dir: cfg.Workspaces.Dir()})
+	}
+	b.mounter = &workdir.Mounter{Layers: cfg.Layers, Spaces: cfg.Workspaces, Space: disk, Log: b.log}
 	b.prober = probe.New(probe.Config{Name: cfg.Name, Dir: dir, Launcher: b.launcher, Cgroups: b.cgroups, IDs: b.ids, Spaces: cfg.Workspaces})
 	return b, nil
 }

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/test/patience"
 )
@@ -37,7 +38,7 @@ func withWorkspaces(t *testing.T, e *env, floor int64) (*jail.Backend, *sandbox.
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := jail.New(jail.Config{Name: "container", Dir: filepath.Join(t.TempDir(), "run"), Layers: e.layers, Workspaces: s, DiskFloor: floor})
+	b, err := jail.New(jail.Config{Name: "container", Dir: filepath.Join(t.TempDir(), "run"), Layers: e.layers, Workspaces: s, Space: space.New(space.Config{Dir: s.Dir(), FloorBytes: floor})})
 	if err != nil {
 		t.Fatal(err)
 	}

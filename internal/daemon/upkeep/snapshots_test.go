@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/daemon/upkeep"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/snapshot"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 )
@@ -46,7 +47,7 @@ func TestSnapshots(t *testing.T) {
 	}
 	now := time.Now().Add(-30 * 24 * time.Hour)
 	snaps, err := snapshot.Open(snapshot.Config{
-		Dir: filepath.Join(dir, "snapshots"), Layers: layers, Rows: db, Owner: owner, DiskFloor: 1,
+		Dir: filepath.Join(dir, "snapshots"), Layers: layers, Rows: db, Owner: owner, Space: space.New(space.Config{Dir: dir, FloorBytes: 1}),
 		Now: func() time.Time { return now },
 	})
 	must(err)

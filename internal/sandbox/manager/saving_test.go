@@ -21,6 +21,7 @@ import (
 	"hortus.dev/internal/sandbox/tether"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/snapshot"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/sqlite"
@@ -371,7 +372,7 @@ func openSaving(t *testing.T, dir string, o savingOptions) *savingWorld {
 		return layer.Tree{Root: dir, Path: "/bin"}, nil
 	})
 	must(err)
-	snaps, err := snapshot.Open(snapshot.Config{Dir: filepath.Join(dir, "snapshots"), Layers: layers, Rows: all, Owner: owner, DiskFloor: 1, Now: o.now})
+	snaps, err := snapshot.Open(snapshot.Config{Dir: filepath.Join(dir, "snapshots"), Layers: layers, Rows: all, Owner: owner, Space: space.New(space.Config{Dir: dir, FloorBytes: 1}), Now: o.now})
 	must(err)
 	log := event.NewLog(event.Config{Store: db})
 	w := &savingWorld{world: world{db: db, log: log, backend: b, dir: dir, owner: owner}, b: b, snapshots: snaps, layers: host}

@@ -23,6 +23,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer/mount"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/storedir"
 )
 
@@ -90,6 +91,8 @@ type Config struct {
 	// Archive, unless it is nil, is where Put looks for a tree before it builds it, and where
 	// the store saves, in the background, the packed trees that were built.
 	Archive Archive
+	// Space is the file system of Dir; nil means one without a floor.
+	Space *space.Space
 	// Added, unless it is nil, is called when a tree was added. It must not wait.
 	Added  func()
 	Logger *slog.Logger
@@ -176,16 +179,23 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	if err := lock.Chmod(0o755); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 	}
-	tree, has, err := s.restore(ctx, digest, tmp)
-	if err == nil && has != restored {
-		tree, err = build(ctx, tmp)
-	}
+	var tree Tree
+	has := restored
+	err = s.cfg.Space.Guard(ctx, "layer "+string(digest), func(ctx context.Context) (err error) {
+		if tree, has, err = s.restore(ctx, digest, tmp); err == nil && has != restored {
+			tree, err = build(ctx, tmp)
+		}
+		if err != nil {
+			return err
+		}
+		tree.Image = nil
+		s.pass("built")
+		tree = s.pack(ctx, tmp, tree)
+		return ctx.Err() // a copy that was interrupted is no layer
+	})
 	if err != nil {
 		return Tree{}, err
 	}
-	tree.Image = nil
-	s.pass("built")
-	tree = s.pack(ctx, tmp, tree)
 	s.pass("packed")
 	final := filepath.Join(s.dir, string(digest))
 	tree = tree.moved(tmp, final)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/space"
 )
 
 const (
@@ -334,4 +335,26 @@ func TestMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("/old/root")
+}
+
+// TestFloor: below the floor of the disk nothing is built, and a layer that is there is found.
+func TestFloor(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		digest Digest
+		floor  int64
+		full   bool
+	}{{digestA, 1, false}, {digestB, 1 << 62, true}, {digestA, 1 << 62, false}} {
+		s, err := New(Config{Dir: dir, Space: space.New(space.Config{Dir: dir, FloorBytes: c.floor, FloorInodes: 1})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := s.Put(t.Context(), c.digest, build("x")); (err != nil) != c.full || c.full && api.KindOf(err) != api.KindExhausted {
+			t.Errorf("%s with a floor of %d bytes: %v", c.digest, c.floor, err)
+		}
+		if all, err := s.List(); err != nil || len(all) != 1 {
+			t.Errorf("layers %v, %v", all, err)
+		}
+	}
 }

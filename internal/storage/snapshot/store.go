@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/storedir"
 )
 
@@ -45,11 +46,10 @@ type Config struct {
 	Rows   Rows
 	// Owner is the daemon run whose rows these are.
 	Owner api.OwnerID
-	// DiskFloor is what a save must leave free of the disk, in bytes; 0 means a
-	// twentieth of it, at most 1 GiB.
-	DiskFloor int64
-	Now       func() time.Time
-	Logger    *slog.Logger
+	// Space is the file system of Dir; nil means one without a floor.
+	Space  *space.Space
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // Store keeps snapshots below one directory:
@@ -116,7 +116,7 @@ func (s *Store) Close() error {
 // Scratch makes an empty directory for an image that is needed for a moment, of
 // about need bytes. remove removes it with what was put into it.
 func (s *Store) Scratch(need int64) (dir string, remove func() error, err error) {
-	if err := s.room(need); err != nil {
+	if err := s.cfg.Space.Check("an image of a sandbox", need); err != nil {
 		return "", nil, err
 	}
 	s.mu.Lock()

@@ -16,6 +16,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/snapshot"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 )
@@ -51,7 +52,7 @@ func open(t testing.TB, dir string) *world {
 		return layer.Tree{Root: dir, Path: "/bin"}, nil
 	})
 	must(err)
-	w.Store, err = snapshot.Open(snapshot.Config{Dir: w.dir, Layers: w.layers, Rows: w.db, Owner: w.owner, DiskFloor: 1})
+	w.Store, err = snapshot.Open(snapshot.Config{Dir: w.dir, Layers: w.layers, Rows: w.db, Owner: w.owner, Space: space.New(space.Config{Dir: w.dir, FloorBytes: 1})})
 	must(err)
 	t.Cleanup(func() { w.Store.Close() })
 	return w
@@ -320,18 +321,6 @@ func TestLayers(t *testing.T) {
 }
 
 func TestFloor(t *testing.T) {
-	const gib = 1 << 30
-	st := &unix.Statfs_t{Bsize: 4096, Blocks: 100 * gib / 4096, Bavail: 2 * gib / 4096}
-	for name, c := range map[string]struct {
-		floor, need int64
-		short       bool
-	}{
-		"room": {0, gib / 2, false}, "too much": {0, gib + 1, true}, "as configured": {3 * gib, 0, true}, "negative need": {0, -1, false},
-	} {
-		if err := snapshot.Short(st, c.floor, c.need); (err != nil) != c.short || err != nil && api.KindOf(err) != api.KindExhausted {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
 	w := open(t, t.TempDir())
 	if _, err := w.Write(t.Context(), row(nil), 1<<60, image); api.KindOf(err) != api.KindExhausted {
 		t.Errorf("saved without room: %v", err)

@@ -26,7 +26,7 @@ import (
 // The error is save's, or KindExhausted when the disk has no space, KindConflict for
 // a layer that is gone. After one the row says broken, and nothing is left on disk.
 func (s *Store) Write(ctx context.Context, r api.Snapshot, need int64, save func(ctx context.Context, dir string, r *api.Snapshot) error) (_ api.Snapshot, err error) {
-	if err := s.room(need); err != nil {
+	if err := s.cfg.Space.Check("snapshot "+string(r.ID), need); err != nil {
 		return api.Snapshot{}, err
 	}
 	if !r.ID.Valid() {
@@ -50,7 +50,8 @@ func (s *Store) Write(ctx context.Context, r api.Snapshot, need int64, save func
 	defer dir.Close()
 	defer os.RemoveAll(dir.Name()) // a no-op once renamed
 	s.step("aside")
-	if err := save(ctx, dir.Name(), &r); err != nil {
+	err = s.cfg.Space.Guard(ctx, "snapshot "+string(r.ID), func(ctx context.Context) error { return save(ctx, dir.Name(), &r) })
+	if err != nil {
 		return r, err
 	}
 	s.step("saved")

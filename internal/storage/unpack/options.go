@@ -21,8 +21,6 @@ type Options struct {
 	MaxEntries int
 	// MaxDepth is the maximum number of directories above an entry (default 128).
 	MaxDepth int
-	// MinFree is how many bytes of the disk must stay free (default 256 MiB).
-	MinFree int64
 }
 
 func (o *Options) defaults() {
@@ -34,9 +32,6 @@ func (o *Options) defaults() {
 	}
 	if o.MaxDepth == 0 {
 		o.MaxDepth = 128
-	}
-	if o.MinFree == 0 {
-		o.MinFree = 256 << 20
 	}
 }
 

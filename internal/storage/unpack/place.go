@@ -20,9 +20,6 @@ import (
 // maxLink is the maximum length of the target of a symbolic link, in bytes.
 const maxLink = 4095
 
-// checkEvery is how many bytes are written between two looks at the free space of the disk.
-const checkEvery = 32 << 20
-
 // reader is a Reader that ends with its context.
 type reader struct {
 	ctx context.Context
@@ -91,7 +88,7 @@ func (a *applier) file(at int, name, base string, h *tar.Header, r io.Reader) er
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
-	n, err := io.Copy(&meter{f, a}, reader{a.ctx, r})
+	n, err := io.Copy(f, reader{a.ctx, r})
 	a.res.Bytes += n
 	if err != nil {
 		return a.copyError(name, err)
@@ -100,23 +97,6 @@ func (a *applier) file(at int, name, base string, h *tar.Header, r io.Reader) er
 		return refusef("entry %.200q is truncated", name)
 	}
 	return failed("set the attributes of", name, a.set(fd, a.attributes(h)))
-}
-
-// meter is a file whose writes keep some of the disk free.
-type meter struct {
-	f *os.File
-	a *applier
-}
-
-func (m *meter) Write(p []byte) (int, error) {
-	if m.a.unchecked -= int64(len(p)); m.a.unchecked < 0 {
-		m.a.unchecked = checkEvery
-		var st unix.Statfs_t
-		if err := unix.Fstatfs(m.a.root, &st); err == nil && int64(st.Bavail)*int64(st.Bsize) < m.a.MinFree {
-			return 0, unix.ENOSPC
-		}
-	}
-	return m.f.Write(p)
 }
 
 // copyError returns why the content of a file could not be written.

@@ -63,8 +63,6 @@ type applier struct {
 	// dirs are what directories get when everything in them is there: the write bit may be
 	// missing, and the time changes with every entry.
 	dirs map[string]attributes
-
-	unchecked int64 // bytes since the last check of the disk
 }
 
 func (a *applier) close() {

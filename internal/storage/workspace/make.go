@@ -65,6 +65,9 @@ func (s *Store) Make(ctx context.Context, n New) (api.Workspace, error) {
 // insert stores the row of a new workspace and makes its directory; fill, unless it is nil,
 // fills its upper layer.
 func (s *Store) insert(ctx context.Context, w record, fill func(upper *os.File) error) (api.Workspace, error) {
+	if err := s.cfg.Space.Check("workspace "+string(w.ID), 0); err != nil {
+		return api.Workspace{}, err
+	}
 	release, err := s.claim(w.Layers)
 	if err != nil {
 		return api.Workspace{}, err
@@ -96,7 +99,7 @@ func (s *Store) diskError(err error, doing string) error {
 		return api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s: %w", doing, s.dir, err).
 			WithHint("free disk space: hortus gc, or remove workspaces: hortus workspace rm")
 	}
-	return api.Errorf(api.KindOf(err), "%s: %w", doing, err)
+	return api.Errorf(api.KindOf(err), "%s: %w", doing, err).WithHint("%s", api.HintOf(err))
 }
 
 // make writes a workspace's directory aside; place renames it into place. The directory is

@@ -19,6 +19,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/beneath"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/storedir"
 )
 
@@ -59,6 +60,8 @@ type Config struct {
 	Dir string
 	// Layers resolves what workspaces lie on.
 	Layers *layer.Store
+	// Space is the file system of Dir; nil means one without a floor.
+	Space *space.Space
 	// Rows may be nil for a store without a database, as in the tests of backends.
 	Rows Rows
 	// Owner is the daemon run whose rows these are.

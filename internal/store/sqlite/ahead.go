@@ -85,7 +85,14 @@ func (a *ahead) put(ctx context.Context, r record) (bool, error) {
 		a.mu.Unlock()
 		return false, a.flush(ctx)
 	}
-	if err := a.appendRecord(r); err != nil {
+	add := func() error { return a.appendRecord(r) }
+	var err error
+	if r.op == updateSandboxOp || r.op == updateExecOp {
+		err = a.db.relieved(add)
+	} else if err = a.db.mayGrow(r.kind() + " " + r.id()); err == nil {
+		err = add()
+	}
+	if err != nil {
 		a.mu.Unlock()
 		return true, err
 	}
@@ -255,6 +262,16 @@ func (a *ahead) flush(ctx context.Context) error {
 		a.truncate()
 	}
 	return nil
+}
+
+// flushRead is flush for a read. A full disk prevents no read: it misses what is pending.
+func (a *ahead) flushRead(ctx context.Context) error {
+	err := a.flush(ctx)
+	if isFull(err) {
+		a.log.Warn("a read misses rows that the full disk has no space for", "error", err)
+		return nil
+	}
+	return err
 }
 
 // apply commits rows in one transaction. A row that the database refuses, which accepts

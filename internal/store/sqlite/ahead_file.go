@@ -33,7 +33,7 @@ func openAhead(ctx context.Context, db *DB, path string, log *slog.Logger) (*ahe
 		err = a.replay(ctx)
 	}
 	if err == nil {
-		err = a.writeHeader()
+		err = db.relieved(a.writeHeader)
 	}
 	if err != nil {
 		file.Close()
@@ -187,7 +187,7 @@ func (a *ahead) replay(ctx context.Context) error {
 // fileError sets the kind of an error of the file.
 func fileError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
-		return api.Errorf(api.KindExhausted, "store a row: %w", err).WithHint("free space on the disk of the database")
+		return api.Errorf(api.KindExhausted, "store a row: %w", err).WithHint("%s", freeSpace)
 	}
 	return api.Errorf(api.KindInternal, "store a row: %w", err)
 }

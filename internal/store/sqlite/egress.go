@@ -86,7 +86,7 @@ func insertNumbered[T any](ctx context.Context, db *DB, what, query string, all 
 		return nil
 	}
 	seqs := make([]int64, len(rows))
-	err := db.inTx(ctx, what, func(tx *sql.Tx) error {
+	err := db.growTx(ctx, what, func(tx *sql.Tx) error {
 		insert, err := tx.PrepareContext(ctx, query)
 		if err != nil {
 			return wrapError(ctx, err, "store %s", what)

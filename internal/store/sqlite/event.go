@@ -44,11 +44,25 @@ func (db *DB) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at
 	if s.Kind == api.StreamSandbox { // its row may not be in the database yet
 		parent = db.ahead.taskOf(s.ID)
 	}
-	err := db.appendEvent.QueryRowContext(ctx, string(s.Kind), s.ID, at.UnixMicro(), string(t), blob, parent).Scan(&seq)
+	add := func() error {
+		return db.appendEvent.QueryRowContext(ctx, string(s.Kind), s.ID, at.UnixMicro(), string(t), blob, parent).Scan(&seq)
+	}
+	var err error
+	if ends(t) {
+		err = db.relieved(add)
+	} else if err = db.mayGrow("an event"); err == nil {
+		err = add()
+	}
 	if err != nil {
 		return 0, wrapError(ctx, err, "store event %s of %s %.64q", t, s.Kind, s.ID)
 	}
 	return seq, nil
+}
+
+// ends reports whether an event says that something ended. Such events are few and small, and a
+// full disk must not prevent an end.
+func ends(t api.EventType) bool {
+	return t == api.EventSandboxState || t == api.EventExecEnded || t == api.EventTaskCancel || t == api.EventTaskFinished
 }
 
 // ReadEvents implements store.Store.
@@ -118,6 +132,9 @@ func (db *DB) InsertExec(ctx context.Context, e api.Exec) error {
 	if done, err := db.ahead.put(ctx, record{insertExecOp, args}); done || err != nil {
 		return err
 	}
+	if err := db.mayGrow("exec " + string(e.ID)); err != nil {
+		return err
+	}
 	r, err := db.insertExec.ExecContext(ctx, args...)
 	if err != nil {
 		return insertError(ctx, err, "exec", string(e.ID), "sandbox "+string(e.Sandbox))
@@ -137,7 +154,7 @@ func (db *DB) UpdateExec(ctx context.Context, e api.Exec) error {
 	if done, err := db.ahead.put(ctx, record{updateExecOp, args}); done || err != nil {
 		return err
 	}
-	r, err := db.updateExec.ExecContext(ctx, args...)
+	r, err := db.execRelieved(func() (sql.Result, error) { return db.updateExec.ExecContext(ctx, args...) })
 	if err != nil {
 		return wrapError(ctx, err, "store exec %s", e.ID)
 	}

@@ -100,7 +100,7 @@ func (db *DB) PutLesson(ctx context.Context, l api.Lesson) (api.Lesson, error) {
 	case l.Failure == "" || len(l.Failure) > api.MaxLessonFailure || l.Fix == "" || len(l.Fix) > api.MaxLessonFix:
 		return l, api.Errorf(api.KindInvalid, "row of lesson %s: the failure or the fix is missing or too long", l.ID)
 	}
-	err := db.inTx(ctx, "a lesson", func(tx *sql.Tx) (err error) {
+	err := db.growTx(ctx, "a lesson", func(tx *sql.Tx) (err error) {
 		l, err = scanLesson(tx.QueryRowContext(ctx, putLessonSQL, l.ID, l.Account, l.Scope, l.Fingerprint, l.Failure, l.Fix, string(l.Task), toMicros(l.LearnedAt)))
 		if err == nil {
 			_, err = tx.ExecContext(ctx, trimLessonsSQL, l.Account, l.Scope, l.Fingerprint, api.MaxLessonsPerScope)
@@ -188,7 +188,11 @@ func (db *DB) FindLesson(ctx context.Context, account, prefix string) (api.Lesso
 
 // RemoveLesson implements store.Store.
 func (db *DB) RemoveLesson(ctx context.Context, account, id string) (api.Lesson, error) {
-	l, err := scanLesson(db.write.QueryRowContext(ctx, removeLessonSQL, account, id))
+	var l api.Lesson
+	err := db.relieved(func() (err error) {
+		l, err = scanLesson(db.write.QueryRowContext(ctx, removeLessonSQL, account, id))
+		return err
+	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return l, unknownLesson(id)
@@ -227,7 +231,7 @@ func checkVector(ctx context.Context, r runner, model string, v []float32) error
 
 // PutLessonVectors implements store.Store.
 func (db *DB) PutLessonVectors(ctx context.Context, account string, all []store.LessonVector) error {
-	return db.inTx(ctx, "vectors of lessons", func(tx *sql.Tx) error {
+	return db.growTx(ctx, "vectors of lessons", func(tx *sql.Tx) error {
 		for _, v := range all {
 			if v.Model == "" {
 				return api.Errorf(api.KindInvalid, "row of a vector of lesson %.40s: the model is missing", v.ID)

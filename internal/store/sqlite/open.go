@@ -30,6 +30,10 @@ type Config struct {
 	// process is the only one that writes such rows and it creates their identifiers:
 	// another process that has the database open sees them up to 0.1 s late.
 	Ahead bool
+	// Reserve is the size of a file beside the database (its name with "-reserve") whose
+	// space is released when the disk is full, in bytes, for writes that free space; 0 means
+	// none. One process may have it for a database: the one with Ahead.
+	Reserve int64
 	// Logger logs migrations and backups; nil discards them.
 	Logger *slog.Logger
 }
@@ -40,6 +44,8 @@ type DB struct {
 	write *sql.DB // one connection; transactions take the write lock at their begin
 	read  *sql.DB // read-only connections
 	ahead *ahead  // nil without Config.Ahead
+	// reserve is nil without Config.Reserve.
+	reserve *reserve
 	// sealer encrypts secret values of rows.
 	sealer *sealer
 
@@ -81,8 +87,13 @@ func open(ctx context.Context, cfg Config, steps []string) (_ *DB, err error) {
 		return nil, err
 	}
 	var cleanup []*sql.DB
+	db := &DB{}
+	if db.reserve, err = openReserve(path, cfg.Reserve, log); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
+			db.reserve.close()
 			for _, p := range cleanup {
 				p.Close()
 			}
@@ -101,7 +112,6 @@ func open(ctx context.Context, cfg Config, steps []string) (_ *DB, err error) {
 
 	// The read-only connections come first: the schema is checked through one,
 	// so a file that is refused is not written to.
-	db := &DB{}
 	if db.read, err = pool(dsn(path, readOnly), readers); err != nil {
 		return nil, err
 	}
@@ -147,7 +157,7 @@ func (db *DB) Close() error {
 	for _, stmt := range []*sql.Stmt{db.appendEvent, db.readEvents, db.insertExec, db.updateExec, db.insertSandbox, db.updateSandboxSame} {
 		err = errors.Join(err, stmt.Close())
 	}
-	err = errors.Join(err, db.read.Close(), db.write.Close())
+	err = errors.Join(err, db.read.Close(), db.write.Close(), db.reserve.close())
 	if err != nil {
 		return wrapError(context.Background(), err, "close the database")
 	}
@@ -218,12 +228,13 @@ func wrapError(ctx context.Context, err error, format string, args ...any) *api.
 	if cause := ctx.Err(); cause != nil {
 		return api.Errorf(api.KindOf(cause), "%s: %w", what, cause)
 	}
+	if isFull(err) {
+		return api.Errorf(api.KindExhausted, "%s: %w", what, err).WithHint("%s", freeSpace)
+	}
 	switch code(err) & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return api.Errorf(api.KindUnavailable, "%s: %w", what, err).
 			WithHint("another process is using the database; retry")
-	case sqlite3.SQLITE_FULL:
-		return api.Errorf(api.KindExhausted, "%s: %w", what, err).WithHint("free space on the disk of the database")
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return api.Errorf(api.KindInternal, "%s: %w", what, err).
 			WithHint("the file is damaged or not a database; restore a backup of it, or use another --data-dir")

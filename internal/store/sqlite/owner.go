@@ -15,10 +15,12 @@ func (db *DB) InsertOwner(ctx context.Context, o store.Owner) error {
 	if o.ID == "" || o.StartedAt.IsZero() {
 		return api.Errorf(api.KindInvalid, "an owner needs an id and a start time, not %q and %s", o.ID, o.StartedAt)
 	}
-	_, err := db.write.ExecContext(ctx, `
+	_, err := db.execRelieved(func() (sql.Result, error) {
+		return db.write.ExecContext(ctx, `
 		INSERT INTO owner (id, host, lock_path, pid, started_at, ended_at)
 		VALUES (?, ?, ?, ?, ?, ?)`,
-		string(o.ID), o.Host, o.LockPath, o.PID, toMicros(o.StartedAt), toMicros(o.EndedAt))
+			string(o.ID), o.Host, o.LockPath, o.PID, toMicros(o.StartedAt), toMicros(o.EndedAt))
+	})
 	if err != nil {
 		return insertError(ctx, err, "owner", string(o.ID), "something")
 	}
@@ -42,11 +44,14 @@ func (db *DB) BeatOwner(ctx context.Context, id api.OwnerID, at time.Time) error
 	if at.IsZero() {
 		return api.Errorf(api.KindInvalid, "owner %s: the time of the renewal is missing", id)
 	}
-	r, err := db.write.ExecContext(ctx, `UPDATE owner SET beat_at = ? WHERE id = ? AND ended_at IS NULL`, toMicros(at), string(id))
+	r, err := db.execRelieved(func() (sql.Result, error) {
+		return db.write.ExecContext(ctx, `UPDATE owner SET beat_at = ? WHERE id = ? AND ended_at IS NULL`, toMicros(at), string(id))
+	})
 	if err != nil {
 		return wrapError(ctx, err, "renew the lease of owner %s", id)
 	}
 	if changed(r) {
+		db.reserve.restore() // the disk may have space again
 		return nil
 	}
 	var known bool
@@ -65,7 +70,9 @@ func (db *DB) EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error 
 	if at.IsZero() {
 		return api.Errorf(api.KindInvalid, "owner %s: the end time is missing", id)
 	}
-	r, err := db.write.ExecContext(ctx, `UPDATE owner SET ended_at = coalesce(ended_at, ?) WHERE id = ?`, toMicros(at), string(id))
+	r, err := db.execRelieved(func() (sql.Result, error) {
+		return db.write.ExecContext(ctx, `UPDATE owner SET ended_at = coalesce(ended_at, ?) WHERE id = ?`, toMicros(at), string(id))
+	})
 	if err != nil {
 		return wrapError(ctx, err, "store the end of owner %s", id)
 	}
@@ -109,6 +116,9 @@ func (db *DB) InsertKey(ctx context.Context, k api.Key, hash string) error {
 	}
 	args, err := db.keys.args(k)
 	if err != nil {
+		return err
+	}
+	if err := db.mayGrow("key " + string(k.ID)); err != nil {
 		return err
 	}
 	if _, err = db.write.ExecContext(ctx, insertKeySQL, append(args, hash)...); err != nil {
@@ -191,8 +201,10 @@ func (db *DB) BeginOnce(ctx context.Context, o store.Once, most int) (have store
 
 // EndOnce implements store.Store.
 func (db *DB) EndOnce(ctx context.Context, o store.Once) error {
-	r, err := db.write.ExecContext(ctx, `UPDATE once SET done = 1, answer = ? WHERE account = ? AND key = ? AND done = 0`,
-		o.Answer, o.Account, o.Key)
+	r, err := db.execRelieved(func() (sql.Result, error) {
+		return db.write.ExecContext(ctx, `UPDATE once SET done = 1, answer = ? WHERE account = ? AND key = ? AND done = 0`,
+			o.Answer, o.Account, o.Key)
+	})
 	if err != nil {
 		return wrapError(ctx, err, "store the answer under a key")
 	}
@@ -204,7 +216,10 @@ func (db *DB) EndOnce(ctx context.Context, o store.Once) error {
 
 // ForgetOnce implements store.Store.
 func (db *DB) ForgetOnce(ctx context.Context, account, key string) error {
-	if _, err := db.write.ExecContext(ctx, `DELETE FROM once WHERE account = ? AND key = ? AND done = 0`, account, key); err != nil {
+	_, err := db.execRelieved(func() (sql.Result, error) {
+		return db.write.ExecContext(ctx, `DELETE FROM once WHERE account = ? AND key = ? AND done = 0`, account, key)
+	})
+	if err != nil {
 		return wrapError(ctx, err, "remove a key")
 	}
 	return nil

@@ -70,7 +70,7 @@ func (db *DB) Prune(ctx context.Context, keep store.Retention) (done store.Prune
 	if keep.Rows < 1 || keep.Execs < 1 || keep.Decisions < 1 || keep.Bytes < 1 {
 		return done, api.Errorf(api.KindInvalid, "retention of %d rows, %d commands, %d decisions and %d bytes: all must be positive", keep.Rows, keep.Execs, keep.Decisions, keep.Bytes)
 	}
-	if err := db.ahead.flush(ctx); err != nil {
+	if err := db.ahead.flushRead(ctx); err != nil {
 		return done, err
 	}
 	for _, kind := range []struct {
@@ -141,7 +141,14 @@ func (db *DB) pruneOnce(ctx context.Context, what, find string, rows int, keep s
 		return 0, err
 	}
 	for batch := range slices.Chunk(ids, pruneBatch) {
+		was := make([]int, len(removals))
+		for i, r := range removals {
+			was[i] = *r.count
+		}
 		err := db.inTx(ctx, "the retention of "+what, func(tx *sql.Tx) error {
+			for i, r := range removals {
+				*r.count = was[i] // it may run again
+			}
 			for _, id := range batch {
 				for _, r := range removals {
 					if err := r.run(ctx, tx, id); err != nil {
@@ -228,7 +235,7 @@ func (db *DB) pruneJournal(ctx context.Context, j journal, keep store.Retention,
 // removeRows runs a statement that removes at most journalBatch rows until it removes fewer.
 func (db *DB) removeRows(ctx context.Context, what string, done *int, query string, args ...any) error {
 	for {
-		r, err := db.write.ExecContext(ctx, query, args...)
+		r, err := db.execRelieved(func() (sql.Result, error) { return db.write.ExecContext(ctx, query, args...) })
 		if err != nil {
 			return wrapError(ctx, err, "remove old %s", what)
 		}

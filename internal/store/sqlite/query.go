@@ -160,8 +160,21 @@ func (db *DB) inReadTx(ctx context.Context, f func(runner) error) error {
 	return f(tx)
 }
 
-// inTx runs f in a transaction that holds the write lock.
+// inTx runs f in a transaction that holds the write lock. On a full disk it releases the reserve
+// and runs f again.
 func (db *DB) inTx(ctx context.Context, what string, f func(*sql.Tx) error) error {
+	return db.relieved(func() error { return db.tryTx(ctx, what, f) })
+}
+
+// growTx is inTx for rows that are added: it does not use the reserve.
+func (db *DB) growTx(ctx context.Context, what string, f func(*sql.Tx) error) error {
+	if err := db.mayGrow(what); err != nil {
+		return err
+	}
+	return db.tryTx(ctx, what, f)
+}
+
+func (db *DB) tryTx(ctx context.Context, what string, f func(*sql.Tx) error) error {
 	tx, err := db.write.BeginTx(ctx, nil)
 	if err != nil {
 		return wrapError(ctx, err, "store %s", what)

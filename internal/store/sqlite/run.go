@@ -130,6 +130,9 @@ func (db *DB) InsertRun(ctx context.Context, r store.Run) error {
 	case len(r.Input) > store.MaxRunInput:
 		return api.Errorf(api.KindExhausted, "run %s: its input has %d bytes; the maximum is %d", r.ID, len(r.Input), store.MaxRunInput)
 	}
+	if err := db.mayGrow("run " + r.ID); err != nil {
+		return err
+	}
 	_, err := db.write.ExecContext(ctx, insertRunSQL, r.ID, r.Kind, string(r.Owner), toMicros(r.CreatedAt), blob(r.Input))
 	if err != nil {
 		return insertError(ctx, err, "run", r.ID, "owner "+string(r.Owner))
@@ -179,6 +182,9 @@ func (db *DB) CancelRun(ctx context.Context, id string, owner api.OwnerID, at ti
 
 // BeginStep implements store.Store.
 func (db *DB) BeginStep(ctx context.Context, run string, owner api.OwnerID, s store.RunStep) (try int, err error) {
+	if err := db.mayGrow("run " + run); err != nil {
+		return 0, err
+	}
 	err = db.inRun(ctx, run, func(tx *sql.Tx) error {
 		try, err = beginStep(ctx, tx, run, owner, s)
 		return err

@@ -68,6 +68,9 @@ func (db *DB) InsertSandbox(ctx context.Context, s api.Sandbox) error {
 	if done, err := db.ahead.put(ctx, record{insertSandboxOp, args}); done || err != nil {
 		return err
 	}
+	if err := db.mayGrow("sandbox " + string(s.ID)); err != nil {
+		return err
+	}
 	_, err = db.insertSandbox.ExecContext(ctx, args...)
 	return db.sandboxes.insertError(ctx, err, args)
 }
@@ -81,9 +84,11 @@ func (db *DB) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
 	if done, err := db.ahead.put(ctx, record{updateSandboxOp, args}); done || err != nil {
 		return err
 	}
-	if r, err := db.updateSandboxSame.ExecContext(ctx, args...); err != nil {
+	r, err := db.execRelieved(func() (sql.Result, error) { return db.updateSandboxSame.ExecContext(ctx, args...) })
+	if err != nil {
 		return wrapError(ctx, err, "store sandbox %s", s.ID)
-	} else if changed(r) {
+	}
+	if changed(r) {
 		return nil
 	}
 	// The owner changes, or the update is refused.
@@ -134,7 +139,7 @@ func (db *DB) FindSandboxOf(ctx context.Context, account, prefix string) (api.Sa
 
 // ProvisionedOf implements store.Store.
 func (db *DB) ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error) {
-	if err := db.ahead.flush(ctx); err != nil {
+	if err := db.ahead.flushRead(ctx); err != nil {
 		return api.Sandbox{}, err
 	}
 	s, err := db.sandboxes.scan(db.read.QueryRowContext(ctx, provisionedSQL, task, nullable(account), ended))

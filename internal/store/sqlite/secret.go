@@ -56,7 +56,7 @@ func (db *DB) PutSecret(ctx context.Context, s secrets.Secret, value string, mos
 		hidden = db.sealer.secret(s.Account, s.Name, value)
 	}
 	var row secretRow
-	err := db.inTx(ctx, "secret "+s.Name, func(tx *sql.Tx) error {
+	err := db.growTx(ctx, "secret "+s.Name, func(tx *sql.Tx) error {
 		var others int
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM secret WHERE account = ? AND name <> ?`, s.Account, s.Name).Scan(&others); err != nil {
 			return wrapError(ctx, err, "count secrets")
@@ -151,7 +151,11 @@ func (db *DB) valueIn(ctx context.Context, r runner, account, name string) (stri
 
 // RemoveSecret implements store.Store.
 func (db *DB) RemoveSecret(ctx context.Context, account, name string) (secrets.Secret, error) {
-	row, err := scanSecret(db.write.QueryRowContext(ctx, removeSecretSQL, account, name))
+	var row secretRow
+	err := db.relieved(func() (err error) {
+		row, err = scanSecret(db.write.QueryRowContext(ctx, removeSecretSQL, account, name))
+		return err
+	})
 	return row.Secret, secretError(ctx, err, name)
 }
 

@@ -68,7 +68,7 @@ func (db *DB) InsertSession(ctx context.Context, s store.Session, most int, turn
 	if err := checkSession(s, turns); err != nil {
 		return err
 	}
-	return db.inTx(ctx, "session "+string(s.ID), func(tx *sql.Tx) error {
+	return db.growTx(ctx, "session "+string(s.ID), func(tx *sql.Tx) error {
 		var others int
 		err := tx.QueryRowContext(ctx, `SELECT count(*) FROM session WHERE account = ? AND closed = 0`, s.Account).Scan(&others)
 		if err != nil {
@@ -167,6 +167,7 @@ func (db *DB) SessionTurns(ctx context.Context, id api.SessionID) ([]store.Sessi
 func (db *DB) PruneSessions(ctx context.Context, before time.Time) (n int, err error) {
 	var events int
 	err = db.inTx(ctx, "the removal of closed sessions", func(tx *sql.Tx) error {
+		n = 0 // it may run again
 		if err := (removal{removeSessionEventsSQL, &events}).run(ctx, tx, before.UnixMicro()); err != nil {
 			return err
 		}

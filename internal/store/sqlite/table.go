@@ -83,6 +83,9 @@ func (t *table[T, ID]) insert(ctx context.Context, v T) error {
 	if err != nil {
 		return err
 	}
+	if err := t.db.mayGrow(t.what + " " + args[0].(string)); err != nil {
+		return err
+	}
 	_, err = t.db.write.ExecContext(ctx, t.insertSQL, args...)
 	return t.insertError(ctx, err, args)
 }
@@ -145,7 +148,7 @@ func (t *table[T, ID]) conflict(ctx context.Context, tx *sql.Tx, id string, stat
 
 // get reads the row with an identifier.
 func (t *table[T, ID]) get(ctx context.Context, r runner, id ID) (v T, err error) {
-	if err := t.ahead.flush(ctx); err != nil {
+	if err := t.ahead.flushRead(ctx); err != nil {
 		return v, err
 	}
 	return get(ctx, r, t.what, string(id), t.scan, t.selectSQL+" WHERE id = ?")
@@ -153,7 +156,7 @@ func (t *table[T, ID]) get(ctx context.Context, r runner, id ID) (v T, err error
 
 // list reads at most limit rows, newest first; limit 0 means all.
 func (t *table[T, ID]) list(ctx context.Context, r runner, w where, limit int) ([]T, error) {
-	if err := t.ahead.flush(ctx); err != nil {
+	if err := t.ahead.flushRead(ctx); err != nil {
 		return nil, err
 	}
 	q, args := w.query(t.selectSQL, t.start+" DESC, seq DESC", limit)
@@ -187,7 +190,7 @@ func (t *table[T, ID]) pageIn(ctx context.Context, r runner, w where, p api.Page
 	if err != nil {
 		return nil, after, err
 	}
-	if err := t.ahead.flush(ctx); err != nil {
+	if err := t.ahead.flushRead(ctx); err != nil {
 		return nil, after, err
 	}
 	if !after.IsZero() {
@@ -212,7 +215,7 @@ func (t *table[T, ID]) find(ctx context.Context, account, prefix string) (ID, er
 	if len(prefix) > maxPrefix {
 		return "", notFound(t.what, prefix)
 	}
-	if err := t.ahead.flush(ctx); err != nil {
+	if err := t.ahead.flushRead(ctx); err != nil {
 		return "", err
 	}
 	// Ranges instead of a pattern, so that no character of the prefix is special.

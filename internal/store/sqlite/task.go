@@ -102,6 +102,9 @@ func (db *DB) PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) er
 	if err != nil {
 		return api.Errorf(api.KindInvalid, "attempt %d of task %s: %w", a.N, task, err)
 	}
+	if err := db.mayGrow("task " + string(task)); err != nil {
+		return err
+	}
 	r, err := db.write.ExecContext(ctx, putAttemptSQL,
 		string(task), a.N, nullable(a.Sandbox), toMicros(a.StartedAt), toMicros(a.EndedAt), a.StdoutPath, a.StderrPath, string(doc))
 	if err != nil {
@@ -239,7 +242,9 @@ func (db *DB) PruneTasks(ctx context.Context, keep store.Retention, fold func(su
 			return done, err
 		}
 		for batch := range slices.Chunk(ids, taskBatch) {
+			was := done
 			err := db.inTx(ctx, "the retention of tasks", func(tx *sql.Tx) error {
+				done = was // it may run again
 				for _, id := range batch {
 					if err := db.foldTask(ctx, tx, id, fold, &done); err != nil {
 						return err

@@ -13,6 +13,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/test/patience"
 )
@@ -35,7 +36,7 @@ func TestQuota(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Mounter{Layers: layers, Spaces: spaces, Floor: Floor{Bytes: 1, Inodes: 1}, Log: slog.New(slog.DiscardHandler)}
+	m := &Mounter{Layers: layers, Spaces: spaces, Space: space.New(space.Config{Dir: spaces.Dir(), FloorBytes: 1, FloorInodes: 1}), Log: slog.New(slog.DiscardHandler)}
 	const quota = 1 << 20
 	for name, c := range map[string]struct {
 		quota, limit int64

@@ -52,7 +52,7 @@ func (m *Mounter) Watch(ctx context.Context, d *Dir, id api.SandboxID, limit int
 			m.Log.Error("cannot read the free space of the host's disk", "sandbox", id, "error", err)
 			return api.CauseFull
 		}
-		if why := m.Floor.shortOf(&st); why != "" {
+		if why := m.Space.ShortOf(&st, 0); why != "" {
 			m.Log.Warn("sandbox ended to keep space free on the host's disk", "sandbox", id, "reason", why)
 			return api.CauseFull
 		}

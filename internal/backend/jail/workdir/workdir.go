@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/workspace"
 )
 
@@ -23,8 +24,9 @@ type Mounter struct {
 	Layers *layer.Store
 	// Spaces keeps durable workspaces; nil if there are none.
 	Spaces *workspace.Store
-	Floor  Floor
-	Log    *slog.Logger
+	// Space is the file system of the durable ones.
+	Space *space.Space
+	Log   *slog.Logger
 }
 
 // Leases keep layers from being removed.
@@ -92,8 +94,8 @@ func (m *Mounter) Attach(ctx context.Context, w *sandbox.Workspace) (_ *Dir, err
 	if w.Upper == "" {
 		return d, nil
 	}
-	if why := m.Floor.Short(m.Spaces.Dir()); why != "" {
-		return nil, api.Errorf(api.KindExhausted, "workspace %s: %s (%s)", w.Upper, why, m.Spaces.Dir()).WithHint("free disk space: hortus gc, or remove workspaces: hortus workspace rm")
+	if err := m.Space.Check("workspace "+string(w.Upper), 0); err != nil {
+		return nil, err
 	}
 	if d.upper, err = m.Spaces.Lease(ctx, w.Upper); err != nil {
 		return nil, err
