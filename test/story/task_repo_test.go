@@ -305,4 +305,10 @@ func TestTaskNewTests(t *testing.T) {
 	if first.Mutant == nil || !first.Mutant.Passed || second.Mutant == nil || second.Mutant.Passed {
 		t.Errorf("mutants: %+v %+v", first.Mutant, second.Mutant)
 	}
+	out := g.must("task", "show", string(task.ID))
+	for _, want := range []string{"verified", "Write tests for leap", "test_more.py"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("show misses %q:\n%s", want, out)
+		}
+	}
 }
