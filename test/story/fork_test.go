@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -42,14 +43,16 @@ s.sendall(sys.argv[1].encode())
 print(s.recv(1000).decode())
 `
 
-// TestForkOfAProgram forks a program with all that it holds five times. The six continue
+// TestForkOfAProgram forks a program with all that it holds, in T2 five times. They continue
 // from one state and part: values, the file, its offset, the memory. Each child is
 // somebody else.
 func TestForkOfAProgram(t *testing.T) {
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.unpooled()
 	g.canSaveMemory()
+	count := tier.Count(2, 5)
 	dir := t.TempDir()
 	for name, text := range map[string]string{"holder.py": holder, "asking.py": asking} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -67,8 +70,8 @@ func TestForkOfAProgram(t *testing.T) {
 		return strings.TrimSpace(g.must("sandbox", "exec", id, "--", "python3", "asking.py", word))
 	}
 	first := ask(parent, "first")
-	fork := decode[api.ForkResult](t, g.must("sandbox", "fork", parent, "--count", "5", "--json"))
-	if fork.Kind != api.SnapshotMemory || fork.PausedMS <= 0 || len(fork.Children) != 5 {
+	fork := decode[api.ForkResult](t, g.must("sandbox", "fork", parent, "--count", strconv.Itoa(count), "--json"))
+	if fork.Kind != api.SnapshotMemory || fork.PausedMS <= 0 || len(fork.Children) != count {
 		t.Fatalf("%+v", fork)
 	}
 	t.Logf("the parent was paused for %d ms", fork.PausedMS)

@@ -101,6 +101,9 @@ func (g *garden) light() {
 	}
 }
 
+// unpooled boots no sandbox ahead that the story would not use.
+func (g *garden) unpooled() { g.env = append(g.env, "HORTUS_POOL=0") }
+
 // command is a hortus that is ready to start.
 func (g *garden) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, binary, args...)

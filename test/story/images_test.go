@@ -1,6 +1,8 @@
 package story
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,8 +33,7 @@ func TestDockersOwnTools(t *testing.T) {
 	t.Parallel()
 	archive := filepath.Join(t.TempDir(), "app.tar")
 	docker := startDocker(t)
-	root := bootstrapDebian(t)
-	t.Logf("docker import: %s", docker("sh", "-c", `tar -C "$1" -c . | "$DOCKER" import - debian:root`, "sh", root))
+	t.Logf("docker import: %s", docker("docker", "import", bootstrapDebian(t), "debian:root"))
 	context := t.TempDir()
 	if err := os.WriteFile(filepath.Join(context, "Dockerfile"), []byte(dockerfile), 0o644); err != nil {
 		t.Fatal(err)
@@ -188,9 +189,11 @@ func ownMounts() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 }
 
-// bootstrapDebian makes the root of a small Debian, from the mirror of this machine.
-func bootstrapDebian(t *testing.T) string {
+// bootstrapDebian returns an archive of the root of a small Debian, from the mirror of this machine. That takes minutes of
+// waiting for its packages, so it is kept in the user's cache, where package tools removes what is a day old.
+func bootstrapDebian(t *testing.T) (archive string) {
 	t.Helper()
+	const suite = "stable"
 	program, err := exec.LookPath("debootstrap")
 	if err != nil {
 		t.Skip("debootstrap is not installed")
@@ -200,22 +203,32 @@ func bootstrapDebian(t *testing.T) string {
 	if err != nil || mirror == "" {
 		t.Skipf("this machine has no mirror of Debian: %v", err)
 	}
-	root := filepath.Join(t.TempDir(), "root")
+	version, err := exec.Command(program, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// An archive has the mirror in it, from which the test installs.
+	archive = filepath.Join(cache, "hortus-tests", fmt.Sprintf("debian-%.8x.tar", sha256.Sum256([]byte(suite+string(version)+mirror))))
+	if _, err := os.Stat(archive); err == nil {
+		return archive
+	}
 	began := time.Now()
-	cmd := exec.CommandContext(t.Context(), program, "--variant=minbase", "stable", root, mirror)
+	// Nothing of it has to survive a crash: its package manager need not wait for the disk. Its packages are a sixth of the image.
+	cmd := exec.CommandContext(t.Context(), "sh", "-ec", `export DPKG_FORCE=unsafe-io
+"$1" --variant=minbase "$2" root "$3"
+rm -f root/var/cache/apt/archives/*.deb
+mkdir -p "${4%/*}"
+tar -C root -cf "$4.$$" .
+mv "$4.$$" "$4"`, "sh", program, suite, mirror, archive)
+	cmd.Dir = t.TempDir()
 	cmd.SysProcAttr = ownMounts()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("debootstrap: %v\n%s", err, out)
 	}
-	packages, err := filepath.Glob(filepath.Join(root, "var/cache/apt/archives/*.deb"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range packages { // a sixth of the image
-		if err := os.Remove(p); err != nil {
-			t.Fatal(err)
-		}
-	}
 	t.Logf("a Debian was bootstrapped in %s", time.Since(began).Round(time.Second))
-	return root
+	return archive
 }

@@ -36,6 +36,7 @@ import (
 //	needs BACKEND CAPABILITY                skip where this host and build lack it
 //	anyuser                                 see tier.AnyUser
 //	light                                   see garden.light
+//	unpooled                                no sandbox is booted ahead
 //
 // and the conditions root and soak (see tier.Soak).
 func TestScripts(t *testing.T) {
@@ -72,21 +73,22 @@ func TestScripts(t *testing.T) {
 			"keep": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 			},
-			"light":   light,
-			"needs":   needs,
-			"anyuser": func(ts *testscript.TestScript, _ bool, _ []string) { tier.AnyUser(ts.Value("garden").(*garden).t) },
-			"serve":   serve, "served": served,
+			"light":    func(ts *testscript.TestScript, _ bool, _ []string) { inGarden(ts, (*garden).light) },
+			"unpooled": func(ts *testscript.TestScript, _ bool, _ []string) { inGarden(ts, (*garden).unpooled) },
+			"needs":    needs,
+			"anyuser":  func(ts *testscript.TestScript, _ bool, _ []string) { tier.AnyUser(ts.Value("garden").(*garden).t) },
+			"serve":    serve, "served": served,
 			"gone": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Value("garden").(*garden).end() },
 		},
 	})
 }
 
-// light changes the garden's environment before its first command.
-func light(ts *testscript.TestScript, _ bool, _ []string) {
+// inGarden changes the garden's environment before its first command.
+func inGarden(ts *testscript.TestScript, change func(*garden)) {
 	g := ts.Value("garden").(*garden)
-	before := len(g.env)
-	g.light()
-	for _, v := range g.env[before:] {
+	had := len(g.env)
+	change(g)
+	for _, v := range g.env[had:] {
 		name, value, _ := strings.Cut(v, "=")
 		ts.Setenv(name, value)
 	}

@@ -45,6 +45,7 @@ func TestOutputOverSaves(t *testing.T) {
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.unpooled()
 	g.canSaveMemory()
 	id := strings.TrimSpace(g.must("sandbox", "create", "--isolation", "gvisor", "--ttl", "10m"))
 	const last = 3_000_000

@@ -197,9 +197,10 @@ func TestVerdicts(t *testing.T) {
 		rounds  int
 		stop    api.StopReason
 		says    string // part of the diagnosis
+		told    string // part of what the agent is told last
 	}{
 		{name: "mended", calls: []call{sh(mend), finish()}, outcome: api.OutcomeVerified, rounds: 1, stop: api.StopFinished},
-		{name: "a wrong first fix", calls: []call{sh("echo 'echo 4' > sum.sh"), finish(), sh(mend), finish()}, outcome: api.OutcomeVerified, rounds: 2, stop: api.StopFinished},
+		{name: "a wrong first fix", calls: []call{sh("echo 'echo 4' > sum.sh"), finish(), sh(mend), finish()}, outcome: api.OutcomeVerified, rounds: 2, stop: api.StopFinished, told: "want 5"},
 		{name: "a false claim", calls: []call{finish(), finish(), finish()}, outcome: api.OutcomeNeedsHuman, rounds: 3, stop: api.StopFinished, says: "changed nothing"},
 		{name: "no second round", calls: []call{sh("echo 'echo 4' > sum.sh"), finish(), sh(mend)}, req: api.RepoTask{Rounds: -1}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopFinished, says: "gate fails"},
 		{name: "edits the test", calls: []call{sh("echo true > test.sh"), finish()}, req: api.RepoTask{Rounds: -1}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopFinished, says: "changes to the tests: test.sh"},
@@ -213,6 +214,8 @@ func TestVerdicts(t *testing.T) {
 		{name: "blocked", calls: []call{{"finish", map[string]any{"summary": "no", "blocked": "I need a decision"}}}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopFinished, says: "I need a decision"},
 		{name: "new tests that test nothing", files: passing, calls: []call{sh("echo true > more_test.sh; echo true > test.sh"), finish()},
 			req: api.RepoTask{Rounds: -1, Mutant: mutant, TestsMayChange: true}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopFinished, says: "do not detect"},
+		{name: "new tests that test nothing at first", files: passing, calls: []call{sh("echo true > test.sh"), finish(), sh(`echo 'test "$(sh sum.sh 4 4)" = 8' > test.sh`), finish()},
+			req: api.RepoTask{Mutant: mutant, TestsMayChange: true}, outcome: api.OutcomeVerified, rounds: 2, stop: api.StopFinished, told: "a seeded defect"},
 		{name: "new tests that test", files: passing, calls: []call{sh(`echo 'test "$(sh sum.sh 4 4)" = 8 || exit 1' >> test.sh`), finish()},
 			req: api.RepoTask{Rounds: -1, Mutant: mutant}, outcome: api.OutcomeVerified, rounds: 1, stop: api.StopFinished},
 	} {
@@ -224,12 +227,17 @@ func TestVerdicts(t *testing.T) {
 			}
 			dir := makeRepo(t, c.files)
 			c.req.URL = dir
-			end, _ := b.do(t.Context(), &scripted{calls: c.calls}, c.req)
+			m := &scripted{calls: c.calls}
+			end, _ := b.do(t.Context(), m, c.req)
 			if end.Outcome != c.outcome || len(end.Result.Rounds) != c.rounds || !strings.Contains(end.Diagnosis, c.says) {
 				t.Fatalf("%s after %d rounds: %s %v\n%+v", end.Outcome, len(end.Result.Rounds), end.Diagnosis, end.Error, end.Result)
 			}
 			if got := end.Result.Rounds[c.rounds-1].Stop; got != c.stop {
 				t.Errorf("stop %s, want %s", got, c.stop)
+			}
+			last := m.asked[len(m.asked)-1].Messages
+			if i := slices.IndexFunc(last, func(x model.Message) bool { return x.Role == model.RoleUser && strings.Contains(x.Text, c.told) }); i < 0 || c.told != "" && i == 0 {
+				t.Errorf("the agent is not told %q: %+v", c.told, last)
 			}
 			if s := runGit(t, dir, "status", "--porcelain"); s != "" || runGit(t, dir, "branch", "--list", "hortus/*") != "" {
 				t.Errorf("the person's checkout was written: %q", s)

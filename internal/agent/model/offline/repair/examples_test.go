@@ -19,6 +19,7 @@ func TestExampleTasks(t *testing.T) {
 		{"go", "go test ./...", "lru/lru.go", "+\t\toldest := c.order.Back()"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			if c.name == "go" {
 				tier.Soak(t) // a compiler for each try
 			}
