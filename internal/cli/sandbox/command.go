@@ -190,7 +190,7 @@ func unseen(ctx context.Context, s *client.Sandbox, fresh bool, err error) error
 		return &app.Failure{Code: codeHortus, Err: gone}
 	}
 	if api.KindOf(err) == api.KindUnavailable && api.HintOf(err) == "" && !fresh {
-		err = api.Errorf(api.KindUnavailable, "the connection to the daemon broke off; the command goes on in sandbox %s", s.ID()).
+		err = api.Errorf(api.KindUnavailable, "the connection to the daemon broke off; the command continues in sandbox %s", s.ID()).
 			WithHint("hortus sandbox logs %s has its output", s.ID())
 	}
 	return &app.Failure{Code: codeHortus, Err: err}
