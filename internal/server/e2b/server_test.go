@@ -38,7 +38,7 @@ func TestShapes(t *testing.T) {
 	golden(t, w.ask(t, "POST", "/sandboxes/"+id+"/refreshes", ``), http.StatusNoContent, ids, ``)
 	golden(t, w.ask(t, "POST", "/sandboxes/"+id+"/resume", `{}`), http.StatusConflict, ids, `{"code":409,"error_code":"conflict","message":"sandbox ID is already running"}`)
 	golden(t, w.ask(t, "DELETE", "/sandboxes/"+id, ""), http.StatusNoContent, ids, ``)
-	golden(t, w.ask(t, "DELETE", "/sandboxes/"+id, ""), http.StatusNotFound, ids, `{"code":404,"error_code":"not_found","message":"sandbox \"ID\" was not found"}`)
+	golden(t, w.ask(t, "DELETE", "/sandboxes/"+id, ""), http.StatusNotFound, ids, `{"code":404,"error_code":"not_found","message":"sandbox ID was not found: it has ended (killed)"}`)
 	if r := w.ask(t, "GET", "/health", "", "X-API-KEY", ""); r.status != http.StatusOK {
 		t.Errorf("health: %d %s", r.status, r.body)
 	}

@@ -3,6 +3,7 @@ package http_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,6 +58,46 @@ func TestControlCalls(t *testing.T) {
 	defer r.Close()
 	if b, _ := io.ReadAll(r); string(b) != "out\x00put" {
 		t.Errorf("output %q", b)
+	}
+}
+
+// TestNotRunning: a request to a sandbox that has ended is a 410, which HTTP libraries do not
+// repeat, and one to a paused sandbox a 409. Both are problems that say why.
+func TestNotRunning(t *testing.T) {
+	ended := api.Errorf(api.KindUnavailable, "sandbox i1 is ended (killed)")
+	ended.Gone = true
+	for _, c := range []struct {
+		err    error
+		status int
+		says   string
+	}{
+		{ended, http.StatusGone, "killed"},
+		{api.Errorf(api.KindConflict, "sandbox i1 is paused"), http.StatusConflict, "paused"},
+		{api.Errorf(api.KindUnavailable, "the guest is late"), http.StatusBadGateway, "late"},
+	} {
+		f := &fakes{gone: c.err}
+		hc, path := serve(t, f)
+		one := "/v1/sandboxes/" + string(f.id)
+		for url, body := range map[string]string{
+			one + "/execs":      `{"args":["true"]}`,
+			one + "/envd/files": ``,
+			one + "/envd/filesystem.Filesystem/ListDir": `{"path":"/"}`,
+		} {
+			resp, text := send(t, path, "POST", url, body)
+			var p api.Problem
+			if err := json.Unmarshal([]byte(text), &p); err != nil || resp.StatusCode != c.status || p.Status != c.status || !strings.Contains(p.Detail, c.says) ||
+				resp.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s: %d %s", url, resp.StatusCode, text)
+			}
+		}
+		s, err := hc.Sandboxes.Get(t.Context(), string(f.id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, _, err := s.ReadFile(t.Context(), "", "/x"); err == nil || !strings.Contains(err.Error(), c.says) || c.status == http.StatusGone && api.KindOf(err) != api.KindUnavailable {
+			t.Errorf("ReadFile: %v", err)
+		}
 	}
 }
 
