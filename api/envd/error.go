@@ -146,6 +146,15 @@ func parseError(data []byte, fallback string) *Error {
 	return out
 }
 
+// ParseAnswer returns the error of an answer of a plain path whose status is no success.
+func ParseAnswer(status int, body []byte) *Error {
+	e := parseError(body, codeOfStatus(status))
+	if e.Message == "" {
+		e.Message = "unexpected guest response: " + http.StatusText(status)
+	}
+	return e
+}
+
 // clip bounds a text that came from the other side, and takes from it what steers a
 // terminal or a log: it ends up in records and before people.
 func clip(s string) string {
