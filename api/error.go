@@ -241,6 +241,9 @@ type Problem struct {
 	Detail string `json:"detail"`
 	Kind   Kind   `json:"kind"`
 	Hint   string `json:"hint,omitempty"`
+	// Call is the request of the HTTP API that does what the hint says, if that is a command:
+	// "POST /v1/sandboxes/ID/resume".
+	Call string `json:"call,omitempty"`
 	// RetryAfterMS is that of the Error, as the header Retry-After in seconds.
 	RetryAfterMS int64 `json:"retryAfterMs,omitempty"`
 }

@@ -17,7 +17,7 @@ func (d tasks) runRoutes() []Route {
 		Method: "POST", Pattern: "/v1/runs", Name: "createRun", Role: api.RoleUser, Creates: true, keyed: true,
 		Doc: "Create a verified program from a sentence. With Accept: text/event-stream the answer is the run's events, up to the verdict; " +
 			"otherwise it is the record of the run, which continues.",
-		In: api.CreateRun{}, Out: api.Task{}, Status: http.StatusAccepted, Events: api.Event{},
+		In: api.CreateRun{}, Out: api.Task{}, Status: http.StatusAccepted, Events: runEvent{},
 		Handler: d.createRun,
 	}, {
 		Method: "GET", Pattern: "/v1/runs", Name: "runs", Role: api.RoleUser,
@@ -33,7 +33,7 @@ func (d tasks) runRoutes() []Route {
 		Method: "GET", Pattern: one + "/events", Name: "runEvents", Role: api.RoleUser,
 		Doc: "Stream the run's events: plan, code, attempt, output, result, diagnosis and others, and finally one verdict. " +
 			"A client that reconnects with the verdict's number gets 204.",
-		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
+		Out: runEvent{}, OutType: typeEvents, Params: eventParams,
 		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) error {
 			return d.events.serve(w, r, runEvents(t.ID))
 		}),

@@ -238,3 +238,44 @@ func TestHoldKillsWhenTheClientIsGone(t *testing.T) {
 		t.Fatal("not killed after the connection ended")
 	}
 }
+
+// TestOneNamePerEvent: the name of an event and the type in its data are the same, and a client of the SDK
+// gets the types of tasks.
+func TestOneNamePerEvent(t *testing.T) {
+	f := &fakes{follow: func(after int64) iter.Seq2[api.Event, error] {
+		return func(yield func(api.Event, error) bool) {
+			for i, kind := range []api.EventType{api.EventTaskStarted, api.EventPlan, api.EventTaskFinished}[after:] {
+				if !yield(api.Event{Seq: after + int64(i) + 1, Type: kind}, nil) {
+					return
+				}
+			}
+		}
+	}}
+	c, path := serve(t, f)
+	for kind, want := range map[string]string{"runs": "started plan verdict", "tasks": "task.started task.plan task.finished"} {
+		_, text := send(t, path, "GET", "/v1/"+kind+"/"+string(f.task)+"/events", "")
+		var names []string
+		for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+			_, rest, _ := strings.Cut(block, "event: ")
+			name, data, _ := strings.Cut(rest, "\ndata: ")
+			var e api.Event
+			if err := json.Unmarshal([]byte(data), &e); err != nil || string(e.Type) != name {
+				t.Errorf("%s: event %q has the type %q", kind, name, e.Type)
+			}
+			names = append(names, name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %s", kind, got)
+		}
+	}
+	var types []api.EventType
+	for e, err := range c.Runs.Events(t.Context(), f.task, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		types = append(types, e.Type)
+	}
+	if fmt.Sprint(types) != "[task.started task.plan task.finished]" {
+		t.Errorf("the SDK gives %v", types)
+	}
+}
