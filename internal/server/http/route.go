@@ -135,6 +135,7 @@ type (
 		Upkeep Upkeep
 		Keys   Keys
 		Roles  Roles
+		once   idempotency
 	}
 	workspaces struct {
 		Workspaces Workspaces
@@ -158,7 +159,7 @@ func (d *Server) table() []Route {
 	e := execs{Sandboxes: c.Sandboxes, guests: guests, events: events, sessions: &codexSessions{}, Logger: c.Logger}
 	i := images{c.Images, c.Snapshots, c.Templates, c.Logger}
 	t := tasks{c.Tasks, events, d.once, c.Logger}
-	s := system{c.System, c.Upkeep, c.Keys, c.Roles}
+	s := system{c.System, c.Upkeep, c.Keys, c.Roles, d.once}
 	outgoing := egress{c.Egress, c.Sandboxes}
 	return slices.Concat(
 		t.runRoutes(),
@@ -218,6 +219,9 @@ func (d *Server) guarded(rt Route) http.Handler {
 		err := admits(rt, api.PrincipalOf(r.Context()))
 		if err == nil {
 			err = rt.checkQuery(r)
+		}
+		if err == nil && rt.Method == http.MethodPost && !rt.Creates && len(r.Header.Values(headerKey)) > 0 {
+			err = api.Errorf(api.KindInvalid, "%s does not accept %s: it creates nothing that a repetition would create again", rt.Name, headerKey)
 		}
 		if err == nil {
 			err = h(w, r)

@@ -1,7 +1,6 @@
 package http
 
 import (
-	"context"
 	"encoding/json"
 	"mime"
 	"net/http"
@@ -22,7 +21,7 @@ func (d tasks) runRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/runs", Name: "runs", Role: api.RoleUser,
 		Doc: "List the runs, newest first.",
-		Out: []api.Task{}, Paged: true,
+		Out: []api.Task{}, Paged: true, Params: []Param{stateParam, outcomeParam},
 		Handler: page(d.taskPage(true)),
 	}, {
 		Method: "GET", Pattern: one, Name: "run", Role: api.RoleUser,
@@ -85,13 +84,6 @@ func (d tasks) createRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Location", a.Location)
 	return d.events.serve(w, r, runEvents(t.ID))
-}
-
-// taskPage lists tasks, or runs alone: those without a repository.
-func (d tasks) taskPage(programs bool) func(context.Context, *http.Request, api.PageRequest) ([]api.Task, string, error) {
-	return func(ctx context.Context, _ *http.Request, p api.PageRequest) ([]api.Task, string, error) {
-		return d.Tasks.Page(ctx, programs, p)
-	}
 }
 
 // onRun serves a call on one run. To a user another account's run is not there, and

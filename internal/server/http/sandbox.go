@@ -35,8 +35,8 @@ func (d sandboxes) sandboxRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/sandboxes", Name: "sandboxes", Role: api.RoleUser,
 		Doc: "List the sandboxes that have not ended, or all, newest first.",
-		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam},
-		Handler: pageAll(d.Sandboxes, Sandboxes.Page),
+		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam, stateParam, labelParam},
+		Handler: page(d.sandboxPage),
 	}, {
 		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser,
 		Doc:     "Get a sandbox, by its id or a unique prefix of it.",
