@@ -44,6 +44,19 @@ func TestShapes(t *testing.T) {
 	}
 }
 
+// TestLimitsOfMetadata: metadata sets limits of a sandbox. The backend here cannot limit processors, and says so.
+func TestLimitsOfMetadata(t *testing.T) {
+	w := newWorld(t, nil)
+	id := w.make(t, `{"templateID":"base","metadata":{"hortus.memory":"300","a":"b"}}`)
+	if r := w.ask(t, "GET", "/sandboxes/"+id, ""); !strings.Contains(r.body, `"memoryMB":300`) || !strings.Contains(r.body, `"diskSizeMB":512`) {
+		t.Errorf("%s", r.body)
+	}
+	r := w.ask(t, "POST", "/v2/sandboxes", `{"templateID":"base","metadata":{"hortus.cpus":"2"}}`)
+	if r.status != http.StatusBadRequest || !strings.Contains(r.body, "cannot limit cpus") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
 // TestRefused holds that every option that cannot be honoured is refused by its name,
 // and that nothing is made.
 func TestRefused(t *testing.T) {
@@ -152,6 +165,12 @@ func TestRefused(t *testing.T) {
 		{"GET", "/volumecontent/a/dir", ``, 400, "volumes"},
 		{"GET", "/secrets", ``, 400, "secrets"},
 		{"GET", "/teams", ``, 400, "teams"},
+		{"POST", "/events/webhooks", `{}`, 400, "webhooks"},
+		{"GET", "/events/sandboxes/i1", ``, 400, "lifecycle events"},
+		{"POST", v2, with(`"metadata":{"hortus.memory":"2GB"}`), 400, "hortus.memory"},
+		{"POST", v2, with(`"metadata":{"hortus.disk":"0"}`), 400, "MiB"},
+		{"POST", v2, with(`"metadata":{"hortus.cpus":"NaN"}`), 400, "processors"},
+		{"POST", v2, with(`"metadata":{"hortus.gpu":"1"}`), 400, "hortus.gpu"},
 		{"GET", "/api-keys", ``, 400, "keys"},
 		{"GET", "/volumecontent", ``, 400, "volumes"},
 		{"POST", "/admin", ``, 400, "nodes"},
