@@ -127,3 +127,21 @@ func TestStates(t *testing.T) {
 		t.Errorf("defaults %+v", d)
 	}
 }
+
+// TestExitOfExec: a record has an exit exactly if the command has ended, a success too.
+func TestExitOfExec(t *testing.T) {
+	for _, c := range []struct {
+		x    Exec
+		want string
+	}{
+		{Exec{State: ExecRunning, Exit: Exit{Code: -1}}, ""},
+		{Exec{State: ExecExited}, `"exit":{"code":0}`},
+		{Exec{State: ExecExited, Exit: Exit{Code: 3}}, `"exit":{"code":3}`},
+		{Exec{State: ExecUnknown, Exit: Exit{Code: -1, Cause: CauseLost}}, `"exit":{"code":-1,"cause":"lost"}`},
+	} {
+		b, err := json.Marshal(c.x)
+		if err != nil || strings.Contains(string(b), `"exit"`) != (c.want != "") || !strings.Contains(string(b), c.want) {
+			t.Errorf("%s: %s, %v", c.x.State, b, err)
+		}
+	}
+}

@@ -107,6 +107,9 @@ type Error struct {
 	// RetryAfterMS is the time after which the same may be tried again, in
 	// milliseconds; 0 where that is not known to help.
 	RetryAfterMS int64 `json:"retryAfterMs,omitempty"`
+	// Gone is true if what the request is about has ended for good: the same request never
+	// succeeds. Its status is 410, which no HTTP library retries.
+	Gone bool `json:"-"`
 	// Err is the cause. It stays on this side of a wire.
 	Err error `json:"-"`
 }
@@ -180,6 +183,20 @@ func HintOf(err error) string {
 	return ""
 }
 
+// GoneOf reports whether an error says that what the request is about has ended for good.
+func GoneOf(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Gone
+}
+
+// HTTPStatus is the status code that servers answer with.
+func (e *Error) HTTPStatus() int {
+	if e.Gone {
+		return http.StatusGone
+	}
+	return e.Kind.HTTPStatus()
+}
+
 // RetryAfterOf finds the time after which the same may be tried again, or 0.
 func RetryAfterOf(err error) time.Duration {
 	var e *Error
@@ -198,7 +215,7 @@ func AsError(err error) *Error {
 	if errors.As(err, &e) && e.Error() == err.Error() {
 		return e
 	}
-	return &Error{Kind: KindOf(err), Message: clipMessage(err.Error()), Hint: HintOf(err), RetryAfterMS: RetryAfterOf(err).Milliseconds(), Err: hidden{err}.orNil()}
+	return &Error{Kind: KindOf(err), Message: clipMessage(err.Error()), Hint: HintOf(err), RetryAfterMS: RetryAfterOf(err).Milliseconds(), Gone: GoneOf(err), Err: hidden{err}.orNil()}
 }
 
 // hidden keeps a cause in the chain without printing it a second time.
@@ -224,6 +241,9 @@ type Problem struct {
 	Detail string `json:"detail"`
 	Kind   Kind   `json:"kind"`
 	Hint   string `json:"hint,omitempty"`
+	// Call is the request of the HTTP API that does what the hint says, if that is a command:
+	// "POST /v1/sandboxes/ID/resume".
+	Call string `json:"call,omitempty"`
 	// RetryAfterMS is that of the Error, as the header Retry-After in seconds.
 	RetryAfterMS int64 `json:"retryAfterMs,omitempty"`
 }
@@ -236,7 +256,7 @@ const problemTypes = "https://hortus.dev/problems/"
 func ProblemOf(err error, status int) Problem {
 	e := AsError(err)
 	if status == 0 {
-		status = e.Kind.HTTPStatus()
+		status = e.HTTPStatus()
 	}
 	title := http.StatusText(status)
 	if title == "" {
@@ -250,5 +270,5 @@ func ProblemOf(err error, status int) Problem {
 
 // Err is the Error that the problem tells of.
 func (p Problem) Err() *Error {
-	return &Error{Kind: p.Kind, Message: p.Detail, Hint: p.Hint, RetryAfterMS: p.RetryAfterMS}
+	return &Error{Kind: p.Kind, Message: p.Detail, Hint: p.Hint, RetryAfterMS: p.RetryAfterMS, Gone: p.Status == http.StatusGone}
 }

@@ -53,7 +53,8 @@ type Exec struct {
 	State     ExecState `json:"state"`
 	StartedAt time.Time `json:"startedAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
-	Exit      Exit      `json:"exit,omitzero"`
+	// Exit is in JSON exactly if the command has ended, a success too.
+	Exit Exit `json:"exit,omitzero"`
 	// TimeoutMS is what was requested.
 	TimeoutMS int64 `json:"timeoutMs,omitempty"`
 	// OutputBytes counts what the host received of its output.
@@ -70,6 +71,10 @@ type Exit struct {
 	// "output limit", "cpu time limit", "killed", "lost"; empty for a plain exit.
 	Cause string `json:"cause,omitempty"`
 }
+
+// IsZero reports whether the command has not ended, for encoding/json: an end that is unknown
+// has a cause.
+func (e Exit) IsZero() bool { return e == Exit{Code: -1} }
 
 // Causes of an Exit.
 const (

@@ -57,12 +57,23 @@ type PullImage struct {
 // FromFile reports whether the reference is a path on the daemon's machine.
 func (r PullImage) FromFile() bool { return strings.HasPrefix(r.Reference, "/") }
 
-// ImageLine is one line of the answer to a pull. Exactly one field is set.
+// ImageLine is one line of the answer to a pull. Type says which other field is set.
 type ImageLine struct {
-	Step  string `json:"step,omitempty"`
-	Image *Image `json:"image,omitempty"`
-	Error *Error `json:"error,omitempty"`
+	Type  LineType `json:"type"`
+	Step  string   `json:"step,omitempty"`
+	Image *Image   `json:"image,omitempty"`
+	Error *Problem `json:"error,omitempty"`
 }
+
+// LineType says what a line of an answer in lines is. Each answer ends with one line that is done
+// or an error; one without it was cut off.
+type LineType string
+
+const (
+	LineStep  LineType = "step"
+	LineDone  LineType = "done"
+	LineError LineType = "error"
+)
 
 // maxImageName is the maximum length of what names an image, in bytes.
 const maxImageName = 512

@@ -23,6 +23,11 @@ func TestProblems(t *testing.T) {
 			t.Errorf("%s came back as %+v, %v", k, e, err)
 		}
 	}
+	ended := Errorf(KindUnavailable, "x has ended")
+	ended.Gone = true
+	if p := ProblemOf(fmt.Errorf("outer: %w", ended), 0); p.Status != http.StatusGone || !p.Err().Gone {
+		t.Errorf("what has ended for good: %+v", p)
+	}
 	if p := ProblemOf(Errorf(KindUnavailable, "x"), http.StatusServiceUnavailable); p.Status != 503 || p.Title != "Service Unavailable" {
 		t.Errorf("with another status: %+v", p)
 	}

@@ -116,9 +116,11 @@ type AddRepository struct {
 	Account string `json:"-"`
 }
 
-// RepositoryLine is one line of an answer about a fetch. Exactly one field is set.
+// RepositoryLine is one line of an answer about a fetch. Type says which other field is set; that of
+// progress is LineStep.
 type RepositoryLine struct {
+	Type       LineType    `json:"type"`
 	Progress   string      `json:"progress,omitempty"`
 	Repository *Repository `json:"repository,omitempty"`
-	Error      *Error      `json:"error,omitempty"`
+	Error      *Problem    `json:"error,omitempty"`
 }

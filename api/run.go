@@ -48,6 +48,14 @@ func (r CreateRun) Task() CreateTask {
 // RunVerdict is the name of a run's last event.
 const RunVerdict = "verdict"
 
+// TaskEventType is the type of the event of a task that the stream of a run calls name.
+func TaskEventType(name EventType) EventType {
+	if name == RunVerdict {
+		return EventTaskFinished
+	}
+	return "task." + name
+}
+
 // RunName is the name that an event of a task has in the stream of a run: "created",
 // "started", "plan", "code", "attempt", "phase", "output", "result", "diagnosis",
 // "escalation", "model", "model_retry", "cancel" and, once and last, "verdict".

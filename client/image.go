@@ -36,7 +36,7 @@ func (s *ImageService) Pull(ctx context.Context, req api.PullImage, progress fun
 		case err != nil:
 			return api.Image{}, api.Errorf(api.KindUnavailable, "the pull of image %.200s was interrupted: %w", req.Reference, err)
 		case line.Error != nil:
-			return api.Image{}, line.Error
+			return api.Image{}, line.Error.Err()
 		case line.Image != nil:
 			return *line.Image, nil
 		case line.Step != "" && progress != nil:

@@ -18,7 +18,7 @@ func TestPullIsCutAloud(t *testing.T) {
 		{"", "ended before image python:3.12"},
 		{"{\"step\":\"a\"}\n", "ended before image python:3.12"},
 		{"{\"step\":\"a\"}\n{\"im", "was interrupted"},
-		{`{"error":{"kind":"denied","message":"no access"}}`, "no access"},
+		{`{"type":"error","error":{"kind":"denied","detail":"no access"}}`, "no access"},
 		{"{\"new\":1}\n{\"image\":{\"id\":\"py\",\"more\":2}}\n", ""},
 	} {
 		got, err := answering(t, tt.body).Images.Pull(t.Context(), api.PullImage{Reference: "python:3.12"}, nil)

@@ -72,7 +72,7 @@ func (s *RepositoryService) fetch(ctx context.Context, path string, in any, prog
 		case err != nil:
 			return api.Repository{}, api.Errorf(api.KindUnavailable, "the fetch of the repository was interrupted: %w", err)
 		case line.Error != nil:
-			return api.Repository{}, line.Error
+			return api.Repository{}, line.Error.Err()
 		case line.Repository != nil:
 			return *line.Repository, nil
 		case line.Progress != "" && progress != nil:

@@ -42,7 +42,16 @@ func (s *RunService) Cancel(ctx context.Context, id api.TaskID) (api.Task, error
 // Events yields a run's events after a sequence number, as TaskService.Events does: those
 // that are stored and those that come, without a gap or a repeat, up to the verdict.
 func (s *RunService) Events(ctx context.Context, id api.TaskID, after int64) iter.Seq2[api.Event, error] {
-	return s.client.events(ctx, "/v1/runs/"+string(id)+"/events", after, func(e api.Event) bool { return e.Type == api.EventTaskFinished })
+	return func(yield func(api.Event, error) bool) {
+		for e, err := range s.client.events(ctx, "/v1/runs/"+string(id)+"/events", after, func(e api.Event) bool { return e.Type == api.RunVerdict }) {
+			if err == nil {
+				e.Type = api.TaskEventType(e.Type)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 // Output opens the whole output of an attempt; stream is "stdout" or "stderr".

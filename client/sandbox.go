@@ -56,6 +56,26 @@ func (s *SandboxService) List(ctx context.Context, all bool) ([]api.Sandbox, err
 	return collect[api.Sandbox](ctx, s.client, "/v1/sandboxes", whether(all), 0)
 }
 
+// SandboxFilter says which sandboxes a list has. All includes those that have ended; States and
+// Labels, unless they are empty, leave only those in one of the states, with all of the labels.
+type SandboxFilter struct {
+	All    bool
+	States []api.SandboxState
+	Labels map[string]string
+}
+
+// Match lists the sandboxes that match a filter, the newest first.
+func (s *SandboxService) Match(ctx context.Context, f SandboxFilter) ([]api.Sandbox, error) {
+	q := whether(f.All)
+	for _, state := range f.States {
+		q.Add("state", string(state))
+	}
+	for name, value := range f.Labels {
+		q.Add("label", name+"="+value)
+	}
+	return collect[api.Sandbox](ctx, s.client, "/v1/sandboxes", q, 0)
+}
+
 // ID is the sandbox's identifier.
 func (s *Sandbox) ID() api.SandboxID { return s.id }
 

@@ -91,7 +91,7 @@ func (s *TemplateService) Create(ctx context.Context, req api.CreateTemplate, pr
 		var line struct {
 			Step     string        `json:"step"`
 			Snapshot *api.Snapshot `json:"snapshot"`
-			Error    *api.Error    `json:"error"`
+			Error    *api.Problem  `json:"error"`
 		}
 		err := dec.Decode(&line)
 		switch {
@@ -102,7 +102,7 @@ func (s *TemplateService) Create(ctx context.Context, req api.CreateTemplate, pr
 		case err != nil:
 			return api.Snapshot{}, api.Errorf(api.KindUnavailable, "the creation of template %s was interrupted: %w", req.Name, err)
 		case line.Error != nil:
-			return api.Snapshot{}, line.Error
+			return api.Snapshot{}, line.Error.Err()
 		case line.Snapshot != nil:
 			return *line.Snapshot, nil
 		case line.Step != "" && progress != nil:

@@ -33,7 +33,7 @@ func TestCreateTemplateIsCutAloud(t *testing.T) {
 		{"{\"step\":\"a\"}\n", "ended before template py"},
 		{"{\"step\":\"a\"}\n{\"", "was interrupted"},
 		{"<html>", "was interrupted"},
-		{`{"error":{"kind":"timeout","message":"too long"}}`, "too long"},
+		{`{"type":"error","error":{"kind":"timeout","detail":"too long"}}`, "too long"},
 		{"{\"new\":1}\n{\"snapshot\":{\"name\":\"py\",\"more\":2}}\n", ""},
 	} {
 		got, err := answering(t, tt.body).Templates.Create(t.Context(), api.CreateTemplate{Name: "py"}, nil)

@@ -1,6 +1,7 @@
 package envd
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -126,22 +127,32 @@ func FromAPI(err error) *Error {
 const maxErrorText = 4 << 10
 
 // parseError reads the JSON of a Connect error, whether of a unary answer or
-// from inside an end frame. It never fails: bytes that are no such JSON become
+// from inside an end frame, or an [api.Problem] of the daemon. It never fails: bytes that are no such JSON become
 // an error of the fallback code with their beginning as message.
 func parseError(data []byte, fallback string) *Error {
 	var e struct {
 		Code    json.RawMessage `json:"code"`
 		Message string          `json:"message"`
+		Detail  string          `json:"detail"`
 	}
 	if json.Unmarshal(data, &e) != nil {
 		return &Error{Code: fallback, Message: clip(string(data))}
 	}
-	out := &Error{Code: fallback, Message: clip(e.Message)}
+	out := &Error{Code: fallback, Message: clip(cmp.Or(e.Message, e.Detail))}
 	var name string
 	if json.Unmarshal(e.Code, &name) == nil && name != "" {
 		out.Code = clip(name)
 	}
 	return out
+}
+
+// ParseAnswer returns the error of an answer of a plain path whose status is no success.
+func ParseAnswer(status int, body []byte) *Error {
+	e := parseError(body, codeOfStatus(status))
+	if e.Message == "" {
+		e.Message = "unexpected guest response: " + http.StatusText(status)
+	}
+	return e
 }
 
 // clip bounds a text that came from the other side, and takes from it what steers a
@@ -177,7 +188,7 @@ func codeOfStatus(status int) string {
 		return CodeResourceExhausted
 	case http.StatusNotImplemented, http.StatusMethodNotAllowed:
 		return CodeUnimplemented
-	case http.StatusBadGateway, http.StatusServiceUnavailable:
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGone:
 		return CodeUnavailable
 	case http.StatusGatewayTimeout:
 		return CodeDeadlineExceeded

@@ -37,12 +37,12 @@ func (k *keeper) start(t *testing.T) app.Connect {
 		reply(w, api.Error{Kind: api.KindNotFound, Message: "unknown repository " + r.PathValue("id")})
 	}
 	fetch := func(w http.ResponseWriter, row api.Repository) {
-		reply(w, api.RepositoryLine{Progress: "Receiving objects: 50% (1/2)" + evil})
+		reply(w, api.RepositoryLine{Type: api.LineStep, Progress: "Receiving objects: 50% (1/2)" + evil})
 		if k.fail != nil {
-			reply(w, api.RepositoryLine{Error: k.fail})
+			reply(w, api.RepositoryLine{Type: api.LineError, Error: new(api.ProblemOf(k.fail, 0))})
 			return
 		}
-		reply(w, api.RepositoryLine{Repository: &row})
+		reply(w, api.RepositoryLine{Type: api.LineDone, Repository: &row})
 	}
 	mux.HandleFunc("POST /v1/repositories", func(w http.ResponseWriter, r *http.Request) {
 		_ = func() error { k.added = api.AddRepository{}; return json.NewDecoder(r.Body).Decode(&k.added) }()

@@ -291,7 +291,7 @@ func TestTemplateCreateCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &snap); err != nil || code != 0 || snap.ID != snapPy || stderr != "" {
 		t.Errorf("as JSON: code %d, %v, stderr %q", code, err, stderr)
 	}
-	g.lines = `{"step":"boot"}` + "\n" + `{"error":{"kind":"conflict","message":"true: exit 1","hint":"look at it"}}`
+	g.lines = `{"type":"step","step":"boot"}` + "\n" + `{"type":"error","error":{"kind":"conflict","detail":"true: exit 1","hint":"look at it"}}`
 	code, stdout, stderr = run(t, connect, "", nil, args...)
 	if code != 1 || stdout != "" {
 		t.Errorf("a command that failed: code %d, stdout %q", code, stdout)

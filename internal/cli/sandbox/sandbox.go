@@ -128,12 +128,14 @@ func warnUnenforced(a *app.App, s api.Sandbox) {
 }
 
 type sandboxLsCmd struct {
-	All bool `short:"a" help:"Include sandboxes that have ended."`
+	All   bool               `short:"a" help:"Include sandboxes that have ended."`
+	State []api.SandboxState `placeholder:"STATE" help:"Only sandboxes in this state: starting, running, paused, ended or lost. Can be repeated."`
+	Label map[string]string  `placeholder:"NAME=VALUE" mapsep:"none" help:"Only sandboxes with this label. Can be repeated."`
 }
 
 // Run lists sandboxes.
 func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	list, err := cl.Sandboxes.List(ctx, c.All)
+	list, err := cl.Sandboxes.Match(ctx, client.SandboxFilter{All: c.All, States: c.State, Labels: c.Label})
 	if err != nil {
 		return err
 	}

@@ -112,8 +112,11 @@ func refused(in *instance) error {
 	}
 }
 
+// ended is the error of a request to a sandbox that has ended: no retry can help.
 func ended(row api.Sandbox) error {
-	return api.Errorf(api.KindUnavailable, "sandbox %s is %s%s", row.ID, row.State, because(row.Reason))
+	err := api.Errorf(api.KindUnavailable, "sandbox %s is %s%s", row.ID, row.State, because(row.Reason)).WithHint("create another sandbox")
+	err.Gone = true
+	return err
 }
 
 func because(reason string) string {

@@ -166,7 +166,7 @@ func TestLifeIsRecorded(t *testing.T) {
 	if _, _, err := w.Sandboxes.Kill(t.Context(), s.ID); err != nil {
 		t.Errorf("killed again: %v", err)
 	}
-	if _, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"true"}}); api.KindOf(err) != api.KindUnavailable {
+	if _, err := w.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"true"}}); api.KindOf(err) != api.KindUnavailable || !api.GoneOf(err) {
 		t.Errorf("a command in an ended sandbox: %v", err)
 	}
 	var states []string

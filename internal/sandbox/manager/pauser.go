@@ -248,7 +248,8 @@ func (p *Pauser) resumeFromDisk(ctx context.Context, row api.Sandbox, ttl time.D
 	if err := p.lifecycle.markLost(context.WithoutCancel(ctx), row, reason, api.Proof{How: nothingRan}); err != nil {
 		return row, err
 	}
-	return row, api.Errorf(api.KindUnavailable, "sandbox %s was lost: %s", in.id, reason)
+	row.State, row.Reason = api.SandboxLost, reason
+	return row, ended(row)
 }
 
 // resumeFrom starts a sandbox from the snapshot that it is paused in.

@@ -156,7 +156,7 @@ func (s *Sandboxes) Wake(ctx context.Context, id api.SandboxID) error {
 func (s *Sandboxes) connect(ctx context.Context, row api.Sandbox, here bool, ttl time.Duration) (api.Sandbox, bool, error) {
 	switch {
 	case row.State.Final():
-		return row, false, api.Errorf(api.KindUnavailable, "sandbox %s is %s%s", row.ID, row.State, because(row.Reason))
+		return row, false, ended(row)
 	case row.State == api.SandboxPaused && !here:
 		got, err := s.pauser.resumeFromDisk(ctx, row, ttl)
 		return got, err == nil, err

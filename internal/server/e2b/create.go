@@ -3,6 +3,8 @@ package e2b
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"hortus.dev/api"
 )
@@ -111,6 +113,9 @@ func (d sandboxes) request(in newSandbox, legacy bool) (api.CreateSandbox, error
 	if err := checkMetadata(in.Metadata); err != nil {
 		return req, err
 	}
+	if err := readLimits(in.Metadata, &req.Limits); err != nil {
+		return req, err
+	}
 	switch {
 	case in.Secure != nil && !legacy:
 		return req, api.Errorf(api.KindInvalid, `unknown option "secure"`)
@@ -162,6 +167,44 @@ func milliseconds(seconds *int64, byDefault int64) (int64, error) {
 func checkMetadata(m map[string]string) error {
 	if err := api.CheckLabels(m); err != nil {
 		return api.Errorf(api.KindInvalid, `option "metadata": %w`, err).WithHint("%s", api.HintOf(err))
+	}
+	return nil
+}
+
+// limitPrefix begins the keys of metadata that set limits: the wire has no options for them.
+const limitPrefix = "hortus."
+
+// readLimits reads the limits that metadata sets: hortus.memory and hortus.disk in MiB, hortus.cpus.
+func readLimits(metadata map[string]string, l *api.Limits) error {
+	for key, value := range metadata {
+		name, ours := strings.CutPrefix(key, limitPrefix)
+		if !ours {
+			continue
+		}
+		bad := func(want string) error {
+			return api.Errorf(api.KindInvalid, "option \"metadata\": %.80s: %.40q is not %s", key, value, want)
+		}
+		const most = 1 << 24 // MiB
+		switch name {
+		case "memory", "disk":
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || n < 1 || n > most {
+				return bad("a number of MiB such as 2048")
+			}
+			if name == "memory" {
+				l.MemoryBytes = n << 20
+			} else {
+				l.DiskBytes = n << 20
+			}
+		case "cpus":
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil || !(n > 0 && n <= 4096) {
+				return bad("a number of processors such as 2 or 0.5")
+			}
+			l.CPUs = n
+		default:
+			return api.Errorf(api.KindInvalid, "option \"metadata\": unknown key %.80q: keys that begin with %s are hortus.memory, hortus.disk and hortus.cpus", key, limitPrefix)
+		}
 	}
 	return nil
 }

@@ -60,3 +60,10 @@ func TestHintsOfTheSource(t *testing.T) {
 		t.Errorf("only %d hints", seen)
 	}
 }
+
+func TestReadLimits(t *testing.T) {
+	l := api.Limits{MemoryBytes: 1 << 30, DiskBytes: 1 << 29}
+	if err := readLimits(map[string]string{"hortus.memory": "300", "hortus.cpus": "0.5", "a": "b"}, &l); err != nil || l != (api.Limits{MemoryBytes: 300 << 20, DiskBytes: 1 << 29, CPUs: 0.5}) {
+		t.Errorf("%+v, %v", l, err)
+	}
+}

@@ -66,7 +66,10 @@ func wireOf(err error) wireError {
 		// What happened may be about other tenants, and is of no use to this one.
 		out.Message = "internal error; see the server's log"
 	case api.KindUnavailable:
-		out.Code = http.StatusServiceUnavailable
+		// 503 is retried by SDKs, 404 is the end of a sandbox to them.
+		if out.Code = http.StatusServiceUnavailable; api.GoneOf(err) {
+			out.Code, out.Word = http.StatusNotFound, string(api.KindNotFound)
+		}
 	}
 	return out
 }
@@ -88,6 +91,16 @@ func (to *router) fail(w http.ResponseWriter, r *http.Request, err error) {
 // words, whatever the reason.
 func noSandbox(id api.SandboxID) error {
 	return api.Errorf(api.KindNotFound, "sandbox %.40q was not found", id)
+}
+
+// hasEnded is noSandbox for a sandbox of the caller that has ended, with the reason. The SDKs read
+// the code, which is the same.
+func hasEnded(s api.Sandbox) error {
+	reason := "no reason is recorded"
+	if s.Reason != "" {
+		reason = s.Reason
+	}
+	return api.Errorf(api.KindNotFound, "sandbox %s was not found: it has ended (%s)", s.ID, reason)
 }
 
 // refused is about an option that cannot be honoured.

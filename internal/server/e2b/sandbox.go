@@ -33,8 +33,11 @@ func (f finder) findSandbox(r *http.Request, id api.SandboxID) (api.Sandbox, err
 		return api.Sandbox{}, noSandbox(id)
 	}
 	s, err := f.Sandboxes.Get(r.Context(), id)
-	if api.KindOf(err) == api.KindNotFound || err == nil && s.State.Final() {
+	switch {
+	case api.KindOf(err) == api.KindNotFound:
 		err = noSandbox(id)
+	case err == nil && s.State.Final():
+		err = hasEnded(s) // only its own account gets as far as this
 	}
 	return s, err
 }
@@ -44,9 +47,10 @@ func (f finder) on(call func(w http.ResponseWriter, r *http.Request, s api.Sandb
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id := api.SandboxID(r.PathValue("id"))
 		s, err := f.findSandbox(r, id)
-		if err == nil {
-			err = call(w, r, s)
+		if err != nil {
+			return err
 		}
+		err = call(w, r, s)
 		switch api.KindOf(err) {
 		case api.KindNotFound:
 			return noSandbox(id)

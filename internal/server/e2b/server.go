@@ -218,6 +218,8 @@ var missing = []struct {
 	{missingSecrets, []string{"/secrets", "/secrets/"}},
 	{"teams", []string{"/teams", "/teams/"}},
 	{"API keys and access tokens", []string{"/api-keys", "/api-keys/", "/access-tokens", "/access-tokens/"}},
+	{"lifecycle events", []string{"/events", "/events/"}},
+	{"webhooks", []string{"/events/webhooks", "/events/webhooks/", "/webhooks", "/webhooks/"}},
 	{"nodes", []string{"/nodes", "/nodes/", "/admin/"}},
 }
 

@@ -38,9 +38,22 @@ func TestShapes(t *testing.T) {
 	golden(t, w.ask(t, "POST", "/sandboxes/"+id+"/refreshes", ``), http.StatusNoContent, ids, ``)
 	golden(t, w.ask(t, "POST", "/sandboxes/"+id+"/resume", `{}`), http.StatusConflict, ids, `{"code":409,"error_code":"conflict","message":"sandbox ID is already running"}`)
 	golden(t, w.ask(t, "DELETE", "/sandboxes/"+id, ""), http.StatusNoContent, ids, ``)
-	golden(t, w.ask(t, "DELETE", "/sandboxes/"+id, ""), http.StatusNotFound, ids, `{"code":404,"error_code":"not_found","message":"sandbox \"ID\" was not found"}`)
+	golden(t, w.ask(t, "DELETE", "/sandboxes/"+id, ""), http.StatusNotFound, ids, `{"code":404,"error_code":"not_found","message":"sandbox ID was not found: it has ended (killed)"}`)
 	if r := w.ask(t, "GET", "/health", "", "X-API-KEY", ""); r.status != http.StatusOK {
 		t.Errorf("health: %d %s", r.status, r.body)
+	}
+}
+
+// TestLimitsOfMetadata: metadata sets limits of a sandbox. The backend here cannot limit processors, and says so.
+func TestLimitsOfMetadata(t *testing.T) {
+	w := newWorld(t, nil)
+	id := w.make(t, `{"templateID":"base","metadata":{"hortus.memory":"300","a":"b"}}`)
+	if r := w.ask(t, "GET", "/sandboxes/"+id, ""); !strings.Contains(r.body, `"memoryMB":300`) || !strings.Contains(r.body, `"diskSizeMB":512`) {
+		t.Errorf("%s", r.body)
+	}
+	r := w.ask(t, "POST", "/v2/sandboxes", `{"templateID":"base","metadata":{"hortus.cpus":"2"}}`)
+	if r.status != http.StatusBadRequest || !strings.Contains(r.body, "cannot limit cpus") {
+		t.Errorf("%d %s", r.status, r.body)
 	}
 }
 
@@ -152,6 +165,12 @@ func TestRefused(t *testing.T) {
 		{"GET", "/volumecontent/a/dir", ``, 400, "volumes"},
 		{"GET", "/secrets", ``, 400, "secrets"},
 		{"GET", "/teams", ``, 400, "teams"},
+		{"POST", "/events/webhooks", `{}`, 400, "webhooks"},
+		{"GET", "/events/sandboxes/i1", ``, 400, "lifecycle events"},
+		{"POST", v2, with(`"metadata":{"hortus.memory":"2GB"}`), 400, "hortus.memory"},
+		{"POST", v2, with(`"metadata":{"hortus.disk":"0"}`), 400, "MiB"},
+		{"POST", v2, with(`"metadata":{"hortus.cpus":"NaN"}`), 400, "processors"},
+		{"POST", v2, with(`"metadata":{"hortus.gpu":"1"}`), 400, "hortus.gpu"},
 		{"GET", "/api-keys", ``, 400, "keys"},
 		{"GET", "/volumecontent", ``, 400, "volumes"},
 		{"POST", "/admin", ``, 400, "nodes"},

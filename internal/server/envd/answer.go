@@ -1,6 +1,7 @@
 package envd
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -32,8 +33,30 @@ func refuse(w http.ResponseWriter, code int, message string) {
 	problem{Message: message, Code: code}.write(w)
 }
 
+// notServed answers for a sandbox that does not run to a client that showed the sandbox's token: its
+// message says why. The status is that of [notFound].
+func (d *Server) notServed(w http.ResponseWriter, ctx context.Context, id api.SandboxID) {
+	row, err := d.cfg.Sandboxes.Get(context.WithoutCancel(ctx), id)
+	message := ""
+	switch {
+	case err != nil:
+	case row.State.Final():
+		message = "The sandbox has ended"
+		if row.Reason != "" {
+			message += " (" + row.Reason + ")"
+		}
+	case row.State == api.SandboxPaused:
+		message = "The sandbox is paused: Sandbox.connect() resumes it"
+	}
+	if message == "" {
+		notFound(w, id)
+		return
+	}
+	problem{Sandbox: id, Message: message, Code: http.StatusBadGateway}.write(w)
+}
+
 // notFound answers for a sandbox that never was, has ended, or is paused: clients
-// take it for the end of the sandbox.
+// take the status for the end of the sandbox.
 func notFound(w http.ResponseWriter, id api.SandboxID) {
 	problem{Sandbox: id, Message: "The sandbox was not found", Code: http.StatusBadGateway}.write(w)
 }
@@ -62,6 +85,10 @@ func (d *Server) guestFailed(w http.ResponseWriter, r *http.Request, id api.Sand
 	default:
 		// Whether the sandbox ended, or its guest broke the wire: a client can do
 		// nothing with it either way.
-		notFound(w, id)
+		if r.URL.Path == envd.PathHealth {
+			notFound(w, id)
+			return
+		}
+		d.notServed(w, r.Context(), id)
 	}
 }

@@ -165,7 +165,7 @@ func (c *call) fail(err error) {
 func (c *call) run(ctx context.Context, s ExecStream, err error, lifetime bool) {
 	if err != nil {
 		if api.KindOf(err) != api.KindInvalid && c.gone(ctx) {
-			notFound(c.w, c.id)
+			c.d.notServed(c.w, ctx, c.id)
 			return
 		}
 		c.fail(err)

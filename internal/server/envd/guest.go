@@ -114,7 +114,7 @@ func (d *Server) proxy(w http.ResponseWriter, r *http.Request, id api.SandboxID)
 		refuse(w, http.StatusUnauthorized, err.Error())
 		return
 	}
-	if !d.count(w, r, id) || !d.ensureRunning(w, r, id) {
+	if !d.count(w, r, id) || !d.ensureRunning(w, r, id, r.URL.Path != envd.PathHealth) {
 		return
 	}
 	switch {
@@ -128,14 +128,16 @@ func (d *Server) proxy(w http.ResponseWriter, r *http.Request, id api.SandboxID)
 }
 
 // ensureRunning resumes a paused sandbox. It answers the request and returns false if the
-// sandbox does not run.
-func (d *Server) ensureRunning(w http.ResponseWriter, r *http.Request, id api.SandboxID) bool {
+// sandbox does not run. The answer says why only if the request needed a secret of the sandbox.
+func (d *Server) ensureRunning(w http.ResponseWriter, r *http.Request, id api.SandboxID, secret bool) bool {
 	_, err := d.running(r.Context(), id)
 	switch {
 	case err == nil:
 		return true
 	case errors.Is(err, errCrowded):
 		problem{Sandbox: id, Message: "Too many connections to the sandbox are open", Code: http.StatusTooManyRequests}.write(w)
+	case secret:
+		d.notServed(w, r.Context(), id)
 	default:
 		notFound(w, id)
 	}

@@ -1,6 +1,7 @@
 package envd_test
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -102,13 +103,19 @@ func TestNoUpgrades(t *testing.T) {
 	}
 }
 
+// TestGone: clients that showed the sandbox's token are told why it does not run, others only that it does not.
 func TestGone(t *testing.T) {
 	f, _ := newFakes()
 	f.guest = answers(nil, ok204)
 	addr := serve(t, f)
 	asleep := f.add(api.SandboxPaused)
 	ended := f.add(api.SandboxEnded)
+	f.change(ended, func(b *api.Sandbox) { b.Reason = "its time to live passed" })
 	lost := f.add(api.SandboxLost)
+	why := map[api.SandboxID]string{
+		asleep: "The sandbox is paused: Sandbox.connect() resumes it", lost: "The sandbox has ended",
+		ended: "The sandbox has ended (its time to live passed)",
+	}
 	for _, id := range []api.SandboxID{asleep, ended, lost, api.NewSandboxID(), "i4f2b"} {
 		for _, a := range []ask{
 			{path: "/health", header: headers(id, "X-Access-Token", "")},
@@ -118,13 +125,17 @@ func TestGone(t *testing.T) {
 			{method: "POST", path: "/process.Process/Start", header: headers(id, "Content-Type", "application/connect+json")},
 		} {
 			got := a.to(t, addr)
+			want := "The sandbox was not found"
+			if a.header["X-Access-Token"] != "" && a.header["E2b-Sandbox-Port"] != "3000" {
+				want = cmp.Or(why[id], want)
+			}
 			var body struct {
 				ID      string `json:"sandboxId"`
 				Message string `json:"message"`
 				Code    int    `json:"code"`
 			}
 			err := json.Unmarshal([]byte(got.body), &body)
-			if got.status != http.StatusBadGateway || err != nil || body.ID != string(id) || body.Code != 502 || body.Message != "The sandbox was not found" {
+			if got.status != http.StatusBadGateway || err != nil || body.ID != string(id) || body.Code != 502 || body.Message != want {
 				t.Errorf("%s %s: %d %s", a.path, id, got.status, got.body)
 			}
 		}

@@ -50,7 +50,7 @@ func (d *Server) servePort(w http.ResponseWriter, r *http.Request, t target) {
 		refuse(w, http.StatusBadRequest, "the path contains an API key or a token; send it as a header so that programs in the sandbox do not see it")
 		return
 	}
-	if !d.count(w, r, t.id) || !d.ensureRunning(w, r, t.id) {
+	if !d.count(w, r, t.id) || !d.ensureRunning(w, r, t.id, row.PrivateTraffic) {
 		return
 	}
 	watch := guestproxy.NewWatch(http.NewResponseController(w), d.cfg.Grace)

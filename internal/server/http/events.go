@@ -112,11 +112,14 @@ func (d eventServer) serve(w http.ResponseWriter, r *http.Request, f feed) error
 			if !ok || it.err != nil {
 				return nil // the client comes back with the number it has
 			}
-			if err := out.send(strconv.FormatInt(it.event.Seq, 10), f.name(it.event.Type), it.event); err != nil {
+			last := f.last(it.event)
+			name := f.name(it.event.Type)
+			it.event.Type = api.EventType(name) // an event has one name
+			if err := out.send(strconv.FormatInt(it.event.Seq, 10), name, it.event); err != nil {
 				d.logger.Debug("events end early", "stream", f.stream.ID, "seq", it.event.Seq, "error", err)
 				return nil
 			}
-			if f.last(it.event) {
+			if last {
 				return nil
 			}
 		case <-tick.C:

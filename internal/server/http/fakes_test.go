@@ -29,6 +29,7 @@ type fakes struct {
 	id     api.SandboxID
 	task   api.TaskID
 	guest  func(net.Conn) // plays the guest on one stream
+	gone   error          // why the sandbox does not run; nil if it does
 	follow func(after int64) iter.Seq2[api.Event, error]
 	script []*envd.ProcessEvent
 	// none is the kind of error that results of repositories have; endless makes
@@ -116,6 +117,9 @@ func (f *fakes) StartExec(_ context.Context, _ api.SandboxID, req api.ExecReques
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.started = append(f.started, req)
+	if f.gone != nil {
+		return nil, f.gone
+	}
 	if req.Args[0] == "nosuch" {
 		return nil, api.Errorf(api.KindNotFound, "command not found: nosuch")
 	}
@@ -131,6 +135,9 @@ func (f *fakes) KillExec(ctx context.Context, id api.SandboxID, exec api.ExecID)
 	return f.Exec(ctx, id, exec)
 }
 func (f *fakes) Guest(context.Context, api.SandboxID) (net.Conn, error) {
+	if f.gone != nil {
+		return nil, f.gone
+	}
 	if f.guest == nil {
 		return nil, api.Errorf(api.KindUnavailable, "the guest is gone")
 	}

@@ -24,7 +24,11 @@ type Once interface {
 
 // idempotency answers repeated requests with the answer to the first. kept may be nil: a request
 // with a key is refused then.
-type idempotency struct{ kept Once }
+type idempotency struct {
+	kept Once
+	// redact, unless it is nil, makes of an answer with a secret what is kept, and replayed, in its place.
+	redact func(storedAnswer) storedAnswer
+}
 
 const (
 	headerKey      = "Idempotency-Key"
@@ -111,11 +115,17 @@ func (d idempotency) do(w http.ResponseWriter, r *http.Request, rec *recorder, h
 		return a, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	var first storedAnswer
 	kept, replayed, err := d.kept.Do(r.Context(), api.PrincipalOf(r.Context()).Account, key, digest(r, body), func() ([]byte, bool) {
-		a := rec.answer(h, r)
-		b, err := json.Marshal(a)
+		first = rec.answer(h, r)
 		// An error made nothing: asking again asks again.
-		return b, err == nil && a.Status >= 200 && a.Status < 300 && !rec.failed
+		keep := first.Status >= 200 && first.Status < 300 && !rec.failed
+		a := first
+		if keep && d.redact != nil {
+			a = d.redact(first)
+		}
+		b, err := json.Marshal(a)
+		return b, err == nil && keep
 	})
 	if api.KindOf(err) == api.KindInvalid {
 		return a, statusError{err, http.StatusUnprocessableEntity} // the key, not the request, is wrong
@@ -124,6 +134,9 @@ func (d idempotency) do(w http.ResponseWriter, r *http.Request, rec *recorder, h
 		if err = json.Unmarshal(kept, &a); err != nil {
 			err = api.Errorf(api.KindInternal, "cannot read the stored answer of %s: %w", headerKey, err)
 		}
+	}
+	if err == nil && !replayed {
+		a = first
 	}
 	if replayed && err == nil {
 		w.Header().Set(headerReplayed, "true")

@@ -20,7 +20,7 @@ type Images interface {
 func (d images) imageRoutes() []Route {
 	return []Route{{
 		Method: "POST", Pattern: "/v1/images", Name: "pullImage", Role: api.RoleAdmin, Creates: true,
-		Doc: `Make a container image available, for sandboxes to start from. The answer has one JSON value per line: {"step": ...} when a step starts, then {"image": ...}.`,
+		Doc: `Make a container image available, for sandboxes to start from. ` + linesDoc + `with the image.`,
 		In:  api.PullImage{}, OutType: typeLines, Out: api.ImageLine{},
 		Handler: d.pull,
 	}, {
@@ -64,9 +64,9 @@ func (d images) pull(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := lines{w: w}
-	v, err := s.Pull(r.Context(), in, func(step string) { out.write(api.ImageLine{Step: step}) })
+	v, err := s.Pull(r.Context(), in, func(step string) { out.write(api.ImageLine{Type: api.LineStep, Step: step}) })
 	if err == nil {
-		out.write(api.ImageLine{Image: &v})
+		out.write(api.ImageLine{Type: api.LineDone, Image: &v})
 	}
 	return out.end(err)
 }

@@ -53,7 +53,7 @@ func fail(w http.ResponseWriter, err error) {
 	if e, ok := err.(statusError); ok {
 		err, status = e.error, e.status
 	}
-	p := api.ProblemOf(err, status)
+	p := problemOf(err, status)
 	if ms := p.RetryAfterMS; ms > 0 {
 		w.Header().Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10))
 	}
@@ -157,8 +157,12 @@ func (l *lines) write(v any) {
 	_ = http.NewResponseController(l.w).Flush()
 }
 
+// linesDoc describes answers in lines; what the last one has follows.
+const linesDoc = `What fails before the first step has the status of its error. Otherwise the status is 200 and the answer has one JSON value per line: ` +
+	`{"type":"step", ...} when a step starts, and one last line, which is {"type":"error","error": a problem} or {"type":"done", ...} `
+
 // end finishes the answer. An error is the whole answer if nothing was sent before it, and a
-// last line {"error": ...} otherwise.
+// last line {"type":"error", ...} otherwise.
 func (l *lines) end(err error) error {
 	if err == nil || !l.started {
 		return err
@@ -166,7 +170,10 @@ func (l *lines) end(err error) error {
 	if rec, ok := l.w.(*recorder); ok {
 		rec.failed = true
 	}
-	e := api.AsError(err)
-	l.write(map[string]api.Error{"error": {Kind: e.Kind, Message: e.Error(), Hint: e.Hint}})
+	p := problemOf(err, 0)
+	l.write(struct {
+		Type  api.LineType `json:"type"`
+		Error api.Problem  `json:"error"`
+	}{api.LineError, p})
 	return nil
 }

@@ -1,15 +1,18 @@
 package http_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/server/once"
 	"hortus.dev/internal/store/sqlite"
 )
@@ -146,5 +149,37 @@ func TestProblems(t *testing.T) {
 	resp, body = send(t, path, "GET", "/v1/ready", "")
 	if resp.StatusCode != 503 || !strings.Contains(body, `"status":503`) || !strings.Contains(body, `"kind":"unavailable"`) {
 		t.Errorf("%s %s", resp.Status, body)
+	}
+}
+
+// newKeys plays the keys.
+type newKeys struct {
+	httpapi.Keys
+	made int
+}
+
+func (k *newKeys) CreateKey(context.Context, api.CreateKey) (api.CreatedKey, error) {
+	k.made++
+	return api.CreatedKey{Key: api.Key{ID: "k1234567"}, Secret: "e2b_secret"}, nil
+}
+
+// TestKeyIsShownOnce: a repeated request for a key creates no other one, and is not answered with the
+// key, which is not stored.
+func TestKeyIsShownOnce(t *testing.T) {
+	keys := &newKeys{}
+	d := httpapi.New(httpapi.Config{Keys: keys, Once: keeper(t)})
+	var bodies []string
+	for i, want := range []int{http.StatusCreated, http.StatusConflict, http.StatusConflict} {
+		r := httptest.NewRequest("POST", "/v1/keys", strings.NewReader(`{"role":"user","account":"a"}`))
+		r.Header.Set("Idempotency-Key", "one")
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), api.Operator())))
+		if w.Code != want || !strings.Contains(w.Body.String(), "k1234567") || strings.Contains(w.Body.String(), "e2b_secret") != (i == 0) {
+			t.Errorf("request %d: %d %s", i, w.Code, w.Body)
+		}
+		bodies = append(bodies, w.Body.String())
+	}
+	if keys.made != 1 {
+		t.Errorf("%d keys were created: %v", keys.made, bodies)
 	}
 }

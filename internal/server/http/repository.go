@@ -120,9 +120,9 @@ func (d repositories) schedule(w http.ResponseWriter, r *http.Request) error {
 // fetching streams the progress of a fetch and its result.
 func fetching(w http.ResponseWriter, do func(progress func(string)) (api.Repository, error)) error {
 	out := lines{w: w}
-	v, err := do(func(line string) { out.write(api.RepositoryLine{Progress: line}) })
+	v, err := do(func(line string) { out.write(api.RepositoryLine{Type: api.LineStep, Progress: line}) })
 	if err == nil {
-		out.write(api.RepositoryLine{Repository: &v})
+		out.write(api.RepositoryLine{Type: api.LineDone, Repository: &v})
 	}
 	return out.end(err)
 }

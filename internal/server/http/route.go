@@ -65,6 +65,8 @@ type Param struct {
 	// Type is the zero value of its type.
 	Type   any
 	Header bool
+	// Required is true if a request without it is refused.
+	Required bool
 }
 
 // Server is the handler of the HTTP API.
@@ -133,6 +135,7 @@ type (
 		Upkeep Upkeep
 		Keys   Keys
 		Roles  Roles
+		once   idempotency
 	}
 	workspaces struct {
 		Workspaces Workspaces
@@ -156,14 +159,14 @@ func (d *Server) table() []Route {
 	e := execs{Sandboxes: c.Sandboxes, guests: guests, events: events, sessions: &codexSessions{}, Logger: c.Logger}
 	i := images{c.Images, c.Snapshots, c.Templates, c.Logger}
 	t := tasks{c.Tasks, events, d.once, c.Logger}
-	s := system{c.System, c.Upkeep, c.Keys, c.Roles}
+	s := system{c.System, c.Upkeep, c.Keys, c.Roles, d.once}
 	outgoing := egress{c.Egress, c.Sandboxes}
 	return slices.Concat(
 		t.runRoutes(),
 		provisions{c.Provisions, c.Sandboxes, c.Code, c.Tokens, c.URL, d.once}.provisionRoutes(),
 		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger}.sandboxRoutes(),
 		outgoing.egressRoutes(), outgoing.grantRoutes(),
-		secretStore{c.Secrets}.secretRoutes(), lessonStore{c.Lessons}.lessonRoutes(), e.execRoutes(),
+		secretStore{c.Secrets}.secretRoutes(), lessonStore{c.Lessons}.lessonRoutes(), e.execRoutes(), guests.fileRoutes(),
 		snapshots{c.Snapshots, c.Sandboxes, i}.snapshotRoutes(),
 		workspaces{c.Workspaces, c.Logger}.workspaceRoutes(),
 		t.taskRoutes(), t.repoRoutes(), sessions{c.Sessions, events}.sessionRoutes(),
@@ -217,6 +220,9 @@ func (d *Server) guarded(rt Route) http.Handler {
 		if err == nil {
 			err = rt.checkQuery(r)
 		}
+		if err == nil && rt.Method == http.MethodPost && !rt.Creates && len(r.Header.Values(headerKey)) > 0 {
+			err = api.Errorf(api.KindInvalid, "%s does not accept %s: it creates nothing that a repetition would create again", rt.Name, headerKey)
+		}
 		if err == nil {
 			err = h(w, r)
 		}
@@ -237,7 +243,7 @@ func (rt Route) all() []Param {
 // checkQuery refuses a parameter that the route does not have: it would be ignored. A route for
 // everything below a path passes its query on to a program.
 func (rt Route) checkQuery(r *http.Request) error {
-	if r.URL.RawQuery == "" || strings.HasSuffix(rt.Pattern, "/") {
+	if strings.HasSuffix(rt.Pattern, "/") {
 		return nil
 	}
 	given, err := url.ParseQuery(r.URL.RawQuery)
@@ -253,6 +259,11 @@ func (rt Route) checkQuery(r *http.Request) error {
 	}
 	if len(names) > 0 {
 		known = strings.Join(names, ", ")
+	}
+	for _, p := range rt.Params {
+		if p.Required && given.Get(p.Name) == "" {
+			return api.Errorf(api.KindInvalid, "the query parameter %q is missing", p.Name)
+		}
 	}
 	for name := range given {
 		if !slices.Contains(names, name) {

@@ -87,7 +87,7 @@ func TestQueryAndMethod(t *testing.T) {
 	}{
 		{"GET", "/v1/sandboxes", 200, "", ""},
 		{"GET", "/v1/sandboxes?all=1&limit=5", 200, "", ""},
-		{"GET", "/v1/sandboxes?state=paused", 400, `unknown query parameter \"state\"`, ""},
+		{"GET", "/v1/sandboxes?status=paused", 400, `unknown query parameter \"status\"`, ""},
 		{"GET", "/v1/sandboxes?limit=5&limits=6", 400, `unknown query parameter \"limits\"`, ""},
 		{"POST", "/v1/sandboxes?template=a", 400, `unknown query parameter \"template\"`, ""},
 		{"GET", "/v1/sandboxes?%zz", 400, "cannot be read", ""},

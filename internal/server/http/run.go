@@ -1,7 +1,6 @@
 package http
 
 import (
-	"context"
 	"encoding/json"
 	"mime"
 	"net/http"
@@ -17,12 +16,12 @@ func (d tasks) runRoutes() []Route {
 		Method: "POST", Pattern: "/v1/runs", Name: "createRun", Role: api.RoleUser, Creates: true, keyed: true,
 		Doc: "Create a verified program from a sentence. With Accept: text/event-stream the answer is the run's events, up to the verdict; " +
 			"otherwise it is the record of the run, which continues.",
-		In: api.CreateRun{}, Out: api.Task{}, Status: http.StatusAccepted, Events: api.Event{},
+		In: api.CreateRun{}, Out: api.Task{}, Status: http.StatusAccepted, Events: runEvent{},
 		Handler: d.createRun,
 	}, {
 		Method: "GET", Pattern: "/v1/runs", Name: "runs", Role: api.RoleUser,
 		Doc: "List the runs, newest first.",
-		Out: []api.Task{}, Paged: true,
+		Out: []api.Task{}, Paged: true, Params: []Param{stateParam, outcomeParam},
 		Handler: page(d.taskPage(true)),
 	}, {
 		Method: "GET", Pattern: one, Name: "run", Role: api.RoleUser,
@@ -33,7 +32,7 @@ func (d tasks) runRoutes() []Route {
 		Method: "GET", Pattern: one + "/events", Name: "runEvents", Role: api.RoleUser,
 		Doc: "Stream the run's events: plan, code, attempt, output, result, diagnosis and others, and finally one verdict. " +
 			"A client that reconnects with the verdict's number gets 204.",
-		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
+		Out: runEvent{}, OutType: typeEvents, Params: eventParams,
 		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) error {
 			return d.events.serve(w, r, runEvents(t.ID))
 		}),
@@ -85,13 +84,6 @@ func (d tasks) createRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Location", a.Location)
 	return d.events.serve(w, r, runEvents(t.ID))
-}
-
-// taskPage lists tasks, or runs alone: those without a repository.
-func (d tasks) taskPage(programs bool) func(context.Context, *http.Request, api.PageRequest) ([]api.Task, string, error) {
-	return func(ctx context.Context, _ *http.Request, p api.PageRequest) ([]api.Task, string, error) {
-		return d.Tasks.Page(ctx, programs, p)
-	}
 }
 
 // onRun serves a call on one run. To a user another account's run is not there, and

@@ -35,8 +35,8 @@ func (d sandboxes) sandboxRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/sandboxes", Name: "sandboxes", Role: api.RoleUser,
 		Doc: "List the sandboxes that have not ended, or all, newest first.",
-		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam},
-		Handler: pageAll(d.Sandboxes, Sandboxes.Page),
+		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam, stateParam, labelParam},
+		Handler: page(d.sandboxPage),
 	}, {
 		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser,
 		Doc:     "Get a sandbox, by its id or a unique prefix of it.",
@@ -130,8 +130,9 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Handler: d.execs.connect,
 	}, {
 		Pattern: one + "/envd/", Name: "envd", Role: api.RoleUser,
-		Doc:    "All other calls of the guest's protocol: files, directories, input, signals, metrics.",
-		InType: typeBytes, OutType: typeBytes,
+		Doc: "All other calls of the guest's protocol (Connect), for clients that speak it: directories, input, signals, metrics. " +
+			"For files use the routes below /files.",
+		InType: typeBytes, Optional: true, OutType: typeBytes,
 		Handler: d.guests.serve,
 	}, {
 		Method: "GET", Pattern: one + "/ports/{port}", Name: "sandboxPort", Role: api.RoleUser,
@@ -206,7 +207,7 @@ func (d guests) serve(w http.ResponseWriter, r *http.Request) error {
 	if strings.HasPrefix(in.URL.Path, envd.PathsOfHost) {
 		return api.Errorf(api.KindNotFound, "path not found")
 	}
-	d.proxy.Serve(w, in, id)
+	d.pass(w, in, id)
 	return nil
 }
 

@@ -39,6 +39,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[api.EgressAction]():  names(api.EgressAllow, api.EgressDeny),
 	reflect.TypeFor[api.EgressClass]():   names(api.EgressWeb, api.EgressPassthrough, api.EgressTCP),
 	reflect.TypeFor[api.EgressResult]():  names(api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped, api.EgressAlarm),
+	reflect.TypeFor[api.LineType]():      names(api.LineStep, api.LineDone, api.LineError),
 	reflect.TypeFor[api.Kind]():          names(api.Kinds[:]...),
 }
 
@@ -59,6 +60,8 @@ func (s *schemas) ofType(t reflect.Type) node {
 		return node{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[json.RawMessage]():
 		return node{} // any value
+	case reflect.TypeFor[api.Event](), reflect.TypeFor[runEvent]():
+		return s.union(t)
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -103,6 +106,62 @@ func (s *schemas) ofStruct(t reflect.Type) node {
 	if s.named[name] == nil {
 		s.named[name] = t // before its fields, which may be of its type
 		s.defined[name] = s.object(t)
+	}
+	return node{"$ref": "#/components/schemas/" + name}
+}
+
+// runEvent is an event as the stream of a run has it, for the document.
+type runEvent api.Event
+
+// eventData has the type of the data of each event.
+var eventData = []struct {
+	event api.EventType
+	data  any
+}{
+	{api.EventTaskCreated, api.Task{}}, {api.EventTaskStarted, struct{}{}}, {api.EventPlan, api.ExecutionPlan{}}, {api.EventCode, api.AttemptEvent{}},
+	{api.EventEscalation, api.EscalationEvent{}}, {api.EventAttempt, api.AttemptEvent{}}, {api.EventPhase, api.PhaseEvent{}},
+	{api.EventOutput, api.OutputEvent{}}, {api.EventResult, api.AttemptEvent{}}, {api.EventDiagnosis, api.AttemptEvent{}},
+	{api.EventModel, api.ModelEvent{}}, {api.EventModelRetry, api.ModelRetryEvent{}}, {api.EventRepoStep, api.RepoStepEvent{}},
+	{api.EventTier, api.TierEvent{}}, {api.EventTool, api.ToolEvent{}}, {api.EventSay, api.SayEvent{}}, {api.EventCandidate, api.Candidate{}},
+	{api.EventCompact, api.CompactEvent{}}, {api.EventTodo, api.TodoEvent{}}, {api.EventTaskResumed, api.ResumedEvent{}}, {api.EventRetry, api.RetryEvent{}},
+	{api.EventLessons, api.LessonsEvent{}}, {api.EventTaskCancel, struct{}{}}, {api.EventTaskFinished, api.Task{}},
+	{api.EventSandboxState, api.SandboxStateEvent{}}, {api.EventWaiting, api.WaitingEvent{}}, {api.EventSnapshot, api.Snapshot{}},
+	{api.EventForked, api.ForkEvent{}}, {api.EventAdopted, api.AdoptedEvent{}}, {api.EventEgress, api.EgressDecision{}},
+	{api.EventEgressPolicy, api.EgressPolicyEvent{}}, {api.EventExecStarted, api.Exec{}}, {api.EventExecEnded, api.Exec{}},
+	{session.EventCreated, session.Session{}}, {session.EventMessage, session.Turn{}}, {session.EventRemoved, session.Turn{}},
+	{session.EventTurn, session.Turn{}}, {session.EventRestored, session.RestoredEvent{}}, {session.EventAnswer, session.Turn{}},
+	{session.EventState, session.StateEvent{}}, {session.EventBack, session.BackEvent{}}, {session.EventForked, session.ForkedEvent{}},
+	{session.EventClosed, session.Session{}},
+}
+
+// union defines the events as one schema for each type, which its discriminator tells apart. The
+// names of a run's events are those of its stream.
+func (s *schemas) union(t reflect.Type) node {
+	name := titled(t.Name())
+	if s.named[name] == nil {
+		s.named[name] = t
+		one, mapping := []any{}, node{}
+		for _, e := range eventData {
+			kind := string(e.event)
+			if t == reflect.TypeFor[runEvent]() {
+				if !strings.HasPrefix(kind, "task.") {
+					continue
+				}
+				kind = e.event.RunName()
+			}
+			part := name
+			for _, word := range strings.FieldsFunc(kind, func(r rune) bool { return r == '.' || r == '_' }) {
+				part += titled(word)
+			}
+			object := s.object(reflect.TypeFor[api.Event]())
+			properties := object["properties"].(node)
+			properties["type"] = node{"type": "string", "const": kind}
+			properties["data"] = s.of(e.data)
+			s.defined[part] = object
+			ref := "#/components/schemas/" + part
+			one, mapping[kind] = append(one, node{"$ref": ref}), ref
+		}
+		s.defined[name] = node{"oneOf": one, "discriminator": node{"propertyName": "type", "mapping": mapping}}
 	}
 	return node{"$ref": "#/components/schemas/" + name}
 }

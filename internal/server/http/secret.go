@@ -2,6 +2,7 @@ package http
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -126,14 +127,24 @@ type Keys interface {
 // Fail answers with an error as the server's own handlers do.
 func Fail(w http.ResponseWriter, err error) { fail(w, err) }
 
+// withoutKey is what is kept of the answer with a new key: its ID, never the key.
+func withoutKey(a storedAnswer) storedAnswer {
+	var made api.CreatedKey
+	_ = json.Unmarshal(a.Body, &made) // without an ID the refusal stands all the same
+	b, _ := json.Marshal(api.ProblemOf(api.Errorf(api.KindConflict, "this request was already made: it created the key %s, which is shown once", made.ID).
+		WithHint("if the key was lost, revoke it (DELETE /v1/keys/%s) and create another one with a new Idempotency-Key", made.ID), 0))
+	return storedAnswer{Status: http.StatusConflict, Type: typeProblem, Body: b}
+}
+
 func (d system) keyRoutes() []Route {
 	return []Route{{
 		Method: "POST", Pattern: "/v1/keys", Name: "createKey", Role: api.RoleAdmin,
-		Doc: "Create an API key. The answer is the only one that contains the key itself.",
-		In:  api.CreateKey{}, Out: api.CreatedKey{}, Status: http.StatusCreated,
+		Doc: "Create an API key. The answer is the only one that contains the key itself: a repetition with the same Idempotency-Key " +
+			"creates nothing and is a 409 that names the key's ID.",
+		In: api.CreateKey{}, Out: api.CreatedKey{}, Status: http.StatusCreated, Creates: true, keyed: true,
 		Handler: func(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Cache-Control", "no-store")
-			return create(http.StatusCreated, d.Keys, Keys.CreateKey)(w, r)
+			return idempotency{d.once.kept, withoutKey}.creates(create(http.StatusCreated, d.Keys, Keys.CreateKey))(w, r)
 		},
 	}, {
 		Method: "GET", Pattern: "/v1/keys", Name: "listKeys", Role: api.RoleAdmin,

@@ -129,7 +129,7 @@ type Config struct {
 func New(cfg Config) *Server {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	cfg.Stalled = cmp.Or(cfg.Stalled, DefaultStalled)
-	d := &Server{Config: cfg, once: idempotency{cfg.Once}}
+	d := &Server{Config: cfg, once: idempotency{kept: cfg.Once}}
 	d.register()
 	return d
 }

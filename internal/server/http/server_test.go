@@ -3,6 +3,7 @@ package http_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,6 +58,46 @@ func TestControlCalls(t *testing.T) {
 	defer r.Close()
 	if b, _ := io.ReadAll(r); string(b) != "out\x00put" {
 		t.Errorf("output %q", b)
+	}
+}
+
+// TestNotRunning: a request to a sandbox that has ended is a 410, which HTTP libraries do not
+// repeat, and one to a paused sandbox a 409. Both are problems that say why.
+func TestNotRunning(t *testing.T) {
+	ended := api.Errorf(api.KindUnavailable, "sandbox i1 is ended (killed)")
+	ended.Gone = true
+	for _, c := range []struct {
+		err    error
+		status int
+		says   string
+	}{
+		{ended, http.StatusGone, "killed"},
+		{api.Errorf(api.KindConflict, "sandbox i1 is paused"), http.StatusConflict, "paused"},
+		{api.Errorf(api.KindUnavailable, "the guest is late"), http.StatusBadGateway, "late"},
+	} {
+		f := &fakes{gone: c.err}
+		hc, path := serve(t, f)
+		one := "/v1/sandboxes/" + string(f.id)
+		for url, body := range map[string]string{
+			one + "/execs":      `{"args":["true"]}`,
+			one + "/envd/files": ``,
+			one + "/envd/filesystem.Filesystem/ListDir": `{"path":"/"}`,
+		} {
+			resp, text := send(t, path, "POST", url, body)
+			var p api.Problem
+			if err := json.Unmarshal([]byte(text), &p); err != nil || resp.StatusCode != c.status || p.Status != c.status || !strings.Contains(p.Detail, c.says) ||
+				resp.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s: %d %s", url, resp.StatusCode, text)
+			}
+		}
+		s, err := hc.Sandboxes.Get(t.Context(), string(f.id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, _, err := s.ReadFile(t.Context(), "", "/x"); err == nil || !strings.Contains(err.Error(), c.says) || c.status == http.StatusGone && api.KindOf(err) != api.KindUnavailable {
+			t.Errorf("ReadFile: %v", err)
+		}
 	}
 }
 
@@ -195,5 +236,46 @@ func TestHoldKillsWhenTheClientIsGone(t *testing.T) {
 	case <-f.killed:
 	case <-time.After(patience.Of(60 * time.Second)):
 		t.Fatal("not killed after the connection ended")
+	}
+}
+
+// TestOneNamePerEvent: the name of an event and the type in its data are the same, and a client of the SDK
+// gets the types of tasks.
+func TestOneNamePerEvent(t *testing.T) {
+	f := &fakes{follow: func(after int64) iter.Seq2[api.Event, error] {
+		return func(yield func(api.Event, error) bool) {
+			for i, kind := range []api.EventType{api.EventTaskStarted, api.EventPlan, api.EventTaskFinished}[after:] {
+				if !yield(api.Event{Seq: after + int64(i) + 1, Type: kind}, nil) {
+					return
+				}
+			}
+		}
+	}}
+	c, path := serve(t, f)
+	for kind, want := range map[string]string{"runs": "started plan verdict", "tasks": "task.started task.plan task.finished"} {
+		_, text := send(t, path, "GET", "/v1/"+kind+"/"+string(f.task)+"/events", "")
+		var names []string
+		for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+			_, rest, _ := strings.Cut(block, "event: ")
+			name, data, _ := strings.Cut(rest, "\ndata: ")
+			var e api.Event
+			if err := json.Unmarshal([]byte(data), &e); err != nil || string(e.Type) != name {
+				t.Errorf("%s: event %q has the type %q", kind, name, e.Type)
+			}
+			names = append(names, name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %s", kind, got)
+		}
+	}
+	var types []api.EventType
+	for e, err := range c.Runs.Events(t.Context(), f.task, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		types = append(types, e.Type)
+	}
+	if fmt.Sprint(types) != "[task.started task.plan task.finished]" {
+		t.Errorf("the SDK gives %v", types)
 	}
 }

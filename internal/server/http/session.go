@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"hortus.dev/api"
 	"hortus.dev/api/session"
@@ -40,13 +41,18 @@ func (d sessions) sessionRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/sessions", Name: "sessions", Role: api.RoleUser,
 		Doc: "List the sessions of the account, newest first, without their turns.",
-		Out: []session.Session{}, Params: []Param{{Name: "all", Doc: "Include closed ones (default false), 200 sessions in total.", Type: false}},
+		Out: []session.Session{}, Params: []Param{{Name: "all", Doc: "Include closed ones (default false), 200 sessions in total.", Type: false}, stateParam},
 		Handler: give(func(r *http.Request) ([]session.Session, error) {
 			all, err := flag(r, "all")
 			if err != nil {
 				return nil, err
 			}
-			return d.Sessions.List(r.Context(), all, maxSessions)
+			states, err := oneOf[session.State](r, "state")
+			if err != nil {
+				return nil, err
+			}
+			list, err := d.Sessions.List(r.Context(), all || slices.Contains(states, session.Closed), maxSessions)
+			return slices.DeleteFunc(list, func(s session.Session) bool { return !in(states, s.State) }), err
 		}),
 	}, {
 		Method: "GET", Pattern: one, Name: "session", Role: api.RoleUser,

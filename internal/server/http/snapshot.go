@@ -69,17 +69,18 @@ func (d snapshots) snapshotRoutes() []Route {
 		Handler: d.templates,
 	}, {
 		Method: "POST", Pattern: "/v1/templates", Name: "createTemplate", Role: api.RoleUser, Creates: true,
-		Doc: `Create a template from a running sandbox. The answer has one JSON value per line: {"step": ...} when a step starts, then {"snapshot": ...}.`,
+		Doc: `Create a template from a running sandbox. ` + linesDoc + `with the snapshot.`,
 		In:  api.CreateTemplate{}, OutType: typeLines, Out: TemplateLine{},
 		Handler: d.createTemplate,
 	}}
 }
 
-// TemplateLine is one line of the making of a template. Exactly one field is set.
+// TemplateLine is one line of the making of a template. Type says which other field is set.
 type TemplateLine struct {
+	Type     api.LineType  `json:"type"`
 	Step     string        `json:"step,omitempty"`
 	Snapshot *api.Snapshot `json:"snapshot,omitempty"`
-	Error    *api.Error    `json:"error,omitempty"`
+	Error    *api.Problem  `json:"error,omitempty"`
 }
 
 // flag reads a boolean parameter (default false).
@@ -145,9 +146,9 @@ func (d snapshots) createTemplate(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	out := lines{w: w}
-	v, err := d.Snapshots.CreateTemplate(r.Context(), in, func(step string) { out.write(TemplateLine{Step: step}) })
+	v, err := d.Snapshots.CreateTemplate(r.Context(), in, func(step string) { out.write(TemplateLine{Type: api.LineStep, Step: step}) })
 	if err == nil {
-		out.write(TemplateLine{Snapshot: &v})
+		out.write(TemplateLine{Type: api.LineDone, Snapshot: &v})
 	}
 	return out.end(err)
 }

@@ -146,7 +146,11 @@ func parameters(s *schemas, rt Route, path string) []any {
 		if p.Header {
 			in = "header"
 		}
-		out = append(out, node{"name": p.Name, "in": in, "description": p.Doc, "schema": s.of(p.Type)})
+		param := node{"name": p.Name, "in": in, "description": p.Doc, "schema": s.of(p.Type)}
+		if p.Required {
+			param["required"] = true
+		}
+		out = append(out, param)
 	}
 	if rt.Creates {
 		out = append(out, node{

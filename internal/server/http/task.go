@@ -21,7 +21,7 @@ func (d tasks) taskRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/tasks", Name: "tasks", Role: api.RoleUser,
 		Doc: "List the tasks, newest first.",
-		Out: []api.Task{}, Paged: true,
+		Out: []api.Task{}, Paged: true, Params: []Param{stateParam, outcomeParam},
 		Handler: page(d.taskPage(false)),
 	}, {
 		Method: "GET", Pattern: "/v1/stats", Name: "taskStats", Role: api.RoleUser,

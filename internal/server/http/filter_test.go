@@ -1,0 +1,111 @@
+package http
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+)
+
+// boxes plays sandboxes that are listed.
+type boxes struct {
+	Sandboxes
+	rows []api.Sandbox
+}
+
+func (b boxes) Page(_ context.Context, all bool, p api.PageRequest) ([]api.Sandbox, string, error) {
+	var list []api.Sandbox
+	for _, s := range b.rows {
+		if all || !s.State.Final() {
+			list = append(list, s)
+		}
+	}
+	at, _ := strconv.Atoi(p.Cursor)
+	end := min(at+p.Limit, len(list))
+	if end == len(list) {
+		return list[at:], "", nil
+	}
+	return list[at:end], strconv.Itoa(end), nil
+}
+
+// TestFilters: a filtered list has full pages, and each row that matches once.
+func TestFilters(t *testing.T) {
+	b := boxes{}
+	for i := range 12 {
+		s := api.Sandbox{ID: api.SandboxID(fmt.Sprint(i)), State: api.SandboxRunning, Labels: map[string]string{"team": "a", "n": fmt.Sprint(i % 2)}}
+		switch i % 3 {
+		case 1:
+			s.State = api.SandboxPaused
+		case 2:
+			s.State, s.Labels = api.SandboxEnded, nil
+		}
+		b.rows = append(b.rows, s)
+	}
+	d := New(Config{Sandboxes: b})
+	list := func(query string) (ids []string, status int, text string) {
+		for cursor := ""; ; {
+			r := httptest.NewRequest(http.MethodGet, "/v1/sandboxes?limit=2"+query+cursor, nil)
+			w := httptest.NewRecorder()
+			d.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), api.Operator())))
+			n := 0
+			for part := range strings.SplitSeq(w.Body.String(), `{"id":"`) {
+				if id, _, ok := strings.Cut(part, `"`); ok && !strings.HasPrefix(part, "[") && w.Code == 200 {
+					ids = append(ids, id)
+					n++
+				}
+			}
+			next := w.Header().Get(headerNext)
+			if next == "" {
+				return ids, w.Code, w.Body.String()
+			}
+			if n != 2 {
+				t.Errorf("%s: a page has %d rows", query, n)
+			}
+			cursor = "&cursor=" + next
+		}
+	}
+	for query, want := range map[string]string{
+		"&state=paused":           "[1 4 7 10]",
+		"&state=paused&label=n=1": "[1 7]",
+		"&state=paused&state=running&label=n=0&label=team=a": "[0 4 6 10]",
+		"&state=ended":  "[2 5 8 11]",
+		"&label=team=b": "[]",
+	} {
+		if got, status, text := list(query); status != http.StatusOK || fmt.Sprint(got) != want {
+			t.Errorf("%s: %v, want %s (%d %s)", query, got, want, status, text)
+		}
+	}
+	for query, says := range map[string]string{"&state=asleep": "unknown state", "&label=n": "name=value"} {
+		if _, status, text := list(query); status != http.StatusBadRequest || !strings.Contains(text, says) {
+			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+}
+
+// TestEveryPostAndItsKey: no POST ignores an Idempotency-Key: it keeps the answer, or refuses the key.
+func TestEveryPostAndItsKey(t *testing.T) {
+	d := New(Config{})
+	for rt := range d.Routes() {
+		if rt.Method != http.MethodPost || rt.Creates {
+			continue
+		}
+		path := strings.NewReplacer("{", "", "}", "").Replace(rt.Pattern)
+		for _, p := range rt.all() {
+			if p.Required {
+				path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + p.Name + "=x"
+			}
+		}
+		r := httptest.NewRequest(http.MethodPost, path, nil)
+		r.Header.Set(headerKey, "k")
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), api.Operator())))
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), headerKey) {
+			t.Errorf("%s: %d %s", rt.Name, w.Code, w.Body)
+		}
+	}
+}
