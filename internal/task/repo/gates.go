@@ -42,7 +42,7 @@ func (j *gates) run(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	rest := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return j.watched(c.Path) })
+	tests, rest := j.divide(changes)
 	touched := len(rest) < len(changes)
 	need := gate.AllTests
 	if touched {
@@ -66,7 +66,7 @@ func (j *gates) run(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	if err := j.without(ctx, n, changes, rest); err != nil {
+	if err := j.without(ctx, n, tests, rest); err != nil {
 		return err
 	}
 	if j.attempt.project.req.Mutant == "" {
@@ -87,10 +87,30 @@ func (j *gates) run(ctx context.Context, n int) error {
 	return j.attempt.save(ctx)
 }
 
+// divide returns the changes that put the word of the gate in doubt, and the others. A link, or a file, that takes the place of
+// a directory with such files is one of them: it hides them.
+func (j *gates) divide(changes []cache.Change) (tests, rest []cache.Change) {
+	hidden := map[string]bool{}
+	for _, c := range changes {
+		if c.Delete && j.watched(c.Path) {
+			for dir := path.Dir(c.Path); dir != "."; dir = path.Dir(dir) {
+				hidden[dir] = true
+			}
+		}
+	}
+	for _, c := range changes {
+		if j.watched(c.Path) || !c.Delete && hidden[c.Path] {
+			tests = append(tests, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	return tests, rest
+}
+
 // without runs the gate with the changed tests alone, where only that can tell whether
 // any test touches the change.
-func (j *gates) without(ctx context.Context, n int, changes, rest []cache.Change) error {
-	tests := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return !j.watched(c.Path) })
+func (j *gates) without(ctx context.Context, n int, tests, rest []cache.Change) error {
 	code := slices.ContainsFunc(rest, func(c cache.Change) bool { return !api.IsDocument(c.Path) })
 	if len(tests) == 0 || !code || j.attempt.res.Before == nil || !j.attempt.res.Before.Passed {
 		return nil
