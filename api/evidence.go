@@ -57,6 +57,27 @@ func (c Caution) String() string {
 	return fmt.Sprintf("%s (%s:%d)", c.Uses, c.Path, c.Line)
 }
 
+// LargeFile is the size in bytes above which an added file is named as large.
+const LargeFile = 1 << 20
+
+// Bulky names the added files that are large or binary, each with its size, as far as they are listed.
+func (r RepoResult) Bulky() (out []string) {
+	for _, f := range r.Files {
+		if f.Status != "added" || !f.Binary && f.Size <= LargeFile {
+			continue
+		}
+		size := fmt.Sprintf("%d bytes", f.Size)
+		if f.Size >= LargeFile {
+			size = fmt.Sprintf("%.1f MiB", float64(f.Size)/LargeFile)
+		}
+		if f.Binary {
+			size = "binary, " + size
+		}
+		out = append(out, fmt.Sprintf("%s (%s)", f.Path, size))
+	}
+	return out
+}
+
 // Untested says that no test of the gate touches the change, as far as Hortus has seen:
 // the gate passes without it too. A change of documents alone is never untested.
 func (r RepoResult) Untested() bool {

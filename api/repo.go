@@ -178,6 +178,8 @@ type RepoResult struct {
 	Cautions []Caution `json:"cautions,omitempty"`
 	// Refused are changes that were not taken, each with the reason.
 	Refused []RefusedChange `json:"refused,omitempty"`
+	// LeftOut are directories that package managers and build tools made, which are not part of the result.
+	LeftOut []LeftOut `json:"leftOut,omitempty"`
 	// OffLimits counts the files of Commit that are off limits.
 	OffLimits int `json:"offLimits,omitempty"`
 	// Ignored counts new files that the repository's own rules ignore.
@@ -228,7 +230,7 @@ func (r RepoResult) Of(name string) (part RepoResult, ok bool) {
 		if m.Verify != "" {
 			part.Verify = m.Verify
 		}
-		part.Files, part.Cautions, part.Refused = nil, nil, nil
+		part.Files, part.Cautions, part.Refused, part.LeftOut = nil, nil, nil, nil
 		in := name + "/"
 		for _, f := range r.Files {
 			if path, mine := strings.CutPrefix(f.Path, in); mine {
@@ -246,6 +248,12 @@ func (r RepoResult) Of(name string) (part RepoResult, ok bool) {
 			if path, mine := strings.CutPrefix(c.Path, in); mine {
 				c.Path = path
 				part.Refused = append(part.Refused, c)
+			}
+		}
+		for _, l := range r.LeftOut {
+			if path, mine := strings.CutPrefix(l.Path, in); mine {
+				l.Path = path
+				part.LeftOut = append(part.LeftOut, l)
 			}
 		}
 		return part, true
@@ -352,6 +360,8 @@ type FileChange struct {
 	Added   int    `json:"added"`
 	Deleted int    `json:"deleted"`
 	Binary  bool   `json:"binary,omitempty"`
+	// Size is that of an added file, in bytes.
+	Size int64 `json:"size,omitempty"`
 	// Test is true if it looks like a test or what tests are run with.
 	Test bool `json:"test,omitempty"`
 }
@@ -360,6 +370,12 @@ type FileChange struct {
 type RefusedChange struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
+}
+
+// LeftOut is a directory, or a file, that a package manager or a build tool made by itself.
+type LeftOut struct {
+	Path  string `json:"path"`
+	Files int    `json:"files"`
 }
 
 // Delivery is what was done with the result.

@@ -36,6 +36,10 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 		return "", err
 	}
 	defer release()
+	changes, refused, left, err := w.project.written(ctx, changes, refused)
+	if err != nil {
+		return "", err
+	}
 	changes, denied := w.project.taken(changes)
 	refused = append(denied, refused...)
 	q := cache.CommitRequest{
@@ -51,6 +55,7 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 	refused = append(refused, more...)
 	w.collected = n
 	w.res.Refused, w.res.Ignored = refused[:min(len(refused), maxListed)], len(res.Ignored)
+	w.res.LeftOut = left[:min(len(left), maxListed)]
 	w.res.Files, w.res.Head, w.res.Cautions = nil, "", nil
 	for i := range w.res.Repositories {
 		w.res.Repositories[i].Head = ""
@@ -77,13 +82,21 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 	if err != nil {
 		return "", err
 	}
+	entries, err := w.project.repo.Files(ctx, res.Hash)
+	if err != nil {
+		return "", err
+	}
+	size := make(map[string]int64, len(entries))
+	for _, e := range entries {
+		size[e.Path] = e.Size
+	}
 	added, deleted := 0, 0
 	for _, s := range stats {
 		added, deleted = added+s.Added, deleted+s.Deleted
 		if len(w.res.Files) < maxListed {
 			w.res.Files = append(w.res.Files, api.FileChange{
 				Path: s.Path, OldPath: s.OldPath, Status: statusWord(s.Status), Added: s.Added, Deleted: s.Deleted, Binary: s.Binary,
-				Test: w.gates.watched(s.Path) || s.OldPath != "" && w.gates.watched(s.OldPath),
+				Size: map[bool]int64{true: size[s.Path]}[s.Status == 'A'], Test: w.gates.watched(s.Path) || s.OldPath != "" && w.gates.watched(s.OldPath),
 			})
 		}
 	}
