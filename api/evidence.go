@@ -18,7 +18,10 @@ func (g Gate) Evidence() string {
 		return t.Why
 	}
 	parts := []string{fmt.Sprintf("%s passed (%s)", counted(t.Passed, "test"), t.Runner)}
-	if t.Failed > 0 {
+	switch {
+	case t.OldOnly:
+		parts = append(parts, fmt.Sprintf("%d failed, before the work as well: %s", t.Failed, firstOf(t.Old)))
+	case t.Failed > 0:
 		parts = append(parts, fmt.Sprintf("%d failed: %s", t.Failed, firstOf(t.FailedTests)))
 	}
 	if t.Skipped > 0 {
@@ -55,6 +58,43 @@ func (c Caution) String() string {
 		return c.Uses
 	}
 	return fmt.Sprintf("%s (%s:%d)", c.Uses, c.Path, c.Line)
+}
+
+// LargeFile is the size in bytes above which an added file is named as large.
+const LargeFile = 1 << 20
+
+// Bulky names the added files that are large or binary, each with its size, as far as they are listed.
+func (r RepoResult) Bulky() (out []string) {
+	for _, f := range r.Files {
+		if f.Status != "added" || !f.Binary && f.Size <= LargeFile {
+			continue
+		}
+		size := fmt.Sprintf("%d bytes", f.Size)
+		if f.Size >= LargeFile {
+			size = fmt.Sprintf("%.1f MiB", float64(f.Size)/LargeFile)
+		}
+		if f.Binary {
+			size = "binary, " + size
+		}
+		out = append(out, fmt.Sprintf("%s (%s)", f.Path, size))
+	}
+	return out
+}
+
+// OldFailures names the first tests that fail in the last round and failed before the work as well.
+func (r RepoResult) OldFailures() []string {
+	n := len(r.Rounds)
+	if n == 0 {
+		return nil
+	}
+	g := r.Rounds[n-1].Gate
+	if o := r.Rounds[n-1].Original; o != nil {
+		g = o // the change may have removed such a test
+	}
+	if g == nil || g.Tests == nil {
+		return nil
+	}
+	return g.Tests.Old
 }
 
 // Untested says that no test of the gate touches the change, as far as Hortus has seen:

@@ -39,6 +39,8 @@ type RepoTask struct {
 	// TestsMayChange is true if the gate with the original tests is shown but does
 	// not decide.
 	TestsMayChange bool `json:"testsMayChange,omitempty"`
+	// Strict is true if each failed test of the gate decides, also one that failed before the work.
+	Strict bool `json:"strict,omitempty"`
 	// Push delivers the branch to Remote, MergeRequest opens a request for it
 	// too. Remote is empty for URL itself.
 	Push         bool   `json:"push,omitempty"`
@@ -178,6 +180,8 @@ type RepoResult struct {
 	Cautions []Caution `json:"cautions,omitempty"`
 	// Refused are changes that were not taken, each with the reason.
 	Refused []RefusedChange `json:"refused,omitempty"`
+	// LeftOut are directories that package managers and build tools made, which are not part of the result.
+	LeftOut []LeftOut `json:"leftOut,omitempty"`
 	// OffLimits counts the files of Commit that are off limits.
 	OffLimits int `json:"offLimits,omitempty"`
 	// Ignored counts new files that the repository's own rules ignore.
@@ -228,7 +232,7 @@ func (r RepoResult) Of(name string) (part RepoResult, ok bool) {
 		if m.Verify != "" {
 			part.Verify = m.Verify
 		}
-		part.Files, part.Cautions, part.Refused = nil, nil, nil
+		part.Files, part.Cautions, part.Refused, part.LeftOut = nil, nil, nil, nil
 		in := name + "/"
 		for _, f := range r.Files {
 			if path, mine := strings.CutPrefix(f.Path, in); mine {
@@ -246,6 +250,12 @@ func (r RepoResult) Of(name string) (part RepoResult, ok bool) {
 			if path, mine := strings.CutPrefix(c.Path, in); mine {
 				c.Path = path
 				part.Refused = append(part.Refused, c)
+			}
+		}
+		for _, l := range r.LeftOut {
+			if path, mine := strings.CutPrefix(l.Path, in); mine {
+				l.Path = path
+				part.LeftOut = append(part.LeftOut, l)
 			}
 		}
 		return part, true
@@ -281,7 +291,7 @@ type Round struct {
 type Gate struct {
 	Command string `json:"command"`
 	// Passed is true if the command ended with 0 by itself, and that nothing in the
-	// report of its tests speaks against it.
+	// report of its tests speaks against it; or if only tests of Tests.Old failed, which did not decide.
 	Passed bool `json:"passed"`
 	Exit   Exit `json:"exit"`
 	// Tests is what the runner of the tests reported; nil when the command gives no
@@ -311,6 +321,11 @@ type TestReport struct {
 	MissingCount int      `json:"missingCount,omitempty"`
 	// Regressions counts those of them that passed before the work.
 	Regressions int `json:"regressions,omitempty"`
+	// Fixed counts tests that failed before the work and pass now. Old names the first MaxNamedTests that failed before
+	// and fail now; OldOnly is true if nothing else failed.
+	Fixed   int      `json:"fixed,omitempty"`
+	Old     []string `json:"old,omitempty"`
+	OldOnly bool     `json:"oldOnly,omitempty"`
 	// Why is the reason for which the gate did not pass although its exit code is 0.
 	Why string `json:"why,omitempty"`
 }
@@ -352,6 +367,8 @@ type FileChange struct {
 	Added   int    `json:"added"`
 	Deleted int    `json:"deleted"`
 	Binary  bool   `json:"binary,omitempty"`
+	// Size is that of an added file, in bytes.
+	Size int64 `json:"size,omitempty"`
 	// Test is true if it looks like a test or what tests are run with.
 	Test bool `json:"test,omitempty"`
 }
@@ -360,6 +377,12 @@ type FileChange struct {
 type RefusedChange struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
+}
+
+// LeftOut is a directory, or a file, that a package manager or a build tool made by itself.
+type LeftOut struct {
+	Path  string `json:"path"`
+	Files int    `json:"files"`
 }
 
 // Delivery is what was done with the result.

@@ -180,6 +180,31 @@ func GateFailed(gate api.Gate, round, of int, original bool) string {
 	return out.String()
 }
 
+// maxRejected is how many rejected changes a message names.
+const maxRejected = 20
+
+// Rejected is the message about changes that are not part of the result, followed by rest: what else there is to do. Without
+// such changes it is rest alone.
+func Rejected(all []api.RefusedChange, rest string) string {
+	if len(all) == 0 {
+		return rest
+	}
+	var out strings.Builder
+	out.WriteString("These changes cannot be delivered, and are not part of your result:\n")
+	for _, r := range all[:min(len(all), maxRejected)] {
+		out.WriteString("- " + short(r.Path) + ": " + short(r.Why) + "\n")
+	}
+	if more := len(all) - maxRejected; more > 0 {
+		fmt.Fprintf(&out, "- and %d more\n", more)
+	}
+	if rest != "" {
+		return out.String() + rest
+	}
+	out.WriteString("If the request needs them, make them in another way, for example a relative link that stays in the repository. If not, remove them. ")
+	out.WriteString("Run the gate command, " + finishAgain)
+	return out.String()
+}
+
 // gateEnding returns why a gate did not pass.
 func gateEnding(g api.Gate) string {
 	if g.Tests != nil && g.Tests.Why != "" {

@@ -58,6 +58,15 @@ func (c *taskDiffCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	defer patch.Close()
+	if round == 0 && !a.Flags.JSON {
+		for i, r := range t.Repo.Refused {
+			if i == maxRejected {
+				a.Note("not in the patch: %d more", len(t.Repo.Refused)-i)
+				break
+			}
+			a.Note("not in the patch: %s: %s", r.Path, r.Why)
+		}
+	}
 	switch {
 	case c.Stat:
 		text, err := readPatch(patch)
@@ -111,6 +120,9 @@ func repoTask(ctx context.Context, a *app.App, id string) (*client.Client, api.T
 func nothingYet(t api.Task) error {
 	if t.State != api.TaskDone {
 		return api.Errorf(api.KindConflict, "task %s is still running: it has no result yet", t.ID).WithHint("hortus task show %s", t.ID)
+	}
+	if t.Repo != nil && len(t.Repo.Refused) > 0 {
+		return api.Errorf(api.KindConflict, "all changes of task %s were rejected", t.ID).WithHint("see which and why: hortus task show %s", t.ID)
 	}
 	return api.Errorf(api.KindConflict, "task %s changed nothing", t.ID).WithHint("see how it ended: hortus task show %s", t.ID)
 }
@@ -314,6 +326,9 @@ func (c *taskApplyCmd) patch(ctx context.Context, a *app.App, cl *client.Client,
 
 // maxBundle bounds the commits that are brought into a checkout, in bytes.
 const maxBundle = 1 << 30
+
+// maxRejected is how many changes are listed that are not in a patch.
+const maxRejected = 20
 
 // importBranch makes a branch of the result's commits.
 func importBranch(ctx context.Context, a *app.App, cl *client.Client, g checkout.User, t api.Task, member string, tree checkout.Info, branch string) error {

@@ -57,11 +57,22 @@ func evidence(p repo.Proposal) forge.Evidence {
 			e.Look = append(e.Look, "No test covers the change: the gate also passes without it.")
 		}
 	}
+	if old := r.OldFailures(); len(old) > 0 {
+		e.Look = append(e.Look, "These tests fail, and failed before the work as well: "+strings.Join(old, ", ")+".")
+	}
 	if r.Unread() {
 		e.Look = append(e.Look, "The change "+api.UnreadNote+": the offline model tried small edits until the gate passed.")
 	}
 	for _, c := range r.Cautions {
 		e.Look = append(e.Look, "The change uses "+c.String()+", which a program can use to make its tests pass.")
+	}
+	if bulky := r.Bulky(); len(bulky) > 0 {
+		const most = 10
+		text := strings.Join(bulky[:min(len(bulky), most)], ", ")
+		if len(bulky) > most {
+			text += fmt.Sprintf(" and %d more", len(bulky)-most)
+		}
+		e.Look = append(e.Look, "Large or binary files were added: "+text+".")
 	}
 	if n := len(r.Refused); n > 0 {
 		e.Look = append(e.Look, fmt.Sprintf("%d files written by the agent were rejected and are not part of this change.", n))

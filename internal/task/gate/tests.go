@@ -87,6 +87,7 @@ type Reports struct {
 func (x Reports) Weigh(ctx context.Context, box Sandbox, g *api.Gate) error {
 	sum := &api.TestReport{}
 	var kept []namedReport
+	onlyOld := !x.Before && !g.Passed && g.Exit.Cause == "" && g.Exit.Signal == "" && len(x.Runs) == len(x.Checks)
 	for i, run := range x.Runs {
 		c := x.Checks[i]
 		r, err := readReport(ctx, box, run, g.Passed)
@@ -108,6 +109,12 @@ func (x Reports) Weigh(ctx context.Context, box Sandbox, g *api.Gate) error {
 			f = r.Against(c.Tests)
 		}
 		addReport(sum, c, r, f)
+		if !x.Before {
+			fixed, old, only := r.Old(c.Tests)
+			sum.Fixed += len(fixed)
+			sum.Old = c.named(sum.Old, old)
+			onlyOld = onlyOld && (only || r.Count(report.Failed, report.Broken) == 0 && f.Why == "" && len(f.Missing) == 0)
+		}
 		if why := f.Why; g.Passed && x.Need != NoTests && sum.Why == "" {
 			if why == "" && x.Need == AllTests && len(f.Missing) > 0 {
 				why = fmt.Sprintf("%d of the %d tests that ran before the change did not pass: %s", len(f.Missing), c.Tests.Count(report.Passed, report.Failed), strings.Join(f.Missing[:min(len(f.Missing), 3)], ", "))
@@ -120,6 +127,7 @@ func (x Reports) Weigh(ctx context.Context, box Sandbox, g *api.Gate) error {
 	if len(kept) == 0 {
 		return nil
 	}
+	sum.OldOnly = onlyOld && len(sum.Old) > 0 && len(kept) == len(x.Checks)
 	if g.Tests = sum; sum.Why != "" {
 		g.Passed = false
 	}
@@ -159,17 +167,19 @@ func addReport(sum *api.TestReport, c *Check, r report.Report, f report.Finding)
 			sum.Regressions++
 		}
 	}
-	names := func(list, more []string) []string {
-		for _, name := range more[:min(len(more), api.MaxNamedTests-len(list))] {
-			if c.Dir != "" {
-				name = c.Dir + ": " + name
-			}
-			list = append(list, name)
+	sum.Missing = c.named(sum.Missing, f.Missing)
+	sum.FailedTests = c.named(sum.FailedTests, r.Names(report.Failed, report.Broken))
+}
+
+// named adds names of tests to a bounded list.
+func (c *Check) named(list, more []string) []string {
+	for _, name := range more[:min(len(more), api.MaxNamedTests-len(list))] {
+		if c.Dir != "" {
+			name = c.Dir + ": " + name
 		}
-		return list
+		list = append(list, name)
 	}
-	sum.Missing = names(sum.Missing, f.Missing)
-	sum.FailedTests = names(sum.FailedTests, r.Names(report.Failed, report.Broken))
+	return list
 }
 
 // namedReport is the report of one of several repositories; the name is empty for the only one.

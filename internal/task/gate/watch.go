@@ -41,6 +41,10 @@ func IsTest(p string) bool {
 			return true
 		}
 	}
+	// A link with the name of such a directory replaces all in it.
+	if slices.Contains(testDirs, base) {
+		return true
+	}
 	return slices.ContainsFunc(testNames, func(re *lazyregexp.Regexp) bool { return re.MatchString(base) })
 }
 
@@ -72,6 +76,6 @@ func names(command, p string) bool {
 	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\n;&|()<>'\"`$={}", r) })
 	return slices.ContainsFunc(words, func(w string) bool {
 		w = path.Clean(strings.TrimPrefix(w, "/workspace/"))
-		return w == p || w != "." && strings.HasPrefix(p, w+"/") && strings.Contains(w, "/")
+		return w == p || strings.HasPrefix(w, p+"/") || w != "." && strings.HasPrefix(p, w+"/") && strings.Contains(w, "/")
 	})
 }

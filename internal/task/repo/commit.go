@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -34,6 +36,10 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 		return "", err
 	}
 	defer release()
+	changes, refused, left, err := w.project.written(ctx, changes, refused)
+	if err != nil {
+		return "", err
+	}
 	changes, denied := w.project.taken(changes)
 	refused = append(denied, refused...)
 	q := cache.CommitRequest{
@@ -42,20 +48,22 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 		Message: w.message(partial), Trailers: trailers(w.project.task.ID), When: w.project.cfg.Now(),
 		Limits: cache.Limits{Files: maxChangedFiles, Bytes: maxChangedBytes, FileBytes: maxChangedFile},
 	}
-	res, err := w.project.repo.Commit(ctx, q)
+	res, more, err := w.commit(ctx, &q)
 	if err != nil {
 		return "", err
 	}
-	for _, r := range res.Refused {
-		refused = append(refused, api.RefusedChange{Path: r.Path, Why: r.Why})
-	}
+	refused = append(refused, more...)
 	w.collected = n
 	w.res.Refused, w.res.Ignored = refused[:min(len(refused), maxListed)], len(res.Ignored)
+	w.res.LeftOut = left[:min(len(left), maxListed)]
 	w.res.Files, w.res.Head, w.res.Cautions = nil, "", nil
 	for i := range w.res.Repositories {
 		w.res.Repositories[i].Head = ""
 	}
 	if res.Empty {
+		if len(refused) > 0 {
+			return fmt.Sprintf("no changes, %d rejected", len(refused)), w.save(ctx)
+		}
 		return "no changes", w.save(ctx)
 	}
 	if err := w.project.repo.SetBranch(ctx, w.res.Branch, res.Hash); err != nil {
@@ -74,13 +82,21 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 	if err != nil {
 		return "", err
 	}
+	entries, err := w.project.repo.Files(ctx, res.Hash)
+	if err != nil {
+		return "", err
+	}
+	size := make(map[string]int64, len(entries))
+	for _, e := range entries {
+		size[e.Path] = e.Size
+	}
 	added, deleted := 0, 0
 	for _, s := range stats {
 		added, deleted = added+s.Added, deleted+s.Deleted
 		if len(w.res.Files) < maxListed {
 			w.res.Files = append(w.res.Files, api.FileChange{
 				Path: s.Path, OldPath: s.OldPath, Status: statusWord(s.Status), Added: s.Added, Deleted: s.Deleted, Binary: s.Binary,
-				Test: w.gates.watched(s.Path) || s.OldPath != "" && w.gates.watched(s.OldPath),
+				Size: map[bool]int64{true: size[s.Path]}[s.Status == 'A'], Test: w.gates.watched(s.Path) || s.OldPath != "" && w.gates.watched(s.OldPath),
 			})
 		}
 	}
@@ -92,6 +108,91 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 		w.res.Rounds[n-1].Head = w.res.Head
 	}
 	return fmt.Sprintf("%d files, +%d -%d, commit %.10s", len(stats), added, deleted, res.Hash), w.save(ctx)
+}
+
+// commit makes the commit of a request. What it may not have is left out of the request and of the commit, and is
+// listed: it ends no task.
+func (w *attempt) commit(ctx context.Context, q *cache.CommitRequest) (cache.CommitResult, []api.RefusedChange, error) {
+	var refused []api.RefusedChange
+	all := len(q.Changes)
+	for try := 0; ; try++ {
+		res, err := w.project.repo.Commit(ctx, *q)
+		if err == nil {
+			for _, r := range res.Refused {
+				refused = append(refused, api.RefusedChange{Path: r.Path, Why: r.Why})
+			}
+			return res, refused, nil
+		}
+		why := strings.TrimPrefix(err.Error(), "commit: ")
+		switch kind := api.KindOf(err); {
+		case ctx.Err() != nil || kind != api.KindExhausted && kind != api.KindDenied && kind != api.KindTimeout:
+			return res, nil, err
+		case try == 0:
+			// Nobody knows which of these it is that git does not take.
+			refused = leave(q, why, func(_ int, c cache.Change) bool { return readByGit[path.Base(c.Path)] && !c.Delete })
+			if kind == api.KindExhausted && all > maxChangedFiles {
+				refused = append(refused, w.leaveMany(ctx, q)...)
+			}
+			if len(refused) > 0 {
+				continue
+			}
+			fallthrough
+		default:
+			return cache.CommitResult{Empty: true}, []api.RefusedChange{{Path: ".", Why: "nothing of the change can be committed: " + why}}, nil
+		}
+	}
+}
+
+// readByGit are the files of a commit that git itself reads.
+var readByGit = map[string]bool{".gitmodules": true, ".gitattributes": true, ".gitignore": true}
+
+// leave takes changes out of a request, and lists them.
+func leave(q *cache.CommitRequest, why string, out func(i int, c cache.Change) bool) (refused []api.RefusedChange) {
+	var kept []cache.Change
+	for i, c := range q.Changes {
+		if !out(i, c) {
+			kept = append(kept, c)
+		} else if len(refused) < maxListed {
+			refused = append(refused, api.RefusedChange{Path: strings.ToValidUTF8(c.Path, "?"), Why: why})
+		}
+	}
+	q.Changes = kept
+	return refused
+}
+
+// leaveMany takes the changes out of a request that are more than a commit may have: new files, the last first. They are
+// listed by their directories.
+func (w *attempt) leaveMany(ctx context.Context, q *cache.CommitRequest) (refused []api.RefusedChange) {
+	base := map[string]bool{}
+	entries, err := w.project.repo.Files(ctx, q.Parent)
+	if err != nil {
+		return nil // the next commit fails with it
+	}
+	for _, e := range entries {
+		base[e.Path] = true
+	}
+	slices.SortStableFunc(q.Changes, func(a, b cache.Change) int {
+		switch {
+		case base[a.Path] == base[b.Path]:
+			return strings.Compare(a.Path, b.Path)
+		case base[a.Path]:
+			return -1
+		}
+		return 1
+	})
+	count := map[string]int{}
+	leave(q, "", func(i int, c cache.Change) bool {
+		if i < maxChangedFiles {
+			return false
+		}
+		top, _, _ := strings.Cut(strings.ToValidUTF8(c.Path, "?"), "/")
+		count[top]++
+		return true
+	})
+	for _, top := range slices.Sorted(maps.Keys(count)) {
+		refused = append(refused, api.RefusedChange{Path: top, Why: fmt.Sprintf("a change has at most %d files, and %d files here are more", maxChangedFiles, count[top])})
+	}
+	return refused[:min(len(refused), maxListed)]
 }
 
 // statusWord is git's letter for a change in a word.
@@ -172,7 +273,7 @@ func (w *project) changed(ctx context.Context, head string) ([]cache.Change, err
 			continue
 		}
 		out = append(out, cache.Change{Path: e.Path, Mode: e.Mode, Size: e.Size, Open: func() (io.ReadCloser, error) {
-			b, err := w.repo.ReadFile(ctx, head, e.Path, maxChangedFile)
+			b, err := w.repo.Content(ctx, e, maxChangedFile)
 			return io.NopCloser(bytes.NewReader(b)), err
 		}})
 	}
@@ -249,10 +350,27 @@ func headOf(t api.Task, round int) (string, error) {
 		}
 		head = t.Repo.Rounds[round-1].Head
 	}
+	if n := len(t.Repo.Refused); head == "" && n > 0 {
+		return "", api.Errorf(api.KindNotFound, "all changes of task %s were rejected: %s", t.ID, rejected(t.Repo.Refused)).
+			WithHint("The files are in its workspace. To see it: hortus task show %s.", t.ID)
+	}
 	if head == "" {
 		return "", api.Errorf(api.KindNotFound, "task %s changed nothing", t.ID)
 	}
 	return head, nil
+}
+
+// rejected lists the first few changes that were not taken.
+func rejected(all []api.RefusedChange) string {
+	const most = 3
+	var out []string
+	for _, r := range all[:min(len(all), most)] {
+		out = append(out, fmt.Sprintf("%.200s (%.300s)", r.Path, r.Why))
+	}
+	if len(all) > most {
+		out = append(out, fmt.Sprintf("and %d more", len(all)-most))
+	}
+	return strings.Join(out, ", ")
 }
 
 // Bundle returns a task's branch as a git bundle, over the commit that it started

@@ -42,7 +42,7 @@ func (j *gates) run(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	rest := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return j.watched(c.Path) })
+	tests, rest := j.divide(changes)
 	touched := len(rest) < len(changes)
 	need := gate.AllTests
 	if touched {
@@ -53,7 +53,7 @@ func (j *gates) run(ctx context.Context, n int) error {
 		return err
 	}
 	r.Gate = &g
-	if err := j.attempt.save(ctx); err != nil || !g.Passed {
+	if err := j.attempt.save(ctx); err != nil || !g.Passed && !j.old(&g) {
 		return err
 	}
 	if touched {
@@ -62,11 +62,11 @@ func (j *gates) run(ctx context.Context, n int) error {
 			return err
 		}
 		r.Original = &g
-		if err := j.attempt.save(ctx); err != nil || !g.Passed && !j.attempt.project.req.TestsMayChange {
+		if err := j.attempt.save(ctx); err != nil || !g.Passed && !j.old(&g) && !j.attempt.project.req.TestsMayChange {
 			return err
 		}
 	}
-	if err := j.without(ctx, n, changes, rest); err != nil {
+	if err := j.without(ctx, n, tests, rest); err != nil {
 		return err
 	}
 	if j.attempt.project.req.Mutant == "" {
@@ -87,12 +87,32 @@ func (j *gates) run(ctx context.Context, n int) error {
 	return j.attempt.save(ctx)
 }
 
+// divide returns the changes that put the word of the gate in doubt, and the others. A link, or a file, that takes the place of
+// a directory with such files is one of them: it hides them.
+func (j *gates) divide(changes []cache.Change) (tests, rest []cache.Change) {
+	hidden := map[string]bool{}
+	for _, c := range changes {
+		if c.Delete && j.watched(c.Path) {
+			for dir := path.Dir(c.Path); dir != "."; dir = path.Dir(dir) {
+				hidden[dir] = true
+			}
+		}
+	}
+	for _, c := range changes {
+		if j.watched(c.Path) || !c.Delete && hidden[c.Path] {
+			tests = append(tests, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	return tests, rest
+}
+
 // without runs the gate with the changed tests alone, where only that can tell whether
 // any test touches the change.
-func (j *gates) without(ctx context.Context, n int, changes, rest []cache.Change) error {
-	tests := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return !j.watched(c.Path) })
+func (j *gates) without(ctx context.Context, n int, tests, rest []cache.Change) error {
 	code := slices.ContainsFunc(rest, func(c cache.Change) bool { return !api.IsDocument(c.Path) })
-	if len(tests) == 0 || !code || j.attempt.res.Before == nil || !j.attempt.res.Before.Passed {
+	if len(tests) == 0 || !code || j.attempt.res.Before == nil || !j.attempt.res.Before.Passed && !j.old(j.attempt.res.Rounds[n-1].Gate) {
 		return nil
 	}
 	// Tests whose code is missing may hang as well as fail: they get little more time than
@@ -104,6 +124,38 @@ func (j *gates) without(ctx context.Context, n int, changes, rest []cache.Change
 	}
 	j.attempt.res.Rounds[n-1].Without = &g
 	return j.attempt.save(ctx)
+}
+
+// old reports whether nothing of a gate failed but tests that failed before the work as well, and that may be left at that.
+func (j *gates) old(g *api.Gate) bool {
+	req := j.attempt.project.req
+	return !req.Strict && req.Mutant == "" && g != nil && !g.Passed && g.Tests != nil && g.Tests.OldOnly
+}
+
+// concede lets the gates of a round pass that failed only by tests that failed before the work as well, if a test shows what the
+// change is good for: one that failed before passes now, or a new one fails without the change. Otherwise the old failures
+// may be all that the task is about.
+func (j *gates) concede(r *api.Round) {
+	deciding := r.Gate
+	if r.Original != nil {
+		deciding = r.Original
+	}
+	if !j.old(r.Gate) && !j.old(deciding) || !r.Gate.Passed && !j.old(r.Gate) || !deciding.Passed && !j.old(deciding) {
+		return
+	}
+	w := r.Without
+	shown := w != nil && !w.Passed && w.Exit.Cause == "" && w.Tests != nil && !w.Tests.OldOnly
+	if deciding.Tests == nil || deciding.Tests.Fixed == 0 && !shown {
+		return
+	}
+	// What is recorded stays as it was.
+	for _, g := range []**api.Gate{&r.Gate, &r.Original} {
+		if *g != nil {
+			conceded := **g
+			conceded.Passed = true
+			*g = &conceded
+		}
+	}
 }
 
 // passed reports whether every gate of a round says what it has to.

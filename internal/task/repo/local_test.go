@@ -155,7 +155,10 @@ func (l *local) Changes(_ context.Context, id api.WorkspaceID, _ ...string) (out
 	for p, c := range now {
 		if o, ok := was[p]; !ok || o != c {
 			mode := cache.Regular
-			if c.exec {
+			switch {
+			case c.link:
+				mode = cache.Symlink
+			case c.exec:
 				mode = cache.Executable
 			}
 			out = append(out, cache.Change{Path: p, Mode: mode, Size: int64(len(c.text)), Open: func() (io.ReadCloser, error) {
@@ -174,6 +177,7 @@ func (l *local) Changes(_ context.Context, id api.WorkspaceID, _ ...string) (out
 type content struct {
 	text string
 	exec bool
+	link bool
 }
 
 func files(dir string) map[string]content {
@@ -185,7 +189,10 @@ func files(dir string) map[string]content {
 		}
 		if info, err := d.Info(); err == nil && d.Type().IsRegular() {
 			b, _ := os.ReadFile(p)
-			out[rel] = content{string(b), info.Mode()&0o111 != 0}
+			out[rel] = content{string(b), info.Mode()&0o111 != 0, false}
+		} else if err == nil && d.Type() == fs.ModeSymlink {
+			to, _ := os.Readlink(p)
+			out[rel] = content{to, false, true}
 		}
 		return nil
 	})
@@ -225,6 +232,13 @@ func (l *local) Clean(_ context.Context, req api.CreateSandbox, _ api.WorkspaceI
 		}
 		os.MkdirAll(filepath.Dir(p), 0o755)
 		os.Remove(p)
+		os.RemoveAll(p)
+		if c.Mode == cache.Symlink {
+			if err := os.Symlink(string(b), p); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		mode := fs.FileMode(0o644)
 		if c.Mode == cache.Executable {
 			mode = 0o755

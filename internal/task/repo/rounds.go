@@ -26,7 +26,7 @@ func (w *attempt) rounds(ctx context.Context) End {
 	if err != nil {
 		return w.broken(ctx, err)
 	}
-	most := 1 + max(w.project.req.Rounds, 0)
+	most, told := 1+max(w.project.req.Rounds, 0), w.told()
 	for n := 1; ; n++ {
 		rep, err := w.round(ctx, n, message)
 		if err != nil {
@@ -38,6 +38,15 @@ func (w *attempt) rounds(ctx context.Context) End {
 		}
 		if err := w.gates.run(ctx, n); err != nil {
 			return w.broken(ctx, err)
+		}
+		w.concede(ctx, r, rep, n == most)
+		news := told.add(w.res.Refused)
+		if news && w.gates.passed(r) && n < most && goesOn(rep.Stop) && (rep.Finish == nil || rep.Finish.Blocked == "") {
+			// It passes without what was rejected, which the agent may have to say in another way.
+			if message = loop.Rejected(w.res.Refused, ""); w.spec.external() {
+				message = loop.WithoutFinish(message)
+			}
+			continue
 		}
 		if end, done := w.verdict(ctx, r, rep); done {
 			return end
@@ -59,7 +68,7 @@ func (w *attempt) rounds(ctx context.Context) End {
 // nothingFailed reports whether a round left everything as it was in a repository whose
 // gate passed before the work. There is no failure to send the agent back with.
 func (w *attempt) nothingFailed(r *api.Round) bool {
-	return r.Head == "" && w.res.Before != nil && w.res.Before.Passed
+	return r.Head == "" && len(w.res.Refused) == 0 && w.res.Before != nil && w.res.Before.Passed
 }
 
 // unchanged returns what a person has to know of such a round, with what the agent said.
@@ -74,6 +83,44 @@ func (w *attempt) unchanged(rep loop.Report) End {
 	}
 	end.Question = "What should be different? Describe the wrong behavior, add a failing test, or set a command that fails (--verify)."
 	return end
+}
+
+// concede looks at tests that failed before the work when the agent has had its chance to repair them: after the last round, or
+// when it left everything as it was.
+func (w *attempt) concede(ctx context.Context, r *api.Round, rep loop.Report, last bool) {
+	if !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || r.Gate == nil {
+		return
+	}
+	if !last && r.N > 1 {
+		if before := w.res.Rounds[r.N-2].Head; before != "" {
+			stats, err := w.project.repo.Stat(ctx, before, r.Head)
+			last = err == nil && len(stats) == 0
+		}
+	}
+	if last {
+		w.gates.concede(r)
+	}
+}
+
+// told are the rejected changes that the agent knows.
+type told map[api.RefusedChange]bool
+
+// told are those that the turn before had, whose files are still there.
+func (w *attempt) told() told {
+	t := told{}
+	if was := w.project.conversation.before(); was != nil {
+		t.add(was.Refused)
+	}
+	return t
+}
+
+// add reports whether there is a new one.
+func (t told) add(all []api.RefusedChange) (news bool) {
+	for _, r := range all {
+		news = news || !t[r]
+		t[r] = true
+	}
+	return news
 }
 
 // goesOn reports whether an agent that ended like this can be asked to continue.
@@ -188,9 +235,15 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 	case !goesOn(rep.Stop):
 		end.Diagnosis = fmt.Sprintf("The agent was stopped (%s): %s.", rep.Stop, strings.TrimSuffix(rep.Why, "."))
 		end.Question = "Is the work so far useful, or should the agent get a larger budget?"
+	case r.Head == "" && len(w.res.Refused) > 0:
+		end.Diagnosis = "No change of the agent can be delivered."
+		end.Question = "Should the work be done in another way?"
 	case r.Head == "":
 		end.Diagnosis = "The agent changed nothing, and the gate still fails."
 		end.Question = "What should be changed? Rephrase the request."
+	case w.gates.old(r.Gate):
+		end.Diagnosis = "The gate fails only by tests that failed before the work as well, and no test shows what the change does: " + strings.Join(r.Gate.Tests.Old, ", ") + "."
+		end.Question = "Should the work repair them, or which test shows the change?"
 	case r.Gate != nil && !r.Gate.Passed:
 		end.Diagnosis = "The gate fails: " + gate.ExitText(*r.Gate) + "."
 		end.Question = "What is wrong with the change, or with the gate?"
@@ -205,12 +258,23 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 	default:
 		end.Diagnosis = "The work was not verified."
 	}
+	if len(w.res.Refused) > 0 {
+		end.Diagnosis = strings.TrimSpace(end.Diagnosis + " Rejected, and not part of the result: " + rejected(w.res.Refused) + ".")
+	}
 	w.res.Partial = !goesOn(rep.Stop) && w.res.Head != ""
 	return end
 }
 
 // again is the message to the agent after a failed round.
 func (w *attempt) again(r *api.Round, rep loop.Report, n, most int) string {
+	if r.Head == "" && len(w.res.Refused) > 0 {
+		return loop.Rejected(w.res.Refused, "")
+	}
+	return loop.Rejected(w.res.Refused, w.failing(r, rep, n, most))
+}
+
+// failing is what a message says of the gate.
+func (w *attempt) failing(r *api.Round, rep loop.Report, n, most int) string {
 	switch {
 	case w.gates.passed(r) && r.Head != "" && w.valueMissing(rep):
 		return noValue

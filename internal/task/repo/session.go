@@ -149,7 +149,7 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 	if err != nil {
 		return w.broken(ctx, err)
 	}
-	most := 1 + max(w.project.req.Rounds, 0)
+	most, told := 1+max(w.project.req.Rounds, 0), w.told()
 	for n := 1; ; n++ {
 		rep, err := w.round(ctx, n, message)
 		if err != nil {
@@ -160,9 +160,13 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 			return w.broken(ctx, context.Canceled)
 		}
 		blocked := rep.Finish != nil && rep.Finish.Blocked != ""
+		news := told.add(w.res.Refused)
 		switch {
 		case !goesOn(rep.Stop) || blocked:
 			return w.unsolved(r, rep)
+		case news && n < most:
+			message = loop.WithoutFinish(loop.Rejected(w.res.Refused, ""))
+			continue
 		case w.res.Head == w.project.conversation.turn.Head:
 			return End{Outcome: api.OutcomeAnswered}
 		case w.res.Verify == "":
@@ -178,7 +182,7 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 		if err := w.gates.run(ctx, n); err != nil {
 			return w.broken(ctx, err)
 		}
-		if w.gates.passed(r) {
+		if w.concede(ctx, r, rep, n == most); w.gates.passed(r) {
 			return End{Outcome: api.OutcomeVerified}
 		}
 		if n == most {

@@ -303,7 +303,7 @@ func changedFiles(files []cache.Entry, changes []cache.Change) []cache.Entry {
 
 // content returns at most max bytes of a changed file; nil if it cannot be read.
 func content(c cache.Change, max int64) []byte {
-	if c.Delete || c.Open == nil {
+	if c.Delete || c.Open == nil || c.Mode == cache.Symlink {
 		return nil
 	}
 	r, err := c.Open()

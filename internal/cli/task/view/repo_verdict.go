@@ -103,6 +103,12 @@ func cautionsOf(r api.RepoResult) string {
 	if len(r.Cautions) > 0 {
 		all = append(all, "the change uses "+cautions(r.Cautions))
 	}
+	if bulky := r.Bulky(); len(bulky) > 0 {
+		for i := range bulky {
+			bulky[i] = human.Sanitize(bulky[i])
+		}
+		all = append(all, "large or binary files were added: "+human.List(bulky))
+	}
 	return strings.Join(all, "; ")
 }
 
@@ -192,6 +198,16 @@ func RepoWarnings(r api.RepoResult) (out []string) {
 			break
 		}
 		out = append(out, "ignored: "+human.Sanitize(f.Path)+": "+human.Sanitize(f.Why))
+	}
+	if old := r.OldFailures(); len(old) > 0 {
+		out = append(out, "failed before the work as well: "+human.Sanitize(human.List(old)))
+	}
+	if len(r.LeftOut) > 0 {
+		var names []string
+		for _, l := range r.LeftOut {
+			names = append(names, human.Sanitize(l.Path)+" ("+human.Count(l.Files, "file")+")")
+		}
+		out = append(out, "left out: "+human.List(names))
 	}
 	if r.Ignored > 0 {
 		out = append(out, human.Count(r.Ignored, "new file")+" ignored by the repository's .gitignore rules")

@@ -160,6 +160,18 @@ func (r *Repo) ReadFile(ctx context.Context, commit, path string, max int64) ([]
 	return r.blob(ctx, e.Hash, e.Size)
 }
 
+// Content returns the content of an entry that [Repo.Files] listed: of a link its target, which is never followed.
+// KindInvalid for a submodule, KindExhausted if it exceeds max bytes.
+func (r *Repo) Content(ctx context.Context, e Entry, max int64) ([]byte, error) {
+	switch {
+	case e.Mode == Submodule || !git.IsHash(e.Hash):
+		return nil, api.Errorf(api.KindInvalid, "%q has no content", git.Sanitize(e.Path, 200))
+	case e.Size > max:
+		return nil, api.Errorf(api.KindExhausted, "%q has %d bytes; the maximum is %d", git.Sanitize(e.Path, 200), e.Size, max)
+	}
+	return r.blob(ctx, e.Hash, e.Size)
+}
+
 func (r *Repo) blob(ctx context.Context, hash string, size int64) ([]byte, error) {
 	return r.run(ctx, git.Call{Args: []string{"cat-file", "blob", hash}, Max: max(size, 1)})
 }
