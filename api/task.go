@@ -147,9 +147,9 @@ type Task struct {
 
 // Sandbox is what each attempt runs in, with its environment.
 func (t Task) Sandbox() CreateSandbox {
-	box := t.Create.Sandbox
-	box.Task, box.Env = t.ID, t.Env
-	return box
+	sandbox := t.Create.Sandbox
+	sandbox.Task, sandbox.Env = t.ID, t.Env
+	return sandbox
 }
 
 // Receipt lists what a canceled task did and did not do.

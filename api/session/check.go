@@ -50,7 +50,7 @@ func (m Message) Check() error {
 // Check refuses settings that make no sense: KindInvalid. What the sandbox, the repository and the agent would refuse is checked
 // where they are.
 func (s Settings) Check() error {
-	box := s.Sandbox
+	sandbox := s.Sandbox
 	switch {
 	case s.Repository == "" && s.Ref != "":
 		return api.Errorf(api.KindInvalid, "ref is for a repository, and none is named")
@@ -58,11 +58,11 @@ func (s Settings) Check() error {
 		return api.Errorf(api.KindInvalid, "noSetup is for a repository, and none is named")
 	case len(s.Repository) > 4<<10 || len(s.Ref) > 1<<10:
 		return api.Errorf(api.KindInvalid, "the repository or the ref is too long")
-	case len(box.Env) > 0:
+	case len(sandbox.Env) > 0:
 		return api.Errorf(api.KindInvalid, "sandbox.env cannot be used with a session").WithHint("use secrets, or write the values to a file in the workspace")
-	case box.TTLMS != 0 || box.OnExpiry != "" || box.AutoResume:
+	case sandbox.TTLMS != 0 || sandbox.OnExpiry != "" || sandbox.AutoResume:
 		return api.Errorf(api.KindInvalid, "sandbox.ttlMs, onExpiry and autoResume cannot be used with a session").WithHint("set warmMs, pausedMs and ttlMs of the session")
-	case box.Workspace != "" || box.Task != "":
+	case sandbox.Workspace != "" || sandbox.Task != "":
 		return api.Errorf(api.KindInvalid, "sandbox.workspace and sandbox.task cannot be used with a session: it has its own")
 	case s.WarmMS < -1 || s.WarmMS > MaxWarm.Milliseconds() || s.PausedMS < -1 || s.PausedMS > MaxWarm.Milliseconds():
 		return api.Errorf(api.KindInvalid, "warmMs and pausedMs must be between 0 (the default), -1 (not at all) and %d", MaxWarm.Milliseconds())
@@ -73,7 +73,7 @@ func (s Settings) Check() error {
 	case (s.Author.Name == "") != (s.Author.Email == ""):
 		return api.Errorf(api.KindInvalid, "an author needs a name and an e-mail address")
 	}
-	return box.CheckBounds()
+	return sandbox.CheckBounds()
 }
 
 // Warm is how long the sandbox stays after a turn; 0 for not at all.

@@ -142,12 +142,12 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 		req.TTLMS = min(ttl, api.MaxTTL).Milliseconds()
 	}
 	asked := time.Now()
-	box, err := e.cfg.Sandboxes.Create(ctx, req)
+	sandbox, err := e.cfg.Sandboxes.Create(ctx, req)
 	res.CreateMS = time.Since(asked).Milliseconds()
 	if err != nil {
 		return res, err
 	}
-	e.kept = box
+	e.kept = sandbox
 	defer func() {
 		if e.cfg.Keep && err == nil {
 			return
@@ -156,12 +156,12 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 			err = cerr
 		}
 	}()
-	info := box.Info()
+	info := sandbox.Info()
 	e.cfg.Emit.Emit(ctx, api.EventAttempt, api.AttemptEvent{
 		Attempt: p.N, Of: p.Of, Sandbox: info.ID, Isolation: info.Isolation, Why: info.IsolationWhy, Skipped: info.Unenforced,
 	})
 	for _, f := range p.Artifact.Files {
-		if err := box.WriteFile(ctx, f.Path, []byte(f.Content), f.Executable); err != nil {
+		if err := sandbox.WriteFile(ctx, f.Path, []byte(f.Content), f.Executable); err != nil {
 			return res, err
 		}
 	}
@@ -170,7 +170,7 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 	res.Sandbox, res.Isolation = info.ID, info.Isolation
 	if p.Artifact.Install != "" {
 		var done bool
-		if res, done, err = e.install(ctx, box, p, install, res); err != nil || !done {
+		if res, done, err = e.install(ctx, sandbox, p, install, res); err != nil || !done {
 			return res, err
 		}
 	}
@@ -179,7 +179,7 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 		if err != nil {
 			return res, err
 		}
-		if err := box.WriteFile(ctx, in.Path, content, false); err != nil {
+		if err := sandbox.WriteFile(ctx, in.Path, content, false); err != nil {
 			return res, err
 		}
 	}
@@ -187,7 +187,7 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 		// A compiler says why it failed on stdout or stderr.
 		chatter := &observe.Capture{Whole: p.Stderr}
 		res.Phase = api.PhaseCompile
-		ex, ms, err := e.command(ctx, box, p, api.PhaseCompile, p.Artifact.Compile, install, nil, chatter, chatter)
+		ex, ms, err := e.command(ctx, sandbox, p, api.PhaseCompile, p.Artifact.Compile, install, nil, chatter, chatter)
 		res.CompileMS, res.Exit = ms, ex.Exit
 		if err != nil || ex.Exit.Code != 0 || ex.Exit.Cause != "" {
 			fill(&res, &observe.Capture{}, chatter)
@@ -198,12 +198,12 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 			return res, err
 		}
 	}
-	before, err := box.List(ctx)
+	before, err := sandbox.List(ctx)
 	if err != nil && api.KindOf(err) != api.KindExhausted {
 		return res, err
 	}
 	res.Phase = api.PhaseRun
-	ex, ms, err := e.command(ctx, box, p, api.PhaseRun, p.Artifact.Run, run, nil, out, errs)
+	ex, ms, err := e.command(ctx, sandbox, p, api.PhaseRun, p.Artifact.Run, run, nil, out, errs)
 	res.RunMS, res.Exit = ms, ex.Exit
 	fill(&res, out, errs)
 	if err != nil {
@@ -214,13 +214,13 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 		res.Missing = observe.Missing(p.Artifact.Language, res.Category, res.Stderr)
 		return res, nil
 	}
-	if res, err = e.verify(ctx, box, p.Artifact, res, out); err != nil || !res.OK {
+	if res, err = e.verify(ctx, sandbox, p.Artifact, res, out); err != nil || !res.OK {
 		return res, err
 	}
-	if res, err = e.collect(ctx, box, p.Artifact.Expect, before, res); err != nil || len(p.Checks) == 0 {
+	if res, err = e.collect(ctx, sandbox, p.Artifact.Expect, before, res); err != nil || len(p.Checks) == 0 {
 		return res, err
 	}
-	if res, err = e.check(ctx, box, p, res, out); err != nil || !res.OK {
+	if res, err = e.check(ctx, sandbox, p, res, out); err != nil || !res.OK {
 		res.Value = nil
 	}
 	return res, err
@@ -239,7 +239,7 @@ func (e *Executor) timeouts(a api.CodeArtifact) (install, run time.Duration) {
 
 // command runs one phase. Output events stop where the kept output does, so that
 // a program that writes without end cannot fill the log.
-func (e *Executor) command(ctx context.Context, box Sandbox, p Pass, phase api.Phase, cmd string, timeout time.Duration, env map[string]string, out, errs *observe.Capture) (api.Exec, int64, error) {
+func (e *Executor) command(ctx context.Context, sandbox Sandbox, p Pass, phase api.Phase, cmd string, timeout time.Duration, env map[string]string, out, errs *observe.Capture) (api.Exec, int64, error) {
 	e.cfg.Emit.Emit(ctx, api.EventPhase, api.PhaseEvent{Attempt: p.N, Phase: phase, Command: cmd})
 	shell := p.Artifact.Shell
 	if shell == "" {
@@ -248,7 +248,7 @@ func (e *Executor) command(ctx context.Context, box Sandbox, p Pass, phase api.P
 	all := map[string]string{"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
 	maps.Copy(all, env)
 	start := time.Now()
-	ex, err := box.Run(ctx, api.ExecRequest{
+	ex, err := sandbox.Run(ctx, api.ExecRequest{
 		Args:      []string{shell, "-c", packages(p.Artifact) + cmd},
 		Env:       all,
 		TimeoutMS: timeout.Milliseconds(),
@@ -288,10 +288,10 @@ func (e *Executor) Release(ctx context.Context) error {
 	if e.kept == nil {
 		return nil
 	}
-	box := e.kept
+	sandbox := e.kept
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	proof, err := box.Close(ctx)
+	proof, err := sandbox.Close(ctx)
 	if err != nil {
 		if e.left = proof.Left; e.left == 0 {
 			e.left = -1 // unknown
@@ -348,15 +348,15 @@ func (e *Executor) setup(l api.Language) (p api.EgressPolicy, requested bool) {
 // install runs the install command with the policy of the setup phase. When it returns, the
 // policy of the run phase is in effect and no connection is open. done is false if the
 // command failed; res says how.
-func (e *Executor) install(ctx context.Context, box Sandbox, p Pass, timeout time.Duration, res api.ExecutionResult) (_ api.ExecutionResult, done bool, err error) {
+func (e *Executor) install(ctx context.Context, sandbox Sandbox, p Pass, timeout time.Duration, res api.ExecutionResult) (_ api.ExecutionResult, done bool, err error) {
 	res.Phase = api.PhaseInstall
-	env, closed, shut, err := e.open(ctx, box, p.Artifact.Language)
+	env, closed, shut, err := e.open(ctx, sandbox, p.Artifact.Language)
 	if err != nil {
 		return res, false, err
 	}
 	// What an installer prints is no output of the program.
 	out, errs := &observe.Capture{Whole: p.Stderr}, &observe.Capture{Whole: p.Stderr}
-	ex, ms, err := e.command(ctx, box, p, api.PhaseInstall, p.Artifact.Install, timeout, env, out, errs)
+	ex, ms, err := e.command(ctx, sandbox, p, api.PhaseInstall, p.Artifact.Install, timeout, env, out, errs)
 	res.InstallMS, res.Exit = ms, ex.Exit
 	done = err == nil && ex.Exit.Code == 0 && ex.Exit.Cause == ""
 	if err == nil {
@@ -393,13 +393,13 @@ func hopeless(env map[string]string) map[string]string {
 
 // open begins the setup phase. It returns the variables of the install command, why the
 // command cannot connect to anything, or "", and what ends the phase.
-func (e *Executor) open(ctx context.Context, box Sandbox, l api.Language) (env map[string]string, closed string, shut func(context.Context) error, err error) {
+func (e *Executor) open(ctx context.Context, sandbox Sandbox, l api.Language) (env map[string]string, closed string, shut func(context.Context) error, err error) {
 	env = quietly()
 	defer func() {
 		maps.DeleteFunc(env, func(name, _ string) bool { _, given := e.cfg.Sandbox.Env[name]; return given })
 	}()
 	shut = func(context.Context) error { return nil }
-	info := box.Info()
+	info := sandbox.Info()
 	if info.Egress == api.EgressHost {
 		return env, "", shut, nil
 	}
@@ -414,7 +414,7 @@ func (e *Executor) open(ctx context.Context, box Sandbox, l api.Language) (env m
 	if !setup.Opens() && !run.Opens() {
 		return hopeless(env), closed, shut, nil
 	}
-	more, err := box.SetEgress(ctx, setup)
+	more, err := sandbox.SetEgress(ctx, setup)
 	if api.KindOf(err) == api.KindUnsupported && !requested {
 		return hopeless(env), err.Error(), shut, nil
 	}
@@ -424,9 +424,9 @@ func (e *Executor) open(ctx context.Context, box Sandbox, l api.Language) (env m
 	maps.Copy(env, more)
 	return env, closed, func(ctx context.Context) error {
 		// First nothing, which closes also those connections that the run phase allows.
-		_, err := box.SetEgress(ctx, api.EgressPolicy{})
+		_, err := sandbox.SetEgress(ctx, api.EgressPolicy{})
 		if err == nil && !run.IsZero() {
-			_, err = box.SetEgress(ctx, run)
+			_, err = sandbox.SetEgress(ctx, run)
 		}
 		return err
 	}, nil

@@ -56,8 +56,8 @@ func TestExecutor(t *testing.T) {
 		}), true, api.PhaseRun, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			boxes, ev := agenttest.NewLocaldir(t), &events{}
-			ex := agent.NewExecutor(agent.ExecutorConfig{Sandboxes: boxes, Emit: ev})
+			sandboxes, ev := agenttest.NewLocaldir(t), &events{}
+			ex := agent.NewExecutor(agent.ExecutorConfig{Sandboxes: sandboxes, Emit: ev})
 			res, err := ex.Execute(t.Context(), agent.Pass{N: 1, Of: 1, Artifact: c.artifact})
 			if err != nil {
 				t.Fatal(err)
@@ -69,8 +69,8 @@ func TestExecutor(t *testing.T) {
 			if c.phase == api.PhaseCheck {
 				want = 0
 			}
-			if boxes.Created.Load() != want {
-				t.Errorf("%d sandboxes, want %d", boxes.Created.Load(), want)
+			if sandboxes.Created.Load() != want {
+				t.Errorf("%d sandboxes, want %d", sandboxes.Created.Load(), want)
 			}
 		})
 	}
@@ -118,18 +118,18 @@ func TestExecutorKeepsTheWholeAndCutsTheObservation(t *testing.T) {
 }
 
 func TestExecutorKeepsTheLastSandboxOnly(t *testing.T) {
-	boxes := agenttest.NewLocaldir(t)
-	ex := agent.NewExecutor(agent.ExecutorConfig{Sandboxes: boxes, Emit: &events{}, Keep: true})
+	sandboxes := agenttest.NewLocaldir(t)
+	ex := agent.NewExecutor(agent.ExecutorConfig{Sandboxes: sandboxes, Emit: &events{}, Keep: true})
 	for range 2 {
 		if _, err := ex.Execute(t.Context(), agent.Pass{Artifact: program("print(1)")}); err != nil {
 			t.Fatal(err)
 		}
-		if boxes.Left.Load() != 1 {
-			t.Fatalf("%d open", boxes.Left.Load())
+		if sandboxes.Left.Load() != 1 {
+			t.Fatalf("%d open", sandboxes.Left.Load())
 		}
 	}
-	if boxes.Created.Load() != 2 {
-		t.Errorf("%d sandboxes; each attempt needs a fresh one", boxes.Created.Load())
+	if sandboxes.Created.Load() != 2 {
+		t.Errorf("%d sandboxes; each attempt needs a fresh one", sandboxes.Created.Load())
 	}
 	if err := ex.Release(t.Context()); err != nil || ex.Left() != 0 {
 		t.Error(err, ex.Left())
@@ -137,12 +137,12 @@ func TestExecutorKeepsTheLastSandboxOnly(t *testing.T) {
 }
 
 func TestExecutorGivesTheSandboxTimeForItsTimeouts(t *testing.T) {
-	boxes := agenttest.NewLocaldir(t)
-	ex := agent.NewExecutor(agent.ExecutorConfig{Sandboxes: boxes, Emit: &events{}, InstallTimeout: 10 * time.Minute, RunTimeout: time.Minute})
+	sandboxes := agenttest.NewLocaldir(t)
+	ex := agent.NewExecutor(agent.ExecutorConfig{Sandboxes: sandboxes, Emit: &events{}, InstallTimeout: 10 * time.Minute, RunTimeout: time.Minute})
 	if _, err := ex.Execute(t.Context(), agent.Pass{Artifact: program("print(1)")}); err != nil {
 		t.Fatal(err)
 	}
-	if got := boxes.Asked()[0].TTLMS; got < (11 * time.Minute).Milliseconds() {
+	if got := sandboxes.Asked()[0].TTLMS; got < (11 * time.Minute).Milliseconds() {
 		t.Errorf("TTL %d ms is shorter than the timeouts", got)
 	}
 }
@@ -193,9 +193,9 @@ func TestInstallPhase(t *testing.T) {
 		{"a failure", "exit 3", nil, []api.EgressPolicy{pip, none}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			boxes := agenttest.NewLocaldir(t)
+			sandboxes := agenttest.NewLocaldir(t)
 			ex := agent.NewExecutor(agent.ExecutorConfig{
-				Sandboxes: boxes, Emit: &events{}, Setup: c.setup,
+				Sandboxes: sandboxes, Emit: &events{}, Setup: c.setup,
 				Inputs: []agent.Input{{Path: "secret.csv", Read: func() ([]byte, error) { return []byte("1\n"), nil }}},
 			})
 			a := program("import os; print(open('secret.csv').read(), os.path.exists('seen') and open('seen').read(), os.environ.get('PRESET'))")
@@ -204,10 +204,10 @@ func TestInstallPhase(t *testing.T) {
 			if err != nil || res.OK != (c.name != "a failure") {
 				t.Fatalf("%+v, %v", res, err)
 			}
-			if !slices.EqualFunc(boxes.Policies, c.want, func(a, b api.EgressPolicy) bool {
+			if !slices.EqualFunc(sandboxes.Policies, c.want, func(a, b api.EgressPolicy) bool {
 				return slices.Equal(a.Presets, b.Presets) && len(a.Rules) == len(b.Rules) && a.Opens() == b.Opens()
 			}) {
-				t.Errorf("policies %+v, want %+v", boxes.Policies, c.want)
+				t.Errorf("policies %+v, want %+v", sandboxes.Policies, c.want)
 			}
 			if c.name == "the registry of the language" {
 				if strings.Contains(strings.Split(res.Stdout, "None")[0], "secret.csv") || !strings.Contains(res.Stdout, "main.py") || !strings.Contains(res.Stdout, "pip\n") || !strings.Contains(res.Stdout, "None") {
@@ -223,9 +223,9 @@ func TestInstallPhase(t *testing.T) {
 func TestInstallWithoutEgress(t *testing.T) {
 	setup := api.EgressPolicy{Presets: []string{"pip"}}
 	for _, requested := range []*api.EgressPolicy{nil, &setup} {
-		boxes := agenttest.NewLocaldir(t)
-		boxes.RefuseEgress = api.Errorf(api.KindUnsupported, "this host cannot open connections")
-		ex := agent.NewExecutor(agent.ExecutorConfig{Sandboxes: boxes, Emit: &events{}, Setup: requested})
+		sandboxes := agenttest.NewLocaldir(t)
+		sandboxes.RefuseEgress = api.Errorf(api.KindUnsupported, "this host cannot open connections")
+		ex := agent.NewExecutor(agent.ExecutorConfig{Sandboxes: sandboxes, Emit: &events{}, Setup: requested})
 		a := program("print(1)")
 		a.Install = "echo 'ERROR: No matching distribution found for wonder' >&2; exit 1"
 		res, err := ex.Execute(t.Context(), agent.Pass{N: 1, Of: 1, Artifact: a})

@@ -31,13 +31,13 @@ func run(t *testing.T, sentence string, attempts int, timeout time.Duration) (ag
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec, boxes := newRecord(t), agenttest.NewLocaldir(t)
+	rec, sandboxes := newRecord(t), agenttest.NewLocaldir(t)
 	p := agent.New(agent.Config{
 		Planner: agent.NewPlanner(m, rec), Coder: agent.NewCoder(m, rec, time.Minute, timeout), Debugger: agent.NewDebugger(m, rec, time.Minute, timeout),
-		Executor: agent.NewExecutor(agent.ExecutorConfig{Sandboxes: boxes, Emit: rec, InstallTimeout: time.Minute, RunTimeout: timeout}),
+		Executor: agent.NewExecutor(agent.ExecutorConfig{Sandboxes: sandboxes, Emit: rec, InstallTimeout: time.Minute, RunTimeout: timeout}),
 		Attempts: attempts, Emit: rec, Record: rec,
 	})
-	return p.Run(t.Context(), api.PlanRequest{Sentence: sentence}), rec, boxes
+	return p.Run(t.Context(), api.PlanRequest{Sentence: sentence}), rec, sandboxes
 }
 
 func TestPipeline(t *testing.T) {
@@ -62,12 +62,12 @@ func TestPipeline(t *testing.T) {
 		{"beyond it", "train a neural network on MNIST", 0, time.Second, api.OutcomeDeclined, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rep, rec, boxes := run(t, c.sentence, c.attempts, c.timeout)
+			rep, rec, sandboxes := run(t, c.sentence, c.attempts, c.timeout)
 			if rep.Outcome != c.outcome || len(rep.Attempts) != c.passes {
 				t.Fatalf("outcome %s after %d attempts, want %s after %d: %+v", rep.Outcome, len(rep.Attempts), c.outcome, c.passes, rep)
 			}
-			if int(boxes.Created.Load()) != c.passes {
-				t.Errorf("%d sandboxes for %d attempts", boxes.Created.Load(), c.passes)
+			if int(sandboxes.Created.Load()) != c.passes {
+				t.Errorf("%d sandboxes for %d attempts", sandboxes.Created.Load(), c.passes)
 			}
 			seen := map[string]bool{}
 			for i, a := range rep.Attempts {
@@ -110,12 +110,12 @@ func TestPipeline(t *testing.T) {
 }
 
 func TestPipelineCancelGivesAReceipt(t *testing.T) {
-	rec, boxes := newRecord(t), agenttest.NewLocaldir(t)
+	rec, sandboxes := newRecord(t), agenttest.NewLocaldir(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	a := program("print('ready', flush=True)\nimport time\ntime.sleep(60)")
 	p := agent.New(agent.Config{
-		Executor: agent.NewExecutor(agent.ExecutorConfig{Sandboxes: boxes, Emit: cancelOn{rec, api.EventOutput, cancel}}), Emit: rec, Record: rec,
+		Executor: agent.NewExecutor(agent.ExecutorConfig{Sandboxes: sandboxes, Emit: cancelOn{rec, api.EventOutput, cancel}}), Emit: rec, Record: rec,
 	})
 	rep := p.RunArtifact(ctx, a)
 	if rep.Outcome != api.OutcomeCanceled || rep.Receipt == nil || rep.Receipt.ProcessesLeft != 0 {

@@ -128,7 +128,7 @@ func TestPrompts(t *testing.T) {
 // TestToolDescriptions: each tool and each of its parameters is described, and a
 // parameter with a format has an example.
 func TestToolDescriptions(t *testing.T) {
-	set := tool.New(tool.Config{Sandbox: agenttest.NewBox(t)})
+	set := tool.New(tool.Config{Sandbox: agenttest.NewSandbox(t)})
 	defer set.Close(t.Context())
 	formats := regexp.MustCompile(`(?i)\b(path|glob|expression|variables|command|directory|ID)\b`)
 	for _, x := range set.All() {

@@ -27,7 +27,7 @@ const (
 
 // verify decides, after exit code 0, whether the program left what was asked
 // for, and reads the expected files back.
-func (e *Executor) verify(ctx context.Context, box Sandbox, a api.CodeArtifact, res api.ExecutionResult, out *observe.Capture) (api.ExecutionResult, error) {
+func (e *Executor) verify(ctx context.Context, sandbox Sandbox, a api.CodeArtifact, res api.ExecutionResult, out *observe.Capture) (api.ExecutionResult, error) {
 	wrong := func(format string, args ...any) api.ExecutionResult {
 		res.OK, res.Phase, res.Category = false, api.PhaseVerify, api.CategoryWrongOutput
 		res.Detail = fmt.Sprintf(format, args...)
@@ -63,7 +63,7 @@ func (e *Executor) verify(ctx context.Context, box Sandbox, a api.CodeArtifact, 
 			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%d files of the plan; the maximum is %d", len(a.Expect)-i, maxOutputFiles))
 			break
 		}
-		content, err := box.ReadFile(ctx, path, maxOutputFile)
+		content, err := sandbox.ReadFile(ctx, path, maxOutputFile)
 		switch kind := api.KindOf(err); {
 		case ctx.Err() != nil:
 			return res, ctx.Err()
@@ -109,15 +109,15 @@ const outputFile = ".hortus-output"
 
 // check runs the plan's checks in the sandbox of a program that did what was planned. The
 // first that fails makes it a program that did not.
-func (e *Executor) check(ctx context.Context, box Sandbox, p Pass, res api.ExecutionResult, out *observe.Capture) (api.ExecutionResult, error) {
+func (e *Executor) check(ctx context.Context, sandbox Sandbox, p Pass, res api.ExecutionResult, out *observe.Capture) (api.ExecutionResult, error) {
 	whole, _ := out.Bytes()
-	if err := box.WriteFile(ctx, outputFile, whole, false); err != nil {
+	if err := sandbox.WriteFile(ctx, outputFile, whole, false); err != nil {
 		return res, err
 	}
 	for _, c := range p.Checks {
 		e.cfg.Emit.Emit(ctx, api.EventPhase, api.PhaseEvent{Attempt: p.N, Phase: api.PhaseVerify, Command: c.Command})
 		said := &observe.Capture{}
-		ex, err := box.Run(ctx, api.ExecRequest{
+		ex, err := sandbox.Run(ctx, api.ExecRequest{
 			Args: []string{"bash", "-c", packages(p.Artifact) + c.Command}, Env: map[string]string{"OUTPUT": outputFile},
 			TimeoutMS: checkTimeout.Milliseconds(), Tag: string(api.PhaseVerify),
 		}, func(_ string, piece []byte) error {
@@ -168,8 +168,8 @@ func byProduct(name string) bool {
 
 // collect reads back what the program made or changed, beside the files that the plan
 // named, which are in res already. What cannot be read back is named.
-func (e *Executor) collect(ctx context.Context, box Sandbox, named []string, before []FileInfo, res api.ExecutionResult) (api.ExecutionResult, error) {
-	after, err := box.List(ctx)
+func (e *Executor) collect(ctx context.Context, sandbox Sandbox, named []string, before []FileInfo, res api.ExecutionResult) (api.ExecutionResult, error) {
+	after, err := sandbox.List(ctx)
 	if api.KindOf(err) == api.KindExhausted {
 		res.LeftOut = append(res.LeftOut, "files not listed in the plan: too many to list")
 		return res, nil
@@ -205,7 +205,7 @@ func (e *Executor) collect(ctx context.Context, box Sandbox, named []string, bef
 			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%s: total size limit of %d bytes exceeded", f.Path, maxOutputBytes))
 			continue
 		}
-		content, err := box.ReadFile(ctx, f.Path, maxOutputFile)
+		content, err := sandbox.ReadFile(ctx, f.Path, maxOutputFile)
 		switch kind := api.KindOf(err); {
 		case ctx.Err() != nil:
 			return res, ctx.Err()

@@ -83,8 +83,8 @@ func TestFiles(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			boxes, rec := agenttest.NewLocaldir(t), newRecord(t)
-			e := agent.NewExecutor(agent.ExecutorConfig{Sandboxes: boxes, Emit: rec, RunTimeout: time.Minute, Inputs: []agent.Input{
+			sandboxes, rec := agenttest.NewLocaldir(t), newRecord(t)
+			e := agent.NewExecutor(agent.ExecutorConfig{Sandboxes: sandboxes, Emit: rec, RunTimeout: time.Minute, Inputs: []agent.Input{
 				{Path: "data.csv", Read: func() ([]byte, error) { return []byte("1,2\n"), nil }},
 			}})
 			res, err := e.Execute(t.Context(), agent.Pass{N: 1, Of: 1, Artifact: api.CodeArtifact{Language: api.Python, Run: "python3 main.py",

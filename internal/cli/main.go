@@ -202,7 +202,7 @@ type psCmd struct{}
 
 // Run lists what runs: sandboxes, then tasks.
 func (*psCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	boxes, err := cl.Sandboxes.List(ctx, false)
+	sandboxes, err := cl.Sandboxes.List(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -217,17 +217,17 @@ func (*psCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		}
 	}
 	if a.Flags.JSON {
-		if boxes == nil {
-			boxes = []api.Sandbox{}
+		if sandboxes == nil {
+			sandboxes = []api.Sandbox{}
 		}
 		return a.JSON(struct {
 			Sandboxes []api.Sandbox `json:"sandboxes"`
 			Tasks     []api.Task    `json:"tasks"`
-		}{boxes, tasks})
+		}{sandboxes, tasks})
 	}
 	w := a.Table()
 	fmt.Fprintln(w, "KIND\tID\tSTATE\tAGE\tWHAT")
-	for _, b := range boxes {
+	for _, b := range sandboxes {
 		fmt.Fprintf(w, "sandbox\t%s\t%s\t%s\t%s, %s\n", human.Sanitize(string(b.ID)), human.Sanitize(string(b.State)), human.Duration(time.Since(b.CreatedAt)),
 			human.Sanitize(b.Isolation), human.Truncate(b.Template, 24))
 	}

@@ -29,7 +29,7 @@ func eventful() *daemon {
 		Files: []api.FileChange{
 			{Path: "main.go", Status: "modified", Added: 3, Deleted: 1}, {Path: "b", OldPath: "a" + evil, Status: "renamed"},
 			{Path: "x_test.go", Status: "modified", Added: 1, Test: true}, {Path: "y_test.go", Status: "deleted", Deleted: 40, Test: true},
-			{Path: "new_test.go", Status: "added", Added: 9, Test: true}, {Path: "logo.png", Status: "added", Binary: true},
+			{Path: "new_test.go", Status: "added", Added: 9, Test: true}, {Path: "logo.png", Status: "added", Binary: true, Size: 2048},
 		},
 		Refused: []api.RefusedChange{{Path: ".git/hooks/" + evil, Why: "it would run here"}}, Ignored: 2, Partial: true,
 		Summary:  "I mended it" + evil,
@@ -105,7 +105,7 @@ const golden = `[task 4f2a] [fetch] main is 111111111111 in 120ms
 [task 4f2a] WARNING: the work ended early: the result is partial
 [task 4f2a] [delivery] pushed hortus/4f2a to https://host/o/r
 [task 4f2a] [delivery] merge request opened for main: https://host/o/r/-/merge_requests/7EVIL
-[task 4f2a] verified: exit code only, the command writes no test report; in TIME, 2 rounds, 5 steps, the agent finished, isolation container
+[task 4f2a] verified: exit code only, the command writes no test report; WITH A CAUTION: large or binary files were added: logo.png (binary, 2048 bytes); in TIME, 2 rounds, 5 steps, the agent finished, isolation container
 [task 4f2a] openai:m: 5 calls, 1000 tokens in (900 cached), 50 out, $0.0123
   next: hortus task diff t4f2a000000000000000
         hortus task apply t4f2a000000000000000
@@ -120,9 +120,9 @@ func TestRepoProgress(t *testing.T) {
 		t.Errorf("code %d, stdout %q", code, stdout)
 	}
 	got := strings.ReplaceAll(stderr, `\x1b]0;evil\x07\u202e`, "EVIL")
-	if _, rest, ok := strings.Cut(got, "no test report; in "); ok {
+	if _, rest, ok := strings.Cut(got, "2048 bytes); in "); ok {
 		took, _, _ := strings.Cut(rest, ",")
-		got = strings.Replace(got, "; in "+took, "; in TIME", 1)
+		got = strings.Replace(got, "2048 bytes); in "+took, "2048 bytes); in TIME", 1)
 	}
 	if got != golden {
 		g, w := strings.Split(got, "\n"), strings.Split(golden, "\n")

@@ -80,13 +80,13 @@ func (g *garden) start(t *testing.T) app.Connect {
 		g.asked[r.URL.Path] = body
 	}
 	deadline := time.Now().Add(time.Hour)
-	boxes := []api.Sandbox{
+	sandboxes := []api.Sandbox{
 		{ID: boxOne, State: api.SandboxRunning, Isolation: "gvisor", Template: "py", Snapshot: snapPy, ExpiresAt: deadline, CreatedAt: time.Now()},
 		{ID: boxTwo, State: api.SandboxPaused, Isolation: "gvisor", Template: "host", Parent: boxOne, ExpiresAt: deadline, CreatedAt: time.Now()},
 	}
-	mux.HandleFunc("GET /v1/sandboxes", func(w http.ResponseWriter, r *http.Request) { reply(w, boxes) })
+	mux.HandleFunc("GET /v1/sandboxes", func(w http.ResponseWriter, r *http.Request) { reply(w, sandboxes) })
 	mux.HandleFunc("GET /v1/sandboxes/{id}", func(w http.ResponseWriter, r *http.Request) {
-		for _, b := range boxes {
+		for _, b := range sandboxes {
 			if string(b.ID) == r.PathValue("id") {
 				reply(w, b)
 				return
@@ -98,8 +98,8 @@ func (g *garden) start(t *testing.T) app.Connect {
 	mux.HandleFunc("GET /v1/sandboxes/{id}/execs", func(w http.ResponseWriter, r *http.Request) { reply(w, []api.Exec{}) })
 	mux.HandleFunc("POST /v1/sandboxes/{id}/forks", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, g.fork) })
 	mux.HandleFunc("POST /v1/sandboxes/{id}/snapshots", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, saved()[2]) })
-	mux.HandleFunc("POST /v1/sandboxes/{id}/pause", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, boxes[1]) })
-	mux.HandleFunc("POST /v1/sandboxes/{id}/resume", func(w http.ResponseWriter, r *http.Request) { reply(w, boxes[0]) })
+	mux.HandleFunc("POST /v1/sandboxes/{id}/pause", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, sandboxes[1]) })
+	mux.HandleFunc("POST /v1/sandboxes/{id}/resume", func(w http.ResponseWriter, r *http.Request) { reply(w, sandboxes[0]) })
 	mux.HandleFunc("GET /v1/snapshots", func(w http.ResponseWriter, r *http.Request) { reply(w, saved()) })
 	mux.HandleFunc("/v1/snapshots/{id}", func(w http.ResponseWriter, r *http.Request) {
 		for _, s := range saved() {
@@ -131,7 +131,7 @@ func (g *garden) start(t *testing.T) app.Connect {
 		}
 		reply(w, append(list, api.Template{Name: "py", Snapshot: &py}))
 	})
-	mux.HandleFunc("POST /v1/sandboxes", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, boxes[0]) })
+	mux.HandleFunc("POST /v1/sandboxes", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, sandboxes[0]) })
 	mux.HandleFunc("POST /v1/tasks", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, api.Task{ID: "t4f2a000000000000000"}) })
 	images := g.imageServer()
 	mux.Handle("GET /v1/templates/{name}/export", images)

@@ -159,21 +159,21 @@ func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.Creat
 				WithHint("restore hortus.db-key in the data directory, or create a new task with its environment")
 		}
 	}
-	box := old.Sandbox()
-	box.Task = ""
+	sandbox := old.Sandbox()
+	sandbox.Task = ""
 	if req.Sandbox.Isolation != "" {
-		box.Isolation = req.Sandbox.Isolation
+		sandbox.Isolation = req.Sandbox.Isolation
 	}
 	if req.Sandbox.TTLMS != 0 {
-		box.TTLMS = req.Sandbox.TTLMS
+		sandbox.TTLMS = req.Sandbox.TTLMS
 	}
-	if req.Sandbox.Template != "" && req.Sandbox.Template != box.Template {
+	if req.Sandbox.Template != "" && req.Sandbox.Template != sandbox.Template {
 		return req, api.Errorf(api.KindInvalid, "a replay uses the recorded template; it cannot be set")
 	}
 	if req.Sandbox.Labels != nil {
-		box.Labels = req.Sandbox.Labels
+		sandbox.Labels = req.Sandbox.Labels
 	}
-	req.Sandbox = box
+	req.Sandbox = sandbox
 	return req, nil
 }
 
@@ -198,12 +198,12 @@ func (e *Engine) program(ctx context.Context, req api.CreateTask) (*api.CodeArti
 // ready finds out, before a line is written, that programs of a language have
 // nothing to run them in the sandboxes of a request: attempts would only repeat
 // the same end.
-func ready(ctx context.Context, find func(context.Context, api.CreateSandbox) ([]api.Tool, error), box api.CreateSandbox, name api.Language) error {
+func ready(ctx context.Context, find func(context.Context, api.CreateSandbox) ([]api.Tool, error), sandbox api.CreateSandbox, name api.Language) error {
 	l, ok := language.Of(name)
 	if !ok || find == nil {
 		return nil
 	}
-	tools, err := find(ctx, box)
+	tools, err := find(ctx, sandbox)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func ready(ctx context.Context, find func(context.Context, api.CreateSandbox) ([
 	}
 	where := "is not installed on this machine, which the sandbox shows"
 	hint := "Install it on this machine (on Debian: apt install " + l.Package + ") and run the command again."
-	if t := box.Template; t != "" && t != api.HostTemplate {
+	if t := sandbox.Template; t != "" && t != api.HostTemplate {
 		where = "is not in the template " + t
 		hint = "Use a template or an image that has it."
 	}

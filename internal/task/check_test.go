@@ -79,7 +79,7 @@ func TestNoInterpreter(t *testing.T) {
 		{"unknown", nil, errors.New("the tree is torn"), api.OutcomeFailed, []string{"the tree is torn"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, mem, boxes := newEngine(t, func(cfg *task.Config) {
+			e, mem, sandboxes := newEngine(t, func(cfg *task.Config) {
 				cfg.Tools = func(context.Context, api.CreateSandbox) ([]api.Tool, error) { return c.tools, c.err }
 			})
 			got := done(t, e, api.CreateTask{Request: "print the first 5 primes"})
@@ -90,8 +90,8 @@ func TestNoInterpreter(t *testing.T) {
 			if c.outcome == api.OutcomeVerified {
 				return
 			}
-			if got.Error == nil || len(got.Attempts) != 0 || boxes.Created.Load() != 0 {
-				t.Fatalf("%+v, %d sandboxes", got, boxes.Created.Load())
+			if got.Error == nil || len(got.Attempts) != 0 || sandboxes.Created.Load() != 0 {
+				t.Fatalf("%+v, %d sandboxes", got, sandboxes.Created.Load())
 			}
 			for _, s := range c.says {
 				if !strings.Contains(got.Error.Message+" "+got.Error.Hint, s) {

@@ -158,7 +158,7 @@ func TestReplayWithoutItsEnvironment(t *testing.T) {
 }
 
 func TestReplayIsExact(t *testing.T) {
-	e, _, boxes := newEngine(t)
+	e, _, sandboxes := newEngine(t)
 	limits := api.Limits{MemoryBytes: 64 << 20}
 	first := done(t, e, api.CreateTask{Request: "Run this Python: print(math.pi)", RunTimeoutMS: 7000,
 		Sandbox: api.CreateSandbox{Limits: limits, Env: map[string]string{"A": "b"}}})
@@ -173,7 +173,7 @@ func TestReplayIsExact(t *testing.T) {
 		if again.Create.RunTimeoutMS != 7000 || again.Create.Sandbox.Limits != limits {
 			t.Errorf("attempt %d: %+v", n, again.Create)
 		}
-		if got := boxes.Asked()[len(boxes.Asked())-1]; got.Env["A"] != "b" || got.Task != again.ID || got.Limits != limits {
+		if got := sandboxes.Asked()[len(sandboxes.Asked())-1]; got.Env["A"] != "b" || got.Task != again.ID || got.Limits != limits {
 			t.Errorf("attempt %d ran in %+v", n, got)
 		}
 	}
@@ -228,7 +228,7 @@ func TestCancelAtAnyInstant(t *testing.T) {
 }
 
 func TestCloseCancelsAll(t *testing.T) {
-	e, mem, boxes := newEngine(t)
+	e, mem, sandboxes := newEngine(t)
 	var ids []api.TaskID
 	for range 3 {
 		c, err := e.Create(t.Context(), api.CreateTask{Artifact: script("import time; time.sleep(60)")})
@@ -246,7 +246,7 @@ func TestCloseCancelsAll(t *testing.T) {
 		}
 		mem.oneFinish(t, id)
 	}
-	if boxes.Left.Load() != 0 {
+	if sandboxes.Left.Load() != 0 {
 		t.Error("a sandbox was left")
 	}
 	if _, err := e.Create(t.Context(), api.CreateTask{Request: "x"}); api.KindOf(err) != api.KindUnavailable {

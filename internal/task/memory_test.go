@@ -148,17 +148,17 @@ func newEngine(t *testing.T, change ...func(*task.Config)) (*task.Engine, *memor
 	if err != nil {
 		t.Fatal(err)
 	}
-	mem, boxes := newMemory(), agenttest.NewLocaldir(t)
+	mem, sandboxes := newMemory(), agenttest.NewLocaldir(t)
 	change = append([]func(*task.Config){func(cfg *task.Config) { cfg.Record = record }}, change...)
-	return engineWith(t, mem, boxes, []model.Model{off}, change...), mem, boxes
+	return engineWith(t, mem, sandboxes, []model.Model{off}, change...), mem, sandboxes
 }
 
 // engineWith makes an engine on a memory that has some models, and whatever is
 // recorded.
-func engineWith(t *testing.T, mem *memory, boxes *agenttest.Localdir, models []model.Model, change ...func(*task.Config)) *task.Engine {
+func engineWith(t *testing.T, mem *memory, sandboxes *agenttest.Localdir, models []model.Model, change ...func(*task.Config)) *task.Engine {
 	t.Helper()
 	cfg := task.Config{
-		Store: mem, Log: mem, Sandboxes: boxes, Dir: t.TempDir(), Owner: api.NewOwnerID(),
+		Store: mem, Log: mem, Sandboxes: sandboxes, Dir: t.TempDir(), Owner: api.NewOwnerID(),
 		Model: func(name string) (model.Model, error) {
 			for _, m := range models {
 				if m.Name() == name {

@@ -193,17 +193,17 @@ func TestAWholeRunReplaysFromItsRecording(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			mem, boxes := newMemory(), agenttest.NewLocaldir(t)
+			mem, sandboxes := newMemory(), agenttest.NewLocaldir(t)
 			path := filepath.Join(t.TempDir(), "r.jsonl")
 			c.req.Record = path
-			e := engineWith(t, mem, boxes, c.models(), recording)
+			e := engineWith(t, mem, sandboxes, c.models(), recording)
 			first := done(t, e, c.req)
 			if first.Outcome != c.outcome || len(first.Attempts) != c.passes || !slices.Equal(moves(mem, first.ID), c.moves) {
 				t.Fatalf("%+v\n%v", first, moves(mem, first.ID))
 			}
 			// Twice: a recording is not used up. The second engine has no model.
 			for range 2 {
-				offline := engineWith(t, mem, boxes, nil)
+				offline := engineWith(t, mem, sandboxes, nil)
 				again := done(t, offline, api.CreateTask{Request: c.req.Request, Model: replay.Prefix + path})
 				if a, b := repeated(t, offline, again), repeated(t, e, first); a != b {
 					t.Errorf("the replay gives\n%s\nthe run gave\n%s\n%+v", a, b, again.Error)
@@ -225,7 +225,7 @@ func TestAWholeRunReplaysFromItsRecording(t *testing.T) {
 					t.Errorf("model %q", again.Model)
 				}
 			}
-			other := done(t, engineWith(t, mem, boxes, nil), api.CreateTask{Request: c.req.Request + " and more", Model: replay.Prefix + path})
+			other := done(t, engineWith(t, mem, sandboxes, nil), api.CreateTask{Request: c.req.Request + " and more", Model: replay.Prefix + path})
 			if other.Outcome != api.OutcomeFailed || other.Error == nil || other.Error.Kind != api.KindNotFound {
 				t.Errorf("another request gives %s %v", other.Outcome, other.Error)
 			}
@@ -234,8 +234,8 @@ func TestAWholeRunReplaysFromItsRecording(t *testing.T) {
 }
 
 func TestTheRowSaysWhichModelsWereAsked(t *testing.T) {
-	mem, boxes := newMemory(), agenttest.NewLocaldir(t)
-	e := engineWith(t, mem, boxes, []model.Model{
+	mem, sandboxes := newMemory(), agenttest.NewLocaldir(t)
+	e := engineWith(t, mem, sandboxes, []model.Model{
 		&answers{"small", []any{"?", plan}}, &answers{"middle", []any{script("nothing"), fix("nothing_else")}}, &answers{"big", []any{fix("print(7)")}}})
 	got := done(t, e, api.CreateTask{Request: "please print seven", Model: "middle", Models: api.Models{Planner: "small", Large: "big"}})
 	if got.Model != "middle" || got.Models != (api.Models{Planner: "small", Coder: "middle", Debugger: "middle", Large: "big"}) {
@@ -255,7 +255,7 @@ func TestTheRowSaysWhichModelsWereAsked(t *testing.T) {
 }
 
 func TestRecordIsRefused(t *testing.T) {
-	e, mem, boxes := newEngine(t)
+	e, mem, sandboxes := newEngine(t)
 	there := filepath.Join(t.TempDir(), "there")
 	if err := os.WriteFile(there, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestRecordIsRefused(t *testing.T) {
 		"small program":         {e, api.CreateTask{Request: "x", Models: api.Models{Small: "offline"}}, api.KindInvalid},
 		"unknown large":         {e, api.CreateTask{Request: "x", Models: api.Models{Large: "oracle"}, Record: there + "3"}, api.KindInvalid},
 		"no recording":          {e, api.CreateTask{Request: "x", Model: "replay:" + there}, api.KindInvalid},
-		"none can be made":      {engineWith(t, mem, boxes, []model.Model{&answers{name: "offline"}}), api.CreateTask{Request: "x", Record: there + "4"}, api.KindUnsupported},
+		"none can be made":      {engineWith(t, mem, sandboxes, []model.Model{&answers{name: "offline"}}), api.CreateTask{Request: "x", Record: there + "4"}, api.KindUnsupported},
 	} {
 		if _, err := c.e.Create(t.Context(), c.req); api.KindOf(err) != c.kind {
 			t.Errorf("%s: %v", name, err)

@@ -147,7 +147,7 @@ func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run) error
 		return err
 	}
 	done, cut := run.Recorded()
-	run.OnLive(func() {
+	run.OnStart(func() {
 		log.Emit(life, api.EventTaskResumed, api.ResumedEvent{
 			Daemon: int(run.Epoch()), Steps: done, Cut: cut, PausedMS: run.Paused().Milliseconds(), MS: e.cfg.Now().Sub(began).Milliseconds(),
 		})

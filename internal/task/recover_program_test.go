@@ -78,7 +78,7 @@ func (c *counted) Generate(ctx context.Context, req model.Request, deltas func(m
 }
 
 // programDaemon is an engine with its own owner, which runs programs.
-func programDaemon(t *testing.T, db *sqlite.DB, runs store.Runs, boxes *agenttest.Localdir, dir string, m model.Model) (*task.Engine, api.OwnerID) {
+func programDaemon(t *testing.T, db *sqlite.DB, runs store.Runs, sandboxes *agenttest.Localdir, dir string, m model.Model) (*task.Engine, api.OwnerID) {
 	t.Helper()
 	me := api.NewOwnerID()
 	if err := db.InsertOwner(t.Context(), store.Owner{ID: me, StartedAt: time.Now()}); err != nil {
@@ -86,7 +86,7 @@ func programDaemon(t *testing.T, db *sqlite.DB, runs store.Runs, boxes *agenttes
 	}
 	log := event.NewLog(event.Config{Store: db})
 	return task.New(task.Config{
-		Store: db, Log: log, Events: log.Read, Sandboxes: boxes, Dir: dir, Owner: me,
+		Store: db, Log: log, Events: log.Read, Sandboxes: sandboxes, Dir: dir, Owner: me,
 		Model: func(string) (model.Model, error) { return m, nil }, Journal: journal.New(journal.Config{Rows: runs, Owner: me}),
 	}), me
 }
@@ -108,18 +108,18 @@ func TestProgramsSurvive(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { db.Close() })
-				boxes := agenttest.NewLocaldir(t)
+				sandboxes := agenttest.NewLocaldir(t)
 				m := &counted{Model: &forgetful{}, n: map[string]int{}}
 				h := &halting{Runs: db, at: at, halted: make(chan struct{}), release: make(chan struct{})}
-				first, dead := programDaemon(t, db, h, boxes, filepath.Join(dir, "tasks"), m)
+				first, dead := programDaemon(t, db, h, sandboxes, filepath.Join(dir, "tasks"), m)
 				row, err := first.Create(api.WithPrincipal(t.Context(), asker), api.CreateTask{Request: "Print the total", Model: "forgetful", Sandbox: api.CreateSandbox{Account: "ada"}})
 				if err != nil {
 					t.Fatal(err)
 				}
 				<-h.halted
-				before := boxes.Created.Load()
+				before := sandboxes.Created.Load()
 
-				next, me := programDaemon(t, db, db, boxes, filepath.Join(dir, "tasks"), m)
+				next, me := programDaemon(t, db, db, sandboxes, filepath.Join(dir, "tasks"), m)
 				ended := n == writes && when == "after"
 				found, err := next.Recover(t.Context(), func(o api.OwnerID) bool { return o == dead })
 				if err != nil || (found == 1) == ended {
@@ -141,7 +141,7 @@ func TestProgramsSurvive(t *testing.T) {
 				if begun := (n - 1) / 2; n%2 == 0 && when == "before" || n%2 == 1 && when == "after" {
 					cut = begun
 				}
-				done := map[string]int{"attempt": int(boxes.Created.Load()), "ExecutionPlan": m.n["ExecutionPlan"], "CodeArtifact": m.n["CodeArtifact"], "Diagnosis": m.n["Diagnosis"]}
+				done := map[string]int{"attempt": int(sandboxes.Created.Load()), "ExecutionPlan": m.n["ExecutionPlan"], "CodeArtifact": m.n["CodeArtifact"], "Diagnosis": m.n["Diagnosis"]}
 				want := map[string]int{}
 				for i, s := range steps {
 					want[s]++
@@ -154,7 +154,7 @@ func TestProgramsSurvive(t *testing.T) {
 						t.Errorf("%s was done %d times, want %d", s, done[s], n)
 					}
 				}
-				if before > boxes.Created.Load() {
+				if before > sandboxes.Created.Load() {
 					t.Error("sandboxes went backwards")
 				}
 				// What the model was paid for is in the sum, of both daemons.

@@ -44,7 +44,7 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 		e.finish(ctx, t, r.log)
 		return
 	}
-	r.run.GoLive()
+	r.run.Start()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err := e.journals.end(ctx, t, r.run, r.log); err != nil {

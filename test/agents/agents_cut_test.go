@@ -92,9 +92,9 @@ func (a *agents) cut(t *testing.T, agent runtime.Runtime, isolation string) {
 	defer func() { a.close(t, name, server) }()
 	n := send("message-one")
 	first := w.touched(name, n, "begun.txt")
-	box := world.Must(a.w.Client.Sandboxes.Get(t.Context(), string(first)))(t)
-	defer box.Close()
-	world.Must(box.Kill(t.Context()))(t)
+	sandbox := world.Must(a.w.Client.Sandboxes.Get(t.Context(), string(first)))(t)
+	defer sandbox.Close()
+	world.Must(sandbox.Kill(t.Context()))(t)
 	one := w.turn(name, n)
 	if one.Outcome != api.OutcomeAnswered || !strings.Contains(one.Answer, "It is done") {
 		t.Fatalf("after the loss of its sandbox: %s %q %s %+v\n%q", one.Outcome, one.Answer, one.Note, one.Error, server.Problems())
@@ -112,9 +112,9 @@ func (a *agents) cut(t *testing.T, agent runtime.Runtime, isolation string) {
 	if r := two.Receipt; two.Outcome != api.OutcomeCanceled || r == nil || r.ProcessesLeft != 0 || len(r.Completed) == 0 || !slices.ContainsFunc(r.Skipped, func(call string) bool { return strings.Contains(call, "long.txt") }) {
 		t.Errorf("a turn that was canceled: %s, %+v", two.Outcome, two.Receipt)
 	}
-	boxes, err := a.w.Client.Sandboxes.List(t.Context(), false)
-	if err != nil || len(boxes) > 0 || s.State != session.Stored {
-		t.Errorf("%d sandboxes are left, the session is %s: %v", len(boxes), s.State, err)
+	sandboxes, err := a.w.Client.Sandboxes.List(t.Context(), false)
+	if err != nil || len(sandboxes) > 0 || s.State != session.Stored {
+		t.Errorf("%d sandboxes are left, the session is %s: %v", len(sandboxes), s.State, err)
 	}
 
 	three := w.turn(name, send("message-three"))

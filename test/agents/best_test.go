@@ -85,8 +85,8 @@ func setups(t *testing.T, events []api.Event) (n int) {
 // onlyTheResult checks that nothing of a task runs, and that only its result has files and a branch.
 func onlyTheResult(t *testing.T, w *world.World, task api.Task) {
 	t.Helper()
-	boxes := world.Must(w.Client.Sandboxes.List(t.Context(), false))(t)
-	for _, b := range boxes {
+	sandboxes := world.Must(w.Client.Sandboxes.List(t.Context(), false))(t)
+	for _, b := range sandboxes {
 		if b.Task == task.ID {
 			t.Errorf("sandbox %s is left: %s", b.ID, b.State)
 		}

@@ -60,11 +60,11 @@ func TestPolicyIsCarried(t *testing.T) {
 func (p *parlour) live() (id api.SandboxID) {
 	p.t.Helper()
 	world.Eventually(p.t, "one sandbox runs", func() bool {
-		boxes, err := p.w.Client.Sandboxes.List(p.t.Context(), false)
-		if err != nil || len(boxes) != 1 || boxes[0].State != api.SandboxRunning {
+		sandboxes, err := p.w.Client.Sandboxes.List(p.t.Context(), false)
+		if err != nil || len(sandboxes) != 1 || sandboxes[0].State != api.SandboxRunning {
 			return false
 		}
-		id = boxes[0].ID
+		id = sandboxes[0].ID
 		return true
 	})
 	return id
@@ -87,13 +87,13 @@ func (p *parlour) gate(id api.TaskID) api.SandboxID {
 	return task.Repo.Rounds[len(task.Repo.Rounds)-1].Gate.Sandbox
 }
 
-// box calls use with a sandbox.
-func (p *parlour) box(id api.SandboxID, use func(context.Context, *client.Sandbox) error) {
+// withSandbox calls use with a sandbox.
+func (p *parlour) withSandbox(id api.SandboxID, use func(context.Context, *client.Sandbox) error) {
 	p.t.Helper()
-	box, err := p.w.Client.Sandboxes.Get(p.t.Context(), string(id))
+	sandbox, err := p.w.Client.Sandboxes.Get(p.t.Context(), string(id))
 	if err == nil {
-		defer box.Close()
-		err = use(p.t.Context(), box)
+		defer sandbox.Close()
+		err = use(p.t.Context(), sandbox)
 	}
 	if err != nil {
 		p.t.Fatal(err)
@@ -103,7 +103,7 @@ func (p *parlour) box(id api.SandboxID, use func(context.Context, *client.Sandbo
 // has checks the rules of a sandbox.
 func (p *parlour) has(id api.SandboxID, want []api.EgressRule) {
 	p.t.Helper()
-	p.box(id, func(ctx context.Context, s *client.Sandbox) error {
+	p.withSandbox(id, func(ctx context.Context, s *client.Sandbox) error {
 		row, err := s.Info(ctx)
 		var got []api.EgressRule
 		if row.EgressPolicy != nil {
@@ -119,7 +119,7 @@ func (p *parlour) has(id api.SandboxID, want []api.EgressRule) {
 // narrow replaces the rules of a sandbox.
 func (p *parlour) narrow(id api.SandboxID, rules []api.EgressRule) {
 	p.t.Helper()
-	p.box(id, func(ctx context.Context, s *client.Sandbox) error {
+	p.withSandbox(id, func(ctx context.Context, s *client.Sandbox) error {
 		_, err := s.SetEgress(ctx, api.EgressPolicy{Rules: rules})
 		return err
 	})
@@ -128,7 +128,7 @@ func (p *parlour) narrow(id api.SandboxID, rules []api.EgressRule) {
 // kill kills a sandbox.
 func (p *parlour) kill(id api.SandboxID) {
 	p.t.Helper()
-	p.box(id, func(ctx context.Context, s *client.Sandbox) error {
+	p.withSandbox(id, func(ctx context.Context, s *client.Sandbox) error {
 		_, err := s.Kill(ctx)
 		return err
 	})

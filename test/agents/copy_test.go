@@ -115,7 +115,7 @@ func (k *clones) grows(c repo.Sandbox, file string) {
 }
 
 // left checks the sandboxes that live and the workspaces of the task.
-func (k *clones) left(boxes, spaces int) {
+func (k *clones) left(sbs, spaces int) {
 	k.t.Helper()
 	rows := world.Must(k.w.Sandboxes.Sandboxes.List(k.ctx, false))(k.t)
 	n := 0
@@ -131,8 +131,8 @@ func (k *clones) left(boxes, spaces int) {
 			m++
 		}
 	}
-	if n != boxes || m != spaces {
-		k.t.Errorf("%d sandboxes and %d workspaces of the task, want %d and %d", n, m, boxes, spaces)
+	if n != sbs || m != spaces {
+		k.t.Errorf("%d sandboxes and %d workspaces of the task, want %d and %d", n, m, sbs, spaces)
 	}
 }
 

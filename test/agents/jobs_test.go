@@ -19,10 +19,10 @@ import (
 
 // toolbox is a set of tools over a real sandbox.
 type toolbox struct {
-	t   *testing.T
-	box sandboxes.Sandbox
-	set *tool.Set
-	all map[string]loop.Tool
+	t       *testing.T
+	sandbox sandboxes.Sandbox
+	set     *tool.Set
+	all     map[string]loop.Tool
 }
 
 func newToolbox(t *testing.T) *toolbox {
@@ -32,8 +32,8 @@ func newToolbox(t *testing.T) *toolbox {
 	w.Isolates(t, "")
 	made := world.Must(w.TaskSandboxes.Create(api.WithPrincipal(t.Context(), api.Operator()), api.CreateSandbox{TTLMS: (20 * time.Minute).Milliseconds()}))(t)
 	keep := world.Must(tool.NewFiles(t.TempDir(), 0, 0))(t)
-	b := &toolbox{t: t, box: made.(sandboxes.Sandbox), all: map[string]loop.Tool{}}
-	b.set = tool.New(tool.Config{Sandbox: b.box, Keep: keep})
+	b := &toolbox{t: t, sandbox: made.(sandboxes.Sandbox), all: map[string]loop.Tool{}}
+	b.set = tool.New(tool.Config{Sandbox: b.sandbox, Keep: keep})
 	for _, x := range b.set.All() {
 		b.all[x.Spec().Name] = x
 	}
@@ -41,7 +41,7 @@ func newToolbox(t *testing.T) *toolbox {
 		if err := b.set.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if _, err := b.box.Close(context.Background()); err != nil {
+		if _, err := b.sandbox.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 		keep.Close()
@@ -120,10 +120,10 @@ func TestToolsInASandbox(t *testing.T) {
 }
 
 // TestListOfABox: what a program made is listed by the names of regular files alone.
-func TestListOfABox(t *testing.T) {
+func TestListOfASandbox(t *testing.T) {
 	b := newToolbox(t)
 	b.want("shell", input{"command": "mkdir -p d/e; echo a >d/e/x; echo bb >y; ln -s /etc/passwd link; ln -s d dirlink; ln -s / root; mkfifo p; ln -s y same"}, false)
-	files := world.Must(b.box.List(t.Context()))(t)
+	files := world.Must(b.sandbox.List(t.Context()))(t)
 	got := map[string]int64{}
 	for _, f := range files {
 		got[f.Path] = f.Size
@@ -163,7 +163,7 @@ func TestJobsInASandbox(t *testing.T) {
 func TestJobOfAnEndedSandbox(t *testing.T) {
 	b := newToolbox(t)
 	b.want("shell", input{"command": "sleep 1000", "background": true}, false)
-	if proof, err := b.box.Close(t.Context()); err != nil || proof.Left != 0 {
+	if proof, err := b.sandbox.Close(t.Context()); err != nil || proof.Left != 0 {
 		t.Fatalf("%+v, %v", proof, err)
 	}
 	res, err := b.call("job", input{"id": "j1", "action": "wait"})

@@ -172,9 +172,9 @@ func TestSessionRestored(t *testing.T) {
 // nothingLeft checks that nothing of a closed session is there.
 func (p *parlour) nothingLeft(s session.Session) {
 	p.t.Helper()
-	boxes, err := p.w.Client.Sandboxes.List(p.t.Context(), false)
-	if err != nil || len(boxes) > 0 {
-		p.t.Errorf("%d sandboxes are left, %v", len(boxes), err)
+	sandboxes, err := p.w.Client.Sandboxes.List(p.t.Context(), false)
+	if err != nil || len(sandboxes) > 0 {
+		p.t.Errorf("%d sandboxes are left, %v", len(sandboxes), err)
 	}
 	ids := world.Must(p.w.Workspaces.List())(p.t)
 	for _, id := range ids {

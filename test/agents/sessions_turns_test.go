@@ -37,12 +37,12 @@ func (p *parlour) touched(key string, n int, file string) (id api.SandboxID) {
 			p.t.Fatalf("turn %d ended before: %s %q %s %+v", n, t.Outcome, t.Answer, t.Note, t.Error)
 		}
 		id = s.Sandbox
-		box, err := p.w.Client.Sandboxes.Get(p.t.Context(), string(id))
+		sandbox, err := p.w.Client.Sandboxes.Get(p.t.Context(), string(id))
 		if err != nil {
 			return false // it is not there yet
 		}
-		defer box.Close()
-		_, err = box.Stat(p.t.Context(), "", "/workspace/"+file)
+		defer sandbox.Close()
+		_, err = sandbox.Stat(p.t.Context(), "", "/workspace/"+file)
 		return err == nil
 	})
 	return id
@@ -178,13 +178,13 @@ func TestSessionCanceled(t *testing.T) {
 				if end.Receipt == nil || end.Receipt.ProcessesLeft != 0 {
 					t.Errorf("turn %d: receipt %+v", turn.N, end.Receipt)
 				}
-				boxes := world.Must(p.w.Client.Sandboxes.List(t.Context(), false))(t)
+				sandboxes := world.Must(p.w.Client.Sandboxes.List(t.Context(), false))(t)
 				switch {
-				case s.State == session.Stored && s.Sandbox == "" && len(boxes) == 0:
-				case end.Restored == "" && s.State == session.Warm && before != "" && s.Sandbox == before && len(boxes) == 1 && boxes[0].ID == before:
+				case s.State == session.Stored && s.Sandbox == "" && len(sandboxes) == 0:
+				case end.Restored == "" && s.State == session.Warm && before != "" && s.Sandbox == before && len(sandboxes) == 1 && sandboxes[0].ID == before:
 					// The turn was canceled before it had the sandbox of the one before.
 				default:
-					t.Errorf("after a cancellation it is %s with sandbox %q, which was %q; restored %q; %d sandboxes are left", s.State, s.Sandbox, before, end.Restored, len(boxes))
+					t.Errorf("after a cancellation it is %s with sandbox %q, which was %q; restored %q; %d sandboxes are left", s.State, s.Sandbox, before, end.Restored, len(sandboxes))
 				}
 			case end.Outcome != api.OutcomeAnswered:
 				t.Errorf("turn %d ended as %s: %+v", turn.N, end.Outcome, end.Error)

@@ -26,7 +26,7 @@ func TestSubagentsKeepRules(t *testing.T) {
 			m := newCrew(t)
 			v := world.NewVault(t, isolation, m.env)
 			v.OnSocket()
-			world.Needs(t, v.Box(api.CreateSandbox{}), "curl", "python3")
+			world.Needs(t, v.Sandbox(api.CreateSandbox{}), "curl", "python3")
 			value := v.Set("token", v.At("example.com", "/used/**", world.InHeader))
 			hidden := "hidden-" + rand.Text()
 			dir := gittest.NewCheckout(t, map[string]string{
@@ -87,16 +87,16 @@ curl -sS -m 20 -H "Authorization: Bearer $TOKEN" https://example.com:%s/used/%s;
 func TestCopyOfRules(t *testing.T) {
 	world.Both(t, func(v *world.Vault) {
 		v.OnSocket() // as its operator, who owns the computers of the test
-		world.Needs(v.T, v.Box(api.CreateSandbox{}), "curl", "python3")
+		world.Needs(v.T, v.Sandbox(api.CreateSandbox{}), "curl", "python3")
 		for _, name := range []string{"stays", "taken", "short"} {
 			v.Set(name, v.At("example.com", "/"+name, world.InHeader))
 		}
 		world.Must(v.Client.Secrets.Set(v.T.Context(), "head", secrets.Set{Value: "value-of-head", ForHeaders: true}))(v.T)
 		port, _ := strconv.Atoi(v.Out.Port)
-		k := newClones(v.T, v.World, v.Isolation, func(box *api.CreateSandbox) {
-			box.Egress, box.Limits = v.Policy(), api.Limits{MemoryBytes: 2 << 30}
-			box.Secrets = []api.SecretGrant{{Name: "stays", LifetimeMS: 3_600_000}, {Name: "taken"}, {Name: "short", LifetimeMS: api.MinSecretLifetime.Milliseconds()}}
-			box.Headers = []api.HeaderRule{{Host: "other.example.com", Port: port, Headers: map[string]string{"X-Head": "is ${secret:head}"}}}
+		k := newClones(v.T, v.World, v.Isolation, func(sandbox *api.CreateSandbox) {
+			sandbox.Egress, sandbox.Limits = v.Policy(), api.Limits{MemoryBytes: 2 << 30}
+			sandbox.Secrets = []api.SecretGrant{{Name: "stays", LifetimeMS: 3_600_000}, {Name: "taken"}, {Name: "short", LifetimeMS: api.MinSecretLifetime.Milliseconds()}}
+			sandbox.Headers = []api.HeaderRule{{Host: "other.example.com", Port: port, Headers: map[string]string{"X-Head": "is ${secret:head}"}}}
 		})
 		curl := func(c repo.Sandbox, url, secret string) (seen string) {
 			v.T.Helper()

@@ -50,11 +50,11 @@ func TestSubagents(t *testing.T) {
 			"two":                  {shells("cat notes; echo two >notes; rm lib.py; echo changed"), shells("cat notes; ls"), finishes("answer of two")},
 		}, func() {
 			seen = processesWith(mark)
-			boxes, err := w.Sandboxes.Sandboxes.List(t.Context(), false)
+			sandboxes, err := w.Sandboxes.Sandboxes.List(t.Context(), false)
 			if err != nil {
 				t.Error(err)
 			}
-			for _, b := range boxes {
+			for _, b := range sandboxes {
 				if b.Task == id {
 					during = append(during, string(b.Workspace))
 				}
@@ -225,10 +225,10 @@ func TestSubagentsOfSession(t *testing.T) {
 }
 
 // copiesLeft checks how many sandboxes there are, and that no workspace of a task is.
-func (p *parlour) copiesLeft(boxes int) {
+func (p *parlour) copiesLeft(sandboxes int) {
 	p.t.Helper()
-	if list, err := p.w.Client.Sandboxes.List(p.t.Context(), false); err != nil || len(list) != boxes {
-		p.t.Errorf("%d sandboxes, want %d: %v", len(list), boxes, err)
+	if list, err := p.w.Client.Sandboxes.List(p.t.Context(), false); err != nil || len(list) != sandboxes {
+		p.t.Errorf("%d sandboxes, want %d: %v", len(list), sandboxes, err)
 	}
 	ids := world.Must(p.w.Workspaces.List())(p.t)
 	for _, id := range ids {

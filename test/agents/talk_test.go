@@ -32,10 +32,10 @@ func TestTalk(t *testing.T) {
 		})
 		return c
 	}
-	box := open()
+	sandbox := open()
 	start := func(args ...string) repo.Conn {
 		t.Helper()
-		p := world.Must(box.Talk(t.Context(), api.ExecRequest{Args: args}))(t)
+		p := world.Must(sandbox.Talk(t.Context(), api.ExecRequest{Args: args}))(t)
 		return p
 	}
 	// Everything comes back, also more than any buffer has.
@@ -79,14 +79,14 @@ func TestTalk(t *testing.T) {
 	}
 	// Nobody reads, and the sandbox ends all the same.
 	start("sh", "-c", "yes")
-	if proof, err := box.Close(t.Context()); err != nil || proof.Left != 0 {
+	if proof, err := sandbox.Close(t.Context()); err != nil || proof.Left != 0 {
 		t.Errorf("%+v, %v", proof, err)
 	}
 	// By these errors an agent whose sandbox is gone knows that it may have another one.
-	if _, err := box.Talk(t.Context(), api.ExecRequest{Args: []string{"true"}}); api.KindOf(err) != api.KindUnavailable {
+	if _, err := sandbox.Talk(t.Context(), api.ExecRequest{Args: []string{"true"}}); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("a program in a sandbox that is gone: %s %v", api.KindOf(err), err)
 	}
-	if err := box.WriteFile(t.Context(), "/workspace/x", nil, false); api.KindOf(err) != api.KindUnavailable && api.KindOf(err) != api.KindInternal {
+	if err := sandbox.WriteFile(t.Context(), "/workspace/x", nil, false); api.KindOf(err) != api.KindUnavailable && api.KindOf(err) != api.KindInternal {
 		t.Errorf("a file in a sandbox that is gone: %s %v", api.KindOf(err), err)
 	}
 }

@@ -133,12 +133,12 @@ func TestEscapes(t *testing.T) {
 
 // escapes tries every probe inside; lines says how each went on the host.
 func escapes(t *testing.T, w *world, lines map[string]string) {
-	box := w.create(t, nil)
-	prog := w.program(t, box.ID)
+	sandbox := w.create(t, nil)
+	prog := w.program(t, sandbox.ID)
 	var table strings.Builder
 	tw := tabwriter.NewWriter(&table, 2, 8, 2, ' ', 0)
 	fmt.Fprint(tw, "probe\tcontrol on the host")
-	for _, user := range box.Identities {
+	for _, user := range sandbox.Identities {
 		fmt.Fprintf(tw, "\t%s inside", user)
 	}
 	fmt.Fprintln(tw)
@@ -149,8 +149,8 @@ func escapes(t *testing.T, w *world, lines map[string]string) {
 			controls++
 		}
 		fmt.Fprintf(tw, "%s\t%s", p.name, line)
-		for _, user := range box.Identities {
-			r := w.exec(t, box.ID, user, prog, roleProbe, p.name)
+		for _, user := range sandbox.Identities {
+			r := w.exec(t, sandbox.ID, user, prog, roleProbe, p.name)
 			answer := strings.TrimSpace(r.stdout)
 			if _, own := ownKernel[p.name]; own && w.isolation == "gvisor" && strings.HasPrefix(answer, "got through") {
 				through[p.name] = true
@@ -173,15 +173,15 @@ func escapes(t *testing.T, w *world, lines map[string]string) {
 	}
 	tw.Flush()
 	t.Logf("%d probes, %d with a control that got through here\n%s", len(probes()), controls, table.String())
-	w.alive(t, box.ID)
+	w.alive(t, sandbox.ID)
 	for name := range ownKernel {
 		if w.isolation == "gvisor" && !through[name] {
 			t.Errorf("%s is refused: it is not to be listed among what its own kernel allows", name)
 		}
 	}
 	// A wall that refuses everything proves nothing either.
-	for _, user := range box.Identities {
-		if r := w.exec(t, box.ID, user, prog, roleProbe, "memfd and exec"); strings.TrimSpace(r.stdout) != "got through" {
+	for _, user := range sandbox.Identities {
+		if r := w.exec(t, sandbox.ID, user, prog, roleProbe, "memfd and exec"); strings.TrimSpace(r.stdout) != "got through" {
 			t.Errorf("a program in memory does not run as %s: %q %q", user, r.stdout, r.stderr)
 		}
 	}
@@ -216,15 +216,15 @@ var ownKernel = map[string]string{
 func TestSetuidFile(t *testing.T) { onEach(t, setuidFile) }
 
 func setuidFile(t *testing.T, w *world) {
-	box := w.create(t, nil)
-	if !slices.Contains(box.Identities, "root") {
+	sandbox := w.create(t, nil)
+	if !slices.Contains(sandbox.Identities, "root") {
 		t.Skip("this sandbox has no root inside who could plant a setuid file")
 	}
-	r := w.exec(t, box.ID, "root", "sh", "-c", "cp -L $(command -v id) /tmp/id && chown 0:0 /tmp/id && chmod 6755 /tmp/id && stat -c %a /tmp/id")
+	r := w.exec(t, sandbox.ID, "root", "sh", "-c", "cp -L $(command -v id) /tmp/id && chown 0:0 /tmp/id && chmod 6755 /tmp/id && stat -c %a /tmp/id")
 	if r.stdout != "6755\n" {
 		t.Fatalf("plant: %+v", r)
 	}
-	if r := w.exec(t, box.ID, "user", "/tmp/id", "-u"); r.stdout != "1000\n" {
+	if r := w.exec(t, sandbox.ID, "user", "/tmp/id", "-u"); r.stdout != "1000\n" {
 		t.Errorf("a setuid file of root's inside made %q of user", r.stdout)
 	}
 	// The control: the same file on the host, where nothing forbids it.
@@ -268,11 +268,11 @@ func setuidFile(t *testing.T, w *world) {
 func TestProcessesOfOthers(t *testing.T) { onEach(t, processesOfOthers) }
 
 func processesOfOthers(t *testing.T, w *world) {
-	box := w.create(t, nil)
-	if len(box.Identities) < 2 {
+	sandbox := w.create(t, nil)
+	if len(sandbox.Identities) < 2 {
 		t.Skip("this sandbox has one identity")
 	}
-	s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, User: "root", Env: map[string]string{"SECRET": "of root"}})
+	s, err := w.Guests.StartExec(within(t), sandbox.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, User: "root", Env: map[string]string{"SECRET": "of root"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,11 +281,11 @@ func processesOfOthers(t *testing.T, w *world) {
 	script := fmt.Sprintf(`for f in mem environ cmdline maps status; do (: < /proc/%d/$f) 2>/dev/null && echo opened $f; done; kill -0 %d 2>/dev/null && echo signalled; exit 0`, pid, pid)
 	// A kernel of its own shows who else runs what, and no more.
 	seen := map[string]string{"gvisor": "opened cmdline\nopened status\n"}
-	if r := w.exec(t, box.ID, "user", "sh", "-c", script); r.stdout != seen[w.isolation] {
+	if r := w.exec(t, sandbox.ID, "user", "sh", "-c", script); r.stdout != seen[w.isolation] {
 		t.Errorf("user reached a process of root's: %q", r.stdout)
 	}
 	// The control: root reaches its own.
-	if r := w.exec(t, box.ID, "root", "sh", "-c", script); !strings.Contains(r.stdout, "opened environ\n") || !strings.Contains(r.stdout, "signalled\n") {
+	if r := w.exec(t, sandbox.ID, "root", "sh", "-c", script); !strings.Contains(r.stdout, "opened environ\n") || !strings.Contains(r.stdout, "signalled\n") {
 		t.Errorf("control: root does not reach its own process: %q", r.stdout)
 	}
 }
@@ -294,15 +294,15 @@ func processesOfOthers(t *testing.T, w *world) {
 func TestHostSockets(t *testing.T) { onEachAtOnce(t, hostSockets) }
 
 func hostSockets(t *testing.T, w *world) {
-	box := w.create(t, nil)
-	prog := w.program(t, box.ID)
+	sandbox := w.create(t, nil)
+	prog := w.program(t, sandbox.ID)
 	dir, err := os.MkdirTemp("", "sock-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
 	check(t, "chmod", os.Chmod(dir, 0o755))
-	addrs := []string{"@hortus-attack-" + string(box.ID), filepath.Join(dir, "s"), w.server}
+	addrs := []string{"@hortus-attack-" + string(sandbox.ID), filepath.Join(dir, "s"), w.server}
 	for _, addr := range addrs[:2] {
 		l, err := net.Listen("unix", addr)
 		if err != nil {
@@ -314,20 +314,20 @@ func hostSockets(t *testing.T, w *world) {
 		}
 	}
 	// The guest's own link must be out of reach of what it runs, too.
-	addrs = append(addrs, filepath.Join(w.run, string(box.ID), initns.SocketName), filepath.Join(w.run, string(box.ID), keeper.SocketName),
-		keeper.StateDir+"/runsc-"+string(box.ID)+".sock", "/runsc-"+string(box.ID)+".sock", "@runsc-sandbox."+string(box.ID))
+	addrs = append(addrs, filepath.Join(w.run, string(sandbox.ID), initns.SocketName), filepath.Join(w.run, string(sandbox.ID), keeper.SocketName),
+		keeper.StateDir+"/runsc-"+string(sandbox.ID)+".sock", "/runsc-"+string(sandbox.ID)+".sock", "@runsc-sandbox."+string(sandbox.ID))
 	for i, addr := range addrs {
 		if i < 3 {
 			if out, err := exec.Command("/proc/self/exe", roleProbe, "dial "+addr).Output(); err != nil || strings.TrimSpace(string(out)) != "got through" {
 				t.Errorf("control: %s cannot be dialled on the host: %q, %v", addr, out, err)
 			}
 		}
-		for _, user := range box.Identities {
+		for _, user := range sandbox.Identities {
 			for _, path := range []string{addr, "/proc/1/root" + addr} {
 				if addr[0] == '@' && path != addr {
 					continue
 				}
-				if r := w.exec(t, box.ID, user, prog, roleProbe, "dial "+path); !strings.HasPrefix(r.stdout, "refused:") {
+				if r := w.exec(t, sandbox.ID, user, prog, roleProbe, "dial "+path); !strings.HasPrefix(r.stdout, "refused:") {
 					t.Errorf("%s dialled %s: %q", user, path, r.stdout)
 				}
 			}

@@ -34,9 +34,9 @@ func TestLayersStay(t *testing.T) { onEachAtOnce(t, layersStay) }
 func layersStay(t *testing.T, w *world) {
 	const victim = "/usr/bin/env"
 	before := identityOf(t, victim)
-	box := w.create(t, nil)
-	for _, user := range box.Identities {
-		w.exec(t, box.ID, user, "python3", "-c", `
+	sandbox := w.create(t, nil)
+	for _, user := range sandbox.Identities {
+		w.exec(t, sandbox.ID, user, "python3", "-c", `
 import os
 v = "/usr/bin/env"
 def tried(f):
@@ -72,7 +72,7 @@ for f in (lambda: write(v, os.O_WRONLY), lambda: write(v, os.O_RDWR | os.O_APPEN
 		t.Errorf("another sandbox sees %q", r.stdout)
 	}
 	// The control: what belongs to the sandbox is changed by the same hands.
-	if r := w.exec(t, box.ID, "user", "sh", "-c", "cp /bin/sh /tmp/env && cd /tmp && ln env link && chmod 4755 env && truncate -s 4 link && wc -c < env"); r.stdout != "4\n" {
+	if r := w.exec(t, sandbox.ID, "user", "sh", "-c", "cp /bin/sh /tmp/env && cd /tmp && ln env link && chmod 4755 env && truncate -s 4 link && wc -c < env"); r.stdout != "4\n" {
 		t.Errorf("control: %+v", r)
 	}
 }
@@ -82,9 +82,9 @@ for f in (lambda: write(v, os.O_WRONLY), lambda: write(v, os.O_RDWR | os.O_APPEN
 func TestPathsOfTheHost(t *testing.T) { onEach(t, pathsOfTheHost) }
 
 func pathsOfTheHost(t *testing.T, w *world) {
-	box := w.create(t, nil)
-	for _, user := range box.Identities {
-		r := w.exec(t, box.ID, user, "sh", "-c", `exec 3</usr 4</etc/hosts 5</usr/bin/env
+	sandbox := w.create(t, nil)
+	for _, user := range sandbox.Identities {
+		r := w.exec(t, sandbox.ID, user, "sh", "-c", `exec 3</usr 4</etc/hosts 5</usr/bin/env
 cat /proc/mounts /proc/self/mountinfo /proc/self/mountstats /proc/self/maps /proc/self/cgroup /proc/self/fdinfo/* 2>/dev/null; ls -l /proc/self/fd /proc/self/exe /proc/self/cwd /proc/self/root; true`)
 		for _, name := range []string{w.dir, w.run, layersDir, "/durable", "/tools"} {
 			if strings.Contains(r.stdout, name) {
@@ -96,7 +96,7 @@ cat /proc/mounts /proc/self/mountinfo /proc/self/mountstats /proc/self/maps /pro
 			t.Errorf("control: there was nothing to read: %q", r.stdout)
 		}
 		for _, up := range []string{"/../../../..", "/proc/self/fd/3/../../..", "/proc/self/root/../..", "/proc/self/cwd/../../../.."} {
-			r := w.exec(t, box.ID, user, "sh", "-c", `exec 3</usr; cd -P "$1" && pwd -P && [ "$(stat -c %i .)" = "$(stat -c %i /)" ] && ls -d workspace`, "sh", up)
+			r := w.exec(t, sandbox.ID, user, "sh", "-c", `exec 3</usr; cd -P "$1" && pwd -P && [ "$(stat -c %i .)" = "$(stat -c %i /)" ] && ls -d workspace`, "sh", up)
 			if r.stdout != "/\nworkspace\n" {
 				t.Errorf("%s: up by %s is %q %s", user, up, r.stdout, r.stderr)
 			}
@@ -112,28 +112,28 @@ func TestProcessesOfTheKernel(t *testing.T) {
 }
 
 func processesOfTheKernel(t *testing.T, w *world) {
-	box := w.create(t, nil)
-	for _, user := range box.Identities {
-		r := w.exec(t, box.ID, user, "sh", "-c", `cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm 2>/dev/null | tr '\0' ' '; ls /proc | grep -c '^[0-9]'`)
+	sandbox := w.create(t, nil)
+	for _, user := range sandbox.Identities {
+		r := w.exec(t, sandbox.ID, user, "sh", "-c", `cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm 2>/dev/null | tr '\0' ' '; ls /proc | grep -c '^[0-9]'`)
 		for _, name := range []string{"runsc", "hortus-init", "keeper", "gofer", "systemd", "attack.test"} {
 			if strings.Contains(r.stdout, name) {
 				t.Errorf("%s sees %s: %.300q", user, name, r.stdout)
 			}
 		}
-		w.exec(t, box.ID, user, "python3", "-c", `
+		w.exec(t, sandbox.ID, user, "python3", "-c", `
 import os, signal
 for sig in (signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL):
     for pid in range(1, 3000):
         if pid != os.getpid():
             try: os.kill(pid, sig)
             except OSError: pass`)
-		w.alive(t, box.ID)
+		w.alive(t, sandbox.ID)
 	}
-	if pid := w.keeper(t, box.ID); pid == 0 {
+	if pid := w.keeper(t, sandbox.ID); pid == 0 {
 		t.Error("the first process is gone")
 	}
 	// The control: a process of its own is reached.
-	if r := w.exec(t, box.ID, "user", "sh", "-c", "sleep 1000 & kill -9 $!; wait $!; echo $?"); !strings.Contains(r.stdout, "137") {
+	if r := w.exec(t, sandbox.ID, "user", "sh", "-c", "sleep 1000 & kill -9 $!; wait $!; echo $?"); !strings.Contains(r.stdout, "137") {
 		t.Errorf("control: %q", r.stdout)
 	}
 }

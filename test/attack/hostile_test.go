@@ -61,26 +61,26 @@ func TestHostileGuest(t *testing.T) {
 		t.Run(lie.name, func(t *testing.T) {
 			req := api.CreateSandbox{Isolation: "gvisor", TTLMS: (10 * time.Minute).Milliseconds(),
 				Env: map[string]string{liar.Variable: lie.name}, Limits: api.Limits{OutputBytes: 1 << 20}}
-			box, err := w.Creator.Create(within(t), req)
+			sb, err := w.Creator.Create(within(t), req)
 			if err != nil {
 				if !honestErrors[api.KindOf(err)] || lie.name != "exits" && lie.name != "closes its socket" {
 					t.Errorf("create: %v", err)
 				}
 				return
 			}
-			t.Cleanup(func() { w.kill(t, box.ID) })
-			ends(t, "a command", func() { w.commandOfLiar(t, box.ID, lie.believed) })
+			t.Cleanup(func() { w.kill(t, sb.ID) })
+			ends(t, "a command", func() { w.commandOfLiar(t, sb.ID, lie.believed) })
 			// One that is there to be spoken to is there: what dies at once proves less.
-			if row, err := w.Sandboxes.Get(t.Context(), box.ID); !strings.HasPrefix(lie.name, "exit") && lie.name != "closes its socket" && (err != nil || row.State != api.SandboxRunning) {
+			if row, err := w.Sandboxes.Get(t.Context(), sb.ID); !strings.HasPrefix(lie.name, "exit") && lie.name != "closes its socket" && (err != nil || row.State != api.SandboxRunning) {
 				t.Errorf("the sandbox is %s (%s), %v: the guest did not lie but end", row.State, row.Reason, err)
 			}
-			if pid := w.keeper(t, box.ID); pid > 0 {
+			if pid := w.keeper(t, sb.ID); pid > 0 {
 				if rss := residentOf(pid); rss > 64<<20 {
 					t.Errorf("its keeper has %d bytes", rss)
 				}
 			}
 			calm.alive(t, honest.ID)
-			ends(t, "the kill", func() { w.kill(t, box.ID) })
+			ends(t, "the kill", func() { w.kill(t, sb.ID) })
 		})
 	}
 	calm.alive(t, honest.ID)

@@ -17,12 +17,12 @@ func TestInside(t *testing.T) {
 		t.Skip("python3 is not installed")
 	}
 	onEachAtOnce(t, func(t *testing.T, w *world) {
-		box := w.create(t, func(req *api.CreateSandbox) { req.Env = map[string]string{"GIVEN": "to the sandbox"} })
-		r := w.exec(t, box.ID, "user", "/usr/bin/python3", "-c", strings.ReplaceAll(insideProgram, "TIMEOUT", fmt.Sprint(int(patience/time.Second))))
+		sandbox := w.create(t, func(req *api.CreateSandbox) { req.Env = map[string]string{"GIVEN": "to the sandbox"} })
+		r := w.exec(t, sandbox.ID, "user", "/usr/bin/python3", "-c", strings.ReplaceAll(insideProgram, "TIMEOUT", fmt.Sprint(int(patience/time.Second))))
 		if r.exec.Exit.Code != 0 || r.stdout != "ok\n" {
 			t.Errorf("%+v", r)
 		}
-		w.alive(t, box.ID)
+		w.alive(t, sandbox.ID)
 	})
 }
 

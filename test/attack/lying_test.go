@@ -119,15 +119,15 @@ func TestLyingGuest(t *testing.T) {
 
 // lie starts a sandbox whose guest tells one lie, and speaks to it in every way.
 func (w *world) lie(t *testing.T, name string, believed bool) {
-	box := w.create(t, func(r *api.CreateSandbox) {
+	sandbox := w.create(t, func(r *api.CreateSandbox) {
 		r.Env = map[string]string{liar.Variable: name}
 		r.Limits = api.Limits{OutputBytes: 1 << 20}
 	})
-	ends(t, "a command", func() { w.commandOfLiar(t, box.ID, believed) })
-	ends(t, "every other call", func() { w.callsOfLiar(t, box.ID, name) })
-	ends(t, "the server", func() { w.serverOfLiar(t, box.ID, name) })
-	ends(t, "the kill", func() { w.kill(t, box.ID) })
-	rows, err := w.Guests.Execs(t.Context(), box.ID)
+	ends(t, "a command", func() { w.commandOfLiar(t, sandbox.ID, believed) })
+	ends(t, "every other call", func() { w.callsOfLiar(t, sandbox.ID, name) })
+	ends(t, "the server", func() { w.serverOfLiar(t, sandbox.ID, name) })
+	ends(t, "the kill", func() { w.kill(t, sandbox.ID) })
+	rows, err := w.Guests.Execs(t.Context(), sandbox.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,9 +71,9 @@ func TestNamesOfFiles(t *testing.T) {
 }
 
 func namesOfFiles(t *testing.T, w *world) {
-	box := w.create(t, nil)
-	prog := w.program(t, box.ID)
-	c := envd.NewClient(envd.ClientConfig{Dial: w.dialServer, Prefix: "/v1/sandboxes/" + string(box.ID) + "/envd"})
+	sandbox := w.create(t, nil)
+	prog := w.program(t, sandbox.ID)
+	c := envd.NewClient(envd.ClientConfig{Dial: w.dialServer, Prefix: "/v1/sandboxes/" + string(sandbox.ID) + "/envd"})
 	defer c.Close()
 	const dir = "/workspace/names"
 	var want []string
@@ -106,7 +106,7 @@ func namesOfFiles(t *testing.T, w *world) {
 		}
 	}
 	slices.Sort(want)
-	r := w.exec(t, box.ID, "user", prog, roleName, "list", dir)
+	r := w.exec(t, sandbox.ID, "user", prog, roleName, "list", dir)
 	got := strings.Split(strings.TrimSpace(r.stdout), "\n")
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
@@ -157,11 +157,11 @@ func TestNamesInCommands(t *testing.T) {
 
 func namesInCommands(t *testing.T, w *world) {
 	labels := map[string]string{"new\nline": "\x1b[2J", "long": strings.Repeat("l", 4<<10), "日本語": "\u202e"}
-	box := w.create(t, func(r *api.CreateSandbox) {
+	sandbox := w.create(t, func(r *api.CreateSandbox) {
 		r.Labels = labels
 		r.Env = map[string]string{"GIVEN": "a\nb\x1b[2J\u202e\"'\\"}
 	})
-	row, err := w.db.Sandbox(t.Context(), box.ID)
+	row, err := w.db.Sandbox(t.Context(), sandbox.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,27 +170,27 @@ func namesInCommands(t *testing.T, w *world) {
 			t.Errorf("label %q is stored as %q", k, row.Labels[k])
 		}
 	}
-	prog := w.program(t, box.ID)
+	prog := w.program(t, sandbox.ID)
 	var args, want []string
 	for _, n := range append(oddNames, "", strings.Repeat("x", 100_000)) {
 		if utf8.ValidString(n) {
 			args, want = append(args, n), append(want, strconv.Quote(n))
 		}
 	}
-	r := w.exec(t, box.ID, "user", append([]string{prog, roleName, "arguments"}, args...)...)
+	r := w.exec(t, sandbox.ID, "user", append([]string{prog, roleName, "arguments"}, args...)...)
 	if got := strings.Split(strings.TrimSpace(r.stdout), "\n"); !slices.Equal(got, want) {
 		t.Errorf("the arguments came as\n%.2000s", r.stdout)
 	}
-	if r := w.exec(t, box.ID, "user", "printenv", "GIVEN"); r.stdout != "a\nb\x1b[2J\u202e\"'\\\n" {
+	if r := w.exec(t, sandbox.ID, "user", "printenv", "GIVEN"); r.stdout != "a\nb\x1b[2J\u202e\"'\\\n" {
 		t.Errorf("the variable came as %q", r.stdout)
 	}
 	tag := "tag\nwith\x1b[2J"
-	s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, Tag: tag})
+	s, err := w.Guests.StartExec(within(t), sandbox.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, Tag: tag})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := w.guest(t, box.ID).SendSignal(within(t), envd.Selector{Tag: &tag}, 9); err != nil {
+	if err := w.guest(t, sandbox.ID).SendSignal(within(t), envd.Selector{Tag: &tag}, 9); err != nil {
 		t.Errorf("the command is not found by its tag: %v", err)
 	}
 	for name, req := range map[string]api.ExecRequest{
@@ -205,19 +205,19 @@ func namesInCommands(t *testing.T, w *world) {
 		"NUL":               {Args: []string{"true", "a\x00b"}},
 		"missing directory": {Args: []string{"true"}, Dir: "/\n\x1b"},
 	} {
-		if _, err := w.Guests.StartExec(within(t), box.ID, req); api.KindOf(err) != api.KindInvalid {
+		if _, err := w.Guests.StartExec(within(t), sandbox.ID, req); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%s: %.200v (%s); want it refused as invalid", name, err, api.KindOf(err))
 		}
 	}
 	for _, user := range []string{"root\r\nX-Y: z", "user:user", "\xff", strings.Repeat("u", 100_000), "../root", "0"} {
-		if _, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"id"}, User: user}); err == nil {
+		if _, err := w.Guests.StartExec(within(t), sandbox.ID, api.ExecRequest{Args: []string{"id"}, User: user}); err == nil {
 			t.Errorf("a command ran as %.40q", user)
 		}
 	}
 	if _, err := w.Creator.Create(within(t), api.CreateSandbox{Isolation: w.isolation, Env: map[string]string{"X": "\xff"}}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a sandbox with a variable that is not UTF-8: %v", err)
 	}
-	w.alive(t, box.ID)
+	w.alive(t, sandbox.ID)
 }
 
 // TestLinks plants links that lead out, in circles, and elsewhere when looked at
@@ -230,24 +230,24 @@ func links(t *testing.T, w *world) {
 	secret := filepath.Join(dir, "secret")
 	marker := newMarker("link")
 	plant(t, secret, marker, 0o666)
-	box := w.create(t, nil)
-	prog := w.program(t, box.ID)
-	c := w.guest(t, box.ID)
+	sandbox := w.create(t, nil)
+	prog := w.program(t, sandbox.ID)
+	c := w.guest(t, sandbox.ID)
 	links := map[string]string{
 		"host": secret, "proc1": "/proc/1/root" + secret, "self": "/proc/self/root" + secret, "cwd": "/proc/self/cwd/../../../.." + secret,
 		"up": strings.Repeat("../", 50) + secret[1:], "loop": "loop", "a": "b", "b": "a", "fd": "/proc/self/fd/3", "exe": "/proc/self/exe",
 		"mem": "/proc/self/mem", "environ": "/proc/self/environ", "tty": "/dev/tty", "zero": "/dev/zero", "kmsg": "/proc/kmsg", "shadow": "/etc/shadow",
 	}
 	for name, target := range links {
-		if r := w.exec(t, box.ID, "user", "ln", "-s", target, "/workspace/"+name); r.exec.Exit.Code != 0 {
+		if r := w.exec(t, sandbox.ID, "user", "ln", "-s", target, "/workspace/"+name); r.exec.Exit.Code != 0 {
 			t.Fatalf("link: %+v", r)
 		}
 	}
-	if r := w.exec(t, box.ID, "user", "mkfifo", "/workspace/fifo"); r.exec.Exit.Code != 0 {
+	if r := w.exec(t, sandbox.ID, "user", "mkfifo", "/workspace/fifo"); r.exec.Exit.Code != 0 {
 		t.Fatalf("fifo: %+v", r)
 	}
 	links["fifo"] = ""
-	for _, user := range box.Identities {
+	for _, user := range sandbox.Identities {
 		for name := range links {
 			path := "/workspace/" + name
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -274,10 +274,10 @@ func links(t *testing.T, w *world) {
 	if b, err := os.ReadFile(secret); err != nil || string(b) != marker {
 		t.Errorf("the host's file is now %q, %v", b, err)
 	}
-	w.alive(t, box.ID)
+	w.alive(t, sandbox.ID)
 
 	// The race: what was a file is a link to what is root's, and back.
-	s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{prog, roleName, "swap", "/workspace/race", "/etc/hostname"}})
+	s, err := w.Guests.StartExec(within(t), sandbox.ID, api.ExecRequest{Args: []string{prog, roleName, "swap", "/workspace/race", "/etc/hostname"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func links(t *testing.T, w *world) {
 			break
 		}
 	}
-	before := w.exec(t, box.ID, "user", "cat", "/etc/hostname").stdout
+	before := w.exec(t, sandbox.ID, "user", "cat", "/etc/hostname").stdout
 	denied := 0
 	for range 400 {
 		if err := c.WriteFile(within(t), "user", "/workspace/race", strings.NewReader("overwritten")); err != nil {
@@ -299,7 +299,7 @@ func links(t *testing.T, w *world) {
 		}
 		_, _ = c.Stat(within(t), "user", "/workspace/race")
 	}
-	after := w.exec(t, box.ID, "user", "cat", "/etc/hostname").stdout
+	after := w.exec(t, sandbox.ID, "user", "cat", "/etc/hostname").stdout
 	if os.Geteuid() == 0 && (after != before || denied == 0) {
 		t.Errorf("/etc/hostname was %q and is %q; %d writes were denied", before, after, denied)
 	}

@@ -181,7 +181,7 @@ func (w *world) workspaceLayer(t *testing.T) layer.Digest {
 // createIn is create with a workspace, or without one where there are none.
 func (w *world) createIn(t *testing.T, ws sandbox.Workspace) api.Sandbox {
 	t.Helper()
-	box, err := w.Creator.CreateIn(within(t), api.CreateSandbox{Isolation: w.isolation}, ws)
+	sb, err := w.Creator.CreateIn(within(t), api.CreateSandbox{Isolation: w.isolation}, ws)
 	if api.KindOf(err) == api.KindUnsupported {
 		t.Logf("without a workspace: %v", err)
 		return w.create(t, nil)
@@ -189,8 +189,8 @@ func (w *world) createIn(t *testing.T, ws sandbox.Workspace) api.Sandbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.kill(t, box.ID) })
-	return box
+	t.Cleanup(func() { w.kill(t, sb.ID) })
+	return sb
 }
 
 // TestNeighboursShareNoFileSystem holds the whole class: no file system that a process
@@ -207,8 +207,8 @@ func TestNeighboursShareNoFileSystem(t *testing.T) {
 		t.Cleanup(func() { check(t, "remove the workspace", w.workspaces.Remove(context.Background(), upper, "")) })
 		ws.Upper = upper
 		b := w.createIn(t, ws)
-		for _, box := range []api.Sandbox{a, b} {
-			w.alive(t, box.ID)
+		for _, sb := range []api.Sandbox{a, b} {
+			w.alive(t, sb.ID)
 		}
 		host := fileSystems(t, []int{os.Getpid()})
 		mine, theirs := fileSystems(t, below(w.keeper(t, a.ID))), fileSystems(t, below(w.keeper(t, b.ID)))
@@ -247,10 +247,10 @@ func TestBootID(t *testing.T) {
 		}
 		seen := map[string]string{strings.TrimSpace(string(b)): "the host"}
 		for range 2 {
-			box := w.create(t, nil)
+			sb := w.create(t, nil)
 			var own string
-			for _, user := range box.Identities {
-				ids := strings.Fields(w.exec(t, box.ID, user, "cat", random+"boot_id", random+"boot_id", random+"uuid", random+"uuid").stdout)
+			for _, user := range sb.Identities {
+				ids := strings.Fields(w.exec(t, sb.ID, user, "cat", random+"boot_id", random+"boot_id", random+"uuid", random+"uuid").stdout)
 				if len(ids) != 4 {
 					t.Fatalf("%s reads %q", user, ids)
 				}
@@ -265,14 +265,14 @@ func TestBootID(t *testing.T) {
 				if own = ids[0]; ids[2] == ids[3] || slices.Contains(ids[2:], own) {
 					t.Errorf("%s: the UUIDs are not random: %q", user, ids)
 				}
-				if r := w.exec(t, box.ID, user, "sh", "-c", "echo x >"+random+"boot_id"); r.exec.Exit.Code == 0 {
+				if r := w.exec(t, sb.ID, user, "sh", "-c", "echo x >"+random+"boot_id"); r.exec.Exit.Code == 0 {
 					t.Errorf("%s writes the id of the boot", user)
 				}
 			}
 			if whose := seen[own]; whose != "" {
-				t.Errorf("%s has the boot id of %s", box.ID, whose)
+				t.Errorf("%s has the boot id of %s", sb.ID, whose)
 			}
-			seen[own] = string(box.ID)
+			seen[own] = string(sb.ID)
 		}
 	})
 }
@@ -281,29 +281,29 @@ func TestBootID(t *testing.T) {
 // run it. The control is user, who does.
 func TestPathOfRoot(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		box := w.create(t, nil)
-		if !slices.Contains(box.Identities, "root") {
+		sb := w.create(t, nil)
+		if !slices.Contains(sb.Identities, "root") {
 			t.Skip("there is no root in this sandbox")
 		}
 		const plant = `mkdir -p ~/.local/bin && printf '#!/bin/sh\necho planted\n' >~/.local/bin/id && chmod 755 ~/.local/bin/id`
-		if r := w.exec(t, box.ID, "user", "sh", "-c", plant); r.exec.Exit.Code != 0 {
+		if r := w.exec(t, sb.ID, "user", "sh", "-c", plant); r.exec.Exit.Code != 0 {
 			t.Fatalf("plant a program: %+v", r)
 		}
 		for _, how := range [][]string{{"id", "-u"}, {"sh", "-c", "id -u"}, {"sh", "-lc", "id -u"}, {"bash", "-lc", "id -u"}} {
-			if r := w.exec(t, box.ID, "user", how...); r.stdout != "planted\n" {
+			if r := w.exec(t, sb.ID, "user", how...); r.stdout != "planted\n" {
 				t.Errorf("control: %q as user says %q", how, r.stdout)
 			}
-			if r := w.exec(t, box.ID, "root", how...); r.stdout != "0\n" {
+			if r := w.exec(t, sb.ID, "root", how...); r.stdout != "0\n" {
 				t.Errorf("%q as root says %q", how, r.stdout)
 			}
 		}
 		for _, shell := range []string{"-c", "-lc"} {
-			path := strings.TrimSpace(w.exec(t, box.ID, "root", "sh", shell, "echo $PATH").stdout)
+			path := strings.TrimSpace(w.exec(t, sb.ID, "root", "sh", shell, "echo $PATH").stdout)
 			if !strings.Contains(path, "/usr/bin") {
 				t.Errorf("root's PATH is %q", path)
 			}
 			for dir := range strings.SplitSeq(path, ":") {
-				if r := w.exec(t, box.ID, "user", "sh", "-c", `mkdir -p "$0" && touch "$0/planted"`, dir); r.exec.Exit.Code == 0 {
+				if r := w.exec(t, sb.ID, "user", "sh", "-c", `mkdir -p "$0" && touch "$0/planted"`, dir); r.exec.Exit.Code == 0 {
 					t.Errorf("user can write to %q of root's PATH", dir)
 				}
 			}

@@ -16,8 +16,8 @@ import (
 // read, which no control group counts, so a sandbox has few of them open.
 func TestNetlinkIsBounded(t *testing.T) {
 	w := newWorldOf(t, "container", "")
-	box := w.create(t, nil)
-	prog := w.program(t, box.ID)
+	sandbox := w.create(t, nil)
+	prog := w.program(t, sandbox.ID)
 	b, err := os.ReadFile("/proc/sys/net/core/rmem_max")
 	if err != nil {
 		t.Fatal(err)
@@ -31,8 +31,8 @@ func TestNetlinkIsBounded(t *testing.T) {
 		"%[1]d on their way, then too many open files in system\n"+
 		"%[1]d open again, then too many open files in system\n"+
 		"interfaces: lo\n", most)
-	for _, user := range box.Identities {
-		if r := w.exec(t, box.ID, user, prog, roleProbe, "netlink 200"); r.stdout != want {
+	for _, user := range sandbox.Identities {
+		if r := w.exec(t, sandbox.ID, user, prog, roleProbe, "netlink 200"); r.stdout != want {
 			t.Errorf("as %s: %q, %s; want %q", user, r.stdout, r.stderr, want)
 		}
 	}

@@ -107,14 +107,14 @@ func TestWhatTheKernelHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorldOf(t, "gvisor", "")
-	box := w.create(t, nil)
-	s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"sh", "-c", "cat /etc/passwd /usr/bin/env >/dev/null; sleep 1000"}})
+	sandbox := w.create(t, nil)
+	s, err := w.Guests.StartExec(within(t), sandbox.ID, api.ExecRequest{Args: []string{"sh", "-c", "cat /etc/passwd /usr/bin/env >/dev/null; sleep 1000"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	w.alive(t, box.ID)
-	keeper := w.keeper(t, box.ID)
+	w.alive(t, sandbox.ID)
+	keeper := w.keeper(t, sandbox.ID)
 	parts := map[string]int{}
 	for _, pid := range below(keeper) {
 		dir := fmt.Sprint("/proc/", pid)
@@ -131,7 +131,7 @@ func TestWhatTheKernelHolds(t *testing.T) {
 			for _, thread := range threads {
 				confined(t, what, dir+"/task/"+thread.Name())
 			}
-			apart(t, what, dir, string(box.ID))
+			apart(t, what, dir, string(sandbox.ID))
 			if what != "stub" {
 				openFiles(t, what, dir)
 			}

@@ -14,11 +14,11 @@ import (
 // kernel's that no control group counts, so it waits for few.
 func TestPollIsBounded(t *testing.T) {
 	w := newWorldOf(t, "container", "")
-	box := w.create(t, nil)
-	prog := w.program(t, box.ID)
-	for _, user := range box.Identities {
+	sandbox := w.create(t, nil)
+	prog := w.program(t, sandbox.ID)
+	for _, user := range sandbox.Identities {
 		for n, want := range map[string]string{"4095": "poll ok, ppoll ok", "4096": "poll invalid argument, ppoll invalid argument", "16000": "poll invalid argument, ppoll invalid argument"} {
-			if r := w.exec(t, box.ID, user, prog, roleProbe, "poll "+n); strings.TrimSpace(r.stdout) != want {
+			if r := w.exec(t, sandbox.ID, user, prog, roleProbe, "poll "+n); strings.TrimSpace(r.stdout) != want {
 				t.Errorf("%s files as %s: %q, %s; want %q", n, user, r.stdout, r.stderr, want)
 			}
 		}

@@ -55,10 +55,10 @@ func TestQuotas(t *testing.T) {
 // inside and how much that took.
 func (w *world) takeQuota(t *testing.T, mode, quota string, most int) (user string, n int) {
 	t.Helper()
-	box := w.create(t, nil)
-	user = box.Identities[len(box.Identities)-1] // root, if there is one
-	s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{
-		Args: []string{w.program(t, box.ID), roleQuota, mode, quota, strconv.Itoa(most)}, User: user, Stdin: true,
+	sandbox := w.create(t, nil)
+	user = sandbox.Identities[len(sandbox.Identities)-1] // root, if there is one
+	s, err := w.Guests.StartExec(within(t), sandbox.ID, api.ExecRequest{
+		Args: []string{w.program(t, sandbox.ID), roleQuota, mode, quota, strconv.Itoa(most)}, User: user, Stdin: true,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -141,10 +141,10 @@ func bombard(t *testing.T, w *world) {
 				if w.isolation == "gvisor" && !b.kernel {
 					tier.Soak(t)
 				}
-				box := w.create(t, func(r *api.CreateSandbox) { r.Limits = b.limits })
+				sandbox := w.create(t, func(r *api.CreateSandbox) { r.Limits = b.limits })
 				args := []string{"sh", "-c", b.shell}
 				if b.bomb != "" {
-					args = []string{w.program(t, box.ID), roleBomb, w.bomb(b.bomb, b.rounds)}
+					args = []string{w.program(t, sandbox.ID), roleBomb, w.bomb(b.bomb, b.rounds)}
 				}
 				// The timeout ends what does not end by itself; what is to come to an end
 				// of its own has more time.
@@ -163,7 +163,7 @@ func bombard(t *testing.T, w *world) {
 					defer close(during)
 					w.alive(t, calm.ID)
 				}()
-				r, err := w.try(within(t), box.ID, req)
+				r, err := w.try(within(t), sandbox.ID, req)
 				<-during
 				if err != nil && !honestErrors[api.KindOf(err)] {
 					t.Errorf("%v is of kind %s", err, api.KindOf(err))
@@ -177,14 +177,14 @@ func bombard(t *testing.T, w *world) {
 				w.alive(t, calm.ID)
 				// What a command does is its own end, not its sandbox's. A kernel of the
 				// sandbox's own may end with its memory, and that is said.
-				if row, err := w.Sandboxes.Get(t.Context(), box.ID); err == nil && w.isolation == "gvisor" && row.State.Final() && strings.Contains(row.Reason, api.CauseMemory) {
+				if row, err := w.Sandboxes.Get(t.Context(), sandbox.ID); err == nil && w.isolation == "gvisor" && row.State.Final() && strings.Contains(row.Reason, api.CauseMemory) {
 					t.Logf("the sandbox ended: %s", row.Reason)
-				} else if c, err := w.Guests.Client(t.Context(), box.ID); err != nil {
+				} else if c, err := w.Guests.Client(t.Context(), sandbox.ID); err != nil {
 					t.Errorf("the sandbox went with its command: %v", err)
 				} else if err := c.Health(within(t)); err != nil {
 					t.Errorf("the guest went with its command: %v", err)
 				}
-				w.kill(t, box.ID)
+				w.kill(t, sandbox.ID)
 				w.alive(t, calm.ID)
 			})
 		}
@@ -209,15 +209,15 @@ func (w *world) bomb(name string, rounds bool) string {
 // terminal, and hears no signal that can be ignored.
 func TestDaemonizedProcess(t *testing.T) {
 	w := newWorld(t)
-	box := w.create(t, nil)
+	sandbox := w.create(t, nil)
 	mark := newMarker("daemon")
 	const script = `setsid sh -c 'trap "" HUP INT QUIT TERM USR1 USR2 TSTP; sh -c "trap \"\" HUP INT TERM; while :; do sleep 1000; done" "$0" & while :; do sleep 1000; done' "$0" </dev/null >/dev/null 2>&1 &`
-	if r, err := w.try(within(t), box.ID, api.ExecRequest{Args: []string{"sh", "-c", script, mark}}); err != nil || r.exec.Exit.Code != 0 {
+	if r, err := w.try(within(t), sandbox.ID, api.ExecRequest{Args: []string{"sh", "-c", script, mark}}); err != nil || r.exec.Exit.Code != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	// The control: it lives on after its command, and is seen from here.
 	eventually(t, "both shells run", func() bool { return countProcesses(mark) >= 2 })
-	w.kill(t, box.ID)
+	w.kill(t, sandbox.ID)
 	if n := countProcesses(mark); n != 0 {
 		t.Errorf("%d processes outlived their sandbox", n)
 	}
@@ -245,12 +245,12 @@ func TestOutput(t *testing.T) {
 		Exec() api.Exec
 		Close() error
 	}) {
-		box := w.create(t, func(r *api.CreateSandbox) { r.Limits = api.Limits{CPUs: 0} })
-		s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"head", "-c", strconv.FormatInt(n, 10), "/dev/zero"}})
+		sandbox := w.create(t, func(r *api.CreateSandbox) { r.Limits = api.Limits{CPUs: 0} })
+		s, err := w.Guests.StartExec(within(t), sandbox.ID, api.ExecRequest{Args: []string{"head", "-c", strconv.FormatInt(n, 10), "/dev/zero"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return box.ID, s
+		return sandbox.ID, s
 	}
 	t.Run("a reader of it all", func(t *testing.T) {
 		bounded(t, 64<<20)
@@ -292,8 +292,8 @@ func TestOutput(t *testing.T) {
 	})
 	t.Run("a client that leaves", func(t *testing.T) {
 		bounded(t, 64<<20)
-		box := w.create(t, nil)
-		c := envd.NewClient(envd.ClientConfig{Dial: w.dialServer, Prefix: "/v1/sandboxes/" + string(box.ID) + "/envd"})
+		sandbox := w.create(t, nil)
+		c := envd.NewClient(envd.ClientConfig{Dial: w.dialServer, Prefix: "/v1/sandboxes/" + string(sandbox.ID) + "/envd"})
 		defer c.Close()
 		no := false
 		ps, err := c.Start(within(t), &envd.StartRequest{Stdin: &no, Process: &envd.ProcessConfig{Cmd: "head", Args: []string{"-c", "500M", "/dev/zero"}}}, envd.StartOptions{})
@@ -308,7 +308,7 @@ func TestOutput(t *testing.T) {
 		check(t, "leave", ps.Close())
 		var rows []api.Exec
 		eventually(t, "the command ends without its client", func() bool {
-			rows, err = w.Guests.Execs(t.Context(), box.ID)
+			rows, err = w.Guests.Execs(t.Context(), sandbox.ID)
 			return err == nil && len(rows) == 1 && rows[0].State != api.ExecRunning
 		})
 		if x := rows[0]; x.State != api.ExecExited || x.Exit.Code != 0 {
@@ -328,15 +328,15 @@ func deepTrees(t *testing.T, w *world) {
 	if w.isolation == "gvisor" {
 		tier.Soak(t) // the guest is the same, and its kernel's files are slow
 	}
-	box := w.create(t, nil)
+	sandbox := w.create(t, nil)
 	depth := tier.Count(3_000, 10_000) // of two bytes each; a path has 4096 at most
-	prog := w.program(t, box.ID)
-	r := w.exec(t, box.ID, "user", prog, roleBomb, fmt.Sprintf("deep %d /workspace", depth))
+	prog := w.program(t, sandbox.ID)
+	r := w.exec(t, sandbox.ID, "user", prog, roleBomb, fmt.Sprintf("deep %d /workspace", depth))
 	if r.stdout != fmt.Sprintf("made %d\n", depth) {
 		t.Fatalf("%+v", r)
 	}
 	bounded(t, 64<<20)
-	c := w.guest(t, box.ID)
+	c := w.guest(t, sandbox.ID)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := c.ListDir(ctx, "", "/workspace", 1<<30); ctx.Err() != nil {
@@ -360,5 +360,5 @@ func deepTrees(t *testing.T, w *world) {
 			t.Errorf("a name of %d bytes: an error of %d", n, len(err.Error()))
 		}
 	}
-	w.alive(t, box.ID)
+	w.alive(t, sandbox.ID)
 }

@@ -161,16 +161,16 @@ func secrets(t *testing.T, isolation string) {
 		check(t, "write", w.guest(t, other.ID).WriteFile(within(t), "user", dir+"/marker", strings.NewReader(theirs)))
 	}
 
-	box := w.create(t, nil)
-	prog := w.program(t, box.ID)
+	sandbox := w.create(t, nil)
+	prog := w.program(t, sandbox.ID)
 	where := wholeTree
 	if isolation == "gvisor" && !tier.Soaking() {
 		// Through that kernel a walk of all toolchains takes half a minute. The container
 		// walks the same layers whole.
 		where = cmp.Or(usr, deep(t))
 	}
-	for _, user := range box.Identities {
-		found, n := w.walk(t, box.ID, user, prog, where, markers...)
+	for _, user := range sandbox.Identities {
+		found, n := w.walk(t, sandbox.ID, user, prog, where, markers...)
 		t.Logf("%s sees %d files", user, n)
 		for _, f := range found {
 			if w.isolation == "gvisor" && (f.Path == "/dev/fuse" || f.Path == "/dev/net/tun") {
@@ -180,17 +180,17 @@ func secrets(t *testing.T, isolation string) {
 		}
 		for _, p := range []string{"/etc/shadow", "/etc/gshadow", "/root/.ssh", "/etc/ssh/ssh_host_rsa_key", "/run/docker.sock",
 			"/var/run/docker.sock", "/run/dbus/system_bus_socket", "/run/containerd/containerd.sock", w.dir, w.run, layers, os.Getenv("HOME") + "/.ssh"} {
-			if _, err := w.guest(t, box.ID).Stat(within(t), user, p); err == nil {
+			if _, err := w.guest(t, sandbox.ID).Stat(within(t), user, p); err == nil {
 				t.Errorf("%s sees %s", user, p)
 			}
 		}
-		r := w.exec(t, box.ID, user, "env")
+		r := w.exec(t, sandbox.ID, user, "env")
 		if strings.Contains(r.stdout, "hortus-marker") || strings.Contains(r.stdout, "ATTACK") {
 			t.Errorf("%s has the caller's environment: %q", user, r.stdout)
 		}
 	}
 	if usr != "" {
-		r := w.exec(t, box.ID, "root", "ls", usr)
+		r := w.exec(t, sandbox.ID, "root", "ls", usr)
 		if strings.Contains(r.stdout, "hortus-attack-") {
 			t.Errorf("what had to be masked is listed: %q", r.stdout)
 		}
@@ -198,21 +198,21 @@ func secrets(t *testing.T, isolation string) {
 			t.Errorf("control: %s is not there to be listed: %+v", usr, r)
 		}
 	}
-	w.walkFinds(t, box, prog, markers[0])
+	w.walkFinds(t, sandbox, prog, markers[0])
 }
 
 // walkFinds is the walk's control: it finds what is there to be found.
-func (w *world) walkFinds(t *testing.T, box api.Sandbox, prog, marker string) {
+func (w *world) walkFinds(t *testing.T, sandbox api.Sandbox, prog, marker string) {
 	t.Helper()
-	r := w.exec(t, box.ID, "user", "sh", "-c", `cd /workspace && cp /bin/sh suid && chmod 4755 suid && mkfifo pipe && printf %s "$1" > marker && `+
+	r := w.exec(t, sandbox.ID, "user", "sh", "-c", `cd /workspace && cp /bin/sh suid && chmod 4755 suid && mkfifo pipe && printf %s "$1" > marker && `+
 		`touch id_rsa && (SECRET="$1" exec sleep 1000 >/dev/null 2>&1 &)`, "sh", marker)
 	if r.exec.Exit.Code != 0 {
 		t.Fatalf("control: plant: %+v", r)
 	}
-	if r := w.exec(t, box.ID, "user", prog, roleBomb, "socket /workspace/sock"); r.exec.Exit.Code != 0 {
+	if r := w.exec(t, sandbox.ID, "user", prog, roleBomb, "socket /workspace/sock"); r.exec.Exit.Code != 0 {
 		t.Fatalf("control: plant a socket: %+v", r)
 	}
-	found, _ := w.walk(t, box.ID, "user", prog, deep(t), marker)
+	found, _ := w.walk(t, sandbox.ID, "user", prog, deep(t), marker)
 	want := map[string]bool{
 		"setuid file /workspace/suid": true, "pipe /workspace/pipe": true, "socket /workspace/sock": true,
 		"secret /workspace/id_rsa": true, "marker " + marker + " /workspace/marker": true,

@@ -13,11 +13,11 @@ import (
 // and no more.
 func TestSudo(t *testing.T) {
 	onEachAtOnce(t, func(t *testing.T, w *world) {
-		box := w.create(t, nil)
-		if !slices.Contains(box.Identities, "root") {
+		sandbox := w.create(t, nil)
+		if !slices.Contains(sandbox.Identities, "root") {
 			// The control of a sandbox without root: sudo says so, and gives nothing.
-			r := w.exec(t, box.ID, "user", "sudo", "sh", "-c", "id -u; grep Cap /proc/self/status")
-			if want := w.exec(t, box.ID, "user", "sh", "-c", "id -u; grep Cap /proc/self/status"); r.stdout != want.stdout || !strings.Contains(r.stderr, "no root") {
+			r := w.exec(t, sandbox.ID, "user", "sudo", "sh", "-c", "id -u; grep Cap /proc/self/status")
+			if want := w.exec(t, sandbox.ID, "user", "sh", "-c", "id -u; grep Cap /proc/self/status"); r.stdout != want.stdout || !strings.Contains(r.stderr, "no root") {
 				t.Errorf("without root: %q, want %q; %q", r.stdout, want.stdout, r.stderr)
 			}
 			return
@@ -26,11 +26,11 @@ func TestSudo(t *testing.T) {
 			// The same process as root, by both ways: ids, capabilities, filters, limits, root.
 			const look = `grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp)' /proc/self/status; ulimit -a; cat /proc/self/mountinfo | wc -l
 				ls -di /; readlink /proc/self/ns/user; ls -l /proc/1/exe 2>&1; cat /proc/1/environ 2>&1; echo $PATH $HOME`
-			asked, sudone := w.exec(t, box.ID, "root", "sh", "-c", look), w.exec(t, box.ID, "user", "sudo", "sh", "-c", look)
+			asked, sudone := w.exec(t, sandbox.ID, "root", "sh", "-c", look), w.exec(t, sandbox.ID, "user", "sudo", "sh", "-c", look)
 			if asked.stdout != sudone.stdout || !strings.Contains(asked.stdout, "Uid:\t0") {
 				t.Errorf("sudo gives\n%s%s\nroot has\n%s", sudone.stdout, sudone.stderr, asked.stdout)
 			}
-			if own := w.exec(t, box.ID, "user", "sh", "-c", look); own.stdout == asked.stdout {
+			if own := w.exec(t, sandbox.ID, "user", "sh", "-c", look); own.stdout == asked.stdout {
 				t.Error("control: user has the same without sudo")
 			}
 		})
@@ -39,7 +39,7 @@ func TestSudo(t *testing.T) {
 				t.Skip("setpriv is not installed")
 			}
 			const become = "setpriv --reuid %d --regid 1000 --clear-groups sudo id -u"
-			if r := w.exec(t, box.ID, "user", "sudo", "sh", "-c", fmt.Sprintf(become, 4242)); r.exec.Exit.Code != 1 || !strings.Contains(r.stderr, "may not use sudo") {
+			if r := w.exec(t, sandbox.ID, "user", "sudo", "sh", "-c", fmt.Sprintf(become, 4242)); r.exec.Exit.Code != 1 || !strings.Contains(r.stderr, "may not use sudo") {
 				t.Errorf("a user whom the sandbox does not know: %+v", r)
 			}
 		})
@@ -47,11 +47,11 @@ func TestSudo(t *testing.T) {
 			if _, err := exec.LookPath("/usr/bin/python3"); err != nil {
 				t.Skip("python3 is not installed")
 			}
-			r := w.exec(t, box.ID, "user", "/usr/bin/python3", "-c", hostileSudo)
+			r := w.exec(t, sandbox.ID, "user", "/usr/bin/python3", "-c", hostileSudo)
 			if r.exec.Exit.Code != 0 || r.stdout != "ok\n" {
 				t.Errorf("hostile clients: %+v", r)
 			}
-			if r := w.exec(t, box.ID, "user", "sudo", "id", "-u"); r.stdout != "0\n" {
+			if r := w.exec(t, sandbox.ID, "user", "sudo", "id", "-u"); r.stdout != "0\n" {
 				t.Errorf("after hostile clients: %+v", r)
 			}
 		})
@@ -64,7 +64,7 @@ func TestSudo(t *testing.T) {
 					touch "$mine" "$other"; export LC_NAME="$mine"
 					$do rm "$mine"; ls | od -An -tx1; $do sh -c 'pwd; printf %s "$LC_NAME"' | od -An -tx1
 				done`
-			if r := w.exec(t, box.ID, "user", "bash", "-c", script); r.stdout != strings.Repeat(" 61 ef bf bd 0a\n 2f 74 6d 70 2f 64 ff 0a 61 ff\n", 2) {
+			if r := w.exec(t, sandbox.ID, "user", "bash", "-c", script); r.stdout != strings.Repeat(" 61 ef bf bd 0a\n 2f 74 6d 70 2f 64 ff 0a 61 ff\n", 2) {
 				t.Errorf("%+v", r)
 			}
 		})
@@ -74,11 +74,11 @@ func TestSudo(t *testing.T) {
 				until [ -s /tmp/pid ] && [ -s /tmp/kept ]; do sleep 0.05; done
 				kill -9 $p; while sudo test -d /proc/$(cat /tmp/pid); do sleep 0.05; done
 				sudo test -d /proc/$(cat /tmp/kept) && echo kept; kill $kept; wait $kept; echo $?`
-			if r := w.exec(t, box.ID, "user", "bash", "-c", script); r.stdout != "kept\n143\n" {
+			if r := w.exec(t, sandbox.ID, "user", "bash", "-c", script); r.stdout != "kept\n143\n" {
 				t.Errorf("%+v", r)
 			}
 		})
-		w.alive(t, box.ID)
+		w.alive(t, sandbox.ID)
 	})
 }
 

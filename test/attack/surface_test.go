@@ -59,10 +59,10 @@ func TestSurface(t *testing.T) {
 	}
 	toWrite, toRead, hidden := row("file systems, to write"), row("file systems, to read"), row("hidden in /proc")
 	w := newWorld(t)
-	box := w.create(t, nil)
-	prog := w.program(t, box.ID)
-	for _, user := range box.Identities {
-		r := w.exec(t, box.ID, user, prog, roleProbe, "surface")
+	sandbox := w.create(t, nil)
+	prog := w.program(t, sandbox.ID)
+	for _, user := range sandbox.Identities {
+		r := w.exec(t, sandbox.ID, user, prog, roleProbe, "surface")
 		found := map[string]bool{}
 		for line := range strings.Lines(r.stdout) {
 			kind, name, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -97,7 +97,7 @@ func TestSurface(t *testing.T) {
 			t.Errorf("%s: the look at /proc saw nothing: %s", user, r.stderr)
 		}
 		for _, name := range hidden {
-			if r := w.exec(t, box.ID, user, "sh", "-c", "ls -A /proc/"+name+"/ 2>/dev/null || cat /proc/"+name+" 2>/dev/null; true"); r.stdout != "" {
+			if r := w.exec(t, sandbox.ID, user, "sh", "-c", "ls -A /proc/"+name+"/ 2>/dev/null || cat /proc/"+name+" 2>/dev/null; true"); r.stdout != "" {
 				t.Errorf("%s: /proc/%s is said to be hidden: %.100q", user, name, r.stdout)
 			}
 		}

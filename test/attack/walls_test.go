@@ -29,15 +29,15 @@ func onHost(t *testing.T, wrap []string, script string) string {
 // to the host's handler, which runs as the host's root.
 func TestCoreDumps(t *testing.T) {
 	w := newWorld(t)
-	box := w.create(t, nil)
-	prog := w.program(t, box.ID)
+	sandbox := w.create(t, nil)
+	prog := w.program(t, sandbox.ID)
 	const script = `ulimit -S -c 0 2>/dev/null; ulimit -c 0; prlimit --core=0:0 2>/dev/null; awk '/core file/ {print $5, $6}' /proc/self/limits`
-	for _, user := range box.Identities {
-		if r := w.exec(t, box.ID, user, "bash", "-c", script); r.stdout != "1 1\n" {
+	for _, user := range sandbox.Identities {
+		if r := w.exec(t, sandbox.ID, user, "bash", "-c", script); r.stdout != "1 1\n" {
 			t.Errorf("%s has core limits of %q after trying to change them; want 1 1\n%s", user, r.stdout, r.stderr)
 		}
 		for _, try := range []string{"setrlimit", "prlimit", "prlimit with a pointer whose lower half is empty"} {
-			if r := w.exec(t, box.ID, user, prog, roleProbe, "core by "+try); strings.TrimSpace(r.stdout) != "limits 1 1" {
+			if r := w.exec(t, sandbox.ID, user, prog, roleProbe, "core by "+try); strings.TrimSpace(r.stdout) != "limits 1 1" {
 				t.Errorf("%s by %s: %q %s", user, try, r.stdout, r.stderr)
 			}
 		}
@@ -101,9 +101,9 @@ func TestClocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld(t)
-	box := w.create(t, nil)
+	sandbox := w.create(t, nil)
 	for _, r := range w.Backends.Reports(t.Context()) {
-		if a, _ := r.Has(api.CapIsolated); r.Backend == box.Isolation && strings.Contains(a.Reason, "the machine's clocks") {
+		if a, _ := r.Has(api.CapIsolated); r.Backend == sandbox.Isolation && strings.Contains(a.Reason, "the machine's clocks") {
 			t.Skipf("sandboxes have no clocks of their own here: %s", a.Reason)
 		}
 	}
@@ -111,8 +111,8 @@ func TestClocks(t *testing.T) {
 	if got := onHost(t, nil, "readlink /proc/self/ns/time"); got != mine {
 		t.Errorf("control: %s on the host, %s here", got, mine)
 	}
-	for _, user := range box.Identities {
-		r := w.exec(t, box.ID, user, "sh", "-c", `readlink /proc/self/ns/time; cut -d. -f1 /proc/uptime; (echo "monotonic 1 0" > /proc/self/timens_offsets) 2>/dev/null && echo wrote; date +%s`)
+	for _, user := range sandbox.Identities {
+		r := w.exec(t, sandbox.ID, user, "sh", "-c", `readlink /proc/self/ns/time; cut -d. -f1 /proc/uptime; (echo "monotonic 1 0" > /proc/self/timens_offsets) 2>/dev/null && echo wrote; date +%s`)
 		lines := strings.Fields(r.stdout)
 		if len(lines) != 3 || lines[0] == mine {
 			t.Errorf("%s: %q, and the host has %s\n%s", user, lines, mine, r.stderr)
@@ -139,8 +139,8 @@ func rootRegainsNothing(t *testing.T, w *world) {
 		t.Skip("setpriv is not installed")
 	}
 	const script = `setpriv --ambient-caps=-all grep CapEff /proc/self/status`
-	box := w.create(t, nil)
-	if !slices.Contains(box.Identities, "root") {
+	sandbox := w.create(t, nil)
+	if !slices.Contains(sandbox.Identities, "root") {
 		t.Skip("this sandbox has no root inside")
 	}
 	// A kernel of its own knows no secure bits: root has again what it began with, and
@@ -148,11 +148,11 @@ func rootRegainsNothing(t *testing.T, w *world) {
 	want := "CapEff:\t0000000000000000\n"
 	if w.isolation == "gvisor" {
 		want = "CapEff:\t00000000000004db\n"
-		if r := w.exec(t, box.ID, "root", "grep", "CapEff", "/proc/self/status"); r.stdout != want {
+		if r := w.exec(t, sandbox.ID, "root", "grep", "CapEff", "/proc/self/status"); r.stdout != want {
 			t.Errorf("root inside begins with %q; want %q", r.stdout, want)
 		}
 	}
-	if r := w.exec(t, box.ID, "root", "sh", "-c", script); r.stdout != want {
+	if r := w.exec(t, sandbox.ID, "root", "sh", "-c", script); r.stdout != want {
 		t.Errorf("root inside has %q after it gave up what it had\n%s", r.stdout, r.stderr)
 	}
 	if os.Geteuid() != 0 {
@@ -171,10 +171,10 @@ func rootRegainsNothing(t *testing.T, w *world) {
 // the guest has the same uid.
 func TestSignalsToGuest(t *testing.T) {
 	w := newWorld(t)
-	box := w.create(t, nil)
-	prog := w.program(t, box.ID)
-	for _, user := range box.Identities {
-		r := w.exec(t, box.ID, user, prog, roleProbe, "signal threads of 1")
+	sandbox := w.create(t, nil)
+	prog := w.program(t, sandbox.ID)
+	for _, user := range sandbox.Identities {
+		r := w.exec(t, sandbox.ID, user, prog, roleProbe, "signal threads of 1")
 		var asked, urgent, denied int
 		if _, err := fmt.Sscanf(r.stdout, "asked %d urgent %d denied %d", &asked, &urgent, &denied); err != nil {
 			t.Fatalf("%s: %q %s", user, r.stdout, r.stderr)
@@ -204,17 +204,17 @@ func TestSignalsToGuest(t *testing.T) {
 	if err != nil || strings.HasPrefix(string(out), "asked 0 ") {
 		t.Errorf("control: %q, %v", out, err)
 	}
-	w.alive(t, box.ID)
+	w.alive(t, sandbox.ID)
 	// Among themselves commands may: each is forked for a request of its own.
-	s, err := w.Guests.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, User: "user"})
+	s, err := w.Guests.StartExec(within(t), sandbox.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, User: "user"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if r := w.exec(t, box.ID, "user", "kill", "-TERM", fmt.Sprint(s.Exec().PID)); r.exec.Exit.Code != 0 {
+	if r := w.exec(t, sandbox.ID, "user", "kill", "-TERM", fmt.Sprint(s.Exec().PID)); r.exec.Exit.Code != 0 {
 		t.Errorf("one command cannot end another: %s", r.stderr)
 	}
-	if r := w.exec(t, box.ID, "user", "sh", "-c", "sleep 100 & readlink /proc/$!/exe; kill $!"); !strings.Contains(r.stdout, "/") {
+	if r := w.exec(t, sandbox.ID, "user", "sh", "-c", "sleep 100 & readlink /proc/$!/exe; kill $!"); !strings.Contains(r.stdout, "/") {
 		t.Errorf("a command cannot look at its child: %q %s", r.stdout, r.stderr)
 	}
 }

@@ -89,9 +89,9 @@ func (g *garden) changes(t *testing.T) *workspace.Changes {
 }
 
 // identities as which an attack is tried, in directories of their own.
-func try(box api.Sandbox) map[string]string {
+func try(sb api.Sandbox) map[string]string {
 	dirs := map[string]string{"user": "d"}
-	if len(box.Identities) > 1 {
+	if len(sb.Identities) > 1 {
 		dirs["root"] = "e"
 	}
 	return dirs
@@ -101,7 +101,7 @@ func try(box api.Sandbox) map[string]string {
 // control writes one on the host, where it does what the attack is after.
 func TestWorkspaceAttributes(t *testing.T) {
 	g := newGarden(t)
-	box := g.open(t)
+	sb := g.open(t)
 	const script = `
 import os, sys
 os.chdir(sys.argv[1])
@@ -117,14 +117,14 @@ for path, name, value in [
         except OSError as e:
             pass
 `
-	for user, dir := range try(box) {
-		if r := g.exec(t, box.ID, user, "python3", "-c", script, "/workspace/"+dir); r.exec.Exit.Code != 0 {
+	for user, dir := range try(sb) {
+		if r := g.exec(t, sb.ID, user, "python3", "-c", script, "/workspace/"+dir); r.exec.Exit.Code != 0 {
 			t.Fatalf("%s: %s", user, r.stderr)
 		} else {
 			t.Logf("%s: %d attributes were set", user, strings.Count(r.stdout, "set"))
 		}
 	}
-	g.kill(t, box.ID)
+	g.kill(t, sb.ID)
 	_ = filepath.WalkDir(g.upper, func(p string, d fs.DirEntry, err error) error {
 		buf := make([]byte, 64<<10)
 		n, _ := unix.Llistxattr(p, buf)
@@ -136,13 +136,13 @@ for path, name, value in [
 		}
 		return err
 	})
-	box = g.open(t)
-	for _, dir := range try(box) {
-		if r := g.exec(t, box.ID, "user", "sh", "-c", "cd "+dir+"; cat file; ls redirected; wc -c < meta"); r.stdout != "of the layer\n0\n" {
+	sb = g.open(t)
+	for _, dir := range try(sb) {
+		if r := g.exec(t, sb.ID, "user", "sh", "-c", "cd "+dir+"; cat file; ls redirected; wc -c < meta"); r.stdout != "of the layer\n0\n" {
 			t.Errorf("%s shows %q %s", dir, r.stdout, r.stderr)
 		}
 	}
-	g.kill(t, box.ID)
+	g.kill(t, sb.ID)
 	c := g.changes(t)
 	if len(c.Refused) != 0 || !c.Complete {
 		t.Errorf("refused: %+v", c.Refused)
@@ -157,8 +157,8 @@ for path, name, value in [
 	// Control: from the host the same attribute hides what lies below.
 	check(t, "mkdir", os.MkdirAll(filepath.Join(g.upper, "f"), 0o755))
 	check(t, "setxattr", unix.Setxattr(filepath.Join(g.upper, "f"), "user.overlay.opaque", []byte("y"), 0))
-	box = g.open(t)
-	if r := g.exec(t, box.ID, "user", "ls", "f"); r.stdout != "" {
+	sb = g.open(t)
+	if r := g.exec(t, sb.ID, "user", "ls", "f"); r.stdout != "" {
 		t.Errorf("control: an opaque directory shows %q", r.stdout)
 	}
 }
@@ -174,17 +174,17 @@ func TestWorkspaceLinks(t *testing.T) {
 	}
 	check(t, "mkdir", os.MkdirAll(filepath.Join(secret, "deep"), 0o755))
 	check(t, "write", os.WriteFile(filepath.Join(secret, "deep/file"), []byte("canary"), 0o644))
-	box := g.open(t)
+	sb := g.open(t)
 	script := `set -e; s=` + secret + `
 		rm -r d; ln -s $s d                    # a directory of the layer
 		rm e/file; ln -s $s/file e/file        # a file of the layer
 		mkdir n; ln -s $s n/dir; ln -s $s/file n/file; ln -s ../../../../../../../../..$s n/up
 		ln -s /proc/self/root n/root; ln -s /proc/1/cwd n/magic; ln -s . n/loop
 		ln -s $s .git; rm -rf f; ln -s d f`
-	if r := g.exec(t, box.ID, "user", "sh", "-c", script); r.exec.Exit.Code != 0 {
+	if r := g.exec(t, sb.ID, "user", "sh", "-c", script); r.exec.Exit.Code != 0 {
 		t.Fatal(r.stderr)
 	}
-	g.kill(t, box.ID)
+	g.kill(t, sb.ID)
 	c := g.changes(t)
 	links := 0
 	for _, ch := range c.List {
@@ -237,7 +237,7 @@ func TestWorkspaceLinks(t *testing.T) {
 // workspace's. The controls are names and files that it may make.
 func TestWorkspaceNodes(t *testing.T) {
 	g := newGarden(t)
-	box := g.open(t)
+	sb := g.open(t)
 	const script = `
 import os, stat, sys
 os.chdir(sys.argv[1])
@@ -257,15 +257,15 @@ tell("own", os.link, "file", "own")
 tell("fifo", os.mkfifo, "fifo")
 `
 	const want = "null refused\ndisk refused\nwhiteout refused\npasswd refused\nproc refused\nfd refused\nown done\nfifo done\n"
-	for user, dir := range try(box) {
-		if r := g.exec(t, box.ID, user, "python3", "-c", script, "/workspace/"+dir); r.stdout != want {
+	for user, dir := range try(sb) {
+		if r := g.exec(t, sb.ID, user, "python3", "-c", script, "/workspace/"+dir); r.stdout != want {
 			t.Errorf("%s: %s%s; want\n%s", user, r.stdout, r.stderr, want)
 		}
 	}
-	if r := g.exec(t, box.ID, "user", "grep", "-c", g.dir, "/proc/self/mountinfo"); r.stdout != "0\n" {
+	if r := g.exec(t, sb.ID, "user", "grep", "-c", g.dir, "/proc/self/mountinfo"); r.stdout != "0\n" {
 		t.Error("the mount table inside tells a path of the host's")
 	}
-	g.kill(t, box.ID)
+	g.kill(t, sb.ID)
 	c := g.changes(t)
 	for _, r := range c.Refused {
 		if filepath.Base(r.Path) != "fifo" {
@@ -279,8 +279,8 @@ tell("fifo", os.mkfifo, "fifo")
 		t.Logf("no control: %v", err)
 		return
 	}
-	box = g.open(t)
-	if r := g.exec(t, box.ID, "user", "ls", "f"); r.stdout != "" {
+	sb = g.open(t)
+	if r := g.exec(t, sb.ID, "user", "ls", "f"); r.stdout != "" {
 		t.Errorf("control: %q", r.stdout)
 	}
 }
@@ -289,20 +289,20 @@ tell("fifo", os.mkfifo, "fifo")
 // nobody of the host's gets at it. The control opens the directories.
 func TestWorkspaceOwners(t *testing.T) {
 	g := newGarden(t)
-	box := g.open(t)
-	if r := g.exec(t, box.ID, "user", "sh", "-c", "cp /usr/bin/id uid; chmod 6755 uid; chmod 777 d; echo x > d/new"); r.exec.Exit.Code != 0 {
+	sb := g.open(t)
+	if r := g.exec(t, sb.ID, "user", "sh", "-c", "cp /usr/bin/id uid; chmod 6755 uid; chmod 777 d; echo x > d/new"); r.exec.Exit.Code != 0 {
 		t.Fatal(r.stderr)
 	}
-	root := len(box.Identities) > 1
+	root := len(sb.Identities) > 1
 	if root {
-		if r := g.exec(t, box.ID, "root", "sh", "-c", "cp /usr/bin/id /workspace/rootid; chmod 4755 /workspace/rootid; /workspace/rootid -u"); r.exec.Exit.Code != 0 {
+		if r := g.exec(t, sb.ID, "root", "sh", "-c", "cp /usr/bin/id /workspace/rootid; chmod 4755 /workspace/rootid; /workspace/rootid -u"); r.exec.Exit.Code != 0 {
 			t.Fatal(r.stderr)
 		}
-		if r := g.exec(t, box.ID, "user", "/workspace/rootid", "-u"); r.stdout != "1000\n" {
+		if r := g.exec(t, sb.ID, "user", "/workspace/rootid", "-u"); r.stdout != "1000\n" {
 			t.Errorf("a setuid file changes who a command is: %q", r.stdout)
 		}
 	}
-	g.kill(t, box.ID)
+	g.kill(t, sb.ID)
 	_ = filepath.WalkDir(g.upper, func(p string, d fs.DirEntry, err error) error {
 		var st unix.Stat_t
 		if err := unix.Lstat(p, &st); err != nil {
@@ -351,13 +351,13 @@ func TestWorkspaceOwners(t *testing.T) {
 // not by another name for it.
 func TestWorkspaceWriters(t *testing.T) {
 	g := newGarden(t)
-	box := g.open(t)
+	sb := g.open(t)
 	found := false
-	for _, u := range box.Unenforced {
+	for _, u := range sb.Unenforced {
 		found = found || u.Limit == "disk" && u.Reason != ""
 	}
 	if !found {
-		t.Errorf("the disk limit is best effort and the sandbox does not say so: %+v", box.Unenforced)
+		t.Errorf("the disk limit is best effort and the sandbox does not say so: %+v", sb.Unenforced)
 	}
 	for name, ws := range map[string]sandbox.Workspace{"the same": g.ws, "as a layer": {Layers: []layer.Digest{layer.Digest(g.ws.Upper)}}} {
 		s, err := g.Creator.CreateIn(within(t), api.CreateSandbox{Isolation: "container"}, ws)
@@ -366,6 +366,6 @@ func TestWorkspaceWriters(t *testing.T) {
 			t.Errorf("%s: a second writer", name)
 		}
 	}
-	g.kill(t, box.ID)
+	g.kill(t, sb.ID)
 	g.open(t) // control
 }

@@ -80,18 +80,18 @@ func TestToolchainCalls(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			before := descendantsOf(os.Getpid())
-			box := m.room(t)
-			if missing := c.missing(t, m, box); len(missing) > 0 {
+			sandbox := m.room(t)
+			if missing := c.missing(t, m, sandbox); len(missing) > 0 {
 				absent = append(absent, c.name)
 				t.Skipf("not installed where the host template shows it: %s", strings.Join(missing, ", "))
 			}
 			if c.warm != "" {
-				if _, stderr, exit := m.bash(t, box.ID, "user", c.warm); exit.Code != 0 {
+				if _, stderr, exit := m.bash(t, sandbox.ID, "user", c.warm); exit.Code != 0 {
 					t.Fatalf("warm %s: %+v %s", c.name, exit, stderr)
 				}
 			}
 			tracer := trace(t, guestAmong(t, before))
-			c.run(t, m, box)
+			c.run(t, m, sandbox)
 			for _, call := range tracer.stop(t) {
 				users[call] = append(users[call], c.name)
 			}

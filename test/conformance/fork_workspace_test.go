@@ -246,9 +246,9 @@ func TestForkWithWorkspace(t *testing.T) {
 		mkdir -p a/b; echo deep >a/b/c; mkdir gone.d; rmdir gone.d; chmod 700 a; touch -d @1000000000 a/b/c; i=0; while [ $i -lt 300 ]; do : >a/b/$i; i=$((i+1)); done; echo ok`, "ok\n")
 	g.asks(t, parent.ID, "append parent", "log: parent\n")
 	children := g.fork(t, parent.ID, 3)
-	boxes := append([]api.Sandbox{parent}, children...)
+	sandboxes := append([]api.Sandbox{parent}, children...)
 	spaces := map[api.WorkspaceID]bool{}
-	for i, c := range boxes {
+	for i, c := range sandboxes {
 		spaces[c.Workspace] = true
 		g.says(t, c.ID, "stat -c '%Y %a' a/b/c a; echo $OF", "1000000000 644\n"+fmt.Sprint(statTime(t, g, c.ID))+" 700\nparent\n")
 		g.asks(t, c.ID, fmt.Sprint("append ", i), fmt.Sprintf("log: parent %d\n", i))
@@ -257,7 +257,7 @@ func TestForkWithWorkspace(t *testing.T) {
 	if len(spaces) != 4 || spaces[""] {
 		t.Fatalf("the workspaces are %v", spaces)
 	}
-	for i, c := range boxes {
+	for i, c := range sandboxes {
 		g.asks(t, c.ID, "append again", fmt.Sprintf("log: parent %d again\n", i))
 		// What it reads by a descriptor from before the fork is what was written in this sandbox since.
 		g.asks(t, c.ID, "keep", fmt.Sprintf("base %d\n", i))
@@ -267,14 +267,14 @@ func TestForkWithWorkspace(t *testing.T) {
 	}
 	// A child is a parent; nobody needs those before it.
 	grand := g.fork(t, children[1].ID, 1)[0]
-	for _, c := range boxes {
+	for _, c := range sandboxes {
 		g.kill(t, c.ID)
 	}
 	g.asks(t, grand.ID, "append grand", "log: parent 2 again grand\n")
 	g.says(t, grand.ID, "cat a/b/c; ls only-*; sha256sum -c sum", "2\nonly-2\nlarge: OK\n")
 	g.kill(t, grand.ID)
 	// Workspaces stay, are the account's, and can be used again.
-	for i, c := range boxes[1:] {
+	for i, c := range sandboxes[1:] {
 		w, err := g.user.Get(t.Context(), c.Workspace)
 		if err != nil || !w.Keep || w.Account != "alice" || w.Parent != parent.Workspace || w.State != api.WorkspaceIdle || w.QuotaBytes != 1<<30 {
 			t.Errorf("workspace of child %d: %+v, %v", i, w, err)
@@ -310,12 +310,12 @@ func TestForkWithMappedFiles(t *testing.T) {
 	g.sh(t, parent.ID, "echo base >keep")
 	g.serve(t, parent.ID)
 	g.asks(t, parent.ID, "map 5", "mapped 5\n")
-	boxes := append([]api.Sandbox{parent}, g.fork(t, parent.ID, 2)...)
-	for i, c := range boxes {
+	sandboxes := append([]api.Sandbox{parent}, g.fork(t, parent.ID, 2)...)
+	for i, c := range sandboxes {
 		g.asks(t, c.ID, "mapped", "mapped 5\n")
 		g.asks(t, c.ID, fmt.Sprint("map ", i), fmt.Sprintf("mapped %d\n", i))
 	}
-	for i, c := range boxes {
+	for i, c := range sandboxes {
 		g.asks(t, c.ID, "mapped", fmt.Sprintf("mapped %d\n", i))
 		g.says(t, c.ID, "head -c 1 mapped", fmt.Sprint(i))
 	}

@@ -11,9 +11,9 @@ import (
 func TestTimersOfCommands(t *testing.T) {
 	tier.AnyUser(t)
 	m := newManaged(t)
-	box := m.room(t)
-	for _, user := range box.Identities {
-		out, errs, _ := m.bash(t, box.ID, user, "cat /proc/self/timerslack_ns")
+	sandbox := m.room(t)
+	for _, user := range sandbox.Identities {
+		out, errs, _ := m.bash(t, sandbox.ID, user, "cat /proc/self/timerslack_ns")
 		if out != "50000\n" {
 			t.Errorf("commands of %s have timers that may be %q ns late: %s", user, out, errs)
 		}

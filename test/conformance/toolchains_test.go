@@ -69,12 +69,12 @@ find a -type f -newermt 2000-01-01 -exec sh -c 'wc -l < "$1"' _ {} \; && sleep 0
 }
 
 // missing names the programs of a toolchain that a sandbox does not have.
-func (c toolchain) missing(t *testing.T, m managed, box api.Sandbox) []string {
+func (c toolchain) missing(t *testing.T, m managed, sandbox api.Sandbox) []string {
 	t.Helper()
 	var out []string
 	for _, program := range c.needs {
 		test := "command -v " + strings.Join(strings.Split(program, "|"), " || command -v ")
-		if _, _, exit := m.bash(t, box.ID, "user", test); exit.Code != 0 {
+		if _, _, exit := m.bash(t, sandbox.ID, "user", test); exit.Code != 0 {
 			out = append(out, program)
 		}
 	}
@@ -82,10 +82,10 @@ func (c toolchain) missing(t *testing.T, m managed, box api.Sandbox) []string {
 }
 
 // run runs it and wants its number.
-func (c toolchain) run(t *testing.T, m managed, box api.Sandbox) {
+func (c toolchain) run(t *testing.T, m managed, sandbox api.Sandbox) {
 	t.Helper()
 	dir := "mkdir -p /workspace/" + c.name + " && cd /workspace/" + c.name + "\n"
-	stdout, stderr, exit := m.bash(t, box.ID, "user", dir+c.script)
+	stdout, stderr, exit := m.bash(t, sandbox.ID, "user", dir+c.script)
 	if exit.Code != 0 || !slices.Contains(strings.Fields(strings.NewReplacer("<", " ", ">", " ").Replace(stdout)), primes) {
 		t.Errorf("%s: exit %+v, stdout %.2000q, want %s among it\n%.4000s", c.name, exit, stdout, primes, stderr)
 	}
@@ -100,11 +100,11 @@ func TestToolchains(t *testing.T) {
 			if !c.quick {
 				tier.Soak(t)
 			}
-			box := m.room(t)
-			if missing := c.missing(t, m, box); len(missing) > 0 {
+			sandbox := m.room(t)
+			if missing := c.missing(t, m, sandbox); len(missing) > 0 {
 				t.Skipf("not installed where the host template shows it: %s", strings.Join(missing, ", "))
 			}
-			c.run(t, m, box)
+			c.run(t, m, sandbox)
 		})
 	}
 }

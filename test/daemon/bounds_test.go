@@ -53,7 +53,7 @@ func TestMegabytesInRequests(t *testing.T) {
 		"environment":         {"/v1/sandboxes", body{"isolation": "container", "env": labels}},
 		"template":            {"/v1/sandboxes", body{"template": long}},
 		"isolation":           {"/v1/sandboxes", body{"isolation": long}},
-		"labels of a fork":    {"/v1/sandboxes/" + string(w.alices.box) + "/forks", body{"labels": labels}},
+		"labels of a fork":    {"/v1/sandboxes/" + string(w.alices.sandbox) + "/forks", body{"labels": labels}},
 		"labels of a task":    {"/v1/tasks", body{"request": "print 1", "sandbox": body{"labels": labels}}},
 		"model of a task":     {"/v1/tasks", body{"request": "print 1", "model": long}},
 		"request of a task":   {"/v1/tasks", body{"request": long}},
@@ -80,8 +80,8 @@ func TestMegabytesInRequests(t *testing.T) {
 	// The control: labels within the bounds are kept, whole.
 	raw, _ := json.Marshal(body{"isolation": "container", "labels": body{"a": strings.Repeat("v", api.MaxLabelValue)}})
 	status, answer := w.Call("POST", "/v1/sandboxes", string(raw), "X-API-KEY", w.alice.Secret)
-	var box api.Sandbox
-	if err := json.Unmarshal([]byte(answer), &box); status != http.StatusCreated || err != nil || len(box.Labels["a"]) != api.MaxLabelValue {
+	var sandbox api.Sandbox
+	if err := json.Unmarshal([]byte(answer), &sandbox); status != http.StatusCreated || err != nil || len(sandbox.Labels["a"]) != api.MaxLabelValue {
 		t.Errorf("labels within the bounds: %d %v %.300s", status, err, answer)
 	}
 }

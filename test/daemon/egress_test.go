@@ -34,10 +34,10 @@ func newSite(t *testing.T, out *world.Outside, cfg network.Config) *site {
 // hello is a handler that greets.
 func hello(w http.ResponseWriter, r *http.Request) { w.Write([]byte("hello over " + r.Proto + "\n")) }
 
-// box creates a sandbox of a client with a policy.
-func box(t *testing.T, c *client.Client, p *api.EgressPolicy) *client.Sandbox {
+// newSandbox creates a sandbox of a client with a policy.
+func newSandbox(t *testing.T, c *client.Client, p *api.EgressPolicy) *client.Sandbox {
 	t.Helper()
-	return world.Box(t, c, api.CreateSandbox{Isolation: "container", Egress: p, Limits: api.Limits{MemoryBytes: 2 << 30}})
+	return world.Sandbox(t, c, api.CreateSandbox{Isolation: "container", Egress: p, Limits: api.Limits{MemoryBytes: 2 << 30}})
 }
 
 // TestEgressPrograms connects with real programs through terminated TLS, over HTTP/1.1 and
@@ -48,7 +48,7 @@ func TestEgressPrograms(t *testing.T) {
 	out.HandleFunc("/", hello)
 	out.Handle("/git/", http.StripPrefix("/git", gittest.NewServer(t, map[string]string{"project": gittest.NewCheckout(t, map[string]string{"a": "1\n"})})))
 	o := newSite(t, out, network.Config{})
-	s := box(t, o.Client, world.Policy(o.rule))
+	s := newSandbox(t, o.Client, world.Policy(o.rule))
 	program := world.Must(os.Open(tools.Program(t, "./test/daemon/testdata/fetch")))(t)
 	defer program.Close()
 	upload := s.Command(t.Context(), "sh", "-c", "cat > /tmp/fetch && chmod +x /tmp/fetch")
@@ -89,7 +89,7 @@ func TestEgressChanges(t *testing.T) {
 	out := world.NewOutside(t)
 	out.HandleFunc("/", hello)
 	o := newSite(t, out, network.Config{})
-	c, s := o.Client, box(t, o.Client, nil)
+	c, s := o.Client, newSandbox(t, o.Client, nil)
 	fetch := "python3 -c 'import urllib.request as u; print(u.urlopen(\"https://example.com:" + out.Port + "/\").read().decode())'"
 	if out, err := world.Sh(t, s, fetch); err == nil {
 		t.Errorf("without a policy: %q", out)
@@ -122,7 +122,7 @@ func TestEgressChanges(t *testing.T) {
 func TestEgressAsk(t *testing.T) {
 	t.Parallel()
 	o := newSite(t, world.NewOutside(t), network.Config{})
-	c, s := o.Client, box(t, o.Client, &api.EgressPolicy{Ask: true})
+	c, s := o.Client, newSandbox(t, o.Client, &api.EgressPolicy{Ask: true})
 	fetch := "python3 -c 'import socket; s = socket.create_connection((\"127.0.0.1\", 3128)); s.sendall(b\"CONNECT example.org:81 HTTP/1.1\\r\\nHost: example.org:81\\r\\n\\r\\n\"); print(s.recv(100))'"
 	done := make(chan string, 1)
 	go func() {

@@ -17,9 +17,9 @@ func TestEnvironmentIsNotTold(t *testing.T) {
 	// as the sudo of sandboxes.
 	secret := strings.Join([]string{"hunter2", "in", "the", "environment"}, "-")
 	key := []string{"X-API-KEY", w.operator.Secret}
-	box := world.Must(w.Sandboxes.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process", Env: map[string]string{"TOKEN": secret}}))(t)
-	defer w.Sandboxes.Sandboxes.Kill(t.Context(), box.ID)
-	id := string(box.ID)
+	sandbox := world.Must(w.Sandboxes.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process", Env: map[string]string{"TOKEN": secret}}))(t)
+	defer w.Sandboxes.Sandboxes.Kill(t.Context(), sandbox.ID)
+	id := string(sandbox.ID)
 	for _, path := range []string{"/v1/sandboxes", "/v1/sandboxes/" + id, "/v2/sandboxes", "/sandboxes/" + id} {
 		status, answer := w.Call("GET", path, "", key...)
 		if status != 200 || strings.Contains(answer, secret) {
@@ -33,7 +33,7 @@ func TestEnvironmentIsNotTold(t *testing.T) {
 	if status >= 300 || strings.Contains(answer, secret) || !strings.Contains(answer, `"envNames":["TOKEN"]`) {
 		t.Errorf("create: %d %s", status, answer)
 	}
-	if row, err := w.DB.Sandbox(t.Context(), box.ID); err != nil || row.Env["TOKEN"] != secret {
+	if row, err := w.DB.Sandbox(t.Context(), sandbox.ID); err != nil || row.Env["TOKEN"] != secret {
 		t.Errorf("the control: the daemon itself reads %q, %v", row.Env, err)
 	}
 	// A task's, too: in answers, in its events, and where a replay finds it again.

@@ -45,7 +45,7 @@ func output(t *testing.T, all []world.Event) (stdout, stderr string, exit api.Ex
 }
 
 func testExecs(t *testing.T, c *client.Client, dir string) {
-	s := world.Box(t, c, api.CreateSandbox{Isolation: "process"})
+	s := world.Sandbox(t, c, api.CreateSandbox{Isolation: "process"})
 	ctx := t.Context()
 	base := "/v1/sandboxes/" + string(s.ID()) + "/execs"
 	post := func(body string) *http.Response { return world.Over(t, ctx, dir, "POST", base, body) }
@@ -140,7 +140,7 @@ func testExecs(t *testing.T, c *client.Client, dir string) {
 	}
 
 	// What is not there, and what is another sandbox's.
-	other := world.Box(t, c, api.CreateSandbox{Isolation: "process"})
+	other := world.Sandbox(t, c, api.CreateSandbox{Isolation: "process"})
 	for _, path := range []string{base + "/" + string(api.NewExecID()), "/v1/sandboxes/" + string(other.ID()) + "/execs/" + string(x.ID), base + "/..%2fx"} {
 		for method, rest := range map[string]string{"GET": "", "POST": "/kill"} {
 			if resp := world.Over(t, ctx, dir, method, path+rest, ""); resp.StatusCode != http.StatusNotFound {

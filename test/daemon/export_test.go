@@ -28,7 +28,7 @@ func TestExportTemplate(t *testing.T) {
 		ocitest.Dir("srv"), ocitest.Dir("srv/old"), ocitest.File("srv/old/below", "x"), ocitest.File("srv/gone", "x"), ocitest.File("srv/stays", "stays\n"))
 	dir := t.TempDir()
 	pull(t, w.World, "first", ocitest.Image(t, v1.Config{WorkingDir: "/srv", Env: []string{"PATH=/bin:/usr/bin", "GREETING=hello"}, Cmd: []string{"cat", "stays"}}, ocitest.Layer(t, base...)))
-	s := world.Box(t, c, api.CreateSandbox{Isolation: "container", Template: "first"})
+	s := world.Sandbox(t, c, api.CreateSandbox{Isolation: "container", Template: "first"})
 	const change = `set -e
 rm gone; rm -r old; mkdir old; echo new >old/new; ln old/new twin; ln -s /etc/passwd link
 echo secret >/etc/secret; chmod 640 /etc/secret; mkfifo pipe; mkdir -p /opt/tool/bin; echo tool >/opt/tool/bin/tool
@@ -61,7 +61,7 @@ echo secret >/etc/secret; chmod 640 /etc/secret; mkfifo pipe; mkdir -p /opt/tool
 	if err != nil || strings.Join(img.Command, " ") != "cat stays" {
 		t.Fatalf("%+v, %v", img, err)
 	}
-	again := world.Box(t, c, api.CreateSandbox{Isolation: "container", Template: "third"})
+	again := world.Sandbox(t, c, api.CreateSandbox{Isolation: "container", Template: "third"})
 	if got, err := world.Sh(t, again, look); err != nil || got != want {
 		t.Errorf("after the export: %v\n%s\nbefore:\n%s", err, got, want)
 	}
@@ -82,7 +82,7 @@ echo secret >/etc/secret; chmod 640 /etc/secret; mkfifo pipe; mkdir -p /opt/tool
 		t.Errorf("a user: %d %s", status, text)
 	}
 	// Neither is a saved sandbox of this machine's own programs, or one with memory.
-	mine := world.Box(t, c, api.CreateSandbox{Isolation: "container"})
+	mine := world.Sandbox(t, c, api.CreateSandbox{Isolation: "container"})
 	world.Must(mine.Snapshot(t.Context(), api.CreateSnapshot{Name: "mine"}))(t)
 	var out bytes.Buffer
 	if err := c.Templates.Export(t.Context(), "mine", &out); api.KindOf(err) != api.KindUnsupported || out.Len() > 0 {

@@ -25,7 +25,7 @@ func TestForksFromThePool(t *testing.T) {
 	w := world.Open(t, world.Config{GVisor: true, Config: daemon.Config{Pool: pool}})
 	w.Isolates(t, "gvisor")
 	ctx := t.Context()
-	box := world.Must(w.Client.Sandboxes.Create(ctx, api.CreateSandbox{Isolation: "gvisor", TTLMS: (10 * time.Minute).Milliseconds(), Env: map[string]string{"OF": "parent"}}))(t)
+	sandbox := world.Must(w.Client.Sandboxes.Create(ctx, api.CreateSandbox{Isolation: "gvisor", TTLMS: (10 * time.Minute).Milliseconds(), Env: map[string]string{"OF": "parent"}}))(t)
 	out := func(b *client.Sandbox, script string) string {
 		t.Helper()
 		got, err := b.Command(ctx, "/bin/sh", "-c", script).Output()
@@ -34,7 +34,7 @@ func TestForksFromThePool(t *testing.T) {
 		}
 		return strings.TrimSpace(string(got))
 	}
-	out(box, "{ t=$(od -An -N8 -tx8 /dev/urandom); i=0; while :; do i=$((i+1)); echo $t $i >/tmp/new; mv /tmp/new /tmp/count; sleep 0.05; done; } >/dev/null 2>&1 & until test -s /tmp/count; do sleep 0.05; done")
+	out(sandbox, "{ t=$(od -An -N8 -tx8 /dev/urandom); i=0; while :; do i=$((i+1)); echo $t $i >/tmp/new; mv /tmp/new /tmp/count; sleep 0.05; done; } >/dev/null 2>&1 & until test -s /tmp/count; do sleep 0.05; done")
 	full := func() {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(ctx, soon)
@@ -46,7 +46,7 @@ func TestForksFromThePool(t *testing.T) {
 	}
 	fork := func(count int) (children []*client.Sandbox) {
 		t.Helper()
-		forked := world.Must(box.Fork(ctx, api.ForkSandbox{Count: count}))(t)
+		forked := world.Must(sandbox.Fork(ctx, api.ForkSandbox{Count: count}))(t)
 		for _, c := range forked.Children {
 			if c.Error != nil {
 				t.Fatal(c.Error)
@@ -92,7 +92,7 @@ func TestForksFromThePool(t *testing.T) {
 		t.Fatal(err)
 	}
 	children := fork(4)
-	token := strings.Fields(out(box, "cat /tmp/count"))[0]
+	token := strings.Fields(out(sandbox, "cat /tmp/count"))[0]
 	ids := map[api.SandboxID]bool{}
 	for _, c := range children {
 		ids[c.ID()] = true
@@ -107,10 +107,10 @@ func TestForksFromThePool(t *testing.T) {
 			t.Errorf("%s waited, and is not one of the children %v", id, ids)
 		}
 	}
-	if got := out(box, "ls /tmp"); strings.Contains(got, "own") {
+	if got := out(sandbox, "ls /tmp"); strings.Contains(got, "own") {
 		t.Errorf("the parent has %q", got)
 	}
-	for _, b := range append(append(children, first...), box) {
+	for _, b := range append(append(children, first...), sandbox) {
 		if k, err := b.Kill(ctx); err != nil || k.Proof.Left != 0 {
 			t.Errorf("%+v, %v", k, err)
 		}

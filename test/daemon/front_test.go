@@ -106,14 +106,14 @@ func TestKeysReachNoProgram(t *testing.T) {
 	var got *http.Request
 	program := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r }))
 	defer program.Close()
-	plane := envd.New(envd.Config{Sandboxes: portOnly{id: w.bobs.box, addr: program.Listener.Addr().String()}, Tokens: row})
+	plane := envd.New(envd.Config{Sandboxes: portOnly{id: w.bobs.sandbox, addr: program.Listener.Addr().String()}, Tokens: row})
 	f := &front.Front{Rest: soon, Authenticate: authenticate(w), Servers: []front.Server{{Takes: envd.Claims, Handler: plane, AnyOrigin: true}}}
 	server := httptest.NewServer(f)
 	defer server.Close()
-	for _, secret := range []string{w.bob.Secret, w.operator.Secret, row.Envd(string(w.bobs.box)), row.Traffic(string(w.bobs.box))} {
+	for _, secret := range []string{w.bob.Secret, w.operator.Secret, row.Envd(string(w.bobs.sandbox)), row.Traffic(string(w.bobs.sandbox))} {
 		for _, value := range []string{secret, "Bearer " + secret, "Basic " + base64.StdEncoding.EncodeToString([]byte(secret+":")), "Bearer its-own"} {
 			req := world.Must(http.NewRequestWithContext(t.Context(), "GET", server.URL+"/a?k="+secret, nil))(t)
-			req.Host = "3000-" + string(w.bobs.box) + ".x"
+			req.Host = "3000-" + string(w.bobs.sandbox) + ".x"
 			req.Header.Set("Authorization", value)
 			got = nil
 			resp := world.Must(http.DefaultTransport.RoundTrip(req))(t)

@@ -53,8 +53,8 @@ func TestFullDiskCanBeFreed(t *testing.T) {
 	w.Isolates(t, "")
 	ctx := t.Context()
 	for _, run := range []string{"running", "next"} {
-		box := world.Must(w.Client.Sandboxes.Create(ctx, api.CreateSandbox{}))(t)
-		saved := world.Must(box.Snapshot(ctx, api.CreateSnapshot{}))(t)
+		sandbox := world.Must(w.Client.Sandboxes.Create(ctx, api.CreateSandbox{}))(t)
+		saved := world.Must(sandbox.Snapshot(ctx, api.CreateSnapshot{}))(t)
 		space := world.Must(w.Client.Workspaces.Create(ctx, api.CreateWorkspace{Name: "w-" + run}))(t)
 		filler := filepath.Join(dir, "filler")
 		fillDisk(t, filler)
@@ -78,7 +78,7 @@ func TestFullDiskCanBeFreed(t *testing.T) {
 			}
 		}
 		world.Must(w.Client.Workspaces.Remove(ctx, string(space.ID)))(t)
-		row := world.Must(w.Client.Sandboxes.Get(ctx, string(box.ID())))(t)
+		row := world.Must(w.Client.Sandboxes.Get(ctx, string(sandbox.ID())))(t)
 		world.Must(row.Kill(ctx))(t)
 		world.OK(t, os.Remove(filler))
 		next := world.Must(w.Client.Sandboxes.Create(ctx, api.CreateSandbox{}))(t)
@@ -95,7 +95,7 @@ func TestFloorOfEveryWriter(t *testing.T) {
 	w := world.Open(t, world.Config{Config: daemon.Config{DataDir: dir, Room: admission.Config{Overcommit: 10_000}}})
 	w.Isolates(t, "")
 	ctx := t.Context()
-	box := world.Must(w.Client.Sandboxes.Create(ctx, api.CreateSandbox{}))(t)
+	sandbox := world.Must(w.Client.Sandboxes.Create(ctx, api.CreateSandbox{}))(t)
 	space := world.Must(w.Client.Workspaces.Create(ctx, api.CreateWorkspace{Name: "w"}))(t)
 	inside := world.Must(w.Client.Sandboxes.Create(ctx, api.CreateSandbox{Workspace: "w"}))(t)
 	world.OK(t, inside.Command(ctx, "sh", "-c", "echo x > /workspace/x").Run())
@@ -110,7 +110,7 @@ func TestFloorOfEveryWriter(t *testing.T) {
 	world.OK(t, unix.Fallocate(int(filler.Fd()), 0, 0, most))
 	for what, do := range map[string]func() error{
 		"workspace": func() error { _, err := w.Client.Workspaces.Create(ctx, api.CreateWorkspace{Name: "v"}); return err },
-		"snapshot":  func() error { _, err := box.Snapshot(ctx, api.CreateSnapshot{}); return err },
+		"snapshot":  func() error { _, err := sandbox.Snapshot(ctx, api.CreateSnapshot{}); return err },
 		"layer":     func() error { _, err := w.Client.Workspaces.Seal(ctx, string(space.ID)); return err },
 		"task": func() error {
 			_, err := w.Client.Tasks.Create(ctx, api.CreateTask{Artifact: printing("print(1)")})

@@ -74,7 +74,7 @@ func pull(t *testing.T, w *world.World, name string, img v1.Image) api.Image {
 func inEach(t *testing.T, w *world.World, template func(t *testing.T, isolation string) string, scripts map[string]string) {
 	for _, isolation := range []string{"container", "gvisor"} {
 		t.Run(isolation, func(t *testing.T) {
-			s := world.Box(t, w.Client, api.CreateSandbox{Isolation: isolation, Template: template(t, isolation), Env: map[string]string{"OWN": "yes"}})
+			s := world.Sandbox(t, w.Client, api.CreateSandbox{Isolation: isolation, Template: template(t, isolation), Env: map[string]string{"OWN": "yes"}})
 			for script, want := range scripts {
 				if out, err := world.Sh(t, s, script); err != nil || out != want {
 					t.Errorf("%s: %q, %v; want %q", script, out, err, want)

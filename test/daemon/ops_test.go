@@ -50,14 +50,14 @@ func TestMetricsAndReadiness(t *testing.T) {
 	if info, err := c.Info(t.Context()); err != nil || info.Warm != info.WarmWanted || info.Warm != daemon.DefaultPool {
 		t.Errorf("ready with %+v, %v", info, err)
 	}
-	box := world.Must(c.Sandboxes.Create(t.Context(), api.CreateSandbox{}))(t)
-	defer box.Close()
-	s := world.Must(box.Info(t.Context()))(t)
+	sandbox := world.Must(c.Sandboxes.Create(t.Context(), api.CreateSandbox{}))(t)
+	defer sandbox.Close()
+	s := world.Must(sandbox.Info(t.Context()))(t)
 	// A pool that lacks the guest that was just taken is no reason to leave service.
 	if code, body := get("/readyz"); code != http.StatusOK {
 		t.Errorf("readyz after a create: %d %s", code, body)
 	}
-	world.OK(t, box.Command(t.Context(), "true").Run())
+	world.OK(t, sandbox.Command(t.Context(), "true").Run())
 	_, body := get("/metrics")
 	for _, want := range []string{
 		`hortus_sandboxes{isolation="` + s.Isolation + `",state="running"} 1`,
@@ -111,9 +111,9 @@ func TestOneTrace(t *testing.T) {
 	world.Isolates(t, c, "")
 	resp := world.Over(t, t.Context(), dir, "POST", "/v1/sandboxes", `{"env":{"A":"`+secret+`"}}`, "traceparent", "00-"+traceID+"-00f067aa0ba902b7-01")
 	s := world.Into[api.Sandbox](t, resp, http.StatusCreated)
-	box := world.Must(c.Sandboxes.Get(t.Context(), string(s.ID)))(t)
-	defer box.Close()
-	world.OK(t, box.Command(t.Context(), "sh", "-c", "echo "+secret).Run())
+	sandbox := world.Must(c.Sandboxes.Get(t.Context(), string(s.ID)))(t)
+	defer sandbox.Close()
+	world.OK(t, sandbox.Command(t.Context(), "sh", "-c", "echo "+secret).Run())
 	find := func(name string) span {
 		mu.Lock()
 		defer mu.Unlock()
@@ -140,8 +140,8 @@ func TestOneTrace(t *testing.T) {
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := world.Open(t, world.Config{Config: daemon.Config{Drain: -1}})
-	box := world.Must(w.Client.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: "process"}))(t)
-	stream := world.Must(w.Sandboxes.Guests.StartExec(t.Context(), box.ID(), api.ExecRequest{Args: []string{"cat"}, Stdin: true}))(t)
+	sandbox := world.Must(w.Client.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: "process"}))(t)
+	stream := world.Must(w.Sandboxes.Guests.StartExec(t.Context(), sandbox.ID(), api.ExecRequest{Args: []string{"cat"}, Stdin: true}))(t)
 	world.Must(stream.Next())(t)
 	w.Signal()
 	world.Eventually(t, "nobody new gets in", func() bool {
@@ -155,7 +155,7 @@ func TestDrain(t *testing.T) {
 		t.Fatal("it did not wait for the stream")
 	}
 	// The command still runs, and ends as it would have.
-	guest, err := w.Sandboxes.Guests.Client(t.Context(), box.ID())
+	guest, err := w.Sandboxes.Guests.Client(t.Context(), sandbox.ID())
 	if err != nil {
 		t.Fatalf("the sandbox is gone before its stream: %v", err)
 	}

@@ -193,7 +193,7 @@ func TestPackageCache(t *testing.T) {
 		t.Run(p.needs, func(t *testing.T) {
 			install := func(c *client.Client) *client.Sandbox {
 				t.Helper()
-				s := box(t, c, &api.EgressPolicy{Rules: []api.EgressRule{g.rule, g.clear}})
+				s := newSandbox(t, c, &api.EgressPolicy{Rules: []api.EgressRule{g.rule, g.clear}})
 				if out, err := world.Sh(t, s, "command -v "+p.needs); err != nil {
 					t.Skipf("the sandbox has no %s %s", p.needs, out)
 				}
@@ -240,7 +240,7 @@ func TestPackageCache(t *testing.T) {
 func TestPackageCacheRefuses(t *testing.T) {
 	t.Parallel()
 	g := newRegistry(t)
-	s := box(t, g.Client, nil)
+	s := newSandbox(t, g.Client, nil)
 	allow := []api.EgressRule{g.rule, g.clear}
 	url := g.url(modulePath)
 	want := func(what string, got string, good bool, fetches int) {

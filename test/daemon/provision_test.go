@@ -54,9 +54,9 @@ func testProvision(t *testing.T, c *client.Client, dir string) {
 	if x := execute(`{"code":"import os; print(os.environ['SESSION_ID'])"}`); x.Stdout != "s1\n" || x.ExitCode != 0 || x.Exec == "" {
 		t.Errorf("%+v", x)
 	}
-	box := world.Must(c.Sandboxes.Get(ctx, string(first.SandboxID)))(t)
-	defer box.Close()
-	forked, err := box.Fork(ctx, api.ForkSandbox{FilesOnly: true})
+	sandbox := world.Must(c.Sandboxes.Get(ctx, string(first.SandboxID)))(t)
+	defer sandbox.Close()
+	forked, err := sandbox.Fork(ctx, api.ForkSandbox{FilesOnly: true})
 	if err == nil && len(forked.Children) == 1 && forked.Children[0].Sandbox != nil && forked.Children[0].Sandbox.Provision != nil {
 		t.Error("a child is the task's too")
 	}
@@ -70,7 +70,7 @@ func testProvision(t *testing.T, c *client.Client, dir string) {
 }
 
 func testExecute(t *testing.T, c *client.Client, _ string) {
-	s := world.Box(t, c, api.CreateSandbox{Isolation: "process"})
+	s := world.Sandbox(t, c, api.CreateSandbox{Isolation: "process"})
 	has := map[string]bool{}
 	for _, l := range []struct{ name, code string }{{"python", "pass"}, {"javascript", ";"}, {"bash", ":"}} {
 		_, err := s.Execute(t.Context(), api.ExecuteRequest{Language: l.name, Code: l.code})

@@ -33,7 +33,7 @@ func TestSecretIsNotSentElsewhere(t *testing.T) {
 	world.Both(t, func(v *world.Vault) {
 		v.Set("token", v.At("example.com", "/bound/**", world.InHeader))
 		bound, free := "https://example.com:"+v.Out.Port+"/bound/x", "https://example.com:"+v.Out.Port+"/free"
-		s := v.Box(api.CreateSandbox{Egress: v.Policy("*.labels.example.com")}, "token")
+		s := v.Sandbox(api.CreateSandbox{Egress: v.Policy("*.labels.example.com")}, "token")
 		world.Needs(v.T, s, "curl", "python3")
 		const header = `curl -sS -H "Authorization: Bearer $P" `
 		use := strings.ReplaceAll(header, "$P", "$TOKEN") + bound

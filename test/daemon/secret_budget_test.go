@@ -42,7 +42,7 @@ func TestSecretBudget(t *testing.T) {
 			world.Must(v.Client.Secrets.Set(v.T.Context(), "model", secrets.Set{Value: v.Value["model"], Bindings: []secrets.Binding{b}, Budgets: budgets}))(v.T)
 		}
 		set(secrets.Budget{Amount: 2500, Unit: secrets.Tokens, Per: secrets.PerTask}, secrets.Budget{Amount: 100, Unit: secrets.Requests, Per: secrets.PerTotal})
-		s := v.Box(api.CreateSandbox{}, "model")
+		s := v.Sandbox(api.CreateSandbox{}, "model")
 		world.Needs(v.T, s, "curl")
 		ask := func(s *client.Sandbox) string {
 			v.T.Helper()
@@ -74,7 +74,7 @@ func TestSecretBudget(t *testing.T) {
 		refused("the fourth request", s)
 		child := v.Fork(s, "model")
 		refused("a fork", child)
-		other := v.Box(api.CreateSandbox{}, "model")
+		other := v.Sandbox(api.CreateSandbox{}, "model")
 		if out := ask(other); !strings.Contains(out, "[200]") {
 			v.T.Errorf("another sandbox: %s", out)
 		}

@@ -74,7 +74,7 @@ func TestSecretIsNowhereAfterRepair(t *testing.T) {
 	}
 	world.Both(t, func(v *world.Vault) {
 		v.OnSocket()
-		world.Needs(v.T, v.Box(api.CreateSandbox{}), "curl", "python3", "base64", "git")
+		world.Needs(v.T, v.Sandbox(api.CreateSandbox{}), "curl", "python3", "base64", "git")
 		values := map[string]string{"token": v.Set("token", v.At("example.com", "/agent", world.InHeader)), "setup": v.Set("setup", v.At("example.com", "/setup", world.InHeader))}
 		// The controls: what the gate and the setup write is where the values must not be.
 		labels := map[string]string{"token": "control+of/gate=" + rand.Text(), "setup": "control+of/setup=" + rand.Text()}

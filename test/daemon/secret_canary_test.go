@@ -196,7 +196,7 @@ func TestSecretIsNowhere(t *testing.T) {
 text = u.urlopen(u.Request("https://example.com:` + v.Out.Port + `/bound", headers={"Authorization": "Bearer " + os.environ["TOKEN"]})).read().decode()
 print(text, flush=True)
 `
-		s := v.Box(api.CreateSandbox{Env: map[string]string{"CONTROL": control}}, "token")
+		s := v.Sandbox(api.CreateSandbox{Env: map[string]string{"CONTROL": control}}, "token")
 		world.Needs(v.T, s, "python3", "curl")
 		// A program that used the secret and still runs, with what it received.
 		write := s.Command(v.T.Context(), "sh", "-c", "cat > /tmp/use.py")

@@ -57,7 +57,7 @@ func TestSecretOfGit(t *testing.T) {
 		own := secrets.Git{Repository: "/o/r", Fetch: true, Push: []string{"refs/heads/hortus/*"}}
 		rule(own)
 		f := newGitHost(v, "forge")
-		s := v.Box(api.CreateSandbox{}, "forge")
+		s := v.Sandbox(api.CreateSandbox{}, "forge")
 		world.Needs(v.T, s, "git")
 		base := "https://example.com:" + v.Out.Port + "/o/"
 		const begin = `set -e; export GIT_TERMINAL_PROMPT=0 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@example.com GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@example.com; cd /tmp; `

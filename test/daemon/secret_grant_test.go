@@ -33,7 +33,7 @@ func TestSecretGrantEnds(t *testing.T) {
 			}
 			grants = append(grants, g)
 		}
-		s := v.Box(api.CreateSandbox{Secrets: grants})
+		s := v.Sandbox(api.CreateSandbox{Secrets: grants})
 		world.Needs(v.T, s, "curl")
 		for _, name := range []string{"stays", "taken", "removed"} {
 			v.Works(name+", first", s, use[name], name)
@@ -90,7 +90,7 @@ func TestSecretGrantEnds(t *testing.T) {
 func TestSecretAfterTask(t *testing.T) {
 	world.Both(t, func(v *world.Vault) {
 		v.Set("token", v.At("example.com", "/used/**", world.InHeader))
-		other := v.Box(api.CreateSandbox{}, "token")
+		other := v.Sandbox(api.CreateSandbox{}, "token")
 		world.Needs(v.T, other, "curl", "python3")
 		use := func(path string) string {
 			return `curl -sS -H "Authorization: Bearer $TOKEN" https://example.com:` + v.Out.Port + "/used/" + path
@@ -112,13 +112,13 @@ func TestSecretAfterTask(t *testing.T) {
 				seen := v.Take()
 				return strings.Contains(seen, "/used/"+name+" ") && strings.Contains(seen, v.Value["token"])
 			})
-			box := boxOf(v, task.ID)
-			stolen, err := v.Sh(box, `printf %s "$TOKEN"`)
+			sandbox := boxOf(v, task.ID)
+			stolen, err := v.Sh(sandbox, `printf %s "$TOKEN"`)
 			if err != nil || !strings.HasPrefix(stolen, "hortus-secret-") {
 				v.T.Fatal(stolen, err)
 			}
 			if c.end == nil {
-				if out, err := v.Sh(box, "touch /tmp/end"); err != nil {
+				if out, err := v.Sh(sandbox, "touch /tmp/end"); err != nil {
 					v.T.Fatal(out, err)
 				}
 			} else if err := c.end(task); err != nil {
@@ -137,11 +137,11 @@ func TestSecretAfterTask(t *testing.T) {
 			if seen := v.Take(); strings.Contains(seen, "/used/"+name) || strings.Count(seen, "/used/other ") != 3 {
 				v.T.Errorf("%s: after its end the servers got %s", name, seen)
 			}
-			row, err := box.Info(v.T.Context())
+			row, err := sandbox.Info(v.T.Context())
 			if err != nil || !row.State.Final() {
 				v.T.Errorf("%s: its sandbox is %s, %v", name, row.State, err)
 			}
-			if _, err := v.Sh(box, use(name)); api.KindOf(err) != api.KindUnavailable {
+			if _, err := v.Sh(sandbox, use(name)); api.KindOf(err) != api.KindUnavailable {
 				v.T.Errorf("%s: a command after the end: %v", name, err)
 			}
 			// What a program had sent elsewhere is worth nothing.

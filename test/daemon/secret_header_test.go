@@ -45,7 +45,7 @@ func TestHeaderRules(t *testing.T) {
 		// A class that is not read otherwise, and a host that no rule of the policy allows.
 		policy := v.Policy()
 		policy.Rules[0].Class = api.EgressPassthrough
-		s := v.Box(api.CreateSandbox{Env: map[string]string{"CONTROL": control}, Egress: policy, Headers: []api.HeaderRule{rule("example.com", "key"), rule("closed.example.com", "key")}})
+		s := v.Sandbox(api.CreateSandbox{Env: map[string]string{"CONTROL": control}, Egress: policy, Headers: []api.HeaderRule{rule("example.com", "key"), rule("closed.example.com", "key")}})
 		world.Needs(v.T, s, "curl", "python3")
 		curl := func(s *client.Sandbox, host, more string) (out, seen string) {
 			v.T.Helper()

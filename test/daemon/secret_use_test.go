@@ -15,7 +15,7 @@ func TestSecretInPrograms(t *testing.T) {
 		v.Set("head", v.At("example.com", "/header", world.InHeader))
 		v.Set("param", v.At("example.com", "/query", world.InQuery))
 		v.Set("pass", v.At("example.com", "/basic", world.InBasic))
-		s := v.Box(api.CreateSandbox{}, "head", "param", "pass")
+		s := v.Sandbox(api.CreateSandbox{}, "head", "param", "pass")
 		world.Needs(v.T, s, "curl", "python3")
 		at := "https://example.com:" + v.Out.Port
 		header := `curl -sS -H "Authorization: Bearer $HEAD" ` + at + "/header"

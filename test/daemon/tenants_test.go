@@ -29,11 +29,11 @@ type town struct {
 }
 
 type things struct {
-	box  api.SandboxID
-	task api.TaskID
-	snap api.SnapshotID
-	repo api.RepositoryID
-	work api.WorkspaceID
+	sandbox api.SandboxID
+	task    api.TaskID
+	snap    api.SnapshotID
+	repo    api.RepositoryID
+	work    api.WorkspaceID
 	// lesson is the id of what a task taught.
 	lesson string
 }
@@ -70,9 +70,9 @@ func (w *town) things(account, begins string) things {
 	ctx, now := w.t.Context(), time.Now().UTC()
 	w.learn(account, own)
 	for _, err := range []error{
-		w.DB.InsertSandbox(ctx, api.Sandbox{ID: own.box, State: api.SandboxEnded, Account: account, CreatedAt: now, EndedAt: now, Reason: "killed", Provision: &api.ProvisionRequest{TaskID: "own"}}),
+		w.DB.InsertSandbox(ctx, api.Sandbox{ID: own.sandbox, State: api.SandboxEnded, Account: account, CreatedAt: now, EndedAt: now, Reason: "killed", Provision: &api.ProvisionRequest{TaskID: "own"}}),
 		w.DB.InsertTask(ctx, api.Task{ID: own.task, State: api.TaskDone, Account: account, CreatedAt: now, EndedAt: now, Create: api.CreateTask{Request: "of " + account}}),
-		w.DB.InsertSnapshot(ctx, api.Snapshot{ID: own.snap, State: api.SnapshotBroken, Kind: api.SnapshotFiles, Account: account, Sandbox: own.box, CreatedAt: now, EndedAt: now}),
+		w.DB.InsertSnapshot(ctx, api.Snapshot{ID: own.snap, State: api.SnapshotBroken, Kind: api.SnapshotFiles, Account: account, Sandbox: own.sandbox, CreatedAt: now, EndedAt: now}),
 		w.DB.InsertRepository(ctx, api.Repository{ID: own.repo, State: api.RepositoryReady, Name: "web", URL: "https://example.org/" + account, Key: account, Account: account, CreatedAt: now}),
 		w.secret(account, "of-"+account), w.secret(account, "token"),
 		w.DB.InsertWorkspace(ctx, api.Workspace{ID: own.work, State: api.WorkspaceIdle, Account: account, Name: "of-" + account, CreatedAt: now, Layers: []string{"sha256-" + strings.Repeat("a", 64)}}),
@@ -157,7 +157,7 @@ func idOf(t *testing.T, pattern string, of things) (id, never string) {
 	t.Helper()
 	switch strings.Split(pattern, "/")[2] {
 	case "sandboxes", "provision":
-		return string(of.box), string(api.NewSandboxID())
+		return string(of.sandbox), string(api.NewSandboxID())
 	case "tasks", "runs":
 		return string(of.task), string(api.NewTaskID())
 	case "snapshots", "templates":
@@ -274,7 +274,7 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 // TestPrefixIsOnesOwn resolves what is ambiguous for all together.
 func TestPrefixIsOnesOwn(t *testing.T) {
 	w := newTown(t)
-	for what, id := range map[string]string{"sandboxes": string(w.bobs.box), "tasks": string(w.bobs.task), "snapshots": string(w.bobs.snap), "repositories": string(w.bobs.repo), "workspaces": string(w.bobs.work)} {
+	for what, id := range map[string]string{"sandboxes": string(w.bobs.sandbox), "tasks": string(w.bobs.task), "snapshots": string(w.bobs.snap), "repositories": string(w.bobs.repo), "workspaces": string(w.bobs.work)} {
 		for _, prefix := range []string{"4f", id[:3], id[:4]} {
 			status, answer := w.Call("GET", "/v1/"+what+"/"+prefix, "", "X-API-KEY", w.bob.Secret)
 			var row struct {
@@ -302,12 +302,12 @@ func TestListsAreOnesOwn(t *testing.T) {
 		path, _ := w.pathOf(rt.Pattern, "")
 		for _, query := range []string{"", "?all=1"} {
 			_, answer := w.Call(rt.Method, path+query, "", "X-API-KEY", w.bob.Secret)
-			for _, theirs := range []string{string(w.alices.box), string(w.alices.task), string(w.alices.snap), string(w.alices.work), "of alice", "of-alice"} {
+			for _, theirs := range []string{string(w.alices.sandbox), string(w.alices.task), string(w.alices.snap), string(w.alices.work), "of alice", "of-alice"} {
 				if strings.Contains(answer, theirs) {
 					t.Errorf("%s%s shows %s: %.300s", rt.Pattern, query, theirs, answer)
 				}
 			}
-			if strings.Contains(answer, string(w.bobs.box)) || strings.Contains(answer, string(w.bobs.task)) || strings.Contains(answer, string(w.bobs.snap)) {
+			if strings.Contains(answer, string(w.bobs.sandbox)) || strings.Contains(answer, string(w.bobs.task)) || strings.Contains(answer, string(w.bobs.snap)) {
 				lists++ // the control: one's own is there
 			}
 		}

@@ -23,14 +23,14 @@ func TestLarge(t *testing.T) {
 	mib := tier.Count(256, 1024)
 	size := int64(mib) << 20
 	s := serve(t, "container", fmt.Sprintf("HORTUS_DISK=%dM", mib+mib/4), "HORTUS_MEMORY=3G")
-	box := s.sandbox(t)
+	sb := s.sandbox(t)
 	ask := func(method, path string, body io.Reader) (code int, size int64, begin []byte) {
 		t.Helper()
 		req, err := http.NewRequest(method, s.url+path, body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for k, v := range map[string]string{"E2b-Sandbox-Id": box.SandboxID, "E2b-Sandbox-Port": "49983", "X-Access-Token": box.EnvdAccessToken, "Content-Type": "application/octet-stream"} {
+		for k, v := range map[string]string{"E2b-Sandbox-Id": sb.SandboxID, "E2b-Sandbox-Port": "49983", "X-Access-Token": sb.EnvdAccessToken, "Content-Type": "application/octet-stream"} {
 			req.Header.Set(k, v)
 		}
 		resp, err := http.DefaultClient.Do(req)

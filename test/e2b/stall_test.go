@@ -39,11 +39,11 @@ func (s server) sandbox(t *testing.T) sandbox {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	box := sandbox{s: s}
-	if err := json.NewDecoder(resp.Body).Decode(&box); err != nil || resp.StatusCode != http.StatusCreated {
+	sb := sandbox{s: s}
+	if err := json.NewDecoder(resp.Body).Decode(&sb); err != nil || resp.StatusCode != http.StatusCreated {
 		t.Fatal(resp.Status, err)
 	}
-	return box
+	return sb
 }
 
 // start requests a command on a connection of its own, and gives its answer with the
@@ -76,20 +76,20 @@ func TestStalledClients(t *testing.T) {
 	for _, isolation := range isolations {
 		t.Run(isolation, func(t *testing.T) {
 			s := serve(t, isolation)
-			box := s.sandbox(t)
+			sb := s.sandbox(t)
 			before := s.memory(t, "VmRSS")
 			s.forget(t)
 			const stalled = 40
 			var conns []net.Conn
 			var answers []*http.Response
 			for range stalled {
-				c, resp := box.start(t, "yes")
+				c, resp := sb.start(t, "yes")
 				conns, answers = append(conns, c), append(answers, resp)
 			}
 			// Beside them a megabyte comes as ever, again and again.
 			const size = 1 << 20
 			for range 20 {
-				_, resp := box.start(t, "sh", "-c", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size))
+				_, resp := sb.start(t, "sh", "-c", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size))
 				n := 0
 				for {
 					var f struct {
@@ -117,7 +117,7 @@ func TestStalledClients(t *testing.T) {
 			if most > before+slack {
 				t.Errorf("the server had %d MiB, and then %d", before>>20, most>>20)
 			}
-			req, err := http.NewRequest(http.MethodDelete, s.url+"/sandboxes/"+box.SandboxID, nil)
+			req, err := http.NewRequest(http.MethodDelete, s.url+"/sandboxes/"+sb.SandboxID, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

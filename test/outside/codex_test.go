@@ -207,10 +207,10 @@ func TestCodex(t *testing.T) {
 	installed(t)
 	for _, isolation := range []string{"container", "gvisor"} {
 		t.Run(isolation, func(t *testing.T) {
-			box := sandbox(t, isolation)
-			c := newCodex(t, strings.ReplaceAll(scenario, "SANDBOX", box))
-			inside(t, box, "mkdir "+c.dir+" && echo only in "+box+" > "+c.dir+"/origin")
-			url := serve(t, box).url
+			sb := sandbox(t, isolation)
+			c := newCodex(t, strings.ReplaceAll(scenario, "SANDBOX", sb))
+			inside(t, sb, "mkdir "+c.dir+" && echo only in "+sb+" > "+c.dir+"/origin")
+			url := serve(t, sb).url
 			done, thread := c.exec(url, "Do it.")
 			var outputs []string
 			var last string
@@ -223,17 +223,17 @@ func TestCodex(t *testing.T) {
 				}
 				last = i.Item.Text
 			}
-			want := fmt.Sprintf("only in %s\n%s\n", box, c.dir)
-			if len(outputs) < 2 || outputs[0] != want || outputs[len(outputs)-1] != "one\nchanged in "+box+"\n" || last != "First done." {
+			want := fmt.Sprintf("only in %s\n%s\n", sb, c.dir)
+			if len(outputs) < 2 || outputs[0] != want || outputs[len(outputs)-1] != "one\nchanged in "+sb+"\n" || last != "First done." {
 				t.Errorf("%q, %q", outputs, last)
 			}
-			if got := inside(t, box, "cd "+c.dir+" && cat sub/new.txt origin"); got != "one\nchanged in "+box {
+			if got := inside(t, sb, "cd "+c.dir+" && cat sub/new.txt origin"); got != "one\nchanged in "+sb {
 				t.Errorf("in the sandbox there is %q", got)
 			}
-			gone(t, box, "sleep 1000") // of the terminal that Codex left
+			gone(t, sb, "sleep 1000") // of the terminal that Codex left
 
 			done, _ = c.exec(url, "resume", thread, "Go on.")
-			if n := len(done); n < 2 || done[n-2].Item.Output != "follow-up\nchanged in "+box+"\n" || done[n-1].Item.Text != "Second done." {
+			if n := len(done); n < 2 || done[n-2].Item.Output != "follow-up\nchanged in "+sb+"\n" || done[n-1].Item.Text != "Second done." {
 				t.Errorf("the follow-up: %+v", done)
 			}
 			if p := c.model.Problems(); len(p) > 0 {
@@ -247,17 +247,17 @@ func TestCodex(t *testing.T) {
 // standard streams. There is no other environment.
 func TestCodexStartsServer(t *testing.T) {
 	tier.Soak(t)
-	box := sandbox(t, "container")
+	sb := sandbox(t, "container")
 	c := newCodex(t, "\n-- 1 --\nwire: responses\ncall: exec_command\n\n{\"cmd\":\"cat origin\"}\n-- 2 --\nwire: responses\n\nDone.\n")
-	inside(t, box, "mkdir "+c.dir+" && echo only in "+box+" > "+c.dir+"/origin")
-	text := fmt.Sprintf("default = \"hortus\"\ninclude_local = false\n\n[[environments]]\nid = \"hortus\"\nprogram = %q\nargs = [\"sandbox\", \"codex\", \"--stdio\", %q]\n\n[environments.env]\n", binary, box)
+	inside(t, sb, "mkdir "+c.dir+" && echo only in "+sb+" > "+c.dir+"/origin")
+	text := fmt.Sprintf("default = \"hortus\"\ninclude_local = false\n\n[[environments]]\nid = \"hortus\"\nprogram = %q\nargs = [\"sandbox\", \"codex\", \"--stdio\", %q]\n\n[environments.env]\n", binary, sb)
 	for _, v := range environ {
 		name, value, _ := strings.Cut(v, "=")
 		text += fmt.Sprintf("%s = %q\n", name, value)
 	}
 	c.write("environments.toml", text)
 	done, _ := c.exec("", "Do it.")
-	if n := len(done); n < 2 || done[n-2].Item.Output != "only in "+box+"\n" || done[n-1].Item.Text != "Done." {
+	if n := len(done); n < 2 || done[n-2].Item.Output != "only in "+sb+"\n" || done[n-1].Item.Text != "Done." {
 		t.Errorf("%+v", done)
 	}
 }
@@ -265,12 +265,12 @@ func TestCodexStartsServer(t *testing.T) {
 // TestCodexDirect: Codex reaches the daemon itself, and shows its key.
 func TestCodexDirect(t *testing.T) {
 	tier.Soak(t)
-	box := sandbox(t, "container")
+	sb := sandbox(t, "container")
 	c := newCodex(t, "\n-- 1 --\nwire: responses\ncall: exec_command\n\n{\"cmd\":\"cat origin\"}\n-- 2 --\nwire: responses\n\nDone.\n")
-	inside(t, box, "mkdir "+c.dir+" && echo only in "+box+" > "+c.dir+"/origin")
-	c.write("environments.toml", fmt.Sprintf("default = \"hortus\"\ninclude_local = false\n\n[[environments]]\nid = \"hortus\"\nurl = %q\nauth_bearer_token = %q\n", direct(box), key))
+	inside(t, sb, "mkdir "+c.dir+" && echo only in "+sb+" > "+c.dir+"/origin")
+	c.write("environments.toml", fmt.Sprintf("default = \"hortus\"\ninclude_local = false\n\n[[environments]]\nid = \"hortus\"\nurl = %q\nauth_bearer_token = %q\n", direct(sb), key))
 	done, _ := c.exec("", "Do it.")
-	if n := len(done); n < 2 || done[n-2].Item.Output != "only in "+box+"\n" || done[n-1].Item.Text != "Done." {
+	if n := len(done); n < 2 || done[n-2].Item.Output != "only in "+sb+"\n" || done[n-1].Item.Text != "Done." {
 		t.Errorf("%+v", done)
 	}
 }
@@ -278,12 +278,12 @@ func TestCodexDirect(t *testing.T) {
 // TestCodexRefusal: with a sandbox of its own, Codex gets told what to do.
 func TestCodexRefusal(t *testing.T) {
 	tier.Soak(t)
-	box := sandbox(t, "container")
+	sb := sandbox(t, "container")
 	c := newCodex(t, "\n-- 1 --\nwire: responses\ncall: exec_command\n\n{\"cmd\":\"touch made\"}\n-- 2 --\nwire: responses\nlast: run codex with --sandbox danger-full-access\n\nDone.\n")
-	inside(t, box, "mkdir "+c.dir)
+	inside(t, sb, "mkdir "+c.dir)
 	c.mode = "workspace-write"
-	c.exec(serve(t, box).url, "Do it.")
-	if got := inside(t, box, "ls "+c.dir); got != "" {
+	c.exec(serve(t, sb).url, "Do it.")
+	if got := inside(t, sb, "ls "+c.dir); got != "" {
 		t.Errorf("the command ran: %q", got)
 	}
 	if p := c.model.Problems(); len(p) > 0 {

@@ -29,14 +29,14 @@ func TestHostFiles(t *testing.T) {
 	ways(t, testHostFiles)
 }
 
-func testHostFiles(t *testing.T, box, url string) {
+func testHostFiles(t *testing.T, sb, url string) {
 	p := connect(t, url)
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
 	if err := os.WriteFile(secret, []byte("of the host"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	inside(t, box, "ln -s "+secret+" link; ln -s "+dir+" dir")
+	inside(t, sb, "ln -s "+secret+" link; ln -s "+dir+" dir")
 	for _, uri := range []string{
 		"file://" + secret,
 		"file:///workspace/../.." + secret,
@@ -68,7 +68,7 @@ func testHostFiles(t *testing.T, box, url string) {
 		t.Errorf("a command started in a directory of the host: %s", m.Result)
 	}
 	// The controls: the same words, where the sandbox has such a file.
-	inside(t, box, "echo of the sandbox > own; ln -sf /workspace/own link")
+	inside(t, sb, "echo of the sandbox > own; ln -sf /workspace/own link")
 	for _, uri := range []string{"file:///workspace/own", "file:///workspace/link", "file:///etc/../workspace/%2e%2e/workspace/own"} {
 		if got := p.ok("fs/readFile", object{"path": uri})["dataBase64"]; got != "b2YgdGhlIHNhbmRib3gK" {
 			t.Errorf("%s: %v", uri, got)
@@ -83,8 +83,8 @@ func testHostFiles(t *testing.T, box, url string) {
 func TestWrongClients(t *testing.T) {
 	t.Parallel()
 	tier.AnyUser(t)
-	box := sandbox(t, "container")
-	s := serve(t, box)
+	sb := sandbox(t, "container")
+	s := serve(t, sb)
 	status := func(path string, header http.Header) int {
 		t.Helper()
 		u, err := url.Parse(s.url)
@@ -162,8 +162,8 @@ func TestWrongClients(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	tier.AnyUser(t)
-	box := sandbox(t, "container")
-	s := serve(t, box)
+	sb := sandbox(t, "container")
+	s := serve(t, sb)
 	p := connect(t, s.url)
 
 	// Numbers that make no sense.
@@ -238,7 +238,7 @@ func TestBounds(t *testing.T) {
 	p.ended("more")
 
 	// Files.
-	inside(t, box, "truncate -s 17M big; truncate -s 16M fits")
+	inside(t, sb, "truncate -s 17M big; truncate -s 16M fits")
 	p.refused(-32600, "maximum", "fs/readFile", object{"path": "file:///workspace/big"})
 	if got := len(p.ok("fs/readFile", object{"path": "file:///workspace/fits"})["dataBase64"].(string)); got != (16<<20+2)/3*4 {
 		t.Errorf("the largest file has %d characters", got)
@@ -265,7 +265,7 @@ func TestBounds(t *testing.T) {
 	p.refused(-32600, "maximum", "fs/writeFile", object{"path": "file:///workspace/fits", "dataBase64": make([]byte, 16<<20+1)})
 	p.send(object{"id": 1 << 20, "method": "fs/writeFile", "params": object{"path": "file:///workspace/fits", "dataBase64": make([]byte, 20<<20)}})
 	<-p.done
-	gone(t, box, "sleep 1000")
+	gone(t, sb, "sleep 1000")
 
 	// Connections.
 	for range 4 {
@@ -283,44 +283,44 @@ func TestBounds(t *testing.T) {
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	tier.AnyUser(t)
-	box := sandbox(t, "container")
+	sb := sandbox(t, "container")
 	other := hortus(t, "key", "create", "--account", "other", "--json")
 	var foreign struct{ Secret string }
 	if err := json.Unmarshal([]byte(other), &foreign); err != nil || foreign.Secret == "" {
 		t.Fatalf("%v: %s", err, other)
 	}
-	try := func(box string, header http.Header) (int, *websocket.Conn) {
+	try := func(sb string, header http.Header) (int, *websocket.Conn) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience.Of(10*time.Second))
 		defer cancel()
-		c, resp, err := websocket.Dial(ctx, direct(box), &websocket.DialOptions{HTTPHeader: header})
+		c, resp, err := websocket.Dial(ctx, direct(sb), &websocket.DialOptions{HTTPHeader: header})
 		if resp == nil {
 			t.Fatal(err)
 		}
 		return resp.StatusCode, c
 	}
 	for _, c := range []struct {
-		box    string
-		header http.Header
-		want   int
+		sandbox string
+		header  http.Header
+		want    int
 	}{
-		{box, nil, 401},
-		{box, http.Header{"Authorization": {"Bearer e2b_" + strings.Repeat("0", 40)}}, 401},
-		{box, http.Header{"Authorization": {"Bearer " + foreign.Secret}}, 404},
+		{sb, nil, 401},
+		{sb, http.Header{"Authorization": {"Bearer e2b_" + strings.Repeat("0", 40)}}, 401},
+		{sb, http.Header{"Authorization": {"Bearer " + foreign.Secret}}, 404},
 		{"inosuchsandbox0000000", http.Header{"Authorization": {"Bearer " + key}}, 404},
-		{box, http.Header{"Authorization": {"Bearer " + key}, "Origin": {"http://example.org"}}, 403},
-		{box, http.Header{"Authorization": {"Bearer " + key}}, 101},
-		{box, http.Header{"X-Api-Key": {key}}, 101},
+		{sb, http.Header{"Authorization": {"Bearer " + key}, "Origin": {"http://example.org"}}, 403},
+		{sb, http.Header{"Authorization": {"Bearer " + key}}, 101},
+		{sb, http.Header{"X-Api-Key": {key}}, 101},
 	} {
-		got, conn := try(c.box, c.header)
+		got, conn := try(c.sandbox, c.header)
 		if conn != nil {
 			conn.CloseNow()
 		}
 		if got != c.want {
-			t.Errorf("%s, %v: status %d, want %d", c.box, c.header, got, c.want)
+			t.Errorf("%s, %v: status %d, want %d", c.sandbox, c.header, got, c.want)
 		}
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http"+strings.TrimPrefix(direct(box), "ws"), nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http"+strings.TrimPrefix(direct(sb), "ws"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,14 +334,14 @@ func TestDirect(t *testing.T) {
 		t.Errorf("without an upgrade: %s", resp.Status)
 	}
 
-	p := connect(t, direct(box))
+	p := connect(t, direct(sb))
 	p.ok("fs/writeFile", object{"path": "file:///workspace/f", "dataBase64": make([]byte, 4<<20)})
 	p.refused(-32600, "maximum", "fs/writeFile", object{"path": "file:///workspace/f", "dataBase64": make([]byte, 4<<20+1)})
 	p.start("long", sh("echo ready; sleep 4411"), object{"tty": true})
 	p.said("long", "ready")
 	p.send(object{"id": 1 << 20, "method": "fs/writeFile", "params": object{"path": "file:///workspace/f", "dataBase64": make([]byte, 8<<20)}})
 	<-p.done
-	gone(t, box, "sleep 4411")
+	gone(t, sb, "sleep 4411")
 
 	// An account has so many sessions, and others do not count.
 	cmd := exec.Command(binary, "--host", address, "sandbox", "create", "--isolation", "container")
@@ -365,7 +365,7 @@ func TestDirect(t *testing.T) {
 	if status, _ := try(theirs, header); status != http.StatusTooManyRequests {
 		t.Errorf("one session too many: status %d", status)
 	}
-	connect(t, direct(box)).ok("environment/info", nil)
+	connect(t, direct(sb)).ok("environment/info", nil)
 	open[0].CloseNow()
 	late := time.Now().Add(patience.Of(30 * time.Second))
 	for {
@@ -389,11 +389,11 @@ func TestDirect(t *testing.T) {
 }
 
 // gone waits until a sandbox has no process with a text in its command line.
-func gone(t *testing.T, box, text string) {
+func gone(t *testing.T, sb, text string) {
 	t.Helper()
 	late := time.Now().Add(patience.Of(30 * time.Second))
 	for {
-		left := inside(t, box, "ps ax -o args= | grep -F '"+text+"' | grep -v grep || true")
+		left := inside(t, sb, "ps ax -o args= | grep -F '"+text+"' | grep -v grep || true")
 		if left == "" {
 			return
 		}
@@ -407,8 +407,8 @@ func gone(t *testing.T, box, text string) {
 func TestCut(t *testing.T) {
 	t.Parallel()
 	tier.AnyUser(t)
-	box := sandbox(t, "container")
-	s := serve(t, box)
+	sb := sandbox(t, "container")
+	s := serve(t, sb)
 	start := func(p *peer, text string) {
 		t.Helper()
 		p.start("pipe", sh("echo ready; exec sleep "+text+"1"), object{"pipeStdin": true})
@@ -420,8 +420,8 @@ func TestCut(t *testing.T) {
 	start(first, "3311")
 	start(second, "3322")
 	first.cut()
-	gone(t, box, "sleep 3311")
-	if got := inside(t, box, "ps ax -o args= | grep -c '^sleep 3322'"); got != "2" {
+	gone(t, sb, "sleep 3311")
+	if got := inside(t, sb, "ps ax -o args= | grep -c '^sleep 3322'"); got != "2" {
 		t.Errorf("of the other session %s commands run", got)
 	}
 	second.ok("environment/info", nil)
@@ -429,7 +429,7 @@ func TestCut(t *testing.T) {
 		t.Error(err)
 	}
 	<-second.done
-	if got := inside(t, box, "ps ax -o args= | grep '^sleep 33' || true"); got != "" {
+	if got := inside(t, sb, "ps ax -o args= | grep '^sleep 33' || true"); got != "" {
 		t.Errorf("after the server's end there is %q", got)
 	}
 }
@@ -439,18 +439,18 @@ func TestSandboxEnds(t *testing.T) {
 	t.Parallel()
 	tier.AnyUser(t)
 	can(t, "container")
-	box := hortus(t, "sandbox", "create", "--isolation", "container")
-	s := serve(t, box)
+	sb := hortus(t, "sandbox", "create", "--isolation", "container")
+	s := serve(t, sb)
 	p := connect(t, s.url)
 	p.start("long", []string{"sleep", "1000"}, nil)
-	hortus(t, "sandbox", "kill", box)
+	hortus(t, "sandbox", "kill", sb)
 	err := s.cmd.Wait()
 	s.once.Do(func() {})
-	if err == nil || !strings.Contains(s.stderr.String(), "sandbox "+box+" is ended (killed)") {
+	if err == nil || !strings.Contains(s.stderr.String(), "sandbox "+sb+" is ended (killed)") {
 		t.Errorf("%v: %s", err, s.stderr)
 	}
 	<-p.done
-	if out, err := output("sandbox", "codex", box); err == nil || !strings.Contains(err.Error(), "is ended (killed)") {
+	if out, err := output("sandbox", "codex", sb); err == nil || !strings.Contains(err.Error(), "is ended (killed)") {
 		t.Errorf("a server of a dead sandbox: %s, %v", out, err)
 	}
 }
@@ -459,9 +459,9 @@ func TestSandboxEnds(t *testing.T) {
 func TestStdio(t *testing.T) {
 	t.Parallel()
 	tier.AnyUser(t)
-	box := sandbox(t, "container")
+	sb := sandbox(t, "container")
 	run := func(in string) (string, string, error) {
-		cmd := exec.Command(binary, "sandbox", "codex", "--stdio", box)
+		cmd := exec.Command(binary, "sandbox", "codex", "--stdio", sb)
 		cmd.Env = environ
 		var out, errs bytes.Buffer
 		stdin, err := cmd.StdinPipe()
@@ -488,7 +488,7 @@ func TestStdio(t *testing.T) {
 			t.Errorf("%.40q: %v: %s%s", in, err, out, errs)
 		}
 	}
-	if _, err := output("sandbox", "codex", "--stdio", "--json", box); err == nil {
+	if _, err := output("sandbox", "codex", "--stdio", "--json", sb); err == nil {
 		t.Error("--stdio and --json were taken together")
 	}
 }

@@ -123,22 +123,22 @@ func hortus(t *testing.T, args ...string) string {
 }
 
 // inside runs a shell command in a sandbox.
-func inside(t *testing.T, box, command string) string {
+func inside(t *testing.T, sb, command string) string {
 	t.Helper()
-	return hortus(t, "sandbox", "exec", box, "--", "sh", "-c", command)
+	return hortus(t, "sandbox", "exec", sb, "--", "sh", "-c", command)
 }
 
 // sandbox makes a sandbox, or skips the test where this machine cannot run the isolation.
 func sandbox(t *testing.T, isolation string, args ...string) string {
 	t.Helper()
 	can(t, isolation)
-	box := hortus(t, append([]string{"sandbox", "create", "--isolation", isolation, "--ttl", "1h"}, args...)...)
+	sb := hortus(t, append([]string{"sandbox", "create", "--isolation", isolation, "--ttl", "1h"}, args...)...)
 	t.Cleanup(func() {
-		if _, err := output("sandbox", "kill", box); err != nil {
+		if _, err := output("sandbox", "kill", sb); err != nil {
 			t.Error(err)
 		}
 	})
-	return box
+	return sb
 }
 
 var doctor = sync.OnceValues(func() (string, error) { return output("doctor", "--json") })
@@ -172,20 +172,20 @@ func can(t *testing.T, isolation string) {
 }
 
 // direct is the address of a sandbox at the daemon, which wants the key.
-func direct(box string) string {
-	return "ws" + strings.TrimPrefix(address, "http") + "/v1/sandboxes/" + box + "/codex"
+func direct(sb string) string {
+	return "ws" + strings.TrimPrefix(address, "http") + "/v1/sandboxes/" + sb + "/codex"
 }
 
 // ways runs a test with both servers of the protocol.
-func ways(t *testing.T, test func(t *testing.T, box, url string), args ...string) {
-	for name, url := range map[string]func(t *testing.T, box string) string{
-		"command": func(t *testing.T, box string) string { return serve(t, box).url },
-		"daemon":  func(_ *testing.T, box string) string { return direct(box) },
+func ways(t *testing.T, test func(t *testing.T, sb, url string), args ...string) {
+	for name, url := range map[string]func(t *testing.T, sb string) string{
+		"command": func(t *testing.T, sb string) string { return serve(t, sb).url },
+		"daemon":  func(_ *testing.T, sb string) string { return direct(sb) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			box := sandbox(t, "container", args...)
-			test(t, box, url(t, box))
+			sb := sandbox(t, "container", args...)
+			test(t, sb, url(t, sb))
 		})
 	}
 }
@@ -200,9 +200,9 @@ type server struct {
 }
 
 // serve starts one, and stops it at the end of the test.
-func serve(t *testing.T, box string) *server {
+func serve(t *testing.T, sb string) *server {
 	t.Helper()
-	s := &server{cmd: exec.Command(binary, "sandbox", "codex", box, "--json"), stderr: new(bytes.Buffer)}
+	s := &server{cmd: exec.Command(binary, "sandbox", "codex", sb, "--json"), stderr: new(bytes.Buffer)}
 	s.cmd.Env, s.cmd.Stderr = environ, s.stderr
 	said, err := s.cmd.StdoutPipe()
 	if err == nil {

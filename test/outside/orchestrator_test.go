@@ -155,11 +155,11 @@ func TestOrchestrator(t *testing.T) {
 	}
 	first := c.hint(1)
 	_, said := claude(t, "orchestrator", "--api-url", c.URL, "--environment-secret-file", secret, "--hooks-dir", r.dir, "--health-port", "0", "--log-level", "debug")
-	box := r.await(1)[first]
-	if box.ID == "" {
-		t.Fatalf("the sandbox is of another order: %v\n%s", r.boxes(), said)
+	sb := r.await(1)[first]
+	if sb.ID == "" {
+		t.Fatalf("the sandbox is of another order: %v\n%s", r.sandboxes(), said)
 	}
-	if got := started(t, box); !strings.Contains(got, token(object{"jti": first, "aud": pool, "ccr:pool_id": pool})[:40]) {
+	if got := started(t, sb); !strings.Contains(got, token(object{"jti": first, "aud": pool, "ccr:pool_id": pool})[:40]) {
 		t.Errorf("the runner was started with %s", got)
 	}
 	// There is no room for a second one: the orchestrator says so, and that it may pass.
@@ -168,7 +168,7 @@ func TestOrchestrator(t *testing.T) {
 	if nack.body["retryable"] != true || !strings.Contains(fmt.Sprint(nack.body["error"]), "maximum") {
 		t.Errorf("the orchestrator said %v", nack.body)
 	}
-	if got := len(r.boxes()); got != 1 {
+	if got := len(r.sandboxes()); got != 1 {
 		t.Errorf("there are %d sandboxes", got)
 	}
 }

@@ -18,8 +18,8 @@ func TestProcesses(t *testing.T) {
 	ways(t, testProcesses, "-e", "SOME_TOKEN=t", "-e", "KEPT=k")
 }
 
-func testProcesses(t *testing.T, box, url string) {
-	inside(t, box, "echo only here > content")
+func testProcesses(t *testing.T, sb, url string) {
+	inside(t, sb, "echo only here > content")
 	p := connect(t, url)
 
 	info := p.ok("environment/info", object{})
@@ -103,8 +103,8 @@ func testProcesses(t *testing.T, box, url string) {
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	tier.AnyUser(t)
-	box := sandbox(t, "container", "-e", "SOME_TOKEN=t", "-e", "KEPT=k")
-	p := connect(t, serve(t, box).url)
+	sb := sandbox(t, "container", "-e", "SOME_TOKEN=t", "-e", "KEPT=k")
+	p := connect(t, serve(t, sb).url)
 	policy := func(inherit string, defaults bool, exclude, only []string) object {
 		return object{"inherit": inherit, "ignoreDefaultExcludes": !defaults, "exclude": exclude, "set": object{"SET": "s"}, "includeOnly": only}
 	}
@@ -141,7 +141,7 @@ func TestFiles(t *testing.T) {
 	ways(t, testFiles)
 }
 
-func testFiles(t *testing.T, box, url string) {
+func testFiles(t *testing.T, sb, url string) {
 	p := connect(t, url)
 	at := func(name string) object { return object{"path": "file:///workspace/" + name, "sandbox": nil} }
 	with := func(in object, more object) object {
@@ -157,13 +157,13 @@ func testFiles(t *testing.T, box, url string) {
 	p.ok("fs/createDirectory", with(at("a/deep/er"), object{"recursive": true}))
 	content := bytes.Repeat([]byte("content\x00\xff"), 100_000)
 	p.ok("fs/writeFile", with(at("a/b%20c.txt"), object{"dataBase64": content}))
-	if got := inside(t, box, "wc -c < 'a/b c.txt'"); strings.TrimSpace(got) != fmt.Sprint(len(content)) {
+	if got := inside(t, sb, "wc -c < 'a/b c.txt'"); strings.TrimSpace(got) != fmt.Sprint(len(content)) {
 		t.Errorf("in the sandbox the file has %s bytes", got)
 	}
 	if got := p.ok("fs/readFile", at("a/b%20c.txt"))["dataBase64"]; got != base64.StdEncoding.EncodeToString(content) {
 		t.Error("the file that was read is another one")
 	}
-	inside(t, box, "ln -s a link; ln -s nowhere dangling; mkdir .hidden; echo x > .hidden/x; echo y > a/deep/y; mkfifo a/pipe")
+	inside(t, sb, "ln -s a link; ln -s nowhere dangling; mkdir .hidden; echo x > .hidden/x; echo y > a/deep/y; mkfifo a/pipe")
 	for name, want := range map[string]object{
 		"a":           {"isDirectory": true, "isFile": false, "isSymlink": false},
 		"a/b%20c.txt": {"isDirectory": false, "isFile": true, "isSymlink": false},
@@ -216,7 +216,7 @@ func testFiles(t *testing.T, box, url string) {
 		t.Errorf("walk of one directory: %q, %v", got, cut)
 	}
 	// A circle of links ends.
-	inside(t, box, "ln -s .. a/up")
+	inside(t, sb, "ln -s .. a/up")
 	if got, cut := walk(1000, 2000, 20000, true, true); cut || len(got) > 20 {
 		t.Errorf("walk in circles: %q, %v", got, cut)
 	}
@@ -228,7 +228,7 @@ func testFiles(t *testing.T, box, url string) {
 	p.refused(-32602, "recursive", "fs/copy", copied("a/deep", "b2", false))
 	p.refused(-32602, "into itself", "fs/copy", copied("a", "a/deep/a", true))
 	p.ok("fs/copy", copied("a/deep/y", "y2", false))
-	if got := inside(t, box, "cat b/y y2; ls b"); got != "y\ny\ner\ny" {
+	if got := inside(t, sb, "cat b/y y2; ls b"); got != "y\ny\ner\ny" {
 		t.Errorf("copied: %q", got)
 	}
 
@@ -237,7 +237,7 @@ func testFiles(t *testing.T, box, url string) {
 	p.ok("fs/remove", with(at("nothing"), object{"force": true}))
 	p.ok("fs/remove", with(at("b"), object{"recursive": true, "force": false}))
 	p.ok("fs/remove", with(at("link"), object{"recursive": false, "force": false}))
-	if got := inside(t, box, "ls -d a b link 2>/dev/null || true"); got != "a" {
+	if got := inside(t, sb, "ls -d a b link 2>/dev/null || true"); got != "a" {
 		t.Errorf("after the removal there are %q", got)
 	}
 

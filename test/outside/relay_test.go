@@ -62,13 +62,13 @@ done
 // stubbed makes a snapshot in which the runner is the stub.
 func stubbed(t *testing.T, isolation string) string {
 	t.Helper()
-	box := sandbox(t, isolation)
-	cmd := exec.Command(binary, "sandbox", "exec", "-i", box, "--", "sh", "-c", "mkdir -p ~/.local/bin && cat > ~/.local/bin/claude && chmod +x ~/.local/bin/claude")
+	sb := sandbox(t, isolation)
+	cmd := exec.Command(binary, "sandbox", "exec", "-i", sb, "--", "sh", "-c", "mkdir -p ~/.local/bin && cat > ~/.local/bin/claude && chmod +x ~/.local/bin/claude")
 	cmd.Env, cmd.Stdin = environ, strings.NewReader(stub)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	snapshot := hortus(t, "sandbox", "snapshot", box)
+	snapshot := hortus(t, "sandbox", "snapshot", sb)
 	t.Cleanup(func() {
 		if _, err := output("snapshot", "rm", snapshot); err != nil {
 			t.Error(err)
@@ -145,8 +145,8 @@ func (r *relay) hook(vars ...string) (int, string) {
 	return 0, stderr.String()
 }
 
-// boxes returns the sandboxes of the relay that live, by their orders.
-func (r *relay) boxes() map[string]api.Sandbox {
+// sandboxes returns the sandboxes of the relay that live, by their orders.
+func (r *relay) sandboxes() map[string]api.Sandbox {
 	r.t.Helper()
 	var list []api.Sandbox
 	if err := json.Unmarshal([]byte(hortus(r.t, "sandbox", "ls", "--json")), &list); err != nil {
@@ -169,7 +169,7 @@ func (r *relay) await(n int) map[string]api.Sandbox {
 	r.t.Helper()
 	late := time.Now().Add(patience.Of(time.Minute))
 	for {
-		got := r.boxes()
+		got := r.sandboxes()
 		if len(got) == n {
 			return got
 		}
@@ -180,9 +180,9 @@ func (r *relay) await(n int) map[string]api.Sandbox {
 }
 
 // started waits until the runner has started and returns what it said.
-func started(t *testing.T, box api.Sandbox) string {
+func started(t *testing.T, sb api.Sandbox) string {
 	t.Helper()
-	return inside(t, string(box.ID), "until [ -e started ]; do sleep 0.05; done; cat started")
+	return inside(t, string(sb.ID), "until [ -e started ]; do sleep 0.05; done; cat started")
 }
 
 // TestRelay holds the hook to its contract: one sandbox for an order, exit codes, and nothing
@@ -195,7 +195,7 @@ func TestRelay(t *testing.T) {
 	if code, said := r.spawn("one", "SELF_HOSTED_RUNNER_AGENT_PROXY_URL=https://proxy.example.org"); code != 0 || said != "" {
 		t.Fatalf("exit %d: %s", code, said)
 	}
-	one := r.boxes()["one"]
+	one := r.sandboxes()["one"]
 	said := started(t, one)
 	deadline := one.ExpiresAt.Unix()
 	var retire int64
@@ -250,8 +250,8 @@ func TestRelay(t *testing.T) {
 	inside(t, string(three.ID), "echo 'exit 7' > what.new && mv what.new what")
 	r.await(1)
 	// An order that is over is not served again.
-	if code, _ := r.spawn("one"); code != 0 || len(r.boxes()) != 1 {
-		t.Errorf("an old order: exit %d, %v", code, r.boxes())
+	if code, _ := r.spawn("one"); code != 0 || len(r.sandboxes()) != 1 {
+		t.Errorf("an old order: exit %d, %v", code, r.sandboxes())
 	}
 	// A sandbox that somebody destroys is the end of the session.
 	hortus(t, "sandbox", "kill", string(both["two"].ID))
@@ -263,7 +263,7 @@ func TestRelay(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
-	if left := r.boxes(); len(left) != 0 {
+	if left := r.sandboxes(); len(left) != 0 {
 		t.Errorf("after the relay there are %v", left)
 	}
 	for _, want := range []string{
@@ -307,7 +307,7 @@ func TestRelayCodes(t *testing.T) {
 			t.Errorf("%q: exit %d: %s; want %d and %q", c.vars, code, said, c.code, c.words)
 		}
 	}
-	if left := r.boxes(); len(left) != 0 {
+	if left := r.sandboxes(); len(left) != 0 {
 		t.Errorf("there are %v", left)
 	}
 	// The control.
@@ -339,8 +339,8 @@ func TestRelayCodes(t *testing.T) {
 
 	// What no try can change, and what another one may.
 	wrong := relayed(t, "--template", snapshot, "--isolation", "container", "--claude", "no-such-program")
-	if code, said := wrong.spawn("a"); code != 2 || !strings.Contains(said, "no-such-program") || len(wrong.boxes()) != 0 {
-		t.Errorf("exit %d: %s, %v", code, said, wrong.boxes())
+	if code, said := wrong.spawn("a"); code != 2 || !strings.Contains(said, "no-such-program") || len(wrong.sandboxes()) != 0 {
+		t.Errorf("exit %d: %s, %v", code, said, wrong.sandboxes())
 	}
 	script, err := os.ReadFile(filepath.Join(r.dir, "spawn-runner"))
 	if err != nil {

@@ -89,7 +89,7 @@ func accessCases() []Case {
 			spec.Workspace = &sandbox.Workspace{Layers: w.Layers, Upper: w.Upper, Access: []sandbox.PathAccess{{Path: path, ReadOnly: true}}}
 			m, err := s.Backend.Start(t.Context(), spec)
 			if err == nil {
-				s.kill(t, &Box{ID: spec.ID, Machine: m})
+				s.kill(t, &Sandbox{ID: spec.ID, Machine: m})
 			}
 			if err == nil || kind != "" && api.KindOf(err) != kind {
 				t.Errorf("read-only %s: %v", path, err)

@@ -13,7 +13,7 @@ import (
 )
 
 // prepare boots a guest ahead, and skips the case where the backend cannot.
-func (s *Suite) prepare(t *testing.T) (*Box, sandbox.Machine) {
+func (s *Suite) prepare(t *testing.T) (*Sandbox, sandbox.Machine) {
 	t.Helper()
 	if !s.Backend.Capabilities().Prepare {
 		t.Skipf("%s boots no guest ahead", s.Backend.Name())
@@ -26,7 +26,7 @@ func (s *Suite) prepare(t *testing.T) (*Box, sandbox.Machine) {
 	if err != nil {
 		t.Fatalf("prepare: %v", err)
 	}
-	b := &Box{ID: spec.ID, Machine: m, Guest: envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})}
+	b := &Sandbox{ID: spec.ID, Machine: m, Guest: envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})}
 	t.Cleanup(func() {
 		b.Guest.Close()
 		s.kill(t, b)

@@ -19,7 +19,7 @@ import (
 var prelude string
 
 // python runs a script after the prelude. The script prints nothing if all is well.
-func (b *Box) python(t *testing.T, user, script string) {
+func (b *Sandbox) python(t *testing.T, user, script string) {
 	t.Helper()
 	b.run(t, user, "python3", "-c", fmt.Sprintf(prelude, patience.Of(1))+script).want(t, 0, "")
 }
@@ -291,8 +291,8 @@ END
 python3 /tmp/p.py >/tmp/log 2>&1 & while [ ! -e /tmp/ready ]; do sleep 0.01; done`
 			b.sh(t, start).want(t, 0, "")
 			dir := s.save(t, b, sandbox.SaveOptions{})
-			boxes := []*Box{b, s.restore(t, dir), s.restore(t, dir)}
-			for i, b := range boxes {
+			sandboxes := []*Sandbox{b, s.restore(t, dir), s.restore(t, dir)}
+			for i, b := range sandboxes {
 				if i > 0 {
 					outside.Serve(t, b.Machine)
 				}

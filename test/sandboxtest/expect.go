@@ -45,7 +45,7 @@ func expectCases() []Case {
 			if err != nil {
 				t.Fatalf("restore: %v", err)
 			}
-			c := s.box(t, spec.ID, m)
+			c := s.sandbox(t, spec.ID, m)
 			if err := m.Claim(ctx, spec.Env); err != nil {
 				t.Fatalf("claim: %v", err)
 			}
@@ -72,7 +72,7 @@ func expectCases() []Case {
 			defer cancel()
 			if m, err := x.Restore(ctx, t.TempDir()); err == nil {
 				t.Error("it started from an empty image")
-				s.kill(t, s.box(t, spec.ID, m))
+				s.kill(t, s.sandbox(t, spec.ID, m))
 			}
 			if left := s.Leftovers(spec.ID); len(left) > 0 {
 				t.Errorf("left over: %q", left)

@@ -17,11 +17,11 @@ func forkMemoryCases() []Case {
 			t.Errorf("%s: %d MB, want %d to %d", what, got>>20, low>>20, high>>20)
 		}
 	}
-	// use is the memory of boxes. It ends the test where the host counts none.
-	use := func(t *testing.T, boxes ...*Box) (each []api.Stats, all api.MemoryUse) {
+	// use is the memory of sandboxes. It ends the test where the host counts none.
+	use := func(t *testing.T, sandboxes ...*Sandbox) (each []api.Stats, all api.MemoryUse) {
 		t.Helper()
 		stats := map[api.SandboxID]api.Stats{}
-		for _, b := range boxes {
+		for _, b := range sandboxes {
 			s := b.stats(t)
 			if s.MemoryOwnBytes < 0 {
 				t.Skip("this host counts no memory of a sandbox")
@@ -30,9 +30,9 @@ func forkMemoryCases() []Case {
 		}
 		return each, api.MemoryOf(stats)
 	}
-	read := func(t *testing.T, boxes ...*Box) {
+	read := func(t *testing.T, sandboxes ...*Sandbox) {
 		t.Helper()
-		for _, b := range boxes {
+		for _, b := range sandboxes {
 			b.page(t, "", "1x16384")
 		}
 	}
@@ -44,7 +44,7 @@ func forkMemoryCases() []Case {
 			between(t, "what it shares", parent[0].MemorySharedBytes, 0, 0)
 			children := s.fork(t, b, 3)
 			read(t, children...)
-			each, all := use(t, append([]*Box{b}, children...)...)
+			each, all := use(t, append([]*Sandbox{b}, children...)...)
 			own := each[0].MemoryOwnBytes
 			for _, c := range each[1:] {
 				between(t, "a child's own", c.MemoryOwnBytes, 1, little)
@@ -100,9 +100,9 @@ func forkMemoryCases() []Case {
 			after, _ := use(t, b)
 			between(t, "own, added by images that the host caches", after[0].MemoryOwnBytes-before[0].MemoryOwnBytes, -little, little)
 			s.kill(t, b)
-			boxes := []*Box{s.restore(t, shared), s.restore(t, shared)}
-			read(t, boxes...)
-			each, all := use(t, boxes...)
+			sandboxes := []*Sandbox{s.restore(t, shared), s.restore(t, shared)}
+			read(t, sandboxes...)
+			each, all := use(t, sandboxes...)
 			for _, c := range each {
 				between(t, "own", c.MemoryOwnBytes, 1, little)
 				between(t, "shared", c.MemorySharedBytes, size, size+little)

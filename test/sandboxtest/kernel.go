@@ -104,7 +104,7 @@ print(known)`)
 // endsForMemory runs what takes more memory than there is. Either the command ends
 // with that cause and the sandbox continues, or the sandbox ends with it: never is it
 // a connection that was lost without a word.
-func endsForMemory(t *testing.T, b *Box, script string) {
+func endsForMemory(t *testing.T, b *Sandbox, script string) {
 	t.Helper()
 	r, err := b.try(t, "", envd.StartOptions{}, "sh", "-c", script)
 	if strings.Contains(r.Stdout, "kept") {
@@ -126,7 +126,7 @@ func endsForMemory(t *testing.T, b *Box, script string) {
 
 // endedForMemory wants the sandbox whose command failed to end, and to say why. That is
 // known once its end was seen, which may be after a connection was cut by it.
-func endedForMemory(t *testing.T, b *Box, err error) {
+func endedForMemory(t *testing.T, b *Sandbox, err error) {
 	t.Helper()
 	select {
 	case <-b.Machine.Done():

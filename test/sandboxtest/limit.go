@@ -158,7 +158,7 @@ except OSError as e:
 
 // endedByMemory wants a sandbox whose connection was cut, with err, to have ended for
 // want of memory.
-func (b *Box) endedByMemory(t *testing.T, err error) {
+func (b *Sandbox) endedByMemory(t *testing.T, err error) {
 	t.Helper()
 	select {
 	case <-b.Machine.Done():

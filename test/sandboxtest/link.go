@@ -13,7 +13,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/sandbox/box"
+	"hortus.dev/internal/sandbox/runner"
 	"hortus.dev/test/patience"
 )
 
@@ -74,8 +74,8 @@ func linkCases() []Case {
 				t.Fatal(err)
 			}
 			defer ps.Close()
-			out, errOut := box.Text{Max: 1000}, box.Text{Max: 1000}
-			if err := box.Collect(ps, &out, &errOut); err != nil {
+			out, errOut := runner.Text{Max: 1000}, runner.Text{Max: 1000}
+			if err := runner.Collect(ps, &out, &errOut); err != nil {
 				t.Fatal(err)
 			}
 			if out.String() != strings.Repeat("x", 1000) || out.Total() != 3_000_000 || !out.Truncated() || errOut.String() != "why\n" || errOut.Truncated() {
@@ -107,7 +107,7 @@ type accepted struct {
 }
 
 // accept waits for one stream of the guest.
-func (b *Box) accept(t *testing.T) <-chan accepted {
+func (b *Sandbox) accept(t *testing.T) <-chan accepted {
 	t.Helper()
 	out := make(chan accepted, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
@@ -134,7 +134,7 @@ func wantStream(t *testing.T, from <-chan accepted, want string) {
 }
 
 // reach asks the guest to send a text to its host, and returns the status of its answer.
-func (b *Box) reach(t *testing.T, text string) int {
+func (b *Sandbox) reach(t *testing.T, text string) int {
 	t.Helper()
 	client := &http.Client{Timeout: patience.Of(60 * time.Second), Transport: &http.Transport{
 		DisableKeepAlives: true,

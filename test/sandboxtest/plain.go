@@ -12,7 +12,7 @@ import (
 )
 
 // writePlain writes "x" to a file as a client of E2B's does, and gives the status.
-func (b *Box) writePlain(t *testing.T, path string) int {
+func (b *Sandbox) writePlain(t *testing.T, path string) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(20*time.Second))
 	defer cancel()

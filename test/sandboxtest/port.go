@@ -72,7 +72,7 @@ func portCases() []Case {
 
 // server starts one that listens on an address, and gives its port; 0 where it
 // cannot.
-func (b *Box) server(t *testing.T, addr string) int {
+func (b *Sandbox) server(t *testing.T, addr string) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 	defer cancel()
@@ -101,7 +101,7 @@ func (b *Box) server(t *testing.T, addr string) int {
 	return port
 }
 
-func (b *Box) openPort(t *testing.T, port int) (net.Conn, error) {
+func (b *Sandbox) openPort(t *testing.T, port int) (net.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 	defer cancel()
@@ -112,7 +112,7 @@ func (b *Box) openPort(t *testing.T, port int) (net.Conn, error) {
 	return envd.OpenPort(ctx, c, envd.PortPath(port), nil)
 }
 
-func (b *Box) dial(t *testing.T, port int) net.Conn {
+func (b *Sandbox) dial(t *testing.T, port int) net.Conn {
 	t.Helper()
 	c, err := b.openPort(t, port)
 	if err != nil {

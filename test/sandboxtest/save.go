@@ -32,8 +32,8 @@ func (s *Suite) restorer(t *testing.T) sandbox.Backend {
 	return b
 }
 
-// trySave saves a box into a new directory.
-func (b *Box) trySave(t *testing.T, o sandbox.SaveOptions) (string, sandbox.Saved, error) {
+// trySave saves a sandbox into a new directory.
+func (b *Sandbox) trySave(t *testing.T, o sandbox.SaveOptions) (string, sandbox.Saved, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(120*time.Second))
 	defer cancel()
@@ -42,9 +42,9 @@ func (b *Box) trySave(t *testing.T, o sandbox.SaveOptions) (string, sandbox.Save
 	return dir, saved, err
 }
 
-// box is a machine that is going to be killed.
-func (s *Suite) box(t *testing.T, id api.SandboxID, m sandbox.Machine) *Box {
-	b := &Box{ID: id, Machine: m, Guest: envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})}
+// sandbox is a machine that is going to be killed.
+func (s *Suite) sandbox(t *testing.T, id api.SandboxID, m sandbox.Machine) *Sandbox {
+	b := &Sandbox{ID: id, Machine: m, Guest: envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})}
 	t.Cleanup(func() {
 		b.Guest.Close()
 		s.kill(t, b)
@@ -52,8 +52,8 @@ func (s *Suite) box(t *testing.T, id api.SandboxID, m sandbox.Machine) *Box {
 	return b
 }
 
-// save saves a box and checks what is said of it.
-func (s *Suite) save(t *testing.T, b *Box, o sandbox.SaveOptions) string {
+// save saves a sandbox and checks what is said of it.
+func (s *Suite) save(t *testing.T, b *Sandbox, o sandbox.SaveOptions) string {
 	t.Helper()
 	dir, saved, err := b.trySave(t, o)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Suite) checkImage(t *testing.T, dir string) {
 }
 
 // tryRestore boots from an image. The guest waits for its claim.
-func (s *Suite) tryRestore(t *testing.T, dir string) (*Box, sandbox.Machine, sandbox.Spec, error) {
+func (s *Suite) tryRestore(t *testing.T, dir string) (*Sandbox, sandbox.Machine, sandbox.Spec, error) {
 	t.Helper()
 	spec := s.spec()
 	spec.Env = map[string]string{"SANDBOXTEST": "restored"}
@@ -112,11 +112,11 @@ func (s *Suite) tryRestore(t *testing.T, dir string) (*Box, sandbox.Machine, san
 	if err != nil {
 		return nil, nil, spec, err
 	}
-	return s.box(t, spec.ID, m), m, spec, nil
+	return s.sandbox(t, spec.ID, m), m, spec, nil
 }
 
-// restore starts a box from an image.
-func (s *Suite) restore(t *testing.T, dir string) *Box {
+// restore starts a sandbox from an image.
+func (s *Suite) restore(t *testing.T, dir string) *Sandbox {
 	t.Helper()
 	b, m, spec, err := s.tryRestore(t, dir)
 	if err != nil {
@@ -205,7 +205,7 @@ func saveCases() []Case {
 			b.sh(t, "echo parent >file; echo common >common").want(t, 0, "")
 			dir := s.save(t, b, sandbox.SaveOptions{})
 			sum := imageSum(t, dir)
-			boxes := []*Box{b, s.restore(t, dir), s.restore(t, dir)}
+			sandboxes := []*Sandbox{b, s.restore(t, dir), s.restore(t, dir)}
 			if imageSum(t, dir) != sum {
 				t.Error("a start changed the image")
 			}
@@ -213,14 +213,14 @@ func saveCases() []Case {
 				t.Fatal(err)
 			}
 			for i, name := range []string{"first", "second", "third"} {
-				boxes[i].sh(t, "echo "+name+" >>file; echo "+name+" >only-"+name).want(t, 0, "")
+				sandboxes[i].sh(t, "echo "+name+" >>file; echo "+name+" >only-"+name).want(t, 0, "")
 			}
 			for i, name := range []string{"first", "second", "third"} {
-				boxes[i].sh(t, "cat file common; ls only-*").want(t, 0, "parent\n"+name+"\ncommon\nonly-"+name+"\n")
+				sandboxes[i].sh(t, "cat file common; ls only-*").want(t, 0, "parent\n"+name+"\ncommon\nonly-"+name+"\n")
 			}
 			// Neither needs the other: the first child is a parent after the death of its own.
 			s.kill(t, b)
-			c := s.restore(t, s.save(t, boxes[1], sandbox.SaveOptions{}))
+			c := s.restore(t, s.save(t, sandboxes[1], sandbox.SaveOptions{}))
 			c.sh(t, "cat file; ls only-*").want(t, 0, "parent\nsecond\nonly-second\n")
 		}},
 		{Name: "save/memory-goes-on-where-it-is-saved", Needs: start1, Check: func(t *testing.T, s *Suite) {

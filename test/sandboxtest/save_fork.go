@@ -24,10 +24,10 @@ import (
 //go:embed programs/pages.py
 var pages string
 
-// startPages starts the program in a new box.
-func (s *Suite) startPages(t *testing.T, n int) *Box { return s.startPagesOf(t, n, nil) }
+// startPages starts the program in a new sandbox.
+func (s *Suite) startPages(t *testing.T, n int) *Sandbox { return s.startPagesOf(t, n, nil) }
 
-func (s *Suite) startPagesOf(t *testing.T, n int, change func(*sandbox.Spec)) *Box {
+func (s *Suite) startPagesOf(t *testing.T, n int, change func(*sandbox.Spec)) *Sandbox {
 	t.Helper()
 	s.restorer(t)
 	if _, ok := s.Report.Has(api.CapCheckpoint); !ok {
@@ -40,7 +40,7 @@ func (s *Suite) startPagesOf(t *testing.T, n int, change func(*sandbox.Spec)) *B
 }
 
 // page asks the program.
-func (b *Box) page(t *testing.T, line, want string) {
+func (b *Sandbox) page(t *testing.T, line, want string) {
 	t.Helper()
 	r := b.run(t, "", "sh", "-c", `echo "$1" >ask; cat answer`, "sh", line)
 	if got := strings.TrimSpace(r.Stdout); got != want {
@@ -48,8 +48,8 @@ func (b *Box) page(t *testing.T, line, want string) {
 	}
 }
 
-// fork makes boxes of another one, as many at once as fit.
-func (s *Suite) fork(t *testing.T, b *Box, n int) []*Box {
+// fork makes sandboxes of another one, as many at once as fit.
+func (s *Suite) fork(t *testing.T, b *Sandbox, n int) []*Sandbox {
 	t.Helper()
 	dir, saved, err := b.trySave(t, sandbox.SaveOptions{Fork: true})
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Suite) fork(t *testing.T, b *Box, n int) []*Box {
 	if saved.Done != nil {
 		defer saved.Done()
 	}
-	out := make([]*Box, n)
+	out := make([]*Sandbox, n)
 	turns := make(chan struct{}, 4)
 	var wg sync.WaitGroup
 	for i := range out {
@@ -242,19 +242,19 @@ print(os.waitpid(pid, 0)[1], m[:1 << 21] == b"a" * (1 << 21))`).want(t, 0, "0 Tr
 	}
 }
 
-// cpu is the processor time that a box has used, as the host counts it.
-func (b *Box) cpu(t *testing.T) time.Duration {
+// cpu is the processor time that a sandbox has used, as the host counts it.
+func (b *Sandbox) cpu(t *testing.T) time.Duration {
 	t.Helper()
 	return time.Duration(b.stats(t).CPUTimeMS) * time.Millisecond
 }
 
-// memory is what a box uses, as the host counts it, in bytes.
-func (b *Box) memory(t *testing.T) int64 {
+// memory is what a sandbox uses, as the host counts it, in bytes.
+func (b *Sandbox) memory(t *testing.T) int64 {
 	t.Helper()
 	return b.stats(t).MemoryBytes
 }
 
-func (b *Box) stats(t *testing.T) api.Stats {
+func (b *Sandbox) stats(t *testing.T) api.Stats {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(30*time.Second))
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 
 // cpuTime is how much processor time a sandbox has used; nothing where the host does not
 // know.
-func cpuTime(t *testing.T, b *Box) time.Duration {
+func cpuTime(t *testing.T, b *Sandbox) time.Duration {
 	t.Helper()
 	st, err := b.Machine.Stats(t.Context())
 	if err != nil {

@@ -118,15 +118,15 @@ func (s *Suite) spec() sandbox.Spec {
 	}
 }
 
-// Box is a started machine and a client of its guest.
-type Box struct {
+// Sandbox is a started machine and a client of its guest.
+type Sandbox struct {
 	ID      api.SandboxID
 	Machine sandbox.Machine
 	Guest   *envd.Client
 }
 
 // start boots a machine and sees to it that it is killed, with nothing left.
-func (s *Suite) start(t *testing.T, change func(*sandbox.Spec)) *Box {
+func (s *Suite) start(t *testing.T, change func(*sandbox.Spec)) *Sandbox {
 	t.Helper()
 	spec := s.spec()
 	if change != nil {
@@ -138,7 +138,7 @@ func (s *Suite) start(t *testing.T, change func(*sandbox.Spec)) *Box {
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}
-	b := &Box{ID: spec.ID, Machine: m, Guest: envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})}
+	b := &Sandbox{ID: spec.ID, Machine: m, Guest: envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})}
 	t.Cleanup(func() {
 		b.Guest.Close()
 		s.kill(t, b)
@@ -146,8 +146,8 @@ func (s *Suite) start(t *testing.T, change func(*sandbox.Spec)) *Box {
 	return b
 }
 
-// kill ends a box and checks the proof.
-func (s *Suite) kill(t *testing.T, b *Box) api.Proof {
+// kill ends a sandbox and checks the proof.
+func (s *Suite) kill(t *testing.T, b *Sandbox) api.Proof {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(60*time.Second))
 	defer cancel()
@@ -175,7 +175,7 @@ type Result struct {
 func (r Result) Code() int { return int(r.End.ExitCode) }
 
 // run runs a command to its end.
-func (b *Box) run(t *testing.T, user string, args ...string) Result {
+func (b *Sandbox) run(t *testing.T, user string, args ...string) Result {
 	t.Helper()
 	r, err := b.try(t, user, envd.StartOptions{User: user}, args...)
 	if err != nil {
@@ -185,12 +185,12 @@ func (b *Box) run(t *testing.T, user string, args ...string) Result {
 }
 
 // sh runs a shell script as the default identity.
-func (b *Box) sh(t *testing.T, script string) Result {
+func (b *Sandbox) sh(t *testing.T, script string) Result {
 	t.Helper()
 	return b.run(t, "", "sh", "-c", script)
 }
 
-func (b *Box) try(t *testing.T, user string, opt envd.StartOptions, args ...string) (Result, error) {
+func (b *Sandbox) try(t *testing.T, user string, opt envd.StartOptions, args ...string) (Result, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(120*time.Second))
 	defer cancel()

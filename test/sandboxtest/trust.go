@@ -90,7 +90,7 @@ func (a *authority) leaf(t *testing.T) []byte {
 var tlsServer string
 
 // tlsServer starts a server whose certificate the authority signed, and returns its URL.
-func (b *Box) tlsServer(t *testing.T, a *authority) string {
+func (b *Sandbox) tlsServer(t *testing.T, a *authority) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 	defer cancel()
@@ -101,7 +101,7 @@ func (b *Box) tlsServer(t *testing.T, a *authority) string {
 }
 
 // port starts a program in Python that prints a port.
-func (b *Box) port(t *testing.T, script string, args ...string) string {
+func (b *Sandbox) port(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 	defer cancel()
@@ -127,7 +127,7 @@ func (b *Box) port(t *testing.T, script string, args ...string) string {
 }
 
 // trust makes the sandbox trust authorities.
-func (b *Box) trust(t *testing.T, authorities ...*authority) {
+func (b *Sandbox) trust(t *testing.T, authorities ...*authority) {
 	t.Helper()
 	var bundle []byte
 	for _, a := range authorities {

@@ -60,7 +60,7 @@ var certificateErrors = []string{"certificate", "SSL", "PKIX", "x509"}
 // connect runs every program that the sandbox has, and checks which trust the server at url:
 // the others must refuse its certificate. T1 leaves out programs that cost more than most.
 // setup is a command of the shell before each one.
-func (b *Box) connect(t *testing.T, url, setup string, most cost, want func(trustProgram) bool) {
+func (b *Sandbox) connect(t *testing.T, url, setup string, most cost, want func(trustProgram) bool) {
 	t.Helper()
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 2)

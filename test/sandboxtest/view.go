@@ -68,7 +68,7 @@ func viewCases() []Case {
 		spec.Workspace = &sandbox.Workspace{Layers: w.Layers, View: true}
 		m, err := s.Backend.Start(t.Context(), spec)
 		if err == nil {
-			s.kill(t, &Box{ID: spec.ID, Machine: m})
+			s.kill(t, &Sandbox{ID: spec.ID, Machine: m})
 		}
 		if api.KindOf(err) != api.KindInvalid {
 			t.Errorf("a view of files that are not durable: %v", err)

@@ -119,7 +119,7 @@ func (s *Suite) workspace(t *testing.T) (*sandbox.Workspace, layer.Digest) {
 	return &sandbox.Workspace{Layers: []layer.Digest{d}, Upper: id}, d
 }
 
-func (s *Suite) in(t *testing.T, w *sandbox.Workspace) *Box {
+func (s *Suite) in(t *testing.T, w *sandbox.Workspace) *Sandbox {
 	t.Helper()
 	return s.start(t, func(p *sandbox.Spec) { p.Workspace = w })
 }

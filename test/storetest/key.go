@@ -152,9 +152,9 @@ func testAccounts(t *testing.T, s store.Store) {
 	// An update keeps it, and what it is found by.
 	b1.State = api.SandboxPaused
 	must(t, s.UpdateSandbox(ctx, b1))
-	boxes, err := s.SandboxesOf(ctx, "a")
+	sbs, err := s.SandboxesOf(ctx, "a")
 	must(t, err)
-	same(t, "sandboxes, after an update", []api.Sandbox{b1}, boxes, func(b api.Sandbox) string { return string(b.ID) })
+	same(t, "sandboxes, after an update", []api.Sandbox{b1}, sbs, func(b api.Sandbox) string { return string(b.ID) })
 	same(t, "tasks", []api.Task{k2}, tasks(t, s, "b"), func(k api.Task) string { return string(k.ID) })
 	var walked []api.Task
 	must(t, s.WalkTasks(ctx, "b", time.Time{}, func(k api.Task) error { walked = append(walked, k); return nil }))

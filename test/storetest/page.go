@@ -77,18 +77,18 @@ func ofAccount[T any](all []T, account string, of func(T) string) (out []T) {
 }
 
 func testPages(t *testing.T, s store.Store) {
-	box := newSandbox(t, s, func(b *api.Sandbox) { b.CreatedAt = began.Add(-time.Hour) })
+	sandbox := newSandbox(t, s, func(b *api.Sandbox) { b.CreatedAt = began.Add(-time.Hour) })
 	// Few instants for many rows, so that pages end within one.
 	at := func(i int) time.Time { return began.Add(time.Duration(i%3) * time.Second) }
 	account := func(i int) string { return []string{"", "a", "b"}[i%2+i%3%2] }
-	boxes := []api.Sandbox{box}
+	sbs := []api.Sandbox{sandbox}
 	var execs []api.Exec
 	var jobs []api.Task
 	var saved []api.Snapshot
 	var keys []api.Key
 	for i := range 23 {
-		boxes = append(boxes, newSandbox(t, s, func(b *api.Sandbox) { b.CreatedAt, b.Account = at(i), account(i) }))
-		execs = append(execs, newExec(t, s, func(e *api.Exec) { e.Sandbox, e.StartedAt = box.ID, at(i) }))
+		sbs = append(sbs, newSandbox(t, s, func(b *api.Sandbox) { b.CreatedAt, b.Account = at(i), account(i) }))
+		execs = append(execs, newExec(t, s, func(e *api.Exec) { e.Sandbox, e.StartedAt = sandbox.ID, at(i) }))
 		k := newTask(t, s, func(k *api.Task) {
 			k.CreatedAt, k.Account = at(i), account(i)
 			if i%4 == 0 {
@@ -101,7 +101,7 @@ func testPages(t *testing.T, s store.Store) {
 		saved = append(saved, newSnapshot(t, s, func(n *api.Snapshot) { n.CreatedAt, n.Account = at(i), account(i) }))
 		keys = append(keys, newKey(t, s, strings.Repeat("h", i+1), func(k *api.Key) { k.CreatedAt = at(i) }))
 	}
-	boxes = newestFirst(boxes, func(b api.Sandbox) time.Time { return b.CreatedAt })
+	sbs = newestFirst(sbs, func(b api.Sandbox) time.Time { return b.CreatedAt })
 	execs = newestFirst(execs, func(e api.Exec) time.Time { return e.StartedAt })
 	jobs = newestFirst(jobs, func(k api.Task) time.Time { return k.CreatedAt })
 	saved = newestFirst(saved, func(n api.Snapshot) time.Time { return n.CreatedAt })
@@ -109,7 +109,7 @@ func testPages(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	for _, limit := range []int{1, 5, 22, 23, 24, 100} {
 		for _, account := range []string{"", "a"} {
-			want := ofAccount(boxes, account, func(b api.Sandbox) string { return b.Account })
+			want := ofAccount(sbs, account, func(b api.Sandbox) string { return b.Account })
 			got, pages := walk(t, limit, func(p api.PageRequest) ([]api.Sandbox, string, error) { return s.SandboxPage(ctx, account, true, p) })
 			same(t, "sandboxes", want, got, func(b api.Sandbox) string { return string(b.ID) })
 			if most := (len(want) + limit - 1) / limit; pages != most {
@@ -122,7 +122,7 @@ func testPages(t *testing.T, s store.Store) {
 			same(t, "snapshots", ofAccount(saved, account, func(n api.Snapshot) string { return n.Account }), pagedSnapshots,
 				func(n api.Snapshot) string { return string(n.ID) })
 		}
-		pagedExecs, _ := walk(t, limit, func(p api.PageRequest) ([]api.Exec, string, error) { return s.ExecPage(ctx, box.ID, p) })
+		pagedExecs, _ := walk(t, limit, func(p api.PageRequest) ([]api.Exec, string, error) { return s.ExecPage(ctx, sandbox.ID, p) })
 		same(t, "execs", execs, pagedExecs, func(e api.Exec) string { return string(e.ID) })
 		pagedKeys, _ := walk(t, limit, func(p api.PageRequest) ([]api.Key, string, error) { return s.KeyPage(ctx, true, p) })
 		same(t, "keys", keys, pagedKeys, func(k api.Key) string { return string(k.ID) })
@@ -157,9 +157,9 @@ func testPageBytes(t *testing.T, s store.Store) {
 		k := newTask(t, s, nil)
 		must(t, s.PutAttempt(ctx, k.ID, api.Attempt{N: 1, Artifact: api.CodeArtifact{Run: large}, StartedAt: began}))
 	}
-	boxes, pages := walk(t, 100, func(p api.PageRequest) ([]api.Sandbox, string, error) { return s.SandboxPage(ctx, "", true, p) })
-	if len(boxes) != 10 || pages != 3 {
-		t.Errorf("%d large sandboxes in %d pages", len(boxes), pages)
+	sbs, pages := walk(t, 100, func(p api.PageRequest) ([]api.Sandbox, string, error) { return s.SandboxPage(ctx, "", true, p) })
+	if len(sbs) != 10 || pages != 3 {
+		t.Errorf("%d large sandboxes in %d pages", len(sbs), pages)
 	}
 	tasks, pages := walk(t, 100, func(p api.PageRequest) ([]api.Task, string, error) { return s.TaskPage(ctx, "", false, p) })
 	if len(tasks) != 10 || pages != 3 || len(tasks[9].Attempts) != 1 {

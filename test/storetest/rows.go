@@ -51,16 +51,16 @@ func testLease(t *testing.T, s store.Store) {
 	wantKind(t, s.BeatOwner(ctx, api.NewOwnerID(), began), api.KindNotFound)
 	wantKind(t, s.BeatOwner(ctx, old, time.Time{}), api.KindInvalid)
 
-	box := newSandbox(t, s, func(b *api.Sandbox) { b.Owner = old })
+	sandbox := newSandbox(t, s, func(b *api.Sandbox) { b.Owner = old })
 	job := newTask(t, s, func(k *api.Task) { k.Owner = old })
 	space := api.Workspace{ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, CreatedAt: began, Owner: old}
 	must(t, s.InsertWorkspace(ctx, space))
 	saved := api.Snapshot{ID: api.NewSnapshotID(), State: api.SnapshotReady, CreatedAt: began, Owner: old}
 	must(t, s.InsertSnapshot(ctx, saved))
 	write := func(owner api.OwnerID) map[string]error {
-		box.Owner, job.Owner, space.Owner, saved.Owner = owner, owner, owner, owner
+		sandbox.Owner, job.Owner, space.Owner, saved.Owner = owner, owner, owner, owner
 		return map[string]error{
-			"sandbox": s.UpdateSandbox(ctx, box), "task": s.UpdateTask(ctx, job),
+			"sandbox": s.UpdateSandbox(ctx, sandbox), "task": s.UpdateTask(ctx, job),
 			"workspace": s.UpdateWorkspace(ctx, space), "snapshot": s.UpdateSnapshot(ctx, saved),
 		}
 	}
@@ -77,7 +77,7 @@ func testLease(t *testing.T, s store.Store) {
 			}
 		}
 	}
-	if got, err := s.Sandbox(ctx, box.ID); err != nil || got.Owner != next {
+	if got, err := s.Sandbox(ctx, sandbox.ID); err != nil || got.Owner != next {
 		t.Errorf("the sandbox has owner %s, %v", got.Owner, err)
 	}
 }

@@ -59,12 +59,12 @@ func testSandboxStates(t *testing.T, s store.Store) {
 }
 
 func testExecStates(t *testing.T, s store.Store) {
-	box := newSandbox(t, s, nil)
+	sandbox := newSandbox(t, s, nil)
 	family[api.Exec, api.ExecState]{
 		states: []api.ExecState{api.ExecRunning, api.ExecExited, api.ExecUnknown},
 		final:  func(e api.ExecState) bool { return e != api.ExecRunning },
 		insert: func(from api.ExecState) api.Exec {
-			return newExec(t, s, func(e *api.Exec) { e.Sandbox, e.State = box.ID, from })
+			return newExec(t, s, func(e *api.Exec) { e.Sandbox, e.State = sandbox.ID, from })
 		},
 		change:  func(e *api.Exec, to api.ExecState) { e.State, e.OutputBytes = to, 5 },
 		update:  s.UpdateExec,

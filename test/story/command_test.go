@@ -147,14 +147,14 @@ func TestSignalsReachTheCommand(t *testing.T) {
 		}
 	}
 	// exec gets the interrupt itself, and the sandbox continues.
-	box := strings.TrimSpace(g.must("sandbox", "create"))
-	s := g.start("sandbox", "exec", box, "--", "sh", "-c", "trap 'exit 44' INT\necho ready; while :; do sleep 0.05; done")
+	sandbox := strings.TrimSpace(g.must("sandbox", "create"))
+	s := g.start("sandbox", "exec", sandbox, "--", "sh", "-c", "trap 'exit 44' INT\necho ready; while :; do sleep 0.05; done")
 	s.says("ready")
 	s.signal(syscall.SIGINT)
 	if code := s.ends(); code != 44 {
 		t.Errorf("interrupted exec: exit code %d, want 44\n%s", code, s.output)
 	}
-	g.must("sandbox", "exec", box, "--", "true")
+	g.must("sandbox", "exec", sandbox, "--", "true")
 }
 
 // TestHangup wants a SIGHUP passed on once, and not at all by a hortus that was
@@ -221,8 +221,8 @@ func TestInterrupt(t *testing.T) {
 		if task.Outcome != api.OutcomeCanceled || task.Receipt == nil || task.Receipt.ProcessesLeft != 0 {
 			t.Errorf("%s: the record says %s, %+v", c.name, task.Outcome, task.Receipt)
 		}
-		if boxes := decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--json")); len(boxes) != 0 {
-			t.Errorf("%s: sandboxes are alive: %+v", c.name, boxes)
+		if sandboxes := decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--json")); len(sandboxes) != 0 {
+			t.Errorf("%s: sandboxes are alive: %+v", c.name, sandboxes)
 		}
 	}
 
@@ -341,9 +341,9 @@ func TestKilledCommandTakesItsSandboxAlong(t *testing.T) {
 	}
 	// A request that was on its way is still served; then its sandbox has seconds.
 	until(t, "every sandbox has ended", func() string {
-		for _, box := range decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--all", "--json")) {
-			if box.State != api.SandboxEnded {
-				return fmt.Sprintf("sandbox %s is %s", box.ID, box.State)
+		for _, sandbox := range decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--all", "--json")) {
+			if sandbox.State != api.SandboxEnded {
+				return fmt.Sprintf("sandbox %s is %s", sandbox.ID, sandbox.State)
 			}
 		}
 		return ""

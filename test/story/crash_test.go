@@ -79,7 +79,7 @@ func TestDaemonKilled(t *testing.T) {
 		}
 
 		began := time.Now()
-		boxes := decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--all", "--json"))
+		sandboxes := decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--all", "--json"))
 		longest = max(longest, time.Since(began))
 		me, err := g.client().Info(t.Context())
 		if err != nil {
@@ -94,9 +94,9 @@ func TestDaemonKilled(t *testing.T) {
 			}
 			return ""
 		})
-		boxes = decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--all", "--json"))
+		sandboxes = decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--all", "--json"))
 		phase := "before anything was made"
-		for _, b := range boxes {
+		for _, b := range sandboxes {
 			if seenBoxes[b.ID] {
 				continue
 			}
@@ -134,7 +134,7 @@ func TestDaemonKilled(t *testing.T) {
 		fell[phase]++
 
 		// What lives now belongs to the new daemon; end it, and look.
-		for _, b := range boxes {
+		for _, b := range sandboxes {
 			if b.Owner == me.Owner && !b.State.Final() {
 				g.run("sandbox", "kill", string(b.ID))
 			}
@@ -268,12 +268,12 @@ func TestLooksWhereThingsAre(t *testing.T) {
 	t.Parallel()
 	g := newGarden(t)
 	g.light()
-	box := decode[api.Sandbox](t, g.must("sandbox", "create", "--json"))
+	sandbox := decode[api.Sandbox](t, g.must("sandbox", "create", "--json"))
 	if pid := daemonOf(g.dir); pid == 0 || len(reaper.Descendants(pid)) == 0 {
 		t.Errorf("no process below the daemon %d", pid)
 	}
 	left := strings.Join(g.leftovers(), "\n")
-	if !strings.Contains(left, "run directory "+filepath.Join(box.Isolation, string(box.ID))) {
+	if !strings.Contains(left, "run directory "+filepath.Join(sandbox.Isolation, string(sandbox.ID))) {
 		t.Errorf("no run directory is seen: %s", left)
 	}
 	doctor := decode[admin.Doctor](t, g.must("doctor", "--json"))

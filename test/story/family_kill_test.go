@@ -37,21 +37,21 @@ func (k *familyKilling) one(of []string) string {
 
 // begin starts a command on something that is there. It returns nil if there is nothing to begin on.
 func (k *familyKilling) begin(verb string) *started {
-	box, snapshot := k.one(sorted(k.boxes)), k.one(sorted(k.snapshots))
+	sandbox, snapshot := k.one(sorted(k.sandboxes)), k.one(sorted(k.snapshots))
 	from := func(id string) string { return "from=" + id }
 	switch verb {
 	case "fork":
-		return k.g.start("sandbox", "fork", box, "--count", "2", "--ttl", "3h", "--label", from(box))
+		return k.g.start("sandbox", "fork", sandbox, "--count", "2", "--ttl", "3h", "--label", from(sandbox))
 	case "snapshot":
-		return k.g.start("sandbox", "snapshot", box)
+		return k.g.start("sandbox", "snapshot", sandbox)
 	case "copy":
-		return k.g.start("sandbox", "snapshot", box, "--copy-memory")
+		return k.g.start("sandbox", "snapshot", sandbox, "--copy-memory")
 	case "pause":
-		return k.g.start("sandbox", "pause", box)
+		return k.g.start("sandbox", "pause", sandbox)
 	case "suspend":
-		return k.g.start("sandbox", "pause", "--to-disk", box)
+		return k.g.start("sandbox", "pause", "--to-disk", sandbox)
 	case "resume":
-		return k.g.start("sandbox", "resume", box)
+		return k.g.start("sandbox", "resume", sandbox)
 	case "collect":
 		return k.g.start("gc", "--older-than", "10h")
 	case "collect all":
@@ -60,11 +60,11 @@ func (k *familyKilling) begin(verb string) *started {
 		}
 		return k.g.start("gc", "--older-than", "0")
 	case "kill":
-		if box == k.root {
+		if sandbox == k.root {
 			return nil
 		}
-		k.ending[box] = true
-		return k.g.start("sandbox", "kill", box)
+		k.ending[sandbox] = true
+		return k.g.start("sandbox", "kill", sandbox)
 	}
 	if snapshot == "" {
 		return nil
@@ -79,21 +79,21 @@ func (k *familyKilling) begin(verb string) *started {
 // known adds what the commands of a round have made, and drops what they were to remove.
 func (k *familyKilling) known(what string) {
 	k.t.Helper()
-	boxes, snapshots := k.g.rows(), k.listed()
-	before, saved := k.boxes, k.snapshots
-	k.boxes, k.snapshots = map[string]stamps{}, map[string]stamps{}
-	for id, box := range boxes {
+	sandboxes, snapshots := k.g.rows(), k.listed()
+	before, saved := k.sandboxes, k.snapshots
+	k.sandboxes, k.snapshots = map[string]stamps{}, map[string]stamps{}
+	for id, sandbox := range sandboxes {
 		want, old := before[id]
 		switch {
-		case box.State.Final():
+		case sandbox.State.Final():
 			if old && !k.ending[id] {
-				k.t.Errorf("%s: sandbox %s is %s: %s", what, id, box.State, box.Reason)
+				k.t.Errorf("%s: sandbox %s is %s: %s", what, id, sandbox.State, sandbox.Reason)
 			}
 			continue
-		case box.State != api.SandboxRunning && box.State != api.SandboxPaused:
-			k.t.Errorf("%s: sandbox %s is %s: %s", what, id, box.State, box.Reason)
+		case sandbox.State != api.SandboxRunning && sandbox.State != api.SandboxPaused:
+			k.t.Errorf("%s: sandbox %s is %s: %s", what, id, sandbox.State, sandbox.Reason)
 		}
-		if from := box.Labels["from"]; !old {
+		if from := sandbox.Labels["from"]; !old {
 			var ok bool
 			if want, ok = before[from]; !ok {
 				if want, ok = saved[from]; !ok {
@@ -102,7 +102,7 @@ func (k *familyKilling) known(what string) {
 				}
 			}
 		}
-		k.boxes[id] = want
+		k.sandboxes[id] = want
 	}
 	for _, s := range snapshots {
 		want, old := saved[string(s.ID)]
@@ -127,19 +127,19 @@ func (k *familyKilling) known(what string) {
 func (k *familyKilling) works(what string) {
 	k.t.Helper()
 	rows := k.g.rows()
-	for _, id := range sorted(k.boxes) {
+	for _, id := range sorted(k.sandboxes) {
 		if rows[id].State == api.SandboxPaused {
 			if k.random.IntN(3) == 0 {
 				continue // it stays paused over the next kill
 			}
 			k.g.must("sandbox", "resume", id)
 		}
-		k.check(id, k.boxes[id])
+		k.check(id, k.sandboxes[id])
 	}
 	for _, id := range sorted(k.snapshots) {
-		box := strings.TrimSpace(k.g.must("sandbox", "create", "--quiet", "--template", id, "--ttl", "3h"))
-		k.check(box, k.snapshots[id])
-		k.g.must("sandbox", "kill", box)
+		sandbox := strings.TrimSpace(k.g.must("sandbox", "create", "--quiet", "--template", id, "--ttl", "3h"))
+		k.check(sandbox, k.snapshots[id])
+		k.g.must("sandbox", "kill", sandbox)
 	}
 	if k.t.Failed() {
 		k.t.Fatalf("stopped after %s; the daemon's log:\n%s", what, k.g.log())
@@ -149,10 +149,10 @@ func (k *familyKilling) works(what string) {
 // trim removes what is too much, and lets every sandbox that runs write something.
 func (k *familyKilling) trim() {
 	k.t.Helper()
-	for len(k.boxes) > mostBoxes {
-		if id := k.one(sorted(k.boxes)); id != k.root {
+	for len(k.sandboxes) > mostBoxes {
+		if id := k.one(sorted(k.sandboxes)); id != k.root {
 			k.g.must("sandbox", "kill", id)
-			delete(k.boxes, id)
+			delete(k.sandboxes, id)
 		}
 	}
 	for len(k.snapshots) > mostSnapshots {
@@ -161,7 +161,7 @@ func (k *familyKilling) trim() {
 		delete(k.snapshots, id)
 	}
 	rows := k.g.rows()
-	for _, id := range sorted(k.boxes) {
+	for _, id := range sorted(k.sandboxes) {
 		if rows[id].State == api.SandboxRunning {
 			k.write(id, k.random.IntN(stampAll), k.random.IntN(stampAll))
 		}

@@ -82,7 +82,7 @@ func (s *familyStorm) does(random *rand.Rand) (verb string, err error) {
 	s.t.Helper()
 	verbs := s.can(stormVerbs)
 	verb = verbs[random.IntN(len(verbs))]
-	of, alone := s.boxes, true
+	of, alone := s.sandboxes, true
 	switch verb {
 	case "fork", "snapshot", "copy":
 		alone = false
@@ -113,7 +113,7 @@ func (s *familyStorm) does(random *rand.Rand) (verb string, err error) {
 		made, err := s.try("sandbox", "create", "--quiet", "--template", id)
 		if err == nil {
 			s.check(made, has)
-			s.add(s.boxes, made, has)
+			s.add(s.sandboxes, made, has)
 		}
 		return verb, err
 	case "suspend", "pause":
@@ -132,7 +132,7 @@ func (s *familyStorm) does(random *rand.Rand) (verb string, err error) {
 	case "write":
 		s.write(id, random.IntN(stampAll), random.IntN(stampAll))
 	case "kill":
-		if s.remove(s.boxes, id, 3) {
+		if s.remove(s.sandboxes, id, 3) {
 			s.check(id, has)
 			_, err = s.try("sandbox", "kill", id)
 		}
@@ -163,7 +163,7 @@ func (s *familyStorm) fork(id string, has stamps) error {
 			return fmt.Errorf("a child of %s: %v", id, c.Error)
 		}
 		s.check(string(c.Sandbox.ID), has)
-		s.add(s.boxes, string(c.Sandbox.ID), has)
+		s.add(s.sandboxes, string(c.Sandbox.ID), has)
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func stormFamily(t *testing.T, g *garden, f *family) {
 	s := &familyStorm{family: f, locks: map[string]*sync.RWMutex{}}
 	s.writeAll(s.root)
 	used := s.memory()
-	s.add(s.boxes, s.root, s.boxes[s.root])
+	s.add(s.sandboxes, s.root, s.sandboxes[s.root])
 
 	const clients = 4
 	each := tier.Count(4, 200)
@@ -232,8 +232,8 @@ func stormFamily(t *testing.T, g *garden, f *family) {
 			all[verb] += n
 		}
 	}
-	for _, id := range sorted(s.boxes) {
-		s.check(id, s.boxes[id])
+	for _, id := range sorted(s.sandboxes) {
+		s.check(id, s.sandboxes[id])
 	}
 	s.kept("after the storm")
 	s.end(used)
@@ -242,8 +242,8 @@ func stormFamily(t *testing.T, g *garden, f *family) {
 
 // shrink removes a sandbox and a snapshot, if there are too many.
 func (s *familyStorm) shrink(random *rand.Rand) (err error) {
-	id, _, unlock := s.choose(random, s.boxes, true)
-	if id != "" && s.remove(s.boxes, id, 10) {
+	id, _, unlock := s.choose(random, s.sandboxes, true)
+	if id != "" && s.remove(s.sandboxes, id, 10) {
 		_, err = s.try("sandbox", "kill", id)
 	}
 	unlock()

@@ -121,14 +121,14 @@ type family struct {
 
 	mu        sync.Mutex
 	last      int // the last value that was used
-	boxes     map[string]stamps
+	sandboxes map[string]stamps
 	snapshots map[string]stamps
 }
 
 // newFamily starts the first sandbox.
 func newFamily(t *testing.T, g *garden) *family {
 	t.Helper()
-	f := &family{t: t, g: g, run: "run/gvisor", boxes: map[string]stamps{}, snapshots: map[string]stamps{}}
+	f := &family{t: t, g: g, run: "run/gvisor", sandboxes: map[string]stamps{}, snapshots: map[string]stamps{}}
 	f.root = strings.TrimSpace(g.must("sandbox", "create", "--ttl", "3h"))
 	dir := t.TempDir()
 	for name, text := range map[string]string{"stamper.py": stamper, "ask.py": askOnce} {
@@ -138,7 +138,7 @@ func newFamily(t *testing.T, g *garden) *family {
 		g.must("sandbox", "cp", filepath.Join(dir, name), f.root+":/workspace/"+name)
 	}
 	g.must("sandbox", "exec", f.root, "--", "sh", "-c", fmt.Sprintf("setsid sh -c 'python3 -X faulthandler stamper.py %d %d; echo it ended with $?' </dev/null >stamper.out 2>&1 &", stampParts, stampPages))
-	f.boxes[f.root] = stamps{}
+	f.sandboxes[f.root] = stamps{}
 	f.check(f.root, stamps{})
 	return f
 }
@@ -147,7 +147,7 @@ func newFamily(t *testing.T, g *garden) *family {
 // share them.
 func newFileFamily(t *testing.T, g *garden) *family {
 	t.Helper()
-	f := &family{t: t, g: g, run: "run/container", boxes: map[string]stamps{}, snapshots: map[string]stamps{}}
+	f := &family{t: t, g: g, run: "run/container", sandboxes: map[string]stamps{}, snapshots: map[string]stamps{}}
 	f.root = strings.TrimSpace(g.must("sandbox", "create", "--ttl", "3h"))
 	path := filepath.Join(t.TempDir(), "ask.py")
 	if err := os.WriteFile(path, []byte(stampFiles), 0o600); err != nil {
@@ -155,7 +155,7 @@ func newFileFamily(t *testing.T, g *garden) *family {
 	}
 	g.must("sandbox", "cp", path, f.root+":/workspace/ask.py")
 	g.must("sandbox", "exec", f.root, "--", "sh", "-c", "head -c 9000000 /dev/urandom > /workspace/ballast; touch /workspace/stamper.out")
-	f.boxes[f.root] = stamps{}
+	f.sandboxes[f.root] = stamps{}
 	f.check(f.root, stamps{})
 	return f
 }
@@ -186,13 +186,13 @@ func (f *family) write(id string, parts ...int) {
 	f.t.Helper()
 	f.mu.Lock()
 	f.last++
-	value, want := f.last, f.boxes[id]
+	value, want := f.last, f.sandboxes[id]
 	word := strconv.Itoa(value)
 	for _, part := range parts {
 		want[part] = value
 		word += "," + strconv.Itoa(part)
 	}
-	f.boxes[id] = want
+	f.sandboxes[id] = want
 	f.mu.Unlock()
 	f.answers(id, word, want)
 }
@@ -216,8 +216,8 @@ func (f *family) kept(what string) {
 		f.t.Fatal(err)
 	}
 	until(f.t, what+": nothing is kept that nobody uses", func() string {
-		boxes := f.g.rows()
-		left := f.uselessNotes(boxes)
+		sandboxes := f.g.rows()
+		left := f.uselessNotes(sandboxes)
 		dirs, err := os.ReadDir(filepath.Join(f.g.dir, "snapshots"))
 		if err != nil && !os.IsNotExist(err) {
 			return err.Error()
@@ -243,7 +243,7 @@ func (f *family) kept(what string) {
 
 // uselessNotes are the directories of bases without a sandbox, and the notes of memory that a sandbox
 // holds though no other one refers to it. One that is paused gives it back when it goes on.
-func (f *family) uselessNotes(boxes map[string]api.Sandbox) (left []string) {
+func (f *family) uselessNotes(sandboxes map[string]api.Sandbox) (left []string) {
 	held, used := map[string]string{}, map[string]bool{}
 	paths, err := filepath.Glob(filepath.Join(f.g.dir, f.run, "*.bases"))
 	if err != nil {
@@ -251,8 +251,8 @@ func (f *family) uselessNotes(boxes map[string]api.Sandbox) (left []string) {
 	}
 	for _, dir := range paths {
 		id := strings.TrimSuffix(filepath.Base(dir), ".bases")
-		box, ok := boxes[id]
-		if !ok || box.State.Final() {
+		sandbox, ok := sandboxes[id]
+		if !ok || sandbox.State.Final() {
 			left = append(left, dir)
 		}
 		entries, err := os.ReadDir(dir)
@@ -260,7 +260,7 @@ func (f *family) uselessNotes(boxes map[string]api.Sandbox) (left []string) {
 			continue // it was removed meanwhile
 		}
 		for _, e := range entries {
-			if name, ok := strings.CutSuffix(e.Name(), ".frozen"); ok && box.State != api.SandboxPaused {
+			if name, ok := strings.CutSuffix(e.Name(), ".frozen"); ok && sandbox.State != api.SandboxPaused {
 				held[name] = id
 			}
 			if name, ok := strings.CutSuffix(e.Name(), ".holder"); ok {

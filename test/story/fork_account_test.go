@@ -69,9 +69,9 @@ func TestAccountsShareNoMemory(t *testing.T) {
 		return slices.ContainsFunc(x, func(n uint64) bool { return slices.Contains(y, n) })
 	}
 
-	box := create(alice, "host")
-	snapshot := strings.TrimSpace(alice.must("sandbox", "snapshot", "--quiet", box))
-	alice.must("sandbox", "snapshot", "--name", "mine", box)
+	sandbox := create(alice, "host")
+	snapshot := strings.TrimSpace(alice.must("sandbox", "snapshot", "--quiet", sandbox))
+	alice.must("sandbox", "snapshot", "--name", "mine", sandbox)
 	for _, template := range []string{snapshot, "mine"} {
 		if !common(create(alice, template), create(alice, template)) {
 			t.Errorf("two sandboxes of one account from %s share nothing", template)
@@ -80,12 +80,12 @@ func TestAccountsShareNoMemory(t *testing.T) {
 			t.Errorf("another account starts from %s: %s", template, r)
 		}
 	}
-	if r := bob.run("sandbox", "fork", box); r.code == 0 {
+	if r := bob.run("sandbox", "fork", sandbox); r.code == 0 {
 		t.Errorf("another account forks: %s", r)
 	}
-	child := strings.TrimSpace(alice.must("sandbox", "fork", "--quiet", box))
-	if _, holders := g.basesOf(child); fmt.Sprint(holders) != fmt.Sprint([]string{box}) {
-		t.Errorf("a child uses the memory of %q, not of %s", holders, box)
+	child := strings.TrimSpace(alice.must("sandbox", "fork", "--quiet", sandbox))
+	if _, holders := g.basesOf(child); fmt.Sprint(holders) != fmt.Sprint([]string{sandbox}) {
+		t.Errorf("a child uses the memory of %q, not of %s", holders, sandbox)
 	}
 	// The same name, in another account, is another template.
 	own := create(bob, "host")

@@ -72,9 +72,9 @@ func TestServedCandidatesSurvive(t *testing.T) {
 		if task.Outcome != api.OutcomeVerified || len(task.Repo.Candidates) != 3 {
 			t.Fatalf("after %d kills the task is %s: %+v\n%s", kills, task.Outcome, task.Error, g.log())
 		}
-		for box, s := range g.rows() {
+		for sandbox, s := range g.rows() {
 			if !s.State.Final() {
-				t.Errorf("after %d kills sandbox %s is %s", kills, box, s.State)
+				t.Errorf("after %d kills sandbox %s is %s", kills, sandbox, s.State)
 			}
 		}
 		until(t, "only the result has a workspace", func() string {

@@ -74,12 +74,12 @@ func (k *forkKilling) memory() int64 {
 	k.t.Helper()
 	c := k.g.client()
 	defer c.Close()
-	box, err := c.Sandboxes.Get(k.t.Context(), k.parent)
+	sandbox, err := c.Sandboxes.Get(k.t.Context(), k.parent)
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	defer box.Close()
-	s, err := box.Stats(k.t.Context())
+	defer sandbox.Close()
+	s, err := sandbox.Stats(k.t.Context())
 	if err != nil {
 		k.t.Fatal(err)
 	}

@@ -214,14 +214,14 @@ func TestSentryCannotWriteBases(t *testing.T) {
 		if c.Sandbox == nil {
 			t.Fatal(c.Error)
 		}
-		f.boxes[string(c.Sandbox.ID)] = f.boxes[id]
+		f.sandboxes[string(c.Sandbox.ID)] = f.sandboxes[id]
 		return string(c.Sandbox.ID)
 	}
 	f.writeAll(f.root)
 	first := fork(f.root)
 	snapshot := strings.TrimSpace(g.must("sandbox", "snapshot", "--quiet", first))
 	restored := strings.TrimSpace(g.must("sandbox", "create", "--quiet", "--template", snapshot))
-	f.boxes[restored] = f.boxes[first]
+	f.sandboxes[restored] = f.sandboxes[first]
 	was := identityOf(t, memoryFiles(t, g, f.root)[0].pid)
 	g.must("sandbox", "kill", f.root)
 	second := fork(first)
@@ -269,6 +269,6 @@ func TestSentryCannotWriteBases(t *testing.T) {
 	}
 	unix.Close(control)
 	for _, id := range []string{first, second, restored} {
-		f.check(id, f.boxes[id])
+		f.check(id, f.sandboxes[id])
 	}
 }

@@ -153,9 +153,9 @@ func TestDaemonKilledWhileForkingWithWorkspace(t *testing.T) {
 		if control && len(used) != 3 {
 			t.Errorf("after a fork without a kill there are %v", used)
 		}
-		for id, box := range used {
-			if box != k.parent {
-				g.must("sandbox", "kill", box)
+		for id, sandbox := range used {
+			if sandbox != k.parent {
+				g.must("sandbox", "kill", sandbox)
 				g.must("workspace", "rm", id)
 			}
 		}

@@ -53,7 +53,7 @@ func TestKilledAtEveryByteOfAFrame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(in, "%sContent-Length: %d\r\n\r\n", connect.StartHead(w.addr, string(w.box), w.token), len(asked))
+		fmt.Fprintf(in, "%sContent-Length: %d\r\n\r\n", connect.StartHead(w.addr, string(w.sandbox), w.token), len(asked))
 		if _, err := in.Write(asked[:min(k, len(asked)-1)]); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestKilledAtEveryByteOfAFrame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(out, "%sContent-Length: %d\r\n\r\n%s", connect.StartHead(w.addr, string(w.box), w.token), len(heard), heard)
+		fmt.Fprintf(out, "%sContent-Length: %d\r\n\r\n%s", connect.StartHead(w.addr, string(w.sandbox), w.token), len(heard), heard)
 		resp, err := http.ReadResponse(bufio.NewReader(out), nil)
 		if err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatal(resp, err)
@@ -92,8 +92,8 @@ type wire struct {
 	addr string
 	at   int
 
-	box   api.SandboxID
-	token string
+	sandbox api.SandboxID
+	token   string
 }
 
 // serve starts the server and waits until it serves.
@@ -165,7 +165,7 @@ func (w *wire) create(key string) {
 	if err := json.NewDecoder(resp.Body).Decode(&made); err != nil || resp.StatusCode != http.StatusCreated {
 		w.t.Fatal(resp.Status, err)
 	}
-	w.box, w.token = api.SandboxID(made.SandboxID), made.EnvdAccessToken
+	w.sandbox, w.token = api.SandboxID(made.SandboxID), made.EnvdAccessToken
 	http.DefaultClient.CloseIdleConnections()
 }
 
@@ -177,7 +177,7 @@ func (w *wire) check(name, output string) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	s, err := c.Sandboxes.Get(ctx, string(w.box))
+	s, err := c.Sandboxes.Get(ctx, string(w.sandbox))
 	if err != nil {
 		w.t.Fatalf("byte %d: %v", w.at, err)
 	}
@@ -200,7 +200,7 @@ func (w *wire) check(name, output string) {
 	if x.State != api.ExecExited || x.Exit.Code != 3 || x.OutputBytes != int64(len(output)) {
 		w.t.Errorf("byte %d: the record is %+v", w.at, x)
 	}
-	r := w.g.run("sandbox", "logs", string(w.box), string(x.ID))
+	r := w.g.run("sandbox", "logs", string(w.sandbox), string(x.ID))
 	if r.code != 0 || r.stdout != output {
 		w.t.Errorf("byte %d: of the command is left: %s", w.at, r)
 	}

@@ -80,14 +80,14 @@ func TestDockersOwnTools(t *testing.T) {
 		t.Errorf("exported, Docker shows\n%s\nbefore\n%s", got, want)
 	}
 	// So does a sandbox that was saved: files that it removed, replaced, linked and gave away.
-	box := strings.TrimSpace(g.must("sandbox", "create", "--isolation", "container", "--template", "app", "--ttl", "5m"))
-	g.must("sandbox", "exec", "--user", "root", box, "--", "sh", "-ec",
+	sandbox := strings.TrimSpace(g.must("sandbox", "create", "--isolation", "container", "--template", "app", "--ttl", "5m"))
+	g.must("sandbox", "exec", "--user", "root", sandbox, "--", "sh", "-ec",
 		"rm /srv/app/two; rm -r /srv/app/old; mkdir /srv/app/old; echo newer >/srv/app/old/new; ln /srv/app/old/new /srv/app/two; chown -R app /srv/app/old; rm -r /home/app; mkdir /home/app; chown app /home/app; /usr/sbin/useradd -m -u 1600 other; echo local >/usr/local/bin/local; chmod 4755 /usr/local/bin/local")
 	// An overlay counts the links of a lower file as they were.
 	look = strings.Replace(look, "stat -c '%U %G %h' one; ", "", 1)
 	look += "; stat -c '%a %u %n' /usr/local/bin/local old/new two; stat -c '%n %U %a' /home/*; id other"
-	before := strings.ReplaceAll(g.must("sandbox", "exec", box, "--", "sh", "-c", look), "/opt/hortus/bin:", "")
-	g.must("sandbox", "snapshot", box, "--name", "saved")
+	before := strings.ReplaceAll(g.must("sandbox", "exec", sandbox, "--", "sh", "-c", look), "/opt/hortus/bin:", "")
+	g.must("sandbox", "snapshot", sandbox, "--name", "saved")
 	g.must("template", "export", "saved", exported, "--force")
 	docker("docker", "load", "-i", exported)
 	if got := docker("docker", "run", "--rm", "--network=none", "--entrypoint", "sh", "saved:latest", "-c", look); got != before {

@@ -167,25 +167,25 @@ func (l *killedLife) again(ctx context.Context, f func() error) error {
 
 // live lives.
 func (l *killedLife) live(ctx context.Context) error {
-	box, err := l.create(ctx)
+	sandbox, err := l.create(ctx)
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
-	defer box.Close()
-	l.id = box.ID()
+	defer sandbox.Close()
+	l.id = sandbox.ID()
 	l.done()
 	// What was acknowledged is there.
 	text := bytes.Repeat([]byte(l.name+"\n"), 2000)
-	if err := l.again(ctx, func() error { return box.WriteFile(ctx, "", "/tmp/text", bytes.NewReader(text)) }); err != nil {
+	if err := l.again(ctx, func() error { return sandbox.WriteFile(ctx, "", "/tmp/text", bytes.NewReader(text)) }); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	l.done()
 	for {
-		id, told, err := l.start(ctx, box)
+		id, told, err := l.start(ctx, sandbox)
 		if err != nil {
 			return fmt.Errorf("start: %w", err)
 		}
-		err = l.read(ctx, box, id, text)
+		err = l.read(ctx, sandbox, id, text)
 		if err == nil {
 			break
 		}
@@ -194,7 +194,7 @@ func (l *killedLife) live(ctx context.Context) error {
 		}
 		// Nobody was told that it runs, and it does not: its daemon died before the guest
 		// had heard of it. The next one says so.
-		if err := l.neverBegan(ctx, box, id); err != nil {
+		if err := l.neverBegan(ctx, sandbox, id); err != nil {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func (l *killedLife) live(ctx context.Context) error {
 	l.done()
 	var killed client.Killed
 	err = l.again(ctx, func() (err error) {
-		killed, err = box.Kill(ctx)
+		killed, err = sandbox.Kill(ctx)
 		l.killCut = l.killCut || api.KindOf(err) == api.KindUnavailable
 		return err
 	})
@@ -214,15 +214,15 @@ func (l *killedLife) live(ctx context.Context) error {
 }
 
 // create makes the sandbox, once.
-func (l *killedLife) create(ctx context.Context) (box *client.Sandbox, err error) {
+func (l *killedLife) create(ctx context.Context) (sandbox *client.Sandbox, err error) {
 	for try := 1; ; try++ {
 		once := client.WithIdempotencyKey(ctx, fmt.Sprintf("%s-%d", l.name, try))
 		err = l.again(ctx, func() (err error) {
-			box, err = l.c.Sandboxes.Create(once, api.CreateSandbox{Isolation: l.isolation, TTLMS: time.Hour.Milliseconds(), Labels: map[string]string{"life": l.name}})
+			sandbox, err = l.c.Sandboxes.Create(once, api.CreateSandbox{Isolation: l.isolation, TTLMS: time.Hour.Milliseconds(), Labels: map[string]string{"life": l.name}})
 			return err
 		})
 		if api.KindOf(err) != api.KindConflict {
-			return box, err
+			return sandbox, err
 		}
 		// Nobody knows whether the first one was made: look.
 		var all []api.Sandbox
@@ -230,8 +230,8 @@ func (l *killedLife) create(ctx context.Context) (box *client.Sandbox, err error
 			return nil, err
 		}
 		if i := slices.IndexFunc(all, func(s api.Sandbox) bool { return s.Labels["life"] == l.name }); i >= 0 {
-			err := l.again(ctx, func() (err error) { box, err = l.c.Sandboxes.Get(ctx, string(all[i].ID)); return err })
-			return box, err
+			err := l.again(ctx, func() (err error) { sandbox, err = l.c.Sandboxes.Get(ctx, string(all[i].ID)); return err })
+			return sandbox, err
 		}
 	}
 }
@@ -241,18 +241,18 @@ const exitCode = 7
 
 // start starts the command, once. told says that a daemon said so; otherwise its record
 // was found.
-func (l *killedLife) start(ctx context.Context, box *client.Sandbox) (id api.ExecID, told bool, err error) {
+func (l *killedLife) start(ctx context.Context, sandbox *client.Sandbox) (id api.ExecID, told bool, err error) {
 	req := api.ExecRequest{Args: []string{"sh", "-c", "cat /tmp/text; sleep 0.2; echo end; exit " + strconv.Itoa(exitCode)}}
 	for {
 		l.starts++
 		var x api.Exec
 		once := client.WithIdempotencyKey(ctx, fmt.Sprintf("%s-exec-%d", l.name, l.starts))
-		err := l.again(ctx, func() (err error) { x, err = box.CreateExec(once, req); return err })
+		err := l.again(ctx, func() (err error) { x, err = sandbox.CreateExec(once, req); return err })
 		if api.KindOf(err) != api.KindConflict {
 			return x.ID, true, err
 		}
 		var all []api.Exec
-		if err := l.again(ctx, func() (err error) { all, err = box.Execs(ctx); return err }); err != nil {
+		if err := l.again(ctx, func() (err error) { all, err = sandbox.Execs(ctx); return err }); err != nil {
 			return "", false, err
 		}
 		if i := slices.IndexFunc(all, func(x api.Exec) bool { return x.State != api.ExecUnknown }); i >= 0 {
@@ -262,10 +262,10 @@ func (l *killedLife) start(ctx context.Context, box *client.Sandbox) (id api.Exe
 }
 
 // neverBegan waits until a command's record says that.
-func (l *killedLife) neverBegan(ctx context.Context, box *client.Sandbox, id api.ExecID) error {
+func (l *killedLife) neverBegan(ctx context.Context, sandbox *client.Sandbox, id api.ExecID) error {
 	for {
 		var x api.Exec
-		err := l.again(ctx, func() (err error) { x, err = box.Exec(ctx, id); return err })
+		err := l.again(ctx, func() (err error) { x, err = sandbox.Exec(ctx, id); return err })
 		switch {
 		case err != nil:
 			return err
@@ -284,10 +284,10 @@ func (l *killedLife) neverBegan(ctx context.Context, box *client.Sandbox, id api
 
 // read reads the command to its end, on from where it was after a cut, and wants all of
 // it and nothing else.
-func (l *killedLife) read(ctx context.Context, box *client.Sandbox, id api.ExecID, text []byte) error {
+func (l *killedLife) read(ctx context.Context, sandbox *client.Sandbox, id api.ExecID, text []byte) error {
 	var out bytes.Buffer
 	var exit *client.ExitError
-	err := l.again(ctx, func() error { return box.Attach(ctx, id, int64(out.Len()), &out, io.Discard) })
+	err := l.again(ctx, func() error { return sandbox.Attach(ctx, id, int64(out.Len()), &out, io.Discard) })
 	if !errors.As(err, &exit) || exit.Code != exitCode {
 		return err
 	}
@@ -295,7 +295,7 @@ func (l *killedLife) read(ctx context.Context, box *client.Sandbox, id api.ExecI
 		return fmt.Errorf("read: %d bytes came of %d", out.Len(), len(want))
 	}
 	var all []api.Exec
-	if err := l.again(ctx, func() (err error) { all, err = box.Execs(ctx); return err }); err != nil {
+	if err := l.again(ctx, func() (err error) { all, err = sandbox.Execs(ctx); return err }); err != nil {
 		return err
 	}
 	ran := slices.DeleteFunc(all, func(x api.Exec) bool { return x.State == api.ExecUnknown && x.OutputBytes == 0 })

@@ -88,14 +88,14 @@ func TestLoad(t *testing.T) {
 	watch := g.client()
 	defer watch.Close()
 	// One of the kind that is to come, so that the pool is full of it before and after.
-	box, err := watch.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: isolation})
+	sandbox, err := watch.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: isolation})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := box.Kill(t.Context()); err != nil {
+	if _, err := sandbox.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	box.Close()
+	sandbox.Close()
 	full := func() {
 		t.Helper()
 		until(t, "the pool is full", func() string {
@@ -128,19 +128,19 @@ func TestLoad(t *testing.T) {
 			c := g.client()
 			defer c.Close()
 			for left.Add(-1) >= 0 {
-				box, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: isolation})
+				sandbox, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: isolation})
 				if err != nil {
 					t.Errorf("client %d: create: %v (%s)", i, err, api.HintOf(err))
 					continue
 				}
-				word := string(box.ID())
-				if out, err := box.Command(t.Context(), "echo", word).Output(); err != nil || string(out) != word+"\n" {
+				word := string(sandbox.ID())
+				if out, err := sandbox.Command(t.Context(), "echo", word).Output(); err != nil || string(out) != word+"\n" {
 					t.Errorf("client %d: %q, %v", i, out, err)
 				}
-				if now, err := box.Info(t.Context()); err != nil || now.State != api.SandboxRunning {
+				if now, err := sandbox.Info(t.Context()); err != nil || now.State != api.SandboxRunning {
 					t.Errorf("client %d: %s is %s, %v", i, word, now.State, err)
 				}
-				for e, err := range box.Events(t.Context(), 0) {
+				for e, err := range sandbox.Events(t.Context(), 0) {
 					if err != nil {
 						t.Errorf("client %d: events: %v", i, err)
 					}
@@ -152,10 +152,10 @@ func TestLoad(t *testing.T) {
 						break
 					}
 				}
-				if killed, err := box.Kill(t.Context()); err != nil || killed.Proof.Left != 0 || killed.Sandbox.State != api.SandboxEnded {
+				if killed, err := sandbox.Kill(t.Context()); err != nil || killed.Proof.Left != 0 || killed.Sandbox.State != api.SandboxEnded {
 					t.Errorf("client %d: kill: %+v, %v", i, killed, err)
 				}
-				box.Close()
+				sandbox.Close()
 			}
 		})
 	}

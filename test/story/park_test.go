@@ -30,7 +30,7 @@ func TestServerKilledPausingFiles(t *testing.T) {
 	n := killCount(t, 2, 6)
 	for i := range n {
 		w.create(key)
-		id := string(w.box)
+		id := string(w.sandbox)
 		g.remember(id, i)
 		// Much to copy, and after it, as names are sorted, what is looked for.
 		g.must("sandbox", "exec", id, "--", "sh", "-c", fmt.Sprintf("head -c 20000000 /dev/urandom >much; echo %d >number", i))

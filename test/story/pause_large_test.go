@@ -40,14 +40,14 @@ setsid python3 held.py </dev/null >held.out 2>&1 & until [ -e ready ]; do kill -
 	before := digest()
 	cl := g.client()
 	defer cl.Close()
-	box, err := cl.Sandboxes.Get(t.Context(), id)
+	sandbox, err := cl.Sandboxes.Get(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer box.Close()
+	defer sandbox.Close()
 	paused := make(chan error, 1)
 	go func() {
-		_, err := box.PauseToDisk(t.Context())
+		_, err := sandbox.PauseToDisk(t.Context())
 		paused <- err
 	}()
 	saving := func() bool {
@@ -68,7 +68,7 @@ setsid python3 held.py </dev/null >held.out 2>&1 & until [ -e ready ]; do kill -
 			over = true
 		default:
 			before := saving()
-			if _, err := box.Info(t.Context()); err != nil {
+			if _, err := sandbox.Info(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if before && saving() {

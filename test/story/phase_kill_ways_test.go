@@ -139,8 +139,8 @@ func (k *killing) attachTask() act {
 func (k *killing) write(everything bool) act {
 	k.t.Helper()
 	n := k.next()
-	box := strings.TrimSpace(k.g.must("sandbox", "create", "--ttl", "10m", "--workspace", "shop"))
-	run := k.g.start("sandbox", "exec", box, "--", "sh", "-c", writes(n, 200))
+	sandbox := strings.TrimSpace(k.g.must("sandbox", "create", "--ttl", "10m", "--workspace", "shop"))
+	run := k.g.start("sandbox", "exec", sandbox, "--", "sh", "-c", writes(n, 200))
 	return act{run: run, begun: run.said("done "), over: run.said("\nend\n"), everything: everything, check: func() {
 		k.t.Helper()
 		k.ledger.read(n, run.output.String())

@@ -35,17 +35,17 @@ func TestForward(t *testing.T) {
 	t.Parallel()
 	g := newGarden(t)
 	g.light()
-	box := strings.TrimSpace(g.must("sandbox", "create", "--ttl", "10m"))
-	if r := g.run("sandbox", "exec", box, "--", "sh", "-c", "command -v python3"); r.code != 0 {
+	sandbox := strings.TrimSpace(g.must("sandbox", "create", "--ttl", "10m"))
+	if r := g.run("sandbox", "exec", sandbox, "--", "sh", "-c", "command -v python3"); r.code != 0 {
 		t.Skip("sandboxes here have no python3")
 	}
-	if r := g.input(strings.NewReader(pageServer), "sandbox", "exec", "-i", box, "--", "sh", "-c",
+	if r := g.input(strings.NewReader(pageServer), "sandbox", "exec", "-i", sandbox, "--", "sh", "-c",
 		"cat >serve.py; setsid python3 serve.py </dev/null >out 2>&1 & while ! test -s out; do sleep 0.05; done; cat out"); r.code != 0 || r.stdout != "listening\n" {
 		t.Fatal(r)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := g.command(ctx, "sandbox", "forward", box, "0:8000")
+	cmd := g.command(ctx, "sandbox", "forward", sandbox, "0:8000")
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -84,9 +84,9 @@ func TestForward(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{box, "eighty"}, 2, "is not [LOCAL:]PORT"},
-		{[]string{box, "0:0"}, 2, "is not [LOCAL:]PORT"},
-		{[]string{box, "0:8000", "--address", "elsewhere"}, 2, "is not an address"},
+		{[]string{sandbox, "eighty"}, 2, "is not [LOCAL:]PORT"},
+		{[]string{sandbox, "0:0"}, 2, "is not [LOCAL:]PORT"},
+		{[]string{sandbox, "0:8000", "--address", "elsewhere"}, 2, "is not an address"},
 	} {
 		if r := g.run(append([]string{"sandbox", "forward"}, tt.args...)...); r.code != tt.code || !strings.Contains(r.stderr, tt.says) {
 			t.Errorf("%q: %s", tt.args, r)
@@ -95,7 +95,7 @@ func TestForward(t *testing.T) {
 
 	// Nothing listens on the port: the client is sent away, and the command says why, once.
 	// It ends with its sandbox.
-	closed := g.command(ctx, "sandbox", "forward", box, "0:8001")
+	closed := g.command(ctx, "sandbox", "forward", sandbox, "0:8001")
 	var said strings.Builder
 	closed.Stderr = &said
 	if stdout, err = closed.StdoutPipe(); err != nil {
@@ -114,16 +114,16 @@ func TestForward(t *testing.T) {
 			t.Errorf("a closed port answered %s", resp.Status)
 		}
 	}
-	g.must("sandbox", "kill", box)
+	g.must("sandbox", "kill", sandbox)
 	if err := closed.Wait(); closed.ProcessState.ExitCode() != 1 {
 		t.Errorf("after the sandbox's end: %v\n%s", err, &said)
 	}
-	for _, want := range []string{"port 8001: nothing listens on the port; start a server in the sandbox", "sandbox " + box + " is ended (killed)"} {
+	for _, want := range []string{"port 8001: nothing listens on the port; start a server in the sandbox", "sandbox " + sandbox + " is ended (killed)"} {
 		if strings.Count(said.String(), want) != 1 {
 			t.Errorf("it says %q not once:\n%s", want, &said)
 		}
 	}
-	if r := g.run("sandbox", "forward", box, "0:8000"); r.code == 0 || !strings.Contains(r.stderr, "is ended") {
+	if r := g.run("sandbox", "forward", sandbox, "0:8000"); r.code == 0 || !strings.Contains(r.stderr, "is ended") {
 		t.Errorf("of a dead sandbox: %s", r)
 	}
 }

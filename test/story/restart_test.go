@@ -40,7 +40,7 @@ func killedAdopts(t *testing.T, g *garden) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)
-	boxes := []string{
+	sandboxes := []string{
 		strings.TrimSpace(g.must("sandbox", "create", "--ttl", "2h")),
 		strings.TrimSpace(g.must("sandbox", "create", "--ttl", "2h")),
 	}
@@ -49,7 +49,7 @@ func killedAdopts(t *testing.T, g *garden) {
 	for i := range kills {
 		var all []*counting
 		for n := range 6 {
-			all = append(all, &counting{g: g, box: boxes[n%len(boxes)], name: fmt.Sprintf("%d-%d", i, n), code: 1 + n, flood: n == 1})
+			all = append(all, &counting{g: g, sandbox: sandboxes[n%len(sandboxes)], name: fmt.Sprintf("%d-%d", i, n), code: 1 + n, flood: n == 1})
 		}
 		made := g.start("sandbox", "create", "--ttl", "2h", "--label", "made=meanwhile")
 		var wg sync.WaitGroup
@@ -72,7 +72,7 @@ func killedAdopts(t *testing.T, g *garden) {
 		}
 		// Each sandbox is as it was, and what was made meanwhile works or says why not.
 		after := g.rows()
-		for _, id := range boxes {
+		for _, id := range sandboxes {
 			a, b := after[id], before[id]
 			if a.State != api.SandboxRunning || a.ExpiresAt.Sub(b.ExpiresAt).Abs() > time.Second {
 				t.Errorf("kill %d: sandbox %s is %s (%s), until %s; it was to live until %s", i, id, a.State, a.Reason, a.ExpiresAt, b.ExpiresAt)
@@ -80,7 +80,7 @@ func killedAdopts(t *testing.T, g *garden) {
 		}
 		for id, row := range after {
 			switch {
-			case slices.Contains(boxes, id):
+			case slices.Contains(sandboxes, id):
 			case row.Labels["made"] != "meanwhile":
 				t.Errorf("kill %d: nobody asked for sandbox %s", i, id)
 			case !row.State.Final():
@@ -90,12 +90,12 @@ func killedAdopts(t *testing.T, g *garden) {
 				t.Errorf("kill %d: sandbox %s is lost without a reason", i, id)
 			}
 		}
-		g.onlyLeft(i, boxes)
+		g.onlyLeft(i, sandboxes)
 		if t.Failed() {
 			t.Fatalf("stopped after kill %d; the daemon's log:\n%s", i, g.log())
 		}
 	}
-	for _, id := range boxes {
+	for _, id := range sandboxes {
 		g.must("sandbox", "kill", id)
 	}
 	var lines []string
@@ -117,11 +117,11 @@ func (g *garden) rows() map[string]api.Sandbox {
 }
 
 // onlyLeft wants run directories of these sandboxes alone, and of what is warm.
-func (g *garden) onlyLeft(i int, boxes []string) {
+func (g *garden) onlyLeft(i int, sandboxes []string) {
 	g.t.Helper()
 	until(g.t, fmt.Sprintf("kill %d: nothing else is left", i), func() string {
 		left := slices.DeleteFunc(g.leftoversAlive(), func(l string) bool {
-			return slices.ContainsFunc(boxes, func(id string) bool { return strings.HasSuffix(l, "/"+id) })
+			return slices.ContainsFunc(sandboxes, func(id string) bool { return strings.HasSuffix(l, "/"+id) })
 		})
 		return strings.Join(left, "\n")
 	})
@@ -129,10 +129,10 @@ func (g *garden) onlyLeft(i int, boxes []string) {
 
 // counting is a command that prints counted lines, with the one who reads them.
 type counting struct {
-	g         *garden
-	box, name string
-	code      int
-	flood     bool
+	g             *garden
+	sandbox, name string
+	code          int
+	flood         bool
 
 	out  bytes.Buffer
 	cuts int
@@ -171,7 +171,7 @@ func (c *counting) want() []byte {
 func (c *counting) run() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	cmd := c.g.command(ctx, append([]string{"sandbox", "exec", c.box, "--"}, c.args()...)...)
+	cmd := c.g.command(ctx, append([]string{"sandbox", "exec", c.sandbox, "--"}, c.args()...)...)
 	var complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &c.out, &complaint
 	if c.err = cmd.Run(); c.err == nil || cmd.ProcessState.ExitCode() == c.code && complaint.Len() == 0 {
@@ -209,7 +209,7 @@ func (c *counting) run() {
 func (c *counting) record(ctx context.Context) (x api.Exec, found bool, err error) {
 	cl := c.g.client()
 	defer cl.Close()
-	s, err := cl.Sandboxes.Get(ctx, c.box)
+	s, err := cl.Sandboxes.Get(ctx, c.sandbox)
 	if err != nil {
 		return x, false, err
 	}
@@ -226,7 +226,7 @@ func (c *counting) record(ctx context.Context) (x api.Exec, found bool, err erro
 func (c *counting) attach(ctx context.Context, x api.ExecID) error {
 	cl := c.g.client()
 	defer cl.Close()
-	s, err := cl.Sandboxes.Get(ctx, c.box)
+	s, err := cl.Sandboxes.Get(ctx, c.sandbox)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (c *counting) check(t *testing.T) string {
 	t.Helper()
 	switch c.end {
 	case "that nobody had heard of", "whose end is unknown":
-		r := c.g.run("sandbox", "exec", c.box, "--", "test", "-e", "started-"+c.name)
+		r := c.g.run("sandbox", "exec", c.sandbox, "--", "test", "-e", "started-"+c.name)
 		if c.out.Len() > 0 || r.code != 1 {
 			t.Errorf("command %s, %s, had begun: %d bytes were read; %s", c.name, c.end, c.out.Len(), r)
 		}

@@ -112,8 +112,8 @@ func TestSearchSurvives(t *testing.T) {
 		if !kept {
 			t.Errorf("after %d kills the workspace %s of the result is gone", n, task.Repo.Workspace)
 		}
-		if boxes := decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--json")); len(boxes) > 0 {
-			t.Errorf("after %d kills %d sandboxes are left", n, len(boxes))
+		if sandboxes := decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--json")); len(sandboxes) > 0 {
+			t.Errorf("after %d kills %d sandboxes are left", n, len(sandboxes))
 		}
 	}
 }

@@ -50,14 +50,14 @@ func TestBudgetAfterKill(t *testing.T) {
 	if !tier.Soaking() {
 		isolations = isolations[:1] // test/daemon has the others
 	}
-	box := func(isolation string) string {
+	sandbox := func(isolation string) string {
 		return strings.TrimSpace(g.must("sandbox", "create", "--quiet", "--isolation", isolation, "--secret", "OPENAI_API_KEY=openai", "--egress", server+",private"))
 	}
 	script := func(path string) string {
 		return `curl -sS -x http://127.0.0.1:3128 -w '[%{http_code}]' -H "Authorization: Bearer $OPENAI_API_KEY" -d '{"model":"gpt-5.5"}' https://` + server + path
 	}
 	for _, isolation := range isolations {
-		id := box(isolation)
+		id := sandbox(isolation)
 		if r := g.run("sandbox", "exec", id, "--", "sh", "-c", "command -v curl"); r.code != 0 {
 			t.Skipf("the sandbox has no curl: %s", r)
 		}
@@ -77,7 +77,7 @@ func TestBudgetAfterKill(t *testing.T) {
 		ask("after the daemon was killed again", id, "the budget 2requests/task is used up", false)
 
 		// A request that runs when the daemon is killed stays counted as it was reserved.
-		second := box(isolation)
+		second := sandbox(isolation)
 		before := asked.Load()
 		g.must("sandbox", "exec", second, "--", "sh", "-c", "("+script("/v1/responses")+") >/dev/null 2>&1 </dev/null & true")
 		until(t, "the server is asked", func() string {
@@ -92,7 +92,7 @@ func TestBudgetAfterKill(t *testing.T) {
 		}
 		ask("a second request", second, "[200]", true)
 		set("2requests", "100tokens/total")
-		ask("with a smaller budget", box(isolation), "the budget 100tokens/total is used up", false)
+		ask("with a smaller budget", sandbox(isolation), "the budget 100tokens/total is used up", false)
 		set("9requests")
 		ask("the control: without it", id, "[200]", true)
 		g.must("sandbox", "kill", id)

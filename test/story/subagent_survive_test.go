@@ -174,9 +174,9 @@ func (k *copyKills) same(task api.Task, kills int) {
 	if told := toldOnce(t, g, task.ID, kills); told[api.EventTaskResumed] > kills {
 		t.Errorf("%d kills and %d resumptions", kills, told[api.EventTaskResumed])
 	}
-	for box, s := range g.rows() {
+	for sandbox, s := range g.rows() {
 		if !s.State.Final() {
-			t.Errorf("after %d kills sandbox %s is %s", kills, box, s.State)
+			t.Errorf("after %d kills sandbox %s is %s", kills, sandbox, s.State)
 		}
 	}
 	k.results = append(k.results, string(task.Repo.Workspace))

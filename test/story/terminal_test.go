@@ -201,10 +201,10 @@ func TestTerminalShell(t *testing.T) {
 	t.Parallel()
 	g := newGarden(t)
 	g.light()
-	box := strings.TrimSpace(g.must("sandbox", "create"))
-	s := g.onTerminal(nil, "sandbox", "shell", box)
+	sandbox := strings.TrimSpace(g.must("sandbox", "create"))
+	s := g.onTerminal(nil, "sandbox", "shell", sandbox)
 	s.converse(fresh(t))
-	g.must("sandbox", "exec", box, "--", "true")
+	g.must("sandbox", "exec", sandbox, "--", "true")
 }
 
 // TestTerminalIsGivenBackAfterDeath has the sandbox die beneath the command.
@@ -213,11 +213,11 @@ func TestTerminalIsGivenBackAfterDeath(t *testing.T) {
 	t.Parallel()
 	g := newGarden(t)
 	g.light()
-	box := strings.TrimSpace(g.must("sandbox", "create"))
-	s := g.onTerminal(nil, "sandbox", "shell", box)
+	sandbox := strings.TrimSpace(g.must("sandbox", "create"))
+	s := g.onTerminal(nil, "sandbox", "shell", sandbox)
 	s.types("echo read''y\r")
 	s.says("ready")
-	g.must("sandbox", "kill", box)
+	g.must("sandbox", "kill", sandbox)
 	if code := s.ends(); code == 0 {
 		t.Errorf("exit code 0 for a shell whose sandbox was killed")
 	}

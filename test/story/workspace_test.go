@@ -46,36 +46,36 @@ func TestWorkspaceSurvives(t *testing.T) {
 	want := ""
 	for n, way := range []string{"sandbox", "daemon", "everything", "sandbox"} {
 		isolation := isolations[n%len(isolations)]
-		box := strings.TrimSpace(g.must("sandbox", "create", "--ttl", "10m", "--isolation", isolation, "--workspace", "shop"))
+		sandbox := strings.TrimSpace(g.must("sandbox", "create", "--ttl", "10m", "--isolation", isolation, "--workspace", "shop"))
 		// Everything of before is there.
-		if got := g.must("sandbox", "exec", box, "--", "sh", "-c", "cd /workspace && cat log || true"); got != want {
+		if got := g.must("sandbox", "exec", sandbox, "--", "sh", "-c", "cd /workspace && cat log || true"); got != want {
 			t.Fatalf("%s after %d ends has\n%s\nwant\n%s", isolation, n, got, want)
 		}
 		want += fmt.Sprintf("%d %s\n", n, way)
-		g.must("sandbox", "exec", box, "--", "sh", "-c", fmt.Sprintf("cd /workspace && echo '%d %s' >> log && mkdir -p d%d && cp log d%d/copy && rm -rf d%d", n, way, n, n, n-1))
+		g.must("sandbox", "exec", sandbox, "--", "sh", "-c", fmt.Sprintf("cd /workspace && echo '%d %s' >> log && mkdir -p d%d && cp log d%d/copy && rm -rf d%d", n, way, n, n, n-1))
 		// One writer at a time: the second one hears of the first.
 		r := g.run("sandbox", "run", "--isolation", "container", "--workspace", "shop", "--", "true")
-		if r.code == 0 || !strings.Contains(r.stderr, box) || !strings.Contains(r.stderr, "shop") || !strings.Contains(r.stderr, "next:") {
+		if r.code == 0 || !strings.Contains(r.stderr, sandbox) || !strings.Contains(r.stderr, "shop") || !strings.Contains(r.stderr, "next:") {
 			t.Errorf("a second writer: %s", r)
 		}
 		switch way {
 		case "sandbox":
-			g.must("sandbox", "kill", box)
+			g.must("sandbox", "kill", sandbox)
 		case "daemon":
 			g.killDaemon(t)
 			// The next daemon has the sandbox, and the sandbox the workspace.
-			if got := g.must("sandbox", "exec", box, "--", "cat", "/workspace/log"); got != want {
+			if got := g.must("sandbox", "exec", sandbox, "--", "cat", "/workspace/log"); got != want {
 				t.Errorf("%s with the next daemon has %q", isolation, got)
 			}
-			if w := decode[api.Workspace](t, g.must("workspace", "show", "shop", "--json")); string(w.Sandbox) != box || w.State != api.WorkspaceActive {
+			if w := decode[api.Workspace](t, g.must("workspace", "show", "shop", "--json")); string(w.Sandbox) != sandbox || w.State != api.WorkspaceActive {
 				t.Errorf("with the next daemon: %+v", w)
 			}
-			g.must("sandbox", "kill", box)
+			g.must("sandbox", "kill", sandbox)
 		case "everything":
 			holder := g.holder(t, id)
 			g.killDaemon(t)
 			if err := syscall.Kill(holder, syscall.SIGKILL); err != nil {
-				t.Errorf("kill the first process of %s: %v", box, err)
+				t.Errorf("kill the first process of %s: %v", sandbox, err)
 			}
 		}
 	}
@@ -167,13 +167,13 @@ func TestWorkspaceDiskFull(t *testing.T) {
 	}()
 	g.must("workspace", "create", "shop")
 	g.must("sandbox", "run", "--workspace", "shop", "--", "sh", "-c", "echo kept > /workspace/kept")
-	box := strings.TrimSpace(g.must("sandbox", "create", "--workspace", "shop"))
-	r := g.run("sandbox", "exec", box, "--", "sh", "-c", "dd if=/dev/zero of=/workspace/big bs=1M count=200; sleep 600")
+	sandbox := strings.TrimSpace(g.must("sandbox", "create", "--workspace", "shop"))
+	r := g.run("sandbox", "exec", sandbox, "--", "sh", "-c", "dd if=/dev/zero of=/workspace/big bs=1M count=200; sleep 600")
 	if r.code == 0 || !strings.Contains(r.stderr, api.CauseFull) {
 		t.Errorf("the command that fills the disk: %s", r)
 	}
 	until(t, "the sandbox ends", func() string {
-		s := decode[struct{ api.Sandbox }](t, g.must("sandbox", "show", box, "--json"))
+		s := decode[struct{ api.Sandbox }](t, g.must("sandbox", "show", sandbox, "--json"))
 		if !s.State.Final() {
 			return string(s.State)
 		}

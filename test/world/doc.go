@@ -3,7 +3,7 @@
 //	func TestMain(m *testing.M) { world.Main(m) }
 //
 //	w := world.Open(t, world.Config{GVisor: true})
-//	box, err := w.Client.Sandboxes.Create(t.Context(), api.CreateSandbox{})
+//	sandbox, err := w.Client.Sandboxes.Create(t.Context(), api.CreateSandbox{})
 //
 // A [World] is a daemon in the test's process. It serves its socket and a TCP port, and ends with
 // the test. Clients and other programs reach it as they reach every daemon; [daemon.Inside] and

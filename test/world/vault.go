@@ -172,8 +172,8 @@ func (v *Vault) Policy(hosts ...string) *api.EgressPolicy {
 	return p
 }
 
-// Box creates a sandbox that may use secrets.
-func (v *Vault) Box(req api.CreateSandbox, secrets ...string) *client.Sandbox {
+// Sandbox creates a sandbox that may use secrets.
+func (v *Vault) Sandbox(req api.CreateSandbox, secrets ...string) *client.Sandbox {
 	v.T.Helper()
 	req.Isolation, req.Limits = v.Isolation, api.Limits{MemoryBytes: 2 << 30}
 	if req.Egress == nil {
@@ -182,7 +182,7 @@ func (v *Vault) Box(req api.CreateSandbox, secrets ...string) *client.Sandbox {
 	for _, name := range secrets {
 		req.Secrets = append(req.Secrets, api.SecretGrant{Name: name})
 	}
-	return Box(v.T, v.Client, req)
+	return Sandbox(v.T, v.Client, req)
 }
 
 // Fork forks a sandbox once, with secrets.

@@ -291,7 +291,7 @@ func Connect(t *testing.T, dir string) *client.Client {
 
 // Must returns the first result of a call, and ends the test if there is an error:
 //
-//	row := world.Must(box.Info(ctx))(t)
+//	row := world.Must(sandbox.Info(ctx))(t)
 func Must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -360,8 +360,8 @@ func Sh(t *testing.T, s *client.Sandbox, script string) (string, error) {
 	return string(out), err
 }
 
-// Box creates a sandbox that ends with the test. The test is skipped if this host cannot have it.
-func Box(t *testing.T, c *client.Client, req api.CreateSandbox) *client.Sandbox {
+// Sandbox creates a sandbox that ends with the test. The test is skipped if this host cannot have it.
+func Sandbox(t *testing.T, c *client.Client, req api.CreateSandbox) *client.Sandbox {
 	t.Helper()
 	s, err := c.Sandboxes.Create(t.Context(), req)
 	if kind := api.KindOf(err); kind == api.KindUnsupported || kind == api.KindUnisolated {

@@ -146,18 +146,18 @@ func (r *run) serversOf(ctx context.Context, doors []door, backend string, first
 // lived times three deeds on one sandbox. After an error nothing is left.
 func lived[T any](create func() (T, error), run, kill func(T) error) (took life, err error) {
 	start := time.Now()
-	box, err := create()
+	sandbox, err := create()
 	if err != nil {
 		return took, err
 	}
 	took[0] = time.Since(start)
 	start = time.Now()
-	if err := run(box); err != nil {
-		return took, errors.Join(err, kill(box))
+	if err := run(sandbox); err != nil {
+		return took, errors.Join(err, kill(sandbox))
 	}
 	took[1] = time.Since(start)
 	start = time.Now()
-	err = kill(box)
+	err = kill(sandbox)
 	took[2] = time.Since(start)
 	return took, err
 }

@@ -5,7 +5,7 @@
 //	...
 //	p, err := r.Choose("anthropic:claude-sonnet-5-5")
 //	...
-//	l := r.Launch(p, runtime.Place{Root: root, URL: url})
+//	l := r.Launch(p, runtime.Location{Root: root, URL: url})
 //
 // Packages have exact versions and the hashes of a lock file, those that they need too. Each entry switches off what an
 // agent in a sandbox must not do: look for updates, report its use, load the configuration that the repository has for it,

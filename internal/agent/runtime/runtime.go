@@ -135,8 +135,8 @@ func (r Runtime) Choose(model string) (Preset, error) {
 // modelLetters are the characters of names of models: they mean nothing in JSON and TOML.
 const modelLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_/:@"
 
-// Place is where an agent is started.
-type Place struct {
+// Location is where an agent is started.
+type Location struct {
 	// Root is the directory of its packages, Home its home directory.
 	Root, Home string
 	// URL is the address of the server.
@@ -164,7 +164,7 @@ done
 exec "$@"`
 
 // Launch returns how the agent is started.
-func (r Runtime) Launch(p Preset, at Place) Launch {
+func (r Runtime) Launch(p Preset, at Location) Launch {
 	fill := strings.NewReplacer("{root}", at.Root, "{home}", at.Home, "{url}", strings.TrimRight(at.URL, "/"), "{model}", p.Model)
 	env := map[string]string{"HOME": at.Home}
 	var keyed []string

@@ -118,7 +118,7 @@ func TestLaunch(t *testing.T) {
 	for _, r := range agents(t) {
 		for _, p := range r.Presets {
 			home := filepath.Join(t.TempDir(), "a home")
-			l := r.Launch(p, runtime.Place{Root: "/root of it", Home: home, URL: "https://example.org/v1/"})
+			l := r.Launch(p, runtime.Location{Root: "/root of it", Home: home, URL: "https://example.org/v1/"})
 			at := slices.IndexFunc(l.Args, func(a string) bool { return strings.HasPrefix(a, "/root of it/") })
 			if at < 0 || l.Args[0] != "sh" {
 				t.Fatalf("%s: %q", r.Name, l.Args)

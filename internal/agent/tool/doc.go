@@ -6,7 +6,7 @@
 // command is reduced to its beginning and its end; the complete output is stored in an [OutputStore], under a
 // name that view and search accept.
 //
-// Tools use the sandbox only through [Box]: paths are cleaned as text and resolved by the guest only. Parsers
+// Tools use the sandbox only through [Sandbox]: paths are cleaned as text and resolved by the guest only. Parsers
 // that cannot be limited run inside the sandbox (Python's, JavaScript's); those of Go, JSON and YAML run here,
 // with limits of size and depth.
 //

@@ -220,7 +220,7 @@ func TestSyntaxNotChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.box.Path = empty
+	b.sandbox.Path = empty
 	b.want(b.call("create", in{"path": "b.py", "content": "def ("}), false, "python3 is not installed")
 	b.want(b.call("create", in{"path": "b.js", "content": "def ("}), false, "node is not installed")
 	b.want(b.call("outline", in{"path": "b.py"}), false, "could not be parsed")

@@ -20,12 +20,12 @@ import (
 
 // bench is a set of tools over a folder.
 type bench struct {
-	t    *testing.T
-	dir  string
-	box  *agenttest.Box
-	set  *tool.Set
-	all  map[string]loop.Tool
-	keep *tool.Files
+	t       *testing.T
+	dir     string
+	sandbox *agenttest.Sandbox
+	set     *tool.Set
+	all     map[string]loop.Tool
+	keep    *tool.Files
 }
 
 func newBench(t *testing.T) *bench {
@@ -34,9 +34,9 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box := agenttest.NewBox(t)
-	b := &bench{t: t, dir: box.Dir, box: box, keep: keep, all: map[string]loop.Tool{}}
-	b.set = tool.New(tool.Config{Sandbox: box, Keep: keep})
+	sandbox := agenttest.NewSandbox(t)
+	b := &bench{t: t, dir: sandbox.Dir, sandbox: sandbox, keep: keep, all: map[string]loop.Tool{}}
+	b.set = tool.New(tool.Config{Sandbox: sandbox, Keep: keep})
 	for _, x := range b.set.All() {
 		b.all[x.Spec().Name] = x
 	}

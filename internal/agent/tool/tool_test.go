@@ -94,7 +94,7 @@ func TestTodo(t *testing.T) {
 	}
 }
 
-// broken is a box whose sandbox is gone.
+// broken is a sandbox that is gone.
 type broken struct{ err error }
 
 func (b broken) Run(context.Context, api.ExecRequest, func(string, []byte) error) (api.Exec, error) {

@@ -71,10 +71,10 @@ func TestViewOnce(t *testing.T) {
 		t.Errorf("%q", res.Text)
 	}
 	// Tools for several histories show everything.
-	box := agenttest.NewBox(t)
+	sandbox := agenttest.NewSandbox(t)
 	b.put("b.txt", numberedLines(100))
-	box.Dir = b.dir
-	for _, x := range tool.Reading(tool.Config{Sandbox: box}) {
+	sandbox.Dir = b.dir
+	for _, x := range tool.Reading(tool.Config{Sandbox: sandbox}) {
 		if x.Spec().Name != "view" {
 			continue
 		}

@@ -63,7 +63,7 @@ func (c *sandboxCodexCmd) Run(ctx app.Context, a *app.App) error {
 	end, stop := context.WithCancel(life)
 	defer stop()
 	work.Go(func() {
-		if err := (&forward{app: a, box: s}).watch(end); err != nil {
+		if err := (&forward{app: a, sandbox: s}).watch(end); err != nil {
 			cancel(err)
 		}
 	})
@@ -119,15 +119,15 @@ func (c *sandboxCodexCmd) serve(ctx context.Context, a *app.App, info api.Sandbo
 
 // outside is a sandbox for an agent that runs outside of it.
 type outside struct {
-	box  *client.Sandbox
-	user string
+	sandbox *client.Sandbox
+	user    string
 }
 
 // outsideTerminal is the size of terminals, which an agent does not change.
 var outsideTerminal = api.PTYSize{Cols: 80, Rows: 24}
 
 func (o outside) Start(ctx context.Context, c execserver.Command) (execserver.Process, error) {
-	cmd := o.box.Command(ctx, c.Args[0], c.Args[1:]...)
+	cmd := o.sandbox.Command(ctx, c.Args[0], c.Args[1:]...)
 	cmd.Dir, cmd.Env, cmd.User, cmd.Stdout, cmd.Stderr = c.Dir, c.Env, o.user, c.Stdout, c.Stderr
 	if c.Terminal {
 		size := outsideTerminal
@@ -147,28 +147,28 @@ func (o outside) Start(ctx context.Context, c execserver.Command) (execserver.Pr
 }
 
 func (o outside) ReadFile(ctx context.Context, path string) (io.ReadCloser, error) {
-	r, _, err := o.box.ReadFile(ctx, o.user, path)
+	r, _, err := o.sandbox.ReadFile(ctx, o.user, path)
 	return r, err
 }
 
 func (o outside) WriteFile(ctx context.Context, path string, r io.Reader) error {
-	return o.box.WriteFile(ctx, o.user, path, r)
+	return o.sandbox.WriteFile(ctx, o.user, path, r)
 }
 
 func (o outside) Stat(ctx context.Context, path string) (*envd.EntryInfo, error) {
-	return o.box.Stat(ctx, o.user, path)
+	return o.sandbox.Stat(ctx, o.user, path)
 }
 
 func (o outside) List(ctx context.Context, path string) ([]*envd.EntryInfo, error) {
-	return o.box.ListDir(ctx, o.user, path, 1)
+	return o.sandbox.ListDir(ctx, o.user, path, 1)
 }
 
 func (o outside) MakeDir(ctx context.Context, path string) error {
-	return o.box.MakeDir(ctx, o.user, path)
+	return o.sandbox.MakeDir(ctx, o.user, path)
 }
 
 func (o outside) Remove(ctx context.Context, path string) error {
-	return o.box.Remove(ctx, o.user, path)
+	return o.sandbox.Remove(ctx, o.user, path)
 }
 
 // outsideProcess is a command that such an agent has started.

@@ -349,7 +349,7 @@ func (s *signals) setup(ctx context.Context) (_ context.Context, ready func() bo
 
 // pass hands signals on until the returned function is called, which says
 // whether an interrupt killed the sandbox.
-func (s *signals) pass(ctx context.Context, box *client.Sandbox, cmd *client.Cmd, fresh bool) (stop func() bool) {
+func (s *signals) pass(ctx context.Context, sandbox *client.Sandbox, cmd *client.Cmd, fresh bool) (stop func() bool) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	killed := false
 	go func() {
@@ -385,7 +385,7 @@ func (s *signals) pass(ctx context.Context, box *client.Sandbox, cmd *client.Cmd
 				if fresh {
 					killed = true
 					// The second interrupt must be heard while this lasts.
-					killing.Go(func() { defer cancel(); _, _ = box.Kill(cctx) })
+					killing.Go(func() { defer cancel(); _, _ = sandbox.Kill(cctx) })
 					continue
 				}
 			}

@@ -65,7 +65,7 @@ const (
 // copier does one copy.
 type copier struct {
 	app     *app.App
-	box     *client.Sandbox
+	sandbox *client.Sandbox
 	user    string
 	max     int64 // of bytes copied out
 	bytes   int64
@@ -151,7 +151,7 @@ func (c *sandboxCpCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	defer s.Close()
-	cp := &copier{app: a, box: s, user: c.User, max: int64(c.Max)}
+	cp := &copier{app: a, sandbox: s, user: c.User, max: int64(c.Max)}
 	if from.id == "" {
 		err = cp.in(ctx, from.path, to.path)
 	} else {
@@ -186,7 +186,7 @@ func (c *copier) count(n int64) error {
 func (c *copier) in(ctx context.Context, from, to string) error {
 	if from == "-" {
 		r := &countReader{r: c.app.Env.Stdin}
-		if err := c.box.Upload(ctx, c.user, to, envd.Upload{Aside: true}, r); err != nil {
+		if err := c.sandbox.Upload(ctx, c.user, to, envd.Upload{Aside: true}, r); err != nil {
 			return err
 		}
 		return c.count(r.n)
@@ -196,7 +196,7 @@ func (c *copier) in(ctx context.Context, from, to string) error {
 		return api.Errorf(api.KindInvalid, "copy from here: %w", err)
 	}
 	dst := to
-	if info, err := c.box.Stat(ctx, c.user, to); err == nil && info.Type == envd.FileTypeDirectory {
+	if info, err := c.sandbox.Stat(ctx, c.user, to); err == nil && info.Type == envd.FileTypeDirectory {
 		abs, err := filepath.Abs(from)
 		if err != nil {
 			return err
@@ -205,7 +205,7 @@ func (c *copier) in(ctx context.Context, from, to string) error {
 	} else if err != nil && api.KindOf(err) != api.KindNotFound {
 		return err
 	} else if strings.HasSuffix(to, "/") && !st.IsDir() {
-		return api.Errorf(api.KindNotFound, "directory %s does not exist in sandbox %s", to, c.box.ID())
+		return api.Errorf(api.KindNotFound, "directory %s does not exist in sandbox %s", to, c.sandbox.ID())
 	}
 	if st.IsDir() {
 		err = c.inDir(ctx, from, dst)
@@ -233,7 +233,7 @@ func (c *copier) inDir(ctx context.Context, from, to string) error {
 			}
 			return nil
 		case d.IsDir():
-			return c.box.MakeDir(ctx, c.user, dst)
+			return c.sandbox.MakeDir(ctx, c.user, dst)
 		case d.Type()&fs.ModeSymlink != 0:
 			return c.inLink(ctx, p, filepath.ToSlash(rel), dst)
 		case !d.Type().IsRegular():
@@ -257,7 +257,7 @@ func (c *copier) inLink(ctx context.Context, from, rel, to string) error {
 		c.failed.add(from, leadsOut)
 		return nil
 	}
-	if err := c.box.Upload(ctx, c.user, to, envd.Upload{Link: target}, strings.NewReader("")); err != nil {
+	if err := c.sandbox.Upload(ctx, c.user, to, envd.Upload{Link: target}, strings.NewReader("")); err != nil {
 		return err
 	}
 	return c.count(0)
@@ -278,7 +278,7 @@ func (c *copier) inFile(ctx context.Context, from, to string, st fs.FileInfo) er
 			how.ModTime = t
 		}
 	}
-	if err := c.box.Upload(ctx, c.user, to, how, r); err != nil {
+	if err := c.sandbox.Upload(ctx, c.user, to, how, r); err != nil {
 		return err
 	}
 	return c.count(r.n)
@@ -287,7 +287,7 @@ func (c *copier) inFile(ctx context.Context, from, to string, st fs.FileInfo) er
 // out copies from the sandbox to here.
 func (c *copier) out(ctx context.Context, from, to string) error {
 	if to == "-" {
-		r, _, err := c.box.ReadFile(ctx, c.user, from)
+		r, _, err := c.sandbox.ReadFile(ctx, c.user, from)
 		if err != nil {
 			return err
 		}
@@ -295,7 +295,7 @@ func (c *copier) out(ctx context.Context, from, to string) error {
 		_, err = io.Copy(c.app.Env.Stdout, r)
 		return err
 	}
-	info, err := c.box.Stat(ctx, c.user, from)
+	info, err := c.sandbox.Stat(ctx, c.user, from)
 	if err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func (c *copier) out(ctx context.Context, from, to string) error {
 		dir = "."
 	}
 	if !localfile.ValidPath(leaf) {
-		return api.Errorf(api.KindInvalid, "%.100q is not a valid file name on this machine", leaf).WithHint("set the destination: hortus sandbox cp %s:%s ./NAME", c.box.ID(), from)
+		return api.Errorf(api.KindInvalid, "%.100q is not a valid file name on this machine", leaf).WithHint("set the destination: hortus sandbox cp %s:%s ./NAME", c.sandbox.ID(), from)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -330,7 +330,7 @@ func (c *copier) out(ctx context.Context, from, to string) error {
 	case envd.FileTypeFile:
 		return c.outFile(ctx, from, info, root, leaf)
 	}
-	return api.Errorf(api.KindInvalid, "%s:%s is neither a file nor a directory", c.box.ID(), from)
+	return api.Errorf(api.KindInvalid, "%s:%s is neither a file nor a directory", c.sandbox.ID(), from)
 }
 
 // outDir copies a directory below top, which is what is copied.
@@ -344,7 +344,7 @@ func (c *copier) outDir(ctx context.Context, top, from string, root *os.Root, to
 	if err := c.count(0); err != nil {
 		return err
 	}
-	list, err := c.box.ListDir(ctx, c.user, from, 1)
+	list, err := c.sandbox.ListDir(ctx, c.user, from, 1)
 	if err != nil {
 		return err
 	}
@@ -449,7 +449,7 @@ func (c *copier) outFile(ctx context.Context, from string, info *envd.EntryInfo,
 	if info.Size > c.max-c.bytes {
 		return c.tooLarge(info.Size)
 	}
-	r, _, err := c.box.ReadFile(ctx, c.user, from)
+	r, _, err := c.sandbox.ReadFile(ctx, c.user, from)
 	if err != nil {
 		return err
 	}

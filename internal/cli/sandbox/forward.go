@@ -63,7 +63,7 @@ func (c *sandboxForwardCmd) Run(ctx app.Context, a *app.App) error {
 		ln.Close()
 		return err
 	}
-	f := &forward{app: a, box: s, port: port}
+	f := &forward{app: a, sandbox: s, port: port}
 	return f.serve(ctx, ln, in)
 }
 
@@ -92,9 +92,9 @@ func endedSandbox(info api.Sandbox) error {
 
 // forward leads connections to one port.
 type forward struct {
-	app  *app.App
-	box  *client.Sandbox
-	port int
+	app     *app.App
+	sandbox *client.Sandbox
+	port    int
 
 	mu   sync.Mutex
 	said string // the last reason why a connection was not forwarded
@@ -108,13 +108,13 @@ const watchPause = time.Second
 func (f *forward) watch(ctx context.Context) error {
 	var after int64
 	for {
-		for e, err := range f.box.Events(ctx, after) {
+		for e, err := range f.sandbox.Events(ctx, after) {
 			if err != nil {
 				break
 			}
 			after = e.Seq
 		}
-		info, err := f.box.Info(ctx)
+		info, err := f.sandbox.Info(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -200,7 +200,7 @@ func (f *forward) serve(ctx context.Context, ln net.Listener, in *terminal.Inter
 // one leads one connection.
 func (f *forward) one(ctx context.Context, conn *net.TCPConn) {
 	defer conn.Close()
-	stream, err := f.box.Dial(ctx, f.port)
+	stream, err := f.sandbox.Dial(ctx, f.port)
 	if err != nil {
 		if ctx.Err() == nil {
 			f.explain(err)

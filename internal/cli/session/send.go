@@ -70,18 +70,18 @@ func (c *makeFlags) settings(ctx context.Context, a *app.App) (set words.Setting
 		}
 		set.WarmMS, set.PausedMS = -1, -1
 	}
-	box := &set.Sandbox
-	box.Isolation, box.Template = c.Isolation, c.Template
-	if box.Limits, err = c.Bounds.Limits(); err != nil {
+	sandbox := &set.Sandbox
+	sandbox.Isolation, sandbox.Template = c.Isolation, c.Template
+	if sandbox.Limits, err = c.Bounds.Limits(); err != nil {
 		return set, err
 	}
-	if box.Egress, err = flags.Policy("--egress", c.Egress); err != nil {
+	if sandbox.Egress, err = flags.Policy("--egress", c.Egress); err != nil {
 		return set, err
 	}
-	if box.Secrets, err = flags.Secrets("--secret", c.Secret); err != nil {
+	if sandbox.Secrets, err = flags.Secrets("--secret", c.Secret); err != nil {
 		return set, err
 	}
-	if box.Headers, err = flags.Headers("--header", c.Header); err != nil {
+	if sandbox.Headers, err = flags.Headers("--header", c.Header); err != nil {
 		return set, err
 	}
 	if c.Repo != "" {

@@ -32,16 +32,16 @@ import (
 
 // perform runs a task to its end, shows its progress, and turns its outcome into an
 // exit code.
-func perform(ctx context.Context, a *app.App, req api.CreateTask, f taskFlags, box *flags.Sandbox) error {
+func perform(ctx context.Context, a *app.App, req api.CreateTask, f taskFlags, sandbox *flags.Sandbox) error {
 	req.RunTimeoutMS, req.InstallTimeoutMS, req.Keep = f.Timeout.Milliseconds(), f.InstallTimeout.Milliseconds(), f.Keep
 	var err error
-	if req.Sandbox, err = box.CreateRequest(); err != nil {
+	if req.Sandbox, err = sandbox.CreateRequest(); err != nil {
 		return err
 	}
 	if req.SetupEgress, err = flags.Policy("--setup-egress", f.SetupEgress); err != nil {
 		return err
 	}
-	pull, err := image.Wanted(a, box, &req.Sandbox)
+	pull, err := image.Wanted(a, sandbox, &req.Sandbox)
 	if err != nil {
 		return err
 	}

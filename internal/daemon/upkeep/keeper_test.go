@@ -136,14 +136,14 @@ func TestCollect(t *testing.T) {
 	w.file("daemon.log.old", 4, now.Add(-99*day))
 	w.file("lock", 0, now.Add(-99*day))
 	w.file("keepsake", 4, now.Add(-99*day))
-	box := Orphan{"container", api.NewSandboxID(), ""}
-	w.file("run/container/"+string(box.ID)+"/pid", 4, now)
-	box.Path = filepath.Join(w.dir, "run/container", string(box.ID))
-	w.orphans = []Orphan{box}
+	sandbox := Orphan{"container", api.NewSandboxID(), ""}
+	w.file("run/container/"+string(sandbox.ID)+"/pid", 4, now)
+	sandbox.Path = filepath.Join(w.dir, "run/container", string(sandbox.ID))
+	w.orphans = []Orphan{sandbox}
 
 	want := []string{
 		"database hortus.db.bak-v1", "layers " + string(unused), "logs daemon.log.old",
-		"sandboxes container/" + string(box.ID), "tasks " + string(old), "tasks " + string(lost),
+		"sandboxes container/" + string(sandbox.ID), "tasks " + string(old), "tasks " + string(lost),
 	}
 	slices.Sort(want)
 	k := w.keeper()
@@ -182,7 +182,7 @@ func TestCollect(t *testing.T) {
 			t.Errorf("%s is gone: %v", name, err)
 		}
 	}
-	for _, name := range []string{"hortus.db.bak-v1", "daemon.log.old", "tasks/" + string(old), "tasks/" + string(lost), "run/container/" + string(box.ID)} {
+	for _, name := range []string{"hortus.db.bak-v1", "daemon.log.old", "tasks/" + string(old), "tasks/" + string(lost), "run/container/" + string(sandbox.ID)} {
 		if _, err := os.Stat(filepath.Join(w.dir, name)); err == nil {
 			t.Errorf("%s is there", name)
 		}

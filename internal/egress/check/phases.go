@@ -9,22 +9,22 @@ import (
 
 // restored pauses the sandbox to disk, resumes it, and runs the attacks again.
 func (r *runner) restored(ctx context.Context) {
-	_, err := r.box.sandbox.PauseToDisk(ctx)
+	_, err := r.sandbox.sandbox.PauseToDisk(ctx)
 	if api.KindOf(err) == api.KindUnsupported {
 		r.skip(Restored, NotApplicable, "the backend cannot save memory: "+err.Error())
 		return
 	}
 	if err == nil {
-		_, err = r.box.sandbox.Resume(ctx)
+		_, err = r.sandbox.sandbox.Resume(ctx)
 	}
 	if err == nil {
-		err = r.box.alive(ctx)
+		err = r.sandbox.alive(ctx)
 	}
 	if err != nil {
 		r.skip(Restored, NotTested, err.Error())
 		return
 	}
-	r.phase(ctx, Restored, r.box)
+	r.phase(ctx, Restored, r.sandbox)
 }
 
 // forked runs the attacks in a fork. Where memory cannot be forked, the child has the files of
@@ -42,8 +42,8 @@ func (r *runner) forked(ctx context.Context) {
 	r.phase(ctx, Forked, b)
 }
 
-func (r *runner) fork(ctx context.Context) (*box, error) {
-	res, err := r.box.sandbox.Fork(ctx, api.ForkSandbox{Count: 1})
+func (r *runner) fork(ctx context.Context) (*probeSandbox, error) {
+	res, err := r.sandbox.sandbox.Fork(ctx, api.ForkSandbox{Count: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,8 @@ func (r *runner) fork(ctx context.Context) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &box{sandbox: sb, port: r.box.port, timeout: r.cfg.Timeout}
-	r.boxes = append(r.boxes, b)
+	b := &probeSandbox{sandbox: sb, port: r.sandbox.port, timeout: r.cfg.Timeout}
+	r.sandboxes = append(r.sandboxes, b)
 	if res.Kind != api.SnapshotMemory {
 		return b, b.start(ctx, r.cfg.Probe)
 	}
@@ -74,11 +74,11 @@ func (r *runner) adopted(ctx context.Context) {
 	}
 	err := r.cfg.Restart(ctx)
 	if err == nil {
-		err = errors.Join(r.box.alive(ctx), r.other.alive(ctx))
+		err = errors.Join(r.sandbox.alive(ctx), r.other.alive(ctx))
 	}
 	if err != nil {
 		r.skip(Adopted, NotTested, err.Error())
 		return
 	}
-	r.phase(ctx, Adopted, r.box)
+	r.phase(ctx, Adopted, r.sandbox)
 }

@@ -9,7 +9,7 @@ import (
 
 func addressAttacks() []Attack {
 	own := func(ctx context.Context, s *stage, token string) error {
-		return s.wantEcho(ctx, s.box, "tcp", hostPort(s.srv.names.own.String(), s.srv.own), token)
+		return s.wantEcho(ctx, s.sandbox, "tcp", hostPort(s.srv.names.own.String(), s.srv.own), token)
 	}
 	web := func(ctx context.Context, s *stage, token string) error {
 		return s.wantHTTP(ctx, s.srv.names.open, s.srv.web, token)
@@ -125,12 +125,12 @@ func addressAttacks() []Attack {
 				return ""
 			},
 			control: func(ctx context.Context, s *stage, token string) error {
-				at, err := s.listen(ctx, s.box, "tcp6", "[::1]:0")
+				at, err := s.listen(ctx, s.sandbox, "tcp6", "[::1]:0")
 				if err != nil {
 					// A sandbox without any IPv6 is fine; the probe must still work.
 					return s.wantHTTP(ctx, s.srv.names.open, s.srv.web, token)
 				}
-				return s.wantEcho(ctx, s.box, "tcp6", at, token)
+				return s.wantEcho(ctx, s.sandbox, "tcp6", at, token)
 			},
 		},
 	}

@@ -24,7 +24,7 @@ func floodAttacks() []Attack {
 				}
 				s.srv.hold.close()
 				// The token of the row must not reach a server; the flood is allowed to.
-				got, c, err := s.box.call(ctx, probe.Request{Op: probe.OpFlood, Network: "tcp", Address: hostPort(a.addr.String(), s.srv.raw), Count: floodSize, Data: []byte(floodText), WaitMS: int(s.cfg.Timeout.Milliseconds())})
+				got, c, err := s.sandbox.call(ctx, probe.Request{Op: probe.OpFlood, Network: "tcp", Address: hostPort(a.addr.String(), s.srv.raw), Count: floodSize, Data: []byte(floodText), WaitMS: int(s.cfg.Timeout.Milliseconds())})
 				if err != nil {
 					s.failed = err
 					return ""
@@ -36,7 +36,7 @@ func floodAttacks() []Attack {
 				case got.Count == 0:
 					return "no connection of the flood was opened"
 				}
-				other := &stage{cfg: s.cfg, srv: s.srv, box: s.other, other: s.box}
+				other := &stage{cfg: s.cfg, srv: s.srv, sandbox: s.other, other: s.sandbox}
 				if err := other.wantHTTP(ctx, s.srv.names.open, s.srv.web, newToken()); err != nil {
 					return "during the flood another sandbox got: " + err.Error()
 				}

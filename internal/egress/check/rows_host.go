@@ -82,11 +82,11 @@ func hostAttacks() []Attack {
 						return err
 					}
 				}
-				at, err := s.listen(ctx, s.box, "unix", "@"+token)
+				at, err := s.listen(ctx, s.sandbox, "unix", "@"+token)
 				if err != nil {
 					return err
 				}
-				return s.wantEcho(ctx, s.box, "unix", at, token)
+				return s.wantEcho(ctx, s.sandbox, "unix", at, token)
 			},
 		},
 		{

@@ -91,7 +91,7 @@ func (s *stage) wantDenied(ctx context.Context, host string) string {
 	defer cancel()
 	for {
 		denied := false
-		for d, err := range s.cfg.Client.Egress.All(ctx, api.EgressFilter{Sandbox: s.box.sandbox.ID(), Host: host}) {
+		for d, err := range s.cfg.Client.Egress.All(ctx, api.EgressFilter{Sandbox: s.sandbox.sandbox.ID(), Host: host}) {
 			if err != nil {
 				return "no record of the refusal: " + err.Error()
 			}

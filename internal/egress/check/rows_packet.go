@@ -78,7 +78,7 @@ func packetAttacks() []Attack {
 
 // udpControl sends a datagram inside the sandbox, and one from the host to the server.
 func udpControl(ctx context.Context, s *stage, token string) error {
-	at, err := s.listen(ctx, s.box, "udp4", "127.0.0.1:0")
+	at, err := s.listen(ctx, s.sandbox, "udp4", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}

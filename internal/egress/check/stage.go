@@ -18,10 +18,10 @@ import (
 
 // stage is what an attack works with. It is not for several goroutines.
 type stage struct {
-	cfg        Config
-	srv        *Servers
-	box, other *box
-	failed     error // the probe could not be used
+	cfg            Config
+	srv            *Servers
+	sandbox, other *probeSandbox
+	failed         error // the probe could not be used
 }
 
 // blocked is how long an attack waits for an answer that must not come, when a refusal does not
@@ -33,7 +33,7 @@ var errRefused = errors.New("refused in the sandbox")
 
 // ask has the probe of the sandbox do something that ends with its answer.
 func (s *stage) ask(ctx context.Context, q probe.Request) (probe.Answer, error) {
-	a, c, err := s.box.call(ctx, q)
+	a, c, err := s.sandbox.call(ctx, q)
 	if err != nil {
 		s.failed = err
 		return a, err
@@ -47,10 +47,10 @@ func (s *stage) ask(ctx context.Context, q probe.Request) (probe.Answer, error) 
 
 // dial opens a connection from the sandbox. The connection ends with ctx.
 func (s *stage) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return s.dialFrom(ctx, s.box, network, address)
+	return s.dialFrom(ctx, s.sandbox, network, address)
 }
 
-func (s *stage) dialFrom(ctx context.Context, b *box, network, address string) (net.Conn, error) {
+func (s *stage) dialFrom(ctx context.Context, b *probeSandbox, network, address string) (net.Conn, error) {
 	a, c, err := b.call(ctx, probe.Request{Op: probe.OpDial, Network: network, Address: address, WaitMS: int(s.cfg.Timeout.Milliseconds())})
 	if err != nil {
 		s.failed = err
@@ -222,7 +222,7 @@ func (s *stage) tcp(ctx context.Context, network, address, token string) string 
 }
 
 // wantEcho is a control: an address that must send back what it gets.
-func (s *stage) wantEcho(ctx context.Context, b *box, network, address, token string) error {
+func (s *stage) wantEcho(ctx context.Context, b *probeSandbox, network, address, token string) error {
 	c, err := s.dialFrom(ctx, b, network, address)
 	if err != nil {
 		return err
@@ -247,7 +247,7 @@ func (s *stage) echo(c net.Conn, token string) error {
 }
 
 // listen has a sandbox listen, and returns the address.
-func (s *stage) listen(ctx context.Context, b *box, network, address string) (string, error) {
+func (s *stage) listen(ctx context.Context, b *probeSandbox, network, address string) (string, error) {
 	a, c, err := b.call(ctx, probe.Request{Op: probe.OpListen, Network: network, Address: address})
 	if err != nil {
 		s.failed = err

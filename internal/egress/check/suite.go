@@ -109,7 +109,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	r := &runner{cfg: cfg, tokens: map[string]int{}}
 	defer r.close()
 	policy := cfg.Servers.policy(cfg.Weak)
-	for _, b := range []**box{&r.box, &r.other} {
+	for _, b := range []**probeSandbox{&r.sandbox, &r.other} {
 		var err error
 		if *b, err = r.create(ctx, &policy); err != nil {
 			return Report{}, err
@@ -118,7 +118,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := r.baseline(ctx); err != nil {
 		return Report{}, err
 	}
-	r.phase(ctx, Running, r.box)
+	r.phase(ctx, Running, r.sandbox)
 	if cfg.Weak {
 		return r.report, ctx.Err()
 	}
@@ -131,23 +131,23 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 
 // runner runs the attacks of one backend.
 type runner struct {
-	cfg        Config
-	box, other *box
-	boxes      []*box // to kill
-	report     Report
-	tokens     map[string]int // the row of each attack's token
+	cfg            Config
+	sandbox, other *probeSandbox
+	sandboxes      []*probeSandbox // to kill
+	report         Report
+	tokens         map[string]int // the row of each attack's token
 }
 
 // create makes a sandbox with a probe in it.
-func (r *runner) create(ctx context.Context, p *api.EgressPolicy) (*box, error) {
+func (r *runner) create(ctx context.Context, p *api.EgressPolicy) (*probeSandbox, error) {
 	sb, err := r.cfg.Client.Sandboxes.Create(ctx, api.CreateSandbox{
 		Isolation: r.cfg.Isolation, TTLMS: ttl.Milliseconds(), Egress: p, Labels: map[string]string{"purpose": "egress test"},
 	})
 	if err != nil {
 		return nil, err
 	}
-	b := &box{sandbox: sb, timeout: r.cfg.Timeout}
-	r.boxes = append(r.boxes, b)
+	b := &probeSandbox{sandbox: sb, timeout: r.cfg.Timeout}
+	r.sandboxes = append(r.sandboxes, b)
 	return b, b.start(ctx, r.cfg.Probe)
 }
 
@@ -155,7 +155,7 @@ func (r *runner) create(ctx context.Context, p *api.EgressPolicy) (*box, error) 
 func (r *runner) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Timeout)
 	defer cancel()
-	for _, b := range r.boxes {
+	for _, b := range r.sandboxes {
 		_, _ = b.sandbox.Kill(ctx) // its time to live ends it otherwise
 		b.sandbox.Close()
 	}
@@ -163,7 +163,7 @@ func (r *runner) close() {
 
 // baseline refuses to test if what is allowed does not work.
 func (r *runner) baseline(ctx context.Context) error {
-	s := r.stage(r.box)
+	s := r.stage(r.sandbox)
 	token := newToken()
 	err := s.wantHTTP(ctx, s.srv.names.open, s.srv.web, token)
 	if err == nil {
@@ -173,12 +173,12 @@ func (r *runner) baseline(ctx context.Context) error {
 		s.srv.names.open, s.srv.web, err).WithHint("Run it on the daemon's machine, with the setting egress.proxy empty; hortus egress log shows the daemon's reason.")
 }
 
-func (r *runner) stage(b *box) *stage {
-	return &stage{cfg: r.cfg, srv: r.cfg.Servers, box: b, other: r.other}
+func (r *runner) stage(b *probeSandbox) *stage {
+	return &stage{cfg: r.cfg, srv: r.cfg.Servers, sandbox: b, other: r.other}
 }
 
 // phase runs the attacks of a phase.
-func (r *runner) phase(ctx context.Context, p Phase, b *box) {
+func (r *runner) phase(ctx context.Context, p Phase, b *probeSandbox) {
 	for _, a := range Attacks() {
 		if ctx.Err() != nil {
 			return
@@ -206,7 +206,7 @@ func (r *runner) add(row Row) {
 }
 
 // run runs one attack and then its control.
-func (r *runner) run(ctx context.Context, p Phase, b *box, a Attack) {
+func (r *runner) run(ctx context.Context, p Phase, b *probeSandbox, a Attack) {
 	begin := time.Now()
 	s := r.stage(b)
 	row := Row{ID: a.ID, Title: a.Title, Phase: p, Isolation: r.cfg.Isolation, Result: Held}

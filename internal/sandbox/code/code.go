@@ -9,13 +9,13 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
-	"hortus.dev/internal/sandbox/box"
+	"hortus.dev/internal/sandbox/runner"
 )
 
 // Sandboxes starts commands and reaches their guests.
 type Sandboxes interface {
 	// StartExec runs a command that continues when its stream is closed.
-	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (box.Stream, error)
+	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (runner.Stream, error)
 	// ExecClient returns a client of the guest for one command that runs, which an empty selector means.
 	ExecClient(ctx context.Context, id api.SandboxID, exec api.ExecID) (*envd.Client, error)
 }
@@ -68,8 +68,8 @@ func (r *Runner) Execute(ctx context.Context, id api.SandboxID, req api.ExecuteR
 	feedCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	fed := make(chan error, 1)
 	go func() { fed <- r.feed(feedCtx, s.Exec(), req.Code) }()
-	out, errOut := box.Text{Max: api.MaxOutput}, box.Text{Max: api.MaxOutput}
-	err = box.Collect(s, &out, &errOut)
+	out, errOut := runner.Text{Max: api.MaxOutput}, runner.Text{Max: api.MaxOutput}
+	err = runner.Collect(s, &out, &errOut)
 	stop()
 	ferr := <-fed
 	if err != nil {

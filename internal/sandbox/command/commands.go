@@ -59,23 +59,23 @@ const graceAfterTimeout = 5 * time.Second
 // missing command, KindDenied for one that cannot be executed, KindUnsupported for a user that
 // this sandbox does not have, KindConflict and KindUnavailable if the sandbox is not running.
 func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, born context.Context) (_ *Stream, err error) {
-	box := set.Sandbox.Row()
+	sb := set.Sandbox.Row()
 	if req.User == "" {
-		req.User = box.Identities[0]
+		req.User = sb.Identities[0]
 	}
 	args, argsBytes := api.RecordedArgs(req.Args)
 	x := &command{
 		c: c, set: set, timeout: time.Duration(req.TimeoutMS) * time.Millisecond, stored: make(chan struct{}),
 		row: api.Exec{
-			ID: api.NewExecID(), Sandbox: box.ID, Args: args, ArgsBytes: argsBytes, Dir: req.Dir, User: req.User,
+			ID: api.NewExecID(), Sandbox: sb.ID, Args: args, ArgsBytes: argsBytes, Dir: req.Dir, User: req.User,
 			State: api.ExecRunning, StartedAt: c.cfg.Now().UTC(), Exit: api.Exit{Code: -1}, TimeoutMS: req.TimeoutMS,
 		},
 	}
-	ctx, end := c.cfg.Watcher.Begin(ctx, sandbox.Step{Op: sandbox.OpExec, Sandbox: box.ID, Exec: x.row.ID, After: born})
+	ctx, end := c.cfg.Watcher.Begin(ctx, sandbox.Step{Op: sandbox.OpExec, Sandbox: sb.ID, Exec: x.row.ID, After: born})
 	x.end = end
 	defer func() {
 		if err != nil {
-			end(sandbox.Outcome{Sandbox: box.ID, Isolation: box.Isolation, Err: err})
+			end(sandbox.Outcome{Sandbox: sb.ID, Isolation: sb.Isolation, Err: err})
 		}
 	}()
 	// No save begins until the command has started: a command whose start was not
@@ -87,7 +87,7 @@ func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, bor
 	// It was paused to disk while this waited. A pause that is still under way waits for the
 	// gate, and thus for this command's start.
 	if set.Sandbox.State() == life.Suspended {
-		return nil, Suspended(box.ID)
+		return nil, Suspended(sb.ID)
 	}
 	// From here on, readers of its record also find its keeper.
 	defer set.begin(x.row.ID)()
@@ -99,13 +99,13 @@ func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, bor
 	x.ctx, x.cancel = context.WithCancel(c.cfg.Context)
 	stopStart := context.AfterFunc(ctx, x.cancel)
 	x.stream, err = set.guest.Start(x.ctx, startRequest(req), envd.StartOptions{
-		User: req.User, ExecID: string(x.row.ID), Timeout: x.timeout, OutputLimit: box.Limits.OutputBytes, Keep: true,
+		User: req.User, ExecID: string(x.row.ID), Timeout: x.timeout, OutputLimit: sb.Limits.OutputBytes, Keep: true,
 	})
 	var first *envd.ProcessEvent
 	if err == nil {
 		first, err = x.stream.Next()
 	}
-	if err = checkFirst(box.ID, first, err); !stopStart() && err == nil {
+	if err = checkFirst(sb.ID, first, err); !stopStart() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {

@@ -10,7 +10,7 @@
 // A save of the sandbox's memory closes all streams. Each reader of a command then opens its
 // stream again at the next byte; [life.Gate] prevents opening streams during a save.
 //
-//	set := command.NewSet(box, gate, ended)
+//	set := command.NewSet(sandbox, gate, ended)
 //	set.Boot(machine, nil)
 //	stream, err := commands.Start(ctx, set, api.ExecRequest{Args: []string{"true"}}, nil)
 //	for { ev, err := stream.Next(); ... } // io.EOF after the end

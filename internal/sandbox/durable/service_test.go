@@ -120,13 +120,13 @@ func TestInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box := api.Sandbox{ID: api.NewSandboxID(), Workspace: s.ID}
-	w.live = []api.Sandbox{{ID: api.NewSandboxID()}, box}
+	sandbox := api.Sandbox{ID: api.NewSandboxID(), Workspace: s.ID}
+	w.live = []api.Sandbox{{ID: api.NewSandboxID()}, sandbox}
 	got, err := w.Get(t.Context(), s.ID)
-	if err != nil || got.Sandbox != box.ID || got.State != api.WorkspaceActive || got.Usage == nil {
+	if err != nil || got.Sandbox != sandbox.ID || got.State != api.WorkspaceActive || got.Usage == nil {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if rows, _, err := w.Page(t.Context(), "", api.PageRequest{}); err != nil || len(rows) != 1 || rows[0].Sandbox != box.ID {
+	if rows, _, err := w.Page(t.Context(), "", api.PageRequest{}); err != nil || len(rows) != 1 || rows[0].Sandbox != sandbox.ID {
 		t.Errorf("%+v, %v", rows, err)
 	}
 	calls := map[string]func() error{
@@ -139,7 +139,7 @@ func TestInUse(t *testing.T) {
 	}
 	for name, call := range calls {
 		err := call()
-		if api.KindOf(err) != api.KindConflict || !strings.Contains(err.Error(), string(box.ID)) || !strings.Contains(err.Error(), "shop") || !strings.Contains(api.HintOf(err), string(box.ID)) {
+		if api.KindOf(err) != api.KindConflict || !strings.Contains(err.Error(), string(sandbox.ID)) || !strings.Contains(err.Error(), "shop") || !strings.Contains(api.HintOf(err), string(sandbox.ID)) {
 			t.Errorf("%s: %v (%s)", name, err, api.HintOf(err))
 		}
 	}

@@ -1,11 +1,12 @@
 package manager_test
 
 import (
-	"hortus.dev/internal/sandbox/manager"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"hortus.dev/internal/sandbox/manager"
 
 	"golang.org/x/sys/unix"
 
@@ -97,8 +98,8 @@ func TestLeaveDeadline(t *testing.T) {
 	dir := t.TempDir()
 	var clock wallClock
 	d := openDaemon(t, dir, func(cfg *manager.Config) { cfg.Now, cfg.Uptime = clock.now, kernelClock(t, 0) })
-	box := must(d.Creator.Create(t.Context(), keptSandbox()))(t)
-	if _, err := d.Sandboxes.SetTTL(t.Context(), box.ID, 10*time.Minute); err != nil {
+	sandbox := must(d.Creator.Create(t.Context(), keptSandbox()))(t)
+	if _, err := d.Sandboxes.SetTTL(t.Context(), sandbox.ID, 10*time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	clock.jump(time.Hour)
@@ -113,7 +114,7 @@ func TestLeaveDeadline(t *testing.T) {
 	if did := next.recover(t); did.Adopted != 1 {
 		t.Fatalf("recovered %+v", did)
 	}
-	if left := manager.Left(next.Manager, box.ID); left < 8*time.Minute || left > 10*time.Minute {
+	if left := manager.Left(next.Manager, sandbox.ID); left < 8*time.Minute || left > 10*time.Minute {
 		t.Errorf("it has %s of ten minutes", left)
 	}
 }

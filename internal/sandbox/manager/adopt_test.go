@@ -216,9 +216,9 @@ func TestLeave(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := openDaemon(t, dir, nil)
-	box := must(d.Creator.Create(t.Context(), keptSandbox()))(t)
+	sandbox := must(d.Creator.Create(t.Context(), keptSandbox()))(t)
 	trusted := must(d.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process"}))(t)
-	st, err := d.Guests.StartExec(t.Context(), box.ID, api.ExecRequest{Args: []string{"sh", "-c", counting}})
+	st, err := d.Guests.StartExec(t.Context(), sandbox.ID, api.ExecRequest{Args: []string{"sh", "-c", counting}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestLeave(t *testing.T) {
 	if did := next.recover(t); did.Adopted != 1 || did.Lost != 0 {
 		t.Fatalf("recovered %+v", did)
 	}
-	if out, end := next.output(t, box.ID, x, 0); out != counted() || end.ExitCode != 7 {
+	if out, end := next.output(t, sandbox.ID, x, 0); out != counted() || end.ExitCode != 7 {
 		t.Errorf("exit %d, %d bytes", end.ExitCode, len(out))
 	}
 	if row := next.final(t, x); row.State != api.ExecExited || row.Exit.Code != 7 {

@@ -126,9 +126,9 @@ func TestEgressNextDaemon(t *testing.T) {
 		t.Error(got)
 	}
 	// A row of an older build has no lineage.
-	old := o.rows.boxes[s.ID]
+	old := o.rows.sandboxes[s.ID]
 	old.Lineage = ""
-	o.rows.boxes[s.ID] = old
+	o.rows.sandboxes[s.ID] = old
 
 	n := o.next(t)
 	eventually(t, "it is applied again", func() bool { return n.server.of(s.ID) == "serve rules, apply [a.example]" })
@@ -152,7 +152,7 @@ func TestSetEgress(t *testing.T) {
 	ctx := t.Context()
 	s := o.create(t, api.CreateSandbox{Isolation: "fake"})
 	got, err := o.Policies.SetEgress(ctx, s.ID, *allowing("a.example"))
-	if err != nil || got.Egress != api.EgressRules || o.rows.boxes[s.ID].Egress != api.EgressRules {
+	if err != nil || got.Egress != api.EgressRules || o.rows.sandboxes[s.ID].Egress != api.EgressRules {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if got := o.server.of(s.ID); !strings.HasSuffix(got, "apply [a.example]") {
@@ -251,7 +251,7 @@ func TestEgressFails(t *testing.T) {
 	if _, err := o.Creator.Create(ctx, api.CreateSandbox{Isolation: "fake", Egress: allowing("a.example")}); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("create: %v", err)
 	}
-	for _, row := range o.rows.boxes {
+	for _, row := range o.rows.sandboxes {
 		if row.ID != plain.ID && row.State != api.SandboxEnded {
 			t.Errorf("%+v", row)
 		}
@@ -319,7 +319,7 @@ func TestAddEgressRulesAtOnce(t *testing.T) {
 	if err != nil || len(row.EgressPolicy.Rules) != n {
 		t.Fatalf("%d rules, %v", len(row.EgressPolicy.Rules), err)
 	}
-	if stored := o.rows.boxes[s.ID]; len(stored.EgressPolicy.Rules) != n {
+	if stored := o.rows.sandboxes[s.ID]; len(stored.EgressPolicy.Rules) != n {
 		t.Errorf("%d rules are stored", len(stored.EgressPolicy.Rules))
 	}
 }

@@ -3,12 +3,13 @@ package manager_test
 import (
 	"context"
 	"errors"
-	"hortus.dev/internal/sandbox/command"
-	"hortus.dev/internal/sandbox/manager"
 	"io"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"hortus.dev/internal/sandbox/command"
+	"hortus.dev/internal/sandbox/manager"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
@@ -125,10 +126,10 @@ func (w *world) waitingCommand(t *testing.T, id api.SandboxID) (s *command.Strea
 // also where the one who began it is paused: a viewer sees the end first here.
 func TestEndIsOnRecord(t *testing.T) {
 	w, held := heldWorld(t, nil)
-	box := w.create(t, api.CreateSandbox{})
-	first, end := w.waitingCommand(t, box.ID)
+	sb := w.create(t, api.CreateSandbox{})
+	first, end := w.waitingCommand(t, sb.ID)
 	id := first.Exec().ID
-	viewer, err := w.Guests.AttachExec(t.Context(), box.ID, id, 0)
+	viewer, err := w.Guests.AttachExec(t.Context(), sb.ID, id, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,9 +177,9 @@ func TestEndIsOnRecord(t *testing.T) {
 func TestEndNotStored(t *testing.T) {
 	w, held := heldWorld(t, api.Errorf(api.KindExhausted, "no room"))
 	close(held.release)
-	box := w.create(t, api.CreateSandbox{})
-	first, end := w.waitingCommand(t, box.ID)
-	viewer, err := w.Guests.AttachExec(t.Context(), box.ID, first.Exec().ID, 0)
+	sb := w.create(t, api.CreateSandbox{})
+	first, end := w.waitingCommand(t, sb.ID)
+	viewer, err := w.Guests.AttachExec(t.Context(), sb.ID, first.Exec().ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,18 +233,18 @@ func TestViewerLeavesTheCause(t *testing.T) {
 	w := newWorld(t)
 	count := &killCount{}
 	w.Manager = managed(t, w, w.db, memoryKiller{w.backend, count})
-	box := w.create(t, api.CreateSandbox{})
-	first, err := w.Guests.StartExec(t.Context(), box.ID, api.ExecRequest{Args: []string{"sh", "-c", "read x; kill -9 $$"}, Stdin: true})
+	sb := w.create(t, api.CreateSandbox{})
+	first, err := w.Guests.StartExec(t.Context(), sb.ID, api.ExecRequest{Args: []string{"sh", "-c", "read x; kill -9 $$"}, Stdin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	viewer, err := w.Guests.AttachExec(t.Context(), box.ID, first.Exec().ID, 0)
+	viewer, err := w.Guests.AttachExec(t.Context(), sb.ID, first.Exec().ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	count.kills.Store(1)
 	pid := uint32(first.Exec().PID)
-	c, err := w.Guests.Client(t.Context(), box.ID)
+	c, err := w.Guests.Client(t.Context(), sb.ID)
 	if err == nil {
 		err = c.CloseStdin(t.Context(), envd.Selector{PID: &pid})
 	}
@@ -264,15 +265,15 @@ func TestKillWaitsForTheRecord(t *testing.T) {
 	w := newWorld(t)
 	count := &killCount{asked: make(chan struct{}, 16), say: make(chan struct{})}
 	w.Manager = managed(t, w, w.db, memoryKiller{w.backend, count})
-	box := w.create(t, api.CreateSandbox{})
-	s, err := w.Guests.StartExec(t.Context(), box.ID, api.ExecRequest{Args: []string{"sh", "-c", "kill -9 $$"}})
+	sb := w.create(t, api.CreateSandbox{})
+	s, err := w.Guests.StartExec(t.Context(), sb.ID, api.ExecRequest{Args: []string{"sh", "-c", "kill -9 $$"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sees := w.follow(t, s)
 	<-count.asked // it has the end, and asks the host why
 	time.AfterFunc(100*time.Millisecond, func() { close(count.say) })
-	if _, _, err := w.Sandboxes.Kill(t.Context(), box.ID); err != nil {
+	if _, _, err := w.Sandboxes.Kill(t.Context(), sb.ID); err != nil {
 		t.Fatal(err)
 	}
 	row, err := w.db.Exec(t.Context(), s.Exec().ID)

@@ -172,38 +172,38 @@ func (noLink) Close() error                                       { return nil }
 
 // fakeRows keeps rows in memory, and counts the queries for commands.
 type fakeRows struct {
-	mu      sync.Mutex
-	boxes   map[api.SandboxID]api.Sandbox
-	execs   map[api.ExecID]api.Exec
-	queries int
-	revived []api.SandboxID // rows that came back from a final state
+	mu        sync.Mutex
+	sandboxes map[api.SandboxID]api.Sandbox
+	execs     map[api.ExecID]api.Exec
+	queries   int
+	revived   []api.SandboxID // rows that came back from a final state
 }
 
 func newFakeRows() *fakeRows {
-	return &fakeRows{boxes: map[api.SandboxID]api.Sandbox{}, execs: map[api.ExecID]api.Exec{}}
+	return &fakeRows{sandboxes: map[api.SandboxID]api.Sandbox{}, execs: map[api.ExecID]api.Exec{}}
 }
 
 func (r *fakeRows) InsertSandbox(_ context.Context, s api.Sandbox) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.boxes[s.ID] = s
+	r.sandboxes[s.ID] = s
 	return nil
 }
 
 func (r *fakeRows) UpdateSandbox(_ context.Context, s api.Sandbox) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.boxes[s.ID].State.Final() && !s.State.Final() {
+	if r.sandboxes[s.ID].State.Final() && !s.State.Final() {
 		r.revived = append(r.revived, s.ID)
 	}
-	r.boxes[s.ID] = s
+	r.sandboxes[s.ID] = s
 	return nil
 }
 
 func (r *fakeRows) Sandbox(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, ok := r.boxes[id]
+	s, ok := r.sandboxes[id]
 	if !ok {
 		return s, api.Errorf(api.KindNotFound, "no sandbox %s", id)
 	}
@@ -213,7 +213,7 @@ func (r *fakeRows) Sandbox(_ context.Context, id api.SandboxID) (api.Sandbox, er
 func (r *fakeRows) ListSandboxes(_ context.Context, all bool) (out []api.Sandbox, _ error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.boxes {
+	for _, s := range r.sandboxes {
 		if all || !s.State.Final() {
 			out = append(out, s)
 		}

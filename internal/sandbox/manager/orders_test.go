@@ -155,7 +155,7 @@ func FuzzOrders(f *testing.F) {
 		if len(o.rows.revived) != 0 {
 			t.Errorf("rows came back from their end: %v", o.rows.revived)
 		}
-		for id, row := range o.rows.boxes {
+		for id, row := range o.rows.sandboxes {
 			if suspended := row.State == api.SandboxPaused && row.Snapshot != ""; !leave && !row.State.Final() && !suspended {
 				t.Errorf("sandbox %s is %s after everything was closed", id, row.State)
 			}

@@ -90,7 +90,7 @@ func TestRevokeSecret(t *testing.T) {
 		if err != nil || granted(row) != grants || hosts(row) != allows {
 			t.Errorf("%s: it may use %q, connect to %q, %v", name, granted(row), hosts(row), err)
 		}
-		if stored := o.rows.boxes[s.ID]; granted(stored) != grants || hosts(stored) != allows {
+		if stored := o.rows.sandboxes[s.ID]; granted(stored) != grants || hosts(stored) != allows {
 			t.Errorf("%s: the row has %q, %q", name, granted(stored), hosts(stored))
 		}
 	}
@@ -169,7 +169,7 @@ func TestSecretChanged(t *testing.T) {
 		if row, err := o.Sandboxes.Get(ctx, s.ID); err != nil || hosts(row) != allows {
 			t.Errorf("it may connect to %q, %v; want %q", hosts(row), err, allows)
 		}
-		if stored := o.rows.boxes[s.ID]; hosts(stored) != allows {
+		if stored := o.rows.sandboxes[s.ID]; hosts(stored) != allows {
 			t.Errorf("the row has %q; want %q", hosts(stored), allows)
 		}
 	}

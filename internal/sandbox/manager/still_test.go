@@ -24,12 +24,12 @@ func TestStandstill(t *testing.T) {
 		did = append(did, what)
 	}
 	o.backend.slow = note
-	box, err := o.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake"})
+	sandbox, err := o.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := func() api.SandboxState {
-		s, err := o.Sandboxes.Get(t.Context(), box.ID)
+		s, err := o.Sandboxes.Get(t.Context(), sandbox.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestStandstill(t *testing.T) {
 	}
 	inside, over := 0, make(chan struct{}, 3)
 	still := func(ctx context.Context) error {
-		return o.Saver.Standstill(ctx, box.ID, func(context.Context) error {
+		return o.Saver.Standstill(ctx, sandbox.ID, func(context.Context) error {
 			mu.Lock()
 			inside++
 			first := inside == 1
@@ -46,7 +46,7 @@ func TestStandstill(t *testing.T) {
 				for _, order := range []func(context.Context, api.SandboxID) (api.Sandbox, error){o.Sandboxes.Resume, o.Sandboxes.Pause, o.Sandboxes.Resume} {
 					given, cancel := context.WithCancel(t.Context())
 					cancel()
-					if _, err := order(given, box.ID); !errors.Is(err, context.Canceled) {
+					if _, err := order(given, sandbox.ID); !errors.Is(err, context.Canceled) {
 						t.Errorf("an order during a standstill does not wait: %v", err)
 					}
 				}
@@ -75,19 +75,19 @@ func TestStandstill(t *testing.T) {
 	mistake := errors.New("no copy")
 	ctx, cancel := context.WithCancel(t.Context())
 	did = nil
-	err = o.Saver.Standstill(ctx, box.ID, func(context.Context) error { cancel(); return mistake })
+	err = o.Saver.Standstill(ctx, sandbox.ID, func(context.Context) error { cancel(); return mistake })
 	if !errors.Is(err, mistake) || !slices.Equal(did, []string{"pause", "resume"}) || row() != api.SandboxRunning {
 		t.Errorf("%v, %q, %s", err, did, row())
 	}
 
 	// One that a person paused stays paused.
-	if _, err := o.Sandboxes.Pause(t.Context(), box.ID); err != nil {
+	if _, err := o.Sandboxes.Pause(t.Context(), sandbox.ID); err != nil {
 		t.Fatal(err)
 	}
 	if err := still(t.Context()); api.KindOf(err) != api.KindConflict || !strings.Contains(api.HintOf(err), "resume") || row() != api.SandboxPaused {
 		t.Errorf("%v, %s", err, row())
 	}
-	if _, err := o.Sandboxes.Resume(t.Context(), box.ID); err != nil {
+	if _, err := o.Sandboxes.Resume(t.Context(), sandbox.ID); err != nil {
 		t.Fatal(err)
 	}
 
@@ -109,12 +109,12 @@ func TestStandstill(t *testing.T) {
 		t.Errorf("%v, %s", err, row())
 	}
 	o.backend.fails = nil
-	if _, err := o.Sandboxes.Resume(t.Context(), box.ID); err != nil || row() != api.SandboxRunning {
+	if _, err := o.Sandboxes.Resume(t.Context(), sandbox.ID); err != nil || row() != api.SandboxRunning {
 		t.Errorf("%v, %s", err, row())
 	}
 
 	// A kill waits for nothing, and says that the copy is not of one instant.
-	err = o.Saver.Standstill(t.Context(), box.ID, func(ctx context.Context) error { _, _, err := o.Sandboxes.Kill(ctx, box.ID); return err })
+	err = o.Saver.Standstill(t.Context(), sandbox.ID, func(ctx context.Context) error { _, _, err := o.Sandboxes.Kill(ctx, sandbox.ID); return err })
 	if api.KindOf(err) != api.KindUnavailable || o.Alive() != 0 {
 		t.Errorf("%v, %d alive", err, o.Alive())
 	}

@@ -26,10 +26,10 @@ type Config struct {
 
 // Service gives tasks their sandboxes. Its methods may be called at the same time.
 type Service struct {
-	boxes  Sandboxes
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
+	sandboxes Sandboxes
+	ctx       context.Context
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
@@ -44,14 +44,14 @@ type flight struct {
 	req  api.ProvisionRequest
 	done chan struct{}
 	// What follows is set when done is closed.
-	box  api.Sandbox
-	made bool
-	err  error
+	sandbox api.Sandbox
+	made    bool
+	err     error
 }
 
 // New makes a service. [Service.Close] ends it.
 func New(cfg Config) *Service {
-	s := &Service{boxes: cfg.Sandboxes, flying: map[task]*flight{}}
+	s := &Service{sandboxes: cfg.Sandboxes, flying: map[task]*flight{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -88,7 +88,7 @@ func (s *Service) Provision(ctx context.Context, req api.ProvisionRequest) (api.
 	if f.err != nil {
 		return api.Sandbox{}, false, f.err
 	}
-	return f.box, f.made && first, differs(madeBy(f.box), req)
+	return f.sandbox, f.made && first, differs(madeBy(f.sandbox), req)
 }
 
 // madeBy is the request that a sandbox was made by. Variables are the sandbox's.
@@ -116,7 +116,7 @@ func (s *Service) board(ctx context.Context, req api.ProvisionRequest) (f *fligh
 		defer cancel()
 		stop := context.AfterFunc(s.ctx, cancel)
 		defer stop()
-		f.box, f.made, f.err = s.fly(ctx, t, req)
+		f.sandbox, f.made, f.err = s.fly(ctx, t, req)
 		s.mu.Lock()
 		delete(s.flying, t)
 		s.mu.Unlock()
@@ -134,19 +134,19 @@ func (s *Service) fly(ctx context.Context, t task, req api.ProvisionRequest) (ap
 	if api.KindOf(err) != api.KindNotFound {
 		return api.Sandbox{}, false, err
 	}
-	box, err := s.boxes.Create(ctx, api.CreateSandbox{
+	sandbox, err := s.sandboxes.Create(ctx, api.CreateSandbox{
 		Template: req.ImageID, TTLMS: req.TTLSeconds * 1000, Env: req.EnvVars, Account: t.account, Provision: &req,
 	})
 	if api.KindOf(err) == api.KindNotFound {
 		err = api.Errorf(api.KindInvalid, "imageId %.64q: %w", req.ImageID, err).
 			WithHint("imageId must be the name of a template; %s always exists", api.HostTemplate)
 	}
-	return box, true, err
+	return sandbox, true, err
 }
 
 // of returns the live sandbox of a task, or with ended the last one.
 func (s *Service) of(ctx context.Context, t task, ended bool) (api.Sandbox, error) {
-	b, err := s.boxes.Provisioned(ctx, t.id, ended)
+	b, err := s.sandboxes.Provisioned(ctx, t.id, ended)
 	if api.KindOf(err) == api.KindNotFound {
 		err = absent(t.id)
 	}
@@ -160,7 +160,7 @@ func absent(id string) error {
 // Find returns a sandbox by its ID or its task's ID: the live one, or else the last one.
 func (s *Service) Find(ctx context.Context, idOrTask string) (api.Sandbox, error) {
 	if id := api.SandboxID(idOrTask); id.Valid() {
-		b, err := s.boxes.Get(ctx, id)
+		b, err := s.sandboxes.Get(ctx, id)
 		if api.KindOf(err) == api.KindNotFound || err == nil && b.Provision == nil {
 			err = absent(idOrTask)
 		}
@@ -229,7 +229,7 @@ func (s *Service) Destroy(ctx context.Context, idOrTask string) (api.Sandbox, ap
 	if err != nil {
 		return b, api.Proof{}, err
 	}
-	return s.boxes.Kill(ctx, b.ID)
+	return s.sandboxes.Kill(ctx, b.ID)
 }
 
 func (s *Service) flight(ctx context.Context, id string) *flight {

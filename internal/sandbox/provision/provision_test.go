@@ -11,15 +11,15 @@ import (
 	"hortus.dev/api"
 )
 
-// boxes keeps sandboxes as access to a manager would: a user sees the account's own.
-type boxes struct {
+// sandboxTable keeps sandboxes as access to a manager would: a user sees the account's own.
+type sandboxTable struct {
 	mu    sync.Mutex
 	all   []api.Sandbox // the newest first
 	gate  chan struct{} // holds Create up
 	fails error
 }
 
-func (b *boxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+func (b *sandboxTable) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 	if b.gate != nil {
 		select {
 		case <-b.gate:
@@ -37,7 +37,7 @@ func (b *boxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox,
 	return s, nil
 }
 
-func (b *boxes) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+func (b *sandboxTable) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range b.all {
@@ -48,7 +48,7 @@ func (b *boxes) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) 
 	return api.Sandbox{}, api.Errorf(api.KindNotFound, "there is no sandbox %s", id)
 }
 
-func (b *boxes) Provisioned(ctx context.Context, task string, ended bool) (api.Sandbox, error) {
+func (b *sandboxTable) Provisioned(ctx context.Context, task string, ended bool) (api.Sandbox, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range b.all {
@@ -59,7 +59,7 @@ func (b *boxes) Provisioned(ctx context.Context, task string, ended bool) (api.S
 	return api.Sandbox{}, api.Errorf(api.KindNotFound, "there is no provisioned sandbox %q", task)
 }
 
-func (b *boxes) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error) {
+func (b *sandboxTable) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error) {
 	if _, err := b.Get(ctx, id); err != nil {
 		return api.Sandbox{}, api.Proof{}, err
 	}
@@ -68,7 +68,7 @@ func (b *boxes) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Pr
 	return s, api.Proof{How: "test"}, err
 }
 
-func (b *boxes) set(id api.SandboxID, state api.SandboxState) {
+func (b *sandboxTable) set(id api.SandboxID, state api.SandboxState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.all, func(s api.Sandbox) bool { return s.ID == id })
@@ -82,14 +82,14 @@ func as(t *testing.T, account string) context.Context {
 	return api.WithPrincipal(t.Context(), api.Principal{Role: api.RoleUser, Account: account})
 }
 
-func service(t *testing.T, b *boxes) *Service {
+func service(t *testing.T, b *sandboxTable) *Service {
 	s := New(Config{Sandboxes: b})
 	t.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
 
 func TestProvision(t *testing.T) {
-	b := &boxes{}
+	b := &sandboxTable{}
 	s := service(t, b)
 	a := as(t, "a")
 	req := api.ProvisionRequest{TaskID: "agent-1", TTLSeconds: 600, EnvVars: map[string]string{"A": "b"}}
@@ -156,7 +156,7 @@ func TestProvision(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	b := &boxes{}
+	b := &sandboxTable{}
 	s := service(t, b)
 	for want, req := range map[string]api.ProvisionRequest{
 		`taskId ""`:       {},
@@ -185,7 +185,7 @@ func TestRefused(t *testing.T) {
 
 // TestConcurrent has many ask for one task at once, and the first of them go away.
 func TestConcurrent(t *testing.T) {
-	b := &boxes{gate: make(chan struct{})}
+	b := &sandboxTable{gate: make(chan struct{})}
 	s := service(t, b)
 	req := api.ProvisionRequest{TaskID: "a"}
 	gone, leave := context.WithCancel(as(t, "a"))
@@ -236,7 +236,7 @@ func TestConcurrent(t *testing.T) {
 
 // TestWaitForStart waits for a sandbox that another daemon's life began, say.
 func TestWaitForStart(t *testing.T) {
-	b := &boxes{}
+	b := &sandboxTable{}
 	s := service(t, b)
 	got, _, err := s.Provision(as(t, "a"), api.ProvisionRequest{TaskID: "a"})
 	if err != nil {
@@ -265,7 +265,7 @@ func TestWaitForStart(t *testing.T) {
 
 // TestClose ends what is being made.
 func TestClose(t *testing.T) {
-	b := &boxes{gate: make(chan struct{})}
+	b := &sandboxTable{gate: make(chan struct{})}
 	s := New(Config{Sandboxes: b})
 	failed := make(chan error)
 	go func() {

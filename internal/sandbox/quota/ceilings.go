@@ -21,10 +21,10 @@ func newCeilings(s Sandboxes) *ceilings { return &ceilings{sandboxes: s, keys: m
 // usage is what the sandboxes of one key use. Keys without ceilings have none.
 type usage struct {
 	mu sync.Mutex
-	// known is set once boxes includes the sandboxes of earlier daemons.
-	known   bool
-	boxes   map[api.SandboxID]amount
-	pending amount
+	// known is set once sandboxes includes the sandboxes of earlier daemons.
+	known     bool
+	sandboxes map[api.SandboxID]amount
+	pending   amount
 }
 
 // amount is what some sandboxes use together.
@@ -48,7 +48,7 @@ func (c *ceilings) of(id api.KeyID) *usage {
 	defer c.mu.Unlock()
 	s := c.keys[id]
 	if s == nil {
-		s = &usage{boxes: map[api.SandboxID]amount{}}
+		s = &usage{sandboxes: map[api.SandboxID]amount{}}
 		c.keys[id] = s
 	}
 	return s
@@ -89,16 +89,16 @@ func (s *usage) reserve(ctx context.Context, all Sandboxes, p api.Principal, wan
 		}
 		for _, b := range rows {
 			if b.Key == p.Key {
-				s.boxes[b.ID] = amountOf(b.Limits)
+				s.sandboxes[b.ID] = amountOf(b.Limits)
 			}
 		}
 		s.known = true
 	}
 	used := s.pending
-	for id, a := range s.boxes {
+	for id, a := range s.sandboxes {
 		row, err := all.Get(ctx, id)
 		if api.KindOf(err) == api.KindNotFound || err == nil && row.State.Final() {
-			delete(s.boxes, id)
+			delete(s.sandboxes, id)
 			continue
 		}
 		if err != nil {
@@ -130,7 +130,7 @@ func (s *usage) commit(wanted amount, made []api.Sandbox) {
 	}
 	for _, b := range made {
 		if b.ID != "" {
-			s.boxes[b.ID] = amountOf(b.Limits)
+			s.sandboxes[b.ID] = amountOf(b.Limits)
 		}
 	}
 }

@@ -201,8 +201,8 @@ func (q *Quota) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandb
 // CreateTemplate makes a template of the caller's account. The sandbox that it is made in counts
 // while it lives.
 func (q *Quota) CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error) {
-	box := api.CreateSandbox{Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, Egress: req.Egress}
-	p, err := q.own(ctx, &box)
+	sb := api.CreateSandbox{Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, Egress: req.Egress}
+	p, err := q.own(ctx, &sb)
 	if err == nil {
 		err = q.cfg.Rates.Create(p, 1)
 	}
@@ -218,7 +218,7 @@ func (q *Quota) CreateTemplate(ctx context.Context, req api.CreateTemplate, prog
 		}
 	}
 	var out api.Snapshot
-	err = q.ceilings.create(ctx, p, 1, q.limits(ctx, box), func() ([]api.Sandbox, error) {
+	err = q.ceilings.create(ctx, p, 1, q.limits(ctx, sb), func() ([]api.Sandbox, error) {
 		var err error
 		out, err = q.cfg.Templates.CreateTemplate(ctx, req, progress)
 		return nil, err // its sandbox has ended

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/platform/inventory"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/sandbox/box"
+	"hortus.dev/internal/sandbox/runner"
 	"hortus.dev/internal/storage/image"
 )
 
@@ -153,8 +153,8 @@ func (s *Inventory) ask(ctx context.Context) (_ []byte, err error) {
 		return nil, envd.APIError(err)
 	}
 	defer ps.Close()
-	out := box.Text{Max: inventory.MaxOutput}
-	if err := box.Collect(ps, &out, &box.Text{}); err != nil {
+	out := runner.Text{Max: inventory.MaxOutput}
+	if err := runner.Collect(ps, &out, &runner.Text{}); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil

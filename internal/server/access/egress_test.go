@@ -65,14 +65,14 @@ func TestEgressOfOthers(t *testing.T) {
 	}
 	limited, unlimited, stranger := of("a", narrow, api.Ceilings{Egress: top}), of("a", wide, api.Ceilings{}), of("b", api.NewKeyID(), api.Ceilings{})
 	operator := api.WithPrincipal(t.Context(), api.Operator())
-	box := func(ctx context.Context) api.SandboxID {
+	sandbox := func(ctx context.Context) api.SandboxID {
 		row, err := s.Create(ctx, api.CreateSandbox{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return row.ID
 	}
-	small, open := box(limited), box(unlimited)
+	small, open := sandbox(limited), sandbox(unlimited)
 	if m.rows[small].MaxEgress != top || m.rows[open].MaxEgress != nil {
 		t.Errorf("ceilings %v and %v", m.rows[small].MaxEgress, m.rows[open].MaxEgress)
 	}

@@ -7,9 +7,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
-	"hortus.dev/internal/sandbox/box"
 	"hortus.dev/internal/sandbox/command"
 	"hortus.dev/internal/sandbox/quota"
+	"hortus.dev/internal/sandbox/runner"
 )
 
 // Lifecycle finds sandboxes, and pauses, resumes and ends them.
@@ -299,18 +299,18 @@ func (s *Sandboxes) Exec(ctx context.Context, id api.SandboxID, exec api.ExecID)
 }
 
 // StartExec runs a command.
-func (s *Sandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (box.Stream, error) {
-	return ifAllowed(s.allowed(ctx, id), func() (box.Stream, error) { return stream(s.cfg.Guests.StartExec(ctx, id, req)) })
+func (s *Sandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (runner.Stream, error) {
+	return ifAllowed(s.allowed(ctx, id), func() (runner.Stream, error) { return stream(s.cfg.Guests.StartExec(ctx, id, req)) })
 }
 
 // AttachExec reads a command's output. The manager finds the command in the sandbox
 // alone.
-func (s *Sandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (box.Stream, error) {
-	return ifAllowed(s.allowed(ctx, id), func() (box.Stream, error) { return stream(s.cfg.Guests.AttachExec(ctx, id, exec, offset)) })
+func (s *Sandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (runner.Stream, error) {
+	return ifAllowed(s.allowed(ctx, id), func() (runner.Stream, error) { return stream(s.cfg.Guests.AttachExec(ctx, id, exec, offset)) })
 }
 
 // stream returns no stream beside an error.
-func stream(s *command.Stream, err error) (box.Stream, error) {
+func stream(s *command.Stream, err error) (runner.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -384,7 +384,7 @@ func (d *DataPlane) Count(ctx context.Context, id api.SandboxID) error {
 }
 
 // StartExec starts a command, within the rate of the sandbox's key.
-func (d *DataPlane) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (box.Stream, error) {
+func (d *DataPlane) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (runner.Stream, error) {
 	row, err := d.sandboxes.Get(ctx, id)
 	if err == nil {
 		err = d.rates.Command(row.Key)
@@ -396,7 +396,7 @@ func (d *DataPlane) StartExec(ctx context.Context, id api.SandboxID, req api.Exe
 }
 
 // AttachExec reads a command's output.
-func (d *DataPlane) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (box.Stream, error) {
+func (d *DataPlane) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (runner.Stream, error) {
 	return stream(d.guests.AttachExec(ctx, id, exec, offset))
 }
 

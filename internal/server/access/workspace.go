@@ -153,8 +153,8 @@ func (s *Sandboxes) createOver(ctx context.Context, req api.CreateSandbox) (api.
 		return api.Sandbox{}, err
 	}
 	req.Workspace = string(id)
-	box, err := s.cfg.Quota.CreateIn(ctx, req, ws)
-	return box, s.cfg.Workspaces.InUse(ctx, row, err)
+	sb, err := s.cfg.Quota.CreateIn(ctx, req, ws)
+	return sb, s.cfg.Workspaces.InUse(ctx, row, err)
 }
 
 // noWorkspace says how to make what was not found.

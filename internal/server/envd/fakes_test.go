@@ -27,17 +27,17 @@ type fakes struct {
 	wake    func() error               // what resuming does
 	ended   chan struct{}              // closed when the sandboxes that streams lead to end; nil for never
 
-	mu      sync.Mutex
-	boxes   map[api.SandboxID]*api.Sandbox
-	started []api.ExecRequest
-	exec    map[int]api.ExecID
-	woken   int
-	now     time.Time
-	wg      sync.WaitGroup
+	mu        sync.Mutex
+	sandboxes map[api.SandboxID]*api.Sandbox
+	started   []api.ExecRequest
+	exec      map[int]api.ExecID
+	woken     int
+	now       time.Time
+	wg        sync.WaitGroup
 }
 
 func newFakes() (*fakes, api.SandboxID) {
-	f := &fakes{boxes: map[api.SandboxID]*api.Sandbox{}, exec: map[int]api.ExecID{}, now: time.Unix(1_800_000_000, 0)}
+	f := &fakes{sandboxes: map[api.SandboxID]*api.Sandbox{}, exec: map[int]api.ExecID{}, now: time.Unix(1_800_000_000, 0)}
 	return f, f.add(api.SandboxRunning)
 }
 
@@ -45,14 +45,14 @@ func (f *fakes) add(state api.SandboxState) api.SandboxID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	id := api.NewSandboxID()
-	f.boxes[id] = &api.Sandbox{ID: id, State: state, Egress: "none"}
+	f.sandboxes[id] = &api.Sandbox{ID: id, State: state, Egress: "none"}
 	return id
 }
 
 func (f *fakes) change(id api.SandboxID, how func(*api.Sandbox)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	how(f.boxes[id])
+	how(f.sandboxes[id])
 }
 
 func (f *fakes) clock() time.Time {
@@ -64,7 +64,7 @@ func (f *fakes) clock() time.Time {
 func (f *fakes) Get(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b := f.boxes[id]
+	b := f.sandboxes[id]
 	if b == nil {
 		return api.Sandbox{}, api.Errorf(api.KindNotFound, "there is no sandbox %q", id)
 	}
@@ -76,7 +76,7 @@ func (f *fakes) Count(context.Context, api.SandboxID) error { return f.crowded }
 func (f *fakes) List(_ context.Context, all bool) (out []api.Sandbox, _ error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, b := range f.boxes {
+	for _, b := range f.sandboxes {
 		if all || !b.State.Final() {
 			out = append(out, *b)
 		}

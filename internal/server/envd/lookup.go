@@ -37,8 +37,8 @@ func (d *Server) serveSigned(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	boxes, err := d.cfg.Sandboxes.List(r.Context(), false)
-	id, ok := s.find(boxes, d.cfg.Tokens)
+	sandboxes, err := d.cfg.Sandboxes.List(r.Context(), false)
+	id, ok := s.find(sandboxes, d.cfg.Tokens)
 	<-d.looking
 	switch {
 	case err != nil:

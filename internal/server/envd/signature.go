@@ -83,9 +83,9 @@ func (d *Server) expired(s signatureClaim) bool {
 
 // find returns the sandbox whose token made a signature. Every one is tried, whether
 // or not one matched before, so that the time tells how many there are at the most.
-func (s signatureClaim) find(boxes []api.Sandbox, t Tokens) (api.SandboxID, bool) {
+func (s signatureClaim) find(sandboxes []api.Sandbox, t Tokens) (api.SandboxID, bool) {
 	found, at := 0, 0
-	for i, b := range boxes {
+	for i, b := range sandboxes {
 		eq := s.match(t.Envd(string(b.ID)))
 		at = subtle.ConstantTimeSelect(eq, i, at)
 		found |= eq
@@ -93,5 +93,5 @@ func (s signatureClaim) find(boxes []api.Sandbox, t Tokens) (api.SandboxID, bool
 	if found == 0 {
 		return "", false
 	}
-	return boxes[at].ID, true
+	return sandboxes[at].ID, true
 }

@@ -2,7 +2,7 @@
 // which a coding agent runs commands and changes files on another machine. Here the other
 // machine is a sandbox: the agent, its model and its keys stay outside.
 //
-//	h := execserver.NewHandler(execserver.Config{Sandbox: box})
+//	h := execserver.NewHandler(execserver.Config{Sandbox: sandbox})
 //	defer h.Close()
 //	err := http.Serve(listener, h) // ws://ADDRESS + h.Path()
 //

@@ -59,22 +59,22 @@ func TestEgressClient(t *testing.T) {
 	f := &fakes{egress: o}
 	c, _ := serve(t, f)
 	ctx := t.Context()
-	box, err := c.Sandboxes.Get(ctx, string(f.id))
+	sandbox, err := c.Sandboxes.Get(ctx, string(f.id))
 	if err != nil {
 		t.Fatal(err)
 	}
 	allow := api.EgressRule{Action: api.EgressAllow, Host: "a.example"}
-	if s, err := box.SetEgress(ctx, api.EgressPolicy{Ask: true, Rules: []api.EgressRule{allow}}); err != nil || !s.EgressPolicy.Ask {
+	if s, err := sandbox.SetEgress(ctx, api.EgressPolicy{Ask: true, Rules: []api.EgressRule{allow}}); err != nil || !s.EgressPolicy.Ask {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := box.AddEgressRules(ctx, allow); err != nil {
+	if _, err := sandbox.AddEgressRules(ctx, allow); err != nil {
 		t.Error(err)
 	}
-	if s, err := box.RevokeSecret(ctx, "crm"); err != nil || s.ID != f.id {
+	if s, err := sandbox.RevokeSecret(ctx, "crm"); err != nil || s.ID != f.id {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for _, name := range []string{"A b", "../x"} {
-		if _, err := box.RevokeSecret(ctx, name); api.KindOf(err) != api.KindInvalid {
+		if _, err := sandbox.RevokeSecret(ctx, name); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

@@ -57,7 +57,7 @@ type fakes struct {
 	wg      sync.WaitGroup
 }
 
-func (f *fakes) box() api.Sandbox {
+func (f *fakes) newSandbox() api.Sandbox {
 	return api.Sandbox{ID: f.id, State: api.SandboxRunning, Isolation: "container"}
 }
 
@@ -69,20 +69,20 @@ func (f *fakes) Create(_ context.Context, req api.CreateSandbox) (api.Sandbox, e
 	if req.Isolation == "full" {
 		return api.Sandbox{}, &api.Error{Kind: api.KindExhausted, Message: "no room", RetryAfterMS: 1001}
 	}
-	box := f.box()
+	sandbox := f.newSandbox()
 	if f.fresh {
-		box.ID = api.NewSandboxID()
+		sandbox.ID = api.NewSandboxID()
 	}
-	return box, nil
+	return sandbox, nil
 }
 func (f *fakes) Get(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
 	if id != f.id {
 		return api.Sandbox{}, api.Errorf(api.KindNotFound, "there is no sandbox %q", id)
 	}
-	return f.box(), nil
+	return f.newSandbox(), nil
 }
 func (f *fakes) Page(context.Context, bool, api.PageRequest) ([]api.Sandbox, string, error) {
-	return []api.Sandbox{f.box()}, "", nil
+	return []api.Sandbox{f.newSandbox()}, "", nil
 }
 func (f *fakes) Find(_ context.Context, prefix string) (api.SandboxID, error) {
 	if !strings.HasPrefix(string(f.id), prefix) {
@@ -91,13 +91,15 @@ func (f *fakes) Find(_ context.Context, prefix string) (api.SandboxID, error) {
 	return f.id, nil
 }
 func (f *fakes) SetTTL(context.Context, api.SandboxID, time.Duration) (api.Sandbox, error) {
-	return f.box(), nil
+	return f.newSandbox(), nil
 }
 func (f *fakes) Pause(context.Context, api.SandboxID) (api.Sandbox, error) {
 	return api.Sandbox{}, api.Errorf(api.KindUnsupported, "pause is missing here")
 }
-func (f *fakes) Resume(context.Context, api.SandboxID) (api.Sandbox, error) { return f.box(), nil }
-func (f *fakes) Stats(context.Context, api.SandboxID) (api.Stats, error)    { return api.Stats{}, nil }
+func (f *fakes) Resume(context.Context, api.SandboxID) (api.Sandbox, error) {
+	return f.newSandbox(), nil
+}
+func (f *fakes) Stats(context.Context, api.SandboxID) (api.Stats, error) { return api.Stats{}, nil }
 func (f *fakes) ExecPage(context.Context, api.SandboxID, api.PageRequest) ([]api.Exec, string, error) {
 	return nil, "", nil
 }
@@ -111,7 +113,7 @@ func (f *fakes) Kill(context.Context, api.SandboxID) (api.Sandbox, api.Proof, er
 	if f.kills++; f.kills == 1 {
 		close(f.killed)
 	}
-	return f.box(), api.Proof{How: "test"}, nil
+	return f.newSandbox(), api.Proof{How: "test"}, nil
 }
 func (f *fakes) StartExec(_ context.Context, _ api.SandboxID, req api.ExecRequest) (httpapi.ExecStream, error) {
 	f.mu.Lock()

@@ -12,13 +12,13 @@ import (
 	"hortus.dev/api"
 )
 
-// boxes plays sandboxes that are listed.
-type boxes struct {
+// sandboxes plays sandboxes that are listed.
+type pagedSandboxes struct {
 	Sandboxes
 	rows []api.Sandbox
 }
 
-func (b boxes) Page(_ context.Context, all bool, p api.PageRequest) ([]api.Sandbox, string, error) {
+func (b pagedSandboxes) Page(_ context.Context, all bool, p api.PageRequest) ([]api.Sandbox, string, error) {
 	var list []api.Sandbox
 	for _, s := range b.rows {
 		if all || !s.State.Final() {
@@ -35,7 +35,7 @@ func (b boxes) Page(_ context.Context, all bool, p api.PageRequest) ([]api.Sandb
 
 // TestFilters: a filtered list has full pages, and each row that matches once.
 func TestFilters(t *testing.T) {
-	b := boxes{}
+	b := pagedSandboxes{}
 	for i := range 12 {
 		s := api.Sandbox{ID: api.SandboxID(fmt.Sprint(i)), State: api.SandboxRunning, Labels: map[string]string{"team": "a", "n": fmt.Sprint(i % 2)}}
 		switch i % 3 {

@@ -41,25 +41,25 @@ func (r *ran) Execute(ctx context.Context, id api.SandboxID, req api.ExecuteRequ
 }
 
 // provisions has one sandbox.
-type provisions struct{ box api.Sandbox }
+type provisions struct{ sandbox api.Sandbox }
 
 func (p provisions) Provision(context.Context, api.ProvisionRequest) (api.Sandbox, bool, error) {
-	return p.box, true, nil
+	return p.sandbox, true, nil
 }
 func (p provisions) Wait(context.Context, string, time.Duration) (api.Sandbox, error) {
-	return p.box, nil
+	return p.sandbox, nil
 }
-func (p provisions) Find(context.Context, string) (api.Sandbox, error) { return p.box, nil }
+func (p provisions) Find(context.Context, string) (api.Sandbox, error) { return p.sandbox, nil }
 func (p provisions) Destroy(context.Context, string) (api.Sandbox, api.Proof, error) {
-	return p.box, api.Proof{}, nil
+	return p.sandbox, api.Proof{}, nil
 }
 
 // TestSandboxURL: anyone who has a sandbox's URL runs code in it, without a key, and
 // nothing else; a URL that is almost right is no URL.
 func TestSandboxURL(t *testing.T) {
-	box := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, Provision: &api.ProvisionRequest{TaskID: "a"}}
+	sandbox := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, Provision: &api.ProvisionRequest{TaskID: "a"}}
 	code := &ran{}
-	server := httpapi.New(httpapi.Config{Provisions: provisions{box}, Code: code, Tokens: tokens{}, Once: keeper(t)})
+	server := httpapi.New(httpapi.Config{Provisions: provisions{sandbox}, Code: code, Tokens: tokens{}, Once: keeper(t)})
 	do := func(p api.Principal, method, target, body string, header ...string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, target, strings.NewReader(body))
 		for i := 0; i < len(header); i += 2 {
@@ -72,23 +72,23 @@ func TestSandboxURL(t *testing.T) {
 	user, nobody := api.Principal{Role: api.RoleUser, Account: "a"}, api.Principal{}
 	var view api.Provisioned
 	w := do(user, "GET", "http://garden.example:8080/v1/provision/a", "")
-	if err := json.Unmarshal(w.Body.Bytes(), &view); err != nil || !strings.HasPrefix(view.SandboxURL, "http://garden.example:8080/v1/open/"+string(box.ID)+"/") {
+	if err := json.Unmarshal(w.Body.Bytes(), &view); err != nil || !strings.HasPrefix(view.SandboxURL, "http://garden.example:8080/v1/open/"+string(sandbox.ID)+"/") {
 		t.Fatalf("%s %v", w.Body, err)
 	}
 	// As such programs send it: no key, and text/plain.
 	w = do(nobody, "POST", view.SandboxURL+"/execute", `{"code":"1"}`, "Content-Type", "text/plain;charset=UTF-8")
-	if w.Code != http.StatusOK || len(code.all) != 1 || code.all[0] != string(box.ID)+" 1" {
+	if w.Code != http.StatusOK || len(code.all) != 1 || code.all[0] != string(sandbox.ID)+" 1" {
 		t.Errorf("%d %s, ran %q", w.Code, w.Body, code.all)
 	}
-	token := tokens{}.Envd(string(box.ID))
+	token := tokens{}.Envd(string(sandbox.ID))
 	wrong := ""
 	for what, path := range map[string]string{
-		"no token":                "/v1/open/" + string(box.ID) + "//execute",
-		"a byte more":             "/v1/open/" + string(box.ID) + "/" + token + "0/execute",
-		"a byte less":             "/v1/open/" + string(box.ID) + "/" + token[1:] + "/execute",
-		"another sandbox's":       "/v1/open/" + string(box.ID) + "/" + tokens{}.Envd(string(api.NewSandboxID())) + "/execute",
+		"no token":                "/v1/open/" + string(sandbox.ID) + "//execute",
+		"a byte more":             "/v1/open/" + string(sandbox.ID) + "/" + token + "0/execute",
+		"a byte less":             "/v1/open/" + string(sandbox.ID) + "/" + token[1:] + "/execute",
+		"another sandbox's":       "/v1/open/" + string(sandbox.ID) + "/" + tokens{}.Envd(string(api.NewSandboxID())) + "/execute",
 		"another sandbox":         "/v1/open/" + string(api.NewSandboxID()) + "/" + token + "/execute",
-		"a beginning of the id":   "/v1/open/" + string(box.ID)[:10] + "/" + tokens{}.Envd(string(box.ID)[:10]) + "/execute",
+		"a beginning of the id":   "/v1/open/" + string(sandbox.ID)[:10] + "/" + tokens{}.Envd(string(sandbox.ID)[:10]) + "/execute",
 		"an id that could be any": "/v1/open/..%2f..%2fx/" + tokens{}.Envd("../../x") + "/execute",
 	} {
 		w := do(nobody, "POST", path, `{"code":"2"}`, "Idempotency-Key", "k")
@@ -105,7 +105,7 @@ func TestSandboxURL(t *testing.T) {
 		if w := do(nobody, "GET", view.SandboxURL+target, ""); w.Code != http.StatusNotFound {
 			t.Errorf("the URL opens %s: %d", target, w.Code)
 		}
-		if w := do(nobody, "GET", "/v1/sandboxes/"+string(box.ID)+target, ""); w.Code != http.StatusUnauthorized {
+		if w := do(nobody, "GET", "/v1/sandboxes/"+string(sandbox.ID)+target, ""); w.Code != http.StatusUnauthorized {
 			t.Errorf("%s without a key: %d", target, w.Code)
 		}
 	}
@@ -118,7 +118,7 @@ func TestSandboxURL(t *testing.T) {
 			t.Errorf("with a key: %d %s", w.Code, w.Body)
 		}
 	}
-	if w := do(api.Operator(), "POST", "/v1/sandboxes/"+string(box.ID)+"/execute", `{"code":"4"}`, "Idempotency-Key", "k"); w.Code != http.StatusOK {
+	if w := do(api.Operator(), "POST", "/v1/sandboxes/"+string(sandbox.ID)+"/execute", `{"code":"4"}`, "Idempotency-Key", "k"); w.Code != http.StatusOK {
 		t.Errorf("the operator's key of that name: %d %s", w.Code, w.Body)
 	}
 }

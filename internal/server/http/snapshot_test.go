@@ -178,26 +178,26 @@ func TestSnapshotCalls(t *testing.T) {
 func TestSnapshotRequests(t *testing.T) {
 	f := &fakes{saves: newSaves()}
 	_, path := serve(t, f)
-	box := "/v1/sandboxes/" + string(f.id)
+	sandbox := "/v1/sandboxes/" + string(f.id)
 	for _, c := range []struct {
 		url, body string
 		code      int
 		says      string
 	}{
-		{box + "/pause", "", 400, "pause is missing here"}, // the fake's Pause, as without a body ever since
-		{box + "/pause", "{}", 400, "pause is missing here"},
-		{box + "/pause", `{"toDisk":true}`, 200, "paused"},
-		{box + "/pause", `{"todisk_":true}`, 400, "todisk_"},
-		{box + "/pause", `{"toDisk":"yes"}`, 400, "toDisk"},
-		{box + "/pause", "{} {}", 400, "more than one"},
-		{box + "/pause", "{", 400, "malformed"},
-		{box + "/snapshots", "", 201, `"state":"ready"`},
-		{box + "/snapshots", `{"naem":"x"}`, 400, "naem"},
-		{box + "/snapshots", `{"name":"` + strings.Repeat("x", 5<<20) + `"}`, 400, "more than"},
-		{box + "/forks", "", 201, `"children":[]`},
-		{box + "/forks", `{"count":"many"}`, 400, "count"},
-		{box + "/forks", `{"count":1.5}`, 400, "count"},
-		{box + "/forks", `{"count":2}`, 201, "no memory is left"},
+		{sandbox + "/pause", "", 400, "pause is missing here"}, // the fake's Pause, as without a body ever since
+		{sandbox + "/pause", "{}", 400, "pause is missing here"},
+		{sandbox + "/pause", `{"toDisk":true}`, 200, "paused"},
+		{sandbox + "/pause", `{"todisk_":true}`, 400, "todisk_"},
+		{sandbox + "/pause", `{"toDisk":"yes"}`, 400, "toDisk"},
+		{sandbox + "/pause", "{} {}", 400, "more than one"},
+		{sandbox + "/pause", "{", 400, "malformed"},
+		{sandbox + "/snapshots", "", 201, `"state":"ready"`},
+		{sandbox + "/snapshots", `{"naem":"x"}`, 400, "naem"},
+		{sandbox + "/snapshots", `{"name":"` + strings.Repeat("x", 5<<20) + `"}`, 400, "more than"},
+		{sandbox + "/forks", "", 201, `"children":[]`},
+		{sandbox + "/forks", `{"count":"many"}`, 400, "count"},
+		{sandbox + "/forks", `{"count":1.5}`, 400, "count"},
+		{sandbox + "/forks", `{"count":2}`, 201, "no memory is left"},
 		{"/v1/sandboxes/zzz/forks", "{}", 404, "zzz"},
 		{"/v1/templates", "", 400, "empty"},
 		{"/v1/templates", `{"name":"x","run":"pip"}`, 400, "run"},

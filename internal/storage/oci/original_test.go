@@ -55,12 +55,12 @@ func TestOriginal(t *testing.T) {
 				if got := configOf(t, at); !reflect.DeepEqual(got, c) {
 					t.Errorf("round %d: %+v, want %+v", round, got, c)
 				}
-				box := filepath.Join(t.TempDir(), "box.tar")
-				f := must(os.Create(box))
+				sandbox := filepath.Join(t.TempDir(), "box.tar")
+				f := must(os.Create(sandbox))
 				if err := errors.Join(s.ExportSaved(t.Context(), Saved{Name: "box", Layers: digests(img), CreatedAt: time.Unix(0, 0)}, f), f.Close()); err != nil {
 					t.Fatal(err)
 				}
-				if got := configOf(t, box); !reflect.DeepEqual(got, c) {
+				if got := configOf(t, sandbox); !reflect.DeepEqual(got, c) {
 					t.Errorf("round %d, a saved sandbox: %+v, want %+v", round, got, c)
 				}
 			}

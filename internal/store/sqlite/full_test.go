@@ -71,8 +71,8 @@ func TestReserve(t *testing.T) {
 		}
 	}
 	ok(db.InsertOwner(ctx, store.Owner{ID: owner, StartedAt: now}))
-	box := api.Sandbox{ID: api.NewSandboxID(), Owner: owner, State: api.SandboxRunning, CreatedAt: now}
-	ok(db.InsertSandbox(ctx, box))
+	sandbox := api.Sandbox{ID: api.NewSandboxID(), Owner: owner, State: api.SandboxRunning, CreatedAt: now}
+	ok(db.InsertSandbox(ctx, sandbox))
 	// A row that grows: no page of the database that is there already has space for it.
 	snap := api.Snapshot{ID: api.NewSnapshotID(), State: api.SnapshotReady, CreatedAt: now}
 	ok(db.InsertSnapshot(ctx, snap))
@@ -84,9 +84,9 @@ func TestReserve(t *testing.T) {
 
 	snap.State, snap.EndedAt, snap.Reason = api.SnapshotRemoved, now, strings.Repeat("long ", 10_000)
 	ok(db.UpdateSnapshot(ctx, snap))
-	box.State, box.EndedAt = api.SandboxEnded, now
-	ok(db.UpdateSandbox(ctx, box))
-	if got, err := db.Sandbox(ctx, box.ID); err != nil || got.State != api.SandboxEnded {
+	sandbox.State, sandbox.EndedAt = api.SandboxEnded, now
+	ok(db.UpdateSandbox(ctx, sandbox))
+	if got, err := db.Sandbox(ctx, sandbox.ID); err != nil || got.State != api.SandboxEnded {
 		t.Errorf("the sandbox is %q, %v", got.State, err)
 	}
 	ok(db.BeatOwner(ctx, owner, now))

@@ -51,8 +51,8 @@ func TestEnvIsSealed(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, b := withSecret(api.SandboxPaused), withSecret(api.SandboxEnded)
-			for _, box := range []api.Sandbox{a, b} {
-				if err := db.InsertSandbox(t.Context(), box); err != nil {
+			for _, sandbox := range []api.Sandbox{a, b} {
+				if err := db.InsertSandbox(t.Context(), sandbox); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -84,7 +84,7 @@ func (a *Agents) Prepare(ctx context.Context, task api.Task, q repo.SetupRequest
 	if out.Layer, out.Release, err = a.install(ctx, agent, q); err != nil {
 		return repo.Runtime{}, api.Errorf(api.KindOf(err), "install the agent %s: %w", out.Label, err).WithHint("%s", api.HintOf(err))
 	}
-	launch := agent.Launch(preset, runtime.Place{Root: root, Home: path.Join(folder, "home", agent.Name), URL: url})
+	launch := agent.Launch(preset, runtime.Location{Root: root, Home: path.Join(folder, "home", agent.Name), URL: url})
 	out.New = func(d repo.WorkerConfig) repo.Worker {
 		return newWorker(agent, preset, launch, d, a.cfg.Now)
 	}

@@ -53,7 +53,7 @@ func MakePlain(commands []*Check) (changed bool) {
 }
 
 // Arm puts what reports the tests of a command into a gate's sandbox. n numbers the commands of the gate.
-func (c *Check) Arm(ctx context.Context, box Sandbox, n int) (*report.Run, error) {
+func (c *Check) Arm(ctx context.Context, sandbox Sandbox, n int) (*report.Run, error) {
 	key := make([]byte, 16)
 	if _, err := rand.Read(key); err != nil {
 		return nil, api.Errorf(api.KindInternal, "create a key for the test report: %w", err)
@@ -64,7 +64,7 @@ func (c *Check) Arm(ctx context.Context, box Sandbox, n int) (*report.Run, error
 	}
 	run := c.Plan.Arm(key, dir)
 	for _, f := range run.Files {
-		if err := box.WriteFile(ctx, f.Path, f.Content, false); err != nil {
+		if err := sandbox.WriteFile(ctx, f.Path, f.Content, false); err != nil {
 			return nil, err
 		}
 	}
@@ -84,13 +84,13 @@ type Reports struct {
 }
 
 // Weigh reads the reports of a gate, keeps them, and says in g what they come to.
-func (x Reports) Weigh(ctx context.Context, box Sandbox, g *api.Gate) error {
+func (x Reports) Weigh(ctx context.Context, sandbox Sandbox, g *api.Gate) error {
 	sum := &api.TestReport{}
 	var kept []namedReport
 	onlyOld := !x.Before && !g.Passed && g.Exit.Cause == "" && g.Exit.Signal == "" && len(x.Runs) == len(x.Checks)
 	for i, run := range x.Runs {
 		c := x.Checks[i]
-		r, err := readReport(ctx, box, run, g.Passed)
+		r, err := readReport(ctx, sandbox, run, g.Passed)
 		if err != nil {
 			return err
 		}
@@ -135,11 +135,11 @@ func (x Reports) Weigh(ctx context.Context, box Sandbox, g *api.Gate) error {
 }
 
 // readReport returns the report of a run.
-func readReport(ctx context.Context, box Sandbox, run *report.Run, passed bool) (report.Report, error) {
+func readReport(ctx context.Context, sandbox Sandbox, run *report.Run, passed bool) (report.Report, error) {
 	if run.Path == "" {
 		return run.Report(nil), nil
 	}
-	content, err := box.ReadFile(ctx, run.Path, report.MaxBytes)
+	content, err := sandbox.ReadFile(ctx, run.Path, report.MaxBytes)
 	// What the code under test did to it shows as a report that is not there. A gate
 	// that failed may have taken its sandbox with it.
 	theirs := slices.Contains([]api.Kind{api.KindNotFound, api.KindInvalid, api.KindExhausted}, api.KindOf(err))

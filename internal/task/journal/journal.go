@@ -124,7 +124,7 @@ func (r *Run) Part(name string) *Run {
 			}
 		}
 	}
-	p.live = r.GoLive
+	p.live = r.Start
 	return p
 }
 
@@ -175,15 +175,15 @@ func (r *Run) Has(name string) bool {
 	return r.steps[name].Done
 }
 
-// OnLive sets what is called once, before the first step that is executed and not only remembered.
-func (r *Run) OnLive(f func()) {
+// OnStart sets what is called once, before the first step that is executed and not only remembered.
+func (r *Run) OnStart(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.live = f
 }
 
-// GoLive does what the first step that is executed does, if none was.
-func (r *Run) GoLive() {
+// Start does what the first step that is executed does, if none was.
+func (r *Run) Start() {
 	r.mu.Lock()
 	live := r.live
 	r.live, r.lives = nil, true
@@ -361,7 +361,7 @@ func (r *Run) enter(name string, asked []byte) (store.RunStep, error) {
 	delete(r.steps, name)
 	r.mu.Unlock()
 	if !was.Done {
-		r.GoLive()
+		r.Start()
 	}
 	if known && string(was.Asked) != string(asked) {
 		return was, &Unrecorded{api.Errorf(api.KindConflict, "step %q of run %s was asked something else when it was recorded", name, r.row.ID).

@@ -234,7 +234,7 @@ func TestClock(t *testing.T) {
 		t.Error(run.Paused(), run.Epoch())
 	}
 	lived := false
-	run.OnLive(func() { lived = true })
+	run.OnStart(func() { lived = true })
 	if again := see(run); fmt.Sprint(again) != fmt.Sprint(first) {
 		t.Errorf("%v, before %v", again, first)
 	}

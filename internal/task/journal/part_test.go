@@ -42,7 +42,7 @@ func TestParts(t *testing.T) {
 
 	run = next(t, db, now)
 	live := 0
-	run.OnLive(func() { live++ })
+	run.OnStart(func() { live++ })
 	did = 0
 	step(run, "one", "-", &did)
 	// In another order than before: it changes nothing.

@@ -20,14 +20,14 @@ import (
 
 // hands are an agent that is a program: it runs a script each round, in the sandbox that it is given.
 type hands struct {
-	boxes    *local
-	scripts  []string
-	fails    error
-	released int
-	messages []string
-	during   func() // called in each round before its script
-	writes   string // a file, before its script
-	loses    bool   // the sandbox of each message, which is replaced before its script
+	sandboxes *local
+	scripts   []string
+	fails     error
+	released  int
+	messages  []string
+	during    func() // called in each round before its script
+	writes    string // a file, before its script
+	loses     bool   // the sandbox of each message, which is replaced before its script
 }
 
 // Prepare implements repo.Runtimes.
@@ -35,7 +35,7 @@ func (h *hands) Prepare(ctx context.Context, task api.Task, q repo.SetupRequest)
 	if h.fails != nil {
 		return repo.Runtime{}, h.fails
 	}
-	l, _, err := h.boxes.Layer(ctx, "agent", func(_ context.Context, dir string) error {
+	l, _, err := h.sandboxes.Layer(ctx, "agent", func(_ context.Context, dir string) error {
 		return os.WriteFile(filepath.Join(dir, ".agent"), []byte(task.Create.Repo.Agent), 0o644)
 	})
 	return repo.Runtime{
@@ -99,8 +99,8 @@ func TestExternalAgent(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, nowhere{})
-			h := &hands{boxes: b.boxes, scripts: c.scripts, fails: c.fails}
-			b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+			h := &hands{sandboxes: b.sandboxes, scripts: c.scripts, fails: c.fails}
+			b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.sandboxes, Deliverer: nowhere{}, Runtimes: h})
 			task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum", Repo: &api.RepoTask{
 				URL: makeRepo(t, sum), Verify: "sh test.sh", Agent: "hands", Rounds: 2, Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
 			}}}
@@ -143,8 +143,8 @@ func TestObeyedFiles(t *testing.T) {
 		{".handsome/config.toml", "", false},
 	} {
 		b := newBench(t, nowhere{})
-		h := &hands{boxes: b.boxes, scripts: []string{mend}}
-		b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+		h := &hands{sandboxes: b.sandboxes, scripts: []string{mend}}
+		b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.sandboxes, Deliverer: nowhere{}, Runtimes: h})
 		files := maps.Clone(sum)
 		files[c.path] = "command = 'evil'"
 		create := api.RepoTask{URL: makeRepo(t, files), Verify: "sh test.sh", Agent: "hands", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}}
@@ -163,8 +163,8 @@ func TestObeyedFiles(t *testing.T) {
 // TestExternalAgentFiles: the configuration of an agent is written whatever the file policy says of the repository.
 func TestExternalAgentFiles(t *testing.T) {
 	b := newBench(t, nowhere{})
-	h := &hands{boxes: b.boxes, scripts: []string{"test -f .git/home/settings.json && " + mend}, writes: repo.Workspace + "/.git/home/settings.json"}
-	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+	h := &hands{sandboxes: b.sandboxes, scripts: []string{"test -f .git/home/settings.json && " + mend}, writes: repo.Workspace + "/.git/home/settings.json"}
+	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.sandboxes, Deliverer: nowhere{}, Runtimes: h})
 	task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Fix the sum", Repo: &api.RepoTask{
 		URL: makeRepo(t, sum), Verify: "sh test.sh", Agent: "hands", FilePolicy: api.FilePolicy{Writable: []string{"sum.sh"}}, Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
 	}}}
@@ -189,8 +189,8 @@ func TestNoExternalAgents(t *testing.T) {
 func TestExternalAgentGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nowhere{})
-	h := &hands{boxes: b.boxes, scripts: []string{"echo 'echo 4' > sum.sh", "", mend}, loses: true}
-	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+	h := &hands{sandboxes: b.sandboxes, scripts: []string{"echo 'echo 4' > sum.sh", "", mend}, loses: true}
+	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.sandboxes, Deliverer: nowhere{}, Runtimes: h})
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
 	if err != nil {
 		t.Fatal(err)

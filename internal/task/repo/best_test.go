@@ -66,12 +66,12 @@ func (b *bench) best(ctx context.Context, all []repo.Candidate, r api.RepoTask) 
 // nothingLeft checks that only the result has files and a branch, and that nothing runs.
 func (b *bench) nothingLeft(t api.Task, end repo.End) {
 	b.t.Helper()
-	if n := b.boxes.open.Load(); n != 0 {
+	if n := b.sandboxes.open.Load(); n != 0 {
 		b.t.Errorf("%d computers are left", n)
 	}
-	b.boxes.mu.Lock()
-	defer b.boxes.mu.Unlock()
-	for id := range b.boxes.spaces {
+	b.sandboxes.mu.Lock()
+	defer b.sandboxes.mu.Unlock()
+	for id := range b.sandboxes.spaces {
 		if id != end.Result.Workspace {
 			b.t.Errorf("workspace %s is left", id)
 		}
@@ -341,22 +341,22 @@ func TestBestSalvage(t *testing.T) {
 	b := newBench(t, nowhere{})
 	dir := makeRepo(t, sum)
 	end, task := b.best(t.Context(), candidates([]call{sh(mend), finish()}, []call{sh("echo 'echo 4' > sum.sh"), finish()}), api.RepoTask{URL: dir})
-	if err := b.boxes.Discard(t.Context(), end.Result.Workspace); err != nil {
+	if err := b.sandboxes.Discard(t.Context(), end.Result.Workspace); err != nil {
 		t.Fatal(err)
 	}
 	lost := task
 	res := api.RepoResult{Commit: end.Result.Commit, Branch: end.Result.Branch}
 	for n := 1; n <= 3; n++ {
-		ws, err := b.boxes.Workspace(t.Context(), task.ID)
+		ws, err := b.sandboxes.Workspace(t.Context(), task.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		base, err := b.boxes.union(nil)
+		base, err := b.sandboxes.union(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.boxes.layers[repo.Layer(ws)] = stack{dir: base}
-		if err := os.WriteFile(filepath.Join(b.boxes.spaces[ws].dir, "sum.sh"), []byte(fmt.Sprintln("echo", n)), 0o644); err != nil {
+		b.sandboxes.layers[repo.Layer(ws)] = stack{dir: base}
+		if err := os.WriteFile(filepath.Join(b.sandboxes.spaces[ws].dir, "sum.sh"), []byte(fmt.Sprintln("echo", n)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		res.Candidates = append(res.Candidates, api.Candidate{N: n, State: api.CandidateRunning, Workspace: string(ws)})

@@ -159,7 +159,7 @@ func TestCopies(t *testing.T) {
 			t.Errorf("%s: %q", name, list)
 		}
 	}
-	if n := len(b.boxes.spaces); n != 1 {
+	if n := len(b.sandboxes.spaces); n != 1 {
 		t.Errorf("%d workspaces are left", n)
 	}
 	most := 0
@@ -180,7 +180,7 @@ func TestCopyRefused(t *testing.T) {
 	m := team{
 		"agent": {{sh("true")}, {inCopy("one")}, {sh(mend)}, {finish()}},
 	}
-	b.boxes.refuse = api.Errorf(api.KindExhausted, "no room for a sandbox").WithHint("Wait.")
+	b.sandboxes.refuse = api.Errorf(api.KindExhausted, "no room for a sandbox").WithHint("Wait.")
 	if end, _ := b.do(t.Context(), m, api.RepoTask{URL: makeRepo(t, sum)}); end.Outcome != api.OutcomeVerified {
 		t.Fatalf("%+v", end)
 	}
@@ -192,12 +192,12 @@ func TestCopyRefused(t *testing.T) {
 // ended looks at a task whose sub-agents worked in copies: they went on in them after a kill, and nothing of them is left.
 func (s survival) ended(t *testing.T, row api.Task, kills int) {
 	t.Helper()
-	boxes, err := newDisk(s.dir + "/boxes")
+	sandboxes, err := newDisk(s.dir + "/boxes")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(boxes.spaces) != 1 || len(row.Repo.Copies) != 0 {
-		t.Errorf("%d workspaces are left, and the row names %v", len(boxes.spaces), row.Repo.Copies)
+	if len(sandboxes.spaces) != 1 || len(row.Repo.Copies) != 0 {
+		t.Errorf("%d workspaces are left, and the row names %v", len(sandboxes.spaces), row.Repo.Copies)
 	}
 	log := s.log(t)
 	for _, name := range []string{"one", "two"} {

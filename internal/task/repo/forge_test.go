@@ -162,7 +162,7 @@ func TestGateTakesItsSandbox(t *testing.T) {
 	b := newBench(t, nowhere{})
 	b.facts.after = func(e api.RepoStepEvent) {
 		if e.Step == "gate" && e.Round == 1 {
-			b.boxes.lost.Store(api.Errorf(api.KindUnavailable, "the sandbox is gone"))
+			b.sandboxes.lost.Store(api.Errorf(api.KindUnavailable, "the sandbox is gone"))
 		}
 	}
 	end := suites["unittest"].on(b, "import os\nos.kill(os.getpid(), 9)\n")

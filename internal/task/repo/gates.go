@@ -221,20 +221,20 @@ func (j *gates) gate(ctx context.Context, e api.RepoStepEvent, file string, on t
 
 func (j *gates) decide(ctx context.Context, file string, on terms, installed SetupResult, layers []Layer, say func(line string)) (g api.Gate, err error) {
 	g = api.Gate{Command: j.attempt.res.Verify, Exit: api.Exit{Code: -1}}
-	box, err := j.attempt.project.cfg.Sandboxes.Clean(ctx, installed.Into(j.attempt.project.sandbox()), j.attempt.res.Workspace, installed.Below(layers...)...)
+	sandbox, err := j.attempt.project.cfg.Sandboxes.Clean(ctx, installed.Into(j.attempt.project.sandbox()), j.attempt.res.Workspace, installed.Below(layers...)...)
 	if err != nil {
 		return g, err
 	}
 	defer func() {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
-		proof, cerr := box.Close(late)
+		proof, cerr := sandbox.Close(late)
 		j.attempt.steps.closed(proof.Left)
 		if cerr != nil && err == nil {
 			err = cerr
 		}
 	}()
-	info := box.Info()
+	info := sandbox.Info()
 	g.Sandbox, g.Isolation = info.ID, info.Isolation
 	whole, err := os.OpenFile(filepath.Join(j.attempt.dir, file+".out"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -242,7 +242,7 @@ func (j *gates) decide(ctx context.Context, file string, on terms, installed Set
 	}
 	defer whole.Close()
 	out := &observe.Capture{Whole: whole}
-	if err := Serve(ctx, box, installed.Services); err != nil {
+	if err := Serve(ctx, sandbox, installed.Services); err != nil {
 		return g, err
 	}
 	start := j.attempt.project.cfg.Now()
@@ -250,7 +250,7 @@ func (j *gates) decide(ctx context.Context, file string, on terms, installed Set
 	seen := gate.NewRunning(j.attempt.project.cfg.Now, say)
 	var runs []*report.Run
 	for i, c := range j.checks {
-		run, err := c.Arm(ctx, box, i)
+		run, err := c.Arm(ctx, sandbox, i)
 		if err != nil {
 			return g, err
 		}
@@ -258,7 +258,7 @@ func (j *gates) decide(ctx context.Context, file string, on terms, installed Set
 		if c.Dir != "" {
 			fmt.Fprintf(out, "[%s] %s\n", c.Dir, c.Text)
 		}
-		ex, err := j.execute(ctx, box, c, run, ends, func(p []byte) error {
+		ex, err := j.execute(ctx, sandbox, c, run, ends, func(p []byte) error {
 			seen.Write(p)
 			_, err := out.Write(p)
 			return err
@@ -279,12 +279,12 @@ func (j *gates) decide(ctx context.Context, file string, on terms, installed Set
 	said := gate.Reports{
 		Checks: j.checks, Runs: runs, Before: file == "before", Need: on.need, File: filepath.Join(j.attempt.dir, file+".tests"),
 	}
-	return g, said.Weigh(ctx, box, &g)
+	return g, said.Weigh(ctx, sandbox, &g)
 }
 
 // execute runs one command of a gate to its end, or until the time of the gate is over.
-func (j *gates) execute(ctx context.Context, box Sandbox, c *gate.Check, run *report.Run, ends time.Time, write func(p []byte) error) (api.Exec, error) {
-	ex, err := box.Run(ctx, api.ExecRequest{
+func (j *gates) execute(ctx context.Context, sandbox Sandbox, c *gate.Check, run *report.Run, ends time.Time, write func(p []byte) error) (api.Exec, error) {
+	ex, err := sandbox.Run(ctx, api.ExecRequest{
 		Args: []string{"sh", "-c", run.Command}, Dir: path.Join(Workspace, c.Dir), Env: gateEnv,
 		TimeoutMS: max(1, ends.Sub(j.attempt.project.cfg.Now()).Milliseconds()), Tag: "gate",
 	}, func(stream string, p []byte) error {

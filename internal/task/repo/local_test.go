@@ -204,7 +204,7 @@ func (l *local) Open(_ context.Context, req api.CreateSandbox, id api.WorkspaceI
 	l.open.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &box{l: l, dir: l.spaces[id].dir, space: id, env: req.Env}, nil
+	return &localSandbox{l: l, dir: l.spaces[id].dir, space: id, env: req.Env}, nil
 }
 
 // Clean implements repo.Sandboxes.
@@ -248,11 +248,11 @@ func (l *local) Clean(_ context.Context, req api.CreateSandbox, _ api.WorkspaceI
 		}
 	}
 	l.open.Add(1)
-	return &box{l: l, dir: d, env: req.Env}, nil
+	return &localSandbox{l: l, dir: d, env: req.Env}, nil
 }
 
-// box runs commands in a folder that stands for the workspace.
-type box struct {
+// localSandbox runs commands in a folder that stands for the workspace.
+type localSandbox struct {
 	l      *local
 	dir    string
 	space  api.WorkspaceID
@@ -260,30 +260,30 @@ type box struct {
 	closed sync.Once
 }
 
-func (b *box) Info() api.Sandbox {
+func (b *localSandbox) Info() api.Sandbox {
 	return api.Sandbox{ID: api.NewSandboxID(), Isolation: "local", Workspace: b.space}
 }
 
-func (b *box) Close(context.Context) (api.Proof, error) {
+func (b *localSandbox) Close(context.Context) (api.Proof, error) {
 	b.closed.Do(func() { b.l.open.Add(-1) })
 	return api.Proof{How: "local"}, nil
 }
 
-func (b *box) path(p string) string {
+func (b *localSandbox) path(p string) string {
 	if rest, ok := strings.CutPrefix(p, repo.Workspace); ok {
 		p = rest
 	}
 	return filepath.Join(b.dir, p)
 }
 
-func (b *box) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
+func (b *localSandbox) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
 	if req.TimeoutMS > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(req.TimeoutMS)*time.Millisecond)
 		defer cancel()
 	}
 	args := slices.Clone(req.Args)
-	for i := range args { // the box's own /tmp
+	for i := range args { // the sandbox's own /tmp
 		args[i] = strings.ReplaceAll(args[i], "/tmp/", b.path("/tmp")+"/")
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -324,7 +324,7 @@ func (b *box) Run(ctx context.Context, req api.ExecRequest, output func(string, 
 }
 
 // Talk implements repo.Sandbox.
-func (b *box) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
+func (b *localSandbox) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
 	cmd := exec.CommandContext(ctx, req.Args[0], req.Args[1:]...)
 	cmd.Dir, cmd.Env = b.path(req.Dir), os.Environ()
 	for k, v := range req.Env {
@@ -342,7 +342,7 @@ func (b *box) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) 
 }
 
 // Dial implements repo.Sandbox.
-func (b *box) Dial(context.Context, int) (net.Conn, error) {
+func (b *localSandbox) Dial(context.Context, int) (net.Conn, error) {
 	return nil, api.Errorf(api.KindUnsupported, "no ports here")
 }
 
@@ -362,11 +362,11 @@ func (p *program) Close() error {
 func (*program) Said() string   { return "" }
 func (*program) Exec() api.Exec { return api.Exec{State: api.ExecExited} }
 
-func (b *box) Start(context.Context, api.ExecRequest) (tool.Job, error) {
+func (b *localSandbox) Start(context.Context, api.ExecRequest) (tool.Job, error) {
 	return nil, api.Errorf(api.KindUnsupported, "no jobs here")
 }
 
-func (b *box) ReadFile(_ context.Context, p string, max int64) ([]byte, error) {
+func (b *localSandbox) ReadFile(_ context.Context, p string, max int64) ([]byte, error) {
 	if err := b.l.lost.Load(); err != nil {
 		return nil, err
 	}
@@ -380,7 +380,7 @@ func (b *box) ReadFile(_ context.Context, p string, max int64) ([]byte, error) {
 	return data, nil
 }
 
-func (b *box) WriteFile(_ context.Context, p string, data []byte, executable bool) error {
+func (b *localSandbox) WriteFile(_ context.Context, p string, data []byte, executable bool) error {
 	mode := fs.FileMode(0o644)
 	if executable {
 		mode = 0o755

@@ -135,16 +135,16 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 	}
 	w.res.Rounds = append(w.res.Rounds, api.Round{N: n})
 	err := w.steps.do(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
-		box, fresh, err := w.openSandbox(ctx)
+		sandbox, fresh, err := w.openSandbox(ctx)
 		if err != nil {
 			return "", err
 		}
-		if w.slot.set(box); fresh {
-			if err := Serve(ctx, box, w.project.prepared.Services); err != nil {
+		if w.slot.set(sandbox); fresh {
+			if err := Serve(ctx, sandbox, w.project.prepared.Services); err != nil {
 				return "", err
 			}
 		}
-		info := box.Info()
+		info := sandbox.Info()
 		return fmt.Sprintf("%s, isolation %s: %s", info.ID, info.Isolation, info.IsolationWhy), nil
 	})
 	if err != nil {

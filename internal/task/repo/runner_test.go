@@ -131,11 +131,11 @@ func runGit(t *testing.T, dir string, args ...string) string {
 
 // bench is a runner with its surroundings.
 type bench struct {
-	t     *testing.T
-	boxes *local
-	cache *cache.Cache
-	run   *repo.Runner
-	facts *facts
+	t         *testing.T
+	sandboxes *local
+	cache     *cache.Cache
+	run       *repo.Runner
+	facts     *facts
 	// cacheDir has the repositories, and dir is the folder of the newest task.
 	cacheDir, dir string
 	known         func(ctx context.Context, round int, output string) []api.KnownFix
@@ -155,8 +155,8 @@ func newBench(t *testing.T, d repo.Deliverer) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, boxes: newLocal(t), facts: &facts{}, cache: cache, cacheDir: cacheDir}
-	b.run = repo.New(repo.Config{Git: cache, Sandboxes: b.boxes, Deliverer: d})
+	b := &bench{t: t, sandboxes: newLocal(t), facts: &facts{}, cache: cache, cacheDir: cacheDir}
+	b.run = repo.New(repo.Config{Git: cache, Sandboxes: b.sandboxes, Deliverer: d})
 	return b
 }
 

@@ -157,9 +157,9 @@ func prepareServices(c Sandboxes, task api.TaskID, p Preparation, closed func(le
 }
 
 // Ready waits until services that were started can be used.
-func Ready(ctx context.Context, box Sandbox, services []Service) error {
+func Ready(ctx context.Context, sandbox Sandbox, services []Service) error {
 	for _, s := range services {
-		if err := awaitReady(ctx, box, s); err != nil {
+		if err := awaitReady(ctx, sandbox, s); err != nil {
 			return err
 		}
 	}

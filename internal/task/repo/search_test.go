@@ -206,11 +206,11 @@ func TestSearchForkFails(t *testing.T) {
 		if e.Step != "gate" || !e.Done || e.Candidate != 1 {
 			return
 		}
-		b.boxes.mu.Lock()
-		defer b.boxes.mu.Unlock()
-		for id := range b.boxes.spaces { // the only one
+		b.sandboxes.mu.Lock()
+		defer b.sandboxes.mu.Unlock()
+		for id := range b.sandboxes.spaces { // the only one
 			gone = id
-			delete(b.boxes.spaces, id)
+			delete(b.sandboxes.spaces, id)
 		}
 	}
 	end, _ := b.best(t.Context(), candidates([]call{sh("echo 'echo 4' > sum.sh"), finish()}), api.RepoTask{URL: makeRepo(t, sum), Best: &api.BestOf{Depth: 3}})
@@ -242,8 +242,8 @@ func (d disk) Fork(_ context.Context, _ api.TaskID, from api.WorkspaceID) (api.W
 func TestSearchOfPrograms(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nowhere{})
-	h := &hands{boxes: b.boxes, scripts: []string{"echo 'echo 4' > sum.sh", "test \"$(cat .agent)\" = hands && grep -q 4 sum.sh && " + mend}}
-	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Runtimes: h})
+	h := &hands{sandboxes: b.sandboxes, scripts: []string{"echo 'echo 4' > sum.sh", "test \"$(cat .agent)\" = hands && grep -q 4 sum.sh && " + mend}}
+	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.sandboxes, Deliverer: nowhere{}, Runtimes: h})
 	end, _ := b.best(t.Context(), []repo.Candidate{{Agent: "hands"}}, api.RepoTask{URL: makeRepo(t, sum), Agent: "hands", Best: &api.BestOf{Depth: 3}})
 	if rows := end.Result.Candidates; end.Outcome != api.OutcomeVerified || len(rows) != 2 || !rows[1].Chosen || h.released != 2 {
 		t.Fatalf("%s %v, released %d times: %+v", end.Outcome, end.Error, h.released, rows)
@@ -294,12 +294,12 @@ func canceledBefore(t *testing.T, step string, wrote int) {
 	}
 	row := api.RepoResult{Commit: strings.TrimSpace(runGit(t, dir, "rev-parse", "HEAD"))}
 	for n := 1; n <= 3; n++ {
-		ws, err := b.boxes.Workspace(t.Context(), "")
+		ws, err := b.sandboxes.Workspace(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n == wrote {
-			if err := os.WriteFile(filepath.Join(b.boxes.spaces[ws].dir, "sum.sh"), []byte("echo 2\n"), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(b.sandboxes.spaces[ws].dir, "sum.sh"), []byte("echo 2\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

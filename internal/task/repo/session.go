@@ -74,33 +74,33 @@ func (c *conversation) intoProgram(cfg *WorkerConfig) {
 // take returns the sandbox that stayed after the turn before, which may live so long; nil if there is none.
 func (c *conversation) take(ctx context.Context, live time.Duration) Sandbox {
 	began := c.now()
-	box, how := c.sessions.Take(ctx, c.turn.Session, live)
-	if box != nil {
-		c.restored(ctx, box, how, began)
+	sandbox, how := c.sessions.Take(ctx, c.turn.Session, live)
+	if sandbox != nil {
+		c.restored(ctx, sandbox, how, began)
 	}
-	return box
+	return sandbox
 }
 
 // opened tells the session that the turn has a sandbox of its own.
-func (c *conversation) opened(ctx context.Context, box Sandbox, began time.Time) {
+func (c *conversation) opened(ctx context.Context, sandbox Sandbox, began time.Time) {
 	how := session.RestoredNew
 	if c.before() != nil {
 		how = session.RestoredRebuilt
 	}
-	c.restored(ctx, box, how, began)
+	c.restored(ctx, sandbox, how, began)
 }
 
 // restored tells how the turn got its sandbox. Its time is that of the conversation too.
-func (c *conversation) restored(ctx context.Context, box Sandbox, how string, began time.Time) {
+func (c *conversation) restored(ctx context.Context, sandbox Sandbox, how string, began time.Time) {
 	c.sessions.Restored(ctx, c.turn.Session, session.RestoredEvent{
-		Turn: c.turn.N, How: how, Sandbox: box.Info().ID, Messages: len(c.past().Messages()), MS: c.now().Sub(began).Milliseconds(),
+		Turn: c.turn.N, How: how, Sandbox: sandbox.Info().ID, Messages: len(c.past().Messages()), MS: c.now().Sub(began).Milliseconds(),
 	})
 }
 
-// checkpoint copies the workspace. box is the sandbox that has it, if there is one; end ends it.
-func (c *conversation) checkpoint(ctx context.Context, ws api.WorkspaceID, box Sandbox, end func(context.Context) error) (api.WorkspaceID, error) {
-	id, err := c.sessions.Copy(ctx, c.turn.Session, ws, box)
-	if err != nil && box != nil && ctx.Err() == nil {
+// checkpoint copies the workspace. sandbox is the sandbox that has it, if there is one; end ends it.
+func (c *conversation) checkpoint(ctx context.Context, ws api.WorkspaceID, sandbox Sandbox, end func(context.Context) error) (api.WorkspaceID, error) {
+	id, err := c.sessions.Copy(ctx, c.turn.Session, ws, sandbox)
+	if err != nil && sandbox != nil && ctx.Err() == nil {
 		// It cannot be stopped for the copy, or wrote too much for one, so it ends.
 		c.log.Info("a sandbox of a session does not stay", "session", c.turn.Session, "err", err)
 		if err = end(ctx); err == nil {
@@ -213,25 +213,25 @@ func (w *attempt) turnMessage(ctx context.Context) (string, error) {
 
 // openSandbox returns the sandbox of a round: the one that is there, or another one over the workspace. fresh is true if it has
 // none of the services yet.
-func (w *attempt) openSandbox(ctx context.Context) (box Sandbox, fresh bool, err error) {
-	if box, err := w.slot.sandbox(); err == nil {
-		return box, false, nil
+func (w *attempt) openSandbox(ctx context.Context) (sandbox Sandbox, fresh bool, err error) {
+	if sandbox, err := w.slot.sandbox(); err == nil {
+		return sandbox, false, nil
 	}
 	talk, began := w.project.conversation, w.project.cfg.Now()
 	first := talk != nil && len(w.res.Rounds) == 1
 	if first {
-		if box := talk.take(ctx, time.Duration(w.project.sandbox().TTLMS)*time.Millisecond); box != nil {
-			return box, false, nil
+		if sandbox := talk.take(ctx, time.Duration(w.project.sandbox().TTLMS)*time.Millisecond); sandbox != nil {
+			return sandbox, false, nil
 		}
 	}
 	access, err := w.spec.access(ctx, w.project)
 	if err == nil {
-		box, err = w.project.cfg.Sandboxes.Open(ctx, w.spec.box(w.project), w.res.Workspace, access)
+		sandbox, err = w.project.cfg.Sandboxes.Open(ctx, w.spec.sandboxRequest(w.project), w.res.Workspace, access)
 	}
 	if err == nil && first {
-		talk.opened(ctx, box, began)
+		talk.opened(ctx, sandbox, began)
 	}
-	return box, true, err
+	return sandbox, true, err
 }
 
 // restSandbox ends the agent's part of a round: its sandbox ends with its commands, unless the next turn may have it.
@@ -258,11 +258,11 @@ func (w *attempt) changedWorkspace(ctx context.Context) (api.WorkspaceID, error)
 	if talk == nil {
 		return w.res.Workspace, nil
 	}
-	box, err := w.slot.sandbox()
+	sandbox, err := w.slot.sandbox()
 	if err != nil {
-		box = nil
+		sandbox = nil
 	}
-	id, err := talk.checkpoint(ctx, w.res.Workspace, box, w.vacate)
+	id, err := talk.checkpoint(ctx, w.res.Workspace, sandbox, w.vacate)
 	if err != nil {
 		return "", err
 	}
@@ -276,7 +276,7 @@ func (w *attempt) changedWorkspace(ctx context.Context) (api.WorkspaceID, error)
 // keepSandbox gives the sandbox to the session, if it may stay.
 func (w *attempt) keepSandbox(ctx context.Context, end End) bool {
 	talk := w.project.conversation
-	box, err := w.slot.sandbox()
+	sandbox, err := w.slot.sandbox()
 	if err != nil || ctx.Err() != nil || !talk.turn.Stays {
 		return false
 	}
@@ -285,7 +285,7 @@ func (w *attempt) keepSandbox(ctx context.Context, end End) bool {
 	default:
 		return false
 	}
-	if !talk.sessions.Keep(ctx, talk.turn.Session, box) {
+	if !talk.sessions.Keep(ctx, talk.turn.Session, sandbox) {
 		return false
 	}
 	w.slot.set(nil)

@@ -83,13 +83,13 @@ type SetupResult struct {
 }
 
 // Into adds the variables of the setup to those of a sandbox, which come first.
-func (p SetupResult) Into(box api.CreateSandbox) api.CreateSandbox {
+func (p SetupResult) Into(sandbox api.CreateSandbox) api.CreateSandbox {
 	if len(p.Env) > 0 {
 		env := maps.Clone(p.Env)
-		maps.Copy(env, box.Env)
-		box.Env = env
+		maps.Copy(env, sandbox.Env)
+		sandbox.Env = env
 	}
-	return box
+	return sandbox
 }
 
 // Below returns the layers of a sandbox, the lowest first: what is installed, below the checkout. So a file of the
@@ -103,19 +103,19 @@ const (
 )
 
 // Serve starts services in a sandbox and waits until they are ready, unless they run in it. They end with it.
-func Serve(ctx context.Context, box Sandbox, services []Service) error {
-	if _, run := box.(ServiceSandbox); run {
+func Serve(ctx context.Context, sandbox Sandbox, services []Service) error {
+	if _, run := sandbox.(ServiceSandbox); run {
 		return nil
 	}
 	for _, s := range services {
-		if _, err := box.Start(ctx, s.Exec); err != nil {
+		if _, err := sandbox.Start(ctx, s.Exec); err != nil {
 			return api.Errorf(api.KindOf(err), "start the service %s: %w", s.Name, err)
 		}
 	}
-	return Ready(ctx, box, services)
+	return Ready(ctx, sandbox, services)
 }
 
-func awaitReady(ctx context.Context, box Sandbox, s Service) error {
+func awaitReady(ctx context.Context, sandbox Sandbox, s Service) error {
 	if len(s.Ready.Args) == 0 {
 		return nil
 	}
@@ -126,7 +126,7 @@ func awaitReady(ctx context.Context, box Sandbox, s Service) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, errNotReady)
 	defer cancel()
 	for {
-		ex, err := box.Run(context.WithoutCancel(ctx), s.Ready, func(string, []byte) error { return nil })
+		ex, err := sandbox.Run(context.WithoutCancel(ctx), s.Ready, func(string, []byte) error { return nil })
 		if err != nil {
 			return api.Errorf(api.KindOf(err), "the service %s: %w", s.Name, err)
 		}

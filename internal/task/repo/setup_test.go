@@ -13,8 +13,8 @@ import (
 
 // installer is a setup that copies the lock file to a file that it installs.
 type installer struct {
-	boxes *local
-	asked []repo.SetupRequest
+	sandboxes *local
+	asked     []repo.SetupRequest
 }
 
 func (s *installer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.SetupResult, error) {
@@ -24,7 +24,7 @@ func (s *installer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Setu
 	if out.Key == q.Known {
 		return out, nil
 	}
-	l, release, err := s.boxes.Layer(ctx, out.Key, func(_ context.Context, dir string) error {
+	l, release, err := s.sandboxes.Layer(ctx, out.Key, func(_ context.Context, dir string) error {
 		return os.WriteFile(filepath.Join(dir, "installed"), []byte(lock), 0o644)
 	})
 	out.Layers, out.Release = []repo.Layer{l}, release
@@ -45,8 +45,8 @@ func TestDependenciesOfTheWork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, nowhere{})
-			s := &installer{boxes: b.boxes}
-			b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Setup: s})
+			s := &installer{sandboxes: b.sandboxes}
+			b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.sandboxes, Deliverer: nowhere{}, Setup: s})
 			files := maps.Clone(sum)
 			files["lock"] = "1\n"
 			end, _ := b.do(t.Context(), &scripted{calls: []call{sh(c.do), finish()}},

@@ -165,7 +165,7 @@ func TestSeveralAreDeliveredTogether(t *testing.T) {
 		}
 	}
 	// Later, when nothing refuses, both are.
-	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}})
+	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.sandboxes, Deliverer: nowhere{}})
 	res, err := b.run.Deliver(t.Context(), repo.Job{Task: task, Emit: b.facts, Save: func(context.Context, api.RepoResult) error { return nil }})
 	if err != nil || res.Repositories[0].Delivery.Error != nil || res.Repositories[1].Delivery.Error != nil {
 		t.Fatalf("%v %+v", err, res.Repositories)
@@ -252,7 +252,7 @@ func TestSeveralAreSetUpSideBySide(t *testing.T) {
 	s := &sideBySide{}
 	names := []string{"a", "b", "c", "d", "e"}
 	s.all.Add(len(names))
-	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.boxes, Deliverer: nowhere{}, Setup: s})
+	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.sandboxes, Deliverer: nowhere{}, Setup: s})
 	req := api.RepoTask{Verify: `echo "$PYTHONPATH" | grep -q '^/p/a:/p/b:/p/c:/p/d:/p/e$' && test "$OF" = all && find a -name new | grep -q .`, Rounds: -1}
 	for i, name := range names {
 		r := api.TaskRepository{Name: name, URL: makeRepo(t, map[string]string{"x": name + "\n"})}

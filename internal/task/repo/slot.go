@@ -74,29 +74,29 @@ func (s *sandboxSlot) sandbox() (Sandbox, error) {
 
 // Run implements tool.Sandbox.
 func (s *sandboxSlot) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
-	box, err := s.sandbox()
+	sandbox, err := s.sandbox()
 	if err != nil {
 		return api.Exec{}, err
 	}
-	return box.Run(ctx, req, output)
+	return sandbox.Run(ctx, req, output)
 }
 
 // Start implements tool.Sandbox.
 func (s *sandboxSlot) Start(ctx context.Context, req api.ExecRequest) (tool.Job, error) {
-	box, err := s.sandbox()
+	sandbox, err := s.sandbox()
 	if err != nil {
 		return nil, err
 	}
-	return box.Start(ctx, req)
+	return sandbox.Start(ctx, req)
 }
 
 // ReadFile implements tool.Sandbox.
 func (s *sandboxSlot) ReadFile(ctx context.Context, path string, max int64) ([]byte, error) {
-	box, err := s.sandbox()
+	sandbox, err := s.sandbox()
 	if err != nil {
 		return nil, err
 	}
-	b, err := box.ReadFile(ctx, path, max)
+	b, err := sandbox.ReadFile(ctx, path, max)
 	if api.KindOf(err) == api.KindNotFound {
 		if denied := s.offLimits(path); denied != nil {
 			return nil, denied
@@ -107,32 +107,32 @@ func (s *sandboxSlot) ReadFile(ctx context.Context, path string, max int64) ([]b
 
 // WriteFile implements tool.Sandbox.
 func (s *sandboxSlot) WriteFile(ctx context.Context, path string, content []byte, executable bool) error {
-	box, err := s.sandbox()
+	sandbox, err := s.sandbox()
 	if err != nil {
 		return err
 	}
 	if err := s.mayWrite(path); err != nil {
 		return err
 	}
-	return box.WriteFile(ctx, path, content, executable)
+	return sandbox.WriteFile(ctx, path, content, executable)
 }
 
 // Talk starts a program in the agent's current sandbox.
 func (s *sandboxSlot) Talk(ctx context.Context, req api.ExecRequest) (Conn, error) {
-	box, err := s.sandbox()
+	sandbox, err := s.sandbox()
 	if err != nil {
 		return nil, err
 	}
-	return box.Talk(ctx, req)
+	return sandbox.Talk(ctx, req)
 }
 
 // Dial connects with a port in the agent's current sandbox.
 func (s *sandboxSlot) Dial(ctx context.Context, port int) (net.Conn, error) {
-	box, err := s.sandbox()
+	sandbox, err := s.sandbox()
 	if err != nil {
 		return nil, err
 	}
-	return box.Dial(ctx, port)
+	return sandbox.Dial(ctx, port)
 }
 
 // offLimits is the error of a tool for a file that is off limits, nil for another. The file is not

@@ -71,8 +71,8 @@ func (c *sandboxCopies) make(ctx context.Context, n int, j *journal.Run, keep to
 		c.leave(ctx, at) // it was made and could not be recorded
 		return loop.Copy{}, err
 	}
-	box := &copySandbox{sandboxSlot: at, copies: c, id: id, turn: make(chan struct{}, 1)}
-	set := tool.New(tool.Config{Sandbox: box, Keep: keep})
+	sandbox := &copySandbox{sandboxSlot: at, copies: c, id: id, turn: make(chan struct{}, 1)}
+	set := tool.New(tool.Config{Sandbox: sandbox, Keep: keep})
 	return loop.Copy{Tools: tool.Working(set), Close: func(ctx context.Context) {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
@@ -190,12 +190,12 @@ func (p *copySandbox) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	box, err := p.copies.sandboxes.Open(ctx, begin.Sandbox, p.id, begin.Access)
+	sandbox, err := p.copies.sandboxes.Open(ctx, begin.Sandbox, p.id, begin.Access)
 	if err != nil {
 		return err
 	}
-	p.set(box)
-	return Serve(ctx, box, begin.Services)
+	p.set(sandbox)
+	return Serve(ctx, sandbox, begin.Services)
 }
 
 // Run implements tool.Sandbox.
@@ -245,7 +245,7 @@ func (w *attempt) newCopies(named api.CandidateCopies) *sandboxCopies {
 // preparation is what the agent's sandbox is opened with.
 func (w *attempt) preparation(ctx context.Context) (Preparation, error) {
 	access, err := w.spec.access(ctx, w.project)
-	return Preparation{Sandbox: w.spec.box(w.project), Access: access, Services: w.project.prepared.Services}, err
+	return Preparation{Sandbox: w.spec.sandboxRequest(w.project), Access: access, Services: w.project.prepared.Services}, err
 }
 
 // research is the agent's way to ask them.

@@ -69,7 +69,7 @@ func survivor(dir string) error {
 	if err := db.InsertOwner(ctx, store.Owner{ID: me, StartedAt: time.Now()}); err != nil {
 		return err
 	}
-	boxes, err := newDisk(filepath.Join(dir, "boxes"))
+	sandboxes, err := newDisk(filepath.Join(dir, "boxes"))
 	if err != nil {
 		return err
 	}
@@ -94,13 +94,13 @@ func survivor(dir string) error {
 			return []call{sh(tell("copy "+name) + "; echo " + name + " >> sum.sh"), sh("grep -c " + name + " sum.sh"), {"view", map[string]any{"path": "sum.sh"}}, finish()}
 		}
 	}
-	if err := boxes.sweep(ctx, db); err != nil {
+	if err := sandboxes.sweep(ctx, db); err != nil {
 		return err
 	}
 	events := event.NewLog(event.Config{Store: db})
 	e := task.New(task.Config{
 		Store: db, Log: events, Model: modelsOf(m, tell, log), Dir: filepath.Join(dir, "tasks"), Owner: me,
-		Repositories: repo.New(repo.Config{Git: git, Sandboxes: boxes, Deliverer: nowhere{}}),
+		Repositories: repo.New(repo.Config{Git: git, Sandboxes: sandboxes, Deliverer: nowhere{}}),
 		Journal:      journal.New(journal.Config{Rows: &killing{Runs: db, log: log, at: os.Getenv(surviveKill)}, Owner: me}), Events: events.Read,
 	})
 	if err := keptWorkspace(ctx, db); err != nil {

@@ -167,13 +167,13 @@ func (s *agentSpec) access(ctx context.Context, p *project) ([]filerule.Access, 
 	return list, err
 }
 
-// box is the sandbox of the agent: that of the task with what the program needs. A gate has neither.
-func (s *agentSpec) box(p *project) api.CreateSandbox {
-	box := p.prepared.Into(p.sandbox())
+// sandboxRequest asks for the sandbox of the agent: that of the task with what the program needs. A gate has neither.
+func (s *agentSpec) sandboxRequest(p *project) api.CreateSandbox {
+	sandbox := p.prepared.Into(p.sandbox())
 	if len(s.runtime.Secrets) > 0 {
-		box.Secrets = append(append([]api.SecretGrant(nil), box.Secrets...), s.runtime.Secrets...)
+		sandbox.Secrets = append(append([]api.SecretGrant(nil), sandbox.Secrets...), s.runtime.Secrets...)
 	}
-	return box
+	return sandbox
 }
 
 // name names who works, for people.
@@ -201,9 +201,9 @@ func (w *attempt) begin(context.Context) (func(), error) {
 		config := WorkerConfig{
 			Sandbox: w.slot, Replace: w.swapSandbox, Budget: w.budget(), Emit: w.steps.emitter(), Transcript: transcript,
 			Write: func(ctx context.Context, path string, content []byte) error {
-				box, err := w.slot.sandbox() // the file policy is about what the agent writes, and this is its configuration
+				sandbox, err := w.slot.sandbox() // the file policy is about what the agent writes, and this is its configuration
 				if err == nil {
-					err = box.WriteFile(ctx, path, content, false)
+					err = sandbox.WriteFile(ctx, path, content, false)
 				}
 				return err
 			},
@@ -312,16 +312,16 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 
 // sandbox is what the agent and the gates run in.
 func (w *project) sandbox() api.CreateSandbox {
-	box := w.task.Sandbox()
-	if box.TTLMS == 0 {
+	sandbox := w.task.Sandbox()
+	if sandbox.TTLMS == 0 {
 		ttl := api.DefaultTTL
 		if w.req.Budget.WallMS > 0 {
 			ttl = gateGrace * 2
-			box.TTLMS = w.req.Budget.WallMS
+			sandbox.TTLMS = w.req.Budget.WallMS
 		}
-		box.TTLMS = min(box.TTLMS+ttl.Milliseconds()+w.gateTimeout().Milliseconds(), api.MaxTTL.Milliseconds())
+		sandbox.TTLMS = min(sandbox.TTLMS+ttl.Milliseconds()+w.gateTimeout().Milliseconds(), api.MaxTTL.Milliseconds())
 	}
-	return box
+	return sandbox
 }
 
 // replaceWait is how long to wait before the first sandbox takes the place of a lost one. It doubles each time.
@@ -359,10 +359,10 @@ func (w *attempt) swapSandbox(ctx context.Context, n int, lost error) error {
 	if err != nil {
 		return err
 	}
-	box, err := w.project.cfg.Sandboxes.Open(ctx, w.spec.box(w.project), w.res.Workspace, access)
+	sandbox, err := w.project.cfg.Sandboxes.Open(ctx, w.spec.sandboxRequest(w.project), w.res.Workspace, access)
 	if err != nil {
 		return err
 	}
-	w.slot.set(box)
-	return Serve(ctx, box, w.project.prepared.Services)
+	w.slot.set(sandbox)
+	return Serve(ctx, sandbox, w.project.prepared.Services)
 }

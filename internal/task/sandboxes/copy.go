@@ -102,9 +102,9 @@ func (p *Provider) copyFiles(ctx context.Context, task api.TaskID, of api.Sandbo
 	var c Sandbox
 	now, err := p.cfg.Lifecycle.Get(ctx, of.ID)
 	if err == nil {
-		box := inherit(what.Sandbox, now, time.Now())
-		box.Task = task
-		c, err = p.over(ctx, box, ws, what.Access)
+		sandbox := inherit(what.Sandbox, now, time.Now())
+		sandbox.Task = task
+		c, err = p.over(ctx, sandbox, ws, what.Access)
 	}
 	if err == nil {
 		if err = repo.Serve(ctx, c, what.Services); err == nil {
@@ -114,7 +114,7 @@ func (p *Provider) copyFiles(ctx context.Context, task api.TaskID, of api.Sandbo
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	var cerr error
-	if c.Box != nil {
+	if c.Runner != nil {
 		_, cerr = c.Close(late)
 	}
 	return serviceSandbox{}, errors.Join(err, cerr, p.Discard(late, ws))
@@ -209,22 +209,22 @@ func (p *Provider) carryOver(ctx context.Context, req api.CreateSandbox, ws api.
 }
 
 // withPolicy gives the request for a sandbox the policy of another one, with its header rules.
-func withPolicy(box api.CreateSandbox, of api.Sandbox) api.CreateSandbox {
+func withPolicy(sandbox api.CreateSandbox, of api.Sandbox) api.CreateSandbox {
 	if of.Egress != api.EgressHost {
-		box.Egress, box.Headers = &api.EgressPolicy{}, nil // nil would be the policy of the template
+		sandbox.Egress, sandbox.Headers = &api.EgressPolicy{}, nil // nil would be the policy of the template
 		if of.EgressPolicy != nil {
-			*box.Egress = *of.EgressPolicy
+			*sandbox.Egress = *of.EgressPolicy
 		}
 	}
-	return box
+	return sandbox
 }
 
 // inherit changes the request for a copy of a sandbox to what that may do now: its policy may have been replaced since it was created,
 // and grants of secrets may have ended or been revoked. A grant ends for the copy when it ends for the sandbox.
-func inherit(box api.CreateSandbox, of api.Sandbox, now time.Time) api.CreateSandbox {
-	box = withPolicy(box, of)
+func inherit(sandbox api.CreateSandbox, of api.Sandbox, now time.Time) api.CreateSandbox {
+	sandbox = withPolicy(sandbox, of)
 	var kept []api.SecretGrant
-	for _, g := range box.Secrets {
+	for _, g := range sandbox.Secrets {
 		i := slices.IndexFunc(of.Secrets, func(had api.SecretGrant) bool { return had.Name == g.Name && !had.Ended(now) })
 		if i < 0 {
 			continue
@@ -238,14 +238,14 @@ func inherit(box api.CreateSandbox, of api.Sandbox, now time.Time) api.CreateSan
 		}
 		kept = append(kept, g)
 	}
-	box.Secrets = kept
-	return box
+	sandbox.Secrets = kept
+	return sandbox
 }
 
 // usable names the secrets that the fork of a sandbox can use: those of the request that the sandbox may still use, and those that are in
 // its header rules.
-func usable(box api.CreateSandbox, of api.Sandbox, now time.Time) (names []string) {
-	for _, g := range inherit(box, of, now).Secrets {
+func usable(sandbox api.CreateSandbox, of api.Sandbox, now time.Time) (names []string) {
+	for _, g := range inherit(sandbox, of, now).Secrets {
 		names = append(names, g.Name)
 	}
 	if of.EgressPolicy != nil {

@@ -30,12 +30,12 @@ func newStage(t *testing.T, isolation string) *stage {
 	s := &stage{theater: newTheater(t)}
 	s.host.isolation = isolation
 	s.host.leases = map[api.SandboxID]*workspace.Lease{}
-	s.p = repo.Preparation{Sandbox: s.box, Access: []filerule.Access{{Path: "a", ReadOnly: true}}}
+	s.p = repo.Preparation{Sandbox: s.sandbox, Access: []filerule.Access{{Path: "a", ReadOnly: true}}}
 	var err error
 	if s.work, err = s.plain(t.Context(), s.task, s.layers); err != nil {
 		t.Fatal(err)
 	}
-	if s.of, err = s.Open(t.Context(), s.box, s.work, nil); err != nil {
+	if s.of, err = s.Open(t.Context(), s.sandbox, s.work, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.left(1, s.work)
@@ -139,14 +139,14 @@ func TestCopyFails(t *testing.T) {
 			if told := strings.Contains(fmt.Sprint(err), "cannot be paused"); told != strings.HasPrefix(name, "a pause") {
 				t.Errorf("%v", err)
 			}
-			boxes := 1
+			sandboxes := 1
 			if c.gone {
-				boxes = 0
+				sandboxes = 0
 			}
 			if s.host.still != 0 {
 				t.Error("it stands still")
 			}
-			s.left(boxes, s.work)
+			s.left(sandboxes, s.work)
 		})
 	}
 }
@@ -198,7 +198,7 @@ func TestCopiesAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := s.Open(t.Context(), s.box, id, nil)
+		other, err := s.Open(t.Context(), s.sandbox, id, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestCopiesAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := s.Open(t.Context(), s.box, id, nil)
+	other, err := s.Open(t.Context(), s.sandbox, id, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestInherited(t *testing.T) {
 	}
 	asked := &api.EgressPolicy{Rules: []api.EgressRule{{Action: api.EgressAllow, Host: "example.com"}, {Action: api.EgressAllow, Host: "example.org"}}}
 	narrow := &api.EgressPolicy{Rules: asked.Rules[:1], Headers: []api.HeaderRule{rule("head")}}
-	box := api.CreateSandbox{
+	sandbox := api.CreateSandbox{
 		Egress: asked, Headers: []api.HeaderRule{rule("head"), rule("other")}, Labels: map[string]string{"of": "test"},
 		Secrets: []api.SecretGrant{{Name: "stays"}, {Name: "long", Env: "LONG", LifetimeMS: 60_000}, {Name: "short", LifetimeMS: 1000}, {Name: "nearly", LifetimeMS: 1000}, {Name: "taken"}, {Name: "foreign"}},
 	}
@@ -282,17 +282,17 @@ func TestInherited(t *testing.T) {
 		"as it was created": {api.Sandbox{Egress: api.EgressRules, EgressPolicy: asked, Secrets: held}, asked, nil, left, []string{"long", "stays"}},
 		"narrowed":          {api.Sandbox{Egress: api.EgressRules, EgressPolicy: narrow, Secrets: held}, narrow, nil, left, []string{"head", "long", "stays"}},
 		"nothing":           {api.Sandbox{Egress: api.EgressNone}, &api.EgressPolicy{}, nil, nil, nil},
-		"the host's":        {api.Sandbox{Egress: api.EgressHost, Secrets: held[:1]}, asked, box.Headers, left[:1], []string{"stays"}},
+		"the host's":        {api.Sandbox{Egress: api.EgressHost, Secrets: held[:1]}, asked, sandbox.Headers, left[:1], []string{"stays"}},
 	} {
-		got := inherit(box, c.of, now)
+		got := inherit(sandbox, c.of, now)
 		if !reflect.DeepEqual(got.Egress, c.egress) || !reflect.DeepEqual(got.Headers, c.headers) || !reflect.DeepEqual(got.Secrets, c.secrets) || got.Labels["of"] != "test" {
 			t.Errorf("%s: %+v", name, got)
 		}
-		if names := usable(box, c.of, now); !slices.Equal(names, c.usable) {
+		if names := usable(sandbox, c.of, now); !slices.Equal(names, c.usable) {
 			t.Errorf("%s: usable are %q", name, names)
 		}
 	}
-	if len(box.Secrets) != 6 || box.Secrets[1].LifetimeMS != 60_000 || len(box.Headers) != 2 || len(asked.Rules) != 2 {
-		t.Errorf("the request was changed: %+v", box)
+	if len(sandbox.Secrets) != 6 || sandbox.Secrets[1].LifetimeMS != 60_000 || len(sandbox.Headers) != 2 || len(asked.Rules) != 2 {
+		t.Errorf("the request was changed: %+v", sandbox)
 	}
 }

@@ -3,9 +3,9 @@
 // and repo declare, over a manager of sandboxes and the stores of layers and workspaces.
 //
 //	p := sandboxes.New(sandboxes.Config{Creator: quota, Guests: m.Guests, Lifecycle: m.Sandboxes, Layers: layers, Workspaces: workspaces})
-//	box, err := p.Open(ctx, req, workspace, nil)
+//	sandbox, err := p.Open(ctx, req, workspace, nil)
 //	...
-//	defer box.Close(ctx)
+//	defer sandbox.Close(ctx)
 //
 // Every sandbox is created by the [Creator], on behalf of the context's principal: a task
 // cannot exceed the ceilings of the key that created it. A [Sandbox] lives until Close.
@@ -16,7 +16,7 @@
 // Discard. What a daemon that was killed leaves of both ends like everything else of its task: the sandbox is not adopted, and
 // [Provider.Sweep] removes the workspace.
 //
-//	help, err := p.Copy(ctx, task, box, repo.Preparation{Sandbox: req, Services: services})
+//	help, err := p.Copy(ctx, task, sandbox, repo.Preparation{Sandbox: req, Services: services})
 //	...
 //	_, err = help.Close(ctx)
 //	err = p.Discard(ctx, help.Info().Workspace)

@@ -22,8 +22,8 @@ import (
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/sandbox/box"
 	"hortus.dev/internal/sandbox/durable"
+	"hortus.dev/internal/sandbox/runner"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/task/repo"
@@ -45,14 +45,14 @@ type Forker interface {
 
 // Guests is the way into sandboxes.
 type Guests interface {
-	box.Guests
+	runner.Guests
 	// Dial connects with a port of a sandbox's loopback interface.
 	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)
 }
 
 // Lifecycle finds and ends sandboxes.
 type Lifecycle interface {
-	box.Ender
+	runner.Ender
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 }
 
@@ -126,13 +126,13 @@ func New(cfg Config) *Provider {
 
 // Sandbox is the sandbox of a task. It implements agent.Sandbox and repo.Sandbox.
 type Sandbox struct {
-	*box.Box
+	*runner.Runner
 	provider *Provider
 }
 
 // List implements agent.Sandbox.
 func (c Sandbox) List(ctx context.Context) ([]agent.FileInfo, error) {
-	files, err := c.Box.List(ctx)
+	files, err := c.Runner.List(ctx)
 	list := make([]agent.FileInfo, len(files))
 	for i, f := range files {
 		list[i] = agent.FileInfo(f)
@@ -153,7 +153,7 @@ func (c Sandbox) SetEgress(ctx context.Context, p api.EgressPolicy) (env map[str
 
 // Start implements tool.Sandbox.
 func (c Sandbox) Start(ctx context.Context, req api.ExecRequest) (tool.Job, error) {
-	j, err := c.Box.Start(ctx, req)
+	j, err := c.Runner.Start(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (c Sandbox) Start(ctx context.Context, req api.ExecRequest) (tool.Job, erro
 
 // Talk implements repo.Sandbox.
 func (c Sandbox) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
-	p, err := c.Box.Pipe(ctx, req)
+	p, err := c.Runner.Pipe(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (p *Provider) open(ctx context.Context, row api.Sandbox, err error) (Sandbo
 	if err != nil {
 		return Sandbox{}, err
 	}
-	b, err := box.Open(ctx, p.cfg.Guests, p.cfg.Lifecycle, row)
+	b, err := runner.Open(ctx, p.cfg.Guests, p.cfg.Lifecycle, row)
 	return Sandbox{b, p}, err
 }
 

@@ -32,12 +32,12 @@ type forkSource struct {
 	task     api.TaskID
 	p        repo.Preparation
 	// turn is held while the sandbox is started, forked or ended. The next fields belong to who has it.
-	turn   chan struct{}
-	box    repo.Sandbox
-	space  api.WorkspaceID
-	forks  int
-	closed bool // it cannot be forked, or not any more
-	left   int  // processes that may be there still
+	turn    chan struct{}
+	sandbox repo.Sandbox
+	space   api.WorkspaceID
+	forks   int
+	closed  bool // it cannot be forked, or not any more
+	left    int  // processes that may be there still
 
 	mu sync.Mutex
 	// made are the children that nobody has opened, by their workspaces. lost counts processes that may be left of those that
@@ -97,7 +97,7 @@ func (r *forkSource) workspace(ctx context.Context, layers []repo.Layer) api.Wor
 
 // start starts the sandbox and its services, unless they run.
 func (r *forkSource) start(ctx context.Context) error {
-	if r.box != nil {
+	if r.sandbox != nil {
 		return nil
 	}
 	if r.provider.cfg.Forker == nil {
@@ -113,8 +113,8 @@ func (r *forkSource) start(ctx context.Context) error {
 	if r.space, err = r.provider.plain(ctx, r.task, r.p.Layers); err != nil {
 		return err
 	}
-	if r.box, err = orNil(r.provider.over(ctx, r.p.Sandbox, r.space, r.p.Access)); err == nil {
-		err = repo.Serve(ctx, r.box, r.p.Services)
+	if r.sandbox, err = orNil(r.provider.over(ctx, r.p.Sandbox, r.space, r.p.Access)); err == nil {
+		err = repo.Serve(ctx, r.sandbox, r.p.Services)
 	}
 	if err != nil {
 		r.clear(ctx)
@@ -124,7 +124,7 @@ func (r *forkSource) start(ctx context.Context) error {
 
 // fork makes a child, and waits until the services can be used in it.
 func (r *forkSource) fork(ctx context.Context) (api.WorkspaceID, error) {
-	c, err := r.provider.fork(ctx, r.task, r.box.Info().ID, r.p)
+	c, err := r.provider.fork(ctx, r.task, r.sandbox.Info().ID, r.p)
 	if err != nil {
 		return "", err
 	}
@@ -189,9 +189,9 @@ func (r *forkSource) clear(ctx context.Context) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	var err error
-	if r.box != nil {
-		if err = r.shut(late, r.box); err == nil {
-			r.box = nil
+	if r.sandbox != nil {
+		if err = r.shut(late, r.sandbox); err == nil {
+			r.sandbox = nil
 		}
 	}
 	if r.space != "" && err == nil {

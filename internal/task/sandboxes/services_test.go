@@ -227,11 +227,11 @@ func (h *host) Kill(_ context.Context, id api.SandboxID) (api.Sandbox, api.Proof
 // theater is a task whose candidates begin alike.
 type theater struct {
 	*Provider
-	t      *testing.T
-	host   *host
-	task   api.TaskID
-	layers []repo.Layer
-	box    api.CreateSandbox
+	t       *testing.T
+	host    *host
+	task    api.TaskID
+	layers  []repo.Layer
+	sandbox api.CreateSandbox
 }
 
 func newTheater(t *testing.T) *theater {
@@ -254,13 +254,13 @@ func newTheater(t *testing.T) *theater {
 	h := &host{spaces: spaces, isolation: "gvisor", live: map[api.SandboxID]api.Sandbox{}}
 	w := &theater{t: t, host: h, task: api.NewTaskID(), layers: []repo.Layer{repo.Layer(d)}}
 	w.Provider = New(Config{Creator: h, Forker: h, Guests: h, Lifecycle: h, Stiller: h, Policies: h, Planner: h, Layers: layers, Workspaces: spaces, Sandboxes: h.worked})
-	w.box = api.CreateSandbox{Task: w.task, TTLMS: 60_000, Labels: map[string]string{"of": "test"}, Secrets: []api.SecretGrant{{Name: "key"}}}
+	w.sandbox = api.CreateSandbox{Task: w.task, TTLMS: 60_000, Labels: map[string]string{"of": "test"}, Secrets: []api.SecretGrant{{Name: "key"}}}
 	return w
 }
 
 // prepare begins a room for so many.
 func (w *theater) prepare(of int) (end func(context.Context) int) {
-	return w.Prepare(w.task, repo.Preparation{Sandbox: w.box, Layers: w.layers, Of: of})
+	return w.Prepare(w.task, repo.Preparation{Sandbox: w.sandbox, Layers: w.layers, Of: of})
 }
 
 // enter makes the workspace and the sandbox of a candidate, and reports whether services run in it.
@@ -270,7 +270,7 @@ func (w *theater) enter() (api.WorkspaceID, repo.Sandbox, bool) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c, err := w.Open(w.t.Context(), w.box, id, nil)
+	c, err := w.Open(w.t.Context(), w.sandbox, id, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -279,12 +279,12 @@ func (w *theater) enter() (api.WorkspaceID, repo.Sandbox, bool) {
 }
 
 // left checks what lives and which workspaces are there.
-func (w *theater) left(boxes int, spaces ...api.WorkspaceID) {
+func (w *theater) left(sandboxes int, spaces ...api.WorkspaceID) {
 	w.t.Helper()
 	ids, err := w.host.spaces.List()
 	spaces = slices.Sorted(slices.Values(spaces))
-	if err != nil || len(w.host.live) != boxes || !slices.Equal(ids, spaces) {
-		w.t.Errorf("%d sandboxes live, want %d; the workspaces are %v, want %v (%v)", len(w.host.live), boxes, ids, spaces, err)
+	if err != nil || len(w.host.live) != sandboxes || !slices.Equal(ids, spaces) {
+		w.t.Errorf("%d sandboxes live, want %d; the workspaces are %v, want %v (%v)", len(w.host.live), sandboxes, ids, spaces, err)
 	}
 }
 
@@ -310,7 +310,7 @@ func TestForkSource(t *testing.T) {
 	}
 	// One more, and another sandbox of the same workspace, start as any other.
 	id, _, runs := w.enter()
-	again, err := w.Open(t.Context(), w.box, spaces[0], nil)
+	again, err := w.Open(t.Context(), w.sandbox, spaces[0], nil)
 	if _, served := again.(repo.ServiceSandbox); err != nil || runs || served {
 		t.Errorf("%v, %t, %t", err, runs, served)
 	}
@@ -347,7 +347,7 @@ func TestForkSourceOfOthers(t *testing.T) {
 	if err != nil || len(w.host.live) != 2 {
 		t.Fatalf("%v, %d sandboxes live", err, len(w.host.live))
 	}
-	req := w.box
+	req := w.sandbox
 	req.Secrets = nil
 	c, err := w.Open(t.Context(), req, id, nil)
 	if _, runs := c.(repo.ServiceSandbox); err != nil || runs || len(w.host.live) != 2 {
@@ -457,7 +457,7 @@ func TestForkSourceOfTheCanceled(t *testing.T) {
 		t.Error(err)
 	}
 	w.left(2, read, other, w.source(w.task).space)
-	if _, err := w.Open(t.Context(), w.box, other, nil); err != nil {
+	if _, err := w.Open(t.Context(), w.sandbox, other, nil); err != nil {
 		t.Error(err)
 	}
 	if left := end(t.Context()); left != 0 {

@@ -124,20 +124,20 @@ func (s *Sessions) Take(ctx context.Context, id api.SessionID, live time.Duratio
 
 // resume lets a sandbox continue for a turn. One that cannot is ended.
 func (s *Sessions) resume(ctx context.Context, at *idleSandbox, live time.Duration) (repo.Sandbox, string) {
-	box, how := at.sandbox.Info().ID, session.RestoredWarm
-	row, err := s.cfg.Sandboxes.Get(ctx, box)
+	sandbox, how := at.sandbox.Info().ID, session.RestoredWarm
+	row, err := s.cfg.Sandboxes.Get(ctx, sandbox)
 	if err == nil && at.paused {
 		how = session.RestoredResumed
-		row, err = s.cfg.Sandboxes.Resume(ctx, box)
+		row, err = s.cfg.Sandboxes.Resume(ctx, sandbox)
 	}
 	if err == nil && row.State != api.SandboxRunning {
-		err = api.Errorf(api.KindConflict, "sandbox %s is %s: %s", box, row.State, row.Reason)
+		err = api.Errorf(api.KindConflict, "sandbox %s is %s: %s", sandbox, row.State, row.Reason)
 	}
 	if err == nil {
-		_, err = s.cfg.Sandboxes.SetTTL(ctx, box, within(row, live))
+		_, err = s.cfg.Sandboxes.SetTTL(ctx, sandbox, within(row, live))
 	}
 	if err != nil {
-		s.cfg.Logger.Info("the sandbox of a session is not there any more", "sandbox", box, "reason", err)
+		s.cfg.Logger.Info("the sandbox of a session is not there any more", "sandbox", sandbox, "reason", err)
 		s.end(ctx, at)
 		return nil, ""
 	}

@@ -98,10 +98,10 @@ func (s *Service) Changed(ctx context.Context, id api.SessionID, state words.Sta
 	}
 	err := s.with(ctx, id, func(o *openSession) error {
 		// A turn may have begun since, or have ended with another sandbox.
-		if now, box := s.cfg.Sandboxes.State(id); now != state || o.State == words.Running || o.State == state {
+		if now, sandbox := s.cfg.Sandboxes.State(id); now != state || o.State == words.Running || o.State == state {
 			return nil
 		} else {
-			o.Sandbox = box
+			o.Sandbox = sandbox
 		}
 		if err := o.move(m, reason); err != nil {
 			return err

@@ -376,12 +376,12 @@ func (s *Service) ended(ctx context.Context, o *openSession, n int, done api.Tas
 	o.At = n
 	o.used(s.cfg.Now())
 	s.trim(ctx, o)
-	state, box := s.cfg.Sandboxes.State(o.ID)
+	state, sandbox := s.cfg.Sandboxes.State(o.ID)
 	how := ends
 	if state != words.Stored {
 		how = kept
 	}
-	o.Sandbox = box
+	o.Sandbox = sandbox
 	if err := o.move(how, ""); err != nil {
 		return err
 	}

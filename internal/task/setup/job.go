@@ -65,20 +65,20 @@ func (j *job) install(ctx context.Context) (_ repo.Layer, _ func(), err error) {
 
 // run runs the steps in a sandbox, which has ended when it returns.
 func (j *job) run(ctx context.Context, ws api.WorkspaceID) (ran bool, err error) {
-	box, err := j.open(ctx, ws)
+	sandbox, err := j.open(ctx, ws)
 	if err != nil {
 		return false, err
 	}
 	defer func() {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
-		proof, cerr := box.Close(late)
+		proof, cerr := sandbox.Close(late)
 		if cerr == nil && proof.Left > 0 {
 			cerr = api.Errorf(api.KindInternal, "the setup left %d processes", proof.Left)
 		}
 		err = errors.Join(err, cerr)
 	}()
-	missing, err := j.begin(ctx, box)
+	missing, err := j.begin(ctx, sandbox)
 	if err != nil {
 		return false, err
 	}
@@ -91,12 +91,12 @@ func (j *job) run(ctx context.Context, ws api.WorkspaceID) (ran bool, err error)
 		if s.Offline && !served && j.plan.Recipe {
 			// The warm-up and the check may need the services.
 			served = true
-			if err := repo.Serve(ctx, box, services(j.plan)); err != nil {
+			if err := repo.Serve(ctx, sandbox, services(j.plan)); err != nil {
 				note(ctx, j.q, "services", err)
 				return false, &failure{err: err, step: "services"}
 			}
 		}
-		if err := j.step(ctx, box, s); err != nil {
+		if err := j.step(ctx, sandbox, s); err != nil {
 			return false, err
 		}
 		ran = true
@@ -119,23 +119,23 @@ func (j *job) open(ctx context.Context, ws api.WorkspaceID) (repo.Sandbox, error
 		}
 	}
 	maps.Copy(req.Env, j.q.Sandbox.Env)
-	box, err := j.cfg.Sandboxes.Open(ctx, req, ws, nil)
+	sandbox, err := j.cfg.Sandboxes.Open(ctx, req, ws, nil)
 	if j.q.Egress == nil && (api.KindOf(err) == api.KindUnsupported || api.KindOf(err) == api.KindDenied) && j.policy.Opens() {
 		why := err
 		j.policy = api.EgressPolicy{}
 		req.Egress = &j.policy
 		maps.Copy(req.Env, quietly(false))
 		maps.Copy(req.Env, j.q.Sandbox.Env)
-		if box, err = j.cfg.Sandboxes.Open(ctx, req, ws, nil); err != nil {
+		if sandbox, err = j.cfg.Sandboxes.Open(ctx, req, ws, nil); err != nil {
 			return nil, why // it is something else
 		}
 		note(ctx, j.q, "may not connect to anything: "+why.Error(), nil)
 	}
-	return box, err
+	return sandbox, err
 }
 
 // begin makes the directory for what lies outside of the repository, and returns which programs are missing.
-func (j *job) begin(ctx context.Context, box repo.Sandbox) (missing []string, err error) {
+func (j *job) begin(ctx context.Context, sandbox repo.Sandbox) (missing []string, err error) {
 	needs := map[string]bool{}
 	for _, s := range j.plan.Steps {
 		for _, name := range s.Needs {
@@ -145,7 +145,7 @@ func (j *job) begin(ctx context.Context, box repo.Sandbox) (missing []string, er
 	script := "rm -rf " + outside + " " + dependency.Cache + " && mkdir -p " + outside + " .git && ln -s ../" + outside + " " + dependency.Cache + " || exit 1; " +
 		`for p in "$@"; do command -v -- "$p" >/dev/null 2>&1 || echo "$p"; done`
 	var out strings.Builder
-	ex, err := box.Run(ctx, api.ExecRequest{
+	ex, err := sandbox.Run(ctx, api.ExecRequest{
 		Args: append([]string{"sh", "-c", script, "sh"}, slices.Sorted(maps.Keys(needs))...), Dir: dependency.Workspace, TimeoutMS: time.Minute.Milliseconds(),
 	}, func(_ string, p []byte) error {
 		if out.Len() < 64<<10 {
@@ -163,13 +163,13 @@ func (j *job) begin(ctx context.Context, box repo.Sandbox) (missing []string, er
 }
 
 // step runs one step with its retries.
-func (j *job) step(ctx context.Context, box repo.Sandbox, s dependency.Step) error {
+func (j *job) step(ctx context.Context, sandbox repo.Sandbox, s dependency.Step) error {
 	e := api.RepoStepEvent{Step: step, Detail: s.Name}
 	for try := 0; ; try++ {
 		var why error
 		err := j.q.Step(ctx, e, func() (string, error) {
 			var err error
-			why, err = j.command(ctx, box, s, e)
+			why, err = j.command(ctx, sandbox, s, e)
 			switch {
 			case err != nil:
 				return "", err
@@ -199,7 +199,7 @@ func (j *job) step(ctx context.Context, box repo.Sandbox, s dependency.Step) err
 }
 
 // command runs a step once. why says how it failed.
-func (j *job) command(ctx context.Context, box repo.Sandbox, s dependency.Step, e api.RepoStepEvent) (why, err error) {
+func (j *job) command(ctx context.Context, sandbox repo.Sandbox, s dependency.Step, e api.RepoStepEvent) (why, err error) {
 	out := &observe.Capture{}
 	j.output = ""
 	if name := j.q.NextLog(); name != "" {
@@ -216,7 +216,7 @@ func (j *job) command(ctx context.Context, box repo.Sandbox, s dependency.Step, 
 		at.Line = line
 		j.q.Emit(ctx, at)
 	})
-	ex, err := box.Run(ctx, api.ExecRequest{
+	ex, err := sandbox.Run(ctx, api.ExecRequest{
 		Args: []string{"sh", "-c", s.Run}, Dir: within(s.Dir), TimeoutMS: s.Timeout.Milliseconds(), Tag: step,
 	}, func(_ string, p []byte) error {
 		lines.Write(p)

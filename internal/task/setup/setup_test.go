@@ -317,14 +317,14 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// box runs the commands of a setup: each step ends with a code, or with an error of its output.
-type box struct {
+// fakeSandbox runs the commands of a setup: each step ends with a code, or with an error of its output.
+type fakeSandbox struct {
 	repo.Sandbox
 	code int
 	err  error
 }
 
-func (b *box) Run(_ context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
+func (b *fakeSandbox) Run(_ context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
 	if req.Tag != step {
 		return api.Exec{State: api.ExecExited}, nil
 	}
@@ -334,31 +334,31 @@ func (b *box) Run(_ context.Context, req api.ExecRequest, output func(string, []
 	return api.Exec{State: api.ExecExited, Exit: api.Exit{Code: b.code}}, b.err
 }
 
-func (b *box) Close(context.Context) (api.Proof, error) { return api.Proof{}, nil }
+func (b *fakeSandbox) Close(context.Context) (api.Proof, error) { return api.Proof{}, nil }
 
-// boxes has one box for everybody.
-type boxes struct {
+// fakeSandboxes has one sandbox for everybody.
+type fakeSandboxes struct {
 	store
-	box *box
-	dir string
-	req api.CreateSandbox // of the last box
+	sandbox *fakeSandbox
+	dir     string
+	req     api.CreateSandbox // of the last sandbox
 }
 
-func (b *boxes) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, func(), error) {
+func (b *fakeSandboxes) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, func(), error) {
 	return repo.Layer(key), func() {}, build(ctx, b.dir)
 }
 
-func (b *boxes) Open(_ context.Context, req api.CreateSandbox, _ api.WorkspaceID, _ []filerule.Access) (repo.Sandbox, error) {
+func (b *fakeSandboxes) Open(_ context.Context, req api.CreateSandbox, _ api.WorkspaceID, _ []filerule.Access) (repo.Sandbox, error) {
 	b.req = req
-	return b.box, nil
+	return b.sandbox, nil
 }
-func (b *boxes) Written(context.Context, api.WorkspaceID) (Result, error) {
+func (b *fakeSandboxes) Written(context.Context, api.WorkspaceID) (Result, error) {
 	return Result{Close: func() {}}, nil
 }
 
 // TestSecretsOfSetup: a setup has its own secrets, and neither those nor the headers of the agent's sandboxes.
 func TestSecretsOfSetup(t *testing.T) {
-	s := &boxes{store: store{layers: map[string]bool{}}, box: &box{}, dir: t.TempDir()}
+	s := &fakeSandboxes{store: store{layers: map[string]bool{}}, sandbox: &fakeSandbox{}, dir: t.TempDir()}
 	p := New(Config{Sandboxes: s, Toolchain: toolchain})
 	defer p.Close()
 	q, _ := request(t, "ada", locked)
@@ -387,7 +387,7 @@ func TestRequired(t *testing.T) {
 		{"a preparation fails", true, 3, "step npm ci: exit 3: cannot reach the registry"},
 		{"a preparation succeeds", true, 0, ""},
 	} {
-		s := &boxes{store: store{layers: map[string]bool{}}, box: &box{code: c.code}, dir: t.TempDir()}
+		s := &fakeSandboxes{store: store{layers: map[string]bool{}}, sandbox: &fakeSandbox{code: c.code}, dir: t.TempDir()}
 		p := New(Config{Sandboxes: s, Toolchain: toolchain})
 		q, said := request(t, "ada", locked)
 		q.Task, q.Required = "t1", c.required
@@ -423,7 +423,7 @@ func TestFullDisk(t *testing.T) {
 		{&os.PathError{Op: "write", Path: "setup-01.out", Err: syscall.ENOSPC}, api.KindExhausted},
 		{api.Errorf(api.KindUnavailable, "the end was not seen"), api.KindUnavailable},
 	} {
-		s := &boxes{store: store{layers: map[string]bool{}}, box: &box{err: c.err}, dir: t.TempDir()}
+		s := &fakeSandboxes{store: store{layers: map[string]bool{}}, sandbox: &fakeSandbox{err: c.err}, dir: t.TempDir()}
 		p := New(Config{Sandboxes: s, Toolchain: toolchain})
 		q, _ := request(t, "ada", locked)
 		_, err := p.Prepare(t.Context(), q)

@@ -18,13 +18,13 @@ type tools map[string]loop.Tool
 
 func realTools(t *testing.T, files map[string]string) tools {
 	t.Helper()
-	box := agenttest.NewBox(t)
+	sandbox := agenttest.NewSandbox(t)
 	for name, text := range files {
-		if err := box.WriteFile(t.Context(), "/workspace/"+name, []byte(text), false); err != nil {
+		if err := sandbox.WriteFile(t.Context(), "/workspace/"+name, []byte(text), false); err != nil {
 			t.Fatal(err)
 		}
 	}
-	set := tool.New(tool.Config{Sandbox: box})
+	set := tool.New(tool.Config{Sandbox: sandbox})
 	t.Cleanup(func() { set.Close(t.Context()) })
 	all := tools{}
 	for _, x := range set.All() {

@@ -26,13 +26,13 @@ func (offline) Name() string { return "offline" }
 // has, and answers a gate that fails all the same.
 func TestAgentInTheLoop(t *testing.T) {
 	needLanguage(t, "python")
-	box := agenttest.NewBox(t)
-	box.Path = interpreterPath()
-	if err := os.CopyFS(box.Dir, os.DirFS("../../../../../examples/tasks/python")); err != nil {
+	sandbox := agenttest.NewSandbox(t)
+	sandbox.Path = interpreterPath()
+	if err := os.CopyFS(sandbox.Dir, os.DirFS("../../../../../examples/tasks/python")); err != nil {
 		t.Fatal(err)
 	}
-	repository{}.plant(t, box.Dir, mutant{})
-	set := tool.New(tool.Config{Sandbox: box})
+	repository{}.plant(t, sandbox.Dir, mutant{})
+	set := tool.New(tool.Config{Sandbox: sandbox})
 	defer set.Close(context.WithoutCancel(t.Context()))
 	var transcript bytes.Buffer
 	l := loop.New(loop.Config{Model: offline{New()}, System: loop.System, Tools: set.All(), Emit: quiet{}, Transcript: &transcript, Budget: api.Budget{Steps: 40}})
@@ -50,7 +50,7 @@ func TestAgentInTheLoop(t *testing.T) {
 	if !strings.Contains(rep.Finish.Summary, "passes the tests but was not reviewed by a language model") {
 		t.Errorf("the summary hides who made the change: %s", rep.Finish.Summary)
 	}
-	if got := changed(t, box.Dir); got != " M grades/statistics.py\n" {
+	if got := changed(t, sandbox.Dir); got != " M grades/statistics.py\n" {
 		t.Errorf("it changed\n%s", got)
 	}
 	t.Logf("%d steps: %s", rep.Steps, rep.Finish.Summary)

@@ -14,8 +14,8 @@ import (
 	"hortus.dev/internal/egress/check/probe"
 )
 
-// box is a sandbox with a probe.
-type box struct {
+// probeSandbox is a sandbox with a probe.
+type probeSandbox struct {
 	sandbox *client.Sandbox
 	port    int // of the probe
 	timeout time.Duration
@@ -26,7 +26,7 @@ const probePath = "/tmp/" + probe.Argv0
 
 // start writes the probe and starts it, as root of the sandbox where there is one: that is the
 // strongest attacker that a client can make.
-func (b *box) start(ctx context.Context, exe []byte) error {
+func (b *probeSandbox) start(ctx context.Context, exe []byte) error {
 	if err := b.sandbox.WriteFile(ctx, "", probePath, bytes.NewReader(exe)); err != nil {
 		return fmt.Errorf("write the probe: %w", err)
 	}
@@ -50,7 +50,7 @@ func (b *box) start(ctx context.Context, exe []byte) error {
 }
 
 // alive waits until the probe answers.
-func (b *box) alive(ctx context.Context) error {
+func (b *probeSandbox) alive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	for {
@@ -69,7 +69,7 @@ func (b *box) alive(ctx context.Context) error {
 
 // call sends a request to the probe. The stream has to be closed. An error is one of the way to
 // the probe; what the probe has to say is in the answer.
-func (b *box) call(ctx context.Context, q probe.Request) (probe.Answer, net.Conn, error) {
+func (b *probeSandbox) call(ctx context.Context, q probe.Request) (probe.Answer, net.Conn, error) {
 	var a probe.Answer
 	c, err := b.dial(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ const attempt = 3 * time.Second
 
 // dial opens a stream to the probe. It tries again: in gVisor a connection inside a sandbox that
 // was just restored may get no answer.
-func (b *box) dial(ctx context.Context) (net.Conn, error) {
+func (b *probeSandbox) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	for {

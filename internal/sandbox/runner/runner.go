@@ -1,4 +1,4 @@
-package box
+package runner
 
 import (
 	"bytes"
@@ -26,8 +26,8 @@ type Ender interface {
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
 }
 
-// Box is one running sandbox. Its methods but Run, ReadFile and Close are for one goroutine.
-type Box struct {
+// Runner is one running sandbox. Its methods but Run, ReadFile and Close are for one goroutine.
+type Runner struct {
 	guests Guests
 	ender  Ender
 	info   api.Sandbox
@@ -39,24 +39,24 @@ type Box struct {
 	proof   api.Proof
 }
 
-// Open returns the box of a sandbox that was just created, and owns it: on an error the
+// Open returns the runner of a sandbox that was just created, and owns it: on an error the
 // sandbox is killed.
-func Open(ctx context.Context, guests Guests, ender Ender, row api.Sandbox) (*Box, error) {
+func Open(ctx context.Context, guests Guests, ender Ender, row api.Sandbox) (*Runner, error) {
 	guest, err := guests.Client(ctx, row.ID)
 	if err != nil {
 		// ctx may have ended, which must not leave a sandbox.
 		_, _, kerr := ender.Kill(context.WithoutCancel(ctx), row.ID)
 		return nil, errors.Join(err, kerr)
 	}
-	return &Box{guests: guests, ender: ender, info: row, guest: guest}, nil
+	return &Runner{guests: guests, ender: ender, info: row, guest: guest}, nil
 }
 
 // Info returns the sandbox as it was created.
-func (b *Box) Info() api.Sandbox { return b.info }
+func (b *Runner) Info() api.Sandbox { return b.info }
 
 // WriteFile creates or overwrites a file, with its parent directories. The mode of an
 // existing file stays unless executable is set.
-func (b *Box) WriteFile(ctx context.Context, path string, content []byte, executable bool) error {
+func (b *Runner) WriteFile(ctx context.Context, path string, content []byte, executable bool) error {
 	if err := b.guest.WriteFile(ctx, "", path, bytes.NewReader(content)); err != nil {
 		return envd.APIError(err)
 	}
@@ -72,7 +72,7 @@ func (b *Box) WriteFile(ctx context.Context, path string, content []byte, execut
 
 // ReadFile reads a regular file. The error is KindNotFound for a missing file, KindInvalid
 // for one that is not regular, and KindExhausted for one with more than max bytes.
-func (b *Box) ReadFile(ctx context.Context, path string, max int64) ([]byte, error) {
+func (b *Runner) ReadFile(ctx context.Context, path string, max int64) ([]byte, error) {
 	r, size, err := b.guest.ReadFile(ctx, "", path)
 	if err != nil {
 		return nil, envd.APIError(err)
@@ -103,7 +103,7 @@ type File struct {
 }
 
 // List lists the regular files below the workspace, eight directory levels deep.
-func (b *Box) List(ctx context.Context) ([]File, error) {
+func (b *Runner) List(ctx context.Context) ([]File, error) {
 	root, err := b.guest.Stat(ctx, "", ".")
 	if err != nil {
 		return nil, envd.APIError(err)
@@ -128,7 +128,7 @@ func (b *Box) List(ctx context.Context) ([]File, error) {
 // ended by itself, by its timeout or by a limit; an error says that its end was not seen.
 // When ctx ends the whole sandbox is killed: only that ends everything that the command
 // started.
-func (b *Box) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
+func (b *Runner) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
 	s, err := b.guests.StartExec(ctx, b.info.ID, req)
 	if err != nil {
 		return api.Exec{}, err
@@ -183,7 +183,7 @@ func knownCause(cause string) bool {
 }
 
 // Close kills the sandbox and waits for its jobs. It is idempotent.
-func (b *Box) Close(ctx context.Context) (api.Proof, error) {
+func (b *Runner) Close(ctx context.Context) (api.Proof, error) {
 	b.closing.Lock()
 	defer b.closing.Unlock()
 	if b.closed {

@@ -16,20 +16,20 @@ import (
 	"hortus.dev/internal/agent/tool"
 )
 
-// Box is a folder of this machine as tool.Sandbox, with process groups in place of a
+// Sandbox is a folder of this machine as tool.Sandbox, with process groups in place of a
 // sandbox. /workspace is its Dir. It isolates nothing: it is for tests alone.
-type Box struct {
+type Sandbox struct {
 	Dir string
 	// Path is PATH for its commands.
 	Path string
 }
 
 // NewBox makes an empty one, which goes with the test.
-func NewBox(t testing.TB) *Box {
-	return &Box{Dir: t.TempDir(), Path: os.Getenv("PATH")}
+func NewSandbox(t testing.TB) *Sandbox {
+	return &Sandbox{Dir: t.TempDir(), Path: os.Getenv("PATH")}
 }
 
-func (b *Box) host(path string) string {
+func (b *Sandbox) host(path string) string {
 	if path == "/workspace" || strings.HasPrefix(path, "/workspace/") {
 		return b.Dir + strings.TrimPrefix(path, "/workspace")
 	}
@@ -52,7 +52,7 @@ func boxError(path string, err error) error {
 }
 
 // ReadFile implements tool.Sandbox. Like the guest it opens without waiting.
-func (b *Box) ReadFile(_ context.Context, path string, max int64) ([]byte, error) {
+func (b *Sandbox) ReadFile(_ context.Context, path string, max int64) ([]byte, error) {
 	f, err := os.OpenFile(b.host(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, boxError(path, err)
@@ -76,7 +76,7 @@ func (b *Box) ReadFile(_ context.Context, path string, max int64) ([]byte, error
 }
 
 // WriteFile implements tool.Sandbox.
-func (b *Box) WriteFile(_ context.Context, path string, content []byte, executable bool) error {
+func (b *Sandbox) WriteFile(_ context.Context, path string, content []byte, executable bool) error {
 	p := b.host(path)
 	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 		return boxError(path, err)
@@ -90,7 +90,7 @@ func (b *Box) WriteFile(_ context.Context, path string, content []byte, executab
 	return nil
 }
 
-func (b *Box) command(req api.ExecRequest) *exec.Cmd {
+func (b *Sandbox) command(req api.ExecRequest) *exec.Cmd {
 	cmd := exec.Command(req.Args[0], req.Args[1:]...)
 	cmd.Dir = b.host(req.Dir)
 	cmd.Env = []string{"PATH=" + b.Path, "HOME=" + b.Dir, "GIT_CONFIG_NOSYSTEM=1"}
@@ -109,7 +109,7 @@ func start(cmd *exec.Cmd, req api.ExecRequest) error {
 }
 
 // Run implements tool.Sandbox.
-func (b *Box) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
+func (b *Sandbox) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
 	cmd := b.command(req)
 	var lock sync.Mutex
 	pump := func(stream string) writerFunc {
@@ -157,7 +157,7 @@ func exitOf(err error) api.Exit {
 }
 
 // Start implements tool.Sandbox. The job keeps all of its output.
-func (b *Box) Start(_ context.Context, req api.ExecRequest) (tool.Job, error) {
+func (b *Sandbox) Start(_ context.Context, req api.ExecRequest) (tool.Job, error) {
 	cmd := b.command(req)
 	j := &job{cmd: cmd, done: make(chan struct{}), x: api.Exec{ID: api.NewExecID(), Args: req.Args, State: api.ExecRunning}}
 	cmd.Stdout, cmd.Stderr = writerFunc(j.write), writerFunc(j.write)

@@ -1,4 +1,4 @@
-package box
+package runner
 
 import (
 	"context"
@@ -21,14 +21,14 @@ const (
 )
 
 // Pipe starts a command beside the others that the host talks to: what is written is its input, and what is read is its
-// output. Its goroutine ends with the command, with Close, or with the sandbox; Close of the box waits for it.
-func (b *Box) Pipe(ctx context.Context, req api.ExecRequest) (*Pipe, error) {
+// output. Its goroutine ends with the command, with Close, or with the sandbox; Close of the runner waits for it.
+func (b *Runner) Pipe(ctx context.Context, req api.ExecRequest) (*Pipe, error) {
 	req.Tag, req.Stdin = string(api.NewExecID()), true
 	s, err := b.guests.StartExec(ctx, b.info.ID, req)
 	if err != nil {
 		return nil, err
 	}
-	p := &Pipe{job: Job{box: b, tag: req.Tag, stream: s, done: make(chan struct{})}, out: make(chan []byte, pipeQueue), closed: make(chan struct{})}
+	p := &Pipe{job: Job{sandbox: b, tag: req.Tag, stream: s, done: make(chan struct{})}, out: make(chan []byte, pipeQueue), closed: make(chan struct{})}
 	p.input, p.stop = context.WithCancel(context.WithoutCancel(ctx))
 	b.jobs.Go(p.pump)
 	return p, nil
@@ -130,7 +130,7 @@ func (p *Pipe) Write(b []byte) (int, error) {
 	done := 0
 	for done < len(b) {
 		part := b[done:min(len(b), done+pipeFrame)]
-		if err := p.job.box.guest.SendInput(p.input, envd.Selector{Tag: &p.job.tag}, envd.ProcessInput{Stdin: part}); err != nil {
+		if err := p.job.sandbox.guest.SendInput(p.input, envd.Selector{Tag: &p.job.tag}, envd.ProcessInput{Stdin: part}); err != nil {
 			if errors.Is(err, context.Canceled) {
 				err = os.ErrClosed
 			}

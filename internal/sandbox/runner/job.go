@@ -1,4 +1,4 @@
-package box
+package runner
 
 import (
 	"context"
@@ -18,15 +18,15 @@ const (
 )
 
 // Start runs a command beside the others. The job's goroutine ends with the command, with
-// Close of the job, or with the sandbox; Close of the box waits for it.
-func (b *Box) Start(ctx context.Context, req api.ExecRequest) (*Job, error) {
+// Close of the job, or with the sandbox; Close of the runner waits for it.
+func (b *Runner) Start(ctx context.Context, req api.ExecRequest) (*Job, error) {
 	// Kill finds the command by its tag: its pid may be reused.
 	req.Tag = string(api.NewExecID())
 	s, err := b.guests.StartExec(ctx, b.info.ID, req)
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{box: b, tag: req.Tag, stream: s, done: make(chan struct{})}
+	j := &Job{sandbox: b, tag: req.Tag, stream: s, done: make(chan struct{})}
 	b.jobs.Go(j.pump)
 	return j, nil
 }
@@ -34,10 +34,10 @@ func (b *Box) Start(ctx context.Context, req api.ExecRequest) (*Job, error) {
 // Job is a command that runs beside the others of its sandbox. Its methods may be called
 // from several goroutines.
 type Job struct {
-	box    *Box
-	tag    string
-	stream *command.Stream // only pump reads events; everybody may read the record
-	done   chan struct{}
+	sandbox *Runner
+	tag     string
+	stream  *command.Stream // only pump reads events; everybody may read the record
+	done    chan struct{}
 
 	mu    sync.Mutex
 	kept  []byte // the end of the output, at most 2*jobKept bytes
@@ -113,7 +113,7 @@ func (j *Job) Kill(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, jobGrace)
 	defer cancel()
-	err := envd.APIError(j.box.guest.SendSignal(limited, envd.Selector{Tag: &j.tag}, envd.Signal(9)))
+	err := envd.APIError(j.sandbox.guest.SendSignal(limited, envd.Selector{Tag: &j.tag}, envd.Signal(9)))
 	if err != nil && api.KindOf(err) != api.KindNotFound { // it has just ended
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -124,7 +124,7 @@ func (j *Job) Kill(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return api.Errorf(api.KindUnavailable, "command %s in sandbox %s was killed and did not end within %s", j.Exec().ID, j.box.info.ID, jobGrace)
+		return api.Errorf(api.KindUnavailable, "command %s in sandbox %s was killed and did not end within %s", j.Exec().ID, j.sandbox.info.ID, jobGrace)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (j *Job) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*jobGrace)
 	defer cancel()
-	if _, err := j.box.Close(ctx); err == nil {
+	if _, err := j.sandbox.Close(ctx); err == nil {
 		<-j.done
 	}
 }
