@@ -231,6 +231,12 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 		of := func(id, key string) (int, string) {
 			path, body := w.pathOf(rt.Pattern, id)
 			headers := []string{"X-API-KEY", key}
+			if strings.Contains(rt.Pattern, "{id}/files") {
+				path += "?path=f"
+			}
+			if strings.HasSuffix(rt.Pattern, "/files/move") {
+				path += "&to=g"
+			}
 			if strings.Contains(rt.Pattern, "process.Process") {
 				headers = append(headers, "Content-Type", "application/connect+json")
 			}
