@@ -221,7 +221,7 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 // frontServer creates the server of the TCP listener.
 func (s *System) frontServer(v1 http.Handler, track func(net.Conn, http.ConnState)) *http.Server {
 	b := s.cfg.Front.Bounds.WithDefaults()
-	f := &front.Front{Servers: s.servers(v1), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest, Requests: quota.NewRequests(b.Conns)}
+	f := &front.Front{Servers: s.servers(v1), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest, Requests: quota.NewRequests(b.Conns), Origins: s.cfg.Front.Origins}
 	return front.NewServer(f, b, track, s.log)
 }
 

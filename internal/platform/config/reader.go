@@ -46,6 +46,9 @@ func read[T any](r *Reader, key string, parse func(string) (T, error)) (v T) {
 // Text reads a value as it is.
 func (r *Reader) Text(key string) string { return r.Config.Get(key).Text }
 
+// List returns the items of a setting of kind List.
+func (r *Reader) List(key string) []string { return splitList(r.Config.Get(key).Text) }
+
 // Bool reads a truth value.
 func (r *Reader) Bool(key string) bool { return r.Config.Get(key).Text == "true" }
 

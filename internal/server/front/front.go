@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,8 @@ type Server struct {
 	// Keyed has the front authenticate the API key of a request. Other servers authenticate
 	// requests themselves.
 	Keyed bool
-	// AnyOrigin accepts requests that a browser sends for pages of other origins.
+	// AnyOrigin accepts requests that a browser sends for pages of other origins. The server
+	// answers their preflights itself.
 	AnyOrigin bool
 	// Fail writes the error of a request that the front refuses; nil writes that of the
 	// HTTP API.
@@ -61,6 +63,10 @@ type Front struct {
 	Rest time.Duration
 	// Requests bounds the requests in service; nil means no bound.
 	Requests *quota.Requests
+	// Origins are the other origins whose pages may use the servers without AnyOrigin, such
+	// as "https://app.example.org". A page needs an API key all the same: no answer allows
+	// cookies.
+	Origins []string
 }
 
 // ServeHTTP implements http.Handler.
@@ -88,20 +94,69 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		switch {
+		case !d.AnyOrigin && f.allows(r):
+			if !answerOrigin(w, r) {
+				f.serve(w, r, d)
+			}
 		case !d.AnyOrigin && crossOrigin(r):
 			fail := httpapi.Fail
 			if d.Fail != nil {
 				fail = d.Fail
 			}
-			fail(w, api.Errorf(api.KindDenied, "cross-origin requests are not allowed"))
-		case d.Keyed:
-			f.serveKeyed(w, r, d)
+			fail(w, api.Errorf(api.KindDenied, "cross-origin requests are not allowed from %.100q", r.Header.Get("Origin")).
+				WithHint("a page of this origin may use the API if the setting serve.origins of the daemon names it"))
 		default:
-			d.Handler.ServeHTTP(w, r)
+			f.serve(w, r, d)
 		}
 		return
 	}
 	NotFound(w, r)
+}
+
+func (f *Front) serve(w http.ResponseWriter, r *http.Request, d Server) {
+	if d.Keyed {
+		f.serveKeyed(w, r, d)
+		return
+	}
+	d.Handler.ServeHTTP(w, r)
+}
+
+// allows reports whether a browser sends the request for a page of an allowed origin.
+func (f *Front) allows(r *http.Request) bool {
+	origins := r.Header.Values("Origin")
+	return len(origins) == 1 && slices.Contains(f.Origins, origins[0])
+}
+
+// maxPreflight bounds the names of headers that a preflight asks for, in bytes.
+const maxPreflight = 4096
+
+// answerOrigin tells a browser that a page of the request's origin may read the answer (the
+// CORS protocol of the Fetch standard). It reports whether the request was a preflight, which
+// it has answered.
+func answerOrigin(w http.ResponseWriter, r *http.Request) (preflight bool) {
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
+	h.Set("Access-Control-Expose-Headers", "*")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
+	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" && len(asked) <= maxPreflight {
+		h.Set("Access-Control-Allow-Headers", asked)
+	}
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// CheckOrigin refuses what no browser sends as an origin: KindInvalid.
+func CheckOrigin(origin string) error {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || origin != u.Scheme+"://"+u.Host || strings.ToLower(origin) != origin || strings.Contains(origin, "*") {
+		return api.Errorf(api.KindInvalid, "serve.origins: %.100q is not an origin", origin).WithHint("write the scheme and the host in lower case, for example https://app.example.org or http://localhost:5173; each origin by itself, * is not allowed")
+	}
+	return nil
 }
 
 // serveKeyed serves a request with the principal of its API key. A request without a key
@@ -207,6 +262,8 @@ type Config struct {
 	// Insecure allows a HOST that other machines can reach. The listener does not
 	// encrypt: requests can be read on the network, API keys included.
 	Insecure bool
+	// Origins are those of a Front.
+	Origins []string
 	// FirstKey creates an API key if there never was one.
 	FirstKey bool
 	// Announce is called with the URL of the daemon and the first key, whose Secret is
@@ -333,6 +390,11 @@ type Keys interface {
 // Open creates the TCP listener and, if configured, the first key. It returns nil and "" if
 // no listener is configured.
 func Open(ctx context.Context, cfg Config, keys Keys) (ln net.Listener, url string, err error) {
+	for _, origin := range cfg.Origins {
+		if err := CheckOrigin(origin); err != nil {
+			return nil, "", err
+		}
+	}
 	tcp, err := Listen(ctx, cfg)
 	if tcp == nil || err != nil {
 		return nil, "", err

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -29,6 +30,88 @@ func TestMalformedRequests(t *testing.T) {
 	f.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/info", nil))
 	if !called {
 		t.Error("a plain request does not get through either")
+	}
+}
+
+// TestOrigins: pages of listed origins get what CORS needs, and no others; a key is needed all the same.
+func TestOrigins(t *testing.T) {
+	const app = "https://app.example.org"
+	var methods []string
+	f := &Front{
+		Servers: []Server{{
+			Takes: Below("/v1/"), Keyed: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { methods = append(methods, r.Method) }),
+		}, {
+			Takes: Below("/"), AnyOrigin: true, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+		}},
+		Authenticate: func(_ context.Context, key string) (api.Principal, error) {
+			if key != "good" {
+				return api.Principal{}, api.Errorf(api.KindUnauthenticated, "unknown key")
+			}
+			return api.Operator(), nil
+		},
+		Origins: []string{app},
+	}
+	for _, c := range []struct {
+		method, path, origin, key string
+		preflight                 bool
+		code                      int
+		allowed                   bool
+	}{
+		{"GET", "/v1/x", app, "good", false, 200, true},
+		{"GET", "/v1/x", app, "bad", false, 401, true}, // the page may read why
+		{"OPTIONS", "/v1/x", app, "", true, 204, true},
+		{"OPTIONS", "/v1/x", app, "", false, 200, true}, // no preflight
+		{"GET", "/v1/x", "", "good", false, 200, false},
+		{"GET", "/v1/x", "https://evil.example", "good", false, 403, false},
+		{"OPTIONS", "/v1/x", "https://evil.example", "", true, 403, false},
+		{"GET", "/v1/x", "http://app.example.org", "good", false, 403, false},
+		{"GET", "/v1/x", app + ".evil.example", "good", false, 403, false},
+		{"GET", "/v1/x", app + ":8443", "good", false, 403, false},
+		{"GET", "/v1/x", "null", "good", false, 403, false},
+		{"OPTIONS", "/port", app, "", true, 200, false}, // the server's own affair
+	} {
+		r := httptest.NewRequest(c.method, c.path, nil)
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		if c.origin == "" {
+			r.Header.Del("Sec-Fetch-Site")
+		} else {
+			r.Header.Set("Origin", c.origin)
+		}
+		if c.key != "" {
+			r.Header.Set("X-API-KEY", c.key)
+		}
+		if c.preflight {
+			r.Header.Set("Access-Control-Request-Method", "POST")
+			r.Header.Set("Access-Control-Request-Headers", "x-api-key, content-type")
+		}
+		methods = nil
+		rec := httptest.NewRecorder()
+		f.ServeHTTP(rec, r)
+		h := rec.Header()
+		if rec.Code != c.code || (h.Get("Access-Control-Allow-Origin") == c.origin && c.origin != "") != c.allowed || h.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%+v: %d %v", c, rec.Code, h)
+		}
+		if c.allowed && (h.Get("Vary") != "Origin" || c.preflight != (h.Get("Access-Control-Allow-Headers") == "x-api-key, content-type")) {
+			t.Errorf("%+v: %v", c, h)
+		}
+		if c.code == 204 && len(methods) > 0 {
+			t.Errorf("%+v: a preflight reached the server", c)
+		}
+	}
+	r := httptest.NewRequest("GET", "/v1/x", nil)
+	r.Header.Add("Origin", app)
+	r.Header.Add("Origin", "https://evil.example")
+	rec := httptest.NewRecorder()
+	if f.ServeHTTP(rec, r); rec.Code != http.StatusForbidden {
+		t.Errorf("two origins: %d", rec.Code)
+	}
+	for origin, ok := range map[string]bool{
+		app: true, "http://localhost:5173": true, "*": false, "null": false, "app.example.org": false, app + "/": false, app + "/x": false, "https://App.example.org": false,
+		"https://*.example.org": false, "ftp://a": false, "https://": false, "https://u@a": false, "": false,
+	} {
+		if err := CheckOrigin(origin); (err == nil) != ok {
+			t.Errorf("%q: %v", origin, err)
+		}
 	}
 }
 
