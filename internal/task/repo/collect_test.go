@@ -122,6 +122,7 @@ func TestLinksHideNoTests(t *testing.T) {
 // TestRefusals: what cannot be collected is said to the agent, and what can be is the result.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
+	const many = `mkdir many; (cd many && seq 10100 | xargs touch); `
 	for _, c := range []struct {
 		name, does, then string
 		path, why        string // of what was refused in the first round
@@ -134,6 +135,7 @@ func TestRefusals(t *testing.T) {
 		{name: "a file that is too large", does: mend + "; truncate -s 65M big", then: "rm big", path: "big", why: "the maximum is", outcome: api.OutcomeVerified, rounds: 2, head: true},
 		{name: "a bad name", does: mend + `; echo x > 'a\b'`, then: `rm 'a\b'`, path: `a\b`, why: "backslash", outcome: api.OutcomeVerified, rounds: 2, head: true},
 		{name: "files of git that it refuses", does: mend + `; printf '[submodule "a"]\n\tpath = a\n\turl = -x\n' > .gitmodules`, then: "rm .gitmodules", path: ".gitmodules", why: "", outcome: api.OutcomeVerified, rounds: 2, head: true},
+		{name: "too many files", does: many + mend, then: "rm -r many", path: "many", why: "at most 10000 files", outcome: api.OutcomeVerified, rounds: 2, head: true},
 		{name: "nothing else", does: "ln -s /x y", then: "true", path: "y", why: "absolute", outcome: api.OutcomeNeedsHuman, rounds: 3, says: "No change of the agent can be delivered. Rejected, and not part of the result: y (the link is absolute)."},
 		{name: "nothing else, and all passed before", green: true, does: "ln -s /x y", then: "true", path: "y", why: "absolute", outcome: api.OutcomeNeedsHuman, rounds: 3, says: "No change of the agent can be delivered."},
 	} {

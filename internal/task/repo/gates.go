@@ -132,10 +132,10 @@ func (j *gates) old(g *api.Gate) bool {
 	return !req.Strict && req.Mutant == "" && g != nil && !g.Passed && g.Tests != nil && g.Tests.OldOnly
 }
 
-// concede lets the gates of a round pass that failed only by tests that failed before the work as well, if a test shows what the
+// settle lets the gates of a round pass that failed only by tests that failed before the work as well, if a test shows what the
 // change is good for: one that failed before passes now, or a new one fails without the change. Otherwise the old failures
 // may be all that the task is about.
-func (j *gates) concede(r *api.Round) {
+func (j *gates) settle(r *api.Round) {
 	deciding := r.Gate
 	if r.Original != nil {
 		deciding = r.Original
@@ -151,9 +151,9 @@ func (j *gates) concede(r *api.Round) {
 	// What is recorded stays as it was.
 	for _, g := range []**api.Gate{&r.Gate, &r.Original} {
 		if *g != nil {
-			conceded := **g
-			conceded.Passed = true
-			*g = &conceded
+			settled := **g
+			settled.Passed = true
+			*g = &settled
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (w *attempt) rounds(ctx context.Context) End {
 		if err := w.gates.run(ctx, n); err != nil {
 			return w.broken(ctx, err)
 		}
-		w.concede(ctx, r, rep, n == most)
+		w.settle(ctx, r, rep, n == most)
 		news := told.add(w.res.Refused)
 		if news && w.gates.passed(r) && n < most && goesOn(rep.Stop) && (rep.Finish == nil || rep.Finish.Blocked == "") {
 			// It passes without what was rejected, which the agent may have to say in another way.
@@ -85,9 +85,9 @@ func (w *attempt) unchanged(rep loop.Report) End {
 	return end
 }
 
-// concede looks at tests that failed before the work when the agent has had its chance to repair them: after the last round, or
+// settle looks at tests that failed before the work when the agent has had its chance to mend them: after the last round, or
 // when it left everything as it was.
-func (w *attempt) concede(ctx context.Context, r *api.Round, rep loop.Report, last bool) {
+func (w *attempt) settle(ctx context.Context, r *api.Round, rep loop.Report, last bool) {
 	if !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || r.Gate == nil {
 		return
 	}
@@ -98,7 +98,7 @@ func (w *attempt) concede(ctx context.Context, r *api.Round, rep loop.Report, la
 		}
 	}
 	if last {
-		w.gates.concede(r)
+		w.gates.settle(r)
 	}
 }
 
