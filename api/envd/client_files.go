@@ -165,9 +165,6 @@ func (c *Client) WriteFile(ctx context.Context, user, path string, r io.Reader) 
 
 // Upload writes a file whole, with its parents, from r, as u says.
 func (c *Client) Upload(ctx context.Context, user, path string, u Upload, r io.Reader) error {
-	if err := utf8Only("path", path, u.Link); err != nil {
-		return err
-	}
 	q := filesQuery(user, path)
 	u.set(q)
 	cc, err := c.get(ctx, false)

@@ -155,7 +155,7 @@ func testExecs(t *testing.T, c *client.Client, dir string) {
 	if exit.Exit.Code != 4 || gaps != 1 {
 		t.Errorf("after the sandbox's end: %+v, %d gaps", exit, gaps)
 	}
-	if resp := post(`{"args":["true"]}`); resp.StatusCode != http.StatusBadGateway {
+	if resp := post(`{"args":["true"]}`); resp.StatusCode != http.StatusGone {
 		t.Errorf("in a sandbox that has ended: %s", resp.Status)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/test/ocitest"
 )
 
@@ -21,7 +22,7 @@ func TestDiskFull(t *testing.T) {
 		t.Skip("only root can mount a small disk")
 	}
 	disk := t.TempDir()
-	if err := unix.Mount("none", disk, "tmpfs", 0, "size=260m"); err != nil {
+	if err := unix.Mount("none", disk, "tmpfs", 0, "size=64m"); err != nil {
 		t.Skipf("this process cannot mount a small disk: %v", err)
 	}
 	t.Cleanup(func() {
@@ -29,7 +30,7 @@ func TestDiskFull(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	layers, err := layer.Open(filepath.Join(disk, "layers"))
+	layers, err := layer.New(layer.Config{Dir: filepath.Join(disk, "layers"), Space: space.New(space.Config{Dir: disk})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,8 +112,14 @@ func (s *Space) Guard(ctx context.Context, what string, write func(ctx context.C
 	err := write(guarded)
 	cancel(nil)
 	<-ended
-	if full := context.Cause(guarded); err != nil && ctx.Err() == nil && !errors.Is(full, context.Canceled) {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if full := context.Cause(guarded); !errors.Is(full, context.Canceled) {
 		return full
+	}
+	if errors.Is(err, unix.ENOSPC) { // between two looks
+		return api.Errorf(api.KindExhausted, "no space left on the disk of %s for %s: %w", s.cfg.Dir, what, err).WithHint(freeing)
 	}
 	return err
 }
