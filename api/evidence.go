@@ -18,10 +18,7 @@ func (g Gate) Evidence() string {
 		return t.Why
 	}
 	parts := []string{fmt.Sprintf("%s passed (%s)", counted(t.Passed, "test"), t.Runner)}
-	switch {
-	case t.OldOnly:
-		parts = append(parts, fmt.Sprintf("%d failed, before the work as well: %s", t.Failed, firstOf(t.Old)))
-	case t.Failed > 0:
+	if t.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed: %s", t.Failed, firstOf(t.FailedTests)))
 	}
 	if t.Skipped > 0 {
@@ -79,22 +76,6 @@ func (r RepoResult) Bulky() (out []string) {
 		out = append(out, fmt.Sprintf("%s (%s)", f.Path, size))
 	}
 	return out
-}
-
-// OldFailures names the first tests that fail in the last round and failed before the work as well.
-func (r RepoResult) OldFailures() []string {
-	n := len(r.Rounds)
-	if n == 0 {
-		return nil
-	}
-	g := r.Rounds[n-1].Gate
-	if o := r.Rounds[n-1].Original; o != nil {
-		g = o // the change may have removed such a test
-	}
-	if g == nil || g.Tests == nil {
-		return nil
-	}
-	return g.Tests.Old
 }
 
 // Untested says that no test of the gate touches the change, as far as Hortus has seen:

@@ -39,8 +39,6 @@ type RepoTask struct {
 	// TestsMayChange is true if the gate with the original tests is shown but does
 	// not decide.
 	TestsMayChange bool `json:"testsMayChange,omitempty"`
-	// Strict is true if each failed test of the gate decides, also one that failed before the work.
-	Strict bool `json:"strict,omitempty"`
 	// Push delivers the branch to Remote, MergeRequest opens a request for it
 	// too. Remote is empty for URL itself.
 	Push         bool   `json:"push,omitempty"`
@@ -291,7 +289,7 @@ type Round struct {
 type Gate struct {
 	Command string `json:"command"`
 	// Passed is true if the command ended with 0 by itself, and that nothing in the
-	// report of its tests speaks against it; or if only tests of Tests.Old failed, which did not decide.
+	// report of its tests speaks against it.
 	Passed bool `json:"passed"`
 	Exit   Exit `json:"exit"`
 	// Tests is what the runner of the tests reported; nil when the command gives no
@@ -321,11 +319,6 @@ type TestReport struct {
 	MissingCount int      `json:"missingCount,omitempty"`
 	// Regressions counts those of them that passed before the work.
 	Regressions int `json:"regressions,omitempty"`
-	// Fixed counts tests that failed before the work and pass now. Old names the first MaxNamedTests that failed before
-	// and fail now; OldOnly is true if nothing else failed.
-	Fixed   int      `json:"fixed,omitempty"`
-	Old     []string `json:"old,omitempty"`
-	OldOnly bool     `json:"oldOnly,omitempty"`
 	// Why is the reason for which the gate did not pass although its exit code is 0.
 	Why string `json:"why,omitempty"`
 }

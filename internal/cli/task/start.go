@@ -45,7 +45,6 @@ type workspaceFlag struct {
 
 // setupFlags say how the repository is prepared.
 type setupFlags struct {
-	Strict      bool     `help:"Every failed test decides, also one that failed before the work."`
 	NoSetup     bool     `name:"no-setup" help:"Do not install what the repository needs; docs/dependencies.md."`
 	SetupSecret []string `name:"setup-secret" sep:"none" complete:"secrets" placeholder:"[VAR=]NAME[@TIME]" help:"Secret that the setup of the repository may use. Those of --secret are for the agent and the gate. Repeatable; docs/secrets.md."`
 	SetupEgress []string `name:"setup-egress" sep:"none" env:"HORTUS_SETUP_EGRESS" placeholder:"VALUE" help:"What the setup of the repository may connect to: the package registries of its lock files (default), none, or values of --egress. Repeatable; docs/egress.md."`
@@ -124,7 +123,6 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	if req.Repo.Best, err = c.bestFlags.request(); err != nil {
 		return req, err
 	}
-	req.Repo.Strict = c.Strict
 	req.Repo.NoSetup, req.Repo.Workspace, req.Repo.Agent = c.NoSetup, c.Workspace, c.Agent
 	if req.SetupEgress, err = flags.Policy("--setup-egress", c.SetupEgress); err != nil {
 		return req, err

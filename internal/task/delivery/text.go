@@ -57,9 +57,6 @@ func evidence(p repo.Proposal) forge.Evidence {
 			e.Look = append(e.Look, "No test covers the change: the gate also passes without it.")
 		}
 	}
-	if old := r.OldFailures(); len(old) > 0 {
-		e.Look = append(e.Look, "These tests fail, and failed before the work as well: "+strings.Join(old, ", ")+".")
-	}
 	if r.Unread() {
 		e.Look = append(e.Look, "The change "+api.UnreadNote+": the offline model tried small edits until the gate passed.")
 	}

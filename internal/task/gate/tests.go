@@ -87,7 +87,6 @@ type Reports struct {
 func (x Reports) Weigh(ctx context.Context, sandbox Sandbox, g *api.Gate) error {
 	sum := &api.TestReport{}
 	var kept []namedReport
-	onlyOld := !x.Before && !g.Passed && g.Exit.Cause == "" && g.Exit.Signal == "" && len(x.Runs) == len(x.Checks)
 	for i, run := range x.Runs {
 		c := x.Checks[i]
 		r, err := readReport(ctx, sandbox, run, g.Passed)
@@ -109,12 +108,6 @@ func (x Reports) Weigh(ctx context.Context, sandbox Sandbox, g *api.Gate) error 
 			f = r.Against(c.Tests)
 		}
 		addReport(sum, c, r, f)
-		if !x.Before {
-			fixed, old, only := r.Old(c.Tests)
-			sum.Fixed += len(fixed)
-			sum.Old = c.named(sum.Old, old)
-			onlyOld = onlyOld && (only || r.Count(report.Failed, report.Broken) == 0 && f.Why == "" && len(f.Missing) == 0)
-		}
 		if why := f.Why; g.Passed && x.Need != NoTests && sum.Why == "" {
 			if why == "" && x.Need == AllTests && len(f.Missing) > 0 {
 				why = fmt.Sprintf("%d of the %d tests that ran before the change did not pass: %s", len(f.Missing), c.Tests.Count(report.Passed, report.Failed), strings.Join(f.Missing[:min(len(f.Missing), 3)], ", "))
@@ -127,7 +120,6 @@ func (x Reports) Weigh(ctx context.Context, sandbox Sandbox, g *api.Gate) error 
 	if len(kept) == 0 {
 		return nil
 	}
-	sum.OldOnly = onlyOld && len(sum.Old) > 0 && len(kept) == len(x.Checks)
 	if g.Tests = sum; sum.Why != "" {
 		g.Passed = false
 	}
@@ -167,19 +159,17 @@ func addReport(sum *api.TestReport, c *Check, r report.Report, f report.Finding)
 			sum.Regressions++
 		}
 	}
-	sum.Missing = c.named(sum.Missing, f.Missing)
-	sum.FailedTests = c.named(sum.FailedTests, r.Names(report.Failed, report.Broken))
-}
-
-// named adds names of tests to a bounded list.
-func (c *Check) named(list, more []string) []string {
-	for _, name := range more[:min(len(more), api.MaxNamedTests-len(list))] {
-		if c.Dir != "" {
-			name = c.Dir + ": " + name
+	names := func(list, more []string) []string {
+		for _, name := range more[:min(len(more), api.MaxNamedTests-len(list))] {
+			if c.Dir != "" {
+				name = c.Dir + ": " + name
+			}
+			list = append(list, name)
 		}
-		list = append(list, name)
+		return list
 	}
-	return list
+	sum.Missing = names(sum.Missing, f.Missing)
+	sum.FailedTests = names(sum.FailedTests, r.Names(report.Failed, report.Broken))
 }
 
 // namedReport is the report of one of several repositories; the name is empty for the only one.

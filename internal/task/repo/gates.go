@@ -53,7 +53,7 @@ func (j *gates) run(ctx context.Context, n int) error {
 		return err
 	}
 	r.Gate = &g
-	if err := j.attempt.save(ctx); err != nil || !g.Passed && !j.old(&g) {
+	if err := j.attempt.save(ctx); err != nil || !g.Passed {
 		return err
 	}
 	if touched {
@@ -62,7 +62,7 @@ func (j *gates) run(ctx context.Context, n int) error {
 			return err
 		}
 		r.Original = &g
-		if err := j.attempt.save(ctx); err != nil || !g.Passed && !j.old(&g) && !j.attempt.project.req.TestsMayChange {
+		if err := j.attempt.save(ctx); err != nil || !g.Passed && !j.attempt.project.req.TestsMayChange {
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func (j *gates) divide(changes []cache.Change) (tests, rest []cache.Change) {
 // any test touches the change.
 func (j *gates) without(ctx context.Context, n int, tests, rest []cache.Change) error {
 	code := slices.ContainsFunc(rest, func(c cache.Change) bool { return !api.IsDocument(c.Path) })
-	if len(tests) == 0 || !code || j.attempt.res.Before == nil || !j.attempt.res.Before.Passed && !j.old(j.attempt.res.Rounds[n-1].Gate) {
+	if len(tests) == 0 || !code || j.attempt.res.Before == nil || !j.attempt.res.Before.Passed {
 		return nil
 	}
 	// Tests whose code is missing may hang as well as fail: they get little more time than
@@ -124,38 +124,6 @@ func (j *gates) without(ctx context.Context, n int, tests, rest []cache.Change) 
 	}
 	j.attempt.res.Rounds[n-1].Without = &g
 	return j.attempt.save(ctx)
-}
-
-// old reports whether nothing of a gate failed but tests that failed before the work as well, and that may be left at that.
-func (j *gates) old(g *api.Gate) bool {
-	req := j.attempt.project.req
-	return !req.Strict && req.Mutant == "" && g != nil && !g.Passed && g.Tests != nil && g.Tests.OldOnly
-}
-
-// settle lets the gates of a round pass that failed only by tests that failed before the work as well, if a test shows what the
-// change is good for: one that failed before passes now, or a new one fails without the change. Otherwise the old failures
-// may be all that the task is about.
-func (j *gates) settle(r *api.Round) {
-	deciding := r.Gate
-	if r.Original != nil {
-		deciding = r.Original
-	}
-	if !j.old(r.Gate) && !j.old(deciding) || !r.Gate.Passed && !j.old(r.Gate) || !deciding.Passed && !j.old(deciding) {
-		return
-	}
-	w := r.Without
-	shown := w != nil && !w.Passed && w.Exit.Cause == "" && w.Tests != nil && !w.Tests.OldOnly
-	if deciding.Tests == nil || deciding.Tests.Fixed == 0 && !shown {
-		return
-	}
-	// What is recorded stays as it was.
-	for _, g := range []**api.Gate{&r.Gate, &r.Original} {
-		if *g != nil {
-			settled := **g
-			settled.Passed = true
-			*g = &settled
-		}
-	}
 }
 
 // passed reports whether every gate of a round says what it has to.

@@ -39,7 +39,6 @@ func (w *attempt) rounds(ctx context.Context) End {
 		if err := w.gates.run(ctx, n); err != nil {
 			return w.broken(ctx, err)
 		}
-		w.settle(ctx, r, rep, n == most)
 		news := told.add(w.res.Refused)
 		if news && w.gates.passed(r) && n < most && goesOn(rep.Stop) && (rep.Finish == nil || rep.Finish.Blocked == "") {
 			// It passes without what was rejected, which the agent may have to say in another way.
@@ -83,23 +82,6 @@ func (w *attempt) unchanged(rep loop.Report) End {
 	}
 	end.Question = "What should be different? Describe the wrong behavior, add a failing test, or set a command that fails (--verify)."
 	return end
-}
-
-// settle looks at tests that failed before the work when the agent has had its chance to mend them: after the last round, or
-// when it left everything as it was.
-func (w *attempt) settle(ctx context.Context, r *api.Round, rep loop.Report, last bool) {
-	if !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || r.Gate == nil {
-		return
-	}
-	if !last && r.N > 1 {
-		if before := w.res.Rounds[r.N-2].Head; before != "" {
-			stats, err := w.project.repo.Stat(ctx, before, r.Head)
-			last = err == nil && len(stats) == 0
-		}
-	}
-	if last {
-		w.gates.settle(r)
-	}
 }
 
 // told are the rejected changes that the agent knows.
@@ -241,9 +223,6 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 	case r.Head == "":
 		end.Diagnosis = "The agent changed nothing, and the gate still fails."
 		end.Question = "What should be changed? Rephrase the request."
-	case w.gates.old(r.Gate):
-		end.Diagnosis = "The gate fails only by tests that failed before the work as well, and no test shows what the change does: " + strings.Join(r.Gate.Tests.Old, ", ") + "."
-		end.Question = "Should the work repair them, or which test shows the change?"
 	case r.Gate != nil && !r.Gate.Passed:
 		end.Diagnosis = "The gate fails: " + gate.ExitText(*r.Gate) + "."
 		end.Question = "What is wrong with the change, or with the gate?"

@@ -182,7 +182,7 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 		if err := w.gates.run(ctx, n); err != nil {
 			return w.broken(ctx, err)
 		}
-		if w.settle(ctx, r, rep, n == most); w.gates.passed(r) {
+		if w.gates.passed(r) {
 			return End{Outcome: api.OutcomeVerified}
 		}
 		if n == most {

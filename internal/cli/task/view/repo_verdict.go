@@ -199,9 +199,6 @@ func RepoWarnings(r api.RepoResult) (out []string) {
 		}
 		out = append(out, "ignored: "+human.Sanitize(f.Path)+": "+human.Sanitize(f.Why))
 	}
-	if old := r.OldFailures(); len(old) > 0 {
-		out = append(out, "failed before the work as well: "+human.Sanitize(human.List(old)))
-	}
 	if len(r.LeftOut) > 0 {
 		var names []string
 		for _, l := range r.LeftOut {

@@ -161,47 +161,10 @@ func (r Report) Against(before Report) Finding {
 	case len(r.Lost) > 0:
 		f.Why = "tests started but did not end: " + list(r.Lost)
 	case r.Count(Failed, Broken) > 0:
-		f.Why = failedAnyway + list(r.Names(Failed, Broken))
+		f.Why = "tests failed although the exit code is 0: " + list(r.Names(Failed, Broken))
 	}
 	return f
 }
-
-// Old compares a report with the one of the same command before the work. fixed are tests that failed then and pass now,
-// old those that failed then and fail now. only is true if all else is as it has to be: nothing else failed, whatever passed
-// passes, and whatever failed still runs.
-func (r Report) Old(before Report) (fixed, old []string, only bool) {
-	only = before.Ended && before.Broken == "" && len(before.Lost) == 0 && r.Against(before).unharmed(r)
-	for _, name := range before.Names(Failed, Broken) {
-		switch o, ran := r.Tests[name]; {
-		case o == Failed || o == Broken:
-			old = append(old, name)
-		case o == Passed:
-			fixed = append(fixed, name)
-		case before.Tests[name] == Failed || ran: // what was broken may hold no more than its tests
-			only = false
-		}
-	}
-	for _, name := range r.Names(Failed, Broken) {
-		if o := before.Tests[name]; o != Failed && o != Broken {
-			only = false
-		}
-	}
-	for _, name := range before.Names(Passed) {
-		if r.Tests[name] != Passed {
-			only = false
-		}
-	}
-	return fixed, old, only && len(old) > 0
-}
-
-// unharmed reports whether a finding says nothing of a report but that tests failed.
-func (f Finding) unharmed(r Report) bool {
-	failed := r.Count(Failed, Broken) > 0
-	return f.Why == "" || failed && strings.HasPrefix(f.Why, failedAnyway)
-}
-
-// failedAnyway begins the reason for which a gate with exit code 0 does not pass.
-const failedAnyway = "tests failed although the exit code is 0: "
 
 // list shows the first few names.
 func list(names []string) string {
