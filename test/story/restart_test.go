@@ -179,7 +179,7 @@ func (c *counting) run() {
 		return
 	}
 	// Who read a part of it is told that it goes on, and where the rest is.
-	if text := complaint.String(); c.out.Len() > 0 && !strings.Contains(text, "the command continues") {
+	if text := complaint.String(); c.out.Len() > 0 && !strings.Contains(text, "the command continues") && !strings.Contains(text, "keeps running") {
 		c.end = "whose reader was told nothing: " + text
 		return
 	}

@@ -33,7 +33,7 @@ func TestTaskFilePolicy(t *testing.T) {
 		step{tool: "str_replace", input: map[string]any{"path": "deploy/prod.yaml", "old": "3", "new": "4"}, want: "about", lacks: "hunter2"},
 		step{tool: "shell", input: map[string]any{"command": change}, want: "it is read-only by the rule deploy/"},
 		step{tool: "shell", input: map[string]any{"command": `echo TOKEN=mine > .env; echo x > secrets/id_rsa; printf 'echo $(($1 + $2))\n' > sum.sh`}, want: "replicas: 3", lacks: "hunter2"},
-		finishes()))
+		finishes(), finishes())) // it is told what was refused, once
 	withKeys(g, modelKey)
 	task, r := onRepo(t, g, dir, "--verify", "sh test.sh", "--read-only", "deploy/", "Fix the sum")
 	if r.code != 0 || task.Outcome != api.OutcomeVerified || task.Repo == nil {

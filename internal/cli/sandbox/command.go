@@ -189,7 +189,7 @@ func unseen(ctx context.Context, s *client.Sandbox, fresh bool, err error) error
 		}
 		return &app.Failure{Code: codeHortus, Err: gone}
 	}
-	if api.KindOf(err) == api.KindUnavailable && api.HintOf(err) == "" && !fresh {
+	if cut := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE); cut && !fresh {
 		err = api.Errorf(api.KindUnavailable, "the connection to the daemon broke off; the command continues in sandbox %s", s.ID()).
 			WithHint("hortus sandbox logs %s has its output", s.ID())
 	}
