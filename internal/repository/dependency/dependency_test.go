@@ -40,14 +40,14 @@ func TestDetect(t *testing.T) {
 		{name: "pip of a host", files: map[string]string{"requirements.txt": "-r https://a.example.org/x\n"}, note: "includes a file that is not in the repository"},
 		{name: "uv before requirements", files: map[string]string{"uv.lock": "", "requirements.txt": "a==1"}, steps: "uv sync", presets: "pip"},
 		{name: "poetry", files: map[string]string{"poetry.lock": ""}, steps: "poetry install", presets: "pip"},
-		{name: "go", files: map[string]string{"go.mod": "module a\nrequire b v1.0.0\n", "go.sum": ""}, steps: "go mod download, go test -run ^$ ./...", presets: "go"},
-		{name: "go without modules", files: map[string]string{"go.mod": "module a\n"}, steps: "go test -run ^$ ./..."},
-		{name: "go with a vendor directory", files: map[string]string{"go.mod": "module a\nrequire b v1\n", "vendor/modules.txt": ""}, steps: "go test -run ^$ ./..."},
+		{name: "go", files: map[string]string{"go.mod": "module a\nrequire b v1.0.0\n", "go.sum": ""}, steps: "go mod download, go test -exec true ./...", presets: "go"},
+		{name: "go without modules", files: map[string]string{"go.mod": "module a\n"}, steps: "go test -exec true ./..."},
+		{name: "go with a vendor directory", files: map[string]string{"go.mod": "module a\nrequire b v1\n", "vendor/modules.txt": ""}, steps: "go test -exec true ./..."},
 		{name: "cargo", files: map[string]string{"Cargo.lock": ""}, steps: "cargo fetch --locked"},
 		{name: "bundler", files: map[string]string{"Gemfile.lock": ""}, steps: "bundle install"},
 		{name: "maven, once for all modules", files: map[string]string{"pom.xml": "", "core/pom.xml": ""}, steps: "mvn dependency:go-offline"},
 		{name: "several", files: map[string]string{"web/package-lock.json": "{}", "api/go.mod": "module a\nrequire (\n", "api/go.sum": "", "requirements.txt": "a==1"},
-			steps: "pip install, go mod download in api, go test -run ^$ ./... in api, npm ci in web", presets: "go npm pip"},
+			steps: "pip install, go mod download in api, go test -exec true ./... in api, npm ci in web", presets: "go npm pip"},
 		{name: "workspaces", files: map[string]string{"package.json": `{"workspaces":["a"]}`, "package-lock.json": "{}", "a/package.json": `{"dependencies":{"x":"1"}}`}, steps: "npm ci", presets: "npm"},
 		{name: "not of the project", files: map[string]string{"node_modules/a/package-lock.json": "{}", "testdata/go.mod": "module a", ".cache/Cargo.lock": "", "a/b/c/d/e/f/g/Cargo.lock": "", "x\ny/Cargo.lock": ""}},
 	} {
@@ -111,6 +111,72 @@ func TestKey(t *testing.T) {
 		if other == was {
 			t.Errorf("another %s has the same key", name)
 		}
+	}
+}
+
+// TestCode: if a step runs code of the repository, the whole tree decides.
+func TestCode(t *testing.T) {
+	lock := func(manifest string, more ...string) map[string]string {
+		files := map[string]string{"package-lock.json": "{}", "package.json": manifest}
+		for i := 0; i < len(more); i += 2 {
+			files[more[i]] = more[i+1]
+		}
+		return files
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		code  bool
+	}{
+		"npm":                            {lock(`{"dependencies":{"a":"^1"},"scripts":{"test":"node t.js"}}`), false},
+		"npm with a registry":            {lock(`{}`, ".npmrc", "# ours\nregistry=https://npm.example.org/\n@team:registry = https://npm.example.org/\nfund=false\n"), false},
+		"a script":                       {lock(`{"scripts":{"prepare":"husky"}}`), true},
+		"a script of a member":           {lock(`{"workspaces":["web"]}`, "web/package.json", `{"scripts":{"postinstall":"node x.js"}}`), true},
+		"a package in the tree":          {lock(`{"dependencies":{"a":"file:./a"}}`), true},
+		"one by its path":                {lock(`{"devDependencies":{"a":"../a"}}`), true},
+		"versions that are not texts":    {lock(`{"dependencies":{"a":["file:a"]}}`), true},
+		"an addon":                       {lock(`{}`, "binding.gyp", "{}"), true},
+		"options of node":                {lock(`{}`, ".npmrc", "node-options=--require ./x.js\n"), true},
+		"a shell for scripts":            {lock(`{}`, ".npmrc", "fund=false\n script-shell = ./sh\n"), true},
+		"options of a registry":          {lock(`{}`, ".npmrc", "//npm.example.org/:_authToken=x\n"), true},
+		"pnpm's hooks":                   {map[string]string{"pnpm-lock.yaml": "", "package.json": "{}", ".pnpmfile.cjs": "x"}, true},
+		"pnpm":                           {map[string]string{"pnpm-lock.yaml": "", "package.json": "{}", "pnpm-workspace.yaml": "packages:\n  - 'web'\n"}, false},
+		"yarn of the repository":         {map[string]string{"yarn.lock": "", "package.json": "{}", ".yarnrc.yml": "nodeLinker: node-modules\nyarnPath: .yarn/releases/yarn.cjs\n"}, true},
+		"yarn":                           {map[string]string{"yarn.lock": "", "package.json": "{}", ".yarnrc.yml": "nodeLinker: node-modules\n"}, false},
+		"pip":                            {map[string]string{"requirements.txt": "a==1 # pinned\n-r more.txt\n", "more.txt": "b==2 \\\n  --hash=sha256:aa\n"}, false},
+		"wheels of the repository":       {map[string]string{"requirements.txt": "a==1\n--find-links wheels\n"}, true},
+		"wheels in an included file":     {map[string]string{"requirements.txt": "a==1\n-r more.txt\n", "more.txt": "-f wheels\nb==1\n"}, true},
+		"a path with a version":          {map[string]string{"requirements.txt": "a @ file:///workspace/a#x==1\n"}, true},
+		"uv":                             {map[string]string{"uv.lock": "", "pyproject.toml": "[project]\nname = 'a'\n"}, false},
+		"uv with a workspace":            {map[string]string{"uv.lock": "", "pyproject.toml": "[tool.uv.workspace]\nmembers = ['b']\n"}, true},
+		"poetry with a path":             {map[string]string{"poetry.lock": "", "pyproject.toml": "b = { path = '../b' }\n"}, true},
+		"go, whose tests are not run":    {map[string]string{"go.mod": "module a\n", "a_test.go": "package a"}, false},
+		"cargo, which fetches only":      {map[string]string{"Cargo.lock": "", "build.rs": "x"}, false},
+		"a Gemfile, which is a program":  {map[string]string{"Gemfile.lock": "", "Gemfile": "x"}, true},
+		"maven":                          {map[string]string{"pom.xml": "<project/>"}, false},
+		"maven's extensions":             {map[string]string{"pom.xml": "<project/>", ".mvn/extensions.xml": "x"}, true},
+		"a recipe":                       {map[string]string{RecipePath: "steps:\n  - run: make\n"}, true},
+		"a recipe that says what counts": {map[string]string{RecipePath: "steps:\n  - run: make deps\ninputs: [Makefile]\n", "Makefile": "x"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one, two := tree(c.files), tree(c.files)
+			one.Digest, two.Digest = "one", "two"
+			p, err := Of(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := Of(two)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, b := p.Key("ada", "r", "main", "tools"), other.Key("ada", "r", "main", "tools")
+			if len(p.Code) > 0 != c.code || a == b == c.code || !SameInputs(a, b) {
+				t.Errorf("%q, keys %s and %s", p.Code, a, b)
+			}
+			p, other = p.In("lib"), other.In("lib")
+			if a, b := p.Key("ada", "r", "main", "tools"), other.Key("ada", "r", "main", "tools"); a == b == c.code {
+				t.Errorf("one of several: keys %s and %s", a, b)
+			}
+		})
 	}
 }
 

@@ -66,6 +66,7 @@ type detector struct {
 // it gives today is not what it gives tomorrow.
 func Detect(t Tree) Plan {
 	d := &detector{Tree: t, presets: map[string]bool{}, below: map[string][]string{}}
+	d.plan.tree = t.Digest
 	d.plan.Env, d.plan.inputs = map[string]string{}, map[string][sha256.Size]byte{}
 	byName := map[string]int{}
 	all := tools()
@@ -156,6 +157,13 @@ func (d *detector) input(dir string, names ...string) {
 	}
 }
 
+// runs notes code of the repository that an installation runs.
+func (d *detector) runs(format string, args ...any) {
+	if what := fmt.Sprintf(format, args...); len(d.plan.Code) < maxNotes && !slices.Contains(d.plan.Code, what) {
+		d.plan.Code = append(d.plan.Code, what)
+	}
+}
+
 // add adds the steps of the project whose lock file is p.
 func (d *detector) add(p, preset string, steps ...Step) {
 	dir := path.Dir(p)
@@ -199,8 +207,23 @@ func (d *detector) manifest(dir string) {
 		for _, name := range []string{"preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare"} {
 			if v, ok := scripts[name]; ok {
 				keep["scripts."+name] = v
+				d.runs("the script %s of %s", name, p)
 			}
 		}
+	}
+	for _, name := range []string{"dependencies", "devDependencies", "optionalDependencies"} {
+		var versions map[string]string
+		if json.Unmarshal(all[name], &versions) != nil && len(all[name]) > 0 {
+			d.runs("%s of %s", name, p) // no map of texts: nobody knows what it names
+		}
+		for _, v := range versions {
+			if strings.HasPrefix(v, "file:") || strings.HasPrefix(v, "link:") || strings.HasPrefix(v, "portal:") || strings.HasPrefix(v, ".") || strings.HasPrefix(v, "/") || strings.HasPrefix(v, "~") {
+				d.runs("a package of the repository that %s names", p)
+			}
+		}
+	}
+	if d.has(path.Join(dir, "binding.gyp")) {
+		d.runs("the build of %s", path.Join(dir, "binding.gyp"))
 	}
 	text, err := json.Marshal(keep)
 	if err != nil {

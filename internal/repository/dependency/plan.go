@@ -27,6 +27,8 @@ type Tree struct {
 	Paths []string
 	// Read returns at most [MaxFile] bytes of one; nil if it cannot be read.
 	Read func(path string) []byte
+	// Digest names the commit's tree: all its files with their modes and contents.
+	Digest string
 }
 
 func (t Tree) has(p string) bool {
@@ -76,8 +78,14 @@ type Plan struct {
 	// Notes say what was left out, in sentences.
 	Notes []string
 
+	// Code says which code of the repository the steps run, for people; empty if they run none, or if
+	// the repository names the files that decide. The result is of one tree only: what a commit's code
+	// installed must not be there for a commit that took the code away.
+	Code []string
+
 	// inputs are the contents that decide what is installed, by path.
 	inputs map[string][sha256.Size]byte
+	tree   string // the Digest of the tree, part of the key if the steps run its code
 }
 
 // Empty reports whether there is nothing to do.
@@ -97,7 +105,7 @@ func (p Plan) In(dir string) Plan {
 	// Two repositories may need different versions of a package.
 	own := strings.NewReplacer(python, python+"/"+dir)
 	out := p
-	out.From, out.Steps, out.Services, out.Notes = nil, nil, nil, nil
+	out.From, out.Steps, out.Services, out.Notes, out.Code = nil, nil, nil, nil, nil
 	out.Env, out.inputs = map[string]string{}, map[string][sha256.Size]byte{}
 	for _, f := range p.From {
 		out.From = append(out.From, at(f))
@@ -120,6 +128,9 @@ func (p Plan) In(dir string) Plan {
 	for _, n := range p.Notes {
 		out.Notes = append(out.Notes, dir+": "+n)
 	}
+	for _, c := range p.Code {
+		out.Code = append(out.Code, dir+": "+c)
+	}
 	for name, value := range p.Env {
 		out.Env[name] = own.Replace(value)
 	}
@@ -130,10 +141,11 @@ func (p Plan) In(dir string) Plan {
 }
 
 // keyVersion changes when the same plan would give another result.
-const keyVersion = "setup 1"
+const keyVersion = "setup 2"
 
-// Key names the result of the steps: 64 hexadecimal digits. zone is the account whose result it is: no other has
-// the same key. Neither has another branch, because installing runs code of the commit that is not part of the key.
+// Key names the result of the steps: 64 hexadecimal digits, or twice as many with a hyphen between them. zone is the account whose result it is: no other has
+// the same key. Neither has another branch. If a step runs code of the repository, the whole tree is part of the key,
+// unless a recipe names the files that decide.
 // toolchain names the programs of the sandbox with their versions.
 func (p Plan) Key(zone, repository, branch, toolchain string) string {
 	sum := sha256.New()
@@ -151,7 +163,19 @@ func (p Plan) Key(zone, repository, branch, toolchain string) string {
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		fmt.Fprintf(sum, "env %q %q\n", name, p.Env[name])
 	}
-	return hex.EncodeToString(sum.Sum(nil))
+	key := hex.EncodeToString(sum.Sum(nil))
+	if len(p.Code) > 0 {
+		tree := sha256.Sum256([]byte(p.tree))
+		key += "-" + hex.EncodeToString(tree[:])
+	}
+	return key
+}
+
+// SameInputs reports whether two keys differ in the tree only: changed code that the steps may run, but not what they are.
+func SameInputs(a, b string) bool {
+	a, _, _ = strings.Cut(a, "-")
+	b, _, _ = strings.Cut(b, "-")
+	return a == b
 }
 
 // Of returns the setup of a commit: that of its recipe, or what its lock files say. The error is KindInvalid for

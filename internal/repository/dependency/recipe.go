@@ -41,7 +41,10 @@ const (
 func ParseRecipe(t Tree) (Plan, error) {
 	text := t.Read(RecipePath)
 	found := Detect(t)
-	plan := Plan{From: []string{RecipePath}, Recipe: true, Env: found.Env, Presets: found.Presets, inputs: found.inputs}
+	plan := Plan{
+		From: []string{RecipePath}, Recipe: true, Env: found.Env, Presets: found.Presets, inputs: found.inputs, tree: t.Digest,
+		Code: []string{RecipePath + " has no inputs"},
+	}
 	r := &reader{tree: t, plan: &plan}
 	if err := r.read(text); err != nil {
 		return Plan{}, api.Errorf(api.KindInvalid, "%s: %w", RecipePath, err).WithHint("The format is in docs/dependencies.md.")
@@ -317,7 +320,7 @@ func (r *reader) egress(n *yaml.Node) error {
 }
 
 func (r *reader) inputs(n *yaml.Node) error {
-	r.plan.inputs = map[string][sha256.Size]byte{}
+	r.plan.inputs, r.plan.Code = map[string][sha256.Size]byte{}, nil
 	return list(n, maxInputs, "inputs", func(n *yaml.Node) error {
 		var p string
 		if err := text(n, "an input", 1024, &p); err != nil {

@@ -60,6 +60,22 @@ func (d *detector) pinned(p string) (files []string, why string) {
 	return files, ""
 }
 
+// options reports whether a file of requirements has options other than the names of other files and digests: they may name
+// packages of the repository.
+func options(text []byte) bool {
+	joined := strings.ReplaceAll(strings.ReplaceAll(string(text), "\\\r\n", " "), "\\\n", " ")
+	for line := range strings.Lines(joined) {
+		line = strings.TrimSpace(line)
+		if _, ok := included(line); strings.HasPrefix(line, "-") && !ok {
+			return true
+		}
+		if requirement, _, _ := strings.Cut(line, "#"); strings.Contains(requirement, " @ ") {
+			return true
+		}
+	}
+	return false
+}
+
 // comment returns where the comment of a line begins, or -1.
 func comment(line string) int {
 	if strings.HasPrefix(line, "#") {

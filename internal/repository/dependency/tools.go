@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -41,7 +42,38 @@ func (d *detector) node(dir string, files ...string) {
 	d.manifest(dir)
 	d.input(dir, files...)
 	d.input(dir, ".node-version", ".nvmrc")
+	for _, name := range files {
+		if p := path.Join(dir, name); d.has(p) && !plainSettings(name, d.Read(p)) {
+			d.runs("what %s names", p)
+		}
+	}
 	d.below["node"] = append(d.below["node"], d.members(dir)...)
+}
+
+// plainSettings reports whether a file of settings names no code of the repository. Only what is known to name none passes.
+func plainSettings(name string, text []byte) bool {
+	plain := []string{
+		"registry", "save-exact", "save-prefix", "engine-strict", "legacy-peer-deps", "fund", "audit", "loglevel", "package-lock", "update-notifier",
+		"strict-peer-dependencies", "auto-install-peers", "shamefully-hoist", "public-hoist-pattern", "node-linker", "ignore-scripts", "prefer-workspace-packages", "link-workspace-packages", "save-workspace-protocol",
+		"packages", "nodeLinker", "enableTelemetry", "enableGlobalCache", "compressionLevel", "nmMode", "npmRegistryServer",
+	}
+	if path.Ext(name) == ".cjs" {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") || strings.HasPrefix(line, "- ") {
+			continue
+		}
+		if name, _, ok := strings.Cut(line, "="); ok && strings.HasPrefix(name, "@") && strings.HasSuffix(strings.TrimSpace(name), ":registry") {
+			continue
+		}
+		end := strings.IndexAny(line, "=: ")
+		if end < 0 || !slices.Contains(plain, strings.TrimSuffix(line[:end], "[]")) {
+			return false
+		}
+	}
+	return true
 }
 
 // members returns the directory itself if its package.json has workspaces: they are installed with it.
@@ -94,32 +126,50 @@ func (d *detector) pip(dir string) {
 	d.plan.Env["PIP_CACHE_DIR"] = Cache + "/pip"
 	s := install("python3 -m pip install --target "+python+" --upgrade -r requirements.txt", []string{python, Cache + "/pip"}, "python3")
 	s.Name = "pip install"
+	for _, f := range files {
+		if options(d.Read(f)) {
+			d.runs("packages of the repository that %s may name", f)
+		}
+	}
 	d.add(p, "pip", s)
 }
 
 func (d *detector) uv(dir string) {
 	s := install("uv sync --frozen --no-install-project", []string{path.Join(dir, ".venv")}, "uv")
 	s.Name = "uv sync"
-	d.input(dir, ".python-version")
+	d.input(dir, ".python-version", "pyproject.toml", "uv.toml")
+	d.pyproject(dir)
 	d.add(path.Join(dir, "uv.lock"), "pip", s)
+}
+
+// pyproject notes packages of the repository that are installed with a project: members of a workspace and paths.
+func (d *detector) pyproject(dir string) {
+	p := path.Join(dir, "pyproject.toml")
+	for _, word := range []string{"workspace", "path", "file:", "editable", "plugins", "develop"} {
+		if bytes.Contains(d.Read(p), []byte(word)) || word == "workspace" && d.has(path.Join(dir, "uv.toml")) {
+			d.runs("packages of the repository that %s may name", p)
+			return
+		}
+	}
 }
 
 func (d *detector) poetry(dir string) {
 	s := install("POETRY_VIRTUALENVS_IN_PROJECT=true poetry install --no-root --no-interaction", []string{path.Join(dir, ".venv")}, "poetry")
 	s.Name = "poetry install"
 	d.input(dir, "poetry.toml")
+	d.pyproject(dir)
 	d.add(path.Join(dir, "poetry.lock"), "pip", s)
 }
 
-// golang downloads the modules and compiles everything, tests too, so that a gate compiles what changed. The code
-// may well not compile: that is what a task repairs.
+// golang downloads the modules and compiles everything, tests too, so that a gate compiles what changed. It runs nothing of
+// it: a test's program is given to the program true. The code may well not compile: that is what a task repairs.
 func (d *detector) golang(dir string) {
 	p := path.Join(dir, "go.mod")
 	d.input(dir, "go.sum", "go.work", "go.work.sum")
 	d.plan.Env["GOMODCACHE"] = Cache + "/go/mod"
 	d.plan.Env["GOCACHE"] = Cache + "/go/build"
 	build := Step{
-		Name: "go test -run ^$ ./...", Run: "go test -run '^$' ./...", Timeout: buildTimeout, Needs: []string{"go"}, Optional: true, Offline: true,
+		Name: "go test -exec true ./...", Run: "go test -exec true ./...", Timeout: buildTimeout, Needs: []string{"go", "true"}, Optional: true, Offline: true,
 		Results: []string{Cache + "/go/build"},
 	}
 	if !requires(d.Read(p)) || d.has(path.Join(dir, "vendor/modules.txt")) {
@@ -148,6 +198,7 @@ func (d *detector) cargo(dir string) {
 
 func (d *detector) bundler(dir string) {
 	d.input(dir, "Gemfile", ".ruby-version")
+	d.runs("%s", path.Join(dir, "Gemfile")) // it is a program, and can load others
 	d.plan.Env["BUNDLE_PATH"] = Cache + "/bundle"
 	s := install("BUNDLE_FROZEN=true bundle install", []string{Cache + "/bundle"}, "bundle")
 	s.Name = "bundle install"
@@ -164,6 +215,12 @@ func (d *detector) maven(dir string) {
 			if n++; n == maxMembers {
 				break
 			}
+		}
+	}
+	for _, p := range d.Paths {
+		if below := strings.TrimPrefix(p, strings.TrimPrefix(dir+"/", "./")); strings.HasPrefix(below, ".mvn/") {
+			d.input(path.Dir(p), path.Base(p))
+			d.runs("what %s names", path.Join(dir, ".mvn"))
 		}
 	}
 	const repository = "-Dmaven.repo.local=" + Cache + "/maven"

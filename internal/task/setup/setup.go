@@ -3,6 +3,8 @@ package setup
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -164,7 +166,9 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Setup
 		none.Key = plan.Key(q.Sandbox.Account, q.Repository, q.Branch, toolchain)
 	}
 	if q.Work != "" {
-		if none.Key == q.Known {
+		// What the agent changed is not installed again at each gate, only what is installed otherwise.
+		if dependency.SameInputs(none.Key, q.Known) {
+			none.Key = q.Known
 			return none, nil
 		}
 		note(ctx, q, "the work changed what is installed", nil)
@@ -179,6 +183,9 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Setup
 	out.Env, out.Services = env(plan, q), services(plan)
 	if len(plan.Steps) == 0 {
 		return out, nil
+	}
+	if len(plan.Code) > 0 {
+		note(ctx, q, "the result is of this commit only, because the setup may run its code: "+strings.Join(plan.Code, ", "), nil)
 	}
 	j := &job{Preparer: p, q: q, plan: plan, env: out.Env, key: none.Key}
 	if q.Work != "" {
@@ -224,6 +231,16 @@ func tree(q repo.SetupRequest) dependency.Tree {
 		}
 	}
 	slices.Sort(t.Paths)
+	sum := sha256.New()
+	for _, f := range slices.SortedFunc(slices.Values(q.Files), func(a, b cache.Entry) int { return strings.Compare(a.Path, b.Path) }) {
+		hash := f.Hash
+		if hash == "" { // of the work
+			content := sha256.Sum256(q.Read(f.Path, dependency.MaxFile))
+			hash = hex.EncodeToString(content[:])
+		}
+		fmt.Fprintf(sum, "%v %s %q\n", f.Mode, hash, f.Path)
+	}
+	t.Digest = hex.EncodeToString(sum.Sum(nil))
 	return t
 }
 

@@ -317,6 +317,34 @@ func TestWork(t *testing.T) {
 	}
 }
 
+// TestCodeOfACommit: what a commit's script installed is not there for the commit that took the script's code away, nor
+// for one that never had it.
+func TestCodeOfACommit(t *testing.T) {
+	refused := errors.New("a sandbox was asked for")
+	for name, script := range map[string]string{"a script that runs a file": `{"scripts":{"postinstall":"node build.js"}}`, "the control: no script": "{}"} {
+		s := &store{layers: map[string]bool{}, open: func(context.Context) error { return refused }}
+		p := New(Config{Sandboxes: s, Toolchain: toolchain})
+		bad, said := request(t, "ada", map[string]string{"package-lock.json": "{}", "package.json": script, "build.js": "bad"})
+		good, _ := request(t, "ada", map[string]string{"package-lock.json": "{}", "package.json": script, "build.js": "good"})
+		s.layers[layerKey(dependency.Detect(tree(bad)).Key("ada", "r", "main", "tools"))] = true
+		if got, err := p.Prepare(t.Context(), bad); err != nil || len(got.Layers) != 1 {
+			t.Errorf("%s: the commit itself: %+v %v", name, got, err)
+		}
+		if got, err := p.Prepare(t.Context(), good); script == "{}" != (err == nil && len(got.Layers) == 1) || err != nil && !errors.Is(err, refused) {
+			t.Errorf("%s: another commit got %+v %v", name, got, err)
+		}
+		if strings.Contains(said(), "of this commit only") != (script != "{}") {
+			t.Errorf("%s: %s", name, said())
+		}
+		// The agent's changes of such files install nothing again.
+		work := good
+		work.Task, work.Work, work.Known = "t1", "changes", dependency.Detect(tree(bad)).Key("ada", "r", "main", "tools")
+		if got, err := p.Prepare(t.Context(), work); err != nil || got.Key != work.Known {
+			t.Errorf("%s: the work got %+v %v", name, got, err)
+		}
+	}
+}
+
 // fakeSandbox runs the commands of a setup: each step ends with a code, or with an error of its output.
 type fakeSandbox struct {
 	repo.Sandbox
