@@ -1,7 +1,9 @@
 package http
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +12,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/session"
 )
 
 // sandboxes plays sandboxes that are listed.
@@ -83,6 +86,74 @@ func TestFilters(t *testing.T) {
 	for query, says := range map[string]string{"&state=asleep": "unknown state", "&label=n": "name=value"} {
 		if _, status, text := list(query); status != http.StatusBadRequest || !strings.Contains(text, says) {
 			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+}
+
+// listedTasks plays tasks that are listed, in one page.
+type listedTasks struct {
+	Tasks
+	tasks []api.Task
+}
+
+func (l listedTasks) Page(context.Context, bool, api.PageRequest) ([]api.Task, string, error) {
+	return l.tasks, "", nil
+}
+
+// listedSessions plays sessions that are listed.
+type listedSessions struct {
+	Sessions
+	sessions []session.Session
+}
+
+func (l listedSessions) List(_ context.Context, all bool, _ int) (out []session.Session, err error) {
+	for _, s := range l.sessions {
+		if all || s.State != session.Closed {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// TestFiltersOfTasks: lists of tasks, runs and sessions have what matches, and refuse what they do not know.
+func TestFiltersOfTasks(t *testing.T) {
+	d := New(Config{
+		Tasks: listedTasks{tasks: []api.Task{
+			{ID: "t1", State: api.TaskRunning}, {ID: "t2", State: api.TaskDone, Outcome: api.OutcomeVerified}, {ID: "t3", State: api.TaskDone, Outcome: api.OutcomeNeedsHuman},
+		}},
+		Sessions: listedSessions{sessions: []session.Session{{Key: "k1", State: session.Warm}, {Key: "k2", State: session.Stored}, {Key: "k3", State: session.Closed}}},
+	})
+	for target, want := range map[string]string{
+		"/v1/tasks?state=running":                        "t1",
+		"/v1/tasks?outcome=verified&outcome=needs_human": "t2 t3",
+		"/v1/tasks?state=running&outcome=verified":       "",
+		"/v1/runs?state=done&outcome=needs_human":        "t3",
+		"/v1/sessions?state=warm":                        "k1",
+		"/v1/sessions?state=closed":                      "k3",
+		"/v1/sessions":                                   "k1 k2",
+		"/v1/tasks?state=asleep":                         "400 unknown state",
+		"/v1/runs?outcome=fine":                          "400 unknown outcome",
+		"/v1/sessions?state=asleep":                      "400 unknown state",
+	} {
+		r := httptest.NewRequest(http.MethodGet, target, nil)
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), api.Operator())))
+		if says, ok := strings.CutPrefix(want, "400 "); ok {
+			if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), says) {
+				t.Errorf("%s: %d %s", target, w.Code, w.Body)
+			}
+			continue
+		}
+		var rows []struct{ ID, Key string }
+		if err := json.Unmarshal(w.Body.Bytes(), &rows); err != nil {
+			t.Errorf("%s: %d %v", target, w.Code, err)
+		}
+		var got []string
+		for _, row := range rows {
+			got = append(got, cmp.Or(row.Key, row.ID))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", target, got, want)
 		}
 	}
 }
