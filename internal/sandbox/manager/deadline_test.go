@@ -317,7 +317,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// deadlineLink is a guest that notes the lifetimes that it is told, and knows nothing else.
+// deadlineLink is a guest that notes the lifetimes that it receives, and knows nothing else.
 type deadlineLink struct {
 	noLink
 	told chan time.Duration

@@ -20,7 +20,7 @@ const (
 	cpuEvery = 100 * time.Millisecond
 	// alone is how long after its deadline a sandbox ends by itself, if no daemon ended it.
 	alone = 30 * time.Second
-	// tellWithin bounds how long a guest may take to note its deadline, and tellTries how often it is told.
+	// tellWithin bounds how long a guest may take to note its deadline, and tellTries how often the daemon tries.
 	tellWithin = 2 * time.Second
 	tellTries  = 3
 )

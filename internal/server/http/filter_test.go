@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,6 +35,46 @@ func (b pagedSandboxes) Page(_ context.Context, all bool, p api.PageRequest) ([]
 		return list[at:], "", nil
 	}
 	return list[at:end], strconv.Itoa(end), nil
+}
+
+func (b pagedSandboxes) Get(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
+	for _, s := range b.rows {
+		if s.ID == id {
+			return s, nil
+		}
+	}
+	return api.Sandbox{}, api.Errorf(api.KindNotFound, "unknown sandbox %s", id)
+}
+
+// TestForksOf: a list of forks has those of every generation that live, also below a fork that has ended or is not stored.
+func TestForksOf(t *testing.T) {
+	root, ended, gone := api.NewSandboxID(), api.NewSandboxID(), api.NewSandboxID()
+	row := func(parent api.SandboxID, state api.SandboxState) api.Sandbox {
+		return api.Sandbox{ID: api.NewSandboxID(), Parent: parent, State: state}
+	}
+	child, below, stranger, lost := row(root, api.SandboxRunning), row(ended, api.SandboxPaused), row("", api.SandboxRunning), row(gone, api.SandboxRunning)
+	b := pagedSandboxes{rows: []api.Sandbox{
+		child, below, stranger, lost, row(root, api.SandboxEnded), {ID: ended, Parent: root, State: api.SandboxEnded}, {ID: root, State: api.SandboxRunning},
+	}}
+	d := New(Config{Sandboxes: b})
+	for of, want := range map[api.SandboxID][]api.SandboxID{root: {child.ID, below.ID}, ended: {below.ID}, child.ID: nil, "x": nil} {
+		r := httptest.NewRequest(http.MethodGet, "/v1/sandboxes?forksOf="+string(of), nil)
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), api.Operator())))
+		var got []api.Sandbox
+		if of == "x" {
+			if w.Code != http.StatusBadRequest {
+				t.Errorf("a malformed id: %d %s", w.Code, w.Body)
+			}
+			continue
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.EqualFunc(got, want, func(s api.Sandbox, id api.SandboxID) bool { return s.ID == id }) {
+			t.Errorf("forks of %s: %+v, want %v", of, got, want)
+		}
+	}
 }
 
 // TestFilters: a filtered list has full pages, and each row that matches once.
