@@ -53,6 +53,8 @@ type RepoTask struct {
 	NoSetup bool `json:"noSetup,omitempty"`
 	// PrepareOnly ends the task after the setup, without an agent and without a gate.
 	PrepareOnly bool `json:"prepareOnly,omitempty"`
+	// Fresh installs again what an earlier task installed already. Later tasks use the new result. It needs PrepareOnly.
+	Fresh bool `json:"fresh,omitempty"`
 	// Workspace is the name or the ID of a workspace that the agent works in. It is kept
 	// after the task. If there is none of that name, the task creates it; an existing one
 	// must lie on what the task would create it over. Empty for a workspace of the task's
@@ -169,6 +171,8 @@ type RepoResult struct {
 	// the file that it was found in.
 	Verify     string `json:"verify,omitempty"`
 	VerifyFrom string `json:"verifyFrom,omitempty"`
+	// NotInstalled is what the setup of the repository left out, or could not install.
+	NotInstalled []NotInstalled `json:"notInstalled,omitempty"`
 	// Before is the gate on the commit that the work started from.
 	Before *Gate   `json:"before,omitempty"`
 	Rounds []Round `json:"rounds,omitempty"`
@@ -201,6 +205,16 @@ type RepoResult struct {
 	Repositories []RepositoryResult `json:"repositories,omitempty"`
 	// Candidates are those of a task with Best. The rest of the result is that of the chosen one.
 	Candidates []Candidate `json:"candidates,omitempty"`
+}
+
+// NotInstalled is a part of a repository's setup without a result.
+type NotInstalled struct {
+	// Language is that of the packages; empty if it is not known.
+	Language Language `json:"language,omitempty"`
+	// Program is what the sandbox lacks to install them, such as pnpm; empty if there was another reason.
+	Program string `json:"program,omitempty"`
+	// Why is a sentence: what is not installed, and the reason.
+	Why string `json:"why"`
 }
 
 // RepositoryResult is what a task came to in one of its repositories. Its branch is that of the

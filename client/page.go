@@ -61,11 +61,11 @@ func collect[T any](ctx context.Context, c *Client, path string, q url.Values, m
 }
 
 // first returns the newest rows of a list; limit 0 leaves the number to the daemon.
-func first[T any](ctx context.Context, c *Client, path string, limit int) ([]T, error) {
+func first[T any](ctx context.Context, c *Client, path string, q url.Values, limit int) ([]T, error) {
 	if limit > 0 {
-		return collect[T](ctx, c, path, nil, limit)
+		return collect[T](ctx, c, path, q, limit)
 	}
-	rows, _, err := readPage[T](ctx, c, path, nil, api.PageRequest{})
+	rows, _, err := readPage[T](ctx, c, path, q, api.PageRequest{})
 	return rows, err
 }
 

@@ -30,7 +30,12 @@ func (s *RunService) Get(ctx context.Context, id api.TaskID) (api.Task, error) {
 
 // List lists the newest runs; limit 0 leaves the number to the daemon.
 func (s *RunService) List(ctx context.Context, limit int) ([]api.Task, error) {
-	return first[api.Task](ctx, s.client, "/v1/runs", limit)
+	return s.Match(ctx, TaskFilter{Limit: limit})
+}
+
+// Match lists the runs that match a filter, the newest first.
+func (s *RunService) Match(ctx context.Context, f TaskFilter) ([]api.Task, error) {
+	return first[api.Task](ctx, s.client, "/v1/runs", f.query(), f.Limit)
 }
 
 // Cancel stops a run and returns it when it is done, with its receipt.

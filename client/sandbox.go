@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"io"
+	"iter"
 	"net/http"
 	"time"
 
@@ -57,11 +58,13 @@ func (s *SandboxService) List(ctx context.Context, all bool) ([]api.Sandbox, err
 }
 
 // SandboxFilter says which sandboxes a list has. All includes those that have ended; States and
-// Labels, unless they are empty, leave only those in one of the states, with all of the labels.
+// Labels, unless they are empty, leave only those in one of the states, with all of the labels. ForksOf, unless it is
+// empty, leaves the forks of that sandbox, and the forks of those.
 type SandboxFilter struct {
-	All    bool
-	States []api.SandboxState
-	Labels map[string]string
+	All     bool
+	States  []api.SandboxState
+	Labels  map[string]string
+	ForksOf api.SandboxID
 }
 
 // Match lists the sandboxes that match a filter, the newest first.
@@ -73,7 +76,41 @@ func (s *SandboxService) Match(ctx context.Context, f SandboxFilter) ([]api.Sand
 	for name, value := range f.Labels {
 		q.Add("label", name+"="+value)
 	}
+	if f.ForksOf != "" {
+		q.Set("forksOf", string(f.ForksOf))
+	}
 	return collect[api.Sandbox](ctx, s.client, "/v1/sandboxes", q, 0)
+}
+
+// Lineage yields the sandbox itself and then each of its forks that has not ended, and their forks. A change that is
+// made to each as it comes reaches all of them: it looks again for forks that were made meanwhile. Close each handle. It
+// ends with the first error.
+func (s *Sandbox) Lineage(ctx context.Context) iter.Seq2[*Sandbox, error] {
+	return func(yield func(*Sandbox, error) bool) {
+		if !yield(s.client.handle(s.id), nil) {
+			return
+		}
+		for done := map[api.SandboxID]bool{}; ; {
+			rows, err := s.client.Sandboxes.Match(ctx, SandboxFilter{ForksOf: s.id})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			before := len(done)
+			for _, row := range rows {
+				if done[row.ID] {
+					continue
+				}
+				done[row.ID] = true
+				if !yield(s.client.handle(row.ID), nil) {
+					return
+				}
+			}
+			if len(done) == before {
+				return
+			}
+		}
+	}
 }
 
 // ID is the sandbox's identifier.

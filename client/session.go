@@ -38,9 +38,14 @@ func (s *SessionService) Create(ctx context.Context, req session.Create) (sessio
 
 // List lists the sessions that are not closed, or all, the newest first, without their turns.
 func (s *SessionService) List(ctx context.Context, all bool) ([]session.Session, error) {
-	q := url.Values{}
-	if all {
-		q.Set("all", "true")
+	return s.Match(ctx, all)
+}
+
+// Match is List for the sessions in one of the states, or in any if there are none. The state closed includes closed ones.
+func (s *SessionService) Match(ctx context.Context, all bool, states ...session.State) ([]session.Session, error) {
+	q := whether(all)
+	for _, state := range states {
+		q.Add("state", string(state))
 	}
 	var out []session.Session
 	return out, s.client.query(ctx, http.MethodGet, "/v1/sessions", q, nil, &out)

@@ -67,7 +67,31 @@ func (s *TaskService) Get(ctx context.Context, id string) (api.Task, error) {
 
 // List lists the newest tasks; limit 0 leaves the number to the daemon.
 func (s *TaskService) List(ctx context.Context, limit int) ([]api.Task, error) {
-	return first[api.Task](ctx, s.client, "/v1/tasks", limit)
+	return s.Match(ctx, TaskFilter{Limit: limit})
+}
+
+// TaskFilter says which tasks a list has: the newest Limit of those in one of the states and with one of the outcomes, where
+// these are not empty. Limit 0 leaves the number to the daemon.
+type TaskFilter struct {
+	Limit    int
+	States   []api.TaskState
+	Outcomes []api.Outcome
+}
+
+func (f TaskFilter) query() url.Values {
+	q := url.Values{}
+	for _, state := range f.States {
+		q.Add("state", string(state))
+	}
+	for _, outcome := range f.Outcomes {
+		q.Add("outcome", string(outcome))
+	}
+	return q
+}
+
+// Match lists the tasks that match a filter, the newest first.
+func (s *TaskService) Match(ctx context.Context, f TaskFilter) ([]api.Task, error) {
+	return first[api.Task](ctx, s.client, "/v1/tasks", f.query(), f.Limit)
 }
 
 // Stats returns what the tasks since an instant came to; the zero time means all

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"hortus.dev/api"
@@ -40,23 +41,44 @@ func (c *Client) Trust(ctx context.Context, pem []byte) error {
 	if len(pem) > MaxTrust {
 		return api.Errorf(api.KindInvalid, "the bundle of certificates has %d bytes; the maximum is %d", len(pem), MaxTrust)
 	}
-	err := c.trust(ctx, pem, false)
+	return c.order(ctx, PathTrust, "application/x-pem-file", pem)
+}
+
+const (
+	// PathLifetime is where a host gives its guest the time after which the guest ends by itself, with everything that
+	// runs in the sandbox: PUT with a number of milliseconds, at most MaxLifetime; 0 is no such end. The answer is 204.
+	// It is hortus.v1, and no server leads to it. It is for a host whose daemon dies.
+	PathLifetime = "/hortus/lifetime"
+	// MaxLifetime is the maximum of such a time.
+	MaxLifetime = 10 * 365 * 24 * time.Hour
+)
+
+// SetLifetime makes a guest end by itself after a time, which replaces that of an earlier call; 0 is never. See PathLifetime.
+// It is idempotent. An [*Error] with 404 is the answer of a guest that does not end by itself: one of a sandbox that shares
+// its host's processes.
+func (c *Client) SetLifetime(ctx context.Context, left time.Duration) error {
+	return c.order(ctx, PathLifetime, "text/plain", strconv.AppendInt(nil, min(left, MaxLifetime).Milliseconds(), 10))
+}
+
+// order sends a small body to a path of hosts, again if the connection that was kept had ended.
+func (c *Client) order(ctx context.Context, path, contentType string, body []byte) error {
+	err := c.orderOnce(ctx, path, contentType, body, false)
 	if errors.Is(err, errStale) {
-		err = c.trust(ctx, pem, true)
+		err = c.orderOnce(ctx, path, contentType, body, true)
 	}
 	return err
 }
 
-func (c *Client) trust(ctx context.Context, pem []byte, fresh bool) error {
+func (c *Client) orderOnce(ctx context.Context, path, contentType string, body []byte, fresh bool) error {
 	cc, err := c.get(ctx, fresh)
 	if err != nil {
 		return err
 	}
 	stop := watch(ctx, cc)
-	cc.wbuf, err = c.appendHead(cc.wbuf[:0], http.MethodPut, PathTrust, "application/x-pem-file", len(pem), []header{versionHeader})
+	cc.wbuf, err = c.appendHead(cc.wbuf[:0], http.MethodPut, path, contentType, len(body), []header{versionHeader})
 	var resp *http.Response
 	if err == nil {
-		cc.wbuf = append(cc.wbuf, pem...)
+		cc.wbuf = append(cc.wbuf, body...)
 		resp, err = c.exchange(ctx, cc, http.MethodPut)
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"hortus.dev/internal/daemon/upkeep"
 	"hortus.dev/internal/platform/machine"
 	"hortus.dev/internal/platform/version"
+	"hortus.dev/internal/repository/dependency"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/task"
@@ -113,4 +114,30 @@ func (s *System) newKeeper() *upkeep.Keeper {
 			return s.sandboxes.Recoverer.Reclaim(ctx, manager.Orphan{Backend: o.Backend, ID: o.ID})
 		},
 	})
+}
+
+// provided returns the directory of a package that the repository of a task has itself; "" if it has none.
+func (s *System) provided(ctx context.Context, t api.Task, l api.Language, name string) string {
+	if s.repositories == nil || t.Create.Repo == nil || len(t.Create.Repo.Also) > 0 || t.Repo == nil || t.Repo.Commit == "" {
+		return ""
+	}
+	r, err := s.repositories.Find(t.Create.Repo.URL)
+	if err != nil {
+		return ""
+	}
+	files, err := r.Files(ctx, t.Repo.Commit)
+	if err != nil {
+		return ""
+	}
+	tree := dependency.Tree{Read: func(p string) []byte {
+		b, err := r.ReadFile(ctx, t.Repo.Commit, p, dependency.MaxFile)
+		if err != nil {
+			return nil
+		}
+		return b
+	}}
+	for _, f := range files {
+		tree.Paths = append(tree.Paths, f.Path)
+	}
+	return dependency.Provided(tree, l, name)
 }

@@ -263,7 +263,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	}
 	s.tasks = task.New(task.Config{
 		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.sandboxes.Planner.Check,
-		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
+		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Room: func(_ context.Context, _, what string, need int64) error {
 			return s.space.In(s.dir.Tasks()).Check(what, need)

@@ -126,6 +126,7 @@ func (s *Server) takeStream(ctx context.Context, f *os.File) {
 // resume. It pauses the lifetimes of commands: the time until resume does not count, for
 // example while the guest's state is saved on a disk.
 func (s *Server) quiesce() {
+	s.lifetime.Pause()
 	s.rpc.Cut()
 	s.processes.Pause()
 	s.rpc.AwaitNone()
@@ -135,6 +136,7 @@ func (s *Server) quiesce() {
 
 // resume serves again.
 func (s *Server) resume() {
+	s.lifetime.Resume()
 	s.processes.Resume()
 	s.rpc.Resume()
 }

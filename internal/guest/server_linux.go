@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"sync"
 
@@ -18,6 +19,7 @@ import (
 	"hortus.dev/internal/guest/files"
 	"hortus.dev/internal/guest/files/watch"
 	"hortus.dev/internal/guest/identity"
+	"hortus.dev/internal/guest/lifetime"
 	"hortus.dev/internal/guest/memory"
 	"hortus.dev/internal/guest/metrics"
 	"hortus.dev/internal/guest/outbound"
@@ -35,6 +37,7 @@ type Server struct {
 	ids       *identity.Set
 	processes *process.Manager
 	watches   *watch.Service
+	lifetime  *lifetime.Lifetime
 	rpc       *rpc.Server
 	outbound  *outbound.Queue
 	sudo      *sudo.Server     // nil if the sandbox has no root
@@ -45,7 +48,7 @@ type Server struct {
 
 // New returns a guest that is not serving yet.
 func New(cfg birth.Config) (*Server, error) {
-	s := &Server{cfg: cfg, outbound: outbound.New(), claimed: make(chan struct{})}
+	s := &Server{cfg: cfg, outbound: outbound.New(), lifetime: lifetime.New(func() { os.Exit(0) }), claimed: make(chan struct{})}
 	var err error
 	if s.ids, err = identity.NewSet(&s.cfg); err != nil {
 		return nil, &stageError{"identities", err}
@@ -71,8 +74,9 @@ func New(cfg birth.Config) (*Server, error) {
 	fs := files.New(s.ids, access)
 	s.watches = watch.New(s.ids, access, fs)
 	handlers := s.handlers(fs)
-	if cfg.PID1 || cfg.OwnKernel { // the files are the sandbox's own
+	if cfg.PID1 || cfg.OwnKernel { // the files and the processes are the sandbox's own
 		handlers[envd.PathTrust] = trust.New(s.ids, access).Serve
+		handlers[envd.PathLifetime] = s.lifetime.Serve
 	}
 	s.rpc = rpc.NewServer(rpc.Config{Handlers: handlers, Inside: s.insideHandlers(), Await: s.awaitClaim})
 	if cfg.Capture {
@@ -200,5 +204,6 @@ func (s *Server) work(ctx context.Context, serve func(context.Context) error) er
 		wg.Go(func() { s.capture.Run(ctx) })
 	}
 	defer s.watches.Close()
+	defer s.lifetime.Close()
 	return serve(ctx)
 }

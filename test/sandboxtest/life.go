@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/patience"
 )
 
 // everyCapability is what a report must speak of.
@@ -248,6 +249,32 @@ until [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -A1 -x sle
 			}
 			n := count()
 			eventually(t, "the counter goes on", func() bool { return count() != n })
+		}},
+		{Name: "life/ends-by-itself", PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, nil)
+			b.sh(t, "sleep 1000 >/dev/null 2>&1 &").want(t, 0, "")
+			ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
+			defer cancel()
+			if err := b.Guest.SetLifetime(ctx, time.Hour); err != nil {
+				if _, ok := s.Report.Has(api.CapIsolated); ok {
+					t.Fatal(err)
+				}
+				return // the guest has its host's processes
+			}
+			b.sh(t, "true").want(t, 0, "")
+			select {
+			case <-b.Machine.Done():
+				t.Fatalf("it ended within its time: %s", b.Machine.Cause())
+			default:
+			}
+			if err := b.Guest.SetLifetime(ctx, time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-b.Machine.Done():
+			case <-ctx.Done():
+				t.Error("it does not end by itself")
+			}
 		}},
 		{Name: "life/kill-while-paused", PerUser: true, Needs: []api.Capability{api.CapStart, api.CapPause}, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)

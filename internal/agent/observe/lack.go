@@ -3,7 +3,9 @@ package observe
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"strings"
+	"unicode"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/lazyregexp"
@@ -151,6 +153,26 @@ func last(re *lazyregexp.Regexp, text string) string {
 	return all[len(all)-1][1]
 }
 
+// noFile are the lines with which programs say that there is no such file.
+var noFile = lazyregexp.New(`(?im)^.*(?:no such file|ENOENT|FileNotFoundError|does not exist|cannot (?:open|find|read|stat)).*$`)
+
+// maxPath bounds the path of a file, in bytes.
+const maxPath = 1 << 10
+
+// NotFound returns what may be the paths of files that a program did not find, clean, in the order of its output: all words of the
+// lines that say so.
+func NotFound(output string) (paths []string) {
+	separates := func(c rune) bool { return unicode.IsSpace(c) || strings.ContainsRune("\"'`‘’“”()[]<>,;:", c) }
+	for _, line := range noFile.FindAllString(output, -1) {
+		for word := range strings.FieldsFuncSeq(line, separates) {
+			if word = path.Clean(strings.TrimSuffix(word, ".")); len(word) <= maxPath {
+				paths = append(paths, word)
+			}
+		}
+	}
+	return paths
+}
+
 // Uninstall is why packages could not be installed.
 type Uninstall struct {
 	// Failed is true if an installer reported it.
@@ -160,7 +182,8 @@ type Uninstall struct {
 	// Package is what could not be installed; it may be empty. It is the installer's own
 	// word, and bounded.
 	Package string
-	// Absent is true if the registry answered that it has no such package or version.
+	// Absent is true if the registry has no such package or version. pip reports that too if the registry
+	// was not reached through the wall: it does not print the status of an answer.
 	Absent bool
 	// Offline is true if the registry could not be reached.
 	Offline bool
@@ -236,6 +259,8 @@ func (u Uninstall) Sentence(closed string) string {
 		return fmt.Sprintf("%s could not be installed: %s", what, closed)
 	case u.Offline:
 		return fmt.Sprintf("%s could not be installed: the install phase cannot reach the registry of %s", what, u.Installer)
+	case u.Absent && u.Installer == "pip":
+		return fmt.Sprintf("pip found no package %s, or no version of it that fits: the registry does not have it, or could not be reached", u.Package)
 	case u.Absent && u.Package != "":
 		return fmt.Sprintf(absentBegins+"%s has no package %s, or no version of it that fits", u.Installer, u.Package)
 	case u.Absent:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,7 +125,7 @@ func TestUninstalled(t *testing.T) {
 			Uninstall{true, "npm", "@a/b", true, false}, "has no package @a/b"},
 		{api.JavaScript, "npm error code ETARGET\nnpm error notarget No matching version found for wonder@^9.\n", Uninstall{true, "npm", "wonder", true, false}, "no version"},
 		{api.JavaScript, "npm error code ENOTFOUND\nnpm error network request to https://registry.example.org/wonder failed, reason: getaddrinfo ENOTFOUND\n", Uninstall{true, "npm", "wonder", false, true}, "cannot reach"},
-		{api.Python, "ERROR: Could not find a version that satisfies the requirement wonder (from versions: none)\nERROR: No matching distribution found for wonder\n", Uninstall{true, "pip", "wonder", true, false}, "has no package wonder"},
+		{api.Python, "ERROR: Could not find a version that satisfies the requirement wonder (from versions: none)\nERROR: No matching distribution found for wonder\n", Uninstall{true, "pip", "wonder", true, false}, "no package wonder, or no version of it that fits: the registry does not have it, or could not be reached"},
 		{api.Python, "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(...)': /simple/wonder/\nERROR: No matching distribution found for wonder==1.0\n", Uninstall{true, "pip", "wonder", false, true}, "cannot reach"},
 		{api.Python, "/usr/bin/python3: No module named pip\n", Uninstall{true, "pip", "", false, false}, "python3-pip"},
 		{api.Go, "go: main imports\n\texample.org/nope: module example.org/nope: reading http://proxy.example.org/example.org/nope/@v/list: 404 Not Found\n", Uninstall{true, "go", "example.org/nope", true, false}, "example.org/nope"},
@@ -153,4 +154,18 @@ func FuzzUninstalled(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestNotFound(t *testing.T) {
+	for output, want := range map[string]string{
+		"Error: ENOENT: no such file or directory, open '/workspace/.env'\n":                 "/workspace/.env",
+		"FileNotFoundError: [Errno 2] No such file or directory: './config/../.env.local'\n": ".env.local",
+		"sh: 1: .: cannot open ./.env: No such file\n":                                       ".env",
+		"all good: .env\n": "",
+	} {
+		got := NotFound(output)
+		if want == "" && len(got) > 0 || want != "" && !slices.Contains(got, want) {
+			t.Errorf("%q: %q", output, got)
+		}
+	}
 }

@@ -59,21 +59,27 @@ type allowCmd struct {
 
 // Run adds rules that allow.
 func (c *allowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	return add(ctx, a, cl, c.ID, c.Hosts, api.EgressAllow)
+	return add(ctx, a, cl, c.ID, c.Hosts, api.EgressAllow, false)
 }
 
 type denyCmd struct {
 	oneSandbox
 	hosts
+	forks
+}
+
+// forks are the sandboxes that a change is for in addition.
+type forks struct {
+	Forks bool `help:"Change the forks of the sandbox too, and their forks."`
 }
 
 // Run adds rules that deny. Open connections that they match are closed.
 func (c *denyCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	return add(ctx, a, cl, c.ID, c.Hosts, api.EgressDeny)
+	return add(ctx, a, cl, c.ID, c.Hosts, api.EgressDeny, c.Forks)
 }
 
 // add puts rules before those of a sandbox.
-func add(ctx context.Context, a *app.App, cl *client.Client, id string, specs []string, action api.EgressAction) error {
+func add(ctx context.Context, a *app.App, cl *client.Client, id string, specs []string, action api.EgressAction, forks bool) error {
 	p, err := policy.ParseAll(specs)
 	if err != nil {
 		return err
@@ -102,11 +108,23 @@ func add(ctx context.Context, a *app.App, cl *client.Client, id string, specs []
 		}
 		return show(a, row)
 	}
-	row, err := s.AddEgressRules(ctx, p.Rules...)
+	if action == api.EgressAllow {
+		row, err := s.AddEgressRules(ctx, p.Rules...)
+		if err != nil {
+			return err
+		}
+		return show(a, row)
+	}
+	return changeAll(ctx, a, s, forks, func(s *client.Sandbox) (api.Sandbox, error) { return s.AddEgressRules(ctx, p.Rules...) })
+}
+
+// changeAll changes a sandbox, with its forks if that is wanted, and shows its rules.
+func changeAll(ctx context.Context, a *app.App, s *client.Sandbox, forks bool, change func(*client.Sandbox) (api.Sandbox, error)) error {
+	rows, err := app.ChangeLineage(ctx, a, s, forks, change)
 	if err != nil {
 		return err
 	}
-	return show(a, row)
+	return show(a, rows[0])
 }
 
 // usePresets adds presets, and rules before the others. A policy that another caller changes at
@@ -133,6 +151,7 @@ type setCmd struct {
 	oneSandbox
 	Values []string `arg:"" name:"value" help:"Values of --egress: none, ask, a preset, or hosts."`
 	Header []string `sep:"none" placeholder:"HOST NAME: VALUE" help:"Header of the sandbox's HTTPS requests to HOST, as for sandbox create. Without it no header is set from now on. Repeatable."`
+	forks
 }
 
 // Run replaces the policy.
@@ -149,11 +168,7 @@ func (c *setCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		return err
 	}
 	defer s.Close()
-	row, err := s.SetEgress(ctx, p)
-	if err != nil {
-		return err
-	}
-	return show(a, row)
+	return changeAll(ctx, a, s, c.Forks, func(s *client.Sandbox) (api.Sandbox, error) { return s.SetEgress(ctx, p) })
 }
 
 type lsCmd struct{ oneSandbox }

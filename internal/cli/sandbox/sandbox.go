@@ -131,11 +131,21 @@ type sandboxLsCmd struct {
 	All   bool               `short:"a" help:"Include sandboxes that have ended."`
 	State []api.SandboxState `placeholder:"STATE" help:"Only sandboxes in this state: starting, running, paused, ended or lost. Can be repeated."`
 	Label map[string]string  `placeholder:"NAME=VALUE" mapsep:"none" help:"Only sandboxes with this label. Can be repeated."`
+	Forks string             `name:"forks-of" placeholder:"ID" complete:"sandboxes" help:"Only forks of this sandbox, and their forks."`
 }
 
 // Run lists sandboxes.
 func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	list, err := cl.Sandboxes.Match(ctx, client.SandboxFilter{All: c.All, States: c.State, Labels: c.Label})
+	f := client.SandboxFilter{All: c.All, States: c.State, Labels: c.Label}
+	if c.Forks != "" {
+		s, err := cl.Sandboxes.Get(ctx, c.Forks)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		f.ForksOf = s.ID()
+	}
+	list, err := cl.Sandboxes.Match(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -386,6 +396,7 @@ type sandboxSecretCmd struct {
 type sandboxSecretRmCmd struct {
 	oneSandbox
 	Names []string `arg:"" name:"name" complete:"secrets" help:"Names of secrets."`
+	Forks bool     `help:"Take them from the forks of the sandbox too, and from their forks."`
 }
 
 // Run takes secrets from a sandbox.
@@ -395,19 +406,24 @@ func (c *sandboxSecretRmCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	defer s.Close()
-	var row api.Sandbox
-	for _, name := range c.Names {
-		if row, err = s.RevokeSecret(ctx, name); err != nil {
-			return err
+	rows, err := app.ChangeLineage(ctx, a, s, c.Forks, func(s *client.Sandbox) (row api.Sandbox, err error) {
+		for _, name := range c.Names {
+			if row, err = s.RevokeSecret(ctx, name); err != nil {
+				return row, err
+			}
+			if !a.Flags.JSON {
+				a.Note("%s may not use %s any more; what it has sent stays sent", s.ID(), name)
+			}
 		}
-		if !a.Flags.JSON {
-			a.Note("%s may not use %s any more; what it has sent stays sent", s.ID(), name)
-		}
+		return row, nil
+	})
+	switch {
+	case err != nil || !a.Flags.JSON:
+		return err
+	case c.Forks:
+		return a.JSON(rows)
 	}
-	if a.Flags.JSON {
-		return a.JSON(row)
-	}
-	return nil
+	return a.JSON(rows[0])
 }
 
 // grantText shows a grant of a secret.

@@ -37,12 +37,13 @@ type one struct {
 }
 
 type lsCmd struct {
-	All bool `help:"Include closed sessions."`
+	All   bool          `help:"Include closed sessions."`
+	State []words.State `placeholder:"STATE" help:"Only sessions in this state: stored, running, warm, paused or closed. Can be repeated."`
 }
 
 // Run lists sessions.
 func (c *lsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	list, err := cl.Sessions.List(ctx, c.All)
+	list, err := cl.Sessions.Match(ctx, c.All, c.State...)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ type PrepareCommand struct {
 	Repos       []string `arg:"" name:"repo" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repositories, each the name of a connected one, a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT. Several are prepared side by side."`
 	SetupSecret []string `name:"setup-secret" sep:"none" complete:"secrets" placeholder:"[VAR=]NAME[@TIME]" help:"Secret that the setup may use. Repeatable; docs/secrets.md."`
 	SetupEgress []string `name:"setup-egress" sep:"none" env:"HORTUS_SETUP_EGRESS" placeholder:"VALUE" help:"What the setup may connect to: the package registries of the lock files (default), none, or values of --egress. Repeatable; docs/egress.md."`
+	Fresh       bool     `help:"Install again what was installed earlier. Later tasks use the new result."`
 	fileFlags
 	flags.Sandbox
 }
@@ -70,7 +71,7 @@ func (c *PrepareCommand) request(ctx context.Context, a *app.App, repo string) (
 	s.SetupEgress, s.SetupSecret = c.SetupEgress, c.SetupSecret
 	req, err := s.request(ctx, a)
 	if err == nil {
-		req.Repo.PrepareOnly = true
+		req.Repo.PrepareOnly, req.Repo.Fresh = true, c.Fresh
 		a.NeedForges = a.NeedForges || !filepath.IsAbs(req.Repo.URL)
 	}
 	return req, err

@@ -39,7 +39,9 @@ func (Command) Help() string {
 }
 
 type taskLsCmd struct {
-	Limit int `default:"20" placeholder:"N" help:"Maximum number of tasks to list."`
+	Limit   int             `default:"20" placeholder:"N" help:"Maximum number of tasks to list."`
+	State   []api.TaskState `placeholder:"STATE" help:"Only tasks in this state: pending, running or done. Can be repeated."`
+	Outcome []api.Outcome   `placeholder:"OUTCOME" help:"Only tasks with this outcome, such as verified, needs_human or failed. Can be repeated."`
 }
 
 // Run lists tasks.
@@ -47,7 +49,7 @@ func (c *taskLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	if c.Limit < 1 || c.Limit > 1000 {
 		return api.Errorf(api.KindInvalid, "--limit: %d is not between 1 and 1000", c.Limit)
 	}
-	list, err := cl.Tasks.List(ctx, c.Limit)
+	list, err := cl.Tasks.Match(ctx, client.TaskFilter{Limit: c.Limit, States: c.State, Outcomes: c.Outcome})
 	if err != nil {
 		return err
 	}

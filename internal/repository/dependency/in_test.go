@@ -1,9 +1,12 @@
 package dependency
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"hortus.dev/api"
 )
 
 // TestIn moves the plan of a repository to a directory of the workspace.
@@ -59,5 +62,26 @@ func TestIn(t *testing.T) {
 	}
 	if s := recipe.Services[0]; s.Name != "db of lib" || s.Dir != "lib" {
 		t.Errorf("a service: %+v", s)
+	}
+}
+
+// TestProvided: a package that a commit has itself is found under the name that programs import.
+func TestProvided(t *testing.T) {
+	files := map[string]string{
+		"package.json": `{"name":"shop","workspaces":["packages/*"]}`, "packages/core/package.json": `{"name":"@shop/core"}`, "node_modules/jest/package.json": `{"name":"jest"}`,
+		"src/app/__init__.py": "", "tools/check.py": "", "go.mod": "// the shop\nmodule example.org/shop\n", "broken/package.json": "{",
+	}
+	tree := Tree{Paths: slices.Sorted(maps.Keys(files)), Read: func(p string) []byte { return []byte(files[p]) }}
+	for _, c := range []struct {
+		lang       api.Language
+		name, want string
+	}{
+		{api.JavaScript, "@shop/core", "packages/core"}, {api.TypeScript, "shop", "."}, {api.JavaScript, "jest", ""},
+		{api.Python, "app", "src/app"}, {api.Python, "check", "tools/check.py"}, {api.Python, "numpy", ""},
+		{api.Go, "example.org/shop/cart", "."}, {api.Go, "example.org/shopping", ""}, {api.Ruby, "app", ""},
+	} {
+		if got := Provided(tree, c.lang, c.name); got != c.want {
+			t.Errorf("%s %s: %q", c.lang, c.name, got)
+		}
 	}
 }

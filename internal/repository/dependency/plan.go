@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"hortus.dev/api"
 )
 
 // Workspace is where a sandbox has the repository, and Cache the directory in it for what lies outside of the
@@ -53,6 +55,27 @@ type Step struct {
 	Offline bool
 	// Results are directories that have the result: relative to the repository, or below [Cache].
 	Results []string
+}
+
+// Language returns the language whose packages a step installs; empty if that is not known.
+func (s Step) Language() api.Language {
+	for _, program := range s.Needs {
+		switch program {
+		case "npm", "pnpm", "yarn":
+			return api.JavaScript
+		case "python3", "uv", "poetry":
+			return api.Python
+		case "go":
+			return api.Go
+		case "cargo":
+			return api.Rust
+		case "bundle":
+			return api.Ruby
+		case "mvn":
+			return api.Java
+		}
+	}
+	return ""
 }
 
 // Service is a program that runs beside the steps, the agent and the gate.

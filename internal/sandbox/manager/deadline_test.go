@@ -1,15 +1,22 @@
 package manager_test
 
 import (
+	"bufio"
 	"context"
-	"hortus.dev/internal/sandbox/manager"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
+	"hortus.dev/test/patience"
 	"hortus.dev/test/tier"
 )
 
@@ -307,5 +314,66 @@ func TestSamples(t *testing.T) {
 	}
 	if _, err := w.Sandboxes.Samples(t.Context(), "i0000000000000000000"); api.KindOf(err) != api.KindNotFound {
 		t.Error(err)
+	}
+}
+
+// deadlineLink is a guest that notes the lifetimes that it receives, and knows nothing else.
+type deadlineLink struct {
+	noLink
+	told chan time.Duration
+}
+
+func (l deadlineLink) Open(context.Context) (net.Conn, error) {
+	host, guest := net.Pipe()
+	go func() {
+		defer guest.Close()
+		req, err := http.ReadRequest(bufio.NewReader(guest))
+		if err != nil {
+			return
+		}
+		body, _ := io.ReadAll(req.Body)
+		if ms, err := strconv.ParseInt(string(body), 10, 64); err == nil && req.Method == http.MethodPut && req.URL.Path == envd.PathLifetime {
+			l.told <- time.Duration(ms) * time.Millisecond
+		}
+		io.WriteString(guest, "HTTP/1.1 204 No Content\r\n\r\n")
+	}()
+	return host, nil
+}
+
+// TestGuestKnowsItsDeadline: a guest can end by itself, somewhat later than its daemon would end it, and never if it is to be
+// paused at its deadline.
+func TestGuestKnowsItsDeadline(t *testing.T) {
+	o := newOrders(t)
+	l := deadlineLink{told: make(chan time.Duration, 16)}
+	o.backend.link = l
+	defer o.Close(t.Context())
+	next := func() time.Duration {
+		t.Helper()
+		select {
+		case d := <-l.told:
+			return d
+		case <-time.After(patience.Of(time.Minute)):
+			t.Fatal("the guest is not told")
+			return 0
+		}
+	}
+	s, err := o.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake", TTLMS: time.Hour.Milliseconds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := next(); d < 50*time.Minute || d > time.Hour+time.Minute {
+		t.Errorf("the guest ends after %s", d)
+	}
+	if _, err := o.Sandboxes.SetTTL(t.Context(), s.ID, 5*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if d := next(); d <= 5*time.Hour || d > 5*time.Hour+time.Minute {
+		t.Errorf("with a later deadline the guest ends after %s", d)
+	}
+	if _, err := o.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake", TTLMS: time.Hour.Milliseconds(), OnExpiry: api.ExpiryPause}); err != nil {
+		t.Fatal(err)
+	}
+	if d := next(); d != 0 {
+		t.Errorf("a guest that is paused at its deadline ends after %s", d)
 	}
 }

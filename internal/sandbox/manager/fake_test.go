@@ -24,6 +24,8 @@ type fake struct {
 	// fails, which may be nil, returns the error of a pause or a resume.
 	fails func(work string) error
 
+	link tether.Link // of all machines; nil if no guest answers
+
 	mu       sync.Mutex
 	machines map[*fakeMachine]struct{} // that have not ended
 }
@@ -131,7 +133,13 @@ func (m *fakeMachine) end(cause string) {
 	})
 }
 
-func (m *fakeMachine) Link() tether.Link                              { return noLink{} }
+func (m *fakeMachine) Link() tether.Link {
+	if m.b.link != nil {
+		return m.b.link
+	}
+	return noLink{}
+}
+
 func (m *fakeMachine) Pause(context.Context) error                    { return m.b.try("pause") }
 func (m *fakeMachine) Resume(context.Context) error                   { return m.b.try("resume") }
 func (m *fakeMachine) Claim(context.Context, map[string]string) error { m.b.work("claim"); return nil }

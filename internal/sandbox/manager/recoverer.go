@@ -107,7 +107,7 @@ func (r *Recoverer) recoverOne(ctx context.Context, b sandbox.Backend, row api.S
 		case ctx.Err() != nil || errors.As(err, &unstored):
 			return true, err // it is left to the next daemon as it is
 		}
-		reason = lostWhy(err)
+		reason = lostWhy(err, row.ExpiresAt.Before(r.lifecycle.wall()))
 	}
 	proof, err := b.Reclaim(ctx, row.ID)
 	switch {
@@ -288,11 +288,13 @@ func refuses(row api.Sandbox, b sandbox.Backend) error {
 }
 
 // lostWhy returns why a sandbox is lost that was not taken over.
-func lostWhy(err error) string {
+func lostWhy(err error, late bool) string {
 	var refused errRefused
 	switch {
 	case errors.As(err, &refused):
 		return string(refused)
+	case api.KindOf(err) == api.KindNotFound && late:
+		return "the daemon ended without stopping the sandbox, and its time to live ended before the next daemon started"
 	case api.KindOf(err) == api.KindNotFound:
 		return "the daemon ended without stopping the sandbox, and the sandbox ended before the next daemon started"
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/sandbox/life"
 )
 
@@ -17,6 +18,11 @@ const (
 	// cpuEvery is how often a budget of CPU time is compared with what was used: a tenth of
 	// a second is the most that a sandbox can overdraw per processor.
 	cpuEvery = 100 * time.Millisecond
+	// alone is how long after its deadline a sandbox ends by itself, if no daemon ended it.
+	alone = 30 * time.Second
+	// tellWithin bounds how long a guest may take to note its deadline, and tellTries how often the daemon tries.
+	tellWithin = 2 * time.Second
+	tellTries  = 3
 )
 
 // watch waits for the ends of sandboxes, with one goroutine for each.
@@ -35,6 +41,7 @@ func (w *watch) run(in *instance) {
 	look := time.NewTicker(sampleEvery)
 	defer look.Stop()
 	tries := 0 // of a pause at the deadline
+	untold := w.tell(in, tellTries)
 	var cpu <-chan time.Time
 	budget := in.Row().Limits.CPUTimeMS
 	if budget > 0 { // of the whole tree, so the host adds it up
@@ -52,9 +59,10 @@ func (w *watch) run(in *instance) {
 			}
 		case <-in.Moved():
 			deadline.Reset(in.Left())
-			tries = 0
+			tries, untold = 0, w.tell(in, tellTries)
 		case <-look.C:
 			w.look(in)
+			untold = w.tell(in, untold)
 		case <-cpu:
 			ctx, cancel := context.WithTimeout(w.table.ctx, 5*time.Second)
 			s, err := in.machine.Stats(ctx)
@@ -79,11 +87,34 @@ func (w *watch) run(in *instance) {
 	}
 }
 
+// tell gives the guest its deadline, for the case that this daemon dies: at most so many times, the rest of which it returns. A
+// sandbox that is to be paused at its deadline waits for the next daemon.
+func (w *watch) tell(in *instance, tries int) (left int) {
+	if tries == 0 || in.State() != life.Running {
+		return tries
+	}
+	var due time.Duration
+	if !in.Row().OnExpiry.Pauses() {
+		due = max(in.Left(), 0) + alone
+	}
+	ctx, cancel := context.WithTimeout(w.table.ctx, tellWithin)
+	defer cancel()
+	guest := envd.NewClient(envd.ClientConfig{Dial: in.machine.Link().Open})
+	defer guest.Close()
+	if err := guest.SetLifetime(ctx, due); err == nil || tries == 1 {
+		return 0
+	}
+	return tries - 1
+}
+
 // exited finishes a sandbox whose machine has ended. It returns false if that failed and must be
 // retried.
 func (w *watch) exited(in *instance) (over bool) {
 	reason := in.machine.Cause()
-	if reason == "" {
+	switch {
+	case reason == "" && in.Left() < 0:
+		reason = "expired" // by itself
+	case reason == "":
 		reason = "guest ended"
 	}
 	for {

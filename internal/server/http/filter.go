@@ -13,6 +13,7 @@ import (
 var (
 	stateParam   = Param{Name: "state", Doc: "Only those in this state. Can be repeated.", Type: ""}
 	outcomeParam = Param{Name: "outcome", Doc: "Only those with this outcome. Can be repeated.", Type: ""}
+	forksParam   = Param{Name: "forksOf", Doc: "Only forks of the sandbox with this whole id, and forks of those.", Type: ""}
 	labelParam   = Param{Name: "label", Doc: "Only those with this label, as name=value. Can be repeated: all must match.", Type: ""}
 )
 
@@ -80,16 +81,53 @@ func (d sandboxes) sandboxPage(ctx context.Context, r *http.Request, p api.PageR
 	list := func(ctx context.Context, p api.PageRequest) ([]api.Sandbox, string, error) {
 		return d.Sandboxes.Page(ctx, all || slices.ContainsFunc(states, api.SandboxState.Final), p)
 	}
-	if len(states) == 0 && len(labels) == 0 {
+	of := api.SandboxID(r.URL.Query().Get("forksOf"))
+	switch {
+	case of != "" && !of.Valid():
+		return nil, "", api.Errorf(api.KindInvalid, "forksOf %.40q is not the id of a sandbox", of)
+	case of == "" && len(states) == 0 && len(labels) == 0:
 		return list(ctx, p)
 	}
+	l := lineage{sandboxes: d.Sandboxes, of: of, known: map[api.SandboxID]bool{of: true}}
 	return filtered(ctx, p, func(s api.Sandbox) bool {
-		return in(states, s.State) && !slices.ContainsFunc(labels, func(l string) bool {
+		return (of == "" || l.has(ctx, s)) && in(states, s.State) && !slices.ContainsFunc(labels, func(l string) bool {
 			name, value, _ := strings.Cut(l, "=")
 			have, ok := s.Labels[name]
 			return !ok || have != value
 		})
 	}, list)
+}
+
+// lineage finds the forks of a sandbox, and the forks of those, also of forks that have ended.
+type lineage struct {
+	sandboxes Sandboxes
+	of        api.SandboxID
+	known     map[api.SandboxID]bool // whether a sandbox is it or descends from it
+}
+
+// maxGenerations bounds how far the ancestors of a sandbox are followed.
+const maxGenerations = 1000
+
+// has reports whether a sandbox descends from the one.
+func (l lineage) has(ctx context.Context, s api.Sandbox) (yes bool) {
+	var path []api.SandboxID
+	defer func() {
+		for _, id := range path {
+			l.known[id] = yes
+		}
+	}()
+	for s.Parent != "" && len(path) < maxGenerations {
+		if is, ok := l.known[s.Parent]; ok {
+			return is
+		}
+		path = append(path, s.Parent)
+		parent, err := l.sandboxes.Get(ctx, s.Parent)
+		if err != nil {
+			return false // it is not stored any more
+		}
+		s = parent
+	}
+	return false
 }
 
 // taskPage lists the tasks that match the parameters of a request, or runs alone: those without a

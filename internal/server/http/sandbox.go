@@ -35,7 +35,7 @@ func (d sandboxes) sandboxRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/sandboxes", Name: "sandboxes", Role: api.RoleUser,
 		Doc: "List the sandboxes that have not ended, or all, newest first.",
-		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam, stateParam, labelParam},
+		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam, stateParam, labelParam, forksParam},
 		Handler: page(d.sandboxPage),
 	}, {
 		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser,

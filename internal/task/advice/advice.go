@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -22,6 +23,9 @@ type Adviser struct {
 	Tools func(context.Context, api.CreateSandbox) ([]api.Tool, error)
 	// Debian is true if this machine uses Debian's packages.
 	Debian bool
+	// Provided returns the directory of a package of that name that the repository of a task has itself, "" if it has none.
+	// Nil if repositories cannot be read.
+	Provided func(ctx context.Context, t api.Task, l api.Language, name string) string
 }
 
 // Advise returns what a task that was not verified lacked in its sandbox, what would allow its download, and what to
@@ -31,7 +35,72 @@ func (a Adviser) Advise(ctx context.Context, t api.Task) string {
 	if !ok {
 		return ""
 	}
+	if t.Repo != nil {
+		if text := a.notInstalled(ctx, t, l); text != "" {
+			return text
+		}
+		if text := a.own(ctx, t, l); text != "" {
+			return text
+		}
+	}
 	return a.install(ctx, t.Create.Sandbox, l)
+}
+
+// notInstalled says what the setup of the repository did not install, if that may be why something is missing; "" otherwise.
+func (a Adviser) notInstalled(ctx context.Context, t api.Task, l observe.Lack) string {
+	var why []string
+	program := ""
+	for _, n := range t.Repo.NotInstalled {
+		if l.Language == "" || n.Language == "" || registryOf(l.Language) == registryOf(n.Language) {
+			why, program = append(why, strings.TrimRight(n.Why, ". \n")), cmp.Or(program, n.Program)
+		}
+	}
+	if len(why) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(why) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	text := fmt.Sprintf("The gate lacks %s, and the setup of the repository is not complete%s: %s.", title(l), more, why[0])
+	if program != "" {
+		return text + " " + a.install(ctx, t.Create.Sandbox, observe.Lack{Name: program, Told: true})
+	}
+	return text + " Repair that first, or describe the setup in .hortus/setup.yaml."
+}
+
+// own says what to do about a package of the repository itself, which no registry has to have.
+func (a Adviser) own(ctx context.Context, t api.Task, l observe.Lack) string {
+	if a.Provided == nil || l.Language == "" || l.Name == "" {
+		return ""
+	}
+	dir := a.Provided(ctx, t, l.Language, l.Name)
+	if dir == "" {
+		return ""
+	}
+	return fmt.Sprintf("The gate did not find %s, which is a package of the repository itself (%s). What it needs before the gate, such as a build, a link or a variable with its directory, belongs into the gate's command (--verify) or into .hortus/setup.yaml.", l.Name, dir)
+}
+
+// title names what is missing.
+func title(l observe.Lack) string {
+	switch {
+	case l.Installer != "":
+		return "packages of " + l.Installer
+	case l.Language == "":
+		return "the command " + l.Name
+	}
+	if known, ok := language.Of(l.Language); ok {
+		return "the " + known.Title + " library " + l.Name
+	}
+	return "the library " + l.Name
+}
+
+// registryOf names the registry of a language's packages, or the language if it has none.
+func registryOf(l api.Language) string {
+	if known, ok := language.Of(l); ok && known.Registry != "" {
+		return known.Registry
+	}
+	return string(l)
 }
 
 // install says how to install what is missing.

@@ -15,7 +15,7 @@ func TestAdvice(t *testing.T) {
 			return []api.Tool{{Name: "python3", Path: path, Present: true}}, nil
 		}
 	}
-	debian, plain := Adviser{python("/usr/bin/python3"), true}, Adviser{python("/usr/bin/python3"), false}
+	debian, plain := Adviser{Tools: python("/usr/bin/python3"), Debian: true}, Adviser{Tools: python("/usr/bin/python3")}
 	for _, c := range []struct {
 		name    string
 		adviser Adviser
@@ -25,7 +25,7 @@ func TestAdvice(t *testing.T) {
 	}{
 		{"known library", debian, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "pandas"}, []string{"no Python library pandas", "--setup-egress pip", "Run on the daemon's machine: apt-get install python3-pandas."}},
 		{"name of the import", debian, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "cv2"}, []string{"apt-get install python3-opencv."}},
-		{"another Python", Adviser{python("/usr/local/bin/python3"), true}, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "numpy"}, []string{"python3 -m pip install numpy"}},
+		{"another Python", Adviser{Tools: python("/usr/local/bin/python3"), Debian: true}, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "numpy"}, []string{"python3 -m pip install numpy"}},
 		{"unknown library", debian, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "My_Own.thing"}, []string{"apt-cache search python3-my-own.thing", "add it to the files"}},
 		{"npm's library", debian, api.CreateSandbox{}, observe.Lack{Language: api.JavaScript, Name: "@scope/part"}, []string{"JavaScript library @scope/part", "apt-cache search node-scope-part"}},
 		{"command", debian, api.CreateSandbox{}, observe.Lack{Name: "cargo"}, []string{"no command cargo", "apt-get install cargo."}},
@@ -80,5 +80,43 @@ func TestLackOf(t *testing.T) {
 				t.Errorf("it lacks %+v (%t), want %+v", got, ok, c.want)
 			}
 		})
+	}
+}
+
+// TestCause: what the setup did not install, and what the repository has itself, is not called a missing package.
+func TestCause(t *testing.T) {
+	gate := func(output string) api.Task {
+		return api.Task{Outcome: api.OutcomeNeedsHuman, Repo: &api.RepoResult{Before: &api.Gate{Output: output}}}
+	}
+	a := Adviser{Debian: true, Tools: func(context.Context, api.CreateSandbox) ([]api.Tool, error) { return nil, nil }, Provided: func(_ context.Context, _ api.Task, l api.Language, name string) string {
+		if l == api.JavaScript && name == "@shop/core" {
+			return "packages/core"
+		}
+		return ""
+	}}
+	noJest, noCore, noPytest := gate("Error: Cannot find module 'jest'\n"), gate("Error: Cannot find module '@shop/core'\n"), gate("/usr/bin/python3: No module named pytest\n")
+	left := api.NotInstalled{Language: api.JavaScript, Program: "pnpm", Why: "pnpm install is left out: the sandbox has no pnpm"}
+	unlocked := api.NotInstalled{Why: "package.json has dependencies and no lock file, so they are not installed"}
+	with := func(t api.Task, all ...api.NotInstalled) api.Task {
+		r := *t.Repo
+		r.NotInstalled = all
+		t.Repo = &r
+		return t
+	}
+	for _, c := range []struct {
+		name        string
+		task        api.Task
+		says, lacks string
+	}{
+		{"a step was left out", with(noJest, left), "pnpm install is left out: the sandbox has no pnpm. The sandbox has no command pnpm.", "node-jest"},
+		{"a step failed", with(noJest, api.NotInstalled{Language: api.JavaScript, Why: "step npm ci: exit 1: no such lock"}), "not complete: step npm ci: exit 1", "node-jest"},
+		{"two reasons", with(noJest, unlocked, left), "not complete (and 1 more): package.json has dependencies", "node-jest"},
+		{"another language's step", with(noPytest, left), "no Python library pytest", "pnpm"},
+		{"a package of the repository", noCore, "@shop/core, which is a package of the repository itself (packages/core)", "apt-cache"},
+		{"the control", noJest, "node-jest", "setup"},
+	} {
+		if got := a.Advise(t.Context(), c.task); !strings.Contains(got, c.says) || strings.Contains(strings.ReplaceAll(got, "--setup-egress", ""), c.lacks) {
+			t.Errorf("%s: %s", c.name, got)
+		}
 	}
 }

@@ -208,6 +208,7 @@ func (w *attempt) prepare(ctx context.Context) error {
 		return err
 	}
 	w.project.prepared = w.project.members.together(nil)
+	w.res.NotInstalled = w.project.prepared.NotInstalled
 	if w.project.req.Best != nil {
 		return nil // each candidate has files of its own
 	}

@@ -157,3 +157,21 @@ func TestOffLimitsIsNowhere(t *testing.T) {
 		}
 	}
 }
+
+// TestGateNeedsOffLimits: a gate that does not find what is off limits says so, with what to do.
+func TestGateNeedsOffLimits(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nowhere{})
+	for _, c := range []struct{ name, test, says string }{
+		{"it is off limits", ". ./.env", "It did not find .env, which is off limits in the sandboxes of the task (rule .env*)"},
+		{"in a directory", "cat /workspace/secrets/id_rsa", "It did not find secrets/id_rsa, which is off limits"},
+		{"the control", "cat other.env; false", ""},
+	} {
+		files := guarded()
+		files["test.sh"] = "#!/bin/sh\n" + c.test + "\n"
+		end, _ := b.do(t.Context(), &scripted{calls: []call{sh(mend), finish()}}, api.RepoTask{URL: makeRepo(t, files), FilePolicy: usual, Rounds: -1})
+		if end.Outcome != api.OutcomeNeedsHuman || !strings.Contains(end.Diagnosis, c.says) || strings.Contains(end.Diagnosis, "off limits") != (c.says != "") {
+			t.Errorf("%s: %s %s", c.name, end.Outcome, end.Diagnosis)
+		}
+	}
+}

@@ -87,6 +87,8 @@ type setupRecord struct {
 	Layers   []Layer           `json:"layers,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
 	Services []Service         `json:"services,omitempty"`
+
+	NotInstalled []api.NotInstalled `json:"notInstalled,omitempty"`
 }
 
 // ready prepares what the commit needs. A setup that is recorded is prepared again only for its layers, which
@@ -97,7 +99,7 @@ func (m *repository) ready(ctx context.Context) error {
 		executed = true
 		err := m.setup(ctx)
 		p := m.prepared
-		return setupRecord{p.Key, p.Layers, p.Env, p.Services}, err
+		return setupRecord{p.Key, p.Layers, p.Env, p.Services, p.NotInstalled}, err
 	})
 	if err != nil || executed {
 		return err
@@ -106,7 +108,7 @@ func (m *repository) ready(ctx context.Context) error {
 	if len(was.Layers) > 0 {
 		return m.setup(ctx)
 	}
-	m.prepared = SetupResult{Key: was.Key, Env: was.Env, Services: was.Services, Release: func() {}}
+	m.prepared = SetupResult{Key: was.Key, Env: was.Env, Services: was.Services, NotInstalled: was.NotInstalled, Release: func() {}}
 	return nil
 }
 

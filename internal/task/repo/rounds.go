@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/answer"
 	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/journal"
 )
@@ -198,6 +200,21 @@ func (w *attempt) verdict(ctx context.Context, r *api.Round, rep loop.Report) (E
 	return End{Outcome: api.OutcomeVerified, Value: w.valueOf(rep)}, true
 }
 
+// withheld says that a gate did not find a file because that is off limits; "" if it found what it looked for.
+func (w *attempt) withheld(g *api.Gate) string {
+	if g == nil {
+		return ""
+	}
+	for _, name := range observe.NotFound(g.Output) {
+		p := strings.TrimPrefix(name, Workspace+"/")
+		if rule := w.project.files.OffLimits(p); rule != "" && filepath.IsLocal(p) {
+			return fmt.Sprintf(" It did not find %.200s, which is off limits in the sandboxes of the task (rule %s): give its values with --env or --secret, "+
+				"or, if it is in the repository, allow it with --off-limits '!%.200s'.", p, rule, p)
+		}
+	}
+	return ""
+}
+
 // unsolved returns what a person has to know and decide.
 func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 	end := End{Outcome: api.OutcomeNeedsHuman}
@@ -221,10 +238,10 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 		end.Diagnosis = "No change of the agent can be delivered."
 		end.Question = "Should the work be done in another way?"
 	case r.Head == "":
-		end.Diagnosis = "The agent changed nothing, and the gate still fails."
+		end.Diagnosis = "The agent changed nothing, and the gate still fails." + w.withheld(w.res.Before)
 		end.Question = "What should be changed? Rephrase the request."
 	case r.Gate != nil && !r.Gate.Passed:
-		end.Diagnosis = "The gate fails: " + gate.ExitText(*r.Gate) + "."
+		end.Diagnosis = "The gate fails: " + gate.ExitText(*r.Gate) + "." + w.withheld(r.Gate)
 		end.Question = "What is wrong with the change, or with the gate?"
 	case r.Original != nil && !r.Original.Passed:
 		end.Diagnosis = "The gate passes only with the agent's own changes to the tests: " + strings.Join(w.touchedTests(), ", ") + "."

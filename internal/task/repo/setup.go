@@ -49,6 +49,10 @@ type SetupRequest struct {
 	Required bool
 	// Agent is true for the installation of an agent: the result may lie below Agents.
 	Agent bool
+	// Commit is what Files are of, without the work.
+	Commit string
+	// Fresh is true if nothing that was installed earlier may be used.
+	Fresh bool
 	// Known is the key of a result that the caller has.
 	Known string
 	// NextLog returns the file for the output of the next step; empty if no more outputs are kept.
@@ -78,6 +82,8 @@ type SetupResult struct {
 	// Env are variables of the agent and the gates.
 	Env      map[string]string
 	Services []Service
+	// NotInstalled is what the setup left out, or could not install.
+	NotInstalled []api.NotInstalled
 	// Release releases the layers. It is never nil.
 	Release func()
 }
@@ -173,7 +179,7 @@ func (m *repository) setup(ctx context.Context) error {
 func (m *repository) setupRequest(ctx context.Context, files []cache.Entry, l *steps) SetupRequest {
 	return SetupRequest{
 		Task: m.project.task.ID, Sandbox: m.project.sandbox(), Egress: m.project.task.Create.SetupEgress, Secrets: m.project.task.Create.SetupSecrets, Repository: git.DisplayAddress(m.URL), Branch: m.branch(), Dir: m.Name,
-		Files: files, Layer: m.layer, Required: m.project.req.PrepareOnly, NextLog: func() string { return m.project.logs.next(m.project.dir) },
+		Files: files, Layer: m.layer, Required: m.project.req.PrepareOnly, Commit: m.base.Hash, Fresh: m.project.req.Fresh, NextLog: func() string { return m.project.logs.next(m.project.dir) },
 		Read: func(path string, max int64) []byte {
 			b, err := m.repo.ReadFile(ctx, m.base.Hash, path, max)
 			if err != nil {
@@ -218,6 +224,7 @@ func (r repositories) together(others map[*repository]SetupResult) SetupResult {
 		}
 		all.Layers = append(all.Layers, p.Layers...)
 		all.Services = append(all.Services, p.Services...)
+		all.NotInstalled = append(all.NotInstalled, p.NotInstalled...)
 		for name, value := range p.Env {
 			// The only variable that is a list: where the packages of each are.
 			if have := all.Env[name]; name == "PYTHONPATH" && have != "" && have != value {

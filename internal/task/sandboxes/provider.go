@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -195,8 +197,7 @@ func (p *Provider) Create(ctx context.Context, req api.CreateSandbox) (agent.San
 
 // Layer implements repo.Sandboxes.
 func (p *Provider) Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (repo.Layer, func(), error) {
-	sum := sha256.Sum256([]byte("repository\x00" + key))
-	digest := layer.Digest("sha256-" + hex.EncodeToString(sum[:]))
+	digest := digestOf(key)
 	_, err := p.cfg.Layers.Put(ctx, digest, func(ctx context.Context, dir string) (layer.Tree, error) {
 		root := filepath.Join(dir, "root")
 		if err := os.Mkdir(root, 0o755); err != nil {
@@ -208,6 +209,44 @@ func (p *Provider) Layer(ctx context.Context, key string, build func(ctx context
 		return layer.Tree{Root: root}, workspace.Own(root)
 	})
 	return p.lease(digest, full(p.cfg.Layers.Dir(), err))
+}
+
+// Find implements setup.Sandboxes.
+func (p *Provider) Find(_ context.Context, key string) (repo.Layer, func(), error) {
+	return p.lease(digestOf(key), nil)
+}
+
+// digestOf names the layer of a key.
+func digestOf(key string) layer.Digest {
+	sum := sha256.Sum256([]byte("repository\x00" + key))
+	return layer.Digest("sha256-" + hex.EncodeToString(sum[:]))
+}
+
+// ReadLayer implements setup.Sandboxes.
+func (p *Provider) ReadLayer(_ context.Context, l repo.Layer, path string, max int64) ([]byte, error) {
+	tree, lease, err := p.cfg.Layers.Lease(layer.Digest(l))
+	if err != nil {
+		return nil, err
+	}
+	defer lease.Release()
+	root, err := os.OpenRoot(tree.Root)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "read %s of layer %s: %w", path, l, err)
+	}
+	defer root.Close()
+	f, err := root.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, api.Errorf(api.KindNotFound, "layer %s has no file %s", l, path)
+	}
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "read %s of layer %s: %w", path, l, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err != nil || int64(len(b)) > max {
+		return nil, api.Errorf(api.KindInternal, "read %s of layer %s (%d bytes): %w", path, l, len(b), err)
+	}
+	return b, nil
 }
 
 // lease holds a layer that was just created, so that it is not garbage collected.

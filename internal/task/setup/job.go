@@ -40,6 +40,10 @@ type job struct {
 	env  map[string]string
 	key  string
 
+	// n counts the results of the key that are there, and made is the record of the job's own, or of the one that it takes.
+	n    int
+	made record
+
 	policy api.EgressPolicy
 	// output is the name of the file with the output of the newest step; "" if it has none.
 	output string
@@ -85,7 +89,9 @@ func (j *job) run(ctx context.Context, ws api.WorkspaceID) (ran bool, err error)
 	served := false
 	for _, s := range j.plan.Steps {
 		if i := slices.IndexFunc(s.Needs, func(name string) bool { return slices.Contains(missing, name) }); i >= 0 {
-			note(ctx, j.q, fmt.Sprintf("%s is left out: the sandbox has no %s", s.Name, s.Needs[i]), nil)
+			why := fmt.Sprintf("%s is left out: the sandbox has no %s", s.Name, s.Needs[i])
+			note(ctx, j.q, why, nil)
+			j.made.NotInstalled = append(j.made.NotInstalled, api.NotInstalled{Language: s.Language(), Program: s.Needs[i], Why: why})
 			continue
 		}
 		if s.Offline && !served && j.plan.Recipe {
@@ -188,7 +194,7 @@ func (j *job) step(ctx context.Context, sandbox repo.Sandbox, s dependency.Step)
 		case why == nil || s.Optional:
 			return nil
 		case try >= s.Retries:
-			return &failure{err: why, step: s.Name, output: j.output, task: j.q.Task}
+			return &failure{err: why, step: s.Name, language: s.Language(), output: j.output, task: j.q.Task}
 		}
 		select {
 		case <-time.After(retryAfter << try):

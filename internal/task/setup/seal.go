@@ -1,7 +1,9 @@
 package setup
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,12 +30,47 @@ func (j *job) seal(ctx context.Context, ws api.WorkspaceID) (l repo.Layer, relea
 		}
 		defer w.Close()
 		c := pick(w.Files, j.q)
-		l, release, err = j.cfg.Sandboxes.Layer(ctx, layerKey(j.key), func(ctx context.Context, dir string) error {
-			return write(ctx, dir, c.files)
+		record, err := j.made.file()
+		if err != nil {
+			return "", err
+		}
+		l, release, err = j.cfg.Sandboxes.Layer(ctx, layerKey(j.key, j.n), func(ctx context.Context, dir string) error {
+			return write(ctx, dir, append(c.files, record))
 		})
 		return c.text(w.Refused), err
 	})
 	return l, release, err
+}
+
+// recordPath is the file of a layer that says how it was made, and maxRecord its maximum size in bytes.
+const (
+	recordName = "setup.json"
+	recordPath = ".git/hortus/" + recordName
+	maxRecord  = 64 << 10
+)
+
+// record says how a layer was made.
+type record struct {
+	// Commit is the one whose setup it is.
+	Commit       string             `json:"commit,omitempty"`
+	NotInstalled []api.NotInstalled `json:"notInstalled,omitempty"`
+}
+
+// origin names the commit whose setup was made, if it is another one.
+func (r record) origin(commit string) string {
+	if r.Commit == "" || r.Commit == commit {
+		return ""
+	}
+	return fmt.Sprintf(" (installed for commit %.10s)", r.Commit)
+}
+
+// file is the record as a file of its layer.
+func (r record) file() (File, error) {
+	b, err := json.Marshal(r)
+	if err != nil || len(b) > maxRecord {
+		return File{}, api.Errorf(api.KindInternal, "the record of the setup has %d bytes: %w", len(b), err)
+	}
+	return File{Path: recordPath, Size: int64(len(b)), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }}, nil
 }
 
 // selection are the files of a layer.
@@ -76,6 +113,9 @@ func pick(all []File, q repo.SetupRequest) (out selection) {
 		switch {
 		case isOutside && !q.Agent && (rest == agents || strings.HasPrefix(rest, agents+"/")):
 			// It would be the program of an agent, or its configuration.
+			out.elsewhere++
+			continue
+		case isOutside && (rest == recordName || strings.HasPrefix(rest, recordName+"/")):
 			out.elsewhere++
 			continue
 		case isOutside:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,10 +49,14 @@ type Result struct {
 
 // Sandboxes makes the sandboxes of setups, and keeps their files.
 type Sandboxes interface {
+	// Find returns the tree of that key; KindNotFound if there is none.
+	Find(ctx context.Context, key string) (repo.Layer, func(), error)
 	// Layer returns the tree of that key, which build writes below dir if it is not there.
 	Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (repo.Layer, func(), error)
 	// Verified waits until the content of a layer was compared with what was stored. KindNotFound if it is not that.
 	Verified(ctx context.Context, l repo.Layer) error
+	// ReadLayer returns a file of a layer, which has at most max bytes; KindNotFound if there is none.
+	ReadLayer(ctx context.Context, l repo.Layer, path string, max int64) ([]byte, error)
 	// Workspace makes durable files above layers, the lowest first.
 	Workspace(ctx context.Context, task api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error)
 	// Open starts a sandbox over a workspace.
@@ -122,6 +127,8 @@ func (p *Preparer) discard(task context.Context, ws api.WorkspaceID) {
 type failure struct {
 	err  error
 	step string
+	// language is that of what the step installs, if it is known.
+	language api.Language
 	// output is the file with its output in the folder of the task that ran it; empty if it has none.
 	output string
 	task   api.TaskID
@@ -175,6 +182,7 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Setup
 	}
 	for _, text := range plan.Notes {
 		note(ctx, q, text, nil)
+		none.NotInstalled = append(none.NotInstalled, api.NotInstalled{Why: text})
 	}
 	if plan.Empty() {
 		return none, nil
@@ -187,15 +195,17 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Setup
 	if len(plan.Code) > 0 {
 		note(ctx, q, "the result is of this commit only, because the setup may run its code: "+strings.Join(plan.Code, ", "), nil)
 	}
-	j := &job{Preparer: p, q: q, plan: plan, env: out.Env, key: none.Key}
+	j := &job{Preparer: p, q: q, plan: plan, env: out.Env, key: none.Key, made: record{Commit: q.Commit}}
 	if q.Work != "" {
 		j.key += " of " + string(q.Task)
 	}
 	l, release, err := p.once(ctx, j)
+	none.NotInstalled = append(none.NotInstalled, j.made.NotInstalled...)
 	var failed *failure
 	switch {
 	case errors.As(err, &failed) && !plan.Recipe && !q.Required && ctx.Err() == nil:
 		note(ctx, q, "the task continues without installed dependencies", nil)
+		none.NotInstalled = append(none.NotInstalled, api.NotInstalled{Language: failed.language, Why: failed.Error()})
 		return none, nil
 	case errors.As(err, &failed) && !plan.Recipe:
 		return none, api.Errorf(api.KindOf(failed.err), "the setup that was found failed: %w", failed).
@@ -209,7 +219,7 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Setup
 		none.Services = out.Services
 		return none, nil
 	}
-	out.Layers, out.Release = []repo.Layer{l}, release
+	out.Layers, out.Release, out.NotInstalled = []repo.Layer{l}, release, none.NotInstalled
 	return out, nil
 }
 
@@ -293,20 +303,40 @@ type flight struct {
 	err error
 }
 
-// errNone is what the build of a layer returns that is only looked for.
-var errNone = errors.New("there is no layer")
+// maxFresh is how many results of one key there can be: each request for a fresh one makes another.
+const maxFresh = 8
 
-// layerKey names the layer of a setup in the store.
-func layerKey(key string) string { return "setup 2 " + key }
-
-// find returns the layer of a job's key; "" if there is none.
-func (p *Preparer) find(ctx context.Context, j *job) (repo.Layer, func(), error) {
-	l, release, err := p.cfg.Sandboxes.Layer(ctx, layerKey(j.key), func(context.Context, string) error { return errNone })
-	if errors.Is(err, errNone) {
-		return "", nil, nil
+// layerKey names a layer of a setup in the store: the nth result of a key.
+func layerKey(key string, n int) string {
+	if n == 0 {
+		return "setup 2 " + key
 	}
-	if err != nil {
-		return l, release, err
+	return fmt.Sprintf("setup 2 %s fresh %d", key, n)
+}
+
+// newest returns the newest layer of a job's key; "" if there is none. The job's own would be the one after it.
+func (p *Preparer) newest(ctx context.Context, j *job) (repo.Layer, func(), error) {
+	for j.n = maxFresh; j.n > 0; j.n-- {
+		l, release, err := p.cfg.Sandboxes.Find(ctx, layerKey(j.key, j.n-1))
+		if api.KindOf(err) != api.KindNotFound {
+			return l, release, err
+		}
+	}
+	return "", nil, nil
+}
+
+// find returns the layer that a job takes instead of making one; "" if it makes one.
+func (p *Preparer) find(ctx context.Context, j *job) (repo.Layer, func(), error) {
+	l, release, err := p.newest(ctx, j)
+	if err != nil || l == "" {
+		return "", nil, err
+	}
+	if j.q.Fresh {
+		release()
+		if j.n == maxFresh {
+			return "", nil, api.Errorf(api.KindExhausted, "this commit was set up %d times already", maxFresh).WithHint("hortus gc removes what no task has used for some time.")
+		}
+		return "", nil, nil
 	}
 	// What was damaged on the disk must not decide a gate.
 	if err := p.cfg.Sandboxes.Verified(ctx, l); err != nil {
@@ -315,9 +345,29 @@ func (p *Preparer) find(ctx context.Context, j *job) (repo.Layer, func(), error)
 			return "", nil, err
 		}
 		note(ctx, j.q, "what was installed is damaged on the disk, and is installed again", nil)
+		j.n--
 		return "", nil, nil
 	}
+	if j.made, err = p.recordOf(ctx, l); err != nil {
+		release()
+		return "", nil, err
+	}
 	return l, release, nil
+}
+
+// recordOf reads how a layer was made; nothing is known of one without a record.
+func (p *Preparer) recordOf(ctx context.Context, l repo.Layer) (r record, err error) {
+	b, err := p.cfg.Sandboxes.ReadLayer(ctx, l, recordPath, maxRecord)
+	if api.KindOf(err) == api.KindNotFound {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return r, api.Errorf(api.KindInternal, "the record of the setup in layer %s: %w", l, err)
+	}
+	return r, nil
 }
 
 // once returns the layer of a job: one that is there, or one that is made now by it or by another job.
@@ -327,7 +377,10 @@ func (p *Preparer) once(ctx context.Context, j *job) (repo.Layer, func(), error)
 		l, release, err := p.find(ctx, j)
 		if err != nil || l != "" {
 			if err == nil {
-				note(ctx, j.q, "reused: "+titles(j.plan), nil)
+				note(ctx, j.q, "reused: "+titles(j.plan)+j.made.origin(j.q.Commit), nil)
+				for _, lack := range j.made.NotInstalled {
+					note(ctx, j.q, lack.Why, nil)
+				}
 			}
 			return l, release, err
 		}

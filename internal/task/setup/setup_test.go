@@ -77,7 +77,7 @@ func TestPick(t *testing.T) {
 func TestPickNoAgents(t *testing.T) {
 	all := []File{
 		file(outside+"/agents/claude-1/bin/node", "evil"), file(outside+"/agents/home/claude/.claude/settings.json", "evil"),
-		file(outside+"/agents-of-mine", "1"), file(outside+"/npm/x", "22"),
+		file(outside+"/agents-of-mine", "1"), file(outside+"/npm/x", "22"), file(outside+"/setup.json", "{}"),
 	}
 	for agent, want := range map[bool]string{
 		false: ".git/hortus/agents-of-mine .git/hortus/npm/x",
@@ -88,7 +88,7 @@ func TestPickNoAgents(t *testing.T) {
 		for _, f := range c.files {
 			paths = append(paths, f.Path)
 		}
-		if got := strings.Join(paths, " "); got != want || c.elsewhere != len(all)-len(paths) {
+		if got := strings.Join(paths, " "); got != want || c.elsewhere != len(all)-len(paths) { // setup.json is the host's
 			t.Errorf("agent %v: %q, %d elsewhere", agent, got, c.elsewhere)
 		}
 	}
@@ -157,9 +157,28 @@ type store struct {
 	Sandboxes
 	mu      sync.Mutex
 	layers  map[string]bool
+	records map[string]string
 	damaged bool
 	opened  atomic.Int64
 	open    func(context.Context) error
+}
+
+func (s *store) Find(_ context.Context, key string) (repo.Layer, func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.layers[key] {
+		return "", nil, api.Errorf(api.KindNotFound, "no layer %s", key)
+	}
+	return repo.Layer(key), func() {}, nil
+}
+
+func (s *store) ReadLayer(_ context.Context, l repo.Layer, path string, _ int64) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b, ok := s.records[string(l)]; ok && path == recordPath {
+		return []byte(b), nil
+	}
+	return nil, api.Errorf(api.KindNotFound, "layer %s has no %s", l, path)
 }
 
 func (s *store) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, func(), error) {
@@ -219,7 +238,7 @@ func TestZones(t *testing.T) {
 	s := &store{layers: map[string]bool{}, open: func(context.Context) error { return refused }}
 	p := New(Config{Sandboxes: s, Toolchain: toolchain})
 	q, _ := request(t, "ada", locked)
-	s.layers[layerKey(dependency.Detect(tree(q)).Key("ada", "r", "main", "tools"))] = true
+	s.layers[layerKey(dependency.Detect(tree(q)).Key("ada", "r", "main", "tools"), 0)] = true
 	if got, err := p.Prepare(t.Context(), q); err != nil || len(got.Layers) != 1 {
 		t.Errorf("the control: ada's own layer: %+v %v", got, err)
 	}
@@ -293,12 +312,12 @@ func TestWork(t *testing.T) {
 	p := New(Config{Sandboxes: s, Toolchain: toolchain})
 	q, said := request(t, "ada", locked)
 	key := dependency.Detect(tree(q)).Key("ada", "r", "main", "tools")
-	s.layers[layerKey(key)] = true
+	s.layers[layerKey(key, 0)] = true
 	q.Task, q.Work = "t1", "changes"
 	if got, err := p.Prepare(t.Context(), q); !errors.Is(err, refused) || len(got.Layers) != 0 {
 		t.Errorf("the layer of the branch: %+v %v", got, err)
 	}
-	s.layers[layerKey(key+" of t1")] = true
+	s.layers[layerKey(key+" of t1", 0)] = true
 	if got, err := p.Prepare(t.Context(), q); err != nil || len(got.Layers) != 1 || got.Key != key || !strings.Contains(said(), "the work changed what is installed") {
 		t.Errorf("the control: its own layer: %+v %v; %s", got, err, said())
 	}
@@ -311,7 +330,7 @@ func TestWork(t *testing.T) {
 		t.Errorf("a key that is known: %+v %v", got, err)
 	}
 	q.Work, q.Known = "", ""
-	s.layers = map[string]bool{layerKey(key + " of t2"): true}
+	s.layers = map[string]bool{layerKey(key+" of t2", 0): true}
 	if got, err := p.Prepare(t.Context(), q); !errors.Is(err, refused) || len(got.Layers) != 0 {
 		t.Errorf("the layer of a work for the branch: %+v %v", got, err)
 	}
@@ -326,7 +345,7 @@ func TestCodeOfACommit(t *testing.T) {
 		p := New(Config{Sandboxes: s, Toolchain: toolchain})
 		bad, said := request(t, "ada", map[string]string{"package-lock.json": "{}", "package.json": script, "build.js": "bad"})
 		good, _ := request(t, "ada", map[string]string{"package-lock.json": "{}", "package.json": script, "build.js": "good"})
-		s.layers[layerKey(dependency.Detect(tree(bad)).Key("ada", "r", "main", "tools"))] = true
+		s.layers[layerKey(dependency.Detect(tree(bad)).Key("ada", "r", "main", "tools"), 0)] = true
 		if got, err := p.Prepare(t.Context(), bad); err != nil || len(got.Layers) != 1 {
 			t.Errorf("%s: the commit itself: %+v %v", name, got, err)
 		}
@@ -348,13 +367,14 @@ func TestCodeOfACommit(t *testing.T) {
 // fakeSandbox runs the commands of a setup: each step ends with a code, or with an error of its output.
 type fakeSandbox struct {
 	repo.Sandbox
-	code int
-	err  error
+	code    int
+	err     error
+	missing string // a program that it lacks
 }
 
 func (b *fakeSandbox) Run(_ context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
 	if req.Tag != step {
-		return api.Exec{State: api.ExecExited}, nil
+		return api.Exec{State: api.ExecExited}, output("stdout", []byte(b.missing))
 	}
 	if err := output("stderr", []byte("cannot reach the registry\n")); err != nil {
 		return api.Exec{}, err
@@ -460,4 +480,60 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%v: %v", c.err, err)
 		}
 	}
+}
+
+// TestNotInstalled: what a setup did not install is part of its result, also if the result is of an earlier task, which is
+// named by its commit then. A fresh one does not use it.
+func TestNotInstalled(t *testing.T) {
+	s := &fakeSandboxes{store: store{layers: map[string]bool{}, records: map[string]string{}}, sandbox: &fakeSandbox{missing: "pnpm\n"}, dir: t.TempDir()}
+	p := New(Config{Sandboxes: s, Toolchain: toolchain})
+	defer p.Close()
+	prepare := func(commit string, fresh bool, files map[string]string) (repo.SetupResult, string) {
+		t.Helper()
+		q, said := request(t, "ada", files)
+		q.Commit, q.Fresh = commit, fresh
+		got, err := p.Prepare(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got, said()
+	}
+	left := api.NotInstalled{Language: api.JavaScript, Program: "pnpm", Why: "pnpm install is left out: the sandbox has no pnpm"}
+	check := func(name string, got repo.SetupResult, layer string, want ...api.NotInstalled) {
+		t.Helper()
+		if !slices.Equal(got.NotInstalled, want) || layer == "" != (len(got.Layers) == 0) || layer != "" && string(got.Layers[0]) != layer {
+			t.Errorf("%s: %+v, layers %q", name, got.NotInstalled, got.Layers)
+		}
+	}
+	got, _ := prepare("c1", false, map[string]string{"pnpm-lock.yaml": ""})
+	check("nothing can be installed", got, "", left)
+	both := map[string]string{"pnpm-lock.yaml": "", "go.mod": "module a\nrequire b v1.0.0\n", "web/package.json": `{"dependencies":{"a":"1"}}`}
+	got, _ = prepare("c1", false, both)
+	unlocked := api.NotInstalled{Why: "web/package.json has dependencies and no lock file, so they are not installed: commit a package-lock.json, or write .hortus/setup.yaml"}
+	first := string(got.Layers[0])
+	check("one of two", got, first, unlocked, left)
+
+	b, err := os.ReadFile(filepath.Join(s.dir, recordPath))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.layers[first], s.records[first] = true, string(b)
+	got, said := prepare("c2", false, both)
+	check("reused", got, first, unlocked, left)
+	if !strings.Contains(said, "(installed for commit c1)") || !strings.Contains(said, left.Why) {
+		t.Error(said)
+	}
+	if err := os.RemoveAll(filepath.Join(s.dir, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	s.sandbox.missing = ""
+	got, _ = prepare("c2", true, both)
+	check("fresh", got, first+" fresh 1", unlocked)
+	s.layers[string(got.Layers[0])] = true
+	got, _ = prepare("c3", false, both)
+	check("the newest", got, first+" fresh 1", unlocked)
+
+	s.sandbox.code = 3
+	got, _ = prepare("c1", false, locked)
+	check("a step fails", got, "", api.NotInstalled{Language: api.JavaScript, Why: "step npm ci: exit 3: cannot reach the registry"})
 }
