@@ -61,6 +61,8 @@ func (f *fakes) newSandbox() api.Sandbox {
 	return api.Sandbox{ID: f.id, State: api.SandboxRunning, Isolation: "container"}
 }
 
+func (f *fakes) Upload(context.Context, api.SandboxID, int64) error { return f.stored }
+
 func (f *fakes) Create(_ context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 	f.creates.Add(1)
 	if req.Isolation == "magic" {
