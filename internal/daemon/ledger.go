@@ -50,7 +50,8 @@ func (s *System) openSpace() error {
 
 // takeSpace counts what tasks and sessions of an account write, and refuses it beyond the ceiling or below the floor.
 func (s *System) takeSpace(ctx context.Context, account, what string, need int64) error {
-	if err := s.space.Ledger().Add(ctx, account, what, need); err != nil {
+	// What an ended task has written is counted too.
+	if err := s.space.Ledger().Add(context.WithoutCancel(ctx), account, what, need); err != nil {
 		return err
 	}
 	return s.space.In(s.dir.Tasks()).Check(what, need)
