@@ -85,9 +85,9 @@ const (
 	CauseMemory  = "memory limit"
 	CauseOutput  = "output limit"
 	CauseCPUTime = "cpu time limit"
-	CauseDisk    = "disk limit"      // of a workspace; see Limits.DiskBytes
-	CauseQuota   = "workspace quota" // see Workspace.QuotaBytes
-	CauseFull    = "host disk full"  // less is free than a workspace must leave
+	CauseDisk    = "disk limit"              // of a workspace; see Limits.DiskBytes
+	CauseQuota   = "workspace quota"         // see Workspace.QuotaBytes
+	CauseFull    = "host disk full"          // less is free than a workspace must leave
 	CauseAccount = "account storage ceiling" // the setting daemon.account-size
 	CauseKilled  = "killed"
 	CauseLost    = "lost"

@@ -267,7 +267,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Room: s.takeSpace,
-		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,
+		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,
 	})
 	s.onClose(s.tasks.Close)
 	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})

@@ -38,6 +38,7 @@ type fakes struct {
 	endless bool
 
 	stalled time.Duration // Config.Stalled
+	stored  error         // the answer of Upload
 
 	remotes *remotes // plays connected repositories
 	saves   *saves   // plays snapshots

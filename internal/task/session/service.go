@@ -48,10 +48,10 @@ type Config struct {
 	// Dir holds a folder for each session, and the empty repository. TaskDir holds the folders of tasks.
 	Dir, TaskDir string
 	// Room refuses bytes that the disk has no space for, or that an account may not store; nil refuses none.
-	Room  func(ctx context.Context, account, what string, need int64) error
-	Owner       api.OwnerID
-	Now          func() time.Time
-	Logger       *slog.Logger
+	Room   func(ctx context.Context, account, what string, need int64) error
+	Owner  api.OwnerID
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // Service runs sessions. Its methods may be called from several goroutines.
