@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // ExecState is where a command stands: running, then exited; or unknown when
 // its end was not seen. An exit code comes from the guest's reaper alone and is
@@ -82,12 +85,29 @@ const (
 	CauseMemory  = "memory limit"
 	CauseOutput  = "output limit"
 	CauseCPUTime = "cpu time limit"
-	CauseDisk    = "disk limit"      // of a workspace; see Limits.DiskBytes
-	CauseQuota   = "workspace quota" // see Workspace.QuotaBytes
-	CauseFull    = "host disk full"  // less is free than a workspace must leave
+	CauseDisk    = "disk limit"              // of a workspace; see Limits.DiskBytes
+	CauseQuota   = "workspace quota"         // see Workspace.QuotaBytes
+	CauseFull    = "host disk full"          // less is free than a workspace must leave
+	CauseAccount = "account storage ceiling" // the setting daemon.account-size
 	CauseKilled  = "killed"
 	CauseLost    = "lost"
 )
+
+// Because returns the reason of an end with a cause and what is known of it.
+func Because(cause, why string) string {
+	if why == "" {
+		return cause
+	}
+	return cause + ": " + why
+}
+
+// CauseOf returns the cause in a reason that Because made with CauseFull or CauseAccount, and any other reason as it is.
+func CauseOf(reason string) string {
+	if cause, _, _ := strings.Cut(reason, ": "); cause == CauseFull || cause == CauseAccount {
+		return cause
+	}
+	return reason
+}
 
 // ExecOutput is a piece of a command's output. Data is base64 in JSON.
 type ExecOutput struct {

@@ -20,6 +20,18 @@ type DiskUsage struct {
 	// FreeBytes and TotalBytes are those of its file system.
 	FreeBytes  int64 `json:"freeBytes"`
 	TotalBytes int64 `json:"totalBytes"`
+	// Accounts are the accounts that store something. What several accounts share is in no account, or in each: see
+	// the documentation of operations.
+	Accounts []AccountUsage `json:"accounts"`
+}
+
+// AccountUsage is what one account stores: workspaces, snapshots, output and events of tasks, and sessions.
+type AccountUsage struct {
+	// Account is empty for what the operator made without a key.
+	Account string `json:"account"`
+	Bytes   int64  `json:"bytes"`
+	// LimitBytes is the maximum; 0 if there is none.
+	LimitBytes int64 `json:"limitBytes,omitempty"`
 }
 
 // The parts of a data directory.

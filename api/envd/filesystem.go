@@ -21,6 +21,11 @@ const (
 	PathCompose = "/files/compose"
 )
 
+// Writes reports whether a request to a path of a guest writes a file.
+func Writes(method, path string) bool {
+	return method == "POST" && (path == PathFiles || path == PathCompose)
+}
+
 // FileType is "FILE_TYPE_FILE" and so on in JSON, the number in protobuf.
 type FileType int32
 

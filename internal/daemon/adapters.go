@@ -90,11 +90,25 @@ func (d status) Configure(ctx context.Context, want admin.DaemonSettings) (admin
 
 // Usage implements access.Daemon.
 func (d status) Usage(ctx context.Context) (admin.DiskUsage, error) {
-	return d.system.keeper.Usage(ctx)
+	out, err := d.system.keeper.Usage(ctx)
+	if err != nil {
+		return out, err
+	}
+	names, err := d.system.db.Accounts(ctx)
+	if err == nil {
+		out.Accounts, err = d.system.accountUsage(ctx, names...)
+	}
+	return out, err
+}
+
+// AccountUsage implements access.Daemon.
+func (d status) AccountUsage(ctx context.Context, account string) ([]admin.AccountUsage, error) {
+	return d.system.accountUsage(ctx, account)
 }
 
 // Collect implements access.Daemon.
 func (d status) Collect(ctx context.Context, req admin.CollectRequest) (admin.Collected, error) {
+	defer d.system.space.Ledger().Remeasure()
 	return d.system.keeper.Collect(ctx, req)
 }
 

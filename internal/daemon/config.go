@@ -54,6 +54,9 @@ type Config struct {
 	Keep upkeep.Bounds
 	// LayerBytes is the maximum size of all layers together; 0 is no limit.
 	LayerBytes int64
+	// AccountBytes is the maximum size of what one account stores; 0 is half of the file system of DataDir, below 0
+	// there is no limit. The operator has none.
+	AccountBytes int64
 	// LayerArchive is a directory, or the address of an object store, for portable copies of
 	// layers; empty means none.
 	LayerArchive string

@@ -56,7 +56,7 @@ func (s *System) openEgress() (*server.Server, error) {
 	s.onClose(func(context.Context) error { s.asks.Close(); return nil })
 	cfg := gateway.Config{Dialer: dialer, Authority: authorities, Recorder: s.recorder, Asker: s.asks, Roots: roots, Logger: s.log, Broker: server.NewBroker(s.secrets, dialer, roots, s.log)}
 	if n := s.cfg.Egress.CacheBytes; n > 0 {
-		if s.packages, err = registrycache.New(registrycache.Config{Dir: s.dir.Path("packages"), MaxBytes: n, Logger: s.log}); err != nil {
+		if s.packages, err = registrycache.New(registrycache.Config{Dir: s.dir.Path("packages"), MaxBytes: n, Space: s.space.In(s.dir.Path("packages")), Logger: s.log}); err != nil {
 			return nil, err
 		}
 		s.onClose(func(context.Context) error { return s.packages.Close() })

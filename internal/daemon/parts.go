@@ -31,7 +31,6 @@ import (
 	"hortus.dev/internal/storage/layer/archive/place"
 	"hortus.dev/internal/storage/oci"
 	"hortus.dev/internal/storage/snapshot"
-	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/ownership"
@@ -107,7 +106,9 @@ func (s *System) facts() adapter.Facts { return adapter.Facts{Log: s.events, Met
 
 // openStorage opens layers, workspaces and snapshots.
 func (s *System) openStorage(ctx context.Context) (err error) {
-	s.space = space.New(space.Config{Dir: string(s.dir)})
+	if err := s.openSpace(); err != nil {
+		return err
+	}
 	s.layerAdded = make(chan struct{}, 1)
 	added := func() {
 		select {
@@ -265,13 +266,11 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.sandboxes.Planner.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
-		Room: func(_ context.Context, _, what string, need int64) error {
-			return s.space.In(s.dir.Tasks()).Check(what, need)
-		},
-		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,
+		Room: s.takeSpace,
+		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,
 	})
 	s.onClose(s.tasks.Close)
-	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
+	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
 	s.onClose(s.sessions.Close)
 	return nil
 }
@@ -296,7 +295,7 @@ func (s *System) openRepositories() (task.Repositories, error) {
 		return nil, err
 	}
 	s.forges = d
-	s.repositories, err = cache.Open(cache.Config{Dir: s.dir.Path("repositories"), Logger: s.log})
+	s.repositories, err = cache.Open(cache.Config{Dir: s.dir.Path("repositories"), Space: s.space.In(s.dir.Path("repositories")), Logger: s.log})
 	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.Source, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log})
 	if err != nil {
 		s.log.Info("tasks on repositories are disabled", "reason", err)

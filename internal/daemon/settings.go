@@ -69,6 +69,11 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Front:  front.Config{Listen: r.Text("serve.listen"), Insecure: r.Bool("serve.insecure-listen"), Origins: r.List("serve.origins")},
 		},
 	}
+	if conf.Get("daemon.account-size").Text != "" {
+		if out.AccountBytes = r.Room("daemon.account-size"); out.AccountBytes == 0 {
+			out.AccountBytes = -1
+		}
+	}
 	if r.Err != nil {
 		return out, r.Err
 	}

@@ -52,6 +52,16 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%q: copies memory: %t, %v", text, got.CopyMemory, err)
 		}
 	}
+	for text, want := range map[string]int64{"": 0, "[daemon]\naccount-size = '2GiB'\n": 2 << 30, "[daemon]\naccount-size = 0\n": -1, "[daemon]\naccount-size = '0'\n": -1} {
+		path := filepath.Join(t.TempDir(), "config.toml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := loadSettings(path, map[string]*string{"data-dir": &empty})
+		if err != nil || got.AccountBytes != want {
+			t.Errorf("%q: an account stores %d bytes, %v", text, got.AccountBytes, err)
+		}
+	}
 	bad, none := "loud", ""
 	if _, err := loadSettings(os.DevNull, map[string]*string{"data-dir": &none, "idle": &none, "pool": &none, "log-level": &bad}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a bad flag: %v", err)

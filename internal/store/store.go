@@ -38,6 +38,7 @@ type Store interface {
 	Lessons
 	Sessions
 	Retainer
+	Amounts
 
 	// Close waits for running calls and releases the store. Later calls fail with
 	// KindUnavailable.
@@ -497,4 +498,25 @@ type Retainer interface {
 	// WalkTallies calls use with the sums of the removed tasks of an account, all accounts
 	// for "", for the days that end after since.
 	WalkTallies(ctx context.Context, account string, since time.Time, use func(sums []byte) error) error
+}
+
+// Kind is a kind of rows that have files on the disk.
+type Kind string
+
+const (
+	KindTask      Kind = "task"
+	KindSession   Kind = "session"
+	KindWorkspace Kind = "workspace"
+	KindSnapshot  Kind = "snapshot"
+)
+
+// Amounts is what accounts store. Account "" is the operator's own.
+type Amounts interface {
+	// Accounts lists the accounts that have rows of a Kind, sorted.
+	Accounts(ctx context.Context) ([]string, error)
+	// StoredIDs lists the rows of a kind of an account that may have files: those of workspaces and snapshots that are
+	// not removed, and all tasks and sessions.
+	StoredIDs(ctx context.Context, kind Kind, account string) ([]string, error)
+	// EventBytes returns the size of the events of an account's tasks, sandboxes and sessions.
+	EventBytes(ctx context.Context, account string) (int64, error)
 }

@@ -124,7 +124,7 @@ func ending(x api.Exit) string {
 	switch x.Cause {
 	case "":
 		return "exited"
-	case api.CauseTimeout, api.CauseOutput, api.CauseMemory, api.CauseDisk, api.CauseQuota, api.CauseFull, api.CauseCPUTime, api.CauseKilled, api.CauseLost:
+	case api.CauseTimeout, api.CauseOutput, api.CauseMemory, api.CauseDisk, api.CauseQuota, api.CauseFull, api.CauseAccount, api.CauseCPUTime, api.CauseKilled, api.CauseLost:
 		return x.Cause
 	}
 	return "ended"

@@ -76,6 +76,8 @@ func (d serverSandboxes) StartExec(ctx context.Context, id api.SandboxID, req ap
 	return s, nil
 }
 
+func (d serverSandboxes) Upload(context.Context, api.SandboxID, int64) error { return nil }
+
 func (d serverSandboxes) Page(ctx context.Context, all bool, _ api.PageRequest) ([]api.Sandbox, string, error) {
 	rows, err := d.Sandboxes.List(ctx, all)
 	return rows, "", err

@@ -64,6 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"OnceConcurrent", testOnceConcurrent},
 		{"Keys", testKeys},
 		{"Accounts", testAccounts},
+		{"Amounts", testAmounts},
 		{"Events", testEvents},
 		{"EventPages", testEventPages},
 		{"ConcurrentAppend", testConcurrentAppend},

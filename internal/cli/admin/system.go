@@ -307,6 +307,9 @@ func (*DiskUsageCommand) Run(ctx app.Context, a *app.App, c *client.Client) erro
 	if a.Flags.JSON {
 		return a.JSON(u)
 	}
+	if err := showAccounts(a, u.Accounts); err != nil || u.DataDir == "" { // a user sees no more
+		return err
+	}
 	w := a.Table()
 	fmt.Fprintln(w, "PART\tCOUNT\tSIZE\tMAXIMUM\tRECLAIMABLE")
 	for _, p := range u.Parts {
@@ -322,6 +325,27 @@ func (*DiskUsageCommand) Run(ctx app.Context, a *app.App, c *client.Client) erro
 	}
 	a.Note("%s; %s of %s free on its disk", u.DataDir, human.Size(u.FreeBytes), human.Size(u.TotalBytes))
 	return nil
+}
+
+// showAccounts shows what accounts store.
+func showAccounts(a *app.App, accounts []admin.AccountUsage) error {
+	if len(accounts) == 0 {
+		return nil
+	}
+	w := a.Table()
+	fmt.Fprintln(w, "ACCOUNT\tSIZE\tMAXIMUM")
+	for _, u := range accounts {
+		name, maximum := human.Sanitize(u.Account), "-"
+		if name == "" {
+			name = "(operator)"
+		}
+		if u.LimitBytes > 0 {
+			maximum = human.Size(u.LimitBytes)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", name, human.Size(u.Bytes), maximum)
+	}
+	fmt.Fprintln(w)
+	return w.Flush()
 }
 
 // CollectCommand is "hortus gc".

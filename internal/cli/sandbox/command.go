@@ -177,13 +177,15 @@ func unseen(ctx context.Context, s *client.Sandbox, fresh bool, err error) error
 	}
 	if info, ierr := s.Info(ctx); ierr == nil && info.State.Final() {
 		gone := api.Errorf(api.KindUnavailable, "the sandbox ended while the command was running: %s", info.Reason)
-		switch info.Reason {
+		switch api.CauseOf(info.Reason) {
 		case api.CauseMemory, api.CauseCPUTime, api.CauseKilled:
 			return &app.Failure{Code: codeKilled, Err: gone}
 		case api.CauseQuota:
 			gone = gone.WithHint("what was written stays; raise the quota: hortus workspace quota %s SIZE", info.Workspace)
 		case api.CauseFull:
 			gone = gone.WithHint("what was written stays; free space on the disk of the data directory: hortus gc, hortus df")
+		case api.CauseAccount:
+			gone = gone.WithHint("what was written stays; remove what is not needed: hortus workspace rm NAME, hortus snapshot rm ID; hortus df shows the usage")
 		case "expired":
 			return &app.Failure{Code: codeTimeout, Err: gone.WithHint("set a longer time to live: --ttl")}
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/space"
 )
 
 // Config is the configuration of a cache. Dir is required.
@@ -24,7 +25,9 @@ type Config struct {
 	// at most MaxBytes); larger ones, and those whose length the server does not say, are
 	// forwarded.
 	MaxBytes, MaxArtifact int64
-	Logger                *slog.Logger
+	// Space is the file system of Dir: nothing is stored below its floor. Nil means one without a floor.
+	Space  *space.Space
+	Logger *slog.Logger
 }
 
 const (
@@ -34,8 +37,6 @@ const (
 	maxEntries = 100_000
 	// maxChecks is the maximum number of files that are checked at once; further hits wait.
 	maxChecks = 4
-	// minFree is the space of the disk that is left free: nothing is stored below it.
-	minFree = 1 << 30
 	// pause is how long nothing is stored after the disk failed.
 	pause = time.Minute
 )

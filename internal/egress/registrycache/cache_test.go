@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/crypto/blake2b"
 
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/test/patience"
 )
 
@@ -477,3 +478,19 @@ type nowhere struct{}
 
 // RoundTrip implements http.RoundTripper.
 func (nowhere) RoundTrip(*http.Request) (*http.Response, error) { return nil, io.EOF }
+
+// TestFloor: below the floor of the disk nothing is stored, and what is there still answers.
+func TestFloor(t *testing.T) {
+	g := newRig(t, nil)
+	g.get("a", tarball)
+	g.fetches("above the floor", 1)
+	g.cfg.Space = space.New(space.Config{Dir: g.cfg.Dir, FloorBytes: 1 << 62})
+	g.open()
+	const other = "/left-pad/-/left-pad-1.3.1.tgz"
+	for range 2 {
+		if got := g.get("a", tarball) + g.get("a", other); got != "content of "+tarball+"content of "+other {
+			t.Errorf("got %q", got)
+		}
+	}
+	g.fetches("below the floor", 2)
+}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/crypto/blake2b"
@@ -133,7 +132,7 @@ func (c *Cache) lead(r *http.Request, f *flight, a artifact, next http.RoundTrip
 
 // prepare reserves space for a download and creates its file.
 func (c *Cache) prepare(f *flight, n int64) bool {
-	if !roomFor(c.disk.path("partial", ""), n) || !c.reserve(n) {
+	if c.cfg.Space.Check("a package", n) != nil || !c.reserve(n) {
 		return false
 	}
 	file, err := os.CreateTemp(c.disk.path("partial", ""), "download-")
@@ -144,12 +143,6 @@ func (c *Cache) prepare(f *flight, n int64) bool {
 	}
 	f.file = file
 	return true
-}
-
-// roomFor reports whether a file leaves enough of its disk free.
-func roomFor(dir string, n int64) bool {
-	var st syscall.Statfs_t
-	return syscall.Statfs(dir, &st) == nil && int64(st.Bavail)*int64(st.Bsize)-n >= minFree
 }
 
 // reserve reserves space for a download, which unreserve ends. It returns false if it is too

@@ -63,6 +63,7 @@ func Settings() []Setting {
 		{Key: "daemon.keep-rows", Env: "HORTUS_KEEP_ROWS", Default: "10000", Kind: Count, Min: 1, Max: 1 << 30, Help: "maximum number of ended sandboxes, and of finished tasks, whose records are kept for each account; ten times as many commands"},
 		{Key: "daemon.keep-ended", Env: "HORTUS_KEEP_ENDED", Default: "30d", Kind: Stay, Help: "retention of records of ended sandboxes, tasks and commands; never limits them by number only"},
 		{Key: "daemon.layer-size", Env: "HORTUS_LAYER_SIZE", Default: "20GiB", Kind: Room, Help: "maximum size of all layers; those not used for the longest time are removed, but never one in use; 0 for no limit"},
+		{Key: "daemon.account-size", Env: "HORTUS_ACCOUNT_SIZE", Kind: Room, Help: "maximum size of all that the keys of one account store: workspaces, snapshots, output and events of tasks, sessions; 0 for no limit (default: half of the file system of the data directory)"},
 		{Key: "daemon.layer-archive", Env: "HORTUS_LAYER_ARCHIVE", Kind: Place, Help: "directory, or s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION, for portable copies of layers, which hosts that trust each other may share; default: none"},
 		{Key: "daemon.request-rate", Env: "HORTUS_REQUEST_RATE", Default: "1000", Kind: Number, Max: 1e9, Help: "maximum number of requests per second with one user's API key"},
 		{Key: "daemon.create-rate", Env: "HORTUS_CREATE_RATE", Default: "200", Kind: Number, Max: 1e9, Help: "maximum number of sandboxes, snapshots, templates and tasks that one user's API key can create per second"},

@@ -102,7 +102,7 @@ func (c *lifecycle) do(ctx context.Context, in *instance, step life.Step, n note
 				in.commands.Guest().Close()
 			}
 		case life.EndCommands:
-			in.commands.End(cmp.Or(n.commands, n.reason))
+			in.commands.End(cmp.Or(n.commands, api.CauseOf(n.reason)))
 		case life.DetachCommands:
 			in.commands.Detach()
 		case life.FreeMachine:
@@ -274,8 +274,8 @@ func (c *lifecycle) lost(in *instance, reason string) {
 		reason += "; cleanup failed: " + err.Error()
 	}
 	e := life.Lose
-	switch reason {
-	case api.CauseMemory, api.CauseDisk, api.CauseQuota, api.CauseFull:
+	switch api.CauseOf(reason) {
+	case api.CauseMemory, api.CauseDisk, api.CauseQuota, api.CauseFull, api.CauseAccount:
 		e = life.End // a limit ended it
 	}
 	_ = c.finish(in, e, reason, &proof)

@@ -97,6 +97,19 @@ type SandboxesConfig struct {
 	Rates *quota.Rates
 	// Workspaces are what sandboxes can have at /workspace.
 	Workspaces WorkspaceService
+	// CheckStorage refuses bytes that an account may not store.
+	CheckStorage CheckStorage
+}
+
+// CheckStorage refuses about need bytes that an account may not store. Nil refuses none.
+type CheckStorage func(ctx context.Context, account, what string, need int64) error
+
+// upload refuses files for a sandbox with a workspace; what others write is gone with them.
+func (check CheckStorage) upload(ctx context.Context, row api.Sandbox, bytes int64) error {
+	if check == nil || row.Workspace == "" {
+		return nil
+	}
+	return check(ctx, row.Account, "a file of sandbox "+string(row.ID), bytes)
 }
 
 // NewSandboxes guards sandboxes.
@@ -309,6 +322,15 @@ func (s *Sandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.E
 	return ifAllowed(s.allowed(ctx, id), func() (runner.Stream, error) { return stream(s.cfg.Guests.AttachExec(ctx, id, exec, offset)) })
 }
 
+// Upload refuses a file of about so many bytes that the account of the sandbox has no space for.
+func (s *Sandboxes) Upload(ctx context.Context, id api.SandboxID, bytes int64) error {
+	row, err := s.Get(ctx, id)
+	if err == nil {
+		err = s.cfg.CheckStorage.upload(ctx, row, bytes)
+	}
+	return err
+}
+
 // stream returns no stream beside an error.
 func stream(s *command.Stream, err error) (runner.Stream, error) {
 	if err != nil {
@@ -351,11 +373,21 @@ type DataPlane struct {
 	sandboxes Lifecycle
 	guests    Guests
 	rates     *quota.Rates
+	storage   CheckStorage
 }
 
 // NewDataPlane guards sandboxes.
-func NewDataPlane(sandboxes Lifecycle, guests Guests, rates *quota.Rates) *DataPlane {
-	return &DataPlane{sandboxes, guests, rates}
+func NewDataPlane(sandboxes Lifecycle, guests Guests, rates *quota.Rates, storage CheckStorage) *DataPlane {
+	return &DataPlane{sandboxes, guests, rates, storage}
+}
+
+// Upload refuses a file of about so many bytes that the account of the sandbox has no space for.
+func (d *DataPlane) Upload(ctx context.Context, id api.SandboxID, bytes int64) error {
+	row, err := d.sandboxes.Get(ctx, id)
+	if err == nil {
+		err = d.storage.upload(ctx, row, bytes)
+	}
+	return err
 }
 
 // Get returns a sandbox.

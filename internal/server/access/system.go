@@ -16,6 +16,8 @@ type Daemon interface {
 	StopKeeping(ctx context.Context, force bool) error
 	Configure(ctx context.Context, want admin.DaemonSettings) (admin.DaemonSettings, error)
 	Usage(ctx context.Context) (admin.DiskUsage, error)
+	// AccountUsage returns what one account stores.
+	AccountUsage(ctx context.Context, account string) ([]admin.AccountUsage, error)
 	Collect(ctx context.Context, req admin.CollectRequest) (admin.Collected, error)
 }
 
@@ -83,9 +85,17 @@ func (s *System) Configure(ctx context.Context, want admin.DaemonSettings) (admi
 	return ifAllowed(administrator(ctx, "changing the daemon's settings"), func() (admin.DaemonSettings, error) { return s.d.Configure(ctx, want) })
 }
 
-// Usage returns what the data directory holds.
+// Usage returns an admin what the data directory holds, and a user what the user's account stores.
 func (s *System) Usage(ctx context.Context) (admin.DiskUsage, error) {
-	return ifAllowed(administrator(ctx, "reading the data directory"), func() (admin.DiskUsage, error) { return s.d.Usage(ctx) })
+	p, err := caller(ctx)
+	if err != nil {
+		return admin.DiskUsage{}, err
+	}
+	if p.Role == api.RoleAdmin {
+		return s.d.Usage(ctx)
+	}
+	own, err := s.d.AccountUsage(ctx, p.Account)
+	return admin.DiskUsage{Parts: []admin.DiskPart{}, Accounts: own}, err
 }
 
 // Collect removes what nothing refers to.

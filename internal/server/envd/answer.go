@@ -75,6 +75,15 @@ func portFailed(w http.ResponseWriter, t target, err error) {
 	p.write(w)
 }
 
+// notStored answers an upload that was refused.
+func (d *Server) notStored(w http.ResponseWriter, r *http.Request, id api.SandboxID, err error) {
+	if api.KindOf(err) != api.KindExhausted {
+		d.guestFailed(w, r, id, err)
+		return
+	}
+	problem{Sandbox: id, Message: err.Error(), Code: http.StatusInsufficientStorage}.write(w)
+}
+
 // guestFailed answers a request that the guest did not answer as agreed.
 func (d *Server) guestFailed(w http.ResponseWriter, r *http.Request, id api.SandboxID, err error) {
 	switch api.KindOf(err) {

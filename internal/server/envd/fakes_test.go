@@ -21,6 +21,7 @@ import (
 // fakes plays the sandboxes behind the server, and their tokens.
 type fakes struct {
 	crowded error                      // the answer of Count
+	stored  error                      // the answer of Upload
 	guest   func(net.Conn)             // plays the guest on one stream
 	port    func(port int, c net.Conn) // plays what listens; nil for nothing
 	script  func() server.ExecStream   // plays a command
@@ -72,6 +73,8 @@ func (f *fakes) Get(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
 }
 
 func (f *fakes) Count(context.Context, api.SandboxID) error { return f.crowded }
+
+func (f *fakes) Upload(context.Context, api.SandboxID, int64) error { return f.stored }
 
 func (f *fakes) List(_ context.Context, all bool) (out []api.Sandbox, _ error) {
 	f.mu.Lock()

@@ -147,6 +147,12 @@ func (d *Server) ensureRunning(w http.ResponseWriter, r *http.Request, id api.Sa
 // toGuest passes a request on. The address is made anew, of the parts that are the
 // guest's: a path that it serves, and which file as which user.
 func (d *Server) toGuest(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
+	if envd.Writes(r.Method, r.URL.Path) {
+		if err := d.cfg.Sandboxes.Upload(r.Context(), id, r.ContentLength); err != nil {
+			d.notStored(w, r, id, err)
+			return
+		}
+	}
 	in := r.WithContext(r.Context())
 	in.URL = &url.URL{Path: r.URL.Path}
 	if r.URL.Path == envd.PathFiles {

@@ -190,3 +190,20 @@ func TestCrowdedAccount(t *testing.T) {
 		}
 	}
 }
+
+// TestUploadIsRefused: a file that an account may not store does not reach the guest; what reads passes.
+func TestUploadIsRefused(t *testing.T) {
+	f, id := newFakes()
+	f.guest = answers(func(*http.Request, string) {}, ok204)
+	addr := serve(t, f)
+	f.stored = api.Errorf(api.KindExhausted, "account \"a\" has no space left")
+	for _, c := range []struct {
+		method, path string
+		status       int
+	}{{"POST", "/files?path=a", http.StatusInsufficientStorage}, {"POST", "/files/compose", http.StatusInsufficientStorage}, {"GET", "/files?path=a", http.StatusNoContent}} {
+		got := (ask{method: c.method, path: c.path, header: headers(id), body: "{}"}).to(t, addr)
+		if got.status != c.status || c.status != http.StatusNoContent && !strings.Contains(got.body, "has no space left") {
+			t.Errorf("%s %s: %d %s", c.method, c.path, got.status, got.body)
+		}
+	}
+}

@@ -29,6 +29,8 @@ type Sandboxes interface {
 	AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (ExecStream, error)
 	// ExecOf finds the recorded command that runs as a process.
 	ExecOf(id api.SandboxID, pid int) (api.ExecID, bool)
+	// Upload refuses a file of about so many bytes that the account of the sandbox has no space for.
+	Upload(ctx context.Context, id api.SandboxID, bytes int64) error
 	// Guest opens a raw stream to the guest, Dial one to a port inside.
 	Guest(ctx context.Context, id api.SandboxID) (net.Conn, error)
 	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)

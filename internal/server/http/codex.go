@@ -129,6 +129,9 @@ func (o outside) ReadFile(ctx context.Context, path string) (io.ReadCloser, erro
 }
 
 func (o outside) WriteFile(ctx context.Context, path string, r io.Reader) error {
+	if err := o.Sandboxes.Upload(ctx, o.id, 0); err != nil {
+		return err
+	}
 	return envd.APIError(o.guest.WriteFile(ctx, "", path, r))
 }
 

@@ -38,6 +38,7 @@ type fakes struct {
 	endless bool
 
 	stalled time.Duration // Config.Stalled
+	stored  error         // the answer of Upload
 
 	remotes *remotes // plays connected repositories
 	saves   *saves   // plays snapshots
@@ -60,6 +61,8 @@ type fakes struct {
 func (f *fakes) newSandbox() api.Sandbox {
 	return api.Sandbox{ID: f.id, State: api.SandboxRunning, Isolation: "container"}
 }
+
+func (f *fakes) Upload(context.Context, api.SandboxID, int64) error { return f.stored }
 
 func (f *fakes) Create(_ context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 	f.creates.Add(1)

@@ -161,6 +161,12 @@ func (d guests) file(method string) handler {
 // pass passes a request on to the guest. Relative paths of files start where those of commands do,
 // and an error of a plain path becomes a problem, as everywhere in /v1.
 func (d guests) pass(w http.ResponseWriter, in *http.Request, id api.SandboxID) {
+	if envd.Writes(in.Method, in.URL.Path) {
+		if err := d.sandboxes.Upload(in.Context(), id, in.ContentLength); err != nil {
+			fail(w, err)
+			return
+		}
+	}
 	plain := in.URL.Path == envd.PathFiles
 	if plain || strings.HasPrefix(in.URL.Path, "/filesystem.") {
 		if in.Header = in.Header.Clone(); in.Header == nil {

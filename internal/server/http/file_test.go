@@ -96,6 +96,14 @@ func TestFiles(t *testing.T) {
 	if resp, text := send(t, path, "DELETE", one+"?path=d", ""); resp.StatusCode != http.StatusNoContent || text != "" {
 		t.Errorf("DELETE: %s %s", resp.Status, text)
 	}
+	got = nil
+	f.stored = api.Errorf(api.KindExhausted, "account \"a\" has no space left").WithHint("remove something")
+	if resp, text := send(t, path, "PUT", one+"?path=a", "x"); resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(text, "remove something") || len(got) != 0 {
+		t.Errorf("PUT at the ceiling of the account: %s %s, the guest got %q", resp.Status, text, got)
+	}
+	if resp, text := send(t, path, "GET", one+"?path=a", ""); resp.StatusCode != http.StatusOK {
+		t.Errorf("GET at the ceiling of the account: %s %s", resp.Status, text)
+	}
 }
 
 // TestFilesInTheDocument: a client that is generated from the document can read and write files.

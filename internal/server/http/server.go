@@ -31,6 +31,8 @@ type Sandboxes interface {
 	ExecPage(ctx context.Context, id api.SandboxID, p api.PageRequest) (rows []api.Exec, next string, err error)
 	// Exec returns one command of a sandbox.
 	Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error)
+	// Upload refuses a file of about so many bytes that the account of the sandbox has no space for.
+	Upload(ctx context.Context, id api.SandboxID, bytes int64) error
 	// Held notes that a sandbox is to live as long as a connection.
 	Held(ctx context.Context, id api.SandboxID) error
 	// StartExec runs a command and streams it; the command is recorded and

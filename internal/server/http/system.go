@@ -84,8 +84,8 @@ func (d system) upkeepRoutes() []Route {
 		In:  admin.DaemonSettings{}, Out: admin.DaemonSettings{},
 		Handler: create(http.StatusOK, d.Upkeep, Upkeep.Configure),
 	}, {
-		Method: "GET", Pattern: "/v1/disk", Name: "diskUsage", Role: api.RoleAdmin,
-		Doc:     "Get the disk usage of the data directory, and what garbage collection would free.",
+		Method: "GET", Pattern: "/v1/disk", Name: "diskUsage", Role: api.RoleUser,
+		Doc:     "Get the disk usage of the data directory, what garbage collection would free, and what each account stores. A user gets what the user's own account stores only.",
 		Out:     admin.DiskUsage{},
 		Handler: give(func(r *http.Request) (admin.DiskUsage, error) { return d.Upkeep.Usage(r.Context()) }),
 	}, {

@@ -36,6 +36,7 @@ func (s *Store) Remove(ctx context.Context, id api.SnapshotID, reason string) (a
 	}
 	delete(s.uses, id)
 	s.mu.Unlock()
+	defer s.cfg.Space.Ledger().Changed(r.Account)
 	return r, s.discard(id)
 }
 

@@ -3,11 +3,16 @@ package snapshot
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
@@ -146,6 +151,25 @@ func (s *Store) Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, 
 // saved, or all.
 func (s *Store) Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
 	return s.cfg.Rows.ListSnapshots(ctx, all)
+}
+
+// Stored returns what snapshots take on the disk. A file that several of them share counts once.
+func (s *Store) Stored(ids []api.SnapshotID) (sum int64, err error) {
+	seen := map[uint64]bool{}
+	for _, id := range ids {
+		entries, err := os.ReadDir(s.path(id))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // one that is being saved is not there yet
+			return 0, api.Errorf(api.KindInternal, "measure snapshot %s: %w", id, err)
+		}
+		for _, e := range entries {
+			var st unix.Stat_t
+			if unix.Lstat(filepath.Join(s.path(id), e.Name()), &st) == nil && !seen[st.Ino] {
+				seen[st.Ino] = true
+				sum += st.Blocks * 512
+			}
+		}
+	}
+	return sum, nil
 }
 
 // Template finds the snapshot that a name means to an account now: the account's

@@ -342,3 +342,28 @@ func FuzzManifest(f *testing.F) {
 		}
 	})
 }
+
+// TestStored: snapshots take what their files do, one that several share once, and nothing after they were removed.
+func TestStored(t *testing.T) {
+	w := open(t, t.TempDir())
+	first := w.write(t, nil)
+	second, err := w.Write(t.Context(), row(nil), 0, func(_ context.Context, dir string, _ *api.Snapshot) error {
+		return os.Link(filepath.Join(w.dir, string(first.ID), "pages.img"), filepath.Join(dir, "pages.img"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, ids := range map[string][]api.SnapshotID{
+		"one": {first.ID}, "both": {first.ID, second.ID}, "the one with the link": {second.ID, api.NewSnapshotID()},
+	} {
+		if n, err := w.Stored(ids); n < 1<<20 || n > 1<<20+64<<10 || err != nil {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+	}
+	if _, err := w.Remove(t.Context(), first.ID, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := w.Stored([]api.SnapshotID{first.ID}); n != 0 || err != nil {
+		t.Errorf("removed: %d bytes, %v", n, err)
+	}
+}

@@ -26,9 +26,11 @@ import (
 // The error is save's, or KindExhausted when the disk has no space, KindConflict for
 // a layer that is gone. After one the row says broken, and nothing is left on disk.
 func (s *Store) Write(ctx context.Context, r api.Snapshot, need int64, save func(ctx context.Context, dir string, r *api.Snapshot) error) (_ api.Snapshot, err error) {
-	if err := s.cfg.Space.Check("snapshot "+string(r.ID), need); err != nil {
+	done, err := s.cfg.Space.ReserveOf(ctx, r.Account, "snapshot "+string(r.ID), need)
+	if err != nil {
 		return api.Snapshot{}, err
 	}
+	defer done()
 	if !r.ID.Valid() {
 		return api.Snapshot{}, api.Errorf(api.KindInvalid, "%.64q is not a snapshot ID", string(r.ID))
 	}

@@ -19,6 +19,8 @@ type Config struct {
 	// most 1 GiB, and 1% of its inodes, at most 10,000.
 	FloorBytes  int64
 	FloorInodes uint64
+	// Ledger counts what each account stores; nil means that accounts have no ceiling.
+	Ledger *Ledger
 }
 
 // Space is a file system with a floor. Its methods may be called from several goroutines.
@@ -62,15 +64,55 @@ func (s *Space) Short(need int64) string {
 	return s.ShortOf(&st, need)
 }
 
-// ShortOf is Short for a state of the file system.
-func (s *Space) ShortOf(st *unix.Statfs_t, need int64) string {
-	floor, inodes := s.cfg.FloorBytes, s.cfg.FloorInodes
-	if floor <= 0 {
-		floor = min(int64(st.Blocks)*st.Bsize/20, 1<<30)
+// Ledger returns the ledger of the accounts, nil if there is none.
+func (s *Space) Ledger() *Ledger {
+	if s == nil {
+		return nil
+	}
+	return s.cfg.Ledger
+}
+
+// CheckOf is Check for a write of an account, which has its own ceiling too.
+func (s *Space) CheckOf(ctx context.Context, account, what string, need int64) error {
+	if err := s.Ledger().Check(ctx, account, what, need); err != nil {
+		return err
+	}
+	return s.Check(what, need)
+}
+
+// ReserveOf is CheckOf for a long write. The bytes count for the account until done is called, which is not nil.
+func (s *Space) ReserveOf(ctx context.Context, account, what string, need int64) (done func(), err error) {
+	if err := s.Check(what, need); err != nil {
+		return func() {}, err
+	}
+	return s.Ledger().Reserve(ctx, account, what, need)
+}
+
+// Floor returns the bytes and inodes of a file system that must stay free.
+func (s *Space) Floor(st *unix.Statfs_t) (bytes int64, inodes uint64) {
+	bytes, inodes = s.cfg.FloorBytes, s.cfg.FloorInodes
+	if bytes <= 0 {
+		bytes = min(int64(st.Blocks)*st.Bsize/20, 1<<30)
 	}
 	if inodes == 0 {
 		inodes = min(st.Files/100, 10_000)
 	}
+	return bytes, inodes
+}
+
+// Level returns which part of the floor is free, of bytes or inodes, whichever is less; 1 or more is above the floor.
+func (s *Space) Level(st *unix.Statfs_t) float64 {
+	bytes, inodes := s.Floor(st)
+	level := float64(int64(st.Bavail)*st.Bsize) / float64(max(bytes, 1))
+	if st.Files > 0 && inodes > 0 {
+		level = min(level, float64(st.Ffree)/float64(inodes))
+	}
+	return level
+}
+
+// ShortOf is Short for a state of the file system.
+func (s *Space) ShortOf(st *unix.Statfs_t, need int64) string {
+	floor, inodes := s.Floor(st)
 	free, need := int64(st.Bavail)*st.Bsize, max(need, 0)
 	switch {
 	case free-need < floor && need > 0:

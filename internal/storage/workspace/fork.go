@@ -169,7 +169,7 @@ func (l *Lease) fork(ctx context.Context, n New) (api.Workspace, error) {
 			return api.Workspace{}, err
 		}
 	}
-	return s.insert(ctx, l.sibling(n), fill)
+	return s.insert(ctx, l.sibling(n), s.sizes.last(l.rec), fill)
 }
 
 // sibling is the record of a workspace over the same layers.
@@ -300,9 +300,9 @@ func (s *Store) forkStopped(ctx context.Context, f *StoppedFork, id api.Workspac
 	if l == nil {
 		return api.Workspace{}, api.Errorf(api.KindConflict, "no sandbox has workspace %s", id)
 	}
-	w := l.sibling(n)
+	w, need := l.sibling(n), s.sizes.last(l.rec)
 	release() // the sandbox may end before it is copied
-	out, err := s.insert(ctx, w, func(upper *os.File) error {
+	out, err := s.insert(ctx, w, need, func(upper *os.File) error {
 		select {
 		case <-f.begin:
 		case <-ctx.Done():

@@ -130,6 +130,12 @@ func digests(names []string) []layer.Digest {
 	return out
 }
 
+// Account is the account that the workspace belongs to; "" is the operator.
+func (l *Lease) Account() string { return l.rec.Account }
+
+// Stores notes the size of the workspace while it is written to.
+func (l *Lease) Stores(bytes int64) { l.s.sizes.set(l.rec, bytes, l.s.sizes.now()) }
+
 // Quota is the maximum size of everything that is written, in bytes; 0 for none.
 func (l *Lease) Quota() int64 { return l.rec.QuotaBytes }
 
@@ -159,6 +165,7 @@ func (l *Lease) Release() {
 				w.State = api.WorkspaceIdle
 			}
 		})
+		l.s.changed(l.rec)
 		unlock(l.dir)
 	})
 }
@@ -247,6 +254,7 @@ func (s *Store) setAside(id api.WorkspaceID, reason string) (l *Lease, away stri
 		return nil, "", api.Errorf(api.KindInternal, "workspace %s: remove: %w", id, err)
 	}
 	s.row(l.rec, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, reason })
+	s.changed(l.rec)
 	return l, away, nil
 }
 

@@ -59,15 +59,17 @@ func (s *Store) Make(ctx context.Context, n New) (api.Workspace, error) {
 	for _, d := range n.Layers {
 		w.Layers = append(w.Layers, string(d))
 	}
-	return s.insert(ctx, w, nil)
+	return s.insert(ctx, w, 0, nil)
 }
 
-// insert stores the row of a new workspace and makes its directory; fill, unless it is nil,
+// insert stores the row of a new workspace of about need bytes and makes its directory; fill, unless it is nil,
 // fills its upper layer.
-func (s *Store) insert(ctx context.Context, w record, fill func(upper *os.File) error) (api.Workspace, error) {
-	if err := s.cfg.Space.Check("workspace "+string(w.ID), 0); err != nil {
+func (s *Store) insert(ctx context.Context, w record, need int64, fill func(upper *os.File) error) (api.Workspace, error) {
+	done, err := s.cfg.Space.ReserveOf(ctx, w.Account, "workspace "+string(w.ID), need)
+	if err != nil {
 		return api.Workspace{}, err
 	}
+	defer done()
 	release, err := s.claim(w.Layers)
 	if err != nil {
 		return api.Workspace{}, err

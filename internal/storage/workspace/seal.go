@@ -167,6 +167,7 @@ func (s *Store) replace(l *Lease, rec record) (old string, err error) {
 	}
 	s.row(rec, func(w *api.Workspace) { w.Layers = rec.Layers })
 	l.rec = rec
+	s.changed(rec)
 	return old, nil
 }
 

@@ -426,7 +426,7 @@ func BenchmarkFork(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.StartTimer()
-			w, err := s.insert(b.Context(), record{Workspace: api.Workspace{ID: api.NewWorkspaceID(), Layers: []string{string(base)}}}, func(upper *os.File) error {
+			w, err := s.insert(b.Context(), record{Workspace: api.Workspace{ID: api.NewWorkspaceID(), Layers: []string{string(base)}}}, 0, func(upper *os.File) error {
 				_, err := s.copyInto(b.Context(), int(from.Fd()), upper)
 				return err
 			})

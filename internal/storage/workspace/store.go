@@ -86,6 +86,8 @@ type Store struct {
 	claims claims
 	// leases are those of this process.
 	leases leases
+	// sizes are those of workspaces that nobody changes, and the last ones of others.
+	sizes sizes
 	// starting are the pending workspaces of this process.
 	starting sync.Map
 	// What removes leftovers in the background, one after the other, until Close.

@@ -250,7 +250,7 @@ func beneath(x api.Exec) bool {
 		return false
 	}
 	switch x.Exit.Cause {
-	case api.CauseTimeout, api.CauseCPUTime, api.CauseOutput, api.CauseDisk, api.CauseQuota, api.CauseFull:
+	case api.CauseTimeout, api.CauseCPUTime, api.CauseOutput, api.CauseDisk, api.CauseQuota, api.CauseFull, api.CauseAccount:
 		return false
 	}
 	return true

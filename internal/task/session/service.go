@@ -39,7 +39,7 @@ type Log interface {
 	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
 }
 
-// Config is what a Service is made of. All fields are required but Now and Logger.
+// Config is what a Service is made of. All fields are required but Room, Now and Logger.
 type Config struct {
 	Rows      store.Sessions
 	Engine    Engine
@@ -47,9 +47,11 @@ type Config struct {
 	Log       Log
 	// Dir holds a folder for each session, and the empty repository. TaskDir holds the folders of tasks.
 	Dir, TaskDir string
-	Owner        api.OwnerID
-	Now          func() time.Time
-	Logger       *slog.Logger
+	// Room refuses bytes that the disk has no space for, or that an account may not store; nil refuses none.
+	Room   func(ctx context.Context, account, what string, need int64) error
+	Owner  api.OwnerID
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // Service runs sessions. Its methods may be called from several goroutines.
@@ -85,6 +87,14 @@ func New(cfg Config) *Service {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.work.Go(s.keep)
 	return s
+}
+
+// room refuses bytes of a session that an account may not store.
+func (s *Service) room(ctx context.Context, account, key string, need int) error {
+	if s.cfg.Room == nil {
+		return nil
+	}
+	return s.cfg.Room(ctx, account, "session "+key, int64(need))
 }
 
 // Close refuses messages, cancels the turns that run, and waits for their ends.

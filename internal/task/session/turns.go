@@ -47,6 +47,9 @@ func (s *Service) made(ctx context.Context, account, key string, set words.Setti
 	if err := set.Check(); err != nil {
 		return nil, err
 	}
+	if err := s.room(ctx, account, key, 0); err != nil {
+		return nil, err
+	}
 	create, err := s.request(set, "check", api.PrincipalOf(ctx))
 	if err != nil {
 		return nil, err
@@ -168,6 +171,9 @@ func (s *Service) queue(ctx context.Context, o *openSession, m words.Message) (w
 	case len(o.turns) >= words.MaxTurns:
 		return words.Turn{}, api.Errorf(api.KindExhausted, "session %s has %d turns, which is the maximum", o.Key, len(o.turns)).
 			WithHint("continue in a fork: hortus session fork %s NEWKEY", o.Key)
+	}
+	if err := s.room(ctx, o.Account, o.Key, len(m.Text)); err != nil {
+		return words.Turn{}, err
 	}
 	t := turn{By: api.PrincipalOf(ctx)}
 	t.N, t.State, t.Text, t.Mode, t.CreatedAt = len(o.turns)+1, words.TurnQueued, m.Text, m.Mode, s.cfg.Now().UTC()

@@ -94,10 +94,10 @@ func (m *Mounter) Attach(ctx context.Context, w *sandbox.Workspace) (_ *Dir, err
 	if w.Upper == "" {
 		return d, nil
 	}
-	if err := m.Space.Check("workspace "+string(w.Upper), 0); err != nil {
+	if d.upper, err = m.Spaces.Lease(ctx, w.Upper); err != nil {
 		return nil, err
 	}
-	if d.upper, err = m.Spaces.Lease(ctx, w.Upper); err != nil {
+	if err := m.Space.CheckOf(ctx, d.upper.Account(), "workspace "+string(w.Upper), 0); err != nil {
 		return nil, err
 	}
 	if !slices.Equal(d.upper.Layers(), w.Layers) {

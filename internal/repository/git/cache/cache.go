@@ -18,6 +18,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/flight"
 	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/storage/space"
 )
 
 // Config is the configuration of a [Cache]. Only Dir is required.
@@ -38,6 +39,9 @@ type Config struct {
 	// KindExhausted beyond it. It is checked ten times a second during a fetch, so a
 	// fast server can exceed it for a moment.
 	MaxBytes int64
+	// Space is the file system of Dir: a fetch begins and continues above its floor only, KindExhausted below
+	// it. Nil means one without a floor.
+	Space *space.Space
 	// MaxRefs is the maximum number of branches and tags of a remote (default 100,000).
 	MaxRefs int
 

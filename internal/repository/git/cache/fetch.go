@@ -130,6 +130,9 @@ func (r *Repo) update(ctx context.Context, dir string, a access, ad advertisemen
 	if len(ad.refs) == 0 && ad.head == "" {
 		return did, r.forget(ctx, dir)
 	}
+	if err := c.cfg.Space.Check("the copy of a repository", 0); err != nil {
+		return did, err
+	}
 	before := sizeOf(dir)
 	refspecs := []string{"+refs/heads/*:" + remoteHeads + "*", "+refs/tags/*:" + remoteTags + "*"}
 	if ad.head != "" {
@@ -200,12 +203,12 @@ func (r *Repo) forget(ctx context.Context, dir string) error {
 	return err
 }
 
-// tooLarge returns KindExhausted if a repository exceeds Config.MaxBytes.
+// tooLarge returns KindExhausted if a repository exceeds Config.MaxBytes, or its disk is below the floor.
 func (c *Cache) tooLarge(dir string) error {
 	if sizeOf(dir) > c.cfg.MaxBytes {
 		return api.Errorf(api.KindExhausted, "the repository exceeds the cache's limit of %d bytes", c.cfg.MaxBytes)
 	}
-	return nil
+	return c.cfg.Space.Check("the copy of a repository", 0)
 }
 
 // advertisement has the refs that a remote advertises.

@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/storage/space"
 	"hortus.dev/test/gittest"
 )
 
@@ -76,5 +77,31 @@ func TestDiskFull(t *testing.T) {
 	resize("256m")
 	if _, err := c.Fetch(ctx, git.Source{URL: small}, nil); err != nil {
 		t.Errorf("with more space: %v", err)
+	}
+}
+
+// TestFloor: below the floor of the disk nothing is fetched, and what was fetched stays readable.
+func TestFloor(t *testing.T) {
+	ctx := gittest.Context(t)
+	src := gittest.NewCheckout(t, map[string]string{"a": "1"})
+	c := newCache(t)
+	r, err := c.Fetch(ctx, git.Source{URL: src}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := strings.TrimSpace(gittest.Git(t, src, "rev-parse", "HEAD"))
+	c.cfg.Space = space.New(space.Config{Dir: c.cfg.Dir, FloorBytes: 1 << 62})
+	if _, err := c.Fetch(ctx, git.Source{URL: src}, nil); err != nil {
+		t.Errorf("nothing new: %v", err)
+	}
+	gittest.WriteFiles(t, src, map[string]string{"a": "2"})
+	gittest.Git(t, src, "commit", "-qam", "second")
+	for _, url := range []string{src, gittest.NewCheckout(t, map[string]string{"b": "1"})} {
+		if _, err := c.Fetch(ctx, git.Source{URL: url}, nil); api.KindOf(err) != api.KindExhausted || !strings.Contains(err.Error(), "must stay free") {
+			t.Errorf("a fetch below the floor: %v", err)
+		}
+	}
+	if b, err := r.ReadFile(ctx, head, "a", 10); err != nil || string(b) != "1" {
+		t.Errorf("the commit that was there: %q, %v", b, err)
 	}
 }
