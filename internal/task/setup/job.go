@@ -237,6 +237,9 @@ func (j *job) command(ctx context.Context, sandbox repo.Sandbox, s dependency.St
 			WithHint("Free disk space: hortus gc. hortus df shows the usage.")
 	case ex.Exit.Cause == api.CauseDisk:
 		return nil, &failure{err: api.Errorf(api.KindExhausted, "%s wrote more than the disk of the sandbox may have (--disk)", s.Name), output: j.output, task: j.q.Task}
+	case ex.Exit.Cause == api.CauseAccount:
+		return nil, &failure{err: api.Errorf(api.KindExhausted, "%s: the account stores as much as it may", s.Name).
+			WithHint("hortus df shows what is stored, and who stores it."), output: j.output, task: j.q.Task}
 	case err != nil:
 		return nil, err
 	case ex.State == api.ExecUnknown && ex.Exit.Cause == "":
