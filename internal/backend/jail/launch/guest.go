@@ -65,7 +65,7 @@ func (l *Launcher) GuestConfig(spec sandbox.Spec, trees []*Tree) *birth.Config {
 	cfg.Processes = spec.Limits.Processes
 	if l.cfg.Kernel != nil {
 		cfg.OwnKernel, cfg.Own, cfg.Files = true, ownDirs(), ownFiles(spec)
-		cfg.Memory, cfg.View = spec.Limits.MemoryBytes, spec.Workspace != nil && spec.Workspace.View
+		cfg.Memory, cfg.CPUs, cfg.View = spec.Limits.MemoryBytes, spec.Limits.CPUs, spec.Workspace != nil && spec.Workspace.View
 		return cfg
 	}
 	if ok, _ := l.cfg.Cgroups.Has(cgroup.Memory); !ok {
