@@ -83,7 +83,7 @@ print(known)`)
 			}{
 				{"slowly", "", "python3 -c 'import time\nx = []\nwhile True: x.append(bytearray(b\"x\" * (1 << 20))); time.sleep(0.005)'", true},
 				{"at once", "", "python3 -c 'x = b\"x\" * (3 << 30); print(\"kept\", len(x))'", true},
-				{"by four", "", "for i in 1 2 3 4; do python3 -c 'x = b\"x\" * (1 << 30); print(\"kept\", len(x))' & done; wait", true},
+				{"by four", "", "for i in 1 2 3 4; do python3 -c 'x = b\"x\" * (1 << 30); print(\"kept\", len(x))' & all=\"$all $!\"; done; for p in $all; do wait $p || end=$?; done; exit $end", true},
 				{"in /dev/shm", "", "dd if=/dev/zero of=/dev/shm/x bs=16M count=64 && echo kept", false},
 				{"in /tmp", "", "dd if=/dev/zero of=/tmp/x bs=16M count=64 && echo kept", false},
 			} {
