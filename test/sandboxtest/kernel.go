@@ -57,7 +57,7 @@ func kernelCases() []Case {
 			}
 			for _, user := range s.users() {
 				r := b.run(t, user, "sh", "-c", `ls /proc/kcore /proc/kallsyms /proc/kmsg /dev/kmsg /dev/mem /dev/kvm 2>/dev/null
-for d in block bus/pci/devices bus/usb/devices class/block class/dmi class/net firmware fs/bpf fs/cgroup fs/ext4 kernel/debug kernel/security kernel/tracing module; do
+for d in block bus/pci/devices bus/usb/devices class/block class/dmi class/net firmware fs/bpf fs/ext4 kernel/debug kernel/security kernel/tracing module; do
 	[ -z "$(ls -A /sys/$d 2>/dev/null)" ] || echo /sys/$d; done; true`)
 				if r.Stdout != "" {
 					t.Errorf("%s sees %q of a machine", user, r.Stdout)

@@ -27,8 +27,8 @@ const (
 	// brakeLocked is the longest delay of a task that may hold the locks of its memory, which
 	// the guest needs to see how much that is.
 	brakeLocked = 20 * time.Millisecond
-	// brakeLarge is a length that is refused if it exceeds the limit: one call fills it, and
-	// nothing can stop that.
+	// brakeLarge is the maximum length of what is not refused if it exceeds the limit: one call
+	// fills it, and nothing can stop that.
 	brakeLarge = 16 << 20
 )
 
@@ -43,7 +43,7 @@ func (b *brake) beforeAllocate(f *MemoryFile, length uint64, kind usage.MemoryKi
 	if err != nil {
 		return nil
 	}
-	if length >= brakeLarge && used+length > limit {
+	if length > brakeLarge && used+length > limit {
 		return linuxerr.ENOMEM
 	}
 	d := b.look(used)
