@@ -259,7 +259,7 @@ func TestCredentials(t *testing.T) {
 	}
 	// The control: without credentials the URL is used, so the places above are the right ones.
 	h := host{env: map[string]string{"PIP_INDEX_URL": "https://m.example/hunter2", "GOPROXY": "https://m.example/hunter2"}, files: map[string]string{home + "/.npmrc": "registry=https://m.example/hunter2"}}
-	if p := h.expand(t, registries); len(p.Env) != 4 || !strings.Contains(strings.Join(values(p.Env), " "), "hunter2") {
+	if p := h.expand(t, registries); len(p.Env) != 5 || !strings.Contains(strings.Join(values(p.Env), " "), "hunter2") {
 		t.Errorf("%+v: the test shows nothing", p.Env)
 	}
 }
