@@ -41,9 +41,9 @@ func TestKernelAttacks(t *testing.T) {
 			"cat /proc/1/environ /proc/1/maps /proc/1/mem 2>/dev/null || echo refused":                              "refused\n",
 			"for f in /proc/1/fd/* /proc/1/root /proc/1/cwd; do readlink $f && ls $f/; done; :":                     "",
 			"hostname other 2>/dev/null || echo refused":                                                            "refused\n",
-			"ls /sys/fs/cgroup; cat /proc/self/cgroup":                                                              "0::/commands\n",
+			"cat /proc/self/cgroup":                                                                                 "0::/commands\n",
 			"for f in --ruid --euid --reuid; do setpriv $f 65533 kill -9 1 2>/dev/null && echo $f; done; echo done": "done\n",
-			"grep -c cgroup /proc/self/mounts":                                                                      "0\n",
+			"grep cgroup /proc/self/mounts | grep -vc ' ro,'; echo 1 2>/dev/null > /sys/fs/cgroup/pids.max; mkdir /sys/fs/cgroup/x 2>/dev/null || echo read-only": "0\nread-only\n",
 		} {
 			r := g.mustRunAs(t, who, script)
 			if out := r.stdout.String(); out != want {

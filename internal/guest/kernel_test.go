@@ -119,7 +119,7 @@ func TestKernelBirth(t *testing.T) {
 		"kill -9 1 2>/dev/null || echo refused":                  "refused\n",
 		"cat /proc/1/environ 2>/dev/null || echo refused":        "refused\n",
 		"ls /proc/1/fd 2>/dev/null || echo refused":              "refused\n",
-		"ls /sys/fs/cgroup":                                      "",
+		"ls -d /sys/fs/cgroup/memory.max":                        "/sys/fs/cgroup/memory.max\n",
 	} {
 		if out := g.as(t, "user", script); out != want {
 			t.Errorf("%s: %q, not %q", script, out, want)

@@ -209,7 +209,7 @@ var ownKernel = map[string]string{
 	"open /proc/sysrq-trigger for writing": "nothing: no key is known",
 	"open /dev/fuse":                       "a file system that it may not mount",
 	"tcp socket with another protocol above it": "nothing: its own kernel has none, whatever the name",
-	"list /sys": "what its own kernel makes up",
+	"list /sys/class": "what its own kernel makes up",
 }
 
 // TestSetuidFile plants a program that would make anybody root.

@@ -90,9 +90,13 @@ func runSurface() int {
 			sayf("device", "%s", strings.TrimPrefix(p, "/dev/"))
 		}
 	})
+	const groups = "/sys/fs/cgroup"
 	walk("/sys", func(p string, _ fs.DirEntry) {
+		if strings.HasPrefix(p, groups) {
+			p = groups // its files depend on the kernel
+		}
 		if p != "/sys" {
-			sayf("sys", "%s", p)
+			sayf("sys", "%s", strings.TrimRight(p, "0123456789")) // a processor's number
 		}
 	})
 	// What of /proc can be opened for writing: of this process, and beside.

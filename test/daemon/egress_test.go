@@ -146,3 +146,41 @@ func TestEgressAsk(t *testing.T) {
 		t.Errorf("the remembered rule: %+v, %v", row.EgressPolicy, err)
 	}
 }
+
+// TestNoNetworkFailsAtOnce: package managers in a sandbox without network do not try again, unless
+// the sandbox has a setting of its own, and the record says why they failed.
+func TestNoNetworkFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	o := newSite(t, world.NewOutside(t), network.Config{})
+	s := newSandbox(t, o.Client, nil)
+	own := world.Sandbox(t, o.Client, api.CreateSandbox{Isolation: "container", Env: map[string]string{"npm_config_fetch_retries": "7", "PIP_RETRIES": "7"}})
+	for _, p := range []struct{ name, settings, own, install, again string }{
+		{"npm", "npm config get fetch-retries", "7", "cd /tmp && npm install --no-audit --loglevel=http left-pad", "attempt 2"},
+		{"pip", "echo $PIP_RETRIES", "7", "pip download -d /tmp --no-cache-dir six", "Retrying"},
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			if out, err := world.Sh(t, s, "command -v "+p.name); err != nil {
+				t.Skipf("the sandbox has no %s %s", p.name, out)
+			}
+			if out := world.Must(world.Sh(t, s, p.settings))(t); strings.TrimSpace(out) != "0" {
+				t.Errorf("without network: %q retries", out)
+			}
+			if out := world.Must(world.Sh(t, own, p.settings))(t); strings.TrimSpace(out) != p.own {
+				t.Errorf("with a setting of its own: %q retries", out)
+			}
+			if out, err := world.Sh(t, s, p.install+" 2>&1"); err == nil || strings.Contains(out, p.again) {
+				t.Errorf("install: %v\n%s", err, out)
+			}
+		})
+	}
+	if out, err := world.Sh(t, s, "python3 -c 'import socket; socket.getaddrinfo(\"example.com\", 443)'"); err == nil {
+		t.Errorf("a name was resolved: %s", out)
+	}
+	for d, err := range o.Client.Egress.All(t.Context(), api.EgressFilter{Sandbox: s.ID(), Host: "example.com"}) {
+		if err != nil || d.Result != api.EgressDenied || d.Reason != "the sandbox has no network" || !strings.Contains(d.Hint, "example.com") {
+			t.Errorf("%+v, %v", d, err)
+		}
+		return
+	}
+	t.Error("the refusal was not recorded")
+}

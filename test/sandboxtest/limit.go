@@ -36,6 +36,35 @@ func limitCases() []Case {
 			}
 			b.sh(t, "echo still here").want(t, 0, "still here\n")
 		}},
+		{Name: "limit/memory-ends-one-process", PerUser: true, Needs: needs(api.CapLimitMemory), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, func(p *sandbox.Spec) { p.Limits.MemoryBytes, p.Asked.Memory = 128<<20, true })
+			// The shell sees what became of its program, and decides how the command ends.
+			r := b.sh(t, `sleep 1000 & python3 -c 'x = b"x" * (3 << 30)'; echo "program $?"; kill $! && echo "the other one continues"; exit 7`)
+			r.want(t, 7, "program 137\nthe other one continues\n")
+			if r.End.Cause != "" {
+				t.Errorf("a shell that went on ended with the cause %q", r.End.Cause)
+			}
+			if r = b.run(t, "", "python3", "-c", `x = b"x" * (3 << 30)`); r.Code() != 137 {
+				t.Errorf("the program itself: %+v", r)
+			}
+			b.sh(t, "echo still here").want(t, 0, "still here\n")
+		}},
+		{Name: "limit/memory-of-many-processes", PerUser: true, Needs: needs(api.CapLimitMemory), Check: func(t *testing.T, s *Suite) {
+			if a, _ := s.Report.Has(api.CapLimitMemory); !s.OwnKernel || strings.Contains(a.Reason, "best effort") {
+				t.Skipf("it depends on the host's kernel which of several programs ends: %s", a.Reason)
+			}
+			b := s.start(t, func(p *sandbox.Spec) { p.Limits.MemoryBytes, p.Asked.Memory = 128<<20, true })
+			b.sh(t, `for i in 1 2 3 4 5 6 7 8; do python3 -c 'x = b"x" * (1 << 30); print("kept")' & done; wait; echo done`).want(t, 0, "done\n")
+		}},
+		{Name: "limit/programs-see-them", Claimed: true, PerUser: true, Needs: needs(api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, func(p *sandbox.Spec) { p.Limits.MemoryBytes, p.Limits.CPUs = 320<<20, 1 })
+			for _, user := range s.users() {
+				b.seesLimits(t, user)
+			}
+			// A limit that is read is not one to write.
+			r := b.run(t, s.users()[0], "sh", "-c", `for f in memory.max cpu.max pids.max cgroup.procs cgroup.kill; do (echo 1 > /sys/fs/cgroup/$f) 2>/dev/null && echo "$f was written"; done; mkdir /sys/fs/cgroup/x 2>/dev/null && echo made; true`)
+			r.want(t, 0, "")
+		}},
 		{Name: "limit/processes", Claimed: true, PerUser: true, Needs: needs(api.CapLimitProcs), Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, func(p *sandbox.Spec) { p.Limits.Processes, p.Asked.Processes = 40, true })
 			r := b.run(t, "", "python3", "-c", `
@@ -153,6 +182,31 @@ except OSError as e:
 				t.Error("the memory hog was not stopped")
 			}
 		}},
+	}
+}
+
+// seesLimits checks what programs size themselves by, in a sandbox of 320 MiB and one processor.
+func (b *Sandbox) seesLimits(t *testing.T, user string) {
+	t.Helper()
+	for _, c := range []struct{ program, script, want string }{
+		{"sh", "sed -n 's/^MemTotal: *//p' /proc/meminfo", "327680 kB"},
+		{"free", "free -m | sed -n 's/^Mem: *\\([0-9]*\\) .*/\\1/p'", "320"},
+		{"nproc", "nproc", "1"},
+		{"sh", "grep -c ^processor /proc/cpuinfo; grep -c '^cpu[0-9]' /proc/stat; ls -d /sys/devices/system/cpu/cpu[0-9]* | wc -l", "1\n1\n1"},
+		{"sh", "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/cpu.max", "335544320\n100000 100000"},
+		{"python3", "python3 -c 'import os; print(os.cpu_count(), len(os.sched_getaffinity(0)))'", "1 1"},
+		{"node", `node -e 'const os = require("os"); console.log(os.cpus().length, os.availableParallelism(), os.totalmem() >> 20, require("v8").getHeapStatistics().heap_size_limit < 320 << 20)'`, "1 1 320 true"},
+		// A quarter is the JVM's default. It knows control groups only.
+		{"java", "grep -q ' /sys/fs/cgroup .* - cgroup2 ' /proc/self/mountinfo || { echo none; exit; }; [ $(java -XX:+PrintFlagsFinal -version 2>/dev/null | sed -n 's/.* MaxHeapSize *= \\([0-9]*\\) .*/\\1/p') -lt 335544320 ] && echo below", "below"},
+	} {
+		r := b.run(t, user, "sh", "-c", "command -v "+c.program+" >/dev/null || { echo none; exit; }\n"+c.script)
+		switch got := strings.TrimSpace(r.Stdout); got {
+		case c.want:
+		case "none":
+			t.Logf("%s: %s was not tried: this sandbox has no such program, or no control groups of version 2", user, c.program)
+		default:
+			t.Errorf("%s: %s\n  %q, stderr %q, want %q", user, c.script, got, r.Stderr, c.want)
+		}
 	}
 }
 

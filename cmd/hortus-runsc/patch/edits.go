@@ -20,7 +20,8 @@ type edit struct{ old, new string }
 var changes = []change{
 	{"pkg/sentry/pgalloc/pgalloc.go", "b854802cd6cc07fe51c678afa296627f0cc1c9cb05cffcf44e2da2e76201befa", []edit{
 		{"\topts MemoryFileOpts\n\n\t// savable is",
-			"\topts MemoryFileOpts\n\n\t// bases are what memory refers to. See SetBases.\n\tbases *Bases\n\n\t// frozen is memory that is not written any more. See Freeze.\n\tfrozen frozenMemory\n\n\t// pageUsers are registered by AddPageUser. pageUsersMu protects it.\n\tpageUsersMu sync.Mutex\n\tpageUsers map[PageUser]struct{}\n\n\t// savable is"},
+			"\topts MemoryFileOpts\n\n\t// bases are what memory refers to. See SetBases.\n\tbases *Bases\n\n\t// frozen is memory that is not written any more. See Freeze.\n\tfrozen frozenMemory\n\n\t// brake slows allocations down beyond the memory limit.\n\tbrake brake\n\n\t// pageUsers are registered by AddPageUser. pageUsersMu protects it.\n\tpageUsersMu sync.Mutex\n\tpageUsers map[PageUser]struct{}\n\n\t// savable is"},
+		{"\tfr, err := f.findAllocatableAndMarkUsed(&alloc)\n", "\tif err := f.brake.beforeAllocate(f, length, opts.Kind); err != nil {\n\t\treturn memmap.FileRange{}, err\n\t}\n\tfr, err := f.findAllocatableAndMarkUsed(&alloc)\n"},
 		{"\tif at.Execute {\n\t\treturn safemem.BlockSeq{}, linuxerr.EACCES\n\t}\n\n\tif amfl :=",
 			"\tif at.Execute {\n\t\treturn safemem.BlockSeq{}, linuxerr.EACCES\n\t}\n\tif err := f.checkInternal(fr, at); err != nil {\n\t\treturn safemem.BlockSeq{}, err\n\t}\n\n\tif amfl :="},
 	}},
@@ -163,6 +164,21 @@ var changes = []change{
 			"\t\t\t\t\tds.decodeObject(ods, ods.obj, encoded)\n\t\t\t\t\tds.r.Rewind()\n\t\t\t\t} else {\n"},
 		{"\t\t\t\t\tds.deferred[id] = encoded\n",
 			"\t\t\t\t\tds.deferred[id] = encoded\n\t\t\t\t\tds.r.Keep()\n"},
+	}},
+	// Programs see the limits of their sandbox: see runsc/sandbox/limits.go.
+	{"runsc/sandbox/sandbox.go", "5bb26b649bbe2bbfd5c61de1cbbadb4eb537ff5d5e6b610bac2e9dd11979198e", []edit{
+		{"\tmem := totalSysMem\n", "\tlimits, mem := specLimits(args.Spec, totalSysMem)\n\tcmd.Args = append(cmd.Args, limits...)\n"},
+	}},
+	{"runsc/boot/loader.go", "70508976f5b1d52094da8c002dd805fd9f2b8cb02a07ac3037fe8d3b250d7c15", []edit{
+		{"\t\tApplicationCores:     uint(args.NumCPU),\n", "\t\tApplicationCores:     args.visibleCores(),\n"},
+	}},
+	{"pkg/sentry/syscalls/linux/sys_sysinfo.go", "a3fcf09a141caa0a7f3474b28d80439e48a33fad756eaca9d6b00174a1afa94a", []edit{
+		{"\tmemFree := totalSize - totalUsage\n\tif memFree > totalSize {\n\t\t// Underflow.\n\t\tmemFree = 0\n",
+			"\tmemFree := totalSize - totalUsage\n\tvar excess uint64 // what is in use beyond the total, for the guest that enforces the limit\n\tif memFree > totalSize {\n\t\t// Underflow.\n\t\texcess = -memFree\n\t\tmemFree = 0\n"},
+		{"\t\tFreeRAM:  memFree,\n", "\t\tFreeRAM:  memFree,\n\t\tBufferRAM: excess,\n"},
+	}},
+	{"pkg/sentry/kernel/task_run.go", "9d7def4b3b288a3b6562c4dd53d3185c3a4f05fbbd235cbfed64eca4794c917f", []edit{
+		{"\t\t\tfaultCounter.Increment()\n", "\t\t\tfaultCounter.Increment()\n\t\t\tt.brake()\n"},
 	}},
 	// The start of a sentry does not start a third program.
 	{"runsc/cmd/sentry/sentrycmd/boot.go", "168bd3c5adf5ad9f0126ee96f58acb758a40df62b128b67f207173b3030d8fff", []edit{

@@ -33,6 +33,7 @@
 //
 // # Known limits
 //
-// The guest enforces the memory limit: it kills the command that uses most. If memory grows
-// faster than the guest checks, the host's limit, some megabytes above, ends the whole sandbox.
+// The guest enforces the memory limit: it kills the process that uses most. Until then the kernel
+// delays what allocates more. The kernel's own memory, such as that of files without content, is
+// not part of it: the host's limit, some megabytes above, ends the whole sandbox.
 package gvisor

@@ -194,6 +194,21 @@ func oci(q launch.PlanRequest) any {
 			"rlimits":      []m{{"type": "RLIMIT_NOFILE", "soft": 16 << 10, "hard": 1 << 20}, {"type": "RLIMIT_CORE", "soft": 0, "hard": 0}},
 		},
 		"mounts": mounts,
-		"linux":  m{"namespaces": namespaces},
+		"linux":  m{"namespaces": namespaces, "resources": resources(q.Limits)},
 	}
+}
+
+// resources are the limits that programs see. They are enforced elsewhere: see
+// launch.GroupLimits.
+func resources(l api.Limits) any {
+	type m = map[string]any
+	r := m{}
+	if l.MemoryBytes > 0 {
+		r["memory"] = m{"limit": l.MemoryBytes}
+	}
+	if l.CPUs > 0 {
+		const period = 100_000 // microseconds
+		r["cpu"] = m{"quota": max(int64(l.CPUs*period), 1), "period": period}
+	}
+	return r
 }

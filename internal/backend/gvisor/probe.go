@@ -78,7 +78,7 @@ func (b *Backend) own(a api.Ability) (api.Ability, bool) {
 			a.OK, a.Reason = true, "best effort: checked by the guest"
 			return a, true
 		}
-		return yes("checked by the guest, which kills the command that uses most; %s ends the sandbox some megabytes above the limit", by)
+		return yes("checked by the guest, which kills the process that uses most; %s ends the sandbox some megabytes above the limit", by)
 	case api.CapLimitCPUTime:
 		if strings.HasPrefix(a.Reason, "best effort") {
 			a.OK, a.Reason = false, "without control groups the host cannot measure the processor time of the sandbox's own kernel"

@@ -95,6 +95,9 @@ func (s *Session) decide(ctx context.Context, t policy.Target) (web.Grant, error
 	return web.Grant{Target: t, Class: v.Class, Private: v.Private, Rule: v.Rule, Asked: !v.Allow}, nil
 }
 
+// noNetwork is the reason of every refusal in a sandbox without rules.
+const noNetwork = "the sandbox has no network"
+
 // refusal explains a verdict.
 func (s *Session) refusal(v policy.Verdict, t policy.Target) *web.Refusal {
 	r := &web.Refusal{Reason: v.Reason, Rule: v.Rule}
@@ -104,6 +107,9 @@ func (s *Session) refusal(v policy.Verdict, t policy.Target) *web.Refusal {
 			what = hostPort(t)
 		}
 		r.Hint = s.command + " " + what
+	}
+	if v.Reason == policy.ReasonNoRule && s.policy.Load().Empty() {
+		r.Reason = noNetwork
 	}
 	return r
 }

@@ -21,6 +21,10 @@ type Policy struct {
 	bytes       int64
 }
 
+// Empty reports whether no connection can be allowed, because there are no rules and nobody is
+// asked.
+func (p *Policy) Empty() bool { return len(p.own.rules) == 0 && !p.own.ask }
+
 // ruleset is the rules of a policy, with an index of those that a host can match.
 type ruleset struct {
 	rules     []rule

@@ -38,9 +38,11 @@ func (c *collector) npm() {
 	case !ok:
 	case registry == "" || m.is(c.defaults.NPM.Registry):
 		c.standard("npm", c.defaults.NPM.Rules)
+		c.yarn(c.defaults.NPM.Registry)
 	default:
 		c.mirror(m)
 		c.env["npm_config_registry"] = m.url
+		c.yarn(m.url)
 	}
 	for _, scope := range sortedKeys(scopes) {
 		what := fmt.Sprintf("npm's registry of the scope %.40q", scope)
@@ -50,6 +52,14 @@ func (c *collector) npm() {
 				c.warn(fmt.Sprintf("%s is %s: sandboxes may use it, but no variable can set it. Put it into the project's .npmrc.", what, m.url))
 			}
 		}
+	}
+}
+
+// yarn makes Yarn 1 use npm's registry: it has a default of its own, and does not read npm's
+// variable. Later versions ignore this one.
+func (c *collector) yarn(registry string) {
+	if registry != "" {
+		c.env["YARN_REGISTRY"] = registry
 	}
 }
 

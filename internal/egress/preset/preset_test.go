@@ -1,6 +1,7 @@
 package preset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -185,6 +186,11 @@ func TestExpand(t *testing.T) {
 				t.Errorf("env: %v", p.Env)
 			}
 			delete(p.Env, "npm_config_audit")
+			// Yarn 1 uses npm's registry, whichever that is.
+			if want := cmp.Or(c.env["npm_config_registry"], "https://npm-default.example/"); p.Env["YARN_REGISTRY"] != "" && p.Env["YARN_REGISTRY"] != want || c.preset == "npm" && c.rules != "" && p.Env["YARN_REGISTRY"] == "" {
+				t.Errorf("YARN_REGISTRY is %q, want %q", p.Env["YARN_REGISTRY"], want)
+			}
+			delete(p.Env, "YARN_REGISTRY")
 			// Methods have a space behind them.
 			got := strings.Join(texts(p.Rules), " ")
 			if got != c.rules {
@@ -253,7 +259,7 @@ func TestCredentials(t *testing.T) {
 	}
 	// The control: without credentials the URL is used, so the places above are the right ones.
 	h := host{env: map[string]string{"PIP_INDEX_URL": "https://m.example/hunter2", "GOPROXY": "https://m.example/hunter2"}, files: map[string]string{home + "/.npmrc": "registry=https://m.example/hunter2"}}
-	if p := h.expand(t, registries); len(p.Env) != 4 || !strings.Contains(strings.Join(values(p.Env), " "), "hunter2") {
+	if p := h.expand(t, registries); len(p.Env) != 5 || !strings.Contains(strings.Join(values(p.Env), " "), "hunter2") {
 		t.Errorf("%+v: the test shows nothing", p.Env)
 	}
 }
@@ -412,6 +418,7 @@ func TestTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := c.Expand(t.Context(), tool)
+		delete(p.Env, "YARN_REGISTRY") // which is not npm's own
 		if err != nil || len(p.Rules) == 0 || len(p.Env) > 1 || len(p.Warnings) != 0 {
 			t.Errorf("%s: %+v, %v; want rules for its defaults and nothing else", tool, p, err)
 		}

@@ -104,6 +104,9 @@ type Config struct {
 	OwnKernel bool   `json:"ownKernel,omitempty"`
 	Own       []Dir  `json:"own,omitempty"`
 	Files     []File `json:"files,omitempty"`
+	// CPUs is the share of the processors, which the guest, with OwnKernel, shows to programs;
+	// 0 means no limit.
+	CPUs float64 `json:"cpus,omitempty"`
 	// View says that the guest, with OwnKernel, mounts the Workspace at ViewDir, read-only.
 	View bool `json:"view,omitempty"`
 }
@@ -355,6 +358,7 @@ func RunFiles(sandbox, template string) []File {
 //
 // The guest unmounts Groups and bind-mounts its own root there. Its commands are
 // chrooted to that mount, because a process in a chroot cannot create a user namespace.
+// At the same path they see their own control group, read-only, with their limits.
 const ArgStdio = "stdio"
 
 // Groups is where a guest on a kernel of its own finds cgroup v2.

@@ -29,7 +29,8 @@ type Cell struct {
 const commandsGroup = "commands"
 
 // NewCell creates the control group, and then hides the cgroup hierarchy by mounting the
-// root of commands over it: even root inside cannot leave the group or raise its limit. The
+// root of commands over it: even root inside cannot leave the group or raise its limit. Commands
+// see a read-only mount of their group, from which language runtimes read the limits. The
 // guest keeps the descriptors that it needs. NewCell needs cgroup v2, mounted writable at
 // [birth.Groups], and CAP_SYS_ADMIN. Without OwnKernel it returns nil.
 func NewCell(cfg *birth.Config) (*Cell, error) {
@@ -53,14 +54,16 @@ func NewCell(cfg *birth.Config) (*Cell, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if cfg.Processes > 0 {
-		if err := os.WriteFile(filepath.Join(dir, "pids.max"), strconv.AppendInt(nil, cfg.Processes, 10), 0); err != nil {
-			return nil, err
-		}
+	if err := writeLimits(dir, cfg); err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
+	}
+	if err := unix.Mount(dir, keptGroup, "", unix.MS_BIND, ""); err != nil {
+		err = &os.PathError{Op: "bind mount the group on", Path: keptGroup, Err: err}
+		return nil, errors.Join(err, f.Close())
 	}
 	if err := unix.Unmount(birth.Groups, unix.MNT_DETACH); err != nil {
 		err = &os.PathError{Op: "unmount", Path: birth.Groups, Err: err}
@@ -88,7 +91,59 @@ func NewCell(cfg *birth.Config) (*Cell, error) {
 		err = &os.PathError{Op: "bind mount the root on", Path: birth.Groups, Err: err}
 		return nil, errors.Join(err, f.Close())
 	}
+	if err := mountGroup(birth.Groups); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	return &Cell{Group: f, Root: birth.Groups}, nil
+}
+
+// keptGroup is an empty directory of every gVisor kernel, where the group is mounted while its
+// hierarchy is unmounted.
+const keptGroup = "/sys/firmware"
+
+// writeLimits writes the limits of a sandbox to a group. gVisor enforces that of processes; the
+// others tell programs what the host and package memory enforce.
+func writeLimits(dir string, cfg *birth.Config) error {
+	var limits = map[string]string{}
+	if cfg.Processes > 0 {
+		limits["pids.max"] = strconv.FormatInt(cfg.Processes, 10)
+	}
+	if cfg.Memory > 0 {
+		limits["memory.max"] = strconv.FormatInt(cfg.Memory, 10)
+	}
+	if cfg.CPUs > 0 {
+		const period = 100_000 // microseconds
+		limits["cpu.max"] = fmt.Sprintf("%d %d", max(int64(cfg.CPUs*period), 1), period)
+	}
+	for name, value := range limits {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(value), 0); err != nil {
+			return err
+		}
+	}
+	// A program that does not read its mounts looks for the group at its path, which is then
+	// mounted a second time.
+	return os.Mkdir(filepath.Join(dir, commandsGroup), 0o755)
+}
+
+// mountGroup moves the group from keptGroup into a root directory, read-only.
+func mountGroup(root string) error {
+	at := filepath.Join(root, birth.Groups)
+	const flags = unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	for _, m := range []struct{ source, target string }{{keptGroup, at}, {at, filepath.Join(at, commandsGroup)}} {
+		err := unix.Mount(m.source, m.target, "", unix.MS_BIND, "")
+		if err == nil {
+			err = unix.Mount("", m.target, "", unix.MS_REMOUNT|flags, "")
+		}
+		if err != nil {
+			return &os.PathError{Op: "mount the group on", Path: m.target, Err: err}
+		}
+	}
+	for _, kept := range []string{filepath.Join(root, keptGroup), keptGroup} {
+		if err := unix.Unmount(kept, unix.MNT_DETACH); err != nil {
+			return &os.PathError{Op: "unmount", Path: kept, Err: err}
+		}
+	}
+	return nil
 }
 
 // mountView mounts a directory at birth.ViewDir, read-only.

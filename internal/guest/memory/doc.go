@@ -1,5 +1,5 @@
 // Package memory enforces the sandbox's memory limit if the host cannot: it kills the process
-// group that uses the most memory.
+// that uses the most memory, as Linux does. Its parents continue.
 //
 //	go memory.New(cfg, processes).Run(ctx)
 //

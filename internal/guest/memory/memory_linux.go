@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
@@ -21,12 +22,12 @@ const (
 	// than the free memory needs, and less often while no command runs.
 	shortInterval = 10 * time.Millisecond
 	idleInterval  = 250 * time.Millisecond
-	// killGrace is how long a killed process group may take to release its memory before
+	// killGrace is how long a killed process may take to release its memory before
 	// another one is killed, unless memory use grows. On a busy host this takes seconds.
 	killGrace = 10 * time.Second
 )
 
-// Watcher kills the largest process group when the memory use exceeds the limit.
+// Watcher kills the largest process when the memory use exceeds the limit.
 type Watcher struct {
 	limit     int64 // bytes
 	pid1      bool  // the guest sees the sandbox's processes only
@@ -63,8 +64,8 @@ func (w *Watcher) Run(ctx context.Context) {
 // checkProcesses compares the sum over all processes.
 func (w *Watcher) checkProcesses() time.Duration {
 	if w.processes.Count() > 0 || w.pid1 {
-		if groups, total := w.groups(); total > w.limit {
-			w.killLargest(groups)
+		if all, total := w.members(); total > w.limit {
+			w.killLargest(all)
 		}
 	}
 	return checkInterval
@@ -76,7 +77,7 @@ type kernelMemory struct {
 	w    *Watcher
 	used func() int64
 
-	killed time.Time // when a group was last killed
+	killed time.Time // when a process was last killed
 	then   int64     // lowest use since then, in bytes
 }
 
@@ -85,14 +86,14 @@ func (k *kernelMemory) check() time.Duration {
 	used, limit := k.used(), k.w.limit
 	switch {
 	case used > limit:
-		// The killed group is still releasing memory, unless others allocate: ignore an
+		// The killed process is still releasing memory, unless others allocate: ignore an
 		// increase of up to limit/32, the error of the measurement.
 		if used <= k.then+limit/32 && time.Since(k.killed) < killGrace {
 			k.then = min(k.then, used)
 			return shortInterval
 		}
-		groups, _ := k.w.groups()
-		k.w.killLargest(groups)
+		all, _ := k.w.members()
+		k.w.killLargest(all)
 		k.killed, k.then = time.Now(), used
 		return shortInterval
 	case used < limit-limit/8:
@@ -114,22 +115,27 @@ func interval(free, limit int64) time.Duration {
 }
 
 // Used returns the memory in use, in bytes. In gVisor that is the size of its memory file:
-// what the host charges, except for the sandbox's own overhead.
+// what the host charges, except for the sandbox's own overhead. The total there is the limit,
+// and what exceeds it, which Linux does not have, is reported as buffers.
 func Used() int64 {
 	var si unix.Sysinfo_t
 	if err := unix.Sysinfo(&si); err != nil {
 		return 0
 	}
-	return int64(si.Totalram-si.Freeram) * int64(max(1, si.Unit))
+	return int64(si.Totalram-si.Freeram+si.Bufferram) * int64(max(1, si.Unit))
 }
 
-// memoryGroup is the memory of a process group, in bytes.
-type memoryGroup struct{ rss, session int64 }
+// member is a process of the sandbox.
+type member struct {
+	parent, group, session int
+	rss                    int64 // bytes
+}
 
-func (w *Watcher) groups() (groups map[int]*memoryGroup, total int64) {
+// members returns the processes of the sandbox, by their ids, and their memory.
+func (w *Watcher) members() (all map[int]member, total int64) {
 	page := int64(os.Getpagesize())
 	self := os.Getpid()
-	groups = make(map[int]*memoryGroup)
+	all = make(map[int]member)
 	ours := make(map[int]bool)
 	for _, p := range w.processes.Live() {
 		ours[p.PID()] = true
@@ -140,32 +146,47 @@ func (w *Watcher) groups() (groups map[int]*memoryGroup, total int64) {
 		if pid == self || (!w.pid1 && !ours[st.Group] && !ours[st.Session]) {
 			return
 		}
-		g := groups[st.Group]
-		if g == nil {
-			g = &memoryGroup{session: int64(st.Session)}
-			groups[st.Group] = g
-		}
-		g.rss += st.RSSPages * page
-		total += st.RSSPages * page
+		m := member{st.Parent, st.Group, st.Session, st.RSSPages * page}
+		all[pid] = m
+		total += m.rss
 	})
-	return groups, total
+	return all, total
 }
 
-func (w *Watcher) killLargest(groups map[int]*memoryGroup) {
-	var worst int
-	for pgrp, g := range groups {
-		if worst == 0 || g.rss > groups[worst].rss {
-			worst = pgrp
+// killLargest kills the process with the most memory. As with Linux's, the others continue: a
+// shell sees what became of the program that it started.
+func (w *Watcher) killLargest(all map[int]member) {
+	worst := 0
+	for pid, m := range all {
+		if worst == 0 || m.rss > all[worst].rss || m.rss == all[worst].rss && pid > worst {
+			worst = pid
 		}
 	}
-	if worst <= 1 || worst == os.Getpid() {
+	if worst <= 1 {
 		return
 	}
-	for _, p := range w.processes.Live() {
-		if p.PID() == worst || p.PID() == int(groups[worst].session) {
+	if p := w.command(all, worst); p != nil {
+		if p.PID() == worst {
 			w.processes.Kill(p, api.CauseMemory)
 			return
 		}
+		p.LosesMemory()
 	}
-	unix.Kill(-worst, unix.SIGKILL)
+	unix.Kill(worst, unix.SIGKILL)
+}
+
+// command returns the command that started a process, or is it; nil if that is not known.
+func (w *Watcher) command(all map[int]member, pid int) *process.Process {
+	live := map[int]*process.Process{}
+	for _, p := range w.processes.Live() {
+		live[p.PID()] = p
+	}
+	m := all[pid]
+	for range all { // the parents of a process that ended meanwhile may be a circle
+		if p := live[pid]; p != nil {
+			return p
+		}
+		pid = all[pid].parent
+	}
+	return cmp.Or(live[m.group], live[m.session])
 }

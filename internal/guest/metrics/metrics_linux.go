@@ -38,7 +38,7 @@ func (s *Service) Serve(c *rpc.Conn, req *http.Request) error {
 		return err
 	}
 	now := time.Now()
-	m := envd.Metrics{TS: now.Unix(), CPUCount: runtime.NumCPU()}
+	m := envd.Metrics{TS: now.Unix(), CPUCount: processors()}
 	seen := false
 	procfs.Each(func(pid int, st procfs.Stat) {
 		seen = seen || pid == os.Getpid()
@@ -67,6 +67,16 @@ func (s *Service) Serve(c *rpc.Conn, req *http.Request) error {
 		m.DiskUsed = int64(st.Blocks-st.Bfree) * st.Bsize
 	}
 	return c.AnswerJSON(m)
+}
+
+// processors counts the processors that programs see. The runtime has counted those at its start,
+// before the sandbox was built.
+func processors() int {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return runtime.NumCPU()
+	}
+	return set.Count()
 }
 
 // cpuMeter computes processor use between two calls, in percent.

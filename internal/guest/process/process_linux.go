@@ -38,6 +38,7 @@ type Process struct {
 	status  unix.WaitStatus
 	gone    bool   // the reaper has the status
 	cause   string // why the guest killed it
+	memory  bool   // one of the processes that it started was killed at the memory limit
 	logSize int    // memory of the output at its end, in bytes; owned by the table
 	life    lifetime
 }
@@ -94,6 +95,14 @@ func (p *Process) setCause(cause string) {
 	}
 }
 
+// LosesMemory records that a process which the command started is killed at the memory limit.
+// If the command then ends as that process did, with 137, that is its cause too.
+func (p *Process) LosesMemory() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.memory = true
+}
+
 // Subscribe attaches a reader to the output; see output.Log.
 func (p *Process) Subscribe(offset int64, record bool) (*output.Reader, error) {
 	r, err := p.Log.Subscribe(offset, record)
@@ -108,6 +117,9 @@ func (p *Process) Subscribe(offset int64, record bool) (*output.Reader, error) {
 func (p *Process) finish() *envd.EndEvent {
 	p.mu.Lock()
 	end := endEvent(p.status, p.cause)
+	if p.memory && end.ExitCode == 128+int32(unix.SIGKILL) && end.Cause == "" {
+		end.Cause = api.CauseMemory
+	}
 	unix.Close(p.exitFD)
 	p.exitFD = -1
 	p.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/life"
+	"hortus.dev/internal/sandbox/outgoing"
 	"hortus.dev/internal/sandbox/pool"
 )
 
@@ -106,7 +107,7 @@ func (c *Creator) boot(ctx context.Context, req api.CreateSandbox, p *plan, rele
 	}
 	return c.start(ctx, in, sandbox.StartTimeout(p.backend), sandbox.OpBoot, func(ctx context.Context) (sandbox.Machine, error) {
 		spec := p.spec
-		spec.ID, spec.Env = in.id, req.Env
+		spec.ID, spec.Env = in.id, outgoing.CommandEnvironment(in.Row())
 		return p.backend.Start(ctx, spec)
 	})
 }
@@ -156,7 +157,7 @@ func (c *Creator) claim(ctx context.Context, req api.CreateSandbox, p *plan, g *
 		return api.Sandbox{}, err
 	}
 	c.pool.Release(g.ID)
-	err = g.Machine.Claim(ctx, req.Env)
+	err = g.Machine.Claim(ctx, outgoing.CommandEnvironment(row))
 	if err == nil {
 		err = in.egress.Open(ctx)
 	}

@@ -60,7 +60,7 @@ func (in *instance) spec() sandbox.Spec {
 	if row.Parent != "" {
 		name = string(row.ID)
 	}
-	return sandbox.Spec{ID: row.ID, Layers: in.layers, Limits: row.Limits, Asked: in.asked, Env: row.Env, Hostname: name, Template: row.Template, Egress: sandbox.Egress{Host: row.Egress == api.EgressHost}, Workspace: in.workspace}
+	return sandbox.Spec{ID: row.ID, Layers: in.layers, Limits: row.Limits, Asked: in.asked, Env: outgoing.CommandEnvironment(row), Hostname: name, Template: row.Template, Egress: sandbox.Egress{Host: row.Egress == api.EgressHost}, Workspace: in.workspace}
 }
 
 // need is the capacity that a sandbox takes, by its row.

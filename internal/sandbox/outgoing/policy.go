@@ -216,6 +216,20 @@ func (r Resolved) Environment(env map[string]string) map[string]string {
 	return out
 }
 
+// noRetries make package managers fail at once instead of trying again for a minute.
+var noRetries = map[string]string{"npm_config_fetch_retries": "0", "PIP_RETRIES": "0"}
+
+// CommandEnvironment returns the variables of a sandbox's commands, by its row: those of its own,
+// and below them, if it has no network, those with which package managers do not wait for one.
+func CommandEnvironment(row api.Sandbox) map[string]string {
+	if row.Egress != api.EgressNone {
+		return row.Env
+	}
+	out := maps.Clone(noRetries)
+	maps.Copy(out, row.Env)
+	return out
+}
+
 // Inherited is the policy of a sandbox that starts with the state of another, in a row that is
 // copied from the other's, with the ceiling of the caller's key. It may use some of the secrets, and
 // has the header rules whose secrets are all among names.

@@ -55,3 +55,26 @@ func TestCheckGrades(t *testing.T) {
 		check(name+", by the engine", r, report(true, api.EgressByEngine), false)
 	}
 }
+
+// TestCommandEnvironment: only a sandbox without network is told not to try again, and a setting
+// of its own has priority.
+func TestCommandEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		egress string
+		own    string
+		want   string
+	}{
+		{api.EgressNone, "", "0"},
+		{api.EgressNone, "3", "3"},
+		{api.EgressRules, "", ""},
+		{api.EgressHost, "", ""},
+	} {
+		row := api.Sandbox{Egress: c.egress}
+		if c.own != "" {
+			row.Env = map[string]string{"PIP_RETRIES": c.own}
+		}
+		if got := CommandEnvironment(row)["PIP_RETRIES"]; got != c.want {
+			t.Errorf("egress %s, own value %q: %q, want %q", c.egress, c.own, got, c.want)
+		}
+	}
+}

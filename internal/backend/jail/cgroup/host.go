@@ -99,6 +99,9 @@ func (h *Host) Has(c Controller) (bool, string) {
 	return ok, h.missing[c]
 }
 
+// Unified is the Version of a controller of version 2.
+const Unified = "cgroup v2"
+
 // Version is the control group version of a controller, for people.
 func (h *Host) Version(c Controller) string {
 	p, ok := h.places[c]
@@ -106,7 +109,7 @@ func (h *Host) Version(c Controller) string {
 	case !ok:
 		return ""
 	case p.unified:
-		return "cgroup v2"
+		return Unified
 	}
 	return "cgroup v1"
 }

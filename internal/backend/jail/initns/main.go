@@ -108,6 +108,9 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 			return false, nil, err
 		}
 	}
+	if err := spec.Limits.useProcessors(); err != nil {
+		return false, nil, err
+	}
 	guest := fd(spec.Guest)
 	if guest < 0 && !spec.Probe && spec.Keeper == nil {
 		return false, nil, at("become the guest", unix.EBADF)

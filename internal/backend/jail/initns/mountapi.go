@@ -65,7 +65,7 @@ func attach(m int, target string) error {
 }
 
 // attachIn is attach for a target in a tree that a guest may have written: symbolic links in
-// the path stay within the tree. There may be none for /dev and /proc, which are used by their
+// the path stay within the tree. There may be none for /dev, /proc and /sys, which are used by their
 // path afterwards.
 func attachIn(m int, root, target string) error {
 	if m < 0 {
@@ -85,7 +85,7 @@ func moveIn(m int, root, target string) error {
 	}
 	defer unix.Close(top)
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	if target == "/dev" || target == "/proc" {
+	if target == "/dev" || target == "/proc" || target == "/sys" {
 		how.Resolve |= unix.RESOLVE_NO_SYMLINKS
 	}
 	to, err := unix.Openat2(top, target, &how)

@@ -13,8 +13,8 @@ import (
 // hidden are the files of /proc that act on the whole host, or reveal about it or its other
 // users what no program needs: secrets of the administrator (cmdline), current activity of
 // others (interrupts, locks, vmstat), the memory layout, devices and modules. hiddenDirs are
-// directories of that kind. Files that programs use to size themselves stay: cpuinfo, meminfo,
-// stat, loadavg, uptime.
+// directories of that kind. Files that programs use to size themselves stay, with the limits of
+// the sandbox: cpuinfo, meminfo, stat, loadavg, uptime.
 var (
 	hidden = []string{"allocinfo", "bootconfig", "buddyinfo", "cgroups", "cmdline", "config.gz", "consoles", "crypto", "devices",
 		"diskstats", "dma", "execdomains", "fb", "interrupts", "iomem", "ioports", "kallsyms", "kcore", "key-users", "keys", "kmsg",
@@ -26,8 +26,8 @@ var (
 	hiddenDirs = []string{"acpi", "asound", "bus", "driver", "dynamic_debug", "fs", "irq", "pressure", "scsi", "sys/fs/quota"}
 )
 
-// covers are mounted over entries of /proc: an empty file, an empty directory, and a boot id of
-// this sandbox.
+// covers are mounted over entries of /proc: an empty file, an empty directory, a boot id of
+// this sandbox, and files with its limits.
 const (
 	covers     = stage + "/covers"
 	coverFile  = covers + "/file"
@@ -57,7 +57,11 @@ func mountProc(s *Spec, root string) error {
 		// while they see an unmasked one.
 		return nil
 	}
-	if err := makeCovers(); err != nil {
+	limits := s.Limits.procFiles(func(name string) string {
+		b, _ := os.ReadFile(proc + "/" + name)
+		return string(b)
+	})
+	if err := makeCovers(limits); err != nil {
 		return at("make covers for /proc", err)
 	}
 	n, err := cloneMount(proc+"/sys", unix.MOUNT_ATTR_RDONLY)
@@ -68,6 +72,9 @@ func mountProc(s *Spec, root string) error {
 		return at("protect /proc/sys", err)
 	}
 	for _, name := range hidden {
+		if _, shown := limits[name]; shown {
+			continue
+		}
 		if err := cover(coverFile, proc+"/"+name); err != nil {
 			return at("hide /proc/"+name, err)
 		}
@@ -77,19 +84,28 @@ func mountProc(s *Spec, root string) error {
 			return at("hide /proc/"+name, err)
 		}
 	}
+	for name := range limits {
+		if err := cover(covers+"/"+name, proc+"/"+name); err != nil {
+			return at("show the limits in /proc/"+name, err)
+		}
+	}
 	return at("set the boot id", cover(coverBoot, proc+"/"+bootIDFile))
 }
 
 // makeCovers makes the covers and a read-only mount over their directory: bind mounts of it
 // are read-only too.
-func makeCovers() error {
+func makeCovers(limits map[string]string) error {
 	if err := unix.Mkdir(covers, 0o755); err != nil {
 		return err
 	}
 	if err := unix.Mkdir(coverDir, 0o555); err != nil {
 		return err
 	}
-	for path, data := range map[string]string{coverFile: "", coverBoot: newBootID() + "\n"} {
+	files := map[string]string{coverFile: "", coverBoot: newBootID() + "\n"}
+	for name, data := range limits {
+		files[covers+"/"+name] = data
+	}
+	for path, data := range files {
 		if err := os.WriteFile(path, []byte(data), 0o444); err != nil {
 			return err
 		}

@@ -63,6 +63,9 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 	if err := mountRun(s, root); err != nil {
 		return -1, err
 	}
+	if err := mountSys(s, root); err != nil {
+		return -1, err
+	}
 	into := root
 	if s.Keeper != nil {
 		into = stage

@@ -60,6 +60,8 @@ type Spec struct {
 	Caps     uint64 `json:"caps"`
 	Bounding uint64 `json:"bounding"`
 	Quotas   Quotas `json:"quotas"`
+	// Limits are what programs see of the limits; nil leaves the machine's.
+	Limits *Limits `json:"limits,omitempty"`
 	// Switch is true if the stage changes to UID and GID.
 	Switch bool `json:"switch"`
 	// Clocks says to make a time namespace for the guest; otherwise the stage is in one

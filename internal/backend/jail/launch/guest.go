@@ -3,11 +3,13 @@ package launch
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"math"
 	"slices"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/ids"
+	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/oci/settings"
@@ -65,7 +67,7 @@ func (l *Launcher) GuestConfig(spec sandbox.Spec, trees []*Tree) *birth.Config {
 	cfg.Processes = spec.Limits.Processes
 	if l.cfg.Kernel != nil {
 		cfg.OwnKernel, cfg.Own, cfg.Files = true, ownDirs(), ownFiles(spec)
-		cfg.Memory, cfg.View = spec.Limits.MemoryBytes, spec.Workspace != nil && spec.Workspace.View
+		cfg.Memory, cfg.CPUs, cfg.View = spec.Limits.MemoryBytes, spec.Limits.CPUs, spec.Workspace != nil && spec.Workspace.View
 		return cfg
 	}
 	if ok, _ := l.cfg.Cgroups.Has(cgroup.Memory); !ok {
@@ -91,6 +93,23 @@ func (l *Launcher) GroupLimits(limits api.Limits) cgroup.Limits {
 		g.Processes += birth.Reserve
 	}
 	return g
+}
+
+// limits are what the programs of a sandbox on the host's kernel see. A share of the processors
+// becomes as many of them, rounded up, one sandbox's after the other's.
+func (l *Launcher) limits(limits api.Limits) *initns.Limits {
+	v := &initns.Limits{MemoryBytes: limits.MemoryBytes, CPUs: limits.CPUs, Processes: limits.Processes,
+		Unified: l.cfg.Cgroups.Version(cgroup.Memory) == cgroup.Unified}
+	n, all := uint64(math.Ceil(limits.CPUs)), uint64(len(l.processors))
+	if n == 0 || n >= all {
+		return v
+	}
+	first := l.turn.Add(n) - n
+	for i := range n {
+		v.Processors = append(v.Processors, l.processors[(first+i)%all])
+	}
+	slices.Sort(v.Processors)
+	return v
 }
 
 // ownDirs are the directories of the sandbox's users.

@@ -80,6 +80,7 @@ func (l *Launcher) describe(pid int, r Request) (_ *initns.Spec, fds []int, err 
 		is.Files = append(is.Files, birth.File{Path: birth.Placeholder})
 	} else {
 		is.Run = runFiles(r.Spec)
+		is.Limits = l.limits(r.Spec.Limits)
 	}
 	add := func(fd int) int {
 		fds = append(fds, fd)

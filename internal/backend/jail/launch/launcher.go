@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -37,6 +38,9 @@ type Launcher struct {
 	guest  *os.File // sealed copy of the guest
 	null   *os.File
 	forker *forker.Forker
+	// processors are those that sandboxes may use; turn counts those that got a part of them.
+	processors []int
+	turn       atomic.Uint64
 
 	mu    sync.Mutex
 	trees map[layer.Digest]*Tree
@@ -47,6 +51,11 @@ type Launcher struct {
 func New(cfg Config) (_ *Launcher, err error) {
 	l := &Launcher{cfg: cfg, trees: map[layer.Digest]*Tree{}}
 	l.clocks = l.haveClocks()
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("the processors of this process: %w", err)
+	}
+	l.processors = initns.Processors(&set)
 	opts := seccomp.Options{GuestUID: -1, GuestGID: -1}
 	if cfg.Ranges {
 		opts = seccomp.Options{GuestUID: ids.GuestUID, GuestGID: ids.GuestUID}
