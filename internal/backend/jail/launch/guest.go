@@ -112,18 +112,19 @@ func ownDirs() []birth.Dir {
 	}
 }
 
-// nameFiles contain the host name and the name server.
+// nameFiles contain the host name, the name server and the generation.
 func nameFiles(spec sandbox.Spec) []birth.File {
 	return []birth.File{
 		{Path: "/etc/hostname", Data: spec.Hostname + "\n"},
 		{Path: "/etc/hosts", Data: "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost\n"},
 		{Path: "/etc/resolv.conf", Data: birth.ResolvConf},
+		{Path: birth.GenerationFile, Data: randomID() + "\n"},
 	}
 }
 
 // ownFiles identify a sandbox whose guest writes them itself.
 func ownFiles(spec sandbox.Spec) []birth.File {
-	return append(append(runFiles(spec), nameFiles(spec)...), birth.File{Path: "/etc/machine-id", Data: machineID() + "\n"})
+	return append(append(runFiles(spec), nameFiles(spec)...), birth.File{Path: "/etc/machine-id", Data: randomID() + "\n"})
 }
 
 // runFiles tell programs which sandbox they are in.
@@ -139,8 +140,8 @@ func TemplateID(spec sandbox.Spec) string {
 	return spec.Template
 }
 
-// machineID makes a new machine id.
-func machineID() string {
+// randomID makes a new id, such as that of a machine.
+func randomID() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
