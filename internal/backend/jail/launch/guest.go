@@ -112,19 +112,19 @@ func ownDirs() []birth.Dir {
 	}
 }
 
-// nameFiles contain the host name, the name server and the generation.
+// nameFiles contain the host name and the name server.
 func nameFiles(spec sandbox.Spec) []birth.File {
 	return []birth.File{
 		{Path: "/etc/hostname", Data: spec.Hostname + "\n"},
 		{Path: "/etc/hosts", Data: "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost\n"},
 		{Path: "/etc/resolv.conf", Data: birth.ResolvConf},
-		{Path: birth.GenerationFile, Data: randomID() + "\n"},
 	}
 }
 
 // ownFiles identify a sandbox whose guest writes them itself.
 func ownFiles(spec sandbox.Spec) []birth.File {
-	return append(append(runFiles(spec), nameFiles(spec)...), birth.File{Path: "/etc/machine-id", Data: randomID() + "\n"})
+	return append(append(runFiles(spec), nameFiles(spec)...),
+		birth.File{Path: "/etc/machine-id", Data: randomID() + "\n"}, birth.File{Path: birth.GenerationFile, Data: randomID() + "\n"})
 }
 
 // runFiles tell programs which sandbox they are in.
