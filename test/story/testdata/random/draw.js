@@ -2,7 +2,8 @@
 // that sends "hook" has what can be seeded seeded first.
 const crypto = require('node:crypto'), fs = require('node:fs'), net = require('node:net');
 const hex = b => Buffer.from(b).toString('hex');
-function draw(hooked) {
+let hooked = false; // UUIDs that are there already are not those to use then
+function draw() {
   const ecdh = crypto.createECDH('prime256v1');
   return {
     'fs.readSync(urandom)': (() => { const b = Buffer.alloc(16), f = fs.openSync('/dev/urandom'); fs.readSync(f, b); fs.closeSync(f); return hex(b); })(),
@@ -13,12 +14,11 @@ function draw(hooked) {
     'Math.random': String(Math.random()),
   };
 }
-draw(false);
+draw();
 net.createServer(c => c.once('data', d => {
-  let hooked = false;
   if (d.toString().trim() === 'hook') {
     require('./reseed.node')();
     hooked = true;
   }
-  c.end(Object.entries(draw(hooked)).map(([k, v]) => k + ' ' + v + '\n').join(''));
+  c.end(Object.entries(draw()).map(([k, v]) => k + ' ' + v + '\n').join(''));
 })).listen(7301, '127.0.0.1', () => fs.writeFileSync('node.ready', ''));
