@@ -61,13 +61,15 @@ var generators = []generator{{
 var wiped = generator{name: "wipe", command: "./wipe", port: 7305, files: []string{"wipe"},
 	needs: "gcc", build: []string{"gcc", "-O1", "-static", "-o", "wipe", "wipe.c"}}
 
-// askingFor connects to a port with a word and prints the answer.
+// askingFor prints the generation of the sandbox, and what the program at each port answers to a word.
 const askingFor = `
 import socket, sys
-s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-s.sendall((sys.argv[2] + "\n").encode())
-while b := s.recv(4096):
-    sys.stdout.write(b.decode())
+print("0 generation", open("/run/hortus/generation").read().strip())
+for port in sys.argv[2:]:
+    s = socket.create_connection(("127.0.0.1", int(port)))
+    s.sendall((sys.argv[1] + "\n").encode())
+    for line in s.makefile():
+        print(port, line, end="")
 `
 
 // prepared makes the files of a generator, or says why it cannot run.
@@ -87,13 +89,24 @@ func (p generator) prepared(t *testing.T, dir string) (why string) {
 	return ""
 }
 
-// answer asks the program in a sandbox for its values.
-func (p generator) answer(g *garden, id string) map[string]string {
+// drawn asks the programs in a sandbox for their values, by the port of each. Port 0 has the generation.
+func drawn(g *garden, id string, programs []generator) map[int]map[string]string {
 	g.t.Helper()
-	values := map[string]string{}
-	for line := range strings.Lines(g.must("sandbox", "exec", id, "--", "python3", "ask.py", strconv.Itoa(p.port), "draw")) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		values[name] = value
+	values := map[int]map[string]string{}
+	args := []string{"sandbox", "exec", id, "--", "python3", "ask.py", "draw"}
+	for _, p := range programs {
+		args = append(args, strconv.Itoa(p.port))
+	}
+	for line := range strings.Lines(g.must(args...)) {
+		f := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		if len(f) < 3 {
+			g.t.Fatalf("%s answers %q", id, line)
+		}
+		port, _ := strconv.Atoi(f[0])
+		if values[port] == nil {
+			values[port] = map[string]string{}
+		}
+		values[port][f[1]] = f[2]
 	}
 	return values
 }
@@ -129,7 +142,7 @@ func TestRandomNumbersOfCopies(t *testing.T) {
 		all = slices.DeleteFunc(all, func(p generator) bool { return p.name == "go" || p.name == "java" }) // they take twenty seconds
 	}
 	var running []generator
-	var hook strings.Builder
+	hook := "python3 ask.py hook"
 	for _, p := range all {
 		program, _, _ := strings.Cut(p.command, " ")
 		why := p.prepared(t, dir)
@@ -146,21 +159,22 @@ func TestRandomNumbersOfCopies(t *testing.T) {
 		g.must("sandbox", "exec", parent, "--", "sh", "-c",
 			"chmod +x "+p.files[0]+"; setsid "+p.command+" </dev/null >"+p.name+".out 2>&1 & until [ -e "+p.name+".ready ]; do kill -0 $! || { cat "+p.name+".out; exit 1; }; sleep 0.05; done")
 		running = append(running, p)
-		hook.WriteString("python3 ask.py " + strconv.Itoa(p.port) + " hook\n")
+		hook += " " + strconv.Itoa(p.port)
 	}
 
-	generations := map[string]string{}
+	first := drawn(g, parent, running)
+	generations := map[string]bool{first[0]["generation"]: true}
 	compare := func(how string, hooked bool, a, b string) {
 		t.Helper()
-		for _, id := range []string{parent, a, b} {
-			n := strings.TrimSpace(g.must("sandbox", "exec", id, "--", "cat", "/run/hortus/generation"))
-			if other, ok := generations[n]; len(n) != 32 || ok && other != id {
-				t.Errorf("%s: %s has generation %q, as %q has", how, id, n, other)
+		inA, inB := drawn(g, a, running), drawn(g, b, running)
+		for _, n := range []string{inA[0]["generation"], inB[0]["generation"]} {
+			if len(n) != 32 || generations[n] {
+				t.Errorf("%s: generation %q is not one, or that of another sandbox", how, n)
 			}
-			generations[n] = id
+			generations[n] = true
 		}
 		for _, p := range running {
-			x, y := p.answer(g, a), p.answer(g, b)
+			x, y := inA[p.port], inB[p.port]
 			if p.name == wiped.name {
 				for _, v := range []map[string]string{x, y} {
 					if v["wiped"] != "0" || v["kept"] != "kept" || v["plain"] != "plain" {
@@ -196,7 +210,7 @@ func TestRandomNumbersOfCopies(t *testing.T) {
 	for _, hooked := range []bool{false, true} {
 		args, how := []string{}, "without a command"
 		if hooked {
-			args, how = []string{"--on-restore", hook.String()}, "with an on-restore command"
+			args, how = []string{"--on-restore", hook}, "with an on-restore command"
 		}
 		kids := strings.Fields(g.must(append([]string{"sandbox", "fork", "--quiet", parent, "--count", "2"}, args...)...))
 		if len(kids) != 2 {
@@ -216,17 +230,22 @@ func TestRandomNumbersOfCopies(t *testing.T) {
 	}
 
 	// The original is not a copy. A sandbox that is paused to disk continues from a copy, and is treated as one.
-	wipes := slices.ContainsFunc(running, func(p generator) bool { return p.name == wiped.name })
-	if wipes && wiped.answer(g, parent)["wiped"] != "wiped" {
-		t.Error("the page of the parent was wiped")
+	isWiped := func(v map[int]map[string]string, want string) {
+		t.Helper()
+		if page, ok := v[wiped.port]; ok && page["wiped"] != want {
+			t.Errorf("the page of the parent is %q, not %q", page["wiped"], want)
+		}
 	}
-	before := g.must("sandbox", "exec", parent, "--", "cat", "/run/hortus/generation")
+	now := drawn(g, parent, running)
+	isWiped(now, "wiped")
+	if now[0]["generation"] != first[0]["generation"] {
+		t.Error("the parent has another generation than before")
+	}
 	g.must("sandbox", "pause", "--to-disk", parent)
 	g.must("sandbox", "resume", parent)
-	if after := g.must("sandbox", "exec", parent, "--", "cat", "/run/hortus/generation"); after == before {
-		t.Error("a resumed sandbox has the generation that it had")
-	}
-	if wipes && wiped.answer(g, parent)["wiped"] != "0" {
-		t.Error("the page of a resumed sandbox was not wiped")
+	now = drawn(g, parent, running)
+	isWiped(now, "0")
+	if n := now[0]["generation"]; len(n) != 32 || generations[n] {
+		t.Errorf("a resumed sandbox has generation %q, which is not new", n)
 	}
 }
