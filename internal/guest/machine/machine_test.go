@@ -20,7 +20,7 @@ func TestIDsOfASelf(t *testing.T) {
 	if id := bootID(a); !uuid.MatchString(id) || id != bootID(a) || id == bootID(b) {
 		t.Errorf("boot ids %s and %s", id, bootID(b))
 	}
-	if id := derivedID("machine-id", a); len(id) != 32 || id == derivedID("machine-id", b) || id[:8] == bootID(a)[:8] {
+	if id := derivedID("machine-id", a); len(id) != 32 || id == derivedID("machine-id", b) || id[:8] == bootID(a)[:8] || id == derivedID("generation", a) {
 		t.Errorf("machine ids %s and %s, boot id %s", id, derivedID("machine-id", b), bootID(a))
 	}
 }
