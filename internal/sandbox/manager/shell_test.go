@@ -65,8 +65,8 @@ func TestOnRestoreFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range fork.Children {
-		if c.Sandbox != nil {
-			t.Errorf("a child: %+v", c.Sandbox)
+		if c.Sandbox != nil || c.Error == nil {
+			t.Fatalf("a child: %+v", c.Sandbox)
 		}
 		refused("fork", c.Error)
 	}
