@@ -22,8 +22,8 @@ func (unmapped) NewAddressSpace() (platform.AddressSpace, error) { return unmapp
 
 type unmappedSpace struct{ platform.AddressSpace }
 
-func (unmappedSpace) PreFork()                     {}
-func (unmappedSpace) PostFork()                    {}
+func (unmappedSpace) PreFork()                    {}
+func (unmappedSpace) PostFork()                   {}
 func (unmappedSpace) Unmap(hostarch.Addr, uint64) {}
 
 func newWipeMM(t *testing.T) *MemoryManager {
