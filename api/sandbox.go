@@ -186,6 +186,9 @@ type Sandbox struct {
 	// Snapshot is what it started from, if that was a snapshot; while it is paused
 	// to disk, what it will continue from.
 	Snapshot SnapshotID `json:"snapshot,omitempty"`
+	// OnRestore is the shell command that ran in it after it was restored or forked, and runs in
+	// what is forked from it or starts from a snapshot of it.
+	OnRestore string `json:"onRestore,omitempty"`
 	// OnExpiry, AutoResume and PrivateTraffic are as they were requested.
 	OnExpiry       Expiry `json:"onExpiry,omitempty"`
 	AutoResume     bool   `json:"autoResume,omitempty"`

@@ -67,6 +67,13 @@ type Snapshot struct {
 	SharedBytes int64 `json:"sharedBytes,omitempty"`
 	// PausedMS is how long the sandbox was paused for it.
 	PausedMS int64 `json:"pausedMs"`
+	// OnRestore is the shell command that runs in each sandbox that starts from it.
+	OnRestore string `json:"onRestore,omitempty"`
+	// Listeners are the processes of a template that accept connections: each of its sandboxes
+	// has a copy of their memory, with their random number generators and keys. ListenersError
+	// is why they are not known.
+	Listeners      []Listener `json:"listeners,omitempty"`
+	ListenersError string     `json:"listenersError,omitempty"`
 	// Account owns it, as it did the sandbox; empty is the operator's own. Key is the API
 	// key that requested it.
 	Account   string    `json:"account,omitempty"`
@@ -86,6 +93,29 @@ func (s Snapshot) LineageID() SandboxID { return cmp.Or(s.Lineage, s.Sandbox) }
 // The operator's own sandboxes, of account "", start from every one.
 func (s Snapshot) StartsFor(account string) bool {
 	return account == "" || s.Account == account || s.Account == "" && s.Name != ""
+}
+
+// Listener is a process in a sandbox that accepts connections at a port.
+type Listener struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command"`
+	Port    int    `json:"port"`
+}
+
+const (
+	// MaxOnRestore bounds a command that runs after a restore, in bytes.
+	MaxOnRestore = 16 << 10
+	// OnRestoreTimeout is how long it may take.
+	OnRestoreTimeout = time.Minute
+)
+
+// CheckOnRestore refuses a command that is too long.
+func CheckOnRestore(command string) error {
+	if len(command) > MaxOnRestore {
+		return Errorf(KindInvalid, "the on-restore command has %d bytes; the maximum is %d", len(command), MaxOnRestore).
+			WithHint("write it to a file of the sandbox, and run that")
+	}
+	return nil
 }
 
 // ImageMark is what made an image, and so what can restore it: every field must
@@ -115,6 +145,9 @@ type CreateSnapshot struct {
 	// DefaultEgress is the policy of sandboxes that start from it and request none; nil
 	// denies everything.
 	DefaultEgress *EgressPolicy `json:"defaultEgress,omitempty"`
+	// OnRestore is a shell command that runs in each sandbox that starts from it, and must
+	// succeed before the sandbox is handed out. Empty is that of the sandbox.
+	OnRestore string `json:"onRestore,omitempty"`
 }
 
 // ForkSandbox requests children of a running sandbox.
@@ -132,6 +165,9 @@ type ForkSandbox struct {
 	// CopyMemory gives each child memory of its own from the start. Otherwise children share
 	// memory until they write it.
 	CopyMemory bool `json:"copyMemory,omitempty"`
+	// OnRestore is a shell command that runs in each child, and must succeed before the child is
+	// handed out. Empty is that of the parent.
+	OnRestore string `json:"onRestore,omitempty"`
 	// Egress is what the children may connect to; nil is the policy of the parent.
 	Egress *EgressPolicy `json:"egress,omitempty"`
 	// Secrets are names of secrets of the parent that the children may use too. A child has
@@ -191,6 +227,9 @@ type CreateTemplate struct {
 	// Run are shell commands, one after the other; each must succeed. What one
 	// starts in the background stays and is warm in each sandbox of the template.
 	Run []string `json:"run,omitempty"`
+	// OnRestore is a shell command that runs in each sandbox of the template, and must succeed
+	// before the sandbox is handed out. Empty is that of From.
+	OnRestore string `json:"onRestore,omitempty"`
 	// TimeoutMS bounds each of them; 0 means ten minutes.
 	TimeoutMS int64 `json:"timeoutMs,omitempty"`
 	// Egress is what the commands may connect to, DefaultEgress the policy of sandboxes that

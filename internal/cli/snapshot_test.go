@@ -271,18 +271,21 @@ func TestSnapshotCommands(t *testing.T) {
 }
 
 func TestTemplateCreateCommand(t *testing.T) {
-	done, _ := json.Marshal(map[string]api.Snapshot{"snapshot": saved()[0]})
+	made := saved()[0]
+	made.Listeners = []api.Listener{{PID: 9, Command: "node\x1b[31m", Port: 3000}}
+	done, _ := json.Marshal(map[string]api.Snapshot{"snapshot": made})
 	g := &garden{lines: "{\"step\":\"boot\"}\n{\"step\":\"run \\u001b[31m\\n  one\"}\n" + string(done) + "\n"}
 	connect := g.start(t)
 	args := []string{"template", "create", "py", "--from", "base", "--isolation", "gvisor", "--memory", "64M", "--pids", "9", "-e", "A=b",
-		"--run", "python3 a, b.py &", "--run", "true", "--timeout", "1m"}
+		"--run", "python3 a, b.py &", "--run", "true", "--on-restore", "kill -HUP 9", "--timeout", "1m"}
 	code, stdout, stderr := run(t, connect, "", nil, args...)
 	if code != 0 || stdout != snapPy+"\n" {
 		t.Errorf("code %d, stdout %q", code, stdout)
 	}
-	says(t, "create", stderr, "[template py] boot\n", `[template py] run \x1b[31m one`+"\n", "template py is ready after ", "memory and files, 5 MiB, isolation gvisor")
+	says(t, "create", stderr, "[template py] boot\n", `[template py] run \x1b[31m one`+"\n", "template py is ready after ", "memory and files, 5 MiB, isolation gvisor",
+		`warning: node\x1b[31m (process 9, port 3000) has the same memory`, "their random numbers and keys can be the same in all sandboxes of template py; --on-restore")
 	want := api.CreateTemplate{Name: "py", From: "base", Isolation: "gvisor", Limits: api.Limits{MemoryBytes: 64 << 20, Processes: 9},
-		Env: map[string]string{"A": "b"}, Run: []string{"python3 a, b.py &", "true"}, TimeoutMS: 60000}
+		Env: map[string]string{"A": "b"}, Run: []string{"python3 a, b.py &", "true"}, OnRestore: "kill -HUP 9", TimeoutMS: 60000}
 	if got := was[api.CreateTemplate](t, g, "/v1/templates"); !reflect.DeepEqual(got, want) {
 		t.Errorf("asked for %+v", got)
 	}

@@ -275,6 +275,9 @@ func TestKernelSave(t *testing.T) {
 	if id := f.mustRun(t, "cat /etc/machine-id").stdout.String(); id == old || len(id) != 33 {
 		t.Errorf("the machine's id is %q, as %q before", id, old)
 	}
+	if n := f.as(t, "user", "cat "+birth.GenerationFile+"; ! (echo x >"+birth.GenerationFile+") 2>/dev/null"); len(n) != 33 {
+		t.Errorf("the generation is %q", n)
+	}
 	f.follow(t, "count", 0, lines(0, 30)...)
 	g.follow(t, "count", 0, lines(0, 30)...)
 	if end := f.awaitEnd(t, "mortal"); end.Cause != api.CauseTimeout {

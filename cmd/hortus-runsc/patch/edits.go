@@ -52,19 +52,37 @@ var changes = []change{
 	{"pkg/sentry/mm/lifecycle.go", "7046ea5dafcd557dd71a6e44b74722113e6ca4334cad2516c47307484fa8a7c0", []edit{
 		{"\t\t// srcpseg.ValuePtr().file == mm.mf since pma.private == true.\n\t\tmm.mf.IncRef(fr, memCgID)\n",
 			"\t\t// srcpseg.ValuePtr().file is mm.mf or a base since pma.private == true.\n\t\tpma.file.IncRef(fr, memCgID)\n"},
+		{"\t\t\tdontforks = true\n\t\t\tcontinue\n\t\t}\n",
+			"\t\t\tdontforks = true\n\t\t\tcontinue\n\t\t}\n\t\tif vma.wipeOnFork {\n\t\t\tdontforks = true // its pmas are not copied\n\t\t}\n"},
+		{"\t\t\tif srcvseg.ValuePtr().dontfork {\n", "\t\t\tif v := srcvseg.ValuePtr(); v.dontfork || v.wipeOnFork {\n"},
 	}},
 	{"pkg/sentry/mm/save_restore.go", "c61ef1fc75f8d3619e2c89759fb6834dd3958d34c7db30c871ded16529dd8771", []edit{
+		{"\tvmaIsStack\n)\n", "\tvmaIsStack\n\tvmaWipeOnFork\n)\n"},
+		{"\t\tb |= vmaIsStack\n\t}\n", "\t\tb |= vmaIsStack\n\t}\n\tif v.wipeOnFork {\n\t\tb |= vmaWipeOnFork\n\t}\n"},
+		{"\t\tv.isStack = true\n\t}\n", "\t\tv.isStack = true\n\t}\n\tif b&vmaWipeOnFork > 0 {\n\t\tv.wipeOnFork = true\n\t}\n"},
 		{"\t\tmm.as = as\n\t}\n}\n", "\t\tmm.as = as\n\t}\n\tmm.mf.Bases().OnRebase(mm.rebase)\n}\n"},
 		{"func (p *pma) saveFile() checkpoint.ResourceID {\n",
 			"func (p *pma) saveFile() checkpoint.ResourceID {\n\tif base, ok := p.file.(*pgalloc.BaseFile); ok {\n\t\tbase.MarkSaved()\n\t\treturn base.ResourceID()\n\t}\n"},
 		{"\tmfmap := pgalloc.MemoryFileMapFromContext(ctx)\n\tmf, ok := mfmap[resourceID]\n",
 			"\tif pgalloc.IsBaseID(resourceID) {\n\t\tbase := pgalloc.MemoryFileFromContext(ctx).Bases().File(resourceID)\n\t\tif base == nil {\n\t\t\tpanic(fmt.Sprintf(\"can't restore pma because its base %q is missing\", resourceID.Path))\n\t\t}\n\t\tp.file = base\n\t\treturn\n\t}\n\tmfmap := pgalloc.MemoryFileMapFromContext(ctx)\n\tmf, ok := mfmap[resourceID]\n"},
 	}},
+	{"pkg/sentry/mm/mm.go", "c71249bd6cee8e59c8d2648decd242f2f3aeaf3ee62acbf16a48f29ae85bdfb9", []edit{
+		{"\tdontfork bool\n\n\tmlockMode memmap.MLockMode\n",
+			"\tdontfork bool\n\n\t// wipeOnFork is the MADV_WIPEONFORK setting for this vma. See wipe.go.\n\twipeOnFork bool `state:\"manual\"`\n\n\tmlockMode memmap.MLockMode\n"},
+		{"\t\tdontfork:       v.dontfork,\n", "\t\tdontfork:       v.dontfork,\n\t\twipeOnFork:     v.wipeOnFork,\n"},
+	}},
+	{"pkg/sentry/mm/vma.go", "0ed37630d57fb9fa43b8f8e5369ffaed0c587b0e3ae6004455a7d7c860f7885b", []edit{
+		{"\t\tvma1.dontfork != vma2.dontfork ||\n", "\t\tvma1.dontfork != vma2.dontfork ||\n\t\tvma1.wipeOnFork != vma2.wipeOnFork ||\n"},
+	}},
+	{"pkg/sentry/syscalls/linux/sys_mmap.go", "ece445c663cf8982e6aac08f7b3bf50732ba180e9cfe3bb17e03116a4c14043f", []edit{
+		{"\t\treturn 0, nil, t.MemoryManager().SetDontFork(addr, length, true)\n",
+			"\t\treturn 0, nil, t.MemoryManager().SetDontFork(addr, length, true)\n\tcase mm.MADV_WIPEONFORK, mm.MADV_KEEPONFORK:\n\t\treturn 0, nil, t.MemoryManager().SetWipeOnFork(addr, length, adv == mm.MADV_WIPEONFORK)\n"},
+	}},
 	{"pkg/sentry/kernel/kernel.go", "87898d06099f646c40705a7d1fee0496e1ba0db198f1213dad7b6c18cba3ddef", []edit{
 		{"\t\t\treturn fmt.Errorf(\"failed to invalidate unsavable mappings: %v\", err)\n\t\t}\n\n\t\t// Capture all private memory files.\n",
 			"\t\t\treturn fmt.Errorf(\"failed to invalidate unsavable mappings: %v\", err)\n\t\t}\n\t\tif err := k.beginBases(ctx); err != nil {\n\t\t\treturn fmt.Errorf(\"failed to prepare private memory: %w\", err)\n\t\t}\n\n\t\t// Capture all private memory files.\n"},
 		{"\t\ttimeline.Reached(\"Main MemoryFile loading started\")\n\t}\n\n\tk.Timekeeper().SetClocks(clocks, k.vdsoParams)\n\n\tif timeReady != nil {\n\t\tclose(timeReady)\n\t}\n\n\tif s :=",
-			"\t\ttimeline.Reached(\"Main MemoryFile loading started\")\n\t\tif b := k.mf.Bases(); b != nil {\n\t\t\tb.Rebase(k.mf)\n\t\t\ttimeline.Reached(\"Private memory refers to bases\")\n\t\t}\n\t}\n\tk.mf.DropHeld()\n\n\tk.Timekeeper().SetClocks(clocks, k.vdsoParams)\n\n\tif timeReady != nil {\n\t\tclose(timeReady)\n\t}\n\n\tif s :="},
+			"\t\ttimeline.Reached(\"Main MemoryFile loading started\")\n\t\tif b := k.mf.Bases(); b != nil {\n\t\t\tb.Rebase(k.mf)\n\t\t\ttimeline.Reached(\"Private memory refers to bases\")\n\t\t}\n\t}\n\tk.wipeRestored()\n\tk.mf.DropHeld()\n\n\tk.Timekeeper().SetClocks(clocks, k.vdsoParams)\n\n\tif timeReady != nil {\n\t\tclose(timeReady)\n\t}\n\n\tif s :="},
 	}},
 	{"pkg/sentry/kernel/kernel_restore.go", "08bde6e6b83979de584991889299813f0f4d57736342765065289e5ddb70b6ae", []edit{
 		{"\tapfl, err := pgalloc.StartAsyncPagesFileLoad(pagesFile, func(err error) {\n\t\tdefer mfl.loadWg.Done()\n\t\tmfl.loadErr = err\n\t}, timeline) // transfers ownership of pagesFile\n\tif err != nil {\n\t\tmfl.loadWg.Done()\n",

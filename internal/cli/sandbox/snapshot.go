@@ -17,6 +17,7 @@ type sandboxSnapshotCmd struct {
 	oneSandbox
 	Name       string `placeholder:"NAME" help:"Name of the template to create. An existing template with this name is replaced; running sandboxes keep the old one."`
 	FilesOnly  bool   `name:"files-only" help:"Save files only; do not save memory or running processes."`
+	OnRestore  string `name:"on-restore" placeholder:"CMD" help:"Shell command that runs in each sandbox that starts from the snapshot before the sandbox is handed out, for at most 1 minute (default: that of the template that the sandbox started from)."`
 	CopyMemory bool   `name:"copy-memory" help:"Give each sandbox that starts from it memory of its own from the start; without it, they share memory until they write it."`
 }
 
@@ -28,7 +29,7 @@ func (c *sandboxSnapshotCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	defer s.Close()
 	done := waiting(a, "saving %s", s.ID())
-	snap, err := s.Snapshot(ctx, api.CreateSnapshot{Name: c.Name, FilesOnly: c.FilesOnly, CopyMemory: c.CopyMemory})
+	snap, err := s.Snapshot(ctx, api.CreateSnapshot{Name: c.Name, FilesOnly: c.FilesOnly, CopyMemory: c.CopyMemory, OnRestore: c.OnRestore})
 	done()
 	if err != nil {
 		return err
@@ -40,6 +41,7 @@ func (c *sandboxSnapshotCmd) Run(ctx app.Context, a *app.App) error {
 	if snap.Why != "" {
 		a.Note("files only: %s", snap.Why)
 	}
+	noteListeners(a, snap)
 	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(string(snap.ID)))
 	return err
 }
@@ -106,6 +108,10 @@ func showSnapshot(a *app.App, s api.Snapshot) error {
 		row("limits", fmt.Sprintf("%g processors, %s memory, %d processes, %s disk", l.CPUs, human.Size(l.MemoryBytes), l.Processes, human.Size(l.DiskBytes)))
 		row("identities", strings.Join(s.Identities, ", "))
 		row("size", human.Size(s.Bytes)+sharedSize(s))
+		row("on restore", s.OnRestore)
+		for _, l := range s.Listeners {
+			row("warning", shared(l))
+		}
 		row("paused for", human.Milliseconds(s.PausedMS))
 		row("created", s.CreatedAt.Format(time.RFC3339))
 		if !s.EndedAt.IsZero() {
@@ -141,12 +147,13 @@ type sandboxForkCmd struct {
 	Label      []string       `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the children. Repeatable."`
 	Secret     []string       `sep:"none" complete:"secrets" placeholder:"NAME" help:"Secret of the parent that the children may use too (default: none). Repeatable."`
 	FilesOnly  bool           `name:"files-only" help:"Fork files only; do not copy memory or running processes."`
+	OnRestore  string         `name:"on-restore" placeholder:"CMD" help:"Shell command that runs in each child before the child is handed out, for at most 1 minute (default: that of the template that the parent started from)."`
 	CopyMemory bool           `name:"copy-memory" help:"Give each child memory of its own from the start; without it, children share memory until they write it."`
 }
 
 // Run forks a sandbox and prints the children. One that failed makes it fail.
 func (c *sandboxForkCmd) Run(ctx app.Context, a *app.App) error {
-	req := api.ForkSandbox{Count: 1, TTLMS: c.TTL.Milliseconds(), FilesOnly: c.FilesOnly, CopyMemory: c.CopyMemory, Secrets: c.Secret}
+	req := api.ForkSandbox{Count: 1, TTLMS: c.TTL.Milliseconds(), FilesOnly: c.FilesOnly, CopyMemory: c.CopyMemory, OnRestore: c.OnRestore, Secrets: c.Secret}
 	if c.Count != nil {
 		if req.Count = *c.Count; req.Count < 1 || req.Count > api.MaxForks {
 			return api.Errorf(api.KindInvalid, "--count: %d is not between 1 and %d", req.Count, api.MaxForks)

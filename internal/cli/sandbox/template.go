@@ -40,9 +40,10 @@ type templateCreateCmd struct {
 	FromImage string `name:"from-image" complete:"images" placeholder:"REF" help:"Container image to make the template of: a reference such as python:3.12, or the path of a docker save archive or an OCI layout; docs/images.md."`
 	flags.Backend
 	flags.Bounds
-	Env      []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable for the commands and the processes that they leave running. Repeatable."`
-	Commands []string       `name:"run" sep:"none" placeholder:"CMD" help:"Shell command to run before saving; background processes are saved too. Repeatable: commands run in order, and each must succeed."`
-	Timeout  flags.Duration `placeholder:"10m" help:"Timeout of each command."`
+	Env       []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable for the commands and the processes that they leave running. Repeatable."`
+	Commands  []string       `name:"run" sep:"none" placeholder:"CMD" help:"Shell command to run before saving; background processes are saved too. Repeatable: commands run in order, and each must succeed."`
+	OnRestore string         `name:"on-restore" placeholder:"CMD" help:"Shell command that runs in each sandbox of the template before the sandbox is handed out, for at most 1 minute; for example, it has the processes that were saved seed their random numbers (default: that of --from)."`
+	Timeout   flags.Duration `placeholder:"10m" help:"Timeout of each command."`
 }
 
 // Help returns what the first line of help does not.
@@ -59,7 +60,7 @@ func (c *templateCreateCmd) Run(ctx app.Context, a *app.App) error {
 	if c.FromImage != "" || a.Given("from-image") {
 		return c.fromImage(ctx, a)
 	}
-	req := api.CreateTemplate{Name: c.Name, From: c.From, Isolation: c.Isolation, Run: c.Commands, TimeoutMS: c.Timeout.Milliseconds()}
+	req := api.CreateTemplate{Name: c.Name, From: c.From, Isolation: c.Isolation, Run: c.Commands, OnRestore: c.OnRestore, TimeoutMS: c.Timeout.Milliseconds()}
 	var err error
 	if req.Limits, err = c.Limits(); err != nil {
 		return err
@@ -82,8 +83,29 @@ func (c *templateCreateCmd) Run(ctx app.Context, a *app.App) error {
 		return a.JSON(s)
 	}
 	a.Note("template %s is ready after %s: %s, %s, isolation %s", s.Name, human.Duration(time.Since(began)), KindText(s.Kind), human.Size(s.Bytes), s.Image.Backend)
+	noteListeners(a, s)
 	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(string(s.ID)))
 	return err
+}
+
+// noteListeners warns of the processes of a template whose random numbers all its sandboxes share.
+func noteListeners(a *app.App, s api.Snapshot) {
+	if s.ListenersError != "" {
+		a.Note("cannot list the processes of template %s that accept connections: %s", s.Name, s.ListenersError)
+	}
+	if len(s.Listeners) == 0 {
+		return
+	}
+	for _, l := range s.Listeners {
+		a.Note("warning: %s", shared(l))
+	}
+	if s.OnRestore == "" {
+		a.Note("their random numbers and keys can be the same in all sandboxes of template %s; --on-restore, docs/forks.md#random-numbers-and-keys", s.Name)
+	}
+}
+
+func shared(l api.Listener) string {
+	return fmt.Sprintf("%s (process %d, port %d) has the same memory in each sandbox of the template", human.Truncate(l.Command, 40), l.PID, l.Port)
 }
 
 // makeTemplate shows the steps until the template is there or an interrupt ended it.
@@ -110,7 +132,7 @@ func (c *templateCreateCmd) fromImage(ctx context.Context, a *app.App) error {
 		return api.Errorf(api.KindInvalid, "--from and --from-image exclude each other").WithHint("give one of them")
 	}
 	// What the environment says of isolation and limits is for sandboxes.
-	for _, flag := range []string{"run", "env", "timeout", "isolation", "memory", "cpus", "cpu-time", "pids", "disk", "output-limit"} {
+	for _, flag := range []string{"run", "on-restore", "env", "timeout", "isolation", "memory", "cpus", "cpu-time", "pids", "disk", "output-limit"} {
 		if a.Given(flag) {
 			return api.Errorf(api.KindInvalid, "--%s and --from-image exclude each other: a template of an image is its files alone", flag).
 				WithHint("create it first, then another one from it: hortus template create %s --from-image %.200s, then: hortus template create %s-2 --from %s --run CMD", c.Name, c.FromImage, c.Name, c.Name)

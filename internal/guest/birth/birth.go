@@ -316,6 +316,11 @@ func parseGo(data []byte) (*Claim, error) {
 // sandboxes.
 const RunDir = "/run/e2b"
 
+// GenerationFile holds 32 hexadecimal digits that no other sandbox has, and that are others after
+// each restore: a program that sees others than before is a copy, and its random numbers may be
+// those of other copies.
+const GenerationFile = "/run/hortus/generation"
+
 // ViewDir is a read-only mount of /workspace, in sandboxes that have one. What is changed at
 // /workspace is seen there.
 const ViewDir = "/run/hortus-workspace"
@@ -354,7 +359,7 @@ func RunFiles(sandbox, template string) []File {
 //	--in-sandbox-cgroup=v2   a group with a limit stops fork bombs
 //	--overlay2=root:memory   or another writable root: the guest makes Own and Files,
 //	                         and, for a Self, writes /etc/hostname, hosts,
-//	                         machine-id and the files of RunDir
+//	                         machine-id, GenerationFile and the files of RunDir
 //
 // The guest unmounts Groups and bind-mounts its own root there. Its commands are
 // chrooted to that mount, because a process in a chroot cannot create a user namespace.
@@ -397,8 +402,8 @@ type Self struct {
 	Template string `json:"template,omitempty"`
 	// Env replaces Config.Env.
 	Env map[string]string `json:"env,omitempty"`
-	// Seed is fresh randomness, at least 16 bytes. The guest derives the machine id and the
-	// boot id from it.
+	// Seed is fresh randomness, at least 16 bytes. The guest derives the generation, the
+	// machine id and the boot id from it.
 	Seed []byte `json:"seed"`
 	// Nonce is repeated in the Report, to distinguish it from one that was sent before the
 	// save.

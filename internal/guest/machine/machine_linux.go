@@ -37,6 +37,10 @@ func Rename(old string, self *birth.Self) error {
 
 // writeNames writes the files with the names of a new self.
 func writeNames(old string, self *birth.Self) error {
+	// First: programs run already, and may look at it before each use of a random number.
+	if err := writeFile(birth.File{Path: birth.GenerationFile, Data: derivedID("generation", self.Seed) + "\n"}); err != nil {
+		return err
+	}
 	hosts, err := readHosts()
 	if err != nil {
 		return err
@@ -44,7 +48,7 @@ func writeNames(old string, self *birth.Self) error {
 	for _, f := range append(birth.RunFiles(self.Sandbox, self.Template), []birth.File{
 		{Path: hostnameFile, Data: self.Hostname + "\n"},
 		{Path: hostsFile, Data: string(replaceHost(hosts, old, self.Hostname))},
-		{Path: machineIDFile, Data: machineID(self.Seed) + "\n"},
+		{Path: machineIDFile, Data: derivedID("machine-id", self.Seed) + "\n"},
 	}...) {
 		if err := writeFile(f); err != nil {
 			return err
@@ -53,9 +57,9 @@ func writeNames(old string, self *birth.Self) error {
 	return nil
 }
 
-// machineID derives the machine's id, 32 hexadecimal digits.
-func machineID(seed []byte) string {
-	sum := sha256.Sum256(append([]byte("machine-id\x00"), seed...))
+// derivedID derives an id of 32 hexadecimal digits.
+func derivedID(of string, seed []byte) string {
+	sum := sha256.Sum256(append([]byte(of+"\x00"), seed...))
 	return hex.EncodeToString(sum[:16])
 }
 

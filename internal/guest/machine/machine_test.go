@@ -20,8 +20,8 @@ func TestIDsOfASelf(t *testing.T) {
 	if id := bootID(a); !uuid.MatchString(id) || id != bootID(a) || id == bootID(b) {
 		t.Errorf("boot ids %s and %s", id, bootID(b))
 	}
-	if id := machineID(a); len(id) != 32 || id == machineID(b) || id[:8] == bootID(a)[:8] {
-		t.Errorf("machine ids %s and %s, boot id %s", id, machineID(b), bootID(a))
+	if id := derivedID("machine-id", a); len(id) != 32 || id == derivedID("machine-id", b) || id[:8] == bootID(a)[:8] || id == derivedID("generation", a) {
+		t.Errorf("machine ids %s and %s, boot id %s", id, derivedID("machine-id", b), bootID(a))
 	}
 }
 
@@ -37,7 +37,7 @@ func TestReplaceHost(t *testing.T) {
 			t.Errorf("%q became %q, not %q", in, got, want)
 		}
 	}
-	if a, b := machineID([]byte("a")), machineID([]byte("b")); a == b || len(a) != 32 {
+	if a, b := derivedID("machine-id", []byte("a")), derivedID("machine-id", []byte("b")); a == b || len(a) != 32 {
 		t.Errorf("%q %q", a, b)
 	}
 }

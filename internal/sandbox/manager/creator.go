@@ -20,6 +20,7 @@ type Creator struct {
 	lifecycle *lifecycle
 	capacity  *capacity
 	policies  *Policies
+	guests    *Guests
 	pool      *pool.Pool
 	rows      sandbox.Rows
 	watcher   sandbox.Watcher
@@ -140,7 +141,7 @@ func (c *Creator) start(ctx context.Context, in *instance, timeout time.Duration
 		c.lifecycle.end(context.WithoutCancel(ctx), in, "cannot store sandbox record: "+err.Error())
 		return api.Sandbox{}, err
 	}
-	return in.Row(), nil
+	return c.restored(ctx, in)
 }
 
 // claim assigns a warm guest to its first and only user. Requests of others that find the
@@ -151,7 +152,6 @@ func (c *Creator) claim(ctx context.Context, req api.CreateSandbox, p *plan, g *
 	in := c.planned(g.ID, req, p, life.Running)
 	in.boot(g.Machine, g.Client)
 	in.release = release
-	row := in.Row()
 	if err := c.enter(ctx, in); err != nil {
 		c.pool.Discard(g)
 		return api.Sandbox{}, err
@@ -169,6 +169,28 @@ func (c *Creator) claim(ctx context.Context, req api.CreateSandbox, p *plan, g *
 	}
 	in.mark(c.watcher.Mark(ctx))
 	c.lifecycle.begin(in)
+	return c.restored(ctx, in)
+}
+
+// restored runs the on-restore command of a sandbox that runs, if it has one, and returns its row. If the command
+// fails, the sandbox is ended.
+func (c *Creator) restored(ctx context.Context, in *instance) (api.Sandbox, error) {
+	row := in.Row()
+	if row.OnRestore == "" {
+		return row, nil
+	}
+	const what = "on-restore command"
+	end := func(reason string) error {
+		_, err := c.lifecycle.end(context.WithoutCancel(ctx), in, reason)
+		return err
+	}
+	err := c.guests.shell(ctx, in.id, what, row.OnRestore, api.OnRestoreTimeout, func() { end(what + " cancelled") })
+	if err != nil {
+		if kerr := end(what + " failed"); kerr != nil {
+			c.log.Error("cannot kill a sandbox whose on-restore command failed", "sandbox", in.id, "error", kerr)
+		}
+		return api.Sandbox{}, err
+	}
 	return row, nil
 }
 

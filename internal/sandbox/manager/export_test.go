@@ -77,3 +77,5 @@ func RunningCommands(m *Manager, id api.SandboxID) []string {
 	in, _ := m.table.lookup(id)
 	return in.commands.Running(shownCommands, shownCommand)
 }
+
+var ParseListeners = parseListeners

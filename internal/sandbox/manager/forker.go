@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,9 @@ func (f *Forker) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSand
 		return none, err
 	}
 	if err := api.CheckLabels(req.Labels); err != nil {
+		return none, err
+	}
+	if err := api.CheckOnRestore(req.OnRestore); err != nil {
 		return none, err
 	}
 	in, err := f.saver.saver(ctx, id)
@@ -133,6 +137,7 @@ func (f *Forker) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSand
 			row.Owner, row.CreatedAt, row.Reason = f.planner.owner, f.planner.now().UTC(), ""
 			row.Build, row.Held, row.MemoryKills = f.planner.build, false, 0
 			row.ExpiresAt = row.CreatedAt.Add(ttl)
+			row.OnRestore = cmp.Or(req.OnRestore, parent.OnRestore)
 			row.Provision = nil // a caller's task has one sandbox
 			if req.Key != "" {
 				row.Key, row.MaxTTLMS = req.Key, req.MaxTTLMS

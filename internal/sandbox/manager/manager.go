@@ -104,11 +104,11 @@ func New(cfg Config) *Manager {
 	m := &Manager{Backends: chooser, table: t, lifecycle: c, pool: guests}
 	m.Planner = &Planner{chooser, resolver, origins, cfg.ImageUser, cfg.Owner, cfg.Build, cfg.Now}
 	m.Guests = &Guests{t, run, rows}
-	m.Saver = &Saver{t, c, m.Planner, origins, chooser, guests, facts, rows}
+	m.Saver = &Saver{t, c, m.Planner, origins, chooser, m.Guests, guests, facts, rows}
 	m.Pauser = &Pauser{t, c, m.Saver, origins, capacity, chooser, run, facts, rows, cfg.Watcher, cfg.Owner, log}
 	m.Sandboxes = &Sandboxes{t, c, m.Pauser, rows}
 	m.Policies = &Policies{t, c, m.Pauser, resolver, chooser, cfg.Backends, facts, rows, log}
-	m.Creator = &Creator{m.Planner, origins, t, c, capacity, m.Policies, guests, rows, cfg.Watcher, log}
+	m.Creator = &Creator{m.Planner, origins, t, c, capacity, m.Policies, m.Guests, guests, rows, cfg.Watcher, log}
 	m.Forker = &Forker{m.Planner, origins, m.Creator, m.Saver, t, c, chooser, guests, facts, cfg.Workspaces, log}
 	m.Templates = &Templates{m.Planner, origins, m.Creator, m.Sandboxes, m.Guests, m.Saver}
 	m.Recoverer = &Recoverer{t, c, origins, capacity, m.Policies, guests, run, facts, cfg.Backends, rows, cfg.Owner, clock, log}

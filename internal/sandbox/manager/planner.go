@@ -266,6 +266,7 @@ func (r *Planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sand
 	}
 	if p.snapshot != nil {
 		row.Snapshot, row.Lineage = p.snapshot.ID, p.snapshot.LineageID()
+		row.OnRestore = p.snapshot.OnRestore
 	}
 	p.egress.Set(&row)
 	if req.Provision != nil {

@@ -23,6 +23,7 @@ type Saver struct {
 	planner   *Planner
 	origins   *origins
 	chooser   *choice.Chooser
+	guests    *Guests
 	pool      *pool.Pool
 	facts     facts
 	rows      sandbox.Rows
@@ -45,6 +46,9 @@ func (v *Saver) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSn
 	if _, err := v.planner.policies.Resolve(ctx, outgoing.Request{Policy: req.DefaultEgress}); err != nil {
 		return api.Snapshot{}, err
 	}
+	if err := api.CheckOnRestore(req.OnRestore); err != nil {
+		return api.Snapshot{}, err
+	}
 	store, err := v.origins.store()
 	if err != nil {
 		return api.Snapshot{}, err
@@ -55,9 +59,18 @@ func (v *Saver) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSn
 	}
 	s := in.described(ctx)
 	s.Name, s.EgressPolicy = req.Name, req.DefaultEgress
+	s.OnRestore = cmp.Or(req.OnRestore, s.OnRestore)
+	if _, ok := v.chooser.Report(ctx, in.backend).Has(api.CapCheckpoint); ok && s.Name != "" && !req.FilesOnly {
+		var lerr error
+		if s.Listeners, lerr = v.guests.listeners(ctx, in); lerr != nil {
+			s.ListenersError = lerr.Error()
+		}
+	}
 	s, err = store.Write(ctx, s, v.imageSize(ctx, in), func(ctx context.Context, dir string, s *api.Snapshot) error {
 		saved, err := v.save(ctx, in, dir, sandbox.SaveOptions{Files: req.FilesOnly, CopyMemory: req.CopyMemory})
-		describe(saved, s)
+		if describe(saved, s); s.Kind != api.SnapshotMemory {
+			s.Listeners, s.ListenersError = nil, ""
+		}
 		return err
 	})
 	if err != nil {
@@ -79,7 +92,7 @@ func (in *instance) described(ctx context.Context) api.Snapshot {
 	row := in.Row()
 	s := api.Snapshot{
 		ID: api.NewSnapshotID(), Sandbox: row.ID, Parent: row.Snapshot, Template: row.Template,
-		Lineage: row.LineageID(), Limits: row.Limits, Identities: row.Identities, Account: row.Account,
+		Lineage: row.LineageID(), OnRestore: row.OnRestore, Limits: row.Limits, Identities: row.Identities, Account: row.Account,
 		Key: cmp.Or(api.PrincipalOf(ctx).Key, row.Key),
 	}
 	for _, d := range in.layers {

@@ -3,8 +3,6 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"time"
 
 	"hortus.dev/api"
@@ -26,8 +24,6 @@ const (
 	templateTimeout = 10 * time.Minute
 	// maxTemplateRuns bounds the commands of a template.
 	maxTemplateRuns = 64
-	// templateTail is how much output of a command that failed is shown, in bytes.
-	templateTail = 2 << 10
 )
 
 // CreateTemplate creates a sandbox, runs commands in it, and saves it under a name, with the
@@ -48,6 +44,9 @@ func (t *Templates) CreateTemplate(ctx context.Context, req api.CreateTemplate, 
 		return api.Snapshot{}, api.Errorf(api.KindInvalid, "a template with %d commands: the maximum is %d", len(req.Run), maxTemplateRuns)
 	}
 	if err := api.CheckName("template to start from", req.From); err != nil {
+		return api.Snapshot{}, err
+	}
+	if err := api.CheckOnRestore(req.OnRestore); err != nil {
 		return api.Snapshot{}, err
 	}
 	if err := outgoing.NoHeaders(req.DefaultEgress); err != nil {
@@ -87,12 +86,14 @@ func (t *Templates) CreateTemplate(ctx context.Context, req api.CreateTemplate, 
 	}
 	for _, command := range req.Run {
 		progress("run " + command)
-		if err := t.runFor(ctx, row.ID, command, each); err != nil {
+		// Anyone who asked and goes away ends the sandbox, and with it the command.
+		cancel := func() { t.sandboxes.Kill(context.WithoutCancel(ctx), row.ID) }
+		if err := t.guests.shell(ctx, row.ID, "template's command", command, each, cancel); err != nil {
 			return api.Snapshot{}, err
 		}
 	}
 	progress("save")
-	return t.saver.Snapshot(ctx, row.ID, api.CreateSnapshot{Name: req.Name, DefaultEgress: req.DefaultEgress})
+	return t.saver.Snapshot(ctx, row.ID, api.CreateSnapshot{Name: req.Name, DefaultEgress: req.DefaultEgress, OnRestore: req.OnRestore})
 }
 
 func orHost(template string) string {
@@ -100,41 +101,4 @@ func orHost(template string) string {
 		return hostTemplate
 	}
 	return template
-}
-
-// runFor runs a shell command, which must succeed.
-func (t *Templates) runFor(ctx context.Context, id api.SandboxID, command string, timeout time.Duration) error {
-	s, err := t.guests.StartExec(ctx, id, api.ExecRequest{Args: []string{"sh", "-c", command}, TimeoutMS: timeout.Milliseconds()})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	// Anyone who asked and goes away ends the sandbox, and with it the stream.
-	stop := context.AfterFunc(ctx, func() { t.sandboxes.Kill(context.WithoutCancel(ctx), id) })
-	defer stop()
-	var tail []byte
-	for {
-		ev, err := s.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			if ctx.Err() != nil {
-				err = ctx.Err()
-			}
-			return fmt.Errorf("the template's command %.200q: %w", command, err)
-		}
-		if ev.Data != nil {
-			tail = append(append(tail, ev.Data.Stdout...), ev.Data.Stderr...)
-			tail = tail[max(0, len(tail)-templateTail):]
-		}
-	}
-	if x := s.Exec().Exit; x.Code != 0 {
-		how := fmt.Sprintf("exit code %d", x.Code)
-		if x.Cause != "" {
-			how += ", " + x.Cause
-		}
-		return api.Errorf(api.KindConflict, "the template's command %.200q failed (%s): %q", command, how, tail)
-	}
-	return nil
 }

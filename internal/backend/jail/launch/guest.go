@@ -142,7 +142,8 @@ func nameFiles(spec sandbox.Spec) []birth.File {
 
 // ownFiles identify a sandbox whose guest writes them itself.
 func ownFiles(spec sandbox.Spec) []birth.File {
-	return append(append(runFiles(spec), nameFiles(spec)...), birth.File{Path: "/etc/machine-id", Data: machineID() + "\n"})
+	return append(append(runFiles(spec), nameFiles(spec)...),
+		birth.File{Path: "/etc/machine-id", Data: randomID() + "\n"}, birth.File{Path: birth.GenerationFile, Data: randomID() + "\n"})
 }
 
 // runFiles tell programs which sandbox they are in.
@@ -158,8 +159,8 @@ func TemplateID(spec sandbox.Spec) string {
 	return spec.Template
 }
 
-// machineID makes a new machine id.
-func machineID() string {
+// randomID makes a new id, such as that of a machine.
+func randomID() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])

@@ -168,3 +168,13 @@ func (k *Kernel) memoryManagers() []*mm.MemoryManager {
 	}
 	return all
 }
+
+// wipeRestored removes, from the memory that was loaded, what is not to be in a copy of a
+// process: see mm.MemoryManager.WipeRestored.
+//
+// Preconditions: No task runs.
+func (k *Kernel) wipeRestored() {
+	for _, m := range k.memoryManagers() {
+		m.WipeRestored()
+	}
+}
