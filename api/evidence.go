@@ -18,8 +18,14 @@ func (g Gate) Evidence() string {
 		return t.Why
 	}
 	parts := []string{fmt.Sprintf("%s passed (%s)", counted(t.Passed, "test"), t.Runner)}
-	if t.Failed > 0 {
+	switch {
+	case g.Passed && t.OldCount > 0:
+		parts = append(parts, fmt.Sprintf("%d failed before the work too", t.OldCount))
+	case t.Failed > 0:
 		parts = append(parts, fmt.Sprintf("%d failed: %s", t.Failed, firstOf(t.FailedTests)))
+	}
+	if n := len(t.Unstable); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d unstable", n))
 	}
 	if t.Skipped > 0 {
 		parts = append(parts, fmt.Sprintf("%d skipped", t.Skipped))
@@ -76,6 +82,64 @@ func (r RepoResult) Bulky() (out []string) {
 		out = append(out, fmt.Sprintf("%s (%s)", f.Path, size))
 	}
 	return out
+}
+
+// gates are the gates of the last round.
+func (r RepoResult) gates() (out []*Gate) {
+	if n := len(r.Rounds); n > 0 {
+		for _, g := range []*Gate{r.Rounds[n-1].Gate, r.Rounds[n-1].Original} {
+			if g != nil && g.Tests != nil {
+				out = append(out, g)
+			}
+		}
+	}
+	return out
+}
+
+// OldFailures says which tests of a gate that passed failed before the work and still fail; empty if none do.
+func (r RepoResult) OldFailures() string {
+	var names []string
+	count := 0
+	for _, g := range r.gates() { // the change may have removed such a test
+		if !g.Passed || !g.Tests.OldOnly {
+			continue
+		}
+		count = max(count, g.Tests.OldCount)
+		for _, name := range g.Tests.Old {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	text := strings.Join(names, ", ")
+	if more := count - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("%s failed before the work and still %s: %s", counted(max(count, len(names)), "test"), map[bool]string{true: "fails", false: "fail"}[max(count, len(names)) == 1], text)
+}
+
+// Unstable says of each unstable test of the last gates how often it passed.
+func (r RepoResult) Unstable() (out []string) {
+	for _, g := range r.gates() {
+		for _, t := range g.Tests.Unstable {
+			if s := t.String(); !slices.Contains(out, s) {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// String is what a person reads of an unstable test.
+func (t UnstableTest) String() string {
+	s := fmt.Sprintf("%s (unstable: passed %d of %d runs", t.Name, t.Passed, t.Runs)
+	if t.Before {
+		s += ", unstable before the work too"
+	}
+	return s + ")"
 }
 
 // Untested says that no test of the gate touches the change, as far as Hortus has seen:

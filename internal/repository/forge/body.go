@@ -47,6 +47,8 @@ type Gate struct {
 	Command string
 	// ExitCode is the exit code. Unknown, if set, says why there is none.
 	ExitCode int
+	// Passed is true if it counts as passed, also with another exit code than 0; Evidence.Look says why.
+	Passed bool
 	Unknown  string
 	Duration time.Duration
 	// Output is what it printed; the description shows the end.
@@ -170,10 +172,10 @@ func bodyGate(b *strings.Builder, g *Gate) {
 	switch {
 	case g.Unknown != "":
 		fmt.Fprintf(b, "%s. **How it ended is not known**: %s. It took %s.\n\n", where, inline(g.Unknown, showLine), took)
-	case g.ExitCode != 0:
+	case g.ExitCode != 0 && !g.Passed:
 		fmt.Fprintf(b, "%s. **It failed with exit code %d** after %s.\n\n", where, g.ExitCode, took)
 	default:
-		fmt.Fprintf(b, "%s. It ended with **exit code 0** after %s.\n\n", where, took)
+		fmt.Fprintf(b, "%s. It ended with **exit code %d** after %s.\n\n", where, g.ExitCode, took)
 		if g.Tests != "" {
 			fmt.Fprintf(b, "Tests: %s.\n\n", inline(g.Tests, showScript))
 		}

@@ -100,6 +100,15 @@ func cautionsOf(r api.RepoResult) string {
 	if r.Untested() {
 		all = append(all, "no test covers the change: the gate also passes without it")
 	}
+	if old := r.OldFailures(); old != "" {
+		all = append(all, human.Sanitize(old))
+	}
+	if unstable := r.Unstable(); len(unstable) > 0 {
+		for i := range unstable {
+			unstable[i] = human.Sanitize(unstable[i])
+		}
+		all = append(all, human.List(unstable))
+	}
 	if len(r.Cautions) > 0 {
 		all = append(all, "the change uses "+cautions(r.Cautions))
 	}
