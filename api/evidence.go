@@ -96,10 +96,8 @@ func (r RepoResult) gates() (out []*Gate) {
 	return out
 }
 
-// OldFailures says which tests of a gate that passed failed before the work and still fail; empty if none do.
-func (r RepoResult) OldFailures() string {
-	var names []string
-	count := 0
+// OldFailures names tests of a gate that passed which failed before the work and still fail, and says how many there are.
+func (r RepoResult) OldFailures() (names []string, count int) {
 	for _, g := range r.gates() { // the change may have removed such a test
 		if !g.Passed || !g.Tests.OldOnly {
 			continue
@@ -111,35 +109,28 @@ func (r RepoResult) OldFailures() string {
 			}
 		}
 	}
-	if len(names) == 0 {
-		return ""
-	}
-	text := strings.Join(names, ", ")
-	if more := count - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return fmt.Sprintf("%s failed before the work and still %s: %s", counted(max(count, len(names)), "test"), map[bool]string{true: "fails", false: "fail"}[max(count, len(names)) == 1], text)
+	return names, max(count, len(names))
 }
 
-// Unstable says of each unstable test of the last gates how often it passed.
-func (r RepoResult) Unstable() (out []string) {
+// Unstable lists the unstable tests of the last gates.
+func (r RepoResult) Unstable() (out []UnstableTest) {
 	for _, g := range r.gates() {
 		for _, t := range g.Tests.Unstable {
-			if s := t.String(); !slices.Contains(out, s) {
-				out = append(out, s)
+			if !slices.ContainsFunc(out, func(o UnstableTest) bool { return o.Name == t.Name }) {
+				out = append(out, t)
 			}
 		}
 	}
 	return out
 }
 
-// String is what a person reads of an unstable test.
-func (t UnstableTest) String() string {
-	s := fmt.Sprintf("%s (unstable: passed %d of %d runs", t.Name, t.Passed, t.Runs)
+// Says is what a person reads of an unstable test beside its name.
+func (t UnstableTest) Says() string {
+	s := fmt.Sprintf("unstable: passed %d of %d runs", t.Passed, t.Runs)
 	if t.Before {
 		s += ", unstable before the work too"
 	}
-	return s + ")"
+	return s
 }
 
 // Untested says that no test of the gate touches the change, as far as Hortus has seen:

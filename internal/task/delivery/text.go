@@ -57,11 +57,9 @@ func evidence(p repo.Proposal) forge.Evidence {
 			e.Look = append(e.Look, "No test covers the change: the gate also passes without it.")
 		}
 	}
-	if old := r.OldFailures(); old != "" {
-		e.Look = append(e.Look, old+".")
-	}
-	if unstable := r.Unstable(); len(unstable) > 0 {
-		e.Look = append(e.Look, "Tests failed and then passed in most of their runs: "+strings.Join(unstable, ", ")+".")
+	e.Old, e.OldCount = r.OldFailures()
+	for _, t := range r.Unstable() {
+		e.Unstable = append(e.Unstable, forge.TestNote{Name: t.Name, Note: t.Says()})
 	}
 	if r.Unread() {
 		e.Look = append(e.Look, "The change "+api.UnreadNote+": the offline model tried small edits until the gate passed.")
