@@ -306,9 +306,7 @@ func (c *Candidates) Choose() int {
 	order := rank(c.rows, true)
 	for i, o := range order {
 		r := &c.rows[o.N-1]
-		if r.Chosen = i == 0; r.Chosen && r.OldOnly {
-			r.Why = "" // it is taken
-		}
+		r.Chosen = i == 0
 		switch {
 		case r.Why == "" || r.Chosen || r.Passed:
 			r.Why = o.Why
