@@ -108,12 +108,12 @@ func (r *Ran) Take(c *Check, run *Ran) {
 	r.again = slices.DeleteFunc(r.again, func(name string) bool { return !passed(name, run.Report.Tests[name] == report.Passed) })
 }
 
-// Settle lets tests count as passed that passed in most of their runs, and the command, if nothing else failed. c is the command.
-func (r *Ran) Settle(c *Check) {
+// Adjust lets tests count as passed that passed in most of their runs, and the command, if nothing else failed. c is the command.
+func (r *Ran) Adjust(c *Check) {
 	if r.tries == nil {
 		return
 	}
-	r.Report.Settle(func(name string) bool { return r.tries[name].mostly() })
+	r.Report.Adjust(func(name string) bool { return r.tries[name].mostly() })
 	if r.failedTests(c) && r.Report.Count(report.Failed, report.Broken) == 0 {
 		r.Passed = true
 	}

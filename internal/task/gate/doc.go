@@ -17,7 +17,7 @@
 //		...                               // again is run in another sandbox, in which no earlier run can forge its report
 //		ran.Take(check, more)
 //	}
-//	ran.Settle(check)
+//	ran.Adjust(check)
 //	err = gate.Reports{Checks: checks, Ran: []*gate.Ran{ran}, Need: gate.AllTests, File: file}.Weigh(&g)
 //
 // Reports come from a sandbox in which the code under test ran: they are signed with a key of the run, bounded, and

@@ -268,7 +268,7 @@ func (j *gates) again(ctx context.Context, ran []*gate.Ran, ends time.Time, out 
 	}
 	passed = len(ran) == len(j.checks)
 	for i, r := range ran {
-		r.Settle(j.checks[i])
+		r.Adjust(j.checks[i])
 		passed = passed && r.Passed
 	}
 	return passed, nil

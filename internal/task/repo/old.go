@@ -53,7 +53,7 @@ func (w *attempt) named(r *api.Round) string {
 }
 
 // leaves reports whether the agent leaves the failures that were there before the work: nothing else failed, a test shows what the
-// change does, and the agent was told of these failures after the round before, and has changed nothing since.
+// change does, and the agent received their names after the round before, and has changed nothing since.
 func (w *attempt) leaves(ctx context.Context, r *api.Round, rep loop.Report) bool {
 	if r.N < 2 || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || w.valueMissing(rep) {
 		return false

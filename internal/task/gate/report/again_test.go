@@ -180,9 +180,9 @@ func TestRunAgain(t *testing.T) {
 			if other, _ := os.ReadFile(filepath.Join(top, "other")); string(other) != "x" {
 				t.Errorf("the other test ran %d times", len(other))
 			}
-			first.Settle(func(name string) bool { return slices.Contains(failed, name) || second.Tests[name] != Broken })
+			first.Adjust(func(name string) bool { return slices.Contains(failed, name) || second.Tests[name] != Broken })
 			if first.Count(Failed, Broken) != 0 || first.Tests[tt.failed] != Passed {
-				t.Errorf("settled: %+v", first)
+				t.Errorf("adjusted: %+v", first)
 			}
 		})
 	}

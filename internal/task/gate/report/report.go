@@ -215,8 +215,8 @@ func (r Report) Since(before Report, all bool) (c Change) {
 	return c
 }
 
-// Settle takes the place of the outcome of failed tests by passed ones, and forgets packages that failed with those alone.
-func (r *Report) Settle(passed func(name string) bool) {
+// Adjust takes the place of the outcome of failed tests by passed ones, and forgets packages that failed with those alone.
+func (r *Report) Adjust(passed func(name string) bool) {
 	for of, tests := range r.packages() {
 		if passed(of) && !slices.ContainsFunc(tests, func(t string) bool { return !passed(t) }) {
 			delete(r.Tests, of)
