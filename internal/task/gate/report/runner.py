@@ -20,9 +20,11 @@ def run(key):
         sys.path.remove(here)
     os.unlink(__file__)
     only = None  # the tests that are run, if not all
-    if os.path.exists(os.path.join(here, "only")):
-        with open(os.path.join(here, "only")) as f:
+    names = os.path.join(here, "only")
+    if os.path.exists(names):
+        with open(names) as f:
             only = set(json.load(f))
+        os.unlink(names)
     out = os.open(os.path.join(here, "report"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     top = os.getcwd()
     owner = getpid()
