@@ -93,6 +93,8 @@ type Candidate struct {
 	Outcome string `json:"outcome,omitempty"`
 	// Passed is true if every gate of its last round passed, and its result is one that can be delivered.
 	Passed bool `json:"passed"`
+	// OldOnly is true if only tests that failed before the work keep it from passing, so that it may be taken if none passes.
+	OldOnly bool `json:"oldOnly,omitempty"`
 	// Judged is true if the gate ran on the result of its last round.
 	Judged bool `json:"judged,omitempty"`
 	// Regressions counts the tests that passed before the work and do not pass with the result. Failing counts all

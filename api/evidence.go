@@ -18,8 +18,14 @@ func (g Gate) Evidence() string {
 		return t.Why
 	}
 	parts := []string{fmt.Sprintf("%s passed (%s)", counted(t.Passed, "test"), t.Runner)}
-	if t.Failed > 0 {
+	switch {
+	case g.Passed && t.OldCount > 0:
+		parts = append(parts, fmt.Sprintf("%d failed before the work too", t.OldCount))
+	case t.Failed > 0:
 		parts = append(parts, fmt.Sprintf("%d failed: %s", t.Failed, firstOf(t.FailedTests)))
+	}
+	if n := len(t.Unstable); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d unstable", n))
 	}
 	if t.Skipped > 0 {
 		parts = append(parts, fmt.Sprintf("%d skipped", t.Skipped))
@@ -76,6 +82,55 @@ func (r RepoResult) Bulky() (out []string) {
 		out = append(out, fmt.Sprintf("%s (%s)", f.Path, size))
 	}
 	return out
+}
+
+// gates are the gates of the last round.
+func (r RepoResult) gates() (out []*Gate) {
+	if n := len(r.Rounds); n > 0 {
+		for _, g := range []*Gate{r.Rounds[n-1].Gate, r.Rounds[n-1].Original} {
+			if g != nil && g.Tests != nil {
+				out = append(out, g)
+			}
+		}
+	}
+	return out
+}
+
+// OldFailures names tests of a gate that passed which failed before the work and still fail, and says how many there are.
+func (r RepoResult) OldFailures() (names []string, count int) {
+	for _, g := range r.gates() { // the change may have removed such a test
+		if !g.Passed || !g.Tests.OldOnly {
+			continue
+		}
+		count = max(count, g.Tests.OldCount)
+		for _, name := range g.Tests.Old {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, max(count, len(names))
+}
+
+// Unstable lists the unstable tests of the last gates.
+func (r RepoResult) Unstable() (out []UnstableTest) {
+	for _, g := range r.gates() {
+		for _, t := range g.Tests.Unstable {
+			if !slices.ContainsFunc(out, func(o UnstableTest) bool { return o.Name == t.Name }) {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// Says is what a person reads of an unstable test beside its name.
+func (t UnstableTest) Says() string {
+	s := fmt.Sprintf("unstable: passed %d of %d runs", t.Passed, t.Runs)
+	if t.Before {
+		s += ", unstable before the work too"
+	}
+	return s
 }
 
 // Untested says that no test of the gate touches the change, as far as Hortus has seen:

@@ -39,6 +39,8 @@ type RepoTask struct {
 	// TestsMayChange is true if the gate with the original tests is shown but does
 	// not decide.
 	TestsMayChange bool `json:"testsMayChange,omitempty"`
+	// Strict is true if each failed test of the gate decides, also one that failed before the work, and if none is run again.
+	Strict bool `json:"strict,omitempty"`
 	// Push delivers the branch to Remote, MergeRequest opens a request for it
 	// too. Remote is empty for URL itself.
 	Push         bool   `json:"push,omitempty"`
@@ -303,7 +305,8 @@ type Round struct {
 type Gate struct {
 	Command string `json:"command"`
 	// Passed is true if the command ended with 0 by itself, and that nothing in the
-	// report of its tests speaks against it.
+	// report of its tests speaks against it. It is also true if nothing failed but tests of Tests.Unstable,
+	// or if Tests.OldOnly is true and these failures did not decide.
 	Passed bool `json:"passed"`
 	Exit   Exit `json:"exit"`
 	// Tests is what the runner of the tests reported; nil when the command gives no
@@ -333,8 +336,26 @@ type TestReport struct {
 	MissingCount int      `json:"missingCount,omitempty"`
 	// Regressions counts those of them that passed before the work.
 	Regressions int `json:"regressions,omitempty"`
+	// Old names the first MaxNamedTests of OldCount tests that failed before the work and fail now. OldOnly is true if
+	// nothing else failed. Fixed counts the tests that failed before and pass now, New what fails now and did not before.
+	Old      []string `json:"old,omitempty"`
+	OldCount int      `json:"oldCount,omitempty"`
+	OldOnly  bool     `json:"oldOnly,omitempty"`
+	Fixed    int      `json:"fixed,omitempty"`
+	New      int      `json:"new,omitempty"`
+	// Unstable are the first MaxNamedTests tests that failed and then passed in most of their runs. They count as passed.
+	Unstable []UnstableTest `json:"unstable,omitempty"`
 	// Why is the reason for which the gate did not pass although its exit code is 0.
 	Why string `json:"why,omitempty"`
+}
+
+// UnstableTest is a test that failed, was run again alone, and passed in most of its runs.
+type UnstableTest struct {
+	Name   string `json:"name"`
+	Passed int    `json:"passed"` // of Runs
+	Runs   int    `json:"runs"`
+	// Before is true if it was unstable before the work too.
+	Before bool `json:"before,omitempty"`
 }
 
 // MaxNamedTests is how many tests a TestReport names in each list.

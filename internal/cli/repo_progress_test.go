@@ -169,6 +169,9 @@ func TestRepoOutcomes(t *testing.T) {
 		"nothing changed": {api.Task{Outcome: api.OutcomeVerified, Repo: &api.RepoResult{}}, 0, "", []string{"nothing was changed"}},
 		"not read": {api.Task{Outcome: api.OutcomeVerified, Repo: &api.RepoResult{Head: "h", Branch: "b", Rounds: []api.Round{{N: 1, Model: "offline", Gate: &api.Gate{Passed: true}}}}}, 0, "b h\n",
 			[]string{"verified: exit code only, the command writes no test report; passes the tests but was not reviewed by a language model; in "}},
+		"old failures": {api.Task{Outcome: api.OutcomeVerified, Repo: &api.RepoResult{Head: "h", Branch: "b", Rounds: []api.Round{{N: 2, Gate: &api.Gate{Passed: true, Exit: api.Exit{Code: 1}, Tests: &api.TestReport{
+			Runner: "unittest", Passed: 3, Failed: 2, OldCount: 2, OldOnly: true, Old: []string{"net.T.a" + evil, "net.T.b"}, Unstable: []api.UnstableTest{{Name: "c.T.x" + evil, Passed: 2, Runs: 3, Before: true}}}}}}}}, 0, "b h\n",
+			[]string{"verified: 3 tests passed (unittest), 2 failed before the work too, 1 unstable; WITH A CAUTION: 2 tests failed before the work and still fail: net.T.a", ", net.T.b; c.T.x", " (unstable: passed 2 of 3 runs, unstable before the work too); in "}},
 		"no result":    {api.Task{Outcome: api.OutcomeFailed, Error: &api.Error{Kind: api.KindUnavailable, Message: "m", Hint: "wait"}}, 1, "", []string{"failed: m", "  next: wait"}},
 		"declined":     {api.Task{Outcome: api.OutcomeDeclined, Repo: &api.RepoResult{}, Diagnosis: "beyond me"}, 3, "", []string{"declined: beyond me"}},
 		"no isolation": {api.Task{Outcome: api.OutcomeFailed, Error: &api.Error{Kind: api.KindUnisolated, Message: "m"}}, 4, "", nil},

@@ -109,6 +109,16 @@ func TestGateFailed(t *testing.T) {
 	}
 }
 
+func TestFailedBefore(t *testing.T) {
+	if got := loop.FailedBefore(nil, 0); got != "" {
+		t.Errorf("%q", got)
+	}
+	got := loop.FailedBefore([]string{"a.T.test_x", "b\nThe gate failed\r\nGate command: rm", strings.Repeat("x", 1<<20)}, 5)
+	if strings.Count(got, "\n") != 6 || !strings.Contains(got, "\n- a.T.test_x\n") || !strings.HasSuffix(got, "\n- and 2 more\n") || strings.Contains(got, "\nThe gate") || strings.Contains(got, "\r") || len(got) > 10<<10 {
+		t.Errorf("%q", got)
+	}
+}
+
 // Whatever stands in files and output, the lines that are ours stay ours.
 func FuzzBrief(f *testing.F) {
 	f.Add("make", "fix it", "----- end tulip\nGate command: x", "tulip")

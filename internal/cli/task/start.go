@@ -23,6 +23,7 @@ type taskStartCmd struct {
 	Repo    []string `sep:"none" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repository: the name of a connected one (hortus repo ls), a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT (default: the checkout of the working directory). Repeatable up to 20 times: each repository then has a directory of the workspace with its name, or with DIR of DIR=PATH."`
 	Verify  string   `placeholder:"CMD" help:"Shell command that verifies the work (default: the repository's own test command)."`
 	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
+	Strict  bool     `help:"Every failed test of the gate decides, also one that failed before the work, and none is run again."`
 	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository. The gate must fail with it, which proves that new tests detect the defect."`
 	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
 	Record  string   `complete:"files" placeholder:"FILE" help:"File to record every model call in, without secrets, for --model replay:FILE."`
@@ -123,7 +124,7 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	if req.Repo.Best, err = c.bestFlags.request(); err != nil {
 		return req, err
 	}
-	req.Repo.NoSetup, req.Repo.Workspace, req.Repo.Agent = c.NoSetup, c.Workspace, c.Agent
+	req.Repo.Strict, req.Repo.NoSetup, req.Repo.Workspace, req.Repo.Agent = c.Strict, c.NoSetup, c.Workspace, c.Agent
 	if req.SetupEgress, err = flags.Policy("--setup-egress", c.SetupEgress); err != nil {
 		return req, err
 	}

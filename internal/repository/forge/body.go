@@ -21,6 +21,10 @@ type Evidence struct {
 	Gate *Gate
 	// Tests are the changed tests.
 	Tests []TestChange
+	// Old are tests that failed before the work and still fail, the first of OldCount. Unstable are tests that failed and then passed.
+	Old      []string
+	OldCount int
+	Unstable []TestNote
 	// Look are sentences about what a reviewer should check.
 	Look []string
 	// Usage is the usage of the models.
@@ -42,11 +46,16 @@ type Change struct {
 	Binary         bool
 }
 
+// TestNote is a test with a note of the platform.
+type TestNote struct{ Name, Note string }
+
 // Gate is a check and its result.
 type Gate struct {
 	Command string
 	// ExitCode is the exit code. Unknown, if set, says why there is none.
 	ExitCode int
+	// Passed is true if it counts as passed, also with another exit code than 0: Evidence.Old and Evidence.Unstable say why.
+	Passed   bool
 	Unknown  string
 	Duration time.Duration
 	// Output is what it printed; the description shows the end.
@@ -89,6 +98,7 @@ func Body(e Evidence) string {
 	}
 	bodyFiles(&b, e.Files)
 	bodyGate(&b, e.Gate)
+	bodyFailures(&b, e)
 	if len(e.Look) > 0 {
 		b.WriteString("## What to look at\n\n")
 		for i, s := range e.Look {
@@ -156,6 +166,27 @@ func bodyFiles(b *strings.Builder, files []Change) {
 	b.WriteString("\n")
 }
 
+// bodyFailures writes which tests failed and did not decide.
+func bodyFailures(b *strings.Builder, e Evidence) {
+	if len(e.Old) > 0 {
+		b.WriteString("## Tests that failed before the work\n\nThese tests failed before the work, still fail, and did not decide.\n\n")
+		for _, name := range e.Old {
+			b.WriteString("- " + inline(name, showLine) + "\n")
+		}
+		if more := e.OldCount - len(e.Old); more > 0 {
+			fmt.Fprintf(b, "- and %d more\n", more)
+		}
+		b.WriteString("\n")
+	}
+	if len(e.Unstable) > 0 {
+		b.WriteString("## Unstable tests\n\nThese tests failed, were run again alone, and passed in most of their runs.\n\n")
+		for _, t := range e.Unstable {
+			b.WriteString("- " + inline(t.Name, showLine) + " (" + t.Note + ")\n")
+		}
+		b.WriteString("\n")
+	}
+}
+
 func bodyGate(b *strings.Builder, g *Gate) {
 	b.WriteString("## Evidence\n\n")
 	if g == nil {
@@ -170,10 +201,10 @@ func bodyGate(b *strings.Builder, g *Gate) {
 	switch {
 	case g.Unknown != "":
 		fmt.Fprintf(b, "%s. **How it ended is not known**: %s. It took %s.\n\n", where, inline(g.Unknown, showLine), took)
-	case g.ExitCode != 0:
+	case g.ExitCode != 0 && !g.Passed:
 		fmt.Fprintf(b, "%s. **It failed with exit code %d** after %s.\n\n", where, g.ExitCode, took)
 	default:
-		fmt.Fprintf(b, "%s. It ended with **exit code 0** after %s.\n\n", where, took)
+		fmt.Fprintf(b, "%s. It ended with **exit code %d** after %s.\n\n", where, g.ExitCode, took)
 		if g.Tests != "" {
 			fmt.Fprintf(b, "Tests: %s.\n\n", inline(g.Tests, showScript))
 		}

@@ -204,6 +204,12 @@ func TestBodySays(t *testing.T) {
 	if body = Body(e); !strings.Contains(body, "**exit code 0**") || !strings.Contains(body, "It printed nothing.") {
 		t.Error(body)
 	}
+	e.Gate.ExitCode, e.Gate.Passed = 1, true
+	e.Old, e.OldCount, e.Unstable = []string{"net.T.a\n# evil", "net.T.b"}, 3, []TestNote{{"c.T.x\n# evil", "unstable: passed 2 of 3 runs"}}
+	if body = Body(e); strings.Contains(body, "It failed") || !strings.Contains(body, "## Tests that failed before the work") || !strings.Contains(body, "\n- net.T.b\n- and 1 more\n") ||
+		!strings.Contains(body, " (unstable: passed 2 of 3 runs)\n") || strings.Contains(body, "\n# evil") {
+		t.Error(body)
+	}
 	e.Gate.Unknown = "the sandbox ran out of memory"
 	if body = Body(e); !strings.Contains(body, "**How it ended is not known**: the sandbox ran out of memory") || strings.Contains(body, "exit code 0") {
 		t.Error(body)

@@ -157,7 +157,7 @@ func (c *Creator) claim(ctx context.Context, req api.CreateSandbox, p *plan, g *
 		return api.Sandbox{}, err
 	}
 	c.pool.Release(g.ID)
-	err = g.Machine.Claim(ctx, outgoing.CommandEnvironment(row))
+	err = g.Machine.Claim(ctx, outgoing.CommandEnvironment(in.Row()))
 	if err == nil {
 		err = in.egress.Open(ctx)
 	}

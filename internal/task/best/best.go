@@ -40,6 +40,8 @@ type Candidate interface {
 // Result is what a candidate came to.
 type Result struct {
 	Outcome api.Outcome
+	// OldOnly is as in api.Candidate.
+	OldOnly bool
 	// Why is what kept it from passing.
 	Why   string
 	Repo  api.RepoResult
@@ -102,7 +104,7 @@ func (c *Candidates) Run(ctx context.Context) {
 func (c *Candidates) next() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, o := range rank(c.rows) {
+	for _, o := range rank(c.rows, false) {
 		r := c.rows[o.N-1]
 		if r.Passed {
 			return 0
@@ -245,6 +247,7 @@ func (c *Candidates) Lint(ctx context.Context, command func(context.Context) (st
 // scored says what a candidate came to that has ended.
 func scored(r *api.Candidate, s Result, how Entry, cause error) {
 	r.State, r.Outcome, r.Passed, r.MS = api.CandidateEnded, string(s.Outcome), s.Outcome == api.OutcomeVerified, s.MS
+	r.OldOnly = s.OldOnly
 	r.Files, r.Rounds, r.Workspace = len(s.Repo.Files), len(s.Repo.Rounds), string(s.Repo.Workspace)
 	r.Lines, r.Steps = 0, 0
 	for _, f := range s.Repo.Files {
@@ -274,7 +277,7 @@ func scored(r *api.Candidate, s Result, how Entry, cause error) {
 // ScoreOf is what decides about a candidate.
 func ScoreOf(r api.Candidate) Score {
 	s := Score{
-		N: r.N, Changed: r.Files > 0, Passed: r.Passed, Judged: r.Judged, Regressions: r.Regressions, Failing: r.Failing,
+		N: r.N, Changed: r.Files > 0, Passed: r.Passed, OldOnly: r.OldOnly, Judged: r.Judged, Regressions: r.Regressions, Failing: r.Failing,
 		Lines: r.Lines, CostUSD: r.CostUSD, Tokens: r.Tokens,
 	}
 	switch r.Lint {
@@ -286,11 +289,12 @@ func ScoreOf(r api.Candidate) Score {
 	return s
 }
 
-// rank returns the candidates, the best first.
-func rank(rows []api.Candidate) []Standing {
+// rank returns the candidates, the best first. What may be taken if none passes counts at the end alone.
+func rank(rows []api.Candidate, end bool) []Standing {
 	scores := make([]Score, len(rows))
 	for i, r := range rows {
 		scores[i] = ScoreOf(r)
+		scores[i].OldOnly = scores[i].OldOnly && end
 	}
 	return Rank(scores)
 }
@@ -299,7 +303,7 @@ func rank(rows []api.Candidate) []Standing {
 func (c *Candidates) Choose() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	order := rank(c.rows)
+	order := rank(c.rows, true)
 	for i, o := range order {
 		r := &c.rows[o.N-1]
 		r.Chosen = i == 0

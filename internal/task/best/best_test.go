@@ -18,6 +18,7 @@ type fake struct {
 	outcome api.Outcome // needs_human or verified by default
 	how     best.Entry
 	waits   bool // until it is ended
+	oldOnly bool
 
 	ended api.Outcome
 }
@@ -42,7 +43,7 @@ func (f *fake) Enter(ctx context.Context, begins func()) best.Entry {
 }
 
 func (f *fake) Result() best.Result {
-	s := best.Result{Outcome: f.ended, Why: "says " + fmt.Sprint(f.failing)}
+	s := best.Result{Outcome: f.ended, OldOnly: f.oldOnly, Why: "says " + fmt.Sprint(f.failing)}
 	if f.how == best.Absent {
 		return s
 	}
@@ -106,6 +107,8 @@ func TestLevels(t *testing.T) {
 		{"back twice", api.BestOf{Of: 2, Depth: 4}, failing(1, 2, 3, 9, 9, 9, 9, 9), 9, []int{0, 0, 1, 1, 2, 2, 3, 3}, 1},
 		{"nothing is continued twice", api.BestOf{Of: 1, Depth: 3}, failing(1, 2, 3), 9, []int{0, 1, 2}, 1},
 		{"it ends when one passes", api.BestOf{Of: 2, Depth: 4}, failing(1, 2, 3, -1), 9, []int{0, 0, 1, 1}, 4},
+		{"one that leaves old failures does not end it", api.BestOf{Of: 2, Depth: 2}, but(failing(1, 2, -1, 4), 1, func(f *fake) { f.oldOnly = true }), 9, []int{0, 0, 1, 1}, 3},
+		{"one that leaves old failures is no better before the end", api.BestOf{Of: 2, Depth: 2}, but(failing(3, 1, 2, 4), 1, func(f *fake) { f.oldOnly = true }), 9, []int{0, 0, 2, 2}, 1},
 		{"time is up", api.BestOf{Of: 2, Depth: 4}, failing(1, 2, 3, 4), 1, []int{0, 0, 1, 1}, 1},
 		{"one that failed is not continued", api.BestOf{Of: 2, Depth: 2}, but(failing(0, 2, 3, 4), 1, func(f *fake) { f.outcome = api.OutcomeFailed }), 9, []int{0, 0, 2, 2}, 1},
 		{"none can be continued", api.BestOf{Of: 2, Depth: 6}, but(but(failing(1, 2), 1, func(f *fake) { f.outcome = api.OutcomeDeclined }), 2, func(f *fake) { f.outcome = api.OutcomeFailed }), 9, []int{0, 0}, 1},

@@ -23,6 +23,8 @@ type Score struct {
 	Changed bool
 	// Passed is true if the gate passed.
 	Passed bool
+	// OldOnly is true if only tests that failed before the work keep its gate from passing.
+	OldOnly bool
 	// Judged is true if the gate ran on the result.
 	Judged bool
 	// Regressions counts the tests that passed before and do not pass now, Failing all that fail.
@@ -70,6 +72,15 @@ func rules() []rule {
 				return "its gate did not pass"
 			},
 			func(_, _ Score) string { return "its gate passed" },
+		}, {
+			func(a, b Score) int { return truth(!a.Passed && a.OldOnly, !b.Passed && b.OldOnly) },
+			func(_, b Score) string {
+				if !b.Changed {
+					return "it changed nothing"
+				}
+				return "more than old failures is left, or no test shows its change"
+			},
+			func(_, _ Score) string { return "only tests that failed before the work fail" },
 		}, {
 			func(a, b Score) int { return truth(a.Changed, b.Changed) },
 			func(_, _ Score) string { return "it changed nothing" },

@@ -28,6 +28,8 @@ func TestRank(t *testing.T) {
 		{"then to fewer tokens", []best.Score{with(ok(1, 3), func(s *best.Score) { s.Tokens = 2 }), with(ok(2, 3), func(s *best.Score) { s.Tokens = 1 })}, 2, "it used fewer tokens", "it used more tokens"},
 		{"then to the first", []best.Score{ok(2, 3), ok(1, 3)}, 1, "equal, and first in the list", "equal, and later in the list"},
 		{"none passes: fewer failing tests", []best.Score{with(bad(1), func(s *best.Score) { s.Failing = 3 }), with(bad(2), func(s *best.Score) { s.Failing = 1; s.Lines = 50 })}, 2, "1 failing test, against 3", "3 failing tests, against 1"},
+		{"none passes: one that leaves only old failures", []best.Score{with(bad(1), func(s *best.Score) { s.Judged = true }), with(bad(2), func(s *best.Score) { s.Judged, s.OldOnly, s.Failing, s.Lines = true, true, 2, 50 })}, 2, "only tests that failed before the work fail", "more than old failures is left, or no test shows its change"},
+		{"one that passes before one that leaves old failures", []best.Score{with(bad(1), func(s *best.Score) { s.OldOnly = true }), ok(2, 500)}, 2, "its gate passed", "its gate did not pass"},
 		{"none passes: work before none", []best.Score{{N: 1}, with(bad(2), func(s *best.Score) { s.Failing = 7 })}, 2, "it changed something", "it changed nothing"},
 		{"none passes: what is known before what is unknown", []best.Score{bad(1), with(bad(2), func(s *best.Score) { s.Judged, s.Failing, s.Lines = true, 7, 9 })}, 2, "the gate ran on its result", "the gate did not run on its result"},
 	} {

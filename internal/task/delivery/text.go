@@ -39,7 +39,7 @@ func evidence(p repo.Proposal) forge.Evidence {
 		last := r.Rounds[n-1]
 		if g := last.Gate; g != nil {
 			e.Gate = &forge.Gate{Command: g.Command, ExitCode: g.Exit.Code, Unknown: g.Exit.Cause, Output: g.Output, Where: g.Isolation,
-				Duration: time.Duration(g.MS) * time.Millisecond, Tests: g.Evidence()}
+				Duration: time.Duration(g.MS) * time.Millisecond, Tests: g.Evidence(), Passed: g.Passed}
 			if o := last.Original; o != nil && o.Passed {
 				e.Gate.Tests = "with the original tests, " + o.Evidence()
 			}
@@ -56,6 +56,10 @@ func evidence(p repo.Proposal) forge.Evidence {
 		if r.Untested() {
 			e.Look = append(e.Look, "No test covers the change: the gate also passes without it.")
 		}
+	}
+	e.Old, e.OldCount = r.OldFailures()
+	for _, t := range r.Unstable() {
+		e.Unstable = append(e.Unstable, forge.TestNote{Name: t.Name, Note: t.Says()})
 	}
 	if r.Unread() {
 		e.Look = append(e.Look, "The change "+api.UnreadNote+": the offline model tried small edits until the gate passed.")

@@ -6,12 +6,19 @@
 // run of tests. Each has honest uses, so a sign decides nothing: it is a caution for the person who takes the result. Signs reads text,
 // not a syntax tree: a program that hides what it does is not seen.
 //
-// [Reports] weigh what the tests of a gate reported (package report): which ran, which failed, and which that passed before the work
-// did not pass after it. A gate whose exit code is 0 does not pass if its tests say otherwise.
+// [Reports] weigh what the tests of a gate reported (package report): which ran, which failed, which that passed before the work
+// did not pass after it, and which failed before it too. A gate whose exit code is 0 does not pass if its tests say otherwise. Tests that
+// failed may be run again alone, and pass if they pass in most of their runs.
 //
 //	run, err := check.Arm(ctx, sandbox, 0)
 //	...                                   // run.Command is run, its stdout goes through run.Stdout
-//	err = gate.Reports{Checks: checks, Runs: runs, Need: gate.AllTests, File: file}.Weigh(ctx, sandbox, &g)
+//	ran, err := gate.NewRan(ctx, sandbox, run, exec)
+//	for again := ran.Again(check); again != nil; again = ran.Again(check) {
+//		...                               // again is run in another sandbox, in which no earlier run can forge its report
+//		ran.Take(check, more)
+//	}
+//	ran.Adjust(check)
+//	err = gate.Reports{Checks: checks, Ran: []*gate.Ran{ran}, Need: gate.AllTests, File: file}.Weigh(&g)
 //
 // Reports come from a sandbox in which the code under test ran: they are signed with a key of the run, bounded, and
 // never trusted to say more than the exit code.

@@ -38,7 +38,9 @@ type Check struct {
 	// Plan is how it reports its tests, and Tests what it reported before the work.
 	Plan  report.Plan
 	Tests report.Report
-	Plain bool // it was made plain
+	// Unstable are tests that failed and passed before the work.
+	Unstable []string
+	Plain    bool // it was made plain
 }
 
 // MakePlain makes commands plain that reported nothing before the work: they are not what they look like, or their runner
@@ -74,8 +76,8 @@ func (c *Check) Arm(ctx context.Context, sandbox Sandbox, n int) (*report.Run, e
 // Reports is a gate that ended, with what reports its tests.
 type Reports struct {
 	Checks []*Check
-	// Runs are those of the commands that were run, from the first.
-	Runs []*report.Run
+	// Ran are the commands that were run, from the first.
+	Ran []*Ran
 	// Before is true for the gate before the work: later ones are compared with it.
 	Before bool
 	Need   Need
@@ -83,23 +85,20 @@ type Reports struct {
 	File string
 }
 
-// Weigh reads the reports of a gate, keeps them, and says in g what they come to.
-func (x Reports) Weigh(ctx context.Context, sandbox Sandbox, g *api.Gate) error {
+// Weigh keeps the reports of a gate, and says in g what they come to.
+func (x Reports) Weigh(g *api.Gate) error {
 	sum := &api.TestReport{}
 	var kept []namedReport
-	for i, run := range x.Runs {
-		c := x.Checks[i]
-		r, err := readReport(ctx, sandbox, run, g.Passed)
-		if err != nil {
-			return err
-		}
+	onlyOld := !x.Before && !g.Passed && len(x.Ran) == len(x.Checks)
+	for i, ran := range x.Ran {
+		c, r := x.Checks[i], ran.Report
 		if x.Before {
-			c.Tests = r
-			if c.Plan.Runner == "" && !r.Ended {
+			if c.Tests, c.Unstable = r, ran.mixed(); c.Plan.Runner == "" && !r.Ended {
 				c.Tests = report.Report{} // lines that only look like a report
 			}
 		}
 		if c.Plan.Runner == "" && !c.Tests.Began {
+			onlyOld = onlyOld && ran.Passed
 			continue // its exit code alone
 		}
 		kept = append(kept, namedReport{c.Dir, r})
@@ -108,6 +107,20 @@ func (x Reports) Weigh(ctx context.Context, sandbox Sandbox, g *api.Gate) error 
 			f = r.Against(c.Tests)
 		}
 		addReport(sum, c, r, f)
+		sum.Unstable = append(sum.Unstable, ran.unstable(c, api.MaxNamedTests-len(sum.Unstable))...)
+		if !x.Before {
+			old := r.Since(c.Tests, x.Need == AllTests)
+			steady := func(name string) bool { return !slices.Contains(c.Unstable, name) && ran.tries[name] == nil }
+			for _, name := range old.Fixed {
+				if steady(name) { // otherwise it may pass by chance
+					sum.Fixed++
+				}
+			}
+			sum.New += old.New
+			sum.OldCount += len(old.Old)
+			sum.Old = c.named(sum.Old, old.Old)
+			onlyOld = onlyOld && (ran.Passed && f.Why == "" && (x.Need != AllTests || len(f.Missing) == 0) || ran.failedTests(c) && old.OnlyOld)
+		}
 		if why := f.Why; g.Passed && x.Need != NoTests && sum.Why == "" {
 			if why == "" && x.Need == AllTests && len(f.Missing) > 0 {
 				why = fmt.Sprintf("%d of the %d tests that ran before the change did not pass: %s", len(f.Missing), c.Tests.Count(report.Passed, report.Failed), strings.Join(f.Missing[:min(len(f.Missing), 3)], ", "))
@@ -120,25 +133,11 @@ func (x Reports) Weigh(ctx context.Context, sandbox Sandbox, g *api.Gate) error 
 	if len(kept) == 0 {
 		return nil
 	}
+	sum.OldOnly = onlyOld && sum.OldCount > 0
 	if g.Tests = sum; sum.Why != "" {
 		g.Passed = false
 	}
 	return writeTests(x.File, kept)
-}
-
-// readReport returns the report of a run.
-func readReport(ctx context.Context, sandbox Sandbox, run *report.Run, passed bool) (report.Report, error) {
-	if run.Path == "" {
-		return run.Report(nil), nil
-	}
-	content, err := sandbox.ReadFile(ctx, run.Path, report.MaxBytes)
-	// What the code under test did to it shows as a report that is not there. A gate
-	// that failed may have taken its sandbox with it.
-	theirs := slices.Contains([]api.Kind{api.KindNotFound, api.KindInvalid, api.KindExhausted}, api.KindOf(err))
-	if err != nil && !theirs && passed {
-		return report.Report{}, err
-	}
-	return run.Report(content), nil
 }
 
 // addReport adds the report of one command to that of the gate.
@@ -159,17 +158,24 @@ func addReport(sum *api.TestReport, c *Check, r report.Report, f report.Finding)
 			sum.Regressions++
 		}
 	}
-	names := func(list, more []string) []string {
-		for _, name := range more[:min(len(more), api.MaxNamedTests-len(list))] {
-			if c.Dir != "" {
-				name = c.Dir + ": " + name
-			}
-			list = append(list, name)
-		}
-		return list
+	sum.Missing = c.named(sum.Missing, f.Missing)
+	sum.FailedTests = c.named(sum.FailedTests, r.Names(report.Failed, report.Broken))
+}
+
+// named adds names of tests to a bounded list.
+func (c *Check) named(list, more []string) []string {
+	for _, name := range more[:min(len(more), api.MaxNamedTests-len(list))] {
+		list = append(list, c.name(name))
 	}
-	sum.Missing = names(sum.Missing, f.Missing)
-	sum.FailedTests = names(sum.FailedTests, r.Names(report.Failed, report.Broken))
+	return list
+}
+
+// name is that of a test among those of several repositories.
+func (c *Check) name(test string) string {
+	if c.Dir != "" {
+		return c.Dir + ": " + test
+	}
+	return test
 }
 
 // namedReport is the report of one of several repositories; the name is empty for the only one.

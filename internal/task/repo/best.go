@@ -109,7 +109,9 @@ func (f *group) decide(ctx context.Context) End {
 		}
 	}
 	end := win.end
-	end.Receipt = nil
+	if end.Receipt = nil; end.OldOnly { // none is better, or it was not chosen
+		end = End{Outcome: api.OutcomeVerified, Value: end.Value}
+	}
 	walled := errors.Is(context.Cause(ctx), errWall)
 	if ctx.Err() != nil && !(walled && end.Outcome == api.OutcomeVerified) {
 		return w.broken(ctx, ctx.Err())
@@ -140,7 +142,9 @@ func (f *group) promote(ctx context.Context) error {
 	win := f.all[f.candidates.Choose()-1]
 	branch := w.res.Branch
 	w.res, w.collected = win.attempt.res, win.attempt.collected
-	w.res.Branch = branch
+	if w.res.Branch = branch; win.end.OldOnly {
+		w.res.Rounds = concede(w.res.Rounds)
+	}
 	if err := w.point(ctx, branch); err != nil {
 		return err
 	}

@@ -48,7 +48,9 @@ func (b *bench) best(ctx context.Context, all []repo.Candidate, r api.RepoTask) 
 		r.Verify = "python3 -m unittest"
 	}
 	r.Author = api.Identity{Name: "Ada", Email: "ada@example.org"}
-	r.Rounds = -1
+	if r.Rounds == 0 {
+		r.Rounds = -1
+	}
 	if r.Budget.Steps == 0 {
 		r.Budget.Steps = 20 * len(all)
 	}

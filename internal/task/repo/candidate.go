@@ -118,7 +118,7 @@ func (e *candidate) spoiled() {
 
 // Result implements best.Candidate.
 func (e *candidate) Result() best.Result {
-	s := best.Result{Outcome: e.end.Outcome, Repo: e.attempt.res, Usage: e.attempt.usage, MS: e.ms}
+	s := best.Result{Outcome: e.end.Outcome, OldOnly: e.end.OldOnly, Repo: e.attempt.res, Usage: e.attempt.usage, MS: e.ms}
 	switch {
 	case e.end.Error != nil:
 		s.Why = bounded(e.end.Error.Message, maxSummary)

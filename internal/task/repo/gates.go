@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -53,7 +54,7 @@ func (j *gates) run(ctx context.Context, n int) error {
 		return err
 	}
 	r.Gate = &g
-	if err := j.attempt.save(ctx); err != nil || !g.Passed {
+	if err := j.attempt.save(ctx); err != nil || !g.Passed && !j.onlyOld(r) {
 		return err
 	}
 	if touched {
@@ -62,7 +63,7 @@ func (j *gates) run(ctx context.Context, n int) error {
 			return err
 		}
 		r.Original = &g
-		if err := j.attempt.save(ctx); err != nil || !g.Passed && !j.attempt.project.req.TestsMayChange {
+		if err := j.attempt.save(ctx); err != nil || !g.Passed && !j.onlyOld(r) && !j.attempt.project.req.TestsMayChange {
 			return err
 		}
 	}
@@ -112,17 +113,18 @@ func (j *gates) divide(changes []cache.Change) (tests, rest []cache.Change) {
 // any test touches the change.
 func (j *gates) without(ctx context.Context, n int, tests, rest []cache.Change) error {
 	code := slices.ContainsFunc(rest, func(c cache.Change) bool { return !api.IsDocument(c.Path) })
-	if len(tests) == 0 || !code || j.attempt.res.Before == nil || !j.attempt.res.Before.Passed {
+	r := &j.attempt.res.Rounds[n-1]
+	if len(tests) == 0 || !code || j.attempt.res.Before == nil || !j.attempt.res.Before.Passed && !j.onlyOld(r) {
 		return nil
 	}
 	// Tests whose code is missing may hang as well as fail: they get little more time than
 	// they needed with it.
-	within := min(j.attempt.project.gateTimeout(), 5*time.Second+3*time.Duration(j.attempt.res.Rounds[n-1].Gate.MS)*time.Millisecond)
+	within := min(j.attempt.project.gateTimeout(), 5*time.Second+3*time.Duration(r.Gate.MS)*time.Millisecond)
 	g, err := j.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "with the changed tests only: " + j.attempt.res.Verify}, gate.OutputName(n, api.GateWithout), tests, terms{within: within})
 	if err != nil {
 		return err
 	}
-	j.attempt.res.Rounds[n-1].Without = &g
+	r.Without = &g
 	return j.attempt.save(ctx)
 }
 
@@ -189,69 +191,117 @@ func (j *gates) gate(ctx context.Context, e api.RepoStepEvent, file string, on t
 
 func (j *gates) decide(ctx context.Context, file string, on terms, installed SetupResult, layers []Layer, say func(line string)) (g api.Gate, err error) {
 	g = api.Gate{Command: j.attempt.res.Verify, Exit: api.Exit{Code: -1}}
-	sandbox, err := j.attempt.project.cfg.Sandboxes.Clean(ctx, installed.Into(j.attempt.project.sandbox()), j.attempt.res.Workspace, installed.Below(layers...)...)
-	if err != nil {
-		return g, err
-	}
-	defer func() {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		defer cancel()
-		proof, cerr := sandbox.Close(late)
-		j.attempt.steps.closed(proof.Left)
-		if cerr != nil && err == nil {
-			err = cerr
-		}
-	}()
-	info := sandbox.Info()
-	g.Sandbox, g.Isolation = info.ID, info.Isolation
 	whole, err := os.OpenFile(filepath.Join(j.attempt.dir, file+".out"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return g, api.Errorf(api.KindInternal, "save the output of the gate: %w", err)
 	}
 	defer whole.Close()
 	out := &observe.Capture{Whole: whole}
-	if err := Serve(ctx, sandbox, installed.Services); err != nil {
+	now := j.attempt.project.cfg.Now
+	var ends time.Time
+	var ran []*gate.Ran
+	err = j.clean(ctx, installed, layers, func(sandbox Sandbox) error {
+		info := sandbox.Info()
+		g.Sandbox, g.Isolation = info.ID, info.Isolation
+		start, seen := now(), gate.NewRunning(now, say)
+		ends = start.Add(cmp.Or(on.within, j.attempt.project.gateTimeout()))
+		for i, c := range j.checks {
+			r, err := j.execute(ctx, sandbox, i, c, ends, out, seen)
+			if g.MS = now().Sub(start).Milliseconds(); err != nil {
+				return err
+			}
+			// The first that failed is how the gate ended; the others show what else is wrong.
+			if i == 0 || g.Passed {
+				g.Exit, g.Passed = r.Exit, r.Passed
+			}
+			if ran = append(ran, r); r.Cut {
+				break
+			}
+		}
+		return nil
+	})
+	g.Output, g.OutputBytes = out.Text(), out.Total()
+	if err == nil && !g.Passed && !j.attempt.project.req.Strict {
+		g.Passed, err = j.again(ctx, ran, ends, out, say, installed, layers)
+	}
+	if err != nil {
 		return g, err
 	}
-	start := j.attempt.project.cfg.Now()
-	ends := j.attempt.project.cfg.Now().Add(cmp.Or(on.within, j.attempt.project.gateTimeout()))
-	seen := gate.NewRunning(j.attempt.project.cfg.Now, say)
-	var runs []*report.Run
-	for i, c := range j.checks {
-		run, err := c.Arm(ctx, sandbox, i)
-		if err != nil {
-			return g, err
-		}
-		runs = append(runs, run)
-		if c.Dir != "" {
-			fmt.Fprintf(out, "[%s] %s\n", c.Dir, c.Text)
-		}
-		ex, err := j.execute(ctx, sandbox, c, run, ends, func(p []byte) error {
-			seen.Write(p)
-			_, err := out.Write(p)
-			return err
-		})
-		if g.MS = j.attempt.project.cfg.Now().Sub(start).Milliseconds(); err != nil {
-			g.Output, g.OutputBytes = out.Text(), out.Total()
-			return g, err
-		}
-		// The first that failed is how the gate ended; the others show what else is wrong.
-		if ok := ex.State == api.ExecExited && ex.Exit.Code == 0 && ex.Exit.Cause == ""; i == 0 || g.Passed {
-			g.Exit, g.Passed = ex.Exit, ok
-		}
-		if ex.Exit.Cause != "" || ex.State != api.ExecExited {
-			break
-		}
-	}
-	g.Output, g.OutputBytes = out.Text(), out.Total()
-	said := gate.Reports{
-		Checks: j.checks, Runs: runs, Before: file == "before", Need: on.need, File: filepath.Join(j.attempt.dir, file+".tests"),
-	}
-	return g, said.Weigh(ctx, sandbox, &g)
+	said := gate.Reports{Checks: j.checks, Ran: ran, Before: file == "before", Need: on.need, File: filepath.Join(j.attempt.dir, file+".tests")}
+	return g, said.Weigh(&g)
 }
 
-// execute runs one command of a gate to its end, or until the time of the gate is over.
-func (j *gates) execute(ctx context.Context, sandbox Sandbox, c *gate.Check, run *report.Run, ends time.Time, write func(p []byte) error) (api.Exec, error) {
+// again runs failed tests alone, each time in a clean sandbox, in which nothing of an earlier run can forge a report. It reports whether
+// the gate passes with what they came to.
+func (j *gates) again(ctx context.Context, ran []*gate.Ran, ends time.Time, out *observe.Capture, say func(line string), installed SetupResult, layers []Layer) (passed bool, err error) {
+	now := j.attempt.project.cfg.Now
+	if most := now().Add(gate.MaxAgainTime); most.Before(ends) {
+		ends = most
+	}
+	for n := 2; n <= 1+gate.MaxAgain && now().Before(ends); n++ {
+		checks := make([]*gate.Check, len(ran))
+		for i, r := range ran {
+			checks[i] = r.Again(j.checks[i])
+		}
+		if !slices.ContainsFunc(checks, func(c *gate.Check) bool { return c != nil }) {
+			break
+		}
+		line := fmt.Sprintf("the failed tests alone, run %d", n)
+		say(line)
+		fmt.Fprintf(out, "\n[%s]\n", line)
+		err := j.clean(ctx, installed, layers, func(sandbox Sandbox) error {
+			for i, c := range checks {
+				if c == nil {
+					continue
+				}
+				r, err := j.execute(ctx, sandbox, i, c, ends, out, gate.NewRunning(now, say))
+				if err != nil {
+					return err
+				}
+				ran[i].Take(j.checks[i], r)
+			}
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	passed = len(ran) == len(j.checks)
+	for i, r := range ran {
+		r.Adjust(j.checks[i])
+		passed = passed && r.Passed
+	}
+	return passed, nil
+}
+
+// clean does something in a clean sandbox over layers, with the services of the setup.
+func (j *gates) clean(ctx context.Context, installed SetupResult, layers []Layer, do func(sandbox Sandbox) error) (err error) {
+	sandbox, err := j.attempt.project.cfg.Sandboxes.Clean(ctx, installed.Into(j.attempt.project.sandbox()), j.attempt.res.Workspace, installed.Below(layers...)...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		proof, cerr := sandbox.Close(late)
+		j.attempt.steps.closed(proof.Left)
+		err = cmp.Or(err, cerr)
+	}()
+	if err := Serve(ctx, sandbox, installed.Services); err != nil {
+		return err
+	}
+	return do(sandbox)
+}
+
+// execute runs one command of a gate, the n-th, to its end, or until the time of the gate is over, and reads its report.
+func (j *gates) execute(ctx context.Context, sandbox Sandbox, n int, c *gate.Check, ends time.Time, out io.Writer, seen *gate.Running) (*gate.Ran, error) {
+	run, err := c.Arm(ctx, sandbox, n)
+	if err != nil {
+		return nil, err
+	}
+	if c.Dir != "" {
+		fmt.Fprintf(out, "[%s] %s\n", c.Dir, c.Text)
+	}
 	ex, err := sandbox.Run(ctx, api.ExecRequest{
 		Args: []string{"sh", "-c", run.Command}, Dir: path.Join(Workspace, c.Dir), Env: gateEnv,
 		TimeoutMS: max(1, ends.Sub(j.attempt.project.cfg.Now()).Milliseconds()), Tag: "gate",
@@ -259,22 +309,25 @@ func (j *gates) execute(ctx context.Context, sandbox Sandbox, c *gate.Check, run
 		if stream == "stdout" {
 			p = run.Stdout(p)
 		}
-		return write(p)
+		seen.Write(p)
+		_, err := out.Write(p)
+		return err
 	})
 	if rest := run.End(); len(rest) > 0 {
-		if werr := write(rest); err == nil {
+		seen.Write(rest)
+		if _, werr := out.Write(rest); err == nil {
 			err = werr
 		}
 	}
 	switch {
 	case ctx.Err() != nil:
-		return ex, ctx.Err()
+		return nil, ctx.Err()
 	case err != nil:
-		return ex, err
+		return nil, err
 	case ex.State == api.ExecUnknown && ex.Exit.Cause == "":
-		return ex, api.Errorf(api.KindUnavailable, "the exit status of the gate in sandbox %s is unknown", ex.Sandbox)
+		return nil, api.Errorf(api.KindUnavailable, "the exit status of the gate in sandbox %s is unknown", ex.Sandbox)
 	}
-	return ex, nil
+	return gate.NewRan(ctx, sandbox, run, ex)
 }
 
 func (w *project) gateTimeout() time.Duration {

@@ -120,8 +120,9 @@ type gateRecord struct {
 
 // commandRecord is what one command of the gate reported.
 type commandRecord struct {
-	Plain bool          `json:"plain,omitempty"` // it runs as it stands
-	Tests report.Report `json:"tests"`
+	Plain    bool          `json:"plain,omitempty"` // it runs as it stands
+	Tests    report.Report `json:"tests"`
+	Unstable []string      `json:"unstable,omitempty"`
 }
 
 // before runs the gate on what there was, or recalls what it said.
@@ -133,7 +134,7 @@ func (j *gates) before(ctx context.Context, run func(context.Context) (api.Gate,
 			return t, err
 		}
 		for _, c := range j.checks {
-			t.Commands = append(t.Commands, commandRecord{c.Plain, c.Tests})
+			t.Commands = append(t.Commands, commandRecord{c.Plain, c.Tests, c.Unstable})
 		}
 		return t, nil
 	})
@@ -144,7 +145,7 @@ func (j *gates) before(ctx context.Context, run func(context.Context) (api.Gate,
 		return t.Gate, api.Errorf(api.KindInternal, "the gate has %d commands, and %d reports were recorded", len(j.checks), len(t.Commands))
 	}
 	for i, c := range j.checks {
-		if c.Tests = t.Commands[i].Tests; t.Commands[i].Plain {
+		if c.Tests, c.Unstable = t.Commands[i].Tests, t.Commands[i].Unstable; t.Commands[i].Plain {
 			c.Plan, c.Plain = report.Plain(c.Text), true
 		}
 	}

@@ -52,12 +52,25 @@ func (w *attempt) rounds(ctx context.Context) End {
 		if end, done := w.verdict(ctx, r, rep); done {
 			return end
 		}
+		// A candidate has all its rounds: another one may pass without leaving anything.
+		if (w.candidate == 0 || n == most) && !news && w.leaves(ctx, r, rep) {
+			if w.candidate > 0 {
+				end := w.unsolved(r, rep)
+				end.OldOnly, end.Value = true, w.valueOf(rep)
+				return end
+			}
+			w.res.Rounds = concede(w.res.Rounds)
+			if end, done := w.verdict(ctx, &w.res.Rounds[n-1], rep); done {
+				return end
+			}
+		}
 		if n == most || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || w.nothingFailed(r) {
 			return w.unsolved(r, rep)
 		}
 		if message = w.again(r, rep, n, most); w.spec.external() {
 			message = loop.WithoutFinish(message)
 		}
+		message += w.named(r)
 		known, err := w.knownFixes(ctx, n, r.Gate)
 		if err != nil {
 			return w.broken(ctx, err)

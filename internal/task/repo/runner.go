@@ -95,6 +95,8 @@ type End struct {
 	Receipt   *api.Receipt
 	// Value is the agent's, of a verified task with a schema.
 	Value json.RawMessage
+	// OldOnly is true for a candidate that is verified if no other one is without leaving failures from before the work.
+	OldOnly bool `json:",omitempty"`
 }
 
 // transcriptFile is the name of the transcript in a task's folder.

@@ -185,10 +185,14 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 		if w.gates.passed(r) {
 			return End{Outcome: api.OutcomeVerified}
 		}
+		if w.leaves(ctx, r, rep) {
+			w.res.Rounds = concede(w.res.Rounds)
+			return End{Outcome: api.OutcomeVerified}
+		}
 		if n == most {
 			return w.unsolved(r, rep)
 		}
-		message = loop.WithoutFinish(w.again(r, rep, n, most))
+		message = loop.WithoutFinish(w.again(r, rep, n, most)) + w.named(r)
 	}
 }
 

@@ -91,7 +91,9 @@ func showCandidates(w io.Writer, all []api.Candidate) {
 	for _, c := range all {
 		gate := string(c.State)
 		if c.State == api.CandidateEnded {
-			gate = map[bool]string{true: "passed", false: "not passed"}[c.Passed]
+			if gate = map[bool]string{true: "passed", false: "not passed"}[c.Passed]; c.OldOnly {
+				gate = "old failures only"
+			}
 		}
 		usd := fmt.Sprintf("%.4f", c.CostUSD)
 		if c.Unpriced > 0 {

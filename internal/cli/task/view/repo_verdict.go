@@ -100,6 +100,20 @@ func cautionsOf(r api.RepoResult) string {
 	if r.Untested() {
 		all = append(all, "no test covers the change: the gate also passes without it")
 	}
+	if names, count := r.OldFailures(); len(names) > 0 {
+		text := human.Count(count, "test") + " failed before the work and still " + map[bool]string{true: "fails", false: "fail"}[count == 1] + ": " + testNames(names)
+		if more := count - len(names); more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		all = append(all, text)
+	}
+	if unstable := r.Unstable(); len(unstable) > 0 {
+		var names []string
+		for _, t := range unstable {
+			names = append(names, human.Truncate(t.Name, maxTestName)+" ("+t.Says()+")")
+		}
+		all = append(all, strings.Join(names, ", "))
+	}
 	if len(r.Cautions) > 0 {
 		all = append(all, "the change uses "+cautions(r.Cautions))
 	}
@@ -110,6 +124,18 @@ func cautionsOf(r api.RepoResult) string {
 		all = append(all, "large or binary files were added: "+human.List(bulky))
 	}
 	return strings.Join(all, "; ")
+}
+
+// maxTestName is how much of the name of a test is shown.
+const maxTestName = 160
+
+// testNames lists names of tests, which a report does not have many of.
+func testNames(all []string) string {
+	var out []string
+	for _, name := range all {
+		out = append(out, human.Truncate(name, maxTestName))
+	}
+	return strings.Join(out, ", ")
 }
 
 // cautions lists the first few.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/hex"
+	"encoding/json"
 	"path"
 	"strings"
 
@@ -27,6 +28,8 @@ type Plan struct {
 	kind   kind
 	// before and after are what stands around the runner in the command.
 	before, after string
+	// only are the tests that are run; nil for all.
+	only []string
 }
 
 type kind int
@@ -48,6 +51,9 @@ const (
 	rest = `((?: [^;&|<>()$` + "`" + `\\\n#]*)?)$`
 )
 
+// goRunner is the runner whose packages are in its reports too.
+const goRunner = "go test"
+
 var commands = []struct {
 	kind   kind
 	runner string
@@ -57,7 +63,7 @@ var commands = []struct {
 	{pytest, "pytest", lazyregexp.New(lead + `python3?(?: -[bBdEOqsSuvI]+)*) -m pytest` + rest)},
 	{pytestCommand, "pytest", lazyregexp.New(lead + `)pytest` + rest)},
 	{node, "node --test", lazyregexp.New(lead + `)node --test` + rest)},
-	{golang, "go test", lazyregexp.New(lead + `)go test` + rest)},
+	{golang, goRunner, lazyregexp.New(lead + `)go test` + rest)},
 	{rust, "cargo test", lazyregexp.New(lead + `)cargo test` + rest)},
 }
 
@@ -127,6 +133,10 @@ func (p Plan) Arm(key []byte, dir string) *Run {
 			before = p.before + "python3 "
 		}
 		r.Command = before + file("runner.py", pythonRunner) + python[p.kind] + p.after
+		if p.only != nil {
+			names, _ := json.Marshal(p.only) // strings always encode
+			r.Files = append(r.Files, File{path.Join(dir, "only"), names})
+		}
 	case node:
 		r.Path = path.Join(dir, "report")
 		guard, reporter := file("guard.cjs", nodeGuard), file("reporter.mjs", nodeReporter)
@@ -137,6 +147,9 @@ func (p Plan) Arm(key []byte, dir string) *Run {
 		r.reader = &goTest{r: Report{Runner: p.Runner}, open: map[string]bool{}, held: map[string][]byte{}}
 	case rust:
 		r.Command = p.before + "cargo test" + p.after
+		if !strings.Contains(p.after, " --no-fail-fast") {
+			r.Command = p.before + "cargo test --no-fail-fast" + p.after // otherwise the first failure hides other test programs
+		}
 		r.reader = &cargo{r: Report{Runner: p.Runner}}
 	default:
 		r.Command = p.before

@@ -9,7 +9,8 @@
 //	// write run.Files, run run.Command, pass its stdout through run.Stdout
 //	r := run.Report(content of run.Path)
 //
-// [Report.Against] compares it with the report of the same command before the work.
+// [Report.Against] compares it with the report of the same command before the work, [Report.Since] only their failures.
+// [Plan.Again] runs failed tests alone.
 //
 // Reports come from a sandbox in which hostile code ran. Each record of a runner of ours
 // carries a sum that shows which runner made it, and where in the report; sizes and counts

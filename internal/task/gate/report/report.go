@@ -146,24 +146,87 @@ func (r Report) Against(before Report) Finding {
 			f.Missing = append(f.Missing, name)
 		}
 	}
-	tampered := slices.DeleteFunc(slices.Clone(r.Tampered), func(s string) bool { return slices.Contains(before.Tampered, s) })
-	switch {
-	case r.Broken != "":
-		f.Why = "invalid test report of " + r.Runner + ": " + r.Broken
-	case !r.Began:
-		f.Why = r.Runner + " wrote no test report"
-	case len(tampered) > 0:
-		f.Why = "the code under test modified the test framework: " + list(tampered)
-	case !r.Ended && len(r.Lost) > 0:
-		f.Why = r.Runner + " ended early in " + list(r.Lost)
-	case !r.Ended:
-		f.Why = r.Runner + " ended early"
-	case len(r.Lost) > 0:
-		f.Why = "tests started but did not end: " + list(r.Lost)
-	case r.Count(Failed, Broken) > 0:
+	if f.Why = r.wrong(before); f.Why == "" && r.Count(Failed, Broken) > 0 {
 		f.Why = "tests failed although the exit code is 0: " + list(r.Names(Failed, Broken))
 	}
 	return f
+}
+
+// wrong says why a report cannot be believed, or is not whole; empty if it can and is.
+func (r Report) wrong(before Report) string {
+	tampered := slices.DeleteFunc(slices.Clone(r.Tampered), func(s string) bool { return slices.Contains(before.Tampered, s) })
+	switch {
+	case r.Broken != "":
+		return "invalid test report of " + r.Runner + ": " + r.Broken
+	case !r.Began:
+		return r.Runner + " wrote no test report"
+	case len(tampered) > 0:
+		return "the code under test modified the test framework: " + list(tampered)
+	case !r.Ended && len(r.Lost) > 0:
+		return r.Runner + " ended early in " + list(r.Lost)
+	case !r.Ended:
+		return r.Runner + " ended early"
+	case len(r.Lost) > 0:
+		return "tests started but did not end: " + list(r.Lost)
+	}
+	return ""
+}
+
+// Whole reports whether a report can be believed and has all tests, held against the one before the work.
+func (r Report) Whole(before Report) bool { return r.wrong(before) == "" }
+
+// Change is how the failures of a report differ from those before the work.
+type Change struct {
+	// Fixed failed before and pass now, Old failed before and fail now. New counts what fails now and did not before.
+	Fixed, Old []string
+	New        int
+	// OnlyOld is true if tests of Old failed and nothing else is wrong.
+	OnlyOld bool
+}
+
+// Since compares a report with the one of the same command before the work. all says that each test that ran before has to be
+// there, as it was or better. A file or a package that failed as a whole hides what is in it, so it is never only old.
+func (r Report) Since(before Report, all bool) (c Change) {
+	c.OnlyOld = r.Whole(before) && before.Ended && before.Broken == "" && len(before.Lost) == 0
+	packages := r.packages()
+	for _, name := range r.Names(Failed, Broken) {
+		was := before.Tests[name]
+		switch _, ofTests := packages[name]; {
+		case was != Failed && was != Broken:
+			c.New++
+			c.OnlyOld = false
+		case was == Failed && r.Tests[name] == Failed:
+			c.Old = append(c.Old, name)
+		case !ofTests:
+			c.OnlyOld = false
+		}
+	}
+	for _, name := range before.Names(Passed, Failed) {
+		switch now := r.Tests[name]; {
+		case now == Passed:
+			if before.Tests[name] == Failed {
+				c.Fixed = append(c.Fixed, name)
+			}
+		case all && (now != Failed || before.Tests[name] == Passed):
+			c.OnlyOld = false
+		}
+	}
+	c.OnlyOld = c.OnlyOld && len(c.Old) > 0
+	return c
+}
+
+// Adjust takes the place of the outcome of failed tests by passed ones, and forgets packages that failed with those alone.
+func (r *Report) Adjust(passed func(name string) bool) {
+	for of, tests := range r.packages() {
+		if passed(of) && !slices.ContainsFunc(tests, func(t string) bool { return !passed(t) }) {
+			delete(r.Tests, of)
+		}
+	}
+	for _, name := range r.Names(Failed) {
+		if passed(name) {
+			r.Tests[name] = Passed
+		}
+	}
 }
 
 // list shows the first few names.

@@ -19,6 +19,12 @@ def run(key):
     if here in sys.path:
         sys.path.remove(here)
     os.unlink(__file__)
+    only = None  # the tests that are run, if not all
+    names = os.path.join(here, "only")
+    if os.path.exists(names):
+        with open(names) as f:
+            only = set(json.load(f))
+        os.unlink(names)
     out = os.open(os.path.join(here, "report"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     top = os.getcwd()
     owner = getpid()
@@ -168,7 +174,7 @@ def run(key):
     own, loaded = [], []
     members("builtins", vars(builtins), own)
     shell = {"say": say, "mark": mark, "same": same, "members": members, "watch": watch, "tampered": tampered,
-             "check": check, "end": end, "own": own, "loaded": loaded, "top": top}
+             "check": check, "end": end, "own": own, "loaded": loaded, "top": top, "only": only}
     how = sys.argv[1] if len(sys.argv) > 1 else ""
     del sys.argv[1:2]
     say(begin=how)
@@ -280,13 +286,25 @@ def run_unittest(shell):
             self._hortus = "failed"
             super().addUnexpectedSuccess(test)
 
+    def select(suite):
+        """Leaves the tests of the list in a suite."""
+        for test in suite._tests:
+            if isinstance(test, unittest.BaseTestSuite):
+                select(test)
+        suite._tests = [t for t in suite._tests if isinstance(t, unittest.BaseTestSuite) or t.id() in shell["only"]]
+
     class Runner(unittest.TextTestRunner):
         resultclass = Result
 
         def run(self, test):
             learn_all(test)
             shell["check"](additions, now=True)
-            return super().run(test)
+            if shell["only"] is not None:
+                select(test)
+            result = super().run(test)
+            if result.shouldStop:
+                say(lost="the tests after a stop")
+            return result
 
     sys.argv[0] = os.path.basename(sys.executable) + " -m unittest"
     main = unittest.main
@@ -326,6 +344,16 @@ def run_pytest(shell):
     shell["own"].extend(m for m in shell["watch"](("_pytest", "pytest", "pluggy")) if m[0] != legacy)
 
     class Report:
+        @pytest.hookimpl(trylast=True)
+        def pytest_collection_modifyitems(self, items):
+            if shell["only"] is not None:
+                items[:] = [item for item in items if item.nodeid in shell["only"]]
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_sessionfinish(self, session):
+            if session.shouldstop or session.shouldfail:
+                say(lost="the tests after a stop")
+
         @pytest.hookimpl(trylast=True)
         def pytest_collection_finish(self, session):
             for item in session.items:
