@@ -405,6 +405,28 @@ func TestToolsWriteNothing(t *testing.T) {
 	}
 }
 
+// TestYarn: the registry that Yarn's lock files name is allowed with npm's, where Yarn 1 is installed.
+func TestYarn(t *testing.T) {
+	for _, c := range []struct{ prints, want string }{
+		{"https://yarn-default.example", "npm-default.example:443 yarn-default.example:443"},
+		{"undefined", "npm-default.example:443"}, // Yarn 2 and later
+	} {
+		bin := t.TempDir()
+		for name, line := range map[string]string{"npm": "https://npm-default.example/", "yarn": c.prints} {
+			if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\necho "+line+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("PATH", bin)
+		var tools Tools
+		var d Defaults
+		tools.Defaults(t.Context(), "npm", &d)
+		if got := strings.Join(d.NPM.Rules, " "); got != c.want || d.NPM.Registry != "https://npm-default.example/" {
+			t.Errorf("%s: %s, registry %s", c.prints, got, d.NPM.Registry)
+		}
+	}
+}
+
 // TestTools asks the tools of this machine.
 func TestTools(t *testing.T) {
 	var tools Tools

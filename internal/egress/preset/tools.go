@@ -35,6 +35,8 @@ func questions(tool string) (env, argv []string) {
 	case "npm":
 		return []string{"npm_config_userconfig=" + noHome + "/user", "npm_config_globalconfig=" + noHome + "/global", "npm_config_update_notifier=false"},
 			[]string{"npm", "config", "get", "registry"}
+	case "yarn": // Yarn 1; later versions know no such key, and print no address
+		return nil, []string{"yarn", "--no-default-rc", "config", "get", "registry"}
 	case "go":
 		return []string{"GOENV=off", "GOTOOLCHAIN=local", "GO111MODULE=on"}, []string{"go", "env", "GOPROXY", "GOSUMDB"}
 	case "pip":
@@ -46,7 +48,7 @@ func questions(tool string) (env, argv []string) {
 // Defaults adds the defaults of a tool, if it is installed. See Config.
 func (t *Tools) Defaults(ctx context.Context, tool string, d *Defaults) {
 	lines := t.ask(ctx, tool)
-	if len(lines) == 0 {
+	if len(lines) == 0 || tool == "yarn" && !strings.Contains(lines[0], "://") {
 		return
 	}
 	var rules []string
@@ -69,6 +71,9 @@ func (t *Tools) Defaults(ctx context.Context, tool string, d *Defaults) {
 	switch tool {
 	case "npm":
 		d.NPM.Registry, d.NPM.Rules = lines[0], rules
+		t.Defaults(ctx, "yarn", d)
+	case "yarn":
+		d.NPM.Rules = append(d.NPM.Rules, rules...) // its lock files name it
 	case "pip":
 		d.Pip.Index, d.Pip.Rules = lines[0], rules
 	case "go":
