@@ -189,7 +189,8 @@ func (r readOnly) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// links refuses symbolic links that lead out of the tree.
+// links refuses symbolic links that lead out of the tree, also through another link that is refused, in whatever order they
+// come.
 func (d *draft) links(ctx context.Context, q CommitRequest) error {
 	var broken error
 	target := func(p string) (string, bool) {
@@ -203,7 +204,7 @@ func (d *draft) links(ctx context.Context, q CommitRequest) error {
 		}
 		return string(b), true
 	}
-	bad := map[string]bool{}
+	bad := map[string]string{}
 	for _, p := range d.took {
 		if d.final[p].Mode != Symlink {
 			continue
@@ -215,12 +216,17 @@ func (d *draft) links(ctx context.Context, q CommitRequest) error {
 			return broken
 		}
 		if why != "" {
-			d.refuse(p, why)
-			d.out(p)
-			bad[p] = true
+			bad[p] = why
 		}
 	}
-	d.took = slices.DeleteFunc(d.took, func(p string) bool { return bad[p] })
+	d.took = slices.DeleteFunc(d.took, func(p string) bool {
+		why, is := bad[p]
+		if is {
+			d.refuse(p, why)
+			d.out(p)
+		}
+		return is
+	})
 	return nil
 }
 
