@@ -177,7 +177,7 @@ func TestWorkspaceDiskFull(t *testing.T) {
 		if !s.State.Final() {
 			return string(s.State)
 		}
-		if s.Reason != api.CauseFull {
+		if api.CauseOf(s.Reason) != api.CauseFull {
 			t.Errorf("it ended because of %q", s.Reason)
 		}
 		return ""

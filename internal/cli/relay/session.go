@@ -47,6 +47,13 @@ func (r *relay) session(ctx context.Context, o order, began chan<- error) {
 		began <- err
 		return
 	}
+	// Answered last: the same order may come again when nothing is left of this one.
+	var unstarted error
+	defer func() {
+		if unstarted != nil {
+			began <- unstarted
+		}
+	}()
 	defer s.Close()
 	// Killing first and releasing afterwards gives the kill's proof to us.
 	defer release()
@@ -60,7 +67,7 @@ func (r *relay) session(ctx context.Context, o order, began chan<- error) {
 		}
 	}
 	if err != nil {
-		began <- fmt.Errorf("start the runner: %w", err)
+		unstarted = fmt.Errorf("start the runner: %w", err)
 		return
 	}
 	r.cfg.note("%s: the runner started in sandbox %s", o.name(), s.ID())
