@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // Bounds of Detect.
@@ -229,6 +231,12 @@ func install(run string, results []string, needs ...string) Step {
 	return Step{Name: run, Run: run, Timeout: installTimeout, Retries: 1, Results: results, Needs: needs}
 }
 
+// inTree is a version that is a package of the repository, and inTreeText is JSON with one. "~1.2" is a range, "~/a" a path.
+var (
+	inTree     = lazyregexp.New(`^(?:(?:file|link|portal|patch):|\.|/|~/|[A-Za-z]:)|^[^:]*\.(?:tgz|tar|tar\.gz)$`)
+	inTreeText = lazyregexp.New(`"(?:[^"]*@)?(?:(?:file|link|portal|patch):|\.{1,2}/|/|~/)|"[^":]*\.(?:tgz|tar|tar\.gz)"`)
+)
+
 // manifest makes the part of a package.json that decides what is installed part of the key.
 func (d *detector) manifest(dir string) {
 	p := path.Join(dir, "package.json")
@@ -260,9 +268,14 @@ func (d *detector) manifest(dir string) {
 			d.runs("%s of %s", name, p) // no map of texts: nobody knows what it names
 		}
 		for _, v := range versions {
-			if strings.HasPrefix(v, "file:") || strings.HasPrefix(v, "link:") || strings.HasPrefix(v, "portal:") || strings.HasPrefix(v, ".") || strings.HasPrefix(v, "/") || strings.HasPrefix(v, "~") {
+			if inTree.MatchString(v) {
 				d.runs("a package of the repository that %s names", p)
 			}
+		}
+	}
+	for _, name := range []string{"peerDependencies", "overrides", "resolutions", "pnpm"} {
+		if inTreeText.Match(all[name]) {
+			d.runs("a package of the repository that %s names", p)
 		}
 	}
 	if d.has(path.Join(dir, "binding.gyp")) {
