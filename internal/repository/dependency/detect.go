@@ -234,7 +234,7 @@ func install(run string, results []string, needs ...string) Step {
 // inTree is a version that is a package of the repository, and inTreeText is JSON with one. "~1.2" is a range, "~/a" a path.
 var (
 	inTree     = lazyregexp.New(`^(?:(?:file|link|portal|patch):|\.|/|~/|[A-Za-z]:)|^[^:]*\.(?:tgz|tar|tar\.gz)$`)
-	inTreeText = lazyregexp.New(`"(?:[^"]*@)?(?:(?:file|link|portal|patch):|\.{1,2}/|/|~/)|"[^":]*\.(?:tgz|tar|tar\.gz)"`)
+	inTreeText = lazyregexp.New(`"patchedDependencies"|"(?:[^"]*@)?(?:(?:file|link|portal|patch):|\.{1,2}/|/|~/)|"[^":]*\.(?:tgz|tar|tar\.gz)"`)
 )
 
 // manifest makes the part of a package.json that decides what is installed part of the key.
