@@ -175,7 +175,7 @@ func TestCode(t *testing.T) {
 		"setup.py, which is not run":     {map[string]string{"setup.py": "setup(install_requires=['b'])\n"}, false},
 		"wheels of the repository":       {map[string]string{"requirements.txt": "a==1\n--find-links wheels\n"}, true},
 		"wheels in an included file":     {map[string]string{"requirements.txt": "a==1\n-r more.txt\n", "more.txt": "-f wheels\nb==1\n"}, true},
-		"a path with a version":          {map[string]string{"requirements.txt": "a @ file:///workspace/a#x==1\n"}, true},
+		"a path, which is left out":      {map[string]string{"requirements.txt": "a @ file:///workspace/a#x==1\n./b\nc==1\n"}, false},
 		"uv":                             {map[string]string{"uv.lock": "", "pyproject.toml": "[project]\nname = 'a'\n"}, false},
 		"uv with a workspace":            {map[string]string{"uv.lock": "", "pyproject.toml": "[tool.uv.workspace]\nmembers = ['b']\n"}, true},
 		"poetry with a path":             {map[string]string{"poetry.lock": "", "pyproject.toml": "b = { path = '../b' }\n"}, true},

@@ -154,7 +154,7 @@ func (c *collection) manifests() {
 		c.add(at("setup.cfg"), text)
 	}
 	for _, name := range []string{"install_requires", "tests_require"} {
-		c.literals(name)
+		c.literals(c.setup, name)
 	}
 	for _, name := range testExtras() {
 		c.extra(name)
@@ -178,8 +178,9 @@ func (c *collection) extra(name string) {
 	for _, text := range c.ini["options.extras_require"][name] {
 		c.add(path.Join(c.dir, "setup.cfg"), text)
 	}
-	if slices.Contains(testExtras(), name) {
-		c.literals(name)
+	if _, extras, ok := strings.Cut(c.setup, "extras_require"); ok && slices.Contains(testExtras(), name) {
+		extras, _, _ = strings.Cut(extras, "}")
+		c.literals(extras, name)
 	}
 }
 
@@ -294,17 +295,25 @@ var setupName = lazyregexp.New(`\bname\s*=\s*["']([A-Za-z0-9._-]+)["']`)
 // maxLiterals is the maximum number of lists of a name that are read in a setup.py.
 const maxLiterals = 8
 
-// literals adds the texts of a list in setup.py: name=[...] or "name": [...]. The file is a program, so this is what is written
-// there and not what it computes.
-func (c *collection) literals(name string) {
+// literals adds the texts of a list in a part of setup.py: name=[...] or "name": [...], or of a variable that is given there. The
+// file is a program, so this is what is written there and not what it computes.
+func (c *collection) literals(part, name string) {
 	p := path.Join(c.dir, "setup.py")
 	for _, mark := range []string{name + "=", name + " =", `"` + name + `":`, "'" + name + "':"} {
-		rest, found := c.setup, false
+		rest, found := part, false
 		for range maxLiterals {
 			if _, rest, found = strings.Cut(rest, mark); !found {
 				break
 			}
 			list := strings.TrimLeft(rest, " \t\r\n")
+			if m := variable.FindStringSubmatch(list); m != nil {
+				for _, begin := range []string{"\n" + m[1] + " = [", "\n" + m[1] + "=["} {
+					if _, value, ok := strings.Cut(c.setup, begin); ok {
+						list = "[" + value
+						break
+					}
+				}
+			}
 			if !strings.HasPrefix(list, "[") {
 				if list != "" && !strings.HasPrefix(list, "=") {
 					c.note("%s computes %s, so what it names is not installed", p, name)
@@ -317,6 +326,9 @@ func (c *collection) literals(name string) {
 		}
 	}
 }
+
+// variable is a variable of Python as a whole value.
+var variable = lazyregexp.New(`^([A-Za-z_][A-Za-z0-9_]{0,63})\s*[,)\n]`)
 
 // texts returns the texts of a list of Python until its end, or until what is no text.
 func texts(s string) (out []string) {

@@ -22,8 +22,8 @@ type requirementList struct {
 	files []string
 	// lines are the requirements themselves, without comments and options.
 	lines []string
-	// extras are those that the files ask of the project itself, and local is true if they name it, or a path: pip cannot
-	// be given such a file.
+	// extras are those that the files ask of the project itself, and local is true if they name it, a path or an address: pip
+	// is not given such a file, only those of its lines that are packages with versions.
 	extras []string
 	local  bool
 	// hashed is true if a file has digests: pip then wants one of every requirement.
@@ -78,12 +78,13 @@ func (d *detector) requirements(p string) (out requirementList) {
 				out.extras = append(out.extras, strings.FieldsFunc(own[1], func(c rune) bool { return c == ',' || c == ' ' })...)
 				continue
 			}
-			requirement, _, _ := strings.Cut(line, ";")
-			if !strings.Contains(requirement, "==") || strings.Contains(requirement, ".*") {
+			if version, _, _ := strings.Cut(line, ";"); !strings.Contains(version, "==") || strings.Contains(version, ".*") {
 				out.unpinned = true
 			}
-			requirement, _, _ = strings.Cut(line, " --hash")
-			out.lines = append(out.lines, strings.TrimSpace(requirement))
+			line, _, _ = strings.Cut(line, " --hash")
+			line = strings.TrimSpace(line)
+			out.lines = append(out.lines, line)
+			out.local = out.local || !requirement.MatchString(line)
 		}
 	}
 	return out
