@@ -138,7 +138,7 @@ func (c *collection) manifests() {
 	}
 	if p := at("setup.py"); c.has(p) {
 		text := c.Read(p)
-		c.setup = string(text[:min(len(text), maxManifest)])
+		c.setup = "\n" + string(text[:min(len(text), maxManifest)])
 	}
 	if c.own == "" {
 		c.own = normal(strings.Join(c.ini["metadata"]["name"], ""))
