@@ -99,7 +99,7 @@ func TestSetupWithoutLockFiles(t *testing.T) {
 		"package.json":   `{"name":"app","version":"1.0.0","devDependencies":{"hortus-pad":"^1.0.0"}}`,
 		"pyproject.toml": "[project]\nname = 'hortus-app'\nversion = '1'\n\n[dependency-groups]\ntest = ['hortus-pad>=1', 'hortus-app']\n",
 		".gitignore":     "node_modules\n", "src/hortus_app/__init__.py": "from hortus_pad import pad\n",
-		// A file of the repository must not be taken for one of pip's or Python's.
+		// A file of the repository must not be treated as one of pip's or Python's.
 		"pip.py":               "raise SystemExit('the pip of the repository')\n",
 		"src/sitecustomize.py": "import os\nif 'PIP_NO_INPUT' in os.environ: open('/workspace/seen', 'w')\n",
 		"check.sh": "node -e 'console.log(require(\"hortus-pad\").pad(7, 3))' && cd / && python3 -c 'import hortus_app; print(hortus_app.pad(7, 3))' && ! test -e /workspace/package-lock.json && ! test -e /workspace/seen && " +

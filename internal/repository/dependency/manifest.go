@@ -121,7 +121,7 @@ func (c *collection) all(p string, list []any) {
 	}
 }
 
-// once reports whether a list is taken for the first time.
+// once reports whether a list was not read yet, and notes that it was.
 func (c *collection) once(what string) bool {
 	was := c.taken[what]
 	c.taken[what] = true

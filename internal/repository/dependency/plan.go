@@ -101,7 +101,7 @@ type Plan struct {
 	// Env are variables of the steps, the agent and the gate, with which tools find the result.
 	Env map[string]string
 	// Path are directories of programs, which come before those of the sandbox's PATH. They are below [Cache]: no
-	// commit has files there, so that none of its files is taken for a program.
+	// commit has files there, so that none of its files is mistaken for a program.
 	Path []string
 	// Notes say what was left out, in sentences, and Warnings what else there is to know.
 	Notes, Warnings []string

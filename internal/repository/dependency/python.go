@@ -23,7 +23,7 @@ func requirementFiles() []string {
 }
 
 // isolated runs a program of pip's without the packages of the repository: a file of its top, or of its directory of sources,
-// must not be taken for one of Python's.
+// must not be treated as one of Python's.
 const isolated = "PYTHONPATH= python3 -I -m "
 
 // pip installs what a project and its tests need next to the repository: the sandbox's own Python may be read-only. The project

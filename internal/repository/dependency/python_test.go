@@ -1,6 +1,9 @@
 package dependency
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -148,4 +151,27 @@ func FuzzRequirement(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestVenvPackages runs what makes the packages of a virtual environment found by a Python that was not started from there.
+func TestVenvPackages(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("this machine has no python3")
+	}
+	dir := t.TempDir()
+	at := filepath.Join(dir, "venv")
+	sh := func(script string) string {
+		cmd := exec.Command("sh", "-c", strings.ReplaceAll(script, venv, at))
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "PYTHONPATH=")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", script, err, out)
+		}
+		return string(out)
+	}
+	sh("python3 -m venv --without-pip .venv" + venvPackages)
+	sh("echo 'x = 42' > " + venv + "/installed.py")
+	if got := sh("PYTHONPATH=" + venv + " python3 -c 'import installed; print(installed.x)'; .venv/bin/python -c 'import installed; print(installed.x)'"); got != "42\n42\n" {
+		t.Error(got)
+	}
 }
