@@ -79,8 +79,13 @@ func (d *detector) yarn(dir string) {
 
 var yarnPath = lazyregexp.New(`(?m)^yarnPath:`)
 
+// yarnMirror writes another registry, if the sandbox has one, into a lock file of Yarn 1: that has the whole addresses of archives,
+// and Yarn uses those. Their digests stay. What a step changes in a file of the repository is not in its result.
+const yarnMirror = `if [ -n "$YARN_REGISTRY" ] && [ -f yarn.lock ]; then ` +
+	`sed -i 's#"https\{0,1\}://[^/"]*/\(\(@[^/"]*/\)\{0,1\}[^/"]*/-/\)#"'"${YARN_REGISTRY%/}"'/\1#' yarn.lock; fi; `
+
 func (d *detector) yarnInstall(dir, lock string) Step {
-	s := install("yarn install "+lock+" --non-interactive --cache-folder /tmp/yarn", []string{path.Join(dir, "node_modules")}, "npm")
+	s := install(yarnMirror+"yarn install "+lock+" --non-interactive --cache-folder /tmp/yarn", []string{path.Join(dir, "node_modules")}, "npm")
 	s.Name = "yarn install"
 	return s
 }

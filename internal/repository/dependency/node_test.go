@@ -1,6 +1,7 @@
 package dependency
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -50,6 +51,31 @@ func TestDigest(t *testing.T) {
 		out, err := exec.Command("sh", "-c", "npm() { case $1 in pack) : > yarn-1.22.22.tgz;; install) echo installed;; esac; }\n"+run).CombinedOutput()
 		if (err == nil) != want || strings.Contains(string(out), "installed") != want || strings.Contains(string(out), "another digest") == want {
 			t.Errorf("%s: %s %v", sum, out, err)
+		}
+	}
+}
+
+// TestYarnMirror runs what changes the addresses in a lock file of Yarn 1.
+func TestYarnMirror(t *testing.T) {
+	const lock = `a@1:
+  resolved "https://registry.example.org/a/-/a-1.tgz#0a"
+"@s/b@1":
+  resolved "http://registry.example.org/@s/b/-/b-1.tgz#0b"
+c@x:
+  resolved "https://code.example.org/c/c/tar.gz/0c"
+`
+	for registry, want := range map[string]string{
+		"": lock,
+		"http://mirror.example.org:99/npm/": strings.NewReplacer("https://registry.example.org", "http://mirror.example.org:99/npm", "http://registry.example.org", "http://mirror.example.org:99/npm").Replace(lock),
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "yarn.lock"), []byte(lock), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("sh", "-c", yarnMirror+"cat yarn.lock")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "YARN_REGISTRY="+registry)
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
+			t.Errorf("%q: %v\n%s", registry, err, out)
 		}
 	}
 }
