@@ -69,8 +69,7 @@ func (d *detector) yarn(dir string) {
 	}
 	s := d.yarnInstall(dir, "--frozen-lockfile")
 	if modern {
-		// The registry of npm is the default, and Yarn does not read npm's variables.
-		s.Run = `if [ -n "$npm_config_registry" ]; then export YARN_NPM_REGISTRY_SERVER="${npm_config_registry%/}"; fi; yarn install --immutable`
+		s.Run = modernMirror + "yarn install --immutable"
 		s.Results = append(s.Results, path.Join(dir, ".yarn"), path.Join(dir, ".pnp.cjs"))
 		d.plan.Env["YARN_ENABLE_GLOBAL_CACHE"], d.plan.Env["YARN_ENABLE_TELEMETRY"] = "false", "false"
 	}
@@ -83,6 +82,10 @@ var yarnPath = lazyregexp.New(`(?m)^yarnPath:`)
 // and Yarn uses those. Their digests stay. What a step changes in a file of the repository is not in its result.
 const yarnMirror = `if [ -n "$YARN_REGISTRY" ] && [ -f yarn.lock ]; then ` +
 	`sed -i 's#"https\{0,1\}://[^/"]*/\(\(@[^/"]*/\)\{0,1\}[^/"]*/-/\)#"'"${YARN_REGISTRY%/}"'/\1#' yarn.lock; fi; `
+
+// modernMirror has a later Yarn use the registry of the sandbox, if it has one and the repository names none.
+const modernMirror = `if [ -n "$YARN_REGISTRY" ] && ! grep -qs '^npmRegistryServer:' .yarnrc.yml; then ` +
+	`export YARN_NPM_REGISTRY_SERVER="${YARN_REGISTRY%/}"; case $YARN_REGISTRY in http:*) export YARN_UNSAFE_HTTP_WHITELIST='*' ;; esac; fi; `
 
 func (d *detector) yarnInstall(dir, lock string) Step {
 	s := install(yarnMirror+"yarn install "+lock+" --non-interactive --cache-folder /tmp/yarn", []string{path.Join(dir, "node_modules")}, "npm")

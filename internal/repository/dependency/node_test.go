@@ -65,7 +65,7 @@ c@x:
   resolved "https://code.example.org/c/c/tar.gz/0c"
 `
 	for registry, want := range map[string]string{
-		"": lock,
+		"":                                  lock,
 		"http://mirror.example.org:99/npm/": strings.NewReplacer("https://registry.example.org", "http://mirror.example.org:99/npm", "http://registry.example.org", "http://mirror.example.org:99/npm").Replace(lock),
 	} {
 		dir := t.TempDir()
