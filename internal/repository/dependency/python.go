@@ -40,6 +40,9 @@ func (d *detector) pip(dir string) {
 		}
 		d.taken[p] = true
 		l := d.requirements(p)
+		if l.why == "" && l.hashed && l.local {
+			l.why = "it has digests, and lines that are not packages with versions"
+		}
 		for _, extra := range l.extras {
 			c.extra(extra)
 		}

@@ -51,6 +51,7 @@ func TestPython(t *testing.T) {
 		{name: "the project in a file of requirements", files: map[string]string{"pyproject.toml": need + "dependencies = ['a']\n[project.optional-dependencies]\nci = ['x']\n", "requirements-dev.txt": "-e .[ci]\nd>=1\n"}, run: "'a' 'x' 'd>=1'"},
 		{name: "paths in a file of requirements", files: map[string]string{"requirements.txt": "./lib\na==1\nb @ file:///workspace/b#x==1\nwheels/c-1.0-py3-none-any.whl\n../d\ngit+https://example.org/e\n"}, run: "'a==1'", note: "names \"./lib\""},
 		{name: "digests", files: map[string]string{"requirements.txt": "a==1 --hash=sha256:00\n", "setup.cfg": "[options]\ninstall_requires = a\n"}, run: "-r requirements.txt"},
+		{name: "digests and paths", files: map[string]string{"requirements.txt": "a==1 --hash=sha256:00\n-e .\n"}, note: "it has digests, and lines"},
 		{name: "files that setuptools reads", files: map[string]string{"pyproject.toml": "[tool.setuptools.dynamic]\ndependencies = {file = ['requirements/base.in', '../x']}\n", "requirements/base.in": "b>1\n"}, run: "'b>1'"},
 		{name: "poetry without a lock file", files: map[string]string{"pyproject.toml": "[tool.poetry.dependencies]\npython = '^3.9'\na = '^1.2'\nb = {version = '~0.3.1', extras = ['x']}\nc = {git = 'https://example.org/c'}\nd = '*'\n[tool.poetry.group.test.dependencies]\nt = '2'\n"},
 			run: "'a>=1.2,==1.*' 'b[x]>=0.3.1,==0.3.*' 'd' 't==2'", note: `names "c" without a version`},
