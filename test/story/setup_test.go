@@ -84,6 +84,39 @@ func TestSetup(t *testing.T) {
 	}
 }
 
+// TestSetupWithoutLockFiles: a project of npm and one of Python whose manifests name ranges are installed with what their tests
+// need, also the commands, and the project itself is imported from its sources.
+func TestSetupWithoutLockFiles(t *testing.T) {
+	tier.AnyUser(t)
+	t.Parallel()
+	r := newRegistries(t)
+	g := newGarden(t)
+	r.configure(g)
+	g.light()
+	g.opens("container", "npm")
+	g.opens("container", "pip3")
+	dir := makeRepo(t, g, map[string]string{
+		"package.json":   `{"name":"app","version":"1.0.0","devDependencies":{"hortus-pad":"^1.0.0"}}`,
+		"pyproject.toml": "[project]\nname = 'hortus-app'\nversion = '1'\n\n[dependency-groups]\ntest = ['hortus-pad>=1', 'hortus-app']\n",
+		".gitignore":     "node_modules\n", "src/hortus_app/__init__.py": "from hortus_pad import pad\n",
+		// A file of the repository must not be treated as one of pip's or Python's.
+		"pip.py":               "raise SystemExit('the pip of the repository')\n",
+		"src/sitecustomize.py": "import os\nif 'PIP_NO_INPUT' in os.environ: open('/workspace/seen', 'w')\n",
+		"check.sh": "node -e 'console.log(require(\"hortus-pad\").pad(7, 3))' && cd / && python3 -c 'import hortus_app; print(hortus_app.pad(7, 3))' && ! test -e /workspace/package-lock.json && ! test -e /workspace/seen && " +
+			"case $PATH in /workspace/.git/hortus/python/bin:/*) ;; *) exit 4 ;; esac\n",
+	})
+	run := g.patient("repo", "prepare", dir)
+	for _, want := range []string{"[setup] npm install", "[setup] pip install", "package.json has no lock file: npm installs the newest", "pyproject.toml has no lock file: pip installs the newest", "[setup] sealed"} {
+		if run.code != 0 || !strings.Contains(run.stderr, want) {
+			t.Fatalf("%q is missing: %s", want, run)
+		}
+	}
+	run = g.patient("task", "--repo", dir, "--author", "Ada <ada@example.org>", "--rounds", "0", "--verify", "sh check.sh", "Fix the failing test")
+	if !strings.Contains(run.stderr, "[setup] reused: npm install, pip install") || !strings.Contains(run.stderr, "[gate] before any change: passed") {
+		t.Errorf("the gate does not have the packages: %s", run)
+	}
+}
+
 // TestSetupThatFails: a preparation whose step fails is no success, whether the setup was found or described. A task
 // with the same commit continues.
 func TestSetupThatFails(t *testing.T) {

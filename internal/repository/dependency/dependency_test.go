@@ -28,23 +28,41 @@ func TestDetect(t *testing.T) {
 		steps   string
 		presets string
 		note    string
+		warning string
 	}{
 		{name: "nothing", files: map[string]string{"README.md": "x"}},
 		{name: "npm", files: map[string]string{"package.json": "{}", "package-lock.json": "{}"}, steps: "npm ci", presets: "npm"},
-		{name: "npm without a lock file", files: map[string]string{"package.json": `{"dependencies":{"a":"1"}}`}, note: "package.json has dependencies and no lock file"},
-		{name: "pnpm before npm", files: map[string]string{"package.json": "{}", "package-lock.json": "{}", "pnpm-lock.yaml": ""}, steps: "pnpm install", presets: "npm"},
-		{name: "yarn", files: map[string]string{"yarn.lock": "# yarn lockfile v1\n"}, steps: "yarn install", presets: "npm"},
+		{name: "npm without a lock file", files: map[string]string{"package.json": `{"dependencies":{"a":"1"}}`}, steps: "npm install", presets: "npm", warning: "package.json has no lock file: npm installs the newest"},
+		{name: "npm without a lock file, for tests", files: map[string]string{"package.json": `{"devDependencies":{"mocha":"10"}}`}, steps: "npm install", presets: "npm", warning: "npm installs the newest"},
+		{name: "npm with scripts only", files: map[string]string{"package.json": `{"scripts":{"test":"node --test"},"devDependencies":{}}`}},
+		{name: "a manifest that is no JSON", files: map[string]string{"package.json": `{"dependencies":{"a":`}},
+		{name: "dependencies that are no map", files: map[string]string{"package.json": `{"dependencies":["a"]}`}},
+		{name: "workspaces without a lock file", files: map[string]string{"package.json": `{"workspaces":["a"]}`, "a/package.json": `{"dependencies":{"x":"1"}}`}, steps: "npm install", presets: "npm", warning: "package.json has no lock file"},
+		{name: "examples without a lock file", files: map[string]string{"examples/web/package.json": `{"dependencies":{"a":"1"}}`, "docs/requirements.txt": "sphinx\n"}, note: "docs/requirements.txt has no lock file"},
+		{name: "pnpm without a lock file", files: map[string]string{"package.json": `{"packageManager":"pnpm@10.1.0","dependencies":{"a":"1"}}`}, steps: "npm install pnpm@10.1.0, pnpm install", presets: "npm", warning: "pnpm installs the newest"},
+		{name: "yarn 1 without a lock file", files: map[string]string{"package.json": `{"packageManager":"yarn@1.22.22","dependencies":{"a":"1"}}`}, steps: "npm install yarn@1.22.22, yarn install", presets: "npm", warning: "yarn installs the newest"},
+		{name: "yarn 4 without a lock file", files: map[string]string{"package.json": `{"packageManager":"yarn@4.9.2","dependencies":{"a":"1"}}`}, steps: "npm install", presets: "npm", warning: "npm installs the newest"},
+		{name: "a package manager with a shell's characters", files: map[string]string{"package.json": `{"packageManager":"pnpm@10.1.0;id"}`, "pnpm-lock.yaml": ""}, steps: "npm install pnpm@10, pnpm install", presets: "npm", warning: "packageManager of package.json is not pnpm or yarn"},
+		{name: "pnpm 8", files: map[string]string{"pnpm-lock.yaml": "lockfileVersion: '6.0'\n"}, steps: "npm install pnpm@8, pnpm install", presets: "npm"},
+		{name: "pnpm 9 and later", files: map[string]string{"pnpm-lock.yaml": "lockfileVersion: '9.0'\n"}, steps: "npm install pnpm@10, pnpm install", presets: "npm"},
+		{name: "yarn 3", files: map[string]string{"yarn.lock": "# x\n\n__metadata:\n  version: 6\n"}, steps: "npm install @yarnpkg/cli-dist@3, yarn install", presets: "npm"},
+		{name: "yarn 4", files: map[string]string{"yarn.lock": "# x\n\n__metadata:\n  version: 8\n"}, steps: "npm install @yarnpkg/cli-dist@4, yarn install", presets: "npm"},
+		{name: "yarn of the repository", files: map[string]string{"yarn.lock": "# x\n\n__metadata:\n  version: 8\n", ".yarnrc.yml": "yarnPath: .yarn/y.cjs\n", "package.json": `{"packageManager":"yarn@4.10.0"}`}, steps: "npm install @yarnpkg/cli-dist@4, yarn install", presets: "npm"},
+		{name: "a manager that cannot read the lock file", files: map[string]string{"yarn.lock": "# yarn lockfile v1\n", "package.json": `{"packageManager":"yarn@4.9.2"}`}, steps: "npm install yarn@1.22, yarn install", presets: "npm"},
+		{name: "pnpm before npm", files: map[string]string{"package.json": "{}", "package-lock.json": "{}", "pnpm-lock.yaml": ""}, steps: "npm install pnpm@10, pnpm install", presets: "npm"},
+		{name: "yarn", files: map[string]string{"yarn.lock": "# yarn lockfile v1\n"}, steps: "npm install yarn@1.22, yarn install", presets: "npm"},
 		{name: "pip", files: map[string]string{"requirements.txt": "a==1 # comment\n-r more.txt\n", "more.txt": "b==2 \\\n  --hash=sha256:00\n"}, steps: "pip install", presets: "pip"},
-		{name: "pip without pins", files: map[string]string{"requirements.txt": "a>=1\n"}, note: "not every version is pinned"},
+		{name: "pip without pins", files: map[string]string{"requirements.txt": "a>=1\n"}, steps: "pip install", presets: "pip", warning: "requirements.txt has no lock file: pip installs the newest"},
 		{name: "pip outside", files: map[string]string{"requirements.txt": "-r ../../etc/passwd\n"}, note: "includes a file that is not in the repository"},
 		{name: "pip of a host", files: map[string]string{"requirements.txt": "-r https://a.example.org/x\n"}, note: "includes a file that is not in the repository"},
-		{name: "uv before requirements", files: map[string]string{"uv.lock": "", "requirements.txt": "a==1"}, steps: "uv sync", presets: "pip"},
-		{name: "poetry", files: map[string]string{"poetry.lock": ""}, steps: "poetry install", presets: "pip"},
+		{name: "uv before requirements", files: map[string]string{"uv.lock": "", "requirements.txt": "a==1"}, steps: "pip install uv, uv sync", presets: "pip"},
+		{name: "poetry", files: map[string]string{"poetry.lock": ""}, steps: "pip install poetry, poetry install", presets: "pip"},
 		{name: "go", files: map[string]string{"go.mod": "module a\nrequire b v1.0.0\n", "go.sum": ""}, steps: "go mod download, go test -exec true ./...", presets: "go"},
 		{name: "go without modules", files: map[string]string{"go.mod": "module a\n"}, steps: "go test -exec true ./..."},
 		{name: "go with a vendor directory", files: map[string]string{"go.mod": "module a\nrequire b v1\n", "vendor/modules.txt": ""}, steps: "go test -exec true ./..."},
 		{name: "cargo", files: map[string]string{"Cargo.lock": ""}, steps: "cargo fetch --locked"},
 		{name: "bundler", files: map[string]string{"Gemfile.lock": ""}, steps: "bundle install"},
+		{name: "composer", files: map[string]string{"composer.lock": "{}"}, steps: "composer install"},
 		{name: "maven, once for all modules", files: map[string]string{"pom.xml": "", "core/pom.xml": ""}, steps: "mvn dependency:go-offline"},
 		{name: "several", files: map[string]string{"web/package-lock.json": "{}", "api/go.mod": "module a\nrequire (\n", "api/go.sum": "", "requirements.txt": "a==1"},
 			steps: "pip install, go mod download in api, go test -exec true ./... in api, npm ci in web", presets: "go npm pip"},
@@ -64,6 +82,9 @@ func TestDetect(t *testing.T) {
 			}
 			if got := strings.Join(p.Notes, "; "); !strings.Contains(got, c.note) || c.note == "" && got != "" {
 				t.Errorf("notes %q, want %q", got, c.note)
+			}
+			if got := strings.Join(p.Warnings, "; "); !strings.Contains(got, c.warning) || c.warning == "" && got != "" {
+				t.Errorf("warnings %q, want %q", got, c.warning)
 			}
 		})
 	}
@@ -89,13 +110,14 @@ func TestKey(t *testing.T) {
 		change map[string]string
 		same   bool
 	}{
-		"source":                {map[string]string{"main.go": "package other", "new.go": "x"}, true},
-		"a test script":         {map[string]string{"package.json": `{"scripts":{"test":"y"},"dependencies":{"a":"1"},"version":"2"}`}, true},
-		"a dependency":          {map[string]string{"package.json": `{"scripts":{"test":"x"},"dependencies":{"a":"2"}}`}, false},
-		"a script of npm's own": {map[string]string{"package.json": `{"scripts":{"test":"x","postinstall":"y"},"dependencies":{"a":"1"}}`}, false},
-		"a lock file":           {map[string]string{"package-lock.json": "{ }"}, false},
-		"go.sum":                {map[string]string{"go.sum": "c"}, false},
-		"a new project":         {map[string]string{"web/package-lock.json": "{}"}, false},
+		"source":                         {map[string]string{"main.go": "package other", "new.go": "x"}, true},
+		"a test script":                  {map[string]string{"package.json": `{"scripts":{"test":"y"},"dependencies":{"a":"1"},"version":"2"}`}, true},
+		"a dependency":                   {map[string]string{"package.json": `{"scripts":{"test":"x"},"dependencies":{"a":"2"}}`}, false},
+		"a script of npm's own":          {map[string]string{"package.json": `{"scripts":{"test":"x","postinstall":"y"},"dependencies":{"a":"1"}}`}, false},
+		"a lock file":                    {map[string]string{"package-lock.json": "{ }"}, false},
+		"go.sum":                         {map[string]string{"go.sum": "c"}, false},
+		"a manifest without a lock file": {map[string]string{"web/package.json": `{"dependencies":{"a":"1"}}`}, false},
+		"a new project":                  {map[string]string{"web/package-lock.json": "{}"}, false},
 	} {
 		if got := key(c.change) == was; got != c.same {
 			t.Errorf("%s: the same key: %t, want %t", name, got, c.same)
@@ -133,6 +155,10 @@ func TestCode(t *testing.T) {
 		"a script of a member":           {lock(`{"workspaces":["web"]}`, "web/package.json", `{"scripts":{"postinstall":"node x.js"}}`), true},
 		"a package in the tree":          {lock(`{"dependencies":{"a":"file:./a"}}`), true},
 		"one by its path":                {lock(`{"devDependencies":{"a":"../a"}}`), true},
+		"a range with a tilde":           {lock(`{"dependencies":{"a":"~1.2.0"},"overrides":{"a":"~1.2.0","b":{"c":"npm:c@2"}}}`), false},
+		"an archive":                     {lock(`{"dependencies":{"a":"a-1.0.0.tgz"}}`), true},
+		"an override":                    {lock(`{"overrides":{"a":{"b":"file:./b"}}}`), true},
+		"a patch":                        {lock(`{"resolutions":{"a":"patch:a@npm:1#./a.patch"}}`), true},
 		"versions that are not texts":    {lock(`{"dependencies":{"a":["file:a"]}}`), true},
 		"an addon":                       {lock(`{}`, "binding.gyp", "{}"), true},
 		"options of node":                {lock(`{}`, ".npmrc", "node-options=--require ./x.js\n"), true},
@@ -143,9 +169,13 @@ func TestCode(t *testing.T) {
 		"yarn of the repository":         {map[string]string{"yarn.lock": "", "package.json": "{}", ".yarnrc.yml": "nodeLinker: node-modules\nyarnPath: .yarn/releases/yarn.cjs\n"}, true},
 		"yarn":                           {map[string]string{"yarn.lock": "", "package.json": "{}", ".yarnrc.yml": "nodeLinker: node-modules\n"}, false},
 		"pip":                            {map[string]string{"requirements.txt": "a==1 # pinned\n-r more.txt\n", "more.txt": "b==2 \\\n  --hash=sha256:aa\n"}, false},
+		"npm without a lock file":        {map[string]string{"package.json": `{"dependencies":{"a":"^1"}}`}, false},
+		"a script without a lock file":   {map[string]string{"package.json": `{"dependencies":{"a":"^1"},"scripts":{"prepare":"node x.js"}}`}, true},
+		"pyproject.toml":                 {map[string]string{"pyproject.toml": "[project]\nname = 'a'\ndependencies = ['b']\n", "src/a.py": ""}, false},
+		"setup.py, which is not run":     {map[string]string{"setup.py": "setup(install_requires=['b'])\n"}, false},
 		"wheels of the repository":       {map[string]string{"requirements.txt": "a==1\n--find-links wheels\n"}, true},
 		"wheels in an included file":     {map[string]string{"requirements.txt": "a==1\n-r more.txt\n", "more.txt": "-f wheels\nb==1\n"}, true},
-		"a path with a version":          {map[string]string{"requirements.txt": "a @ file:///workspace/a#x==1\n"}, true},
+		"a path, which is left out":      {map[string]string{"requirements.txt": "a @ file:///workspace/a#x==1\n./b\nc==1\n"}, false},
 		"uv":                             {map[string]string{"uv.lock": "", "pyproject.toml": "[project]\nname = 'a'\n"}, false},
 		"uv with a workspace":            {map[string]string{"uv.lock": "", "pyproject.toml": "[tool.uv.workspace]\nmembers = ['b']\n"}, true},
 		"poetry with a path":             {map[string]string{"poetry.lock": "", "pyproject.toml": "b = { path = '../b' }\n"}, true},

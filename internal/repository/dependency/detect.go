@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // Bounds of Detect.
@@ -41,9 +43,15 @@ func tools() []tool {
 		{"uv.lock", (*detector).uv, "python"},
 		{"poetry.lock", (*detector).poetry, "python"},
 		{"requirements.txt", (*detector).pip, "python"},
+		{"pyproject.toml", (*detector).pip, "python"},
+		{"setup.cfg", (*detector).pip, "python"},
+		{"setup.py", (*detector).pip, "python"},
+		{"requirements-dev.txt", (*detector).pip, "python"},
+		{"test-requirements.txt", (*detector).pip, "python"},
 		{"go.mod", (*detector).golang, "go"},
 		{"Cargo.lock", (*detector).cargo, "cargo"},
 		{"Gemfile.lock", (*detector).bundler, "ruby"},
+		{"composer.lock", (*detector).composer, "php"},
 		{"pom.xml", (*detector).maven, "java"},
 	}
 }
@@ -58,14 +66,16 @@ type detector struct {
 	Tree
 	plan    Plan
 	presets map[string]bool
+	// taken are files of requirements that a project above their directory installs.
+	taken map[string]bool
 	// below are directories whose project includes what lies below them.
 	below map[string][]string
 }
 
-// Detect returns what the lock files of a commit say. A manifest without a lock file is left out, with a note: what
-// it gives today is not what it gives tomorrow.
+// Detect returns what the lock files and manifests of a commit say. What a manifest without a lock file gives today is not
+// what it gives tomorrow: a warning says so.
 func Detect(t Tree) Plan {
-	d := &detector{Tree: t, presets: map[string]bool{}, below: map[string][]string{}}
+	d := &detector{Tree: t, presets: map[string]bool{}, below: map[string][]string{}, taken: map[string]bool{}}
 	d.plan.tree = t.Digest
 	d.plan.Env, d.plan.inputs = map[string]string{}, map[string][sha256.Size]byte{}
 	byName := map[string]int{}
@@ -148,6 +158,37 @@ func (d *detector) note(format string, args ...any) {
 	}
 }
 
+func (d *detector) warn(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); len(d.plan.Warnings) < maxNotes && !slices.Contains(d.plan.Warnings, text) {
+		d.plan.Warnings = append(d.plan.Warnings, text)
+	}
+}
+
+// unlocked warns that a program chooses versions.
+func (d *detector) unlocked(p, program string) {
+	d.warn("%s has no lock file: %s installs the newest versions that it allows; the result is kept until hortus repo prepare --fresh", p, program)
+}
+
+// aside reports whether a manifest without a lock file is of what stands beside a project: what it names is often large, and
+// no test of the project needs it.
+func (d *detector) aside(p string) bool {
+	for name := range strings.SplitSeq(path.Dir(p), "/") {
+		switch name {
+		case "doc", "docs", "example", "examples", "website", "site", "benchmark", "benchmarks", "template", "templates", "test", "tests":
+			d.note("%s has no lock file and is in a directory %s, so what it names is not installed: commit a lock file, or write %s", p, name, RecipePath)
+			return true
+		}
+	}
+	return false
+}
+
+// path adds a directory of programs below [Cache].
+func (d *detector) path(dir string) {
+	if !slices.Contains(d.plan.Path, dir) {
+		d.plan.Path = append(d.plan.Path, dir)
+	}
+}
+
 // input makes a file part of the key, if it is there.
 func (d *detector) input(dir string, names ...string) {
 	for _, name := range names {
@@ -166,8 +207,12 @@ func (d *detector) runs(format string, args ...any) {
 
 // add adds the steps of the project whose lock file is p.
 func (d *detector) add(p, preset string, steps ...Step) {
-	dir := path.Dir(p)
-	d.input(dir, path.Base(p))
+	d.input(path.Dir(p), path.Base(p))
+	d.found(path.Dir(p), p, preset, steps...)
+}
+
+// found adds the steps of the project in dir. Its manifest p is not part of the key as a whole.
+func (d *detector) found(dir, p, preset string, steps ...Step) {
 	d.plan.From = append(d.plan.From, p)
 	if preset != "" {
 		d.presets[preset] = true
@@ -185,6 +230,12 @@ func (d *detector) add(p, preset string, steps ...Step) {
 func install(run string, results []string, needs ...string) Step {
 	return Step{Name: run, Run: run, Timeout: installTimeout, Retries: 1, Results: results, Needs: needs}
 }
+
+// inTree is a version that is a package of the repository, and inTreeText is JSON with one. "~1.2" is a range, "~/a" a path.
+var (
+	inTree     = lazyregexp.New(`^(?:(?:file|link|portal|patch):|\.|/|~/|[A-Za-z]:)|^[^:]*\.(?:tgz|tar|tar\.gz)$`)
+	inTreeText = lazyregexp.New(`"patchedDependencies"|"(?:[^"]*@)?(?:(?:file|link|portal|patch):|\.{1,2}/|/|~/)|"[^":]*\.(?:tgz|tar|tar\.gz)"`)
+)
 
 // manifest makes the part of a package.json that decides what is installed part of the key.
 func (d *detector) manifest(dir string) {
@@ -217,9 +268,14 @@ func (d *detector) manifest(dir string) {
 			d.runs("%s of %s", name, p) // no map of texts: nobody knows what it names
 		}
 		for _, v := range versions {
-			if strings.HasPrefix(v, "file:") || strings.HasPrefix(v, "link:") || strings.HasPrefix(v, "portal:") || strings.HasPrefix(v, ".") || strings.HasPrefix(v, "/") || strings.HasPrefix(v, "~") {
+			if inTree.MatchString(v) {
 				d.runs("a package of the repository that %s names", p)
 			}
+		}
+	}
+	for _, name := range []string{"peerDependencies", "overrides", "resolutions", "pnpm"} {
+		if inTreeText.Match(all[name]) {
+			d.runs("a package of the repository that %s names", p)
 		}
 	}
 	if d.has(path.Join(dir, "binding.gyp")) {

@@ -61,9 +61,9 @@ type Step struct {
 func (s Step) Language() api.Language {
 	for _, program := range s.Needs {
 		switch program {
-		case "npm", "pnpm", "yarn":
+		case "npm":
 			return api.JavaScript
-		case "python3", "uv", "poetry":
+		case "python3":
 			return api.Python
 		case "go":
 			return api.Go
@@ -73,6 +73,8 @@ func (s Step) Language() api.Language {
 			return api.Ruby
 		case "mvn":
 			return api.Java
+		case "composer":
+			return api.PHP
 		}
 	}
 	return ""
@@ -98,8 +100,11 @@ type Plan struct {
 	Presets []string
 	// Env are variables of the steps, the agent and the gate, with which tools find the result.
 	Env map[string]string
-	// Notes say what was left out, in sentences.
-	Notes []string
+	// Path are directories of programs, which come before those of the sandbox's PATH. They are below [Cache]: no
+	// commit has files there, so that none of its files is mistaken for a program.
+	Path []string
+	// Notes say what was left out, in sentences, and Warnings what else there is to know.
+	Notes, Warnings []string
 
 	// Code says which code of the repository the steps run, for people; empty if they run none, or if
 	// the repository names the files that decide. The result is of one tree only: what a commit's code
@@ -114,8 +119,11 @@ type Plan struct {
 // Empty reports whether there is nothing to do.
 func (p Plan) Empty() bool { return len(p.Steps) == 0 && len(p.Services) == 0 }
 
-// python is where pip installs.
-const python = Cache + "/python"
+// python is where pip installs, and venv the packages of a virtual environment.
+const (
+	python = Cache + "/python"
+	venv   = Cache + "/venv"
+)
 
 // In returns the plan of a repository that is in a directory of the workspace, one of several. dir is one name.
 func (p Plan) In(dir string) Plan {
@@ -125,10 +133,10 @@ func (p Plan) In(dir string) Plan {
 		}
 		return path.Join(dir, p)
 	}
-	// Two repositories may need different versions of a package.
-	own := strings.NewReplacer(python, python+"/"+dir)
+	// Two repositories may need different versions of a package, or of a package manager.
+	own := strings.NewReplacer(python, python+"/"+dir, nodeTools, nodeTools+"/"+dir, venv, venv+"/"+dir)
 	out := p
-	out.From, out.Steps, out.Services, out.Notes, out.Code = nil, nil, nil, nil, nil
+	out.From, out.Steps, out.Services, out.Notes, out.Warnings, out.Code, out.Path = nil, nil, nil, nil, nil, nil, nil
 	out.Env, out.inputs = map[string]string{}, map[string][sha256.Size]byte{}
 	for _, f := range p.From {
 		out.From = append(out.From, at(f))
@@ -151,11 +159,23 @@ func (p Plan) In(dir string) Plan {
 	for _, n := range p.Notes {
 		out.Notes = append(out.Notes, dir+": "+n)
 	}
+	for _, w := range p.Warnings {
+		out.Warnings = append(out.Warnings, dir+": "+w)
+	}
+	for _, d := range p.Path {
+		out.Path = append(out.Path, own.Replace(d))
+	}
 	for _, c := range p.Code {
 		out.Code = append(out.Code, dir+": "+c)
 	}
 	for name, value := range p.Env {
-		out.Env[name] = own.Replace(value)
+		list := strings.Split(value, ":")
+		for i, v := range list {
+			if rest, ok := strings.CutPrefix(v, Workspace+"/"); ok && !strings.HasPrefix(v, Cache+"/") {
+				list[i] = path.Join(Workspace, dir, rest) // a directory of the repository
+			}
+		}
+		out.Env[name] = own.Replace(strings.Join(list, ":"))
 	}
 	for name, sum := range p.inputs {
 		out.inputs[at(name)] = sum
@@ -185,6 +205,9 @@ func (p Plan) Key(zone, repository, branch, toolchain string) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		fmt.Fprintf(sum, "env %q %q\n", name, p.Env[name])
+	}
+	for _, dir := range p.Path {
+		fmt.Fprintf(sum, "path %q\n", dir)
 	}
 	key := hex.EncodeToString(sum.Sum(nil))
 	if len(p.Code) > 0 {

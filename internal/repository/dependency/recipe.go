@@ -42,7 +42,7 @@ func ParseRecipe(t Tree) (Plan, error) {
 	text := t.Read(RecipePath)
 	found := Detect(t)
 	plan := Plan{
-		From: []string{RecipePath}, Recipe: true, Env: found.Env, Presets: found.Presets, inputs: found.inputs, tree: t.Digest,
+		From: []string{RecipePath}, Recipe: true, Env: found.Env, Path: found.Path, Presets: found.Presets, inputs: found.inputs, tree: t.Digest,
 		Code: []string{RecipePath + " has no inputs"},
 	}
 	r := &reader{tree: t, plan: &plan}

@@ -3,21 +3,45 @@ package dependency
 import (
 	"path"
 	"strings"
+
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // maxIncludes bounds the files that requirements include.
 const maxIncludes = 16
 
-// empty says that there is nothing to install.
-const empty = "it is empty"
+// maxRequirements bounds the requirements of a step, and maxRequirement is the length of one in bytes.
+const (
+	maxRequirements = 300
+	maxRequirement  = 256
+)
 
-// pinned returns the files of requirements, the included ones too, or why their result is not always the same.
-func (d *detector) pinned(p string) (files []string, why string) {
-	seen, n := map[string]bool{p: true}, 0
-	files = []string{p}
-	for i := 0; i < len(files); i++ {
-		text := strings.ReplaceAll(string(d.Read(files[i])), "\\\n", " ")
+// requirementList is what files of requirements say.
+type requirementList struct {
+	// files are those that were read, the included ones too.
+	files []string
+	// lines are the requirements themselves, without comments and options.
+	lines []string
+	// extras are those that the files ask of the project itself, and local is true if they name it, a path or an address: pip
+	// is not given such a file, only those of its lines that are packages with versions.
+	extras []string
+	local  bool
+	// hashed is true if a file has digests: pip then wants one of every requirement.
+	hashed bool
+	// unpinned is true if not every version is given.
+	unpinned bool
+	// why says why the files cannot be used; empty if they can.
+	why string
+}
+
+// requirements reads a file of requirements and the files that it includes.
+func (d *detector) requirements(p string) (out requirementList) {
+	seen := map[string]bool{p: true}
+	out.files = []string{p}
+	for i := 0; i < len(out.files); i++ {
+		text := strings.ReplaceAll(string(d.Read(out.files[i])), "\\\n", " ")
 		text = strings.ReplaceAll(text, "\\\r\n", " ")
+		out.hashed = out.hashed || strings.Contains(text, "--hash")
 		for line := range strings.Lines(text) {
 			if at := comment(line); at >= 0 {
 				line = line[:at]
@@ -27,37 +51,54 @@ func (d *detector) pinned(p string) (files []string, why string) {
 				continue
 			}
 			if value, ok := included(line); ok {
-				next := path.Join(path.Dir(files[i]), value)
+				next := path.Join(path.Dir(out.files[i]), value)
 				switch {
 				case path.IsAbs(value) || strings.HasPrefix(next, "../") || strings.Contains(value, "://") || !d.has(next):
-					return nil, "it includes a file that is not in the repository"
+					return requirementList{why: "it includes a file that is not in the repository"}
 				case seen[next]:
-				case len(files) > maxIncludes:
-					return nil, "it includes too many files"
+				case len(out.files) > maxIncludes:
+					return requirementList{why: "it includes too many files"}
 				default:
 					seen[next] = true
 					// A constraint installs nothing, and decides.
-					files = append(files, next)
+					out.files = append(out.files, next)
 				}
 				continue
 			}
-			if strings.HasPrefix(line, "-e") || strings.HasPrefix(line, "--editable") {
-				return nil, "it has an editable requirement"
+			for _, option := range []string{"--editable", "-e"} {
+				if value, ok := strings.CutPrefix(line, option); ok {
+					line, out.local = strings.TrimSpace(strings.TrimPrefix(value, "=")), true
+				}
 			}
 			if strings.HasPrefix(line, "-") {
 				continue
 			}
-			requirement, _, _ := strings.Cut(line, ";")
-			if !strings.Contains(requirement, "==") || strings.Contains(requirement, ".*") {
-				return nil, "not every version is pinned"
+			if own := ownProject.FindStringSubmatch(line); own != nil {
+				out.local = true
+				out.extras = append(out.extras, strings.FieldsFunc(own[1], func(c rune) bool { return c == ',' || c == ' ' })...)
+				continue
 			}
-			n++
+			if version, _, _ := strings.Cut(line, ";"); !strings.Contains(version, "==") || strings.Contains(version, ".*") {
+				out.unpinned = true
+			}
+			line, _, _ = strings.Cut(line, " --hash")
+			line = strings.TrimSpace(line)
+			out.lines = append(out.lines, line)
+			out.local = out.local || !requirement.MatchString(line)
 		}
 	}
-	if n == 0 {
-		return nil, empty
-	}
-	return files, ""
+	return out
+}
+
+// ownProject is the project itself as a requirement, with its extras.
+var ownProject = lazyregexp.New(`^["']?\.{1,2}/?(?:\[([A-Za-z0-9_., -]*)\])?["']?$`)
+
+// requirement is a requirement by name: with extras, versions and a marker. Addresses, paths and options are none.
+var requirement = lazyregexp.New(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[\s*([A-Za-z0-9._-]+(?:\s*,\s*[A-Za-z0-9._-]+)*)\s*\])?\s*\(?((?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9.*+!_-]+(?:\s*,\s*(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9.*+!_-]+)*)?\s*,?\s*\)?\s*(?:;\s*([A-Za-z0-9_.<>=!~()"' -]+))?$`)
+
+// normal is the name of a Python package as others compare it.
+func normal(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "-", ".", "-").Replace(name))
 }
 
 // options reports whether a file of requirements has options other than the names of other files and digests: they may name

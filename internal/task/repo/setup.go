@@ -226,8 +226,8 @@ func (r repositories) together(others map[*repository]SetupResult) SetupResult {
 		all.Services = append(all.Services, p.Services...)
 		all.NotInstalled = append(all.NotInstalled, p.NotInstalled...)
 		for name, value := range p.Env {
-			// The only variable that is a list: where the packages of each are.
-			if have := all.Env[name]; name == "PYTHONPATH" && have != "" && have != value {
+			// The variables that are lists: where the packages and the programs of each are.
+			if have := all.Env[name]; (name == "PYTHONPATH" || name == "PATH") && have != "" && have != value {
 				value = have + ":" + value
 			}
 			all.Env[name] = value

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
@@ -31,6 +32,9 @@ const (
 // outside is where the steps have [dependency.Cache] while they run, relative to the workspace: what is in .git is not
 // read from a workspace.
 const outside = ".hortus-setup"
+
+// maxPath is the longest PATH of a sandbox that is kept, in bytes.
+const maxPath = 16 << 10
 
 // job is one setup.
 type job struct {
@@ -149,7 +153,7 @@ func (j *job) begin(ctx context.Context, sandbox repo.Sandbox) (missing []string
 		}
 	}
 	script := "rm -rf " + outside + " " + dependency.Cache + " && mkdir -p " + outside + " .git && ln -s ../" + outside + " " + dependency.Cache + " || exit 1; " +
-		`for p in "$@"; do command -v -- "$p" >/dev/null 2>&1 || echo "$p"; done`
+		`printf 'PATH=%s\n' "$PATH"; for p in "$@"; do command -v -- "$p" >/dev/null 2>&1 || echo "$p"; done`
 	var out strings.Builder
 	ex, err := sandbox.Run(ctx, api.ExecRequest{
 		Args: append([]string{"sh", "-c", script, "sh"}, slices.Sorted(maps.Keys(needs))...), Dir: dependency.Workspace, TimeoutMS: time.Minute.Milliseconds(),
@@ -165,7 +169,15 @@ func (j *job) begin(ctx context.Context, sandbox repo.Sandbox) (missing []string
 	if ex.Exit.Code != 0 || ex.Exit.Cause != "" {
 		return nil, api.Errorf(api.KindInternal, "the setup's directory could not be created (exit %d %s): %.300s", ex.Exit.Code, ex.Exit.Cause, out.String())
 	}
-	return strings.Fields(out.String()), nil
+	for line := range strings.Lines(out.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		if value, ok := strings.CutPrefix(line, "PATH="); ok && len(value) <= maxPath && !strings.ContainsFunc(value, unicode.IsControl) {
+			j.made.Path = value
+		} else if !ok {
+			missing = append(missing, line)
+		}
+	}
+	return missing, nil
 }
 
 // step runs one step with its retries.
@@ -182,6 +194,9 @@ func (j *job) step(ctx context.Context, sandbox repo.Sandbox, s dependency.Step)
 			case why == nil:
 				return s.Name, nil
 			case s.Optional:
+				if !s.Offline {
+					j.made.NotInstalled = append(j.made.NotInstalled, api.NotInstalled{Language: s.Language(), Why: "step " + s.Name + ": " + why.Error()})
+				}
 				return fmt.Sprintf("%s: %s; what it did is kept", s.Name, why), nil
 			case try < s.Retries:
 				return fmt.Sprintf("%s: %s; try %d of %d follows in %s", s.Name, why, try+2, s.Retries+1, retryAfter<<try), nil
@@ -222,8 +237,12 @@ func (j *job) command(ctx context.Context, sandbox repo.Sandbox, s dependency.St
 		at.Line = line
 		j.q.Emit(ctx, at)
 	})
+	args := []string{"sh", "-c", s.Run}
+	if path := strings.Join(j.plan.Path, ":"); path != "" {
+		args = []string{"sh", "-c", `PATH="$1:$PATH"; export PATH; exec sh -c "$2"`, "sh", path, s.Run}
+	}
 	ex, err := sandbox.Run(ctx, api.ExecRequest{
-		Args: []string{"sh", "-c", s.Run}, Dir: within(s.Dir), TimeoutMS: s.Timeout.Milliseconds(), Tag: step,
+		Args: args, Dir: within(s.Dir), TimeoutMS: s.Timeout.Milliseconds(), Tag: step,
 	}, func(_ string, p []byte) error {
 		lines.Write(p)
 		_, err := out.Write(p)

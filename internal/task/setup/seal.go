@@ -54,6 +54,8 @@ type record struct {
 	// Commit is the one whose setup it is.
 	Commit       string             `json:"commit,omitempty"`
 	NotInstalled []api.NotInstalled `json:"notInstalled,omitempty"`
+	// Path is the PATH of the sandbox.
+	Path string `json:"path,omitempty"`
 }
 
 // origin names the commit whose setup was made, if it is another one.

@@ -184,6 +184,9 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Setup
 		note(ctx, q, text, nil)
 		none.NotInstalled = append(none.NotInstalled, api.NotInstalled{Why: text})
 	}
+	for _, text := range plan.Warnings {
+		note(ctx, q, text, nil)
+	}
 	if plan.Empty() {
 		return none, nil
 	}
@@ -218,6 +221,9 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Setup
 	case l == "":
 		none.Services = out.Services
 		return none, nil
+	}
+	if _, ok := q.Sandbox.Env["PATH"]; !ok && len(plan.Path) > 0 && j.made.Path != "" {
+		out.Env["PATH"] = strings.Join(plan.Path, ":") + ":" + j.made.Path
 	}
 	out.Layers, out.Release, out.NotInstalled = []repo.Layer{l}, release, none.NotInstalled
 	return out, nil

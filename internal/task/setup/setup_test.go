@@ -485,7 +485,7 @@ func TestFullDisk(t *testing.T) {
 // TestNotInstalled: what a setup did not install is part of its result, also if the result is of an earlier task, which is
 // named by its commit then. A fresh one does not use it.
 func TestNotInstalled(t *testing.T) {
-	s := &fakeSandboxes{store: store{layers: map[string]bool{}, records: map[string]string{}}, sandbox: &fakeSandbox{missing: "pnpm\n"}, dir: t.TempDir()}
+	s := &fakeSandboxes{store: store{layers: map[string]bool{}, records: map[string]string{}}, sandbox: &fakeSandbox{missing: "npm\n"}, dir: t.TempDir()}
 	p := New(Config{Sandboxes: s, Toolchain: toolchain})
 	defer p.Close()
 	prepare := func(commit string, fresh bool, files map[string]string) (repo.SetupResult, string) {
@@ -498,18 +498,18 @@ func TestNotInstalled(t *testing.T) {
 		}
 		return got, said()
 	}
-	left := api.NotInstalled{Language: api.JavaScript, Program: "pnpm", Why: "pnpm install is left out: the sandbox has no pnpm"}
+	left := api.NotInstalled{Language: api.JavaScript, Program: "npm", Why: "npm ci is left out: the sandbox has no npm"}
 	check := func(name string, got repo.SetupResult, layer string, want ...api.NotInstalled) {
 		t.Helper()
 		if !slices.Equal(got.NotInstalled, want) || layer == "" != (len(got.Layers) == 0) || layer != "" && string(got.Layers[0]) != layer {
 			t.Errorf("%s: %+v, layers %q", name, got.NotInstalled, got.Layers)
 		}
 	}
-	got, _ := prepare("c1", false, map[string]string{"pnpm-lock.yaml": ""})
+	got, _ := prepare("c1", false, locked)
 	check("nothing can be installed", got, "", left)
-	both := map[string]string{"pnpm-lock.yaml": "", "go.mod": "module a\nrequire b v1.0.0\n", "web/package.json": `{"dependencies":{"a":"1"}}`}
+	both := map[string]string{"package-lock.json": "{}", "go.mod": "module a\nrequire b v1.0.0\n", "docs/package.json": `{"dependencies":{"a":"1"}}`}
 	got, _ = prepare("c1", false, both)
-	unlocked := api.NotInstalled{Why: "web/package.json has dependencies and no lock file, so they are not installed: commit a package-lock.json, or write .hortus/setup.yaml"}
+	unlocked := api.NotInstalled{Why: "docs/package.json has no lock file and is in a directory docs, so what it names is not installed: commit a lock file, or write .hortus/setup.yaml"}
 	first := string(got.Layers[0])
 	check("one of two", got, first, unlocked, left)
 
@@ -536,4 +536,50 @@ func TestNotInstalled(t *testing.T) {
 	s.sandbox.code = 3
 	got, _ = prepare("c1", false, locked)
 	check("a step fails", got, "", api.NotInstalled{Language: api.JavaScript, Why: "step npm ci: exit 3: cannot reach the registry"})
+}
+
+// TestPath: programs that a setup installed come before those of the sandbox, also for who reuses it.
+func TestPath(t *testing.T) {
+	s := &fakeSandboxes{store: store{layers: map[string]bool{}, records: map[string]string{}}, sandbox: &fakeSandbox{missing: "PATH=/usr/bin:/bin\n"}, dir: t.TempDir()}
+	p := New(Config{Sandboxes: s, Toolchain: toolchain})
+	defer p.Close()
+	files := map[string]string{"pnpm-lock.yaml": ""}
+	const want = "/workspace/.git/hortus/node/node_modules/.bin:/usr/bin:/bin"
+	q, said := request(t, "ada", files)
+	got, err := p.Prepare(t.Context(), q)
+	if err != nil || got.Env["PATH"] != want || len(got.Layers) != 1 {
+		t.Fatalf("%v %v; %s", got.Env, err, said())
+	}
+	b, err := os.ReadFile(filepath.Join(s.dir, recordPath))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.layers[string(got.Layers[0])], s.records[string(got.Layers[0])] = true, string(b)
+	q, said = request(t, "ada", files)
+	if got, err = p.Prepare(t.Context(), q); err != nil || got.Env["PATH"] != want || !strings.Contains(said(), "reused") {
+		t.Errorf("reused: %v %v; %s", got.Env, err, said())
+	}
+	q, _ = request(t, "ada", files)
+	q.Sandbox.Env = map[string]string{"PATH": "/mine"}
+	if got, err = p.Prepare(t.Context(), q); err != nil || got.Env["PATH"] != "" {
+		t.Errorf("a task with a PATH of its own: %v %v", got.Env, err)
+	}
+}
+
+// TestWarning: versions that a program chose are said, and are nothing that was left out. A step that may fail is.
+func TestWarning(t *testing.T) {
+	s := &fakeSandboxes{store: store{layers: map[string]bool{}}, sandbox: &fakeSandbox{}, dir: t.TempDir()}
+	p := New(Config{Sandboxes: s, Toolchain: toolchain})
+	defer p.Close()
+	q, said := request(t, "ada", map[string]string{"package.json": `{"dependencies":{"a":"1"}}`})
+	got, err := p.Prepare(t.Context(), q)
+	if err != nil || len(got.NotInstalled) != 0 || len(got.Layers) != 1 || !strings.Contains(said(), "package.json has no lock file: npm installs the newest versions") {
+		t.Errorf("%+v %v; %s", got, err, said())
+	}
+	s.sandbox.code, s.dir = 3, t.TempDir()
+	q, said = request(t, "ada", map[string]string{"web/package.json": `{"dependencies":{"a":"1"}}`})
+	got, err = p.Prepare(t.Context(), q)
+	if err != nil || len(got.Layers) != 1 || len(got.NotInstalled) != 1 || !strings.HasPrefix(got.NotInstalled[0].Why, "step npm install in web: exit 3") {
+		t.Errorf("%+v %v; %s", got, err, said())
+	}
 }
