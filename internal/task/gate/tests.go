@@ -93,9 +93,10 @@ func (x Reports) Weigh(g *api.Gate) error {
 	for i, ran := range x.Ran {
 		c, r := x.Checks[i], ran.Report
 		if x.Before {
-			// Lines that only look like a report, and a command that passes in spite of its tests, are judged by the exit code.
+			// Lines that only look like a report are none. A command that starts runners may pass in spite of their tests.
 			c.Tests, c.Unstable = r, ran.mixed()
-			if c.Plan.Runner == "" && (!r.Whole(report.Report{}) || ran.Passed && r.Count(report.Failed, report.Broken) > 0) {
+			ignored := ran.Passed && r.Runner != report.TAP && r.Count(report.Failed, report.Broken) > 0
+			if c.Plan.Runner == "" && (!r.Whole(r) || ignored) {
 				c.Tests = report.Report{}
 			}
 		}

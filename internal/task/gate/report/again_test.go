@@ -45,7 +45,8 @@ func TestAgain(t *testing.T) {
 		{"node, without a name", "node --test", []string{"test/a.js"}, "", ""},
 		{"unittest", "python3 -m unittest", []string{"a.T.test_x"}, "", "python3 /g/runner.py unittest"},
 		{"pytest", "pytest -q", []string{"a.py::test_x['; touch y']"}, "", "python3 /g/runner.py pytest --as-command -q"},
-		{"a command that is not known", "make test", []string{"1"}, "", ""},
+		{"a command that is not known", "sort", []string{"1"}, "", ""},
+		{"a command that wraps runners", "make test", []string{"1"}, "", ""},
 		{"nothing failed", "pytest", nil, "", ""},
 	} {
 		p := For(tt.command)

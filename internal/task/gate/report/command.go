@@ -52,6 +52,9 @@ const (
 	rest = `((?: [^;&|<>()$` + "`" + `\\\n#]*)?)$`
 )
 
+// TAP is the runner of tests that are read from the Test Anything Protocol.
+const TAP = "TAP"
+
 // goRunner is the runner whose packages are in its reports too.
 const goRunner = "go test"
 
@@ -72,6 +75,17 @@ var commands = []struct {
 // it can start runners that are known, those report; if not, the tests are what the command prints.
 func For(command string) Plan {
 	command = strings.TrimSpace(command)
+	if p, ok := known(command); ok {
+		return p
+	}
+	if wraps(command) {
+		return Plan{kind: wrapped, before: command}
+	}
+	return Plain(command)
+}
+
+// known gives the plan of a command that is a runner.
+func known(command string) (Plan, bool) {
 	for _, c := range commands {
 		m := c.re.FindStringSubmatch(command)
 		if m == nil {
@@ -84,12 +98,9 @@ func For(command string) Plan {
 		case c.kind == rust:
 			after = strings.ReplaceAll(strings.ReplaceAll(after, " --quiet", ""), " -q", "") // which hides names
 		}
-		return Plan{Runner: c.runner, kind: c.kind, before: m[1], after: after}
+		return Plan{Runner: c.runner, kind: c.kind, before: m[1], after: after}, true
 	}
-	if wraps(command) {
-		return Plan{kind: wrapped, before: command}
-	}
-	return Plain(command)
+	return Plan{}, false
 }
 
 // Plain gives a plan that runs a command as it stands.
@@ -160,7 +171,7 @@ func (p Plan) Arm(key []byte, dir string) *Run {
 		p.armWrapped(r, dir, file)
 	default:
 		r.Command = p.before
-		r.reader = &tap{r: Report{Runner: "TAP"}}
+		r.reader = &tap{r: Report{Runner: TAP}}
 	}
 	return r
 }
@@ -215,7 +226,7 @@ func (r *Run) Report(content []byte) Report {
 		content = content[:MaxBytes]
 	}
 	if printed, ok := r.reader.(*printed); ok {
-		return merge(append(printed.reports(), readParts(r.key, content)...))
+		return printed.with(readParts(r.key, content))
 	}
 	if r.reader != nil {
 		return r.reader.report()

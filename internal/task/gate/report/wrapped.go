@@ -29,7 +29,7 @@ var (
 	// oneAfterAnother is a command without anything of a shell but "&&", so that its exit code is that of its programs.
 	oneAfterAnother = lazyregexp.New("^(?:[^;&|<>()$`\\\\\n#]|&&)*$")
 	// wrapper is a program that runs the tests of a repository with others, or with a runner that is known there alone.
-	wrapper = lazyregexp.New(`^(?:[A-Za-z_]\w*=[\w./:,@%+-]* )*(?:(?:g?make|just|npm|npx|yarn|pnpm|bunx?|mocha|jest|vitest|ava|ctest|mvn|gradle|tox|nox|node|python3?)|` +
+	wrapper = lazyregexp.New(`^(?:[A-Za-z_]\w*=[\w./:,@%+-]* )*(?:(?:g?make|just|npm|npx|yarn|pnpm|bunx?|mocha|jest|vitest|ava|ctest|mvn|gradle|tox|nox|python3?)|node [\w./][\w./-]*|` +
 		`(?:uv|poetry|pipenv|hatch|pdm|rye) run|cmake --build|(?:ba)?sh [\w./-]+|\.{0,2}[\w-]*/[\w./-]+)(?: |$)`)
 )
 
@@ -37,7 +37,8 @@ var (
 func wraps(command string) bool {
 	return oneAfterAnother.MatchString(command) && slices.ContainsFunc(strings.Split(command, "&&"), func(part string) bool {
 		part = strings.TrimSpace(part)
-		return wrapper.MatchString(part) || For(part).Runner != ""
+		_, ok := known(part)
+		return ok || wrapper.MatchString(part)
 	})
 }
 
@@ -166,9 +167,6 @@ func merge(all []Report) Report {
 	slices.Sort(runners)
 	sum.Runner = strings.Join(runners, ", ")
 	sum.Ended = sum.Began && ended && sum.Broken == ""
-	if sum.Runner == "" {
-		sum.Runner = "the gate"
-	}
 	return sum
 }
 
@@ -189,11 +187,11 @@ func (p *printed) line(text []byte, whole bool) []byte {
 	return p.tap.line(text, whole)
 }
 
-func (p *printed) report() Report { return merge(p.reports()) }
+func (p *printed) report() Report { return p.with(nil) }
 
 // reports are those of the runners. Lines that only look like a report have no end.
 func (p *printed) reports() (out []Report) {
-	p.cargo.r.Runner, p.ctest.r.Runner, p.tap.r.Runner = "cargo test", "ctest", "TAP"
+	p.cargo.r.Runner, p.ctest.r.Runner, p.tap.r.Runner = "cargo test", "ctest", TAP
 	if r := p.golang.report(); r.Began {
 		out = append(out, r)
 	}
@@ -205,6 +203,14 @@ func (p *printed) reports() (out []Report) {
 	return out
 }
 
+// with gives the report of all runners: of those that printed theirs, and others. If there is none, what looks like one is it.
+func (p *printed) with(others []Report) Report {
+	if sum := merge(append(p.reports(), others...)); sum.Began {
+		return sum
+	}
+	return p.tap.report()
+}
+
 // ctest reads the lines that CMake's ctest prints.
 type ctest struct {
 	r     Report
@@ -213,7 +219,7 @@ type ctest struct {
 }
 
 var (
-	ctestTest = lazyregexp.New(`^ *\d+/\d+ Test +#\d+: (.+?) \.*(?: +|\*\*\*)(Passed|Failed|Not Run|Skipped|Timeout|Exception: [\w ]+|[A-Z][\w ]*)(?: \(Disabled\))? +\d+\.\d+ sec`)
+	ctestTest = lazyregexp.New(`^ *\d+/\d+ Test +#\d+: (.+?)[ .]*(?:   |\*\*\*)(Passed|Failed|Not Run|Skipped|Timeout|[A-Z]\w*)(?:\W|$)`)
 	ctestEnds = lazyregexp.New(`^\d+% tests passed, \d+ tests? failed out of (\d+)`)
 )
 
@@ -238,7 +244,7 @@ func (c *ctest) line(text []byte, _ bool) []byte {
 	case how == "Not Run":
 		o = Broken // its program was not built
 	}
-	c.r.add(string(bytes.TrimRight(m[1], " .")), o)
+	c.r.add(string(m[1]), o)
 	return append(text, '\n')
 }
 
