@@ -105,7 +105,7 @@ func readParts(key, content []byte) (out []Report) {
 		}
 		if err != nil || size < 0 || size > len(rest) || len(out) == maxParts {
 			r := Report{Runner: "the gate", Began: true}
-			r.breaks("its parts cannot be told apart, are larger than %d MiB or more than %d", MaxBytes>>20, maxParts)
+			r.breaks("its parts cannot be distinguished, are larger than %d MiB or more than %d", MaxBytes>>20, maxParts)
 			return append(out, r)
 		}
 		out = append(out, readPart(key, fields[2], rest[:size]))

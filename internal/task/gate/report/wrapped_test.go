@@ -81,9 +81,9 @@ func TestParts(t *testing.T) {
 		"nothing":               {runner: "TAP"},
 		"a runner ended early":  {content: parts("/g/out/mocha-1.report", strings.Join(strings.SplitAfter(honest, "\n")[:2], "")), runner: "mocha", want: "a.js > a=passed", broken: "ended early"},
 		"another key":           {content: parts("/g/out/mocha-1.report", strings.ReplaceAll(honest, "passed", "skipped")), runner: "mocha", broken: "checksum"},
-		"a size that is wrong":  {content: []byte("file 99 /g/out/pytest.xml\n" + xml), runner: "the gate", broken: "told apart"},
-		"a size below zero":     {content: []byte("file -1 /g/out/pytest.xml\n" + xml), runner: "the gate", broken: "told apart"},
-		"no part":               {content: []byte("hello"), runner: "the gate", broken: "told apart"},
+		"a size that is wrong":  {content: []byte("file 99 /g/out/pytest.xml\n" + xml), runner: "the gate", broken: "distinguished"},
+		"a size below zero":     {content: []byte("file -1 /g/out/pytest.xml\n" + xml), runner: "the gate", broken: "distinguished"},
+		"no part":               {content: []byte("hello"), runner: "the gate", broken: "distinguished"},
 		"an unknown file":       {content: parts("/g/out/other.xml", xml), runner: "the gate", broken: "unknown name"},
 		"a file that is no XML": {content: parts("/g/out/pytest.xml", "x"), runner: "pytest", broken: "not whole"},
 		"a failure": {content: parts("/g/out/mocha-1.report", seal("k", `{"begin": "mocha"}`, `{"test": "a.js > a", "how": "failed"}`, `{"end": 0}`)),
@@ -148,7 +148,7 @@ func TestWrapped(t *testing.T) {
 			got := strings.Split(outcomes(r), "\n")
 			want := strings.Split(tt.want, "\n")
 			slices.Sort(want)
-			if !slices.Equal(got, want) || !strings.Contains(shown, tt.shown) || strings.HasSuffix(tt.recipe, "-v Action") != (code == 0) || r.Ended != (tt.want != "") {
+			if !slices.Equal(got, want) || !strings.Contains(shown, tt.shown) || strings.HasSuffix(tt.recipe, "-v Action") != (code == 0) || (r.Began && r.Ended) != (tt.want != "") {
 				t.Errorf("exit %d, ended %v, tests\n%s\nwant\n%s\nshown\n%s", code, r.Ended, got, want, shown)
 			}
 		})
