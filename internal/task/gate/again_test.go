@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,15 @@ import (
 	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/gate/report"
 )
+
+// noFiles is a sandbox in which no runner wrote a file.
+type noFiles struct{}
+
+func (noFiles) ReadFile(_ context.Context, path string, _ int64) ([]byte, error) {
+	return nil, api.Errorf(api.KindNotFound, "no file %s", path)
+}
+
+func (noFiles) WriteFile(context.Context, string, []byte, bool) error { return nil }
 
 // goRun is a run of go test on the package p: tests by name, each with "pass" or "fail".
 func goRun(t *testing.T, c *gate.Check, code int, tests ...string) *gate.Ran {
@@ -34,7 +44,7 @@ func goRun(t *testing.T, c *gate.Check, code int, tests ...string) *gate.Ran {
 		line(`{"Action":"output","Package":"p","Output":"PASS\n"}`)
 	}
 	line(`{"Action":"%s","Package":"p"}`, end)
-	ran, err := gate.NewRan(t.Context(), nil, run, api.Exec{State: api.ExecExited, Exit: api.Exit{Code: code}})
+	ran, err := gate.NewRan(t.Context(), noFiles{}, run, api.Exec{State: api.ExecExited, Exit: api.Exit{Code: code}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +112,49 @@ func TestAgain(t *testing.T) {
 		}
 		if old := len(c.before) > 0; g.Tests.OldOnly != old {
 			t.Errorf("%s: only old failures: %+v", c.name, g.Tests)
+		}
+	}
+}
+
+// TestWrapped: the report of a command that starts runners can fail a gate, and never pass one.
+func TestWrapped(t *testing.T) {
+	type run struct {
+		code  int
+		tests []string
+	}
+	for _, c := range []struct {
+		name          string
+		before, after run
+		passed, known bool // the gate, and its tests
+		says          string
+	}{
+		{"all pass", run{0, []string{"TestA=pass"}}, run{0, []string{"TestA=pass", "TestB=pass"}}, true, true, ""},
+		{"one is repaired", run{2, []string{"TestA=pass", "TestB=fail"}}, run{0, []string{"TestA=pass", "TestB=pass"}}, true, true, ""},
+		{"one is gone", run{0, []string{"TestA=pass", "TestB=pass"}}, run{0, []string{"TestA=pass"}}, false, true, "1 of the 2 tests"},
+		{"one fails, and the exit code is 0", run{0, []string{"TestA=pass"}}, run{0, []string{"TestA=pass", "TestB=fail"}}, false, true, "although the exit code is 0"},
+		{"one does not end", run{0, []string{"TestA=pass"}}, run{0, []string{"TestA=pass", "TestB=hang"}}, false, true, "did not end"},
+		{"all pass, and the exit code is not 0", run{2, []string{"TestA=fail"}}, run{2, []string{"TestA=pass"}}, false, true, ""},
+		{"only an old failure", run{2, []string{"TestA=fail", "TestB=fail"}}, run{2, []string{"TestA=fail", "TestB=pass"}}, false, true, ""},
+		{"failures are ignored by the command", run{0, []string{"TestA=fail"}}, run{0, []string{"TestA=fail"}}, true, false, ""},
+		{"a test did not end before", run{0, []string{"TestA=hang"}}, run{0, []string{"TestB=pass"}}, true, false, ""},
+	} {
+		check := &gate.Check{Text: "make test", Plan: report.For("make test")}
+		weigh := func(r run, before bool) api.Gate {
+			ran := goRun(t, check, r.code, r.tests...)
+			if again := ran.Again(check); again != nil {
+				t.Errorf("%s: it runs tests again", c.name)
+			}
+			g := api.Gate{Exit: ran.Exit, Passed: ran.Passed}
+			x := gate.Reports{Checks: []*gate.Check{check}, Ran: []*gate.Ran{ran}, Before: before, Need: gate.AllTests, File: filepath.Join(t.TempDir(), "tests")}
+			if err := x.Weigh(&g); err != nil {
+				t.Fatal(err)
+			}
+			return g
+		}
+		weigh(c.before, true)
+		g := weigh(c.after, false)
+		if g.Passed != c.passed || (g.Tests != nil) != c.known || g.Tests != nil && (g.Tests.OldOnly || !strings.Contains(g.Tests.Why, c.says) || g.Tests.Runner != "go test") {
+			t.Errorf("%s: passed %v, %+v", c.name, g.Passed, g.Tests)
 		}
 	}
 }

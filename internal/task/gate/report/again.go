@@ -12,7 +12,7 @@ import (
 // Failing is the exit code by which the runner says that it ran all tests and that some failed; 0 if it has none that is known.
 func (p Plan) Failing() int {
 	switch {
-	case p.kind == plain, p.kind == golang && strings.Contains(p.after, "-failfast"):
+	case p.kind == plain, p.kind == wrapped, p.kind == golang && strings.Contains(p.after, "-failfast"):
 		return 0
 	case p.kind == rust:
 		return 101

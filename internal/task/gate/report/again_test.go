@@ -45,7 +45,8 @@ func TestAgain(t *testing.T) {
 		{"node, without a name", "node --test", []string{"test/a.js"}, "", ""},
 		{"unittest", "python3 -m unittest", []string{"a.T.test_x"}, "", "python3 /g/runner.py unittest"},
 		{"pytest", "pytest -q", []string{"a.py::test_x['; touch y']"}, "", "python3 /g/runner.py pytest --as-command -q"},
-		{"a command that is not known", "make test", []string{"1"}, "", ""},
+		{"a command that is not known", "sort", []string{"1"}, "", ""},
+		{"a command that wraps runners", "make test", []string{"1"}, "", ""},
 		{"nothing failed", "pytest", nil, "", ""},
 	} {
 		p := For(tt.command)
@@ -108,6 +109,34 @@ func TestSince(t *testing.T) {
 	}
 }
 
+// runPlan runs a plan in a directory, with what it needs in another one, and gives what a person sees too.
+func runPlan(t *testing.T, p Plan, dir, programs string) (Report, int, string) {
+	t.Helper()
+	armed := p.Arm([]byte("key"), programs)
+	for _, f := range armed.Files {
+		os.MkdirAll(filepath.Dir(f.Path), 0o755)
+		mode := os.FileMode(0o600)
+		if f.Executable {
+			mode = 0o700
+		}
+		if err := os.WriteFile(f.Path, f.Content, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("sh", "-c", armed.Command)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+		t.Fatal(err)
+	}
+	text := string(armed.Stdout(out)) + string(armed.End())
+	var content []byte
+	if armed.Path != "" {
+		content, _ = os.ReadFile(armed.Path)
+	}
+	return armed.Report(content), cmd.ProcessState.ExitCode(), text
+}
+
 // TestRunAgain runs the failed tests of real runners: a test fails the first time, and others that fail leave a mark if they run.
 func TestRunAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -144,25 +173,8 @@ func TestRunAgain(t *testing.T) {
 			}
 			p := For(tt.command)
 			run := func(p Plan) (Report, int) {
-				armed := p.Arm([]byte("key"), t.TempDir())
-				for _, f := range armed.Files {
-					if err := os.WriteFile(f.Path, f.Content, 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-				cmd := exec.Command("sh", "-c", armed.Command)
-				cmd.Dir = dir
-				out, err := cmd.Output()
-				if _, exited := err.(*exec.ExitError); err != nil && !exited {
-					t.Fatal(err)
-				}
-				armed.Stdout(out)
-				armed.End()
-				var content []byte
-				if armed.Path != "" {
-					content, _ = os.ReadFile(armed.Path)
-				}
-				return armed.Report(content), cmd.ProcessState.ExitCode()
+				r, code, _ := runPlan(t, p, dir, t.TempDir())
+				return r, code
 			}
 			first, code := run(p)
 			failed := first.Names(Failed)

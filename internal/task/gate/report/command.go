@@ -42,6 +42,7 @@ const (
 	node
 	golang
 	rust
+	wrapped // by make, a script of npm and others: see wrapped.go
 )
 
 // A simple command: perhaps in a directory, with variables, and nothing of a shell that
@@ -50,6 +51,9 @@ const (
 	lead = `^((?:cd [\w./-]+ && )?(?:[A-Za-z_]\w*=[\w./:,@%+-]* )*`
 	rest = `((?: [^;&|<>()$` + "`" + `\\\n#]*)?)$`
 )
+
+// TAP is the runner of tests that are read from the Test Anything Protocol.
+const TAP = "TAP"
 
 // goRunner is the runner whose packages are in its reports too.
 const goRunner = "go test"
@@ -67,10 +71,21 @@ var commands = []struct {
 	{rust, "cargo test", lazyregexp.New(lead + `)cargo test` + rest)},
 }
 
-// For says how a gate's command reports its tests. A command that is not known gives a
-// plan with the runner "", which reports only what the command prints.
+// For says how a gate's command reports its tests. A plan with the runner "" learns from its reports what the runner is: if
+// it can start runners that are known, those report; if not, the tests are what the command prints.
 func For(command string) Plan {
 	command = strings.TrimSpace(command)
+	if p, ok := known(command); ok {
+		return p
+	}
+	if wraps(command) {
+		return Plan{kind: wrapped, before: command}
+	}
+	return Plain(command)
+}
+
+// known gives the plan of a command that is a runner.
+func known(command string) (Plan, bool) {
 	for _, c := range commands {
 		m := c.re.FindStringSubmatch(command)
 		if m == nil {
@@ -83,9 +98,9 @@ func For(command string) Plan {
 		case c.kind == rust:
 			after = strings.ReplaceAll(strings.ReplaceAll(after, " --quiet", ""), " -q", "") // which hides names
 		}
-		return Plan{Runner: c.runner, kind: c.kind, before: m[1], after: after}
+		return Plan{Runner: c.runner, kind: c.kind, before: m[1], after: after}, true
 	}
-	return Plain(command)
+	return Plan{}, false
 }
 
 // Plain gives a plan that runs a command as it stands.
@@ -93,8 +108,9 @@ func Plain(command string) Plan { return Plan{kind: plain, before: command} }
 
 // File is written into the sandbox before the command runs.
 type File struct {
-	Path    string
-	Content []byte
+	Path       string
+	Content    []byte
+	Executable bool
 }
 
 // Run is one run of a command. It is for one goroutine.
@@ -121,7 +137,7 @@ func (p Plan) Arm(key []byte, dir string) *Run {
 	file := func(name string, content []byte) string {
 		at := path.Join(dir, name)
 		content = bytes.ReplaceAll(content, []byte("KEY"), []byte(hex.EncodeToString(key)))
-		r.Files = append(r.Files, File{at, content})
+		r.Files = append(r.Files, File{Path: at, Content: content})
 		return at
 	}
 	python := map[kind]string{unittest: " unittest", pytest: " pytest", pytestCommand: " pytest --as-command"}
@@ -135,7 +151,7 @@ func (p Plan) Arm(key []byte, dir string) *Run {
 		r.Command = before + file("runner.py", pythonRunner) + python[p.kind] + p.after
 		if p.only != nil {
 			names, _ := json.Marshal(p.only) // strings always encode
-			r.Files = append(r.Files, File{path.Join(dir, "only"), names})
+			r.Files = append(r.Files, File{Path: path.Join(dir, "only"), Content: names})
 		}
 	case node:
 		r.Path = path.Join(dir, "report")
@@ -151,9 +167,11 @@ func (p Plan) Arm(key []byte, dir string) *Run {
 			r.Command = p.before + "cargo test --no-fail-fast" + p.after // otherwise the first failure hides other test programs
 		}
 		r.reader = &cargo{r: Report{Runner: p.Runner}}
+	case wrapped:
+		p.armWrapped(r, dir, file)
 	default:
 		r.Command = p.before
-		r.reader = &tap{r: Report{Runner: "TAP"}}
+		r.reader = &tap{r: Report{Runner: TAP}}
 	}
 	return r
 }
@@ -204,11 +222,14 @@ func (r *Run) End() []byte {
 
 // Report gives the report: content is what stands at Path, where there is one.
 func (r *Run) Report(content []byte) Report {
-	if r.reader != nil {
-		return r.reader.report()
-	}
 	if len(content) > MaxBytes {
 		content = content[:MaxBytes]
+	}
+	if printed, ok := r.reader.(*printed); ok {
+		return printed.with(readParts(r.key, content))
+	}
+	if r.reader != nil {
+		return r.reader.report()
 	}
 	return readSealed(r.runner, r.key, content)
 }

@@ -9,6 +9,9 @@
 //	// write run.Files, run run.Command, pass its stdout through run.Stdout
 //	r := run.Report(content of run.Path)
 //
+// A command that starts runners, such as "make test" or "npm test", runs as it stands: programs before those of the runners in
+// the PATH, and variables that they read, let them report. Which runners there were, the report tells.
+//
 // [Report.Against] compares it with the report of the same command before the work, [Report.Since] only their failures.
 // [Plan.Again] runs failed tests alone.
 //
@@ -23,7 +26,10 @@
 // # Reasons
 //
 // A process apart could not report more truly: in each of these languages assertions are
-// evaluated in the process of the code under test. JUnit files are not used, because nothing
-// shows who wrote them. A command with pipes or substitutions runs as it is, since a shell
-// could hide the end of the runner.
+// evaluated in the process of the code under test. A command with pipes or substitutions runs as
+// it is, since a shell could hide the end of the runner.
+//
+// JUnit files say nothing of who wrote them, and the key of a command that starts runners can be read by all that it
+// starts. So the reports of such a command may only add to its exit code: [Plan.Failing] is 0, its tests are never run again, and
+// its failures are never only old.
 package report

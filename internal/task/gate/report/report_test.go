@@ -25,16 +25,41 @@ func TestFor(t *testing.T) {
 		{"go test $(cat packages)", "", ""},
 		{"go test ./...\nexit 0", "", ""},
 		{"go testing", "", ""},
-		{"make test", "", ""},
-		{"cd a && cd b && go test", "", ""},
-		{"python3 -m unittest_fake", "", ""},
+		{"go vet ./...", "", ""},
+		{"make test | tee log", "", ""},
+		{"make test || true", "", ""},
+		{"make test; true", "", ""},
+		{"make test &", "", ""},
+		{"make `x`", "", ""},
+		{"maketest", "", ""},
+		{"true && grep -q x y", "", ""},
+		{"make test", "", "wrapped"},
+		{"npm test --silent", "", "wrapped"},
+		{"CI=1 yarn test", "", "wrapped"},
+		{"pnpm run test:unit -- --runInBand", "", "wrapped"},
+		{"npm ci && npm test", "", "wrapped"},
+		{"./gradlew --offline test", "", "wrapped"},
+		{"mvn -q -o test", "", "wrapped"},
+		{"cmake --build build && cd build && ctest", "", "wrapped"},
+		{"uv run pytest", "", "wrapped"},
+		{"sh test/run.sh", "", "wrapped"},
+		{"go vet ./... && go test ./...", "", "wrapped"},
+		{"cd a && cd b && go test", "", "wrapped"},
+		{"python3 -m unittest_fake", "", "wrapped"},
 	} {
 		p := For(tt.command)
 		want := tt.run
 		if tt.runner == "" {
 			want = strings.TrimSpace(tt.command)
 		}
-		if run := p.Arm([]byte{1}, "/g"); p.Runner != tt.runner || run.Command != want {
+		if tt.run == "wrapped" {
+			run := p.Arm([]byte{1}, "/g")
+			if p.kind != wrapped || p.Runner != "" || p.Failing() != 0 || !strings.Contains(run.Command, "\n("+want+"\n)\ncode=$?\n") || !strings.HasSuffix(run.Command, "\nexit $code\n") {
+				t.Errorf("%q: kind %d, %q, run as %q", tt.command, p.kind, p.Runner, run.Command)
+			}
+			continue
+		}
+		if run := p.Arm([]byte{1}, "/g"); p.kind == wrapped || p.Runner != tt.runner || run.Command != want {
 			t.Errorf("%q: %q, run as %q, want %q, %q", tt.command, p.Runner, run.Command, tt.runner, want)
 		}
 	}
@@ -84,6 +109,22 @@ func TestSealed(t *testing.T) {
 	}
 }
 
+const ctestOutput = `Test project /x/build
+    Start 1: good
+1/8 Test #1: good .............................   Passed    0.01 sec
+    Start 2: with spaces
+2/7 Test #2: with spaces ......................***Failed    0.00 sec
+3/7 Test #3: missing ..........................***Not Run   0.00 sec
+4/7 Test #4: slow .............................***Timeout   1.02 sec
+5/7 Test #5: skip .............................***Skipped   0.01 sec
+6/7 Test #6: off ..............................***Not Run (Disabled)   0.00 sec
+7/7 Test #7: crash ............................***Exception: SegFault  0.00 sec
+8/8 Test #8: pattern ..........................***Failed  Required regular expression not found. Regex=[x
+]  0.00 sec
+
+33% tests passed, 5 tests failed out of 7
+`
+
 func TestStdout(t *testing.T) {
 	for name, tt := range map[string]struct {
 		command, out, seen string
@@ -128,6 +169,16 @@ plain text
 		"TAP":        {"make test", "TAP version 13\nok 1 - a\nnot ok 2 - b\nok 3 # skip no\n1..3", "TAP version 13\nok 1 - a\nnot ok 2 - b\nok 3 # skip no\n1..3", 1, 1, true, ""},
 		"TAP, twice": {"make test", "1..1\nok 1 - a\n1..1\nok 1 - b\n", "1..1\nok 1 - a\n1..1\nok 1 - b\n", 2, 0, true, ""},
 		"TAP, cut":   {"make test", "1..3\nok 1 - a\n", "1..3\nok 1 - a\n", 1, 0, false, ""},
+		"go in make": {"make test", `make: Entering directory '/x'
+{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"--- FAIL: TestA (0.00s)\n"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"fail","Package":"p"}
+{"other": "text"}
+`, "make: Entering directory '/x'\n--- FAIL: TestA (0.00s)\n{\"other\": \"text\"}\n", 0, 2, true, ""},
+		"ctest":      {"ctest", ctestOutput, ctestOutput, 1, 5, true, ""},
+		"ctest, cut": {"ctest", "1/2 Test #1: a ...   Passed    0.01 sec\n", "1/2 Test #1: a ...   Passed    0.01 sec\n", 1, 0, false, ""},
 		"text":       {"make test", "all is well\nok\n", "all is well\nok\n", 1, 0, false, ""},
 	} {
 		for _, size := range []int{1, 7, 1 << 20} { // however it comes
@@ -189,7 +240,7 @@ func FuzzSealed(f *testing.F) {
 }
 
 func FuzzStdout(f *testing.F) {
-	for _, command := range []string{"go test", "cargo test", "make"} {
+	for _, command := range []string{"go test", "cargo test", "make", "sort"} {
 		f.Add(command, []byte("{\"Action\":\"pass\",\"Package\":\"p\",\"Test\":\"T\"}\nrunning 1 test\nok 1 - x # skip\n1..1\n"))
 	}
 	f.Fuzz(func(t *testing.T, command string, p []byte) {
