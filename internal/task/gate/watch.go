@@ -116,6 +116,9 @@ func names(command, p string) (file, below bool) {
 	return file, below
 }
 
+// maxDirs bounds the directories of one command.
+const maxDirs = 20
+
 // operands are the words of a command that may name files, and the directories in which it works.
 func operands(c simpleCommand) (words, dirs []string) {
 	for i, w := range c.words {
@@ -126,7 +129,7 @@ func operands(c simpleCommand) (words, dirs []string) {
 				continue
 			}
 			words = append(words, part)
-			if set && part != option && slices.Contains(directed, option) || i > 0 && slices.Contains(directed, c.words[i-1]) {
+			if len(dirs) < maxDirs && (set && part != option && slices.Contains(directed, option) || i > 0 && slices.Contains(directed, c.words[i-1])) {
 				dirs = append(dirs, part)
 			}
 		}

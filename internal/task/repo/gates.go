@@ -337,22 +337,32 @@ func (w *project) gateTimeout() time.Duration {
 	return api.DefaultGateTimeout
 }
 
-// findGate decides which command decides, before anybody works. A task may do without one: then nothing is verified.
+// findGate decides which command decides, before anybody works, and says why. A task may do without one: then nothing is verified.
 func (j *gates) findGate(ctx context.Context) error {
-	w := j.attempt.project
-	if w.req.Verify != "" {
-		j.attempt.res.Verify, j.attempt.res.VerifyFrom = w.req.Verify, "asked"
+	res := &j.attempt.res
+	if v := j.attempt.project.req.Verify; v != "" {
+		res.Verify, res.VerifyFrom = v, "asked"
 		return j.attempt.save(ctx)
 	}
+	if err := j.detect(ctx); err != nil {
+		return err
+	}
+	j.attempt.steps.tell(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "gate command", Detail: cmp.Or(res.Verify, "none") + ": " + res.VerifyFrom, Done: true})
+	return j.attempt.save(ctx)
+}
+
+// detect finds the command of each repository.
+func (j *gates) detect(ctx context.Context) error {
+	w, res := j.attempt.project, &j.attempt.res
 	if !w.members.several() {
 		c, err := w.members[0].ownGate(ctx)
 		if err != nil && !w.mayLackGate(err) {
 			return err
 		}
-		if j.attempt.res.Verify, j.attempt.res.VerifyFrom = c.Text, c.From; err != nil {
-			j.attempt.res.VerifyFrom = api.AsError(err).Message
+		if res.Verify, res.VerifyFrom = c.Text, c.From; err != nil {
+			res.VerifyFrom = api.AsError(err).Message
 		}
-		return j.attempt.save(ctx)
+		return nil
 	}
 	// Each repository has its own, and all of them must pass. One without tests has none.
 	var commands, from []string
@@ -364,19 +374,19 @@ func (j *gates) findGate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		j.attempt.res.Repositories[i].Verify = c.Text
+		res.Repositories[i].Verify = c.Text
 		commands, from = append(commands, "(cd "+m.Name+" && "+c.Text+")"), append(from, m.Name+": "+c.From)
 	}
-	j.attempt.res.Verify, j.attempt.res.VerifyFrom = strings.Join(commands, " && "), strings.Join(from, ", ")
+	res.Verify, res.VerifyFrom = strings.Join(commands, " && "), strings.Join(from, ", ")
 	if len(commands) == 0 {
 		err := api.Errorf(api.KindNotFound, "none of the %d repositories has a known test command", len(w.members)).
 			WithHint("Set the gate command, which runs in the directory above them, for example --verify 'cd %s && make check'.", w.members[0].Name)
 		if !w.mayLackGate(err) {
 			return err
 		}
-		j.attempt.res.VerifyFrom = api.AsError(err).Message
+		res.VerifyFrom = api.AsError(err).Message
 	}
-	return j.attempt.save(ctx)
+	return nil
 }
 
 // mayLackGate reports whether a task does without a gate where no test command was found. What only a gate makes possible needs one.

@@ -331,9 +331,6 @@ func (w *attempt) knownFixes(ctx context.Context, n int, g *api.Gate) (string, e
 func (w *attempt) before(ctx context.Context) error {
 	w.gates.checks = w.gates.gateChecks()
 	e := api.RepoStepEvent{Step: "gate", Detail: "before any change: " + w.res.Verify}
-	if w.project.req.Verify == "" {
-		e.Detail += " (" + w.res.VerifyFrom + ")"
-	}
 	g, err := w.gates.before(ctx, func(ctx context.Context) (api.Gate, error) {
 		g, err := w.gates.gate(ctx, e, "before", terms{}, w.project.prepared, w.project.members.layers()...)
 		if err == nil && g.Exit.Cause == "" && gate.MakePlain(w.gates.checks) {
