@@ -170,7 +170,8 @@ type RepoResult struct {
 	// Copies are its copies that sub-agents work in now.
 	Copies CandidateCopies `json:"copies,omitempty"`
 	// Verify is the gate's command, and VerifyFrom where it is from: "asked", or
-	// the file that it was found in.
+	// in words where it was found and why it was chosen. If there is none, Verify is
+	// empty, VerifyFrom says why, and nothing verifies the work.
 	Verify     string `json:"verify,omitempty"`
 	VerifyFrom string `json:"verifyFrom,omitempty"`
 	// NotInstalled is what the setup of the repository left out, or could not install.

@@ -38,6 +38,7 @@ func TestDetectRanks(t *testing.T) {
 		{"run-s with a pattern", files{"package.json": script("test", "run-s test:*", "test:lint", "standard", "test:js", "tape test/*.js")}, "npm test --silent", "scripts.test of package.json runs standard and tape"},
 		{"a monorepo with workspaces", files{"package.json": script("test", "npm test --workspaces"), "packages/calc/package.json": script("test", "jest")}, "npm test --silent", "scripts.test of package.json runs the tests of the workspaces"},
 		{"a script of the repository", files{"package.json": script("test", "node scripts/run.js && tsc"), "go.mod": ""}, "npm test --silent", "scripts.test of package.json runs node scripts/run.js"},
+		{"a runner of a package manager", files{"package.json": script("test", "pnpm lint && pnpm vitest run > log 2>&1", "lint", "oxlint src")}, "npm test --silent", "scripts.test of package.json runs oxlint and vitest"},
 		{"cross-env", files{"package.json": script("test", "cross-env NODE_ENV=test npx jest --ci")}, "npm test --silent", "scripts.test of package.json runs jest"},
 
 		{"a Makefile with a linter first", files{"Makefile": "check:\n\truff check .\n\ntest:\n\tpytest -q\n"}, "make test", "the target test of the Makefile runs pytest; " + ruffOnly},
@@ -48,7 +49,10 @@ func TestDetectRanks(t *testing.T) {
 		{"a target by variables", files{"Makefile": "PYTEST ?= python3 -m pytest\nARGS = -q\ntest: ## run tests\n\t@$(PYTEST) $(ARGS)\n"}, "make test", "the target test of the Makefile runs pytest"},
 		{"a target that calls make", files{"Makefile": "test:\n\t$(MAKE) unit\nunit:\n\tgo test ./...\n", "go.mod": ""}, "make test", "the target test of the Makefile runs go test"},
 		{"a target that calls npm", files{"Makefile": "test:\n\tnpm run unit\n", "package.json": script("unit", "jest")}, "npm run --silent unit", "scripts.unit of package.json runs jest"},
-		{"recursion", files{"Makefile": "A = $(B)\nB = $(A)\ntest: check\n\t$(A)\ncheck: test\n"}, "make test", "the target test of the Makefile runs $(B)"},
+		{"a linter and what is not known", files{"Makefile": "test:\n\truff check .\n\t$(RUN)\n"}, "make test", "the target test of the Makefile"},
+		{"needs with a pattern", files{"Makefile": "test-short: ARGS=-short\ntest: $(DIRS:%=test/%)\ntest/%:\n\tcd $* && go test ./...\n", "go.mod": ""}, "make test", "the target test of the Makefile"},
+		{"a variable of one target", files{"Makefile": "test: ARGS=-short\n", "go.mod": ""}, "go test ./...", "go.mod"},
+		{"recursion", files{"Makefile": "A = $(B)\nB = $(A)\ntest: check\n\t$(A)\ncheck: test\n"}, "make test", "the target test of the Makefile"},
 		{"tests, and a target that checks something", files{"Makefile": "check:\n\t./tools/check.sh\n", "go.mod": ""}, "go test ./...", "go.mod"},
 		{"tests of the maintainers whose runner is not known", files{"Makefile": "test: build\n\t./tools/test.sh\n", "go.mod": ""}, "make test", "the target test of the Makefile runs test.sh"},
 
@@ -128,6 +132,8 @@ func TestWatchedDirectories(t *testing.T) {
 		{"python3 -m unittest", "qa/unit/check_b.py", false}, // the command does not lead there
 		{"node --test qa/node/", "qa/node/add.mjs", true},
 		{"bats ci/all", "ci/all/sum.bats", true},
+		{"sh run.sh > tools/a.sh", "tools/a.sh", false},
+		{"sh tools/a.sh 2>&1 | tee log", "tools/a.sh", true},
 		{"# tools/a.sh\nsh tools/b.sh", "tools/a.sh", false},
 	} {
 		if got := gate.Watched(c.command, c.path, check.Reported); got != c.want {

@@ -53,7 +53,7 @@ type rule struct {
 
 var (
 	makeVariable = lazyregexp.New(`^(?:export +)?([A-Za-z_][\w-]*)[ \t]*(?:::?|\?|\+)?=[ \t]*(.*)$`)
-	makeRule     = lazyregexp.New(`^([^\t#:=][^:=]*?)[ \t]*::?(?:[ \t]+([^=]*)|)$`)
+	makeRule     = lazyregexp.New(`^([^\t#:=][^:=]*?)[ \t]*::?(?:[ \t]+(.*)|)$`)
 	makeUse      = lazyregexp.New(`\$[({]([A-Za-z_][\w-]*)[)}]`)
 )
 
@@ -80,7 +80,8 @@ func parseMakefile(text []byte) (rules map[string]rule, vars map[string]string) 
 		}
 		line, recipe, _ := strings.Cut(line, ";")
 		line, _, _ = strings.Cut(line, " #")
-		if m := makeRule.FindStringSubmatch(line); m != nil {
+		// A variable of one target is no rule.
+		if m := makeRule.FindStringSubmatch(line); m != nil && !makeVariable.MatchString(m[2]) {
 			needs, _, _ := strings.Cut(m[2], "|")
 			targets = strings.Fields(m[1])
 			for _, target := range targets {

@@ -31,12 +31,17 @@ func commandsOf(text string) (out []simpleCommand) {
 		words []string
 		word  strings.Builder
 		open  bool // a word has begun
-		quote rune
-		dirs  = []string{""}
+		// output is true if the word is a file that is written, which is no part of the command.
+		output bool
+		quote  rune
+		dirs   = []string{""}
 	)
 	endWord := func() {
+		if open && !output {
+			words = append(words, word.String())
+		}
 		if open {
-			words, open = append(words, word.String()), false
+			open, output = false, false
 			word.Reset()
 		}
 	}
@@ -52,7 +57,7 @@ func commandsOf(text string) (out []simpleCommand) {
 				*dir = path.Join(*dir, words[1])
 			}
 		}
-		words = nil
+		words, output = nil, false
 	}
 	comment, escaped := false, false
 	for _, r := range text {
@@ -81,7 +86,17 @@ func commandsOf(text string) (out []simpleCommand) {
 			comment = true
 		case r == ' ' || r == '\t':
 			endWord()
-		case strings.ContainsRune("\n;&|<>`", r):
+		case r == '<':
+			endWord()
+		case r == '>':
+			if open && isNumber(word.String()) {
+				open = false // a descriptor
+				word.Reset()
+			}
+			endWord()
+			output = true
+		case r == '&' && output && !open:
+		case strings.ContainsRune("\n;&|`", r):
 			endCommand()
 		case r == '(' && !strings.HasSuffix(word.String(), "$"):
 			endCommand()
@@ -122,14 +137,14 @@ var (
 	}
 	// linters look at the text of a program, or at its types, and do not run it.
 	linters = []string{"ruff", "flake8", "black", "isort", "mypy", "pyright", "basedpyright", "pylint", "pyflakes", "pycodestyle", "pydocstyle", "bandit", "pre-commit", "prek",
-		"eslint", "xo", "standard", "semistandard", "ts-standard", "prettier", "tslint", "tsc", "tsd", "vue-tsc", "stylelint", "biome", "jshint", "jscs", "oxlint", "dtslint",
+		"eslint", "xo", "standard", "semistandard", "ts-standard", "prettier", "tslint", "tsc", "tsd", "vue-tsc", "stylelint", "biome", "jshint", "jscs", "oxlint", "oxfmt", "tsgo", "dtslint",
 		"golangci-lint", "gofmt", "goimports", "staticcheck", "revive", "govulncheck", "golint", "shellcheck", "shfmt", "hadolint", "yamllint", "markdownlint", "clang-format",
 		"clang-tidy", "cppcheck", "rubocop", "rustfmt", "codespell", "check-manifest", "twine", "publint", "knip", "attw", "size-limit", "ktlint", "vulture", "interrogate",
 		"deptry", "typos", "reuse", "luacheck", "swiftlint", "buf", "depcheck", "ty", "installed-check", "npmPkgJsonLint", "commitlint"}
 	lintVerbs = map[string][]string{"go": {"vet", "fmt"}, "cargo": {"fmt", "clippy", "check", "deny", "audit"}, "npm": {"audit"}, "tsdx": {"lint"}, "ng": {"lint"}, "deno": {"lint", "fmt"}}
 	// neutral prepare, build or print.
 	neutral = []string{"echo", "printf", "cd", "rm", "mkdir", "mv", "cp", "ln", "touch", "true", ":", "test", "[", "set", "export", "exit", "pip", "pip3", "cmake", "cc", "gcc", "g++",
-		"c++", "clang", "clang++", "go", "cargo", "npm", "pnpm", "yarn", "bun", "uv", "poetry", "install", "ar", "rimraf", "del-cli", "mkdirp", "which", "cat", "sed", "grep", "rollup",
+		"c++", "clang", "clang++", "go", "cargo", "npm", "pnpm", "yarn", "bun", "uv", "poetry", "install", "ar", "ranlib", "rimraf", "del-cli", "mkdirp", "which", "cat", "sed", "grep", "rollup",
 		"webpack", "esbuild", "tsup", "babel", "swc", "git", "sleep", "source", ".", "unset", "$(CC)", "$(CXX)", "${CC}", "$(AR)", "$(RM)"}
 )
 
@@ -144,6 +159,9 @@ func (d *does) add(list *[]string, name string) {
 		*list = append(*list, name)
 	}
 }
+
+// sayable is the name of a program that a person may read.
+var sayable = lazyregexp.New(`^[A-Za-z0-9_][\w.+:-]*(?: [\w./:+-]+)*$`)
 
 // onlyLints reports whether it runs linters and nothing else that could be a test.
 func (d does) onlyLints() bool { return len(d.lints) > 0 && len(d.tests)+len(d.other) == 0 }
@@ -160,6 +178,7 @@ func (d does) says() string {
 	default:
 		all = d.other
 	}
+	all = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !sayable.MatchString(name) })
 	if len(all) > most {
 		// The tests are why it was chosen.
 		all = all[len(all)-most:]
@@ -192,6 +211,9 @@ func (d *does) classify(c simpleCommand, script, target func(name string) bool) 
 			continue
 		case slices.Contains(managers, name) && d.manager(name, rest, script):
 			return
+		case slices.Contains(managers, name) && len(rest) > 0 && (slices.Contains(testers, rest[0]) || slices.Contains(linters, rest[0])):
+			w = rest // yarn jest
+			continue
 		case slices.Contains(environments, name) && len(rest) > 0 && (rest[0] == "run" || rest[0] == "exec" || rest[0] == "dlx" || rest[0] == "x"),
 			slices.Contains(wrappers, name):
 			if slices.Contains(environments, name) {
