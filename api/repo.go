@@ -453,7 +453,7 @@ type PolicyRefusal struct {
 }
 
 // RepoStepEvent reports that a step of the work begins or ended: "fetch",
-// "checkout", "sandbox", "agent", "collect", "gate", "original tests",
+// "checkout", "sandbox", "agent", "collect", "gate command", "gate", "original tests",
 // "tests alone", "mutant",
 // "policy", "push", "merge request". MS is set at its end.
 type RepoStepEvent struct {

@@ -52,8 +52,8 @@ func (p *Progress) RepoVerdict(t api.Task, took time.Duration) {
 		p.Line("", colour, what+";"+ended)
 	case api.OutcomeNeedsHuman:
 		what := "not verified"
-		if r.Head != "" && r.Verify == "" {
-			what = "changed, not verified: no tests"
+		if r.Head != "" && r.Verify == "" && r.VerifyFrom != "" {
+			what = "changed, not verified: no tests;"
 		}
 		p.Line("", progress.Red, what+ended)
 		if g := lastGate(*r); g != nil && !g.Passed {
