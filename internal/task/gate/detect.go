@@ -207,7 +207,7 @@ func cmake(t Tree) []candidate {
 	if slices.ContainsFunc(t.Paths, func(p string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }) {
 		dir = "cmake-build"
 	}
-	// Without a test ctest succeeds, unless it is told not to.
+	// By itself, ctest succeeds without a test.
 	return []candidate{{Command{"cmake -B " + dir + " && cmake --build " + dir + " && ctest --test-dir " + dir + " --output-on-failure --no-tests=error", "found ctest in CMakeLists.txt"}, builtTests, "CMakeLists.txt", ""}}
 }
 

@@ -459,7 +459,7 @@ func (j *gates) reported(dir string) func(p string) bool {
 }
 
 // cannotStart is the end of a task whose gate could not start before the work, because its sandbox lacks a program; ok is false if it
-// started. No model can repair that. A person who continues such a task wants it to go on.
+// started. No model can repair that. If a person continues such a task, it is not stopped again.
 func (w *attempt) cannotStart(ctx context.Context) (end End, stops bool, err error) {
 	if w.res.Before == nil || w.res.Before.Passed || w.project.last() != nil {
 		return End{}, false, nil
