@@ -178,9 +178,7 @@ func (w *attempt) run(ctx context.Context, job Job) (end End) {
 		if err := w.before(ctx); err != nil {
 			return w.broken(ctx, err)
 		}
-		if end, stops, err := w.cannotStart(ctx); err != nil {
-			return w.broken(ctx, err)
-		} else if stops {
+		if end, stops := w.cannotStart(ctx); stops {
 			return end
 		}
 	}

@@ -28,9 +28,7 @@ func (w *project) best(ctx context.Context, main *attempt, job Job) End {
 	if err := main.before(ctx); err != nil {
 		return main.broken(ctx, err)
 	}
-	if end, stops, err := main.cannotStart(ctx); err != nil {
-		return main.broken(ctx, err)
-	} else if stops {
+	if end, stops := main.cannotStart(ctx); stops {
 		return end
 	}
 	leave, err := w.serveOnce(ctx, len(job.Candidates), main.steps.closed)

@@ -460,13 +460,13 @@ func (j *gates) reported(dir string) func(p string) bool {
 
 // cannotStart is the end of a task whose gate could not start before the work, because its sandbox lacks a program; ok is false if it
 // started. No model can repair that. If a person continues such a task, it is not stopped again.
-func (w *attempt) cannotStart(ctx context.Context) (end End, stops bool, err error) {
+func (w *attempt) cannotStart(ctx context.Context) (end End, stops bool) {
 	if w.res.Before == nil || w.res.Before.Passed || w.project.last() != nil {
-		return End{}, false, nil
+		return End{}, false
 	}
 	files, _, err := w.project.visible(ctx)
 	if err != nil {
-		return End{}, false, err
+		return End{}, false // whatever it is ends the task later
 	}
 	paths := make([]string, len(files))
 	for i, f := range files {
@@ -474,14 +474,14 @@ func (w *attempt) cannotStart(ctx context.Context) (end End, stops bool, err err
 	}
 	name := gate.Absent(w.res.Verify, *w.res.Before, w.project.task.Create.Request, paths)
 	if name == "" {
-		return End{}, false, nil
+		return End{}, false
 	}
 	return End{
 		Outcome: api.OutcomeNeedsHuman,
 		Diagnosis: fmt.Sprintf("The gate cannot start, also without a change: the sandbox has no %s (exit code %d). So nothing could be verified, and no model was asked.",
 			name, w.res.Before.Exit.Code),
 		Question: fmt.Sprintf("Install %s for the sandboxes, then run the task again. Or should another command decide (--verify CMD)?", name),
-	}, true, nil
+	}, true
 }
 
 // terms are what a gate's run is held to.
