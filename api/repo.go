@@ -170,7 +170,8 @@ type RepoResult struct {
 	// Copies are its copies that sub-agents work in now.
 	Copies CandidateCopies `json:"copies,omitempty"`
 	// Verify is the gate's command, and VerifyFrom where it is from: "asked", or
-	// the file that it was found in.
+	// in words where it was found and why it was chosen. If there is none, Verify is
+	// empty, VerifyFrom says why, and nothing verifies the work.
 	Verify     string `json:"verify,omitempty"`
 	VerifyFrom string `json:"verifyFrom,omitempty"`
 	// NotInstalled is what the setup of the repository left out, or could not install.
@@ -452,7 +453,7 @@ type PolicyRefusal struct {
 }
 
 // RepoStepEvent reports that a step of the work begins or ended: "fetch",
-// "checkout", "sandbox", "agent", "collect", "gate", "original tests",
+// "checkout", "sandbox", "agent", "collect", "gate command", "gate", "original tests",
 // "tests alone", "mutant",
 // "policy", "push", "merge request". MS is set at its end.
 type RepoStepEvent struct {

@@ -166,6 +166,8 @@ func TestRepoOutcomes(t *testing.T) {
 	}{
 		"not verified": {api.Task{Outcome: api.OutcomeNeedsHuman, Repo: result(), Diagnosis: "d" + evil, Question: "q?"}, 1, "b h\n",
 			[]string{"not verified in ", "reached its time limit (30m passed)", "the gate failed (timeout): make", "    slow", "hortus: question: q?", "hortus task diff"}},
+		"no tests": {api.Task{Outcome: api.OutcomeNeedsHuman, Repo: &api.RepoResult{Head: "h", Branch: "b", VerifyFrom: "the repository has no known test command", Rounds: []api.Round{{N: 1, Stop: api.StopFinished}}}, Diagnosis: "d", Question: "q?"}, 1, "b h\n",
+			[]string{"changed, not verified: no tests; in ", "hortus: question: q?", "hortus task diff"}},
 		"nothing changed": {api.Task{Outcome: api.OutcomeVerified, Repo: &api.RepoResult{}}, 0, "", []string{"nothing was changed"}},
 		"not read": {api.Task{Outcome: api.OutcomeVerified, Repo: &api.RepoResult{Head: "h", Branch: "b", Rounds: []api.Round{{N: 1, Model: "offline", Gate: &api.Gate{Passed: true}}}}}, 0, "b h\n",
 			[]string{"verified: exit code only, the command writes no test report; passes the tests but was not reviewed by a language model; in "}},

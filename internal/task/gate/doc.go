@@ -1,7 +1,9 @@
 // Package gate knows what decides about a change of a repository: the command that its tests are run with, the files that are tests
 // or rule over them, and what the tests reported.
 //
-// [Detect] finds the command in a commit, never in a workspace that an agent worked in. [Watched] tells the files that a change must
+// [Detect] finds the command in a commit, never in a workspace that an agent worked in. It reads scripts and targets of a Makefile as far
+// as they are simple, to know what they run, and executes nothing. [Absent] names the program without which a gate could not
+// start. [Watched] tells the files that a change must
 // not win by: with them as they were, the gate must pass as well. [Signs] names the lines of a change that can end, watch or rewrite a
 // run of tests. Each has honest uses, so a sign decides nothing: it is a caution for the person who takes the result. Signs reads text,
 // not a syntax tree: a program that hides what it does is not seen.

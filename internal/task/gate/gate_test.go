@@ -32,17 +32,17 @@ func TestDetect(t *testing.T) {
 		{"nothing", files{"README.md": "x"}, "", ""},
 		{"an empty repository", files{}, "", ""},
 		{"go", files{"go.mod": "module x", "a.go": ""}, "go test ./...", "go.mod"},
-		{"a go module further down", files{"sub/go.mod": "module x"}, "", ""},
-		{"npm", files{"package.json": `{"scripts":{"test":"jest --ci"}}`}, "npm test --silent", "scripts.test of package.json"},
+		{"a go module further down", files{"sub/go.mod": "module x"}, "cd sub && go test ./...", "sub/go.mod"},
+		{"npm", files{"package.json": `{"scripts":{"test":"jest --ci"}}`}, "npm test --silent", "scripts.test of package.json runs jest"},
 		{"npm with node alone", files{"package.json": `{"scripts":{"test":"node --test"}}`}, "node --test", "scripts.test of package.json"},
 		{"npm with node and files", files{"package.json": `{"scripts":{"test":"node --test test/*.js"}}`}, "node --test test/*.js", "scripts.test of package.json"},
-		{"npm with more than node", files{"package.json": `{"scripts":{"test":"node a.js && rm -rf x"}}`}, "npm test --silent", "scripts.test of package.json"},
+		{"npm with more than node", files{"package.json": `{"scripts":{"test":"node a.js && rm -rf x"}}`}, "npm test --silent", "scripts.test of package.json runs node a.js"},
 		{"npm init", files{"package.json": `{"scripts":{"test":"echo \"Error: no test specified\" && exit 1"}}`}, "", ""},
 		{"a broken package.json", files{"package.json": `{"scripts":`}, "", ""},
 		{"a script that is no string", files{"package.json": `{"scripts":{"test":7,"build":[]}}`}, "", ""},
 		{"npm init, node tests", files{"package.json": `{}`, "test/a.test.js": `require("node:test")`}, "node --test", "test/a.test.js"},
-		{"make", files{"Makefile": "build:\n\tgo build\n\ntest: build\n\tgo test\n", "go.mod": ""}, "make test", "Makefile"},
-		{"make check", files{"Makefile": "check:\n\ttrue\n"}, "make check", "Makefile"},
+		{"make", files{"Makefile": "build:\n\tgo build\n\ntest: build\n\tgo test\n", "go.mod": ""}, "make test", "the target test of the Makefile runs go test"},
+		{"make check", files{"Makefile": "check:\n\ttrue\n"}, "make check", "the target check of the Makefile"},
 		{"a variable is no target", files{"Makefile": "test := 1\ntests:\n", "go.mod": ""}, "go test ./...", "go.mod"},
 		{"make reads one file", files{"GNUmakefile": "all:\n", "Makefile": "test:\n"}, "", ""},
 		{"cargo", files{"Cargo.toml": ""}, "cargo test --quiet", "Cargo.toml"},
@@ -78,7 +78,7 @@ func TestWatched(t *testing.T) {
 		"a.py": false, "latest.py": false, "contest.go": false, "src/attest.js": false, "README.md": false, "src/json.py": false,
 		"cmd/main.go": false, "lib/protest.rb": false, "docs/tests.md": false,
 	} {
-		if got := gate.Watched("sh tools/verify.sh && ./go test ./...", p); got != want {
+		if got := gate.Watched("sh tools/verify.sh && ./go test ./...", p, nil); got != want {
 			t.Errorf("%s: %v, want %v", p, got, want)
 		}
 	}
@@ -92,7 +92,7 @@ func FuzzDetect(f *testing.F) {
 		if (c.Text == "") != (err != nil) {
 			t.Errorf("%+v %v", c, err)
 		}
-		gate.Watched(content, name)
+		gate.Watched(content, name, nil)
 	})
 }
 

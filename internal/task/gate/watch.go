@@ -17,7 +17,7 @@ var testNames = []*lazyregexp.Regexp{
 	lazyregexp.New(`_test\.go$`),
 	lazyregexp.New(`[._-](test|spec)\.[cm]?[jt]sx?$`), lazyregexp.New(`^test[.-].*\.?[cm]?[jt]sx?$`),
 	lazyregexp.New(`(test|tests|spec)\.(java|kt|scala|cs|swift|php)$`),
-	lazyregexp.New(`_(test|spec)\.(rb|exs?|rs|c|cc|cpp|dart)$`),
+	lazyregexp.New(`_(test|spec)\.(rb|exs?|rs|c|cc|cpp|dart)$`), lazyregexp.New(`\.(bats|t)$`),
 }
 
 // rulers decide what a test run does, in lower case. Some are ordinary names of
@@ -66,16 +66,101 @@ var shadowed = []string{"unittest", "pytest", "_pytest", "pluggy", "os", "sys", 
 	"types", "abc", "functools", "collections", "warnings", "argparse", "signal", "time", "fnmatch", "difflib", "pprint", "contextlib", "logging"}
 
 // Watched reports whether a change of this file puts the gate's word in doubt: it is
-// a test, rules over tests, or is named by the gate's own command. With it as it was
+// a test, rules over tests, or is executed by the gate's own command. With it as it was
 // before, or without it when it is new, the gate must pass as well.
-func Watched(command, p string) bool { return IsTest(p) || Rules(p) || Shadows(p) || names(command, p) }
+//
+// A directory in the command, where the tests run or are looked for, makes no file below it a test. There a file is one if tests
+// that ran before the work are in it, which reported says. It may be nil.
+func Watched(command, p string, reported func(p string) bool) bool {
+	if IsTest(p) || Rules(p) || Shadows(p) {
+		return true
+	}
+	file, below := names(command, p)
+	return file || below && reported != nil && reported(p)
+}
 
-// names reports whether a shell command has a file, or a directory that holds it, as
-// one of its words.
-func names(command, p string) bool {
-	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\n;&|()<>'\"`$={}", r) })
-	return slices.ContainsFunc(words, func(w string) bool {
-		w = path.Clean(strings.TrimPrefix(w, "/workspace/"))
-		return w == p || strings.HasPrefix(w, p+"/") || w != "." && strings.HasPrefix(p, w+"/") && strings.Contains(w, "/")
-	})
+// directed are the options whose value is a directory in which a program works.
+var directed = []string{"-C", "--prefix", "--directory", "--cwd", "--dir", "--rootdir", "--workspace", "-w", "-s", "-t", "--root", "--project"}
+
+// names reports whether a shell command has a file as one of its words, or a directory that holds it.
+func names(command, p string) (file, below bool) {
+	const most = 1 << 10 // words that are looked at
+	n := 0
+	for _, c := range commandsOf(command) {
+		words, dirs := operands(c)
+		dirs = append(dirs, "", c.dir)
+		runs := path.Base(c.program())
+		for _, d := range dirs {
+			below = below || holds(d, p)
+		}
+		for _, w := range words {
+			if n++; n > most {
+				return file, below
+			}
+			for _, d := range dirs {
+				at := path.Join(d, w)
+				switch {
+				case at == p, strings.HasPrefix(at, p+"/"): // or something in its place, if that is a directory
+					return true, below
+				case !holds(at, p):
+				case runs == "run-parts",
+					runs == "node" && path.Dir(p) == at && strings.HasPrefix(path.Base(p), "index."),
+					isPython(runs) && path.Dir(p) == at && path.Base(p) == "__main__.py":
+					return true, below // it executes what is there
+				default:
+					below = true
+				}
+			}
+		}
+	}
+	return file, below
+}
+
+// maxDirs bounds the directories of one command.
+const maxDirs = 20
+
+// operands are the words of a command that may name files, and the directories in which it works.
+func operands(c simpleCommand) (words, dirs []string) {
+	for i, w := range c.words {
+		option, _, set := strings.Cut(w, "=")
+		for _, part := range strings.FieldsFunc(w, func(r rune) bool { return strings.ContainsRune(" =$()`'\"{}", r) }) {
+			part = path.Clean(strings.TrimPrefix(part, "/workspace/"))
+			if part == "." || part == ".." || strings.HasPrefix(part, "../") {
+				continue
+			}
+			words = append(words, part)
+			if len(dirs) < maxDirs && (set && part != option && slices.Contains(directed, option) || i > 0 && slices.Contains(directed, c.words[i-1])) {
+				dirs = append(dirs, part)
+			}
+		}
+	}
+	return words, dirs
+}
+
+// holds reports whether a directory holds a file; the top directory, which holds all, says nothing.
+func holds(dir, p string) bool { return dir != "" && dir != "." && strings.HasPrefix(p, dir+"/") }
+
+// Reported reports whether tests that ran before the work are in a file, which is relative to the directory of the check.
+func (c *Check) Reported(p string) bool {
+	stem, python := strings.CutSuffix(p, ".py")
+	module := strings.ReplaceAll(stem, "/", ".")
+	ends := func(whole, end, sep string) bool { return whole == end || strings.HasSuffix(whole, sep+end) }
+	for name := range c.Tests.Tests {
+		file, test, ok := strings.Cut(name, " > ") // node
+		if !ok {
+			file, test, ok = strings.Cut(name, "::") // pytest
+		}
+		switch {
+		case ok && python && slices.Contains(strings.Split(test, "."), path.Base(stem)):
+			// A doctest is in the file that it tests.
+		case ok && ends(p, file, "/"):
+			return true
+		case !ok && python: // unittest: module, class and method
+			parts := strings.Split(name, ".")
+			if n := len(parts) - 2; n > 0 && ends(module, strings.Join(parts[:n], "."), ".") {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -174,8 +174,13 @@ func (w *attempt) run(ctx context.Context, job Job) (end End) {
 	if w.project.req.Best != nil {
 		return w.project.best(ctx, w, job)
 	}
-	if err := w.before(ctx); err != nil {
-		return w.broken(ctx, err)
+	if w.res.Verify != "" {
+		if err := w.before(ctx); err != nil {
+			return w.broken(ctx, err)
+		}
+		if end, stops := w.cannotStart(ctx); stops {
+			return end
+		}
 	}
 	return w.rounds(ctx)
 }

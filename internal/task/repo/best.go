@@ -28,6 +28,9 @@ func (w *project) best(ctx context.Context, main *attempt, job Job) End {
 	if err := main.before(ctx); err != nil {
 		return main.broken(ctx, err)
 	}
+	if end, stops := main.cannotStart(ctx); stops {
+		return end
+	}
 	leave, err := w.serveOnce(ctx, len(job.Candidates), main.steps.closed)
 	if err != nil {
 		return main.broken(ctx, err)

@@ -36,7 +36,7 @@ type gates struct {
 // run, not that one failed.
 func (j *gates) run(ctx context.Context, n int) error {
 	r := &j.attempt.res.Rounds[n-1]
-	if r.Head == "" {
+	if r.Head == "" || j.attempt.res.Verify == "" {
 		return nil
 	}
 	changes, err := j.attempt.project.changed(ctx, r.Head)
@@ -337,23 +337,36 @@ func (w *project) gateTimeout() time.Duration {
 	return api.DefaultGateTimeout
 }
 
-// findGate decides which command decides, before anybody works.
+// findGate decides which command decides, before anybody works, and says why. A task may do without one: then nothing is verified.
 func (j *gates) findGate(ctx context.Context) error {
-	if j.attempt.project.req.Verify != "" {
-		j.attempt.res.Verify, j.attempt.res.VerifyFrom = j.attempt.project.req.Verify, "asked"
+	res := &j.attempt.res
+	if v := j.attempt.project.req.Verify; v != "" {
+		res.Verify, res.VerifyFrom = v, "asked"
 		return j.attempt.save(ctx)
 	}
-	if !j.attempt.project.members.several() {
-		c, err := j.attempt.project.members[0].ownGate(ctx)
-		if err != nil && !j.attempt.mayLackGate(err) {
+	if err := j.detect(ctx); err != nil {
+		return err
+	}
+	j.attempt.steps.tell(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "gate command", Detail: cmp.Or(res.Verify, "none") + ": " + res.VerifyFrom, Done: true})
+	return j.attempt.save(ctx)
+}
+
+// detect finds the command of each repository.
+func (j *gates) detect(ctx context.Context) error {
+	w, res := j.attempt.project, &j.attempt.res
+	if !w.members.several() {
+		c, err := w.members[0].ownGate(ctx)
+		if err != nil && !w.mayLackGate(err) {
 			return err
 		}
-		j.attempt.res.Verify, j.attempt.res.VerifyFrom = c.Text, c.From
-		return j.attempt.save(ctx)
+		if res.Verify, res.VerifyFrom = c.Text, c.From; err != nil {
+			res.VerifyFrom = api.AsError(err).Message
+		}
+		return nil
 	}
 	// Each repository has its own, and all of them must pass. One without tests has none.
 	var commands, from []string
-	for i, m := range j.attempt.project.members {
+	for i, m := range w.members {
 		c, err := m.ownGate(ctx)
 		if api.KindOf(err) == api.KindNotFound {
 			continue
@@ -361,15 +374,24 @@ func (j *gates) findGate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		j.attempt.res.Repositories[i].Verify = c.Text
-		commands, from = append(commands, "(cd "+m.Name+" && "+c.Text+")"), append(from, m.at(c.From))
+		res.Repositories[i].Verify = c.Text
+		commands, from = append(commands, "(cd "+m.Name+" && "+c.Text+")"), append(from, m.Name+": "+c.From)
 	}
+	res.Verify, res.VerifyFrom = strings.Join(commands, " && "), strings.Join(from, ", ")
 	if len(commands) == 0 {
-		return api.Errorf(api.KindNotFound, "none of the %d repositories has a known test command", len(j.attempt.project.members)).
-			WithHint("Set the gate command, which runs in the directory above them, for example --verify 'cd %s && make check'.", j.attempt.project.members[0].Name)
+		err := api.Errorf(api.KindNotFound, "none of the %d repositories has a known test command", len(w.members)).
+			WithHint("Set the gate command, which runs in the directory above them, for example --verify 'cd %s && make check'.", w.members[0].Name)
+		if !w.mayLackGate(err) {
+			return err
+		}
+		res.VerifyFrom = api.AsError(err).Message
 	}
-	j.attempt.res.Verify, j.attempt.res.VerifyFrom = strings.Join(commands, " && "), strings.Join(from, ", ")
-	return j.attempt.save(ctx)
+	return nil
+}
+
+// mayLackGate reports whether a task does without a gate where no test command was found. What only a gate makes possible needs one.
+func (w *project) mayLackGate(err error) bool {
+	return api.KindOf(err) == api.KindNotFound && !w.req.Push && !w.req.MergeRequest && w.req.Best == nil && w.req.Mutant == ""
 }
 
 // ownGate finds the test command of a repository.
@@ -415,18 +437,51 @@ func (m *repository) tree(ctx context.Context, files []cache.Entry) gate.Tree {
 // watched reports whether a change of a file of the workspace puts the word of the gate in doubt.
 func (j *gates) watched(p string) bool {
 	if !j.attempt.project.members.several() {
-		return gate.Watched(j.attempt.res.Verify, p)
+		return gate.Watched(j.attempt.res.Verify, p, j.reported(""))
 	}
-	if j.attempt.project.req.Verify != "" && gate.Watched(j.attempt.project.req.Verify, p) {
+	if j.attempt.project.req.Verify != "" && gate.Watched(j.attempt.project.req.Verify, p, j.reported("")) {
 		return true
 	}
 	dir, rest, _ := strings.Cut(p, "/")
 	for _, r := range j.attempt.res.Repositories {
 		if r.Name == dir {
-			return gate.Watched(r.Verify, rest)
+			return gate.Watched(r.Verify, rest, j.reported(dir))
 		}
 	}
 	return false
+}
+
+// reported asks the command of a directory whether its tests are in a file.
+func (j *gates) reported(dir string) func(p string) bool {
+	return func(p string) bool {
+		return slices.ContainsFunc(j.checks, func(c *gate.Check) bool { return c.Dir == dir && c.Reported(p) })
+	}
+}
+
+// cannotStart is the end of a task whose gate could not start before the work, because its sandbox lacks a program; ok is false if it
+// started. No model can repair that. If a person continues such a task, it is not stopped again.
+func (w *attempt) cannotStart(ctx context.Context) (end End, stops bool) {
+	if w.res.Before == nil || w.res.Before.Passed || w.project.last() != nil {
+		return End{}, false
+	}
+	files, _, err := w.project.visible(ctx)
+	if err != nil {
+		return End{}, false // whatever it is ends the task later
+	}
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = f.Path
+	}
+	name := gate.Absent(w.res.Verify, *w.res.Before, w.project.task.Create.Request, paths)
+	if name == "" {
+		return End{}, false
+	}
+	return End{
+		Outcome: api.OutcomeNeedsHuman,
+		Diagnosis: fmt.Sprintf("The gate cannot start, also without a change: the sandbox has no %s (exit code %d). So nothing could be verified, and no model was asked.",
+			name, w.res.Before.Exit.Code),
+		Question: fmt.Sprintf("Install %s for the sandboxes, then run the task again. Or should another command decide (--verify CMD)?", name),
+	}, true
 }
 
 // terms are what a gate's run is held to.

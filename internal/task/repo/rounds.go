@@ -42,7 +42,7 @@ func (w *attempt) rounds(ctx context.Context) End {
 			return w.broken(ctx, err)
 		}
 		news := told.add(w.res.Refused)
-		if news && w.gates.passed(r) && n < most && goesOn(rep.Stop) && (rep.Finish == nil || rep.Finish.Blocked == "") {
+		if news && (w.gates.passed(r) || w.res.Verify == "") && n < most && goesOn(rep.Stop) && (rep.Finish == nil || rep.Finish.Blocked == "") {
 			// It passes without what was rejected, which the agent may have to say in another way.
 			if message = loop.Rejected(w.res.Refused, ""); w.spec.external() {
 				message = loop.WithoutFinish(message)
@@ -64,7 +64,7 @@ func (w *attempt) rounds(ctx context.Context) End {
 				return end
 			}
 		}
-		if n == most || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || w.nothingFailed(r) {
+		if n == most || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || w.nothingFailed(r) || w.res.Verify == "" {
 			return w.unsolved(r, rep)
 		}
 		if message = w.again(r, rep, n, most); w.spec.external() {
@@ -96,6 +96,23 @@ func (w *attempt) unchanged(rep loop.Report) End {
 		end.Diagnosis += " Message of the agent: " + bounded(says, maxSummary)
 	}
 	end.Question = "What should be different? Describe the wrong behavior, add a failing test, or set a command that fails (--verify)."
+	return end
+}
+
+// unverified returns what a person has to know of work that no command could verify.
+func (w *attempt) unverified(r *api.Round, rep loop.Report) End {
+	end := End{Outcome: api.OutcomeNeedsHuman, Value: w.valueOf(rep)}
+	why := strings.TrimSuffix(w.res.VerifyFrom, ".")
+	if r.Head == "" {
+		end.Diagnosis = fmt.Sprintf("Nothing was changed, and nothing could verify a change: %s.", why)
+		if says := strings.TrimSpace(w.res.Summary); says != "" {
+			end.Diagnosis += " Message of the agent: " + says
+		}
+		end.Question = "What should be different? Describe it, or set a command that fails (--verify)."
+		return end
+	}
+	end.Diagnosis = fmt.Sprintf("Changed, not verified: no tests (%s).", why)
+	end.Question = "Is the change right? Read it, or run the request again with a command that verifies it (--verify CMD)."
 	return end
 }
 
@@ -250,6 +267,8 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 	case r.Head == "" && len(w.res.Refused) > 0:
 		end.Diagnosis = "No change of the agent can be delivered."
 		end.Question = "Should the work be done in another way?"
+	case w.res.Verify == "":
+		end = w.unverified(r, rep)
 	case r.Head == "":
 		end.Diagnosis = "The agent changed nothing, and the gate still fails." + w.withheld(w.res.Before)
 		end.Question = "What should be changed? Rephrase the request."

@@ -295,8 +295,3 @@ func (w *attempt) keepSandbox(ctx context.Context, end End) bool {
 	w.slot.set(nil)
 	return true
 }
-
-// mayLackGate reports whether a turn does without a gate, because its repository has no test command.
-func (w *attempt) mayLackGate(err error) bool {
-	return w.project.conversation != nil && api.KindOf(err) == api.KindNotFound
-}

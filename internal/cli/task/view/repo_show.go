@@ -32,7 +32,7 @@ func ShowRepo(w io.Writer, t api.Task) {
 	for _, m := range r.Repositories {
 		fmt.Fprintf(w, "%s\t%s, from %s\n", human.Sanitize(m.Name), human.Sanitize(cmp.Or(human.Prefixed("commit ", m.Head), "no change")), human.Sanitize(m.Commit))
 	}
-	for _, f := range [][2]string{{"from", from}, {"branch", r.Branch}, {"commit", commit}, {"gate", r.Verify + human.Prefixed(" (", closeParen(r.VerifyFrom))}, {"workspace", string(r.Workspace)}} {
+	for _, f := range [][2]string{{"from", from}, {"branch", r.Branch}, {"commit", commit}, {"gate", gateCommand(*r)}, {"workspace", string(r.Workspace)}} {
 		if f[1] != "" {
 			fmt.Fprintf(w, "%s\t%s\n", f[0], human.Sanitize(f[1]))
 		}
@@ -131,4 +131,12 @@ func showGate(w io.Writer, head string, g *api.Gate) {
 	for _, l := range human.LastLines(g.Output, gateLines) {
 		fmt.Fprintf(w, "\t    %s\n", l)
 	}
+}
+
+// gateCommand is the command that decides, with why it is that one.
+func gateCommand(r api.RepoResult) string {
+	if r.Verify == "" && r.VerifyFrom != "" {
+		return "none" + human.Prefixed(" (", closeParen(r.VerifyFrom))
+	}
+	return r.Verify + human.Prefixed(" (", closeParen(r.VerifyFrom))
 }

@@ -51,7 +51,11 @@ func (p *Progress) RepoVerdict(t api.Task, took time.Duration) {
 		}
 		p.Line("", colour, what+";"+ended)
 	case api.OutcomeNeedsHuman:
-		p.Line("", progress.Red, "not verified"+ended)
+		what := "not verified"
+		if r.Head != "" && r.Verify == "" && r.VerifyFrom != "" {
+			what = "changed, not verified: no tests;"
+		}
+		p.Line("", progress.Red, what+ended)
 		if g := lastGate(*r); g != nil && !g.Passed {
 			p.Line("", progress.Red, "the gate "+gateLine(*g))
 			p.failures(*g, gateLines)

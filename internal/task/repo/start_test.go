@@ -1,0 +1,179 @@
+package repo_test
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/task/repo"
+)
+
+// TestGateThatCannotStart: a task whose gate lacks its runner ends before the first request to a model. What an agent can repair goes to
+// the agent.
+func TestGateThatCannotStart(t *testing.T) {
+	const lacks = `echo "sh: 1: mocha: not found" >&2; exit 127` // as npm says it
+	for _, c := range []struct {
+		name   string
+		verify string
+		files  map[string]string
+		req    api.RepoTask
+		calls  []call
+		stops  string // what is named; empty if the agent works
+	}{
+		{name: "a program that is not there", verify: "no-such-runner --all", stops: "no-such-runner"},
+		{name: "a runner that a script calls", verify: lacks, stops: "mocha"},
+		{name: "a candidate of several", verify: "sh test.sh", files: map[string]string{"test.sh": lacks}, req: api.RepoTask{Best: &api.BestOf{}}, stops: "mocha"},
+		{name: "a script that the agent has to write", verify: "./verify.sh", calls: []call{sh("printf '#!/bin/sh\n' > verify.sh; chmod +x verify.sh"), finish()}},
+		{name: "a program of the repository", verify: "PATH=$PWD/bin:$PATH my-runner", files: map[string]string{"lib/my-runner": "exit 0\n"}, calls: []call{finish()}},
+		{name: "a program that the request names", verify: "sum", calls: []call{finish()}},
+		{name: "a test that fails", verify: "echo 'sum.sh: 1: mochi: not found'; exit 1", calls: []call{finish()}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, nowhere{})
+			if c.files == nil {
+				c.files = sum
+			}
+			c.req.URL, c.req.Verify, c.req.Rounds = makeRepo(t, c.files), c.verify, -1
+			m := &scripted{calls: c.calls}
+			var end repo.End
+			if c.req.Best != nil {
+				end, _ = b.best(t.Context(), []repo.Candidate{{Model: m, Large: m}}, c.req)
+			} else {
+				end, _ = b.do(t.Context(), m, c.req)
+			}
+			if c.stops == "" {
+				if len(m.asked) == 0 {
+					t.Errorf("the agent was not asked: %s %s %v", end.Outcome, end.Diagnosis, end.Error)
+				}
+				return
+			}
+			if end.Outcome != api.OutcomeNeedsHuman || !strings.Contains(end.Diagnosis, "The gate cannot start") || !strings.Contains(end.Diagnosis, "no "+c.stops+" ") || !strings.Contains(end.Question, "--verify") {
+				t.Fatalf("%s %v: %s %s", end.Outcome, end.Error, end.Diagnosis, end.Question)
+			}
+			if len(m.asked) != 0 || len(end.Result.Rounds) != 0 || end.Result.Before == nil {
+				t.Errorf("the model was asked %d times in %d rounds", len(m.asked), len(end.Result.Rounds))
+			}
+		})
+	}
+}
+
+// TestWithoutTests: where no test command is known the agent works, and the result is kept and not verified.
+func TestWithoutTests(t *testing.T) {
+	run := func(t *testing.T, req api.RepoTask, calls ...call) (repo.End, *scripted, *bench) {
+		b := newBench(t, nowhere{})
+		if req.URL == "" {
+			req.URL = makeRepo(t, map[string]string{"README": "x\n", "Makefile": "check:\n\truff check .\n"})
+		}
+		req.Author, req.Budget.Steps, req.Rounds = api.Identity{Name: "Ada", Email: "ada@example.org"}, 20, api.DefaultRounds
+		m := &scripted{calls: calls}
+		task := api.Task{ID: api.NewTaskID(), Create: api.CreateTask{Request: "Write a greeting", Repo: &req}}
+		end := b.run.Run(t.Context(), repo.Job{Task: task, Model: m, Dir: t.TempDir(), Emit: b.facts, Save: func(context.Context, api.RepoResult) error { return nil }})
+		return end, m, b
+	}
+	t.Run("a change", func(t *testing.T) {
+		t.Parallel()
+		end, m, b := run(t, api.RepoTask{}, sh("echo hello > greeting"), finish())
+		r := end.Result
+		if end.Outcome != api.OutcomeNeedsHuman || !strings.HasPrefix(end.Diagnosis, "Changed, not verified: no tests") || !strings.Contains(end.Diagnosis, "the target check of the Makefile only runs ruff") || end.Question == "" {
+			t.Fatalf("%s %v: %s %s", end.Outcome, end.Error, end.Diagnosis, end.Question)
+		}
+		if r.Head == "" || r.Branch == "" || len(r.Files) != 1 || len(r.Rounds) != 1 || r.Partial || r.Before != nil || r.Rounds[0].Gate != nil || r.Verify != "" || r.Delivery != nil {
+			t.Errorf("%+v", r)
+		}
+		if !slices.ContainsFunc(b.facts.steps, func(e api.RepoStepEvent) bool {
+			return e.Step == "gate command" && strings.HasPrefix(e.Detail, "none: the repository has no known test command")
+		}) {
+			t.Errorf("no step says that there is no gate: %+v", b.facts.steps)
+		}
+		if first := m.asked[0].Messages[0].Text; !strings.Contains(first, "There is no gate command") {
+			t.Error(first)
+		}
+	})
+	t.Run("no change", func(t *testing.T) {
+		t.Parallel()
+		end, m, _ := run(t, api.RepoTask{}, finish())
+		if end.Outcome != api.OutcomeNeedsHuman || !strings.HasPrefix(end.Diagnosis, "Nothing was changed, and nothing could verify") || !strings.Contains(end.Diagnosis, "Message of the agent: done") || len(m.asked) != 1 {
+			t.Errorf("%s %s, asked %d times", end.Outcome, end.Diagnosis, len(m.asked))
+		}
+	})
+	t.Run("a change that cannot be delivered", func(t *testing.T) {
+		t.Parallel()
+		end, m, _ := run(t, api.RepoTask{}, sh("ln -s /etc/passwd x; echo hello > greeting"), finish(), sh("rm x"), finish())
+		told := m.asked[len(m.asked)-1].Messages
+		if len(end.Result.Rounds) != 2 || len(end.Result.Refused) != 0 || end.Result.Head == "" {
+			t.Errorf("%s %s %+v", end.Outcome, end.Diagnosis, end.Result)
+		}
+		if told[len(told)-1].Role != model.RoleTool {
+			t.Errorf("%+v", told[len(told)-1])
+		}
+	})
+	t.Run("several repositories", func(t *testing.T) {
+		t.Parallel()
+		docs := func() string { return makeRepo(t, map[string]string{"README": "x\n"}) }
+		end, _, _ := run(t, api.RepoTask{Name: "a", URL: docs(), Also: []api.TaskRepository{{Name: "b", URL: docs()}}}, sh("echo hello > b/greeting"), finish())
+		if end.Outcome != api.OutcomeNeedsHuman || !strings.Contains(end.Diagnosis, "none of the 2 repositories has a known test command") || end.Result.Repositories[1].Head == "" {
+			t.Errorf("%s %v: %s", end.Outcome, end.Error, end.Diagnosis)
+		}
+	})
+	for name, req := range map[string]api.RepoTask{"push": {Push: true}, "a merge request": {Push: true, MergeRequest: true}, "a seeded defect": {Mutant: "x"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			end, m, _ := run(t, req, sh("echo hello > greeting"), finish())
+			if end.Outcome != api.OutcomeFailed || api.KindOf(end.Error) != api.KindNotFound || !strings.Contains(end.Error.Hint, "--verify") || len(m.asked) != 0 {
+				t.Errorf("%s %v, asked %d times", end.Outcome, end.Error, len(m.asked))
+			}
+		})
+	}
+}
+
+// TestDirectoryOfTheGate: in a monorepo a fix below the directory of the gate's command is no change of a test, and a change of a test
+// there still is.
+func TestDirectoryOfTheGate(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	files := map[string]string{}
+	for name, text := range watched {
+		files["packages/calc/"+name] = text
+	}
+	for name, text := range map[string]string{"check_calc.py": strings.ReplaceAll(watched["test_calc.py"], "from calc", "import sys; sys.path.insert(0, 'packages/calc')\nfrom calc")} {
+		files["packages/qa/"+name] = text
+	}
+	const (
+		inside = "cd packages/calc && python3 -m unittest"
+		apart  = "python3 -m unittest discover -s packages/qa -p 'check_*.py'"
+	)
+	for _, c := range []struct {
+		name, verify, do string
+		outcome          api.Outcome
+		test             string // the file that is one
+	}{
+		{"a fix", inside, "sed -i 's/a - b/a + b/' packages/calc/calc.py", api.OutcomeVerified, ""},
+		{"a test is changed", inside, "sed -i s/5/-1/ packages/calc/test_calc.py", api.OutcomeNeedsHuman, "packages/calc/test_calc.py"},
+		{"a fix for tests with other names", apart, "sed -i 's/a - b/a + b/' packages/calc/calc.py", api.OutcomeVerified, ""},
+		{"a test with another name is changed", apart, "sed -i s/5/-1/ packages/qa/check_calc.py", api.OutcomeNeedsHuman, "packages/qa/check_calc.py"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, nowhere{})
+			end, _ := b.do(t.Context(), &scripted{calls: []call{sh(c.do), finish()}}, api.RepoTask{URL: makeRepo(t, files), Verify: c.verify, Rounds: -1})
+			if end.Outcome != c.outcome {
+				t.Fatalf("%s %v: %s", end.Outcome, end.Error, end.Diagnosis)
+			}
+			test := ""
+			for _, f := range end.Result.Files {
+				if f.Test {
+					test = f.Path
+				}
+			}
+			if test != c.test || c.test != "" && !strings.Contains(end.Diagnosis, c.test) {
+				t.Errorf("the test is %q: %s", test, end.Diagnosis)
+			}
+		})
+	}
+}
