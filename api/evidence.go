@@ -60,6 +60,9 @@ func (c Caution) String() string {
 	if c.Path == "" {
 		return c.Uses
 	}
+	if c.Line == 0 {
+		return fmt.Sprintf("%s (%s)", c.Uses, c.Path)
+	}
 	return fmt.Sprintf("%s (%s:%d)", c.Uses, c.Path, c.Line)
 }
 
