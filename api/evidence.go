@@ -163,6 +163,18 @@ func (r RepoResult) Unread() bool {
 	return n > 0 && r.Head != "" && r.Rounds[n-1].Model == "offline"
 }
 
+// CautionCount counts what a person is told to look at before the result is taken: the cautions of the verdict.
+func (r RepoResult) CautionCount() int {
+	n := len(r.Cautions) + len(r.Bulky()) + len(r.Unstable())
+	if _, old := r.OldFailures(); old > 0 {
+		n++
+	}
+	if r.Untested() {
+		n++
+	}
+	return n
+}
+
 // IsDocument reports whether a file of that name is prose, which no test could touch.
 func IsDocument(name string) bool {
 	return slices.Contains([]string{".md", ".txt", ".rst", ".adoc"}, strings.ToLower(path.Ext(name)))
