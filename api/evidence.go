@@ -163,6 +163,12 @@ func (r RepoResult) Unread() bool {
 	return n > 0 && r.Head != "" && r.Rounds[n-1].Model == "offline"
 }
 
+// Taken reports whether the result was delivered, or applied by a person.
+func (r RepoResult) Taken() bool {
+	return r.Applied || r.Delivery != nil && r.Delivery.Pushed != "" ||
+		slices.ContainsFunc(r.Repositories, func(m RepositoryResult) bool { return m.Delivery != nil && m.Delivery.Pushed != "" })
+}
+
 // CautionCount counts what a person is told to look at before the result is taken: the cautions of the verdict.
 func (r RepoResult) CautionCount() int {
 	n := len(r.Cautions) + len(r.Bulky()) + len(r.Unstable())

@@ -198,6 +198,8 @@ type RepoResult struct {
 	// Todo is the agent's own list of its work, as it wrote it last.
 	Todo     []TodoItem `json:"todo,omitempty"`
 	Delivery *Delivery  `json:"delivery,omitempty"`
+	// Applied is true if a person took the result into a checkout.
+	Applied bool `json:"applied,omitempty"`
 	// Partial is true if the work was interrupted; what there was is kept.
 	Partial bool `json:"partial,omitempty"`
 	// Checkpoint is the copy of the workspace that a turn of a session left, and AgentSession what
