@@ -50,7 +50,9 @@ func verified(how api.RepoTask) api.Task {
 // book keeps which tasks taught.
 type book struct{ taught []api.Task }
 
-func (*book) About(context.Context, string, string, string) ([]api.FoundLesson, error) { return nil, nil }
+func (*book) About(context.Context, string, string, string) ([]api.FoundLesson, error) {
+	return nil, nil
+}
 func (b *book) Learn(_ context.Context, t api.Task, _ string) error {
 	b.taught = append(b.taught, t)
 	return nil
