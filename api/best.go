@@ -101,7 +101,7 @@ type Candidate struct {
 	// tests that fail with it.
 	Regressions int `json:"regressions,omitempty"`
 	Failing     int `json:"failing,omitempty"`
-	// Cautions counts what a person is told to look at in its result.
+	// Cautions counts the cautions about its result.
 	Cautions int `json:"cautions,omitempty"`
 	// Lint is how the lint command of the repository ended: "passed" or "failed". It is empty if the repository has
 	// none, or if nothing depended on it.

@@ -169,7 +169,7 @@ func (r RepoResult) Taken() bool {
 		slices.ContainsFunc(r.Repositories, func(m RepositoryResult) bool { return m.Delivery != nil && m.Delivery.Pushed != "" })
 }
 
-// CautionCount counts what a person is told to look at before the result is taken: the cautions of the verdict.
+// CautionCount counts the cautions of the verdict, which a person should look at before the result is taken.
 func (r RepoResult) CautionCount() int {
 	n := len(r.Cautions) + len(r.Bulky()) + len(r.Unstable())
 	if _, old := r.OldFailures(); old > 0 {

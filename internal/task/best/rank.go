@@ -30,7 +30,7 @@ type Score struct {
 	// Regressions counts the tests that passed before and do not pass now, Failing all that fail.
 	Regressions, Failing int
 	Lint                 Lint
-	// Cautions counts what a person is told to look at.
+	// Cautions counts those of the verdict.
 	Cautions int
 	// Lines counts the added and deleted lines.
 	Lines int

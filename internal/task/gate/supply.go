@@ -70,7 +70,7 @@ func within(p string, names []string) bool {
 // copied are directories with the code of others: one called vendor only where packages are installed.
 var copied = []string{"node_modules", "third_party", "bower_components", "_vendor", "vendored"}
 
-// compiled are endings of files that are loaded or run, and that nobody can read.
+// compiled are endings of files that are loaded or run, and that have no text to read.
 var compiled = []string{".pyc", ".pyo", ".pyd", ".class", ".jar", ".war", ".so", ".dll", ".dylib", ".node", ".wasm", ".o", ".a", ".lib", ".exe", ".beam"}
 
 // IsByteCode reports whether Python made a file from a source.
