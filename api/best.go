@@ -101,6 +101,8 @@ type Candidate struct {
 	// tests that fail with it.
 	Regressions int `json:"regressions,omitempty"`
 	Failing     int `json:"failing,omitempty"`
+	// Cautions counts the cautions about its result.
+	Cautions int `json:"cautions,omitempty"`
 	// Lint is how the lint command of the repository ended: "passed" or "failed". It is empty if the repository has
 	// none, or if nothing depended on it.
 	Lint string `json:"lint,omitempty"`

@@ -60,6 +60,9 @@ func (c Caution) String() string {
 	if c.Path == "" {
 		return c.Uses
 	}
+	if c.Line == 0 {
+		return fmt.Sprintf("%s (%s)", c.Uses, c.Path)
+	}
 	return fmt.Sprintf("%s (%s:%d)", c.Uses, c.Path, c.Line)
 }
 
@@ -158,6 +161,24 @@ const UnreadNote = "passes the tests but was not reviewed by a language model"
 func (r RepoResult) Unread() bool {
 	n := len(r.Rounds)
 	return n > 0 && r.Head != "" && r.Rounds[n-1].Model == "offline"
+}
+
+// Taken reports whether the result was delivered, or applied by a person.
+func (r RepoResult) Taken() bool {
+	return r.Applied || r.Delivery != nil && r.Delivery.Pushed != "" ||
+		slices.ContainsFunc(r.Repositories, func(m RepositoryResult) bool { return m.Delivery != nil && m.Delivery.Pushed != "" })
+}
+
+// CautionCount counts the cautions of the verdict, which a person should look at before the result is taken.
+func (r RepoResult) CautionCount() int {
+	n := len(r.Cautions) + len(r.Bulky()) + len(r.Unstable())
+	if _, old := r.OldFailures(); old > 0 {
+		n++
+	}
+	if r.Untested() {
+		n++
+	}
+	return n
 }
 
 // IsDocument reports whether a file of that name is prose, which no test could touch.

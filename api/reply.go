@@ -9,10 +9,11 @@ type ReplyTask struct {
 	Reply string `json:"reply"`
 	// Attempts is the maximum number of attempts of a program (1 to 10).
 	Attempts int `json:"attempts,omitempty"`
-	// Rounds, Budget and TestsMayChange are those of RepoTask.
+	// Rounds, Budget, TestsMayChange and LocksMayChange are those of RepoTask.
 	Rounds         int    `json:"rounds,omitempty"`
 	Budget         Budget `json:"budget,omitzero"`
 	TestsMayChange bool   `json:"testsMayChange,omitempty"`
+	LocksMayChange bool   `json:"locksMayChange,omitempty"`
 }
 
 // MaxReplies is the maximum length of a chain of continued tasks.

@@ -39,6 +39,9 @@ type RepoTask struct {
 	// TestsMayChange is true if the gate with the original tests is shown but does
 	// not decide.
 	TestsMayChange bool `json:"testsMayChange,omitempty"`
+	// LocksMayChange is true if the request is about the packages that lock files name: one may change without its manifest, and a
+	// changed one is no caution.
+	LocksMayChange bool `json:"locksMayChange,omitempty"`
 	// Strict is true if each failed test of the gate decides, also one that failed before the work, and if none is run again.
 	Strict bool `json:"strict,omitempty"`
 	// Push delivers the branch to Remote, MergeRequest opens a request for it
@@ -181,7 +184,7 @@ type RepoResult struct {
 	Rounds []Round `json:"rounds,omitempty"`
 	// Files are the changes of Head against Commit.
 	Files []FileChange `json:"files,omitempty"`
-	// Cautions are lines of the change that a person should look at.
+	// Cautions are lines and files of the change that a person should look at.
 	Cautions []Caution `json:"cautions,omitempty"`
 	// Refused are changes that were not taken, each with the reason.
 	Refused []RefusedChange `json:"refused,omitempty"`
@@ -196,6 +199,8 @@ type RepoResult struct {
 	// Todo is the agent's own list of its work, as it wrote it last.
 	Todo     []TodoItem `json:"todo,omitempty"`
 	Delivery *Delivery  `json:"delivery,omitempty"`
+	// Applied is true if a person took the result into a checkout.
+	Applied bool `json:"applied,omitempty"`
 	// Partial is true if the work was interrupted; what there was is kept.
 	Partial bool `json:"partial,omitempty"`
 	// Checkpoint is the copy of the workspace that a turn of a session left, and AgentSession what
@@ -362,11 +367,11 @@ type UnstableTest struct {
 // MaxNamedTests is how many tests a TestReport names in each list.
 const MaxNamedTests = 20
 
-// Caution is a line that a change adds outside of its tests and that could make a gate
+// Caution is a line that a change adds outside of its tests, or a changed file, that could make a gate
 // say what it should not. It decides nothing: a person should look at it.
 type Caution struct {
 	Path string `json:"path"`
-	Line int    `json:"line"` // from 1
+	Line int    `json:"line"` // from 1; 0 for a file, or for a directory
 	Uses string `json:"uses"`
 }
 

@@ -40,6 +40,16 @@ func (s *TaskService) Deliver(ctx context.Context, id api.TaskID, req api.Delive
 	return out, s.client.call(ctx, http.MethodPost, "/v1/tasks/"+seg+"/deliver", req, &out)
 }
 
+// Applied records that a person took the verified result of a task. An error of KindConflict says that it has none.
+func (s *TaskService) Applied(ctx context.Context, id api.TaskID) (api.Task, error) {
+	var out api.Task
+	seg, err := segment(string(id))
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodPost, "/v1/tasks/"+seg+"/applied", nil, &out)
+}
+
 // Bundle opens the commits of a task's result as a git bundle.
 func (s *TaskService) Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
 	return s.stored(ctx, id, "bundle", nil)

@@ -47,6 +47,46 @@ func verified(how api.RepoTask) api.Task {
 		Repo: &api.RepoResult{Commit: "c", Head: "h", Branch: "hortus/x"}}
 }
 
+// book keeps which tasks taught.
+type book struct{ taught []api.Task }
+
+func (*book) About(context.Context, string, string, string) ([]api.FoundLesson, error) {
+	return nil, nil
+}
+func (b *book) Learn(_ context.Context, t api.Task, _ string) error {
+	b.taught = append(b.taught, t)
+	return nil
+}
+
+// TestApplied: a result that a person took is recorded, and taught once, without counting the lessons of its task again.
+func TestApplied(t *testing.T) {
+	learned := &book{}
+	e, mem, _ := newEngine(t, func(c *task.Config) { c.Repositories, c.Lessons = postman{}, learned })
+	row := verified(api.RepoTask{URL: "u"})
+	row.Lessons = []string{"lesson"}
+	open := verified(api.RepoTask{URL: "u"})
+	open.Outcome = api.OutcomeNeedsHuman
+	for _, r := range []api.Task{row, open} {
+		if err := mem.InsertTask(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if got, err := e.Applied(t.Context(), row.ID); err != nil || !got.Repo.Applied {
+			t.Fatalf("%+v, %v", got.Repo, err)
+		}
+	}
+	if _, err := e.Applied(t.Context(), open.ID); api.KindOf(err) != api.KindConflict {
+		t.Errorf("a result that is not verified: %v", err)
+	}
+	if got, err := mem.Task(t.Context(), row.ID); err != nil || !got.Repo.Applied || len(got.Lessons) != 1 {
+		t.Errorf("stored: %+v, %v", got, err)
+	}
+	if len(learned.taught) != 1 || len(learned.taught[0].Lessons) != 0 || !learned.taught[0].Repo.Taken() {
+		t.Errorf("taught: %+v", learned.taught)
+	}
+}
+
 func TestDeliverAsAsked(t *testing.T) {
 	p := postman{make(chan api.RepoTask, 1), make(chan api.RepoResult, 1)}
 	e, mem, _ := newEngine(t, func(c *task.Config) { c.Repositories = p })

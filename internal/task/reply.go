@@ -112,8 +112,8 @@ func (e *Engine) continued(ctx context.Context, old api.Task, req api.ReplyTask)
 		return c, api.Errorf(api.KindInvalid, "the reply is not UTF-8 text of at most %d bytes", MaxRequest)
 	case c.Repo != nil && req.Attempts != 0:
 		return c, api.Errorf(api.KindInvalid, "attempts are for programs; task %s is on a repository", old.ID).WithHint("Set the maximum number of rounds instead (--rounds).")
-	case c.Repo == nil && (req.Rounds != 0 || req.Budget != (api.Budget{}) || req.TestsMayChange):
-		return c, api.Errorf(api.KindInvalid, "rounds, budgets and testsMayChange are for repositories; task %s runs a program", old.ID).WithHint("Set the maximum number of attempts instead (--attempts).")
+	case c.Repo == nil && (req.Rounds != 0 || req.Budget != (api.Budget{}) || req.TestsMayChange || req.LocksMayChange):
+		return c, api.Errorf(api.KindInvalid, "rounds, budgets, testsMayChange and locksMayChange are for repositories; task %s runs a program", old.ID).WithHint("Set the maximum number of attempts instead (--attempts).")
 	}
 	// One file is one recording, and it is of the first task.
 	c.Record = ""
@@ -133,6 +133,7 @@ func (e *Engine) continued(ctx context.Context, old api.Task, req api.ReplyTask)
 			r.Rounds = req.Rounds
 		}
 		r.TestsMayChange = r.TestsMayChange || req.TestsMayChange
+		r.LocksMayChange = r.LocksMayChange || req.LocksMayChange
 		r.Budget = merged(r.Budget, req.Budget)
 		r.FilePolicy = api.FilePolicy{}
 	}

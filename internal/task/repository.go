@@ -151,8 +151,46 @@ func (e *Engine) Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask
 		return e.cfg.Store.UpdateTask(ctx, t)
 	}}
 	job.Task.Create.Repo = &how
+	taken := t.Repo.Taken()
 	_, err = e.cfg.Repositories.Deliver(ctx, job)
+	if err == nil && !taken {
+		e.teach(ctx, t)
+	}
 	return t, err
+}
+
+// Applied records that a person took the result of a verified task.
+func (e *Engine) Applied(ctx context.Context, id api.TaskID) (api.Task, error) {
+	t, err := e.onRepository(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	ctx, done, err := e.active.deliver(ctx, t.ID)
+	if err != nil {
+		return t, err
+	}
+	defer done()
+	if t, err = e.onRepository(ctx, id); err != nil {
+		return t, err
+	}
+	if t.State != api.TaskDone || t.Outcome != api.OutcomeVerified || t.Repo == nil || t.Repo.Head == "" {
+		return t, api.Errorf(api.KindConflict, "task %s has no verified result (%s)", t.ID, t.Outcome).WithHint("hortus task show %s", t.ID)
+	}
+	taken, res := t.Repo.Taken(), *t.Repo
+	res.Applied, t.Repo = true, &res
+	if err := e.cfg.Store.UpdateTask(ctx, t); err != nil {
+		return t, err
+	}
+	if !taken {
+		e.teach(ctx, t)
+	}
+	return t, nil
+}
+
+// teach stores what a task teaches whose result was taken after its end, which counted the lessons that it was given.
+func (e *Engine) teach(ctx context.Context, t api.Task) {
+	t.Lessons = nil
+	newTeacher(e.cfg, &t, e.emitter(t)).learn(ctx, e.cfg.Repositories)
 }
 
 // delivery is how the result of a task is to be delivered.

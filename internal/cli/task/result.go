@@ -261,6 +261,11 @@ func (c *taskApplyCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
+	if !c.Check && t.Outcome == api.OutcomeVerified {
+		if _, err := cl.Tasks.Applied(ctx, t.ID); err != nil {
+			a.Note("hortus: the daemon did not record that the result was applied, so later tasks do not learn from it: %v", err)
+		}
+	}
 	return showApplied(a, done)
 }
 

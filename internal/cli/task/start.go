@@ -24,6 +24,7 @@ type taskStartCmd struct {
 	Verify  string   `placeholder:"CMD" help:"Shell command that verifies the work (default: the repository's own test command)."`
 	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
 	Strict  bool     `help:"Every failed test of the gate decides, also one that failed before the work, and none is run again."`
+	Locks   bool     `name:"locks-may-change" help:"The request is about the packages of the repository: accept lock files that change without their manifests."`
 	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository. The gate must fail with it, which proves that new tests detect the defect."`
 	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
 	Record  string   `complete:"files" placeholder:"FILE" help:"File to record every model call in, without secrets, for --model replay:FILE."`
@@ -124,6 +125,7 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	if req.Repo.Best, err = c.bestFlags.request(); err != nil {
 		return req, err
 	}
+	req.Repo.LocksMayChange = c.Locks
 	req.Repo.Strict, req.Repo.NoSetup, req.Repo.Workspace, req.Repo.Agent = c.Strict, c.NoSetup, c.Workspace, c.Agent
 	if req.SetupEgress, err = flags.Policy("--setup-egress", c.SetupEgress); err != nil {
 		return req, err
@@ -332,6 +334,7 @@ type taskReplyCmd struct {
 	Cost           *float64       `placeholder:"USD" help:"Maximum cost of the model calls."`
 	Wall           flags.Duration `placeholder:"30m" help:"Timeout of the whole task."`
 	TestsMayChange bool           `help:"Accept changes to existing tests: the gate with the original tests no longer decides."`
+	LocksMayChange bool           `help:"Accept lock files that change without their manifests."`
 }
 
 // Help returns what the first lines of help do not.
@@ -349,7 +352,7 @@ func (c *taskReplyCmd) Run(ctx app.Context, a *app.App) error {
 	if text == "" {
 		return api.Errorf(api.KindInvalid, "the reply is empty").WithHint(`hortus task reply %s "ANSWER"`, human.Sanitize(c.ID))
 	}
-	req := api.ReplyTask{Reply: text, TestsMayChange: c.TestsMayChange}
+	req := api.ReplyTask{Reply: text, TestsMayChange: c.TestsMayChange, LocksMayChange: c.LocksMayChange}
 	limits := BudgetFlags{Rounds: c.Rounds, Steps: c.Steps, Tokens: c.Tokens, Cost: c.Cost, Wall: c.Wall}
 	if req.Budget, req.Rounds, err = limits.Limits(); err != nil {
 		return err

@@ -24,6 +24,7 @@ type Engine interface {
 	Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error)
 	Diff(ctx context.Context, id api.TaskID, round int, repository string) (io.ReadCloser, error)
 	Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error)
+	Applied(ctx context.Context, id api.TaskID) (api.Task, error)
 	Reply(ctx context.Context, id api.TaskID, key api.KeyID, req api.ReplyTask) (api.Task, error)
 	Bundle(ctx context.Context, id api.TaskID, repository string) (io.ReadCloser, error)
 	Transcript(ctx context.Context, id api.TaskID, candidate int) (io.ReadCloser, error)
@@ -207,6 +208,11 @@ func (t *Tasks) Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask)
 		return api.Task{}, denied("a delivery")
 	}
 	return t.e.Deliver(ctx, id, req)
+}
+
+// Applied records that a result was taken.
+func (t *Tasks) Applied(ctx context.Context, id api.TaskID) (api.Task, error) {
+	return ifAllowed(t.allowed(ctx, id), func() (api.Task, error) { return t.e.Applied(ctx, id) })
 }
 
 // Reply continues a task of the caller's own account, with the rights that creating it

@@ -243,6 +243,9 @@ func (t tasks) repo(what string, args ...any) (io.ReadCloser, error) {
 func (t tasks) Diff(_ context.Context, id api.TaskID, round int, repository string) (io.ReadCloser, error) {
 	return t.repo("diff", id, round, repository)
 }
+func (t tasks) Applied(_ context.Context, id api.TaskID) (api.Task, error) {
+	return api.Task{ID: id, Repo: &api.RepoResult{Applied: true}}, nil
+}
 func (t tasks) Deliver(_ context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error) {
 	if t.none != "" {
 		_, err := t.repo("delivery")

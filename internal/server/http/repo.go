@@ -21,6 +21,8 @@ type RepoTasks interface {
 	// Deliver delivers the task's verified result and gives the task when that
 	// ended; what kept the delivery from happening is in it.
 	Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error)
+	// Applied records that a person took the task's verified result.
+	Applied(ctx context.Context, id api.TaskID) (api.Task, error)
 	// Bundle returns the result's commits as a git bundle, of one of several repositories.
 	Bundle(ctx context.Context, id api.TaskID, repository string) (io.ReadCloser, error)
 	// Transcript returns what the agent and its model said to each other, as JSON
@@ -57,6 +59,10 @@ func (d tasks) repoRoutes() []Route {
 		Doc: "Deliver the task's verified result. If the delivery failed, the answer says why.",
 		In:  api.DeliverTask{}, Out: api.Task{},
 		Handler: change(http.StatusOK, decode, d.Tasks, d.taskID, Tasks.Deliver),
+	}, {
+		Method: "POST", Pattern: one + "/applied", Name: "taskApplied", Role: api.RoleUser,
+		Doc: "Record that a person took the task's verified result. It is then a lesson for later tasks.",
+		Out: api.Task{}, Handler: on(d.Tasks, d.taskID, Tasks.Applied),
 	}, {
 		Method: "GET", Pattern: one + "/bundle", Name: "taskBundle", Role: api.RoleUser,
 		Doc:     "Get the commits of the result as a git bundle.",

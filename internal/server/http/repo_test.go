@@ -41,6 +41,9 @@ func TestRepoResults(t *testing.T) {
 		!reflect.DeepEqual(got.Repo.Delivery, &api.Delivery{Pushed: "r", Target: "t", Created: true}) {
 		t.Errorf("a delivery: %+v, %v", got, err)
 	}
+	if got, err := c.Tasks.Applied(ctx, f.task); err != nil || got.ID != f.task || !got.Repo.Applied {
+		t.Errorf("a result that was applied: %+v, %v", got, err)
+	}
 	if _, err := c.Tasks.GateOutput(ctx, f.task, 1, "../x"); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a gate that is none: %v", err)
 	}

@@ -247,7 +247,7 @@ func (c *Candidates) Lint(ctx context.Context, command func(context.Context) (st
 // scored says what a candidate came to that has ended.
 func scored(r *api.Candidate, s Result, how Entry, cause error) {
 	r.State, r.Outcome, r.Passed, r.MS = api.CandidateEnded, string(s.Outcome), s.Outcome == api.OutcomeVerified, s.MS
-	r.OldOnly = s.OldOnly
+	r.OldOnly, r.Cautions = s.OldOnly, s.Repo.CautionCount()
 	r.Files, r.Rounds, r.Workspace = len(s.Repo.Files), len(s.Repo.Rounds), string(s.Repo.Workspace)
 	r.Lines, r.Steps = 0, 0
 	for _, f := range s.Repo.Files {
@@ -278,7 +278,7 @@ func scored(r *api.Candidate, s Result, how Entry, cause error) {
 func ScoreOf(r api.Candidate) Score {
 	s := Score{
 		N: r.N, Changed: r.Files > 0, Passed: r.Passed, OldOnly: r.OldOnly, Judged: r.Judged, Regressions: r.Regressions, Failing: r.Failing,
-		Lines: r.Lines, CostUSD: r.CostUSD, Tokens: r.Tokens,
+		Cautions: r.Cautions, Lines: r.Lines,
 	}
 	switch r.Lint {
 	case "passed":

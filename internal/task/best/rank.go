@@ -30,10 +30,10 @@ type Score struct {
 	// Regressions counts the tests that passed before and do not pass now, Failing all that fail.
 	Regressions, Failing int
 	Lint                 Lint
+	// Cautions counts those of the verdict.
+	Cautions int
 	// Lines counts the added and deleted lines.
-	Lines   int
-	CostUSD float64
-	Tokens  int64
+	Lines int
 }
 
 // Standing is a score in its place, with the reason for it in relation to the best one; the best one has the reason
@@ -91,6 +91,20 @@ func rules() []rule {
 			func(_, _ Score) string { return "the gate did not run on its result" },
 			func(_, _ Score) string { return "the gate ran on its result" },
 		}, {
+			// What deceives the gate is smaller than what is right: nothing that can be small comes before this.
+			func(a, b Score) int {
+				if !a.Passed || !b.Passed {
+					return 0
+				}
+				return cmp.Compare(a.Cautions, b.Cautions)
+			},
+			func(a, b Score) string {
+				return fmt.Sprintf("%s, against %d", count(b.Cautions, "caution"), a.Cautions)
+			},
+			func(a, b Score) string {
+				return fmt.Sprintf("%s, against %d", count(a.Cautions, "caution"), b.Cautions)
+			},
+		}, {
 			func(a, b Score) int { return cmp.Compare(a.Regressions, b.Regressions) },
 			func(a, b Score) string {
 				return fmt.Sprintf("%s, against %d", count(b.Regressions, "regression"), a.Regressions)
@@ -125,14 +139,6 @@ func rules() []rule {
 			func(a, b Score) int { return cmp.Compare(a.Lines, b.Lines) },
 			func(a, b Score) string { return fmt.Sprintf("%s, against %d", count(b.Lines, "changed line"), a.Lines) },
 			func(a, b Score) string { return fmt.Sprintf("%s, against %d", count(a.Lines, "changed line"), b.Lines) },
-		}, {
-			func(a, b Score) int { return cmp.Compare(a.CostUSD, b.CostUSD) },
-			func(_, _ Score) string { return "it cost more" },
-			func(_, _ Score) string { return "it cost less" },
-		}, {
-			func(a, b Score) int { return cmp.Compare(a.Tokens, b.Tokens) },
-			func(_, _ Score) string { return "it used more tokens" },
-			func(_, _ Score) string { return "it used fewer tokens" },
 		}, {
 			func(a, b Score) int { return cmp.Compare(a.N, b.N) },
 			func(_, _ Score) string { return "equal, and later in the list" },

@@ -24,8 +24,10 @@ func TestRank(t *testing.T) {
 		{"lint before size", []best.Score{with(ok(1, 1), func(s *best.Score) { s.Lint = best.LintFailed }), with(ok(2, 9), func(s *best.Score) { s.Lint = best.LintPassed })}, 2, "its lint command passed", "its lint command failed"},
 		{"lint that only one has decides nothing", []best.Score{with(ok(1, 1), func(s *best.Score) { s.Lint = best.LintFailed }), ok(2, 9)}, 1, "1 changed line, against 9", "9 changed lines, against 1"},
 		{"a tie goes to the smaller diff", []best.Score{ok(1, 12), ok(2, 3)}, 2, "3 changed lines, against 12", "12 changed lines, against 3"},
-		{"then to the cheaper one", []best.Score{with(ok(1, 3), func(s *best.Score) { s.CostUSD = 2 }), with(ok(2, 3), func(s *best.Score) { s.CostUSD = 1 })}, 2, "it cost less", "it cost more"},
-		{"then to fewer tokens", []best.Score{with(ok(1, 3), func(s *best.Score) { s.Tokens = 2 }), with(ok(2, 3), func(s *best.Score) { s.Tokens = 1 })}, 2, "it used fewer tokens", "it used more tokens"},
+		{"no caution before size", []best.Score{with(ok(1, 1), func(s *best.Score) { s.Cautions = 1 }), ok(2, 90)}, 2, "0 cautions, against 1", "1 caution, against 0"},
+		{"fewer cautions before lint", []best.Score{with(ok(1, 1), func(s *best.Score) { s.Cautions, s.Lint = 2, best.LintPassed }), with(ok(2, 90), func(s *best.Score) { s.Cautions, s.Lint = 1, best.LintFailed })}, 2, "1 caution, against 2", "2 cautions, against 1"},
+		{"the gate before cautions", []best.Score{bad(1), with(ok(2, 9), func(s *best.Score) { s.Cautions = 3 })}, 2, "its gate passed", "its gate did not pass"},
+		{"cautions decide nothing where no gate passed", []best.Score{with(bad(1), func(s *best.Score) { s.Cautions = 1 }), with(bad(2), func(s *best.Score) { s.Failing = 2 })}, 1, "0 failing tests, against 2", "2 failing tests, against 0"},
 		{"then to the first", []best.Score{ok(2, 3), ok(1, 3)}, 1, "equal, and first in the list", "equal, and later in the list"},
 		{"none passes: fewer failing tests", []best.Score{with(bad(1), func(s *best.Score) { s.Failing = 3 }), with(bad(2), func(s *best.Score) { s.Failing = 1; s.Lines = 50 })}, 2, "1 failing test, against 3", "3 failing tests, against 1"},
 		{"none passes: one that leaves only old failures", []best.Score{with(bad(1), func(s *best.Score) { s.Judged = true }), with(bad(2), func(s *best.Score) { s.Judged, s.OldOnly, s.Failing, s.Lines = true, true, 2, 50 })}, 2, "only tests that failed before the work fail", "more than old failures is left, or no test shows its change"},
@@ -49,7 +51,7 @@ func TestRankIsTotal(t *testing.T) {
 		for i := range scores {
 			scores[i] = best.Score{
 				N: i + 1, Changed: true, Passed: rnd.IntN(2) == 0, Judged: rnd.IntN(2) == 0, Regressions: rnd.IntN(2), Failing: rnd.IntN(3),
-				Lint: best.Lint(rnd.IntN(3)), Lines: rnd.IntN(3), CostUSD: float64(rnd.IntN(2)), Tokens: int64(rnd.IntN(2)),
+				Lint: best.Lint(rnd.IntN(3)), Lines: rnd.IntN(3), Cautions: rnd.IntN(2),
 			}
 		}
 		first := best.Rank(scores)
@@ -60,6 +62,9 @@ func TestRankIsTotal(t *testing.T) {
 			}
 			if i > 0 && r.Passed && !first[i-1].Passed {
 				t.Fatalf("one that passed is behind one that did not: %+v", first)
+			}
+			if i > 0 && r.Passed && r.Cautions < first[i-1].Cautions && first[i-1].Passed && r.Judged == first[i-1].Judged {
+				t.Fatalf("one with fewer cautions is behind one with more: %+v", first)
 			}
 		}
 	}

@@ -105,7 +105,21 @@ type signRule struct {
 	re   *lazyregexp.Regexp
 }
 
+// Names of tests in a text, and a fixed moment: what a program compares with that behaves while it is tested only.
+const (
+	testFile = `["'][^"']*(\btest_\w*\.\w|\w_test\.\w|\w\.(test|spec)\.\w|\btests?/|[/.]tests?["']|^tests?["']|conftest|__tests__)`
+	lookUp   = `\b(exists|isfile|is_file|isdir|is_dir|glob|rglob|open|listdir|scandir|stat|lstat|access|readfile|read_file|readdir|Path|existsSync|statSync|accessSync|readFileSync|readdirSync|Stat|Open|ReadFile|ReadDir|Glob)\s*\(`
+	inGate   = `["'](CI|PYTHONDONTWRITEBYTECODE|GIT_TERMINAL_PROMPT)["']`
+	moment   = `\b(20\d\d\b|1[5-9]\d{8,})`
+	asked    = "a question whether it is tested"
+	chance   = "a result by chance or date"
+)
+
 var pythonSigns = []signRule{
+	{asked, lazyregexp.New(`\bsys\.orig_argv\b|\bargv\[0\]|(?i:test).*\bsys\.argv\b|\bsys\.argv\b.*(?i:test)|__main__\.|\bimport\s+__main__|PYTEST_|UNITTEST|\bgetppid\b|` +
+		`(environ|getenv).*` + inGate + `|` + lookUp + `.*` + testFile)},
+	{chance, lazyregexp.New(`\b(now|today|utcnow|time)\(.*(<|>|==|!=).*` + moment + `|` + moment + `.*(<|>|==|!=).*\b(now|today|utcnow|time)\(|\brandom\(\)\s*[<>]=?\s*[\d.]+|\b(randint|randrange|choice|getrandbits)\(.*\)\s*[=!<>]=?\s*[\d.TF]|` + moment + `.*[<>]=?.*\.year\b|\.year\s*[<>=!]=?\s*` + moment)},
+	{"stack traces", lazyregexp.New(`\b(extract_stack|format_stack|print_stack|walk_stack|StackSummary|extract_tb|tb_next)\b`)},
 	{"os._exit", lazyregexp.New(`\b_exit\b|\bos\.(abort|kill|killpg|execv\w*|execl\w*|posix_spawn\w*)\b`)},
 	{"sys.exit", lazyregexp.New(`\bsys\.exit\b|\bSystemExit\b|^\s*(quit|exit)\(`)},
 	{"atexit", lazyregexp.New(`\batexit\b`)},
@@ -122,6 +136,9 @@ var pythonSigns = []signRule{
 }
 
 var javascriptSigns = []signRule{
+	{asked, lazyregexp.New(`\b(JEST_WORKER_ID|VITEST|MOCHA|NODE_TEST_CONTEXT)\b|\benv\b.*\bCI\b|\b(describe|it|test|expect)\s*[!=]==?\s*['"]|typeof\s+(describe|it|test|expect|jest)\b|\bexecArgv\b|\bargv0\b|` + lookUp + `.*` + testFile)},
+	{chance, lazyregexp.New(`\bDate\b.*(<|>|===?|!==?).*` + moment + `|` + moment + `.*(<|>|===?|!==?).*\bDate\b|\bgetFullYear\(\)\s*[<>=!]=*\s*` + moment + `|\bMath\.random\(\)\s*[<>]=?\s*[\d.]+`)},
+	{"stack traces", lazyregexp.New(`\)\s*\.stack\b|\bcaptureStackTrace\b|\bprepareStackTrace\b|\bstackTraceLimit\b|\bgetCallSites?\b|\.stack\b.*(includes|match|split|indexOf|test)\b`)},
 	{"process.exit", lazyregexp.New(`\bprocess\s*\??\.\s*(exit|abort|kill|exitCode)\b|\breallyExit\b`)},
 	{"process events", lazyregexp.New(`\bprocess\s*\.\s*(on|once|addListener|prependListener|removeAllListeners|emit|binding|stdout|stderr|argv|env\.NODE)\b|\bprocess\s*\[`)},
 	{"the test runner", lazyregexp.New(`node:test|['"]test['"]|\b(jest|vitest|mocha)\b|NODE_TEST|\bafterEach\b|\bbeforeEach\b`)},
@@ -134,6 +151,8 @@ var javascriptSigns = []signRule{
 }
 
 var golangSigns = []signRule{
+	{asked, lazyregexp.New(`\bos\.Executable\b|\bReadBuildInfo\b|\b(Getenv|LookupEnv)\(\s*"(CI|GO_TEST|GOTEST)|` + lookUp + `.*` + testFile)},
+	{chance, lazyregexp.New(`\btime\.Now\(\).*` + moment + `|` + moment + `.*\btime\.Now\(\)|\brand\.(Float64|Float32|Intn?|IntN|N|Int63n|Uint\w*)\(.*\)\s*(==|!=|<=?|>=?)\s*[\d.]+`)},
 	{"os.Exit", lazyregexp.New(`\b(os|syscall|unix)\.(Exit|Kill|Exec|ForkExec)\b|\blog\.Fatal|\bSIGKILL\b|\bruntime\.Goexit\b|\bos\.FindProcess\b`)},
 	{"a function that runs before the tests", lazyregexp.New(`^\s*func\s+init\s*\(\s*\)|^var\s+\w+.*=\s*func\(`)},
 	{"package testing", lazyregexp.New(`"testing"|\btesting\.|"flag"|\bos\.Args\b|\bflag\.`)},
@@ -144,6 +163,8 @@ var golangSigns = []signRule{
 }
 
 var rustSigns = []signRule{
+	{asked, lazyregexp.New(`\bcurrent_exe\b|\bthread::current\(\)\s*\.name\b|\bdebug_assertions\b|\b(RUST_TEST\w*|NEXTEST\w*)\b|\bvar(_os)?\(\s*"CI"|\bargs(_os)?\(\).*test|` + lookUp + `.*` + testFile)},
+	{"stack traces", lazyregexp.New(`\bBacktrace\b`)},
 	{"process::exit", lazyregexp.New(`\bprocess::(exit|abort|Command)\b|\blibc::`)},
 	{"the test harness", lazyregexp.New(`cfg!?\(.*\btest\b|\btest result\b|\btest .* \.\.\. ok`)},
 	{"unsafe code", lazyregexp.New(`\bunsafe\b|\bextern\b|#\[ctor\]|\blink_section\b`)},

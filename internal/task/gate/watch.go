@@ -9,7 +9,9 @@ import (
 )
 
 // testDirs hold tests and what they read.
-var testDirs = []string{"test", "tests", "__tests__", "__mocks__", "__snapshots__", "testdata", "spec", "specs", "e2e", "fixtures"}
+var testDirs = []string{"test", "tests", "__tests__", "__mocks__", "__snapshots__", "testdata", "spec", "specs", "e2e", "fixtures",
+	"__fixtures__", "golden", "goldens", "test_data", "test-data", "test-utils", "test_utils", "testutil", "testutils", "testhelper", "testhelpers",
+	"test_helpers", "test-helpers", "test_support", "test-support", "testlib", "cypress"}
 
 // testNames are single files that are tests, in lower case.
 var testNames = []*lazyregexp.Regexp{
@@ -18,7 +20,12 @@ var testNames = []*lazyregexp.Regexp{
 	lazyregexp.New(`[._-](test|spec)\.[cm]?[jt]sx?$`), lazyregexp.New(`^test[.-].*\.?[cm]?[jt]sx?$`),
 	lazyregexp.New(`(test|tests|spec)\.(java|kt|scala|cs|swift|php)$`),
 	lazyregexp.New(`_(test|spec)\.(rb|exs?|rs|c|cc|cpp|dart)$`), lazyregexp.New(`\.(bats|t)$`),
+	// What tests compare with, and what they are written with.
+	lazyregexp.New(`\.(snap|golden|approved)(\.\w+)?$`), lazyregexp.New(`^(asserts?|assertions?|tests?[_-]?(helpers?|utils?|support|lib|data|base)|(spec|test)_?helper)\.\w+$`),
 }
+
+// helpers are names at the top of a repository that tests import. Below it they are names of programs too.
+var helpers = lazyregexp.New(`^(checks|expected|expectations|verify|cases)\.(py|[cm]?[jt]s|rb|sh|json|ya?ml|csv|toml)$`)
 
 // rulers decide what a test run does, in lower case. Some are ordinary names of
 // their language that its interpreter loads before anything else.
@@ -45,13 +52,13 @@ func IsTest(p string) bool {
 	if slices.Contains(testDirs, base) {
 		return true
 	}
-	return slices.ContainsFunc(testNames, func(re *lazyregexp.Regexp) bool { return re.MatchString(base) })
+	return dir == "" && helpers.MatchString(base) || slices.ContainsFunc(testNames, func(re *lazyregexp.Regexp) bool { return re.MatchString(base) })
 }
 
 // Rules reports whether a file has a say in how tests are run.
 func Rules(p string) bool {
 	base := strings.ToLower(path.Base(p))
-	return slices.Contains(rulers, base) || strings.HasSuffix(base, ".pth") ||
+	return slices.Contains(rulers, base) || strings.HasSuffix(base, ".pth") || strings.HasSuffix(base, ".mk") ||
 		slices.ContainsFunc(ruling, func(r string) bool { return strings.HasPrefix(base, r) })
 }
 

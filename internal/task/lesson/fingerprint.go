@@ -145,19 +145,26 @@ func alike(a, b string) bool {
 const maxSaid = 1 << 10
 
 // From returns what a task teaches: each failure that it had and overcame. A task that was not verified, that
-// repeats another, or that had no failure teaches nothing. patch is what a task on a repository changed.
+// repeats another, or that had no failure teaches nothing. Nor does one with a caution, which may have deceived its tests, or one on a
+// repository whose result nobody took. patch is what a task on a repository changed.
 func From(t api.Task, patch string) []api.Lesson {
 	if t.Outcome != api.OutcomeVerified || t.Create.Replay != nil || strings.HasPrefix(t.Model, "replay:") {
 		return nil
 	}
-	if t.Repo != nil {
-		return fromRepository(t, patch)
+	if t.Repo == nil {
+		return fromProgram(t)
 	}
-	return fromProgram(t)
+	if t.Repo.CautionCount() > 0 || !t.Repo.Taken() {
+		return nil
+	}
+	return fromRepository(t, patch)
 }
 
 // fromProgram takes each attempt that failed and was followed by one that did not fail in the same way.
 func fromProgram(t api.Task) (out []api.Lesson) {
+	if n := len(t.Attempts); n > 0 && t.Attempts[n-1].Result != nil && len(t.Attempts[n-1].Result.Cautions) > 0 {
+		return nil
+	}
 	for i, a := range t.Attempts {
 		if i+1 == len(t.Attempts) || a.Result == nil || a.Result.OK {
 			continue

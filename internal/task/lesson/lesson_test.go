@@ -53,6 +53,7 @@ func TestFromPrograms(t *testing.T) {
 		"no failure":      func(t *api.Task) { t.Attempts = t.Attempts[1:] },
 		"the last failed": func(t *api.Task) { t.Attempts = t.Attempts[:1] },
 		"the same again":  func(t *api.Task) { t.Attempts[1] = program(2, "x", "y", trace(3, missing)) },
+		"a caution":       func(t *api.Task) { t.Attempts[1].Result.Cautions = []api.Caution{{Uses: "x"}} },
 		"nothing is said": func(t *api.Task) { t.Attempts[0].Result.Stderr = "3\n" },
 	} {
 		task := ended(missing)
@@ -73,7 +74,7 @@ func TestFromRepositories(t *testing.T) {
 	failed := func(test string) *api.Gate { return &api.Gate{Output: "--- FAIL: " + test + " (0.01s)\n"} }
 	task := api.Task{ID: api.NewTaskID(), Account: "a", Outcome: api.OutcomeVerified,
 		Create: api.CreateTask{Repo: &api.RepoTask{URL: "https://user:secret@example.org/team/sum.git"}},
-		Repo: &api.RepoResult{Summary: "The sum is right now.", Before: failed("TestSum"), Rounds: []api.Round{
+		Repo: &api.RepoResult{Summary: "The sum is right now.", Delivery: &api.Delivery{Pushed: "origin"}, Before: failed("TestSum"), Rounds: []api.Round{
 			{N: 1, Gate: failed("TestMean")}, {N: 2, Gate: failed("TestSum")}, {N: 3, Gate: &api.Gate{Passed: true}}}}}
 	got := lesson.From(task, patch)
 	if len(got) != 2 || got[0].Failure != "--- FAIL: TestSum (TIME)" || got[1].Failure != "--- FAIL: TestMean (TIME)" {
@@ -91,6 +92,32 @@ func TestFromRepositories(t *testing.T) {
 	}
 	if got := lesson.From(task, ""); len(got) != 0 {
 		t.Error("lessons without a patch:", got)
+	}
+	// What may have deceived its tests, and what nobody took, teaches nothing.
+	for name, c := range map[string]struct {
+		change func(*api.RepoResult)
+		want   int
+	}{
+		"not delivered": {func(r *api.RepoResult) { r.Delivery = nil }, 0},
+		"a delivery that fails": {func(r *api.RepoResult) {
+			r.Delivery = &api.Delivery{Error: api.AsError(api.Errorf(api.KindDenied, "no"))}
+		}, 0},
+		"applied": {func(r *api.RepoResult) { r.Delivery, r.Applied = nil, true }, 2},
+		"one of several": {func(r *api.RepoResult) {
+			r.Delivery, r.Repositories = nil, []api.RepositoryResult{{Delivery: &api.Delivery{Pushed: "o"}}}
+		}, 2},
+		"a caution":     {func(r *api.RepoResult) { r.Cautions = []api.Caution{{Uses: "os._exit"}} }, 0},
+		"a binary file": {func(r *api.RepoResult) { r.Files = []api.FileChange{{Status: "added", Binary: true}} }, 0},
+		"an unstable test": {func(r *api.RepoResult) {
+			r.Rounds = []api.Round{{Gate: &api.Gate{Passed: true, Tests: &api.TestReport{Unstable: []api.UnstableTest{{Name: "a"}}}}}}
+		}, 0},
+	} {
+		other := task
+		res := *task.Repo
+		c.change(&res)
+		if other.Repo = &res; len(lesson.From(other, patch)) != c.want {
+			t.Errorf("%s: %d lessons, want %d", name, len(lesson.From(other, patch)), c.want)
+		}
 	}
 }
 

@@ -112,6 +112,7 @@ func TestBest(t *testing.T) {
 		todo   = "sed -i 's/a - b/a + b  # TODO/' calc.py; sed -i '/TODO/s/.*/\\ttrue/' Makefile" // as if there were no lint
 		breaks = clean + "; sed -i 's/a + a/a/' calc.py"
 		wrong  = "sed -i 's/a - b/a * b/' calc.py"
+		forged = "sed -i 's/a - b/5 if __import__(\"os\").environ.get(\"CI\") else 7/' calc.py"
 		// Its own tests pass, and the one that passed before is gone.
 		drops = clean + "; sed -i '/double(self)/,$d' test_calc.py"
 	)
@@ -128,6 +129,7 @@ func TestBest(t *testing.T) {
 		{name: "a tie goes to the smaller diff", calls: []string{long, clean}, best: 2, outcome: api.OutcomeVerified, why: "2 changed lines, against 6", lost: "6 changed lines, against 2"},
 		{name: "a regression loses to a clean one", calls: []string{drops, long}, req: api.RepoTask{TestsMayChange: true}, best: 2, outcome: api.OutcomeVerified, why: "0 regressions, against 1", lost: "1 regression, against 0"},
 		{name: "lint decides before size", calls: []string{todo, long}, req: api.RepoTask{TestsMayChange: true}, best: 2, outcome: api.OutcomeVerified, why: "its lint command passed", lost: "its lint command failed"},
+		{name: "a forgery loses to a repair, though smaller", calls: []string{forged, long}, best: 2, outcome: api.OutcomeVerified, why: "0 cautions, against 2", lost: "2 cautions, against 0"},
 		{name: "none passes", calls: []string{"true", breaks, wrong}, best: 3, outcome: api.OutcomeNeedsHuman, why: "0 regressions, against 1", lost: "The agent changed nothing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -42,6 +42,11 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 	}
 	changes, denied := w.project.taken(changes)
 	refused = append(denied, refused...)
+	changes, locks, err := w.project.explained(ctx, changes)
+	if err != nil {
+		return "", err
+	}
+	refused = append(locks, refused...)
 	q := cache.CommitRequest{
 		Parent: w.project.base.Hash, Changes: changes, Dirs: w.project.members.dirs(),
 		Author: w.project.identity(), Committer: w.project.identity(),

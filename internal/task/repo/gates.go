@@ -89,7 +89,8 @@ func (j *gates) run(ctx context.Context, n int) error {
 }
 
 // divide returns the changes that put the word of the gate in doubt, and the others. A link, or a file, that takes the place of
-// a directory with such files is one of them: it hides them.
+// a directory with such files is one of them: it hides them. So is a lock file, which goes with its manifest: the gate then runs with the
+// packages of the base too.
 func (j *gates) divide(changes []cache.Change) (tests, rest []cache.Change) {
 	hidden := map[string]bool{}
 	for _, c := range changes {
@@ -100,7 +101,8 @@ func (j *gates) divide(changes []cache.Change) (tests, rest []cache.Change) {
 		}
 	}
 	for _, c := range changes {
-		if j.watched(c.Path) || !c.Delete && hidden[c.Path] {
+		lock := gate.LocksRuler(c.Path) && !j.attempt.project.req.LocksMayChange
+		if j.watched(c.Path) || lock || !c.Delete && hidden[c.Path] {
 			tests = append(tests, c)
 		} else {
 			rest = append(rest, c)
@@ -520,5 +522,6 @@ func (j *gates) cautions(ctx context.Context, head string) ([]api.Caution, error
 	for _, s := range gate.Signs(patch, j.watched) {
 		out = append(out, api.Caution{Path: s.Path, Line: s.Line, Uses: s.Uses})
 	}
-	return out, nil
+	more, err := j.attempt.project.unread(ctx, head)
+	return append(out, more...), err
 }

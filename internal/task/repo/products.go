@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/gate"
 )
 
 // products are the names of directories that package managers and build tools make by themselves, and of nothing else.
@@ -34,15 +35,15 @@ var marked = map[string][]string{
 }
 
 // written divides what is new in a workspace into what somebody wrote and what package managers and build tools made by
-// themselves. A kind of directory that the base has is part of the repository, so nothing of it is left out.
+// themselves. A kind of directory that the base has is part of the repository, so nothing of it is left out but byte code that is new.
 func (w *project) written(ctx context.Context, changes []cache.Change, refused []api.RefusedChange) ([]cache.Change, []api.RefusedChange, []api.LeftOut, error) {
 	base, err := w.repo.Files(ctx, w.base.Hash)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	there, tracked := map[string]bool{}, map[string]bool{}
+	had, there, tracked := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, f := range base {
-		there[f.Path] = true
+		had[f.Path], there[f.Path] = true, true
 		for name := range strings.SplitSeq(f.Path, "/") {
 			tracked[kindOf(name)] = true
 		}
@@ -63,6 +64,10 @@ func (w *project) written(ctx context.Context, changes []cache.Change, refused [
 			case slices.ContainsFunc(marked[name], func(m string) bool { return there[path.Join(dir, m)] }):
 				return p[:end]
 			}
+		}
+		// Python can prefer it to the source that was reviewed. The data of tests may have some.
+		if gate.IsByteCode(p) && !had[p] && !gate.IsTest(p) {
+			return p
 		}
 		return ""
 	}
