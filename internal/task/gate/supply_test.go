@@ -136,7 +136,7 @@ func TestWatchesHelpers(t *testing.T) {
 		"app/checks.py": false, "health/verify.go": false, "src/expected.go": false, "pkg/snapshots/take.go": false, "helpers.py": false, "snapper.js": false, "marks.mkd": false,
 		"lib/assert_that_it_holds.md": false, "data/in.csv": false,
 	} {
-		if got := gate.Watched("python3 -m unittest discover", p); got != want {
+		if got := gate.Watched("python3 -m unittest discover", p, nil); got != want {
 			t.Errorf("%s: %v, want %v", p, got, want)
 		}
 	}
