@@ -1,10 +1,14 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -59,6 +63,18 @@ func TestOneAccountFillsTheDisk(t *testing.T) {
 	world.Must(bob.Workspaces.Create(ctx, api.CreateWorkspace{Name: "work"}))(t)
 	bobs := world.Sandbox(t, bob, api.CreateSandbox{Workspace: "work"})
 	world.OK(t, write(t, bobs, "begun", 1))
+	median := func() time.Duration { // of a command that writes, and an upload
+		var all []time.Duration
+		for range 15 {
+			began := time.Now()
+			world.OK(t, write(t, bobs, "again", 1))
+			world.OK(t, bobs.WriteFile(ctx, "", "/workspace/upload", strings.NewReader("x")))
+			all = append(all, time.Since(began))
+		}
+		slices.Sort(all)
+		return all[len(all)/2]
+	}
+	alone := median()
 
 	// Several workspaces: the one that grows is ended at the ceiling, and another one that does not is not.
 	world.Must(alice.Workspaces.Create(ctx, api.CreateWorkspace{Name: "first"}))(t)
@@ -103,7 +119,24 @@ func TestOneAccountFillsTheDisk(t *testing.T) {
 		refused(what, do())
 	}
 
-	// The other account.
+	// The other account, while the attacks continue.
+	attack, over := context.WithCancel(ctx)
+	var attacks sync.WaitGroup
+	attacks.Go(func() {
+		for attack.Err() == nil {
+			_, _ = alice.Workspaces.Create(attack, api.CreateWorkspace{Name: "fourth"})
+			_, _ = plain.Snapshot(attack, api.CreateSnapshot{})
+			_ = third.WriteFile(attack, "", "/workspace/f", strings.NewReader(strings.Repeat("x", 1<<20)))
+		}
+	})
+	beside := median()
+	over()
+	attacks.Wait()
+	if ratio := float64(beside) / float64(alone); ratio > 10 {
+		t.Errorf("what another account does takes %s instead of %s: %.1f times as long", beside, alone, ratio)
+	} else {
+		t.Logf("what another account does takes %s instead of %s: %.1f times as long", beside, alone, ratio)
+	}
 	if row := world.Must(bobs.Info(ctx))(t); row.State != api.SandboxRunning {
 		t.Fatalf("the sandbox of another account is %s: %s", row.State, row.Reason)
 	}

@@ -103,7 +103,7 @@ func TestSetupWithoutLockFiles(t *testing.T) {
 		"pip.py":               "raise SystemExit('the pip of the repository')\n",
 		"src/sitecustomize.py": "import os\nif 'PIP_NO_INPUT' in os.environ: open('/workspace/seen', 'w')\n",
 		"check.sh": "node -e 'console.log(require(\"hortus-pad\").pad(7, 3))' && cd / && python3 -c 'import hortus_app; print(hortus_app.pad(7, 3))' && ! test -e /workspace/package-lock.json && ! test -e /workspace/seen && " +
-			"case $PATH in /workspace/.git/hortus/python/bin:/*) ;; *) exit 4 ;; esac\n",
+			"case :$PATH in *:/workspace/.git/hortus/python/bin:/*) ;; *) exit 4 ;; esac\n",
 	})
 	run := g.patient("repo", "prepare", dir)
 	for _, want := range []string{"[setup] npm install", "[setup] pip install", "package.json has no lock file: npm installs the newest", "pyproject.toml has no lock file: pip installs the newest", "[setup] sealed"} {
