@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,21 @@ func TestStreamsOfOneAccount(t *testing.T) {
 		}
 		return resp.StatusCode, resp.Header.Get("Retry-After")
 	}
+	median := func() time.Duration { // of a request of another account, on a connection of its own
+		var all []time.Duration
+		for range 51 {
+			began := time.Now()
+			if status, _ := ask("/once", "other-3"); status != http.StatusOK {
+				t.Errorf("a request of another account is answered %d", status)
+			}
+			all = append(all, time.Since(began))
+			held[len(held)-1].Close()
+			held = held[:len(held)-1]
+		}
+		slices.Sort(all)
+		return all[len(all)/2]
+	}
+	alone := median()
 	streams := map[string]int{}
 	for _, account := range []string{"a", "b", "c"} {
 		for key := range 4 {
@@ -95,6 +111,10 @@ func TestStreamsOfOneAccount(t *testing.T) {
 	}
 	if all := streams["a"] + streams["b"] + streams["c"]; all < connections/2 || all > connections*3/4 {
 		t.Errorf("three accounts hold %d streams of %d connections", all, connections)
+	}
+	beside := median()
+	if t.Logf("a request of another account takes %s instead of %s: %.1f times as long", beside, alone, float64(beside)/float64(alone)); beside > 10*alone && beside > 100*time.Millisecond { // less is the load of this machine
+		t.Error("another account waits for those that hold streams")
 	}
 	for i := range 4 {
 		if status, _ := ask("/stream", "other-1"); status != http.StatusOK {
