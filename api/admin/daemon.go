@@ -101,6 +101,8 @@ type ModelReport struct {
 	// BaseURL is where it is asked, when that is not the vendor's own place.
 	BaseURL string `json:"baseUrl,omitempty"`
 	OK      bool   `json:"ok"`
+	// Source is where the model of a server of this machine is, or where the key comes from.
+	Source string `json:"source,omitempty"`
 	// Reason and Fix are set when OK is false.
 	Reason string `json:"reason,omitempty"`
 	Fix    string `json:"fix,omitempty"`

@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"hortus.dev/api/admin"
 	"hortus.dev/client"
+	"hortus.dev/internal/agent/model/catalogue"
 	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/cli"
@@ -54,6 +56,15 @@ func probeProgram() ([]byte, error) {
 	return os.ReadFile("/proc/self/exe")
 }
 
+// modelAtHand finds a model with the variables of this process.
+func modelAtHand(ctx context.Context, keySecrets map[string]string) (admin.ModelReport, bool) {
+	models, err := catalogue.New(catalogue.Config{Getenv: os.Getenv, KeySecrets: keySecrets})
+	if err != nil {
+		return admin.ModelReport{}, false
+	}
+	return models.AtHand(ctx)
+}
+
 func main() {
 	switch name := filepath.Base(os.Args[0]); {
 	case name == initns.Argv0:
@@ -69,7 +80,7 @@ func main() {
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
 	env := app.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
-		Catalogue: offline.Catalogue, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun, Probe: probeProgram,
+		Catalogue: offline.Catalogue, ModelAtHand: modelAtHand, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun, Probe: probeProgram,
 		Serve: func(ctx context.Context, opt app.ServeOptions) error {
 			dropPrivileges()
 			return daemon.Resident(ctx, daemon.ResidentOptions(opt))

@@ -34,6 +34,9 @@ type Env struct {
 	Version func() admin.Version
 	// Catalogue lists what the built-in model does. Nil if there is none.
 	Catalogue func() ([]api.CatalogueEntry, error)
+	// ModelAtHand finds the model to use if none is configured, with the configured secrets of keys by vendor: a hosted
+	// one with a key or one of a server on this machine. Nil where no daemon can run.
+	ModelAtHand func(ctx context.Context, keySecrets map[string]string) (admin.ModelReport, bool)
 	// Inspect is what lies in a data directory, ours and not; Remove removes
 	// what is ours. Nil where no daemon can run.
 	Inspect func(dir string) (ours, foreign []string, err error)

@@ -184,6 +184,11 @@ func (c *sendCmd) Run(ctx app.Context, a *app.App) error {
 		if set, err = c.settings(ctx, a); err != nil {
 			return err
 		}
+		if set.Model == "" && (set.Agent == "" || set.Agent == "hortus") {
+			if set.Model, err = task.ModelAtHand(ctx, a); err != nil {
+				return err
+			}
+		}
 		m.Create = &set
 	case err != nil:
 		return err

@@ -25,7 +25,7 @@ type taskFlags struct {
 
 // modelFlag names the models.
 type modelFlag struct {
-	Model ModelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model: offline (built in, no network), anthropic, openai, anthropic:MODEL, openai:MODEL, or replay:FILE (a recording). planner=NAME,coder=NAME,debugger=NAME,large=NAME sets a model for each role."`
+	Model ModelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model: offline (built in, no network), anthropic, openai, anthropic:MODEL, openai:MODEL, ollama:MODEL, or replay:FILE (a recording). planner=NAME,coder=NAME,debugger=NAME,large=NAME sets a model for each role."`
 }
 
 // readInputs reads the files of --file: FILE, or NAME=FILE for another name in the

@@ -53,6 +53,11 @@ func (c *RunCommand) Run(ctx app.Context, a *app.App) error {
 			return api.Errorf(api.KindInvalid, "--attempts: %d is not between 1 and %d", req.Attempts, api.MaxAttempts)
 		}
 	}
+	if c.Model == (ModelNames{}) {
+		if req.Model, err = ModelAtHand(ctx, a); err != nil {
+			return err
+		}
+	}
 	return perform(ctx, a, req, c.taskFlags, &c.Sandbox)
 }
 

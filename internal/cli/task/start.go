@@ -55,7 +55,7 @@ type setupFlags struct {
 // agentFlag names the model of an agent.
 type agentFlag struct {
 	Agent string     `env:"HORTUS_AGENT" complete:"agents" placeholder:"NAME" help:"Agent that does the work: hortus (default), or a program in the sandbox: opencode, opencode-server, claude, codex, copilot, gemini or qwen. docs/agents.md."`
-	Model ModelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model of the agent: anthropic, openai, anthropic:MODEL, openai:MODEL, replay:FILE (a recording), or offline (built in, no network, small repairs only). NAME,large=NAME adds a model to switch to when the agent makes no progress."`
+	Model ModelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model of the agent: anthropic, openai, anthropic:MODEL, openai:MODEL, ollama:MODEL, replay:FILE (a recording), or offline (built in, no network, small repairs only). NAME,large=NAME adds a model to switch to when the agent makes no progress."`
 	Small string     `name:"small-model" env:"HORTUS_SMALL_MODEL" placeholder:"NAME" help:"Model that summarizes a long history and answers questions about the repository (research) for the agent (default: the agent's model)."`
 }
 
@@ -78,6 +78,13 @@ const (
 
 // Run has an agent work on a repository.
 func (c *taskStartCmd) Run(ctx app.Context, a *app.App) error {
+	if c.Model.all == "" && (c.Agent == "" || c.Agent == "hortus") {
+		name, err := ModelAtHand(ctx, a)
+		if err != nil {
+			return err
+		}
+		c.Model.all = name
+	}
 	req, err := c.request(ctx, a)
 	if err != nil {
 		return err

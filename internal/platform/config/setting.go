@@ -89,7 +89,7 @@ func Settings() []Setting {
 		{Key: "sandbox.disk", Env: "HORTUS_DISK", Flag: "disk", Default: showSize(limits.DiskBytes), Kind: Size, Help: "disk limit"},
 		{Key: "sandbox.output-limit", Env: "HORTUS_OUTPUT_LIMIT", Flag: "output-limit", Kind: Size, Help: "output limit of one command"},
 		{Key: "sandbox.egress", Env: "HORTUS_EGRESS", Flag: "egress", Kind: List, Help: "what sandboxes may connect to: none, a preset such as npm, or hosts"},
-		{Key: "task.model", Env: "HORTUS_MODEL", Flag: "model", Default: "offline", Kind: Text, Help: "model of every role"},
+		{Key: "task.model", Env: "HORTUS_MODEL", Flag: "model", Default: "offline", Kind: Text, Help: "model of every role; if it is not set, a model that is at hand"},
 		{Key: "task.small-model", Env: "HORTUS_SMALL_MODEL", Flag: "small-model", Kind: Text, Help: "model for summaries and research of the agent of a repository (default: its own)"},
 		{Key: "task.attempts", Env: "HORTUS_ATTEMPTS", Flag: "attempts", Default: strconv.Itoa(api.DefaultAttempts), Kind: Count, Min: 1, Max: api.MaxAttempts, Help: "maximum number of attempts"},
 		{Key: "task.timeout", Env: "HORTUS_TIMEOUT", Flag: "timeout", Default: showDuration(api.DefaultRunTimeout), Kind: Duration, Help: "timeout of the program"},

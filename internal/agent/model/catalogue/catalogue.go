@@ -30,8 +30,8 @@ type Config struct {
 }
 
 // Catalogue finds models by name: "offline", "anthropic", "openai", a vendor with one of
-// its models ("anthropic:claude-opus-5-5"), or "replay:" with the path of a recording. It
-// may be used from several goroutines.
+// its models ("anthropic:claude-opus-5-5"), "ollama:MODEL" and the like for
+// servers of this machine, or "replay:" with the path of a recording. It may be used from several goroutines.
 type Catalogue struct {
 	cfg     Config
 	offline *offline.Model
@@ -114,9 +114,13 @@ func (c *Catalogue) find(name string) (model.Model, error) {
 		return c.hosted(anthropicVendor, which)
 	case vendor == openai.Vendor:
 		return c.hosted(openaiVendor, which)
+	case named:
+		if m, known, err := c.served(vendor, which); known {
+			return m, err
+		}
 	}
 	return nil, api.Errorf(api.KindInvalid, "unknown model %q", name).WithHint(
-		"available: offline, anthropic, openai, and anthropic:MODEL and openai:MODEL with the vendor's model name")
+		"available: offline, anthropic, openai, anthropic:MODEL and openai:MODEL with the vendor's model name, and of servers on this machine ollama:MODEL, lmstudio:MODEL, llamacpp:MODEL and vllm:MODEL")
 }
 
 // Reports returns for each model whether it can be used and, if not, why.
@@ -136,12 +140,15 @@ func (c *Catalogue) Reports(ctx context.Context) []admin.ModelReport {
 		}
 		out = append(out, r)
 	}
-	return out
+	return append(out, c.local(ctx)...)
 }
 
 // Fingerprint identifies the values of the variables of hosted models.
 func Fingerprint(getenv func(string) string) string {
 	names := []string{openaiAPI, config.OwnPrefix + "EMBEDDING_MODEL", config.OwnPrefix + "EMBEDDING_SIMILARITY"}
+	for _, s := range servers {
+		names = append(names, s.host)
+	}
 	for _, v := range []vendor{anthropicVendor, openaiVendor} {
 		names = append(names, v.key, v.baseURL, config.OwnPrefix+v.key, config.OwnPrefix+v.baseURL, config.OwnPrefix+strings.ToUpper(v.name)+"_KEY_SECRET")
 	}

@@ -9,6 +9,7 @@ import (
 	"text/template"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 //go:embed catalogue
@@ -64,6 +65,9 @@ func (rc *recipe) extensions() []string {
 
 // find returns the one recipe that a sentence means.
 func (c *catalogue) find(r *reading) *match {
+	if r.unquoted != "" && c.instructs(r.unquoted) {
+		return nil
+	}
 	var best *match
 	tie := false
 	for i := range c.recipes {
@@ -82,6 +86,32 @@ func (c *catalogue) find(r *reading) *match {
 	}
 	return best
 }
+
+// qualifiers are words that change what is to be done with a text or a list.
+var qualifiers = vocabulary(`ignoring ignore insensitive sensitive case without except excluding including but not only by then twice times once
+ backwards backward reverse reversed first last ascending descending increasing decreasing stable natural duplicates order and or each every
+ starting ending longer shorter than into separated joined`)
+
+// instructs reports whether a text without quotation marks may end with a part of the request. It may if it has a word
+// of one, or an item of a list has more words than the others.
+func (c *catalogue) instructs(text string) bool {
+	items := strings.Split(text, ",")
+	for i, item := range items {
+		if len(items) > 1 && len(strings.Fields(strings.TrimPrefix(strings.TrimSpace(item), "and "))) != len(strings.Fields(items[0])) && !(i == len(items)-1 && reAndItem.MatchString(item)) {
+			return true
+		}
+		for _, w := range reAnyWord.FindAllString(item, -1) {
+			st := stem(w)
+			if st != "and" && qualifiers[st] || slices.ContainsFunc(c.recipes, func(rc recipe) bool { return needs(&rc, st) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// reAndItem is how a list ends: "apple and cherry".
+var reAndItem = lazyregexp.New(`^\s*[\pL\d]+ and [\pL\d]+\s*$`)
 
 func (c *catalogue) render(t *template.Template, name string, params map[string]string) (string, error) {
 	var buf bytes.Buffer

@@ -2,8 +2,11 @@ package offline
 
 import (
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/lazyregexp"
@@ -22,6 +25,11 @@ type reading struct {
 	romans  []string
 	asJSON  bool
 	problem string // why the sentence cannot be read, or ""
+	// unquoted is the text after a colon, which nothing ends but the sentence.
+	unquoted string
+	// asks is true for a question with the answer yes or no, and single if the sentence has "a" or "one" before what
+	// is made.
+	asks, single bool
 }
 
 // number is one number of a sentence.
@@ -31,6 +39,7 @@ type number struct {
 	ordinal bool   // "30th"
 	before  string // the stem of the word before, "" at a start
 	after   string // the stem of the word after
+	plural  bool   // the word after ends with s
 	at      int    // how many words stand before it
 }
 
@@ -52,6 +61,8 @@ var (
 	reLetterN    = lazyregexp.New(`\bn\s*=\s*`)
 	reRomanWord  = lazyregexp.New(`(?i)\broman\b`)
 	reNodeJS     = lazyregexp.New(`(?i)\bnode\.js\b`)
+	reAsked      = lazyregexp.New(`(?i)^\s*(?:is|are|was|were|does|do|did|has|have)\b|\b(?:if|whether)\b`)
+	reSingle     = lazyregexp.New(`(?i)\b(?:an?|one) (?:random (?:number|integer)|(?:prime|fibonacci)(?: number|$)|die\b|dice\b)`)
 	reToken      = lazyregexp.New(`^\x00(\d+)\x00`)
 )
 
@@ -87,6 +98,9 @@ func read(sentence string) *reading {
 		s = p.re.ReplaceAllString(s, p.to)
 	}
 	r.tokens(s)
+	r.words = dropAdjectives(r.words, r.lang != "")
+	r.asks = reAsked.MatchString(sentence)
+	r.single = reSingle.MatchString(sentence)
 	return r
 }
 
@@ -116,7 +130,8 @@ func (r *reading) colon(s string) string {
 	if tail == "" || strings.Trim(tail, "0123456789-.,;[]() and&") == "" {
 		return s
 	}
-	r.texts = append(r.texts, strings.TrimSuffix(tail, "."))
+	r.unquoted = strings.TrimSuffix(tail, ".")
+	r.texts = append(r.texts, r.unquoted)
 	return s[:i]
 }
 
@@ -175,7 +190,7 @@ func (r *reading) tokens(s string) {
 				run++
 			}
 			if pending >= 0 && raw != "and" {
-				nums[pending].after = st
+				nums[pending].after, nums[pending].plural = st, strings.HasSuffix(raw, "s")
 				pending = -1
 			}
 			r.words = append(r.words, st)
@@ -184,13 +199,35 @@ func (r *reading) tokens(s string) {
 			if strings.ContainsAny(s[:1], ".!?") && pending >= 0 {
 				run++
 			}
-			pos = 1
+			c, n := utf8.DecodeRuneInString(s)
+			// A hyphen joins two words. Every other mark that is no punctuation means something: 1-10, 1..10, $5.
+			joins := c == '-' && pending < 0 && last != "" && last != "#" && len(s) > 1 && s[1] >= 'a' && s[1] <= 'z'
+			if !unicode.IsSpace(c) && !strings.ContainsRune(",.;:!?()[]{}'\"\x00", c) && !joins || strings.HasPrefix(s, "..") {
+				r.words = append(r.words, string(c))
+			}
+			pos = n
 		}
 		s = s[pos:]
 	}
 	for _, n := range nums {
 		r.nums = append(r.nums, n.number)
 	}
+}
+
+// dropAdjectives leaves out what is said of the program that is asked for.
+func dropAdjectives(words []string, language bool) []string {
+	var out []string
+	for i, w := range words {
+		j := i
+		for j < len(words) && programAdjectives[words[j]] {
+			j++
+		}
+		if j > i && (j < len(words) && programNouns[words[j]] || j == len(words) && language) {
+			continue
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 // countWord says whether a number word is followed by something that is counted,
@@ -215,6 +252,10 @@ func splitNumber(s string, scaled, bracketed bool) []string {
 	for _, p := range parts[1:] {
 		// "100, 200, 300" is a list; "1,000,000" has groups of zeros mostly.
 		thousands = thousands && (strings.Contains(s, "_") || p == "000" || len(parts) == 2)
+	}
+	if len(parts) == 2 && !bracketed && !scaled && strings.Contains(s, ",") && !strings.Contains(s, ", ") && parts[1] != "000" ||
+		!strings.ContainsAny(s, ",_") && slices.ContainsFunc(parts[1:], func(p string) bool { return p[0] == '0' }) {
+		return []string{s} // one number or two: no number that a program takes
 	}
 	if (thousands || scaled) && !bracketed && !strings.Contains(s, ", ") && !strings.Contains(s, " ") {
 		return []string{joined}

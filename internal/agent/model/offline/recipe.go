@@ -59,6 +59,8 @@ type recipe struct {
 	only api.Language
 	// deps are third-party modules that the program names.
 	deps []string
+	// decides is set if it answers a question with yes or no, ordinals if it takes "the 5th".
+	decides, ordinals bool
 }
 
 // match is one recipe that a sentence may mean.
@@ -68,6 +70,8 @@ type match struct {
 	score  int
 	// refuse is why the sentence means this recipe but cannot be done.
 	refuse string
+	// example is true if the program works on data of the catalogue.
+	example bool
 }
 
 // try holds a sentence against a recipe. It returns nil when any word, number or
@@ -104,11 +108,21 @@ func (rc *recipe) try(r *reading) *match {
 	if r.lang != "" && rc.only != "" && r.lang != rc.only {
 		return nil
 	}
+	if !rc.ordinals && slices.ContainsFunc(r.nums, func(n number) bool { return n.ordinal }) {
+		return nil
+	}
 	m := &match{recipe: rc, params: map[string]string{}, score: score}
 	if !m.fill(r) {
 		return nil
 	}
 	if rc.derive != nil && !rc.derive(r, m.params) {
+		return nil
+	}
+	// A question is not answered with a list, and what a request refers to is no example of the catalogue.
+	if mode := m.params["mode"]; r.asks && (!rc.decides || mode != "" && mode != "one") {
+		return nil
+	}
+	if m.example && slices.ContainsFunc(r.words, func(w string) bool { return deictic[w] }) {
 		return nil
 	}
 	m.refuse = rc.bound(m.params)
@@ -124,6 +138,7 @@ func (m *match) fill(r *reading) bool {
 	take := func(from *[]string, p param) bool {
 		if len(*from) == 0 {
 			missing = missing || p.kind == text || p.kind == date
+			m.example = m.example || p.kind == text || p.kind == date || p.kind == link
 			m.params[p.name] = p.def
 			return p.def != ""
 		}
@@ -150,13 +165,13 @@ func (m *match) fill(r *reading) bool {
 			}
 			if m.params[p.name] = list; list == "" {
 				m.params[p.name] = p.def
-				ok = p.def != ""
+				m.example, ok = true, p.def != ""
 			}
 		case text:
 			ok = take(&txts, p)
 		case texts:
 			if len(txts) == 0 {
-				m.params[p.name] = p.def
+				m.params[p.name], m.example = p.def, true
 				break
 			}
 			m.params[p.name], txts = joinTexts(txts), nil
@@ -217,7 +232,8 @@ func takeList(nums []number) (list string, rest []number, ok bool) {
 				continue
 			}
 			o := byRun[other]
-			if len(o) == 1 && j < i && o[0].text == strconv.Itoa(len(l)) && !o[0].ordinal {
+			if len(o) == 1 && j < i && o[0].text == strconv.Itoa(len(l)) && !o[0].ordinal && vocabulary("number value integer element")[o[0].after] &&
+				generic[o[0].before] {
 				continue // "the 3 numbers 4, 5 and 6"
 			}
 			rest = append(rest, o...)

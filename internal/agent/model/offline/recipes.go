@@ -34,6 +34,9 @@ func amount(r *reading, p map[string]string) bool {
 	if len(r.nums) > 1 || holds(r, "check", "is") && len(r.nums) == 1 && holds(r, "upto", "below", "under", "first") {
 		return false
 	}
+	if len(r.nums) == 0 && holds(r, "first", "nth") && !holds(r, "n") {
+		return false
+	}
 	mode := p["mode"]
 	switch {
 	case holds(r, "upto", "below", "under", "until"):
@@ -83,7 +86,10 @@ func algorithmRecipes() []recipe {
 						p["length"] = n.text
 					}
 				}
-				return len(r.nums) <= 2 && len(r.texts) == 0 && (holds(r, "random", "length", "character", "seed") || len(r.nums) == 0)
+				if slices.ContainsFunc(r.nums, func(n number) bool { return n.after == "random" || n.after == "password" && n.plural }) {
+					return false // several passwords
+				}
+				return len(r.nums) <= 2 && (len(r.nums) < 2 || p["seed"] != "") && len(r.texts) == 0 && (holds(r, "random", "length", "character", "seed") || len(r.nums) == 0)
 			}},
 	}
 }
@@ -137,7 +143,7 @@ func conversionRecipes() []recipe {
 			params: []param{{name: "numeral", kind: roman}}},
 		{name: "to_base", phrase: "binary, octal and hexadecimal", task: "convert {{.n}} to {{.bases}}", needs: []string{"binary|hexadecimal|hex|octal"}, also: "number convert decimal integer representation base notation or",
 			params: []param{{name: "n", def: "42", max: 1e15}, {name: "bases", kind: set, words: "binary=binary octal=octal hexadecimal=hexadecimal hex=hexadecimal"}},
-			derive: func(r *reading, p map[string]string) bool { return !towards(r, "decimal") && !fromBase(r) }},
+			derive: func(r *reading, p map[string]string) bool { return !r.asks && !towards(r, "decimal") && !fromBase(r) }},
 		{name: "from_base", phrase: "binary, octal and hexadecimal", task: "convert the {{.base}} number {{.digits}} to decimal", needs: []string{"binary|octal"}, also: "number convert decimal integer base",
 			params: []param{{name: "digits", max: 1e15}, {name: "base", kind: choice, words: "binary=binary octal=octal"}},
 			derive: func(r *reading, p map[string]string) bool {
@@ -202,6 +208,14 @@ func direction(names ...string) func(*reading, map[string]string) bool {
 		if towards(r, order[0]) {
 			p["from"], p["to"] = order[1], order[0]
 		}
+		// A number is of the unit behind it.
+		if len(r.nums) == 1 {
+			at := r.nums[0].at
+			for at < len(r.words) && (r.words[at] == "degre" || r.words[at] == stem("degree") || r.words[at] == "from") {
+				at++
+			}
+			return at < len(r.words) && r.words[at] == stem(p["from"])
+		}
 		return true
 	}
 }
@@ -263,7 +277,8 @@ func listRecipes() []recipe {
 			needs: []string{"duplicate|dedupe|deduplicate|unique|distinct"}, also: nouns + "remove delete drop keep order preserve element item only eliminate without",
 			params: []param{{name: "numbers", kind: numbers, def: "1, 2, 2, 3, 4, 4, 5, 1"}, js},
 			derive: func(r *reading, p map[string]string) bool {
-				return holds(r, "remove", "delete", "drop", "eliminate", "without", "dedupe", "deduplicate", "unique", "distinct")
+				drop := holds(r, "remove", "delete", "drop", "eliminate", "without", "dedupe", "deduplicate")
+				return drop != holds(r, "unique", "distinct")
 			}},
 		{name: "binary_search", phrase: "binary search in a sorted list", task: "find {{.target}} in the sorted numbers {{.numbers}} by binary search",
 			needs: []string{"binary", "search"}, also: nouns + "sort algorithm element index position target", params: []param{{name: "numbers", kind: numbers, def: "1, 3, 5, 7, 9, 11, 13"}, {name: "target", def: "7", min: -1e15, max: 1e15}}},
@@ -279,6 +294,9 @@ func listRecipes() []recipe {
 // randomNumbers sorts out what each number is: the count, the bounds, the seed.
 func randomNumbers(r *reading, p map[string]string) bool {
 	p["n"], p["low"], p["high"], p["seed"] = "5", "1", "100", ""
+	if r.single {
+		p["n"] = "1"
+	}
 	var bounds []string
 	for _, n := range r.nums {
 		switch {

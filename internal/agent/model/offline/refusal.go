@@ -210,5 +210,5 @@ func decline(why string, nearest []string) error {
 	return api.Errorf(api.KindDeclined, "the offline model declines: %s", why).WithHint("%s", hint+
 		"It has a catalogue of small Python and JavaScript programs: hortus model catalogue lists them with examples. "+
 		"It also runs a program that you give, in "+language.Titles()+": hortus run 'Run this Python: print(6*7)'. "+
-		"For anything else set ANTHROPIC_API_KEY and add --model anthropic, or OPENAI_API_KEY and --model openai.")
+		"A language model does this: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start Ollama with a model that calls tools, and run it again; or add --model anthropic or --model openai.")
 }

@@ -38,7 +38,9 @@ var phraseTable = func() []phrase {
 		{`hello,? ?world`, "helloworld"},
 		{`square roots?`, "sqrt"},
 		{`to the power( of)?|raised to`, " power "},
-		{`non[- ]repeating`, "unique"},
+		{`one hundred`, "100"},
+		{`(?:letter|character|word|digit)s? (?:a|i)\b`, "lettername"}, // not an article
+		{`work out`, "compute"},
 		{`e[- ]mails?`, "email"},
 		{`prime[- ]fact`, "prime fact"},
 		{`how many|number of`, "howmany"},
@@ -77,14 +79,23 @@ var ordinalWords = map[string]string{
 var generic = vocabulary(`a an them they the this that these those which what it its is are be being been can could do does
  will would should shall i we you me us my our your im want need like please kindly help let lets now just some
  of for in on to and with as at into then so if whether given following from by using use used uses via
- also both each every all any there here out one per
+ also both each all any there here out
  write create make build develop implement code program script function method routine app application tool utility
- snippet example demo small simple short quick tiny little basic nice complete working easy clean pure plain good
- builtin stdlib idiomatic modern
- compute calculate evaluate find print output display show return returning give produce generate determine get tell work run
+ snippet example demo
+ builtin stdlib
+ compute calculate evaluate find print output display show return returning give produce generate determine get tell run
  execute demonstrate say report
  result results value values answer answers stdout terminal console screen output
  how me hey hi thanks thank`)
+
+// programNouns are what a request calls a program, and programAdjectives what it may say of one. Of anything else
+// ("the short words", "working days") such an adjective changes what is asked.
+var (
+	programNouns      = vocabulary("code program script function routine method app application tool utility snippet example demo class implementation way")
+	programAdjectives = vocabulary("small simple short quick tiny little basic nice complete working easy clean pure plain good idiomatic modern")
+	// deictic words refer to something that the request must hold.
+	deictic = vocabulary("my our your these those this them it following")
+)
 
 func vocabulary(s string) map[string]bool {
 	v := map[string]bool{}

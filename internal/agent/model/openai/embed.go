@@ -32,6 +32,7 @@ func NewEmbedder(cfg Config) (*Embedder, error) {
 	if cfg.Model == "" {
 		return nil, api.Errorf(api.KindInvalid, "openai: an embedding model without a name").WithHint("Add the name: %s:MODEL.", Vendor)
 	}
+	cfg.Vendor = Vendor
 	if cfg.BaseURL == "" {
 		cfg.BaseURL = DefaultBaseURL
 	}

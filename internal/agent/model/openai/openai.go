@@ -37,6 +37,8 @@ const (
 // Config is what a model is made from. The zero value is the default model
 // without a key.
 type Config struct {
+	// Vendor begins the name of the model and the messages of its errors; empty means [Vendor].
+	Vendor string
 	// Model is the server's name of the model; empty means DefaultModel.
 	Model string
 	// BaseURL is where the API is, with its version; empty means DefaultBaseURL.
@@ -70,6 +72,9 @@ var _ model.Model = (*Model)(nil)
 
 // New makes a model. It calls nobody. KindInvalid for an API that there is not.
 func New(cfg Config) (*Model, error) {
+	if cfg.Vendor == "" {
+		cfg.Vendor = Vendor
+	}
 	if cfg.Model == "" {
 		cfg.Model = DefaultModel
 	}
@@ -95,7 +100,7 @@ func New(cfg Config) (*Model, error) {
 
 func newClient(cfg Config, over *http.Client) *hosted.Client {
 	c := &hosted.Client{
-		Endpoint: hosted.Endpoint{Vendor: Vendor, Model: cfg.Model, BaseURL: cfg.BaseURL, Key: cfg.APIKey, KeyHint: cfg.KeyHint},
+		Endpoint: hosted.Endpoint{Vendor: cfg.Vendor, Model: cfg.Model, BaseURL: cfg.BaseURL, Key: cfg.APIKey, KeyHint: cfg.KeyHint},
 		Header:   http.Header{}, HTTP: over,
 	}
 	if cfg.APIKey != "" {
@@ -111,7 +116,7 @@ func isOfficial(base string) bool {
 }
 
 // Name is "openai:" and the server's name.
-func (m *Model) Name() string { return Vendor + ":" + m.cfg.Model }
+func (m *Model) Name() string { return m.cfg.Vendor + ":" + m.cfg.Model }
 
 // MaxTemperature implements [model.Tempered]: of OpenAI's own models, those that reason take none.
 func (m *Model) MaxTemperature() (float64, bool) {

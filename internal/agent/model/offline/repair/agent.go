@@ -269,7 +269,7 @@ func unable(why string) error {
 	return api.Errorf(api.KindDeclined, "the offline model declines: %s", why).WithHint(
 		`On a repository it does two things: hortus task --repo . "Fix the failing test" tries small edits until the gate passes, ` +
 			`and "Rename X to Y" renames a name. hortus model catalogue lists what it does. ` +
-			"For anything else set ANTHROPIC_API_KEY and add --model anthropic, or OPENAI_API_KEY and --model openai.")
+			"A language model does more: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start Ollama with a model that calls tools, and run it again; or add --model anthropic or --model openai.")
 }
 
 // maxQuoted is the maximum length of a request in an error message, in characters.

@@ -59,7 +59,8 @@ func readTree(text string) tree {
 }
 
 const (
-	// maxRead bounds what is viewed of a repository, in bytes; maxViews in calls.
+	// maxRead bounds what is viewed of a repository without files that a traceback names, in bytes; maxViews what is
+	// viewed of all, in calls.
 	maxRead  = 160 << 10
 	maxViews = 60
 	// viewBytes is what one view may show without being cut.
@@ -68,15 +69,17 @@ const (
 )
 
 // choose takes the files to read: those that the failure names, their namesakes,
-// what changed lately, and then what there is room for.
-func (t tree) choose(output string) []entry {
+// what changed lately, and then what there is room for. A file that a traceback names is read whatever its size, as far
+// as there are views for it: its edits are those around the lines that the traceback and the trace name.
+func (t tree) choose(output string) (out, skipped []entry) {
 	known := map[string]bool{}
 	for _, f := range t.files {
 		known[f.path] = true
 	}
-	score := map[string]int{}
+	score, framed := map[string]int{}, map[string]bool{}
 	for i, f := range edit.Frames(output, t.root, func(s string) bool { return known[s] }) {
 		score[f.Path] += max(1, 40-i)
+		framed[f.Path] = true
 	}
 	stems := map[string]bool{}
 	for _, f := range t.files {
@@ -101,15 +104,20 @@ func (t tree) choose(output string) []entry {
 	}
 	list := slices.Clone(t.files)
 	slices.SortStableFunc(list, func(a, b entry) int { return score[b.path] - score[a.path] })
-	var out []entry
 	total, views := 0, 0
 	for _, f := range list {
-		if n := f.views(); f.bytes <= maxRead/2 && total+f.bytes <= maxRead && views+n <= maxViews {
-			total, views = total+f.bytes, views+n
-			out = append(out, f)
+		n := f.views()
+		if views+n > maxViews || !framed[f.path] && (f.bytes > maxRead/2 || total+f.bytes > maxRead) {
+			skipped = append(skipped, f)
+			continue
 		}
+		views += n
+		if f.bytes <= maxRead/2 {
+			total += f.bytes
+		}
+		out = append(out, f)
 	}
-	return out
+	return out, skipped
 }
 
 // stemOf is a file's name without what makes it a test.

@@ -17,11 +17,12 @@ const maxFixes = 3
 // repairer is one repair on its way.
 type repairer struct {
 	*session
-	tree  tree
-	files []edit.File
-	done  []edit.Edit // edits that are in the tree, in order
-	was   []edit.File // each edit's file before it
-	trace *edit.Trace
+	tree    tree
+	skipped []entry // sources that were not read
+	files   []edit.File
+	done    []edit.Edit // edits that are in the tree, in order
+	was     []edit.File // each edit's file before it
+	trace   *edit.Trace
 	// executed is true if the candidates are in lines that failing tests execute.
 	executed bool
 	effort   effort // what was spent
@@ -117,7 +118,8 @@ func (r *repairer) read() bool {
 	if r.gateRun.killed != "" && !r.stack() {
 		return false
 	}
-	files := r.tree.choose(r.gateRun.output)
+	files, skipped := r.tree.choose(r.gateRun.output)
+	r.skipped = skipped
 	results, ok := r.h.each("", views(files))
 	if !ok {
 		return false

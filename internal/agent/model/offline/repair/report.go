@@ -51,6 +51,28 @@ func (r *repairer) summary() string {
 	return s.String()
 }
 
+// maxUnread is how many files that were not read a report names.
+const maxUnread = 5
+
+// unread names the files that were not read, and why.
+func (r *repairer) unread() string {
+	if len(r.skipped) == 0 {
+		return ""
+	}
+	var names []string
+	for _, f := range r.skipped[:min(len(r.skipped), maxUnread)] {
+		why := "the other files fill the limit"
+		if f.bytes > maxRead/2 {
+			why = "too large, and the failure does not name it"
+		}
+		names = append(names, fmt.Sprintf("%s (%d KiB: %s)", f.path, (f.bytes+1023)>>10, why))
+	}
+	if n := len(r.skipped) - len(names); n > 0 {
+		names = append(names, fmt.Sprintf("%d more", n))
+	}
+	return " Not read: " + strings.Join(names, ", ") + "."
+}
+
 // failure returns what was tried, why it stopped, and what would help.
 func (r *repairer) failure() string {
 	var s strings.Builder
@@ -71,6 +93,7 @@ func (r *repairer) failure() string {
 	if fr := edit.Frames(r.gateRun.output, r.tree.root, r.source); len(fr) > 0 {
 		fmt.Fprintf(&s, " The failure names %s:%d.", fr[0].Path, fr[0].Line)
 	}
+	s.WriteString(r.unread())
 	s.WriteString(" The offline model repairs defects of one place only and writes no missing code. What helps: a hosted model (--model anthropic, --model openai), which understands the code")
 	if n := len(r.tried); n > 0 && n < 40 {
 		s.WriteString("; or a faster gate (--verify), for example one that runs only the failing test")

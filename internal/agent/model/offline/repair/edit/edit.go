@@ -44,7 +44,7 @@ func List(files []File, f Failure, known []Edit) []Edit {
 	c.compile()
 	for _, s := range p.sources {
 		for i := range s.lines {
-			if l := &s.lines[i]; len(l.toks) > 0 {
+			if l := &s.lines[i]; len(l.toks) > 0 && (len(s.lines) <= largeFile || p.near(s, i)) {
 				c.at(s, i, l)
 			}
 		}
@@ -54,6 +54,20 @@ func List(files []File, f Failure, known []Edit) []Edit {
 		c.edits = c.edits[:MaxEdits]
 	}
 	return c.edits
+}
+
+const (
+	// largeFile is how many lines a file may have to be edited everywhere. A larger one is edited in the lines around
+	// those that the failure names, at most around on each side.
+	largeFile = 3000
+	around    = 40
+)
+
+// near reports whether a line is close to one that the failure names.
+func (p *project) near(s *source, i int) bool {
+	return slices.ContainsFunc(p.frames, func(f Frame) bool {
+		return f.Path == s.path && i >= f.Line-1-around && i <= f.Line-1+around
+	})
 }
 
 // collector gathers edits of one line after the other.
