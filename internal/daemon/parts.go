@@ -159,7 +159,7 @@ func (s *System) openSandboxes(context.Context) error {
 		return err
 	}
 	s.onClose(func(context.Context) error { return guest.Close() })
-	s.host = image.NewHost(image.Config{Store: s.layers, Home: s.cfg.Home, Path: s.cfg.Path, Logger: s.log, Sudo: guest, SudoKey: build()})
+	s.host = image.NewHost(image.Config{Store: s.layers, Home: s.cfg.Home, Path: s.cfg.Path, Toolchains: s.cfg.Toolchains, Logger: s.log, Sudo: guest, SudoKey: build()})
 	if s.images, err = oci.Open(oci.Config{Dir: s.dir.Path("images"), Layers: s.layers, Sudo: guest, SudoKey: build(), Logger: s.log}); err != nil {
 		return err
 	}

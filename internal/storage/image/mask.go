@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hortus.dev/internal/platform/lazyregexp"
 	"hortus.dev/internal/storage/layer"
 )
 
@@ -103,7 +104,7 @@ func (m *masker) walk(dir *os.File, rel string) error {
 		mounted := !got.sameMount(m.top)
 		directory := got.mode&unix.S_IFMT == unix.S_IFDIR
 		switch p := filepath.Join(rel, e.Name()); {
-		case mustHide(got.mode) || mounted && !directory:
+		case mustHide(got.mode) || mounted && !directory || !directory && credentials.MatchString(p):
 			err = m.hide(p)
 		case !directory:
 		case mounted:
@@ -160,6 +161,10 @@ func look(dir *os.File, name string, flags int) (entry, error) {
 	}
 	return e, nil
 }
+
+// credentials are the files below a prefix in which package managers keep tokens and passwords of the whole machine, or of all
+// users of a toolchain. Nothing inside needs them.
+var credentials = lazyregexp.New(`(?:^|/)(?:credentials(?:\.toml)?|\.(?:npmrc|yarnrc|yarnrc\.yml|netrc|pypirc|git-credentials)|pip\.conf|settings-security\.xml|etc/npmrc|conf/settings\.xml)$`)
 
 // mustHide judges a file by its mode.
 func mustHide(mode uint32) bool {
