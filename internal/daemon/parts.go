@@ -264,7 +264,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	}
 	s.tasks = task.New(task.Config{
 		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.sandboxes.Planner.Check,
-		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
+		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided, Needs: s.needs, Toolchains: s.host.Toolchains}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Room: s.takeSpace,
 		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,

@@ -175,7 +175,7 @@ func newWorldOver(t *testing.T, isolation, programs, dir string) *world {
 		t.Fatal(err)
 	}
 	defer self.Close()
-	host := image.NewHost(image.Config{Store: layers, Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Sudo: self, SudoKey: "test"})
+	host := image.NewHost(image.Config{Store: layers, Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Toolchains: strings.Fields(os.Getenv("HORTUS_TOOLCHAINS")), Sudo: self, SudoKey: "test"})
 	tree, err := host.Prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)

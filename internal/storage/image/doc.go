@@ -7,7 +7,7 @@
 // Programs and libraries: /usr and, where they are directories of their own,
 // /bin, /sbin and /lib*; each under a mask of whiteouts that hides what is not
 // readable by everybody, what is setuid or setgid, and every device, socket and
-// pipe. A file with a name under which package managers keep credentials is hidden too. What is mounted below
+// pipe. Of a toolchain outside /usr a file with a name under which package managers keep credentials is hidden too. What is mounted below
 // such a tree gets a mask and a mount of its own; a file
 // that is a mount point is hidden. A toolchain outside /usr (below the user's home or /opt) is shown at
 // /opt/<name> when its place is on the list in tools.go, no link leads there, and either /usr lacks a program of its
