@@ -18,7 +18,7 @@ var toolchainUses = []struct{ program, run, want string }{
 	{"cmake", `mkdir /tmp/c && cd /tmp/c && printf 'cmake_minimum_required(VERSION 3.10)\nproject(x C)\nenable_testing()\nadd_executable(x x.c)\nadd_test(NAME x COMMAND x)\n' >CMakeLists.txt &&
 		echo 'int main(void) { return 0; }' >x.c && cmake -B build && cmake --build build && ctest --test-dir build --no-tests=error`, "100% tests passed"},
 	{"python3", `python3 -c 'import zoneinfo, datetime; print(datetime.datetime(2026, 7, 1, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin")))'`, "+02:00"},
-	{"go", `mkdir /tmp/g && cd /tmp/g && printf 'package main\nimport ("fmt"; "time")\nfunc main() { fmt.Println(time.LoadLocation("Europe/Berlin")) }\n' >m.go && go run m.go`, "Europe/Berlin <nil>"},
+	{"go", `mkdir /tmp/g && cd /tmp/g && printf 'package main\nimport "time"\nfunc main() { l, err := time.LoadLocation("Europe/Berlin"); println(l.String(), err == nil) }\n' >m.go && go run m.go 2>&1`, "Europe/Berlin true"},
 	{"bash", "TZ=Europe/Berlin date -d 2026-07-01T00:00Z +%Z%H", "CEST02"},
 }
 
