@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/storage/image"
 )
 
 // TestCredentialsBesideToolchains plants credentials in a home directory, beside a toolchain that sandboxes are shown and in it.
@@ -39,9 +41,7 @@ func TestCredentialsBesideToolchains(t *testing.T) {
 			}
 			check(t, "link", os.Symlink(filepath.Join(home, ".cargo"), filepath.Join(rust, "lib/cargo")))
 			check(t, "link", os.Symlink("../../../../.cargo/credentials.toml", filepath.Join(rust, "lib/token")))
-			t.Setenv("HOME", home)
-			t.Setenv("HORTUS_TOOLCHAINS", "rust")
-			w := newWorldOver(t, isolation, "", filepath.Join(t.TempDir(), "layers"))
+			w := newWorldFrom(t, isolation, "", filepath.Join(t.TempDir(), "layers"), image.Config{Home: home, Toolchains: []string{"rust"}})
 			sandbox := w.create(t, nil)
 			prog := w.program(t, sandbox.ID)
 			for _, user := range sandbox.Identities {

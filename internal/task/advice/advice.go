@@ -51,9 +51,9 @@ func (a Adviser) Advise(ctx context.Context, t api.Task) string {
 	text := a.install(ctx, t.Create.Sandbox, l)
 	if t.Repo != nil && l.Language == "" && l.Installer == "" && a.Needs != nil && a.Toolchains != nil {
 		if more := a.Needs(ctx, t).Missing(l.Name, a.Toolchains()); more != "" {
-			text += " Otherwise: " + more + "."
+			return text + " Otherwise: " + more + "."
 		}
-		text += " In a checkout, hortus doctor --repo . lists all that the repository needs."
+		return text + " In a checkout, hortus doctor --repo . lists all that the repository needs."
 	}
 	return text
 }

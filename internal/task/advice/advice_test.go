@@ -60,10 +60,19 @@ func TestMissingToolchain(t *testing.T) {
 		},
 	}
 	got := a.Advise(t.Context(), api.Task{Repo: &api.RepoResult{Before: &api.Gate{Output: "sh: 1: cargo: not found\n"}}})
-	for _, want := range []string{"apt-get install cargo", "daemon.toolchains auto,rust@stable", "--image rust:1.80", "hortus doctor --repo ."} {
+	for _, want := range []string{"apt-get install cargo", "daemon.toolchains auto,rust@stable", "--image rust:1.80"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %q", want, got)
 		}
+	}
+}
+
+// TestNothingElse: without either the repository's needs are listed by a command.
+func TestNothingElse(t *testing.T) {
+	a := Adviser{Debian: true, Needs: func(context.Context, api.Task) toolchain.Needs { return toolchain.Needs{} }, Toolchains: func() []api.Toolchain { return nil }}
+	got := a.Advise(t.Context(), api.Task{Repo: &api.RepoResult{Before: &api.Gate{Output: "sh: 1: cargo: not found\n"}}})
+	if !strings.Contains(got, "apt-get install cargo") || !strings.Contains(got, "hortus doctor --repo .") {
+		t.Errorf("%q", got)
 	}
 }
 
