@@ -35,6 +35,18 @@ type TemplateReport struct {
 	// setgid, devices and sockets.
 	Hidden int    `json:"hidden"`
 	Error  string `json:"error,omitempty"`
+	// Toolchains are those that version managers keep outside /usr, shown or not.
+	Toolchains []Toolchain `json:"toolchains,omitempty"`
+}
+
+// Toolchain is a toolchain of the daemon's machine outside /usr.
+type Toolchain struct {
+	Name    string `json:"name"` // such as rust or node
+	Version string `json:"version"`
+	Path    string `json:"path"`  // on the daemon's machine; an admin's answer only
+	Shown   bool   `json:"shown"` // sandboxes have it, at /opt/NAME
+	// Setting is what the setting daemon.toolchains takes it with.
+	Setting string `json:"setting"`
 }
 
 // Tool is a program that commands in a sandbox can use.

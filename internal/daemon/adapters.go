@@ -11,6 +11,7 @@ import (
 	"hortus.dev/internal/platform/machine"
 	"hortus.dev/internal/platform/version"
 	"hortus.dev/internal/repository/dependency"
+	"hortus.dev/internal/repository/toolchain"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/task"
@@ -132,16 +133,31 @@ func (s *System) newKeeper() *upkeep.Keeper {
 
 // provided returns the directory of a package that the repository of a task has itself; "" if it has none.
 func (s *System) provided(ctx context.Context, t api.Task, l api.Language, name string) string {
-	if s.repositories == nil || t.Create.Repo == nil || len(t.Create.Repo.Also) > 0 || t.Repo == nil || t.Repo.Commit == "" {
+	tree, ok := s.treeOf(ctx, t)
+	if !ok {
 		return ""
+	}
+	return dependency.Provided(tree, l, name)
+}
+
+// needs returns the toolchains that the repository of a task names.
+func (s *System) needs(ctx context.Context, t api.Task) toolchain.Needs {
+	tree, _ := s.treeOf(ctx, t)
+	return toolchain.Read(tree)
+}
+
+// treeOf returns the commit that a task began with; ok is false if it has several or none.
+func (s *System) treeOf(ctx context.Context, t api.Task) (_ dependency.Tree, ok bool) {
+	if s.repositories == nil || t.Create.Repo == nil || len(t.Create.Repo.Also) > 0 || t.Repo == nil || t.Repo.Commit == "" {
+		return dependency.Tree{}, false
 	}
 	r, err := s.repositories.Find(t.Create.Repo.URL)
 	if err != nil {
-		return ""
+		return dependency.Tree{}, false
 	}
 	files, err := r.Files(ctx, t.Repo.Commit)
 	if err != nil {
-		return ""
+		return dependency.Tree{}, false
 	}
 	tree := dependency.Tree{Read: func(p string) []byte {
 		b, err := r.ReadFile(ctx, t.Repo.Commit, p, dependency.MaxFile)
@@ -153,5 +169,5 @@ func (s *System) provided(ctx context.Context, t api.Task, l api.Language, name 
 	for _, f := range files {
 		tree.Paths = append(tree.Paths, f.Path)
 	}
-	return dependency.Provided(tree, l, name)
+	return tree, true
 }

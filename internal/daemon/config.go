@@ -31,6 +31,8 @@ type Config struct {
 	Executable string
 	// Home and Path are where the host template finds toolchains.
 	Home, Path string
+	// Toolchains are those of them that it shows; see image.Config.
+	Toolchains []string
 	// Getenv reads the variables with keys and addresses of hosted models, forges and the
 	// service manager; nil means that none is set.
 	Getenv func(string) string

@@ -159,7 +159,7 @@ func (s *System) openSandboxes(context.Context) error {
 		return err
 	}
 	s.onClose(func(context.Context) error { return guest.Close() })
-	s.host = image.NewHost(image.Config{Store: s.layers, Home: s.cfg.Home, Path: s.cfg.Path, Logger: s.log, Sudo: guest, SudoKey: build()})
+	s.host = image.NewHost(image.Config{Store: s.layers, Home: s.cfg.Home, Path: s.cfg.Path, Toolchains: s.cfg.Toolchains, Logger: s.log, Sudo: guest, SudoKey: build()})
 	if s.images, err = oci.Open(oci.Config{Dir: s.dir.Path("images"), Layers: s.layers, Sudo: guest, SudoKey: build(), Logger: s.log}); err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	}
 	s.tasks = task.New(task.Config{
 		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.sandboxes.Planner.Check,
-		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
+		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided, Needs: s.needs, Toolchains: s.host.Toolchains}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Room: s.takeSpace,
 		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book,

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/quota"
 	"hortus.dev/internal/server/front"
+	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer/archive/place"
 )
 
@@ -54,7 +55,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 		level: r.Level("log-level"), serve: r.Bool("daemon.serve"),
 		Config: Config{
 			DataDir: r.Text("data-dir"), Idle: r.Stay("daemon.idle"), Pool: r.Int("daemon.pool"), Runsc: r.Text("daemon.runsc"),
-			Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Policy: conf.Policy(), KeySecrets: conf.KeySecrets(),
+			Toolchains: r.List("daemon.toolchains"), Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Policy: conf.Policy(), KeySecrets: conf.KeySecrets(),
 			Embedding: r.Text("model.embedding"), Similarity: r.Float("model.embedding-similarity"),
 			Room: admission.Config{
 				MaxSandboxes: r.Int("daemon.max-sandboxes"), MemoryShare: r.Float("daemon.memory-share"),
@@ -76,6 +77,9 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 	}
 	if r.Err != nil {
 		return out, r.Err
+	}
+	if err := image.CheckToolchains(out.Toolchains); err != nil {
+		return out, err
 	}
 	if err := (api.FilePolicy{OffLimits: out.Policy.OffLimits}).Check(); err != nil {
 		return out, api.Errorf(api.KindInvalid, "policy.off-limits: %w", err).WithHint("%s", api.HintOf(err))

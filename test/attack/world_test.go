@@ -164,6 +164,12 @@ func newWorldOf(t *testing.T, isolation, programs string) *world {
 // newWorldOver is newWorldOf with the host template in a store of the caller's.
 func newWorldOver(t *testing.T, isolation, programs, dir string) *world {
 	t.Helper()
+	return newWorldFrom(t, isolation, programs, dir, image.Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH")})
+}
+
+// newWorldFrom is newWorldOver with a host template of another home directory.
+func newWorldFrom(t *testing.T, isolation, programs, dir string, template image.Config) *world {
+	t.Helper()
 	w := &world{dir: t.TempDir(), isolation: isolation}
 	w.run = filepath.Join(w.dir, "run")
 	layers, err := layer.Open(dir)
@@ -175,8 +181,8 @@ func newWorldOver(t *testing.T, isolation, programs, dir string) *world {
 		t.Fatal(err)
 	}
 	defer self.Close()
-	host := image.NewHost(image.Config{Store: layers, Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Sudo: self, SudoKey: "test"})
-	tree, err := host.Prepare(t.Context())
+	template.Store, template.Sudo, template.SudoKey = layers, self, "test"
+	tree, err := image.NewHost(template).Prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

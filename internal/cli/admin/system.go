@@ -126,16 +126,23 @@ func (s *stopCmd) Run(ctx app.Context, a *app.App) error {
 // DoctorCommand is "hortus doctor".
 type DoctorCommand struct {
 	Egress    bool   `help:"Test that sandboxes cannot get around the rules of outgoing connections: try every known attack against this daemon."`
+	Repo      string `placeholder:"DIR" help:"Show what the repository in a directory needs, what sandboxes have of it, and what to type for the rest. The exit code is 1 if something is missing."`
 	Isolation string `placeholder:"NAME" help:"With --egress: test this backend only (default: all that can start here)."`
 }
 
 // Run shows what the host can do. It fails when it can isolate nothing.
 func (d *DoctorCommand) Run(ctx app.Context, a *app.App) error {
+	if d.Egress && d.Repo != "" {
+		return api.Errorf(api.KindInvalid, "--egress and --repo cannot be used together")
+	}
 	if d.Egress {
 		return d.testEgress(ctx, a)
 	}
 	if d.Isolation != "" {
 		return api.Errorf(api.KindInvalid, "--isolation needs --egress")
+	}
+	if d.Repo != "" {
+		return repositoryNeeds(ctx, a, d.Repo)
 	}
 	return doctor(ctx, a)
 }
@@ -231,10 +238,26 @@ func showDoctor(a *app.App, d admin.Doctor) error {
 	if d.Template.Hidden > 0 {
 		fmt.Fprintf(w, "  \thidden\t%d host files that a sandbox must not see\n", d.Template.Hidden)
 	}
+	showToolchains(w, d.Template.Toolchains)
 	showModels(w, d.Models)
 	showForges(w, d.Forges)
 	showArchive(w, d.LayerArchive)
 	return w.Flush()
+}
+
+// showToolchains lists those outside /usr.
+func showToolchains(w io.Writer, all []api.Toolchain) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\ntoolchains outside /usr\n")
+	for _, t := range all {
+		mark, what := "yes", "in sandboxes at /opt/"+t.Name
+		if !t.Shown {
+			mark, what = "no", "taken by: hortus config set daemon.toolchains auto,"+t.Setting
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", mark, human.Sanitize(t.Name), human.Sanitize(t.Version), human.Sanitize(what))
+	}
 }
 
 func showArchive(w io.Writer, r *admin.ArchiveReport) {

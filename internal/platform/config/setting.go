@@ -67,6 +67,7 @@ func Settings() []Setting {
 		{Key: "daemon.layer-archive", Env: "HORTUS_LAYER_ARCHIVE", Kind: Place, Help: "directory, or s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION, for portable copies of layers, which hosts that trust each other may share; default: none"},
 		{Key: "daemon.request-rate", Env: "HORTUS_REQUEST_RATE", Default: "1000", Kind: Number, Max: 1e9, Help: "maximum number of requests per second with one user's API key"},
 		{Key: "daemon.create-rate", Env: "HORTUS_CREATE_RATE", Default: "200", Kind: Number, Max: 1e9, Help: "maximum number of sandboxes, snapshots, templates and tasks that one user's API key can create per second"},
+		{Key: "daemon.toolchains", Env: "HORTUS_TOOLCHAINS", Default: "auto", Kind: List, Help: "toolchains of the home directory and /opt that sandboxes have, read-only: auto for those that /usr lacks, none, or names such as auto,rust@nightly,node@20; hortus doctor lists what there is"},
 		{Key: "daemon.runsc", Env: "HORTUS_RUNSC", Kind: Path, Help: "gVisor executable to use instead of the embedded one"},
 		{Key: "daemon.serve", Env: "HORTUS_DAEMON_SERVE", Default: "false", Kind: Switch, Help: "serve HTTP on serve.listen from a daemon that never exits when idle, as in the systemd unit"},
 		{Key: "serve.listen", Env: "HORTUS_LISTEN", Flag: "listen", Default: "127.0.0.1:7070", Kind: Text, Help: "address that hortus serve listens on"},

@@ -149,8 +149,11 @@ func toolPath(tools []api.Tool, l api.Language) string {
 }
 
 func (a Answer) installTool(name string, debian bool) string {
-	if name == "tsc" && !a.DebianNode {
+	switch {
+	case name == "tsc" && !a.DebianNode:
 		return "npm install -g typescript"
+	case name == "pnpm", name == "yarn":
+		return "npm install -g " + name
 	}
 	for _, t := range tools {
 		if t.name == name && debian && t.deb != "" {
@@ -190,8 +193,8 @@ var packages = map[api.Language]map[string]string{
 // commands are Debian's packages of commands that are not listed as tools.
 var commands = map[string]string{
 	"pytest": "python3-pytest", "pytest-3": "python3-pytest", "pip": "python3-pip", "python": "python-is-python3", "npx": "npm", "tox": "tox",
-	"cmake": "cmake", "ninja": "ninja-build", "mvn": "maven", "gradle": "gradle", "ant": "ant", "bundle": "ruby-bundler", "rake": "rake",
-	"composer": "composer", "cc": "gcc", "c++": "g++", "clang": "clang", "wget": "wget", "zip": "zip", "unzip": "unzip", "sqlite3": "sqlite3", "file": "file", "bc": "bc",
+	"ctest": "cmake", "ant": "ant", "rake": "rake",
+	"cc": "gcc", "c++": "g++", "clang": "clang", "wget": "wget", "zip": "zip", "unzip": "unzip", "sqlite3": "sqlite3", "file": "file", "bc": "bc",
 }
 
 // InstallTool returns the command that brings a program to a Debian machine; empty if it is
@@ -264,6 +267,16 @@ var tools = []tool{
 	{"pip3", "", "python3-pip"},
 	{"npm", "", "npm"},
 	{"tsc", "", "node-typescript"},
+	{"cmake", "cmake --version", "cmake"},
+	{"ninja", "ninja --version", "ninja-build"},
+	{"mvn", "mvn --version", "maven"},
+	{"gradle", "", "gradle"},
+	{"bundle", "bundle --version", "ruby-bundler"},
+	{"composer", "", "composer"},
+	{"pnpm", "", ""},
+	{"yarn", "", ""},
+	{"uv", "uv --version", ""},
+	{"poetry", "", "python3-poetry"},
 }
 
 // common are the libraries that people ask for, listed also where they are

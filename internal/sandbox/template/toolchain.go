@@ -12,9 +12,6 @@ import (
 	"hortus.dev/internal/storage/image"
 )
 
-// installers are programs of setups that the list of a template's tools does not have.
-const installers = "pnpm yarn uv poetry bundle mvn"
-
 // Toolchain names the programs of a request's sandbox by their files: a program that is replaced has another name here.
 // The fingerprint of the host template would change with every other file of this machine too. Of a container image and
 // of a saved sandbox the layers and the ID are the name.
@@ -34,9 +31,10 @@ func (l Tools) Toolchain(ctx context.Context, req api.CreateSandbox) (string, er
 			program(&b, t.Path)
 		}
 	}
-	for _, name := range strings.Fields(installers) {
-		for _, dir := range []string{"/usr/local/bin", "/usr/bin"} {
-			program(&b, filepath.Join(dir, name))
+	// Inside they lie at /opt, whatever their version.
+	for _, t := range l.Templates.host.Toolchains() {
+		if t.Shown {
+			program(&b, filepath.Join(t.Path, "bin"))
 		}
 	}
 	return b.String(), nil

@@ -7,10 +7,11 @@
 // Programs and libraries: /usr and, where they are directories of their own,
 // /bin, /sbin and /lib*; each under a mask of whiteouts that hides what is not
 // readable by everybody, what is setuid or setgid, and every device, socket and
-// pipe. What is mounted below such a tree gets a mask and a mount of its own; a file
+// pipe. Of a toolchain outside /usr a file with a name under which package managers keep credentials is hidden too. What is mounted below
+// such a tree gets a mask and a mount of its own; a file
 // that is a mount point is hidden. A toolchain outside /usr (below the user's home or /opt) is shown at
-// /opt/<name> when its place is on the list in tools.go and /usr has none of its
-// kind; never a directory above it. /opt/hortus/bin has what the template adds: the
+// /opt/<name> when its place is on the list in tools.go, no link leads there, and either /usr lacks a program of its
+// kind or Config.Toolchains names it; never a directory above it. /opt/hortus/bin has what the template adds: the
 // sandbox's sudo and, where the machine has a python3 and no python, a link of that name.
 //
 // A small /etc: what programs need to resolve names of users, libraries,

@@ -23,7 +23,9 @@ const (
 var copied = []string{
 	"alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version", "fonts", "gai.conf",
 	"ethertypes", "groff", "host.conf", "inputrc", "java", "java-*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias",
-	"locale.conf", "localtime", "lsb-release", "magic", "magic.mime", "manpath.config", "mime.types", "networks", "os-release",
+	"locale.conf", "localtime", "maven/logging", "maven/m2.conf", "maven/toolchains.xml", // not settings.xml, which has passwords of servers
+	"php/*/cli/conf.d", "php/*/mods-available", "R/ldpaths", "R/Makeconf", "R/Renviron", "R/javaconf", "R/repositories",
+	"lsb-release", "magic", "magic.mime", "manpath.config", "mime.types", "networks", "os-release",
 	"pki/ca-trust/extracted", "pki/java", "pki/tls/certs", "pki/tls/cert.pem", "perl", "protocols", "python2*", "python3*", "redhat-release",
 	"rpc", "services", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "terminfo", "timezone", "vim",
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // format is part of every fingerprint: raise it when what is built changes.
-const format = "hortus host template 4"
+const format = "hortus host template 5"
 
 // packageDatabases change with every package that is installed or removed.
 var packageDatabases = []string{"var/lib/dpkg/status", "var/lib/rpm", "usr/lib/sysimage/rpm", "lib/apk/db/installed", "var/lib/pacman/local"}
@@ -27,6 +27,9 @@ var packageDatabases = []string{"var/lib/dpkg/status", "var/lib/rpm", "usr/lib/s
 // package managers put libraries. A change deeper down that no package manager
 // made is not noticed.
 func (h *Host) Digest() (layer.Digest, error) {
+	if err := CheckToolchains(h.cfg.Toolchains); err != nil {
+		return "", err
+	}
 	s := sha256.New()
 	fmt.Fprintf(s, "%s\nuid %d\nsudo %q\n", format, os.Geteuid(), h.cfg.SudoKey)
 	host := func(p string) string { return filepath.Join(h.cfg.root, p) }

@@ -31,6 +31,9 @@ type Config struct {
 	// Path is the user's PATH; of several versions of a toolchain the one that
 	// is on it wins.
 	Path string
+	// Toolchains are those outside /usr that are shown: "auto" for each of which /usr has none, "none", names such as
+	// "rust" or "node@20" that come before what /usr has, or "auto" with names. Empty is "auto".
+	Toolchains []string
 	// Sudo is the executable that is the sandbox's sudo; nil for none. SudoKey names its
 	// content: a template with another one is another template.
 	Sudo    *os.File
@@ -119,7 +122,7 @@ func (h *Host) Report(ctx context.Context) api.TemplateReport {
 		out.Error = err.Error()
 		return out
 	}
-	out.Fingerprint, out.Tools, out.Hidden = r.Fingerprint, r.Tools, r.Hidden
+	out.Fingerprint, out.Tools, out.Hidden, out.Toolchains = r.Fingerprint, r.Tools, r.Hidden, h.Toolchains()
 	return out
 }
 

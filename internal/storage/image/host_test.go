@@ -257,20 +257,16 @@ func TestMountsBelowUsr(t *testing.T) {
 func TestRustup(t *testing.T) {
 	root, home := t.TempDir(), t.TempDir()
 	for _, name := range []string{"beta", "stable"} {
-		p := filepath.Join(home, ".rustup/toolchains", name, "bin/rustc")
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte("#!"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		program(t, filepath.Join(home, ".rustup/toolchains", name, "bin/rustc"))
+		program(t, filepath.Join(home, ".rustup/toolchains", name, "bin/cargo"))
 	}
 	for settings, want := range map[string]string{
 		"version = \"12\"\ndefault_toolchain = \"beta\"\n": ".rustup/toolchains/beta",
 		"default_toolchain=\"stable\"":                     ".rustup/toolchains/stable",
-		"default_toolchain = \"../../..\"":                 "",
-		"default_toolchain = \"nightly\"":                  "",
-		"profile = \"default\"":                            "",
+		// Without a default that is there it is the newest.
+		"default_toolchain = \"../../..\"": ".rustup/toolchains/stable",
+		"default_toolchain = \"nightly\"":  ".rustup/toolchains/stable",
+		"profile = \"default\"":            ".rustup/toolchains/stable",
 	} {
 		if err := os.WriteFile(filepath.Join(home, ".rustup/settings.toml"), []byte(settings), 0o644); err != nil {
 			t.Fatal(err)
@@ -285,6 +281,98 @@ func TestRustup(t *testing.T) {
 			t.Errorf("%q shows %q, want %q", settings, got, want)
 		}
 	}
+}
+
+// program makes an executable file.
+func program(t *testing.T, p string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte("#!"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestToolchains takes what a choice names, the newest of several versions, and nothing that lies behind a link.
+func TestToolchains(t *testing.T) {
+	root, home, elsewhere := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, p := range []string{"usr/bin/rustc", "usr/bin/node", "opt/gradle-8.5/bin/gradle"} {
+		program(t, filepath.Join(root, p))
+	}
+	for _, p := range []string{".nvm/versions/node/v9.1.0/bin/node", ".nvm/versions/node/v20.11.1/bin/node", ".nvm/versions/node/v20.9.0/bin/node",
+		".rustup/toolchains/nightly-x86_64-unknown-linux-gnu/bin/rustc", ".rustup/toolchains/nightly-x86_64-unknown-linux-gnu/bin/cargo",
+		".rustup/toolchains/half/bin/rustc", ".sdkman/candidates/java/17.0.9-tem/bin/java", ".sdkman/candidates/java/21.0.1-tem/bin/java"} {
+		program(t, filepath.Join(home, p))
+	}
+	program(t, filepath.Join(elsewhere, "3.3.0/bin/ruby"))
+	for link, target := range map[string]string{".rbenv/versions": elsewhere, ".sdkman/candidates/java/current": "17.0.9-tem"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(home, link)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, filepath.Join(home, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const rust, java, gradle = "rust=nightly-x86_64-unknown-linux-gnu", "java=17.0.9-tem", "gradle=gradle-8.5"
+	for words, want := range map[string]string{
+		"":                 rust + " " + java + " " + gradle, // Debian's rustc has no cargo
+		"auto":             rust + " " + java + " " + gradle,
+		"none":             "",
+		"node":             "node=v20.11.1",
+		"node@9":           "node=v9.1.0",
+		"node@v20.9":       "node=v20.9.0",
+		"node@2":           "",
+		"java@21":          "java=21.0.1-tem",
+		"auto rust@stable": java + " " + gradle,
+		"auto node ruby":   "node=v20.11.1 " + rust + " " + java + " " + gradle,
+	} {
+		var got []string
+		for _, c := range findChains(Config{root: root, Home: home, Toolchains: strings.Fields(words)}) {
+			got = append(got, c.name+"="+versionOf(c.dir))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q shows %q, want %q", words, got, want)
+		}
+	}
+	for _, words := range []string{"none auto", "cobol", "../../root", "rust auto /opt/x"} {
+		if err := CheckToolchains(strings.Fields(words)); err == nil {
+			t.Errorf("%q is taken", words)
+		}
+	}
+}
+
+// TestCredentials hides files with credentials in a toolchain; the control is a file of another name beside each.
+func TestCredentials(t *testing.T) {
+	root, home := fakeHost(t)
+	dir := filepath.Join(home, ".nvm/versions/node/v20")
+	secret := []string{"etc/npmrc", "pip.conf", "lib/credentials.toml", ".npmrc", "conf/settings.xml", "lib/.netrc"}
+	for _, p := range secret {
+		program(t, filepath.Join(dir, p))
+		program(t, filepath.Join(dir, p+".txt"))
+	}
+	tree, err := newHost(t, root, home).Prepare(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range tree.Mounts {
+		if m.Target != "/opt/node" {
+			continue
+		}
+		if len(m.Lowers) != 2 {
+			t.Fatalf("no mask: %v", m)
+		}
+		for _, p := range secret {
+			if _, err := os.Lstat(filepath.Join(m.Lowers[0], p)); err != nil {
+				t.Errorf("%s is shown", p)
+			}
+			if _, err := os.Lstat(filepath.Join(m.Lowers[0], p+".txt")); err == nil {
+				t.Errorf("control: %s.txt is hidden", p)
+			}
+		}
+		return
+	}
+	t.Fatal("node is not shown")
 }
 
 func TestFingerprintChanges(t *testing.T) {

@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"hortus.dev/internal/platform/lazyregexp"
 	"hortus.dev/internal/storage/layer"
 )
 
@@ -27,7 +29,7 @@ func (b *builder) mount(target, source string) error {
 }
 
 func (b *builder) add(target, source string) error {
-	m := &masker{b: b, source: source, dir: filepath.Join(b.dir, fmt.Sprintf("mask%d", len(b.mounts)))}
+	m := &masker{b: b, source: source, dir: filepath.Join(b.dir, fmt.Sprintf("mask%d", len(b.mounts))), toolchain: strings.HasPrefix(target, "/opt/")}
 	dir, err := os.Open(source)
 	if err != nil {
 		return err
@@ -68,6 +70,7 @@ type masker struct {
 	source    string
 	dir       string // where the whiteouts go
 	top       entry
+	toolchain bool // it may have credentials that everybody can read
 	seen      int
 	hidden    int
 	submounts []string
@@ -103,7 +106,7 @@ func (m *masker) walk(dir *os.File, rel string) error {
 		mounted := !got.sameMount(m.top)
 		directory := got.mode&unix.S_IFMT == unix.S_IFDIR
 		switch p := filepath.Join(rel, e.Name()); {
-		case mustHide(got.mode) || mounted && !directory:
+		case mustHide(got.mode) || mounted && !directory || m.toolchain && !directory && credentials.MatchString(p):
 			err = m.hide(p)
 		case !directory:
 		case mounted:
@@ -160,6 +163,10 @@ func look(dir *os.File, name string, flags int) (entry, error) {
 	}
 	return e, nil
 }
+
+// credentials are the files of a toolchain in which package managers keep tokens and passwords of the whole machine, or of all
+// users of a toolchain. Nothing inside needs them.
+var credentials = lazyregexp.New(`(?:^|/)(?:credentials(?:\.toml)?|\.(?:npmrc|yarnrc|yarnrc\.yml|netrc|pypirc|git-credentials)|pip\.conf|settings-security\.xml|etc/npmrc|conf/settings\.xml)$`)
 
 // mustHide judges a file by its mode.
 func mustHide(mode uint32) bool {

@@ -1,10 +1,10 @@
 package image
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"hortus.dev/api"
@@ -13,125 +13,250 @@ import (
 // chain is a toolchain outside /usr that is shown at /opt/<name>.
 type chain struct{ name, dir string }
 
-// kinds says of each toolchain which program proves it, where /usr would have
-// it, and where version managers keep it: patterns below the home directory, or
-// below / when they begin with it. Only a directory that such a pattern names is
-// ever shown.
-var kinds = []struct {
-	name, program string
-	inUsr         []string
-	places        []string
-}{
-	{"go", "bin/go", []string{"usr/local/go/bin/go", "usr/bin/go", "usr/local/bin/go"}, []string{
-		"sdk/go*", ".local/share/mise/installs/go/*", ".asdf/installs/golang/*/go", ".goenv/versions/*", "/opt/go", "/opt/go-*"}},
-	{"node", "bin/node", []string{"usr/bin/node", "usr/local/bin/node"}, []string{
-		".nvm/versions/node/*", ".local/share/mise/installs/node/*", ".asdf/installs/nodejs/*", ".volta/tools/image/node/*", "/opt/node", "/opt/node-*"}},
-	// A system's own interpreter comes first: its modules are those that its
-	// packages brought, and no second one of some hundred megabytes is masked.
-	{"python", "bin/python3", []string{"usr/bin/python3", "usr/local/bin/python3"}, []string{
-		".local/share/mise/installs/python/*", ".asdf/installs/python/*", ".local/share/uv/python/cpython-*", "/opt/python", "/opt/python-*"}},
-	{"rust", "bin/rustc", []string{"usr/bin/rustc", "usr/local/bin/rustc"}, []string{
-		".asdf/installs/rust/*", "/opt/rust", "/opt/rust-*"}},
-	{"java", "bin/java", []string{"usr/bin/java", "usr/local/bin/java"}, []string{
-		".sdkman/candidates/java/*", ".local/share/mise/installs/java/*", ".asdf/installs/java/*", "/opt/java", "/opt/jdk-*"}},
+// The words of a choice of toolchains that name none themselves.
+const (
+	chooseAuto = "auto"
+	chooseNone = "none"
+)
+
+// kind is a toolchain that version managers keep outside /usr.
+type kind struct {
+	name string
+	// programs prove it, below its directory. Of /usr it is complete with all of them.
+	programs []string
+	// places are where it is kept: patterns below the home directory, or below / when they begin with it. Only a directory
+	// that such a pattern names is ever shown.
+	places []string
 }
 
-// findChains looks for toolchains of which /usr has none.
-func findChains(cfg Config) []chain {
-	var out []chain
-	for _, k := range kinds {
-		if slices.ContainsFunc(k.inUsr, func(p string) bool { return executable(filepath.Join(cfg.root, p)) }) {
+func kinds() []kind {
+	return []kind{
+		{"go", []string{"bin/go"}, []string{
+			"sdk/go*", ".local/share/mise/installs/go/*", ".asdf/installs/golang/*/go", ".goenv/versions/*", "/opt/go", "/opt/go-*"}},
+		{"node", []string{"bin/node"}, []string{
+			".nvm/versions/node/*", ".local/share/fnm/node-versions/*/installation", ".fnm/node-versions/*/installation",
+			".local/share/mise/installs/node/*", ".asdf/installs/nodejs/*", ".volta/tools/image/node/*", "/opt/node", "/opt/node-*"}},
+		// A system's own interpreter comes first: its modules are those that its
+		// packages brought, and no second one of some hundred megabytes is masked.
+		{"python", []string{"bin/python3"}, []string{
+			".pyenv/versions/*", ".local/share/mise/installs/python/*", ".asdf/installs/python/*", ".local/share/uv/python/cpython-*", "/opt/python", "/opt/python-*"}},
+		// Distributions have a package for each of the two.
+		{"rust", []string{"bin/rustc", "bin/cargo"}, []string{
+			".rustup/toolchains/*", ".local/share/mise/installs/rust/*", ".asdf/installs/rust/*", "/opt/rust", "/opt/rust-*"}},
+		{"java", []string{"bin/java"}, []string{
+			".sdkman/candidates/java/*", ".local/share/mise/installs/java/*", ".asdf/installs/java/*", "/opt/java", "/opt/jdk-*"}},
+		{"maven", []string{"bin/mvn"}, []string{
+			".sdkman/candidates/maven/*", ".local/share/mise/installs/maven/*/apache-maven-*", ".asdf/installs/maven/*", "/opt/maven", "/opt/apache-maven-*"}},
+		{"gradle", []string{"bin/gradle"}, []string{
+			".sdkman/candidates/gradle/*", ".local/share/mise/installs/gradle/*", ".asdf/installs/gradle/*", "/opt/gradle", "/opt/gradle-*"}},
+		{"ruby", []string{"bin/ruby"}, []string{
+			".rbenv/versions/*", ".local/share/mise/installs/ruby/*", ".asdf/installs/ruby/*", "/opt/ruby", "/opt/ruby-*"}},
+	}
+}
+
+// chosen is what the operator takes of the toolchains.
+type chosen struct {
+	auto     bool
+	versions map[string]string // by kind; empty is the default one
+}
+
+// choice reads Config.Toolchains.
+func choice(words []string) (chosen, error) {
+	c := chosen{versions: map[string]string{}}
+	if len(words) == 0 {
+		c.auto = true
+	}
+	var names []string
+	for _, k := range kinds() {
+		names = append(names, k.name)
+	}
+	for _, word := range words {
+		name, version, _ := strings.Cut(word, "@")
+		switch {
+		case word == chooseAuto:
+			c.auto = true
+		case word == chooseNone && len(words) == 1:
+		case slices.Contains(names, name):
+			c.versions[name] = version
+		default:
+			return c, api.Errorf(api.KindInvalid, "toolchain %q is not known", word).WithHint("daemon.toolchains is auto, none, or a list of %s; NAME@VERSION takes a version, such as rust@nightly", strings.Join(names, ", "))
+		}
+	}
+	return c, nil
+}
+
+// CheckToolchains returns an error for a list that [Config] may not have.
+func CheckToolchains(words []string) error {
+	_, err := choice(words)
+	return err
+}
+
+// findChains looks for the toolchains that the template shows.
+func findChains(cfg Config) (out []chain) {
+	c, err := choice(cfg.Toolchains)
+	if err != nil {
+		return nil // Digest says so
+	}
+	for _, k := range kinds() {
+		version, named := c.versions[k.name]
+		if !named && (!c.auto || k.inUsr(cfg)) {
 			continue
 		}
-		var found []string
-		for _, p := range k.places {
-			switch {
-			case strings.HasPrefix(p, "/"):
-				p = filepath.Join(cfg.root, p)
-			case cfg.Home == "":
-				continue
-			default:
-				p = filepath.Join(cfg.Home, p)
-			}
-			matches, err := filepath.Glob(p)
-			if err != nil {
-				continue // the home directory's name holds a pattern
-			}
-			found = append(found, matches...)
-		}
-		switch k.name {
-		case "python":
-			found = append(found, pyenv(cfg)...)
-		case "rust":
-			found = append(found, rustup(cfg)...)
-		}
-		if dir := choose(cfg, found, k.program); dir != "" {
+		if dir := k.choose(cfg, k.find(cfg), version); dir != "" {
 			out = append(out, chain{k.name, dir})
 		}
 	}
 	return out
 }
 
-// choose takes the candidate that is on the user's PATH, else the last by name.
-func choose(cfg Config, found []string, program string) string {
-	onPath := filepath.SplitList(cfg.Path)
-	sort.Strings(found)
-	best := ""
-	for _, dir := range found {
-		// A link such as "latest" stands for a directory that is found itself.
-		fi, err := os.Lstat(dir)
-		if err != nil || !fi.IsDir() || !executable(filepath.Join(dir, program)) {
+// inUsr reports whether /usr has all programs of a kind.
+func (k kind) inUsr(cfg Config) bool {
+	return !slices.ContainsFunc(k.programs, func(program string) bool {
+		return !slices.ContainsFunc([]string{"usr", "usr/local", "usr/local/go"}, func(prefix string) bool {
+			return executable(filepath.Join(cfg.root, prefix, program))
+		})
+	})
+}
+
+// find returns the directories with a toolchain of this kind, by version.
+func (k kind) find(cfg Config) (out []string) {
+	for _, p := range k.places {
+		base := cfg.Home
+		if strings.HasPrefix(p, "/") {
+			base = cfg.root
+		}
+		top, err := filepath.EvalSymlinks(base)
+		if base == "" || err != nil {
 			continue
 		}
-		if slices.Contains(onPath, filepath.Join(dir, filepath.Dir(program))) {
+		// It fails if the home directory's name holds a pattern.
+		matches, _ := filepath.Glob(filepath.Join(base, p))
+		for _, dir := range matches {
+			// A link such as "latest" stands for a directory that is found itself.
+			fi, err := os.Lstat(dir)
+			if err != nil || !fi.IsDir() || slices.ContainsFunc(k.programs, func(program string) bool { return !executable(filepath.Join(dir, program)) }) {
+				continue
+			}
+			// Neither may a directory above it be one: it could lead to what is no toolchain.
+			rel, err := filepath.Rel(base, dir)
+			if real, rerr := filepath.EvalSymlinks(dir); err == nil && rerr == nil && real == filepath.Join(top, rel) {
+				out = append(out, dir)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int { return compareVersions(versionOf(a), versionOf(b)) })
+	return out
+}
+
+// choose takes the version that is asked for, else the one that is on the user's PATH, else the one that its manager runs by
+// default, else the newest.
+func (k kind) choose(cfg Config, found []string, version string) string {
+	if version != "" {
+		found = slices.DeleteFunc(found, func(dir string) bool { return !isVersion(versionOf(dir), version) })
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	onPath := filepath.SplitList(cfg.Path)
+	for _, dir := range found {
+		if slices.Contains(onPath, filepath.Join(dir, filepath.Dir(k.programs[0]))) {
 			return dir
 		}
-		best = dir
 	}
-	return best
-}
-
-// pyenv finds the version that pyenv would run by default.
-func pyenv(cfg Config) []string {
-	if cfg.Home == "" {
-		return nil
-	}
-	root := filepath.Join(cfg.Home, ".pyenv")
-	b, err := os.ReadFile(filepath.Join(root, "version"))
-	if err != nil || len(b) > 4096 {
-		return nil
-	}
-	for _, v := range strings.Fields(string(b)) {
-		if v == filepath.Base(v) && v != "." && v != ".." && v != "system" {
-			return []string{filepath.Join(root, "versions", v)}
+	for _, name := range k.defaults(cfg) {
+		for _, dir := range slices.Backward(found) {
+			if isVersion(versionOf(dir), name) {
+				return dir
+			}
 		}
 	}
-	return nil
+	return found[len(found)-1]
 }
 
-// rustup finds the toolchain that rustup would run by default. Its programs on
-// the PATH are one program that looks for the toolchain at every start, by
-// settings that a sandbox does not see.
-func rustup(cfg Config) []string {
-	if cfg.Home == "" {
-		return nil
+// versionOf returns the part of a toolchain's directory that names it.
+func versionOf(dir string) string {
+	name, above := filepath.Base(dir), filepath.Base(filepath.Dir(dir))
+	if (name == "installation" || name == "go") && above != "opt" {
+		return above
 	}
-	root := filepath.Join(cfg.Home, ".rustup")
-	b, err := os.ReadFile(filepath.Join(root, "settings.toml"))
-	if err != nil || len(b) > 64<<10 {
-		return nil
+	return name
+}
+
+// isVersion reports whether a toolchain's name is a version, or begins with it: "nightly-x86_64-unknown-linux-gnu" is nightly, and
+// v20.11.1 is 20.
+func isVersion(name, version string) bool {
+	for _, name := range []string{name, strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz-")} {
+		if rest, ok := strings.CutPrefix(name, strings.TrimPrefix(version, "v")); ok && (rest == "" || strings.ContainsRune(".-+_", rune(rest[0]))) {
+			return true
+		}
 	}
-	for line := range strings.Lines(string(b)) {
-		key, value, _ := strings.Cut(line, "=")
-		if strings.TrimSpace(key) != "default_toolchain" {
+	return false
+}
+
+// compareVersions compares names with the numbers in them as numbers: v9 is before v20.
+func compareVersions(a, b string) int {
+	for a != "" && b != "" {
+		digits := func(s string) string { return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))] }
+		x, y := digits(a), digits(b)
+		if x != "" && y != "" {
+			tx, ty := strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+			if c := cmp.Or(cmp.Compare(len(tx), len(ty)), cmp.Compare(tx, ty)); c != 0 {
+				return c
+			}
+			a, b = a[len(x):], b[len(y):]
 			continue
 		}
-		v := strings.Trim(strings.TrimSpace(value), `"`)
-		if v != "" && v == filepath.Base(v) && v != "." && v != ".." {
-			return []string{filepath.Join(root, "toolchains", v)}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// defaults are the names of the versions that a kind's manager runs by default.
+func (k kind) defaults(cfg Config) []string {
+	if cfg.Home == "" {
+		return nil
+	}
+	small := func(p string) string {
+		b, err := os.ReadFile(filepath.Join(cfg.Home, p))
+		if err != nil || len(b) > 64<<10 {
+			return ""
+		}
+		return string(b)
+	}
+	switch k.name {
+	case "python":
+		return strings.Fields(small(".pyenv/version"))
+	case "node":
+		return strings.Fields(small(".nvm/alias/default"))
+	case "ruby":
+		return strings.Fields(small(".rbenv/version"))
+	case "rust":
+		for line := range strings.Lines(small(".rustup/settings.toml")) {
+			if key, value, _ := strings.Cut(line, "="); strings.TrimSpace(key) == "default_toolchain" {
+				return []string{strings.Trim(strings.TrimSpace(value), `"`)}
+			}
+		}
+	case "java", "maven", "gradle": // sdkman's is a link
+		if name, err := os.Readlink(filepath.Join(cfg.Home, ".sdkman/candidates", k.name, "current")); err == nil {
+			return []string{filepath.Base(name)}
 		}
 	}
 	return nil
+}
+
+// Toolchains lists the toolchains outside /usr, with whether the template shows them.
+func (h *Host) Toolchains() (out []api.Toolchain) {
+	shown := findChains(h.cfg)
+	for _, k := range kinds() {
+		for _, dir := range k.find(h.cfg) {
+			name := versionOf(dir)
+			out = append(out, api.Toolchain{Name: k.name, Version: name, Path: dir, Shown: slices.Contains(shown, chain{k.name, dir}), Setting: k.name + "@" + name})
+		}
+	}
+	return out
 }
 
 func executable(path string) bool {
@@ -140,7 +265,8 @@ func executable(path string) bool {
 }
 
 // reportedTools are what people ask for.
-var reportedTools = []string{"bash", "python3", "pip3", "node", "npm", "go", "gcc", "g++", "make", "git", "cargo", "rustc", "java", "javac", "ruby", "perl", "php", "curl", "jq", "tsc"}
+var reportedTools = []string{"bash", "python3", "pip3", "node", "npm", "go", "gcc", "g++", "make", "git", "cargo", "rustc", "java", "javac", "ruby", "perl", "php", "curl", "jq", "tsc",
+	"cmake", "ninja", "mvn", "gradle", "bundle", "composer", "pnpm", "yarn", "uv", "poetry"}
 
 // tools finds where the template has each program.
 func (b *builder) tools() []api.Tool {

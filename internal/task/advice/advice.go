@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/platform/inventory"
 	"hortus.dev/internal/platform/language"
+	"hortus.dev/internal/repository/toolchain"
 )
 
 // hostTemplate is the name of the template of this machine's toolchains.
@@ -26,6 +27,10 @@ type Adviser struct {
 	// Provided returns the directory of a package of that name that the repository of a task has itself, "" if it has none.
 	// Nil if repositories cannot be read.
 	Provided func(ctx context.Context, t api.Task, l api.Language, name string) string
+	// Needs returns the toolchains that the repository of a task names, and Toolchains lists those of this machine outside /usr. Nil if
+	// neither is known.
+	Needs      func(context.Context, api.Task) toolchain.Needs
+	Toolchains func() []api.Toolchain
 }
 
 // Advise returns what a task that was not verified lacked in its sandbox, what would allow its download, and what to
@@ -43,7 +48,14 @@ func (a Adviser) Advise(ctx context.Context, t api.Task) string {
 			return text
 		}
 	}
-	return a.install(ctx, t.Create.Sandbox, l)
+	text := a.install(ctx, t.Create.Sandbox, l)
+	if t.Repo != nil && l.Language == "" && l.Installer == "" && a.Needs != nil && a.Toolchains != nil {
+		if more := a.Needs(ctx, t).Missing(l.Name, a.Toolchains()); more != "" {
+			return text + " Otherwise: " + more + "."
+		}
+		return text + " In a checkout, hortus doctor --repo . lists all that the repository needs."
+	}
+	return text
 }
 
 // notInstalled says what the setup of the repository did not install, if that may be why something is missing; "" otherwise.

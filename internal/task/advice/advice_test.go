@@ -7,6 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
+	"hortus.dev/internal/repository/toolchain"
 )
 
 func TestAdvice(t *testing.T) {
@@ -45,6 +46,33 @@ func TestAdvice(t *testing.T) {
 		if c.adviser.Debian == false && strings.Contains(got, "apt") {
 			t.Errorf("%s: %q names packages of Debian", c.name, got)
 		}
+	}
+}
+
+// TestMissingToolchain: a gate that lacks a program is told of the toolchain of the machine that has it, and of the repository's image.
+func TestMissingToolchain(t *testing.T) {
+	a := Adviser{Debian: true,
+		Needs: func(context.Context, api.Task) toolchain.Needs {
+			return toolchain.Needs{Image: "rust:1.80", ImageFile: "Dockerfile"}
+		},
+		Toolchains: func() []api.Toolchain {
+			return []api.Toolchain{{Name: "rust", Version: "stable", Setting: "rust@stable"}}
+		},
+	}
+	got := a.Advise(t.Context(), api.Task{Repo: &api.RepoResult{Before: &api.Gate{Output: "sh: 1: cargo: not found\n"}}})
+	for _, want := range []string{"apt-get install cargo", "daemon.toolchains auto,rust@stable", "--image rust:1.80"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+}
+
+// TestNothingElse: without either the repository's needs are listed by a command.
+func TestNothingElse(t *testing.T) {
+	a := Adviser{Debian: true, Needs: func(context.Context, api.Task) toolchain.Needs { return toolchain.Needs{} }, Toolchains: func() []api.Toolchain { return nil }}
+	got := a.Advise(t.Context(), api.Task{Repo: &api.RepoResult{Before: &api.Gate{Output: "sh: 1: cargo: not found\n"}}})
+	if !strings.Contains(got, "apt-get install cargo") || !strings.Contains(got, "hortus doctor --repo .") {
+		t.Errorf("%q", got)
 	}
 }
 

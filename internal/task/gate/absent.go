@@ -67,6 +67,17 @@ func Absent(command string, g api.Gate, request string, paths []string) string {
 	return ""
 }
 
+// Programs returns the programs of a command that no agent writes, sorted.
+func Programs(command string) (out []string) {
+	for _, c := range commandsOf(command) {
+		if slices.Contains(toolchains, c.program()) {
+			out = append(out, c.program())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // mentions reports whether a text has a name as a word.
 func mentions(text, name string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {

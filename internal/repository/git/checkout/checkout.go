@@ -166,6 +166,31 @@ func (p User) Changed(ctx context.Context, dir string, paths []string) ([]string
 	return slices.Compact(changed), nil
 }
 
+// Files returns the paths of the regular files that the index has, sorted.
+func (p User) Files(ctx context.Context, dir string) ([]string, error) {
+	d, done, err := p.open(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := d.copyIndex(ctx); err != nil {
+		return nil, err
+	}
+	out, err := d.run(ctx, git.Call{Args: []string{"ls-files", "-z", "--stage", "--full-name"}, Max: 256 << 20})
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, entry := range git.SplitNUL(out) {
+		// Links and submodules have other modes.
+		if meta, name, ok := strings.Cut(entry, "\t"); ok && strings.HasPrefix(meta, "100") {
+			paths = append(paths, name)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths), nil
+}
+
 // maxPathsPerCall is the maximum number of paths of a command line.
 const maxPathsPerCall = 200
 
