@@ -204,6 +204,8 @@ func (e *candidate) account() []earlierAttempt {
 			a.Gate = r.Gate
 		case r.Original != nil && !r.Original.Passed:
 			a.Gate, a.Original = r.Original, true
+		case r.Disguised != nil && !r.Disguised.Passed:
+			a.Gate = r.Disguised
 		}
 	}
 	return append(w.continues[:len(w.continues):len(w.continues)], a)

@@ -53,6 +53,9 @@ func (p Plan) Disguised(d Disguise) Plan {
 	return p
 }
 
+// Reports reports whether the runner of a command is one that a disguise is for.
+func (p Plan) Reports() bool { return p.kind != plain && p.kind != rust }
+
 func (d Disguise) has(p Part) bool { return d.Parts&p != 0 }
 
 // facts are what a runner of ours knows of its disguise, as JSON.
