@@ -77,9 +77,9 @@ func (m Mentions) Path(p string) {
 
 // Text counts the words of a text.
 func (m Mentions) Text(text []byte) {
-	for _, w := range mention.FindAllStringSubmatch(string(text), -1) {
-		if !strings.ContainsAny(w[0], " \t") {
-			m.word(w[0])
+	for _, w := range mention.FindAllString(string(text), -1) {
+		if !strings.ContainsAny(w, " \t\n") {
+			m.word(w)
 		}
 	}
 }

@@ -115,7 +115,11 @@ const (
 	chance   = "a result by chance or date"
 )
 
+// answer is what a program has that knows an input of its tests: a comparison with a list of values, or with its text.
+const answer = "the answer to one input"
+
 var pythonSigns = []signRule{
+	{answer, lazyregexp.New(`\bif\b.*==\s*[\[({]\s*['"\d-][^\])}]*,|\bif\b.*\b(?:str|repr|tuple|list)\(.*==\s*['"\[(]`)},
 	{asked, lazyregexp.New(`\bsys\.orig_argv\b|\bargv\[0\]|(?i:test).*\bsys\.argv\b|\bsys\.argv\b.*(?i:test)|__main__\.|\bimport\s+__main__|PYTEST_|UNITTEST|\bgetppid\b|` +
 		`(environ|getenv).*` + inGate + `|` + lookUp + `.*` + testFile)},
 	{chance, lazyregexp.New(`\b(now|today|utcnow|time)\(.*(<|>|==|!=).*` + moment + `|` + moment + `.*(<|>|==|!=).*\b(now|today|utcnow|time)\(|\brandom\(\)\s*[<>]=?\s*[\d.]+|\b(randint|randrange|choice|getrandbits)\(.*\)\s*[=!<>]=?\s*[\d.TF]|` + moment + `.*[<>]=?.*\.year\b|\.year\s*[<>=!]=?\s*` + moment)},
@@ -136,6 +140,7 @@ var pythonSigns = []signRule{
 }
 
 var javascriptSigns = []signRule{
+	{answer, lazyregexp.New(`\b(?:String|JSON\.stringify)\(.*\)\s*===?\s*['"` + "`" + `]|\.(?:join|toString)\(.*\)\s*===?\s*['"` + "`" + `][\d[{-]`)},
 	{asked, lazyregexp.New(`\b(JEST_WORKER_ID|VITEST|MOCHA|NODE_TEST_CONTEXT)\b|\benv\b.*\bCI\b|\b(describe|it|test|expect)\s*[!=]==?\s*['"]|typeof\s+(describe|it|test|expect|jest)\b|\bexecArgv\b|\bargv0\b|` + lookUp + `.*` + testFile)},
 	{chance, lazyregexp.New(`\bDate\b.*(<|>|===?|!==?).*` + moment + `|` + moment + `.*(<|>|===?|!==?).*\bDate\b|\bgetFullYear\(\)\s*[<>=!]=*\s*` + moment + `|\bMath\.random\(\)\s*[<>]=?\s*[\d.]+`)},
 	{"stack traces", lazyregexp.New(`\)\s*\.stack\b|\bcaptureStackTrace\b|\bprepareStackTrace\b|\bstackTraceLimit\b|\bgetCallSites?\b|\.stack\b.*(includes|match|split|indexOf|test)\b`)},
@@ -151,6 +156,7 @@ var javascriptSigns = []signRule{
 }
 
 var golangSigns = []signRule{
+	{answer, lazyregexp.New(`\bfmt\.Sprint\w*\(.*\)\s*==\s*["` + "`" + `]|\b(?:reflect\.DeepEqual|slices\.Equal|maps\.Equal|bytes\.Equal)\(.*\{\s*["\d-][^}]*,`)},
 	{asked, lazyregexp.New(`\bos\.Executable\b|\bReadBuildInfo\b|\b(Getenv|LookupEnv)\(\s*"(CI|GO_TEST|GOTEST)|` + lookUp + `.*` + testFile)},
 	{chance, lazyregexp.New(`\btime\.Now\(\).*` + moment + `|` + moment + `.*\btime\.Now\(\)|\brand\.(Float64|Float32|Intn?|IntN|N|Int63n|Uint\w*)\(.*\)\s*(==|!=|<=?|>=?)\s*[\d.]+`)},
 	{"os.Exit", lazyregexp.New(`\b(os|syscall|unix)\.(Exit|Kill|Exec|ForkExec)\b|\blog\.Fatal|\bSIGKILL\b|\bruntime\.Goexit\b|\bos\.FindProcess\b`)},

@@ -33,6 +33,8 @@ type gates struct {
 	attempt *attempt
 	// commands are those of the gate, with what they reported before the work.
 	checks []*gate.Check
+	// support are files that tests are made of, by their contents and who calls them; nil if they are not known yet.
+	support map[string]bool
 }
 
 // run runs the gates on a round's commit. An error means that no gate could be
@@ -463,6 +465,9 @@ func (m *repository) tree(ctx context.Context, files []cache.Entry) gate.Tree {
 
 // watched reports whether a change of a file of the workspace puts the word of the gate in doubt.
 func (j *gates) watched(p string) bool {
+	if j.support[p] {
+		return true
+	}
 	if !j.attempt.project.members.several() {
 		return gate.Watched(j.attempt.res.Verify, p, j.reported(""))
 	}
@@ -476,6 +481,29 @@ func (j *gates) watched(p string) bool {
 		}
 	}
 	return false
+}
+
+// findSupport finds what the tests are made of.
+func (j *gates) findSupport(ctx context.Context) error {
+	j.support = map[string]bool{}
+	w := j.attempt.project
+	for i, m := range w.members {
+		files, _, err := m.visible(ctx)
+		if err != nil {
+			return err
+		}
+		command, dir := j.attempt.res.Verify, ""
+		if w.members.several() {
+			dir = m.Name + "/"
+			if w.req.Verify == "" {
+				command = j.attempt.res.Repositories[i].Verify
+			}
+		}
+		for p := range gate.Support(m.tree(ctx, files), command) {
+			j.support[dir+p] = true
+		}
+	}
+	return nil
 }
 
 // reported asks the command of a directory whether its tests are in a file.

@@ -335,6 +335,9 @@ func (w *attempt) knownFixes(ctx context.Context, n int, g *api.Gate) (string, e
 // before runs the gate on what there was.
 func (w *attempt) before(ctx context.Context) error {
 	w.gates.checks = w.gates.gateChecks()
+	if err := w.gates.findSupport(ctx); err != nil {
+		return err
+	}
 	e := api.RepoStepEvent{Step: "gate", Detail: "before any change: " + w.res.Verify}
 	g, err := w.gates.before(ctx, func(ctx context.Context) (api.Gate, error) {
 		g, err := w.gates.gate(ctx, e, "before", terms{}, w.project.prepared, w.project.members.layers()...)
