@@ -95,6 +95,8 @@ func signRulesOf(file string) []signRule {
 		return golangSigns
 	case ".rs":
 		return rustSigns
+	case ".java", ".kt", ".scala", ".groovy", ".rb", ".php", ".cs":
+		return otherSigns
 	}
 	return nil
 }
@@ -166,6 +168,15 @@ var golangSigns = []signRule{
 	{"stack frames of callers", lazyregexp.New(`\bruntime\.(Callers?|FuncForPC|Stack)\b|"runtime/debug"`)},
 	{"output lines that imitate go test", lazyregexp.New(`\\x16|\\u0016|\\026|---\s*(PASS|FAIL|SKIP)|===\s*RUN`)},
 	{"files of other processes", lazyregexp.New(`/proc/|\bos\.(Getppid|NewFile)\b`)},
+}
+
+// otherSigns are for Java and its relatives, Ruby, PHP and C#.
+var otherSigns = []signRule{
+	{asked, lazyregexp.New(`\b(?:getenv|GetEnvironmentVariable|ENV)\b.*` + inGate + `|\b(?:RSpec|Minitest|PHPUnit|NUnit|xunit)\b|org\.junit|java\.class\.path|sun\.java\.command|RAILS_ENV|APP_ENV|\$PROGRAM_NAME|\$_SERVER\[['"]argv|GetEntryAssembly`)},
+	{"the end of the process", lazyregexp.New(`\bSystem\.exit\b|Runtime\.getRuntime\(\)\s*\.\s*(?:halt|exit|addShutdownHook)|\bexitProcess\(|\b(?:exit!|at_exit|abort)\b|^\s*(?:exit|die)\b\s*[(;]|register_shutdown_function|Environment\.(?:Exit|FailFast)|ProcessExit`)},
+	{"stack traces", lazyregexp.New(`getStackTrace|StackWalker|\bcaller(?:_locations)?\b|debug_backtrace|\bStackTrace\b|\bStackFrame\b`)},
+	{"custom equality", lazyregexp.New(`\bboolean\s+equals\s*\(|\bdef\s+(?:==|eql\?|equal\?)|\boverride\s+(?:bool\s+Equals|fun\s+equals)\b`)},
+	{chance, lazyregexp.New(`(?:LocalDate|Instant|LocalDateTime|Date|Time|DateTime|date)\b.*\b(?:now|today|Now|UtcNow|time)?\b.*(?:<|>|isBefore|isAfter).*` + moment)},
 }
 
 var rustSigns = []signRule{

@@ -15,7 +15,7 @@ import (
 	"hortus.dev/internal/task/gate/report"
 )
 
-// disguised runs the gate of a round that passed once more, so that a program cannot tell that it is tested. If tests fail then that passed,
+// disguised runs the gate of a round that passed again, so that a program cannot tell that it is tested. If tests fail then that passed,
 // the program passes only because it is asked by tests, unless the commit before the work is not the same in that disguise either: then
 // the disguise proves nothing. Without all of it, each part of a disguise that proves something is tried.
 func (j *gates) disguised(ctx context.Context, n int, changes []cache.Change, need gate.Need) error {
