@@ -304,7 +304,10 @@ type Round struct {
 	// Without is the gate with the changed tests alone, where it passed before the work:
 	// it fails if those tests test the change. It decides nothing.
 	Without *Gate `json:"without,omitempty"`
-	MS      int64 `json:"ms"`
+	// Disguised is the gate with another directory, date, environment and names of test files, so that a program sees
+	// less of being tested. It must pass too. It is nil if it proves nothing, because the commit before the work depends on these.
+	Disguised *Gate `json:"disguised,omitempty"`
+	MS        int64 `json:"ms"`
 }
 
 // Gate is one run of the command that decides.
@@ -378,11 +381,12 @@ type Caution struct {
 // The gates of a round, by the names under which their whole output is read.
 // GateBefore is that of the task, before the first round.
 const (
-	GateBefore   = "before"
-	GateResult   = "gate"
-	GateOriginal = "original"
-	GateMutant   = "mutant"
-	GateWithout  = "without"
+	GateBefore    = "before"
+	GateResult    = "gate"
+	GateOriginal  = "original"
+	GateMutant    = "mutant"
+	GateWithout   = "without"
+	GateDisguised = "disguised"
 )
 
 // IsSetupOutput reports whether a name is that of the output of a step of the setup: "setup-01",
@@ -459,7 +463,7 @@ type PolicyRefusal struct {
 
 // RepoStepEvent reports that a step of the work begins or ended: "fetch",
 // "checkout", "sandbox", "agent", "collect", "gate command", "gate", "original tests",
-// "tests alone", "mutant",
+// "tests alone", "disguise", "mutant",
 // "policy", "push", "merge request". MS is set at its end.
 type RepoStepEvent struct {
 	Step string `json:"step"`

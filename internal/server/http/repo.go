@@ -29,8 +29,8 @@ type RepoTasks interface {
 	// lines: of the only agent or of the chosen candidate (0), or of a candidate by its number.
 	Transcript(ctx context.Context, id api.TaskID, candidate int) (io.ReadCloser, error)
 	// GateOutput returns everything that a gate printed. which is one of
-	// [api.GateBefore] (of round 0), [api.GateResult], [api.GateOriginal], [api.GateWithout] and
-	// [api.GateMutant].
+	// [api.GateBefore] (of round 0), [api.GateResult], [api.GateOriginal], [api.GateWithout],
+	// [api.GateDisguised] and [api.GateMutant].
 	GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error)
 }
 
@@ -99,10 +99,10 @@ func (d tasks) gate(r *http.Request, id api.TaskID) (io.ReadCloser, error) {
 	switch which {
 	case api.GateBefore:
 		least = 0
-	case api.GateResult, api.GateOriginal, api.GateWithout, api.GateMutant:
+	case api.GateResult, api.GateOriginal, api.GateWithout, api.GateDisguised, api.GateMutant:
 	default:
 		if !api.IsSetupOutput(which) {
-			return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q: use before, gate, original, without, mutant or setup-01", which)
+			return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q: use before, gate, original, without, disguised, mutant or setup-01", which)
 		}
 		least = 0
 	}

@@ -82,7 +82,7 @@ func (r *Ran) Again(c *Check) *Check {
 	if !ok {
 		return nil
 	}
-	return &Check{Dir: c.Dir, Text: c.Text, Plan: plan, Tests: c.Tests}
+	return &Check{Dir: c.Dir, Text: c.Text, Plan: plan, Tests: c.Tests, disguise: c.disguise}
 }
 
 // Take counts a run of the command of Again. What is wrong with it counts as a failure of its tests.

@@ -25,8 +25,8 @@ func OpenOutput(dir string, round int, which string) (io.ReadCloser, error) {
 		file = which
 	case round == 0 && which == "before":
 		file = "before"
-	case round < 1 || round > api.MaxRounds+1 || !slices.Contains([]string{api.GateResult, api.GateOriginal, api.GateMutant, api.GateWithout}, which):
-		return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q of round %d: round 0 has before and the steps of the setup, such as setup-01, other rounds have gate, original, without and mutant", which, round)
+	case round < 1 || round > api.MaxRounds+1 || !slices.Contains([]string{api.GateResult, api.GateOriginal, api.GateMutant, api.GateWithout, api.GateDisguised}, which):
+		return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q of round %d: round 0 has before and the steps of the setup, such as setup-01, other rounds have gate, original, without, disguised and mutant", which, round)
 	}
 	f, err := os.Open(filepath.Join(dir, file+".out"))
 	if errors.Is(err, os.ErrNotExist) {

@@ -95,6 +95,8 @@ func signRulesOf(file string) []signRule {
 		return golangSigns
 	case ".rs":
 		return rustSigns
+	case ".java", ".kt", ".scala", ".groovy", ".rb", ".php", ".cs":
+		return otherSigns
 	}
 	return nil
 }
@@ -115,7 +117,11 @@ const (
 	chance   = "a result by chance or date"
 )
 
+// answer is what a program has that knows an input of its tests: a comparison with a list of values, or with its text.
+const answer = "the answer to one input"
+
 var pythonSigns = []signRule{
+	{answer, lazyregexp.New(`\bif\b.*==\s*[\[({]\s*['"\d-][^\])}]*,|\bif\b.*\b(?:str|repr|tuple|list)\(.*==\s*['"\[(]`)},
 	{asked, lazyregexp.New(`\bsys\.orig_argv\b|\bargv\[0\]|(?i:test).*\bsys\.argv\b|\bsys\.argv\b.*(?i:test)|__main__\.|\bimport\s+__main__|PYTEST_|UNITTEST|\bgetppid\b|` +
 		`(environ|getenv).*` + inGate + `|` + lookUp + `.*` + testFile)},
 	{chance, lazyregexp.New(`\b(now|today|utcnow|time)\(.*(<|>|==|!=).*` + moment + `|` + moment + `.*(<|>|==|!=).*\b(now|today|utcnow|time)\(|\brandom\(\)\s*[<>]=?\s*[\d.]+|\b(randint|randrange|choice|getrandbits)\(.*\)\s*[=!<>]=?\s*[\d.TF]|` + moment + `.*[<>]=?.*\.year\b|\.year\s*[<>=!]=?\s*` + moment)},
@@ -136,6 +142,7 @@ var pythonSigns = []signRule{
 }
 
 var javascriptSigns = []signRule{
+	{answer, lazyregexp.New(`\b(?:String|JSON\.stringify)\(.*\)\s*===?\s*['"` + "`" + `]|\.(?:join|toString)\(.*\)\s*===?\s*['"` + "`" + `][\d[{-]`)},
 	{asked, lazyregexp.New(`\b(JEST_WORKER_ID|VITEST|MOCHA|NODE_TEST_CONTEXT)\b|\benv\b.*\bCI\b|\b(describe|it|test|expect)\s*[!=]==?\s*['"]|typeof\s+(describe|it|test|expect|jest)\b|\bexecArgv\b|\bargv0\b|` + lookUp + `.*` + testFile)},
 	{chance, lazyregexp.New(`\bDate\b.*(<|>|===?|!==?).*` + moment + `|` + moment + `.*(<|>|===?|!==?).*\bDate\b|\bgetFullYear\(\)\s*[<>=!]=*\s*` + moment + `|\bMath\.random\(\)\s*[<>]=?\s*[\d.]+`)},
 	{"stack traces", lazyregexp.New(`\)\s*\.stack\b|\bcaptureStackTrace\b|\bprepareStackTrace\b|\bstackTraceLimit\b|\bgetCallSites?\b|\.stack\b.*(includes|match|split|indexOf|test)\b`)},
@@ -151,6 +158,7 @@ var javascriptSigns = []signRule{
 }
 
 var golangSigns = []signRule{
+	{answer, lazyregexp.New(`\bfmt\.Sprint\w*\(.*\)\s*==\s*["` + "`" + `]|\b(?:reflect\.DeepEqual|slices\.Equal|maps\.Equal|bytes\.Equal)\(.*\{\s*["\d-][^}]*,`)},
 	{asked, lazyregexp.New(`\bos\.Executable\b|\bReadBuildInfo\b|\b(Getenv|LookupEnv)\(\s*"(CI|GO_TEST|GOTEST)|` + lookUp + `.*` + testFile)},
 	{chance, lazyregexp.New(`\btime\.Now\(\).*` + moment + `|` + moment + `.*\btime\.Now\(\)|\brand\.(Float64|Float32|Intn?|IntN|N|Int63n|Uint\w*)\(.*\)\s*(==|!=|<=?|>=?)\s*[\d.]+`)},
 	{"os.Exit", lazyregexp.New(`\b(os|syscall|unix)\.(Exit|Kill|Exec|ForkExec)\b|\blog\.Fatal|\bSIGKILL\b|\bruntime\.Goexit\b|\bos\.FindProcess\b`)},
@@ -160,6 +168,15 @@ var golangSigns = []signRule{
 	{"stack frames of callers", lazyregexp.New(`\bruntime\.(Callers?|FuncForPC|Stack)\b|"runtime/debug"`)},
 	{"output lines that imitate go test", lazyregexp.New(`\\x16|\\u0016|\\026|---\s*(PASS|FAIL|SKIP)|===\s*RUN`)},
 	{"files of other processes", lazyregexp.New(`/proc/|\bos\.(Getppid|NewFile)\b`)},
+}
+
+// otherSigns are for Java and its relatives, Ruby, PHP and C#.
+var otherSigns = []signRule{
+	{asked, lazyregexp.New(`\b(?:getenv|GetEnvironmentVariable|ENV)\b.*` + inGate + `|\b(?:RSpec|Minitest|PHPUnit|NUnit|xunit)\b|org\.junit|java\.class\.path|sun\.java\.command|RAILS_ENV|APP_ENV|\$PROGRAM_NAME|\$_SERVER\[['"]argv|GetEntryAssembly`)},
+	{"the end of the process", lazyregexp.New(`\bSystem\.exit\b|Runtime\.getRuntime\(\)\s*\.\s*(?:halt|exit|addShutdownHook)|\bexitProcess\(|\b(?:exit!|at_exit|abort)\b|^\s*(?:exit|die)\b\s*[(;]|register_shutdown_function|Environment\.(?:Exit|FailFast)|ProcessExit`)},
+	{"stack traces", lazyregexp.New(`getStackTrace|StackWalker|\bcaller(?:_locations)?\b|debug_backtrace|\bStackTrace\b|\bStackFrame\b`)},
+	{"custom equality", lazyregexp.New(`\bboolean\s+equals\s*\(|\bdef\s+(?:==|eql\?|equal\?)|\boverride\s+(?:bool\s+Equals|fun\s+equals)\b`)},
+	{chance, lazyregexp.New(`(?:LocalDate|Instant|LocalDateTime|Date|Time|DateTime|date)\b.*\b(?:now|today|Now|UtcNow|time)?\b.*(?:<|>|isBefore|isAfter).*` + moment)},
 }
 
 var rustSigns = []signRule{

@@ -21,6 +21,7 @@ var testNames = []*lazyregexp.Regexp{
 	lazyregexp.New(`(test|tests|spec)\.(java|kt|scala|cs|swift|php)$`),
 	lazyregexp.New(`_(test|spec)\.(rb|exs?|rs|c|cc|cpp|dart)$`), lazyregexp.New(`\.(bats|t)$`),
 	// What tests compare with, and what they are written with.
+	lazyregexp.New(`^(expected|expectations?|golden)([._-][\w-]+)*\.(json|ya?ml|csv|toml|txt|xml|html|out)$`),
 	lazyregexp.New(`\.(snap|golden|approved)(\.\w+)?$`), lazyregexp.New(`^(asserts?|assertions?|tests?[_-]?(helpers?|utils?|support|lib|data|base)|(spec|test)_?helper)\.\w+$`),
 }
 

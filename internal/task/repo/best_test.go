@@ -129,7 +129,7 @@ func TestBest(t *testing.T) {
 		{name: "a tie goes to the smaller diff", calls: []string{long, clean}, best: 2, outcome: api.OutcomeVerified, why: "2 changed lines, against 6", lost: "6 changed lines, against 2"},
 		{name: "a regression loses to a clean one", calls: []string{drops, long}, req: api.RepoTask{TestsMayChange: true}, best: 2, outcome: api.OutcomeVerified, why: "0 regressions, against 1", lost: "1 regression, against 0"},
 		{name: "lint decides before size", calls: []string{todo, long}, req: api.RepoTask{TestsMayChange: true}, best: 2, outcome: api.OutcomeVerified, why: "its lint command passed", lost: "its lint command failed"},
-		{name: "a forgery loses to a repair, though smaller", calls: []string{forged, long}, best: 2, outcome: api.OutcomeVerified, why: "0 cautions, against 2", lost: "2 cautions, against 0"},
+		{name: "a forgery loses to a repair, though smaller", calls: []string{forged, long}, best: 2, outcome: api.OutcomeVerified, why: "its gate passed", lost: "not in disguise"},
 		{name: "none passes", calls: []string{"true", breaks, wrong}, best: 3, outcome: api.OutcomeNeedsHuman, why: "0 regressions, against 1", lost: "The agent changed nothing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -67,7 +67,7 @@ func (f *group) newCandidate(row api.Candidate, job Job) *candidate {
 		e.parent = f.all[row.Parent-1]
 		e.attempt.continues = e.parent.account()
 	}
-	e.attempt.gates, e.attempt.copies = &gates{attempt: e.attempt, checks: w.gates.checks}, e.attempt.newCopies(w.project.copied(n))
+	e.attempt.gates, e.attempt.copies = &gates{attempt: e.attempt, checks: w.gates.checks, support: w.gates.support}, e.attempt.newCopies(w.project.copied(n))
 	e.attempt.store = func(ctx context.Context, r api.RepoResult) error {
 		return f.candidates.Placed(ctx, n, r.Workspace, r.Copies)
 	}
@@ -204,6 +204,8 @@ func (e *candidate) account() []earlierAttempt {
 			a.Gate = r.Gate
 		case r.Original != nil && !r.Original.Passed:
 			a.Gate, a.Original = r.Original, true
+		case r.Disguised != nil && !r.Disguised.Passed:
+			a.Gate = r.Disguised
 		}
 	}
 	return append(w.continues[:len(w.continues):len(w.continues)], a)

@@ -25,11 +25,16 @@ var gateEnv = map[string]string{
 	"CI": "1", "NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PYTHONDONTWRITEBYTECODE": "1",
 }
 
+// usualEnv is what is left of that in disguise.
+var usualEnv = map[string]string{"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
+
 // gates runs the gates of a task and reads their reports: what decides about its work.
 type gates struct {
 	attempt *attempt
 	// commands are those of the gate, with what they reported before the work.
 	checks []*gate.Check
+	// support are files that tests are made of, by their contents and who calls them; nil if they are not known yet.
+	support map[string]bool
 }
 
 // run runs the gates on a round's commit. An error means that no gate could be
@@ -68,6 +73,14 @@ func (j *gates) run(ctx context.Context, n int) error {
 		}
 	}
 	if err := j.without(ctx, n, tests, rest); err != nil {
+		return err
+	}
+	if r.Original != nil && j.attempt.project.req.TestsMayChange {
+		err = j.disguised(ctx, n, changes, gate.AnyTests)
+	} else {
+		err = j.disguised(ctx, n, rest, gate.AllTests)
+	}
+	if err != nil {
 		return err
 	}
 	if j.attempt.project.req.Mutant == "" {
@@ -137,6 +150,8 @@ func (j *gates) passed(r *api.Round) bool {
 		return false
 	case r.Original != nil && !r.Original.Passed && !j.attempt.project.req.TestsMayChange:
 		return false
+	case r.Disguised != nil && !r.Disguised.Passed:
+		return false
 	case j.attempt.project.req.Mutant != "":
 		// A mutant that was not run proves nothing, nor does one whose run was cut.
 		return r.Mutant != nil && !r.Mutant.Passed && r.Mutant.Exit.Cause == ""
@@ -202,12 +217,13 @@ func (j *gates) decide(ctx context.Context, file string, on terms, installed Set
 	now := j.attempt.project.cfg.Now
 	var ends time.Time
 	var ran []*gate.Ran
+	checks := gate.Disguised(j.checks, on.disguise)
 	err = j.clean(ctx, installed, layers, func(sandbox Sandbox) error {
 		info := sandbox.Info()
 		g.Sandbox, g.Isolation = info.ID, info.Isolation
 		start, seen := now(), gate.NewRunning(now, say)
 		ends = start.Add(cmp.Or(on.within, j.attempt.project.gateTimeout()))
-		for i, c := range j.checks {
+		for i, c := range checks {
 			r, err := j.execute(ctx, sandbox, i, c, ends, out, seen)
 			if g.MS = now().Sub(start).Milliseconds(); err != nil {
 				return err
@@ -223,19 +239,26 @@ func (j *gates) decide(ctx context.Context, file string, on terms, installed Set
 		return nil
 	})
 	g.Output, g.OutputBytes = out.Text(), out.Total()
+	if on.same {
+		g.Passed = gate.Same(checks, ran)
+		return g, err
+	}
 	if err == nil && !g.Passed && !j.attempt.project.req.Strict {
-		g.Passed, err = j.again(ctx, ran, ends, out, say, installed, layers)
+		g.Passed, err = j.again(ctx, checks, ran, ends, out, say, installed, layers)
 	}
 	if err != nil {
 		return g, err
 	}
-	said := gate.Reports{Checks: j.checks, Ran: ran, Before: file == "before", Need: on.need, File: filepath.Join(j.attempt.dir, file+".tests")}
+	if file == "before" {
+		checks = j.checks // which learn what there was
+	}
+	said := gate.Reports{Checks: checks, Ran: ran, Before: file == "before", Need: on.need, File: filepath.Join(j.attempt.dir, file+".tests")}
 	return g, said.Weigh(&g)
 }
 
 // again runs failed tests alone, each time in a clean sandbox, in which nothing of an earlier run can forge a report. It reports whether
 // the gate passes with what they came to.
-func (j *gates) again(ctx context.Context, ran []*gate.Ran, ends time.Time, out *observe.Capture, say func(line string), installed SetupResult, layers []Layer) (passed bool, err error) {
+func (j *gates) again(ctx context.Context, all []*gate.Check, ran []*gate.Ran, ends time.Time, out *observe.Capture, say func(line string), installed SetupResult, layers []Layer) (passed bool, err error) {
 	now := j.attempt.project.cfg.Now
 	if most := now().Add(gate.MaxAgainTime); most.Before(ends) {
 		ends = most
@@ -243,7 +266,7 @@ func (j *gates) again(ctx context.Context, ran []*gate.Ran, ends time.Time, out 
 	for n := 2; n <= 1+gate.MaxAgain && now().Before(ends); n++ {
 		checks := make([]*gate.Check, len(ran))
 		for i, r := range ran {
-			checks[i] = r.Again(j.checks[i])
+			checks[i] = r.Again(all[i])
 		}
 		if !slices.ContainsFunc(checks, func(c *gate.Check) bool { return c != nil }) {
 			break
@@ -260,7 +283,7 @@ func (j *gates) again(ctx context.Context, ran []*gate.Ran, ends time.Time, out 
 				if err != nil {
 					return err
 				}
-				ran[i].Take(j.checks[i], r)
+				ran[i].Take(all[i], r)
 			}
 			return nil
 		})
@@ -268,9 +291,9 @@ func (j *gates) again(ctx context.Context, ran []*gate.Ran, ends time.Time, out 
 			return false, err
 		}
 	}
-	passed = len(ran) == len(j.checks)
+	passed = len(ran) == len(all)
 	for i, r := range ran {
-		r.Adjust(j.checks[i])
+		r.Adjust(all[i])
 		passed = passed && r.Passed
 	}
 	return passed, nil
@@ -304,8 +327,12 @@ func (j *gates) execute(ctx context.Context, sandbox Sandbox, n int, c *gate.Che
 	if c.Dir != "" {
 		fmt.Fprintf(out, "[%s] %s\n", c.Dir, c.Text)
 	}
+	env := gateEnv
+	if c.Hides() {
+		env = usualEnv
+	}
 	ex, err := sandbox.Run(ctx, api.ExecRequest{
-		Args: []string{"sh", "-c", run.Command}, Dir: path.Join(Workspace, c.Dir), Env: gateEnv,
+		Args: []string{"sh", "-c", run.Command}, Dir: path.Join(Workspace, c.Dir), Env: env,
 		TimeoutMS: max(1, ends.Sub(j.attempt.project.cfg.Now()).Milliseconds()), Tag: "gate",
 	}, func(stream string, p []byte) error {
 		if stream == "stdout" {
@@ -438,6 +465,9 @@ func (m *repository) tree(ctx context.Context, files []cache.Entry) gate.Tree {
 
 // watched reports whether a change of a file of the workspace puts the word of the gate in doubt.
 func (j *gates) watched(p string) bool {
+	if j.support[p] {
+		return true
+	}
 	if !j.attempt.project.members.several() {
 		return gate.Watched(j.attempt.res.Verify, p, j.reported(""))
 	}
@@ -451,6 +481,29 @@ func (j *gates) watched(p string) bool {
 		}
 	}
 	return false
+}
+
+// findSupport finds what the tests are made of.
+func (j *gates) findSupport(ctx context.Context) error {
+	j.support = map[string]bool{}
+	w := j.attempt.project
+	for i, m := range w.members {
+		files, _, err := m.visible(ctx)
+		if err != nil {
+			return err
+		}
+		command, dir := j.attempt.res.Verify, ""
+		if w.members.several() {
+			dir = m.Name + "/"
+			if w.req.Verify == "" {
+				command = j.attempt.res.Repositories[i].Verify
+			}
+		}
+		for p := range gate.Support(m.tree(ctx, files), command) {
+			j.support[dir+p] = true
+		}
+	}
+	return nil
 }
 
 // reported asks the command of a directory whether its tests are in a file.
@@ -491,6 +544,9 @@ type terms struct {
 	need gate.Need
 	// within is the time that the command has; zero is the gate's own.
 	within time.Duration
+	// disguise is what differs from how the gate usually runs; same says that it passes if each test ends as before the work.
+	disguise report.Disguise
+	same     bool
 }
 
 // gateCommands are those of the gate that was found.

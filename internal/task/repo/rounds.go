@@ -278,6 +278,9 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 	case r.Original != nil && !r.Original.Passed:
 		end.Diagnosis = "The gate passes only with the agent's own changes to the tests: " + strings.Join(w.touchedTests(), ", ") + "."
 		end.Question = "Were these tests wrong? Use --tests-may-change to allow changes to tests."
+	case r.Disguised != nil && !r.Disguised.Passed:
+		end.Diagnosis = "The gate passes, but not in disguise: " + gate.ExitText(*r.Disguised) + "."
+		end.Question = "Does the change look at how it is run? Read it."
 	case r.Mutant != nil && r.Mutant.Passed:
 		end.Diagnosis = "The tests do not detect the seeded defect."
 		end.Question = "Which cases do the tests miss?"
@@ -312,6 +315,8 @@ func (w *attempt) failing(r *api.Round, rep loop.Report, n, most int) string {
 		return loop.GateFailed(*r.Gate, n, most, false)
 	case r.Original != nil && !r.Original.Passed:
 		return loop.GateFailed(*r.Original, n, most, true)
+	case r.Disguised != nil && !r.Disguised.Passed:
+		return loop.GateFailed(*r.Disguised, n, most, false)
 	}
 	return "The gate failed: your tests also pass on a copy of the program with a seeded defect. Add stricter tests: limits, empty input, order, errors."
 }
@@ -330,6 +335,9 @@ func (w *attempt) knownFixes(ctx context.Context, n int, g *api.Gate) (string, e
 // before runs the gate on what there was.
 func (w *attempt) before(ctx context.Context) error {
 	w.gates.checks = w.gates.gateChecks()
+	if err := w.gates.findSupport(ctx); err != nil {
+		return err
+	}
 	e := api.RepoStepEvent{Step: "gate", Detail: "before any change: " + w.res.Verify}
 	g, err := w.gates.before(ctx, func(ctx context.Context) (api.Gate, error) {
 		g, err := w.gates.gate(ctx, e, "before", terms{}, w.project.prepared, w.project.members.layers()...)

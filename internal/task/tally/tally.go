@@ -128,7 +128,7 @@ func (y *Tally) request(t api.Task) {
 func (y *Tally) repository(r api.RepoResult) {
 	gates := []*api.Gate{r.Before}
 	for _, x := range r.Rounds {
-		gates = append(gates, x.Gate, x.Original, x.Mutant)
+		gates = append(gates, x.Gate, x.Original, x.Disguised, x.Mutant)
 	}
 	for _, g := range gates {
 		if g != nil {

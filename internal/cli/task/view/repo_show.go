@@ -48,6 +48,7 @@ func ShowRepo(w io.Writer, t api.Task) {
 		showGate(w, "", x.Gate)
 		showGate(w, "original tests: ", x.Original)
 		showGate(w, "changed tests alone: ", x.Without)
+		showGate(w, "in disguise: ", x.Disguised)
 		showGate(w, "mutant: ", x.Mutant)
 	}
 	if len(t.Value) > 0 {

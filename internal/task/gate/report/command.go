@@ -19,6 +19,8 @@ var (
 	nodeReporter []byte
 	//go:embed guard.cjs
 	nodeGuard []byte
+	//go:embed disguise.cjs
+	nodeDisguise []byte
 )
 
 // Plan is how a command is run so that it reports its tests.
@@ -30,6 +32,8 @@ type Plan struct {
 	before, after string
 	// only are the tests that are run; nil for all.
 	only []string
+	// disguise is what differs from how a gate usually runs.
+	disguise Disguise
 }
 
 type kind int
@@ -123,6 +127,7 @@ type Run struct {
 	Path string
 
 	runner  string
+	token   string // in the names of test files
 	key     []byte
 	reader  reader
 	partial []byte
@@ -132,11 +137,12 @@ type Run struct {
 // Arm gives one run. key is random and for this run alone; dir is a directory outside of
 // the repository, of the same kind, that need not exist.
 func (p Plan) Arm(key []byte, dir string) *Run {
-	r := &Run{runner: p.Runner, key: key}
+	r := &Run{runner: p.Runner, token: p.disguise.Token, key: key}
 	// file adds a program, with what it has to know.
 	file := func(name string, content []byte) string {
 		at := path.Join(dir, name)
 		content = bytes.ReplaceAll(content, []byte("KEY"), []byte(hex.EncodeToString(key)))
+		content = bytes.ReplaceAll(content, []byte("DISGUISE"), p.disguise.facts())
 		r.Files = append(r.Files, File{Path: at, Content: content})
 		return at
 	}
@@ -148,7 +154,11 @@ func (p Plan) Arm(key []byte, dir string) *Run {
 		if p.kind == pytestCommand {
 			before = p.before + "python3 "
 		}
-		r.Command = before + file("runner.py", pythonRunner) + python[p.kind] + p.after
+		if p.disguise.has(Names) { // a process can read its own arguments
+			r.Command = argumentsApart(before+file("app.py", pythonRunner), python[p.kind]+p.after, dir)
+		} else {
+			r.Command = before + file("runner.py", pythonRunner) + python[p.kind] + p.after
+		}
 		if p.only != nil {
 			names, _ := json.Marshal(p.only) // strings always encode
 			r.Files = append(r.Files, File{Path: path.Join(dir, "only"), Content: names})
@@ -156,10 +166,11 @@ func (p Plan) Arm(key []byte, dir string) *Run {
 	case node:
 		r.Path = path.Join(dir, "report")
 		guard, reporter := file("guard.cjs", nodeGuard), file("reporter.mjs", nodeReporter)
+		file("disguise.cjs", nodeDisguise)
 		r.Command = p.before + `NODE_OPTIONS="--require=` + guard + `" node --test --test-reporter=spec --test-reporter-destination=stdout --test-reporter=` +
 			reporter + " --test-reporter-destination=" + r.Path + p.after
 	case golang:
-		r.Command = p.before + "go test -json" + p.after
+		r.Command = p.before + "go test -json" + p.disguise.flags(file) + p.after
 		r.reader = &goTest{r: Report{Runner: p.Runner}, open: map[string]bool{}, held: map[string][]byte{}}
 	case rust:
 		r.Command = p.before + "cargo test" + p.after
@@ -173,6 +184,10 @@ func (p Plan) Arm(key []byte, dir string) *Run {
 		r.Command = p.before
 		r.reader = &tap{r: Report{Runner: TAP}}
 	}
+	for i := range r.Files {
+		r.Files[i].Executable = r.Files[i].Executable || path.Base(r.Files[i].Path) == goProgram
+	}
+	r.Command = p.disguise.elsewhere(dir) + r.Command
 	return r
 }
 
@@ -225,11 +240,14 @@ func (r *Run) Report(content []byte) Report {
 	if len(content) > MaxBytes {
 		content = content[:MaxBytes]
 	}
-	if printed, ok := r.reader.(*printed); ok {
-		return printed.with(readParts(r.key, content))
+	var all Report
+	switch printed, ok := r.reader.(*printed); {
+	case ok:
+		all = printed.with(readParts(r.key, content))
+	case r.reader != nil:
+		all = r.reader.report()
+	default:
+		all = readSealed(r.runner, r.key, content)
 	}
-	if r.reader != nil {
-		return r.reader.report()
-	}
-	return readSealed(r.runner, r.key, content)
+	return all.without(r.token)
 }

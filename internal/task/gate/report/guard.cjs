@@ -6,3 +6,4 @@ for (const name of ['node:assert', 'node:assert/strict', 'node:test']) {
     if (value) Object.freeze(value);
   }
 }
+require('./disguise.cjs');

@@ -25,6 +25,11 @@ def run(key):
         with open(names) as f:
             only = set(json.load(f))
         os.unlink(names)
+    args = os.path.join(here, "args")
+    if os.path.exists(args):
+        with open(args) as f:
+            sys.argv[1:] = f.read().split("\n")[:-1]
+        os.unlink(args)
     out = os.open(os.path.join(here, "report"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     top = os.getcwd()
     owner = getpid()
@@ -173,17 +178,120 @@ def run(key):
 
     own, loaded = [], []
     members("builtins", vars(builtins), own)
-    shell = {"say": say, "mark": mark, "same": same, "members": members, "watch": watch, "tampered": tampered,
+    disguise = json.loads('DISGUISE')
+    shell = {"disguise": disguise, "say": say, "mark": mark, "same": same, "members": members, "watch": watch, "tampered": tampered,
              "check": check, "end": end, "own": own, "loaded": loaded, "top": top, "only": only}
     how = sys.argv[1] if len(sys.argv) > 1 else ""
     del sys.argv[1:2]
     say(begin=how)
+    if disguise["days"]:
+        later(disguise["days"])
+    if disguise["names"]:
+        hide(inside, is_test)
     if how == "unittest":
         run_unittest(shell)
     elif how == "pytest":
         run_pytest(shell)
     else:
         leave(2)
+
+
+def later(days):
+    """Lets the repository see a later date."""
+    import datetime
+    import time
+
+    seconds = days * 86400
+    now, nanoseconds, local, utc, text, form = time.time, time.time_ns, time.localtime, time.gmtime, time.ctime, time.strftime
+    time.time = lambda: now() + seconds
+    time.time_ns = lambda: nanoseconds() + seconds * 10**9
+    time.localtime = lambda at=None: local(time.time() if at is None else at)
+    time.gmtime = lambda at=None: utc(time.time() if at is None else at)
+    time.ctime = lambda at=None: text(time.time() if at is None else at)
+    time.strftime = lambda format, at=None: form(format, time.localtime() if at is None else at)
+
+    class Kind(type):
+        def __instancecheck__(cls, value):
+            real = reals.get(cls)
+            return type.__instancecheck__(cls, value) if real is None else isinstance(value, real)
+
+        def __subclasscheck__(cls, other):
+            real = reals.get(cls)
+            return type.__subclasscheck__(cls, other) if real is None else issubclass(other, real)
+
+    class date(datetime.date, metaclass=Kind):
+        @classmethod
+        def today(cls):
+            return cls.fromtimestamp(time.time())
+
+    class moment(datetime.datetime, metaclass=Kind):
+        @classmethod
+        def now(cls, tz=None):
+            return cls.fromtimestamp(time.time(), tz)
+
+        @classmethod
+        def today(cls):
+            return cls.fromtimestamp(time.time())
+
+        @classmethod
+        def utcnow(cls):
+            return cls.fromtimestamp(time.time(), datetime.timezone.utc).replace(tzinfo=None)
+
+    reals = {date: datetime.date, moment: datetime.datetime}
+    for cls, name in ((date, "date"), (moment, "datetime")):
+        cls.__name__ = cls.__qualname__ = name
+        cls.__module__ = "datetime"
+        setattr(datetime, name, cls)
+
+
+def hide(inside, is_test):
+    """Lets the repository's programs see neither the runner nor its modules. Its tests do."""
+    from collections.abc import MutableMapping
+
+    main = sys.modules["__main__"]
+    main.__file__ = os.path.abspath("app.py")
+    sys.orig_argv = [sys.executable, "app.py"]
+    real, frame = sys.modules, sys._getframe
+    runners = ("unittest", "pytest", "_pytest", "pluggy", "doctest")
+
+    def shown():
+        """Gives what tells the keys that the caller of a method sees."""
+        asks = frame(2).f_code.co_filename
+        if asks.startswith("<frozen") or not inside(asks) or is_test(asks):
+            return lambda key: True
+        return lambda key: not isinstance(key, str) or key.split(".")[0] not in runners
+
+    class Modules(MutableMapping):
+        def __getitem__(self, key):
+            if not shown()(key):
+                raise KeyError(key)
+            return real[key]
+
+        def __contains__(self, key):
+            return shown()(key) and key in real
+
+        def get(self, key, default=None):
+            return real.get(key, default) if shown()(key) else default
+
+        def __iter__(self):
+            return iter(list(filter(shown(), list(real))))
+
+        def __setitem__(self, key, value):
+            real[key] = value
+
+        def __delitem__(self, key):
+            del real[key]
+
+        def __len__(self):
+            return len(real)
+
+        def keys(self):
+            return list(filter(shown(), list(real)))
+
+        def copy(self):
+            return dict(real)
+
+    sys.modules = Modules()
 
 
 def begin(shell):
@@ -207,7 +315,7 @@ def run_unittest(shell):
     import unittest.main
 
     say, tampered, members, end = shell["say"], shell["tampered"], shell["members"], shell["end"]
-    loaded = shell["loaded"]
+    loaded, token = shell["loaded"], shell["disguise"]["token"]
     shell["own"].extend(shell["watch"](("unittest",)))
     methods = {name for name, value in vars(unittest.TestCase).items() if callable(value)}
     classes = {}
@@ -291,7 +399,14 @@ def run_unittest(shell):
         for test in suite._tests:
             if isinstance(test, unittest.BaseTestSuite):
                 select(test)
-        suite._tests = [t for t in suite._tests if isinstance(t, unittest.BaseTestSuite) or t.id() in shell["only"]]
+        suite._tests = [t for t in suite._tests if isinstance(t, unittest.BaseTestSuite) or t.id().replace(token, "") in shell["only"]]
+
+    def turn(suite):
+        """Reverses the classes and modules of tests."""
+        suite._tests.reverse()
+        for test in suite._tests:
+            if isinstance(test, unittest.BaseTestSuite):
+                turn(test)
 
     class Runner(unittest.TextTestRunner):
         resultclass = Result
@@ -301,16 +416,19 @@ def run_unittest(shell):
             shell["check"](additions, now=True)
             if shell["only"] is not None:
                 select(test)
+            if shell["disguise"]["order"]:
+                turn(test)
             result = super().run(test)
             if result.shouldStop:
                 say(lost="the tests after a stop")
             return result
 
-    sys.argv[0] = os.path.basename(sys.executable) + " -m unittest"
+    args = [os.path.basename(sys.executable) + " -m unittest", *sys.argv[1:]]
+    sys.argv[:] = ["app.py"] if shell["disguise"]["names"] else args
     main = unittest.main
     begin(shell)
     try:
-        main(module=None, testRunner=Runner)
+        main(module=None, argv=args, testRunner=Runner)
         code = 0
     except SystemExit as e:
         code = code_of(e)
@@ -339,6 +457,10 @@ def run_pytest(shell):
 
     for plugin in getattr(sys.modules["_pytest.config"], "default_plugins", ()):
         __import__("_pytest." + plugin)
+    args, disguise = sys.argv[1:], shell["disguise"]
+    if disguise["names"]:
+        sys.argv[:] = ["app.py"]
+        sys.modules["_pytest.runner"]._update_current_test_var = lambda item, when: None
     # pytest itself replaces this one for a while.
     legacy = "_pytest.config.Config._getini_unknown_type"
     shell["own"].extend(m for m in shell["watch"](("_pytest", "pytest", "pluggy")) if m[0] != legacy)
@@ -347,7 +469,9 @@ def run_pytest(shell):
         @pytest.hookimpl(trylast=True)
         def pytest_collection_modifyitems(self, items):
             if shell["only"] is not None:
-                items[:] = [item for item in items if item.nodeid in shell["only"]]
+                items[:] = [item for item in items if item.nodeid.replace(disguise["token"], "") in shell["only"]]
+            if disguise["order"]:
+                items.reverse()
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_sessionfinish(self, session):
@@ -362,6 +486,10 @@ def run_pytest(shell):
                 if m is not None:
                     functions.append((item.nodeid, function, m))
             shell["check"](changed, now=True)
+
+        def pytest_sessionstart(self, session):
+            if disguise["names"]:
+                os.environ.pop("PYTEST_VERSION", None)
 
         def pytest_collectreport(self, report):
             if report.failed:
@@ -388,7 +516,7 @@ def run_pytest(shell):
     if not command:
         begin(shell)
     try:
-        code = int(pytest.main(sys.argv[1:], plugins=[Report()]))
+        code = int(pytest.main(args, plugins=[Report()]))
     except SystemExit as e:
         code = code_of(e)
     end(code, changed)

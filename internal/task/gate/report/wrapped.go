@@ -50,7 +50,7 @@ func (p Plan) armWrapped(r *Run, dir string, file func(string, []byte) string) {
 	for _, f := range []struct {
 		name    string
 		content []byte
-	}{{"hook.cjs", nodeHook}, {"mocha.cjs", mochaHook}, {"guard.cjs", nodeGuard}, {"reporter.mjs", nodeReporter}, {"runner.py", pythonRunner}} {
+	}{{"hook.cjs", nodeHook}, {"mocha.cjs", mochaHook}, {"guard.cjs", nodeGuard}, {"disguise.cjs", nodeDisguise}, {"reporter.mjs", nodeReporter}, {"runner.py", pythonRunner}} {
 		file(f.name, f.content)
 	}
 	for _, f := range []struct {
