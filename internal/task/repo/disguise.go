@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git/cache"
@@ -17,7 +18,7 @@ import (
 
 // disguised runs the gate of a round that passed again, so that a program cannot tell that it is tested. If tests fail then that passed,
 // the program passes only because it is asked by tests, unless the commit before the work is not the same in that disguise either: then
-// the disguise proves nothing. Without all of it, each part of a disguise that proves something is tried.
+// the disguise proves nothing. Without all of it, each part of a disguise that proves something is tried, unless that would take long.
 func (j *gates) disguised(ctx context.Context, n int, changes []cache.Change, need gate.Need) error {
 	r := &j.attempt.res.Rounds[n-1]
 	reports := slices.ContainsFunc(j.checks, func(c *gate.Check) bool { return c.Tests.Began && c.Plan.Reports() })
@@ -37,7 +38,7 @@ func (j *gates) disguised(ctx context.Context, n int, changes []cache.Change, ne
 		all &^= report.Files
 	}
 	for _, parts := range []report.Part{all, report.Names, report.Files, report.Place, report.Date, report.Order} {
-		if all&parts == 0 {
+		if all&parts == 0 || parts != all && r.Gate.MS > maxParts.Milliseconds() {
 			continue
 		}
 		g, differs, err := j.inDisguise(ctx, n, report.Disguise{Parts: parts, Token: token}, renamed, changes, need)
@@ -58,6 +59,9 @@ func (j *gates) disguised(ctx context.Context, n int, changes []cache.Change, ne
 	}
 	return j.attempt.save(ctx)
 }
+
+// maxParts is how long a gate may take whose disguise is tried in parts: with the runs before the work these are up to ten more runs.
+const maxParts = 10 * time.Second
 
 // counts are the tests that passed and failed before the work.
 func (j *gates) counts() (passed, failed int) {
@@ -87,7 +91,7 @@ func (j *gates) inDisguise(ctx context.Context, n int, d report.Disguise, rename
 	if g.Passed {
 		return g, false, nil
 	}
-	e.Detail = "the same before any change: " + j.attempt.res.Verify
+	e.Round, e.Detail = 0, "the same before any change: "+j.attempt.res.Verify
 	before, err := j.over(ctx, e, name+"-before", renamed, terms{same: true, disguise: d})
 	return g, before.Passed, err
 }

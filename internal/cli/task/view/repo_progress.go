@@ -184,6 +184,12 @@ func (p *Progress) gate(s api.RepoStepEvent, took string) {
 		said = "fail without the rest of the change, as expected: " + exitLine(g.Exit) + took
 	case s.Step == "mutant":
 		said = "failed on the broken repository, as expected: " + exitLine(g.Exit) + took
+	case s.Step == "disguise" && s.Round == 0 && g.Passed:
+		said = "before any change each test ends as it does without the disguise" + took
+	case s.Step == "disguise" && s.Round == 0:
+		said, colour = "before any change tests end otherwise as well, so this disguise proves nothing"+took, progress.Yellow
+	case s.Step == "disguise" && !g.Passed:
+		said, colour = said+"; does that come from the change?", progress.Yellow
 	case s.Round == 0 && !g.Passed:
 		said, colour, lines = "before any change: "+said, progress.Yellow, otherLines
 	case s.Round == 0:

@@ -2,13 +2,13 @@
 'use strict';
 const disguise = DISGUISE;
 
-// internal says whether node itself asks. It still has to find what it was started with.
+// internal says whether node itself or an installed package asks. They still have to find what they were started with.
 function internal() {
   const before = Error.stackTraceLimit;
   Error.stackTraceLimit = 8;
   const frames = new Error().stack.split('\n').slice(3);
   Error.stackTraceLimit = before;
-  return /node:(internal|test)/.test(frames.find((frame) => !frame.endsWith('(<anonymous>)')) ?? '');
+  return /node:(internal|test)|[\\/]node_modules[\\/]/.test(frames.find((frame) => !frame.endsWith('(<anonymous>)')) ?? '');
 }
 
 if (disguise.names) {

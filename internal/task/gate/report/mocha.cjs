@@ -22,7 +22,6 @@ function watch(runner) {
   runner.once('end', () => running--);
 }
 
-require('./disguise.cjs');
 try {
   const lib = path.join(realpathSync(process.argv[1]).replace(/[\\/](bin|lib[\\/]cli)[\\/][^\\/]*$/, ''), 'lib');
   const loaded = require(path.join(lib, existsSync(path.join(lib, 'mocha.cjs')) ? 'mocha.cjs' : 'mocha.js'));
@@ -39,3 +38,4 @@ try {
     };
   }
 } catch {}
+require('./disguise.cjs');
