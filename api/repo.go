@@ -194,6 +194,8 @@ type RepoResult struct {
 	OffLimits int `json:"offLimits,omitempty"`
 	// Ignored counts new files that the repository's own rules ignore.
 	Ignored int `json:"ignored,omitempty"`
+	// Title says in a line what was done: the first line of the commit's message. It is the agent's own word, or made from the change.
+	Title string `json:"title,omitempty"`
 	// Summary is the agent's own word.
 	Summary string `json:"summary,omitempty"`
 	// Todo is the agent's own list of its work, as it wrote it last.

@@ -164,7 +164,7 @@ func (d *Deliverer) Open(ctx context.Context, p repo.Proposal) (api.Delivery, er
 		return api.Delivery{}, err
 	}
 	mr, err := f.Open(ctx, forge.Request{
-		Source: p.Branch, Target: p.Target, Title: forge.Title(p.Task.Create.Request),
+		Source: p.Branch, Target: p.Target, Title: forge.Title(cmp.Or(p.Task.Repo.Title, p.Task.Create.Request)),
 		Body: forge.Body(evidence(p)), Draft: p.Draft, Commit: p.Task.Repo.Head,
 	})
 	return api.Delivery{Forge: f.Name(), URL: mr.URL, Number: mr.Number, Created: mr.Created, Target: p.Target}, err

@@ -306,7 +306,7 @@ func TestResult(t *testing.T) {
 		t.Errorf("before: %+v", end.Result.Before)
 	}
 	log := runGit(t, remote, "log", "-1", "--format=%an <%ae>%n%B", repo.Branch(task.ID))
-	for _, want := range []string{"Ada <ada@example.org>\nFix the sum\n", "Hortus-Task: " + string(task.ID), "Co-authored-by: Hortus"} {
+	for _, want := range []string{"Ada <ada@example.org>\nChange sum.sh\n", "Hortus-Task: " + string(task.ID), "Co-authored-by: Hortus"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the commit misses %q:\n%s", want, log)
 		}

@@ -86,6 +86,10 @@ type Proposal struct {
 	// MergeRequest is true if more is wanted than a branch.
 	MergeRequest, Draft bool
 	Files               []policy.File
+	// Requests are the messages of a session so far, the oldest first; nil for a task, which has one.
+	Requests []string
+	// Earlier is what the turns before have delivered there, which this one continues; nil for nothing.
+	Earlier *api.Delivery
 }
 
 // Verdict is what a [Deliverer] says before a push.

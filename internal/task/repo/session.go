@@ -196,16 +196,6 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 	}
 }
 
-// turnHead is the commit that a turn left: that of the turn before, if it has the same files.
-func (w *attempt) turnHead(ctx context.Context, made string) string {
-	if c := w.project.conversation; c != nil && c.turn.Head != "" {
-		if stats, err := w.project.repo.Stat(ctx, c.turn.Head, made); err == nil && len(stats) == 0 {
-			return c.turn.Head
-		}
-	}
-	return made
-}
-
 // turnMessage is what the agent learns: in the first turn with what the repository says of itself.
 func (w *attempt) turnMessage(ctx context.Context) (string, error) {
 	turn := w.project.conversation.turn
