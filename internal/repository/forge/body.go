@@ -85,15 +85,15 @@ const (
 	// The requests together, and the most of one.
 	showRequests = 6_000
 	showRequest  = 3_000
-	showFiles   = 50
-	showPath    = 160
-	showTests   = 20
-	showLook    = 15
-	showLine    = 300
-	gateLines   = 60
-	gateBytes   = 5_000
-	gateWidth   = 400
-	showScript  = 2_000
+	showFiles    = 50
+	showPath     = 160
+	showTests    = 20
+	showLook     = 15
+	showLine     = 300
+	gateLines    = 60
+	gateBytes    = 5_000
+	gateWidth    = 400
+	showScript   = 2_000
 )
 
 // Body returns the description of a merge request: at most [MaxBody] bytes of Markdown. The
