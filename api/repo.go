@@ -427,6 +427,8 @@ type Delivery struct {
 	Pushed string `json:"pushed,omitempty"`
 	Branch string `json:"branch,omitempty"`
 	Target string `json:"target,omitempty"`
+	// Commit is what was pushed.
+	Commit string `json:"commit,omitempty"`
 	// Forge is "github", "gitlab" or "gitea"; URL and Number name the request.
 	Forge  string `json:"forge,omitempty"`
 	URL    string `json:"url,omitempty"`

@@ -29,7 +29,7 @@ type taskStartCmd struct {
 	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
 	Record  string   `complete:"files" placeholder:"FILE" help:"File to record every model call in, without secrets, for --model replay:FILE."`
 	Detach  bool     `short:"d" help:"Start the task, print its ID and return. hortus task watch ID follows it."`
-	deliveryFlags
+	DeliveryFlags
 	BudgetFlags
 	fileFlags
 	setupFlags
@@ -103,7 +103,7 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	if c.Verify != "" && req.Repo.Verify == "" {
 		return req, api.Errorf(api.KindInvalid, "--verify: the command is empty").WithHint("omit it to use the repository's own")
 	}
-	if err := c.delivers(); err != nil {
+	if err := c.Delivers(); err != nil {
 		return req, err
 	}
 	if req.Model, req.Models, err = c.agentFlag.models(); err != nil {
@@ -197,8 +197,8 @@ func near(word, name string) bool {
 	return false
 }
 
-// deliveryFlags say where verified work goes.
-type deliveryFlags struct {
+// DeliveryFlags say where verified work goes.
+type DeliveryFlags struct {
 	Push   bool   `help:"Push the branch when the work is verified."`
 	MR     bool   `name:"mr" help:"Push the branch and open a merge request when the work is verified."`
 	Draft  bool   `help:"Make the merge request a draft."`
@@ -206,8 +206,8 @@ type deliveryFlags struct {
 	Remote string `placeholder:"URL|NAME" help:"Remote to push to (default: the checkout's origin, or the URL of --repo)."`
 }
 
-// delivers refuses flags that would do nothing.
-func (c *deliveryFlags) delivers() error {
+// Delivers refuses flags that would do nothing.
+func (c *DeliveryFlags) Delivers() error {
 	for _, f := range []struct {
 		given bool
 		name  string

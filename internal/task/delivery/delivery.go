@@ -135,6 +135,11 @@ func (d *Deliverer) Check(ctx context.Context, p repo.Proposal) (repo.Verdict, e
 		if err != nil {
 			return repo.Verdict{Target: p.Target}, err
 		}
+		if e := p.Earlier; e != nil && e.Number > 0 {
+			if err := stillOpen(ctx, f, *e); err != nil {
+				return repo.Verdict{Target: p.Target}, err
+			}
+		}
 		r, err := f.Repository(ctx)
 		if err != nil {
 			return repo.Verdict{Target: p.Target}, err
@@ -165,9 +170,19 @@ func (d *Deliverer) Open(ctx context.Context, p repo.Proposal) (api.Delivery, er
 	}
 	mr, err := f.Open(ctx, forge.Request{
 		Source: p.Branch, Target: p.Target, Title: forge.Title(cmp.Or(p.Task.Repo.Title, p.Task.Create.Request)),
-		Body: forge.Body(evidence(p)), Draft: p.Draft, Commit: p.Task.Repo.Head,
+		Body: forge.Body(evidence(p)), Draft: p.Draft, Commit: p.Task.Repo.Head, KeepTitle: p.Earlier != nil,
 	})
 	return api.Delivery{Forge: f.Name(), URL: mr.URL, Number: mr.Number, Created: mr.Created, Target: p.Target}, err
+}
+
+// stillOpen refuses to continue a merge request that was merged or closed.
+func stillOpen(ctx context.Context, f forge.Forge, e api.Delivery) error {
+	state, err := f.State(ctx, e.Number)
+	if err != nil || state == forge.Open {
+		return err
+	}
+	return api.Errorf(api.KindConflict, "the merge request of this session, %s, was %s; nothing was pushed", e.URL, state).
+		WithHint("Continue in another session, which gets a branch and a merge request of its own: hortus session fork KEY NEWKEY.")
 }
 
 // forgeOf returns the repository at its forge, opened with the token for it.

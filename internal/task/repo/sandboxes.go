@@ -201,6 +201,10 @@ type Turn struct {
 	Head string `json:"head,omitempty"`
 	// AgentSession is what the agent called the conversation, if it is a program.
 	AgentSession string `json:"agentSession,omitempty"`
+	// Requests are the messages of the conversation, with that of the turn. Delivered is where the turns before have delivered; nil
+	// for nowhere.
+	Requests  []string      `json:"requests,omitempty"`
+	Delivered *api.Delivery `json:"delivered,omitempty"`
 	// Stays is true if the sandbox may stay after the turn.
 	Stays bool `json:"stays,omitempty"`
 }
