@@ -25,6 +25,9 @@ type RepoTask struct {
 	// Agent is who works: empty or "hortus" for Hortus's own agent, or the name of a program that
 	// is started in the sandbox, such as "claude".
 	Agent string `json:"agent,omitempty"`
+	// Issue is the address of an issue's page at a forge that the daemon knows. Its text, which is untrusted, is read before the work
+	// and belongs to the request. A merge request in the same repository closes it.
+	Issue string `json:"issue,omitempty"`
 	// Context are documents that belong to the request. They are untrusted.
 	Context []Document `json:"context,omitempty"`
 	// Author signs the commits; Hortus is their co-author.
@@ -464,7 +467,7 @@ type PolicyRefusal struct {
 // RepoStepEvent reports that a step of the work begins or ended: "fetch",
 // "checkout", "sandbox", "agent", "collect", "gate command", "gate", "original tests",
 // "tests alone", "mutant",
-// "policy", "push", "merge request". MS is set at its end.
+// "issue", "policy", "push", "merge request". MS is set at its end.
 type RepoStepEvent struct {
 	Step string `json:"step"`
 	// Repository is the name of one of several repositories.

@@ -16,10 +16,12 @@ import (
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/image"
 	"hortus.dev/internal/cli/terminal"
+	"hortus.dev/internal/repository/forge"
 )
 
 type taskStartCmd struct {
-	Request string   `arg:"" help:"Request in plain language; - reads stdin."`
+	Request string   `arg:"" optional:"" help:"Request in plain language; - reads stdin. It may be left out with --issue."`
+	Issue   string   `placeholder:"URL" help:"Page of the issue that the request is about, at GitHub, GitLab, Gitea or Forgejo. Without --repo, its repository is used. A merge request there closes it."`
 	Repo    []string `sep:"none" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repository: the name of a connected one (hortus repo ls), a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT (default: the checkout of the working directory). Repeatable up to 20 times: each repository then has a directory of the workspace with its name, or with DIR of DIR=PATH."`
 	Verify  string   `placeholder:"CMD" help:"Shell command that verifies the work (default: the repository's own test command)."`
 	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
@@ -83,7 +85,7 @@ func (c *taskStartCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	// What is of this machine alone is pushed nowhere and fetched from nowhere.
-	a.NeedForges = req.Repo.Push || slices.ContainsFunc(req.Repo.All(), func(r api.TaskRepository) bool { return !filepath.IsAbs(r.URL) })
+	a.NeedForges = req.Repo.Push || req.Repo.Issue != "" || slices.ContainsFunc(req.Repo.All(), func(r api.TaskRepository) bool { return !filepath.IsAbs(r.URL) })
 	pull, err := image.Wanted(a, &c.Sandbox, &req.Sandbox)
 	if err != nil {
 		return err
@@ -97,6 +99,9 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 		Verify: strings.TrimSpace(c.Verify), Push: c.Push || c.MR, MergeRequest: c.MR, Draft: c.Draft, Target: c.Target,
 	}}
 	var err error
+	if err = c.ofIssue(req.Repo); err != nil {
+		return req, err
+	}
 	if req.Request, err = c.sentence(a); err != nil {
 		return req, err
 	}
@@ -142,6 +147,26 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 		return req, err
 	}
 	return req, c.source(ctx, a, req.Repo)
+}
+
+// ofIssue takes from the address of an issue what was left out.
+func (c *taskStartCmd) ofIssue(into *api.RepoTask) error {
+	if c.Issue == "" {
+		return nil
+	}
+	repository, n, err := forge.SplitIssue(c.Issue)
+	if err != nil {
+		return api.Errorf(api.KindInvalid, "--issue: %w", err).WithHint("%s", api.HintOf(err))
+	}
+	into.Issue = c.Issue
+	if len(c.Repo) == 0 {
+		c.Repo = []string{repository + ".git"}
+	}
+	if c.Request == "" {
+		_, name, _ := strings.Cut(repository, "://")
+		c.Request = fmt.Sprintf("Resolve issue %d of %s.", n, name)
+	}
+	return nil
 }
 
 // sentence reads the request.

@@ -7,6 +7,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/session"
 	"hortus.dev/internal/repository/filerule"
+	"hortus.dev/internal/repository/forge"
 	"hortus.dev/internal/repository/forge/policy"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
@@ -74,6 +75,8 @@ type Deliverer interface {
 	Open(ctx context.Context, d Proposal) (api.Delivery, error)
 	// Source is where the branch is pushed to, with what opens it.
 	Source(ctx context.Context, remote string) (git.Source, error)
+	// Issue reads an issue by the address of its page.
+	Issue(ctx context.Context, address string) (forge.Issue, error)
 }
 
 // Proposal is a branch with its evidence.
