@@ -103,6 +103,11 @@ type Candidate struct {
 	Failing     int `json:"failing,omitempty"`
 	// Cautions counts the cautions about its result.
 	Cautions int `json:"cautions,omitempty"`
+	// Compared counts the other candidates that passed with which it was compared: each ran the tests that the other one wrote. It
+	// agrees with one if both pass, and Agrees counts those. Fails counts those whose tests it fails.
+	Compared int `json:"compared,omitempty"`
+	Agrees   int `json:"agrees,omitempty"`
+	Fails    int `json:"fails,omitempty"`
 	// Lint is how the lint command of the repository ended: "passed" or "failed". It is empty if the repository has
 	// none, or if nothing depended on it.
 	Lint string `json:"lint,omitempty"`

@@ -25,6 +25,9 @@ type RepoTask struct {
 	// Agent is who works: empty or "hortus" for Hortus's own agent, or the name of a program that
 	// is started in the sandbox, such as "claude".
 	Agent string `json:"agent,omitempty"`
+	// Issue is the address of an issue's page at a forge that the daemon knows. Its text, which is untrusted, is read before the work
+	// and belongs to the request. A merge request in the same repository closes it.
+	Issue string `json:"issue,omitempty"`
 	// Context are documents that belong to the request. They are untrusted.
 	Context []Document `json:"context,omitempty"`
 	// Author signs the commits; Hortus is their co-author.
@@ -194,6 +197,8 @@ type RepoResult struct {
 	OffLimits int `json:"offLimits,omitempty"`
 	// Ignored counts new files that the repository's own rules ignore.
 	Ignored int `json:"ignored,omitempty"`
+	// Title says in a line what was done: the first line of the commit's message. It is the agent's own word, or made from the change.
+	Title string `json:"title,omitempty"`
 	// Summary is the agent's own word.
 	Summary string `json:"summary,omitempty"`
 	// Todo is the agent's own list of its work, as it wrote it last.
@@ -429,6 +434,8 @@ type Delivery struct {
 	Pushed string `json:"pushed,omitempty"`
 	Branch string `json:"branch,omitempty"`
 	Target string `json:"target,omitempty"`
+	// Commit is what was pushed.
+	Commit string `json:"commit,omitempty"`
 	// Forge is "github", "gitlab" or "gitea"; URL and Number name the request.
 	Forge  string `json:"forge,omitempty"`
 	URL    string `json:"url,omitempty"`
@@ -464,7 +471,7 @@ type PolicyRefusal struct {
 // RepoStepEvent reports that a step of the work begins or ended: "fetch",
 // "checkout", "sandbox", "agent", "collect", "gate command", "gate", "original tests",
 // "tests alone", "disguise", "mutant",
-// "policy", "push", "merge request". MS is set at its end.
+// "issue", "policy", "push", "merge request". MS is set at its end.
 type RepoStepEvent struct {
 	Step string `json:"step"`
 	// Repository is the name of one of several repositories.

@@ -54,6 +54,8 @@ func (s Settings) Check() error {
 	switch {
 	case s.Repository == "" && s.Ref != "":
 		return api.Errorf(api.KindInvalid, "ref is for a repository, and none is named")
+	case s.Repository == "" && (s.Push || s.MergeRequest):
+		return api.Errorf(api.KindInvalid, "a delivery is for a repository, and none is named")
 	case s.Repository == "" && s.NoSetup:
 		return api.Errorf(api.KindInvalid, "noSetup is for a repository, and none is named")
 	case len(s.Repository) > 4<<10 || len(s.Ref) > 1<<10:

@@ -70,6 +70,14 @@ type Settings struct {
 	GateTimeoutMS int64 `json:"gateTimeoutMs,omitempty"`
 	// Author signs the commits; the default is Hortus.
 	Author api.Identity `json:"author,omitzero"`
+	// Push delivers what is verified after each turn: to one branch of the session, which gets a commit for each turn that changed
+	// something. MergeRequest opens a request for it too, and keeps its text up to date. Remote, Target and Draft are as in
+	// api.RepoTask.
+	Push         bool   `json:"push,omitempty"`
+	MergeRequest bool   `json:"mergeRequest,omitempty"`
+	Remote       string `json:"remote,omitempty"`
+	Target       string `json:"target,omitempty"`
+	Draft        bool   `json:"draft,omitempty"`
 	// NoSetup leaves out the setup of the repository.
 	NoSetup bool `json:"noSetup,omitempty"`
 	// Sandbox is what each turn runs in: its isolation, template, limits, egress, secrets, headers and labels.
@@ -158,6 +166,8 @@ type Turn struct {
 	// Note says what the gate found, or that there is none, or what a person has to decide.
 	Note  string     `json:"note,omitempty"`
 	Error *api.Error `json:"error,omitempty"`
+	// Delivery is what became of the delivery of the turn.
+	Delivery *api.Delivery `json:"delivery,omitempty"`
 	// Changed is true if the turn changed files. Head is the commit of the workspace after it.
 	Changed bool   `json:"changed,omitempty"`
 	Head    string `json:"head,omitempty"`
@@ -187,6 +197,8 @@ type Session struct {
 	Commit    string          `json:"commit,omitempty"`
 	Base      string          `json:"base,omitempty"`
 	Head      string          `json:"head,omitempty"`
+	// Delivery is where the work of the session is: its branch and its merge request.
+	Delivery *api.Delivery `json:"delivery,omitempty"`
 	// Sandbox is the sandbox that is there between two turns.
 	Sandbox api.SandboxID `json:"sandbox,omitempty"`
 	// At is the turn that the next one continues: the last one, or the one that the session was taken back to.

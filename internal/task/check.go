@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/agent/answer"
 	"hortus.dev/internal/agent/artifact"
 	"hortus.dev/internal/platform/language"
+	"hortus.dev/internal/repository/forge"
 )
 
 // MaxRequest is the longest sentence, in bytes.
@@ -365,6 +366,11 @@ func setFilePolicy(p *api.FilePolicy, offLimits []string) error {
 
 // checkDelivery refuses a delivery that makes no sense.
 func checkDelivery(r api.RepoTask) error {
+	if r.Issue != "" {
+		if _, _, err := forge.SplitIssue(r.Issue); err != nil {
+			return err
+		}
+	}
 	switch {
 	case len(r.Remote) > maxURL || len(r.Target) > 1<<10:
 		return api.Errorf(api.KindInvalid, "the remote or the target is too long")

@@ -3,6 +3,7 @@ package task
 import (
 	"cmp"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -101,6 +102,13 @@ func (l lineup) pipeline(req api.CreateTask) (models, error) {
 
 // name is the model that does most of the work.
 func (m models) name() string {
+	if len(m.candidates) > 0 { // the name that all have, or none
+		name := m.candidates[0].Name()
+		if slices.ContainsFunc(m.candidates, func(c repo.Candidate) bool { return c.Name() != name }) {
+			return ""
+		}
+		return name
+	}
 	if m.external != "" {
 		return m.external
 	}
@@ -109,7 +117,7 @@ func (m models) name() string {
 
 // names returns which model each role has; nothing where all have the same.
 func (m models) names() api.Models {
-	if m.external != "" {
+	if m.external != "" || len(m.candidates) > 0 && m.name() == "" {
 		return api.Models{} // a program asks its model itself
 	}
 	if m.planner == nil {

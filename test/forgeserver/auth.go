@@ -36,3 +36,9 @@ func (s *Server) user(r *http.Request, forms ...string) (User, bool) {
 	}
 	return User{}, false
 }
+
+// anonymous reports whether a request without a token reads a repository that is public.
+func anonymous(r *http.Request, repo *Repository) bool {
+	_, form := credentials(r)
+	return form == "" && r.Method == http.MethodGet && repo != nil && repo.Public
+}

@@ -16,6 +16,7 @@ func (s *Server) gitea() {
 		answer(w, http.StatusOK, object{"version": "1.26.0"})
 	})
 	repo := p + "/repos/{owner}/{name}"
+	s.reads(repo, "/comments", "/pulls", giteaCheck, s.giteaPull)
 	s.handle("GET "+repo, giteaCheck, s.giteaRepository)
 	s.handle("GET "+repo+"/branches", giteaCheck, s.giteaBranches)
 	s.handle("GET "+repo+"/branches/{branch...}", giteaCheck, s.giteaBranch)
@@ -38,7 +39,7 @@ func giteaCheck(s *Server, _ http.ResponseWriter, r *http.Request) (*Repository,
 	repo := s.repository(ownerAndName(r), u)
 	code, refusal := 0, any(nil)
 	switch write := r.Method != http.MethodGet; {
-	case !ok:
+	case !ok && !anonymous(r, repo):
 		code, refusal = giteaError(r, http.StatusUnauthorized, "token is required")
 	case repo == nil:
 		code, refusal = giteaError(r, http.StatusNotFound, "The target couldn't be found.")

@@ -14,6 +14,7 @@ func (s *Server) github() {
 	p := s.cfg.Prefix + "/api/v3"
 	s.mux.HandleFunc(p+"/meta", s.githubMeta)
 	repo := p + "/repos/{owner}/{name}"
+	s.reads(repo, "/comments", "/pulls", githubCheck, s.githubPull)
 	s.handle("GET "+repo, githubCheck, s.githubRepository)
 	s.handle("GET "+repo+"/branches", githubCheck, s.githubBranches)
 	s.handle("GET "+repo+"/branches/{branch...}", githubCheck, s.githubBranch)
@@ -50,7 +51,7 @@ func githubCheck(s *Server, w http.ResponseWriter, r *http.Request) (*Repository
 	switch write, moved := r.Method != http.MethodGet, s.moved(r); {
 	case r.UserAgent() == "":
 		code, refusal = http.StatusForbidden, "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"
-	case !ok:
+	case !ok && !anonymous(r, repo):
 		code, refusal = githubError(http.StatusUnauthorized, "Bad credentials")
 	case moved != "":
 		// A renamed repository: 301 for GET, 307 for the others.

@@ -15,6 +15,7 @@ func (s *Server) gitlab() {
 	p := s.cfg.Prefix + "/api/v4"
 	s.mux.HandleFunc(p+"/version", s.gitlabVersion)
 	project := p + "/projects/{id}"
+	s.reads(project, "/notes", "/merge_requests", gitlabCheck, s.gitlabRequest)
 	s.handle("GET "+project, gitlabCheck, s.gitlabProject)
 	s.handle("GET "+project+"/protected_branches", gitlabCheck, s.gitlabProtected)
 	s.handle("GET "+project+"/repository/branches/{branch}", gitlabCheck, s.gitlabBranch)
@@ -38,7 +39,7 @@ func gitlabCheck(s *Server, w http.ResponseWriter, r *http.Request) (*Repository
 	u, ok := s.user(r, "PRIVATE-TOKEN", "Bearer")
 	repo := s.repository(r.PathValue("id"), u)
 	switch {
-	case !ok:
+	case !ok && !anonymous(r, repo):
 		return nil, u, http.StatusUnauthorized, object{"message": "401 Unauthorized"}
 	case repo == nil:
 		return nil, u, http.StatusNotFound, object{"message": "404 Project Not Found"}

@@ -49,6 +49,8 @@ type Repository struct {
 	Archived  bool
 	// Hidden repositories do not exist for blind users.
 	Hidden bool
+	// Public repositories can be read without a token.
+	Public bool
 	// NoDrafts refuses drafts, as GitHub does for some plans.
 	NoDrafts bool
 	// Moved is the previous path of the repository; calls to it are redirected.
@@ -97,6 +99,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	pulls  []*Pull
+	issues []Issue
 	labels map[string][]string // repository -> labels; a label's id is its index + 1
 	faults []*Fault
 	calls  []Call

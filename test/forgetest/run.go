@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/forge"
+	"hortus.dev/internal/repository/forge/rest"
 	"hortus.dev/test/forgeserver"
 )
 
@@ -46,6 +47,8 @@ func Run(t *testing.T, kind string, open Open) {
 		{"labels that fail", labelsFail},
 		{"hostile answers", hostile},
 		{"a redirect away", redirectAway},
+		{"issues", issues},
+		{"the states of a request", states},
 		{"the token's form", tokenForm},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,6 +56,55 @@ func Run(t *testing.T, kind string, open Open) {
 			c.run(newFixture(t, kind, open))
 		})
 	}
+}
+
+// issues are read with and without a token, with a bounded number of comments.
+func issues(f *fixture) {
+	long := make([]forgeserver.IssueComment, 0, 200)
+	for i := range 200 {
+		long = append(long, forgeserver.IssueComment{Author: "bo", Body: "comment " + itoa(int64(i))})
+	}
+	f.server.AddIssue(forgeserver.Issue{Repository: f.repo.Path, Number: 12, Title: "Sums are wrong", Body: "2 + 3 is 6", Author: "ann", Comments: []forgeserver.IssueComment{
+		{Author: "bo", Body: "I see it too."}, {Author: "cy", Body: "And 3 + 4."},
+	}})
+	f.server.AddIssue(forgeserver.Issue{Repository: f.repo.Path, Number: 13, Title: "Long", Author: "ann", Comments: long})
+	i, err := f.forge(tokenReader, "plot").Issue(f.t.Context(), 12)
+	if err != nil || i.Number != 12 || i.Title != "Sums are wrong" || i.Body != "2 + 3 is 6" || i.Author != "ann" || i.More || !strings.HasPrefix(i.URL, f.url) ||
+		!slices.Equal(i.Comments, []forge.Comment{{Author: "bo", Body: "I see it too."}, {Author: "cy", Body: "And 3 + 4."}}) {
+		f.t.Errorf("%+v, %v", i, err)
+	}
+	if i, err = f.writer().Issue(f.t.Context(), 13); err != nil || len(i.Comments) != forge.MaxComments || !i.More {
+		f.t.Errorf("%d comments, more %t, %v", len(i.Comments), i.More, err)
+	}
+	_, err = f.writer().Issue(f.t.Context(), 14)
+	f.want(err, api.KindNotFound)
+	f.repo.Public = true
+	before := len(f.server.Calls())
+	public := f.forge("", "plot", func(c *rest.Config) { c.Public = true })
+	if i, err = public.Issue(f.t.Context(), 12); err != nil || i.Number != 12 {
+		f.t.Errorf("%+v, %v", i, err)
+	}
+	for _, c := range f.server.Calls()[before:] {
+		if c.Header.Get("Authorization") != "" {
+			f.t.Errorf("a call without a token has %q", c.Header.Get("Authorization"))
+		}
+	}
+}
+
+// states are those of requests that were merged or closed.
+func states(f *fixture) {
+	mr, err := f.writer().Open(f.t.Context(), f.request())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, want := range []string{forge.Open, forge.Closed, forge.Merged} {
+		f.server.Change(f.repo.Path, mr.Number, func(p *forgeserver.Pull) { p.State = want })
+		if got, err := f.writer().State(f.t.Context(), mr.Number); err != nil || got != want {
+			f.t.Errorf("%s: %q, %v", want, got, err)
+		}
+	}
+	_, err = f.writer().State(f.t.Context(), 99)
+	f.want(err, api.KindNotFound)
 }
 
 func repository(f *fixture) {

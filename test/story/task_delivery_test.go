@@ -84,18 +84,18 @@ func TestTaskDelivers(t *testing.T) {
 			}
 			branch := "hortus/" + string(task.ID)
 			log := gitIn(t, h.bare("garden/plot"), "log", "-1", "--format=%H %an <%ae>%n%B", branch)
-			for _, want := range []string{task.Repo.Head + " Ada <ada@example.org>\nFix the sum\n", "Hortus-Task: " + string(task.ID), "Co-authored-by: Hortus <hortus@hortus.dev>"} {
+			for _, want := range []string{task.Repo.Head + " Ada <ada@example.org>\nChange sum.sh and sum_test.sh\n", "Hortus-Task: " + string(task.ID), "Co-authored-by: Hortus <hortus@hortus.dev>"} {
 				if !strings.Contains(log, want) {
 					t.Errorf("the commit misses %q:\n%s", want, log)
 				}
 			}
 			pulls := h.open("garden/plot")
-			if len(pulls) != 1 || pulls[0].Source != branch || pulls[0].Target != "main" || !pulls[0].Draft || pulls[0].Author != "ada" || plain(pulls[0].Title) != "Fix the sum" {
+			if len(pulls) != 1 || pulls[0].Source != branch || pulls[0].Target != "main" || !pulls[0].Draft || pulls[0].Author != "ada" || plain(pulls[0].Title) != "Change sum.sh and sum_test.sh" {
 				t.Fatalf("%+v", pulls)
 			}
 			// The changed test comes first, for anyone who reads no further.
 			left := plain(pulls[0].Body)
-			for _, want := range []string{"sum_test.sh", "I fixed it and all tests pass", "sum.sh", "exit code 0", sumGate, "also passes with the original files", "git fetch origin " + branch, string(task.ID), "anthropic:"} {
+			for _, want := range []string{"sum_test.sh", "What was requested", "Fix the sum", "I fixed it and all tests pass", "sum.sh", "exit code 0", sumGate, "also passes with the original files", "git fetch origin " + branch, string(task.ID), "anthropic:"} {
 				_, after, ok := strings.Cut(left, want)
 				if !ok {
 					t.Fatalf("the request misses %q, at its place:\n%s", want, pulls[0].Body)

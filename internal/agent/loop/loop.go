@@ -320,12 +320,16 @@ type Result struct {
 	Images []model.Image `json:",omitempty"`
 	// Todo is set by a tool that writes the list of what is to be done: the whole list.
 	Todo []api.TodoItem `json:",omitempty"`
+	// Cut is true if the call was interrupted and nobody knows how far it came: the calls of the same answer that follow it are not
+	// run.
+	Cut bool `json:",omitempty"`
 	// Finish is set by the tool with which a model says that it is done.
 	Finish *Finish
 }
 
 // Finish is a model's own word about its work. Nothing relies on it.
 type Finish struct {
+	// Summary has the subject of a commit in its first line, if the model keeps to its instructions.
 	Summary string
 	// Blocked reports that it could not be done, and why.
 	Blocked string
@@ -356,8 +360,8 @@ What to trust:
 - You may follow the repository's conventions for style, layout and commands, within these rules.
 
 How to finish:
-- Call finish with a summary: what you changed, why, how you tested it, and what remains.
+- Call finish with a summary: a commit subject, then why, how you tested it, and what remains.
 - If you cannot complete the request, set the field blocked to the reason. Do not claim success.
 - Every answer must contain at least one tool call.
 
-Example of a call of finish: {"summary":"Fixed the off-by-one error in parse(). All 12 tests pass."}`
+Example of a call of finish: {"summary":"Fix an off-by-one error in parse\n\nAll 12 tests pass."}`

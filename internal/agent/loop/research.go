@@ -176,7 +176,7 @@ func (q *questionCall) Call(ctx context.Context, _ json.RawMessage) (Result, err
 		if found = strings.TrimSpace(rep.Finish.Summary); rep.Finish.Blocked != "" {
 			found = strings.TrimSpace("[No answer was found: " + rep.Finish.Blocked + "]\n" + found)
 		}
-	} else {
+	} else if rep.Stop != api.StopEnded || strings.TrimSpace(found) == "" { // an answer in plain text is one
 		res.Failed = true
 		found = strings.TrimSpace(fmt.Sprintf("[The research stopped without an answer: %s. %s]\n%s", rep.Stop, strings.TrimSuffix(rep.Why, "."), found))
 	}

@@ -45,6 +45,52 @@ func found(text string) model.Message {
 	return model.Message{Calls: []model.Call{{ID: "found", Name: "finish", Input: in}}}
 }
 
+// TestResearchInWords: a sub-agent that answers with text and without a call has answered.
+func TestResearchInWords(t *testing.T) {
+	c := &crowd{}
+	main := &priced{name: "main", tokens: 100, answers: answers{all: []model.Message{question("q1", "Where is it?")}}}
+	small := &priced{name: "small", tokens: 10, answers: answers{all: []model.Message{{Text: "It is in a:1."}, {Text: "As I said, it is in a:1."}}}}
+	w := newWork(main, func(cfg *loop.Config, _ *bench) { cfg.Tools, cfg.Small, cfg.Research = c.tools(), small, reading(c) })
+	w.Run(t.Context(), "Go.")
+	for _, m := range main.asked[len(main.asked)-1].Messages {
+		if m.Role == model.RoleTool && (m.Failed || m.Text != "As I said, it is in a:1.") {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
+// TestCutCall: the calls of an answer that follow one that was interrupted are not run; those of the next answer are.
+func TestCutCall(t *testing.T) {
+	c := &crowd{}
+	main := &priced{name: "main", answers: answers{all: []model.Message{ask("shell make", "shell cut", "shell install", "view a"), ask("shell again")}}}
+	var ran []string
+	w := newWork(main, func(cfg *loop.Config, _ *bench) {
+		cfg.Tools = c.tools()
+		cfg.Do = func(ctx context.Context, _ int, tool loop.Tool, in json.RawMessage) (loop.Result, error) {
+			if tool.Spec().Name != "finish" {
+				ran = append(ran, string(in))
+			}
+			if strings.Contains(string(in), "cut") {
+				return loop.Result{Text: "[interrupted]", Failed: true, Cut: true}, nil
+			}
+			return tool.Call(ctx, in)
+		}
+	})
+	rep := w.Run(t.Context(), "Go.")
+	if len(ran) != 3 || !strings.Contains(ran[2], "again") || len(rep.Skipped) != 2 {
+		t.Errorf("ran %q, skipped %q", ran, rep.Skipped)
+	}
+	refused := 0
+	for _, m := range main.asked[1].Messages {
+		if m.Failed && strings.Contains(m.Text, "not run: a call before it was interrupted") {
+			refused++
+		}
+	}
+	if refused != 2 {
+		t.Errorf("%d refused: %+v", refused, main.asked[1].Messages)
+	}
+}
+
 // reading is the first tool of a crowd, for a sub-agent.
 func reading(c *crowd) *loop.Research {
 	return &loop.Research{Tools: c.tools()[:1], Reads: []string{"view"}}

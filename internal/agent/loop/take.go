@@ -111,6 +111,11 @@ func (r *run) calls(calls []model.Call, dropped int) {
 			}
 			good++
 			r.came(p)
+			if p.res.Cut && !r.ended() {
+				// The model wrote them for what this call was to leave.
+				r.refuse(calls, "a call before it was interrupted")
+				calls = nil
+			}
 		}
 	}
 	if r.ended() {

@@ -187,7 +187,7 @@ var valueField = field{name: "value", doc: "The structured result, a JSON value 
 // finish makes the tool. With value it demands a structured result.
 func finish(value func(json.RawMessage) (json.RawMessage, error)) *tool {
 	t := &tool{name: "finish", about: finishAbout, input: fields{
-		{name: "summary", kind: "string", need: true, doc: "What you changed, why, and how you tested it."},
+		{name: "summary", kind: "string", need: true, doc: "A commit subject. Then why, and how you tested it."},
 		{name: "blocked", kind: "string", doc: "Why you cannot complete the request. Omit it otherwise."},
 	}}
 	if value != nil {

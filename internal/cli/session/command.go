@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -102,6 +103,10 @@ func show(a *app.App, s words.Session) error {
 	row("agent", agentOf(s.Settings))
 	row("repository", s.Settings.Repository)
 	row("commit", s.Commit)
+	if d := s.Delivery; d != nil {
+		row("branch", d.Branch)
+		row("merge request", d.URL)
+	}
 	row("workspace", string(s.Workspace))
 	row("created", s.CreatedAt.Format(time.RFC3339))
 	row("expires", s.ExpiresAt.Format(time.RFC3339))
@@ -231,7 +236,7 @@ func result(a *app.App, key string, t words.Turn) error {
 		if err := a.JSON(t); err != nil {
 			return err
 		}
-		return task.ExitOf(t.Outcome, t.Error)
+		return exit(t)
 	}
 	for line := range strings.Lines(strings.TrimSpace(t.Answer)) {
 		if _, err := fmt.Fprintln(a.Env.Stdout, human.Sanitize(strings.TrimRight(line, "\n"))); err != nil {
@@ -255,8 +260,22 @@ func result(a *app.App, key string, t words.Turn) error {
 	if r := t.Receipt; r != nil {
 		a.Note("receipt: %d completed, %d skipped, %d processes left", len(r.Completed), len(r.Skipped), r.ProcessesLeft)
 	}
+	if d := t.Delivery; d != nil && d.Error != nil {
+		a.Note("not delivered: %s", d.Error.Error())
+		a.Note("next: %s", cmp.Or(api.HintOf(d.Error), "hortus task deliver "+t.Task.Short()))
+	} else if d != nil {
+		a.Note("delivered: %s", cmp.Or(d.URL, d.Branch+" at "+d.Pushed))
+	}
 	if t.Changed {
 		a.Note("files changed; to see the changes of the session: hortus task diff %s", t.Task.Short())
 	}
-	return task.ExitOf(t.Outcome, t.Error)
+	return exit(t)
+}
+
+// exit is 1 also if what was verified could not be delivered.
+func exit(t words.Turn) error {
+	if err := task.ExitOf(t.Outcome, t.Error); err != nil || t.Delivery == nil || t.Delivery.Error == nil {
+		return err
+	}
+	return app.ExitCode(1)
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ type makeFlags struct {
 	Agent  string          `env:"HORTUS_AGENT" complete:"agents" placeholder:"NAME" help:"Agent: hortus (default), or a program in the sandbox: opencode, opencode-server, claude, codex, copilot, gemini or qwen. docs/agents.md."`
 	Model  task.ModelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model of the agent, as for hortus task."`
 	task.BudgetFlags
+	task.DeliveryFlags
 	NoSetup  bool           `name:"no-setup" help:"Do not install what the repository needs; docs/dependencies.md."`
 	Warm     flags.Duration `placeholder:"5m" help:"How long the sandbox stays after a turn, with what it runs (default 5m, maximum 4h)."`
 	NoWarm   bool           `name:"no-warm" help:"End the sandbox after each turn."`
@@ -84,12 +86,16 @@ func (c *makeFlags) settings(ctx context.Context, a *app.App) (set words.Setting
 	if sandbox.Headers, err = flags.Headers("--header", c.Header); err != nil {
 		return set, err
 	}
+	if err := c.DeliveryFlags.Delivers(); err != nil {
+		return set, err
+	}
+	set.Push, set.MergeRequest, set.Draft, set.Target = c.Push || c.MR, c.MR, c.Draft, c.DeliveryFlags.Target
 	if c.Repo != "" {
-		r, who, err := task.FindRepository(ctx, a, c.Repo, c.Author)
+		r, who, err := task.FindRepository(ctx, a, c.Repo, c.Author, c.DeliveryFlags)
 		if err != nil {
 			return set, err
 		}
-		set.Repository, set.Ref, set.Author = r.URL, r.Ref, who
+		set.Repository, set.Ref, set.Author, set.Remote = r.URL, r.Ref, who, r.Remote
 	}
 	return set, set.Check()
 }
@@ -115,6 +121,14 @@ func told(flag string, s words.Settings) any {
 		return s.GateTimeoutMS
 	case "no-setup":
 		return s.NoSetup
+	case "push", "mr":
+		return [...]bool{s.Push, s.MergeRequest}
+	case "draft":
+		return s.Draft
+	case "target":
+		return s.Target
+	case "remote":
+		return s.Remote
 	case "warm", "no-warm", "paused":
 		return [...]int64{s.WarmMS, s.PausedMS}
 	case "expires":
@@ -198,7 +212,8 @@ func (c *sendCmd) Run(ctx app.Context, a *app.App) error {
 			return err
 		}
 	}
-	a.Disconnect() // the daemon must have the keys of the models
+	a.Disconnect() // the daemon must have the keys of the models, and of the forges
+	a.NeedForges = set.Push || set.Repository != "" && !filepath.IsAbs(set.Repository)
 	stop := terminal.CatchInterrupts(a)
 	defer stop.Close()
 	if cl, err = task.Client(ctx, a, set.Model, set.LargeModel); err != nil {

@@ -386,7 +386,7 @@ func showApplied(a *app.App, d applyResult) error {
 
 type taskDeliverCmd struct {
 	ID string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
-	deliveryFlags
+	DeliveryFlags
 }
 
 // Help returns what the first lines of help do not.
@@ -409,7 +409,7 @@ func (c *taskDeliverCmd) Run(ctx app.Context, a *app.App) error {
 		push, request = asked.Push || asked.MergeRequest, asked.MergeRequest
 	}
 	// What was requested at first needs not be said again.
-	if err := (&deliveryFlags{Push: push, MR: request, Draft: c.Draft, Target: c.Target, Remote: c.Remote}).delivers(); err != nil {
+	if err := (&DeliveryFlags{Push: push, MR: request, Draft: c.Draft, Target: c.Target, Remote: c.Remote}).Delivers(); err != nil {
 		return err
 	}
 	req := api.DeliverTask{Push: push, MergeRequest: request, Draft: c.Draft || request && asked.Draft, Target: c.Target}
@@ -467,7 +467,7 @@ func (c *taskDeliverCmd) remotes(ctx context.Context, a *app.App, asked api.Repo
 		if err != nil {
 			return nil, err
 		}
-		if out[r.Name], err = (&deliveryFlags{}).remote(ctx, a, g, tree); err != nil {
+		if out[r.Name], err = (&DeliveryFlags{}).remote(ctx, a, g, tree); err != nil {
 			return nil, err
 		}
 	}

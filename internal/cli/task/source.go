@@ -241,7 +241,7 @@ func checkAuthor(who api.Identity) error {
 }
 
 // remote is where a delivery goes; empty for the URL of the repository itself.
-func (c *deliveryFlags) remote(ctx context.Context, a *app.App, g checkout.User, tree checkout.Info) (string, error) {
+func (c *DeliveryFlags) remote(ctx context.Context, a *app.App, g checkout.User, tree checkout.Info) (string, error) {
 	address := c.Remote
 	switch {
 	case address == "" && tree.Root == "":
@@ -276,13 +276,18 @@ func (c *deliveryFlags) remote(ctx context.Context, a *app.App, g checkout.User,
 	return address, nil
 }
 
-// FindRepository finds the repository that a person names, and who the commits are by.
-func FindRepository(ctx context.Context, a *app.App, text, author string) (api.TaskRepository, api.Identity, error) {
-	c := taskStartCmd{Repo: []string{text}, Author: author}
+// FindRepository finds the repository that a person names, where its work is delivered, and who the commits are by.
+func FindRepository(ctx context.Context, a *app.App, text, author string, to DeliveryFlags) (api.TaskRepository, api.Identity, error) {
+	c := taskStartCmd{Repo: []string{text}, Author: author, DeliveryFlags: to}
 	g := person(a)
 	r, tree, err := c.repository(ctx, a, g, text)
 	if err != nil {
 		return r, api.Identity{}, err
+	}
+	if to.Push || to.MR {
+		if r.Remote, err = c.remote(ctx, a, g, tree); err != nil {
+			return r, api.Identity{}, err
+		}
 	}
 	who, err := c.author(ctx, a, g, cmp.Or(tree.Root, "."))
 	return r, who, err

@@ -16,10 +16,12 @@ import (
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/image"
 	"hortus.dev/internal/cli/terminal"
+	"hortus.dev/internal/repository/forge"
 )
 
 type taskStartCmd struct {
-	Request string   `arg:"" help:"Request in plain language; - reads stdin."`
+	Request string   `arg:"" optional:"" help:"Request in plain language; - reads stdin. It may be left out with --issue."`
+	Issue   string   `placeholder:"URL" help:"Page of the issue that the request is about, at GitHub, GitLab, Gitea or Forgejo. Without --repo, its repository is used. A merge request there closes it."`
 	Repo    []string `sep:"none" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repository: the name of a connected one (hortus repo ls), a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT (default: the checkout of the working directory). Repeatable up to 20 times: each repository then has a directory of the workspace with its name, or with DIR of DIR=PATH."`
 	Verify  string   `placeholder:"CMD" help:"Shell command that verifies the work (default: the repository's own test command)."`
 	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
@@ -29,7 +31,7 @@ type taskStartCmd struct {
 	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
 	Record  string   `complete:"files" placeholder:"FILE" help:"File to record every model call in, without secrets, for --model replay:FILE."`
 	Detach  bool     `short:"d" help:"Start the task, print its ID and return. hortus task watch ID follows it."`
-	deliveryFlags
+	DeliveryFlags
 	BudgetFlags
 	fileFlags
 	setupFlags
@@ -90,7 +92,7 @@ func (c *taskStartCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	// What is of this machine alone is pushed nowhere and fetched from nowhere.
-	a.NeedForges = req.Repo.Push || slices.ContainsFunc(req.Repo.All(), func(r api.TaskRepository) bool { return !filepath.IsAbs(r.URL) })
+	a.NeedForges = req.Repo.Push || req.Repo.Issue != "" || slices.ContainsFunc(req.Repo.All(), func(r api.TaskRepository) bool { return !filepath.IsAbs(r.URL) })
 	pull, err := image.Wanted(a, &c.Sandbox, &req.Sandbox)
 	if err != nil {
 		return err
@@ -104,13 +106,16 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 		Verify: strings.TrimSpace(c.Verify), Push: c.Push || c.MR, MergeRequest: c.MR, Draft: c.Draft, Target: c.Target,
 	}}
 	var err error
+	if err = c.ofIssue(req.Repo); err != nil {
+		return req, err
+	}
 	if req.Request, err = c.sentence(a); err != nil {
 		return req, err
 	}
 	if c.Verify != "" && req.Repo.Verify == "" {
 		return req, api.Errorf(api.KindInvalid, "--verify: the command is empty").WithHint("omit it to use the repository's own")
 	}
-	if err := c.delivers(); err != nil {
+	if err := c.Delivers(); err != nil {
 		return req, err
 	}
 	if req.Model, req.Models, err = c.agentFlag.models(); err != nil {
@@ -149,6 +154,26 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 		return req, err
 	}
 	return req, c.source(ctx, a, req.Repo)
+}
+
+// ofIssue takes from the address of an issue what was left out.
+func (c *taskStartCmd) ofIssue(into *api.RepoTask) error {
+	if c.Issue == "" {
+		return nil
+	}
+	repository, n, err := forge.SplitIssue(c.Issue)
+	if err != nil {
+		return api.Errorf(api.KindInvalid, "--issue: %w", err).WithHint("%s", api.HintOf(err))
+	}
+	into.Issue = c.Issue
+	if len(c.Repo) == 0 {
+		c.Repo = []string{repository + ".git"}
+	}
+	if c.Request == "" {
+		_, name, _ := strings.Cut(repository, "://")
+		c.Request = fmt.Sprintf("Resolve issue %d of %s.", n, name)
+	}
+	return nil
 }
 
 // sentence reads the request.
@@ -204,8 +229,8 @@ func near(word, name string) bool {
 	return false
 }
 
-// deliveryFlags say where verified work goes.
-type deliveryFlags struct {
+// DeliveryFlags say where verified work goes.
+type DeliveryFlags struct {
 	Push   bool   `help:"Push the branch when the work is verified."`
 	MR     bool   `name:"mr" help:"Push the branch and open a merge request when the work is verified."`
 	Draft  bool   `help:"Make the merge request a draft."`
@@ -213,8 +238,8 @@ type deliveryFlags struct {
 	Remote string `placeholder:"URL|NAME" help:"Remote to push to (default: the checkout's origin, or the URL of --repo)."`
 }
 
-// delivers refuses flags that would do nothing.
-func (c *deliveryFlags) delivers() error {
+// Delivers refuses flags that would do nothing.
+func (c *DeliveryFlags) Delivers() error {
 	for _, f := range []struct {
 		given bool
 		name  string

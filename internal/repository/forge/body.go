@@ -2,6 +2,7 @@ package forge
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,11 @@ import (
 type Evidence struct {
 	// Task is the id of the task, Model the name of its model.
 	Task, Model string
+	// Requests are what people asked for, the oldest first: one, or the messages of a session.
+	Requests []string
+	// Closes is the number of the issue that the change resolves, in the same repository; 0 for none. See is the page of one elsewhere.
+	Closes int
+	See    string
 	// Summary is the model's summary of its work.
 	Summary string
 	// Files are the changed files.
@@ -76,15 +82,18 @@ type TestChange struct {
 // MaxBody.
 const (
 	showSummary = 8_000
-	showFiles   = 50
-	showPath    = 160
-	showTests   = 20
-	showLook    = 15
-	showLine    = 300
-	gateLines   = 60
-	gateBytes   = 5_000
-	gateWidth   = 400
-	showScript  = 2_000
+	// The requests together, and the most of one.
+	showRequests = 6_000
+	showRequest  = 3_000
+	showFiles    = 50
+	showPath     = 160
+	showTests    = 20
+	showLook     = 15
+	showLine     = 300
+	gateLines    = 60
+	gateBytes    = 5_000
+	gateWidth    = 400
+	showScript   = 2_000
 )
 
 // Body returns the description of a merge request: at most [MaxBody] bytes of Markdown. The
@@ -92,6 +101,7 @@ const (
 func Body(e Evidence) string {
 	var b strings.Builder
 	bodyTests(&b, e.Tests)
+	bodyRequests(&b, e)
 	if words := quote(e.Summary, showSummary); words != "" {
 		b.WriteString("## What the model says\n\nThe model wrote these lines about its own work. Nobody checked them.\n\n")
 		b.WriteString(words + "\n")
@@ -121,6 +131,34 @@ func Body(e Evidence) string {
 	}
 	bodyFoot(&b, e)
 	return b.String()
+}
+
+// bodyRequests writes what was asked for, the newest requests if not all have space, and the issue.
+func bodyRequests(b *strings.Builder, e Evidence) {
+	var shown []string
+	left := showRequests
+	for _, r := range slices.Backward(e.Requests) {
+		words := quote(r, min(showRequest, left))
+		if left -= len(words); words == "" || left < 200 {
+			break
+		}
+		shown = append(shown, words)
+	}
+	if len(shown) > 0 {
+		b.WriteString("## What was requested\n\n")
+		if more := len(e.Requests) - len(shown); more > 0 {
+			fmt.Fprintf(b, "%s before these are not shown.\n\n", count(more, "request"))
+		}
+		for _, words := range slices.Backward(shown) {
+			b.WriteString(words + "\n")
+		}
+	}
+	switch {
+	case e.Closes > 0:
+		fmt.Fprintf(b, "Closes #%d\n\n", e.Closes)
+	case e.See != "":
+		b.WriteString("The request is the issue " + inline(e.See, showLine) + "\n\n")
+	}
 }
 
 func bodyTests(b *strings.Builder, tests []TestChange) {

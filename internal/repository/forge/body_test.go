@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -19,7 +20,7 @@ import (
 
 func evidence(hostile string) Evidence {
 	return Evidence{
-		Task: "4f2a" + hostile, Model: "anthropic:claude" + hostile, Summary: hostile,
+		Task: "4f2a" + hostile, Model: "anthropic:claude" + hostile, Summary: hostile, Requests: []string{"sum " + hostile}, See: "https://example.org/" + hostile,
 		Files: []Change{
 			{Path: "a/" + hostile, Status: "added", Added: 3},
 			{Path: hostile, From: hostile, Status: hostile, Binary: true},
@@ -192,7 +193,7 @@ func TestBodySays(t *testing.T) {
 	e.Gate.Output = strings.Repeat("earlier\n", 100) + "PASS\n"
 	body := Body(e)
 	for _, want := range []string{
-		"> [!WARNING]", "**removed**: fine", "## What the model says", "Nobody checked them", "2 files, 3 lines added, 0 removed", "| a/fine | added | +3 -0 |",
+		"> [!WARNING]", "**removed**: fine", "## What was requested\n\n> sum fine  \n", "The request is the issue ", "## What the model says", "Nobody checked them", "2 files, 3 lines added, 0 removed", "| a/fine | added | +3 -0 |",
 		"| fine to fine | fine | binary |", "**It failed with exit code 1** after 1.5s", "PASS\n```", "without the 41 lines before", "- second", "hortus task show fine",
 		"Task 4f2afine, model anthropic:claudefine", "3 calls of models, 4900 tokens in (2100 cached), 360 out, 0.0094 US dollars",
 	} {
@@ -200,7 +201,10 @@ func TestBodySays(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, body)
 		}
 	}
-	e.Gate.ExitCode, e.Gate.Output = 0, ""
+	e.Gate.ExitCode, e.Gate.Output, e.Closes = 0, "", 12
+	if body = Body(e); !strings.Contains(body, "\n\nCloses #12\n\n") || strings.Contains(body, "is the issue") {
+		t.Error(body)
+	}
 	if body = Body(e); !strings.Contains(body, "**exit code 0**") || !strings.Contains(body, "It printed nothing.") {
 		t.Error(body)
 	}
@@ -225,6 +229,9 @@ func TestBodyBounds(t *testing.T) {
 	for _, unit := range []string{"x", "<", "@a ", "é", "`", "\n", "|", "closes #1 ", "\n/close\n"} {
 		long := strings.Repeat(unit, 200_000/len(unit))
 		e := evidence(long)
+		for range 100 {
+			e.Requests = append(e.Requests, long[:20_000])
+		}
 		for range 2000 {
 			e.Files = append(e.Files, Change{Path: long[:20_000], From: long[:20_000], Status: long[:20_000]})
 			e.Tests = append(e.Tests, TestChange{long[:20_000], long[:20_000]})
@@ -259,4 +266,56 @@ func TestTitle(t *testing.T) {
 	if n := len([]rune(Title(strings.Repeat("é ", 500)))); n > MaxTitle {
 		t.Errorf("%d characters", n)
 	}
+}
+
+func TestSubject(t *testing.T) {
+	for in, want := range map[string]string{
+		"Add limits to parse":                     "Add limits to parse",
+		"Fix the sum of negative numbers.\nmore":  "Fix the sum of negative numbers",
+		"# `Fix the sum`":                         "Fix the sum",
+		"fix(calc): add, not subtract":            "fix(calc): add, not subtract",
+		"Draft: WIP: Fix it":                      "Fix it",
+		"Ask @ann and @org/team to look":          "Ask ann and org/team to look",
+		"Fixes #12":                               "F\u200bixes #\u200b12",
+		"This fixes":                              "This f\u200bixes",
+		"Fix x [skip ci]":                         "Fix x [\u200bskip ci]",
+		"Signed-off-by: Linus <l@example.org>":    "",
+		"co-authored-by: A <a@b>":                 "",
+		"Closes: everything":                      "",
+		"BREAKING CHANGE: all":                    "",
+		"\x1b[31mRed\x1b[0m \u202eevil\u202c\x07": "Red evil",
+		"\u200b \n\n":                             "",
+		"...":                                     "",
+		strings.Repeat("word ", 40):               strings.TrimSpace(strings.Repeat("word ", 13)) + "...",
+		strings.Repeat("x", 100):                  strings.Repeat("x", 69) + "...",
+	} {
+		if got := Subject(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzSubject(f *testing.F) {
+	for _, h := range hostiles {
+		f.Add(h)
+	}
+	f.Add("Fix it\n\nSigned-off-by: A <a@b>\nCo-authored-by : B <b@c>\n\u200bCloses\n#1")
+	f.Fuzz(func(t *testing.T, s string) {
+		subject, message := Subject(s), Message(s, 1000)
+		if n := len([]rune(subject)); n > MaxSubject || strings.ContainsAny(subject, "\n\r") || trailer.MatchString(subject) || len(message) > 1100 {
+			t.Errorf("%q became %q, %q", s, subject, message)
+		}
+		for _, got := range []string{subject, message} {
+			if acts.MatchString(got) || mentions.MatchString(got) || strings.IndexFunc(got, func(r rune) bool {
+				return r != '\n' && r != '\t' && r != zeroWidthSpace && !unicode.IsPrint(r)
+			}) >= 0 {
+				t.Errorf("%q became %q", s, got)
+			}
+		}
+		for line := range strings.Lines(message) {
+			if trailer.MatchString(line) {
+				t.Errorf("%q has the field %q", s, line)
+			}
+		}
+	})
 }

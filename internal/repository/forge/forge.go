@@ -42,7 +42,18 @@ type Forge interface {
 	// not change and is reported as Foreign. If Open returns an error and a
 	// MergeRequest with a Number, that request exists.
 	Open(ctx context.Context, req Request) (MergeRequest, error)
+	// State returns the state of a merge request by its number: Open, Closed or Merged.
+	State(ctx context.Context, number int) (string, error)
+	// Issue reads an issue with its first comments, at most [MaxComments].
+	Issue(ctx context.Context, number int) (Issue, error)
 }
+
+// The states of a merge request.
+const (
+	Open   = "open"
+	Closed = "closed"
+	Merged = "merged"
+)
 
 // Repository describes a repository at a forge.
 type Repository struct {
@@ -67,6 +78,8 @@ type Request struct {
 	Title string
 	// Body is Markdown of at most [MaxBody] bytes; see [Body].
 	Body string
+	// KeepTitle leaves the title of an open request as it is.
+	KeepTitle bool
 	// Draft marks the request as not ready to be merged.
 	Draft bool
 	// Labels are added, and created if they do not exist: at most [MaxLabels] of 1 to

@@ -1,8 +1,10 @@
 package forge
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"unicode"
 
 	"hortus.dev/api"
 )
@@ -110,4 +112,50 @@ func TestCheckBranch(t *testing.T) {
 			t.Errorf("%.40q: %v", bad, err)
 		}
 	}
+}
+
+func TestSplitIssue(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://github.com/owner/name/issues/12":                   "https://github.com/owner/name 12",
+		"https://github.com/owner/name/issues/12#issue-3":           "https://github.com/owner/name 12",
+		"https://gitlab.com/group/sub/name/-/issues/7/?a=b":         "https://gitlab.com/group/sub/name 7",
+		"https://gitlab.com/group/name/-/work_items/7":              "https://gitlab.com/group/name 7",
+		"http://127.0.0.1:3000/forge/owner/name/issues/1":           "http://127.0.0.1:3000/forge/owner/name 1",
+		"https://github.com/owner/name/pull/12":                     "",
+		"https://github.com/owner/issues/12":                        "",
+		"https://github.com/owner/name/issues/":                     "",
+		"https://github.com/owner/name/issues/012":                  "",
+		"https://github.com/owner/name/issues/-1":                   "",
+		"https://ann:secret@github.com/owner/name/issues/1":         "",
+		"file:///owner/name/issues/1":                               "",
+		"git@github.com:owner/name/issues/1":                        "",
+		"https://github.com/owner/name/issues/1\n":                  "",
+		"https://github.com/owner/name/issues/99999999999999999999": "",
+	} {
+		repository, n, err := SplitIssue(in)
+		got := fmt.Sprint(repository, " ", n)
+		if err != nil {
+			if got = ""; api.KindOf(err) != api.KindInvalid {
+				t.Errorf("%q: %v", in, err)
+			}
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzIssueText(f *testing.F) {
+	f.Add("Title", "body\n\nmore", 3)
+	f.Add("\x1b[31m", strings.Repeat("\u202ex ", 40_000), 90)
+	f.Fuzz(func(t *testing.T, title, text string, n int) {
+		i := Issue{Title: title, Body: text, Author: title, More: true}
+		for range min(max(n, 0), MaxComments) {
+			i.Comments = append(i.Comments, Comment{title, text})
+		}
+		got := i.Text()
+		if len(got) > maxIssueText+2*maxIssueLine+100 || strings.IndexFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }) >= 0 {
+			t.Errorf("%d bytes: %.200q", len(got), got)
+		}
+	})
 }

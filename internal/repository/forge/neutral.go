@@ -2,6 +2,7 @@ package forge
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,6 +24,8 @@ const (
 	output
 	// command is in a code block and will be copied: change as little as possible.
 	command
+	// message is the message of a commit, which is plain text: only what a forge acts on is neutralized.
+	message
 )
 
 var (
@@ -36,6 +39,12 @@ var (
 	key = regexp.MustCompile(`\b(?:[A-Z][A-Z0-9_]+|gh)-\d`)
 	// skip is what disables a pipeline in a commit message.
 	skip = regexp.MustCompile(`(?i)\[(?:skip|ci|no|actions)[ -]`)
+	// pointer is what a closing keyword at the end of a text could be followed by later.
+	pointer = regexp.MustCompile(`^[:\s]*$`)
+	// trailer is a line that git, a forge or a release tool reads as a field of a commit.
+	trailer = regexp.MustCompile(`(?i)^\W*(?:(?:[a-z]+[ -])+by|breaking[ -]changes?|release-as|change-id|hortus-[a-z-]+|depends-on|refs?|(?:closing|fixing|resolving)|(?:close|resolve)[sd]?|fixe[sd])\s*[:=]`)
+	// mention is an @ that names a person or a group.
+	mention = regexp.MustCompile(`(^|[^\w])@+(\w)`)
 	// action is a line that GitLab or a bot may take for a command.
 	action = regexp.MustCompile(`(?m)^[ \t]*/[A-Za-z_-]+(?:[ \t]|$)`)
 )
@@ -65,7 +74,8 @@ func sanitize(s string) string {
 func neutralize(s string, m mode) string {
 	cuts := map[int]bool{} // offsets before which to insert one
 	for _, at := range closing.FindAllStringIndex(s, -1) {
-		if m == prose || reference.MatchString(s[at[1]:min(len(s), at[1]+400)]) {
+		after := s[at[1]:min(len(s), at[1]+400)]
+		if m == prose || reference.MatchString(after) || m == message && pointer.MatchString(after) {
 			cuts[at[0]+1] = true
 		}
 	}
@@ -101,7 +111,10 @@ func needsBreak(s string, i int, before, r rune, start bool, m mode) bool {
 	switch m {
 	case command:
 		return false
-	case output:
+	case output, message:
+		if m == message && (before == '#' || before == '!') {
+			return unicode.IsDigit(r)
+		}
 		// user@host and name@1.2 are not mentions.
 		if before != '@' || !word {
 			return false
@@ -260,10 +273,58 @@ func tail(s string, lines, most, width int) (string, int) {
 	return strings.Join(kept, "\n"), before + len(all) - len(kept)
 }
 
+// MaxSubject is the maximum length of the first line of a commit's message, in characters.
+const MaxSubject = 72
+
+// Subject returns a safe first line of a commit's message for any text: its first line, of at most [MaxSubject] characters,
+// without mentions, closing keywords, commands for pipelines, and the marks of Markdown around it. It is empty if nothing is left,
+// or if the line is a field such as Signed-off-by.
+func Subject(s string) string {
+	s, _ = truncateInput(s, 512)
+	s, _, _ = strings.Cut(strings.TrimSpace(sanitize(s)), "\n")
+	if trailer.MatchString(s) {
+		return ""
+	}
+	s = withoutDraft(strings.Trim(mention.ReplaceAllString(s, "$1$2"), "#*`\"'>- \t"))
+	s = strings.TrimRight(strings.Join(strings.Fields(neutralize(s, message)), " "), ".")
+	if all := []rune(s); len(all) > MaxSubject {
+		s = string(all[:MaxSubject-3])
+		if i := strings.LastIndexByte(s, ' '); i > MaxSubject/2 {
+			s = s[:i]
+		}
+		s = strings.TrimRight(s, " ,;:.-") + "..."
+	}
+	if strings.IndexFunc(s, unicode.IsLetter) < 0 {
+		return ""
+	}
+	return s
+}
+
+// Message returns a safe text of a commit's message, of at most most bytes: without mentions, closing keywords, commands for
+// pipelines, and lines that are fields such as Signed-off-by.
+func Message(s string, most int) string {
+	s, _ = truncateInput(s, most)
+	lines := strings.Split(sanitize(s), "\n")
+	lines = slices.DeleteFunc(lines, func(line string) bool { return trailer.MatchString(line) })
+	s = neutralize(strings.TrimSpace(strings.Join(lines, "\n")), message)
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + " [truncated]"
+	}
+	return s
+}
+
 // Title returns a safe title for any text: one line of at most [MaxTitle] characters without
 // a prefix for drafts, mentions or closing keywords. It may be empty.
 func Title(s string) string {
-	s = strings.Join(strings.Fields(sanitize(s)), " ")
+	s = neutralize(withoutDraft(strings.Join(strings.Fields(sanitize(s)), " ")), message)
+	if utf8.RuneCountInString(s) > MaxTitle {
+		s = strings.TrimSpace(string([]rune(s)[:MaxTitle-3])) + "..."
+	}
+	return s
+}
+
+// withoutDraft removes the prefixes of drafts.
+func withoutDraft(s string) string {
 	for again := true; again; {
 		again = false
 		for _, p := range drafts {
@@ -271,10 +332,6 @@ func Title(s string) string {
 				s, again = strings.TrimSpace(s[len(p):]), true
 			}
 		}
-	}
-	s = neutralize(s, prose)
-	if utf8.RuneCountInString(s) > MaxTitle {
-		s = strings.TrimSpace(string([]rune(s)[:MaxTitle-3])) + "..."
 	}
 	return s
 }

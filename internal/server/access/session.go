@@ -33,7 +33,7 @@ func NewSessions(t Talks, tasks *Tasks) *Sessions { return &Sessions{t, tasks} }
 func (s *Sessions) may(ctx context.Context, p api.Principal, set session.Settings) error {
 	check := api.CreateTask{Model: set.Model, Models: api.Models{Large: set.LargeModel}, Sandbox: set.Sandbox}
 	if set.Repository != "" {
-		check.Repo = &api.RepoTask{URL: set.Repository}
+		check.Repo = &api.RepoTask{URL: set.Repository, Remote: set.Remote}
 	}
 	return s.tasks.check(ctx, p, check)
 }

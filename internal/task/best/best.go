@@ -35,6 +35,10 @@ type Candidate interface {
 	Result() Result
 	// Lint runs a lint command on the result, and reports whether it passed.
 	Lint(ctx context.Context, command string) (passed bool, err error)
+	// Tests reports whether its result has new or changed tests.
+	Tests(ctx context.Context) (bool, error)
+	// Try runs the gate on the result with the tests of candidate n in the place of its own, and reports whether it passed.
+	Try(ctx context.Context, n int) (passed bool, err error)
 }
 
 // Result is what a candidate came to.
@@ -244,6 +248,85 @@ func (c *Candidates) Lint(ctx context.Context, command func(context.Context) (st
 	return errors.Join(errs...)
 }
 
+// maxTries is how many results are tried with the tests of others, all together.
+const maxTries = 24
+
+// Compare tries the candidates that passed without more cautions than the best one with the tests that the others of them wrote. It
+// begins nothing more when more returns false. What was not tried is not compared.
+func (c *Candidates) Compare(ctx context.Context, more func() bool) error {
+	rows := c.Rows()
+	fewest := -1
+	for _, r := range rows {
+		if r.Passed && (fewest < 0 || r.Cautions < fewest) {
+			fewest = r.Cautions
+		}
+	}
+	var passed, writers []int
+	for _, r := range rows {
+		if !r.Passed || r.Cautions > fewest {
+			continue
+		}
+		passed = append(passed, r.N)
+		has, err := c.all[r.N-1].Tests(ctx)
+		if err != nil {
+			return err
+		}
+		if has {
+			writers = append(writers, r.N)
+		}
+	}
+	// tried are the results of a candidate with the tests of another one.
+	tried, left := map[[2]int]bool{}, maxTries
+	errs := make([]error, len(passed))
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for i, n := range passed {
+		wg.Go(func() {
+			c.turns <- struct{}{}
+			defer func() { <-c.turns }()
+			for _, writer := range writers {
+				mu.Lock()
+				begin := writer != n && left > 0 && ctx.Err() == nil && more()
+				if begin {
+					left--
+				}
+				mu.Unlock()
+				if !begin {
+					continue
+				}
+				ok, err := c.all[n-1].Try(ctx, writer)
+				if errs[i] = err; err != nil {
+					return
+				}
+				mu.Lock()
+				tried[[2]int{n, writer}] = ok
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range passed {
+		r := &c.rows[n-1]
+		r.Compared, r.Agrees, r.Fails = 0, 0, 0
+		for _, other := range passed {
+			mine, one := tried[[2]int{n, other}]
+			its, two := tried[[2]int{other, n}]
+			if !one && !two {
+				continue
+			}
+			if r.Compared++; (mine || !one) && (its || !two) {
+				r.Agrees++
+			}
+			if one && !mine {
+				r.Fails++
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // scored says what a candidate came to that has ended.
 func scored(r *api.Candidate, s Result, how Entry, cause error) {
 	r.State, r.Outcome, r.Passed, r.MS = api.CandidateEnded, string(s.Outcome), s.Outcome == api.OutcomeVerified, s.MS
@@ -278,7 +361,7 @@ func scored(r *api.Candidate, s Result, how Entry, cause error) {
 func ScoreOf(r api.Candidate) Score {
 	s := Score{
 		N: r.N, Changed: r.Files > 0, Passed: r.Passed, OldOnly: r.OldOnly, Judged: r.Judged, Regressions: r.Regressions, Failing: r.Failing,
-		Cautions: r.Cautions, Lines: r.Lines,
+		Cautions: r.Cautions, Agrees: r.Agrees, Fails: r.Fails, Lines: r.Lines,
 	}
 	switch r.Lint {
 	case "passed":

@@ -19,6 +19,9 @@ type fake struct {
 	how     best.Entry
 	waits   bool // until it is ended
 	oldOnly bool
+	tests   bool  // it wrote some
+	loses   []int // whose tests it fails
+	tried   int
 
 	ended api.Outcome
 }
@@ -52,6 +55,13 @@ func (f *fake) Result() best.Result {
 		Rounds: []api.Round{{N: 1, Gate: &api.Gate{Passed: f.failing < 0, Tests: &api.TestReport{Failed: max(f.failing, 0)}}}},
 	}
 	return s
+}
+
+func (f *fake) Tests(context.Context) (bool, error) { return f.tests, nil }
+
+func (f *fake) Try(_ context.Context, n int) (bool, error) {
+	f.tried++
+	return !slices.Contains(f.loses, n), nil
 }
 
 func (*fake) Lint(context.Context, string) (bool, error) { return true, nil }
@@ -198,5 +208,57 @@ func TestLint(t *testing.T) {
 		if rows := x.Rows(); rows[0].Lint != c.want || rows[2].Lint != "" {
 			t.Errorf("%+v", rows)
 		}
+	}
+}
+
+// TestCompare: what most candidates do wins against what one does alone, and candidates without tests are not compared.
+func TestCompare(t *testing.T) {
+	pass := func(tests bool, loses ...int) *fake { return &fake{failing: -1, tests: tests, loses: loses} }
+	for _, c := range []struct {
+		name            string
+		all             []*fake
+		best            int
+		compared, agree []int
+		fails           []int
+	}{
+		{"no tests", []*fake{pass(false), pass(false)}, 1, []int{0, 0}, []int{0, 0}, []int{0, 0}},
+		{"a liar fails the tests of others", []*fake{pass(false, 2, 3), pass(true), pass(true)}, 2, []int{2, 2, 2}, []int{0, 1, 1}, []int{2, 0, 0}},
+		{"a liar with tests", []*fake{pass(true, 2, 3), pass(true, 1), pass(true, 1)}, 2, []int{2, 2, 2}, []int{0, 1, 1}, []int{2, 1, 1}},
+		{"a liar alone with one", []*fake{pass(false, 2), pass(true)}, 2, []int{1, 1}, []int{0, 0}, []int{1, 0}},
+		{"all agree: the order stays", []*fake{pass(true), pass(true), pass(false)}, 1, []int{2, 2, 2}, []int{2, 2, 2}, []int{0, 0, 0}},
+		{"one that did not pass is not asked", []*fake{{failing: 1, tests: true}, pass(true), pass(false, 1)}, 2, []int{0, 1, 1}, []int{0, 1, 1}, []int{0, 0, 0}},
+	} {
+		k := &told{}
+		x := k.contest(api.BestOf{Of: len(c.all)}, c.all...)
+		x.Run(t.Context())
+		if err := x.Compare(t.Context(), func() bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+		n := x.Choose()
+		var compared, agree, fails []int
+		for _, r := range x.Rows() {
+			compared, agree, fails = append(compared, r.Compared), append(agree, r.Agrees), append(fails, r.Fails)
+		}
+		if n != c.best || !slices.Equal(compared, c.compared) || !slices.Equal(agree, c.agree) || !slices.Equal(fails, c.fails) {
+			t.Errorf("%s: best %d, compared %v, agree %v, fail %v", c.name, n, compared, agree, fails)
+		}
+	}
+	// The number and the time are bounded.
+	many := []*fake{}
+	for range 10 {
+		many = append(many, pass(true))
+	}
+	k := &told{}
+	x := k.contest(api.BestOf{Of: 10}, many...)
+	x.Run(t.Context())
+	if err := x.Compare(t.Context(), func() bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, f := range many {
+		total += f.tried
+	}
+	if err := x.Compare(t.Context(), func() bool { return false }); err != nil || total != 24 || x.Rows()[0].Compared != 0 {
+		t.Errorf("%d tries, %+v, %v", total, x.Rows()[0], err)
 	}
 }

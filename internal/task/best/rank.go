@@ -32,6 +32,8 @@ type Score struct {
 	Lint                 Lint
 	// Cautions counts those of the verdict.
 	Cautions int
+	// Agrees counts the other results that it agrees with, and Fails those whose new tests it fails.
+	Agrees, Fails int
 	// Lines counts the added and deleted lines.
 	Lines int
 }
@@ -103,6 +105,23 @@ func rules() []rule {
 			},
 			func(a, b Score) string {
 				return fmt.Sprintf("%s, against %d", count(a.Cautions, "caution"), b.Cautions)
+			},
+		}, {
+			// What most of them do is more likely right than what one of them does alone.
+			func(a, b Score) int { return cmp.Compare(b.Agrees, a.Agrees) },
+			func(a, b Score) string {
+				return fmt.Sprintf("it agrees with %s, the best one with %d", count(b.Agrees, "other"), a.Agrees)
+			},
+			func(a, b Score) string {
+				return fmt.Sprintf("it agrees with %s, against %d", count(a.Agrees, "other"), b.Agrees)
+			},
+		}, {
+			func(a, b Score) int { return cmp.Compare(a.Fails, b.Fails) },
+			func(a, b Score) string {
+				return fmt.Sprintf("it fails the new tests of %s, the best one of %d", count(b.Fails, "other"), a.Fails)
+			},
+			func(a, b Score) string {
+				return fmt.Sprintf("it fails the new tests of %d, against %d", a.Fails, b.Fails)
 			},
 		}, {
 			func(a, b Score) int { return cmp.Compare(a.Regressions, b.Regressions) },

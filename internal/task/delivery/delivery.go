@@ -135,6 +135,11 @@ func (d *Deliverer) Check(ctx context.Context, p repo.Proposal) (repo.Verdict, e
 		if err != nil {
 			return repo.Verdict{Target: p.Target}, err
 		}
+		if e := p.Earlier; e != nil && e.Number > 0 {
+			if err := stillOpen(ctx, f, *e); err != nil {
+				return repo.Verdict{Target: p.Target}, err
+			}
+		}
 		r, err := f.Repository(ctx)
 		if err != nil {
 			return repo.Verdict{Target: p.Target}, err
@@ -163,11 +168,66 @@ func (d *Deliverer) Open(ctx context.Context, p repo.Proposal) (api.Delivery, er
 	if err != nil {
 		return api.Delivery{}, err
 	}
+	e := evidence(p)
+	if address := p.Task.Create.Repo.Issue; address != "" {
+		if e.See = address; d.sameRepository(address, p.Remote) {
+			_, e.Closes, _ = forge.SplitIssue(address)
+		}
+	}
 	mr, err := f.Open(ctx, forge.Request{
-		Source: p.Branch, Target: p.Target, Title: forge.Title(p.Task.Create.Request),
-		Body: forge.Body(evidence(p)), Draft: p.Draft, Commit: p.Task.Repo.Head,
+		Source: p.Branch, Target: p.Target, Title: forge.Title(cmp.Or(p.Task.Repo.Title, p.Task.Create.Request)),
+		Body: forge.Body(e), Draft: p.Draft, Commit: p.Task.Repo.Head, KeepTitle: p.Earlier != nil,
 	})
 	return api.Delivery{Forge: f.Name(), URL: mr.URL, Number: mr.Number, Created: mr.Created, Target: p.Target}, err
+}
+
+// stillOpen refuses to continue a merge request that was merged or closed.
+func stillOpen(ctx context.Context, f forge.Forge, e api.Delivery) error {
+	state, err := f.State(ctx, e.Number)
+	if err != nil || state == forge.Open {
+		return err
+	}
+	return api.Errorf(api.KindConflict, "the merge request of this session, %s, was %s; nothing was pushed", e.URL, state).
+		WithHint("Continue in another session, which gets a branch and a merge request of its own: hortus session fork KEY NEWKEY.")
+}
+
+// sameRepository reports whether an issue is one of the repository of a remote.
+func (d *Deliverer) sameRepository(issue, remote string) bool {
+	repository, _, err := forge.SplitIssue(issue)
+	if err != nil {
+		return false
+	}
+	a, err := forge.Locate(repository, d.hosts)
+	b, berr := forge.Locate(remote, d.hosts)
+	return err == nil && berr == nil && a.Kind == b.Kind && a.Host == b.Host && strings.EqualFold(a.Path(), b.Path())
+}
+
+// Issue implements repo.Deliverer. It connects only to hosts that are public forges or configured, with the token for the host if
+// there is one.
+func (d *Deliverer) Issue(ctx context.Context, address string) (forge.Issue, error) {
+	repository, n, err := forge.SplitIssue(address)
+	if err != nil {
+		return forge.Issue{}, err
+	}
+	l, err := forge.Locate(repository, d.hosts)
+	if err != nil {
+		return forge.Issue{}, err
+	}
+	if l.Kind == "" {
+		return forge.Issue{}, api.Errorf(api.KindUnsupported, "%s is not a forge that is configured here, so its issues are not read", l.Host).
+			WithHint("Set its kind in [forge.%q] of the configuration, or pass the text with --context FILE.", l.Host)
+	}
+	cfg := rest.Config{Location: l, HTTP: d.http, Public: true}
+	if a, err := forge.Find(d.accounts, l); err == nil {
+		if cfg.Token, err = a.Secret(ctx, d.keyFor("forge", repository)); err != nil {
+			return forge.Issue{}, err
+		}
+	}
+	f, err := rest.New(cfg)
+	if err != nil {
+		return forge.Issue{}, err
+	}
+	return f.Issue(ctx, n)
 }
 
 // forgeOf returns the repository at its forge, opened with the token for it.

@@ -20,6 +20,9 @@ func evidence(p repo.Proposal) forge.Evidence {
 		Task: string(t.ID), Model: t.Model, Summary: r.Summary, Usage: t.Usage, Base: r.Commit, Commit: r.Head,
 		Reproduce: []string{"git fetch origin " + p.Branch, "git checkout " + p.Branch, r.Verify},
 	}
+	if e.Requests = p.Requests; len(e.Requests) == 0 {
+		e.Requests = []string{t.Create.Request}
+	}
 	if c := t.Create.Repo; c != nil && len(c.Also) > 0 {
 		var names []string
 		for _, m := range c.All() {

@@ -16,7 +16,7 @@ import (
 
 // cutCall is what the agent is shown of a call that was cut. It is not made again: nobody knows how far it came.
 const cutCall = "[interrupted by a restart of the platform: this call did not end, and its effects may be partial. " +
-	"The files of /workspace are as they were; programs that ran in the background have ended. Look at the files before you continue.]"
+	"The files of /workspace are as they were; programs that ran in the background have ended. Calls of the same answer after it were not made. Look at the files before you continue.]"
 
 // maxHeard bounds what is kept of an answer that failed, in bytes.
 const maxHeard = 1 << 20
@@ -166,7 +166,7 @@ func (a *Agent) Do() func(ctx context.Context, n int, t loop.Tool, input json.Ra
 		}
 		res, err := Do(a.life, a.run, fmt.Sprint("tool ", n), Digest([]string{name, string(input)}), func(_ context.Context, try Try) (toolResult, error) {
 			if try.Cut && !slices.Contains(a.again, name) {
-				return toolResult{Result: loop.Result{Text: cutCall, Failed: true, Short: "interrupted by a restart"}}, nil
+				return toolResult{Result: loop.Result{Text: cutCall, Failed: true, Cut: true, Short: "interrupted by a restart"}}, nil
 			}
 			res, err := t.Call(ctx, input)
 			return toolResult{res, err != nil && ctx.Err() != nil}, err

@@ -187,6 +187,9 @@ func (w *attempt) run(ctx context.Context, job Job) (end End) {
 
 // prepare brings everything to where the agent can begin.
 func (w *attempt) prepare(ctx context.Context) error {
+	if err := w.project.readIssue(ctx); err != nil {
+		return err
+	}
 	if err := w.project.each(ctx, func(ctx context.Context, m *repository) error { return m.fetched(ctx) }); err != nil {
 		return err
 	}

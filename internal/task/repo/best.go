@@ -87,6 +87,9 @@ func (w *project) timeLeft(now time.Time) bool {
 	return ms == 0 || now.Sub(w.task.CreatedAt).Milliseconds() < ms
 }
 
+// compareTime is how long new comparisons of candidates begin.
+const compareTime = 10 * time.Minute
+
 // decide makes the result of the best candidate that of the task, and removes the others.
 func (f *group) decide(ctx context.Context) End {
 	w := f.main
@@ -94,6 +97,10 @@ func (f *group) decide(ctx context.Context) End {
 		if err := f.candidates.Lint(ctx, w.project.members[0].lint); err != nil {
 			w.project.cfg.Logger.Error("run the lint command on candidates", "task", w.project.task.ID, "err", err)
 		}
+	}
+	until := w.project.cfg.Now().Add(compareTime)
+	if err := f.candidates.Compare(ctx, func() bool { return w.project.cfg.Now().Before(until) }); err != nil {
+		w.project.cfg.Logger.Error("compare the candidates", "task", w.project.task.ID, "err", err)
 	}
 	// What was done is not lost because time is up, or because a person stopped the rest.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*endTimeout)

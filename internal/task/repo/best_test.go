@@ -111,6 +111,10 @@ func TestBest(t *testing.T) {
 		long   = clean + "; printf '\\n\\nX = 1\\nY = 2\\n' >> calc.py"
 		todo   = "sed -i 's/a - b/a + b  # TODO/' calc.py; sed -i '/TODO/s/.*/\\ttrue/' Makefile" // as if there were no lint
 		breaks = clean + "; sed -i 's/a + a/a/' calc.py"
+		liar   = "sed -i 's/a - b/5/' calc.py"
+		// They write tests, each other ones.
+		tested = long + "; printf '    def test_more(self):\\n        self.assertEqual(add(1, 1), 2)\\n' >> test_calc.py"
+		other  = long + "; printf '    def test_other(self):\\n        self.assertEqual(add(7, -3), 4)\\n        self.assertEqual(add(0, 0), 0)\\n' >> test_calc.py"
 		wrong  = "sed -i 's/a - b/a * b/' calc.py"
 		forged = "sed -i 's/a - b/5 if __import__(\"os\").environ.get(\"CI\") else 7/' calc.py"
 		// Its own tests pass, and the one that passed before is gone.
@@ -130,6 +134,7 @@ func TestBest(t *testing.T) {
 		{name: "a regression loses to a clean one", calls: []string{drops, long}, req: api.RepoTask{TestsMayChange: true}, best: 2, outcome: api.OutcomeVerified, why: "0 regressions, against 1", lost: "1 regression, against 0"},
 		{name: "lint decides before size", calls: []string{todo, long}, req: api.RepoTask{TestsMayChange: true}, best: 2, outcome: api.OutcomeVerified, why: "its lint command passed", lost: "its lint command failed"},
 		{name: "a forgery loses to a repair, though smaller", calls: []string{forged, long}, best: 2, outcome: api.OutcomeVerified, why: "its gate passed", lost: "not in disguise"},
+		{name: "a liar loses to those who agree, though smaller", calls: []string{liar, tested, other}, best: 2, outcome: api.OutcomeVerified, why: "8 changed lines, against 9", lost: "it agrees with 0 others, the best one with 1"},
 		{name: "none passes", calls: []string{"true", breaks, wrong}, best: 3, outcome: api.OutcomeNeedsHuman, why: "0 regressions, against 1", lost: "The agent changed nothing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,12 +1,14 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
@@ -27,6 +29,14 @@ type Candidate struct {
 	Model, Large, Small model.Model
 	// ModelName is the model of a program.
 	ModelName string
+}
+
+// Name is the name of its model, or of its program.
+func (c Candidate) Name() string {
+	if c.Agent != "" || c.Model == nil {
+		return cmp.Or(c.ModelName, c.Agent)
+	}
+	return c.Model.Name()
 }
 
 // CandidateDir is the folder of a candidate, below that of its task.
@@ -190,6 +200,43 @@ func (e *candidate) Lint(ctx context.Context, lint string) (passed bool, err err
 	changes = slices.DeleteFunc(changes, func(c cache.Change) bool { return gate.SaysLint(c.Path) })
 	j := &gates{attempt: e.attempt, checks: []*gate.Check{{Text: lint, Plan: report.Plain(lint)}}}
 	g, err := j.over(ctx, api.RepoStepEvent{Step: "lint", Detail: lint}, "lint", changes, terms{})
+	return g.Passed, err
+}
+
+// newTests are the tests of its result that are new or changed.
+func (e *candidate) newTests(ctx context.Context) ([]cache.Change, error) {
+	if e.attempt.res.Head == "" {
+		return nil, nil
+	}
+	changes, err := e.attempt.project.changed(ctx, e.attempt.res.Head)
+	return slices.DeleteFunc(changes, func(c cache.Change) bool { return c.Delete || !gate.IsTest(c.Path) }), err
+}
+
+// Tests implements best.Candidate.
+func (e *candidate) Tests(ctx context.Context) (bool, error) {
+	tests, err := e.newTests(ctx)
+	return len(tests) > 0, err
+}
+
+// Try implements best.Candidate: the gate runs in a clean sandbox, in little more time than it needed before.
+func (e *candidate) Try(ctx context.Context, n int) (passed bool, err error) {
+	defer e.spoiled()
+	w := e.attempt
+	changes, err := w.project.changed(ctx, w.res.Head)
+	if err != nil {
+		return false, err
+	}
+	others, err := e.of.all[n-1].newTests(ctx)
+	if err != nil {
+		return false, err
+	}
+	changes = slices.DeleteFunc(changes, func(c cache.Change) bool { return gate.IsTest(c.Path) })
+	on := terms{need: gate.AnyTests, within: w.project.gateTimeout()}
+	if k := len(w.res.Rounds); k > 0 && w.res.Rounds[k-1].Gate != nil {
+		on.within = min(on.within, 5*time.Second+3*time.Duration(w.res.Rounds[k-1].Gate.MS)*time.Millisecond)
+	}
+	step := api.RepoStepEvent{Step: "tests of another candidate", Detail: fmt.Sprintf("with the tests of candidate %d: %s", n, w.res.Verify)}
+	g, err := w.gates.over(ctx, step, fmt.Sprint("tests-of-", n), append(changes, others...), on)
 	return g.Passed, err
 }
 

@@ -50,7 +50,7 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 	q := cache.CommitRequest{
 		Parent: w.project.base.Hash, Changes: changes, Dirs: w.project.members.dirs(),
 		Author: w.project.identity(), Committer: w.project.identity(),
-		Message: w.message(partial), Trailers: trailers(w.project.task.ID), When: w.project.cfg.Now(),
+		Message: "Change files", Trailers: trailers(w.project.task.ID), When: w.project.cfg.Now(),
 		Limits: cache.Limits{Files: maxChangedFiles, Bytes: maxChangedBytes, FileBytes: maxChangedFile},
 	}
 	res, more, err := w.commit(ctx, &q)
@@ -61,7 +61,7 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 	w.collected = n
 	w.res.Refused, w.res.Ignored = refused[:min(len(refused), maxListed)], len(res.Ignored)
 	w.res.LeftOut = left[:min(len(left), maxListed)]
-	w.res.Files, w.res.Head, w.res.Cautions = nil, "", nil
+	w.res.Files, w.res.Head, w.res.Title, w.res.Cautions = nil, "", "", nil
 	for i := range w.res.Repositories {
 		w.res.Repositories[i].Head = ""
 	}
@@ -70,18 +70,6 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 			return fmt.Sprintf("no changes, %d rejected", len(refused)), w.save(ctx)
 		}
 		return "no changes", w.save(ctx)
-	}
-	if err := w.project.repo.SetBranch(ctx, w.res.Branch, res.Hash); err != nil {
-		return "", err
-	}
-	if w.project.members.several() {
-		heads, err := w.project.members.divide(ctx, w.project.repo, res.Hash, w.res.Branch, q)
-		if err != nil {
-			return "", err
-		}
-		for i, head := range heads {
-			w.res.Repositories[i].Head = head
-		}
 	}
 	stats, err := w.project.repo.Stat(ctx, w.project.base.Hash, res.Hash)
 	if err != nil {
@@ -108,7 +96,30 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 	if w.res.Cautions, err = w.gates.cautions(ctx, res.Hash); err != nil {
 		return "", err
 	}
-	w.res.Head = w.turnHead(ctx, res.Hash)
+	// The message says what the change is, and a turn is a commit on that of the turn before.
+	q.Message = w.entitle(ctx, res.Hash, partial)
+	if talk := w.project.conversation; talk != nil && talk.turn.Head != "" {
+		q.Parent = talk.turn.Head
+	}
+	if res, err = w.project.repo.CommitTree(ctx, w.project.repo, res.Hash, "", q); err != nil {
+		return "", err
+	}
+	if res.Empty { // the turn has the files of the one before
+		res.Hash = q.Parent
+	}
+	if err := w.project.repo.SetBranch(ctx, w.res.Branch, res.Hash); err != nil {
+		return "", err
+	}
+	if w.project.members.several() {
+		heads, err := w.project.members.divide(ctx, w.project.repo, res.Hash, w.res.Branch, q)
+		if err != nil {
+			return "", err
+		}
+		for i, head := range heads {
+			w.res.Repositories[i].Head = head
+		}
+	}
+	w.res.Head = res.Hash
 	if n > 0 && n <= len(w.res.Rounds) {
 		w.res.Rounds[n-1].Head = w.res.Head
 	}
@@ -213,26 +224,6 @@ func statusWord(c byte) string {
 		return "type changed"
 	}
 	return "modified"
-}
-
-// message is the commit's: the request in a line, and what the agent says of it.
-func (w *attempt) message(partial bool) string {
-	subject, _, _ := strings.Cut(strings.TrimSpace(w.project.task.Create.Request), "\n")
-	if r := []rune(subject); len(r) > 72 {
-		subject = string(r[:69]) + "..."
-	}
-	var b strings.Builder
-	if partial {
-		b.WriteString("[partial] ")
-	}
-	b.WriteString(subject)
-	if w.res.Summary != "" {
-		b.WriteString("\n\n" + w.res.Summary)
-	}
-	if partial {
-		b.WriteString("\n\nThis work is incomplete, and no gate has passed.")
-	}
-	return b.String()
 }
 
 // trailers name the task, and Hortus as who worked with the author.

@@ -95,15 +95,30 @@ type delivery struct {
 // delivery begins one. was is an earlier one; nil if there is none.
 func (m *repository) delivery(part api.RepoResult, usage api.Usage, was *api.Delivery) *delivery {
 	d := &delivery{repository: m, remote: cmp.Or(m.Remote, m.URL), part: part, out: &api.Delivery{Branch: part.Branch}}
-	if was != nil && was.Pushed == git.DisplayAddress(d.remote) {
+	talk := m.project.conversation
+	if talk != nil {
+		d.out.Branch = SessionBranch(talk.turn.Session)
+		was = cmp.Or(was, talk.turn.Delivered)
+	} else if was != nil && was.Branch != "" {
+		d.out.Branch = was.Branch
+	}
+	here := was != nil && was.Pushed == git.DisplayAddress(d.remote)
+	if here {
 		// What an earlier delivery brought there is there, whatever comes of this one.
 		o := d.out
-		o.Pushed, o.Target, o.Forge, o.URL, o.Number = was.Pushed, was.Target, was.Forge, was.URL, was.Number
+		o.Pushed, o.Target, o.Forge, o.URL, o.Number, o.Commit = was.Pushed, was.Target, was.Forge, was.URL, was.Number, was.Commit
 	}
 	t := m.project.task
 	d.part.Delivery = d.out
 	t.Repo, t.Usage = &d.part, usage
 	d.p = Proposal{Task: t, Remote: d.remote, Branch: d.out.Branch, Target: d.target(), MergeRequest: m.project.req.MergeRequest, Draft: m.project.req.Draft}
+	if talk != nil {
+		d.p.Requests = talk.turn.Requests
+	}
+	if here && d.continues() {
+		d.p.Earlier = was
+		d.p.Target = cmp.Or(was.Target, d.p.Target)
+	}
 	return d
 }
 
@@ -134,11 +149,11 @@ func (w *delivery) bring(ctx context.Context) error {
 		if err != nil {
 			return "", err
 		}
-		res, err := w.repository.repo.Push(ctx, cache.PushRequest{Source: src, Commit: w.part.Head, Branch: d.Branch})
+		res, err := w.push(ctx, src)
 		if err != nil {
 			return "", err
 		}
-		d.Pushed = git.DisplayAddress(w.remote)
+		d.Commit, d.Pushed = w.part.Head, git.DisplayAddress(w.remote)
 		if res.UpToDate {
 			return d.Branch + " already exists", nil
 		}
@@ -154,6 +169,24 @@ func (w *delivery) bring(ctx context.Context) error {
 		}
 		return d.URL, err
 	})
+}
+
+// continues reports whether the branch is one that several turns of a session deliver to.
+func (w *delivery) continues() bool { return w.out.Branch != w.part.Branch }
+
+// push sets the branch of the remote. That of a session continues from what its turns before have left there: from an earlier
+// commit of the same work, or, if the session was taken back, from exactly what was pushed last.
+func (w *delivery) push(ctx context.Context, src git.Source) (cache.PushResult, error) {
+	q := cache.PushRequest{Source: src, Commit: w.part.Head, Branch: w.out.Branch}
+	if w.continues() {
+		q.Expect = w.part.Head
+	}
+	res, err := w.repository.repo.Push(ctx, q)
+	if e := w.p.Earlier; api.KindOf(err) == api.KindConflict && e != nil && e.Commit != "" {
+		q.Expect = e.Commit
+		res, err = w.repository.repo.Push(ctx, q)
+	}
+	return res, err
 }
 
 // allowed asks the policy, and completes the proposal with what the forge says.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/repository/forge"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/task/repo"
 )
@@ -42,6 +43,10 @@ func (d *desk) Open(_ context.Context, p repo.Proposal) (api.Delivery, error) {
 
 func (d *desk) Source(_ context.Context, remote string) (git.Source, error) {
 	return git.Source{URL: remote}, d.note("source", repo.Proposal{})
+}
+
+func (d *desk) Issue(context.Context, string) (forge.Issue, error) {
+	return forge.Issue{}, api.Errorf(api.KindUnsupported, "there are no issues here")
 }
 
 // TestDeliverAgain: what was not delivered is, later, in the same order; a failure

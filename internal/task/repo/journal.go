@@ -81,6 +81,22 @@ func (m *repository) fetched(ctx context.Context) (err error) {
 	return err
 }
 
+// readIssue reads the issue that the request is about: the recorded text, also if it has changed since.
+func (w *project) readIssue(ctx context.Context) (err error) {
+	if w.req.Issue == "" {
+		return nil
+	}
+	w.issue, err = journal.Do(ctx, w.journal, "issue", nil, func(ctx context.Context, _ journal.Try) (d api.Document, err error) {
+		err = w.steps.do(ctx, api.RepoStepEvent{Step: "issue", Detail: w.req.Issue}, func() (string, error) {
+			issue, err := w.cfg.Deliverer.Issue(ctx, w.req.Issue)
+			d = api.Document{Name: fmt.Sprint("issue ", issue.Number), Text: issue.Text()}
+			return fmt.Sprintf("%s (comments: %d)", loop.ShortLine(issue.Title), len(issue.Comments)), err
+		})
+		return d, err
+	})
+	return err
+}
+
 // setupRecord is the result of a setup as it is recorded.
 type setupRecord struct {
 	Key      string            `json:"key,omitempty"`

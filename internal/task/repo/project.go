@@ -34,6 +34,8 @@ type project struct {
 	members repositories
 	repo    *cache.Repo
 	base    cache.Commit
+	// issue is the issue that the request is about; without a name if there is none.
+	issue api.Document
 	// files says which files are off limits and which the agent may not change.
 	files *filerule.Policy
 	// prepared is the result of the setups.

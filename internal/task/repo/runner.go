@@ -140,6 +140,9 @@ func (r *Runner) Run(ctx context.Context, job Job) End {
 // Branch is the name of a task's branch.
 func Branch(id api.TaskID) string { return "hortus/" + string(id) }
 
+// SessionBranch is the name of the branch that the turns of a session are delivered to.
+func SessionBranch(id api.SessionID) string { return "hortus/" + string(id) }
+
 // EarlierTask is a task that ended with a question and is continued.
 type EarlierTask struct {
 	Task api.Task

@@ -15,6 +15,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/repository/forge"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/repo"
@@ -92,6 +93,10 @@ func (nowhere) Open(context.Context, repo.Proposal) (api.Delivery, error) {
 }
 func (nowhere) Source(_ context.Context, remote string) (git.Source, error) {
 	return git.Source{URL: remote}, nil
+}
+
+func (nowhere) Issue(context.Context, string) (forge.Issue, error) {
+	return forge.Issue{}, api.Errorf(api.KindUnsupported, "there are no issues here")
 }
 
 // sum is a repository whose test fails: sum.sh adds wrongly, test.sh tries it.
@@ -306,7 +311,7 @@ func TestResult(t *testing.T) {
 		t.Errorf("before: %+v", end.Result.Before)
 	}
 	log := runGit(t, remote, "log", "-1", "--format=%an <%ae>%n%B", repo.Branch(task.ID))
-	for _, want := range []string{"Ada <ada@example.org>\nFix the sum\n", "Hortus-Task: " + string(task.ID), "Co-authored-by: Hortus"} {
+	for _, want := range []string{"Ada <ada@example.org>\nChange sum.sh\n", "Hortus-Task: " + string(task.ID), "Co-authored-by: Hortus"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the commit misses %q:\n%s", want, log)
 		}

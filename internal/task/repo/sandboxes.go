@@ -7,6 +7,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/session"
 	"hortus.dev/internal/repository/filerule"
+	"hortus.dev/internal/repository/forge"
 	"hortus.dev/internal/repository/forge/policy"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
@@ -74,6 +75,8 @@ type Deliverer interface {
 	Open(ctx context.Context, d Proposal) (api.Delivery, error)
 	// Source is where the branch is pushed to, with what opens it.
 	Source(ctx context.Context, remote string) (git.Source, error)
+	// Issue reads an issue by the address of its page.
+	Issue(ctx context.Context, address string) (forge.Issue, error)
 }
 
 // Proposal is a branch with its evidence.
@@ -86,6 +89,10 @@ type Proposal struct {
 	// MergeRequest is true if more is wanted than a branch.
 	MergeRequest, Draft bool
 	Files               []policy.File
+	// Requests are the messages of a session so far, the oldest first; nil for a task, which has one.
+	Requests []string
+	// Earlier is what the turns before have delivered there, which this one continues; nil for nothing.
+	Earlier *api.Delivery
 }
 
 // Verdict is what a [Deliverer] says before a push.
@@ -197,6 +204,10 @@ type Turn struct {
 	Head string `json:"head,omitempty"`
 	// AgentSession is what the agent called the conversation, if it is a program.
 	AgentSession string `json:"agentSession,omitempty"`
+	// Requests are the messages of the conversation, with that of the turn. Delivered is where the turns before have delivered; nil
+	// for nowhere.
+	Requests  []string      `json:"requests,omitempty"`
+	Delivered *api.Delivery `json:"delivered,omitempty"`
 	// Stays is true if the sandbox may stay after the turn.
 	Stays bool `json:"stays,omitempty"`
 }

@@ -170,7 +170,11 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 		case w.res.Head == w.project.conversation.turn.Head:
 			return End{Outcome: api.OutcomeAnswered}
 		case w.res.Verify == "":
-			return End{Outcome: api.OutcomeAnswered, Diagnosis: "Files were changed. There is no gate command, so nothing verified the changes."}
+			end := End{Outcome: api.OutcomeAnswered, Diagnosis: "Files were changed. There is no gate command, so nothing verified the changes."}
+			if w.project.req.Push || w.project.req.MergeRequest {
+				end.Diagnosis += " Only verified changes are delivered."
+			}
+			return end
 		case r.Head == "":
 			return End{Outcome: api.OutcomeAnswered, Diagnosis: "All changes of the session were undone; there is nothing to verify."}
 		}
@@ -182,11 +186,15 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 		if err := w.gates.run(ctx, n); err != nil {
 			return w.broken(ctx, err)
 		}
-		if w.gates.passed(r) {
-			return End{Outcome: api.OutcomeVerified}
-		}
-		if w.leaves(ctx, r, rep) {
+		passed := w.gates.passed(r)
+		if !passed && w.leaves(ctx, r, rep) {
 			w.res.Rounds = concede(w.res.Rounds)
+			passed = true
+		}
+		if passed {
+			if err := w.keep(ctx, "deliver", w.deliver); err != nil {
+				return w.broken(ctx, err)
+			}
 			return End{Outcome: api.OutcomeVerified}
 		}
 		if n == most {
@@ -194,16 +202,6 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 		}
 		message = loop.WithoutFinish(w.again(r, rep, n, most)) + w.named(r)
 	}
-}
-
-// turnHead is the commit that a turn left: that of the turn before, if it has the same files.
-func (w *attempt) turnHead(ctx context.Context, made string) string {
-	if c := w.project.conversation; c != nil && c.turn.Head != "" {
-		if stats, err := w.project.repo.Stat(ctx, c.turn.Head, made); err == nil && len(stats) == 0 {
-			return c.turn.Head
-		}
-	}
-	return made
 }
 
 // turnMessage is what the agent learns: in the first turn with what the repository says of itself.

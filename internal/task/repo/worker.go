@@ -276,6 +276,10 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 		return "", err
 	}
 	b := loop.Brief{Request: w.project.task.Create.Request, Gate: w.res.Verify, Context: w.project.req.Context, Mark: string(w.project.task.ID), Replies: w.project.replies(), Attempts: w.attempts(), Rules: w.project.rules(), NoFinish: w.spec.external() || w.project.conversation != nil, Schema: w.project.task.Create.Schema}
+	if issue := w.project.issue; issue.Name != "" {
+		b.Request += "\n\nThe request is about the issue in the document \"" + issue.Name + "\" below, which says what is wrong or wanted."
+		b.Context = append([]api.Document{issue}, b.Context...)
+	}
 	have := make(map[string]bool, len(files))
 	for _, f := range files {
 		have[f.Path] = true

@@ -23,6 +23,7 @@ func (s *Service) request(set words.Settings, text string, by api.Principal) (ap
 	repo := &api.RepoTask{
 		URL: set.Repository, Ref: set.Ref, Verify: set.Verify, Agent: set.Agent, Budget: set.Budget, Rounds: set.Rounds,
 		Author: set.Author, NoSetup: set.NoSetup,
+		Push: set.Push || set.MergeRequest, MergeRequest: set.MergeRequest, Remote: set.Remote, Target: set.Target, Draft: set.Draft,
 	}
 	if repo.Author == (api.Identity{}) {
 		repo.Author = nobody
@@ -267,6 +268,7 @@ type nextTurn struct {
 	turn     turn
 	session  words.Session
 	past     []string
+	requests []string
 	agent    string
 	settings words.Settings
 }
@@ -299,7 +301,11 @@ func (s *Service) pick(id api.SessionID, w *worker, stop context.CancelFunc) (p 
 				return err
 			}
 		}
-		p = nextTurn{turn: *t, session: o.Session, past: s.files.transcripts(o), agent: o.AgentSession, settings: o.Settings}
+		var requests []string
+		for _, was := range o.conversation(t.After) {
+			requests = append(requests, was.Text)
+		}
+		p = nextTurn{requests: append(requests, t.Text), turn: *t, session: o.Session, past: s.files.transcripts(o), agent: o.AgentSession, settings: o.Settings}
 		ok = true
 		w.stops(stop)
 		return s.save(s.life, o)
@@ -350,7 +356,7 @@ func (s *Service) run(ctx context.Context, p nextTurn) (api.Task, error) {
 	s.cfg.Sandboxes.Stays(p.session.ID, set.Warm(), set.Paused())
 	t, err := s.cfg.Engine.StartTurn(by, task.Turn{ID: p.turn.Task, Create: create, Turn: repo.Turn{
 		Session: p.session.ID, N: p.turn.N, Transcripts: p.past, Workspace: p.session.Workspace, Commit: p.session.Commit, Base: p.session.Base,
-		Head: p.session.Head, AgentSession: p.agent, Stays: set.Warm() > 0,
+		Head: p.session.Head, AgentSession: p.agent, Requests: p.requests, Delivered: p.session.Delivery, Stays: set.Warm() > 0,
 	}})
 	if err != nil {
 		return t, err
@@ -398,6 +404,11 @@ func (s *Service) ended(ctx context.Context, o *openSession, n int, done api.Tas
 // result takes what a turn came to into its session.
 func (s *Service) result(ctx context.Context, o *openSession, t *turn, r api.RepoResult) {
 	t.Answer = clip(r.Summary, words.MaxAnswer)
+	if t.Delivery = r.Delivery; t.Delivery != nil && t.Delivery.Pushed != "" {
+		d := *t.Delivery
+		d.Error, d.Refused = nil, nil
+		o.Delivery = &d
+	}
 	t.AgentSession = r.AgentSession
 	o.AgentSession = cmp.Or(r.AgentSession, o.AgentSession)
 	if o.Workspace == "" && r.Workspace != "" {

@@ -76,6 +76,19 @@ func resultOf(c api.Candidate) string {
 	return "not verified"
 }
 
+// agreement says what the comparison of a candidate that passed came to; empty for another one.
+func agreement(c api.Candidate) string {
+	switch {
+	case !c.Passed:
+		return ""
+	case c.Compared == 0:
+		return "not compared"
+	case c.Fails > 0:
+		return fmt.Sprintf("agrees with %d of %d, fails the tests of %d", c.Agrees, c.Compared, c.Fails)
+	}
+	return fmt.Sprintf("agrees with %d of %d: passes their tests", c.Agrees, c.Compared)
+}
+
 // showCandidates adds the table of candidates.
 func showCandidates(w io.Writer, all []api.Candidate) {
 	if len(all) == 0 {
@@ -103,6 +116,9 @@ func showCandidates(w io.Writer, all []api.Candidate) {
 		if c.Chosen {
 			result = "CHOSEN: " + result
 		}
+		if all := agreement(c); all != "" {
+			result += "; " + all
+		}
 		lint := c.Lint
 		if lint == "" {
 			lint = "-"
@@ -115,7 +131,7 @@ func showCandidates(w io.Writer, all []api.Candidate) {
 			fmt.Fprintf(t, "%d\t%s\t", c.Level, from)
 		}
 		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", c.N, gate, c.Regressions, human.Sanitize(lint), c.Lines, c.Steps, c.Tokens, usd,
-			human.Duration(time.Duration(c.MS)*time.Millisecond), human.Truncate(human.Sanitize(c.String()), 60), human.Truncate(human.Sanitize(human.FirstLine(result)), 100))
+			human.Duration(time.Duration(c.MS)*time.Millisecond), human.Truncate(human.Sanitize(c.String()), 60), human.Truncate(human.Sanitize(human.FirstLine(result)), 140))
 	}
 	t.Flush()
 	for i, line := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {

@@ -109,7 +109,10 @@ func usageLine(model string, u api.Usage) string {
 	case u.Unpriced > 0:
 		cost += fmt.Sprintf(" and the unknown cost of %d calls", u.Unpriced)
 	}
-	return fmt.Sprintf("%s: %s, %d tokens in (%d cached), %d out, %s", model, calls, u.InputTokens, u.CachedTokens, u.OutputTokens, cost)
+	if model != "" { // candidates with different models have none in common
+		calls = model + ": " + calls
+	}
+	return fmt.Sprintf("%s, %d tokens in (%d cached), %d out, %s", calls, u.InputTokens, u.CachedTokens, u.OutputTokens, cost)
 }
 
 // showMade reports which files a program made, and which of them are not kept.

@@ -26,6 +26,8 @@ type Config struct {
 	Location forge.Location
 	// Token is sent to the API's host only.
 	Token string
+	// Public makes calls without a token, if Token is empty: they read what everybody may read.
+	Public bool
 	// HTTP has the transport and the timeout of an attempt; its cookies and its redirect
 	// policy are ignored. Nil means http.DefaultTransport.
 	HTTP *http.Client
@@ -84,7 +86,7 @@ func newClient(cfg Config, d dialect) (*client, error) {
 	if err := cfg.Location.Check(); err != nil {
 		return nil, err
 	}
-	if err := forge.CheckToken(cfg.Token); err != nil {
+	if err := forge.CheckToken(cfg.Token); err != nil && (cfg.Token != "" || !cfg.Public) {
 		return nil, api.Errorf(api.KindOf(err), "%s: %w", cfg.Location.Host, err)
 	}
 	u, err := url.Parse(strings.TrimRight(cfg.Location.API, "/") + "/")
@@ -119,7 +121,9 @@ func newClient(cfg Config, d dialect) (*client, error) {
 	}
 	c.header.Set("Accept", "application/json")
 	c.header.Set("User-Agent", "hortus")
-	c.header.Set("Authorization", d.scheme+" "+cfg.Token)
+	if cfg.Token != "" {
+		c.header.Set("Authorization", d.scheme+" "+cfg.Token)
+	}
 	for name, value := range d.header {
 		c.header.Set(name, value)
 	}

@@ -50,6 +50,8 @@ type calls interface {
 	update(ctx context.Context, e forgeRequest, title, body string) error
 	// label adds labels and creates missing ones.
 	label(ctx context.Context, e forgeRequest, labels []string) error
+	state(ctx context.Context, number int) (string, error)
+	issue(ctx context.Context, number int) (forge.Issue, error)
 }
 
 // forgeRequest is a merge request that a forge has.
@@ -186,6 +188,9 @@ func (f *Forge) update(ctx context.Context, req forge.Request, have forgeRequest
 	if !created {
 		if mr.Foreign = !hasMarker(have.Body); mr.Foreign {
 			return mr, nil
+		}
+		if req.KeepTitle {
+			req.Title = have.Title
 		}
 		if have.Title != req.Title || !equalBodies(have.Body, req.Body) {
 			if err := f.calls.update(ctx, have, req.Title, req.Body); err != nil {

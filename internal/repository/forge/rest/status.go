@@ -169,7 +169,9 @@ const maxText = 400
 
 // sanitize turns a server's text into one short line without the token.
 func (c *client) sanitize(s string) string {
-	s = strings.ReplaceAll(s, c.cfg.Token, "[token]")
+	if c.cfg.Token != "" {
+		s = strings.ReplaceAll(s, c.cfg.Token, "[token]")
+	}
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }), " ")
 	if len(s) > maxText {
 		s = strings.ToValidUTF8(s[:maxText], "") + "..."

@@ -180,6 +180,10 @@ func (r *Repo) CommitTree(ctx context.Context, from *Repo, commit, dir string, q
 
 // treeAt returns the tree of a directory of a commit, of the empty tree if it has none.
 func (r *Repo) treeAt(ctx context.Context, commit, dir string) (string, error) {
+	if dir == "" {
+		c, err := r.commit(ctx, commit, "")
+		return c.Tree, err
+	}
 	if !api.ValidRepositoryName(dir) {
 		return "", api.Errorf(api.KindInvalid, "%.80q is not the directory of a repository", dir)
 	}

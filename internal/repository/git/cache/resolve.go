@@ -121,6 +121,18 @@ func (r *Repo) commit(ctx context.Context, hash, branch string) (Commit, error) 
 	return c, err
 }
 
+// Subjects returns the first lines of the newest n commits that a commit has, without merges.
+func (r *Repo) Subjects(ctx context.Context, commit string, n int) ([]string, error) {
+	if err := git.CheckHash("commit", commit); err != nil {
+		return nil, err
+	}
+	out, err := r.run(ctx, git.Call{Args: []string{"rev-list", "--no-merges", "--max-count=" + strconv.Itoa(n), "--no-commit-header", "--format=%s", "--end-of-options", commit}, Max: 4 << 20})
+	if err != nil {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n"), nil
+}
+
 func parseCommit(s string) (Commit, error) {
 	f := strings.SplitN(s, "\x00", 4)
 	if len(f) != 4 || !git.IsHash(f[0]) || !git.IsHash(f[1]) {
