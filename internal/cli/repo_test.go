@@ -158,6 +158,7 @@ func TestTaskUsage(t *testing.T) {
 		{[]string{"--repo", p.root + "@none", "fix it"}, `no branch, tag or commit "none"`},
 		{[]string{"--repo", "https://u:secret@h/x", "fix it"}, "contains a password"},
 		{at("--draft"), "add --mr"},
+		{[]string{"--issue", "https://example.org/a/b/pull/1"}, "not the address of an issue"},
 		{at("--target", "x"), "add --mr"},
 		{at("--remote", "x"), "add --push"},
 		{at("--push"), "no user name"},

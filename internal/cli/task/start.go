@@ -183,7 +183,7 @@ func (c *taskStartCmd) sentence(a *app.App) (string, error) {
 		return "", err
 	}
 	if text == "" {
-		return "", api.Errorf(api.KindInvalid, "the request is empty").WithHint(`hortus task --repo . "Fix the failing test"`)
+		return "", api.Errorf(api.KindInvalid, "the request is empty").WithHint(`put it into quotes: hortus task --repo . "Fix the failing test"; or name an issue: hortus task --issue URL`)
 	}
 	// A command that was mistyped must not set an agent to work.
 	if len(c.Repo) == 0 && !strings.ContainsAny(text, " \n\t") {
