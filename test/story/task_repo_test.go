@@ -233,7 +233,7 @@ func TestTaskFixes(t *testing.T) {
 			}
 			g.must("task", "apply", string(task.ID), "--repo", dir, "--branch")
 			log := gitIn(t, dir, "log", "-1", "--format=%an <%ae> %s%n%b", "hortus/"+string(task.ID))
-			if !strings.Contains(log, "Ada <ada@example.org> Fix the failing test\n") || !strings.Contains(log, "Co-authored-by: Hortus") {
+			if subject, _, _ := strings.Cut(log, "\n"); !strings.HasPrefix(subject, "Ada <ada@example.org> Change ") || !strings.HasSuffix(subject, " "+filepath.Base(f.look)) || !strings.Contains(log, "Co-authored-by: Hortus") {
 				t.Errorf("commit: %s", log)
 			}
 			g.must("task", "apply", string(task.ID), "--repo", dir)
