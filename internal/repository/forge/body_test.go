@@ -273,6 +273,8 @@ func TestSubject(t *testing.T) {
 		"Add limits to parse":                     "Add limits to parse",
 		"Fix the sum of negative numbers.\nmore":  "Fix the sum of negative numbers",
 		"# `Fix the sum`":                         "Fix the sum",
+		`say "hello"`:                             `say "hello"`,
+		`"Draft: Fix it"`:                         "Fix it",
 		"fix(calc): add, not subtract":            "fix(calc): add, not subtract",
 		"Draft: WIP: Fix it":                      "Fix it",
 		"Ask @ann and @org/team to look":          "Ask ann and org/team to look",

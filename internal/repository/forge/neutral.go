@@ -285,7 +285,11 @@ func Subject(s string) string {
 	if trailer.MatchString(s) {
 		return ""
 	}
-	s = withoutDraft(strings.Trim(mention.ReplaceAllString(s, "$1$2"), "#*`\"'>- \t"))
+	s = strings.Trim(mention.ReplaceAllString(s, "$1$2"), "#*>- \t")
+	for len(s) > 1 && s[0] == s[len(s)-1] && strings.IndexByte("`\"'*", s[0]) >= 0 {
+		s = s[1 : len(s)-1]
+	}
+	s = withoutDraft(s)
 	s = strings.TrimRight(strings.Join(strings.Fields(neutralize(s, message)), " "), ".")
 	if all := []rune(s); len(all) > MaxSubject {
 		s = string(all[:MaxSubject-3])
