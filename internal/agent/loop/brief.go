@@ -78,7 +78,7 @@ func (b Brief) Message() string {
 		out.WriteString("The platform runs it in /workspace in a clean sandbox after you " + done + ". Exit code 0 means success.\n")
 	}
 	if b.NoFinish {
-		out.WriteString("In your last answer, make the first line the subject of a commit for your change, at most 72 characters, and continue after an empty line.\n")
+		out.WriteString("The first line of your last answer is the subject of the commit, at most 72 characters. Continue after an empty line.\n")
 	}
 	if len(b.Schema) > 0 {
 		out.WriteString("\nThe task also needs a structured result. Return it in the field value of finish. It must be valid for this JSON Schema:\n" + calm(string(b.Schema)) + "\n")

@@ -34,7 +34,7 @@ What to trust:
 
 How to answer:
 - When you are done, answer with text and without a tool call: what you found, or what you changed, how you tested it, and what remains.
-- If you changed files, make the first line of the answer the subject of a commit, at most 72 characters, and continue after an empty line.
+- If you changed files, the first line of the answer is the subject of the commit, at most 72 characters. Continue after an empty line.
 - If you cannot complete the request, call finish with the field blocked set to the reason. Do not claim success.`
 
 // NextMessage is a later message of a person in a conversation.
