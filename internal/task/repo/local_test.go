@@ -276,6 +276,15 @@ func (b *localSandbox) path(p string) string {
 	return filepath.Join(b.dir, p)
 }
 
+// environment is what a sandbox has of the variables of this machine: where programs are and what they speak. CI, which a machine that runs
+// these tests may set, is none of them.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return !slices.Contains([]string{"PATH", "LANG", "TMPDIR"}, name) && !strings.HasPrefix(name, "GO")
+	})
+}
+
 func (b *localSandbox) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
 	if req.TimeoutMS > 0 {
 		var cancel context.CancelFunc
@@ -288,7 +297,7 @@ func (b *localSandbox) Run(ctx context.Context, req api.ExecRequest, output func
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = b.path(req.Dir)
-	cmd.Env = append(os.Environ(), "HOME="+b.l.root)
+	cmd.Env = append(environment(), "HOME="+b.l.root)
 	if cache, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
 		cmd.Env = append(cmd.Env, "GOCACHE="+filepath.Join(cache, "go-build")) // or package testing is compiled each time
 	}
@@ -326,7 +335,7 @@ func (b *localSandbox) Run(ctx context.Context, req api.ExecRequest, output func
 // Talk implements repo.Sandbox.
 func (b *localSandbox) Talk(ctx context.Context, req api.ExecRequest) (repo.Conn, error) {
 	cmd := exec.CommandContext(ctx, req.Args[0], req.Args[1:]...)
-	cmd.Dir, cmd.Env = b.path(req.Dir), os.Environ()
+	cmd.Dir, cmd.Env = b.path(req.Dir), environment()
 	for k, v := range req.Env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
