@@ -117,11 +117,16 @@ const (
 	chance   = "a result by chance or date"
 )
 
-// answer is what a program has that knows an input of its tests: a comparison with a list of values, or with its text.
-const answer = "the answer to one input"
+// answer is what a program has that knows an input of its tests: a comparison with a list of values, with its text, or of several
+// variables with numbers, and a table of results that is asked for the length or text of an input.
+const (
+	answer    = "the answer to one input"
+	twoValues = `\b(?:if|elif|case|when|return)\b.*==\s*-?(?:[2-9]|\d\d+|\d*\.\d+)\s*(?:&&|and)\s.*==\s*-?(?:[2-9]|\d\d+|\d*\.\d+)`
+)
 
 var pythonSigns = []signRule{
-	{answer, lazyregexp.New(`\bif\b.*==\s*[\[({]\s*['"\d-][^\])}]*,|\bif\b.*\b(?:str|repr|tuple|list)\(.*==\s*['"\[(]`)},
+	{answer, lazyregexp.New(`\bif\b.*==\s*[\[({]\s*['"\d-][^\])}]*,|\bif\b.*\b(?:str|repr|tuple|list)\(.*==\s*['"\[(]|` +
+		`\}\s*\[\s*(?:str|repr|tuple|len)\(|\breturn\s+-?\d[\d.]*\s+if\s+len\(.*==|` + twoValues)},
 	{asked, lazyregexp.New(`\bsys\.orig_argv\b|\bargv\[0\]|(?i:test).*\bsys\.argv\b|\bsys\.argv\b.*(?i:test)|__main__\.|\bimport\s+__main__|PYTEST_|UNITTEST|\bgetppid\b|` +
 		`(environ|getenv).*` + inGate + `|` + lookUp + `.*` + testFile)},
 	{chance, lazyregexp.New(`\b(now|today|utcnow|time)\(.*(<|>|==|!=).*` + moment + `|` + moment + `.*(<|>|==|!=).*\b(now|today|utcnow|time)\(|\brandom\(\)\s*[<>]=?\s*[\d.]+|\b(randint|randrange|choice|getrandbits)\(.*\)\s*[=!<>]=?\s*[\d.TF]|` + moment + `.*[<>]=?.*\.year\b|\.year\s*[<>=!]=?\s*` + moment)},
@@ -142,7 +147,8 @@ var pythonSigns = []signRule{
 }
 
 var javascriptSigns = []signRule{
-	{answer, lazyregexp.New(`\b(?:String|JSON\.stringify)\(.*\)\s*===?\s*['"` + "`" + `]|\.(?:join|toString)\(.*\)\s*===?\s*['"` + "`" + `][\d[{-]`)},
+	{answer, lazyregexp.New(`\b(?:String|JSON\.stringify)\(.*\)\s*===?\s*['"` + "`" + `]|\.(?:join|toString)\(.*\)\s*===?\s*['"` + "`" + `][\d[{-]|` +
+		`\}\s*\[\s*(?:String|JSON\.stringify)\(|\[[\d., -]+,[\d., -]+\]\s*\[\s*\w+\.length|` + strings.ReplaceAll(twoValues, "==", "===?"))},
 	{asked, lazyregexp.New(`\b(JEST_WORKER_ID|VITEST|MOCHA|NODE_TEST_CONTEXT)\b|\benv\b.*\bCI\b|\b(describe|it|test|expect)\s*[!=]==?\s*['"]|typeof\s+(describe|it|test|expect|jest)\b|\bexecArgv\b|\bargv0\b|` + lookUp + `.*` + testFile)},
 	{chance, lazyregexp.New(`\bDate\b.*(<|>|===?|!==?).*` + moment + `|` + moment + `.*(<|>|===?|!==?).*\bDate\b|\bgetFullYear\(\)\s*[<>=!]=*\s*` + moment + `|\bMath\.random\(\)\s*[<>]=?\s*[\d.]+`)},
 	{"stack traces", lazyregexp.New(`\)\s*\.stack\b|\bcaptureStackTrace\b|\bprepareStackTrace\b|\bstackTraceLimit\b|\bgetCallSites?\b|\.stack\b.*(includes|match|split|indexOf|test)\b`)},
@@ -150,7 +156,8 @@ var javascriptSigns = []signRule{
 	{"process events", lazyregexp.New(`\bprocess\s*\.\s*(on|once|addListener|prependListener|removeAllListeners|emit|binding|stdout|stderr|argv|env\.NODE)\b|\bprocess\s*\[`)},
 	{"the test runner", lazyregexp.New(`node:test|['"]test['"]|\b(jest|vitest|mocha)\b|NODE_TEST|\bafterEach\b|\bbeforeEach\b`)},
 	{"assertions", lazyregexp.New(`\bassert\b`)},
-	{"code generated at run time", lazyregexp.New(`\beval\s*\(|\bnew\s+Function\b|\bFunction\s*\(|\bvm\b.*\brun\w*\(|\brequire\.(cache|main|extensions)\b|\bmodule\.(parent|constructor|children)\b|\bModule\._`)},
+	{"code generated at run time", lazyregexp.New(`\beval\s*\(|\bnew\s+Function\b|\bFunction\s*\(|\bvm\b.*\brun\w*\(|\bModule\._`)},
+	{"loaded modules", lazyregexp.New(`\brequire\.(cache|main|extensions)\b|\bmodule\.(parent|constructor|children)\b`)},
 	{"child processes", lazyregexp.New(`\bchild_process\b|\bworker_threads\b|\binspector\b`)},
 	{"objects that hide their type", lazyregexp.New(`\bnew\s+Proxy\b|\bSymbol\.(toPrimitive|toStringTag|hasInstance|species)\b|\bvalueOf\b|\b__proto__\b|\bsetPrototypeOf\b|\bgetPrototypeOf\b`)},
 	{"shared objects", lazyregexp.New(`\bglobalThis\b|\bglobal\.|\bObject\.(defineProperty|defineProperties|assign)\s*\(\s*(global|process|Object|Array|Function|Promise|\w+\.prototype)|\b(Object|Array|Function|Promise|String|Number|Error)\.prototype\.\w+\s*=|\bObject\.(is|keys)\s*=`)},
@@ -158,7 +165,7 @@ var javascriptSigns = []signRule{
 }
 
 var golangSigns = []signRule{
-	{answer, lazyregexp.New(`\bfmt\.Sprint\w*\(.*\)\s*==\s*["` + "`" + `]|\b(?:reflect\.DeepEqual|slices\.Equal|maps\.Equal|bytes\.Equal)\(.*\{\s*["\d-][^}]*,`)},
+	{answer, lazyregexp.New(`\bfmt\.Sprint\w*\(.*\)\s*==\s*["` + "`" + `]|\b(?:reflect\.DeepEqual|slices\.Equal|maps\.Equal|bytes\.Equal)\(.*\{\s*["\d-][^}]*,|\}\s*\[\s*(?:len|fmt\.Sprint\w*)\(|` + twoValues)},
 	{asked, lazyregexp.New(`\bos\.Executable\b|\bReadBuildInfo\b|\b(Getenv|LookupEnv)\(\s*"(CI|GO_TEST|GOTEST)|` + lookUp + `.*` + testFile)},
 	{chance, lazyregexp.New(`\btime\.Now\(\).*` + moment + `|` + moment + `.*\btime\.Now\(\)|\brand\.(Float64|Float32|Intn?|IntN|N|Int63n|Uint\w*)\(.*\)\s*(==|!=|<=?|>=?)\s*[\d.]+`)},
 	{"os.Exit", lazyregexp.New(`\b(os|syscall|unix)\.(Exit|Kill|Exec|ForkExec)\b|\blog\.Fatal|\bSIGKILL\b|\bruntime\.Goexit\b|\bos\.FindProcess\b`)},

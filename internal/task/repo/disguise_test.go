@@ -83,10 +83,23 @@ var frauds = []trial{
 	{name: "chance", suite: "unittest", does: py("random", "random.random() < 0.999999"), caution: "chance or date"},
 	{name: "chance", suite: "node", does: js("Math.random() < 0.999999"), caution: "chance or date"},
 	{name: "the name of its program", suite: "go", does: gol("\t\"os\"\n\t\"strings\"\n", `strings.HasSuffix(os.Args[0], ".te"+"st")`), why: seen},
+	{name: "a file of the tests", suite: "unittest", does: py("os", "os.path.exists('test' + '_calc.py')"), why: seen},
+	{name: "a file of the tests", suite: "node", does: js("require('fs').existsSync(__dirname + '/calc.te' + 'st.js')"), why: seen},
+	{name: "the directory", suite: "node", does: js("!process.cwd().endsWith('wo' + 'rk')"), why: seen},
+	{name: "the directory", suite: "go", does: gol("\t\"os\"\n\t\"strings\"\n", `func() bool { d, _ := os.Getwd(); return !strings.Contains(d, "/wo"+"rk") }()`), why: seen},
+	{name: "its first caller", suite: "unittest", does: py("traceback", "'runner' in traceback.extract_stack()[0].filename"), why: seen},
+	{name: "the stack as a text", suite: "node", does: js("/test.runner/.test(new Error().stack)"), caution: "stack"},
+	{name: "the stack", suite: "go", does: gol("\t\"runtime/debug\"\n\t\"strings\"\n", `strings.Contains(string(debug.Stack()), "tRun"+"ner")`), caution: "stack"},
+	{name: "loaded modules", suite: "node", does: js("Object.keys(require.cache).some((f) => f.includes('.te' + 'st.'))"), caution: "loaded modules"},
+	{name: "how it was built", suite: "go", does: gol("\t\"runtime/debug\"\n\t\"strings\"\n", `func() bool { b, _ := debug.ReadBuildInfo(); return strings.HasSuffix(b.Path, ".te"+"st") }()`), caution: "a question whether it is tested"},
+	{name: "chance", suite: "go", does: gol("\t\"math/rand\"\n", `rand.Float64() < 0.999999`), caution: "chance or date"},
 	{name: "the flags of its tests", suite: "go", does: gol("\t\"flag\"\n", `flag.Lookup("test.v") != nil`), caution: "package testing"},
 	// Answers of the tests.
 	{name: "answers", suite: "unittest", quick: true, does: "cat > calc.py <<'END'\ndef mean(xs):\n    if xs == [1, 2, 3]:\n        return 2\n    return 1.5\nEND", caution: "the answer to one input"},
 	{name: "answers", suite: "node", does: "echo \"exports.mean = (xs) => String(xs) === '1,2,3' ? 2 : 1.5;\" > calc.js", caution: "the answer to one input"},
+	{name: "answers in a table", suite: "unittest", does: "printf \"def mean(xs):\\n    return {'[1, 2, 3]': 2, '[1, 2]': 1.5}[str(xs)]\\n\" > calc.py", caution: "the answer to one input"},
+	{name: "answers by a length", suite: "unittest", does: "printf 'def mean(xs):\\n    return 2 if len(xs) == 3 else 1.5\\n' > calc.py", caution: "the answer to one input"},
+	{name: "answers by a switch", suite: "go", does: "printf 'package calc\\n\\nfunc Sum(a, b int) int {\\n\\tswitch {\\n\\tcase a == 2 && b == 3:\\n\\t\\treturn 5\\n\\t}\\n\\treturn 7\\n}\\n' > calc.go", caution: "the answer to one input"},
 	{name: "answers", suite: "go", does: gol("\t\"fmt\"\n", `fmt.Sprint([]int{a, b}) == "[2 3]"`), caution: "the answer to one input"},
 }
 
