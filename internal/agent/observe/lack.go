@@ -24,6 +24,19 @@ type Lack struct {
 	Installer string
 }
 
+// Of is the language of what is missing; empty for a command.
+func (l Lack) Of() api.Language {
+	switch l.Installer {
+	case "pip":
+		return api.Python
+	case "npm":
+		return api.JavaScript
+	case "go":
+		return api.Go
+	}
+	return l.Language
+}
+
 // lacks are the lines with which programs and test runners say what is missing. The
 // group of each names it.
 var lacks = []struct {

@@ -50,6 +50,26 @@ func (d *detector) bundler(dir string) {
 	d.add(path.Join(dir, "Gemfile.lock"), "", s)
 }
 
+// unlockedBundler installs the newest versions that a Gemfile allows. The lock file that bundler writes is part of the result.
+func (d *detector) unlockedBundler(dir string) {
+	p := path.Join(dir, "Gemfile")
+	if d.aside(p) {
+		return
+	}
+	d.input(dir, "Gemfile", ".ruby-version")
+	for _, f := range d.Paths {
+		if path.Dir(f) == dir && path.Ext(f) == ".gemspec" {
+			d.input(dir, path.Base(f))
+		}
+	}
+	d.runs("%s", p)
+	d.plan.Env["BUNDLE_PATH"] = Cache + "/bundle"
+	d.unlocked(p, "bundler")
+	s := install("bundle install", []string{Cache + "/bundle", path.Join(dir, "Gemfile.lock")}, "bundle")
+	s.Name, s.Optional = "bundle install", dir != "."
+	d.found(dir, p, "", s)
+}
+
 // maven resolves a project with its modules.
 func (d *detector) maven(dir string) {
 	d.below["java"] = append(d.below["java"], dir)
