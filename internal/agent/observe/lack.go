@@ -20,7 +20,7 @@ type Lack struct {
 	Name string
 	// Told is true if it is known already what allows a download of it.
 	Told bool
-	// Installer is pip, npm or go if it is what failed, and the name is not known.
+	// Installer is pip, npm, go or mvn if it is what failed, and the name is not known.
 	Installer string
 }
 
@@ -33,6 +33,8 @@ func (l Lack) Of() api.Language {
 		return api.JavaScript
 	case "go":
 		return api.Go
+	case "mvn":
+		return api.Java
 	}
 	return l.Language
 }
@@ -59,6 +61,7 @@ var installers = []struct {
 }{
 	{lazyregexp.New(`externally-managed-environment|Could not find a version that satisfies the requirement|No matching distribution found`), "pip"},
 	{lazyregexp.New(`(?m)^npm (?:ERR!|error) (?:code )?(?:EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ENETUNREACH|ETIMEDOUT|network)`), "npm"},
+	{lazyregexp.New(`\bin offline mode and the artifact \S+ has not been downloaded`), "mvn"},
 	{lazyregexp.New(`(?m)(?:^go: |@v[0-9][^ ]*: ).*(?:dial tcp|module lookup disabled)`), "go"},
 }
 

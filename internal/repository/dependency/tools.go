@@ -90,7 +90,7 @@ func (d *detector) maven(dir string) {
 	}
 	const repository = "-Dmaven.repo.local=" + Cache + "/maven"
 	d.plan.Env["MAVEN_OPTS"] = repository
-	s := install("mvn -B -q dependency:go-offline", []string{Cache + "/maven"}, "mvn")
+	s := install("mvn -B -q -Dstyle.color=never dependency:go-offline", []string{Cache + "/maven"}, "mvn")
 	s.Name = "mvn dependency:go-offline"
 	d.add(path.Join(dir, "pom.xml"), "", s)
 }

@@ -182,6 +182,9 @@ func allow(l observe.Lack) string {
 		return denied + "."
 	}
 	preset := l.Installer
+	if preset == "mvn" {
+		preset = "repo.maven.apache.org"
+	}
 	if known, ok := language.Of(l.Language); ok {
 		preset = known.Registry
 	}

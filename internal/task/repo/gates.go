@@ -24,14 +24,11 @@ import (
 
 // gateEnv quiets programs that would wait for a person or leave files behind.
 var gateEnv = map[string]string{
-	"CI": "1", noColours: "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PYTHONDONTWRITEBYTECODE": "1",
+	"CI": "1", "NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PYTHONDONTWRITEBYTECODE": "1",
 }
 
-// noColours is left out of both for tests of it.
-const noColours = "NO_COLOR"
-
 // usualEnv is what is left of that in disguise.
-var usualEnv = map[string]string{noColours: "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
+var usualEnv = map[string]string{"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
 
 // gates runs the gates of a task and reads their reports: what decides about its work.
 type gates struct {
@@ -340,7 +337,7 @@ func (j *gates) execute(ctx context.Context, sandbox Sandbox, n int, c *gate.Che
 	}
 	if j.colours {
 		env = maps.Clone(env)
-		delete(env, noColours)
+		delete(env, "NO_COLOR")
 	}
 	ex, err := sandbox.Run(ctx, api.ExecRequest{
 		Args: []string{"sh", "-c", run.Command}, Dir: path.Join(Workspace, c.Dir), Env: env,
