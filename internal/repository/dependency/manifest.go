@@ -185,7 +185,7 @@ func (c *collection) manifests() {
 
 // noxInstall is what a session of nox installs, or its beginning. The sessions that test have such a name.
 var (
-	noxInstall = lazyregexp.New(`(?m)^def (\w+)\(|\bsession\.install\(([^()]{0,2000})\)`)
+	noxInstall = lazyregexp.New(`(?m)^def (\w+)\(|\bsession\.install\(([^()]*)\)`)
 	noxTests   = lazyregexp.New(`(?i)test|unit|^ci$`)
 )
 
@@ -217,7 +217,7 @@ func (c *collection) nox(p string) {
 			default:
 				c.add(p, word)
 			}
-			if option = ""; slices.Contains([]string{"-r", "-c", "-e", "-i", "--constraint", "--index-url", "--extra-index-url"}, word) {
+			if option = ""; slices.Contains([]string{"-r", "-c", "-i", "--constraint", "--index-url", "--extra-index-url"}, word) {
 				option = word
 			}
 		}

@@ -288,16 +288,16 @@ func tail(text string) string {
 	lines := strings.FieldsFunc(strings.TrimSpace(strings.ToValidUTF8(text, "?")), func(c rune) bool { return c == '\n' || c == '\r' })
 	lines = lines[max(0, len(lines)-3):]
 	if m := mavenError.FindString(text); m != "" {
-		lines = []string{strings.TrimSpace(m[:min(len(m), most)])}
+		lines = []string{m}
 	}
 	out := strings.Join(lines, " | ")
 	if len(out) > most {
 		out = "..." + strings.ToValidUTF8(out[len(out)-most:], "")
 	}
-	return strings.ToValidUTF8(out, "?")
+	return out
 }
 
-var mavenError = lazyregexp.New(`(?m)^\[ERROR\] [^\r\n]*(?:Could not (?:transfer|find) artifact|Cannot access|Could not resolve)[^\r\n]*`)
+var mavenError = lazyregexp.New(`Could not (?:transfer|find) artifact \S+`)
 
 // registries are the presets that a setup gets if nobody decided: those that the install commands of programs get.
 func registries() []string { return []string{"npm", "pip", "go"} }
