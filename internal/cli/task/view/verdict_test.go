@@ -16,7 +16,7 @@ func TestVerdictNotes(t *testing.T) {
 		r := api.RepoResult{Head: "c0ffee", Rounds: []api.Round{{N: 1, Gate: &api.Gate{Passed: true, Command: "pytest"}}}}
 		change(&r)
 		var out bytes.Buffer
-		p := NewProgress(app.Env{Stderr: &out, Getenv: func(string) string { return "" }}, true, "t1")
+		p := NewProgress(app.Env{Stderr: &out, Getenv: func(string) string { return "" }}, false, "t1")
 		p.RepoVerdict(api.Task{ID: "t1", Create: api.CreateTask{Repo: &api.RepoTask{}}, Outcome: api.OutcomeVerified, Repo: &r}, time.Second)
 		p.Close()
 		return out.String()
