@@ -182,6 +182,7 @@ func tryAll(t *testing.T, all []trial) {
 
 // TestDisguiseThatProvesNothing: if the tests see each part of a disguise before the work too, the result says that nothing was proved.
 func TestDisguiseThatProvesNothing(t *testing.T) {
+	t.Parallel()
 	s := suites["unittest"]
 	for name, c := range map[string]struct {
 		test string

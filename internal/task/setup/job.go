@@ -287,8 +287,8 @@ func tail(text string) string {
 	const most = 400
 	lines := strings.FieldsFunc(strings.TrimSpace(strings.ToValidUTF8(text, "?")), func(c rune) bool { return c == '\n' || c == '\r' })
 	lines = lines[max(0, len(lines)-3):]
-	if m := mavenError.FindString(text); m != "" {
-		lines = []string{m}
+	if m := mavenError.FindStringSubmatch(text); m != nil {
+		lines = []string{m[1] + ": " + strings.TrimSpace(m[2])}
 	}
 	out := strings.Join(lines, " | ")
 	if len(out) > most {
@@ -297,7 +297,7 @@ func tail(text string) string {
 	return out
 }
 
-var mavenError = lazyregexp.New(`Could not (?:transfer|find) artifact \S+`)
+var mavenError = lazyregexp.New(`(Could not (?:transfer|find) artifact \S+)[^\r\n]*?[:,] ([^:,@>\r\n]*(?:: [^:,@>\r\n]*)?)(?: @[^\r\n]*| -> [^\r\n]*)?(?:[\r\n]|$)`)
 
 // registries are the presets that a setup gets if nobody decided: those that the install commands of programs get.
 func registries() []string { return []string{"npm", "pip", "go"} }

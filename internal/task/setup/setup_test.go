@@ -614,8 +614,8 @@ func TestSourcesWithoutSetup(t *testing.T) {
 
 // TestWhyAStepFailed: the sentence about a failed step has what is wrong, and the registry that the step needs.
 func TestWhyAStepFailed(t *testing.T) {
-	const maven = "[INFO] x\n[ERROR] [ERROR] Some problems\n[ERROR] Could not transfer artifact a:b:pom:1 from/to central: unknown host\n[ERROR]\n[ERROR] [Help 1] http://example.org/a\n[ERROR] [Help 2] http://example.org/b\n"
-	if got := tail(maven); got != "Could not transfer artifact a:b:pom:1" {
+	const maven = "[INFO] x\n[ERROR] [ERROR] Some problems\n[ERROR] Could not transfer artifact a:b:pom:1 from/to central (https://example.org/m): transfer failed for https://example.org/m/a.pom, status: 502 Bad Gateway @ line 625, column 19\n[ERROR]\n[ERROR] [Help 1] http://example.org/a\n[ERROR] [Help 2] http://example.org/b\n"
+	if got := tail(maven); got != "Could not transfer artifact a:b:pom:1: status: 502 Bad Gateway" {
 		t.Error(got)
 	}
 	if got := tail("a\nb\nc\nd\n"); got != "b | c | d" {
