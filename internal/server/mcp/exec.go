@@ -29,7 +29,7 @@ func (s *Server) execTools() {
 type execInput struct {
 	SandboxID      string            `json:"sandbox_id"`
 	Command        string            `json:"command" jsonschema:"Command line for bash, or for sh if there is no bash"`
-	Dir            string            `json:"dir,omitempty" jsonschema:"Working directory (default: the home directory or workspace)"`
+	Dir            string            `json:"dir,omitempty" jsonschema:"Working directory (default: /workspace)"`
 	Env            map[string]string `json:"env,omitempty" jsonschema:"Additional environment variables"`
 	User           string            `json:"user,omitempty" jsonschema:"user (default) or root"`
 	TimeoutSeconds int64             `json:"timeout_seconds,omitempty" jsonschema:"Kill the command after this time (default: when the sandbox ends)"`

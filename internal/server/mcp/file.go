@@ -27,7 +27,7 @@ const (
 
 type readInput struct {
 	SandboxID string `json:"sandbox_id"`
-	Path      string `json:"path" jsonschema:"Absolute, or relative to the home directory"`
+	Path      string `json:"path" jsonschema:"Absolute, or relative to /workspace"`
 	Offset    int64  `json:"offset,omitempty" jsonschema:"Byte to start from (default 0)"`
 }
 
@@ -79,7 +79,7 @@ func (s *session) readFile(ctx context.Context, _ *mcp.CallToolRequest, in readI
 
 type writeInput struct {
 	SandboxID string `json:"sandbox_id"`
-	Path      string `json:"path" jsonschema:"Absolute, or relative to the home directory"`
+	Path      string `json:"path" jsonschema:"Absolute, or relative to /workspace"`
 	Content   string `json:"content" jsonschema:"At most about 3 MiB"`
 	Encoding  string `json:"encoding,omitempty" jsonschema:"utf-8 (default), or base64 for content that is not text"`
 }
@@ -111,7 +111,7 @@ func (s *session) writeFile(ctx context.Context, _ *mcp.CallToolRequest, in writ
 
 type filesInput struct {
 	SandboxID string `json:"sandbox_id"`
-	Path      string `json:"path,omitempty" jsonschema:"Absolute, or relative to the home directory, which is the default"`
+	Path      string `json:"path,omitempty" jsonschema:"Absolute, or relative to /workspace, which is the default"`
 	Depth     int    `json:"depth,omitempty" jsonschema:"How many levels of directories, 1 to 10 (default 1)"`
 }
 

@@ -213,10 +213,11 @@ func portURL(base string, id api.SandboxID, port int) string {
 		}
 		host = "localhost"
 	}
-	u.Host = strconv.Itoa(port) + "-" + string(id) + "." + host
+	host = strconv.Itoa(port) + "-" + string(id) + "." + host
 	if p := u.Port(); p != "" {
-		u.Host += ":" + p
+		host += ":" + p
 	}
+	u.Host = host
 	u.Path = "/"
 	return u.String()
 }

@@ -1,13 +1,16 @@
 package mcp
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -125,9 +128,23 @@ func add[In, Out any](s *Server, name, title string, hints mcp.ToolAnnotations, 
 			if call.client, err = ses.connect(ctx); err == nil {
 				res, out, err = h(&call, ctx, req, in)
 			}
+			if err == nil && res == nil {
+				res, err = asText(out)
+			}
 			return res, out, explain(err)
 		})
 	})
+}
+
+// asText is a result for models, which read its text: JSON with "<" and ">" as they are.
+func asText(out any) (*mcp.CallToolResult, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(out); err != nil {
+		return nil, api.Errorf(api.KindInternal, "write the result: %w", err)
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.TrimSuffix(b.String(), "\n")}}}, nil
 }
 
 // schemaOf returns the schema of a type. No property is null: some clients do not accept several types.
