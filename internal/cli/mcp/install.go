@@ -191,11 +191,16 @@ func usesServers(file []byte) bool {
 }
 
 // merge adds the server to a file, which may be empty.
-func (t target) merge(file []byte) ([]byte, error) {
+func (t target) merge(file []byte) (out []byte, err error) {
 	if t.toml {
-		return t.mergeTOML(file)
+		out, err = t.mergeTOML(file)
+	} else {
+		out, err = t.mergeJSON(file)
 	}
-	return t.mergeJSON(file)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // unreadable is the error for a file that is left as it is.
