@@ -258,7 +258,8 @@ func crossOrigin(r *http.Request) bool {
 	return err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host)
 }
 
-// foreignName reports whether a browser sends the request to a name that is not localhost. Nobody can make an address lead elsewhere.
+// foreignName reports whether a browser sends the request to a name other than localhost. A request to an address is not one: names can be
+// made to resolve to another machine, addresses cannot.
 func foreignName(r *http.Request) bool {
 	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
 		return false
