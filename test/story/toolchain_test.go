@@ -25,6 +25,7 @@ var toolchainUses = []struct{ program, run, want string }{
 // TestToolchains uses the toolchains of this machine, those of its user's home directory too, on both backends that isolate.
 func TestToolchains(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	g := newGarden(t)
 	g.light()
 	g.env = append(g.env, "HOME="+os.Getenv("HOME"), "HORTUS_IDLE=1m")
