@@ -49,6 +49,7 @@ type workspaceFlag struct {
 
 // setupFlags say how the repository is prepared.
 type setupFlags struct {
+	Fresh       bool     `help:"Run the gate before the work, also if an earlier task ran it on this commit."`
 	NoSetup     bool     `name:"no-setup" help:"Do not install what the repository needs; docs/dependencies.md."`
 	SetupSecret []string `name:"setup-secret" sep:"none" complete:"secrets" placeholder:"[VAR=]NAME[@TIME]" help:"Secret that the setup of the repository may use. Those of --secret are for the agent and the gate. Repeatable; docs/secrets.md."`
 	SetupEgress []string `name:"setup-egress" sep:"none" env:"HORTUS_SETUP_EGRESS" placeholder:"VALUE" help:"What the setup of the repository may connect to: the package registries of its lock files (default), none, or values of --egress. Repeatable; docs/egress.md."`
@@ -138,7 +139,7 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 		return req, err
 	}
 	req.Repo.LocksMayChange = c.Locks
-	req.Repo.Strict, req.Repo.NoSetup, req.Repo.Workspace, req.Repo.Agent = c.Strict, c.NoSetup, c.Workspace, c.Agent
+	req.Repo.Fresh, req.Repo.Strict, req.Repo.NoSetup, req.Repo.Workspace, req.Repo.Agent = c.Fresh, c.Strict, c.NoSetup, c.Workspace, c.Agent
 	if req.SetupEgress, err = flags.Policy("--setup-egress", c.SetupEgress); err != nil {
 		return req, err
 	}
