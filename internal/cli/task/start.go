@@ -26,6 +26,7 @@ type taskStartCmd struct {
 	Verify  string   `placeholder:"CMD" help:"Shell command that verifies the work (default: the repository's own test command)."`
 	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
 	Strict  bool     `help:"Every failed test of the gate decides, also one that failed before the work, and none is run again."`
+	Fresh   bool     `help:"Run the gate before the work, also if an earlier task ran it on this commit."`
 	Locks   bool     `name:"locks-may-change" help:"The request is about the packages of the repository: accept lock files that change without their manifests."`
 	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository. The gate must fail with it, which proves that new tests detect the defect."`
 	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
@@ -49,7 +50,6 @@ type workspaceFlag struct {
 
 // setupFlags say how the repository is prepared.
 type setupFlags struct {
-	Fresh       bool     `help:"Run the gate before the work, also if an earlier task ran it on this commit."`
 	NoSetup     bool     `name:"no-setup" help:"Do not install what the repository needs; docs/dependencies.md."`
 	SetupSecret []string `name:"setup-secret" sep:"none" complete:"secrets" placeholder:"[VAR=]NAME[@TIME]" help:"Secret that the setup of the repository may use. Those of --secret are for the agent and the gate. Repeatable; docs/secrets.md."`
 	SetupEgress []string `name:"setup-egress" sep:"none" env:"HORTUS_SETUP_EGRESS" placeholder:"VALUE" help:"What the setup of the repository may connect to: the package registries of its lock files (default), none, or values of --egress. Repeatable; docs/egress.md."`
