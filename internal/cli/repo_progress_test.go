@@ -18,7 +18,8 @@ const evil = "\x1b]0;evil\x07\u202e"
 func eventful() *daemon {
 	failed := api.Gate{Command: "make " + evil + "test", Exit: api.Exit{Code: 2}, Output: "ok\nFAIL: " + evil + "\n", MS: 3000}
 	passed := api.Gate{Command: "make test", Passed: true, MS: 2500, Isolation: "container"}
-	surviving := passed
+	surviving, reused := passed, passed
+	reused.Reused = &api.ReusedGate{Task: "t1" + evil, Commit: "3333333333333333"}
 	r := &api.RepoResult{
 		Commit: "1111111111111111111111111111111111111111", Head: "2222222222222222222222222222222222222222", Branch: "hortus/4f2a",
 		Verify: "make test", VerifyFrom: "Makefile", Before: &failed, Workspace: "w0000000000000000000",
@@ -47,6 +48,7 @@ func eventful() *daemon {
 	step(api.RepoStepEvent{Step: "fetch", Detail: "/srv/repo"})
 	step(api.RepoStepEvent{Step: "fetch", Detail: "main is 111111111111", Done: true, MS: 120})
 	step(api.RepoStepEvent{Step: "checkout", Done: true, MS: 30})
+	step(api.RepoStepEvent{Step: "gate", Done: true, Gate: &reused})
 	step(api.RepoStepEvent{Step: "sandbox", Detail: "container (the strongest here)", Done: true, MS: 15})
 	step(api.RepoStepEvent{Step: "gate", Done: true, MS: 3000, Gate: &failed})
 	step(api.RepoStepEvent{Step: "agent", Round: 1})
@@ -70,6 +72,7 @@ func eventful() *daemon {
 
 const golden = `[task 4f2a] [fetch] main is 111111111111 in 120ms
 [task 4f2a] [checkout] done in 30ms
+[task 4f2a] [gate] before any change: passed: make test; reused: it ran at commit 3333333333 in task t1EVIL and took 2.5s
 [task 4f2a] [sandbox] container (the strongest here) in 15ms
 [task 4f2a] [gate] before any change: failed (exit 2): make EVILtest in 3s
     ok

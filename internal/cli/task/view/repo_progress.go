@@ -198,7 +198,7 @@ func (p *Progress) gate(s api.RepoStepEvent, took string) {
 		colour, lines = progress.Red, gateLines
 	}
 	if r := g.Reused; r != nil {
-		said += fmt.Sprintf("; reused: it ran at commit %.10s in task %s and took %s", r.Commit, human.Sanitize(string(r.Task)), human.Duration(time.Duration(g.MS)*time.Millisecond))
+		said += fmt.Sprintf("; reused: it ran at commit %.10s in task %s and took %s", human.Sanitize(r.Commit), human.Sanitize(string(r.Task)), human.Duration(time.Duration(g.MS)*time.Millisecond))
 	}
 	name := s.Step
 	if s.Step == "original tests" && !g.Passed {
