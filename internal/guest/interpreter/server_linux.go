@@ -16,16 +16,12 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"hortus.dev/api/envd"
 )
 
 // Argv0 is the argument zero with which a multi-call binary runs this program.
-const Argv0 = "code-interpreter"
-
-// Port is where the program listens, on the loopback address of its sandbox.
-const Port = 49999
-
-// Ready is the line that the program prints when it listens.
-const Ready = "listening"
+const Argv0 = envd.CodeProgram
 
 // Bounds of what a client may ask for.
 const (
@@ -37,12 +33,12 @@ const (
 
 // Main runs the program and returns its exit code.
 func Main() int {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(Port)))
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(envd.CodePort)))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "code interpreter:", err)
 		return 1
 	}
-	fmt.Println(Ready)
+	fmt.Println(envd.CodeReady)
 	if err := newServer().serve(context.Background(), l); err != nil {
 		fmt.Fprintln(os.Stderr, "code interpreter:", err)
 	}

@@ -303,7 +303,9 @@ func TestTurns(t *testing.T) {
 	t.Parallel()
 	url := start(t)
 	done := make(chan outcome)
-	go func() { done <- run(t, url, execution{Code: "import os\nwhile not os.path.exists('" + t.TempDir() + "/go'): pass\n1"}) }()
+	go func() {
+		done <- run(t, url, execution{Code: "import os\nwhile not os.path.exists('" + t.TempDir() + "/go'): pass\n1"})
+	}()
 	run(t, url, execution{Code: "x=1", Language: "bash"}) // does not wait
 	_, text := ask(t, "POST", url+"/contexts", "{}")
 	var other contextRow
