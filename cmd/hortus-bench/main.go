@@ -28,7 +28,6 @@ import (
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
-	"hortus.dev/internal/guest/interpreter"
 	"hortus.dev/internal/guest/sudo"
 	"hortus.dev/internal/platform/privilege"
 	"hortus.dev/internal/platform/service"

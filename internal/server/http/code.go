@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	typeLines = "application/x-ndjson"
 	// maxCodeEvent bounds one event of an interpreter, in bytes: an image or a table.
 	maxCodeEvent = 64 << 20
 	// maxCodeAnswer bounds its other answers.
