@@ -228,6 +228,9 @@ type NotInstalled struct {
 	Program string `json:"program,omitempty"`
 	// Why is a sentence: what is not installed, and the reason.
 	Why string `json:"why"`
+	// Instead is a variable with which the tests find the packages of the repository itself nevertheless, such as PYTHONPATH=src; empty if
+	// there is none.
+	Instead string `json:"instead,omitempty"`
 }
 
 // RepositoryResult is what a task came to in one of its repositories. Its branch is that of the
@@ -312,7 +315,9 @@ type Round struct {
 	// Disguised is the gate with another directory, date, environment and names of test files, so that a program sees
 	// less of being tested. It must pass too. It is nil if it proves nothing, because the commit before the work depends on these.
 	Disguised *Gate `json:"disguised,omitempty"`
-	MS        int64 `json:"ms"`
+	// NoDisguise is true if each such run proved nothing.
+	NoDisguise bool  `json:"noDisguise,omitempty"`
+	MS         int64 `json:"ms"`
 }
 
 // Gate is one run of the command that decides.

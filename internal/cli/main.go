@@ -20,6 +20,7 @@ import (
 	"hortus.dev/internal/cli/egress"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/lesson"
+	"hortus.dev/internal/cli/mcp"
 	"hortus.dev/internal/cli/relay"
 	"hortus.dev/internal/cli/sandbox"
 	"hortus.dev/internal/cli/secret"
@@ -51,6 +52,7 @@ type grammar struct {
 	Session    session.Command         `cmd:"" help:"Talk to an agent in a conversation that keeps its files."`
 	Repo       task.RepoCommand        `cmd:"" help:"Connect repositories under names, keep them current, and prepare them for tasks."`
 	Lesson     lesson.Command          `cmd:"" help:"List and remove lessons: what fixed failures of past tasks, for the next ones."`
+	MCP        mcp.Command             `cmd:"" help:"Serve sandboxes and tasks to coding agents over the Model Context Protocol (MCP)."`
 	Relay      relay.Command           `cmd:"" help:"Give sandboxes to services that host an agent elsewhere."`
 	Stats      task.StatsCommand       `cmd:"" help:"Show statistics of past runs: success rate, duration, failures, cost."`
 	Doctor     admin.DoctorCommand     `cmd:"" help:"Show the capabilities of this host, and why one is missing."`

@@ -8,6 +8,8 @@ import (
 	"hortus.dev/internal/backend/jail/export"
 	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/egress/policy"
+	"hortus.dev/internal/platform/service"
+	"hortus.dev/internal/platform/version"
 	"hortus.dev/internal/sandbox/code"
 	"hortus.dev/internal/sandbox/durable"
 	"hortus.dev/internal/sandbox/provision"
@@ -18,6 +20,7 @@ import (
 	"hortus.dev/internal/server/front"
 	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/server/key"
+	"hortus.dev/internal/server/mcp"
 	"hortus.dev/internal/server/once"
 	"hortus.dev/internal/server/token"
 )
@@ -113,8 +116,16 @@ func (s *System) httpServer() *httpapi.Server {
 	})
 }
 
+// mcpServer creates the server of coding agents, and the server of the API inside the process that its tools use.
+func (s *System) mcpServer(v1 http.Handler) (http.Handler, service.Server) {
+	handler, inside, on := mcp.NewHandler(mcp.HandlerConfig{
+		Server: mcp.New(mcp.Config{Version: version.Describe().Version, Logger: s.log}), API: v1, Fail: httpapi.Fail,
+	})
+	return handler, service.Server{Server: inside, Listener: on}
+}
+
 // servers lists the servers of the TCP listener in their order.
-func (s *System) servers(v1 http.Handler) []front.Server {
+func (s *System) servers(v1, agents http.Handler) []front.Server {
 	g := s.guards
 	plane := envd.New(envd.Config{Sandboxes: g.plane, Tokens: g.tokens, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace})
 	control := e2b.New(e2b.Config{
@@ -126,6 +137,7 @@ func (s *System) servers(v1 http.Handler) []front.Server {
 		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true},
 		{Takes: front.Operational, Handler: s.operations(http.HandlerFunc(front.NotFound)), Keyed: true},
 		{Takes: front.Below("/v1/"), Handler: s.telemetry.HTTP("http", v1), Keyed: true},
+		{Takes: func(r *http.Request) bool { return r.URL.Path == "/mcp" }, Handler: s.telemetry.HTTP("mcp", agents), Keyed: true, OwnName: true},
 		{Takes: front.Below("/"), Handler: s.telemetry.HTTP("e2b", control), Fail: e2b.Fail},
 	}
 }

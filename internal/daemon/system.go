@@ -212,16 +212,17 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 		Listener: httpapi.NewListener(ln),
 	}}
 	if tcp != nil {
-		servers = append(servers, service.Server{Server: s.frontServer(api, s.service.Track), Listener: tcp})
+		agents, inside := s.mcpServer(api)
+		servers = append(servers, service.Server{Server: s.frontServer(api, agents, s.service.Track), Listener: tcp}, inside)
 	}
 	s.log.Info("serving", "socket", s.dir.Socket(), "url", s.url, "pid", os.Getpid())
 	return s.service.Serve(ctx, servers, ready)
 }
 
 // frontServer creates the server of the TCP listener.
-func (s *System) frontServer(v1 http.Handler, track func(net.Conn, http.ConnState)) *http.Server {
+func (s *System) frontServer(v1, agents http.Handler, track func(net.Conn, http.ConnState)) *http.Server {
 	b := s.cfg.Front.Bounds.WithDefaults()
-	f := &front.Front{Servers: s.servers(v1), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest, Requests: quota.NewRequests(b.Conns), Origins: s.cfg.Front.Origins}
+	f := &front.Front{Servers: s.servers(v1, agents), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest, Requests: quota.NewRequests(b.Conns), Origins: s.cfg.Front.Origins}
 	return front.NewServer(f, b, track, s.log)
 }
 

@@ -20,8 +20,23 @@ type Lack struct {
 	Name string
 	// Told is true if it is known already what allows a download of it.
 	Told bool
-	// Installer is pip, npm or go if it is what failed, and the name is not known.
+	// Installer is pip, npm, go or mvn if it is what failed, and the name is not known.
 	Installer string
+}
+
+// Of is the language of what is missing; empty for a command.
+func (l Lack) Of() api.Language {
+	switch l.Installer {
+	case "pip":
+		return api.Python
+	case "npm":
+		return api.JavaScript
+	case "go":
+		return api.Go
+	case "mvn":
+		return api.Java
+	}
+	return l.Language
 }
 
 // lacks are the lines with which programs and test runners say what is missing. The
@@ -46,6 +61,7 @@ var installers = []struct {
 }{
 	{lazyregexp.New(`externally-managed-environment|Could not find a version that satisfies the requirement|No matching distribution found`), "pip"},
 	{lazyregexp.New(`(?m)^npm (?:ERR!|error) (?:code )?(?:EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ENETUNREACH|ETIMEDOUT|network)`), "npm"},
+	{lazyregexp.New(`\bin offline mode and the artifact \S+ has not been downloaded`), "mvn"},
 	{lazyregexp.New(`(?m)(?:^go: |@v[0-9][^ ]*: ).*(?:dial tcp|module lookup disabled)`), "go"},
 }
 

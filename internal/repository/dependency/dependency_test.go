@@ -62,6 +62,8 @@ func TestDetect(t *testing.T) {
 		{name: "go with a vendor directory", files: map[string]string{"go.mod": "module a\nrequire b v1\n", "vendor/modules.txt": ""}, steps: "go test -exec true ./..."},
 		{name: "cargo", files: map[string]string{"Cargo.lock": ""}, steps: "cargo fetch --locked"},
 		{name: "bundler", files: map[string]string{"Gemfile.lock": ""}, steps: "bundle install"},
+		{name: "bundler without a lock file", files: map[string]string{"Gemfile": "", "docs/Gemfile": ""}, steps: "bundle install", note: "docs/Gemfile has no lock file and is in a directory docs", warning: "Gemfile has no lock file: bundler installs the newest"},
+		{name: "bundler with both", files: map[string]string{"Gemfile": "", "Gemfile.lock": ""}, steps: "bundle install"},
 		{name: "composer", files: map[string]string{"composer.lock": "{}"}, steps: "composer install"},
 		{name: "maven, once for all modules", files: map[string]string{"pom.xml": "", "core/pom.xml": ""}, steps: "mvn dependency:go-offline"},
 		{name: "several", files: map[string]string{"web/package-lock.json": "{}", "api/go.mod": "module a\nrequire (\n", "api/go.sum": "", "requirements.txt": "a==1"},

@@ -51,6 +51,7 @@ func tools() []tool {
 		{"go.mod", (*detector).golang, "go"},
 		{"Cargo.lock", (*detector).cargo, "cargo"},
 		{"Gemfile.lock", (*detector).bundler, "ruby"},
+		{"Gemfile", (*detector).unlockedBundler, "ruby"},
 		{"composer.lock", (*detector).composer, "php"},
 		{"pom.xml", (*detector).maven, "java"},
 	}

@@ -85,3 +85,36 @@ func TestProvided(t *testing.T) {
 		}
 	}
 }
+
+// TestNeeded: a package that a manifest names is known by what programs import, and no other word of a manifest is one.
+func TestNeeded(t *testing.T) {
+	files := map[string]string{
+		"pyproject.toml":   "[project]\nname = 'shop'\ndescription = 'a calc of prices'\ndependencies = ['PyYAML>=6', 'python-dateutil', 'psycopg2-binary', 'Pillow', 'attrs']\n[dependency-groups]\ntests = ['freezegun']\n",
+		"requirements.txt": "beautifulsoup4==4.12\n", "web/package.json": `{"devDependencies":{"@shop/core":"1","mocha":"10"},"description":"left-pad"}`, "node_modules/a/package.json": `{"dependencies":{"left-pad":"1"}}`,
+		"broken/package.json": "{",
+	}
+	for _, c := range []struct {
+		lang api.Language
+		name string
+		want bool
+	}{
+		{api.Python, "freezegun", true}, {api.Python, "yaml", true}, {api.Python, "dateutil", true}, {api.Python, "psycopg2", true}, {api.Python, "PIL", true}, {api.Python, "attr", true}, {api.Python, "bs4", true},
+		{api.Python, "calc", false}, {api.Python, "shop", false}, {api.Python, "mocha", false},
+		{api.JavaScript, "mocha", true}, {api.TypeScript, "@shop/core", true}, {api.JavaScript, "left-pad", false}, {api.JavaScript, "freezegun", false}, {api.Go, "mocha", false},
+	} {
+		if got := Needed(tree(files), c.lang, c.name); got != c.want {
+			t.Errorf("%s %s: %t", c.lang, c.name, got)
+		}
+	}
+}
+
+// TestSources: what is true without an installation is where the packages of the repository itself are.
+func TestSources(t *testing.T) {
+	files := map[string]string{"pyproject.toml": "[project]\ndependencies = ['a']\n", "src/a/__init__.py": "", "lib/pyproject.toml": "[project]\ndependencies = ['b']\n", "lib/src/b/__init__.py": ""}
+	if got := Detect(tree(files)).In("x").Sources(); len(got) != 1 || got["PYTHONPATH"] != "/workspace/x/src:/workspace/x/lib/src" {
+		t.Errorf("%v", got)
+	}
+	if got := Detect(tree(map[string]string{"pyproject.toml": "[project]\ndependencies = ['a']\n"})).Sources(); len(got) != 0 {
+		t.Errorf("a project without that layout: %v", got)
+	}
+}

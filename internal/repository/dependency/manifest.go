@@ -26,6 +26,13 @@ type pythonProject struct {
 		PDM struct {
 			Dev map[string][]any `toml:"dev-dependencies"`
 		} `toml:"pdm"`
+		Hatch struct {
+			Envs map[string]struct {
+				Dependencies []any `toml:"dependencies"`
+				Extra        []any `toml:"extra-dependencies"`
+				Features     []any `toml:"features"`
+			} `toml:"envs"`
+		} `toml:"hatch"`
 		Setuptools struct {
 			Dynamic struct {
 				Dependencies struct {
@@ -128,7 +135,7 @@ func (c *collection) once(what string) bool {
 	return !was
 }
 
-// manifests reads pyproject.toml, setup.cfg, setup.py and tox.ini.
+// manifests reads pyproject.toml, setup.cfg, setup.py, tox.ini and noxfile.py.
 func (c *collection) manifests() {
 	at := func(name string) string { return path.Join(c.dir, name) }
 	c.project = c.toml(c.dir)
@@ -162,7 +169,59 @@ func (c *collection) manifests() {
 		c.all(at("pyproject.toml"), c.project.Tool.PDM.Dev[name])
 		c.poetryTable(c.project.Tool.Poetry.Group[name].Dependencies)
 	}
+	for _, name := range append(testExtras(), "default", "hatch-test") {
+		env := c.project.Tool.Hatch.Envs[name]
+		c.all(at("pyproject.toml"), env.Dependencies)
+		c.all(at("pyproject.toml"), env.Extra)
+		for _, v := range env.Features {
+			if extra, ok := v.(string); ok {
+				c.extra(extra)
+			}
+		}
+	}
 	c.tox(at("tox.ini"))
+	c.nox(at("noxfile.py"))
+}
+
+// noxInstall is what a session of nox installs, or its beginning. The sessions that test have such a name.
+var (
+	noxInstall = lazyregexp.New(`(?m)^def (\w+)\(|\bsession\.install\(([^()]*)\)`)
+	noxTests   = lazyregexp.New(`(?i)test|unit|^ci$`)
+)
+
+// nox adds what the sessions of a noxfile.py that test install. The file is a program, so this is what is written there.
+func (c *collection) nox(p string) {
+	if !c.has(p) {
+		return
+	}
+	text := c.Read(p)
+	tests := false
+	for _, m := range noxInstall.FindAllStringSubmatch(string(text[:min(len(text), maxManifest)]), -1) {
+		if m[1] != "" {
+			tests = noxTests.MatchString(m[1])
+			continue
+		}
+		if !tests {
+			continue
+		}
+		list, option := texts(m[2]), ""
+		for _, word := range list {
+			switch own := ownProject.FindStringSubmatch(word); {
+			case option == "-r":
+				c.file(path.Join(c.dir, word))
+			case option != "" || strings.HasPrefix(word, "-"):
+			case own != nil:
+				for extra := range strings.SplitSeq(own[1], ",") {
+					c.extra(strings.TrimSpace(extra))
+				}
+			default:
+				c.add(p, word)
+			}
+			if option = ""; slices.Contains([]string{"-r", "-c", "-i", "--constraint", "--index-url", "--extra-index-url"}, word) {
+				option = word
+			}
+		}
+	}
 }
 
 // extra adds what an extra of the project names.

@@ -119,6 +119,21 @@ type Plan struct {
 // Empty reports whether there is nothing to do.
 func (p Plan) Empty() bool { return len(p.Steps) == 0 && len(p.Services) == 0 }
 
+// Sources is the part of Env that is true although nothing is installed: where Python finds the packages of the repository itself, in the
+// layout src.
+func (p Plan) Sources() map[string]string {
+	var own []string
+	for dir := range strings.SplitSeq(p.Env["PYTHONPATH"], ":") {
+		if strings.HasPrefix(dir, Workspace+"/") && !strings.HasPrefix(dir, Cache+"/") {
+			own = append(own, dir)
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	return map[string]string{"PYTHONPATH": strings.Join(own, ":")}
+}
+
 // python is where pip installs, and venv the packages of a virtual environment.
 const (
 	python = Cache + "/python"

@@ -1,6 +1,7 @@
 package dependency
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"path"
 	"slices"
@@ -60,4 +61,47 @@ func Provided(t Tree, l api.Language, name string) string {
 		}
 	}
 	return ""
+}
+
+// imported are names of Python modules whose packages have quite another one.
+var imported = map[string]string{"pil": "pillow", "cv2": "opencv-python", "bs4": "beautifulsoup4", "sklearn": "scikit-learn", "crypto": "pycryptodome", "git": "gitpython", "pkg-resources": "setuptools"}
+
+// Needed reports whether a manifest of a commit names the package that programs import by a name. A package of Python often has another
+// name than its module, of which the usual ones are known.
+func Needed(t Tree, l api.Language, name string) bool {
+	d := &detector{Tree: t, presets: map[string]bool{}, taken: map[string]bool{}, below: map[string][]string{}}
+	d.plan.Env, d.plan.inputs = map[string]string{}, map[string][sha256.Size]byte{}
+	n := 0
+	for _, p := range t.Paths {
+		dir := path.Dir(p)
+		if !searched(dir) || n == maxMembers {
+			continue
+		}
+		switch {
+		case (l == api.JavaScript || l == api.TypeScript) && path.Base(p) == "package.json":
+			n++
+			var pkg map[string]json.RawMessage
+			if json.Unmarshal(t.Read(p), &pkg) != nil {
+				continue
+			}
+			for _, kind := range []string{"dependencies", "devDependencies", "optionalDependencies", "peerDependencies"} {
+				var some map[string]json.RawMessage
+				if json.Unmarshal(pkg[kind], &some) == nil && some[name] != nil {
+					return true
+				}
+			}
+		case l == api.Python && slices.Contains(pythonManifests(), path.Base(p)):
+			n++
+			if slices.ContainsFunc(d.names(dir), func(pkg string) bool { return module(pkg, normal(name)) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// module reports whether a package of Python, by its normal name, probably has a module of a name.
+func module(pkg, name string) bool {
+	digits := strings.TrimRight(pkg, "0123456789")
+	return slices.Contains([]string{name, "py" + name, "py-" + name, "python-" + name, name + "-python", name + "s", imported[name]}, pkg) || digits == name || strings.HasPrefix(pkg, name+"-")
 }

@@ -2,6 +2,7 @@ package dependency
 
 import (
 	"bytes"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -123,6 +124,7 @@ func (d *detector) pip(dir string) {
 		steps = append(steps, s)
 	}
 	if len(steps) == 0 {
+		d.pythonPath(dir, "")
 		return
 	}
 	d.plan.Env["PIP_CACHE_DIR"] = Cache + "/pip"
@@ -132,9 +134,28 @@ func (d *detector) pip(dir string) {
 	d.plan.From = append(d.plan.From, from[1:]...)
 }
 
+// names are the normal names of the packages that the manifests and the files of requirements of a directory name.
+func (d *detector) names(dir string) []string {
+	c := &collection{detector: d, dir: dir, names: map[string]bool{}, taken: map[string]bool{}}
+	c.manifests()
+	for _, name := range requirementFiles() {
+		if p := path.Join(dir, name); d.has(p) {
+			for _, line := range d.requirements(p).lines {
+				c.add(p, line)
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(c.names))
+}
+
+// pythonManifests are the files by which a directory is a project of Python.
+func pythonManifests() []string {
+	return []string{"pyproject.toml", "setup.cfg", "setup.py", "requirements.txt"}
+}
+
 // ownManifest returns the manifest of a project of Python; empty if there is none.
 func (d *detector) ownManifest(dir string) string {
-	for _, name := range []string{"pyproject.toml", "setup.cfg", "setup.py", "requirements.txt"} {
+	for _, name := range pythonManifests() {
 		if p := path.Join(dir, name); d.has(p) {
 			return p
 		}
@@ -142,7 +163,7 @@ func (d *detector) ownManifest(dir string) string {
 	return ""
 }
 
-// pythonPath adds the sources of a project with the layout src, and a directory of packages.
+// pythonPath adds the sources of a project with the layout src, and a directory of packages, if any.
 func (d *detector) pythonPath(dir, packages string) {
 	var list []string
 	if have := d.plan.Env["PYTHONPATH"]; have != "" {
@@ -160,10 +181,12 @@ func (d *detector) pythonPath(dir, packages string) {
 	if p := path.Join(Workspace, src); inSrc && !d.has(path.Join(src, "__init__.py")) && !strings.Contains(p, ":") && !slices.Contains(list, p) {
 		list = slices.Insert(list, at, p)
 	}
-	if !slices.Contains(list, packages) {
+	if packages != "" && !slices.Contains(list, packages) {
 		list = append(list, packages)
 	}
-	d.plan.Env["PYTHONPATH"] = strings.Join(list, ":")
+	if len(list) > 0 {
+		d.plan.Env["PYTHONPATH"] = strings.Join(list, ":")
+	}
 }
 
 var (

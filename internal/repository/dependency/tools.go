@@ -50,6 +50,26 @@ func (d *detector) bundler(dir string) {
 	d.add(path.Join(dir, "Gemfile.lock"), "", s)
 }
 
+// unlockedBundler installs the newest versions that a Gemfile allows. The lock file that bundler writes is part of the result.
+func (d *detector) unlockedBundler(dir string) {
+	p := path.Join(dir, "Gemfile")
+	if d.aside(p) {
+		return
+	}
+	d.input(dir, "Gemfile", ".ruby-version")
+	for _, f := range d.Paths {
+		if path.Dir(f) == dir && path.Ext(f) == ".gemspec" {
+			d.input(dir, path.Base(f))
+		}
+	}
+	d.runs("%s", p)
+	d.plan.Env["BUNDLE_PATH"] = Cache + "/bundle"
+	d.unlocked(p, "bundler")
+	s := install("bundle install", []string{Cache + "/bundle", path.Join(dir, "Gemfile.lock")}, "bundle")
+	s.Name, s.Optional = "bundle install", dir != "."
+	d.found(dir, p, "", s)
+}
+
 // maven resolves a project with its modules.
 func (d *detector) maven(dir string) {
 	d.below["java"] = append(d.below["java"], dir)
@@ -70,7 +90,7 @@ func (d *detector) maven(dir string) {
 	}
 	const repository = "-Dmaven.repo.local=" + Cache + "/maven"
 	d.plan.Env["MAVEN_OPTS"] = repository
-	s := install("mvn -B -q dependency:go-offline", []string{Cache + "/maven"}, "mvn")
+	s := install("mvn -B -q -Dstyle.color=never dependency:go-offline", []string{Cache + "/maven"}, "mvn")
 	s.Name = "mvn dependency:go-offline"
 	d.add(path.Join(dir, "pom.xml"), "", s)
 }

@@ -33,6 +33,9 @@ type Server struct {
 	// AnyOrigin accepts requests that a browser sends for pages of other origins. The server
 	// answers their preflights itself.
 	AnyOrigin bool
+	// OwnName refuses requests that a browser sends to a name other than localhost, unless its page has an allowed origin. An
+	// attacker can make a name resolve to this machine, and its pages then have the origin of the server (DNS rebinding).
+	OwnName bool
 	// Fail writes the error of a request that the front refuses; nil writes that of the
 	// HTTP API.
 	Fail func(http.ResponseWriter, error)
@@ -98,7 +101,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if !answerOrigin(w, r) {
 				f.serve(w, r, d)
 			}
-		case !d.AnyOrigin && crossOrigin(r):
+		case !d.AnyOrigin && crossOrigin(r), d.OwnName && foreignName(r):
 			fail := httpapi.Fail
 			if d.Fail != nil {
 				fail = d.Fail
@@ -253,6 +256,21 @@ func crossOrigin(r *http.Request) bool {
 	}
 	u, err := url.Parse(origin)
 	return err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host)
+}
+
+// foreignName reports whether a browser sends the request to a name other than localhost. A request to an address is not one: names can be
+// made to resolve to another machine, addresses cannot.
+func foreignName(r *http.Request) bool {
+	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
+		return false
+	}
+	u, err := url.Parse("//" + r.Host)
+	if err != nil {
+		return true
+	}
+	name := strings.ToLower(u.Hostname())
+	_, err = netip.ParseAddr(name)
+	return err != nil && name != "localhost" && !strings.HasSuffix(name, ".localhost")
 }
 
 // Config is how a daemon is reached over TCP.

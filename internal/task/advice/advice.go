@@ -61,10 +61,10 @@ func (a Adviser) Advise(ctx context.Context, t api.Task) string {
 // notInstalled says what the setup of the repository did not install, if that may be why something is missing; "" otherwise.
 func (a Adviser) notInstalled(ctx context.Context, t api.Task, l observe.Lack) string {
 	var why []string
-	program := ""
+	program, failed := "", false
 	for _, n := range t.Repo.NotInstalled {
 		if l.Language == "" || n.Language == "" || registryOf(l.Language) == registryOf(n.Language) {
-			why, program = append(why, strings.TrimRight(n.Why, ". \n")), cmp.Or(program, n.Program)
+			why, program, failed = append(why, strings.TrimRight(n.Why, ". \n")), cmp.Or(program, n.Program), failed || n.Language != ""
 		}
 	}
 	if len(why) == 0 {
@@ -78,7 +78,28 @@ func (a Adviser) notInstalled(ctx context.Context, t api.Task, l observe.Lack) s
 	if program != "" {
 		return text + " " + a.install(ctx, t.Create.Sandbox, observe.Lack{Name: program, Told: true})
 	}
+	if how := a.command(ctx, t.Create.Sandbox, l); how != "" && failed {
+		return text + fmt.Sprintf(" Repair that first, or install the library on the daemon's machine: %s.", how)
+	}
 	return text + " Repair that first, or describe the setup in .hortus/setup.yaml."
+}
+
+// command installs a library; empty if it is not known how.
+func (a Adviser) command(ctx context.Context, req api.CreateSandbox, l observe.Lack) string {
+	if l.Language == "" || l.Name == "" {
+		return ""
+	}
+	at := a.interpreter(ctx, req, l.Language)
+	how := inventory.InstallLibrary(l.Language, l.Name, at, debianNode())
+	switch {
+	case strings.HasPrefix(how, "apt-get") && !a.Debian:
+		return ""
+	case how != "" || l.Language != api.Python:
+		return how
+	case a.Debian && strings.HasPrefix(at, "/usr/bin/"):
+		return "apt-get install " + librarySearch(l) + ", if Debian has it by that name"
+	}
+	return "python3 -m pip install " + l.Name
 }
 
 // own says what to do about a package of the repository itself, which no registry has to have.
@@ -161,6 +182,9 @@ func allow(l observe.Lack) string {
 		return denied + "."
 	}
 	preset := l.Installer
+	if preset == "mvn" {
+		preset = "repo.maven.apache.org"
+	}
 	if known, ok := language.Of(l.Language); ok {
 		preset = known.Registry
 	}

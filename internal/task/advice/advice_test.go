@@ -138,6 +138,7 @@ func TestCause(t *testing.T) {
 	}{
 		{"a step was left out", with(noJest, left), "pnpm install is left out: the sandbox has no pnpm. The sandbox has no command pnpm.", "node-jest"},
 		{"a step failed", with(noJest, api.NotInstalled{Language: api.JavaScript, Why: "step npm ci: exit 1: no such lock"}), "not complete: step npm ci: exit 1", "node-jest"},
+		{"a library that a step did not install", with(gate("E   ModuleNotFoundError: No module named 'freezegun'\n"), api.NotInstalled{Language: api.Python, Why: "step pip install: exit 1: none"}), "or install the library on the daemon's machine: python3 -m pip install freezegun.", "setup.yaml"},
 		{"two reasons", with(noJest, unlocked, left), "not complete (and 1 more): package.json has dependencies", "node-jest"},
 		{"another language's step", with(noPytest, left), "no Python library pytest", "pnpm"},
 		{"a package of the repository", noCore, "@shop/core, which is a package of the repository itself (packages/core)", "apt-cache"},

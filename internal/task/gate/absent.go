@@ -78,6 +78,11 @@ func Programs(command string) (out []string) {
 	return slices.Compact(out)
 }
 
+// Unloaded reports whether a gate ended by itself before any test passed, and the request names no package of that name.
+func Unloaded(g api.Gate, request, name string) bool {
+	return !g.Passed && g.Exit.Cause == "" && g.Exit.Signal == "" && g.Exit.Code != 0 && (g.Tests == nil || g.Tests.Passed == 0) && !mentions(request, name)
+}
+
 // mentions reports whether a text has a name as a word.
 func mentions(text, name string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {

@@ -130,6 +130,21 @@ func scripts(t Tree) map[string]string {
 	return out
 }
 
+// TestsAlone returns a command for the last part of npm's script test, which runs other scripts first, such as a build and formatters; empty
+// if the command is not npm test, or has no such parts.
+func TestsAlone(t Tree, command string) string {
+	all := scripts(t)
+	parts := strings.Split(all["test"], "&&")
+	m := npmRun.FindStringSubmatch(strings.TrimSpace(parts[len(parts)-1]))
+	if !strings.HasPrefix(command+" ", "npm test ") || len(parts) < 2 || m == nil || all[m[1]] == "" {
+		return ""
+	}
+	return "npm run --silent " + m[1]
+}
+
+// npmRun is the call of a script of package.json.
+var npmRun = lazyregexp.New(`^npm run (?:--silent |-s )?([A-Za-z0-9][A-Za-z0-9:._-]*)$`)
+
 func npm(t Tree) (out []candidate) {
 	all := scripts(t)
 	for _, name := range []string{"test", "tests", "test:unit", "unit"} {

@@ -186,3 +186,50 @@ func TestAbsent(t *testing.T) {
 		})
 	}
 }
+
+// TestUnloaded: a gate that ran tests was loaded, and a package that the request is about may be what is to be written.
+func TestUnloaded(t *testing.T) {
+	failed := api.Gate{Exit: api.Exit{Code: 2}, Tests: &api.TestReport{Failed: 2}}
+	for _, c := range []struct {
+		name, request string
+		change        func(*api.Gate)
+		want          bool
+	}{
+		{name: "no test passed", change: func(*api.Gate) {}, want: true},
+		{name: "no report", change: func(g *api.Gate) { g.Tests = nil }, want: true},
+		{name: "a test passed", change: func(g *api.Gate) { g.Tests = &api.TestReport{Passed: 1, Failed: 2} }},
+		{name: "it passed", change: func(g *api.Gate) { g.Passed, g.Exit.Code = true, 0 }},
+		{name: "its time was over", change: func(g *api.Gate) { g.Exit.Cause = api.CauseTimeout }},
+		{name: "the request names it", request: "Write the module calc.", change: func(*api.Gate) {}},
+	} {
+		g := failed
+		if c.change(&g); gate.Unloaded(g, c.request, "calc") != c.want {
+			t.Errorf("%s: %t", c.name, !c.want)
+		}
+	}
+}
+
+// TestColours: tests that are about the variables of colours are known by those.
+func TestColours(t *testing.T) {
+	for text, want := range map[string]bool{"process.env.FORCE_COLOR = '1'": true, "delete process.env.NO_COLOR": true, "const COLOR = 1": false} {
+		if got := gate.Colours(tree(map[string]string{"lib/colour.js": "NO_COLOR", "test/colour.test.js": text})); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
+// TestTestsAlone: what comes last in npm's script test is named, if other scripts come before it.
+func TestTestsAlone(t *testing.T) {
+	for script, want := range map[string]string{
+		"npm run build && npm run format && npm run unit": "npm run --silent unit", "npm run build && node --test": "", "npm run unit": "", "npm run build && npm run none": "",
+		"npm run build && npm run unit;id": "",
+	} {
+		files := tree(map[string]string{"package.json": `{"scripts":{"test":"` + script + `","unit":"ava","build":"tsc"}}`})
+		if got := gate.TestsAlone(files, "npm test --silent"); got != want {
+			t.Errorf("%s: %q", script, got)
+		}
+		if got := gate.TestsAlone(files, "make test"); got != "" {
+			t.Errorf("another gate: %q", got)
+		}
+	}
+}

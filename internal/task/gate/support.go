@@ -51,6 +51,25 @@ func Support(t Tree, command string) map[string]bool {
 	return out
 }
 
+// Colours reports whether tests of a commit are about the variables that turn colours on and off. They set those that they need, and none
+// may be set before.
+func Colours(t Tree) bool {
+	read := 0
+	for _, p := range t.Paths {
+		if read == maxSupport {
+			break
+		}
+		if IsTest(p) && source.MatchString(p) {
+			if read++; colours.MatchString(string(t.Read(p))) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var colours = lazyregexp.New(`\b(?:NO_COLOR|FORCE_COLOR|CLICOLOR)`)
+
 // called adds what a command calls by scripts of package.json and targets of the Makefile.
 func called(t Tree, command string, out map[string]bool) {
 	npm := scripts(t)

@@ -77,7 +77,7 @@ func (f *group) newCandidate(row api.Candidate, job Job) *candidate {
 		e.parent = f.all[row.Parent-1]
 		e.attempt.continues = e.parent.account()
 	}
-	e.attempt.gates, e.attempt.copies = &gates{attempt: e.attempt, checks: w.gates.checks, support: w.gates.support}, e.attempt.newCopies(w.project.copied(n))
+	e.attempt.gates, e.attempt.copies = &gates{attempt: e.attempt, checks: w.gates.checks, support: w.gates.support, colours: w.gates.colours}, e.attempt.newCopies(w.project.copied(n))
 	e.attempt.store = func(ctx context.Context, r api.RepoResult) error {
 		return f.candidates.Placed(ctx, n, r.Workspace, r.Copies)
 	}

@@ -57,6 +57,7 @@ func (j *gates) disguised(ctx context.Context, n int, changes []cache.Change, ne
 			}
 		}
 	}
+	r.NoDisguise = r.Disguised == nil
 	return j.attempt.save(ctx)
 }
 

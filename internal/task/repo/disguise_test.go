@@ -192,3 +192,26 @@ func tryAll(t *testing.T, all []trial) {
 		})
 	}
 }
+
+// TestDisguiseThatProvesNothing: if the tests see each part of a disguise before the work too, the result says that nothing was proved.
+func TestDisguiseThatProvesNothing(t *testing.T) {
+	t.Parallel()
+	s := suites["unittest"]
+	for name, c := range map[string]struct {
+		test string
+		want bool
+	}{
+		"all parts": {"os.environ.get('CI') == '1' and len(os.path.basename(__file__)) == 11 and '/work' not in os.getcwd()[-5:] and datetime.date.today().year < 2090", true},
+		"one part":  {"os.environ.get('CI') == '1'", false},
+	} {
+		files := maps.Clone(s.files)
+		files["test_env.py"] = "import datetime, os, unittest\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertTrue(" + c.test + ")\n"
+		end, _ := newBench(t, nowhere{}).do(t.Context(), &scripted{calls: []call{sh(pyRight), finish()}}, api.RepoTask{URL: makeRepo(t, files), Verify: s.verify, Rounds: -1})
+		if end.Outcome != api.OutcomeVerified || len(end.Result.Rounds) != 1 {
+			t.Fatalf("%s: %s: %s %v", name, end.Outcome, end.Diagnosis, end.Error)
+		}
+		if r := end.Result.Rounds[0]; r.NoDisguise != c.want || (r.Disguised == nil) != c.want {
+			t.Errorf("%s: %t, %+v", name, r.NoDisguise, r.Disguised)
+		}
+	}
+}

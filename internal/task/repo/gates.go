@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
+	"hortus.dev/internal/repository/dependency"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/gate/report"
@@ -35,6 +37,8 @@ type gates struct {
 	checks []*gate.Check
 	// support are files that tests are made of, by their contents and who calls them; nil if they are not known yet.
 	support map[string]bool
+	// colours is true if tests are about the variables of colours, of which none is set then.
+	colours bool
 }
 
 // run runs the gates on a round's commit. An error means that no gate could be
@@ -331,6 +335,10 @@ func (j *gates) execute(ctx context.Context, sandbox Sandbox, n int, c *gate.Che
 	if c.Hides() {
 		env = usualEnv
 	}
+	if j.colours {
+		env = maps.Clone(env)
+		delete(env, "NO_COLOR")
+	}
 	ex, err := sandbox.Run(ctx, api.ExecRequest{
 		Args: []string{"sh", "-c", run.Command}, Dir: path.Join(Workspace, c.Dir), Env: env,
 		TimeoutMS: max(1, ends.Sub(j.attempt.project.cfg.Now()).Milliseconds()), Tag: "gate",
@@ -499,7 +507,9 @@ func (j *gates) findSupport(ctx context.Context) error {
 				command = j.attempt.res.Repositories[i].Verify
 			}
 		}
-		for p := range gate.Support(m.tree(ctx, files), command) {
+		t := m.tree(ctx, files)
+		j.colours = j.colours || gate.Colours(t)
+		for p := range gate.Support(t, command) {
 			j.support[dir+p] = true
 		}
 	}
@@ -529,13 +539,47 @@ func (w *attempt) cannotStart(ctx context.Context) (end End, stops bool) {
 	}
 	name := gate.Absent(w.res.Verify, *w.res.Before, w.project.task.Create.Request, paths)
 	if name == "" {
-		return End{}, false
+		return w.cannotLoad(ctx)
 	}
 	return End{
 		Outcome: api.OutcomeNeedsHuman,
 		Diagnosis: fmt.Sprintf("The gate cannot start, also without a change: the sandbox has no %s (exit code %d). So nothing could be verified, and no model was asked.",
 			name, w.res.Before.Exit.Code),
 		Question: fmt.Sprintf("Install %s for the sandboxes, then run the task again. Or should another command decide (--verify CMD)?", name),
+	}, true
+}
+
+// cannotLoad is the end of a task whose tests could not be loaded before the work, because the setup failed, or was left out, and did not
+// install a package that the repository names. What the agent may have to write, or to name, is left to it.
+func (w *attempt) cannotLoad(ctx context.Context) (end End, stops bool) {
+	l, ok := observe.Lacking(w.res.Before.Output)
+	if !ok || !gate.Unloaded(*w.res.Before, w.project.task.Create.Request, l.Name) {
+		return End{}, false
+	}
+	failed := func(n api.NotInstalled) bool { return n.Language != "" && n.Language == l.Of() }
+	if !w.project.req.NoSetup && !slices.ContainsFunc(w.res.NotInstalled, failed) {
+		return End{}, false
+	}
+	needed := l.Installer != ""
+	for _, m := range w.project.members {
+		files, _, err := m.visible(ctx)
+		if err != nil {
+			return End{}, false
+		}
+		t := m.tree(ctx, files)
+		of := dependency.Tree{Paths: t.Paths, Read: t.Read}
+		if dependency.Provided(of, l.Of(), l.Name) != "" {
+			return End{}, false
+		}
+		needed = needed || dependency.Needed(of, l.Of(), l.Name)
+	}
+	if !needed {
+		return End{}, false
+	}
+	return End{
+		Outcome:   api.OutcomeNeedsHuman,
+		Diagnosis: fmt.Sprintf("No test could be loaded, also without a change (exit code %d), so no model was asked.", w.res.Before.Exit.Code),
+		Question:  fmt.Sprintf("Install %s for the sandboxes, or repair the setup, then run the task again. Or should another command decide (--verify CMD)?", cmp.Or(l.Name, "what the tests need")),
 	}, true
 }
 

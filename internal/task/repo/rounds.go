@@ -55,7 +55,7 @@ func (w *attempt) rounds(ctx context.Context) End {
 		// A candidate has all its rounds: another one may pass without leaving anything.
 		if (w.candidate == 0 || n == most) && !news && w.leaves(ctx, r, rep) {
 			if w.candidate > 0 {
-				end := w.unsolved(r, rep)
+				end := w.unsolved(ctx, r, rep)
 				end.OldOnly, end.Value = true, w.valueOf(rep)
 				return end
 			}
@@ -65,7 +65,7 @@ func (w *attempt) rounds(ctx context.Context) End {
 			}
 		}
 		if n == most || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || w.nothingFailed(r) || w.res.Verify == "" {
-			return w.unsolved(r, rep)
+			return w.unsolved(ctx, r, rep)
 		}
 		if message = w.again(r, rep, n, most); w.spec.external() {
 			message = loop.WithoutFinish(message)
@@ -246,7 +246,7 @@ func (w *attempt) withheld(g *api.Gate) string {
 }
 
 // unsolved returns what a person has to know and decide.
-func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
+func (w *attempt) unsolved(ctx context.Context, r *api.Round, rep loop.Report) End {
 	end := End{Outcome: api.OutcomeNeedsHuman}
 	switch {
 	case rep.Stop == api.StopDeclined:
@@ -275,6 +275,9 @@ func (w *attempt) unsolved(r *api.Round, rep loop.Report) End {
 	case r.Gate != nil && !r.Gate.Passed:
 		end.Diagnosis = "The gate fails: " + gate.ExitText(*r.Gate) + "." + w.withheld(r.Gate)
 		end.Question = "What is wrong with the change, or with the gate?"
+		if alone := w.testsAlone(ctx, r); alone != "" {
+			end.Diagnosis += " It fails before any test runs, also without a change. To let the tests alone decide: --verify '" + alone + "'."
+		}
 	case r.Original != nil && !r.Original.Passed:
 		end.Diagnosis = "The gate passes only with the agent's own changes to the tests: " + strings.Join(w.touchedTests(), ", ") + "."
 		end.Question = "Were these tests wrong? Use --tests-may-change to allow changes to tests."
@@ -319,6 +322,20 @@ func (w *attempt) failing(r *api.Round, rep loop.Report, n, most int) string {
 		return loop.GateFailed(*r.Disguised, n, most, false)
 	}
 	return "The gate failed: your tests also pass on a copy of the program with a seeded defect. Add stricter tests: limits, empty input, order, errors."
+}
+
+// testsAlone is a command that runs the tests of a gate that never came to them, before the work and after it; empty if none is known.
+func (w *attempt) testsAlone(ctx context.Context, r *api.Round) string {
+	came := func(g *api.Gate) bool { return g == nil || g.Passed || g.Exit.Cause != "" || g.Tests != nil }
+	if w.project.members.several() || came(w.res.Before) || came(r.Gate) {
+		return ""
+	}
+	m := w.project.members[0]
+	files, _, err := m.visible(ctx)
+	if err != nil {
+		return ""
+	}
+	return gate.TestsAlone(m.tree(ctx, files), w.res.Verify)
 }
 
 // knownFixes is the part of a message that says what fixed the failure of a gate before. It is a step of its own: the

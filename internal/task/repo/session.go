@@ -163,7 +163,7 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 		news := told.add(w.res.Refused)
 		switch {
 		case !goesOn(rep.Stop) || blocked:
-			return w.unsolved(r, rep)
+			return w.unsolved(ctx, r, rep)
 		case news && n < most:
 			message = loop.WithoutFinish(loop.Rejected(w.res.Refused, ""))
 			continue
@@ -198,7 +198,7 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 			return End{Outcome: api.OutcomeVerified}
 		}
 		if n == most {
-			return w.unsolved(r, rep)
+			return w.unsolved(ctx, r, rep)
 		}
 		message = loop.WithoutFinish(w.again(r, rep, n, most)) + w.named(r)
 	}

@@ -2,6 +2,7 @@ package repo_test
 
 import (
 	"context"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -59,6 +60,88 @@ func TestGateThatCannotStart(t *testing.T) {
 				t.Errorf("the model was asked %d times in %d rounds", len(m.asked), len(end.Result.Rounds))
 			}
 		})
+	}
+}
+
+// incomplete is a setup that installed nothing.
+type incomplete []api.NotInstalled
+
+func (s incomplete) Prepare(context.Context, repo.SetupRequest) (repo.SetupResult, error) {
+	return repo.SetupResult{NotInstalled: s, Release: func() {}}, nil
+}
+
+// TestTestsThatCannotLoad: a task whose tests lack a package that the repository names, and that its setup did not install, ends before
+// the first request to a model. A module that nobody names may be what the agent has to write.
+func TestTestsThatCannotLoad(t *testing.T) {
+	failed := incomplete{{Language: api.Python, Why: "step pip install: exit 1: cannot reach the registry"}}
+	const lacks = `echo "E   ModuleNotFoundError: No module named 'freezegun'" >&2; exit 2`
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		setup repo.Setup
+		req   api.RepoTask
+		calls []call
+		stops bool
+	}{
+		{name: "the setup failed", setup: failed, stops: true},
+		{name: "a candidate of several", setup: failed, req: api.RepoTask{Best: &api.BestOf{}}, stops: true},
+		{name: "no setup was asked for", setup: failed, req: api.RepoTask{NoSetup: true}, stops: true},
+		{name: "the setup is complete", setup: incomplete{}, calls: []call{finish()}},
+		{name: "the setup of another language failed", setup: incomplete{{Language: api.Ruby, Why: "x"}}, calls: []call{finish()}},
+		{name: "a directory of documents was left out", setup: incomplete{{Why: "docs/package.json has no lock file"}}, calls: []call{finish()}},
+		{name: "no manifest names it", setup: failed, files: map[string]string{"requirements.txt": "six==1.16.0\n"}, calls: []call{finish()}},
+		{name: "the repository has it", setup: failed, files: map[string]string{"freezegun.py": "1/0\n"}, calls: []call{finish()}},
+		{name: "a test passed", setup: failed, files: map[string]string{"test.sh": "exit 0\n"}, calls: []call{finish()}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, nowhere{})
+			b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.sandboxes, Deliverer: nowhere{}, Setup: c.setup})
+			files := map[string]string{"requirements.txt": "freezegun==1.5.0\n", "test.sh": lacks}
+			maps.Copy(files, c.files)
+			c.req.URL, c.req.Verify, c.req.Rounds = makeRepo(t, files), "sh test.sh", -1
+			m := &scripted{calls: c.calls}
+			var end repo.End
+			if c.req.Best != nil {
+				end, _ = b.best(t.Context(), []repo.Candidate{{Model: m, Large: m}}, c.req)
+			} else {
+				end, _ = b.do(t.Context(), m, c.req)
+			}
+			if stopped := strings.Contains(end.Diagnosis, "No test could be loaded") && len(m.asked) == 0; stopped != c.stops {
+				t.Fatalf("asked %d times: %s %v: %s", len(m.asked), end.Outcome, end.Error, end.Diagnosis)
+			}
+			if c.stops && (end.Outcome != api.OutcomeNeedsHuman || !strings.Contains(end.Question, "Install freezegun") || !strings.Contains(end.Question, "--verify")) {
+				t.Errorf("%s: %s", end.Outcome, end.Question)
+			}
+		})
+	}
+}
+
+// TestGateBeforeItsTests: a gate whose first scripts fail with and without the work names the script that runs the tests alone.
+func TestGateBeforeItsTests(t *testing.T) {
+	for name, c := range map[string]struct{ verify, says string }{
+		"npm":     {"npm test || exit 1", "also without a change. To let the tests alone decide: --verify 'npm run --silent unit'."},
+		"another": {"exit 1 # npm test", ""},
+	} {
+		b := newBench(t, nowhere{})
+		files := map[string]string{"package.json": `{"scripts":{"test":"npm run format && npm run unit","format":"exit 1","unit":"exit 0"}}`, "a.txt": "1\n"}
+		end, _ := b.do(t.Context(), &scripted{calls: []call{sh("echo 2 > a.txt"), finish()}}, api.RepoTask{URL: makeRepo(t, files), Verify: c.verify, Rounds: -1})
+		if got := strings.Contains(end.Diagnosis, "To let the tests alone decide"); got != (c.says != "") || !strings.Contains(end.Diagnosis, c.says) {
+			t.Errorf("%s: %s: %s %v", name, end.Outcome, end.Diagnosis, end.Error)
+		}
+	}
+}
+
+// TestTestsOfColours: tests about the variables of colours have none of them set; others have colours off.
+func TestTestsOfColours(t *testing.T) {
+	for name, want := range map[string]string{"process.env.FORCE_COLOR = '1'": "", "process.env.OTHER = '1'": "1"} {
+		b := newBench(t, nowhere{})
+		end, _ := b.do(t.Context(), &scripted{calls: []call{finish()}}, api.RepoTask{
+			URL: makeRepo(t, map[string]string{"a.test.js": name}), Verify: `test "$NO_COLOR" = "` + want + `"`, Rounds: -1,
+		})
+		if end.Result.Before == nil || !end.Result.Before.Passed {
+			t.Errorf("%s: %s %v", name, end.Diagnosis, end.Error)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
+	"hortus.dev/internal/platform/lazyregexp"
 	"hortus.dev/internal/repository/dependency"
 	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/repo"
@@ -275,22 +276,28 @@ func (j *job) command(ctx context.Context, sandbox repo.Sandbox, s dependency.St
 	if said := tail(out.Text()); said != "" {
 		text += ": " + said
 	}
-	if more := advise(j.policy, j.q); more != "" && !s.Offline {
+	if more := advise(j.policy, j.q, s.Language()); more != "" && !s.Offline {
 		text += " (" + more + ")"
 	}
 	return api.Errorf(api.KindInvalid, "%s", text), nil
 }
 
-// tail returns the last lines of an output in one line.
+// tail returns the last lines of an output in one line, but of Maven's the first that says what is wrong: after it come links to its manual.
 func tail(text string) string {
 	const most = 400
 	lines := strings.FieldsFunc(strings.TrimSpace(strings.ToValidUTF8(text, "?")), func(c rune) bool { return c == '\n' || c == '\r' })
-	out := strings.Join(lines[max(0, len(lines)-3):], " | ")
+	lines = lines[max(0, len(lines)-3):]
+	if m := mavenError.FindStringSubmatch(text); m != nil {
+		lines = []string{m[1] + ": " + strings.TrimSpace(m[2])}
+	}
+	out := strings.Join(lines, " | ")
 	if len(out) > most {
 		out = "..." + strings.ToValidUTF8(out[len(out)-most:], "")
 	}
 	return out
 }
+
+var mavenError = lazyregexp.New(`(Could not (?:transfer|find) artifact \S+)[^\r\n]*?[:,] ([^:,@>\r\n]*(?:: [^:,@>\r\n]*)?)(?: @[^\r\n]*| -> [^\r\n]*)?(?:[\r\n]|$)`)
 
 // registries are the presets that a setup gets if nobody decided: those that the install commands of programs get.
 func registries() []string { return []string{"npm", "pip", "go"} }
@@ -343,9 +350,15 @@ func quietly(opens bool) map[string]string {
 }
 
 // advise says how a step that failed could connect to what it needs.
-func advise(p api.EgressPolicy, q repo.SetupRequest) string {
+func advise(p api.EgressPolicy, q repo.SetupRequest, l api.Language) string {
 	if p.Opens() || q.Egress != nil {
 		return ""
 	}
-	return "the setup may not connect to anything; to allow a registry: --setup-egress " + strings.Join(registries(), ",")
+	allow := strings.Join(registries(), ",")
+	if hosts := map[api.Language]string{
+		api.Java: "repo.maven.apache.org", api.Rust: "index.crates.io,static.crates.io", api.Ruby: "rubygems.org,index.rubygems.org", api.PHP: "repo.packagist.org",
+	}[l]; hosts != "" {
+		allow = hosts
+	}
+	return "the setup may not connect to anything; to allow a registry: --setup-egress " + allow
 }

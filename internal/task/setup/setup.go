@@ -187,11 +187,12 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Setup
 	for _, text := range plan.Warnings {
 		note(ctx, q, text, nil)
 	}
+	none.Env = env(plan.Sources(), q)
 	if plan.Empty() {
 		return none, nil
 	}
 	out := none
-	out.Env, out.Services = env(plan, q), services(plan)
+	out.Env, out.Services = env(plan.Env, q), services(plan)
 	if len(plan.Steps) == 0 {
 		return out, nil
 	}
@@ -207,8 +208,13 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Setup
 	var failed *failure
 	switch {
 	case errors.As(err, &failed) && !plan.Recipe && !q.Required && ctx.Err() == nil:
-		note(ctx, q, "the task continues without installed dependencies", nil)
-		none.NotInstalled = append(none.NotInstalled, api.NotInstalled{Language: failed.language, Why: failed.Error()})
+		lack, without := api.NotInstalled{Language: failed.language, Why: failed.Error()}, "the task continues without installed dependencies"
+		if dirs := none.Env["PYTHONPATH"]; dirs != "" && failed.language == api.Python {
+			lack.Instead = "PYTHONPATH=" + strings.ReplaceAll(dirs, dependency.Workspace+"/", "")
+			without += ", and with " + lack.Instead
+		}
+		note(ctx, q, without, nil)
+		none.NotInstalled = append(none.NotInstalled, lack)
 		return none, nil
 	case errors.As(err, &failed) && !plan.Recipe:
 		return none, api.Errorf(api.KindOf(failed.err), "the setup that was found failed: %w", failed).
@@ -260,9 +266,9 @@ func tree(q repo.SetupRequest) dependency.Tree {
 	return t
 }
 
-// env returns the variables of a plan, but those that the task has.
-func env(plan dependency.Plan, q repo.SetupRequest) map[string]string {
-	out := maps.Clone(plan.Env)
+// env returns variables of a plan, but those that the task has.
+func env(all map[string]string, q repo.SetupRequest) map[string]string {
+	out := maps.Clone(all)
 	for name := range q.Sandbox.Env {
 		delete(out, name)
 	}

@@ -583,3 +583,47 @@ func TestWarning(t *testing.T) {
 		t.Errorf("%+v %v; %s", got, err, said())
 	}
 }
+
+// TestSourcesWithoutSetup: the packages of a repository with the layout src are found although its setup failed, and the result says so.
+func TestSourcesWithoutSetup(t *testing.T) {
+	const project = "[project]\nname = 'shop'\n"
+	for _, c := range []struct {
+		name, manifest, instead string
+		code                    int
+	}{
+		{name: "the setup fails", manifest: project + "dependencies = ['a']\n", code: 3, instead: "PYTHONPATH=src"},
+		{name: "nothing is installed", manifest: project},
+	} {
+		s := &fakeSandboxes{store: store{layers: map[string]bool{}}, sandbox: &fakeSandbox{code: c.code}, dir: t.TempDir()}
+		p := New(Config{Sandboxes: s, Toolchain: toolchain})
+		q, said := request(t, "ada", map[string]string{"pyproject.toml": c.manifest, "src/shop/__init__.py": ""})
+		got, err := p.Prepare(t.Context(), q)
+		p.Close()
+		if err != nil || len(got.Layers) != 0 || got.Env["PYTHONPATH"] != "/workspace/src" {
+			t.Errorf("%s: %+v %v", c.name, got, err)
+		}
+		instead := ""
+		for _, n := range got.NotInstalled {
+			instead += n.Instead
+		}
+		if instead != c.instead || strings.Contains(said(), "without installed dependencies, and with PYTHONPATH=src") != (c.code != 0) {
+			t.Errorf("%s: %q; %s", c.name, instead, said())
+		}
+	}
+}
+
+// TestWhyAStepFailed: the sentence about a failed step has what is wrong, and the registry that the step needs.
+func TestWhyAStepFailed(t *testing.T) {
+	const maven = "[INFO] x\n[ERROR] [ERROR] Some problems\n[ERROR] Could not transfer artifact a:b:pom:1 from/to central (https://example.org/m): transfer failed for https://example.org/m/a.pom, status: 502 Bad Gateway @ line 625, column 19\n[ERROR]\n[ERROR] [Help 1] http://example.org/a\n[ERROR] [Help 2] http://example.org/b\n"
+	if got := tail(maven); got != "Could not transfer artifact a:b:pom:1: status: 502 Bad Gateway" {
+		t.Error(got)
+	}
+	if got := tail("a\nb\nc\nd\n"); got != "b | c | d" {
+		t.Error(got)
+	}
+	for l, want := range map[api.Language]string{api.Java: "--setup-egress repo.maven.apache.org", api.Rust: "--setup-egress index.crates.io,static.crates.io", api.Python: "--setup-egress npm,pip,go"} {
+		if got := advise(api.EgressPolicy{}, repo.SetupRequest{}, l); !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %s", l, got)
+		}
+	}
+}

@@ -49,6 +49,9 @@ func ShowRepo(w io.Writer, t api.Task) {
 		showGate(w, "original tests: ", x.Original)
 		showGate(w, "changed tests alone: ", x.Without)
 		showGate(w, "in disguise: ", x.Disguised)
+		if x.NoDisguise {
+			fmt.Fprintf(w, "\t%s\n", noDisguise)
+		}
 		showGate(w, "mutant: ", x.Mutant)
 	}
 	if len(t.Value) > 0 {
@@ -69,6 +72,11 @@ func ShowRepo(w io.Writer, t api.Task) {
 	}
 	if r.Untested() {
 		fmt.Fprintf(w, "CAUTION\tno test covers the change: the gate also passes without it\n")
+	}
+	for _, n := range r.NotInstalled {
+		if n.Instead != "" {
+			fmt.Fprintf(w, "CAUTION\tthe setup failed, so the tests ran with %s and the packages of the sandbox\n", human.Sanitize(n.Instead))
+		}
 	}
 	for _, c := range r.Cautions {
 		fmt.Fprintf(w, "CAUTION\tthe change uses %s\n", human.Sanitize(c.String()))

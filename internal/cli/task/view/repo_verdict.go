@@ -10,6 +10,9 @@ import (
 	"hortus.dev/internal/cli/progress"
 )
 
+// noDisguise is what is known of a gate whose runs in disguise proved nothing.
+const noDisguise = "the gate in disguise proves nothing here: before any change its tests end otherwise in it as well"
+
 // maxListed bounds the files, and the warnings of one sort, that are listed.
 const maxListed = 40
 
@@ -29,6 +32,9 @@ func (p *Progress) RepoVerdict(t api.Task, took time.Duration) {
 	}
 	for _, w := range RepoWarnings(*r) {
 		p.Line("", progress.Yellow, "WARNING: "+w)
+	}
+	if n := len(r.Rounds); n > 0 && r.Rounds[n-1].NoDisguise {
+		p.Line("", progress.Dim, noDisguise)
 	}
 	p.Delivery(t)
 	ended := fmt.Sprintf(" in %s%s", human.Duration(took), roundsLine(*r))
@@ -103,6 +109,11 @@ func cautionsOf(r api.RepoResult) string {
 	var all []string
 	if r.Untested() {
 		all = append(all, "no test covers the change: the gate also passes without it")
+	}
+	for _, n := range r.NotInstalled {
+		if n.Instead != "" {
+			all = append(all, "the setup failed, so the tests ran with "+human.Sanitize(n.Instead)+" and the packages of the sandbox")
+		}
 	}
 	if names, count := r.OldFailures(); len(names) > 0 {
 		text := human.Count(count, "test") + " failed before the work and still " + map[bool]string{true: "fails", false: "fail"}[count == 1] + ": " + testNames(names)

@@ -199,3 +199,28 @@ func TestRunAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestRenamedSubtests: a subtest of Go that is gone is missed, unless its test passes with as many subtests that pass as before.
+func TestRenamedSubtests(t *testing.T) {
+	report := func(runner string, tests map[string]Outcome) Report {
+		return Report{Runner: runner, Began: true, Ended: true, Tests: tests}
+	}
+	before := map[string]Outcome{"p.TestA": Failed, "p.TestA/warning": Failed, "p.TestA/error": Passed, "p/q.TestB": Passed}
+	for _, c := range []struct {
+		name, runner string
+		now          map[string]Outcome
+		missing      int
+	}{
+		{"another name", goRunner, map[string]Outcome{"p.TestA": Passed, "p.TestA/warn": Passed, "p.TestA/error": Passed, "p/q.TestB": Passed}, 0},
+		{"it is gone", goRunner, map[string]Outcome{"p.TestA": Passed, "p.TestA/error": Passed, "p/q.TestB": Passed}, 1},
+		{"another one does not pass", goRunner, map[string]Outcome{"p.TestA": Passed, "p.TestA/warn": Skipped, "p.TestA/error": Passed, "p/q.TestB": Passed}, 1},
+		{"it is skipped", goRunner, map[string]Outcome{"p.TestA": Passed, "p.TestA/warning": Skipped, "p.TestA/error": Passed, "p.TestA/x": Passed, "p/q.TestB": Passed}, 1},
+		{"its test is gone", goRunner, map[string]Outcome{"p.TestC": Passed, "p.TestC/warn": Passed, "p.TestC/error": Passed, "p/q.TestB": Passed}, 3},
+		{"a test is gone", goRunner, map[string]Outcome{"p.TestA": Passed, "p.TestA/warn": Passed, "p.TestA/error": Passed}, 1},
+		{"another runner", "pytest", map[string]Outcome{"p.TestA": Passed, "p.TestA/warn": Passed, "p.TestA/error": Passed, "p/q.TestB": Passed}, 1},
+	} {
+		if got := report(c.runner, c.now).Against(report(c.runner, before)).Missing; len(got) != c.missing {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}

@@ -141,8 +141,12 @@ type Finding struct {
 // the same command before the work. What the runner already said then is no finding.
 func (r Report) Against(before Report) Finding {
 	f := Finding{}
+	was, now := before.subtests(Passed, Failed), r.subtests(Passed)
 	for _, name := range before.Names(Passed, Failed) {
-		if r.Tests[name] != Passed {
+		// A program can be what names its subtests, so one that is gone may have another name.
+		of, sub := parent(name)
+		_, there := r.Tests[name]
+		if renamed := sub && !there && r.Tests[of] == Passed && was[of] > 0 && now[of] >= was[of]; r.Tests[name] != Passed && !renamed {
 			f.Missing = append(f.Missing, name)
 		}
 	}
@@ -150,6 +154,28 @@ func (r Report) Against(before Report) Finding {
 		f.Why = "tests failed although the exit code is 0: " + list(r.Names(Failed, Broken))
 	}
 	return f
+}
+
+// subtests counts the subtests of Go with one of the outcomes, for each test that has some.
+func (r Report) subtests(with ...Outcome) map[string]int {
+	out := map[string]int{}
+	if r.Runner == goRunner {
+		for _, name := range r.Names(with...) {
+			if of, ok := parent(name); ok {
+				out[of]++
+			}
+		}
+	}
+	return out
+}
+
+// parent is the test that a subtest of Go belongs to; ok is false for what has none.
+func parent(name string) (of string, ok bool) {
+	pkg, test, _ := strings.Cut(name, ".Test")
+	if i := strings.LastIndex(test, "/"); i >= 0 {
+		return pkg + ".Test" + test[:i], true
+	}
+	return "", false
 }
 
 // wrong says why a report cannot be believed, or is not whole; empty if it can and is.
