@@ -1,5 +1,7 @@
 package api
 
+import "encoding/json"
+
 // RunCode is a piece of code for the code interpreter of a sandbox. Names that it defines stay for
 // the next piece in the same context.
 type RunCode struct {
@@ -51,7 +53,7 @@ type CodeEvent struct {
 	// Formats are other forms of a result by name: html, markdown, svg, latex and javascript as
 	// text; png, jpeg and pdf in base64; json, data (the columns of a data frame) and chart (the
 	// data of a plot) as JSON.
-	Formats map[string]any `json:"formats,omitempty"`
+	Formats map[string]json.RawMessage `json:"formats,omitempty"`
 	// Name, Value and Traceback are of CodeError.
 	Name      string `json:"name,omitempty"`
 	Value     string `json:"value,omitempty"`

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -129,9 +130,9 @@ func (c *sandboxCodeCmd) write(a *app.App, e api.CodeEvent, n int) (written int,
 		return 0, api.Errorf(api.KindInvalid, "%w", err)
 	}
 	for form, ending := range endings {
-		text, ok := e.Formats[form].(string)
-		if !ok {
-			continue
+		var text string
+		if json.Unmarshal(e.Formats[form], &text) != nil {
+			continue // there is none
 		}
 		data := []byte(text)
 		if form == "png" || form == "jpeg" || form == "pdf" {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/oci/settings"
 	"hortus.dev/internal/storage/oci/source"
