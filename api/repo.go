@@ -61,7 +61,8 @@ type RepoTask struct {
 	NoSetup bool `json:"noSetup,omitempty"`
 	// PrepareOnly ends the task after the setup, without an agent and without a gate.
 	PrepareOnly bool `json:"prepareOnly,omitempty"`
-	// Fresh installs again what an earlier task installed already. Later tasks use the new result. It needs PrepareOnly.
+	// Fresh has what an earlier task found out found out again, for later tasks too: with PrepareOnly what is installed, otherwise how the
+	// gate ends before the work.
 	Fresh bool `json:"fresh,omitempty"`
 	// Workspace is the name or the ID of a workspace that the agent works in. It is kept
 	// after the task. If there is none of that name, the task creates it; an existing one
@@ -337,6 +338,16 @@ type Gate struct {
 	MS          int64     `json:"ms"`
 	Sandbox     SandboxID `json:"sandbox,omitempty"`
 	Isolation   string    `json:"isolation,omitempty"`
+	// Reused is set if the gate did not run for this task: it is what the gate before the work of another task came to, on the same
+	// commit in the same circumstances.
+	Reused *ReusedGate `json:"reused,omitempty"`
+}
+
+// ReusedGate says where a gate ran that a later task did not run again.
+type ReusedGate struct {
+	Task   TaskID    `json:"task"`
+	Commit string    `json:"commit"`
+	At     time.Time `json:"at"`
 }
 
 // TestReport is what ran a gate's tests, and what it said of them, as the host read it.

@@ -263,8 +263,6 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 		return invalid("the name of the workspace has %d bytes; the maximum is %d", len(r.Workspace), api.MaxWorkspaceName)
 	case r.NoSetup && r.PrepareOnly:
 		return invalid("noSetup and prepareOnly exclude each other")
-	case r.Fresh && !r.PrepareOnly:
-		return invalid("fresh is for prepareOnly")
 	case r.URL == "" || len(r.URL) > maxURL || len(r.Ref) > 1<<10:
 		return invalid("the repository's url or ref is empty or too long")
 	case len(r.Verify) > maxVerify || strings.ContainsRune(r.Verify, 0) || r.Verify != "" && strings.TrimSpace(r.Verify) == "":

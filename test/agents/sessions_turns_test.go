@@ -260,16 +260,19 @@ func TestSessionGate(t *testing.T) {
 // TestSessionMuch: a turn that wrote too much to be copied ends its sandbox, and loses nothing.
 func TestSessionMuch(t *testing.T) {
 	inBoth(t, func(t *testing.T, p *parlour, isolation string) {
-		key := "much-" + isolation
-		first := p.send(key, "run: mkdir d; for i in $(seq 5000); do : > d/$i; done; ls d | wc -l", talkSettings(isolation))
-		answered(t, first, api.OutcomeAnswered, session.RestoredNew, "5000")
+		key, files, fill := "much-"+isolation, "2", "head -c 33M /dev/zero"
+		if tier.Soaking() {
+			files, fill = "5000", ":"
+		}
+		first := p.send(key, "run: mkdir d; for i in $(seq "+files+"); do "+fill+" > d/$i; done; ls d | wc -l", talkSettings(isolation))
+		answered(t, first, api.OutcomeAnswered, session.RestoredNew, files)
 		if s := p.get(key); s.State != session.Stored || !first.Checkpoint {
 			t.Errorf("it is %s, checkpoint %v", s.State, first.Checkpoint)
 		}
 		second := p.send(key, "run: ls d | wc -l; echo little > l", nil)
-		answered(t, second, api.OutcomeAnswered, session.RestoredRebuilt, "5000")
+		answered(t, second, api.OutcomeAnswered, session.RestoredRebuilt, files)
 		third := p.send(key, "run: ls d | wc -l; cat l", nil)
-		answered(t, third, api.OutcomeAnswered, session.RestoredWarm, "5000", "little")
+		answered(t, third, api.OutcomeAnswered, session.RestoredWarm, files, "little")
 		if s, err := p.w.Client.Sessions.Close(t.Context(), key); err != nil {
 			t.Fatal(err)
 		} else {

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 )
 
 // everyCapability is what a report must speak of.
@@ -173,7 +174,7 @@ until [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -A1 -x sle
 			s.kill(t, b)
 		}},
 		{Name: "life/canceled-start-leaves-nothing", Claimed: true, PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
-			for i := range 20 {
+			for i := 0; i < 20; i += tier.Count(2, 1) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*500*time.Microsecond)
 				spec := s.spec()
 				m, err := s.Backend.Start(ctx, spec)

@@ -182,7 +182,7 @@ func TestFamilyStorm(t *testing.T) {
 
 // TestFileFamilyStorm does the same with containers, whose files have the values: children and parents share them in layers.
 func TestFileFamilyStorm(t *testing.T) {
-	tier.AnyUser(t)
+	tier.Soak(t) // TestDaemonKilledWithFileFamilies runs five commands at once
 	t.Parallel()
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=container", "HORTUS_MAX_SANDBOXES=40")

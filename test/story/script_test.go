@@ -40,6 +40,7 @@ import (
 //
 // and the conditions root and soak (see tier.Soak).
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {

@@ -62,6 +62,9 @@ func TestTaskDelivers(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{forgeserver.GitHub, forgeserver.GitLab, forgeserver.Gitea} {
 		t.Run(kind, func(t *testing.T) {
+			if kind == forgeserver.Gitea {
+				tier.Soak(t) // test/forgetest opens requests at all three
+			}
 			g := newGarden(t)
 			g.light()
 			withModels(t, g, scenario(t, mendSum(shell("env; cat /proc/*/environ | tr '\\0' '\\n'; cat .git/config"), addTest())...))

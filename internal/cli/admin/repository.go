@@ -77,7 +77,9 @@ func repositoryNeeds(ctx app.Context, a *app.App, dir string) error {
 			return b
 		}
 	}
-	tree := dependency.Tree{Paths: paths, Read: read(dependency.MaxFile)}
+	tests := gate.Tree{Paths: paths, Read: read(gate.MaxFile)}
+	command, noGate := gate.Detect(tests)
+	tree := dependency.Tree{Paths: paths, Read: read(dependency.MaxFile), GoTests: gate.GoTests(tests, command.Text)}
 	plan, err := dependency.Of(tree)
 	if err != nil {
 		return err
@@ -88,9 +90,8 @@ func repositoryNeeds(ctx app.Context, a *app.App, dir string) error {
 		r.Setup = append(r.Setup, s.Name)
 		calls = append(calls, s.Needs...)
 	}
-	command, err := gate.Detect(gate.Tree{Paths: paths, Read: read(gate.MaxFile)})
-	if err != nil {
-		r.NoGate = err.Error()
+	if noGate != nil {
+		r.NoGate = noGate.Error()
 	} else {
 		r.Gate, r.GateFrom = command.Text, command.From
 		calls = append(calls, gate.Programs(command.Text)...)

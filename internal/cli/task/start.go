@@ -26,6 +26,7 @@ type taskStartCmd struct {
 	Verify  string   `placeholder:"CMD" help:"Shell command that verifies the work (default: the repository's own test command)."`
 	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
 	Strict  bool     `help:"Every failed test of the gate decides, also one that failed before the work, and none is run again."`
+	Fresh   bool     `help:"Run the gate before the work, also if an earlier task ran it on this commit."`
 	Locks   bool     `name:"locks-may-change" help:"The request is about the packages of the repository: accept lock files that change without their manifests."`
 	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository. The gate must fail with it, which proves that new tests detect the defect."`
 	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
@@ -138,7 +139,7 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 		return req, err
 	}
 	req.Repo.LocksMayChange = c.Locks
-	req.Repo.Strict, req.Repo.NoSetup, req.Repo.Workspace, req.Repo.Agent = c.Strict, c.NoSetup, c.Workspace, c.Agent
+	req.Repo.Fresh, req.Repo.Strict, req.Repo.NoSetup, req.Repo.Workspace, req.Repo.Agent = c.Fresh, c.Strict, c.NoSetup, c.Workspace, c.Agent
 	if req.SetupEgress, err = flags.Policy("--setup-egress", c.SetupEgress); err != nil {
 		return req, err
 	}

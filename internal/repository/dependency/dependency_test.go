@@ -92,6 +92,26 @@ func TestDetect(t *testing.T) {
 	}
 }
 
+// TestGoTests: the packages of Go are compiled as the tests of the gate need them, and what was compiled otherwise is another result.
+func TestGoTests(t *testing.T) {
+	of := func(tests ...string) Plan {
+		in := tree(map[string]string{"go.mod": "module a\n", "b/go.mod": "module b\n"})
+		in.GoTests = tests
+		return Detect(in)
+	}
+	if got, want := names(of("go test -race", "CGO_ENABLED=0 go test")), "go test -race -exec true ./..., CGO_ENABLED=0 go test -exec true ./..., "+
+		"go test -race -exec true ./... in b, CGO_ENABLED=0 go test -exec true ./... in b"; got != want {
+		t.Errorf("steps %q, want %q", got, want)
+	}
+	key := func(p Plan) string { return p.Key("ada", "https://git.example.org/a", "main", "host-1") }
+	if key(of("go test -race")) == key(of()) {
+		t.Error("the same key for what is compiled in another way")
+	}
+	if key(of("go test")) != key(of()) {
+		t.Error("another key for what is compiled without flags")
+	}
+}
+
 // TestKey: only what decides what is installed is in the key, and the account and the toolchain.
 func TestKey(t *testing.T) {
 	base := map[string]string{

@@ -31,6 +31,9 @@ type Tree struct {
 	Read func(path string) []byte
 	// Digest names the commit's tree: all its files with their modes and contents.
 	Digest string
+	// GoTests are the runs of go test that decide about the commit, with nothing but what changes a build: "go test -race". They are
+	// given to a shell. Without any, it is "go test".
+	GoTests []string
 }
 
 func (t Tree) has(p string) bool {

@@ -6,22 +6,30 @@ import (
 	"strings"
 )
 
-// golang downloads the modules and compiles everything, tests too, so that a gate compiles what changed. It runs nothing of
-// it: a test's program is given to the program true. The code may well not compile: that is what a task repairs.
+// golang downloads the modules and compiles everything, tests too, as the gate does, so that a gate compiles what changed. It runs nothing
+// of it: a test's program is given to the program true. The code may well not compile: that is what a task repairs.
 func (d *detector) golang(dir string) {
 	p := path.Join(dir, "go.mod")
 	d.input(dir, "go.sum", "go.work", "go.work.sum")
 	d.plan.Env["GOMODCACHE"] = Cache + "/go/mod"
 	d.plan.Env["GOCACHE"] = Cache + "/go/build"
-	build := Step{
-		Name: "go test -exec true ./...", Run: "go test -exec true ./...", Timeout: buildTimeout, Needs: []string{"go", "true"}, Optional: true, Offline: true,
-		Results: []string{Cache + "/go/build"},
+	var steps []Step
+	preset := ""
+	if requires(d.Read(p)) && !d.has(path.Join(dir, "vendor/modules.txt")) {
+		steps, preset = append(steps, install("go mod download", []string{Cache + "/go/mod"}, "go")), "go"
 	}
-	if !requires(d.Read(p)) || d.has(path.Join(dir, "vendor/modules.txt")) {
-		d.add(p, "", build)
-		return
+	tests := d.GoTests
+	if len(tests) == 0 {
+		tests = []string{"go test"}
 	}
-	d.add(p, "go", install("go mod download", []string{Cache + "/go/mod"}, "go"), build)
+	for _, test := range tests {
+		run := test + " -exec true ./..."
+		steps = append(steps, Step{
+			Name: run, Run: run, Timeout: buildTimeout, Needs: []string{"go", "true"}, Optional: true, Offline: true,
+			Results: []string{Cache + "/go/build"},
+		})
+	}
+	d.add(p, preset, steps...)
 }
 
 // requires reports whether a go.mod has a require directive.

@@ -40,6 +40,20 @@ func (l Tools) Toolchain(ctx context.Context, req api.CreateSandbox) (string, er
 	return b.String(), nil
 }
 
+// Contents names all that a request's sandbox has beside its workspace. It changes with any file of the host template that its fingerprint
+// tells, and with the programs of Toolchain.
+func (l Tools) Contents(ctx context.Context, req api.CreateSandbox) (string, error) {
+	programs, err := l.Toolchain(ctx, req)
+	if err != nil {
+		return "", err
+	}
+	layers, saved, err := l.layers(ctx, req)
+	if err == nil && len(layers) == 0 {
+		layers, err = l.Templates.Layers(ctx, cmp.Or(req.Template, image.HostName))
+	}
+	return fmt.Sprintf("%q %s\n%s", layers, saved, programs), err
+}
+
 // program writes what identifies a program. One that is not at this path on the host has its path only.
 func program(b *strings.Builder, path string) {
 	real, err := filepath.EvalSymlinks(path)

@@ -100,7 +100,7 @@ func parseMakefile(text []byte) (rules map[string]rule, vars map[string]string) 
 // ofTarget looks into a target, into those that it needs or calls, and into the scripts of package.json that it calls.
 func ofTarget(rules map[string]rule, vars, scripts map[string]string, target string) does {
 	var d does
-	seen := map[string]bool{}
+	seen, called := map[string]bool{}, map[string]bool{} // targets and scripts
 	expand := func(s string) string {
 		const most = 4 << 10
 		s = s[:min(len(s), most)]
@@ -131,11 +131,9 @@ func ofTarget(rules map[string]rule, vars, scripts map[string]string, target str
 					if _, ok := scripts[name]; !ok {
 						return false
 					}
-					of := ofScript(scripts, name)
-					for _, list := range []struct{ to, from *[]string }{{&d.tests, &of.tests}, {&d.lints, &of.lints}, {&d.other, &of.other}} {
-						for _, name := range *list.from {
-							d.add(list.to, name)
-						}
+					if !called[name] {
+						called[name] = true
+						d.join(ofScript(scripts, name))
 					}
 					return true
 				}, look)

@@ -8,9 +8,11 @@ import (
 	"hortus.dev/internal/platform/lazyregexp"
 )
 
-// simpleCommand is one command of a piece of shell, without the variables before it.
+// simpleCommand is one command of a piece of shell.
 type simpleCommand struct {
 	words []string
+	// vars are its variables, such as A=1.
+	vars []string
 	// dir is where it runs, as far as cd says, relative to where the shell begins.
 	dir string
 }
@@ -47,12 +49,16 @@ func commandsOf(text string) (out []simpleCommand) {
 	}
 	endCommand := func() {
 		endWord()
+		var vars []string
 		for len(words) > 0 && (assignment.MatchString(words[0]) || slices.Contains(keywords, words[0])) {
+			if !slices.Contains(keywords, words[0]) {
+				vars = append(vars, words[0])
+			}
 			words = words[1:]
 		}
 		if len(words) > 0 {
 			dir := &dirs[len(dirs)-1]
-			out = append(out, simpleCommand{words, *dir})
+			out = append(out, simpleCommand{words, vars, *dir})
 			if words[0] == "cd" && len(words) == 2 {
 				*dir = path.Join(*dir, words[1])
 			}
@@ -151,6 +157,31 @@ var (
 // does is what a piece of shell runs.
 type does struct {
 	tests, lints, other []string
+	// goTests are the variables and the arguments of each go test.
+	goTests [][]string
+}
+
+// join adds what another piece of shell runs, which this one calls.
+func (d *does) join(of does) {
+	for _, list := range []struct {
+		to   *[]string
+		from []string
+	}{{&d.tests, of.tests}, {&d.lints, of.lints}, {&d.other, of.other}} {
+		for _, name := range list.from {
+			d.add(list.to, name)
+		}
+	}
+	for _, args := range of.goTests {
+		d.goTest(args)
+	}
+}
+
+// goTest adds a go test.
+func (d *does) goTest(args ...[]string) {
+	const most = 20
+	if len(d.goTests) < most {
+		d.goTests = append(d.goTests, slices.Concat(args...))
+	}
 }
 
 func (d *does) add(list *[]string, name string) {
@@ -248,8 +279,14 @@ func (d *does) classify(c simpleCommand, script, target func(name string) bool) 
 		switch {
 		case slices.Contains(testers, name):
 			d.add(&d.tests, name)
+			if i := slices.Index(rest, "--"); name == "gotestsum" {
+				d.goTest(c.vars, rest[i+1:])
+			}
 		case verb(testVerbs) != "":
 			d.add(&d.tests, verb(testVerbs))
+			if name == "go" {
+				d.goTest(c.vars, rest)
+			}
 		case slices.Contains(linters, name):
 			d.add(&d.lints, name)
 		case verb(lintVerbs) != "":

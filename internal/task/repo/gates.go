@@ -202,7 +202,10 @@ func (j *gates) gate(ctx context.Context, e api.RepoStepEvent, file string, on t
 		at.Line = line
 		j.attempt.steps.tell(ctx, api.EventRepoStep, at)
 	})
-	e.Done, e.MS = true, g.MS
+	e.Done = true
+	if e.MS = g.MS; g.Reused != nil {
+		e.MS = 0
+	}
 	if err == nil {
 		e.Gate = &g
 	}
@@ -222,9 +225,25 @@ func (j *gates) decide(ctx context.Context, file string, on terms, installed Set
 	var ends time.Time
 	var ran []*gate.Ran
 	checks := gate.Disguised(j.checks, on.disguise)
+	before, key, kept := file == "before", "", 0
 	err = j.clean(ctx, installed, layers, func(sandbox Sandbox) error {
 		info := sandbox.Info()
 		g.Sandbox, g.Isolation = info.ID, info.Isolation
+		if before {
+			if key, err = j.earlierKey(ctx, info, installed, layers); err != nil {
+				return err
+			}
+			if key != "" {
+				var was api.Gate
+				var ok bool
+				if was, ok, kept, err = j.earlier(ctx, key); ok {
+					g = was
+				}
+				if ok || err != nil {
+					return err
+				}
+			}
+		}
 		start, seen := now(), gate.NewRunning(now, say)
 		ends = start.Add(cmp.Or(on.within, j.attempt.project.gateTimeout()))
 		for i, c := range checks {
@@ -242,6 +261,9 @@ func (j *gates) decide(ctx context.Context, file string, on terms, installed Set
 		}
 		return nil
 	})
+	if g.Reused != nil {
+		return g, err
+	}
 	g.Output, g.OutputBytes = out.Text(), out.Total()
 	if on.same {
 		g.Passed = gate.Same(checks, ran)
@@ -253,11 +275,14 @@ func (j *gates) decide(ctx context.Context, file string, on terms, installed Set
 	if err != nil {
 		return g, err
 	}
-	if file == "before" {
+	if before {
 		checks = j.checks // which learn what there was
 	}
-	said := gate.Reports{Checks: checks, Ran: ran, Before: file == "before", Need: on.need, File: filepath.Join(j.attempt.dir, file+".tests")}
-	return g, said.Weigh(&g)
+	said := gate.Reports{Checks: checks, Ran: ran, Before: before, Need: on.need, File: filepath.Join(j.attempt.dir, file+".tests")}
+	if err := said.Weigh(&g); err != nil || key == "" {
+		return g, err
+	}
+	return g, j.keepEarlier(ctx, key, kept, g, ran)
 }
 
 // again runs failed tests alone, each time in a clean sandbox, in which nothing of an earlier run can forge a report. It reports whether

@@ -110,6 +110,9 @@ type setupRecord struct {
 // ready prepares what the commit needs. A setup that is recorded is prepared again only for its layers, which
 // are there; one without layers stays without, also if it would succeed now.
 func (m *repository) ready(ctx context.Context) error {
+	if err := m.findGoTests(ctx); err != nil {
+		return err
+	}
 	executed := false
 	was, err := journal.Do(ctx, m.project.journal, "setup "+m.Name, nil, func(ctx context.Context, _ journal.Try) (setupRecord, error) {
 		executed = true

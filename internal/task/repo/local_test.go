@@ -41,6 +41,9 @@ type local struct {
 	lost atomic.Pointer[api.Error]
 	// refuse is the error of Copy.
 	refuse error
+	// egress is what sandboxes may connect to, and damaged is true if no layer is what was stored.
+	egress  string
+	damaged bool
 }
 
 // stack is a folder and the changes above it.
@@ -261,7 +264,7 @@ type localSandbox struct {
 }
 
 func (b *localSandbox) Info() api.Sandbox {
-	return api.Sandbox{ID: api.NewSandboxID(), Isolation: "local", Workspace: b.space}
+	return api.Sandbox{ID: api.NewSandboxID(), Isolation: "local", Workspace: b.space, Egress: b.l.egress}
 }
 
 func (b *localSandbox) Close(context.Context) (api.Proof, error) {

@@ -36,6 +36,7 @@ type repository struct {
 	// layer is the checkout of base, without what is off limits.
 	layer    Layer
 	prepared SetupResult
+	goTests  []string // see SetupRequest
 	release  []func()
 }
 

@@ -146,6 +146,9 @@ type bench struct {
 	known         func(ctx context.Context, round int, output string) []api.KnownFix
 	// schema is that of the tasks; nil for none.
 	schema json.RawMessage
+	// contents names the programs of the sandboxes, and days moves the clock, where a test reads them.
+	contents string
+	days     int
 	// stored are the results that were stored.
 	stored []api.RepoResult
 }

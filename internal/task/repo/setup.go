@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/gate"
 )
 
 // Setup installs what a commit needs, before anyone works on it.
@@ -39,6 +41,8 @@ type SetupRequest struct {
 	Secrets []api.SecretGrant
 	// Files are those of the commit that are not off limits. Their paths, and those of Read, are relative to the repository.
 	Files []cache.Entry
+	// GoTests are the runs of go test that the gate makes, see gate.GoTests.
+	GoTests []string
 	// Read returns at most max bytes of one; nil if it cannot be read.
 	Read func(path string, max int64) []byte
 	// Layer is the checkout, and Work what was changed in it, if that is set up: Files and Read are then of both. Its
@@ -175,11 +179,30 @@ func (m *repository) setup(ctx context.Context) error {
 	return nil
 }
 
+// findGoTests finds what the tests of the base compile, for all setups of the task: one of changes must have the key of the base's
+// unless they change what is installed.
+func (m *repository) findGoTests(ctx context.Context) error {
+	files, _, err := m.visible(ctx)
+	if err != nil || !slices.ContainsFunc(files, func(f cache.Entry) bool { return path.Base(f.Path) == "go.mod" }) {
+		return err
+	}
+	tree, command := m.tree(ctx, files), m.project.req.Verify
+	if command == "" {
+		c, err := gate.Detect(tree)
+		if err != nil {
+			return nil // which is said where the gate is found
+		}
+		command = c.Text
+	}
+	m.goTests = gate.GoTests(tree, command)
+	return nil
+}
+
 // setupRequest asks for the setup of the base, whose steps go to steps.
 func (m *repository) setupRequest(ctx context.Context, files []cache.Entry, l *steps) SetupRequest {
 	return SetupRequest{
 		Task: m.project.task.ID, Sandbox: m.project.sandbox(), Egress: m.project.task.Create.SetupEgress, Secrets: m.project.task.Create.SetupSecrets, Repository: git.DisplayAddress(m.URL), Branch: m.branch(), Dir: m.Name,
-		Files: files, Layer: m.layer, Required: m.project.req.PrepareOnly, Commit: m.base.Hash, Fresh: m.project.req.Fresh, NextLog: func() string { return m.project.logs.next(m.project.dir) },
+		Files: files, GoTests: m.goTests, Layer: m.layer, Required: m.project.req.PrepareOnly, Commit: m.base.Hash, Fresh: m.project.req.Fresh && m.project.req.PrepareOnly, NextLog: func() string { return m.project.logs.next(m.project.dir) },
 		Read: func(path string, max int64) []byte {
 			b, err := m.repo.ReadFile(ctx, m.base.Hash, path, max)
 			if err != nil {

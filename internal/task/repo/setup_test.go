@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"hortus.dev/api"
@@ -65,5 +66,23 @@ func TestDependenciesOfTheWork(t *testing.T) {
 				t.Errorf("%d requests for %d lock files, want %d", len(s.asked), len(keys), c.layers)
 			}
 		})
+	}
+}
+
+// TestSetupOfGoTests: each setup of a task knows what the tests of its base compile, also one of a work that changes the Makefile.
+func TestSetupOfGoTests(t *testing.T) {
+	b := newBench(t, nowhere{})
+	s := &installer{sandboxes: b.sandboxes}
+	b.run = repo.New(repo.Config{Git: b.cache, Sandboxes: b.sandboxes, Deliverer: nowhere{}, Setup: s})
+	files := maps.Clone(sum)
+	files["go.mod"], files["Makefile"], files["lock"] = "module a\n", "test:\n\tsh test.sh\nunit:\n\tgo test -race -v ./...\n", "1\n"
+	b.do(t.Context(), &scripted{calls: []call{sh(mend + "; sed -i s/-race// Makefile"), finish()}}, api.RepoTask{URL: makeRepo(t, files), Rounds: -1, Verify: "sh test.sh || make unit"})
+	if len(s.asked) < 2 {
+		t.Fatalf("%d setups", len(s.asked))
+	}
+	for i, q := range s.asked {
+		if !slices.Equal(q.GoTests, []string{"go test -race"}) {
+			t.Errorf("setup %d: %q", i, q.GoTests)
+		}
 	}
 }

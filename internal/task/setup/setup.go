@@ -246,7 +246,7 @@ func note(ctx context.Context, q repo.SetupRequest, text string, err error) {
 
 // tree is a commit for package dependency. Links are no files of it.
 func tree(q repo.SetupRequest) dependency.Tree {
-	t := dependency.Tree{Read: func(p string) []byte { return q.Read(p, dependency.MaxFile) }}
+	t := dependency.Tree{GoTests: q.GoTests, Read: func(p string) []byte { return q.Read(p, dependency.MaxFile) }}
 	for _, f := range q.Files {
 		if f.Mode == cache.Regular || f.Mode == cache.Executable {
 			t.Paths = append(t.Paths, f.Path)

@@ -197,6 +197,9 @@ func (p *Progress) gate(s api.RepoStepEvent, took string) {
 	case !g.Passed:
 		colour, lines = progress.Red, gateLines
 	}
+	if r := g.Reused; r != nil {
+		said += fmt.Sprintf("; reused: it ran at commit %.10s in task %s and took %s", r.Commit, human.Sanitize(string(r.Task)), human.Duration(time.Duration(g.MS)*time.Millisecond))
+	}
 	name := s.Step
 	if s.Step == "original tests" && !g.Passed {
 		said = "the gate with the original tests " + said

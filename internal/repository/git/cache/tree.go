@@ -173,5 +173,8 @@ func (r *Repo) Content(ctx context.Context, e Entry, max int64) ([]byte, error) 
 }
 
 func (r *Repo) blob(ctx context.Context, hash string, size int64) ([]byte, error) {
-	return r.run(ctx, git.Call{Args: []string{"cat-file", "blob", hash}, Max: max(size, 1)})
+	if size == 0 {
+		return nil, nil // without a process of git: a change may have thousands of empty files
+	}
+	return r.run(ctx, git.Call{Args: []string{"cat-file", "blob", hash}, Max: size})
 }
