@@ -29,21 +29,21 @@ type CreateCodeContext struct {
 	Dir      string `json:"dir,omitempty"`
 }
 
-// CodeEventType is what a [CodeEvent] says.
-type CodeEventType string
+// CodeEventKind is what a [CodeEvent] says.
+type CodeEventKind string
 
 // Types of events. A stream begins with CodeStarted.
 const (
-	CodeStarted CodeEventType = "started"
-	CodeStdout  CodeEventType = "stdout"
-	CodeStderr  CodeEventType = "stderr"
-	CodeResult  CodeEventType = "result"
-	CodeError   CodeEventType = "error"
+	CodeStarted CodeEventKind = "started"
+	CodeStdout  CodeEventKind = "stdout"
+	CodeStderr  CodeEventKind = "stderr"
+	CodeResult  CodeEventKind = "result"
+	CodeError   CodeEventKind = "error"
 )
 
 // CodeEvent is one event of a piece of code.
 type CodeEvent struct {
-	Type CodeEventType `json:"type"`
+	Type CodeEventKind `json:"type"`
 	// Count is the number of the piece in its context, from 1, of CodeStarted.
 	Count int `json:"count,omitempty"`
 	// Text is what was printed, or a result as text.

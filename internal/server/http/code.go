@@ -197,7 +197,7 @@ func codeEvent(line []byte) (e api.CodeEvent, ok bool) {
 	if json.Unmarshal(line, &from) != nil {
 		return e, false
 	}
-	e = api.CodeEvent{Type: api.CodeEventType(from.Type), Text: from.Text, Main: from.Main, Name: from.Name, Value: from.Value, Traceback: from.Traceback}
+	e = api.CodeEvent{Type: api.CodeEventKind(from.Type), Text: from.Text, Main: from.Main, Name: from.Name, Value: from.Value, Traceback: from.Traceback}
 	switch from.Type {
 	case "number_of_executions":
 		e.Type, e.Count = api.CodeStarted, from.Count

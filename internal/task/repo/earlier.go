@@ -39,7 +39,7 @@ type earlierGate struct {
 }
 
 // earlierKey names what decides how the gate before the work ends; "" if it may end in another way the next time: if its sandbox may
-// connect to something, or if nobody can say what else is in it. A day is part of it, because tests may depend on the date.
+// connect to something, or if it is not known what else is in it. A day is part of it, because tests may depend on the date.
 func (j *gates) earlierKey(ctx context.Context, info api.Sandbox, installed SetupResult, layers []Layer) (string, error) {
 	w := j.attempt.project
 	if w.cfg.Kept == nil || w.cfg.Contents == nil || info.Egress != "" && info.Egress != api.EgressNone || len(info.Secrets) > 0 {
