@@ -18,6 +18,12 @@ const (
 	// GuestPort is the port that E2B's clients know a guest by, and at which programs of
 	// the sandbox find it on the loopback addresses.
 	GuestPort = 49983
+	// CodePort is the port of a sandbox's code interpreter, and CodeProgram its program: what
+	// asks for the port when nothing listens there starts it. CodeReady is the line that it
+	// prints when it listens.
+	CodePort    = 49999
+	CodeProgram = "code-interpreter"
+	CodeReady   = "listening"
 	// MaxPort is the last port there is; the first is 1.
 	MaxPort = 65535
 )

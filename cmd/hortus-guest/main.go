@@ -15,6 +15,7 @@ import (
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/egress/check/probe"
 	"hortus.dev/internal/guest"
+	"hortus.dev/internal/guest/interpreter"
 	"hortus.dev/internal/guest/sudo"
 )
 
@@ -24,6 +25,8 @@ func main() {
 		os.Exit(initns.Become(guest.Main))
 	case sudo.Argv0:
 		os.Exit(sudo.Main())
+	case interpreter.Argv0:
+		os.Exit(interpreter.Main())
 	case probe.Argv0:
 		os.Exit(probe.Main())
 	}

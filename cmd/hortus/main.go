@@ -23,6 +23,7 @@ import (
 	"hortus.dev/internal/egress/check/probe"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/interpreter"
 	"hortus.dev/internal/guest/sudo"
 	"hortus.dev/internal/platform/embedded"
 	"hortus.dev/internal/platform/gvisorbuild"
@@ -73,6 +74,8 @@ func main() {
 		os.Exit(guest.Main())
 	case name == sudo.Argv0:
 		os.Exit(sudo.Main())
+	case name == interpreter.Argv0:
+		os.Exit(interpreter.Main())
 	case name == probe.Argv0:
 		os.Exit(probe.Main())
 	case len(os.Args) > 2 && os.Args[1] == "daemon" && os.Args[2] == "run":

@@ -41,6 +41,7 @@ type Command struct {
 	Exec     sandboxExecCmd     `cmd:"" help:"Run a command in a sandbox."`
 	Shell    sandboxShellCmd    `cmd:"" help:"Open an interactive shell in a sandbox."`
 	Cp       sandboxCpCmd       `cmd:"" help:"Copy files: ID:PATH and local paths; - is stdin or stdout."`
+	Code     sandboxCodeCmd     `cmd:"" help:"Run code in a sandbox that keeps what it defines."`
 	Logs     sandboxLogsCmd     `cmd:"" help:"Print the output of a command in a sandbox."`
 	Kill     sandboxKillCmd     `cmd:"" aliases:"rm" help:"Destroy sandboxes and everything in them (alias: rm)."`
 	TTL      sandboxTTLCmd      `cmd:"" name:"ttl" help:"Set a sandbox's time to live."`

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
@@ -21,6 +24,8 @@ type Guests struct {
 	table *table
 	run   *command.Commands
 	rows  sandbox.Rows
+	// starts are the starts of code interpreters, by their sandboxes.
+	starts singleflight.Group
 }
 
 // Execs lists the commands of a sandbox, the newest first.
@@ -217,10 +222,48 @@ func (g *Guests) Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn
 	}
 	conn, err := in.openPort(ctx, port)
 	if err != nil {
+		err = portError(ctx, id, port, err)
+	}
+	if port == envd.CodePort && errors.Is(err, envd.ErrPortClosed) {
+		if err = g.interpret(ctx, in); err == nil {
+			conn, err = in.openPort(ctx, port)
+		}
+	}
+	if err != nil {
 		in.freePort()
-		return nil, portError(ctx, id, port, err)
+		return nil, err
 	}
 	return &portConn{Conn: conn, in: in}, nil
+}
+
+// interpret starts the code interpreter of a sandbox, and waits until it listens. Callers at the same time start it
+// once. It is a command like others, and ends with the sandbox.
+func (g *Guests) interpret(ctx context.Context, in *instance) error {
+	start := func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), portTimeout)
+		defer cancel()
+		s, err := g.run.Start(ctx, in.commands, api.ExecRequest{Args: []string{envd.CodeProgram}, Dir: "~"}, in.first())
+		if err != nil {
+			return nil, err
+		}
+		defer s.Close()
+		defer context.AfterFunc(ctx, func() { s.Close() })()
+		var text []byte
+		for {
+			e, err := s.Next()
+			switch {
+			case err != nil:
+				return nil, api.Errorf(api.KindUnsupported, "the code interpreter of sandbox %s did not start: %.500q", in.id, text).
+					WithHint("use a sandbox of the template host or of an image, on container or gvisor")
+			case e.Data != nil:
+				if text = append(append(text, e.Data.Stdout...), e.Data.Stderr...); bytes.Contains(text, []byte(envd.CodeReady+"\n")) {
+					return nil, nil
+				}
+			}
+		}
+	}
+	_, err, _ := g.starts.Do(string(in.id), start)
+	return err
 }
 
 func (in *instance) openPort(ctx context.Context, port int) (net.Conn, error) {

@@ -103,7 +103,7 @@ func New(cfg Config) *Manager {
 
 	m := &Manager{Backends: chooser, table: t, lifecycle: c, pool: guests}
 	m.Planner = &Planner{chooser, resolver, origins, cfg.ImageUser, cfg.Owner, cfg.Build, cfg.Now}
-	m.Guests = &Guests{t, run, rows}
+	m.Guests = &Guests{table: t, run: run, rows: rows}
 	m.Saver = &Saver{t, c, m.Planner, origins, chooser, m.Guests, guests, facts, rows}
 	m.Pauser = &Pauser{t, c, m.Saver, origins, capacity, chooser, run, facts, rows, cfg.Watcher, cfg.Owner, log}
 	m.Sandboxes = &Sandboxes{t, c, m.Pauser, rows}

@@ -103,8 +103,10 @@ type Config struct {
 }
 
 // DefaultAliases are E2B's own templates as far as they are here: base is this
-// machine's tools.
-func DefaultAliases() map[string]string { return map[string]string{"base": api.HostTemplate} }
+// machine's tools, and so is that of code interpreters, which every sandbox has.
+func DefaultAliases() map[string]string {
+	return map[string]string{"base": api.HostTemplate, "code-interpreter-v1": api.HostTemplate}
+}
 
 // sandboxes serves requests about sandboxes.
 type sandboxes struct {

@@ -165,6 +165,7 @@ func (d *Server) table() []Route {
 		t.runRoutes(),
 		provisions{c.Provisions, c.Sandboxes, c.Code, c.Tokens, c.URL, d.once}.provisionRoutes(),
 		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger}.sandboxRoutes(),
+		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger}.codeRoutes(),
 		outgoing.egressRoutes(), outgoing.grantRoutes(),
 		secretStore{c.Secrets}.secretRoutes(), lessonStore{c.Lessons}.lessonRoutes(), e.execRoutes(), guests.fileRoutes(),
 		snapshots{c.Snapshots, c.Sandboxes, i}.snapshotRoutes(),

@@ -6,13 +6,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"hortus.dev/api/envd"
 )
 
 // ownBin holds the programs that the template adds to what the machine has.
 const ownBin = "/opt/hortus/bin"
 
 // ownPrograms adds what scripts and agents expect that were written for other images: a
-// sudo that works in a sandbox, and a python where the machine has python3 alone.
+// sudo that works in a sandbox, a python where the machine has python3 alone, and the code
+// interpreter.
 func (b *builder) ownPrograms() error {
 	python3 := b.find("python3")
 	if b.find("python") != "" {
@@ -38,7 +41,7 @@ func (b *builder) ownPrograms() error {
 		return err
 	}
 	_, err = io.Copy(f, io.NewSectionReader(b.cfg.Sudo, 0, 1<<40))
-	return errors.Join(err, f.Close())
+	return errors.Join(err, f.Close(), os.Symlink("sudo", filepath.Join(dir, envd.CodeProgram)))
 }
 
 // find returns the path of a program inside, or "".

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/oci/settings"
 	"hortus.dev/internal/storage/oci/source"
@@ -136,7 +137,7 @@ func (p *puller) base(_ context.Context, dir string) (layer.Tree, error) {
 			return layer.Tree{}, err
 		}
 		_, err = io.Copy(f, io.NewSectionReader(p.cfg.Sudo, 0, 1<<40))
-		if err := errors.Join(err, f.Chmod(0o755), f.Close()); err != nil {
+		if err := errors.Join(err, f.Chmod(0o755), f.Close(), os.Symlink("sudo", filepath.Join(root, ownBin, envd.CodeProgram))); err != nil {
 			return layer.Tree{}, err
 		}
 	}
