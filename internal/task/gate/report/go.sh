@@ -22,5 +22,6 @@ if [ "$1" = test ]; then
     exec "$real" test -json "$@" # tests that start the go command find the real one
   fi
 fi
-PATH=$keep
+[ "${HORTUS_GATE_SHIM-}" = $$ ] || PATH=$keep # it is a shim, which has found this file in PATH
+export HORTUS_GATE_SHIM=$$
 exec "$real" "$@"

@@ -78,7 +78,7 @@ function start() {
     if (has('--json', '--outputFile', '--listTests', '--showConfig', '--watch', '--watchAll', '--version', '--help', '--init', '--clearCache')) return;
     process.argv.splice(2, 0, '--json', '--outputFile=' + file);
     atExit('jest', () => tell(file));
-  } else if (/\/vitest\/(vitest\.mjs|dist\/cli\.js)$/.test(main)) {
+  } else if (/\/vitest\/(vitest\.mjs|dist\/cli(-wrapper)?\.js)$/.test(main)) {
     if (['bench', 'list', 'init', 'typecheck'].includes(args[0]) || has('--outputFile', '--version', '--help', '--watch', '-w')) return;
     const more = [...(has('--reporter') ? [] : ['--reporter=default']), '--reporter=json', '--outputFile.json=' + file];
     const end = process.argv.indexOf('--');

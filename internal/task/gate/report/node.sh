@@ -8,7 +8,8 @@ done
 unset IFS
 PATH=$rest
 real=$(command -v node) || exit 127
-PATH=$keep
+[ "${HORTUS_GATE_SHIM-}" = $$ ] || PATH=$keep # it is a shim, which has found this file in PATH
+export HORTUS_GATE_SHIM=$$
 [ -z "${HORTUS_GATE_RUNNER-}" ] || exec "$real" "$@" # started by tests
 test= own=
 for a in "$@"; do

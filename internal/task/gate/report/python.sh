@@ -13,5 +13,6 @@ if [ "$1" = -m ] && [ "$2" = unittest ]; then
   mkdir "DIR/python-$$" && cp DIR/runner.py "DIR/python-$$/" # which removes itself
   exec "$real" "DIR/python-$$/runner.py" unittest "$@"
 fi
-PATH=$keep
+[ "${HORTUS_GATE_SHIM-}" = $$ ] || PATH=$keep # it is a shim, which has found this file in PATH
+export HORTUS_GATE_SHIM=$$
 exec "$real" "$@"

@@ -118,6 +118,8 @@ func TestWrapped(t *testing.T) {
 			"node --test test/", "test/a.test.js > one=passed\ntest/a.test.js > two=failed", "no luck"},
 		"unittest": {"python3", map[string]string{"test_a.py": "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n    def test_b(self): self.fail()\n"},
 			"python3 -m unittest", "test_a.T.test_a=passed\ntest_a.T.test_b=failed", ""},
+		"a shim that looks for the program in PATH": {"python3", map[string]string{"s/python3": "#!/bin/sh\nd=${0%/*}\nreal=$(PATH=$(echo \"$PATH\" | sed \"s#$d:##\"); command -v python3)\nexec \"$real\" \"$@\"\n"},
+			`chmod +x s/python3; PATH="$${PATH%%:*}:$$PWD/s:$${PATH#*:}" timeout 30 python3 -c 'print("rea" + "ched"); raise SystemExit(1)'`, "", "reached"},
 		// Stands for a program that writes JUnit files, and for one that pretends that an old file is of this run.
 		"Maven": {"sh", map[string]string{"m/pom.xml": "<project/>", "m/target/surefire-reports/TEST-old.xml": `<testsuite><testcase name="old"/></testsuite>`, "write": `<testsuite><testcase name="new"/></testsuite>`},
 			"mkdir -p m/target/surefire-reports && cp write m/target/surefire-reports/TEST-new.xml && false", "m > new=passed", ""},
