@@ -1,0 +1,32 @@
+package e2b
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// TestCodeInterpreter uses E2B's client of code interpreters, unmodified.
+func TestCodeInterpreter(t *testing.T) {
+	t.Parallel()
+	modules := installed(t)
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("node is not installed")
+	}
+	for _, isolation := range isolations {
+		t.Run(isolation, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, isolation)
+			ctx, cancel := context.WithTimeout(t.Context(), longest())
+			defer cancel()
+			cmd := exec.CommandContext(ctx, node, "code.mjs")
+			cmd.Env = append(os.Environ(), Variable+"="+modules, "HORTUS_E2B_ISOLATION="+isolation,
+				"E2B_API_KEY="+s.key, "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
