@@ -37,6 +37,7 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/dependencies.md", "hortus repo prepare shop", "needs three repositories: TestSetupSideBySide"},
 	{"docs/e2b.md", "", "sets variables, or runs test/e2b"},
 	{"docs/images.md", "", "needs a registry: TestScripts/user_images, and test/daemon TestImages"},
+	{"docs/mcp.md", "hortus serve", "goes on until Ctrl-C: test/mcp"},
 	{"docs/models.md", "", "asks a hosted model: models_test asks a scripted server"},
 	{"docs/operations-cgroups.md", "", "changes the machine's own systemd"},
 	{"docs/operations.md", "tar ", "a release archive: .ci/release"},

@@ -110,7 +110,7 @@ func TestRefused(t *testing.T) {
 		{"POST", v2, with(`"allow_internet_access":false`), 400, "allow_internet_access"},
 		{"POST", v2, with(`"network":{"denyOut":["0.0.0.0/0"]}`), 400, "network.denyOut"},
 		{"POST", v2, `{"templateID":"nosuch"}`, 404, "nosuch"},
-		{"POST", v2, `{"templateID":"code-interpreter-v1"}`, 404, "code-interpreter-v1"},
+		{"POST", v2, `{"templateID":"code-interpreter-v2"}`, 404, "code-interpreter-v2"},
 		{"POST", v2, `{"templateID":"base:v2"}`, 404, "base:v2"},
 		{"POST", v2, `{"templateID":"../host"}`, 404, "not found"},
 		{"POST", v2, `{"templateID":"s0000000000000000000"}`, 404, "s0000000000000000000"},
