@@ -131,6 +131,10 @@ func (w *town) pathOf(pattern, id string) (path, body string) {
 			parts[i] = "gate"
 		case name == "token":
 			parts[i] = strings.Repeat("0", 64)
+		case name == "context": // of a code interpreter
+			parts[i] = "python"
+		case name == "order":
+			parts[i] = "restart"
 		case name == "exec":
 			parts[i] = string(api.NewExecID())
 		case name == "ask":

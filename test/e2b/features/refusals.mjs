@@ -8,7 +8,7 @@ export async function run(t) {
   await no({ volumeMounts: { '/data': 'volume' } }, /volumeMounts/)
   await no({ timeoutMs: 90_000_000 }, /timeout/)
   await t.refuses(() => t.create('nosuch'), /nosuch.*not found|no template.*nosuch/)
-  await t.refuses(() => t.create('code-interpreter-v1'), /code-interpreter-v1/)
+  await t.refuses(() => t.create('code-interpreter-v2'), /code-interpreter-v2/)
   await t.refuses(() => t.Sandbox.list({ apiKey: 'e2b_' + '0'.repeat(40) }).nextItems(), /./, t.AuthenticationError)
   await t.refuses(() => t.Sandbox.getInfo('../v2/templates'), /not found/)
 }
