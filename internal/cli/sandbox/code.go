@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"hortus.dev/api"
@@ -124,12 +126,12 @@ func (c *sandboxCodeCmd) show(ctx app.Context, a *app.App, s *client.Sandbox, re
 // endings are the names of files for the forms of a result. All others are JSON.
 var endings = map[string]string{"html": ".html", "markdown": ".md", "svg": ".svg", "latex": ".tex", "javascript": ".js", "png": ".png", "jpeg": ".jpg", "pdf": ".pdf"}
 
-// write writes the forms of a result into new files, and returns how many.
+// write writes the forms of a result into files, over those of an earlier call, and returns 1 if it has any.
 func (c *sandboxCodeCmd) write(a *app.App, e api.CodeEvent, n int) (written int, err error) {
 	if err := os.MkdirAll(c.Out, 0o777); err != nil {
 		return 0, api.Errorf(api.KindInvalid, "%w", err)
 	}
-	for form, ending := range endings {
+	for _, form := range slices.Sorted(maps.Keys(endings)) {
 		var text string
 		if json.Unmarshal(e.Formats[form], &text) != nil {
 			continue // there is none
@@ -140,7 +142,7 @@ func (c *sandboxCodeCmd) write(a *app.App, e api.CodeEvent, n int) (written int,
 				return written, api.Errorf(api.KindUnavailable, "the code interpreter gave a %s that is not base64: %w", form, err)
 			}
 		}
-		name := filepath.Join(c.Out, fmt.Sprintf("result-%d%s", n+1, ending))
+		name := filepath.Join(c.Out, fmt.Sprintf("result-%d%s", n+1, endings[form]))
 		if err := os.WriteFile(name, data, 0o666); err != nil {
 			return written, api.Errorf(api.KindInvalid, "%w", err)
 		}

@@ -94,6 +94,9 @@ func (c *codeContext) row() contextRow { return contextRow{c.id, c.language.name
 // interruptGrace is what code has to end after it is interrupted; then its process is killed.
 const interruptGrace = 5 * time.Second
 
+// outputGrace is how long output is read after the process of a context has ended.
+const outputGrace = time.Second
+
 // run runs code and gives its events, as lines of JSON. When the context of the call ends, the code is interrupted.
 func (c *codeContext) run(ctx context.Context, code string, env map[string]string, event func([]byte)) error {
 	select {
@@ -262,7 +265,10 @@ func startKernel(l language, dir string) (*kernel, error) {
 	readers.Go(func() { k.readOutput(stderr, "stderr") })
 	go func() { // ends with the process, which kill ends
 		k.cmd.Wait()
-		k.killGroup() // what it started and what holds its output
+		k.killGroup() // what it started
+		for _, f := range ours[1:] {
+			f.SetReadDeadline(time.Now().Add(outputGrace)) // a process in a session of its own may hold its output
+		}
 		readers.Wait()
 		closeAll(ours[1:])
 		close(k.events)

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -251,6 +253,27 @@ func TestContexts(t *testing.T) {
 		}
 	}
 	t.Errorf("there is no limit of contexts")
+}
+
+// TestRestartWithOthers: a context ends also if a program that it started lives on and holds its output.
+func TestRestartWithOthers(t *testing.T) {
+	t.Parallel()
+	url := start(t)
+	out := run(t, url, execution{Code: "import subprocess\nsubprocess.Popen(['sleep', '300'], start_new_session=True).pid"})
+	if len(out.results) != 1 {
+		t.Fatalf("%v", out)
+	}
+	pid, err := strconv.Atoi(out.results[0]["text"].(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	if status, text := ask(t, "POST", url+"/contexts/python/restart", ""); status != 204 {
+		t.Errorf("%d %s", status, text)
+	}
+	if out := run(t, url, execution{Code: "1"}); len(out.results) != 1 {
+		t.Errorf("%v", out)
+	}
 }
 
 // TestInterrupted: code that does not end ends when it is interrupted or its client leaves, and the context keeps what it had.
