@@ -175,7 +175,7 @@ func TestBestOfFive(t *testing.T) {
 func TestBestOfFiveCanceled(t *testing.T) {
 	w, m := newWorld(t)
 	dirs := map[string]string{"container": listRepository(t, ""), "gvisor": serviceRepository(t)}
-	cancelAnywhere(t, w, tier.Count(6, 160), 90, func(isolation string) api.CreateTask {
+	cancelAnywhere(t, w, tier.Count(4, 160), 90, func(isolation string) api.CreateTask {
 		m.compete(0, plans(wrong, breaks, "sleep 5", mendLong, mendLast))
 		return five(dirs[isolation], isolation, api.BestOf{})
 	})

@@ -214,7 +214,7 @@ func killWithFamily(t *testing.T, g *garden, f *family) {
 		k.works("the control")
 	}
 	verbs := k.can([]string{"fork", "fork", "snapshot", "snapshot", "copy", "pause", "suspend", "resume", "restore", "restore", "remove", "kill", "collect", "collect all"})
-	n := killCount(t, 4, 60)
+	n := killCount(t, 2, 60)
 	for i := range n {
 		k.trim()
 		k.ending = map[string]bool{}

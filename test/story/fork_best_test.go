@@ -29,7 +29,7 @@ func TestServedCandidatesSurvive(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 85))
 	t.Logf("seed %d", seed)
 	forked := 0
-	for kills, most := 0, killCount(t, 4, 60); kills < most; {
+	for kills, most := 0, killCount(t, 2, 60); kills < most; {
 		cmd := g.start("task", "--repo", dir, "--model", "anthropic", "--author", "Ada <ada@example.org>", "--best-of", "3", "--json", "Fix the failing test")
 		var id api.TaskID
 		until(t, "a task runs", func() string {

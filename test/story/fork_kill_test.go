@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // filler has private memory of so many megabytes, all of one value. It answers every connection with
@@ -125,6 +126,7 @@ func (k *forkKilling) left(what string) {
 // that.
 func TestDaemonKilledWhileForking(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t) // the conformance suite forks and pauses as an ordinary user
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=gvisor")
 	g.canSaveMemory()

@@ -86,7 +86,7 @@ func TestSearchSurvives(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 5))
 	t.Logf("seed %d", seed)
-	most := killCount(t, 5, 100)
+	most := killCount(t, 3, 100)
 	for kills := 0; kills < most; {
 		task, n := killedOnTheWay(t, g, random, min(most-kills, 8), "task", "--repo", dir, "--model", "anthropic", "--author", "Ada <ada@example.org>", "--rounds", "0",
 			"--search", "3,2", "--candidate", "strategy=plan one.", "--candidate", "strategy=plan two.", "--json", "Fix the failing test")

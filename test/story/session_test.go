@@ -26,7 +26,7 @@ func TestSessionSurvives(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 9))
 	t.Logf("seed %d", seed)
-	kills := killCount(t, 4, 40)
+	kills := killCount(t, 2, 40)
 	g.must("session", "ls") // a daemon
 	for done := 0; done < kills; {
 		key := "s" + string(api.NewSessionID())

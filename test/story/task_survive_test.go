@@ -15,6 +15,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/test/modelserver"
+	"hortus.dev/test/tier"
 )
 
 // byHistory answers by what a request says was done: the step after those that have results. A call that was cut is made
@@ -86,6 +87,7 @@ func (a *asked) count(body []byte) (n int) {
 // instants. The task goes on each time, and ends as if nothing had happened. HORTUS_TEST_KILLS is the number of kills.
 func TestTaskSurvives(t *testing.T) {
 	t.Parallel()
+	tier.AnyUser(t)
 	g := newGarden(t)
 	g.light()
 	g.env = append(g.env, "HORTUS_IDLE=10m")
@@ -100,7 +102,7 @@ func TestTaskSurvives(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 4))
 	t.Logf("seed %d", seed)
-	most := killCount(t, 6, 100)
+	most := killCount(t, 3, 100)
 	for kills := 0; kills < most; {
 		kills += max(1, surviveOnce(t, g, dir, random, min(most-kills, 8), models))
 	}
