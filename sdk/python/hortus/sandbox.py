@@ -113,12 +113,13 @@ class Sandbox:
         """Creates sandboxes that continue from where this one is. It fails if no child was created."""
         result: ForkResult = self._t.call("POST", self._path + "/forks", body=request or {}, idempotency_key=idempotency_key)
         sandboxes = [Sandbox(self._t, c["sandbox"]["id"]) for c in result["children"] if c.get("sandbox")]
-        if not sandboxes:
-            for c in result["children"]:
-                e = c.get("error")
-                if e:
-                    raise HortusError(e["kind"], e["message"], e.get("hint", ""), retry_after_ms=e.get("retryAfterMs", 0))
-        return Fork(result, sandboxes)
+        if sandboxes:
+            return Fork(result, sandboxes)
+        for c in result["children"]:
+            e = c.get("error")
+            if e:
+                raise HortusError(e["kind"], e["message"], e.get("hint", ""), retry_after_ms=e.get("retryAfterMs", 0))
+        raise HortusError("internal", "the fork has no children")
 
     def set_egress(self, policy: EgressPolicy) -> Info:
         """Replaces the policy of outgoing connections."""
