@@ -58,6 +58,16 @@ func goExample(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
+// oldest reads the files of the Python SDK with the syntax of the oldest Python that it supports.
+const oldest = `
+import ast, glob
+files = glob.glob("../../sdk/python/hortus/*.py")
+for name in files:
+    with open(name, encoding="utf-8") as file:
+        ast.parse(file.read(), feature_version=(3, 9))
+print(len(files), "files")
+`
+
 // TestPackages installs both SDKs as a user does, without a network, and runs the examples of their documents.
 func TestPackages(t *testing.T) {
 	tier.AnyUser(t)
@@ -87,6 +97,8 @@ func TestPackages(t *testing.T) {
 			}
 			if name == "node" {
 				install(t, dir)
+			} else if got := program(key, name, "-c", oldest)(t, w.URL); got != "6 files\n" {
+				t.Errorf("the syntax of the oldest Python: %q", got)
 			}
 			if got := program(key, name, file)(t, w.URL); got != prints {
 				t.Errorf("%q, want %q", got, prints)

@@ -199,7 +199,8 @@ class Transport:
         try:
             if connection.sock is None:
                 connection.connect()
-            connection.sock.settimeout(self._timeout if silence == 0 else silence)
+            sock: Any = connection.sock
+            sock.settimeout(self._timeout if silence == 0 else silence)
             if cancel is not None:
                 cancel.use(connection)
             try:
