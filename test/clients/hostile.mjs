@@ -25,6 +25,13 @@ for (const test of process.argv.slice(3)) {
     console.log(`${test}: ${e.kind}: ${e.message}`);
   }
 }
+for (const call of ["info", "events"]) {
+  try {
+    await calls[call](new Hortus({ url: `${host}/silent`, timeoutMs: 20 }));
+  } catch (e) {
+    console.log(`silent/${call}: ${e.kind}`);
+  }
+}
 const stop = new AbortController();
 setTimeout(() => stop.abort(), 50);
 try {

@@ -30,6 +30,11 @@ for test in sys.argv[1:]:
         print("%s: no error" % test)
     except HortusError as e:
         print("%s: %s: %s" % (test, e.kind, e))
+for call in ("info", "events"):
+    try:
+        calls[call](Hortus(host + "/silent", timeout=0.02))
+    except HortusError as e:
+        print("silent/%s: %s" % (call, e.kind))
 
 
 async def read():

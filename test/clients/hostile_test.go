@@ -126,7 +126,7 @@ func TestHostileServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines := strings.Split(run(t, srv.URL), "\n")
-			if len(lines) != len(hostile)+2 {
+			if len(lines) != len(hostile)+4 {
 				t.Fatalf("%d lines: %q", len(lines), lines)
 			}
 			for i, c := range hostile {
@@ -136,7 +136,7 @@ func TestHostileServer(t *testing.T) {
 					t.Logf("%.160s", lines[i])
 				}
 			}
-			if got := lines[len(hostile)]; got != "canceled: canceled" {
+			if got := strings.Join(lines[len(hostile):], "\n"); got != "silent/info: unavailable\nsilent/events: unavailable\ncanceled: canceled\n" {
 				t.Error(got)
 			}
 		})

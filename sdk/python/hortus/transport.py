@@ -44,17 +44,21 @@ KINDS = (
 
 
 class HortusError(Exception):
-    """The one error of this package: ``kind`` is one of KINDS, ``str(e)`` says what failed, ``hint`` what to do."""
+    """The one error of this package: ``kind`` is one of KINDS, ``message`` says what failed, ``hint`` what to do."""
 
     def __init__(self, kind: str, message: str, hint: str = "", call: str = "", status: int = 0, retry_after_ms: int = 0) -> None:
         super().__init__(message)
         self.kind = kind
+        self.message = message
         self.hint = hint
         #: The request that does what the hint says, such as ``POST /v1/sandboxes/ID/resume``.
         self.call = call
         #: The HTTP status, or 0 if there was no answer. 410 means that a retry never succeeds.
         self.status = status
         self.retry_after_ms = retry_after_ms
+
+    def __str__(self) -> str:
+        return "%s (%s)" % (self.message, self.hint) if self.hint else self.message
 
 
 def segment(id: str) -> str:
@@ -250,7 +254,7 @@ class Transport:
         while True:
             before, error = at, None
             try:
-                answer = self.send("GET", path, query={name: str(at)}, silence=MAX_SILENCE)
+                answer = self.send("GET", path, query={name: str(at)}, silence=min(MAX_SILENCE, self._timeout))
                 if answer.response.status == 204:
                     answer.whole()
                     return  # the last event was seen

@@ -1,5 +1,5 @@
 import { createSandbox, Sandbox } from "./sandbox.js";
-import { chunks, HortusError, parse, segment, Transport } from "./transport.js";
+import { HortusError, parse, segment, Transport } from "./transport.js";
 export { Command, Sandbox } from "./sandbox.js";
 export { HortusError, kinds } from "./transport.js";
 /** A client of one daemon. */
@@ -103,9 +103,8 @@ class Work extends Service {
         return this.t.call("POST", `${this.of(id)}/cancel`, o);
     }
     /** Yields the complete output of an attempt. */
-    async *output(id, attempt, stream, o = {}) {
-        const path = `${this.of(id)}/attempts/${attempt}/${segment(stream)}`;
-        yield* chunks(await this.t.send("GET", path, o), path, o.signal);
+    output(id, attempt, stream, o) {
+        return this.t.bytes("GET", `${this.of(id)}/attempts/${attempt}/${segment(stream)}`, o);
     }
 }
 export class Tasks extends Work {
@@ -124,9 +123,8 @@ export class Tasks extends Work {
         return follow(this.t, this.of(id), o, "task.finished");
     }
     /** Yields the patch of the result. */
-    async *diff(id, o = {}) {
-        const path = `${this.of(id)}/diff`;
-        yield* chunks(await this.t.send("GET", path, o), path, o.signal);
+    diff(id, o) {
+        return this.t.bytes("GET", `${this.of(id)}/diff`, o);
     }
 }
 export class Runs extends Work {

@@ -1,4 +1,4 @@
-import { chunks, decode, HortusError, maxAnswer, parse, segment, Transport, whole } from "./transport.js";
+import { decode, HortusError, maxAnswer, parse, segment, Transport } from "./transport.js";
 /** A sandbox. Only `kill` and its deadline end it. */
 export class Sandbox {
     id;
@@ -106,17 +106,15 @@ export class Sandbox {
         return [`${this.#path}/files${rest}`, { signal: o?.signal, query: { path, user: o?.user, ...more } }];
     }
     /** Reads a file of up to 64 MiB. */
-    async readFile(path, o) {
-        const [route, request] = this.#file("", path, o);
-        return whole(await this.#transport.send("GET", route, request), route, o?.signal);
+    readFile(path, o) {
+        return this.#transport.whole("GET", ...this.#file("", path, o));
     }
     async readText(path, o) {
         return decode(await this.readFile(path, o));
     }
     /** Yields the content of a file of any size. */
-    async *readStream(path, o) {
-        const [route, request] = this.#file("", path, o);
-        yield* chunks(await this.#transport.send("GET", route, request), route, o?.signal);
+    readStream(path, o) {
+        return this.#transport.bytes("GET", ...this.#file("", path, o));
     }
     /** Writes a file whole, with its parents. A stream is sent as it is read. */
     async writeFile(path, data, o) {

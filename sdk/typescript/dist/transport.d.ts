@@ -28,6 +28,8 @@ export interface Options {
     url?: string;
     /** An API key. Default: HORTUS_API_KEY. */
     apiKey?: string;
+    /** How long the daemon may write nothing, in milliseconds. Default: 10 minutes. */
+    timeoutMs?: number;
     /** Used instead of the platform's fetch. */
     fetch?: typeof fetch;
 }
@@ -62,6 +64,10 @@ export declare class Transport {
     constructor(options: Options);
     /** Sends one request and returns its answer, whose status is a success. */
     send(method: string, path: string, o?: RequestOptions): Promise<Response>;
+    /** Sends a request and yields the bytes of its answer. */
+    bytes(method: string, path: string, o?: RequestOptions): AsyncGenerator<Uint8Array, void, void>;
+    /** Sends a request and reads its answer, of at most maxAnswer bytes. */
+    whole(method: string, path: string, o?: RequestOptions): Promise<Uint8Array>;
     /** Sends a request and decodes its answer. */
     call<T>(method: string, path: string, o?: RequestOptions): Promise<T>;
     /** Sends a request whose answer has no content. */
@@ -80,9 +86,5 @@ export declare class Transport {
     /** Yields an answer in lines of JSON. */
     lines<T>(path: string, o: RequestOptions): AsyncGenerator<T, void, void>;
 }
-/** Yields the pieces of a body. An end before that of the body is an error. */
-export declare function chunks(response: Response, path: string, signal?: AbortSignal, silenceMs?: number): AsyncGenerator<Uint8Array, void, void>;
-/** Reads a whole body of at most maxAnswer bytes. */
-export declare function whole(response: Response, path: string, signal?: AbortSignal): Promise<Uint8Array>;
 export declare function parse<T>(text: string, path: string): T;
 export declare function decode(bytes: Uint8Array): string;

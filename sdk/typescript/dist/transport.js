@@ -42,6 +42,7 @@ export class Transport {
     #base;
     #key;
     #fetch;
+    #timeoutMs;
     constructor(options) {
         const env = (name) => globalThis.process?.env?.[name] || undefined;
         const url = options.url ?? env("HORTUS_HOST") ?? "http://127.0.0.1:7070";
@@ -56,6 +57,7 @@ export class Transport {
         }
         this.#base = parsed.origin + parsed.pathname.replace(/\/$/, "");
         this.#key = key;
+        this.#timeoutMs = Math.min(options.timeoutMs ?? 600_000, 2 ** 31 - 1); // what a timer can have
         this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
     }
     /** Sends one request and returns its answer, whose status is a success. */
@@ -70,7 +72,7 @@ export class Transport {
         if (o.idempotencyKey !== undefined)
             headers["Idempotency-Key"] = o.idempotencyKey;
         // A key is for one host: a redirect is not followed.
-        const init = { method, headers, redirect: "manual", signal: o.signal ?? null };
+        const init = { method, headers, redirect: "manual" };
         if (o.json !== undefined) {
             headers["Content-Type"] = "application/json";
             init.body = JSON.stringify(o.json);
@@ -81,6 +83,10 @@ export class Transport {
             if (o.bytes instanceof ReadableStream)
                 init.duplex = "half";
         }
+        // The answer to what is sent as it is comes after all of it, which may take any time.
+        const late = new AbortController();
+        const timer = o.bytes === undefined ? setTimeout(() => late.abort(silence(this.#timeoutMs)), this.#timeoutMs) : undefined;
+        init.signal = o.signal ? AbortSignal.any([o.signal, late.signal]) : late.signal;
         let response;
         try {
             response = await this.#fetch(`${this.#base}${path}${query.size ? `?${query}` : ""}`, init);
@@ -88,24 +94,46 @@ export class Transport {
         catch (cause) {
             throw failure("the daemon does not respond", cause, o.signal);
         }
+        finally {
+            clearTimeout(timer);
+        }
         if (!response.ok)
-            throw await problem(response, o.signal);
+            throw problem(response.status, await this.#whole(response, path, o.signal).catch(() => new Uint8Array()));
         return response;
+    }
+    /** Sends a request and yields the bytes of its answer. */
+    async *bytes(method, path, o = {}) {
+        yield* chunks(await this.send(method, path, o), path, o.signal, this.#timeoutMs);
+    }
+    /** Sends a request and reads its answer, of at most maxAnswer bytes. */
+    async whole(method, path, o = {}) {
+        return this.#whole(await this.send(method, path, o), path, o.signal);
+    }
+    async #whole(response, path, signal) {
+        const parts = [];
+        let size = 0;
+        for await (const part of chunks(response, path, signal, this.#timeoutMs)) {
+            if ((size += part.length) > maxAnswer) {
+                throw new HortusError("exhausted", `the daemon's answer to ${path} is larger than ${maxAnswer >> 20} MiB`, { hint: "read a large file as a stream" });
+            }
+            parts.push(part);
+        }
+        return join(parts, size);
     }
     /** Sends a request and decodes its answer. */
     async call(method, path, o = {}) {
-        return parse(decode(await whole(await this.send(method, path, o), path, o.signal)), path);
+        return parse(decode(await this.whole(method, path, o)), path);
     }
     /** Sends a request whose answer has no content. */
     async order(method, path, o = {}) {
-        await whole(await this.send(method, path, o), path, o.signal);
+        await this.whole(method, path, o);
     }
     /** Reads the rows of a list, page by page; limit 0 means all. */
     async list(path, query, limit, o = {}) {
         const rows = [];
         for (let cursor;;) {
             const response = await this.send("GET", path, { ...o, query: { ...query, limit: limit ? Math.min(limit - rows.length, 1000) : undefined, cursor } });
-            const page = parse(decode(await whole(response, path, o.signal)), path);
+            const page = parse(decode(await this.#whole(response, path, o.signal)), path);
             rows.push(...page);
             const next = response.headers.get("X-Next-Cursor") ?? undefined;
             if (!next || (limit && rows.length >= limit))
@@ -127,7 +155,7 @@ export class Transport {
                 const response = await this.send("GET", path, { query: { [name]: at }, signal });
                 if (response.status === 204)
                     return; // the last event was seen
-                for await (const m of messages(response, path, signal)) {
+                for await (const m of messages(response, path, signal, Math.min(maxSilenceMs, this.#timeoutMs))) {
                     const got = read(m);
                     if (!Number.isInteger(got.at))
                         throw new HortusError("internal", `cannot parse an event of ${path}: ${JSON.stringify(m.data.slice(0, 80))}`);
@@ -154,7 +182,7 @@ export class Transport {
     /** Yields an answer in lines of JSON. */
     async *lines(path, o) {
         const response = await this.send("POST", path, o);
-        for await (const line of split(chunks(response, path, o.signal), maxLine, path)) {
+        for await (const line of split(chunks(response, path, o.signal, 0), maxLine, path)) {
             if (!line.whole)
                 throw new HortusError("unavailable", `the daemon's answer to ${path} was interrupted`);
             if (line.text === "")
@@ -181,8 +209,8 @@ function failure(what, cause, signal) {
     });
 }
 /** Reads the error that an answer carries. */
-async function problem(response, signal) {
-    const text = decode(await whole(response, "", signal).catch(() => new Uint8Array()));
+function problem(status, body) {
+    const text = decode(body);
     let p = null;
     try {
         p = JSON.parse(text);
@@ -191,12 +219,15 @@ async function problem(response, signal) {
         // It is not from a daemon: below.
     }
     if (!p?.kind || !kinds.includes(p.kind) || typeof p.detail !== "string") {
-        return new HortusError("internal", `unexpected response from the daemon: ${response.status} ${JSON.stringify(text.slice(0, 200))}`, { status: response.status });
+        return new HortusError("internal", `unexpected response from the daemon: ${status} ${JSON.stringify(text.slice(0, 200))}`, { status });
     }
-    return new HortusError(p.kind, p.detail, { hint: p.hint, call: p.call, status: response.status, retryAfterMs: p.retryAfterMs });
+    return new HortusError(p.kind, p.detail, { hint: p.hint, call: p.call, status, retryAfterMs: p.retryAfterMs });
 }
-/** Yields the pieces of a body. An end before that of the body is an error. */
-export async function* chunks(response, path, signal, silenceMs = 0) {
+function silence(ms) {
+    return new Error(`nothing came for ${ms / 1000} seconds`);
+}
+/** Yields the pieces of a body. An end before that of the body, and a silence that is longer than silenceMs, 0 for any, is an error. */
+async function* chunks(response, path, signal, silenceMs) {
     const reader = response.body?.getReader();
     if (!reader)
         return;
@@ -206,7 +237,7 @@ export async function* chunks(response, path, signal, silenceMs = 0) {
             let timer;
             const reads = [reader.read()];
             if (silenceMs)
-                reads.push(new Promise((_, reject) => (timer = setTimeout(() => reject(new Error(`nothing came for ${silenceMs / 1000} seconds`)), silenceMs))));
+                reads.push(new Promise((_, reject) => (timer = setTimeout(() => reject(silence(silenceMs)), silenceMs))));
             const { done, value } = await Promise.race(reads).finally(() => clearTimeout(timer));
             if (done) {
                 ended = true;
@@ -222,18 +253,6 @@ export async function* chunks(response, path, signal, silenceMs = 0) {
         if (!ended)
             reader.cancel().catch(() => { }); // closes the connection
     }
-}
-/** Reads a whole body of at most maxAnswer bytes. */
-export async function whole(response, path, signal) {
-    const parts = [];
-    let size = 0;
-    for await (const part of chunks(response, path, signal)) {
-        if ((size += part.length) > maxAnswer) {
-            throw new HortusError("exhausted", `the daemon's answer to ${path} is larger than ${maxAnswer >> 20} MiB`, { hint: "read a large file as a stream" });
-        }
-        parts.push(part);
-    }
-    return join(parts, size);
 }
 function join(parts, size) {
     const all = new Uint8Array(size);
@@ -268,9 +287,9 @@ async function* split(from, max, path) {
         yield { text: decode(join(parts, size)), whole: false };
 }
 /** Yields the messages of an event stream. What a cut has left of one is dropped. */
-async function* messages(response, path, signal) {
+async function* messages(response, path, signal, silenceMs) {
     let m = { event: "", data: "" };
-    for await (const line of split(chunks(response, path, signal, maxSilenceMs), maxEvent, path)) {
+    for await (const line of split(chunks(response, path, signal, silenceMs), maxEvent, path)) {
         if (!line.whole)
             return;
         if (line.text === "") {

@@ -11,7 +11,7 @@ import type {
   SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, TemplateLine,
 } from "../types.js";
 import { createSandbox, Sandbox } from "./sandbox.ts";
-import { chunks, HortusError, parse, segment, Transport } from "./transport.ts";
+import { HortusError, parse, segment, Transport } from "./transport.ts";
 import type { CallOptions, Options, Query, RequestOptions } from "./transport.ts";
 
 export type * as types from "../types.js";
@@ -157,9 +157,8 @@ class Work extends Service {
   }
 
   /** Yields the complete output of an attempt. */
-  async *output(id: string, attempt: number, stream: "stdout" | "stderr", o: CallOptions = {}): AsyncGenerator<Uint8Array, void, void> {
-    const path = `${this.of(id)}/attempts/${attempt}/${segment(stream)}`;
-    yield* chunks(await this.t.send("GET", path, o), path, o.signal);
+  output(id: string, attempt: number, stream: "stdout" | "stderr", o?: CallOptions): AsyncGenerator<Uint8Array, void, void> {
+    return this.t.bytes("GET", `${this.of(id)}/attempts/${attempt}/${segment(stream)}`, o);
   }
 }
 
@@ -183,9 +182,8 @@ export class Tasks extends Work {
   }
 
   /** Yields the patch of the result. */
-  async *diff(id: string, o: CallOptions = {}): AsyncGenerator<Uint8Array, void, void> {
-    const path = `${this.of(id)}/diff`;
-    yield* chunks(await this.t.send("GET", path, o), path, o.signal);
+  diff(id: string, o?: CallOptions): AsyncGenerator<Uint8Array, void, void> {
+    return this.t.bytes("GET", `${this.of(id)}/diff`, o);
   }
 }
 

@@ -3,7 +3,7 @@ import type {
   CodeContext, CodeEvent, CreateCodeContext, CreateSandbox, CreateSnapshot, EgressPolicy, Event, Exec, ExecOutput, Exit, FileInfo, ForkResult, ForkSandbox,
   Killed, KilledExec, PauseSandbox, PTYSize, RunCode, Sandbox as Info, Snapshot, Stats,
 } from "../types.js";
-import { chunks, decode, HortusError, maxAnswer, parse, segment, Transport, whole } from "./transport.ts";
+import { decode, HortusError, maxAnswer, parse, segment, Transport } from "./transport.ts";
 import type { Bytes, CallOptions, Message, Options } from "./transport.ts";
 
 /** How a command starts. */
@@ -203,9 +203,8 @@ export class Sandbox {
   }
 
   /** Reads a file of up to 64 MiB. */
-  async readFile(path: string, o?: FileOptions): Promise<Uint8Array> {
-    const [route, request] = this.#file("", path, o);
-    return whole(await this.#transport.send("GET", route, request), route, o?.signal);
+  readFile(path: string, o?: FileOptions): Promise<Uint8Array> {
+    return this.#transport.whole("GET", ...this.#file("", path, o));
   }
 
   async readText(path: string, o?: FileOptions): Promise<string> {
@@ -213,9 +212,8 @@ export class Sandbox {
   }
 
   /** Yields the content of a file of any size. */
-  async *readStream(path: string, o?: FileOptions): AsyncGenerator<Uint8Array, void, void> {
-    const [route, request] = this.#file("", path, o);
-    yield* chunks(await this.#transport.send("GET", route, request), route, o?.signal);
+  readStream(path: string, o?: FileOptions): AsyncGenerator<Uint8Array, void, void> {
+    return this.#transport.bytes("GET", ...this.#file("", path, o));
   }
 
   /** Writes a file whole, with its parents. A stream is sent as it is read. */

@@ -38,6 +38,8 @@ export interface Options {
   url?: string;
   /** An API key. Default: HORTUS_API_KEY. */
   apiKey?: string;
+  /** How long the daemon may write nothing, in milliseconds. Default: 10 minutes. */
+  timeoutMs?: number;
   /** Used instead of the platform's fetch. */
   fetch?: typeof fetch;
 }
@@ -88,6 +90,7 @@ export class Transport {
   #base: string;
   #key: string;
   #fetch: typeof fetch;
+  #timeoutMs: number;
 
   constructor(options: Options) {
     const env = (name: string) => (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env?.[name] || undefined;
@@ -103,6 +106,7 @@ export class Transport {
     }
     this.#base = parsed.origin + parsed.pathname.replace(/\/$/, "");
     this.#key = key;
+    this.#timeoutMs = Math.min(options.timeoutMs ?? 600_000, 2 ** 31 - 1); // what a timer can have
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
   }
 
@@ -115,7 +119,7 @@ export class Transport {
     const headers: Record<string, string> = { "X-API-Key": this.#key };
     if (o.idempotencyKey !== undefined) headers["Idempotency-Key"] = o.idempotencyKey;
     // A key is for one host: a redirect is not followed.
-    const init: RequestInit & { duplex?: "half" } = { method, headers, redirect: "manual", signal: o.signal ?? null };
+    const init: RequestInit & { duplex?: "half" } = { method, headers, redirect: "manual" };
     if (o.json !== undefined) {
       headers["Content-Type"] = "application/json";
       init.body = JSON.stringify(o.json);
@@ -124,24 +128,52 @@ export class Transport {
       init.body = o.bytes as BodyInit;
       if (o.bytes instanceof ReadableStream) init.duplex = "half";
     }
+    // The answer to what is sent as it is comes after all of it, which may take any time.
+    const late = new AbortController();
+    const timer = o.bytes === undefined ? setTimeout(() => late.abort(silence(this.#timeoutMs)), this.#timeoutMs) : undefined;
+    init.signal = o.signal ? AbortSignal.any([o.signal, late.signal]) : late.signal;
     let response: Response;
     try {
       response = await this.#fetch(`${this.#base}${path}${query.size ? `?${query}` : ""}`, init);
     } catch (cause) {
       throw failure("the daemon does not respond", cause, o.signal);
+    } finally {
+      clearTimeout(timer);
     }
-    if (!response.ok) throw await problem(response, o.signal);
+    if (!response.ok) throw problem(response.status, await this.#whole(response, path, o.signal).catch(() => new Uint8Array()));
     return response;
+  }
+
+  /** Sends a request and yields the bytes of its answer. */
+  async *bytes(method: string, path: string, o: RequestOptions = {}): AsyncGenerator<Uint8Array, void, void> {
+    yield* chunks(await this.send(method, path, o), path, o.signal, this.#timeoutMs);
+  }
+
+  /** Sends a request and reads its answer, of at most maxAnswer bytes. */
+  async whole(method: string, path: string, o: RequestOptions = {}): Promise<Uint8Array> {
+    return this.#whole(await this.send(method, path, o), path, o.signal);
+  }
+
+  async #whole(response: Response, path: string, signal: AbortSignal | undefined): Promise<Uint8Array> {
+    const parts: Uint8Array[] = [];
+    let size = 0;
+    for await (const part of chunks(response, path, signal, this.#timeoutMs)) {
+      if ((size += part.length) > maxAnswer) {
+        throw new HortusError("exhausted", `the daemon's answer to ${path} is larger than ${maxAnswer >> 20} MiB`, { hint: "read a large file as a stream" });
+      }
+      parts.push(part);
+    }
+    return join(parts, size);
   }
 
   /** Sends a request and decodes its answer. */
   async call<T>(method: string, path: string, o: RequestOptions = {}): Promise<T> {
-    return parse<T>(decode(await whole(await this.send(method, path, o), path, o.signal)), path);
+    return parse<T>(decode(await this.whole(method, path, o)), path);
   }
 
   /** Sends a request whose answer has no content. */
   async order(method: string, path: string, o: RequestOptions = {}): Promise<void> {
-    await whole(await this.send(method, path, o), path, o.signal);
+    await this.whole(method, path, o);
   }
 
   /** Reads the rows of a list, page by page; limit 0 means all. */
@@ -149,7 +181,7 @@ export class Transport {
     const rows: T[] = [];
     for (let cursor: string | undefined; ; ) {
       const response = await this.send("GET", path, { ...o, query: { ...query, limit: limit ? Math.min(limit - rows.length, 1000) : undefined, cursor } });
-      const page = parse<T[]>(decode(await whole(response, path, o.signal)), path);
+      const page = parse<T[]>(decode(await this.#whole(response, path, o.signal)), path);
       rows.push(...page);
       const next = response.headers.get("X-Next-Cursor") ?? undefined;
       if (!next || (limit && rows.length >= limit)) return rows;
@@ -169,7 +201,7 @@ export class Transport {
       try {
         const response = await this.send("GET", path, { query: { [name]: at }, signal });
         if (response.status === 204) return; // the last event was seen
-        for await (const m of messages(response, path, signal)) {
+        for await (const m of messages(response, path, signal, Math.min(maxSilenceMs, this.#timeoutMs))) {
           const got = read(m);
           if (!Number.isInteger(got.at)) throw new HortusError("internal", `cannot parse an event of ${path}: ${JSON.stringify(m.data.slice(0, 80))}`);
           if (got.at <= at && !got.last) continue;
@@ -191,7 +223,7 @@ export class Transport {
   /** Yields an answer in lines of JSON. */
   async *lines<T>(path: string, o: RequestOptions): AsyncGenerator<T, void, void> {
     const response = await this.send("POST", path, o);
-    for await (const line of split(chunks(response, path, o.signal), maxLine, path)) {
+    for await (const line of split(chunks(response, path, o.signal, 0), maxLine, path)) {
       if (!line.whole) throw new HortusError("unavailable", `the daemon's answer to ${path} was interrupted`);
       if (line.text === "") continue;
       const value = parse<T>(line.text, path);
@@ -216,8 +248,8 @@ function failure(what: string, cause: unknown, signal: AbortSignal | undefined):
 }
 
 /** Reads the error that an answer carries. */
-async function problem(response: Response, signal: AbortSignal | undefined): Promise<HortusError> {
-  const text = decode(await whole(response, "", signal).catch(() => new Uint8Array()));
+function problem(status: number, body: Uint8Array): HortusError {
+  const text = decode(body);
   let p: Partial<Problem> | null = null;
   try {
     p = JSON.parse(text) as Partial<Problem>;
@@ -225,13 +257,17 @@ async function problem(response: Response, signal: AbortSignal | undefined): Pro
     // It is not from a daemon: below.
   }
   if (!p?.kind || !kinds.includes(p.kind) || typeof p.detail !== "string") {
-    return new HortusError("internal", `unexpected response from the daemon: ${response.status} ${JSON.stringify(text.slice(0, 200))}`, { status: response.status });
+    return new HortusError("internal", `unexpected response from the daemon: ${status} ${JSON.stringify(text.slice(0, 200))}`, { status });
   }
-  return new HortusError(p.kind, p.detail, { hint: p.hint, call: p.call, status: response.status, retryAfterMs: p.retryAfterMs });
+  return new HortusError(p.kind, p.detail, { hint: p.hint, call: p.call, status, retryAfterMs: p.retryAfterMs });
 }
 
-/** Yields the pieces of a body. An end before that of the body is an error. */
-export async function* chunks(response: Response, path: string, signal?: AbortSignal, silenceMs = 0): AsyncGenerator<Uint8Array, void, void> {
+function silence(ms: number): Error {
+  return new Error(`nothing came for ${ms / 1000} seconds`);
+}
+
+/** Yields the pieces of a body. An end before that of the body, and a silence that is longer than silenceMs, 0 for any, is an error. */
+async function* chunks(response: Response, path: string, signal: AbortSignal | undefined, silenceMs: number): AsyncGenerator<Uint8Array, void, void> {
   const reader = response.body?.getReader();
   if (!reader) return;
   let ended = false;
@@ -239,7 +275,7 @@ export async function* chunks(response: Response, path: string, signal?: AbortSi
     for (;;) {
       let timer: ReturnType<typeof setTimeout> | undefined;
       const reads: Promise<ReadableStreamReadResult<Uint8Array>>[] = [reader.read()];
-      if (silenceMs) reads.push(new Promise((_, reject) => (timer = setTimeout(() => reject(new Error(`nothing came for ${silenceMs / 1000} seconds`)), silenceMs))));
+      if (silenceMs) reads.push(new Promise((_, reject) => (timer = setTimeout(() => reject(silence(silenceMs)), silenceMs))));
       const { done, value } = await Promise.race(reads).finally(() => clearTimeout(timer));
       if (done) {
         ended = true;
@@ -252,19 +288,6 @@ export async function* chunks(response: Response, path: string, signal?: AbortSi
   } finally {
     if (!ended) reader.cancel().catch(() => {}); // closes the connection
   }
-}
-
-/** Reads a whole body of at most maxAnswer bytes. */
-export async function whole(response: Response, path: string, signal?: AbortSignal): Promise<Uint8Array> {
-  const parts: Uint8Array[] = [];
-  let size = 0;
-  for await (const part of chunks(response, path, signal)) {
-    if ((size += part.length) > maxAnswer) {
-      throw new HortusError("exhausted", `the daemon's answer to ${path} is larger than ${maxAnswer >> 20} MiB`, { hint: "read a large file as a stream" });
-    }
-    parts.push(part);
-  }
-  return join(parts, size);
 }
 
 function join(parts: Uint8Array[], size: number): Uint8Array {
@@ -298,9 +321,9 @@ async function* split(from: AsyncIterable<Uint8Array>, max: number, path: string
 }
 
 /** Yields the messages of an event stream. What a cut has left of one is dropped. */
-async function* messages(response: Response, path: string, signal: AbortSignal | undefined): AsyncGenerator<Message, void, void> {
+async function* messages(response: Response, path: string, signal: AbortSignal | undefined, silenceMs: number): AsyncGenerator<Message, void, void> {
   let m: Message = { event: "", data: "" };
-  for await (const line of split(chunks(response, path, signal, maxSilenceMs), maxEvent, path)) {
+  for await (const line of split(chunks(response, path, signal, silenceMs), maxEvent, path)) {
     if (!line.whole) return;
     if (line.text === "") {
       if (m.data) yield m;
