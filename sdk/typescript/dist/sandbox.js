@@ -11,7 +11,7 @@ export class Sandbox {
         this.#path = `/v1/sandboxes/${segment(id)}`;
     }
     /** Creates a sandbox with a client of the environment's daemon, or of the options' one. */
-    static create(request = {}, options = {}) {
+    static async create(request = {}, options = {}) {
         return createSandbox(new Transport(options), request, options);
     }
     info(o) {

@@ -94,7 +94,7 @@ export class Sandbox {
   }
 
   /** Creates a sandbox with a client of the environment's daemon, or of the options' one. */
-  static create(request: CreateSandbox = {}, options: Options & CallOptions = {}): Promise<Sandbox> {
+  static async create(request: CreateSandbox = {}, options: Options & CallOptions = {}): Promise<Sandbox> {
     return createSandbox(new Transport(options), request, options);
   }
 
