@@ -8,27 +8,8 @@ from .sandbox import Sandbox, create_sandbox
 from .transport import HortusError, Message, Read, Transport, parse, segment
 
 if TYPE_CHECKING:
-    from .types import (
-        CreateRun,
-        CreateSandbox,
-        CreateTask,
-        CreateTemplate,
-        DaemonInfo,
-        Event,
-        ReplyTask,
-        RunEvent,
-        Secret,
-        SecretSet,
-        Session,
-        SessionCreate,
-        SessionFork,
-        SessionMessage,
-        SessionRestore,
-        SessionTurn,
-        Snapshot,
-        Task,
-        Template,
-    )
+    from .types import CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, ReplyTask, RunEvent, Secret
+    from .types import SecretSet, Session, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template
     from .types import Sandbox as SandboxInfo
 
 
