@@ -21,6 +21,7 @@ import (
 	"hortus.dev/internal/daemon/launch"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/interpreter"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/reaper"
@@ -28,7 +29,7 @@ import (
 )
 
 // Main runs the tests of a package. The test binary is everything that hortus is: the command, the
-// guest, and the first process of sandboxes.
+// guest, the code interpreter, and the first process of sandboxes.
 func Main(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case initns.Argv0:
@@ -37,6 +38,8 @@ func Main(m *testing.M) {
 		os.Exit(initns.Become(guest.Main)) // as hortus does
 	case birth.Argv0:
 		os.Exit(guest.Main())
+	case interpreter.Argv0:
+		os.Exit(interpreter.Main())
 	case "hortus":
 		os.Exit(daemon.Main(os.Args[3:])) // hortus daemon run ...
 	}

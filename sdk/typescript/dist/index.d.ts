@@ -1,0 +1,130 @@
+/**
+ * The TypeScript SDK of Hortus.
+ *
+ *     await using sandbox = await Sandbox.create();
+ *     const { stdout } = await sandbox.run(["python3", "-c", "print(6 * 7)"]);
+ *
+ * @module
+ */
+import type { CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template } from "../types.js";
+import { Sandbox } from "./sandbox.ts";
+import { Transport } from "./transport.ts";
+import type { CallOptions, Options, RequestOptions } from "./transport.ts";
+export type * as types from "../types.js";
+export { Command, Sandbox } from "./sandbox.ts";
+export type { CodeOptions, CodeResult, CommandEvent, FileOptions, Fork, Result, RunOptions, StartOptions, WaitOptions } from "./sandbox.ts";
+export { HortusError, kinds } from "./transport.ts";
+export type { Bytes, CallOptions, Kind, Options, Query, RequestOptions } from "./transport.ts";
+export interface SandboxFilter {
+    /** Those that have ended too. */
+    all?: boolean;
+    state?: string[];
+    labels?: Record<string, string>;
+    forksOf?: string;
+}
+export interface TaskFilter {
+    /** The maximum number, of the newest; 100 if it is not set. */
+    limit?: number;
+    state?: string[];
+    outcome?: string[];
+}
+export interface EventOptions {
+    /** The number of the last event that is known; 0 is none. */
+    after?: number;
+    signal?: AbortSignal;
+}
+/** A client of one daemon. */
+export declare class Hortus {
+    #private;
+    readonly sandboxes: Sandboxes;
+    readonly snapshots: Snapshots;
+    readonly templates: Templates;
+    readonly tasks: Tasks;
+    readonly runs: Runs;
+    readonly sessions: Sessions;
+    readonly secrets: Secrets;
+    constructor(options?: Options);
+    info(o?: CallOptions): Promise<DaemonInfo>;
+    /** Sends any request of the API and decodes its JSON answer, for what has no method. */
+    request<T>(method: string, path: string, o?: RequestOptions): Promise<T>;
+}
+declare class Service {
+    protected t: Transport;
+    constructor(transport: Transport);
+}
+export declare class Sandboxes extends Service {
+    /** Creates a sandbox and returns when it accepts commands. */
+    create(request?: CreateSandbox, o?: CallOptions): Promise<Sandbox>;
+    /** Returns a sandbox by its ID or a unique beginning of it. */
+    get(id: string, o?: CallOptions): Promise<Sandbox>;
+    /** Lists sandboxes, the newest first. */
+    list(filter?: SandboxFilter, o?: CallOptions): Promise<SandboxInfo[]>;
+}
+export declare class Snapshots extends Service {
+    list(o?: CallOptions): Promise<Snapshot[]>;
+    get(id: string, o?: CallOptions): Promise<Snapshot>;
+    remove(id: string, o?: CallOptions): Promise<Snapshot>;
+}
+export declare class Templates extends Service {
+    list(o?: CallOptions): Promise<Template[]>;
+    /** Creates a template from commands. */
+    create(request: CreateTemplate, o?: CallOptions & {
+        onStep?: (step: string) => void;
+    }): Promise<Snapshot>;
+}
+/** What tasks and runs have in common. */
+declare class Work extends Service {
+    protected path: string;
+    constructor(transport: Transport, path: string);
+    protected of(id: string): string;
+    get(id: string, o?: CallOptions): Promise<Task>;
+    /** Lists the newest. */
+    list(filter?: TaskFilter, o?: CallOptions): Promise<Task[]>;
+    /** Cancels the work and returns when it has ended. */
+    cancel(id: string, o?: CallOptions): Promise<Task>;
+    /** Yields the complete output of an attempt. */
+    output(id: string, attempt: number, stream: "stdout" | "stderr", o?: CallOptions): AsyncGenerator<Uint8Array, void, void>;
+}
+export declare class Tasks extends Work {
+    constructor(transport: Transport);
+    create(request: CreateTask, o?: CallOptions): Promise<Task>;
+    /** Answers the question of a task that needs one, and returns the task that continues. */
+    reply(id: string, request: ReplyTask, o?: CallOptions): Promise<Task>;
+    /** Yields the events, stored and live, up to task.finished, also over broken connections. */
+    events(id: string, o?: EventOptions): AsyncGenerator<Event, void, void>;
+    /** Yields the patch of the result. */
+    diff(id: string, o?: CallOptions): AsyncGenerator<Uint8Array, void, void>;
+}
+export declare class Runs extends Work {
+    constructor(transport: Transport);
+    /** Requests a verified program, in a sentence. The run continues in the daemon. */
+    create(request: CreateRun, o?: CallOptions): Promise<Task>;
+    /** Yields the events, stored and live, up to the verdict, also over broken connections. */
+    events(id: string, o?: EventOptions): AsyncGenerator<RunEvent, void, void>;
+}
+/** Conversations with agents that keep their files. A session is named by the caller's key. */
+export declare class Sessions extends Service {
+    #private;
+    create(request: SessionCreate, o?: CallOptions): Promise<Session>;
+    list(filter?: {
+        all?: boolean;
+        state?: string[];
+    }, o?: CallOptions): Promise<Session[]>;
+    get(key: string, o?: CallOptions): Promise<Session>;
+    /** Sends a message to the agent and returns its turn, which waits or begins. */
+    send(key: string, message: SessionMessage, o?: CallOptions): Promise<SessionTurn>;
+    cancel(key: string, request?: SessionCancel, o?: CallOptions): Promise<Session>;
+    /** Takes a session back to the checkpoint of a turn. */
+    restore(key: string, request: SessionRestore, o?: CallOptions): Promise<Session>;
+    fork(key: string, request: SessionFork, o?: CallOptions): Promise<Session>;
+    /** Closes a session and removes all that it has. */
+    close(key: string, o?: CallOptions): Promise<Session>;
+    events(key: string, o?: EventOptions): AsyncGenerator<Event, void, void>;
+}
+/** Credentials that requests of sandboxes are sent with. Nothing returns a value. */
+export declare class Secrets extends Service {
+    set(name: string, request: SecretSet, o?: CallOptions): Promise<Secret>;
+    get(name: string, o?: CallOptions): Promise<Secret>;
+    remove(name: string, o?: CallOptions): Promise<Secret>;
+    list(o?: CallOptions): Promise<Secret[]>;
+}

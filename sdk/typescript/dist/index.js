@@ -1,0 +1,200 @@
+import { createSandbox, Sandbox } from "./sandbox.js";
+import { HortusError, parse, segment, Transport } from "./transport.js";
+export { Command, Sandbox } from "./sandbox.js";
+export { HortusError, kinds } from "./transport.js";
+/** A client of one daemon. */
+export class Hortus {
+    sandboxes;
+    snapshots;
+    templates;
+    tasks;
+    runs;
+    sessions;
+    secrets;
+    #transport;
+    constructor(options = {}) {
+        const t = new Transport(options);
+        this.#transport = t;
+        this.sandboxes = new Sandboxes(t);
+        this.snapshots = new Snapshots(t);
+        this.templates = new Templates(t);
+        this.tasks = new Tasks(t);
+        this.runs = new Runs(t);
+        this.sessions = new Sessions(t);
+        this.secrets = new Secrets(t);
+    }
+    info(o) {
+        return this.#transport.call("GET", "/v1/info", o);
+    }
+    /** Sends any request of the API and decodes its JSON answer, for what has no method. */
+    request(method, path, o) {
+        return this.#transport.call(method, path, o);
+    }
+}
+class Service {
+    t;
+    constructor(transport) {
+        this.t = transport;
+    }
+}
+export class Sandboxes extends Service {
+    /** Creates a sandbox and returns when it accepts commands. */
+    create(request = {}, o = {}) {
+        return createSandbox(this.t, request, o);
+    }
+    /** Returns a sandbox by its ID or a unique beginning of it. */
+    async get(id, o) {
+        return new Sandbox(this.t, (await this.t.call("GET", `/v1/sandboxes/${segment(id)}`, o)).id);
+    }
+    /** Lists sandboxes, the newest first. */
+    list(filter = {}, o) {
+        const label = Object.entries(filter.labels ?? {}).map(([name, value]) => `${name}=${value}`);
+        return this.t.list("/v1/sandboxes", { all: filter.all && 1, state: filter.state, label, forksOf: filter.forksOf }, 0, o);
+    }
+}
+export class Snapshots extends Service {
+    list(o) {
+        return this.t.list("/v1/snapshots", {}, 0, o);
+    }
+    get(id, o) {
+        return this.t.call("GET", `/v1/snapshots/${segment(id)}`, o);
+    }
+    remove(id, o) {
+        return this.t.call("DELETE", `/v1/snapshots/${segment(id)}`, o);
+    }
+}
+export class Templates extends Service {
+    list(o) {
+        return this.t.call("GET", "/v1/templates", o);
+    }
+    /** Creates a template from commands. */
+    async create(request, o = {}) {
+        const { onStep, ...call } = o;
+        for await (const line of this.t.lines("/v1/templates", { ...call, json: request })) {
+            if (line.error)
+                throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+            if (line.snapshot)
+                return line.snapshot;
+            if (line.step)
+                onStep?.(line.step);
+        }
+        throw new HortusError("unavailable", `the daemon ended before template ${request.name} was created`);
+    }
+}
+/** What tasks and runs have in common. */
+class Work extends Service {
+    path;
+    constructor(transport, path) {
+        super(transport);
+        this.path = path;
+    }
+    of(id) {
+        return `${this.path}/${segment(id)}`;
+    }
+    get(id, o) {
+        return this.t.call("GET", this.of(id), o);
+    }
+    /** Lists the newest. */
+    list(filter = {}, o) {
+        return this.t.list(this.path, { state: filter.state, outcome: filter.outcome }, filter.limit ?? 100, o);
+    }
+    /** Cancels the work and returns when it has ended. */
+    cancel(id, o) {
+        return this.t.call("POST", `${this.of(id)}/cancel`, o);
+    }
+    /** Yields the complete output of an attempt. */
+    output(id, attempt, stream, o) {
+        return this.t.bytes("GET", `${this.of(id)}/attempts/${attempt}/${segment(stream)}`, o);
+    }
+}
+export class Tasks extends Work {
+    constructor(transport) {
+        super(transport, "/v1/tasks");
+    }
+    create(request, o) {
+        return this.t.call("POST", this.path, { ...o, json: request });
+    }
+    /** Answers the question of a task that needs one, and returns the task that continues. */
+    reply(id, request, o) {
+        return this.t.call("POST", `${this.of(id)}/reply`, { ...o, json: request });
+    }
+    /** Yields the events, stored and live, up to task.finished, also over broken connections. */
+    events(id, o = {}) {
+        return follow(this.t, this.of(id), o, "task.finished");
+    }
+    /** Yields the patch of the result. */
+    diff(id, o) {
+        return this.t.bytes("GET", `${this.of(id)}/diff`, o);
+    }
+}
+export class Runs extends Work {
+    constructor(transport) {
+        super(transport, "/v1/runs");
+    }
+    /** Requests a verified program, in a sentence. The run continues in the daemon. */
+    create(request, o) {
+        return this.t.call("POST", this.path, { ...o, json: request });
+    }
+    /** Yields the events, stored and live, up to the verdict, also over broken connections. */
+    events(id, o = {}) {
+        return follow(this.t, this.of(id), o, "verdict");
+    }
+}
+/** Conversations with agents that keep their files. A session is named by the caller's key. */
+export class Sessions extends Service {
+    #of(key) {
+        return `/v1/sessions/${segment(key)}`;
+    }
+    create(request, o) {
+        return this.t.call("POST", "/v1/sessions", { ...o, json: request });
+    }
+    list(filter = {}, o) {
+        const query = { all: filter.all && 1, state: filter.state };
+        return this.t.call("GET", "/v1/sessions", { ...o, query });
+    }
+    get(key, o) {
+        return this.t.call("GET", this.#of(key), o);
+    }
+    /** Sends a message to the agent and returns its turn, which waits or begins. */
+    send(key, message, o) {
+        return this.t.call("POST", `${this.#of(key)}/messages`, { ...o, json: message });
+    }
+    cancel(key, request = {}, o) {
+        return this.t.call("POST", `${this.#of(key)}/cancel`, { ...o, json: request });
+    }
+    /** Takes a session back to the checkpoint of a turn. */
+    restore(key, request, o) {
+        return this.t.call("POST", `${this.#of(key)}/restore`, { ...o, json: request });
+    }
+    fork(key, request, o) {
+        return this.t.call("POST", `${this.#of(key)}/fork`, { ...o, json: request });
+    }
+    /** Closes a session and removes all that it has. */
+    close(key, o) {
+        return this.t.call("DELETE", this.#of(key), o);
+    }
+    events(key, o = {}) {
+        return follow(this.t, this.#of(key), o, "session.closed");
+    }
+}
+/** Credentials that requests of sandboxes are sent with. Nothing returns a value. */
+export class Secrets extends Service {
+    set(name, request, o) {
+        return this.t.call("PUT", `/v1/secrets/${segment(name)}`, { ...o, json: request });
+    }
+    get(name, o) {
+        return this.t.call("GET", `/v1/secrets/${segment(name)}`, o);
+    }
+    remove(name, o) {
+        return this.t.call("DELETE", `/v1/secrets/${segment(name)}`, o);
+    }
+    list(o) {
+        return this.t.list("/v1/secrets", {}, 0, o);
+    }
+}
+function follow(t, path, o, last) {
+    return t.follow(`${path}/events`, "after", o.after ?? 0, o.signal, (m) => {
+        const e = parse(m.data, path);
+        return { item: e, at: e.seq, last: e.type === last };
+    });
+}

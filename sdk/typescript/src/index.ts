@@ -1,0 +1,277 @@
+/**
+ * The TypeScript SDK of Hortus.
+ *
+ *     await using sandbox = await Sandbox.create();
+ *     const { stdout } = await sandbox.run(["python3", "-c", "print(6 * 7)"]);
+ *
+ * @module
+ */
+import type {
+  CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session,
+  SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, TemplateLine,
+} from "../types.js";
+import { createSandbox, Sandbox } from "./sandbox.ts";
+import { HortusError, parse, segment, Transport } from "./transport.ts";
+import type { CallOptions, Options, Query, RequestOptions } from "./transport.ts";
+
+export type * as types from "../types.js";
+export { Command, Sandbox } from "./sandbox.ts";
+export type { CodeOptions, CodeResult, CommandEvent, FileOptions, Fork, Result, RunOptions, StartOptions, WaitOptions } from "./sandbox.ts";
+export { HortusError, kinds } from "./transport.ts";
+export type { Bytes, CallOptions, Kind, Options, Query, RequestOptions } from "./transport.ts";
+
+export interface SandboxFilter {
+  /** Those that have ended too. */
+  all?: boolean;
+  state?: string[];
+  labels?: Record<string, string>;
+  forksOf?: string;
+}
+
+export interface TaskFilter {
+  /** The maximum number, of the newest; 100 if it is not set. */
+  limit?: number;
+  state?: string[];
+  outcome?: string[];
+}
+
+export interface EventOptions {
+  /** The number of the last event that is known; 0 is none. */
+  after?: number;
+  signal?: AbortSignal;
+}
+
+/** A client of one daemon. */
+export class Hortus {
+  readonly sandboxes: Sandboxes;
+  readonly snapshots: Snapshots;
+  readonly templates: Templates;
+  readonly tasks: Tasks;
+  readonly runs: Runs;
+  readonly sessions: Sessions;
+  readonly secrets: Secrets;
+  #transport: Transport;
+
+  constructor(options: Options = {}) {
+    const t = new Transport(options);
+    this.#transport = t;
+    this.sandboxes = new Sandboxes(t);
+    this.snapshots = new Snapshots(t);
+    this.templates = new Templates(t);
+    this.tasks = new Tasks(t);
+    this.runs = new Runs(t);
+    this.sessions = new Sessions(t);
+    this.secrets = new Secrets(t);
+  }
+
+  info(o?: CallOptions): Promise<DaemonInfo> {
+    return this.#transport.call("GET", "/v1/info", o);
+  }
+
+  /** Sends any request of the API and decodes its JSON answer, for what has no method. */
+  request<T>(method: string, path: string, o?: RequestOptions): Promise<T> {
+    return this.#transport.call(method, path, o);
+  }
+}
+
+class Service {
+  protected t: Transport;
+  constructor(transport: Transport) {
+    this.t = transport;
+  }
+}
+
+export class Sandboxes extends Service {
+  /** Creates a sandbox and returns when it accepts commands. */
+  create(request: CreateSandbox = {}, o: CallOptions = {}): Promise<Sandbox> {
+    return createSandbox(this.t, request, o);
+  }
+
+  /** Returns a sandbox by its ID or a unique beginning of it. */
+  async get(id: string, o?: CallOptions): Promise<Sandbox> {
+    return new Sandbox(this.t, (await this.t.call<SandboxInfo>("GET", `/v1/sandboxes/${segment(id)}`, o)).id);
+  }
+
+  /** Lists sandboxes, the newest first. */
+  list(filter: SandboxFilter = {}, o?: CallOptions): Promise<SandboxInfo[]> {
+    const label = Object.entries(filter.labels ?? {}).map(([name, value]) => `${name}=${value}`);
+    return this.t.list("/v1/sandboxes", { all: filter.all && 1, state: filter.state, label, forksOf: filter.forksOf }, 0, o);
+  }
+}
+
+export class Snapshots extends Service {
+  list(o?: CallOptions): Promise<Snapshot[]> {
+    return this.t.list("/v1/snapshots", {}, 0, o);
+  }
+
+  get(id: string, o?: CallOptions): Promise<Snapshot> {
+    return this.t.call("GET", `/v1/snapshots/${segment(id)}`, o);
+  }
+
+  remove(id: string, o?: CallOptions): Promise<Snapshot> {
+    return this.t.call("DELETE", `/v1/snapshots/${segment(id)}`, o);
+  }
+}
+
+export class Templates extends Service {
+  list(o?: CallOptions): Promise<Template[]> {
+    return this.t.call("GET", "/v1/templates", o);
+  }
+
+  /** Creates a template from commands. */
+  async create(request: CreateTemplate, o: CallOptions & { onStep?: (step: string) => void } = {}): Promise<Snapshot> {
+    const { onStep, ...call } = o;
+    for await (const line of this.t.lines<TemplateLine>("/v1/templates", { ...call, json: request })) {
+      if (line.error) throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+      if (line.snapshot) return line.snapshot;
+      if (line.step) onStep?.(line.step);
+    }
+    throw new HortusError("unavailable", `the daemon ended before template ${request.name} was created`);
+  }
+}
+
+/** What tasks and runs have in common. */
+class Work extends Service {
+  protected path: string;
+  constructor(transport: Transport, path: string) {
+    super(transport);
+    this.path = path;
+  }
+
+  protected of(id: string): string {
+    return `${this.path}/${segment(id)}`;
+  }
+
+  get(id: string, o?: CallOptions): Promise<Task> {
+    return this.t.call("GET", this.of(id), o);
+  }
+
+  /** Lists the newest. */
+  list(filter: TaskFilter = {}, o?: CallOptions): Promise<Task[]> {
+    return this.t.list(this.path, { state: filter.state, outcome: filter.outcome }, filter.limit ?? 100, o);
+  }
+
+  /** Cancels the work and returns when it has ended. */
+  cancel(id: string, o?: CallOptions): Promise<Task> {
+    return this.t.call("POST", `${this.of(id)}/cancel`, o);
+  }
+
+  /** Yields the complete output of an attempt. */
+  output(id: string, attempt: number, stream: "stdout" | "stderr", o?: CallOptions): AsyncGenerator<Uint8Array, void, void> {
+    return this.t.bytes("GET", `${this.of(id)}/attempts/${attempt}/${segment(stream)}`, o);
+  }
+}
+
+export class Tasks extends Work {
+  constructor(transport: Transport) {
+    super(transport, "/v1/tasks");
+  }
+
+  create(request: CreateTask, o?: CallOptions): Promise<Task> {
+    return this.t.call("POST", this.path, { ...o, json: request });
+  }
+
+  /** Answers the question of a task that needs one, and returns the task that continues. */
+  reply(id: string, request: ReplyTask, o?: CallOptions): Promise<Task> {
+    return this.t.call("POST", `${this.of(id)}/reply`, { ...o, json: request });
+  }
+
+  /** Yields the events, stored and live, up to task.finished, also over broken connections. */
+  events(id: string, o: EventOptions = {}): AsyncGenerator<Event, void, void> {
+    return follow<Event>(this.t, this.of(id), o, "task.finished");
+  }
+
+  /** Yields the patch of the result. */
+  diff(id: string, o?: CallOptions): AsyncGenerator<Uint8Array, void, void> {
+    return this.t.bytes("GET", `${this.of(id)}/diff`, o);
+  }
+}
+
+export class Runs extends Work {
+  constructor(transport: Transport) {
+    super(transport, "/v1/runs");
+  }
+
+  /** Requests a verified program, in a sentence. The run continues in the daemon. */
+  create(request: CreateRun, o?: CallOptions): Promise<Task> {
+    return this.t.call("POST", this.path, { ...o, json: request });
+  }
+
+  /** Yields the events, stored and live, up to the verdict, also over broken connections. */
+  events(id: string, o: EventOptions = {}): AsyncGenerator<RunEvent, void, void> {
+    return follow<RunEvent>(this.t, this.of(id), o, "verdict");
+  }
+}
+
+/** Conversations with agents that keep their files. A session is named by the caller's key. */
+export class Sessions extends Service {
+  #of(key: string): string {
+    return `/v1/sessions/${segment(key)}`;
+  }
+
+  create(request: SessionCreate, o?: CallOptions): Promise<Session> {
+    return this.t.call("POST", "/v1/sessions", { ...o, json: request });
+  }
+
+  list(filter: { all?: boolean; state?: string[] } = {}, o?: CallOptions): Promise<Session[]> {
+    const query: Query = { all: filter.all && 1, state: filter.state };
+    return this.t.call("GET", "/v1/sessions", { ...o, query });
+  }
+
+  get(key: string, o?: CallOptions): Promise<Session> {
+    return this.t.call("GET", this.#of(key), o);
+  }
+
+  /** Sends a message to the agent and returns its turn, which waits or begins. */
+  send(key: string, message: SessionMessage, o?: CallOptions): Promise<SessionTurn> {
+    return this.t.call("POST", `${this.#of(key)}/messages`, { ...o, json: message });
+  }
+
+  cancel(key: string, request: SessionCancel = {}, o?: CallOptions): Promise<Session> {
+    return this.t.call("POST", `${this.#of(key)}/cancel`, { ...o, json: request });
+  }
+
+  /** Takes a session back to the checkpoint of a turn. */
+  restore(key: string, request: SessionRestore, o?: CallOptions): Promise<Session> {
+    return this.t.call("POST", `${this.#of(key)}/restore`, { ...o, json: request });
+  }
+
+  fork(key: string, request: SessionFork, o?: CallOptions): Promise<Session> {
+    return this.t.call("POST", `${this.#of(key)}/fork`, { ...o, json: request });
+  }
+
+  /** Closes a session and removes all that it has. */
+  close(key: string, o?: CallOptions): Promise<Session> {
+    return this.t.call("DELETE", this.#of(key), o);
+  }
+
+  events(key: string, o: EventOptions = {}): AsyncGenerator<Event, void, void> {
+    return follow<Event>(this.t, this.#of(key), o, "session.closed");
+  }
+}
+
+/** Credentials that requests of sandboxes are sent with. Nothing returns a value. */
+export class Secrets extends Service {
+  set(name: string, request: SecretSet, o?: CallOptions): Promise<Secret> {
+    return this.t.call("PUT", `/v1/secrets/${segment(name)}`, { ...o, json: request });
+  }
+
+  get(name: string, o?: CallOptions): Promise<Secret> {
+    return this.t.call("GET", `/v1/secrets/${segment(name)}`, o);
+  }
+
+  remove(name: string, o?: CallOptions): Promise<Secret> {
+    return this.t.call("DELETE", `/v1/secrets/${segment(name)}`, o);
+  }
+
+  list(o?: CallOptions): Promise<Secret[]> {
+    return this.t.list("/v1/secrets", {}, 0, o);
+  }
+}
+
+function follow<T extends { seq: number; type: string }>(t: Transport, path: string, o: EventOptions, last: T["type"]): AsyncGenerator<T, void, void> {
+  return t.follow(`${path}/events`, "after", o.after ?? 0, o.signal, (m) => {
+    const e = parse<T>(m.data, path);
+    return { item: e, at: e.seq, last: e.type === last };
+  });
+}
