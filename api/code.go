@@ -23,7 +23,7 @@ type CodeContext struct {
 }
 
 // CreateCodeContext is what a new context is made from. Dir is a directory of the sandbox; empty
-// means the home directory.
+// means /workspace, where commands run too.
 type CreateCodeContext struct {
 	Language string `json:"language,omitempty"`
 	Dir      string `json:"dir,omitempty"`

@@ -90,7 +90,7 @@ func TestComplete(t *testing.T) {
 		{"run _", nil},
 		{"nonsense _", nil},
 		{"completion z", []string{"zsh"}},
-		{"execute _", []string{":files"}},
+		{"role execute _", []string{":files"}},
 		{"__comp", nil},
 	} {
 		words := strings.Fields(c.words)

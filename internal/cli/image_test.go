@@ -140,7 +140,7 @@ func TestImageOfSandboxes(t *testing.T) {
 		{"sandbox", "create"},
 		{"sandbox", "run", "--", "true"},
 		{"run", "print 1", "-d"},
-		{"execute", program},
+		{"role", "execute", program},
 		{"task", "--repo", p.root, "fix it now", "-d"},
 		{"repo", "prepare", p.root},
 		{"repo", "prepare", p.root, p.root},

@@ -37,10 +37,8 @@ type grammar struct {
 	ShowVersion versionFlag `name:"version" group:"global" help:"Show the version."`
 
 	Run        task.RunCommand         `cmd:"" help:"Write, run and verify a program for a request."`
-	Execute    task.ExecuteCommand     `cmd:"" help:"Run a program given as JSON once, without a model."`
-	Plan       task.PlanCommand        `cmd:"" help:"Run the Planner only: request in, plan out."`
-	Code       task.CodeCommand        `cmd:"" help:"Run the Coder only: plan in, program out."`
-	Debug      task.DebugCommand       `cmd:"" help:"Run the Debugger only: failed attempt in, diagnosis out."`
+	Code       sandbox.CodeCommand     `cmd:"" help:"Run code in a new sandbox and destroy the sandbox afterwards."`
+	Role       task.RoleCommand        `cmd:"" help:"Run one role of hortus run alone: JSON in, JSON out."`
 	Sandbox    sandbox.Command         `cmd:"" help:"Create and use sandboxes."`
 	Egress     egress.Command          `cmd:"" help:"Show and change what sandboxes may connect to."`
 	Secret     secret.Command          `cmd:"" help:"Set and list secrets, which requests of sandboxes are sent with."`

@@ -33,6 +33,12 @@ func Count(few, often int) int {
 	return few
 }
 
+// First returns the first few rows of a table in T1, and all of them in T2. It is for rows that each
+// cost seconds: the first ones are different in kind, the others are their variants.
+func First[T any](few int, rows []T) []T {
+	return rows[:Count(min(few, len(rows)), len(rows))]
+}
+
 // AnyUser marks a test that has the same result for every user. It skips the test if
 // HORTUS_TEST_TIER is "user", as in CI's second run, which is not as root.
 func AnyUser(t testing.TB) {

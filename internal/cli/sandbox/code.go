@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,17 +16,102 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/image"
 )
+
+// code are the arguments and flags of a piece of code.
+type code struct {
+	File     string  `arg:"" optional:"" complete:"files" help:"File with the code (default: stdin, unless -c is given)."`
+	Code     *string `short:"c" placeholder:"CODE" help:"The code itself."`
+	Language string  `placeholder:"NAME" help:"python (default), javascript, typescript or bash; each has a default context. A file's name may say it too."`
+	Out      string  `placeholder:"DIR" help:"Write images, tables and other forms of the results into this directory."`
+}
+
+// languages are those that the name of a file says.
+var languages = map[string]string{".py": "python", ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript", ".ts": "typescript", ".mts": "typescript", ".sh": "bash", ".bash": "bash"}
+
+// read returns what is to be run.
+func (c *code) read(a *app.App) (api.RunCode, error) {
+	if c.Code != nil && c.File != "" {
+		return api.RunCode{}, api.Errorf(api.KindInvalid, "both -c and the file %q have code: give one of them", c.File)
+	}
+	req := api.RunCode{Language: cmp.Or(c.Language, languages[filepath.Ext(c.File)])}
+	if c.Code != nil {
+		req.Code = *c.Code
+		return req, nil
+	}
+	text, err := a.ReadInput(cmp.Or(c.File, "-"))
+	req.Code = string(text)
+	return req, err
+}
+
+// CodeCommand is "hortus code".
+type CodeCommand struct {
+	code
+	flags.Sandbox
+}
+
+// Help returns what the first line of help does not.
+func (CodeCommand) Help() string {
+	return `The value of the last line is printed. The sandbox has no network, unless a flag allows it.
+
+    hortus code -c 'import sys; sys.version'
+    hortus code --language javascript -c '[1, 2, 3].map((v) => v * 2)'
+    hortus code --out charts plot.py
+
+To keep what the code defines for more code: hortus sandbox create, then hortus sandbox code. The exit code is 1 if the code failed.`
+}
+
+// Run runs code in a sandbox of its own, which ends with this process.
+func (c *CodeCommand) Run(ctx app.Context, a *app.App) error {
+	req, err := c.CreateRequest()
+	if err != nil {
+		return err
+	}
+	run, err := c.code.read(a)
+	if err != nil {
+		return err
+	}
+	pull, err := image.Wanted(a, &c.Sandbox, &req)
+	if err != nil {
+		return err
+	}
+	if req.TTLMS == 0 {
+		req.TTLMS = untilHeld.Milliseconds()
+	}
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := image.Use(ctx, a, cl, pull, &req); err != nil {
+		return err
+	}
+	s, err := cl.Sandboxes.Create(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	release, err := s.Hold(ctx)
+	if err != nil {
+		return errors.Join(err, destroy(ctx, a, s))
+	}
+	defer release()
+	if c.TTL == 0 {
+		_, err = s.SetTTL(ctx, api.MaxTTL)
+	}
+	if err == nil {
+		err = c.show(ctx, a, s, run)
+	}
+	return errors.Join(err, destroy(ctx, a, s))
+}
 
 type sandboxCodeCmd struct {
 	oneSandbox
-	File     string            `arg:"" optional:"" complete:"files" help:"File with the code (default: stdin, unless -e is given)."`
-	Eval     *string           `short:"e" placeholder:"CODE" help:"The code itself."`
-	Language string            `short:"l" placeholder:"NAME" help:"python (default), javascript, typescript or bash; each has a default context."`
+	code
 	Context  string            `placeholder:"ID" help:"Context of the code, instead of a language."`
 	Env      map[string]string `placeholder:"NAME=VALUE" help:"Variable of this code alone. Repeatable."`
-	Out      string            `placeholder:"DIR" help:"Write images, tables and other forms of the results into this directory."`
 	Contexts bool              `help:"List the contexts, and run nothing."`
 	Restart  string            `placeholder:"CONTEXT" help:"Restart a context without what it had, and run nothing."`
 }
@@ -34,9 +120,9 @@ type sandboxCodeCmd struct {
 func (sandboxCodeCmd) Help() string {
 	return `What a piece of code defines stays for the next one. The value of its last line is printed.
 
-    hortus sandbox code ID -e 'x = 20'
-    hortus sandbox code ID -e 'x + 1'
-    hortus sandbox code ID -l javascript -e 'await fetch("http://localhost:3000").then((r) => r.status)'
+    hortus sandbox code ID -c 'x = 20'
+    hortus sandbox code ID -c 'x + 1'
+    hortus sandbox code ID --language javascript -c 'await fetch("http://localhost:3000").then((r) => r.status)'
     hortus sandbox code ID --out charts plot.py
 
 The exit code is 1 if the code failed. Ctrl-C interrupts the code; its context keeps what it had.`
@@ -44,9 +130,6 @@ The exit code is 1 if the code failed. Ctrl-C interrupts the code; its context k
 
 // Run runs code in the sandbox's code interpreter.
 func (c *sandboxCodeCmd) Run(ctx app.Context, a *app.App) error {
-	if c.Eval != nil && c.File != "" {
-		return api.Errorf(api.KindInvalid, "both -e and the file %q have code: give one of them", c.File)
-	}
 	s, err := find(ctx, a, c.ID)
 	if err != nil {
 		return err
@@ -68,17 +151,19 @@ func (c *sandboxCodeCmd) Run(ctx app.Context, a *app.App) error {
 		}
 		return nil
 	}
-	var code []byte
-	if c.Eval != nil {
-		code = []byte(*c.Eval)
-	} else if code, err = a.ReadInput(cmp.Or(c.File, "-")); err != nil {
+	run, err := c.code.read(a)
+	if err != nil {
 		return err
 	}
-	return c.show(ctx, a, s, api.RunCode{Code: string(code), Language: c.Language, Context: c.Context, Env: c.Env})
+	run.Context, run.Env = c.Context, c.Env
+	if run.Context != "" && c.Language == "" {
+		run.Language = "" // the context has one, whatever the file's name says
+	}
+	return c.show(ctx, a, s, run)
 }
 
 // show runs code, and shows its events.
-func (c *sandboxCodeCmd) show(ctx app.Context, a *app.App, s *client.Sandbox, req api.RunCode) error {
+func (c *code) show(ctx app.Context, a *app.App, s *client.Sandbox, req api.RunCode) error {
 	var all []api.CodeEvent
 	failed := false
 	files := 0
@@ -127,7 +212,7 @@ func (c *sandboxCodeCmd) show(ctx app.Context, a *app.App, s *client.Sandbox, re
 var endings = map[string]string{"html": ".html", "markdown": ".md", "svg": ".svg", "latex": ".tex", "javascript": ".js", "png": ".png", "jpeg": ".jpg", "pdf": ".pdf"}
 
 // write writes the forms of a result into files, over those of an earlier call, and returns 1 if it has any.
-func (c *sandboxCodeCmd) write(a *app.App, e api.CodeEvent, n int) (written int, err error) {
+func (c *code) write(a *app.App, e api.CodeEvent, n int) (written int, err error) {
 	if err := os.MkdirAll(c.Out, 0o777); err != nil {
 		return 0, api.Errorf(api.KindInvalid, "%w", err)
 	}

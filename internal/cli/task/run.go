@@ -61,8 +61,15 @@ func (c *RunCommand) Run(ctx app.Context, a *app.App) error {
 	return perform(ctx, a, req, c.taskFlags, &c.Sandbox)
 }
 
-// ExecuteCommand is "hortus execute".
-type ExecuteCommand struct {
+// RoleCommand is "hortus role".
+type RoleCommand struct {
+	Plan    planCmd    `cmd:"" help:"Run the Planner alone: request in, plan out."`
+	Code    codeCmd    `cmd:"" help:"Run the Coder alone: plan in, program out."`
+	Execute executeCmd `cmd:"" help:"Run the Executor alone: program in, its output out, without a model."`
+	Debug   debugCmd   `cmd:"" help:"Run the Debugger alone: failed attempt in, diagnosis out."`
+}
+
+type executeCmd struct {
 	Artifact string `arg:"" complete:"files" placeholder:"FILE" help:"Program as JSON (api.CodeArtifact); - reads stdin."`
 	schemaFlag
 	taskFlags
@@ -70,7 +77,7 @@ type ExecuteCommand struct {
 }
 
 // Run runs a program once.
-func (c *ExecuteCommand) Run(ctx app.Context, a *app.App) error {
+func (c *executeCmd) Run(ctx app.Context, a *app.App) error {
 	var artifact api.CodeArtifact
 	if err := a.ReadJSON(c.Artifact, &artifact); err != nil {
 		return err
@@ -82,14 +89,13 @@ func (c *ExecuteCommand) Run(ctx app.Context, a *app.App) error {
 	return perform(ctx, a, api.CreateTask{Artifact: &artifact, Schema: schema}, c.taskFlags, &c.Sandbox)
 }
 
-// PlanCommand is "hortus plan".
-type PlanCommand struct {
+type planCmd struct {
 	Sentence string `arg:"" help:"Request in plain language; - reads stdin."`
 	modelFlag
 }
 
 // Run asks the Planner alone.
-func (c *PlanCommand) Run(ctx app.Context, a *app.App) error {
+func (c *planCmd) Run(ctx app.Context, a *app.App) error {
 	sentence, err := a.ReadArgument(c.Sentence)
 	if err != nil {
 		return err
@@ -100,14 +106,13 @@ func (c *PlanCommand) Run(ctx app.Context, a *app.App) error {
 	})
 }
 
-// CodeCommand is "hortus code".
-type CodeCommand struct {
+type codeCmd struct {
 	Plan string `arg:"" complete:"files" placeholder:"FILE" help:"Plan as JSON (api.ExecutionPlan); - reads stdin."`
 	modelFlag
 }
 
 // Run asks the Coder alone.
-func (c *CodeCommand) Run(ctx app.Context, a *app.App) error {
+func (c *codeCmd) Run(ctx app.Context, a *app.App) error {
 	var plan api.ExecutionPlan
 	if err := a.ReadJSON(c.Plan, &plan); err != nil {
 		return err
@@ -116,14 +121,13 @@ func (c *CodeCommand) Run(ctx app.Context, a *app.App) error {
 	return answer(ctx, a, name, func(roles *client.RoleService) (any, error) { return roles.Code(ctx, name, plan) })
 }
 
-// DebugCommand is "hortus debug".
-type DebugCommand struct {
+type debugCmd struct {
 	Request string `arg:"" complete:"files" placeholder:"FILE" help:"Failed attempt as JSON (api.DebugRequest); - reads stdin."`
 	modelFlag
 }
 
 // Run asks the Debugger alone.
-func (c *DebugCommand) Run(ctx app.Context, a *app.App) error {
+func (c *debugCmd) Run(ctx app.Context, a *app.App) error {
 	var req api.DebugRequest
 	if err := a.ReadJSON(c.Request, &req); err != nil {
 		return err

@@ -72,10 +72,11 @@ func languageOf(name string) (l language, err error) {
 type codeContext struct {
 	id       string
 	language language
-	dir      string
 	turn     chan struct{} // holds one value while code runs
 
 	mu     sync.Mutex
+	dir    string
+	placed bool    // the directory is decided
 	kernel *kernel // nil before the first code and after its end
 }
 
@@ -89,7 +90,20 @@ func newContext(id string, l language, dir string) *codeContext {
 	return &codeContext{id: id, language: l, dir: dir, turn: make(chan struct{}, 1)}
 }
 
-func (c *codeContext) row() contextRow { return contextRow{c.id, c.language.name, c.dir} }
+func (c *codeContext) row() contextRow {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return contextRow{c.id, c.language.name, c.dir}
+}
+
+// place sets the directory of a context that has run no code yet: the clients of the two APIs expect different ones.
+func (c *codeContext) place(dir string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if info, err := os.Stat(dir); !c.placed && err == nil && info.IsDir() {
+		c.dir, c.placed = dir, true
+	}
+}
 
 // interruptGrace is what code has to end after it is interrupted; then its process is killed.
 const interruptGrace = 5 * time.Second
@@ -148,6 +162,7 @@ func (c *codeContext) run(ctx context.Context, code string, env map[string]strin
 func (c *codeContext) started() (*kernel, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.placed = true
 	if c.kernel == nil {
 		k, err := startKernel(c.language, c.dir)
 		if err != nil {

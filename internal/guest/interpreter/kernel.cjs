@@ -78,7 +78,18 @@ if (isMainThread) {
   let count = 0;
   let stop = () => {};
   const execute = async ({ code, env, language }) => {
-    if (language === 'typescript') code = require('node:module').stripTypeScriptTypes(code);
+    if (language === 'typescript') {
+      const { stripTypeScriptTypes: strip } = require('node:module');
+      if (!strip) {
+        const message = `TypeScript needs Node 22.13 or newer, and this sandbox has ${process.version}: use javascript, or an image with a newer Node`;
+        return failed({ name: 'Unsupported', message, stack: message });
+      }
+      try {
+        code = strip(code);
+      } catch (e) {
+        return failed({ name: e.name, message: e.message, stack: `${e.name}: ${e.message}` });
+      }
+    }
     const evaluated = post('Runtime.evaluate', { expression: `${imports(code)}\n//# sourceURL=cell-${count}.js`, replMode: true, awaitPromise: true });
     const stopped = new Promise((done) => { stop = () => setTimeout(done, 300, { error: interrupted }); });
     const { error, result, exceptionDetails: thrown } = await Promise.race([evaluated, stopped]);

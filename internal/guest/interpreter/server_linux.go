@@ -131,6 +131,8 @@ type execution struct {
 	Context  string            `json:"context_id"`
 	Language string            `json:"language"`
 	Env      map[string]string `json:"env_vars"`
+	// Dir is the directory of the language's default context, if it has run no code yet.
+	Dir string `json:"dir"`
 }
 
 func (s *server) route(ctx context.Context, w *answer, method string, path []string, body []byte) {
@@ -146,6 +148,9 @@ func (s *server) route(ctx context.Context, w *answer, method string, path []str
 		if err != nil {
 			w.err(err)
 			return
+		}
+		if in.Context == "" {
+			c.place(in.Dir)
 		}
 		w.begin()
 		if err := c.run(ctx, in.Code, in.Env, w.event); err != nil {

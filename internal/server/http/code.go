@@ -3,6 +3,7 @@ package http
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,8 @@ import (
 const (
 	// maxCodeEvent bounds one event of an interpreter, in bytes: an image or a table.
 	maxCodeEvent = 64 << 20
+	// codeDir is where code runs if nothing else is said: where commands run, and where relative paths of files are.
+	codeDir = "/workspace"
 	// maxCodeAnswer bounds its other answers.
 	maxCodeAnswer = 1 << 20
 )
@@ -50,7 +53,7 @@ func (d sandboxes) codeRoutes() []Route {
 		In:  api.CreateCodeContext{}, Out: api.CodeContext{}, Status: http.StatusCreated,
 		Handler: accept(http.StatusCreated, decode, func(r *http.Request, in api.CreateCodeContext) (api.CodeContext, error) {
 			var out guestContext
-			err := d.interpreter(r, "POST", "contexts", map[string]string{"language": in.Language, "cwd": in.Dir}, &out)
+			err := d.interpreter(r, "POST", "contexts", map[string]string{"language": in.Language, "cwd": cmp.Or(in.Dir, codeDir)}, &out)
 			return api.CodeContext(out), err
 		}),
 	}, {
@@ -158,7 +161,7 @@ func (d sandboxes) runCode(w http.ResponseWriter, r *http.Request) error {
 	if in.Language != "" && in.Context != "" {
 		return api.Errorf(api.KindInvalid, "language and context are both set: a context has its language")
 	}
-	resp, err := d.askInterpreter(r, "POST", "execute", map[string]any{"code": in.Code, "language": in.Language, "context_id": in.Context, "env_vars": in.Env})
+	resp, err := d.askInterpreter(r, "POST", "execute", map[string]any{"code": in.Code, "language": in.Language, "context_id": in.Context, "env_vars": in.Env, "dir": codeDir})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/test/tier"
 )
 
 // Find implements repo.Kept.
@@ -48,7 +49,7 @@ func TestEarlierGate(t *testing.T) {
 		t.Skip("python3 is not installed")
 	}
 	const unit = "python3 -m unittest"
-	for _, c := range []struct {
+	for _, c := range tier.First(6, []struct {
 		name   string
 		verify string
 		// chance is true for a test that fails and passes in turn.
@@ -58,10 +59,7 @@ func TestEarlierGate(t *testing.T) {
 	}{
 		{name: "the same"},
 		{name: "fresh", change: func(_ *bench, r *api.RepoTask) { r.Fresh = true }, ran: true},
-		{name: "strict", change: func(_ *bench, r *api.RepoTask) { r.Strict = true }, ran: true},
 		{name: "another command", change: func(_ *bench, r *api.RepoTask) { r.Verify += " -v" }, ran: true},
-		{name: "other programs", change: func(b *bench, _ *api.RepoTask) { b.contents = "other programs" }, ran: true},
-		{name: "another day", change: func(b *bench, _ *api.RepoTask) { b.days = 1 }, ran: true},
 		{name: "another commit", change: func(_ *bench, r *api.RepoTask) {
 			if err := os.WriteFile(filepath.Join(r.URL, "new"), nil, 0o600); err != nil {
 				t.Error(err)
@@ -69,11 +67,14 @@ func TestEarlierGate(t *testing.T) {
 			runGit(t, r.URL, "add", "new")
 			runGit(t, r.URL, "commit", "-qm", "new")
 		}, ran: true},
-		{name: "a connection", change: func(b *bench, _ *api.RepoTask) { b.sandboxes.egress = api.EgressRules }, ran: true},
 		{name: "damaged on the disk", change: func(b *bench, _ *api.RepoTask) { b.sandboxes.damaged = true }, ran: true},
 		{name: "unstable", chance: true, ran: true},
+		{name: "strict", change: func(_ *bench, r *api.RepoTask) { r.Strict = true }, ran: true},
+		{name: "other programs", change: func(b *bench, _ *api.RepoTask) { b.contents = "other programs" }, ran: true},
+		{name: "another day", change: func(b *bench, _ *api.RepoTask) { b.days = 1 }, ran: true},
+		{name: "a connection", change: func(b *bench, _ *api.RepoTask) { b.sandboxes.egress = api.EgressRules }, ran: true},
 		{name: "no report", verify: "sh count.sh", ran: true},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			count := filepath.Join(t.TempDir(), "count")

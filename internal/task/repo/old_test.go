@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/test/tier"
 )
 
 // red is a repository with two tests that fail. One of them nobody can repair.
@@ -42,7 +43,7 @@ func TestOldFailures(t *testing.T) {
 		return out
 	}
 	blocked := call{"finish", map[string]any{"summary": "no", "blocked": "there is no network"}}
-	for _, c := range []struct {
+	for _, c := range tier.First(6, []struct {
 		name    string
 		files   map[string]string
 		calls   []call
@@ -53,22 +54,22 @@ func TestOldFailures(t *testing.T) {
 		untold  bool   // the agent does not learn of them
 	}{
 		{name: "another one is repaired, and the old one is left", calls: done(mendCalc, ""), outcome: api.OutcomeVerified, rounds: 2, old: old},
+		{name: "strict", calls: done(mendCalc, "", ""), req: api.RepoTask{Strict: true}, outcome: api.OutcomeNeedsHuman, rounds: 3, untold: true},
+		{name: "a feature with a test that tests nothing", calls: done(feature+"X=2; "+newTest, "", ""), outcome: api.OutcomeNeedsHuman, rounds: 3},
+		{name: "a new failure", calls: done(mendCalc+"; sed -i 's/2 \\* a/3 * a/' calc.py", "", ""), outcome: api.OutcomeNeedsHuman, rounds: 3},
+		{name: "the old test is edited", calls: done("sed -i 's/add(2, 3), 5/add(2, 3), -1/' test_calc.py", "", ""), outcome: api.OutcomeNeedsHuman, rounds: 3},
+		{name: "a file that cannot be read hides its tests", files: map[string]string{"test_net.py": "import no_such_module\n"}, calls: done(mendCalc, "", ""), outcome: api.OutcomeNeedsHuman, rounds: 3},
 		{name: "the old one is left at last", calls: done(mendCalc, "echo a > a.txt", ""), outcome: api.OutcomeVerified, rounds: 3, old: old},
 		{name: "the agent was not told", calls: done(mendCalc), req: api.RepoTask{Rounds: -1}, outcome: api.OutcomeNeedsHuman, rounds: 1, untold: true},
 		{name: "it still changes in the last round", calls: done(mendCalc, "echo a > a.txt"), req: api.RepoTask{Rounds: 1}, outcome: api.OutcomeNeedsHuman, rounds: 2},
-		{name: "strict", calls: done(mendCalc, "", ""), req: api.RepoTask{Strict: true}, outcome: api.OutcomeNeedsHuman, rounds: 3, untold: true},
 		{name: "a seeded defect", calls: done(mendCalc, "", ""), req: api.RepoTask{Mutant: "--- a/calc.py\n+++ b/calc.py\n@@ -4,2 +4,2 @@\n def twice(a):\n-    return 2 * a\n+    return 3 * a\n"}, outcome: api.OutcomeNeedsHuman, rounds: 3},
 		{name: "the agent is blocked", calls: []call{sh(mendCalc), finish(), blocked}, outcome: api.OutcomeNeedsHuman, rounds: 2},
 		{name: "a feature with its test", calls: done(feature+`X='calc.half(4)'; `+newTest, ""), outcome: api.OutcomeVerified, rounds: 2, old: both},
-		{name: "a feature with a test that tests nothing", calls: done(feature+"X=2; "+newTest, "", ""), outcome: api.OutcomeNeedsHuman, rounds: 3},
 		{name: "nothing shows the work", calls: done(feature, "", ""), outcome: api.OutcomeNeedsHuman, rounds: 3},
-		{name: "a new failure", calls: done(mendCalc+"; sed -i 's/2 \\* a/3 * a/' calc.py", "", ""), outcome: api.OutcomeNeedsHuman, rounds: 3},
 		{name: "a new test fails", calls: done(mendCalc+"; X=3; "+newTest, "", ""), outcome: api.OutcomeNeedsHuman, rounds: 3},
-		{name: "the old test is edited", calls: done("sed -i 's/add(2, 3), 5/add(2, 3), -1/' test_calc.py", "", ""), outcome: api.OutcomeNeedsHuman, rounds: 3},
 		{name: "the old test is removed", calls: done(mendCalc+"; sed -i '/test_old/,+1d' test_calc.py", ""), outcome: api.OutcomeVerified, rounds: 2, old: old},
-		{name: "a file that cannot be read hides its tests", files: map[string]string{"test_net.py": "import no_such_module\n"}, calls: done(mendCalc, "", ""), outcome: api.OutcomeNeedsHuman, rounds: 3},
 		{name: "all are repaired", calls: done(mendCalc + "; sed -i \"s/self.fail('no network')/pass/\" test_calc.py"), req: api.RepoTask{TestsMayChange: true}, outcome: api.OutcomeVerified, rounds: 1, untold: true},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, nowhere{})
@@ -104,7 +105,7 @@ func TestOldFailuresOfCandidates(t *testing.T) {
 	}
 	// A level has two rounds, and in the second one nothing is changed.
 	left := func(c call) []call { return []call{c, finish(), finish()} }
-	for _, c := range []struct {
+	for _, c := range tier.First(2, []struct {
 		name    string
 		calls   [][]call
 		depth   int
@@ -113,10 +114,10 @@ func TestOldFailuresOfCandidates(t *testing.T) {
 		old     int
 	}{
 		{"one that passes wins over one that leaves", [][]call{left(fix(1, 2, 3)), {fix(1), finish(), fix(1, 2, 3, 4), finish()}}, 1, 2, api.OutcomeVerified, 0},
+		{"none leaves", [][]call{{fix(1), finish(), fix(2), finish()}}, 1, 1, api.OutcomeNeedsHuman, 0},
 		{"a search goes on", [][]call{append(left(fix(1, 2, 3)), left(fix(4))...), append(left(fix(1)), left(spoil(1))...)}, 2, 3, api.OutcomeVerified, 0},
 		{"the best one that leaves", [][]call{left(fix(1)), left(fix(1, 2, 3)), {fix(2, 3), finish(), fix(1, 2), finish()}}, 1, 2, api.OutcomeVerified, 1},
-		{"none leaves", [][]call{{fix(1), finish(), fix(2), finish()}}, 1, 1, api.OutcomeNeedsHuman, 0},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, nowhere{})

@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/test/tier"
 )
 
 // Fork implements repo.Sandboxes.
@@ -73,7 +74,7 @@ func TestSearch(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}
-	for _, c := range []struct {
+	for _, c := range tier.First(3, []struct {
 		name  string
 		depth int
 		calls [][]call
@@ -85,23 +86,23 @@ func TestSearch(t *testing.T) {
 		says    string
 		kept    string // the numbers of the functions that the result repairs
 	}{
-		{name: "a child of the best one", depth: 2, calls: [][]call{levels(fix(1), fix(3, 4)), levels(fix(1, 2), fix(1))},
-			parents: []int{0, 0, 2, 2}, best: 3, outcome: api.OutcomeVerified, kept: "1234"},
 		{name: "it returns to another branch", depth: 3, calls: [][]call{levels(fix(1, 2, 3), spoil(1, 2), fix(3, 4)), levels(fix(1, 2), spoil(1, 2, 3), fix(1))},
 			parents: []int{0, 0, 1, 1, 2, 2}, best: 5, outcome: api.OutcomeVerified, kept: "1234"},
+		{name: "no level passes", depth: 2, calls: [][]call{levels(fix(1, 2, 3), spoil(1)), levels(fix(1), spoil(1, 2))},
+			parents: []int{0, 0, 1, 1}, best: 1, outcome: api.OutcomeNeedsHuman, says: "None of 4 candidates on 2 levels passed. The best one is candidate 1: The gate fails", kept: "123"},
+		{name: "the first that passes", depth: 2, first: true, calls: [][]call{levels(fix(1), fix(2, 3, 4)), append(levels(fix()), slices.Repeat([]call{sh("sleep 60")}, 9)...)},
+			parents: []int{0, 0, 1, 1}, best: 3, outcome: api.OutcomeVerified, kept: "1234"},
+		{name: "a child of the best one", depth: 2, calls: [][]call{levels(fix(1), fix(3, 4)), levels(fix(1, 2), fix(1))},
+			parents: []int{0, 0, 2, 2}, best: 3, outcome: api.OutcomeVerified, kept: "1234"},
 		{name: "it ends with the first level that passes", depth: 4, calls: [][]call{levels(fix(1)), levels(fix(1, 2, 3, 4))},
 			parents: []int{0, 0}, best: 2, outcome: api.OutcomeVerified, kept: "1234"},
 		{name: "the best one of that level wins", depth: 2, calls: [][]call{levels(fix(1), fix(2, 3, 4)), levels(spoil(1), sh("sed -i 's/0/1/; $a X = 1' calc.py"))},
 			parents: []int{0, 0, 1, 1}, best: 3, outcome: api.OutcomeVerified, kept: "1234"},
-		{name: "no level passes", depth: 2, calls: [][]call{levels(fix(1, 2, 3), spoil(1)), levels(fix(1), spoil(1, 2))},
-			parents: []int{0, 0, 1, 1}, best: 1, outcome: api.OutcomeNeedsHuman, says: "None of 4 candidates on 2 levels passed. The best one is candidate 1: The gate fails", kept: "123"},
 		{name: "one candidate on each level", depth: 6, calls: [][]call{levels(fix(1), fix(2), fix(3), fix(4))},
 			parents: []int{0, 1, 2, 3}, best: 4, outcome: api.OutcomeVerified, kept: "1234"},
 		{name: "one level is best of several", depth: 1, calls: [][]call{levels(fix(1)), levels(fix(1, 2))},
 			parents: []int{0, 0}, best: 2, outcome: api.OutcomeNeedsHuman, says: "None of 2 candidates passed. The best one is candidate 2", kept: "12"},
-		{name: "the first that passes", depth: 2, first: true, calls: [][]call{levels(fix(1), fix(2, 3, 4)), append(levels(fix()), slices.Repeat([]call{sh("sleep 60")}, 9)...)},
-			parents: []int{0, 0, 1, 1}, best: 3, outcome: api.OutcomeVerified, kept: "1234"},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, nowhere{})
