@@ -29,6 +29,10 @@ var hostile = []struct {
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, `[{"kind":1}]`)
 	}},
+	{"otherkind/info", "internal: unexpected response from the daemon: 400", func(w http.ResponseWriter) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"kind":"other","detail":"x"}`)
+	}},
 	{"redirect/info", "internal: unexpected response from the daemon: 307", func(w http.ResponseWriter) {
 		w.Header().Set("Location", "/elsewhere")
 		w.WriteHeader(http.StatusTemporaryRedirect)
@@ -49,7 +53,7 @@ var hostile = []struct {
 	}},
 	{"closing/events", "unavailable: the daemon closed the event stream /v1/tasks/t1/events", text("event: x\ndata: {")},
 	{"cut/events", "unavailable: the daemon's answer to /v1/tasks/t1/events was interrupted", cut("event: x\n")},
-	{"large/events", "exhausted: the daemon's answer to /v1/tasks/t1 has a line of more than 4 MiB", endless("data: x")},
+	{"large/events", "exhausted: the daemon's answer to /v1/tasks/t1/events has a line of more than 4 MiB", endless("data: x")},
 	{"noevent/events", "internal: cannot parse", text("data: {\n\n")},
 	{"nonumber/events", "internal: cannot parse an event of /v1/tasks/t1", text("data: {\"type\":\"x\"}\n\n")},
 	{"noobject/events", "internal: cannot parse an event of /v1/tasks/t1", text("data: 7\n\n")},

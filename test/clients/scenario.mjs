@@ -51,6 +51,11 @@ console.log(`written: ${JSON.stringify((await cat.wait()).stdout)}, ${(await cat
 const sleeper = await sandbox.start(["sleep", "1000"]);
 const killed = await sleeper.kill();
 console.log(`killed: ${killed.exec.state} ${killed.exec.exit.signal}`);
+const stop = new AbortController();
+await failure("stopped", () => sandbox.run("echo started; sleep 1000", { onStdout: () => stop.abort(), signal: stop.signal }));
+const last = sandbox.command((await sandbox.commands())[0].id);
+await last.wait();
+console.log(`its end: ${(await last.info()).exit.signal}`);
 console.log(`commands: ${(await sandbox.commands()).length}`);
 
 await sandbox.runCode("x = 20");

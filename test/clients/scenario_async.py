@@ -25,6 +25,21 @@ async def failure(what, call):
         show(what, ": ", e.kind, ", gone" if e.status == 410 else "", ", hint ", e.hint != "")
 
 
+async def stopped(sandbox):
+    """Stops a command when it has started: without asyncio by an exception, with it by the end of the task."""
+
+    def stop(_):
+        raise HortusError("canceled", "stopped")
+
+    if "asyncio" not in globals():
+        return sandbox.run("echo started; sleep 1000", on_stdout=stop)
+    task = asyncio.ensure_future(sandbox.run("echo started; sleep 1000", on_stdout=lambda _: task.cancel()))
+    try:
+        await task
+    except asyncio.CancelledError:
+        raise HortusError("canceled", "stopped") from None
+
+
 async def main():
     hortus = AsyncHortus()
     sandbox = await hortus.sandboxes.create({"isolation": "container", "labels": {"scenario": label}}, idempotency_key=label)
@@ -60,6 +75,10 @@ async def main():
     sleeper = await sandbox.start(["sleep", "1000"])
     killed = await sleeper.kill()
     show("killed: ", killed["exec"]["state"], " ", killed["exec"]["exit"]["signal"])
+    await failure("stopped", lambda: stopped(sandbox))
+    last = sandbox.command((await sandbox.commands())[0]["id"])
+    await last.wait()
+    show("its end: ", (await last.info())["exit"]["signal"])
     show("commands: ", len(await sandbox.commands()))
 
     await sandbox.run_code("x = 20")

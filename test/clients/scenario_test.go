@@ -43,7 +43,9 @@ streams: 2001 lines, true, "problem\n", exit 3, lost 0
 input: "GRüßE\n"
 written: "one two", exited
 killed: exited SIGKILL
-commands: 5
+stopped: canceled, hint false
+its end: SIGKILL
+commands: 6
 code: 21 "hello\n"
 code fails: ZeroDivisionError
 fork: 2 of 2, "pear\näpple\n"
@@ -183,6 +185,14 @@ func (b *breaking) Write(p []byte) (int, error) {
 	panic(http.ErrAbortHandler)
 }
 
+type writer func([]byte)
+
+// Write implements io.Writer.
+func (w writer) Write(p []byte) (int, error) {
+	w(p)
+	return len(p), nil
+}
+
 // scenario is the scenario with the Go SDK.
 func scenario(t *testing.T, url, key string) string {
 	var out strings.Builder
@@ -254,6 +264,13 @@ func scenario(t *testing.T, url, key string) string {
 	sleeper := world.Must(s.CreateExec(ctx, api.ExecRequest{Args: []string{"sleep", "1000"}}))(t)
 	killed := world.Must(s.KillExec(ctx, sleeper.ID))(t).Exec
 	printf("killed: %s %s", killed.State, killed.Exit.Signal)
+	stopping, stop := context.WithCancel(ctx)
+	cmd = s.Command(stopping, "sh", "-c", "echo started; sleep 1000")
+	cmd.Stdout = writer(func([]byte) { stop() })
+	failure("stopped", cmd.Run())
+	last := world.Must(s.Execs(ctx))(t)[0].ID
+	_ = s.Attach(ctx, last, 0, nil, nil) // its exit is no success
+	printf("its end: %s", world.Must(s.Exec(ctx, last))(t).Exit.Signal)
 	printf("commands: %d", len(world.Must(s.Execs(ctx))(t)))
 
 	code := func(text string) (all []api.CodeEvent) {

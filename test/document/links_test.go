@@ -21,7 +21,7 @@ var (
 // or an anchor of it.
 func TestLinks(t *testing.T) {
 	var files []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "examples/*.md", "packaging/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "examples/*.md", "packaging/*.md", "sdk/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -88,7 +88,7 @@ const root = "../.."
 func TestDocuments(t *testing.T) {
 	all := rules(t)
 	var files []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "examples/*.md", "packaging/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "examples/*.md", "packaging/*.md", "sdk/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from .client import Hortus
 from .sandbox import CodeError, CodeResult, Command, CommandEvent, Fork, Result, Sandbox
-from .transport import HortusError
+from .transport import KINDS, HortusError
 
 if TYPE_CHECKING:
     from .aio import AsyncCommand, AsyncFork, AsyncHortus, AsyncSandbox
 
 __all__ = [
+    "KINDS",
     "AsyncCommand",
     "AsyncFork",
     "AsyncHortus",

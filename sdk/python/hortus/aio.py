@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Iterator, List, NamedTuple, Optional, TypeVar
 
 from . import client
-from .sandbox import Args, Command, Content, Fork, OnText, Result, Sandbox
+from .sandbox import Args, Command, Fork, Sandbox
 from .transport import Cancel, current
 
 if TYPE_CHECKING:
@@ -77,6 +77,10 @@ async def _iterate(make: Callable[[], Iterator[R]]) -> AsyncIterator[R]:
 def _lift(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], Awaitable[R]]:
     @functools.wraps(method)
     async def lifted(self: Any, *args: Any, **kwargs: Any) -> R:
+        soon = asyncio.get_running_loop().call_soon_threadsafe
+        for name, value in kwargs.items():
+            if name.startswith("on_") and value is not None:  # a callback runs in the loop
+                kwargs[name] = functools.partial(soon, value)
         return await _call(method, self._sync, *args, **kwargs)
 
     return lifted
@@ -90,13 +94,6 @@ def _lift_iterator(method: Callable[Concatenate[Any, P], Iterator[R]]) -> Callab
     return lifted
 
 
-def _soon(callback: Optional[Callable[[Any], None]]) -> Optional[Callable[[Any], None]]:
-    """Makes a callback that runs in the loop."""
-    if callback is None:
-        return None
-    return functools.partial(asyncio.get_running_loop().call_soon_threadsafe, callback)
-
-
 class _Async:
     def __init__(self, sync: Any) -> None:
         self._sync = sync
@@ -107,11 +104,9 @@ class AsyncCommand(_Async):
     def id(self) -> str:
         return self._sync.id
 
-    async def wait(self, *, on_stdout: Optional[OnText] = None, on_stderr: Optional[OnText] = None) -> Result:
-        return await _call(self._sync.wait, on_stdout=_soon(on_stdout), on_stderr=_soon(on_stderr))
-
     info = _lift(Command.info)
     events = _lift_iterator(Command.events)
+    wait = _lift(Command.wait)
     write = _lift(Command.write)
     signal = _lift(Command.signal)
     kill = _lift(Command.kill)
@@ -140,10 +135,6 @@ class AsyncSandbox(_Async):
     def id(self) -> str:
         return self._sync.id
 
-    async def run(self, args: Args, *, stdin: Optional[Content] = None, on_stdout: Optional[OnText] = None, on_stderr: Optional[OnText] = None, **options: Any) -> Result:
-        """Runs a command, with the options of Sandbox.run. It ends with the task."""
-        return await _call(self._sync.run, args, stdin=stdin, on_stdout=_soon(on_stdout), on_stderr=_soon(on_stderr), **options)
-
     async def start(self, args: Args, **options: Any) -> AsyncCommand:
         """Starts a command, with the options of Sandbox.start."""
         return AsyncCommand(await _call(self._sync.start, args, **options))
@@ -155,6 +146,7 @@ class AsyncSandbox(_Async):
         out: Fork = await _call(self._sync.fork, request, idempotency_key=idempotency_key)
         return AsyncFork(out.result, [AsyncSandbox(s) for s in out.sandboxes])
 
+    run = _lift(Sandbox.run)
     info = _lift(Sandbox.info)
     kill = _lift(Sandbox.kill)
     set_ttl = _lift(Sandbox.set_ttl)

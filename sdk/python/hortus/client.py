@@ -104,7 +104,7 @@ class Templates(_Service):
     def list(self) -> List[Template]:
         return self._t.call("GET", "/v1/templates")
 
-    def create(self, request: CreateTemplate, *, on_step: Optional[Callable[[str], None]] = None, idempotency_key: Optional[str] = None) -> Snapshot:
+    def create(self, request: CreateTemplate, *, on_step: Optional[Callable[[str], Any]] = None, idempotency_key: Optional[str] = None) -> Snapshot:
         """Creates a template from commands."""
         for line in self._t.lines("/v1/templates", request, idempotency_key):
             e = line.get("error")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .types import Sandbox as Info
 
 Args = Union[str, Sequence[str]]
-OnText = Callable[[str], None]
+OnText = Callable[[str], Any]
 
 
 class Result(NamedTuple):
@@ -112,13 +112,15 @@ class Sandbox:
     def fork(self, request: Optional[ForkSandbox] = None, *, idempotency_key: Optional[str] = None) -> Fork:
         """Creates sandboxes that continue from where this one is. It fails if no child was created."""
         result: ForkResult = self._t.call("POST", self._path + "/forks", body=request or {}, idempotency_key=idempotency_key)
-        sandboxes = [Sandbox(self._t, c["sandbox"]["id"]) for c in result["children"] if c.get("sandbox")]
-        if not sandboxes:
-            for c in result["children"]:
-                e = c.get("error")
-                if e:
-                    raise HortusError(e["kind"], e["message"], e.get("hint", ""), retry_after_ms=e.get("retryAfterMs", 0))
-        return Fork(result, sandboxes)
+        rows = [c.get("sandbox") for c in result["children"]]
+        sandboxes = [Sandbox(self._t, row["id"]) for row in rows if row]
+        if sandboxes:
+            return Fork(result, sandboxes)
+        for c in result["children"]:
+            e = c.get("error")
+            if e:
+                raise HortusError(e["kind"], e["message"], e.get("hint", ""), retry_after_ms=e.get("retryAfterMs", 0))
+        raise HortusError("internal", "the fork has no children")
 
     def set_egress(self, policy: EgressPolicy) -> Info:
         """Replaces the policy of outgoing connections."""
@@ -240,7 +242,7 @@ class Sandbox:
         language: Optional[str] = None,
         context: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
-        on_event: Optional[Callable[[CodeEvent], None]] = None,
+        on_event: Optional[Callable[[CodeEvent], Any]] = None,
     ) -> CodeResult:
         """Runs a piece of code. What it defines stays for the next piece. An error of the code is in the result."""
         text, error, size = "", None, 0

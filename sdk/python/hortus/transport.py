@@ -37,12 +37,14 @@ Content = Union[str, bytes, bytearray, Iterable[bytes]]
 Query = Mapping[str, Any]
 
 
-class HortusError(Exception):
-    """The one error of this package: ``str(e)`` says what failed, ``hint`` what to do.
+#: The kinds of failures. The set is closed: a program may distinguish all of them.
+KINDS = (
+    "invalid unauthenticated denied not_found exists conflict unsupported unisolated exhausted timeout canceled unavailable declined internal"
+).split()
 
-    ``kind`` is one of a closed set: invalid, unauthenticated, denied, not_found, exists, conflict, unsupported,
-    unisolated, exhausted, timeout, canceled, unavailable, declined, internal.
-    """
+
+class HortusError(Exception):
+    """The one error of this package: ``kind`` is one of KINDS, ``str(e)`` says what failed, ``hint`` what to do."""
 
     def __init__(self, kind: str, message: str, hint: str = "", call: str = "", status: int = 0, retry_after_ms: int = 0) -> None:
         super().__init__(message)
@@ -197,7 +199,8 @@ class Transport:
         try:
             if connection.sock is None:
                 connection.connect()
-            connection.sock.settimeout(self._timeout if silence == 0 else silence)
+            sock: Any = connection.sock
+            sock.settimeout(self._timeout if silence == 0 else silence)
             if cancel is not None:
                 cancel.use(connection)
             try:
@@ -256,7 +259,7 @@ class Transport:
                         got = read(message)
                         known = got.at <= at
                     except (KeyError, TypeError, IndexError) as e:
-                        raise HortusError("internal", "cannot parse an event of %s: %r" % (path, message.data[:80])) from e
+                        raise HortusError("internal", "cannot parse an event of %s: %s" % (path, _shown(message.data[:80]))) from e
                     if known and not got.last:
                         continue
                     at = got.at
@@ -281,7 +284,7 @@ class Transport:
             if line:
                 value = parse(line, path)
                 if not isinstance(value, dict):
-                    raise HortusError("internal", "a line of the daemon's answer to %s is not an object: %r" % (path, line[:80]))
+                    raise HortusError("internal", "a line of the daemon's answer to %s is not an object: %s" % (path, _shown(line[:80])))
                 yield value
 
 
@@ -374,16 +377,23 @@ class Answer:
             text = b""
         try:
             p: Problem = json.loads(text)
-            return HortusError(p["kind"], p["detail"], p.get("hint", ""), p.get("call", ""), status, p.get("retryAfterMs", 0))
+            if p["kind"] not in KINDS:
+                raise ValueError(p["kind"])
+            return HortusError(p["kind"], str(p["detail"]), p.get("hint", ""), p.get("call", ""), status, p.get("retryAfterMs", 0))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return HortusError("internal", "unexpected response from the daemon: %d %r" % (status, text[:200]), status=status)
+            return HortusError("internal", "unexpected response from the daemon: %d %s" % (status, _shown(text[:200])), status=status)
 
 
 def parse(data: Union[bytes, str], path: str) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as e:
-        raise HortusError("internal", "cannot parse the daemon's answer to %s: %r" % (path, data[:80])) from e
+        raise HortusError("internal", "cannot parse the daemon's answer to %s: %s" % (path, _shown(data[:80]))) from e
+
+
+def _shown(text: Union[bytes, str]) -> str:
+    """Quotes a part of an answer, which may have control characters."""
+    return json.dumps(text if isinstance(text, str) else text.decode("utf-8", "replace"))
 
 
 def _pieces(content: Content) -> Any:

@@ -13,7 +13,7 @@ import type { CallOptions, Options, RequestOptions } from "./transport.ts";
 export type * as types from "../types.js";
 export { Command, Sandbox } from "./sandbox.ts";
 export type { CodeOptions, CodeResult, CommandEvent, FileOptions, Fork, Result, RunOptions, StartOptions, WaitOptions } from "./sandbox.ts";
-export { HortusError } from "./transport.ts";
+export { HortusError, kinds } from "./transport.ts";
 export type { Bytes, CallOptions, Kind, Options, Query, RequestOptions } from "./transport.ts";
 export interface SandboxFilter {
     /** Those that have ended too. */

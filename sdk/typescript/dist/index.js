@@ -1,7 +1,7 @@
 import { createSandbox, Sandbox } from "./sandbox.js";
 import { chunks, HortusError, parse, segment, Transport } from "./transport.js";
 export { Command, Sandbox } from "./sandbox.js";
-export { HortusError } from "./transport.js";
+export { HortusError, kinds } from "./transport.js";
 /** A client of one daemon. */
 export class Hortus {
     sandboxes;

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import type { CodeContext, CodeEvent, CreateCodeContext, CreateSandbox, CreateSnapshot, EgressPolicy, Event, Exec, Exit, FileInfo, ForkResult, ForkSandbox, Killed, KilledExec, PauseSandbox, PTYSize, RunCode, Sandbox as Info, Snapshot, Stats } from "../types.js";
 import { Transport } from "./transport.ts";
 import type { Bytes, CallOptions, Options } from "./transport.ts";
@@ -76,7 +77,8 @@ export interface FileOptions extends CallOptions {
 /** The children of a fork. `result.children` says for each one whether it was created. */
 export interface Fork {
     result: ForkResult;
-    sandboxes: Sandbox[];
+    /** Those that were created, of which there is at least one. */
+    sandboxes: [Sandbox, ...Sandbox[]];
 }
 /** A sandbox. Only `kill` and its deadline end it. */
 export declare class Sandbox {

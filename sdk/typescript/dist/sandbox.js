@@ -53,9 +53,10 @@ export class Sandbox {
         const result = await this.#transport.call("POST", `${this.#path}/forks`, { ...o, json: request });
         const sandboxes = result.children.flatMap((c) => (c.sandbox ? [new Sandbox(this.#transport, c.sandbox.id)] : []));
         const failed = result.children.find((c) => c.error)?.error;
-        if (!sandboxes.length && failed)
-            throw new HortusError(failed.kind, failed.message, { hint: failed.hint, retryAfterMs: failed.retryAfterMs });
-        return { result, sandboxes };
+        const [first, ...others] = sandboxes;
+        if (first)
+            return { result, sandboxes: [first, ...others] };
+        throw new HortusError(failed?.kind ?? "internal", failed?.message ?? "the fork has no children", { hint: failed?.hint, retryAfterMs: failed?.retryAfterMs });
     }
     /** Replaces the policy of outgoing connections. */
     setEgress(policy, o) {

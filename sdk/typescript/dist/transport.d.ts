@@ -1,6 +1,8 @@
 import type { Problem } from "../types.js";
 /** The kind of a failure. The set is closed: a program may switch over it. */
 export type Kind = Problem["kind"];
+/** All kinds. */
+export declare const kinds: readonly Kind[];
 /** The one error of this package. `message` says what failed, `hint` what to do. */
 export declare class HortusError extends Error {
     readonly kind: Kind;
@@ -38,7 +40,7 @@ export interface CallOptions {
 }
 export type Query = Record<string, string | number | boolean | readonly string[] | undefined>;
 /** What a request body can be, unless it is JSON. */
-export type Bytes = string | Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>;
+export type Bytes = string | Uint8Array | Blob | ReadableStream<Uint8Array>;
 export interface RequestOptions extends CallOptions {
     query?: Query;
     /** Sent as JSON. */
@@ -81,6 +83,6 @@ export declare class Transport {
 /** Yields the pieces of a body. An end before that of the body is an error. */
 export declare function chunks(response: Response, path: string, signal?: AbortSignal, silenceMs?: number): AsyncGenerator<Uint8Array, void, void>;
 /** Reads a whole body of at most maxAnswer bytes. */
-export declare function whole(response: Response, path: string, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
+export declare function whole(response: Response, path: string, signal?: AbortSignal): Promise<Uint8Array>;
 export declare function parse<T>(text: string, path: string): T;
 export declare function decode(bytes: Uint8Array): string;

@@ -1,3 +1,8 @@
+/** All kinds. */
+export const kinds = [
+    "invalid", "unauthenticated", "denied", "not_found", "exists", "conflict", "unsupported", "unisolated", "exhausted", "timeout", "canceled", "unavailable",
+    "declined", "internal",
+];
 /** The one error of this package. `message` says what failed, `hint` what to do. */
 export class HortusError extends Error {
     kind;
@@ -185,7 +190,7 @@ async function problem(response, signal) {
     catch {
         // It is not from a daemon: below.
     }
-    if (typeof p?.kind !== "string" || typeof p.detail !== "string") {
+    if (!p?.kind || !kinds.includes(p.kind) || typeof p.detail !== "string") {
         return new HortusError("internal", `unexpected response from the daemon: ${response.status} ${JSON.stringify(text.slice(0, 200))}`, { status: response.status });
     }
     return new HortusError(p.kind, p.detail, { hint: p.hint, call: p.call, status: response.status, retryAfterMs: p.retryAfterMs });

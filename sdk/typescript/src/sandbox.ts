@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import type {
   CodeContext, CodeEvent, CreateCodeContext, CreateSandbox, CreateSnapshot, EgressPolicy, Event, Exec, ExecOutput, Exit, FileInfo, ForkResult, ForkSandbox,
   Killed, KilledExec, PauseSandbox, PTYSize, RunCode, Sandbox as Info, Snapshot, Stats,
@@ -75,7 +76,8 @@ export interface FileOptions extends CallOptions {
 /** The children of a fork. `result.children` says for each one whether it was created. */
 export interface Fork {
   result: ForkResult;
-  sandboxes: Sandbox[];
+  /** Those that were created, of which there is at least one. */
+  sandboxes: [Sandbox, ...Sandbox[]];
 }
 
 /** A sandbox. Only `kill` and its deadline end it. */
@@ -141,8 +143,9 @@ export class Sandbox {
     const result = await this.#transport.call<ForkResult>("POST", `${this.#path}/forks`, { ...o, json: request });
     const sandboxes = result.children.flatMap((c) => (c.sandbox ? [new Sandbox(this.#transport, c.sandbox.id)] : []));
     const failed = result.children.find((c) => c.error)?.error;
-    if (!sandboxes.length && failed) throw new HortusError(failed.kind, failed.message, { hint: failed.hint, retryAfterMs: failed.retryAfterMs });
-    return { result, sandboxes };
+    const [first, ...others] = sandboxes;
+    if (first) return { result, sandboxes: [first, ...others] };
+    throw new HortusError(failed?.kind ?? "internal", failed?.message ?? "the fork has no children", { hint: failed?.hint, retryAfterMs: failed?.retryAfterMs });
   }
 
   /** Replaces the policy of outgoing connections. */

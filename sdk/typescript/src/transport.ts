@@ -3,6 +3,12 @@ import type { Problem } from "../types.js";
 /** The kind of a failure. The set is closed: a program may switch over it. */
 export type Kind = Problem["kind"];
 
+/** All kinds. */
+export const kinds: readonly Kind[] = [
+  "invalid", "unauthenticated", "denied", "not_found", "exists", "conflict", "unsupported", "unisolated", "exhausted", "timeout", "canceled", "unavailable",
+  "declined", "internal",
+];
+
 /** The one error of this package. `message` says what failed, `hint` what to do. */
 export class HortusError extends Error {
   readonly kind: Kind;
@@ -47,7 +53,7 @@ export interface CallOptions {
 export type Query = Record<string, string | number | boolean | readonly string[] | undefined>;
 
 /** What a request body can be, unless it is JSON. */
-export type Bytes = string | Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>;
+export type Bytes = string | Uint8Array | Blob | ReadableStream<Uint8Array>;
 
 export interface RequestOptions extends CallOptions {
   query?: Query;
@@ -115,7 +121,7 @@ export class Transport {
       init.body = JSON.stringify(o.json);
     } else if (o.bytes !== undefined) {
       headers["Content-Type"] = "application/octet-stream";
-      init.body = o.bytes;
+      init.body = o.bytes as BodyInit;
       if (o.bytes instanceof ReadableStream) init.duplex = "half";
     }
     let response: Response;
@@ -218,7 +224,7 @@ async function problem(response: Response, signal: AbortSignal | undefined): Pro
   } catch {
     // It is not from a daemon: below.
   }
-  if (typeof p?.kind !== "string" || typeof p.detail !== "string") {
+  if (!p?.kind || !kinds.includes(p.kind) || typeof p.detail !== "string") {
     return new HortusError("internal", `unexpected response from the daemon: ${response.status} ${JSON.stringify(text.slice(0, 200))}`, { status: response.status });
   }
   return new HortusError(p.kind, p.detail, { hint: p.hint, call: p.call, status: response.status, retryAfterMs: p.retryAfterMs });
@@ -249,7 +255,7 @@ export async function* chunks(response: Response, path: string, signal?: AbortSi
 }
 
 /** Reads a whole body of at most maxAnswer bytes. */
-export async function whole(response: Response, path: string, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+export async function whole(response: Response, path: string, signal?: AbortSignal): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   let size = 0;
   for await (const part of chunks(response, path, signal)) {
@@ -261,7 +267,7 @@ export async function whole(response: Response, path: string, signal?: AbortSign
   return join(parts, size);
 }
 
-function join(parts: Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
+function join(parts: Uint8Array[], size: number): Uint8Array {
   const all = new Uint8Array(size);
   let at = 0;
   for (const part of parts) {
