@@ -121,7 +121,7 @@ func TestListen(t *testing.T) {
 		"0.0.0.0:0": api.KindDenied, ":0": api.KindDenied, "[::]:0": api.KindDenied, "192.0.2.1:0": api.KindDenied,
 		"127.0.0.1": api.KindInvalid, "127.0.0.1:http": api.KindInvalid, "127.0.0.1:99999": api.KindInvalid, "a b:1": api.KindInvalid,
 	} {
-		ln, err := Listen(t.Context(), Config{Listen: addr})
+		ln, err := listen(t.Context(), addr, Config{})
 		if addr == "[::1]:0" && api.KindOf(err) == api.KindConflict {
 			continue // a machine without IPv6
 		}
@@ -135,12 +135,12 @@ func TestListen(t *testing.T) {
 			ln.Close()
 		}
 	}
-	ln, err := Listen(t.Context(), Config{Listen: "0.0.0.0:0", Insecure: true})
+	ln, err := listen(t.Context(), "0.0.0.0:0", Config{Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	if _, err := Listen(t.Context(), Config{Listen: "127.0.0.1:" + strings.TrimPrefix(URL(ln), "http://127.0.0.1:")}); api.KindOf(err) != api.KindConflict {
+	if _, err := listen(t.Context(), "127.0.0.1:"+strings.TrimPrefix(urlOf(ln, nil), "http://127.0.0.1:"), Config{}); api.KindOf(err) != api.KindConflict {
 		t.Errorf("a taken port: %v", err)
 	}
 }
