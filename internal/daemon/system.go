@@ -27,6 +27,7 @@ import (
 	"hortus.dev/internal/secret"
 	"hortus.dev/internal/server/front"
 	httpapi "hortus.dev/internal/server/http"
+	"hortus.dev/internal/server/preview"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/layer/archive"
@@ -95,6 +96,9 @@ type System struct {
 	service *service.Service
 	// url is the address of the TCP listener; it is set before anything is served.
 	url string
+	// previews is nil if ports have no addresses; portURL then returns why.
+	previews *preview.Previews
+	portURL  func(api.Sandbox, int) (api.PortURL, error)
 
 	// closers take down what was built, the last first.
 	closers []func(context.Context) error
@@ -204,6 +208,7 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 		return err
 	}
 	s.url = on.URL
+	s.openPreviews()
 	api := s.httpServer()
 	// A client that can open the socket is its owner; NewListener checks that.
 	servers := []service.Server{{
