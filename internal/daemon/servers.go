@@ -146,7 +146,7 @@ func (s *System) servers(v1, agents http.Handler) []front.Server {
 		Egress: g.egress, Secrets: g.secrets, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
 	})
 	return []front.Server{
-		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true},
+		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true, Listed: envd.Guest},
 		{Takes: front.Operational, Handler: s.operations(http.HandlerFunc(front.NotFound)), Keyed: true},
 		{Takes: front.Below("/v1/"), Handler: s.telemetry.HTTP("http", v1), Keyed: true},
 		{Takes: func(r *http.Request) bool { return r.URL.Path == "/mcp" }, Handler: s.telemetry.HTTP("mcp", agents), Keyed: true, OwnName: true},

@@ -36,6 +36,9 @@ type Server struct {
 	// AnyOrigin accepts requests that a browser sends for pages of other origins. The server
 	// answers their preflights itself.
 	AnyOrigin bool
+	// Listed reports, for a server with AnyOrigin, whether a request is one of those for which the front answers
+	// pages of the allowed origins, as for other servers. Nil is none.
+	Listed func(*http.Request) bool
 	// OwnName refuses requests that a browser sends to a name other than localhost, unless its page has an allowed origin. An
 	// attacker can make a name resolve to this machine, and its pages then have the origin of the server (DNS rebinding).
 	OwnName bool
@@ -105,7 +108,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		switch {
-		case !d.AnyOrigin && f.allows(r):
+		case (!d.AnyOrigin || d.Listed != nil && d.Listed(r)) && f.allows(r):
 			if !answerOrigin(w, r) {
 				f.serve(w, r, d)
 			}

@@ -41,7 +41,7 @@ func TestOrigins(t *testing.T) {
 		Servers: []Server{{
 			Takes: Below("/v1/"), Keyed: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { methods = append(methods, r.Method) }),
 		}, {
-			Takes: Below("/"), AnyOrigin: true, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+			Takes: Below("/"), AnyOrigin: true, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { methods = append(methods, r.Method) }), Listed: Below("/guest"),
 		}},
 		Authenticate: func(_ context.Context, key string) (api.Principal, error) {
 			if key != "good" {
@@ -69,6 +69,11 @@ func TestOrigins(t *testing.T) {
 		{"GET", "/v1/x", app + ":8443", "good", false, 403, false},
 		{"GET", "/v1/x", "null", "good", false, 403, false},
 		{"OPTIONS", "/port", app, "", true, 200, false}, // the server's own affair
+		{"GET", "/port", app, "", false, 200, false},
+		{"OPTIONS", "/guest", app, "", true, 204, true},
+		{"GET", "/guest", app, "", false, 200, true},
+		{"OPTIONS", "/guest", "https://evil.example", "", true, 200, false},
+		{"GET", "/guest", "null", "", false, 200, false},
 	} {
 		r := httptest.NewRequest(c.method, c.path, nil)
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
