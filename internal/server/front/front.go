@@ -564,7 +564,7 @@ func Open(ctx context.Context, cfg Config, keys Keys) (out Listeners, err error)
 	return out, nil
 }
 
-// redirectTo leads browsers to the same address over HTTPS. Other requests are refused: a client that follows would go on
+// redirectTo leads browsers to the same address over HTTPS. Other requests are refused: a client that follows would continue to
 // sending the first request, and what is secret in it, in the clear.
 func redirectTo(to net.Addr) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
