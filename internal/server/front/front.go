@@ -565,7 +565,7 @@ func Open(ctx context.Context, cfg Config, keys Keys) (out Listeners, err error)
 }
 
 // redirectTo leads browsers to the same address over HTTPS. Other requests are refused: a client that follows would continue to
-// sending the first request, and what is secret in it, in the clear.
+// send the first request, and what is secret in it, in the clear.
 func redirectTo(to net.Addr) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u, err := url.Parse("//" + r.Host)
