@@ -331,3 +331,11 @@ func (r BackendReport) Has(c Capability) (Ability, bool) {
 	}
 	return Ability{Capability: c, Reason: "the backend does not report it"}, false
 }
+
+// PortURL is where a browser reaches a port of a sandbox.
+type PortURL struct {
+	URL string `json:"url"`
+	// Private is true if the URL has a ticket, which works once and until ExpiresAt.
+	Private   bool      `json:"private,omitempty"`
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+}

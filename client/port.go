@@ -4,11 +4,18 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"strconv"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 )
+
+// PortURL returns where a browser reaches a port inside the sandbox. The URL of a private port works once.
+func (s *Sandbox) PortURL(ctx context.Context, port int) (api.PortURL, error) {
+	var out api.PortURL
+	return out, s.client.call(ctx, http.MethodPost, s.path("/ports/"+strconv.Itoa(port)+"/url"), nil, &out)
+}
 
 // Dial opens a stream to what listens on a port inside the sandbox, on its own
 // loopback. ctx bounds the opening; the stream lasts until Close or the sandbox's

@@ -89,6 +89,8 @@ func run(ctx context.Context, set settings, logger *slog.Logger, level *slog.Lev
 type ResidentOptions struct {
 	DataDir, ConfigFile, LogLevel string
 	Listen, Insecure              string
+	TLSCert, TLSKey, ACMENames    string
+	RedirectListen, Domain        string
 	// Announce is called with the URL of the daemon and, if one was created, the first key.
 	Announce func(url string, first api.CreatedKey)
 }
@@ -99,6 +101,7 @@ func Resident(ctx context.Context, opt ResidentOptions) error {
 	never := config.Never
 	set, err := loadSettings(opt.ConfigFile, map[string]*string{
 		"data-dir": &opt.DataDir, "log-level": &opt.LogLevel, "idle": &never, "listen": &opt.Listen, "insecure-listen": &opt.Insecure,
+		"tls-cert": &opt.TLSCert, "tls-key": &opt.TLSKey, "acme-names": &opt.ACMENames, "redirect-listen": &opt.RedirectListen, "domain": &opt.Domain,
 	})
 	if err != nil {
 		return err
@@ -114,11 +117,9 @@ func Resident(ctx context.Context, opt ResidentOptions) error {
 		logger.Info("no first API key is created if the output goes to the journal", "next", "hortus key create --account NAME --role admin")
 	}
 	// An address that is not usable is reported before another daemon is stopped.
-	probe, err := front.Listen(ctx, set.Front)
-	if err != nil {
+	if err := front.Check(ctx, set.Front); err != nil {
 		return err
 	}
-	probe.Close()
 	for {
 		err := run(ctx, set, logger, level)
 		if !errors.Is(err, datadir.ErrOwned) {

@@ -22,6 +22,7 @@ import (
 	"hortus.dev/internal/server/key"
 	"hortus.dev/internal/server/mcp"
 	"hortus.dev/internal/server/once"
+	"hortus.dev/internal/server/preview"
 	"hortus.dev/internal/server/token"
 )
 
@@ -105,13 +106,24 @@ func (s *System) openServers(context.Context) error {
 	return nil
 }
 
+// openPreviews makes what browsers need to see ports, at the address of the daemon, which is known now.
+func (s *System) openPreviews() {
+	scheme, domain, err := preview.Address(s.cfg.Front.Domain, s.url)
+	if err != nil {
+		s.portURL = func(api.Sandbox, int) (api.PortURL, error) { return api.PortURL{}, err }
+		return
+	}
+	s.previews = preview.New(preview.Config{Scheme: scheme, Domain: domain, Tokens: s.guards.tokens})
+	s.portURL = s.previews.Link
+}
+
 // httpServer creates the server of the HTTP API, for the socket and for TCP.
 func (s *System) httpServer() *httpapi.Server {
 	g := s.guards
 	return httpapi.New(httpapi.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
-		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
+		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens, PortURL: s.portURL,
 		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(s.db), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Images: g.images, Templates: g.templates,
 	})
 }
@@ -127,14 +139,14 @@ func (s *System) mcpServer(v1 http.Handler) (http.Handler, service.Server) {
 // servers lists the servers of the TCP listener in their order.
 func (s *System) servers(v1, agents http.Handler) []front.Server {
 	g := s.guards
-	plane := envd.New(envd.Config{Sandboxes: g.plane, Tokens: g.tokens, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace})
+	plane := envd.New(envd.Config{Sandboxes: g.plane, Tokens: g.tokens, Previews: s.previews, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace})
 	control := e2b.New(e2b.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
-		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Logger: s.log,
+		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Domain: s.cfg.Front.Domain, Logger: s.log,
 		Egress: g.egress, Secrets: g.secrets, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
 	})
 	return []front.Server{
-		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true},
+		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true, Listed: envd.Guest},
 		{Takes: front.Operational, Handler: s.operations(http.HandlerFunc(front.NotFound)), Keyed: true},
 		{Takes: front.Below("/v1/"), Handler: s.telemetry.HTTP("http", v1), Keyed: true},
 		{Takes: func(r *http.Request) bool { return r.URL.Path == "/mcp" }, Handler: s.telemetry.HTTP("mcp", agents), Keyed: true, OwnName: true},

@@ -5,11 +5,13 @@ import (
 	"os"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/daemon/datadir"
 	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/daemon/upkeep"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/quota"
+	"hortus.dev/internal/server/certificate"
 	"hortus.dev/internal/server/front"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer/archive/place"
@@ -18,7 +20,8 @@ import (
 // flagKeys are the settings of the daemon's command line flags.
 var flagKeys = map[string]string{
 	"data-dir": "data-dir", "idle": "daemon.idle", "pool": "daemon.pool", "log-level": "log-level",
-	"listen": "serve.listen", "insecure-listen": "serve.insecure-listen",
+	"listen": "serve.listen", "insecure-listen": "serve.insecure-listen", "tls-cert": "serve.tls-cert", "tls-key": "serve.tls-key",
+	"acme-names": "serve.acme-names", "redirect-listen": "serve.redirect-listen", "domain": "serve.domain",
 }
 
 // settings are those that a daemon starts with.
@@ -67,7 +70,13 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), CopyMemory: r.Bool("gvisor.copy-memory"),
 			Usual:  api.CreateSandbox{Isolation: r.Text("sandbox.isolation"), Limits: r.Limits()},
 			Egress: network.Config{Proxy: r.Text("egress.proxy"), CAFile: r.Text("egress.ca-file"), CacheBytes: r.Room("egress.cache-size"), E2BInternet: r.Bool("egress.e2b-internet")},
-			Front:  front.Config{Listen: r.Text("serve.listen"), Insecure: r.Bool("serve.insecure-listen"), Origins: r.List("serve.origins")},
+			Front: front.Config{
+				Listen: r.Text("serve.listen"), Insecure: r.Bool("serve.insecure-listen"), Origins: r.List("serve.origins"), Redirect: r.Text("serve.redirect-listen"), Domain: r.Text("serve.domain"),
+				TLS: certificate.Config{
+					CertFile: r.Text("serve.tls-cert"), KeyFile: r.Text("serve.tls-key"), Names: r.List("serve.acme-names"), Email: r.Text("serve.acme-email"),
+					Directory: r.Text("serve.acme-directory"), CAFile: r.Text("serve.acme-ca-file"),
+				},
+			},
 		},
 	}
 	if conf.Get("daemon.account-size").Text != "" {
@@ -104,6 +113,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			return out, err
 		}
 	}
+	out.Front.TLS.Cache = datadir.Dir(out.DataDir).Path("certificates")
 	out.Forges, err = conf.Forges()
 	if exe, xerr := os.Executable(); xerr == nil {
 		out.Executable = exe

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 
@@ -28,6 +27,7 @@ import (
 	"hortus.dev/internal/secret"
 	"hortus.dev/internal/server/front"
 	httpapi "hortus.dev/internal/server/http"
+	"hortus.dev/internal/server/preview"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/layer/archive"
@@ -96,6 +96,9 @@ type System struct {
 	service *service.Service
 	// url is the address of the TCP listener; it is set before anything is served.
 	url string
+	// previews is nil if ports have no addresses; portURL then returns why.
+	previews *preview.Previews
+	portURL  func(api.Sandbox, int) (api.PortURL, error)
 
 	// closers take down what was built, the last first.
 	closers []func(context.Context) error
@@ -199,31 +202,35 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
-	tcp, url, err := front.Open(ctx, s.cfg.Front, s.guards.keys)
+	on, err := front.Open(ctx, s.cfg.Front, s.guards.keys)
 	if err != nil {
 		ln.Close()
 		return err
 	}
-	s.url = url
+	s.url = on.URL
+	s.openPreviews()
 	api := s.httpServer()
 	// A client that can open the socket is its owner; NewListener checks that.
 	servers := []service.Server{{
 		Server:   front.NewSocketServer(s.operations(s.telemetry.HTTP("http", api)), s.service.Track),
 		Listener: httpapi.NewListener(ln),
 	}}
-	if tcp != nil {
+	if on.Listener != nil {
 		agents, inside := s.mcpServer(api)
-		servers = append(servers, service.Server{Server: s.frontServer(api, agents, s.service.Track), Listener: tcp}, inside)
+		servers = append(servers, service.Server{Server: s.frontServer(api, agents, on.TLS), Listener: on.Listener}, inside)
+	}
+	if on.Redirect != nil {
+		servers = append(servers, service.Server{Server: on.RedirectServer, Listener: on.Redirect})
 	}
 	s.log.Info("serving", "socket", s.dir.Socket(), "url", s.url, "pid", os.Getpid())
 	return s.service.Serve(ctx, servers, ready)
 }
 
 // frontServer creates the server of the TCP listener.
-func (s *System) frontServer(v1, agents http.Handler, track func(net.Conn, http.ConnState)) *http.Server {
+func (s *System) frontServer(v1, agents http.Handler, tls bool) *http.Server {
 	b := s.cfg.Front.Bounds.WithDefaults()
-	f := &front.Front{Servers: s.servers(v1, agents), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest, Requests: quota.NewRequests(b.Conns), Origins: s.cfg.Front.Origins}
-	return front.NewServer(f, b, track, s.log)
+	f := &front.Front{Servers: s.servers(v1, agents), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest, Requests: quota.NewRequests(b.Conns), Origins: s.cfg.Front.Origins, TLS: tls}
+	return front.NewServer(f, b, s.service.Track, s.log)
 }
 
 // operations adds the paths for health checks and metrics to a handler.

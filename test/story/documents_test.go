@@ -59,6 +59,7 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/best-of.md", "", "needs models that answer in different ways: test/agents TestBestOfFive, TestSearchLevels"},
 	{"docs/outside.md", "", "needs Codex and Claude Code, and goes on until Ctrl-C: test/outside"},
 	{"docs/ports.md", "hortus sandbox forward", "goes on until Ctrl-C: TestForward"},
+	{"docs/ports.md", "hortus sandbox url ID", "an identifier of an example: docs/api.md makes the same request"},
 	{"docs/egress.md", "hortus sandbox run --egress npm", "needs the npm registry: TestExamples"},
 	{"docs/egress.md", "hortus sandbox run --egress api", "needs the internet: test/daemon TestEgressPrograms"},
 	{"docs/egress.md", "hortus run 'Run this Python: import yaml", "may need a package index: TestInstall"},

@@ -16,7 +16,12 @@ import (
 // ServeCommand is "hortus serve".
 type ServeCommand struct {
 	Listen   string `env:"HORTUS_LISTEN" placeholder:"HOST:PORT" help:"Address to listen on (default: 127.0.0.1:7070)."`
-	Insecure bool   `name:"insecure-listen" env:"HORTUS_INSECURE_LISTEN" help:"Allow a listen address that other machines can reach. The connection is not encrypted: API keys can be read on the network."`
+	Insecure bool   `name:"insecure-listen" env:"HORTUS_INSECURE_LISTEN" help:"Allow a listen address that other machines can reach, although the connection is not encrypted: API keys can be read on the network."`
+	TLSCert  string `name:"tls-cert" env:"HORTUS_TLS_CERT" placeholder:"FILE" complete:"files" help:"PEM file with the certificate. It is read again when it changes (default: no TLS)."`
+	TLSKey   string `name:"tls-key" env:"HORTUS_TLS_KEY" placeholder:"FILE" complete:"files" help:"PEM file with the key of the certificate."`
+	ACME     string `name:"acme-names" env:"HORTUS_ACME_NAMES" placeholder:"NAME,..." help:"Host names to obtain a certificate for, from Let's Encrypt or the authority in serve.acme-directory, whose terms you accept. Port 443 of each name must lead to this address."`
+	Redirect string `name:"redirect-listen" env:"HORTUS_REDIRECT_LISTEN" placeholder:"HOST:PORT" help:"Second address without TLS, such as :80. Browsers are led to HTTPS; requests with a key are refused."`
+	Domain   string `env:"HORTUS_DOMAIN" placeholder:"DOMAIN" help:"Domain whose names PORT-ID.DOMAIN lead to the ports of sandboxes (default: localhost, for browsers on this machine)."`
 }
 
 func (*ServeCommand) OnlyHere() string { return "hortus serve" }
@@ -30,10 +35,21 @@ func (c *ServeCommand) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	opt := app.ServeOptions{DataDir: dir, LogLevel: string(a.Flags.LogLevel), Listen: c.Listen, Announce: func(url string, first api.CreatedKey) { announce(a, url, first) }}
+	opt := app.ServeOptions{DataDir: dir, LogLevel: string(a.Flags.LogLevel), Listen: c.Listen, ACMENames: c.ACME, RedirectListen: c.Redirect, Domain: c.Domain, Announce: func(url string, first api.CreatedKey) { announce(a, url, first) }}
 	if a.Flags.Config != "" {
 		if opt.ConfigFile, err = filepath.Abs(a.Flags.Config); err != nil {
 			return api.Errorf(api.KindInvalid, "--config: %w", err)
+		}
+	}
+	for _, file := range []struct {
+		flag, path string
+		to         *string
+	}{{"tls-cert", c.TLSCert, &opt.TLSCert}, {"tls-key", c.TLSKey, &opt.TLSKey}} {
+		if file.path == "" {
+			continue
+		}
+		if *file.to, err = filepath.Abs(file.path); err != nil {
+			return api.Errorf(api.KindInvalid, "--%s: %w", file.flag, err)
 		}
 	}
 	if c.Insecure {

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/terminal"
 )
 
@@ -224,4 +225,30 @@ func pour(to, from net.Conn) {
 	}
 	to.Close()
 	from.Close()
+}
+
+type sandboxURLCmd struct {
+	oneSandbox
+	Port int `arg:"" help:"Port inside the sandbox."`
+}
+
+// Run prints where a browser reaches a port.
+func (c *sandboxURLCmd) Run(ctx app.Context, a *app.App) error {
+	s, _, err := findAlive(ctx, a, c.ID)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	link, err := s.PortURL(ctx, c.Port)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(link)
+	}
+	if link.Private {
+		a.Note("the port is private: this URL works once, until %s", link.ExpiresAt.Local().Format(time.TimeOnly))
+	}
+	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(link.URL))
+	return err
 }

@@ -52,6 +52,7 @@ type Command struct {
 	Secret   sandboxSecretCmd   `cmd:"" help:"Take secrets from a sandbox."`
 	Stats    sandboxStatsCmd    `cmd:"" help:"Show the resource usage of sandboxes."`
 	Forward  sandboxForwardCmd  `cmd:"" help:"Forward a local port to a port inside a sandbox."`
+	URL      sandboxURLCmd      `cmd:"" name:"url" help:"Print the URL at which a browser reaches a port inside a sandbox. The URL of a private port works once."`
 	Codex    sandboxCodexCmd    `cmd:"" help:"Serve a sandbox to Codex on this machine, for its commands and files."`
 }
 

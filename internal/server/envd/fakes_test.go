@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	server "hortus.dev/internal/server/envd"
+	"hortus.dev/internal/server/preview"
 )
 
 // fakes plays the sandboxes behind the server, and their tokens.
@@ -26,7 +28,9 @@ type fakes struct {
 	port    func(port int, c net.Conn) // plays what listens; nil for nothing
 	script  func() server.ExecStream   // plays a command
 	wake    func() error               // what resuming does
-	ended   chan struct{}              // closed when the sandboxes that streams lead to end; nil for never
+	// previews are the tickets and cookies of private ports; nil for none.
+	previews *preview.Previews
+	ended    chan struct{} // closed when the sandboxes that streams lead to end; nil for never
 
 	mu        sync.Mutex
 	sandboxes map[api.SandboxID]*api.Sandbox
@@ -172,6 +176,9 @@ func (f *fakes) Traffic(id string) string         { return "traffic" + id }
 func (f *fakes) CheckEnvd(id, got string) bool    { return got == "envd"+id }
 func (f *fakes) CheckTraffic(id, got string) bool { return got == "traffic"+id }
 
+func (f *fakes) Preview(text string) string         { return fmt.Sprintf("preview%x", text) }
+func (f *fakes) CheckPreview(text, got string) bool { return got == f.Preview(text) }
+
 // script is a command whose events are known beforehand. What comes after them is
 // then's: an error, or nil for a clean end.
 type script struct {
@@ -207,7 +214,7 @@ func (s *script) Next() (*envd.ProcessEvent, error) {
 // serve opens the server on a real socket and gives its address.
 func serve(t testing.TB, f *fakes) string {
 	t.Helper()
-	srv := httptest.NewUnstartedServer(server.New(server.Config{Sandboxes: f, Tokens: f, Now: f.clock}))
+	srv := httptest.NewUnstartedServer(server.New(server.Config{Sandboxes: f, Tokens: f, Now: f.clock, Previews: f.previews}))
 	srv.Config.ReadHeaderTimeout = 30 * time.Second
 	srv.Start()
 	t.Cleanup(func() {
@@ -256,7 +263,7 @@ func (a ask) try(t testing.TB, addr string) (answer, error) {
 	for k, v := range a.header {
 		req.Header.Set(k, v)
 	}
-	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := c.Do(req)
 	if err != nil {
 		return answer{}, err

@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/server/guestproxy"
+	"hortus.dev/internal/server/preview"
 )
 
 const (
@@ -38,19 +39,36 @@ var siteHeaders = []string{"Alt-Svc", "Strict-Transport-Security", "Clear-Site-D
 func (d *Server) servePort(w http.ResponseWriter, r *http.Request, t target) {
 	row, err := d.cfg.Sandboxes.Get(r.Context(), t.id)
 	if err != nil || row.State.Final() {
-		notFound(w, t.id)
+		absent(w, r, t, api.Sandbox{})
+		return
+	}
+	previews := d.cfg.Previews
+	if !t.labelled {
+		previews = nil // the address is not the port's own
+	}
+	if previews != nil && preview.HasTicket(r) {
+		if !previews.Redeem(w, r, row, t.port) {
+			private(w, r, t, "This link was used, or has expired")
+		}
 		return
 	}
 	got := r.Header.Values(headerTraffic)
-	if row.PrivateTraffic && (len(got) != 1 || !d.cfg.Tokens.CheckTraffic(string(t.id), got[0])) {
-		problem{Sandbox: t.id, Message: "The traffic access token is missing or invalid", Code: http.StatusForbidden}.write(w)
+	if row.PrivateTraffic && (len(got) != 1 || !d.cfg.Tokens.CheckTraffic(string(t.id), got[0])) && (previews == nil || !previews.Allows(r, t.id, t.port)) {
+		private(w, r, t, "This port is private")
 		return
 	}
 	if d.credentials(t.id).In(r.URL.EscapedPath()) {
 		refuse(w, http.StatusBadRequest, "the path contains an API key or a token; send it as a header so that programs in the sandbox do not see it")
 		return
 	}
-	if !d.count(w, r, t.id) || !d.ensureRunning(w, r, t.id, row.PrivateTraffic) {
+	if !d.count(w, r, t.id) {
+		return
+	}
+	if row, err = d.running(r.Context(), t.id); err != nil && preview.Browser(r) && !errors.Is(err, errCrowded) {
+		absent(w, r, t, row)
+		return
+	}
+	if !d.ensureRunning(w, r, t.id, row.PrivateTraffic) {
 		return
 	}
 	watch := guestproxy.NewWatch(http.NewResponseController(w), d.cfg.Grace)
@@ -104,6 +122,7 @@ func (d *Server) newPorts() *httputil.ReverseProxy {
 				pr.Out.Header.Del(name)
 			}
 			d.credentials(t.id).Strip(pr.Out)
+			preview.Strip(pr.Out.Header)
 			if own := pr.In.Header.Values(headerToken); t.port == interpreterPort && len(own) == 1 && d.cfg.Tokens.CheckEnvd(string(t.id), own[0]) {
 				pr.Out.Header.Set(headerToken, own[0])
 			}
@@ -124,10 +143,10 @@ func (d *Server) newPorts() *httputil.ReverseProxy {
 			t := targetIn(r.Context())
 			row, gerr := d.cfg.Sandboxes.Get(context.WithoutCancel(r.Context()), t.id)
 			if gerr != nil || row.State != api.SandboxRunning {
-				notFound(w, t.id)
+				absent(w, r, t, row)
 				return
 			}
-			portFailed(w, t, err)
+			portFailed(w, r, t, err)
 		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/server/guestproxy"
+	"hortus.dev/internal/server/preview"
 )
 
 // Sandboxes is what the server asks of sandboxes. It is asked as the operator, for
@@ -55,6 +56,8 @@ type Config struct {
 	Sandboxes Sandboxes
 	Tokens    Tokens
 	Logger    *slog.Logger
+	// Previews checks tickets and cookies of private ports; nil is none.
+	Previews *preview.Previews
 	// Now is the clock of signatures and of the bounds on wrong ones; nil is
 	// time.Now.
 	Now func() time.Time

@@ -41,6 +41,12 @@ func Claims(r *http.Request) bool {
 	return r.URL.Path == envd.PathFiles && r.URL.Query().Has(paramSignature)
 }
 
+// Guest reports whether a request that Claims is for a sandbox's own server, and not for a program of it.
+func Guest(r *http.Request) bool {
+	t, err := targetOf(r)
+	return err == nil && (t.signed || t.port == envd.GuestPort)
+}
+
 // targetOf reads where a request leads. What it says twice, and not the same, it
 // does not say.
 func targetOf(r *http.Request) (target, error) {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,6 +18,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox/quota"
+	"hortus.dev/internal/server/certificate"
 	"hortus.dev/internal/server/guestproxy"
 	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/server/strict"
@@ -33,6 +36,9 @@ type Server struct {
 	// AnyOrigin accepts requests that a browser sends for pages of other origins. The server
 	// answers their preflights itself.
 	AnyOrigin bool
+	// Listed reports, for a server with AnyOrigin, whether a request is one of those for which the front answers
+	// pages of the allowed origins, as for other servers. Nil is none.
+	Listed func(*http.Request) bool
 	// OwnName refuses requests that a browser sends to a name other than localhost, unless its page has an allowed origin. An
 	// attacker can make a name resolve to this machine, and its pages then have the origin of the server (DNS rebinding).
 	OwnName bool
@@ -66,6 +72,8 @@ type Front struct {
 	Rest time.Duration
 	// Requests bounds the requests in service; nil means no bound.
 	Requests *quota.Requests
+	// TLS is true if the listener encrypts its connections. They may carry HTTP/2.
+	TLS bool
 	// Origins are the other origins whose pages may use the servers without AnyOrigin, such
 	// as "https://app.example.org". A page needs an API key all the same: no answer allows
 	// cookies.
@@ -74,6 +82,9 @@ type Front struct {
 
 // ServeHTTP implements http.Handler.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.TLS {
+		r.TLS = strict.TLSOf(r.Context())
+	}
 	if f.Requests != nil {
 		ctx, end := f.Requests.Serve(r.Context())
 		defer end()
@@ -97,7 +108,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		switch {
-		case !d.AnyOrigin && f.allows(r):
+		case (!d.AnyOrigin || d.Listed != nil && d.Listed(r)) && f.allows(r):
 			if !answerOrigin(w, r) {
 				f.serve(w, r, d)
 			}
@@ -236,6 +247,8 @@ func checkForm(r *http.Request) error {
 		return api.Errorf(api.KindInvalid, "this server is not a proxy: CONNECT is not supported")
 	case !strings.HasPrefix(r.RequestURI, "/"):
 		return api.Errorf(api.KindInvalid, "the target %.100q of the request is not a path", r.RequestURI)
+	case r.ProtoMajor > 1 && r.Header.Get("Host") != "":
+		return api.Errorf(api.KindInvalid, "the request has a Host beside its :authority")
 	case r.Host == "":
 		return api.Errorf(api.KindInvalid, "the request has no Host")
 	}
@@ -277,11 +290,18 @@ func foreignName(r *http.Request) bool {
 type Config struct {
 	// Listen is HOST:PORT; empty means no listener. Port 0 takes any free port.
 	Listen string
-	// Insecure allows a HOST that other machines can reach. The listener does not
+	// Insecure allows a HOST that other machines can reach although the listener does not
 	// encrypt: requests can be read on the network, API keys included.
 	Insecure bool
+	// TLS is the certificate of a listener that encrypts; its zero value is none.
+	TLS certificate.Config
+	// Redirect is the HOST:PORT of a second listener without TLS, which leads browsers to the
+	// first one and answers the questions of ACME. Empty means none.
+	Redirect string
 	// Origins are those of a Front.
 	Origins []string
+	// Domain is where ports of sandboxes are: PORT-ID.Domain. It has a port if that is not 443.
+	Domain string
 	// FirstKey creates an API key if there never was one.
 	FirstKey bool
 	// Announce is called with the URL of the daemon and the first key, whose Secret is
@@ -328,39 +348,101 @@ const (
 	keepTimeout = 2 * time.Minute
 	restTimeout = 10 * time.Second
 	maxHead     = 64 << 10
+	// maxStreams is the maximum number of requests at a time on one connection of HTTP/2, and
+	// pingAfter the time after which its silent client is asked whether it is there.
+	maxStreams = 64
+	pingAfter  = 30 * time.Second
 )
 
-// Listen listens on the configured address; it returns nil if there is none.
-func Listen(_ context.Context, f Config) (*net.TCPListener, error) {
-	if f.Listen == "" {
+// Check reports whether Open could listen, without doing more.
+func Check(ctx context.Context, cfg Config) error {
+	if _, err := openCertificate(cfg); err != nil {
+		return err
+	}
+	for _, address := range []string{cfg.Listen, cfg.Redirect} {
+		ln, err := listen(ctx, address, cfg)
+		if err != nil {
+			return err
+		}
+		if ln != nil {
+			ln.Close()
+		}
+	}
+	return nil
+}
+
+// CheckDomain refuses what is not a domain in lower case, perhaps with a port: KindInvalid.
+func CheckDomain(domain string) error {
+	host, port, found := strings.Cut(domain, ":")
+	_, perr := strconv.ParseUint(port, 10, 16)
+	bad := found && perr != nil || len(host) > 200
+	for label := range strings.SplitSeq(host, ".") {
+		bad = bad || label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""
+	}
+	if bad {
+		return api.Errorf(api.KindInvalid, "serve.domain: %.100q is not a domain", domain).WithHint("for example box.example.org, in lower case, whose subdomains all lead to this daemon; with :PORT if the port is not 443")
+	}
+	return nil
+}
+
+// openCertificate returns the source of certificates; nil if none is configured.
+func openCertificate(cfg Config) (*certificate.Source, error) {
+	if cfg.Domain != "" {
+		if err := CheckDomain(cfg.Domain); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.TLS.Enabled() {
+		source, err := certificate.Open(cfg.TLS)
+		if host, _, _ := strings.Cut(cfg.Domain, ":"); err == nil && cfg.Domain != "" && !source.Covers("3000-i0."+host) {
+			return nil, api.Errorf(api.KindInvalid, "the certificate is not valid for the names of ports, *.%s", host).
+				WithHint("obtain a wildcard certificate with a client of your DNS provider, and set serve.tls-cert and serve.tls-key; ACME over this listener has none")
+		}
+		return source, err
+	}
+	if cfg.Redirect != "" {
+		return nil, api.Errorf(api.KindInvalid, "serve.redirect-listen is set, but %s has no TLS to redirect to", cfg.Listen).
+			WithHint("set serve.tls-cert and serve.tls-key, or serve.acme-names")
+	}
+	return nil, nil
+}
+
+// listen listens on an address; it returns nil if there is none.
+func listen(_ context.Context, address string, f Config) (*net.TCPListener, error) {
+	if address == "" {
 		return nil, nil
 	}
-	host, port, err := net.SplitHostPort(f.Listen)
+	host, port, err := net.SplitHostPort(address)
 	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
-		return nil, api.Errorf(api.KindInvalid, "%.100q is not a valid address to listen on", f.Listen).WithHint("use for example 127.0.0.1:7070 or [::1]:7070")
+		return nil, api.Errorf(api.KindInvalid, "%.100q is not a valid address to listen on", address).WithHint("use for example 127.0.0.1:7070 or [::1]:7070")
 	}
 	// The name is resolved once, so that the address that is checked is the one in use.
-	addr, err := net.ResolveTCPAddr("tcp", f.Listen)
+	addr, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return nil, api.Errorf(api.KindInvalid, "listen on %.100s: %w", f.Listen, err)
+		return nil, api.Errorf(api.KindInvalid, "listen on %.100s: %w", address, err)
 	}
-	if !addr.IP.IsLoopback() && !f.Insecure {
+	if !addr.IP.IsLoopback() && !f.Insecure && !f.TLS.Enabled() {
 		reach := host
 		if addr.IP == nil || addr.IP.IsUnspecified() {
 			reach = "every address of this machine"
 		}
 		return nil, api.Errorf(api.KindDenied, "%s can be reached from other machines, and this listener has no TLS: API keys and requests could be read and changed on the network", reach).
-			WithHint("listen on 127.0.0.1:%s behind a proxy with TLS or an ssh tunnel; or, on a trusted network, add --insecure-listen", port)
+			WithHint("add a certificate with --tls-cert and --tls-key, or --acme-names NAME; or listen on 127.0.0.1:%s behind a proxy with TLS or an ssh tunnel; or, on a trusted network, add --insecure-listen", port)
 	}
 	ln, err := net.ListenTCP("tcp", addr)
-	if err != nil {
-		return nil, api.Errorf(api.KindConflict, "listen on %.100s: %w", f.Listen, err).WithHint("use another address: --listen 127.0.0.1:PORT")
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, api.Errorf(api.KindDenied, "listen on %.100s: %w", address, err).
+			WithHint("ports below 1024 need root or a right: sysctl net.ipv4.ip_unprivileged_port_start=%s; or listen on a higher port, such as 8443, and forward to it", port)
+	case err != nil:
+		return nil, api.Errorf(api.KindConflict, "listen on %.100s: %w", address, err).WithHint("use another address: --listen 127.0.0.1:PORT")
 	}
 	return ln, nil
 }
 
-// URL returns the address of a listener for clients on this machine.
-func URL(ln net.Listener) string {
+// urlOf returns the address of a listener: for clients on this machine or, if it encrypts, by the name of the
+// certificate.
+func urlOf(ln net.Listener, source *certificate.Source) string {
 	a, ok := ln.Addr().(*net.TCPAddr)
 	if !ok {
 		return ""
@@ -369,15 +451,29 @@ func URL(ln net.Listener) string {
 	if ip.IsUnspecified() {
 		ip = net.IPv4(127, 0, 0, 1)
 	}
-	return "http://" + net.JoinHostPort(ip.String(), strconv.Itoa(a.Port))
+	port := strconv.Itoa(a.Port)
+	if source == nil {
+		return "http://" + net.JoinHostPort(ip.String(), port)
+	}
+	name := cmp.Or(source.Name(), ip.String())
+	if a.Port == 443 && !strings.Contains(name, ":") {
+		return "https://" + name
+	}
+	return "https://" + net.JoinHostPort(name, port)
 }
 
 // NewServer creates the server of the TCP listener. track is called with the state of each
 // connection.
 func NewServer(f *Front, b Bounds, track func(net.Conn, http.ConnState), log *slog.Logger) *http.Server {
 	b = b.WithDefaults()
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(f.TLS) // inside of TLS, see package strict
 	return &http.Server{
 		Handler:                      f,
+		Protocols:                    protocols,
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, WriteByteTimeout: time.Minute},
+		ConnContext:                  strict.InContext,
 		ConnState:                    func(c net.Conn, state http.ConnState) { strict.State(c, state); track(c, state) },
 		ReadHeaderTimeout:            b.Head,
 		IdleTimeout:                  b.Keep,
@@ -405,32 +501,95 @@ type Keys interface {
 	First(ctx context.Context, req api.CreateKey) (api.CreatedKey, bool, error)
 }
 
-// Open creates the TCP listener and, if configured, the first key. It returns nil and "" if
-// no listener is configured.
-func Open(ctx context.Context, cfg Config, keys Keys) (ln net.Listener, url string, err error) {
+// Listeners are the open listeners of a daemon.
+type Listeners struct {
+	// Listener is the TCP listener, and URL its address. Redirect is the second listener, with
+	// RedirectServer; nil if there is none.
+	Listener       net.Listener
+	URL            string
+	TLS            bool
+	Redirect       net.Listener
+	RedirectServer *http.Server
+}
+
+// Open creates the TCP listener and, if configured, the first key. It returns no Listener if none
+// is configured.
+func Open(ctx context.Context, cfg Config, keys Keys) (out Listeners, err error) {
 	for _, origin := range cfg.Origins {
 		if err := CheckOrigin(origin); err != nil {
-			return nil, "", err
+			return out, err
 		}
 	}
-	tcp, err := Listen(ctx, cfg)
-	if tcp == nil || err != nil {
-		return nil, "", err
+	if cfg.Listen == "" {
+		return out, nil
 	}
+	source, err := openCertificate(cfg)
+	if err != nil {
+		return out, err
+	}
+	tcp, err := listen(ctx, cfg.Listen, cfg)
+	if err != nil {
+		return out, err
+	}
+	redirect, err := listen(ctx, cfg.Redirect, cfg)
 	var first api.CreatedKey
-	if cfg.FirstKey {
+	if err == nil && cfg.FirstKey {
 		first, _, err = keys.First(ctx, api.CreateKey{Name: "first", Account: firstAccount, Role: api.RoleAdmin})
-		if err != nil {
-			tcp.Close()
-			return nil, "", err
-		}
 	}
-	url = URL(tcp)
+	if err != nil {
+		tcp.Close()
+		if redirect != nil {
+			redirect.Close()
+		}
+		return out, err
+	}
+	out = Listeners{URL: urlOf(tcp, source), TLS: source != nil}
 	if cfg.Announce != nil {
-		cfg.Announce(url, first)
+		cfg.Announce(out.URL, first)
 	}
 	b := cfg.Bounds.WithDefaults()
-	return strict.NewListener(tcp, strict.Limits{Total: b.Conns, PerAddress: b.PerAddress, Shared: netip.Addr.IsLoopback}), url, nil
+	limits := strict.Limits{Total: b.Conns, PerAddress: b.PerAddress, Shared: netip.Addr.IsLoopback}
+	if source == nil {
+		out.Listener = strict.NewListener(tcp, limits)
+		return out, nil
+	}
+	out.Listener = strict.NewTLSListener(tcp, limits, source.TLS())
+	if redirect != nil {
+		out.Redirect = strict.NewListener(redirect, limits)
+		out.RedirectServer = &http.Server{
+			Handler: source.HTTP(redirectTo(tcp.Addr())), ConnState: strict.State,
+			ReadHeaderTimeout: b.Head, IdleTimeout: b.Keep, WriteTimeout: b.Rest, MaxHeaderBytes: b.HeadBytes,
+		}
+	}
+	return out, nil
+}
+
+// redirectTo leads browsers to the same address over HTTPS. Other requests are refused: a client that follows would continue to
+// send the first request, and what is secret in it, in the clear.
+func redirectTo(to net.Addr) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u, err := url.Parse("//" + r.Host)
+		switch {
+		case err != nil || u.Host != r.Host || u.Hostname() == "" || !strings.HasPrefix(r.RequestURI, "/"):
+			httpapi.Fail(w, api.Errorf(api.KindInvalid, "the request has no valid Host or path"))
+			return
+		case r.Method != http.MethodGet && r.Method != http.MethodHead, r.Header.Get("X-Api-Key") != "", r.Header.Get("Authorization") != "", r.Header.Get("X-Access-Token") != "":
+			httpapi.Fail(w, api.Errorf(api.KindDenied, "this request was sent without encryption: use https://").
+				WithHint("if it had an API key, revoke the key: others may have read it (hortus key rm ID)"))
+			return
+		}
+		host := u.Hostname()
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		if a, ok := to.(*net.TCPAddr); ok && a.Port != 443 {
+			host += ":" + strconv.Itoa(a.Port)
+		}
+		w.Header().Set("Connection", "close")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Location", "https://"+host+r.URL.RequestURI())
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
 }
 
 // Operations serves the paths for those who operate a daemon, and passes other requests to

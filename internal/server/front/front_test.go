@@ -41,7 +41,7 @@ func TestOrigins(t *testing.T) {
 		Servers: []Server{{
 			Takes: Below("/v1/"), Keyed: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { methods = append(methods, r.Method) }),
 		}, {
-			Takes: Below("/"), AnyOrigin: true, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+			Takes: Below("/"), AnyOrigin: true, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { methods = append(methods, r.Method) }), Listed: Below("/guest"),
 		}},
 		Authenticate: func(_ context.Context, key string) (api.Principal, error) {
 			if key != "good" {
@@ -69,6 +69,11 @@ func TestOrigins(t *testing.T) {
 		{"GET", "/v1/x", app + ":8443", "good", false, 403, false},
 		{"GET", "/v1/x", "null", "good", false, 403, false},
 		{"OPTIONS", "/port", app, "", true, 200, false}, // the server's own affair
+		{"GET", "/port", app, "", false, 200, false},
+		{"OPTIONS", "/guest", app, "", true, 204, true},
+		{"GET", "/guest", app, "", false, 200, true},
+		{"OPTIONS", "/guest", "https://evil.example", "", true, 200, false},
+		{"GET", "/guest", "null", "", false, 200, false},
 	} {
 		r := httptest.NewRequest(c.method, c.path, nil)
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
@@ -121,7 +126,7 @@ func TestListen(t *testing.T) {
 		"0.0.0.0:0": api.KindDenied, ":0": api.KindDenied, "[::]:0": api.KindDenied, "192.0.2.1:0": api.KindDenied,
 		"127.0.0.1": api.KindInvalid, "127.0.0.1:http": api.KindInvalid, "127.0.0.1:99999": api.KindInvalid, "a b:1": api.KindInvalid,
 	} {
-		ln, err := Listen(t.Context(), Config{Listen: addr})
+		ln, err := listen(t.Context(), addr, Config{})
 		if addr == "[::1]:0" && api.KindOf(err) == api.KindConflict {
 			continue // a machine without IPv6
 		}
@@ -135,12 +140,12 @@ func TestListen(t *testing.T) {
 			ln.Close()
 		}
 	}
-	ln, err := Listen(t.Context(), Config{Listen: "0.0.0.0:0", Insecure: true})
+	ln, err := listen(t.Context(), "0.0.0.0:0", Config{Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	if _, err := Listen(t.Context(), Config{Listen: "127.0.0.1:" + strings.TrimPrefix(URL(ln), "http://127.0.0.1:")}); api.KindOf(err) != api.KindConflict {
+	if _, err := listen(t.Context(), "127.0.0.1:"+strings.TrimPrefix(urlOf(ln, nil), "http://127.0.0.1:"), Config{}); api.KindOf(err) != api.KindConflict {
 		t.Errorf("a taken port: %v", err)
 	}
 }

@@ -33,7 +33,7 @@ func (keysByName) Verify(_ context.Context, presented string) (api.Key, error) {
 func TestStreamsOfOneAccount(t *testing.T) {
 	const connections = 256
 	bounds := Bounds{Conns: connections}.WithDefaults()
-	ln, _, err := Open(t.Context(), Config{Listen: "127.0.0.1:0", Bounds: bounds}, nil)
+	on, err := Open(t.Context(), Config{Listen: "127.0.0.1:0", Bounds: bounds}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,13 +51,13 @@ func TestStreamsOfOneAccount(t *testing.T) {
 	}
 	srv := NewServer(f, bounds, func(net.Conn, http.ConnState) {}, slog.New(slog.DiscardHandler))
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
+	go func() { served <- srv.Serve(on.Listener) }()
 	t.Cleanup(func() { srv.Close(); <-served })
 
 	var held []net.Conn
 	ask := func(path, key string) (status int, retry string) {
 		t.Helper()
-		c, err := net.Dial("tcp", ln.Addr().String())
+		c, err := net.Dial("tcp", on.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -93,6 +93,7 @@ type (
 		guests    guests
 		events    eventServer
 		Logger    *slog.Logger
+		PortURL   func(api.Sandbox, int) (api.PortURL, error)
 	}
 	execs struct {
 		Sandboxes Sandboxes
@@ -164,8 +165,8 @@ func (d *Server) table() []Route {
 	return slices.Concat(
 		t.runRoutes(),
 		provisions{c.Provisions, c.Sandboxes, c.Code, c.Tokens, c.URL, d.once}.provisionRoutes(),
-		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger}.sandboxRoutes(),
-		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger}.codeRoutes(),
+		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger, c.PortURL}.sandboxRoutes(),
+		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger, c.PortURL}.codeRoutes(),
 		outgoing.egressRoutes(), outgoing.grantRoutes(),
 		secretStore{c.Secrets}.secretRoutes(), lessonStore{c.Lessons}.lessonRoutes(), e.execRoutes(), guests.fileRoutes(),
 		snapshots{c.Snapshots, c.Sandboxes, i}.snapshotRoutes(),

@@ -139,6 +139,11 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Doc:     "Open a stream to a port inside the sandbox. Send \"Connection: Upgrade\" and \"Upgrade: hortus-port\"; after the answer 101 the connection is the stream.",
 		OutType: typeBytes, Status: http.StatusSwitchingProtocols,
 		Handler: d.port,
+	}, {
+		Method: "POST", Pattern: one + "/ports/{port}/url", Name: "sandboxPortURL", Role: api.RoleUser,
+		Doc:     "Make the URL at which a browser reaches a port inside the sandbox. If the sandbox's traffic is private, the URL works once, for ten minutes.",
+		Out:     api.PortURL{},
+		Handler: d.portURL,
 	}}
 }
 
@@ -215,9 +220,9 @@ func (d guests) serve(w http.ResponseWriter, r *http.Request) error {
 // connection is that stream. It lives until either side ends it, or the sandbox
 // ends.
 func (d sandboxes) port(w http.ResponseWriter, r *http.Request) error {
-	port, ok := envd.ParsePort(r.PathValue("port"))
-	if !ok {
-		return api.Errorf(api.KindInvalid, "%.20q is not a port: use 1 to %d", r.PathValue("port"), envd.MaxPort)
+	port, err := pathPort(r)
+	if err != nil {
+		return err
 	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), envd.PortProtocol) || r.ContentLength != 0 {
 		return api.Errorf(api.KindInvalid, "a port is a stream: request it with \"Connection: Upgrade\" and \"Upgrade: %s\", and without a body", envd.PortProtocol)
@@ -249,4 +254,36 @@ func (d sandboxes) port(w http.ResponseWriter, r *http.Request) error {
 	}
 	guestproxy.Pipe(conn, stream, guestproxy.DefaultGrace)
 	return nil
+}
+
+// pathPort reads the port in the path of a request.
+func pathPort(r *http.Request) (int, error) {
+	port, ok := envd.ParsePort(r.PathValue("port"))
+	if !ok {
+		return 0, api.Errorf(api.KindInvalid, "%.20q is not a port: use 1 to %d", r.PathValue("port"), envd.MaxPort)
+	}
+	return port, nil
+}
+
+// portURL makes the URL of a port.
+func (d sandboxes) portURL(w http.ResponseWriter, r *http.Request) error {
+	port, err := pathPort(r)
+	if err != nil {
+		return err
+	}
+	id, err := sandboxID(d.Sandboxes)(r)
+	var s api.Sandbox
+	if err == nil {
+		s, err = d.Sandboxes.Get(r.Context(), id)
+	}
+	if err == nil && s.State.Final() {
+		ended := api.Errorf(api.KindUnavailable, "sandbox %s is ended (%s)", id, s.Reason)
+		ended.Gone, err = true, ended
+	}
+	var out api.PortURL
+	if err == nil {
+		out, err = d.PortURL(s, port)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return reply(w, http.StatusOK, out, err)
 }

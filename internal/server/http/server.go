@@ -121,6 +121,8 @@ type Config struct {
 	// URL is where clients find the daemon, as in https://hortus.example; empty for
 	// what each request says itself.
 	URL string
+	// PortURL makes the URL of a port of a sandbox of the caller's.
+	PortURL func(s api.Sandbox, port int) (api.PortURL, error)
 	// Stalled is how long a client may leave a stream of events untaken before it is
 	// ended; 0 for [DefaultStalled].
 	Stalled time.Duration

@@ -79,7 +79,7 @@ func (cs *connections) add(c *conn) bool {
 	}
 	if out != nil {
 		cs.remove(out)
-		out.Conn.Close() // its server finds that it has ended
+		out.plain.Close() // its server finds that it has ended; the end of TLS would wait for the client
 	}
 	if cs.by == nil {
 		cs.by = map[netip.Addr]*group{}

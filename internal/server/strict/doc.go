@@ -9,6 +9,9 @@
 // other than chunked, a second Host, line ends other than CR LF, folded lines, spaces before a colon,
 // chunk extensions.
 //
+// Connections may be encrypted ([NewTLSListener]): the same inspection then takes place inside TLS, and a connection may carry
+// HTTP/2, whose framing leaves nothing to interpret.
+//
 // The number of connections is limited, see [Limits]. An idle connection is closed for a new one; a
 // connection with a request in progress, for example a stream, is kept.
 //

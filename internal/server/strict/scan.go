@@ -152,6 +152,9 @@ func (s *scanner) takeHead(line string) {
 	switch {
 	case !s.begun && line == "":
 		return // servers skip a few before a request, or refuse them
+	case !s.begun && strings.HasPrefix(line, "PRI "):
+		s.refuse("HTTP/2 on a connection of HTTP/1") // which the server would serve
+		return
 	case !s.begun:
 		s.begun, s.old = true, !strings.HasSuffix(line, " HTTP/1.1")
 		return

@@ -36,6 +36,12 @@ func (m *Minter) Envd(id string) string { return m.make("envd:", id) }
 // be derived from the other.
 func (m *Minter) Traffic(id string) string { return m.make("traffic:", id) }
 
+// Preview returns the proof of a text about a private port, which only this minter makes. CheckPreview checks it in constant time.
+func (m *Minter) Preview(text string) string { return m.make("preview:", text) }
+
+// CheckPreview reports whether got is the proof of Preview.
+func (m *Minter) CheckPreview(text, got string) bool { return same(m.Preview(text), got) }
+
 // CheckEnvd reports whether got is the token of Envd, in constant time.
 func (m *Minter) CheckEnvd(id, got string) bool { return same(m.Envd(id), got) }
 
