@@ -31,7 +31,7 @@ func TestServer(t *testing.T) {
 	w.Isolates(t, "container")
 	for name, test := range map[string]func(*testing.T, *world.World){
 		"sessions": sessions, "hold": holdsNoCall, "files": largeFiles, "tasks": tasks, "repository": repositoryTask, "approvals": approvals,
-		"account": anotherAccount, "output": outputIsData, "calls": callsOfOneClient,
+		"account": anotherAccount, "output": outputIsData, "calls": callsOfOneClient, "long": longCalls,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

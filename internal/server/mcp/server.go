@@ -77,12 +77,13 @@ func New(cfg Config) *Server {
 func (s *Server) of(connect Connect, base string) *mcp.Server {
 	out := mcp.NewServer(&mcp.Implementation{Name: "hortus", Title: "Hortus", Version: cmp.Or(s.cfg.Version, "dev")}, &mcp.ServerOptions{
 		Instructions: instructions, SchemaCache: s.cache, Logger: s.cfg.Logger,
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Extensions: map[string]any{extensionTasks: struct{}{}}},
 	})
 	ses := &session{Config: s.cfg, connect: connect, base: base}
 	for _, register := range s.register {
 		register(out, ses)
 	}
+	ses.extend(out)
 	return out
 }
 
@@ -189,6 +190,7 @@ func add[In, Out any](s *Server, name, title string, hints mcp.ToolAnnotations, 
 				res, out, err = h(&call, ctx, req, in)
 			}
 			if err == nil && res == nil {
+				note(ctx, in, out)
 				res, err = asText(out)
 			}
 			return res, out, explain(err)
