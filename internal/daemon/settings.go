@@ -67,7 +67,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), CopyMemory: r.Bool("gvisor.copy-memory"),
 			Usual:  api.CreateSandbox{Isolation: r.Text("sandbox.isolation"), Limits: r.Limits()},
 			Egress: network.Config{Proxy: r.Text("egress.proxy"), CAFile: r.Text("egress.ca-file"), CacheBytes: r.Room("egress.cache-size"), E2BInternet: r.Bool("egress.e2b-internet")},
-			Front:  front.Config{Listen: r.Text("serve.listen"), Insecure: r.Bool("serve.insecure-listen"), Origins: r.List("serve.origins")},
+			Front:  front.Config{Listen: r.Text("serve.listen"), Insecure: r.Bool("serve.insecure-listen"), Origins: r.List("serve.origins"), PublicURL: r.Text("serve.public-url")},
 		},
 	}
 	if conf.Get("daemon.account-size").Text != "" {

@@ -195,6 +195,10 @@ func (s *System) openService(context.Context) error {
 
 // Serve listens and serves until ctx ends, a client stops the daemon, or it is idle. ready is called when clients can connect.
 func (s *System) Serve(ctx context.Context, ready func()) error {
+	signIn, err := s.oauthServer()
+	if err != nil {
+		return err
+	}
 	ln, err := datadir.Listen(s.dir.Socket())
 	if err != nil {
 		return err
@@ -212,17 +216,17 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 		Listener: httpapi.NewListener(ln),
 	}}
 	if tcp != nil {
-		agents, inside := s.mcpServer(api)
-		servers = append(servers, service.Server{Server: s.frontServer(api, agents, s.service.Track), Listener: tcp}, inside)
+		agents, inside := s.mcpServer(api, signIn.Challenge())
+		servers = append(servers, service.Server{Server: s.frontServer(s.servers(api, agents, signIn), s.service.Track), Listener: tcp}, inside)
 	}
 	s.log.Info("serving", "socket", s.dir.Socket(), "url", s.url, "pid", os.Getpid())
 	return s.service.Serve(ctx, servers, ready)
 }
 
 // frontServer creates the server of the TCP listener.
-func (s *System) frontServer(v1, agents http.Handler, track func(net.Conn, http.ConnState)) *http.Server {
+func (s *System) frontServer(servers []front.Server, track func(net.Conn, http.ConnState)) *http.Server {
 	b := s.cfg.Front.Bounds.WithDefaults()
-	f := &front.Front{Servers: s.servers(v1, agents), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest, Requests: quota.NewRequests(b.Conns), Origins: s.cfg.Front.Origins}
+	f := &front.Front{Servers: servers, Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest, Requests: quota.NewRequests(b.Conns), Origins: s.cfg.Front.Origins}
 	return front.NewServer(f, b, track, s.log)
 }
 

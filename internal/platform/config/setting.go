@@ -73,6 +73,7 @@ func Settings() []Setting {
 		{Key: "serve.listen", Env: "HORTUS_LISTEN", Flag: "listen", Default: "127.0.0.1:7070", Kind: Text, Help: "address that hortus serve listens on"},
 		{Key: "serve.insecure-listen", Env: "HORTUS_INSECURE_LISTEN", Flag: "insecure-listen", Default: "false", Kind: Switch, Help: "allow a listen address that other machines can reach, without encryption"},
 		{Key: "serve.origins", Env: "HORTUS_ORIGINS", Kind: List, Help: "origins of web pages that may use the HTTP API with an API key, such as https://app.example.org (default: none)"},
+		{Key: "serve.public-url", Env: "HORTUS_PUBLIC_URL", Kind: Text, Help: "URL of this daemon for clients on other machines, such as https://hortus.example.org: MCP clients can then sign in with OAuth (default: none)"},
 		{Key: "egress.proxy", Env: "HORTUS_EGRESS_PROXY", Kind: Text, Help: "HTTP proxy for outgoing connections of sandboxes, such as http://proxy.example.org:3128; there is no direct fallback"},
 		{Key: "egress.ca-file", Env: "HORTUS_EGRESS_CA_FILE", Kind: Path, Help: "PEM file with certificate authorities that servers of outgoing connections may have, besides those of this machine"},
 		{Key: "egress.cache-size", Env: "HORTUS_EGRESS_CACHE_SIZE", Default: "5GiB", Kind: Room, Help: "maximum size of the package cache; 0 for none"},

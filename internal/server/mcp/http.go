@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -26,6 +27,8 @@ type HandlerConfig struct {
 	API http.Handler
 	// Fail answers a request with an error.
 	Fail func(http.ResponseWriter, error)
+	// Challenge is the value of WWW-Authenticate for a request without a key; empty means "Bearer".
+	Challenge string
 }
 
 // NewHandler creates the handler of POST /mcp, whose requests have their principal in the context, and the server of the API for its
@@ -44,7 +47,7 @@ func NewHandler(cfg HandlerConfig) (handler http.Handler, inside *http.Server, o
 	handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := api.PrincipalOf(r.Context())
 		if p.Role == "" {
-			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.Header().Set("WWW-Authenticate", cmp.Or(cfg.Challenge, "Bearer"))
 			cfg.Fail(w, api.Errorf(api.KindUnauthenticated, "this request needs an API key").
 				WithHint("send it as Authorization: Bearer KEY; create one with hortus key create"))
 			return
