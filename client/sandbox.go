@@ -207,6 +207,12 @@ func (s *Sandbox) ReadFile(ctx context.Context, user, path string) (io.ReadClose
 	return r, n, guestError(err)
 }
 
+// ReadPart opens at most n bytes of a file for reading, from an offset that is in the file, or 0. The size is that of the part.
+func (s *Sandbox) ReadPart(ctx context.Context, user, path string, offset, n int64) (io.ReadCloser, int64, error) {
+	r, size, err := s.guest.ReadPart(ctx, user, path, offset, n)
+	return r, size, guestError(err)
+}
+
 // Upload writes a file whole, with its parents, as u says: aside and renamed, with permissions
 // and a time, or as a symbolic link.
 func (s *Sandbox) Upload(ctx context.Context, user, path string, u envd.Upload, r io.Reader) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -95,13 +96,13 @@ func filesQuery(user, path string) url.Values {
 func filesPath(user, path string) string { return PathFiles + "?" + filesQuery(user, path).Encode() }
 
 // get sends a GET, again if a kept connection was dead.
-func (c *Client) httpGet(ctx context.Context, path string) (*clientConn, *http.Response, func() bool, error) {
+func (c *Client) httpGet(ctx context.Context, path string, extra ...header) (*clientConn, *http.Response, func() bool, error) {
 	for fresh := false; ; fresh = true {
 		cc, err := c.get(ctx, fresh)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		cc.wbuf, err = c.appendHead(cc.wbuf[:0], http.MethodGet, path, "", 0, []header{versionHeader})
+		cc.wbuf, err = c.appendHead(cc.wbuf[:0], http.MethodGet, path, "", 0, append([]header{versionHeader}, extra...))
 		stop := watch(ctx, cc)
 		var resp *http.Response
 		if err == nil {
@@ -121,11 +122,20 @@ func (c *Client) httpGet(ctx context.Context, path string) (*clientConn, *http.R
 // ReadFile opens a file in the sandbox for reading. The size is -1 when the
 // guest does not say it. The reader must be closed.
 func (c *Client) ReadFile(ctx context.Context, user, path string) (io.ReadCloser, int64, error) {
-	cc, resp, stop, err := c.httpGet(ctx, filesPath(user, path))
+	return c.readFile(ctx, filesPath(user, path))
+}
+
+// ReadPart opens a part of a file for reading: from an offset that is in the file, or 0, at most n bytes. The size is that of the part.
+func (c *Client) ReadPart(ctx context.Context, user, path string, offset, n int64) (io.ReadCloser, int64, error) {
+	return c.readFile(ctx, filesPath(user, path), header{"Range", fmt.Sprintf("bytes=%d-%d", offset, offset+n-1)})
+}
+
+func (c *Client) readFile(ctx context.Context, path string, part ...header) (io.ReadCloser, int64, error) {
+	cc, resp, stop, err := c.httpGet(ctx, path, part...)
 	if err != nil {
 		return nil, 0, err
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusOK && (len(part) == 0 || resp.StatusCode != http.StatusPartialContent) {
 		err := readError(resp)
 		if stop() {
 			c.finish(cc, resp)

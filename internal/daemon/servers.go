@@ -2,12 +2,14 @@ package daemon
 
 import (
 	"context"
+	"net"
 	"net/http"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/export"
 	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/egress/policy"
+	"hortus.dev/internal/platform/secretfile"
 	"hortus.dev/internal/platform/service"
 	"hortus.dev/internal/platform/version"
 	"hortus.dev/internal/sandbox/code"
@@ -21,6 +23,7 @@ import (
 	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/server/key"
 	"hortus.dev/internal/server/mcp"
+	"hortus.dev/internal/server/oauth"
 	"hortus.dev/internal/server/once"
 	"hortus.dev/internal/server/preview"
 	"hortus.dev/internal/server/token"
@@ -128,16 +131,42 @@ func (s *System) httpServer() *httpapi.Server {
 	})
 }
 
+// oauthServer creates what clients of coding agents' tools sign in at; nil if there is no public URL.
+func (s *System) oauthServer() (*oauth.Server, error) {
+	if s.cfg.Front.PublicURL == "" {
+		return nil, nil
+	}
+	secret, err := secretfile.Open(s.dir.Path("oauth.key"))
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "data directory: %w", err)
+	}
+	dialer, err := s.cfg.Egress.Dialer()
+	if err != nil {
+		return nil, err
+	}
+	roots, err := s.cfg.Egress.Roots()
+	if err != nil {
+		return nil, err
+	}
+	return oauth.New(oauth.Config{
+		URL: s.cfg.Front.PublicURL, Secret: secret, Verify: s.guards.authenticator.Authenticate, Roots: roots,
+		Dial: func(ctx context.Context, host string, port int) (net.Conn, error) {
+			c, _, err := dialer.Dial(ctx, host, port, false)
+			return c, err
+		},
+	})
+}
+
 // mcpServer creates the server of coding agents, and the server of the API inside the process that its tools use.
-func (s *System) mcpServer(v1 http.Handler) (http.Handler, service.Server) {
+func (s *System) mcpServer(v1 http.Handler, challenge string) (http.Handler, service.Server) {
 	handler, inside, on := mcp.NewHandler(mcp.HandlerConfig{
-		Server: mcp.New(mcp.Config{Version: version.Describe().Version, Logger: s.log}), API: v1, Fail: httpapi.Fail,
+		Server: mcp.New(mcp.Config{Version: version.Describe().Version, Logger: s.log}), API: v1, Fail: httpapi.Fail, Challenge: challenge,
 	})
 	return handler, service.Server{Server: inside, Listener: on}
 }
 
 // servers lists the servers of the TCP listener in their order.
-func (s *System) servers(v1, agents http.Handler) []front.Server {
+func (s *System) servers(v1, agents http.Handler, signIn *oauth.Server) []front.Server {
 	g := s.guards
 	plane := envd.New(envd.Config{Sandboxes: g.plane, Tokens: g.tokens, Previews: s.previews, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace})
 	control := e2b.New(e2b.Config{
@@ -145,11 +174,18 @@ func (s *System) servers(v1, agents http.Handler) []front.Server {
 		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Domain: s.cfg.Front.Domain, Logger: s.log,
 		Egress: g.egress, Secrets: g.secrets, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
 	})
-	return []front.Server{
+	tools := front.Server{Takes: func(r *http.Request) bool { return r.URL.Path == "/mcp" }, Handler: s.telemetry.HTTP("mcp", agents), Keyed: true, OwnName: true}
+	var all []front.Server
+	if signIn != nil {
+		tools.Key, tools.Challenge = signIn.Key, signIn.Challenge()
+		// A client's page leads a browser here. The server checks itself where the answer of a person comes from.
+		all = append(all, front.Server{Takes: signIn.Takes, Handler: s.telemetry.HTTP("oauth", signIn), AnyOrigin: true})
+	}
+	return append(all, []front.Server{
 		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true, Listed: envd.Guest},
 		{Takes: front.Operational, Handler: s.operations(http.HandlerFunc(front.NotFound)), Keyed: true},
 		{Takes: front.Below("/v1/"), Handler: s.telemetry.HTTP("http", v1), Keyed: true},
-		{Takes: func(r *http.Request) bool { return r.URL.Path == "/mcp" }, Handler: s.telemetry.HTTP("mcp", agents), Keyed: true, OwnName: true},
+		tools,
 		{Takes: front.Below("/"), Handler: s.telemetry.HTTP("e2b", control), Fail: e2b.Fail},
-	}
+	}...)
 }

@@ -71,7 +71,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Usual:  api.CreateSandbox{Isolation: r.Text("sandbox.isolation"), Limits: r.Limits()},
 			Egress: network.Config{Proxy: r.Text("egress.proxy"), CAFile: r.Text("egress.ca-file"), CacheBytes: r.Room("egress.cache-size"), E2BInternet: r.Bool("egress.e2b-internet")},
 			Front: front.Config{
-				Listen: r.Text("serve.listen"), Insecure: r.Bool("serve.insecure-listen"), Origins: r.List("serve.origins"), Redirect: r.Text("serve.redirect-listen"), Domain: r.Text("serve.domain"),
+				Listen: r.Text("serve.listen"), Insecure: r.Bool("serve.insecure-listen"), Origins: r.List("serve.origins"), Redirect: r.Text("serve.redirect-listen"), Domain: r.Text("serve.domain"), PublicURL: r.Text("serve.public-url"),
 				TLS: certificate.Config{
 					CertFile: r.Text("serve.tls-cert"), KeyFile: r.Text("serve.tls-key"), Names: r.List("serve.acme-names"), Email: r.Text("serve.acme-email"),
 					Directory: r.Text("serve.acme-directory"), CAFile: r.Text("serve.acme-ca-file"),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 
@@ -198,6 +199,10 @@ func (s *System) openService(context.Context) error {
 
 // Serve listens and serves until ctx ends, a client stops the daemon, or it is idle. ready is called when clients can connect.
 func (s *System) Serve(ctx context.Context, ready func()) error {
+	signIn, err := s.oauthServer()
+	if err != nil {
+		return err
+	}
 	ln, err := datadir.Listen(s.dir.Socket())
 	if err != nil {
 		return err
@@ -216,8 +221,8 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 		Listener: httpapi.NewListener(ln),
 	}}
 	if on.Listener != nil {
-		agents, inside := s.mcpServer(api)
-		servers = append(servers, service.Server{Server: s.frontServer(api, agents, on.TLS), Listener: on.Listener}, inside)
+		agents, inside := s.mcpServer(api, signIn.Challenge())
+		servers = append(servers, service.Server{Server: s.frontServer(s.servers(api, agents, signIn), on.TLS, s.service.Track), Listener: on.Listener}, inside)
 	}
 	if on.Redirect != nil {
 		servers = append(servers, service.Server{Server: on.RedirectServer, Listener: on.Redirect})
@@ -227,10 +232,10 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 }
 
 // frontServer creates the server of the TCP listener.
-func (s *System) frontServer(v1, agents http.Handler, tls bool) *http.Server {
+func (s *System) frontServer(servers []front.Server, tls bool, track func(net.Conn, http.ConnState)) *http.Server {
 	b := s.cfg.Front.Bounds.WithDefaults()
-	f := &front.Front{Servers: s.servers(v1, agents), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest, Requests: quota.NewRequests(b.Conns), Origins: s.cfg.Front.Origins, TLS: tls}
-	return front.NewServer(f, b, s.service.Track, s.log)
+	f := &front.Front{Servers: servers, Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest, Requests: quota.NewRequests(b.Conns), Origins: s.cfg.Front.Origins, TLS: tls}
+	return front.NewServer(f, b, track, s.log)
 }
 
 // operations adds the paths for health checks and metrics to a handler.

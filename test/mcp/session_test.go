@@ -1,7 +1,10 @@
 package mcp
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +13,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"hortus.dev/api"
+	"hortus.dev/test/gittest"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 	"hortus.dev/test/world"
 )
 
@@ -25,7 +30,8 @@ func TestServer(t *testing.T) {
 	t.Run("strangers", func(t *testing.T) { requestsOfStrangers(t, w) })
 	w.Isolates(t, "container")
 	for name, test := range map[string]func(*testing.T, *world.World){
-		"sessions": sessions, "hold": holdsNoCall, "tasks": tasks, "approvals": approvals, "account": anotherAccount, "output": outputIsData,
+		"sessions": sessions, "hold": holdsNoCall, "files": largeFiles, "tasks": tasks, "repository": repositoryTask, "approvals": approvals,
+		"account": anotherAccount, "output": outputIsData, "calls": callsOfOneClient, "long": longCalls,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -149,17 +155,151 @@ func drain(c chan string) (all []string) {
 	}
 }
 
-// holdsNoCall: a call returns within its time and reports progress until then; the command continues.
+// holdsNoCall: a call returns within its time and reports progress until then; the command continues, and its result is there later.
 func holdsNoCall(t *testing.T, w *world.World) {
 	p := stdio(t, w.Client, 400*time.Millisecond, options{version: handshake})
 	box := p.create(nil)
 	began := time.Now()
-	x := p.call("exec", map[string]any{"sandbox_id": box, "command": "sleep 3600"})
+	x := p.call("exec", map[string]any{"sandbox_id": box, "command": "until [ -e go ]; do sleep 0.05; done; echo late; exit 4"})
 	if took := time.Since(began); x["state"] != "running" || took > patience.Of(10*time.Second) {
-		t.Errorf("a command of an hour: %v after %s", x["state"], took)
+		t.Errorf("a command that waits: %v after %s", x["state"], took)
 	}
 	if said := drain(p.progress); len(said) < 2 {
 		t.Errorf("the call reported %q", said)
+	}
+	poll := map[string]any{"sandbox_id": box, "exec_id": x["exec_id"]}
+	if x = p.call("exec_poll", poll); x["state"] != "running" || x["exit_code"] != nil {
+		t.Errorf("before its end: %v", x)
+	}
+	p.call("file_write", map[string]any{"sandbox_id": box, "path": "go", "content": ""})
+	for x["state"] == "running" {
+		x = p.call("exec_poll", poll)
+	}
+	if x["output"] != "late\n" || x["exit_code"] != 4.0 {
+		t.Errorf("its end: %v", x)
+	}
+}
+
+// TestNinetySeconds: with the times of a real server, a command of 90 seconds has a handle within 30, and its result later.
+func TestNinetySeconds(t *testing.T) {
+	tier.Soak(t)
+	t.Parallel()
+	cfg := world.Config{}
+	cfg.Usual.Isolation = "container"
+	w := world.Open(t, cfg)
+	w.Isolates(t, "container")
+	for _, version := range []string{handshake, stateless} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			p := remote(t, w, w.Key("alice", ""), options{version: version})
+			box := p.create(nil)
+			began := time.Now()
+			x := p.call("exec", map[string]any{"sandbox_id": box, "command": "sleep 90; echo late"})
+			if took := time.Since(began); x["state"] != "running" || took > 30*time.Second {
+				t.Errorf("%v after %s", x["state"], took)
+			}
+			for x["state"] == "running" {
+				asked := time.Now()
+				x = p.call("exec_poll", map[string]any{"sandbox_id": box, "exec_id": x["exec_id"]})
+				if took := time.Since(asked); took > 30*time.Second {
+					t.Errorf("exec_poll took %s", took)
+				}
+			}
+			if took := time.Since(began); x["output"] != "late\n" || x["exit_code"] != 0.0 || took < 90*time.Second {
+				t.Errorf("%v after %s", x, took)
+			}
+		})
+	}
+}
+
+// largeFiles carries a file in and out in parts. In T2 it has 64 MiB.
+func largeFiles(t *testing.T, w *world.World) {
+	p := remote(t, w, w.Key("alice", ""), options{version: stateless})
+	box := p.create(nil)
+	want := make([]byte, tier.Count(3, 64)<<20+12345)
+	rand.NewChaCha8([32]byte{1}).Read(want)
+	args := func(more map[string]any) map[string]any {
+		more["sandbox_id"], more["path"] = box, "new/large"
+		return more
+	}
+	for at := 0; at < len(want); {
+		part := want[at:min(at+1<<20, len(want))]
+		out := p.call("file_write", args(map[string]any{"content": base64.StdEncoding.EncodeToString(part), "encoding": "base64", "offset": at}))
+		if at += len(part); out["size"] != float64(at) {
+			t.Fatalf("after %d bytes: %v", at, out)
+		}
+	}
+	// A part whose answer was lost is not written twice, and the error says where to go on.
+	if _, failed := p.try("file_write", args(map[string]any{"content": "x", "offset": 1 << 20})); !strings.HasPrefix(failed, "conflict: ") || !strings.Contains(failed, fmt.Sprint(len(want))) {
+		t.Errorf("a part that is there: %q", failed)
+	}
+	if _, failed := p.try("file_write", map[string]any{"sandbox_id": box, "path": "nothing", "content": "x", "offset": 1}); !strings.HasPrefix(failed, "not_found: ") {
+		t.Errorf("a part of no file: %q", failed)
+	}
+	p.call("exec", map[string]any{"sandbox_id": box, "command": "ln -s new/large link"})
+	var got []byte
+	for {
+		part := p.call("file_read", map[string]any{"sandbox_id": box, "path": "link", "offset": len(got), "max_bytes": 1 << 20})
+		b, err := base64.StdEncoding.DecodeString(part["content"].(string))
+		if err != nil || part["encoding"] != "base64" || part["size"] != float64(len(want)) {
+			t.Fatalf("the part at %d: %v, %v", len(got), part["size"], err)
+		}
+		got = append(got, b...)
+		if part["next_offset"] == nil {
+			break
+		}
+		if part["next_offset"] != float64(len(got)) {
+			t.Fatalf("after %d bytes: %v", len(got), part["next_offset"])
+		}
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%d bytes came back, %d are right", len(got), len(want))
+	}
+	if part := p.call("file_read", args(map[string]any{"offset": len(want)})); part["content"] != "" || part["next_offset"] != nil {
+		t.Errorf("the part after the end: %v", part)
+	}
+	// Text is cut between characters, whatever its parts are.
+	p.call("file_write", map[string]any{"sandbox_id": box, "path": "text", "content": strings.Repeat("ä€", 100)})
+	for at, text := 0.0, ""; ; {
+		part := p.call("file_read", map[string]any{"sandbox_id": box, "path": "text", "offset": at, "max_bytes": 7})
+		text += part["content"].(string)
+		next, more := part["next_offset"].(float64)
+		if !more {
+			if text != strings.Repeat("ä€", 100) {
+				t.Errorf("the text is %q", text)
+			}
+			break
+		}
+		at = next
+	}
+}
+
+// repositoryTask has the built-in model repair a repository, from the start of the task to its diff.
+func repositoryTask(t *testing.T, w *world.World) {
+	dir := gittest.NewCheckout(t, map[string]string{
+		"calc.py":      "def add(a, b):\n    return a - b\n",
+		"test_calc.py": "import unittest\nfrom calc import add\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(2, 3), 5)\n",
+	})
+	p := stdio(t, w.Client, 2*time.Second, options{version: stateless})
+	out := p.call("task_start", map[string]any{"repository": dir, "request": "Fix the failing test", "model": "offline"})
+	if id, _ := out["task_id"].(string); id == "" || out["state"] == "done" {
+		t.Fatalf("task_start: %v", out)
+	}
+	for out["state"] != "done" {
+		out = p.call("task_show", map[string]any{"task_id": out["task_id"]})
+	}
+	gate, _ := out["gate"].(map[string]any)
+	if out["outcome"] != "verified" || gate["passed"] != true || gate["exit_code"] != 0.0 || gate["tests"] != "1 passed, 0 failed, 0 skipped" {
+		t.Errorf("the task: %v", out)
+	}
+	if diff, _ := out["diff"].(string); !strings.Contains(diff, "-    return a - b\n+    return a + b\n") || !strings.Contains(fmt.Sprint(out["files"]), "calc.py") {
+		t.Errorf("the change: %v\n%s", out["files"], diff)
+	}
+	if hint, _ := out["hint"].(string); !strings.Contains(hint, "hortus task apply "+out["task_id"].(string)) {
+		t.Errorf("the hint: %q", hint)
+	}
+	if got := gittest.Git(t, dir, "status", "--porcelain"); got != "" {
+		t.Errorf("the repository itself has changed: %s", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package story
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,9 +10,42 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rogpeppe/go-internal/testscript"
 
 	"hortus.dev/test/tier"
 )
+
+// mcpCmd is a coding agent that starts "hortus mcp", which starts the daemon, and calls one tool. Its stdout is the result, or why the
+// call failed.
+func mcpCmd(ts *testscript.TestScript, neg bool, args []string) {
+	g := ts.Value("garden").(*garden)
+	if len(args) == 0 {
+		ts.Fatalf("usage: mcp TOOL [NAME=VALUE]...")
+	}
+	arguments := map[string]any{}
+	for _, arg := range args[1:] {
+		name, value, _ := strings.Cut(arg, "=")
+		var v any
+		if json.Unmarshal([]byte(value), &v) != nil {
+			v = value
+		}
+		arguments[name] = v
+	}
+	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
+	defer cancel()
+	cmd := exec.Command(binary, "mcp")
+	cmd.Env, cmd.Stderr = g.env, ts.Stderr()
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil).Connect(ctx, &mcp.CommandTransport{Command: cmd}, nil)
+	ts.Check(err)
+	defer s.Close()
+	res, err := s.CallTool(ctx, &mcp.CallToolParams{Name: args[0], Arguments: arguments})
+	ts.Check(err)
+	text := res.Content[0].(*mcp.TextContent).Text
+	fmt.Fprintln(ts.Stdout(), text)
+	if res.IsError != neg {
+		ts.Fatalf("%v: %s", args, text)
+	}
+}
 
 // TestCodingAgent is a coding agent that starts "hortus mcp", which starts the daemon: it creates a sandbox, tries two changes in forks
 // and compares them, and goes on after the daemon was stopped.

@@ -27,6 +27,8 @@ import (
 //	exits CODE [<FILE] [>FILE] COMMAND...   run it and want that exit code
 //	hortus ARGS...                          exits 0 hortus ARGS...
 //	json [-set NAME] FILE PATH [WANT]       look into a document: a.0.b, a.count
+//	mcp TOOL [NAME=VALUE]...                start hortus mcp and call a tool, as a coding
+//	                                        agent does; a VALUE can be JSON
 //	keep NAME                               keep the last stdout in a variable
 //	serve [NAME]                            hortus serve on a free port, as URL and,
 //	                                        where it printed a key, KEY; what it
@@ -71,6 +73,7 @@ func TestScripts(t *testing.T) {
 				exits(ts, neg, append([]string{"0", "hortus"}, args...))
 			},
 			"json": jsonCmd,
+			"mcp":  mcpCmd,
 			"keep": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 			},

@@ -145,7 +145,7 @@ func partOf(name string) string {
 		return admin.PartPackages
 	case name == "snapshots":
 		return admin.PartSnapshots
-	case name == "run", name == "bin", name == "tokens.key", name == "egress.key": // what they run, and are opened with
+	case name == "run", name == "bin", name == "tokens.key", name == "egress.key", name == "oauth.key": // what they run, and are opened with
 		return admin.PartSandboxes
 	case strings.HasPrefix(name, "hortus.db"):
 		return admin.PartDatabase
@@ -196,7 +196,7 @@ func (k *Keeper) measure(ctx context.Context, seen links, p *admin.DiskPart, nam
 		if name == "lock" || strings.HasSuffix(name, ".sock") {
 			return 0, nil // no matter how, they hold nothing
 		}
-		if name != "inventory.json" && name != "tokens.key" && name != "egress.key" {
+		if name != "inventory.json" && name != "tokens.key" && name != "egress.key" && name != "oauth.key" {
 			p.Count++
 		}
 	}

@@ -42,6 +42,10 @@ type Server struct {
 	// OwnName refuses requests that a browser sends to a name other than localhost, unless its page has an allowed origin. An
 	// attacker can make a name resolve to this machine, and its pages then have the origin of the server (DNS rebinding).
 	OwnName bool
+	// Key returns the API key that a token of the server stands for, and what is no token as it is. Nil means that there are no tokens.
+	Key func(presented string) (string, error)
+	// Challenge is the value of WWW-Authenticate for a wrong key; empty means "Bearer".
+	Challenge string
 	// Fail writes the error of a request that the front refuses; nil writes that of the
 	// HTTP API.
 	Fail func(http.ResponseWriter, error)
@@ -180,12 +184,15 @@ func (f *Front) serveKeyed(w http.ResponseWriter, r *http.Request, d Server) {
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	var p api.Principal
 	presented, err := apiKey(r.Header)
+	if err == nil && presented != "" && d.Key != nil {
+		presented, err = d.Key(presented)
+	}
 	if err == nil && presented != "" {
 		p, err = f.Authenticate(r.Context(), presented)
 	}
 	if err != nil {
 		if api.KindOf(err) == api.KindUnauthenticated {
-			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.Header().Set("WWW-Authenticate", cmp.Or(d.Challenge, "Bearer"))
 		}
 		httpapi.Fail(w, err)
 		return
@@ -302,6 +309,8 @@ type Config struct {
 	Origins []string
 	// Domain is where ports of sandboxes are: PORT-ID.Domain. It has a port if that is not 443.
 	Domain string
+	// PublicURL is where clients reach the daemon; empty means that there is no OAuth.
+	PublicURL string
 	// FirstKey creates an API key if there never was one.
 	FirstKey bool
 	// Announce is called with the URL of the daemon and the first key, whose Secret is

@@ -47,8 +47,7 @@ const (
 // elicit has the client ask its user about connections that wait; nil if it cannot. The call is then repeated with the answers and
 // with state, which only names what the caller may see anyway.
 func elicit(req *mcp.CallToolRequest, asks []api.EgressAsk, state string) *mcp.CallToolResult {
-	caps := req.ClientCapabilities()
-	if len(asks) == 0 || caps == nil || caps.Elicitation == nil || caps.Elicitation.Form == nil && caps.Elicitation.URL != nil {
+	if len(asks) == 0 || !canAsk(req.ClientCapabilities()) {
 		return nil
 	}
 	// A client of before 2026-07-28 has answers to one round of questions passed on. Of a user who does not decide, nothing is
@@ -60,14 +59,23 @@ func elicit(req *mcp.CallToolRequest, asks []api.EgressAsk, state string) *mcp.C
 			}
 		}
 	}
-	out := &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}, RequestState: state}
+	return &mcp.CallToolResult{InputRequests: questions(asks), RequestState: state}
+}
+
+// canAsk reports whether a client can show a form to its user.
+func canAsk(caps *mcp.ClientCapabilities) bool {
+	return caps != nil && caps.Elicitation != nil && (caps.Elicitation.Form != nil || caps.Elicitation.URL == nil)
+}
+
+func questions(asks []api.EgressAsk) mcp.InputRequestMap {
+	out := mcp.InputRequestMap{}
 	for _, a := range asks {
 		message := fmt.Sprintf("Sandbox %s connects to %q, port %d. Allow it?", a.Decision.Sandbox, a.Decision.Host, a.Decision.Port)
 		if len(a.Decision.Commands) > 0 {
 			command, _ := clip(a.Decision.Commands[0], 200)
 			message += fmt.Sprintf(" It runs %q.", command)
 		}
-		out.InputRequests[a.ID] = &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: map[string]any{
+		out[a.ID] = &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: map[string]any{
 			"type": "object", "required": []string{"decision"},
 			"properties": map[string]any{"decision": map[string]any{
 				"type": "string", "title": "Decision", "enum": []string{allowOnce, allowAlways, deny},
@@ -80,8 +88,8 @@ func elicit(req *mcp.CallToolRequest, asks []api.EgressAsk, state string) *mcp.C
 
 // answer passes the answers of a client's user on. What is not a clear yes is a no, except for a dialog that was closed: then the
 // connection waits on.
-func (s *session) answer(ctx context.Context, req *mcp.CallToolRequest) error {
-	for id, r := range req.Params.InputResponses {
+func (s *session) answer(ctx context.Context, answers mcp.InputResponseMap) error {
+	for id, r := range answers {
 		e, ok := r.(*mcp.ElicitResult)
 		if !ok || e.Action == "cancel" {
 			continue

@@ -143,7 +143,7 @@ func (s *session) follow(ctx context.Context, req *mcp.CallToolRequest, b *clien
 		x, err = b.Exec(ctx, id)
 	}
 	if err == nil {
-		err = s.answer(ctx, req)
+		err = s.answer(ctx, req.Params.InputResponses)
 	}
 	if err != nil {
 		return nil, execOutput{}, err

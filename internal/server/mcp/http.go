@@ -1,7 +1,11 @@
 package mcp
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -23,6 +27,8 @@ type HandlerConfig struct {
 	API http.Handler
 	// Fail answers a request with an error.
 	Fail func(http.ResponseWriter, error)
+	// Challenge is the value of WWW-Authenticate for a request without a key; empty means "Bearer".
+	Challenge string
 }
 
 // NewHandler creates the handler of POST /mcp, whose requests have their principal in the context, and the server of the API for its
@@ -41,9 +47,12 @@ func NewHandler(cfg HandlerConfig) (handler http.Handler, inside *http.Server, o
 	handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := api.PrincipalOf(r.Context())
 		if p.Role == "" {
-			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.Header().Set("WWW-Authenticate", cmp.Or(cfg.Challenge, "Bearer"))
 			cfg.Fail(w, api.Errorf(api.KindUnauthenticated, "this request needs an API key").
 				WithHint("send it as Authorization: Bearer KEY; create one with hortus key create"))
+			return
+		}
+		if r.Body = unbatched(w, r, cfg.Fail); r.Body == nil {
 			return
 		}
 		c := client.New(client.Config{Dial: func(ctx context.Context) (net.Conn, error) { return l.dial(ctx, p) }})
@@ -59,6 +68,21 @@ func NewHandler(cfg HandlerConfig) (handler http.Handler, inside *http.Server, o
 			return api.WithPrincipal(ctx, c.(callerConn).principal)
 		},
 	}, l
+}
+
+// unbatched refuses a batch of messages, which clients from before 2025-06-18 may send: a key's rate is that of its requests. It
+// returns the body, or nil.
+func unbatched(w http.ResponseWriter, r *http.Request, fail func(http.ResponseWriter, error)) io.ReadCloser {
+	body := bufio.NewReader(r.Body)
+	head, _ := body.Peek(512) // who reads the body sees the error
+	if message := bytes.TrimLeft(head, " \t\r\n"); len(head) > 0 && (len(message) == 0 || message[0] == '[') {
+		fail(w, api.Errorf(api.KindUnsupported, "the request is a batch").WithHint("send each message in a request of its own"))
+		return nil
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{body, r.Body}
 }
 
 // serverKey is the context's key of the server of a request.

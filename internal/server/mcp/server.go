@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"hortus.dev/api"
@@ -76,12 +77,13 @@ func New(cfg Config) *Server {
 func (s *Server) of(connect Connect, base string) *mcp.Server {
 	out := mcp.NewServer(&mcp.Implementation{Name: "hortus", Title: "Hortus", Version: cmp.Or(s.cfg.Version, "dev")}, &mcp.ServerOptions{
 		Instructions: instructions, SchemaCache: s.cache, Logger: s.cfg.Logger,
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Extensions: map[string]any{extensionTasks: struct{}{}}},
 	})
 	ses := &session{Config: s.cfg, connect: connect, base: base}
 	for _, register := range s.register {
 		register(out, ses)
 	}
+	ses.extend(out)
 	return out
 }
 
@@ -90,7 +92,7 @@ const maxFrame = maxBody
 
 // ServeStdio serves one client over a pair of streams, until the input or ctx ends.
 func (s *Server) ServeStdio(ctx context.Context, connect Connect, in io.Reader, out io.Writer) error {
-	err := s.of(connect, "").Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}, MaxLineLength: maxFrame})
+	err := s.of(connect, "").Run(ctx, bounded{&mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}, MaxLineLength: maxFrame}})
 	if errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return nil // the client has ended the session
 	}
@@ -104,6 +106,65 @@ func (s *Server) ServeStdio(ctx context.Context, connect Connect, in io.Reader, 
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
+
+// maxCalls is the maximum number of calls of a client on standard input at the same time. The SDK has a goroutine for each.
+const maxCalls = 64
+
+// bounded refuses calls while maxCalls are not answered. The refusal is written before the next message is read, so that a client
+// that does not read its answers waits.
+type bounded struct{ mcp.Transport }
+
+// Connect implements mcp.Transport.
+func (b bounded) Connect(ctx context.Context) (mcp.Connection, error) {
+	c, err := b.Transport.Connect(ctx)
+	return &boundedConn{Connection: c, open: map[jsonrpc.ID]bool{}}, err
+}
+
+type boundedConn struct {
+	mcp.Connection
+	mu   sync.Mutex
+	open map[jsonrpc.ID]bool // calls without an answer
+}
+
+// Read implements mcp.Connection.
+func (c *boundedConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		m, err := c.Connection.Read(ctx)
+		call, ok := m.(*jsonrpc.Request)
+		if err != nil || !ok || !call.IsCall() || c.begin(call.ID) {
+			return m, err
+		}
+		if err := c.Connection.Write(ctx, &jsonrpc.Response{ID: call.ID, Error: &jsonrpc.Error{
+			Code: codeBusy, Message: fmt.Sprintf("%d calls are not answered yet: wait for one of them", maxCalls),
+		}}); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// codeBusy is the code of a call that is refused because there are too many: of those that JSON-RPC leaves to servers, one that MCP does not use.
+const codeBusy = -32050
+
+func (c *boundedConn) begin(id jsonrpc.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.open) >= maxCalls {
+		return false
+	}
+	c.open[id] = true
+	return true
+}
+
+// Write implements mcp.Connection.
+func (c *boundedConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	err := c.Connection.Write(ctx, m)
+	if answer, ok := m.(*jsonrpc.Response); ok {
+		c.mu.Lock()
+		delete(c.open, answer.ID)
+		c.mu.Unlock()
+	}
+	return err
+}
 
 // Hints of tools: what a client may do without asking its user.
 var (
@@ -129,6 +190,7 @@ func add[In, Out any](s *Server, name, title string, hints mcp.ToolAnnotations, 
 				res, out, err = h(&call, ctx, req, in)
 			}
 			if err == nil && res == nil {
+				note(ctx, in, out)
 				res, err = asText(out)
 			}
 			return res, out, explain(err)

@@ -81,7 +81,7 @@ type showInput struct {
 func (s *session) showTask(ctx context.Context, req *mcp.CallToolRequest, in showInput) (*mcp.CallToolResult, taskOutput, error) {
 	t, err := s.client.Tasks.Get(ctx, in.TaskID)
 	if err == nil {
-		err = s.answer(ctx, req)
+		err = s.answer(ctx, req.Params.InputResponses)
 	}
 	if err != nil {
 		return nil, taskOutput{}, err
