@@ -10,6 +10,7 @@ import (
 	"hortus.dev/internal/egress/policy"
 	"hortus.dev/internal/platform/service"
 	"hortus.dev/internal/platform/version"
+	templatebuild "hortus.dev/internal/sandbox/build"
 	"hortus.dev/internal/sandbox/code"
 	"hortus.dev/internal/sandbox/durable"
 	"hortus.dev/internal/sandbox/provision"
@@ -53,6 +54,8 @@ type guards struct {
 	once       *once.Keeper
 	provisions *provision.Service
 	code       *code.Runner
+	builds     *templatebuild.Builder
+	buildFiles *templatebuild.Files
 }
 
 // openSpaces opens what makes and finds workspaces, which the manager of sandboxes needs.
@@ -85,6 +88,11 @@ func (s *System) openGuards(context.Context) (err error) {
 	g.once = once.New(once.Config{Rows: s.db, Logger: s.log})
 	g.provisions = provision.New(provision.Config{Sandboxes: g.sandboxes})
 	s.onClose(g.provisions.Close)
+	if g.buildFiles, err = templatebuild.OpenFiles(templatebuild.FilesConfig{Dir: s.dir.Path("builds"), CheckSpace: s.space.CheckOf}); err != nil {
+		return err
+	}
+	g.builds = templatebuild.New(templatebuild.Config{Sandboxes: g.sandboxes, Images: access.NewImages(s.images), Files: g.buildFiles, Contents: s.tools().Contents})
+	s.onClose(g.builds.Close)
 	g.code = code.New(g.sandboxes)
 	return nil
 }
@@ -130,7 +138,7 @@ func (s *System) servers(v1, agents http.Handler) []front.Server {
 	plane := envd.New(envd.Config{Sandboxes: g.plane, Tokens: g.tokens, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace})
 	control := e2b.New(e2b.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
-		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Logger: s.log,
+		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Logger: s.log, Builds: g.builds, BuildFiles: g.buildFiles,
 		Egress: g.egress, Secrets: g.secrets, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
 	})
 	return []front.Server{

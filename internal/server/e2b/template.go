@@ -73,7 +73,7 @@ func (d catalog) startable(r *http.Request) ([]api.Snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.State != api.SnapshotReady || s.Paused || s.Name != "" && seen[s.Name] {
+		if s.State != api.SnapshotReady || s.Paused || s.Name != "" && seen[s.Name] || s.Name == "" && s.BuildKey != "" {
 			continue
 		}
 		seen[s.Name] = true
