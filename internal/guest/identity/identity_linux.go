@@ -20,7 +20,7 @@ type Identity struct {
 	dir  atomic.Pointer[string] // that of the template; nil for base
 	path string                 // PATH of its commands
 	// plain is the same identity for requests without hortus.v1. Their relative paths start
-	// at home, as E2B's clients expect, unless the template has a directory.
+	// at home, as E2B's clients expect.
 	plain *Identity
 }
 

@@ -55,7 +55,6 @@ func (s *Set) SetDefault(d birth.Default) {
 	s.first.Store(first)
 	for _, id := range s.list {
 		id.dir.Store(dir)
-		id.plain.dir.Store(dir)
 	}
 }
 

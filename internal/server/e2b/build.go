@@ -44,7 +44,6 @@ func (d builds) register(to *router) {
 	to.handle("GET /templates/{id}/files/{hash}", d.link)
 	to.handle("POST /v2/templates/{id}/builds/{build}", d.start)
 	to.handle("GET /templates/{id}/builds/{build}/status", d.status, "logsOffset", "limit", "level")
-	to.handle("GET /templates/{id}/tags", d.tags)
 }
 
 // request registers a build.
@@ -355,18 +354,4 @@ func (d builds) status(w http.ResponseWriter, r *http.Request) error {
 		out.Reason = &buildReason{wireOf(s.Err).Message, step(s.FailedStep)}
 	}
 	return answer(w, http.StatusOK, out)
-}
-
-// tags answers the tags of a template: the only one.
-func (d builds) tags(w http.ResponseWriter, r *http.Request) error {
-	s, err := d.find(r, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	type tag struct {
-		Tag       string    `json:"tag"`
-		BuildID   string    `json:"buildID"`
-		CreatedAt time.Time `json:"createdAt"`
-	}
-	return answer(w, http.StatusOK, []tag{{onlyTag, string(s.ID), s.CreatedAt.UTC()}})
 }
