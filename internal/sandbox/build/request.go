@@ -101,9 +101,9 @@ type Line struct {
 	Output bool
 }
 
-// expand replaces $NAME, ${NAME}, ${NAME:-default} and ${NAME:+value} in a word, and removes quotes
+// Expand replaces $NAME, ${NAME}, ${NAME:-default} and ${NAME:+value} in a word, and removes quotes
 // and backslashes as a shell does. Text in single quotes is left as it is.
-func expand(word string, lookup func(name string) (string, error)) (string, error) {
+func Expand(word string, lookup func(name string) (string, error)) (string, error) {
 	var b strings.Builder
 	for i, double := 0, false; i < len(word); i++ {
 		switch c := word[i]; {
@@ -169,11 +169,11 @@ func variable(s string, lookup func(string) (string, error)) (string, int, error
 	case err != nil || rest == "":
 	case strings.HasPrefix(rest, ":-"):
 		if v == "" {
-			v, err = expand(rest[2:], lookup)
+			v, err = Expand(rest[2:], lookup)
 		}
 	case strings.HasPrefix(rest, ":+"):
 		if v != "" {
-			v, err = expand(rest[2:], lookup)
+			v, err = Expand(rest[2:], lookup)
 		}
 	default:
 		err = api.Errorf(api.KindInvalid, "%.100q is not a supported variable", "$"+s[:end+1]).WithHint("use $NAME, ${NAME}, ${NAME:-default} or ${NAME:+value}")

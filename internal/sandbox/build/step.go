@@ -101,7 +101,7 @@ func (m *machine) expand(ctx context.Context, s Step) ([]string, error) {
 	out := make([]string, len(s.Args))
 	for i, a := range s.Args {
 		var err error
-		if out[i], err = expand(a, lookup); err != nil {
+		if out[i], err = Expand(a, lookup); err != nil {
 			return nil, err
 		}
 	}
