@@ -115,6 +115,9 @@ func (b *Builder) Build(ctx context.Context, req Request, log func(Line)) (s api
 			err = perr
 		}
 	}()
+	for _, n := range req.Notes {
+		r.say(-1, "%s", n)
+	}
 	return r.last(ctx)
 }
 

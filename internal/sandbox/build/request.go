@@ -11,6 +11,8 @@ type Request struct {
 	Name string
 	// Stages are built in order, as far as the last one needs them. The last one is the template.
 	Stages []Stage
+	// Notes are lines at the beginning of the log.
+	Notes []string
 	// Start is a shell command that runs in each sandbox of the template, and Ready one that
 	// succeeds when it is ready. Both may be empty.
 	Start, Ready string
