@@ -204,13 +204,14 @@ func (r *work) from(ctx context.Context, name string, before int) (origin, error
 	req := api.CreateSandbox{Template: name, Isolation: r.req.Isolation, Account: r.account}
 	contents, err := r.cfg.Contents(ctx, req)
 	if api.KindOf(err) == api.KindNotFound && r.cfg.Images != nil {
-		r.say(-1, "pull image %s", name)
-		var img api.Image
-		if img, err = r.cfg.Images.Pull(ctx, api.PullImage{Reference: name}, func(step string) { r.say(-1, "%s", step) }); err != nil {
-			return origin{}, fmt.Errorf("FROM %.100q is not a template or image that is here: %w", name, err)
+		img, perr := r.cfg.Images.Pull(ctx, api.PullImage{Reference: name}, func(step string) { r.say(-1, "pull image %s: %s", name, step) })
+		switch {
+		case perr == nil:
+			req.Template = img.ID
+			contents, err = r.cfg.Contents(ctx, req)
+		case api.KindOf(perr) != api.KindDenied: // only admins pull: to others it is not here
+			err = fmt.Errorf("FROM %.100q is not a template or image that is here: %w", name, perr)
 		}
-		req.Template = img.ID
-		contents, err = r.cfg.Contents(ctx, req)
 	}
 	if err != nil {
 		return origin{}, err
