@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/patience"
 )
 
 // archive is a tar archive of one file.
@@ -138,5 +140,12 @@ func TestBuildsOfAnother(t *testing.T) {
 		if status, answer := call(w.alice, c.method, c.path, c.body); status/100 != 2 {
 			t.Errorf("%s %s of one's own: %d %s", c.method, c.path, status, answer)
 		}
+	}
+	end := time.Now().Add(patience.Of(time.Minute))
+	for !strings.Contains(answer, `"ready"`) && time.Now().Before(end) {
+		_, answer = call(w.alice, "GET", "/templates/wired/builds/"+made.BuildID+"/status", "")
+	}
+	if !strings.Contains(answer, `"ready"`) {
+		t.Errorf("the build of the control: %s", answer)
 	}
 }
