@@ -73,6 +73,8 @@ const (
 	LineStep  LineType = "step"
 	LineDone  LineType = "done"
 	LineError LineType = "error"
+	// LineOutput is what a step printed.
+	LineOutput LineType = "output"
 )
 
 // maxImageName is the maximum length of what names an image, in bytes.

@@ -189,6 +189,8 @@ type Sandbox struct {
 	// OnRestore is the shell command that ran in it after it was restored or forked, and runs in
 	// what is forked from it or starts from a snapshot of it.
 	OnRestore string `json:"onRestore,omitempty"`
+	// Defaults are those of the template that it started from, if a build made that.
+	Defaults *CommandDefaults `json:"defaults,omitempty"`
 	// OnExpiry, AutoResume and PrivateTraffic are as they were requested.
 	OnExpiry       Expiry `json:"onExpiry,omitempty"`
 	AutoResume     bool   `json:"autoResume,omitempty"`

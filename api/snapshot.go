@@ -69,6 +69,11 @@ type Snapshot struct {
 	PausedMS int64 `json:"pausedMs"`
 	// OnRestore is the shell command that runs in each sandbox that starts from it.
 	OnRestore string `json:"onRestore,omitempty"`
+	// Defaults are those of the commands of its sandboxes, if a build made it.
+	Defaults *CommandDefaults `json:"defaults,omitempty"`
+	// BuildKey identifies the steps of the build that made it, and what they read. Later builds
+	// of the account continue from it. It is a template if it has a name, and cache otherwise.
+	BuildKey string `json:"buildKey,omitempty"`
 	// Listeners are the processes of a template that accept connections: each of its sandboxes
 	// has a copy of their memory, with their random number generators and keys. ListenersError
 	// is why they are not known.
@@ -148,6 +153,27 @@ type CreateSnapshot struct {
 	// OnRestore is a shell command that runs in each sandbox that starts from it, and must
 	// succeed before the sandbox is handed out. Empty is that of the sandbox.
 	OnRestore string `json:"onRestore,omitempty"`
+	// Build is set by builds only.
+	Build *BuildSnapshot `json:"-"`
+}
+
+// BuildSnapshot is what a build says of a snapshot that it takes.
+type BuildSnapshot struct {
+	Key      string
+	Defaults CommandDefaults
+	// Start is the on-restore command if the snapshot has files only: it starts what memory
+	// would have kept running.
+	Start string
+}
+
+// CommandDefaults are what commands of a sandbox have unless a request says otherwise.
+type CommandDefaults struct {
+	Env map[string]string `json:"env,omitempty"`
+	// User runs commands, and Dir is their directory; empty means those of the layers below.
+	User string `json:"user,omitempty"`
+	Dir  string `json:"dir,omitempty"`
+	// Command is run by sandbox run without a command.
+	Command []string `json:"command,omitempty"`
 }
 
 // ForkSandbox requests children of a running sandbox.

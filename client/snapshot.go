@@ -111,6 +111,46 @@ func (s *TemplateService) Create(ctx context.Context, req api.CreateTemplate, pr
 	}
 }
 
+// Upload stores files for builds, from a tar archive that may be compressed with gzip, and returns their ID.
+func (s *TemplateService) Upload(ctx context.Context, archive io.Reader) (string, error) {
+	resp, err := s.client.send(ctx, http.MethodPost, "/v1/templates/files", nil, archive, "application/x-tar")
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var out api.BuildFiles
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&out); err != nil {
+		return "", api.Errorf(api.KindUnavailable, "the answer of the daemon is malformed: %w", err)
+	}
+	return out.ID, nil
+}
+
+// Build builds a template from a Dockerfile. line, unless it is nil, receives each step as it
+// begins, and each line that a step prints. The end of ctx ends the work and what was begun.
+func (s *TemplateService) Build(ctx context.Context, req api.BuildTemplate, line func(api.BuildLine)) (api.Snapshot, error) {
+	resp, err := s.client.request(ctx, http.MethodPost, "/v1/templates/build", nil, req)
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	defer resp.Body.Close()
+	for dec := json.NewDecoder(resp.Body); ; {
+		var l api.BuildLine
+		err := dec.Decode(&l)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return api.Snapshot{}, ctx.Err()
+		case err != nil:
+			return api.Snapshot{}, api.Errorf(api.KindUnavailable, "the build of template %s was interrupted: %w", req.Name, err)
+		case l.Error != nil:
+			return api.Snapshot{}, l.Error.Err()
+		case l.Snapshot != nil:
+			return *l.Snapshot, nil
+		case line != nil:
+			line(l)
+		}
+	}
+}
+
 // nameSegment is segment for what may be a template's name too.
 func nameSegment(id string) (string, error) {
 	if _, err := segment(strings.ReplaceAll(id, "-", "")); err != nil {

@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/platform/secretfile"
 	"hortus.dev/internal/platform/service"
 	"hortus.dev/internal/platform/version"
+	templatebuild "hortus.dev/internal/sandbox/build"
 	"hortus.dev/internal/sandbox/code"
 	"hortus.dev/internal/sandbox/durable"
 	"hortus.dev/internal/sandbox/provision"
@@ -57,6 +58,8 @@ type guards struct {
 	once       *once.Keeper
 	provisions *provision.Service
 	code       *code.Runner
+	builds     *templatebuild.Builder
+	buildFiles *templatebuild.Files
 }
 
 // openSpaces opens what makes and finds workspaces, which the manager of sandboxes needs.
@@ -89,6 +92,11 @@ func (s *System) openGuards(context.Context) (err error) {
 	g.once = once.New(once.Config{Rows: s.db, Logger: s.log})
 	g.provisions = provision.New(provision.Config{Sandboxes: g.sandboxes})
 	s.onClose(g.provisions.Close)
+	if g.buildFiles, err = templatebuild.OpenFiles(templatebuild.FilesConfig{Dir: s.dir.Path("builds"), CheckSpace: s.space.CheckOf}); err != nil {
+		return err
+	}
+	g.builds = templatebuild.New(templatebuild.Config{Sandboxes: g.sandboxes, Images: access.NewImages(s.images), Files: g.buildFiles, Contents: s.tools().Contents})
+	s.onClose(g.builds.Close)
 	g.code = code.New(g.sandboxes)
 	return nil
 }
@@ -127,7 +135,7 @@ func (s *System) httpServer() *httpapi.Server {
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens, PortURL: s.portURL,
-		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(s.db), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Images: g.images, Templates: g.templates,
+		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(s.db), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Images: g.images, Templates: g.templates, Builds: g.builds, BuildFiles: g.buildFiles,
 	})
 }
 
@@ -171,7 +179,7 @@ func (s *System) servers(v1, agents http.Handler, signIn *oauth.Server) []front.
 	plane := envd.New(envd.Config{Sandboxes: g.plane, Tokens: g.tokens, Previews: s.previews, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace})
 	control := e2b.New(e2b.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
-		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Domain: s.cfg.Front.Domain, Logger: s.log,
+		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Domain: s.cfg.Front.Domain, Logger: s.log, Builds: g.builds, BuildFiles: g.buildFiles,
 		Egress: g.egress, Secrets: g.secrets, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
 	})
 	tools := front.Server{Takes: func(r *http.Request) bool { return r.URL.Path == "/mcp" }, Handler: s.telemetry.HTTP("mcp", agents), Keyed: true, OwnName: true}

@@ -183,8 +183,12 @@ func (s *System) openService(context.Context) error {
 	k := upkeep.NewPruner(upkeep.PrunerConfig{Prune: tally.Rows{Store: s.db}.Prune, Bounds: s.cfg.Keep, Logger: s.log})
 	s.onClose(k.Close)
 	s.onClose(upkeep.NewTrimmer(s.keeper, s.layerAdded, 0).Close)
+	stop := func() {
+		s.gate.Close()
+		_ = s.guards.builds.Close(context.Background()) // they end with the daemon, and with them their sandboxes
+	}
 	s.service = service.New(service.Config{
-		Sandboxes: s.sandboxes, Warmer: s.sandboxes.Creator, Streams: s.sandboxes.Guests.Streams, Tasks: s.tasks, StopAdmission: s.gate.Close, StopEvents: s.events.Close,
+		Sandboxes: s.sandboxes, Warmer: s.sandboxes.Creator, Streams: s.sandboxes.Guests.Streams, Tasks: s.tasks, StopAdmission: stop, StopEvents: s.events.Close,
 		Usual: s.cfg.Usual, Idle: s.cfg.Idle, ReadyWithin: s.cfg.ReadyWithin, Drain: s.cfg.Drain,
 		Level: s.cfg.Level, Getenv: s.cfg.Getenv, Logger: s.log, Dir: string(s.dir),
 	})

@@ -157,6 +157,7 @@ func (s *Server) become(self *birth.Self) error {
 	}
 	s.cfg.Sandbox, s.cfg.Hostname, s.cfg.Env = self.Sandbox, self.Hostname, self.Env
 	s.ids.SetEnv(self.Env)
+	s.ids.SetDefault(self.Default)
 	if s.capture != nil {
 		s.capture.SetHostname(self.Hostname)
 	}

@@ -235,6 +235,9 @@ type Spec struct {
 	// Hostname is the host name inside. Template is the name of the template or snapshot
 	// in the request.
 	Hostname, Template string
+	// User runs commands of requests that name no user, and Dir is the directory of commands and
+	// relative paths. Empty means those of the layers.
+	User, Dir string
 	// Egress is what it may connect to.
 	Egress Egress
 	// Workspace is what is mounted at /workspace; nil means an empty directory on the

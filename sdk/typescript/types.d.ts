@@ -92,6 +92,32 @@ export interface Budget {
   wallMs?: number;
 }
 
+export interface BuildFiles {
+  id: string;
+}
+
+export interface BuildLine {
+  error?: Problem;
+  output?: string;
+  snapshot?: Snapshot;
+  step?: string;
+  type: "step" | "done" | "error";
+}
+
+export interface BuildTemplate {
+  args?: Record<string, string>;
+  dockerfile: string;
+  egress?: EgressPolicy;
+  files?: string;
+  isolation?: string;
+  limits?: Limits;
+  name: string;
+  noCache?: boolean;
+  ready?: string;
+  start?: string;
+  target?: string;
+}
+
 export interface Candidate {
   agent?: string;
   agrees?: number;
@@ -199,6 +225,13 @@ export interface CollectedItem {
   name: string;
   part: string;
   why: string;
+}
+
+export interface CommandDefaults {
+  command?: string[];
+  dir?: string;
+  env?: Record<string, string>;
+  user?: string;
 }
 
 export interface CompactEvent {
@@ -1288,6 +1321,12 @@ export interface PolicyRefusal {
   why: string;
 }
 
+export interface PortURL {
+  expiresAt?: string;
+  private?: boolean;
+  url: string;
+}
+
 export interface Preparation {
   commit?: string;
   endedAt?: string;
@@ -1745,6 +1784,7 @@ export interface Sandbox {
   bootId?: string;
   build?: string;
   createdAt: string;
+  defaults?: CommandDefaults;
   egress: string;
   egressPolicy?: EgressPolicy;
   endedAt?: string;
@@ -2082,8 +2122,10 @@ export interface SignalExec {
 
 export interface Snapshot {
   account?: string;
+  buildKey?: string;
   bytes: number;
   createdAt: string;
+  defaults?: CommandDefaults;
   egressPolicy?: EgressPolicy;
   endedAt?: string;
   id: string;

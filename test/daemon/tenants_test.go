@@ -343,6 +343,8 @@ func TestNothingOfAnothersIsUsed(t *testing.T) {
 		"a workspace 2": {"/v1/sandboxes", `{"workspace":"ID"}`, "of-alice", "of-nobody"},
 		"a replay":      {"/v1/tasks", `{"replay":{"task":"ID","attempt":1}}`, string(w.alices.task), string(api.NewTaskID())},
 		"a template 2":  {"/v1/templates", `{"name":"mine","from":"ID"}`, string(w.alices.snap), string(api.NewSnapshotID())},
+		"a template 3":  {"/v1/templates/build", `{"name":"mine","dockerfile":"FROM ID\nRUN true"}`, string(w.alices.snap), string(api.NewSnapshotID())},
+		"a template 4":  {"/v1/templates/build", `{"name":"mine","dockerfile":"FROM host\nCOPY --from=ID /a /b"}`, string(w.alices.snap), string(api.NewSnapshotID())},
 	} {
 		ask := func(id string) (int, string) {
 			status, answer := w.Call("POST", c.path, strings.ReplaceAll(c.body, "ID", id), "X-API-KEY", w.bob.Secret)
@@ -365,6 +367,7 @@ func TestUsersReachNothingOfTheHost(t *testing.T) {
 		"no walls":               {"/v1/sandboxes", `{"isolation":"process"}`, false},
 		"no walls, in a task":    {"/v1/tasks", `{"request":"x","sandbox":{"isolation":"process"}}`, false},
 		"no walls, in templates": {"/v1/templates", `{"name":"t","isolation":"process"}`, false},
+		"no walls, in builds":    {"/v1/templates/build", `{"name":"t","dockerfile":"FROM host\nRUN true","isolation":"process"}`, false},
 		"a recording":            {"/v1/tasks", `{"request":"x","record":"/tmp/hortus-never"}`, true},
 		"a file as a model":      {"/v1/tasks", `{"request":"x","model":"replay:/etc/passwd"}`, true},
 		"a file as one of them":  {"/v1/tasks", `{"request":"x","models":{"coder":"replay:/etc/passwd"}}`, true},

@@ -8,7 +8,13 @@ import (
 )
 
 // TestCodeInterpreter uses E2B's client of code interpreters, unmodified.
-func TestCodeInterpreter(t *testing.T) {
+func TestCodeInterpreter(t *testing.T) { script(t, "code.mjs") }
+
+// TestTemplateBuild builds templates with E2B's SDK, unmodified.
+func TestTemplateBuild(t *testing.T) { script(t, "build.mjs") }
+
+// script runs a script of this directory on each isolation.
+func script(t *testing.T, name string) {
 	t.Parallel()
 	modules := installed(t)
 	node, err := exec.LookPath("node")
@@ -21,11 +27,13 @@ func TestCodeInterpreter(t *testing.T) {
 			s := serve(t, isolation)
 			ctx, cancel := context.WithTimeout(t.Context(), longest())
 			defer cancel()
-			cmd := exec.CommandContext(ctx, node, "code.mjs")
+			cmd := exec.CommandContext(ctx, node, name)
 			cmd.Env = append(os.Environ(), Variable+"="+modules, "HORTUS_E2B_ISOLATION="+isolation,
 				"E2B_API_KEY="+s.key, "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
+			out, err := cmd.CombinedOutput()
+			t.Logf("%s", out)
+			if err != nil {
+				t.Error(err)
 			}
 		})
 	}

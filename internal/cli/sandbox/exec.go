@@ -120,9 +120,12 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 	return err
 }
 
-// imageCommand returns the command of an image, which a template may be.
+// imageCommand returns the command of an image, which a template may be, or of a template that a build made.
 func imageCommand(ctx context.Context, cl *client.Client, img api.Image, template string) ([]string, error) {
 	if img.ID == "" {
+		if s, err := cl.Snapshots.Get(ctx, template); err == nil && s.Defaults != nil && len(s.Defaults.Command) > 0 {
+			return s.Defaults.Command, nil
+		}
 		var err error
 		switch img, err = cl.Images.Get(ctx, template); api.KindOf(err) {
 		case "":

@@ -28,6 +28,7 @@ import (
 // TemplateCommand is "hortus template".
 type TemplateCommand struct {
 	Create templateCreateCmd `cmd:"" help:"Create a template: from a container image, or a warm one: boot a sandbox, run commands, save it with its running processes."`
+	Build  templateBuildCmd  `cmd:"" help:"Build a template from a Dockerfile, in a sandbox."`
 	Ls     templateLsCmd     `cmd:"" help:"List templates."`
 	Show   templateShowCmd   `cmd:"" help:"Show a template."`
 	Export templateExportCmd `cmd:"" help:"Export a template as a container image, for docker load, podman load, skopeo and template create --from-image."`

@@ -35,7 +35,7 @@ type Orphan struct {
 // set.
 type Config struct {
 	// Dir is the data directory, which the caller owns. Its layout is
-	// hortus.db*, daemon.log*, inventory.json, tokens.key, layers/, tasks/ID/, workspaces/ID/, snapshots/ID/, packages/, images/,
+	// hortus.db*, daemon.log*, inventory.json, tokens.key, layers/, tasks/ID/, workspaces/ID/, snapshots/ID/, builds/, packages/, images/,
 	// run/BACKEND/ID/.
 	Dir    string
 	Layers *layer.Store
@@ -143,7 +143,7 @@ func partOf(name string) string {
 		return admin.PartRepositories
 	case name == "packages":
 		return admin.PartPackages
-	case name == "snapshots":
+	case name == "snapshots", name == "builds":
 		return admin.PartSnapshots
 	case name == "run", name == "bin", name == "tokens.key", name == "egress.key", name == "oauth.key": // what they run, and are opened with
 		return admin.PartSandboxes
@@ -196,7 +196,7 @@ func (k *Keeper) measure(ctx context.Context, seen links, p *admin.DiskPart, nam
 		if name == "lock" || strings.HasSuffix(name, ".sock") {
 			return 0, nil // no matter how, they hold nothing
 		}
-		if name != "inventory.json" && name != "tokens.key" && name != "egress.key" && name != "oauth.key" {
+		if name != "builds" && name != "inventory.json" && name != "tokens.key" && name != "egress.key" && name != "oauth.key" {
 			p.Count++
 		}
 	}

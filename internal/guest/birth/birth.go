@@ -63,6 +63,13 @@ type File struct {
 	Data string `json:"data"`
 }
 
+// Default is who runs commands of requests that name no user, and where. Empty fields leave that
+// to the configuration.
+type Default struct {
+	User string `json:"user,omitempty"`
+	Dir  string `json:"dir,omitempty"`
+}
+
 // Config configures a guest.
 type Config struct {
 	Sandbox  string `json:"sandbox"`
@@ -76,10 +83,12 @@ type Config struct {
 	Switch bool `json:"switch"`
 	// Workspace is the directory, which must exist, of commands and relative paths, unless Dir
 	// is set.
-	Workspace string            `json:"workspace"`
-	Dir       string            `json:"dir,omitempty"`
-	Path      string            `json:"path"`
-	Env       map[string]string `json:"env,omitempty"`
+	Workspace string `json:"workspace"`
+	Dir       string `json:"dir,omitempty"`
+	// Default is what the sandbox's template says instead of the first identity and of Dir.
+	Default Default           `json:"default,omitzero"`
+	Path    string            `json:"path"`
+	Env     map[string]string `json:"env,omitempty"`
 	// Waits is true if the guest is started ahead: until "go" it answers warm-up requests,
 	// and other requests wait.
 	Waits bool `json:"waits,omitempty"`
@@ -402,6 +411,8 @@ type Self struct {
 	Template string `json:"template,omitempty"`
 	// Env replaces Config.Env.
 	Env map[string]string `json:"env,omitempty"`
+	// Default replaces Config.Default.
+	Default Default `json:"default,omitzero"`
 	// Seed is fresh randomness, at least 16 bytes. The guest derives the generation, the
 	// machine id and the boot id from it.
 	Seed []byte `json:"seed"`

@@ -16,8 +16,9 @@ import (
 type Identity struct {
 	birth.Identity
 	env  atomic.Pointer[Environment]
-	Base string // directory in which relative paths start
-	path string // PATH of its commands
+	base string                 // see Base
+	dir  atomic.Pointer[string] // that of the template; nil for base
+	path string                 // PATH of its commands
 	// plain is the same identity for requests without hortus.v1. Their relative paths start
 	// at home, as E2B's clients expect.
 	plain *Identity
@@ -70,7 +71,15 @@ func (id *Identity) Resolve(path string) string {
 	case filepath.IsAbs(path):
 		return filepath.Clean(path)
 	}
-	return filepath.Join(id.Base, path)
+	return filepath.Join(id.Base(), path)
+}
+
+// Base is the directory in which relative paths start.
+func (id *Identity) Base() string {
+	if dir := id.dir.Load(); dir != nil {
+		return *dir
+	}
+	return id.base
 }
 
 // OfE2B reports whether the request came from a client of E2B's, without hortus.v1.

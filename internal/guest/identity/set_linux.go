@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/guest/birth"
@@ -13,7 +14,8 @@ import (
 
 // Set holds the identities of a guest.
 type Set struct {
-	list   []*Identity // the first is the default
+	list   []*Identity // the first is the default, unless the template has another
+	first  atomic.Pointer[Identity]
 	whyNot map[string]string
 
 	mu            sync.Mutex
@@ -30,15 +32,30 @@ func NewSet(cfg *birth.Config) (*Set, error) {
 		if s.Get(bi.Name) != nil {
 			return nil, api.Errorf(api.KindInvalid, "the configuration names the identity %q twice", bi.Name)
 		}
-		id := &Identity{Identity: bi, Base: cmp.Or(cfg.Dir, cfg.Workspace), plain: &Identity{Identity: bi, Base: bi.Home}}
-		id.Base = cmp.Or(id.Base, bi.Home)
+		id := &Identity{Identity: bi, base: cmp.Or(cfg.Dir, cfg.Workspace, bi.Home), plain: &Identity{Identity: bi, base: bi.Home}}
 		if id.path = cfg.Path; bi.UID == 0 {
 			id.path = rootPath(cfg)
 		}
 		id.setEnv(nil, cfg.Env)
 		s.list = append(s.list, id)
 	}
+	s.SetDefault(cfg.Default)
 	return s, nil
+}
+
+// SetDefault sets what the sandbox's template says of commands that start later.
+func (s *Set) SetDefault(d birth.Default) {
+	first, dir := s.Get(d.User), &d.Dir
+	if first == nil {
+		first = s.list[0]
+	}
+	if d.Dir == "" {
+		dir = nil
+	}
+	s.first.Store(first)
+	for _, id := range s.list {
+		id.dir.Store(dir)
+	}
 }
 
 // SetEnv replaces the environment of the sandbox, for commands that start later.
@@ -80,7 +97,7 @@ func (s *Set) Get(name string) *Identity {
 }
 
 // Default returns the identity of requests that name none.
-func (s *Set) Default() *Identity { return s.list[0] }
+func (s *Set) Default() *Identity { return s.first.Load() }
 
 // Len returns the number of identities.
 func (s *Set) Len() int { return len(s.list) }
@@ -129,7 +146,7 @@ func (s *Set) Of(req *http.Request) (*Identity, error) {
 // identity.
 func (s *Set) Named(req *http.Request, name string) (*Identity, error) {
 	if name == "" {
-		return s.list[0].forRequest(req), nil
+		return s.Default().forRequest(req), nil
 	}
 	if id := s.Get(name); id != nil {
 		return id.forRequest(req), nil

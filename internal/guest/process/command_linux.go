@@ -21,7 +21,7 @@ func prepare(id *identity.Identity, cfg *envd.ProcessConfig) (*spawn.Command, er
 		return nil, api.Errorf(api.KindInvalid, "the request has no command")
 	}
 	base := id.Environment()
-	c := &spawn.Command{Identity: &id.Identity, Env: base.List, Dir: id.Base}
+	c := &spawn.Command{Identity: &id.Identity, Env: base.List, Dir: id.Base()}
 	if cfg.Cwd != nil && *cfg.Cwd != "" {
 		c.Dir = id.Resolve(*cfg.Cwd)
 	}

@@ -60,7 +60,11 @@ func (in *instance) spec() sandbox.Spec {
 	if row.Parent != "" {
 		name = string(row.ID)
 	}
-	return sandbox.Spec{ID: row.ID, Layers: in.layers, Limits: row.Limits, Asked: in.asked, Env: outgoing.CommandEnvironment(row), Hostname: name, Template: row.Template, Egress: sandbox.Egress{Host: row.Egress == api.EgressHost}, Workspace: in.workspace}
+	spec := sandbox.Spec{ID: row.ID, Layers: in.layers, Limits: row.Limits, Asked: in.asked, Env: outgoing.CommandEnvironment(row), Hostname: name, Template: row.Template, Egress: sandbox.Egress{Host: row.Egress == api.EgressHost}, Workspace: in.workspace}
+	if row.Defaults != nil {
+		spec.User, spec.Dir = row.Defaults.User, row.Defaults.Dir
+	}
+	return spec
 }
 
 // need is the capacity that a sandbox takes, by its row.

@@ -178,6 +178,12 @@ func (r *Planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan)
 	if p.users = s.Identities; len(p.users) == 0 { // an older record
 		p.users = choice.Identities(p.report, "")
 	}
+	if d := s.Defaults; d != nil {
+		p.spec.User, p.spec.Dir = d.User, d.Dir
+		if i := slices.Index(p.users, d.User); i > 0 { // the first is the default
+			p.users = slices.Concat(p.users[i:i+1], p.users[:i], p.users[i+1:])
+		}
+	}
 	return nil
 }
 
@@ -266,7 +272,7 @@ func (r *Planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sand
 	}
 	if p.snapshot != nil {
 		row.Snapshot, row.Lineage = p.snapshot.ID, p.snapshot.LineageID()
-		row.OnRestore = p.snapshot.OnRestore
+		row.OnRestore, row.Defaults = p.snapshot.OnRestore, p.snapshot.Defaults
 	}
 	p.egress.Set(&row)
 	if req.Provision != nil {

@@ -60,6 +60,9 @@ func (v *Saver) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSn
 	s := in.described(ctx)
 	s.Name, s.EgressPolicy = req.Name, req.DefaultEgress
 	s.OnRestore = cmp.Or(req.OnRestore, s.OnRestore)
+	if req.Build != nil {
+		s.BuildKey, s.Defaults = req.Build.Key, &req.Build.Defaults
+	}
 	if _, ok := v.chooser.Report(ctx, in.backend).Has(api.CapCheckpoint); ok && s.Name != "" && !req.FilesOnly {
 		var lerr error
 		if s.Listeners, lerr = v.guests.listeners(ctx, in); lerr != nil {
@@ -70,6 +73,9 @@ func (v *Saver) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSn
 		saved, err := v.save(ctx, in, dir, sandbox.SaveOptions{Files: req.FilesOnly, CopyMemory: req.CopyMemory})
 		if describe(saved, s); s.Kind != api.SnapshotMemory {
 			s.Listeners, s.ListenersError = nil, ""
+			if req.Build != nil && req.Build.Start != "" {
+				s.OnRestore = req.Build.Start
+			}
 		}
 		return err
 	})
@@ -92,7 +98,7 @@ func (in *instance) described(ctx context.Context) api.Snapshot {
 	row := in.Row()
 	s := api.Snapshot{
 		ID: api.NewSnapshotID(), Sandbox: row.ID, Parent: row.Snapshot, Template: row.Template,
-		Lineage: row.LineageID(), OnRestore: row.OnRestore, Limits: row.Limits, Identities: row.Identities, Account: row.Account,
+		Lineage: row.LineageID(), OnRestore: row.OnRestore, Defaults: row.Defaults, Limits: row.Limits, Identities: row.Identities, Account: row.Account,
 		Key: cmp.Or(api.PrincipalOf(ctx).Key, row.Key),
 	}
 	for _, d := range in.layers {

@@ -220,12 +220,19 @@ func (r Resolved) Environment(env map[string]string) map[string]string {
 var noRetries = map[string]string{"npm_config_fetch_retries": "0", "PIP_RETRIES": "0"}
 
 // CommandEnvironment returns the variables of a sandbox's commands, by its row: those of its own,
-// and below them, if it has no network, those with which package managers do not wait for one.
+// below them those of its template, and below them, if it has no network, those with which package
+// managers do not wait for one.
 func CommandEnvironment(row api.Sandbox) map[string]string {
-	if row.Egress != api.EgressNone {
+	if row.Egress != api.EgressNone && row.Defaults == nil {
 		return row.Env
 	}
-	out := maps.Clone(noRetries)
+	out := map[string]string{}
+	if row.Egress == api.EgressNone {
+		maps.Copy(out, noRetries)
+	}
+	if row.Defaults != nil {
+		maps.Copy(out, row.Defaults.Env)
+	}
 	maps.Copy(out, row.Env)
 	return out
 }

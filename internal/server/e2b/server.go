@@ -69,7 +69,7 @@ type Tokens interface {
 // what SDKs expect of that one.
 const EnvdVersion = "0.6.13"
 
-// Config is what the server leads to. Egress, Policy, Secrets, DefaultInternet, Isolation, Limits, Domain,
+// Config is what the server leads to. Egress, Policy, Secrets, Builds, DefaultInternet, Isolation, Limits, Domain,
 // Aliases and Logger may be left out.
 type Config struct {
 	Sandboxes Sandboxes
@@ -83,6 +83,9 @@ type Config struct {
 	Policy func(allowInternet *bool, allowOut, denyOut []string) (api.EgressPolicy, error)
 	// Secrets serve requests about secrets; without them those are refused.
 	Secrets Secrets
+	// Builds and BuildFiles serve builds of templates; without them those are refused.
+	Builds     Builds
+	BuildFiles BuildFiles
 	// DefaultInternet is what allow_internet_access is if a client does not say: true in
 	// E2B.
 	DefaultInternet bool
@@ -143,6 +146,16 @@ func New(cfg Config) http.Handler {
 	if cfg.Secrets != nil {
 		secretStore{cfg.Secrets}.register(routes)
 	}
+	build := builds{catalog: names, Builds: cfg.Builds, files: cfg.BuildFiles, isolation: cfg.Isolation, limits: cfg.Limits, tickets: &tickets{all: map[string]ticket{}}}
+	if cfg.Builds != nil {
+		if cfg.DefaultInternet && cfg.Policy != nil {
+			// A policy of the operator's own words, which a request could not have either if it failed.
+			if p, err := cfg.Policy(&cfg.DefaultInternet, nil, nil); err == nil {
+				build.egress = &p
+			}
+		}
+		build.register(routes)
+	}
 	missingRoutes(routes.mux, cfg.Secrets != nil)
 	routes.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { routes.fail(w, r, noRoute(r)) })
 	known := routes.authenticated(cfg.Keys)
@@ -151,6 +164,11 @@ func New(cfg Config) http.Handler {
 		case r.URL.Path == "/health" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = w.Write([]byte("ok\n"))
+		case cfg.Builds != nil && r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, uploadPath):
+			// Clients send no API key to the address of an upload.
+			if err := build.upload(w, r); err != nil {
+				routes.fail(w, r, err)
+			}
 		case path.Clean(r.URL.Path) != r.URL.Path:
 			// The mux would answer with a redirect, which no SDK follows with a body.
 			routes.fail(w, r, noRoute(r))
@@ -214,7 +232,7 @@ var missing = []struct {
 	what  string
 	paths []string
 }{
-	{"builds, tags and changes of templates", []string{
+	{"tags, changes and earlier forms of builds of templates", []string{
 		"/templates/", "DELETE /templates/tags", "POST /templates", "/v2/templates/", "POST /v2/templates", "/v3/templates", "/v3/templates/"}},
 	{"volumes", []string{"/volumes", "/volumes/", "/volumecontent/"}},
 	{missingSecrets, []string{"/secrets", "/secrets/"}},

@@ -157,7 +157,7 @@ func TestRefused(t *testing.T) {
 		{"POST", "/v3/templates", `{"name":"a"}`, 400, "builds"},
 		{"GET", "/templates/a/files/b", ``, 400, "builds"},
 		{"POST", "/templates/tags", `{}`, 400, "tags"},
-		{"DELETE", "/templates/tags", `{"name":"a","tags":["b"]}`, 400, "builds, tags"}, // not the template "tags"
+		{"DELETE", "/templates/tags", `{"name":"a","tags":["b"]}`, 400, "tags, changes"}, // not the template "tags"
 		{"POST", "/templates", `{}`, 400, `of the E2B API: POST "/templates"`},
 		{"GET", "/access-tokens", ``, 400, "API keys and access tokens of the E2B API: GET"},
 		{"PATCH", "/v2/templates/a", `{}`, 400, "templates"},

@@ -16,7 +16,7 @@ type templates struct {
 }
 
 func (d templates) register(to *router) {
-	to.handle("GET /templates/aliases/{alias}", d.alias)
+	to.handle("GET /templates/{id}/{what}", d.about)
 	to.handle("GET /templates", d.templates, "limit", "nextToken")
 	to.handle("GET /v2/templates", d.templates, "limit", "nextToken")
 	to.handle("DELETE /templates/{id}", d.removeTemplate)
@@ -73,7 +73,7 @@ func (d catalog) startable(r *http.Request) ([]api.Snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.State != api.SnapshotReady || s.Paused || s.Name != "" && seen[s.Name] {
+		if s.State != api.SnapshotReady || s.Paused || s.Name != "" && seen[s.Name] || s.Name == "" && s.BuildKey != "" {
 			continue
 		}
 		seen[s.Name] = true
@@ -103,9 +103,33 @@ func (d catalog) find(r *http.Request, raw string) (api.Snapshot, error) {
 	return api.Snapshot{}, api.Errorf(api.KindNotFound, "template %.80q was not found", raw)
 }
 
+// about answers GET /templates/aliases/NAME and GET /templates/NAME/tags, which no two patterns tell apart.
+func (d templates) about(w http.ResponseWriter, r *http.Request) error {
+	switch id, what := r.PathValue("id"), r.PathValue("what"); {
+	case id == "aliases":
+		return d.alias(w, r, what)
+	case what == "tags":
+		return d.tags(w, r, id)
+	}
+	return noRoute(r)
+}
+
+// tags answers the tags of a template: the only one.
+func (d templates) tags(w http.ResponseWriter, r *http.Request, raw string) error {
+	s, err := d.find(r, raw)
+	if err != nil {
+		return err
+	}
+	type tag struct {
+		Tag       string    `json:"tag"`
+		BuildID   string    `json:"buildID"`
+		CreatedAt time.Time `json:"createdAt"`
+	}
+	return answer(w, http.StatusOK, []tag{{onlyTag, string(s.ID), s.CreatedAt.UTC()}})
+}
+
 // alias returns what a name stands for.
-func (d templates) alias(w http.ResponseWriter, r *http.Request) error {
-	raw := r.PathValue("alias")
+func (d templates) alias(w http.ResponseWriter, r *http.Request, raw string) error {
 	s, err := d.find(r, raw)
 	out := struct {
 		TemplateID string `json:"templateID"`

@@ -30,10 +30,9 @@ func (d *Server) start(w http.ResponseWriter, r *http.Request, id api.SandboxID)
 	var req api.ExecRequest
 	if err == nil {
 		req, err = guestproxy.ExecRequest(r, &in)
-		req.Dir = fromHome(req.Dir)
 	}
 	if err == nil {
-		req.Env, err = d.resolveEnv(r.Context(), id, req.Env)
+		err = d.resolve(r.Context(), id, &req)
 	}
 	var s ExecStream
 	if err == nil {
@@ -42,20 +41,25 @@ func (d *Server) start(w http.ResponseWriter, r *http.Request, id api.SandboxID)
 	c.run(r.Context(), s, err, true)
 }
 
-// resolveEnv adds the variables by which programs know that they run in a sandbox of this wire,
-// and in which. What the client sets goes before them.
-func (d *Server) resolveEnv(ctx context.Context, id api.SandboxID, given map[string]string) (map[string]string, error) {
+// resolve adds the variables by which programs know that they run in a sandbox of this wire,
+// and in which. What the client sets goes before them. It sets the directory: without one in the request, that of
+// the template, or home.
+func (d *Server) resolve(ctx context.Context, id api.SandboxID, req *api.ExecRequest) error {
 	s, err := d.cfg.Sandboxes.Get(ctx, id)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if req.Dir != "" || s.Defaults == nil || s.Defaults.Dir == "" {
+		req.Dir = fromHome(req.Dir)
 	}
 	template := s.Template
 	if template == api.HostTemplate {
 		template = "base" // as its identifier is on this wire
 	}
 	env := map[string]string{"E2B_SANDBOX": "true", "E2B_SANDBOX_ID": string(s.ID), "E2B_TEMPLATE_ID": template}
-	maps.Copy(env, given)
-	return env, nil
+	maps.Copy(env, req.Env)
+	req.Env = env
+	return nil
 }
 
 // fromHome is a directory as E2B's clients mean it: they start at home.

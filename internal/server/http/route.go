@@ -172,7 +172,7 @@ func (d *Server) table() []Route {
 		snapshots{c.Snapshots, c.Sandboxes, i}.snapshotRoutes(),
 		workspaces{c.Workspaces, c.Logger}.workspaceRoutes(),
 		t.taskRoutes(), t.repoRoutes(), sessions{c.Sessions, events}.sessionRoutes(),
-		repositories{c.Repositories}.repositoryRoutes(), i.imageRoutes(), i.exportRoutes(),
+		repositories{c.Repositories}.repositoryRoutes(), i.imageRoutes(), i.exportRoutes(), builds{c.Builds, c.BuildFiles}.buildRoutes(),
 		s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)
 }

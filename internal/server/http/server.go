@@ -94,7 +94,7 @@ type System interface {
 	StopKeeping(ctx context.Context, force bool) error
 }
 
-// Config is what a server leads to. Once, Provisions, Code, Images, Templates and Tokens may be nil: what
+// Config is what a server leads to. Once, Provisions, Code, Images, Templates, Builds, BuildFiles and Tokens may be nil: what
 // needs them is refused then, and URLs hold no tokens.
 type Config struct {
 	Sandboxes Sandboxes
@@ -112,6 +112,8 @@ type Config struct {
 	Repositories Repositories
 	Images       Images
 	Templates    Templates
+	Builds       Builds
+	BuildFiles   BuildFiles
 	Once         Once
 	Provisions   Provisions
 	Code         Code

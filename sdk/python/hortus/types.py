@@ -137,6 +137,41 @@ Budget = TypedDict(
     },
 )
 
+BuildFiles = TypedDict(
+    "BuildFiles",
+    {
+        "id": 'str',
+    },
+)
+
+BuildLine = TypedDict(
+    "BuildLine",
+    {
+        "error": 'NotRequired[Problem]',
+        "output": 'NotRequired[str]',
+        "snapshot": 'NotRequired[Snapshot]',
+        "step": 'NotRequired[str]',
+        "type": 'Literal["step", "done", "error"]',
+    },
+)
+
+BuildTemplate = TypedDict(
+    "BuildTemplate",
+    {
+        "args": 'NotRequired[Dict[str, str]]',
+        "dockerfile": 'str',
+        "egress": 'NotRequired[EgressPolicy]',
+        "files": 'NotRequired[str]',
+        "isolation": 'NotRequired[str]',
+        "limits": 'NotRequired[Limits]',
+        "name": 'str',
+        "noCache": 'NotRequired[bool]',
+        "ready": 'NotRequired[str]',
+        "start": 'NotRequired[str]',
+        "target": 'NotRequired[str]',
+    },
+)
+
 Candidate = TypedDict(
     "Candidate",
     {
@@ -276,6 +311,16 @@ CollectedItem = TypedDict(
         "name": 'str',
         "part": 'str',
         "why": 'str',
+    },
+)
+
+CommandDefaults = TypedDict(
+    "CommandDefaults",
+    {
+        "command": 'NotRequired[List[str]]',
+        "dir": 'NotRequired[str]',
+        "env": 'NotRequired[Dict[str, str]]',
+        "user": 'NotRequired[str]',
     },
 )
 
@@ -1741,6 +1786,15 @@ PolicyRefusal = TypedDict(
     },
 )
 
+PortURL = TypedDict(
+    "PortURL",
+    {
+        "expiresAt": 'NotRequired[str]',
+        "private": 'NotRequired[bool]',
+        "url": 'str',
+    },
+)
+
 Preparation = TypedDict(
     "Preparation",
     {
@@ -2341,6 +2395,7 @@ Sandbox = TypedDict(
         "bootId": 'NotRequired[str]',
         "build": 'NotRequired[str]',
         "createdAt": 'str',
+        "defaults": 'NotRequired[CommandDefaults]',
         "egress": 'str',
         "egressPolicy": 'NotRequired[EgressPolicy]',
         "endedAt": 'NotRequired[str]',
@@ -2768,8 +2823,10 @@ Snapshot = TypedDict(
     "Snapshot",
     {
         "account": 'NotRequired[str]',
+        "buildKey": 'NotRequired[str]',
         "bytes": 'int',
         "createdAt": 'str',
+        "defaults": 'NotRequired[CommandDefaults]',
         "egressPolicy": 'NotRequired[EgressPolicy]',
         "endedAt": 'NotRequired[str]',
         "id": 'str',

@@ -47,7 +47,7 @@ func identities(image *settings.Settings) []birth.Identity {
 func (l *Launcher) GuestConfig(spec sandbox.Spec, trees []*Tree) *birth.Config {
 	cfg := &birth.Config{
 		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: searchPath(trees), Env: Environment(trees, spec.Env),
-		OutputBuffer: outputBuffer, PID1: true, Capture: true,
+		OutputBuffer: outputBuffer, PID1: true, Capture: true, Default: birth.Default{User: spec.User, Dir: spec.Dir},
 	}
 	image := imageOf(trees)
 	if spec.Workspace != nil {

@@ -1,0 +1,39 @@
+package api
+
+// BuildTemplate requests a template that is built from a Dockerfile.
+type BuildTemplate struct {
+	Name string `json:"name"`
+	// Dockerfile is its text.
+	Dockerfile string `json:"dockerfile"`
+	// Args are values of its ARGs. They are in the records of the build: do not use them for secrets.
+	Args map[string]string `json:"args,omitempty"`
+	// Target is the stage to build; empty is the last one.
+	Target string `json:"target,omitempty"`
+	// Files is the ID of uploaded files, which COPY reads.
+	Files string `json:"files,omitempty"`
+	// Start is a shell command that runs in each sandbox of the template. Ready is one that succeeds when
+	// it is ready, within five minutes in the build.
+	Start     string `json:"start,omitempty"`
+	Ready     string `json:"ready,omitempty"`
+	Isolation string `json:"isolation,omitempty"`
+	Limits    Limits `json:"limits,omitzero"`
+	// Egress is what the steps may connect to; nil denies everything.
+	Egress *EgressPolicy `json:"egress,omitempty"`
+	// NoCache runs every step.
+	NoCache bool `json:"noCache,omitempty"`
+}
+
+// BuildLine is one line of the answer to a BuildTemplate. Type says which other field is set.
+type BuildLine struct {
+	Type LineType `json:"type"`
+	Step string   `json:"step,omitempty"`
+	// Output is one line that a step printed.
+	Output   *string   `json:"output,omitempty"`
+	Snapshot *Snapshot `json:"snapshot,omitempty"`
+	Error    *Problem  `json:"error,omitempty"`
+}
+
+// BuildFiles are files that were uploaded for builds.
+type BuildFiles struct {
+	ID string `json:"id"`
+}
