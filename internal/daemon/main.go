@@ -87,10 +87,10 @@ func run(ctx context.Context, set settings, logger *slog.Logger, level *slog.Lev
 // ResidentOptions are the flags of `hortus serve`. An empty one comes from the environment,
 // the configuration file or the defaults.
 type ResidentOptions struct {
-	DataDir, ConfigFile, LogLevel string
-	Listen, Insecure              string
-	TLSCert, TLSKey, ACMENames    string
-	RedirectListen, Domain        string
+	DataDir, ConfigFile, LogLevel     string
+	Listen, Insecure                  string
+	TLSCert, TLSKey, ACMENames        string
+	RedirectListen, Domain, PublicURL string
 	// Announce is called with the URL of the daemon and, if one was created, the first key.
 	Announce func(url string, first api.CreatedKey)
 }
@@ -101,7 +101,7 @@ func Resident(ctx context.Context, opt ResidentOptions) error {
 	never := config.Never
 	set, err := loadSettings(opt.ConfigFile, map[string]*string{
 		"data-dir": &opt.DataDir, "log-level": &opt.LogLevel, "idle": &never, "listen": &opt.Listen, "insecure-listen": &opt.Insecure,
-		"tls-cert": &opt.TLSCert, "tls-key": &opt.TLSKey, "acme-names": &opt.ACMENames, "redirect-listen": &opt.RedirectListen, "domain": &opt.Domain,
+		"tls-cert": &opt.TLSCert, "tls-key": &opt.TLSKey, "acme-names": &opt.ACMENames, "redirect-listen": &opt.RedirectListen, "domain": &opt.Domain, "public-url": &opt.PublicURL,
 	})
 	if err != nil {
 		return err

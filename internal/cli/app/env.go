@@ -87,9 +87,9 @@ type ServeOptions struct {
 	// Listen is HOST:PORT. Insecure is "true" for one that others than this machine
 	// may reach.
 	Listen, Insecure string
-	// TLSCert, TLSKey, ACMENames, RedirectListen and Domain are the settings of these names.
-	TLSCert, TLSKey, ACMENames string
-	RedirectListen, Domain     string
+	// TLSCert, TLSKey, ACMENames, RedirectListen, Domain and PublicURL are the settings of these names.
+	TLSCert, TLSKey, ACMENames        string
+	RedirectListen, Domain, PublicURL string
 	// Announce receives where the daemon is reached, and the first key where one was
 	// made.
 	Announce func(url string, first api.CreatedKey)

@@ -81,7 +81,7 @@ func Settings() []Setting {
 		{Key: "serve.redirect-listen", Env: "HORTUS_REDIRECT_LISTEN", Flag: "redirect-listen", Kind: Text, Help: "second address, without TLS, that leads browsers to the first one and answers ACME, such as :80 (default: none)"},
 		{Key: "serve.domain", Env: "HORTUS_DOMAIN", Flag: "domain", Kind: Text, Help: "domain whose names PORT-ID.DOMAIN lead to the ports of sandboxes, with :PORT if it is not 443 (default: localhost, for browsers on this machine)"},
 		{Key: "serve.origins", Env: "HORTUS_ORIGINS", Kind: List, Help: "origins of web pages that may use the HTTP API with an API key, such as https://app.example.org (default: none)"},
-		{Key: "serve.public-url", Env: "HORTUS_PUBLIC_URL", Kind: Text, Help: "URL of this daemon for clients on other machines, such as https://hortus.example.org: MCP clients can then sign in with OAuth (default: none)"},
+		{Key: "serve.public-url", Env: "HORTUS_PUBLIC_URL", Flag: "public-url", Kind: Text, Help: "URL of this daemon for clients on other machines, such as https://hortus.example.org: MCP clients can then sign in with OAuth (default: none)"},
 		{Key: "egress.proxy", Env: "HORTUS_EGRESS_PROXY", Kind: Text, Help: "HTTP proxy for outgoing connections of sandboxes, such as http://proxy.example.org:3128; there is no direct fallback"},
 		{Key: "egress.ca-file", Env: "HORTUS_EGRESS_CA_FILE", Kind: Path, Help: "PEM file with certificate authorities that servers of outgoing connections may have, besides those of this machine"},
 		{Key: "egress.cache-size", Env: "HORTUS_EGRESS_CACHE_SIZE", Default: "5GiB", Kind: Room, Help: "maximum size of the package cache; 0 for none"},
