@@ -112,14 +112,17 @@ func (w *world) every(t *testing.T, v api.Volume, path string, f func(op string,
 func TestPathsStayInside(t *testing.T) {
 	w := newWorld(t)
 	v, other := w.make(t, "one"), w.make(t, "two")
-	w.put(t, other, "/file", "canary")
+	if _, err := w.MakeDir(t.Context(), other.ID, "/deep", api.VolumeOwner{}, false); err != nil {
+		t.Fatal(err)
+	}
+	w.put(t, other, "/deep/file", "canary")
 	outside := filepath.Join(w.dir, "outside")
-	if err := errors.Join(os.Mkdir(outside, 0o700), os.WriteFile(filepath.Join(outside, "file"), []byte("canary"), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(outside, "deep"), 0o700), os.WriteFile(filepath.Join(outside, "deep", "file"), []byte("canary"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	root := filepath.Join(w.Store.cfg.Dir, string(v.ID))
 	for name, target := range map[string]string{
-		"absolute": outside, "relative": "../../outside", "neighbour": "../" + string(other.ID), "self": ".", "file-link": outside + "/file", "magic": "/proc/self/root" + outside,
+		"absolute": outside, "relative": "../../outside", "neighbour": "../" + string(other.ID), "self": ".", "file-link": outside + "/deep/file", "magic": "/proc/self/root" + outside,
 	} {
 		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
@@ -128,8 +131,14 @@ func TestPathsStayInside(t *testing.T) {
 			if op == "stat" && err == nil {
 				return // of the link itself
 			}
-			wantKind(t, op+" through "+name, err, api.KindInvalid)
+			wantKind(t, op+" of "+name, err, api.KindInvalid)
 		})
+		// A link on the way, and not at the end.
+		for _, path := range []string{"/deep", "/deep/file"} {
+			w.every(t, v, "/"+name+path, func(op string, err error) {
+				wantKind(t, op+" of "+name+path, err, api.KindInvalid)
+			})
+		}
 	}
 	for _, path := range []string{"..", "/..", "a/../../" + string(other.ID), "/../" + aside, outside + "/../outside", "a\x00b", "\xff", strings.Repeat("a", 256), strings.Repeat("a/", 33), strings.Repeat("x", 1025), ""} {
 		w.every(t, v, path, func(op string, err error) {
@@ -140,15 +149,17 @@ func TestPathsStayInside(t *testing.T) {
 		})
 	}
 	// An absolute path is one below the root of the volume.
-	_, err := w.Stat(t.Context(), v.ID, outside+"/file")
+	_, err := w.Stat(t.Context(), v.ID, outside+"/deep/file")
 	wantKind(t, "absolute path", err, api.KindNotFound)
 
 	for name, dir := range map[string]string{"outside": outside, "the other volume": filepath.Join(w.Store.cfg.Dir, string(other.ID))} {
-		if b, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(b) != "canary" {
+		if b, err := os.ReadFile(filepath.Join(dir, "deep", "file")); err != nil || string(b) != "canary" {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
-		if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
-			t.Errorf("%s: %v, %v", name, all, err)
+		for _, dir := range []string{dir, filepath.Join(dir, "deep")} {
+			if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
+				t.Errorf("%s: %v, %v", name, all, err)
+			}
 		}
 	}
 	e, err := w.Stat(t.Context(), v.ID, "/relative")
