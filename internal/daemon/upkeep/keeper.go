@@ -137,7 +137,7 @@ func partOf(name string) string {
 		return admin.PartLayers
 	case name == "tasks":
 		return admin.PartTasks
-	case name == "workspaces", name == "volumes":
+	case name == "workspaces":
 		return admin.PartWorkspaces
 	case name == "repositories":
 		return admin.PartRepositories
@@ -196,7 +196,7 @@ func (k *Keeper) measure(ctx context.Context, seen links, p *admin.DiskPart, nam
 		if name == "lock" || strings.HasSuffix(name, ".sock") {
 			return 0, nil // no matter how, they hold nothing
 		}
-		if name != "builds" && name != "volumes" && name != "inventory.json" && name != "tokens.key" && name != "egress.key" && name != "oauth.key" {
+		if name != "builds" && name != "inventory.json" && name != "tokens.key" && name != "egress.key" && name != "oauth.key" {
 			p.Count++
 		}
 	}

@@ -129,6 +129,8 @@ type sandboxes struct {
 type router struct {
 	mux *http.ServeMux
 	log *slog.Logger
+	// stores says that what is exhausted is space: 507 instead of 429.
+	stores bool
 }
 
 // New creates the server's handler.
@@ -159,7 +161,7 @@ func New(cfg Config) http.Handler {
 		}
 		build.register(routes)
 	}
-	files := &router{mux: http.NewServeMux(), log: routes.log}
+	files := &router{mux: http.NewServeMux(), log: routes.log, stores: true}
 	if cfg.Volumes != nil {
 		v := volumes{cfg.Volumes, cfg.VolumeTokens}
 		v.register(routes)

@@ -3,6 +3,7 @@ package e2b_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -118,6 +119,7 @@ func TestVolumeRoutes(t *testing.T) {
 		{"the removal of the root", "DELETE", at(one) + "/path?path=/", "", "", own, 400, "root"},
 		{"the removal of a directory", "DELETE", at(one) + "/path?path=/d", "", "", own, 204, ""},
 		{"the removal again", "DELETE", at(one) + "/path?path=/d", "", "", own, 404, "not found"},
+		{"a path that is too deep", "PUT", at(one) + "/file?path=" + strings.Repeat("a/", 40), "x", "", own, 400, "maximum"},
 		{"an empty file", "PUT", at(one) + "/file?path=/empty", "", "", own, 201, `"size":0`},
 
 		{"the removal", "DELETE", "/volumes/" + one.VolumeID, "", keyA, "", 204, ""},
@@ -132,3 +134,31 @@ func TestVolumeRoutes(t *testing.T) {
 		}
 	}
 }
+
+// TestVolumeFull: a file that is too large is a 507 before its content is read.
+func TestVolumeFull(t *testing.T) {
+	w := newWorld(t, withVolumes(t))
+	v := w.volume(t, "one", keyA)
+	for size, want := range map[int64]int{volume.MaxFile + 1: http.StatusInsufficientStorage, 4: http.StatusCreated} {
+		req, err := http.NewRequestWithContext(t.Context(), "PUT", w.srv.URL+"/volumecontent/"+v.VolumeID+"/file?path=/a", io.LimitReader(endless{}, size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.ContentLength = size
+		req.Header.Set("Authorization", "Bearer "+v.Token)
+		req.Header.Set("Expect", "100-continue")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%d bytes: %s, want %d", size, resp.Status, want)
+		}
+	}
+}
+
+type endless struct{}
+
+// Read implements io.Reader.
+func (endless) Read(p []byte) (int, error) { return len(p), nil }

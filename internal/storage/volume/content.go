@@ -402,7 +402,9 @@ func (s *Store) Write(ctx context.Context, id api.VolumeID, p string, owner api.
 			return err
 		}
 		if used.uploads >= maxUploads {
-			return api.Errorf(api.KindExhausted, "%d files are being written to the volume, which is the maximum; try again when one of them is complete", maxUploads)
+			err := api.Errorf(api.KindExhausted, "%d files are being written to the volume, which is the maximum", maxUploads).WithHint("try again when one of them is complete")
+			err.RetryAfterMS = time.Second.Milliseconds()
+			return err
 		}
 		u = used
 		u.uploads++
