@@ -42,6 +42,7 @@ func (s *System) openSpace() error {
 				}
 				return s.snapshots.Stored(ids)
 			}},
+			{Name: "volumes", Bytes: func(ctx context.Context, account string) (int64, error) { return s.volumes.Bytes(ctx, account) }},
 			{Name: "tasks", Adds: true, Bytes: s.taskBytes},
 		},
 	})})

@@ -31,6 +31,7 @@ import (
 	"hortus.dev/internal/storage/layer/archive/place"
 	"hortus.dev/internal/storage/oci"
 	"hortus.dev/internal/storage/snapshot"
+	"hortus.dev/internal/storage/volume"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/ownership"
@@ -104,7 +105,7 @@ func (s *System) openStore(ctx context.Context) (err error) {
 // facts returns the event log, counted by the metrics.
 func (s *System) facts() adapter.Facts { return adapter.Facts{Log: s.events, Metrics: s.telemetry} }
 
-// openStorage opens layers, workspaces and snapshots.
+// openStorage opens layers, workspaces, snapshots and volumes.
 func (s *System) openStorage(ctx context.Context) (err error) {
 	if err := s.openSpace(); err != nil {
 		return err
@@ -138,9 +139,11 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	s.snapshots, err = snapshot.Open(snapshot.Config{
 		Dir: s.dir.Path("snapshots"), Layers: s.layers, Space: s.space.In(s.dir.Path("snapshots")), Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
 	})
-	if err == nil {
-		s.onClose(func(context.Context) error { return s.snapshots.Close() })
+	if err != nil {
+		return err
 	}
+	s.onClose(func(context.Context) error { return s.snapshots.Close() })
+	s.volumes, err = volume.Open(ctx, volume.Config{Dir: s.dir.Path("volumes"), Rows: s.db, CheckSpace: s.space.In(s.dir.Path("volumes")).CheckOf, Logger: s.log})
 	return err
 }
 

@@ -180,6 +180,7 @@ func (s *System) servers(v1, agents http.Handler, signIn *oauth.Server) []front.
 	control := e2b.New(e2b.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
 		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Domain: s.cfg.Front.Domain, Logger: s.log, Builds: g.builds, BuildFiles: g.buildFiles,
+		Volumes: access.NewVolumes(s.volumes, g.rates), VolumeTokens: g.tokens,
 		Egress: g.egress, Secrets: g.secrets, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
 	})
 	tools := front.Server{Takes: func(r *http.Request) bool { return r.URL.Path == "/mcp" }, Handler: s.telemetry.HTTP("mcp", agents), Keyed: true, OwnName: true}

@@ -35,6 +35,7 @@ import (
 	"hortus.dev/internal/storage/oci"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/space"
+	"hortus.dev/internal/storage/volume"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
@@ -64,6 +65,7 @@ type System struct {
 	// space is the file system of the data directory.
 	space     *space.Space
 	snapshots *snapshot.Store
+	volumes   *volume.Store
 	// repositories is nil on a machine without git.
 	repositories *cache.Cache
 	// connected are the repositories that people connected.

@@ -37,6 +37,7 @@ type Store interface {
 	Runs
 	Lessons
 	Sessions
+	Volumes
 	Retainer
 	Amounts
 
@@ -161,6 +162,19 @@ type Snapshots interface {
 	FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error)
 	// FindSnapshotOf searches one account only; "" means all of them.
 	FindSnapshotOf(ctx context.Context, account, prefix string) (api.SnapshotID, error)
+}
+
+// Volumes are the rows of volumes. Account "" is the operator's own.
+type Volumes interface {
+	// InsertVolume stores a volume. KindExists if its account has one of that name, KindExhausted
+	// if it has most already.
+	InsertVolume(ctx context.Context, v api.Volume, most int) error
+	Volume(ctx context.Context, id api.VolumeID) (api.Volume, error)
+	// VolumesOf lists those of one account, and ListVolumes all.
+	VolumesOf(ctx context.Context, account string) ([]api.Volume, error)
+	ListVolumes(ctx context.Context) ([]api.Volume, error)
+	// RemoveVolume removes a row. KindNotFound if there is none.
+	RemoveVolume(ctx context.Context, id api.VolumeID) error
 }
 
 // Repositories are the rows of connected repositories.

@@ -1,5 +1,5 @@
 // Package e2b runs the unmodified E2B SDKs from npm against Hortus, configured only by
-// E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL, once for each version of the SDK and each
+// E2B_API_KEY, E2B_API_URL, E2B_SANDBOX_URL and E2B_VOLUME_API_URL, once for each version of the SDK and each
 // isolation. It checks the table of supported features in docs/e2b.md.
 //
 // Each feature has a script below features/. A script exports name, its name in the

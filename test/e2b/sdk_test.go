@@ -152,9 +152,9 @@ func features(t *testing.T, node, modules, pkg, isolation string, s server, only
 	defer cancel()
 	names := strings.FieldsFunc(only, func(r rune) bool { return r == ',' })
 	cmd := exec.CommandContext(ctx, node, append([]string{"run.mjs", pkg}, names...)...)
-	// An SDK finds Hortus by these three alone.
+	// An SDK finds Hortus by these alone; the last is for the files of volumes.
 	cmd.Env = append(os.Environ(), Variable+"="+modules, "HORTUS_E2B_ISOLATION="+isolation,
-		"E2B_API_KEY="+s.key, "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url)
+		"E2B_API_KEY="+s.key, "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url, "E2B_VOLUME_API_URL="+s.url)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -78,6 +78,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"LessonVectors", testLessonVectors},
 		{"Canceled", testCanceled},
 		{"Sessions", testSessions},
+		{"Volumes", testVolumes},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}

@@ -35,7 +35,7 @@ type Orphan struct {
 // set.
 type Config struct {
 	// Dir is the data directory, which the caller owns. Its layout is
-	// hortus.db*, daemon.log*, inventory.json, tokens.key, layers/, tasks/ID/, workspaces/ID/, snapshots/ID/, builds/, packages/, images/,
+	// hortus.db*, daemon.log*, inventory.json, tokens.key, layers/, tasks/ID/, workspaces/ID/, snapshots/ID/, volumes/ID/, builds/, packages/, images/,
 	// run/BACKEND/ID/.
 	Dir    string
 	Layers *layer.Store

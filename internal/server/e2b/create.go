@@ -126,7 +126,7 @@ func (d sandboxes) request(in newSandbox, legacy bool) (api.CreateSandbox, error
 	case isSet(in.MCP):
 		return req, refused("mcp", "MCP servers are not supported")
 	case len(in.VolumeMounts) > 0:
-		return req, refused("volumeMounts", "volumes are not supported by this API")
+		return req, refused("volumeMounts", "a volume cannot be mounted into a sandbox here; its files can be read and written with the methods of Volume")
 	}
 	if err := in.Network.check(); err != nil {
 		return req, err

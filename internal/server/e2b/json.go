@@ -77,7 +77,9 @@ func wireOf(err error) wireError {
 // fail writes an error.
 func (to *router) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := wireOf(err)
-	if e.Code >= 500 {
+	if to.stores && e.Word == string(api.KindExhausted) && api.RetryAfterOf(err) == 0 {
+		e.Code = http.StatusInsufficientStorage // and not what would be there later
+	} else if e.Code >= 500 {
 		to.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	if after := api.RetryAfterOf(err); after > 0 {

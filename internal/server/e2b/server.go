@@ -69,7 +69,7 @@ type Tokens interface {
 // what SDKs expect of that one.
 const EnvdVersion = "0.6.13"
 
-// Config is what the server leads to. Egress, Policy, Secrets, Builds, DefaultInternet, Isolation, Limits, Domain,
+// Config is what the server leads to. Egress, Policy, Secrets, Builds, Volumes, DefaultInternet, Isolation, Limits, Domain,
 // Aliases and Logger may be left out.
 type Config struct {
 	Sandboxes Sandboxes
@@ -86,6 +86,9 @@ type Config struct {
 	// Builds and BuildFiles serve builds of templates; without them those are refused.
 	Builds     Builds
 	BuildFiles BuildFiles
+	// Volumes and VolumeTokens serve requests about volumes; without them those are refused.
+	Volumes      Volumes
+	VolumeTokens VolumeTokens
 	// DefaultInternet is what allow_internet_access is if a client does not say: true in
 	// E2B.
 	DefaultInternet bool
@@ -126,6 +129,8 @@ type sandboxes struct {
 type router struct {
 	mux *http.ServeMux
 	log *slog.Logger
+	// stores says that what is exhausted is space: 507 instead of 429.
+	stores bool
 }
 
 // New creates the server's handler.
@@ -156,7 +161,13 @@ func New(cfg Config) http.Handler {
 		}
 		build.register(routes)
 	}
-	missingRoutes(routes.mux, cfg.Secrets != nil)
+	files := &router{mux: http.NewServeMux(), log: routes.log, stores: true}
+	if cfg.Volumes != nil {
+		v := volumes{cfg.Volumes, cfg.VolumeTokens}
+		v.register(routes)
+		v.registerFiles(files)
+	}
+	missingRoutes(routes.mux, map[string]bool{missingSecrets: cfg.Secrets == nil, missingVolumes: cfg.Volumes == nil})
 	routes.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { routes.fail(w, r, noRoute(r)) })
 	known := routes.authenticated(cfg.Keys)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -172,6 +183,8 @@ func New(cfg Config) http.Handler {
 		case path.Clean(r.URL.Path) != r.URL.Path:
 			// The mux would answer with a redirect, which no SDK follows with a body.
 			routes.fail(w, r, noRoute(r))
+		case cfg.Volumes != nil && strings.HasPrefix(r.URL.Path, contentPath):
+			files.mux.ServeHTTP(w, r)
 		default:
 			known.ServeHTTP(w, r)
 		}
@@ -224,8 +237,11 @@ func (to *router) authenticated(keys Keys) http.Handler {
 	})
 }
 
-// missingSecrets is missing only if the daemon has no secrets.
-const missingSecrets = "secrets"
+// These are missing only if the server was made without them.
+const (
+	missingSecrets = "secrets"
+	missingVolumes = "volumes"
+)
 
 // missing are the parts of the wire that Hortus does not have, by their paths.
 var missing = []struct {
@@ -234,7 +250,7 @@ var missing = []struct {
 }{
 	{"tags, changes and earlier forms of builds of templates", []string{
 		"/templates/", "DELETE /templates/tags", "POST /templates", "/v2/templates/", "POST /v2/templates", "/v3/templates", "/v3/templates/"}},
-	{"volumes", []string{"/volumes", "/volumes/", "/volumecontent/"}},
+	{missingVolumes, []string{"/volumes", "/volumes/", "/volumecontent/"}},
 	{missingSecrets, []string{"/secrets", "/secrets/"}},
 	{"teams", []string{"/teams", "/teams/"}},
 	{"API keys and access tokens", []string{"/api-keys", "/api-keys/", "/access-tokens", "/access-tokens/"}},
@@ -245,9 +261,9 @@ var missing = []struct {
 
 // missingRoutes answers what a client asks of those, so that it knows what is missing
 // and not only that something is.
-func missingRoutes(mux *http.ServeMux, secrets bool) {
+func missingRoutes(mux *http.ServeMux, absent map[string]bool) {
 	for _, m := range missing {
-		if m.what == missingSecrets && secrets {
+		if is, optional := absent[m.what]; optional && !is {
 			continue
 		}
 		e := wireError{

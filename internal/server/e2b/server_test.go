@@ -94,7 +94,7 @@ func TestRefused(t *testing.T) {
 		{"POST", v2, with(`"envVars":{"A=B":"c"}`), 400, "A=B"},
 		{"POST", v2, with(`"iam":{"tokens":{}}`), 400, `"iam"`},
 		{"POST", v2, with(`"mcp":{}`), 400, `"mcp"`},
-		{"POST", v2, with(`"volumeMounts":[{"name":"a","path":"/a"}]`), 400, `"volumeMounts"`},
+		{"POST", v2, with(`"volumeMounts":[{"name":"a","path":"/a"}]`), 400, "cannot be mounted"},
 		{"POST", v2, with(`"autoPause":true`), 400, `"autoPause"`},
 		{"POST", v2, with(`"autoPause":true,"autoPauseMemory":false`), 400, `"autoPauseMemory"`},
 		{"POST", v2, with(`"autoPause":true,"autoPauseMemory":false,"autoResume":{"enabled":true}`), 400, `"autoResume"`},

@@ -11,7 +11,7 @@ import (
 	"hortus.dev/internal/platform/secretfile"
 )
 
-// Minter makes the tokens of sandboxes and checks those that callers present.
+// Minter makes the tokens of sandboxes and volumes and checks those that callers present.
 type Minter struct{ secret []byte }
 
 // Open reads the secret from a file, and creates the file if it does not exist. A file that
@@ -35,6 +35,13 @@ func (m *Minter) Envd(id string) string { return m.make("envd:", id) }
 // Traffic returns the token of a sandbox's private ports, in the same form. Neither token can
 // be derived from the other.
 func (m *Minter) Traffic(id string) string { return m.make("traffic:", id) }
+
+// Volume returns the token of the files of a volume, in the same form. CheckVolume reports whether got is that token,
+// in constant time.
+func (m *Minter) Volume(id string) string { return m.make("volume:", id) }
+
+// CheckVolume is described at Volume.
+func (m *Minter) CheckVolume(id, got string) bool { return same(m.Volume(id), got) }
 
 // Preview returns the proof of a text about a private port, which only this minter makes. CheckPreview checks it in constant time.
 func (m *Minter) Preview(text string) string { return m.make("preview:", text) }

@@ -207,8 +207,8 @@ func TestSchemaIsFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(strings.Fields(strings.Join(all, ";")), " "))))
-	if want := "bcb542f365d07a38eeb1058c10d8c965e1ca57e232cb289d8673661ecbe41724"; got != want || newest != 1 {
-		t.Errorf("version %d has the fingerprint %s, want %s of version 1", newest, got, want)
+	if want := "77955b85a8dab801dc8527aae0644a136c9ab68cebfb241bd288af847f3d99fa"; got != want || newest != 2 {
+		t.Errorf("version %d has the fingerprint %s, want %s of version 2", newest, got, want)
 	}
 }
 

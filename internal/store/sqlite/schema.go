@@ -23,9 +23,21 @@ const applicationID = 0x686f7274
 //go:embed schema.sql
 var schemaSQL string
 
+// volumesSQL adds volumes: named directories of files. A name is unique within an account. A row
+// is removed with its volume.
+const volumesSQL = `
+CREATE TABLE volume (
+    seq        INTEGER PRIMARY KEY AUTOINCREMENT,
+    id         TEXT    NOT NULL UNIQUE,
+    account    TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    UNIQUE (account, name)
+) STRICT;`
+
 // schemaSteps are the statements that lead to each version of the schema from the one before it.
 // The first creates it.
-func schemaSteps() []string { return []string{schemaSQL} }
+func schemaSteps() []string { return []string{schemaSQL, volumesSQL} }
 
 // schema brings a database file to the version that its steps lead to. The version is SQLite's
 // user_version.
