@@ -78,6 +78,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"LessonVectors", testLessonVectors},
 		{"Canceled", testCanceled},
 		{"Sessions", testSessions},
+		{"Lifecycle", testLifecycle},
+		{"Webhooks", testWebhooks},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}

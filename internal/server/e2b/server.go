@@ -69,7 +69,7 @@ type Tokens interface {
 // what SDKs expect of that one.
 const EnvdVersion = "0.6.13"
 
-// Config is what the server leads to. Egress, Policy, Secrets, Builds, DefaultInternet, Isolation, Limits, Domain,
+// Config is what the server leads to. Egress, Policy, Secrets, Events, Builds, DefaultInternet, Isolation, Limits, Domain,
 // Aliases and Logger may be left out.
 type Config struct {
 	Sandboxes Sandboxes
@@ -83,6 +83,8 @@ type Config struct {
 	Policy func(allowInternet *bool, allowOut, denyOut []string) (api.EgressPolicy, error)
 	// Secrets serve requests about secrets; without them those are refused.
 	Secrets Secrets
+	// Events serves lifecycle events and webhooks; without it requests about those are refused.
+	Events Events
 	// Builds and BuildFiles serve builds of templates; without them those are refused.
 	Builds     Builds
 	BuildFiles BuildFiles
@@ -146,6 +148,9 @@ func New(cfg Config) http.Handler {
 	if cfg.Secrets != nil {
 		secretStore{cfg.Secrets}.register(routes)
 	}
+	if cfg.Events != nil {
+		lifecycles{cfg.Events, names}.register(routes)
+	}
 	build := builds{catalog: names, Builds: cfg.Builds, files: cfg.BuildFiles, isolation: cfg.Isolation, limits: cfg.Limits, tickets: &tickets{all: map[string]ticket{}}}
 	if cfg.Builds != nil {
 		if cfg.DefaultInternet && cfg.Policy != nil {
@@ -156,7 +161,7 @@ func New(cfg Config) http.Handler {
 		}
 		build.register(routes)
 	}
-	missingRoutes(routes.mux, cfg.Secrets != nil)
+	missingRoutes(routes.mux, map[string]bool{missingSecrets: cfg.Secrets != nil, missingEvents: cfg.Events != nil})
 	routes.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { routes.fail(w, r, noRoute(r)) })
 	known := routes.authenticated(cfg.Keys)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -224,8 +229,11 @@ func (to *router) authenticated(keys Keys) http.Handler {
 	})
 }
 
-// missingSecrets is missing only if the daemon has no secrets.
-const missingSecrets = "secrets"
+// What is missing only if the server was not given it.
+const (
+	missingSecrets = "secrets"
+	missingEvents  = "lifecycle events and webhooks"
+)
 
 // missing are the parts of the wire that Hortus does not have, by their paths.
 var missing = []struct {
@@ -238,16 +246,16 @@ var missing = []struct {
 	{missingSecrets, []string{"/secrets", "/secrets/"}},
 	{"teams", []string{"/teams", "/teams/"}},
 	{"API keys and access tokens", []string{"/api-keys", "/api-keys/", "/access-tokens", "/access-tokens/"}},
-	{"lifecycle events", []string{"/events", "/events/"}},
-	{"webhooks", []string{"/events/webhooks", "/events/webhooks/", "/webhooks", "/webhooks/"}},
+	{missingEvents, []string{"/events", "/events/"}},
+	{"other webhooks than those at /events/webhooks", []string{"/webhooks", "/webhooks/"}},
 	{"nodes", []string{"/nodes", "/nodes/", "/admin/"}},
 }
 
 // missingRoutes answers what a client asks of those, so that it knows what is missing
 // and not only that something is.
-func missingRoutes(mux *http.ServeMux, secrets bool) {
+func missingRoutes(mux *http.ServeMux, there map[string]bool) {
 	for _, m := range missing {
-		if m.what == missingSecrets && secrets {
+		if there[m.what] {
 			continue
 		}
 		e := wireError{

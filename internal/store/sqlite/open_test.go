@@ -207,8 +207,37 @@ func TestSchemaIsFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(strings.Fields(strings.Join(all, ";")), " "))))
-	if want := "bcb542f365d07a38eeb1058c10d8c965e1ca57e232cb289d8673661ecbe41724"; got != want || newest != 1 {
-		t.Errorf("version %d has the fingerprint %s, want %s of version 1", newest, got, want)
+	if want := "953950334b2f483cae22b0912a584dc8a8688d3227fdb5aae744b9f8b82f571e"; got != want || newest != 2 {
+		t.Errorf("version %d has the fingerprint %s, want %s of version 2", newest, got, want)
+	}
+}
+
+// TestLifecycleAfterMigration: a sandbox of a database of version 1 was created before, so it is resumed.
+func TestLifecycleAfterMigration(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	box := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxPaused, CreatedAt: time.Now(), ExpiresAt: time.Now()}
+	for i, state := range []string{"paused", "running"} {
+		db, err := open(t.Context(), Config{Path: path}, schemaSteps()[:1+i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if i == 0 {
+			err = db.InsertSandbox(t.Context(), box)
+		}
+		if err == nil {
+			_, err = db.AppendEvent(t.Context(), api.Stream{Kind: api.StreamSandbox, ID: string(box.ID)}, api.EventSandboxState, time.Now(), fmt.Appendf(nil, `{"state":%q}`, state))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			all, err := db.LifecycleEvents(t.Context(), api.LifecycleFilter{Limit: 9})
+			if err != nil || len(all) != 1 || all[0].Type != api.LifecycleResumed {
+				t.Errorf("%+v, %v", all, err)
+			}
+		}
+		db.Close()
 	}
 }
 

@@ -23,9 +23,12 @@ const applicationID = 0x686f7274
 //go:embed schema.sql
 var schemaSQL string
 
+//go:embed webhook.sql
+var webhookSQL string
+
 // schemaSteps are the statements that lead to each version of the schema from the one before it.
 // The first creates it.
-func schemaSteps() []string { return []string{schemaSQL} }
+func schemaSteps() []string { return []string{schemaSQL, webhookSQL} }
 
 // schema brings a database file to the version that its steps lead to. The version is SQLite's
 // user_version.
