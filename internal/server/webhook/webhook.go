@@ -159,8 +159,7 @@ func check(w *api.Webhook, secret string) error {
 		return api.Errorf(api.KindInvalid, "%.100q cannot be the address of a webhook", w.URL).
 			WithHint("use https://HOST/PATH, without a user and a fragment; the host must be public")
 	}
-	slices.Sort(w.Events)
-	w.Events = slices.Compact(w.Events)
+	w.Events = slices.Compact(slices.Sorted(slices.Values(w.Events)))
 	if len(w.Events) == 0 {
 		return api.Errorf(api.KindInvalid, "a webhook needs at least one type of events")
 	}
