@@ -56,6 +56,7 @@ const (
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
 	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last
 	EventSandboxState EventType = "sandbox.state"    // SandboxStateEvent
+	EventUpdated      EventType = "sandbox.updated"  // UpdatedEvent: its deadline was moved
 	EventWaiting      EventType = "sandbox.waiting"  // WaitingEvent
 	EventSnapshot     EventType = "sandbox.snapshot" // Snapshot: one was taken
 	EventForked       EventType = "sandbox.forked"   // ForkEvent
@@ -163,6 +164,11 @@ type SandboxStateEvent struct {
 	State  SandboxState `json:"state"`
 	Reason string       `json:"reason,omitempty"`
 	Proof  *Proof       `json:"proof,omitempty"`
+}
+
+// UpdatedEvent reports that the deadline of a sandbox was moved.
+type UpdatedEvent struct {
+	ExpiresAt time.Time `json:"expiresAt"`
 }
 
 // AdoptedEvent reports that a daemon took over a sandbox that an earlier one had left

@@ -103,7 +103,9 @@ func (s *System) openStore(ctx context.Context) (err error) {
 }
 
 // facts returns the event log, counted by the metrics.
-func (s *System) facts() adapter.Facts { return adapter.Facts{Log: s.events, Metrics: s.telemetry} }
+func (s *System) facts() adapter.Facts {
+	return adapter.Facts{Log: s.events, Metrics: s.telemetry, Lifecycle: s.webhooks.Wake}
+}
 
 // openStorage opens layers, workspaces, snapshots and volumes.
 func (s *System) openStorage(ctx context.Context) (err error) {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/x509"
 	"net"
 	"net/http"
 
@@ -28,6 +29,7 @@ import (
 	"hortus.dev/internal/server/once"
 	"hortus.dev/internal/server/preview"
 	"hortus.dev/internal/server/token"
+	"hortus.dev/internal/server/webhook"
 )
 
 // guards are what the servers lead to: the parts of the daemon, each behind package access.
@@ -148,21 +150,35 @@ func (s *System) oauthServer() (*oauth.Server, error) {
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "data directory: %w", err)
 	}
+	dial, roots, err := s.publicHosts()
+	if err != nil {
+		return nil, err
+	}
+	return oauth.New(oauth.Config{URL: s.cfg.Front.PublicURL, Secret: secret, Verify: s.guards.authenticator.Authenticate, Roots: roots, Dial: dial})
+}
+
+// publicHosts returns what connects to public hosts by the rules of egress, and the authorities that they may have.
+func (s *System) publicHosts() (dial func(ctx context.Context, host string, port int) (net.Conn, error), roots *x509.CertPool, err error) {
 	dialer, err := s.cfg.Egress.Dialer()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	roots, err := s.cfg.Egress.Roots()
+	roots, err = s.cfg.Egress.Roots()
+	return func(ctx context.Context, host string, port int) (net.Conn, error) {
+		c, _, err := dialer.Dial(ctx, host, port, false)
+		return c, err
+	}, roots, err
+}
+
+// openWebhooks begins to deliver lifecycle events.
+func (s *System) openWebhooks(context.Context) error {
+	dial, roots, err := s.publicHosts()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return oauth.New(oauth.Config{
-		URL: s.cfg.Front.PublicURL, Secret: secret, Verify: s.guards.authenticator.Authenticate, Roots: roots,
-		Dial: func(ctx context.Context, host string, port int) (net.Conn, error) {
-			c, _, err := dialer.Dial(ctx, host, port, false)
-			return c, err
-		},
-	})
+	s.webhooks = webhook.New(webhook.Config{Rows: s.db, Dial: dial, Roots: roots, Encode: e2b.EncodeEvent, Logger: s.log})
+	s.onClose(s.webhooks.Close)
+	return nil
 }
 
 // mcpServer creates the server of coding agents, and the server of the API inside the process that its tools use.
@@ -181,7 +197,7 @@ func (s *System) servers(v1, agents http.Handler, signIn *oauth.Server) []front.
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
 		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Domain: s.cfg.Front.Domain, Logger: s.log, Builds: g.builds, BuildFiles: g.buildFiles,
 		Volumes: access.NewVolumes(s.volumes, g.rates), VolumeTokens: g.tokens,
-		Egress: g.egress, Secrets: g.secrets, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
+		Egress: g.egress, Secrets: g.secrets, Events: s.webhooks, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
 	})
 	tools := front.Server{Takes: func(r *http.Request) bool { return r.URL.Path == "/mcp" }, Handler: s.telemetry.HTTP("mcp", agents), Keyed: true, OwnName: true}
 	var all []front.Server

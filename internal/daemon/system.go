@@ -29,6 +29,7 @@ import (
 	"hortus.dev/internal/server/front"
 	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/server/preview"
+	"hortus.dev/internal/server/webhook"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/layer/archive"
@@ -81,6 +82,7 @@ type System struct {
 	outgoing  *server.Server
 	recorder  *audit.Recorder
 	secrets   *secret.Secrets
+	webhooks  *webhook.Webhooks
 	// packages is the package cache; nil if it is switched off.
 	packages *registrycache.Cache
 	asks     *audit.Asks
@@ -119,7 +121,7 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 		}
 	}()
 	for _, open := range []func(context.Context) error{
-		s.openDir, s.openTelemetry, s.openStore, s.openStorage, s.openSandboxes, s.openGuards, s.openTasks, s.openServers, s.recover, s.openService,
+		s.openDir, s.openTelemetry, s.openStore, s.openWebhooks, s.openStorage, s.openSandboxes, s.openGuards, s.openTasks, s.openServers, s.recover, s.openService,
 	} {
 		if err := open(ctx); err != nil {
 			return s, err

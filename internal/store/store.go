@@ -38,6 +38,7 @@ type Store interface {
 	Lessons
 	Sessions
 	Volumes
+	Webhooks
 	Retainer
 	Amounts
 
@@ -470,6 +471,34 @@ type Sessions interface {
 	SessionTurns(ctx context.Context, id api.SessionID) ([]SessionTurn, error)
 	// PruneSessions removes closed sessions, with their turns and events, that ended before a time. It returns the number.
 	PruneSessions(ctx context.Context, before time.Time) (int, error)
+}
+
+// Webhooks are the rows of webhooks and their deliveries, and the events that they deliver. Account "" is the
+// operator's own.
+type Webhooks interface {
+	// InsertWebhook stores a webhook, whose position is after the newest event. secret is kept encrypted.
+	// KindExhausted if the account has most others already.
+	InsertWebhook(ctx context.Context, w api.Webhook, secret string, most int) error
+	// UpdateWebhook replaces the name, the address, the types and whether it is enabled, and the secret unless it is
+	// "". One that was not enabled before continues after the newest event.
+	UpdateWebhook(ctx context.Context, w api.Webhook, secret string) error
+	Webhook(ctx context.Context, account, id string) (api.Webhook, error)
+	// WebhooksOf lists those of an account, and EnabledWebhooks those of everybody that are enabled, the oldest first.
+	WebhooksOf(ctx context.Context, account string) ([]api.Webhook, error)
+	EnabledWebhooks(ctx context.Context) ([]api.Webhook, error)
+	// WebhookSecret returns the secret. KindConflict if the key of the store does not fit.
+	WebhookSecret(ctx context.Context, account, id string) (string, error)
+	// RemoveWebhook removes a webhook with its deliveries.
+	RemoveWebhook(ctx context.Context, account, id string) error
+	// PutDelivery stores an attempt, and removes those of the webhook but the newest most. The last attempt of an
+	// event moves the position of the webhook. KindNotFound if the webhook is removed.
+	PutDelivery(ctx context.Context, d api.WebhookDelivery, most int) error
+	// Deliveries lists attempts, the newest first.
+	Deliveries(ctx context.Context, account, webhook string, limit int) ([]api.WebhookDelivery, error)
+	// LifecycleEvents lists events. They are stored with the events of sandboxes' logs, and removed with them.
+	LifecycleEvents(ctx context.Context, f api.LifecycleFilter) ([]api.LifecycleEvent, error)
+	// NewestLifecycle returns the largest Seq of all accounts; 0 if there is none.
+	NewestLifecycle(ctx context.Context) (int64, error)
 }
 
 // Retention limits the ended rows of each account: those that exceed it are removed. Rows

@@ -79,6 +79,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Canceled", testCanceled},
 		{"Sessions", testSessions},
 		{"Volumes", testVolumes},
+		{"Lifecycle", testLifecycle},
+		{"Webhooks", testWebhooks},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}

@@ -14,6 +14,8 @@ import (
 type Facts struct {
 	*event.Log
 	Metrics *telemetry.Telemetry
+	// Lifecycle is called after an event about the life of a sandbox was stored; nil for nobody.
+	Lifecycle func()
 }
 
 // Append implements sandbox.Log and task.Log.
@@ -21,6 +23,9 @@ func (f Facts) Append(ctx context.Context, s api.Stream, t api.EventType, data a
 	e, err := f.Log.Append(ctx, s, t, data)
 	if err == nil {
 		f.Metrics.Event(t)
+		if f.Lifecycle != nil && (t == api.EventSandboxState || t == api.EventUpdated) {
+			f.Lifecycle()
+		}
 		if tier, ok := data.(api.TierEvent); ok {
 			f.Metrics.Tier(tier)
 		}

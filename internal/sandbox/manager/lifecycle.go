@@ -168,6 +168,19 @@ func (c *lifecycle) change(ctx context.Context, id api.SandboxID, edit func(*ins
 	return in.Row(), err
 }
 
+// moveDeadline is change of the deadline; the log says so if it was moved.
+func (c *lifecycle) moveDeadline(ctx context.Context, id api.SandboxID, edit func(*instance) life.Step) (api.Sandbox, error) {
+	var before time.Time
+	row, err := c.change(ctx, id, func(in *instance) life.Step {
+		before = in.Row().ExpiresAt
+		return edit(in)
+	})
+	if in, ok := c.table.lookup(id); ok && err == nil && !row.ExpiresAt.Equal(before) {
+		c.facts.tell(in, api.EventUpdated, api.UpdatedEvent{ExpiresAt: row.ExpiresAt})
+	}
+	return row, err
+}
+
 // announceDelay is how long the event that a sandbox runs may wait: what was claimed gets
 // the processors first.
 const announceDelay = 25 * time.Millisecond

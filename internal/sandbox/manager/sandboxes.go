@@ -80,7 +80,7 @@ func (s *Sandboxes) SetTTL(ctx context.Context, id api.SandboxID, ttl time.Durat
 	if _, err := choice.TTL(ttl.Milliseconds()); err != nil {
 		return api.Sandbox{}, err
 	}
-	return s.lifecycle.change(ctx, id, func(in *instance) life.Step { return in.SetTTL(ttl) })
+	return s.lifecycle.moveDeadline(ctx, id, func(in *instance) life.Step { return in.SetTTL(ttl) })
 }
 
 // Extend moves the deadline to ttl from now, unless it is later already.
@@ -88,7 +88,7 @@ func (s *Sandboxes) Extend(ctx context.Context, id api.SandboxID, ttl time.Durat
 	if err := choice.NewTTL(ttl); err != nil {
 		return api.Sandbox{}, err
 	}
-	return s.lifecycle.change(ctx, id, func(in *instance) life.Step { return in.Extend(ttl) })
+	return s.lifecycle.moveDeadline(ctx, id, func(in *instance) life.Step { return in.Extend(ttl) })
 }
 
 // Held notes that a sandbox lives only as long as a connection to this daemon: no other

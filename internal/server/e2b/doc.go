@@ -1,5 +1,6 @@
 // Package e2b is the control plane of E2B's wire: the requests of an unmodified E2B SDK to the
-// service (create, list, connect, pause, fork, kill; secrets, and the headers that they are sent in; volumes and their files). It decodes a request, calls the parts that it
+// service (create, list, connect, pause, fork, kill; secrets, and the headers that they are sent in; volumes and their files; lifecycle events
+// and webhooks). It decodes a request, calls the parts that it
 // was given, and encodes the answer. It holds no state.
 //
 // Both generations of paths are served: /v2/sandboxes as in SDK 2.51, and /sandboxes as before. A

@@ -69,7 +69,7 @@ type Tokens interface {
 // what SDKs expect of that one.
 const EnvdVersion = "0.6.13"
 
-// Config is what the server leads to. Egress, Policy, Secrets, Builds, Volumes, DefaultInternet, Isolation, Limits, Domain,
+// Config is what the server leads to. Egress, Policy, Secrets, Events, Builds, Volumes, DefaultInternet, Isolation, Limits, Domain,
 // Aliases and Logger may be left out.
 type Config struct {
 	Sandboxes Sandboxes
@@ -83,6 +83,8 @@ type Config struct {
 	Policy func(allowInternet *bool, allowOut, denyOut []string) (api.EgressPolicy, error)
 	// Secrets serve requests about secrets; without them those are refused.
 	Secrets Secrets
+	// Events serves lifecycle events and webhooks; without it requests about those are refused.
+	Events Events
 	// Builds and BuildFiles serve builds of templates; without them those are refused.
 	Builds     Builds
 	BuildFiles BuildFiles
@@ -151,6 +153,9 @@ func New(cfg Config) http.Handler {
 	if cfg.Secrets != nil {
 		secretStore{cfg.Secrets}.register(routes)
 	}
+	if cfg.Events != nil {
+		lifecycles{cfg.Events, names}.register(routes)
+	}
 	build := builds{catalog: names, Builds: cfg.Builds, files: cfg.BuildFiles, isolation: cfg.Isolation, limits: cfg.Limits, tickets: &tickets{all: map[string]ticket{}}}
 	if cfg.Builds != nil {
 		if cfg.DefaultInternet && cfg.Policy != nil {
@@ -167,7 +172,7 @@ func New(cfg Config) http.Handler {
 		v.register(routes)
 		v.registerFiles(files)
 	}
-	missingRoutes(routes.mux, map[string]bool{missingSecrets: cfg.Secrets == nil, missingVolumes: cfg.Volumes == nil})
+	missingRoutes(routes.mux, map[string]bool{missingSecrets: cfg.Secrets != nil, missingEvents: cfg.Events != nil, missingVolumes: cfg.Volumes != nil})
 	routes.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { routes.fail(w, r, noRoute(r)) })
 	known := routes.authenticated(cfg.Keys)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -237,9 +242,10 @@ func (to *router) authenticated(keys Keys) http.Handler {
 	})
 }
 
-// These are missing only if the server was made without them.
+// What is missing only if the server was not given it.
 const (
 	missingSecrets = "secrets"
+	missingEvents  = "lifecycle events and webhooks"
 	missingVolumes = "volumes"
 )
 
@@ -254,16 +260,16 @@ var missing = []struct {
 	{missingSecrets, []string{"/secrets", "/secrets/"}},
 	{"teams", []string{"/teams", "/teams/"}},
 	{"API keys and access tokens", []string{"/api-keys", "/api-keys/", "/access-tokens", "/access-tokens/"}},
-	{"lifecycle events", []string{"/events", "/events/"}},
-	{"webhooks", []string{"/events/webhooks", "/events/webhooks/", "/webhooks", "/webhooks/"}},
+	{missingEvents, []string{"/events", "/events/"}},
+	{"other webhooks than those at /events/webhooks", []string{"/webhooks", "/webhooks/"}},
 	{"nodes", []string{"/nodes", "/nodes/", "/admin/"}},
 }
 
 // missingRoutes answers what a client asks of those, so that it knows what is missing
 // and not only that something is.
-func missingRoutes(mux *http.ServeMux, absent map[string]bool) {
+func missingRoutes(mux *http.ServeMux, there map[string]bool) {
 	for _, m := range missing {
-		if is, optional := absent[m.what]; optional && !is {
+		if there[m.what] {
 			continue
 		}
 		e := wireError{

@@ -167,6 +167,7 @@ func TestRefused(t *testing.T) {
 		{"GET", "/teams", ``, 400, "teams"},
 		{"POST", "/events/webhooks", `{}`, 400, "webhooks"},
 		{"GET", "/events/sandboxes/i1", ``, 400, "lifecycle events"},
+		{"GET", "/webhooks", ``, 400, "webhooks"},
 		{"POST", v2, with(`"metadata":{"hortus.memory":"2GB"}`), 400, "hortus.memory"},
 		{"POST", v2, with(`"metadata":{"hortus.disk":"0"}`), 400, "MiB"},
 		{"POST", v2, with(`"metadata":{"hortus.cpus":"NaN"}`), 400, "processors"},

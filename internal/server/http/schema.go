@@ -125,7 +125,7 @@ var eventData = []struct {
 	{api.EventTier, api.TierEvent{}}, {api.EventTool, api.ToolEvent{}}, {api.EventSay, api.SayEvent{}}, {api.EventCandidate, api.Candidate{}},
 	{api.EventCompact, api.CompactEvent{}}, {api.EventTodo, api.TodoEvent{}}, {api.EventTaskResumed, api.ResumedEvent{}}, {api.EventRetry, api.RetryEvent{}},
 	{api.EventLessons, api.LessonsEvent{}}, {api.EventTaskCancel, struct{}{}}, {api.EventTaskFinished, api.Task{}},
-	{api.EventSandboxState, api.SandboxStateEvent{}}, {api.EventWaiting, api.WaitingEvent{}}, {api.EventSnapshot, api.Snapshot{}},
+	{api.EventSandboxState, api.SandboxStateEvent{}}, {api.EventUpdated, api.UpdatedEvent{}}, {api.EventWaiting, api.WaitingEvent{}}, {api.EventSnapshot, api.Snapshot{}},
 	{api.EventForked, api.ForkEvent{}}, {api.EventAdopted, api.AdoptedEvent{}}, {api.EventEgress, api.EgressDecision{}},
 	{api.EventEgressPolicy, api.EgressPolicyEvent{}}, {api.EventExecStarted, api.Exec{}}, {api.EventExecEnded, api.Exec{}},
 	{session.EventCreated, session.Session{}}, {session.EventMessage, session.Turn{}}, {session.EventRemoved, session.Turn{}},

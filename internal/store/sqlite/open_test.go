@@ -207,8 +207,37 @@ func TestSchemaIsFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(strings.Fields(strings.Join(all, ";")), " "))))
-	if want := "77955b85a8dab801dc8527aae0644a136c9ab68cebfb241bd288af847f3d99fa"; got != want || newest != 2 {
-		t.Errorf("version %d has the fingerprint %s, want %s of version 2", newest, got, want)
+	if want := "185f015528d2f6d6848f9e6f50dc8ebd71879c760ac53eca5e511a93ff4e92de"; got != want || newest != 3 {
+		t.Errorf("version %d has the fingerprint %s, want %s of version 3", newest, got, want)
+	}
+}
+
+// TestLifecycleAfterMigration: a sandbox of a database of version 1 was created before, so it is resumed.
+func TestLifecycleAfterMigration(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	box := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxPaused, CreatedAt: time.Now(), ExpiresAt: time.Now()}
+	for i, state := range []string{"paused", "running"} {
+		db, err := open(t.Context(), Config{Path: path}, schemaSteps()[:1+i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if i == 0 {
+			err = db.InsertSandbox(t.Context(), box)
+		}
+		if err == nil {
+			_, err = db.AppendEvent(t.Context(), api.Stream{Kind: api.StreamSandbox, ID: string(box.ID)}, api.EventSandboxState, time.Now(), fmt.Appendf(nil, `{"state":%q}`, state))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			all, err := db.LifecycleEvents(t.Context(), api.LifecycleFilter{Limit: 9})
+			if err != nil || len(all) != 1 || all[0].Type != api.LifecycleResumed {
+				t.Errorf("%+v, %v", all, err)
+			}
+		}
+		db.Close()
 	}
 }
 

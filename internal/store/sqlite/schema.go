@@ -35,9 +35,12 @@ CREATE TABLE volume (
     UNIQUE (account, name)
 ) STRICT;`
 
+//go:embed webhook.sql
+var webhookSQL string
+
 // schemaSteps are the statements that lead to each version of the schema from the one before it.
 // The first creates it.
-func schemaSteps() []string { return []string{schemaSQL, volumesSQL} }
+func schemaSteps() []string { return []string{schemaSQL, webhookSQL, volumesSQL} }
 
 // schema brings a database file to the version that its steps lead to. The version is SQLite's
 // user_version.
