@@ -215,7 +215,11 @@ func (p *parser) add(i instruction) error {
 func (p *parser) end() {
 	if list := slices.Concat(p.entrypoint, p.cmd); len(list) > 0 {
 		s := &p.out.Stages[len(p.out.Stages)-1]
-		s.Steps = append(s.Steps, build.Step{Op: build.OpCommand, Args: list, Text: p.command.text(), Line: p.command.line})
+		op := build.OpCommand
+		if p.entrypoint != nil {
+			op = build.OpEntrypoint
+		}
+		s.Steps = append(s.Steps, build.Step{Op: op, Args: list, Text: p.command.text(), Line: p.command.line})
 	}
 	p.entrypoint, p.cmd = nil, nil
 }

@@ -67,7 +67,7 @@ CMD ["-v"]`
 18 RUN ["x" "--help"] exec
 19 SHELL ["/bin/bash" "-c"]
 20 USER ["user"] expand
-23 CMD ["x" "-v"]
+23 ENTRYPOINT ["x" "-v"]
 `
 	if got.String() != want {
 		t.Errorf("steps:\n%swant:\n%s", got.String(), want)
