@@ -202,7 +202,7 @@ func (r *work) from(ctx context.Context, name string, before int) (origin, error
 		return origin{}, api.Errorf(api.KindUnsupported, "FROM scratch: a sandbox needs files to run commands").WithHint("start from an image or from %s", api.HostTemplate)
 	case !api.ValidImageName(name) || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "."): // a path
 		return origin{}, api.Errorf(api.KindInvalid, "FROM %.100q is not the name of a template or of an image", name).
-			WithHint("give an image of a file a name first: hortus template create NAME --from-image ./image.tar")
+			WithHint("hortus template create NAME --from-image ./image.tar gives an image of a file a name")
 	}
 	req := api.CreateSandbox{Template: name, Isolation: r.req.Isolation, Account: r.account}
 	contents, err := r.cfg.Contents(ctx, req)
@@ -216,7 +216,7 @@ func (r *work) from(ctx context.Context, name string, before int) (origin, error
 			err = fmt.Errorf("FROM %.100q is not a template or image that is here: %w", name, perr)
 		}
 		if err != nil {
-			err = api.Errorf(api.KindOf(err), "%w", err).WithHint("hortus template ls lists templates and images; load one from a file with: hortus template create NAME --from-image ./image.tar")
+			err = api.Errorf(api.KindOf(err), "%w", err).WithHint("hortus template ls lists what is here; hortus template create NAME --from-image ./image.tar loads an image from a file")
 		}
 	}
 	if err != nil {

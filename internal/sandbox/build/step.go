@@ -277,7 +277,7 @@ func (m *machine) run(ctx context.Context, req api.ExecRequest, out func(string)
 		}
 		failure := api.Errorf(api.KindConflict, "%s: %q", how, strings.ToValidUTF8(last, ""))
 		if m.work.req.Egress == nil && offline.MatchString(text) {
-			failure = failure.WithHint("steps have no network unless the build allows it, for example --egress pip, npm, apt or the name of a host")
+			failure = failure.WithHint("steps have no network; --egress allows a preset (pip, npm, apt) or a host")
 		}
 		return failure
 	}
