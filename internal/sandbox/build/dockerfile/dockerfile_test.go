@@ -75,8 +75,8 @@ CMD ["-v"]`
 	if len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "line 21: EXPOSE") {
 		t.Errorf("notes: %q", f.Notes)
 	}
-	if f, err := Parse(text, Options{Target: "make", Files: "f"}); err != nil || len(f.Stages) != 1 {
-		t.Errorf("target: %d stages, %v", len(f.Stages), err)
+	if f, err := Parse(text, Options{Target: "make", Files: "f"}); err != nil || len(f.Stages) != 1 || len(f.Notes) != 0 {
+		t.Errorf("target: %d stages, notes %q, %v", len(f.Stages), f.Notes, err)
 	}
 }
 
