@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
@@ -148,7 +149,11 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		if errors.As(err, &ue) {
 			err = ue.Err
 		}
-		return nil, api.Errorf(api.KindUnavailable, "the daemon does not respond: %w", err)
+		failure := api.Errorf(api.KindUnavailable, "the daemon does not respond: %w", err)
+		if untrusted := (x509.UnknownAuthorityError{}); errors.As(err, &untrusted) {
+			failure = failure.WithHint("if the certificate is your own, set SSL_CERT_FILE to the file with it, or with that of its authority")
+		}
+		return nil, failure
 	}
 	if resp.StatusCode >= 300 {
 		defer resp.Body.Close()
@@ -174,7 +179,7 @@ func decodeError(status int, body []byte) error {
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(body, &e) != nil || e.Kind == "" {
-		return api.Errorf(api.KindInternal, "unexpected response from the daemon: %d %s: %.200q", status, http.StatusText(status), body)
+		return api.Errorf(api.KindInternal, "unexpected response from the daemon: %d %s: %.200q", status, http.StatusText(status), bytes.TrimSpace(body))
 	}
 	if e.Detail == "" {
 		e.Detail = e.Message

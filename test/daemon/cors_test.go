@@ -24,7 +24,7 @@ func TestNoOriginReadsAnything(t *testing.T) {
 			doors := []door{
 				{"GET", "/v2/sandboxes", "", ""}, {"POST", "/sandboxes", "", ""}, {"POST", "/mcp", "", ""}, {"GET", "/healthz", "", ""}, {"GET", "/metrics", "", ""}, {"GET", "/none", "", ""},
 				{"GET", "/health", guest, row.Envd(string(w.alices.sandbox))}, {"POST", "/process.Process/List", guest, row.Envd(string(w.alices.sandbox))},
-				{"GET", "/files?path=a&signature=v1_x", "", ""},
+				{"GET", "/files?path=a&signature=v1_x", "", ""}, {"POST", "/execute", "49999-" + string(w.alices.sandbox) + ".x", ""},
 			}
 			for rt := range routes() {
 				path, _ := w.pathOf(rt.Pattern, string(w.alices.sandbox))
@@ -80,7 +80,7 @@ func TestNoOriginReadsAnything(t *testing.T) {
 				t.Errorf("the port of a program: %v", h)
 			}
 			if name == "on" {
-				for _, d := range doors[:9] {
+				for _, d := range doors[:10] {
 					if got := read(d, d.method, app).Get("Access-Control-Allow-Origin"); got != app {
 						t.Errorf("%s %s%s for a listed page: Access-Control-Allow-Origin %q", d.method, d.host, d.path, got)
 					}

@@ -374,7 +374,7 @@ func showAccounts(a *app.App, accounts []admin.AccountUsage) error {
 // CollectCommand is "hortus gc".
 type CollectCommand struct {
 	DryRun    bool      `name:"dry-run" short:"n" help:"Show what would be removed; remove nothing."`
-	OlderThan flags.Age `name:"older-than" default:"7d" placeholder:"7d" help:"Minimum age of the task output, unused layers, packages, logs and database copies to remove; 0 removes all of them."`
+	OlderThan flags.Age `name:"older-than" default:"7d" placeholder:"7d" help:"Minimum age of the task output, snapshots without a name, unused layers, packages, logs and database copies to remove; 0 removes all of them."`
 }
 
 // Run collects. What could not be removed makes it fail.

@@ -143,13 +143,9 @@ func (c *sandboxCodeCmd) Run(ctx app.Context, a *app.App) error {
 		if err != nil {
 			return err
 		}
-		if a.Flags.JSON {
-			return a.JSON(list)
-		}
-		for _, x := range list {
-			fmt.Fprintf(a.Env.Stdout, "%s\t%s\t%s\n", x.ID, x.Language, human.Sanitize(x.Dir))
-		}
-		return nil
+		return app.ShowList(a, list, "CONTEXT LANGUAGE DIRECTORY", func(x api.CodeContext) []string {
+			return []string{human.Sanitize(x.ID), human.Sanitize(x.Language), human.Sanitize(x.Dir)}
+		})
 	}
 	run, err := c.code.read(a)
 	if err != nil {

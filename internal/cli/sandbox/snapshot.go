@@ -65,8 +65,12 @@ func (c *snapshotLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) erro
 	}
 	return app.ShowList(a, list, "ID STATE CONTENT ISOLATION SIZE AGE TEMPLATE SANDBOX REASON", func(s api.Snapshot) []string {
 		why := s.Reason
-		if s.Paused && why == "" {
+		switch {
+		case why != "":
+		case s.Paused:
 			why = "paused to disk"
+		case s.Name == "" && s.BuildKey != "":
+			why = "cache of template build"
 		}
 		return []string{human.Sanitize(string(s.ID)), human.Sanitize(string(s.State)), human.Sanitize(string(s.Kind)), human.Sanitize(s.Image.Backend),
 			human.Size(s.Bytes), human.Duration(time.Since(s.CreatedAt)), human.Sanitize(cmp.Or(s.Name, "-")), human.Sanitize(string(s.Sandbox)), human.Truncate(why, 40)}

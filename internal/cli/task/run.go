@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -80,6 +81,9 @@ type executeCmd struct {
 func (c *executeCmd) Run(ctx app.Context, a *app.App) error {
 	var artifact api.CodeArtifact
 	if err := a.ReadJSON(c.Artifact, &artifact); err != nil {
+		if e := (*api.Error)(nil); errors.As(err, &e) && e.Kind == api.KindInvalid {
+			err = e.WithHint("the program is what hortus role code prints; to run a source file: hortus code FILE")
+		}
 		return err
 	}
 	schema, err := c.schemaFlag.read()

@@ -172,7 +172,9 @@ type origin struct {
 	template string
 	key      string
 	defaults api.CommandDefaults
-	fresh    bool // not a snapshot of this build: isolation and limits are the request's
+	// entrypoint is that of an image; defaults.Command begins with it.
+	entrypoint []string
+	fresh      bool // not a snapshot of this build: isolation and limits are the request's
 }
 
 func hash(parts ...string) string {
@@ -198,8 +200,9 @@ func (r *work) from(ctx context.Context, name string, before int) (origin, error
 	switch {
 	case name == "scratch":
 		return origin{}, api.Errorf(api.KindUnsupported, "FROM scratch: a sandbox needs files to run commands").WithHint("start from an image or from %s", api.HostTemplate)
-	case !api.ValidImageName(name) || (api.PullImage{Reference: name}).FromFile():
-		return origin{}, api.Errorf(api.KindInvalid, "FROM %.100q is not the name of a template or of an image", name)
+	case !api.ValidImageName(name) || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "."): // a path
+		return origin{}, api.Errorf(api.KindInvalid, "FROM %.100q is not the name of a template or of an image", name).
+			WithHint("hortus template create NAME --from-image ./image.tar gives an image of a file a name")
 	}
 	req := api.CreateSandbox{Template: name, Isolation: r.req.Isolation, Account: r.account}
 	contents, err := r.cfg.Contents(ctx, req)
@@ -212,12 +215,22 @@ func (r *work) from(ctx context.Context, name string, before int) (origin, error
 		case api.KindOf(perr) != api.KindDenied: // only admins pull: to others it is not here
 			err = fmt.Errorf("FROM %.100q is not a template or image that is here: %w", name, perr)
 		}
+		if err != nil {
+			err = api.Errorf(api.KindOf(err), "%w", err).WithHint("hortus template ls lists what is here; hortus template create NAME --from-image ./image.tar loads an image from a file")
+		}
 	}
 	if err != nil {
 		return origin{}, err
 	}
 	o := origin{template: req.Template, fresh: true}
-	o.key = hash("v1", contents, r.req.Isolation, fmt.Sprintf("%+v", r.req.Limits), fmt.Sprintf("%q %q", r.req.Shell, r.req.Dir))
+	if b := r.cfg.Images; b != nil && req.Template != api.HostTemplate {
+		img, err := b.Get(ctx, req.Template)
+		if kind := api.KindOf(err); err != nil && kind != api.KindNotFound && kind != api.KindInvalid {
+			return origin{}, err
+		}
+		o.defaults.Command, o.entrypoint = img.Command, img.Entrypoint
+	}
+	o.key = hash("v2", contents, r.req.Isolation, fmt.Sprintf("%+v", r.req.Limits), fmt.Sprintf("%q %q", r.req.Shell, r.req.Dir))
 	return o, nil
 }
 
@@ -391,12 +404,16 @@ func (r *work) steps(ctx context.Context, n int, base origin, keys []string, fin
 		return -1
 	}
 	for i, s := range stage.Steps {
-		text := fmt.Sprintf("[%d/%d] %s", i+1, len(stage.Steps), cmp.Or(s.Text, string(s.Op)+" "+strings.Join(s.Args, " ")))
+		text := fmt.Sprintf("[%d/%d] ", i+1, len(stage.Steps))
+		if i < at {
+			text += "cached: " // before what may be cut off
+		}
+		text += cmp.Or(s.Text, string(s.Op)+" "+strings.Join(s.Args, " "))
 		if stage.Name != "" {
 			text = "[" + stage.Name + "]" + text
 		}
 		if i < at {
-			r.say(step(i), "%s: cached", text)
+			r.say(step(i), "%s", text)
 			if s.Op == OpArg || s.Op == OpShell {
 				err = m.do(ctx, s, nil)
 			}
@@ -405,8 +422,8 @@ func (r *work) steps(ctx context.Context, n int, base origin, keys []string, fin
 			saved = nil
 			err = m.do(ctx, s, func(line string) { r.log(Line{step(i), line, true}) })
 		}
-		// The template is saved anyway after the last step.
-		if err == nil && i >= at && (s.Op == OpRun || s.Op == OpCopy) && !(i == len(keys)-2 && n == len(r.req.Stages)-1) {
+		// Also after the last step: the template is removed when another build replaces it.
+		if err == nil && i >= at && (s.Op == OpRun || s.Op == OpCopy) {
 			var kept api.Snapshot
 			if kept, err = m.save(ctx, keys[i+1], "", ""); err == nil {
 				saved = &kept
@@ -427,9 +444,11 @@ type machine struct {
 	// guest is a client of the sandbox's guest.
 	guest    guest
 	defaults api.CommandDefaults
-	args     map[string]string
-	shell    []string
-	user     string // the current user
+	// entrypoint is that of the image that the stage starts from.
+	entrypoint []string
+	args       map[string]string
+	shell      []string
+	user       string // the current user
 }
 
 // open starts the sandbox of a stage.
@@ -446,7 +465,7 @@ func (r *work) open(ctx context.Context, from origin) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{work: r, row: row, defaults: from.defaults, args: map[string]string{}, shell: r.req.Shell}
+	m := &machine{work: r, row: row, defaults: from.defaults, entrypoint: from.entrypoint, args: map[string]string{}, shell: r.req.Shell}
 	if from.fresh && row.Defaults != nil {
 		m.defaults = *row.Defaults // those of the template that the build starts from
 	}

@@ -48,7 +48,10 @@ const (
 	OpWorkdir Op = "WORKDIR" // Args is a directory, which is made if it is missing
 	OpUser    Op = "USER"    // Args is a user of sandboxes
 	OpShell   Op = "SHELL"   // Args are the new Request.Shell
-	OpCommand Op = "CMD"     // Args are the command that sandbox run runs without a command
+	// Args are the command that sandbox run runs without a command. That of OpCommand follows the entrypoint of the image
+	// that the stage starts from.
+	OpEntrypoint Op = "ENTRYPOINT"
+	OpCommand    Op = "CMD"
 )
 
 // Step is one step.

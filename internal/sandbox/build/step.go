@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -40,8 +41,10 @@ func (m *machine) do(ctx context.Context, s Step, out func(string)) error {
 		m.args[args[0]] = args[1]
 	case OpShell:
 		m.shell = args
+	case OpEntrypoint:
+		m.entrypoint, m.defaults.Command = nil, args
 	case OpCommand:
-		m.defaults.Command = args
+		m.defaults.Command = slices.Concat(m.entrypoint, args)
 	case OpUser:
 		user, err := m.identity(args[0])
 		if err != nil {
@@ -206,8 +209,12 @@ func (r *work) export(ctx context.Context, from string, sources []string) (_ str
 
 const (
 	maxLine = 4 << 10 // of output, in bytes
-	maxTail = 2 << 10 // of the output of a command that failed
+	maxTail = 2 << 10 // of the output that is kept of a command
+	maxLast = 300     // of it in the error of a command that failed: the log has it too
 )
+
+// offline matches what programs print if they reach no network; the line of pip may have other causes.
+var offline = regexp.MustCompile(`(?i)could(n't| not) resolve|name resolution|\bENOTFOUND\b|\bEAI_AGAIN\b|unreachable|no matching distribution found|no such host|name or service not known|bad address|unable to resolve`)
 
 // run runs a command, which must succeed. out receives lines of its output. If ctx ends, the sandbox
 // ends, and with it the command.
@@ -263,7 +270,16 @@ func (m *machine) run(ctx context.Context, req api.ExecRequest, out func(string)
 		if exit.Cause != "" {
 			how += ", " + exit.Cause
 		}
-		return api.Errorf(api.KindConflict, "%s: %q", how, strings.ToValidUTF8(string(tail), "\uFFFD"))
+		text := strings.TrimSpace(strings.ToValidUTF8(string(tail), "\uFFFD"))
+		last := text[max(0, len(text)-maxLast):]
+		if _, rest, ok := strings.Cut(last, "\n"); ok && len(text) > maxLast {
+			last = rest // whole lines
+		}
+		failure := api.Errorf(api.KindConflict, "%s: %q", how, strings.ToValidUTF8(last, ""))
+		if m.work.req.Egress == nil && offline.MatchString(text) {
+			failure = failure.WithHint("steps have no network; --egress allows a preset (pip, npm, apt) or a host")
+		}
+		return failure
 	}
 	return nil
 }

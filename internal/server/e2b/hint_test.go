@@ -16,6 +16,7 @@ func TestHints(t *testing.T) {
 		"Remove --files-only.":                             "Remove keepMemory: false.",
 		"resume it first: hortus sandbox resume i4f2a":     "resume it first: Sandbox.connect()",
 		"run hortus doctor to see what this host supports": "the operator of this server can run hortus doctor",
+		"hortus template ls lists what is here; hortus template create NAME --from-image ./image.tar loads an image": "the operator of this server loads an image",
 		"make room: hortus gc":                             "make room: the operator of this server can run hortus gc",
 		"For trusted code: --isolation process":            "For trusted code: another isolation, set by the operator of this server",
 		"take a snapshot of it: hortus sandbox snapshot i": "take a snapshot of it: createSnapshot()",

@@ -3,13 +3,16 @@ package envd
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"strconv"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/server/guestproxy"
 	"hortus.dev/internal/server/preview"
 )
@@ -20,11 +23,8 @@ const (
 	// portAnswer bounds the wait for that head: long polls are that long.
 	portAnswer = 10 * time.Minute
 
-	// interpreterPort is where E2B's code interpreter listens. Its client sends the
-	// sandbox's token there, for the server to show it to the guest.
-	interpreterPort = 49999
-
 	headerTraffic = "E2b-Traffic-Access-Token"
+	headerOrigin  = "Access-Control-Allow-Origin"
 )
 
 // secretHeaders are the client's and the daemon's, and never reach a port. Secrets
@@ -71,6 +71,7 @@ func (d *Server) servePort(w http.ResponseWriter, r *http.Request, t target) {
 	if !d.ensureRunning(w, r, t.id, row.PrivateTraffic) {
 		return
 	}
+	t.listed = w.Header().Get(headerOrigin) != ""
 	watch := guestproxy.NewWatch(http.NewResponseController(w), d.cfg.Grace)
 	defer watch.Stop()
 	defer guestproxy.EnableFullDuplex(w, r)()
@@ -123,7 +124,8 @@ func (d *Server) newPorts() *httputil.ReverseProxy {
 			}
 			d.credentials(t.id).Strip(pr.Out)
 			preview.Strip(pr.Out.Header)
-			if own := pr.In.Header.Values(headerToken); t.port == interpreterPort && len(own) == 1 && d.cfg.Tokens.CheckEnvd(string(t.id), own[0]) {
+			// E2B's client of code interpreters sends the sandbox's token there, for the interpreter to show it to the guest.
+			if own := pr.In.Header.Values(headerToken); t.port == envd.CodePort && len(own) == 1 && d.cfg.Tokens.CheckEnvd(string(t.id), own[0]) {
 				pr.Out.Header.Set(headerToken, own[0])
 			}
 		},
@@ -131,6 +133,9 @@ func (d *Server) newPorts() *httputil.ReverseProxy {
 			t := targetIn(resp.Request.Context())
 			if resp.StatusCode < 200 && (resp.StatusCode != http.StatusSwitchingProtocols || resp.Request.Header.Get("Upgrade") == "") {
 				return errUnasked
+			}
+			if t.listed { // another program than our interpreter may listen there, and allow cookies or another origin
+				maps.DeleteFunc(resp.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "Access-Control-") })
 			}
 			if !t.labelled {
 				for _, name := range siteHeaders {

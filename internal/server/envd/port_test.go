@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"hortus.dev/api"
+	server "hortus.dev/internal/server/envd"
 )
 
 func TestPort(t *testing.T) {
@@ -143,6 +145,34 @@ func TestInterpreterPort(t *testing.T) {
 		raw(t, addr, "GET / HTTP/1.1\r\nHost: "+c.port+"-"+string(id)+".x\r\nConnection: close\r\n"+c.line+"\r\n\r\n")
 		if got == nil || got.Get("X-Access-Token") != c.want || got.Get("X-Mine")+got.Get("Authorization")+got.Get("X-Api-Key") != "" {
 			t.Errorf("%s: the port saw %v; want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestListedOriginOfInterpreter: where the front has allowed a page, a program at the interpreter's port allows no other
+// one, and no cookies; elsewhere its answer is its own.
+func TestListedOriginOfInterpreter(t *testing.T) {
+	f, id := newFakes()
+	const own = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Mine: 1\r\nAccess-Control-Allow-Origin: *\r\nAccess-Control-Allow-Credentials: true\r\n\r\n"
+	f.port = func(_ int, c netConn) { answers(nil, own)(c) }
+	plane := server.New(server.Config{Sandboxes: f, Tokens: f, Now: f.clock})
+	for name, c := range map[string]struct{ allowed, want, credentials string }{
+		"a listed page": {"https://app.example.org", "https://app.example.org", ""},
+		"another":       {"", "*", "true"},
+	} {
+		r := httptest.NewRequest("POST", "/execute", nil)
+		r.Host = "49999-" + string(id) + ".x"
+		if !server.Guest(r) {
+			t.Errorf("%s: the front does not answer for the port", name)
+		}
+		w := httptest.NewRecorder()
+		if c.allowed != "" {
+			w.Header().Set("Access-Control-Allow-Origin", c.allowed)
+		}
+		plane.ServeHTTP(w, r)
+		if got := w.Header().Values("Access-Control-Allow-Origin"); len(got) != 1 || got[0] != c.want ||
+			w.Header().Get("Access-Control-Allow-Credentials") != c.credentials || w.Header().Get("X-Mine") != "1" {
+			t.Errorf("%s: %v", name, w.Header())
 		}
 	}
 }

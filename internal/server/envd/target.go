@@ -26,6 +26,8 @@ type target struct {
 	labelled bool
 	// signed is true if the signature alone names the sandbox.
 	signed bool
+	// listed is true if the answer already allows a page of a listed origin; see Guest.
+	listed bool
 }
 
 // Claims reports whether a request is for the data plane: its host begins with a
@@ -41,10 +43,11 @@ func Claims(r *http.Request) bool {
 	return r.URL.Path == envd.PathFiles && r.URL.Query().Has(paramSignature)
 }
 
-// Guest reports whether a request that Claims is for a sandbox's own server, and not for a program of it.
+// Guest reports whether a request that Claims is for a sandbox's own server or the port of its code interpreter, and not
+// for another program of it.
 func Guest(r *http.Request) bool {
 	t, err := targetOf(r)
-	return err == nil && (t.signed || t.port == envd.GuestPort)
+	return err == nil && (t.signed || t.port == envd.GuestPort || t.port == envd.CodePort)
 }
 
 // targetOf reads where a request leads. What it says twice, and not the same, it

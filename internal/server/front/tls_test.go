@@ -147,7 +147,7 @@ func TestTLS(t *testing.T) {
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience.Of(time.Minute)))
 	io.WriteString(c, plain)
-	if b, _ := io.ReadAll(c); !strings.Contains(string(b), "use https://") {
+	if b, _ := io.ReadAll(c); strings.Count(string(b), "HTTP/1.1 400") != 1 || !strings.Contains(string(b), "use https://") {
 		t.Errorf("without TLS: %q", b)
 	}
 	// Clients that do not finish their handshake hold up nobody: not the listener when it has no space, and not

@@ -76,7 +76,7 @@ func Address(domain, daemon string) (scheme, host string, err error) {
 			WithHint("run hortus serve, or forward the port: hortus sandbox forward ID PORT")
 	case domain == "" && u.Scheme == "https":
 		return "", "", api.Errorf(api.KindUnsupported, "ports have no addresses: serve.domain is not set").
-			WithHint("set it to a domain whose subdomains lead to this daemon, with a certificate for *.DOMAIN")
+			WithHint("start the daemon with hortus serve --domain DOMAIN, whose subdomains lead to it, and a certificate for *.DOMAIN; or forward the port: hortus sandbox forward ID PORT")
 	case domain == "":
 		return "http", "localhost:" + u.Port(), nil
 	case u.Scheme == "http" && local(domain):

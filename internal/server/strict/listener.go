@@ -98,7 +98,7 @@ type conn struct {
 	raw   atomic.Bool
 	s     scanner // of the one reader
 	http2 int     // bytes of the preface of HTTP/2 that are still to come, plus 1; 0 if the connection carries HTTP/1
-	begun bool    // the handshake is over
+	begun bool    // the handshake is over, or was answered without TLS
 
 	connections *connections
 	// What follows is the connections's, under its lock.
@@ -138,7 +138,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(p)
 	if c.tls != nil {
-		if bad := (tls.RecordHeaderError{}); errors.As(err, &bad) && bad.Conn != nil {
+		if bad := (tls.RecordHeaderError{}); !c.begun && errors.As(err, &bad) && bad.Conn != nil {
+			c.begun = true // the error comes again with each later read
 			_, _ = io.WriteString(bad.Conn, unencrypted)
 		}
 		if !c.begun && n > 0 {

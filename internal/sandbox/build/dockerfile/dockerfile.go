@@ -77,6 +77,7 @@ func Parse(text string, o Options) (File, error) {
 			return File{}, api.Errorf(api.KindInvalid, "the Dockerfile has no stage %.80q", o.Target)
 		}
 		p.out.Stages = p.out.Stages[:at+1]
+		p.out.Notes = p.out.Notes[:p.notes[at]]
 	}
 	return p.out, nil
 }
@@ -131,6 +132,7 @@ type parser struct {
 
 	entrypoint, cmd []string
 	command         instruction // the last CMD or ENTRYPOINT of the stage
+	notes           []int       // how many notes there are up to the end of each stage
 }
 
 // heredoc is the beginning of a here-document.
@@ -215,9 +217,14 @@ func (p *parser) add(i instruction) error {
 func (p *parser) end() {
 	if list := slices.Concat(p.entrypoint, p.cmd); len(list) > 0 {
 		s := &p.out.Stages[len(p.out.Stages)-1]
-		s.Steps = append(s.Steps, build.Step{Op: build.OpCommand, Args: list, Text: p.command.text(), Line: p.command.line})
+		op := build.OpCommand
+		if p.entrypoint != nil {
+			op = build.OpEntrypoint
+		}
+		s.Steps = append(s.Steps, build.Step{Op: op, Args: list, Text: p.command.text(), Line: p.command.line})
 	}
 	p.entrypoint, p.cmd = nil, nil
+	p.notes = append(p.notes, len(p.out.Notes))
 }
 
 func (p *parser) from(i instruction) error {

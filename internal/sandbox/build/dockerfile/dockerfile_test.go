@@ -67,7 +67,7 @@ CMD ["-v"]`
 18 RUN ["x" "--help"] exec
 19 SHELL ["/bin/bash" "-c"]
 20 USER ["user"] expand
-23 CMD ["x" "-v"]
+23 ENTRYPOINT ["x" "-v"]
 `
 	if got.String() != want {
 		t.Errorf("steps:\n%swant:\n%s", got.String(), want)
@@ -75,8 +75,8 @@ CMD ["-v"]`
 	if len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "line 21: EXPOSE") {
 		t.Errorf("notes: %q", f.Notes)
 	}
-	if f, err := Parse(text, Options{Target: "make", Files: "f"}); err != nil || len(f.Stages) != 1 {
-		t.Errorf("target: %d stages, %v", len(f.Stages), err)
+	if f, err := Parse(text, Options{Target: "make", Files: "f"}); err != nil || len(f.Stages) != 1 || len(f.Notes) != 0 {
+		t.Errorf("target: %d stages, notes %q, %v", len(f.Stages), f.Notes, err)
 	}
 }
 
