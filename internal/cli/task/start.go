@@ -26,7 +26,7 @@ type taskStartCmd struct {
 	Verify  string   `placeholder:"CMD" help:"Shell command that verifies the work (default: the repository's own test command)."`
 	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
 	Strict  bool     `help:"Every failed test of the gate decides, also one that failed before the work, and none is run again."`
-	Fresh   bool     `help:"Run the gate before the work, also if an earlier task ran it on this commit."`
+	Fresh   bool     `help:"Run the gate before the work, also if an earlier task ran it on this commit, and a setup that failed a short time ago."`
 	Locks   bool     `name:"locks-may-change" help:"The request is about the packages of the repository: accept lock files that change without their manifests."`
 	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository. The gate must fail with it, which proves that new tests detect the defect."`
 	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`

@@ -57,6 +57,8 @@ type SetupRequest struct {
 	Commit string
 	// Fresh is true if nothing that was installed earlier may be used.
 	Fresh bool
+	// Again is true if a setup that failed a short time ago is tried again.
+	Again bool
 	// Known is the key of a result that the caller has.
 	Known string
 	// NextLog returns the file for the output of the next step; empty if no more outputs are kept.
@@ -202,7 +204,7 @@ func (m *repository) findGoTests(ctx context.Context) error {
 func (m *repository) setupRequest(ctx context.Context, files []cache.Entry, l *steps) SetupRequest {
 	return SetupRequest{
 		Task: m.project.task.ID, Sandbox: m.project.sandbox(), Egress: m.project.task.Create.SetupEgress, Secrets: m.project.task.Create.SetupSecrets, Repository: git.DisplayAddress(m.URL), Branch: m.branch(), Dir: m.Name,
-		Files: files, GoTests: m.goTests, Layer: m.layer, Required: m.project.req.PrepareOnly, Commit: m.base.Hash, Fresh: m.project.req.Fresh && m.project.req.PrepareOnly, NextLog: func() string { return m.project.logs.next(m.project.dir) },
+		Files: files, GoTests: m.goTests, Layer: m.layer, Required: m.project.req.PrepareOnly, Commit: m.base.Hash, Fresh: m.project.req.Fresh && m.project.req.PrepareOnly, Again: m.project.req.Fresh || len(m.project.earlier) > 0, NextLog: func() string { return m.project.logs.next(m.project.dir) },
 		Read: func(path string, max int64) []byte {
 			b, err := m.repo.ReadFile(ctx, m.base.Hash, path, max)
 			if err != nil {

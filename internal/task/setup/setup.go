@@ -69,11 +69,12 @@ type Sandboxes interface {
 	Disk() string
 }
 
-// Config is what a Preparer is made of. All fields but Logger must be set.
+// Config is what a Preparer is made of. All fields but Now and Logger must be set.
 type Config struct {
 	Sandboxes Sandboxes
 	// Toolchain names the programs of a request's sandbox with their versions.
 	Toolchain func(ctx context.Context, req api.CreateSandbox) (string, error)
+	Now       func() time.Time // nil is the clock
 	Logger    *slog.Logger
 }
 
@@ -87,6 +88,7 @@ type Preparer struct {
 
 	mu      sync.Mutex
 	flights map[string]*flight
+	failed  map[string]failed
 }
 
 var _ repo.Setup = (*Preparer)(nil)
@@ -94,7 +96,10 @@ var _ repo.Setup = (*Preparer)(nil)
 // New makes a Preparer.
 func New(cfg Config) *Preparer {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	p := &Preparer{cfg: cfg, flights: map[string]*flight{}}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	p := &Preparer{cfg: cfg, flights: map[string]*flight{}, failed: map[string]failed{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -203,7 +208,7 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Setup
 	if q.Work != "" {
 		j.key += " of " + string(q.Task)
 	}
-	l, release, err := p.once(ctx, j)
+	l, release, err := p.orFailed(ctx, j)
 	none.NotInstalled = append(none.NotInstalled, j.made.NotInstalled...)
 	var failed *failure
 	switch {
@@ -306,6 +311,52 @@ func titles(plan dependency.Plan) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(out[:most], ", "), len(out)-most)
 	}
 	return strings.Join(out, ", ")
+}
+
+// failed is a setup that failed, and when.
+type failed struct {
+	failure *failure
+	at      time.Time
+}
+
+// failedFor is how long a task continues without a setup that failed, instead of trying it again.
+const failedFor = 10 * time.Minute
+
+// orFailed returns what once does. A task that can do without its setup has the failure of a short time ago, if
+// everything that decides about the setup is the same: installing can take minutes to fail.
+func (p *Preparer) orFailed(ctx context.Context, j *job) (repo.Layer, func(), error) {
+	if j.plan.Recipe || j.q.Required {
+		return p.once(ctx, j)
+	}
+	b, err := json.Marshal([]any{j.key, j.q.Egress, j.q.Secrets, j.q.Sandbox.Isolation, j.q.Sandbox.Limits, j.q.Sandbox.Env})
+	if err != nil {
+		return "", nil, api.Errorf(api.KindInternal, "setup: %w", err)
+	}
+	key, now := string(b), p.cfg.Now()
+	p.mu.Lock()
+	maps.DeleteFunc(p.failed, func(_ string, f failed) bool { return now.Sub(f.at) >= failedFor })
+	before, ok := p.failed[key]
+	p.mu.Unlock()
+	if ok && !j.q.Again {
+		l, release, err := p.newest(ctx, j)
+		if err != nil {
+			return "", nil, err
+		}
+		if l == "" {
+			note(ctx, j.q, fmt.Sprintf("not tried again, because it failed at %s: %v; hortus task --fresh tries it now", before.at.Format("15:04"), before.failure), nil)
+			return "", nil, before.failure
+		}
+		release()
+	}
+	l, release, err := p.once(ctx, j)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.failed, key)
+	var f *failure
+	if errors.As(err, &f) && ctx.Err() == nil {
+		p.failed[key] = failed{f, p.cfg.Now()}
+	}
+	return l, release, err
 }
 
 // flight is one installation that others wait for.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/dependency"
@@ -459,6 +460,50 @@ func TestRequired(t *testing.T) {
 		if raw, err := os.ReadFile(filepath.Join(dir, last)); err != nil || string(raw) != "cannot reach the registry\n" {
 			t.Errorf("%s: the output is %q, %v", c.name, raw, err)
 		}
+	}
+}
+
+// TestFailedBefore: a task that continues without its setup does not wait for the same failure again. Anything that can
+// change the result, a task that asks for it, and some minutes have it tried.
+func TestFailedBefore(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := &fakeSandboxes{store: store{layers: map[string]bool{}}, sandbox: &fakeSandbox{code: 3}, dir: t.TempDir()}
+	p := New(Config{Sandboxes: s, Toolchain: toolchain, Now: func() time.Time { return now }})
+	defer p.Close()
+	for _, c := range []struct {
+		name   string
+		change func(q *repo.SetupRequest)
+		later  time.Duration
+		tried  bool
+	}{
+		{"the first", nil, 0, true},
+		{"the same", nil, failedFor - time.Second, false},
+		{"again", func(q *repo.SetupRequest) { q.Again = true }, 0, true},
+		{"since then", nil, 0, false},
+		{"another policy", func(q *repo.SetupRequest) { q.Egress = &api.EgressPolicy{} }, 0, true},
+		{"another variable", func(q *repo.SetupRequest) { q.Sandbox.Env = map[string]string{"A": "b"} }, 0, true},
+		{"another account", func(q *repo.SetupRequest) { q.Sandbox.Account = "eve" }, 0, true},
+		{"a preparation", func(q *repo.SetupRequest) { q.Required = true }, 0, true},
+		{"later", nil, failedFor, true},
+		{"it works", func(q *repo.SetupRequest) { q.Again = true; s.sandbox.code = 0 }, 0, true},
+		{"nothing is remembered", nil, 0, true},
+	} {
+		now = now.Add(c.later)
+		q, said := request(t, "ada", locked)
+		if c.change != nil {
+			c.change(&q)
+		}
+		got, err := p.Prepare(t.Context(), q)
+		if (err != nil) != q.Required {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if tried := !strings.Contains(said(), "not tried again, because it failed at 03:"); tried != c.tried || !tried && !strings.Contains(said(), ": step npm ci: exit 3") {
+			t.Errorf("%s: tried %v; %s", c.name, tried, said())
+		}
+		if !q.Required && s.sandbox.code != 0 && (len(got.NotInstalled) != 1 || !strings.Contains(got.NotInstalled[0].Why, "exit 3")) {
+			t.Errorf("%s: %+v", c.name, got.NotInstalled)
+		}
+		os.RemoveAll(filepath.Join(s.dir, ".git"))
 	}
 }
 
