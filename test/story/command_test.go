@@ -206,7 +206,7 @@ func TestInterrupt(t *testing.T) {
 		{"run", "", "run"},
 		{"install", `, "install": "sleep 600"`, "install"},
 	} {
-		s := g.startWith(fmt.Sprintf(forever, c.extra), "execute", "--timeout", "10m", "--install-timeout", "10m", "-")
+		s := g.startWith(fmt.Sprintf(forever, c.extra), "role", "execute", "--timeout", "10m", "--install-timeout", "10m", "-")
 		id := g.inPhase(c.phase)
 		s.signal(syscall.SIGINT)
 		if code := s.ends(); code != 130 {
@@ -239,7 +239,7 @@ func TestInterrupt(t *testing.T) {
 	g.idle()
 
 	// Twice ends the command at once; the daemon still ends what it held.
-	s := g.startWith(fmt.Sprintf(forever, ""), "execute", "--timeout", "10m", "-")
+	s := g.startWith(fmt.Sprintf(forever, ""), "role", "execute", "--timeout", "10m", "-")
 	g.inPhase("run")
 	pid := daemonOf(g.dir)
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil { // so that the first cannot be over before the second

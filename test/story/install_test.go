@@ -302,7 +302,7 @@ func TestInstallConnections(t *testing.T) {
 		// The policy of the run phase does not count in the setup phase.
 		{r.host + ",private", "none", ""},
 	} {
-		run := g.input(bytes.NewReader(artifact), "execute", "--isolation", "container", "--egress", c.egress, "--setup-egress", c.setup, "-")
+		run := g.input(bytes.NewReader(artifact), "role", "execute", "--isolation", "container", "--egress", c.egress, "--setup-egress", c.setup, "-")
 		if run.stdout != c.want || (run.code == 0) != (c.want != "") {
 			t.Errorf("setup %s: want %q, got %s", c.setup, c.want, run)
 		}

@@ -251,7 +251,7 @@ func TestModelKeys(t *testing.T) {
 	if r.code != 1 || !strings.Contains(r.stderr, "no API key") || !strings.Contains(r.stderr, "  next: Set ANTHROPIC_API_KEY") {
 		t.Errorf("no key: %s", r)
 	}
-	r = g.run("plan", "--json", "--model", "openai", "what is six times seven?")
+	r = g.run("role", "plan", "--json", "--model", "openai", "what is six times seven?")
 	if e := decode[map[string]api.Error](t, r.stdout)["error"]; r.code != 1 || e.Kind != api.KindUnauthenticated || !strings.Contains(e.Hint, "OPENAI_API_KEY") {
 		t.Errorf("no key: %s", r)
 	}
