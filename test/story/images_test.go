@@ -3,6 +3,7 @@ package story
 import (
 	"crypto/sha256"
 	"fmt"
+	"hortus.dev/test/tier"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,7 @@ CMD ["one"]
 // TestDockersOwnTools: a Debian that is bootstrapped here, built and saved by Docker, runs as it
 // does in Docker, and installs a package of Debian.
 func TestDockersOwnTools(t *testing.T) {
+	tier.Soak(t) // it bootstraps a Debian
 	t.Parallel()
 	archive := filepath.Join(t.TempDir(), "app.tar")
 	docker := startDocker(t)
