@@ -171,7 +171,7 @@ func (s *familyStorm) fork(id string, has stamps) error {
 // TestFamilyStorm has several clients fork, save, pause, restore, write and remove sandboxes of one family
 // and snapshots of them, all at once. Each has its own memory, on every page.
 func TestFamilyStorm(t *testing.T) {
-	tier.AnyUser(t)
+	tier.Soak(t) // TestDaemonKilledWithFamilies does the same with kills
 	t.Parallel()
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=gvisor", "HORTUS_MAX_SANDBOXES=40")

@@ -126,7 +126,7 @@ func (k *forkKilling) left(what string) {
 // that.
 func TestDaemonKilledWhileForking(t *testing.T) {
 	t.Parallel()
-	tier.AnyUser(t) // the conformance suite forks and pauses as an ordinary user
+	tier.Soak(t) // TestDaemonKilledWhileForkingWithWorkspace has the same instants
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=gvisor")
 	g.canSaveMemory()
