@@ -98,10 +98,14 @@ func (c *CodeCommand) Run(ctx app.Context, a *app.App) error {
 		return errors.Join(err, destroy(ctx, a, s))
 	}
 	defer release()
+	var info api.Sandbox
 	if c.TTL == 0 {
-		_, err = s.SetTTL(ctx, api.MaxTTL)
+		info, err = s.SetTTL(ctx, api.MaxTTL)
+	} else {
+		info, err = s.Info(ctx)
 	}
 	if err == nil {
+		warnUnenforced(a, info)
 		err = c.show(ctx, a, s, run)
 	}
 	return errors.Join(err, destroy(ctx, a, s))
