@@ -25,6 +25,8 @@ type (
 	RepositoryID string
 	// SessionID names a session: "c" and 19 characters.
 	SessionID string
+	// PlanID names a plan: "p" and 19 characters.
+	PlanID string
 	// OwnerID names one run of one daemon: "o" and 19 characters.
 	OwnerID string
 )
@@ -53,6 +55,9 @@ func NewRepositoryID() RepositoryID { return RepositoryID(newID('r')) }
 // NewSessionID makes a fresh identifier.
 func NewSessionID() SessionID { return SessionID(newID('c')) }
 
+// NewPlanID makes a fresh identifier.
+func NewPlanID() PlanID { return PlanID(newID('p')) }
+
 // NewOwnerID makes a fresh identifier.
 func NewOwnerID() OwnerID { return OwnerID(newID('o')) }
 
@@ -79,6 +84,9 @@ func (id RepositoryID) Valid() bool { return validID(string(id), 'r') }
 
 // Valid reports whether the identifier has the form that NewSessionID makes.
 func (id SessionID) Valid() bool { return validID(string(id), 'c') }
+
+// Valid reports whether the identifier has the form that NewPlanID makes.
+func (id PlanID) Valid() bool { return validID(string(id), 'p') }
 
 // Short is the form for people: four characters, as in "[task 4f2a]".
 func (id TaskID) Short() string {

@@ -73,9 +73,26 @@ type RepoTask struct {
 	// agent may not change. A stored task has the globs of the daemon in it, and a reply
 	// keeps them.
 	FilePolicy FilePolicy `json:"filePolicy,omitzero"`
+	// Item makes the task a part of a plan. Plans set it; a request with it is refused.
+	Item *ItemTask `json:"item,omitempty"`
 	// Best requests several candidates, of which the best one is the result. Budget is for all of them together, each
 	// has the same part; only the time is the same for all.
 	Best *BestOf `json:"best,omitempty"`
+}
+
+// ItemTask makes a task the work on an item of a plan, or the check of what the item changes in the plan. Such a task fetches
+// nothing: its commits are in the daemon's copy of the repository.
+type ItemTask struct {
+	Plan PlanID `json:"plan"`
+	Item string `json:"item"`
+	// Branch is the branch of the repository that the plan began from; empty for a tag or a commit.
+	Branch string `json:"branch,omitempty"`
+	// Start is a commit. The workspace begins with what it changes against Ref.
+	Start string `json:"start,omitempty"`
+	// Check is a commit that is judged in the place of what an agent does. No agent works.
+	Check string `json:"check,omitempty"`
+	// Acceptance is a shell command that must pass on Check beside the gate; empty for none.
+	Acceptance string `json:"acceptance,omitempty"`
 }
 
 // TaskRepository is one of several repositories of a task.
@@ -192,6 +209,8 @@ type RepoResult struct {
 	Cautions []Caution `json:"cautions,omitempty"`
 	// Refused are changes that were not taken, each with the reason.
 	Refused []RefusedChange `json:"refused,omitempty"`
+	// Wanted are files that the agent of an item of a plan requests, or has written, and may not change.
+	Wanted []WantedFile `json:"wanted,omitempty"`
 	// LeftOut are directories that package managers and build tools made, which are not part of the result.
 	LeftOut []LeftOut `json:"leftOut,omitempty"`
 	// OffLimits counts the files of Commit that are off limits.
@@ -316,6 +335,8 @@ type Round struct {
 	// Disguised is the gate with another directory, date, environment and names of test files, so that a program sees
 	// less of being tested. It must pass too. It is nil if it proves nothing, because the commit before the work depends on these.
 	Disguised *Gate `json:"disguised,omitempty"`
+	// Acceptance is the run of the acceptance command of an item of a plan. It must pass too.
+	Acceptance *Gate `json:"acceptance,omitempty"`
 	// NoDisguise is true if each such run proved nothing.
 	NoDisguise bool  `json:"noDisguise,omitempty"`
 	MS         int64 `json:"ms"`
@@ -408,6 +429,8 @@ const (
 	GateMutant    = "mutant"
 	GateWithout   = "without"
 	GateDisguised = "disguised"
+	// GateAcceptance is the acceptance command of an item of a plan.
+	GateAcceptance = "acceptance"
 )
 
 // IsSetupOutput reports whether a name is that of the output of a step of the setup: "setup-01",
@@ -436,6 +459,12 @@ type FileChange struct {
 type RefusedChange struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
+}
+
+// WantedFile is a file that an item of a plan may not change and needs.
+type WantedFile struct {
+	Path string `json:"path"`
+	Why  string `json:"why,omitempty"`
 }
 
 // LeftOut is a directory, or a file, that a package manager or a build tool made by itself.

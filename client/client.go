@@ -35,6 +35,7 @@ type Client struct {
 	Secrets      *SecretService
 	Lessons      *LessonService
 	Sessions     *SessionService
+	Plans        *PlanService
 
 	dial func(ctx context.Context) (net.Conn, error)
 	http *http.Client
@@ -78,7 +79,7 @@ func New(cfg Config) *Client {
 	c.Repositories = &RepositoryService{s}
 	c.Workspaces = &WorkspaceService{s}
 	c.Images = &ImageService{s}
-	c.Secrets, c.Sessions = &SecretService{s}, &SessionService{s}
+	c.Secrets, c.Sessions, c.Plans = &SecretService{s}, &SessionService{s}, &PlanService{s}
 	c.Lessons = &LessonService{s}
 	return c
 }

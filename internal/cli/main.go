@@ -21,6 +21,7 @@ import (
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/lesson"
 	"hortus.dev/internal/cli/mcp"
+	"hortus.dev/internal/cli/plan"
 	"hortus.dev/internal/cli/relay"
 	"hortus.dev/internal/cli/sandbox"
 	"hortus.dev/internal/cli/secret"
@@ -47,6 +48,7 @@ type grammar struct {
 	Workspace  workspace.Command       `cmd:"" help:"Create and use workspaces: files that outlive sandboxes."`
 	Ps         psCmd                   `cmd:"" help:"List running sandboxes and tasks."`
 	Task       task.Command            `cmd:"" help:"Run an agent on a repository; inspect, apply, deliver and replay tasks."`
+	Plan       plan.Command            `cmd:"" help:"Divide a request into items that agents work on side by side, and merge their results."`
 	Session    session.Command         `cmd:"" help:"Talk to an agent in a conversation that keeps its files."`
 	Repo       task.RepoCommand        `cmd:"" help:"Connect repositories under names, keep them current, and prepare them for tasks."`
 	Lesson     lesson.Command          `cmd:"" help:"List and remove lessons: what fixed failures of past tasks, for the next ones."`

@@ -42,6 +42,7 @@ import (
 	"hortus.dev/internal/task/external"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/lesson"
+	"hortus.dev/internal/task/plan"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/internal/task/sandboxes"
 	"hortus.dev/internal/task/session"
@@ -277,6 +278,10 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	s.onClose(s.tasks.Close)
 	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
 	s.onClose(s.sessions.Close)
+	s.plans = plan.New(plan.Config{
+		Rows: s.db, Tasks: s.tasks, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Log: s.facts(), Owner: s.owner.Owner.ID, Logger: s.log,
+	})
+	s.onClose(s.plans.Close)
 	return nil
 }
 

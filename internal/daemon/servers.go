@@ -45,6 +45,7 @@ type guards struct {
 	plane      *access.DataPlane
 	tasks      *access.Tasks
 	sessions   *access.Sessions
+	plans      *access.Plans
 	connected  *access.Repositories
 	roles      *access.Roles
 	events     *access.Events
@@ -109,12 +110,13 @@ func (s *System) openServers(context.Context) error {
 	s.keeper = s.newKeeper()
 	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.db}, s.sandboxes.Backends, g.rates)
 	g.sessions = access.NewSessions(s.sessions, g.tasks)
+	g.plans = access.NewPlans(s.plans, g.tasks)
 	g.connected = access.NewRepositories(s.connected)
 	g.images = access.NewImages(s.images)
 	g.secrets = access.NewSecrets(s.secrets)
 	g.templates = access.NewTemplates(export.Templates{Images: s.images, Snapshots: s.snapshots}, g.sandboxes)
 	g.roles = access.NewRoles(adapter.Roles{Models: s.models})
-	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks, g.sessions)
+	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks, g.sessions, g.plans)
 	g.system = access.NewSystem(status{s}, g.sandboxes)
 	return nil
 }
@@ -137,7 +139,7 @@ func (s *System) httpServer() *httpapi.Server {
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens, PortURL: s.portURL,
-		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(s.db), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Images: g.images, Templates: g.templates, Builds: g.builds, BuildFiles: g.buildFiles,
+		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(s.db), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Plans: g.plans, Images: g.images, Templates: g.templates, Builds: g.builds, BuildFiles: g.buildFiles,
 	})
 }
 

@@ -43,6 +43,7 @@ import (
 	"hortus.dev/internal/store/ownership"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/delivery"
+	"hortus.dev/internal/task/plan"
 	"hortus.dev/internal/task/sandboxes"
 	"hortus.dev/internal/task/tally"
 	"hortus.dev/internal/telemetry"
@@ -95,6 +96,7 @@ type System struct {
 	taskSandboxes *sandboxes.Provider
 	tasks         *task.Engine
 	sessions      *sessions.Sessions
+	plans         *plan.Service
 	keeper        *upkeep.Keeper
 
 	guards  guards
@@ -176,6 +178,9 @@ func (s *System) recover(ctx context.Context) error {
 	}
 	resumed := s.tasks.Resume(ctx)
 	s.sessions.Recover(ctx, others.Ended)
+	if _, err := s.plans.Recover(ctx, others.Ended); err != nil {
+		s.log.Error("recovery of plans is incomplete", "error", err)
+	}
 	if err == nil && did.Adopted+did.Lost+tasks > 0 {
 		s.log.Info("recovered after an earlier daemon", "adopted", did.Adopted, "lost", did.Lost, "tasks", tasks, "resumed", resumed)
 	}

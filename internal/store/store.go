@@ -37,6 +37,7 @@ type Store interface {
 	Runs
 	Lessons
 	Sessions
+	Plans
 	Volumes
 	Webhooks
 	Retainer
@@ -473,6 +474,48 @@ type Sessions interface {
 	PruneSessions(ctx context.Context, before time.Time) (int, error)
 }
 
+// MaxPlanDoc is the maximum size of the document of a plan or of one of its items, in bytes.
+const MaxPlanDoc = 1 << 20
+
+// Plan is a plan as it is stored: what is looked for, and a document of its user.
+type Plan struct {
+	ID api.PlanID
+	// Account owns it; empty is the operator's own. Repository names the repository that it changes.
+	Account, Repository string
+	Owner               api.OwnerID
+	Done                bool
+	CreatedAt           time.Time
+	// EndedAt is zero until it is done.
+	EndedAt time.Time
+	Doc     []byte
+	// Items is how many items it has, for InsertPlan and UpdatePlan: those with a greater number are removed. 0 removes none.
+	Items int
+}
+
+// PlanItem is an item of a plan as it is stored. N counts from 1.
+type PlanItem struct {
+	N   int
+	Doc []byte
+}
+
+// Plans are the rows of plans. What an owner stores of a plan that is not its own is KindConflict.
+type Plans interface {
+	// InsertPlan stores a plan with items. KindExists if its ID is taken, KindExhausted if the account has most plans that are not done.
+	InsertPlan(ctx context.Context, p Plan, most int, items ...PlanItem) error
+	// UpdatePlan replaces the row of a plan of owner, whose owner may change, and stores items, in one transaction.
+	UpdatePlan(ctx context.Context, owner api.OwnerID, p Plan, items ...PlanItem) error
+	// Plan reads one; KindNotFound if there is none.
+	Plan(ctx context.Context, id api.PlanID) (Plan, error)
+	// PlansOf lists those of an account, the newest first, at most limit; done ones too if all is set.
+	PlansOf(ctx context.Context, account string, all bool, limit int) ([]Plan, error)
+	// OpenPlans lists the plans of everybody that are not done, the oldest first: of a repository, or of all for "".
+	OpenPlans(ctx context.Context, repository string) ([]Plan, error)
+	// PlanItems lists the items of a plan by their numbers.
+	PlanItems(ctx context.Context, id api.PlanID) ([]PlanItem, error)
+	// PrunePlans removes plans that are done, with their items and events, that ended before a time. It returns the number.
+	PrunePlans(ctx context.Context, before time.Time) (int, error)
+}
+
 // Webhooks are the rows of webhooks and their deliveries, and the events that they deliver. Account "" is the
 // operator's own.
 type Webhooks interface {
@@ -560,6 +603,6 @@ type Amounts interface {
 	// StoredIDs lists the rows of a kind of an account that may have files: those of workspaces and snapshots that are
 	// not removed, and all tasks and sessions.
 	StoredIDs(ctx context.Context, kind Kind, account string) ([]string, error)
-	// EventBytes returns the size of the events of an account's tasks, sandboxes and sessions.
+	// EventBytes returns the size of the events of an account's tasks, sandboxes, sessions and plans.
 	EventBytes(ctx context.Context, account string) (int64, error)
 }

@@ -104,6 +104,9 @@ func New(cfg Config) *Engine {
 // ended. Errors: KindInvalid for a request that makes no sense, KindNotFound for
 // a replay of what is not there, KindUnavailable after Close.
 func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, error) {
+	if req.Repo != nil && req.Repo.Item != nil {
+		return api.Task{}, api.Errorf(api.KindInvalid, "repo.item is set by plans; it cannot be requested")
+	}
 	account, key := req.Sandbox.Account, req.Sandbox.Key
 	req, err := e.check(ctx, req)
 	// A replay takes everything else from the task before.
@@ -290,14 +293,45 @@ func (e *Engine) StartTurn(ctx context.Context, turn Turn) (api.Task, error) {
 	if err != nil {
 		return api.Task{}, err
 	}
-	ms, err := e.lineup.agent(create)
+	return e.startPart(ctx, api.Task{ID: turn.ID, Create: create, Session: turn.Session}, source{turn: &turn.Turn})
+}
+
+// startPart starts a task on a repository that is a part of something, whose request was checked.
+func (e *Engine) startPart(ctx context.Context, t api.Task, from source) (api.Task, error) {
+	ms, err := e.lineup.agent(t.Create)
 	if err != nil {
 		return api.Task{}, err
 	}
-	t := api.Task{
-		ID: turn.ID, State: api.TaskPending, Create: create, Session: turn.Session,
-		Account: create.Sandbox.Account, Key: create.Sandbox.Key, Owner: e.cfg.Owner, CreatedAt: e.cfg.Now().UTC(),
-		Model: ms.name(), Models: ms.names(),
+	t.State, t.Owner, t.CreatedAt = api.TaskPending, e.cfg.Owner, e.cfg.Now().UTC()
+	t.Account, t.Key = t.Create.Sandbox.Account, t.Create.Sandbox.Key
+	t.EnvNames, t.Env = slices.Sorted(maps.Keys(t.Create.Sandbox.Env)), t.Create.Sandbox.Env
+	t.Create.Sandbox.Env = nil
+	t.Model, t.Models = ms.name(), ms.names()
+	return t, e.start(ctx, t, ms, from)
+}
+
+// CheckItem refuses a request from which the tasks of a plan's items cannot be made, and returns it with its defaults.
+func (e *Engine) CheckItem(ctx context.Context, create api.CreateTask) (api.CreateTask, error) {
+	account, key := create.Sandbox.Account, create.Sandbox.Key
+	create, err := e.check(ctx, create)
+	create.Sandbox.Account, create.Sandbox.Key = account, key
+	if err == nil {
+		_, err = e.lineup.agent(create)
 	}
-	return t, e.start(ctx, t, ms, source{turn: &turn.Turn})
+	if err == nil && e.cfg.Check != nil {
+		err = checkSandbox(ctx, e.cfg.Check, create)
+	}
+	return create, err
+}
+
+// StartItem starts a task of a plan, whose repo.item is set. If the task is there already, that is returned.
+func (e *Engine) StartItem(ctx context.Context, id api.TaskID, create api.CreateTask) (api.Task, error) {
+	if t, err := e.cfg.Store.Task(ctx, id); api.KindOf(err) != api.KindNotFound {
+		return t, err
+	}
+	create, err := e.CheckItem(ctx, create)
+	if err != nil {
+		return api.Task{}, err
+	}
+	return e.startPart(ctx, api.Task{ID: id, Create: create}, source{})
 }

@@ -3,6 +3,7 @@ package terminal
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"sync"
@@ -207,4 +208,27 @@ func Catch(ch chan<- os.Signal, sigs ...os.Signal) {
 		}
 		signal.Notify(ch, sig)
 	}
+}
+
+// ReadLine reads one line after a prompt on stderr.
+func (t *Terminal) ReadLine(a *app.App, prompt string) (string, error) {
+	fmt.Fprint(a.Env.Stderr, prompt)
+	var line []byte
+	var b [1]byte
+	for len(line) < 4096 {
+		n, err := t.in.Read(b[:])
+		if n > 0 && b[0] == '\n' {
+			break
+		}
+		if n > 0 {
+			line = append(line, b[0])
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return "", api.Errorf(api.KindUnavailable, "read the terminal: %w", err)
+		}
+	}
+	return string(line), nil
 }

@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"hortus.dev/api"
 )
@@ -290,4 +291,65 @@ func eachGlob(p api.FilePolicy, f func(except, glob string) []string) api.FilePo
 		return out
 	}
 	return api.FilePolicy{OffLimits: replace(p.OffLimits), ReadOnly: replace(p.ReadOnly), Writable: replace(p.Writable)}
+}
+
+// Overlap reports whether a file could match two globs, neither of which is an exception. It is true in doubt: a set of characters, such
+// as "[a-z]", counts as any character. A glob that does not end with a slash is taken for one of files: what is below a directory that it
+// matches does not count.
+func Overlap(a, b string) bool {
+	g := compile([]string{a, b})
+	for i := range g {
+		if g[i].dirOnly {
+			g[i].parts = append(g[i].parts, "**")
+		}
+	}
+	x, y := g[0].parts, g[1].parts
+	return common(len(x), len(y), func(i, j int) (any, other, both bool) {
+		return i < len(x) && x[i] == "**", j < len(y) && y[j] == "**", i < len(x) && j < len(y) && sameComponent(x[i], y[j])
+	})
+}
+
+// sameComponent reports whether a name could match two components of globs.
+func sameComponent(a, b string) bool {
+	x, y := letters(a), letters(b)
+	return common(len(x), len(y), func(i, j int) (any, other, both bool) {
+		both = i < len(x) && j < len(y) && (x[i] == y[j] || x[i] == "?" || y[j] == "?")
+		return i < len(x) && x[i] == "*", j < len(y) && y[j] == "*", both
+	})
+}
+
+// letters divides a component of a glob: "*" is any letters, "?" one.
+func letters(part string) (out []string) {
+	for part != "" {
+		r, size := utf8.DecodeRuneInString(part)
+		if r == '[' {
+			if end := strings.IndexByte(part[1:], ']'); end > 0 {
+				out, part = append(out, "?"), part[end+2:]
+				continue
+			}
+		}
+		if r == '\\' && len(part) > 1 {
+			part = part[1:]
+			_, size = utf8.DecodeRuneInString(part)
+			out, part = append(out, `\`+part[:size]), part[size:]
+			continue
+		}
+		out, part = append(out, part[:size]), part[size:]
+	}
+	return out
+}
+
+// common reports whether two sequences of n and m patterns match a common text. at says of the i-th and the j-th pattern whether they
+// match any number of things, and whether they match the same one.
+func common(n, m int, at func(i, j int) (any, other, both bool)) bool {
+	reached := make([]bool, m+2) // of the row below, the last one first
+	for i := n; i >= 0; i-- {
+		row := make([]bool, m+2)
+		for j := m; j >= 0; j-- {
+			any, other, both := at(i, j)
+			row[j] = i == n && j == m || any && (reached[j] || j < m && row[j+1]) || other && (row[j+1] || i < n && reached[j]) || both && reached[j+1]
+		}
+		reached = row
+	}
+	return reached[0]
 }

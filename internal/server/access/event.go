@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"hortus.dev/api"
+	"hortus.dev/api/plan"
 	"hortus.dev/api/session"
 )
 
@@ -14,17 +15,18 @@ type Log interface {
 	Read(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 }
 
-// Events guards the log: a stream is that of the owner of its sandbox, task or session.
+// Events guards the log: a stream is that of the owner of its sandbox, task, session or plan.
 type Events struct {
 	log       Log
 	sandboxes *Sandboxes
 	tasks     *Tasks
 	sessions  *Sessions
+	plans     *Plans
 }
 
 // NewEvents guards a log.
-func NewEvents(log Log, sandboxes *Sandboxes, tasks *Tasks, sessions *Sessions) *Events {
-	return &Events{log, sandboxes, tasks, sessions}
+func NewEvents(log Log, sandboxes *Sandboxes, tasks *Tasks, sessions *Sessions, plans *Plans) *Events {
+	return &Events{log, sandboxes, tasks, sessions, plans}
 }
 
 // Follow yields the events of a stream of the caller's; for another's, and for one
@@ -56,6 +58,8 @@ func (e *Events) may(ctx context.Context, s api.Stream) error {
 		_, err = e.tasks.get(ctx, p, api.TaskID(s.ID))
 	case session.Stream:
 		err = e.sessions.mine(ctx, p, api.SessionID(s.ID))
+	case plan.Stream:
+		err = e.plans.mine(ctx, p, api.PlanID(s.ID))
 	default:
 		// What it belongs to is not known, so it is nobody's.
 		err = denied("reading the events of a " + string(s.Kind))

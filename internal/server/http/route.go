@@ -171,7 +171,7 @@ func (d *Server) table() []Route {
 		secretStore{c.Secrets}.secretRoutes(), lessonStore{c.Lessons}.lessonRoutes(), e.execRoutes(), guests.fileRoutes(),
 		snapshots{c.Snapshots, c.Sandboxes, i}.snapshotRoutes(),
 		workspaces{c.Workspaces, c.Logger}.workspaceRoutes(),
-		t.taskRoutes(), t.repoRoutes(), sessions{c.Sessions, events}.sessionRoutes(),
+		t.taskRoutes(), t.repoRoutes(), sessions{c.Sessions, events}.sessionRoutes(), plans{c.Plans, events}.planRoutes(),
 		repositories{c.Repositories}.repositoryRoutes(), i.imageRoutes(), i.exportRoutes(), builds{c.Builds, c.BuildFiles}.buildRoutes(),
 		s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/plan"
 	"hortus.dev/api/secrets"
 	"hortus.dev/api/session"
 )
@@ -36,6 +37,9 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[session.State]():     names(session.Stored, session.Running, session.Warm, session.Paused, session.Closed),
 	reflect.TypeFor[session.TurnState](): names(session.TurnQueued, session.TurnRunning, session.TurnDone, session.TurnRemoved),
 	reflect.TypeFor[session.Mode]():      names(session.Queue, session.Interrupt),
+	reflect.TypeFor[plan.State]():        names(plan.Planning, plan.Proposed, plan.Queued, plan.Running, plan.Paused, plan.Done),
+	reflect.TypeFor[plan.ItemState]():    names(plan.Pending, plan.InProgress, plan.Completed, plan.Skipped, plan.Failed),
+	reflect.TypeFor[plan.Phase]():        names(plan.Works, plan.Merges, plan.Checks, plan.Asks),
 	reflect.TypeFor[api.EgressAction]():  names(api.EgressAllow, api.EgressDeny),
 	reflect.TypeFor[api.EgressClass]():   names(api.EgressWeb, api.EgressPassthrough, api.EgressTCP),
 	reflect.TypeFor[api.EgressResult]():  names(api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped, api.EgressAlarm),
@@ -132,6 +136,8 @@ var eventData = []struct {
 	{session.EventTurn, session.Turn{}}, {session.EventRestored, session.RestoredEvent{}}, {session.EventAnswer, session.Turn{}},
 	{session.EventState, session.StateEvent{}}, {session.EventBack, session.BackEvent{}}, {session.EventForked, session.ForkedEvent{}},
 	{session.EventClosed, session.Session{}},
+	{plan.EventCreated, plan.Plan{}}, {plan.EventPlanned, plan.PlannedEvent{}}, {plan.EventState, plan.StateEvent{}},
+	{plan.EventItem, plan.ItemEvent{}}, {plan.EventEdited, plan.EditedEvent{}}, {plan.EventFinished, plan.Plan{}},
 }
 
 // union defines the events as one schema for each type, which its discriminator tells apart. The
@@ -166,7 +172,7 @@ func (s *schemas) union(t reflect.Type) node {
 	return node{"$ref": "#/components/schemas/" + name}
 }
 
-// schemaName returns the name of a type in the document. Types of packages secrets and session have
+// schemaName returns the name of a type in the document. Types of packages secrets, session and plan have
 // short names, which would say too little there.
 func schemaName(t reflect.Type) string {
 	if t.PkgPath() == reflect.TypeFor[secrets.Secret]().PkgPath() && t.Name() != "Secret" {
@@ -174,6 +180,9 @@ func schemaName(t reflect.Type) string {
 	}
 	if t.PkgPath() == reflect.TypeFor[session.Session]().PkgPath() && t.Name() != "Session" {
 		return "Session" + t.Name()
+	}
+	if t.PkgPath() == reflect.TypeFor[plan.Plan]().PkgPath() && t.Name() != "Plan" {
+		return "Plan" + t.Name()
 	}
 	return t.Name()
 }

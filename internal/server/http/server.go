@@ -120,6 +120,7 @@ type Config struct {
 	Tokens       Tokens
 	Workspaces   Workspaces
 	Sessions     Sessions
+	Plans        Plans
 	// URL is where clients find the daemon, as in https://hortus.example; empty for
 	// what each request says itself.
 	URL string

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"hortus.dev/api"
+	"hortus.dev/api/plan"
 	"hortus.dev/api/session"
 	"hortus.dev/internal/store"
 )
@@ -42,9 +43,9 @@ func (db *DB) EventBytes(ctx context.Context, account string) (sum int64, err er
 	if err := db.ahead.flushRead(ctx); err != nil { // the rows of sandboxes say whose they are
 		return 0, err
 	}
-	for _, kind := range []api.StreamKind{api.StreamTask, api.StreamSandbox, session.Stream} {
+	for _, kind := range []api.StreamKind{api.StreamTask, api.StreamSandbox, session.Stream, plan.Stream} {
 		w := ofAccount(account)
-		if kind == session.Stream {
+		if kind == session.Stream || kind == plan.Stream {
 			w = where{[]string{"account = ?"}, []any{account}}
 		}
 		of, args := w.query("SELECT id FROM "+string(kind), "seq", 0)

@@ -40,7 +40,7 @@ var webhookSQL string
 
 // schemaSteps are the statements that lead to each version of the schema from the one before it.
 // The first creates it.
-func schemaSteps() []string { return []string{schemaSQL, webhookSQL, volumesSQL} }
+func schemaSteps() []string { return []string{schemaSQL, webhookSQL, volumesSQL, planSQL} }
 
 // schema brings a database file to the version that its steps lead to. The version is SQLite's
 // user_version.

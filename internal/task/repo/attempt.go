@@ -178,9 +178,15 @@ func (w *attempt) run(ctx context.Context, job Job) (end End) {
 		if err := w.before(ctx); err != nil {
 			return w.broken(ctx, err)
 		}
+		if w.project.checks() {
+			return w.judge(ctx)
+		}
 		if end, stops := w.cannotStart(ctx); stops {
 			return end
 		}
+	}
+	if w.project.checks() {
+		return w.judge(ctx)
 	}
 	return w.rounds(ctx)
 }
@@ -220,6 +226,9 @@ func (w *attempt) prepare(ctx context.Context) error {
 	if w.project.req.Best != nil {
 		return nil // each candidate has files of its own
 	}
+	if w.project.checks() {
+		return nil
+	}
 	if err := w.install(ctx); err != nil || w.project.req.PrepareOnly {
 		return err
 	}
@@ -232,15 +241,19 @@ func (w *attempt) workspace(ctx context.Context) (err error) {
 		w.res.Workspace = before.Workspace
 		return w.save(ctx)
 	}
+	layers, err := w.workspaceLayers(ctx)
+	if err != nil {
+		return err
+	}
 	if name := w.project.req.Workspace; name != "" {
 		err = w.steps.do(ctx, api.RepoStepEvent{Step: "workspace", Detail: name}, func() (string, error) {
-			w.res.Workspace, err = w.project.cfg.Sandboxes.Attach(ctx, w.project.task.ID, name, w.spec.layers(w.project)...)
+			w.res.Workspace, err = w.project.cfg.Sandboxes.Attach(ctx, w.project.task.ID, name, layers...)
 			return name, err
 		})
 	} else if c := w.project.conversation; c != nil {
-		w.res.Workspace, err = c.sessions.Workspace(ctx, c.turn.Session, w.spec.layers(w.project)...)
+		w.res.Workspace, err = c.sessions.Workspace(ctx, c.turn.Session, layers...)
 	} else {
-		w.res.Workspace, err = w.project.cfg.Sandboxes.Workspace(ctx, w.project.task.ID, w.spec.layers(w.project)...)
+		w.res.Workspace, err = w.project.cfg.Sandboxes.Workspace(ctx, w.project.task.ID, layers...)
 	}
 	if err != nil {
 		return err

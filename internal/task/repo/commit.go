@@ -40,7 +40,9 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 	if err != nil {
 		return "", err
 	}
+	changes, wanted := w.project.wanted(changes)
 	changes, denied := w.project.taken(changes)
+	w.res.Wanted = w.project.denied(wanted, denied)
 	refused = append(denied, refused...)
 	changes, locks, err := w.project.explained(ctx, changes)
 	if err != nil {
@@ -48,7 +50,7 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 	}
 	refused = append(locks, refused...)
 	q := cache.CommitRequest{
-		Parent: w.project.base.Hash, Changes: changes, Dirs: w.project.members.dirs(),
+		Parent: w.project.parent(), Changes: changes, Dirs: w.project.members.dirs(),
 		Author: w.project.identity(), Committer: w.project.identity(),
 		Message: "Change files", Trailers: trailers(w.project.task.ID), When: w.project.cfg.Now(),
 		Limits: cache.Limits{Files: maxChangedFiles, Bytes: maxChangedBytes, FileBytes: maxChangedFile},
@@ -65,39 +67,20 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 	for i := range w.res.Repositories {
 		w.res.Repositories[i].Head = ""
 	}
-	if res.Empty {
+	if res.Empty && q.Parent == w.project.base.Hash {
 		if len(refused) > 0 {
 			return fmt.Sprintf("no changes, %d rejected", len(refused)), w.save(ctx)
 		}
 		return "no changes", w.save(ctx)
 	}
-	stats, err := w.project.repo.Stat(ctx, w.project.base.Hash, res.Hash)
-	if err != nil {
-		return "", err
+	if res.Empty {
+		res.Hash = q.Parent // earlier work on the item is the result
 	}
-	entries, err := w.project.repo.Files(ctx, res.Hash)
-	if err != nil {
-		return "", err
-	}
-	size := make(map[string]int64, len(entries))
-	for _, e := range entries {
-		size[e.Path] = e.Size
-	}
-	added, deleted := 0, 0
-	for _, s := range stats {
-		added, deleted = added+s.Added, deleted+s.Deleted
-		if len(w.res.Files) < maxListed {
-			w.res.Files = append(w.res.Files, api.FileChange{
-				Path: s.Path, OldPath: s.OldPath, Status: statusWord(s.Status), Added: s.Added, Deleted: s.Deleted, Binary: s.Binary,
-				Size: map[bool]int64{true: size[s.Path]}[s.Status == 'A'], Test: w.gates.watched(s.Path) || s.OldPath != "" && w.gates.watched(s.OldPath),
-			})
-		}
-	}
-	if w.res.Cautions, err = w.gates.cautions(ctx, res.Hash); err != nil {
+	if err := w.list(ctx, res.Hash); err != nil {
 		return "", err
 	}
 	// The message says what the change is, and a turn is a commit on that of the turn before.
-	q.Message = w.entitle(ctx, res.Hash, partial)
+	q.Message, q.Parent = w.entitle(ctx, res.Hash, partial), w.project.base.Hash
 	if talk := w.project.conversation; talk != nil && talk.turn.Head != "" {
 		q.Parent = talk.turn.Head
 	}
@@ -123,7 +106,36 @@ func (w *attempt) collect(ctx context.Context, n int, partial bool) (string, err
 	if n > 0 && n <= len(w.res.Rounds) {
 		w.res.Rounds[n-1].Head = w.res.Head
 	}
-	return fmt.Sprintf("%d files, +%d -%d, commit %.10s", len(stats), added, deleted, res.Hash), w.save(ctx)
+	added, deleted := 0, 0
+	for _, f := range w.res.Files {
+		added, deleted = added+f.Added, deleted+f.Deleted
+	}
+	return fmt.Sprintf("%d files, +%d -%d, commit %.10s", len(w.res.Files), added, deleted, res.Hash), w.save(ctx)
+}
+
+// list puts the changed files of a commit into the result, and what a person should look at.
+func (w *attempt) list(ctx context.Context, head string) error {
+	stats, err := w.project.repo.Stat(ctx, w.project.base.Hash, head)
+	if err != nil {
+		return err
+	}
+	entries, err := w.project.repo.Files(ctx, head)
+	if err != nil {
+		return err
+	}
+	size := make(map[string]int64, len(entries))
+	for _, e := range entries {
+		size[e.Path] = e.Size
+	}
+	w.res.Files = nil
+	for _, s := range stats[:min(len(stats), maxListed)] {
+		w.res.Files = append(w.res.Files, api.FileChange{
+			Path: s.Path, OldPath: s.OldPath, Status: statusWord(s.Status), Added: s.Added, Deleted: s.Deleted, Binary: s.Binary,
+			Size: map[bool]int64{true: size[s.Path]}[s.Status == 'A'], Test: w.gates.watched(s.Path) || s.OldPath != "" && w.gates.watched(s.OldPath),
+		})
+	}
+	w.res.Cautions, err = w.gates.cautions(ctx, head)
+	return err
 }
 
 // commit makes the commit of a request. What it may not have is left out of the request and of the commit, and is

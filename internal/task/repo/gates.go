@@ -150,7 +150,7 @@ func (j *gates) without(ctx context.Context, n int, tests, rest []cache.Change) 
 // passed reports whether every gate of a round says what it has to.
 func (j *gates) passed(r *api.Round) bool {
 	switch {
-	case r.Gate == nil || !r.Gate.Passed:
+	case r.Gate == nil || !r.Gate.Passed || r.Acceptance != nil && !r.Acceptance.Passed:
 		return false
 	case r.Original != nil && !r.Original.Passed && !j.attempt.project.req.TestsMayChange:
 		return false
@@ -215,6 +215,9 @@ func (j *gates) gate(ctx context.Context, e api.RepoStepEvent, file string, on t
 
 func (j *gates) decide(ctx context.Context, file string, on terms, installed SetupResult, layers []Layer, say func(line string)) (g api.Gate, err error) {
 	g = api.Gate{Command: j.attempt.res.Verify, Exit: api.Exit{Code: -1}}
+	if on.checks != nil {
+		g.Command = on.checks[0].Text
+	}
 	whole, err := os.OpenFile(filepath.Join(j.attempt.dir, file+".out"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return g, api.Errorf(api.KindInternal, "save the output of the gate: %w", err)
@@ -225,6 +228,9 @@ func (j *gates) decide(ctx context.Context, file string, on terms, installed Set
 	var ends time.Time
 	var ran []*gate.Ran
 	checks := gate.Disguised(j.checks, on.disguise)
+	if on.checks != nil {
+		checks = on.checks
+	}
 	before, key, kept := file == "before", "", 0
 	err = j.clean(ctx, installed, layers, func(sandbox Sandbox) error {
 		info := sandbox.Info()
@@ -423,6 +429,9 @@ func (j *gates) detect(ctx context.Context) error {
 		}
 		if res.Verify, res.VerifyFrom = c.Text, c.From; err != nil {
 			res.VerifyFrom = api.AsError(err).Message
+			if it := w.item(); it != nil && it.Acceptance != "" {
+				res.Verify, res.VerifyFrom = it.Acceptance, "the acceptance of the item"
+			}
 		}
 		return nil
 	}
@@ -616,6 +625,8 @@ type terms struct {
 	// disguise is what differs from how the gate usually runs; same says that it passes if each test ends as before the work.
 	disguise report.Disguise
 	same     bool
+	// checks are other commands than those of the gate; nil for the gate.
+	checks []*gate.Check
 }
 
 // gateCommands are those of the gate that was found.

@@ -66,6 +66,10 @@ func (m snapshot) report() (rep loop.Report) {
 // fetched finds the commit that the work starts from: the recorded one, also if the branch has moved since.
 func (m *repository) fetched(ctx context.Context) (err error) {
 	base, err := journal.Do(ctx, m.project.journal, "fetch "+m.Name, nil, func(ctx context.Context, _ journal.Try) (cache.Commit, error) {
+		if m.project.item() != nil {
+			err := m.foundItem(ctx)
+			return m.base, err
+		}
 		if m.cached(ctx) {
 			return m.base, nil
 		}

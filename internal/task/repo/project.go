@@ -165,6 +165,10 @@ func (w *project) rules() string {
 	if len(p.Writable) > 0 {
 		say("The only files that you can change", p.Writable)
 	}
+	if w.item() != nil {
+		lines = append(lines, "Your work is one item of a plan; others work on the rest at the same time. If it needs a change of another file, "+
+			"write a line with the path and the reason to "+RequestFile+", finish, and say so: you will be asked to continue if you get it.")
+	}
 	var subs []string
 	pointers := 0
 	for _, m := range w.members {

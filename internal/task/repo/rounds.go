@@ -49,6 +49,10 @@ func (w *attempt) rounds(ctx context.Context) End {
 			}
 			continue
 		}
+		if w.gates.settles(r) {
+			w.res.Rounds = concede(w.res.Rounds)
+			r = &w.res.Rounds[n-1]
+		}
 		if end, done := w.verdict(ctx, r, rep); done {
 			return end
 		}

@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"hortus.dev/api"
+	"hortus.dev/api/plan"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/offline/repair"
 	"hortus.dev/internal/agent/model/offline/repair/diagnosis"
@@ -35,7 +36,7 @@ func New() (*Model, error) {
 // Name is "offline".
 func (m *Model) Name() string { return Name }
 
-// Generate answers requests for an ExecutionPlan, a CodeArtifact or a Diagnosis,
+// Generate answers requests for an ExecutionPlan, a CodeArtifact, a Diagnosis or a Division,
 // and works with tools where there are some and no output is wanted.
 func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
 	if err := ctx.Err(); err != nil {
@@ -92,6 +93,12 @@ func (m *Model) answer(name, text string) (any, error) {
 			return nil, err
 		}
 		return m.code(plan)
+	case "Division":
+		var req plan.DivideRequest
+		if err := decode(text, &req); err != nil {
+			return nil, err
+		}
+		return divide(req), nil
 	case "Diagnosis":
 		var req api.DebugRequest
 		if err := decode(text, &req); err != nil {

@@ -1,0 +1,132 @@
+package http
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"hortus.dev/api"
+	"hortus.dev/api/plan"
+)
+
+// Plans is what the server asks of plans, those of the caller's account.
+type Plans interface {
+	Create(ctx context.Context, req plan.Create) (plan.Plan, error)
+	// Get returns one with its items.
+	Get(ctx context.Context, id api.PlanID) (plan.Plan, error)
+	List(ctx context.Context, all bool, limit int) ([]plan.Plan, error)
+	Approve(ctx context.Context, id api.PlanID) (plan.Plan, error)
+	Edit(ctx context.Context, id api.PlanID, req plan.Edit) (plan.Plan, error)
+	Pause(ctx context.Context, id api.PlanID) (plan.Plan, error)
+	Resume(ctx context.Context, id api.PlanID) (plan.Plan, error)
+	Retry(ctx context.Context, id api.PlanID, req plan.Retry) (plan.Plan, error)
+	Answer(ctx context.Context, id api.PlanID, req plan.Answer) (plan.Plan, error)
+	Deliver(ctx context.Context, id api.PlanID, req api.DeliverTask) (plan.Plan, error)
+	Cancel(ctx context.Context, id api.PlanID) (plan.Plan, error)
+}
+
+// maxPlans bounds the list of plans.
+const maxPlans = 200
+
+// plans has the handlers of plans.
+type plans struct {
+	Plans  Plans
+	events eventServer
+}
+
+func (d plans) planRoutes() []Route {
+	const one = "/v1/plans/{id}"
+	return []Route{{
+		Method: "POST", Pattern: "/v1/plans", Name: "createPlan", Role: api.RoleUser, Creates: true,
+		Doc: "Create a plan: a request that is divided into items, whose results become one branch. Without items, the model of the task divides the request. With approve, it waits for a person before it works on the items.",
+		In:  plan.Create{}, Out: plan.Plan{}, Status: http.StatusCreated,
+		Handler: create(http.StatusCreated, d.Plans, Plans.Create),
+	}, {
+		Method: "GET", Pattern: "/v1/plans", Name: "plans", Role: api.RoleUser,
+		Doc: "List the plans of the account, newest first, without their items.",
+		Out: []plan.Plan{}, Params: []Param{{Name: "all", Doc: "Include those that are done (default false), 200 plans in total.", Type: false}, stateParam},
+		Handler: give(func(r *http.Request) ([]plan.Plan, error) {
+			all, err := flag(r, "all")
+			if err != nil {
+				return nil, err
+			}
+			states, err := oneOf[plan.State](r, "state")
+			if err != nil {
+				return nil, err
+			}
+			list, err := d.Plans.List(r.Context(), all || slices.Contains(states, plan.Done), maxPlans)
+			return slices.DeleteFunc(list, func(p plan.Plan) bool { return !in(states, p.State) }), err
+		}),
+	}, {
+		Method: "GET", Pattern: one, Name: "plan", Role: api.RoleUser,
+		Doc:     "Get a plan with its items.",
+		Out:     plan.Plan{},
+		Handler: on(d.Plans, planID, Plans.Get),
+	}, {
+		Method: "POST", Pattern: one + "/approve", Name: "approvePlan", Role: api.RoleUser,
+		Doc: "Approve a proposed plan: its items are worked on.",
+		Out: plan.Plan{}, Handler: on(d.Plans, planID, Plans.Approve),
+	}, {
+		Method: "POST", Pattern: one + "/edit", Name: "editPlan", Role: api.RoleUser,
+		Doc: "Replace the items of a plan. Those that have begun must be the same.",
+		In:  plan.Edit{}, Out: plan.Plan{},
+		Handler: change(http.StatusOK, decode, d.Plans, planID, Plans.Edit),
+	}, {
+		Method: "POST", Pattern: one + "/pause", Name: "pausePlan", Role: api.RoleUser,
+		Doc: "Pause a plan: what runs ends, and nothing begins.",
+		Out: plan.Plan{}, Handler: on(d.Plans, planID, Plans.Pause),
+	}, {
+		Method: "POST", Pattern: one + "/resume", Name: "resumePlan", Role: api.RoleUser,
+		Doc: "Continue a paused plan.",
+		Out: plan.Plan{}, Handler: on(d.Plans, planID, Plans.Resume),
+	}, {
+		Method: "POST", Pattern: one + "/retry", Name: "retryPlan", Role: api.RoleUser,
+		Doc: "Try failed items again, with those that were skipped because of them.",
+		In:  plan.Retry{}, Optional: true, Out: plan.Plan{},
+		Handler: change(http.StatusOK, decodeAny, d.Plans, planID, Plans.Retry),
+	}, {
+		Method: "POST", Pattern: one + "/answer", Name: "answerPlan", Role: api.RoleUser,
+		Doc: "Answer an item that asks for files that it may not change.",
+		In:  plan.Answer{}, Out: plan.Plan{},
+		Handler: change(http.StatusOK, decode, d.Plans, planID, Plans.Answer),
+	}, {
+		Method: "POST", Pattern: one + "/deliver", Name: "deliverPlan", Role: api.RoleUser,
+		Doc: "Deliver the verified branch of a plan that is done, also if some of its items have no result.",
+		In:  api.DeliverTask{}, Optional: true, Out: plan.Plan{},
+		Handler: change(http.StatusOK, decodeAny, d.Plans, planID, Plans.Deliver),
+	}, {
+		Method: "POST", Pattern: one + "/cancel", Name: "cancelPlan", Role: api.RoleUser,
+		Doc: "Cancel a plan, and wait for its receipt.",
+		Out: plan.Plan{}, Handler: on(d.Plans, planID, Plans.Cancel),
+	}, {
+		Method: "GET", Pattern: one + "/events", Name: "planEvents", Role: api.RoleUser,
+		Doc: "Stream the plan's events: the stored ones, then new ones. Those of the work on an item are the events of its tasks.",
+		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
+		Handler: d.planEvents,
+	}}
+}
+
+// planID reads the ID of a plan in the path.
+func planID(r *http.Request) (api.PlanID, error) {
+	id := api.PlanID(r.PathValue("id"))
+	if !id.Valid() {
+		return "", api.Errorf(api.KindInvalid, "%.64q is not the id of a plan", string(id)).WithHint("list them: hortus plan ls")
+	}
+	return id, nil
+}
+
+// planEvents streams the log of a plan, to its end.
+func (d plans) planEvents(w http.ResponseWriter, r *http.Request) error {
+	id, err := planID(r)
+	if err != nil {
+		return err
+	}
+	if _, err := d.Plans.Get(r.Context(), id); err != nil {
+		return err
+	}
+	return d.events.serve(w, r, feed{
+		stream: api.Stream{Kind: plan.Stream, ID: string(id)},
+		name:   func(t api.EventType) string { return string(t) },
+		last:   func(e api.Event) bool { return e.Type == plan.EventFinished },
+	})
+}

@@ -1,0 +1,377 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"hortus.dev/api"
+	words "hortus.dev/api/plan"
+)
+
+// driver goes on with one plan until nothing of it runs or can begin.
+type driver struct {
+	wake chan struct{}
+	done chan struct{}
+	// stop ends what waits for tasks.
+	stop context.CancelFunc
+	ctx  context.Context
+
+	mu   sync.Mutex
+	jobs map[string]bool
+	work sync.WaitGroup
+}
+
+// interrupt has the driver look at the plan, and no longer wait for its tasks.
+func (d *driver) interrupt() {
+	d.stop()
+	d.signal()
+}
+
+func (d *driver) signal() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// begin starts a job in a goroutine, unless one of that name runs.
+func (d *driver) begin(name string, job func(ctx context.Context)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.jobs[name] {
+		return
+	}
+	d.jobs[name] = true
+	d.work.Go(func() {
+		job(d.ctx)
+		d.mu.Lock()
+		delete(d.jobs, name)
+		d.mu.Unlock()
+		d.signal()
+	})
+}
+
+// idle reports whether no job runs.
+func (d *driver) idle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.jobs) == 0
+}
+
+// drive starts the driver of a plan, or wakes the one that it has. It returns nil after Close.
+func (s *Service) drive(id api.PlanID) *driver {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.drivers[id]; d != nil {
+		d.signal()
+		return d
+	}
+	if s.closed {
+		return nil
+	}
+	d := &driver{wake: make(chan struct{}, 1), done: make(chan struct{}), jobs: map[string]bool{}}
+	d.ctx, d.stop = context.WithCancel(s.life)
+	s.drivers[id], s.open[id] = d, nil
+	s.work.Go(func() { s.run(id, d) })
+	return d
+}
+
+// wake wakes the driver of a plan, if it has one.
+func (s *Service) wake(id api.PlanID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.drivers[id]; d != nil {
+		d.signal()
+	}
+}
+
+// wakeAll wakes all drivers: a plan that ended may be what others wait for.
+func (s *Service) wakeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.drivers {
+		d.signal()
+	}
+}
+
+// run is the goroutine of a driver.
+func (s *Service) run(id api.PlanID, d *driver) {
+	defer close(d.done)
+	defer d.stop()
+	for {
+		goes, err := s.step(id, d)
+		if err != nil && s.life.Err() == nil {
+			s.cfg.Logger.Error("cannot go on with a plan", "plan", id, "err", err)
+			goes = false
+		}
+		if !goes && s.leave(id, d) {
+			break
+		}
+		select {
+		case <-d.wake:
+		case <-s.life.Done():
+			d.work.Wait()
+			s.leave(id, d)
+			return
+		}
+	}
+	d.work.Wait()
+	s.wakeAll()
+}
+
+// leave ends a driver, unless somebody has woken it meanwhile.
+func (s *Service) leave(id api.PlanID, d *driver) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(d.wake) > 0 && s.life.Err() == nil {
+		return false
+	}
+	delete(s.drivers, id)
+	delete(s.open, id)
+	return true
+}
+
+// step does what can be done with a plan now: it changes states, and begins jobs. It reports whether more can happen to the plan by
+// itself.
+func (s *Service) step(id api.PlanID, d *driver) (goes bool, err error) {
+	var begin []func()
+	err = s.with(s.life, id, func(o *openPlan) error {
+		ctx := api.WithPrincipal(s.life, o.By)
+		if o.Canceling && o.State != words.Done {
+			goes = true
+			if d.idle() {
+				goes = false
+				return s.canceled(ctx, o)
+			}
+			return nil
+		}
+		switch o.State {
+		case words.Planning:
+			goes = true
+			begin = append(begin, func() { d.begin("plan", func(ctx context.Context) { s.divide(ctx, id) }) })
+		case words.Queued:
+			goes = true
+			if err := s.enter(ctx, o); err != nil || o.State != words.Running {
+				return err
+			}
+			begin, goes, err = s.items(o, d)
+			return err
+		case words.Running:
+			begin, goes, err = s.items(o, d)
+			return err
+		case words.Paused:
+			begin = s.waiting(o, d) // a task that runs may end
+			goes = len(begin) > 0 || !d.idle()
+		default:
+			goes = !d.idle()
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, f := range begin {
+		f()
+	}
+	return goes, nil
+}
+
+// waiting waits for the tasks of items that are worked on.
+func (s *Service) waiting(o *openPlan, d *driver) (begin []func()) {
+	for i := range o.items {
+		if it := &o.items[i]; it.State == words.InProgress && it.Phase == words.Works {
+			name := "item " + it.ID
+			begin = append(begin, func() { d.begin(name, func(ctx context.Context) { s.works(ctx, o.ID, it.ID) }) })
+		}
+	}
+	return begin
+}
+
+// items begins what is ready, and ends the plan if nothing is left.
+func (s *Service) items(o *openPlan, d *driver) (begin []func(), goes bool, err error) {
+	o.skip()
+	for _, n := range o.ready() {
+		it := &o.items[n]
+		s.try(o, n, "", it.Start)
+	}
+	begin = s.waiting(o, d)
+	if n := o.arrival(); n >= 0 {
+		id := o.items[n].ID
+		begin = append(begin, func() { d.begin("merge", func(ctx context.Context) { s.merge(ctx, o.ID, id) }) })
+	}
+	if !o.ended() {
+		asks := slices.ContainsFunc(o.items, func(it item) bool { return it.Phase == words.Asks })
+		if why := map[bool]string{true: "an item waits for an answer"}[asks && len(begin) == 0]; o.Why != why {
+			o.Why = why
+			o.tell(words.EventState, words.StateEvent{State: o.State, Why: why})
+		}
+		return begin, true, nil
+	}
+	if len(begin) > 0 || !d.idle() {
+		return begin, true, nil
+	}
+	if o.count()[words.Completed] > 0 && o.Judged != o.Head {
+		if o.Final == "" {
+			o.Final = api.NewTaskID()
+			o.tell(words.EventState, words.StateEvent{State: o.State, Why: "the gate runs on the whole result"})
+		}
+		return append(begin, func() { d.begin("final", func(ctx context.Context) { s.judge(ctx, o.ID) }) }), true, nil
+	}
+	return nil, false, s.finish(o)
+}
+
+// try begins another task on the n-th item.
+func (s *Service) try(o *openPlan, n int, why, start string) {
+	it := &o.items[n]
+	it.Tries = append(it.Tries, words.Try{Task: api.NewTaskID(), Base: o.Head, Start: start, Why: why, StartedAt: o.now})
+	it.Start = ""
+	o.set(n, words.InProgress, words.Works, why)
+}
+
+// fail ends an item without a result.
+func (o *openPlan) fail(n int, why, question string) {
+	o.items[n].Question = question
+	o.set(n, words.Failed, "", why)
+	o.skip()
+}
+
+// finish ends a plan of which no item is left.
+func (s *Service) finish(o *openPlan) error {
+	counts := o.count()
+	switch {
+	case counts[words.Completed] == len(o.items) && o.Passed:
+		o.Outcome = api.OutcomeVerified
+	case counts[words.Completed] == 0:
+		o.Outcome = api.OutcomeNeedsHuman
+	default:
+		o.Outcome = api.OutcomeNeedsHuman
+	}
+	why := fmt.Sprintf("%d of %d items completed", counts[words.Completed], len(o.items))
+	if counts[words.Completed] > 0 && !o.Passed {
+		why += "; the gate fails on the whole result"
+	}
+	return o.done(why)
+}
+
+// done ends a plan.
+func (o *openPlan) done(why string) error {
+	if err := o.move(words.Done, why); err != nil {
+		return err
+	}
+	o.EndedAt = o.now
+	o.tell(words.EventFinished, o.view())
+	return nil
+}
+
+// canceled ends the tasks of a plan that is being canceled, of which this process waits for none, and the plan.
+func (s *Service) canceled(ctx context.Context, o *openPlan) error {
+	r := &api.Receipt{Completed: []string{}, Skipped: []string{}}
+	end := func(id api.TaskID) {
+		if id == "" {
+			return
+		}
+		t, err := s.cfg.Tasks.Cancel(ctx, id)
+		if api.KindOf(err) == api.KindNotFound {
+			return
+		}
+		if err != nil {
+			s.cfg.Logger.Error("cancel a task of a plan", "plan", o.ID, "task", id, "err", err)
+			r.ProcessesLeft++
+			return
+		}
+		if t.Receipt != nil {
+			r.ProcessesLeft += t.Receipt.ProcessesLeft
+		}
+	}
+	end(o.Final)
+	for i := range o.items {
+		it := &o.items[i]
+		switch it.State {
+		case words.Completed:
+			r.Completed = append(r.Completed, it.ID)
+		case words.Pending:
+			o.set(i, words.Skipped, "", "the plan was canceled")
+			r.Skipped = append(r.Skipped, it.ID)
+		case words.InProgress:
+			end(it.Last().Task)
+			end(it.Last().Check)
+			it.Last().Outcome, it.Last().EndedAt = api.OutcomeCanceled, o.now
+			o.set(i, words.Failed, "", "the plan was canceled")
+			r.Skipped = append(r.Skipped, it.ID)
+		default:
+			r.Skipped = append(r.Skipped, it.ID)
+		}
+	}
+	o.Canceling, o.Outcome, o.Receipt = false, api.OutcomeCanceled, r
+	return o.done("a person canceled it")
+}
+
+// enter lets a queued plan run, if no earlier one changes the same files of the repository.
+func (s *Service) enter(ctx context.Context, o *openPlan) error {
+	// Of two that look at each other at the same time, one is stored before the other looks.
+	unlock, err := s.locks.Lock(ctx, "repository "+s.repository(o.Task))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	other, err := s.ahead(ctx, o)
+	if err != nil {
+		return err
+	}
+	if other == "" {
+		if o.StartedAt.IsZero() {
+			o.StartedAt = o.now
+		}
+		if err := o.move(words.Running, ""); err != nil {
+			return err
+		}
+		return s.store(ctx, o, s.cfg.Owner)
+	}
+	why := "waits for plan " + string(other) + ", which changes the same files"
+	if o.Refuse {
+		o.Outcome, o.Error = api.OutcomeFailed, api.AsError(api.Errorf(api.KindConflict, "plan %s changes the same files", other).
+			WithHint("wait for it, or leave out --refuse to wait"))
+		return o.done("refused: plan " + string(other) + " changes the same files")
+	}
+	if o.Why != why {
+		o.Why = why
+		o.tell(words.EventState, words.StateEvent{State: o.State, Why: why})
+	}
+	return nil
+}
+
+// ahead returns another plan of the account that may change files that this one may change, and that runs or has waited longer; "" if
+// there is none.
+func (s *Service) ahead(ctx context.Context, o *openPlan) (api.PlanID, error) {
+	rows, err := s.cfg.Rows.OpenPlans(ctx, s.repository(o.Task))
+	if err != nil {
+		return "", err
+	}
+	earlier := true
+	for _, r := range rows {
+		if r.ID == o.ID {
+			earlier = false
+		}
+		if r.Account != o.Account || r.ID == o.ID {
+			continue
+		}
+		other, err := s.load(ctx, r)
+		if err != nil {
+			return "", err
+		}
+		runs := other.State == words.Running || other.State == words.Paused
+		if !runs && (other.State != words.Queued || !earlier) {
+			continue // of a plan that is not approved nobody knows whether it will run
+		}
+		for _, a := range o.specs() {
+			for _, b := range other.specs() {
+				if _, _, both := overlap(touches(a), touches(b)); both {
+					return other.ID, nil
+				}
+			}
+		}
+	}
+	return "", nil
+}

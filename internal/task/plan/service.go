@@ -1,0 +1,521 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	words "hortus.dev/api/plan"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/platform/perkey"
+	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/task/repo"
+)
+
+// Tasks runs the tasks of items. A task engine implements it.
+type Tasks interface {
+	// CheckItem refuses what no task can be made from, and returns it with its defaults.
+	CheckItem(ctx context.Context, create api.CreateTask) (api.CreateTask, error)
+	// StartItem starts a task, or returns the one with that ID.
+	StartItem(ctx context.Context, id api.TaskID, create api.CreateTask) (api.Task, error)
+	// Wait returns a task when it is done.
+	Wait(ctx context.Context, id api.TaskID) (api.Task, error)
+	// Cancel ends a task and returns it when it is done.
+	Cancel(ctx context.Context, id api.TaskID) (api.Task, error)
+	// Deliver delivers the result of a verified task.
+	Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error)
+}
+
+// Log takes facts.
+type Log interface {
+	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
+}
+
+// Config is what a Service is made of. All fields but Now and Logger must be set.
+type Config struct {
+	Rows  store.Plans
+	Tasks Tasks
+	Git   *cache.Cache
+	// Source finds what opens a repository.
+	Source func(ctx context.Context, url string) (git.Source, error)
+	// Model finds a model by its name.
+	Model  func(name string) (model.Model, error)
+	Log    Log
+	Owner  api.OwnerID
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Service runs plans. Its methods may be called from several goroutines.
+type Service struct {
+	cfg   Config
+	locks perkey.Locks
+	life  context.Context
+	end   context.CancelFunc
+	work  sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	drivers map[api.PlanID]*driver
+	// open are the plans that have a driver. Each is used under its lock.
+	open map[api.PlanID]*openPlan // nil for one that has to be read
+}
+
+// New makes a Service. [Service.Close] ends it.
+func New(cfg Config) *Service {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	s := &Service{cfg: cfg, drivers: map[api.PlanID]*driver{}, open: map[api.PlanID]*openPlan{}}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends the drivers and leaves the plans to the next daemon.
+func (s *Service) Close(context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.end()
+	s.work.Wait()
+	return nil
+}
+
+// Recover takes over the plans of owners that have ended. It returns how many.
+func (s *Service) Recover(ctx context.Context, gone func(api.OwnerID) bool) (n int, err error) {
+	rows, err := s.cfg.Rows.OpenPlans(ctx, "")
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range rows {
+		if r.Owner == s.cfg.Owner || !gone(r.Owner) {
+			continue
+		}
+		o, err := s.load(ctx, r)
+		if err == nil {
+			o.Owner = s.cfg.Owner
+			err = s.store(ctx, o, r.Owner)
+		}
+		if err != nil {
+			s.cfg.Logger.Error("take over a plan", "plan", r.ID, "err", err)
+			continue
+		}
+		n++
+		s.drive(r.ID)
+	}
+	return n, nil
+}
+
+func stream(id api.PlanID) api.Stream { return api.Stream{Kind: words.Stream, ID: string(id)} }
+
+// load reads a plan with its items.
+func (s *Service) load(ctx context.Context, r store.Plan) (*openPlan, error) {
+	o, err := read(r)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.cfg.Rows.PlanItems(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range rows {
+		var it item
+		if err := json.Unmarshal(row.Doc, &it); err != nil || row.N != i+1 {
+			return nil, api.Errorf(api.KindInternal, "item %d of plan %s is damaged: %w", row.N, r.ID, err)
+		}
+		o.items = append(o.items, it)
+	}
+	return o, nil
+}
+
+// store writes what was changed, and then tells it.
+func (s *Service) store(ctx context.Context, o *openPlan, owner api.OwnerID) error {
+	ctx = context.WithoutCancel(ctx)
+	p, items, err := o.rows(s.repository(o.Task))
+	if err == nil {
+		err = s.cfg.Rows.UpdatePlan(ctx, owner, p, items...)
+	}
+	if err != nil {
+		return err
+	}
+	o.changed = nil
+	for _, f := range o.facts {
+		if _, err := s.cfg.Log.Append(ctx, stream(o.ID), f.what, f.data); err != nil {
+			s.cfg.Logger.Error("append event", "plan", o.ID, "type", string(f.what), "err", err)
+		}
+	}
+	o.facts = nil
+	return nil
+}
+
+// repository names the repository of a plan: the same one for all its addresses' spellings.
+func (s *Service) repository(t api.CreateTask) string {
+	r, err := s.cfg.Git.Remote(t.Repo.URL)
+	if err != nil {
+		return t.Repo.URL
+	}
+	return r.BranchKey("")
+}
+
+// with calls f with a plan whose lock is held, and stores what f changed.
+func (s *Service) with(ctx context.Context, id api.PlanID, f func(*openPlan) error) error {
+	unlock, err := s.locks.Lock(ctx, string(id))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	o, err := s.current(ctx, id)
+	if err != nil {
+		return err
+	}
+	o.now = s.cfg.Now().UTC()
+	if err = f(o); err == nil && (len(o.changed) > 0 || len(o.facts) > 0) {
+		err = s.store(ctx, o, s.cfg.Owner)
+	}
+	if err != nil {
+		s.forget(id) // what is in memory is not what is stored
+	}
+	return err
+}
+
+// current returns a plan as it is: from memory if it has a driver.
+func (s *Service) current(ctx context.Context, id api.PlanID) (*openPlan, error) {
+	s.mu.Lock()
+	o, driven := s.open[id]
+	s.mu.Unlock()
+	if o != nil {
+		return o, nil
+	}
+	r, err := s.cfg.Rows.Plan(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if o, err = s.load(ctx, r); err == nil && driven {
+		s.mu.Lock()
+		s.open[id] = o
+		s.mu.Unlock()
+	}
+	return o, err
+}
+
+// forget removes what is in memory of a plan.
+func (s *Service) forget(id api.PlanID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[id] != nil {
+		s.open[id] = nil
+	}
+}
+
+// of is with for a plan of an account.
+func (s *Service) of(ctx context.Context, account string, id api.PlanID, f func(*openPlan) error) error {
+	if _, err := s.find(ctx, account, id); err != nil {
+		return err
+	}
+	return s.with(ctx, id, f)
+}
+
+// find reads the row of a plan of an account.
+func (s *Service) find(ctx context.Context, account string, id api.PlanID) (store.Plan, error) {
+	r, err := s.cfg.Rows.Plan(ctx, id)
+	if err == nil && r.Account != account {
+		err = api.Errorf(api.KindNotFound, "not of this account")
+	}
+	if api.KindOf(err) == api.KindNotFound {
+		err = api.Errorf(api.KindNotFound, "unknown plan %.64q", string(id)).WithHint("list them: hortus plan ls")
+	}
+	return r, err
+}
+
+// AccountOf returns whose plan it is.
+func (s *Service) AccountOf(ctx context.Context, id api.PlanID) (string, error) {
+	r, err := s.cfg.Rows.Plan(ctx, id)
+	return r.Account, err
+}
+
+// Get returns a plan of an account with its items.
+func (s *Service) Get(ctx context.Context, account string, id api.PlanID) (words.Plan, error) {
+	r, err := s.find(ctx, account, id)
+	if err != nil {
+		return words.Plan{}, err
+	}
+	o, err := s.load(ctx, r)
+	if err != nil {
+		return words.Plan{}, err
+	}
+	for i := range o.items {
+		if it := &o.items[i]; it.State == words.Pending && o.State == words.Running {
+			it.Why = o.waits(i)
+		}
+	}
+	return o.view(), nil
+}
+
+// List lists the plans of an account, the newest first, without their items; those that are done too if all is set.
+func (s *Service) List(ctx context.Context, account string, all bool, limit int) ([]words.Plan, error) {
+	rows, err := s.cfg.Rows.PlansOf(ctx, account, all, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := []words.Plan{}
+	for _, r := range rows {
+		o, err := read(r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o.Plan)
+	}
+	return out, nil
+}
+
+// Create stores a plan and begins with it: its items are found if it has none, and worked on unless a person has to approve them.
+// KindInvalid for a request that makes no sense, KindExhausted if the account has too many plans.
+func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, error) {
+	by := api.PrincipalOf(ctx)
+	if err := req.Check(); err != nil {
+		return words.Plan{}, err
+	}
+	if len(req.Task.Sandbox.Env) > 0 {
+		return words.Plan{}, api.Errorf(api.KindInvalid, "sandbox.env cannot be used with a plan").WithHint("use secrets")
+	}
+	req.Task.Sandbox.Account, req.Task.Sandbox.Key = by.Account, by.Key
+	if _, err := s.cfg.Tasks.CheckItem(ctx, req.Task); err != nil {
+		return words.Plan{}, err
+	}
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return words.Plan{}, api.Errorf(api.KindUnavailable, "plans are closed").WithHint("Run the command again; a new daemon starts automatically.")
+	}
+	o := &openPlan{now: s.cfg.Now().UTC()}
+	o.Plan = words.Plan{
+		ID: api.NewPlanID(), State: words.Planning, Version: 1, Task: req.Task, Parallel: cmp.Or(req.Parallel, words.DefaultParallel), Refuse: req.Refuse,
+		Account: by.Account, Key: by.Key, Owner: s.cfg.Owner, CreatedAt: o.now,
+	}
+	o.Branch, o.By, o.Approve = repo.PlanBranch(o.ID), by, req.Approve
+	o.replace(req.Items)
+	o.tell(words.EventCreated, o.view())
+	p, items, err := o.rows(s.repository(req.Task))
+	if err == nil {
+		err = s.cfg.Rows.InsertPlan(context.WithoutCancel(ctx), p, words.MaxPlans, items...)
+	}
+	if err == nil {
+		o.changed = nil
+		err = s.store(ctx, o, s.cfg.Owner)
+	}
+	if err != nil {
+		return words.Plan{}, err
+	}
+	out := o.view()
+	s.drive(o.ID)
+	return out, nil
+}
+
+// replace sets the items that have not begun, behind those that have.
+func (o *openPlan) replace(items []words.Item) {
+	var all []item
+	for _, it := range items {
+		if n := o.index(it.ID); n >= 0 && o.items[n].State != words.Pending {
+			all = append(all, o.items[n])
+			continue
+		}
+		all = append(all, item{Progress: words.Progress{Item: it, State: words.Pending}})
+	}
+	o.items = all
+	for n := range all {
+		o.touch(n)
+	}
+}
+
+// Approve lets the items of a proposed plan be worked on.
+func (s *Service) Approve(ctx context.Context, account string, id api.PlanID) (out words.Plan, err error) {
+	err = s.of(ctx, account, id, func(o *openPlan) error {
+		if o.State != words.Proposed {
+			return api.Errorf(api.KindConflict, "plan %s is %s: only a proposed plan is approved", o.ID, o.State)
+		}
+		err := o.move(words.Queued, "")
+		out = o.view()
+		return err
+	})
+	if err == nil {
+		s.drive(id)
+	}
+	return out, err
+}
+
+// Edit replaces the items that have not begun.
+func (s *Service) Edit(ctx context.Context, account string, id api.PlanID, req words.Edit) (out words.Plan, err error) {
+	err = s.of(ctx, account, id, func(o *openPlan) error {
+		switch {
+		case o.State == words.Planning || o.State == words.Done:
+			return api.Errorf(api.KindConflict, "plan %s is %s; its items cannot be changed now", o.ID, o.State)
+		case req.Version != 0 && req.Version != o.Version:
+			return api.Errorf(api.KindConflict, "plan %s has version %d, not %d", o.ID, o.Version, req.Version).WithHint("read it again: hortus plan show %s", o.ID)
+		}
+		files, err := s.files(ctx, o)
+		if err != nil {
+			return err
+		}
+		req.Items = Normalize(req.Items, files)
+		if err := Check(req.Items, files); err != nil {
+			return err
+		}
+		for i := range o.items {
+			it := &o.items[i]
+			n := slices.IndexFunc(req.Items, func(r words.Item) bool { return r.ID == it.ID })
+			if it.State != words.Pending && (n < 0 || !same(req.Items[n], it.Item)) {
+				return api.Errorf(api.KindConflict, "item %s is %s: it cannot be changed or removed", it.ID, it.State)
+			}
+		}
+		o.replace(req.Items)
+		o.Version++
+		o.tell(words.EventEdited, words.EditedEvent{Version: o.Version, Items: req.Items})
+		o.skip()
+		out = o.view()
+		return nil
+	})
+	if err == nil {
+		s.wake(id)
+	}
+	return out, err
+}
+
+// same reports whether two items say the same.
+func same(a, b words.Item) bool {
+	x, xerr := json.Marshal(a)
+	y, yerr := json.Marshal(b)
+	return xerr == nil && yerr == nil && string(x) == string(y)
+}
+
+// Pause lets what runs end, and begins nothing, until Resume.
+func (s *Service) Pause(ctx context.Context, account string, id api.PlanID) (out words.Plan, err error) {
+	err = s.of(ctx, account, id, func(o *openPlan) error {
+		err := o.move(words.Paused, "a person paused it")
+		out = o.view()
+		return err
+	})
+	return out, err
+}
+
+// Resume continues a paused plan.
+func (s *Service) Resume(ctx context.Context, account string, id api.PlanID) (out words.Plan, err error) {
+	err = s.of(ctx, account, id, func(o *openPlan) error {
+		if o.State != words.Paused {
+			return api.Errorf(api.KindConflict, "plan %s is %s, not paused", o.ID, o.State)
+		}
+		err := o.move(words.Queued, "")
+		out = o.view()
+		return err
+	})
+	if err == nil {
+		s.drive(id)
+	}
+	return out, err
+}
+
+// Retry tries failed items again, with those that were skipped because of them.
+func (s *Service) Retry(ctx context.Context, account string, id api.PlanID, req words.Retry) (out words.Plan, err error) {
+	err = s.of(ctx, account, id, func(o *openPlan) error {
+		n := 0
+		for i := range o.items {
+			if it := &o.items[i]; it.State == words.Failed && (req.Item == "" || req.Item == it.ID) {
+				o.set(i, words.Pending, "", "tried again")
+				it.Repairs, it.Question, it.Message, it.EndedAt = 0, "", req.Message, time.Time{}
+				n++
+			}
+		}
+		if n == 0 {
+			return api.Errorf(api.KindConflict, "plan %s has no failed item%s", o.ID, map[bool]string{true: " " + req.Item}[req.Item != ""]).WithHint("hortus plan show %s", o.ID)
+		}
+		o.unskip()
+		if o.State == words.Done {
+			o.Outcome, o.EndedAt, o.Receipt, o.Error = "", time.Time{}, nil, nil
+			if err := o.move(words.Queued, "items are tried again"); err != nil {
+				return err
+			}
+		}
+		out = o.view()
+		return nil
+	})
+	if err == nil {
+		s.drive(id)
+	}
+	return out, err
+}
+
+// Answer answers the amendment that an item waits for.
+func (s *Service) Answer(ctx context.Context, account string, id api.PlanID, req words.Answer) (out words.Plan, err error) {
+	err = s.of(ctx, account, id, func(o *openPlan) error {
+		n := o.index(req.Item)
+		if n < 0 || o.items[n].Phase != words.Asks {
+			return api.Errorf(api.KindConflict, "item %.60q of plan %s waits for no answer", req.Item, o.ID)
+		}
+		err := s.answer(ctx, o, n, req.Grant, "a person")
+		out = o.view()
+		return err
+	})
+	if err == nil {
+		s.wake(id)
+	}
+	return out, err
+}
+
+// Cancel ends a plan: its tasks are canceled, and what has not begun is skipped. It returns when nothing of it runs.
+func (s *Service) Cancel(ctx context.Context, account string, id api.PlanID) (words.Plan, error) {
+	err := s.of(ctx, account, id, func(o *openPlan) error {
+		if o.State == words.Done || o.Canceling {
+			return nil
+		}
+		o.Canceling = true
+		o.tell(words.EventState, words.StateEvent{State: o.State, Why: "canceled"})
+		return nil
+	})
+	if err != nil {
+		return words.Plan{}, err
+	}
+	if d := s.drive(id); d != nil {
+		d.interrupt()
+		select {
+		case <-d.done:
+		case <-ctx.Done():
+			return words.Plan{}, ctx.Err()
+		}
+	}
+	return s.Get(ctx, account, id)
+}
+
+// Prune removes plans that ended before a time.
+func (s *Service) Prune(ctx context.Context, before time.Time) (int, error) {
+	return s.cfg.Rows.PrunePlans(ctx, before)
+}
+
+// Deliver delivers the branch of a plan that is done, if its gate passed on the whole result.
+func (s *Service) Deliver(ctx context.Context, account string, id api.PlanID, req api.DeliverTask) (words.Plan, error) {
+	p, err := s.Get(ctx, account, id)
+	switch {
+	case err != nil:
+		return p, err
+	case p.State != words.Done || p.Checked == "":
+		return p, api.Errorf(api.KindConflict, "plan %s is %s and has no verified result", id, p.State).WithHint("hortus plan show %s", id)
+	}
+	t, err := s.cfg.Tasks.Deliver(ctx, p.Checked, req)
+	if err != nil {
+		return p, err
+	}
+	err = s.of(ctx, account, id, func(o *openPlan) error {
+		o.Delivered = t.Repo.Delivery
+		o.tell(words.EventState, words.StateEvent{State: o.State, Why: "delivered"})
+		p = o.view()
+		return nil
+	})
+	return p, err
+}

@@ -1,0 +1,422 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"hortus.dev/api"
+	words "hortus.dev/api/plan"
+	"hortus.dev/internal/agent"
+	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/repository/filerule"
+	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/gate"
+)
+
+// Bounds of what a model is shown of a repository.
+const (
+	maxPaths    = 1000
+	maxGuidance = 16 << 10
+	// maxAmendments is how often an item may ask for files.
+	maxAmendments = 3
+)
+
+// emitter puts the calls of the planner's model into the log of a plan.
+type emitter struct {
+	s  *Service
+	id api.PlanID
+}
+
+// Emit implements agent.Emitter.
+func (e emitter) Emit(ctx context.Context, t api.EventType, data any) {
+	if _, err := e.s.cfg.Log.Append(context.WithoutCancel(ctx), stream(e.id), t, data); err != nil {
+		e.s.cfg.Logger.Error("append event", "plan", e.id, "type", string(t), "err", err)
+	}
+}
+
+// divide brings the repository into the cache, finds the items if the request has none, and proposes them or begins.
+func (s *Service) divide(ctx context.Context, id api.PlanID) {
+	err := s.begin(ctx, id)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	err = s.with(s.life, id, func(o *openPlan) error {
+		if o.State != words.Planning {
+			return nil
+		}
+		o.Outcome, o.Error = api.OutcomeFailed, api.AsError(err)
+		return o.done(api.AsError(err).Message)
+	})
+	if err != nil {
+		s.cfg.Logger.Error("end a plan that cannot begin", "plan", id, "err", err)
+	}
+}
+
+func (s *Service) begin(ctx context.Context, id api.PlanID) error {
+	var p words.Plan
+	var by api.Principal
+	var approve bool
+	err := s.with(ctx, id, func(o *openPlan) error { p, by, approve = o.view(), o.By, o.Approve; return nil })
+	if err != nil {
+		return err
+	}
+	ctx = api.WithPrincipal(ctx, by)
+	src, err := s.cfg.Source(ctx, p.Task.Repo.URL)
+	if err != nil {
+		return err
+	}
+	r, err := s.cfg.Git.Fetch(ctx, src, nil)
+	if err != nil {
+		return err
+	}
+	base, err := r.Resolve(ctx, p.Task.Repo.Ref)
+	if err != nil {
+		return err
+	}
+	files, err := paths(ctx, r, base.Hash)
+	if err != nil {
+		return err
+	}
+	var items []words.Item
+	for _, it := range p.Items {
+		items = append(items, it.Item)
+	}
+	var used api.Usage
+	var rejected []string
+	planner := ""
+	if len(items) > 0 {
+		items = Normalize(items, files)
+		err = Check(items, files)
+	} else {
+		m, merr := s.cfg.Model(p.Task.Model)
+		if merr != nil {
+			return merr
+		}
+		planner = m.Name()
+		var ask words.DivideRequest
+		if ask, err = s.ask(ctx, r, base.Hash, files, p); err != nil {
+			return err
+		}
+		try := 0
+		items, used, err = agent.NewDivider(m, emitter{s, id}).Divide(ctx, ask, func(items []words.Item) error {
+			try++
+			err := Check(Normalize(items, files), files)
+			e := words.PlannedEvent{Try: try, Items: items}
+			if err != nil {
+				e.Refused = err.Error()
+				rejected = append(rejected, e.Refused)
+			}
+			emitter{s, id}.Emit(ctx, words.EventPlanned, e)
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	items = Normalize(items, files)
+	if err := r.SetBranch(ctx, p.Branch, base.Hash); err != nil {
+		return err
+	}
+	return s.with(ctx, id, func(o *openPlan) error {
+		if o.State != words.Planning {
+			return nil
+		}
+		o.Commit, o.Base, o.Head, o.Planner, o.Rejected, o.Usage = base.Hash, base.Branch, base.Hash, planner, rejected, o.Usage.Add(used)
+		o.replace(items)
+		if approve {
+			return o.move(words.Proposed, "a person has to approve it")
+		}
+		return o.move(words.Queued, "")
+	})
+}
+
+// paths lists the files of a commit.
+func paths(ctx context.Context, r *cache.Repo, commit string) ([]string, error) {
+	entries, err := r.Files(ctx, commit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(entries))
+	for i, e := range entries {
+		out[i] = e.Path
+	}
+	return out, nil
+}
+
+// files lists the files of a plan's last commit.
+func (s *Service) files(ctx context.Context, o *openPlan) ([]string, error) {
+	r, err := s.cfg.Git.Find(o.Task.Repo.URL)
+	if err != nil {
+		return nil, err
+	}
+	return paths(ctx, r, o.Head)
+}
+
+// ask is what the planner is shown.
+func (s *Service) ask(ctx context.Context, r *cache.Repo, commit string, files []string, p words.Plan) (words.DivideRequest, error) {
+	policy, err := filerule.Compile(p.Task.Repo.FilePolicy)
+	if err != nil {
+		return words.DivideRequest{}, err
+	}
+	files = slices.DeleteFunc(slices.Clone(files), func(f string) bool { return policy.OffLimits(f) != "" })
+	out := words.DivideRequest{Request: p.Task.Request, Gate: p.Task.Repo.Verify}
+	if out.Gate == "" {
+		c, err := gate.Detect(gate.Tree{Paths: files, Read: func(name string) []byte {
+			b, err := r.ReadFile(ctx, commit, name, gate.MaxFile)
+			if err != nil {
+				return nil
+			}
+			return b
+		}})
+		if err == nil {
+			out.Gate = c.Text
+		}
+	}
+	if out.Files = files; len(files) > maxPaths {
+		out.Files, out.Tree = nil, loop.Tree(files)
+	}
+	for _, name := range []string{"AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md"} {
+		if !slices.Contains(files, name) {
+			continue
+		}
+		text, err := r.ReadFile(ctx, commit, name, maxGuidance)
+		if err != nil {
+			continue // one that is so long is for the agents to look into
+		}
+		out.Guidance = append(out.Guidance, api.Document{Name: name, Text: string(text)})
+	}
+	for _, d := range p.Task.Repo.Context {
+		out.Documents = append(out.Documents, d.Name)
+	}
+	rows, err := s.cfg.Rows.OpenPlans(ctx, s.repository(p.Task))
+	if err != nil {
+		return out, err
+	}
+	for _, row := range rows {
+		if row.Account != p.Account || row.ID == p.ID {
+			continue
+		}
+		other, err := s.load(ctx, row)
+		if err != nil {
+			return out, err
+		}
+		for i := range other.items {
+			if it := &other.items[i]; !it.Ended() {
+				out.Taken = append(out.Taken, touches(it.Item)...)
+			}
+		}
+	}
+	return out, nil
+}
+
+// request is the task of the n-th item's last try.
+func (o *openPlan) request(n int) api.CreateTask {
+	it := &o.items[n]
+	try := it.Last()
+	create := o.Task
+	r := *create.Repo
+	create.Repo, create.Request = &r, it.Request
+	if it.Message != "" {
+		create.Request += "\n\n" + it.Message
+	}
+	if len(create.Request) > words.MaxRequest {
+		create.Request = create.Request[:words.MaxRequest]
+		create.Request = strings.ToValidUTF8(create.Request, "")
+	}
+	if it.Agent != "" {
+		r.Agent = it.Agent
+	}
+	if it.Model != "" {
+		create.Model = it.Model
+	}
+	if allowed := append(slices.Clone(touches(it.Item)), it.Granted...); !slices.Equal(touches(it.Item), everything) {
+		r.FilePolicy.Writable = allowed
+	}
+	if len(it.Context) > 0 {
+		r.Context = slices.DeleteFunc(slices.Clone(r.Context), func(d api.Document) bool { return !slices.Contains(it.Context, d.Name) })
+	}
+	r.Ref, r.Push, r.MergeRequest, r.Draft, r.Target, r.Remote, r.Issue = try.Base, false, false, false, "", "", ""
+	r.Budget = share(r.Budget, len(o.items))
+	r.Item = &api.ItemTask{Plan: o.ID, Item: it.ID, Branch: o.Base, Start: try.Start}
+	if it.Acceptance != "" {
+		r.Verify = it.Acceptance // the gate of the repository runs on the merged result
+	}
+	return create
+}
+
+// share is the part of a plan's budget that one of n items has. The time is that of each.
+func share(b api.Budget, n int) api.Budget {
+	part := func(v int64) int64 { return (v + int64(n) - 1) / int64(n) }
+	b.Steps, b.Tokens, b.OutputBytes, b.CostUSD = int(part(int64(b.Steps))), part(b.Tokens), part(b.OutputBytes), b.CostUSD/float64(n)
+	return b
+}
+
+// works waits for the task of an item's last try, which it starts if it is not there, and takes its result.
+func (s *Service) works(ctx context.Context, id api.PlanID, name string) {
+	var create api.CreateTask
+	var by api.Principal
+	var task api.TaskID
+	err := s.with(ctx, id, func(o *openPlan) error {
+		n := o.index(name)
+		create, by, task = o.request(n), o.By, o.items[n].Last().Task
+		return nil
+	})
+	if err != nil {
+		return // the driver says it
+	}
+	t, err := s.wait(api.WithPrincipal(ctx, by), task, create)
+	if ctx.Err() != nil {
+		return
+	}
+	err = s.with(s.life, id, func(o *openPlan) error {
+		n := o.index(name)
+		if n < 0 || o.Canceling || o.items[n].State != words.InProgress || o.items[n].Last().Task != task {
+			return nil
+		}
+		return s.worked(s.life, o, n, t, err)
+	})
+	if err != nil && s.life.Err() == nil {
+		s.cfg.Logger.Error("store what came of an item", "plan", id, "item", name, "err", err)
+	}
+}
+
+// wait waits for a task, which it starts if it is not there.
+func (s *Service) wait(ctx context.Context, id api.TaskID, create api.CreateTask) (api.Task, error) {
+	t, err := s.cfg.Tasks.StartItem(ctx, id, create)
+	if err == nil && t.State != api.TaskDone {
+		t, err = s.cfg.Tasks.Wait(ctx, id)
+	}
+	return t, err
+}
+
+// worked takes the end of the task of an item.
+func (s *Service) worked(ctx context.Context, o *openPlan, n int, t api.Task, err error) error {
+	it := &o.items[n]
+	try := it.Last()
+	try.EndedAt, try.Outcome = o.now, t.Outcome
+	it.Usage, o.Usage = it.Usage.Add(t.Usage), o.Usage.Add(t.Usage)
+	if err != nil {
+		try.Outcome = api.OutcomeFailed
+		o.fail(n, api.AsError(err).Message, api.HintOf(err))
+		return nil
+	}
+	var wanted []api.WantedFile
+	if t.Repo != nil {
+		try.Head, wanted = t.Repo.Head, t.Repo.Wanted
+	}
+	switch {
+	case len(wanted) > 0 && (t.Outcome == api.OutcomeVerified || t.Outcome == api.OutcomeNeedsHuman) && len(it.Amendments) < maxAmendments:
+		return s.wants(ctx, o, n, wanted)
+	case t.Outcome == api.OutcomeVerified && try.Head != "":
+		o.Arrived++
+		it.Arrived = o.Arrived
+		o.set(n, words.InProgress, words.Merges, "")
+	case t.Outcome == api.OutcomeLost && len(it.Tries) < words.MaxTries:
+		s.try(o, n, "its daemon ended", try.Start)
+	case t.Outcome == api.OutcomeCanceled && t.Owner != s.cfg.Owner && len(it.Tries) < words.MaxTries:
+		s.try(o, n, "its daemon was stopped", try.Start)
+	case t.Outcome == api.OutcomeCanceled:
+		o.fail(n, "its task was canceled", "")
+	case t.Error != nil:
+		o.fail(n, t.Error.Message, t.Error.Hint)
+	default:
+		o.fail(n, cmpText(t.Diagnosis, "it has no verified result ("+string(t.Outcome)+")"), t.Question)
+	}
+	return nil
+}
+
+func cmpText(a, b string) string {
+	if strings.TrimSpace(a) != "" {
+		return a
+	}
+	return b
+}
+
+// wants asks for files that an item needs and may not change. If no other item or plan may change them, nobody has to be asked.
+func (s *Service) wants(ctx context.Context, o *openPlan, n int, wanted []api.WantedFile) error {
+	it := &o.items[n]
+	a := words.Amendment{}
+	for _, w := range wanted {
+		a.Paths = append(a.Paths, path.Clean(w.Path))
+		if w.Why != "" && a.Why == "" {
+			a.Why = w.Why
+		}
+	}
+	it.Amendments = append(it.Amendments, a)
+	o.set(n, words.InProgress, words.Asks, "needs "+strings.Join(a.Paths, ", ")+map[bool]string{true: ": " + a.Why}[a.Why != ""])
+	owner, err := s.ownerOf(ctx, o, n, a.Paths)
+	if err != nil {
+		return err
+	}
+	if owner == "" {
+		return s.answer(ctx, o, n, true, "nobody else may change them")
+	}
+	it.Question = fmt.Sprintf("May it change them? %s may change them too. To answer: hortus plan answer %s %s --grant, or --deny", owner, o.ID, it.ID)
+	return nil
+}
+
+// ownerOf returns who else may change one of some files: another item that is not ended, or another plan.
+func (s *Service) ownerOf(ctx context.Context, o *openPlan, n int, paths []string) (string, error) {
+	owns := func(it *item) bool {
+		_, _, both := overlap(append(slices.Clone(touches(it.Item)), it.Granted...), exact(paths))
+		return both
+	}
+	for i := range o.items {
+		if it := &o.items[i]; i != n && !it.Ended() && owns(it) {
+			return "item " + it.ID, nil
+		}
+	}
+	rows, err := s.cfg.Rows.OpenPlans(ctx, s.repository(o.Task))
+	if err != nil {
+		return "", err
+	}
+	for _, r := range rows {
+		if r.ID == o.ID || r.Account != o.Account {
+			continue
+		}
+		other, err := s.load(ctx, r)
+		if err != nil {
+			return "", err
+		}
+		for i := range other.items {
+			if it := &other.items[i]; !it.Ended() && owns(it) {
+				return "item " + it.ID + " of plan " + string(other.ID), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// exact makes globs of paths that match nothing else.
+func exact(paths []string) (out []string) {
+	escape := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
+	for _, p := range paths {
+		out = append(out, "/"+escape.Replace(p))
+	}
+	return out
+}
+
+// answer answers the amendment of the n-th item, which continues.
+func (s *Service) answer(ctx context.Context, o *openPlan, n int, grant bool, by string) error {
+	it := &o.items[n]
+	a := &it.Amendments[len(it.Amendments)-1]
+	a.Answer, a.By, it.Question = "denied", by, ""
+	why := "the files were not granted"
+	it.Message = "You may not change " + strings.Join(a.Paths, ", ") + ". Do the work without that, or say why it is not possible."
+	if grant {
+		a.Answer = "granted"
+		it.Granted = append(it.Granted, exact(a.Paths)...)
+		why = "it may change " + strings.Join(a.Paths, ", ") + " (" + by + ")"
+		it.Message = "You may change " + strings.Join(a.Paths, ", ") + " too. Your earlier work is in the workspace. Continue."
+	}
+	try := it.Last()
+	start, err := s.carry(ctx, o, try)
+	if err != nil {
+		return err
+	}
+	s.try(o, n, why, start)
+	return nil
+}
