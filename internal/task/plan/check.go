@@ -21,8 +21,9 @@ func touches(it words.Item) []string {
 	return it.Touches
 }
 
-// Normalize returns items whose globs say by themselves that a directory stands for all files below it: "src" of a repository with that
-// directory becomes "src" and "src/**".
+// Normalize returns items whose globs say by themselves what they mean in a repository with these files. "src", if that is a directory,
+// becomes "src" and "src/**". A name that only one file has, or none, stands for that file and not for others in other directories:
+// "parser.go" becomes "/parser.go".
 func Normalize(items []words.Item, files []string) []words.Item {
 	dirs := map[string]bool{}
 	for _, f := range files {
@@ -32,6 +33,7 @@ func Normalize(items []words.Item, files []string) []words.Item {
 	}
 	items = slices.Clone(items)
 	for i := range items {
+		items[i].Touches, items[i].Creates = rooted(items[i].Touches, files), rooted(items[i].Creates, files)
 		var all []string
 		for _, g := range items[i].Touches {
 			if all = append(all, g); strings.HasSuffix(g, "/") || strings.HasSuffix(g, "**") {
@@ -51,6 +53,34 @@ func Normalize(items []words.Item, files []string) []words.Item {
 		items[i].Touches = all
 	}
 	return items
+}
+
+// rooted returns globs of which names that at most one file has are paths.
+func rooted(globs, files []string) (out []string) {
+	for _, g := range globs {
+		if strings.ContainsAny(g, `/*?[\!`) || g == "" {
+			out = append(out, g)
+			continue
+		}
+		at, n := g, 0
+		for _, f := range files {
+			for d := f; d != "."; d = path.Dir(d) {
+				if path.Base(d) == g {
+					at = d
+					n++
+					break
+				}
+			}
+		}
+		if n > 1 && !slices.ContainsFunc(files, func(f string) bool { return !strings.HasPrefix(f, at+"/") && path.Base(f) == g }) {
+			n = 1 // all are below one directory of that name
+		}
+		if n <= 1 {
+			g = "/" + at
+		}
+		out = append(out, g)
+	}
+	return out
 }
 
 // Check refuses items that are no plan for a repository with these files: KindInvalid. Each glob must match a file or be one of the
