@@ -34,6 +34,7 @@ type Client struct {
 	Images       *ImageService
 	Secrets      *SecretService
 	Lessons      *LessonService
+	Documents    *DocumentService
 	Sessions     *SessionService
 
 	dial func(ctx context.Context) (net.Conn, error)
@@ -80,6 +81,7 @@ func New(cfg Config) *Client {
 	c.Images = &ImageService{s}
 	c.Secrets, c.Sessions = &SecretService{s}, &SessionService{s}
 	c.Lessons = &LessonService{s}
+	c.Documents = &DocumentService{s}
 	return c
 }
 

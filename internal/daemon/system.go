@@ -42,6 +42,7 @@ import (
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/ownership"
 	"hortus.dev/internal/task"
+	"hortus.dev/internal/task/document"
 	"hortus.dev/internal/task/delivery"
 	"hortus.dev/internal/task/sandboxes"
 	"hortus.dev/internal/task/tally"
@@ -94,6 +95,7 @@ type System struct {
 	forges        *delivery.Deliverer
 	taskSandboxes *sandboxes.Provider
 	tasks         *task.Engine
+	documents     *document.Documents
 	sessions      *sessions.Sessions
 	keeper        *upkeep.Keeper
 
