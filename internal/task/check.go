@@ -232,8 +232,8 @@ func ready(ctx context.Context, find func(context.Context, api.CreateSandbox) ([
 
 // Bounds of a request about a repository, in bytes and numbers.
 const (
-	maxURL       = 4 << 10
-	maxVerify    = 8 << 10
+	maxURL      = 4 << 10
+	maxVerify   = 8 << 10
 	maxDocument = 64 << 10
 	maxMutant   = 256 << 10
 )

@@ -23,7 +23,9 @@ type Documents interface {
 func (d documents) documentRoutes() []Route {
 	repository := Param{Name: "repository", Doc: "Address of the repository that the document belongs to (default: none, the document is of the account).", Type: ""}
 	name := func(r *http.Request) (string, error) { return r.PathValue("name"), nil }
-	of := func(r *http.Request) (repository, name string) { return r.URL.Query().Get("repository"), r.PathValue("name") }
+	of := func(r *http.Request) (repository, name string) {
+		return r.URL.Query().Get("repository"), r.PathValue("name")
+	}
 	return []Route{{
 		// No Creates: a repetition is refused by ifVersion.
 		Method: "PUT", Pattern: "/v1/documents/{name}", Name: "putDocument", Role: api.RoleUser,

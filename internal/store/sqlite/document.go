@@ -84,7 +84,7 @@ func documentConflict(name string, want, have int) error {
 		return api.Errorf(api.KindConflict, "document %.64q exists already: its current version is %d", name, have).WithHint("expect version %d to replace it", have)
 	}
 	return api.Errorf(api.KindConflict, "document %.64q has changed: its current version is %d, not %d", name, have, want).
-		WithHint("read version %d, then expect it: hortus document show %.64s", have, name)
+		WithHint("read it, then expect version %d", have)
 }
 
 // Document implements store.Store.
