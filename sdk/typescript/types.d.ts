@@ -242,6 +242,14 @@ export interface CompactEvent {
   tokensBefore: number;
 }
 
+export interface ContextFile {
+  bytes: number;
+  commit: string;
+  path: string;
+  title: string;
+  unusable?: string;
+}
+
 export interface CreateCodeContext {
   dir?: string;
   language?: string;
@@ -443,6 +451,7 @@ export interface Doctor {
 export interface Document {
   name: string;
   text: string;
+  version?: number;
 }
 
 export interface EgressAsk {
@@ -1393,6 +1402,13 @@ export interface PullImage {
   refresh?: boolean;
 }
 
+export interface PutDocument {
+  ifVersion?: number;
+  repository?: string;
+  text: string;
+  title?: string;
+}
+
 export interface Receipt {
   completed: string[];
   processesLeft: number;
@@ -1468,6 +1484,7 @@ export interface RepoTask {
   best?: BestOf;
   budget?: Budget;
   context?: Document[];
+  documents?: string[];
   draft?: boolean;
   filePolicy?: FilePolicy;
   fresh?: boolean;
@@ -2173,6 +2190,17 @@ export interface Stats {
   memorySharedBytes: number;
   processes: number;
   sharedMemory?: SharedMemory[];
+}
+
+export interface StoredDocument {
+  bytes: number;
+  key?: string;
+  name: string;
+  repository?: string;
+  text?: string;
+  title: string;
+  version: number;
+  writtenAt: string;
 }
 
 export interface Stream {

@@ -263,4 +263,3 @@ func (c *rmCmd) Run(ctx app.Context, a *app.App) error {
 		return fmt.Sprintf("%s is removed with all versions; tasks that named it keep its text", d.Name)
 	})
 }
-

@@ -207,8 +207,8 @@ func TestSchemaIsFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(strings.Fields(strings.Join(all, ";")), " "))))
-	if want := "185f015528d2f6d6848f9e6f50dc8ebd71879c760ac53eca5e511a93ff4e92de"; got != want || newest != 3 {
-		t.Errorf("version %d has the fingerprint %s, want %s of version 3", newest, got, want)
+	if want := "d05964eb6433009ae029d1b4e96c0727f34d41371758176a96470117d269d693"; got != want || newest != 4 {
+		t.Errorf("version %d has the fingerprint %s, want %s of version 4", newest, got, want)
 	}
 }
 

@@ -335,6 +335,17 @@ CompactEvent = TypedDict(
     },
 )
 
+ContextFile = TypedDict(
+    "ContextFile",
+    {
+        "bytes": 'int',
+        "commit": 'str',
+        "path": 'str',
+        "title": 'str',
+        "unusable": 'NotRequired[str]',
+    },
+)
+
 CreateCodeContext = TypedDict(
     "CreateCodeContext",
     {
@@ -595,6 +606,7 @@ Document = TypedDict(
     {
         "name": 'str',
         "text": 'str',
+        "version": 'NotRequired[int]',
     },
 )
 
@@ -1882,6 +1894,16 @@ PullImage = TypedDict(
     },
 )
 
+PutDocument = TypedDict(
+    "PutDocument",
+    {
+        "ifVersion": 'NotRequired[int]',
+        "repository": 'NotRequired[str]',
+        "text": 'str',
+        "title": 'NotRequired[str]',
+    },
+)
+
 Receipt = TypedDict(
     "Receipt",
     {
@@ -1977,6 +1999,7 @@ RepoTask = TypedDict(
         "best": 'NotRequired[BestOf]',
         "budget": 'NotRequired[Budget]',
         "context": 'NotRequired[List[Document]]',
+        "documents": 'NotRequired[List[str]]',
         "draft": 'NotRequired[bool]',
         "filePolicy": 'NotRequired[FilePolicy]',
         "fresh": 'NotRequired[bool]',
@@ -2880,6 +2903,20 @@ Stats = TypedDict(
         "memorySharedBytes": 'int',
         "processes": 'int',
         "sharedMemory": 'NotRequired[List[SharedMemory]]',
+    },
+)
+
+StoredDocument = TypedDict(
+    "StoredDocument",
+    {
+        "bytes": 'int',
+        "key": 'NotRequired[str]',
+        "name": 'str',
+        "repository": 'NotRequired[str]',
+        "text": 'NotRequired[str]',
+        "title": 'str',
+        "version": 'int',
+        "writtenAt": 'str',
     },
 )
 
