@@ -73,6 +73,9 @@ type putCmd struct {
 
 // Run stores a document.
 func (c *putCmd) Run(ctx app.Context, a *app.App) error {
+	if f, ok := a.Env.Stdin.(*os.File); c.File == "-" && ok && term.IsTerminal(int(f.Fd())) {
+		a.Note("hortus: enter the text of the document, then press Ctrl-D")
+	}
 	text, err := a.ReadInput(c.File)
 	if err != nil {
 		return err
