@@ -30,6 +30,10 @@ type RepoTask struct {
 	Issue string `json:"issue,omitempty"`
 	// Context are documents that belong to the request. They are untrusted.
 	Context []Document `json:"context,omitempty"`
+	// Documents name further ones: stored documents of the repositories or else of the account, and files in .hortus/context of
+	// the commit by their paths in the workspace. A stored task has the text and the version of stored ones in Context, and
+	// here the paths.
+	Documents []string `json:"documents,omitempty"`
 	// Author signs the commits; Hortus is their co-author.
 	Author Identity `json:"author"`
 	Budget Budget   `json:"budget,omitzero"`
@@ -117,6 +121,8 @@ func (r RepoTask) All() []TaskRepository {
 type Document struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
+	// Version is that of a stored document when it was read; 0 for another text.
+	Version int `json:"version,omitempty"`
 }
 
 // Identity is who a commit is by.

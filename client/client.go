@@ -34,6 +34,7 @@ type Client struct {
 	Images       *ImageService
 	Secrets      *SecretService
 	Lessons      *LessonService
+	Documents    *DocumentService
 	Sessions     *SessionService
 	Plans        *PlanService
 
@@ -81,6 +82,7 @@ func New(cfg Config) *Client {
 	c.Images = &ImageService{s}
 	c.Secrets, c.Sessions, c.Plans = &SecretService{s}, &SessionService{s}, &PlanService{s}
 	c.Lessons = &LessonService{s}
+	c.Documents = &DocumentService{s}
 	return c
 }
 

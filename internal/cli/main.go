@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/completion"
 	"hortus.dev/internal/cli/contexts"
+	"hortus.dev/internal/cli/document"
 	"hortus.dev/internal/cli/egress"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/lesson"
@@ -51,6 +52,7 @@ type grammar struct {
 	Plan       plan.Command            `cmd:"" help:"Divide a request into items that agents work on side by side, and merge their results."`
 	Session    session.Command         `cmd:"" help:"Talk to an agent in a conversation that keeps its files."`
 	Repo       task.RepoCommand        `cmd:"" help:"Connect repositories under names, keep them current, and prepare them for tasks."`
+	Document   document.Command        `cmd:"" help:"Keep documents for tasks: requirements, constraints, decisions, patterns of code."`
 	Lesson     lesson.Command          `cmd:"" help:"List and remove lessons: what fixed failures of past tasks, for the next ones."`
 	MCP        mcp.Command             `cmd:"" help:"Serve sandboxes and tasks to coding agents over the Model Context Protocol (MCP)."`
 	Relay      relay.Command           `cmd:"" help:"Give sandboxes to services that host an agent elsewhere."`

@@ -49,7 +49,7 @@ func (s *System) openSpace() error {
 	return nil
 }
 
-// takeSpace counts what tasks and sessions of an account write, and refuses it beyond the ceiling or below the floor.
+// takeSpace counts what tasks, sessions and documents of an account write, and refuses it beyond the ceiling or below the floor.
 func (s *System) takeSpace(ctx context.Context, account, what string, need int64) error {
 	// What an ended task has written is counted too.
 	if err := s.space.Ledger().Add(context.WithoutCancel(ctx), account, what, need); err != nil {
@@ -58,12 +58,17 @@ func (s *System) takeSpace(ctx context.Context, account, what string, need int64
 	return s.space.In(s.dir.Tasks()).Check(what, need)
 }
 
-// taskBytes returns what the tasks and sessions of an account take: their files and the events.
+// taskBytes returns what the tasks, sessions and documents of an account take: their files, the events and the texts.
 func (s *System) taskBytes(ctx context.Context, account string) (int64, error) {
 	sum, err := s.db.EventBytes(ctx, account)
 	if err != nil {
 		return 0, err
 	}
+	documents, err := s.db.DocumentBytes(ctx, account)
+	if err != nil {
+		return 0, err
+	}
+	sum += documents
 	for kind, dir := range map[store.Kind]string{store.KindTask: s.dir.Tasks(), store.KindSession: s.dir.Path("sessions")} {
 		ids, err := s.db.StoredIDs(ctx, kind, account)
 		if err != nil {

@@ -139,7 +139,7 @@ func (s *System) httpServer() *httpapi.Server {
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens, PortURL: s.portURL,
-		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(s.db), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Plans: g.plans, Images: g.images, Templates: g.templates, Builds: g.builds, BuildFiles: g.buildFiles,
+		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(s.db), Documents: access.NewDocuments(s.documents), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Plans: g.plans, Images: g.images, Templates: g.templates, Builds: g.builds, BuildFiles: g.buildFiles,
 	})
 }
 

@@ -43,6 +43,7 @@ import (
 	"hortus.dev/internal/store/ownership"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/delivery"
+	"hortus.dev/internal/task/document"
 	"hortus.dev/internal/task/plan"
 	"hortus.dev/internal/task/sandboxes"
 	"hortus.dev/internal/task/tally"
@@ -95,6 +96,7 @@ type System struct {
 	forges        *delivery.Deliverer
 	taskSandboxes *sandboxes.Provider
 	tasks         *task.Engine
+	documents     *document.Documents
 	sessions      *sessions.Sessions
 	plans         *plan.Service
 	keeper        *upkeep.Keeper

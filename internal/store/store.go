@@ -36,6 +36,7 @@ type Store interface {
 	Secrets
 	Runs
 	Lessons
+	Documents
 	Sessions
 	Plans
 	Volumes
@@ -431,6 +432,26 @@ type LessonVectors interface {
 	NearLessons(ctx context.Context, q VectorQuery) ([]api.Lesson, error)
 }
 
+// Documents are the rows of stored documents, one for each version. Account "" is the operator's own, and repository "" the
+// documents of the account itself.
+type Documents interface {
+	// PutDocument stores the next version of a document and returns it, and removes its oldest versions beyond
+	// api.MaxDocumentVersions. KindConflict if ifVersion is not nil and not the current version (0 if there is none),
+	// KindExhausted if the document is new and its account has api.MaxDocuments.
+	PutDocument(ctx context.Context, d api.StoredDocument, ifVersion *int) (api.StoredDocument, error)
+	// Document returns a version of a document, 0 for the current one. KindNotFound if there is none.
+	Document(ctx context.Context, account, repository, name string, version int) (api.StoredDocument, error)
+	// DocumentVersions lists the versions of a document without their texts, the newest first.
+	DocumentVersions(ctx context.Context, account, repository, name string) ([]api.StoredDocument, error)
+	// DocumentsOf lists the current versions of all documents of an account without their texts, by repository and name,
+	// those of the account itself first.
+	DocumentsOf(ctx context.Context, account string) ([]api.StoredDocument, error)
+	// RemoveDocument removes a document with its versions, and returns what was current.
+	RemoveDocument(ctx context.Context, account, repository, name string) (api.StoredDocument, error)
+	// DocumentBytes returns the length of the texts of an account, of all versions.
+	DocumentBytes(ctx context.Context, account string) (int64, error)
+}
+
 // MaxSessionDoc is the maximum size of the document of a session or of one of its turns, in bytes.
 const MaxSessionDoc = 1 << 20
 
@@ -598,7 +619,7 @@ const (
 
 // Amounts is what accounts store. Account "" is the operator's own.
 type Amounts interface {
-	// Accounts lists the accounts that have rows of a Kind, sorted.
+	// Accounts lists the accounts that have rows of a Kind or stored documents, sorted.
 	Accounts(ctx context.Context) ([]string, error)
 	// StoredIDs lists the rows of a kind of an account that may have files: those of workspaces and snapshots that are
 	// not removed, and all tasks and sessions.

@@ -83,7 +83,7 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 		return invalid("schema and prepareOnly exclude each other: a preparation has no result")
 	}
 	if req.Repo != nil {
-		return e.checkRepo(req)
+		return e.checkRepo(ctx, req)
 	}
 	if len(req.SetupSecrets) > 0 {
 		return invalid("only the setup of a repository has secrets of its own; the install command of a program uses those of the sandbox")
@@ -232,15 +232,14 @@ func ready(ctx context.Context, find func(context.Context, api.CreateSandbox) ([
 
 // Bounds of a request about a repository, in bytes and numbers.
 const (
-	maxURL       = 4 << 10
-	maxVerify    = 8 << 10
-	maxDocuments = 8
-	maxDocument  = 64 << 10
-	maxMutant    = 256 << 10
+	maxURL      = 4 << 10
+	maxVerify   = 8 << 10
+	maxDocument = 64 << 10
+	maxMutant   = 256 << 10
 )
 
 // checkRepo refuses what makes no sense and fills in the defaults.
-func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
+func (e *Engine) checkRepo(ctx context.Context, req api.CreateTask) (api.CreateTask, error) {
 	invalid := func(format string, args ...any) (api.CreateTask, error) {
 		return req, api.Errorf(api.KindInvalid, format, args...)
 	}
@@ -267,8 +266,8 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 		return invalid("the repository's url or ref is empty or too long")
 	case len(r.Verify) > maxVerify || strings.ContainsRune(r.Verify, 0) || r.Verify != "" && strings.TrimSpace(r.Verify) == "":
 		return invalid("the verify command is empty, too long or contains a NUL byte")
-	case len(r.Context) > maxDocuments:
-		return invalid("too many context documents: %d; the maximum is %d", len(r.Context), maxDocuments)
+	case len(r.Context)+len(r.Documents) > api.MaxTaskDocuments:
+		return invalid("too many documents: %d; the maximum for a task is %d", len(r.Context)+len(r.Documents), api.MaxTaskDocuments)
 	case len(r.Mutant) > maxMutant:
 		return invalid("the mutant's patch has %d bytes; the maximum is %d", len(r.Mutant), maxMutant)
 	case r.Rounds < -1 || r.Rounds > api.MaxRounds:
@@ -300,6 +299,9 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 			return invalid("context document %.64q has no name, is not UTF-8 text or has more than %d bytes", d.Name, maxDocument)
 		}
 	}
+	if err := e.readDocuments(ctx, req.Sandbox.Account, &r); err != nil {
+		return req, err
+	}
 	r.Rounds = cmp.Or(r.Rounds, api.DefaultRounds)
 	b, of := &r.Budget, 1
 	if r.Best != nil {
@@ -315,6 +317,41 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 		req.Model = cmp.Or(req.Model, DefaultModel)
 	}
 	return req, e.lineup.check(req)
+}
+
+// readDocuments puts the stored documents that a request names into its context, as they are now. What it leaves of the
+// names are paths in the commit, which is not known yet.
+func (e *Engine) readDocuments(ctx context.Context, account string, r *api.RepoTask) error {
+	var paths, names []string
+	for i, name := range r.Documents {
+		switch {
+		case slices.Contains(r.Documents[:i], name):
+			return api.Errorf(api.KindInvalid, "document %.200q is named twice", name)
+		case r.PrepareOnly:
+			return api.Errorf(api.KindInvalid, "documents and prepareOnly exclude each other: a preparation has no agent")
+		case api.ValidContextFile(name):
+			paths = append(paths, name)
+		case api.ValidDocumentName(name):
+			names = append(names, name)
+		default:
+			return api.Errorf(api.KindInvalid, "%.200q is neither the name of a stored document nor the path of a file in %s", name, api.ContextDir).
+				WithHint("list both: hortus document ls --repo REPOSITORY")
+		}
+	}
+	r.Documents = paths
+	if len(names) == 0 {
+		return nil
+	}
+	if e.cfg.Documents == nil {
+		return api.Errorf(api.KindUnsupported, "this daemon stores no documents")
+	}
+	var repositories []string
+	for _, m := range r.All() {
+		repositories = append(repositories, m.URL)
+	}
+	docs, err := e.cfg.Documents.Read(ctx, account, repositories, names)
+	r.Context = slices.Concat(r.Context, docs)
+	return err
 }
 
 // checkRepositories refuses a list of repositories that makes no sense.

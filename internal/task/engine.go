@@ -33,8 +33,13 @@ type Log interface {
 	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
 }
 
+// Documents reads stored documents by their names: each from the first of the repositories that has it, or else from the account.
+type Documents interface {
+	Read(ctx context.Context, account string, repositories, names []string) ([]api.Document, error)
+}
+
 // Config is what an engine is made of. All fields but Record, Tools, Advise,
-// Check, Repositories, Now and Logger must be set.
+// Check, Repositories, Documents, Now and Logger must be set.
 type Config struct {
 	Store Store
 	Log   Log
@@ -67,6 +72,8 @@ type Config struct {
 	Appended func(api.Event)
 	// Lessons are what earlier tasks taught; nil for none.
 	Lessons Lessons
+	// Documents are the stored documents of accounts; nil refuses requests that name one.
+	Documents Documents
 	// Room refuses bytes that the disk has no space for, or that an account may not store. It may be
 	// nil. Output of programs beyond it is discarded.
 	Room func(ctx context.Context, account, what string, need int64) error

@@ -242,6 +242,14 @@ export interface CompactEvent {
   tokensBefore: number;
 }
 
+export interface ContextFile {
+  bytes: number;
+  commit: string;
+  path: string;
+  title: string;
+  unusable?: string;
+}
+
 export interface CreateCodeContext {
   dir?: string;
   language?: string;
@@ -443,6 +451,7 @@ export interface Doctor {
 export interface Document {
   name: string;
   text: string;
+  version?: number;
 }
 
 export interface EgressAsk {
@@ -524,7 +533,55 @@ export interface EscalationEvent {
   why: string;
 }
 
-export type Event = EventTaskCreated | EventTaskStarted | EventTaskPlan | EventTaskCode | EventTaskEscalation | EventTaskAttempt | EventTaskPhase | EventTaskOutput | EventTaskResult | EventTaskDiagnosis | EventTaskModel | EventTaskModelRetry | EventTaskStep | EventTaskTier | EventTaskTool | EventTaskSay | EventTaskCandidate | EventTaskCompact | EventTaskTodo | EventTaskResumed | EventTaskRetry | EventTaskLessons | EventTaskCancel | EventTaskFinished | EventSandboxState | EventSandboxUpdated | EventSandboxWaiting | EventSandboxSnapshot | EventSandboxForked | EventSandboxAdopted | EventSandboxEgress | EventSandboxEgressPolicy | EventSandboxExec | EventSandboxExecEnd | EventSessionCreated | EventSessionMessage | EventSessionRemoved | EventSessionTurn | EventSessionRestored | EventSessionAnswer | EventSessionState | EventSessionBack | EventSessionForked | EventSessionClosed;
+export type Event = EventTaskCreated | EventTaskStarted | EventTaskPlan | EventTaskCode | EventTaskEscalation | EventTaskAttempt | EventTaskPhase | EventTaskOutput | EventTaskResult | EventTaskDiagnosis | EventTaskModel | EventTaskModelRetry | EventTaskStep | EventTaskTier | EventTaskTool | EventTaskSay | EventTaskCandidate | EventTaskCompact | EventTaskTodo | EventTaskResumed | EventTaskRetry | EventTaskLessons | EventTaskCancel | EventTaskFinished | EventSandboxState | EventSandboxUpdated | EventSandboxWaiting | EventSandboxSnapshot | EventSandboxForked | EventSandboxAdopted | EventSandboxEgress | EventSandboxEgressPolicy | EventSandboxExec | EventSandboxExecEnd | EventSessionCreated | EventSessionMessage | EventSessionRemoved | EventSessionTurn | EventSessionRestored | EventSessionAnswer | EventSessionState | EventSessionBack | EventSessionForked | EventSessionClosed | EventPlanCreated | EventPlanPlanned | EventPlanState | EventPlanItem | EventPlanEdited | EventPlanFinished;
+
+export interface EventPlanCreated {
+  at: string;
+  data?: Plan;
+  seq: number;
+  stream: Stream;
+  type: "plan.created";
+}
+
+export interface EventPlanEdited {
+  at: string;
+  data?: PlanEditedEvent;
+  seq: number;
+  stream: Stream;
+  type: "plan.edited";
+}
+
+export interface EventPlanFinished {
+  at: string;
+  data?: Plan;
+  seq: number;
+  stream: Stream;
+  type: "plan.finished";
+}
+
+export interface EventPlanItem {
+  at: string;
+  data?: PlanItemEvent;
+  seq: number;
+  stream: Stream;
+  type: "plan.item";
+}
+
+export interface EventPlanPlanned {
+  at: string;
+  data?: PlanPlannedEvent;
+  seq: number;
+  stream: Stream;
+  type: "plan.planned";
+}
+
+export interface EventPlanState {
+  at: string;
+  data?: PlanStateEvent;
+  seq: number;
+  stream: Stream;
+  type: "plan.state";
+}
 
 export interface EventSandboxAdopted {
   at: string;
@@ -1133,6 +1190,15 @@ export interface InputFile {
   size?: number;
 }
 
+export interface ItemTask {
+  acceptance?: string;
+  branch?: string;
+  check?: string;
+  item: string;
+  plan: string;
+  start?: string;
+}
+
 export interface Key {
   account: string;
   ceilings?: Ceilings;
@@ -1317,10 +1383,148 @@ export interface PhaseTime {
   totalMs: number;
 }
 
+export interface Plan {
+  account?: string;
+  base?: string;
+  branch: string;
+  checked?: string;
+  commit?: string;
+  counts: Record<string, number>;
+  createdAt: string;
+  delivered?: Delivery;
+  endedAt?: string;
+  error?: Error;
+  head?: string;
+  id: string;
+  items?: PlanProgress[];
+  key?: string;
+  outcome?: "verified" | "needs_human" | "declined" | "canceled" | "failed" | "lost" | "answered";
+  owner?: string;
+  parallel: number;
+  planner?: string;
+  receipt?: Receipt;
+  refuse?: boolean;
+  rejected?: string[];
+  startedAt?: string;
+  state: "planning" | "proposed" | "queued" | "running" | "paused" | "done";
+  task: CreateTask;
+  usage?: Usage;
+  version: number;
+  why?: string;
+}
+
+export interface PlanAmendment {
+  answer?: string;
+  by?: string;
+  paths: string[];
+  why?: string;
+}
+
+export interface PlanAnswer {
+  grant: boolean;
+  item: string;
+}
+
+export interface PlanCreate {
+  approve?: boolean;
+  items?: PlanItem[];
+  parallel?: number;
+  refuse?: boolean;
+  task: CreateTask;
+}
+
+export interface PlanEdit {
+  items: PlanItem[];
+  version?: number;
+}
+
+export interface PlanEditedEvent {
+  items: PlanItem[];
+  version: number;
+}
+
+export interface PlanItem {
+  acceptance?: string;
+  agent?: string;
+  context?: string[];
+  creates?: string[];
+  id: string;
+  minutes?: number;
+  model?: string;
+  needs?: string[];
+  request: string;
+  title?: string;
+  touches?: string[];
+}
+
+export interface PlanItemEvent {
+  commit?: string;
+  item: string;
+  phase?: "works" | "merges" | "checks" | "asks";
+  state: "pending" | "in_progress" | "completed" | "skipped" | "failed";
+  task?: string;
+  why?: string;
+}
+
+export interface PlanPlannedEvent {
+  items?: PlanItem[];
+  refused?: string;
+  try: number;
+}
+
+export interface PlanProgress {
+  acceptance?: string;
+  agent?: string;
+  amendments?: PlanAmendment[];
+  commit?: string;
+  context?: string[];
+  creates?: string[];
+  endedAt?: string;
+  gate?: string;
+  id: string;
+  minutes?: number;
+  model?: string;
+  needs?: string[];
+  phase?: "works" | "merges" | "checks" | "asks";
+  question?: string;
+  request: string;
+  startedAt?: string;
+  state: "pending" | "in_progress" | "completed" | "skipped" | "failed";
+  title?: string;
+  touches?: string[];
+  tries?: PlanTry[];
+  usage?: Usage;
+  why?: string;
+}
+
 export interface PlanRequest {
   files?: InputFile[];
   schema?: unknown;
   sentence: string;
+}
+
+export interface PlanRetry {
+  item?: string;
+  message?: string;
+}
+
+export interface PlanStateEvent {
+  state: "planning" | "proposed" | "queued" | "running" | "paused" | "done";
+  why?: string;
+}
+
+export interface PlanTry {
+  base: string;
+  check?: string;
+  conflicts?: string[];
+  endedAt?: string;
+  head?: string;
+  merged?: string;
+  outcome?: "verified" | "needs_human" | "declined" | "canceled" | "failed" | "lost" | "answered";
+  start?: string;
+  startedAt: string;
+  task: string;
+  why?: string;
 }
 
 export interface PolicyRefusal {
@@ -1393,6 +1597,13 @@ export interface PullImage {
   refresh?: boolean;
 }
 
+export interface PutDocument {
+  ifVersion?: number;
+  repository?: string;
+  text: string;
+  title?: string;
+}
+
 export interface Receipt {
   completed: string[];
   processesLeft: number;
@@ -1445,6 +1656,7 @@ export interface RepoResult {
   todo?: TodoItem[];
   verify?: string;
   verifyFrom?: string;
+  wanted?: WantedFile[];
   workspace?: string;
 }
 
@@ -1468,10 +1680,12 @@ export interface RepoTask {
   best?: BestOf;
   budget?: Budget;
   context?: Document[];
+  documents?: string[];
   draft?: boolean;
   filePolicy?: FilePolicy;
   fresh?: boolean;
   issue?: string;
+  item?: ItemTask;
   locksMayChange?: boolean;
   mergeRequest?: boolean;
   mutant?: string;
@@ -1569,6 +1783,7 @@ export interface RoleCalls {
 }
 
 export interface Round {
+  acceptance?: Gate;
   agent?: string;
   disguised?: Gate;
   gate?: Gate;
@@ -2175,6 +2390,17 @@ export interface Stats {
   sharedMemory?: SharedMemory[];
 }
 
+export interface StoredDocument {
+  bytes: number;
+  key?: string;
+  name: string;
+  repository?: string;
+  text?: string;
+  title: string;
+  version: number;
+  writtenAt: string;
+}
+
 export interface Stream {
   id: string;
   kind: string;
@@ -2396,6 +2622,11 @@ export interface WaitingEvent {
   position: number;
   waitedMs: number;
   why: string;
+}
+
+export interface WantedFile {
+  path: string;
+  why?: string;
 }
 
 export interface Workspace {

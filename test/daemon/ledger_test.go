@@ -111,6 +111,10 @@ func TestOneAccountFillsTheDisk(t *testing.T) {
 			_, err := alice.Tasks.Create(ctx, api.CreateTask{Artifact: printing("print(1)")})
 			return err
 		},
+		"a document": func() error {
+			_, err := alice.Documents.Put(ctx, "prd", api.PutDocument{Text: "x"})
+			return err
+		},
 		"a sandbox with a workspace": func() error {
 			_, err := alice.Sandboxes.Create(ctx, api.CreateSandbox{Workspace: "first"})
 			return err
@@ -144,6 +148,7 @@ func TestOneAccountFillsTheDisk(t *testing.T) {
 	world.OK(t, bobs.WriteFile(ctx, "", "/workspace/upload", strings.NewReader("x")))
 	world.Must(bob.Workspaces.Create(ctx, api.CreateWorkspace{Name: "next"}))(t)
 	world.Must(world.Sandbox(t, bob, api.CreateSandbox{}).Snapshot(ctx, api.CreateSnapshot{}))(t)
+	world.Must(bob.Documents.Put(ctx, "prd", api.PutDocument{Text: "x"}))(t)
 	if done, _ := world.RunTask(t, bob, api.CreateTask{Artifact: printing("print(1)")}); done.Outcome != api.OutcomeVerified {
 		t.Errorf("the task of another account is %s: %s", done.Outcome, done.Error)
 	}

@@ -74,7 +74,7 @@ func (w *town) things(account, begins string) things {
 		w.DB.InsertTask(ctx, api.Task{ID: own.task, State: api.TaskDone, Account: account, CreatedAt: now, EndedAt: now, Create: api.CreateTask{Request: "of " + account}}),
 		w.DB.InsertSnapshot(ctx, api.Snapshot{ID: own.snap, State: api.SnapshotBroken, Kind: api.SnapshotFiles, Account: account, Sandbox: own.sandbox, CreatedAt: now, EndedAt: now}),
 		w.DB.InsertRepository(ctx, api.Repository{ID: own.repo, State: api.RepositoryReady, Name: "web", URL: "https://example.org/" + account, Key: account, Account: account, CreatedAt: now}),
-		w.secret(account, "of-"+account), w.secret(account, "token"),
+		w.secret(account, "of-"+account), w.secret(account, "token"), w.document(account, "", "of-"+account), w.document(account, "https://example.org/r", "of-"+account),
 		w.DB.InsertWorkspace(ctx, api.Workspace{ID: own.work, State: api.WorkspaceIdle, Account: account, Name: "of-" + account, CreatedAt: now, Layers: []string{"sha256-" + strings.Repeat("a", 64)}}),
 	} {
 		if err != nil {
@@ -92,6 +92,14 @@ func (w *town) learn(account string, own things) {
 	}); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// document stores a document of an account, and of a repository within it.
+func (w *town) document(account, repository, name string) error {
+	_, err := w.DB.PutDocument(w.t.Context(), api.StoredDocument{
+		Account: account, Repository: repository, Name: name, Title: "of " + account, Text: "of " + account, WrittenAt: time.Now(),
+	}, nil)
+	return err
 }
 
 // pathOf fills the path of a route in. id goes where the thing's id is; a route about
@@ -143,7 +151,7 @@ func (w *town) pathOf(pattern, id string) (path, body string) {
 			parts[i] = "8080"
 		case name == "key": // of a session
 			parts[i] = id
-		case name == "name" && parts[2] == "secrets":
+		case name == "name" && (parts[2] == "secrets" || parts[2] == "documents"):
 			parts[i] = id
 		case name == "name" && parts[2] == "sandboxes": // a secret of the sandbox
 			parts[i] = "crm"
@@ -278,6 +286,48 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 	}
 	if tried < 20 {
 		t.Errorf("only %d routes were tried", tried)
+	}
+}
+
+// TestAnotherAccountsDocumentsDoNotExist names another account's documents, and wants what a name gets that never was, word
+// for word.
+func TestAnotherAccountsDocumentsDoNotExist(t *testing.T) {
+	w := newTown(t)
+	tried := 0
+	for rt := range routes() {
+		if !strings.HasPrefix(rt.Pattern, "/v1/documents/{name}") {
+			continue
+		}
+		for _, repository := range []string{"", "https://example.org/r"} {
+			tried++
+			what := rt.Method + " " + rt.Pattern + " of " + repository
+			of := func(name, key string) (int, string) {
+				path, body := w.pathOf(rt.Pattern, name)
+				if rt.Method == "PUT" {
+					body = `{"text":"x","ifVersion":1,"repository":"` + repository + `"}`
+				} else if repository != "" {
+					path += "?repository=" + repository
+				}
+				status, answer := w.Call(rt.Method, path, body, "X-API-KEY", key)
+				return status, strings.ReplaceAll(answer, name, "NAME")
+			}
+			status, answer := of("of-alice", w.bob.Secret)
+			if s, a := of("of-nobody", w.bob.Secret); s != status || a != answer || status < 400 {
+				t.Errorf("%s tells another's name (%d %.200s) from one that never was (%d %.200s)", what, status, answer, s, a)
+			}
+			if s, a := of("of-alice", w.operator.Secret); s != status || a != answer { // an admin has those of the own account too
+				t.Errorf("%s for an admin: %d %.200s", what, s, a)
+			}
+			if s, a := of("of-alice", w.alice.Secret); s != http.StatusOK { // the control
+				t.Errorf("%s for its owner: %d %.200s", what, s, a)
+			}
+			if err := w.document("alice", repository, "of-alice"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if tried != 8 {
+		t.Errorf("%d routes were tried", tried)
 	}
 }
 

@@ -78,6 +78,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"LessonVectors", testLessonVectors},
 		{"Canceled", testCanceled},
 		{"Sessions", testSessions},
+		{"Documents", testDocuments},
 		{"Volumes", testVolumes},
 		{"Lifecycle", testLifecycle},
 		{"Webhooks", testWebhooks},

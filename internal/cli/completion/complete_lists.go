@@ -115,6 +115,18 @@ func (c *completer) secrets(ctx context.Context, out []string, cur string) []str
 	return out
 }
 
+// documents completes the names of stored documents.
+func (c *completer) documents(ctx context.Context, out []string, cur string) []string {
+	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
+		list, err := conn.Documents.List(ctx, "")
+		for _, d := range list {
+			out = add(out, d.Name, d.Title, cur)
+		}
+		return err
+	})
+	return out
+}
+
 // lessons completes identifiers of lessons.
 func (c *completer) lessons(ctx context.Context, out []string, cur string) []string {
 	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {

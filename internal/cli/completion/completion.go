@@ -274,6 +274,8 @@ func (c *completer) values(ctx context.Context, v *kong.Value, cur, prefix strin
 		out = c.snapshots(ctx, out, cur, prefix)
 	case "secrets":
 		out = c.secrets(ctx, out, cur)
+	case "documents":
+		out = c.documents(ctx, out, cur)
 	case "lessons":
 		out = c.lessons(ctx, out, cur)
 	case "sessions":

@@ -104,8 +104,16 @@ func distinct(all []api.TaskRepository, r api.TaskRepository) error {
 	return nil
 }
 
-// repository finds one repository, and its checkout if it is one of this machine.
+// repository finds one repository, and its checkout if it is one of this machine, and notes what of that is used.
 func (c *taskStartCmd) repository(ctx context.Context, a *app.App, g checkout.User, text string) (r api.TaskRepository, tree checkout.Info, err error) {
+	if r, tree, err = locate(ctx, a, g, text); err == nil && tree.Root != "" {
+		err = c.local(ctx, a, g, tree, &r)
+	}
+	return r, tree, err
+}
+
+// locate finds what a person names: an address, and its checkout if it is one of this machine.
+func locate(ctx context.Context, a *app.App, g checkout.User, text string) (r api.TaskRepository, tree checkout.Info, err error) {
 	address, ref, named, err := connected(ctx, a, text)
 	if err != nil {
 		return r, tree, err
@@ -127,9 +135,8 @@ func (c *taskStartCmd) repository(ctx context.Context, a *app.App, g checkout.Us
 		if api.KindOf(err) == api.KindNotFound {
 			return r, tree, api.Errorf(api.KindInvalid, "--repo: %s", err).WithHint("run git init, or use another directory or a URL")
 		}
-		return r, tree, err
 	}
-	return r, tree, c.local(ctx, a, g, tree, &r)
+	return r, tree, err
 }
 
 // local takes a checkout of this machine: what is committed in it, and nothing
@@ -274,6 +281,16 @@ func (c *DeliveryFlags) remote(ctx context.Context, a *app.App, g checkout.User,
 		a.Note("hortus: the user name and password in the remote's URL are ignored; set a token by a variable or a file: docs/configuration.md")
 	}
 	return address, nil
+}
+
+// Address finds the repository that a person names, for commands that start no work: its address, and the branch, tag or
+// commit if one is named.
+func Address(ctx context.Context, a *app.App, text string) (api.TaskRepository, error) {
+	r, tree, err := locate(ctx, a, person(a), text)
+	if err == nil && tree.Root != "" {
+		r.URL = tree.Root
+	}
+	return r, err
 }
 
 // FindRepository finds the repository that a person names, where its work is delivered, and who the commits are by.

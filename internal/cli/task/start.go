@@ -20,18 +20,19 @@ import (
 )
 
 type taskStartCmd struct {
-	Request string   `arg:"" optional:"" help:"Request in plain language; - reads stdin. It may be left out with --issue."`
-	Issue   string   `placeholder:"URL" help:"Page of the issue that the request is about, at GitHub, GitLab, Gitea or Forgejo. Without --repo, its repository is used. A merge request there closes it."`
-	Repo    []string `sep:"none" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repository: the name of a connected one (hortus repo ls), a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT (default: the checkout of the working directory). Repeatable up to 20 times: each repository then has a directory of the workspace with its name, or with DIR of DIR=PATH."`
-	Verify  string   `placeholder:"CMD" help:"Shell command that verifies the work (default: the repository's own test command)."`
-	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
-	Strict  bool     `help:"Every failed test of the gate decides, also one that failed before the work, and none is run again."`
-	Fresh   bool     `help:"Run the gate before the work, also if an earlier task ran it on this commit, and a setup that failed a short time ago."`
-	Locks   bool     `name:"locks-may-change" help:"The request is about the packages of the repository: accept lock files that change without their manifests."`
-	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository. The gate must fail with it, which proves that new tests detect the defect."`
-	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
-	Record  string   `complete:"files" placeholder:"FILE" help:"File to record every model call in, without secrets, for --model replay:FILE."`
-	Detach  bool     `short:"d" help:"Start the task, print its ID and return. hortus task watch ID follows it."`
+	Request  string   `arg:"" optional:"" help:"Request in plain language; - reads stdin. It may be left out with --issue."`
+	Issue    string   `placeholder:"URL" help:"Page of the issue that the request is about, at GitHub, GitLab, Gitea or Forgejo. Without --repo, its repository is used. A merge request there closes it."`
+	Repo     []string `sep:"none" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repository: the name of a connected one (hortus repo ls), a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT (default: the checkout of the working directory). Repeatable up to 20 times: each repository then has a directory of the workspace with its name, or with DIR of DIR=PATH."`
+	Verify   string   `placeholder:"CMD" help:"Shell command that verifies the work (default: the repository's own test command)."`
+	Context  []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
+	Document []string `sep:"none" complete:"documents" placeholder:"NAME" help:"Document for the request: the name of a stored one, or the path of a file in .hortus/context of the commit (hortus document ls --repo REPOSITORY). Repeatable; at most 8 with --context."`
+	Strict   bool     `help:"Every failed test of the gate decides, also one that failed before the work, and none is run again."`
+	Fresh    bool     `help:"Run the gate before the work, also if an earlier task ran it on this commit, and a setup that failed a short time ago."`
+	Locks    bool     `name:"locks-may-change" help:"The request is about the packages of the repository: accept lock files that change without their manifests."`
+	Mutant   string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository. The gate must fail with it, which proves that new tests detect the defect."`
+	Author   string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
+	Record   string   `complete:"files" placeholder:"FILE" help:"File to record every model call in, without secrets, for --model replay:FILE."`
+	Detach   bool     `short:"d" help:"Start the task, print its ID and return. hortus task watch ID follows it."`
 	DeliveryFlags
 	BudgetFlags
 	fileFlags
@@ -74,9 +75,8 @@ type BudgetFlags struct {
 
 // Bounds of the files that belong to a request.
 const (
-	maxContextFiles = 8
-	maxContextFile  = 64 << 10
-	maxMutant       = 256 << 10
+	maxContextFile = 64 << 10
+	maxMutant      = 256 << 10
 )
 
 // Run has an agent work on a repository.
@@ -307,9 +307,10 @@ func (m ModelNames) Agent() (name, large string, err error) {
 
 // files reads what belongs to the request.
 func (c *taskStartCmd) files(a *app.App, into *api.RepoTask) error {
-	if len(c.Context) > maxContextFiles {
-		return api.Errorf(api.KindInvalid, "--context: %d files; the maximum is %d", len(c.Context), maxContextFiles)
+	if n := len(c.Context) + len(c.Document); n > api.MaxTaskDocuments {
+		return api.Errorf(api.KindInvalid, "--context and --document: %d documents; the maximum is %d", n, api.MaxTaskDocuments)
 	}
+	into.Documents = c.Document
 	for _, name := range c.Context {
 		text, err := readText(a, name, "--context", maxContextFile, c.Request == "-")
 		if err != nil {

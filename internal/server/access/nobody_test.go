@@ -15,7 +15,7 @@ import (
 func TestNobodyMayNothing(t *testing.T) {
 	sandboxes := NewSandboxes(SandboxesConfig{Quota: quota.New(quota.Config{})})
 	tasks := NewTasks(nil, nil, quota.NewRates(quota.RatesConfig{}))
-	guards := []any{quota.New(quota.Config{}), sandboxes, tasks, NewRoles(nil), NewEvents(nil, sandboxes, tasks, NewSessions(nil, tasks), NewPlans(nil, tasks)), NewSessions(nil, tasks), NewPlans(nil, tasks), NewSystem(nil, sandboxes), NewKeyAdmin(nil), NewEgress(EgressConfig{Sandboxes: sandboxes}), NewWorkspaces(nil, quota.NewRates(quota.RatesConfig{})), NewImages(nil), NewSecrets(nil), NewLessons(nil)}
+	guards := []any{quota.New(quota.Config{}), sandboxes, tasks, NewRoles(nil), NewEvents(nil, sandboxes, tasks, NewSessions(nil, tasks), NewPlans(nil, tasks)), NewSessions(nil, tasks), NewPlans(nil, tasks), NewSystem(nil, sandboxes), NewKeyAdmin(nil), NewEgress(EgressConfig{Sandboxes: sandboxes}), NewWorkspaces(nil, quota.NewRates(quota.RatesConfig{})), NewImages(nil), NewSecrets(nil), NewLessons(nil), NewDocuments(nil)}
 	for name, p := range map[string]api.Principal{
 		"nobody": {}, "a user of no account": {Role: api.RoleUser}, "an account without a role": {Account: "a"},
 		"an unknown role": {Account: "a", Role: "owner"}, "a key alone": {Key: api.NewKeyID()},

@@ -145,6 +145,7 @@ type (
 	repositories struct{ Repositories Repositories }
 	secretStore  struct{ Secrets Secrets }
 	lessonStore  struct{ Lessons Lessons }
+	documents    struct{ Documents Documents }
 )
 
 // table lists the server's routes.
@@ -168,7 +169,7 @@ func (d *Server) table() []Route {
 		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger, c.PortURL}.sandboxRoutes(),
 		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger, c.PortURL}.codeRoutes(),
 		outgoing.egressRoutes(), outgoing.grantRoutes(),
-		secretStore{c.Secrets}.secretRoutes(), lessonStore{c.Lessons}.lessonRoutes(), e.execRoutes(), guests.fileRoutes(),
+		secretStore{c.Secrets}.secretRoutes(), lessonStore{c.Lessons}.lessonRoutes(), documents{c.Documents}.documentRoutes(), e.execRoutes(), guests.fileRoutes(),
 		snapshots{c.Snapshots, c.Sandboxes, i}.snapshotRoutes(),
 		workspaces{c.Workspaces, c.Logger}.workspaceRoutes(),
 		t.taskRoutes(), t.repoRoutes(), sessions{c.Sessions, events}.sessionRoutes(), plans{c.Plans, events}.planRoutes(),

@@ -107,6 +107,7 @@ type Config struct {
 	Egress    Egress
 	Secrets   Secrets
 	Lessons   Lessons
+	Documents Documents
 	Keys      Keys
 	// Repositories are the connected ones.
 	Repositories Repositories

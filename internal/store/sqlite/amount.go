@@ -12,6 +12,7 @@ import (
 
 const accountsSQL = `
 	SELECT coalesce(account, '') FROM task UNION SELECT account FROM session
+	UNION SELECT account FROM document
 	UNION SELECT coalesce(account, '') FROM workspace UNION SELECT coalesce(account, '') FROM snapshot
 	ORDER BY 1`
 

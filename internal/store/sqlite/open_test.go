@@ -207,8 +207,8 @@ func TestSchemaIsFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(strings.Fields(strings.Join(all, ";")), " "))))
-	if want := "185f015528d2f6d6848f9e6f50dc8ebd71879c760ac53eca5e511a93ff4e92de"; got != want || newest != 3 {
-		t.Errorf("version %d has the fingerprint %s, want %s of version 3", newest, got, want)
+	if want := "a70e715ec5914c378347ba92ea55d31d6b2721e8daa05a3ccef1ff8c29899760"; got != want || newest != 5 {
+		t.Errorf("version %d has the fingerprint %s, want %s of version 5", newest, got, want)
 	}
 }
 

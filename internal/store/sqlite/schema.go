@@ -35,12 +35,28 @@ CREATE TABLE volume (
     UNIQUE (account, name)
 ) STRICT;`
 
+// documentsSQL adds stored documents: a row for each version. The largest version is the current one.
+const documentsSQL = `
+CREATE TABLE document (
+    account    TEXT    NOT NULL,
+    repository TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    version    INTEGER NOT NULL,
+    title      TEXT    NOT NULL,
+    text       TEXT    NOT NULL,
+    key        TEXT    NOT NULL,
+    written_at INTEGER NOT NULL,
+    PRIMARY KEY (account, repository, name, version)
+) STRICT;`
+
 //go:embed webhook.sql
 var webhookSQL string
 
 // schemaSteps are the statements that lead to each version of the schema from the one before it.
 // The first creates it.
-func schemaSteps() []string { return []string{schemaSQL, webhookSQL, volumesSQL, planSQL} }
+func schemaSteps() []string {
+	return []string{schemaSQL, webhookSQL, volumesSQL, documentsSQL, planSQL}
+}
 
 // schema brings a database file to the version that its steps lead to. The version is SQLite's
 // user_version.

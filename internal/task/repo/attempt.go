@@ -202,6 +202,9 @@ func (w *attempt) prepare(ctx context.Context) error {
 	if err := w.project.meet(ctx); err != nil {
 		return err
 	}
+	if err := w.project.readDocuments(ctx); err != nil {
+		return err
+	}
 	w.res.Commit, w.res.Base, w.res.Repositories = w.project.base.Hash, w.project.base.Branch, w.project.results()
 	if err := w.save(ctx); err != nil {
 		return err

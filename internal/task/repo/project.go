@@ -36,6 +36,8 @@ type project struct {
 	base    cache.Commit
 	// issue is the issue that the request is about; without a name if there is none.
 	issue api.Document
+	// documents are the files of the commit that the request names.
+	documents []api.Document
 	// files says which files are off limits and which the agent may not change.
 	files *filerule.Policy
 	// prepared is the result of the setups.
@@ -108,6 +110,21 @@ func visible(ctx context.Context, r *cache.Repo, base cache.Commit, policy *file
 		}
 	}
 	return files, len(all) - len(files), nil
+}
+
+// readDocuments reads the files of the commit that the request names as documents.
+func (w *project) readDocuments(ctx context.Context) error {
+	for _, name := range w.req.Documents {
+		if w.files.OffLimits(name) != "" {
+			return api.Errorf(api.KindDenied, "document %s is off limits to the task", name).WithHint("omit it, or change the rules for files: docs/files.md")
+		}
+		text, err := w.repo.ReadFile(ctx, w.base.Hash, name, api.MaxDocument)
+		if err != nil {
+			return api.AsError(err).WithHint("a document of a task is a committed file; list them: hortus document ls --repo REPOSITORY")
+		}
+		w.documents = append(w.documents, api.Document{Name: name, Text: string(text)})
+	}
+	return nil
 }
 
 // access lists what the sandbox of the agent has read-only. A link is not in it, because it cannot

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -275,7 +276,7 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := loop.Brief{Request: w.project.task.Create.Request, Gate: w.res.Verify, Context: w.project.req.Context, Mark: string(w.project.task.ID), Replies: w.project.replies(), Attempts: w.attempts(), Rules: w.project.rules(), NoFinish: w.spec.external() || w.project.conversation != nil, Schema: w.project.task.Create.Schema}
+	b := loop.Brief{Request: w.project.task.Create.Request, Gate: w.res.Verify, Context: slices.Concat(w.project.req.Context, w.project.documents), Mark: string(w.project.task.ID), Replies: w.project.replies(), Attempts: w.attempts(), Rules: w.project.rules(), NoFinish: w.spec.external() || w.project.conversation != nil, Schema: w.project.task.Create.Schema}
 	if issue := w.project.issue; issue.Name != "" {
 		b.Request += "\n\nThe request is about the issue in the document \"" + issue.Name + "\" below, which says what is wrong or wanted."
 		b.Context = append([]api.Document{issue}, b.Context...)

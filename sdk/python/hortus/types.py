@@ -335,6 +335,17 @@ CompactEvent = TypedDict(
     },
 )
 
+ContextFile = TypedDict(
+    "ContextFile",
+    {
+        "bytes": 'int',
+        "commit": 'str',
+        "path": 'str',
+        "title": 'str',
+        "unusable": 'NotRequired[str]',
+    },
+)
+
 CreateCodeContext = TypedDict(
     "CreateCodeContext",
     {
@@ -595,6 +606,7 @@ Document = TypedDict(
     {
         "name": 'str',
         "text": 'str',
+        "version": 'NotRequired[int]',
     },
 )
 
@@ -698,7 +710,73 @@ EscalationEvent = TypedDict(
     },
 )
 
-Event = Union["EventTaskCreated", "EventTaskStarted", "EventTaskPlan", "EventTaskCode", "EventTaskEscalation", "EventTaskAttempt", "EventTaskPhase", "EventTaskOutput", "EventTaskResult", "EventTaskDiagnosis", "EventTaskModel", "EventTaskModelRetry", "EventTaskStep", "EventTaskTier", "EventTaskTool", "EventTaskSay", "EventTaskCandidate", "EventTaskCompact", "EventTaskTodo", "EventTaskResumed", "EventTaskRetry", "EventTaskLessons", "EventTaskCancel", "EventTaskFinished", "EventSandboxState", "EventSandboxUpdated", "EventSandboxWaiting", "EventSandboxSnapshot", "EventSandboxForked", "EventSandboxAdopted", "EventSandboxEgress", "EventSandboxEgressPolicy", "EventSandboxExec", "EventSandboxExecEnd", "EventSessionCreated", "EventSessionMessage", "EventSessionRemoved", "EventSessionTurn", "EventSessionRestored", "EventSessionAnswer", "EventSessionState", "EventSessionBack", "EventSessionForked", "EventSessionClosed"]
+Event = Union["EventTaskCreated", "EventTaskStarted", "EventTaskPlan", "EventTaskCode", "EventTaskEscalation", "EventTaskAttempt", "EventTaskPhase", "EventTaskOutput", "EventTaskResult", "EventTaskDiagnosis", "EventTaskModel", "EventTaskModelRetry", "EventTaskStep", "EventTaskTier", "EventTaskTool", "EventTaskSay", "EventTaskCandidate", "EventTaskCompact", "EventTaskTodo", "EventTaskResumed", "EventTaskRetry", "EventTaskLessons", "EventTaskCancel", "EventTaskFinished", "EventSandboxState", "EventSandboxUpdated", "EventSandboxWaiting", "EventSandboxSnapshot", "EventSandboxForked", "EventSandboxAdopted", "EventSandboxEgress", "EventSandboxEgressPolicy", "EventSandboxExec", "EventSandboxExecEnd", "EventSessionCreated", "EventSessionMessage", "EventSessionRemoved", "EventSessionTurn", "EventSessionRestored", "EventSessionAnswer", "EventSessionState", "EventSessionBack", "EventSessionForked", "EventSessionClosed", "EventPlanCreated", "EventPlanPlanned", "EventPlanState", "EventPlanItem", "EventPlanEdited", "EventPlanFinished"]
+
+EventPlanCreated = TypedDict(
+    "EventPlanCreated",
+    {
+        "at": 'str',
+        "data": 'NotRequired[Plan]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["plan.created"]',
+    },
+)
+
+EventPlanEdited = TypedDict(
+    "EventPlanEdited",
+    {
+        "at": 'str',
+        "data": 'NotRequired[PlanEditedEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["plan.edited"]',
+    },
+)
+
+EventPlanFinished = TypedDict(
+    "EventPlanFinished",
+    {
+        "at": 'str',
+        "data": 'NotRequired[Plan]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["plan.finished"]',
+    },
+)
+
+EventPlanItem = TypedDict(
+    "EventPlanItem",
+    {
+        "at": 'str',
+        "data": 'NotRequired[PlanItemEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["plan.item"]',
+    },
+)
+
+EventPlanPlanned = TypedDict(
+    "EventPlanPlanned",
+    {
+        "at": 'str',
+        "data": 'NotRequired[PlanPlannedEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["plan.planned"]',
+    },
+)
+
+EventPlanState = TypedDict(
+    "EventPlanState",
+    {
+        "at": 'str',
+        "data": 'NotRequired[PlanStateEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["plan.state"]',
+    },
+)
 
 EventSandboxAdopted = TypedDict(
     "EventSandboxAdopted",
@@ -1520,6 +1598,18 @@ InputFile = TypedDict(
     },
 )
 
+ItemTask = TypedDict(
+    "ItemTask",
+    {
+        "acceptance": 'NotRequired[str]',
+        "branch": 'NotRequired[str]',
+        "check": 'NotRequired[str]',
+        "item": 'str',
+        "plan": 'str',
+        "start": 'NotRequired[str]',
+    },
+)
+
 Key = TypedDict(
     "Key",
     {
@@ -1779,12 +1869,189 @@ PhaseTime = TypedDict(
     },
 )
 
+Plan = TypedDict(
+    "Plan",
+    {
+        "account": 'NotRequired[str]',
+        "base": 'NotRequired[str]',
+        "branch": 'str',
+        "checked": 'NotRequired[str]',
+        "commit": 'NotRequired[str]',
+        "counts": 'Dict[str, int]',
+        "createdAt": 'str',
+        "delivered": 'NotRequired[Delivery]',
+        "endedAt": 'NotRequired[str]',
+        "error": 'NotRequired[Error]',
+        "head": 'NotRequired[str]',
+        "id": 'str',
+        "items": 'NotRequired[List[PlanProgress]]',
+        "key": 'NotRequired[str]',
+        "outcome": 'NotRequired[Literal["verified", "needs_human", "declined", "canceled", "failed", "lost", "answered"]]',
+        "owner": 'NotRequired[str]',
+        "parallel": 'int',
+        "planner": 'NotRequired[str]',
+        "receipt": 'NotRequired[Receipt]',
+        "refuse": 'NotRequired[bool]',
+        "rejected": 'NotRequired[List[str]]',
+        "startedAt": 'NotRequired[str]',
+        "state": 'Literal["planning", "proposed", "queued", "running", "paused", "done"]',
+        "task": 'CreateTask',
+        "usage": 'NotRequired[Usage]',
+        "version": 'int',
+        "why": 'NotRequired[str]',
+    },
+)
+
+PlanAmendment = TypedDict(
+    "PlanAmendment",
+    {
+        "answer": 'NotRequired[str]',
+        "by": 'NotRequired[str]',
+        "paths": 'List[str]',
+        "why": 'NotRequired[str]',
+    },
+)
+
+PlanAnswer = TypedDict(
+    "PlanAnswer",
+    {
+        "grant": 'bool',
+        "item": 'str',
+    },
+)
+
+PlanCreate = TypedDict(
+    "PlanCreate",
+    {
+        "approve": 'NotRequired[bool]',
+        "items": 'NotRequired[List[PlanItem]]',
+        "parallel": 'NotRequired[int]',
+        "refuse": 'NotRequired[bool]',
+        "task": 'CreateTask',
+    },
+)
+
+PlanEdit = TypedDict(
+    "PlanEdit",
+    {
+        "items": 'List[PlanItem]',
+        "version": 'NotRequired[int]',
+    },
+)
+
+PlanEditedEvent = TypedDict(
+    "PlanEditedEvent",
+    {
+        "items": 'List[PlanItem]',
+        "version": 'int',
+    },
+)
+
+PlanItem = TypedDict(
+    "PlanItem",
+    {
+        "acceptance": 'NotRequired[str]',
+        "agent": 'NotRequired[str]',
+        "context": 'NotRequired[List[str]]',
+        "creates": 'NotRequired[List[str]]',
+        "id": 'str',
+        "minutes": 'NotRequired[int]',
+        "model": 'NotRequired[str]',
+        "needs": 'NotRequired[List[str]]',
+        "request": 'str',
+        "title": 'NotRequired[str]',
+        "touches": 'NotRequired[List[str]]',
+    },
+)
+
+PlanItemEvent = TypedDict(
+    "PlanItemEvent",
+    {
+        "commit": 'NotRequired[str]',
+        "item": 'str',
+        "phase": 'NotRequired[Literal["works", "merges", "checks", "asks"]]',
+        "state": 'Literal["pending", "in_progress", "completed", "skipped", "failed"]',
+        "task": 'NotRequired[str]',
+        "why": 'NotRequired[str]',
+    },
+)
+
+PlanPlannedEvent = TypedDict(
+    "PlanPlannedEvent",
+    {
+        "items": 'NotRequired[List[PlanItem]]',
+        "refused": 'NotRequired[str]',
+        "try": 'int',
+    },
+)
+
+PlanProgress = TypedDict(
+    "PlanProgress",
+    {
+        "acceptance": 'NotRequired[str]',
+        "agent": 'NotRequired[str]',
+        "amendments": 'NotRequired[List[PlanAmendment]]',
+        "commit": 'NotRequired[str]',
+        "context": 'NotRequired[List[str]]',
+        "creates": 'NotRequired[List[str]]',
+        "endedAt": 'NotRequired[str]',
+        "gate": 'NotRequired[str]',
+        "id": 'str',
+        "minutes": 'NotRequired[int]',
+        "model": 'NotRequired[str]',
+        "needs": 'NotRequired[List[str]]',
+        "phase": 'NotRequired[Literal["works", "merges", "checks", "asks"]]',
+        "question": 'NotRequired[str]',
+        "request": 'str',
+        "startedAt": 'NotRequired[str]',
+        "state": 'Literal["pending", "in_progress", "completed", "skipped", "failed"]',
+        "title": 'NotRequired[str]',
+        "touches": 'NotRequired[List[str]]',
+        "tries": 'NotRequired[List[PlanTry]]',
+        "usage": 'NotRequired[Usage]',
+        "why": 'NotRequired[str]',
+    },
+)
+
 PlanRequest = TypedDict(
     "PlanRequest",
     {
         "files": 'NotRequired[List[InputFile]]',
         "schema": 'NotRequired[Any]',
         "sentence": 'str',
+    },
+)
+
+PlanRetry = TypedDict(
+    "PlanRetry",
+    {
+        "item": 'NotRequired[str]',
+        "message": 'NotRequired[str]',
+    },
+)
+
+PlanStateEvent = TypedDict(
+    "PlanStateEvent",
+    {
+        "state": 'Literal["planning", "proposed", "queued", "running", "paused", "done"]',
+        "why": 'NotRequired[str]',
+    },
+)
+
+PlanTry = TypedDict(
+    "PlanTry",
+    {
+        "base": 'str',
+        "check": 'NotRequired[str]',
+        "conflicts": 'NotRequired[List[str]]',
+        "endedAt": 'NotRequired[str]',
+        "head": 'NotRequired[str]',
+        "merged": 'NotRequired[str]',
+        "outcome": 'NotRequired[Literal["verified", "needs_human", "declined", "canceled", "failed", "lost", "answered"]]',
+        "start": 'NotRequired[str]',
+        "startedAt": 'str',
+        "task": 'str',
+        "why": 'NotRequired[str]',
     },
 )
 
@@ -1882,6 +2149,16 @@ PullImage = TypedDict(
     },
 )
 
+PutDocument = TypedDict(
+    "PutDocument",
+    {
+        "ifVersion": 'NotRequired[int]',
+        "repository": 'NotRequired[str]',
+        "text": 'str',
+        "title": 'NotRequired[str]',
+    },
+)
+
 Receipt = TypedDict(
     "Receipt",
     {
@@ -1948,6 +2225,7 @@ RepoResult = TypedDict(
         "todo": 'NotRequired[List[TodoItem]]',
         "verify": 'NotRequired[str]',
         "verifyFrom": 'NotRequired[str]',
+        "wanted": 'NotRequired[List[WantedFile]]',
         "workspace": 'NotRequired[str]',
     },
 )
@@ -1977,10 +2255,12 @@ RepoTask = TypedDict(
         "best": 'NotRequired[BestOf]',
         "budget": 'NotRequired[Budget]',
         "context": 'NotRequired[List[Document]]',
+        "documents": 'NotRequired[List[str]]',
         "draft": 'NotRequired[bool]',
         "filePolicy": 'NotRequired[FilePolicy]',
         "fresh": 'NotRequired[bool]',
         "issue": 'NotRequired[str]',
+        "item": 'NotRequired[ItemTask]',
         "locksMayChange": 'NotRequired[bool]',
         "mergeRequest": 'NotRequired[bool]',
         "mutant": 'NotRequired[str]',
@@ -2105,6 +2385,7 @@ RoleCalls = TypedDict(
 Round = TypedDict(
     "Round",
     {
+        "acceptance": 'NotRequired[Gate]',
         "agent": 'NotRequired[str]',
         "disguised": 'NotRequired[Gate]',
         "gate": 'NotRequired[Gate]',
@@ -2883,6 +3164,20 @@ Stats = TypedDict(
     },
 )
 
+StoredDocument = TypedDict(
+    "StoredDocument",
+    {
+        "bytes": 'int',
+        "key": 'NotRequired[str]',
+        "name": 'str',
+        "repository": 'NotRequired[str]',
+        "text": 'NotRequired[str]',
+        "title": 'str',
+        "version": 'int',
+        "writtenAt": 'str',
+    },
+)
+
 Stream = TypedDict(
     "Stream",
     {
@@ -3178,6 +3473,14 @@ WaitingEvent = TypedDict(
         "position": 'int',
         "waitedMs": 'int',
         "why": 'str',
+    },
+)
+
+WantedFile = TypedDict(
+    "WantedFile",
+    {
+        "path": 'str',
+        "why": 'NotRequired[str]',
     },
 )
 

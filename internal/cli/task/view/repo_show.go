@@ -20,6 +20,16 @@ func ShowRepo(w io.Writer, t api.Task) {
 	for _, r := range c.All() {
 		fmt.Fprintf(w, "repository\t%s%s%s\n", human.Sanitize(label(r.Name)), human.Sanitize(r.URL), human.Sanitize(human.Prefixed(" @ ", r.Ref)))
 	}
+	for _, d := range c.Context {
+		version := ""
+		if d.Version > 0 {
+			version = fmt.Sprintf(" (version %d)", d.Version)
+		}
+		fmt.Fprintf(w, "document\t%s%s\n", human.Sanitize(d.Name), version)
+	}
+	for _, path := range c.Documents {
+		fmt.Fprintf(w, "document\t%s (of the commit)\n", human.Sanitize(path))
+	}
 	fmt.Fprintf(w, "author\t%s <%s>\n", human.Sanitize(c.Author.Name), human.Sanitize(c.Author.Email))
 	r := t.Repo
 	if r == nil {
