@@ -36,7 +36,7 @@ Use one item unless parts of the request change different files. Never divide on
 - touches: globs of the files that the item may change, with its tests. "*" stops at a slash, "**" does not. Two items that may change the same file must be ordered by needs.
 - creates: globs of the new files that the item adds. List them in touches too.
 - acceptance: a shell command that fails now and passes when the item is done. Omit it if the tests of the repository are enough. Commands that cannot fail are rejected.
-- context: names from documents that the agent needs. Omit it if there are none.
+- context: names from documents that the agent needs, without their titles. Omit it if there are none.
 - minutes: your estimate.
 - agent and model: omit both.
 

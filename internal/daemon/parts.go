@@ -281,10 +281,20 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
 	s.onClose(s.sessions.Close)
 	s.plans = plan.New(plan.Config{
-		Rows: s.db, Tasks: s.tasks, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Log: s.facts(), Owner: s.owner.Owner.ID, Logger: s.log,
+		Rows: s.db, Tasks: s.tasks, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Titles: s.titles, Log: s.facts(), Owner: s.owner.Owner.ID, Logger: s.log,
 	})
 	s.onClose(s.plans.Close)
 	return nil
+}
+
+// titles lists the documents that items of plans may be given.
+func (s *System) titles(ctx context.Context, account, repository, ref string) (map[string]string, error) {
+	all, err := s.documents.Titles(ctx, account, repository, ref)
+	out := make(map[string]string, len(all))
+	for _, d := range all {
+		out[d.Name] = d.Title
+	}
+	return out, err
 }
 
 // lessons opens what tasks learned. An embedding model that is configured must be usable.

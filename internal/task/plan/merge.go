@@ -318,7 +318,7 @@ func (o *openPlan) checkRequest(name, title, commit, acceptance string) api.Crea
 	create := o.Task
 	r := *create.Repo
 	create.Repo, create.Request, create.Model = &r, "Check the plan's result: "+title, ""
-	r.Agent, r.Best, r.Ref, r.FilePolicy.Writable, r.Context, r.Issue = "", nil, o.Commit, nil, nil, ""
+	r.Agent, r.Best, r.Ref, r.FilePolicy.Writable, r.Context, r.Documents, r.Issue = "", nil, o.Commit, nil, nil, nil, ""
 	r.Item = &api.ItemTask{Plan: o.ID, Item: name, Branch: o.Base, Check: commit, Acceptance: acceptance}
 	create.Models = api.Models{}
 	return create

@@ -38,7 +38,7 @@ type Log interface {
 	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
 }
 
-// Config is what a Service is made of. All fields but Now and Logger must be set.
+// Config is what a Service is made of. All fields but Titles, Now and Logger must be set.
 type Config struct {
 	Rows  store.Plans
 	Tasks Tasks
@@ -46,7 +46,9 @@ type Config struct {
 	// Source finds what opens a repository.
 	Source func(ctx context.Context, url string) (git.Source, error)
 	// Model finds a model by its name.
-	Model  func(name string) (model.Model, error)
+	Model func(name string) (model.Model, error)
+	// Titles lists the documents of an account and a repository that items may be given: their names, each with its title. It may be nil.
+	Titles func(ctx context.Context, account, repository, ref string) (map[string]string, error)
 	Log    Log
 	Owner  api.OwnerID
 	Now    func() time.Time

@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -191,6 +192,15 @@ func (s *Service) ask(ctx context.Context, r *cache.Repo, commit string, files [
 	for _, d := range p.Task.Repo.Context {
 		out.Documents = append(out.Documents, d.Name)
 	}
+	if s.cfg.Titles != nil {
+		titles, err := s.cfg.Titles(ctx, p.Account, p.Task.Repo.URL, p.Task.Repo.Ref)
+		if err != nil {
+			return out, err
+		}
+		for _, name := range slices.Sorted(maps.Keys(titles)) {
+			out.Documents = append(out.Documents, strings.TrimSuffix(name+": "+titles[name], ": "))
+		}
+	}
 	rows, err := s.cfg.Rows.OpenPlans(ctx, s.repository(p.Task))
 	if err != nil {
 		return out, err
@@ -236,7 +246,15 @@ func (o *openPlan) request(n int) api.CreateTask {
 		r.FilePolicy.Writable = allowed
 	}
 	if len(it.Context) > 0 {
-		r.Context = slices.DeleteFunc(slices.Clone(r.Context), func(d api.Document) bool { return !slices.Contains(it.Context, d.Name) })
+		given := r.Context
+		r.Context, r.Documents = nil, nil
+		for _, name := range it.Context {
+			if i := slices.IndexFunc(given, func(d api.Document) bool { return d.Name == name }); i >= 0 {
+				r.Context = append(r.Context, given[i])
+			} else {
+				r.Documents = append(r.Documents, name)
+			}
+		}
 	}
 	r.Ref, r.Push, r.MergeRequest, r.Draft, r.Target, r.Remote, r.Issue = try.Base, false, false, false, "", "", ""
 	r.Budget = share(r.Budget, len(o.items))

@@ -32,6 +32,7 @@ type world struct {
 	git    *cache.Cache
 	source string
 	tasks  *scripted
+	log    *event.Log
 }
 
 func newWorld(t testing.TB, files map[string]string) *world {
@@ -46,7 +47,7 @@ func newWorld(t testing.TB, files map[string]string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, db: db, git: c, source: gittest.NewCheckout(t, files)}
+	w := &world{t: t, db: db, git: c, source: gittest.NewCheckout(t, files), log: event.NewLog(event.Config{Store: db})}
 	w.tasks = &scripted{world: w, rows: map[api.TaskID]*scriptedTask{}, agents: map[string]agent{}}
 	return w
 }
@@ -65,7 +66,7 @@ func (w *world) daemon(rows store.Plans) *plan.Service {
 	w.tasks.setOwner(owner.ID)
 	s := plan.New(plan.Config{
 		Rows: rows, Tasks: w.tasks, Git: w.git, Source: func(_ context.Context, url string) (git.Source, error) { return git.Source{URL: url}, nil },
-		Model: func(string) (model.Model, error) { return off, nil }, Log: event.NewLog(event.Config{Store: w.db}), Owner: owner.ID,
+		Model: func(string) (model.Model, error) { return off, nil }, Log: w.log, Owner: owner.ID,
 	})
 	w.t.Cleanup(func() { s.Close(context.Background()) })
 	return s
@@ -85,22 +86,26 @@ func (w *world) create(s *plan.Service, items []words.Item, change func(*words.C
 	return p
 }
 
-// until waits for a plan that a condition holds for.
+// until waits for a plan that a condition holds for: it looks after each event.
 func (w *world) until(s *plan.Service, id api.PlanID, what string, holds func(words.Plan) bool) words.Plan {
 	w.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; {
-		p, err := s.Get(context.Background(), "", id)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	for _, err := range w.log.Follow(ctx, api.Stream{Kind: words.Stream, ID: string(id)}, 0) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		p, err := s.Get(ctx, "", id)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		if holds(p) {
 			return p
 		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("the plan is not %s: %+v", what, p)
-		}
-		time.Sleep(time.Millisecond)
 	}
+	p, err := s.Get(context.Background(), "", id)
+	w.t.Fatalf("the plan is not %s but %s: %s: %v, %v", what, p.State, p.Why, p.Counts, err)
+	return p
 }
 
 func (w *world) done(s *plan.Service, id api.PlanID) words.Plan {

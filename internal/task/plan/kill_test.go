@@ -1,0 +1,160 @@
+package plan_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	words "hortus.dev/api/plan"
+	"hortus.dev/internal/store"
+	"hortus.dev/test/tier"
+)
+
+// dying are the rows of a daemon that is dead after some of its writes: nothing of what it does after that is stored.
+type dying struct {
+	store.Plans
+	mu   sync.Mutex
+	left int
+	dead chan struct{}
+}
+
+var errDead = errors.New("the daemon is dead")
+
+func (d *dying) UpdatePlan(ctx context.Context, owner api.OwnerID, p store.Plan, items ...store.PlanItem) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.left == 0 {
+		return errDead
+	}
+	if err := d.Plans.UpdatePlan(ctx, owner, p, items...); err != nil {
+		return err
+	}
+	if d.left--; d.left == 0 {
+		close(d.dead)
+	}
+	return nil
+}
+
+// TestKilledAtEveryWrite: a daemon dies after each write of a plan in turn, with a conflict and an item that fails once. The next one ends
+// in the same files, and repeats no completed item.
+func TestKilledAtEveryWrite(t *testing.T) {
+	build := func(t *testing.T) (*world, []words.Item) {
+		w := newWorld(t, map[string]string{"list": "one\ntwo\nthree\n", "README": "one\n"})
+		w.tasks.agents["a"] = func(context.Context, job) (map[string]string, error) {
+			return map[string]string{"list": "one\nTWO\nthree\n", "a.txt": "a\n"}, nil
+		}
+		w.tasks.agents["b"] = func(_ context.Context, j job) (map[string]string, error) {
+			if j.create.Repo.Item.Start == "" {
+				// It has not seen the change of a, whichever of the two is merged first.
+				return map[string]string{"list": "one\ntwo\nthree\nfour\n", "b.txt": "b\n"}, nil
+			}
+			return map[string]string{"list": "one\nTWO\nthree\nfour\n"}, nil
+		}
+		return w, []words.Item{adds("a"), adds("b"), adds("c", "a"), adds("d", "b", "c")}
+	}
+	want := map[string]string{"list": "one\nTWO\nthree\nfour\n", "README": "one\n", "a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n", "d.txt": "d\n"}
+	gone := func(api.OwnerID) bool { return true }
+	for n := 1; ; n += tier.Count(6, 1) {
+		died := false
+		t.Run(fmt.Sprint("after write ", n), func(t *testing.T) {
+			w, items := build(t)
+			rows := &dying{Plans: w.db, left: n, dead: make(chan struct{})}
+			s := w.daemon(rows)
+			id := w.create(s, items, nil).ID
+			ctx, stop := context.WithCancel(t.Context())
+			watched := make(chan struct{})
+			go func() {
+				defer close(watched)
+				select {
+				case <-rows.dead:
+					stop()
+				case <-ctx.Done():
+				}
+			}()
+			for e := range w.log.Follow(ctx, api.Stream{Kind: words.Stream, ID: string(id)}, 0) {
+				if e.Type == words.EventFinished {
+					break
+				}
+			}
+			stop()
+			<-watched
+			select {
+			case <-rows.dead:
+				died = true
+			default:
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			next := w.daemon(w.db)
+			if _, err := next.Recover(t.Context(), gone); err != nil {
+				t.Fatal(err)
+			}
+			p := w.done(next, id)
+			if p.Outcome != api.OutcomeVerified || !maps.Equal(w.tree(p.Head), want) {
+				t.Fatalf("%s: %s: %s: %v", p.Outcome, p.Why, states(p), w.tree(p.Head))
+			}
+			r, err := w.git.Find(w.source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at, err := r.Resolve(t.Context(), p.Branch); err != nil || at.Hash != p.Head {
+				t.Errorf("the branch is at %s, %v; want %s", at.Hash, err, p.Head)
+			}
+			tries := 0
+			for _, it := range p.Items {
+				tries += len(it.Tries)
+			}
+			if w.tasks.starts > 5 || tries > 5 {
+				t.Errorf("%d tasks, %d tries: an item was repeated", w.tasks.starts, tries)
+			}
+		})
+		if !died || t.Failed() {
+			if n < 15 {
+				t.Errorf("the plan had only %d writes", n)
+			}
+			return
+		}
+	}
+}
+
+// TestScale: 200 items, 50 at a time. What the scheduler, the queue, the rows and the events cost is the time of this process: git runs
+// in others.
+func TestScale(t *testing.T) {
+	tier.Soak(t)
+	w := newWorld(t, map[string]string{"README": "one\n"})
+	const n = 200
+	var items []words.Item
+	for i := range n {
+		it := adds(fmt.Sprintf("item-%d", i))
+		if i >= 50 && i%4 == 0 {
+			it.Needs = []string{fmt.Sprintf("item-%d", i-50)}
+		}
+		items = append(items, it)
+	}
+	s := w.daemon(w.db)
+	began, before := time.Now(), spent(t)
+	p := w.create(s, items, func(c *words.Create) { c.Parallel = 50 })
+	p = w.done(s, p.ID)
+	took, own := time.Since(began), spent(t)-before
+	if p.Outcome != api.OutcomeVerified || p.Counts[words.Completed] != n || len(w.tree(p.Head)) != n+1 {
+		t.Fatalf("%s: %v", p.Outcome, p.Counts)
+	}
+	t.Logf("%d items in %v: %v an item, of which %v are this process's", n, took, took/n, own/n)
+}
+
+// spent is the processor time of this process.
+func spent(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
