@@ -45,7 +45,7 @@ func TestEventTypes(t *testing.T) {
 		known[string(e.event)]++
 	}
 	found := 0
-	for _, dir := range []string{"../../../api", "../../../api/session"} {
+	for _, dir := range []string{"../../../api", "../../../api/session", "../../../api/plan"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

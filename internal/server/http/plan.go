@@ -58,7 +58,7 @@ func (d plans) planRoutes() []Route {
 			return slices.DeleteFunc(list, func(p plan.Plan) bool { return !in(states, p.State) }), err
 		}),
 	}, {
-		Method: "GET", Pattern: one, Name: "plan", Role: api.RoleUser,
+		Method: "GET", Pattern: one, Name: "planOf", Role: api.RoleUser,
 		Doc:     "Get a plan with its items.",
 		Out:     plan.Plan{},
 		Handler: on(d.Plans, planID, Plans.Get),
