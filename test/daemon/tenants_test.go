@@ -147,6 +147,8 @@ func (w *town) pathOf(pattern, id string) (path, body string) {
 			parts[i] = id
 		case name == "name" && parts[2] == "sandboxes": // a secret of the sandbox
 			parts[i] = "crm"
+		case name == "tag": // of a template
+			parts[i] = "v1"
 		case name == "name": // of an image, which belongs to no account
 			parts[i] = "docker.io%2Flibrary%2Fpython:3.12"
 		default:
