@@ -115,6 +115,7 @@ export interface BuildTemplate {
   noCache?: boolean;
   ready?: string;
   start?: string;
+  tags?: string[];
   target?: string;
 }
 
@@ -294,6 +295,7 @@ export interface CreateSnapshot {
   filesOnly?: boolean;
   name?: string;
   onRestore?: string;
+  tags?: string[];
 }
 
 export interface CreateTask {
@@ -2148,6 +2150,7 @@ export interface Snapshot {
   listenersError?: string;
   name?: string;
   onRestore?: string;
+  otherNames?: string[];
   owner?: string;
   parent?: string;
   paused?: boolean;
@@ -2186,6 +2189,10 @@ export interface SyncRepository {
 
 export interface TTL {
   ttlMs: number;
+}
+
+export interface TagSnapshot {
+  tags: string[];
 }
 
 export interface Task {
