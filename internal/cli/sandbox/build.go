@@ -109,7 +109,7 @@ func (c *templateBuildCmd) Run(ctx app.Context, a *app.App) error {
 	if a.Flags.JSON {
 		return a.JSON(s)
 	}
-	a.Note("template %s is ready after %s: %s, %s, isolation %s", s.Name, human.Duration(time.Since(began)), KindText(s.Kind), human.Size(s.Bytes), s.Image.Backend)
+	a.Note("template %s is ready after %s: %s, %s, isolation %s", strings.Join(s.Names(), ", "), human.Duration(time.Since(began)), KindText(s.Kind), human.Size(s.Bytes), s.Image.Backend)
 	noteListeners(a, s)
 	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(string(s.ID)))
 	return err

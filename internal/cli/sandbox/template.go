@@ -300,9 +300,16 @@ func (templateTagCmd) Help() string {
 
 // Run tags a template. A tag may have the template's name before it, as in docker tag.
 func (c *templateTagCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	s, err := namedSnapshot(ctx, cl, c.Name)
+	if c.Name == api.HostTemplate {
+		return api.Errorf(api.KindInvalid, "template %s is built in and has no tags", c.Name)
+	}
+	s, img, err := findTemplate(ctx, cl, c.Name)
 	if err != nil {
 		return err
+	}
+	if img != nil {
+		return api.Errorf(api.KindInvalid, "template %s is a container image, and has no tags", c.Name).
+			WithHint("hortus template create NAME:TAG --from %s makes a template that can have some", c.Name)
 	}
 	base, _ := api.SplitTemplateName(s.Name)
 	for i, t := range c.Tags {
