@@ -2,7 +2,9 @@ package api
 
 // BuildTemplate requests a template that is built from a Dockerfile.
 type BuildTemplate struct {
-	Name string `json:"name"`
+	// Name is NAME or NAME:TAG. Tags are more tags of it.
+	Name string   `json:"name"`
+	Tags []string `json:"tags,omitempty"`
 	// Dockerfile is its text.
 	Dockerfile string `json:"dockerfile"`
 	// Args are values of its ARGs. They are in the records of the build: do not use them for secrets.

@@ -37,8 +37,10 @@ type Snapshot struct {
 	ID    SnapshotID    `json:"id"`
 	State SnapshotState `json:"state"`
 	Kind  SnapshotKind  `json:"kind"`
-	// Name is the template that it is known as; empty for a plain snapshot.
-	Name string `json:"name,omitempty"`
+	// Name is the template that it is known as, NAME or NAME:TAG; empty for a plain snapshot. NAME is
+	// NAME:default. OtherNames are its names with other tags.
+	Name       string   `json:"name,omitempty"`
+	OtherNames []string `json:"otherNames,omitempty"`
 	// Sandbox is what it was taken of, Parent the snapshot which that one started
 	// from, if any: its lineage.
 	Sandbox SandboxID  `json:"sandbox"`
@@ -140,8 +142,11 @@ type ImageMark struct {
 // CreateSnapshot requests a snapshot of a running sandbox.
 type CreateSnapshot struct {
 	// Name makes it a template: a lower-case name of at most 63 letters, digits and
-	// "-". A template of that name is replaced for sandboxes that come later.
+	// "-", to which a tag may be added: NAME:TAG. A template of that name is replaced for sandboxes
+	// that come later.
 	Name string `json:"name,omitempty"`
+	// Tags are tags of the name, beside one that is in it. Without any the tag is default.
+	Tags []string `json:"tags,omitempty"`
 	// FilesOnly leaves memory out even where it could be saved.
 	FilesOnly bool `json:"filesOnly,omitempty"`
 	// CopyMemory gives each sandbox that starts from it memory of its own from the start.
@@ -155,6 +160,12 @@ type CreateSnapshot struct {
 	OnRestore string `json:"onRestore,omitempty"`
 	// Build is set by builds only.
 	Build *BuildSnapshot `json:"-"`
+}
+
+// TagSnapshot gives a template more tags.
+type TagSnapshot struct {
+	// Tags are taken from other snapshots of the template. One that has no tag left is removed.
+	Tags []string `json:"tags"`
 }
 
 // BuildSnapshot is what a build says of a snapshot that it takes.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"hortus.dev/api"
 )
@@ -66,6 +65,31 @@ func (s *SnapshotService) Remove(ctx context.Context, id string) (api.Snapshot, 
 		return out, err
 	}
 	return out, s.client.call(ctx, http.MethodDelete, "/v1/snapshots/"+seg, nil, &out)
+}
+
+// Tag gives a template more tags, which its other snapshots lose. Those that have no tag left are
+// removed. The template is named as for [SnapshotService.Get].
+func (s *SnapshotService) Tag(ctx context.Context, id string, tags ...string) (api.Snapshot, error) {
+	var out api.Snapshot
+	seg, err := nameSegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodPost, "/v1/snapshots/"+seg+"/tags", api.TagSnapshot{Tags: tags}, &out)
+}
+
+// Untag takes a tag from a template, named as for [SnapshotService.Get]. The snapshot is removed with
+// its last tag.
+func (s *SnapshotService) Untag(ctx context.Context, id, tag string) (api.Snapshot, error) {
+	var out api.Snapshot
+	seg, err := nameSegment(id)
+	if err == nil && !api.ValidTag(tag) {
+		err = api.Errorf(api.KindInvalid, "%.80q is not a valid tag", tag)
+	}
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodDelete, "/v1/snapshots/"+seg+"/tags/"+tag, nil, &out)
 }
 
 // TemplateService makes and lists templates: what sandboxes start from by name.
@@ -153,7 +177,7 @@ func (s *TemplateService) Build(ctx context.Context, req api.BuildTemplate, line
 
 // nameSegment is segment for what may be a template's name too.
 func nameSegment(id string) (string, error) {
-	if _, err := segment(strings.ReplaceAll(id, "-", "")); err != nil {
+	if !api.ValidSnapshotName(id) {
 		return "", api.Errorf(api.KindInvalid, "%.40q is neither a template nor a snapshot ID", id)
 	}
 	return id, nil

@@ -260,7 +260,7 @@ func TestSnapshotCommands(t *testing.T) {
 		t.Errorf("pause was asked %+v", got)
 	}
 	run(t, connect, "", nil, "sandbox", "snapshot", boxOne, "--name", "py", "--files-only")
-	if got := was[api.CreateSnapshot](t, g, "/v1/sandboxes/"+boxOne+"/snapshots"); got != (api.CreateSnapshot{Name: "py", FilesOnly: true}) {
+	if got := was[api.CreateSnapshot](t, g, "/v1/sandboxes/"+boxOne+"/snapshots"); !reflect.DeepEqual(got, api.CreateSnapshot{Name: "py", FilesOnly: true}) {
 		t.Errorf("snapshot was asked %+v", got)
 	}
 	g.mu.Lock()

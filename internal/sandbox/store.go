@@ -54,6 +54,10 @@ type Snapshots interface {
 	// operator's. It fails with KindNotFound if there is none.
 	Template(ctx context.Context, account, name string) (api.Snapshot, error)
 	Find(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
+	// Tag adds names to a template, which others lose; Untag takes one. A snapshot that loses its
+	// last name is removed.
+	Tag(ctx context.Context, id api.SnapshotID, names []string) (api.Snapshot, error)
+	Untag(ctx context.Context, id api.SnapshotID, name string) (api.Snapshot, error)
 	Remove(ctx context.Context, id api.SnapshotID, reason string) (api.Snapshot, error)
 }
 

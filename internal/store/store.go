@@ -162,6 +162,9 @@ type Snapshots interface {
 	SnapshotPage(ctx context.Context, account string, all bool, p api.PageRequest) (rows []api.Snapshot, next string, err error)
 	// TemplatePage lists the operator's named snapshots that are ready.
 	TemplatePage(ctx context.Context, p api.PageRequest) (rows []api.Snapshot, next string, err error)
+	// ChangeTemplates stores the rows that change returns, in one transaction. change gets the living
+	// snapshots of an account that have a name, the newest first; it may be called again.
+	ChangeTemplates(ctx context.Context, account string, change func([]api.Snapshot) ([]api.Snapshot, error)) error
 	FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error)
 	// FindSnapshotOf searches one account only; "" means all of them.
 	FindSnapshotOf(ctx context.Context, account, prefix string) (api.SnapshotID, error)

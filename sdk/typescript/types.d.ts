@@ -115,6 +115,7 @@ export interface BuildTemplate {
   noCache?: boolean;
   ready?: string;
   start?: string;
+  tags?: string[];
   target?: string;
 }
 
@@ -302,6 +303,7 @@ export interface CreateSnapshot {
   filesOnly?: boolean;
   name?: string;
   onRestore?: string;
+  tags?: string[];
 }
 
 export interface CreateTask {
@@ -2363,6 +2365,7 @@ export interface Snapshot {
   listenersError?: string;
   name?: string;
   onRestore?: string;
+  otherNames?: string[];
   owner?: string;
   parent?: string;
   paused?: boolean;
@@ -2412,6 +2415,10 @@ export interface SyncRepository {
 
 export interface TTL {
   ttlMs: number;
+}
+
+export interface TagSnapshot {
+  tags: string[];
 }
 
 export interface Task {

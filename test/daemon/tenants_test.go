@@ -155,6 +155,8 @@ func (w *town) pathOf(pattern, id string) (path, body string) {
 			parts[i] = id
 		case name == "name" && parts[2] == "sandboxes": // a secret of the sandbox
 			parts[i] = "crm"
+		case name == "tag": // of a template
+			parts[i] = "v1"
 		case name == "name": // of an image, which belongs to no account
 			parts[i] = "docker.io%2Flibrary%2Fpython:3.12"
 		default:
@@ -404,6 +406,75 @@ func TestNothingOfAnothersIsUsed(t *testing.T) {
 		if s, a := ask(c.never); s != status || a != answer || !strings.Contains(answer, "not_found") {
 			t.Errorf("%s: another's is %d %.200s, none %d %.200s", name, status, answer, s, a)
 		}
+	}
+}
+
+// TestTagsAreOnesOwn names another account's template by its tags. The control is its owner.
+func TestTagsAreOnesOwn(t *testing.T) {
+	w := newTown(t)
+	insert := func(account string, names ...string) api.SnapshotID {
+		s := api.Snapshot{
+			ID: api.NewSnapshotID(), State: api.SnapshotReady, Kind: api.SnapshotFiles, Account: account, Sandbox: api.NewSandboxID(), CreatedAt: time.Now().UTC(),
+		}
+		s.SetNames(names)
+		if err := w.DB.InsertSnapshot(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		return s.ID
+	}
+	theirs, shared := insert("alice", "plans", "plans:v1"), insert("", "tools:v1")
+	one := func(key api.CreatedKey, method, path, body string) (int, string) {
+		return w.Call(method, path, body, "X-API-KEY", key.Secret)
+	}
+	for _, c := range []struct{ method, path, body string }{
+		{"GET", "/v1/snapshots/NAME", ""}, {"GET", "/v1/snapshots/NAME:v1", ""}, {"GET", "/v1/snapshots/NAME:default", ""},
+		{"POST", "/v1/snapshots/NAME:v1/tags", `{"tags":["mine"]}`}, {"DELETE", "/v1/snapshots/NAME:v1/tags/v1", ""},
+		{"DELETE", "/v1/snapshots/NAME:v1", ""}, {"POST", "/v1/sandboxes", `{"template":"NAME:v1"}`},
+		{"POST", "/v1/templates", `{"name":"mine","from":"NAME:v1"}`},
+		{"POST", "/v1/templates/build", `{"name":"mine","dockerfile":"FROM NAME:v1\nRUN true"}`},
+		{"GET", "/templates/NAME/tags", ""}, {"GET", "/templates/aliases/NAME:v1", ""}, {"DELETE", "/templates/NAME", ""}, {"DELETE", "/templates/NAME:v1", ""},
+		{"POST", "/templates/tags", `{"target":"NAME:v1","tags":["mine"]}`}, {"DELETE", "/templates/tags", `{"name":"NAME","tags":["v1"]}`},
+		{"POST", "/v2/sandboxes", `{"templateID":"NAME:v1"}`},
+	} {
+		ask := func(name string) (int, string) {
+			status, answer := one(w.bob, c.method, strings.ReplaceAll(c.path, "NAME", name), strings.ReplaceAll(c.body, "NAME", name))
+			return status, strings.ReplaceAll(answer, name, "NAME")
+		}
+		status, answer := ask("plans")
+		if s, a := ask("never"); s != status || a != answer || !strings.Contains(answer, "not_found") {
+			t.Errorf("%s %s: another's is %d %.200s, none %d %.200s", c.method, c.path, status, answer, s, a)
+		}
+	}
+	for _, path := range []string{"/v1/templates", "/v1/snapshots"} {
+		if _, answer := one(w.bob, "GET", path, ""); strings.Contains(answer, "plans") || !strings.Contains(answer, "tools:v1") {
+			t.Errorf("%s: %.400s", path, answer)
+		}
+	}
+	// What is for everybody can be seen, and not changed.
+	for method, path := range map[string]string{"POST": "/v1/snapshots/tools:v1/tags", "DELETE": "/v1/snapshots/tools:v1/tags/v1"} {
+		if status, answer := one(w.bob, method, path, `{"tags":["v2"]}`); status != http.StatusForbidden || !strings.Contains(answer, "operator") {
+			t.Errorf("%s %s: %d %.200s", method, path, status, answer)
+		}
+	}
+	if status, answer := one(w.bob, "DELETE", "/templates/tags", `{"name":"tools","tags":["v1"]}`); status != http.StatusForbidden {
+		t.Errorf("of E2B's API: %d %.200s", status, answer)
+	}
+	// A name of one's own takes nothing from anybody.
+	own := insert("bob", "plans")
+	if status, answer := one(w.bob, "POST", "/v1/snapshots/plans/tags", `{"tags":["v1"]}`); status != http.StatusOK || !strings.Contains(answer, string(own)) {
+		t.Errorf("one's own: %d %.200s", status, answer)
+	}
+	for id, want := range map[api.SnapshotID]string{theirs: "plans plans:v1", own: "plans plans:v1", shared: "tools:v1"} {
+		if s, err := w.DB.Snapshot(t.Context(), id); err != nil || strings.Join(s.Names(), " ") != want || s.State != api.SnapshotReady {
+			t.Errorf("%s is %q, %s, %v; want %q", id, s.Names(), s.State, err, want)
+		}
+	}
+	// The control.
+	if status, answer := one(w.alice, "POST", "/v1/snapshots/plans:v1/tags", `{"tags":["v2"]}`); status != http.StatusOK || !strings.Contains(answer, "plans:v2") {
+		t.Errorf("the owner: %d %.200s", status, answer)
+	}
+	if status, answer := one(w.alice, "DELETE", "/v1/snapshots/plans:v2/tags/v1", ""); status != http.StatusOK || strings.Contains(answer, "plans:v1") {
+		t.Errorf("the owner: %d %.200s", status, answer)
 	}
 }
 

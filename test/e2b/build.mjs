@@ -94,7 +94,7 @@ try {
     [Template().fromTemplate('base').setUser('nobody-here'), /nobody-here/],
   ]) await assert.rejects(build(t, 'refused'), want)
   await assert.rejects(Template.build(template(), 'base'), /built in/)
-  await assert.rejects(Template.build(template(), 'built', { tags: ['v1'] }), /tags/)
+  await assert.rejects(Template.build(template(), 'built', { tags: ['a b'] }), /not a valid tag/)
   assert.equal(await Template.exists('refused'), false)
 } finally {
   await rm(dir, { recursive: true, force: true })

@@ -89,3 +89,63 @@ func testSnapshots(t *testing.T, s store.Store) {
 	_, err = s.FindSnapshot(ctx, "%")
 	wantKind(t, err, api.KindNotFound)
 }
+
+// testTemplates changes names of templates in one transaction.
+func testTemplates(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	of := func(account, name string, at time.Duration) api.Snapshot {
+		return newSnapshot(t, s, func(p *api.Snapshot) { p.Account, p.Name, p.CreatedAt = account, name, began.Add(at) })
+	}
+	old, fresh := of("alice", "web:v1", 0), of("alice", "web", time.Hour)
+	of("alice", "", 0)
+	of("bob", "web", 0)
+	shared := of("", "web", 0)
+	newSnapshot(t, s, func(p *api.Snapshot) { p.Account, p.Name, p.State = "alice", "web", api.SnapshotRemoved })
+	change := func(account string, f func([]api.Snapshot) ([]api.Snapshot, error)) ([]api.Snapshot, error) {
+		var got []api.Snapshot
+		err := s.ChangeTemplates(ctx, account, func(rows []api.Snapshot) ([]api.Snapshot, error) {
+			got = rows
+			return f(rows)
+		})
+		return got, err
+	}
+	swap := func(rows []api.Snapshot) ([]api.Snapshot, error) {
+		rows[0].Name, rows[1].Name = rows[1].Name, rows[0].Name
+		rows[0].OtherNames = []string{"web:v2"}
+		return rows, nil
+	}
+	names := func(want ...string) {
+		t.Helper()
+		for i, id := range []api.SnapshotID{fresh.ID, old.ID} {
+			if got, err := s.Snapshot(ctx, id); err != nil || got.Name != want[i] {
+				t.Errorf("row %d: %+v, %v; want %s", i, got, err, want[i])
+			}
+		}
+	}
+	// An error, also of a later row, changes nothing.
+	_, err := change("alice", func(rows []api.Snapshot) ([]api.Snapshot, error) {
+		rows, _ = swap(rows)
+		return rows, api.Errorf(api.KindConflict, "no")
+	})
+	wantKind(t, err, api.KindConflict)
+	_, err = change("alice", func(rows []api.Snapshot) ([]api.Snapshot, error) {
+		rows, _ = swap(rows)
+		return append(rows, api.Snapshot{ID: api.NewSnapshotID(), State: api.SnapshotReady, CreatedAt: began}), nil
+	})
+	wantKind(t, err, api.KindNotFound)
+	names("web", "web:v1")
+	seen, err := change("alice", swap)
+	must(t, err)
+	if len(seen) != 2 || seen[0].ID != fresh.ID || seen[1].ID != old.ID {
+		t.Errorf("templates of an account: %+v", seen)
+	}
+	names("web:v1", "web")
+	if got, err := s.Snapshot(ctx, fresh.ID); err != nil || len(got.OtherNames) != 1 {
+		t.Errorf("other names: %+v, %v", got, err)
+	}
+	seen, err = change("", func([]api.Snapshot) ([]api.Snapshot, error) { return nil, nil })
+	must(t, err)
+	if len(seen) != 1 || seen[0].ID != shared.ID {
+		t.Errorf("templates of the operator: %+v", seen)
+	}
+}

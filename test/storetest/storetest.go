@@ -55,6 +55,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Workspaces", testWorkspaces},
 		{"WorkspaceStates", testWorkspaceStates},
 		{"Snapshots", testSnapshots},
+		{"Templates", testTemplates},
 		{"SnapshotStates", testSnapshotStates},
 		{"Repositories", testRepositories},
 		{"RepositoryStates", testRepositoryStates},

@@ -25,9 +25,10 @@ import (
 )
 
 type templateBuildCmd struct {
-	Name    string   `arg:"" optional:"" help:"Name of the template (default: that of the directory). An existing template with this name is replaced; running sandboxes keep the old one."`
+	Name    string   `arg:"" optional:"" help:"Name of the template, NAME or NAME:TAG (default: that of the directory). An existing template with this name is replaced; running sandboxes keep the old one."`
 	Dir     string   `arg:"" optional:"" complete:"files" help:"Directory with the files of the build (default .). What .dockerignore lists is left out."`
 	File    string   `short:"f" complete:"files" placeholder:"FILE" help:"Dockerfile (default Dockerfile in the directory); - is stdin."`
+	Tags    []string `name:"tag" placeholder:"TAG" help:"Tag of the template, besides one in the name (default: default, if there is no other). Repeatable."`
 	Args    []string `name:"build-arg" sep:"none" placeholder:"NAME=VALUE" help:"Value of an ARG of the Dockerfile. Not for secrets: it is in the records of the build. Repeatable."`
 	Target  string   `placeholder:"STAGE" help:"Stage to build (default: the last one)."`
 	Start   string   `placeholder:"CMD" help:"Shell command that runs in each sandbox of the template, such as a server."`
@@ -46,6 +47,7 @@ files, are taken from the cache. docs/templates.md lists the instructions.
 Examples:
 
     hortus template build web .
+    hortus template build web:v2 --tag latest .
     hortus template build web ./web --egress npm --start 'node server.js' --ready 'curl -sf localhost:3000'
     hortus template build tools -f tools.Dockerfile --build-arg VERSION=3 .`
 }
@@ -62,7 +64,7 @@ func (c *templateBuildCmd) Run(ctx app.Context, a *app.App) error {
 	if c.Name == "" {
 		c.Name = strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(filepath.Base(dir)), "-"), "-")
 	}
-	req := api.BuildTemplate{Name: c.Name, Target: c.Target, Start: c.Start, Ready: c.Ready, Isolation: c.Isolation, NoCache: c.NoCache}
+	req := api.BuildTemplate{Name: c.Name, Tags: c.Tags, Target: c.Target, Start: c.Start, Ready: c.Ready, Isolation: c.Isolation, NoCache: c.NoCache}
 	if req.Dockerfile, err = c.dockerfile(a, dir); err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ func (c *templateBuildCmd) Run(ctx app.Context, a *app.App) error {
 	if a.Flags.JSON {
 		return a.JSON(s)
 	}
-	a.Note("template %s is ready after %s: %s, %s, isolation %s", s.Name, human.Duration(time.Since(began)), KindText(s.Kind), human.Size(s.Bytes), s.Image.Backend)
+	a.Note("template %s is ready after %s: %s, %s, isolation %s", strings.Join(s.Names(), ", "), human.Duration(time.Since(began)), KindText(s.Kind), human.Size(s.Bytes), s.Image.Backend)
 	noteListeners(a, s)
 	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(string(s.ID)))
 	return err

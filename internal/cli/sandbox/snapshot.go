@@ -15,7 +15,7 @@ import (
 
 type sandboxSnapshotCmd struct {
 	oneSandbox
-	Name       string `placeholder:"NAME" help:"Name of the template to create. An existing template with this name is replaced; running sandboxes keep the old one."`
+	Name       string `placeholder:"NAME" help:"Name of the template to create, NAME or NAME:TAG. An existing template with this name is replaced; running sandboxes keep the old one."`
 	FilesOnly  bool   `name:"files-only" help:"Save files only; do not save memory or running processes."`
 	OnRestore  string `name:"on-restore" placeholder:"CMD" help:"Shell command that runs in each sandbox that starts from the snapshot before the sandbox is handed out, for at most 1 minute (default: that of the template that the sandbox started from)."`
 	CopyMemory bool   `name:"copy-memory" help:"Give each sandbox that starts from it memory of its own from the start; without it, they share memory until they write it."`
@@ -73,7 +73,7 @@ func (c *snapshotLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) erro
 			why = "cache of template build"
 		}
 		return []string{human.Sanitize(string(s.ID)), human.Sanitize(string(s.State)), human.Sanitize(string(s.Kind)), human.Sanitize(s.Image.Backend),
-			human.Size(s.Bytes), human.Duration(time.Since(s.CreatedAt)), human.Sanitize(cmp.Or(s.Name, "-")), human.Sanitize(string(s.Sandbox)), human.Truncate(why, 40)}
+			human.Size(s.Bytes), human.Duration(time.Since(s.CreatedAt)), human.Sanitize(cmp.Or(strings.Join(s.Names(), ", "), "-")), human.Sanitize(string(s.Sandbox)), human.Truncate(why, 40)}
 	})
 }
 
@@ -95,7 +95,7 @@ func showSnapshot(a *app.App, s api.Snapshot) error {
 		row("snapshot", string(s.ID))
 		row("state", string(s.State))
 		row("reason", s.Reason)
-		row("template", s.Name)
+		row("template", strings.Join(s.Names(), ", "))
 		row("content", KindText(s.Kind))
 		row("files only", s.Why)
 		row("sandbox", string(s.Sandbox))

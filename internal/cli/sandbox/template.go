@@ -31,12 +31,13 @@ type TemplateCommand struct {
 	Build  templateBuildCmd  `cmd:"" help:"Build a template from a Dockerfile, in a sandbox."`
 	Ls     templateLsCmd     `cmd:"" help:"List templates."`
 	Show   templateShowCmd   `cmd:"" help:"Show a template."`
+	Tag    templateTagCmd    `cmd:"" help:"Give a template more tags."`
 	Export templateExportCmd `cmd:"" help:"Export a template as a container image, for docker load, podman load, skopeo and template create --from-image."`
-	Rm     templateRmCmd     `cmd:"" help:"Remove templates."`
+	Rm     templateRmCmd     `cmd:"" aliases:"untag" help:"Remove templates by their names (alias: untag). A snapshot that has other tags keeps them."`
 }
 
 type templateCreateCmd struct {
-	Name      string `arg:"" help:"Name of the template: lower-case letters, digits and -. An existing template with this name is replaced; running sandboxes keep the old one."`
+	Name      string `arg:"" help:"Name of the template, NAME or NAME:TAG: lower-case letters, digits and -, and a tag (default default). An existing template with this name is replaced; running sandboxes keep the old one."`
 	From      string `complete:"templates" placeholder:"NAME" help:"Template or snapshot to start from (default host)."`
 	FromImage string `name:"from-image" complete:"images" placeholder:"REF" help:"Container image to make the template of: a reference such as python:3.12, or the path of a docker save archive or an OCI layout; docs/images.md."`
 	flags.Backend
@@ -284,8 +285,55 @@ func findTemplate(ctx context.Context, cl *client.Client, name string) (api.Snap
 	}
 }
 
+type templateTagCmd struct {
+	Name string   `arg:"" complete:"warm" help:"Template name, NAME or NAME:TAG, or the ID of its snapshot."`
+	Tags []string `arg:"" name:"tag" help:"Tags to add, such as v2 or latest. Snapshots that have the tags lose them; one without any tag left is removed. default is the tag of the name alone."`
+}
+
+// Help returns what the first line of help does not.
+func (templateTagCmd) Help() string {
+	return `Examples:
+
+    hortus template tag web v1
+    hortus template tag web:v2 latest default`
+}
+
+// Run tags a template. A tag may have the template's name before it, as in docker tag.
+func (c *templateTagCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	if c.Name == api.HostTemplate {
+		return api.Errorf(api.KindInvalid, "template %s is built in and has no tags", c.Name)
+	}
+	s, img, err := findTemplate(ctx, cl, c.Name)
+	if err != nil {
+		return err
+	}
+	if img != nil {
+		return api.Errorf(api.KindInvalid, "template %s is a container image, and has no tags", c.Name).
+			WithHint("hortus template create NAME:TAG --from %s makes a template that can have some", c.Name)
+	}
+	base, _ := api.SplitTemplateName(s.Name)
+	for i, t := range c.Tags {
+		name, tag, both := strings.Cut(t, ":")
+		switch {
+		case both && name != base:
+			return api.Errorf(api.KindInvalid, "template %s cannot have the name %.200s: only the tag can differ", base, t).
+				WithHint("hortus template create %.63s --from %s makes a template with another name", name, s.Name)
+		case both:
+			c.Tags[i] = tag
+		}
+	}
+	if s, err = cl.Snapshots.Tag(ctx, string(s.ID), c.Tags...); err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(s)
+	}
+	a.Note("snapshot %s is template %s", s.ID, strings.Join(s.Names(), ", "))
+	return nil
+}
+
 type templateRmCmd struct {
-	Names []string `arg:"" name:"name" complete:"warm" help:"Template names, the IDs of their snapshots, or the IDs or references of images."`
+	Names []string `arg:"" name:"name" complete:"warm" help:"Template names, NAME or NAME:TAG, the IDs of their snapshots, or the IDs or references of images."`
 }
 
 // Run removes templates.
@@ -302,11 +350,17 @@ func (c *templateRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) erro
 			_, err = cl.Images.Remove(ctx, img.ID)
 			return img, err
 		}
+		if s.HasName(name) && len(s.OtherNames) > 0 {
+			_, tag := api.SplitTemplateName(name)
+			return cl.Snapshots.Untag(ctx, string(s.ID), tag)
+		}
 		return cl.Snapshots.Remove(ctx, string(s.ID))
 	}
 	return app.Each(ctx, a, c.Names, "hortus template ls", remove, func(removed any) string {
-		if s, ok := removed.(api.Snapshot); ok {
-			return fmt.Sprintf("template %s is removed, %s", s.Name, human.Size(s.Bytes))
+		if s, ok := removed.(api.Snapshot); ok && s.State == api.SnapshotReady {
+			return fmt.Sprintf("the tag is removed; snapshot %s is still template %s", s.ID, strings.Join(s.Names(), ", "))
+		} else if ok {
+			return fmt.Sprintf("template %s is removed, %s", strings.Join(s.Names(), ", "), human.Size(s.Bytes))
 		}
 		return fmt.Sprintf("image %s is removed; hortus gc frees the layers that nothing else uses", image.Short(removed.(*api.Image).Reference))
 	})

@@ -26,6 +26,7 @@ type Sandboxes interface {
 	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (runner.Stream, error)
 	Guest(ctx context.Context, id api.SandboxID) (net.Conn, error)
 	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
+	TagSnapshot(ctx context.Context, id api.SnapshotID, req api.TagSnapshot) (api.Snapshot, error)
 	SnapshotPage(ctx context.Context, all bool, p api.PageRequest) (rows []api.Snapshot, next string, err error)
 	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 }
@@ -94,15 +95,19 @@ func (b *Builder) Build(ctx context.Context, req Request, log func(Line)) (s api
 	if err := req.check(); err != nil {
 		return s, err
 	}
-	if err := choice.TemplateName(req.Name); err != nil {
+	names, err := choice.TemplateNames(req.Name, req.Tags...)
+	if err != nil {
 		return s, err
 	}
-	if b.cfg.Images != nil {
-		if _, err := b.cfg.Images.Get(ctx, req.Name); err == nil {
-			return s, api.Errorf(api.KindExists, "template %s is a container image", req.Name).WithHint("choose another name")
+	for _, n := range names {
+		if b.cfg.Images == nil {
+			break
+		}
+		if _, err := b.cfg.Images.Get(ctx, n); err == nil {
+			return s, api.Errorf(api.KindExists, "template %s is a container image", n).WithHint("choose another name")
 		}
 	}
-	r := &work{Builder: b, req: req, log: log, cache: map[string]api.Snapshot{}, done: map[int]origin{}, account: api.PrincipalOf(ctx).Account}
+	r := &work{Builder: b, req: req, names: names, log: log, cache: map[string]api.Snapshot{}, done: map[int]origin{}, account: api.PrincipalOf(ctx).Account}
 	rows, err := r.snapshots(ctx)
 	if err != nil {
 		return s, err
@@ -161,6 +166,7 @@ func (r *work) prune(ctx context.Context) error {
 type work struct {
 	*Builder
 	req     Request
+	names   []string // of the template
 	log     func(Line)
 	account string
 	cache   map[string]api.Snapshot // by key
@@ -322,7 +328,7 @@ func (r *work) stage(ctx context.Context, n int) (origin, error) {
 			if saved != nil {
 				return *saved, nil
 			}
-			return m.save(ctx, keys[len(keys)-1], "", "")
+			return m.save(ctx, keys[len(keys)-1], nil, "")
 		})
 		if err != nil {
 			return base, err
@@ -356,9 +362,15 @@ func (r *work) last(ctx context.Context) (api.Snapshot, error) {
 		keys = append(keys, hash(keys[len(keys)-1], "start", r.req.Start, r.req.Ready))
 	}
 	final := keys[len(keys)-1]
-	if i, s := r.cached(n, keys); i > 0 && s.BuildKey == final && s.Name == r.req.Name {
-		r.say(-1, "every step is cached, and template %s is up to date", s.Name)
-		return s, nil
+	if i, s := r.cached(n, keys); i > 0 && s.BuildKey == final && r.isTemplate(s) {
+		s, err := r.tag(ctx, s)
+		if err == nil {
+			r.say(-1, "every step is cached, and template %s is up to date", strings.Join(r.names, ", "))
+		}
+		if api.KindOf(err) != api.KindNotFound { // removed since
+			return s, err
+		}
+		delete(r.cache, final)
 	}
 	return r.steps(ctx, n, base, keys, func(m *machine, saved *api.Snapshot) (api.Snapshot, error) {
 		if r.req.Start != "" && (saved == nil || saved.BuildKey != final) {
@@ -367,9 +379,30 @@ func (r *work) last(ctx context.Context) (api.Snapshot, error) {
 				return api.Snapshot{}, err
 			}
 		}
-		r.say(len(r.req.Stages[n].Steps), "save template %s", r.req.Name)
-		return m.save(ctx, final, r.req.Name, startScript(r.req))
+		r.say(len(r.req.Stages[n].Steps), "save template %s", strings.Join(r.names, ", "))
+		return m.save(ctx, final, &r.req, startScript(r.req))
 	})
+}
+
+// isTemplate reports whether a snapshot is the template with the name, with whatever tag.
+func (r *work) isTemplate(s api.Snapshot) bool {
+	have, _ := api.SplitTemplateName(s.Name)
+	want, _ := api.SplitTemplateName(r.req.Name)
+	return have == want
+}
+
+// tag gives a snapshot of the template the names that it lacks.
+func (r *work) tag(ctx context.Context, s api.Snapshot) (api.Snapshot, error) {
+	req := api.TagSnapshot{}
+	for _, name := range r.names {
+		if _, tag := api.SplitTemplateName(name); !s.HasName(name) {
+			req.Tags = append(req.Tags, tag)
+		}
+	}
+	if len(req.Tags) == 0 {
+		return s, nil
+	}
+	return r.cfg.Sandboxes.TagSnapshot(ctx, s.ID, req)
 }
 
 // steps runs the steps of a stage that are not cached, and then finish, with the last snapshot if nothing was changed after it.
@@ -425,7 +458,7 @@ func (r *work) steps(ctx context.Context, n int, base origin, keys []string, fin
 		// Also after the last step: the template is removed when another build replaces it.
 		if err == nil && i >= at && (s.Op == OpRun || s.Op == OpCopy) {
 			var kept api.Snapshot
-			if kept, err = m.save(ctx, keys[i+1], "", ""); err == nil {
+			if kept, err = m.save(ctx, keys[i+1], nil, ""); err == nil {
 				saved = &kept
 				r.cache[kept.BuildKey] = kept
 			}
@@ -488,9 +521,13 @@ func (m *machine) close(ctx context.Context) error {
 	return errors.Join(m.guest.Close(), err)
 }
 
-// save saves the sandbox under a key, and with a name as the template.
-func (m *machine) save(ctx context.Context, key, name, start string) (api.Snapshot, error) {
+// save saves the sandbox under a key, and as the template of a request, which may be nil.
+func (m *machine) save(ctx context.Context, key string, as *Request, start string) (api.Snapshot, error) {
 	d := m.defaults
 	d.Env = maps.Clone(d.Env)
-	return m.work.cfg.Sandboxes.Snapshot(ctx, m.row.ID, api.CreateSnapshot{Name: name, Build: &api.BuildSnapshot{Key: key, Defaults: d, Start: start}})
+	req := api.CreateSnapshot{Build: &api.BuildSnapshot{Key: key, Defaults: d, Start: start}}
+	if as != nil {
+		req.Name, req.Tags = as.Name, as.Tags
+	}
+	return m.work.cfg.Sandboxes.Snapshot(ctx, m.row.ID, req)
 }

@@ -8,7 +8,9 @@ import (
 
 // Request is a template to build.
 type Request struct {
+	// Name is NAME or NAME:TAG. Tags are more tags of it.
 	Name string
+	Tags []string
 	// Stages are built in order, as far as the last one needs them. The last one is the template.
 	Stages []Stage
 	// Notes are lines at the beginning of the log.

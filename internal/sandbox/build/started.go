@@ -31,7 +31,9 @@ const (
 
 // Status is what is known of a build that Start began.
 type Status struct {
+	// Name and Tags are as in a Request.
 	ID, Name string
+	Tags     []string
 	State    State
 	// Lines are those from the requested offset on.
 	Lines []Logged
@@ -58,8 +60,8 @@ type Started struct {
 }
 
 // Register returns the ID of a new build of the caller's account, which Start starts.
-func (b *Builder) Register(ctx context.Context, name string, limits api.Limits) (string, error) {
-	if err := choice.TemplateName(name); err != nil {
+func (b *Builder) Register(ctx context.Context, name string, tags []string, limits api.Limits) (string, error) {
+	if _, err := choice.TemplateNames(name, tags...); err != nil {
 		return "", err
 	}
 	account := api.PrincipalOf(ctx).Account
@@ -88,7 +90,7 @@ func (b *Builder) Register(ctx context.Context, name string, limits api.Limits) 
 		delete(b.begun, oldest)
 	}
 	id := string(api.NewSnapshotID())
-	b.begun[id] = &Started{account: account, limits: limits, status: Status{ID: id, Name: name, State: Waiting, FailedStep: -1}, changed: time.Now()}
+	b.begun[id] = &Started{account: account, limits: limits, status: Status{ID: id, Name: name, Tags: tags, State: Waiting, FailedStep: -1}, changed: time.Now()}
 	return id, nil
 }
 
@@ -116,7 +118,7 @@ func (b *Builder) Start(ctx context.Context, id string, req Request) error {
 	if b.closed {
 		return api.Errorf(api.KindUnavailable, "the daemon is stopping")
 	}
-	req.Name = s.status.Name
+	req.Name, req.Tags = s.status.Name, s.status.Tags
 	if s.limits != (api.Limits{}) {
 		req.Limits = s.limits
 	}

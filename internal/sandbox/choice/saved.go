@@ -21,8 +21,35 @@ func Differences(made, here api.ImageMark) string {
 	return strings.Join(out, "; ")
 }
 
-// TemplateName refuses what is no name of a template.
-func TemplateName(name string) error {
+// TemplateNames returns the names of a template with a name, NAME or NAME:TAG, and more tags, as rows
+// have them. It refuses what is no name or tag.
+func TemplateNames(name string, tags ...string) ([]string, error) {
+	base, tag, tagged := strings.Cut(name, ":")
+	if err := templateName(base); err != nil {
+		return nil, err
+	}
+	if tagged {
+		tags = append(tags[:len(tags):len(tags)], tag)
+	}
+	if len(tags) == 0 {
+		return []string{base}, nil
+	}
+	if len(tags) > api.MaxTemplateNames {
+		return nil, api.Errorf(api.KindInvalid, "template %s with %d tags: the maximum is %d", base, len(tags), api.MaxTemplateNames)
+	}
+	var out []string
+	for _, t := range tags {
+		if !api.ValidTag(t) {
+			return nil, api.Errorf(api.KindInvalid, "%.80q is not a valid tag", t).
+				WithHint("use 1 to %d letters, digits, _, . and -, beginning with a letter, a digit or _", api.MaxTag)
+		}
+		out = append(out, api.JoinTemplateName(base, t))
+	}
+	return out, nil
+}
+
+// templateName refuses what is no name of a template without a tag.
+func templateName(name string) error {
 	bad := name == "" || len(name) > 63 || name[0] == '-'
 	for i := 0; i < len(name) && !bad; i++ {
 		c := name[i]

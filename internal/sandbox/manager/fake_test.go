@@ -324,6 +324,14 @@ func (f *fakeSnapshots) Template(context.Context, string, string) (api.Snapshot,
 
 func (f *fakeSnapshots) Find(context.Context, string) (api.SnapshotID, error) { return "", nil }
 
+func (f *fakeSnapshots) Tag(context.Context, api.SnapshotID, []string) (api.Snapshot, error) {
+	return api.Snapshot{}, api.Errorf(api.KindNotFound, "no template")
+}
+
+func (f *fakeSnapshots) Untag(context.Context, api.SnapshotID, string) (api.Snapshot, error) {
+	return api.Snapshot{}, api.Errorf(api.KindNotFound, "no template")
+}
+
 func (f *fakeSnapshots) Remove(_ context.Context, id api.SnapshotID, _ string) (api.Snapshot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

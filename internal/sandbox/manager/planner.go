@@ -302,13 +302,17 @@ func envReadable(row api.Sandbox) error {
 	return nil
 }
 
-// checkName refuses what is no name of a template, and the name of a container image.
-func (r *Planner) checkName(name string) error {
-	if err := choice.TemplateName(name); err != nil {
-		return err
+// names returns the names of a template with a name and tags. It refuses what is none, and the name of
+// a container image.
+func (r *Planner) names(name string, tags ...string) ([]string, error) {
+	names, err := choice.TemplateNames(name, tags...)
+	if err != nil {
+		return nil, err
 	}
-	if r.imageUser != nil && r.imageUser(name) != "" {
-		return api.Errorf(api.KindExists, "template %s is a container image", name).WithHint("choose another name, or remove it first: hortus template rm %s", name)
+	for _, n := range names {
+		if r.imageUser != nil && r.imageUser(n) != "" {
+			return nil, api.Errorf(api.KindExists, "template %s is a container image", n).WithHint("choose another name, or remove it first: hortus template rm %s", n)
+		}
 	}
-	return nil
+	return names, nil
 }

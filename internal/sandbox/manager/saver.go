@@ -35,8 +35,10 @@ type Saver struct {
 // capability, where neither memory nor files can be saved, KindExhausted when the
 // disk has no space, those of a sandbox that does not run.
 func (v *Saver) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error) {
-	if req.Name != "" {
-		if err := v.planner.checkName(req.Name); err != nil {
+	var names []string
+	if req.Name != "" || len(req.Tags) > 0 {
+		var err error
+		if names, err = v.planner.names(req.Name, req.Tags...); err != nil {
 			return api.Snapshot{}, err
 		}
 	}
@@ -58,7 +60,8 @@ func (v *Saver) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSn
 		return api.Snapshot{}, err
 	}
 	s := in.described(ctx)
-	s.Name, s.EgressPolicy = req.Name, req.DefaultEgress
+	s.SetNames(names)
+	s.EgressPolicy = req.DefaultEgress
 	s.OnRestore = cmp.Or(req.OnRestore, s.OnRestore)
 	if req.Build != nil {
 		s.BuildKey, s.Defaults = req.Build.Key, &req.Build.Defaults
@@ -84,12 +87,17 @@ func (v *Saver) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSn
 	}
 	v.facts.tell(in, api.EventSnapshot, s)
 	if s.Name != "" {
-		v.pool.DropSnapshots(func(id api.SnapshotID) bool {
-			r, err := store.Snapshot(ctx, id)
-			return err == nil && r.State.Final()
-		})
+		v.dropRemoved(ctx, store)
 	}
 	return s, nil
+}
+
+// dropRemoved takes down the pooled guests of snapshots that are removed or broken.
+func (v *Saver) dropRemoved(ctx context.Context, store sandbox.Snapshots) {
+	v.pool.DropSnapshots(func(id api.SnapshotID) bool {
+		r, err := store.Snapshot(ctx, id)
+		return err == nil && r.State.Final()
+	})
 }
 
 // described returns what is known of a snapshot of the sandbox before it is taken. Its key
@@ -332,5 +340,47 @@ func (v *Saver) RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snap
 	}
 	s, err = store.Remove(ctx, id, "removed")
 	v.pool.DropSnapshots(func(of api.SnapshotID) bool { return of == id })
+	return s, err
+}
+
+// TagSnapshot gives a template more tags. Other snapshots of the template lose them, and those that
+// have no other are removed.
+func (v *Saver) TagSnapshot(ctx context.Context, id api.SnapshotID, req api.TagSnapshot) (api.Snapshot, error) {
+	return v.rename(ctx, id, func(store sandbox.Snapshots, base string) (api.Snapshot, error) {
+		if len(req.Tags) == 0 {
+			return api.Snapshot{}, api.Errorf(api.KindInvalid, "tags are missing")
+		}
+		names, err := v.planner.names(base, req.Tags...)
+		if err != nil {
+			return api.Snapshot{}, err
+		}
+		return store.Tag(ctx, id, names)
+	})
+}
+
+// UntagSnapshot takes a tag from a template. The snapshot is removed with its last tag.
+func (v *Saver) UntagSnapshot(ctx context.Context, id api.SnapshotID, tag string) (api.Snapshot, error) {
+	return v.rename(ctx, id, func(store sandbox.Snapshots, base string) (api.Snapshot, error) {
+		return store.Untag(ctx, id, api.JoinTemplateName(base, tag))
+	})
+}
+
+// rename calls do with the name of a template without a tag.
+func (v *Saver) rename(ctx context.Context, id api.SnapshotID, do func(store sandbox.Snapshots, base string) (api.Snapshot, error)) (api.Snapshot, error) {
+	store, err := v.origins.store()
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	s, err := store.Snapshot(ctx, id)
+	if err != nil {
+		return s, err
+	}
+	if s.Name == "" || s.State != api.SnapshotReady {
+		return s, api.Errorf(api.KindInvalid, "snapshot %s is not a template, and only templates have tags", id)
+	}
+	base, _ := api.SplitTemplateName(s.Name)
+	if s, err = do(store, base); err == nil {
+		v.dropRemoved(ctx, store)
+	}
 	return s, err
 }

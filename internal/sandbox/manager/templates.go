@@ -37,7 +37,7 @@ func (t *Templates) CreateTemplate(ctx context.Context, req api.CreateTemplate, 
 	if progress == nil {
 		progress = func(string) {}
 	}
-	if err := t.planner.checkName(req.Name); err != nil {
+	if _, err := t.planner.names(req.Name); err != nil {
 		return api.Snapshot{}, err
 	}
 	if len(req.Run) > maxTemplateRuns {

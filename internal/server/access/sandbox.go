@@ -51,6 +51,8 @@ type Saver interface {
 	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
 	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 	FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
+	TagSnapshot(ctx context.Context, id api.SnapshotID, req api.TagSnapshot) (api.Snapshot, error)
+	UntagSnapshot(ctx context.Context, id api.SnapshotID, tag string) (api.Snapshot, error)
 	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 }
 

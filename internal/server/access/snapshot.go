@@ -108,7 +108,7 @@ func (s *Sandboxes) FindSnapshot(ctx context.Context, nameOrPrefix string) (api.
 			return "", err
 		}
 		for _, o := range rows {
-			if o.Name == nameOrPrefix && o.State == api.SnapshotReady {
+			if o.HasName(nameOrPrefix) && o.State == api.SnapshotReady {
 				return o.ID, nil
 			}
 		}
@@ -119,16 +119,28 @@ func (s *Sandboxes) FindSnapshot(ctx context.Context, nameOrPrefix string) (api.
 	return s.cfg.Rows.FindSnapshotOf(ctx, p.Account, nameOrPrefix)
 }
 
+// changeable fails unless the caller sees a snapshot and may change it.
+func (s *Sandboxes) changeable(ctx context.Context, id api.SnapshotID) error {
+	p, row, err := s.getSnapshot(ctx, id)
+	if err == nil && !p.May(row.Account) {
+		err = denied("changing a template of the operator")
+	}
+	return err
+}
+
 // RemoveSnapshot removes a snapshot of the caller's.
 func (s *Sandboxes) RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
-	p, row, err := s.getSnapshot(ctx, id)
-	if err != nil {
-		return api.Snapshot{}, err
-	}
-	if !p.May(row.Account) {
-		return api.Snapshot{}, denied("removing a template of the operator")
-	}
-	return s.cfg.Saver.RemoveSnapshot(ctx, id)
+	return ifAllowed(s.changeable(ctx, id), func() (api.Snapshot, error) { return s.cfg.Saver.RemoveSnapshot(ctx, id) })
+}
+
+// TagSnapshot gives a template of the caller's more tags.
+func (s *Sandboxes) TagSnapshot(ctx context.Context, id api.SnapshotID, req api.TagSnapshot) (api.Snapshot, error) {
+	return ifAllowed(s.changeable(ctx, id), func() (api.Snapshot, error) { return s.cfg.Saver.TagSnapshot(ctx, id, req) })
+}
+
+// UntagSnapshot takes a tag from a template of the caller's.
+func (s *Sandboxes) UntagSnapshot(ctx context.Context, id api.SnapshotID, tag string) (api.Snapshot, error) {
+	return ifAllowed(s.changeable(ctx, id), func() (api.Snapshot, error) { return s.cfg.Saver.UntagSnapshot(ctx, id, tag) })
 }
 
 // CreateTemplate makes a template of the caller's account, which hides the
@@ -174,7 +186,7 @@ func (t *Templates) Export(ctx context.Context, name string, w io.Writer) error 
 			WithHint("start from an image: hortus template create NAME --from-image REFERENCE")
 	}
 	row, err := t.snapshot(ctx, name)
-	if err == nil && row.Name == name {
+	if err == nil && row.HasName(name) {
 		return t.s.ExportSnapshot(ctx, row, w)
 	}
 	if err != nil && api.KindOf(err) != api.KindNotFound {
@@ -194,7 +206,7 @@ func (t *Templates) Export(ctx context.Context, name string, w io.Writer) error 
 
 // snapshot finds a snapshot. The reference of an image is the name of none.
 func (t *Templates) snapshot(ctx context.Context, name string) (api.Snapshot, error) {
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+	if !api.ValidSnapshotName(name) {
 		return api.Snapshot{}, notFound("snapshot", name)
 	}
 	id, err := t.rows.FindSnapshot(ctx, name)

@@ -17,7 +17,7 @@ import (
 // Builds is what the server asks of builds of templates. Every call is made for the principal of its
 // context; another account's builds and files are not found.
 type Builds interface {
-	Register(ctx context.Context, name string, limits api.Limits) (id string, err error)
+	Register(ctx context.Context, name string, tags []string, limits api.Limits) (id string, err error)
 	Start(ctx context.Context, id string, req build.Request) error
 	Status(ctx context.Context, id string, offset, most int) (build.Status, error)
 }
@@ -58,14 +58,9 @@ func (d builds) request(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(w, r, &in); err != nil {
 		return err
 	}
-	name, tag, tagged := strings.Cut(in.Name, ":")
-	if tagged {
+	name, tag := api.SplitTemplateName(in.Name)
+	if len(in.Tags) == 0 || strings.Contains(in.Name, ":") {
 		in.Tags = append(in.Tags, tag)
-	}
-	for _, t := range in.Tags {
-		if t != onlyTag {
-			return refused("tags", "a template has the one tag %q; build another template instead", onlyTag)
-		}
 	}
 	if to, ok := d.aliases[name]; ok {
 		return api.Errorf(api.KindDenied, "template %.80q is built in (%s) and cannot be built", name, to)
@@ -79,7 +74,7 @@ func (d builds) request(w http.ResponseWriter, r *http.Request) error {
 	case in.FreeDisk < 0 || in.FreeDisk > most:
 		return api.Errorf(api.KindInvalid, `option "minFreeDiskMb": %d is out of range`, in.FreeDisk)
 	}
-	id, err := d.Register(r.Context(), name, api.Limits{CPUs: in.CPUCount, MemoryBytes: in.MemoryMB << 20, DiskBytes: in.FreeDisk << 20})
+	id, err := d.Register(r.Context(), name, in.Tags, api.Limits{CPUs: in.CPUCount, MemoryBytes: in.MemoryMB << 20, DiskBytes: in.FreeDisk << 20})
 	if err != nil {
 		return err
 	}
@@ -90,7 +85,7 @@ func (d builds) request(w http.ResponseWriter, r *http.Request) error {
 		Aliases    []string `json:"aliases"`
 		Tags       []string `json:"tags"`
 		Public     bool     `json:"public"`
-	}{name, id, []string{name}, []string{name}, []string{onlyTag}, false})
+	}{name, id, []string{name}, []string{name}, in.Tags, false})
 }
 
 // uploadPath is where files are uploaded. The last component is a ticket, which replaces the API key: clients

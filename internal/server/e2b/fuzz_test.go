@@ -68,7 +68,7 @@ func FuzzCreate(f *testing.F) {
 			}
 			return
 		}
-		if req.TTLMS <= 0 || req.TTLMS > api.MaxTTL.Milliseconds() || len(req.Labels) > api.MaxLabels || req.Template == "" || strings.ContainsAny(req.Template, "/.:") {
+		if req.TTLMS <= 0 || req.TTLMS > api.MaxTTL.Milliseconds() || len(req.Labels) > api.MaxLabels || !api.ValidSnapshotName(req.Template) {
 			t.Errorf("%+v", req)
 		}
 	})

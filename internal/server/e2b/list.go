@@ -56,7 +56,7 @@ func (d sandboxes) filter(q url.Values) (f filter, err error) {
 func (f filter) matches(s api.Sandbox) bool {
 	return (s.State == api.SandboxRunning || s.State == api.SandboxPaused) &&
 		(len(f.states) == 0 || slices.Contains(f.states, string(s.State))) &&
-		!s.CreatedAt.Before(f.since) && (f.template == "" || s.Template == f.template) && hasLabels(s.Labels, f.metadata)
+		!s.CreatedAt.Before(f.since) && (f.template == "" || s.Template == f.template || strings.HasPrefix(s.Template, f.template+":")) && hasLabels(s.Labels, f.metadata)
 }
 
 // listRunning is the list of the first generation: all that run, in one answer.

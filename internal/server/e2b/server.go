@@ -50,6 +50,8 @@ type Snapshots interface {
 	// the newest first, then what is for everybody.
 	SnapshotPage(ctx context.Context, all bool, p api.PageRequest) (rows []api.Snapshot, next string, err error)
 	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	TagSnapshot(ctx context.Context, id api.SnapshotID, req api.TagSnapshot) (api.Snapshot, error)
+	UntagSnapshot(ctx context.Context, id api.SnapshotID, tag string) (api.Snapshot, error)
 	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 }
 
@@ -254,8 +256,8 @@ var missing = []struct {
 	what  string
 	paths []string
 }{
-	{"tags, changes and earlier forms of builds of templates", []string{
-		"/templates/", "DELETE /templates/tags", "POST /templates", "/v2/templates/", "POST /v2/templates", "/v3/templates", "/v3/templates/"}},
+	{"changes and earlier forms of builds of templates", []string{
+		"/templates/", "POST /templates", "/v2/templates/", "POST /v2/templates", "/v3/templates", "/v3/templates/"}},
 	{missingVolumes, []string{"/volumes", "/volumes/", "/volumecontent/"}},
 	{missingSecrets, []string{"/secrets", "/secrets/"}},
 	{"teams", []string{"/teams", "/teams/"}},

@@ -143,7 +143,8 @@ func TestRefused(t *testing.T) {
 		{"POST", one + "/fork", ``, 400, "snapshot"},
 		{"POST", one + "/snapshots", `{"name":"Has Capitals"}`, 400, `"name"`},
 		{"POST", one + "/snapshots", `{"name":"base"}`, 400, `"name"`},
-		{"POST", one + "/snapshots", `{"name":"a:v2"}`, 400, `"name"`},
+		{"POST", one + "/snapshots", `{"name":"a:-"}`, 400, `"name"`},
+		{"POST", one + "/snapshots", `{"name":"base:v2"}`, 400, `"name"`},
 		{"PUT", one + "/network", `{"allow_internet_access":false}`, 400, "allow_internet_access"},
 		{"PUT", one + "/network", `{"allowOut":["a"]}`, 400, "allowOut"},
 		{"PUT", one + "/network", `{"allowPublicTraffic":true}`, 400, "allowPublicTraffic"},
@@ -156,8 +157,14 @@ func TestRefused(t *testing.T) {
 
 		{"POST", "/v3/templates", `{"name":"a"}`, 400, "builds"},
 		{"GET", "/templates/a/files/b", ``, 400, "builds"},
-		{"POST", "/templates/tags", `{}`, 400, "tags"},
-		{"DELETE", "/templates/tags", `{"name":"a","tags":["b"]}`, 400, "tags, changes"}, // not the template "tags"
+		{"POST", "/templates/tags", `{"target":"a:v1","tags":["b"]}`, 404, "a:v1"},
+		{"POST", "/templates/tags", `{"target":"base","tags":["b"]}`, 403, "base"},
+		{"POST", "/templates/tags", `{"target":"base:v1","tags":["b"]}`, 404, "base:v1"},
+		{"POST", "/templates/tags", `{"target":"a","tag":"b"}`, 400, `"tag"`},
+		{"DELETE", "/templates/tags", `{"name":"a","tags":["b"]}`, 404, "a:b"}, // not the template "tags"
+		{"DELETE", "/templates/tags", `{"name":"a","tags":[]}`, 400, "tags"},
+		{"DELETE", "/templates/tags", `{"name":"a:b","tags":["b"]}`, 400, `"name"`},
+		{"DELETE", "/templates/tags", `{"name":"base","tags":["default"]}`, 403, "base"},
 		{"POST", "/templates", `{}`, 400, `of the E2B API: POST "/templates"`},
 		{"GET", "/access-tokens", ``, 400, "API keys and access tokens of the E2B API: GET"},
 		{"PATCH", "/v2/templates/a", `{}`, 400, "templates"},

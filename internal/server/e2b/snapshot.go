@@ -25,11 +25,14 @@ type snapshotInfo struct {
 }
 
 func infoOf(s api.Snapshot) snapshotInfo {
-	if s.Name != "" {
-		full := s.Name + ":" + onlyTag
-		return snapshotInfo{full, []string{full}}
+	if s.Name == "" {
+		return snapshotInfo{string(s.ID) + ":" + api.DefaultTag, []string{}}
 	}
-	return snapshotInfo{string(s.ID) + ":" + onlyTag, []string{}}
+	var names []string
+	for _, tag := range tagsOf(s) {
+		names = append(names, baseName(s)+":"+tag)
+	}
+	return snapshotInfo{names[0], names}
 }
 
 // snapshot saves a sandbox, which continues.
@@ -45,7 +48,7 @@ func (d snapshots) snapshot(w http.ResponseWriter, r *http.Request, s api.Sandbo
 		name, err := d.template(in.Name)
 		if err != nil || name == api.HostTemplate {
 			return api.Errorf(api.KindInvalid, `option "name": %.80q is not a valid snapshot name`, in.Name).
-				WithHint("a name has at most 63 lower-case letters, digits and dashes; the only tag allowed is %q", onlyTag)
+				WithHint("a name has at most 63 lower-case letters, digits and dashes, and may have a tag: NAME:TAG")
 		}
 		req.Name = name
 	}
@@ -59,10 +62,11 @@ func (d snapshots) snapshot(w http.ResponseWriter, r *http.Request, s api.Sandbo
 // snapshots returns a page of what was saved and can be started from.
 func (d snapshots) list(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	name, nerr := d.template(q.Get("name"))
+	raw := q.Get("name")
+	name, nerr := d.template(raw)
 	keep := func(s api.Snapshot) bool {
 		of := q.Get("sandboxID")
-		return (of == "" || of == string(s.Sandbox)) && (q.Get("name") == "" || nerr == nil && s.Name == name)
+		return (of == "" || of == string(s.Sandbox)) && (raw == "" || nerr == nil && (s.HasName(name) || baseName(s) == raw))
 	}
 	return answerPage(w, r, d.catalog, keep, nil, infoOf)
 }

@@ -73,7 +73,7 @@ func (d builds) build(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := lines{w: w}
 	v, err := d.Builds.Build(r.Context(), build.Request{
-		Name: in.Name, Stages: f.Stages, Notes: f.Notes, Start: in.Start, Ready: in.Ready, Isolation: in.Isolation, Limits: in.Limits, Egress: in.Egress, NoCache: in.NoCache,
+		Name: in.Name, Tags: in.Tags, Stages: f.Stages, Notes: f.Notes, Start: in.Start, Ready: in.Ready, Isolation: in.Isolation, Limits: in.Limits, Egress: in.Egress, NoCache: in.NoCache,
 	}, func(l build.Line) {
 		if l.Output {
 			out.write(api.BuildLine{Type: api.LineOutput, Output: &l.Text})

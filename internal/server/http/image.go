@@ -73,7 +73,7 @@ func (d images) pull(w http.ResponseWriter, r *http.Request) error {
 
 // free refuses the name of a template that is a snapshot: sandboxes would start from that.
 func (d images) free(ctx context.Context, name string) error {
-	if !validName(name) { // none, or one that the store refuses
+	if !api.ValidSnapshotName(name) { // none, or one that the store refuses
 		return nil
 	}
 	id, err := d.Snapshots.FindSnapshot(ctx, name)
@@ -84,7 +84,7 @@ func (d images) free(ctx context.Context, name string) error {
 		return err
 	}
 	have, err := d.Snapshots.GetSnapshot(ctx, id)
-	if err != nil || have.Name != name {
+	if err != nil || !have.HasName(name) {
 		return err
 	}
 	return api.Errorf(api.KindExists, "template %s is a snapshot of a sandbox", name).WithHint("choose another name, or remove it first: hortus template rm %s", name)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"hortus.dev/api"
 )
@@ -25,6 +24,8 @@ type Snapshots interface {
 	// FindSnapshot takes the name of a template, or a unique beginning of an id.
 	FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
 	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	TagSnapshot(ctx context.Context, id api.SnapshotID, req api.TagSnapshot) (api.Snapshot, error)
+	UntagSnapshot(ctx context.Context, id api.SnapshotID, tag string) (api.Snapshot, error)
 	// CreateTemplate reports its steps, one after the other, before it returns. The
 	// end of ctx ends it and what it began.
 	CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error)
@@ -63,6 +64,22 @@ func (d snapshots) snapshotRoutes() []Route {
 		Out:     api.Snapshot{},
 		Handler: on(d.Snapshots, d.snapshotID, Snapshots.RemoveSnapshot),
 	}, {
+		Method: "POST", Pattern: "/v1/snapshots/{id}/tags", Name: "tagSnapshot", Role: api.RoleUser,
+		Doc: "Give a template more tags: afterwards NAME:TAG is this snapshot. Snapshots that have no tag left are removed.",
+		In:  api.TagSnapshot{}, Out: api.Snapshot{},
+		Handler: change(http.StatusOK, decode, d.Snapshots, d.snapshotID, Snapshots.TagSnapshot),
+	}, {
+		Method: "DELETE", Pattern: "/v1/snapshots/{id}/tags/{tag}", Name: "untagSnapshot", Role: api.RoleUser,
+		Doc: "Take a tag from a template. The snapshot is removed with its last tag.",
+		Out: api.Snapshot{},
+		Handler: give(func(r *http.Request) (v api.Snapshot, err error) {
+			id, err := d.snapshotID(r)
+			if err != nil {
+				return v, err
+			}
+			return d.Snapshots.UntagSnapshot(r.Context(), id, r.PathValue("tag"))
+		}),
+	}, {
 		Method: "GET", Pattern: "/v1/templates", Name: "templates", Role: api.RoleUser,
 		Doc:     "List the templates that sandboxes can start from.",
 		Out:     []api.Template{},
@@ -100,20 +117,15 @@ func flag(r *http.Request, name string) (bool, error) {
 // the name of a template.
 func (d snapshots) snapshotID(r *http.Request) (api.SnapshotID, error) {
 	return pathID(r, d.Snapshots, func(s Snapshots, ctx context.Context, name string) (api.SnapshotID, error) {
-		if !validName(name) {
+		if !api.ValidSnapshotName(name) {
 			return "", api.Errorf(api.KindInvalid, "%.40q is neither a template nor a snapshot ID", name)
 		}
 		return s.FindSnapshot(ctx, name)
 	})
 }
 
-// validName reports whether s can be the name of a template or a snapshot.
-func validName(s string) bool {
-	return s != "" && len(s) <= 63 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
-}
-
 // templates lists the templates: the host template, which always exists, the images that have
-// a name, and the newest snapshot of each name. Sandboxes start from the snapshot if both have
+// a name, and each name of snapshots. Sandboxes start from the snapshot if both have
 // the same name.
 func (d snapshots) templates(w http.ResponseWriter, r *http.Request) error {
 	out := []api.Template{{Name: api.HostTemplate}}
@@ -130,9 +142,11 @@ func (d snapshots) templates(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if s.Name != "" && s.State == api.SnapshotReady && !seen[s.Name] {
-			seen[s.Name] = true
-			out = append(out, api.Template{Name: s.Name, Snapshot: &s})
+		for _, name := range s.Names() {
+			if s.State == api.SnapshotReady && !seen[name] {
+				seen[name] = true
+				out = append(out, api.Template{Name: name, Snapshot: &s})
+			}
 		}
 	}
 	return reply(w, http.StatusOK, out, nil)

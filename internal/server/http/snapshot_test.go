@@ -79,7 +79,7 @@ func (s *saves) GetSnapshot(_ context.Context, id api.SnapshotID) (api.Snapshot,
 func (s *saves) FindSnapshot(_ context.Context, name string) (api.SnapshotID, error) {
 	s.ask(name)
 	for _, x := range s.list {
-		if x.Name == name || strings.HasPrefix(string(x.ID), name) {
+		if x.HasName(name) || strings.HasPrefix(string(x.ID), name) {
 			return x.ID, nil
 		}
 	}
@@ -89,6 +89,14 @@ func (s *saves) RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snap
 	v, err := s.GetSnapshot(ctx, id)
 	v.State = api.SnapshotRemoved
 	return v, err
+}
+func (s *saves) TagSnapshot(ctx context.Context, id api.SnapshotID, req api.TagSnapshot) (api.Snapshot, error) {
+	s.ask(req)
+	return s.GetSnapshot(ctx, id)
+}
+func (s *saves) UntagSnapshot(ctx context.Context, id api.SnapshotID, tag string) (api.Snapshot, error) {
+	s.ask(tag)
+	return s.GetSnapshot(ctx, id)
 }
 func (s *saves) CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(string)) (api.Snapshot, error) {
 	s.ask(req)
@@ -126,7 +134,7 @@ func TestSnapshotCalls(t *testing.T) {
 	defer s.Close()
 
 	want := api.CreateSnapshot{Name: "py", FilesOnly: true}
-	if got, err := s.Snapshot(ctx, want); err != nil || got.Sandbox != f.id || f.saves.last() != want {
+	if got, err := s.Snapshot(ctx, want); err != nil || got.Sandbox != f.id || !reflect.DeepEqual(f.saves.last(), want) {
 		t.Errorf("Snapshot: %+v, %v, asked %+v", got, err, f.saves.last())
 	}
 	if _, err := s.Snapshot(ctx, api.CreateSnapshot{Name: "Bad"}); api.KindOf(err) != api.KindInvalid || api.HintOf(err) != "bad is one" {
@@ -156,13 +164,24 @@ func TestSnapshotCalls(t *testing.T) {
 			t.Errorf("Snapshot(%s): %+v, %v", id, got, err)
 		}
 	}
+	if got, err := c.Snapshots.Tag(ctx, "py:default", "v1", "V_2.0"); err != nil || got.ID != first.ID || !reflect.DeepEqual(f.saves.last(), api.TagSnapshot{Tags: []string{"v1", "V_2.0"}}) {
+		t.Errorf("Tag: %+v, %v, asked %+v", got, err, f.saves.last())
+	}
+	if got, err := c.Snapshots.Untag(ctx, "py", "V_2.0"); err != nil || got.ID != first.ID || f.saves.last() != "V_2.0" {
+		t.Errorf("Untag: %+v, %v, asked %+v", got, err, f.saves.last())
+	}
+	for _, bad := range []string{"", ".", "..", "-v", "a/b", "a b", "a:b", "ä", strings.Repeat("a", 129)} {
+		if _, err := c.Snapshots.Untag(ctx, "py", bad); api.KindOf(err) != api.KindInvalid {
+			t.Errorf("Untag %.10q: %v", bad, err)
+		}
+	}
 	if got, err := c.Snapshots.Remove(ctx, "py"); err != nil || got.ID != first.ID || got.State != api.SnapshotRemoved {
 		t.Errorf("RemoveSnapshot: %+v, %v", got, err)
 	}
 	if _, err := c.Snapshots.Get(ctx, "no-such"); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("one that is not there: %v", err)
 	}
-	for _, bad := range []string{"", "../info", "A", "a b", "a/b", "a%2fb", "-", "ä", strings.Repeat("a", 64)} {
+	for _, bad := range []string{"", "../info", "A", "a b", "a/b", "a%2fb", "-", "ä", strings.Repeat("a", 64), "py:", "py:.", ":v1", "py:a:b"} {
 		_, err := c.Snapshots.Get(ctx, bad)
 		if _, err2 := c.Snapshots.Remove(ctx, bad); api.KindOf(err) != api.KindInvalid || api.KindOf(err2) != api.KindInvalid {
 			t.Errorf("%.10q: %v; %v", bad, err, err2)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 
 	"hortus.dev/api"
 )
@@ -100,7 +101,7 @@ const typeTar = "application/x-tar"
 // its name.
 func (d workspaces) workspaceID(r *http.Request) (api.WorkspaceID, error) {
 	return pathID(r, d.Workspaces, func(s Workspaces, ctx context.Context, name string) (api.WorkspaceID, error) {
-		if !validName(name) {
+		if name == "" || len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 			return "", api.Errorf(api.KindInvalid, "%.40q is neither a name nor an ID of a workspace", name)
 		}
 		return s.Find(ctx, name)

@@ -14,6 +14,13 @@
 // is final. If a snapshot is removed while a sandbox starts from it, its files are deleted when the last of
 // these starts is done, and no new start can use it.
 //
+// # Names
+//
+// A snapshot with names is a template: web, which is web:default, or web:v1. A name belongs to one ready
+// snapshot of an account. What takes a name from another changes both rows in one transaction, together
+// with the state of a new snapshot, so a name always leads to a complete one: to that of the last save that
+// completed. A snapshot that loses its last name is removed.
+//
 // Temporary images (of forks) are in a directory of this run. A kernel lock distinguishes it from that of an
 // earlier run.
 //

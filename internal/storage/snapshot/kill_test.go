@@ -40,7 +40,7 @@ func TestDie(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(scratch, "image"), []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := w.Write(t.Context(), row(func(r *api.Snapshot) { r.Name = "mine" }), 0, image)
+	r, err := w.Write(t.Context(), row(func(r *api.Snapshot) { r.SetNames([]string{"mine", "mine:v2"}) }), 0, image)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,8 @@ func TestKill(t *testing.T) {
 		t.Run(c.step, func(t *testing.T) {
 			dir := t.TempDir()
 			before := open(t, dir)
-			old := before.write(t, func(r *api.Snapshot) { r.Name = "mine" })
+			old := before.named(t, "", "mine")
+			tagged := before.named(t, "", "mine:v1", "mine:v2") // v2 moves to the new one
 			before.db.Close()
 
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDie$", "-test.v")
@@ -81,8 +82,17 @@ func TestKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			rows, err := w.Snapshots(t.Context(), true)
-			if err != nil || len(rows) != 2 || rows[0].State != c.state {
+			if err != nil || len(rows) != 3 || rows[0].State != c.state {
 				t.Fatalf("rows %+v, %v; want %q", rows, err, c.state)
+			}
+			w.is(t, "", tagged.ID, "mine:v1")
+			switch {
+			case c.old:
+				w.is(t, "", tagged.ID, "mine:v2")
+			case c.state == api.SnapshotReady:
+				w.is(t, "", rows[0].ID, "mine:v2")
+			default:
+				w.is(t, "", "", "mine:v2")
 			}
 			found, err := w.Find(t.Context(), "mine")
 			switch {

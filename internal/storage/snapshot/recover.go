@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"hortus.dev/api"
 )
@@ -10,7 +11,7 @@ import (
 // Recover brings rows and directories together after an owner has gone, for which
 // gone answers true. What was being saved is ready if it had got its name, which
 // only a whole snapshot gets, and broken otherwise; what is gone is broken; what
-// should be gone goes; the older of two templates of one name is removed. A
+// should be gone goes; the older of two templates loses a name that both have. A
 // snapshot that no row knows is given one, but for that of a paused sandbox. It
 // returns how many rows it changed, and comes before the recovery of sandboxes.
 func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, error) {
@@ -21,7 +22,7 @@ func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, 
 	changed := 0
 	var errs []error
 	known := map[api.SnapshotID]bool{}
-	for _, r := range rows {
+	for _, r := range slices.Backward(rows) { // the newest last, which takes names from all others
 		known[r.ID] = true
 		if r.Owner != "" && r.Owner != s.cfg.Owner && !gone(r.Owner) || r.State == api.SnapshotSaving && r.Owner == s.cfg.Owner {
 			continue // another's, or being saved now
@@ -42,7 +43,7 @@ func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, 
 		case r.State == api.SnapshotSaving:
 			r, owner := m.Snapshot, s.cfg.Owner
 			r.State, r.Owner = api.SnapshotReady, owner
-			errs = append(errs, s.cfg.Rows.UpdateSnapshot(ctx, r))
+			errs = append(errs, s.publish(ctx, r))
 		default:
 			continue
 		}
@@ -62,10 +63,14 @@ func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, 
 	}
 	rows, err = s.cfg.Rows.ListSnapshots(ctx, false)
 	errs = append(errs, err)
-	for _, r := range rows { // the newest first, which replaces all others of its name
-		if r.State == api.SnapshotReady {
-			s.replace(r)
+	accounts := map[string]bool{}
+	for _, r := range rows {
+		if r.Name != "" {
+			accounts[r.Account] = true
 		}
+	}
+	for account := range accounts {
+		errs = append(errs, s.separate(ctx, account))
 	}
 	return changed, errors.Join(errs...)
 }

@@ -28,16 +28,21 @@ func (s *Store) Remove(ctx context.Context, id api.SnapshotID, reason string) (a
 			return r, err
 		}
 	}
+	return r, s.release(r)
+}
+
+// release removes the files of a snapshot whose row is final, or has those who start from it do so.
+func (s *Store) release(r api.Snapshot) error {
 	s.mu.Lock()
-	if u := s.uses[id]; u != nil && u.n > 0 {
+	if u := s.uses[r.ID]; u != nil && u.n > 0 {
 		u.remove = true
 		s.mu.Unlock()
-		return r, nil
+		return nil
 	}
-	delete(s.uses, id)
+	delete(s.uses, r.ID)
 	s.mu.Unlock()
 	defer s.cfg.Space.Ledger().Changed(r.Account)
-	return r, s.discard(id)
+	return s.discard(r.ID)
 }
 
 // Forget removes the files of a snapshot that no row knows.

@@ -40,6 +40,9 @@ type Rows interface {
 	// ListSnapshots returns the newest first; final ones too when all is set.
 	ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
 	FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error)
+	// ChangeTemplates stores what change returns, in one transaction. change gets the living
+	// snapshots of an account that have a name, the newest first; it may be called again.
+	ChangeTemplates(ctx context.Context, account string, change func([]api.Snapshot) ([]api.Snapshot, error)) error
 }
 
 // Config is what a store needs. Dir, Layers, Rows and Owner must be set.
@@ -209,7 +212,7 @@ func (s *Store) named(ctx context.Context, name string, owners ...func(account s
 	}
 	for _, of := range owners {
 		for _, r := range rows { // the newest first
-			if name != "" && r.Name == name && r.State == api.SnapshotReady && of(r.Account) {
+			if r.HasName(name) && r.State == api.SnapshotReady && of(r.Account) {
 				return r, nil
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,8 +19,8 @@ import (
 // the snapshot only afterwards; it may write regular files alone, at most 64, and
 // makes no directory. need is about how many bytes they will have.
 //
-// A snapshot with a name is the template of that name from the moment that it is
-// ready; what had it before loses it and is removed.
+// A snapshot with names is the template of those names from the moment that it is
+// ready; what had them before loses them, and is removed with its last one.
 //
 // The error is save's, or KindExhausted when the disk has no space, KindConflict for
 // a layer that is gone. After one the row says broken, and nothing is left on disk.
@@ -63,7 +62,6 @@ func (s *Store) Write(ctx context.Context, r api.Snapshot, need int64, save func
 		}
 		return r, api.Errorf(kindOf(err), "snapshot %s: %w", r.ID, err)
 	}
-	s.replace(r)
 	s.step("replaced")
 	return r, nil
 }
@@ -140,14 +138,13 @@ func (s *Store) finish(ctx context.Context, dir *os.File, r *api.Snapshot) error
 	s.step("renamed")
 	if err = storedir.Sync(s.dir); err == nil {
 		r.State = api.SnapshotReady
-		err = s.cfg.Rows.UpdateSnapshot(context.WithoutCancel(ctx), *r)
+		err = s.publish(context.WithoutCancel(ctx), *r)
 	}
 	if err != nil {
 		r.State = api.SnapshotSaving
 		s.discard(r.ID)
 		return err
 	}
-	s.step("ready")
 	return nil
 }
 
@@ -183,37 +180,6 @@ func writeManifest(dir *os.File, m manifest) error {
 		return err
 	}
 	return f.Sync()
-}
-
-// replace takes the name of a template from those of the same account that had it
-// before, and removes them.
-func (s *Store) replace(r api.Snapshot) {
-	if r.Name == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	rows, err := s.cfg.Rows.ListSnapshots(ctx, false)
-	if err != nil {
-		s.cfg.Logger.Error("older templates with the name were not removed", "name", r.Name, "error", err)
-		return
-	}
-	// The newest first: what stands before this one replaces it. One that is not
-	// there any more was replaced itself.
-	at := slices.IndexFunc(rows, func(o api.Snapshot) bool { return o.ID == r.ID })
-	for i, o := range rows {
-		if at < 0 || i <= at || o.Name != r.Name || o.Account != r.Account || o.State != api.SnapshotReady {
-			continue
-		}
-		o.Name = ""
-		err := s.cfg.Rows.UpdateSnapshot(ctx, o)
-		if err == nil {
-			_, err = s.Remove(ctx, o.ID, "replaced by "+string(r.ID)+" as template "+r.Name)
-		}
-		if err != nil {
-			s.cfg.Logger.Error("an older template was not removed", "name", r.Name, "snapshot", o.ID, "error", err)
-		}
-	}
 }
 
 // fail notes that a snapshot is of no use.

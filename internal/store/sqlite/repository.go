@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"hortus.dev/api"
@@ -237,6 +238,32 @@ func (db *DB) SnapshotPage(ctx context.Context, account string, all bool, p api.
 // TemplatePage implements store.Store.
 func (db *DB) TemplatePage(ctx context.Context, p api.PageRequest) ([]api.Snapshot, string, error) {
 	return db.snapshots.page(ctx, where{conds: []string{"state = 'ready' AND account IS NULL AND name IS NOT NULL"}}, p)
+}
+
+// ChangeTemplates implements store.Store.
+func (db *DB) ChangeTemplates(ctx context.Context, account string, change func([]api.Snapshot) ([]api.Snapshot, error)) error {
+	return db.inTx(ctx, "names of templates", func(tx *sql.Tx) error {
+		w := ofAccount(account)
+		w.and(snapshotLives)
+		w.and("name IS NOT NULL")
+		rows, err := db.snapshots.list(ctx, tx, w, 0)
+		if err == nil {
+			rows, err = change(rows)
+		}
+		if err != nil {
+			return err
+		}
+		for _, s := range rows {
+			args, err := db.snapshots.args(s)
+			if err == nil {
+				err = db.snapshots.updateIn(ctx, tx, args)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // FindSnapshot implements store.Store.

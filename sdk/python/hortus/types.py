@@ -168,6 +168,7 @@ BuildTemplate = TypedDict(
         "noCache": 'NotRequired[bool]',
         "ready": 'NotRequired[str]',
         "start": 'NotRequired[str]',
+        "tags": 'NotRequired[List[str]]',
         "target": 'NotRequired[str]',
     },
 )
@@ -412,6 +413,7 @@ CreateSnapshot = TypedDict(
         "filesOnly": 'NotRequired[bool]',
         "name": 'NotRequired[str]',
         "onRestore": 'NotRequired[str]',
+        "tags": 'NotRequired[List[str]]',
     },
 )
 
@@ -3133,6 +3135,7 @@ Snapshot = TypedDict(
         "listenersError": 'NotRequired[str]',
         "name": 'NotRequired[str]',
         "onRestore": 'NotRequired[str]',
+        "otherNames": 'NotRequired[List[str]]',
         "owner": 'NotRequired[str]',
         "parent": 'NotRequired[str]',
         "paused": 'NotRequired[bool]',
@@ -3197,6 +3200,13 @@ TTL = TypedDict(
     "TTL",
     {
         "ttlMs": 'int',
+    },
+)
+
+TagSnapshot = TypedDict(
+    "TagSnapshot",
+    {
+        "tags": 'List[str]',
     },
 )
 
