@@ -19,6 +19,9 @@ type BuildTemplate struct {
 	Limits    Limits `json:"limits,omitzero"`
 	// Egress is what the steps may connect to; nil denies everything.
 	Egress *EgressPolicy `json:"egress,omitempty"`
+	// Secrets are the secrets of the account that steps may use (RUN --mount=type=secret), by the id that the Dockerfile
+	// gives them. No other ones can be used. A step has placeholders, never the values.
+	Secrets map[string]string `json:"secrets,omitempty"`
 	// NoCache runs every step.
 	NoCache bool `json:"noCache,omitempty"`
 }

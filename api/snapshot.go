@@ -172,8 +172,10 @@ type CommandDefaults struct {
 	// User runs commands, and Dir is their directory; empty means those of the layers below.
 	User string `json:"user,omitempty"`
 	Dir  string `json:"dir,omitempty"`
-	// Command is run by sandbox run without a command.
-	Command []string `json:"command,omitempty"`
+	// Command is run by sandbox run without a command. It begins with Entrypoint, which the CMD of a
+	// build that starts from it keeps.
+	Command    []string `json:"command,omitempty"`
+	Entrypoint []string `json:"entrypoint,omitempty"`
 }
 
 // ForkSandbox requests children of a running sandbox.

@@ -33,6 +33,7 @@ type templateBuildCmd struct {
 	Start   string   `placeholder:"CMD" help:"Shell command that runs in each sandbox of the template, such as a server."`
 	Ready   string   `placeholder:"CMD" help:"Shell command that succeeds when the start command is ready; it is repeated for up to 5 minutes."`
 	Egress  []string `sep:"none" placeholder:"VALUE" help:"What the steps may connect to: none (default), a preset (npm, pip, go, apt, registries, git, models), or a host. Repeatable; docs/egress.md."`
+	Secret  []string `sep:"none" complete:"secrets" placeholder:"[ID=]NAME" help:"Secret that steps may use with RUN --mount=type=secret,id=ID (default: its name), and never see: they have a placeholder for it. Repeatable; docs/templates.md."`
 	NoCache bool     `name:"no-cache" help:"Run every step, also those that were run before."`
 	flags.Backend
 	flags.Bounds
@@ -47,6 +48,7 @@ Examples:
 
     hortus template build web .
     hortus template build web ./web --egress npm --start 'node server.js' --ready 'curl -sf localhost:3000'
+    hortus template build app . --secret npm-token --egress npm
     hortus template build tools -f tools.Dockerfile --build-arg VERSION=3 .`
 }
 
@@ -67,6 +69,9 @@ func (c *templateBuildCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	if req.Args, err = flags.Assignments("--build-arg", c.Args); err != nil {
+		return err
+	}
+	if req.Secrets, err = secretsByID(c.Secret); err != nil {
 		return err
 	}
 	if req.Limits, err = c.Limits(); err != nil {
@@ -120,8 +125,27 @@ func notBuilt(name string, err error) error {
 	return err
 }
 
-// copies finds a COPY in a Dockerfile.
-var copies = regexp.MustCompile(`(?mi)^\s*COPY\s`)
+// secretsByID reads [ID=]NAME.
+func secretsByID(values []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, v := range values {
+		id, name, ok := strings.Cut(v, "=")
+		if !ok {
+			name = id
+		}
+		if !api.ValidSecretName(name) || id == "" {
+			return nil, api.Errorf(api.KindInvalid, "--secret: %.80q is not [ID=]NAME with the name of a secret", v).WithHint("list them: hortus secret ls")
+		}
+		if out[id] != "" {
+			return nil, api.Errorf(api.KindInvalid, "--secret: the id %.80q is there twice", id)
+		}
+		out[id] = name
+	}
+	return out, nil
+}
+
+// copies finds a COPY or ADD in a Dockerfile.
+var copies = regexp.MustCompile(`(?mi)^\s*(COPY|ADD)\s`)
 
 // maxDockerfile bounds the file, in bytes; the daemon has the same limit.
 const maxDockerfile = 256 << 10

@@ -42,9 +42,10 @@ func (m *machine) do(ctx context.Context, s Step, out func(string)) error {
 	case OpShell:
 		m.shell = args
 	case OpEntrypoint:
-		m.entrypoint, m.defaults.Command = nil, args
+		m.defaults.Entrypoint = m.command(s, args)
+		m.defaults.Command = m.defaults.Entrypoint
 	case OpCommand:
-		m.defaults.Command = slices.Concat(m.entrypoint, args)
+		m.defaults.Command = slices.Concat(m.defaults.Entrypoint, m.command(s, args))
 	case OpUser:
 		user, err := m.identity(args[0])
 		if err != nil {
@@ -65,20 +66,31 @@ func (m *machine) do(ctx context.Context, s Step, out func(string)) error {
 		}
 		m.defaults.Dir = dir
 	case OpRun:
-		user, err := m.identity(cmp.Or(s.User, m.user))
-		if err != nil {
-			return err
-		}
-		if !s.Exec {
-			args = append(slices.Clone(m.shell), args[0])
-		}
-		env := maps.Clone(m.args)
-		maps.Copy(env, m.defaults.Env)
-		return m.run(ctx, api.ExecRequest{Args: args, User: user, Dir: m.dir(), Env: env}, out)
+		return m.runStep(ctx, s, nil, out)
 	case OpCopy:
 		return m.copy(ctx, s, args)
 	}
 	return nil
+}
+
+// runStep carries out a RUN, with more variables.
+func (m *machine) runStep(ctx context.Context, s Step, more map[string]string, out func(string)) error {
+	user, err := m.identity(cmp.Or(s.User, m.user))
+	if err != nil {
+		return err
+	}
+	env := maps.Clone(m.args)
+	maps.Copy(env, m.defaults.Env)
+	maps.Copy(env, more)
+	return m.run(ctx, api.ExecRequest{Args: m.command(s, s.Args), User: user, Dir: m.dir(), Env: env}, out)
+}
+
+// command is the command of a step.
+func (m *machine) command(s Step, args []string) []string {
+	if s.Exec {
+		return args
+	}
+	return append(slices.Clone(m.shell), args[0])
 }
 
 // expand returns the arguments of a step with their variables replaced.
@@ -86,7 +98,20 @@ func (m *machine) expand(ctx context.Context, s Step) ([]string, error) {
 	if !s.Expand {
 		return s.Args, nil
 	}
-	lookup := func(name string) (string, error) {
+	lookup := m.lookup(ctx)
+	out := make([]string, len(s.Args))
+	for i, a := range s.Args {
+		var err error
+		if out[i], err = Expand(a, lookup); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// lookup returns a function that returns the value of a variable.
+func (m *machine) lookup(ctx context.Context) func(string) (string, error) {
+	return func(name string) (string, error) {
 		if v, ok := m.defaults.Env[name]; ok {
 			return v, nil
 		}
@@ -101,14 +126,6 @@ func (m *machine) expand(ctx context.Context, s Step) ([]string, error) {
 		}
 		return value, err
 	}
-	out := make([]string, len(s.Args))
-	for i, a := range s.Args {
-		var err error
-		if out[i], err = Expand(a, lookup); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }
 
 // dir is the directory of the next step; empty is that of the sandbox.
@@ -165,16 +182,27 @@ func (m *machine) copy(ctx context.Context, s Step, args []string) error {
 			return err
 		}
 	}
-	u, err := m.work.cfg.Files.open(m.work.account, files)
-	if err != nil {
-		return err
+	to := target{path: args[len(args)-1], owner: owner, mode: s.Mode, unpack: s.Unpack}
+	u := &upload{}
+	var sources []source
+	if len(args) > 1 {
+		if u, err = m.work.cfg.Files.open(m.work.account, files); err != nil {
+			return err
+		}
+		defer u.data.Close()
+		if sources, err = u.match(args[:len(args)-1]); err != nil {
+			return err
+		}
 	}
-	defer u.data.Close()
-	sources, err := u.match(args[:len(args)-1])
-	if err != nil {
-		return err
+	for _, h := range s.Here {
+		if h.Expand {
+			if h.Text, err = expand(h.Text, m.lookup(ctx), false); err != nil {
+				return err
+			}
+		}
+		sources = append(sources, source{path: h.Name, entries: []entry{{Path: h.Name, Mode: 0o644, here: &h.Text}}})
 	}
-	return m.copyFiles(ctx, u, sources, args[len(args)-1], owner, s.Mode)
+	return m.copyFiles(ctx, u, sources, to)
 }
 
 // export makes an upload of files of a stage or template, and returns its name.
@@ -183,7 +211,7 @@ func (r *work) export(ctx context.Context, from string, sources []string) (_ str
 	if err != nil {
 		return "", err
 	}
-	m, err := r.open(ctx, o)
+	m, err := r.open(ctx, o, nil)
 	if err != nil {
 		return "", err
 	}

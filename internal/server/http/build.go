@@ -67,7 +67,7 @@ func (d builds) build(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(w, r, &in); err != nil {
 		return err
 	}
-	f, err := dockerfile.Parse(in.Dockerfile, dockerfile.Options{Args: in.Args, Target: in.Target, Files: in.Files})
+	f, err := dockerfile.Parse(in.Dockerfile, dockerfile.Options{Args: in.Args, Target: in.Target, Files: in.Files, Secrets: in.Secrets})
 	if err != nil {
 		return err
 	}
