@@ -434,10 +434,10 @@ func (r *work) steps(ctx context.Context, n int, base origin, keys []string, fin
 			}
 		}
 		// Also after the last step: the template is removed when another build replaces it.
-		if err == nil && i >= at && (s.Op == OpRun || s.Op == OpCopy) {
+		if err == nil && i >= at && (s.Op == OpRun || s.Op == OpCopy || m.unknown()) {
 			saved, err = m.keep(ctx, keys[i+1])
-			if err == nil && len(s.Secrets) > 0 {
-				err = m.restart(ctx, ofSnapshot(*saved), nil) // its grants end with it
+			if err == nil && (len(s.Secrets) > 0 || m.unknown()) {
+				err = m.restart(ctx, ofSnapshot(*saved), nil) // the grants of the old one end with it
 			}
 		}
 		if err != nil {

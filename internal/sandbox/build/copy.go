@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hortus.dev/api"
@@ -213,10 +214,15 @@ func (m *machine) chown(ctx context.Context, owner string, files []string) error
 	if owner == m.writer() {
 		return nil
 	}
+	if _, err := strconv.Atoi(owner); err == nil {
+		owner += ":" + owner // it may have no name
+	} else if !strings.Contains(owner, ":") {
+		owner += ":" // its group
+	}
 	for batch := range slices.Chunk(files, 500) {
-		args := append([]string{"chown", "-h", owner + ":", "--"}, batch...)
+		args := append([]string{"chown", "-h", owner, "--"}, batch...)
 		if err := m.run(ctx, api.ExecRequest{Args: args, User: m.writer(), Dir: "/"}, func(string) {}); err != nil {
-			return fmt.Errorf("give the files to %s: %w", owner, err)
+			return fmt.Errorf("change the owner of files to %s: %w", owner, err)
 		}
 	}
 	return nil

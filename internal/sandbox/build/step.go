@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/storage/oci/users"
 )
 
 // guest is a client of a sandbox's guest.
@@ -47,11 +49,7 @@ func (m *machine) do(ctx context.Context, s Step, out func(string)) error {
 	case OpCommand:
 		m.defaults.Command = slices.Concat(m.defaults.Entrypoint, m.command(s, args))
 	case OpUser:
-		user, err := m.identity(args[0])
-		if err != nil {
-			return err
-		}
-		m.user, m.defaults.User = user, user
+		return m.setUser(ctx, args[0])
 	case OpWorkdir:
 		dir, err := m.path(ctx, args[0])
 		if err != nil {
@@ -161,21 +159,73 @@ func (m *machine) identity(name string) (string, error) {
 	}
 	if !slices.Contains(m.row.Identities, name) || grouped && group != name && group != given[:len(given)-len(group)-1] {
 		return "", api.Errorf(api.KindUnsupported, "user %.80q is not a user of this sandbox", given).
-			WithHint("its users are %s; one that a step creates cannot run commands", strings.Join(m.row.Identities, ", "))
+			WithHint("its users are %s; after USER NAME a user of /etc/passwd is one too", strings.Join(m.row.Identities, ", "))
 	}
 	return name, nil
 }
 
-// copy carries out a COPY.
-func (m *machine) copy(ctx context.Context, s Step, args []string) error {
-	owner := cmp.Or(s.User, m.user)
-	if s.User == "root" {
-		owner = m.writer()
+// setUser makes a user the current one. If only the files of the sandbox say who that is, the
+// next step needs a sandbox that starts with it.
+func (m *machine) setUser(ctx context.Context, given string) error {
+	user, err := m.identity(given)
+	own := m.own()
+	switch {
+	case err == nil && (own == nil || own.Name != user):
+		m.user, m.defaults.User, m.defaults.UserRecord = user, user, nil
+		return nil
+	case m.writer() != "root":
+		return err
 	}
-	owner, err := m.identity(owner)
+	var files [2]string
+	for i, name := range []string{"/etc/passwd", "/etc/group"} {
+		in, _, err := m.guest.ReadFile(ctx, "root", name)
+		if err != nil {
+			return envd.APIError(err)
+		}
+		b, err := io.ReadAll(io.LimitReader(in, maxUsers))
+		in.Close()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		files[i] = string(b)
+	}
+	u, err := users.Find(given, files[0], files[1])
+	if err == nil && u.UID == 0 {
+		err = api.Errorf(api.KindUnsupported, "user %.80q is root by another name", given).WithHint("write USER root")
+	}
 	if err != nil {
 		return err
 	}
+	m.user, m.defaults.User, m.defaults.UserRecord = u.Name, u.Name, &u
+	return nil
+}
+
+// own is the user of the files that the sandbox was started with; nil if there is none.
+func (m *machine) own() *api.UserRecord {
+	if m.row.Defaults == nil {
+		return nil
+	}
+	return m.row.Defaults.UserRecord
+}
+
+// unknown reports whether the sandbox was started without the current user, or with other groups of it.
+func (m *machine) unknown() bool {
+	return m.defaults.UserRecord != nil && !reflect.DeepEqual(m.defaults.UserRecord, m.own())
+}
+
+// maxUsers bounds what is read of /etc/passwd and /etc/group, in bytes.
+const maxUsers = 1 << 20
+
+// copy carries out a COPY.
+func (m *machine) copy(ctx context.Context, s Step, args []string) error {
+	owner := cmp.Or(s.User, m.user)
+	if m.writer() != "root" { // all files belong to the one user
+		owner = m.writer()
+	}
+	if !ownerName.MatchString(owner) {
+		return api.Errorf(api.KindInvalid, "owner %.80q is not a user, or USER:GROUP", owner)
+	}
+	var err error
 	files := s.Files
 	if s.From != "" {
 		if files, err = m.work.export(ctx, s.From, args[:len(args)-1]); err != nil {
@@ -204,6 +254,9 @@ func (m *machine) copy(ctx context.Context, s Step, args []string) error {
 	}
 	return m.copyFiles(ctx, u, sources, to)
 }
+
+// ownerName is an owner of files, as --chown has it.
+var ownerName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
 
 // export makes an upload of files of a stage or template, and returns its name.
 func (r *work) export(ctx context.Context, from string, sources []string) (_ string, err error) {
