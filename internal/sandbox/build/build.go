@@ -36,11 +36,17 @@ type Images interface {
 	Pull(ctx context.Context, req api.PullImage, progress func(step string)) (api.Image, error)
 }
 
-// Config is what a Builder needs. Images may be nil.
+// Connections has the decisions about outgoing connections of sandboxes, the newest first, on behalf of the context's principal.
+type Connections interface {
+	EgressPage(ctx context.Context, f api.EgressFilter, p api.PageRequest) (rows []api.EgressDecision, next string, err error)
+}
+
+// Config is what a Builder needs. Images and Connections may be nil.
 type Config struct {
-	Sandboxes Sandboxes
-	Images    Images
-	Files     *Files
+	Sandboxes   Sandboxes
+	Connections Connections
+	Images      Images
+	Files       *Files
 	// Contents names everything that the sandbox of a request starts from.
 	Contents func(ctx context.Context, req api.CreateSandbox) (string, error)
 }

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -294,12 +295,38 @@ const (
 	maxLast = 300     // of it in the error of a command that failed: the log has it too
 )
 
-// offline matches what programs print if they reach no network; the line of pip may have other causes.
-var offline = regexp.MustCompile(`(?i)could(n't| not) resolve|name resolution|\bENOTFOUND\b|\bEAI_AGAIN\b|unreachable|no matching distribution found|no such host|name or service not known|bad address|unable to resolve`)
+// denied returns a hint about the connections of the sandbox that were denied since a time; "" if there are none.
+func (m *machine) denied(ctx context.Context, since time.Time) string {
+	const most = 5 // hosts
+	if m.work.cfg.Connections == nil {
+		return ""
+	}
+	f := api.EgressFilter{Sandbox: m.row.ID, Result: api.EgressDenied, Since: since}
+	list, _, err := m.work.cfg.Connections.EgressPage(ctx, f, api.PageRequest{Limit: 50})
+	if err != nil {
+		return "" // it is only a hint
+	}
+	var hosts, reasons []string
+	for _, d := range list {
+		host := d.Host
+		if d.Port != 0 && d.Port != 80 && d.Port != 443 { // the ports of a rule without one
+			host = net.JoinHostPort(d.Host, strconv.Itoa(d.Port))
+		}
+		if d.Host == "" || slices.Contains(hosts, host) || len(hosts) == most {
+			continue
+		}
+		hosts, reasons = append(hosts, host), append(reasons, fmt.Sprintf("%s (%s)", host, d.Reason))
+	}
+	if hosts == nil {
+		return ""
+	}
+	return fmt.Sprintf("connections were denied: %s. To allow them: --egress %s, or a preset such as pip, npm or apt", strings.Join(reasons, ", "), strings.Join(hosts, " --egress "))
+}
 
 // run runs a command, which must succeed. out receives lines of its output. If ctx ends, the sandbox
 // ends, and with it the command.
 func (m *machine) run(ctx context.Context, req api.ExecRequest, out func(string)) error {
+	began := time.Now()
 	s, err := m.work.cfg.Sandboxes.StartExec(ctx, m.row.ID, req)
 	if err != nil {
 		return err
@@ -357,8 +384,8 @@ func (m *machine) run(ctx context.Context, req api.ExecRequest, out func(string)
 			last = rest // whole lines
 		}
 		failure := api.Errorf(api.KindConflict, "%s: %q", how, strings.ToValidUTF8(last, ""))
-		if m.work.req.Egress == nil && offline.MatchString(text) {
-			failure = failure.WithHint("steps have no network; --egress allows a preset (pip, npm, apt) or a host")
+		if hint := m.denied(ctx, began); hint != "" {
+			failure = failure.WithHint("%s", hint)
 		}
 		return failure
 	}
