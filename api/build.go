@@ -3,8 +3,9 @@ package api
 // BuildTemplate requests a template that is built from a Dockerfile.
 type BuildTemplate struct {
 	Name string `json:"name"`
-	// Dockerfile is its text.
-	Dockerfile string `json:"dockerfile"`
+	// Dockerfile is its text, or YAML that of a hortus.yaml. One of them is required.
+	Dockerfile string `json:"dockerfile,omitempty"`
+	YAML       string `json:"yaml,omitempty"`
 	// Args are values of its ARGs. They are in the records of the build: do not use them for secrets.
 	Args map[string]string `json:"args,omitempty"`
 	// Target is the stage to build; empty is the last one.

@@ -27,7 +27,7 @@ import (
 type templateBuildCmd struct {
 	Name    string   `arg:"" optional:"" help:"Name of the template (default: that of the directory). An existing template with this name is replaced; running sandboxes keep the old one."`
 	Dir     string   `arg:"" optional:"" complete:"files" help:"Directory with the files of the build (default .). What .dockerignore lists is left out."`
-	File    string   `short:"f" complete:"files" placeholder:"FILE" help:"Dockerfile (default Dockerfile in the directory); - is stdin."`
+	File    string   `short:"f" complete:"files" placeholder:"FILE" help:"Dockerfile, or hortus.yaml if the name ends in .yaml (default Dockerfile or hortus.yaml in the directory); - is a Dockerfile on stdin."`
 	Args    []string `name:"build-arg" sep:"none" placeholder:"NAME=VALUE" help:"Value of an ARG of the Dockerfile. Not for secrets: it is in the records of the build. Repeatable."`
 	Target  string   `placeholder:"STAGE" help:"Stage to build (default: the last one)."`
 	Start   string   `placeholder:"CMD" help:"Shell command that runs in each sandbox of the template, such as a server."`
@@ -65,8 +65,14 @@ func (c *templateBuildCmd) Run(ctx app.Context, a *app.App) error {
 		c.Name = strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(filepath.Base(dir)), "-"), "-")
 	}
 	req := api.BuildTemplate{Name: c.Name, Target: c.Target, Start: c.Start, Ready: c.Ready, Isolation: c.Isolation, NoCache: c.NoCache}
-	if req.Dockerfile, err = c.dockerfile(a, dir); err != nil {
+	text, isYAML, err := c.steps(a, dir)
+	if err != nil {
 		return err
+	}
+	if isYAML {
+		req.YAML = text
+	} else {
+		req.Dockerfile = text
 	}
 	if req.Args, err = flags.Assignments("--build-arg", c.Args); err != nil {
 		return err
@@ -91,7 +97,7 @@ func (c *templateBuildCmd) Run(ctx app.Context, a *app.App) error {
 	work, done := stop.Cancel(ctx, func() { p.Say("cancelling") })
 	defer done()
 	began := time.Now()
-	if copies.MatchString(req.Dockerfile) {
+	if copies.MatchString(text) {
 		p.Doing("upload %s", dir)
 		if req.Files, err = uploadFiles(work, cl, dir); err != nil {
 			return notBuilt(req.Name, err)
@@ -144,30 +150,32 @@ func secretsByID(values []string) (map[string]string, error) {
 	return out, nil
 }
 
-// copies finds a COPY or ADD in a Dockerfile.
-var copies = regexp.MustCompile(`(?mi)^\s*(COPY|ADD)\s`)
+// copies finds a COPY or ADD in a Dockerfile, and copy in a hortus.yaml.
+var copies = regexp.MustCompile(`(?mi)^\s*(COPY|ADD)[\s:]|[{,]\s*copy\s*:`)
 
 // maxDockerfile bounds the file, in bytes; the daemon has the same limit.
 const maxDockerfile = 256 << 10
 
-// dockerfile reads the Dockerfile.
-func (c *templateBuildCmd) dockerfile(a *app.App, dir string) (string, error) {
-	var in io.Reader
+// steps reads the Dockerfile, or the hortus.yaml.
+func (c *templateBuildCmd) steps(a *app.App, dir string) (text string, isYAML bool, err error) {
+	var in io.Reader = a.Env.Stdin
 	name := c.File
-	switch name {
-	case "-":
-		in = a.Env.Stdin
-	case "":
-		name = filepath.Join(dir, "Dockerfile")
-		fallthrough
-	default:
+	if name != "-" {
+		if name == "" {
+			name = filepath.Join(dir, "Dockerfile")
+		}
 		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) && c.File == "" {
+			if f, err = os.Open(filepath.Join(dir, "hortus.yaml")); err == nil {
+				name = f.Name()
+			}
+		}
 		if err != nil {
 			e := api.Errorf(api.KindNotFound, "read the Dockerfile: %w", err)
 			if c.File == "" {
-				e = e.WithHint("name it with -f FILE, and the directory of the build as the last argument")
+				e = api.Errorf(api.KindNotFound, "%s has no Dockerfile and no hortus.yaml", dir).WithHint("name it with -f FILE, and the directory of the build as the last argument")
 			}
-			return "", e
+			return "", false, e
 		}
 		defer f.Close()
 		in = f
@@ -177,9 +185,9 @@ func (c *templateBuildCmd) dockerfile(a *app.App, dir string) (string, error) {
 		err = fmt.Errorf("it has more than %d bytes", maxDockerfile)
 	}
 	if err != nil {
-		return "", api.Errorf(api.KindInvalid, "read the Dockerfile %.200s: %w", name, err)
+		return "", false, api.Errorf(api.KindInvalid, "read the Dockerfile %.200s: %w", name, err)
 	}
-	return string(b), nil
+	return string(b), strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"), nil
 }
 
 // uploadFiles uploads the files of a directory, and returns their ID.
