@@ -106,7 +106,7 @@ export interface BuildLine {
 
 export interface BuildTemplate {
   args?: Record<string, string>;
-  dockerfile: string;
+  dockerfile?: string;
   egress?: EgressPolicy;
   files?: string;
   isolation?: string;
@@ -114,8 +114,10 @@ export interface BuildTemplate {
   name: string;
   noCache?: boolean;
   ready?: string;
+  secrets?: Record<string, string>;
   start?: string;
   target?: string;
+  yaml?: string;
 }
 
 export interface Candidate {
@@ -230,8 +232,10 @@ export interface CollectedItem {
 export interface CommandDefaults {
   command?: string[];
   dir?: string;
+  entrypoint?: string[];
   env?: Record<string, string>;
   user?: string;
+  userRecord?: UserRecord;
 }
 
 export interface CompactEvent {
@@ -2367,6 +2371,14 @@ export interface Usage {
   outputTokens?: number;
   requests?: number;
   unpriced?: number;
+}
+
+export interface UserRecord {
+  gid: number;
+  groups?: number[];
+  home: string;
+  name: string;
+  uid: number;
 }
 
 export interface Variant {

@@ -54,7 +54,7 @@ func (u *upload) match(sources []string) ([]source, error) {
 				m.entries = append(m.entries, e)
 			}
 		}
-		if len(order) == 0 {
+		if len(order) == 0 && (len(sources) == 1 || !strings.ContainsAny(s, "*?[")) { // one of several patterns may match nothing
 			return nil, api.Errorf(api.KindNotFound, "source %.200q: no file matches", s).WithHint("paths are relative to the directory of the build, without what .dockerignore lists")
 		}
 		for _, at := range order {

@@ -141,6 +141,9 @@ func (p *parser) add(i instruction) error {
 		if step.Args, step.Exec = jsonList(i.rest); !step.Exec {
 			step.Args = []string{i.rest}
 		}
+		if strings.Join(strings.Fields(i.rest), "") == "[]" { // none
+			step.Args, step.Exec = nil, true
+		}
 		if i.name == "CMD" {
 			p.cmd = &step
 		} else {
@@ -288,8 +291,8 @@ func (p *parser) mount(i instruction, step *build.Step, text string) error {
 		o[key] = value
 	}
 	switch o["type"] {
-	case "cache":
-		p.note(i, "--mount=type=cache: nothing is kept between builds, and what the step writes there stays in the template")
+	case "cache", "tmpfs":
+		p.note(i, "--mount=type=%s: nothing is kept between builds, and what the step writes there stays in the template", o["type"])
 		return nil
 	case "secret":
 	default:
@@ -314,6 +317,9 @@ func (p *parser) mount(i instruction, step *build.Step, text string) error {
 		}
 		x.Mode = uint32(n)
 	}
+	if first("uid", "gid") != "" {
+		p.note(i, "--mount=type=secret: the file belongs to the user of the step, whatever uid and gid say")
+	}
 	required, err := strconv.ParseBool(cmp.Or(first("required"), "false"))
 	switch {
 	case err != nil:
@@ -323,8 +329,7 @@ func (p *parser) mount(i instruction, step *build.Step, text string) error {
 	case x.Env != "" && !name.MatchString(x.Env):
 		return i.errorf(api.KindInvalid, "%.80q is not the name of a variable", x.Env)
 	case len(o) > 0:
-		return i.errorf(api.KindUnsupported, "option %.40s of --mount=type=secret is not supported", slices.Sorted(maps.Keys(o))[0]).
-			WithHint("the file belongs to the user of the step")
+		return i.errorf(api.KindUnsupported, "option %.40s of --mount=type=secret is not supported", slices.Sorted(maps.Keys(o))[0])
 	}
 	if x.Path == "" && x.Env == "" {
 		x.Path = "/run/secrets/" + path.Base(id)

@@ -41,7 +41,7 @@ set -e
 # a line of the script
   x
 EOF
-RUN --mount=type=cache,target=/c --mount=type=secret,id=T,env=TOKEN --mount=type=secret,id=none cat <<-"A" <<B >f
+RUN --mount=type=cache,target=/c --mount=type=secret,id=T,env=TOKEN --mount=type=secret,id=none,uid=5 cat <<-"A" <<B >f
 	a
 	A
 b
@@ -119,7 +119,7 @@ func TestRefused(t *testing.T) {
 		{"FROM host\n\nADD https://x.example/a b", "line 3: ADD: the source"},
 		{"FROM host\nONBUILD RUN x", "line 2: ONBUILD"},
 		{"FROM host\nRUN --mount=type=secret,id=k,required cat /run/secrets/k", `line 2: RUN: it requires the secret "k"`},
-		{"FROM host\nRUN --mount=type=secret,id=k,uid=5 x", "line 2: RUN: option uid of"},
+		{"FROM host\nRUN --mount=type=secret,id=k,ro x", "line 2: RUN: option ro of"},
 		{"FROM host\nRUN --mount=type=secret,env=K x", "line 2: RUN: --mount=type=secret has no id"},
 		{"FROM host\nRUN --mount=type=secret,id=k,env=A-B x", `line 2: RUN: "A-B" is not`},
 		{"FROM host\nRUN --mount=type=secret,id=k,mode=9 x", "line 2: RUN: mode=9"},
@@ -175,6 +175,8 @@ func FuzzParse(f *testing.F) {
 			for _, p := range s.Steps {
 				bad := len(p.Args) == 0 || p.Line == 0
 				switch p.Op {
+				case build.OpEntrypoint, build.OpCommand:
+					bad = p.Line == 0 || len(p.Args) == 0 && !p.Exec
 				case build.OpEnv, build.OpArg:
 					bad = bad || len(p.Args)%2 != 0
 				case build.OpCopy:
