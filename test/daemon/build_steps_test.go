@@ -3,6 +3,7 @@ package daemon
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -91,6 +92,16 @@ ENTRYPOINT ["echo", "entry"]
 			if got := command(s); err != nil || got != c.want {
 				v.T.Errorf("%q: the command is %q, want %q; %v %s", c.file, got, c.want, err, log)
 			}
+		}
+
+		var problem *api.Error
+		if _, _, err := build("denied", "FROM host\nRUN curl -sS https://denied.example:8443/"); !errors.As(err, &problem) || !strings.Contains(problem.Hint, "--egress denied.example") {
+			v.T.Errorf("a step that was denied a connection: %v, %+v", err, problem)
+		}
+		s, err = v.Client.Templates.Build(v.T.Context(), api.BuildTemplate{Name: "short", Isolation: v.Isolation, Files: files,
+			YAML: "from: app\nworkdir: /srv/app/in\ncopy: [a.tar]\nrun: ['test -O a.tar && pwd >at']\ncommand: [cat, at]\nlimits: {cpus: 0.5}"}, func(api.BuildLine) {})
+		if err != nil || command(s) != "echo entry cat at" || s.Defaults.Dir != "/srv/app/in" || s.Limits.CPUs != 0.5 {
+			v.T.Errorf("hortus.yaml: %+v %v", s, err)
 		}
 
 		// The user is that of sandboxes, and has no privileges of root.
