@@ -12,8 +12,11 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
 
 	"hortus.dev/api"
 	"hortus.dev/client"
@@ -276,8 +279,8 @@ type ignore struct {
 }
 
 type ignoreRule struct {
-	match  *regexp.Regexp
-	except bool
+	pattern string
+	except  bool
 }
 
 // readIgnore reads the .dockerignore of a directory, if it has one.
@@ -310,47 +313,23 @@ func (l *ignore) add(line string) error {
 	if p == "" {
 		return nil
 	}
-	var b strings.Builder
-	for i := 0; i < len(p); i++ {
-		switch c := p[i]; {
-		case strings.HasPrefix(p[i:], "**/"):
-			b.WriteString("(?:.*/)?")
-			i += 2
-		case strings.HasPrefix(p[i:], "**"):
-			b.WriteString(".*")
-			i++
-		case c == '*':
-			b.WriteString("[^/]*")
-		case c == '?':
-			b.WriteString("[^/]")
-		case c == '[' && strings.IndexByte(p[i:], ']') > 1:
-			end := i + strings.IndexByte(p[i:], ']')
-			b.WriteString(p[i : end+1])
-			i = end
-		case c == '\\' && i+1 < len(p):
-			i++
-			b.WriteString(regexp.QuoteMeta(p[i : i+1]))
-		default:
-			b.WriteString(regexp.QuoteMeta(p[i : i+1]))
-		}
-	}
-	// What lies below something that is ignored is ignored.
-	re, err := regexp.Compile("(?s)^" + b.String() + "(?:/.*)?$")
-	if err != nil {
+	p = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(p) // they are not special
+	if !doublestar.ValidatePattern(p) {
 		return api.Errorf(api.KindInvalid, ".dockerignore: %.100q is not a pattern", line)
 	}
-	l.rules = append(l.rules, ignoreRule{re, except})
+	l.rules = append(l.rules, ignoreRule{p, except})
 	l.exceptions = l.exceptions || except
 	return nil
 }
 
-// ignores reports whether a path is left out. The last rule that matches decides.
+// ignores reports whether a path is left out. The last rule that matches it, or a directory above it, decides.
 func (l ignore) ignores(name string) bool {
-	out := false
-	for _, r := range l.rules {
-		if r.match.MatchString(name) {
-			out = !r.except
+	for _, r := range slices.Backward(l.rules) {
+		for at := name; at != "."; at = path.Dir(at) {
+			if doublestar.MatchUnvalidated(r.pattern, at) {
+				return !r.except
+			}
 		}
 	}
-	return out
+	return false
 }

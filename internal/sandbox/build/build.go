@@ -238,10 +238,13 @@ func (r *work) from(ctx context.Context, name string, before int) (origin, error
 	return o, nil
 }
 
-// keys returns the keys of a stage: of what it starts from, and after each step.
-func (r *work) keys(ctx context.Context, n int, base origin) ([]string, error) {
+// keys returns what a stage starts from, and the keys of that and after each step.
+func (r *work) keys(ctx context.Context, n int) (base origin, out []string, err error) {
+	if base, err = r.from(ctx, r.req.Stages[n].From, n); err != nil {
+		return base, nil, err
+	}
 	key := base.key
-	out := []string{key}
+	out = append(out, key)
 	for _, s := range r.req.Stages[n].Steps {
 		parts := []string{key, string(s.Op), fmt.Sprintf("%q %v %v %q %v %#v %#v", s.Args, s.Exec, s.Expand, s.User, s.Unpack, s.Here, s.Secrets)}
 		if s.Mode != nil {
@@ -251,20 +254,20 @@ func (r *work) keys(ctx context.Context, n int, base origin) ([]string, error) {
 		case s.Op == OpCopy && s.From != "":
 			o, err := r.from(ctx, s.From, n)
 			if err != nil {
-				return nil, failed(s, err)
+				return base, nil, failed(s, err)
 			}
 			parts = append(parts, o.key)
 		case s.Op == OpCopy && len(s.Args) > 1:
 			sum, err := r.digest(s)
 			if err != nil {
-				return nil, failed(s, err)
+				return base, nil, failed(s, err)
 			}
 			parts = append(parts, sum)
 		}
 		key = hash(parts...)
 		out = append(out, key)
 	}
-	return out, nil
+	return base, out, nil
 }
 
 // digest identifies the files of a COPY. If a source has variables, it is all files.
@@ -312,11 +315,7 @@ func (r *work) stage(ctx context.Context, n int) (origin, error) {
 	if o, ok := r.done[n]; ok {
 		return o, nil
 	}
-	base, err := r.from(ctx, r.req.Stages[n].From, n)
-	if err != nil {
-		return base, err
-	}
-	keys, err := r.keys(ctx, n, base)
+	base, keys, err := r.keys(ctx, n)
 	if err != nil {
 		return base, err
 	}
@@ -348,11 +347,7 @@ func ofSnapshot(s api.Snapshot) origin {
 // last builds the last stage, and makes it the template.
 func (r *work) last(ctx context.Context) (api.Snapshot, error) {
 	n := len(r.req.Stages) - 1
-	base, err := r.from(ctx, r.req.Stages[n].From, n)
-	if err != nil {
-		return api.Snapshot{}, err
-	}
-	keys, err := r.keys(ctx, n, base)
+	base, keys, err := r.keys(ctx, n)
 	if err != nil {
 		return api.Snapshot{}, err
 	}
