@@ -180,7 +180,7 @@ type CommandDefaults struct {
 	Entrypoint []string `json:"entrypoint,omitempty"`
 }
 
-// UserRecord is a user of the files of a sandbox, as its /etc/passwd and /etc/group had it. It has no privileges.
+// UserRecord is a user of the files of a sandbox, as its /etc/passwd and /etc/group had it. Its commands have no capabilities.
 type UserRecord struct {
 	Name   string   `json:"name"`
 	UID    uint32   `json:"uid"`
