@@ -295,16 +295,16 @@ const (
 	maxLast = 300     // of it in the error of a command that failed: the log has it too
 )
 
-// denied returns a hint about the connections of the sandbox that were denied since a time; "" if there are none.
-func (m *machine) denied(ctx context.Context, since time.Time) string {
+// explain adds to the failure of a command the connections of the sandbox that were denied since a time.
+func (m *machine) explain(ctx context.Context, failure *api.Error, since time.Time) *api.Error {
 	const most = 5 // hosts
 	if m.work.cfg.Connections == nil {
-		return ""
+		return failure
 	}
 	f := api.EgressFilter{Sandbox: m.row.ID, Result: api.EgressDenied, Since: since}
 	list, _, err := m.work.cfg.Connections.EgressPage(ctx, f, api.PageRequest{Limit: 50})
 	if err != nil {
-		return "" // it is only a hint
+		return failure // it is only a hint
 	}
 	var hosts, reasons []string
 	for _, d := range list {
@@ -318,9 +318,9 @@ func (m *machine) denied(ctx context.Context, since time.Time) string {
 		hosts, reasons = append(hosts, host), append(reasons, fmt.Sprintf("%s (%s)", host, d.Reason))
 	}
 	if hosts == nil {
-		return ""
+		return failure
 	}
-	return fmt.Sprintf("connections were denied: %s. To allow them: --egress %s, or a preset such as pip, npm or apt", strings.Join(reasons, ", "), strings.Join(hosts, " --egress "))
+	return failure.WithHint("connections were denied: %s. To allow them: --egress %s, or a preset such as pip, npm or apt", strings.Join(reasons, ", "), strings.Join(hosts, " --egress "))
 }
 
 // run runs a command, which must succeed. out receives lines of its output. If ctx ends, the sandbox
@@ -383,11 +383,7 @@ func (m *machine) run(ctx context.Context, req api.ExecRequest, out func(string)
 		if _, rest, ok := strings.Cut(last, "\n"); ok && len(text) > maxLast {
 			last = rest // whole lines
 		}
-		failure := api.Errorf(api.KindConflict, "%s: %q", how, strings.ToValidUTF8(last, ""))
-		if hint := m.denied(ctx, began); hint != "" {
-			failure = failure.WithHint("%s", hint)
-		}
-		return failure
+		return m.explain(ctx, api.Errorf(api.KindConflict, "%s: %q", how, strings.ToValidUTF8(last, "")), began)
 	}
 	return nil
 }
