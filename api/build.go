@@ -5,8 +5,9 @@ type BuildTemplate struct {
 	// Name is NAME or NAME:TAG. Tags are more tags of it.
 	Name string   `json:"name"`
 	Tags []string `json:"tags,omitempty"`
-	// Dockerfile is its text.
-	Dockerfile string `json:"dockerfile"`
+	// Dockerfile is its text, or YAML that of a hortus.yaml. One of them is required.
+	Dockerfile string `json:"dockerfile,omitempty"`
+	YAML       string `json:"yaml,omitempty"`
 	// Args are values of its ARGs. They are in the records of the build: do not use them for secrets.
 	Args map[string]string `json:"args,omitempty"`
 	// Target is the stage to build; empty is the last one.
@@ -21,6 +22,9 @@ type BuildTemplate struct {
 	Limits    Limits `json:"limits,omitzero"`
 	// Egress is what the steps may connect to; nil denies everything.
 	Egress *EgressPolicy `json:"egress,omitempty"`
+	// Secrets are the secrets of the account that steps may use (RUN --mount=type=secret), by the id that the Dockerfile
+	// gives them. No other ones can be used. A step has placeholders, never the values.
+	Secrets map[string]string `json:"secrets,omitempty"`
 	// NoCache runs every step.
 	NoCache bool `json:"noCache,omitempty"`
 }

@@ -183,8 +183,21 @@ type CommandDefaults struct {
 	// User runs commands, and Dir is their directory; empty means those of the layers below.
 	User string `json:"user,omitempty"`
 	Dir  string `json:"dir,omitempty"`
-	// Command is run by sandbox run without a command.
-	Command []string `json:"command,omitempty"`
+	// UserRecord is User, if only the files say who that is: a user that they come with or a step made.
+	UserRecord *UserRecord `json:"userRecord,omitempty"`
+	// Command is run by sandbox run without a command. It begins with Entrypoint, which the CMD of a
+	// build that starts from it keeps.
+	Command    []string `json:"command,omitempty"`
+	Entrypoint []string `json:"entrypoint,omitempty"`
+}
+
+// UserRecord is a user of the files of a sandbox, as its /etc/passwd and /etc/group had it. Its commands have no capabilities.
+type UserRecord struct {
+	Name   string   `json:"name"`
+	UID    uint32   `json:"uid"`
+	GID    uint32   `json:"gid"`
+	Groups []uint32 `json:"groups,omitempty"`
+	Home   string   `json:"home"`
 }
 
 // ForkSandbox requests children of a running sandbox.

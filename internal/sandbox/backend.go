@@ -238,6 +238,8 @@ type Spec struct {
 	// User runs commands of requests that name no user, and Dir is the directory of commands and
 	// relative paths. Empty means those of the layers.
 	User, Dir string
+	// UserRecord is User, if that is none of the users that the layers bring.
+	UserRecord *api.UserRecord
 	// Egress is what it may connect to.
 	Egress Egress
 	// Workspace is what is mounted at /workspace; nil means an empty directory on the

@@ -106,7 +106,7 @@ export interface BuildLine {
 
 export interface BuildTemplate {
   args?: Record<string, string>;
-  dockerfile: string;
+  dockerfile?: string;
   egress?: EgressPolicy;
   files?: string;
   isolation?: string;
@@ -114,9 +114,11 @@ export interface BuildTemplate {
   name: string;
   noCache?: boolean;
   ready?: string;
+  secrets?: Record<string, string>;
   start?: string;
   tags?: string[];
   target?: string;
+  yaml?: string;
 }
 
 export interface Candidate {
@@ -231,8 +233,10 @@ export interface CollectedItem {
 export interface CommandDefaults {
   command?: string[];
   dir?: string;
+  entrypoint?: string[];
   env?: Record<string, string>;
   user?: string;
+  userRecord?: UserRecord;
 }
 
 export interface CompactEvent {
@@ -2600,6 +2604,14 @@ export interface Usage {
   outputTokens?: number;
   requests?: number;
   unpriced?: number;
+}
+
+export interface UserRecord {
+  gid: number;
+  groups?: number[];
+  home: string;
+  name: string;
+  uid: number;
 }
 
 export interface Variant {

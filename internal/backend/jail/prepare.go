@@ -97,7 +97,7 @@ func (w *warmGuest) lastPacket(env map[string]string) (packet []byte, nonce stri
 	if env == nil {
 		env = spec.Env
 	}
-	self := birth.Self{Sandbox: string(w.id), Hostname: spec.Hostname, Template: launch.TemplateID(spec), Env: launch.Environment(w.request.Trees, env), Default: birth.Default{User: spec.User, Dir: spec.Dir}, Seed: make([]byte, 32), Nonce: rand.Text()}
+	self := birth.Self{Sandbox: string(w.id), Hostname: spec.Hostname, Template: launch.TemplateID(spec), Env: launch.Environment(w.request.Trees, env), Default: launch.Default(spec), Seed: make([]byte, 32), Nonce: rand.Text()}
 	rand.Read(self.Seed)
 	data, err := json.Marshal(self)
 	if err != nil {

@@ -12,8 +12,11 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
 
 	"hortus.dev/api"
 	"hortus.dev/client"
@@ -27,13 +30,14 @@ import (
 type templateBuildCmd struct {
 	Name    string   `arg:"" optional:"" help:"Name of the template, NAME or NAME:TAG (default: that of the directory). An existing template with this name is replaced; running sandboxes keep the old one."`
 	Dir     string   `arg:"" optional:"" complete:"files" help:"Directory with the files of the build (default .). What .dockerignore lists is left out."`
-	File    string   `short:"f" complete:"files" placeholder:"FILE" help:"Dockerfile (default Dockerfile in the directory); - is stdin."`
+	File    string   `short:"f" complete:"files" placeholder:"FILE" help:"Dockerfile, or hortus.yaml if the name ends in .yaml (default Dockerfile or hortus.yaml in the directory); - is a Dockerfile on stdin."`
 	Tags    []string `name:"tag" placeholder:"TAG" help:"Tag of the template, besides one in the name (default: default, if there is no other). Repeatable."`
 	Args    []string `name:"build-arg" sep:"none" placeholder:"NAME=VALUE" help:"Value of an ARG of the Dockerfile. Not for secrets: it is in the records of the build. Repeatable."`
 	Target  string   `placeholder:"STAGE" help:"Stage to build (default: the last one)."`
 	Start   string   `placeholder:"CMD" help:"Shell command that runs in each sandbox of the template, such as a server."`
 	Ready   string   `placeholder:"CMD" help:"Shell command that succeeds when the start command is ready; it is repeated for up to 5 minutes."`
 	Egress  []string `sep:"none" placeholder:"VALUE" help:"What the steps may connect to: none (default), a preset (npm, pip, go, apt, registries, git, models), or a host. Repeatable; docs/egress.md."`
+	Secret  []string `sep:"none" complete:"secrets" placeholder:"[ID=]NAME" help:"Secret that steps may use with RUN --mount=type=secret,id=ID (default: its name), and never see: they have a placeholder for it. Repeatable; docs/templates.md."`
 	NoCache bool     `name:"no-cache" help:"Run every step, also those that were run before."`
 	flags.Backend
 	flags.Bounds
@@ -49,6 +53,7 @@ Examples:
     hortus template build web .
     hortus template build web:v2 --tag latest .
     hortus template build web ./web --egress npm --start 'node server.js' --ready 'curl -sf localhost:3000'
+    hortus template build app . --secret npm-token --egress npm
     hortus template build tools -f tools.Dockerfile --build-arg VERSION=3 .`
 }
 
@@ -65,10 +70,19 @@ func (c *templateBuildCmd) Run(ctx app.Context, a *app.App) error {
 		c.Name = strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(filepath.Base(dir)), "-"), "-")
 	}
 	req := api.BuildTemplate{Name: c.Name, Tags: c.Tags, Target: c.Target, Start: c.Start, Ready: c.Ready, Isolation: c.Isolation, NoCache: c.NoCache}
-	if req.Dockerfile, err = c.dockerfile(a, dir); err != nil {
+	text, isYAML, err := c.steps(a, dir)
+	if err != nil {
 		return err
 	}
+	if isYAML {
+		req.YAML = text
+	} else {
+		req.Dockerfile = text
+	}
 	if req.Args, err = flags.Assignments("--build-arg", c.Args); err != nil {
+		return err
+	}
+	if req.Secrets, err = secretsByID(c.Secret); err != nil {
 		return err
 	}
 	if req.Limits, err = c.Limits(); err != nil {
@@ -88,7 +102,7 @@ func (c *templateBuildCmd) Run(ctx app.Context, a *app.App) error {
 	work, done := stop.Cancel(ctx, func() { p.Say("cancelling") })
 	defer done()
 	began := time.Now()
-	if copies.MatchString(req.Dockerfile) {
+	if copies.MatchString(text) {
 		p.Doing("upload %s", dir)
 		if req.Files, err = uploadFiles(work, cl, dir); err != nil {
 			return notBuilt(req.Name, err)
@@ -122,30 +136,51 @@ func notBuilt(name string, err error) error {
 	return err
 }
 
-// copies finds a COPY in a Dockerfile.
-var copies = regexp.MustCompile(`(?mi)^\s*COPY\s`)
+// secretsByID reads [ID=]NAME.
+func secretsByID(values []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, v := range values {
+		id, name, ok := strings.Cut(v, "=")
+		if !ok {
+			name = id
+		}
+		if !api.ValidSecretName(name) || id == "" {
+			return nil, api.Errorf(api.KindInvalid, "--secret: %.80q is not [ID=]NAME with the name of a secret", v).WithHint("list them: hortus secret ls")
+		}
+		if out[id] != "" {
+			return nil, api.Errorf(api.KindInvalid, "--secret: the id %.80q is there twice", id)
+		}
+		out[id] = name
+	}
+	return out, nil
+}
+
+// copies finds a COPY or ADD in a Dockerfile, and copy in a hortus.yaml.
+var copies = regexp.MustCompile(`(?mi)^\s*(COPY|ADD)[\s:]|[{,]\s*copy\s*:`)
 
 // maxDockerfile bounds the file, in bytes; the daemon has the same limit.
 const maxDockerfile = 256 << 10
 
-// dockerfile reads the Dockerfile.
-func (c *templateBuildCmd) dockerfile(a *app.App, dir string) (string, error) {
-	var in io.Reader
+// steps reads the Dockerfile, or the hortus.yaml.
+func (c *templateBuildCmd) steps(a *app.App, dir string) (text string, isYAML bool, err error) {
+	var in io.Reader = a.Env.Stdin
 	name := c.File
-	switch name {
-	case "-":
-		in = a.Env.Stdin
-	case "":
-		name = filepath.Join(dir, "Dockerfile")
-		fallthrough
-	default:
+	if name != "-" {
+		if name == "" {
+			name = filepath.Join(dir, "Dockerfile")
+		}
 		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) && c.File == "" {
+			if f, err = os.Open(filepath.Join(dir, "hortus.yaml")); err == nil {
+				name = f.Name()
+			}
+		}
 		if err != nil {
 			e := api.Errorf(api.KindNotFound, "read the Dockerfile: %w", err)
 			if c.File == "" {
-				e = e.WithHint("name it with -f FILE, and the directory of the build as the last argument")
+				e = api.Errorf(api.KindNotFound, "%s has no Dockerfile and no hortus.yaml", dir).WithHint("name it with -f FILE, and the directory of the build as the last argument")
 			}
-			return "", e
+			return "", false, e
 		}
 		defer f.Close()
 		in = f
@@ -155,9 +190,9 @@ func (c *templateBuildCmd) dockerfile(a *app.App, dir string) (string, error) {
 		err = fmt.Errorf("it has more than %d bytes", maxDockerfile)
 	}
 	if err != nil {
-		return "", api.Errorf(api.KindInvalid, "read the Dockerfile %.200s: %w", name, err)
+		return "", false, api.Errorf(api.KindInvalid, "read the Dockerfile %.200s: %w", name, err)
 	}
-	return string(b), nil
+	return string(b), strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"), nil
 }
 
 // uploadFiles uploads the files of a directory, and returns their ID.
@@ -246,8 +281,8 @@ type ignore struct {
 }
 
 type ignoreRule struct {
-	match  *regexp.Regexp
-	except bool
+	pattern string
+	except  bool
 }
 
 // readIgnore reads the .dockerignore of a directory, if it has one.
@@ -280,47 +315,23 @@ func (l *ignore) add(line string) error {
 	if p == "" {
 		return nil
 	}
-	var b strings.Builder
-	for i := 0; i < len(p); i++ {
-		switch c := p[i]; {
-		case strings.HasPrefix(p[i:], "**/"):
-			b.WriteString("(?:.*/)?")
-			i += 2
-		case strings.HasPrefix(p[i:], "**"):
-			b.WriteString(".*")
-			i++
-		case c == '*':
-			b.WriteString("[^/]*")
-		case c == '?':
-			b.WriteString("[^/]")
-		case c == '[' && strings.IndexByte(p[i:], ']') > 1:
-			end := i + strings.IndexByte(p[i:], ']')
-			b.WriteString(p[i : end+1])
-			i = end
-		case c == '\\' && i+1 < len(p):
-			i++
-			b.WriteString(regexp.QuoteMeta(p[i : i+1]))
-		default:
-			b.WriteString(regexp.QuoteMeta(p[i : i+1]))
-		}
-	}
-	// What lies below something that is ignored is ignored.
-	re, err := regexp.Compile("(?s)^" + b.String() + "(?:/.*)?$")
-	if err != nil {
+	p = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(p) // they are not special
+	if !doublestar.ValidatePattern(p) {
 		return api.Errorf(api.KindInvalid, ".dockerignore: %.100q is not a pattern", line)
 	}
-	l.rules = append(l.rules, ignoreRule{re, except})
+	l.rules = append(l.rules, ignoreRule{p, except})
 	l.exceptions = l.exceptions || except
 	return nil
 }
 
-// ignores reports whether a path is left out. The last rule that matches decides.
+// ignores reports whether a path is left out. The last rule that matches it, or a directory above it, decides.
 func (l ignore) ignores(name string) bool {
-	out := false
-	for _, r := range l.rules {
-		if r.match.MatchString(name) {
-			out = !r.except
+	for _, r := range slices.Backward(l.rules) {
+		for at := name; at != "."; at = path.Dir(at) {
+			if doublestar.MatchUnvalidated(r.pattern, at) {
+				return !r.except
+			}
 		}
 	}
-	return out
+	return false
 }

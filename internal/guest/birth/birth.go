@@ -68,6 +68,8 @@ type File struct {
 type Default struct {
 	User string `json:"user,omitempty"`
 	Dir  string `json:"dir,omitempty"`
+	// Own is User, if that is none of the identities. It has no capabilities.
+	Own *Identity `json:"own,omitempty"`
 }
 
 // Config configures a guest.

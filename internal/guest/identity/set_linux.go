@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,9 +15,10 @@ import (
 
 // Set holds the identities of a guest.
 type Set struct {
-	list   []*Identity // the first is the default, unless the template has another
-	first  atomic.Pointer[Identity]
-	whyNot map[string]string
+	cfg   *birth.Config
+	list  []*Identity              // the first is the default, unless the template has another
+	own   atomic.Pointer[Identity] // that of the template; nil for none
+	first atomic.Pointer[Identity]
 
 	mu            sync.Mutex
 	defaults, env map[string]string // see SetDefaults and SetEnv
@@ -27,24 +29,44 @@ func NewSet(cfg *birth.Config) (*Set, error) {
 	if len(cfg.Identities) == 0 {
 		return nil, api.Errorf(api.KindInvalid, "the configuration has no identity")
 	}
-	s := &Set{whyNot: cfg.WhyNot, env: cfg.Env}
+	s := &Set{cfg: cfg, env: cfg.Env}
 	for _, bi := range cfg.Identities {
 		if s.Get(bi.Name) != nil {
 			return nil, api.Errorf(api.KindInvalid, "the configuration names the identity %q twice", bi.Name)
 		}
-		id := &Identity{Identity: bi, base: cmp.Or(cfg.Dir, cfg.Workspace, bi.Home), plain: &Identity{Identity: bi, base: bi.Home}}
-		if id.path = cfg.Path; bi.UID == 0 {
-			id.path = rootPath(cfg)
-		}
-		id.setEnv(nil, cfg.Env)
-		s.list = append(s.list, id)
+		s.list = append(s.list, s.identity(bi))
 	}
 	s.SetDefault(cfg.Default)
 	return s, nil
 }
 
+// identity computes an identity.
+func (s *Set) identity(bi birth.Identity) *Identity {
+	id := &Identity{Identity: bi, base: cmp.Or(s.cfg.Dir, s.cfg.Workspace, bi.Home), plain: &Identity{Identity: bi, base: bi.Home}}
+	if id.path = s.cfg.Path; bi.UID == 0 {
+		id.path = rootPath(s.cfg)
+	}
+	id.setEnv(s.defaults, s.env)
+	return id
+}
+
+// all returns the identities.
+func (s *Set) all() []*Identity {
+	if own := s.own.Load(); own != nil {
+		return append(slices.Clip(s.list), own)
+	}
+	return s.list
+}
+
 // SetDefault sets what the sandbox's template says of commands that start later.
 func (s *Set) SetDefault(d birth.Default) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own.Store(nil)
+	if d.Own != nil && s.cfg.Switch && s.Get(d.Own.Name) == nil {
+		own := birth.Identity{Name: d.Own.Name, UID: d.Own.UID, GID: d.Own.GID, Groups: d.Own.Groups, Home: d.Own.Home}
+		s.own.Store(s.identity(own))
+	}
 	first, dir := s.Get(d.User), &d.Dir
 	if first == nil {
 		first = s.list[0]
@@ -53,7 +75,7 @@ func (s *Set) SetDefault(d birth.Default) {
 		dir = nil
 	}
 	s.first.Store(first)
-	for _, id := range s.list {
+	for _, id := range s.all() {
 		id.dir.Store(dir)
 	}
 }
@@ -76,14 +98,14 @@ func (s *Set) SetDefaults(defaults map[string]string) {
 }
 
 func (s *Set) setAll() {
-	for _, id := range s.list {
+	for _, id := range s.all() {
 		id.setEnv(s.defaults, s.env)
 	}
 }
 
 // find returns the first identity that matches; nil for none.
 func (s *Set) find(match func(*Identity) bool) *Identity {
-	for _, id := range s.list {
+	for _, id := range s.all() {
 		if match(id) {
 			return id
 		}
@@ -100,7 +122,7 @@ func (s *Set) Get(name string) *Identity {
 func (s *Set) Default() *Identity { return s.first.Load() }
 
 // Len returns the number of identities.
-func (s *Set) Len() int { return len(s.list) }
+func (s *Set) Len() int { return len(s.all()) }
 
 // HasUID reports whether an identity has that uid.
 func (s *Set) HasUID(uid uint32) bool {
@@ -151,7 +173,7 @@ func (s *Set) Named(req *http.Request, name string) (*Identity, error) {
 	if id := s.Get(name); id != nil {
 		return id.forRequest(req), nil
 	}
-	if why, ok := s.whyNot[name]; ok {
+	if why, ok := s.cfg.WhyNot[name]; ok {
 		return nil, api.Errorf(api.KindConflict, "%s", why)
 	}
 	return nil, api.Errorf(api.KindUnauthenticated, "user %q not found in this sandbox", name)

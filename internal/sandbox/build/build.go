@@ -37,11 +37,17 @@ type Images interface {
 	Pull(ctx context.Context, req api.PullImage, progress func(step string)) (api.Image, error)
 }
 
-// Config is what a Builder needs. Images may be nil.
+// Connections has the decisions about outgoing connections of sandboxes, the newest first, on behalf of the context's principal.
+type Connections interface {
+	EgressPage(ctx context.Context, f api.EgressFilter, p api.PageRequest) (rows []api.EgressDecision, next string, err error)
+}
+
+// Config is what a Builder needs. Images and Connections may be nil.
 type Config struct {
-	Sandboxes Sandboxes
-	Images    Images
-	Files     *Files
+	Sandboxes   Sandboxes
+	Connections Connections
+	Images      Images
+	Files       *Files
 	// Contents names everything that the sandbox of a request starts from.
 	Contents func(ctx context.Context, req api.CreateSandbox) (string, error)
 }
@@ -178,9 +184,7 @@ type origin struct {
 	template string
 	key      string
 	defaults api.CommandDefaults
-	// entrypoint is that of an image; defaults.Command begins with it.
-	entrypoint []string
-	fresh      bool // not a snapshot of this build: isolation and limits are the request's
+	fresh    bool // not a snapshot of this build: isolation and limits are the request's
 }
 
 func hash(parts ...string) string {
@@ -234,18 +238,21 @@ func (r *work) from(ctx context.Context, name string, before int) (origin, error
 		if kind := api.KindOf(err); err != nil && kind != api.KindNotFound && kind != api.KindInvalid {
 			return origin{}, err
 		}
-		o.defaults.Command, o.entrypoint = img.Command, img.Entrypoint
+		o.defaults.Command, o.defaults.Entrypoint = img.Command, img.Entrypoint
 	}
-	o.key = hash("v2", contents, r.req.Isolation, fmt.Sprintf("%+v", r.req.Limits), fmt.Sprintf("%q %q", r.req.Shell, r.req.Dir))
+	o.key = hash("v3", contents, r.req.Isolation, fmt.Sprintf("%+v", r.req.Limits), fmt.Sprintf("%q %q", r.req.Shell, r.req.Dir))
 	return o, nil
 }
 
-// keys returns the keys of a stage: of what it starts from, and after each step.
-func (r *work) keys(ctx context.Context, n int, base origin) ([]string, error) {
+// keys returns what a stage starts from, and the keys of that and after each step.
+func (r *work) keys(ctx context.Context, n int) (base origin, out []string, err error) {
+	if base, err = r.from(ctx, r.req.Stages[n].From, n); err != nil {
+		return base, nil, err
+	}
 	key := base.key
-	out := []string{key}
+	out = append(out, key)
 	for _, s := range r.req.Stages[n].Steps {
-		parts := []string{key, string(s.Op), fmt.Sprintf("%q %v %v %q", s.Args, s.Exec, s.Expand, s.User)}
+		parts := []string{key, string(s.Op), fmt.Sprintf("%q %v %v %q %v %#v %#v", s.Args, s.Exec, s.Expand, s.User, s.Unpack, s.Here, s.Secrets)}
 		if s.Mode != nil {
 			parts = append(parts, fmt.Sprint(*s.Mode))
 		}
@@ -253,20 +260,20 @@ func (r *work) keys(ctx context.Context, n int, base origin) ([]string, error) {
 		case s.Op == OpCopy && s.From != "":
 			o, err := r.from(ctx, s.From, n)
 			if err != nil {
-				return nil, failed(s, err)
+				return base, nil, failed(s, err)
 			}
 			parts = append(parts, o.key)
-		case s.Op == OpCopy:
+		case s.Op == OpCopy && len(s.Args) > 1:
 			sum, err := r.digest(s)
 			if err != nil {
-				return nil, failed(s, err)
+				return base, nil, failed(s, err)
 			}
 			parts = append(parts, sum)
 		}
 		key = hash(parts...)
 		out = append(out, key)
 	}
-	return out, nil
+	return base, out, nil
 }
 
 // digest identifies the files of a COPY. If a source has variables, it is all files.
@@ -314,11 +321,7 @@ func (r *work) stage(ctx context.Context, n int) (origin, error) {
 	if o, ok := r.done[n]; ok {
 		return o, nil
 	}
-	base, err := r.from(ctx, r.req.Stages[n].From, n)
-	if err != nil {
-		return base, err
-	}
-	keys, err := r.keys(ctx, n, base)
+	base, keys, err := r.keys(ctx, n)
 	if err != nil {
 		return base, err
 	}
@@ -350,11 +353,7 @@ func ofSnapshot(s api.Snapshot) origin {
 // last builds the last stage, and makes it the template.
 func (r *work) last(ctx context.Context) (api.Snapshot, error) {
 	n := len(r.req.Stages) - 1
-	base, err := r.from(ctx, r.req.Stages[n].From, n)
-	if err != nil {
-		return api.Snapshot{}, err
-	}
-	keys, err := r.keys(ctx, n, base)
+	base, keys, err := r.keys(ctx, n)
 	if err != nil {
 		return api.Snapshot{}, err
 	}
@@ -417,7 +416,7 @@ func (r *work) steps(ctx context.Context, n int, base origin, keys []string, fin
 	if at > 0 {
 		from, saved = ofSnapshot(snapshot), &snapshot
 	}
-	m, err := r.open(ctx, from)
+	m, err := r.open(ctx, from, nil)
 	if kind := api.KindOf(err); err != nil && at > 0 && (kind == api.KindConflict || kind == api.KindNotFound) {
 		// It was saved by another build of Hortus, or removed.
 		delete(r.cache, snapshot.BuildKey)
@@ -452,15 +451,27 @@ func (r *work) steps(ctx context.Context, n int, base origin, keys []string, fin
 			}
 		} else {
 			r.say(step(i), "%s", text)
-			saved = nil
-			err = m.do(ctx, s, func(line string) { r.log(Line{step(i), line, true}) })
+			out := func(line string) { r.log(Line{step(i), line, true}) }
+			if len(s.Secrets) == 0 {
+				saved, err = nil, m.do(ctx, s, out)
+			} else {
+				if saved == nil && i > 0 {
+					saved, err = m.keep(ctx, keys[i])
+				}
+				from := base
+				if saved != nil {
+					from = ofSnapshot(*saved)
+				}
+				if err == nil {
+					err = m.withSecrets(ctx, from, s, out)
+				}
+			}
 		}
 		// Also after the last step: the template is removed when another build replaces it.
-		if err == nil && i >= at && (s.Op == OpRun || s.Op == OpCopy) {
-			var kept api.Snapshot
-			if kept, err = m.save(ctx, keys[i+1], nil, ""); err == nil {
-				saved = &kept
-				r.cache[kept.BuildKey] = kept
+		if err == nil && i >= at && (s.Op == OpRun || s.Op == OpCopy || m.unknown()) {
+			saved, err = m.keep(ctx, keys[i+1])
+			if err == nil && (len(s.Secrets) > 0 || m.unknown()) {
+				err = m.restart(ctx, ofSnapshot(*saved), nil) // the grants of the old one end with it
 			}
 		}
 		if err != nil {
@@ -477,20 +488,18 @@ type machine struct {
 	// guest is a client of the sandbox's guest.
 	guest    guest
 	defaults api.CommandDefaults
-	// entrypoint is that of the image that the stage starts from.
-	entrypoint []string
-	args       map[string]string
-	shell      []string
-	user       string // the current user
+	args     map[string]string
+	shell    []string
+	user     string // the current user
 }
 
-// open starts the sandbox of a stage.
-func (r *work) open(ctx context.Context, from origin) (*machine, error) {
+// open starts the sandbox of a stage, which may use secrets.
+func (r *work) open(ctx context.Context, from origin, grants []api.SecretGrant) (*machine, error) {
 	life := maxLife
 	if most := api.PrincipalOf(ctx).Ceilings.TTLMS; most > 0 {
 		life = min(life, time.Duration(most)*time.Millisecond)
 	}
-	req := api.CreateSandbox{Template: from.template, TTLMS: life.Milliseconds(), Egress: r.req.Egress, Labels: map[string]string{"template": r.req.Name}}
+	req := api.CreateSandbox{Template: from.template, TTLMS: life.Milliseconds(), Egress: r.req.Egress, Secrets: grants, Labels: map[string]string{"template": r.req.Name}}
 	if from.fresh {
 		req.Isolation, req.Limits = r.req.Isolation, r.req.Limits
 	}
@@ -498,7 +507,7 @@ func (r *work) open(ctx context.Context, from origin) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{work: r, row: row, defaults: from.defaults, entrypoint: from.entrypoint, args: map[string]string{}, shell: r.req.Shell}
+	m := &machine{work: r, row: row, defaults: from.defaults, args: map[string]string{}, shell: r.req.Shell}
 	if from.fresh && row.Defaults != nil {
 		m.defaults = *row.Defaults // those of the template that the build starts from
 	}
@@ -515,10 +524,36 @@ func (r *work) open(ctx context.Context, from origin) (*machine, error) {
 	return m, nil
 }
 
-// close ends the sandbox.
+// close ends the sandbox, if there is one.
 func (m *machine) close(ctx context.Context) error {
+	if m.row.ID == "" {
+		return nil
+	}
 	_, _, err := m.work.cfg.Sandboxes.Kill(context.WithoutCancel(ctx), m.row.ID)
+	m.row.ID = ""
 	return errors.Join(m.guest.Close(), err)
+}
+
+// restart ends the sandbox, and continues in another one that may use secrets.
+func (m *machine) restart(ctx context.Context, from origin, grants []api.SecretGrant) error {
+	if err := m.close(ctx); err != nil {
+		return err
+	}
+	next, err := m.work.open(ctx, from, grants)
+	if err == nil {
+		m.row, m.guest = next.row, next.guest
+	}
+	return err
+}
+
+// keep saves the sandbox for the cache.
+func (m *machine) keep(ctx context.Context, key string) (*api.Snapshot, error) {
+	s, err := m.save(ctx, key, nil, "")
+	if err != nil {
+		return nil, err
+	}
+	m.work.cache[key] = s
+	return &s, nil
 }
 
 // save saves the sandbox under a key, and as the template of a request, which may be nil.

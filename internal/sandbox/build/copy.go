@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hortus.dev/api"
@@ -53,7 +54,7 @@ func (u *upload) match(sources []string) ([]source, error) {
 				m.entries = append(m.entries, e)
 			}
 		}
-		if len(order) == 0 {
+		if len(order) == 0 && (len(sources) == 1 || !strings.ContainsAny(s, "*?[")) { // one of several patterns may match nothing
 			return nil, api.Errorf(api.KindNotFound, "source %.200q: no file matches", s).WithHint("paths are relative to the directory of the build, without what .dockerignore lists")
 		}
 		for _, at := range order {
@@ -94,13 +95,20 @@ func digest(sources []source) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
+// target is where a COPY writes to, and how.
+type target struct {
+	path, owner string
+	mode        *uint32 // nil for that of each file
+	unpack      bool    // archives
+}
+
 // copyFiles copies sources into the sandbox of a build.
-func (m *machine) copyFiles(ctx context.Context, u *upload, sources []source, to, owner string, mode *uint32) error {
-	dest, err := m.path(ctx, to)
+func (m *machine) copyFiles(ctx context.Context, u *upload, sources []source, to target) error {
+	dest, err := m.path(ctx, to.path)
 	if err != nil {
 		return err
 	}
-	into := strings.HasSuffix(to, "/") || path.Base(to) == "." || path.Base(to) == ".." || len(sources) > 1 || slices.ContainsFunc(sources, func(s source) bool { return s.dir })
+	into := strings.HasSuffix(to.path, "/") || path.Base(to.path) == "." || path.Base(to.path) == ".." || len(sources) > 1 || slices.ContainsFunc(sources, func(s source) bool { return s.dir })
 	if !into {
 		st, err := m.guest.Stat(ctx, m.writer(), dest)
 		into = err == nil && st.Type == envd.FileTypeDirectory
@@ -138,12 +146,24 @@ func (m *machine) copyFiles(ctx context.Context, u *upload, sources []source, to
 				}
 				continue
 			}
+			if to.unpack && !s.dir && u.archive(e) {
+				if err := dir(dest); err != nil {
+					return err
+				}
+				unpacked, err := m.unpack(ctx, u, e, dest)
+				if err != nil {
+					return err
+				}
+				if unpacked {
+					continue
+				}
+			}
 			if err := dir(path.Dir(at)); err != nil {
 				return err
 			}
 			perm := fs.FileMode(e.Mode)
-			if mode != nil {
-				perm = fs.FileMode(*mode)
+			if to.mode != nil {
+				perm = fs.FileMode(*to.mode)
 			}
 			how := envd.Upload{Mode: &perm, Aside: true}
 			if e.Link != "" {
@@ -155,7 +175,22 @@ func (m *machine) copyFiles(ctx context.Context, u *upload, sources []source, to
 			made = append(made, at)
 		}
 	}
-	return m.chown(ctx, owner, made)
+	return m.chown(ctx, to.owner, made)
+}
+
+// unpack unpacks an archive of an ADD inside of the sandbox. False means that it is compressed, but no archive.
+func (m *machine) unpack(ctx context.Context, u *upload, e entry, dest string) (bool, error) {
+	const file = "/tmp/.hortus-add.tar"
+	if err := m.guest.Upload(ctx, m.writer(), file, envd.Upload{}, u.content(e)); err != nil {
+		return false, fmt.Errorf("write %.200q: %w", e.Path, envd.APIError(err))
+	}
+	var last string
+	script := "tar -tf \"$0\" >/dev/null || { rm -f \"$0\"; echo none; exit; }; tar -xf \"$0\" -C \"$1\"; c=$?; rm -f \"$0\"; exit $c"
+	err := m.run(ctx, api.ExecRequest{Args: []string{"/bin/sh", "-c", script, file, dest}, User: m.writer(), Dir: "/"}, func(line string) { last = line })
+	if err != nil {
+		return false, fmt.Errorf("unpack %.200q: %w", e.Path, err)
+	}
+	return last != "none", nil
 }
 
 // makeDir makes a directory and those above it, and returns the ones that were missing.
@@ -179,10 +214,15 @@ func (m *machine) chown(ctx context.Context, owner string, files []string) error
 	if owner == m.writer() {
 		return nil
 	}
+	if _, err := strconv.Atoi(owner); err == nil {
+		owner += ":" + owner // it may have no name
+	} else if !strings.Contains(owner, ":") {
+		owner += ":" // its group
+	}
 	for batch := range slices.Chunk(files, 500) {
-		args := append([]string{"chown", "-h", owner + ":", "--"}, batch...)
+		args := append([]string{"chown", "-h", owner, "--"}, batch...)
 		if err := m.run(ctx, api.ExecRequest{Args: args, User: m.writer(), Dir: "/"}, func(string) {}); err != nil {
-			return fmt.Errorf("give the files to %s: %w", owner, err)
+			return fmt.Errorf("change the owner of files to %s: %w", owner, err)
 		}
 	}
 	return nil

@@ -11,6 +11,12 @@
 // of the account continues from the last snapshot whose key it has; if all keys are equal it runs
 // nothing. Snapshots without a name are this cache, and the package bounds them.
 //
+// # Secrets and users
+//
+// A RUN with secrets runs in a sandbox of its own, which is granted them and ends after it was saved:
+// its placeholders are worth nothing afterwards. After a USER that only /etc/passwd names, the
+// following steps run in a new sandbox too, which knows this user.
+//
 // # Hostile files
 //
 // [Files] keeps what clients upload. An archive is read, checked and stored as one file with an

@@ -3,6 +3,7 @@ package build
 import (
 	"archive/tar"
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -73,9 +74,10 @@ type entry struct {
 	Dir  bool   `json:"dir,omitempty"`
 	Link string `json:"link,omitempty"` // the target of a symbolic link
 	// Offset and Size say where the contents of a regular file are in the data.
-	Offset int64  `json:"offset,omitempty"`
-	Size   int64  `json:"size,omitempty"`
-	SHA256 string `json:"sha256,omitempty"`
+	Offset int64   `json:"offset,omitempty"`
+	Size   int64   `json:"size,omitempty"`
+	SHA256 string  `json:"sha256,omitempty"`
+	here   *string // the contents of a file that is in no upload
 }
 
 func validName(name string) error {
@@ -339,4 +341,22 @@ func (f *Files) open(account, name string) (*upload, error) {
 }
 
 // content returns the contents of a regular file.
-func (u *upload) content(e entry) io.Reader { return io.NewSectionReader(u.data, e.Offset, e.Size) }
+func (u *upload) content(e entry) io.Reader {
+	if e.here != nil {
+		return strings.NewReader(*e.here)
+	}
+	return io.NewSectionReader(u.data, e.Offset, e.Size)
+}
+
+// archive reports whether a file begins as a tar archive, or as a compressed one may: gzip, bzip2 or xz.
+func (u *upload) archive(e entry) bool {
+	head := make([]byte, 262)
+	n, _ := io.ReadFull(u.content(e), head)
+	head = head[:n]
+	for _, magic := range []string{"\x1f\x8b", "BZh", "\xfd7zXZ\x00"} {
+		if bytes.HasPrefix(head, []byte(magic)) {
+			return true
+		}
+	}
+	return n == len(head) && bytes.HasSuffix(head, []byte("ustar"))
+}

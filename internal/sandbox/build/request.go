@@ -50,8 +50,8 @@ const (
 	OpWorkdir Op = "WORKDIR" // Args is a directory, which is made if it is missing
 	OpUser    Op = "USER"    // Args is a user of sandboxes
 	OpShell   Op = "SHELL"   // Args are the new Request.Shell
-	// Args are the command that sandbox run runs without a command. That of OpCommand follows the entrypoint of the image
-	// that the stage starts from.
+	// Args, as those of a RUN, are the entrypoint and what follows it in the command that sandbox run runs without a
+	// command. A new entrypoint removes the command of what the stage starts from.
 	OpEntrypoint Op = "ENTRYPOINT"
 	OpCommand    Op = "CMD"
 )
@@ -68,11 +68,32 @@ type Step struct {
 	// User owns the copied files, or runs the command; empty is the current user. Mode replaces permissions.
 	User string
 	Mode *uint32
+	// Here are files that a COPY writes beside those that it names, and Unpack unpacks archives among these.
+	Here   []Here
+	Unpack bool
+	// Secrets are what a RUN may use. They are the caller's choice: the engine grants what is here.
+	Secrets []Secret
 	// Force runs this and all later steps.
 	Force bool
 	// Text is the step as its author wrote it, and Line where.
 	Text string
 	Line int
+}
+
+// Here is a file whose contents are in the step itself.
+type Here struct {
+	Name, Text string
+	// Expand replaces variables in the text; quotes stay.
+	Expand bool
+}
+
+// Secret is a secret of the account that one RUN may use. It has a placeholder in a file or a variable.
+type Secret struct {
+	Name string
+	// Path is the file, and Env the variable; either may be empty. Mode are the permissions of the file, which belongs
+	// to the user of the step.
+	Path, Env string
+	Mode      uint32
 }
 
 // maxSteps bounds the steps of a build.
@@ -111,12 +132,19 @@ type Line struct {
 // Expand replaces $NAME, ${NAME}, ${NAME:-default} and ${NAME:+value} in a word, and removes quotes
 // and backslashes as a shell does. Text in single quotes is left as it is.
 func Expand(word string, lookup func(name string) (string, error)) (string, error) {
+	return expand(word, lookup, true)
+}
+
+// expand is Expand. Without quotes it is for text, where only variables and backslashes before "$" and "\" are special.
+func expand(word string, lookup func(name string) (string, error), quotes bool) (string, error) {
 	var b strings.Builder
-	for i, double := 0, false; i < len(word); i++ {
+	for i, double := 0, !quotes; i < len(word); i++ {
 		switch c := word[i]; {
+		case c == '"' && !quotes:
+			b.WriteByte(c)
 		case c == '\\' && i+1 < len(word):
 			i++
-			if double && !strings.ContainsRune("\"$\\", rune(word[i])) {
+			if double && !strings.ContainsRune("\"$\\", rune(word[i])) || !quotes && word[i] == '"' {
 				b.WriteByte('\\')
 			}
 			b.WriteByte(word[i])

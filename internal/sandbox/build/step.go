@@ -9,13 +9,16 @@ import (
 	"maps"
 	"net"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/storage/oci/users"
 )
 
 // guest is a client of a sandbox's guest.
@@ -42,15 +45,12 @@ func (m *machine) do(ctx context.Context, s Step, out func(string)) error {
 	case OpShell:
 		m.shell = args
 	case OpEntrypoint:
-		m.entrypoint, m.defaults.Command = nil, args
+		m.defaults.Entrypoint = m.command(s, args)
+		m.defaults.Command = m.defaults.Entrypoint
 	case OpCommand:
-		m.defaults.Command = slices.Concat(m.entrypoint, args)
+		m.defaults.Command = slices.Concat(m.defaults.Entrypoint, m.command(s, args))
 	case OpUser:
-		user, err := m.identity(args[0])
-		if err != nil {
-			return err
-		}
-		m.user, m.defaults.User = user, user
+		return m.setUser(ctx, args[0])
 	case OpWorkdir:
 		dir, err := m.path(ctx, args[0])
 		if err != nil {
@@ -65,20 +65,31 @@ func (m *machine) do(ctx context.Context, s Step, out func(string)) error {
 		}
 		m.defaults.Dir = dir
 	case OpRun:
-		user, err := m.identity(cmp.Or(s.User, m.user))
-		if err != nil {
-			return err
-		}
-		if !s.Exec {
-			args = append(slices.Clone(m.shell), args[0])
-		}
-		env := maps.Clone(m.args)
-		maps.Copy(env, m.defaults.Env)
-		return m.run(ctx, api.ExecRequest{Args: args, User: user, Dir: m.dir(), Env: env}, out)
+		return m.runStep(ctx, s, nil, out)
 	case OpCopy:
 		return m.copy(ctx, s, args)
 	}
 	return nil
+}
+
+// runStep carries out a RUN, with more variables.
+func (m *machine) runStep(ctx context.Context, s Step, more map[string]string, out func(string)) error {
+	user, err := m.identity(cmp.Or(s.User, m.user))
+	if err != nil {
+		return err
+	}
+	env := maps.Clone(m.args)
+	maps.Copy(env, m.defaults.Env)
+	maps.Copy(env, more)
+	return m.run(ctx, api.ExecRequest{Args: m.command(s, s.Args), User: user, Dir: m.dir(), Env: env}, out)
+}
+
+// command is the command of a step.
+func (m *machine) command(s Step, args []string) []string {
+	if s.Exec {
+		return args
+	}
+	return append(slices.Clone(m.shell), args[0])
 }
 
 // expand returns the arguments of a step with their variables replaced.
@@ -86,7 +97,20 @@ func (m *machine) expand(ctx context.Context, s Step) ([]string, error) {
 	if !s.Expand {
 		return s.Args, nil
 	}
-	lookup := func(name string) (string, error) {
+	lookup := m.lookup(ctx)
+	out := make([]string, len(s.Args))
+	for i, a := range s.Args {
+		var err error
+		if out[i], err = Expand(a, lookup); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// lookup returns a function that returns the value of a variable.
+func (m *machine) lookup(ctx context.Context) func(string) (string, error) {
+	return func(name string) (string, error) {
 		if v, ok := m.defaults.Env[name]; ok {
 			return v, nil
 		}
@@ -101,14 +125,6 @@ func (m *machine) expand(ctx context.Context, s Step) ([]string, error) {
 		}
 		return value, err
 	}
-	out := make([]string, len(s.Args))
-	for i, a := range s.Args {
-		var err error
-		if out[i], err = Expand(a, lookup); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }
 
 // dir is the directory of the next step; empty is that of the sandbox.
@@ -144,38 +160,104 @@ func (m *machine) identity(name string) (string, error) {
 	}
 	if !slices.Contains(m.row.Identities, name) || grouped && group != name && group != given[:len(given)-len(group)-1] {
 		return "", api.Errorf(api.KindUnsupported, "user %.80q is not a user of this sandbox", given).
-			WithHint("its users are %s; one that a step creates cannot run commands", strings.Join(m.row.Identities, ", "))
+			WithHint("its users are %s; after USER NAME a user of /etc/passwd is one too", strings.Join(m.row.Identities, ", "))
 	}
 	return name, nil
 }
 
-// copy carries out a COPY.
-func (m *machine) copy(ctx context.Context, s Step, args []string) error {
-	owner := cmp.Or(s.User, m.user)
-	if s.User == "root" {
-		owner = m.writer()
+// setUser makes a user the current one. If only the files of the sandbox say who that is, the
+// next step needs a sandbox that starts with it.
+func (m *machine) setUser(ctx context.Context, given string) error {
+	user, err := m.identity(given)
+	own := m.own()
+	switch {
+	case err == nil && (own == nil || own.Name != user):
+		m.user, m.defaults.User, m.defaults.UserRecord = user, user, nil
+		return nil
+	case m.writer() != "root":
+		return err
 	}
-	owner, err := m.identity(owner)
+	var files [2]string
+	for i, name := range []string{"/etc/passwd", "/etc/group"} {
+		in, _, err := m.guest.ReadFile(ctx, "root", name)
+		if err != nil {
+			return envd.APIError(err)
+		}
+		b, err := io.ReadAll(io.LimitReader(in, maxUsers))
+		in.Close()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		files[i] = string(b)
+	}
+	u, err := users.Find(given, files[0], files[1])
+	if err == nil && u.UID == 0 {
+		err = api.Errorf(api.KindUnsupported, "user %.80q is root by another name", given).WithHint("write USER root")
+	}
 	if err != nil {
 		return err
 	}
+	m.user, m.defaults.User, m.defaults.UserRecord = u.Name, u.Name, &u
+	return nil
+}
+
+// own is the user of the files that the sandbox was started with; nil if there is none.
+func (m *machine) own() *api.UserRecord {
+	if m.row.Defaults == nil {
+		return nil
+	}
+	return m.row.Defaults.UserRecord
+}
+
+// unknown reports whether the sandbox was started without the current user, or with other groups of it.
+func (m *machine) unknown() bool {
+	return m.defaults.UserRecord != nil && !reflect.DeepEqual(m.defaults.UserRecord, m.own())
+}
+
+// maxUsers bounds what is read of /etc/passwd and /etc/group, in bytes.
+const maxUsers = 1 << 20
+
+// copy carries out a COPY.
+func (m *machine) copy(ctx context.Context, s Step, args []string) error {
+	owner := cmp.Or(s.User, m.user)
+	if m.writer() != "root" { // all files belong to the one user
+		owner = m.writer()
+	}
+	if !ownerName.MatchString(owner) {
+		return api.Errorf(api.KindInvalid, "owner %.80q is not a user, or USER:GROUP", owner)
+	}
+	var err error
 	files := s.Files
 	if s.From != "" {
 		if files, err = m.work.export(ctx, s.From, args[:len(args)-1]); err != nil {
 			return err
 		}
 	}
-	u, err := m.work.cfg.Files.open(m.work.account, files)
-	if err != nil {
-		return err
+	to := target{path: args[len(args)-1], owner: owner, mode: s.Mode, unpack: s.Unpack}
+	u := &upload{}
+	var sources []source
+	if len(args) > 1 {
+		if u, err = m.work.cfg.Files.open(m.work.account, files); err != nil {
+			return err
+		}
+		defer u.data.Close()
+		if sources, err = u.match(args[:len(args)-1]); err != nil {
+			return err
+		}
 	}
-	defer u.data.Close()
-	sources, err := u.match(args[:len(args)-1])
-	if err != nil {
-		return err
+	for _, h := range s.Here {
+		if h.Expand {
+			if h.Text, err = expand(h.Text, m.lookup(ctx), false); err != nil {
+				return err
+			}
+		}
+		sources = append(sources, source{path: h.Name, entries: []entry{{Path: h.Name, Mode: 0o644, here: &h.Text}}})
 	}
-	return m.copyFiles(ctx, u, sources, args[len(args)-1], owner, s.Mode)
+	return m.copyFiles(ctx, u, sources, to)
 }
+
+// ownerName is an owner of files, as --chown has it.
+var ownerName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
 
 // export makes an upload of files of a stage or template, and returns its name.
 func (r *work) export(ctx context.Context, from string, sources []string) (_ string, err error) {
@@ -183,7 +265,7 @@ func (r *work) export(ctx context.Context, from string, sources []string) (_ str
 	if err != nil {
 		return "", err
 	}
-	m, err := r.open(ctx, o)
+	m, err := r.open(ctx, o, nil)
 	if err != nil {
 		return "", err
 	}
@@ -213,12 +295,38 @@ const (
 	maxLast = 300     // of it in the error of a command that failed: the log has it too
 )
 
-// offline matches what programs print if they reach no network; the line of pip may have other causes.
-var offline = regexp.MustCompile(`(?i)could(n't| not) resolve|name resolution|\bENOTFOUND\b|\bEAI_AGAIN\b|unreachable|no matching distribution found|no such host|name or service not known|bad address|unable to resolve`)
+// explain adds to the failure of a command the connections of the sandbox that were denied since a time.
+func (m *machine) explain(ctx context.Context, failure *api.Error, since time.Time) *api.Error {
+	const most = 5 // hosts
+	if m.work.cfg.Connections == nil {
+		return failure
+	}
+	f := api.EgressFilter{Sandbox: m.row.ID, Result: api.EgressDenied, Since: since}
+	list, _, err := m.work.cfg.Connections.EgressPage(ctx, f, api.PageRequest{Limit: 50})
+	if err != nil {
+		return failure // it is only a hint
+	}
+	var hosts, reasons []string
+	for _, d := range list {
+		host := d.Host
+		if d.Port != 0 && d.Port != 80 && d.Port != 443 { // the ports of a rule without one
+			host = net.JoinHostPort(d.Host, strconv.Itoa(d.Port))
+		}
+		if d.Host == "" || slices.Contains(hosts, host) || len(hosts) == most {
+			continue
+		}
+		hosts, reasons = append(hosts, host), append(reasons, fmt.Sprintf("%s (%s)", host, d.Reason))
+	}
+	if hosts == nil {
+		return failure
+	}
+	return failure.WithHint("connections were denied: %s. To allow them: --egress %s, or a preset such as pip, npm or apt", strings.Join(reasons, ", "), strings.Join(hosts, " --egress "))
+}
 
 // run runs a command, which must succeed. out receives lines of its output. If ctx ends, the sandbox
 // ends, and with it the command.
 func (m *machine) run(ctx context.Context, req api.ExecRequest, out func(string)) error {
+	began := time.Now()
 	s, err := m.work.cfg.Sandboxes.StartExec(ctx, m.row.ID, req)
 	if err != nil {
 		return err
@@ -275,11 +383,7 @@ func (m *machine) run(ctx context.Context, req api.ExecRequest, out func(string)
 		if _, rest, ok := strings.Cut(last, "\n"); ok && len(text) > maxLast {
 			last = rest // whole lines
 		}
-		failure := api.Errorf(api.KindConflict, "%s: %q", how, strings.ToValidUTF8(last, ""))
-		if m.work.req.Egress == nil && offline.MatchString(text) {
-			failure = failure.WithHint("steps have no network; --egress allows a preset (pip, npm, apt) or a host")
-		}
-		return failure
+		return m.explain(ctx, api.Errorf(api.KindConflict, "%s: %q", how, strings.ToValidUTF8(last, "")), began)
 	}
 	return nil
 }

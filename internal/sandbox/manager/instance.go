@@ -62,7 +62,7 @@ func (in *instance) spec() sandbox.Spec {
 	}
 	spec := sandbox.Spec{ID: row.ID, Layers: in.layers, Limits: row.Limits, Asked: in.asked, Env: outgoing.CommandEnvironment(row), Hostname: name, Template: row.Template, Egress: sandbox.Egress{Host: row.Egress == api.EgressHost}, Workspace: in.workspace}
 	if row.Defaults != nil {
-		spec.User, spec.Dir = row.Defaults.User, row.Defaults.Dir
+		spec.User, spec.Dir, spec.UserRecord = row.Defaults.User, row.Defaults.Dir, row.Defaults.UserRecord
 	}
 	return spec
 }

@@ -179,7 +179,11 @@ func (r *Planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan)
 		p.users = choice.Identities(p.report, "")
 	}
 	if d := s.Defaults; d != nil {
-		p.spec.User, p.spec.Dir = d.User, d.Dir
+		p.spec.User, p.spec.Dir, p.spec.UserRecord = d.User, d.Dir, d.UserRecord
+		p.users = slices.Clone(p.users)
+		if d.UserRecord != nil && !slices.Contains(p.users, d.User) {
+			p.users = append(p.users, d.User)
+		}
 		if i := slices.Index(p.users, d.User); i > 0 { // the first is the default
 			p.users = slices.Concat(p.users[i:i+1], p.users[:i], p.users[i+1:])
 		}

@@ -21,7 +21,7 @@ var phrases = []struct {
 	{lazyregexp.New(`hortus sandbox kill [\w-]+`), "Sandbox.kill()"},
 	{lazyregexp.New(`hortus template ls lists what is here; `), ""},
 	{lazyregexp.New(`hortus template create NAME --from-image \./image\.tar`), "the operator of this server"},
-	{lazyregexp.New(`; --egress allows a preset [^;]+`), "; the operator of this server can open it for all"},
+	{lazyregexp.New(`To allow them: --egress .*`), "The operator of this server can allow them for all"},
 	{lazyregexp.New(`hortus template create \w+ --from-image \S+`), "the operator of this server can pull the image again"},
 	{lazyregexp.New(`use it \(--workspace [\w-]+\), `), ""},
 	{lazyregexp.New(`hortus sandbox (?:ls|show)(?: --?[\w-]+| [\w-]+)*`), "Sandbox.list()"},

@@ -41,6 +41,9 @@ func TestHintsOfTheSource(t *testing.T) {
 	seen := 0
 	for _, dir := range []string{"sandbox", "backend", "server/access", "storage"} {
 		err := filepath.WalkDir(filepath.Join("../..", dir), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() && d.Name() == "dockerfile" {
+				return fs.SkipDir // this server reads none
+			}
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err
 			}

@@ -1,12 +1,14 @@
 package http
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox/build"
+	"hortus.dev/internal/sandbox/build/buildyaml"
 	"hortus.dev/internal/sandbox/build/dockerfile"
 )
 
@@ -36,7 +38,7 @@ func (d builds) buildRoutes() []Route {
 		Handler: d.upload,
 	}, {
 		Method: "POST", Pattern: "/v1/templates/build", Name: "buildTemplate", Role: api.RoleUser, Creates: true,
-		Doc: `Build a template from a Dockerfile. ` + linesDoc + `with the snapshot. {"type":"output", ...} has a line that a step printed. If the client disconnects, the build is cancelled.`,
+		Doc: `Build a template from a Dockerfile, or a hortus.yaml. ` + linesDoc + `with the snapshot. {"type":"output", ...} has a line that a step printed. If the client disconnects, the build is cancelled.`,
 		In:  api.BuildTemplate{}, OutType: typeLines, Out: api.BuildLine{},
 		Handler: d.build,
 	}}
@@ -58,6 +60,31 @@ func (d builds) upload(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusCreated, api.BuildFiles{ID: id}, err)
 }
 
+// buildRequest reads the Dockerfile or hortus.yaml of a request, which replaces the start command and the limits of the latter.
+func buildRequest(in api.BuildTemplate) (req build.Request, err error) {
+	switch {
+	case in.YAML == "":
+		f, err := dockerfile.Parse(in.Dockerfile, dockerfile.Options{Args: in.Args, Target: in.Target, Files: in.Files, Secrets: in.Secrets})
+		if err != nil {
+			return req, err
+		}
+		req.Stages, req.Notes = f.Stages, f.Notes
+	case in.Dockerfile != "" || in.Target != "" || len(in.Args) > 0 || len(in.Secrets) > 0:
+		return req, api.Errorf(api.KindInvalid, "a build of a hortus.yaml has no Dockerfile, target, arguments or secrets").WithHint("write a Dockerfile")
+	default:
+		if req, err = buildyaml.Parse(in.YAML, in.Files); err != nil {
+			return req, err
+		}
+	}
+	req.Name, req.Tags, req.Isolation, req.Egress, req.NoCache = in.Name, in.Tags, in.Isolation, in.Egress, in.NoCache
+	req.Start, req.Ready = cmp.Or(in.Start, req.Start), cmp.Or(in.Ready, req.Ready)
+	of := req.Limits
+	req.Limits = in.Limits
+	req.Limits.CPUs, req.Limits.Processes = cmp.Or(in.Limits.CPUs, of.CPUs), cmp.Or(in.Limits.Processes, of.Processes)
+	req.Limits.MemoryBytes, req.Limits.DiskBytes = cmp.Or(in.Limits.MemoryBytes, of.MemoryBytes), cmp.Or(in.Limits.DiskBytes, of.DiskBytes)
+	return req, nil
+}
+
 // build streams the lines of a build, one JSON value per line.
 func (d builds) build(w http.ResponseWriter, r *http.Request) error {
 	if err := d.unsupported(); err != nil {
@@ -67,14 +94,12 @@ func (d builds) build(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(w, r, &in); err != nil {
 		return err
 	}
-	f, err := dockerfile.Parse(in.Dockerfile, dockerfile.Options{Args: in.Args, Target: in.Target, Files: in.Files})
+	req, err := buildRequest(in)
 	if err != nil {
 		return err
 	}
 	out := lines{w: w}
-	v, err := d.Builds.Build(r.Context(), build.Request{
-		Name: in.Name, Tags: in.Tags, Stages: f.Stages, Notes: f.Notes, Start: in.Start, Ready: in.Ready, Isolation: in.Isolation, Limits: in.Limits, Egress: in.Egress, NoCache: in.NoCache,
-	}, func(l build.Line) {
+	v, err := d.Builds.Build(r.Context(), req, func(l build.Line) {
 		if l.Output {
 			out.write(api.BuildLine{Type: api.LineOutput, Output: &l.Text})
 		} else {

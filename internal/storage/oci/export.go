@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/internal/storage/oci/export"
 	"hortus.dev/internal/storage/oci/settings"
+	"hortus.dev/internal/storage/oci/users"
 )
 
 // Saved is what a sandbox of layers has become, for ExportSaved.
@@ -143,10 +144,10 @@ func (s *Images) describe(out *export.Image, set settings.Settings, search strin
 
 // exportedUser returns the shortest USER that the image's own files resolve to a user. A user that
 // Hortus added is not in them.
-func exportedUser(u settings.User, passwd, group string) string {
+func exportedUser(u api.UserRecord, passwd, group string) string {
 	uid, gid := strconv.Itoa(int(u.UID)), strconv.Itoa(int(u.GID))
 	for _, name := range []string{u.Name, uid, u.Name + ":" + gid} {
-		if got, err := userOf(name, passwd, group); err == nil && got.UID == u.UID && got.GID == u.GID && slices.Equal(got.Groups, u.Groups) {
+		if got, err := users.Find(name, passwd, group); err == nil && got.UID == u.UID && got.GID == u.GID && slices.Equal(got.Groups, u.Groups) {
 			return name
 		}
 	}

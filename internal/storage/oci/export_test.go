@@ -21,6 +21,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/oci/users"
 	"hortus.dev/test/ocitest"
 )
 
@@ -236,7 +237,7 @@ func TestExportRefused(t *testing.T) {
 func TestExportedUser(t *testing.T) {
 	const passwd, group = "root:x:0:0:root:/root:/bin/sh\napp:x:70:71::/:/bin/sh\n", "root:x:0:\nextra:x:72:app\n"
 	for user, want := range map[string]string{"": "root", "app": "app", "70": "app", "app:extra": "app:72", "1234": "1234", "1234:5": "1234:5", "user": "1000:1000", "nobody": "65534:65534"} {
-		u, err := userOf(user, complete(passwd, ownUsers), complete(group, ownGroups))
+		u, err := users.Find(user, complete(passwd, ownUsers), complete(group, ownGroups))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +245,7 @@ func TestExportedUser(t *testing.T) {
 			t.Errorf("user %q is exported as %q, want %q", user, got, want)
 		}
 	}
-	u, err := userOf("", complete("", ownUsers), complete("", ownGroups))
+	u, err := users.Find("", complete("", ownUsers), complete("", ownGroups))
 	if got := exportedUser(u, "", ""); got != "0" || err != nil {
 		t.Errorf("root without files is exported as %q, %v", got, err)
 	}

@@ -22,6 +22,7 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/oci/settings"
 	"hortus.dev/internal/storage/oci/source"
+	"hortus.dev/internal/storage/oci/users"
 	"hortus.dev/internal/storage/unpack"
 )
 
@@ -235,7 +236,7 @@ func asInvalid(name string, err error) error {
 
 // settingsOf validates what an image says about commands. It returns the PATH separately.
 func settingsOf(c source.Settings, passwd, group string) (out settings.Settings, search string, err error) {
-	if out.User, err = userOf(c.User, passwd, group); err != nil {
+	if out.User, err = users.Find(c.User, passwd, group); err != nil {
 		return out, "", err
 	}
 	search, total := defaultPath, 0

@@ -251,7 +251,7 @@ func TestRefused(t *testing.T) {
 		"missing file":         {dir + "/none.tar", api.KindNotFound, ""},
 		"not an archive":       {must(os.Executable()), api.KindInvalid, "not a tar archive"},
 		"empty directory":      {t.TempDir(), api.KindInvalid, "neither manifest.json"},
-		"unknown user":         {save(user("nobody-here")), api.KindInvalid, "not in its /etc/passwd"},
+		"unknown user":         {save(user("nobody-here")), api.KindInvalid, "not in /etc/passwd"},
 		"the guest's ID":       {save(user("65533")), api.KindInvalid, "65533"},
 		"path out":             {save(hostile(ocitest.File("../out", "x"))), api.KindInvalid, "leads out"},
 		"path through a link":  {save(hostile(ocitest.Link("l", "/etc"), ocitest.File("l/x", "x"))), api.KindInvalid, "through a link"},

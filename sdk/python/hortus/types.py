@@ -159,7 +159,7 @@ BuildTemplate = TypedDict(
     "BuildTemplate",
     {
         "args": 'NotRequired[Dict[str, str]]',
-        "dockerfile": 'str',
+        "dockerfile": 'NotRequired[str]',
         "egress": 'NotRequired[EgressPolicy]',
         "files": 'NotRequired[str]',
         "isolation": 'NotRequired[str]',
@@ -167,9 +167,11 @@ BuildTemplate = TypedDict(
         "name": 'str',
         "noCache": 'NotRequired[bool]',
         "ready": 'NotRequired[str]',
+        "secrets": 'NotRequired[Dict[str, str]]',
         "start": 'NotRequired[str]',
         "tags": 'NotRequired[List[str]]',
         "target": 'NotRequired[str]',
+        "yaml": 'NotRequired[str]',
     },
 )
 
@@ -320,8 +322,10 @@ CommandDefaults = TypedDict(
     {
         "command": 'NotRequired[List[str]]',
         "dir": 'NotRequired[str]',
+        "entrypoint": 'NotRequired[List[str]]',
         "env": 'NotRequired[Dict[str, str]]',
         "user": 'NotRequired[str]',
+        "userRecord": 'NotRequired[UserRecord]',
     },
 )
 
@@ -3442,6 +3446,17 @@ Usage = TypedDict(
         "outputTokens": 'NotRequired[int]',
         "requests": 'NotRequired[int]',
         "unpriced": 'NotRequired[int]',
+    },
+)
+
+UserRecord = TypedDict(
+    "UserRecord",
+    {
+        "gid": 'int',
+        "groups": 'NotRequired[List[int]]',
+        "home": 'str',
+        "name": 'str',
+        "uid": 'int',
     },
 )
 

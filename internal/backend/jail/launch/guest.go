@@ -43,11 +43,20 @@ func identities(image *settings.Settings) []birth.Identity {
 	return append([]birth.Identity{first}, all...)
 }
 
+// Default is who runs commands of requests that name no user, and where.
+func Default(spec sandbox.Spec) birth.Default {
+	d := birth.Default{User: spec.User, Dir: spec.Dir}
+	if u := spec.UserRecord; u != nil {
+		d.Own = &birth.Identity{Name: u.Name, UID: u.UID, GID: u.GID, Groups: u.Groups, Home: u.Home}
+	}
+	return d
+}
+
 // GuestConfig is the configuration of a guest.
 func (l *Launcher) GuestConfig(spec sandbox.Spec, trees []*Tree) *birth.Config {
 	cfg := &birth.Config{
 		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: searchPath(trees), Env: Environment(trees, spec.Env),
-		OutputBuffer: outputBuffer, PID1: true, Capture: true, Default: birth.Default{User: spec.User, Dir: spec.Dir},
+		OutputBuffer: outputBuffer, PID1: true, Capture: true, Default: Default(spec),
 	}
 	image := imageOf(trees)
 	if spec.Workspace != nil {

@@ -1,14 +1,15 @@
 package dockerfile
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox/build"
@@ -25,6 +26,8 @@ type Options struct {
 	Target string
 	// Files names the upload that COPY reads.
 	Files string
+	// Secrets are the secrets of the account that the Dockerfile may use, by the id that it gives them.
+	Secrets map[string]string
 }
 
 // File is what a Dockerfile says.
@@ -35,28 +38,13 @@ type File struct {
 	Notes []string
 }
 
-// instruction is one instruction with its line.
-type instruction struct {
-	name, rest string
-	line       int
-}
-
-func (i instruction) text() string {
-	return strings.ToValidUTF8(i.name+" "+strings.Join(strings.Fields(i.rest), " "), "\uFFFD")
-}
-
-// errorf is an error about an instruction.
-func (i instruction) errorf(kind api.Kind, format string, args ...any) *api.Error {
-	return api.Errorf(kind, "Dockerfile line %d: %s: %s", i.line, i.name, fmt.Sprintf(format, args...))
-}
-
 // Parse reads a Dockerfile.
 func Parse(text string, o Options) (File, error) {
 	list, err := split(text)
 	if err != nil {
 		return File{}, err
 	}
-	p := parser{Options: o, global: map[string]string{}, used: map[string]bool{}}
+	p := parser{Options: o, global: platform(), used: map[string]bool{}, mounted: map[string]bool{}}
 	for _, i := range list {
 		if err := p.add(i); err != nil {
 			return File{}, err
@@ -71,6 +59,11 @@ func Parse(text string, o Options) (File, error) {
 			return File{}, api.Errorf(api.KindInvalid, "the Dockerfile has no ARG %.80s", name)
 		}
 	}
+	for _, id := range slices.Sorted(maps.Keys(o.Secrets)) {
+		if !p.mounted[id] {
+			return File{}, api.Errorf(api.KindInvalid, "no RUN of the Dockerfile uses the secret %.80q", id).WithHint("a step uses it with RUN --mount=type=secret,id=%s", id)
+		}
+	}
 	if o.Target != "" {
 		at := slices.IndexFunc(p.out.Stages, func(s build.Stage) bool { return strings.EqualFold(s.Name, o.Target) })
 		if at < 0 {
@@ -82,61 +75,33 @@ func Parse(text string, o Options) (File, error) {
 	return p.out, nil
 }
 
-// split returns the instructions of a Dockerfile, with continued lines joined.
-func split(text string) (out []instruction, err error) {
-	switch {
-	case len(text) > MaxBytes:
-		return nil, api.Errorf(api.KindInvalid, "the Dockerfile has %d bytes; the maximum is %d", len(text), MaxBytes)
-	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return nil, api.Errorf(api.KindInvalid, "the Dockerfile is not UTF-8 text")
-	}
-	n, begun := 0, 0
-	joined := ""
-	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
-		n++
-		line = strings.TrimRight(line, "\r\n")
-		trimmed := strings.TrimSpace(line)
-		if key, value, ok := strings.Cut(strings.TrimPrefix(trimmed, "#"), "="); ok && trimmed[0] == '#' && len(out) == 0 && begun == 0 &&
-			strings.EqualFold(strings.TrimSpace(key), "escape") && strings.TrimSpace(value) != `\` {
-			return nil, api.Errorf(api.KindUnsupported, "Dockerfile line %d: another escape character than \\ is not supported", n)
-		}
-		if trimmed == "" || trimmed[0] == '#' {
-			continue // also between continued lines
-		}
-		if begun == 0 {
-			begun, line = n, strings.TrimLeft(line, " \t")
-		}
-		if body := strings.TrimRight(line, " \t"); strings.HasSuffix(body, `\`) {
-			joined += body[:len(body)-1]
-			continue
-		}
-		joined += line
-		name, rest, _ := strings.Cut(joined, " ")
-		if at := strings.IndexAny(joined, " \t"); at >= 0 {
-			name, rest = joined[:at], joined[at+1:]
-		}
-		out = append(out, instruction{strings.ToUpper(name), strings.TrimSpace(rest), begun})
-		joined, begun = "", 0
-	}
-	if begun != 0 {
-		return nil, api.Errorf(api.KindInvalid, "Dockerfile line %d: the last line ends with \\", begun)
-	}
-	return out, nil
-}
-
 type parser struct {
 	Options
 	out    File
 	global map[string]string // arguments before the first FROM
 	used   map[string]bool
+	// mounted are the ids of secrets that steps use.
+	mounted map[string]bool
 
-	entrypoint, cmd []string
-	command         instruction // the last CMD or ENTRYPOINT of the stage
-	notes           []int       // how many notes there are up to the end of each stage
+	entrypoint, cmd *build.Step
+	notes           []int // how many notes there are up to the end of each stage
 }
 
-// heredoc is the beginning of a here-document.
-var heredoc = regexp.MustCompile(`(^|[^<])<<-?\s*["']?[A-Za-z_]`)
+// platform has the arguments that name the platform, which is that of this machine.
+func platform() map[string]string {
+	out := map[string]string{}
+	for _, of := range []string{"BUILD", "TARGET"} {
+		maps.Copy(out, map[string]string{of + "PLATFORM": "linux/" + runtime.GOARCH, of + "OS": "linux", of + "ARCH": runtime.GOARCH, of + "VARIANT": ""})
+	}
+	return out
+}
+
+// note says something about an instruction, at the beginning of the log.
+func (p *parser) note(i instruction, format string, args ...any) {
+	if text := fmt.Sprintf("line %d: %s ", i.line, i.name) + fmt.Sprintf(format, args...); !slices.Contains(p.out.Notes, text) {
+		p.out.Notes = append(p.out.Notes, text)
+	}
+}
 
 func (p *parser) add(i instruction) error {
 	if i.name == "FROM" {
@@ -153,9 +118,6 @@ func (p *parser) add(i instruction) error {
 	if i.rest == "" {
 		return i.errorf(api.KindInvalid, "it has no argument")
 	}
-	if heredoc.MatchString(i.rest) && (i.name == "RUN" || i.name == "COPY") {
-		return i.errorf(api.KindUnsupported, "here-documents (<<) are not supported").WithHint("write the commands with && and \\, or COPY a script")
-	}
 	var err error
 	switch i.name {
 	case "ARG":
@@ -166,16 +128,8 @@ func (p *parser) add(i instruction) error {
 	case "WORKDIR", "USER":
 		step.Expand, step.Args = true, []string{i.rest}
 	case "RUN":
-		var flags map[string]string
-		var rest string
-		if flags, rest, err = options(i); err == nil {
-			err = refuse(i, flags)
-		}
-		step.Args, step.Exec = []string{rest}, false
-		if list, ok := jsonList(rest); ok {
-			step.Args, step.Exec = list, true
-		}
-	case "COPY":
+		err = p.run(i, &step)
+	case "COPY", "ADD":
 		err = p.copy(i, &step)
 	case "SHELL":
 		list, ok := jsonList(i.rest)
@@ -184,24 +138,24 @@ func (p *parser) add(i instruction) error {
 		}
 		step.Args = list
 	case "CMD", "ENTRYPOINT":
-		list, ok := jsonList(i.rest)
-		if !ok {
-			list = []string{"/bin/sh", "-c", i.rest}
+		if step.Args, step.Exec = jsonList(i.rest); !step.Exec {
+			step.Args = []string{i.rest}
 		}
-		if p.command = i; i.name == "CMD" {
-			p.cmd = list
-		} else if p.entrypoint = list; !ok {
-			p.entrypoint, p.cmd = list, nil
+		if strings.Join(strings.Fields(i.rest), "") == "[]" { // none
+			step.Args, step.Exec = nil, true
+		}
+		if i.name == "CMD" {
+			p.cmd = &step
+		} else {
+			p.entrypoint = &step
 		}
 		return nil
-	case "EXPOSE", "LABEL", "MAINTAINER":
-		p.out.Notes = append(p.out.Notes, fmt.Sprintf("line %d: %s changes nothing in a sandbox", i.line, i.name))
+	case "EXPOSE", "LABEL", "MAINTAINER", "VOLUME", "HEALTHCHECK", "STOPSIGNAL":
+		p.note(i, "changes nothing in a sandbox")
 		return nil
-	case "ADD":
-		return i.errorf(api.KindUnsupported, "it is not supported").WithHint("use COPY, and RUN with tar or curl")
 	default:
 		return i.errorf(api.KindUnsupported, "this instruction is not supported").
-			WithHint("supported are FROM, ARG, ENV, RUN, COPY, WORKDIR, USER, SHELL, CMD and ENTRYPOINT")
+			WithHint("supported are FROM, ARG, ENV, RUN, COPY, ADD, WORKDIR, USER, SHELL, CMD and ENTRYPOINT")
 	}
 	if err != nil {
 		return err
@@ -213,15 +167,13 @@ func (p *parser) add(i instruction) error {
 	return nil
 }
 
-// end finishes a stage.
+// end finishes a stage. A CMD holds whether it is written before ENTRYPOINT or after.
 func (p *parser) end() {
-	if list := slices.Concat(p.entrypoint, p.cmd); len(list) > 0 {
-		s := &p.out.Stages[len(p.out.Stages)-1]
-		op := build.OpCommand
-		if p.entrypoint != nil {
-			op = build.OpEntrypoint
+	s := &p.out.Stages[len(p.out.Stages)-1]
+	for _, step := range []*build.Step{p.entrypoint, p.cmd} {
+		if step != nil {
+			s.Steps = append(s.Steps, *step)
 		}
-		s.Steps = append(s.Steps, build.Step{Op: op, Args: list, Text: p.command.text(), Line: p.command.line})
 	}
 	p.entrypoint, p.cmd = nil, nil
 	p.notes = append(p.notes, len(p.out.Notes))
@@ -231,19 +183,26 @@ func (p *parser) from(i instruction) error {
 	if len(p.out.Stages) > 0 {
 		p.end()
 	}
-	flags, rest, err := options(i)
-	if err == nil {
-		err = refuse(i, flags)
-	}
+	flags, rest, err := options(i, "platform")
 	if err != nil {
 		return err
+	}
+	lookup := func(name string) (string, error) { return p.global[name], nil }
+	for _, given := range flags["platform"] {
+		got, err := build.Expand(given, lookup)
+		if err == nil && got != p.global["TARGETPLATFORM"] {
+			err = i.errorf(api.KindUnsupported, "platform %.80q is not that of this machine, %s", got, p.global["TARGETPLATFORM"])
+		}
+		if err != nil {
+			return err
+		}
 	}
 	f := strings.Fields(rest)
 	if len(f) != 1 && (len(f) != 3 || !strings.EqualFold(f[1], "AS")) {
 		return i.errorf(api.KindInvalid, "write FROM NAME, or FROM NAME AS STAGE")
 	}
 	s := build.Stage{Line: i.line}
-	s.From, err = build.Expand(f[0], func(name string) (string, error) { return p.global[name], nil })
+	s.From, err = build.Expand(f[0], lookup)
 	if err != nil {
 		return i.errorf(api.KindOf(err), "%v", err)
 	}
@@ -297,28 +256,113 @@ func (p *parser) arg(i instruction, stage *build.Stage) error {
 	return nil
 }
 
-func (p *parser) copy(i instruction, step *build.Step) error {
-	flags, rest, err := options(i)
+func (p *parser) run(i instruction, step *build.Step) error {
+	flags, rest, err := options(i, "mount", "network", "security")
 	if err != nil {
 		return err
 	}
-	step.From, step.User, step.Files = flags["from"], flags["chown"], p.Files
+	for _, m := range flags["mount"] {
+		if err := p.mount(i, step, m); err != nil {
+			return err
+		}
+	}
+	for key, plain := range map[string]string{"network": "default", "security": "sandbox"} {
+		if v := flags[key]; v != nil && v[0] != plain {
+			return i.errorf(api.KindUnsupported, "option --%s=%.40s is not supported", key, v[0])
+		}
+	}
+	if step.Args, step.Exec = jsonList(rest); !step.Exec {
+		step.Args = []string{script(rest, i.here)}
+	}
+	return nil
+}
+
+// mount reads one --mount of a RUN.
+func (p *parser) mount(i instruction, step *build.Step, text string) error {
+	o := map[string]string{}
+	for field := range strings.SplitSeq(text, ",") {
+		key, value, has := strings.Cut(field, "=")
+		if !has {
+			value = "true"
+		}
+		if _, twice := o[key]; twice {
+			return i.errorf(api.KindInvalid, "--mount has %.40s twice", key)
+		}
+		o[key] = value
+	}
+	switch o["type"] {
+	case "cache", "tmpfs":
+		p.note(i, "--mount=type=%s: nothing is kept between builds, and what the step writes there stays in the template", o["type"])
+		return nil
+	case "secret":
+	default:
+		return i.errorf(api.KindUnsupported, "--mount=type=%.40s is not supported", cmp.Or(o["type"], "bind")).WithHint("use COPY for files of the build")
+	}
+	first := func(keys ...string) (out string) {
+		for _, k := range keys {
+			out = cmp.Or(out, o[k])
+			delete(o, k)
+		}
+		return out
+	}
+	first("type")
+	target := first("target", "dst", "destination")
+	id := first("id", "source", "src")
+	id = cmp.Or(id, path.Base(target))
+	x := build.Secret{Path: target, Env: first("env"), Mode: 0o400}
+	if mode := first("mode"); mode != "" {
+		n, err := strconv.ParseUint(mode, 8, 32)
+		if err != nil || n > 0o777 {
+			return i.errorf(api.KindInvalid, "mode=%.20s of a secret is not octal permissions such as 400", mode)
+		}
+		x.Mode = uint32(n)
+	}
+	if first("uid", "gid") != "" {
+		p.note(i, "--mount=type=secret: the file belongs to the user of the step, whatever uid and gid say")
+	}
+	required, err := strconv.ParseBool(cmp.Or(first("required"), "false"))
+	switch {
+	case err != nil:
+		return i.errorf(api.KindInvalid, "required of a secret is not true or false")
+	case id == "" || id == ".":
+		return i.errorf(api.KindInvalid, "--mount=type=secret has no id")
+	case x.Env != "" && !name.MatchString(x.Env):
+		return i.errorf(api.KindInvalid, "%.80q is not the name of a variable", x.Env)
+	case len(o) > 0:
+		return i.errorf(api.KindUnsupported, "option %.40s of --mount=type=secret is not supported", slices.Sorted(maps.Keys(o))[0])
+	}
+	if x.Path == "" && x.Env == "" {
+		x.Path = "/run/secrets/" + path.Base(id)
+	}
+	p.mounted[id] = true
+	if x.Name = p.Secrets[id]; x.Name != "" {
+		step.Secrets = append(step.Secrets, x)
+		return nil
+	}
+	if required {
+		return i.errorf(api.KindInvalid, "it requires the secret %.80q, which the build was not given", id).WithHint("--secret %s permits the use of your secret of this name, --secret %s=NAME that of another", id, id)
+	}
+	p.note(i, "runs without the secret %.80q, which the build was not given (--secret %s)", id, id)
+	return nil
+}
+
+func (p *parser) copy(i instruction, step *build.Step) error {
+	flags, rest, err := options(i, "from", "chown", "chmod", "link")
+	if err != nil {
+		return err
+	}
+	value := func(key string) string { return strings.Join(flags[key], "") }
+	step.From, step.User, step.Files = value("from"), value("chown"), p.Files
 	if step.User == "" {
 		step.User = "root" // whatever USER says, as in Docker
 	}
-	if raw, ok := flags["chmod"]; ok {
+	if raw := value("chmod"); flags["chmod"] != nil {
 		mode, err := strconv.ParseUint(raw, 8, 32)
 		if err != nil || mode > 0o777 {
 			return i.errorf(api.KindUnsupported, "--chmod=%.20s is not octal permissions such as 755", raw)
 		}
 		m := uint32(mode)
 		step.Mode = &m
-	}
-	for _, known := range []string{"from", "chown", "chmod"} {
-		delete(flags, known)
-	}
-	if err := refuse(i, flags); err != nil {
-		return err
 	}
 	var ok bool
 	if step.Args, ok = jsonList(rest); !ok {
@@ -327,108 +371,27 @@ func (p *parser) copy(i instruction, step *build.Step) error {
 			return err
 		}
 	}
-	if len(step.Args) < 2 {
+	for _, h := range i.here {
+		step.Args = slices.DeleteFunc(step.Args, func(a string) bool { return a == h.word })
+		step.Here = append(step.Here, build.Here{Name: h.name, Text: h.text, Expand: !h.quoted})
+	}
+	sources := len(step.Args) - 1 + len(step.Here)
+	if len(step.Args) == 0 || sources == 0 {
 		return i.errorf(api.KindInvalid, "it needs a source and a destination")
 	}
-	if step.From == "" && p.Files == "" {
+	if i.name == "ADD" {
+		step.Op, step.Unpack = build.OpCopy, true
+		for _, s := range step.Args[:len(step.Args)-1] {
+			if strings.Contains(s, "://") || strings.HasPrefix(s, "git@") {
+				return i.errorf(api.KindUnsupported, "the source %.100q is an address", s).WithHint("use RUN curl -fsSLo FILE ADDRESS, or RUN git clone, and allow the host with --egress")
+			}
+		}
+		if step.From != "" {
+			return i.errorf(api.KindUnsupported, "option --from is not supported").WithHint("use COPY")
+		}
+	}
+	if step.From == "" && p.Files == "" && len(step.Args) > 1 {
 		return i.errorf(api.KindInvalid, "the build has no files").WithHint("give the directory of the build")
 	}
 	return nil
-}
-
-// options returns the flags at the beginning of an instruction, and what follows.
-func options(i instruction) (map[string]string, string, error) {
-	flags := map[string]string{}
-	rest := i.rest
-	for strings.HasPrefix(rest, "--") {
-		word := rest
-		if at := strings.IndexAny(rest, " \t"); at >= 0 {
-			word = rest[:at]
-		}
-		rest = strings.TrimLeft(rest[len(word):], " \t")
-		key, value, _ := strings.Cut(word[2:], "=")
-		if _, twice := flags[key]; twice || key == "" {
-			return nil, "", i.errorf(api.KindUnsupported, "option --%.40s is malformed, or there twice", key)
-		}
-		flags[key] = value
-	}
-	return flags, rest, nil
-}
-
-// refuse returns an error for flags that are not supported.
-func refuse(i instruction, flags map[string]string) error {
-	for _, key := range slices.Sorted(maps.Keys(flags)) {
-		return i.errorf(api.KindUnsupported, "option --%.40s is not supported", key)
-	}
-	return nil
-}
-
-// jsonList reads the JSON form of an instruction.
-func jsonList(s string) ([]string, bool) {
-	var list []string
-	if !strings.HasPrefix(s, "[") || json.Unmarshal([]byte(s), &list) != nil || len(list) == 0 {
-		return nil, false
-	}
-	return list, true
-}
-
-// words splits at spaces outside of quotes. Quotes and backslashes stay.
-func words(i instruction, s string) (out []string, err error) {
-	var quote byte
-	word := -1
-	for at := 0; at < len(s); at++ {
-		c := s[at]
-		if word < 0 && c != ' ' && c != '\t' {
-			word = at
-		}
-		switch {
-		case c == '\\' && quote != '\'':
-			at++
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			quote = c
-		case (c == ' ' || c == '\t') && word >= 0:
-			out, word = append(out, s[word:at]), -1
-		}
-	}
-	if quote != 0 {
-		return nil, i.errorf(api.KindInvalid, "a quote is not closed")
-	}
-	if word >= 0 {
-		out = append(out, s[word:])
-	}
-	return out, nil
-}
-
-// pairs returns the names and values of ENV.
-func pairs(i instruction) ([]string, error) {
-	list, err := words(i, i.rest)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	if !strings.Contains(list[0], "=") { // ENV NAME value
-		value := strings.TrimSpace(i.rest[len(list[0]):])
-		if value == "" {
-			return nil, i.errorf(api.KindInvalid, "%.80s has no value", list[0])
-		}
-		out = []string{list[0], value}
-	} else {
-		for _, w := range list {
-			key, value, ok := strings.Cut(w, "=")
-			if !ok {
-				return nil, i.errorf(api.KindInvalid, "%.80q is not NAME=VALUE", w)
-			}
-			out = append(out, key, value)
-		}
-	}
-	for n := 0; n < len(out); n += 2 {
-		if !name.MatchString(out[n]) {
-			return nil, i.errorf(api.KindInvalid, "%.80q is not the name of a variable", out[n])
-		}
-	}
-	return out, nil
 }

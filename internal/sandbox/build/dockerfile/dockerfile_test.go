@@ -32,9 +32,31 @@ RUN ["x", "--help"]
 SHELL ["/bin/bash", "-c"]
 USER user
 EXPOSE 80
+CMD ["-v"]
+HEALTHCHECK CMD x
 ENTRYPOINT ["x"]
-CMD ["-v"]`
-	f, err := Parse(text, Options{Args: map[string]string{"TAG": "slim", "VERSION": "$9"}, Files: "f"})
+RUN <<EOF
+set -e
+
+# a line of the script
+  x
+EOF
+RUN --mount=type=cache,target=/c --mount=type=secret,id=T,env=TOKEN --mount=type=secret,id=none,uid=5 cat <<-"A" <<B >f
+	a
+	A
+b
+B
+COPY --link --chmod=755 <<EOF <<"raw" b.c /etc/
+X=$A
+EOF
+$A
+raw
+RUN <<'E'
+#!/usr/bin/env python3
+print(1)
+E
+ADD a.tgz /opt`
+	f, err := Parse(text, Options{Args: map[string]string{"TAG": "slim", "VERSION": "$9"}, Files: "f", Secrets: map[string]string{"T": "token"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +68,7 @@ CMD ["-v"]`
 			for _, more := range []struct {
 				set  bool
 				text string
-			}{{p.Exec, "exec"}, {p.Expand, "expand"}, {p.User != "", p.User}, {p.From != "", "from " + p.From}, {p.Mode != nil, "mode"}} {
+			}{{p.Exec, "exec"}, {p.Expand, "expand"}, {p.User != "", p.User}, {p.From != "", "from " + p.From}, {p.Mode != nil, "mode"}, {p.Unpack, "unpack"}, {p.Here != nil, fmt.Sprintf("%#v", p.Here)}, {p.Secrets != nil, fmt.Sprint(p.Secrets)}} {
 				if more.set {
 					got.WriteString(" " + more.text)
 				}
@@ -67,13 +89,22 @@ CMD ["-v"]`
 18 RUN ["x" "--help"] exec
 19 SHELL ["/bin/bash" "-c"]
 20 USER ["user"] expand
-23 ENTRYPOINT ["x" "-v"]
+25 RUN ["set -e\n\n# a line of the script\n  x\n"]
+31 RUN ["cat <<-\"A\" <<B >f\na\nA\nb\nB\n"] [{token  TOKEN 256}]
+36 COPY ["b.c" "/etc/"] expand root mode []build.Here{build.Here{Name:"EOF", Text:"X=$A\n", Expand:true}, build.Here{Name:"raw", Text:"$A\n", Expand:false}}
+41 RUN ["f=$(mktemp) && cat >\"$f\" <<'E'\n#!/usr/bin/env python3\nprint(1)\nE\n/usr/bin/env python3 \"$f\"; c=$?; rm -f \"$f\"; exit $c"]
+45 COPY ["a.tgz" "/opt"] expand root unpack
+24 ENTRYPOINT ["x"] exec
+22 CMD ["-v"] exec
 `
 	if got.String() != want {
 		t.Errorf("steps:\n%swant:\n%s", got.String(), want)
 	}
-	if len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "line 21: EXPOSE") {
-		t.Errorf("notes: %q", f.Notes)
+	notes := strings.Join(f.Notes, "\n")
+	for _, want := range []string{"line 21: EXPOSE", "line 23: HEALTHCHECK", "line 31: RUN --mount=type=cache", `line 31: RUN runs without the secret "none"`} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("notes: %s, want %q", notes, want)
+		}
 	}
 	if f, err := Parse(text, Options{Target: "make", Files: "f"}); err != nil || len(f.Stages) != 1 || len(f.Notes) != 0 {
 		t.Errorf("target: %d stages, notes %q, %v", len(f.Stages), f.Notes, err)
@@ -85,16 +116,20 @@ func TestRefused(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", "no FROM"},
 		{"RUN x", "line 1: RUN: only ARG"},
-		{"FROM host\n\nADD a b", "line 3: ADD"},
-		{"FROM host\nHEALTHCHECK CMD x", "line 2: HEALTHCHECK"},
-		{"FROM host\nVOLUME /x", "line 2: VOLUME"},
+		{"FROM host\n\nADD https://x.example/a b", "line 3: ADD: the source"},
 		{"FROM host\nONBUILD RUN x", "line 2: ONBUILD"},
-		{"FROM host\nSTOPSIGNAL 9", "line 2: STOPSIGNAL"},
-		{"FROM host\nRUN --mount=type=secret,id=k cat /run/secrets/k", "line 2: RUN: option --mount"},
+		{"FROM host\nRUN --mount=type=secret,id=k,required cat /run/secrets/k", `line 2: RUN: it requires the secret "k"`},
+		{"FROM host\nRUN --mount=type=secret,id=k,ro x", "line 2: RUN: option ro of"},
+		{"FROM host\nRUN --mount=type=secret,env=K x", "line 2: RUN: --mount=type=secret has no id"},
+		{"FROM host\nRUN --mount=type=secret,id=k,env=A-B x", `line 2: RUN: "A-B" is not`},
+		{"FROM host\nRUN --mount=type=secret,id=k,mode=9 x", "line 2: RUN: mode=9"},
+		{"FROM host\nRUN --mount=type=secret,id=k,id=l x", "line 2: RUN: --mount has id twice"},
+		{"FROM host\nRUN --mount=type=bind,target=/x x", "line 2: RUN: --mount=type=bind"},
+		{"FROM host\nRUN --mount=type=ssh x", "line 2: RUN: --mount=type=ssh"},
 		{"FROM host\nRUN --network=host x", "line 2: RUN: option --network"},
-		{"FROM --platform=linux/arm64 host", "line 1: FROM: option --platform"},
-		{"FROM host\nCOPY --link a b", "line 2: COPY: option --link"},
-		{"FROM host\nRUN <<EOF\nx\nEOF", "line 2: RUN: here-documents"},
+		{"FROM --platform=linux/nothing host", "line 1: FROM: platform"},
+		{"FROM host\nCOPY --parents a b", "line 2: COPY: option --parents"},
+		{"FROM host\nRUN <<EOF\nx\n", "line 2: RUN: the here-document <<EOF has no line EOF"},
 		{"FROM host\nCOPY a", "line 2: COPY: it needs"},
 		{"FROM host\nENV A", "line 2: ENV: A has no value"},
 		{"FROM host\nENV A-B=1", "line 2: ENV"},
@@ -113,14 +148,20 @@ func TestRefused(t *testing.T) {
 	if _, err := Parse("FROM host", Options{Args: map[string]string{"X": "1"}}); err == nil || !strings.Contains(err.Error(), "no ARG X") {
 		t.Errorf("an argument that nothing reads: %v", err)
 	}
-	if _, err := Parse("FROM host\nRUN cat <<<text", Options{}); err != nil {
-		t.Errorf("a here-string of the shell: %v", err)
+	if _, err := Parse("FROM host", Options{Secrets: map[string]string{"x": "y"}}); err == nil || !strings.Contains(err.Error(), `uses the secret "x"`) {
+		t.Errorf("a secret that nothing uses: %v", err)
+	}
+	for _, text := range []string{"RUN cat <<<text", `RUN echo "a <<b c"`, "RUN echo $((1 << 3))", `RUN ["a", "<<EOF"]`} {
+		if _, err := Parse("FROM host\n"+text, Options{}); err != nil {
+			t.Errorf("no here-document: %s: %v", text, err)
+		}
 	}
 }
 
 // FuzzParse: any text is read or refused, and a step has what the engine relies on.
 func FuzzParse(f *testing.F) {
 	f.Add("FROM a AS b\nARG X=1\nENV A=$X\nCOPY --from=b [\"x\",\"y\"]\nRUN x\\\ny\nCMD z")
+	f.Add("FROM host\nCOPY <<A <<'B' c\nA\nB\nRUN --mount=type=secret,id=x <<-C\n\tC\nADD a b")
 	f.Add("FROM host\nENV A \"b\nRUN ${")
 	f.Fuzz(func(t *testing.T, text string) {
 		out, err := Parse(text, Options{Files: "f"})
@@ -134,10 +175,12 @@ func FuzzParse(f *testing.F) {
 			for _, p := range s.Steps {
 				bad := len(p.Args) == 0 || p.Line == 0
 				switch p.Op {
+				case build.OpEntrypoint, build.OpCommand:
+					bad = p.Line == 0 || len(p.Args) == 0 && !p.Exec
 				case build.OpEnv, build.OpArg:
 					bad = bad || len(p.Args)%2 != 0
 				case build.OpCopy:
-					bad = bad || len(p.Args) < 2
+					bad = bad || len(p.Args)+len(p.Here) < 2
 				}
 				if bad {
 					t.Fatalf("%+v", p)

@@ -24,7 +24,7 @@ const (
 type Settings struct {
 	// Env has no PATH: that is the layer's.
 	Env  map[string]string `json:"env,omitempty"`
-	User User              `json:"user"`
+	User api.UserRecord    `json:"user"`
 	// Dir is the working directory; empty for the workspace.
 	Dir string `json:"dir,omitempty"`
 	// Entrypoint and Cmd, which follows it, are run if a request has no command.
@@ -34,15 +34,6 @@ type Settings struct {
 
 // Command is what is run if a request has no command.
 func (s Settings) Command() []string { return slices.Concat(s.Entrypoint, s.Cmd) }
-
-// User is who runs commands.
-type User struct {
-	Name   string   `json:"name"`
-	UID    uint32   `json:"uid"`
-	GID    uint32   `json:"gid"`
-	Groups []uint32 `json:"groups,omitempty"`
-	Home   string   `json:"home"`
-}
 
 // Write stores settings in the directory of a layer that is being built.
 func Write(dir string, s Settings) error {
