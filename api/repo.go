@@ -97,6 +97,21 @@ type ItemTask struct {
 	Check string `json:"check,omitempty"`
 	// Acceptance is a shell command that must pass on Check beside the gate; empty for none.
 	Acceptance string `json:"acceptance,omitempty"`
+	// Items are all items of the plan, if Check is its whole result: what reviewers are shown.
+	Items []ItemEvidence `json:"items,omitempty"`
+}
+
+// ItemEvidence is what reviewers are shown of an item of a plan.
+type ItemEvidence struct {
+	ID    string   `json:"id"`
+	Title string   `json:"title"`
+	State string   `json:"state"`
+	Needs []string `json:"needs,omitempty"`
+	// Commit is its commit, and Why the reason why there is none.
+	Commit  string  `json:"commit,omitempty"`
+	Why     string  `json:"why,omitempty"`
+	MS      int64   `json:"ms,omitempty"`
+	CostUSD float64 `json:"costUsd,omitempty"`
 }
 
 // TaskRepository is one of several repositories of a task.

@@ -19,6 +19,8 @@ type Evidence struct {
 	// Closes is the number of the issue that the change resolves, in the same repository; 0 for none. See is the page of one elsewhere.
 	Closes int
 	See    string
+	// Items are the parts of a plan; nil for a task.
+	Items []Item
 	// Summary is the model's summary of its work.
 	Summary string
 	// Files are the changed files.
@@ -102,6 +104,7 @@ func Body(e Evidence) string {
 	var b strings.Builder
 	bodyTests(&b, e.Tests)
 	bodyRequests(&b, e)
+	bodyItems(&b, e.Items)
 	if words := quote(e.Summary, showSummary); words != "" {
 		b.WriteString("## What the model says\n\nThe model wrote these lines about its own work. Nobody checked them.\n\n")
 		b.WriteString(words + "\n")
@@ -131,6 +134,53 @@ func Body(e Evidence) string {
 	}
 	bodyFoot(&b, e)
 	return b.String()
+}
+
+// Item is a part of a plan.
+type Item struct {
+	ID, Title, State string
+	Needs            []string
+	Commit, Why      string
+	Took             time.Duration
+	CostUSD          float64
+}
+
+// showItems is how many items of a plan are shown.
+const showItems = 200
+
+// bodyItems writes the items of a plan as a table, and their order as a diagram.
+func bodyItems(b *strings.Builder, items []Item) {
+	if len(items) == 0 {
+		return
+	}
+	b.WriteString("## The plan\n\n| item | what | state | commit | time | cost |\n|---|---|---|---|---|---|\n")
+	cell := func(s string) string { return strings.ReplaceAll(inline(s, showLine), "|", "\\|") }
+	for i, it := range items {
+		if i == showItems {
+			fmt.Fprintf(b, "| and %d more | | | | | |\n", len(items)-i)
+			break
+		}
+		state, cost, commit, took := strings.ReplaceAll(it.State, "_", " "), "", it.Commit[:min(len(it.Commit), 12)], ""
+		if it.Commit == "" && it.Why != "" {
+			state += ": " + it.Why
+		}
+		if it.CostUSD > 0 {
+			cost = fmt.Sprintf("$%.2f", it.CostUSD)
+		}
+		if it.Took > 0 {
+			took = it.Took.Round(time.Second).String()
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", cell(it.ID), cell(it.Title), cell(state), commit, took, cost)
+	}
+	b.WriteString("\n```mermaid\ngraph LR\n")
+	node := func(id string) string { return "n_" + strings.ReplaceAll(id, "-", "_") }
+	for _, it := range items[:min(len(items), showItems)] {
+		fmt.Fprintf(b, "  %s[\"%s\"]\n", node(it.ID), it.ID)
+		for _, need := range it.Needs {
+			fmt.Fprintf(b, "  %s --> %s\n", node(need), node(it.ID))
+		}
+	}
+	b.WriteString("```\n\n")
 }
 
 // bodyRequests writes what was asked for, the newest requests if not all have space, and the issue.

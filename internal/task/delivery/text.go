@@ -30,6 +30,11 @@ func evidence(p repo.Proposal) forge.Evidence {
 		}
 		e.Look = append(e.Look, "This change belongs to a task on several repositories ("+strings.Join(names, ", ")+"). The gate ran over the results of all of them together.")
 	}
+	if c := t.Create.Repo; c != nil && c.Item != nil {
+		for _, it := range c.Item.Items {
+			e.Items = append(e.Items, forge.Item{ID: it.ID, Title: it.Title, State: it.State, Needs: it.Needs, Commit: it.Commit, Why: it.Why, Took: time.Duration(it.MS) * time.Millisecond, CostUSD: it.CostUSD})
+		}
+	}
 	for _, f := range p.Files {
 		e.Files = append(e.Files, forge.Change{Path: f.Path, From: f.From, Status: f.Status, Added: f.Added, Deleted: f.Deleted})
 	}

@@ -324,6 +324,19 @@ func (o *openPlan) checkRequest(name, title, commit, acceptance string) api.Crea
 	return create
 }
 
+// evidence is what reviewers are shown of the items.
+func (o *openPlan) evidence() (out []api.ItemEvidence) {
+	for i := range o.items {
+		it := &o.items[i]
+		e := api.ItemEvidence{ID: it.ID, Title: it.Name(), State: string(it.State), Needs: it.Needs, Commit: it.Commit, Why: it.Why, CostUSD: it.Usage.CostUSD}
+		if !it.StartedAt.IsZero() {
+			e.MS = it.EndedAt.Sub(it.StartedAt).Milliseconds()
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
 // judge runs the gate on the whole result of a plan, and delivers it if it passes and all is done.
 func (s *Service) judge(ctx context.Context, id api.PlanID) {
 	var create api.CreateTask
@@ -333,7 +346,7 @@ func (s *Service) judge(ctx context.Context, id api.PlanID) {
 	var deliver bool
 	err := s.with(ctx, id, func(o *openPlan) error {
 		create, by, task, commit = o.checkRequest("", o.Task.Request, o.Head, ""), o.By, o.Final, o.Head
-		create.Request = o.Task.Request
+		create.Request, create.Repo.Item.Items = o.Task.Request, o.evidence()
 		deliver = (o.Task.Repo.Push || o.Task.Repo.MergeRequest) && o.count()[words.Completed] == len(o.items)
 		return nil
 	})
