@@ -35,7 +35,7 @@ type MergeResult struct {
 	Commit string
 	// Empty says that Ours has everything that Theirs changed. There is no commit.
 	Empty bool
-	// Conflicts are sorted by path. There is at most one of a path.
+	// Conflicts are sorted by path. There is at most one of a path, and at most 1000 are listed.
 	Conflicts []Conflict
 	// Draft, if there are conflicts, is a commit with the parent Ours on which the merge can be
 	// completed. Files with conflicts of the kinds content, add/add and hunk have conflict markers;
@@ -43,9 +43,9 @@ type MergeResult struct {
 	// file of Ours.
 	Draft string
 	// Lost are the changes that a merge without conflicts would have lost: each is in Conflicts
-	// too, and there is no commit. Git or this package has an error if there is one.
+	// too, and there is no commit. A hunk here means that git merged wrongly.
 	Lost []Hunk
-	// Identical are the changes that both sides made. The result has them once.
+	// Identical are the changes that both sides made, at most 1000. The result has them once.
 	Identical []Hunk
 }
 
@@ -423,34 +423,31 @@ func dirsOf(files map[string]Entry) map[string]bool {
 
 // finish creates the commit, or the draft with the conflicts.
 func (m *merge) finish(ctx context.Context, q MergeRequest, c CommitRequest) (MergeResult, error) {
+	m.result.Identical = m.result.Identical[:min(len(m.result.Identical), maxListed)]
+	m.result.Lost = m.result.Lost[:min(len(m.result.Lost), maxListed)]
 	if err := m.write(ctx, q.Ours); err != nil {
 		return MergeResult{}, err
 	}
-	if len(m.conflicts) == 0 && m.res.Empty {
-		m.result.Empty = true
-		return m.result, nil
-	}
 	if len(m.conflicts) > 0 {
 		c.Message = "Merge with conflicts: " + c.Message
+	} else if m.res.Empty && len(changed(m.parent, m.final)) == 0 {
+		m.result.Empty = true
+		return m.result, nil
 	}
 	if err := m.draft.commit(ctx, c); err != nil {
 		return MergeResult{}, err
 	}
 	if len(m.conflicts) > 0 {
 		m.result.Draft = m.res.Hash
-		return m.result, m.describe(ctx, q)
+		err := m.describe(ctx, q)
+		return m.result, err
 	}
 	got, err := m.fileMap(ctx, m.res.Hash)
 	if err != nil {
 		return MergeResult{}, err
 	}
-	if lost := m.verify(got); len(lost) > 0 {
-		m.result.Lost = append(m.result.Lost, lost...)
-		for _, h := range lost {
-			m.conflict(h.Path, ConflictHunk)
-		}
-		m.result.Draft = q.Ours
-		return m.result, m.describe(ctx, q)
+	if err := m.verify(got); err != nil {
+		return MergeResult{}, err
 	}
 	m.result.Commit = m.res.Hash
 	return m.result, nil
@@ -473,45 +470,57 @@ func (m *merge) write(ctx context.Context, ours string) error {
 	return m.tree(ctx, ours)
 }
 
-// verify compares the tree that was created with the rule of merging: an attribute of a file that
-// one side changed is that side's. It returns what is not so.
-func (m *merge) verify(got map[string]Entry) (lost []Hunk) {
+// verify compares the tree that git created with the rule of merging, for modes and contents: what
+// one side changed is that side's, and what none changed is the base's.
+func (m *merge) verify(got map[string]Entry) error {
 	all := map[string]bool{}
 	for _, files := range []map[string]Entry{m.base, m.parent, m.theirs, got} {
 		for p := range files {
 			all[p] = true
 		}
 	}
-	for _, p := range slices.Sorted(maps.Keys(all)) {
+	for p := range all {
 		base, ours, theirs, is := m.base[p], m.parent[p], m.theirs[p], got[p]
-		side := Side("")
+		side := breaks(string(base.Mode), string(ours.Mode), string(theirs.Mode), string(is.Mode))
 		switch {
-		case m.spooled[p] != "": // its lines are accounted for
-			if is != m.final[p] {
-				side = Both
-			}
-		case is.Mode != ours.Mode && ours.Mode != base.Mode, is.Hash != ours.Hash && ours.Hash != base.Hash:
-			side = Ours
-		case is.Mode != theirs.Mode && theirs.Mode != base.Mode, is.Hash != theirs.Hash && theirs.Hash != base.Hash:
-			side = Theirs
-		case is != base && is.Hash != ours.Hash && is.Hash != theirs.Hash, is.Mode != base.Mode && is.Mode != ours.Mode && is.Mode != theirs.Mode:
+		case side != "":
+		case m.spooled[p] == "":
+			side = breaks(base.Hash, ours.Hash, theirs.Hash, is.Hash)
+		case is.Hash != m.final[p].Hash: // its lines are accounted for
 			side = Both
 		}
 		if side != "" {
-			lost = append(lost, Hunk{Path: p, Side: side})
+			return api.Errorf(api.KindInternal, "merge: git created a tree without the change of %s to %q", side, git.Sanitize(p, 200))
 		}
 	}
-	return lost
+	return nil
+}
+
+// breaks returns the side whose value is not in the merge, "" if the merge is right.
+func breaks(base, ours, theirs, is string) Side {
+	switch {
+	case ours != base && is != ours:
+		return Ours
+	case theirs != base && is != theirs:
+		return Theirs
+	case ours == base && theirs == base && is != base:
+		return Both
+	}
+	return ""
 }
 
 const (
 	maxConflictPatch   = 16 << 10 // of one side
 	maxConflictPatches = 50       // conflicts that have patches
+	maxListed          = 1000     // conflicts and hunks that a result has
 )
 
 // describe adds the patches of both sides to the conflicts.
 func (m *merge) describe(ctx context.Context, q MergeRequest) error {
 	for i, p := range slices.Sorted(maps.Keys(m.conflicts)) {
+		if i == maxListed {
+			break
+		}
 		c := m.conflicts[p]
 		c.Truncated = i >= maxConflictPatches
 		if !c.Truncated {
