@@ -55,7 +55,7 @@ func (m *merge) mergeFile(ctx context.Context, v versions) (text []byte, clean b
 			return nil, false, api.Errorf(api.KindInternal, "merge: %w", err)
 		}
 	}
-	text, err = m.run(ctx, git.Call{Dir: dir, Args: []string{"merge-file", "--stdout", "--quiet", "--diff3", "-L", "ours", "-L", "base", "-L", "theirs", "ours", "base", "theirs"}})
+	text, err = m.run(ctx, git.Call{Dir: dir, Args: []string{"merge-file", "--stdout", "--quiet", "--diff3", "-L", markOurs[8:], "-L", "base", "-L", markTheirs[8:], "ours", "base", "theirs"}})
 	// The exit code is the number of conflicts, at most 127.
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() > 0 && exit.ExitCode() <= 127 {

@@ -157,7 +157,7 @@ func TestMergeRandom(t *testing.T) {
 			p := fmt.Sprint("f", i)
 			if slices.ContainsFunc(res.Conflicts, func(c Conflict) bool { return c.Path == p }) {
 				conflicts++
-				if !strings.Contains(got[p], "<<<<<<< ours\n") {
+				if !strings.Contains(got[p], "<<<<<<< ours (merge of Hortus)\n") {
 					t.Errorf("seed %d: %s has no markers:\n%s", seed, p, got[p])
 				}
 				continue

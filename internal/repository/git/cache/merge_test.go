@@ -117,24 +117,24 @@ func TestMerge(t *testing.T) {
 			files{"a": numbered("2", "ours\n", "4", "", "8", "theirs\n")}, "", ""},
 		"same line": {
 			[]Change{file("a", numbered())}, []Change{file("a", numbered("2", "ours\n", "8", "both\n"))}, []Change{file("a", numbered("2", "theirs\n", "5", "theirs\n"))},
-			files{"a": numbered("2", "<<<<<<< ours\nours\n||||||| base\nline 2\n=======\ntheirs\n>>>>>>> theirs\n", "5", "theirs\n", "8", "both\n")}, "a content", ""},
+			files{"a": numbered("2", "<<<<<<< ours (merge of Hortus)\nours\n||||||| base\nline 2\n=======\ntheirs\n>>>>>>> theirs (merge of Hortus)\n", "5", "theirs\n", "8", "both\n")}, "a content", ""},
 		"adjacent lines": {
 			[]Change{file("a", numbered())}, []Change{file("a", numbered("2", "ours\n"))}, []Change{file("a", numbered("3", "theirs\n"))},
-			files{"a": numbered("2", "<<<<<<< ours\nours\nline 3\n||||||| base\nline 2\nline 3\n=======\nline 2\ntheirs\n>>>>>>> theirs\n", "3", "")}, "a content", ""},
+			files{"a": numbered("2", "<<<<<<< ours (merge of Hortus)\nours\nline 3\n||||||| base\nline 2\nline 3\n=======\nline 2\ntheirs\n>>>>>>> theirs (merge of Hortus)\n", "3", "")}, "a content", ""},
 		"insertions at one place": {
 			[]Change{file("a", "1\n2\n")}, []Change{file("a", "1\nours\n2\n")}, []Change{file("a", "1\ntheirs\n2\n")},
-			files{"a": "1\n<<<<<<< ours\nours\n||||||| base\n=======\ntheirs\n>>>>>>> theirs\n2\n"}, "a content", ""},
+			files{"a": "1\n<<<<<<< ours (merge of Hortus)\nours\n||||||| base\n=======\ntheirs\n>>>>>>> theirs (merge of Hortus)\n2\n"}, "a content", ""},
 		"an identical hunk and others": {
 			[]Change{file("a", numbered())}, []Change{file("a", numbered("2", "same\n", "5", "ours\n"))}, []Change{file("a", numbered("2", "same\n", "8", "theirs\n"))},
 			files{"a": numbered("2", "same\n", "5", "ours\n", "8", "theirs\n")}, "", "a"},
 		"one deletes what the other changes": {
 			[]Change{file("a", numbered())}, []Change{file("a", numbered("5", ""))}, []Change{file("a", numbered("5", "theirs\n"))},
-			files{"a": numbered("5", "<<<<<<< ours\n||||||| base\nline 5\n=======\ntheirs\n>>>>>>> theirs\n")}, "a content", ""},
+			files{"a": numbered("5", "<<<<<<< ours (merge of Hortus)\n||||||| base\nline 5\n=======\ntheirs\n>>>>>>> theirs (merge of Hortus)\n")}, "a content", ""},
 		"same new file": {
 			nil, []Change{file("new", "1\n")}, []Change{file("new", "1\n"), file("more", "2\n")}, files{"new": "1\n", "more": "2\n"}, "", "new"},
 		"other new file": {
 			nil, []Change{file("new", "1\nours\n")}, []Change{file("new", "1\ntheirs\n")},
-			files{"new": "<<<<<<< ours\n1\nours\n||||||| base\n=======\n1\ntheirs\n>>>>>>> theirs\n"}, "new add/add", ""},
+			files{"new": "<<<<<<< ours (merge of Hortus)\n1\nours\n||||||| base\n=======\n1\ntheirs\n>>>>>>> theirs (merge of Hortus)\n"}, "new add/add", ""},
 		"new file with another mode": {
 			nil, []Change{file("new", "1\n")}, []Change{executable("new", "1\n")}, files{"new": "1\n"}, "new mode", ""},
 		"modified and deleted": {
@@ -184,25 +184,25 @@ func TestMerge(t *testing.T) {
 			files{"a": strings.ReplaceAll(numbered("2", "ours\n", "8", "theirs\n"), "\n", "\r\n")}, "", ""},
 		"all line ends change": {
 			[]Change{file("a", "1\n2\n")}, []Change{file("a", "1\r\n2\r\n")}, []Change{file("a", "1\n3\n")},
-			files{"a": "<<<<<<< ours\n1\r\n2\r\n||||||| base\n1\n2\n=======\n1\n3\n>>>>>>> theirs\n"}, "a content", ""},
+			files{"a": "<<<<<<< ours (merge of Hortus)\n1\r\n2\r\n||||||| base\n1\n2\n=======\n1\n3\n>>>>>>> theirs (merge of Hortus)\n"}, "a content", ""},
 		"no line feed at the end": {
 			[]Change{file("a", numbered()+"end")}, []Change{file("a", numbered("1", "ours\n")+"end")}, []Change{file("a", numbered()+"end\n")},
 			files{"a": numbered("1", "ours\n") + "end\n"}, "", ""},
 		"both append to the last line": {
 			[]Change{file("a", "1\nend")}, []Change{file("a", "1\nend\nours")}, []Change{file("a", "1\nend\ntheirs")},
-			files{"a": "1\n<<<<<<< ours\nend\nours\n||||||| base\nend\n=======\nend\ntheirs\n>>>>>>> theirs\n"}, "a content", ""},
+			files{"a": "1\n<<<<<<< ours (merge of Hortus)\nend\nours\n||||||| base\nend\n=======\nend\ntheirs\n>>>>>>> theirs (merge of Hortus)\n"}, "a content", ""},
 		"emptied and changed": {
 			[]Change{file("a", "1\n")}, []Change{file("a", "")}, []Change{file("a", "1\n2\n")},
-			files{"a": "<<<<<<< ours\n||||||| base\n1\n=======\n1\n2\n>>>>>>> theirs\n"}, "a content", ""},
+			files{"a": "<<<<<<< ours (merge of Hortus)\n||||||| base\n1\n=======\n1\n2\n>>>>>>> theirs (merge of Hortus)\n"}, "a content", ""},
 		"both fill an empty file": {
 			[]Change{file("a", "")}, []Change{file("a", "1\n")}, []Change{file("a", "2\n")},
-			files{"a": "<<<<<<< ours\n1\n||||||| base\n=======\n2\n>>>>>>> theirs\n"}, "a content", ""},
+			files{"a": "<<<<<<< ours (merge of Hortus)\n1\n||||||| base\n=======\n2\n>>>>>>> theirs (merge of Hortus)\n"}, "a content", ""},
 		"lock file": {
 			[]Change{file("go.sum", "b v1 h1:b\nd v1 h1:d\n")}, []Change{file("go.sum", "a v1 h1:a\nb v1 h1:b\nd v1 h1:d\n")}, []Change{file("go.sum", "b v1 h1:b\nd v1 h1:d\ne v1 h1:e\n")},
 			files{"go.sum": "a v1 h1:a\nb v1 h1:b\nd v1 h1:d\ne v1 h1:e\n"}, "", ""},
 		"odd paths": {
 			[]Change{file("-x", numbered()), file(":(glob)*", numbered())}, []Change{file("-x", numbered("1", "ours\n")), file(":(glob)*", numbered("1", "ours\n"))}, []Change{file("-x", numbered("9", "theirs\n")), file(":(glob)*", numbered("1", "theirs\n"))},
-			files{"-x": numbered("1", "ours\n", "9", "theirs\n"), ":(glob)*": numbered("1", "<<<<<<< ours\nours\n||||||| base\nline 1\n=======\ntheirs\n>>>>>>> theirs\n")}, ":(glob)* content", ""},
+			files{"-x": numbered("1", "ours\n", "9", "theirs\n"), ":(glob)*": numbered("1", "<<<<<<< ours (merge of Hortus)\nours\n||||||| base\nline 1\n=======\ntheirs\n>>>>>>> theirs (merge of Hortus)\n")}, ":(glob)* content", ""},
 		"too large to merge": {
 			[]Change{file("a", strings.Repeat("x", maxMergeBytes)+"\n")}, []Change{file("a", "ours\n")}, []Change{file("a", "theirs\n")}, files{"a": "ours\n"}, "a size", ""},
 		"patch text in a file": {
@@ -285,6 +285,14 @@ func TestMergeDraft(t *testing.T) {
 	done := commitOn(t, r, res.Draft, file("a", numbered("2", "ours\ntheirs\n")))
 	later := commitOn(t, r, ours, file("a", numbered("2", "ours\n", "8", "later\n")))
 	res = merged(t, r, ours, later, done)
+	// Control: markers in it are not merged.
+	half := commitOn(t, r, res.Commit, file("a", numbered("2", "<<<<<<< ours (merge of Hortus)\r\n")), file("b", "text before >>>>>>> theirs (merge of Hortus)\n"))
+	if res := merged(t, r, res.Commit, commitOn(t, r, res.Commit, file("c", "c\n")), half); len(res.Conflicts) != 1 || res.Conflicts[0].Kind != ConflictMarkers || res.Conflicts[0].Path != "a" {
+		t.Errorf("got %+v", res)
+	}
+	if res := merged(t, r, half, commitOn(t, r, half, file("c", "c\n")), commitOn(t, r, half, file("a", "1\n"))); res.Commit == "" {
+		t.Errorf("markers that are removed are a conflict: %+v", res)
+	}
 	if got := tree(t, r, res.Commit); got["a"] != numbered("2", "ours\ntheirs\n", "8", "later\n") || got["new"] != "x\n" {
 		t.Errorf("got %q", got)
 	}
@@ -347,7 +355,7 @@ func TestMergeDriver(t *testing.T) {
 			theirs := commitOn(t, r, base, file("a.txt", numbered("2", "theirs\n")))
 			apart := commitOn(t, r, base, file("a.txt", numbered("8", "theirs\n")))
 			res := merged(t, r, base, ours, theirs)
-			if len(res.Conflicts) != 1 || res.Conflicts[0].Kind != ConflictContent || !strings.Contains(tree(t, r, res.Draft)["a.txt"], "<<<<<<< ours\nours\n") {
+			if len(res.Conflicts) != 1 || res.Conflicts[0].Kind != ConflictContent || !strings.Contains(tree(t, r, res.Draft)["a.txt"], "<<<<<<< ours (merge of Hortus)\nours\n") {
 				t.Errorf("got %+v", res)
 			}
 			if got := tree(t, r, merged(t, r, base, ours, apart).Commit)["a.txt"]; got != numbered("2", "ours\n", "8", "theirs\n") {
