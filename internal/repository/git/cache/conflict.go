@@ -13,7 +13,7 @@ import (
 
 // Conflict is a path whose changes cannot be merged.
 type Conflict struct {
-	Path string
+	Path string // untrusted: as in the commits
 	Kind ConflictKind
 	// Renamed is the new path of a file that one side renamed.
 	Renamed string
@@ -31,6 +31,7 @@ const (
 	ConflictAddAdd       ConflictKind = "add/add"           // both added the file, with different content
 	ConflictModifyDelete ConflictKind = "modify/delete"     // one modified the file, the other deleted it
 	ConflictRenameModify ConflictKind = "rename/modify"     // one modified the file, the other renamed it
+	ConflictRenameDelete ConflictKind = "rename/delete"     // one renamed the file, the other deleted it
 	ConflictRenameRename ConflictKind = "rename/rename"     // each gave the file another name
 	ConflictBinary       ConflictKind = "binary"            // both changed a binary file
 	ConflictMode         ConflictKind = "mode"              // both added the file, one as an executable
@@ -79,6 +80,8 @@ func (m *merge) renames(ctx context.Context, q MergeRequest) error {
 			c.Kind, c.Renamed = ConflictRenameModify, a+b
 		case c == nil && a != "" && b != "" && a != b:
 			m.conflict(p, ConflictRenameRename).Renamed = b
+		case c == nil && (a == "") != (b == ""):
+			m.conflict(p, ConflictRenameDelete).Renamed = a + b
 		}
 	}
 	return nil

@@ -170,6 +170,9 @@ func mergePairs(t *testing.T, dir, name string, pairs []pairResult) (n pairCount
 		if other := merged(t, r, base, one.commit, two.commit); len(other.Conflicts) > 0 || !res.Empty && !other.Empty && gittest.Git(t, r.dir, "rev-parse", other.Commit+"^{tree}") != plain {
 			t.Errorf("%+v: the merge in the other direction differs: %+v", p, other)
 		}
+		for _, why := range miscounted(t, r, base, two.commit, one.commit, commit) {
+			t.Errorf("%+v: %s", p, why)
+		}
 		for _, f := range []feature{one, two} {
 			if f.appliesInReverse(t, r, commit) {
 				n.reversed++
@@ -179,6 +182,35 @@ func mergePairs(t *testing.T, dir, name string, pairs []pairResult) (n pairCount
 		}
 	}
 	return n
+}
+
+// miscounted counts the lines of each file that both sides changed.
+func miscounted(t *testing.T, r *Repo, base, ours, theirs, merged string) (wrong []string) {
+	t.Helper()
+	both := map[string]int{}
+	for _, side := range []string{ours, theirs} {
+		stats, err := r.Stat(gittest.Context(t), base, side)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range stats {
+			if both[s.Path]++; both[s.Path] < 2 || s.Status != 'M' || s.Binary {
+				continue
+			}
+			var versions [4][]string
+			for i, commit := range []string{base, ours, theirs, merged} {
+				b, err := r.ReadFile(gittest.Context(t), commit, s.Path, 16<<20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				versions[i] = lines(b)
+			}
+			if why := wrongMerge(versions[0], versions[1], versions[2], versions[3], false); why != "" {
+				wrong = append(wrong, s.Path+": "+why)
+			}
+		}
+	}
+	return wrong
 }
 
 func kinds(conflicts []Conflict) string {

@@ -294,7 +294,7 @@ func account(base []string, ours, theirs []edit, merged []string) (lost, identic
 	}
 	// Name the hunks that are not there between their neighbors.
 	text := strings.Join(merged, "")
-	for _, r := range regions {
+	for _, r := range regions[:min(len(regions), maxListed)] {
 		if around := want[max(r.at-1, 0):min(r.at+len(r.lines)+1, len(want))]; !strings.Contains(text, strings.Join(around, "")) {
 			lost = append(lost, r.hunk())
 		}

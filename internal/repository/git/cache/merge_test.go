@@ -151,6 +151,8 @@ func TestMerge(t *testing.T) {
 		"renamed twice": {
 			[]Change{file("a", long)}, []Change{remove("a"), file("b", long)}, []Change{remove("a"), file("c", long)},
 			files{"b": long, "c": long}, "a rename/rename c", "a"},
+		"renamed and deleted": {
+			[]Change{file("a", long)}, []Change{remove("a"), file("b", long+"more\n")}, []Change{remove("a")}, files{"b": long + "more\n"}, "a rename/delete b", "a"},
 		"renamed alike": {
 			[]Change{file("a", long)}, []Change{remove("a"), file("b", long)}, []Change{remove("a"), file("b", long)}, nil, "", "a b"},
 		"a file for a renamed directory": {
