@@ -145,7 +145,7 @@ func parseEdits(patch []byte, base int, side []string) (edits []edit, ok bool) {
 		if leftAt == 0 && leftIn == 0 {
 			open = false
 			if strings.HasPrefix(line, "@@ ") {
-				if at, leftAt, in, leftIn, ok = parseRange(line); !ok {
+				if at, leftAt, in, leftIn, ok = parseRange(line); !ok || at > base || in > len(side) {
 					return nil, false
 				}
 			}

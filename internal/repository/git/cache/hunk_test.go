@@ -235,6 +235,7 @@ func FuzzParseEdits(f *testing.F) {
 	f.Add([]byte("--- a\n+++ b\n@@ -1,2 +1 @@\n-x\n+y\n\\ No newline at end of file\n"), 2, []byte("y"))
 	f.Add([]byte("@@ -0,0 +1,2 @@\n+x\n+y\n"), 0, []byte("x\ny\n"))
 	f.Add([]byte("@@ -3 +2,0 @@\n-x\n"), 3, []byte("a\nb\n"))
+	f.Add([]byte("@@ -1,0 +1 @@\n+"), 0, []byte("0"))
 	f.Fuzz(func(t *testing.T, patch []byte, base int, side []byte) {
 		if base < 0 || base > 1000 || len(side) > 1000 {
 			return
