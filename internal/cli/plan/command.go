@@ -125,7 +125,7 @@ func (c *startCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	if !c.Yes && !c.Detach && terminal.Of(a) == nil {
-		return api.Errorf(api.KindInvalid, "nobody can approve the plan here: stdin is no terminal").WithHint("add --yes to begin without asking, or --detach to approve it later")
+		return api.Errorf(api.KindInvalid, "the plan cannot be approved here: stdin is no terminal").WithHint("add --yes to begin without asking, or --detach to approve it later")
 	}
 	a.NeedForges = true
 	stop := terminal.CatchInterrupts(a)
@@ -305,7 +305,7 @@ func (c *answerCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 type retryCmd struct {
 	one
 	Item    string `arg:"" optional:"" help:"ID of the item (default: all that failed)."`
-	Message string `short:"m" placeholder:"TEXT" help:"What its agent is told beside the request."`
+	Message string `short:"m" placeholder:"TEXT" help:"Text that is added to its request."`
 }
 
 // Run tries items again.

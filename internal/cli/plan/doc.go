@@ -5,6 +5,6 @@
 //		Plan plan.Command `cmd:""`
 //	}
 //
-// A command lives as long as its process; a plan goes on without it. The package must not know how plans are run: it speaks to a daemon
+// A command lives as long as its process; a plan continues without it. The package must not know how plans are run: it speaks to a daemon
 // with the client.
 package plan

@@ -294,7 +294,7 @@ func eachGlob(p api.FilePolicy, f func(except, glob string) []string) api.FilePo
 }
 
 // Overlap reports whether a file could match two globs, neither of which is an exception. It is true in doubt: a set of characters, such
-// as "[a-z]", counts as any character. A glob that does not end with a slash is taken for one of files: what is below a directory that it
+// as "[a-z]", counts as any character. A glob that does not end with a slash is treated as one of files: what is below a directory that it
 // matches does not count.
 func Overlap(a, b string) bool {
 	g := compile([]string{a, b})

@@ -69,7 +69,7 @@ func (s *Plans) Approve(ctx context.Context, id api.PlanID) (plan.Plan, error) {
 	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Approve(ctx, p.Account, id) })
 }
 
-// may refuses to go on with a plan whose rights the caller no longer has.
+// may refuses a change of a plan whose rights the caller no longer has.
 func (s *Plans) may(ctx context.Context, id api.PlanID) (api.Principal, error) {
 	p, err := caller(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@
 // # Lives
 //
 // A plan that is not done has one goroutine, its driver, and one for each task of it that it waits for. All state is in rows, which are
-// written before anything is done: the next daemon reads them and goes on (Recover), with the tasks that the engine continues. Close ends
+// written before anything is done: the next daemon reads them and continues (Recover), with the tasks that the engine continues. Close ends
 // the goroutines and leaves the plans as they are.
 //
 // The rows of a plan are changed by one caller at a time, under a lock of its own. The package must not know a server, SQL, or how a

@@ -10,7 +10,7 @@ import (
 	words "hortus.dev/api/plan"
 )
 
-// driver goes on with one plan until nothing of it runs or can begin.
+// driver continues one plan until nothing of it runs or can begin.
 type driver struct {
 	wake chan struct{}
 	done chan struct{}
@@ -103,7 +103,7 @@ func (s *Service) run(id api.PlanID, d *driver) {
 	for {
 		goes, err := s.step(id, d)
 		if err != nil && s.life.Err() == nil {
-			s.cfg.Logger.Error("cannot go on with a plan", "plan", id, "err", err)
+			s.cfg.Logger.Error("cannot continue a plan", "plan", id, "err", err)
 			goes = false
 		}
 		if !goes && s.leave(id, d) {

@@ -54,16 +54,6 @@ func (s *Service) mergeNow(ctx context.Context, id api.PlanID, name string) erro
 	}
 	try := it.Last()
 	if it.Phase == words.Merges {
-		left, err := s.unresolved(ctx, r, it)
-		if err != nil {
-			return err
-		}
-		if left != "" {
-			return s.item(id, name, func(o *openPlan, n int) error {
-				o.fail(n, left+" still has the marks of a conflict", "Resolve it, and try again: hortus plan retry "+string(id)+" "+name)
-				return nil
-			})
-		}
 		subject, err := r.Resolve(ctx, try.Head)
 		if err != nil {
 			return err
@@ -266,30 +256,6 @@ func head(s string, most int) string {
 	return s
 }
 
-// unresolved returns a file of an item's result that has the marks of the conflict that the item continued from.
-func (s *Service) unresolved(ctx context.Context, r *cache.Repo, it item) (string, error) {
-	if n := len(it.Tries); n < 2 || len(it.Tries[n-2].Conflicts) == 0 {
-		return "", nil
-	}
-	for _, name := range it.Tries[len(it.Tries)-2].Conflicts {
-		text, err := r.ReadFile(ctx, it.Last().Head, name, 16<<20)
-		switch api.KindOf(err) {
-		case "", api.KindNotFound, api.KindInvalid:
-		default:
-			return "", err
-		}
-		opens, closes := false, false
-		for line := range strings.Lines(string(text)) {
-			opens = opens || strings.HasPrefix(line, "<<<<<<< ")
-			closes = closes || opens && strings.HasPrefix(line, ">>>>>>> ")
-		}
-		if closes {
-			return name, nil
-		}
-	}
-	return "", nil
-}
-
 // carry returns a commit on the plan's last one with the result of a try, with conflicts marked; "" if it has none.
 func (s *Service) carry(ctx context.Context, o *openPlan, try *words.Try) (string, error) {
 	if try.Head == "" || try.Base == o.Head {
@@ -373,7 +339,7 @@ func (s *Service) judge(ctx context.Context, id api.PlanID) {
 			o.Error = api.AsError(err)
 		}
 		if t.Outcome == api.OutcomeLost || t.Outcome == api.OutcomeCanceled && t.Owner != s.cfg.Owner {
-			o.Judged = "" // once more
+			o.Judged = "" // it runs again
 		}
 		o.tell(words.EventState, words.StateEvent{State: o.State, Why: "the gate on the whole result: " + string(t.Outcome)})
 		return nil

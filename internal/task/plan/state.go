@@ -63,7 +63,7 @@ type item struct {
 type openPlan struct {
 	record
 	items []item
-	// changed are the items that are to be stored, by their index, and facts the events that are to be told.
+	// changed are the items that are to be stored, by their index, and facts the events that are appended then.
 	changed map[int]bool
 	facts   []fact
 	now     time.Time

@@ -132,9 +132,9 @@ func (j *gates) merged(ctx context.Context) error {
 	return j.attempt.save(ctx)
 }
 
-// settles reports whether a round of an item passes although tests failed that failed before it too: those are of other items, or of
+// excuses reports whether a round of an item passes although tests failed that failed before it too: those are of other items, or of
 // nobody's. A test has to show what the item does.
-func (j *gates) settles(r *api.Round) bool {
+func (j *gates) excuses(r *api.Round) bool {
 	return j.attempt.project.item() != nil && j.onlyOld(r) && j.shown(r)
 }
 

@@ -38,6 +38,38 @@ func (r *Repo) SetBranch(ctx context.Context, name, commit string) error {
 	return err
 }
 
+// MoveBranch moves a branch that exists only in the cache from one commit to another. An empty
+// from creates the branch. KindConflict, and no change, if the branch is not at from.
+func (r *Repo) MoveBranch(ctx context.Context, name, from, to string) error {
+	if err := r.git.CheckBranch(ctx, name); err != nil {
+		return err
+	}
+	if err := r.requireCommit(ctx, to); err != nil {
+		return err
+	}
+	old := strings.Repeat("0", len(to))
+	if from != "" {
+		if err := git.CheckHash("branch", from); err != nil {
+			return err
+		}
+		old = from
+	}
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	at, err := r.peel(ctx, ownBranches+name)
+	if err != nil {
+		return err
+	}
+	if at != from {
+		return api.Errorf(api.KindConflict, "the branch %q is at %s, not at %s", name, cmp.Or(at, "no commit"), cmp.Or(from, "no commit"))
+	}
+	_, err = r.run(ctx, git.Call{Args: []string{"update-ref", "--no-deref", ownBranches + name, to, old}, Lock: lock})
+	return err
+}
+
 // requireCommit returns KindNotFound if the repository does not have a commit.
 func (r *Repo) requireCommit(ctx context.Context, commit string) error {
 	if err := git.CheckHash("commit", commit); err != nil {

@@ -2,8 +2,8 @@
 //
 // A [Cache] holds one bare repository for each remote, below one directory.
 // [Cache.Fetch] creates or updates it and returns a [Repo]. A Repo resolves commits,
-// writes them out as work trees, creates commits from changed files, compares, bundles
-// and pushes.
+// writes them out as work trees, creates commits from changed files, merges, compares,
+// bundles and pushes.
 //
 // What is hostile: the server, every object and ref that it sends, a source that is a
 // path (package shadow), and every path, mode, link and byte of a [Change]. Objects are
@@ -18,6 +18,14 @@
 // fetch is written to a temporary directory and renamed. The next writer removes what a
 // killed one left. Objects are only added, so readers need no lock. [Cache.Remove]
 // deletes a repository.
+//
+// [Repo.Merge] brings the changes of a commit onto another one, and loses none of them: what
+// it cannot merge is a conflict. The content of a commit cannot decide how it is merged. So
+// it does not use git merge-tree, which needs git 2.38, takes a base from 2.40 on, and reads
+// the attributes of HEAD in 2.43 and 2.44: paths are merged here, and lines by git
+// merge-file. Its result is compared with the edits of both sides, applied to the base here.
+// Renames are not followed, since their detection is a guess that can put a change into the
+// wrong file.
 //
 //	c, err := cache.Open(cache.Config{Dir: "/var/lib/hortus/repositories"})
 //	if err != nil {

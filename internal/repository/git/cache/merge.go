@@ -1,32 +1,26 @@
 package cache
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io"
+	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
 )
 
-// maxMerged bounds a file whose lines are merged, in bytes. A larger one that both sides change is a conflict.
-const maxMerged = 16 << 20
-
-// MergeRequest describes the merge of a commit onto another one. All commits are in the cache, and Base is an ancestor of both.
+// MergeRequest describes a merge of the changes from Base to Theirs into Ours. Base must be an
+// ancestor of both.
 type MergeRequest struct {
-	Base   string // what Theirs began from
-	Ours   string // what the changes from Base to Theirs are made on
-	Theirs string
+	Base   string // full hash of the commit that Theirs started from
+	Ours   string // full hash of the commit to merge into
+	Theirs string // full hash of the commit to merge
 
+	// Of the new commits, as in [CommitRequest].
 	Author    Identity
 	Committer Identity
 	Message   string
@@ -34,326 +28,367 @@ type MergeRequest struct {
 	When      time.Time
 }
 
-// MergeResult is the result of a merge.
+// MergeResult is the result of a merge: Commit, Empty or Conflicts with Draft.
 type MergeResult struct {
-	Commit string // has Ours as its only parent; empty with conflicts, and if Empty is set
-	Empty  bool   // Ours has all of it already
-	// Conflicts are the files that both sides change in ways that do not fit together, and Lost the files whose merged lines are not
-	// those of both sides.
+	// Commit is a commit with the merged tree. Its only parent is Ours.
+	Commit string
+	// Empty says that Ours has everything that Theirs changed. There is no commit.
+	Empty bool
+	// Conflicts are sorted by path. There is at most one of a path, and at most 1000 are listed.
 	Conflicts []Conflict
-	Lost      []Conflict
-	// Draft, with conflicts, is a commit on Ours in which they are marked. It is no result.
+	// Draft, if there are conflicts, is a commit with the parent Ours on which the merge can be
+	// completed. Files with conflicts of the kinds content, add/add and hunk have conflict markers;
+	// a file that one side modified and the other deleted is in it; for the other kinds it has the
+	// file of Ours.
 	Draft string
+	// Lost are the changes that a merge without conflicts would have lost: each is in Conflicts
+	// too, and there is no commit. A hunk here means that git merged wrongly.
+	Lost []Hunk
+	// Identical are the changes that both sides made, at most 1000. The result has them once.
+	Identical []Hunk
 }
 
-// Conflict is a file that cannot be merged.
-type Conflict struct {
+// Side is a side of a merge.
+type Side string
+
+const (
+	Ours   Side = "ours"
+	Theirs Side = "theirs"
+	Both   Side = "both"
+)
+
+// Hunk is a change of adjacent lines of a file, or of a whole file.
+type Hunk struct {
 	Path string
-	Why  string
-}
-
-// Merge makes the changes from Base to Theirs on Ours, in one commit on no branch. Nothing is checked out.
-//
-// A file that one side alone changes is taken from it. Of a text that both change the lines are merged, by git merge-file, which obeys
-// no attribute and runs no driver of the repository; everything else that both change differently is a conflict: deleted and changed,
-// added twice, a binary file, a link, a submodule, a mode. Renames are not detected: a file that one side renames and the other changes
-// is deleted and changed. Merged lines are counted: each must be there as often as the changes of both sides say.
-//
-// Errors are those of [Repo.Commit].
-func (r *Repo) Merge(ctx context.Context, q MergeRequest) (MergeResult, error) {
-	m := &merger{repo: r, sides: make([]map[string]Entry, 3)}
-	for i, commit := range []string{q.Base, q.Ours, q.Theirs} {
-		if err := r.requireCommit(ctx, commit); err != nil {
-			return MergeResult{}, err
-		}
-		files, err := r.Files(ctx, commit)
-		if err != nil {
-			return MergeResult{}, err
-		}
-		m.sides[i] = make(map[string]Entry, len(files))
-		for _, f := range files {
-			m.sides[i][f.Path] = f
-		}
-	}
-	if err := m.merge(ctx); err != nil {
-		return MergeResult{}, err
-	}
-	res := MergeResult{Conflicts: m.conflicts, Lost: m.lost}
-	whole := len(res.Conflicts)+len(res.Lost) == 0
-	if len(m.changes) == 0 && whole {
-		res.Empty = true
-		return res, nil
-	}
-	req := CommitRequest{Parent: q.Ours, Changes: m.changes, Author: q.Author, Committer: q.Committer, Message: q.Message, Trailers: q.Trailers, When: q.When}
-	if !whole {
-		req.Message, req.Trailers = "Conflicts are marked\n\n"+q.Message, nil
-	}
-	did, err := r.Commit(ctx, req)
-	if err != nil {
-		return MergeResult{}, err
-	}
-	for _, s := range did.Refused {
-		res.Conflicts = append(res.Conflicts, Conflict{s.Path, s.Why})
-	}
-	for _, p := range did.Ignored {
-		res.Conflicts = append(res.Conflicts, Conflict{p, "the merged .gitignore excludes it"})
-	}
-	commit := did.Hash
-	if did.Empty {
-		commit = q.Ours
-	}
-	if whole = whole && len(did.Refused)+len(did.Ignored) == 0; whole {
-		res.Commit, res.Empty = did.Hash, did.Empty
-	} else {
-		res.Draft = commit
-	}
-	return res, nil
-}
-
-// merger merges the files of three commits: base, ours and theirs.
-type merger struct {
-	repo      *Repo
-	sides     []map[string]Entry
-	changes   []Change // against ours
-	conflicts []Conflict
-	lost      []Conflict
+	Side Side
+	// Text has the deleted lines, each after a minus, and the added ones, each after a plus, at most
+	// 2 KiB. It is empty for a whole file. It is untrusted.
+	Text string
 }
 
 const (
-	base = iota
-	ours
-	theirs
+	mergeTime     = 5 * time.Minute
+	maxMergeFiles = 1000    // that both sides changed
+	maxMergeBytes = 8 << 20 // of a file that both sides changed
 )
 
-func (m *merger) conflict(p, why string) {
-	m.conflicts = append(m.conflicts, Conflict{strings.ToValidUTF8(p, "?"), why})
+// Merge creates a commit on Ours with the changes from Base to Theirs, on no branch (see
+// [Repo.MoveBranch]). Nothing is checked out, and nothing that a commit contains decides how it
+// is merged: attributes, drivers and filters have no effect.
+//
+// A file that one side changed is that side's. Of a file that both changed, git merges the lines;
+// then Merge applies the hunks of both sides to the base itself, and the result must be the same
+// byte for byte, so that each hunk is accounted for. Renames are not followed: a file that one
+// side renamed and the other changed is a conflict.
+//
+// A conflict is a result and not an error. Kinds: KindInvalid for an invalid request, KindNotFound
+// for an unknown commit, KindExhausted if both sides changed more than 1000 files differently.
+func (r *Repo) Merge(ctx context.Context, q MergeRequest) (MergeResult, error) {
+	c := CommitRequest{Parent: q.Ours, Author: q.Author, Committer: q.Committer, Message: q.Message, Trailers: q.Trailers, When: q.When}
+	if err := c.check(); err != nil {
+		return MergeResult{}, err
+	}
+	for _, commit := range []string{q.Base, q.Ours, q.Theirs} {
+		if err := r.requireCommit(ctx, commit); err != nil {
+			return MergeResult{}, err
+		}
+	}
+	for _, side := range []string{q.Ours, q.Theirs} {
+		ok, err := r.git.Try(ctx, git.Call{GitDir: r.dir, Args: []string{"merge-base", "--is-ancestor", q.Base, side}})
+		if err != nil {
+			return MergeResult{}, err
+		}
+		if !ok {
+			return MergeResult{}, api.Errorf(api.KindInvalid, "merge: the base %.10s is not an ancestor of %.10s", q.Base, side)
+		}
+	}
+	ctx, stop := context.WithTimeout(ctx, mergeTime)
+	defer stop()
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return MergeResult{}, err
+	}
+	defer lock.Close()
+	defer os.RemoveAll(r.workDir())
+	m := &merge{draft: &draft{Repo: r, dir: filepath.Join(r.workDir(), "draft"), held: lock, spooled: map[string]string{}}, conflicts: map[string]*Conflict{}}
+	for _, sub := range []string{"objects", "files"} {
+		if err := os.MkdirAll(filepath.Join(m.dir, sub), 0o700); err != nil {
+			return MergeResult{}, api.Errorf(api.KindInternal, "merge: %w", err)
+		}
+	}
+	if m.base, err = r.fileMap(ctx, q.Base); err != nil {
+		return MergeResult{}, err
+	}
+	if m.parent, err = r.fileMap(ctx, q.Ours); err != nil {
+		return MergeResult{}, err
+	}
+	if m.theirs, err = r.fileMap(ctx, q.Theirs); err != nil {
+		return MergeResult{}, err
+	}
+	m.final = maps.Clone(m.parent)
+	if err := m.paths(ctx); err != nil {
+		return MergeResult{}, err
+	}
+	if err := m.renames(ctx, q); err != nil {
+		return MergeResult{}, err
+	}
+	m.directories()
+	if err := m.markers(ctx, q); err != nil {
+		return MergeResult{}, err
+	}
+	return m.finish(ctx, q, c)
 }
 
-func (m *merger) merge(ctx context.Context) error {
-	var paths []string
-	for p := range m.sides[theirs] {
-		paths = append(paths, p)
+// fileMap returns the files of a commit by path.
+func (r *Repo) fileMap(ctx context.Context, commit string) (map[string]Entry, error) {
+	entries, err := r.Files(ctx, commit)
+	byPath := make(map[string]Entry, len(entries))
+	for _, e := range entries {
+		byPath[e.Path] = e
 	}
-	for p := range m.sides[base] {
-		if _, ok := m.sides[theirs][p]; !ok {
+	return byPath, err
+}
+
+// merge is a merge in progress. The parent of the draft is Ours.
+type merge struct {
+	*draft
+	base, theirs map[string]Entry
+	conflicts    map[string]*Conflict
+	files        int // that both sides changed
+	result       MergeResult
+}
+
+// paths merges each path that Theirs changed. The entry of a path that does not exist is zero.
+func (m *merge) paths(ctx context.Context) error {
+	for _, p := range changed(m.base, m.theirs) {
+		base, ours, theirs := m.base[p], m.parent[p], m.theirs[p]
+		switch {
+		case ours == base:
+			m.set(p, theirs)
+		case ours == theirs:
+			m.result.Identical = append(m.result.Identical, Hunk{Path: p, Side: Both})
+		default:
+			if m.files++; m.files > maxMergeFiles {
+				return api.Errorf(api.KindExhausted, "merge: both sides changed more than %d files", maxMergeFiles)
+			}
+			if err := m.both(ctx, p, base, ours, theirs); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// changed returns the paths whose entries differ, sorted.
+func changed(from, to map[string]Entry) (paths []string) {
+	for p, e := range to {
+		if from[p] != e {
+			paths = append(paths, p)
+		}
+	}
+	for p := range from {
+		if _, ok := to[p]; !ok {
 			paths = append(paths, p)
 		}
 	}
 	slices.Sort(paths)
-	for _, p := range paths {
-		if err := m.file(ctx, p); err != nil {
-			return err
-		}
-	}
-	return nil
+	return paths
 }
 
-// file merges one path that base or theirs has.
-func (m *merger) file(ctx context.Context, p string) error {
-	b, was := m.sides[base][p]
-	o, here := m.sides[ours][p]
-	t, there := m.sides[theirs][p]
-	same := func(x, y Entry) bool { return x.Hash == y.Hash && x.Mode == y.Mode }
+func (m *merge) set(p string, e Entry) {
+	if e.Mode == "" {
+		delete(m.final, p)
+	} else {
+		m.final[p] = e
+	}
+}
+
+func (m *merge) conflict(p string, kind ConflictKind) *Conflict {
+	c := &Conflict{Path: p, Kind: kind}
+	m.conflicts[p] = c
+	return c
+}
+
+func isFile(m Mode) bool { return m == Regular || m == Executable }
+
+// both merges a path that the sides changed differently.
+func (m *merge) both(ctx context.Context, p string, base, ours, theirs Entry) error {
 	switch {
-	case was && there && same(b, t):
-		return nil // theirs does not change it
-	case here && there && same(o, t), !here && !there:
-		return nil // both do the same
-	case was && here && same(b, o) || !was && !here:
-		// Ours does not change it, or does not have it.
-		if !there {
-			m.changes = append(m.changes, Change{Path: p, Delete: true})
-			return nil
-		}
-		if in := m.inTheWay(p); in != "" {
-			m.conflict(p, in)
-			return nil
-		}
-		m.take(ctx, t)
-		return nil
-	case !there:
-		m.conflict(p, "it was deleted, and the other side changed it")
-		return nil // the draft has it
-	case !here:
-		m.conflict(p, "it was changed, and the other side deleted it")
-		m.take(ctx, t)
-		return nil
-	case t.Mode == Submodule || o.Mode == Submodule:
-		m.conflict(p, "both sides change a submodule")
-		return nil
-	case t.Mode == Symlink || o.Mode == Symlink || was && (b.Mode == Symlink || b.Mode == Submodule):
-		m.conflict(p, "both sides change a link, or make one of it")
-		return nil
-	}
-	return m.lines(ctx, b, o, t, was)
-}
-
-// inTheWay says why a new file of theirs cannot be where ours has a directory, or below a file of ours; "" if it can.
-func (m *merger) inTheWay(p string) string {
-	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
-		if _, ok := m.sides[ours][dir]; !ok {
-			continue
-		}
-		if _, ok := m.sides[theirs][dir]; !ok && m.same(dir) {
-			continue // theirs has made a directory of it, and ours has not changed it
-		}
-		return "the other side has a file where this one has a directory"
-	}
-	if _, ok := m.sides[ours][p]; ok {
-		return ""
-	}
-	for q := range m.sides[ours] {
-		if strings.HasPrefix(q, p+"/") {
-			if _, ok := m.sides[theirs][q]; !ok && m.same(q) {
-				continue
-			}
-			return "the other side has a directory where this one has a file"
-		}
-	}
-	return ""
-}
-
-// same reports whether ours has a file as base has it.
-func (m *merger) same(p string) bool {
-	b, ok := m.sides[base][p]
-	o := m.sides[ours][p]
-	return ok && b.Hash == o.Hash && b.Mode == o.Mode
-}
-
-// take takes a file of theirs.
-func (m *merger) take(ctx context.Context, e Entry) {
-	if e.Mode == Submodule {
-		m.conflict(e.Path, "a submodule was changed, which is not merged")
-		return
-	}
-	m.changes = append(m.changes, Change{Path: e.Path, Mode: e.Mode, Size: e.Size, Open: func() (io.ReadCloser, error) {
-		text, err := m.repo.Content(ctx, e, e.Size)
-		return io.NopCloser(bytes.NewReader(text)), err
-	}})
-}
-
-// lines merges the lines of a file that both sides change or add.
-func (m *merger) lines(ctx context.Context, b, o, t Entry, was bool) error {
-	p, mode := t.Path, t.Mode
-	if was && t.Mode == b.Mode {
-		mode = o.Mode
-	} else if o.Mode != t.Mode && (!was || o.Mode != b.Mode) {
-		m.conflict(p, "both sides change its mode")
-		mode = o.Mode
-	}
-	if o.Size > maxMerged || t.Size > maxMerged {
-		m.conflict(p, fmt.Sprintf("both sides change it, and it has more than %d MiB", maxMerged>>20))
-		return nil
-	}
-	texts := make([][]byte, 3)
-	for i, e := range []Entry{b, o, t} {
-		if i == base && !was {
-			continue
-		}
-		var err error
-		if texts[i], err = m.repo.Content(ctx, e, maxMerged); err != nil {
-			return err
-		}
-		if bytes.IndexByte(texts[i], 0) >= 0 {
-			m.conflict(p, "both sides change a binary file")
-			return nil
-		}
-	}
-	merged, clean, err := m.mergeFile(ctx, texts)
-	if err != nil {
-		return err
-	}
-	switch {
-	case !clean && !was:
-		m.conflict(p, "both sides add it, with other contents")
-	case !clean:
-		m.conflict(p, "both sides change the same lines")
+	case ours.Mode == "":
+		m.set(p, theirs)
+		m.conflict(p, ConflictModifyDelete)
+	case theirs.Mode == "":
+		m.conflict(p, ConflictModifyDelete)
+	case ours.Mode == Symlink && theirs.Mode == Symlink:
+		m.conflict(p, ConflictLink)
+	case ours.Mode == Submodule && theirs.Mode == Submodule:
+		m.conflict(p, ConflictSubmodule)
+	case !isFile(ours.Mode) || !isFile(theirs.Mode):
+		m.conflict(p, ConflictType)
 	default:
-		if line := miscounted(texts, merged); line != "" {
-			m.lost = append(m.lost, Conflict{p, "the merged file does not have this line as often as both sides: " + git.Sanitize(line, 200)})
-		}
+		return m.file(ctx, p, base, ours, theirs)
 	}
-	m.changes = append(m.changes, Change{Path: p, Mode: mode, Size: int64(len(merged)), Open: func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(merged)), nil
-	}})
 	return nil
 }
 
-// mergeFile merges the lines of texts. clean is false if there are conflicts, which are marked then.
-func (m *merger) mergeFile(ctx context.Context, texts [][]byte) (merged []byte, clean bool, err error) {
-	dir, err := os.MkdirTemp(m.repo.cache.cfg.Dir, "tmp-")
-	if err != nil {
-		return nil, false, api.Errorf(api.KindInternal, "merge: %w", err)
+// file merges mode and content of a file.
+func (m *merge) file(ctx context.Context, p string, base, ours, theirs Entry) error {
+	merged := ours
+	switch {
+	case ours.Mode == theirs.Mode:
+	case !isFile(base.Mode):
+		m.conflict(p, ConflictMode)
+	case ours.Mode == base.Mode:
+		merged.Mode = theirs.Mode
 	}
-	defer os.RemoveAll(dir)
-	names := []string{"base", "ours", "theirs"}
-	for i, name := range names {
-		if err := os.WriteFile(filepath.Join(dir, name), texts[i], 0o600); err != nil {
-			return nil, false, api.Errorf(api.KindInternal, "merge: %w", err)
-		}
+	switch {
+	case ours.Hash == theirs.Hash, theirs.Hash == base.Hash:
+	case ours.Hash == base.Hash:
+		merged.Hash, merged.Size = theirs.Hash, theirs.Size
+	default:
+		return m.content(ctx, p, merged.Mode, base, ours, theirs)
 	}
-	merged, err = m.repo.git.Run(ctx, git.Call{Dir: dir, Args: []string{"merge-file", "-p", "--quiet", "-L", "the plan", "-L", "before", "-L", "this item", "ours", "base", "theirs"}})
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() > 0 && exit.ExitCode() < 128 {
-		return merged, false, nil // the number of conflicts
-	}
-	return merged, err == nil, err
+	m.final[p] = merged
+	return nil
 }
 
-// miscounted returns a line that the merged text does not have as often as the changes of both sides say; "" if there is none. A line
-// that both sides add, or remove, counts once or twice: their change may be the same one.
-func miscounted(texts [][]byte, merged []byte) string {
-	count := make([]map[string]int, 4)
-	for i, text := range append(slices.Clone(texts), merged) {
-		count[i] = map[string]int{}
-		for line := range bytes.Lines(text) {
-			count[i][string(bytes.TrimSuffix(line, []byte("\n")))]++ // the last line may have no end
-		}
+// content merges the lines of a file. Its mode is merged already.
+func (m *merge) content(ctx context.Context, p string, mode Mode, base, ours, theirs Entry) error {
+	if max(base.Size, ours.Size, theirs.Size) > maxMergeBytes {
+		m.conflict(p, ConflictSize)
+		return nil
 	}
-	check := func(line string) bool {
-		b, o, t, got := count[base][line], count[ours][line], count[theirs][line], count[3][line]
-		least := max(0, o+t-b)
-		most := least
-		switch {
-		case o > b && t > b:
-			least = max(o, t)
-		case o < b && t < b:
-			most = min(o, t)
-		}
-		return least <= got && got <= most
+	if !isFile(base.Mode) {
+		base = Entry{}
 	}
-	for _, c := range count {
-		for line := range c {
-			if !check(line) {
-				return line
+	v, err := m.versions(ctx, base, ours, theirs)
+	if err != nil {
+		return err
+	}
+	if v.binary() {
+		m.conflict(p, ConflictBinary)
+		return nil
+	}
+	text, clean, err := m.mergeFile(ctx, v)
+	if err != nil {
+		return err
+	}
+	switch {
+	case base.Mode == "":
+		m.conflict(p, ConflictAddAdd)
+	case !clean:
+		m.conflict(p, ConflictContent)
+	default:
+		lost, identical, err := m.account(ctx, p, v, text)
+		if err != nil {
+			return err
+		}
+		m.result.Lost, m.result.Identical = append(m.result.Lost, lost...), append(m.result.Identical, identical...)
+		if len(lost) > 0 {
+			m.conflict(p, ConflictHunk)
+			if text, _, err = m.mergeFile(ctx, v.withoutBase()); err != nil {
+				return err
 			}
 		}
 	}
-	return ""
+	return m.keep(p, mode, text)
 }
 
-// MoveBranch sets a branch that exists only in the cache from one commit to another one. KindConflict if it is not at from.
-func (r *Repo) MoveBranch(ctx context.Context, name, from, to string) error {
-	if err := r.git.CheckBranch(ctx, name); err != nil {
-		return err
-	}
-	for _, commit := range []string{from, to} {
-		if err := r.requireCommit(ctx, commit); err != nil {
-			return err
+// dirsOf returns the directories of a tree, without its root.
+func dirsOf(files map[string]Entry) map[string]bool {
+	dirs := map[string]bool{}
+	for p := range files {
+		for dir := path.Dir(p); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
+			dirs[dir] = true
 		}
 	}
-	lock, err := r.lock(ctx)
+	return dirs
+}
+
+// finish creates the commit, or the draft with the conflicts.
+func (m *merge) finish(ctx context.Context, q MergeRequest, c CommitRequest) (MergeResult, error) {
+	m.result.Identical = m.result.Identical[:min(len(m.result.Identical), maxListed)]
+	m.result.Lost = m.result.Lost[:min(len(m.result.Lost), maxListed)]
+	if err := m.write(ctx, q.Ours); err != nil {
+		return MergeResult{}, err
+	}
+	if len(m.conflicts) > 0 {
+		c.Message = "Merge with conflicts: " + c.Message
+	} else if m.res.Empty && len(changed(m.parent, m.final)) == 0 {
+		m.result.Empty = true
+		return m.result, nil
+	}
+	if err := m.draft.commit(ctx, c); err != nil {
+		return MergeResult{}, err
+	}
+	if len(m.conflicts) > 0 {
+		m.result.Draft = m.res.Hash
+		err := m.describe(ctx, q)
+		return m.result, err
+	}
+	got, err := m.fileMap(ctx, m.res.Hash)
 	if err != nil {
+		return MergeResult{}, err
+	}
+	if err := m.verify(got); err != nil {
+		return MergeResult{}, err
+	}
+	m.result.Commit = m.res.Hash
+	return m.result, nil
+}
+
+// write creates the tree.
+func (m *merge) write(ctx context.Context, ours string) error {
+	m.took = slices.Sorted(maps.Keys(m.spooled))
+	if err := m.hash(ctx); err != nil {
 		return err
 	}
-	defer lock.Close()
-	at, err := r.peel(ctx, ownBranches+name)
-	if err != nil {
-		return err
+	m.took = nil
+	for _, p := range changed(m.parent, m.final) {
+		if _, ok := m.final[p]; ok {
+			m.took = append(m.took, p)
+		} else {
+			m.gone = append(m.gone, p)
+		}
 	}
-	if at != from {
-		return api.Errorf(api.KindConflict, "the branch %s is at %.10s, not at %.10s", name, at, from)
+	return m.tree(ctx, ours)
+}
+
+// verify compares the tree that git created with the rule of merging, for modes and contents: what
+// one side changed is that side's, and what none changed is the base's.
+func (m *merge) verify(got map[string]Entry) error {
+	all := map[string]bool{}
+	for _, files := range []map[string]Entry{m.base, m.parent, m.theirs, got} {
+		for p := range files {
+			all[p] = true
+		}
 	}
-	_, err = r.run(ctx, git.Call{Args: []string{"update-ref", "--no-deref", ownBranches + name, to, from}, Lock: lock})
-	return err
+	for p := range all {
+		base, ours, theirs, is := m.base[p], m.parent[p], m.theirs[p], got[p]
+		side := breaks(string(base.Mode), string(ours.Mode), string(theirs.Mode), string(is.Mode))
+		switch {
+		case side != "":
+		case m.spooled[p] == "":
+			side = breaks(base.Hash, ours.Hash, theirs.Hash, is.Hash)
+		case is.Hash != m.final[p].Hash: // its lines are accounted for
+			side = Both
+		}
+		if side != "" {
+			return api.Errorf(api.KindInternal, "merge: git created a tree without the change of %s to %q", side, git.Sanitize(p, 200))
+		}
+	}
+	return nil
+}
+
+// breaks returns the side whose value is not in the merge, "" if the merge is right.
+func breaks(base, ours, theirs, is string) Side {
+	switch {
+	case ours != base && is != ours:
+		return Ours
+	case theirs != base && is != theirs:
+		return Theirs
+	case ours == base && theirs == base && is != base:
+		return Both
+	}
+	return ""
 }
