@@ -154,7 +154,6 @@ func bodyItems(b *strings.Builder, items []Item) {
 		return
 	}
 	b.WriteString("## The plan\n\n| item | what | state | commit | time | cost |\n|---|---|---|---|---|---|\n")
-	cell := func(s string) string { return strings.ReplaceAll(inline(s, showLine), "|", "\\|") }
 	for i, it := range items {
 		if i == showItems {
 			fmt.Fprintf(b, "| and %d more | | | | | |\n", len(items)-i)
@@ -170,7 +169,7 @@ func bodyItems(b *strings.Builder, items []Item) {
 		if it.Took > 0 {
 			took = it.Took.Round(time.Second).String()
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", cell(it.ID), cell(it.Title), cell(state), commit, took, cost)
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", it.ID, inline(it.Title, showLine), inline(state, showLine), commit, took, cost)
 	}
 	b.WriteString("\n```mermaid\ngraph LR\n")
 	node := func(id string) string { return "n_" + strings.ReplaceAll(id, "-", "_") }

@@ -130,7 +130,17 @@ func (w *project) readDocuments(ctx context.Context) error {
 // access lists what the sandbox of the agent has read-only. A link is not in it, because it cannot
 // be mounted; its change is refused.
 func (w *project) access(ctx context.Context) ([]filerule.Access, error) {
-	if !w.files.Restricts() {
+	rules := w.files
+	if w.item() != nil {
+		// A mount cannot let an item add files to a directory and keep it from others. What it may not change is not taken.
+		p := w.req.FilePolicy
+		p.Writable = nil
+		var err error
+		if rules, err = filerule.Compile(p); err != nil {
+			return nil, err
+		}
+	}
+	if !rules.Restricts() {
 		return nil, nil
 	}
 	files, _, err := w.visible(ctx)
@@ -143,7 +153,7 @@ func (w *project) access(ctx context.Context) ([]filerule.Access, error) {
 			paths = append(paths, f.Path)
 		}
 	}
-	return w.files.Access(paths)
+	return rules.Access(paths)
 }
 
 // taken returns the changes of a workspace that the file policy allows, and the others with the
