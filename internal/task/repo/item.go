@@ -133,9 +133,10 @@ func (j *gates) merged(ctx context.Context) error {
 }
 
 // settles reports whether a round of an item passes although tests failed that failed before it too: those are of other items, or of
-// nobody's. A test has to show what the item does.
+// nobody's. A test has to show what the item does. So does a pass whose command passes beside the gate.
 func (j *gates) settles(r *api.Round) bool {
-	return j.attempt.project.item() != nil && j.onlyOld(r) && j.shown(r)
+	shown := j.attempt.project.item() != nil && j.shown(r) || r.Acceptance != nil && r.Acceptance.Passed
+	return shown && j.onlyOld(r)
 }
 
 // wanted takes the request of an item's agent for more files out of its changes.
