@@ -1651,6 +1651,7 @@ export interface RepoResult {
   refused?: RefusedChange[];
   repositories?: RepositoryResult[];
   rounds?: Round[];
+  stopped?: string;
   summary?: string;
   title?: string;
   todo?: TodoItem[];
@@ -1691,6 +1692,7 @@ export interface RepoTask {
   mutant?: string;
   name?: string;
   noSetup?: boolean;
+  passes?: number;
   prepareOnly?: boolean;
   push?: boolean;
   ref?: string;
@@ -1699,6 +1701,7 @@ export interface RepoTask {
   strict?: boolean;
   target?: string;
   testsMayChange?: boolean;
+  until?: string;
   url: string;
   verify?: string;
   workspace?: string;

@@ -64,7 +64,7 @@ type untilFlags struct {
 }
 
 // into sets what the flags say.
-func (c *untilFlags) into(r *api.RepoTask, roundsGiven bool) error {
+func (c *untilFlags) into(r *api.RepoTask, given func(flag string) bool) error {
 	r.Until = strings.TrimSpace(c.Until)
 	if c.Passes != nil {
 		if r.Passes = *c.Passes; r.Passes < 1 || r.Passes > api.MaxPasses {
@@ -72,11 +72,11 @@ func (c *untilFlags) into(r *api.RepoTask, roundsGiven bool) error {
 		}
 	}
 	switch {
-	case c.Until != "" && r.Until == "":
+	case given("until") && r.Until == "":
 		return api.Errorf(api.KindInvalid, "--until: the command is empty")
 	case c.Passes != nil && r.Until == "":
 		return api.Errorf(api.KindInvalid, "--passes has no effect without --until").WithHint("add --until CMD")
-	case r.Until != "" && roundsGiven:
+	case r.Until != "" && given("rounds"):
 		return api.Errorf(api.KindInvalid, "--until and --rounds exclude each other: each pass is a new agent").WithHint("set --passes")
 	case r.Until != "":
 		r.Rounds = 0 // that of the environment is for tasks with rounds
@@ -156,7 +156,7 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	if req.Repo.Budget, req.Repo.Rounds, err = c.Limits(); err != nil {
 		return req, err
 	}
-	if err := c.untilFlags.into(req.Repo, a.Given("rounds")); err != nil {
+	if err := c.untilFlags.into(req.Repo, a.Given); err != nil {
 		return req, err
 	}
 	if req.Repo.FilePolicy, err = c.fileFlags.policy(); err != nil {
