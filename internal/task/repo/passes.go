@@ -54,7 +54,7 @@ func (w *attempt) passes(ctx context.Context) End {
 		if err != nil {
 			return w.broken(ctx, err)
 		}
-		if w.gates.settles(&w.res.Rounds[n-1]) {
+		if w.gates.accepts(&w.res.Rounds[n-1]) {
 			w.res.Rounds = concede(w.res.Rounds)
 		}
 		if end, done := w.verdict(ctx, &w.res.Rounds[n-1], rep); done {
