@@ -132,11 +132,10 @@ func (j *gates) merged(ctx context.Context) error {
 	return j.attempt.save(ctx)
 }
 
-// accepts reports whether a round of an item passes although tests failed that failed before it too: those are of other items, or of
-// nobody's. A test has to show what the item does. So does a pass whose command passes beside the gate.
-func (j *gates) accepts(r *api.Round) bool {
-	shown := j.attempt.project.item() != nil && j.shown(r) || r.Acceptance != nil && r.Acceptance.Passed
-	return shown && j.onlyOld(r)
+// settles reports whether a round of an item passes although tests failed that failed before it too: those are of other items, or of
+// nobody's. A test has to show what the item does.
+func (j *gates) settles(r *api.Round) bool {
+	return j.attempt.project.item() != nil && j.onlyOld(r) && j.shown(r)
 }
 
 // wanted takes the request of an item's agent for more files out of its changes.

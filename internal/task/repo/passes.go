@@ -54,8 +54,8 @@ func (w *attempt) passes(ctx context.Context) End {
 		if err != nil {
 			return w.broken(ctx, err)
 		}
-		if w.gates.accepts(&w.res.Rounds[n-1]) {
-			w.res.Rounds = concede(w.res.Rounds)
+		if r := &w.res.Rounds[n-1]; r.Acceptance != nil && r.Acceptance.Passed && w.gates.onlyOld(r) {
+			w.res.Rounds = concede(w.res.Rounds) // the command shows what the work does
 		}
 		if end, done := w.verdict(ctx, &w.res.Rounds[n-1], rep); done {
 			if end.Outcome == api.OutcomeVerified {

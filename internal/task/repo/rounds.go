@@ -49,7 +49,7 @@ func (w *attempt) rounds(ctx context.Context) End {
 			}
 			continue
 		}
-		if w.gates.accepts(r) {
+		if w.gates.settles(r) {
 			w.res.Rounds = concede(w.res.Rounds)
 			r = &w.res.Rounds[n-1]
 		}
