@@ -22,6 +22,13 @@ type RepoTask struct {
 	// Verify is the shell command whose exit code decides; empty to find the
 	// repository's own test command, or those of all repositories.
 	Verify string `json:"verify,omitempty"`
+	// Until is a shell command that ends the work when it passes; empty for none. Then each round is a pass: a new agent, which knows
+	// nothing of what was said before, in the same workspace, with a file in which the platform says how far the work is. The command
+	// must pass beside the gate; if Verify is empty, it is the gate. RepoResult.Stopped says why the passes ended. Until excludes
+	// Rounds, Best, Mutant, PrepareOnly and a schema.
+	Until string `json:"until,omitempty"`
+	// Passes is the maximum number of passes, 1 to 100; the default is 10.
+	Passes int `json:"passes,omitempty"`
 	// Agent is who works: empty or "hortus" for Hortus's own agent, or the name of a program that
 	// is started in the sandbox, such as "claude".
 	Agent string `json:"agent,omitempty"`
@@ -169,6 +176,8 @@ const (
 	DefaultOutput      = 64 << 20
 	DefaultRounds      = 2
 	MaxRounds          = 10
+	DefaultPasses      = 10
+	MaxPasses          = 100
 	DefaultGateTimeout = 10 * time.Minute
 )
 
@@ -200,6 +209,18 @@ const (
 	StopCanceled StopReason = "canceled"
 )
 
+// The other ends of the passes of a task with RepoTask.Until.
+const (
+	// StopPassed: the command passed, and the gate.
+	StopPassed StopReason = "passed"
+	// StopUnchanged: a pass changed no file that is part of the result.
+	StopUnchanged StopReason = "no_change"
+	// StopSameFailures: two passes, one after the other, left the same failures.
+	StopSameFailures StopReason = "same_failures"
+	// StopPasses: the maximum number of passes.
+	StopPasses StopReason = "pass_budget"
+)
+
 // RepoResult is what a task on a repository came to. It grows while the task
 // runs.
 type RepoResult struct {
@@ -224,6 +245,9 @@ type RepoResult struct {
 	// Before is the gate on the commit that the work started from.
 	Before *Gate   `json:"before,omitempty"`
 	Rounds []Round `json:"rounds,omitempty"`
+	// Stopped is why the passes of a task with Until ended: StopPassed, StopUnchanged, StopSameFailures, StopPasses, or the reason of
+	// the last agent, such as StopSteps.
+	Stopped StopReason `json:"stopped,omitempty"`
 	// Files are the changes of Head against Commit.
 	Files []FileChange `json:"files,omitempty"`
 	// Cautions are lines and files of the change that a person should look at.
@@ -356,7 +380,8 @@ type Round struct {
 	// Disguised is the gate with another directory, date, environment and names of test files, so that a program sees
 	// less of being tested. It must pass too. It is nil if it proves nothing, because the commit before the work depends on these.
 	Disguised *Gate `json:"disguised,omitempty"`
-	// Acceptance is the run of the acceptance command of an item of a plan. It must pass too.
+	// Acceptance is the run of the acceptance command of an item of a plan, or of a task's command Until that is not the gate. It must pass
+	// too.
 	Acceptance *Gate `json:"acceptance,omitempty"`
 	// NoDisguise is true if each such run proved nothing.
 	NoDisguise bool  `json:"noDisguise,omitempty"`
@@ -450,7 +475,7 @@ const (
 	GateMutant    = "mutant"
 	GateWithout   = "without"
 	GateDisguised = "disguised"
-	// GateAcceptance is the acceptance command of an item of a plan.
+	// GateAcceptance is the acceptance command of an item of a plan, or the command Until of a task.
 	GateAcceptance = "acceptance"
 )
 

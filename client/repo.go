@@ -75,14 +75,14 @@ func (s *TaskService) TranscriptOf(ctx context.Context, id api.TaskID, candidate
 }
 
 // GateOutput opens everything that a gate printed; which is api.GateBefore (with
-// round 0), api.GateResult, api.GateOriginal, api.GateWithout, api.GateDisguised or api.GateMutant, or, with
+// round 0), api.GateResult, api.GateOriginal, api.GateWithout, api.GateDisguised, api.GateAcceptance or api.GateMutant, or, with
 // round 0, a step of the setup, such as setup-01.
 func (s *TaskService) GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error) {
 	switch which {
-	case api.GateBefore, api.GateResult, api.GateOriginal, api.GateWithout, api.GateDisguised, api.GateMutant:
+	case api.GateBefore, api.GateResult, api.GateOriginal, api.GateWithout, api.GateDisguised, api.GateAcceptance, api.GateMutant:
 	default:
 		if !api.IsSetupOutput(which) {
-			return nil, api.Errorf(api.KindInvalid, "%.20q is not a gate: use before, gate, original, without, disguised, mutant or setup-01", which)
+			return nil, api.Errorf(api.KindInvalid, "%.20q is not a gate: use before, gate, original, without, disguised, acceptance, mutant or setup-01", which)
 		}
 	}
 	return s.stored(ctx, id, "gates/"+strconv.Itoa(round)+"/"+which, nil)

@@ -302,7 +302,12 @@ func (e *Engine) checkRepo(ctx context.Context, req api.CreateTask) (api.CreateT
 	if err := e.readDocuments(ctx, req.Sandbox.Account, &r); err != nil {
 		return req, err
 	}
-	r.Rounds = cmp.Or(r.Rounds, api.DefaultRounds)
+	if err := checkUntil(&r, req.Schema != nil); err != nil {
+		return req, err
+	}
+	if r.Until == "" {
+		r.Rounds = cmp.Or(r.Rounds, api.DefaultRounds)
+	}
 	b, of := &r.Budget, 1
 	if r.Best != nil {
 		of = r.Best.All() // the defaults are for each candidate
@@ -317,6 +322,38 @@ func (e *Engine) checkRepo(ctx context.Context, req api.CreateTask) (api.CreateT
 		req.Model = cmp.Or(req.Model, DefaultModel)
 	}
 	return req, e.lineup.check(req)
+}
+
+// checkUntil refuses passes that make no sense, and fills in their defaults.
+func checkUntil(r *api.RepoTask, schema bool) error {
+	if r.Until == "" {
+		if r.Passes != 0 {
+			return api.Errorf(api.KindInvalid, "passes is set without until").WithHint("set the command that ends the passes: --until CMD")
+		}
+		return nil
+	}
+	if len(r.Until) > maxVerify || strings.ContainsRune(r.Until, 0) || strings.TrimSpace(r.Until) == "" {
+		return api.Errorf(api.KindInvalid, "the command of until is empty, too long or contains a NUL byte")
+	}
+	if r.Passes < 0 || r.Passes > api.MaxPasses {
+		return api.Errorf(api.KindInvalid, "passes is %d; it must be between 1 and %d", r.Passes, api.MaxPasses)
+	}
+	for _, x := range []struct {
+		set       bool
+		name, why string
+	}{
+		{r.Rounds != 0, "rounds", "each pass is a new agent; set the maximum number of passes instead (--passes)"},
+		{r.Best != nil, "best", "several candidates have rounds of their own"},
+		{r.Mutant != "", "mutant", "its gate must fail, and the command must pass"},
+		{r.PrepareOnly, "prepareOnly", "no agent works"},
+		{schema, "schema", "a value is the word of one agent"},
+	} {
+		if x.set {
+			return api.Errorf(api.KindInvalid, "until and %s exclude each other: %s", x.name, x.why)
+		}
+	}
+	r.Verify, r.Passes = cmp.Or(r.Verify, r.Until), cmp.Or(r.Passes, api.DefaultPasses)
+	return nil
 }
 
 // readDocuments puts the stored documents that a request names into its context, as they are now. What it leaves of the

@@ -71,3 +71,39 @@ func TestSetFilePolicy(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckUntil: passes exclude what has another meaning of a round, and their command is the gate if there is no other.
+func TestCheckUntil(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		repo   api.RepoTask
+		schema bool
+		says   string // "" if it is accepted
+	}{
+		{"a command", api.RepoTask{Until: "make"}, false, ""},
+		{"no command", api.RepoTask{}, true, ""},
+		{"the most passes", api.RepoTask{Until: "make", Passes: api.MaxPasses}, false, ""},
+		{"too many passes", api.RepoTask{Until: "make", Passes: api.MaxPasses + 1}, false, "between 1 and 100"},
+		{"fewer than none", api.RepoTask{Until: "make", Passes: -1}, false, "between 1 and 100"},
+		{"passes alone", api.RepoTask{Passes: 1}, false, "without until"},
+		{"spaces", api.RepoTask{Until: " "}, false, "empty"},
+		{"a NUL byte", api.RepoTask{Until: "a\x00b"}, false, "NUL"},
+		{"a long command", api.RepoTask{Until: strings.Repeat("x", maxVerify+1)}, false, "too long"},
+		{"rounds", api.RepoTask{Until: "make", Rounds: 1}, false, "until and rounds exclude"},
+		{"candidates", api.RepoTask{Until: "make", Best: &api.BestOf{Of: 2}}, false, "until and best exclude"},
+		{"a mutant", api.RepoTask{Until: "make", Mutant: "x"}, false, "until and mutant exclude"},
+		{"preparing", api.RepoTask{Until: "make", PrepareOnly: true}, false, "until and prepareOnly exclude"},
+		{"a schema", api.RepoTask{Until: "make"}, true, "until and schema exclude"},
+	} {
+		err := checkUntil(&tt.repo, tt.schema)
+		if (err == nil) != (tt.says == "") || err != nil && (api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), tt.says)) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.says)
+		}
+	}
+	for verify, want := range map[string]string{"": "make", "go test ./...": "go test ./..."} {
+		r := api.RepoTask{Until: "make", Verify: verify}
+		if err := checkUntil(&r, false); err != nil || r.Verify != want || r.Passes != api.DefaultPasses {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+}

@@ -1657,6 +1657,7 @@ export interface RepoResult {
   refused?: RefusedChange[];
   repositories?: RepositoryResult[];
   rounds?: Round[];
+  stopped?: string;
   summary?: string;
   title?: string;
   todo?: TodoItem[];
@@ -1697,6 +1698,7 @@ export interface RepoTask {
   mutant?: string;
   name?: string;
   noSetup?: boolean;
+  passes?: number;
   prepareOnly?: boolean;
   push?: boolean;
   ref?: string;
@@ -1705,6 +1707,7 @@ export interface RepoTask {
   strict?: boolean;
   target?: string;
   testsMayChange?: boolean;
+  until?: string;
   url: string;
   verify?: string;
   workspace?: string;

@@ -77,11 +77,7 @@ func (r *run) compact() {
 // replace puts a shorter history in the place of the one that was.
 func (r *run) replace(next []model.Message, before, after int64, how, text string) {
 	r.history = next
-	for _, o := range r.tools {
-		if f, ok := o.tool.(Forgetter); ok {
-			f.Forget()
-		}
-	}
+	r.forget()
 	// A history that could not be made much shorter is not tried again at once.
 	r.size = sizes{again: after + r.cfg.Window/10}
 	r.size.tokens, r.size.messages = after, len(next)

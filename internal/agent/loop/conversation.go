@@ -174,6 +174,26 @@ func (l *Loop) continues(past []model.Message) {
 	}
 }
 
+// Fresh begins a new conversation: the next Run knows nothing of what was said, and begins with the first model. What counts
+// continues: the rounds, steps and calls, the budgets, and the transcript.
+func (l *Loop) Fresh() {
+	l.history, l.size, l.ids = nil, sizes{}, map[string]bool{}
+	l.model, l.moved, l.talks = l.cfg.Model, false, false
+	l.told, l.repeats, l.todo = map[string]bool{}, repeats{}, todo{}
+	l.pictures, l.pictureBytes, l.swapped = 0, 0, false
+	l.useless.Reset()
+	l.forget()
+}
+
+// forget tells the tools that their earlier results may be gone.
+func (l *Loop) forget() {
+	for _, o := range l.tools {
+		if f, ok := o.tool.(Forgetter); ok {
+			f.Forget()
+		}
+	}
+}
+
 // shortened puts a text in the place of all messages before tail but the first one and, in a conversation, the newest request. It
 // returns where that is.
 func (l *Loop) shortened(text string, tail int, kept []model.Message) (next []model.Message, newest int) {

@@ -163,3 +163,31 @@ func TestPastBound(t *testing.T) {
 		t.Errorf("%d bytes in %d messages", total(all), len(all))
 	}
 }
+
+// TestFresh: a fresh conversation has nothing of the one before, and continues its counts. The control continues the history.
+func TestFresh(t *testing.T) {
+	for _, fresh := range []bool{true, false} {
+		m := &talker{calls: 3}
+		var script bytes.Buffer
+		l := New(Config{Model: m, Talk: true, Budget: api.Budget{Steps: 5}, Tools: []Tool{look{1}}, Emit: silent{}, Transcript: &script})
+		if rep := l.Run(t.Context(), "first"); rep.Steps != 4 {
+			t.Fatalf("%+v", rep)
+		}
+		want := 9 // with two messages for each call, an answer and what is said of the budget
+		if fresh {
+			l.Fresh()
+			want = 2
+		}
+		m.calls = 1
+		if rep := l.Run(t.Context(), "second"); rep.Stop != api.StopSteps || rep.Steps != 1 {
+			t.Errorf("fresh %v: %+v", fresh, rep)
+		}
+		got := m.reqs[len(m.reqs)-1].Messages
+		if len(got) < want || fresh && (len(got) != want || got[0].Text != "second") {
+			t.Errorf("fresh %v: the last request has %q", fresh, plainly(got))
+		}
+		if !strings.Contains(script.String(), `"round":2,"step":5`) {
+			t.Errorf("fresh %v: the counts begin again:\n%s", fresh, script.String())
+		}
+	}
+}

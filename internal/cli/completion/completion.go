@@ -259,7 +259,7 @@ func (c *completer) values(ctx context.Context, v *kong.Value, cur, prefix strin
 			out = add(out, prefix+name, "", prefix+cur)
 		}
 	case "gates":
-		for _, name := range []string{api.GateBefore, api.GateResult, api.GateOriginal, api.GateWithout, api.GateDisguised, api.GateMutant, "setup-01"} {
+		for _, name := range []string{api.GateBefore, api.GateResult, api.GateOriginal, api.GateWithout, api.GateDisguised, api.GateAcceptance, api.GateMutant, "setup-01"} {
 			out = add(out, prefix+name, "", prefix+cur)
 		}
 	case "sandboxes":

@@ -33,6 +33,7 @@ type taskStartCmd struct {
 	Author   string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
 	Record   string   `complete:"files" placeholder:"FILE" help:"File to record every model call in, without secrets, for --model replay:FILE."`
 	Detach   bool     `short:"d" help:"Start the task, print its ID and return. hortus task watch ID follows it."`
+	untilFlags
 	DeliveryFlags
 	BudgetFlags
 	fileFlags
@@ -54,6 +55,33 @@ type setupFlags struct {
 	NoSetup     bool     `name:"no-setup" help:"Do not install what the repository needs; docs/dependencies.md."`
 	SetupSecret []string `name:"setup-secret" sep:"none" complete:"secrets" placeholder:"[VAR=]NAME[@TIME]" help:"Secret that the setup of the repository may use. Those of --secret are for the agent and the gate. Repeatable; docs/secrets.md."`
 	SetupEgress []string `name:"setup-egress" sep:"none" env:"HORTUS_SETUP_EGRESS" placeholder:"VALUE" help:"What the setup of the repository may connect to: the package registries of its lock files (default), none, or values of --egress. Repeatable; docs/egress.md."`
+}
+
+// untilFlags have new agents work until a command passes.
+type untilFlags struct {
+	Until  string `placeholder:"CMD" help:"Shell command that ends the work when it passes. New agents, each without a conversation, continue in the same files until then, until a budget is used up, or until there is no progress. It is the gate too, unless --verify is set."`
+	Passes *int   `placeholder:"N" help:"Maximum number of agents that --until starts, one after the other (1 to 100, default 10)."`
+}
+
+// into sets what the flags say.
+func (c *untilFlags) into(r *api.RepoTask, given func(flag string) bool) error {
+	r.Until = strings.TrimSpace(c.Until)
+	if c.Passes != nil {
+		if r.Passes = *c.Passes; r.Passes < 1 || r.Passes > api.MaxPasses {
+			return api.Errorf(api.KindInvalid, "--passes: %d is not between 1 and %d", r.Passes, api.MaxPasses)
+		}
+	}
+	switch {
+	case given("until") && r.Until == "":
+		return api.Errorf(api.KindInvalid, "--until: the command is empty")
+	case c.Passes != nil && r.Until == "":
+		return api.Errorf(api.KindInvalid, "--passes has no effect without --until").WithHint("add --until CMD")
+	case r.Until != "" && given("rounds"):
+		return api.Errorf(api.KindInvalid, "--until and --rounds exclude each other: each pass is a new agent").WithHint("set --passes")
+	case r.Until != "":
+		r.Rounds = 0 // that of the environment is for tasks with rounds
+	}
+	return nil
 }
 
 // agentFlag names the model of an agent.
@@ -126,6 +154,9 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 		return req, err
 	}
 	if req.Repo.Budget, req.Repo.Rounds, err = c.Limits(); err != nil {
+		return req, err
+	}
+	if err := c.untilFlags.into(req.Repo, a.Given); err != nil {
 		return req, err
 	}
 	if req.Repo.FilePolicy, err = c.fileFlags.policy(); err != nil {

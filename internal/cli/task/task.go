@@ -206,7 +206,7 @@ type taskLogsCmd struct {
 	ID      string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
 	Attempt *int   `short:"n" placeholder:"N" help:"Number of the attempt or round (default: the last one)."`
 	Stderr  bool   `help:"Print stderr instead of stdout."`
-	Gate    string `complete:"gates" placeholder:"WHICH" help:"Gate of a task on a repository: before (before the work), gate (after the round, the default), original (with the original tests), without (the changed tests without the rest of the change), disguised (where the program sees less of being tested), mutant, or a step of the setup, such as setup-01."`
+	Gate    string `complete:"gates" placeholder:"WHICH" help:"Gate of a task on a repository: before (before the work), gate (after the round, the default), original (with the original tests), without (the changed tests without the rest of the change), disguised (where the program sees less of being tested), acceptance (the command of --until, if it is not the gate), mutant, or a step of the setup, such as setup-01."`
 }
 
 // Run prints an attempt's output, byte for byte.
@@ -329,8 +329,8 @@ func (c *taskLogsCmd) gate(ctx context.Context, a *app.App, cl *client.Client, t
 	case (which == api.GateBefore || api.IsSetupOutput(which)) && c.Attempt != nil:
 		return api.Errorf(api.KindInvalid, "-n: what runs before the work is not part of a round")
 	case which == api.GateBefore, api.IsSetupOutput(which):
-	case !slices.Contains([]string{api.GateResult, api.GateOriginal, api.GateWithout, api.GateDisguised, api.GateMutant}, which):
-		return api.Errorf(api.KindInvalid, "--gate: %.40q is none of before, gate, original, without, disguised, mutant and the steps of the setup, such as setup-01", which)
+	case !slices.Contains([]string{api.GateResult, api.GateOriginal, api.GateWithout, api.GateDisguised, api.GateAcceptance, api.GateMutant}, which):
+		return api.Errorf(api.KindInvalid, "--gate: %.40q is none of before, gate, original, without, disguised, acceptance, mutant and the steps of the setup, such as setup-01", which)
 	case c.Attempt != nil:
 		if n = *c.Attempt; n < 1 {
 			return api.Errorf(api.KindInvalid, "-n: %d is not above 0", n)

@@ -99,10 +99,10 @@ func (d tasks) gate(r *http.Request, id api.TaskID) (io.ReadCloser, error) {
 	switch which {
 	case api.GateBefore:
 		least = 0
-	case api.GateResult, api.GateOriginal, api.GateWithout, api.GateDisguised, api.GateMutant:
+	case api.GateResult, api.GateOriginal, api.GateWithout, api.GateDisguised, api.GateAcceptance, api.GateMutant:
 	default:
 		if !api.IsSetupOutput(which) {
-			return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q: use before, gate, original, without, disguised, mutant or setup-01", which)
+			return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q: use before, gate, original, without, disguised, acceptance, mutant or setup-01", which)
 		}
 		least = 0
 	}
@@ -116,8 +116,8 @@ func (d tasks) gate(r *http.Request, id api.TaskID) (io.ReadCloser, error) {
 // roundOf reads the number of a round.
 func roundOf(s string, least int) (int, error) {
 	n, err := strconv.Atoi(s)
-	if err != nil || n < least || n > api.MaxRounds+1 {
-		return 0, api.Errorf(api.KindInvalid, "round %.20q is not a number between %d and %d", s, least, api.MaxRounds+1)
+	if err != nil || n < least || n > api.MaxPasses {
+		return 0, api.Errorf(api.KindInvalid, "round %.20q is not a number between %d and %d", s, least, api.MaxPasses)
 	}
 	return n, nil
 }

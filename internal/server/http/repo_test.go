@@ -55,7 +55,7 @@ func TestRepoResults(t *testing.T) {
 	for url, want := range map[string]string{
 		"diff": "200 text/x-diff", "diff?round=1": "200 text/x-diff", "bundle": "200 application/x-git-bundle", "transcript": "200 application/jsonl",
 		"gates/1/gate": "200 application/octet-stream", "gates/0/before": "200 application/octet-stream",
-		"diff?round=0": "400", "diff?round=12": "400", "diff?round=x": "400", "diff?round=-1": "400", "diff?round=99999999999999999999": "400",
+		"diff?round=0": "400", "diff?round=101": "400", "diff?round=x": "400", "diff?round=-1": "400", "diff?round=99999999999999999999": "400",
 		"gates/0/gate": "400", "gates/0/mutant": "400", "gates/1/nothing": "400", "gates/x/gate": "400", "gates/-1/before": "400", "gates/1": "404",
 		"gates/1/" + strings.Repeat("x", 1000): "400",
 	} {

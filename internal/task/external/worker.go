@@ -50,7 +50,9 @@ type worker struct {
 	session string
 	// earlier is true while the session is one of an earlier turn, and has not been continued yet.
 	earlier bool
-	round   int
+	// first is true until the first turn of a conversation begins, and begins is true during that turn.
+	first, begins bool
+	round         int
 	// replaced counts the sandboxes that took the place of lost ones.
 	replaced int
 	steps    int // of all rounds
@@ -59,7 +61,13 @@ type worker struct {
 }
 
 func newWorker(a runtime.Runtime, preset runtime.Preset, launch runtime.Launch, d repo.WorkerConfig, now func() time.Time) *worker {
-	return &worker{runtime: a, preset: preset, launch: launch, desk: d, now: now, start: now(), notes: loop.NewTranscript(d.Transcript, now), session: d.Session, earlier: d.Session != ""}
+	return &worker{runtime: a, preset: preset, launch: launch, desk: d, now: now, start: now(), notes: loop.NewTranscript(d.Transcript, now), session: d.Session, earlier: d.Session != "", first: true}
+}
+
+// Fresh implements repo.Worker.
+func (w *worker) Fresh() {
+	w.session, w.earlier, w.first = "", false, true
+	w.desk.Past = ""
 }
 
 // Session returns what the agent calls the conversation; empty if it has not begun.
@@ -71,9 +79,10 @@ func (w *worker) model() string { return w.runtime.Name + "/" + w.preset.Model }
 // Run implements repo.Worker.
 func (w *worker) Run(ctx context.Context, message string) loop.Report {
 	w.round++
+	w.begins, w.first = w.first, false
 	r := &round{worker: w, caller: ctx, calls: map[string]*call{}}
 	r.rep.Model = w.model()
-	if w.round == 1 {
+	if w.begins {
 		message = rules + message
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -154,7 +163,7 @@ func (r *round) ask(ctx context.Context, a agent, message string) (acp.Turn, err
 	starting, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlow)
 	defer cancel()
 	session, begins, err := a.open(starting)
-	if begins && r.desk.Past != "" && r.worker.round == 1 {
+	if begins && r.desk.Past != "" && r.worker.begins {
 		message = pastSaid + r.desk.Past + pastEnd + message
 	}
 	if err != nil {
@@ -218,7 +227,7 @@ func (p *stdio) find(ctx context.Context) (s acp.Session, begins bool, err error
 	default:
 		err = api.Errorf(api.KindUnsupported, "the agent %s cannot continue a session", p.runtime.Label())
 	}
-	if err != nil && (p.earlier || p.again && p.worker.round == 1) && ctx.Err() == nil && p.client.Err() == nil {
+	if err != nil && (p.earlier || p.again && p.worker.begins) && ctx.Err() == nil && p.client.Err() == nil {
 		s, err = p.client.NewSession(ctx, repo.Workspace)
 		begins = true
 	}

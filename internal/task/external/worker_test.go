@@ -419,3 +419,26 @@ func TestUnreached(t *testing.T) {
 		}
 	}
 }
+
+// TestFresh: a fresh agent has a session of its own, is told the rules, and has what is left of the budgets. The control continues the session,
+// which this agent forgets.
+func TestFresh(t *testing.T) {
+	for _, fresh := range []bool{true, false} {
+		script := &bytes.Buffer{}
+		w := stage(t, "forgets", api.Budget{Tokens: 299}, &facts{}, script)
+		if one := w.Run(t.Context(), "the request"); one.Stop != api.StopEnded {
+			t.Fatalf("%+v", one)
+		}
+		want, told := api.StopModel, 1
+		if fresh {
+			w.Fresh()
+			want, told = api.StopTokens, 2
+		}
+		if two := w.Run(t.Context(), "the request"); two.Stop != want {
+			t.Errorf("fresh %v: %s, %v", fresh, two.Stop, two.Err)
+		}
+		if n := strings.Count(script.String(), "You work on the repository in /workspace"); n != told || !strings.Contains(script.String(), `"round":2`) {
+			t.Errorf("fresh %v: the rules were said %d times:\n%s", fresh, n, script)
+		}
+	}
+}

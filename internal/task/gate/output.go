@@ -17,7 +17,7 @@ import (
 func OutputName(n int, which string) string { return fmt.Sprintf("round-%d-%s", n, which) }
 
 // OpenOutput opens the whole output of one gate below a task's folder: of round 0
-// "before", or of a step of the setup, "setup-01", of the others "gate", "original", "without" or "mutant".
+// "before", or of a step of the setup, "setup-01", of the others "gate", "original", "without", "disguised", "acceptance" or "mutant".
 func OpenOutput(dir string, round int, which string) (io.ReadCloser, error) {
 	file := OutputName(round, which)
 	switch {
@@ -25,8 +25,8 @@ func OpenOutput(dir string, round int, which string) (io.ReadCloser, error) {
 		file = which
 	case round == 0 && which == "before":
 		file = "before"
-	case round < 1 || round > api.MaxRounds+1 || !slices.Contains([]string{api.GateResult, api.GateOriginal, api.GateMutant, api.GateWithout, api.GateDisguised}, which):
-		return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q of round %d: round 0 has before and the steps of the setup, such as setup-01, other rounds have gate, original, without, disguised and mutant", which, round)
+	case round < 1 || round > api.MaxPasses || !slices.Contains([]string{api.GateResult, api.GateOriginal, api.GateMutant, api.GateWithout, api.GateDisguised, api.GateAcceptance}, which):
+		return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q of round %d: round 0 has before and the steps of the setup, such as setup-01, other rounds have gate, original, without, disguised, acceptance and mutant", which, round)
 	}
 	f, err := os.Open(filepath.Join(dir, file+".out"))
 	if errors.Is(err, os.ErrNotExist) {

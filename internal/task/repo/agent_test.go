@@ -50,6 +50,9 @@ type worker struct {
 	desk repo.WorkerConfig
 }
 
+// Fresh implements repo.Worker.
+func (w *worker) Fresh() { w.messages = append(w.messages, "fresh") }
+
 // Run implements repo.Worker.
 func (w *worker) Run(ctx context.Context, message string) loop.Report {
 	w.messages = append(w.messages, message)
@@ -69,7 +72,13 @@ func (w *worker) Run(ctx context.Context, message string) loop.Report {
 	if ctx.Err() != nil {
 		return loop.Report{Stop: api.StopCanceled, Err: ctx.Err()}
 	}
-	script := w.scripts[min(len(w.messages), len(w.scripts))-1]
+	n := len(w.messages)
+	for _, m := range w.messages {
+		if m == "fresh" {
+			n--
+		}
+	}
+	script := w.scripts[min(n, len(w.scripts))-1]
 	if script == "" {
 		return loop.Report{Stop: api.StopEnded, Text: "I did it"}
 	}

@@ -43,6 +43,8 @@ type attempt struct {
 	collected int
 	usage     api.Usage
 	answers   *journal.Agent
+	// progress is what the agent of a pass learns of the work so far; empty if the task has no passes.
+	progress string
 	// candidate is its number if the task has several; 0 for the only one.
 	candidate int
 	// continues are the earlier attempts whose work a candidate continues, the oldest first.
@@ -98,6 +100,9 @@ func (w *attempt) kept() bool {
 func (w *attempt) broken(ctx context.Context, err error) End {
 	switch {
 	case errors.Is(context.Cause(ctx), errWall):
+		if w.project.req.Until != "" {
+			w.res.Stopped = api.StopWall
+		}
 		return End{Outcome: api.OutcomeNeedsHuman, Diagnosis: "The wall-clock budget was exhausted before the work was done.",
 			Question: "Should the task get more time (--wall)?"}
 	case ctx.Err() != nil:
@@ -187,6 +192,9 @@ func (w *attempt) run(ctx context.Context, job Job) (end End) {
 	}
 	if w.project.checks() {
 		return w.judge(ctx)
+	}
+	if w.project.req.Until != "" {
+		return w.passes(ctx)
 	}
 	return w.rounds(ctx)
 }

@@ -14,6 +14,9 @@
 // names and contents; no file, link or program of the workspace is ever followed or
 // run outside a sandbox. The asking person's own checkout is not written.
 //
+// The rounds of a task with a command that ends it are passes: each is a new conversation over the same workspace, which learns from the
+// host how far the work is.
+//
 // A task with several candidates prepares its repositories once; each candidate has the rest for itself, and the result of
 // the best one, by package best, is that of the task.
 //

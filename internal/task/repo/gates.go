@@ -87,8 +87,8 @@ func (j *gates) run(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	if j.attempt.project.req.Mutant == "" {
-		return nil
+	if err := j.until(ctx, n, changes, rest); err != nil || j.attempt.project.req.Mutant == "" {
+		return err
 	}
 	broken, err := j.attempt.project.repo.Patch(ctx, r.Head, strings.NewReader(j.attempt.project.req.Mutant))
 	if err != nil {
@@ -507,7 +507,7 @@ func (m *repository) tree(ctx context.Context, files []cache.Entry) gate.Tree {
 
 // watched reports whether a change of a file of the workspace puts the word of the gate in doubt.
 func (j *gates) watched(p string) bool {
-	if j.support[p] {
+	if u := j.attempt.project.req.Until; j.support[p] || u != "" && gate.Watched(u, p, nil) {
 		return true
 	}
 	if !j.attempt.project.members.several() {
@@ -543,8 +543,14 @@ func (j *gates) findSupport(ctx context.Context) error {
 		}
 		t := m.tree(ctx, files)
 		j.colours = j.colours || gate.Colours(t)
-		for p := range gate.Support(t, command) {
-			j.support[dir+p] = true
+		commands := []string{command}
+		if u := w.req.Until; u != "" && u != command {
+			commands = append(commands, u)
+		}
+		for _, command := range commands {
+			for p := range gate.Support(t, command) {
+				j.support[dir+p] = true
+			}
 		}
 	}
 	return nil

@@ -44,6 +44,8 @@ type local struct {
 	// egress is what sandboxes may connect to, and damaged is true if no layer is what was stored.
 	egress  string
 	damaged bool
+	// progress is what was written to repo.ProgressFile.
+	progress []string
 }
 
 // stack is a folder and the changes above it.
@@ -393,6 +395,12 @@ func (b *localSandbox) ReadFile(_ context.Context, p string, max int64) ([]byte,
 }
 
 func (b *localSandbox) WriteFile(_ context.Context, p string, data []byte, executable bool) error {
+	if p == repo.ProgressFile { // it is outside of the workspace
+		b.l.mu.Lock()
+		defer b.l.mu.Unlock()
+		b.l.progress = append(b.l.progress, string(data))
+		return nil
+	}
 	mode := fs.FileMode(0o644)
 	if executable {
 		mode = 0o755

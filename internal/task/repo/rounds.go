@@ -162,6 +162,9 @@ func (w *attempt) round(ctx context.Context, n int, message string) (loop.Report
 				return "", err
 			}
 		}
+		if err := w.writeProgress(ctx, sandbox); err != nil {
+			return "", err
+		}
 		info := sandbox.Info()
 		return fmt.Sprintf("%s, isolation %s: %s", info.ID, info.Isolation, info.IsolationWhy), nil
 	})

@@ -39,6 +39,8 @@ const (
 	reads = "reads"
 	// copies adds two questions to sub-agents that work in copies of the sandbox.
 	copies = "copies"
+	// passes has the work done in passes, of a new agent each.
+	passes = "passes"
 )
 
 func TestMain(m *testing.M) {
@@ -94,6 +96,13 @@ func survivor(dir string) error {
 			return []call{sh(tell("copy "+name) + "; echo " + name + " >> sum.sh"), sh("grep -c " + name + " sum.sh"), {"view", map[string]any{"path": "sum.sh"}}, finish()}
 		}
 	}
+	request := &api.RepoTask{
+		URL: filepath.Join(dir, "repo"), Remote: filepath.Join(dir, "remote"), Push: true, Verify: "sh test.sh", Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
+	}
+	if work == passes {
+		request.Verify, request.Until = "", "sh test.sh"
+		m.second = m.calls[3:]
+	}
 	if err := sandboxes.sweep(ctx, db); err != nil {
 		return err
 	}
@@ -120,9 +129,7 @@ func survivor(dir string) error {
 		t = all[0]
 	} else {
 		fmt.Println("working")
-		t, err = e.Create(api.WithPrincipal(ctx, api.Operator()), api.CreateTask{Request: "Fix the sum", Repo: severalIfAsked(work, &api.RepoTask{
-			URL: filepath.Join(dir, "repo"), Remote: filepath.Join(dir, "remote"), Push: true, Verify: "sh test.sh", Author: api.Identity{Name: "Ada", Email: "ada@example.org"},
-		})})
+		t, err = e.Create(api.WithPrincipal(ctx, api.Operator()), api.CreateTask{Request: "Fix the sum", Repo: severalIfAsked(work, request)})
 		if err != nil {
 			return err
 		}
@@ -421,6 +428,12 @@ func TestSurvivesReads(t *testing.T) {
 
 // writes is how often the task of these tests writes to its journal: its begin and end, and twice for each step.
 const writes = 2 + 2*(5+5+5+2*4+1)
+
+// TestPassesSurvive kills around the writes of a task with passes: the agents that follow know nothing of each other, before and after.
+func TestPassesSurvive(t *testing.T) {
+	t.Parallel()
+	killedAt(t, passes, points(t, 1, writes+2*2, 8), once) // each pass has a progress
+}
 
 // TestSurvivesRandomKills kills at random instants, until the task ends.
 func TestSurvivesRandomKills(t *testing.T) {

@@ -156,7 +156,9 @@ type stateless struct {
 	first []call
 	// later are the calls of one that continues the work of another one; nil for calls.
 	later []call
-	log   func(format string, args ...any)
+	// second are the calls of the agent of the second pass.
+	second []call
+	log    func(format string, args ...any)
 	// task are the calls of a sub-agent that works in a copy.
 	task func(name string) []call
 }
@@ -173,6 +175,9 @@ func (s stateless) Generate(_ context.Context, req model.Request, _ func(model.D
 	s.log("ask %d", len(req.Messages))
 	if s.later != nil && strings.Contains(req.Messages[0].Text, "Continue earlier work on this request.") {
 		s.calls = s.later
+	}
+	if s.second != nil && strings.Contains(req.Messages[0].Text, "This is pass 2 of 10.") {
+		s.calls = s.second
 	}
 	if strings.HasPrefix(req.Messages[0].Text, "Question:") { // the sub-agent
 		s.first, s.calls = nil, []call{{"view", map[string]any{"path": "sum.sh"}}, finish()}

@@ -24,6 +24,8 @@ type Worker interface {
 	// Run says message to the agent and returns when it stops. A later call continues the same conversation, also in
 	// another sandbox over the same workspace. Ending its turn is no success: the gate decides.
 	Run(ctx context.Context, message string) loop.Report
+	// Fresh begins a new conversation, of which the next Run is the first. The budgets continue.
+	Fresh()
 }
 
 // Runtimes are the agents that are programs in the sandbox.
@@ -369,5 +371,8 @@ func (w *attempt) swapSandbox(ctx context.Context, n int, lost error) error {
 		return err
 	}
 	w.slot.set(sandbox)
-	return Serve(ctx, sandbox, w.project.prepared.Services)
+	if err := Serve(ctx, sandbox, w.project.prepared.Services); err != nil {
+		return err
+	}
+	return w.writeProgress(ctx, sandbox)
 }

@@ -47,6 +47,12 @@ func ShowRepo(w io.Writer, t api.Task) {
 			fmt.Fprintf(w, "%s\t%s\n", f[0], human.Sanitize(f[1]))
 		}
 	}
+	if u := t.Create.Repo.Until; u != "" {
+		fmt.Fprintf(w, "until\t%s\n", human.Sanitize(u))
+		if r.Stopped != "" {
+			fmt.Fprintf(w, "ended\t%s\n", human.Sanitize(stopText(r.Stopped)))
+		}
+	}
 	showGate(w, "before", r.Before)
 	if n := len(r.Rounds); n > 0 && r.Rounds[n-1].Agent != "" {
 		fmt.Fprintf(w, "agent\t%s\n", human.Sanitize(r.Rounds[n-1].Agent))
@@ -62,6 +68,7 @@ func ShowRepo(w io.Writer, t api.Task) {
 		if x.NoDisguise {
 			fmt.Fprintf(w, "\t%s\n", noDisguise)
 		}
+		showGate(w, "acceptance: ", x.Acceptance)
 		showGate(w, "mutant: ", x.Mutant)
 	}
 	if len(t.Value) > 0 {

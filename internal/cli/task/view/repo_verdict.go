@@ -198,6 +198,8 @@ func stopText(s api.StopReason) string {
 		api.StopOutput: "reached its output limit", api.StopMalformed: "sent invalid tool calls",
 		api.StopLoop: "repeated the same calls", api.StopDeclined: "declined", api.StopModel: "lost its connection to the model",
 		api.StopSandbox: "lost its sandbox", api.StopCanceled: "was cancelled",
+		api.StopPassed: "the command passed", api.StopUnchanged: "a pass changed nothing", api.StopSameFailures: "two passes left the same failures",
+		api.StopPasses: "reached the maximum number of passes",
 	}[s]; text != "" {
 		return text
 	}
