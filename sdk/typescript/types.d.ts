@@ -1196,11 +1196,23 @@ export interface InputFile {
   size?: number;
 }
 
+export interface ItemEvidence {
+  commit?: string;
+  costUsd?: number;
+  id: string;
+  ms?: number;
+  needs?: string[];
+  state: string;
+  title: string;
+  why?: string;
+}
+
 export interface ItemTask {
   acceptance?: string;
   branch?: string;
   check?: string;
   item: string;
+  items?: ItemEvidence[];
   plan: string;
   start?: string;
 }

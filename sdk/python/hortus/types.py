@@ -1604,6 +1604,20 @@ InputFile = TypedDict(
     },
 )
 
+ItemEvidence = TypedDict(
+    "ItemEvidence",
+    {
+        "commit": 'NotRequired[str]',
+        "costUsd": 'NotRequired[float]',
+        "id": 'str',
+        "ms": 'NotRequired[int]',
+        "needs": 'NotRequired[List[str]]',
+        "state": 'str',
+        "title": 'str',
+        "why": 'NotRequired[str]',
+    },
+)
+
 ItemTask = TypedDict(
     "ItemTask",
     {
@@ -1611,6 +1625,7 @@ ItemTask = TypedDict(
         "branch": 'NotRequired[str]',
         "check": 'NotRequired[str]',
         "item": 'str',
+        "items": 'NotRequired[List[ItemEvidence]]',
         "plan": 'str',
         "start": 'NotRequired[str]',
     },
