@@ -119,6 +119,7 @@ func (s *Service) run(id api.PlanID, d *driver) {
 	}
 	d.work.Wait()
 	s.wakeAll()
+	s.prune()
 }
 
 // leave ends a driver, unless somebody has woken it meanwhile.

@@ -199,6 +199,11 @@ func TestFailure(t *testing.T) {
 	if _, err := s.Retry(t.Context(), "", p.ID, words.Retry{Item: "good"}); api.KindOf(err) != api.KindConflict {
 		t.Errorf("a completed item is tried again: %v", err)
 	}
+	// The daemon that ran it has ended meanwhile.
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s = w.daemon(w.db)
 	if _, err := s.Retry(t.Context(), "", p.ID, words.Retry{Item: "bad", Message: "Use the other one"}); err != nil {
 		t.Fatal(err)
 	}

@@ -179,8 +179,12 @@ func (s *Service) with(ctx context.Context, id api.PlanID, f func(*openPlan) err
 		return err
 	}
 	o.now = s.cfg.Now().UTC()
+	owner := o.Owner
+	if o.State == words.Done {
+		o.Owner = s.cfg.Owner // nobody works on it: that its owner may have ended does not matter
+	}
 	if err = f(o); err == nil && (len(o.changed) > 0 || len(o.facts) > 0) {
-		err = s.store(ctx, o, s.cfg.Owner)
+		err = s.store(ctx, o, owner)
 	}
 	if err != nil {
 		s.forget(id) // what is in memory is not what is stored
@@ -495,9 +499,14 @@ func (s *Service) Cancel(ctx context.Context, account string, id api.PlanID) (wo
 	return s.Get(ctx, account, id)
 }
 
-// Prune removes plans that ended before a time.
-func (s *Service) Prune(ctx context.Context, before time.Time) (int, error) {
-	return s.cfg.Rows.PrunePlans(ctx, before)
+// keepDone is how long a plan is kept that is done.
+const keepDone = 90 * 24 * time.Hour
+
+// prune removes plans that ended long ago.
+func (s *Service) prune() {
+	if _, err := s.cfg.Rows.PrunePlans(s.life, s.cfg.Now().Add(-keepDone)); err != nil && s.life.Err() == nil {
+		s.cfg.Logger.Error("remove old plans", "err", err)
+	}
 }
 
 // Deliver delivers the branch of a plan that is done, if its gate passed on the whole result.
