@@ -75,6 +75,11 @@ func (s *PlanService) Retry(ctx context.Context, id api.PlanID, req plan.Retry) 
 	return s.post(ctx, id, "/retry", req)
 }
 
+// Replan has the planner divide again what is not completed.
+func (s *PlanService) Replan(ctx context.Context, id api.PlanID, req plan.Replan) (plan.Plan, error) {
+	return s.post(ctx, id, "/replan", req)
+}
+
 // Answer answers an item that asks for files.
 func (s *PlanService) Answer(ctx context.Context, id api.PlanID, req plan.Answer) (plan.Plan, error) {
 	return s.post(ctx, id, "/answer", req)

@@ -191,6 +191,14 @@ type Retry struct {
 	Message string `json:"message,omitempty"`
 }
 
+// Replan has the planner divide again what is not completed.
+type Replan struct {
+	// Message says what should be different; it is added to the request of the plan for the planner.
+	Message string `json:"message,omitempty"`
+	// Approve waits for a person before the new items are worked on.
+	Approve bool `json:"approve,omitempty"`
+}
+
 // Answer answers the amendment that an item waits for.
 type Answer struct {
 	Item  string `json:"item"`

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"hortus.dev/test/tier"
 )
 
 // TestCodeInterpreter uses E2B's client of code interpreters, unmodified.
@@ -37,4 +39,13 @@ func script(t *testing.T, name string) {
 			}
 		})
 	}
+}
+
+// TestCharts draws figures with E2B's client of code interpreters, unmodified. What sandboxes need is not on every machine.
+func TestCharts(t *testing.T) {
+	tier.Soak(t)
+	if out, err := exec.Command("/usr/bin/python3", "-c", "import matplotlib, pandas").CombinedOutput(); err != nil {
+		t.Skipf("this machine's Python, which sandboxes see, has no matplotlib or no pandas (apt install python3-matplotlib python3-pandas): %s", out)
+	}
+	script(t, "charts.mjs")
 }

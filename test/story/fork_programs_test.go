@@ -179,6 +179,7 @@ func (p *programs) fork(id string, n int) (children []string, pausedMS int64) {
 // TestForkOfPrograms forks a sandbox in which programs of Python, Node, Java and Go run, and a child
 // of it once more. All go on, each by itself, also after the parent and the child have ended.
 func TestForkOfPrograms(t *testing.T) {
+	tier.Soak(t) // TestForkOfAProgram is its small counterpart
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // countingServer writes each number into a file that it keeps open, and into its memory. It answers every connection with the number that it
@@ -68,6 +69,7 @@ func (k *forkSpaces) spaces() map[string]api.Workspace {
 // afterwards has the memory and the files of the fork, and no workspace is there that no child has. HORTUS_TEST_KILLS=60 kills
 // as often as that.
 func TestDaemonKilledWhileForkingWithWorkspace(t *testing.T) {
+	tier.Soak(t) // TestKilledInEveryPhase is its small counterpart
 	t.Parallel()
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=gvisor")

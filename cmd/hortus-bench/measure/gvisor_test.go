@@ -99,6 +99,7 @@ func heldIn(measurement string) []int {
 
 // TestChildren: a fork is measured of the numbers of children that were requested, and no other.
 func TestChildren(t *testing.T) {
+	tier.Soak(t) // TestWorkIsDone runs the measurements
 	ownTemp(t)
 	b := newGvisor(t)
 	var got []string

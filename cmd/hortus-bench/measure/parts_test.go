@@ -11,6 +11,7 @@ import (
 	"hortus.dev/cmd/hortus-bench/figure"
 	"hortus.dev/cmd/hortus-bench/restores"
 	"hortus.dev/internal/daemon"
+	"hortus.dev/test/tier"
 )
 
 // TestEgressHost takes the part of the measurement that needs no sandbox. A backend without
@@ -38,6 +39,7 @@ func TestEgressHost(t *testing.T) {
 // TestCacheHost takes the part of the measurement that needs no sandbox, and leaves nothing. A
 // program that is not there is a row that says so.
 func TestCacheHost(t *testing.T) {
+	tier.Soak(t) // TestWorkIsDone runs the measurements
 	t.Setenv("TMPDIR", t.TempDir())
 	packs := os.Geteuid() == 0
 	if data, err := os.ReadFile("/proc/filesystems"); err != nil || !strings.Contains(string(data), "erofs") {

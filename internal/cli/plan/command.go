@@ -30,6 +30,7 @@ type Command struct {
 	Edit    editCmd    `cmd:"" help:"Replace the items of a plan that have not begun."`
 	Answer  answerCmd  `cmd:"" help:"Answer an item that asks for files which it may not change."`
 	Retry   retryCmd   `cmd:"" help:"Try failed items again."`
+	Replan  replanCmd  `cmd:"" help:"Have the model divide again what is not completed, with what came of it."`
 	Pause   pauseCmd   `cmd:"" help:"Pause a plan: what runs ends, and nothing begins."`
 	Resume  resumeCmd  `cmd:"" help:"Continue a paused plan."`
 	Cancel  cancelCmd  `cmd:"" help:"Cancel a plan and wait for its receipt."`
@@ -311,6 +312,17 @@ type retryCmd struct {
 // Run tries items again.
 func (c *retryCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	return changed(a)(cl.Plans.Retry(ctx, c.ID, words.Retry{Item: c.Item, Message: c.Message}))
+}
+
+type replanCmd struct {
+	one
+	Message string `short:"m" placeholder:"TEXT" help:"What should be different, for the planner."`
+	Yes     bool   `short:"y" help:"Work on the new items at once (default: they wait for hortus plan approve)."`
+}
+
+// Run divides a plan again.
+func (c *replanCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	return changed(a)(cl.Plans.Replan(ctx, c.ID, words.Replan{Message: c.Message, Approve: !c.Yes}))
 }
 
 type pauseCmd struct{ one }

@@ -146,7 +146,13 @@ func follow(ctx context.Context, a *app.App, c *client.Client, id api.PlanID, st
 			}
 		})
 	}
-	err := events(ctx, c, id, d)
+	var err error
+	if d.Terminal() && !a.Flags.JSON && !a.Flags.Quiet {
+		d.Close() // the table is its own status
+		err = newLive(a, c, id).follow(ctx)
+	} else {
+		err = events(ctx, c, id, d)
+	}
 	close(ended)
 	wg.Wait()
 	d.Close()

@@ -17,6 +17,7 @@ type PlanRunner interface {
 	Pause(ctx context.Context, account string, id api.PlanID) (plan.Plan, error)
 	Resume(ctx context.Context, account string, id api.PlanID) (plan.Plan, error)
 	Retry(ctx context.Context, account string, id api.PlanID, req plan.Retry) (plan.Plan, error)
+	Replan(ctx context.Context, account string, id api.PlanID, req plan.Replan) (plan.Plan, error)
 	Answer(ctx context.Context, account string, id api.PlanID, req plan.Answer) (plan.Plan, error)
 	Deliver(ctx context.Context, account string, id api.PlanID, req api.DeliverTask) (plan.Plan, error)
 	Cancel(ctx context.Context, account string, id api.PlanID) (plan.Plan, error)
@@ -107,6 +108,15 @@ func (s *Plans) Retry(ctx context.Context, id api.PlanID, req plan.Retry) (plan.
 		err = s.tasks.rates.Create(p, 1)
 	}
 	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Retry(ctx, p.Account, id, req) })
+}
+
+// Replan has a plan divided again.
+func (s *Plans) Replan(ctx context.Context, id api.PlanID, req plan.Replan) (plan.Plan, error) {
+	p, err := s.may(ctx, id)
+	if err == nil {
+		err = s.tasks.rates.Create(p, 1)
+	}
+	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Replan(ctx, p.Account, id, req) })
 }
 
 // Answer answers an item of a plan.

@@ -20,6 +20,7 @@ type Plans interface {
 	Pause(ctx context.Context, id api.PlanID) (plan.Plan, error)
 	Resume(ctx context.Context, id api.PlanID) (plan.Plan, error)
 	Retry(ctx context.Context, id api.PlanID, req plan.Retry) (plan.Plan, error)
+	Replan(ctx context.Context, id api.PlanID, req plan.Replan) (plan.Plan, error)
 	Answer(ctx context.Context, id api.PlanID, req plan.Answer) (plan.Plan, error)
 	Deliver(ctx context.Context, id api.PlanID, req api.DeliverTask) (plan.Plan, error)
 	Cancel(ctx context.Context, id api.PlanID) (plan.Plan, error)
@@ -84,6 +85,11 @@ func (d plans) planRoutes() []Route {
 		Doc: "Try failed items again, with those that were skipped because of them.",
 		In:  plan.Retry{}, Optional: true, Out: plan.Plan{},
 		Handler: change(http.StatusOK, decodeAny, d.Plans, planID, Plans.Retry),
+	}, {
+		Method: "POST", Pattern: one + "/replan", Name: "replanPlan", Role: api.RoleUser,
+		Doc: "Have the planner divide again what is not completed of a plan that is done. It sees what came of each item.",
+		In:  plan.Replan{}, Optional: true, Out: plan.Plan{},
+		Handler: change(http.StatusOK, decodeAny, d.Plans, planID, Plans.Replan),
 	}, {
 		Method: "POST", Pattern: one + "/answer", Name: "answerPlan", Role: api.RoleUser,
 		Doc: "Answer an item that asks for files that it may not change.",

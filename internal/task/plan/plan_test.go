@@ -432,3 +432,39 @@ func TestCheckItems(t *testing.T) {
 		}
 	}
 }
+
+// TestReplan: what is not completed is divided again by the planner, which sees what came of it; what is completed stays.
+func TestReplan(t *testing.T) {
+	w := newWorld(t, map[string]string{"a.py": "a\n", "b.py": "b\n"})
+	w.tasks.agents["item-1"] = func(context.Context, job) (map[string]string, error) { return map[string]string{"a.py": "A\n"}, nil }
+	w.tasks.agents["item-2"] = func(_ context.Context, j job) (map[string]string, error) {
+		if j.try == 1 {
+			return nil, errors.New("it is too hard")
+		}
+		return map[string]string{"b.py": "B\n"}, nil
+	}
+	s := w.daemon(w.db)
+	p := w.create(s, nil, func(c *words.Create) { c.Task.Request = "1. Fix a.py\n2. Fix b.py" })
+	p = w.done(s, p.ID)
+	if states(p) != "item-1=completed item-2=failed" {
+		t.Fatal(states(p))
+	}
+	commit := p.Items[0].Commit
+	if _, err := s.Replan(t.Context(), "", p.ID, words.Replan{Message: "In small steps", Approve: true}); err != nil {
+		t.Fatal(err)
+	}
+	p = w.until(s, p.ID, "proposed", func(p words.Plan) bool { return p.State == words.Proposed })
+	if states(p) != "item-1=completed item-2=pending" || p.Items[0].Commit != commit || p.Version != 2 {
+		t.Errorf("%s, version %d", states(p), p.Version)
+	}
+	if _, err := s.Approve(t.Context(), "", p.ID); err != nil {
+		t.Fatal(err)
+	}
+	p = w.done(s, p.ID)
+	if p.Outcome != api.OutcomeVerified || !maps.Equal(w.tree(p.Head), map[string]string{"a.py": "A\n", "b.py": "B\n"}) || w.tasks.starts != 3 {
+		t.Errorf("%s: %s, %d tasks", p.Outcome, states(p), w.tasks.starts)
+	}
+	if _, err := s.Replan(t.Context(), "", p.ID, words.Replan{}); api.KindOf(err) != api.KindConflict {
+		t.Errorf("a plan without anything left is divided again: %v", err)
+	}
+}

@@ -458,6 +458,53 @@ func (s *Service) Retry(ctx context.Context, account string, id api.PlanID, req 
 	return out, err
 }
 
+// Replan has the planner divide again what is not completed of a plan that is done: it sees what came of each item.
+func (s *Service) Replan(ctx context.Context, account string, id api.PlanID, req words.Replan) (out words.Plan, err error) {
+	if len(req.Message) > words.MaxRequest {
+		return out, api.Errorf(api.KindInvalid, "the message has %d bytes; the maximum is %d", len(req.Message), words.MaxRequest)
+	}
+	err = s.of(ctx, account, id, func(o *openPlan) error {
+		switch {
+		case o.State != words.Done || o.Commit == "":
+			return api.Errorf(api.KindConflict, "plan %s is %s: what is done, and has begun, can be divided again", o.ID, o.State).WithHint("hortus plan show %s", o.ID)
+		case o.count()[words.Completed] == len(o.items):
+			return api.Errorf(api.KindConflict, "all items of plan %s are completed", o.ID).WithHint("make another plan: hortus plan start")
+		}
+		o.Again, o.Note, o.Approve = true, req.Message, req.Approve
+		o.Outcome, o.EndedAt, o.Receipt, o.Error = "", time.Time{}, nil, nil
+		err := o.move(words.Planning, "what is not completed is divided again")
+		out = o.view()
+		return err
+	})
+	if err == nil {
+		s.drive(id)
+	}
+	return out, err
+}
+
+// divided replaces the items that have no result. Those that are completed are kept as they are.
+func (o *openPlan) divided(items []words.Item) {
+	var all []item
+	for _, it := range items {
+		next := item{Progress: words.Progress{Item: it, State: words.Pending}}
+		if n := o.index(it.ID); n >= 0 {
+			if o.items[n].State == words.Completed {
+				next = o.items[n]
+			} else {
+				next.Tries, next.Usage = o.items[n].Tries, o.items[n].Usage
+			}
+		}
+		all = append(all, next)
+	}
+	o.items = all
+	for n := range all {
+		o.touch(n)
+	}
+	o.Version++
+	o.Again, o.Note = false, ""
+	o.tell(words.EventEdited, words.EditedEvent{Version: o.Version, Items: items})
+}
+
 // Answer answers the amendment that an item waits for.
 func (s *Service) Answer(ctx context.Context, account string, id api.PlanID, req words.Answer) (out words.Plan, err error) {
 	err = s.of(ctx, account, id, func(o *openPlan) error {

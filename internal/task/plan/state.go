@@ -18,7 +18,7 @@ var moves = map[words.State][]words.State{
 	words.Queued:   {words.Running, words.Paused, words.Done},
 	words.Running:  {words.Paused, words.Done},
 	words.Paused:   {words.Queued, words.Done},
-	words.Done:     {words.Queued},
+	words.Done:     {words.Queued, words.Planning},
 }
 
 // itemMoves are the states of an item that may follow one.
@@ -37,6 +37,9 @@ type record struct {
 	// Approve is true if a person has to approve the items, and Canceling if the plan is being canceled.
 	Approve   bool `json:"approve,omitempty"`
 	Canceling bool `json:"canceling,omitempty"`
+	// Again is set while the planner divides again what is not completed, and Note is what a person said about it.
+	Again bool   `json:"again,omitempty"`
+	Note  string `json:"note,omitempty"`
 	// Arrived counts the results that came to the merge queue.
 	Arrived int `json:"arrived,omitempty"`
 	// Final is the task that runs the gate on Judged, the last commit, and Passed what came of it.

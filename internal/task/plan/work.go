@@ -56,24 +56,16 @@ func (s *Service) divide(ctx context.Context, id api.PlanID) {
 	}
 }
 
+// begin is divide, but for the end of a plan that cannot begin.
 func (s *Service) begin(ctx context.Context, id api.PlanID) error {
 	var p words.Plan
-	var by api.Principal
-	var approve bool
-	err := s.with(ctx, id, func(o *openPlan) error { p, by, approve = o.view(), o.By, o.Approve; return nil })
+	var rec record
+	err := s.with(ctx, id, func(o *openPlan) error { p, rec = o.view(), o.record; return nil })
 	if err != nil {
 		return err
 	}
-	ctx = api.WithPrincipal(ctx, by)
-	src, err := s.cfg.Source(ctx, p.Task.Repo.URL)
-	if err != nil {
-		return err
-	}
-	r, err := s.cfg.Git.Fetch(ctx, src, nil)
-	if err != nil {
-		return err
-	}
-	base, err := r.Resolve(ctx, p.Task.Repo.Ref)
+	ctx = api.WithPrincipal(ctx, rec.By)
+	r, base, err := s.start(ctx, p, rec.Again)
 	if err != nil {
 		return err
 	}
@@ -81,57 +73,123 @@ func (s *Service) begin(ctx context.Context, id api.PlanID) error {
 	if err != nil {
 		return err
 	}
-	var items []words.Item
-	for _, it := range p.Items {
-		items = append(items, it.Item)
-	}
-	var used api.Usage
-	var rejected []string
-	planner := ""
-	if len(items) > 0 {
-		items = Normalize(items, files)
-		err = Check(items, files)
+	d := division{}
+	if len(p.Items) > 0 && !rec.Again {
+		for _, it := range p.Items {
+			d.items = append(d.items, it.Item)
+		}
+		d.items = Normalize(d.items, files)
+		err = Check(d.items, files)
 	} else {
-		m, merr := s.cfg.Model(p.Task.Model)
-		if merr != nil {
-			return merr
-		}
-		planner = m.Name()
-		var ask words.DivideRequest
-		if ask, err = s.ask(ctx, r, base.Hash, files, p); err != nil {
-			return err
-		}
-		try := 0
-		items, used, err = agent.NewDivider(m, emitter{s, id}).Divide(ctx, ask, func(items []words.Item) error {
-			try++
-			err := Check(Normalize(items, files), files)
-			e := words.PlannedEvent{Try: try, Items: items}
-			if err != nil {
-				e.Refused = err.Error()
-				rejected = append(rejected, e.Refused)
-			}
-			emitter{s, id}.Emit(ctx, words.EventPlanned, e)
-			return err
-		})
+		d, err = s.divided(ctx, r, base.Hash, files, p, rec.Note)
 	}
 	if err != nil {
 		return err
 	}
-	items = Normalize(items, files)
-	if err := r.SetBranch(ctx, p.Branch, base.Hash); err != nil {
-		return err
+	if !rec.Again {
+		if err := r.SetBranch(ctx, p.Branch, base.Hash); err != nil {
+			return err
+		}
 	}
 	return s.with(ctx, id, func(o *openPlan) error {
 		if o.State != words.Planning {
 			return nil
 		}
-		o.Commit, o.Base, o.Head, o.Planner, o.Rejected, o.Usage = base.Hash, base.Branch, base.Hash, planner, rejected, o.Usage.Add(used)
-		o.replace(items)
-		if approve {
+		if o.Again {
+			o.divided(d.items)
+		} else {
+			o.Commit, o.Base, o.Head = base.Hash, base.Branch, base.Hash
+			o.replace(d.items)
+		}
+		o.Planner, o.Rejected, o.Usage = d.planner, d.rejected, o.Usage.Add(d.used)
+		if o.Approve {
 			return o.move(words.Proposed, "a person has to approve it")
 		}
 		return o.move(words.Queued, "")
 	})
+}
+
+// start returns the commit that items are found for: of the remote, or the last one of the plan if it has begun.
+func (s *Service) start(ctx context.Context, p words.Plan, again bool) (*cache.Repo, cache.Commit, error) {
+	if again {
+		r, err := s.cfg.Git.Find(p.Task.Repo.URL)
+		return r, cache.Commit{Hash: p.Head, Branch: p.Base}, err
+	}
+	src, err := s.cfg.Source(ctx, p.Task.Repo.URL)
+	if err != nil {
+		return nil, cache.Commit{}, err
+	}
+	r, err := s.cfg.Git.Fetch(ctx, src, nil)
+	if err != nil {
+		return nil, cache.Commit{}, err
+	}
+	base, err := r.Resolve(ctx, p.Task.Repo.Ref)
+	return r, base, err
+}
+
+// division is what the planner found.
+type division struct {
+	items    []words.Item
+	planner  string
+	rejected []string
+	used     api.Usage
+}
+
+// divided asks the planner for items.
+func (s *Service) divided(ctx context.Context, r *cache.Repo, commit string, files []string, p words.Plan, note string) (d division, err error) {
+	m, err := s.cfg.Model(p.Task.Model)
+	if err != nil {
+		return d, err
+	}
+	d.planner = m.Name()
+	ask, err := s.ask(ctx, r, commit, files, p)
+	if err != nil {
+		return d, err
+	}
+	if note != "" {
+		ask.Request += "\n\n" + note
+	}
+	completed := map[string]words.Item{}
+	for _, it := range p.Items {
+		ask.Done = append(ask.Done, words.DoneItem{Item: it.Item, State: it.State, Why: it.Why})
+		if it.State == words.Completed {
+			completed[it.ID] = it.Item
+		}
+	}
+	try := 0
+	d.items, d.used, err = agent.NewDivider(m, emitter{s, p.ID}).Divide(ctx, ask, func(items []words.Item) error {
+		try++
+		err := checkDivision(items, completed, files)
+		e := words.PlannedEvent{Try: try, Items: items}
+		if err != nil {
+			e.Refused = err.Error()
+			d.rejected = append(d.rejected, e.Refused)
+		}
+		emitter{s, p.ID}.Emit(ctx, words.EventPlanned, e)
+		return err
+	})
+	d.items = keep(Normalize(d.items, files), completed)
+	return d, err
+}
+
+// keep returns items with those that are completed as they were.
+func keep(items []words.Item, completed map[string]words.Item) []words.Item {
+	for i, it := range items {
+		if was, ok := completed[it.ID]; ok {
+			items[i] = was
+		}
+	}
+	return items
+}
+
+// checkDivision refuses items without those that are completed.
+func checkDivision(items []words.Item, completed map[string]words.Item, files []string) error {
+	for id := range completed {
+		if !slices.ContainsFunc(items, func(it words.Item) bool { return it.ID == id }) {
+			return api.Errorf(api.KindInvalid, "item %s is completed and missing: keep it", id)
+		}
+	}
+	return Check(keep(Normalize(items, files), completed), files)
 }
 
 // paths lists the files of a commit.

@@ -12,6 +12,9 @@ import (
 // divide divides a request by its numbered list, or makes one item of a request without one. An item may change the files that its text
 // names; one that names none may change every file, and is done after the items before it.
 func divide(req plan.DivideRequest) plan.Division {
+	if len(req.Done) > 0 {
+		return again(req)
+	}
 	texts := numbered(req.Request)
 	if len(texts) < 2 {
 		return plan.Division{Items: []plan.Item{{ID: "all", Request: req.Request}}}
@@ -25,6 +28,14 @@ func divide(req plan.DivideRequest) plan.Division {
 			}
 		}
 		out.Items = append(out.Items, it)
+	}
+	return out
+}
+
+// again keeps the items of an earlier division: another one is beyond a list.
+func again(req plan.DivideRequest) (out plan.Division) {
+	for _, it := range req.Done {
+		out.Items = append(out.Items, it.Item)
 	}
 	return out
 }
