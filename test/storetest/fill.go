@@ -31,7 +31,7 @@ func fillValue(v reflect.Value, n *int) {
 		v.SetString(fmt.Sprintf("%d \xff\xc3(\xed\xa0\x80 \x00 \uFDD0\uFDE5\uFFFD <&> \u2028 %%_ ü", *n))
 	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(*n))
-	case reflect.Uint8, reflect.Uint16:
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
 		v.SetUint(uint64(*n % 256))
 	case reflect.Float64:
 		v.SetFloat(float64(*n) + 0.5)

@@ -80,6 +80,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Canceled", testCanceled},
 		{"Sessions", testSessions},
 		{"Documents", testDocuments},
+		{"Plans", testPlans},
 		{"Volumes", testVolumes},
 		{"Lifecycle", testLifecycle},
 		{"Webhooks", testWebhooks},
