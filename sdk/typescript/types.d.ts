@@ -1515,6 +1515,11 @@ export interface PlanProgress {
   why?: string;
 }
 
+export interface PlanReplan {
+  approve?: boolean;
+  message?: string;
+}
+
 export interface PlanRequest {
   files?: InputFile[];
   schema?: unknown;

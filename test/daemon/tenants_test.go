@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"net/http"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/secret"
 	httpapi "hortus.dev/internal/server/http"
+	"hortus.dev/internal/store"
 	"hortus.dev/test/world"
 )
 
@@ -36,6 +38,7 @@ type things struct {
 	work    api.WorkspaceID
 	// lesson is the id of what a task taught.
 	lesson string
+	plan   api.PlanID
 }
 
 func newTown(t *testing.T) *town {
@@ -66,10 +69,16 @@ func routes() iter.Seq[httpapi.Route] { return httpapi.New(httpapi.Config{}).Rou
 func (w *town) things(account, begins string) things {
 	w.t.Helper()
 	rest := begins + strings.Repeat("0", api.IDLen-1-len(begins))
-	own := things{api.SandboxID("i" + rest), api.TaskID("t" + rest), api.SnapshotID("s" + rest), api.RepositoryID("r" + rest), api.WorkspaceID("w" + rest), "l" + rest}
+	own := things{api.SandboxID("i" + rest), api.TaskID("t" + rest), api.SnapshotID("s" + rest), api.RepositoryID("r" + rest), api.WorkspaceID("w" + rest), "l" + rest, api.PlanID("p" + rest)}
 	ctx, now := w.t.Context(), time.Now().UTC()
 	w.learn(account, own)
+	owners, err := w.DB.Owners(ctx)
+	if err != nil || len(owners) == 0 {
+		w.t.Fatal(owners, err)
+	}
+	doc := fmt.Appendf(nil, `{"id":%q,"state":"done","account":%q,"task":{"request":"of %s","repo":{"url":"https://example.org/r","author":{"name":"A","email":"a@example.org"}}}}`, own.plan, account, account)
 	for _, err := range []error{
+		w.DB.InsertPlan(ctx, store.Plan{ID: own.plan, Account: account, Repository: "r", Owner: owners[0].ID, Done: true, CreatedAt: now, EndedAt: now, Doc: doc}, 9),
 		w.DB.InsertSandbox(ctx, api.Sandbox{ID: own.sandbox, State: api.SandboxEnded, Account: account, CreatedAt: now, EndedAt: now, Reason: "killed", Provision: &api.ProvisionRequest{TaskID: "own"}}),
 		w.DB.InsertTask(ctx, api.Task{ID: own.task, State: api.TaskDone, Account: account, CreatedAt: now, EndedAt: now, Create: api.CreateTask{Request: "of " + account}}),
 		w.DB.InsertSnapshot(ctx, api.Snapshot{ID: own.snap, State: api.SnapshotBroken, Kind: api.SnapshotFiles, Account: account, Sandbox: own.sandbox, CreatedAt: now, EndedAt: now}),
@@ -180,6 +189,8 @@ func idOf(t *testing.T, pattern string, of things) (id, never string) {
 		return string(of.repo), string(api.NewRepositoryID())
 	case "lessons":
 		return of.lesson, api.NewLessonID()
+	case "plans":
+		return string(of.plan), string(api.NewPlanID())
 	case "workspaces":
 		return string(of.work), string(api.NewWorkspaceID())
 	}

@@ -24,7 +24,7 @@ type PlanRunner interface {
 	AccountOf(ctx context.Context, id api.PlanID) (string, error)
 }
 
-// Plans guards plans. Everybody has those of the own account and no others.
+// Plans guards plans. Everybody has those of the own account and no others, but operators, who have all.
 type Plans struct {
 	r     PlanRunner
 	tasks *Tasks
@@ -54,8 +54,8 @@ func (s *Plans) Create(ctx context.Context, req plan.Create) (plan.Plan, error) 
 
 // Get returns a plan of the caller's account.
 func (s *Plans) Get(ctx context.Context, id api.PlanID) (plan.Plan, error) {
-	p, err := caller(ctx)
-	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Get(ctx, p.Account, id) })
+	_, account, err := s.owner(ctx, id)
+	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Get(ctx, account, id) })
 }
 
 // List lists the plans of the caller's account.
@@ -66,78 +66,88 @@ func (s *Plans) List(ctx context.Context, all bool, limit int) ([]plan.Plan, err
 
 // Approve approves a plan.
 func (s *Plans) Approve(ctx context.Context, id api.PlanID) (plan.Plan, error) {
-	p, err := s.may(ctx, id)
-	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Approve(ctx, p.Account, id) })
+	_, account, err := s.may(ctx, id)
+	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Approve(ctx, account, id) })
 }
 
-// may refuses a change of a plan whose rights the caller no longer has.
-func (s *Plans) may(ctx context.Context, id api.PlanID) (api.Principal, error) {
-	p, err := caller(ctx)
-	if err != nil {
-		return p, err
+// owner returns whose plan it is, if that is the caller's, or the caller is an operator.
+func (s *Plans) owner(ctx context.Context, id api.PlanID) (p api.Principal, account string, err error) {
+	if p, err = caller(ctx); err == nil {
+		account, err = s.r.AccountOf(ctx, id)
 	}
-	have, err := s.r.Get(ctx, p.Account, id)
+	if api.KindOf(err) == api.KindNotFound || err == nil && !p.May(account) {
+		err = notFound("plan", string(id))
+	}
+	return p, account, err
+}
+
+// may refuses a change of a plan whose rights the caller does not have.
+func (s *Plans) may(ctx context.Context, id api.PlanID) (p api.Principal, account string, err error) {
+	if p, account, err = s.owner(ctx, id); err != nil {
+		return p, account, err
+	}
+	have, err := s.r.Get(ctx, account, id)
 	if err == nil {
 		err = s.tasks.check(ctx, p, have.Task)
 	}
-	return p, err
+	return p, account, err
 }
 
 // Edit replaces the items of a plan.
 func (s *Plans) Edit(ctx context.Context, id api.PlanID, req plan.Edit) (plan.Plan, error) {
-	p, err := s.may(ctx, id)
-	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Edit(ctx, p.Account, id, req) })
+	_, account, err := s.may(ctx, id)
+	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Edit(ctx, account, id, req) })
 }
 
 // Pause pauses a plan.
 func (s *Plans) Pause(ctx context.Context, id api.PlanID) (plan.Plan, error) {
-	p, err := caller(ctx)
-	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Pause(ctx, p.Account, id) })
+	_, account, err := s.owner(ctx, id)
+	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Pause(ctx, account, id) })
 }
 
 // Resume continues a plan.
 func (s *Plans) Resume(ctx context.Context, id api.PlanID) (plan.Plan, error) {
-	p, err := s.may(ctx, id)
-	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Resume(ctx, p.Account, id) })
+	_, account, err := s.may(ctx, id)
+	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Resume(ctx, account, id) })
 }
 
 // Retry tries items of a plan again.
 func (s *Plans) Retry(ctx context.Context, id api.PlanID, req plan.Retry) (plan.Plan, error) {
-	p, err := s.may(ctx, id)
+	p, account, err := s.may(ctx, id)
 	if err == nil {
 		err = s.tasks.rates.Create(p, 1)
 	}
-	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Retry(ctx, p.Account, id, req) })
+	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Retry(ctx, account, id, req) })
 }
 
 // Replan has a plan divided again.
 func (s *Plans) Replan(ctx context.Context, id api.PlanID, req plan.Replan) (plan.Plan, error) {
-	p, err := s.may(ctx, id)
+	p, account, err := s.may(ctx, id)
 	if err == nil {
 		err = s.tasks.rates.Create(p, 1)
 	}
-	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Replan(ctx, p.Account, id, req) })
+	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Replan(ctx, account, id, req) })
 }
 
 // Answer answers an item of a plan.
 func (s *Plans) Answer(ctx context.Context, id api.PlanID, req plan.Answer) (plan.Plan, error) {
-	p, err := s.may(ctx, id)
-	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Answer(ctx, p.Account, id, req) })
+	_, account, err := s.may(ctx, id)
+	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Answer(ctx, account, id, req) })
 }
 
 // Deliver delivers the branch of a plan.
 func (s *Plans) Deliver(ctx context.Context, id api.PlanID, req api.DeliverTask) (plan.Plan, error) {
-	p, err := s.may(ctx, id)
+	p, account, err := s.may(ctx, id)
 	if err == nil && req.Remote != "" {
 		err = s.tasks.check(ctx, p, api.CreateTask{Repo: &api.RepoTask{URL: req.Remote}})
 	}
-	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Deliver(ctx, p.Account, id, req) })
+	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Deliver(ctx, account, id, req) })
 }
 
 // Cancel cancels a plan.
 func (s *Plans) Cancel(ctx context.Context, id api.PlanID) (plan.Plan, error) {
-	p, err := caller(ctx)
-	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Cancel(ctx, p.Account, id) })
+	_, account, err := s.owner(ctx, id)
+	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Cancel(ctx, account, id) })
 }
 
 // mine refuses a plan of another account.

@@ -2034,6 +2034,14 @@ PlanProgress = TypedDict(
     },
 )
 
+PlanReplan = TypedDict(
+    "PlanReplan",
+    {
+        "approve": 'NotRequired[bool]',
+        "message": 'NotRequired[str]',
+    },
+)
+
 PlanRequest = TypedDict(
     "PlanRequest",
     {
