@@ -25,7 +25,7 @@ var copied = []string{
 	"ethertypes", "groff", "host.conf", "inputrc", "java", "java-*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias",
 	"locale.conf", "localtime", "maven/logging", "maven/m2.conf", "maven/toolchains.xml", // not settings.xml, which has passwords of servers
 	"php/*/cli/conf.d", "php/*/mods-available", "R/ldpaths", "R/Makeconf", "R/Renviron", "R/javaconf", "R/repositories",
-	"lsb-release", "magic", "magic.mime", "manpath.config", "mime.types", "networks", "os-release",
+	"lsb-release", "magic", "magic.mime", "manpath.config", "matplotlibrc", "mime.types", "networks", "os-release",
 	"pki/ca-trust/extracted", "pki/java", "pki/tls/certs", "pki/tls/cert.pem", "perl", "protocols", "python2*", "python3*", "redhat-release",
 	"rpc", "services", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "terminfo", "timezone", "vim",
 }
