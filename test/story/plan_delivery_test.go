@@ -122,3 +122,38 @@ func TestPlanAmendment(t *testing.T) {
 		t.Errorf("shared.txt is %q", text)
 	}
 }
+
+// TestPlanDeletesTests: an item whose acceptance passes cannot delete the test that its change breaks. The control is the same change with
+// the test.
+func TestPlanDeletesTests(t *testing.T) {
+	tier.AnyUser(t)
+	t.Parallel()
+	for name, also := range map[string]string{"deleted": "; rm test_two.py", "broken": "", "kept": "; echo 'N = 2' >two.py"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGarden(t)
+			g.light()
+			steps := []step{shell("echo x >new.txt; echo 'N = 3' >two.py" + also), finishes()}
+			if name != "kept" {
+				steps = append(steps, finishes()) // it is asked to repair what fails on the merged result
+			}
+			withModels(t, g, scenario(t, steps...))
+			withKeys(g, modelKey)
+			dir := makeRepo(t, g, map[string]string{
+				"two.py":      "N = 2  # two\n",
+				"test_one.py": "import unittest\n\nclass T(unittest.TestCase):\n    def test_one(self):\n        self.assertEqual(1, 1)\n",
+				"test_two.py": "import unittest\nimport two\n\nclass T(unittest.TestCase):\n    def test_two(self):\n        self.assertEqual(two.N, 2)\n",
+			})
+			file := filepath.Join(t.TempDir(), "plan.yaml")
+			if err := os.WriteFile(file, []byte("items:\n  - {id: all, request: Add new.txt, acceptance: ls | grep -q ^new}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := g.patient("plan", "start", "--repo", dir, "--plan", file, "--yes", "--model", "anthropic", "--author", "Ada <ada@example.org>", "--rounds", "0", "--json")
+			p := decode[plan.Plan](t, r.stdout)
+			if got := p.Items[0]; (got.State == plan.Completed) != (name == "kept") {
+				t.Errorf("%s: %s", got.State, got.Why)
+			}
+			t.Log(p.Items[0].State, p.Items[0].Why)
+		})
+	}
+}

@@ -88,19 +88,23 @@ func (w *attempt) judge(ctx context.Context) End {
 	if w.gates.passed(r) {
 		return End{Outcome: api.OutcomeVerified}
 	}
-	failed := r.Gate
-	if failed == nil || failed.Passed {
+	failed, with := r.Gate, ""
+	switch {
+	case failed == nil || !failed.Passed:
+	case r.Original != nil && !r.Original.Passed:
+		failed, with = r.Original, " with the tests as they were before the plan"
+	default:
 		failed = r.Acceptance
 	}
 	end := End{Outcome: api.OutcomeNeedsHuman, Diagnosis: "Nothing could verify the merged result: " + w.res.VerifyFrom}
 	if failed != nil {
-		end.Diagnosis = fmt.Sprintf("%s fails on the merged result: %s.", failed.Command, gate.ExitText(*failed))
+		end.Diagnosis = fmt.Sprintf("%s fails on the merged result%s: %s.", failed.Command, with, gate.ExitText(*failed))
 	}
 	return end
 }
 
-// merged runs the gate, and the acceptance of the item, on a commit that others' work is part of. The tests that were there before the
-// plan must pass, in what the items made of them: each item was judged with them as they were.
+// merged runs the gate, and the acceptance of the item, on a commit that others' work is part of. If tests were changed, the gate must pass
+// with them as they were before the plan too: an item with an acceptance was not judged by them yet.
 func (j *gates) merged(ctx context.Context) error {
 	r := &j.attempt.res.Rounds[0]
 	changes, err := j.attempt.project.changed(ctx, r.Head)
@@ -108,8 +112,10 @@ func (j *gates) merged(ctx context.Context) error {
 		return err
 	}
 	need := gate.AllTests
-	if _, rest := j.divide(changes); len(rest) < len(changes) {
-		need = gate.AnyTests
+	_, rest := j.divide(changes)
+	touched := len(rest) < len(changes)
+	if touched {
+		need = gate.AnyTests // those that were there before decide in the next gate
 	}
 	g, err := j.over(ctx, api.RepoStepEvent{Step: "gate", Round: 1, Detail: "on the merged result: " + j.attempt.res.Verify}, gate.OutputName(1, "gate"), changes, terms{need: need})
 	if err != nil {
@@ -118,6 +124,16 @@ func (j *gates) merged(ctx context.Context) error {
 	r.Gate = &g
 	if !g.Passed && !j.onlyOld(r) {
 		return j.attempt.save(ctx)
+	}
+	if touched && !j.attempt.project.req.TestsMayChange {
+		g, err := j.over(ctx, api.RepoStepEvent{Step: "original tests", Round: 1, Detail: "with the original tests: " + j.attempt.res.Verify}, gate.OutputName(1, "original"), rest, terms{need: gate.AllTests})
+		if err != nil {
+			return err
+		}
+		r.Original = &g
+		if !g.Passed && !j.onlyOld(r) {
+			return j.attempt.save(ctx)
+		}
 	}
 	it := j.attempt.project.item()
 	if it.Acceptance == "" || it.Acceptance == j.attempt.res.Verify {
