@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -168,12 +169,19 @@ func (s *Service) repository(t api.CreateTask) string {
 }
 
 // with calls f with a plan whose lock is held, and stores what f changed.
-func (s *Service) with(ctx context.Context, id api.PlanID, f func(*openPlan) error) error {
+func (s *Service) with(ctx context.Context, id api.PlanID, f func(*openPlan) error) (err error) {
 	unlock, err := s.locks.Lock(ctx, string(id))
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	defer func() {
+		if v := recover(); v != nil { // a defect here must not end the daemon with all that others have in it
+			s.cfg.Logger.Error("plan panicked", "plan", id, "panic", v, "stack", string(debug.Stack()))
+			s.forget(id)
+			err = api.Errorf(api.KindInternal, "internal error: %v", v)
+		}
+	}()
 	o, err := s.current(ctx, id)
 	if err != nil {
 		return err
