@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"hortus.dev/api"
+	words "hortus.dev/api/plan"
+)
+
+// maxAmendments is how often an item may ask for files.
+const maxAmendments = 3
+
+// wants asks for files that an item needs and may not change. If no other item or plan may change them, nobody has to be asked.
+func (s *Service) wants(ctx context.Context, o *openPlan, n int, wanted []api.WantedFile) error {
+	it := &o.items[n]
+	a := words.Amendment{}
+	for _, w := range wanted {
+		a.Paths = append(a.Paths, path.Clean(w.Path))
+		if w.Why != "" && a.Why == "" {
+			a.Why = w.Why
+		}
+	}
+	it.Amendments = append(it.Amendments, a)
+	o.set(n, words.InProgress, words.Asks, "needs "+strings.Join(a.Paths, ", ")+map[bool]string{true: ": " + a.Why}[a.Why != ""])
+	owner, err := s.ownerOf(ctx, o, n, a.Paths)
+	if err != nil {
+		return err
+	}
+	if owner == "" {
+		return s.answer(ctx, o, n, true, "nobody else may change them")
+	}
+	it.Question = fmt.Sprintf("May it change them? %s may change them too. To answer: hortus plan answer %s %s --grant, or --deny", owner, o.ID, it.ID)
+	return nil
+}
+
+// ownerOf returns who else may change one of some files: another item that is not ended, or another plan.
+func (s *Service) ownerOf(ctx context.Context, o *openPlan, n int, paths []string) (string, error) {
+	owns := func(it *item) bool {
+		_, _, both := overlap(append(slices.Clone(touches(it.Item)), it.Granted...), exact(paths))
+		return both
+	}
+	for i := range o.items {
+		if it := &o.items[i]; i != n && !it.Ended() && owns(it) {
+			return "item " + it.ID, nil
+		}
+	}
+	rows, err := s.cfg.Rows.OpenPlans(ctx, s.repository(o.Task))
+	if err != nil {
+		return "", err
+	}
+	for _, r := range rows {
+		if r.ID == o.ID || r.Account != o.Account {
+			continue
+		}
+		other, err := s.load(ctx, r)
+		if err != nil {
+			return "", err
+		}
+		for i := range other.items {
+			if it := &other.items[i]; !it.Ended() && owns(it) {
+				return "item " + it.ID + " of plan " + string(other.ID), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// exact makes globs of paths that match nothing else.
+func exact(paths []string) (out []string) {
+	escape := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
+	for _, p := range paths {
+		out = append(out, "/"+escape.Replace(p))
+	}
+	return out
+}
+
+// answer answers the amendment of the n-th item, which continues.
+func (s *Service) answer(ctx context.Context, o *openPlan, n int, grant bool, by string) error {
+	it := &o.items[n]
+	a := &it.Amendments[len(it.Amendments)-1]
+	a.Answer, a.By, it.Question = "denied", by, ""
+	why := "the files were not granted"
+	it.Message = "You may not change " + strings.Join(a.Paths, ", ") + ". Do the work without that, or say why it is not possible."
+	if grant {
+		a.Answer = "granted"
+		it.Granted = append(it.Granted, exact(a.Paths)...)
+		why = "it may change " + strings.Join(a.Paths, ", ") + " (" + by + ")"
+		it.Message = "You may change " + strings.Join(a.Paths, ", ") + " too. Your earlier work is in the workspace. Continue."
+	}
+	try := it.Last()
+	start, err := s.carry(ctx, o, try)
+	if err != nil {
+		return err
+	}
+	s.try(o, n, why, start)
+	return nil
+}
