@@ -11,6 +11,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/test/tier"
 	"hortus.dev/test/world"
 )
 
@@ -48,7 +49,7 @@ func TestAgentLayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer release()
-	for _, isolation := range []string{"container", "gvisor"} {
+	for _, isolation := range tier.First(1, []string{"container", "gvisor"}) {
 		t.Run(isolation, func(t *testing.T) {
 			// in runs a script in a sandbox over a new workspace, and prints what it says.
 			in := func(access []filerule.Access, script string) string {

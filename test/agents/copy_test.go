@@ -253,7 +253,7 @@ func TestCopyInUse(t *testing.T) {
 // TestCopyGivenUp gives up copies after more and more time: nothing is left of them, and the sandbox goes on.
 func TestCopyGivenUp(t *testing.T) {
 	w := copyWorld(t)
-	for _, isolation := range []string{"gvisor", "container"} {
+	for _, isolation := range tier.First(1, []string{"gvisor", "container"}) {
 		t.Run(isolation, func(t *testing.T) {
 			k := newClones(t, w, isolation)
 			k.run(k.of, "for i in $(seq 200); do echo $i >f$i; done")
@@ -281,7 +281,7 @@ func TestCopyGivenUp(t *testing.T) {
 // forks is told something else.
 func TestCopyTooMuch(t *testing.T) {
 	w := copyWorld(t)
-	for _, isolation := range []string{"container", "gvisor"} {
+	for _, isolation := range tier.First(1, []string{"container", "gvisor"}) {
 		t.Run(isolation, func(t *testing.T) {
 			k := newClones(t, w, isolation)
 			k.run(k.of, fmt.Sprintf("truncate -s %d big", workspace.Forkable().Bytes+1))

@@ -15,6 +15,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/test/modelserver"
+	"hortus.dev/test/tier"
 	"hortus.dev/test/world"
 )
 
@@ -249,9 +250,9 @@ func newWorld(t *testing.T) (*world.World, *crew) {
 	return w, m
 }
 
-// inEach runs a test in each isolation that this host has.
+// inEach runs a test in each isolation that this host has; in T1 in the faster one: test/conformance has what differs.
 func inEach(t *testing.T, w *world.World, test func(t *testing.T, isolation string)) {
-	for _, isolation := range []string{"container", "gvisor"} {
+	for _, isolation := range tier.First(1, []string{"container", "gvisor"}) {
 		t.Run(isolation, func(t *testing.T) {
 			w.Isolates(t, isolation)
 			test(t, isolation)

@@ -13,6 +13,7 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/test/gittest"
+	"hortus.dev/test/tier"
 	"hortus.dev/test/world"
 )
 
@@ -20,7 +21,7 @@ import (
 // secrets as it does. Without the rules both may.
 func TestSubagentsKeepRules(t *testing.T) {
 	t.Parallel()
-	for _, isolation := range []string{"container", "gvisor"} {
+	for _, isolation := range tier.First(1, []string{"container", "gvisor"}) {
 		t.Run(isolation, func(t *testing.T) {
 			t.Parallel()
 			m := newCrew(t)

@@ -12,6 +12,7 @@ import (
 // TestCopyMemoryIsConfigured: with gvisor.copy-memory a daemon's snapshots and forks share no memory:
 // nothing says what their memory refers to. Without it, it does.
 func TestCopyMemoryIsConfigured(t *testing.T) {
+	tier.Soak(t) // TestAccountsShareNoMemory looks at the same files
 	tier.AnyUser(t)
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // TestServedCandidatesSurvive kills the daemon while candidates of a task begin in forks of the sandbox with its services. The task
 // goes on and ends as if nothing had happened; only its result has a workspace then. HORTUS_TEST_KILLS is the number of kills.
 func TestServedCandidatesSurvive(t *testing.T) {
+	tier.Soak(t) // kills; internal/task/repo TestBestSurvives ends a run after each event
 	t.Parallel()
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=gvisor")

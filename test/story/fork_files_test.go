@@ -52,6 +52,7 @@ for path in [path] + (rest if do == "look" else []):
 // TestForksShareFiles: a fork of a sandbox does not copy the files that it holds in memory, nor does a child that
 // reads them, and what one of the family does to a file, the others do not see.
 func TestForksShareFiles(t *testing.T) {
+	tier.Soak(t) // hundreds of megabytes; TestHostileChild has shared files
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)

@@ -222,6 +222,7 @@ func TestDaemonKilledWhileForking(t *testing.T) {
 // TestForksOfAPausedParent: children end while their parent is paused, also if a daemon is killed
 // meanwhile. The parent has no memory for them any more after it was resumed.
 func TestForksOfAPausedParent(t *testing.T) {
+	tier.Soak(t) // test/conformance forks and pauses
 	t.Parallel()
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_IDLE=10m", "HORTUS_ISOLATION=gvisor")

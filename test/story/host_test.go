@@ -157,6 +157,7 @@ func TestRootInARootlessContainer(t *testing.T) {
 // TestNoPython hides every python3 of this machine, in a mount namespace of its
 // own where /usr is a copy on write.
 func TestNoPython(t *testing.T) {
+	tier.Soak(t) // internal/agent has programs without a toolchain
 	tier.AnyUser(t)
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -202,7 +202,7 @@ func TestInstall(t *testing.T) {
 	}
 	for _, isolation := range []string{"container", "gvisor"} {
 		for _, c := range installing {
-			if (isolation == "gvisor" && c.name != "JavaScript" || c.name == "Go") && !tier.Soaking() {
+			if (isolation == "gvisor" || c.name == "Go") && !tier.Soaking() {
 				continue // gvisor is slower, and Go compiles for more than a minute; the phases are the same
 			}
 			t.Run(isolation+"/"+c.name, func(t *testing.T) {

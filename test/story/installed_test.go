@@ -40,6 +40,7 @@ node test.js
 // TestRepairWithInstalledFiles: a repository with many installed files is repaired offline, and what
 // was installed is not copied for it. Copying 110,000 files twice takes a minute on gvisor.
 func TestRepairWithInstalledFiles(t *testing.T) {
+	tier.Soak(t) // 110,000 files; internal/agent/model/offline/repair TestTrialsWithInstalledFiles has some
 	tier.AnyUser(t)
 	t.Parallel()
 	for _, isolation := range []string{"container", "gvisor"} {

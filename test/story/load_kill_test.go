@@ -26,6 +26,7 @@ import (
 // the first time. In the end every sandbox and every command is there as often as it was
 // asked for, and what was acknowledged is whole.
 func TestLoadWithKills(t *testing.T) {
+	tier.Soak(t) // kills; TestLoad has the load, and TestDaemonKilled the kills
 	tier.AnyUser(t)
 	want := loadOf(t)
 	kills := killCount(t, 1, 4)

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // TestServerKilledPausingFiles kills a server at random instants while a container is
 // paused to disk without its memory. It continues as it was, processes included, or has
 // its files: no sandbox is lost. HORTUS_TEST_KILLS=100 kills as often as that.
 func TestServerKilledPausingFiles(t *testing.T) {
+	tier.Soak(t) // kills; test/conformance pauses files
 	t.Parallel()
 	g := newGarden(t)
 	g.can("container", api.CapStart, api.CapPause)

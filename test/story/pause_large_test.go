@@ -14,6 +14,7 @@ import (
 // about the sandbox. After the resume the program
 // has what it had.
 func TestGetDuringLargePause(t *testing.T) {
+	tier.Soak(t) // a gigabyte
 	tier.AnyUser(t)
 	megabytes := tier.Count(256, 1024)
 	g := newGarden(t)

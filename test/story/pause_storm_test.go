@@ -27,6 +27,7 @@ for _ in range(4):
 // TestPausesWhileProgramsRun: a pause in memory interrupts threads of the host at any instant, and no
 // sandbox ends by it.
 func TestPausesWhileProgramsRun(t *testing.T) {
+	tier.Soak(t) // a storm; test/conformance pauses
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)

@@ -20,6 +20,7 @@ import (
 // attach, write, seal. After each kill the next daemon has every write that was reported complete, each layer is
 // whole, every workspace can be used at once, and nothing is left. HORTUS_TEST_KILLS=200 kills as often as that.
 func TestKilledInEveryPhase(t *testing.T) {
+	tier.Soak(t) // kills; TestWorkspaceSurvives kills a daemon while files are written
 	t.Parallel()
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_ISOLATION=container", "HORTUS_POOL=0", "HORTUS_IDLE=10m")

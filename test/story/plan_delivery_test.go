@@ -130,6 +130,9 @@ func TestPlanDeletesTests(t *testing.T) {
 	t.Parallel()
 	for name, also := range map[string]string{"deleted": "; rm test_two.py", "broken": "", "kept": "; echo 'N = 2' >two.py"} {
 		t.Run(name, func(t *testing.T) {
+			if name == "broken" {
+				tier.Soak(t) // as "deleted", with the test left as it was
+			}
 			t.Parallel()
 			g := newGarden(t)
 			g.light()

@@ -71,6 +71,7 @@ func byName(t *testing.T, g *garden, scripts map[string][]step, who func(body []
 // TestSearchSurvives kills the daemon again and again while agents search on two levels. The tree is the same each time, and only the
 // result is left. HORTUS_TEST_KILLS is the number of kills.
 func TestSearchSurvives(t *testing.T) {
+	tier.Soak(t) // kills; internal/task/repo TestBestSurvives ends a run after each event
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)

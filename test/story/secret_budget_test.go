@@ -14,6 +14,7 @@ import (
 // TestBudgetAfterKill has a program in a sandbox use a model until its budget is used up. A daemon
 // that is killed, even during a request, forgets nothing of it.
 func TestBudgetAfterKill(t *testing.T) {
+	tier.Soak(t) // kills; TestSecretAfterKill has a secret that a daemon adopts
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)

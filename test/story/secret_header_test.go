@@ -11,6 +11,7 @@ import (
 // TestHeaderAfterKill has a sandbox send a secret in the header of a rule before and after its daemon
 // is killed. Then the secret is removed.
 func TestHeaderAfterKill(t *testing.T) {
+	tier.Soak(t) // kills; TestSecretAfterKill has a secret that a daemon adopts
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)

@@ -19,6 +19,9 @@ func TestSessionDelivers(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{forgeserver.GitHub, forgeserver.GitLab, forgeserver.Gitea} {
 		t.Run(kind, func(t *testing.T) {
+			if kind != forgeserver.GitHub {
+				tier.Soak(t) // test/forgetest opens requests at all three
+			}
 			t.Parallel()
 			g := newGarden(t)
 			g.light()

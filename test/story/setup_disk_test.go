@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // workspaces are those that are stored.
@@ -23,6 +24,7 @@ func (g *garden) workspaces() []string {
 // TestSetupDiskFull has a data directory on a small disk, which a setup fills: the error names the disk, nothing of the
 // setup is left, and a smaller one succeeds.
 func TestSetupDiskFull(t *testing.T) {
+	tier.Soak(t) // TestWorkspaceDiskFull has a small disk too
 	if os.Geteuid() != 0 {
 		t.Skip("an ordinary user cannot mount a small disk")
 	}

@@ -87,6 +87,7 @@ func TestSetup(t *testing.T) {
 // TestSetupWithoutLockFiles: a project of npm and one of Python whose manifests name ranges are installed with what their tests
 // need, also the commands, and the project itself is imported from its sources.
 func TestSetupWithoutLockFiles(t *testing.T) {
+	tier.Soak(t) // npm and pip; TestSetup has them with lock files
 	tier.AnyUser(t)
 	t.Parallel()
 	r := newRegistries(t)

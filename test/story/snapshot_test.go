@@ -42,6 +42,7 @@ func (g *garden) canSaveMemory() {
 // TestOutputOverSaves: what a command writes as fast as it can arrives whole and
 // once, whatever is saved meanwhile.
 func TestOutputOverSaves(t *testing.T) {
+	tier.Soak(t) // megabytes of output; test/conformance saves while a command prints
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
@@ -80,6 +81,7 @@ func TestOutputOverSaves(t *testing.T) {
 // continues, also where a pause had begun that nobody completed: no sandbox is lost.
 // Nothing else is left. HORTUS_TEST_KILLS=100 kills as often as that.
 func TestDaemonKilledWhileSaving(t *testing.T) {
+	tier.Soak(t) // kills; TestDaemonKilledAdopts kills a daemon with sandboxes
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)

@@ -49,6 +49,7 @@ func reports(text, want string) step {
 // TestSubagentsSurvive kills the daemon again and again while sub-agents work in copies of the sandbox of a task. The task goes on and
 // ends as if nothing had happened, and only its result is left. HORTUS_TEST_KILLS is the number of kills.
 func TestSubagentsSurvive(t *testing.T) {
+	tier.Soak(t) // kills; internal/task/repo TestSurvivesCopies ends a run after each event
 	t.Parallel()
 	tier.AnyUser(t) // the conformance suite forks and pauses as an ordinary user
 	for _, isolation := range []string{"container", "gvisor"} {
@@ -191,6 +192,7 @@ func (k *copyKills) same(task api.Task, kills int) {
 // TestSubagentsWhereNothingPauses: where a sandbox cannot be paused its agent is told why it cannot be copied, and goes on by itself.
 // Elsewhere the agent reads the answers of its sub-agents.
 func TestSubagentsWhereNothingPauses(t *testing.T) {
+	tier.Soak(t) // test/agents has copies that cannot be made
 	t.Parallel()
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_ISOLATION=container")

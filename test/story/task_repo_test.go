@@ -191,8 +191,8 @@ func TestTaskFixes(t *testing.T) {
 	for _, f := range fixes {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			if f.program == "go" {
-				tier.Soak(t) // a compiler without a cache
+			if f.program != "python3" {
+				tier.Soak(t) // the same with other gates; Go is a compiler without a cache
 			}
 			if _, err := exec.LookPath(f.program); err != nil {
 				t.Skip(f.program + " is not installed")
@@ -246,6 +246,7 @@ func TestTaskFixes(t *testing.T) {
 
 // New behaviour, with a test of its own.
 func TestTaskNewEndpoint(t *testing.T) {
+	tier.Soak(t) // TestTaskNewTests has a test that the agent writes
 	tier.AnyUser(t)
 	t.Parallel()
 	if _, err := exec.LookPath("node"); err != nil {

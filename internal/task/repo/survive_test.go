@@ -25,6 +25,7 @@ import (
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/test/python"
 	"hortus.dev/test/tier"
 )
 
@@ -51,6 +52,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	python.Direct()
 	os.Exit(m.Run())
 }
 
