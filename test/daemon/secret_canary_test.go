@@ -189,7 +189,7 @@ func inside(t *testing.T, s *client.Sandbox, value, control string) {
 // them, for the value of a secret that they used: plain, and in base64, hexadecimal and URL encoding.
 // The control is a value that they have.
 func TestSecretIsNowhere(t *testing.T) {
-	world.Both(t, func(v *world.Vault) {
+	world.Each(t, func(v *world.Vault) {
 		value := v.Set("token", v.At("example.com", "/bound", world.InHeader))
 		control, label := "control+of/env="+rand.Text(), "control+of/output="+rand.Text()
 		program := `import os, urllib.request as u

@@ -23,7 +23,7 @@ func script(t *testing.T, name string) {
 	if err != nil {
 		t.Skip("node is not installed")
 	}
-	for _, isolation := range isolations {
+	for _, isolation := range tier.First(1, isolations) {
 		t.Run(isolation, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, isolation)

@@ -16,6 +16,7 @@ import (
 
 	"hortus.dev/test/connect"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 )
 
 // sandbox is one as a client of the wire knows it.
@@ -73,7 +74,7 @@ func (b sandbox) start(t *testing.T, args ...string) (net.Conn, *http.Response) 
 // the sandbox ends is cut off, visibly.
 func TestStalledClients(t *testing.T) {
 	t.Parallel()
-	for _, isolation := range isolations {
+	for _, isolation := range tier.First(1, isolations) {
 		t.Run(isolation, func(t *testing.T) {
 			s := serve(t, isolation)
 			sb := s.sandbox(t)

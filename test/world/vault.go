@@ -20,6 +20,7 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/client"
 	"hortus.dev/internal/daemon"
+	"hortus.dev/test/tier"
 )
 
 // Vault is a daemon that keeps secrets, with sandboxes of one isolation. What its servers receive is
@@ -70,10 +71,19 @@ func NewVault(t *testing.T, isolation string, env func(name string) string) *Vau
 	return v
 }
 
-// Both runs a test with both isolations that capture connections.
+// Both runs a test with both isolations that capture connections; in T1 with the faster one.
 func Both(t *testing.T, test func(v *Vault)) {
+	on(t, tier.First(1, isolations), test)
+}
+
+// Each runs a test with both isolations, also in T1.
+func Each(t *testing.T, test func(v *Vault)) { on(t, isolations, test) }
+
+var isolations = []string{"container", "gvisor"}
+
+func on(t *testing.T, isolations []string, test func(v *Vault)) {
 	t.Parallel()
-	for _, isolation := range []string{"container", "gvisor"} {
+	for _, isolation := range isolations {
 		t.Run(isolation, func(t *testing.T) {
 			t.Parallel()
 			test(NewVault(t, isolation, nil))

@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/test/reaper"
+	"hortus.dev/test/tier"
 )
 
 // TestMain lets the test binary be the guest and the load too.
@@ -88,6 +89,9 @@ func TestWorkIsDone(t *testing.T) {
 		{"rivals", 1 + 3, 1 + 3, map[string]int{"create, run, destroy, cold": 1}},
 	} {
 		t.Run(test.only, func(t *testing.T) {
+			if test.only != "create" {
+				tier.Soak(t) // seconds each
+			}
 			got := map[string]figure.Row{}
 			var last figure.Progress
 			err := b.Run(t.Context(), Request{N: n, Only: []string{test.only}, Backends: []string{"process"}},
@@ -134,6 +138,7 @@ func TestWorkIsDone(t *testing.T) {
 
 // TestEveryRivalHasARow: one that is absent has a reason and no figures.
 func TestEveryRivalHasARow(t *testing.T) {
+	tier.Soak(t) // TestWorkIsDone runs measurements
 	got := measured(t, newBench(t, daemon.Config{}), Request{N: 1, Only: []string{"rivals"}})
 	for _, name := range []string{"unshare", "bwrap", "runc", "docker"} {
 		switch r, ok := got["rival: "+name]; {
@@ -178,6 +183,7 @@ func TestCannotBeTaken(t *testing.T) {
 
 // TestLoopInside: the floor of an exec is taken in the sandbox itself, and compared.
 func TestLoopInside(t *testing.T) {
+	tier.Soak(t) // TestWorkIsDone runs measurements
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip(err)
 	}
@@ -190,6 +196,7 @@ func TestLoopInside(t *testing.T) {
 
 // TestFiles: the jobs do what they are called, in a sandbox and beside it.
 func TestFiles(t *testing.T) {
+	tier.Soak(t) // half a minute of programs; TestWorkIsDone runs measurements
 	t.Setenv("TMPDIR", t.TempDir())
 	for _, program := range []string{"python3", "git", "tar", "find"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -214,7 +221,7 @@ func TestFiles(t *testing.T) {
 func TestCanceled(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	b := newBench(t, daemon.Config{})
-	for _, only := range []string{"exec", "create", "idle", "growth", "rivals", "files", "egress"} {
+	for _, only := range tier.First(2, []string{"create", "egress", "exec", "idle", "growth", "rivals", "files"}) {
 		t.Run(only, func(t *testing.T) {
 			cancelledRun(t, b, only, "process")
 			nothingLeft(t, b)

@@ -17,6 +17,7 @@ import (
 // TestEgressHost takes the part of the measurement that needs no sandbox. A backend without
 // outgoing connections, and a rival that is not installed, are rows that say why.
 func TestEgressHost(t *testing.T) {
+	tier.Soak(t) // TestWorkIsDone runs measurements
 	t.Setenv("PATH", "/nonexistent")
 	got := measured(t, newBench(t, daemon.Config{}), Request{N: 2, Only: []string{"egress"}})
 	if r := got["egress: mitmproxy"]; r.N != 0 || r.Note != "mitmproxy: not installed; apt-get install mitmproxy" {
@@ -71,6 +72,7 @@ func TestCacheHost(t *testing.T) {
 // TestPackageOfAnotherIsolation has npm's package get sandboxes of an isolation that is
 // not measured: its lives are not mistaken for those of one that is.
 func TestPackageOfAnotherIsolation(t *testing.T) {
+	tier.Soak(t) // a daemon of its own; TestRefuses has other requests
 	dir := t.TempDir()
 	ran := filepath.Join(dir, "ran")
 	node := "#!/bin/sh\n: >" + ran + "\nwhile read -r _; do echo '[1, 1, 1]'; done\n"

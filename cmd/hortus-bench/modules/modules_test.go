@@ -5,15 +5,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"hortus.dev/test/tier"
 )
 
 // TestWrite: the tree has what Info says, is the same each time, and the means of the real one.
 func TestWrite(t *testing.T) {
+	n := tier.Count(300, 3000)
 	var infos [2]Info
 	for i := range infos {
 		dir := t.TempDir()
 		var err error
-		if infos[i], err = Write(t.Context(), dir, 3000); err != nil {
+		if infos[i], err = Write(t.Context(), dir, n); err != nil {
 			t.Fatal(err)
 		}
 		var files int
@@ -24,7 +27,7 @@ func TestWrite(t *testing.T) {
 			}
 			return err
 		})
-		if files != 3000 || infos[i].Files != files || infos[i].Bytes != bytes {
+		if files != n || infos[i].Files != files || infos[i].Bytes != bytes {
 			t.Errorf("%+v, but there are %d files with %d bytes", infos[i], files, bytes)
 		}
 	}

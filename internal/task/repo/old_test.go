@@ -43,7 +43,7 @@ func TestOldFailures(t *testing.T) {
 		return out
 	}
 	blocked := call{"finish", map[string]any{"summary": "no", "blocked": "there is no network"}}
-	for _, c := range tier.First(6, []struct {
+	for _, c := range tier.First(4, []struct {
 		name    string
 		files   map[string]string
 		calls   []call
@@ -142,7 +142,7 @@ func TestUnstableTests(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}
-	for _, c := range []struct {
+	for _, c := range tier.First(4, []struct {
 		name string
 		// outcomes are those of the test that changes, one for each run: p is passed, f is failed, also for all further ones.
 		outcomes string
@@ -159,7 +159,7 @@ func TestUnstableTests(t *testing.T) {
 		{name: "it passes once of three times", outcomes: "pfpf", outcome: api.OutcomeNeedsHuman, runs: 4},
 		{name: "it fails twice", outcomes: "pff", outcome: api.OutcomeNeedsHuman, runs: 3},
 		{name: "strict", outcomes: "pfp", req: api.RepoTask{Strict: true}, outcome: api.OutcomeNeedsHuman, runs: 2},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			count := filepath.Join(t.TempDir(), "count")

@@ -10,6 +10,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/test/tier"
 )
 
 // telling is sum with a test that prints what it got.
@@ -26,7 +27,7 @@ func TestPasses(t *testing.T) {
 	blocked := call{"finish", map[string]any{"summary": "ALL DONE", "blocked": "I may not"}}
 	done := call{"finish", map[string]any{"summary": "ALL DONE: the command passes"}}
 	every := "for t in test*.sh; do test ! -e $t || sh $t || exit 1; done"
-	for _, c := range []struct {
+	for _, c := range tier.First(7, []struct {
 		name    string
 		calls   []call
 		req     api.RepoTask
@@ -51,7 +52,7 @@ func TestPasses(t *testing.T) {
 		{name: "beside a gate", calls: []call{sh(mend), done, sh("echo > done.txt"), done}, req: api.RepoTask{Until: "sh check.sh", Verify: "sh test.sh"}, outcome: api.OutcomeVerified, stopped: api.StopPassed, passes: 2, told: "Command: sh check.sh"},
 		{name: "beside a gate that fails", calls: []call{sh("echo > done.txt"), done, prints("4"), done}, req: api.RepoTask{Until: "sh check.sh", Verify: "sh test.sh", Passes: 2}, outcome: api.OutcomeNeedsHuman, stopped: api.StopPasses, passes: 2, says: "sh test.sh fails"},
 		{name: "rewrites the command", calls: []call{sh(mend + "; echo true > check.sh"), done, sh("echo x > y"), done}, req: api.RepoTask{Until: "sh check.sh", Verify: "sh test.sh"}, outcome: api.OutcomeNeedsHuman, stopped: api.StopSameFailures, passes: 2, says: "With the original tests, sh check.sh fails"},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, nowhere{})

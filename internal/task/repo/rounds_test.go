@@ -14,6 +14,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/test/tier"
 )
 
 // TestUntested changes a repository whose gate passed before: whether a test touches the
@@ -27,7 +28,7 @@ func TestUntested(t *testing.T) {
 	addTest := func(name, assertion string) string {
 		return `printf 'import unittest, calc\nclass D(unittest.TestCase):\n    def test_` + name + `(self):\n        ` + assertion + `\n' > test_` + name + `.py`
 	}
-	for _, c := range []struct {
+	for _, c := range tier.First(4, []struct {
 		name, does     string
 		files          map[string]string
 		without        bool // that gate ran
@@ -40,7 +41,7 @@ func TestUntested(t *testing.T) {
 		{"a document", "echo text > README.md", green, false, false, false},
 		{"tests alone", addTest("again", "self.assertEqual(calc.add(1, 1), 2)"), green, false, false, false},
 		{"the gate failed before", mendCalc, watched, false, false, false},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, nowhere{})
@@ -69,7 +70,7 @@ func with(value any) call {
 func TestValue(t *testing.T) {
 	t.Parallel()
 	good := map[string]any{"fixed": 1}
-	for _, c := range []struct {
+	for _, c := range tier.First(6, []struct {
 		name    string
 		calls   []call
 		req     api.RepoTask
@@ -91,7 +92,7 @@ func TestValue(t *testing.T) {
 		{name: "only words", calls: []call{sh(mend), {}, {}}, req: api.RepoTask{Rounds: -1}, outcome: api.OutcomeNeedsHuman, rounds: 1, says: "gave no value"},
 		{name: "blocked", calls: []call{{"finish", map[string]any{"summary": "no", "blocked": "I need a key"}}}, outcome: api.OutcomeNeedsHuman, rounds: 1, says: "I need a key"},
 		{name: "no schema", plain: true, calls: []call{sh(mend), with(good), finish()}, outcome: api.OutcomeVerified, rounds: 1, asks: `unknown field "value"`},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, nowhere{})
 			if !c.plain {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // supplied is a repository whose test fails, with what it takes from others.
@@ -29,7 +30,7 @@ func supplied() map[string]string {
 func TestSupply(t *testing.T) {
 	t.Parallel()
 	const evil = `sed -i s/registry.example.org/evil.example.org/ package-lock.json`
-	for _, c := range []struct {
+	for _, c := range tier.First(14, []struct {
 		name, does string
 		req        api.RepoTask
 		rounds     int      // 1 by default
@@ -75,7 +76,7 @@ func TestSupply(t *testing.T) {
 		{name: "a directory of a name", does: "mkdir node.so.d; echo x > node.so.d/a"},
 		{name: "a picture", does: "printf 'a\\000' > logo.png"},
 		{name: "a link in the tree", does: "ln -s sum.sh add.sh"},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, nowhere{})

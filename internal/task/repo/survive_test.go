@@ -434,7 +434,7 @@ const writes = 2 + 2*(5+5+5+2*4+1)
 // TestPassesSurvive kills around the writes of a task with passes: the agents that follow know nothing of each other, before and after.
 func TestPassesSurvive(t *testing.T) {
 	t.Parallel()
-	killedAt(t, passes, points(t, 1, writes+2*2, 8), once) // each pass has a progress
+	killedAt(t, passes, points(t, 1, writes+2*2, 4), once) // each pass has a progress
 }
 
 // TestSurvivesRandomKills kills at random instants, until the task ends.
