@@ -72,6 +72,10 @@ const (
 	MaxTries = 5
 )
 
+// UntilID is the id of the item with which a plan ends whose task has a command Until: it needs all others, and new agents continue the
+// whole until the command passes. No agent is started if it passes at once.
+const UntilID = "until"
+
 // Item is a part of a plan.
 type Item struct {
 	// ID is its name in the plan: 1 to 40 lower-case letters, digits and "-".
@@ -107,6 +111,8 @@ type Try struct {
 	// Why is why there is another try: a conflict, a failed check, files that were granted, or that somebody asked for it.
 	Why     string      `json:"why,omitempty"`
 	Outcome api.Outcome `json:"outcome,omitempty"`
+	// Stopped is why the passes of the item until ended.
+	Stopped api.StopReason `json:"stopped,omitempty"`
 	// Head is its verified commit.
 	Head string `json:"head,omitempty"`
 	// Merged is Head on the plan's branch, and Check the task that runs the gate on it.
@@ -164,7 +170,7 @@ func (p *Progress) Ended() bool {
 // Create requests a plan.
 type Create struct {
 	// Task is what the task of each item is made from: its request is that of the plan, and its budget that of all items together.
-	// It is about one repository.
+	// It is about one repository. Its command Until is that of the whole: see UntilID.
 	Task api.CreateTask `json:"task"`
 	// Items are the plan; without any, the model of the task divides the request.
 	Items []Item `json:"items,omitempty"`

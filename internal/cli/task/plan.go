@@ -14,6 +14,9 @@ type PlanFlags struct {
 	Verify  string   `placeholder:"CMD" help:"Shell command that verifies each result (default: the repository's own test command)."`
 	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
 	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
+	// Tests is as in a reply to a task.
+	Tests bool `name:"tests-may-change" help:"Accept changes to existing tests: the gate with the original tests no longer decides."`
+	untilFlags
 	DeliveryFlags
 	BudgetFlags
 	setupFlags
@@ -31,8 +34,12 @@ func (f *PlanFlags) Request(ctx context.Context, a *app.App, request string) (ap
 		f.Model.all = name
 	}
 	c := taskStartCmd{
-		Request: request, Repo: f.Repo, Verify: f.Verify, Context: f.Context, Author: f.Author,
+		Request: request, untilFlags: f.untilFlags, Repo: f.Repo, Verify: f.Verify, Context: f.Context, Author: f.Author,
 		DeliveryFlags: f.DeliveryFlags, BudgetFlags: f.BudgetFlags, setupFlags: f.setupFlags, agentFlag: f.agentFlag, Sandbox: f.Sandbox,
 	}
-	return c.request(ctx, a)
+	req, err := c.request(ctx, a)
+	if err == nil {
+		req.Repo.TestsMayChange = f.Tests
+	}
+	return req, err
 }

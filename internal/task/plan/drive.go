@@ -194,8 +194,11 @@ func (s *Service) waiting(o *openPlan, d *driver) (begin []func()) {
 func (s *Service) items(o *openPlan, d *driver) (begin []func(), goes bool, err error) {
 	o.skip()
 	for _, n := range o.ready() {
-		it := &o.items[n]
-		s.try(o, n, "", it.Start)
+		if it := &o.items[n]; o.continues(it.ID) {
+			s.probe(o, n)
+		} else {
+			s.try(o, n, "", it.Start)
+		}
 	}
 	begin = s.waiting(o, d)
 	if n := o.arrival(); n >= 0 {
@@ -248,7 +251,9 @@ func (s *Service) finish(o *openPlan) error {
 		o.Outcome = api.OutcomeNeedsHuman
 	}
 	why := fmt.Sprintf("%d of %d items completed", counts[words.Completed], len(o.items))
-	if counts[words.Completed] > 0 && !o.Passed {
+	if stopped := o.stopped(); stopped != "" {
+		why += "; " + stopped
+	} else if counts[words.Completed] > 0 && !o.Passed {
 		why += "; the gate fails on the whole result"
 	}
 	return o.done(why)

@@ -304,6 +304,9 @@ func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, err
 	if _, err := s.cfg.Tasks.CheckItem(ctx, req.Task); err != nil {
 		return words.Plan{}, err
 	}
+	if err := checkUntil(req.Items, req.Task, nil); err != nil {
+		return words.Plan{}, err
+	}
 	s.mu.Lock()
 	closed := s.closed
 	s.mu.Unlock()
@@ -316,7 +319,9 @@ func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, err
 		Account: by.Account, Key: by.Key, Owner: s.cfg.Owner, CreatedAt: o.now,
 	}
 	o.Branch, o.By, o.Approve = repo.PlanBranch(o.ID), by, req.Approve
-	o.replace(req.Items)
+	if len(req.Items) > 0 {
+		o.replace(withUntil(req.Items, req.Task))
+	}
 	o.tell(words.EventCreated, o.view())
 	p, items, err := o.rows(s.repository(req.Task))
 	if err == nil {
@@ -379,7 +384,10 @@ func (s *Service) Edit(ctx context.Context, account string, id api.PlanID, req w
 		if err != nil {
 			return err
 		}
-		req.Items = Normalize(req.Items, files)
+		if err := checkUntil(req.Items, o.Task, o.specs()); err != nil {
+			return err
+		}
+		req.Items = Normalize(withUntil(req.Items, o.Task), files)
 		if err := Check(req.Items, files); err != nil {
 			return err
 		}
@@ -443,7 +451,7 @@ func (s *Service) Retry(ctx context.Context, account string, id api.PlanID, req 
 		for i := range o.items {
 			if it := &o.items[i]; it.State == words.Failed && (req.Item == "" || req.Item == it.ID) {
 				o.set(i, words.Pending, "", "tried again")
-				it.Repairs, it.Question, it.Message, it.EndedAt = 0, "", req.Message, time.Time{}
+				it.Repairs, it.Question, it.Message, it.EndedAt, it.Start = 0, "", req.Message, time.Time{}, o.resumes(it)
 				n++
 			}
 		}

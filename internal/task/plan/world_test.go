@@ -155,6 +155,8 @@ type scripted struct {
 	world *world
 	// judge is the gate: it says what is wrong with files; "" for nothing. It may be nil.
 	judge func(files map[string]string) string
+	// until is the command Until of plans, as judge.
+	until func(files map[string]string) string
 	// begun is called when a task begins; it may be nil.
 	begun func(it api.ItemTask)
 
@@ -220,6 +222,11 @@ func (s *scripted) run(ctx context.Context, create api.CreateTask, try int, act 
 	it := *create.Repo.Item
 	if it.Check != "" {
 		files := s.world.tree(it.Check)
+		if create.Repo.Until != "" {
+			if wrong := s.until(files); wrong != "" {
+				return api.Task{Outcome: api.OutcomeNeedsHuman, Diagnosis: wrong, Repo: &api.RepoResult{Head: it.Check}}
+			}
+		}
 		if s.judge != nil {
 			if wrong := s.judge(files); wrong != "" {
 				return api.Task{Outcome: api.OutcomeNeedsHuman, Diagnosis: wrong, Repo: &api.RepoResult{Head: it.Check}}
