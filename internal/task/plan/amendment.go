@@ -31,7 +31,8 @@ func (s *Service) wants(ctx context.Context, o *openPlan, n int, wanted []api.Wa
 		return err
 	}
 	if owner == "" {
-		return s.answer(ctx, o, n, true, "nobody else may change them")
+		o.answer(n, true, "nobody else may change them")
+		return nil
 	}
 	it.Question = fmt.Sprintf("May it change them? %s may change them too. To answer: hortus plan answer %s %s --grant, or --deny", owner, o.ID, it.ID)
 	return nil
@@ -78,8 +79,13 @@ func exact(paths []string) (out []string) {
 	return out
 }
 
-// answer answers the amendment of the n-th item, which continues.
-func (s *Service) answer(ctx context.Context, o *openPlan, n int, grant bool, by string) error {
+// answered reports whether an item has the answer that it waited for, and does not continue yet: its plan is paused.
+func answered(it *item) bool {
+	return it.Phase == words.Asks && len(it.Amendments) > 0 && it.Amendments[len(it.Amendments)-1].Answer != ""
+}
+
+// answer stores the answer to the amendment of the n-th item. The item continues when the plan runs.
+func (o *openPlan) answer(n int, grant bool, by string) {
 	it := &o.items[n]
 	a := &it.Amendments[len(it.Amendments)-1]
 	a.Answer, a.By, it.Question = "denied", by, ""
@@ -91,11 +97,21 @@ func (s *Service) answer(ctx context.Context, o *openPlan, n int, grant bool, by
 		why = "it may change " + strings.Join(a.Paths, ", ") + " (" + by + ")"
 		it.Message = "You may change " + strings.Join(a.Paths, ", ") + " too. Your earlier work is in the workspace. Continue."
 	}
-	try := it.Last()
-	start, err := s.carry(ctx, o, try)
-	if err != nil {
-		return err
+	o.set(n, words.InProgress, words.Asks, why)
+}
+
+// proceed continues the items whose amendments were answered, on the last commit of the plan.
+func (s *Service) proceed(ctx context.Context, o *openPlan) {
+	for n := range o.items {
+		it := &o.items[n]
+		if !answered(it) {
+			continue
+		}
+		start, err := s.carry(ctx, o, it.Last())
+		if err != nil {
+			o.fail(n, "its work could not be put on the last commit of the plan: "+api.AsError(err).Message, api.HintOf(err))
+			continue
+		}
+		s.try(o, n, it.Why, start)
 	}
-	s.try(o, n, why, start)
-	return nil
 }

@@ -193,6 +193,7 @@ func (s *Service) waiting(o *openPlan, d *driver) (begin []func()) {
 // items begins what is ready, and ends the plan if nothing is left.
 func (s *Service) items(o *openPlan, d *driver) (begin []func(), goes bool, err error) {
 	o.skip()
+	s.proceed(api.WithPrincipal(s.life, o.By), o)
 	for _, n := range o.ready() {
 		if it := &o.items[n]; o.continues(it.ID) {
 			s.probe(o, n)
@@ -206,7 +207,7 @@ func (s *Service) items(o *openPlan, d *driver) (begin []func(), goes bool, err 
 		begin = append(begin, func() { d.begin("merge", func(ctx context.Context) { s.merge(ctx, o.ID, id) }) })
 	}
 	if !o.ended() {
-		asks := slices.ContainsFunc(o.items, func(it item) bool { return it.Phase == words.Asks })
+		asks := slices.ContainsFunc(o.items, func(it item) bool { return it.Phase == words.Asks && !answered(&it) })
 		if why := map[bool]string{true: "an item waits for an answer"}[asks && len(begin) == 0]; o.Why != why {
 			o.Why = why
 			o.tell(words.EventState, words.StateEvent{State: o.State, Why: why})
