@@ -50,7 +50,7 @@ const (
 	Merges Phase = "merges"
 	// Checks: the gate runs on the merged result.
 	Checks Phase = "checks"
-	// Asks: it needs files that it may not change; a person has to answer.
+	// Asks: it needs files that it may not change. The planner answers, or a person if there is a question.
 	Asks Phase = "asks"
 )
 
@@ -128,9 +128,11 @@ type Try struct {
 type Amendment struct {
 	Paths []string `json:"paths"`
 	Why   string   `json:"why,omitempty"`
-	// Answer is "granted" or "denied"; empty while it waits. By says who answered.
+	// Answer is "granted" or "denied"; empty while it waits. By says who answered: the planner's model, a person or the file policy.
 	Answer string `json:"answer,omitempty"`
 	By     string `json:"by,omitempty"`
+	// Reason is why, if it is not a person who answered.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Progress is an item with what came of it.
@@ -257,12 +259,13 @@ const Stream api.StreamKind = "plan"
 
 // The events of a plan. The events of the work itself are those of the tasks of its items.
 const (
-	EventCreated  api.EventType = "plan.created"  // Plan
-	EventPlanned  api.EventType = "plan.planned"  // PlannedEvent: items were proposed, accepted or not
-	EventState    api.EventType = "plan.state"    // StateEvent
-	EventItem     api.EventType = "plan.item"     // ItemEvent: an item changed its state or its phase
-	EventEdited   api.EventType = "plan.edited"   // EditedEvent
-	EventFinished api.EventType = "plan.finished" // Plan: nothing runs any more; there is another one after each retry
+	EventCreated   api.EventType = "plan.created"   // Plan
+	EventPlanned   api.EventType = "plan.planned"   // PlannedEvent: items were proposed, accepted or not
+	EventState     api.EventType = "plan.state"     // StateEvent
+	EventItem      api.EventType = "plan.item"      // ItemEvent: an item changed its state or its phase
+	EventEdited    api.EventType = "plan.edited"    // EditedEvent
+	EventAmendment api.EventType = "plan.amendment" // AmendmentEvent: an item asked for files, or was answered
+	EventFinished  api.EventType = "plan.finished"  // Plan: nothing runs any more; there is another one after each retry
 )
 
 // PlannedEvent reports that items were proposed for a request.
@@ -287,6 +290,12 @@ type ItemEvent struct {
 	Why    string     `json:"why,omitempty"`
 	Task   api.TaskID `json:"task,omitempty"`
 	Commit string     `json:"commit,omitempty"`
+}
+
+// AmendmentEvent reports that an item asked for files, or that it was answered, by whom and why.
+type AmendmentEvent struct {
+	Item string `json:"item"`
+	Amendment
 }
 
 // EditedEvent reports that a person, or another call of the planner, changed the items.

@@ -137,7 +137,7 @@ var eventData = []struct {
 	{session.EventState, session.StateEvent{}}, {session.EventBack, session.BackEvent{}}, {session.EventForked, session.ForkedEvent{}},
 	{session.EventClosed, session.Session{}},
 	{plan.EventCreated, plan.Plan{}}, {plan.EventPlanned, plan.PlannedEvent{}}, {plan.EventState, plan.StateEvent{}},
-	{plan.EventItem, plan.ItemEvent{}}, {plan.EventEdited, plan.EditedEvent{}}, {plan.EventFinished, plan.Plan{}},
+	{plan.EventItem, plan.ItemEvent{}}, {plan.EventEdited, plan.EditedEvent{}}, {plan.EventAmendment, plan.AmendmentEvent{}}, {plan.EventFinished, plan.Plan{}},
 }
 
 // union defines the events as one schema for each type, which its discriminator tells apart. The

@@ -2,8 +2,6 @@ package plan
 
 import (
 	"context"
-	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -14,28 +12,19 @@ import (
 // maxAmendments is how often an item may ask for files.
 const maxAmendments = 3
 
-// wants asks for files that an item needs and may not change. If no other item or plan may change them, nobody has to be asked.
-func (s *Service) wants(ctx context.Context, o *openPlan, n int, wanted []api.WantedFile) error {
-	it := &o.items[n]
-	a := words.Amendment{}
-	for _, w := range wanted {
-		a.Paths = append(a.Paths, path.Clean(w.Path))
-		if w.Why != "" && a.Why == "" {
-			a.Why = w.Why
-		}
-	}
-	it.Amendments = append(it.Amendments, a)
-	o.set(n, words.InProgress, words.Asks, "needs "+strings.Join(a.Paths, ", ")+map[bool]string{true: ": " + a.Why}[a.Why != ""])
-	owner, err := s.ownerOf(ctx, o, n, a.Paths)
-	if err != nil {
-		return err
-	}
-	if owner == "" {
-		o.answer(n, true, "nobody else may change them")
+// wants asks for files that an item needs and may not change: the planner if nobody else may change them, and a person otherwise. policy is
+// that of the item's task.
+func (s *Service) wants(ctx context.Context, o *openPlan, n int, wanted []api.WantedFile, policy api.FilePolicy) error {
+	a := o.amend(n, wanted)
+	if why := o.never(policy, a.Paths); why != "" {
+		o.answer(n, false, "the file policy", why)
 		return nil
 	}
-	it.Question = fmt.Sprintf("May it change them? %s may change them too. To answer: hortus plan answer %s %s --grant, or --deny", owner, o.ID, it.ID)
-	return nil
+	owner, err := s.ownerOf(ctx, o, n, a.Paths)
+	if err == nil && owner != "" {
+		o.ask(n, owner+" may change them too")
+	}
+	return err
 }
 
 // ownerOf returns who else may change one of some files: another item that is not ended, or another plan.
@@ -85,19 +74,24 @@ func answered(it *item) bool {
 }
 
 // answer stores the answer to the amendment of the n-th item. The item continues when the plan runs.
-func (o *openPlan) answer(n int, grant bool, by string) {
+func (o *openPlan) answer(n int, grant bool, by, reason string) {
 	it := &o.items[n]
 	a := &it.Amendments[len(it.Amendments)-1]
-	a.Answer, a.By, it.Question = "denied", by, ""
-	why := "the files were not granted"
-	it.Message = "You may not change " + strings.Join(a.Paths, ", ") + ". Do the work without that, or say why it is not possible."
+	a.Answer, a.By, a.Reason, it.Question = "denied", by, reason, ""
+	list, because := strings.Join(a.Paths, ", "), ""
+	if reason != "" {
+		because = ": " + strings.TrimSuffix(reason, ".")
+	}
+	why := "it may not change " + list + " (" + by + ")" + because
+	it.Message = "You may not change " + list + because + ". Do the work without that, or say why it is not possible."
 	if grant {
 		a.Answer = "granted"
 		it.Granted = append(it.Granted, exact(a.Paths)...)
-		why = "it may change " + strings.Join(a.Paths, ", ") + " (" + by + ")"
-		it.Message = "You may change " + strings.Join(a.Paths, ", ") + " too. Your earlier work is in the workspace. Continue."
+		why = "it may change " + list + " (" + by + ")" + because
+		it.Message = "You may change " + list + " too. Your earlier work is in the workspace. Continue."
 	}
 	o.set(n, words.InProgress, words.Asks, why)
+	o.tell(words.EventAmendment, words.AmendmentEvent{Item: it.ID, Amendment: *a})
 }
 
 // proceed continues the items whose amendments were answered, on the last commit of the plan.

@@ -202,6 +202,11 @@ func (s *Service) items(o *openPlan, d *driver) (begin []func(), goes bool, err 
 		}
 	}
 	begin = s.waiting(o, d)
+	for i := range o.items {
+		if id := o.items[i].ID; undecided(&o.items[i]) {
+			begin = append(begin, func() { d.begin("amendment of "+id, func(ctx context.Context) { s.decide(ctx, o.ID, id) }) })
+		}
+	}
 	if n := o.arrival(); n >= 0 {
 		id := o.items[n].ID
 		begin = append(begin, func() { d.begin("merge", func(ctx context.Context) { s.merge(ctx, o.ID, id) }) })

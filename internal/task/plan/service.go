@@ -301,9 +301,11 @@ func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, err
 		return words.Plan{}, api.Errorf(api.KindInvalid, "sandbox.env cannot be used with a plan").WithHint("use secrets")
 	}
 	req.Task.Sandbox.Account, req.Task.Sandbox.Key = by.Account, by.Key
-	if _, err := s.cfg.Tasks.CheckItem(ctx, req.Task); err != nil {
+	checked, err := s.cfg.Tasks.CheckItem(ctx, req.Task)
+	if err != nil {
 		return words.Plan{}, err
 	}
+	req.Task.Model = checked.Model
 	if err := checkUntil(req.Items, req.Task, nil); err != nil {
 		return words.Plan{}, err
 	}
@@ -528,7 +530,7 @@ func (s *Service) Answer(ctx context.Context, account string, id api.PlanID, req
 		if n < 0 || o.items[n].Phase != words.Asks || answered(&o.items[n]) {
 			return api.Errorf(api.KindConflict, "item %.60q of plan %s waits for no answer", req.Item, o.ID)
 		}
-		o.answer(n, req.Grant, "a person")
+		o.answer(n, req.Grant, "a person", "")
 		out = o.view()
 		return nil
 	})

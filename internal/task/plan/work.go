@@ -118,7 +118,7 @@ func (s *Service) worked(ctx context.Context, o *openPlan, n int, t api.Task, er
 	}
 	switch {
 	case len(wanted) > 0 && (t.Outcome == api.OutcomeVerified || t.Outcome == api.OutcomeNeedsHuman) && len(it.Amendments) < maxAmendments:
-		return s.wants(ctx, o, n, wanted)
+		return s.wants(ctx, o, n, wanted, t.Create.Repo.FilePolicy)
 	case t.Outcome == api.OutcomeVerified && try.Head != "":
 		o.Arrived++
 		it.Arrived = o.Arrived

@@ -33,6 +33,8 @@ type world struct {
 	source string
 	tasks  *scripted
 	log    *event.Log
+	// model is the planner's; nil for the offline one.
+	model model.Model
 }
 
 func newWorld(t testing.TB, files map[string]string) *world {
@@ -66,7 +68,12 @@ func (w *world) daemon(rows store.Plans) *plan.Service {
 	w.tasks.setOwner(owner.ID)
 	s := plan.New(plan.Config{
 		Rows: rows, Tasks: w.tasks, Git: w.git, Source: func(_ context.Context, url string) (git.Source, error) { return git.Source{URL: url}, nil },
-		Model: func(string) (model.Model, error) { return off, nil }, Log: w.log, Owner: owner.ID,
+		Model: func(string) (model.Model, error) {
+			if w.model != nil {
+				return w.model, nil
+			}
+			return off, nil
+		}, Log: w.log, Owner: owner.ID,
 	})
 	w.t.Cleanup(func() { s.Close(context.Background()) })
 	return s
