@@ -14,7 +14,7 @@ const (
 	Planning State = "planning"
 	// Proposed: a person reads the items, may change them, and approves.
 	Proposed State = "proposed"
-	// Queued: another plan has to end first, which changes the same files.
+	// Queued: others have to end first, which may change the same files.
 	Queued State = "queued"
 	// Running: items are worked on.
 	Running State = "running"
@@ -180,8 +180,6 @@ type Create struct {
 	Parallel int `json:"parallel,omitempty"`
 	// Approve waits for a person before items are worked on.
 	Approve bool `json:"approve,omitempty"`
-	// Refuse refuses the plan while another one of the account changes the same files of the repository. Otherwise it waits.
-	Refuse bool `json:"refuse,omitempty"`
 }
 
 // Edit replaces the items of a plan. Those that have begun must be the same.
@@ -223,10 +221,9 @@ type Plan struct {
 	Outcome api.Outcome `json:"outcome,omitempty"`
 	// Version counts the changes of the items.
 	Version int `json:"version"`
-	// Task, Parallel and Refuse are as in Create; the request of the task is that of the plan.
+	// Task and Parallel are as in Create; the request of the task is that of the plan.
 	Task     api.CreateTask `json:"task"`
 	Parallel int            `json:"parallel"`
-	Refuse   bool           `json:"refuse,omitempty"`
 	// Commit is what the plan began from, found by the branch Base. Branch is the plan's, and Head its last commit.
 	Commit string `json:"commit,omitempty"`
 	Base   string `json:"base,omitempty"`

@@ -7,6 +7,7 @@ import (
 
 	"hortus.dev/api"
 	words "hortus.dev/api/plan"
+	"hortus.dev/internal/task/workstream"
 )
 
 // maxAmendments is how often an item may ask for files.
@@ -20,43 +21,40 @@ func (s *Service) wants(ctx context.Context, o *openPlan, n int, wanted []api.Wa
 		o.answer(n, false, "the file policy", why)
 		return nil
 	}
-	owner, err := s.ownerOf(ctx, o, n, a.Paths)
+	owner, err := s.take(ctx, o, n, a.Paths, func() error { return nil })
 	if err == nil && owner != "" {
 		o.ask(n, owner+" may change them too")
 	}
 	return err
 }
 
-// ownerOf returns who else may change one of some files: another item that is not ended, or another plan.
-func (s *Service) ownerOf(ctx context.Context, o *openPlan, n int, paths []string) (string, error) {
-	owns := func(it *item) bool {
-		_, _, both := overlap(append(slices.Clone(touches(it.Item)), it.Granted...), exact(paths))
-		return both
-	}
+// ownerOf returns which other item of the plan, that is not ended, may change one of some files; "" if none does.
+func (o *openPlan) ownerOf(n int, paths []string) string {
 	for i := range o.items {
-		if it := &o.items[i]; i != n && !it.Ended() && owns(it) {
-			return "item " + it.ID, nil
+		it := &o.items[i]
+		if i != n && !it.Ended() && workstream.Overlap(append(slices.Clone(touches(it.Item)), it.Granted...), exact(paths)) {
+			return "item " + it.ID
 		}
 	}
-	rows, err := s.cfg.Rows.OpenPlans(ctx, s.repository(o.Task))
-	if err != nil {
+	return ""
+}
+
+// take calls grant if nobody else may change some files: no other item, and nobody else who works on the repository. Otherwise it returns
+// who may. While grant is called, nobody begins who changes them.
+func (s *Service) take(ctx context.Context, o *openPlan, n int, paths []string, grant func() error) (owner string, err error) {
+	if owner := o.ownerOf(n, paths); owner != "" {
+		return owner, nil
+	}
+	c := o.claim(s.repository(o.Task))
+	c.Touches = exact(paths)
+	with, taken, err := s.cfg.Workstreams.Extend(ctx, o.Account, []workstream.Claim{c}, o.overlap(), grant)
+	if api.KindOf(err) == api.KindConflict && len(with) > 0 {
+		err = nil // it is refused
+	}
+	if err != nil || taken {
 		return "", err
 	}
-	for _, r := range rows {
-		if r.ID == o.ID || r.Account != o.Account {
-			continue
-		}
-		other, err := s.load(ctx, r)
-		if err != nil {
-			return "", err
-		}
-		for i := range other.items {
-			if it := &other.items[i]; !it.Ended() && owns(it) {
-				return "item " + it.ID + " of plan " + string(other.ID), nil
-			}
-		}
-	}
-	return "", nil
+	return list(with), nil
 }
 
 // exact makes globs of paths that match nothing else.

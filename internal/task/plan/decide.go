@@ -88,17 +88,19 @@ func (s *Service) decide(ctx context.Context, id api.PlanID, name string) {
 			o.ask(n, who+" gave no answer: "+api.AsError(err).Message)
 			return nil
 		}
-		if answer.Answer == words.Grant {
-			owner, err := s.ownerOf(s.life, o, n, it.Amendments[asks-1].Paths)
-			if err != nil || owner != "" {
-				if err == nil {
-					o.ask(n, owner+" may change them too")
-				}
-				return err
-			}
+		reason := git.Sanitize(answer.Reason, len(answer.Reason))
+		if answer.Answer != words.Grant {
+			o.answer(n, false, who, reason)
+			return nil
 		}
-		o.answer(n, answer.Answer == words.Grant, who, git.Sanitize(answer.Reason, len(answer.Reason)))
-		return nil
+		owner, err := s.take(s.life, o, n, it.Amendments[asks-1].Paths, func() error {
+			o.answer(n, true, who, reason)
+			return s.store(s.life, o, s.cfg.Owner)
+		})
+		if err == nil && owner != "" {
+			o.ask(n, owner+" may change them too")
+		}
+		return err
 	})
 	if err != nil && s.life.Err() == nil {
 		s.cfg.Logger.Error("store the answer to an amendment", "plan", id, "item", name, "err", err)

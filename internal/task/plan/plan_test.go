@@ -304,7 +304,7 @@ func TestTwoPlans(t *testing.T) {
 	first := w.create(s, []words.Item{adds("a")}, nil)
 	w.until(s, first.ID, "running", func(p words.Plan) bool { return p.State == words.Running })
 	second := w.create(s, []words.Item{{ID: "z", Request: "z", Touches: []string{"*.txt"}, Creates: []string{"*.txt"}}}, nil)
-	third := w.create(s, []words.Item{{ID: "r", Request: "r", Touches: []string{"*.txt"}, Creates: []string{"*.txt"}}}, func(c *words.Create) { c.Refuse = true })
+	third := w.create(s, []words.Item{{ID: "r", Request: "r", Touches: []string{"*.txt"}, Creates: []string{"*.txt"}}}, func(c *words.Create) { c.Task.Repo.Overlap = api.OverlapRefuse })
 	other := w.create(s, []words.Item{{ID: "readme", Request: "r", Touches: []string{"README"}}}, nil)
 	if p := w.done(s, third.ID); p.Error == nil || p.Error.Kind != api.KindConflict || !strings.Contains(p.Why, string(first.ID)) {
 		t.Errorf("the third: %s: %v", p.Why, p.Error)

@@ -261,23 +261,9 @@ func (s *Service) ask(ctx context.Context, r *cache.Repo, commit string, files [
 			out.Documents = append(out.Documents, strings.TrimSuffix(name+": "+titles[name], ": "))
 		}
 	}
-	rows, err := s.cfg.Rows.OpenPlans(ctx, s.repository(p.Task))
-	if err != nil {
-		return out, err
+	others, err := s.others(ctx, p)
+	for _, c := range others {
+		out.Taken = append(out.Taken, c.Touches...)
 	}
-	for _, row := range rows {
-		if row.Account != p.Account || row.ID == p.ID {
-			continue
-		}
-		other, err := s.load(ctx, row)
-		if err != nil {
-			return out, err
-		}
-		for i := range other.items {
-			if it := &other.items[i]; !it.Ended() {
-				out.Taken = append(out.Taken, touches(it.Item)...)
-			}
-		}
-	}
-	return out, nil
+	return out, err
 }

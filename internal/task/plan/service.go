@@ -18,6 +18,7 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/internal/task/workstream"
 )
 
 // Tasks runs the tasks of items. A task engine implements it.
@@ -50,10 +51,12 @@ type Config struct {
 	Model func(name string) (model.Model, error)
 	// Titles lists the documents of an account and a repository that items may be given: their names, each with its title. It may be nil.
 	Titles func(ctx context.Context, account, repository, ref string) (map[string]string, error)
-	Log    Log
-	Owner  api.OwnerID
-	Now    func() time.Time
-	Logger *slog.Logger
+	// Workstreams knows who changes which files. Claims of the same rows is one of its sources.
+	Workstreams *workstream.Registry
+	Log         Log
+	Owner       api.OwnerID
+	Now         func() time.Time
+	Logger      *slog.Logger
 }
 
 // Service runs plans. Its methods may be called from several goroutines.
@@ -150,13 +153,31 @@ func (s *Service) store(ctx context.Context, o *openPlan, owner api.OwnerID) err
 		return err
 	}
 	o.changed = nil
+	less := false
 	for _, f := range o.facts {
+		less = less || f.releases()
 		if _, err := s.cfg.Log.Append(ctx, stream(o.ID), f.what, f.data); err != nil {
 			s.cfg.Logger.Error("append event", "plan", o.ID, "type", string(f.what), "err", err)
 		}
 	}
 	o.facts = nil
+	if less {
+		s.cfg.Workstreams.Released()
+	}
 	return nil
+}
+
+// releases reports whether a plan changes less files after a fact.
+func (f fact) releases() bool {
+	switch v := f.data.(type) {
+	case words.ItemEvent:
+		return v.State == words.Completed
+	case words.EditedEvent:
+		return true
+	case words.StateEvent:
+		return v.State == words.Done
+	}
+	return false
 }
 
 // repository names the repository of a plan: the same one for all its addresses' spellings.
@@ -317,7 +338,7 @@ func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, err
 	}
 	o := &openPlan{now: s.cfg.Now().UTC()}
 	o.Plan = words.Plan{
-		ID: api.NewPlanID(), State: words.Planning, Version: 1, Task: req.Task, Parallel: cmp.Or(req.Parallel, words.DefaultParallel), Refuse: req.Refuse,
+		ID: api.NewPlanID(), State: words.Planning, Version: 1, Task: req.Task, Parallel: cmp.Or(req.Parallel, words.DefaultParallel),
 		Account: by.Account, Key: by.Key, Owner: s.cfg.Owner, CreatedAt: o.now,
 	}
 	o.Branch, o.By, o.Approve = repo.PlanBranch(o.ID), by, req.Approve
