@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// Overlap is what happens if somebody else of the account changes the same files of a repository: a plan, a task or a session.
+// Overlap is what happens if others of the account change the same files of a repository: plans, tasks or sessions.
 type Overlap string
 
 const (

@@ -18,7 +18,7 @@ import (
 // decideTime bounds how long the planner's model has for an answer.
 const decideTime = 3 * time.Minute
 
-// never returns why an item gets one of some files in no case, whoever is asked: the file policy of the plan, or what belongs to git or to
+// never returns why an item gets one of some files in no case, also if a person would grant it: the file policy of the plan, or what belongs to git or to
 // the platform. own is the policy of the item's task, of which the writable files are those of the item.
 func (o *openPlan) never(own api.FilePolicy, paths []string) string {
 	own.Writable = o.Task.Repo.FilePolicy.Writable
@@ -43,7 +43,7 @@ func undecided(it *item) bool {
 	return it.Phase == words.Asks && it.Question == "" && len(it.Amendments) > 0 && !answered(it)
 }
 
-// decide has the planner's model answer the amendment of an item. If it gives no answer, or if somebody else may change the files
+// decide has the planner's model answer the amendment of an item. If it gives no answer, or if others may change the files
 // meanwhile, a person is asked.
 func (s *Service) decide(ctx context.Context, id api.PlanID, name string) {
 	var req words.AmendRequest

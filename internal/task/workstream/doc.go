@@ -1,5 +1,5 @@
 // Package workstream knows who changes which files of which repository now, for each account: plans, tasks that belong to no plan, and
-// turns of sessions. Whoever begins asks it first.
+// turns of sessions. Each of them asks it before it begins.
 //
 //	r := workstream.New(workstream.Config{Sources: []workstream.Source{plan.Claims{...}, task.Claims{...}}})
 //	changed := r.Changed()

@@ -91,7 +91,7 @@ func (r *Registry) Enter(ctx context.Context, account string, claims []Claim, po
 	return r.enter(ctx, account, claims, policy, ahead, begin)
 }
 
-// Extend is Enter for claims that somebody who works already adds to its own: whoever waits does not count, and nothing waits.
+// Extend is Enter for claims that somebody who works already adds to its own: those who wait do not count.
 func (r *Registry) Extend(ctx context.Context, account string, claims []Claim, policy api.Overlap, begin func() error) (with []Claim, entered bool, err error) {
 	return r.enter(ctx, account, claims, policy, working, begin)
 }
