@@ -52,6 +52,7 @@ const (
 	EventCandidate    EventType = "task.candidate"   // best.Candidate: one begins, ended, or was chosen or not
 	EventCompact      EventType = "task.compact"     // CompactEvent: the agent's history was shortened
 	EventTodo         EventType = "task.todo"        // TodoEvent: the agent wrote its list of work
+	EventOverlap      EventType = "task.overlap"     // OverlapEvent: others change the same files of the repository
 	EventTaskResumed  EventType = "task.resumed"     // ResumedEvent: another daemon continues it
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
 	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last

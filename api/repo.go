@@ -50,6 +50,9 @@ type RepoTask struct {
 	// Mutant, when set, is a patch that breaks the repository: the gate
 	// must fail once it is applied, which shows that new tests test something.
 	Mutant string `json:"mutant,omitempty"`
+	// Overlap is what happens if a plan, another task or a session of the account changes the same files of a repository. The default of a
+	// task is OverlapAllow, which tells who does; that of a plan is OverlapWait.
+	Overlap Overlap `json:"overlap,omitempty"`
 	// TestsMayChange is true if the gate with the original tests is shown but does
 	// not decide.
 	TestsMayChange bool `json:"testsMayChange,omitempty"`

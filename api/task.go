@@ -123,6 +123,8 @@ type Task struct {
 	Key       KeyID     `json:"key,omitempty"`
 	Owner     OwnerID   `json:"owner,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
+	// StartedAt is when a task on a repository began to work: it may have waited for others first, see RepoTask.Overlap.
+	StartedAt time.Time `json:"startedAt,omitzero"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 	// Diagnosis and Question are set when the outcome is needs_human.
 	Diagnosis string `json:"diagnosis,omitempty"`

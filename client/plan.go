@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"net/url"
 
 	"hortus.dev/api"
 	"hortus.dev/api/plan"
@@ -48,6 +49,16 @@ func (s *PlanService) Get(ctx context.Context, id api.PlanID) (out plan.Plan, er
 		return out, err
 	}
 	return out, s.client.call(ctx, http.MethodGet, path, nil, &out)
+}
+
+// Workstreams lists what changes files of a repository now, or waits for that, the earliest first: plans, tasks that belong to no plan, and
+// sessions whose turn runs. The address "" stands for all repositories.
+func (s *PlanService) Workstreams(ctx context.Context, repository string) (out []api.Workstream, err error) {
+	q := url.Values{}
+	if repository != "" {
+		q.Set("repository", repository)
+	}
+	return out, s.client.query(ctx, http.MethodGet, "/v1/workstreams", q, nil, &out)
 }
 
 // Approve lets the items of a proposed plan be worked on.

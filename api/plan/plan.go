@@ -14,7 +14,7 @@ const (
 	Planning State = "planning"
 	// Proposed: a person reads the items, may change them, and approves.
 	Proposed State = "proposed"
-	// Queued: another plan has to end first, which changes the same files.
+	// Queued: others have to end first, which may change the same files.
 	Queued State = "queued"
 	// Running: items are worked on.
 	Running State = "running"
@@ -50,7 +50,7 @@ const (
 	Merges Phase = "merges"
 	// Checks: the gate runs on the merged result.
 	Checks Phase = "checks"
-	// Asks: it needs files that it may not change; a person has to answer.
+	// Asks: it needs files that it may not change. The planner answers, or a person if there is a question.
 	Asks Phase = "asks"
 )
 
@@ -71,6 +71,10 @@ const (
 	// MaxTries is how often an item is worked on, those included that continue it after a conflict or an amendment.
 	MaxTries = 5
 )
+
+// UntilID is the id of the item with which a plan ends whose task has a command Until: it needs all others, and new agents continue the
+// whole until the command passes. No agent is started if it passes at once.
+const UntilID = "until"
 
 // Item is a part of a plan.
 type Item struct {
@@ -107,6 +111,8 @@ type Try struct {
 	// Why is why there is another try: a conflict, a failed check, files that were granted, or that somebody asked for it.
 	Why     string      `json:"why,omitempty"`
 	Outcome api.Outcome `json:"outcome,omitempty"`
+	// Stopped is why the passes of the item until ended.
+	Stopped api.StopReason `json:"stopped,omitempty"`
 	// Head is its verified commit.
 	Head string `json:"head,omitempty"`
 	// Merged is Head on the plan's branch, and Check the task that runs the gate on it.
@@ -122,9 +128,11 @@ type Try struct {
 type Amendment struct {
 	Paths []string `json:"paths"`
 	Why   string   `json:"why,omitempty"`
-	// Answer is "granted" or "denied"; empty while it waits. By says who answered.
+	// Answer is "granted" or "denied"; empty while it waits. By says who answered: the planner's model, a person or the file policy.
 	Answer string `json:"answer,omitempty"`
 	By     string `json:"by,omitempty"`
+	// Reason is why, if it is not a person who answered.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Progress is an item with what came of it.
@@ -164,7 +172,7 @@ func (p *Progress) Ended() bool {
 // Create requests a plan.
 type Create struct {
 	// Task is what the task of each item is made from: its request is that of the plan, and its budget that of all items together.
-	// It is about one repository.
+	// It is about one repository. Its command Until is that of the whole: see UntilID.
 	Task api.CreateTask `json:"task"`
 	// Items are the plan; without any, the model of the task divides the request.
 	Items []Item `json:"items,omitempty"`
@@ -172,8 +180,6 @@ type Create struct {
 	Parallel int `json:"parallel,omitempty"`
 	// Approve waits for a person before items are worked on.
 	Approve bool `json:"approve,omitempty"`
-	// Refuse refuses the plan while another one of the account changes the same files of the repository. Otherwise it waits.
-	Refuse bool `json:"refuse,omitempty"`
 }
 
 // Edit replaces the items of a plan. Those that have begun must be the same.
@@ -215,10 +221,9 @@ type Plan struct {
 	Outcome api.Outcome `json:"outcome,omitempty"`
 	// Version counts the changes of the items.
 	Version int `json:"version"`
-	// Task, Parallel and Refuse are as in Create; the request of the task is that of the plan.
+	// Task and Parallel are as in Create; the request of the task is that of the plan.
 	Task     api.CreateTask `json:"task"`
 	Parallel int            `json:"parallel"`
-	Refuse   bool           `json:"refuse,omitempty"`
 	// Commit is what the plan began from, found by the branch Base. Branch is the plan's, and Head its last commit.
 	Commit string `json:"commit,omitempty"`
 	Base   string `json:"base,omitempty"`
@@ -251,12 +256,13 @@ const Stream api.StreamKind = "plan"
 
 // The events of a plan. The events of the work itself are those of the tasks of its items.
 const (
-	EventCreated  api.EventType = "plan.created"  // Plan
-	EventPlanned  api.EventType = "plan.planned"  // PlannedEvent: items were proposed, accepted or not
-	EventState    api.EventType = "plan.state"    // StateEvent
-	EventItem     api.EventType = "plan.item"     // ItemEvent: an item changed its state or its phase
-	EventEdited   api.EventType = "plan.edited"   // EditedEvent
-	EventFinished api.EventType = "plan.finished" // Plan: nothing runs any more; there is another one after each retry
+	EventCreated   api.EventType = "plan.created"   // Plan
+	EventPlanned   api.EventType = "plan.planned"   // PlannedEvent: items were proposed, accepted or not
+	EventState     api.EventType = "plan.state"     // StateEvent
+	EventItem      api.EventType = "plan.item"      // ItemEvent: an item changed its state or its phase
+	EventEdited    api.EventType = "plan.edited"    // EditedEvent
+	EventAmendment api.EventType = "plan.amendment" // AmendmentEvent: an item asked for files, or was answered
+	EventFinished  api.EventType = "plan.finished"  // Plan: nothing runs any more; there is another one after each retry
 )
 
 // PlannedEvent reports that items were proposed for a request.
@@ -281,6 +287,12 @@ type ItemEvent struct {
 	Why    string     `json:"why,omitempty"`
 	Task   api.TaskID `json:"task,omitempty"`
 	Commit string     `json:"commit,omitempty"`
+}
+
+// AmendmentEvent reports that an item asked for files, or that it was answered, by whom and why.
+type AmendmentEvent struct {
+	Item string `json:"item"`
+	Amendment
 }
 
 // EditedEvent reports that a person, or another call of the planner, changed the items.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/api/plan"
 	"hortus.dev/internal/platform/language"
 )
 
@@ -27,6 +28,8 @@ func enum(t reflect.Type) []string {
 		return language.Names()
 	case reflect.TypeFor[api.OutputKind]():
 		return []string{string(api.OutputText), string(api.OutputJSON), string(api.OutputFile), string(api.OutputNone)}
+	case reflect.TypeFor[plan.Verdict]():
+		return []string{string(plan.Grant), string(plan.Deny)}
 	case reflect.TypeFor[api.Category]():
 		return categoryNames()
 	}
@@ -124,5 +127,8 @@ var descriptions = map[string]string{
 	"Diagnosis.category": "Category of the failure.",
 	"Diagnosis.cause":    "Root cause of the failure, in one sentence.",
 	"Diagnosis.artifact": "Corrected program. Omit it if you ask a question.",
+	"AmendAnswer.answer": "Whether the item may change the files.",
+	"AmendAnswer.reason": "Why, in one sentence.",
+
 	"Diagnosis.question": "What a person must decide. Omit it if you return an artifact.",
 }

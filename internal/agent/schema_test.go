@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/plan"
 )
 
 // TestSchemasAreDescribed: a model reads a description of each field that it may fill in,
@@ -28,7 +29,7 @@ func TestSchemasAreDescribed(t *testing.T) {
 			}
 		}
 	}
-	for name, v := range map[string]any{"ExecutionPlan": api.ExecutionPlan{}, "CodeArtifact": api.CodeArtifact{}, "Diagnosis": api.Diagnosis{}} {
+	for name, v := range map[string]any{"ExecutionPlan": api.ExecutionPlan{}, "CodeArtifact": api.CodeArtifact{}, "Diagnosis": api.Diagnosis{}, "AmendAnswer": plan.AmendAnswer{}} {
 		var s schema
 		if err := json.Unmarshal(schemaOf(v), &s); err != nil || len(s.Properties) == 0 {
 			t.Fatalf("%s: %v, %d properties", name, err, len(s.Properties))

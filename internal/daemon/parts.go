@@ -48,6 +48,7 @@ import (
 	"hortus.dev/internal/task/sandboxes"
 	"hortus.dev/internal/task/session"
 	"hortus.dev/internal/task/setup"
+	"hortus.dev/internal/task/workstream"
 	"hortus.dev/internal/telemetry"
 )
 
@@ -270,21 +271,45 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		return err
 	}
 	s.documents = document.New(document.Config{Rows: s.db, Room: s.takeSpace, Cache: s.repositories, Source: s.forges.Source})
+	claims := task.Claims{Tasks: s.db, Key: s.repositoryKey, Session: s.sessionKey}
+	owners := workstream.New(workstream.Config{Sources: []workstream.Source{plan.Claims{Rows: s.db}, claims}})
 	s.tasks = task.New(task.Config{
 		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.sandboxes.Planner.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided, Needs: s.needs, Toolchains: s.host.Toolchains}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Room: s.takeSpace,
 		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book, Documents: s.documents,
+		Workstreams: owners, Claims: claims,
 	})
 	s.onClose(s.tasks.Close)
 	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
 	s.onClose(s.sessions.Close)
 	s.plans = plan.New(plan.Config{
-		Rows: s.db, Tasks: s.tasks, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Titles: s.titles, Log: s.facts(), Owner: s.owner.Owner.ID, Logger: s.log,
+		Rows: s.db, Tasks: s.tasks, Workstreams: owners, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Titles: s.titles, Log: s.facts(), Owner: s.owner.Owner.ID, Logger: s.log,
 	})
 	s.onClose(s.plans.Close)
 	return nil
+}
+
+// repositoryKey names a repository for those who change files of it; empty for the one of sessions without a repository, which share nothing.
+func (s *System) repositoryKey(url string) string {
+	if s.repositories == nil || filepath.Dir(url) == s.dir.Path("sessions") {
+		return ""
+	}
+	r, err := s.repositories.Remote(url)
+	if err != nil {
+		return url
+	}
+	return r.BranchKey("")
+}
+
+// sessionKey returns the key of a session.
+func (s *System) sessionKey(ctx context.Context, id api.SessionID) (string, error) {
+	r, err := s.db.Session(ctx, id)
+	if api.KindOf(err) == api.KindNotFound {
+		return string(id), nil
+	}
+	return r.Key, err
 }
 
 // titles lists the documents that items of plans may be given.

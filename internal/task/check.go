@@ -278,6 +278,8 @@ func (e *Engine) checkRepo(ctx context.Context, req api.CreateTask) (api.CreateT
 		return invalid("a wall-clock budget of %d ms exceeds the maximum lifetime of a sandbox (%s)", r.Budget.WallMS, api.MaxTTL)
 	case req.RunTimeoutMS < 0 || req.RunTimeoutMS > api.MaxTTL.Milliseconds():
 		return invalid("timeout of %d ms is out of range", req.RunTimeoutMS)
+	case r.Overlap.Check() != nil:
+		return req, r.Overlap.Check()
 	case r.Author.Name == "" || r.Author.Email == "":
 		return req, api.Errorf(api.KindInvalid, "a task on a repository needs an author with a name and an e-mail address").
 			WithHint("Set --author 'Name <email>', or configure git: git config --global user.name ...")

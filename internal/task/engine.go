@@ -13,6 +13,7 @@ import (
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/internal/task/workstream"
 )
 
 // Store keeps tasks. Its methods may be called from several goroutines.
@@ -74,6 +75,9 @@ type Config struct {
 	Lessons Lessons
 	// Documents are the stored documents of accounts; nil refuses requests that name one.
 	Documents Documents
+	// Workstreams knows who changes which files; nil has nobody wait. Claims are those of the tasks of this engine's rows in it.
+	Workstreams *workstream.Registry
+	Claims      Claims
 	// Room refuses bytes that the disk has no space for, or that an account may not store. It may be
 	// nil. Output of programs beyond it is discarded.
 	Room func(ctx context.Context, account, what string, need int64) error
@@ -199,11 +203,19 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 	}
 	r.log.Emit(life, api.EventTaskCreated, t)
 	go func() {
-		defer e.active.leave(t.ID, r)
+		defer e.leave(t, r)
 		defer cancel()
 		e.run(life, t, ms, from, r)
 	}()
 	return nil
+}
+
+// leave is the end of a task. Others may have waited for it.
+func (e *Engine) leave(t api.Task, r *activeTask) {
+	e.active.leave(t.ID, r)
+	if t.Create.Repo != nil && e.cfg.Workstreams != nil {
+		e.cfg.Workstreams.Released()
+	}
 }
 
 // room refuses bytes that a task may not store.

@@ -91,6 +91,9 @@ func (e *Engine) Resume(ctx context.Context) int {
 		err := e.resume(ctx, r.task, r.run)
 		if err != nil {
 			err = e.loseTask(ctx, r.task, r.run, api.Errorf(api.KindOf(err), "the task cannot be continued: %w", err).WithHint("%s", api.HintOf(err)))
+			if e.cfg.Workstreams != nil {
+				e.cfg.Workstreams.Released()
+			}
 			if err != nil {
 				e.cfg.Logger.Error("end a task that cannot be continued", "task", r.task.ID, "err", err)
 			}
@@ -153,7 +156,7 @@ func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run) error
 		})
 	})
 	go func() {
-		defer e.active.leave(t.ID, r)
+		defer e.leave(t, r)
 		defer cancel()
 		e.run(life, t, ms, from, r)
 	}()

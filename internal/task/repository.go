@@ -30,9 +30,8 @@ type Repositories interface {
 // repository runs a task on a repository.
 func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, from source, r *activeTask) repo.End {
 	log := r.log
-	t.State = api.TaskRunning
-	if err := e.cfg.Store.UpdateTask(context.WithoutCancel(ctx), *t); err != nil {
-		return repo.End{Outcome: api.OutcomeFailed, Error: api.AsError(err)}
+	if end, ok := e.begin(ctx, t, r); !ok {
+		return end
 	}
 	if r.run.Earlier(api.EventTaskStarted) == 0 {
 		log.Emit(ctx, api.EventTaskStarted, struct{}{})

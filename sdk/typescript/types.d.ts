@@ -539,7 +539,15 @@ export interface EscalationEvent {
   why: string;
 }
 
-export type Event = EventTaskCreated | EventTaskStarted | EventTaskPlan | EventTaskCode | EventTaskEscalation | EventTaskAttempt | EventTaskPhase | EventTaskOutput | EventTaskResult | EventTaskDiagnosis | EventTaskModel | EventTaskModelRetry | EventTaskStep | EventTaskTier | EventTaskTool | EventTaskSay | EventTaskCandidate | EventTaskCompact | EventTaskTodo | EventTaskResumed | EventTaskRetry | EventTaskLessons | EventTaskCancel | EventTaskFinished | EventSandboxState | EventSandboxUpdated | EventSandboxWaiting | EventSandboxSnapshot | EventSandboxForked | EventSandboxAdopted | EventSandboxEgress | EventSandboxEgressPolicy | EventSandboxExec | EventSandboxExecEnd | EventSessionCreated | EventSessionMessage | EventSessionRemoved | EventSessionTurn | EventSessionRestored | EventSessionAnswer | EventSessionState | EventSessionBack | EventSessionForked | EventSessionClosed | EventPlanCreated | EventPlanPlanned | EventPlanState | EventPlanItem | EventPlanEdited | EventPlanFinished;
+export type Event = EventTaskCreated | EventTaskStarted | EventTaskPlan | EventTaskCode | EventTaskEscalation | EventTaskAttempt | EventTaskPhase | EventTaskOutput | EventTaskResult | EventTaskDiagnosis | EventTaskModel | EventTaskModelRetry | EventTaskStep | EventTaskTier | EventTaskTool | EventTaskSay | EventTaskCandidate | EventTaskCompact | EventTaskTodo | EventTaskResumed | EventTaskOverlap | EventTaskRetry | EventTaskLessons | EventTaskCancel | EventTaskFinished | EventSandboxState | EventSandboxUpdated | EventSandboxWaiting | EventSandboxSnapshot | EventSandboxForked | EventSandboxAdopted | EventSandboxEgress | EventSandboxEgressPolicy | EventSandboxExec | EventSandboxExecEnd | EventSessionCreated | EventSessionMessage | EventSessionRemoved | EventSessionTurn | EventSessionRestored | EventSessionAnswer | EventSessionState | EventSessionBack | EventSessionForked | EventSessionClosed | EventPlanCreated | EventPlanPlanned | EventPlanState | EventPlanItem | EventPlanEdited | EventPlanAmendment | EventPlanFinished;
+
+export interface EventPlanAmendment {
+  at: string;
+  data?: PlanAmendmentEvent;
+  seq: number;
+  stream: Stream;
+  type: "plan.amendment";
+}
 
 export interface EventPlanCreated {
   at: string;
@@ -851,6 +859,14 @@ export interface EventTaskOutput {
   seq: number;
   stream: Stream;
   type: "task.output";
+}
+
+export interface EventTaskOverlap {
+  at: string;
+  data?: OverlapEvent;
+  seq: number;
+  stream: Stream;
+  type: "task.overlap";
 }
 
 export interface EventTaskPhase {
@@ -1380,6 +1396,11 @@ export interface Overcome {
   verified: number;
 }
 
+export interface OverlapEvent {
+  waits?: boolean;
+  with: Workstream[];
+}
+
 export interface PTYSize {
   cols: number;
   rows: number;
@@ -1421,7 +1442,6 @@ export interface Plan {
   parallel: number;
   planner?: string;
   receipt?: Receipt;
-  refuse?: boolean;
   rejected?: string[];
   startedAt?: string;
   state: "planning" | "proposed" | "queued" | "running" | "paused" | "done";
@@ -1435,6 +1455,16 @@ export interface PlanAmendment {
   answer?: string;
   by?: string;
   paths: string[];
+  reason?: string;
+  why?: string;
+}
+
+export interface PlanAmendmentEvent {
+  answer?: string;
+  by?: string;
+  item: string;
+  paths: string[];
+  reason?: string;
   why?: string;
 }
 
@@ -1447,7 +1477,6 @@ export interface PlanCreate {
   approve?: boolean;
   items?: PlanItem[];
   parallel?: number;
-  refuse?: boolean;
   task: CreateTask;
 }
 
@@ -1546,6 +1575,7 @@ export interface PlanTry {
   outcome?: "verified" | "needs_human" | "declined" | "canceled" | "failed" | "lost" | "answered";
   start?: string;
   startedAt: string;
+  stopped?: string;
   task: string;
   why?: string;
 }
@@ -1715,6 +1745,7 @@ export interface RepoTask {
   mutant?: string;
   name?: string;
   noSetup?: boolean;
+  overlap?: string;
   passes?: number;
   prepareOnly?: boolean;
   push?: boolean;
@@ -1833,7 +1864,7 @@ export interface RunCode {
   language?: string;
 }
 
-export type RunEvent = RunEventCreated | RunEventStarted | RunEventPlan | RunEventCode | RunEventEscalation | RunEventAttempt | RunEventPhase | RunEventOutput | RunEventResult | RunEventDiagnosis | RunEventModel | RunEventModelRetry | RunEventStep | RunEventTier | RunEventTool | RunEventSay | RunEventCandidate | RunEventCompact | RunEventTodo | RunEventResumed | RunEventRetry | RunEventLessons | RunEventCancel | RunEventVerdict;
+export type RunEvent = RunEventCreated | RunEventStarted | RunEventPlan | RunEventCode | RunEventEscalation | RunEventAttempt | RunEventPhase | RunEventOutput | RunEventResult | RunEventDiagnosis | RunEventModel | RunEventModelRetry | RunEventStep | RunEventTier | RunEventTool | RunEventSay | RunEventCandidate | RunEventCompact | RunEventTodo | RunEventResumed | RunEventOverlap | RunEventRetry | RunEventLessons | RunEventCancel | RunEventVerdict;
 
 export interface RunEventAttempt {
   at: string;
@@ -1929,6 +1960,14 @@ export interface RunEventOutput {
   seq: number;
   stream: Stream;
   type: "output";
+}
+
+export interface RunEventOverlap {
+  at: string;
+  data?: OverlapEvent;
+  seq: number;
+  stream: Stream;
+  type: "overlap";
 }
 
 export interface RunEventPhase {
@@ -2470,6 +2509,7 @@ export interface Task {
   reply?: string;
   repo?: RepoResult;
   session?: string;
+  startedAt?: string;
   state: "pending" | "running" | "done";
   usage?: Usage;
   value?: unknown;
@@ -2713,6 +2753,17 @@ export interface WorkspaceUsage {
   files: number;
   incomplete?: string;
   quota?: string;
+}
+
+export interface Workstream {
+  id: string;
+  kind: string;
+  repository: string;
+  since: string;
+  title: string;
+  touches: string[];
+  waits?: boolean;
+  waitsFor?: string[];
 }
 
 export interface WriteInfo {

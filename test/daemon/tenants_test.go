@@ -302,6 +302,37 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 	}
 }
 
+// TestAnotherAccountsWorkstreamsAreNotListed: who changes files of a repository is a matter of its account, also if another one names the
+// same repository.
+func TestAnotherAccountsWorkstreamsAreNotListed(t *testing.T) {
+	w := newTown(t)
+	owners, err := w.DB.Owners(t.Context())
+	if err != nil || len(owners) == 0 {
+		t.Fatal(owners, err)
+	}
+	now := time.Now().UTC()
+	plan, task := api.NewPlanID(), api.NewTaskID()
+	repository := api.RepoTask{URL: "https://example.org/r", Author: api.Identity{Name: "A", Email: "a@example.org"}}
+	doc := fmt.Appendf(nil, `{"id":%q,"state":"queued","account":"alice","createdAt":%q,"task":{"request":"of alice","repo":{"url":"https://example.org/r"}}}`, plan, now.Format(time.RFC3339))
+	for _, err := range []error{
+		w.DB.InsertPlan(t.Context(), store.Plan{ID: plan, Account: "alice", Repository: "r", Owner: owners[0].ID, CreatedAt: now, Doc: doc}, 9),
+		w.DB.InsertTask(t.Context(), api.Task{ID: task, State: api.TaskPending, Account: "alice", CreatedAt: now, Owner: owners[0].ID, Create: api.CreateTask{Request: "of alice", Repo: &repository}}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"/v1/workstreams", "/v1/workstreams?repository=https://example.org/r"} {
+		if status, answer := w.Call("GET", path, "", "X-API-KEY", w.bob.Secret); status != http.StatusOK || strings.TrimSpace(answer) != "[]" {
+			t.Errorf("%s for another account: %d %s", path, status, answer)
+		}
+		// The control: its own account sees them.
+		if status, answer := w.Call("GET", path, "", "X-API-KEY", w.alice.Secret); status != http.StatusOK || !strings.Contains(answer, string(task)) || path == "/v1/workstreams" && !strings.Contains(answer, string(plan)) {
+			t.Errorf("%s for the account: %d %s", path, status, answer)
+		}
+	}
+}
+
 // TestAnotherAccountsDocumentsDoNotExist names another account's documents, and wants what a name gets that never was, word
 // for word.
 func TestAnotherAccountsDocumentsDoNotExist(t *testing.T) {

@@ -22,19 +22,20 @@ import (
 
 // Command is "hortus plan".
 type Command struct {
-	Start   startCmd   `cmd:"" help:"Divide a request into items, show them, and have agents work on them side by side."`
-	Ls      lsCmd      `cmd:"" help:"List plans, newest first."`
-	Show    showCmd    `cmd:"" help:"Show a plan: its items, its graph, and what each waits for."`
-	Watch   watchCmd   `cmd:"" help:"Follow a plan until it ends."`
-	Approve approveCmd `cmd:"" help:"Approve a proposed plan: its items are worked on."`
-	Edit    editCmd    `cmd:"" help:"Replace the items of a plan that have not begun."`
-	Answer  answerCmd  `cmd:"" help:"Answer an item that asks for files which it may not change."`
-	Retry   retryCmd   `cmd:"" help:"Try failed items again."`
-	Replan  replanCmd  `cmd:"" help:"Have the model divide again what is not completed, with what came of it."`
-	Pause   pauseCmd   `cmd:"" help:"Pause a plan: what runs ends, and nothing begins."`
-	Resume  resumeCmd  `cmd:"" help:"Continue a paused plan."`
-	Cancel  cancelCmd  `cmd:"" help:"Cancel a plan and wait for its receipt."`
-	Deliver deliverCmd `cmd:"" help:"Push the branch of a plan that is done, or open its merge request."`
+	Start       startCmd       `cmd:"" help:"Divide a request into items, show them, and have agents work on them side by side."`
+	Ls          lsCmd          `cmd:"" help:"List plans, newest first."`
+	Workstreams workstreamsCmd `cmd:"" help:"Show who changes files of a repository now, or waits for that: plans, tasks and sessions."`
+	Show        showCmd        `cmd:"" help:"Show a plan: its items, its graph, and what each waits for."`
+	Watch       watchCmd       `cmd:"" help:"Follow a plan until it ends."`
+	Approve     approveCmd     `cmd:"" help:"Approve a proposed plan: its items are worked on."`
+	Edit        editCmd        `cmd:"" help:"Replace the items of a plan that have not begun."`
+	Answer      answerCmd      `cmd:"" help:"Answer an item that asks for files which it may not change."`
+	Retry       retryCmd       `cmd:"" help:"Try failed items again."`
+	Replan      replanCmd      `cmd:"" help:"Have the model divide again what is not completed, with what came of it."`
+	Pause       pauseCmd       `cmd:"" help:"Pause a plan: what runs ends, and nothing begins."`
+	Resume      resumeCmd      `cmd:"" help:"Continue a paused plan."`
+	Cancel      cancelCmd      `cmd:"" help:"Cancel a plan and wait for its receipt."`
+	Deliver     deliverCmd     `cmd:"" help:"Push the branch of a plan that is done, or open its merge request."`
 }
 
 // Help returns what the first lines of help do not.
@@ -53,7 +54,6 @@ type startCmd struct {
 	Plan     string `complete:"files" placeholder:"FILE" help:"File with the items, in YAML or JSON (default: the model divides the request); docs/plans.md."`
 	Parallel int    `placeholder:"N" help:"How many items are worked on at a time (1 to 50, default 4)."`
 	Yes      bool   `short:"y" help:"Begin without asking."`
-	Refuse   bool   `help:"Fail if another plan changes the same files (default: wait for it)."`
 	Detach   bool   `short:"d" help:"Start the plan, print its ID and return. hortus plan watch ID follows it."`
 	task.PlanFlags
 }
@@ -118,7 +118,7 @@ func (c *startCmd) Run(ctx app.Context, a *app.App) error {
 	if request == "" {
 		return api.Errorf(api.KindInvalid, "the request is empty").WithHint(`put it into quotes: hortus plan start --repo . "1. Fix ...  2. Add ..."; or give the items: --plan FILE`)
 	}
-	req := words.Create{Items: f.Items, Parallel: c.Parallel, Refuse: c.Refuse, Approve: !c.Yes}
+	req := words.Create{Items: f.Items, Parallel: c.Parallel, Approve: !c.Yes}
 	if req.Parallel == 0 {
 		req.Parallel = f.Parallel
 	}

@@ -13,7 +13,11 @@ type PlanFlags struct {
 	Repo    []string `sep:"none" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repository: the name of a connected one (hortus repo ls), a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT (default: the checkout of the working directory)."`
 	Verify  string   `placeholder:"CMD" help:"Shell command that verifies each result (default: the repository's own test command)."`
 	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
+	Overlap string   `placeholder:"POLICY" help:"If other plans, tasks or sessions change the same files: wait (default) until they end, refuse, which fails, or allow, which works at the same time."`
 	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
+	// Tests is as in a reply to a task.
+	Tests bool `name:"tests-may-change" help:"Accept changes to existing tests: the gate with the original tests no longer decides."`
+	untilFlags
 	DeliveryFlags
 	BudgetFlags
 	setupFlags
@@ -31,8 +35,12 @@ func (f *PlanFlags) Request(ctx context.Context, a *app.App, request string) (ap
 		f.Model.all = name
 	}
 	c := taskStartCmd{
-		Request: request, Repo: f.Repo, Verify: f.Verify, Context: f.Context, Author: f.Author,
+		Request: request, Overlap: f.Overlap, untilFlags: f.untilFlags, Repo: f.Repo, Verify: f.Verify, Context: f.Context, Author: f.Author,
 		DeliveryFlags: f.DeliveryFlags, BudgetFlags: f.BudgetFlags, setupFlags: f.setupFlags, agentFlag: f.agentFlag, Sandbox: f.Sandbox,
 	}
-	return c.request(ctx, a)
+	req, err := c.request(ctx, a)
+	if err == nil {
+		req.Repo.TestsMayChange = f.Tests
+	}
+	return req, err
 }

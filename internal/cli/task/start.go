@@ -32,6 +32,7 @@ type taskStartCmd struct {
 	Mutant   string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository. The gate must fail with it, which proves that new tests detect the defect."`
 	Author   string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
 	Record   string   `complete:"files" placeholder:"FILE" help:"File to record every model call in, without secrets, for --model replay:FILE."`
+	Overlap  string   `placeholder:"POLICY" help:"If plans, other tasks or sessions change the same files: allow (default), which works at the same time and names them, wait until they end, or refuse, which fails."`
 	Detach   bool     `short:"d" help:"Start the task, print its ID and return. hortus task watch ID follows it."`
 	untilFlags
 	DeliveryFlags
@@ -168,6 +169,9 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	}
 	if req.Repo.Best, err = c.bestFlags.request(); err != nil {
 		return req, err
+	}
+	if req.Repo.Overlap = api.Overlap(c.Overlap); req.Repo.Overlap.Check() != nil {
+		return req, api.Errorf(api.KindInvalid, "--overlap: %w", req.Repo.Overlap.Check())
 	}
 	req.Repo.LocksMayChange = c.Locks
 	req.Repo.Fresh, req.Repo.Strict, req.Repo.NoSetup, req.Repo.Workspace, req.Repo.Agent = c.Fresh, c.Strict, c.NoSetup, c.Workspace, c.Agent

@@ -22,6 +22,7 @@ type PlanRunner interface {
 	Deliver(ctx context.Context, account string, id api.PlanID, req api.DeliverTask) (plan.Plan, error)
 	Cancel(ctx context.Context, account string, id api.PlanID) (plan.Plan, error)
 	AccountOf(ctx context.Context, id api.PlanID) (string, error)
+	Workstreams(ctx context.Context, account, repository string) ([]api.Workstream, error)
 }
 
 // Plans guards plans. Everybody has those of the own account and no others, but operators, who have all.
@@ -62,6 +63,12 @@ func (s *Plans) Get(ctx context.Context, id api.PlanID) (plan.Plan, error) {
 func (s *Plans) List(ctx context.Context, all bool, limit int) ([]plan.Plan, error) {
 	p, err := caller(ctx)
 	return ifAllowed(err, func() ([]plan.Plan, error) { return s.r.List(ctx, p.Account, all, limit) })
+}
+
+// Workstreams lists who of the caller's account changes files of repositories.
+func (s *Plans) Workstreams(ctx context.Context, repository string) ([]api.Workstream, error) {
+	p, err := caller(ctx)
+	return ifAllowed(err, func() ([]api.Workstream, error) { return s.r.Workstreams(ctx, p.Account, repository) })
 }
 
 // Approve approves a plan.

@@ -22,7 +22,7 @@ var calls = map[string]string{
 	"task cancel": "POST /v1/tasks/ID/cancel", "task reply": "POST /v1/tasks/ID/reply", "task ls": "GET /v1/tasks",
 	"workspace ls": "GET /v1/workspaces", "workspace create": "POST /v1/workspaces", "workspace rm": "DELETE /v1/workspaces/ID",
 	"session show": "GET /v1/sessions/ID", "session ls": "GET /v1/sessions", "session cancel": "POST /v1/sessions/ID/cancel",
-	"plan show": "GET /v1/plans/ID", "plan ls": "GET /v1/plans", "plan cancel": "POST /v1/plans/ID/cancel",
+	"plan show": "GET /v1/plans/ID", "plan ls": "GET /v1/plans", "plan workstreams": "GET /v1/workstreams", "plan cancel": "POST /v1/plans/ID/cancel",
 	"plan retry": "POST /v1/plans/ID/retry", "plan answer": "POST /v1/plans/ID/answer", "plan start": "POST /v1/plans",
 	"session close": "DELETE /v1/sessions/ID", "session fork": "POST /v1/sessions/ID/fork",
 	"repo sync": "POST /v1/repositories/ID/sync", "repo ls": "GET /v1/repositories",

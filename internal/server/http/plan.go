@@ -24,6 +24,8 @@ type Plans interface {
 	Answer(ctx context.Context, id api.PlanID, req plan.Answer) (plan.Plan, error)
 	Deliver(ctx context.Context, id api.PlanID, req api.DeliverTask) (plan.Plan, error)
 	Cancel(ctx context.Context, id api.PlanID) (plan.Plan, error)
+	// Workstreams lists who changes files of a repository, or of all for "".
+	Workstreams(ctx context.Context, repository string) ([]api.Workstream, error)
 }
 
 // maxPlans bounds the list of plans.
@@ -57,6 +59,13 @@ func (d plans) planRoutes() []Route {
 			}
 			list, err := d.Plans.List(r.Context(), all || slices.Contains(states, plan.Done), maxPlans)
 			return slices.DeleteFunc(list, func(p plan.Plan) bool { return !in(states, p.State) }), err
+		}),
+	}, {
+		Method: "GET", Pattern: "/v1/workstreams", Name: "workstreams", Role: api.RoleUser,
+		Doc: "List what changes files of repositories now, or waits for that, the earliest first: plans, tasks that belong to no plan, and sessions whose turn runs, of the account.",
+		Out: []api.Workstream{}, Params: []Param{{Name: "repository", Doc: "Address of the repository (default: all).", Type: ""}},
+		Handler: give(func(r *http.Request) ([]api.Workstream, error) {
+			return d.Plans.Workstreams(r.Context(), r.URL.Query().Get("repository"))
 		}),
 	}, {
 		Method: "GET", Pattern: one, Name: "planOf", Role: api.RoleUser,

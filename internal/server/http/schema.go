@@ -127,7 +127,7 @@ var eventData = []struct {
 	{api.EventOutput, api.OutputEvent{}}, {api.EventResult, api.AttemptEvent{}}, {api.EventDiagnosis, api.AttemptEvent{}},
 	{api.EventModel, api.ModelEvent{}}, {api.EventModelRetry, api.ModelRetryEvent{}}, {api.EventRepoStep, api.RepoStepEvent{}},
 	{api.EventTier, api.TierEvent{}}, {api.EventTool, api.ToolEvent{}}, {api.EventSay, api.SayEvent{}}, {api.EventCandidate, api.Candidate{}},
-	{api.EventCompact, api.CompactEvent{}}, {api.EventTodo, api.TodoEvent{}}, {api.EventTaskResumed, api.ResumedEvent{}}, {api.EventRetry, api.RetryEvent{}},
+	{api.EventCompact, api.CompactEvent{}}, {api.EventTodo, api.TodoEvent{}}, {api.EventTaskResumed, api.ResumedEvent{}}, {api.EventOverlap, api.OverlapEvent{}}, {api.EventRetry, api.RetryEvent{}},
 	{api.EventLessons, api.LessonsEvent{}}, {api.EventTaskCancel, struct{}{}}, {api.EventTaskFinished, api.Task{}},
 	{api.EventSandboxState, api.SandboxStateEvent{}}, {api.EventUpdated, api.UpdatedEvent{}}, {api.EventWaiting, api.WaitingEvent{}}, {api.EventSnapshot, api.Snapshot{}},
 	{api.EventForked, api.ForkEvent{}}, {api.EventAdopted, api.AdoptedEvent{}}, {api.EventEgress, api.EgressDecision{}},
@@ -137,7 +137,7 @@ var eventData = []struct {
 	{session.EventState, session.StateEvent{}}, {session.EventBack, session.BackEvent{}}, {session.EventForked, session.ForkedEvent{}},
 	{session.EventClosed, session.Session{}},
 	{plan.EventCreated, plan.Plan{}}, {plan.EventPlanned, plan.PlannedEvent{}}, {plan.EventState, plan.StateEvent{}},
-	{plan.EventItem, plan.ItemEvent{}}, {plan.EventEdited, plan.EditedEvent{}}, {plan.EventFinished, plan.Plan{}},
+	{plan.EventItem, plan.ItemEvent{}}, {plan.EventEdited, plan.EditedEvent{}}, {plan.EventAmendment, plan.AmendmentEvent{}}, {plan.EventFinished, plan.Plan{}},
 }
 
 // union defines the events as one schema for each type, which its discriminator tells apart. The

@@ -17,6 +17,9 @@ type driver struct {
 	// stop ends what waits for tasks.
 	stop context.CancelFunc
 	ctx  context.Context
+	// blocked is closed when it is worth looking whether others still change the same files; nil if the plan does not wait. It is used by
+	// the goroutine of the driver.
+	blocked <-chan struct{}
 
 	mu   sync.Mutex
 	jobs map[string]bool
@@ -87,15 +90,6 @@ func (s *Service) wake(id api.PlanID) {
 	}
 }
 
-// wakeAll wakes all drivers: a plan that ended may be what others wait for.
-func (s *Service) wakeAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, d := range s.drivers {
-		d.signal()
-	}
-}
-
 // run is the goroutine of a driver.
 func (s *Service) run(id api.PlanID, d *driver) {
 	defer close(d.done)
@@ -111,6 +105,7 @@ func (s *Service) run(id api.PlanID, d *driver) {
 		}
 		select {
 		case <-d.wake:
+		case <-d.blocked:
 		case <-s.life.Done():
 			d.work.Wait()
 			s.leave(id, d)
@@ -118,7 +113,6 @@ func (s *Service) run(id api.PlanID, d *driver) {
 		}
 	}
 	d.work.Wait()
-	s.wakeAll()
 	s.prune()
 }
 
@@ -138,6 +132,7 @@ func (s *Service) leave(id api.PlanID, d *driver) bool {
 // itself.
 func (s *Service) step(id api.PlanID, d *driver) (goes bool, err error) {
 	var begin []func()
+	d.blocked = nil
 	err = s.with(s.life, id, func(o *openPlan) error {
 		ctx := api.WithPrincipal(s.life, o.By)
 		if o.Canceling && o.State != words.Done {
@@ -154,6 +149,7 @@ func (s *Service) step(id api.PlanID, d *driver) (goes bool, err error) {
 			begin = append(begin, func() { d.begin("plan", func(ctx context.Context) { s.divide(ctx, id) }) })
 		case words.Queued:
 			goes = true
+			d.blocked = s.cfg.Workstreams.Changed()
 			if err := s.enter(ctx, o); err != nil || o.State != words.Running {
 				return err
 			}
@@ -193,17 +189,26 @@ func (s *Service) waiting(o *openPlan, d *driver) (begin []func()) {
 // items begins what is ready, and ends the plan if nothing is left.
 func (s *Service) items(o *openPlan, d *driver) (begin []func(), goes bool, err error) {
 	o.skip()
+	s.proceed(api.WithPrincipal(s.life, o.By), o)
 	for _, n := range o.ready() {
-		it := &o.items[n]
-		s.try(o, n, "", it.Start)
+		if it := &o.items[n]; o.continues(it.ID) {
+			s.probe(o, n)
+		} else {
+			s.try(o, n, "", it.Start)
+		}
 	}
 	begin = s.waiting(o, d)
+	for i := range o.items {
+		if id := o.items[i].ID; undecided(&o.items[i]) {
+			begin = append(begin, func() { d.begin("amendment of "+id, func(ctx context.Context) { s.decide(ctx, o.ID, id) }) })
+		}
+	}
 	if n := o.arrival(); n >= 0 {
 		id := o.items[n].ID
 		begin = append(begin, func() { d.begin("merge", func(ctx context.Context) { s.merge(ctx, o.ID, id) }) })
 	}
 	if !o.ended() {
-		asks := slices.ContainsFunc(o.items, func(it item) bool { return it.Phase == words.Asks })
+		asks := slices.ContainsFunc(o.items, func(it item) bool { return it.Phase == words.Asks && !answered(&it) })
 		if why := map[bool]string{true: "an item waits for an answer"}[asks && len(begin) == 0]; o.Why != why {
 			o.Why = why
 			o.tell(words.EventState, words.StateEvent{State: o.State, Why: why})
@@ -248,7 +253,9 @@ func (s *Service) finish(o *openPlan) error {
 		o.Outcome = api.OutcomeNeedsHuman
 	}
 	why := fmt.Sprintf("%d of %d items completed", counts[words.Completed], len(o.items))
-	if counts[words.Completed] > 0 && !o.Passed {
+	if stopped := o.stopped(); stopped != "" {
+		why += "; " + stopped
+	} else if counts[words.Completed] > 0 && !o.Passed {
 		why += "; the gate fails on the whole result"
 	}
 	return o.done(why)
@@ -305,72 +312,4 @@ func (s *Service) canceled(ctx context.Context, o *openPlan) error {
 	}
 	o.Canceling, o.Outcome, o.Receipt = false, api.OutcomeCanceled, r
 	return o.done("a person canceled it")
-}
-
-// enter lets a queued plan run, if no earlier one changes the same files of the repository.
-func (s *Service) enter(ctx context.Context, o *openPlan) error {
-	// Of two that look at each other at the same time, one is stored before the other looks.
-	unlock, err := s.locks.Lock(ctx, "repository "+s.repository(o.Task))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	other, err := s.ahead(ctx, o)
-	if err != nil {
-		return err
-	}
-	if other == "" {
-		if o.StartedAt.IsZero() {
-			o.StartedAt = o.now
-		}
-		if err := o.move(words.Running, ""); err != nil {
-			return err
-		}
-		return s.store(ctx, o, s.cfg.Owner)
-	}
-	why := "waits for plan " + string(other) + ", which changes the same files"
-	if o.Refuse {
-		o.Outcome, o.Error = api.OutcomeFailed, api.AsError(api.Errorf(api.KindConflict, "plan %s changes the same files", other).
-			WithHint("wait for it, or leave out --refuse to wait"))
-		return o.done("refused: plan " + string(other) + " changes the same files")
-	}
-	if o.Why != why {
-		o.Why = why
-		o.tell(words.EventState, words.StateEvent{State: o.State, Why: why})
-	}
-	return nil
-}
-
-// ahead returns another plan of the account that may change files that this one may change, and that runs or has waited longer; "" if
-// there is none.
-func (s *Service) ahead(ctx context.Context, o *openPlan) (api.PlanID, error) {
-	rows, err := s.cfg.Rows.OpenPlans(ctx, s.repository(o.Task))
-	if err != nil {
-		return "", err
-	}
-	earlier := true
-	for _, r := range rows {
-		if r.ID == o.ID {
-			earlier = false
-		}
-		if r.Account != o.Account || r.ID == o.ID {
-			continue
-		}
-		other, err := s.load(ctx, r)
-		if err != nil {
-			return "", err
-		}
-		runs := other.State == words.Running || other.State == words.Paused
-		if !runs && (other.State != words.Queued || !earlier) {
-			continue // of a plan that is not approved nobody knows whether it will run
-		}
-		for _, a := range o.specs() {
-			for _, b := range other.specs() {
-				if _, _, both := overlap(touches(a), touches(b)); both {
-					return other.ID, nil
-				}
-			}
-		}
-	}
-	return "", nil
 }

@@ -158,10 +158,18 @@ func (s *Service) check(ctx context.Context, id api.PlanID, name string, r *cach
 		o.Usage = o.Usage.Add(t.Usage)
 		switch t.Outcome {
 		case api.OutcomeVerified:
+			if try.Task == "" {
+				s.probed(o, n, t)
+				return nil
+			}
 			return s.land(ctx, o, n, r, "passed in task "+string(task))
 		case api.OutcomeLost, api.OutcomeCanceled:
 			if t.Owner == s.cfg.Owner && t.Outcome == api.OutcomeCanceled {
 				o.fail(n, "the check of its result was canceled", "")
+				return nil
+			}
+			if try.Task == "" {
+				s.probe(o, n)
 				return nil
 			}
 			try.Check = ""
@@ -169,6 +177,10 @@ func (s *Service) check(ctx context.Context, id api.PlanID, name string, r *cach
 			return nil
 		case api.OutcomeFailed:
 			o.fail(n, "the gate could not run on the merged result: "+t.Error.Message, t.Error.Hint)
+			return nil
+		}
+		if try.Task == "" {
+			s.probed(o, n, t)
 			return nil
 		}
 		if it.Repairs++; it.Repairs >= maxRepairs {
@@ -286,6 +298,9 @@ func (o *openPlan) checkRequest(name, title, commit, acceptance string) api.Crea
 	create.Repo, create.Request, create.Model = &r, "Check the plan's result: "+title, ""
 	r.Agent, r.Best, r.Ref, r.FilePolicy.Writable, r.Context, r.Documents, r.Issue = "", nil, o.Commit, nil, nil, nil, ""
 	r.Item = &api.ItemTask{Plan: o.ID, Item: name, Branch: o.Base, Check: commit, Acceptance: acceptance}
+	if r.Passes = 0; name != "" && !o.continues(name) {
+		r.Until = "" // it is about the whole
+	}
 	create.Models = api.Models{}
 	return create
 }

@@ -304,7 +304,7 @@ func TestTwoPlans(t *testing.T) {
 	first := w.create(s, []words.Item{adds("a")}, nil)
 	w.until(s, first.ID, "running", func(p words.Plan) bool { return p.State == words.Running })
 	second := w.create(s, []words.Item{{ID: "z", Request: "z", Touches: []string{"*.txt"}, Creates: []string{"*.txt"}}}, nil)
-	third := w.create(s, []words.Item{{ID: "r", Request: "r", Touches: []string{"*.txt"}, Creates: []string{"*.txt"}}}, func(c *words.Create) { c.Refuse = true })
+	third := w.create(s, []words.Item{{ID: "r", Request: "r", Touches: []string{"*.txt"}, Creates: []string{"*.txt"}}}, func(c *words.Create) { c.Task.Repo.Overlap = api.OverlapRefuse })
 	other := w.create(s, []words.Item{{ID: "readme", Request: "r", Touches: []string{"README"}}}, nil)
 	if p := w.done(s, third.ID); p.Error == nil || p.Error.Kind != api.KindConflict || !strings.Contains(p.Why, string(first.ID)) {
 		t.Errorf("the third: %s: %v", p.Why, p.Error)
@@ -395,6 +395,54 @@ func TestPause(t *testing.T) {
 	}
 	if p := w.done(s, p.ID); p.Outcome != api.OutcomeVerified {
 		t.Errorf("%s: %s", p.Outcome, states(p))
+	}
+}
+
+// TestAnswerWhilePaused: an answer to an item of a paused plan is kept, also by the next daemon, and the item continues with the plan.
+func TestAnswerWhilePaused(t *testing.T) {
+	w := newWorld(t, map[string]string{"shared": "one\n"})
+	hold := make(chan struct{})
+	w.tasks.agents["a"] = func(_ context.Context, j job) (map[string]string, error) {
+		if j.try == 1 {
+			return map[string]string{"a.txt": "a\n"}, wants{"shared"}
+		}
+		return map[string]string{"shared": "two\n"}, nil
+	}
+	w.tasks.agents["b"] = func(ctx context.Context, _ job) (map[string]string, error) {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+		}
+		return map[string]string{"b.txt": "b\n"}, nil
+	}
+	s := w.daemon(w.db)
+	items := []words.Item{adds("a"), {ID: "b", Request: "b", Touches: []string{"shared", "b.txt"}, Creates: []string{"b.txt"}}}
+	p := w.create(s, items, nil)
+	w.until(s, p.ID, "asking", func(p words.Plan) bool { return len(p.Items) > 0 && p.Items[0].Question != "" })
+	if _, err := s.Pause(t.Context(), "", p.ID); err != nil {
+		t.Fatal(err)
+	}
+	close(hold)
+	w.until(s, p.ID, "waiting", func(p words.Plan) bool { return p.Items[1].Phase == words.Merges })
+	p, err := s.Answer(t.Context(), "", p.ID, words.Answer{Item: "a", Grant: true})
+	if err != nil || p.State != words.Paused || p.Items[0].Phase != words.Asks || len(p.Items[0].Tries) != 1 || p.Items[0].Question != "" || p.Items[0].Amendments[0].Answer != "granted" {
+		t.Fatalf("%v: %s, %+v", err, p.State, p.Items[0])
+	}
+	if _, err := s.Answer(t.Context(), "", p.ID, words.Answer{Item: "a"}); api.KindOf(err) != api.KindConflict {
+		t.Errorf("it is answered twice: %v", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s = w.daemon(w.db)
+	if n, err := s.Recover(t.Context(), func(api.OwnerID) bool { return true }); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if _, err := s.Resume(t.Context(), "", p.ID); err != nil {
+		t.Fatal(err)
+	}
+	if p := w.done(s, p.ID); p.Outcome != api.OutcomeVerified || len(p.Items[0].Tries) != 2 || w.tree(p.Head)["shared"] != "two\n" || w.tasks.starts != 3 {
+		t.Errorf("%s: %s, %d tries, %d tasks", p.Outcome, states(p), len(p.Items[0].Tries), w.tasks.starts)
 	}
 }
 

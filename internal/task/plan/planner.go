@@ -147,6 +147,9 @@ func (s *Service) divided(ctx context.Context, r *cache.Repo, commit string, fil
 	}
 	completed := map[string]words.Item{}
 	for _, it := range p.Items {
+		if p.Task.Repo.Until != "" && it.ID == words.UntilID {
+			continue // it follows from the others
+		}
 		ask.Done = append(ask.Done, words.DoneItem{Item: it.Item, State: it.State, Why: it.Why})
 		if it.State == words.Completed {
 			completed[it.ID] = it.Item
@@ -155,7 +158,10 @@ func (s *Service) divided(ctx context.Context, r *cache.Repo, commit string, fil
 	try := 0
 	d.items, d.used, err = agent.NewDivider(m, emitter{s, p.ID}).Divide(ctx, ask, func(items []words.Item) error {
 		try++
-		err := checkDivision(items, completed, files)
+		err := checkUntil(items, p.Task, nil)
+		if err == nil {
+			err = checkDivision(withUntil(items, p.Task), completed, files)
+		}
 		e := words.PlannedEvent{Try: try, Items: items}
 		if err != nil {
 			e.Refused = err.Error()
@@ -164,7 +170,7 @@ func (s *Service) divided(ctx context.Context, r *cache.Repo, commit string, fil
 		emitter{s, p.ID}.Emit(ctx, words.EventPlanned, e)
 		return err
 	})
-	d.items = keep(Normalize(d.items, files), completed)
+	d.items = keep(Normalize(withUntil(d.items, p.Task), files), completed)
 	return d, err
 }
 
@@ -255,23 +261,9 @@ func (s *Service) ask(ctx context.Context, r *cache.Repo, commit string, files [
 			out.Documents = append(out.Documents, strings.TrimSuffix(name+": "+titles[name], ": "))
 		}
 	}
-	rows, err := s.cfg.Rows.OpenPlans(ctx, s.repository(p.Task))
-	if err != nil {
-		return out, err
+	others, err := s.others(ctx, p)
+	for _, c := range others {
+		out.Taken = append(out.Taken, c.Touches...)
 	}
-	for _, row := range rows {
-		if row.Account != p.Account || row.ID == p.ID {
-			continue
-		}
-		other, err := s.load(ctx, row)
-		if err != nil {
-			return out, err
-		}
-		for i := range other.items {
-			if it := &other.items[i]; !it.Ended() {
-				out.Taken = append(out.Taken, touches(it.Item)...)
-			}
-		}
-	}
-	return out, nil
+	return out, err
 }

@@ -18,6 +18,7 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/internal/task/workstream"
 )
 
 // Tasks runs the tasks of items. A task engine implements it.
@@ -50,10 +51,12 @@ type Config struct {
 	Model func(name string) (model.Model, error)
 	// Titles lists the documents of an account and a repository that items may be given: their names, each with its title. It may be nil.
 	Titles func(ctx context.Context, account, repository, ref string) (map[string]string, error)
-	Log    Log
-	Owner  api.OwnerID
-	Now    func() time.Time
-	Logger *slog.Logger
+	// Workstreams knows who changes which files. Claims of the same rows is one of its sources.
+	Workstreams *workstream.Registry
+	Log         Log
+	Owner       api.OwnerID
+	Now         func() time.Time
+	Logger      *slog.Logger
 }
 
 // Service runs plans. Its methods may be called from several goroutines.
@@ -150,13 +153,31 @@ func (s *Service) store(ctx context.Context, o *openPlan, owner api.OwnerID) err
 		return err
 	}
 	o.changed = nil
+	less := false
 	for _, f := range o.facts {
+		less = less || f.releases()
 		if _, err := s.cfg.Log.Append(ctx, stream(o.ID), f.what, f.data); err != nil {
 			s.cfg.Logger.Error("append event", "plan", o.ID, "type", string(f.what), "err", err)
 		}
 	}
 	o.facts = nil
+	if less {
+		s.cfg.Workstreams.Released()
+	}
 	return nil
+}
+
+// releases reports whether a plan changes less files after a fact.
+func (f fact) releases() bool {
+	switch v := f.data.(type) {
+	case words.ItemEvent:
+		return v.State == words.Completed
+	case words.EditedEvent:
+		return true
+	case words.StateEvent:
+		return v.State == words.Done
+	}
+	return false
 }
 
 // repository names the repository of a plan: the same one for all its addresses' spellings.
@@ -301,7 +322,12 @@ func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, err
 		return words.Plan{}, api.Errorf(api.KindInvalid, "sandbox.env cannot be used with a plan").WithHint("use secrets")
 	}
 	req.Task.Sandbox.Account, req.Task.Sandbox.Key = by.Account, by.Key
-	if _, err := s.cfg.Tasks.CheckItem(ctx, req.Task); err != nil {
+	checked, err := s.cfg.Tasks.CheckItem(ctx, req.Task)
+	if err != nil {
+		return words.Plan{}, err
+	}
+	req.Task.Model = checked.Model
+	if err := checkUntil(req.Items, req.Task, nil); err != nil {
 		return words.Plan{}, err
 	}
 	s.mu.Lock()
@@ -312,11 +338,13 @@ func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, err
 	}
 	o := &openPlan{now: s.cfg.Now().UTC()}
 	o.Plan = words.Plan{
-		ID: api.NewPlanID(), State: words.Planning, Version: 1, Task: req.Task, Parallel: cmp.Or(req.Parallel, words.DefaultParallel), Refuse: req.Refuse,
+		ID: api.NewPlanID(), State: words.Planning, Version: 1, Task: req.Task, Parallel: cmp.Or(req.Parallel, words.DefaultParallel),
 		Account: by.Account, Key: by.Key, Owner: s.cfg.Owner, CreatedAt: o.now,
 	}
 	o.Branch, o.By, o.Approve = repo.PlanBranch(o.ID), by, req.Approve
-	o.replace(req.Items)
+	if len(req.Items) > 0 {
+		o.replace(withUntil(req.Items, req.Task))
+	}
 	o.tell(words.EventCreated, o.view())
 	p, items, err := o.rows(s.repository(req.Task))
 	if err == nil {
@@ -379,7 +407,10 @@ func (s *Service) Edit(ctx context.Context, account string, id api.PlanID, req w
 		if err != nil {
 			return err
 		}
-		req.Items = Normalize(req.Items, files)
+		if err := checkUntil(req.Items, o.Task, o.specs()); err != nil {
+			return err
+		}
+		req.Items = Normalize(withUntil(req.Items, o.Task), files)
 		if err := Check(req.Items, files); err != nil {
 			return err
 		}
@@ -443,7 +474,7 @@ func (s *Service) Retry(ctx context.Context, account string, id api.PlanID, req 
 		for i := range o.items {
 			if it := &o.items[i]; it.State == words.Failed && (req.Item == "" || req.Item == it.ID) {
 				o.set(i, words.Pending, "", "tried again")
-				it.Repairs, it.Question, it.Message, it.EndedAt = 0, "", req.Message, time.Time{}
+				it.Repairs, it.Question, it.Message, it.EndedAt, it.Start = 0, "", req.Message, time.Time{}, o.resumes(it)
 				n++
 			}
 		}
@@ -517,12 +548,12 @@ func (o *openPlan) divided(items []words.Item) {
 func (s *Service) Answer(ctx context.Context, account string, id api.PlanID, req words.Answer) (out words.Plan, err error) {
 	err = s.of(ctx, account, id, func(o *openPlan) error {
 		n := o.index(req.Item)
-		if n < 0 || o.items[n].Phase != words.Asks {
+		if n < 0 || o.items[n].Phase != words.Asks || answered(&o.items[n]) {
 			return api.Errorf(api.KindConflict, "item %.60q of plan %s waits for no answer", req.Item, o.ID)
 		}
-		err := s.answer(ctx, o, n, req.Grant, "a person")
+		o.answer(n, req.Grant, "a person", "")
 		out = o.view()
-		return err
+		return nil
 	})
 	if err == nil {
 		s.wake(id)

@@ -40,6 +40,8 @@ type record struct {
 	// Again is set while the planner divides again what is not completed, and Note is what a person said about it.
 	Again bool   `json:"again,omitempty"`
 	Note  string `json:"note,omitempty"`
+	// QueuedAt is when it was to begin, or to begin again after its end.
+	QueuedAt time.Time `json:"queuedAt,omitzero"`
 	// Arrived counts the results that came to the merge queue.
 	Arrived int `json:"arrived,omitempty"`
 	// Final is the task that runs the gate on Judged, the last commit, and Passed what came of it.
@@ -84,6 +86,9 @@ func (o *openPlan) tell(t api.EventType, data any) { o.facts = append(o.facts, f
 func (o *openPlan) move(to words.State, why string) error {
 	if !slices.Contains(moves[o.State], to) {
 		return api.Errorf(api.KindConflict, "plan %s is %s", o.ID, o.State).WithHint("hortus plan show %s", o.ID)
+	}
+	if to == words.Queued && o.State != words.Paused {
+		o.QueuedAt = o.now
 	}
 	o.State, o.Why = to, why
 	o.tell(words.EventState, words.StateEvent{State: to, Why: why})

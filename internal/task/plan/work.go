@@ -44,7 +44,11 @@ func (o *openPlan) request(n int) api.CreateTask {
 		}
 	}
 	r.Ref, r.Push, r.MergeRequest, r.Draft, r.Target, r.Remote, r.Issue = try.Base, false, false, false, "", "", ""
-	r.Budget = share(r.Budget, len(o.items))
+	if r.Budget = share(r.Budget, len(o.items)); o.continues(it.ID) {
+		r.Budget = o.rest()
+	} else {
+		r.Until, r.Passes = "", 0
+	}
 	r.Item = &api.ItemTask{Plan: o.ID, Item: it.ID, Branch: o.Base, Start: try.Start}
 	if it.Acceptance != "" {
 		r.Verify = it.Acceptance // the gate of the repository runs on the merged result
@@ -110,11 +114,11 @@ func (s *Service) worked(ctx context.Context, o *openPlan, n int, t api.Task, er
 	}
 	var wanted []api.WantedFile
 	if t.Repo != nil {
-		try.Head, wanted = t.Repo.Head, t.Repo.Wanted
+		try.Head, try.Stopped, wanted = t.Repo.Head, t.Repo.Stopped, t.Repo.Wanted
 	}
 	switch {
 	case len(wanted) > 0 && (t.Outcome == api.OutcomeVerified || t.Outcome == api.OutcomeNeedsHuman) && len(it.Amendments) < maxAmendments:
-		return s.wants(ctx, o, n, wanted)
+		return s.wants(ctx, o, n, wanted, t.Create.Repo.FilePolicy)
 	case t.Outcome == api.OutcomeVerified && try.Head != "":
 		o.Arrived++
 		it.Arrived = o.Arrived
@@ -127,6 +131,8 @@ func (s *Service) worked(ctx context.Context, o *openPlan, n int, t api.Task, er
 		o.fail(n, "its task was canceled", "")
 	case t.Error != nil:
 		o.fail(n, t.Error.Message, t.Error.Hint)
+	case t.Outcome == api.OutcomeNeedsHuman && o.continues(it.ID):
+		o.fail(n, t.Diagnosis, o.again())
 	default:
 		o.fail(n, cmpText(t.Diagnosis, "it has no verified result ("+string(t.Outcome)+")"), t.Question)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/plan"
+	"hortus.dev/internal/task/workstream"
 	"hortus.dev/test/gittest"
 )
 
@@ -33,6 +35,11 @@ type world struct {
 	source string
 	tasks  *scripted
 	log    *event.Log
+	// busy are others than plans who change files.
+	busy     busy
+	registry *workstream.Registry
+	// model is the planner's; nil for the offline one.
+	model model.Model
 }
 
 func newWorld(t testing.TB, files map[string]string) *world {
@@ -66,10 +73,51 @@ func (w *world) daemon(rows store.Plans) *plan.Service {
 	w.tasks.setOwner(owner.ID)
 	s := plan.New(plan.Config{
 		Rows: rows, Tasks: w.tasks, Git: w.git, Source: func(_ context.Context, url string) (git.Source, error) { return git.Source{URL: url}, nil },
-		Model: func(string) (model.Model, error) { return off, nil }, Log: w.log, Owner: owner.ID,
+		Model: func(string) (model.Model, error) {
+			if w.model != nil {
+				return w.model, nil
+			}
+			return off, nil
+		}, Log: w.log, Owner: owner.ID,
+		Workstreams: w.owners(rows),
 	})
 	w.t.Cleanup(func() { s.Close(context.Background()) })
 	return s
+}
+
+// busy are claims of others than plans.
+type busy struct {
+	mu     sync.Mutex
+	claims []workstream.Claim
+}
+
+func (b *busy) Claims(context.Context, string) ([]workstream.Claim, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.claims), nil
+}
+
+// owners makes what knows who changes which files.
+func (w *world) owners(rows store.Plans) *workstream.Registry {
+	w.registry = workstream.New(workstream.Config{Sources: []workstream.Source{plan.Claims{Rows: rows}, &w.busy}})
+	return w.registry
+}
+
+// work has others than plans change files of the repository; none ends that.
+func (w *world) work(streams ...api.Workstream) {
+	w.t.Helper()
+	r, err := w.git.Remote(w.source)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var claims []workstream.Claim
+	for _, s := range streams {
+		claims = append(claims, workstream.Claim{Workstream: s, Key: r.BranchKey("")})
+	}
+	w.busy.mu.Lock()
+	w.busy.claims = claims
+	w.busy.mu.Unlock()
+	w.registry.Released()
 }
 
 // create requests a plan of some items.
@@ -155,6 +203,8 @@ type scripted struct {
 	world *world
 	// judge is the gate: it says what is wrong with files; "" for nothing. It may be nil.
 	judge func(files map[string]string) string
+	// until is the command Until of plans, as judge.
+	until func(files map[string]string) string
 	// begun is called when a task begins; it may be nil.
 	begun func(it api.ItemTask)
 
@@ -220,6 +270,11 @@ func (s *scripted) run(ctx context.Context, create api.CreateTask, try int, act 
 	it := *create.Repo.Item
 	if it.Check != "" {
 		files := s.world.tree(it.Check)
+		if create.Repo.Until != "" {
+			if wrong := s.until(files); wrong != "" {
+				return api.Task{Outcome: api.OutcomeNeedsHuman, Diagnosis: wrong, Repo: &api.RepoResult{Head: it.Check}}
+			}
+		}
 		if s.judge != nil {
 			if wrong := s.judge(files); wrong != "" {
 				return api.Task{Outcome: api.OutcomeNeedsHuman, Diagnosis: wrong, Repo: &api.RepoResult{Head: it.Check}}

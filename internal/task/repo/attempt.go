@@ -120,14 +120,18 @@ func (w *attempt) vacate(ctx context.Context) error {
 	return err
 }
 
-// budget is what the agent may use: the time since the request counts.
+// budget is what the agent may use: the time since the task began to work counts.
 func (w *attempt) budget() api.Budget {
 	b := w.project.req.Budget
 	if w.candidate > 0 {
 		b = shareOf(b, *w.project.req.Best)
 	}
 	if b.WallMS > 0 {
-		spent := w.journal.Now().Sub(w.project.task.CreatedAt)
+		began := w.project.task.CreatedAt
+		if at := w.project.task.StartedAt; !at.IsZero() {
+			began = at // what it waited before does not count
+		}
+		spent := w.journal.Now().Sub(began)
 		b.WallMS = max(1, b.WallMS-spent.Milliseconds())
 	}
 	return b

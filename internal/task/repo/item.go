@@ -81,7 +81,7 @@ func (w *attempt) judge(ctx context.Context) End {
 		return w.broken(ctx, err)
 	}
 	r := &w.res.Rounds[0]
-	if w.gates.onlyOld(r) {
+	if w.gates.onlyOld(r) && (w.project.req.Until == "" || r.Acceptance != nil && r.Acceptance.Passed) { // the exit code decides about a command Until
 		w.res.Rounds = concede(w.res.Rounds)
 		r = &w.res.Rounds[0]
 	}
@@ -136,6 +136,9 @@ func (j *gates) merged(ctx context.Context) error {
 		}
 	}
 	it := j.attempt.project.item()
+	if j.attempt.project.req.Until != "" {
+		return j.until(ctx, 1, changes, rest)
+	}
 	if it.Acceptance == "" || it.Acceptance == j.attempt.res.Verify {
 		return j.attempt.save(ctx)
 	}

@@ -716,7 +716,18 @@ EscalationEvent = TypedDict(
     },
 )
 
-Event = Union["EventTaskCreated", "EventTaskStarted", "EventTaskPlan", "EventTaskCode", "EventTaskEscalation", "EventTaskAttempt", "EventTaskPhase", "EventTaskOutput", "EventTaskResult", "EventTaskDiagnosis", "EventTaskModel", "EventTaskModelRetry", "EventTaskStep", "EventTaskTier", "EventTaskTool", "EventTaskSay", "EventTaskCandidate", "EventTaskCompact", "EventTaskTodo", "EventTaskResumed", "EventTaskRetry", "EventTaskLessons", "EventTaskCancel", "EventTaskFinished", "EventSandboxState", "EventSandboxUpdated", "EventSandboxWaiting", "EventSandboxSnapshot", "EventSandboxForked", "EventSandboxAdopted", "EventSandboxEgress", "EventSandboxEgressPolicy", "EventSandboxExec", "EventSandboxExecEnd", "EventSessionCreated", "EventSessionMessage", "EventSessionRemoved", "EventSessionTurn", "EventSessionRestored", "EventSessionAnswer", "EventSessionState", "EventSessionBack", "EventSessionForked", "EventSessionClosed", "EventPlanCreated", "EventPlanPlanned", "EventPlanState", "EventPlanItem", "EventPlanEdited", "EventPlanFinished"]
+Event = Union["EventTaskCreated", "EventTaskStarted", "EventTaskPlan", "EventTaskCode", "EventTaskEscalation", "EventTaskAttempt", "EventTaskPhase", "EventTaskOutput", "EventTaskResult", "EventTaskDiagnosis", "EventTaskModel", "EventTaskModelRetry", "EventTaskStep", "EventTaskTier", "EventTaskTool", "EventTaskSay", "EventTaskCandidate", "EventTaskCompact", "EventTaskTodo", "EventTaskResumed", "EventTaskOverlap", "EventTaskRetry", "EventTaskLessons", "EventTaskCancel", "EventTaskFinished", "EventSandboxState", "EventSandboxUpdated", "EventSandboxWaiting", "EventSandboxSnapshot", "EventSandboxForked", "EventSandboxAdopted", "EventSandboxEgress", "EventSandboxEgressPolicy", "EventSandboxExec", "EventSandboxExecEnd", "EventSessionCreated", "EventSessionMessage", "EventSessionRemoved", "EventSessionTurn", "EventSessionRestored", "EventSessionAnswer", "EventSessionState", "EventSessionBack", "EventSessionForked", "EventSessionClosed", "EventPlanCreated", "EventPlanPlanned", "EventPlanState", "EventPlanItem", "EventPlanEdited", "EventPlanAmendment", "EventPlanFinished"]
+
+EventPlanAmendment = TypedDict(
+    "EventPlanAmendment",
+    {
+        "at": 'str',
+        "data": 'NotRequired[PlanAmendmentEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["plan.amendment"]',
+    },
+)
 
 EventPlanCreated = TypedDict(
     "EventPlanCreated",
@@ -1144,6 +1155,17 @@ EventTaskOutput = TypedDict(
         "seq": 'int',
         "stream": 'Stream',
         "type": 'Literal["task.output"]',
+    },
+)
+
+EventTaskOverlap = TypedDict(
+    "EventTaskOverlap",
+    {
+        "at": 'str',
+        "data": 'NotRequired[OverlapEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["task.overlap"]',
     },
 )
 
@@ -1857,6 +1879,14 @@ Overcome = TypedDict(
     },
 )
 
+OverlapEvent = TypedDict(
+    "OverlapEvent",
+    {
+        "waits": 'NotRequired[bool]',
+        "with": 'List[Workstream]',
+    },
+)
+
 PTYSize = TypedDict(
     "PTYSize",
     {
@@ -1912,7 +1942,6 @@ Plan = TypedDict(
         "parallel": 'int',
         "planner": 'NotRequired[str]',
         "receipt": 'NotRequired[Receipt]',
-        "refuse": 'NotRequired[bool]',
         "rejected": 'NotRequired[List[str]]',
         "startedAt": 'NotRequired[str]',
         "state": 'Literal["planning", "proposed", "queued", "running", "paused", "done"]',
@@ -1929,6 +1958,19 @@ PlanAmendment = TypedDict(
         "answer": 'NotRequired[str]',
         "by": 'NotRequired[str]',
         "paths": 'List[str]',
+        "reason": 'NotRequired[str]',
+        "why": 'NotRequired[str]',
+    },
+)
+
+PlanAmendmentEvent = TypedDict(
+    "PlanAmendmentEvent",
+    {
+        "answer": 'NotRequired[str]',
+        "by": 'NotRequired[str]',
+        "item": 'str',
+        "paths": 'List[str]',
+        "reason": 'NotRequired[str]',
         "why": 'NotRequired[str]',
     },
 )
@@ -1947,7 +1989,6 @@ PlanCreate = TypedDict(
         "approve": 'NotRequired[bool]',
         "items": 'NotRequired[List[PlanItem]]',
         "parallel": 'NotRequired[int]',
-        "refuse": 'NotRequired[bool]',
         "task": 'CreateTask',
     },
 )
@@ -2079,6 +2120,7 @@ PlanTry = TypedDict(
         "outcome": 'NotRequired[Literal["verified", "needs_human", "declined", "canceled", "failed", "lost", "answered"]]',
         "start": 'NotRequired[str]',
         "startedAt": 'str',
+        "stopped": 'NotRequired[str]',
         "task": 'str',
         "why": 'NotRequired[str]',
     },
@@ -2296,6 +2338,7 @@ RepoTask = TypedDict(
         "mutant": 'NotRequired[str]',
         "name": 'NotRequired[str]',
         "noSetup": 'NotRequired[bool]',
+        "overlap": 'NotRequired[str]',
         "passes": 'NotRequired[int]',
         "prepareOnly": 'NotRequired[bool]',
         "push": 'NotRequired[bool]',
@@ -2445,7 +2488,7 @@ RunCode = TypedDict(
     },
 )
 
-RunEvent = Union["RunEventCreated", "RunEventStarted", "RunEventPlan", "RunEventCode", "RunEventEscalation", "RunEventAttempt", "RunEventPhase", "RunEventOutput", "RunEventResult", "RunEventDiagnosis", "RunEventModel", "RunEventModelRetry", "RunEventStep", "RunEventTier", "RunEventTool", "RunEventSay", "RunEventCandidate", "RunEventCompact", "RunEventTodo", "RunEventResumed", "RunEventRetry", "RunEventLessons", "RunEventCancel", "RunEventVerdict"]
+RunEvent = Union["RunEventCreated", "RunEventStarted", "RunEventPlan", "RunEventCode", "RunEventEscalation", "RunEventAttempt", "RunEventPhase", "RunEventOutput", "RunEventResult", "RunEventDiagnosis", "RunEventModel", "RunEventModelRetry", "RunEventStep", "RunEventTier", "RunEventTool", "RunEventSay", "RunEventCandidate", "RunEventCompact", "RunEventTodo", "RunEventResumed", "RunEventOverlap", "RunEventRetry", "RunEventLessons", "RunEventCancel", "RunEventVerdict"]
 
 RunEventAttempt = TypedDict(
     "RunEventAttempt",
@@ -2576,6 +2619,17 @@ RunEventOutput = TypedDict(
         "seq": 'int',
         "stream": 'Stream',
         "type": 'Literal["output"]',
+    },
+)
+
+RunEventOverlap = TypedDict(
+    "RunEventOverlap",
+    {
+        "at": 'str',
+        "data": 'NotRequired[OverlapEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["overlap"]',
     },
 )
 
@@ -3267,6 +3321,7 @@ Task = TypedDict(
         "reply": 'NotRequired[str]',
         "repo": 'NotRequired[RepoResult]',
         "session": 'NotRequired[str]',
+        "startedAt": 'NotRequired[str]',
         "state": 'Literal["pending", "running", "done"]',
         "usage": 'NotRequired[Usage]',
         "value": 'NotRequired[Any]',
@@ -3591,6 +3646,20 @@ WorkspaceUsage = TypedDict(
         "files": 'int',
         "incomplete": 'NotRequired[str]',
         "quota": 'NotRequired[str]',
+    },
+)
+
+Workstream = TypedDict(
+    "Workstream",
+    {
+        "id": 'str',
+        "kind": 'str',
+        "repository": 'str',
+        "since": 'str',
+        "title": 'str',
+        "touches": 'List[str]',
+        "waits": 'NotRequired[bool]',
+        "waitsFor": 'NotRequired[List[str]]',
     },
 )
 

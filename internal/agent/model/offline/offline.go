@@ -36,7 +36,7 @@ func New() (*Model, error) {
 // Name is "offline".
 func (m *Model) Name() string { return Name }
 
-// Generate answers requests for an ExecutionPlan, a CodeArtifact, a Diagnosis or a Division,
+// Generate answers requests for an ExecutionPlan, a CodeArtifact, a Diagnosis, a Division or an AmendAnswer,
 // and works with tools where there are some and no output is wanted.
 func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
 	if err := ctx.Err(); err != nil {
@@ -99,6 +99,12 @@ func (m *Model) answer(name, text string) (any, error) {
 			return nil, err
 		}
 		return divide(req), nil
+	case "AmendAnswer":
+		var req plan.AmendRequest
+		if err := decode(text, &req); err != nil {
+			return nil, err
+		}
+		return plan.AmendAnswer{Answer: plan.Grant, Reason: "nobody else may change them"}, nil
 	case "Diagnosis":
 		var req api.DebugRequest
 		if err := decode(text, &req); err != nil {

@@ -91,6 +91,11 @@ func (p *Progress) Event(e api.Event) {
 		if json.Unmarshal(e.Data, &r) == nil {
 			p.Say(fmt.Sprintf("continued after a restart of the daemon: %d recorded steps restored in %d ms, %d interrupted", r.Steps, r.MS, r.Cut))
 		}
+	case api.EventOverlap:
+		var o api.OverlapEvent
+		if json.Unmarshal(e.Data, &o) == nil {
+			p.overlap(o)
+		}
 	case api.EventTaskCancel:
 		p.Say("cancelling")
 		p.Doing("cancelling")
@@ -326,5 +331,19 @@ func (p *Progress) running(s api.RepoStepEvent) {
 	line := human.Truncate(s.Line, 120)
 	if took, due := p.Refresh(s.Step+": "+line, runningEvery); due {
 		p.step(s.Step, s.Round, progress.Dim, "runs for "+human.Duration(took.Truncate(time.Second))+": "+line)
+	}
+}
+
+// overlap says who changes the same files.
+func (p *Progress) overlap(o api.OverlapEvent) {
+	var names []string
+	for _, w := range o.With {
+		names = append(names, human.Sanitize(w.Name())+" ("+human.Truncate(w.Title, 40)+")")
+	}
+	if list := human.List(names); o.Waits {
+		p.Say("waits for " + list + ", which may change the same files")
+		p.Doing("waiting")
+	} else {
+		p.Say("works at the same time as " + list + ", which may change the same files; --overlap wait waits for that")
 	}
 }
