@@ -43,8 +43,15 @@ func (o *openPlan) request(n int) api.CreateTask {
 			}
 		}
 	}
+	if it.Review != "" {
+		most := min(len(r.Context), max(0, api.MaxTaskDocuments-len(r.Documents)-1))
+		r.Context = append(slices.Clone(r.Context[:most]), api.Document{Name: it.ID, Text: it.Review})
+	}
 	r.Ref, r.Push, r.MergeRequest, r.Draft, r.Target, r.Remote, r.Issue = try.Base, false, false, false, "", "", ""
 	r.Budget = share(r.Budget, len(o.items))
+	if it.Review != "" {
+		r.Budget = atMost(r.Budget, o.Task.Repo.Budget, o.Usage)
+	}
 	r.Item = &api.ItemTask{Plan: o.ID, Item: it.ID, Branch: o.Base, Start: try.Start}
 	if it.Acceptance != "" {
 		r.Verify = it.Acceptance // the gate of the repository runs on the merged result
@@ -57,6 +64,20 @@ func share(b api.Budget, n int) api.Budget {
 	part := func(v int64) int64 { return (v + int64(n) - 1) / int64(n) }
 	b.Steps, b.Tokens, b.OutputBytes, b.CostUSD = int(part(int64(b.Steps))), part(b.Tokens), part(b.OutputBytes), b.CostUSD/float64(n)
 	return b
+}
+
+// atMost is a part of a budget, bounded by what is left of the whole.
+func atMost(part, whole api.Budget, used api.Usage) api.Budget {
+	if whole.Steps > 0 {
+		part.Steps = max(1, min(part.Steps, whole.Steps-used.Requests))
+	}
+	if whole.Tokens > 0 {
+		part.Tokens = max(1, min(part.Tokens, whole.Tokens-used.InputTokens-used.OutputTokens))
+	}
+	if whole.CostUSD > 0 {
+		part.CostUSD = min(part.CostUSD, whole.CostUSD-used.CostUSD)
+	}
+	return part
 }
 
 // works waits for the task of an item's last try, which it starts if it is not there, and takes its result.
