@@ -402,5 +402,8 @@ func (c *deliverCmd) Run(ctx app.Context, a *app.App) error {
 		return changed(a)(p, err)
 	}
 	delivered(a, p)
+	if p.Delivered == nil || p.Delivered.Error != nil {
+		return app.ExitCode(1)
+	}
 	return nil
 }

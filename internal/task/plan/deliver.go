@@ -22,10 +22,9 @@ func (o *openPlan) delivered(r *api.RepoResult) {
 		return
 	}
 	o.Delivered = r.Delivery
-	if o.how().Stacked {
+	o.Stack = nil
+	if r.Delivery.Item != "" {
 		o.Stack = r.Stack
-	} else {
-		o.Stack = nil
 	}
 	for _, d := range o.deliveries() {
 		if d.Commit != "" && !slices.Contains(o.Pushed, d.Commit) {
@@ -69,7 +68,8 @@ func (s *Service) Deliver(ctx context.Context, account string, id api.PlanID, re
 		return p, err
 	}
 	err = s.of(ctx, account, id, func(o *openPlan) error {
-		if req.Push || req.MergeRequest {
+		// Rounds repeat what has worked, or what was requested to be followed.
+		if failed := t.Repo.Delivery != nil && t.Repo.Delivery.Error != nil; (req.Push || req.MergeRequest) && (req.Follow || !failed) {
 			o.How = &req.DeliverTask
 		}
 		o.delivered(t.Repo)

@@ -318,8 +318,9 @@ func (o *openPlan) news(v *sight) (all forge.Review, seen []string, ignored int)
 			}
 			seen = append(seen, remarkID(d, m.ID))
 		}
-		pending += r.Pending
-		all.Failed = append(all.Failed, r.Failed...)
+		if d.Commit == o.Delivered.Commit { // the checks below it in a stack are of parts of the work
+			pending, all.Failed = r.Pending, r.Failed
+		}
 	}
 	if pending > 0 || o.Looked == o.Delivered.Commit {
 		all.Failed = nil // they are handled together, and once for each commit
