@@ -394,6 +394,7 @@ export interface DeliverTask {
   push?: boolean;
   remote?: string;
   remotes?: Record<string, string>;
+  stacked?: boolean;
   target?: string;
 }
 
@@ -403,6 +404,7 @@ export interface Delivery {
   created?: boolean;
   error?: Error;
   forge?: string;
+  item?: string;
   number?: number;
   pushed?: string;
   refused?: PolicyRefusal[];
@@ -1197,11 +1199,15 @@ export interface InputFile {
 }
 
 export interface ItemEvidence {
+  acceptance?: string;
   commit?: string;
   costUsd?: number;
+  gate?: string;
   id: string;
   ms?: number;
   needs?: string[];
+  order?: number;
+  request?: string;
   state: string;
   title: string;
   why?: string;
@@ -1211,9 +1217,12 @@ export interface ItemTask {
   acceptance?: string;
   branch?: string;
   check?: string;
+  delivered?: Delivery;
   item: string;
   items?: ItemEvidence[];
   plan: string;
+  stack?: Delivery[];
+  stacked?: boolean;
   start?: string;
 }
 
@@ -1412,6 +1421,7 @@ export interface Plan {
   delivered?: Delivery;
   endedAt?: string;
   error?: Error;
+  follow?: PlanFollow;
   head?: string;
   id: string;
   items?: PlanProgress[];
@@ -1423,6 +1433,8 @@ export interface Plan {
   receipt?: Receipt;
   refuse?: boolean;
   rejected?: string[];
+  stack?: Delivery[];
+  stacked?: boolean;
   startedAt?: string;
   state: "planning" | "proposed" | "queued" | "running" | "paused" | "done";
   task: CreateTask;
@@ -1445,10 +1457,25 @@ export interface PlanAnswer {
 
 export interface PlanCreate {
   approve?: boolean;
+  follow?: boolean;
+  followRounds?: number;
   items?: PlanItem[];
   parallel?: number;
   refuse?: boolean;
+  stacked?: boolean;
   task: CreateTask;
+}
+
+export interface PlanDeliver {
+  draft?: boolean;
+  follow?: boolean;
+  followRounds?: number;
+  mergeRequest?: boolean;
+  push?: boolean;
+  remote?: string;
+  remotes?: Record<string, string>;
+  stacked?: boolean;
+  target?: string;
 }
 
 export interface PlanEdit {
@@ -1459,6 +1486,15 @@ export interface PlanEdit {
 export interface PlanEditedEvent {
   items: PlanItem[];
   version: number;
+}
+
+export interface PlanFollow {
+  ended?: string;
+  error?: Error;
+  ignored?: number;
+  retryAt?: string;
+  round: number;
+  rounds: number;
 }
 
 export interface PlanItem {
@@ -1506,6 +1542,7 @@ export interface PlanProgress {
   phase?: "works" | "merges" | "checks" | "asks";
   question?: string;
   request: string;
+  review?: string;
   startedAt?: string;
   state: "pending" | "in_progress" | "completed" | "skipped" | "failed";
   title?: string;
@@ -1674,6 +1711,7 @@ export interface RepoResult {
   refused?: RefusedChange[];
   repositories?: RepositoryResult[];
   rounds?: Round[];
+  stack?: Delivery[];
   stopped?: string;
   summary?: string;
   title?: string;

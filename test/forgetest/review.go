@@ -75,7 +75,7 @@ func remarks(f *fixture) {
 		f.t.Errorf("ignored: %+v", ignored)
 	}
 	text := forge.Review{Remarks: r.Remarks}.Text()
-	if !strings.Contains(text, "on the file src/a.go, line 7:\n> This one.\n") {
+	if !strings.Contains(text, "on the file src/a.go, line 7:\n> This one.") {
 		f.t.Errorf("the text is %s", text)
 	}
 	if r, err = impl.Review(f.t.Context(), n, func(id string) bool { return ids[id] }); err != nil || len(r.Remarks) != 0 {
@@ -111,7 +111,7 @@ func checks(f *fixture) {
 	if i < 0 || !strings.HasSuffix(r.Failed[i].Text, "FAIL here") || r.Failed[i].URL != "https://ci.example.org/build" || r.Failed[1-i].Text != "3 problems" {
 		f.t.Errorf("%+v", r.Failed)
 	}
-	if text := (forge.Review{Failed: r.Failed}).Text(); !strings.Contains(text, "> FAIL here\n") || strings.Contains(text, "> line 3\n") || len(text) > 5000 {
+	if text := (forge.Review{Failed: r.Failed}).Text(); !strings.Contains(text, "> FAIL here") || strings.Contains(text, "> line 3\n") || len(text) > 5000 {
 		f.t.Errorf("the text has %d bytes: %s", len(text), text)
 	}
 }

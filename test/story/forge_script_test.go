@@ -20,6 +20,7 @@ import (
 //	                           comment on a merge request, or on a line of it
 //	fails NUMBER NAME TEXT     a check of the head of a merge request fails
 //	merges NUMBER              merge a merge request
+//	breaks METHOD PATH STATUS  the next such call of the forge's API fails
 //	pulls FILE                 write the merge requests to a file
 //	shows REGEXP ARGS...       run hortus ARGS until its output matches
 func forgeCommands(cmds map[string]func(*testscript.TestScript, bool, []string)) {
@@ -62,6 +63,9 @@ func forgeCommands(cmds map[string]func(*testscript.TestScript, bool, []string))
 	}
 	cmds["merges"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		hubOf(ts).Change("garden/plot", number(ts, args[0]), func(p *forgeserver.Pull) { p.State = "merged" })
+	}
+	cmds["breaks"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		hubOf(ts).Fail(forgeserver.Fault{Method: args[0], Path: args[1], Status: number(ts, args[2]), Body: "{}"})
 	}
 	cmds["pulls"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		var b strings.Builder

@@ -58,6 +58,7 @@ const (
 	MaxChecks  = 10
 	maxRemark  = 2_000
 	maxReport  = 1_500
+	maxReview  = 60_000
 )
 
 // Text returns what a review says, as a bounded text without control characters.
@@ -105,5 +106,9 @@ func (r Review) Text() string {
 		}
 		b.WriteString("\n")
 	}
-	return b.String()
+	text, cut := head(b.String(), maxReview)
+	if cut {
+		text += "\n[truncated]\n"
+	}
+	return text
 }

@@ -181,7 +181,7 @@ func (d *Deliverer) Open(ctx context.Context, p repo.Proposal) (api.Delivery, er
 	return api.Delivery{Forge: f.Name(), URL: mr.URL, Number: mr.Number, Created: mr.Created, Target: p.Target}, err
 }
 
-// stillOpen refuses to continue a merge request that was merged or closed. merged is true for one of a stack, whose others go on.
+// stillOpen refuses to continue a merge request that was merged or closed. merged is true for one of a stack: the others are delivered.
 func stillOpen(ctx context.Context, f forge.Forge, p repo.Proposal) (merged bool, err error) {
 	state, err := f.State(ctx, p.Earlier.Number)
 	if err != nil || state == forge.Open {

@@ -275,7 +275,7 @@ func (o *openPlan) reviewed(v *sight) (begun bool, err error) {
 		case r.Head != d.Commit && slices.Contains(o.Pushed, r.Head):
 			return false, nil // the forge has not seen the last push
 		case r.Head != d.Commit:
-			o.unfollow(fmt.Sprintf("somebody else pushed %.12s to %s; Hortus does not write over it", r.Head, d.Branch))
+			o.unfollow(fmt.Sprintf("another user pushed %.12s to %s; Hortus does not write over it", r.Head, d.Branch))
 			return false, nil
 		}
 	}

@@ -184,7 +184,7 @@ func TestFollowPush(t *testing.T) {
 		t.Errorf("a forge that is behind: %+v, %d items", p.Follow, len(p.Items))
 	}
 	w.pull.change(func() { w.pull.review.Head = strings.Repeat("a", 40) })
-	if p = w.looked(s, p.ID); !strings.Contains(p.Follow.Ended, "somebody else pushed aaaaaaaaaaaa") || len(p.Items) != 2 {
+	if p = w.looked(s, p.ID); !strings.Contains(p.Follow.Ended, "another user pushed aaaaaaaaaaaa") || len(p.Items) != 2 {
 		t.Errorf("%+v, %d items", p.Follow, len(p.Items))
 	}
 	if _, pushes := w.pull.count(); pushes != 2 {
