@@ -120,6 +120,14 @@ func missing(err error) error {
 	return err
 }
 
+// absent turns an answer that something does not exist into nothing. A token that may not read it is an error.
+func absent(err error) error {
+	if api.KindOf(err) == api.KindNotFound {
+		return nil
+	}
+	return err
+}
+
 // ended are the states and conclusions of checks that ask for no change.
 func ended(state string) bool {
 	return slices.Contains([]string{"success", "neutral", "skipped", "warning", "manual", "stale", "canceled", "cancelled", "action_required"}, state)

@@ -128,7 +128,7 @@ func (g github) checks(ctx context.Context, commit string) ([]forge.Check, int, 
 			} `json:"check_runs"`
 		}
 		_, err := g.call(ctx, http.MethodGet, fmt.Sprintf("%s/commits/%s/check-runs?per_page=100&page=%d", g.path, url.PathEscape(commit), page), nil, &runs)
-		if missing(err) != nil {
+		if absent(err) != nil {
 			return nil, 0, err
 		}
 		for _, r := range runs.Runs {
@@ -158,7 +158,7 @@ func (c *client) statuses(ctx context.Context, t *tally, path string) error {
 	for _, s := range combined.Statuses {
 		t.add(cmp.Or(s.State, s.Status), forge.Check{Name: s.Context, URL: s.Target, Text: s.Description})
 	}
-	return missing(err)
+	return absent(err)
 }
 
 func joined(parts ...string) string {

@@ -104,5 +104,5 @@ func (g gitlab) checks(ctx context.Context, commit string) ([]forge.Check, int, 
 		}
 		return failed == nil
 	})
-	return t.failed, t.pending, cmp.Or(missing(err), failed)
+	return t.failed, t.pending, cmp.Or(absent(err), failed)
 }
