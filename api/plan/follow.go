@@ -31,6 +31,9 @@ type Follow struct {
 	// Rounds is how many rounds there are at most, and Round how many have begun. Each is an item of the plan.
 	Rounds int `json:"rounds"`
 	Round  int `json:"round"`
+	// Comments and Checks count the comments and the failed checks that became items.
+	Comments int `json:"comments,omitempty"`
+	Checks   int `json:"checks,omitempty"`
 	// Ignored counts the comments that are of nobody who may write to the repository.
 	Ignored int `json:"ignored,omitempty"`
 	// Error is why the forge could not be read, or the result not be delivered. It is tried again at RetryAt.

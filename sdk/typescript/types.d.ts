@@ -1489,6 +1489,8 @@ export interface PlanEditedEvent {
 }
 
 export interface PlanFollow {
+  checks?: number;
+  comments?: number;
   ended?: string;
   error?: Error;
   ignored?: number;

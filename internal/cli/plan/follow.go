@@ -36,7 +36,7 @@ func (f followFlags) check(mr bool) error {
 // followed says how the merge requests of a plan are followed.
 func followed(p words.Plan, now time.Time) string {
 	f := p.Follow
-	rounds := fmt.Sprintf("round %d of %d", f.Round, f.Rounds)
+	rounds := fmt.Sprintf("round %d of %d; handled: comments %d, failed checks %d", f.Round, f.Rounds, f.Comments, f.Checks)
 	if f.Round == 0 {
 		rounds = fmt.Sprintf("no round yet, %d at most", f.Rounds)
 	}

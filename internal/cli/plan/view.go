@@ -78,7 +78,7 @@ func show(a *app.App, p words.Plan) {
 	if p.Follow != nil {
 		row("followed", followed(p, time.Now()))
 		if p.Follow.Ignored > 0 {
-			row("ignored", fmt.Sprintf("%d comments that are of nobody who may write to the repository", p.Follow.Ignored))
+			row("ignored", fmt.Sprintf("comments: %d (their authors may not write to the repository, or are not people)", p.Follow.Ignored))
 		}
 	}
 	if p.Error != nil {

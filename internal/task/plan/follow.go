@@ -155,7 +155,10 @@ func (s *Service) look(ctx context.Context, id api.PlanID) error {
 			o.unfollow(fmt.Sprintf("%d rounds were made", o.Follow.Round))
 			return nil
 		}
-		v = o.sight()
+		if v = o.sight(); !v.unsent && slices.ContainsFunc(v.deliveries, func(d api.Delivery) bool { return d.Number == 0 }) {
+			v = nil
+			o.unfollow("its branch was delivered without a merge request")
+		}
 		return nil
 	})
 	if err != nil || v == nil {
@@ -345,6 +348,8 @@ func (o *openPlan) spent() string {
 // round begins a round: one item that answers what people and checks said.
 func (o *openPlan) round(r forge.Review) error {
 	o.Follow.Round++
+	o.Follow.Comments += len(r.Remarks)
+	o.Follow.Checks += len(r.Failed)
 	n := o.Follow.Round
 	for o.index(fmt.Sprintf("review-%d", n)) >= 0 {
 		n++

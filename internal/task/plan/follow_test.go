@@ -145,7 +145,7 @@ func TestFollow(t *testing.T) {
 	w.pull.change(func() { w.pull.review.Failed = nil })
 	p = w.looked(s, p.ID)
 	w.pull.change(func() { w.pull.review.State = forge.Merged })
-	if p = w.looked(s, p.ID); p.Follow.Round != 2 || p.Follow.Ended != "merge request 7 was merged" || s.Followed() != 0 {
+	if p = w.looked(s, p.ID); p.Follow.Round != 2 || p.Follow.Ended != "merge request 7 was merged" || p.Follow.Comments != 1 || p.Follow.Checks != 2 || s.Followed() != 0 {
 		t.Errorf("%+v, %d followed", p.Follow, s.Followed())
 	}
 }

@@ -2001,6 +2001,8 @@ PlanEditedEvent = TypedDict(
 PlanFollow = TypedDict(
     "PlanFollow",
     {
+        "checks": 'NotRequired[int]',
+        "comments": 'NotRequired[int]',
         "ended": 'NotRequired[str]',
         "error": 'NotRequired[Error]',
         "ignored": 'NotRequired[int]',
