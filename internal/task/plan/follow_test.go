@@ -200,8 +200,8 @@ func TestFollowEnds(t *testing.T) {
 		want   string
 		items  int
 	}{
-		"rounds":   {change: func(c *words.Create) { c.FollowRounds = 2 }, want: "2 rounds were made", items: 3},
-		"budget":   {change: func(c *words.Create) { c.Task.Repo.Budget.Steps = 2 }, want: "the budget of the plan, 2 steps, is spent", items: 2},
+		"rounds": {change: func(c *words.Create) { c.FollowRounds = 2 }, want: "2 rounds were made", items: 3},
+		"budget": {change: func(c *words.Create) { c.Task.Repo.Budget.Steps = 2 }, want: "the budget of the plan, 2 steps, is spent", items: 2},
 		"unfollow": {want: "a person ended it", items: 1, end: func(t *testing.T, s *plan.Service, id api.PlanID) {
 			if _, err := s.Unfollow(t.Context(), "", id); err != nil {
 				t.Error(err)
