@@ -109,6 +109,11 @@ type ItemTask struct {
 	Acceptance string `json:"acceptance,omitempty"`
 	// Items are all items of the plan, if Check is its whole result: what reviewers are shown.
 	Items []ItemEvidence `json:"items,omitempty"`
+	// Stacked delivers a merge request for each completed item, each on that of the item before it.
+	Stacked bool `json:"stacked,omitempty"`
+	// Delivered and Stack are what the plan has delivered before, which the delivery of Check continues.
+	Delivered *Delivery  `json:"delivered,omitempty"`
+	Stack     []Delivery `json:"stack,omitempty"`
 }
 
 // ItemEvidence is what reviewers are shown of an item of a plan.
@@ -117,6 +122,12 @@ type ItemEvidence struct {
 	Title string   `json:"title"`
 	State string   `json:"state"`
 	Needs []string `json:"needs,omitempty"`
+	// Request is the beginning of its request, Acceptance its command, and Gate how that and the gate of the repository ended.
+	Request    string `json:"request,omitempty"`
+	Acceptance string `json:"acceptance,omitempty"`
+	Gate       string `json:"gate,omitempty"`
+	// Order is its place among the completed items, in the order in which they were merged.
+	Order int `json:"order,omitempty"`
 	// Commit is its commit, and Why the reason why there is none.
 	Commit  string  `json:"commit,omitempty"`
 	Why     string  `json:"why,omitempty"`
@@ -272,6 +283,8 @@ type RepoResult struct {
 	// Todo is the agent's own list of its work, as it wrote it last.
 	Todo     []TodoItem `json:"todo,omitempty"`
 	Delivery *Delivery  `json:"delivery,omitempty"`
+	// Stack are the deliveries of the items of a plan, in their order, if it was delivered so. Delivery is the last one then.
+	Stack []Delivery `json:"stack,omitempty"`
 	// Applied is true if a person took the result into a checkout.
 	Applied bool `json:"applied,omitempty"`
 	// Partial is true if the work was interrupted; what there was is kept.
@@ -524,6 +537,8 @@ type LeftOut struct {
 
 // Delivery is what was done with the result.
 type Delivery struct {
+	// Item is the item of a plan that it is of, in a stack.
+	Item string `json:"item,omitempty"`
 	// Pushed names the remote, without credentials.
 	Pushed string `json:"pushed,omitempty"`
 	Branch string `json:"branch,omitempty"`
@@ -553,6 +568,8 @@ type DeliverTask struct {
 	Remotes map[string]string `json:"remotes,omitempty"`
 	Target  string            `json:"target,omitempty"`
 	Draft   bool              `json:"draft,omitempty"`
+	// Stacked opens a merge request for each completed item of a plan, each on that of the item before it.
+	Stacked bool `json:"stacked,omitempty"`
 }
 
 // PolicyRefusal is one rule of the branch policy that a delivery breaks.

@@ -97,8 +97,13 @@ func (s *PlanService) Answer(ctx context.Context, id api.PlanID, req plan.Answer
 }
 
 // Deliver delivers the branch of a plan that is done.
-func (s *PlanService) Deliver(ctx context.Context, id api.PlanID, req api.DeliverTask) (plan.Plan, error) {
+func (s *PlanService) Deliver(ctx context.Context, id api.PlanID, req plan.Deliver) (plan.Plan, error) {
 	return s.post(ctx, id, "/deliver", req)
+}
+
+// Unfollow ends the looks at the merge requests of a plan.
+func (s *PlanService) Unfollow(ctx context.Context, id api.PlanID) (plan.Plan, error) {
+	return s.post(ctx, id, "/unfollow", nil)
 }
 
 // Cancel cancels a plan, and waits for its receipt.

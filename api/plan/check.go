@@ -210,8 +210,8 @@ func (c Create) Check() error {
 	case c.Parallel < 0 || c.Parallel > MaxParallel:
 		return api.Errorf(api.KindInvalid, "parallel is %d; it must be between 1 and %d", c.Parallel, MaxParallel)
 	}
-	if c.Items == nil {
-		return nil
+	if err := checkFollow(c.Task.Repo.MergeRequest, c.Stacked, c.Follow, c.FollowRounds); err != nil || c.Items == nil {
+		return err
 	}
 	return Check(c.Items)
 }

@@ -149,6 +149,8 @@ type Progress struct {
 	Amendments []Amendment `json:"amendments,omitempty"`
 	// Commit is its commit on the plan's branch.
 	Commit string `json:"commit,omitempty"`
+	// Review is what people and checks said of the merge request, for an item that answers it. Its agent gets it as a document: as data.
+	Review string `json:"review,omitempty"`
 	// Gate is the evidence: how the gate ended on the merged result.
 	Gate      string    `json:"gate,omitempty"`
 	Usage     api.Usage `json:"usage,omitzero"`
@@ -180,6 +182,12 @@ type Create struct {
 	Parallel int `json:"parallel,omitempty"`
 	// Approve waits for a person before items are worked on.
 	Approve bool `json:"approve,omitempty"`
+	// Stacked delivers a merge request for each completed item, each on that of the item before it.
+	Stacked bool `json:"stacked,omitempty"`
+	// Follow looks at the merge requests regularly once they are open: comments of people who may write to the repository, and failed
+	// checks, become an item of the plan, whose result is delivered too. FollowRounds is how often; the default is DefaultFollowRounds.
+	Follow       bool `json:"follow,omitempty"`
+	FollowRounds int  `json:"followRounds,omitempty"`
 }
 
 // Edit replaces the items of a plan. Those that have begun must be the same.
@@ -240,15 +248,20 @@ type Plan struct {
 	Checked api.TaskID `json:"checked,omitempty"`
 	// Delivered is what became of the delivery.
 	Delivered *api.Delivery `json:"delivered,omitempty"`
-	Receipt   *api.Receipt  `json:"receipt,omitempty"`
-	Error     *api.Error    `json:"error,omitempty"`
-	Usage     api.Usage     `json:"usage,omitzero"`
-	Account   string        `json:"account,omitempty"`
-	Key       api.KeyID     `json:"key,omitempty"`
-	Owner     api.OwnerID   `json:"owner,omitempty"`
-	CreatedAt time.Time     `json:"createdAt"`
-	StartedAt time.Time     `json:"startedAt,omitzero"`
-	EndedAt   time.Time     `json:"endedAt,omitzero"`
+	// Stacked is as in Create, and Stack are the deliveries of the items then. Delivered is the last of them.
+	Stacked bool           `json:"stacked,omitempty"`
+	Stack   []api.Delivery `json:"stack,omitempty"`
+	// Follow is set if the merge requests are followed, or were.
+	Follow    *Follow      `json:"follow,omitempty"`
+	Receipt   *api.Receipt `json:"receipt,omitempty"`
+	Error     *api.Error   `json:"error,omitempty"`
+	Usage     api.Usage    `json:"usage,omitzero"`
+	Account   string       `json:"account,omitempty"`
+	Key       api.KeyID    `json:"key,omitempty"`
+	Owner     api.OwnerID  `json:"owner,omitempty"`
+	CreatedAt time.Time    `json:"createdAt"`
+	StartedAt time.Time    `json:"startedAt,omitzero"`
+	EndedAt   time.Time    `json:"endedAt,omitzero"`
 }
 
 // Stream is the kind of a plan's log of events.

@@ -20,6 +20,8 @@ type Config struct {
 	// Idle is the time after which an unused daemon ends; 0 means DefaultIdle, below 0 it
 	// never ends by itself.
 	Idle time.Duration
+	// FollowEvery is the time between two looks at the merge requests of a plan; 0 means 1 minute.
+	FollowEvery time.Duration
 	// Pool is the number of guests of each kind of sandbox that are booted ahead; 0 means DefaultPool, and a negative
 	// number none. Candidates is the number of candidates of a task that work at a time; 0 means the default.
 	Pool, Candidates int

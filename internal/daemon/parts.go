@@ -286,6 +286,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	s.onClose(s.sessions.Close)
 	s.plans = plan.New(plan.Config{
 		Rows: s.db, Tasks: s.tasks, Workstreams: owners, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Titles: s.titles, Log: s.facts(), Owner: s.owner.Owner.ID, Logger: s.log,
+		Reviews: s.forges, FollowEvery: s.cfg.FollowEvery,
 	})
 	s.onClose(s.plans.Close)
 	return nil

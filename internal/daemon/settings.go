@@ -57,7 +57,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 	out = settings{
 		level: r.Level("log-level"), serve: r.Bool("daemon.serve"),
 		Config: Config{
-			DataDir: r.Text("data-dir"), Idle: r.Stay("daemon.idle"), Pool: r.Int("daemon.pool"), Runsc: r.Text("daemon.runsc"),
+			DataDir: r.Text("data-dir"), Idle: r.Stay("daemon.idle"), FollowEvery: r.Duration("daemon.follow-every"), Pool: r.Int("daemon.pool"), Runsc: r.Text("daemon.runsc"),
 			Toolchains: r.List("daemon.toolchains"), Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Policy: conf.Policy(), KeySecrets: conf.KeySecrets(),
 			Embedding: r.Text("model.embedding"), Similarity: r.Float("model.embedding-similarity"),
 			Room: admission.Config{

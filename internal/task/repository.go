@@ -221,6 +221,17 @@ func delivery(t api.Task, req api.DeliverTask) (api.RepoTask, error) {
 		how.Target = req.Target
 	}
 	how.Draft = how.Draft || req.Draft
+	if req.Stacked {
+		if how.Item == nil || len(how.Item.Items) == 0 {
+			return how, api.Errorf(api.KindInvalid, "task %s is not the result of a plan: only the items of a plan are stacked", t.ID).
+				WithHint("Leave out --stacked, or deliver a plan: hortus plan deliver ID --mr --stacked.")
+		}
+		if !how.MergeRequest {
+			return how, api.Errorf(api.KindInvalid, "stacked has no effect without a merge request").WithHint("Add --mr.")
+		}
+		it := *how.Item
+		it.Stacked, how.Item = true, &it
+	}
 	if err := checkDelivery(how); err != nil {
 		return how, err
 	}

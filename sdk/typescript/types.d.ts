@@ -394,6 +394,7 @@ export interface DeliverTask {
   push?: boolean;
   remote?: string;
   remotes?: Record<string, string>;
+  stacked?: boolean;
   target?: string;
 }
 
@@ -403,6 +404,7 @@ export interface Delivery {
   created?: boolean;
   error?: Error;
   forge?: string;
+  item?: string;
   number?: number;
   pushed?: string;
   refused?: PolicyRefusal[];
@@ -1213,11 +1215,15 @@ export interface InputFile {
 }
 
 export interface ItemEvidence {
+  acceptance?: string;
   commit?: string;
   costUsd?: number;
+  gate?: string;
   id: string;
   ms?: number;
   needs?: string[];
+  order?: number;
+  request?: string;
   state: string;
   title: string;
   why?: string;
@@ -1227,9 +1233,12 @@ export interface ItemTask {
   acceptance?: string;
   branch?: string;
   check?: string;
+  delivered?: Delivery;
   item: string;
   items?: ItemEvidence[];
   plan: string;
+  stack?: Delivery[];
+  stacked?: boolean;
   start?: string;
 }
 
@@ -1433,6 +1442,7 @@ export interface Plan {
   delivered?: Delivery;
   endedAt?: string;
   error?: Error;
+  follow?: PlanFollow;
   head?: string;
   id: string;
   items?: PlanProgress[];
@@ -1443,6 +1453,8 @@ export interface Plan {
   planner?: string;
   receipt?: Receipt;
   rejected?: string[];
+  stack?: Delivery[];
+  stacked?: boolean;
   startedAt?: string;
   state: "planning" | "proposed" | "queued" | "running" | "paused" | "done";
   task: CreateTask;
@@ -1475,9 +1487,24 @@ export interface PlanAnswer {
 
 export interface PlanCreate {
   approve?: boolean;
+  follow?: boolean;
+  followRounds?: number;
   items?: PlanItem[];
   parallel?: number;
+  stacked?: boolean;
   task: CreateTask;
+}
+
+export interface PlanDeliver {
+  draft?: boolean;
+  follow?: boolean;
+  followRounds?: number;
+  mergeRequest?: boolean;
+  push?: boolean;
+  remote?: string;
+  remotes?: Record<string, string>;
+  stacked?: boolean;
+  target?: string;
 }
 
 export interface PlanEdit {
@@ -1488,6 +1515,17 @@ export interface PlanEdit {
 export interface PlanEditedEvent {
   items: PlanItem[];
   version: number;
+}
+
+export interface PlanFollow {
+  checks?: number;
+  comments?: number;
+  ended?: string;
+  error?: Error;
+  ignored?: number;
+  retryAt?: string;
+  round: number;
+  rounds: number;
 }
 
 export interface PlanItem {
@@ -1535,6 +1573,7 @@ export interface PlanProgress {
   phase?: "works" | "merges" | "checks" | "asks";
   question?: string;
   request: string;
+  review?: string;
   startedAt?: string;
   state: "pending" | "in_progress" | "completed" | "skipped" | "failed";
   title?: string;
@@ -1704,6 +1743,7 @@ export interface RepoResult {
   refused?: RefusedChange[];
   repositories?: RepositoryResult[];
   rounds?: Round[];
+  stack?: Delivery[];
   stopped?: string;
   summary?: string;
   title?: string;

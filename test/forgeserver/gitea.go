@@ -16,6 +16,7 @@ func (s *Server) gitea() {
 		answer(w, http.StatusOK, object{"version": "1.26.0"})
 	})
 	repo := p + "/repos/{owner}/{name}"
+	s.pullReviews(p, giteaCheck)
 	s.reads(repo, "/comments", "/pulls", giteaCheck, s.giteaPull)
 	s.handle("GET "+repo, giteaCheck, s.giteaRepository)
 	s.handle("GET "+repo+"/branches", giteaCheck, s.giteaBranches)

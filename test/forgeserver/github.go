@@ -14,6 +14,7 @@ func (s *Server) github() {
 	p := s.cfg.Prefix + "/api/v3"
 	s.mux.HandleFunc(p+"/meta", s.githubMeta)
 	repo := p + "/repos/{owner}/{name}"
+	s.pullReviews(p, githubCheck)
 	s.reads(repo, "/comments", "/pulls", githubCheck, s.githubPull)
 	s.handle("GET "+repo, githubCheck, s.githubRepository)
 	s.handle("GET "+repo+"/branches", githubCheck, s.githubBranches)

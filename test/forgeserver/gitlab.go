@@ -15,6 +15,7 @@ func (s *Server) gitlab() {
 	p := s.cfg.Prefix + "/api/v4"
 	s.mux.HandleFunc(p+"/version", s.gitlabVersion)
 	project := p + "/projects/{id}"
+	s.gitlabReviews(p)
 	s.reads(project, "/notes", "/merge_requests", gitlabCheck, s.gitlabRequest)
 	s.handle("GET "+project, gitlabCheck, s.gitlabProject)
 	s.handle("GET "+project+"/protected_branches", gitlabCheck, s.gitlabProtected)

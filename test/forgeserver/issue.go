@@ -58,6 +58,9 @@ func (s *Server) reads(repository, comments, pulls string, before check, pull fu
 	})
 	s.handle("GET "+repository+"/issues/{number}"+comments, before, func(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 		i, all := s.issue(r, repo)
+		if i == nil && s.cfg.Kind != GitLab && s.pull(repo, r.PathValue("number")) != nil { // a pull request is an issue too
+			return list(s, w, r, s.commentsOf(repo, r.PathValue("number"), "comment"), "per_page", 30, 100, s.pullComment(repo))
+		}
 		if i == nil {
 			return missing()
 		}

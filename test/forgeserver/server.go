@@ -51,6 +51,8 @@ type Repository struct {
 	Hidden bool
 	// Public repositories can be read without a token.
 	Public bool
+	// People are those who comment, with their permissions.
+	People []Person
 	// NoDrafts refuses drafts, as GitHub does for some plans.
 	NoDrafts bool
 	// Moved is the previous path of the repository; calls to it are redirected.
@@ -100,9 +102,12 @@ type Server struct {
 	mu     sync.Mutex
 	pulls  []*Pull
 	issues []Issue
-	labels map[string][]string // repository -> labels; a label's id is its index + 1
-	faults []*Fault
-	calls  []Call
+	// comments and checks are those of merge requests and commits.
+	comments []Comment
+	checks   []Check
+	labels   map[string][]string // repository -> labels; a label's id is its index + 1
+	faults   []*Fault
+	calls    []Call
 }
 
 // Call is a request that the server received.

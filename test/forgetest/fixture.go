@@ -51,7 +51,10 @@ func newFixture(t *testing.T, kind string, open Open) *fixture {
 	if kind == forge.GitLab {
 		path = "garden/north/plot" // a subgroup
 	}
-	f.repo = &forgeserver.Repository{Path: path, Dir: f.dir, Protected: []string{"main", "release"}, Hidden: true}
+	f.repo = &forgeserver.Repository{Path: path, Dir: f.dir, Protected: []string{"main", "release"}, Hidden: true, People: []forgeserver.Person{
+		{Login: "mae", Permission: "write"}, {Login: "rob", Permission: "read", Association: "MEMBER"}, {Login: "helper", Permission: "write", Bot: kind != forge.Gitea},
+		{Login: "gitea-actions", Permission: "write", Bot: true},
+	}}
 	server, err := forgeserver.New(forgeserver.Config{
 		Kind: kind, Prefix: "/forge",
 		Users: map[string]forgeserver.User{

@@ -50,6 +50,9 @@ func Run(t *testing.T, kind string, open Open) {
 		{"issues", issues},
 		{"the states of a request", states},
 		{"the token's form", tokenForm},
+		{"remarks", remarks},
+		{"checks", checks},
+		{"remarks of nobody known", nobody},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

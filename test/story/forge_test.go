@@ -46,7 +46,7 @@ func newHub(t testing.TB, g *garden, kind, dir string, more ...*forgeserver.Repo
 		t.Skip("git-http-backend is not installed")
 	}
 	h := &hub{t: t, g: g, kind: kind, base: filepath.Dir(g.dir)}
-	all := append([]*forgeserver.Repository{{Path: "garden/plot", Protected: []string{"main"}}}, more...)
+	all := append([]*forgeserver.Repository{{Path: "garden/plot", Protected: []string{"main"}, People: []forgeserver.Person{{Login: "mae", Permission: "write"}}}}, more...)
 	for _, r := range all {
 		r.Dir = h.bare(r.Path)
 		gitIn(t, dir, "clone", "-q", "--bare", dir, r.Dir)

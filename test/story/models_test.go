@@ -23,7 +23,7 @@ const modelKey = "sk-story-8f2c"
 
 // withModels plays a scenario as the API of both vendors. In the end nothing may
 // have gone against it.
-func withModels(t *testing.T, g *garden, scenario string) {
+func withModels(t testing.TB, g *garden, scenario string) {
 	t.Helper()
 	s, err := modelserver.New([]byte("key: " + modelKey + "\n" + scenario))
 	if err != nil {

@@ -40,9 +40,11 @@ import (
 //	light                                   see garden.light
 //	unpooled                                no sandbox is booted ahead
 //
-// and the conditions root and soak (see tier.Soak).
+// those of forgeCommands, and the conditions root and soak (see tier.Soak).
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	cmds := storyCommands()
+	forgeCommands(cmds)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
@@ -52,7 +54,7 @@ func TestScripts(t *testing.T) {
 				begin = newEmptyGarden
 			}
 			g := begin(tb)
-			e.Values["garden"] = g
+			e.Values["garden"], e.Values["hub"] = g, &hubOfStory{}
 			e.Vars = append(e.Vars, g.env...)
 			// What must never get into a sandbox.
 			e.Setenv("SECRET_TOKEN", "hunter2")
@@ -67,24 +69,29 @@ func TestScripts(t *testing.T) {
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
-			"hortus": func(ts *testscript.TestScript, neg bool, args []string) {
-				exits(ts, neg, append([]string{"0", "hortus"}, args...))
-			},
-			"json": jsonCmd,
-			"mcp":  mcpCmd,
-			"keep": func(ts *testscript.TestScript, _ bool, args []string) {
-				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
-			},
-			"light":    func(ts *testscript.TestScript, _ bool, _ []string) { inGarden(ts, (*garden).light) },
-			"unpooled": func(ts *testscript.TestScript, _ bool, _ []string) { inGarden(ts, (*garden).unpooled) },
-			"needs":    needs,
-			"anyuser":  func(ts *testscript.TestScript, _ bool, _ []string) { tier.AnyUser(ts.Value("garden").(*garden).t) },
-			"serve":    serve, "served": served,
-			"gone": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Value("garden").(*garden).end() },
-		},
+		Cmds: cmds,
 	})
+}
+
+// storyCommands are the commands of every story.
+func storyCommands() map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
+		"exits": exits,
+		"hortus": func(ts *testscript.TestScript, neg bool, args []string) {
+			exits(ts, neg, append([]string{"0", "hortus"}, args...))
+		},
+		"json": jsonCmd,
+		"mcp":  mcpCmd,
+		"keep": func(ts *testscript.TestScript, _ bool, args []string) {
+			ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+		},
+		"light":    func(ts *testscript.TestScript, _ bool, _ []string) { inGarden(ts, (*garden).light) },
+		"unpooled": func(ts *testscript.TestScript, _ bool, _ []string) { inGarden(ts, (*garden).unpooled) },
+		"needs":    needs,
+		"anyuser":  func(ts *testscript.TestScript, _ bool, _ []string) { tier.AnyUser(ts.Value("garden").(*garden).t) },
+		"serve":    serve, "served": served,
+		"gone": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Value("garden").(*garden).end() },
+	}
 }
 
 // inGarden changes the garden's environment before its first command.

@@ -35,7 +35,8 @@ type Command struct {
 	Pause       pauseCmd       `cmd:"" help:"Pause a plan: what runs ends, and nothing begins."`
 	Resume      resumeCmd      `cmd:"" help:"Continue a paused plan."`
 	Cancel      cancelCmd      `cmd:"" help:"Cancel a plan and wait for its receipt."`
-	Deliver     deliverCmd     `cmd:"" help:"Push the branch of a plan that is done, or open its merge request."`
+	Deliver     deliverCmd     `cmd:"" help:"Push the branch of a plan that is done, or open its merge requests."`
+	Unfollow    unfollowCmd    `cmd:"" help:"End the looks at the merge requests of a plan."`
 }
 
 // Help returns what the first lines of help do not.
@@ -54,7 +55,8 @@ type startCmd struct {
 	Plan     string `complete:"files" placeholder:"FILE" help:"File with the items, in YAML or JSON (default: the model divides the request); docs/plans.md."`
 	Parallel int    `placeholder:"N" help:"How many items are worked on at a time (1 to 50, default 4)."`
 	Yes      bool   `short:"y" help:"Begin without asking."`
-	Detach   bool   `short:"d" help:"Start the plan, print its ID and return. hortus plan watch ID follows it."`
+	followFlags
+	Detach bool `short:"d" help:"Start the plan, print its ID and return. hortus plan watch ID follows it."`
 	task.PlanFlags
 }
 
@@ -118,7 +120,10 @@ func (c *startCmd) Run(ctx app.Context, a *app.App) error {
 	if request == "" {
 		return api.Errorf(api.KindInvalid, "the request is empty").WithHint(`put it into quotes: hortus plan start --repo . "1. Fix ...  2. Add ..."; or give the items: --plan FILE`)
 	}
-	req := words.Create{Items: f.Items, Parallel: c.Parallel, Approve: !c.Yes}
+	if err := c.followFlags.check(c.MR); err != nil {
+		return err
+	}
+	req := words.Create{Items: f.Items, Parallel: c.Parallel, Approve: !c.Yes, Stacked: c.Stacked, Follow: c.Follow, FollowRounds: c.FollowRounds}
 	if req.Parallel == 0 {
 		req.Parallel = f.Parallel
 	}
@@ -197,7 +202,11 @@ func (c *lsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		for _, n := range p.Counts {
 			total += n
 		}
-		return []string{string(p.ID), stateOf(p), fmt.Sprintf("%d/%d", p.Counts[words.Completed], total), human.Duration(time.Since(p.CreatedAt)),
+		state := stateOf(p)
+		if p.Follow != nil && p.Follow.Ended == "" && p.Delivered != nil {
+			state += " (followed)"
+		}
+		return []string{string(p.ID), state, fmt.Sprintf("%d/%d", p.Counts[words.Completed], total), human.Duration(time.Since(p.CreatedAt)),
 			human.Truncate(p.Task.Repo.URL, 40), human.Truncate(p.Task.Request, 50)}
 	})
 }
@@ -368,6 +377,7 @@ func list(names []string) string {
 type deliverCmd struct {
 	one
 	task.DeliveryFlags
+	followFlags
 }
 
 // Run delivers a plan.
@@ -375,15 +385,24 @@ func (c *deliverCmd) Run(ctx app.Context, a *app.App) error {
 	if err := c.Delivers(); err != nil {
 		return err
 	}
+	if err := c.followFlags.check(c.MR); err != nil {
+		return err
+	}
 	a.NeedForges = true
 	cl, err := a.Client(ctx)
 	if err != nil {
 		return err
 	}
-	p, err := cl.Plans.Deliver(ctx, c.ID, api.DeliverTask{Push: c.Push || c.MR, MergeRequest: c.MR, Draft: c.Draft, Target: c.Target, Remote: c.Remote})
+	p, err := cl.Plans.Deliver(ctx, c.ID, words.Deliver{
+		DeliverTask: api.DeliverTask{Push: c.Push || c.MR, MergeRequest: c.MR, Draft: c.Draft, Target: c.Target, Remote: c.Remote, Stacked: c.Stacked},
+		Follow:      c.Follow, FollowRounds: c.FollowRounds,
+	})
 	if err != nil || a.Flags.JSON {
 		return changed(a)(p, err)
 	}
 	delivered(a, p)
+	if p.Delivered == nil || p.Delivered.Error != nil {
+		return app.ExitCode(1)
+	}
 	return nil
 }

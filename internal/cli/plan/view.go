@@ -68,6 +68,18 @@ func show(a *app.App, p words.Plan) {
 	if d := p.Delivered; d != nil {
 		row("delivered", d.Pushed+" "+d.Branch)
 		row("merge request", d.URL)
+		if d.Error != nil {
+			row("not delivered", d.Error.Message)
+		}
+	}
+	for _, d := range p.Stack {
+		row("stack", fmt.Sprintf("%s: %s -> %s %s", d.Item, d.Branch, d.Target, d.URL))
+	}
+	if p.Follow != nil {
+		row("followed", followed(p, time.Now()))
+		if p.Follow.Ignored > 0 {
+			row("ignored", fmt.Sprintf("comments: %d (their authors may not write to the repository, or are not people)", p.Follow.Ignored))
+		}
 	}
 	if p.Error != nil {
 		row("error", p.Error.Message)
@@ -193,10 +205,17 @@ func delivered(a *app.App, p words.Plan) {
 		a.Note("nothing was delivered")
 	case d.Error != nil:
 		a.Note("not delivered: %s", d.Error.Message)
+	case len(p.Stack) > 0:
+		for _, d := range p.Stack {
+			fmt.Fprintf(a.Env.Stdout, "%s\t%s\n", d.Item, human.Sanitize(d.URL))
+		}
 	case d.URL != "":
 		fmt.Fprintln(a.Env.Stdout, human.Sanitize(d.URL))
 	default:
 		a.Note("pushed %s to %s", d.Branch, d.Pushed)
+	}
+	if p.Follow != nil && p.Follow.Ended == "" && p.Delivered != nil {
+		a.Note("The daemon looks at the merge request until it is merged or closed. To see what came of it: hortus plan show %s. To end it: hortus plan unfollow %s", p.ID, p.ID)
 	}
 }
 

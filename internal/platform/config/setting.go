@@ -60,6 +60,7 @@ func Settings() []Setting {
 		{Key: "daemon.overcommit", Env: "HORTUS_OVERCOMMIT", Default: "8", Kind: Number, Max: 10_000, Help: "overcommit factor for memory and disk"},
 		{Key: "daemon.cpu-overcommit", Env: "HORTUS_CPU_OVERCOMMIT", Default: "64", Kind: Number, Max: 10_000, Help: "overcommit factor for processors"},
 		{Key: "daemon.patience", Env: "HORTUS_PATIENCE", Default: "10m", Kind: Duration, Max: int64(24 * time.Hour), Help: "maximum time that a request for a sandbox waits for capacity"},
+		{Key: "daemon.follow-every", Env: "HORTUS_FOLLOW_EVERY", Default: "1m", Kind: Duration, Max: int64(24 * time.Hour), Help: "time between two looks at the merge requests of a plan that is followed (hortus plan start --follow)"},
 		{Key: "daemon.keep-rows", Env: "HORTUS_KEEP_ROWS", Default: "10000", Kind: Count, Min: 1, Max: 1 << 30, Help: "maximum number of ended sandboxes, and of finished tasks, whose records are kept for each account; ten times as many commands"},
 		{Key: "daemon.keep-ended", Env: "HORTUS_KEEP_ENDED", Default: "30d", Kind: Stay, Help: "retention of records of ended sandboxes, tasks and commands; never limits them by number only"},
 		{Key: "daemon.layer-size", Env: "HORTUS_LAYER_SIZE", Default: "20GiB", Kind: Room, Help: "maximum size of all layers; those not used for the longest time are removed, but never one in use; 0 for no limit"},

@@ -58,7 +58,7 @@ func (s *Service) Serve(ctx context.Context, servers []Server, ready func()) err
 		case <-check.C:
 			idle := time.Duration(s.idle.Load())
 			check.Reset(max(min(idle/4, time.Second), 10*time.Millisecond))
-			if idle < 0 || s.conns.open() > 0 || s.cfg.Sandboxes.Alive() > 0 || s.cfg.Tasks.Running() > 0 {
+			if idle < 0 || s.conns.open() > 0 || s.cfg.Sandboxes.Alive() > 0 || s.cfg.Tasks.Running() > 0 || s.cfg.Followed != nil && s.cfg.Followed() > 0 {
 				idleSince = time.Now()
 				continue
 			}

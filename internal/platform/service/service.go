@@ -45,6 +45,8 @@ type Config struct {
 	// Streams counts the read outputs of commands.
 	Streams func() int
 	Tasks   Tasks
+	// Followed counts the plans whose merge requests are looked at: a daemon with one does not end by itself. It may be nil.
+	Followed func() int
 	// StopAdmission refuses new sandboxes; StopEvents ends the readers of events.
 	StopAdmission, StopEvents func()
 	// Usual is the sandbox that guests are booted ahead for.

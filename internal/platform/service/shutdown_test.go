@@ -31,4 +31,25 @@ type none struct {
 
 func (none) KeepWarm(context.Context, api.CreateSandbox) error { return errors.New("none") }
 func (none) Running() int                                      { return 0 }
+func (none) Alive() int                                        { return 0 }
 func (none) Close(context.Context) error                       { return nil }
+
+// TestFollowedKeepsAlive: a daemon that looks at merge requests does not end when it is idle.
+func TestFollowedKeepsAlive(t *testing.T) {
+	looks := 0
+	followed := func() int {
+		looks++
+		if looks < 5 {
+			return 1
+		}
+		return 0
+	}
+	s := New(Config{
+		Sandboxes: none{}, Warmer: none{}, Tasks: none{}, Followed: followed, StopAdmission: func() {}, StopEvents: func() {}, Streams: func() int { return 0 },
+		Idle: 1, Logger: slog.New(slog.DiscardHandler),
+	})
+	defer s.Close(t.Context())
+	if err := s.Serve(t.Context(), nil, func() {}); err != nil || looks < 5 {
+		t.Errorf("it ended after %d looks, %v", looks, err)
+	}
+}

@@ -19,8 +19,9 @@ type Evidence struct {
 	// Closes is the number of the issue that the change resolves, in the same repository; 0 for none. See is the page of one elsewhere.
 	Closes int
 	See    string
-	// Items are the parts of a plan; nil for a task.
+	// Items are the parts of a plan; nil for a task. Part is the one that a request of a stack is of.
 	Items []Item
+	Part  *Part
 	// Summary is the model's summary of its work.
 	Summary string
 	// Files are the changed files.
@@ -104,6 +105,7 @@ func Body(e Evidence) string {
 	var b strings.Builder
 	bodyTests(&b, e.Tests)
 	bodyRequests(&b, e)
+	bodyPart(&b, e.Part)
 	bodyItems(&b, e.Items)
 	if words := quote(e.Summary, showSummary); words != "" {
 		b.WriteString("## What the model says\n\nThe model wrote these lines about its own work. Nobody checked them.\n\n")
@@ -143,6 +145,44 @@ type Item struct {
 	Commit, Why      string
 	Took             time.Duration
 	CostUSD          float64
+	// This marks the item that the request is of.
+	This bool
+}
+
+// Part is the item of a plan that a request of a stack is of.
+type Part struct {
+	ID string
+	// Acceptance is its command, and Gate how the checks of its merged result ended.
+	Acceptance, Gate string
+	// N is its place in the stack, from 1, of Of.
+	N, Of int
+	// Before is the number of the request that this one lies on, and URL its page; 0 for the first.
+	Before int
+	URL    string
+}
+
+// bodyPart writes the place of a request in its stack, and what says that its item works.
+func bodyPart(b *strings.Builder, p *Part) {
+	if p == nil {
+		return
+	}
+	fmt.Fprintf(b, "## Item %s (%d of %d)\n\n", inline(p.ID, 40), p.N, p.Of)
+	switch {
+	case p.Before == 0:
+		b.WriteString("It is the first of the stack: merge it first.\n\n")
+	case strings.ContainsAny(p.URL, "<> \n\t"):
+		fmt.Fprintf(b, "It lies on request %d: merge that one first.\n\n", p.Before)
+	default:
+		fmt.Fprintf(b, "It lies on request %d, <%s>: merge that one first.\n\n", p.Before, p.URL)
+	}
+	if p.Acceptance != "" {
+		b.WriteString("Its acceptance, which passed on the merged result:\n\n")
+		script, _ := head(p.Acceptance, showScript)
+		b.WriteString(block(script, command) + "\n")
+	}
+	if p.Gate != "" {
+		b.WriteString("Its gate " + inline(p.Gate, showLine) + ". The evidence below is of the whole plan, which this item is a part of.\n\n")
+	}
 }
 
 // showItems is how many items of a plan are shown.
@@ -169,7 +209,11 @@ func bodyItems(b *strings.Builder, items []Item) {
 		if it.Took > 0 {
 			took = it.Took.Round(time.Second).String()
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", it.ID, inline(it.Title, showLine), inline(state, showLine), commit, took, cost)
+		name := it.ID
+		if it.This {
+			name = "**" + name + "** (this request)"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", name, inline(it.Title, showLine), inline(state, showLine), commit, took, cost)
 	}
 	b.WriteString("\n```mermaid\ngraph LR\n")
 	node := func(id string) string { return "n_" + strings.ReplaceAll(id, "-", "_") }
@@ -177,6 +221,9 @@ func bodyItems(b *strings.Builder, items []Item) {
 		fmt.Fprintf(b, "  %s[\"%s\"]\n", node(it.ID), it.ID)
 		for _, need := range it.Needs {
 			fmt.Fprintf(b, "  %s --> %s\n", node(need), node(it.ID))
+		}
+		if it.This {
+			fmt.Fprintf(b, "  style %s stroke-width:4px\n", node(it.ID))
 		}
 	}
 	b.WriteString("```\n\n")

@@ -44,6 +44,10 @@ type Forge interface {
 	Open(ctx context.Context, req Request) (MergeRequest, error)
 	// State returns the state of a merge request by its number: Open, Closed or Merged.
 	State(ctx context.Context, number int) (string, error)
+	// Review reads what people and checks say about a merge request. Remarks that known reports by their IDs are left out. Who the
+	// author of another one is, and whether that person may write to the repository, is asked of the forge: if it does not say, Review
+	// fails.
+	Review(ctx context.Context, number int, known func(id string) bool) (Review, error)
 	// Issue reads an issue with its first comments, at most [MaxComments].
 	Issue(ctx context.Context, number int) (Issue, error)
 }

@@ -19,7 +19,8 @@ type PlanRunner interface {
 	Retry(ctx context.Context, account string, id api.PlanID, req plan.Retry) (plan.Plan, error)
 	Replan(ctx context.Context, account string, id api.PlanID, req plan.Replan) (plan.Plan, error)
 	Answer(ctx context.Context, account string, id api.PlanID, req plan.Answer) (plan.Plan, error)
-	Deliver(ctx context.Context, account string, id api.PlanID, req api.DeliverTask) (plan.Plan, error)
+	Deliver(ctx context.Context, account string, id api.PlanID, req plan.Deliver) (plan.Plan, error)
+	Unfollow(ctx context.Context, account string, id api.PlanID) (plan.Plan, error)
 	Cancel(ctx context.Context, account string, id api.PlanID) (plan.Plan, error)
 	AccountOf(ctx context.Context, id api.PlanID) (string, error)
 	Workstreams(ctx context.Context, account, repository string) ([]api.Workstream, error)
@@ -143,12 +144,18 @@ func (s *Plans) Answer(ctx context.Context, id api.PlanID, req plan.Answer) (pla
 }
 
 // Deliver delivers the branch of a plan.
-func (s *Plans) Deliver(ctx context.Context, id api.PlanID, req api.DeliverTask) (plan.Plan, error) {
+func (s *Plans) Deliver(ctx context.Context, id api.PlanID, req plan.Deliver) (plan.Plan, error) {
 	p, account, err := s.may(ctx, id)
 	if err == nil && req.Remote != "" {
 		err = s.tasks.check(ctx, p, api.CreateTask{Repo: &api.RepoTask{URL: req.Remote}})
 	}
 	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Deliver(ctx, account, id, req) })
+}
+
+// Unfollow ends the looks at the merge requests of a plan.
+func (s *Plans) Unfollow(ctx context.Context, id api.PlanID) (plan.Plan, error) {
+	_, account, err := s.owner(ctx, id)
+	return ifAllowed(err, func() (plan.Plan, error) { return s.r.Unfollow(ctx, account, id) })
 }
 
 // Cancel cancels a plan.

@@ -22,7 +22,8 @@ type Plans interface {
 	Retry(ctx context.Context, id api.PlanID, req plan.Retry) (plan.Plan, error)
 	Replan(ctx context.Context, id api.PlanID, req plan.Replan) (plan.Plan, error)
 	Answer(ctx context.Context, id api.PlanID, req plan.Answer) (plan.Plan, error)
-	Deliver(ctx context.Context, id api.PlanID, req api.DeliverTask) (plan.Plan, error)
+	Deliver(ctx context.Context, id api.PlanID, req plan.Deliver) (plan.Plan, error)
+	Unfollow(ctx context.Context, id api.PlanID) (plan.Plan, error)
 	Cancel(ctx context.Context, id api.PlanID) (plan.Plan, error)
 	// Workstreams lists who changes files of a repository, or of all for "".
 	Workstreams(ctx context.Context, repository string) ([]api.Workstream, error)
@@ -106,9 +107,13 @@ func (d plans) planRoutes() []Route {
 		Handler: change(http.StatusOK, decode, d.Plans, planID, Plans.Answer),
 	}, {
 		Method: "POST", Pattern: one + "/deliver", Name: "deliverPlan", Role: api.RoleUser,
-		Doc: "Deliver the verified branch of a plan that is done, also if some of its items have no result.",
-		In:  api.DeliverTask{}, Optional: true, Out: plan.Plan{},
+		Doc: "Deliver the verified branch of a plan that is done, also if some of its items have no result. With stacked, each completed item has a merge request of its own. With follow, the merge requests are looked at regularly: comments and failed checks become an item.",
+		In:  plan.Deliver{}, Optional: true, Out: plan.Plan{},
 		Handler: change(http.StatusOK, decodeAny, d.Plans, planID, Plans.Deliver),
+	}, {
+		Method: "POST", Pattern: one + "/unfollow", Name: "unfollowPlan", Role: api.RoleUser,
+		Doc: "End the looks at the merge requests of a plan. What an item works on is not ended.",
+		Out: plan.Plan{}, Handler: on(d.Plans, planID, Plans.Unfollow),
 	}, {
 		Method: "POST", Pattern: one + "/cancel", Name: "cancelPlan", Role: api.RoleUser,
 		Doc: "Cancel a plan, and wait for its receipt.",

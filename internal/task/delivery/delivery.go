@@ -136,8 +136,8 @@ func (d *Deliverer) Check(ctx context.Context, p repo.Proposal) (repo.Verdict, e
 			return repo.Verdict{Target: p.Target}, err
 		}
 		if e := p.Earlier; e != nil && e.Number > 0 {
-			if err := stillOpen(ctx, f, *e); err != nil {
-				return repo.Verdict{Target: p.Target}, err
+			if merged, err := stillOpen(ctx, f, p); err != nil || merged {
+				return repo.Verdict{Target: cmp.Or(e.Target, p.Target), Merged: merged}, err
 			}
 		}
 		r, err := f.Repository(ctx)
@@ -181,14 +181,20 @@ func (d *Deliverer) Open(ctx context.Context, p repo.Proposal) (api.Delivery, er
 	return api.Delivery{Forge: f.Name(), URL: mr.URL, Number: mr.Number, Created: mr.Created, Target: p.Target}, err
 }
 
-// stillOpen refuses to continue a merge request that was merged or closed.
-func stillOpen(ctx context.Context, f forge.Forge, e api.Delivery) error {
-	state, err := f.State(ctx, e.Number)
+// stillOpen refuses to continue a merge request that was merged or closed. merged is true for one of a stack: the others are delivered.
+func stillOpen(ctx context.Context, f forge.Forge, p repo.Proposal) (merged bool, err error) {
+	state, err := f.State(ctx, p.Earlier.Number)
 	if err != nil || state == forge.Open {
-		return err
+		return false, err
 	}
-	return api.Errorf(api.KindConflict, "the merge request of this session, %s, was %s; nothing was pushed", e.URL, state).
-		WithHint("Continue in another session, which gets a branch and a merge request of its own: hortus session fork KEY NEWKEY.")
+	if p.Part != nil && state == forge.Merged {
+		return true, nil
+	}
+	of, hint := "session", "Continue in another session, which gets a branch and a merge request of its own: hortus session fork KEY NEWKEY."
+	if r := p.Task.Create.Repo; r != nil && r.Item != nil {
+		of, hint = "plan", "Reopen it, or start another plan."
+	}
+	return false, api.Errorf(api.KindConflict, "the merge request of this %s, %s, was %s; nothing was pushed", of, p.Earlier.URL, state).WithHint("%s", hint)
 }
 
 // sameRepository reports whether an issue is one of the repository of a remote.
@@ -228,6 +234,15 @@ func (d *Deliverer) Issue(ctx context.Context, address string) (forge.Issue, err
 		return forge.Issue{}, err
 	}
 	return f.Issue(ctx, n)
+}
+
+// Review reads what people and checks say about a merge request of the repository of a remote. Remarks that are known are left out.
+func (d *Deliverer) Review(ctx context.Context, remote string, number int, known func(id string) bool) (forge.Review, error) {
+	f, err := d.forgeOf(ctx, remote)
+	if err != nil {
+		return forge.Review{}, err
+	}
+	return f.Review(ctx, number, known)
 }
 
 // forgeOf returns the repository at its forge, opened with the token for it.

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -30,9 +31,17 @@ func evidence(p repo.Proposal) forge.Evidence {
 		}
 		e.Look = append(e.Look, "This change belongs to a task on several repositories ("+strings.Join(names, ", ")+"). The gate ran over the results of all of them together.")
 	}
+	if part := p.Part; part != nil {
+		e.Requests = []string{cmp.Or(part.Item.Request, part.Item.Title)}
+		e.Part = &forge.Part{ID: part.Item.ID, Acceptance: part.Item.Acceptance, Gate: part.Item.Gate, N: part.N, Of: part.Of}
+		if part.Before != nil {
+			e.Part.Before, e.Part.URL = part.Before.Number, part.Before.URL
+		}
+	}
 	if c := t.Create.Repo; c != nil && c.Item != nil {
 		for _, it := range c.Item.Items {
-			e.Items = append(e.Items, forge.Item{ID: it.ID, Title: it.Title, State: it.State, Needs: it.Needs, Commit: it.Commit, Why: it.Why, Took: time.Duration(it.MS) * time.Millisecond, CostUSD: it.CostUSD})
+			this := p.Part != nil && p.Part.Item.ID == it.ID
+			e.Items = append(e.Items, forge.Item{This: this, ID: it.ID, Title: it.Title, State: it.State, Needs: it.Needs, Commit: it.Commit, Why: it.Why, Took: time.Duration(it.MS) * time.Millisecond, CostUSD: it.CostUSD})
 		}
 	}
 	for _, f := range p.Files {

@@ -305,11 +305,15 @@ func (o *openPlan) checkRequest(name, title, commit, acceptance string) api.Crea
 	return create
 }
 
+// maxEvidence bounds the request of an item that reviewers are shown, in bytes.
+const maxEvidence = 2 << 10
+
 // evidence is what reviewers are shown of the items.
 func (o *openPlan) evidence() (out []api.ItemEvidence) {
 	for i := range o.items {
 		it := &o.items[i]
-		e := api.ItemEvidence{ID: it.ID, Title: it.Name(), State: string(it.State), Needs: it.Needs, Commit: it.Commit, Why: it.Why, CostUSD: it.Usage.CostUSD}
+		e := api.ItemEvidence{ID: it.ID, Title: it.Name(), State: string(it.State), Needs: it.Needs, Commit: it.Commit, Why: it.Why, CostUSD: it.Usage.CostUSD,
+			Request: head(it.Request, maxEvidence), Acceptance: it.Acceptance, Gate: it.Gate, Order: it.Arrived}
 		if !it.StartedAt.IsZero() {
 			e.MS = it.EndedAt.Sub(it.StartedAt).Milliseconds()
 		}
@@ -325,10 +329,13 @@ func (s *Service) judge(ctx context.Context, id api.PlanID) {
 	var task api.TaskID
 	var commit string
 	var deliver bool
+	var how api.DeliverTask
 	err := s.with(ctx, id, func(o *openPlan) error {
 		create, by, task, commit = o.checkRequest("", o.Task.Request, o.Head, ""), o.By, o.Final, o.Head
 		create.Request, create.Repo.Item.Items = o.Task.Request, o.evidence()
-		deliver = (o.Task.Repo.Push || o.Task.Repo.MergeRequest) && o.count()[words.Completed] == len(o.items)
+		create.Repo.Item.Delivered, create.Repo.Item.Stack = o.Delivered, o.Stack
+		deliver = (o.Task.Repo.Push || o.Task.Repo.MergeRequest) && o.count()[words.Completed] == len(o.items) || o.inRound()
+		how = o.how()
 		return nil
 	})
 	if err != nil {
@@ -336,10 +343,10 @@ func (s *Service) judge(ctx context.Context, id api.PlanID) {
 	}
 	ctx = api.WithPrincipal(ctx, by)
 	t, err := s.wait(ctx, task, create)
-	var done *api.Delivery
+	var done *api.RepoResult
 	if err == nil && t.Outcome == api.OutcomeVerified && deliver && ctx.Err() == nil {
-		if t, err = s.cfg.Tasks.Deliver(ctx, task, api.DeliverTask{}); err == nil {
-			done = t.Repo.Delivery
+		if t, err = s.cfg.Tasks.Deliver(ctx, task, how); err == nil {
+			done = t.Repo
 		}
 	}
 	if ctx.Err() != nil {
@@ -350,7 +357,7 @@ func (s *Service) judge(ctx context.Context, id api.PlanID) {
 			return nil
 		}
 		o.Final, o.Judged, o.Checked, o.Passed = "", commit, task, err == nil && t.Outcome == api.OutcomeVerified
-		if o.Delivered = done; err != nil {
+		if o.delivered(done); err != nil {
 			o.Error = api.AsError(err)
 		}
 		if t.Outcome == api.OutcomeLost || t.Outcome == api.OutcomeCanceled && t.Owner != s.cfg.Owner {

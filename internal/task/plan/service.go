@@ -40,7 +40,7 @@ type Log interface {
 	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
 }
 
-// Config is what a Service is made of. All fields but Titles, Now and Logger must be set.
+// Config is what a Service is made of. All fields but Titles, Reviews, Now and Logger must be set.
 type Config struct {
 	Rows  store.Plans
 	Tasks Tasks
@@ -54,6 +54,9 @@ type Config struct {
 	// Workstreams knows who changes which files. Claims of the same rows is one of its sources.
 	Workstreams *workstream.Registry
 	Log         Log
+	// Reviews reads merge requests that are followed, every FollowEvery (default 1 minute). Without it none can be.
+	Reviews     Reviews
+	FollowEvery time.Duration
 	Owner       api.OwnerID
 	Now         func() time.Time
 	Logger      *slog.Logger
@@ -72,6 +75,8 @@ type Service struct {
 	drivers map[api.PlanID]*driver
 	// open are the plans that have a driver. Each is used under its lock.
 	open map[api.PlanID]*openPlan // nil for one that has to be read
+	// followed are the plans of this owner whose merge requests are looked at.
+	followed map[api.PlanID]bool
 }
 
 // New makes a Service. [Service.Close] ends it.
@@ -80,8 +85,12 @@ func New(cfg Config) *Service {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	s := &Service{cfg: cfg, drivers: map[api.PlanID]*driver{}, open: map[api.PlanID]*openPlan{}}
+	cfg.FollowEvery = cmp.Or(cfg.FollowEvery, time.Minute)
+	s := &Service{cfg: cfg, drivers: map[api.PlanID]*driver{}, open: map[api.PlanID]*openPlan{}, followed: map[api.PlanID]bool{}}
 	s.life, s.end = context.WithCancel(context.Background())
+	if cfg.Reviews != nil {
+		s.work.Go(s.follow)
+	}
 	return s
 }
 
@@ -154,6 +163,7 @@ func (s *Service) store(ctx context.Context, o *openPlan, owner api.OwnerID) err
 	}
 	o.changed = nil
 	less := false
+	s.watch(o)
 	for _, f := range o.facts {
 		less = less || f.releases()
 		if _, err := s.cfg.Log.Append(ctx, stream(o.ID), f.what, f.data); err != nil {
@@ -339,7 +349,10 @@ func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, err
 	o := &openPlan{now: s.cfg.Now().UTC()}
 	o.Plan = words.Plan{
 		ID: api.NewPlanID(), State: words.Planning, Version: 1, Task: req.Task, Parallel: cmp.Or(req.Parallel, words.DefaultParallel),
-		Account: by.Account, Key: by.Key, Owner: s.cfg.Owner, CreatedAt: o.now,
+		Account: by.Account, Key: by.Key, Owner: s.cfg.Owner, CreatedAt: o.now, Stacked: req.Stacked,
+	}
+	if err := s.begins(o, req.Follow, req.FollowRounds); err != nil {
+		return words.Plan{}, err
 	}
 	o.Branch, o.By, o.Approve = repo.PlanBranch(o.ID), by, req.Approve
 	if len(req.Items) > 0 {
@@ -564,6 +577,7 @@ func (s *Service) Answer(ctx context.Context, account string, id api.PlanID, req
 // Cancel ends a plan: its tasks are canceled, and what has not begun is skipped. It returns when nothing of it runs.
 func (s *Service) Cancel(ctx context.Context, account string, id api.PlanID) (words.Plan, error) {
 	err := s.of(ctx, account, id, func(o *openPlan) error {
+		o.unfollow("the plan was canceled")
 		if o.State == words.Done || o.Canceling {
 			return nil
 		}
@@ -593,26 +607,4 @@ func (s *Service) prune() {
 	if _, err := s.cfg.Rows.PrunePlans(s.life, s.cfg.Now().Add(-keepDone)); err != nil && s.life.Err() == nil {
 		s.cfg.Logger.Error("remove old plans", "err", err)
 	}
-}
-
-// Deliver delivers the branch of a plan that is done, if its gate passed on the whole result.
-func (s *Service) Deliver(ctx context.Context, account string, id api.PlanID, req api.DeliverTask) (words.Plan, error) {
-	p, err := s.Get(ctx, account, id)
-	switch {
-	case err != nil:
-		return p, err
-	case p.State != words.Done || p.Checked == "":
-		return p, api.Errorf(api.KindConflict, "plan %s is %s and has no verified result", id, p.State).WithHint("hortus plan show %s", id)
-	}
-	t, err := s.cfg.Tasks.Deliver(ctx, p.Checked, req)
-	if err != nil {
-		return p, err
-	}
-	err = s.of(ctx, account, id, func(o *openPlan) error {
-		o.Delivered = t.Repo.Delivery
-		o.tell(words.EventState, words.StateEvent{State: o.State, Why: "delivered"})
-		p = o.view()
-		return nil
-	})
-	return p, err
 }

@@ -44,6 +44,15 @@ type record struct {
 	QueuedAt time.Time `json:"queuedAt,omitzero"`
 	// Arrived counts the results that came to the merge queue.
 	Arrived int `json:"arrived,omitempty"`
+	// How is the request of the last delivery by hand, which rounds repeat; nil for that of the plan.
+	How *api.DeliverTask `json:"how,omitempty"`
+	// Seen are the remarks that were handled or ignored, by the number of the merge request and their IDs. Looked is the commit whose
+	// failed checks were handled, and Pushed are the commits that were delivered. Failures counts looks that failed, since the last
+	// that did not.
+	Seen     []string `json:"seen,omitempty"`
+	Looked   string   `json:"looked,omitempty"`
+	Pushed   []string `json:"pushed,omitempty"`
+	Failures int      `json:"failures,omitempty"`
 	// Final is the task that runs the gate on Judged, the last commit, and Passed what came of it.
 	Final  api.TaskID `json:"final,omitempty"`
 	Judged string     `json:"judged,omitempty"`
@@ -155,7 +164,10 @@ func (o *openPlan) specs() []words.Item {
 func (o *openPlan) rows(repository string) (p store.Plan, items []store.PlanItem, err error) {
 	rec := o.record
 	rec.Items, rec.Counts = nil, o.count()
-	p = store.Plan{ID: o.ID, Account: o.Account, Repository: repository, Owner: o.Owner, Done: o.State == words.Done, CreatedAt: o.CreatedAt, EndedAt: o.EndedAt, Items: len(o.items)}
+	p = store.Plan{ID: o.ID, Account: o.Account, Repository: repository, Owner: o.Owner, Done: o.State == words.Done && !o.watched(), CreatedAt: o.CreatedAt, Items: len(o.items)}
+	if p.Done {
+		p.EndedAt = o.EndedAt
+	}
 	if p.Doc, err = json.Marshal(rec); err != nil {
 		return p, nil, api.Errorf(api.KindInternal, "plan %s: %w", o.ID, err)
 	}
@@ -175,7 +187,7 @@ func read(row store.Plan) (*openPlan, error) {
 	if err := json.Unmarshal(row.Doc, &o.record); err != nil {
 		return nil, api.Errorf(api.KindInternal, "the row of plan %s: %w", row.ID, err)
 	}
-	o.Owner, o.EndedAt = row.Owner, row.EndedAt
+	o.Owner = row.Owner
 	return o, nil
 }
 

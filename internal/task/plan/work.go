@@ -43,10 +43,20 @@ func (o *openPlan) request(n int) api.CreateTask {
 			}
 		}
 	}
+	if it.Review != "" {
+		most := min(len(r.Context), max(0, api.MaxTaskDocuments-len(r.Documents)-1))
+		r.Context = append(slices.Clone(r.Context[:most]), api.Document{Name: it.ID, Text: it.Review})
+	}
 	r.Ref, r.Push, r.MergeRequest, r.Draft, r.Target, r.Remote, r.Issue = try.Base, false, false, false, "", "", ""
-	if r.Budget = share(r.Budget, len(o.items)); o.continues(it.ID) {
+	switch {
+	case o.continues(it.ID):
 		r.Budget = o.rest()
-	} else {
+	case it.Review != "":
+		r.Budget = atMost(share(r.Budget, len(o.items)), o.Task.Repo.Budget, o.Usage)
+	default:
+		r.Budget = share(r.Budget, len(o.items))
+	}
+	if !o.continues(it.ID) {
 		r.Until, r.Passes = "", 0
 	}
 	r.Item = &api.ItemTask{Plan: o.ID, Item: it.ID, Branch: o.Base, Start: try.Start}
@@ -61,6 +71,20 @@ func share(b api.Budget, n int) api.Budget {
 	part := func(v int64) int64 { return (v + int64(n) - 1) / int64(n) }
 	b.Steps, b.Tokens, b.OutputBytes, b.CostUSD = int(part(int64(b.Steps))), part(b.Tokens), part(b.OutputBytes), b.CostUSD/float64(n)
 	return b
+}
+
+// atMost is a part of a budget, bounded by what is left of the whole.
+func atMost(part, whole api.Budget, used api.Usage) api.Budget {
+	if whole.Steps > 0 {
+		part.Steps = max(1, min(part.Steps, whole.Steps-used.Requests))
+	}
+	if whole.Tokens > 0 {
+		part.Tokens = max(1, min(part.Tokens, whole.Tokens-used.InputTokens-used.OutputTokens))
+	}
+	if whole.CostUSD > 0 {
+		part.CostUSD = min(part.CostUSD, whole.CostUSD-used.CostUSD)
+	}
+	return part
 }
 
 // works waits for the task of an item's last try, which it starts if it is not there, and takes its result.

@@ -40,6 +40,9 @@ type world struct {
 	registry *workstream.Registry
 	// model is the planner's; nil for the offline one.
 	model model.Model
+	// pull is the merge request of plans, if the services follow any.
+	pull *pull
+	now  func() time.Time
 }
 
 func newWorld(t testing.TB, files map[string]string) *world {
@@ -71,16 +74,20 @@ func (w *world) daemon(rows store.Plans) *plan.Service {
 		w.t.Fatal(err)
 	}
 	w.tasks.setOwner(owner.ID)
-	s := plan.New(plan.Config{
+	cfg := plan.Config{
 		Rows: rows, Tasks: w.tasks, Git: w.git, Source: func(_ context.Context, url string) (git.Source, error) { return git.Source{URL: url}, nil },
 		Model: func(string) (model.Model, error) {
 			if w.model != nil {
 				return w.model, nil
 			}
 			return off, nil
-		}, Log: w.log, Owner: owner.ID,
+		}, Log: w.log, Owner: owner.ID, Now: w.now,
 		Workstreams: w.owners(rows),
-	})
+	}
+	if w.pull != nil {
+		cfg.Reviews, cfg.FollowEvery = w.pull, 24*time.Hour // the tests look themselves
+	}
+	s := plan.New(cfg)
 	w.t.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
@@ -207,6 +214,8 @@ type scripted struct {
 	until func(files map[string]string) string
 	// begun is called when a task begins; it may be nil.
 	begun func(it api.ItemTask)
+	// deliver delivers the result of a task; nil for tasks that cannot be delivered.
+	deliver func(t api.Task, req api.DeliverTask) (api.Delivery, error)
 
 	running, most atomic.Int32
 
@@ -383,6 +392,16 @@ func (s *scripted) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) 
 	return s.Wait(ctx, id)
 }
 
-func (s *scripted) Deliver(context.Context, api.TaskID, api.DeliverTask) (api.Task, error) {
-	return api.Task{}, api.Errorf(api.KindUnsupported, "scripted tasks deliver nothing")
+func (s *scripted) Deliver(_ context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error) {
+	r := s.find(id)
+	if s.deliver == nil || r == nil {
+		return api.Task{}, api.Errorf(api.KindUnsupported, "scripted tasks deliver nothing")
+	}
+	s.mu.Lock()
+	t := r.task
+	s.mu.Unlock()
+	d, err := s.deliver(t, req)
+	res := *t.Repo
+	res.Delivery, t.Repo = &d, &res
+	return t, err
 }

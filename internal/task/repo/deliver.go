@@ -34,6 +34,9 @@ func (w *attempt) deliver(ctx context.Context) error {
 	if !w.project.req.Push && !w.project.req.MergeRequest {
 		return nil
 	}
+	if it := w.project.item(); it != nil && it.Stacked {
+		return w.stack(ctx)
+	}
 	if !w.project.members.several() {
 		d := w.project.members[0].delivery(w.res, w.usage, w.res.Delivery)
 		w.res.Delivery = d.out
@@ -90,19 +93,28 @@ type delivery struct {
 	part api.RepoResult
 	out  *api.Delivery
 	p    Proposal
+	// base is the commit that it is a change of.
+	base string
+	// again is true for a branch that is delivered to more than once: by the turns of a session, or by a plan.
+	again bool
+	// merged is true if its merge request was merged already.
+	merged bool
 }
 
 // delivery begins one. was is an earlier one; nil if there is none.
 func (m *repository) delivery(part api.RepoResult, usage api.Usage, was *api.Delivery) *delivery {
-	d := &delivery{repository: m, remote: cmp.Or(m.Remote, m.URL), part: part, out: &api.Delivery{Branch: part.Branch}}
-	talk := m.project.conversation
+	d := &delivery{repository: m, remote: cmp.Or(m.Remote, m.URL), part: part, out: &api.Delivery{Branch: part.Branch}, base: m.base.Hash}
+	talk, item := m.project.conversation, m.project.item()
+	d.again = talk != nil || item != nil
 	if talk != nil {
 		d.out.Branch = SessionBranch(talk.turn.Session)
 		was = cmp.Or(was, talk.turn.Delivered)
+	} else if item != nil {
+		was = cmp.Or(was, item.Delivered)
 	} else if was != nil && was.Branch != "" {
 		d.out.Branch = was.Branch
 	}
-	here := was != nil && was.Pushed == git.DisplayAddress(d.remote)
+	here := was != nil && was.Pushed == git.DisplayAddress(d.remote) && (item == nil || was.Branch == d.out.Branch)
 	if here {
 		// What an earlier delivery brought there is there, whatever comes of this one.
 		o := d.out
@@ -115,7 +127,7 @@ func (m *repository) delivery(part api.RepoResult, usage api.Usage, was *api.Del
 	if talk != nil {
 		d.p.Requests = talk.turn.Requests
 	}
-	if here && d.continues() {
+	if here && d.again {
 		d.p.Earlier = was
 		d.p.Target = cmp.Or(was.Target, d.p.Target)
 	}
@@ -171,18 +183,15 @@ func (w *delivery) bring(ctx context.Context) error {
 	})
 }
 
-// continues reports whether the branch is one that several turns of a session deliver to.
-func (w *delivery) continues() bool { return w.out.Branch != w.part.Branch }
-
-// push sets the branch of the remote. That of a session continues from what its turns before have left there: from an earlier
+// push sets the branch of the remote. That of a plan moves forward only. That of a session continues from what its turns before have left there: from an earlier
 // commit of the same work, or, if the session was taken back, from exactly what was pushed last.
 func (w *delivery) push(ctx context.Context, src git.Source) (cache.PushResult, error) {
 	q := cache.PushRequest{Source: src, Commit: w.part.Head, Branch: w.out.Branch}
-	if w.continues() {
+	if w.again {
 		q.Expect = w.part.Head
 	}
 	res, err := w.repository.repo.Push(ctx, q)
-	if e := w.p.Earlier; api.KindOf(err) == api.KindConflict && e != nil && e.Commit != "" {
+	if e := w.p.Earlier; w.repository.project.conversation != nil && api.KindOf(err) == api.KindConflict && e != nil && e.Commit != "" {
 		q.Expect = e.Commit
 		res, err = w.repository.repo.Push(ctx, q)
 	}
@@ -195,6 +204,7 @@ func (w *delivery) allowed(ctx context.Context) (string, error) {
 	v, err := w.repository.project.cfg.Deliverer.Check(ctx, w.p)
 	d.Target = v.Target
 	w.p.Target = v.Target
+	w.merged = v.Merged
 	if d.Refused = v.Refused; err != nil || len(v.Refused) == 0 {
 		return "allowed", err
 	}
@@ -209,7 +219,7 @@ func (w *delivery) allowed(ctx context.Context) (string, error) {
 // touched are the changed files as the policy looks at them: with their modes and
 // sizes, from the commit itself.
 func (w *delivery) touched(ctx context.Context) ([]policy.File, error) {
-	stats, err := w.repository.repo.Stat(ctx, w.repository.base.Hash, w.part.Head)
+	stats, err := w.repository.repo.Stat(ctx, w.base, w.part.Head)
 	if err != nil {
 		return nil, err
 	}

@@ -93,6 +93,17 @@ type Proposal struct {
 	Requests []string
 	// Earlier is what the turns before have delivered there, which this one continues; nil for nothing.
 	Earlier *api.Delivery
+	// Part is set for the merge request of an item of a plan, in a stack.
+	Part *StackPart
+}
+
+// StackPart is the place of a merge request in a stack.
+type StackPart struct {
+	Item api.ItemEvidence
+	// N is its place from 1, of Of.
+	N, Of int
+	// Before is the merge request that it lies on; nil for the first.
+	Before *api.Delivery
 }
 
 // Verdict is what a [Deliverer] says before a push.
@@ -100,6 +111,8 @@ type Verdict struct {
 	// Target is what a merge request will aim at.
 	Target  string
 	Refused []api.PolicyRefusal
+	// Merged is true if the merge request of a part of a stack was merged: nothing is left to deliver.
+	Merged bool
 }
 
 // Emitter takes the facts of a task as they happen, in order.

@@ -528,6 +528,7 @@ DeliverTask = TypedDict(
         "push": 'NotRequired[bool]',
         "remote": 'NotRequired[str]',
         "remotes": 'NotRequired[Dict[str, str]]',
+        "stacked": 'NotRequired[bool]',
         "target": 'NotRequired[str]',
     },
 )
@@ -540,6 +541,7 @@ Delivery = TypedDict(
         "created": 'NotRequired[bool]',
         "error": 'NotRequired[Error]',
         "forge": 'NotRequired[str]',
+        "item": 'NotRequired[str]',
         "number": 'NotRequired[int]',
         "pushed": 'NotRequired[str]',
         "refused": 'NotRequired[List[PolicyRefusal]]',
@@ -1629,11 +1631,15 @@ InputFile = TypedDict(
 ItemEvidence = TypedDict(
     "ItemEvidence",
     {
+        "acceptance": 'NotRequired[str]',
         "commit": 'NotRequired[str]',
         "costUsd": 'NotRequired[float]',
+        "gate": 'NotRequired[str]',
         "id": 'str',
         "ms": 'NotRequired[int]',
         "needs": 'NotRequired[List[str]]',
+        "order": 'NotRequired[int]',
+        "request": 'NotRequired[str]',
         "state": 'str',
         "title": 'str',
         "why": 'NotRequired[str]',
@@ -1646,9 +1652,12 @@ ItemTask = TypedDict(
         "acceptance": 'NotRequired[str]',
         "branch": 'NotRequired[str]',
         "check": 'NotRequired[str]',
+        "delivered": 'NotRequired[Delivery]',
         "item": 'str',
         "items": 'NotRequired[List[ItemEvidence]]',
         "plan": 'str',
+        "stack": 'NotRequired[List[Delivery]]',
+        "stacked": 'NotRequired[bool]',
         "start": 'NotRequired[str]',
     },
 )
@@ -1933,6 +1942,7 @@ Plan = TypedDict(
         "delivered": 'NotRequired[Delivery]',
         "endedAt": 'NotRequired[str]',
         "error": 'NotRequired[Error]',
+        "follow": 'NotRequired[PlanFollow]',
         "head": 'NotRequired[str]',
         "id": 'str',
         "items": 'NotRequired[List[PlanProgress]]',
@@ -1943,6 +1953,8 @@ Plan = TypedDict(
         "planner": 'NotRequired[str]',
         "receipt": 'NotRequired[Receipt]',
         "rejected": 'NotRequired[List[str]]',
+        "stack": 'NotRequired[List[Delivery]]',
+        "stacked": 'NotRequired[bool]',
         "startedAt": 'NotRequired[str]',
         "state": 'Literal["planning", "proposed", "queued", "running", "paused", "done"]',
         "task": 'CreateTask',
@@ -1987,9 +1999,27 @@ PlanCreate = TypedDict(
     "PlanCreate",
     {
         "approve": 'NotRequired[bool]',
+        "follow": 'NotRequired[bool]',
+        "followRounds": 'NotRequired[int]',
         "items": 'NotRequired[List[PlanItem]]',
         "parallel": 'NotRequired[int]',
+        "stacked": 'NotRequired[bool]',
         "task": 'CreateTask',
+    },
+)
+
+PlanDeliver = TypedDict(
+    "PlanDeliver",
+    {
+        "draft": 'NotRequired[bool]',
+        "follow": 'NotRequired[bool]',
+        "followRounds": 'NotRequired[int]',
+        "mergeRequest": 'NotRequired[bool]',
+        "push": 'NotRequired[bool]',
+        "remote": 'NotRequired[str]',
+        "remotes": 'NotRequired[Dict[str, str]]',
+        "stacked": 'NotRequired[bool]',
+        "target": 'NotRequired[str]',
     },
 )
 
@@ -2006,6 +2036,20 @@ PlanEditedEvent = TypedDict(
     {
         "items": 'List[PlanItem]',
         "version": 'int',
+    },
+)
+
+PlanFollow = TypedDict(
+    "PlanFollow",
+    {
+        "checks": 'NotRequired[int]',
+        "comments": 'NotRequired[int]',
+        "ended": 'NotRequired[str]',
+        "error": 'NotRequired[Error]',
+        "ignored": 'NotRequired[int]',
+        "retryAt": 'NotRequired[str]',
+        "round": 'int',
+        "rounds": 'int',
     },
 )
 
@@ -2065,6 +2109,7 @@ PlanProgress = TypedDict(
         "phase": 'NotRequired[Literal["works", "merges", "checks", "asks"]]',
         "question": 'NotRequired[str]',
         "request": 'str',
+        "review": 'NotRequired[str]',
         "startedAt": 'NotRequired[str]',
         "state": 'Literal["pending", "in_progress", "completed", "skipped", "failed"]',
         "title": 'NotRequired[str]',
@@ -2291,6 +2336,7 @@ RepoResult = TypedDict(
         "refused": 'NotRequired[List[RefusedChange]]',
         "repositories": 'NotRequired[List[RepositoryResult]]',
         "rounds": 'NotRequired[List[Round]]',
+        "stack": 'NotRequired[List[Delivery]]',
         "stopped": 'NotRequired[str]',
         "summary": 'NotRequired[str]',
         "title": 'NotRequired[str]',

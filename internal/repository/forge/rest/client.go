@@ -151,7 +151,7 @@ func (c *client) redirect(req *http.Request, via []*http.Request) error {
 }
 
 // call sends in as JSON unless it is nil, and parses the answer to out unless that is nil. path
-// is escaped and may have a query. The call is retried if that may help: a POST only if the forge
+// is escaped and may have a query; a *string takes an answer that is text. The call is retried if that may help: a POST only if the forge
 // rejected it because of a rate limit, because the forge may have done its work otherwise.
 func (c *client) call(ctx context.Context, method, path string, in, out any) (http.Header, error) {
 	var body []byte
@@ -164,7 +164,9 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) (ht
 	for try := 1; ; try++ {
 		header, answer, err := c.attempt(ctx, method, path, body)
 		if err == nil {
-			if out != nil {
+			if text, ok := out.(*string); ok {
+				*text = string(answer)
+			} else if out != nil {
 				if err := json.Unmarshal(answer, out); err != nil {
 					return nil, c.errorf(api.KindUnavailable, "cannot parse the answer: %v", err)
 				}

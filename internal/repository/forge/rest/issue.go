@@ -29,15 +29,6 @@ func (f *Forge) Issue(ctx context.Context, number int) (forge.Issue, error) {
 	return i, nil
 }
 
-// State implements [forge.Forge].
-func (f *Forge) State(ctx context.Context, number int) (string, error) {
-	s, err := f.calls.state(ctx, number)
-	if err == nil && s != forge.Open && s != forge.Closed && s != forge.Merged {
-		err = f.errorf(api.KindUnavailable, "the answer cannot be read: a request in the state %.40q", s)
-	}
-	return s, err
-}
-
 // issueAnswer is an issue of any forge.
 type issueAnswer struct {
 	Number                   int
@@ -105,34 +96,4 @@ func (g gitlab) issue(ctx context.Context, number int) (forge.Issue, error) {
 
 func (g gitea) issue(ctx context.Context, number int) (forge.Issue, error) {
 	return g.readIssue(ctx, fmt.Sprintf("%s/issues/%d", g.path, number), "/comments", nil, false)
-}
-
-// pullState reads the state of a pull request of GitHub and of Gitea.
-func (c *client) pullState(ctx context.Context, path string, number int) (string, error) {
-	var p struct {
-		State  string
-		Merged bool
-	}
-	_, err := c.call(ctx, http.MethodGet, fmt.Sprintf("%s/pulls/%d", path, number), nil, &p)
-	if p.Merged {
-		return forge.Merged, err
-	}
-	return p.State, err
-}
-
-func (g github) state(ctx context.Context, number int) (string, error) {
-	return g.pullState(ctx, g.path, number)
-}
-
-func (g gitea) state(ctx context.Context, number int) (string, error) {
-	return g.pullState(ctx, g.path, number)
-}
-
-func (g gitlab) state(ctx context.Context, number int) (string, error) {
-	var m struct{ State string }
-	_, err := g.call(ctx, http.MethodGet, fmt.Sprintf("%s/merge_requests/%d", g.path, number), nil, &m)
-	if m.State == "opened" || m.State == "locked" { // locked while it is being merged
-		return forge.Open, err
-	}
-	return m.State, err
 }

@@ -50,8 +50,8 @@ type calls interface {
 	update(ctx context.Context, e forgeRequest, title, body string) error
 	// label adds labels and creates missing ones.
 	label(ctx context.Context, e forgeRequest, labels []string) error
-	state(ctx context.Context, number int) (string, error)
 	issue(ctx context.Context, number int) (forge.Issue, error)
+	reviewCalls
 }
 
 // forgeRequest is a merge request that a forge has.

@@ -1,0 +1,95 @@
+package story
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"hortus.dev/test/forgeserver"
+)
+
+// forgeCommands are the commands of stories about a forge:
+//
+//	forge KIND DIR             start a forge with a repository: a copy of the one in DIR, whose address is REMOTE. mae may write to it
+//	model FILE                 play a scenario as the hosted models; its steps begin with ## step N ##
+//	says AUTHOR NUMBER TEXT [PATH:LINE]
+//	                           comment on a merge request, or on a line of it
+//	fails NUMBER NAME TEXT     a check of the head of a merge request fails
+//	merges NUMBER              merge a merge request
+//	breaks METHOD PATH STATUS  the next such call of the forge's API fails
+//	pulls FILE                 write the merge requests to a file
+//	shows REGEXP ARGS...       run hortus ARGS until its output matches
+func forgeCommands(cmds map[string]func(*testscript.TestScript, bool, []string)) {
+	hubOf := func(ts *testscript.TestScript) *hub { return ts.Value("hub").(*hubOfStory).hub }
+	number := func(ts *testscript.TestScript, s string) int {
+		n, err := strconv.Atoi(s)
+		ts.Check(err)
+		return n
+	}
+	cmds["forge"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		inGarden(ts, func(g *garden) {
+			h := newHub(g.t, g, args[0], ts.MkAbs(args[1]))
+			ts.Value("hub").(*hubOfStory).hub = h
+			ts.Setenv("REMOTE", h.remote("garden/plot"))
+			ts.Setenv("BARE", h.bare("garden/plot"))
+		})
+	}
+	cmds["model"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		text := scenarioStep.ReplaceAllString(ts.ReadFile(args[0]), "-- $1 --")
+		inGarden(ts, func(g *garden) {
+			withModels(g.t, g, text)
+			withKeys(g, modelKey)
+		})
+	}
+	cmds["says"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		c := forgeserver.Comment{Repository: "garden/plot", Author: args[0], Number: number(ts, args[1]), Body: args[2]}
+		if path, line, ok := strings.Cut(args[len(args)-1], ":"); len(args) == 4 && ok {
+			c.Path, c.Line = path, number(ts, line)
+		}
+		hubOf(ts).Comment(c)
+	}
+	cmds["fails"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		h := hubOf(ts)
+		for _, p := range h.Pulls() {
+			if p.Number == number(ts, args[0]) {
+				at := strings.TrimSpace(gitIn(h.t, h.bare("garden/plot"), "rev-parse", "refs/heads/"+p.Source))
+				h.Check(forgeserver.Check{Repository: "garden/plot", Commit: at, Name: args[1], State: "failure", Text: args[2], URL: "https://ci.example.org/1"})
+			}
+		}
+	}
+	cmds["merges"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		hubOf(ts).Change("garden/plot", number(ts, args[0]), func(p *forgeserver.Pull) { p.State = "merged" })
+	}
+	cmds["breaks"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		hubOf(ts).Fail(forgeserver.Fault{Method: args[0], Path: args[1], Status: number(ts, args[2]), Body: "{}"})
+	}
+	cmds["pulls"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		var b strings.Builder
+		for _, p := range hubOf(ts).Pulls() {
+			fmt.Fprintf(&b, "request %d %s: %s -> %s: %s\n%s\n", p.Number, p.State, p.Source, p.Target, p.Title, plain(p.Body))
+		}
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o600))
+	}
+	cmds["shows"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		want, err := regexp.Compile("(?m)" + args[0])
+		ts.Check(err)
+		g := ts.Value("garden").(*garden)
+		until(g.t, "hortus shows "+args[0], func() string {
+			exits(ts, false, append([]string{"0", "hortus"}, args[1:]...))
+			if out := ts.ReadFile("stdout"); !want.MatchString(out) {
+				return out
+			}
+			return ""
+		})
+	}
+}
+
+// scenarioStep is the head of a step in a file of a story, whose own files have dashes there.
+var scenarioStep = regexp.MustCompile(`(?m)^## (step \d+) ##$`)
+
+// hubOfStory has the forge of a story.
+type hubOfStory struct{ hub *hub }
