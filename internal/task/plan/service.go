@@ -317,7 +317,7 @@ func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, err
 	}
 	o.Branch, o.By, o.Approve = repo.PlanBranch(o.ID), by, req.Approve
 	o.replace(req.Items)
-	o.tell(words.EventCreated, o.view())
+	o.tell(words.EventCreated, o.summary())
 	p, items, err := o.rows(s.repository(req.Task))
 	if err == nil {
 		err = s.cfg.Rows.InsertPlan(context.WithoutCancel(ctx), p, words.MaxPlans, items...)

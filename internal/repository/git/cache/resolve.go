@@ -61,7 +61,7 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Commit, error) {
 		return Commit{}, err
 	}
 	for i, hash := range found {
-		if hash != "" {
+		if hash != "" && (names[i] != ref || hash == ref) { // the hash of a tag is not that of a commit
 			return r.commit(ctx, hash, branches[i])
 		}
 	}
