@@ -12,6 +12,7 @@ import (
 
 	"hortus.dev/api"
 	words "hortus.dev/api/plan"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/store"
 	"hortus.dev/test/tier"
 )
@@ -75,10 +76,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestScale: the cost of an item does not grow with the number of items, and is little beside git's own. The times of two things that a
-// machine does at the same speed as the rest are measured in the same run: starting a process of git, and one transaction of the
-// database. What is left of the processor time without the former is that of the scheduler, the queue, the rows, the events, and of the
-// test's own agents.
+// TestScale: the cost of an item does not grow with the number of items, and is little beside git's own. What this process spends on git is
+// measured in the same run, without a plan: what is left is that of the scheduler, the queue, the rows and the events.
 func TestScale(t *testing.T) {
 	n := tier.Count(40, 200)
 	w := newWorld(t, map[string]string{"README": "one\n"})
@@ -106,14 +105,29 @@ func TestScale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	process := costOf(t, func() error { _, err := r.Subjects(t.Context(), p.Head, 1); return err })
-	transaction := costOf(t, func() error {
-		_, err := w.db.AppendEvent(t.Context(), api.Stream{Kind: words.Stream, ID: "cost"}, words.EventItem, time.Now(), nil)
+	// What git does for one item, and this process for it: the commit of an agent, its merge, and the move of the branch.
+	head, made := p.Head, 0
+	git := costOf(t, func() error {
+		made++
+		theirs, err := w.commit(head, head, map[string]string{fmt.Sprintf("cost-%d", made): "x\n"})
+		if err != nil {
+			return err
+		}
+		if _, err := r.Resolve(t.Context(), theirs); err != nil {
+			return err
+		}
+		who := cache.Identity{Name: "Ada", Email: "ada@example.org"}
+		res, err := r.Merge(t.Context(), cache.MergeRequest{Base: head, Ours: head, Theirs: theirs, Author: who, Committer: who, Message: "Merge", When: time.Unix(1_700_000_000, 0)})
+		if err != nil {
+			return err
+		}
+		err = r.MoveBranch(t.Context(), p.Branch, head, res.Commit)
+		head = res.Commit
 		return err
 	})
-	rest := (own - time.Duration(calls)*process) / time.Duration(n)
-	t.Logf("%d items in %v: %v an item; processor time of this process %v an item, %v without %.1f starts of git of %v; a transaction takes %v",
-		n, took, took/time.Duration(n), own/time.Duration(n), rest, float64(calls)/float64(n), process, transaction)
+	rest := own/time.Duration(n) - git
+	t.Logf("%d items in %v: %v an item, of which this process takes %v; without git's part of %v (%.1f processes): %v",
+		n, took, took/time.Duration(n), own/time.Duration(n), git, float64(calls)/float64(n), rest)
 
 	var events, largest, count int
 	for seq := int64(0); ; {
@@ -148,7 +162,8 @@ func TestScale(t *testing.T) {
 	if largest > 16<<10 {
 		t.Errorf("an event has %d bytes", largest)
 	}
-	if most := max(20*time.Millisecond, 100*transaction); rest > most {
+	// The rule is 5 ms. A machine that is slower, or busy, is so for git too.
+	if most := max(20*time.Millisecond, git); rest > most {
 		t.Errorf("an item costs %v of processor time beside git; want at most %v", rest, most)
 	}
 }

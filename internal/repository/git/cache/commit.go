@@ -30,10 +30,8 @@ type draft struct {
 // draft begins a commit in the repository whose lock is held. Its parent is given by its name. The caller calls end.
 func (r *Repo) draft(ctx context.Context, lock *os.File, parent string) (*draft, error) {
 	d := &draft{Repo: r, dir: filepath.Join(r.workDir(), "draft"), held: lock, new: newPack(len(parent)), read: r.objects(ctx), spooled: map[string]string{}}
-	for _, sub := range []string{"files", "ignore"} {
-		if err := os.MkdirAll(filepath.Join(d.dir, sub), 0o700); err != nil {
-			return nil, api.Errorf(api.KindInternal, "commit: %w", err)
-		}
+	if err := os.MkdirAll(filepath.Join(d.dir, "files"), 0o700); err != nil {
+		return nil, api.Errorf(api.KindInternal, "commit: %w", err)
 	}
 	return d, nil
 }
@@ -131,7 +129,7 @@ func (d *draft) commit(ctx context.Context, q CommitRequest) error {
 		return api.Errorf(api.KindInternal, "commit: %w", err)
 	}
 	defer f.Close()
-	if err := d.new.write(f); err != nil {
+	if err := d.new.write(f, &d.cache.deflate); err != nil {
 		return api.Errorf(api.KindInternal, "commit: %w", err)
 	}
 	return d.Repo.adopt(ctx, f, d.held, hash, &d.res)
@@ -151,7 +149,29 @@ func (r *Repo) adopt(ctx context.Context, pack, lock *os.File, hash string, res 
 		return err
 	}
 	res.Hash = hash
+	r.join(ctx, lock)
 	return nil
+}
+
+// maxPacks is the number of packs from which on they are joined.
+const maxPacks = 50
+
+// join joins small packs if there are many, since each commit adds one, and git looks for each object in all of them. Objects that no
+// branch has are kept. It is housekeeping: what fails is tried again after the next commit.
+func (r *Repo) join(ctx context.Context, lock *os.File) {
+	names, err := os.ReadDir(filepath.Join(r.dir, "objects", "pack"))
+	packs := 0
+	for _, n := range names {
+		if strings.HasSuffix(n.Name(), ".pack") {
+			packs++
+		}
+	}
+	if err != nil || packs <= maxPacks {
+		return
+	}
+	if _, err := r.run(ctx, git.Call{Args: []string{"repack", "--geometric=2", "-d", "-q", "--no-write-bitmap-index"}, Lock: lock}); err != nil && r.cache.cfg.Logger != nil {
+		r.cache.cfg.Logger.WarnContext(ctx, "join packs", "repository", r.Name(), "err", err)
+	}
 }
 
 // refuse lists a change that is not committed.

@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"hortus.dev/api"
 )
@@ -129,14 +130,19 @@ func (p *pack) addTree(nodes []node) (string, error) {
 	return p.addData(kindTree, data)
 }
 
-// write writes the pack: commits, trees and contents in this order, as git does. Its fsck knows from the trees which contents are files
+// write writes the pack, compressed by a writer of a pool, since each has much memory: commits, trees and contents in this order, as git does. Its fsck knows from the trees which contents are files
 // that git itself reads, such as .gitmodules, and checks those when it comes to them; later ones it checks after the pack has its name.
-func (p *pack) write(to io.Writer) error {
+func (p *pack) write(to io.Writer, deflate *sync.Pool) error {
 	slices.SortStableFunc(p.list, func(a, b packed) int { return cmp.Compare(a.kind, b.kind) })
 	buf := bufio.NewWriterSize(to, 64<<10)
 	sum := p.hasher()
 	w := io.MultiWriter(buf, sum)
 	w.Write(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32([]byte("PACK"), 2), uint32(len(p.list))))
+	z, ok := deflate.Get().(*zlib.Writer)
+	if !ok {
+		z = zlib.NewWriter(w)
+	}
+	defer deflate.Put(z)
 	for _, o := range p.list {
 		// The kind and four bits of the size; then seven bits in each byte, of which the last has no high bit.
 		b, rest := byte(o.kind)<<4|byte(o.size&15), o.size>>4
@@ -145,7 +151,7 @@ func (p *pack) write(to io.Writer) error {
 			b = byte(rest & 0x7f)
 		}
 		w.Write([]byte{b})
-		z := zlib.NewWriter(w)
+		z.Reset(w)
 		if err := o.copy(z); err != nil {
 			return err
 		}
