@@ -166,7 +166,9 @@ func (r *Repo) join(ctx context.Context, lock *os.File) {
 			packs++
 		}
 	}
-	if err != nil || packs <= maxPacks {
+	_, borrows := os.Stat(filepath.Join(r.dir, "objects", "info", "alternates"))
+	// Git before 2.41 joins packs of the repositories, too, that a combined one borrows from.
+	if err != nil || packs <= maxPacks || borrows == nil {
 		return
 	}
 	if _, err := r.run(ctx, git.Call{Args: []string{"repack", "--geometric=2", "-d", "-q", "--no-write-bitmap-index"}, Lock: lock}); err != nil && r.cache.cfg.Logger != nil {
