@@ -269,13 +269,13 @@ const Stream api.StreamKind = "plan"
 
 // The events of a plan. The events of the work itself are those of the tasks of its items.
 const (
-	EventCreated   api.EventType = "plan.created"   // Plan
+	EventCreated   api.EventType = "plan.created"   // Plan, without its items
 	EventPlanned   api.EventType = "plan.planned"   // PlannedEvent: items were proposed, accepted or not
 	EventState     api.EventType = "plan.state"     // StateEvent
 	EventItem      api.EventType = "plan.item"      // ItemEvent: an item changed its state or its phase
 	EventEdited    api.EventType = "plan.edited"    // EditedEvent
 	EventAmendment api.EventType = "plan.amendment" // AmendmentEvent: an item asked for files, or was answered
-	EventFinished  api.EventType = "plan.finished"  // Plan: nothing runs any more; there is another one after each retry
+	EventFinished  api.EventType = "plan.finished"  // Plan, without its items: nothing runs any more; there is another one after each retry
 )
 
 // PlannedEvent reports that items were proposed for a request.

@@ -58,11 +58,12 @@ type DB struct {
 	repositories table[api.Repository, api.RepositoryID]
 	keys         table[api.Key, api.KeyID]
 
-	// Prepared statements for events, commands and sandboxes: parsing one costs as
+	// Prepared statements for events, commands, sandboxes and plans: parsing one costs as
 	// much as running it.
 	appendEvent, readEvents          *sql.Stmt
 	insertExec, updateExec           *sql.Stmt
 	insertSandbox, updateSandboxSame *sql.Stmt
+	updatePlan, putItem, dropItems   *sql.Stmt
 }
 
 var _ store.Store = (*DB)(nil)
@@ -133,6 +134,7 @@ func open(ctx context.Context, cfg Config, steps []string) (_ *DB, err error) {
 		{&db.appendEvent, db.write, appendEventSQL}, {&db.readEvents, db.read, readEventsSQL},
 		{&db.insertExec, db.write, insertExecSQL}, {&db.updateExec, db.write, updateExecSQL},
 		{&db.insertSandbox, db.write, insertSandboxSQL}, {&db.updateSandboxSame, db.write, updateSandboxSameSQL},
+		{&db.updatePlan, db.write, updatePlanSQL}, {&db.putItem, db.write, putItemSQL}, {&db.dropItems, db.write, dropItemsSQL},
 	} {
 		if *p.stmt, err = p.pool.PrepareContext(ctx, p.sql); err != nil {
 			return nil, wrapError(ctx, err, "open database %s", path)
@@ -154,7 +156,7 @@ func (db *DB) Close() error {
 	// The writer is closed last: the last connection merges the write-ahead log into
 	// the file, which a read-only one cannot.
 	err := db.ahead.close()
-	for _, stmt := range []*sql.Stmt{db.appendEvent, db.readEvents, db.insertExec, db.updateExec, db.insertSandbox, db.updateSandboxSame} {
+	for _, stmt := range []*sql.Stmt{db.appendEvent, db.readEvents, db.insertExec, db.updateExec, db.insertSandbox, db.updateSandboxSame, db.updatePlan, db.putItem, db.dropItems} {
 		err = errors.Join(err, stmt.Close())
 	}
 	err = errors.Join(err, db.read.Close(), db.write.Close(), db.reserve.close())

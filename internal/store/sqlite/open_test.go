@@ -217,7 +217,8 @@ func TestLifecycleAfterMigration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	box := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxPaused, CreatedAt: time.Now(), ExpiresAt: time.Now()}
 	for i, state := range []string{"paused", "running"} {
-		db, err := open(t.Context(), Config{Path: path}, schemaSteps()[:1+i])
+		// Open prepares statements on plans.
+		db, err := open(t.Context(), Config{Path: path}, []string{schemaSQL + planSQL, webhookSQL}[:1+i])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,6 +56,8 @@ const (
 		INSERT INTO plan_item (plan, n, doc)
 		VALUES (?1, ?2, ?3)
 		ON CONFLICT (plan, n) DO UPDATE SET doc = ?3`
+	dropItemsSQL = `
+		DELETE FROM plan_item WHERE plan = ? AND n > ?`
 	removePlanEventsSQL = `
 		DELETE FROM event
 		WHERE stream_kind = 'plan'
@@ -112,7 +114,7 @@ func (db *DB) InsertPlan(ctx context.Context, p store.Plan, most int, items ...s
 		if err != nil {
 			return insertError(ctx, err, "plan", string(p.ID), "owner "+string(p.Owner))
 		}
-		return putItems(ctx, tx, p, seq, items)
+		return db.putItems(ctx, tx, p, seq, items)
 	})
 }
 
@@ -123,9 +125,9 @@ func (db *DB) UpdatePlan(ctx context.Context, owner api.OwnerID, p store.Plan, i
 	}
 	return db.inTx(ctx, "plan "+string(p.ID), func(tx *sql.Tx) error {
 		var seq int64
-		err := tx.QueryRowContext(ctx, updatePlanSQL, string(p.ID), string(owner), string(p.Owner), p.Done, toMicros(p.EndedAt), p.Doc).Scan(&seq)
+		err := tx.StmtContext(ctx, db.updatePlan).QueryRowContext(ctx, string(p.ID), string(owner), string(p.Owner), p.Done, toMicros(p.EndedAt), p.Doc).Scan(&seq)
 		if err == nil {
-			return putItems(ctx, tx, p, seq, items)
+			return db.putItems(ctx, tx, p, seq, items)
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
 			return insertError(ctx, err, "plan", string(p.ID), "owner "+string(p.Owner))
@@ -138,16 +140,17 @@ func (db *DB) UpdatePlan(ctx context.Context, owner api.OwnerID, p store.Plan, i
 	})
 }
 
-func putItems(ctx context.Context, tx *sql.Tx, p store.Plan, seq int64, items []store.PlanItem) error {
+func (db *DB) putItems(ctx context.Context, tx *sql.Tx, p store.Plan, seq int64, items []store.PlanItem) error {
+	put := tx.StmtContext(ctx, db.putItem)
 	for _, it := range items {
-		if _, err := tx.ExecContext(ctx, putItemSQL, seq, it.N, it.Doc); err != nil {
+		if _, err := put.ExecContext(ctx, seq, it.N, it.Doc); err != nil {
 			return wrapError(ctx, err, "store item %d of plan %s", it.N, p.ID)
 		}
 	}
 	if p.Items == 0 {
 		return nil
 	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM plan_item WHERE plan = ? AND n > ?`, seq, p.Items); err != nil {
+	if _, err := tx.StmtContext(ctx, db.dropItems).ExecContext(ctx, seq, p.Items); err != nil {
 		return wrapError(ctx, err, "remove items of plan %s", p.ID)
 	}
 	return nil

@@ -267,7 +267,7 @@ func (o *openPlan) done(why string) error {
 		return err
 	}
 	o.EndedAt = o.now
-	o.tell(words.EventFinished, o.view())
+	o.tell(words.EventFinished, o.summary())
 	return nil
 }
 

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"hortus.dev/api"
 	words "hortus.dev/api/plan"
@@ -122,39 +120,4 @@ func TestKilledAtEveryWrite(t *testing.T) {
 			return
 		}
 	}
-}
-
-// TestScale: 200 items, 50 at a time. What the scheduler, the queue, the rows and the events cost is the time of this process: git runs
-// in others.
-func TestScale(t *testing.T) {
-	tier.Soak(t)
-	w := newWorld(t, map[string]string{"README": "one\n"})
-	const n = 200
-	var items []words.Item
-	for i := range n {
-		it := adds(fmt.Sprintf("item-%d", i))
-		if i >= 50 && i%4 == 0 {
-			it.Needs = []string{fmt.Sprintf("item-%d", i-50)}
-		}
-		items = append(items, it)
-	}
-	s := w.daemon(w.db)
-	began, before := time.Now(), spent(t)
-	p := w.create(s, items, func(c *words.Create) { c.Parallel = 50 })
-	p = w.done(s, p.ID)
-	took, own := time.Since(began), spent(t)-before
-	if p.Outcome != api.OutcomeVerified || p.Counts[words.Completed] != n || len(w.tree(p.Head)) != n+1 {
-		t.Fatalf("%s: %v", p.Outcome, p.Counts)
-	}
-	t.Logf("%d items in %v: %v an item, of which %v are this process's", n, took, took/n, own/n)
-}
-
-// spent is the processor time of this process.
-func spent(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

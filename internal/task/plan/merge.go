@@ -125,8 +125,8 @@ func (s *Service) item(id api.PlanID, name string, f func(o *openPlan, n int) er
 func (s *Service) land(ctx context.Context, o *openPlan, n int, r *cache.Repo, gate string) error {
 	it := &o.items[n]
 	to := it.Last().Merged
-	if at, err := r.Resolve(ctx, o.Branch); err != nil || at.Hash != to { // it is there if a daemon ended between the two
-		if err := r.MoveBranch(ctx, o.Branch, o.Head, to); err != nil {
+	if err := r.MoveBranch(ctx, o.Branch, o.Head, to); err != nil {
+		if at, e := r.Resolve(ctx, o.Branch); e != nil || at.Hash != to { // it is there if a daemon ended between the two
 			return err
 		}
 	}

@@ -358,7 +358,7 @@ func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, err
 	if len(req.Items) > 0 {
 		o.replace(withUntil(req.Items, req.Task))
 	}
-	o.tell(words.EventCreated, o.view())
+	o.tell(words.EventCreated, o.summary())
 	p, items, err := o.rows(s.repository(req.Task))
 	if err == nil {
 		err = s.cfg.Rows.InsertPlan(context.WithoutCancel(ctx), p, words.MaxPlans, items...)

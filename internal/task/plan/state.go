@@ -191,6 +191,13 @@ func read(row store.Plan) (*openPlan, error) {
 	return o, nil
 }
 
+// summary is a plan as its events have it: without its items, which are many, and change.
+func (o *openPlan) summary() words.Plan {
+	p := o.Plan
+	p.Items, p.Counts = nil, o.count()
+	return p
+}
+
 // view is a plan as callers see it.
 func (o *openPlan) view() words.Plan {
 	p := o.Plan

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,8 +42,9 @@ type world struct {
 	// model is the planner's; nil for the offline one.
 	model model.Model
 	// pull is the merge request of plans, if the services follow any.
-	pull *pull
-	now  func() time.Time
+	pull  *pull
+	now   func() time.Time
+	calls *gitCalls
 }
 
 func newWorld(t testing.TB, files map[string]string) *world {
@@ -53,11 +55,12 @@ func newWorld(t testing.TB, files map[string]string) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	c, err := cache.Open(cache.Config{Dir: filepath.Join(dir, "cache")})
+	calls := &gitCalls{}
+	c, err := cache.Open(cache.Config{Dir: filepath.Join(dir, "cache"), Logger: slog.New(calls)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, db: db, git: c, source: gittest.NewCheckout(t, files), log: event.NewLog(event.Config{Store: db})}
+	w := &world{t: t, db: db, git: c, source: gittest.NewCheckout(t, files), log: event.NewLog(event.Config{Store: db}), calls: calls}
 	w.tasks = &scripted{world: w, rows: map[api.TaskID]*scriptedTask{}, agents: map[string]agent{}}
 	return w
 }
@@ -144,11 +147,20 @@ func (w *world) create(s *plan.Service, items []words.Item, change func(*words.C
 // until waits for a plan that a condition holds for: it looks after each event.
 func (w *world) until(s *plan.Service, id api.PlanID, what string, holds func(words.Plan) bool) words.Plan {
 	w.t.Helper()
+	return w.follow(s, id, what, false, holds)
+}
+
+// follow is until; if ended is set, it looks after the event of an end only.
+func (w *world) follow(s *plan.Service, id api.PlanID, what string, ended bool, holds func(words.Plan) bool) words.Plan {
+	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	for _, err := range w.log.Follow(ctx, api.Stream{Kind: words.Stream, ID: string(id)}, 0) {
+	for e, err := range w.log.Follow(ctx, api.Stream{Kind: words.Stream, ID: string(id)}, 0) {
 		if err != nil {
 			w.t.Fatal(err)
+		}
+		if ended && e.Type != words.EventFinished {
+			continue
 		}
 		p, err := s.Get(ctx, "", id)
 		if err != nil {
@@ -165,7 +177,7 @@ func (w *world) until(s *plan.Service, id api.PlanID, what string, holds func(wo
 
 func (w *world) done(s *plan.Service, id api.PlanID) words.Plan {
 	w.t.Helper()
-	return w.until(s, id, "done", func(p words.Plan) bool { return p.State == words.Done })
+	return w.follow(s, id, "done", true, func(p words.Plan) bool { return p.State == words.Done })
 }
 
 // tree returns the files of a commit.
@@ -278,14 +290,13 @@ func (s *scripted) StartItem(_ context.Context, id api.TaskID, create api.Create
 func (s *scripted) run(ctx context.Context, create api.CreateTask, try int, act agent) api.Task {
 	it := *create.Repo.Item
 	if it.Check != "" {
-		files := s.world.tree(it.Check)
 		if create.Repo.Until != "" {
-			if wrong := s.until(files); wrong != "" {
+			if wrong := s.until(s.world.tree(it.Check)); wrong != "" {
 				return api.Task{Outcome: api.OutcomeNeedsHuman, Diagnosis: wrong, Repo: &api.RepoResult{Head: it.Check}}
 			}
 		}
 		if s.judge != nil {
-			if wrong := s.judge(files); wrong != "" {
+			if wrong := s.judge(s.world.tree(it.Check)); wrong != "" {
 				return api.Task{Outcome: api.OutcomeNeedsHuman, Diagnosis: wrong, Repo: &api.RepoResult{Head: it.Check}}
 			}
 		}
@@ -303,12 +314,17 @@ func (s *scripted) run(ctx context.Context, create api.CreateTask, try int, act 
 	if it.Start != "" {
 		from = it.Start
 	}
-	if act == nil {
+	reads := act != nil
+	if !reads {
 		act = func(context.Context, job) (map[string]string, error) {
 			return map[string]string{it.Item + ".txt": it.Item + "\n"}, nil
 		}
 	}
-	files, err := act(ctx, job{try, create, s.world.tree(from)})
+	var have map[string]string
+	if reads {
+		have = s.world.tree(from)
+	}
+	files, err := act(ctx, job{try, create, have})
 	var asked wants
 	switch {
 	case ctx.Err() != nil:
@@ -336,7 +352,12 @@ func (w *world) commit(from, base string, files map[string]string) (string, erro
 	}
 	who := cache.Identity{Name: "Agent", Email: "agent@example.org"}
 	q := cache.CommitRequest{Parent: from, Author: who, Committer: who, Message: "Work", When: time.Unix(1_700_000_000, 0)}
-	have := w.tree(from)
+	var have map[string]string
+	for _, text := range files {
+		if text == "" && have == nil {
+			have = w.tree(from)
+		}
+	}
 	for p, text := range files {
 		_, there := have[p]
 		switch {
@@ -352,8 +373,11 @@ func (w *world) commit(from, base string, files map[string]string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	if res.Empty {
+	switch {
+	case res.Empty:
 		res.Hash = from
+	case from == base:
+		return res.Hash, nil
 	}
 	q.Parent = base
 	if res, err = r.CommitTree(context.Background(), r, res.Hash, "", q); err != nil || res.Empty {

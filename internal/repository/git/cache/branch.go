@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -41,10 +42,10 @@ func (r *Repo) SetBranch(ctx context.Context, name, commit string) error {
 // MoveBranch moves a branch that exists only in the cache from one commit to another. An empty
 // from creates the branch. KindConflict, and no change, if the branch is not at from.
 func (r *Repo) MoveBranch(ctx context.Context, name, from, to string) error {
-	if err := r.git.CheckBranch(ctx, name); err != nil {
+	if err := git.CheckRevision(name); err != nil {
 		return err
 	}
-	if err := r.requireCommit(ctx, to); err != nil {
+	if err := git.CheckHash("branch", to); err != nil {
 		return err
 	}
 	old := strings.Repeat("0", len(to))
@@ -59,9 +60,18 @@ func (r *Repo) MoveBranch(ctx context.Context, name, from, to string) error {
 		return err
 	}
 	defer lock.Close()
-	at, err := r.peel(ctx, ownBranches+name)
+	found, err := r.peelAll(ctx, ownBranches+name, to)
 	if err != nil {
 		return err
+	}
+	at := found[0]
+	if at == "" { // one that exists has a valid name
+		if err := r.git.CheckBranch(ctx, name); err != nil {
+			return err
+		}
+	}
+	if found[1] != to {
+		return api.Errorf(api.KindNotFound, "the repository has no commit %s", to)
 	}
 	if at != from {
 		return api.Errorf(api.KindConflict, "the branch %q is at %s, not at %s", name, cmp.Or(at, "no commit"), cmp.Or(from, "no commit"))
@@ -227,6 +237,12 @@ func (q *CommitRequest) check() error {
 		return api.Errorf(api.KindInvalid, "commit: the message is empty")
 	}
 	return nil
+}
+
+// object returns the commit as git stores it.
+func (q *CommitRequest) object(tree string) []byte {
+	by := func(id Identity) string { return fmt.Sprintf("%s <%s> %d +0000", id.Name, id.Email, q.When.Unix()) }
+	return fmt.Appendf(nil, "tree %s\nparent %s\nauthor %s\ncommitter %s\n\n%s", tree, q.Parent, by(q.Author), by(q.Committer), q.message())
 }
 
 // message returns the commit message with its trailers.

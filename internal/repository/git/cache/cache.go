@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -56,6 +57,7 @@ type Cache struct {
 	cfg     Config
 	git     *git.Program
 	flights flight.Group[arrival]
+	deflate sync.Pool // of *zlib.Writer
 }
 
 // at passes a named point of a fetch.

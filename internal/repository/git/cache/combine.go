@@ -159,10 +159,9 @@ func (r *Repo) CommitTree(ctx context.Context, from *Repo, commit, dir string, q
 	if err != nil {
 		return CommitResult{}, err
 	}
-	d := &draft{Repo: r, dir: filepath.Join(r.workDir(), "draft"), also: from}
-	d.res.Tree, d.res.Empty = tree, tree == parent.Tree
-	if d.res.Empty {
-		return d.res, nil
+	res := CommitResult{Tree: tree, Empty: tree == parent.Tree}
+	if res.Empty {
+		return res, nil
 	}
 	lock, err := r.lock(ctx)
 	if err != nil {
@@ -170,12 +169,22 @@ func (r *Repo) CommitTree(ctx context.Context, from *Repo, commit, dir string, q
 	}
 	defer lock.Close()
 	defer os.RemoveAll(r.workDir())
-	d.held = lock
-	if err := os.MkdirAll(filepath.Join(d.dir, "objects"), 0o700); err != nil {
-		return CommitResult{}, api.Errorf(api.KindInternal, "commit: %w", err)
+	if from.dir == r.dir { // only the commit is new
+		d, err := r.draft(ctx, lock, q.Parent)
+		if err != nil {
+			return CommitResult{}, err
+		}
+		defer d.end()
+		d.res = res
+		err = d.commit(ctx, q)
+		return d.res, err
 	}
-	err = d.commit(ctx, q)
-	return d.res, err
+	d, err := r.quarantine(lock, from)
+	if err != nil {
+		return CommitResult{}, err
+	}
+	err = d.commit(ctx, q, &res)
+	return res, err
 }
 
 // treeAt returns the tree of a directory of a commit, of the empty tree if it has none.

@@ -1,27 +1,24 @@
 package cache
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
 )
 
-// draft is a commit in progress: the new tree, and the quarantine directory of its
-// objects.
+// draft is a commit in progress: the new tree, and its new objects.
 type draft struct {
 	*Repo
-	dir     string   // the quarantine
-	also    *Repo    // where objects of the commit are too; nil for none
+	dir     string   // temporary
 	held    *os.File // the lock of the repository
+	read    *objects
+	new     *pack
 	parent  map[string]Entry
 	final   map[string]Entry // the new tree; new files have no hash until hash runs
 	spooled map[string]string
@@ -30,10 +27,24 @@ type draft struct {
 	res     CommitResult
 }
 
+// draft begins a commit in the repository whose lock is held. Its parent is given by its name. The caller calls end.
+func (r *Repo) draft(ctx context.Context, lock *os.File, parent string) (*draft, error) {
+	d := &draft{Repo: r, dir: filepath.Join(r.workDir(), "draft"), held: lock, new: newPack(len(parent)), read: r.objects(ctx), spooled: map[string]string{}}
+	if err := os.MkdirAll(filepath.Join(d.dir, "files"), 0o700); err != nil {
+		return nil, api.Errorf(api.KindInternal, "commit: %w", err)
+	}
+	return d, nil
+}
+
+// end removes what is temporary.
+func (d *draft) end() {
+	d.read.close()
+	os.RemoveAll(d.workDir())
+}
+
 // Commit creates a commit from the parent and the changes, on no branch (see
-// [Repo.SetBranch]). Its objects are created in a quarantine directory, checked by git's
-// fsck, and added to the repository as one pack at the end; after an error nothing was
-// added.
+// [Repo.SetBranch]). Its objects are checked by git's fsck, and added to the repository as
+// one pack at the end; after an error nothing was added.
 //
 // A path, mode, link or size that may not be committed is refused and listed. New files
 // that match a .gitignore of the new tree are excluded and listed; a file that the parent
@@ -52,140 +63,117 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 		return CommitResult{}, err
 	}
 	defer lock.Close()
-	defer os.RemoveAll(r.workDir())
-	d := &draft{Repo: r, dir: filepath.Join(r.workDir(), "draft"), held: lock, parent: map[string]Entry{}, final: map[string]Entry{}, spooled: map[string]string{}}
-	for _, sub := range []string{"objects", "files", "ignore"} {
-		if err := os.MkdirAll(filepath.Join(d.dir, sub), 0o700); err != nil {
-			return CommitResult{}, api.Errorf(api.KindInternal, "commit: %w", err)
-		}
-	}
-	entries, err := r.Files(ctx, q.Parent)
+	d, err := r.draft(ctx, lock, q.Parent)
 	if err != nil {
 		return CommitResult{}, err
 	}
-	for _, e := range entries {
-		d.parent[e.Path], d.final[e.Path] = e, e
+	defer d.end()
+	was, err := d.read.commit(q.Parent)
+	if err != nil {
+		return CommitResult{}, err
 	}
+	if d.parent, err = d.read.files(ctx, was); err != nil {
+		return CommitResult{}, err
+	}
+	d.final = maps.Clone(d.parent)
 	if err := d.sort(ctx, q); err != nil {
 		return CommitResult{}, err
 	}
-	if err := d.hash(ctx); err != nil {
+	if err := d.hash(); err != nil {
 		return CommitResult{}, err
 	}
-	if err := d.tree(ctx, q.Parent); err != nil || d.res.Empty {
+	if err := d.tree(was); err != nil || d.res.Empty {
 		return d.res, err
 	}
 	err = d.commit(ctx, q)
 	return d.res, err
 }
 
-// runInWork runs git in the repository; new objects go to the quarantine.
-func (d *draft) runInWork(ctx context.Context, c git.Call) (string, error) {
-	c.GitDir, c.Lock = d.Repo.dir, d.held
-	alternates := filepath.Join(d.Repo.dir, "objects")
-	if d.also != nil {
-		alternates += ":" + filepath.Join(d.also.dir, "objects")
-	}
-	c.Env = append(c.Env, "GIT_OBJECT_DIRECTORY="+filepath.Join(d.dir, "objects"),
-		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+alternates,
-		"GIT_INDEX_FILE="+filepath.Join(d.dir, "index"))
-	c.Dir = cmp.Or(c.Dir, d.dir)
-	out, err := d.git.Run(ctx, c)
-	return strings.TrimSpace(string(out)), err
-}
-
-// hash writes the spooled contents as objects into the quarantine.
-func (d *draft) hash(ctx context.Context) error {
-	var names strings.Builder
+// hash adds the spooled contents to the new objects.
+func (d *draft) hash() (err error) {
 	for _, p := range d.took {
-		names.WriteString(d.spooled[p] + "\n")
-	}
-	if names.Len() == 0 {
-		return nil
-	}
-	out, err := d.runInWork(ctx, git.Call{Args: []string{"hash-object", "-w", "--no-filters", "--stdin-paths"}, Dir: filepath.Join(d.dir, "files"), Stdin: strings.NewReader(names.String())})
-	if err != nil {
-		return err
-	}
-	hashes := strings.Fields(out)
-	if len(hashes) != len(d.took) {
-		return api.Errorf(api.KindInternal, "git hash-object answered %d of %d files", len(hashes), len(d.took))
-	}
-	for i, p := range d.took {
-		if !git.IsHash(hashes[i]) {
-			return api.Errorf(api.KindInternal, "git hash-object printed unexpected output")
-		}
 		e := d.final[p]
-		e.Hash = hashes[i]
+		if e.Hash, err = d.new.addFile(filepath.Join(d.dir, "files", d.spooled[p])); err != nil {
+			return err
+		}
 		d.final[p] = e
 	}
 	return nil
 }
 
 // tree creates the new tree from the parent's and the changes.
-func (d *draft) tree(ctx context.Context, parent string) error {
-	if _, err := d.runInWork(ctx, git.Call{Args: []string{"read-tree", "--end-of-options", parent}}); err != nil {
-		return err
-	}
-	var info bytes.Buffer
-	// Removals come first, so that a file can replace a directory.
+func (d *draft) tree(was string) error {
+	changes := make(map[string]Entry, len(d.gone)+len(d.took))
 	for _, p := range d.gone {
-		fmt.Fprintf(&info, "0 %s\t%s\x00", strings.Repeat("0", len(parent)), p)
+		changes[p] = Entry{}
 	}
 	for _, p := range d.took {
-		fmt.Fprintf(&info, "%s %s\t%s\x00", d.final[p].Mode, d.final[p].Hash, p)
+		changes[p] = d.final[p]
 	}
-	if _, err := d.runInWork(ctx, git.Call{Args: []string{"update-index", "-z", "--index-info"}, Stdin: &info}); err != nil {
-		return err
-	}
-	tree, err := d.runInWork(ctx, git.Call{Args: []string{"write-tree"}})
-	if err != nil {
-		return err
-	}
-	was, err := d.runInWork(ctx, git.Call{Args: []string{"rev-parse", "--verify", "--end-of-options", parent + "^{tree}"}})
-	if err != nil {
-		return err
+	tree, err := d.new.replace(d.read, was, changes)
+	if tree == "" && err == nil {
+		tree, err = d.new.addTree(nil)
 	}
 	d.res.Tree, d.res.Empty = tree, tree == was
-	return nil
+	return err
 }
 
-// commit creates the commit, lets git check the new objects, and adds them.
+// commit creates the commit, and adds the new objects to the repository.
 func (d *draft) commit(ctx context.Context, q CommitRequest) error {
-	at := strconv.FormatInt(q.When.Unix(), 10) + " +0000"
-	hash, err := d.runInWork(ctx, git.Call{Args: []string{"commit-tree", d.res.Tree, "-p", q.Parent, "-F", "-"}, Stdin: strings.NewReader(q.message()), Env: []string{
-		"GIT_AUTHOR_NAME=" + q.Author.Name, "GIT_AUTHOR_EMAIL=" + q.Author.Email, "GIT_AUTHOR_DATE=@" + at,
-		"GIT_COMMITTER_NAME=" + q.Committer.Name, "GIT_COMMITTER_EMAIL=" + q.Committer.Email, "GIT_COMMITTER_DATE=@" + at}})
+	hash, err := d.new.addData(kindCommit, q.object(d.res.Tree))
 	if err != nil {
 		return err
 	}
-	if !git.IsHash(hash) {
-		return api.Errorf(api.KindInternal, "git commit-tree printed unexpected output")
-	}
-	pack := filepath.Join(d.dir, "pack")
-	f, err := os.OpenFile(pack, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(filepath.Join(d.dir, "pack"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return api.Errorf(api.KindInternal, "commit: %w", err)
 	}
 	defer f.Close()
-	if _, err := d.runInWork(ctx, git.Call{Args: []string{"pack-objects", "--quiet", "--revs", "--stdout"}, Stdin: strings.NewReader(hash + "\n^" + q.Parent + "\n"), Stdout: f, Max: 1 << 40}); err != nil {
-		return err
-	}
-	if _, err := f.Seek(0, 0); err != nil {
+	if err := d.new.write(f, &d.cache.deflate); err != nil {
 		return api.Errorf(api.KindInternal, "commit: %w", err)
 	}
-	// The objects leave the quarantine: git checks each of them, and that none is
-	// missing, before it names the pack.
-	if _, err := d.run(ctx, git.Call{Args: []string{"index-pack", "--strict", "--stdin", "--fix-thin"}, Stdin: f, Lock: d.held}); err != nil {
-		d.removeLeftovers()
+	return d.Repo.adopt(ctx, f, d.held, hash, &d.res)
+}
+
+// adopt adds the objects of a pack to the repository: git checks each of them, and that none is missing, before it names the pack.
+func (r *Repo) adopt(ctx context.Context, pack, lock *os.File, hash string, res *CommitResult) error {
+	if _, err := pack.Seek(0, 0); err != nil {
+		return api.Errorf(api.KindInternal, "commit: %w", err)
+	}
+	if _, err := r.run(ctx, git.Call{Args: []string{"index-pack", "--strict", "--stdin", "--fix-thin"}, Stdin: pack, Lock: lock}); err != nil {
+		r.removeLeftovers()
 		var e *api.Error
 		if errors.As(err, &e) && e.Kind == api.KindInternal {
 			e.Kind = api.KindDenied
 		}
 		return err
 	}
-	d.res.Hash = hash
+	res.Hash = hash
+	r.join(ctx, lock)
 	return nil
+}
+
+// maxPacks is the number of packs from which on they are joined.
+const maxPacks = 50
+
+// join joins small packs if there are many, since each commit adds one, and git looks for each object in all of them. Objects that no
+// branch has are kept. It is housekeeping: what fails is tried again after the next commit.
+func (r *Repo) join(ctx context.Context, lock *os.File) {
+	names, err := os.ReadDir(filepath.Join(r.dir, "objects", "pack"))
+	packs := 0
+	for _, n := range names {
+		if strings.HasSuffix(n.Name(), ".pack") {
+			packs++
+		}
+	}
+	_, borrows := os.Stat(filepath.Join(r.dir, "objects", "info", "alternates"))
+	// Git before 2.41 joins packs of the repositories, too, that a combined one borrows from.
+	if err != nil || packs <= maxPacks || borrows == nil {
+		return
+	}
+	if _, err := r.run(ctx, git.Call{Args: []string{"repack", "--geometric=2", "-d", "-q", "--no-write-bitmap-index"}, Lock: lock}); err != nil && r.cache.cfg.Logger != nil {
+		r.cache.cfg.Logger.WarnContext(ctx, "join packs", "repository", r.Name(), "err", err)
+	}
 }
 
 // refuse lists a change that is not committed.

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"path"
@@ -141,27 +142,53 @@ func (m *merge) directories() {
 
 // markers finds the files in which Theirs has left conflict markers of a draft.
 func (m *merge) markers(ctx context.Context, q MergeRequest) error {
+	marked := false
+	for _, p := range changed(m.base, m.theirs) {
+		e := m.theirs[p]
+		if !isFile(e.Mode) || m.conflicts[p] != nil {
+			continue
+		}
+		b, _, err := m.read.blob(e.Hash, maxMergeBytes)
+		if err != nil {
+			return err
+		}
+		if marked = hasMarks(b); marked {
+			break
+		}
+	}
+	if !marked {
+		return nil
+	}
+	// They may be in the base already, as in a document about them.
 	names, err := m.diffTree(ctx, q.Base, q.Theirs, false, 0, "-z", "--name-only", "--text", "--diff-filter=d", "-G^(<<<<<<< ours|>>>>>>> theirs) ")
 	if err != nil {
 		return err
 	}
 	for _, p := range git.SplitNUL(names) {
 		e := m.theirs[p]
-		if !isFile(e.Mode) || e.Size > maxMergeBytes || m.conflicts[p] != nil {
+		if !isFile(e.Mode) || m.conflicts[p] != nil {
 			continue
 		}
-		b, err := m.blob(ctx, e.Hash, e.Size)
+		b, _, err := m.read.blob(e.Hash, maxMergeBytes)
 		if err != nil {
 			return err
 		}
-		for _, line := range lines(b) {
-			if line = strings.TrimRight(line, "\r\n"); line == markOurs || line == markTheirs {
-				m.conflict(p, ConflictMarkers)
-				break
-			}
+		if hasMarks(b) {
+			m.conflict(p, ConflictMarkers)
 		}
 	}
 	return nil
+}
+
+// hasMarks reports whether a text has a conflict marker of a draft.
+func hasMarks(b []byte) bool {
+	if !bytes.Contains(b, []byte(markOurs)) && !bytes.Contains(b, []byte(markTheirs)) {
+		return false
+	}
+	return slices.ContainsFunc(lines(b), func(line string) bool {
+		line = strings.TrimRight(line, "\r\n")
+		return line == markOurs || line == markTheirs
+	})
 }
 
 const (

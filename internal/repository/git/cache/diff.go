@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -154,31 +153,32 @@ func (r *Repo) Patch(ctx context.Context, commit string, patch io.Reader) (strin
 	}
 	defer lock.Close()
 	defer os.RemoveAll(r.workDir())
-	d := &draft{Repo: r, dir: filepath.Join(r.workDir(), "draft")}
-	if err := os.MkdirAll(filepath.Join(d.dir, "objects"), 0o700); err != nil {
-		return "", api.Errorf(api.KindInternal, "patch: %w", err)
+	d, err := r.quarantine(lock, nil)
+	if err != nil {
+		return "", err
 	}
-	if _, err := d.runInWork(ctx, git.Call{Args: []string{"read-tree", "--end-of-options", commit}}); err != nil {
+	if _, err := d.run(ctx, git.Call{Args: []string{"read-tree", "--end-of-options", commit}}); err != nil {
 		return "", err
 	}
 	// Only the index is written, so links and paths of the patch are harmless.
-	if _, err := d.runInWork(ctx, git.Call{Args: []string{"apply", "--cached", "--whitespace=nowarn", "-"}, Stdin: io.LimitReader(patch, maxPatch)}); err != nil {
+	if _, err := d.run(ctx, git.Call{Args: []string{"apply", "--cached", "--whitespace=nowarn", "-"}, Stdin: io.LimitReader(patch, maxPatch)}); err != nil {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
 		return "", api.Errorf(api.KindInvalid, "the patch does not apply to %.10s: %w", commit, err)
 	}
-	if d.res.Tree, err = d.runInWork(ctx, git.Call{Args: []string{"write-tree"}}); err != nil {
+	var res CommitResult
+	if res.Tree, err = d.run(ctx, git.Call{Args: []string{"write-tree"}}); err != nil {
 		return "", err
 	}
-	was, err := d.runInWork(ctx, git.Call{Args: []string{"rev-parse", "--verify", "--end-of-options", commit + "^{tree}"}})
+	was, err := d.run(ctx, git.Call{Args: []string{"rev-parse", "--verify", "--end-of-options", commit + "^{tree}"}})
 	if err != nil {
 		return "", err
 	}
-	if was == d.res.Tree {
+	if was == res.Tree {
 		return "", api.Errorf(api.KindInvalid, "the patch changes nothing")
 	}
 	own := Identity{Name: "Hortus", Email: "hortus@hortus.dev"}
-	err = d.commit(ctx, CommitRequest{Parent: commit, Author: own, Committer: own, Message: "Try a patch", When: time.Unix(0, 0)})
-	return d.res.Hash, err
+	err = d.commit(ctx, CommitRequest{Parent: commit, Author: own, Committer: own, Message: "Try a patch", When: time.Unix(0, 0)}, &res)
+	return res.Hash, err
 }

@@ -16,8 +16,13 @@
 // A repository is written only under its lock. The git processes of the writer hold the
 // lock too, so that it is not free while the git of a dead daemon still runs. A first
 // fetch is written to a temporary directory and renamed. The next writer removes what a
-// killed one left. Objects are only added, so readers need no lock. [Cache.Remove]
-// deletes a repository.
+// killed one left. No object is removed, so readers need no lock; packs that a commit has
+// joined are replaced, which git allows for. [Cache.Remove] deletes a repository.
+//
+// Trees, commits and packs are encoded here, and objects are read by one process of git: a
+// merge starts five processes, whose start would be most of its time. What is encoded here
+// enters the repository through git's index-pack, which computes the names again and checks
+// each object.
 //
 // [Repo.Merge] brings the changes of a commit onto another one, and loses none of them: what
 // it cannot merge is a conflict. The content of a commit cannot decide how it is merged. So

@@ -198,7 +198,7 @@ func (d *draft) links(ctx context.Context, q CommitRequest) error {
 		if !ok || e.Mode != Symlink {
 			return "", false
 		}
-		b, err := d.content(ctx, p, maxPath)
+		b, err := d.content(p, maxPath)
 		if err != nil && broken == nil {
 			broken = err
 		}
@@ -231,15 +231,21 @@ func (d *draft) links(ctx context.Context, q CommitRequest) error {
 }
 
 // content returns the content of a path of the new tree, at most max bytes.
-func (d *draft) content(ctx context.Context, p string, max int64) ([]byte, error) {
+func (d *draft) content(p string, max int64) ([]byte, error) {
 	e := d.final[p]
-	if e.Size > max {
-		return nil, api.Errorf(api.KindExhausted, "%q has %d bytes; the maximum is %d", git.Sanitize(p, 200), e.Size, max)
-	}
-	if name, ok := d.spooled[p]; ok {
+	large := e.Size > max // of one that is in no repository yet
+	if name, ok := d.spooled[p]; ok && !large {
 		return os.ReadFile(filepath.Join(d.dir, "files", name))
 	}
-	return d.blob(ctx, e.Hash, e.Size)
+	var b []byte
+	var err error
+	if !large {
+		b, large, err = d.read.blob(e.Hash, max)
+	}
+	if large {
+		err = api.Errorf(api.KindExhausted, "%q is larger than the maximum of %d bytes", git.Sanitize(p, 200), max)
+	}
+	return b, err
 }
 
 const (
@@ -274,7 +280,7 @@ func (d *draft) ignored(ctx context.Context, kept []Change) (map[string]bool, er
 		if count++; count > maxIgnoreFiles {
 			return nil, api.Errorf(api.KindExhausted, "commit: the tree has more than %d .gitignore files", maxIgnoreFiles)
 		}
-		b, err := d.content(ctx, p, maxIgnoreBytes)
+		b, err := d.content(p, maxIgnoreBytes)
 		if err != nil {
 			return nil, err
 		}

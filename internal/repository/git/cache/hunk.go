@@ -23,16 +23,21 @@ type versions struct {
 	theirsHash         string
 }
 
-func (m *merge) versions(ctx context.Context, base, ours, theirs Entry) (v versions, err error) {
+// versions reads the versions of a file; large says that one of them is larger than what is merged.
+func (m *merge) versions(base, ours, theirs Entry) (v versions, large bool, err error) {
 	v.baseHash, v.oursHash, v.theirsHash = base.Hash, ours.Hash, theirs.Hash
-	if v.base, err = m.blob(ctx, base.Hash, base.Size); err != nil {
-		return v, err
+	for _, side := range []struct {
+		hash string
+		to   *[]byte
+	}{{v.baseHash, &v.base}, {v.oursHash, &v.ours}, {v.theirsHash, &v.theirs}} {
+		if side.hash == "" {
+			continue // there is none
+		}
+		if *side.to, large, err = m.read.blob(side.hash, maxMergeBytes); err != nil || large {
+			return v, large, err
+		}
 	}
-	if v.ours, err = m.blob(ctx, ours.Hash, ours.Size); err != nil {
-		return v, err
-	}
-	v.theirs, err = m.blob(ctx, theirs.Hash, theirs.Size)
-	return v, err
+	return v, false, nil
 }
 
 // withoutBase returns versions that conflict everywhere.
@@ -71,7 +76,7 @@ func (m *merge) keep(p string, mode Mode, text []byte) error {
 		return api.Errorf(api.KindInternal, "merge: %w", err)
 	}
 	m.spooled[p] = name
-	m.final[p] = Entry{Path: p, Mode: mode, Size: int64(len(text))}
+	m.final[p] = Entry{Path: p, Mode: mode}
 	return nil
 }
 

@@ -3,10 +3,9 @@ package cache
 import (
 	"context"
 	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
@@ -88,20 +87,6 @@ func (r *Repo) Merge(ctx context.Context, q MergeRequest) (MergeResult, error) {
 	if err := c.check(); err != nil {
 		return MergeResult{}, err
 	}
-	for _, commit := range []string{q.Base, q.Ours, q.Theirs} {
-		if err := r.requireCommit(ctx, commit); err != nil {
-			return MergeResult{}, err
-		}
-	}
-	for _, side := range []string{q.Ours, q.Theirs} {
-		ok, err := r.git.Try(ctx, git.Call{GitDir: r.dir, Args: []string{"merge-base", "--is-ancestor", q.Base, side}})
-		if err != nil {
-			return MergeResult{}, err
-		}
-		if !ok {
-			return MergeResult{}, api.Errorf(api.KindInvalid, "merge: the base %.10s is not an ancestor of %.10s", q.Base, side)
-		}
-	}
 	ctx, stop := context.WithTimeout(ctx, mergeTime)
 	defer stop()
 	lock, err := r.lock(ctx)
@@ -109,20 +94,22 @@ func (r *Repo) Merge(ctx context.Context, q MergeRequest) (MergeResult, error) {
 		return MergeResult{}, err
 	}
 	defer lock.Close()
-	defer os.RemoveAll(r.workDir())
-	m := &merge{draft: &draft{Repo: r, dir: filepath.Join(r.workDir(), "draft"), held: lock, spooled: map[string]string{}}, conflicts: map[string]*Conflict{}}
-	for _, sub := range []string{"objects", "files"} {
-		if err := os.MkdirAll(filepath.Join(m.dir, sub), 0o700); err != nil {
-			return MergeResult{}, api.Errorf(api.KindInternal, "merge: %w", err)
-		}
-	}
-	if m.base, err = r.fileMap(ctx, q.Base); err != nil {
+	d, err := r.draft(ctx, lock, q.Ours)
+	if err != nil {
 		return MergeResult{}, err
 	}
-	if m.parent, err = r.fileMap(ctx, q.Ours); err != nil {
+	defer d.end()
+	m := &merge{draft: d, conflicts: map[string]*Conflict{}}
+	if _, m.base, err = m.fileMap(ctx, q.Base); err != nil {
 		return MergeResult{}, err
 	}
-	if m.theirs, err = r.fileMap(ctx, q.Theirs); err != nil {
+	if m.ours, m.parent, err = m.fileMap(ctx, q.Ours); err != nil {
+		return MergeResult{}, err
+	}
+	if _, m.theirs, err = m.fileMap(ctx, q.Theirs); err != nil {
+		return MergeResult{}, err
+	}
+	if err := r.requireAncestor(ctx, q.Base, q.Ours, q.Theirs); err != nil {
 		return MergeResult{}, err
 	}
 	m.final = maps.Clone(m.parent)
@@ -139,19 +126,31 @@ func (r *Repo) Merge(ctx context.Context, q MergeRequest) (MergeResult, error) {
 	return m.finish(ctx, q, c)
 }
 
-// fileMap returns the files of a commit by path.
-func (r *Repo) fileMap(ctx context.Context, commit string) (map[string]Entry, error) {
-	entries, err := r.Files(ctx, commit)
-	byPath := make(map[string]Entry, len(entries))
-	for _, e := range entries {
-		byPath[e.Path] = e
+// requireAncestor returns KindInvalid unless a commit is an ancestor of all others.
+func (r *Repo) requireAncestor(ctx context.Context, base string, of ...string) error {
+	// Then, and only then, is it the best common ancestor of itself and of them.
+	out, err := r.run(ctx, git.Call{Args: append([]string{"merge-base", "--octopus", base}, of...)})
+	if git.ExitCode(err, 1) {
+		err = nil // they have none
 	}
-	return byPath, err
+	if err == nil && strings.TrimSpace(string(out)) != base {
+		err = api.Errorf(api.KindInvalid, "merge: the base %.10s is not an ancestor of both %.10s", base, strings.Join(of, " and "))
+	}
+	return err
+}
+
+// fileMap returns the tree of a commit, and its files by path, without sizes.
+func (m *merge) fileMap(ctx context.Context, commit string) (tree string, files map[string]Entry, err error) {
+	if tree, err = m.read.commit(commit); err == nil {
+		files, err = m.read.files(ctx, tree)
+	}
+	return tree, files, err
 }
 
 // merge is a merge in progress. The parent of the draft is Ours.
 type merge struct {
 	*draft
+	ours         string // the tree of the parent
 	base, theirs map[string]Entry
 	conflicts    map[string]*Conflict
 	files        int // that both sides changed
@@ -244,7 +243,7 @@ func (m *merge) file(ctx context.Context, p string, base, ours, theirs Entry) er
 	switch {
 	case ours.Hash == theirs.Hash, theirs.Hash == base.Hash:
 	case ours.Hash == base.Hash:
-		merged.Hash, merged.Size = theirs.Hash, theirs.Size
+		merged.Hash = theirs.Hash
 	default:
 		return m.content(ctx, p, merged.Mode, base, ours, theirs)
 	}
@@ -254,16 +253,16 @@ func (m *merge) file(ctx context.Context, p string, base, ours, theirs Entry) er
 
 // content merges the lines of a file. Its mode is merged already.
 func (m *merge) content(ctx context.Context, p string, mode Mode, base, ours, theirs Entry) error {
-	if max(base.Size, ours.Size, theirs.Size) > maxMergeBytes {
-		m.conflict(p, ConflictSize)
-		return nil
-	}
 	if !isFile(base.Mode) {
 		base = Entry{}
 	}
-	v, err := m.versions(ctx, base, ours, theirs)
+	v, large, err := m.versions(base, ours, theirs)
 	if err != nil {
 		return err
+	}
+	if large {
+		m.conflict(p, ConflictSize)
+		return nil
 	}
 	if v.binary() {
 		m.conflict(p, ConflictBinary)
@@ -309,7 +308,7 @@ func dirsOf(files map[string]Entry) map[string]bool {
 func (m *merge) finish(ctx context.Context, q MergeRequest, c CommitRequest) (MergeResult, error) {
 	m.result.Identical = m.result.Identical[:min(len(m.result.Identical), maxListed)]
 	m.result.Lost = m.result.Lost[:min(len(m.result.Lost), maxListed)]
-	if err := m.write(ctx, q.Ours); err != nil {
+	if err := m.write(); err != nil {
 		return MergeResult{}, err
 	}
 	if len(m.conflicts) > 0 {
@@ -326,9 +325,9 @@ func (m *merge) finish(ctx context.Context, q MergeRequest, c CommitRequest) (Me
 		err := m.describe(ctx, q)
 		return m.result, err
 	}
-	got, err := m.fileMap(ctx, m.res.Hash)
+	_, got, err := m.fileMap(ctx, m.res.Hash)
 	if err != nil {
-		return MergeResult{}, err
+		return MergeResult{}, api.Errorf(api.KindInternal, "merge: git did not store the commit: %w", err)
 	}
 	if err := m.verify(got); err != nil {
 		return MergeResult{}, err
@@ -338,9 +337,9 @@ func (m *merge) finish(ctx context.Context, q MergeRequest, c CommitRequest) (Me
 }
 
 // write creates the tree.
-func (m *merge) write(ctx context.Context, ours string) error {
+func (m *merge) write() error {
 	m.took = slices.Sorted(maps.Keys(m.spooled))
-	if err := m.hash(ctx); err != nil {
+	if err := m.hash(); err != nil {
 		return err
 	}
 	m.took = nil
@@ -351,10 +350,10 @@ func (m *merge) write(ctx context.Context, ours string) error {
 			m.gone = append(m.gone, p)
 		}
 	}
-	return m.tree(ctx, ours)
+	return m.tree(m.ours)
 }
 
-// verify compares the tree that git created with the rule of merging, for modes and contents: what
+// verify compares the tree that git has stored with the rule of merging, for modes and contents: what
 // one side changed is that side's, and what none changed is the base's.
 func (m *merge) verify(got map[string]Entry) error {
 	all := map[string]bool{}
@@ -374,7 +373,7 @@ func (m *merge) verify(got map[string]Entry) error {
 			side = Both
 		}
 		if side != "" {
-			return api.Errorf(api.KindInternal, "merge: git created a tree without the change of %s to %q", side, git.Sanitize(p, 200))
+			return api.Errorf(api.KindInternal, "merge: the new tree is without the change of %s to %q", side, git.Sanitize(p, 200))
 		}
 	}
 	return nil

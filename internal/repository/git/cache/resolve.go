@@ -47,16 +47,22 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Commit, error) {
 	} else if s, ok := strings.CutPrefix(ref, "refs/tags/"); ok {
 		branch, tag = "", s
 	}
+	var names, branches []string
 	for _, try := range []struct{ prefix, name, branch string }{{remoteHeads, branch, branch}, {remoteTags, tag, ""}, {ownBranches, branch, branch}} {
-		if try.name == "" {
-			continue
+		if try.name != "" {
+			names, branches = append(names, try.prefix+try.name), append(branches, try.branch)
 		}
-		hash, err := r.peel(ctx, try.prefix+try.name)
-		if err != nil {
-			return Commit{}, err
-		}
-		if hash != "" {
-			return r.commit(ctx, hash, try.branch)
+	}
+	if git.IsHash(ref) {
+		names, branches = append(names, ref), append(branches, "")
+	}
+	found, err := r.peelAll(ctx, names...)
+	if err != nil {
+		return Commit{}, err
+	}
+	for i, hash := range found {
+		if hash != "" && (names[i] != ref || hash == ref) { // the hash of a tag is not that of a commit
+			return r.commit(ctx, hash, branches[i])
 		}
 	}
 	if len(ref) >= 4 && len(ref) <= 64 && git.IsHex(ref) {
@@ -70,16 +76,34 @@ func (r *Repo) line(ctx context.Context, args ...string) (string, error) {
 	return r.git.Line(ctx, git.Call{GitDir: r.dir, Args: args})
 }
 
-// peel returns the commit of a full ref name, or "".
+// peel returns the commit of a full ref name or hash, or "".
 func (r *Repo) peel(ctx context.Context, ref string) (string, error) {
-	out, err := r.run(ctx, git.Call{Args: []string{"cat-file", "--batch-check=%(objecttype) %(objectname)"}, Stdin: strings.NewReader(ref + "^{commit}\n"), Max: 64 << 10})
+	found, err := r.peelAll(ctx, ref)
 	if err != nil {
 		return "", err
 	}
-	if hash, ok := strings.CutPrefix(strings.TrimSpace(string(out)), "commit "); ok && git.IsHash(hash) {
-		return hash, nil
+	return found[0], nil
+}
+
+// peelAll is peel for several names, with one process of git.
+func (r *Repo) peelAll(ctx context.Context, refs ...string) ([]string, error) {
+	ask := strings.Join(refs, "^{commit}\n") + "^{commit}\n"
+	out, err := r.run(ctx, git.Call{Args: []string{"cat-file", "--batch-check=%(objecttype) %(objectname)"}, Stdin: strings.NewReader(ask), Max: 64 << 10})
+	if err != nil {
+		return nil, err
 	}
-	return "", nil
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(lines) != len(refs) {
+		return nil, api.Errorf(api.KindInternal, "git cat-file printed unexpected output: %q", git.Sanitize(string(out), 200))
+	}
+	for i, line := range lines {
+		hash, ok := strings.CutPrefix(line, "commit ")
+		if !ok || !git.IsHash(hash) {
+			hash = ""
+		}
+		lines[i] = hash
+	}
+	return lines, nil
 }
 
 // resolveHash finds a commit by a prefix of its hash.
