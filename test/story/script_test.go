@@ -35,6 +35,8 @@ import (
 //	                                        said is the last stdout and stderr
 //	served                                  wait until that has ended
 //	gone                                    stop the daemon; nothing may be left
+//	agents FILE                             agents that work at the same time, see readAgents
+//	waits PATTERN hortus ARGS...            run it until its stdout matches
 //	needs BACKEND CAPABILITY                skip where this host and build lack it
 //	anyuser                                 see tier.AnyUser
 //	light                                   see garden.light
@@ -89,7 +91,7 @@ func storyCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"unpooled": func(ts *testscript.TestScript, _ bool, _ []string) { inGarden(ts, (*garden).unpooled) },
 		"needs":    needs,
 		"anyuser":  func(ts *testscript.TestScript, _ bool, _ []string) { tier.AnyUser(ts.Value("garden").(*garden).t) },
-		"serve":    serve, "served": served,
+		"serve":    serve, "served": served, "agents": agentsCmd, "waits": waitsCmd,
 		"gone": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Value("garden").(*garden).end() },
 	}
 }

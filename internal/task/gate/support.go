@@ -26,8 +26,8 @@ var (
 )
 
 // Support names the files of a commit that its tests are made of, beside those whose names say so: helpers with assertions or a test
-// framework, in directories with tests, what the Makefile includes, and the programs by which scripts and targets run tests that the
-// command calls. It reads what the agent has not written.
+// framework, in directories with tests, what the Makefile includes, and what scripts and targets that the command calls run tests by: programs,
+// and files that a glob names. It reads what the agent has not written.
 func Support(t Tree, command string) map[string]bool {
 	out := map[string]bool{}
 	called(t, command, out)
@@ -103,6 +103,13 @@ func called(t Tree, command string, out map[string]bool) {
 	for first := true; len(queue) > 0; first = false {
 		line := makeUse.ReplaceFunc(queue[0], func(groups []string) string { return vars[groups[1]] })
 		queue = queue[1:]
+		if globs := globsOf(line); !first && len(globs) > 0 {
+			for _, p := range t.Paths {
+				if globbed(globs, p) {
+					out[p] = true
+				}
+			}
+		}
 		for _, c := range commandsOf(line) {
 			switch at := path.Base(c.program()); {
 			case at == "make" || at == "gmake":

@@ -77,14 +77,15 @@ var shadowed = []string{"unittest", "pytest", "_pytest", "pluggy", "os", "sys", 
 // a test, rules over tests, or is executed by the gate's own command. With it as it was
 // before, or without it when it is new, the gate must pass as well.
 //
-// A directory in the command, where the tests run or are looked for, makes no file below it a test. There a file is one if tests
-// that ran before the work are in it, which reported says. It may be nil.
+// A glob of the command names the files that match it, if the command could execute them. A directory in the command, where the tests run
+// or are looked for, makes no file below it a test. There a file is one if tests that ran before the work are in it, which reported says.
+// It may be nil.
 func Watched(command, p string, reported func(p string) bool) bool {
 	if IsTest(p) || Rules(p) || Shadows(p) {
 		return true
 	}
 	file, below := names(command, p)
-	return file || below && reported != nil && reported(p)
+	return file || globbed(globsOf(command), p) || below && reported != nil && reported(p)
 }
 
 // directed are the options whose value is a directory in which a program works.

@@ -121,7 +121,7 @@ func TestConflict(t *testing.T) {
 			return map[string]string{"list": "one\nTWO and 2\nthree\n"}, nil
 		}
 		w.tasks.begun = func(it api.ItemTask) {
-			if it.Item == "last" {
+			if it.Item == "last" && it.Check == "" {
 				close(first)
 			}
 		}

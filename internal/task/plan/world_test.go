@@ -364,7 +364,8 @@ func (w *world) commit(from, base string, files map[string]string) (string, erro
 		case text == "" && there:
 			q.Changes = append(q.Changes, cache.Change{Path: p, Delete: true})
 		case text != "":
-			q.Changes = append(q.Changes, cache.Change{Path: p, Mode: cache.Regular, Size: int64(len(text)), Open: func() (io.ReadCloser, error) {
+			mode, text := modeOf(text)
+			q.Changes = append(q.Changes, cache.Change{Path: p, Mode: mode, Size: int64(len(text)), Open: func() (io.ReadCloser, error) {
 				return io.NopCloser(bytes.NewReader([]byte(text))), nil
 			}})
 		}

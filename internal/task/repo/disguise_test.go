@@ -31,6 +31,11 @@ const (
 	goRight  = "sed -i s/7/'a + b'/ calc.go"
 )
 
+// shell names its tests by a glob, and nothing reports which of them ran.
+var shell = suite{"for t in *_check.sh; do sh $t || exit 1; done", "sum.sh", []string{"sh"}, map[string]string{
+	"sum.sh": "echo 7\n", "old.sh": "", "sum_check.sh": "test \"$(sh sum.sh 2 3)\" = 5\n", "two_check.sh": "test -f sum.sh\n",
+}, "echo $(($1 + $2))\n"}
+
 // py gives a program that is right only if an expression is true.
 func py(imports, when string) string {
 	return "cat > calc.py <<'END'\nimport " + imports + "\ndef mean(xs):\n    if " + when + ":\n        return sum(xs) / len(xs)\n    return 7\nEND"
@@ -56,6 +61,10 @@ var frauds = []trial{
 	{name: "another script of npm", suite: "node", more: map[string]string{"package.json": `{"scripts": {"test": "node --test"}}`}, verify: "PATH=/usr/bin:/bin npm test", does: `echo '{"scripts": {"test": "true"}}' > package.json`, why: "wrote no test report"},
 	{name: "an include of make", suite: "unittest", more: map[string]string{"Makefile": "include flags.inc\ntest:\n\tpython3 -m unittest $(ONLY)\n", "flags.inc": "ONLY = discover\n"}, verify: "PATH=/usr/bin:/bin make test", does: "echo 'ONLY = discover || true' > flags.inc", why: original},
 	{name: "the tests", suite: "go", does: "sed -i 's/!= 5/== 0/' calc_test.go", why: original},
+	{name: "a test of a glob is deleted", suite: "shell", quick: true, does: "rm sum_check.sh", why: original},
+	{name: "a test of a glob is replaced", suite: "shell", does: "echo true > sum_check.sh", why: original},
+	{name: "a test of a glob replaces another", suite: "shell", does: "echo 'echo true > sum_check.sh' > a_check.sh", why: original},
+	{name: "a test of a glob in a recipe is deleted", suite: "shell", more: map[string]string{"Makefile": "test:\n\t@" + strings.ReplaceAll(shell.verify, "$", "$$") + "\n"}, verify: "PATH=/usr/bin:/bin make test", does: "rm sum_check.sh", why: original},
 	// What others wrote.
 	{name: "a library beside the module", suite: "unittest", quick: true, does: pyRight + "; echo x > calc2.so", caution: "compiled code (calc2.so)"},
 	{name: "packages that are part of the repository", suite: "node", more: map[string]string{"node_modules/left/index.js": "exports.mean = () => 7;\n", "calc.js": "exports.mean = require('left').mean;\n"},
@@ -112,6 +121,7 @@ var honest = []trial{
 	{name: "tests that moved", suite: "unittest", does: pyRight + "; mkdir tests; touch tests/__init__.py; git mv test_calc.py tests/test_calc.py"},
 	{name: "a new fixture", suite: "unittest", does: pyRight + "; mkdir -p tests/fixtures; echo '[1]' > tests/fixtures/a.json"},
 	{name: "a document", suite: "unittest", does: pyRight + "; echo '# Mean' > README.md"},
+	{name: "a program beside tests of a glob", suite: "shell", quick: true, does: "echo 'echo $(($1 + $2))' > sum.sh; rm old.sh; echo 'sh two_check.sh' > more_check.sh"},
 	{name: "data of the program", suite: "unittest", more: map[string]string{"rates.json": "[7]", "calc.py": "import json\ndef mean(xs):\n    return json.load(open('rates.json'))[0] * sum(xs) / len(xs)\n"}, does: "echo '[1]' > rates.json"},
 	{name: "data beside the program", suite: "unittest", more: map[string]string{"calc.py": "import json, os\ndef mean(xs):\n    return json.load(open(os.path.join(os.path.dirname(__file__), 'rates.json')))[0] * sum(xs) / len(xs)\n", "rates.json": "[7]"}, does: "echo '[1]' > rates.json"},
 	{name: "a test of the environment", suite: "unittest", more: map[string]string{"test_env.py": "import os, unittest\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(os.environ.get('CI'), '1')\n"}, does: pyRight},
@@ -158,7 +168,10 @@ func TestHonest(t *testing.T) { tryAll(t, honest) }
 func tryAll(t *testing.T, all []trial) {
 	t.Parallel()
 	for _, x := range all {
-		s := suites[x.suite]
+		s, ok := suites[x.suite]
+		if !ok {
+			s = shell
+		}
 		if !x.quick && !tier.Soaking() {
 			continue
 		}

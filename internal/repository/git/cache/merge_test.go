@@ -202,6 +202,9 @@ func TestMerge(t *testing.T) {
 		"lock file": {
 			[]Change{file("go.sum", "b v1 h1:b\nd v1 h1:d\n")}, []Change{file("go.sum", "a v1 h1:a\nb v1 h1:b\nd v1 h1:d\n")}, []Change{file("go.sum", "b v1 h1:b\nd v1 h1:d\ne v1 h1:e\n")},
 			files{"go.sum": "a v1 h1:a\nb v1 h1:b\nd v1 h1:d\ne v1 h1:e\n"}, "", ""},
+		"lock file, at one place": {
+			[]Change{file("go.sum", "a v1 h1:a\n")}, []Change{file("go.sum", "a v1 h1:a\nb v1 h1:b\n")}, []Change{file("go.sum", "a v1 h1:a\nc v1 h1:c\n")},
+			files{"go.sum": "a v1 h1:a\n<<<<<<< ours (merge of Hortus)\nb v1 h1:b\n||||||| base\n=======\nc v1 h1:c\n>>>>>>> theirs (merge of Hortus)\n"}, "go.sum content", ""},
 		"odd paths": {
 			[]Change{file("-x", numbered()), file(":(glob)*", numbered())}, []Change{file("-x", numbered("1", "ours\n")), file(":(glob)*", numbered("1", "ours\n"))}, []Change{file("-x", numbered("9", "theirs\n")), file(":(glob)*", numbered("1", "theirs\n"))},
 			files{"-x": numbered("1", "ours\n", "9", "theirs\n"), ":(glob)*": numbered("1", "<<<<<<< ours (merge of Hortus)\nours\n||||||| base\nline 1\n=======\ntheirs\n>>>>>>> theirs (merge of Hortus)\n")}, ":(glob)* content", ""},
