@@ -40,6 +40,7 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/mcp.md", "hortus serve", "goes on until Ctrl-C: test/mcp"},
 	{"docs/models.md", "", "asks a hosted model: models_test asks a scripted server"},
 	{"docs/plans.md", "hortus plan answer", "needs an item that waits: TestPlanAmendment"},
+	{"docs/plans.md", "hortus plan start --repo . --until", "needs an agent for several passes: TestScripts/user_plan_until"},
 	{"docs/operations-cgroups.md", "", "changes the machine's own systemd"},
 	{"docs/operations.md", "tar ", "a release archive: .ci/release"},
 	{"docs/operations.md", "install ", "writes to /usr/local/bin"},
