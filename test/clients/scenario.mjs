@@ -99,6 +99,13 @@ let late = 0;
 for await (const _ of hortus.tasks.events(run.id, { after: seen.at(-1) })) late++;
 console.log(`after the last: ${late}`);
 
+const plan = await hortus.plans.create({ task: { request: "1. Fix it", repo: { url: "https://127.0.0.1:1/none.git", author: { name: "Ada", email: "ada@example.org" } } } });
+const steps = [];
+for await (const e of hortus.plans.events(plan.id)) steps.push(e.type);
+const ended = await hortus.plans.get(plan.id);
+console.log(`plan: ${steps[0]} ${steps.at(-1)}, ${ended.state}, ${ended.outcome}, listed ${[await hortus.plans.list({ all: true }), await hortus.plans.list(), await hortus.plans.workstreams()].map((l) => l.some((p) => p.id === plan.id))}`);
+await failure("no plan", () => hortus.plans.cancel("p0"));
+
 await failure("not found", () => hortus.sandboxes.get("i0000"));
 await failure("no file", () => sandbox.readFile("none"));
 await failure("invalid", () => hortus.sandboxes.create({ isolation: "nosuch" }));

@@ -124,6 +124,17 @@ async def main():
         late += 1
     show("after the last: ", late)
 
+    repo = {"url": "https://127.0.0.1:1/none.git", "author": {"name": "Ada", "email": "ada@example.org"}}
+    plan = await hortus.plans.create({"task": {"request": "1. Fix it", "repo": repo}})
+    steps = []
+    async for e in hortus.plans.events(plan["id"]):
+        steps.append(e["type"])
+    ended = await hortus.plans.get(plan["id"])
+    listed = [await hortus.plans.list(all=True), await hortus.plans.list(), await hortus.plans.workstreams()]
+    among = ["true" if any(p["id"] == plan["id"] for p in l) else "false" for l in listed]
+    show("plan: ", steps[0], " ", steps[-1], ", ", ended["state"], ", ", ended["outcome"], ", listed ", ",".join(among))
+    await failure("no plan", lambda: hortus.plans.cancel("p0"))
+
     async def new(**options):
         AsyncHortus(**options)
 

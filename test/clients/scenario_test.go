@@ -25,6 +25,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/api/plan"
 	"hortus.dev/client"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/tier"
@@ -57,6 +58,8 @@ run: created plan code verdict, verified, "2, 3, 5, 7, 11\n"
 numbers: true
 resumed: true
 after the last: 0
+plan: plan.created plan.finished, done, failed, listed true,false,false
+no plan: not_found, hint false
 not found: not_found, hint false
 no file: not_found, hint false
 invalid: invalid, hint true
@@ -75,7 +78,7 @@ func TestScenario(t *testing.T) {
 	t.Parallel()
 	w := world.Open(t, world.Config{})
 	w.Isolates(t, "container")
-	key := w.Key("scenario", api.RoleUser).Secret
+	key := w.Key("scenario", api.RoleAdmin).Secret
 	source, err := os.ReadFile("scenario_async.py")
 	if err != nil {
 		t.Fatal(err)
@@ -347,7 +350,20 @@ func scenario(t *testing.T, url, key string) string {
 	printf("resumed: %v", reflect.DeepEqual(seen, numbers))
 	printf("after the last: %d", len(world.All(t, c.Tasks.Events(ctx, run.ID, seen[len(seen)-1]))))
 
-	_, err := c.Sandboxes.Get(ctx, "i0000")
+	p := world.Must(c.Plans.Create(ctx, plan.Create{Task: api.CreateTask{Request: "1. Fix it", Repo: &api.RepoTask{
+		URL: "https://127.0.0.1:1/none.git", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}}}}))(t)
+	steps := world.All(t, c.Plans.Events(ctx, p.ID, 0))
+	p = world.Must(c.Plans.Get(ctx, p.ID))(t)
+	has := func(l []plan.Plan) bool {
+		return slices.ContainsFunc(l, func(o plan.Plan) bool { return o.ID == p.ID })
+	}
+	changes := func(w api.Workstream) bool { return w.ID == string(p.ID) }
+	printf("plan: %s %s, %s, %s, listed %t,%t,%t", steps[0].Type, steps[len(steps)-1].Type, p.State, p.Outcome, has(world.Must(c.Plans.List(ctx, true))(t)),
+		has(world.Must(c.Plans.List(ctx, false))(t)), slices.ContainsFunc(world.Must(c.Plans.Workstreams(ctx, ""))(t), changes))
+	_, err := c.Plans.Cancel(ctx, "p0")
+	failure("no plan", err)
+
+	_, err = c.Sandboxes.Get(ctx, "i0000")
 	failure("not found", err)
 	_, _, err = s.ReadFile(ctx, "", "none")
 	failure("no file", err)

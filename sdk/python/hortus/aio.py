@@ -185,6 +185,7 @@ class AsyncHortus(_Async):
         self.templates = AsyncTemplates(self._sync.templates)
         self.tasks = AsyncTasks(self._sync.tasks)
         self.runs = AsyncRuns(self._sync.runs)
+        self.plans = AsyncPlans(self._sync.plans)
         self.sessions = AsyncSessions(self._sync.sessions)
         self.secrets = AsyncSecrets(self._sync.secrets)
 
@@ -235,6 +236,24 @@ class AsyncRuns(_Async):
     cancel = _lift(client.Runs.cancel)
     events = _lift_iterator(client.Runs.events)
     output = _lift_iterator(client.Runs.output)
+
+
+class AsyncPlans(_Async):
+    create = _lift(client.Plans.create)
+    list = _lift(client.Plans.list)
+    get = _lift(client.Plans.get)
+    approve = _lift(client.Plans.approve)
+    edit = _lift(client.Plans.edit)
+    answer = _lift(client.Plans.answer)
+    retry = _lift(client.Plans.retry)
+    replan = _lift(client.Plans.replan)
+    pause = _lift(client.Plans.pause)
+    resume = _lift(client.Plans.resume)
+    cancel = _lift(client.Plans.cancel)
+    deliver = _lift(client.Plans.deliver)
+    unfollow = _lift(client.Plans.unfollow)
+    workstreams = _lift(client.Plans.workstreams)
+    events = _lift_iterator(client.Plans.events)
 
 
 class AsyncSessions(_Async):

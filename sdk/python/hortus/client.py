@@ -8,7 +8,8 @@ from .sandbox import Sandbox, create_sandbox
 from .transport import HortusError, Message, Read, Transport, parse, segment
 
 if TYPE_CHECKING:
-    from .types import CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, ReplyTask, RunEvent, Secret
+    from .types import CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver
+    from .types import PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Secret, Workstream
     from .types import SecretSet, Session, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template
     from .types import Sandbox as SandboxInfo
 
@@ -27,6 +28,7 @@ class Hortus:
         self.templates = Templates(t)
         self.tasks = Tasks(t)
         self.runs = Runs(t)
+        self.plans = Plans(t)
         self.sessions = Sessions(t)
         self.secrets = Secrets(t)
 
@@ -151,6 +153,73 @@ class Runs(_Work):
     def events(self, id: str, after: int = 0) -> Iterator[RunEvent]:
         """Yields the events, stored and live, up to the verdict, also over broken connections."""
         return _follow(self._t, self._of(id), after, "verdict")
+
+
+class Plans(_Service):
+    """Requests that are divided into items, whose results a queue merges."""
+
+    def _of(self, id: str) -> str:
+        return "/v1/plans/" + segment(id)
+
+    def _post(self, id: str, verb: str, body: Any = None) -> Plan:
+        return self._t.call("POST", self._of(id) + "/" + verb, body={} if body is None else body)
+
+    def create(self, request: PlanCreate, *, idempotency_key: Optional[str] = None) -> Plan:
+        """Begins at once, unless the request has approve."""
+        return self._t.call("POST", "/v1/plans", body=request, idempotency_key=idempotency_key)
+
+    def list(self, *, all: bool = False, state: Sequence[str] = ()) -> List[Plan]:
+        """Lists plans that are not done, the newest first, without their items."""
+        return self._t.call("GET", "/v1/plans", query={"all": 1 if all else None, "state": list(state)})
+
+    def get(self, id: str) -> Plan:
+        return self._t.call("GET", self._of(id))
+
+    def approve(self, id: str) -> Plan:
+        return self._post(id, "approve")
+
+    def edit(self, id: str, request: PlanEdit) -> Plan:
+        """Replaces the items that have not begun."""
+        return self._post(id, "edit", request)
+
+    def answer(self, id: str, request: PlanAnswer) -> Plan:
+        """Answers an item that asks for files which it may not change."""
+        return self._post(id, "answer", request)
+
+    def retry(self, id: str, request: Optional[PlanRetry] = None) -> Plan:
+        """Tries failed items again."""
+        return self._post(id, "retry", request)
+
+    def replan(self, id: str, request: Optional[PlanReplan] = None) -> Plan:
+        """Has the model divide again what is not completed."""
+        return self._post(id, "replan", request)
+
+    def pause(self, id: str) -> Plan:
+        """Lets what runs end, and begins nothing."""
+        return self._post(id, "pause")
+
+    def resume(self, id: str) -> Plan:
+        return self._post(id, "resume")
+
+    def cancel(self, id: str) -> Plan:
+        """Cancels a plan and returns when nothing of it runs."""
+        return self._post(id, "cancel")
+
+    def deliver(self, id: str, request: PlanDeliver) -> Plan:
+        """Pushes the branch of a plan that is done, or opens its merge requests."""
+        return self._post(id, "deliver", request)
+
+    def unfollow(self, id: str) -> Plan:
+        """Ends the looks at the merge requests of a plan."""
+        return self._post(id, "unfollow")
+
+    def workstreams(self, repository: Optional[str] = None) -> List[Workstream]:
+        """Lists who changes files of a repository, or of all, or waits for that."""
+        return self._t.call("GET", "/v1/workstreams", query={"repository": repository})
+
+    def events(self, id: str, after: int = 0) -> Iterator[Event]:
+        """Yields the events, stored and live, up to plan.finished, also over broken connections."""
+        return _follow(self._t, self._of(id), after, "plan.finished")
 
 
 class Sessions(_Service):

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template } from "../types.js";
+import type { CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Workstream } from "../types.js";
 import { Sandbox } from "./sandbox.ts";
 import { Transport } from "./transport.ts";
 import type { CallOptions, Options, RequestOptions } from "./transport.ts";
@@ -41,6 +41,7 @@ export declare class Hortus {
     readonly templates: Templates;
     readonly tasks: Tasks;
     readonly runs: Runs;
+    readonly plans: Plans;
     readonly sessions: Sessions;
     readonly secrets: Secrets;
     constructor(options?: Options);
@@ -101,6 +102,40 @@ export declare class Runs extends Work {
     create(request: CreateRun, o?: CallOptions): Promise<Task>;
     /** Yields the events, stored and live, up to the verdict, also over broken connections. */
     events(id: string, o?: EventOptions): AsyncGenerator<RunEvent, void, void>;
+}
+/** Requests that are divided into items, whose results a queue merges. */
+export declare class Plans extends Service {
+    #private;
+    /** Begins at once, unless the request has approve. */
+    create(request: PlanCreate, o?: CallOptions): Promise<Plan>;
+    /** Lists plans that are not done, the newest first, without their items. */
+    list(filter?: {
+        all?: boolean;
+        state?: string[];
+    }, o?: CallOptions): Promise<Plan[]>;
+    get(id: string, o?: CallOptions): Promise<Plan>;
+    approve(id: string, o?: CallOptions): Promise<Plan>;
+    /** Replaces the items that have not begun. */
+    edit(id: string, request: PlanEdit, o?: CallOptions): Promise<Plan>;
+    /** Answers an item that asks for files which it may not change. */
+    answer(id: string, request: PlanAnswer, o?: CallOptions): Promise<Plan>;
+    /** Tries failed items again. */
+    retry(id: string, request?: PlanRetry, o?: CallOptions): Promise<Plan>;
+    /** Has the model divide again what is not completed. */
+    replan(id: string, request?: PlanReplan, o?: CallOptions): Promise<Plan>;
+    /** Lets what runs end, and begins nothing. */
+    pause(id: string, o?: CallOptions): Promise<Plan>;
+    resume(id: string, o?: CallOptions): Promise<Plan>;
+    /** Cancels a plan and returns when nothing of it runs. */
+    cancel(id: string, o?: CallOptions): Promise<Plan>;
+    /** Pushes the branch of a plan that is done, or opens its merge requests. */
+    deliver(id: string, request: PlanDeliver, o?: CallOptions): Promise<Plan>;
+    /** Ends the looks at the merge requests of a plan. */
+    unfollow(id: string, o?: CallOptions): Promise<Plan>;
+    /** Lists who changes files of a repository, or of all, or waits for that. */
+    workstreams(repository?: string, o?: CallOptions): Promise<Workstream[]>;
+    /** Yields the events, stored and live, up to plan.finished, also over broken connections. */
+    events(id: string, o?: EventOptions): AsyncGenerator<Event, void, void>;
 }
 /** Conversations with agents that keep their files. A session is named by the caller's key. */
 export declare class Sessions extends Service {

@@ -9,6 +9,7 @@ export class Hortus {
     templates;
     tasks;
     runs;
+    plans;
     sessions;
     secrets;
     #transport;
@@ -20,6 +21,7 @@ export class Hortus {
         this.templates = new Templates(t);
         this.tasks = new Tasks(t);
         this.runs = new Runs(t);
+        this.plans = new Plans(t);
         this.sessions = new Sessions(t);
         this.secrets = new Secrets(t);
     }
@@ -138,6 +140,73 @@ export class Runs extends Work {
     /** Yields the events, stored and live, up to the verdict, also over broken connections. */
     events(id, o = {}) {
         return follow(this.t, this.of(id), o, "verdict");
+    }
+}
+/** Requests that are divided into items, whose results a queue merges. */
+export class Plans extends Service {
+    #of(id) {
+        return `/v1/plans/${segment(id)}`;
+    }
+    #post(id, verb, json, o) {
+        return this.t.call("POST", `${this.#of(id)}/${verb}`, { ...o, json });
+    }
+    /** Begins at once, unless the request has approve. */
+    create(request, o) {
+        return this.t.call("POST", "/v1/plans", { ...o, json: request });
+    }
+    /** Lists plans that are not done, the newest first, without their items. */
+    list(filter = {}, o) {
+        const query = { all: filter.all && 1, state: filter.state };
+        return this.t.call("GET", "/v1/plans", { ...o, query });
+    }
+    get(id, o) {
+        return this.t.call("GET", this.#of(id), o);
+    }
+    approve(id, o) {
+        return this.#post(id, "approve", {}, o);
+    }
+    /** Replaces the items that have not begun. */
+    edit(id, request, o) {
+        return this.#post(id, "edit", request, o);
+    }
+    /** Answers an item that asks for files which it may not change. */
+    answer(id, request, o) {
+        return this.#post(id, "answer", request, o);
+    }
+    /** Tries failed items again. */
+    retry(id, request = {}, o) {
+        return this.#post(id, "retry", request, o);
+    }
+    /** Has the model divide again what is not completed. */
+    replan(id, request = {}, o) {
+        return this.#post(id, "replan", request, o);
+    }
+    /** Lets what runs end, and begins nothing. */
+    pause(id, o) {
+        return this.#post(id, "pause", {}, o);
+    }
+    resume(id, o) {
+        return this.#post(id, "resume", {}, o);
+    }
+    /** Cancels a plan and returns when nothing of it runs. */
+    cancel(id, o) {
+        return this.#post(id, "cancel", {}, o);
+    }
+    /** Pushes the branch of a plan that is done, or opens its merge requests. */
+    deliver(id, request, o) {
+        return this.#post(id, "deliver", request, o);
+    }
+    /** Ends the looks at the merge requests of a plan. */
+    unfollow(id, o) {
+        return this.#post(id, "unfollow", {}, o);
+    }
+    /** Lists who changes files of a repository, or of all, or waits for that. */
+    workstreams(repository, o) {
+        return this.t.call("GET", "/v1/workstreams", { ...o, query: { repository } });
+    }
+    /** Yields the events, stored and live, up to plan.finished, also over broken connections. */
+    events(id, o = {}) {
+        return follow(this.t, this.#of(id), o, "plan.finished");
     }
 }
 /** Conversations with agents that keep their files. A session is named by the caller's key. */

@@ -7,8 +7,9 @@
  * @module
  */
 import type {
-  CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session,
-  SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, TemplateLine,
+  CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry,
+  ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session,
+  SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, TemplateLine, Workstream,
 } from "../types.js";
 import { createSandbox, Sandbox } from "./sandbox.ts";
 import { HortusError, parse, segment, Transport } from "./transport.ts";
@@ -48,6 +49,7 @@ export class Hortus {
   readonly templates: Templates;
   readonly tasks: Tasks;
   readonly runs: Runs;
+  readonly plans: Plans;
   readonly sessions: Sessions;
   readonly secrets: Secrets;
   #transport: Transport;
@@ -60,6 +62,7 @@ export class Hortus {
     this.templates = new Templates(t);
     this.tasks = new Tasks(t);
     this.runs = new Runs(t);
+    this.plans = new Plans(t);
     this.sessions = new Sessions(t);
     this.secrets = new Secrets(t);
   }
@@ -200,6 +203,90 @@ export class Runs extends Work {
   /** Yields the events, stored and live, up to the verdict, also over broken connections. */
   events(id: string, o: EventOptions = {}): AsyncGenerator<RunEvent, void, void> {
     return follow<RunEvent>(this.t, this.of(id), o, "verdict");
+  }
+}
+
+/** Requests that are divided into items, whose results a queue merges. */
+export class Plans extends Service {
+  #of(id: string): string {
+    return `/v1/plans/${segment(id)}`;
+  }
+
+  #post(id: string, verb: string, json: unknown, o?: CallOptions): Promise<Plan> {
+    return this.t.call("POST", `${this.#of(id)}/${verb}`, { ...o, json });
+  }
+
+  /** Begins at once, unless the request has approve. */
+  create(request: PlanCreate, o?: CallOptions): Promise<Plan> {
+    return this.t.call("POST", "/v1/plans", { ...o, json: request });
+  }
+
+  /** Lists plans that are not done, the newest first, without their items. */
+  list(filter: { all?: boolean; state?: string[] } = {}, o?: CallOptions): Promise<Plan[]> {
+    const query: Query = { all: filter.all && 1, state: filter.state };
+    return this.t.call("GET", "/v1/plans", { ...o, query });
+  }
+
+  get(id: string, o?: CallOptions): Promise<Plan> {
+    return this.t.call("GET", this.#of(id), o);
+  }
+
+  approve(id: string, o?: CallOptions): Promise<Plan> {
+    return this.#post(id, "approve", {}, o);
+  }
+
+  /** Replaces the items that have not begun. */
+  edit(id: string, request: PlanEdit, o?: CallOptions): Promise<Plan> {
+    return this.#post(id, "edit", request, o);
+  }
+
+  /** Answers an item that asks for files which it may not change. */
+  answer(id: string, request: PlanAnswer, o?: CallOptions): Promise<Plan> {
+    return this.#post(id, "answer", request, o);
+  }
+
+  /** Tries failed items again. */
+  retry(id: string, request: PlanRetry = {}, o?: CallOptions): Promise<Plan> {
+    return this.#post(id, "retry", request, o);
+  }
+
+  /** Has the model divide again what is not completed. */
+  replan(id: string, request: PlanReplan = {}, o?: CallOptions): Promise<Plan> {
+    return this.#post(id, "replan", request, o);
+  }
+
+  /** Lets what runs end, and begins nothing. */
+  pause(id: string, o?: CallOptions): Promise<Plan> {
+    return this.#post(id, "pause", {}, o);
+  }
+
+  resume(id: string, o?: CallOptions): Promise<Plan> {
+    return this.#post(id, "resume", {}, o);
+  }
+
+  /** Cancels a plan and returns when nothing of it runs. */
+  cancel(id: string, o?: CallOptions): Promise<Plan> {
+    return this.#post(id, "cancel", {}, o);
+  }
+
+  /** Pushes the branch of a plan that is done, or opens its merge requests. */
+  deliver(id: string, request: PlanDeliver, o?: CallOptions): Promise<Plan> {
+    return this.#post(id, "deliver", request, o);
+  }
+
+  /** Ends the looks at the merge requests of a plan. */
+  unfollow(id: string, o?: CallOptions): Promise<Plan> {
+    return this.#post(id, "unfollow", {}, o);
+  }
+
+  /** Lists who changes files of a repository, or of all, or waits for that. */
+  workstreams(repository?: string, o?: CallOptions): Promise<Workstream[]> {
+    return this.t.call("GET", "/v1/workstreams", { ...o, query: { repository } });
+  }
+
+  /** Yields the events, stored and live, up to plan.finished, also over broken connections. */
+  events(id: string, o: EventOptions = {}): AsyncGenerator<Event, void, void> {
+    return follow<Event>(this.t, this.#of(id), o, "plan.finished");
   }
 }
 
