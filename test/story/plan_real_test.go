@@ -148,6 +148,9 @@ func (p leveled) same(t *testing.T, g *garden, dir string, done plan.Plan) {
 	}
 }
 
+// verifyPackage is the gate of that package. Its runner reports each test, so that what it says before the work is known of each commit once.
+const verifyPackage = "node --test test/"
+
 // installedPackage makes a checkout of a published package of npm with its tests, whose dependencies the machine can install. Without the
 // registry the test is skipped. count is how many requests the installation sent.
 func installedPackage(t *testing.T, g *garden) (dir string, requests *atomic.Int64) {
@@ -239,8 +242,8 @@ func (s span) String() string {
 	return strings.Join([]string{ms(s.wait), ms(s.start), ms(s.agent), ms(s.gates), ms(s.queue), ms(s.check)}, " ")
 }
 
-// spans reads from the events where the time of each item went, and how often the dependencies were installed.
-func spans(t *testing.T, g *garden, p plan.Plan) (of map[string]span, setups int) {
+// spans reads from the events where the time of each item went, and how long the steps of its tasks took.
+func spans(t *testing.T, g *garden, p plan.Plan, takes map[string]time.Duration) (of map[string]span, steps []string) {
 	t.Helper()
 	of = map[string]span{}
 	cl := g.client()
@@ -267,6 +270,7 @@ func spans(t *testing.T, g *garden, p plan.Plan) (of map[string]span, setups int
 		}
 	}
 	var tasks []api.TaskID
+	took, times := map[string]int64{}, map[string]int64{}
 	for _, it := range p.Items {
 		ready := p.StartedAt
 		for _, need := range it.Needs {
@@ -292,7 +296,8 @@ func spans(t *testing.T, g *garden, p plan.Plan) (of map[string]span, setups int
 				break
 			}
 		}
-		s := span{wait: begun[it.ID].Sub(ready), start: first.Sub(begun[it.ID]), agent: last.Sub(first), gates: try.EndedAt.Sub(last)}
+		// The event of a call comes after it.
+		s := span{wait: begun[it.ID].Sub(ready), start: first.Sub(begun[it.ID]) - takes[it.ID], agent: last.Sub(first) + takes[it.ID], gates: try.EndedAt.Sub(last)}
 		end := completed[it.ID]
 		if at := checks[it.ID]; !at.IsZero() {
 			s.check, end = end.Sub(at), at
@@ -309,15 +314,25 @@ func spans(t *testing.T, g *garden, p plan.Plan) (of map[string]span, setups int
 				t.Fatal(err)
 			}
 			var s api.RepoStepEvent
-			if e.Type == api.EventRepoStep && json.Unmarshal(e.Data, &s) == nil && s.Done && s.Step == "setup" && strings.HasPrefix(s.Detail, "sealed") {
-				setups++
+			if e.Type == api.EventRepoStep && json.Unmarshal(e.Data, &s) == nil && s.Done {
+				name, _, _ := strings.Cut(s.Detail, ": ")
+				if name = s.Step + " " + name; s.Step != "gate" && s.Step != "disguise" || s.Gate == nil {
+					name = s.Step
+				} else if s.Gate.Reused != nil {
+					name += ", reused"
+				}
+				took[name] += s.MS
+				times[name]++
 			}
 			if e.Type == api.EventTaskFinished {
 				break
 			}
 		}
 	}
-	return of, setups
+	for _, name := range slices.Sorted(maps.Keys(took)) {
+		steps = append(steps, fmt.Sprintf("%s: %d times, %d ms each", name, times[name], took[name]/times[name]))
+	}
+	return of, steps
 }
 
 // TestPlanInTime: a plan of 12 items in 4 levels on a repository with 138 installed packages and 739 tests, with agents of 1 to 5 seconds, takes
@@ -331,24 +346,99 @@ func TestPlanInTime(t *testing.T) {
 	dir, requests := installedPackage(t, g)
 	p := levels(rand.New(rand.NewPCG(12, 4)), 4, 3, time.Second, 5*time.Second)
 	repeatable{t, p.commands}.serve(g)
-	r := g.patient("plan", "start", "--repo", dir, "--plan", p.write(t), "--yes", "--model", "anthropic", "--author", "Ada <ada@example.org>", "--verify", "npm test", "--rounds", "0", "--json")
+	if r := g.patient("repo", "prepare", dir); r.code != 0 || !strings.Contains(r.stderr, "[setup] sealed") {
+		t.Fatal(r)
+	}
+	once := requests.Load()
+	r := g.patient("plan", "start", "--repo", dir, "--plan", p.write(t), "--yes", "--model", "anthropic", "--author", "Ada <ada@example.org>", "--verify", verifyPackage, "--rounds", "0", "--json")
 	if r.code != 0 {
 		t.Fatal(r)
 	}
 	done := decode[plan.Plan](t, r.stdout)
 	p.same(t, g, dir, done)
-	of, setups := spans(t, g, done)
-	if setups != 1 || requests.Load() == 0 {
-		t.Errorf("the packages were installed %d times, with %d requests", setups, requests.Load())
+	if once == 0 || requests.Load() != once {
+		t.Errorf("the installation sent %d requests, and the plan %d more", once, requests.Load()-once)
 	}
+	of, steps := spans(t, g, done, p.takes)
 	wall := done.EndedAt.Sub(done.StartedAt)
 	agents := p.longest(func(id string) time.Duration { return p.takes[id] })
-	work := p.longest(func(id string) time.Duration { s := of[id]; return s.agent + s.gates + s.check })
-	whole := p.longest(func(id string) time.Duration { s := of[id]; return s.start + s.agent + s.gates + s.check })
+	own := p.longest(func(id string) time.Duration { s := of[id]; return s.start + s.agent + s.gates + s.check })
 	t.Logf("item          wait  start  agent  gates  queue  check (ms)")
 	for _, it := range p.items {
 		t.Logf("%s %s", it.ID, of[it.ID])
 	}
-	t.Logf("wall %v; critical path: agents alone %v (%.2f), with gates and checks %v (%.2f), with sandboxes %v (%.2f)",
-		wall, agents, wall.Seconds()/agents.Seconds(), work, wall.Seconds()/work.Seconds(), whole, wall.Seconds()/whole.Seconds())
+	t.Logf("steps of all tasks:\n%s", strings.Join(steps, "\n"))
+	t.Logf("wall %v; critical path: of the agents' seconds alone %v (%.2f), of the items with their sandboxes, gates and checks %v (%.2f)",
+		wall, agents, wall.Seconds()/agents.Seconds(), own, wall.Seconds()/own.Seconds())
+	if wall > own*13/10 {
+		t.Errorf("the plan took %v, and its critical path %v", wall, own)
+	}
+}
+
+// TestPlanKilled: daemons of a plan are killed at random instants. The next one ends in the same tree; no completed item is lost or
+// repeated, and nothing is left. HORTUS_TEST_KILLS=100 kills as often as that.
+func TestPlanKilled(t *testing.T) {
+	tier.AnyUser(t)
+	t.Parallel()
+	g := newGarden(t)
+	g.env = append(g.env, "HORTUS_ISOLATION=container", "HORTUS_POOL=0", "HORTUS_IDLE=10m") // a daemon of a plan that is done waits for its kill
+	seed := rand.Uint64()
+	t.Log("seed ", seed)
+	random := rand.New(rand.NewPCG(seed, 47))
+	var dir, verify string
+	var p leveled
+	pace := 3 * time.Second
+	if tier.Soaking() {
+		g.opens("container", "npm")
+		dir, _ = installedPackage(t, g)
+		if r := g.patient("repo", "prepare", dir); r.code != 0 {
+			t.Fatal(r)
+		}
+		verify, pace = verifyPackage, 8*time.Second
+		p = levels(random, 4, 3, time.Second, 5*time.Second)
+	} else {
+		dir, verify = makeRepo(t, g, map[string]string{"lib/a": "a\n", "test.sh": "test -f lib/a\n"}), "sh test.sh"
+		p = levels(random, 2, 2, 100*time.Millisecond, 500*time.Millisecond)
+	}
+	repeatable{t, p.commands}.serve(g)
+	file, kills, want := p.write(t), 0, killCount(t, 2, 100)
+	for runs := 1; kills < want; runs++ {
+		if runs > want+3 {
+			t.Fatalf("%d kills in %d plans", kills, runs)
+		}
+		id := strings.TrimSpace(g.must("plan", "start", "--repo", dir, "--plan", file, "--yes", "--detach", "--model", "anthropic", "--author", "Ada <ada@example.org>", "--verify", verify, "--rounds", "0"))
+		completed, killed := map[string]plan.Progress{}, time.Time{}
+		for {
+			now := decode[plan.Plan](t, g.must("plan", "show", id, "--json"))
+			for _, it := range now.Items {
+				if was, ok := completed[it.ID]; ok && (it.State != plan.Completed || it.Commit != was.Commit || len(it.Tries) != len(was.Tries)) {
+					t.Errorf("after %d kills: item %s was completed with %s and is %s with %s, after %d tries", kills, it.ID, was.Commit, it.State, it.Commit, len(it.Tries))
+				}
+				if it.State == plan.Completed {
+					completed[it.ID] = it
+				}
+			}
+			if now.State == plan.Done {
+				if !killed.IsZero() && now.EndedAt.Before(killed) {
+					kills-- // there was nothing left to do
+				}
+				p.same(t, g, dir, now)
+				break
+			}
+			if kills == want || t.Failed() {
+				g.patient("plan", "watch", id)
+				continue
+			}
+			g.killWithin(t, random, pace)
+			killed = time.Now()
+			kills++
+		}
+		if left := strings.TrimSpace(g.must("sandbox", "ls", "--json")); left != "[]" {
+			t.Errorf("sandboxes are left: %s", left)
+		}
+		if t.Failed() {
+			t.Fatalf("stopped after %d kills; the daemon's log:\n%s", kills, g.log())
+		}
+		t.Logf("%d kills in %d plans", kills, runs)
+	}
 }
