@@ -34,7 +34,7 @@ func TestWrite(t *testing.T) {
 	if infos[0] != infos[1] {
 		t.Errorf("%+v, then %+v", infos[0], infos[1])
 	}
-	if mean := infos[0].Bytes / 3000; mean < 7_000 || mean > 30_000 {
+	if mean := infos[0].Bytes / int64(n); mean < 7_000 || mean > 30_000 {
 		t.Errorf("files have %d bytes on average", mean)
 	}
 }
