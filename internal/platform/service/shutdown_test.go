@@ -30,6 +30,9 @@ type none struct {
 }
 
 func (none) KeepWarm(context.Context, api.CreateSandbox) error { return errors.New("none") }
+func (none) AwaitWarm(context.Context) error                   { return nil }
+func (none) Warm() (ready, want int)                           { return 0, 0 }
+func (none) Cold() error                                       { return nil }
 func (none) Running() int                                      { return 0 }
 func (none) Alive() int                                        { return 0 }
 func (none) Close(context.Context) error                       { return nil }
