@@ -339,7 +339,13 @@ func TestDirect(t *testing.T) {
 	p.refused(-32600, "maximum", "fs/writeFile", object{"path": "file:///workspace/f", "dataBase64": make([]byte, 4<<20+1)})
 	p.start("long", sh("echo ready; sleep 4411"), object{"tty": true})
 	p.said("long", "ready")
-	p.send(object{"id": 1 << 20, "method": "fs/writeFile", "params": object{"path": "file:///workspace/f", "dataBase64": make([]byte, 8<<20)}})
+	huge, err := json.Marshal(object{"id": 1 << 20, "method": "fs/writeFile", "params": object{"path": "file:///workspace/f", "dataBase64": make([]byte, 8<<20)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.c.Write(t.Context(), websocket.MessageText, huge); err != nil {
+		t.Logf("the connection ended before all of it was sent: %v", err)
+	}
 	<-p.done
 	gone(t, sb, "sleep 4411")
 
