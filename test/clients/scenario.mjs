@@ -104,7 +104,7 @@ const steps = [];
 for await (const e of hortus.plans.events(plan.id)) steps.push(e.type);
 const ended = await hortus.plans.get(plan.id);
 console.log(`plan: ${steps[0]} ${steps.at(-1)}, ${ended.state}, ${ended.outcome}, listed ${[await hortus.plans.list({ all: true }), await hortus.plans.list(), await hortus.plans.workstreams()].map((l) => l.some((p) => p.id === plan.id))}`);
-await failure("no plan", () => hortus.plans.cancel("p0"));
+await failure("no plan", () => hortus.plans.cancel("p0000000000000000000"));
 
 await failure("not found", () => hortus.sandboxes.get("i0000"));
 await failure("no file", () => sandbox.readFile("none"));

@@ -133,7 +133,7 @@ async def main():
     listed = [await hortus.plans.list(all=True), await hortus.plans.list(), await hortus.plans.workstreams()]
     among = ["true" if any(p["id"] == plan["id"] for p in l) else "false" for l in listed]
     show("plan: ", steps[0], " ", steps[-1], ", ", ended["state"], ", ", ended["outcome"], ", listed ", ",".join(among))
-    await failure("no plan", lambda: hortus.plans.cancel("p0"))
+    await failure("no plan", lambda: hortus.plans.cancel("p0000000000000000000"))
 
     async def new(**options):
         AsyncHortus(**options)

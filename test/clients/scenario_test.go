@@ -360,7 +360,7 @@ func scenario(t *testing.T, url, key string) string {
 	changes := func(w api.Workstream) bool { return w.ID == string(p.ID) }
 	printf("plan: %s %s, %s, %s, listed %t,%t,%t", steps[0].Type, steps[len(steps)-1].Type, p.State, p.Outcome, has(world.Must(c.Plans.List(ctx, true))(t)),
 		has(world.Must(c.Plans.List(ctx, false))(t)), slices.ContainsFunc(world.Must(c.Plans.Workstreams(ctx, ""))(t), changes))
-	_, err := c.Plans.Cancel(ctx, "p0")
+	_, err := c.Plans.Cancel(ctx, "p0000000000000000000")
 	failure("no plan", err)
 
 	_, err = c.Sandboxes.Get(ctx, "i0000")

@@ -321,7 +321,7 @@ type Result struct {
 	// Todo is set by a tool that writes the list of what is to be done: the whole list.
 	Todo []api.TodoItem `json:",omitempty"`
 	// Cut is true if the call was interrupted and nobody knows how far it came: the calls of the same answer that follow it are not
-	// run.
+	// run. The same call made again after it is no loop either.
 	Cut bool `json:",omitempty"`
 	// Finish is set by the tool with which a model says that it is done.
 	Finish *Finish

@@ -168,7 +168,7 @@ func (b *bench) tools() []loop.Tool {
 			if b.after != nil {
 				b.after()
 			}
-			return loop.Result{Text: "ran " + x.Command, OutputBytes: 1000, Waiting: x.Command == "wait"}, b.fails
+			return loop.Result{Text: "ran " + x.Command, OutputBytes: 1000, Waiting: x.Command == "wait", Cut: x.Command == "cut"}, b.fails
 		}},
 		tool{spec("finish", `"summary":{"type":"string"},"blocked":{"type":"string"}`, "summary"), func(_ context.Context, in json.RawMessage) (loop.Result, error) {
 			var x struct{ Summary, Blocked string }

@@ -365,6 +365,7 @@ func TestCircles(t *testing.T) {
 		{"four", []string{a, b, c, d}, 24, 16, api.StopLoop},
 		{"the same in other words", []string{a, `view { "path" : "a.txt" }`}, 8, 5, api.StopLoop},
 		{"waiting is none", []string{`shell {"command":"wait"}`}, 40, 0, api.StopSteps},
+		{"an interrupted call is none", []string{`shell {"command":"cut"}`}, 40, 0, api.StopSteps},
 		{"something new each time", []string{a, a, a, a, `shell {"command":"make #"}`}, 40, 0, api.StopSteps},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -164,7 +164,7 @@ func (r *run) came(p *pendingCall) {
 		r.stop(api.StopFinished, nil, "")
 		return
 	}
-	if !res.Waiting {
+	if !res.Waiting && !res.Cut {
 		r.repeats.add(p.call, res)
 	}
 }
