@@ -140,6 +140,11 @@ func (d execs) execRoutes() []Route {
 		In:  api.SignalExec{}, Status: http.StatusNoContent,
 		Handler: d.onExec(d.execSignal),
 	}, {
+		Method: "POST", Pattern: one + "/size", Name: "execResize", Role: api.RoleUser,
+		Doc: "Set the size of a command's terminal.",
+		In:  api.PTYSize{}, Status: http.StatusNoContent,
+		Handler: d.onExec(d.execResize),
+	}, {
 		Method: "POST", Pattern: one + "/kill", Name: "execKill", Role: api.RoleUser,
 		Doc:     "Kill a command's process group and wait for its end. A command that has ended stays as it is.",
 		Out:     api.KilledExec{},
@@ -231,6 +236,23 @@ func (d execs) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) er
 	if err == nil {
 		defer guest.Close()
 		err = envd.APIError(guest.SendSignal(r.Context(), envd.Selector{}, envd.Signal(in.Signal)))
+	}
+	return done(w, err)
+}
+
+func (d execs) execResize(w http.ResponseWriter, r *http.Request, x api.Exec) error {
+	var in api.PTYSize
+	err := decode(w, r, &in)
+	if err == nil && (in.Cols == 0 || in.Rows == 0) {
+		err = api.Errorf(api.KindInvalid, "a terminal of %d columns and %d rows has no place for a character", in.Cols, in.Rows)
+	}
+	var guest *envd.Client
+	if err == nil {
+		guest, err = d.Sandboxes.ExecClient(r.Context(), x.Sandbox, x.ID)
+	}
+	if err == nil {
+		defer guest.Close()
+		err = envd.APIError(guest.Resize(r.Context(), envd.Selector{}, envd.Size{Cols: uint32(in.Cols), Rows: uint32(in.Rows)}))
 	}
 	return done(w, err)
 }
