@@ -161,6 +161,8 @@ export declare class Command {
     write(data: Bytes, o?: CallOptions & {
         close?: boolean;
     }): Promise<void>;
+    /** Sets the size of the command's terminal. */
+    resize(size: PTYSize, o?: CallOptions): Promise<void>;
     /** Sends a signal, 1 to 31, to the command's process group. */
     signal(signal: number, o?: CallOptions): Promise<void>;
     /** Kills the command's process group and returns when its end was seen. */

@@ -251,6 +251,10 @@ export class Command {
     write(data, o = {}) {
         return this.#transport.order("POST", `${this.#path}/stdin`, { signal: o.signal, query: { close: o.close }, bytes: data });
     }
+    /** Sets the size of the command's terminal. */
+    resize(size, o) {
+        return this.#transport.order("POST", `${this.#path}/size`, { ...o, json: size });
+    }
     /** Sends a signal, 1 to 31, to the command's process group. */
     signal(signal, o) {
         return this.#transport.order("POST", `${this.#path}/signal`, { ...o, json: { signal } });

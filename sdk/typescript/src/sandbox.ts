@@ -360,6 +360,11 @@ export class Command {
     return this.#transport.order("POST", `${this.#path}/stdin`, { signal: o.signal, query: { close: o.close }, bytes: data });
   }
 
+  /** Sets the size of the command's terminal. */
+  resize(size: PTYSize, o?: CallOptions): Promise<void> {
+    return this.#transport.order("POST", `${this.#path}/size`, { ...o, json: size });
+  }
+
   /** Sends a signal, 1 to 31, to the command's process group. */
   signal(signal: number, o?: CallOptions): Promise<void> {
     return this.#transport.order("POST", `${this.#path}/signal`, { ...o, json: { signal } });
