@@ -10,6 +10,8 @@ export interface Size {
 
 /** The log is cut at the front beyond this, in characters. */
 const longest = 200_000;
+/** The most characters of one request; each has three bytes at most. */
+const most = 20_000;
 const firstWait = 500;
 const longestWait = 10_000;
 
@@ -54,7 +56,7 @@ export class Shell {
       sessionStorage.setItem(this.#stored, command.id);
       this.#command = command;
       this.state = "open";
-      if (known) await this.resize(size);
+      if (command.id === known) await this.resize(size);
       else this.#size = size;
       await this.#follow(command);
     } catch (e) {
@@ -109,9 +111,11 @@ export class Shell {
   async #send(): Promise<void> {
     this.#sending = true;
     while (this.#pending.length > 0 && this.#command) {
-      const data = this.#pending.splice(0).join("");
+      const all = this.#pending.splice(0).join("");
+      const data = all.slice(0, most);
+      if (all.length > most) this.#pending.unshift(all.slice(most));
       try {
-        await this.#command.write(data);
+        await this.#command.write(data, { pty: true });
       } catch (e) {
         if (failureOf(e).kind === "unavailable" && !this.#stop.signal.aborted) {
           // It may have arrived. To type it twice would be worse than to lose it.
