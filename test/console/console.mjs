@@ -137,7 +137,7 @@ try {
   await look("file of markup");
   await open(`#/sandbox/${scene.evilBox}/commands`);
   await page.getByRole("button", { name: "Output" }).first().click();
-  await page.getByText(scene.evil).nth(1).waitFor();
+  await page.getByRole("region", { name: "Output" }).getByText(scene.evil).waitFor();
   await look("commands of markup");
 
   // A sandbox: a terminal whose network is cut, a file, a fork.
@@ -197,7 +197,7 @@ try {
 
   // A program waits for a person, here on another page.
   const ask = await api(scene.admin, "POST", "/v1/sandboxes", { isolation: "container", egress: { ask: true } });
-  const caller = await api(scene.admin, "POST", `/v1/sandboxes/${ask.id}/execs`, { args: ["python3", "-c", "import socket; socket.create_connection(('api.example.org', 443))"] });
+  const caller = await api(scene.admin, "POST", `/v1/sandboxes/${ask.id}/execs`, { args: ["python3", "-c", "import urllib.request; urllib.request.urlopen('https://api.example.org/')"] });
   await open("#/");
   const answer = page.getByRole("button", { name: "Deny api.example.org:443" });
   await answer.waitFor();
@@ -224,7 +224,7 @@ try {
 
   // In the dark.
   await page.emulateMedia({ colorScheme: "dark" });
-  for (const path of ["#/", `#/task/${scene.repoTask}/changes`, `#/sandbox/${id}`]) {
+  for (const path of ["#/", `#/task/${scene.repoTask}/changes`, `#/sandbox/${id}`].slice(0, scene.soak ? 3 : 2)) {
     await open(path);
     await page.locator("main h1").waitFor();
     await page.waitForTimeout(300);
