@@ -134,4 +134,3 @@ func repoTask(t *testing.T, w *world.World) string {
 		Repo: &api.RepoTask{URL: shop, Verify: "python3 -m unittest", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}}}))(t)
 	return string(task.ID)
 }
-

@@ -30,8 +30,8 @@ func NewConsole(keys LocalKeys, tickets Tickets, open func() (url string, err er
 	return &Console{keys, tickets, open}
 }
 
-// Link returns a link that signs in a browser with the key of the caller, who must be an admin. Whoever uses the daemon's socket
-// has no key: the browser gets that of the machine, with the rights of an admin's key, which are fewer than those of the socket.
+// Link returns a link that signs in a browser with the key of the caller, who must be an admin. A caller on the
+// daemon's socket has no key: the browser gets that of the machine, with the rights of an admin's key, which are fewer than those of the socket.
 func (c *Console) Link(ctx context.Context) (admin.ConsoleLink, error) {
 	if err := administrator(ctx, "opening the console without a key"); err != nil {
 		return admin.ConsoleLink{}, err
