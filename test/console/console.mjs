@@ -118,10 +118,25 @@ try {
   await page.getByText("python3 -m unittest").first().waitFor();
   await look("gates");
 
+  if (scene.manyTask) {
+    const start = Date.now();
+    await open(`#/task/${scene.manyTask}`);
+    await page.getByText("said 9999").waitFor();
+    const shown = Date.now() - start;
+    const { used, entries } = await page.evaluate(() => ({ used: performance.memory.usedJSHeapSize, entries: document.querySelectorAll("ol.log > li").length }));
+    want(entries === 4000, `${entries} entries`);
+    const from = Date.now();
+    await page.evaluate(() => scrollTo({ top: document.body.scrollHeight, behavior: "instant" }));
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    console.log(`figures: 10,000 events after ${shown} ms, ${Math.round(used / 1e6)} MB of memory of the script, ${Date.now() - from} ms for a jump to the end`);
+    step("task of 10,000 events");
+  }
+
   // What is markup elsewhere is text here.
   await open(`#/task/${scene.evilTask}`);
   await heading(scene.evil.slice(0, 60));
   await page.getByText("Worked for").click();
+  await page.locator("ol.log details details > summary").click();
   await page.getByText(scene.evil).nth(6).waitFor();
   await look("task of markup");
   await open("#/tasks");

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +34,8 @@ type scene struct {
 	// EvilTask is a task whose every text is evil, RepoTask one that changed a repository.
 	EvilTask string `json:"evilTask"`
 	RepoTask string `json:"repoTask"`
+	// ManyTask has 10,000 events; it is there in the soak tier only.
+	ManyTask string `json:"manyTask"`
 	Modules  string `json:"modules"`
 	Chromium string `json:"chromium"`
 	Soak     bool   `json:"soak"`
@@ -54,6 +57,9 @@ func TestBrowser(t *testing.T) {
 		Modules: modules, Chromium: chromium, Soak: tier.Soaking(),
 	}
 	s.EvilTask, s.EvilBox, s.RepoTask = evilTask(t, w), evilBox(t, w), repoTask(t, w)
+	if tier.Soaking() {
+		s.ManyTask = manyTask(t, w)
+	}
 	told, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +101,30 @@ func evilTask(t *testing.T, w *world.World) string {
 		data, err := json.Marshal(e.data)
 		if err == nil {
 			_, err = w.DB.AppendEvent(t.Context(), api.Stream{Kind: api.StreamTask, ID: string(id)}, e.kind, now, data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return string(id)
+}
+
+// manyTask stores a task with 10,000 events: what the agent said, and what it did between.
+func manyTask(t *testing.T, w *world.World) string {
+	t.Helper()
+	id, now := api.NewTaskID(), time.Now()
+	stream := api.Stream{Kind: api.StreamTask, ID: string(id)}
+	if err := w.DB.InsertTask(t.Context(), api.Task{ID: id, State: api.TaskDone, Outcome: api.OutcomeVerified, Create: api.CreateTask{Request: "Many events"}, CreatedAt: now, EndedAt: now}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 10_000 {
+		kind, data := api.EventTool, any(api.ToolEvent{Tool: "shell", Input: "make test", Output: strings.Repeat("ok\n", 100), MS: 10})
+		if n%5 == 4 {
+			kind, data = api.EventSay, api.SayEvent{Text: fmt.Sprintf("said %d", n)}
+		}
+		b, err := json.Marshal(data)
+		if err == nil {
+			_, err = w.DB.AppendEvent(t.Context(), stream, kind, now, b)
 		}
 		if err != nil {
 			t.Fatal(err)

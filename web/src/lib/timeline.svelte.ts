@@ -12,6 +12,8 @@ export type Entry =
 
 /** The text of one entry with output is cut at the front beyond this. The whole output is a download. */
 const longest = 64 << 10;
+/** The minimum time between two times that entries are shown. */
+const pause = 250;
 
 export class Timeline {
   entries = $state.raw<Entry[]>([]);
@@ -19,16 +21,18 @@ export class Timeline {
   last = $state("");
   #entries: Entry[] = [];
   #scheduled = false;
+  #shown = -pause;
 
   add(e: types.Event): void {
     this.#put(e);
     if (this.#scheduled) return;
     this.#scheduled = true;
-    // Thousands of stored events are shown at once.
+    // Thousands of stored events are shown in a few steps, a single one at once.
     setTimeout(() => {
       this.#scheduled = false;
+      this.#shown = performance.now();
       this.entries = [...this.#entries];
-    }, 16);
+    }, Math.max(16, this.#shown + pause - performance.now()));
   }
 
   #put(e: types.Event): void {
