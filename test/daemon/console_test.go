@@ -340,3 +340,37 @@ func TestConsoleOnDemand(t *testing.T) {
 		t.Errorf("after its key was revoked: %d", got)
 	}
 }
+
+// TestTerminalOverHTTP types into a terminal, and sets its size.
+func TestTerminalOverHTTP(t *testing.T) {
+	w := newTown(t)
+	w.Isolates(t, "container")
+	box := world.Must(w.Client.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: "container"}))(t)
+	b := w.signIn(w.operator.Secret)
+	execs := "/v1/sandboxes/" + string(box.ID()) + "/execs"
+	shell := world.Into[api.Exec](t, b.send("POST", execs, `{"args":["sh"],"pty":{"cols":80,"rows":24}}`), http.StatusCreated)
+	pipe := world.Into[api.Exec](t, b.send("POST", execs, `{"args":["cat"],"stdin":true}`), http.StatusCreated)
+	one := execs + "/" + string(shell.ID)
+	for _, c := range []struct {
+		path, body string
+		want       int
+	}{
+		{one + "/size", `{"cols":101,"rows":33}`, http.StatusNoContent},
+		{one + "/size", `{"cols":0,"rows":33}`, http.StatusBadRequest},
+		{execs + "/" + string(pipe.ID) + "/size", `{"cols":80,"rows":24}`, http.StatusBadRequest},
+		{one + "/stdin?pty=true", "", http.StatusNoContent},
+		{one + "/stdin?pty=true&close=true", "x", http.StatusBadRequest},
+		{one + "/stdin", "x", http.StatusBadRequest},
+		{execs + "/" + string(pipe.ID) + "/stdin?pty=true", "x", http.StatusBadRequest},
+		{one + "/stdin?pty=true", strings.Repeat("x", 65<<10), http.StatusBadRequest},
+		{one + "/stdin?pty=true", "stty size; exit 7\n", http.StatusNoContent},
+	} {
+		if resp := b.send("POST", c.path, c.body); resp.StatusCode != c.want {
+			t.Errorf("%s, %.30q: %d %s", c.path, c.body, resp.StatusCode, world.Text(t, resp))
+		}
+	}
+	stdout, stderr, exit, gaps := output(t, world.Events(t, b.send("GET", one+"/output", "").Body, -1))
+	if exit.Exit.Code != 7 || gaps != 0 || !strings.Contains(stdout, "33 101") {
+		t.Errorf("%q %q %+v", stdout, stderr, exit)
+	}
+}

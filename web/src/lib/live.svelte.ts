@@ -3,6 +3,7 @@
  * each one once, and which other rows change. A connection that breaks is made again with the numbers of the last events.
  */
 import { api, failureOf, type types } from "./api.ts";
+import { onHidden, seen } from "./visible.ts";
 
 export type Connection = "connecting" | "live" | "broken";
 
@@ -72,8 +73,10 @@ class Live {
 
   async #run(stop: AbortSignal): Promise<void> {
     for (let wait = firstWait; !stop.aborted; ) {
+      await seen(stop);
       const abort = new AbortController();
       this.#abort = abort;
+      const end = onHidden(() => abort.abort());
       try {
         const streams = [...this.#followed.values()].map(({ kind, id, after }) => ({ kind, id, after }));
         for await (const m of api.watch(streams, { signal: abort.signal })) {
@@ -85,9 +88,11 @@ class Live {
         if (failureOf(e).kind === "unauthenticated") return;
         // Of a stream that is not there the page itself says so.
         if (failureOf(e).kind === "not_found") this.#followed.clear();
+      } finally {
+        end();
       }
       if (stop.aborted) return;
-      if (abort.signal.aborted) continue; // other streams
+      if (abort.signal.aborted) continue; // other streams, or nobody looks
       this.connection = "broken";
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, wait);

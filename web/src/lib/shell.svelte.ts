@@ -2,6 +2,7 @@
 import { HortusError, type Command } from "hortus";
 import { api, failureOf } from "./api.ts";
 import { plain } from "./format.ts";
+import { onHidden, seen } from "./visible.ts";
 
 export interface Size {
   cols: number;
@@ -70,8 +71,11 @@ export class Shell {
     const signal = this.#stop.signal;
     let offset = 0;
     for (let wait = firstWait; !signal.aborted; ) {
+      await seen(signal);
+      const hidden = new AbortController();
+      const end = onHidden(() => hidden.abort());
       try {
-        for await (const e of command.events({ offset, signal })) {
+        for await (const e of command.events({ offset, signal: AbortSignal.any([signal, hidden.signal]) })) {
           this.state = "open";
           wait = firstWait;
           if (e.type === "output") {
@@ -92,9 +96,12 @@ export class Shell {
         }
       } catch (e) {
         if (signal.aborted) return;
-        if (failureOf(e).kind !== "unavailable" && failureOf(e).kind !== "timeout") throw e;
+        if (!hidden.signal.aborted && failureOf(e).kind !== "unavailable" && failureOf(e).kind !== "timeout") throw e;
+      } finally {
+        end();
       }
       if (signal.aborted) return;
+      if (hidden.signal.aborted) continue;
       this.state = "broken";
       await new Promise((resolve) => setTimeout(resolve, wait));
       wait = Math.min(2 * wait, longestWait);
