@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // KeyService makes, lists and revokes API keys. It is for admins.
@@ -29,4 +30,10 @@ func (s *KeyService) Revoke(ctx context.Context, id string) (api.Key, error) {
 		return out, err
 	}
 	return out, s.client.call(ctx, http.MethodDelete, "/v1/keys/"+seg, nil, &out)
+}
+
+// Console returns a link that signs in a browser to the web console, once. It is for admins.
+func (c *Client) Console(ctx context.Context) (admin.ConsoleLink, error) {
+	var out admin.ConsoleLink
+	return out, c.call(ctx, http.MethodPost, "/v1/console", nil, &out)
 }

@@ -1,6 +1,10 @@
 package admin
 
-import "hortus.dev/api"
+import (
+	"time"
+
+	"hortus.dev/api"
+)
 
 // Version describes a binary.
 type Version struct {
@@ -106,4 +110,11 @@ type ModelReport struct {
 	// Reason and Fix are set when OK is false.
 	Reason string `json:"reason,omitempty"`
 	Fix    string `json:"fix,omitempty"`
+}
+
+// ConsoleLink opens the web console.
+type ConsoleLink struct {
+	// URL signs in the browser that opens it, once.
+	URL       string    `json:"url"`
+	ExpiresAt time.Time `json:"expiresAt"`
 }

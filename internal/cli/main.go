@@ -66,6 +66,7 @@ type grammar struct {
 	Completion completion.Command      `cmd:"" help:"Print the completion script for a shell."`
 	Version    versionCmd              `cmd:"" help:"Show the version."`
 	Serve      admin.ServeCommand      `cmd:"" help:"Serve the HTTP API for clients with an API key."`
+	UI         admin.ConsoleCommand    `cmd:"" name:"ui" help:"Open the web console of this machine's daemon, signed in."`
 	Key        admin.KeyCommand        `cmd:"" help:"Create, list and revoke API keys."`
 	Context    admin.ContextCommand    `cmd:"" help:"Manage named daemons of other machines and choose the default one."`
 	Gvisor     admin.GVisorCommand     `cmd:"" help:"Build gVisor for a binary that does not embed it."`

@@ -47,7 +47,7 @@ func (d status) Info(context.Context) (admin.DaemonInfo, error) {
 	return admin.DaemonInfo{
 		Version: version.Describe(), Owner: s.owner.Owner.ID, PID: os.Getpid(), DataDir: string(s.dir),
 		Sandboxes: s.sandboxes.Alive(), Tasks: s.tasks.Running(), Warm: warm, WarmWanted: wanted,
-		URL: s.url, Settings: s.service.Settings(), Models: catalogue.Fingerprint(s.cfg.Getenv),
+		URL: s.address.Load().url, Settings: s.service.Settings(), Models: catalogue.Fingerprint(s.cfg.Getenv),
 		Forges: delivery.Fingerprint(s.cfg.Getenv, delivery.TokenVariables(s.cfg.Forges)),
 	}, nil
 }

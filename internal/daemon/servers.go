@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
+	"slices"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/export"
@@ -27,7 +28,6 @@ import (
 	"hortus.dev/internal/server/mcp"
 	"hortus.dev/internal/server/oauth"
 	"hortus.dev/internal/server/once"
-	"hortus.dev/internal/server/preview"
 	"hortus.dev/internal/server/token"
 	"hortus.dev/internal/server/webhook"
 )
@@ -121,24 +121,13 @@ func (s *System) openServers(context.Context) error {
 	return nil
 }
 
-// openPreviews makes what browsers need to see ports, at the address of the daemon, which is known now.
-func (s *System) openPreviews() {
-	scheme, domain, err := preview.Address(s.cfg.Front.Domain, s.url)
-	if err != nil {
-		s.portURL = func(api.Sandbox, int) (api.PortURL, error) { return api.PortURL{}, err }
-		return
-	}
-	s.previews = preview.New(preview.Config{Scheme: scheme, Domain: domain, Tokens: s.guards.tokens})
-	s.portURL = s.previews.Link
-}
-
 // httpServer creates the server of the HTTP API, for the socket and for TCP.
-func (s *System) httpServer() *httpapi.Server {
+func (s *System) httpServer(console httpapi.Console) *httpapi.Server {
 	g := s.guards
 	return httpapi.New(httpapi.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
-		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens, PortURL: s.portURL,
+		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens, PortURL: s.portURL, Console: console,
 		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(s.db), Documents: access.NewDocuments(s.documents), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Plans: g.plans, Images: g.images, Templates: g.templates, Builds: g.builds, BuildFiles: g.buildFiles,
 	})
 }
@@ -191,10 +180,20 @@ func (s *System) mcpServer(v1 http.Handler, challenge string) (http.Handler, ser
 	return handler, service.Server{Server: inside, Listener: on}
 }
 
-// servers lists the servers of the TCP listener in their order.
-func (s *System) servers(v1, agents http.Handler, signIn *oauth.Server) []front.Server {
+// clientServers are those that every TCP listener has first: the data plane, health checks, and the HTTP API.
+func (s *System) clientServers(at *address, v1 http.Handler) []front.Server {
 	g := s.guards
-	plane := envd.New(envd.Config{Sandboxes: g.plane, Tokens: g.tokens, Previews: s.previews, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace})
+	plane := envd.New(envd.Config{Sandboxes: g.plane, Tokens: g.tokens, Previews: at.previews, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace})
+	return []front.Server{
+		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true, Listed: envd.Guest},
+		{Takes: front.Operational, Handler: s.operations(http.HandlerFunc(front.NotFound)), Keyed: true},
+		{Takes: front.Below("/v1/"), Handler: s.telemetry.HTTP("http", v1), Keyed: true, Sessions: true},
+	}
+}
+
+// servers lists the servers of the TCP listener in their order.
+func (s *System) servers(at *address, v1 http.Handler, pages []front.Server, agents http.Handler, signIn *oauth.Server) []front.Server {
+	g := s.guards
 	control := e2b.New(e2b.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
 		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Domain: s.cfg.Front.Domain, Logger: s.log, Builds: g.builds, BuildFiles: g.buildFiles,
@@ -208,11 +207,5 @@ func (s *System) servers(v1, agents http.Handler, signIn *oauth.Server) []front.
 		// A client's page leads a browser here. The server checks itself where the answer of a person comes from.
 		all = append(all, front.Server{Takes: signIn.Takes, Handler: s.telemetry.HTTP("oauth", signIn), AnyOrigin: true})
 	}
-	return append(all, []front.Server{
-		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true, Listed: envd.Guest},
-		{Takes: front.Operational, Handler: s.operations(http.HandlerFunc(front.NotFound)), Keyed: true},
-		{Takes: front.Below("/v1/"), Handler: s.telemetry.HTTP("http", v1), Keyed: true},
-		tools,
-		{Takes: front.Below("/"), Handler: s.telemetry.HTTP("e2b", control), Fail: e2b.Fail},
-	}...)
+	return slices.Concat(all, s.clientServers(at, v1), pages, []front.Server{tools, {Takes: front.Below("/"), Handler: s.telemetry.HTTP("e2b", control), Fail: e2b.Fail}})
 }

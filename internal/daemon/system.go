@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model/catalogue"
@@ -26,9 +26,10 @@ import (
 	"hortus.dev/internal/sandbox/quota"
 	"hortus.dev/internal/sandbox/template"
 	"hortus.dev/internal/secret"
+	"hortus.dev/internal/server/access"
+	"hortus.dev/internal/server/console"
 	"hortus.dev/internal/server/front"
 	httpapi "hortus.dev/internal/server/http"
-	"hortus.dev/internal/server/preview"
 	"hortus.dev/internal/server/webhook"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
@@ -103,11 +104,8 @@ type System struct {
 
 	guards  guards
 	service *service.Service
-	// url is the address of the TCP listener; it is set before anything is served.
-	url string
-	// previews is nil if ports have no addresses; portURL then returns why.
-	previews *preview.Previews
-	portURL  func(api.Sandbox, int) (api.PortURL, error)
+	// address is that of the TCP listener. It is set before anything is served, and again when a daemon without one opens one.
+	address atomic.Pointer[address]
 
 	// closers take down what was built, the last first.
 	closers []func(context.Context) error
@@ -227,9 +225,18 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 		ln.Close()
 		return err
 	}
-	s.url = on.URL
-	s.openPreviews()
-	api := s.httpServer()
+	files, err := console.New()
+	if err != nil {
+		ln.Close()
+		return err
+	}
+	at, signIns := s.reachAt(on.URL), s.newSignIns(on.Listener, on.TLS)
+	open, closed := func() (string, error) { return on.URL, nil }, (*door)(nil)
+	if on.Listener == nil {
+		closed = s.newDoor(files, signIns)
+		open = closed.open
+	}
+	api := s.httpServer(access.NewConsole(s.guards.keys, signIns, open))
 	// A client that can open the socket is its owner; NewListener checks that.
 	servers := []service.Server{{
 		Server:   front.NewSocketServer(s.operations(s.telemetry.HTTP("http", api)), s.service.Track),
@@ -237,20 +244,25 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 	}}
 	if on.Listener != nil {
 		agents, inside := s.mcpServer(api, signIn.Challenge())
-		servers = append(servers, service.Server{Server: s.frontServer(s.servers(api, agents, signIn), on.TLS, s.service.Track), Listener: on.Listener}, inside)
+		all := s.servers(at, api, s.consoleServers(files, signIns), agents, signIn)
+		servers = append(servers, service.Server{Server: front.NewServer(s.front(all, signIns, on.TLS), on.TLS, s.cfg.Front.Bounds, s.service.Track, s.log), Listener: on.Listener}, inside)
+	} else {
+		servers = append(servers, closed.server(api))
 	}
 	if on.Redirect != nil {
 		servers = append(servers, service.Server{Server: on.RedirectServer, Listener: on.Redirect})
 	}
-	s.log.Info("serving", "socket", s.dir.Socket(), "url", s.url, "pid", os.Getpid())
+	s.log.Info("serving", "socket", s.dir.Socket(), "url", on.URL, "pid", os.Getpid())
 	return s.service.Serve(ctx, servers, ready)
 }
 
-// frontServer creates the server of the TCP listener.
-func (s *System) frontServer(servers []front.Server, tls bool, track func(net.Conn, http.ConnState)) *http.Server {
+// front creates the handler of a TCP listener.
+func (s *System) front(servers []front.Server, sessions front.Sessions, tls bool) *front.Front {
 	b := s.cfg.Front.Bounds.WithDefaults()
-	f := &front.Front{Servers: servers, Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest, Requests: quota.NewRequests(b.Conns), Origins: s.cfg.Front.Origins, TLS: tls}
-	return front.NewServer(f, b, track, s.log)
+	return &front.Front{
+		Servers: servers, Authenticate: s.guards.authenticator.Authenticate, Sessions: sessions, Rest: b.Rest, Requests: quota.NewRequests(b.Conns),
+		Origins: s.cfg.Front.Origins, TLS: tls,
+	}
 }
 
 // operations adds the paths for health checks and metrics to a handler.

@@ -30,6 +30,7 @@ type Store interface {
 	Snapshots
 	Repositories
 	Keys
+	SignIns
 	Requests
 	Events
 	Egress
@@ -208,9 +209,34 @@ type Keys interface {
 	RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (api.Key, error)
 	// KeyByHash returns the key that was stored under a hash, revoked or not.
 	KeyByHash(ctx context.Context, hash string) (api.Key, error)
+	// Key returns a key, revoked or not.
+	Key(ctx context.Context, id api.KeyID) (api.Key, error)
 	// KeyPage lists those that are not revoked, or all.
 	KeyPage(ctx context.Context, all bool, p api.PageRequest) (rows []api.Key, next string, err error)
 	FindKey(ctx context.Context, prefix string) (api.KeyID, error)
+}
+
+// SignIn is a browser that is signed in to the console with a key. It has no owner.
+type SignIn struct {
+	// Hash is that of what the browser shows, which is not kept.
+	Hash      string
+	Key       api.KeyID
+	CreatedAt time.Time
+	// UsedAt is the time of the last request, to about a minute.
+	UsedAt time.Time
+}
+
+// SignIns are the browsers that are signed in.
+type SignIns interface {
+	// InsertSignIn stores a sign-in. It removes those that were created before createdAfter or used before usedAfter,
+	// and those of the key but the newest most.
+	InsertSignIn(ctx context.Context, s SignIn, createdAfter, usedAfter time.Time, most int) error
+	// SignIn returns the sign-in with a hash.
+	SignIn(ctx context.Context, hash string) (SignIn, error)
+	// UseSignIn sets the time of the last request. It is no error if there is no such sign-in any more.
+	UseSignIn(ctx context.Context, hash string, at time.Time) error
+	// RemoveSignIn removes a sign-in, if it is there.
+	RemoveSignIn(ctx context.Context, hash string) error
 }
 
 // Once is an idempotent request: its key within an account, its digest, and its answer when

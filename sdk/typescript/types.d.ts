@@ -247,6 +247,11 @@ export interface CompactEvent {
   tokensBefore: number;
 }
 
+export interface ConsoleLink {
+  expiresAt: string;
+  url: string;
+}
+
 export interface ContextFile {
   bytes: number;
   commit: string;
@@ -2746,6 +2751,12 @@ export interface WaitingEvent {
 export interface WantedFile {
   path: string;
   why?: string;
+}
+
+export interface Watched {
+  any?: boolean;
+  changed?: Stream[];
+  event?: Event;
 }
 
 export interface Workspace {

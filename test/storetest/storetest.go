@@ -64,6 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"OnceBounded", testOnceBounded},
 		{"OnceConcurrent", testOnceConcurrent},
 		{"Keys", testKeys},
+		{"SignIns", testSignIns},
 		{"Accounts", testAccounts},
 		{"Amounts", testAmounts},
 		{"Events", testEvents},

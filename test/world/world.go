@@ -61,6 +61,8 @@ type Config struct {
 	daemon.Config
 	// GVisor gives the daemon gVisor. Without its programs the test is skipped.
 	GVisor bool
+	// NoListener leaves out the TCP listener, as in a daemon that a command started.
+	NoListener bool
 	// Outside are what sandboxes reach; nil for what the configuration says.
 	Outside *Outside
 }
@@ -123,7 +125,9 @@ func start(t *testing.T, cfg Config) (*World, error) {
 	if cfg.Outside != nil {
 		c.Egress.Resolver, c.Egress.CAFile = cfg.Outside, cfg.Outside.roots
 	}
-	c.Front.Listen = "127.0.0.1:0"
+	if !cfg.NoListener {
+		c.Front.Listen = "127.0.0.1:0"
+	}
 	w := &World{t: t, Config: c}
 	w.Config.Front.Announce = func(url string, _ api.CreatedKey) { w.URL = url }
 	seed(t, c, true)

@@ -13,6 +13,8 @@ type Keys interface {
 	// Verify returns the key with a secret. The error is KindUnauthenticated, with the same
 	// message for every invalid key.
 	Verify(ctx context.Context, presented string) (api.Key, error)
+	// Get returns the key with an ID, with the errors of Verify.
+	Get(ctx context.Context, id api.KeyID) (api.Key, error)
 }
 
 // Authenticator finds the principal of an API key.
@@ -34,6 +36,20 @@ func (p *Authenticator) Authenticate(ctx context.Context, presented string) (api
 	if err != nil {
 		return api.Principal{}, err
 	}
+	return p.admit(ctx, k)
+}
+
+// AuthenticateKey is Authenticate for a browser that was signed in with a key.
+func (p *Authenticator) AuthenticateKey(ctx context.Context, id api.KeyID) (api.Principal, error) {
+	k, err := p.keys.Get(ctx, id)
+	if err != nil {
+		return api.Principal{}, err
+	}
+	return p.admit(ctx, k)
+}
+
+// admit counts a request of a key.
+func (p *Authenticator) admit(ctx context.Context, k api.Key) (api.Principal, error) {
 	who := api.Principal{Account: k.Account, Key: k.ID, Role: k.Role, Ceilings: k.Ceilings}
 	if err := p.rates.Request(who); err != nil {
 		return api.Principal{}, err

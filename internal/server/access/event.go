@@ -13,6 +13,8 @@ import (
 type Log interface {
 	Follow(ctx context.Context, s api.Stream, after int64) iter.Seq2[api.Event, error]
 	Read(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
+	// Changes yields batches of streams that got events from the call on. A nil batch stands for any.
+	Changes(ctx context.Context) iter.Seq[[]api.Stream]
 }
 
 // Events guards the log: a stream is that of the owner of its sandbox, task, session or plan.
@@ -44,6 +46,39 @@ func (e *Events) Read(ctx context.Context, s api.Stream, after int64, limit int)
 		return nil, err
 	}
 	return e.log.Read(ctx, s, after, limit)
+}
+
+// maxKnown is the maximum number of streams of which Changes remembers whether they are the caller's.
+const maxKnown = 4096
+
+// Changes yields batches of streams of the caller's that got events from the call on. A nil batch stands for any of them.
+func (e *Events) Changes(ctx context.Context) (iter.Seq[[]api.Stream], error) {
+	if _, err := caller(ctx); err != nil {
+		return nil, err
+	}
+	all := e.log.Changes(ctx)
+	return func(yield func([]api.Stream) bool) {
+		mine := map[api.Stream]bool{}
+		for batch := range all {
+			var own []api.Stream
+			for _, s := range batch {
+				is, known := mine[s]
+				if !known {
+					if len(mine) >= maxKnown {
+						clear(mine)
+					}
+					is = e.may(ctx, s) == nil
+					mine[s] = is
+				}
+				if is {
+					own = append(own, s)
+				}
+			}
+			if (batch == nil || own != nil) && !yield(own) {
+				return
+			}
+		}
+	}, nil
 }
 
 func (e *Events) may(ctx context.Context, s api.Stream) error {

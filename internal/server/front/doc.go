@@ -4,7 +4,7 @@
 //	on, err := front.Open(ctx, front.Config{Listen: "127.0.0.1:7070"}, keys)
 //	...
 //	f := &front.Front{Servers: servers, Authenticate: porter.Authenticate, Rest: 10 * time.Second, TLS: on.TLS}
-//	err = front.NewServer(f, front.Bounds{}, track, log).Serve(on.Listener)
+//	err = front.NewServer(f, on.TLS, front.Bounds{}, track, log).Serve(on.Listener)
 //
 // No client is trusted: connections, heads and idle times are bounded, requests that can be
 // read in two ways are refused, and a guest behind a server never sees an API key.

@@ -33,6 +33,10 @@ type Server struct {
 	// Keyed has the front authenticate the API key of a request. Other servers authenticate
 	// requests themselves.
 	Keyed bool
+	// Sessions accepts the session of a browser in place of an API key, if Keyed.
+	Sessions bool
+	// SignsIn leaves the session of a browser in the request: the server begins and ends sessions.
+	SignsIn bool
 	// AnyOrigin accepts requests that a browser sends for pages of other origins. The server
 	// answers their preflights itself.
 	AnyOrigin bool
@@ -66,11 +70,19 @@ func Below(prefix string) func(*http.Request) bool {
 	return func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, prefix) }
 }
 
+// Sessions are the browsers that are signed in.
+type Sessions interface {
+	// Take removes what is a session's from a request, and returns what authenticates it, nil if it has no session.
+	Take(r *http.Request) func(context.Context) (api.Principal, error)
+}
+
 // Front is the handler of the TCP listener. No client is trusted.
 type Front struct {
 	Servers []Server
 	// Authenticate returns the principal of an API key.
 	Authenticate func(ctx context.Context, presented string) (api.Principal, error)
+	// Sessions are those of browsers; nil means that there are none.
+	Sessions Sessions
 	// Rest is the maximum time for reading the rest of a request's body and sending the
 	// rest of the answer, once its server has returned.
 	Rest time.Duration
@@ -132,8 +144,16 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *Front) serve(w http.ResponseWriter, r *http.Request, d Server) {
+	if d.SignsIn {
+		d.Handler.ServeHTTP(w, r)
+		return
+	}
+	var session func(context.Context) (api.Principal, error)
+	if f.Sessions != nil { // nothing behind the server, such as a guest, sees a session
+		session = f.Sessions.Take(r)
+	}
 	if d.Keyed {
-		f.serveKeyed(w, r, d)
+		f.serveKeyed(w, r, d, session)
 		return
 	}
 	d.Handler.ServeHTTP(w, r)
@@ -179,7 +199,7 @@ func CheckOrigin(origin string) error {
 
 // serveKeyed serves a request with the principal of its API key. A request without a key
 // has no principal: a server refuses it unless what it asks for is public.
-func (f *Front) serveKeyed(w http.ResponseWriter, r *http.Request, d Server) {
+func (f *Front) serveKeyed(w http.ResponseWriter, r *http.Request, d Server, session func(context.Context) (api.Principal, error)) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	var p api.Principal
@@ -187,8 +207,15 @@ func (f *Front) serveKeyed(w http.ResponseWriter, r *http.Request, d Server) {
 	if err == nil && presented != "" && d.Key != nil {
 		presented, err = d.Key(presented)
 	}
-	if err == nil && presented != "" {
+	if presented != "" || !d.Sessions {
+		session = nil
+	}
+	switch {
+	case err != nil:
+	case presented != "":
 		p, err = f.Authenticate(r.Context(), presented)
+	case session != nil:
+		p, err = session(r.Context())
 	}
 	if err != nil {
 		if api.KindOf(err) == api.KindUnauthenticated {
@@ -202,7 +229,7 @@ func (f *Front) serveKeyed(w http.ResponseWriter, r *http.Request, d Server) {
 	if scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 		r.Header.Del("Authorization")
 	}
-	if presented == "" {
+	if presented == "" && session == nil {
 		w = &deadlineWriter{ResponseWriter: w, within: f.Rest}
 	}
 	d.Handler.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
@@ -471,15 +498,15 @@ func urlOf(ln net.Listener, source *certificate.Source) string {
 	return "https://" + net.JoinHostPort(name, port)
 }
 
-// NewServer creates the server of the TCP listener. track is called with the state of each
+// NewServer creates the server of a TCP listener, whose handler is a Front. tls is that of the Front. track is called with the state of each
 // connection.
-func NewServer(f *Front, b Bounds, track func(net.Conn, http.ConnState), log *slog.Logger) *http.Server {
+func NewServer(h http.Handler, tls bool, b Bounds, track func(net.Conn, http.ConnState), log *slog.Logger) *http.Server {
 	b = b.WithDefaults()
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(f.TLS) // inside of TLS, see package strict
+	protocols.SetUnencryptedHTTP2(tls) // inside of TLS, see package strict
 	return &http.Server{
-		Handler:                      f,
+		Handler:                      h,
 		Protocols:                    protocols,
 		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, WriteByteTimeout: time.Minute},
 		ConnContext:                  strict.InContext,

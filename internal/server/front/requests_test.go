@@ -22,6 +22,10 @@ import (
 // keysByName has a key for every secret ACCOUNT-NUMBER.
 type keysByName struct{}
 
+func (keysByName) Get(context.Context, api.KeyID) (api.Key, error) {
+	return api.Key{}, api.Errorf(api.KindUnauthenticated, "no such key")
+}
+
 func (keysByName) Verify(_ context.Context, presented string) (api.Key, error) {
 	account, _, _ := strings.Cut(presented, "-")
 	return api.Key{ID: api.KeyID(presented), Account: account, Role: api.RoleUser}, nil
@@ -49,7 +53,7 @@ func TestStreamsOfOneAccount(t *testing.T) {
 		Authenticate: access.NewAuthenticator(keysByName{}, quota.NewRates(quota.RatesConfig{})).Authenticate,
 		Rest:         bounds.Rest, Requests: quota.NewRequests(bounds.Conns),
 	}
-	srv := NewServer(f, bounds, func(net.Conn, http.ConnState) {}, slog.New(slog.DiscardHandler))
+	srv := NewServer(f, false, bounds, func(net.Conn, http.ConnState) {}, slog.New(slog.DiscardHandler))
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(on.Listener) }()
 	t.Cleanup(func() { srv.Close(); <-served })

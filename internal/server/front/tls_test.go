@@ -63,7 +63,7 @@ func serveTLS(t *testing.T, cfg Config, h http.Handler) Listeners {
 		t.Fatal(err)
 	}
 	f := &Front{Servers: []Server{{Takes: Below("/"), Handler: h}}, Rest: time.Minute, TLS: on.TLS}
-	servers := map[*http.Server]net.Listener{NewServer(f, cfg.Bounds, func(net.Conn, http.ConnState) {}, slog.New(slog.DiscardHandler)): on.Listener}
+	servers := map[*http.Server]net.Listener{NewServer(f, f.TLS, cfg.Bounds, func(net.Conn, http.ConnState) {}, slog.New(slog.DiscardHandler)): on.Listener}
 	if on.Redirect != nil {
 		servers[on.RedirectServer] = on.Redirect
 	}

@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/server/body"
 	"hortus.dev/internal/server/guestproxy"
 )
 
@@ -132,13 +133,21 @@ func (d execs) execRoutes() []Route {
 		Method: "POST", Pattern: one + "/stdin", Name: "execStdin", Role: api.RoleUser,
 		Doc:    "Write the body to a command's input. The answer is sent when the command has read it.",
 		InType: typeBytes, Optional: true, Status: http.StatusNoContent,
-		Params:  []Param{{Name: "close", Doc: "Close the input after the body (default false).", Type: false}},
+		Params: []Param{
+			{Name: "close", Doc: "Close the input after the body (default false).", Type: false},
+			{Name: "pty", Doc: "Type the body, of at most 64 KiB, into the command's terminal (default false). A terminal is not closed: type its end character.", Type: false},
+		},
 		Handler: d.onExec(d.execStdin),
 	}, {
 		Method: "POST", Pattern: one + "/signal", Name: "execSignal", Role: api.RoleUser,
 		Doc: "Send a signal to a command's process group.",
 		In:  api.SignalExec{}, Status: http.StatusNoContent,
 		Handler: d.onExec(d.execSignal),
+	}, {
+		Method: "POST", Pattern: one + "/size", Name: "execResize", Role: api.RoleUser,
+		Doc: "Set the size of a command's terminal.",
+		In:  api.PTYSize{}, Status: http.StatusNoContent,
+		Handler: d.onExec(d.execResize),
 	}, {
 		Method: "POST", Pattern: one + "/kill", Name: "execKill", Role: api.RoleUser,
 		Doc:     "Kill a command's process group and wait for its end. A command that has ended stays as it is.",
@@ -191,10 +200,36 @@ func (d execs) onExec(h func(http.ResponseWriter, *http.Request, api.Exec) error
 
 func (d execs) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) error {
 	last, err := flag(r, "close")
-	if err == nil {
-		err = d.feed(r, x, last)
+	if err != nil {
+		return err
 	}
-	return done(w, err)
+	terminal, err := flag(r, "pty")
+	switch {
+	case err != nil:
+		return err
+	case terminal && last:
+		return api.Errorf(api.KindInvalid, "a terminal cannot be closed").WithHint("type its end character, or kill the command")
+	case terminal:
+		return done(w, d.typed(w, r, x))
+	}
+	return done(w, d.feed(r, x, last))
+}
+
+// maxTyped is the maximum size of the input of a terminal in one request.
+const maxTyped = 64 << 10
+
+// typed writes a request's body to a command's terminal.
+func (d execs) typed(w http.ResponseWriter, r *http.Request, x api.Exec) error {
+	data, err := body.Form{Max: maxTyped}.Read(w, r)
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	guest, err := d.Sandboxes.ExecClient(r.Context(), x.Sandbox, x.ID)
+	if err != nil {
+		return err
+	}
+	defer guest.Close()
+	return envd.APIError(guest.SendInput(r.Context(), envd.Selector{}, envd.ProcessInput{PTY: data}))
 }
 
 // feed writes a request's body to a command's input, as it comes.
@@ -231,6 +266,23 @@ func (d execs) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) er
 	if err == nil {
 		defer guest.Close()
 		err = envd.APIError(guest.SendSignal(r.Context(), envd.Selector{}, envd.Signal(in.Signal)))
+	}
+	return done(w, err)
+}
+
+func (d execs) execResize(w http.ResponseWriter, r *http.Request, x api.Exec) error {
+	var in api.PTYSize
+	err := decode(w, r, &in)
+	if err == nil && (in.Cols == 0 || in.Rows == 0) {
+		err = api.Errorf(api.KindInvalid, "a terminal of %d columns and %d rows has no place for a character", in.Cols, in.Rows)
+	}
+	var guest *envd.Client
+	if err == nil {
+		guest, err = d.Sandboxes.ExecClient(r.Context(), x.Sandbox, x.ID)
+	}
+	if err == nil {
+		defer guest.Close()
+		err = envd.APIError(guest.Resize(r.Context(), envd.Selector{}, envd.Size{Cols: uint32(in.Cols), Rows: uint32(in.Rows)}))
 	}
 	return done(w, err)
 }

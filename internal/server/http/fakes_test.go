@@ -185,6 +185,10 @@ func (f *fakes) Read(_ context.Context, s api.Stream, after int64, _ int) ([]api
 	return []api.Event{{Stream: s, Seq: after + 1, Type: api.EventTaskStarted}}, nil
 }
 
+func (f *fakes) Changes(ctx context.Context) (iter.Seq[[]api.Stream], error) {
+	return func(func([]api.Stream) bool) { <-ctx.Done() }, nil
+}
+
 func (f *fakes) Ready(context.Context) error {
 	return api.Errorf(api.KindUnavailable, "1 of 2 guests are warm")
 }

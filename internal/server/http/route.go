@@ -132,11 +132,12 @@ type (
 		Sandboxes Sandboxes
 	}
 	system struct {
-		System System
-		Upkeep Upkeep
-		Keys   Keys
-		Roles  Roles
-		once   idempotency
+		System  System
+		Upkeep  Upkeep
+		Keys    Keys
+		Console Console
+		Roles   Roles
+		once    idempotency
 	}
 	workspaces struct {
 		Workspaces Workspaces
@@ -161,7 +162,7 @@ func (d *Server) table() []Route {
 	e := execs{Sandboxes: c.Sandboxes, guests: guests, events: events, sessions: &codexSessions{}, Logger: c.Logger}
 	i := images{c.Images, c.Snapshots, c.Templates, c.Logger}
 	t := tasks{c.Tasks, events, d.once, c.Logger}
-	s := system{c.System, c.Upkeep, c.Keys, c.Roles, d.once}
+	s := system{c.System, c.Upkeep, c.Keys, c.Console, c.Roles, d.once}
 	outgoing := egress{c.Egress, c.Sandboxes}
 	return slices.Concat(
 		t.runRoutes(),
@@ -172,7 +173,7 @@ func (d *Server) table() []Route {
 		secretStore{c.Secrets}.secretRoutes(), lessonStore{c.Lessons}.lessonRoutes(), documents{c.Documents}.documentRoutes(), e.execRoutes(), guests.fileRoutes(),
 		snapshots{c.Snapshots, c.Sandboxes, i}.snapshotRoutes(),
 		workspaces{c.Workspaces, c.Logger}.workspaceRoutes(),
-		t.taskRoutes(), t.repoRoutes(), sessions{c.Sessions, events}.sessionRoutes(), plans{c.Plans, events}.planRoutes(),
+		t.taskRoutes(), t.repoRoutes(), sessions{c.Sessions, events}.sessionRoutes(), plans{c.Plans, events}.planRoutes(), watches{events}.watchRoutes(),
 		repositories{c.Repositories}.repositoryRoutes(), i.imageRoutes(), i.exportRoutes(), builds{c.Builds, c.BuildFiles}.buildRoutes(),
 		s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)

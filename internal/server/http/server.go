@@ -81,6 +81,8 @@ type Events interface {
 	Follow(ctx context.Context, s api.Stream, after int64) iter.Seq2[api.Event, error]
 	// Read returns what is stored after a number, at most limit.
 	Read(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
+	// Changes yields batches of streams of the caller's that got events from the call on. A nil batch stands for any.
+	Changes(ctx context.Context) (iter.Seq[[]api.Stream], error)
 }
 
 // System is the daemon itself.
@@ -92,6 +94,12 @@ type System interface {
 	Stop(ctx context.Context, force bool) error
 	// StopKeeping is Stop that leaves sandboxes running for the next daemon.
 	StopKeeping(ctx context.Context, force bool) error
+}
+
+// Console is the web console.
+type Console interface {
+	// Link returns a link that signs in a browser as the caller.
+	Link(ctx context.Context) (admin.ConsoleLink, error)
 }
 
 // Config is what a server leads to. Once, Provisions, Code, Images, Templates, Builds, BuildFiles and Tokens may be nil: what
@@ -122,6 +130,8 @@ type Config struct {
 	Workspaces   Workspaces
 	Sessions     Sessions
 	Plans        Plans
+	// Console makes links to the web console.
+	Console Console
 	// URL is where clients find the daemon, as in https://hortus.example; empty for
 	// what each request says itself.
 	URL string

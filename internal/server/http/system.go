@@ -45,6 +45,11 @@ func (d system) systemRoutes() []Route {
 			return done(w, stop(r.Context(), r.URL.Query().Get("force") == "1"))
 		},
 	}, {
+		Method: "POST", Pattern: "/v1/console", Name: "openConsole", Role: api.RoleAdmin,
+		Doc:     "Get a link that signs in a browser to the web console, once, within a minute. A daemon without a TCP listener opens a port of its machine for it.",
+		Out:     admin.ConsoleLink{},
+		Handler: give(func(r *http.Request) (admin.ConsoleLink, error) { return d.Console.Link(r.Context()) }),
+	}, {
 		Method: "POST", Pattern: "/v1/roles/plan", Name: "plan", Role: api.RoleAdmin,
 		Doc: "Run the Planner only.",
 		In:  api.PlanRequest{}, Out: api.ExecutionPlan{}, Params: []Param{model},

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -22,6 +23,8 @@ type Rows interface {
 	RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (api.Key, error)
 	// KeyByHash finds a key, revoked or not; KindNotFound for none.
 	KeyByHash(ctx context.Context, hash string) (api.Key, error)
+	// Key returns a key by its ID, revoked or not; KindNotFound for none.
+	Key(ctx context.Context, id api.KeyID) (api.Key, error)
 	// KeyPage returns the newest first: those that work, or all. next is where the next
 	// page begins, "" after the last.
 	KeyPage(ctx context.Context, all bool, p api.PageRequest) (rows []api.Key, next string, err error)
@@ -72,11 +75,11 @@ func (k *Keys) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, e
 	return out, nil
 }
 
-// First makes a key if there never was one; made reports whether. Where all keys were
+// First makes a key if there never was one but that of Local; made reports whether. Where all keys were
 // revoked none is made: somebody wanted that.
 func (k *Keys) First(ctx context.Context, req api.CreateKey) (_ api.CreatedKey, made bool, err error) {
-	all, _, err := k.cfg.Rows.KeyPage(ctx, true, api.PageRequest{Limit: 1})
-	if err != nil || len(all) > 0 {
+	all, _, err := k.cfg.Rows.KeyPage(ctx, true, api.PageRequest{})
+	if err != nil || slices.ContainsFunc(all, func(k api.Key) bool { return k.Name != localName }) {
 		return api.CreatedKey{}, false, err
 	}
 	out, err := k.Create(ctx, req)
@@ -89,7 +92,16 @@ func (k *Keys) Verify(ctx context.Context, presented string) (api.Key, error) {
 	if !wellFormed(presented) {
 		return api.Key{}, unknown()
 	}
-	found, err := k.cfg.Rows.KeyByHash(ctx, hash(presented))
+	return working(k.cfg.Rows.KeyByHash(ctx, hash(presented)))
+}
+
+// Get returns a key that works, by its ID, for those who were shown the key before. The error is that of Verify.
+func (k *Keys) Get(ctx context.Context, id api.KeyID) (api.Key, error) {
+	return working(k.cfg.Rows.Key(ctx, id))
+}
+
+// working refuses a key that is not there, or was revoked.
+func working(found api.Key, err error) (api.Key, error) {
 	if api.KindOf(err) == api.KindNotFound {
 		return api.Key{}, unknown()
 	}
@@ -106,6 +118,32 @@ func unknown() error {
 	return api.Errorf(api.KindUnauthenticated, "unknown API key").
 		WithHint("a key consists of e2b_ and 40 hexadecimal digits; the operator creates keys with hortus key create --account NAME")
 }
+
+// localName is the name of the key of browsers that hortus ui signs in.
+const localName = "hortus ui"
+
+// Local returns the key of the browsers of this machine, and creates it if there is none that works. Nobody knows its secret.
+func (k *Keys) Local(ctx context.Context) (api.Key, error) {
+	for p := (api.PageRequest{Limit: api.MaxPage}); ; {
+		rows, next, err := k.cfg.Rows.KeyPage(ctx, false, p)
+		if err != nil {
+			return api.Key{}, err
+		}
+		for _, row := range rows {
+			if row.Name == localName && row.Role == api.RoleAdmin {
+				return row, nil
+			}
+		}
+		if p.Cursor = next; next == "" {
+			break
+		}
+	}
+	made, err := k.Create(ctx, api.CreateKey{Name: localName, Account: localAccount, Role: api.RoleAdmin})
+	return made.Key, err
+}
+
+// localAccount is the account of that key: the one of the first key.
+const localAccount = "default"
 
 // Page returns one page of the keys that work, or of all that ever were, the newest first.
 func (k *Keys) Page(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {

@@ -274,3 +274,33 @@ func FuzzVerify(f *testing.F) {
 		}
 	})
 }
+
+// TestLocal makes one key for the browsers of this machine, again after it was revoked, and leaves the first key to be made.
+func TestLocal(t *testing.T) {
+	k, _ := open(t)
+	ctx := t.Context()
+	one, err := k.Local(ctx)
+	if err != nil || one.Role != api.RoleAdmin {
+		t.Fatal(one, err)
+	}
+	if again, err := k.Local(ctx); err != nil || again.ID != one.ID {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if got, err := k.Get(ctx, one.ID); err != nil || got.ID != one.ID {
+		t.Error(got, err)
+	}
+	if _, err := k.Revoke(ctx, one.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []api.KeyID{one.ID, api.NewKeyID(), ""} {
+		if _, err := k.Get(ctx, id); api.KindOf(err) != api.KindUnauthenticated {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	if next, err := k.Local(ctx); err != nil || next.ID == one.ID {
+		t.Errorf("%+v, %v", next, err)
+	}
+	if _, made, err := k.First(ctx, api.CreateKey{Account: "acme"}); !made || err != nil {
+		t.Error(made, err)
+	}
+}

@@ -46,6 +46,8 @@ type Log struct {
 	closed bool
 	// topics has an entry for each stream with followers.
 	topics map[api.Stream]*topic
+	// watches are those of Changes.
+	watches map[*watch]struct{}
 }
 
 // topic connects the appenders and followers of a stream.
@@ -63,7 +65,7 @@ func NewLog(cfg Config) *Log {
 	if now == nil {
 		now = time.Now
 	}
-	return &Log{store: cfg.Store, notify: cfg.Notify, now: now, topics: make(map[api.Stream]*topic)}
+	return &Log{store: cfg.Store, notify: cfg.Notify, now: now, topics: make(map[api.Stream]*topic), watches: make(map[*watch]struct{})}
 }
 
 // Append stores a fact and then wakes those who follow its stream. data is what
@@ -141,6 +143,9 @@ func (l *Log) Close() {
 		close(t.changed)
 		t.changed = nil // nothing waits for it; see wait
 	}
+	for w := range l.watches {
+		close(w.ready)
+	}
 }
 
 func (l *Log) isClosed() bool {
@@ -154,6 +159,11 @@ func (l *Log) isClosed() bool {
 func (l *Log) Wake(s api.Stream, seq int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.closed {
+		for w := range l.watches {
+			w.note(s)
+		}
+	}
 	t := l.topics[s]
 	if t == nil {
 		return

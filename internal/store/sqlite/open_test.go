@@ -207,8 +207,8 @@ func TestSchemaIsFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(strings.Fields(strings.Join(all, ";")), " "))))
-	if want := "a70e715ec5914c378347ba92ea55d31d6b2721e8daa05a3ccef1ff8c29899760"; got != want || newest != 5 {
-		t.Errorf("version %d has the fingerprint %s, want %s of version 5", newest, got, want)
+	if want := "1653fae85a20263c4f9b7e231ad0d9263412c4124b538708ac5ae1158e910bc2"; got != want || newest != 6 {
+		t.Errorf("version %d has the fingerprint %s, want %s of version 6", newest, got, want)
 	}
 }
 

@@ -148,6 +148,11 @@ func (db *DB) KeyByHash(ctx context.Context, hash string) (api.Key, error) {
 	return get(ctx, db.read, "key", hash, db.keys.scan, selectKeySQL+` WHERE hash = ?`)
 }
 
+// Key implements store.Store.
+func (db *DB) Key(ctx context.Context, id api.KeyID) (api.Key, error) {
+	return db.keys.get(ctx, db.read, id)
+}
+
 // KeyPage implements store.Store.
 func (db *DB) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
 	var w where

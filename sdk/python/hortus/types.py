@@ -340,6 +340,14 @@ CompactEvent = TypedDict(
     },
 )
 
+ConsoleLink = TypedDict(
+    "ConsoleLink",
+    {
+        "expiresAt": 'str',
+        "url": 'str',
+    },
+)
+
 ContextFile = TypedDict(
     "ContextFile",
     {
@@ -3633,6 +3641,15 @@ WantedFile = TypedDict(
     {
         "path": 'str',
         "why": 'NotRequired[str]',
+    },
+)
+
+Watched = TypedDict(
+    "Watched",
+    {
+        "any": 'NotRequired[bool]',
+        "changed": 'NotRequired[List[Stream]]',
+        "event": 'NotRequired[Event]',
     },
 )
 

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Workstream } from "../types.js";
+import type { CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Watched, Workstream } from "../types.js";
 import { Sandbox } from "./sandbox.ts";
 import { Transport } from "./transport.ts";
 import type { CallOptions, Options, RequestOptions } from "./transport.ts";
@@ -48,6 +48,17 @@ export declare class Hortus {
     info(o?: CallOptions): Promise<DaemonInfo>;
     /** Sends any request of the API and decodes its JSON answer, for what has no method. */
     request<T>(method: string, path: string, o?: RequestOptions): Promise<T>;
+    /** Sends any request of the API and reads its answer as text, of at most 64 MiB. */
+    text(method: string, path: string, o?: RequestOptions): Promise<string>;
+    /**
+     * Yields the events of several streams after a number, and what else changes, until the connection breaks: the caller connects again
+     * with the numbers that it has.
+     */
+    watch(streams: {
+        kind: string;
+        id: string;
+        after: number;
+    }[], o?: CallOptions): AsyncGenerator<Watched, void, void>;
 }
 declare class Service {
     protected t: Transport;

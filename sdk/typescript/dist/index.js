@@ -1,5 +1,5 @@
 import { createSandbox, Sandbox } from "./sandbox.js";
-import { HortusError, parse, segment, Transport } from "./transport.js";
+import { decode, HortusError, parse, segment, Transport } from "./transport.js";
 export { Command, Sandbox } from "./sandbox.js";
 export { HortusError, kinds } from "./transport.js";
 /** A client of one daemon. */
@@ -31,6 +31,19 @@ export class Hortus {
     /** Sends any request of the API and decodes its JSON answer, for what has no method. */
     request(method, path, o) {
         return this.#transport.call(method, path, o);
+    }
+    /** Sends any request of the API and reads its answer as text, of at most 64 MiB. */
+    async text(method, path, o) {
+        return decode(await this.#transport.whole(method, path, o));
+    }
+    /**
+     * Yields the events of several streams after a number, and what else changes, until the connection breaks: the caller connects again
+     * with the numbers that it has.
+     */
+    async *watch(streams, o = {}) {
+        const stream = streams.map((s) => `${s.kind}/${s.id}/${s.after}`);
+        for await (const m of this.#transport.stream("/v1/watch", { ...o, query: { stream } }))
+            yield parse(m.data, "/v1/watch");
     }
 }
 class Service {

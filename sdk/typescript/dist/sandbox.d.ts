@@ -157,10 +157,13 @@ export declare class Command {
     }): AsyncGenerator<CommandEvent, void, void>;
     /** Waits for the end, with all output from the beginning on, up to 64 MiB. */
     wait(o?: WaitOptions): Promise<Result>;
-    /** Writes to the command's input, and ends it if close is true. */
+    /** Writes to the command's input, and ends it if close is true. With pty it types into its terminal, 64 KiB at most. */
     write(data: Bytes, o?: CallOptions & {
         close?: boolean;
+        pty?: boolean;
     }): Promise<void>;
+    /** Sets the size of the command's terminal. */
+    resize(size: PTYSize, o?: CallOptions): Promise<void>;
     /** Sends a signal, 1 to 31, to the command's process group. */
     signal(signal: number, o?: CallOptions): Promise<void>;
     /** Kills the command's process group and returns when its end was seen. */

@@ -247,9 +247,13 @@ export class Command {
         }
         throw new HortusError("unavailable", `the end of command ${this.id} is unknown`);
     }
-    /** Writes to the command's input, and ends it if close is true. */
+    /** Writes to the command's input, and ends it if close is true. With pty it types into its terminal, 64 KiB at most. */
     write(data, o = {}) {
-        return this.#transport.order("POST", `${this.#path}/stdin`, { signal: o.signal, query: { close: o.close }, bytes: data });
+        return this.#transport.order("POST", `${this.#path}/stdin`, { signal: o.signal, query: { close: o.close, pty: o.pty }, bytes: data });
+    }
+    /** Sets the size of the command's terminal. */
+    resize(size, o) {
+        return this.#transport.order("POST", `${this.#path}/size`, { ...o, json: size });
     }
     /** Sends a signal, 1 to 31, to the command's process group. */
     signal(signal, o) {

@@ -26,8 +26,8 @@ export declare class HortusError extends Error {
 export interface Options {
     /** The URL of a `hortus serve`. Default: HORTUS_HOST, or http://127.0.0.1:7070. */
     url?: string;
-    /** An API key. Default: HORTUS_API_KEY. */
-    apiKey?: string;
+    /** An API key. Default: HORTUS_API_KEY. null sends none, for pages whose session authenticates them. */
+    apiKey?: string | null;
     /** How long the daemon may write nothing, in milliseconds. Default: 10 minutes. */
     timeoutMs?: number;
     /** Used instead of the platform's fetch. */
@@ -83,6 +83,8 @@ export declare class Transport {
         at: number;
         last: boolean;
     }): AsyncGenerator<T, void, void>;
+    /** Yields the messages of one connection to an event stream. */
+    stream(path: string, o: RequestOptions): AsyncGenerator<Message, void, void>;
     /** Yields an answer in lines of JSON. */
     lines<T>(path: string, o: RequestOptions): AsyncGenerator<T, void, void>;
 }

@@ -46,13 +46,13 @@ export class Transport {
     constructor(options) {
         const env = (name) => globalThis.process?.env?.[name] || undefined;
         const url = options.url ?? env("HORTUS_HOST") ?? "http://127.0.0.1:7070";
-        const key = options.apiKey ?? env("HORTUS_API_KEY") ?? "";
+        const key = options.apiKey === null ? null : (options.apiKey ?? env("HORTUS_API_KEY") ?? "");
         const parsed = URL.canParse(url) ? new URL(url) : undefined;
         if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.username || parsed.password || parsed.search || parsed.hash) {
             // A bad URL may contain a password, so the message does not quote it.
             throw new HortusError("invalid", "not the URL of a daemon", { hint: "use an http or https URL without a user name, a password or a query, for example https://hortus.example" });
         }
-        if (!/^[\x21-\x7e]+$/.test(key)) {
+        if (key !== null && !/^[\x21-\x7e]+$/.test(key)) {
             throw new HortusError("invalid", `invalid or missing API key for ${parsed.host}`, { hint: "set HORTUS_API_KEY or apiKey; `hortus key create` prints a key" });
         }
         this.#base = parsed.origin + parsed.pathname.replace(/\/$/, "");
@@ -68,7 +68,7 @@ export class Transport {
                 if (v !== undefined && v !== false)
                     query.append(name, String(v));
         }
-        const headers = { "X-API-Key": this.#key };
+        const headers = this.#key === null ? {} : { "X-API-Key": this.#key };
         if (o.idempotencyKey !== undefined)
             headers["Idempotency-Key"] = o.idempotencyKey;
         // A key is for one host: a redirect is not followed.
@@ -178,6 +178,10 @@ export class Transport {
                 throw error ?? new HortusError("unavailable", `the daemon closed the event stream ${path}`);
             await new Promise((resolve) => setTimeout(resolve, failed * 50));
         }
+    }
+    /** Yields the messages of one connection to an event stream. */
+    async *stream(path, o) {
+        yield* messages(await this.send("GET", path, o), path, o.signal, Math.min(maxSilenceMs, this.#timeoutMs));
     }
     /** Yields an answer in lines of JSON. */
     async *lines(path, o) {

@@ -9,10 +9,10 @@
 import type {
   CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry,
   ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session,
-  SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, TemplateLine, Workstream,
+  SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, TemplateLine, Watched, Workstream,
 } from "../types.js";
 import { createSandbox, Sandbox } from "./sandbox.ts";
-import { HortusError, parse, segment, Transport } from "./transport.ts";
+import { decode, HortusError, parse, segment, Transport } from "./transport.ts";
 import type { CallOptions, Options, Query, RequestOptions } from "./transport.ts";
 
 export type * as types from "../types.js";
@@ -74,6 +74,20 @@ export class Hortus {
   /** Sends any request of the API and decodes its JSON answer, for what has no method. */
   request<T>(method: string, path: string, o?: RequestOptions): Promise<T> {
     return this.#transport.call(method, path, o);
+  }
+
+  /** Sends any request of the API and reads its answer as text, of at most 64 MiB. */
+  async text(method: string, path: string, o?: RequestOptions): Promise<string> {
+    return decode(await this.#transport.whole(method, path, o));
+  }
+
+  /**
+   * Yields the events of several streams after a number, and what else changes, until the connection breaks: the caller connects again
+   * with the numbers that it has.
+   */
+  async *watch(streams: { kind: string; id: string; after: number }[], o: CallOptions = {}): AsyncGenerator<Watched, void, void> {
+    const stream = streams.map((s) => `${s.kind}/${s.id}/${s.after}`);
+    for await (const m of this.#transport.stream("/v1/watch", { ...o, query: { stream } })) yield parse<Watched>(m.data, "/v1/watch");
   }
 }
 

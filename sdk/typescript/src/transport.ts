@@ -36,8 +36,8 @@ export class HortusError extends Error {
 export interface Options {
   /** The URL of a `hortus serve`. Default: HORTUS_HOST, or http://127.0.0.1:7070. */
   url?: string;
-  /** An API key. Default: HORTUS_API_KEY. */
-  apiKey?: string;
+  /** An API key. Default: HORTUS_API_KEY. null sends none, for pages whose session authenticates them. */
+  apiKey?: string | null;
   /** How long the daemon may write nothing, in milliseconds. Default: 10 minutes. */
   timeoutMs?: number;
   /** Used instead of the platform's fetch. */
@@ -88,20 +88,20 @@ export function segment(id: string): string {
 
 export class Transport {
   #base: string;
-  #key: string;
+  #key: string | null;
   #fetch: typeof fetch;
   #timeoutMs: number;
 
   constructor(options: Options) {
     const env = (name: string) => (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env?.[name] || undefined;
     const url = options.url ?? env("HORTUS_HOST") ?? "http://127.0.0.1:7070";
-    const key = options.apiKey ?? env("HORTUS_API_KEY") ?? "";
+    const key = options.apiKey === null ? null : (options.apiKey ?? env("HORTUS_API_KEY") ?? "");
     const parsed = URL.canParse(url) ? new URL(url) : undefined;
     if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.username || parsed.password || parsed.search || parsed.hash) {
       // A bad URL may contain a password, so the message does not quote it.
       throw new HortusError("invalid", "not the URL of a daemon", { hint: "use an http or https URL without a user name, a password or a query, for example https://hortus.example" });
     }
-    if (!/^[\x21-\x7e]+$/.test(key)) {
+    if (key !== null && !/^[\x21-\x7e]+$/.test(key)) {
       throw new HortusError("invalid", `invalid or missing API key for ${parsed.host}`, { hint: "set HORTUS_API_KEY or apiKey; `hortus key create` prints a key" });
     }
     this.#base = parsed.origin + parsed.pathname.replace(/\/$/, "");
@@ -116,7 +116,7 @@ export class Transport {
     for (const [name, value] of Object.entries(o.query ?? {})) {
       for (const v of Array.isArray(value) ? value : [value]) if (v !== undefined && v !== false) query.append(name, String(v));
     }
-    const headers: Record<string, string> = { "X-API-Key": this.#key };
+    const headers: Record<string, string> = this.#key === null ? {} : { "X-API-Key": this.#key };
     if (o.idempotencyKey !== undefined) headers["Idempotency-Key"] = o.idempotencyKey;
     // A key is for one host: a redirect is not followed.
     const init: RequestInit & { duplex?: "half" } = { method, headers, redirect: "manual" };
@@ -218,6 +218,11 @@ export class Transport {
       if (failed > retries) throw error ?? new HortusError("unavailable", `the daemon closed the event stream ${path}`);
       await new Promise((resolve) => setTimeout(resolve, failed * 50));
     }
+  }
+
+  /** Yields the messages of one connection to an event stream. */
+  async *stream(path: string, o: RequestOptions): AsyncGenerator<Message, void, void> {
+    yield* messages(await this.send("GET", path, o), path, o.signal, Math.min(maxSilenceMs, this.#timeoutMs));
   }
 
   /** Yields an answer in lines of JSON. */

@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"net"
+	"net/http"
+	"sync"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/platform/service"
+	"hortus.dev/internal/server/console"
+	"hortus.dev/internal/server/front"
+	httpapi "hortus.dev/internal/server/http"
+	"hortus.dev/internal/server/preview"
+	"hortus.dev/internal/server/signin"
+)
+
+// address is where browsers and other clients reach the daemon over TCP.
+type address struct {
+	url string
+	// previews is nil if ports have no addresses; why says then what to configure.
+	previews *preview.Previews
+	why      error
+}
+
+// reachAt notes the URL of the TCP listener, before it serves.
+func (s *System) reachAt(url string) *address {
+	a := &address{url: url}
+	scheme, domain, err := preview.Address(s.cfg.Front.Domain, url)
+	if a.why = err; err == nil {
+		a.previews = preview.New(preview.Config{Scheme: scheme, Domain: domain, Tokens: s.guards.tokens})
+	}
+	s.address.Store(a)
+	return a
+}
+
+// portURL returns the URL of a port of a sandbox.
+func (s *System) portURL(row api.Sandbox, port int) (api.PortURL, error) {
+	a := s.address.Load()
+	if a.previews == nil {
+		return api.PortURL{}, a.why
+	}
+	return a.previews.Link(row, port)
+}
+
+// newSignIns creates what browsers sign in at. on is the TCP listener, nil for one that only this machine reaches.
+func (s *System) newSignIns(on net.Listener, tls bool) *signin.Sessions {
+	loopback := !tls
+	if on != nil {
+		a, ok := on.Addr().(*net.TCPAddr)
+		loopback = loopback && ok && a.IP.IsLoopback()
+	}
+	auth := s.guards.authenticator
+	return signin.New(signin.Config{
+		Rows: s.db, Verify: auth.Authenticate, Principal: auth.AuthenticateKey, PublicURL: s.cfg.Front.PublicURL, Loopback: loopback, Fail: httpapi.Fail,
+	})
+}
+
+// consoleServers are those of the console: its files, and where browsers sign in.
+func (s *System) consoleServers(files *console.Console, signIns *signin.Sessions) []front.Server {
+	checked := func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := signIns.CheckHost(r); err != nil {
+				httpapi.Fail(w, err)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	}
+	return []front.Server{
+		{Takes: func(r *http.Request) bool { return r.URL.Path == signin.Path }, Handler: s.telemetry.HTTP("console", signIns), SignsIn: true},
+		{Takes: files.Takes, Handler: s.telemetry.HTTP("console", checked(files)), AnyOrigin: true},
+	}
+}
+
+// door is the port of a daemon without a TCP listener. It is opened when somebody asks for the console, and has the API, the
+// console and the ports of sandboxes.
+type door struct {
+	s        *System
+	files    *console.Console
+	signIns  *signin.Sessions
+	listener *front.Door
+	open     func() (url string, err error)
+	v1       *httpapi.Server
+	handler  http.Handler // set before the first connection
+}
+
+func (s *System) newDoor(files *console.Console, signIns *signin.Sessions) *door {
+	d := &door{s: s, files: files, signIns: signIns, listener: front.NewDoor(s.cfg.Front.Bounds)}
+	d.open = sync.OnceValues(func() (string, error) {
+		url, err := d.listener.Listen()
+		if err == nil {
+			d.handler = s.front(append(s.clientServers(s.reachAt(url), d.v1), s.consoleServers(files, signIns)...), signIns, false)
+			d.listener.Open()
+		}
+		return url, err
+	})
+	return d
+}
+
+// server creates the server of the port.
+func (d *door) server(v1 *httpapi.Server) service.Server {
+	d.v1 = v1
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) })
+	return service.Server{Server: front.NewServer(h, false, d.s.cfg.Front.Bounds, d.s.service.Track, d.s.log), Listener: d.listener}
+}

@@ -1,0 +1,1 @@
+var e=0,t,n=document.querySelector(`meta[name="nonce"]`)?.content??``;function r(){if(e++===0){let e=document.createElement.bind(document);t=document.createElement,document.createElement=((t,r)=>{let i=e(t,r);return t.toLowerCase()===`style`&&(i.nonce=n),i})}let r=!0;return()=>{r&&--e===0&&t&&(document.createElement=t),r=!1}}export{n,r as t};

@@ -1,0 +1,1 @@
+function e(e){switch(e.state){case`running`:return{word:`running`,tone:`good`};case`starting`:return{word:`starting`,tone:`busy`};case`paused`:return{word:e.snapshot?`paused to disk`:`paused`,tone:`wait`};case`lost`:return{word:`lost`,tone:`bad`}}return{word:`ended`,tone:`quiet`}}var t=e=>e.state===`ended`||e.state===`lost`;export{e as n,t};

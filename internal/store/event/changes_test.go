@@ -1,0 +1,81 @@
+package event
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/test/patience"
+)
+
+// TestChanges appends before, while and after somebody watches.
+func TestChanges(t *testing.T) {
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	l := NewLog(Config{Store: db})
+	task := func(n int) api.Stream { return api.Stream{Kind: api.StreamTask, ID: "t" + strconv.Itoa(n)} }
+	add := func(s api.Stream) {
+		t.Helper()
+		if _, err := l.Append(t.Context(), s, "x", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(task(0))
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(30*time.Second))
+	defer cancel()
+	changes := l.Changes(ctx)
+	// What changes before the loop is not lost, and a stream that changes twice is there once.
+	add(task(2))
+	add(task(1))
+	add(task(1))
+	batches := make(chan []api.Stream)
+	go func() {
+		defer close(batches)
+		for batch := range changes {
+			batches <- batch
+		}
+	}()
+	if got := <-batches; len(got) != 2 || got[0] != task(1) || got[1] != task(2) {
+		t.Errorf("%v", got)
+	}
+	// The reader is busy with the next batch. More than it may remember meanwhile is anything.
+	add(task(3))
+	for n := range 2 * maxChanged {
+		l.Wake(task(n), 1)
+	}
+	many := false
+	for !many {
+		select {
+		case batch := <-batches:
+			many = batch == nil
+		case <-ctx.Done():
+			t.Fatal("no batch stands for any stream")
+		}
+	}
+	add(task(4))
+	for batch := range batches {
+		if slices.Contains(batch, task(4)) {
+			break
+		}
+	}
+	l.Close()
+	for range batches { // it ends with the log
+	}
+	if ctx.Err() != nil {
+		t.Error("Close does not end it")
+	}
+	for range l.Changes(ctx) {
+		t.Error("a closed log changes")
+	}
+	if len(l.watches) != 0 {
+		t.Errorf("%d watches are left", len(l.watches))
+	}
+}

@@ -1,0 +1,9 @@
+package console
+
+import (
+	"testing"
+
+	"hortus.dev/test/world"
+)
+
+func TestMain(m *testing.M) { world.Main(m) }
