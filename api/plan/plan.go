@@ -280,8 +280,8 @@ const (
 
 // PlannedEvent reports that items were proposed for a request.
 type PlannedEvent struct {
-	Try   int    `json:"try"` // from 1
-	Items []Item `json:"items,omitempty"`
+	Try   int      `json:"try"`             // from 1
+	Items []string `json:"items,omitempty"` // their IDs
 	// Refused is why the items cannot be taken; empty if they are.
 	Refused string `json:"refused,omitempty"`
 }
@@ -310,6 +310,6 @@ type AmendmentEvent struct {
 
 // EditedEvent reports that a person, or another call of the planner, changed the items.
 type EditedEvent struct {
-	Version int    `json:"version"`
-	Items   []Item `json:"items"`
+	Version int      `json:"version"`
+	Items   []string `json:"items"` // the IDs of all items of this version
 }

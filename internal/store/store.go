@@ -540,6 +540,8 @@ type Plan struct {
 	Doc     []byte
 	// Items is how many items it has, for InsertPlan and UpdatePlan: those with a greater number are removed. 0 removes none.
 	Items int
+	// Events are appended to the log of the plan with the row, for InsertPlan and UpdatePlan, which set their numbers.
+	Events []api.Event
 }
 
 // PlanItem is an item of a plan as it is stored. N counts from 1.
@@ -550,9 +552,9 @@ type PlanItem struct {
 
 // Plans are the rows of plans. What an owner stores of a plan that is not its own is KindConflict.
 type Plans interface {
-	// InsertPlan stores a plan with items. KindExists if its ID is taken, KindExhausted if the account has most plans that are not done.
+	// InsertPlan stores a plan with items and events. KindExists if its ID is taken, KindExhausted if the account has most plans that are not done.
 	InsertPlan(ctx context.Context, p Plan, most int, items ...PlanItem) error
-	// UpdatePlan replaces the row of a plan of owner, whose owner may change, and stores items, in one transaction.
+	// UpdatePlan replaces the row of a plan of owner, whose owner may change, and stores items and events, in one transaction.
 	UpdatePlan(ctx context.Context, owner api.OwnerID, p Plan, items ...PlanItem) error
 	// Plan reads one; KindNotFound if there is none.
 	Plan(ctx context.Context, id api.PlanID) (Plan, error)

@@ -83,8 +83,19 @@ func testPlans(t *testing.T, s store.Store) {
 
 	// It ends, can begin again, and is removed when it ended long ago.
 	stream := api.Stream{Kind: "plan", ID: string(a.ID)}
-	_, err = s.AppendEvent(ctx, stream, "plan.finished", began, []byte("{}"))
+	_, err = s.AppendEvent(ctx, stream, "plan.state", began, []byte("{}"))
 	must(t, err)
+	// Its events are stored with the row, or not at all.
+	a.Events = []api.Event{{Stream: stream, At: began, Type: "plan.state", Data: []byte(`{"n":2}`)}, {Stream: stream, At: began, Type: "plan.finished", Data: []byte(`{"n":3}`)}}
+	wantKind(t, s.UpdatePlan(ctx, mine, a), api.KindConflict)
+	must(t, s.UpdatePlan(ctx, others, a))
+	wantKind(t, s.UpdatePlan(ctx, others, store.Plan{ID: a.ID, Account: "alice", Repository: "r", Owner: others, CreatedAt: began, Doc: a.Doc,
+		Events: []api.Event{{Stream: api.Stream{Kind: "plan", ID: string(b.ID)}, At: began, Type: "plan.state"}}}), api.KindInvalid)
+	events, err := s.ReadEvents(ctx, stream, 1, 9)
+	if diff := cmp.Diff(a.Events, events); err != nil || diff != "" || a.Events[1].Seq != 3 {
+		t.Error(err, diff)
+	}
+	a.Events = nil
 	a.Done, a.EndedAt = true, began.Add(time.Hour)
 	must(t, s.UpdatePlan(ctx, others, a))
 	a.Done, a.EndedAt = false, time.Time{}

@@ -59,6 +59,12 @@ func (db *DB) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at
 	return seq, nil
 }
 
+// appendIn appends an event in a transaction, and sets its number.
+func (db *DB) appendIn(ctx context.Context, tx *sql.Tx, e *api.Event) error {
+	return tx.StmtContext(ctx, db.appendEvent).QueryRowContext(ctx,
+		string(e.Stream.Kind), e.Stream.ID, e.At.UnixMicro(), string(e.Type), []byte(e.Data), nil).Scan(&e.Seq)
+}
+
 // ends reports whether an event says that something ended. Such events are few and small, and a
 // full disk must not prevent an end.
 func ends(t api.EventType) bool {

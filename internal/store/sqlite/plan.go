@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"hortus.dev/api"
@@ -83,6 +84,10 @@ func checkPlan(p store.Plan, items []store.PlanItem) error {
 		return api.Errorf(api.KindInvalid, "a plan needs an id, a repository, an owner, a start time and a document")
 	case p.Done == p.EndedAt.IsZero():
 		return api.Errorf(api.KindInvalid, "plan %s: it is done if it has an end time, and only then", p.ID)
+	case slices.ContainsFunc(p.Events, func(e api.Event) bool {
+		return e.Stream.ID != string(p.ID) || e.Type == "" || e.At.IsZero() || len(e.Data) > store.MaxPlanDoc
+	}):
+		return api.Errorf(api.KindInvalid, "plan %s: an event needs the stream of the plan, a type, a time and at most %d bytes", p.ID, store.MaxPlanDoc)
 	case len(p.Doc) > store.MaxPlanDoc:
 		return api.Errorf(api.KindExhausted, "the document of plan %s has %d bytes; the maximum is %d", p.ID, len(p.Doc), store.MaxPlanDoc)
 	}
@@ -114,7 +119,7 @@ func (db *DB) InsertPlan(ctx context.Context, p store.Plan, most int, items ...s
 		if err != nil {
 			return insertError(ctx, err, "plan", string(p.ID), "owner "+string(p.Owner))
 		}
-		return db.putItems(ctx, tx, p, seq, items)
+		return db.putParts(ctx, tx, p, seq, items)
 	})
 }
 
@@ -127,7 +132,7 @@ func (db *DB) UpdatePlan(ctx context.Context, owner api.OwnerID, p store.Plan, i
 		var seq int64
 		err := tx.StmtContext(ctx, db.updatePlan).QueryRowContext(ctx, string(p.ID), string(owner), string(p.Owner), p.Done, toMicros(p.EndedAt), p.Doc).Scan(&seq)
 		if err == nil {
-			return db.putItems(ctx, tx, p, seq, items)
+			return db.putParts(ctx, tx, p, seq, items)
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
 			return insertError(ctx, err, "plan", string(p.ID), "owner "+string(p.Owner))
@@ -140,18 +145,23 @@ func (db *DB) UpdatePlan(ctx context.Context, owner api.OwnerID, p store.Plan, i
 	})
 }
 
-func (db *DB) putItems(ctx context.Context, tx *sql.Tx, p store.Plan, seq int64, items []store.PlanItem) error {
+// putParts stores what comes with the row of a plan.
+func (db *DB) putParts(ctx context.Context, tx *sql.Tx, p store.Plan, seq int64, items []store.PlanItem) error {
 	put := tx.StmtContext(ctx, db.putItem)
 	for _, it := range items {
 		if _, err := put.ExecContext(ctx, seq, it.N, it.Doc); err != nil {
 			return wrapError(ctx, err, "store item %d of plan %s", it.N, p.ID)
 		}
 	}
-	if p.Items == 0 {
-		return nil
+	if p.Items > 0 {
+		if _, err := tx.StmtContext(ctx, db.dropItems).ExecContext(ctx, seq, p.Items); err != nil {
+			return wrapError(ctx, err, "remove items of plan %s", p.ID)
+		}
 	}
-	if _, err := tx.StmtContext(ctx, db.dropItems).ExecContext(ctx, seq, p.Items); err != nil {
-		return wrapError(ctx, err, "remove items of plan %s", p.ID)
+	for i := range p.Events {
+		if err := db.appendIn(ctx, tx, &p.Events[i]); err != nil {
+			return wrapError(ctx, err, "store event %s of plan %s", p.Events[i].Type, p.ID)
+		}
 	}
 	return nil
 }

@@ -278,12 +278,13 @@ func (db *DB) EndRun(ctx context.Context, run string, owner api.OwnerID, end sto
 				return err
 			}
 		}
-		e := end.Event
-		if e == nil {
+		if end.Event == nil {
 			return nil
 		}
-		return tx.StmtContext(ctx, db.appendEvent).QueryRowContext(ctx,
-			string(e.Stream.Kind), e.Stream.ID, e.At.UnixMicro(), string(e.Type), []byte(e.Data), nil).Scan(&event)
+		e := *end.Event
+		err = db.appendIn(ctx, tx, &e)
+		event = e.Seq
+		return err
 	})
 	return event, err
 }

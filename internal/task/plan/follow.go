@@ -367,8 +367,7 @@ func (o *openPlan) round(r forge.Review) error {
 	}
 	o.items = append(o.items, item{Progress: words.Progress{Item: it, State: words.Pending, Review: r.Text()}})
 	o.touch(len(o.items) - 1)
-	o.Version++
-	o.tell(words.EventEdited, words.EditedEvent{Version: o.Version, Items: o.specs()})
+	o.edited()
 	o.Outcome, o.EndedAt, o.Receipt, o.Error = "", time.Time{}, nil, nil
 	return o.move(words.Queued, fmt.Sprintf("%s: %d comments, %d failed checks of merge request %d", it.ID, len(r.Remarks), len(r.Failed), o.Delivered.Number))
 }

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -104,6 +105,18 @@ func TestKilledAtEveryWrite(t *testing.T) {
 			}
 			if at, err := r.Resolve(t.Context(), p.Branch); err != nil || at.Hash != p.Head {
 				t.Errorf("the branch is at %s, %v; want %s", at.Hash, err, p.Head)
+			}
+			// What a watcher sees is what is stored: each item's end, and that of the plan, once.
+			seen := map[api.EventType]int{}
+			events, err := w.db.ReadEvents(t.Context(), api.Stream{Kind: words.Stream, ID: string(id)}, 0, 1000)
+			for _, e := range events {
+				var item words.ItemEvent
+				if e.Type != words.EventItem || json.Unmarshal(e.Data, &item) == nil && item.State == words.Completed {
+					seen[e.Type]++
+				}
+			}
+			if err != nil || seen[words.EventItem] != 4 || seen[words.EventFinished] != 1 {
+				t.Errorf("events: %v, %v", seen, err)
 			}
 			tries := 0
 			for _, it := range p.Items {

@@ -162,7 +162,7 @@ func (s *Service) divided(ctx context.Context, r *cache.Repo, commit string, fil
 		if err == nil {
 			err = checkDivision(withUntil(items, p.Task), completed, files)
 		}
-		e := words.PlannedEvent{Try: try, Items: items}
+		e := words.PlannedEvent{Try: try, Items: ids(items)}
 		if err != nil {
 			e.Refused = err.Error()
 			d.rejected = append(d.rejected, e.Refused)

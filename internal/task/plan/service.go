@@ -38,6 +38,8 @@ type Tasks interface {
 // Log takes facts.
 type Log interface {
 	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
+	// Appended learns of a fact that was stored with the row of a plan.
+	Appended(e api.Event)
 }
 
 // Config is what a Service is made of. All fields but Titles, Reviews, Now and Logger must be set.
@@ -158,23 +160,23 @@ func (s *Service) store(ctx context.Context, o *openPlan, owner api.OwnerID) err
 	if err == nil {
 		err = s.cfg.Rows.UpdatePlan(ctx, owner, p, items...)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		s.stored(o, p.Events)
 	}
-	o.changed = nil
-	less := false
+	return err
+}
+
+// stored tells others what is stored of a plan.
+func (s *Service) stored(o *openPlan, events []api.Event) {
+	less := slices.ContainsFunc(o.facts, fact.releases)
+	o.changed, o.facts = nil, nil
 	s.watch(o)
-	for _, f := range o.facts {
-		less = less || f.releases()
-		if _, err := s.cfg.Log.Append(ctx, stream(o.ID), f.what, f.data); err != nil {
-			s.cfg.Logger.Error("append event", "plan", o.ID, "type", string(f.what), "err", err)
-		}
+	for _, e := range events {
+		s.cfg.Log.Appended(e)
 	}
-	o.facts = nil
 	if less {
 		s.cfg.Workstreams.Released()
 	}
-	return nil
 }
 
 // releases reports whether a plan changes less files after a fact.
@@ -363,13 +365,10 @@ func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, err
 	if err == nil {
 		err = s.cfg.Rows.InsertPlan(context.WithoutCancel(ctx), p, words.MaxPlans, items...)
 	}
-	if err == nil {
-		o.changed = nil
-		err = s.store(ctx, o, s.cfg.Owner)
-	}
 	if err != nil {
 		return words.Plan{}, err
 	}
+	s.stored(o, p.Events)
 	out := o.view()
 	s.drive(o.ID)
 	return out, nil
@@ -435,8 +434,7 @@ func (s *Service) Edit(ctx context.Context, account string, id api.PlanID, req w
 			}
 		}
 		o.replace(req.Items)
-		o.Version++
-		o.tell(words.EventEdited, words.EditedEvent{Version: o.Version, Items: req.Items})
+		o.edited()
 		o.skip()
 		out = o.view()
 		return nil
@@ -552,9 +550,8 @@ func (o *openPlan) divided(items []words.Item) {
 	for n := range all {
 		o.touch(n)
 	}
-	o.Version++
+	o.edited()
 	o.Again, o.Note = false, ""
-	o.tell(words.EventEdited, words.EditedEvent{Version: o.Version, Items: items})
 }
 
 // Answer answers the amendment that an item waits for.

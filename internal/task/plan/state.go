@@ -77,7 +77,7 @@ type item struct {
 type openPlan struct {
 	record
 	items []item
-	// changed are the items that are to be stored, by their index, and facts the events that are appended then.
+	// changed are the items that are to be stored, by their index, and facts the events that are appended with them.
 	changed map[int]bool
 	facts   []fact
 	now     time.Time
@@ -88,7 +88,7 @@ type fact struct {
 	data any
 }
 
-// tell notes an event, which is appended once the rows are stored.
+// tell notes an event, which is stored with the rows.
 func (o *openPlan) tell(t api.EventType, data any) { o.facts = append(o.facts, fact{t, data}) }
 
 // move changes the state of the plan.
@@ -160,7 +160,22 @@ func (o *openPlan) specs() []words.Item {
 	return out
 }
 
-// rows returns the plan and the changed items as they are stored.
+// ids are the names of items.
+func ids(items []words.Item) []string {
+	out := make([]string, len(items))
+	for i, it := range items {
+		out[i] = it.ID
+	}
+	return out
+}
+
+// edited begins another version of the plan, whose items were changed.
+func (o *openPlan) edited() {
+	o.Version++
+	o.tell(words.EventEdited, words.EditedEvent{Version: o.Version, Items: ids(o.specs())})
+}
+
+// rows returns the plan with its new events, and the changed items, as they are stored.
 func (o *openPlan) rows(repository string) (p store.Plan, items []store.PlanItem, err error) {
 	rec := o.record
 	rec.Items, rec.Counts = nil, o.count()
@@ -170,6 +185,13 @@ func (o *openPlan) rows(repository string) (p store.Plan, items []store.PlanItem
 	}
 	if p.Doc, err = json.Marshal(rec); err != nil {
 		return p, nil, api.Errorf(api.KindInternal, "plan %s: %w", o.ID, err)
+	}
+	for _, f := range o.facts {
+		data, err := json.Marshal(f.data)
+		if err != nil {
+			return p, nil, api.Errorf(api.KindInternal, "event %s of plan %s: %w", f.what, o.ID, err)
+		}
+		p.Events = append(p.Events, api.Event{Stream: stream(o.ID), At: o.now.Truncate(time.Microsecond), Type: f.what, Data: data})
 	}
 	for n := range o.changed {
 		doc, err := json.Marshal(o.items[n])

@@ -90,21 +90,6 @@ func (o *openPlan) resumes(it *item) string {
 	return ""
 }
 
-// rest is what is left of the budget of a plan: its last item has all of it.
-func (o *openPlan) rest() api.Budget {
-	b, used := o.Task.Repo.Budget, o.Usage
-	if b.Steps > 0 {
-		b.Steps = max(1, b.Steps-used.Requests)
-	}
-	if b.Tokens > 0 {
-		b.Tokens = max(1, b.Tokens-used.InputTokens-used.OutputTokens)
-	}
-	if b.CostUSD > 0 {
-		b.CostUSD = max(1e-6, b.CostUSD-used.CostUSD)
-	}
-	return b
-}
-
 // stopped says why the passes of the last item ended without success; "" if they did not.
 func (o *openPlan) stopped() string {
 	n := o.index(words.UntilID)

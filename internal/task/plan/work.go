@@ -50,9 +50,9 @@ func (o *openPlan) request(n int) api.CreateTask {
 	r.Ref, r.Push, r.MergeRequest, r.Draft, r.Target, r.Remote, r.Issue = try.Base, false, false, false, "", "", ""
 	switch {
 	case o.continues(it.ID):
-		r.Budget = o.rest()
+		r.Budget = atMost(r.Budget, r.Budget, o.Usage) // all that is left
 	case it.Review != "":
-		r.Budget = atMost(share(r.Budget, len(o.items)), o.Task.Repo.Budget, o.Usage)
+		r.Budget = atMost(share(r.Budget, len(o.items)), r.Budget, o.Usage)
 	default:
 		r.Budget = share(r.Budget, len(o.items))
 	}
@@ -73,7 +73,7 @@ func share(b api.Budget, n int) api.Budget {
 	return b
 }
 
-// atMost is a part of a budget, bounded by what is left of the whole.
+// atMost is a part of a budget, bounded by what is left of the whole. It is never 0, which would be no limit.
 func atMost(part, whole api.Budget, used api.Usage) api.Budget {
 	if whole.Steps > 0 {
 		part.Steps = max(1, min(part.Steps, whole.Steps-used.Requests))
@@ -82,7 +82,7 @@ func atMost(part, whole api.Budget, used api.Usage) api.Budget {
 		part.Tokens = max(1, min(part.Tokens, whole.Tokens-used.InputTokens-used.OutputTokens))
 	}
 	if whole.CostUSD > 0 {
-		part.CostUSD = min(part.CostUSD, whole.CostUSD-used.CostUSD)
+		part.CostUSD = max(1e-6, min(part.CostUSD, whole.CostUSD-used.CostUSD))
 	}
 	return part
 }

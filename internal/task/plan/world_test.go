@@ -84,7 +84,7 @@ func (w *world) daemon(rows store.Plans) *plan.Service {
 				return w.model, nil
 			}
 			return off, nil
-		}, Log: w.log, Owner: owner.ID, Now: w.now,
+		}, Log: facts{w.log}, Owner: owner.ID, Now: w.now,
 		Workstreams: w.owners(rows),
 	}
 	if w.pull != nil {
@@ -94,6 +94,11 @@ func (w *world) daemon(rows store.Plans) *plan.Service {
 	w.t.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
+
+// facts is the log of the world.
+type facts struct{ *event.Log }
+
+func (f facts) Appended(e api.Event) { f.Wake(e.Stream, e.Seq) }
 
 // busy are claims of others than plans.
 type busy struct {
