@@ -1518,7 +1518,7 @@ export interface PlanEdit {
 }
 
 export interface PlanEditedEvent {
-  items: PlanItem[];
+  items: string[];
   version: number;
 }
 
@@ -1557,7 +1557,7 @@ export interface PlanItemEvent {
 }
 
 export interface PlanPlannedEvent {
-  items?: PlanItem[];
+  items?: string[];
   refused?: string;
   try: number;
 }

@@ -2042,7 +2042,7 @@ PlanEdit = TypedDict(
 PlanEditedEvent = TypedDict(
     "PlanEditedEvent",
     {
-        "items": 'List[PlanItem]',
+        "items": 'List[str]',
         "version": 'int',
     },
 )
@@ -2093,7 +2093,7 @@ PlanItemEvent = TypedDict(
 PlanPlannedEvent = TypedDict(
     "PlanPlannedEvent",
     {
-        "items": 'NotRequired[List[PlanItem]]',
+        "items": 'NotRequired[List[str]]',
         "refused": 'NotRequired[str]',
         "try": 'int',
     },
