@@ -228,9 +228,14 @@ func (s *Service) items(o *openPlan, d *driver) (begin []func(), goes bool, err 
 	return nil, false, s.finish(o)
 }
 
-// try begins another task on the n-th item.
+// try begins another task on the n-th item; in a paused plan, when that continues.
 func (s *Service) try(o *openPlan, n int, why, start string) {
 	it := &o.items[n]
+	if o.State == words.Paused {
+		it.Start = start
+		o.set(n, words.Pending, "", why)
+		return
+	}
 	it.Tries = append(it.Tries, words.Try{Task: api.NewTaskID(), Base: o.Head, Start: start, Why: why, StartedAt: o.now})
 	it.Start = ""
 	o.set(n, words.InProgress, words.Works, why)

@@ -12,6 +12,7 @@ import (
 
 	"hortus.dev/api"
 	words "hortus.dev/api/plan"
+	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/task/plan"
 )
 
@@ -26,6 +27,36 @@ func states(p words.Plan) string {
 		out = append(out, it.ID+"="+string(it.State))
 	}
 	return strings.Join(out, " ")
+}
+
+// TestWritable: an item can change what its touches and the writable files of the plan both allow.
+func TestWritable(t *testing.T) {
+	w := newWorld(t, map[string]string{"src/a.go": "a\n", "src/gen/b.go": "b\n", "docs/c.md": "c\n", "src/fixed.go": "d\n"})
+	s := w.daemon(w.db)
+	w.tasks.agents["x"] = func(_ context.Context, j job) (map[string]string, error) {
+		rules, err := filerule.Compile(j.create.Repo.FilePolicy)
+		if err != nil {
+			return nil, err
+		}
+		for path, may := range map[string]bool{"src/a.go": true, "src/new.go": true, "src/gen/b.go": false, "docs/c.md": false, "src/fixed.go": false, "other/d": false} {
+			if why := rules.Refuse(path); (why == "") != may {
+				t.Errorf("%s: %q", path, why)
+			}
+		}
+		return map[string]string{"src/a.go": "A\n"}, nil
+	}
+	items := []words.Item{{ID: "x", Request: "Change x", Touches: []string{"src/**", "docs/**"}}}
+	change := func(c *words.Create) {
+		c.Task.Repo.FilePolicy = api.FilePolicy{Writable: []string{"src/**", "!src/gen/**", "other/**"}, ReadOnly: []string{"src/fixed.go"}}
+	}
+	if p := w.done(s, w.create(s, items, change).ID); p.Outcome != api.OutcomeVerified {
+		t.Errorf("%s: %s", p.Outcome, p.Why)
+	}
+	_, err := s.Create(t.Context(), words.Create{Items: items, Task: api.CreateTask{Request: "x", Repo: &api.RepoTask{
+		URL: w.source, Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, FilePolicy: api.FilePolicy{Writable: []string{"src/**"}, ReadOnly: []string{"src/**", "!src/a.go"}}}}})
+	if api.KindOf(err) != api.KindInvalid {
+		t.Error(err)
+	}
 }
 
 // TestOrder: an item begins when those that it needs are on the branch, and not later than that.
@@ -395,6 +426,45 @@ func TestPause(t *testing.T) {
 	}
 	if p := w.done(s, p.ID); p.Outcome != api.OutcomeVerified {
 		t.Errorf("%s: %s", p.Outcome, states(p))
+	}
+}
+
+// TestFailedCheckWhilePaused: an item whose merged result fails in a paused plan waits until that continues, with what its agent has to know.
+func TestFailedCheckWhilePaused(t *testing.T) {
+	w := newWorld(t, map[string]string{"README": "one\n"})
+	checked, hold := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	w.tasks.judge = func(files map[string]string) (wrong string) {
+		if files["a.txt"] != "" && files["b.txt"] != "" {
+			once.Do(func() {
+				close(checked)
+				<-hold
+				wrong = "a and b do not fit"
+			})
+		}
+		return wrong
+	}
+	s := w.daemon(w.db)
+	p := w.create(s, []words.Item{adds("a"), adds("b")}, nil)
+	<-checked
+	if _, err := s.Pause(t.Context(), "", p.ID); err != nil {
+		t.Fatal(err)
+	}
+	starts := func() int {
+		w.tasks.mu.Lock()
+		defer w.tasks.mu.Unlock()
+		return w.tasks.starts
+	}
+	close(hold)
+	p = w.until(s, p.ID, "back", func(p words.Plan) bool { return p.Counts[words.Pending] == 1 })
+	if p.State != words.Paused || p.Counts[words.Completed] != 1 || starts() != 2 {
+		t.Errorf("%s: %s, %d tasks", p.State, states(p), starts())
+	}
+	if _, err := s.Resume(t.Context(), "", p.ID); err != nil {
+		t.Fatal(err)
+	}
+	if p := w.done(s, p.ID); p.Outcome != api.OutcomeVerified || starts() != 3 {
+		t.Errorf("%s: %s, %d tasks", p.Outcome, states(p), starts())
 	}
 }
 

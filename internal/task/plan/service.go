@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -323,6 +324,8 @@ func (s *Service) List(ctx context.Context, account string, all bool, limit int)
 	return out, nil
 }
 
+func excepts(glob string) bool { return strings.HasPrefix(glob, "!") }
+
 // Create stores a plan and begins with it: its items are found if it has none, and worked on unless a person has to approve them.
 // KindInvalid for a request that makes no sense, KindExhausted if the account has too many plans.
 func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, error) {
@@ -332,6 +335,10 @@ func (s *Service) Create(ctx context.Context, req words.Create) (words.Plan, err
 	}
 	if len(req.Task.Sandbox.Env) > 0 {
 		return words.Plan{}, api.Errorf(api.KindInvalid, "sandbox.env cannot be used with a plan").WithHint("use secrets")
+	}
+	if p := req.Task.Repo.FilePolicy; len(p.Writable) > 0 && (slices.ContainsFunc(p.ReadOnly, excepts) || len(p.Writable)+len(p.ReadOnly) >= api.MaxFileGlobs) {
+		return words.Plan{}, api.Errorf(api.KindInvalid, "readOnly cannot have exceptions (\"!\") in a plan that has writable files, and both can have %d globs together", api.MaxFileGlobs-1).
+			WithHint("put the exceptions into writable")
 	}
 	req.Task.Sandbox.Account, req.Task.Sandbox.Key = by.Account, by.Key
 	checked, err := s.cfg.Tasks.CheckItem(ctx, req.Task)

@@ -30,7 +30,7 @@ func (o *openPlan) request(n int) api.CreateTask {
 		create.Model = it.Model
 	}
 	if allowed := append(slices.Clone(touches(it.Item)), it.Granted...); !slices.Equal(touches(it.Item), everything) {
-		r.FilePolicy.Writable = allowed
+		r.FilePolicy = within(r.FilePolicy, allowed)
 	}
 	if len(it.Context) > 0 {
 		given := r.Context
@@ -64,6 +64,23 @@ func (o *openPlan) request(n int) api.CreateTask {
 		r.Verify = it.Acceptance // the gate of the repository runs on the merged result
 	}
 	return create
+}
+
+// within is a policy by which only those of its writable files that match globs, too, can be changed: all others become read-only.
+func within(p api.FilePolicy, globs []string) api.FilePolicy {
+	if len(p.Writable) > 0 {
+		except := []string{"**"}
+		for _, g := range p.Writable {
+			if rest, ok := strings.CutPrefix(g, "!"); ok {
+				except = append(except, rest)
+			} else {
+				except = append(except, "!"+g)
+			}
+		}
+		p.ReadOnly = append(except, p.ReadOnly...)
+	}
+	p.Writable = globs
+	return p
 }
 
 // share is the part of a plan's budget that one of n items has. The time is that of each.
