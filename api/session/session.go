@@ -119,6 +119,8 @@ type Message struct {
 type Cancel struct {
 	// Queued removes the messages that wait, too.
 	Queued bool `json:"queued,omitempty"`
+	// Turn removes this message only, which must wait; the turn that runs continues.
+	Turn int `json:"turn,omitempty"`
 }
 
 // Restore takes a session back to the checkpoint of a turn.

@@ -63,6 +63,15 @@ func TestSessionQueue(t *testing.T) {
 		first := send("run: echo kept > kept.txt; sync; sleep 600", "")
 		p.touched(key, 1, "kept.txt")
 		send("run: echo two >> order.txt", session.Queue)
+		unwanted := send("run: echo unwanted >> order.txt", session.Queue)
+		if s := world.Must(p.w.Client.Sessions.Cancel(ctx, key, session.Cancel{Turn: unwanted.N}))(t); s.Turns[unwanted.N-1].State != session.TurnRemoved || s.Turns[first.N-1].State != session.TurnRunning || s.Turns[unwanted.N-2].State != session.TurnQueued {
+			t.Errorf("after one message was removed: %+v", s)
+		}
+		for n, kind := range map[int]api.Kind{unwanted.N: api.KindConflict, first.N: api.KindConflict, unwanted.N + 1: api.KindNotFound, -1: api.KindNotFound} {
+			if _, err := p.w.Client.Sessions.Cancel(ctx, key, session.Cancel{Turn: n}); api.KindOf(err) != kind {
+				t.Errorf("to remove turn %d: %v, want %s", n, err, kind)
+			}
+		}
 		for range session.MaxQueue - 2 {
 			send("nothing", "")
 		}

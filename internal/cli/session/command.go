@@ -150,17 +150,22 @@ func stateOf(t words.Turn, s words.Session) string {
 
 type cancelCmd struct {
 	one
-	Queued bool `help:"Remove the messages that wait, too."`
+	Queued bool `help:"Remove the messages that wait, too." xor:"what"`
+	Turn   int  `placeholder:"N" help:"Remove this message, which waits; the turn that runs continues." xor:"what"`
 }
 
 // Run cancels the turn that runs.
 func (c *cancelCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	s, err := cl.Sessions.Cancel(ctx, c.Key, words.Cancel{Queued: c.Queued})
+	s, err := cl.Sessions.Cancel(ctx, c.Key, words.Cancel{Queued: c.Queued, Turn: c.Turn})
 	if err != nil {
 		return err
 	}
 	if a.Flags.JSON {
 		return a.JSON(s)
+	}
+	if c.Turn != 0 {
+		a.Note("turn %d: removed", c.Turn)
+		return nil
 	}
 	for i := len(s.Turns) - 1; i >= 0; i-- {
 		if t := s.Turns[i]; t.State == words.TurnDone {

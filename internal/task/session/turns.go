@@ -454,9 +454,12 @@ func (s *Service) trim(ctx context.Context, o *openSession) {
 	}
 }
 
-// Cancel stops the turn that runs, waits for its end, and removes the messages that wait if that is asked for. It returns the
-// session.
+// Cancel stops the turn that runs, waits for its end, and removes the messages that wait if that is asked for. With a turn it only
+// removes that message, which must wait. It returns the session.
 func (s *Service) Cancel(ctx context.Context, account, key string, req words.Cancel) (words.Session, error) {
+	if req.Turn != 0 {
+		return s.remove(ctx, account, key, req)
+	}
 	var id api.SessionID
 	running := 0
 	err := s.open(ctx, account, key, func(o *openSession) error {
@@ -466,9 +469,7 @@ func (s *Service) Cancel(ctx context.Context, account, key string, req words.Can
 			case t.State == words.TurnRunning:
 				running = t.N
 			case t.State == words.TurnQueued && req.Queued:
-				t := o.touch(t.N)
-				t.State, t.EndedAt = words.TurnRemoved, s.cfg.Now().UTC()
-				o.tell(words.EventRemoved, t.Turn)
+				s.removeTurn(o, t.N)
 			}
 		}
 		if running > 0 {
@@ -486,6 +487,33 @@ func (s *Service) Cancel(ctx context.Context, account, key string, req words.Can
 		return words.Session{}, err
 	}
 	return s.Get(ctx, account, key)
+}
+
+// remove removes one message that waits.
+func (s *Service) remove(ctx context.Context, account, key string, req words.Cancel) (words.Session, error) {
+	if req.Queued {
+		return words.Session{}, api.Errorf(api.KindInvalid, "turn and queued cannot both be set").WithHint("set turn to remove one message, queued to cancel the turn that runs and remove all messages")
+	}
+	err := s.open(ctx, account, key, func(o *openSession) error {
+		if req.Turn < 1 || req.Turn > len(o.turns) {
+			return api.Errorf(api.KindNotFound, "session %.60q has no turn %d", key, req.Turn).WithHint("hortus session show %s", key)
+		}
+		if t := o.turns[req.Turn-1]; t.State != words.TurnQueued {
+			return api.Errorf(api.KindConflict, "turn %d of session %.60q is %s: only a message that waits is removed", req.Turn, key, t.State).WithHint("hortus session show %s", key)
+		}
+		s.removeTurn(o, req.Turn)
+		return s.save(ctx, o)
+	})
+	if err != nil {
+		return words.Session{}, err
+	}
+	return s.Get(ctx, account, key)
+}
+
+func (s *Service) removeTurn(o *openSession, n int) {
+	t := o.touch(n)
+	t.State, t.EndedAt = words.TurnRemoved, s.cfg.Now().UTC()
+	o.tell(words.EventRemoved, t.Turn)
 }
 
 // stopTurn cancels a turn and waits until its end is stored.
