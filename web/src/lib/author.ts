@@ -1,0 +1,17 @@
+/** The author of commits that this browser's person gave last. */
+import type { types } from "./api.ts";
+
+const stored = "hortus-author";
+
+export function loadAuthor(): types.Identity {
+  try {
+    const a = JSON.parse(localStorage.getItem(stored) ?? "{}") as Partial<types.Identity>;
+    return { name: a.name ?? "", email: a.email ?? "" };
+  } catch {
+    return { name: "", email: "" };
+  }
+}
+
+export function saveAuthor(author: types.Identity): void {
+  localStorage.setItem(stored, JSON.stringify(author));
+}
