@@ -2334,6 +2334,7 @@ export interface SessionBackEvent {
 
 export interface SessionCancel {
   queued?: boolean;
+  turn?: number;
 }
 
 export interface SessionCreate {

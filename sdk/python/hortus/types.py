@@ -3098,6 +3098,7 @@ SessionCancel = TypedDict(
     "SessionCancel",
     {
         "queued": 'NotRequired[bool]',
+        "turn": 'NotRequired[int]',
     },
 )
 
