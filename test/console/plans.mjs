@@ -25,9 +25,6 @@ async function newPlan(request, items, ref = "") {
 }
 
 async function plans() {
-  await browser.go("#/plans");
-  await page.getByText("There is no plan yet").waitFor();
-  await browser.look("no plans");
   const items = [
     { id: "first", title: scene.evil, request: `[first] Change a.txt ${scene.evil}`, touches: ["a.txt"] },
     { id: "asks", request: "[asks] Change b.txt", touches: ["b.txt"] },
@@ -36,7 +33,11 @@ async function plans() {
   // A plan from the form, which waits for its approval. Its texts are markup.
   await newPlan(scene.evil, items, scene.evilBranch);
   await browser.look("form for a plan");
+  browser.failing = true;
   await button("Propose").click();
+  await page.getByRole("alert").getByText("may be a directory on the daemon's machine").waitFor();
+  browser.failing = false;
+  await browser.go(`#/plan/${scene.plan}`);
   await page.getByText("proposed", { exact: true }).waitFor();
   await node("last", "pending");
   await page.getByText(scene.evilBranch).first().waitFor();
@@ -46,7 +47,7 @@ async function plans() {
 
   // Its items are changed. What is wrong with one is said at that one.
   await button("Edit items").click();
-  const last = page.getByLabel("Item last");
+  const last = page.getByRole("textbox", { name: "Item last" });
   await last.fill("{");
   await button("Save the items").click();
   await page.getByRole("alert").getByText("This item is no JSON").waitFor();

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/plan"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/world"
@@ -20,6 +21,8 @@ type planScene struct {
 	// Repository has the files a.txt, b.txt and c.txt.
 	Repository string `json:"repository"`
 	EvilBranch string `json:"evilBranch"`
+	// Plan is proposed. A directory of the daemon's machine is for its own socket only, so it is not made in the browser.
+	Plan api.PlanID `json:"plan"`
 }
 
 const planAgents = `first shell echo A >a.txt
@@ -49,11 +52,21 @@ func TestPlansAndSessions(t *testing.T) {
 	a := newAgents(t, planAgents)
 	w := world.Open(t, world.Config{Config: daemon.Config{Getenv: a.getenv}})
 	w.Isolates(t, "container")
+	repository := threeFiles(t)
+	create := func(request, ref string, approve bool, items ...plan.Item) api.PlanID {
+		return world.Must(w.Client.Plans.Create(t.Context(), plan.Create{Task: api.CreateTask{Request: request, Model: "anthropic", Sandbox: api.CreateSandbox{Isolation: "container"},
+			Repo: &api.RepoTask{URL: repository, Ref: ref, Verify: "test -f a.txt", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}}}, Items: items, Approve: approve}))(t).ID
+	}
+	proposed := create(evil, evilBranch, true,
+		plan.Item{ID: "first", Title: evil, Request: "[first] Change a.txt " + evil, Touches: []string{"a.txt"}},
+		plan.Item{ID: "asks", Request: "[asks] Change b.txt", Touches: []string{"b.txt"}},
+		plan.Item{ID: "last", Request: "[last] Change c.txt", Touches: []string{"c.txt"}, Needs: []string{"first"}, Acceptance: "cat c.txt | grep -q C"})
 	runScript(t, "plans.mjs", planScene{
+		Plan: proposed,
 		scene: scene{
 			URL: w.URL, Admin: w.Key("default", api.RoleAdmin).Secret, User: w.Key("user", "").Secret, Evil: evil, Modules: modules, Chromium: chromium, Soak: tier.Soaking(),
 		},
-		Models: a.url, Repository: threeFiles(t), EvilBranch: evilBranch,
+		Models: a.url, Repository: repository, EvilBranch: evilBranch,
 	})
 }
 
