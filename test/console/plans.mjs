@@ -45,21 +45,14 @@ async function plans() {
   await page.getByText(`[first] Change a.txt ${scene.evil}`).waitFor();
   await browser.look("a plan of markup");
 
-  // Its items are changed. What is wrong with one is said at that one.
+  // What is wrong with an item is said at that one.
   await button("Edit items").click();
   const last = page.getByRole("textbox", { name: "Item last" });
   await last.fill("{");
   await button("Save the items").click();
   await page.getByRole("alert").getByText("This item is no JSON").waitFor();
-  browser.failing = true;
-  await last.fill(JSON.stringify({ ...items[2], needs: ["nobody"] }));
-  await button("Save the items").click();
-  await page.locator("div", { has: last }).getByRole("alert").getByText("nobody").first().waitFor();
-  browser.failing = false;
   await browser.look("editor of items");
-  await last.fill(JSON.stringify({ ...items[2], needs: ["first", "asks"] }));
-  await button("Save the items").click();
-  await page.getByText("Needs first, asks").waitFor();
+  await button("Discard").click();
 
   // Home has it. It is approved and watched.
   await browser.go("#/");
