@@ -230,7 +230,12 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 		ln.Close()
 		return err
 	}
-	at, signIns := s.reachAt(on.URL), s.newSignIns(on.Listener, on.TLS)
+	signIns, err := s.newSignIns(on.Listener, on.TLS)
+	if err != nil {
+		ln.Close()
+		return err
+	}
+	at := s.reachAt(on.URL)
 	open, closed := func() (string, error) { return on.URL, nil }, (*door)(nil)
 	if on.Listener == nil {
 		closed = s.newDoor(files, signIns)

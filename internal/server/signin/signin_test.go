@@ -57,7 +57,7 @@ func newDesk(t *testing.T, change func(*Config)) *desk {
 			return principal(ctx, d.key)
 		},
 		Fail: func(w http.ResponseWriter, err error) {
-			w.WriteHeader(map[api.Kind]int{api.KindUnauthenticated: 401, api.KindDenied: 403, api.KindInvalid: 400}[api.KindOf(err)])
+			w.WriteHeader(map[api.Kind]int{api.KindUnauthenticated: 401, api.KindDenied: 403, api.KindInvalid: 400, api.KindUnavailable: 503, api.KindUnsupported: 501}[api.KindOf(err)])
 			_, _ = w.Write([]byte(err.Error()))
 		},
 	}
