@@ -46,11 +46,7 @@ func (s *System) portURL(row api.Sandbox, port int) (api.PortURL, error) {
 }
 
 // newSignIns creates what browsers sign in at. on is the TCP listener, nil for one that only this machine reaches.
-func (s *System) newSignIns(on net.Listener, tls bool) (*signin.Sessions, error) {
-	provider, err := s.openID()
-	if err != nil {
-		return nil, err
-	}
+func (s *System) newSignIns(on net.Listener, tls bool) *signin.Sessions {
 	loopback := !tls
 	if on != nil {
 		a, ok := on.Addr().(*net.TCPAddr)
@@ -59,12 +55,12 @@ func (s *System) newSignIns(on net.Listener, tls bool) (*signin.Sessions, error)
 	auth := s.guards.authenticator
 	return signin.New(signin.Config{
 		Rows: s.db, Verify: auth.Authenticate, Principal: auth.AuthenticateKey, PublicURL: s.cfg.Front.PublicURL, Loopback: loopback, Fail: httpapi.Fail,
-		OpenID: provider, People: s.guards.keys,
-	}), nil
+		OpenID: s.guards.openID, People: s.guards.keys,
+	})
 }
 
-// openID creates the provider that people sign in with; nil if none is configured.
-func (s *System) openID() (*openid.Provider, error) {
+// newOpenID creates the provider that people sign in with; nil if none is configured.
+func (s *System) newOpenID() (*openid.Provider, error) {
 	o := s.cfg.OpenID
 	if o.Issuer == "" {
 		return nil, nil
@@ -76,7 +72,7 @@ func (s *System) openID() (*openid.Provider, error) {
 			err = key.Check(api.CreateKey{Account: rule.Account, Role: rule.Role})
 		}
 		if err != nil {
-			return nil, api.Errorf(api.KindInvalid, "rule %.100q of oidc.rules: %w", text, err).WithHint("%s", api.HintOf(err))
+			return nil, api.Errorf(api.KindInvalid, "oidc.rules: rule %.100q: %w", text, err).WithHint("%s", api.HintOf(err))
 		}
 		cfg.Rules = append(cfg.Rules, rule)
 	}

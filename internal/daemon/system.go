@@ -230,12 +230,7 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 		ln.Close()
 		return err
 	}
-	signIns, err := s.newSignIns(on.Listener, on.TLS)
-	if err != nil {
-		ln.Close()
-		return err
-	}
-	at := s.reachAt(on.URL)
+	at, signIns := s.reachAt(on.URL), s.newSignIns(on.Listener, on.TLS)
 	open, closed := func() (string, error) { return on.URL, nil }, (*door)(nil)
 	if on.Listener == nil {
 		closed = s.newDoor(files, signIns)

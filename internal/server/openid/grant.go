@@ -28,7 +28,7 @@ func (r Rule) String() string { return r.Value + "=" + r.Account + ":" + string(
 func ParseRule(text string) (Rule, error) {
 	i := strings.LastIndex(text, "=")
 	if i < 1 {
-		return Rule{}, api.Errorf(api.KindInvalid, "%.100q of oidc.rules is not a rule", text).
+		return Rule{}, api.Errorf(api.KindInvalid, "%.100q is not a rule", text).
 			WithHint(`write VALUE=ACCOUNT or VALUE=ACCOUNT:ROLE, such as "hortus-admins=default:admin" or "developers=team"`)
 	}
 	account, role, _ := strings.Cut(text[i+1:], ":")
