@@ -60,7 +60,7 @@ func (s *System) newSignIns(on net.Listener, tls bool) *signin.Sessions {
 }
 
 // newOpenID creates the provider that people sign in with; nil if none is configured.
-func (s *System) newOpenID() (*openid.Provider, error) {
+func (s *System) newOpenID(ctx context.Context) (*openid.Provider, error) {
 	o := s.cfg.OpenID
 	if o.Issuer == "" {
 		return nil, nil
@@ -77,6 +77,7 @@ func (s *System) newOpenID() (*openid.Provider, error) {
 		cfg.Rules = append(cfg.Rules, rule)
 	}
 	if o.Secret != "" {
+		s.secrets.Warn(ctx, "oidc", map[string]string{o.Issuer: o.Secret})
 		cfg.Secret = func(ctx context.Context, address string) (string, error) {
 			return s.secrets.KeyFor(ctx, o.Secret, "oidc", address)
 		}

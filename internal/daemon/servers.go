@@ -108,7 +108,7 @@ func (s *System) openGuards(context.Context) (err error) {
 }
 
 // openServers opens the other guards.
-func (s *System) openServers(context.Context) (err error) {
+func (s *System) openServers(ctx context.Context) (err error) {
 	g := &s.guards
 	s.keeper = s.newKeeper()
 	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.db}, s.sandboxes.Backends, g.rates)
@@ -121,7 +121,7 @@ func (s *System) openServers(context.Context) (err error) {
 	g.roles = access.NewRoles(adapter.Roles{Models: s.models})
 	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks, g.sessions, g.plans)
 	g.system = access.NewSystem(status{s}, g.sandboxes)
-	g.openID, err = s.newOpenID()
+	g.openID, err = s.newOpenID(ctx)
 	return err
 }
 

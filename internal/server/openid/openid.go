@@ -90,7 +90,7 @@ func New(cfg Config) (*Provider, error) {
 	case cfg.Claim == "":
 		return nil, api.Errorf(api.KindInvalid, "oidc.claim is missing").WithHint("set it to the name of the claim that oidc.rules are about, such as groups or email")
 	case len(cfg.Rules) == 0:
-		return nil, api.Errorf(api.KindInvalid, "oidc.rules is missing: nobody could sign in with %s", cfg.Issuer).
+		return nil, api.Errorf(api.KindInvalid, "oidc.rules is missing: no user can sign in with %s", cfg.Issuer).
 			WithHint(`set it to rules such as ["hortus-admins=default:admin", "developers=team"]`)
 	}
 	for _, r := range cfg.Rules {
