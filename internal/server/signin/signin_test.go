@@ -280,7 +280,7 @@ func TestCookie(t *testing.T) {
 func TestTakeRemoves(t *testing.T) {
 	d := newDesk(t, nil)
 	page := d.signIn()
-	r := request("GET", "", "Cookie", "a=1; "+page[1]+"; b=2; __Host-hortus-session=x", Header, page[3])
+	r := request("GET", "", "Cookie", "a=1; "+page[1]+"; b=2; __Host-hortus-session=x; hortus-oidc=y; __Host-hortus-oidc=z", Header, page[3])
 	if d.Take(r) == nil {
 		t.Error("no session")
 	}
