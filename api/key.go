@@ -54,6 +54,17 @@ type Key struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// RevokedAt is when the key stopped working; zero while it works.
 	RevokedAt time.Time `json:"revokedAt,omitzero"`
+	// Person is set for a key that a sign-in with OpenID Connect made. Nobody knows the key itself: it has the sessions of the person.
+	Person *Person `json:"person,omitempty"`
+}
+
+// Person is somebody whom a provider of OpenID Connect knows.
+type Person struct {
+	// Issuer and Subject identify the person.
+	Issuer  string `json:"issuer"`
+	Subject string `json:"subject"`
+	// Email was verified by the provider.
+	Email string `json:"email"`
 }
 
 // CreateKey requests an API key.

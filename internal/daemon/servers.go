@@ -28,6 +28,7 @@ import (
 	"hortus.dev/internal/server/mcp"
 	"hortus.dev/internal/server/oauth"
 	"hortus.dev/internal/server/once"
+	"hortus.dev/internal/server/openid"
 	"hortus.dev/internal/server/token"
 	"hortus.dev/internal/server/webhook"
 )
@@ -38,6 +39,8 @@ type guards struct {
 	authenticator *access.Authenticator
 	rates         *quota.Rates
 	quota         *quota.Quota
+	// openID is nil if no provider is configured.
+	openID *openid.Provider
 	// tokens are those of the data planes of sandboxes.
 	tokens *token.Minter
 
@@ -105,7 +108,7 @@ func (s *System) openGuards(context.Context) (err error) {
 }
 
 // openServers opens the other guards.
-func (s *System) openServers(context.Context) error {
+func (s *System) openServers(ctx context.Context) (err error) {
 	g := &s.guards
 	s.keeper = s.newKeeper()
 	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.db}, s.sandboxes.Backends, g.rates)
@@ -118,7 +121,8 @@ func (s *System) openServers(context.Context) error {
 	g.roles = access.NewRoles(adapter.Roles{Models: s.models})
 	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks, g.sessions, g.plans)
 	g.system = access.NewSystem(status{s}, g.sandboxes)
-	return nil
+	g.openID, err = s.newOpenID(ctx)
+	return err
 }
 
 // httpServer creates the server of the HTTP API, for the socket and for TCP.

@@ -359,6 +359,7 @@ export interface CreatedKey {
   hint: string;
   id: string;
   name?: string;
+  person?: Person;
   revokedAt?: string;
   role: string;
   secret: string;
@@ -1254,6 +1255,7 @@ export interface Key {
   hint: string;
   id: string;
   name?: string;
+  person?: Person;
   revokedAt?: string;
   role: string;
 }
@@ -1422,6 +1424,12 @@ export interface PTYSize {
 
 export interface PauseSandbox {
   toDisk?: boolean;
+}
+
+export interface Person {
+  email: string;
+  issuer: string;
+  subject: string;
 }
 
 export interface PhaseEvent {

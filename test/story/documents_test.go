@@ -39,6 +39,7 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/images.md", "", "needs a registry: TestScripts/user_images, and test/daemon TestImages"},
 	{"docs/mcp.md", "hortus serve", "goes on until Ctrl-C: test/mcp"},
 	{"docs/models.md", "", "asks a hosted model: models_test asks a scripted server"},
+	{"docs/openid.md", "", "needs the secret of a client at a provider: test/daemon TestOpenID"},
 	{"docs/plans.md", "hortus plan answer", "needs an item that waits: TestPlanAmendment"},
 	{"docs/plans.md", "hortus plan start --repo . --until", "needs an agent for several passes: TestScripts/user_plan_until"},
 	{"docs/operations-cgroups.md", "", "changes the machine's own systemd"},

@@ -484,6 +484,7 @@ CreatedKey = TypedDict(
         "hint": 'str',
         "id": 'str',
         "name": 'NotRequired[str]',
+        "person": 'NotRequired[Person]',
         "revokedAt": 'NotRequired[str]',
         "role": 'str',
         "secret": 'str',
@@ -1679,6 +1680,7 @@ Key = TypedDict(
         "hint": 'str',
         "id": 'str',
         "name": 'NotRequired[str]',
+        "person": 'NotRequired[Person]',
         "revokedAt": 'NotRequired[str]',
         "role": 'str',
     },
@@ -1916,6 +1918,15 @@ PauseSandbox = TypedDict(
     "PauseSandbox",
     {
         "toDisk": 'NotRequired[bool]',
+    },
+)
+
+Person = TypedDict(
+    "Person",
+    {
+        "email": 'str',
+        "issuer": 'str',
+        "subject": 'str',
     },
 )
 
