@@ -98,7 +98,7 @@ func TestRepositoriesAreOnesOwn(t *testing.T) {
 		{"nobody removes", api.Principal{}, url, remove, api.KindUnauthenticated},
 	} {
 		s := &connections{row: api.Repository{ID: api.NewRepositoryID(), Account: "a", URL: c.url}}
-		err := c.do(access.NewRepositories(s), api.WithPrincipal(t.Context(), c.who), c.url)
+		err := c.do(access.NewRepositories(s, nil), api.WithPrincipal(t.Context(), c.who), c.url)
 		if want := map[bool]int{true: 1}[c.kind == ""]; api.KindOf(err) != c.kind && err != nil || c.kind != "" && err == nil || s.n != want {
 			t.Errorf("%s: %v, %d calls", c.name, err, s.n)
 		}
@@ -107,7 +107,7 @@ func TestRepositoriesAreOnesOwn(t *testing.T) {
 		}
 	}
 	s := &connections{row: api.Repository{Account: "a"}, names: map[string]api.RepositoryID{"a/web": "of a", "/web": "of the operator", "/own": "own"}}
-	r := access.NewRepositories(s)
+	r := access.NewRepositories(s, nil)
 	for _, c := range []struct {
 		who   api.Principal
 		name  string
