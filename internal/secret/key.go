@@ -31,6 +31,9 @@ func (s *Secrets) KeyOf(ctx context.Context, account, name, purpose, address str
 	if err != nil {
 		return "", err
 	}
+	if row.Signer != secrets.Plain {
+		return "", signed(row)
+	}
 	value, err := s.value(ctx, row)
 	if err == nil {
 		use := ownUse(ctx, name, purpose, address)
