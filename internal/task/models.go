@@ -238,7 +238,7 @@ func (l lineup) check(req api.CreateTask) error {
 	case len(b.Vary) > b.Of:
 		return invalid("%d candidates are described, and there are %d", len(b.Vary), b.Of)
 	case r.NoAgent():
-		return invalid("best excludes prepareOnly and gateOnly")
+		return invalid("best and tasks without an agent (prepareOnly, gateOnly) exclude each other")
 	case r.Workspace != "":
 		return invalid("best and workspace exclude each other: each candidate has files of its own")
 	case req.Record != "" || strings.HasPrefix(req.Model, replayed):
@@ -440,7 +440,7 @@ func checkAgent(req api.CreateTask) error {
 	}
 	switch {
 	case req.Repo.NoAgent():
-		return api.Errorf(api.KindInvalid, "agent excludes prepareOnly and gateOnly")
+		return api.Errorf(api.KindInvalid, "agent and tasks without one (prepareOnly, gateOnly) exclude each other")
 	case req.Models != (api.Models{}):
 		return api.Errorf(api.KindInvalid, "the agent %s has one model; models for roles cannot be used with it", name)
 	case req.Schema != nil:
