@@ -294,8 +294,18 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 
 // savedGate returns the gate command of a connected repository of an account; empty if it has none.
 func (s *System) savedGate(ctx context.Context, account, url string) (string, error) {
-	r, _, err := s.connected.Own(ctx, account, url)
+	r, err := s.connection(ctx, account, url)
 	return r.Verify, err
+}
+
+// connection returns the repository that an account has connected with an address; an empty one if there is none. The operator also uses
+// those of the console on this machine.
+func (s *System) connection(ctx context.Context, account, url string) (api.Repository, error) {
+	r, ok, err := s.connected.Own(ctx, account, url)
+	if err == nil && !ok && account == "" {
+		r, _, err = s.connected.Own(ctx, api.LocalAccount, url)
+	}
+	return r, err
 }
 
 // repositoryKey names a repository for those who change files of it; empty for the one of sessions without a repository, which share nothing.
@@ -344,11 +354,7 @@ func (s *System) lessons() (*lesson.Book, error) {
 
 // openRepositories opens what works on repositories; it returns nil on a machine without git.
 func (s *System) openRepositories() (task.Repositories, error) {
-	connection := func(ctx context.Context, account, url string) (kind, secret string, err error) {
-		r, _, err := s.connected.Own(ctx, account, url)
-		return r.Forge, r.Secret, err
-	}
-	d, err := delivery.New(delivery.Config{Getenv: s.cfg.Getenv, Key: s.secrets.KeyFor, Connected: connection, KeyOf: s.secrets.KeyOf, Forges: s.cfg.Forges, Policy: s.cfg.Policy, Transport: s.transport})
+	d, err := delivery.New(delivery.Config{Getenv: s.cfg.Getenv, Key: s.secrets.KeyFor, Connected: s.connection, KeyOf: s.secrets.KeyOf, Forges: s.cfg.Forges, Policy: s.cfg.Policy, Transport: s.transport})
 	if err != nil {
 		return nil, err
 	}

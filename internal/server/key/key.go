@@ -138,12 +138,9 @@ func (k *Keys) Local(ctx context.Context) (api.Key, error) {
 			break
 		}
 	}
-	made, err := k.Create(ctx, api.CreateKey{Name: localName, Account: localAccount, Role: api.RoleAdmin})
+	made, err := k.Create(ctx, api.CreateKey{Name: localName, Account: api.LocalAccount, Role: api.RoleAdmin})
 	return made.Key, err
 }
-
-// localAccount is the account of that key: the one of the first key.
-const localAccount = "default"
 
 // Page returns one page of the keys that work, or of all that ever were, the newest first.
 func (k *Keys) Page(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {

@@ -24,9 +24,9 @@ type Config struct {
 	// Key returns the value of a secret of the operator, for a purpose and an address. It is
 	// called at each use of a token. nil means that there are no secrets.
 	Key func(ctx context.Context, name, purpose, address string) (string, error)
-	// Connected returns the kind of the forge and the secret of a repository that an account has connected with a token of its own;
-	// "" for others. nil if there are none. KeyOf returns the value of a secret of an account.
-	Connected func(ctx context.Context, account, remote string) (kind, secret string, err error)
+	// Connected returns the repository that an account has connected with the address of a remote; an empty one for others. nil if there
+	// are none. KeyOf returns the value of a secret of an account.
+	Connected func(ctx context.Context, account, remote string) (api.Repository, error)
 	KeyOf     func(ctx context.Context, account, name, purpose, address string) (string, error)
 	// Forges are the hosts that the configuration names.
 	Forges []config.Forge
@@ -40,7 +40,7 @@ type Config struct {
 type Deliverer struct {
 	accounts  []forge.Account
 	hosts     map[string]string
-	connected func(ctx context.Context, account, remote string) (kind, secret string, err error)
+	connected func(ctx context.Context, account, remote string) (api.Repository, error)
 	keyOf     func(ctx context.Context, account, name, purpose, address string) (string, error)
 	key       func(ctx context.Context, name, purpose, address string) (string, error)
 	policy    policy.Policy
@@ -55,7 +55,7 @@ func New(cfg Config) (*Deliverer, error) {
 		}
 	}
 	if cfg.Connected == nil {
-		cfg.Connected = func(context.Context, string, string) (string, string, error) { return "", "", nil }
+		cfg.Connected = func(context.Context, string, string) (api.Repository, error) { return api.Repository{}, nil }
 	}
 	d := &Deliverer{key: cfg.Key, connected: cfg.Connected, keyOf: cfg.KeyOf, policy: policyOf(cfg.Policy), http: &http.Client{Transport: cfg.Transport}}
 	if err := d.policy.Validate(); err != nil {
@@ -109,12 +109,12 @@ func (d *Deliverer) SourceOf(ctx context.Context, account, remote string) (git.S
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
 		return src, nil
 	}
-	kind, secret, err := d.connected(ctx, account, remote)
+	row, err := d.connected(ctx, account, remote)
 	if err != nil {
 		return src, err
 	}
-	if secret != "" {
-		return d.sourceWith(ctx, account, remote, kind, secret)
+	if row.Secret != "" {
+		return d.sourceWith(ctx, row, remote)
 	}
 	l, err := forge.Locate(remote, d.hosts)
 	if err != nil || l.Kind == "" {
@@ -236,12 +236,11 @@ func (d *Deliverer) Issue(ctx context.Context, address string) (forge.Issue, err
 	if err != nil {
 		return forge.Issue{}, err
 	}
-	account := api.PrincipalOf(ctx).Account
-	kind, secret, err := d.connected(ctx, account, repository)
+	row, err := d.connected(ctx, api.PrincipalOf(ctx).Account, repository)
 	if err != nil {
 		return forge.Issue{}, err
 	}
-	l, err := forge.Locate(repository, d.hostsWith(repository, kind))
+	l, err := forge.Locate(repository, d.hostsWith(repository, row.Forge))
 	if err != nil {
 		return forge.Issue{}, err
 	}
@@ -250,8 +249,8 @@ func (d *Deliverer) Issue(ctx context.Context, address string) (forge.Issue, err
 			WithHint("Set its kind in [forge.%q] of the configuration, or pass the text with --context FILE.", l.Host)
 	}
 	cfg := rest.Config{Location: l, HTTP: d.http, Public: true}
-	if secret != "" {
-		if cfg.Token, err = d.keyOf(ctx, account, secret, "forge", repository); err != nil {
+	if row.Secret != "" {
+		if cfg.Token, err = d.keyOf(ctx, row.Account, row.Secret, "forge", repository); err != nil {
 			return forge.Issue{}, err
 		}
 	} else if a, err := forge.Find(d.accounts, l); err == nil {
@@ -277,17 +276,16 @@ func (d *Deliverer) Review(ctx context.Context, remote string, number int, known
 
 // forgeOf returns the repository at its forge, opened with the token for it.
 func (d *Deliverer) forgeOf(ctx context.Context, remote string) (forge.Forge, error) {
-	account := api.PrincipalOf(ctx).Account
-	kind, secret, err := d.connected(ctx, account, remote)
+	row, err := d.connected(ctx, api.PrincipalOf(ctx).Account, remote)
 	if err != nil {
 		return nil, err
 	}
-	l, err := d.locate(ctx, remote, kind)
+	l, err := d.locate(ctx, remote, row.Forge)
 	if err != nil {
 		return nil, err
 	}
-	if secret != "" {
-		token, err := d.keyOf(ctx, account, secret, "forge", remote)
+	if row.Secret != "" {
+		token, err := d.keyOf(ctx, row.Account, row.Secret, "forge", remote)
 		if err != nil {
 			return nil, err
 		}

@@ -44,27 +44,21 @@ func (d *Deliverer) locate(ctx context.Context, remote, kind string) (forge.Loca
 	return forge.Probe(ctx, l, d.http)
 }
 
-// sourceWith is a remote with the token in a secret of an account, which was given for exactly this repository.
-func (d *Deliverer) sourceWith(ctx context.Context, account, remote, kind, secret string) (git.Source, error) {
+// sourceWith is a remote with the token of a connected repository, which was given for exactly this address.
+func (d *Deliverer) sourceWith(ctx context.Context, row api.Repository, remote string) (git.Source, error) {
 	src := git.Source{URL: remote}
 	u, err := url.Parse(remote)
 	if err != nil || forge.CheckAPI(u.Scheme+"://"+u.Host) != nil {
-		return src, api.Errorf(api.KindInvalid, "%s would get the token of secret %s without TLS", git.DisplayAddress(remote), secret).WithHint("Use https; http is for this machine alone.")
+		return src, api.Errorf(api.KindInvalid, "%s would get the token of secret %s without TLS", git.DisplayAddress(remote), row.Secret).WithHint("Use https; http is for this machine alone.")
 	}
-	if kind == "" {
-		l, err := forge.Locate(remote, d.hosts)
-		if err == nil {
-			kind = l.Kind
-		}
-	}
-	token, err := d.keyOf(ctx, account, secret, "git", remote)
+	token, err := d.keyOf(ctx, row.Account, row.Secret, "git", remote)
 	if err == nil {
 		err = forge.CheckToken(token)
 	}
 	if err != nil {
 		return src, err
 	}
-	src.Auth = &git.Auth{Username: gitUser[kind], Token: token}
+	src.Auth = &git.Auth{Username: gitUser[row.Forge], Token: token}
 	return src, nil
 }
 
@@ -87,7 +81,7 @@ func (d *Deliverer) Rights(ctx context.Context, account, remote, secret string) 
 	}
 	var src git.Source
 	if secret != "" {
-		src, err = d.sourceWith(ctx, account, remote, out.Forge, secret)
+		src, err = d.sourceWith(ctx, api.Repository{Account: account, Secret: secret, Forge: out.Forge}, remote)
 	} else {
 		src, err = d.SourceOf(ctx, account, remote)
 	}

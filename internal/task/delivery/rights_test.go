@@ -48,11 +48,11 @@ func connect(t *testing.T, kind string) *connectedWorld {
 	w.secrets, _ = secrettest.Open(t, t.TempDir(), secret.Config{})
 	w.Deliverer, err = New(Config{
 		Getenv: func(string) string { return "" }, Transport: http.DefaultTransport, KeyOf: w.secrets.KeyOf,
-		Connected: func(_ context.Context, account, remote string) (string, string, error) {
+		Connected: func(_ context.Context, account, remote string) (api.Repository, error) {
 			if remote != w.url {
-				return "", "", nil
+				return api.Repository{}, nil
 			}
-			return kind, w.tokens[account], nil
+			return api.Repository{Account: account, Forge: kind, Secret: w.tokens[account]}, nil
 		},
 	})
 	if err != nil {
