@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -34,7 +35,8 @@ type shelf struct {
 	EvilRepository string `json:"evilRepository"`
 }
 
-// TestRepositories connects repositories in a browser, from their address to a first verified task.
+// TestRepositories connects repositories in a browser: one at a forge from its address to a first verified task, and one at a plain git
+// server, with its first task in the soak tier.
 func TestRepositories(t *testing.T) {
 	tier.AnyUser(t)
 	t.Parallel()
@@ -113,7 +115,7 @@ func open(t *testing.T, dir string) string {
 	}
 	server := httptest.NewServer(http.Handler(&cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"), Dir: dir,
-		Env: []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "HOME=" + dir},
+		Env: []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "HOME=" + dir}, Stderr: io.Discard, // it reports what is not there
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
