@@ -31,6 +31,7 @@ import (
 	"hortus.dev/internal/server/openid"
 	"hortus.dev/internal/server/token"
 	"hortus.dev/internal/server/webhook"
+	"hortus.dev/internal/task/inspect"
 )
 
 // guards are what the servers lead to: the parts of the daemon, each behind package access.
@@ -114,7 +115,15 @@ func (s *System) openServers(ctx context.Context) (err error) {
 	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.db}, s.sandboxes.Backends, g.rates)
 	g.sessions = access.NewSessions(s.sessions, g.tasks)
 	g.plans = access.NewPlans(s.plans, g.tasks)
-	g.connected = access.NewRepositories(s.connected)
+	inspector, err := inspect.New(inspect.Config{Cache: s.repositories, OffLimits: s.cfg.Policy.OffLimits})
+	if err != nil {
+		return err
+	}
+	g.connected = access.NewRepositories(s.connected, func(ctx context.Context, r api.Repository) (api.RepositoryDetected, error) {
+		found, err := inspector.Inspect(ctx, r.URL, r.Commit)
+		found.Policy = s.forges.Policy()
+		return found, err
+	})
 	g.images = access.NewImages(s.images)
 	g.secrets = access.NewSecrets(s.secrets)
 	g.templates = access.NewTemplates(export.Templates{Images: s.images, Snapshots: s.snapshots}, g.sandboxes)

@@ -22,6 +22,7 @@ export interface AddRepository {
   branch?: string;
   name?: string;
   prepareEveryMs?: number;
+  secret?: string;
   url: string;
 }
 
@@ -172,6 +173,11 @@ export interface Ceilings {
 export interface Check {
   command: string;
   name: string;
+}
+
+export interface CheckRepository {
+  secret?: string;
+  url: string;
 }
 
 export interface CheckResult {
@@ -416,6 +422,15 @@ export interface Delivery {
   refused?: PolicyRefusal[];
   target?: string;
   url?: string;
+}
+
+export interface DeliveryPolicy {
+  allow?: string[];
+  branch: string;
+  forbidden: string[];
+  maxFiles: number;
+  maxLines: number;
+  protected: string[];
 }
 
 export interface Destroyed {
@@ -1164,6 +1179,13 @@ export interface Gate {
   tests?: TestReport;
 }
 
+export interface GateCandidate {
+  chosen?: boolean;
+  command: string;
+  from: string;
+  why: string;
+}
+
 export interface Given {
   lessons: number;
   verified: number;
@@ -1791,6 +1813,7 @@ export interface RepoTask {
   draft?: boolean;
   filePolicy?: FilePolicy;
   fresh?: boolean;
+  gateOnly?: boolean;
   issue?: string;
   item?: ItemTask;
   locksMayChange?: boolean;
@@ -1824,6 +1847,7 @@ export interface Repository {
   error?: Error;
   fetchMs?: number;
   fetchedAt?: string;
+  forge?: string;
   id: string;
   key: string;
   lfsBytes?: number;
@@ -1833,10 +1857,29 @@ export interface Repository {
   owner?: string;
   preparation?: Preparation;
   prepareEveryMs?: number;
+  secret?: string;
   state: string;
   subject?: string;
   submodules?: number;
   url: string;
+  verify?: string;
+}
+
+export interface RepositoryAccess {
+  defaultBranch?: string;
+  forge?: string;
+  page?: string;
+  protected?: string[];
+  rights: RepositoryRight[];
+}
+
+export interface RepositoryDetected {
+  commit: string;
+  gates: GateCandidate[];
+  noGate?: string;
+  policy: DeliveryPolicy;
+  setup: string[];
+  setupFrom: string[];
 }
 
 export interface RepositoryLine {
@@ -1855,8 +1898,20 @@ export interface RepositoryResult {
   verify?: string;
 }
 
+export interface RepositoryRight {
+  fix?: string;
+  ok: boolean;
+  reason?: string;
+  right: string;
+}
+
 export interface RepositorySchedule {
   prepareEveryMs: number;
+}
+
+export interface RepositorySettings {
+  secret?: string;
+  verify?: string;
 }
 
 export interface ResumedEvent {

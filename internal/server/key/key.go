@@ -134,7 +134,7 @@ func (k *Keys) Local(ctx context.Context) (api.Key, error) {
 			return row, err
 		}
 	}
-	made, err := k.Create(ctx, api.CreateKey{Name: localName, Account: localAccount, Role: api.RoleAdmin})
+	made, err := k.Create(ctx, api.CreateKey{Name: localName, Account: api.LocalAccount, Role: api.RoleAdmin})
 	return made.Key, err
 }
 
@@ -158,9 +158,6 @@ func (k *Keys) working(ctx context.Context) iter.Seq2[api.Key, error] {
 		}
 	}
 }
-
-// localAccount is the account of that key: the one of the first key.
-const localAccount = "default"
 
 // Page returns one page of the keys that work, or of all that ever were, the newest first.
 func (k *Keys) Page(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {

@@ -39,6 +39,7 @@ AddRepository = TypedDict(
         "branch": 'NotRequired[str]',
         "name": 'NotRequired[str]',
         "prepareEveryMs": 'NotRequired[int]',
+        "secret": 'NotRequired[str]',
         "url": 'str',
     },
 )
@@ -237,6 +238,14 @@ Check = TypedDict(
     {
         "command": 'str',
         "name": 'str',
+    },
+)
+
+CheckRepository = TypedDict(
+    "CheckRepository",
+    {
+        "secret": 'NotRequired[str]',
+        "url": 'str',
     },
 )
 
@@ -556,6 +565,18 @@ Delivery = TypedDict(
         "refused": 'NotRequired[List[PolicyRefusal]]',
         "target": 'NotRequired[str]',
         "url": 'NotRequired[str]',
+    },
+)
+
+DeliveryPolicy = TypedDict(
+    "DeliveryPolicy",
+    {
+        "allow": 'NotRequired[List[str]]',
+        "branch": 'str',
+        "forbidden": 'List[str]',
+        "maxFiles": 'int',
+        "maxLines": 'int',
+        "protected": 'List[str]',
     },
 )
 
@@ -1560,6 +1581,16 @@ Gate = TypedDict(
     },
 )
 
+GateCandidate = TypedDict(
+    "GateCandidate",
+    {
+        "chosen": 'NotRequired[bool]',
+        "command": 'str',
+        "from": 'str',
+        "why": 'str',
+    },
+)
+
 Given = TypedDict(
     "Given",
     {
@@ -2396,6 +2427,7 @@ RepoTask = TypedDict(
         "draft": 'NotRequired[bool]',
         "filePolicy": 'NotRequired[FilePolicy]',
         "fresh": 'NotRequired[bool]',
+        "gateOnly": 'NotRequired[bool]',
         "issue": 'NotRequired[str]',
         "item": 'NotRequired[ItemTask]',
         "locksMayChange": 'NotRequired[bool]',
@@ -2432,6 +2464,7 @@ Repository = TypedDict(
         "error": 'NotRequired[Error]',
         "fetchMs": 'NotRequired[int]',
         "fetchedAt": 'NotRequired[str]',
+        "forge": 'NotRequired[str]',
         "id": 'str',
         "key": 'str',
         "lfsBytes": 'NotRequired[int]',
@@ -2441,10 +2474,35 @@ Repository = TypedDict(
         "owner": 'NotRequired[str]',
         "preparation": 'NotRequired[Preparation]',
         "prepareEveryMs": 'NotRequired[int]',
+        "secret": 'NotRequired[str]',
         "state": 'str',
         "subject": 'NotRequired[str]',
         "submodules": 'NotRequired[int]',
         "url": 'str',
+        "verify": 'NotRequired[str]',
+    },
+)
+
+RepositoryAccess = TypedDict(
+    "RepositoryAccess",
+    {
+        "defaultBranch": 'NotRequired[str]',
+        "forge": 'NotRequired[str]',
+        "page": 'NotRequired[str]',
+        "protected": 'NotRequired[List[str]]',
+        "rights": 'List[RepositoryRight]',
+    },
+)
+
+RepositoryDetected = TypedDict(
+    "RepositoryDetected",
+    {
+        "commit": 'str',
+        "gates": 'List[GateCandidate]',
+        "noGate": 'NotRequired[str]',
+        "policy": 'DeliveryPolicy',
+        "setup": 'List[str]',
+        "setupFrom": 'List[str]',
     },
 )
 
@@ -2470,10 +2528,28 @@ RepositoryResult = TypedDict(
     },
 )
 
+RepositoryRight = TypedDict(
+    "RepositoryRight",
+    {
+        "fix": 'NotRequired[str]',
+        "ok": 'bool',
+        "reason": 'NotRequired[str]',
+        "right": 'str',
+    },
+)
+
 RepositorySchedule = TypedDict(
     "RepositorySchedule",
     {
         "prepareEveryMs": 'int',
+    },
+)
+
+RepositorySettings = TypedDict(
+    "RepositorySettings",
+    {
+        "secret": 'NotRequired[str]',
+        "verify": 'NotRequired[str]',
     },
 )
 

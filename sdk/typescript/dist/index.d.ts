@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Watched, Workstream } from "../types.js";
+import type { AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositorySettings, CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Watched, Workstream } from "../types.js";
 import { Sandbox } from "./sandbox.ts";
 import { Transport } from "./transport.ts";
 import type { CallOptions, Options, RequestOptions } from "./transport.ts";
@@ -44,6 +44,7 @@ export declare class Hortus {
     readonly plans: Plans;
     readonly sessions: Sessions;
     readonly secrets: Secrets;
+    readonly repositories: Repositories;
     constructor(options?: Options);
     info(o?: CallOptions): Promise<DaemonInfo>;
     /** Sends any request of the API and decodes its JSON answer, for what has no method. */
@@ -173,4 +174,26 @@ export declare class Secrets extends Service {
     get(name: string, o?: CallOptions): Promise<Secret>;
     remove(name: string, o?: CallOptions): Promise<Secret>;
     list(o?: CallOptions): Promise<Secret[]>;
+}
+/** Connected repositories. They are named by their name, their ID or a unique prefix of that. */
+export declare class Repositories extends Service {
+    #private;
+    /** Connects a repository and fetches it. If the fetch fails, nothing is connected. */
+    add(request: AddRepository, o?: CallOptions & {
+        onProgress?: (line: string) => void;
+    }): Promise<Repository>;
+    /** Fetches what is new. With prepare, what the new commit needs is then installed in the background. */
+    sync(id: string, o?: CallOptions & {
+        onProgress?: (line: string) => void;
+        prepare?: boolean;
+    }): Promise<Repository>;
+    get(id: string, o?: CallOptions): Promise<Repository>;
+    list(o?: CallOptions): Promise<Repository[]>;
+    /** Disconnects a repository. Its copy stays for the results of tasks. */
+    remove(id: string, o?: CallOptions): Promise<Repository>;
+    /** Tests what may be done with a repository, which need not be connected. Nothing is changed. */
+    check(request: CheckRepository, o?: CallOptions): Promise<RepositoryAccess>;
+    /** Says what was found in the last fetched commit. The texts are untrusted. */
+    detected(id: string, o?: CallOptions): Promise<RepositoryDetected>;
+    settings(id: string, request: RepositorySettings, o?: CallOptions): Promise<Repository>;
 }

@@ -1,0 +1,1 @@
+var e=`hortus-author`;function t(){try{let t=JSON.parse(localStorage.getItem(e)??`{}`);return{name:t.name??``,email:t.email??``}}catch{return{name:``,email:``}}}function n(t){localStorage.setItem(e,JSON.stringify(t))}export{n,t};
