@@ -1,0 +1,50 @@
+/** A graph over time, in a chunk of its own: it is loaded when usage is opened. */
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+
+export interface Graph {
+  show(times: number[], values: (number | null)[], limit: number | undefined): void;
+  dispose(): void;
+}
+
+const height = 170;
+
+export function openGraph(at: HTMLElement, text: (v: number) => string): Graph {
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  let plot: uPlot | undefined;
+  let data: uPlot.AlignedData = [[], [], []];
+  const draw = () => {
+    plot?.destroy();
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name: string) => style.getPropertyValue(name).trim();
+    const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 }, font: "12px system-ui" };
+    plot = new uPlot(
+      {
+        width: Math.max(200, at.clientWidth), height,
+        legend: { show: false },
+        cursor: { drag: { x: false, y: false } },
+        scales: { y: { range: (_, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
+        axes: [axis, { ...axis, size: 76, values: (_, all) => all.map((v) => text(v)) }],
+        series: [{}, { stroke: colour("--accent"), fill: colour("--good-ground"), width: 2, points: { show: false } }, { stroke: colour("--bad"), dash: [6, 4], width: 1, points: { show: false } }],
+      },
+      data, at,
+    );
+  };
+  draw();
+  const observer = new ResizeObserver(() => plot?.setSize({ width: Math.max(200, at.clientWidth), height }));
+  observer.observe(at);
+  scheme.addEventListener("change", draw);
+  return {
+    show: (times, values, limit) => {
+      // A limit that is far away would make a line of the values.
+      const most = Math.max(0, ...values.map((v) => v ?? 0));
+      data = [times, values, times.map(() => (limit && limit < most * 3 ? limit : null))];
+      plot?.setData(data);
+    },
+    dispose: () => {
+      observer.disconnect();
+      scheme.removeEventListener("change", draw);
+      plot?.destroy();
+    },
+  };
+}
