@@ -8,8 +8,13 @@ export interface Graph {
 }
 
 const height = 170;
+/** The least time that is shown, in seconds, and of fewer points than this each is shown. */
+const least = 60;
+const few = 20;
+/** Steps of an axis with sizes. */
+export const sizes = Array.from({ length: 40 }, (_, i) => 2 ** i);
 
-export function openGraph(at: HTMLElement, text: (v: number) => string): Graph {
+export function openGraph(at: HTMLElement, text: (v: number) => string, steps?: number[]): Graph {
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   let plot: uPlot | undefined;
   let data: uPlot.AlignedData = [[], [], []];
@@ -23,9 +28,9 @@ export function openGraph(at: HTMLElement, text: (v: number) => string): Graph {
         width: Math.max(200, at.clientWidth), height,
         legend: { show: false },
         cursor: { drag: { x: false, y: false } },
-        scales: { y: { range: (_, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
-        axes: [axis, { ...axis, size: 76, values: (_, all) => all.map((v) => text(v)) }],
-        series: [{}, { stroke: colour("--accent"), fill: colour("--good-ground"), width: 2, points: { show: false } }, { stroke: colour("--bad"), dash: [6, 4], width: 1, points: { show: false } }],
+        scales: { x: { range: (_, min, max) => [Math.min(min, max - least), max] }, y: { range: (_, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
+        axes: [axis, { ...axis, size: 76, values: (_, all) => all.map((v) => text(v)), ...(steps ? { incrs: steps } : {}) }],
+        series: [{}, { stroke: colour("--accent"), fill: colour("--good-ground"), width: 2, points: { show: (u) => u.data[0].length < few } }, { stroke: colour("--bad"), dash: [6, 4], width: 1, points: { show: false } }],
       },
       data, at,
     );
