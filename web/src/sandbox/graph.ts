@@ -14,6 +14,11 @@ const few = 20;
 /** Steps of an axis with sizes. */
 export const sizes = Array.from({ length: 40 }, (_, i) => 2 ** i);
 
+const shown = (times: ArrayLike<number>): [number, number] => {
+  const end = times[times.length - 1] ?? Date.now() / 1000;
+  return [Math.min(times[0] ?? end, end - least), end];
+};
+
 export function openGraph(at: HTMLElement, text: (v: number) => string, steps?: number[]): Graph {
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   let plot: uPlot | undefined;
@@ -28,7 +33,7 @@ export function openGraph(at: HTMLElement, text: (v: number) => string, steps?: 
         width: Math.max(200, at.clientWidth), height,
         legend: { show: false },
         cursor: { drag: { x: false, y: false } },
-        scales: { x: { range: (_, min, max) => [Math.min(min, max - least), max] }, y: { range: (_, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
+        scales: { x: { range: (u) => shown(u.data[0]) }, y: { range: (_, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
         axes: [axis, { ...axis, size: 76, values: (_, all) => all.map((v) => text(v)), ...(steps ? { incrs: steps } : {}) }],
         series: [{}, { stroke: colour("--accent"), fill: colour("--good-ground"), width: 2, points: { show: (u) => u.data[0].length < few } }, { stroke: colour("--bad"), dash: [6, 4], width: 1, points: { show: false } }],
       },
