@@ -87,26 +87,6 @@ try {
   await page.getByRole("heading", { name: `Sandbox ${box.id}` }).waitFor();
   step("from a snapshot, and back to the first by the tree");
 
-  // Usage over time. To look extends nothing.
-  const before = await api(scene.admin, "GET", `/v1/sandboxes/${box.id}`);
-  await page.getByRole("link", { name: "Usage" }).click();
-  await page.locator('.graph:not([data-points="0"]) canvas').first().waitFor();
-  await page.getByRole("figure", { name: /Memory/ }).getByText(/of 1.0 GiB/).waitFor();
-  await look("usage");
-  const after = await api(scene.admin, "GET", `/v1/sandboxes/${box.id}`);
-  want(before.expiresAt === after.expiresAt, `to look moved the deadline from ${before.expiresAt} to ${after.expiresAt}`);
-  if (scene.soak) {
-    let asked = 0;
-    page.on("request", (r) => (asked += r.url().endsWith("/samples") ? 1 : 0));
-    await page.waitForRequest((r) => r.url().endsWith("/samples"));
-    await page.evaluate(() => Object.defineProperty(document, "hidden", { value: true, configurable: true }) && document.dispatchEvent(new Event("visibilitychange")));
-    asked = 0;
-    await page.waitForTimeout(12_000);
-    want(asked === 0, `a page that nobody sees asked ${asked} times`);
-    await Promise.all([page.waitForRequest((r) => r.url().endsWith("/samples")), page.evaluate(() => delete document.hidden && document.dispatchEvent(new Event("visibilitychange")))]);
-    step("a page that nobody sees does not ask");
-  }
-
   // A template from a Dockerfile, with its output while it is built; a step that fails says so.
   await page.getByRole("link", { name: "Templates" }).click();
   await page.getByLabel("A Dockerfile").check();
@@ -181,6 +161,26 @@ try {
   want((await shown.goto(own.origin)).status() === 200, "the control: the cookie");
   await clean.close();
   step("tickets of others are refused");
+
+  // Usage over time. To look extends nothing.
+  const before = await api(scene.admin, "GET", `/v1/sandboxes/${box.id}`);
+  await open(`#/sandbox/${box.id}/usage`);
+  await page.locator('.graph:not([data-points="0"]) canvas').first().waitFor();
+  await page.getByRole("figure", { name: /Memory/ }).getByText(/of 1.0 GiB/).waitFor();
+  await look("usage");
+  const after = await api(scene.admin, "GET", `/v1/sandboxes/${box.id}`);
+  want(before.expiresAt === after.expiresAt, `to look moved the deadline from ${before.expiresAt} to ${after.expiresAt}`);
+  if (scene.soak) {
+    let asked = 0;
+    page.on("request", (r) => (asked += r.url().endsWith("/samples") ? 1 : 0));
+    await page.waitForRequest((r) => r.url().endsWith("/samples"));
+    await page.evaluate(() => Object.defineProperty(document, "hidden", { value: true, configurable: true }) && document.dispatchEvent(new Event("visibilitychange")));
+    asked = 0;
+    await page.waitForTimeout(12_000);
+    want(asked === 0, `a page that nobody sees asked ${asked} times`);
+    await Promise.all([page.waitForRequest((r) => r.url().endsWith("/samples")), page.evaluate(() => delete document.hidden && document.dispatchEvent(new Event("visibilitychange")))]);
+    step("a page that nobody sees does not ask");
+  }
 
   if (scene.soak) await preset();
   await browser.close();

@@ -56,7 +56,7 @@ func (c *controls) take(id api.SandboxID, token string) (api.BrowserControl, err
 	has, taken := c.of[id]
 	switch {
 	case taken && !has.is(token):
-		err := api.Errorf(api.KindConflict, "somebody else has the control over the browser until %s", has.ends.UTC().Format(time.TimeOnly+" MST")).
+		err := api.Errorf(api.KindConflict, "another client has the control over the browser until %s", has.ends.UTC().Format(time.TimeOnly+" MST")).
 			WithHint("it ends %s after their last input", controlLife)
 		return api.BrowserControl{}, err
 	case !taken:
