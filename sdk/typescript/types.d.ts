@@ -85,6 +85,41 @@ export interface BestOf {
   vary?: Variant[];
 }
 
+export interface BrowserControl {
+  expiresAt: string;
+  token: string;
+}
+
+export interface BrowserEvent {
+  action: "move" | "down" | "up" | "wheel" | "key" | "text" | "open" | "back";
+  button?: string;
+  clicks?: number;
+  code?: string;
+  dx?: number;
+  dy?: number;
+  key?: string;
+  keyCode?: number;
+  modifiers?: number;
+  text?: string;
+  x?: number;
+  y?: number;
+}
+
+export interface BrowserFrame {
+  height: number;
+  image: string;
+  target: string;
+  title?: string;
+  url?: string;
+  width: number;
+}
+
+export interface BrowserInput {
+  events: BrowserEvent[];
+  target: string;
+  token: string;
+}
+
 export interface Budget {
   costUsd?: number;
   outputBytes?: number;
@@ -110,10 +145,13 @@ export interface BuildTemplate {
   dockerfile?: string;
   egress?: EgressPolicy;
   files?: string;
+  from?: string;
   isolation?: string;
   limits?: Limits;
   name: string;
   noCache?: boolean;
+  preset?: "browser";
+  privateTraffic?: boolean;
   ready?: string;
   secrets?: Record<string, string>;
   start?: string;
@@ -2541,6 +2579,7 @@ export interface Snapshot {
   parent?: string;
   paused?: boolean;
   pausedMs: number;
+  privateTraffic?: boolean;
   reason?: string;
   sandbox: string;
   sharedBytes?: number;
@@ -2590,6 +2629,10 @@ export interface TTL {
 
 export interface TagSnapshot {
   tags: string[];
+}
+
+export interface TakeBrowser {
+  token?: string;
 }
 
 export interface Task {

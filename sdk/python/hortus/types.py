@@ -127,6 +127,53 @@ BestOf = TypedDict(
     },
 )
 
+BrowserControl = TypedDict(
+    "BrowserControl",
+    {
+        "expiresAt": 'str',
+        "token": 'str',
+    },
+)
+
+BrowserEvent = TypedDict(
+    "BrowserEvent",
+    {
+        "action": 'Literal["move", "down", "up", "wheel", "key", "text", "open", "back"]',
+        "button": 'NotRequired[str]',
+        "clicks": 'NotRequired[int]',
+        "code": 'NotRequired[str]',
+        "dx": 'NotRequired[float]',
+        "dy": 'NotRequired[float]',
+        "key": 'NotRequired[str]',
+        "keyCode": 'NotRequired[int]',
+        "modifiers": 'NotRequired[int]',
+        "text": 'NotRequired[str]',
+        "x": 'NotRequired[float]',
+        "y": 'NotRequired[float]',
+    },
+)
+
+BrowserFrame = TypedDict(
+    "BrowserFrame",
+    {
+        "height": 'float',
+        "image": 'str',
+        "target": 'str',
+        "title": 'NotRequired[str]',
+        "url": 'NotRequired[str]',
+        "width": 'float',
+    },
+)
+
+BrowserInput = TypedDict(
+    "BrowserInput",
+    {
+        "events": 'List[BrowserEvent]',
+        "target": 'str',
+        "token": 'str',
+    },
+)
+
 Budget = TypedDict(
     "Budget",
     {
@@ -163,10 +210,13 @@ BuildTemplate = TypedDict(
         "dockerfile": 'NotRequired[str]',
         "egress": 'NotRequired[EgressPolicy]',
         "files": 'NotRequired[str]',
+        "from": 'NotRequired[str]',
         "isolation": 'NotRequired[str]',
         "limits": 'NotRequired[Limits]',
         "name": 'str',
         "noCache": 'NotRequired[bool]',
+        "preset": 'NotRequired[Literal["browser"]]',
+        "privateTraffic": 'NotRequired[bool]',
         "ready": 'NotRequired[str]',
         "secrets": 'NotRequired[Dict[str, str]]',
         "start": 'NotRequired[str]',
@@ -3365,6 +3415,7 @@ Snapshot = TypedDict(
         "parent": 'NotRequired[str]',
         "paused": 'NotRequired[bool]',
         "pausedMs": 'int',
+        "privateTraffic": 'NotRequired[bool]',
         "reason": 'NotRequired[str]',
         "sandbox": 'str',
         "sharedBytes": 'NotRequired[int]',
@@ -3432,6 +3483,13 @@ TagSnapshot = TypedDict(
     "TagSnapshot",
     {
         "tags": 'List[str]',
+    },
+)
+
+TakeBrowser = TypedDict(
+    "TakeBrowser",
+    {
+        "token": 'NotRequired[str]',
     },
 )
 

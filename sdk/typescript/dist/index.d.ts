@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositorySettings, CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Watched, Workstream } from "../types.js";
+import type { AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositorySettings, BuildTemplate, CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Watched, Workstream } from "../types.js";
 import { Sandbox } from "./sandbox.ts";
 import { Transport } from "./transport.ts";
 import type { CallOptions, Options, RequestOptions } from "./transport.ts";
@@ -21,6 +21,8 @@ export interface SandboxFilter {
     state?: string[];
     labels?: Record<string, string>;
     forksOf?: string;
+    /** The whole ID of a sandbox: itself, its forks, and what was restored from snapshots of them. */
+    lineage?: string;
 }
 export interface TaskFilter {
     /** The maximum number, of the newest; 100 if it is not set. */
@@ -80,6 +82,14 @@ export declare class Snapshots extends Service {
 }
 export declare class Templates extends Service {
     list(o?: CallOptions): Promise<Template[]>;
+    /** Builds a template from a Dockerfile, a hortus.yaml or a preset. onLine gets each step, and each line that one printed. */
+    build(request: BuildTemplate, o?: CallOptions & {
+        onLine?: (line: {
+            step: string;
+        } | {
+            output: string;
+        }) => void;
+    }): Promise<Snapshot>;
     /** Creates a template from commands. */
     create(request: CreateTemplate, o?: CallOptions & {
         onStep?: (step: string) => void;

@@ -66,7 +66,7 @@ export class Sandboxes extends Service {
     /** Lists sandboxes, the newest first. */
     list(filter = {}, o) {
         const label = Object.entries(filter.labels ?? {}).map(([name, value]) => `${name}=${value}`);
-        return this.t.list("/v1/sandboxes", { all: filter.all && 1, state: filter.state, label, forksOf: filter.forksOf }, 0, o);
+        return this.t.list("/v1/sandboxes", { all: filter.all && 1, state: filter.state, label, forksOf: filter.forksOf, lineage: filter.lineage }, 0, o);
     }
 }
 export class Snapshots extends Service {
@@ -83,6 +83,21 @@ export class Snapshots extends Service {
 export class Templates extends Service {
     list(o) {
         return this.t.call("GET", "/v1/templates", o);
+    }
+    /** Builds a template from a Dockerfile, a hortus.yaml or a preset. onLine gets each step, and each line that one printed. */
+    async build(request, o = {}) {
+        const { onLine, ...call } = o;
+        for await (const line of this.t.lines("/v1/templates/build", { ...call, json: request })) {
+            if (line.error)
+                throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+            if (line.snapshot)
+                return line.snapshot;
+            if (line.output !== undefined)
+                onLine?.({ output: line.output });
+            else if (line.step)
+                onLine?.({ step: line.step });
+        }
+        throw new HortusError("unavailable", `the daemon ended before template ${request.name} was built`);
     }
     /** Creates a template from commands. */
     async create(request, o = {}) {

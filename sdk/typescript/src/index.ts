@@ -8,6 +8,7 @@
  */
 import type {
   AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositoryLine, RepositorySettings,
+  BuildLine, BuildTemplate,
   CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry,
   ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session,
   SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, TemplateLine, Watched, Workstream,
@@ -28,6 +29,8 @@ export interface SandboxFilter {
   state?: string[];
   labels?: Record<string, string>;
   forksOf?: string;
+  /** The whole ID of a sandbox: itself, its forks, and what was restored from snapshots of them. */
+  lineage?: string;
 }
 
 export interface TaskFilter {
@@ -115,7 +118,7 @@ export class Sandboxes extends Service {
   /** Lists sandboxes, the newest first. */
   list(filter: SandboxFilter = {}, o?: CallOptions): Promise<SandboxInfo[]> {
     const label = Object.entries(filter.labels ?? {}).map(([name, value]) => `${name}=${value}`);
-    return this.t.list("/v1/sandboxes", { all: filter.all && 1, state: filter.state, label, forksOf: filter.forksOf }, 0, o);
+    return this.t.list("/v1/sandboxes", { all: filter.all && 1, state: filter.state, label, forksOf: filter.forksOf, lineage: filter.lineage }, 0, o);
   }
 }
 
@@ -136,6 +139,18 @@ export class Snapshots extends Service {
 export class Templates extends Service {
   list(o?: CallOptions): Promise<Template[]> {
     return this.t.call("GET", "/v1/templates", o);
+  }
+
+  /** Builds a template from a Dockerfile, a hortus.yaml or a preset. onLine gets each step, and each line that one printed. */
+  async build(request: BuildTemplate, o: CallOptions & { onLine?: (line: { step: string } | { output: string }) => void } = {}): Promise<Snapshot> {
+    const { onLine, ...call } = o;
+    for await (const line of this.t.lines<BuildLine>("/v1/templates/build", { ...call, json: request })) {
+      if (line.error) throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+      if (line.snapshot) return line.snapshot;
+      if (line.output !== undefined) onLine?.({ output: line.output });
+      else if (line.step) onLine?.({ step: line.step });
+    }
+    throw new HortusError("unavailable", `the daemon ended before template ${request.name} was built`);
   }
 
   /** Creates a template from commands. */
