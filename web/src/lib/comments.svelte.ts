@@ -11,6 +11,13 @@ export interface Comment {
 
 export type Place = Pick<Comment, "path" | "side" | "line">;
 
+const prefix = "hortus-comments-";
+
+/** Removes the comments on all tasks: the next person at this browser may be another one. */
+export function forgetComments(): void {
+  for (const key of Object.keys(localStorage)) if (key.startsWith(prefix)) localStorage.removeItem(key);
+}
+
 const same = (a: Place, b: Place) => a.path === b.path && a.side === b.side && a.line === b.line;
 
 export class Comments {
@@ -20,7 +27,7 @@ export class Comments {
   #stored: string;
 
   constructor(task: string) {
-    this.#stored = `hortus-comments-${task}`;
+    this.#stored = prefix + task;
     this.#read();
   }
 

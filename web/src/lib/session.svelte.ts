@@ -1,5 +1,6 @@
 /** Who is signed in. The browser has one half of the session's secret as a cookie, this page the other half in its storage. */
 import { HortusError, kinds, type Kind } from "hortus";
+import { forgetComments } from "./comments.svelte.ts";
 
 export interface SignedIn {
   account: string;
@@ -54,6 +55,7 @@ class Session {
       if (!(e instanceof HortusError) || e.kind !== "unauthenticated") throw e;
     });
     this.#keep("");
+    forgetComments();
     this.ended = false;
     this.who = null;
   }
