@@ -32,19 +32,24 @@ await run(b, async () => {
         s.onopen = () => resolve("open");
         s.onerror = () => resolve("refused");
       });
-      // A form sends JSON as a text whose rest is the value of a field.
-      const frame = document.body.appendChild(document.createElement("iframe"));
-      frame.name = "into";
-      const form = document.body.appendChild(document.createElement("form"));
-      Object.assign(form, { method: "POST", enctype: "text/plain", action: `${url}/v1/sandboxes`, target: "into" });
-      const input = form.appendChild(document.createElement("input"));
-      Object.assign(input, { name: '{"isolation":"container","labels":{"x":"', value: '"}}' });
-      const done = new Promise((resolve) => (frame.onload = resolve));
-      form.submit();
-      await done;
       return result;
     }, scene.url);
     want(sent.cors === "refused" && sent.read === "refused" && sent.socket === "refused", `${origin}: ${JSON.stringify(sent)}`);
+    // A form sends JSON as a text whose rest is the value of a field.
+    const [answer] = await Promise.all([
+      other.waitForResponse((r) => r.request().method() === "POST" && r.request().isNavigationRequest()),
+      other.evaluate((url) => {
+        const frame = document.createElement("iframe");
+        frame.name = "into";
+        document.body.append(frame);
+        const form = document.body.appendChild(document.createElement("form"));
+        Object.assign(form, { method: "POST", enctype: "text/plain", action: `${url}/v1/sandboxes`, target: "into" });
+        const input = form.appendChild(document.createElement("input"));
+        Object.assign(input, { name: '{"isolation":"container","labels":{"x":"', value: '"}}' });
+        form.submit();
+      }, scene.url),
+    ]);
+    want(answer.status() === 403 || answer.status() === 401, `${origin}, a form: ${answer.status()}`);
     want((await count()) === before, `${origin} created a sandbox`);
   }
   const own = await page.evaluate(async () => (await fetch("/v1/sandboxes", { method: "POST", headers: { "X-Hortus-Page": localStorage.getItem("hortus-page") }, body: JSON.stringify({ isolation: "container" }) })).status);
@@ -170,13 +175,16 @@ await run(b, async () => {
     await page.keyboard.type(text + "\n");
   };
   const esc = String.raw`\033`;
-  await type(`printf '${esc}]52;c;cHduZWQ=\\a${esc}]0;pwned-title\\a${esc}]8;;javascript:window.pwned=1${esc}\\\\click${esc}]8;;${esc}\\\\ ${esc}[21t${esc}]l;x\\a<img src=x onerror=window.pwned=1> all-%d\\n' $((40+2))`);
+  const sequences = `printf '${esc}]52;c;cHduZWQ=\\a${esc}]0;pwned-title\\a${esc}]8;;javascript:window.pwned=1${esc}\\\\click${esc}]8;;${esc}\\\\ ${esc}[21t<img src=x onerror=window.pwned=1> all-%d\\n' $((40+2))`;
+  await api(scene.admin, "POST", `/v1/sandboxes/${box.id}/execs`, { args: ["sh", "-c", 'printf "%s" "$0" > evil.sh', sequences] });
+  await type("until [ -s evil.sh ]; do sleep 0.1; done; sh evil.sh");
   await log.getByText("all-42").waitFor();
   await type("echo after-$((50+2))");
   await log.getByText("after-52").waitFor();
   want((await page.title()) === title, `the title is ${await page.title()}`);
   want((await page.evaluate(() => navigator.clipboard.readText())) === "untouched", "a program wrote to the clipboard");
-  want(!(await log.innerText()).match(/pwned-title|\]l/), `the log: ${await log.innerText()}`);
+  const text = await log.innerText();
+  want(text.includes("click <img src=x onerror=window.pwned=1> all-42") && !/pwned-title|javascript:|cHduZWQ|\]l/.test(text), `the log: ${text}`);
   const line = await page.locator(".xterm-screen").boundingBox();
   for (let y = 8; y < 120; y += 8) await page.mouse.click(line.x + 12, line.y + y);
   want((await page.evaluate(() => [...document.querySelectorAll("main a")].filter((a) => a.protocol === "javascript:").length)) === 0, "a link of a program");
