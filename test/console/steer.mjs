@@ -84,7 +84,7 @@ await run(b, async () => {
   await page.getByText("No command has run here.").waitFor();
   const caller = await api(scene.admin, "POST", `/v1/sandboxes/${box.id}/execs`, { args: ["python3", "-c", `import urllib.request; print(urllib.request.urlopen('https://example.com:${scene.outside}/').read().decode())`] });
   // The command of another client is there without a reload.
-  await page.getByText("running", { exact: true }).waitFor();
+  await page.getByRole("listitem").getByText("running", { exact: true }).waitFor();
   await page.getByRole("link", { name: /^Network/ }).click();
   await button(`Allow example.com:${scene.outside}`).click();
   await page.getByRole("link", { name: "Commands" }).click();

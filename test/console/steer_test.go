@@ -1,15 +1,19 @@
 package console
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/daemon"
+	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/test/forgeserver"
 	"hortus.dev/test/gittest"
@@ -48,6 +52,8 @@ func TestSteering(t *testing.T) {
 	out := world.NewOutside(t)
 	out.HandleFunc("/", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("hello from outside")) })
 	w := world.Open(t, world.Config{Outside: out, Config: daemon.Config{
+		// An answer of a person opens no private address, and what it opens is on this machine: a proxy leads there.
+		Egress: network.Config{Proxy: proxyTo(t, "127.0.0.1:"+out.Port)},
 		Forges: []config.Forge{{Host: strings.TrimPrefix(server.URL, "http://"), Kind: forgeserver.Gitea, TokenSecret: "forge-token"}},
 	}})
 	w.Isolates(t, "container")
@@ -59,4 +65,35 @@ func TestSteering(t *testing.T) {
 		scene: scene{URL: w.URL, Admin: w.Key("default", api.RoleAdmin).Secret, Modules: modules, Chromium: chromium},
 		Forge: server.URL + "/garden/shop.git", Token: token, Outside: out.Port, Control: control.URL,
 	})
+}
+
+// proxyTo starts a proxy whose connections all lead to an address.
+func proxyTo(t *testing.T, addr string) string {
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		up, err := net.Dial("tcp", addr)
+		if err != nil {
+			http.Error(rw, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer up.Close()
+		down, _, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer down.Close()
+		var group sync.WaitGroup
+		defer group.Wait()
+		if _, err := io.WriteString(down, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+			return
+		}
+		group.Go(func() {
+			defer up.Close()
+			_, _ = io.Copy(up, down)
+		})
+		defer down.Close()
+		_, _ = io.Copy(down, up)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
 }
