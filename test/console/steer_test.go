@@ -27,8 +27,6 @@ type steered struct {
 	// Forge is the address of a repository, and Token is for its API.
 	Forge string `json:"forge"`
 	Token string `json:"token"`
-	// Outside is the port of example.com.
-	Outside string `json:"outside"`
 	// Control restarts the daemon.
 	Control string `json:"control"`
 }
@@ -52,8 +50,8 @@ func TestSteering(t *testing.T) {
 	out := world.NewOutside(t)
 	out.HandleFunc("/", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("hello from outside")) })
 	w := world.Open(t, world.Config{Outside: out, Config: daemon.Config{
-		// An answer of a person opens no private address, and what it opens is on this machine: a proxy leads there.
-		Egress: network.Config{Proxy: proxyTo(t, "127.0.0.1:"+out.Port)},
+		// The answer of a person opens no private address, and the server is on this machine: a proxy leads to it.
+		Egress: network.Config{Proxy: proxyTo(t, "127.0.0.1:"+out.Clear)},
 		Forges: []config.Forge{{Host: strings.TrimPrefix(server.URL, "http://"), Kind: forgeserver.Gitea, TokenSecret: "forge-token"}},
 	}})
 	w.Isolates(t, "container")
@@ -63,7 +61,7 @@ func TestSteering(t *testing.T) {
 	t.Cleanup(control.Close)
 	runScript(t, "steer.mjs", steered{
 		scene: scene{URL: w.URL, Admin: w.Key("default", api.RoleAdmin).Secret, Modules: modules, Chromium: chromium},
-		Forge: server.URL + "/garden/shop.git", Token: token, Outside: out.Port, Control: control.URL,
+		Forge: server.URL + "/garden/shop.git", Token: token, Control: control.URL,
 	})
 }
 
