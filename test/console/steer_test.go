@@ -1,19 +1,15 @@
 package console
 
 import (
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/daemon"
-	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/test/forgeserver"
 	"hortus.dev/test/gittest"
@@ -27,6 +23,8 @@ type steered struct {
 	// Forge is the address of a repository, and Token is for its API.
 	Forge string `json:"forge"`
 	Token string `json:"token"`
+	// Outside is the port of example.com.
+	Outside string `json:"outside"`
 	// Control restarts the daemon.
 	Control string `json:"control"`
 }
@@ -48,10 +46,7 @@ func TestSteering(t *testing.T) {
 	server := httptest.NewServer(forge)
 	t.Cleanup(server.Close)
 	out := world.NewOutside(t)
-	out.HandleFunc("/", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("hello from outside")) })
 	w := world.Open(t, world.Config{Outside: out, Config: daemon.Config{
-		// The answer of a person opens no private address, and the server is on this machine: a proxy leads to it.
-		Egress: network.Config{Proxy: proxyTo(t, "127.0.0.1:"+out.Clear)},
 		Forges: []config.Forge{{Host: strings.TrimPrefix(server.URL, "http://"), Kind: forgeserver.Gitea, TokenSecret: "forge-token"}},
 	}})
 	w.Isolates(t, "container")
@@ -61,37 +56,6 @@ func TestSteering(t *testing.T) {
 	t.Cleanup(control.Close)
 	runScript(t, "steer.mjs", steered{
 		scene: scene{URL: w.URL, Admin: w.Key("default", api.RoleAdmin).Secret, Modules: modules, Chromium: chromium},
-		Forge: server.URL + "/garden/shop.git", Token: token, Control: control.URL,
+		Forge: server.URL + "/garden/shop.git", Token: token, Control: control.URL, Outside: out.Port,
 	})
-}
-
-// proxyTo starts a proxy whose connections all lead to an address.
-func proxyTo(t *testing.T, addr string) string {
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		up, err := net.Dial("tcp", addr)
-		if err != nil {
-			http.Error(rw, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer up.Close()
-		down, _, err := http.NewResponseController(rw).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer down.Close()
-		var group sync.WaitGroup
-		defer group.Wait()
-		if _, err := io.WriteString(down, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
-			return
-		}
-		group.Go(func() {
-			defer up.Close()
-			_, _ = io.Copy(up, down)
-		})
-		defer down.Close()
-		_, _ = io.Copy(down, up)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
 }
