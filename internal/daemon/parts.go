@@ -183,6 +183,9 @@ func (s *System) openSandboxes(context.Context) error {
 		Owner: s.owner.Owner.ID, Backends: s.backends, Templates: s.templates, ImageUser: s.templates.ImageUser,
 		Rows: s.db, Log: s.facts(), Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
+		CommandsChanged: func(id api.SandboxID) {
+			s.events.Changed(api.Stream{Kind: api.StreamCommands, ID: string(id)})
+		},
 	})
 	s.onClose(s.sandboxes.Close)
 	s.inventory = template.NewInventory(template.InventoryConfig{

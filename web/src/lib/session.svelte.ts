@@ -1,6 +1,7 @@
 /** Who is signed in. The browser has one half of the session's secret as a cookie, this page the other half in its storage. */
 import { HortusError, kinds, type Kind } from "hortus";
 import type { OpenIDAnswer } from "./openid.ts";
+import { forgetComments } from "./comments.svelte.ts";
 
 export interface SignedIn {
   account: string;
@@ -55,6 +56,7 @@ class Session {
       if (!(e instanceof HortusError) || e.kind !== "unauthenticated") throw e;
     });
     this.#keep("");
+    forgetComments();
     this.ended = false;
     this.who = null;
   }
