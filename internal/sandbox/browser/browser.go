@@ -76,7 +76,7 @@ func missing(id api.SandboxID, err error) error {
 		return known
 	}
 	return api.Errorf(api.KindUnavailable, "no browser answers in sandbox %s at port %d: %w", id, api.BrowserPort, err).
-		WithHint("hortus template create browser --preset browser, then hortus sandbox create --template browser, has one")
+		WithHint("use a sandbox of a template with a browser; docs/templates.md says how to make one")
 }
 
 // get asks the browser for JSON.

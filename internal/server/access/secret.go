@@ -37,7 +37,7 @@ func (s *Secrets) Set(ctx context.Context, name string, req secrets.Set) (secret
 	}
 	if len(req.Bindings) == 0 && !req.ForHeaders && p.Role != api.RoleAdmin {
 		return secrets.Secret{}, api.Errorf(api.KindInvalid, "secret %s has no bindings: only an admin sets secrets that the daemon itself uses", name).
-			WithHint("bind it to the requests that it may be used in: hortus secret set %s --to URL", name)
+			WithHint("bind it to the requests that it may be used in")
 	}
 	return s.s.Set(ctx, p.Account, name, req)
 }
