@@ -22,6 +22,12 @@ type BuildTemplate struct {
 	Limits    Limits `json:"limits,omitzero"`
 	// Egress is what the steps may connect to; nil denies everything.
 	Egress *EgressPolicy `json:"egress,omitempty"`
+	// PrivateTraffic has requests to the ports of the template's sandboxes need their traffic token, or a ticket.
+	PrivateTraffic bool `json:"privateTraffic,omitempty"`
+	// Preset is a Dockerfile that comes with Hortus, in the place of Dockerfile or YAML, with its start command, its limits, what its
+	// steps may connect to, and private ports. From is what it starts from; empty is HostTemplate.
+	Preset Preset `json:"preset,omitempty"`
+	From   string `json:"from,omitempty"`
 	// Secrets are the secrets of the account that steps may use (RUN --mount=type=secret), by the id that the Dockerfile
 	// gives them. No other ones can be used. A step has placeholders, never the values.
 	Secrets map[string]string `json:"secrets,omitempty"`

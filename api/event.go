@@ -11,6 +11,9 @@ type StreamKind string
 const (
 	StreamTask    StreamKind = "task"
 	StreamSandbox StreamKind = "sandbox"
+	// StreamCommands stands for the commands of a sandbox, whose ID it has. It has no events: a watch of changes names it when a
+	// command starts or ends.
+	StreamCommands StreamKind = "commands"
 )
 
 // Stream names one ordered log.

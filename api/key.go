@@ -54,6 +54,17 @@ type Key struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// RevokedAt is when the key stopped working; zero while it works.
 	RevokedAt time.Time `json:"revokedAt,omitzero"`
+	// Person is set for a key that a sign-in with OpenID Connect made. Nobody knows the key itself: it has the sessions of the person.
+	Person *Person `json:"person,omitempty"`
+}
+
+// Person is somebody whom a provider of OpenID Connect knows.
+type Person struct {
+	// Issuer and Subject identify the person.
+	Issuer  string `json:"issuer"`
+	Subject string `json:"subject"`
+	// Email was verified by the provider.
+	Email string `json:"email"`
 }
 
 // CreateKey requests an API key.
@@ -98,6 +109,9 @@ type Principal struct {
 
 // Operator is who speaks over the daemon's own socket.
 func Operator() Principal { return Principal{Role: RoleAdmin} }
+
+// LocalAccount is the account of the key that the console on the daemon's machine has: the one of the first key.
+const LocalAccount = "default"
 
 // May reports whether the principal may see and use what belongs to an account.
 func (p Principal) May(account string) bool {

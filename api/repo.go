@@ -25,7 +25,7 @@ type RepoTask struct {
 	// Until is a shell command that ends the work when it passes; empty for none. Then each round is a pass: a new agent, which knows
 	// nothing of what was said before, in the same workspace, with a file in which the platform says how far the work is. The command
 	// must pass beside the gate; if Verify is empty, it is the gate. RepoResult.Stopped says why the passes ended. Until excludes
-	// Rounds, Best, Mutant, PrepareOnly and a schema.
+	// Rounds, Best, Mutant, PrepareOnly, GateOnly and a schema.
 	Until string `json:"until,omitempty"`
 	// Passes is the maximum number of passes, 1 to 100; the default is 10.
 	Passes int `json:"passes,omitempty"`
@@ -75,6 +75,9 @@ type RepoTask struct {
 	NoSetup bool `json:"noSetup,omitempty"`
 	// PrepareOnly ends the task after the setup, without an agent and without a gate.
 	PrepareOnly bool `json:"prepareOnly,omitempty"`
+	// GateOnly ends the task after the gate on the commit as it is, without an agent: a dry run of the gate. The task is verified if it
+	// passed, and failed otherwise.
+	GateOnly bool `json:"gateOnly,omitempty"`
 	// Fresh has what an earlier task found out found out again, for later tasks too: with PrepareOnly what is installed, otherwise how the
 	// gate ends before the work.
 	Fresh bool `json:"fresh,omitempty"`
@@ -93,6 +96,9 @@ type RepoTask struct {
 	// has the same part; only the time is the same for all.
 	Best *BestOf `json:"best,omitempty"`
 }
+
+// NoAgent reports whether no agent works for the task.
+func (r RepoTask) NoAgent() bool { return r.PrepareOnly || r.GateOnly }
 
 // ItemTask makes a task the work on an item of a plan, or the check of what the item changes in the plan. Such a task fetches
 // nothing: its commits are in the daemon's copy of the repository.

@@ -87,6 +87,12 @@ type Repository struct {
 	// there is no schedule. Preparation is nil if neither it nor a request ever was.
 	PrepareEveryMS int64        `json:"prepareEveryMs,omitempty"`
 	Preparation    *Preparation `json:"preparation,omitempty"`
+	// Secret is the secret of the account that has the token for the repository; empty for the credentials of the daemon.
+	Secret string `json:"secret,omitempty"`
+	// Forge is the kind of the forge if that is known: "github", "gitlab" or "gitea".
+	Forge string `json:"forge,omitempty"`
+	// Verify is the gate command of the account's tasks on the repository that name none; empty to detect it.
+	Verify string `json:"verify,omitempty"`
 	// Account owns it; empty is the operator's own.
 	Account   string    `json:"account,omitempty"`
 	Owner     OwnerID   `json:"owner,omitempty"`
@@ -110,6 +116,8 @@ type AddRepository struct {
 	// Name is 1 to 63 lower-case letters, digits, ".", "_" and "-", beginning with a letter
 	// or digit; empty for the last part of the URL.
 	Name string `json:"name,omitempty"`
+	// Secret is as in RepositorySettings.
+	Secret string `json:"secret,omitempty"`
 	// PrepareEveryMS is as in RepositorySchedule.
 	PrepareEveryMS int64 `json:"prepareEveryMs,omitempty"`
 	// Account owns it. It is taken from the caller's key only.

@@ -71,6 +71,8 @@ type Snapshot struct {
 	PausedMS int64 `json:"pausedMs"`
 	// OnRestore is the shell command that runs in each sandbox that starts from it.
 	OnRestore string `json:"onRestore,omitempty"`
+	// PrivateTraffic has the ports of sandboxes that start from it private, as those of its sandbox were.
+	PrivateTraffic bool `json:"privateTraffic,omitempty"`
 	// Defaults are those of the commands of its sandboxes, if a build made it.
 	Defaults *CommandDefaults `json:"defaults,omitempty"`
 	// BuildKey identifies the steps of the build that made it, and what they read. Later builds

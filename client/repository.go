@@ -53,6 +53,30 @@ func (s *RepositoryService) Schedule(ctx context.Context, id string, every time.
 	return out, s.client.call(ctx, http.MethodPut, "/v1/repositories/"+seg+"/schedule", api.RepositorySchedule{PrepareEveryMS: every.Milliseconds()}, &out)
 }
 
+// Check tests what may be done with a repository, which need not be connected. Nothing is changed.
+func (s *RepositoryService) Check(ctx context.Context, req api.CheckRepository) (out api.RepositoryAccess, err error) {
+	return out, s.client.call(ctx, http.MethodPost, "/v1/repositories/check", req, &out)
+}
+
+// Detected says what was found in the last fetched commit of a repository, named as for [RepositoryService.Get]. The texts are
+// from the repository, and untrusted.
+func (s *RepositoryService) Detected(ctx context.Context, id string) (out api.RepositoryDetected, err error) {
+	seg, err := repositorySegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodGet, "/v1/repositories/"+seg+"/detected", nil, &out)
+}
+
+// Settings changes the settings of a repository, named as for [RepositoryService.Get].
+func (s *RepositoryService) Settings(ctx context.Context, id string, req api.RepositorySettings) (out api.Repository, err error) {
+	seg, err := repositorySegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodPut, "/v1/repositories/"+seg+"/settings", req, &out)
+}
+
 // fetch reads the lines about a fetch until its result.
 func (s *RepositoryService) fetch(ctx context.Context, path string, in any, progress func(string)) (api.Repository, error) {
 	resp, err := s.client.request(ctx, http.MethodPost, path, nil, in)

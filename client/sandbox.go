@@ -59,12 +59,14 @@ func (s *SandboxService) List(ctx context.Context, all bool) ([]api.Sandbox, err
 
 // SandboxFilter says which sandboxes a list has. All includes those that have ended; States and
 // Labels, unless they are empty, leave only those in one of the states, with all of the labels. ForksOf, unless it is
-// empty, leaves the forks of that sandbox, and the forks of those.
+// empty, leaves the forks of that sandbox, and the forks of those. Lineage, unless it is empty, leaves those that have it as
+// their lineage: that sandbox, its forks, and what was restored from snapshots of them.
 type SandboxFilter struct {
 	All     bool
 	States  []api.SandboxState
 	Labels  map[string]string
 	ForksOf api.SandboxID
+	Lineage api.SandboxID
 }
 
 // Match lists the sandboxes that match a filter, the newest first.
@@ -78,6 +80,9 @@ func (s *SandboxService) Match(ctx context.Context, f SandboxFilter) ([]api.Sand
 	}
 	if f.ForksOf != "" {
 		q.Set("forksOf", string(f.ForksOf))
+	}
+	if f.Lineage != "" {
+		q.Set("lineage", string(f.Lineage))
 	}
 	return collect[api.Sandbox](ctx, s.client, "/v1/sandboxes", q, 0)
 }
@@ -165,6 +170,20 @@ func (s *Sandbox) Resume(ctx context.Context) (api.Sandbox, error) {
 func (s *Sandbox) Stats(ctx context.Context) (api.Stats, error) {
 	var out api.Stats
 	return out, s.client.call(ctx, http.MethodGet, s.path("/stats"), nil, &out)
+}
+
+// Samples returns what the sandbox used during the last hour, every five seconds, the oldest first. One that has ended or is
+// paused to disk has none.
+func (s *Sandbox) Samples(ctx context.Context) ([]api.Stats, error) {
+	var out []api.Stats
+	return out, s.client.call(ctx, http.MethodGet, s.path("/samples"), nil, &out)
+}
+
+// BrowserURL makes the URL at which a program, such as Playwright, reaches the browser inside over the Chrome DevTools Protocol. It
+// works once, for ten minutes.
+func (s *Sandbox) BrowserURL(ctx context.Context) (api.PortURL, error) {
+	var out api.PortURL
+	return out, s.client.call(ctx, http.MethodPost, s.path("/browser/url"), nil, &out)
 }
 
 // Execs lists the sandbox's commands, the newest first.

@@ -12,7 +12,7 @@ export default defineConfig({
   root: at("."),
   plugins: [svelte()],
   resolve: { alias: { hortus: at("../sdk/typescript/src/index.ts") } },
-  server: { proxy: { "/v1": proxy, "/console/session": proxy } },
+  server: { proxy: { "/v1": proxy, "/console/session": proxy, "/console/oidc": proxy } },
   build: {
     outDir: at("../internal/server/console/dist"),
     emptyOutDir: true,

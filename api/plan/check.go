@@ -201,8 +201,8 @@ func (c Create) Check() error {
 		return api.Errorf(api.KindInvalid, "a plan is about a repository, and none is named")
 	case len(c.Task.Repo.Also) > 0:
 		return api.Errorf(api.KindInvalid, "a plan is about one repository; got %d", 1+len(c.Task.Repo.Also))
-	case c.Task.Repo.Workspace != "" || c.Task.Repo.PrepareOnly || c.Task.Record != "" || c.Task.Repo.Mutant != "":
-		return api.Errorf(api.KindInvalid, "workspace, prepareOnly, mutant and record cannot be used with a plan")
+	case c.Task.Repo.Workspace != "" || c.Task.Repo.NoAgent() || c.Task.Record != "" || c.Task.Repo.Mutant != "":
+		return api.Errorf(api.KindInvalid, "workspace, prepareOnly, gateOnly, mutant and record cannot be used with a plan")
 	case len(c.Task.Schema) > 0:
 		return api.Errorf(api.KindInvalid, "a plan has no value: schema cannot be used with it")
 	case strings.TrimSpace(c.Task.Request) == "":

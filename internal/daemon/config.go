@@ -76,11 +76,24 @@ type Config struct {
 	Usual api.CreateSandbox
 	// Front is the TCP listener; its zero value is none.
 	Front front.Config
+	// OpenID is the provider that people sign in to the console with; its zero value is none.
+	OpenID OpenID
 	// Egress configures the outgoing connections of sandboxes.
 	Egress network.Config
 	// ReadyWithin is the maximum time that a service manager waits for the daemon to be
 	// ready while it serves already; 0 means DefaultReadyWithin.
 	ReadyWithin time.Duration
+}
+
+// OpenID is a provider of OpenID Connect. An empty Issuer is none.
+type OpenID struct {
+	Issuer, ClientID string
+	// Secret is the name of the operator's secret with the client secret; empty for a client without one.
+	Secret          string
+	Scopes, Domains []string
+	Claim           string
+	// Rules are texts that openid.ParseRule reads.
+	Rules []string
 }
 
 const (

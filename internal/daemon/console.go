@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"sync"
@@ -10,6 +11,8 @@ import (
 	"hortus.dev/internal/server/console"
 	"hortus.dev/internal/server/front"
 	httpapi "hortus.dev/internal/server/http"
+	"hortus.dev/internal/server/key"
+	"hortus.dev/internal/server/openid"
 	"hortus.dev/internal/server/preview"
 	"hortus.dev/internal/server/signin"
 )
@@ -52,7 +55,34 @@ func (s *System) newSignIns(on net.Listener, tls bool) *signin.Sessions {
 	auth := s.guards.authenticator
 	return signin.New(signin.Config{
 		Rows: s.db, Verify: auth.Authenticate, Principal: auth.AuthenticateKey, PublicURL: s.cfg.Front.PublicURL, Loopback: loopback, Fail: httpapi.Fail,
+		OpenID: s.guards.openID, People: s.guards.keys,
 	})
+}
+
+// newOpenID creates the provider that people sign in with; nil if none is configured.
+func (s *System) newOpenID(ctx context.Context) (*openid.Provider, error) {
+	o := s.cfg.OpenID
+	if o.Issuer == "" {
+		return nil, nil
+	}
+	cfg := openid.Config{Issuer: o.Issuer, ClientID: o.ClientID, PublicURL: s.cfg.Front.PublicURL, Scopes: o.Scopes, Domains: o.Domains, Claim: o.Claim, Transport: s.transport}
+	for _, text := range o.Rules {
+		rule, err := openid.ParseRule(text)
+		if err == nil {
+			err = key.Check(api.CreateKey{Account: rule.Account, Role: rule.Role})
+		}
+		if err != nil {
+			return nil, api.Errorf(api.KindInvalid, "oidc.rules: rule %.100q: %w", text, err).WithHint("%s", api.HintOf(err))
+		}
+		cfg.Rules = append(cfg.Rules, rule)
+	}
+	if o.Secret != "" {
+		s.secrets.Warn(ctx, "oidc", map[string]string{o.Issuer: o.Secret})
+		cfg.Secret = func(ctx context.Context, address string) (string, error) {
+			return s.secrets.KeyFor(ctx, o.Secret, "oidc", address)
+		}
+	}
+	return openid.New(cfg)
 }
 
 // consoleServers are those of the console: its files, and where browsers sign in.
@@ -66,8 +96,14 @@ func (s *System) consoleServers(files *console.Console, signIns *signin.Sessions
 			h.ServeHTTP(w, r)
 		})
 	}
+	at := func(path string) func(*http.Request) bool {
+		return func(r *http.Request) bool { return r.URL.Path == path }
+	}
 	return []front.Server{
-		{Takes: func(r *http.Request) bool { return r.URL.Path == signin.Path }, Handler: s.telemetry.HTTP("console", signIns), SignsIn: true},
+		{Takes: at(signin.Path), Handler: s.telemetry.HTTP("console", signIns), SignsIn: true},
+		{Takes: at(signin.OpenIDPath), Handler: s.telemetry.HTTP("console", http.HandlerFunc(signIns.ServeOpenID)), SignsIn: true},
+		// The page of the provider leads a browser here.
+		{Takes: at(openid.CallbackPath), Handler: s.telemetry.HTTP("console", http.HandlerFunc(signIns.ServeCallback)), AnyOrigin: true},
 		{Takes: files.Takes, Handler: s.telemetry.HTTP("console", checked(files)), AnyOrigin: true},
 	}
 }

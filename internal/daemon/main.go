@@ -46,7 +46,7 @@ func Main(args []string) int {
 		return 2
 	}
 	if !set.serve || set.Idle >= 0 {
-		set.Front = front.Config{} // only a resident daemon serves over TCP
+		set.Front, set.OpenID = front.Config{}, OpenID{} // only a resident daemon serves over TCP
 	}
 	ctx, stop := service.UntilSignal(context.Background())
 	defer stop()

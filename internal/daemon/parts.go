@@ -183,6 +183,9 @@ func (s *System) openSandboxes(context.Context) error {
 		Owner: s.owner.Owner.ID, Backends: s.backends, Templates: s.templates, ImageUser: s.templates.ImageUser,
 		Rows: s.db, Log: s.facts(), Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
+		CommandsChanged: func(id api.SandboxID) {
+			s.events.Changed(api.Stream{Kind: api.StreamCommands, ID: string(id)})
+		},
 	})
 	s.onClose(s.sandboxes.Close)
 	s.inventory = template.NewInventory(template.InventoryConfig{
@@ -279,7 +282,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Room: s.takeSpace,
 		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book, Documents: s.documents,
-		Workstreams: owners, Claims: claims,
+		Workstreams: owners, Claims: claims, Gate: s.savedGate,
 	})
 	s.onClose(s.tasks.Close)
 	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
@@ -290,6 +293,22 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	})
 	s.onClose(s.plans.Close)
 	return nil
+}
+
+// savedGate returns the gate command of a connected repository of an account; empty if it has none.
+func (s *System) savedGate(ctx context.Context, account, url string) (string, error) {
+	r, err := s.connection(ctx, account, url)
+	return r.Verify, err
+}
+
+// connection returns the repository that an account has connected with an address; an empty one if there is none. The operator also uses
+// those of the console on this machine.
+func (s *System) connection(ctx context.Context, account, url string) (api.Repository, error) {
+	r, ok, err := s.connected.Own(ctx, account, url)
+	if err == nil && !ok && account == "" {
+		r, _, err = s.connected.Own(ctx, api.LocalAccount, url)
+	}
+	return r, err
 }
 
 // repositoryKey names a repository for those who change files of it; empty for the one of sessions without a repository, which share nothing.
@@ -338,13 +357,13 @@ func (s *System) lessons() (*lesson.Book, error) {
 
 // openRepositories opens what works on repositories; it returns nil on a machine without git.
 func (s *System) openRepositories() (task.Repositories, error) {
-	d, err := delivery.New(delivery.Config{Getenv: s.cfg.Getenv, Key: s.secrets.KeyFor, Forges: s.cfg.Forges, Policy: s.cfg.Policy, Transport: s.transport})
+	d, err := delivery.New(delivery.Config{Getenv: s.cfg.Getenv, Key: s.secrets.KeyFor, Connected: s.connection, KeyOf: s.secrets.KeyOf, Forges: s.cfg.Forges, Policy: s.cfg.Policy, Transport: s.transport})
 	if err != nil {
 		return nil, err
 	}
 	s.forges = d
 	s.repositories, err = cache.Open(cache.Config{Dir: s.dir.Path("repositories"), Space: s.space.In(s.dir.Path("repositories")), Logger: s.log})
-	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.Source, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log})
+	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.SourceOf, Rights: d.Rights, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log})
 	if err != nil {
 		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil

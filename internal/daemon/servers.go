@@ -28,8 +28,10 @@ import (
 	"hortus.dev/internal/server/mcp"
 	"hortus.dev/internal/server/oauth"
 	"hortus.dev/internal/server/once"
+	"hortus.dev/internal/server/openid"
 	"hortus.dev/internal/server/token"
 	"hortus.dev/internal/server/webhook"
+	"hortus.dev/internal/task/inspect"
 )
 
 // guards are what the servers lead to: the parts of the daemon, each behind package access.
@@ -38,6 +40,8 @@ type guards struct {
 	authenticator *access.Authenticator
 	rates         *quota.Rates
 	quota         *quota.Quota
+	// openID is nil if no provider is configured.
+	openID *openid.Provider
 	// tokens are those of the data planes of sandboxes.
 	tokens *token.Minter
 
@@ -105,20 +109,29 @@ func (s *System) openGuards(context.Context) (err error) {
 }
 
 // openServers opens the other guards.
-func (s *System) openServers(context.Context) error {
+func (s *System) openServers(ctx context.Context) (err error) {
 	g := &s.guards
 	s.keeper = s.newKeeper()
 	g.tasks = access.NewTasks(adapter.Engine{Engine: s.tasks, Rows: s.db}, s.sandboxes.Backends, g.rates)
 	g.sessions = access.NewSessions(s.sessions, g.tasks)
 	g.plans = access.NewPlans(s.plans, g.tasks)
-	g.connected = access.NewRepositories(s.connected)
+	inspector, err := inspect.New(inspect.Config{Cache: s.repositories, OffLimits: s.cfg.Policy.OffLimits})
+	if err != nil {
+		return err
+	}
+	g.connected = access.NewRepositories(s.connected, func(ctx context.Context, r api.Repository) (api.RepositoryDetected, error) {
+		found, err := inspector.Inspect(ctx, r.URL, r.Commit)
+		found.Policy = s.forges.Policy()
+		return found, err
+	})
 	g.images = access.NewImages(s.images)
 	g.secrets = access.NewSecrets(s.secrets)
 	g.templates = access.NewTemplates(export.Templates{Images: s.images, Snapshots: s.snapshots}, g.sandboxes)
 	g.roles = access.NewRoles(adapter.Roles{Models: s.models})
 	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks, g.sessions, g.plans)
 	g.system = access.NewSystem(status{s}, g.sandboxes)
-	return nil
+	g.openID, err = s.newOpenID(ctx)
+	return err
 }
 
 // httpServer creates the server of the HTTP API, for the socket and for TCP.

@@ -70,6 +70,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), CopyMemory: r.Bool("gvisor.copy-memory"),
 			Usual:  api.CreateSandbox{Isolation: r.Text("sandbox.isolation"), Limits: r.Limits()},
 			Egress: network.Config{Proxy: r.Text("egress.proxy"), CAFile: r.Text("egress.ca-file"), CacheBytes: r.Room("egress.cache-size"), E2BInternet: r.Bool("egress.e2b-internet")},
+			OpenID: OpenID{Issuer: r.Text("oidc.issuer"), ClientID: r.Text("oidc.client-id"), Secret: r.Text("oidc.secret"), Scopes: r.List("oidc.scopes"), Domains: r.List("oidc.domains"), Claim: r.Text("oidc.claim"), Rules: r.List("oidc.rules")},
 			Front: front.Config{
 				Listen: r.Text("serve.listen"), Insecure: r.Bool("serve.insecure-listen"), Origins: r.List("serve.origins"), Redirect: r.Text("serve.redirect-listen"), Domain: r.Text("serve.domain"), PublicURL: r.Text("serve.public-url"),
 				TLS: certificate.Config{

@@ -62,9 +62,10 @@ func TestHeaderValue(t *testing.T) {
 			t.Errorf("%s of %q: %q, %v", c.name, c.account, got, err)
 		}
 	}
-	// A secret without bindings that is not for headers stays the operator's alone.
-	if _, err := s.Set(t.Context(), "ada", "alone", secrets.Set{Value: "long-enough"}); api.KindOf(err) != api.KindInvalid {
-		t.Error(err)
+	// A secret without bindings that is not for headers is for the daemon alone.
+	set("ada", "alone", secrets.Set{Value: "long-enough"})
+	if got, err := s.HeaderValue(t.Context(), "ada", "alone"); api.KindOf(err) != api.KindDenied || got != "" {
+		t.Errorf("%q, %v", got, err)
 	}
 	// Replaced while it is read: by a newer value, by one that is not for headers, by nothing.
 	rows.replace = func() { set("ada", "key", secrets.Set{Value: "second-value", ForHeaders: true}) }

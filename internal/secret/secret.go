@@ -112,10 +112,6 @@ func (s *Secrets) set(ctx context.Context, account, name string, req secrets.Set
 	if err := secrets.Check(req); err != nil {
 		return secrets.Secret{}, err
 	}
-	if len(req.Bindings) == 0 && !req.ForHeaders && account != "" {
-		return secrets.Secret{}, api.Errorf(api.KindInvalid, "secret %s has no bindings: the daemon uses only the operator's secrets for itself", name).
-			WithHint("bind it to the requests that it may be used in: hortus secret set %s --to URL", name)
-	}
 	now := s.now()
 	row := secrets.Secret{
 		Name: name, Account: account, Source: cmp.Or(req.Source, secrets.Stored), From: req.From, Command: req.Command,

@@ -52,10 +52,15 @@ func (s *Secrets) key(ctx context.Context, name string) (secrets.Secret, error) 
 		return row, err
 	}
 	if row.Signer != secrets.Plain {
-		return row, api.Errorf(api.KindInvalid, "secret %s is neither a key nor a token: requests are signed with it (%s)", name, row.Signer).
-			WithHint("set another one: hortus secret set NAME --daemon")
+		return row, signed(row)
 	}
 	return row, nil
+}
+
+// signed is the error for a secret whose value is not sent.
+func signed(row secrets.Secret) error {
+	return api.Errorf(api.KindInvalid, "secret %s is neither a key nor a token: requests are signed with it (%s)", row.Name, row.Signer).
+		WithHint("set another one: hortus secret set NAME --daemon")
 }
 
 // value returns the value of a row.

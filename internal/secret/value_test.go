@@ -69,8 +69,21 @@ func TestKey(t *testing.T) {
 	_, err = f.Key(t.Context(), "key")
 	fails(t, "a signer", err, api.KindInvalid, "neither a key nor a token")
 
-	// The daemon uses no secret of another account, so one without bindings is of no use there.
-	fails(t, "of an account", set("a", "key", secrets.Set{Value: canary}), api.KindInvalid, "only the operator's secrets")
+	// KeyOf reads the secrets of one account, and Key those of the operator only.
+	if err := set("a", "token", secrets.Set{Value: canary + "-a"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.KeyOf(t.Context(), "a", "token", "git", "https://example.org/o/r"); got != canary+"-a" || err != nil {
+		t.Errorf("KeyOf: %v", err)
+	}
+	_, err = f.KeyOf(t.Context(), "b", "token", "git", "https://example.org/o/r")
+	fails(t, "of another account", err, api.KindUnauthenticated, "there is no secret")
+	_, err = f.Key(t.Context(), "token")
+	fails(t, "the operator's", err, api.KindUnauthenticated, "the operator has no secret")
+	rows, _, err := f.Uses(t.Context(), "a", secrets.UseFilter{Secret: "token"}, api.PageRequest{Limit: 5})
+	if err != nil || len(rows) != 1 || rows[0].Purpose != "git" || rows[0].Host != "example.org" {
+		t.Errorf("the use: %+v, %v", rows, err)
+	}
 }
 
 // TestWarn: what the configuration names and is missing is logged, with what to do; what is there

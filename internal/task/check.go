@@ -79,7 +79,7 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	if req.Sandbox.Task != "" {
 		return invalid("sandbox.task must be empty; the task sets it")
 	}
-	if req.Repo != nil && req.Repo.PrepareOnly && req.Schema != nil {
+	if req.Repo != nil && req.Repo.NoAgent() && req.Schema != nil {
 		return invalid("schema and prepareOnly exclude each other: a preparation has no result")
 	}
 	if req.Repo != nil {
@@ -233,7 +233,7 @@ func ready(ctx context.Context, find func(context.Context, api.CreateSandbox) ([
 // Bounds of a request about a repository, in bytes and numbers.
 const (
 	maxURL      = 4 << 10
-	maxVerify   = 8 << 10
+	maxVerify   = api.MaxVerify
 	maxDocument = 64 << 10
 	maxMutant   = 256 << 10
 )
@@ -249,6 +249,9 @@ func (e *Engine) checkRepo(ctx context.Context, req api.CreateTask) (api.CreateT
 	}
 	r := *req.Repo
 	req.Repo = &r
+	if err := e.savedGate(ctx, &r, req.Sandbox.Account); err != nil {
+		return req, err
+	}
 	switch {
 	case req.Request == "":
 		return invalid("a task on a repository needs a sentence as its request")
@@ -256,8 +259,12 @@ func (e *Engine) checkRepo(ctx context.Context, req api.CreateTask) (api.CreateT
 		return invalid("attempts, install timeouts and kept sandboxes cannot be used with a repository")
 	case req.Sandbox.Workspace != "":
 		return invalid("sandbox.workspace cannot be used with a repository; use repo.workspace")
-	case r.Workspace != "" && r.PrepareOnly:
-		return invalid("workspace and prepareOnly exclude each other")
+	case r.Workspace != "" && r.NoAgent():
+		return invalid("workspace excludes prepareOnly and gateOnly")
+	case r.PrepareOnly && r.GateOnly:
+		return invalid("prepareOnly and gateOnly exclude each other")
+	case r.GateOnly && (r.Push || r.MergeRequest || r.Mutant != ""):
+		return invalid("gateOnly changes nothing: push, mergeRequest and mutant cannot be used with it")
 	case len(r.Workspace) > api.MaxWorkspaceName:
 		return invalid("the name of the workspace has %d bytes; the maximum is %d", len(r.Workspace), api.MaxWorkspaceName)
 	case r.NoSetup && r.PrepareOnly:
@@ -348,6 +355,7 @@ func checkUntil(r *api.RepoTask, schema bool) error {
 		{r.Best != nil, "best", "several candidates have rounds of their own"},
 		{r.Mutant != "", "mutant", "its gate must fail, and the command must pass"},
 		{r.PrepareOnly, "prepareOnly", "no agent works"},
+		{r.GateOnly, "gateOnly", "no agent works"},
 		{schema, "schema", "a value is the word of one agent"},
 	} {
 		if x.set {
@@ -358,6 +366,15 @@ func checkUntil(r *api.RepoTask, schema bool) error {
 	return nil
 }
 
+// savedGate sets the gate command of a connected repository in a request that has none.
+func (e *Engine) savedGate(ctx context.Context, r *api.RepoTask, account string) (err error) {
+	if e.cfg.Gate == nil || r.Verify != "" || r.Until != "" || r.PrepareOnly || r.Item != nil || len(r.Also) > 0 {
+		return nil
+	}
+	r.Verify, err = e.cfg.Gate(ctx, account, r.URL)
+	return err
+}
+
 // readDocuments puts the stored documents that a request names into its context, as they are now. What it leaves of the
 // names are paths in the commit, which is not known yet.
 func (e *Engine) readDocuments(ctx context.Context, account string, r *api.RepoTask) error {
@@ -366,8 +383,8 @@ func (e *Engine) readDocuments(ctx context.Context, account string, r *api.RepoT
 		switch {
 		case slices.Contains(r.Documents[:i], name):
 			return api.Errorf(api.KindInvalid, "document %.200q is named twice", name)
-		case r.PrepareOnly:
-			return api.Errorf(api.KindInvalid, "documents and prepareOnly exclude each other: a preparation has no agent")
+		case r.NoAgent():
+			return api.Errorf(api.KindInvalid, "documents exclude prepareOnly and gateOnly: no agent reads them")
 		case api.ValidContextFile(name):
 			paths = append(paths, name)
 		case api.ValidDocumentName(name):

@@ -93,6 +93,7 @@ func TestCheckUntil(t *testing.T) {
 		{"candidates", api.RepoTask{Until: "make", Best: &api.BestOf{Of: 2}}, false, "until and best exclude"},
 		{"a mutant", api.RepoTask{Until: "make", Mutant: "x"}, false, "until and mutant exclude"},
 		{"preparing", api.RepoTask{Until: "make", PrepareOnly: true}, false, "until and prepareOnly exclude"},
+		{"a dry run", api.RepoTask{Until: "make", GateOnly: true}, false, "until and gateOnly exclude"},
 		{"a schema", api.RepoTask{Until: "make"}, true, "until and schema exclude"},
 	} {
 		err := checkUntil(&tt.repo, tt.schema)

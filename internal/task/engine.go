@@ -78,6 +78,8 @@ type Config struct {
 	// Workstreams knows who changes which files; nil has nobody wait. Claims are those of the tasks of this engine's rows in it.
 	Workstreams *workstream.Registry
 	Claims      Claims
+	// Gate returns the gate command that is saved for a repository of an account; empty for none. nil has none saved.
+	Gate func(ctx context.Context, account, url string) (string, error)
 	// Room refuses bytes that the disk has no space for, or that an account may not store. It may be
 	// nil. Output of programs beyond it is discarded.
 	Room func(ctx context.Context, account, what string, need int64) error
@@ -291,7 +293,7 @@ func (e *Engine) CheckTurn(ctx context.Context, create api.CreateTask) (api.Crea
 	switch {
 	case err != nil:
 		return create, err
-	case create.Repo == nil || create.Repo.PrepareOnly || create.Record != "" || create.Repo.Workspace != "":
+	case create.Repo == nil || create.Repo.NoAgent() || create.Record != "" || create.Repo.Workspace != "":
 		return create, api.Errorf(api.KindInvalid, "a turn of a session is a task on a repository, without a recording and a workspace of its own")
 	}
 	if _, err := e.lineup.agent(create); err != nil {

@@ -237,8 +237,8 @@ func (l lineup) check(req api.CreateTask) error {
 		return invalid("%s", b.Wrong())
 	case len(b.Vary) > b.Of:
 		return invalid("%d candidates are described, and there are %d", len(b.Vary), b.Of)
-	case r.PrepareOnly:
-		return invalid("best and prepareOnly exclude each other")
+	case r.NoAgent():
+		return invalid("best and tasks without an agent (prepareOnly, gateOnly) exclude each other")
 	case r.Workspace != "":
 		return invalid("best and workspace exclude each other: each candidate has files of its own")
 	case req.Record != "" || strings.HasPrefix(req.Model, replayed):
@@ -439,8 +439,8 @@ func checkAgent(req api.CreateTask) error {
 		return err
 	}
 	switch {
-	case req.Repo.PrepareOnly:
-		return api.Errorf(api.KindInvalid, "agent and prepareOnly exclude each other")
+	case req.Repo.NoAgent():
+		return api.Errorf(api.KindInvalid, "agent and tasks without one (prepareOnly, gateOnly) exclude each other")
 	case req.Models != (api.Models{}):
 		return api.Errorf(api.KindInvalid, "the agent %s has one model; models for roles cannot be used with it", name)
 	case req.Schema != nil:

@@ -43,7 +43,7 @@ func (c Claims) Claims(ctx context.Context, account string) (out []workstream.Cl
 // of are the claims of one task, in each of its repositories. An item of a plan has none of its own.
 func (c Claims) of(ctx context.Context, t api.Task) (out []workstream.Claim, err error) {
 	r := t.Create.Repo
-	if r == nil || r.Item != nil || r.PrepareOnly {
+	if r == nil || r.Item != nil || r.NoAgent() {
 		return nil, nil
 	}
 	title, _, _ := strings.Cut(strings.TrimSpace(t.Create.Request), "\n")

@@ -22,6 +22,7 @@ export interface AddRepository {
   branch?: string;
   name?: string;
   prepareEveryMs?: number;
+  secret?: string;
   url: string;
 }
 
@@ -84,6 +85,41 @@ export interface BestOf {
   vary?: Variant[];
 }
 
+export interface BrowserControl {
+  expiresAt: string;
+  token: string;
+}
+
+export interface BrowserEvent {
+  action: "move" | "down" | "up" | "wheel" | "key" | "text" | "open" | "back";
+  button?: string;
+  clicks?: number;
+  code?: string;
+  dx?: number;
+  dy?: number;
+  key?: string;
+  keyCode?: number;
+  modifiers?: number;
+  text?: string;
+  x?: number;
+  y?: number;
+}
+
+export interface BrowserFrame {
+  height: number;
+  image: string;
+  target: string;
+  title?: string;
+  url?: string;
+  width: number;
+}
+
+export interface BrowserInput {
+  events: BrowserEvent[];
+  target: string;
+  token: string;
+}
+
 export interface Budget {
   costUsd?: number;
   outputBytes?: number;
@@ -109,10 +145,13 @@ export interface BuildTemplate {
   dockerfile?: string;
   egress?: EgressPolicy;
   files?: string;
+  from?: string;
   isolation?: string;
   limits?: Limits;
   name: string;
   noCache?: boolean;
+  preset?: "browser";
+  privateTraffic?: boolean;
   ready?: string;
   secrets?: Record<string, string>;
   start?: string;
@@ -172,6 +211,11 @@ export interface Ceilings {
 export interface Check {
   command: string;
   name: string;
+}
+
+export interface CheckRepository {
+  secret?: string;
+  url: string;
 }
 
 export interface CheckResult {
@@ -359,6 +403,7 @@ export interface CreatedKey {
   hint: string;
   id: string;
   name?: string;
+  person?: Person;
   revokedAt?: string;
   role: string;
   secret: string;
@@ -415,6 +460,15 @@ export interface Delivery {
   refused?: PolicyRefusal[];
   target?: string;
   url?: string;
+}
+
+export interface DeliveryPolicy {
+  allow?: string[];
+  branch: string;
+  forbidden: string[];
+  maxFiles: number;
+  maxLines: number;
+  protected: string[];
 }
 
 export interface Destroyed {
@@ -1163,6 +1217,13 @@ export interface Gate {
   tests?: TestReport;
 }
 
+export interface GateCandidate {
+  chosen?: boolean;
+  command: string;
+  from: string;
+  why: string;
+}
+
 export interface Given {
   lessons: number;
   verified: number;
@@ -1254,6 +1315,7 @@ export interface Key {
   hint: string;
   id: string;
   name?: string;
+  person?: Person;
   revokedAt?: string;
   role: string;
 }
@@ -1422,6 +1484,12 @@ export interface PTYSize {
 
 export interface PauseSandbox {
   toDisk?: boolean;
+}
+
+export interface Person {
+  email: string;
+  issuer: string;
+  subject: string;
 }
 
 export interface PhaseEvent {
@@ -1783,6 +1851,7 @@ export interface RepoTask {
   draft?: boolean;
   filePolicy?: FilePolicy;
   fresh?: boolean;
+  gateOnly?: boolean;
   issue?: string;
   item?: ItemTask;
   locksMayChange?: boolean;
@@ -1816,6 +1885,7 @@ export interface Repository {
   error?: Error;
   fetchMs?: number;
   fetchedAt?: string;
+  forge?: string;
   id: string;
   key: string;
   lfsBytes?: number;
@@ -1825,10 +1895,29 @@ export interface Repository {
   owner?: string;
   preparation?: Preparation;
   prepareEveryMs?: number;
+  secret?: string;
   state: string;
   subject?: string;
   submodules?: number;
   url: string;
+  verify?: string;
+}
+
+export interface RepositoryAccess {
+  defaultBranch?: string;
+  forge?: string;
+  page?: string;
+  protected?: string[];
+  rights: RepositoryRight[];
+}
+
+export interface RepositoryDetected {
+  commit: string;
+  gates: GateCandidate[];
+  noGate?: string;
+  policy: DeliveryPolicy;
+  setup: string[];
+  setupFrom: string[];
 }
 
 export interface RepositoryLine {
@@ -1847,8 +1936,20 @@ export interface RepositoryResult {
   verify?: string;
 }
 
+export interface RepositoryRight {
+  fix?: string;
+  ok: boolean;
+  reason?: string;
+  right: string;
+}
+
 export interface RepositorySchedule {
   prepareEveryMs: number;
+}
+
+export interface RepositorySettings {
+  secret?: string;
+  verify?: string;
 }
 
 export interface ResumedEvent {
@@ -2479,6 +2580,7 @@ export interface Snapshot {
   parent?: string;
   paused?: boolean;
   pausedMs: number;
+  privateTraffic?: boolean;
   reason?: string;
   sandbox: string;
   sharedBytes?: number;
@@ -2528,6 +2630,10 @@ export interface TTL {
 
 export interface TagSnapshot {
   tags: string[];
+}
+
+export interface TakeBrowser {
+  token?: string;
 }
 
 export interface Task {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/test/patience"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/world"
 )
@@ -45,10 +43,7 @@ type scene struct {
 func TestBrowser(t *testing.T) {
 	tier.AnyUser(t)
 	t.Parallel()
-	modules := installed(t, ".", "hortus-console")
-	if _, err := os.Stat(chromium); err != nil {
-		t.Skipf("there is no browser: %v; apt-get install chromium", err)
-	}
+	modules := needsBrowser(t)
 	w := world.Open(t, world.Config{})
 	w.Isolates(t, "container")
 	user := w.Key("user", "")
@@ -60,24 +55,7 @@ func TestBrowser(t *testing.T) {
 	if tier.Soaking() {
 		s.ManyTask = manyTask(t, w)
 	}
-	told, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(5*time.Minute))
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", "console.mjs")
-	cmd.Stdin = strings.NewReader(string(told))
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The control for the steps: the script has really reached its end.
-	if !strings.HasSuffix(string(out), "all steps passed\n") {
-		t.Error("the script ended early")
-	}
+	runScript(t, "console.mjs", s)
 }
 
 // evilTask stores a task whose texts are markup.
@@ -150,17 +128,22 @@ func evilBox(t *testing.T, w *world.World) string {
 // repoTask has the offline model repair the example repository.
 func repoTask(t *testing.T, w *world.World) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "shop"), os.DirFS("../../examples/tasks/python")); err != nil {
+	task := world.Must(w.Client.Tasks.Create(t.Context(), api.CreateTask{Request: "Fix the failing test", Sandbox: api.CreateSandbox{Isolation: "container"},
+		Repo: &api.RepoTask{URL: exampleRepository(t), Verify: "python3 -m unittest", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}}}))(t)
+	return string(task.ID)
+}
+
+// exampleRepository returns a checkout of the example with a failing test.
+func exampleRepository(t *testing.T) string {
+	t.Helper()
+	shop := filepath.Join(t.TempDir(), "shop")
+	if err := os.CopyFS(shop, os.DirFS("../../examples/tasks/python")); err != nil {
 		t.Fatal(err)
 	}
-	shop := filepath.Join(dir, "shop")
 	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-qm", "Begin"}} {
 		if out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", shop}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	task := world.Must(w.Client.Tasks.Create(t.Context(), api.CreateTask{Request: "Fix the failing test", Sandbox: api.CreateSandbox{Isolation: "container"},
-		Repo: &api.RepoTask{URL: shop, Verify: "python3 -m unittest", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}}}))(t)
-	return string(task.ID)
+	return shop
 }

@@ -33,7 +33,7 @@ export class Browser {
       args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", ...args],
     });
     b.context = await b.chromium.newContext({ viewport: { width: 1200, height: 850 }, acceptDownloads: true, ...options });
-    b.context.setDefaultTimeout(20_000);
+    b.context.setDefaultTimeout(60_000);
     b.page = await b.tab();
     return b;
   }

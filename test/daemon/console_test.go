@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -279,12 +280,28 @@ func TestWatch(t *testing.T) {
 		}
 	}
 
+	// The start and the end of a command are notices, not events.
+	commands := func(m api.Watched) bool {
+		return slices.Contains(m.Changed, api.Stream{Kind: api.StreamCommands, ID: string(box.ID())})
+	}
+	x := world.Must(box.CreateExec(t.Context(), api.ExecRequest{Args: []string{"sleep", "1000"}}))(t)
+	changes.until(commands)
+	world.Must(box.KillExec(t.Context(), x.ID))(t)
+	changes.until(func(m api.Watched) bool {
+		return commands(m) && world.Must(box.Exec(t.Context(), x.ID))(t).State != api.ExecRunning
+	})
+	world.Must(box.SetTTL(t.Context(), 2*time.Hour))(t)
+	stored := world.Must(w.DB.ReadEvents(t.Context(), api.Stream{Kind: api.StreamSandbox, ID: string(box.ID())}, last, 100))(t)
+	if len(stored) != 1 || stored[0].Type != api.EventUpdated {
+		t.Errorf("a command stored events: %+v", stored)
+	}
+
 	for name, query := range map[string]string{"another's": stream + "/0", "one that never was": "sandbox/" + string(api.NewSandboxID()) + "/0"} {
 		if got := b.status("GET", "/v1/watch?stream="+query, ""); got != http.StatusNotFound {
 			t.Errorf("%s: %d", name, got)
 		}
 	}
-	for _, query := range []string{"x", "task//0", "task/t/x", "task/t/-1", "unknown/t/0", strings.Repeat("task/t/0&stream=", 20)} {
+	for _, query := range []string{"x", "task//0", "task/t/x", "task/t/-1", "unknown/t/0", "commands/" + string(box.ID()) + "/0", strings.Repeat("task/t/0&stream=", 20)} {
 		if got := a.status("GET", "/v1/watch?stream="+query, ""); got < 400 {
 			t.Errorf("%s: %d", query, got)
 		}

@@ -177,3 +177,48 @@ func tiersOf(t *testing.T, c *client.Client, id api.TaskID) (out []api.TierEvent
 	}
 	return out
 }
+
+// TestSettingsOfARepository: the saved gate is that of the account's tasks on the repository that name none. A fetch that runs meanwhile
+// does not undo it, and a secret that is not there changes nothing.
+func TestSettingsOfARepository(t *testing.T) {
+	w := newTown(t)
+	ctx := t.Context()
+	s := newGitServer(t, func() {})
+	admin := w.As(w.operator)
+	row := world.Must(admin.Repositories.Add(ctx, api.AddRepository{URL: s.url}, nil))(t)
+	verify, none := "make check", "nope"
+	if row = world.Must(admin.Repositories.Settings(ctx, "web", api.RepositorySettings{Verify: &verify}))(t); row.Verify != verify {
+		t.Errorf("%+v", row)
+	}
+	if row = world.Must(admin.Repositories.Sync(ctx, "web", nil))(t); row.Verify != verify {
+		t.Errorf("after a fetch: %+v", row)
+	}
+	if _, err := admin.Repositories.Settings(ctx, "web", api.RepositorySettings{Secret: &none}); api.KindOf(err) != api.KindUnauthenticated {
+		t.Errorf("an unknown secret: %v", err)
+	}
+	found := world.Must(admin.Repositories.Detected(ctx, "web"))(t)
+	if found.Commit != s.head || found.NoGate == "" || found.Policy.Branch != "hortus/*" {
+		t.Errorf("%+v", found)
+	}
+	gate := func(c *client.Client, verify string) string {
+		t.Helper()
+		task := world.Must(c.Tasks.Create(ctx, api.CreateTask{Request: "x", Repo: &api.RepoTask{URL: s.url, Verify: verify, GateOnly: true, Author: api.Identity{Name: "A", Email: "a@example.org"}}}))(t)
+		world.Must(c.Tasks.Cancel(ctx, task.ID))(t)
+		return task.Create.Repo.Verify
+	}
+	other := w.Key("other", api.RoleAdmin)
+	for name, c := range map[string]struct {
+		client *client.Client
+		verify string
+		want   string
+	}{
+		"its account":              {admin, "", verify},
+		"its account, another one": {admin, "true", "true"},
+		"the operator":             {w.Client, "", verify},
+		"another account":          {w.As(other), "", ""},
+	} {
+		if got := gate(c.client, c.verify); got != c.want {
+			t.Errorf("%s: the gate is %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -51,9 +51,14 @@ func gitlabCheck(s *Server, w http.ResponseWriter, r *http.Request) (*Repository
 }
 
 // gitlabProject is "Retrieve a project", GET /projects/:id.
-func (s *Server) gitlabProject(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
+func (s *Server) gitlabProject(w http.ResponseWriter, r *http.Request, repo *Repository, u User) (int, any) {
+	level := 20 // Reporter
+	if u.Write {
+		level = 30 // Developer
+	}
 	return http.StatusOK, object{
-		"id": repo.id, "path": repo.name(), "path_with_namespace": repo.Path, "default_branch": repo.DefaultBranch,
+		"permissions": object{"project_access": object{"access_level": level}, "group_access": nil},
+		"id":          repo.id, "path": repo.name(), "path_with_namespace": repo.Path, "default_branch": repo.DefaultBranch,
 		"web_url": "http://" + r.Host + s.cfg.Prefix + "/" + repo.Path, "archived": repo.Archived, "visibility": "private",
 	}
 }

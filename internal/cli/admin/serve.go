@@ -157,6 +157,9 @@ func (c *keyLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	}
 	return app.ShowList(a, list, "ID ACCOUNT ROLE PREFIX CREATED CEILINGS NAME", func(k api.Key) []string {
 		name := k.Name
+		if k.Person != nil {
+			name += " (signs in at " + k.Person.Issuer + ")"
+		}
 		if !k.RevokedAt.IsZero() {
 			name = "(revoked " + k.RevokedAt.Local().Format(time.DateTime) + ") " + name
 		}

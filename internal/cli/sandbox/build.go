@@ -97,12 +97,20 @@ func (c *templateBuildCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
+	if !copies.MatchString(text) {
+		dir = ""
+	}
+	return build(ctx, a, cl, stop, req, dir)
+}
+
+// build builds a template, with the files of a directory unless it is empty, and prints the ID of its snapshot.
+func build(ctx context.Context, a *app.App, cl *client.Client, stop *terminal.Interrupts, req api.BuildTemplate, dir string) (err error) {
 	p := progress.New(a.Env, a.Flags.Quiet, "template "+req.Name)
 	defer p.Close()
 	work, done := stop.Cancel(ctx, func() { p.Say("cancelling") })
 	defer done()
 	began := time.Now()
-	if copies.MatchString(text) {
+	if dir != "" {
 		p.Doing("upload %s", dir)
 		if req.Files, err = uploadFiles(work, cl, dir); err != nil {
 			return notBuilt(req.Name, err)

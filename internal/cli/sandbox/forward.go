@@ -252,3 +252,35 @@ func (c *sandboxURLCmd) Run(ctx app.Context, a *app.App) error {
 	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(link.URL))
 	return err
 }
+
+type sandboxBrowserCmd struct {
+	oneSandbox
+}
+
+// Help returns what the first line of help does not.
+func (sandboxBrowserCmd) Help() string {
+	return `The URL is for programs that speak the Chrome DevTools Protocol:
+
+    const browser = await chromium.connectOverCDP(process.argv[2]);
+
+The console shows the browser, and lets you use it: hortus ui.`
+}
+
+// Run prints where a program reaches the browser.
+func (c *sandboxBrowserCmd) Run(ctx app.Context, a *app.App) error {
+	s, _, err := findAlive(ctx, a, c.ID)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	link, err := s.BrowserURL(ctx)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(link)
+	}
+	a.Note("this URL works once, until %s", link.ExpiresAt.Local().Format(time.TimeOnly))
+	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(link.URL))
+	return err
+}

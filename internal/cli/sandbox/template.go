@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -40,6 +41,7 @@ type templateCreateCmd struct {
 	Name      string `arg:"" help:"Name of the template, NAME or NAME:TAG: lower-case letters, digits and -, and a tag (default default). An existing template with this name is replaced; running sandboxes keep the old one."`
 	From      string `complete:"templates" placeholder:"NAME" help:"Template or snapshot to start from (default host)."`
 	FromImage string `name:"from-image" complete:"images" placeholder:"REF" help:"Container image to make the template of: a reference such as python:3.12, or the path of a docker save archive or an OCI layout; docs/images.md."`
+	Preset    string `placeholder:"NAME" help:"Preset to create the template of: browser, a Chromium that hortus sandbox browser and the console reach; docs/templates.md. --from is what it starts from (default host, with this machine's Chromium)."`
 	flags.Backend
 	flags.Bounds
 	Env       []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable for the commands and the processes that they leave running. Repeatable."`
@@ -54,6 +56,7 @@ func (templateCreateCmd) Help() string {
 
     hortus template create py --from-image python:3.12
     hortus template create tools --from-image ./tools.tar
+    hortus template create browser --preset browser
     hortus template create numbers --from py --run 'python3 -m compileall -q /usr/local/lib'`
 }
 
@@ -61,6 +64,9 @@ func (templateCreateCmd) Help() string {
 func (c *templateCreateCmd) Run(ctx app.Context, a *app.App) error {
 	if c.FromImage != "" || a.Given("from-image") {
 		return c.fromImage(ctx, a)
+	}
+	if c.Preset != "" || a.Given("preset") {
+		return c.preset(ctx, a)
 	}
 	req := api.CreateTemplate{Name: c.Name, From: c.From, Isolation: c.Isolation, Run: c.Commands, OnRestore: c.OnRestore, TimeoutMS: c.Timeout.Milliseconds()}
 	var err error
@@ -134,7 +140,7 @@ func (c *templateCreateCmd) fromImage(ctx context.Context, a *app.App) error {
 		return api.Errorf(api.KindInvalid, "--from and --from-image exclude each other").WithHint("give one of them")
 	}
 	// What the environment says of isolation and limits is for sandboxes.
-	for _, flag := range []string{"run", "on-restore", "env", "timeout", "isolation", "memory", "cpus", "cpu-time", "pids", "disk", "output-limit"} {
+	for _, flag := range []string{"preset", "run", "on-restore", "env", "timeout", "isolation", "memory", "cpus", "cpu-time", "pids", "disk", "output-limit"} {
 		if a.Given(flag) {
 			return api.Errorf(api.KindInvalid, "--%s and --from-image exclude each other: a template of an image is its files alone", flag).
 				WithHint("create it first, then another one from it: hortus template create %s --from-image %.200s, then: hortus template create %s-2 --from %s --run CMD", c.Name, c.FromImage, c.Name, c.Name)
@@ -166,6 +172,31 @@ func (c *templateCreateCmd) fromImage(ctx context.Context, a *app.App) error {
 	}
 	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(img.ID))
 	return err
+}
+
+// preset builds the template of a preset and prints the ID of its snapshot.
+func (c *templateCreateCmd) preset(ctx app.Context, a *app.App) error {
+	for _, flag := range []string{"run", "on-restore", "env", "timeout"} {
+		if a.Given(flag) {
+			return api.Errorf(api.KindInvalid, "--%s and --preset exclude each other", flag).
+				WithHint("create it first, then another one from it: hortus template create %s-2 --from %s --run CMD", c.Name, c.Name)
+		}
+	}
+	if !slices.Contains(api.Presets(), api.Preset(c.Preset)) {
+		return api.Errorf(api.KindInvalid, "unknown preset %.40q", c.Preset).WithHint("there is %s", api.PresetBrowser)
+	}
+	req := api.BuildTemplate{Name: c.Name, Preset: api.Preset(c.Preset), From: c.From, Isolation: c.Isolation}
+	var err error
+	if req.Limits, err = c.Limits(); err != nil {
+		return err
+	}
+	stop := terminal.CatchInterrupts(a)
+	defer stop.Close()
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return build(ctx, a, cl, stop, req, "")
 }
 
 type templateLsCmd struct{}

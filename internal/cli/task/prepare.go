@@ -26,7 +26,10 @@ type RepoCommand struct {
 	Add     repoAddCmd     `cmd:"" help:"Connect a repository under a name, and fetch it."`
 	Ls      repoLsCmd      `cmd:"" help:"List connected repositories."`
 	Show    repoShowCmd    `cmd:"" help:"Show a connected repository."`
-	Set     repoSetCmd     `cmd:"" help:"Set how often the daemon prepares a connected repository."`
+	Set     repoSetCmd     `cmd:"" help:"Change a connected repository: its gate command, its token, how often it is prepared."`
+	Check   repoCheckCmd   `cmd:"" help:"Test what may be done with a repository: read, push, open merge requests."`
+	Detect  repoDetectCmd  `cmd:"" help:"Show what was found in a connected repository: gate commands, setup, branch policy."`
+	Gate    repoGateCmd    `cmd:"" help:"Run the gate of a repository without an agent, and print its output."`
 	Sync    repoSyncCmd    `cmd:"" help:"Fetch what is new in connected repositories."`
 	Rm      repoRmCmd      `cmd:"" help:"Disconnect repositories. Their cached copies stay until hortus gc removes them."`
 	Prepare PrepareCommand `cmd:"" help:"Install what repositories need, so that their tasks start with it."`

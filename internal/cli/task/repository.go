@@ -57,6 +57,7 @@ type repoAddCmd struct {
 	Repo   string `arg:"" complete:"dirs" placeholder:"PATH|URL[@BRANCH]" help:"Repository: a directory or a URL, optionally with @BRANCH."`
 	Name   string `placeholder:"NAME" help:"Name: lower-case letters, digits, \".\", \"_\" and \"-\" (default: the last part of the path or URL)."`
 	Branch string `placeholder:"BRANCH" help:"Branch that tasks start from (default: the repository's own default branch)."`
+	Secret string `name:"token-secret" complete:"secrets" placeholder:"NAME" help:"Secret with the token for the repository (default: the credentials of the daemon). It must be able to read the repository; hortus repo check tests it."`
 	Every  *every `name:"prepare-every" placeholder:"6h" help:"Interval at which the daemon fetches the repository and prepares what is new (minimum 1m), or never (default)."`
 }
 
@@ -69,7 +70,7 @@ func (c *repoAddCmd) Run(ctx app.Context, a *app.App) error {
 	if branch != "" && c.Branch != "" && branch != c.Branch {
 		return api.Errorf(api.KindInvalid, "--branch: %.80q and @%.80s are two branches", c.Branch, branch).WithHint("give one of them")
 	}
-	req := api.AddRepository{URL: address, Branch: cmp.Or(branch, c.Branch), Name: c.Name, PrepareEveryMS: c.Every.milliseconds()}
+	req := api.AddRepository{URL: address, Branch: cmp.Or(branch, c.Branch), Name: c.Name, Secret: c.Secret, PrepareEveryMS: c.Every.milliseconds()}
 	if filepath.IsAbs(address) {
 		tree, err := person(a).Toplevel(ctx, address)
 		switch {
@@ -209,6 +210,9 @@ func (c *repoShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 			row("fetched", fmt.Sprintf("%s, %s in %s", r.FetchedAt.Format(time.RFC3339), objects(r.Objects), human.Milliseconds(r.FetchMS)))
 		}
 		showPreparation(r, row)
+		row("gate", cmp.Or(r.Verify, "detected for each commit"))
+		row("forge", r.Forge)
+		row("token", cmp.Or(human.Prefixed("secret ", r.Secret), "the credentials of the daemon"))
 		row("account", r.Account)
 		row("key", r.Key)
 		row("created", r.CreatedAt.Format(time.RFC3339))
@@ -330,23 +334,43 @@ func (e *every) milliseconds() int64 {
 }
 
 type repoSetCmd struct {
-	Name  string `arg:"" complete:"connected" help:"Name of the repository, its ID, or a unique prefix of that."`
-	Every *every `name:"prepare-every" required:"" placeholder:"6h" help:"Interval at which the daemon fetches the repository and prepares what is new (minimum 1m), or never."`
+	Name   string  `arg:"" complete:"connected" help:"Name of the repository, its ID, or a unique prefix of that."`
+	Every  *every  `name:"prepare-every" placeholder:"6h" help:"Interval at which the daemon fetches the repository and prepares what is new (minimum 1m), or never."`
+	Verify *string `placeholder:"CMD" help:"Gate command of tasks that name none; an empty text to detect it for each commit."`
+	Secret *string `name:"token-secret" complete:"secrets" placeholder:"NAME" help:"Secret with the token for the repository; an empty text for the credentials of the daemon."`
 }
 
 // Run changes a connected repository.
 func (c *repoSetCmd) Run(ctx app.Context, a *app.App) error {
+	if c.Every == nil && c.Verify == nil && c.Secret == nil {
+		return api.Errorf(api.KindInvalid, "nothing to change").WithHint("give --prepare-every, --verify or --token-secret")
+	}
 	a.NeedForges = true
 	cl, err := a.Client(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := cl.Repositories.Schedule(ctx, c.Name, time.Duration(*c.Every))
+	var r api.Repository
+	if c.Verify != nil || c.Secret != nil {
+		r, err = cl.Repositories.Settings(ctx, c.Name, api.RepositorySettings{Verify: c.Verify, Secret: c.Secret})
+	}
+	if err == nil && c.Every != nil {
+		r, err = cl.Repositories.Schedule(ctx, c.Name, time.Duration(*c.Every))
+	}
 	if err != nil {
 		return app.Missing(err, "hortus repo ls")
 	}
 	if a.Flags.JSON {
 		return a.JSON(r)
+	}
+	if c.Verify != nil {
+		a.Note("the gate of %s: %s", r.Name, cmp.Or(r.Verify, "detected for each commit"))
+	}
+	if c.Secret != nil {
+		a.Note("the token of %s: %s", r.Name, cmp.Or(human.Prefixed("secret ", r.Secret), "the credentials of the daemon"))
+	}
+	if c.Every == nil {
+		return nil
 	}
 	if r.PrepareEveryMS == 0 {
 		a.Note("%s is not prepared by itself any more", r.Name)

@@ -31,8 +31,10 @@ type Rows interface {
 // nothing can be added or fetched. Now and Logger may be nil.
 type Config struct {
 	Cache *cache.Cache
-	// Source adds the credentials for an address.
-	Source func(ctx context.Context, url string) (git.Source, error)
+	// Source adds the credentials that an account has for an address.
+	Source func(ctx context.Context, account, url string) (git.Source, error)
+	// Rights tests what may be done with a repository, with the token in a secret of an account. It may be nil if no repository has one.
+	Rights func(ctx context.Context, account, url, secret string) (api.RepositoryAccess, error)
 	Rows   Rows
 	Owner  api.OwnerID
 	Now    func() time.Time
@@ -86,6 +88,9 @@ func (s *Repositories) Add(ctx context.Context, req api.AddRepository, progress 
 		if r.Account == row.Account && (r.Name == row.Name || r.Key == row.Key) {
 			return api.Repository{}, exists(r, row)
 		}
+	}
+	if err := s.token(ctx, &row, req.Secret); err != nil {
+		return api.Repository{}, err
 	}
 	// A caller that disappears must not leave it in doubt whether the row exists.
 	if err := s.cfg.Rows.InsertRepository(context.WithoutCancel(ctx), row); err != nil {
@@ -199,7 +204,7 @@ func gone(row api.Repository) error {
 func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress func(string)) (api.Repository, error) {
 	began := s.cfg.Now()
 	err := func() error {
-		src, err := s.cfg.Source(ctx, row.URL)
+		src, err := s.cfg.Source(ctx, row.Account, row.URL)
 		if err != nil {
 			return err
 		}
@@ -250,6 +255,7 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 	defer unlock()
 	if now, e := s.cfg.Rows.Repository(context.WithoutCancel(ctx), row.ID); e == nil {
 		row.PrepareEveryMS, row.Preparation = now.PrepareEveryMS, now.Preparation
+		row.Secret, row.Forge, row.Verify = now.Secret, now.Forge, now.Verify
 	}
 	if e := s.cfg.Rows.UpdateRepository(context.WithoutCancel(ctx), row); e != nil && err == nil {
 		if api.KindOf(e) == api.KindConflict {

@@ -36,7 +36,7 @@ func open(t *testing.T, owner api.OwnerID) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return world{New(Config{Cache: c, Rows: db, Owner: owner, Source: func(_ context.Context, url string) (git.Source, error) { return git.Source{URL: url}, nil }}), db, c}
+	return world{New(Config{Cache: c, Rows: db, Owner: owner, Source: func(_ context.Context, _, url string) (git.Source, error) { return git.Source{URL: url}, nil }}), db, c}
 }
 
 func TestLifeOfARepository(t *testing.T) {

@@ -58,7 +58,7 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	clock := func() time.Time { return w.now }
-	w.all = connected.New(connected.Config{Cache: c, Rows: w.rows, Owner: w.owner, Now: clock, Source: func(_ context.Context, url string) (git.Source, error) { return git.Source{URL: url}, nil }})
+	w.all = connected.New(connected.Config{Cache: c, Rows: w.rows, Owner: w.owner, Now: clock, Source: func(_ context.Context, _, url string) (git.Source, error) { return git.Source{URL: url}, nil }})
 	w.Schedule = newSchedule(Config{
 		Repositories: w.all, Owner: w.owner, Now: clock,
 		Prepare: func(_ context.Context, r api.Repository, started func(api.TaskID)) (string, error) {

@@ -241,6 +241,9 @@ func (r *work) from(ctx context.Context, name string, before int) (origin, error
 		o.defaults.Command, o.defaults.Entrypoint = img.Command, img.Entrypoint
 	}
 	o.key = hash("v3", contents, r.req.Isolation, fmt.Sprintf("%+v", r.req.Limits), fmt.Sprintf("%q %q", r.req.Shell, r.req.Dir))
+	if r.req.PrivateTraffic {
+		o.key = hash(o.key, "private")
+	}
 	return o, nil
 }
 
@@ -499,7 +502,7 @@ func (r *work) open(ctx context.Context, from origin, grants []api.SecretGrant) 
 	if most := api.PrincipalOf(ctx).Ceilings.TTLMS; most > 0 {
 		life = min(life, time.Duration(most)*time.Millisecond)
 	}
-	req := api.CreateSandbox{Template: from.template, TTLMS: life.Milliseconds(), Egress: r.req.Egress, Secrets: grants, Labels: map[string]string{"template": r.req.Name}}
+	req := api.CreateSandbox{Template: from.template, TTLMS: life.Milliseconds(), Egress: r.req.Egress, PrivateTraffic: r.req.PrivateTraffic, Secrets: grants, Labels: map[string]string{"template": r.req.Name}}
 	if from.fresh {
 		req.Isolation, req.Limits = r.req.Isolation, r.req.Limits
 	}

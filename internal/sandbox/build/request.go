@@ -26,6 +26,8 @@ type Request struct {
 	Limits    api.Limits
 	// Egress is what the steps may connect to; nil is nothing.
 	Egress *api.EgressPolicy
+	// PrivateTraffic has the ports of the template's sandboxes private.
+	PrivateTraffic bool
 	// NoCache runs every step.
 	NoCache bool
 }

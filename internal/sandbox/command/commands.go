@@ -29,6 +29,8 @@ type Config struct {
 	Watcher sandbox.Watcher
 	Logger  *slog.Logger
 	Now     func() time.Time
+	// Changed is called when a record was stored: a command of the sandbox starts, or has ended. It must not block.
+	Changed func(id api.SandboxID)
 	// Context ends the streams of all commands. It ends when the manager closes, which
 	// then waits for what Go started.
 	Context context.Context
@@ -94,6 +96,7 @@ func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, bor
 	if err := c.cfg.Rows.InsertExec(context.WithoutCancel(ctx), x.row); err != nil {
 		return nil, err
 	}
+	c.cfg.Changed(sb.ID)
 	// The stream's life is not the caller's: it belongs to the command, and ends with it,
 	// with the sandbox, or at the host's own deadline.
 	x.ctx, x.cancel = context.WithCancel(c.cfg.Context)
@@ -213,6 +216,7 @@ func (c *Commands) EndAll(ctx context.Context, id api.SandboxID, cause string) e
 		if err := c.cfg.Rows.UpdateExec(ctx, row); err != nil {
 			return err
 		}
+		c.cfg.Changed(id)
 	}
 	return nil
 }
@@ -228,8 +232,10 @@ func (c *Commands) store(row api.Exec) error {
 	err := c.cfg.Rows.UpdateExec(ctx, row)
 	if err != nil {
 		c.cfg.Logger.Error("cannot store command record", "exec", row.ID, "sandbox", row.Sandbox, "state", row.State, "error", err)
+		return err
 	}
-	return err
+	c.cfg.Changed(row.Sandbox)
+	return nil
 }
 
 func (c *Commands) storeSandbox(s *life.Sandbox) {

@@ -496,3 +496,22 @@ func TestCommandsOfDecision(t *testing.T) {
 		}
 	}
 }
+
+// TestPrivatePortsOfSnapshots: what starts from a snapshot of a sandbox with private ports has private ports. The control is one
+// of a sandbox without.
+func TestPrivatePortsOfSnapshots(t *testing.T) {
+	o := newOutside(t, nil)
+	for _, private := range []bool{true, false} {
+		s := o.create(t, api.CreateSandbox{Isolation: "fake", PrivateTraffic: private})
+		saved, err := o.Saver.Snapshot(t.Context(), s.ID, api.CreateSnapshot{})
+		if err != nil || saved.PrivateTraffic != private {
+			t.Fatalf("%+v, %v", saved, err)
+		}
+		if from := o.create(t, api.CreateSandbox{Template: string(saved.ID)}); from.PrivateTraffic != private {
+			t.Errorf("private %v: %+v", private, from)
+		}
+		if from := o.create(t, api.CreateSandbox{Template: string(saved.ID), PrivateTraffic: true}); !from.PrivateTraffic {
+			t.Errorf("private %v, requested: %+v", private, from)
+		}
+	}
+}

@@ -41,6 +41,8 @@ type Config struct {
 	Egress sandbox.EgressServer
 	// Watcher may be nil.
 	Watcher sandbox.Watcher
+	// CommandsChanged is called when a command of a sandbox starts or has ended; nil if nobody needs it. It must not block.
+	CommandsChanged func(id api.SandboxID)
 	// Pool is the number of guests of each kind that are booted ahead; 0 boots each when
 	// it is requested.
 	Pool   int
@@ -85,6 +87,9 @@ func New(cfg Config) *Manager {
 	if cfg.Watcher == nil {
 		cfg.Watcher = noWatcher{}
 	}
+	if cfg.CommandsChanged == nil {
+		cfg.CommandsChanged = func(api.SandboxID) {}
+	}
 	clock := uptime.Clock{Now: cfg.Now, Uptime: cfg.Uptime}
 	rows, log := cfg.Rows, cfg.Logger
 	if cfg.Uptime != nil {
@@ -97,7 +102,7 @@ func New(cfg Config) *Manager {
 	resolver := outgoing.Policies{Server: cfg.Egress}
 	origins := &origins{cfg.Templates, cfg.Snapshots, cfg.Backends}
 	capacity := &capacity{cfg.Admission, facts, cfg.Watcher}
-	run := command.New(command.Config{Rows: rows, Watcher: cfg.Watcher, Logger: log, Now: cfg.Now, Context: t.ctx, Go: t.wg.Go})
+	run := command.New(command.Config{Rows: rows, Watcher: cfg.Watcher, Logger: log, Now: cfg.Now, Changed: cfg.CommandsChanged, Context: t.ctx, Go: t.wg.Go})
 	guests := pool.New(pool.Config{Size: cfg.Pool, Logger: log, Now: cfg.Now, Restore: origins.restore})
 	c := &lifecycle{table: t, facts: facts, rows: rows, run: run, egress: cfg.Egress, watcher: cfg.Watcher, now: cfg.Now, log: log}
 

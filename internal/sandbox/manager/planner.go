@@ -277,6 +277,7 @@ func (r *Planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sand
 	if p.snapshot != nil {
 		row.Snapshot, row.Lineage = p.snapshot.ID, p.snapshot.LineageID()
 		row.OnRestore, row.Defaults = p.snapshot.OnRestore, p.snapshot.Defaults
+		row.PrivateTraffic = row.PrivateTraffic || p.snapshot.PrivateTraffic
 	}
 	p.egress.Set(&row)
 	if req.Provision != nil {

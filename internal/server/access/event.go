@@ -87,7 +87,7 @@ func (e *Events) may(ctx context.Context, s api.Stream) error {
 		return err
 	}
 	switch s.Kind {
-	case api.StreamSandbox:
+	case api.StreamSandbox, api.StreamCommands:
 		_, err = e.sandboxes.get(ctx, p, api.SandboxID(s.ID))
 	case api.StreamTask:
 		_, err = e.tasks.get(ctx, p, api.TaskID(s.ID))

@@ -12,6 +12,8 @@ type Connected interface {
 	Add(ctx context.Context, req api.AddRepository, progress func(string)) (api.Repository, error)
 	Sync(ctx context.Context, id api.RepositoryID, progress func(string)) (api.Repository, error)
 	Schedule(ctx context.Context, id api.RepositoryID, req api.RepositorySchedule) (api.Repository, error)
+	Settings(ctx context.Context, id api.RepositoryID, req api.RepositorySettings) (api.Repository, error)
+	Check(ctx context.Context, account string, req api.CheckRepository) (api.RepositoryAccess, error)
 	Prepare(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Get(ctx context.Context, id api.RepositoryID) (api.Repository, error)
@@ -23,10 +25,50 @@ type Connected interface {
 // Repositories guards the connected repositories. A fetch uses the operator's credentials and
 // writes the cache that all accounts share, so only an admin adds and fetches. A repository
 // belongs to the account of the key that added it: its other keys may list and remove it.
-type Repositories struct{ c Connected }
+type Repositories struct {
+	c       Connected
+	inspect func(ctx context.Context, r api.Repository) (api.RepositoryDetected, error)
+}
 
-// NewRepositories guards them.
-func NewRepositories(c Connected) *Repositories { return &Repositories{c} }
+// NewRepositories guards them. inspect says what was found in the commit of one.
+func NewRepositories(c Connected, inspect func(ctx context.Context, r api.Repository) (api.RepositoryDetected, error)) *Repositories {
+	return &Repositories{c, inspect}
+}
+
+// Check tests what the account of the caller, who must be an admin, may do with a repository.
+func (r *Repositories) Check(ctx context.Context, req api.CheckRepository) (api.RepositoryAccess, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.RepositoryAccess{}, err
+	}
+	if p.Role != api.RoleAdmin {
+		return api.RepositoryAccess{}, denied("testing the access to a repository")
+	}
+	if err := checkRemote(p, req.URL); err != nil {
+		return api.RepositoryAccess{}, err
+	}
+	return r.c.Check(ctx, p.Account, req)
+}
+
+// Settings changes the settings of a repository. The caller must be an admin: they decide what its tasks run.
+func (r *Repositories) Settings(ctx context.Context, id api.RepositoryID, req api.RepositorySettings) (api.Repository, error) {
+	if err := r.mayFetch(ctx, id, "the settings of a repository"); err != nil {
+		return api.Repository{}, err
+	}
+	return r.c.Settings(ctx, id, req)
+}
+
+// Detected says what was found in the commit of a repository of the caller's.
+func (r *Repositories) Detected(ctx context.Context, id api.RepositoryID) (api.RepositoryDetected, error) {
+	_, row, err := r.get(ctx, id)
+	if err != nil {
+		return api.RepositoryDetected{}, err
+	}
+	if row.Commit == "" {
+		return api.RepositoryDetected{}, api.Errorf(api.KindConflict, "repository %s was not fetched yet", row.Name).WithHint("fetch it: hortus repo sync %s", row.Name)
+	}
+	return r.inspect(ctx, row)
+}
 
 // Add connects a repository for the account of the caller, who must be an admin.
 func (r *Repositories) Add(ctx context.Context, req api.AddRepository, progress func(string)) (api.Repository, error) {
@@ -131,7 +173,7 @@ func (r *Repositories) Page(ctx context.Context, p api.PageRequest) ([]api.Repos
 }
 
 // Find returns the one of the caller's repositories that a name or a prefix of an id stands
-// for. A name comes first; an admin's key also finds the names of the operator's own.
+// for. A name comes first; an admin's key also finds the names of the operator's own, and the operator those of the console on the machine.
 func (r *Repositories) Find(ctx context.Context, nameOrPrefix string) (api.RepositoryID, error) {
 	p, err := caller(ctx)
 	if err != nil {
@@ -139,7 +181,11 @@ func (r *Repositories) Find(ctx context.Context, nameOrPrefix string) (api.Repos
 	}
 	row, err := r.c.Named(ctx, p.Account, nameOrPrefix)
 	if api.KindOf(err) == api.KindNotFound && p.Role == api.RoleAdmin {
-		row, err = r.c.Named(ctx, "", nameOrPrefix)
+		other := ""
+		if p.Account == "" {
+			other = api.LocalAccount
+		}
+		row, err = r.c.Named(ctx, other, nameOrPrefix)
 	}
 	if err == nil {
 		return row.ID, nil

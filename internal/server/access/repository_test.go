@@ -31,6 +31,15 @@ func (c *connections) Schedule(context.Context, api.RepositoryID, api.Repository
 	c.n++
 	return c.row, nil
 }
+func (c *connections) Settings(context.Context, api.RepositoryID, api.RepositorySettings) (api.Repository, error) {
+	c.n++
+	return c.row, nil
+}
+func (c *connections) Check(_ context.Context, account string, _ api.CheckRepository) (api.RepositoryAccess, error) {
+	c.n++
+	c.asked = "check for " + account
+	return api.RepositoryAccess{}, nil
+}
 func (c *connections) Prepare(context.Context, api.RepositoryID) (api.Repository, error) {
 	c.n++
 	return c.row, nil
@@ -92,13 +101,29 @@ func TestRepositoriesAreOnesOwn(t *testing.T) {
 		{"its user prepares", user("a"), url, prepare, api.KindDenied},
 		{"another user prepares", user("b"), url, prepare, api.KindNotFound},
 		{"nobody prepares", api.Principal{}, url, prepare, api.KindUnauthenticated},
+		{"the operator tests", api.Operator(), path, check, ""},
+		{"an admin tests", admin, url, check, ""},
+		{"an admin's key tests a path", admin, path, check, api.KindDenied},
+		{"a user tests", user("a"), url, check, api.KindDenied},
+		{"nobody tests", api.Principal{}, url, check, api.KindUnauthenticated},
+		{"an admin changes", admin, url, settings, ""},
+		{"an admin's key changes a path", admin, path, settings, api.KindDenied},
+		{"its user changes", user("a"), url, settings, api.KindDenied},
+		{"another user changes", user("b"), url, settings, api.KindNotFound},
+		{"its user detects", user("a"), url, detect, ""},
+		{"another user detects", user("b"), url, detect, api.KindNotFound},
+		{"nobody detects", api.Principal{}, url, detect, api.KindUnauthenticated},
 		{"its user removes", user("a"), url, remove, ""},
 		{"an admin removes", admin, url, remove, ""},
 		{"another user removes", user("b"), url, remove, api.KindNotFound},
 		{"nobody removes", api.Principal{}, url, remove, api.KindUnauthenticated},
 	} {
-		s := &connections{row: api.Repository{ID: api.NewRepositoryID(), Account: "a", URL: c.url}}
-		err := c.do(access.NewRepositories(s), api.WithPrincipal(t.Context(), c.who), c.url)
+		s := &connections{row: api.Repository{ID: api.NewRepositoryID(), Account: "a", URL: c.url, Commit: "c"}}
+		inspect := func(context.Context, api.Repository) (api.RepositoryDetected, error) {
+			s.n++
+			return api.RepositoryDetected{}, nil
+		}
+		err := c.do(access.NewRepositories(s, inspect), api.WithPrincipal(t.Context(), c.who), c.url)
 		if want := map[bool]int{true: 1}[c.kind == ""]; api.KindOf(err) != c.kind && err != nil || c.kind != "" && err == nil || s.n != want {
 			t.Errorf("%s: %v, %d calls", c.name, err, s.n)
 		}
@@ -106,8 +131,8 @@ func TestRepositoriesAreOnesOwn(t *testing.T) {
 			t.Errorf("it is added for %q", s.added.Account)
 		}
 	}
-	s := &connections{row: api.Repository{Account: "a"}, names: map[string]api.RepositoryID{"a/web": "of a", "/web": "of the operator", "/own": "own"}}
-	r := access.NewRepositories(s)
+	s := &connections{row: api.Repository{Account: "a"}, names: map[string]api.RepositoryID{"a/web": "of a", "/web": "of the operator", "/own": "own", "default/page": "of the console"}}
+	r := access.NewRepositories(s, nil)
 	for _, c := range []struct {
 		who   api.Principal
 		name  string
@@ -115,6 +140,7 @@ func TestRepositoriesAreOnesOwn(t *testing.T) {
 		asked string
 	}{
 		{user("a"), "web", "of a", ""}, {api.Operator(), "web", "of the operator", ""}, {admin, "web", "of the operator", ""},
+		{api.Operator(), "page", "of the console", ""}, {admin, "page", "", "prefix of "}, {user("a"), "page", "", "prefix of a"},
 		{user("a"), "own", "", "prefix of a"}, {user("b"), "web", "", "prefix of b"}, {admin, "nope", "", "prefix of "},
 	} {
 		s.asked = ""
@@ -152,5 +178,20 @@ func plan(r *access.Repositories, ctx context.Context, _ string) error {
 
 func prepare(r *access.Repositories, ctx context.Context, _ string) error {
 	_, err := r.Prepare(ctx, "r1")
+	return err
+}
+
+func check(r *access.Repositories, ctx context.Context, url string) error {
+	_, err := r.Check(ctx, api.CheckRepository{URL: url})
+	return err
+}
+
+func settings(r *access.Repositories, ctx context.Context, _ string) error {
+	_, err := r.Settings(ctx, "r1", api.RepositorySettings{})
+	return err
+}
+
+func detect(r *access.Repositories, ctx context.Context, _ string) error {
+	_, err := r.Detected(ctx, "r1")
 	return err
 }

@@ -35,6 +35,10 @@ func (s *Secrets) Set(ctx context.Context, name string, req secrets.Set) (secret
 		return secrets.Secret{}, api.Errorf(api.KindDenied, "a secret from a variable, a file or a command of the daemon's machine cannot be set with an API key").
 			WithHint("use the daemon's own socket on its machine, or store the value")
 	}
+	if len(req.Bindings) == 0 && !req.ForHeaders && p.Role != api.RoleAdmin {
+		return secrets.Secret{}, api.Errorf(api.KindInvalid, "secret %s has no bindings: only an admin sets secrets that the daemon itself uses", name).
+			WithHint("bind it to the requests that it may be used in")
+	}
 	return s.s.Set(ctx, p.Account, name, req)
 }
 

@@ -44,7 +44,7 @@ func TestSecretsAreOnesOwn(t *testing.T) {
 		s := &noted{}
 		g := access.NewSecrets(s)
 		for want, do := range map[string]func() error{
-			"set " + account + "/n":    func() error { _, err := g.Set(ctx(p), "n", secrets.Set{}); return err },
+			"set " + account + "/n":    func() error { _, err := g.Set(ctx(p), "n", secrets.Set{Bindings: []secrets.Binding{{}}}); return err },
 			"remove " + account + "/n": func() error { _, err := g.Remove(ctx(p), "n"); return err },
 			"get " + account + "/n":    func() error { _, err := g.Get(ctx(p), "n"); return err },
 			"page " + account + "/":    func() error { _, _, err := g.Page(ctx(p), api.PageRequest{}); return err },
@@ -60,10 +60,21 @@ func TestSecretsAreOnesOwn(t *testing.T) {
 		}
 		for source, machine := range map[secrets.Source]bool{"": false, secrets.Stored: false, secrets.Variable: true, secrets.File: true, secrets.Command: true, "unknown": true} {
 			s.asked = ""
-			_, err := g.Set(ctx(p), "n", secrets.Set{Source: source})
+			_, err := g.Set(ctx(p), "n", secrets.Set{Source: source, Bindings: []secrets.Binding{{}}})
 			if denied := machine && p.Key != ""; denied != (api.KindOf(err) == api.KindDenied) || denied != (s.asked == "") || !denied && err != nil {
 				t.Errorf("source %q of account %q: %q, %v", source, account, s.asked, err)
 			}
+		}
+	}
+}
+
+// TestSecretsForTheDaemonNeedAnAdmin: a secret without bindings is used by the daemon alone, for repositories, which only admins connect.
+func TestSecretsForTheDaemonNeedAnAdmin(t *testing.T) {
+	for role, want := range map[api.Role]api.Kind{api.RoleUser: api.KindInvalid, api.RoleAdmin: ""} {
+		s := &noted{}
+		_, err := access.NewSecrets(s).Set(api.WithPrincipal(t.Context(), api.Principal{Role: role, Account: "a", Key: "k"}), "n", secrets.Set{Value: "12345678"})
+		if (err != nil) != (want != "") || err != nil && api.KindOf(err) != want || (s.asked != "") != (want == "") {
+			t.Errorf("%s: %v, asked %q", role, err, s.asked)
 		}
 	}
 }

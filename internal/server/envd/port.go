@@ -46,14 +46,20 @@ func (d *Server) servePort(w http.ResponseWriter, r *http.Request, t target) {
 	if !t.labelled {
 		previews = nil // the address is not the port's own
 	}
-	if previews != nil && preview.HasTicket(r) {
+	if previews != nil && preview.HasTicket(r) && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		if r = r.Clone(r.Context()); !previews.Open(r, row, t.port) {
+			private(w, r, t, "This link was used, or has expired")
+			return
+		}
+		t.opened = true
+	} else if previews != nil && preview.HasTicket(r) {
 		if !previews.Redeem(w, r, row, t.port) {
 			private(w, r, t, "This link was used, or has expired")
 		}
 		return
 	}
 	got := r.Header.Values(headerTraffic)
-	if row.PrivateTraffic && (len(got) != 1 || !d.cfg.Tokens.CheckTraffic(string(t.id), got[0])) && (previews == nil || !previews.Allows(r, t.id, t.port)) {
+	if row.PrivateTraffic && !t.opened && (len(got) != 1 || !d.cfg.Tokens.CheckTraffic(string(t.id), got[0])) && (previews == nil || !previews.Allows(r, t.id, t.port)) {
 		private(w, r, t, "This port is private")
 		return
 	}
@@ -116,7 +122,10 @@ func (d *Server) newPorts() *httputil.ReverseProxy {
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			t := targetIn(pr.In.Context())
 			pr.Out.URL.Scheme, pr.Out.URL.Host = "http", net.JoinHostPort(string(t.id), strconv.Itoa(t.port))
-			pr.Out.Host = pr.In.Host
+			if pr.Out.Host = pr.In.Host; t.opened {
+				// The debugging port of a browser, for one, refuses other names: they would be those of a page.
+				pr.Out.Host = net.JoinHostPort("localhost", strconv.Itoa(t.port))
+			}
 			pr.Out.URL.RawQuery = pr.In.URL.RawQuery // as it was written
 			pr.SetXForwarded()
 			for _, name := range secretHeaders {

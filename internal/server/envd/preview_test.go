@@ -143,6 +143,72 @@ func TestTicket(t *testing.T) {
 	}
 }
 
+// TestTicketOfAProgram: a ticket opens one WebSocket of a program, which sends no origin; the server sees neither the ticket nor
+// a name that could be a page's.
+func TestTicketOfAProgram(t *testing.T) {
+	f, id := newFakes()
+	other := f.add(api.SandboxRunning)
+	p := withPreviews(f)
+	for _, one := range []api.SandboxID{id, other} {
+		f.change(one, func(s *api.Sandbox) { s.PrivateTraffic, s.Account = true, "ada" })
+	}
+	var got *http.Request
+	f.port = func(_ int, c netConn) {
+		answers(func(r *http.Request, _ string) { got = r }, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")(c)
+	}
+	addr := serve(t, f)
+	hostOf := func(id api.SandboxID, port int) string { return fmt.Sprintf("%d-%s.box.example", port, id) }
+	socket := func(more ...string) map[string]string {
+		h := map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+		for i := 0; i < len(more); i += 2 {
+			h[more[i]] = more[i+1]
+		}
+		return h
+	}
+	link := func(id api.SandboxID, port int) string {
+		t.Helper()
+		l, err := p.Link(f.row(t, id), port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimPrefix(l.URL, "https://"+hostOf(id, port))
+	}
+	open := link(id, 9222)
+	for name, a := range map[string]ask{
+		"without":              {path: "/", host: hostOf(id, 9222), header: socket()},
+		"a page of another":    {path: open, host: hostOf(id, 9222), header: socket("Origin", "https://evil.example")},
+		"its own page":         {path: open, host: hostOf(id, 9222), header: socket("Origin", "https://"+hostOf(id, 9222))},
+		"a form":               {method: "POST", path: open, host: hostOf(id, 9222), header: socket()},
+		"no upgrade":           {path: open, host: hostOf(id, 9222)},
+		"another sandbox":      {path: link(id, 9222), host: hostOf(other, 9222), header: socket()},
+		"another port":         {path: link(id, 9222), host: hostOf(id, 9223), header: socket()},
+		"a shared address":     {path: link(id, 9222), header: socket("E2b-Sandbox-Id", string(id), "E2b-Sandbox-Port", "9222")},
+		"another one's ticket": {path: link(other, 9222), host: hostOf(id, 9222), header: socket()},
+	} {
+		if a := a.to(t, addr); a.status != http.StatusForbidden || got != nil {
+			t.Errorf("%s: %d, the program was asked: %v", name, a.status, got != nil)
+		}
+		got = nil
+	}
+	a := ask{path: strings.Replace(open, "/?", "/devtools/browser/x?a=b&", 1), host: hostOf(id, 9222), header: socket()}
+	if first := a.to(t, addr); first.status != http.StatusOK || got == nil {
+		t.Fatalf("the control: %d %s", first.status, first.body)
+	}
+	if got.Host != "localhost:9222" || got.URL.String() != "/devtools/browser/x?a=b" || got.Header.Get("Upgrade") != "websocket" {
+		t.Errorf("the program sees %s %s %v", got.Host, got.URL, got.Header)
+	}
+	if got = nil; a.to(t, addr).status != http.StatusForbidden || got != nil {
+		t.Error("a ticket was used twice")
+	}
+	late := link(id, 9222)
+	f.mu.Lock()
+	f.now = f.now.Add(10*time.Minute + time.Second)
+	f.mu.Unlock()
+	if (ask{path: late, host: hostOf(id, 9222), header: socket()}).to(t, addr).status != http.StatusForbidden || got != nil {
+		t.Error("a ticket was used after its time")
+	}
+}
+
 // TestPages: a browser that opens a page is told why nothing is there and what to do; other requests have the answers of
 // E2B's wire. What is in a page comes from this program alone.
 func TestPages(t *testing.T) {

@@ -26,6 +26,8 @@ type target struct {
 	labelled bool
 	// signed is true if the signature alone names the sandbox.
 	signed bool
+	// opened is true for a WebSocket that used up a ticket.
+	opened bool
 	// listed is true if the answer already allows a page of a listed origin; see Guest.
 	listed bool
 }

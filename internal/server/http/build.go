@@ -10,6 +10,7 @@ import (
 	"hortus.dev/internal/sandbox/build"
 	"hortus.dev/internal/sandbox/build/buildyaml"
 	"hortus.dev/internal/sandbox/build/dockerfile"
+	"hortus.dev/internal/sandbox/build/preset"
 )
 
 // Builds builds templates of the caller's account.
@@ -38,7 +39,7 @@ func (d builds) buildRoutes() []Route {
 		Handler: d.upload,
 	}, {
 		Method: "POST", Pattern: "/v1/templates/build", Name: "buildTemplate", Role: api.RoleUser, Creates: true,
-		Doc: `Build a template from a Dockerfile, or a hortus.yaml. ` + linesDoc + `with the snapshot. {"type":"output", ...} has a line that a step printed. If the client disconnects, the build is cancelled.`,
+		Doc: `Build a template from a Dockerfile, a hortus.yaml, or a preset. ` + linesDoc + `with the snapshot. {"type":"output", ...} has a line that a step printed. If the client disconnects, the build is cancelled.`,
 		In:  api.BuildTemplate{}, OutType: typeLines, Out: api.BuildLine{},
 		Handler: d.build,
 	}}
@@ -62,6 +63,9 @@ func (d builds) upload(w http.ResponseWriter, r *http.Request) error {
 
 // buildRequest reads the Dockerfile or hortus.yaml of a request, which replaces the start command and the limits of the latter.
 func buildRequest(in api.BuildTemplate) (req build.Request, err error) {
+	if err := preset.Fill(&in); err != nil {
+		return req, err
+	}
 	switch {
 	case in.YAML == "":
 		f, err := dockerfile.Parse(in.Dockerfile, dockerfile.Options{Args: in.Args, Target: in.Target, Files: in.Files, Secrets: in.Secrets})
@@ -77,6 +81,7 @@ func buildRequest(in api.BuildTemplate) (req build.Request, err error) {
 		}
 	}
 	req.Name, req.Tags, req.Isolation, req.Egress, req.NoCache = in.Name, in.Tags, in.Isolation, in.Egress, in.NoCache
+	req.PrivateTraffic = in.PrivateTraffic
 	req.Start, req.Ready = cmp.Or(in.Start, req.Start), cmp.Or(in.Ready, req.Ready)
 	of := req.Limits
 	req.Limits = in.Limits

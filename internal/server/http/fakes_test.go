@@ -102,7 +102,8 @@ func (f *fakes) Pause(context.Context, api.SandboxID) (api.Sandbox, error) {
 func (f *fakes) Resume(context.Context, api.SandboxID) (api.Sandbox, error) {
 	return f.newSandbox(), nil
 }
-func (f *fakes) Stats(context.Context, api.SandboxID) (api.Stats, error) { return api.Stats{}, nil }
+func (f *fakes) Stats(context.Context, api.SandboxID) (api.Stats, error)     { return api.Stats{}, nil }
+func (f *fakes) Samples(context.Context, api.SandboxID) ([]api.Stats, error) { return nil, nil }
 func (f *fakes) ExecPage(context.Context, api.SandboxID, api.PageRequest) ([]api.Exec, string, error) {
 	return nil, "", nil
 }

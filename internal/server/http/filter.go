@@ -14,6 +14,7 @@ var (
 	stateParam   = Param{Name: "state", Doc: "Only those in this state. Can be repeated.", Type: ""}
 	outcomeParam = Param{Name: "outcome", Doc: "Only those with this outcome. Can be repeated.", Type: ""}
 	forksParam   = Param{Name: "forksOf", Doc: "Only forks of the sandbox with this whole id, and forks of those.", Type: ""}
+	lineageParam = Param{Name: "lineage", Doc: "Only the sandbox with this whole id, and what was forked from it, or restored from snapshots of it or of those.", Type: ""}
 	labelParam   = Param{Name: "label", Doc: "Only those with this label, as name=value. Can be repeated: all must match.", Type: ""}
 )
 
@@ -82,15 +83,18 @@ func (d sandboxes) sandboxPage(ctx context.Context, r *http.Request, p api.PageR
 		return d.Sandboxes.Page(ctx, all || slices.ContainsFunc(states, api.SandboxState.Final), p)
 	}
 	of := api.SandboxID(r.URL.Query().Get("forksOf"))
+	first := api.SandboxID(r.URL.Query().Get("lineage"))
 	switch {
+	case first != "" && !first.Valid():
+		return nil, "", api.Errorf(api.KindInvalid, "lineage %.40q is not the id of a sandbox", first)
 	case of != "" && !of.Valid():
 		return nil, "", api.Errorf(api.KindInvalid, "forksOf %.40q is not the id of a sandbox", of)
-	case of == "" && len(states) == 0 && len(labels) == 0:
+	case of == "" && first == "" && len(states) == 0 && len(labels) == 0:
 		return list(ctx, p)
 	}
 	l := lineage{sandboxes: d.Sandboxes, of: of, known: map[api.SandboxID]bool{of: true}}
 	return filtered(ctx, p, func(s api.Sandbox) bool {
-		return (of == "" || l.has(ctx, s)) && in(states, s.State) && !slices.ContainsFunc(labels, func(l string) bool {
+		return (of == "" || l.has(ctx, s)) && (first == "" || s.LineageID() == first) && in(states, s.State) && !slices.ContainsFunc(labels, func(l string) bool {
 			name, value, _ := strings.Cut(l, "=")
 			have, ok := s.Labels[name]
 			return !ok || have != value

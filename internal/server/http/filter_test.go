@@ -77,6 +77,35 @@ func TestForksOf(t *testing.T) {
 	}
 }
 
+// TestLineage: a list by lineage has the first sandbox, its forks, and what was restored.
+func TestLineage(t *testing.T) {
+	root, stranger := api.NewSandboxID(), api.NewSandboxID()
+	fork, restored := api.Sandbox{ID: api.NewSandboxID(), Parent: root, Lineage: root}, api.Sandbox{ID: api.NewSandboxID(), Snapshot: "s1", Lineage: root}
+	d := New(Config{Sandboxes: pagedSandboxes{rows: []api.Sandbox{restored, {ID: stranger, Lineage: stranger}, fork, {ID: root}}}}) // the first is of an older build
+	for query, want := range map[string]string{
+		string(root): fmt.Sprint([]api.SandboxID{restored.ID, fork.ID, root}), string(stranger): fmt.Sprint([]api.SandboxID{stranger}), string(fork.ID): "[]", "x": "invalid",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/v1/sandboxes?lineage="+query, nil)
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), api.Operator())))
+		got := "invalid"
+		if w.Code != http.StatusBadRequest {
+			var rows []api.Sandbox
+			if err := json.Unmarshal(w.Body.Bytes(), &rows); err != nil {
+				t.Fatal(err)
+			}
+			ids := []api.SandboxID{}
+			for _, s := range rows {
+				ids = append(ids, s.ID)
+			}
+			got = fmt.Sprint(ids)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+}
+
 // TestFilters: a filtered list has full pages, and each row that matches once.
 func TestFilters(t *testing.T) {
 	b := pagedSandboxes{}

@@ -13,6 +13,11 @@ type Repositories interface {
 	Add(ctx context.Context, req api.AddRepository, progress func(line string)) (api.Repository, error)
 	Sync(ctx context.Context, id api.RepositoryID, progress func(line string)) (api.Repository, error)
 	Schedule(ctx context.Context, id api.RepositoryID, req api.RepositorySchedule) (api.Repository, error)
+	Settings(ctx context.Context, id api.RepositoryID, req api.RepositorySettings) (api.Repository, error)
+	// Check tests the rights that the caller has at a repository, which need not be connected.
+	Check(ctx context.Context, req api.CheckRepository) (api.RepositoryAccess, error)
+	// Detected says what was found in the commit of a repository.
+	Detected(ctx context.Context, id api.RepositoryID) (api.RepositoryDetected, error)
 	// Prepare requests a preparation, which runs in the background.
 	Prepare(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error)
@@ -50,6 +55,21 @@ func (d repositories) repositoryRoutes() []Route {
 		Doc: "Set how often a repository is prepared. The interval begins at the end of a preparation; the first one begins at once. 0 ends the schedule.",
 		In:  api.RepositorySchedule{}, Out: api.Repository{},
 		Handler: d.schedule,
+	}, {
+		Method: "PUT", Pattern: "/v1/repositories/{id}/settings", Name: "setRepository", Role: api.RoleAdmin,
+		Doc: "Change the gate command of a repository's tasks, or the secret with the token for it. What is left out stays. A new token must be able to read the repository.",
+		In:  api.RepositorySettings{}, Out: api.Repository{},
+		Handler: change(http.StatusOK, decode, d.Repositories, d.repositoryID, Repositories.Settings),
+	}, {
+		Method: "GET", Pattern: "/v1/repositories/{id}/detected", Name: "repositoryDetected", Role: api.RoleUser,
+		Doc:     "Say what was found in the last fetched commit of a repository: the commands that its tests could be run with, and those that install what it needs; and the branch policy. Nothing is run. The texts are from the repository, and untrusted.",
+		Out:     api.RepositoryDetected{},
+		Handler: on(d.Repositories, d.repositoryID, Repositories.Detected),
+	}, {
+		Method: "POST", Pattern: "/v1/repositories/check", Name: "checkRepository", Role: api.RoleAdmin,
+		Doc: "Test what may be done with a repository, which need not be connected: read, push, open merge requests. Nothing is changed. The reasons may hold text of the server.",
+		In:  api.CheckRepository{}, Out: api.RepositoryAccess{},
+		Handler: d.check,
 	}, {
 		Method: "DELETE", Pattern: "/v1/repositories/{id}", Name: "removeRepository", Role: api.RoleUser,
 		Doc:     "Disconnect a repository. Its copy stays in the cache until it is collected.",
@@ -114,6 +134,20 @@ func (d repositories) schedule(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	answer(w, http.StatusOK, row)
+	return nil
+}
+
+// check tests the rights that the caller has at a repository.
+func (d repositories) check(w http.ResponseWriter, r *http.Request) error {
+	var in api.CheckRepository
+	if err := decode(w, r, &in); err != nil {
+		return err
+	}
+	can, err := d.Repositories.Check(r.Context(), in)
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, can)
 	return nil
 }
 

@@ -41,6 +41,23 @@ func (r *remotes) Schedule(ctx context.Context, id api.RepositoryID, req api.Rep
 	return row, err
 }
 
+func (r *remotes) Settings(ctx context.Context, id api.RepositoryID, req api.RepositorySettings) (api.Repository, error) {
+	row, err := r.Get(ctx, id)
+	if req.Verify != nil {
+		row.Verify = *req.Verify
+	}
+	return row, err
+}
+
+func (r *remotes) Check(_ context.Context, req api.CheckRepository) (api.RepositoryAccess, error) {
+	return api.RepositoryAccess{Page: req.URL, Rights: []api.RepositoryRight{}}, r.err
+}
+
+func (r *remotes) Detected(ctx context.Context, id api.RepositoryID) (api.RepositoryDetected, error) {
+	row, err := r.Get(ctx, id)
+	return api.RepositoryDetected{Commit: row.Commit}, err
+}
+
 func (r *remotes) Prepare(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
 	row, err := r.Get(ctx, id)
 	row.Preparation = &api.Preparation{Requested: true}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/browser"
 	"hortus.dev/internal/server/guestproxy"
 )
 
@@ -163,12 +164,16 @@ func (d *Server) table() []Route {
 	i := images{c.Images, c.Snapshots, c.Templates, c.Logger}
 	t := tasks{c.Tasks, events, d.once, c.Logger}
 	s := system{c.System, c.Upkeep, c.Keys, c.Console, c.Roles, d.once}
+	dial := func(ctx context.Context, id api.SandboxID, port int) (net.Conn, error) {
+		return c.Sandboxes.Dial(ctx, id, port)
+	}
 	outgoing := egress{c.Egress, c.Sandboxes}
 	return slices.Concat(
 		t.runRoutes(),
 		provisions{c.Provisions, c.Sandboxes, c.Code, c.Tokens, c.URL, d.once}.provisionRoutes(),
 		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger, c.PortURL}.sandboxRoutes(),
 		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger, c.PortURL}.codeRoutes(),
+		screens{c.Sandboxes, browser.New(browser.Config{Dial: dial}), events, c.PortURL}.browserRoutes(),
 		outgoing.egressRoutes(), outgoing.grantRoutes(),
 		secretStore{c.Secrets}.secretRoutes(), lessonStore{c.Lessons}.lessonRoutes(), documents{c.Documents}.documentRoutes(), e.execRoutes(), guests.fileRoutes(),
 		snapshots{c.Snapshots, c.Sandboxes, i}.snapshotRoutes(),

@@ -35,7 +35,7 @@ func (d sandboxes) sandboxRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/sandboxes", Name: "sandboxes", Role: api.RoleUser,
 		Doc: "List the sandboxes that have not ended, or all, newest first.",
-		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam, stateParam, labelParam, forksParam},
+		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam, stateParam, labelParam, forksParam, lineageParam},
 		Handler: page(d.sandboxPage),
 	}, {
 		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser,
@@ -47,6 +47,12 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Doc:     "Get the current resource usage of a sandbox.",
 		Out:     api.Stats{},
 		Handler: on(d.Sandboxes, sandboxID(d.Sandboxes), Sandboxes.Stats),
+	}, {
+		Method: "GET", Pattern: one + "/samples", Name: "sandboxSamples", Role: api.RoleUser,
+		Doc: "Get the resource usage of a sandbox over time: one sample every five seconds, of the last hour, the oldest first. " +
+			"A sandbox that has ended or is paused to disk has none, and samples do not survive a restart of the daemon.",
+		Out:     []api.Stats{},
+		Handler: on(d.Sandboxes, sandboxID(d.Sandboxes), samplesOf),
 	}, {
 		Method: "POST", Pattern: one + "/pause", Name: "pauseSandbox", Role: api.RoleUser,
 		Doc: "Pause the sandbox: freeze it in memory, or save it to disk and free its memory.",
@@ -145,6 +151,15 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Out:     api.PortURL{},
 		Handler: d.portURL,
 	}}
+}
+
+// samplesOf is a list also for a sandbox that has none.
+func samplesOf(all Sandboxes, ctx context.Context, id api.SandboxID) ([]api.Stats, error) {
+	got, err := all.Samples(ctx, id)
+	if err == nil && got == nil {
+		got = []api.Stats{}
+	}
+	return got, err
 }
 
 // sandboxID returns a reader of the identifier of a sandbox in the path.

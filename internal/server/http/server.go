@@ -27,6 +27,8 @@ type Sandboxes interface {
 	Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	Stats(ctx context.Context, id api.SandboxID) (api.Stats, error)
+	// Samples returns what it used during the last hour, the oldest first.
+	Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error)
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
 	ExecPage(ctx context.Context, id api.SandboxID, p api.PageRequest) (rows []api.Exec, next string, err error)
 	// Exec returns one command of a sandbox.

@@ -49,6 +49,10 @@ func followedOf(r *http.Request) (all []followed, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if api.StreamKind(parts[0]) == api.StreamCommands {
+			return nil, api.Errorf(api.KindInvalid, "stream %.80q has no events to follow", v).
+				WithHint("list the commands again when a message names the stream in changed: GET /v1/sandboxes/%s/execs", parts[1])
+		}
 		all = append(all, followed{api.Stream{Kind: api.StreamKind(parts[0]), ID: parts[1]}, after})
 	}
 	if len(all) > maxWatched {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -55,7 +56,11 @@ func New(cfg Config) *Keys {
 // else. KindInvalid for a request that makes no sense.
 func (k *Keys) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, error) {
 	req.Role = cmp.Or(req.Role, api.RoleUser)
-	if err := check(req); err != nil {
+	return k.create(ctx, req, nil)
+}
+
+func (k *Keys) create(ctx context.Context, req api.CreateKey, person *api.Person) (api.CreatedKey, error) {
+	if err := Check(req); err != nil {
 		return api.CreatedKey{}, err
 	}
 	if err := k.checkEgress(ctx, req.Ceilings.Egress); err != nil {
@@ -67,7 +72,7 @@ func (k *Keys) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, e
 	secret := generate()
 	out := api.CreatedKey{Secret: secret, Key: api.Key{
 		ID: api.NewKeyID(), Name: req.Name, Account: req.Account, Role: req.Role,
-		Hint: secret[:hintLen], Ceilings: req.Ceilings, CreatedAt: k.cfg.Now().UTC().Truncate(time.Microsecond),
+		Hint: secret[:hintLen], Ceilings: req.Ceilings, CreatedAt: k.cfg.Now().UTC().Truncate(time.Microsecond), Person: person,
 	}}
 	if err := k.cfg.Rows.InsertKey(ctx, out.Key, hash(secret)); err != nil {
 		return api.CreatedKey{}, err
@@ -75,11 +80,11 @@ func (k *Keys) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, e
 	return out, nil
 }
 
-// First makes a key if there never was one but that of Local; made reports whether. Where all keys were
+// First makes a key if there never was one but those of Local and Personal; made reports whether. Where all keys were
 // revoked none is made: somebody wanted that.
 func (k *Keys) First(ctx context.Context, req api.CreateKey) (_ api.CreatedKey, made bool, err error) {
 	all, _, err := k.cfg.Rows.KeyPage(ctx, true, api.PageRequest{})
-	if err != nil || slices.ContainsFunc(all, func(k api.Key) bool { return k.Name != localName }) {
+	if err != nil || slices.ContainsFunc(all, func(k api.Key) bool { return k.Name != localName && k.Person == nil }) {
 		return api.CreatedKey{}, false, err
 	}
 	out, err := k.Create(ctx, req)
@@ -92,16 +97,16 @@ func (k *Keys) Verify(ctx context.Context, presented string) (api.Key, error) {
 	if !wellFormed(presented) {
 		return api.Key{}, unknown()
 	}
-	return working(k.cfg.Rows.KeyByHash(ctx, hash(presented)))
+	return notRevoked(k.cfg.Rows.KeyByHash(ctx, hash(presented)))
 }
 
 // Get returns a key that works, by its ID, for those who were shown the key before. The error is that of Verify.
 func (k *Keys) Get(ctx context.Context, id api.KeyID) (api.Key, error) {
-	return working(k.cfg.Rows.Key(ctx, id))
+	return notRevoked(k.cfg.Rows.Key(ctx, id))
 }
 
-// working refuses a key that is not there, or was revoked.
-func working(found api.Key, err error) (api.Key, error) {
+// notRevoked refuses a key that is not there, or was revoked.
+func notRevoked(found api.Key, err error) (api.Key, error) {
 	if api.KindOf(err) == api.KindNotFound {
 		return api.Key{}, unknown()
 	}
@@ -124,26 +129,35 @@ const localName = "hortus ui"
 
 // Local returns the key of the browsers of this machine, and creates it if there is none that works. Nobody knows its secret.
 func (k *Keys) Local(ctx context.Context) (api.Key, error) {
-	for p := (api.PageRequest{Limit: api.MaxPage}); ; {
-		rows, next, err := k.cfg.Rows.KeyPage(ctx, false, p)
-		if err != nil {
-			return api.Key{}, err
-		}
-		for _, row := range rows {
-			if row.Name == localName && row.Role == api.RoleAdmin {
-				return row, nil
-			}
-		}
-		if p.Cursor = next; next == "" {
-			break
+	for row, err := range k.working(ctx) {
+		if err != nil || row.Name == localName && row.Role == api.RoleAdmin && row.Person == nil {
+			return row, err
 		}
 	}
-	made, err := k.Create(ctx, api.CreateKey{Name: localName, Account: localAccount, Role: api.RoleAdmin})
+	made, err := k.Create(ctx, api.CreateKey{Name: localName, Account: api.LocalAccount, Role: api.RoleAdmin})
 	return made.Key, err
 }
 
-// localAccount is the account of that key: the one of the first key.
-const localAccount = "default"
+// working are the keys that work, the newest first.
+func (k *Keys) working(ctx context.Context) iter.Seq2[api.Key, error] {
+	return func(yield func(api.Key, error) bool) {
+		for p := (api.PageRequest{Limit: api.MaxPage}); ; {
+			rows, next, err := k.cfg.Rows.KeyPage(ctx, false, p)
+			if err != nil {
+				yield(api.Key{}, err)
+				return
+			}
+			for _, row := range rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if p.Cursor = next; next == "" {
+				return
+			}
+		}
+	}
+}
 
 // Page returns one page of the keys that work, or of all that ever were, the newest first.
 func (k *Keys) Page(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
@@ -167,8 +181,8 @@ const (
 	maxCeiling = 1 << 50
 )
 
-// check validates a request.
-func check(req api.CreateKey) error {
+// Check validates a request, but for its egress ceiling.
+func Check(req api.CreateKey) error {
 	if req.Role != api.RoleUser && req.Role != api.RoleAdmin {
 		return api.Errorf(api.KindInvalid, "unknown role %.40q", req.Role).WithHint("use %s or %s", api.RoleUser, api.RoleAdmin)
 	}

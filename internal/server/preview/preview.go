@@ -113,6 +113,19 @@ func (p *Previews) Link(s api.Sandbox, port int) (api.PortURL, error) {
 // HasTicket reports whether a request shows a ticket.
 func HasTicket(r *http.Request) bool { return r.URL.Query().Has(ticketParam) }
 
+// Open uses up the ticket of a WebSocket of a program, and removes it from the request. It reports whether the ticket was
+// valid. Pages, which send an origin, exchange theirs for a cookie.
+func (p *Previews) Open(r *http.Request, s api.Sandbox, port int) bool {
+	q := r.URL.Query()
+	shown := q[ticketParam]
+	if r.Method != http.MethodGet || len(shown) != 1 || len(r.Header.Values("Origin")) > 0 || !s.PrivateTraffic || !p.take(s, port, shown[0]) {
+		return false
+	}
+	q.Del(ticketParam)
+	r.URL.RawQuery = q.Encode()
+	return true
+}
+
 // Redeem exchanges the ticket of a request for a cookie, and leads the browser to the address without it. It reports
 // whether the ticket was valid; if not, it has answered nothing. Requests of programs that look at links beforehand are
 // not of a browser and use up no ticket.

@@ -15,6 +15,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/server/body"
+	"hortus.dev/internal/server/openid"
 	"hortus.dev/internal/store"
 )
 
@@ -38,7 +39,7 @@ const (
 	cookieName = "hortus-session"
 	// securePrefix makes browsers accept a cookie over HTTPS only, and send it to this host alone.
 	securePrefix = "__Host-"
-	maxBody      = 4 << 10
+	maxBody      = 16 << 10
 )
 
 // Rows are where sessions are kept; a store.Store is one.
@@ -49,7 +50,7 @@ type Rows interface {
 	RemoveSignIn(ctx context.Context, hash string) error
 }
 
-// Config is what sessions need. All fields but PublicURL and Now are required.
+// Config is what sessions need. All fields but PublicURL, OpenID, People and Now are required.
 type Config struct {
 	Rows Rows
 	// Verify returns the principal of an API key, and Principal that of the ID of a key. Both count the request.
@@ -57,6 +58,9 @@ type Config struct {
 	Principal func(ctx context.Context, id api.KeyID) (api.Principal, error)
 	// PublicURL is where browsers on other machines reach the daemon; empty means that there is none.
 	PublicURL string
+	// OpenID signs in people, with the keys of People; nil if no provider is configured.
+	OpenID *openid.Provider
+	People People
 	// Loopback is true if only this machine reaches the listener, or a proxy on it.
 	Loopback bool
 	// Fail writes an error.
@@ -133,12 +137,8 @@ type Session struct {
 
 // ServeHTTP serves Path.
 func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	err := s.CheckHost(r)
-	if err == nil {
-		err = s.checkOrigin(r)
-	}
+	head(w)
+	err := s.checkPage(r)
 	if err == nil {
 		switch r.Method {
 		case http.MethodPost:
@@ -157,10 +157,27 @@ func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// signInRequest has an API key or a ticket.
+// head sets what all answers have.
+func head(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+}
+
+// signInRequest has one of an API key, a ticket, and the answer of a provider of OpenID Connect.
 type signInRequest struct {
-	Key    string `json:"key,omitempty"`
-	Ticket string `json:"ticket,omitempty"`
+	Key    string        `json:"key,omitempty"`
+	Ticket string        `json:"ticket,omitempty"`
+	OpenID *openIDAnswer `json:"oidc,omitempty"`
+}
+
+// ways returns the number of the ways that a request has.
+func (r signInRequest) ways() (n int) {
+	for _, has := range []bool{r.Key != "", r.Ticket != "", r.OpenID != nil} {
+		if has {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) error {
@@ -171,8 +188,12 @@ func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) error {
 	var p api.Principal
 	var err error
 	switch key, ok := s.redeem(in.Ticket); {
-	case (in.Key == "") == (in.Ticket == ""):
-		return api.Errorf(api.KindInvalid, "a sign-in needs an API key or a ticket")
+	case in.ways() != 1:
+		return api.Errorf(api.KindInvalid, "a sign-in needs an API key, a ticket, or the answer of a provider of OpenID Connect")
+	case in.OpenID != nil:
+		if key, err = s.finish(w, r, *in.OpenID); err == nil {
+			p, err = s.cfg.Principal(r.Context(), key)
+		}
 	case in.Key != "":
 		p, err = s.cfg.Verify(r.Context(), strings.TrimSpace(in.Key))
 	case ok:
@@ -189,7 +210,7 @@ func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) error {
 	if err := s.cfg.Rows.InsertSignIn(r.Context(), row, now.Add(-life), now.Add(-idle), maxSessions); err != nil {
 		return err
 	}
-	http.SetCookie(w, s.cookie(r, cookie, int(life.Seconds())))
+	http.SetCookie(w, s.cookie(r, cookieName, cookie, int(life.Seconds())))
 	return answer(w, Session{Account: p.Account, Role: p.Role, Key: p.Key, ExpiresAt: now.Add(life), Page: page})
 }
 
@@ -203,7 +224,7 @@ func (s *Sessions) show(w http.ResponseWriter, r *http.Request) error {
 
 // signOut ends the session of a request. One that has ended already is no error.
 func (s *Sessions) signOut(w http.ResponseWriter, r *http.Request) error {
-	http.SetCookie(w, s.cookie(r, "", -1))
+	http.SetCookie(w, s.cookie(r, cookieName, "", -1))
 	if err := s.cfg.Rows.RemoveSignIn(r.Context(), hash(s.secretOf(r))); err != nil {
 		return err
 	}
@@ -252,11 +273,7 @@ func (s *Sessions) Take(r *http.Request) func(context.Context) (api.Principal, e
 		return nil
 	}
 	return func(ctx context.Context) (api.Principal, error) {
-		err := s.CheckHost(r)
-		if err == nil {
-			err = s.checkOrigin(r)
-		}
-		if err != nil {
+		if err := s.checkPage(r); err != nil {
 			return api.Principal{}, err
 		}
 		_, p, err := s.session(ctx, secret)
@@ -266,11 +283,15 @@ func (s *Sessions) Take(r *http.Request) func(context.Context) (api.Principal, e
 
 // secretOf returns both parts of the secret of a request.
 func (s *Sessions) secretOf(r *http.Request) string {
-	cookie := ""
-	if all := r.CookiesNamed(s.cookieName(r)); len(all) == 1 {
-		cookie = all[0].Value
+	return s.cookieOf(r, cookieName) + "." + r.Header.Get(Header)
+}
+
+// cookieOf returns the value of a cookie; empty if the request has none, or several.
+func (s *Sessions) cookieOf(r *http.Request, name string) string {
+	if all := r.CookiesNamed(s.fullName(r, name)); len(all) == 1 {
+		return all[0].Value
 	}
-	return cookie + "." + r.Header.Get(Header)
+	return ""
 }
 
 // strip removes what is a session's from headers.
@@ -285,7 +306,9 @@ func strip(h http.Header) {
 		var pairs []string
 		for pair := range strings.SplitSeq(v, ";") {
 			name, _, _ := strings.Cut(pair, "=")
-			if name = strings.TrimSpace(name); name != cookieName && name != securePrefix+cookieName {
+			switch name = strings.TrimPrefix(strings.TrimSpace(name), securePrefix); name {
+			case cookieName, openIDCookie:
+			default:
 				pairs = append(pairs, strings.TrimSpace(pair))
 			}
 		}
@@ -303,15 +326,16 @@ func (s *Sessions) secure(r *http.Request) bool {
 	return r.TLS != nil || s.public.Scheme == "https" && strings.EqualFold(r.Host, s.public.Host)
 }
 
-func (s *Sessions) cookieName(r *http.Request) string {
+// fullName returns the name that a cookie has over the connection of a request.
+func (s *Sessions) fullName(r *http.Request, name string) string {
 	if s.secure(r) {
-		return securePrefix + cookieName
+		return securePrefix + name
 	}
-	return cookieName
+	return name
 }
 
-func (s *Sessions) cookie(r *http.Request, value string, age int) *http.Cookie {
-	return &http.Cookie{Name: s.cookieName(r), Value: value, Path: "/", MaxAge: age, Secure: s.secure(r), HttpOnly: true, SameSite: http.SameSiteStrictMode}
+func (s *Sessions) cookie(r *http.Request, name, value string, age int) *http.Cookie {
+	return &http.Cookie{Name: s.fullName(r, name), Value: value, Path: "/", MaxAge: age, Secure: s.secure(r), HttpOnly: true, SameSite: http.SameSiteStrictMode}
 }
 
 // CheckHost refuses a name that an attacker may have made resolve to this machine.
@@ -328,6 +352,14 @@ func (s *Sessions) CheckHost(r *http.Request) error {
 	}
 	return api.Errorf(api.KindDenied, "the console is not available under the name %.100q", r.Host).
 		WithHint("use the address that hortus serve prints; behind a proxy, start it with --public-url URL")
+}
+
+// checkPage refuses what is not a request of the console's page.
+func (s *Sessions) checkPage(r *http.Request) error {
+	if err := s.CheckHost(r); err != nil {
+		return err
+	}
+	return s.checkOrigin(r)
 }
 
 // checkOrigin refuses a request that a browser does not make for a page of the own origin.

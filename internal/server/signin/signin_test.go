@@ -57,7 +57,7 @@ func newDesk(t *testing.T, change func(*Config)) *desk {
 			return principal(ctx, d.key)
 		},
 		Fail: func(w http.ResponseWriter, err error) {
-			w.WriteHeader(map[api.Kind]int{api.KindUnauthenticated: 401, api.KindDenied: 403, api.KindInvalid: 400}[api.KindOf(err)])
+			w.WriteHeader(map[api.Kind]int{api.KindUnauthenticated: 401, api.KindDenied: 403, api.KindInvalid: 400, api.KindUnavailable: 503, api.KindUnsupported: 501}[api.KindOf(err)])
 			_, _ = w.Write([]byte(err.Error()))
 		},
 	}
@@ -280,7 +280,7 @@ func TestCookie(t *testing.T) {
 func TestTakeRemoves(t *testing.T) {
 	d := newDesk(t, nil)
 	page := d.signIn()
-	r := request("GET", "", "Cookie", "a=1; "+page[1]+"; b=2; __Host-hortus-session=x", Header, page[3])
+	r := request("GET", "", "Cookie", "a=1; "+page[1]+"; b=2; __Host-hortus-session=x; hortus-oidc=y; __Host-hortus-oidc=z", Header, page[3])
 	if d.Take(r) == nil {
 		t.Error("no session")
 	}

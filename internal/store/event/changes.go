@@ -36,7 +36,7 @@ func (w *watch) note(s api.Stream) {
 	}
 }
 
-// Changes yields batches of streams that got events since the batch before it, from the call on. A nil batch stands for
+// Changes yields batches of streams that got events, or were given to Changed, since the batch before it, from the call on. A nil batch stands for
 // more streams than a watch remembers: any may have changed. It ends when ctx does, when the loop breaks, and after
 // Close.
 //
@@ -63,6 +63,19 @@ func (l *Log) Changes(ctx context.Context) iter.Seq[[]api.Stream] {
 				}
 			}
 		}
+	}
+}
+
+// Changed has Changes yield a stream without an event, for rows whose changes are not stored as events. It costs nothing that
+// grows with the number of calls: a stream is in a batch once.
+func (l *Log) Changed(s api.Stream) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	for w := range l.watches {
+		w.note(s)
 	}
 }
 

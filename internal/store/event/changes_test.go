@@ -36,6 +36,13 @@ func TestChanges(t *testing.T) {
 	add(task(2))
 	add(task(1))
 	add(task(1))
+	commands := api.Stream{Kind: api.StreamCommands, ID: "s"}
+	for range 2 {
+		l.Changed(commands)
+	}
+	if stored, err := db.ReadEvents(ctx, commands, 0, 10); err != nil || len(stored) != 0 {
+		t.Errorf("Changed stores %v, %v", stored, err)
+	}
 	batches := make(chan []api.Stream)
 	go func() {
 		defer close(batches)
@@ -43,7 +50,7 @@ func TestChanges(t *testing.T) {
 			batches <- batch
 		}
 	}()
-	if got := <-batches; len(got) != 2 || got[0] != task(1) || got[1] != task(2) {
+	if got := <-batches; len(got) != 3 || got[0] != commands || got[1] != task(1) || got[2] != task(2) {
 		t.Errorf("%v", got)
 	}
 	// The reader is busy with the next batch. More than it may remember meanwhile is anything.
@@ -72,6 +79,7 @@ func TestChanges(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Error("Close does not end it")
 	}
+	l.Changed(commands)
 	for range l.Changes(ctx) {
 		t.Error("a closed log changes")
 	}

@@ -24,6 +24,10 @@ type Config struct {
 	// Key returns the value of a secret of the operator, for a purpose and an address. It is
 	// called at each use of a token. nil means that there are no secrets.
 	Key func(ctx context.Context, name, purpose, address string) (string, error)
+	// Connected returns the repository that an account has connected with the address of a remote; an empty one for others. nil if there
+	// are none. KeyOf returns the value of a secret of an account.
+	Connected func(ctx context.Context, account, remote string) (api.Repository, error)
+	KeyOf     func(ctx context.Context, account, name, purpose, address string) (string, error)
 	// Forges are the hosts that the configuration names.
 	Forges []config.Forge
 	Policy config.Policy
@@ -34,11 +38,13 @@ type Config struct {
 // Deliverer has the tokens, the policy and the forges. It pushes nothing itself. It
 // implements repo.Deliverer.
 type Deliverer struct {
-	accounts []forge.Account
-	hosts    map[string]string
-	key      func(ctx context.Context, name, purpose, address string) (string, error)
-	policy   policy.Policy
-	http     *http.Client
+	accounts  []forge.Account
+	hosts     map[string]string
+	connected func(ctx context.Context, account, remote string) (api.Repository, error)
+	keyOf     func(ctx context.Context, account, name, purpose, address string) (string, error)
+	key       func(ctx context.Context, name, purpose, address string) (string, error)
+	policy    policy.Policy
+	http      *http.Client
 }
 
 // New creates a Deliverer. The error is KindInvalid for a policy that makes no sense.
@@ -48,7 +54,10 @@ func New(cfg Config) (*Deliverer, error) {
 			return "", api.Errorf(api.KindUnsupported, "this daemon keeps no secrets")
 		}
 	}
-	d := &Deliverer{key: cfg.Key, policy: policyOf(cfg.Policy), http: &http.Client{Transport: cfg.Transport}}
+	if cfg.Connected == nil {
+		cfg.Connected = func(context.Context, string, string) (api.Repository, error) { return api.Repository{}, nil }
+	}
+	d := &Deliverer{key: cfg.Key, connected: cfg.Connected, keyOf: cfg.KeyOf, policy: policyOf(cfg.Policy), http: &http.Client{Transport: cfg.Transport}}
 	if err := d.policy.Validate(); err != nil {
 		return nil, err
 	}
@@ -87,13 +96,25 @@ func policyOf(set config.Policy) policy.Policy {
 	return p
 }
 
-// Source implements repo.Deliverer. It adds a token only for the host that the token is
-// for, and only over https or to this machine.
+// Source implements repo.Deliverer, for the account of ctx.
 func (d *Deliverer) Source(ctx context.Context, remote string) (git.Source, error) {
+	return d.SourceOf(ctx, api.PrincipalOf(ctx).Account, remote)
+}
+
+// SourceOf returns a remote with the token that an account uses for it: that of the repository that it connected, or else that of the
+// daemon. It adds a token only for the host that the token is for, and only over https or to this machine.
+func (d *Deliverer) SourceOf(ctx context.Context, account, remote string) (git.Source, error) {
 	src := git.Source{URL: remote}
 	u, err := url.Parse(remote)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
 		return src, nil
+	}
+	row, err := d.connected(ctx, account, remote)
+	if err != nil {
+		return src, err
+	}
+	if row.Secret != "" {
+		return d.sourceWith(ctx, row, remote)
 	}
 	l, err := forge.Locate(remote, d.hosts)
 	if err != nil || l.Kind == "" {
@@ -215,7 +236,11 @@ func (d *Deliverer) Issue(ctx context.Context, address string) (forge.Issue, err
 	if err != nil {
 		return forge.Issue{}, err
 	}
-	l, err := forge.Locate(repository, d.hosts)
+	row, err := d.connected(ctx, api.PrincipalOf(ctx).Account, repository)
+	if err != nil {
+		return forge.Issue{}, err
+	}
+	l, err := forge.Locate(repository, d.hostsWith(repository, row.Forge))
 	if err != nil {
 		return forge.Issue{}, err
 	}
@@ -224,7 +249,11 @@ func (d *Deliverer) Issue(ctx context.Context, address string) (forge.Issue, err
 			WithHint("Set its kind in [forge.%q] of the configuration, or pass the text with --context FILE.", l.Host)
 	}
 	cfg := rest.Config{Location: l, HTTP: d.http, Public: true}
-	if a, err := forge.Find(d.accounts, l); err == nil {
+	if row.Secret != "" {
+		if cfg.Token, err = d.keyOf(ctx, row.Account, row.Secret, "forge", repository); err != nil {
+			return forge.Issue{}, err
+		}
+	} else if a, err := forge.Find(d.accounts, l); err == nil {
 		if cfg.Token, err = a.Secret(ctx, d.keyFor("forge", repository)); err != nil {
 			return forge.Issue{}, err
 		}
@@ -247,12 +276,20 @@ func (d *Deliverer) Review(ctx context.Context, remote string, number int, known
 
 // forgeOf returns the repository at its forge, opened with the token for it.
 func (d *Deliverer) forgeOf(ctx context.Context, remote string) (forge.Forge, error) {
-	l, err := forge.Locate(remote, d.hosts)
+	row, err := d.connected(ctx, api.PrincipalOf(ctx).Account, remote)
 	if err != nil {
 		return nil, err
 	}
-	if l, err = forge.Probe(ctx, l, d.http); err != nil {
+	l, err := d.locate(ctx, remote, row.Forge)
+	if err != nil {
 		return nil, err
+	}
+	if row.Secret != "" {
+		token, err := d.keyOf(ctx, row.Account, row.Secret, "forge", remote)
+		if err != nil {
+			return nil, err
+		}
+		return rest.New(rest.Config{Location: l, Token: token, HTTP: d.http})
 	}
 	a, err := forge.Find(d.accounts, l)
 	if err != nil {

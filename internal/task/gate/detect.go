@@ -56,11 +56,7 @@ type candidate struct {
 // target of the Makefile of which that can be seen, then what is usual for the language. A script or a target that only runs linters is
 // never chosen. KindNotFound, with a hint, when nothing is found.
 func Detect(t Tree) (Command, error) {
-	var all []candidate
-	for _, find := range []func(Tree) []candidate{npm, makefile, cmake, golang, cargo, python, tox, node, maven, gradle} {
-		all = append(all, find(t)...)
-	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.rank, b.rank) })
+	all := find(t)
 	if len(all) == 0 {
 		return Command{}, api.Errorf(api.KindNotFound, "the repository has no known test command").WithHint(noCommand)
 	}
@@ -76,6 +72,44 @@ func Detect(t Tree) (Command, error) {
 		}
 	}
 	return best.Command, nil
+}
+
+// find returns the candidates, the surest first.
+func find(t Tree) (all []candidate) {
+	for _, f := range []func(Tree) []candidate{npm, makefile, cmake, golang, cargo, python, tox, node, maven, gradle} {
+		all = append(all, f(t)...)
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.rank, b.rank) })
+	return all
+}
+
+// Candidate is a command that Detect chooses from, and in words why it is there.
+type Candidate struct {
+	Command
+	Why string
+}
+
+// Candidates lists the commands that Detect chooses from, the surest first. One that only runs linters is there with that reason.
+func Candidates(t Tree) (out []Candidate) {
+	for _, c := range find(t) {
+		why := reasons[c.rank]
+		if c.runs != "" {
+			why += ": it runs " + c.runs
+		}
+		out = append(out, Candidate{c.Command, why})
+	}
+	return out
+}
+
+// reasons say why a candidate has its rank.
+var reasons = [...]string{
+	runsTests:   "the repository names it, and it runs tests",
+	builtTests:  "the repository registers its tests with CMake",
+	ownTests:    "the repository names it for tests, but not what it runs",
+	usualTests:  "it is usual for this language",
+	ownCheck:    "the repository names it for checks, but not what it runs",
+	likelyTests: "files have the names of tests",
+	onlyLints:   "it runs linters and no tests, so it is never chosen",
 }
 
 const noCommand = "Set the gate command, for example --verify 'make check'."

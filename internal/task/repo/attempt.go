@@ -187,6 +187,12 @@ func (w *attempt) run(ctx context.Context, job Job) (end End) {
 		if err := w.before(ctx); err != nil {
 			return w.broken(ctx, err)
 		}
+		if w.project.req.GateOnly {
+			if !w.res.Before.Passed {
+				return End{Outcome: api.OutcomeFailed, Diagnosis: "The gate does not pass on this commit."}
+			}
+			return End{Outcome: api.OutcomeVerified}
+		}
 		if w.project.checks() {
 			return w.judge(ctx)
 		}
@@ -244,7 +250,7 @@ func (w *attempt) prepare(ctx context.Context) error {
 	if w.project.checks() {
 		return nil
 	}
-	if err := w.install(ctx); err != nil || w.project.req.PrepareOnly {
+	if err := w.install(ctx); err != nil || w.project.req.NoAgent() {
 		return err
 	}
 	return w.keep(ctx, "workspace", w.place)

@@ -462,7 +462,7 @@ func (j *gates) detect(ctx context.Context) error {
 
 // mayLackGate reports whether a task does without a gate where no test command was found. What only a gate makes possible needs one.
 func (w *project) mayLackGate(err error) bool {
-	return api.KindOf(err) == api.KindNotFound && !w.req.Push && !w.req.MergeRequest && w.req.Best == nil && w.req.Mutant == ""
+	return api.KindOf(err) == api.KindNotFound && !w.req.Push && !w.req.MergeRequest && !w.req.GateOnly && w.req.Best == nil && w.req.Mutant == ""
 }
 
 // ownGate finds the test command of a repository.

@@ -132,6 +132,25 @@ func TestGateBeforeItsTests(t *testing.T) {
 	}
 }
 
+// TestGateOnly: a dry run of the gate has no agent and leaves no workspace. It ends as the gate does, and needs one.
+func TestGateOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		verify  string
+		outcome api.Outcome
+	}{
+		"passes": {"echo said", api.OutcomeVerified}, "fails": {"echo said; exit 3", api.OutcomeFailed}, "cannot start": {"no-such-runner", api.OutcomeFailed},
+	} {
+		b, m := newBench(t, nowhere{}), &scripted{}
+		end, _ := b.do(t.Context(), m, api.RepoTask{URL: makeRepo(t, map[string]string{"a.txt": "1"}), Verify: c.verify, GateOnly: true})
+		if end.Outcome != c.outcome || len(m.asked) != 0 || end.Result.Workspace != "" || len(end.Result.Rounds) != 0 {
+			t.Errorf("%s: %s, %v, %+v", name, end.Outcome, end.Error, end.Result)
+		}
+		if g := end.Result.Before; g == nil || g.Passed != (c.outcome == api.OutcomeVerified) || end.Error != nil {
+			t.Errorf("%s: %+v, %v", name, g, end.Error)
+		}
+	}
+}
+
 // TestTestsOfColours: tests about the variables of colours have none of them set; others have colours off.
 func TestTestsOfColours(t *testing.T) {
 	for name, want := range map[string]string{"process.env.FORCE_COLOR = '1'": "", "process.env.OTHER = '1'": "1"} {
@@ -158,6 +177,13 @@ func TestWithoutTests(t *testing.T) {
 		end := b.run.Run(t.Context(), repo.Job{Task: task, Model: m, Dir: t.TempDir(), Emit: b.facts, Save: func(context.Context, api.RepoResult) error { return nil }})
 		return end, m, b
 	}
+	t.Run("a dry run of the gate", func(t *testing.T) {
+		t.Parallel()
+		end, m, _ := run(t, api.RepoTask{GateOnly: true})
+		if end.Outcome != api.OutcomeFailed || end.Error == nil || end.Error.Kind != api.KindNotFound || end.Result.Before != nil || len(m.asked) != 0 {
+			t.Errorf("%s %v", end.Outcome, end.Error)
+		}
+	})
 	t.Run("a change", func(t *testing.T) {
 		t.Parallel()
 		end, m, b := run(t, api.RepoTask{}, sh("echo hello > greeting"), finish())

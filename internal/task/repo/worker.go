@@ -112,7 +112,7 @@ func (s *agentSpec) external() bool { return s.agent != "" }
 
 // install installs the program.
 func (w *attempt) install(ctx context.Context) error {
-	if !w.spec.external() || w.project.req.PrepareOnly {
+	if !w.spec.external() || w.project.req.NoAgent() {
 		return nil
 	}
 	if w.project.cfg.Runtimes == nil {

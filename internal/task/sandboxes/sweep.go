@@ -51,7 +51,7 @@ func abandoned(t api.Task, id api.WorkspaceID) bool {
 	if t.Repo != nil && copied(t, id) {
 		return true // its sub-agents have ended
 	}
-	prepared := t.Create.Repo != nil && t.Create.Repo.PrepareOnly
+	prepared := t.Create.Repo != nil && t.Create.Repo.NoAgent()
 	return t.State == api.TaskDone && (t.Outcome == api.OutcomeLost || prepared) && (t.Repo == nil || t.Repo.Workspace != id)
 }
 

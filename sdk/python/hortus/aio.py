@@ -153,6 +153,7 @@ class AsyncSandbox(_Async):
     pause = _lift(Sandbox.pause)
     resume = _lift(Sandbox.resume)
     stats = _lift(Sandbox.stats)
+    samples = _lift(Sandbox.samples)
     snapshot = _lift(Sandbox.snapshot)
     set_egress = _lift(Sandbox.set_egress)
     events = _lift_iterator(Sandbox.events)

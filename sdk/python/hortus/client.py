@@ -65,11 +65,11 @@ class Sandboxes(_Service):
         return Sandbox(self._t, self._t.call("GET", "/v1/sandboxes/" + segment(id))["id"])
 
     def list(
-        self, *, all: bool = False, state: Sequence[str] = (), labels: Optional[Mapping[str, str]] = None, forks_of: Optional[str] = None
+        self, *, all: bool = False, state: Sequence[str] = (), labels: Optional[Mapping[str, str]] = None, forks_of: Optional[str] = None, lineage: Optional[str] = None
     ) -> List[SandboxInfo]:
         """Lists sandboxes, the newest first; with all, those that have ended too."""
         label = ["%s=%s" % pair for pair in (labels or {}).items()]
-        return self._t.list("/v1/sandboxes", {"all": 1 if all else None, "state": list(state), "label": label, "forksOf": forks_of})
+        return self._t.list("/v1/sandboxes", {"all": 1 if all else None, "state": list(state), "label": label, "forksOf": forks_of, "lineage": lineage})
 
 
 class Snapshots(_Service):

@@ -105,6 +105,10 @@ class Sandbox:
     def stats(self) -> Stats:
         return self._t.call("GET", self._path + "/stats")
 
+    def samples(self) -> List[Stats]:
+        """What the sandbox used during the last hour, every five seconds, the oldest first."""
+        return self._t.call("GET", self._path + "/samples")
+
     def snapshot(self, request: Optional[CreateSnapshot] = None, *, idempotency_key: Optional[str] = None) -> Snapshot:
         """Saves the sandbox as it is now; with a name the snapshot is a template."""
         return self._t.call("POST", self._path + "/snapshots", body=request or {}, idempotency_key=idempotency_key)

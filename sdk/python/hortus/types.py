@@ -39,6 +39,7 @@ AddRepository = TypedDict(
         "branch": 'NotRequired[str]',
         "name": 'NotRequired[str]',
         "prepareEveryMs": 'NotRequired[int]',
+        "secret": 'NotRequired[str]',
         "url": 'str',
     },
 )
@@ -126,6 +127,53 @@ BestOf = TypedDict(
     },
 )
 
+BrowserControl = TypedDict(
+    "BrowserControl",
+    {
+        "expiresAt": 'str',
+        "token": 'str',
+    },
+)
+
+BrowserEvent = TypedDict(
+    "BrowserEvent",
+    {
+        "action": 'Literal["move", "down", "up", "wheel", "key", "text", "open", "back"]',
+        "button": 'NotRequired[str]',
+        "clicks": 'NotRequired[int]',
+        "code": 'NotRequired[str]',
+        "dx": 'NotRequired[float]',
+        "dy": 'NotRequired[float]',
+        "key": 'NotRequired[str]',
+        "keyCode": 'NotRequired[int]',
+        "modifiers": 'NotRequired[int]',
+        "text": 'NotRequired[str]',
+        "x": 'NotRequired[float]',
+        "y": 'NotRequired[float]',
+    },
+)
+
+BrowserFrame = TypedDict(
+    "BrowserFrame",
+    {
+        "height": 'float',
+        "image": 'str',
+        "target": 'str',
+        "title": 'NotRequired[str]',
+        "url": 'NotRequired[str]',
+        "width": 'float',
+    },
+)
+
+BrowserInput = TypedDict(
+    "BrowserInput",
+    {
+        "events": 'List[BrowserEvent]',
+        "target": 'str',
+        "token": 'str',
+    },
+)
+
 Budget = TypedDict(
     "Budget",
     {
@@ -162,10 +210,13 @@ BuildTemplate = TypedDict(
         "dockerfile": 'NotRequired[str]',
         "egress": 'NotRequired[EgressPolicy]',
         "files": 'NotRequired[str]',
+        "from": 'NotRequired[str]',
         "isolation": 'NotRequired[str]',
         "limits": 'NotRequired[Limits]',
         "name": 'str',
         "noCache": 'NotRequired[bool]',
+        "preset": 'NotRequired[Literal["browser"]]',
+        "privateTraffic": 'NotRequired[bool]',
         "ready": 'NotRequired[str]',
         "secrets": 'NotRequired[Dict[str, str]]',
         "start": 'NotRequired[str]',
@@ -237,6 +288,14 @@ Check = TypedDict(
     {
         "command": 'str',
         "name": 'str',
+    },
+)
+
+CheckRepository = TypedDict(
+    "CheckRepository",
+    {
+        "secret": 'NotRequired[str]',
+        "url": 'str',
     },
 )
 
@@ -484,6 +543,7 @@ CreatedKey = TypedDict(
         "hint": 'str',
         "id": 'str',
         "name": 'NotRequired[str]',
+        "person": 'NotRequired[Person]',
         "revokedAt": 'NotRequired[str]',
         "role": 'str',
         "secret": 'str',
@@ -555,6 +615,18 @@ Delivery = TypedDict(
         "refused": 'NotRequired[List[PolicyRefusal]]',
         "target": 'NotRequired[str]',
         "url": 'NotRequired[str]',
+    },
+)
+
+DeliveryPolicy = TypedDict(
+    "DeliveryPolicy",
+    {
+        "allow": 'NotRequired[List[str]]',
+        "branch": 'str',
+        "forbidden": 'List[str]',
+        "maxFiles": 'int',
+        "maxLines": 'int',
+        "protected": 'List[str]',
     },
 )
 
@@ -1559,6 +1631,16 @@ Gate = TypedDict(
     },
 )
 
+GateCandidate = TypedDict(
+    "GateCandidate",
+    {
+        "chosen": 'NotRequired[bool]',
+        "command": 'str',
+        "from": 'str',
+        "why": 'str',
+    },
+)
+
 Given = TypedDict(
     "Given",
     {
@@ -1679,6 +1761,7 @@ Key = TypedDict(
         "hint": 'str',
         "id": 'str',
         "name": 'NotRequired[str]',
+        "person": 'NotRequired[Person]',
         "revokedAt": 'NotRequired[str]',
         "role": 'str',
     },
@@ -1916,6 +1999,15 @@ PauseSandbox = TypedDict(
     "PauseSandbox",
     {
         "toDisk": 'NotRequired[bool]',
+    },
+)
+
+Person = TypedDict(
+    "Person",
+    {
+        "email": 'str',
+        "issuer": 'str',
+        "subject": 'str',
     },
 )
 
@@ -2385,6 +2477,7 @@ RepoTask = TypedDict(
         "draft": 'NotRequired[bool]',
         "filePolicy": 'NotRequired[FilePolicy]',
         "fresh": 'NotRequired[bool]',
+        "gateOnly": 'NotRequired[bool]',
         "issue": 'NotRequired[str]',
         "item": 'NotRequired[ItemTask]',
         "locksMayChange": 'NotRequired[bool]',
@@ -2421,6 +2514,7 @@ Repository = TypedDict(
         "error": 'NotRequired[Error]',
         "fetchMs": 'NotRequired[int]',
         "fetchedAt": 'NotRequired[str]',
+        "forge": 'NotRequired[str]',
         "id": 'str',
         "key": 'str',
         "lfsBytes": 'NotRequired[int]',
@@ -2430,10 +2524,35 @@ Repository = TypedDict(
         "owner": 'NotRequired[str]',
         "preparation": 'NotRequired[Preparation]',
         "prepareEveryMs": 'NotRequired[int]',
+        "secret": 'NotRequired[str]',
         "state": 'str',
         "subject": 'NotRequired[str]',
         "submodules": 'NotRequired[int]',
         "url": 'str',
+        "verify": 'NotRequired[str]',
+    },
+)
+
+RepositoryAccess = TypedDict(
+    "RepositoryAccess",
+    {
+        "defaultBranch": 'NotRequired[str]',
+        "forge": 'NotRequired[str]',
+        "page": 'NotRequired[str]',
+        "protected": 'NotRequired[List[str]]',
+        "rights": 'List[RepositoryRight]',
+    },
+)
+
+RepositoryDetected = TypedDict(
+    "RepositoryDetected",
+    {
+        "commit": 'str',
+        "gates": 'List[GateCandidate]',
+        "noGate": 'NotRequired[str]',
+        "policy": 'DeliveryPolicy',
+        "setup": 'List[str]',
+        "setupFrom": 'List[str]',
     },
 )
 
@@ -2459,10 +2578,28 @@ RepositoryResult = TypedDict(
     },
 )
 
+RepositoryRight = TypedDict(
+    "RepositoryRight",
+    {
+        "fix": 'NotRequired[str]',
+        "ok": 'bool',
+        "reason": 'NotRequired[str]',
+        "right": 'str',
+    },
+)
+
 RepositorySchedule = TypedDict(
     "RepositorySchedule",
     {
         "prepareEveryMs": 'int',
+    },
+)
+
+RepositorySettings = TypedDict(
+    "RepositorySettings",
+    {
+        "secret": 'NotRequired[str]',
+        "verify": 'NotRequired[str]',
     },
 )
 
@@ -3279,6 +3416,7 @@ Snapshot = TypedDict(
         "parent": 'NotRequired[str]',
         "paused": 'NotRequired[bool]',
         "pausedMs": 'int',
+        "privateTraffic": 'NotRequired[bool]',
         "reason": 'NotRequired[str]',
         "sandbox": 'str',
         "sharedBytes": 'NotRequired[int]',
@@ -3346,6 +3484,13 @@ TagSnapshot = TypedDict(
     "TagSnapshot",
     {
         "tags": 'List[str]',
+    },
+)
+
+TakeBrowser = TypedDict(
+    "TakeBrowser",
+    {
+        "token": 'NotRequired[str]',
     },
 )
 

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Watched, Workstream } from "../types.js";
+import type { AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositorySettings, BuildTemplate, CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Watched, Workstream } from "../types.js";
 import { Sandbox } from "./sandbox.ts";
 import { Transport } from "./transport.ts";
 import type { CallOptions, Options, RequestOptions } from "./transport.ts";
@@ -21,6 +21,8 @@ export interface SandboxFilter {
     state?: string[];
     labels?: Record<string, string>;
     forksOf?: string;
+    /** The whole ID of a sandbox: itself, its forks, and what was restored from snapshots of them. */
+    lineage?: string;
 }
 export interface TaskFilter {
     /** The maximum number, of the newest; 100 if it is not set. */
@@ -44,6 +46,7 @@ export declare class Hortus {
     readonly plans: Plans;
     readonly sessions: Sessions;
     readonly secrets: Secrets;
+    readonly repositories: Repositories;
     constructor(options?: Options);
     info(o?: CallOptions): Promise<DaemonInfo>;
     /** Sends any request of the API and decodes its JSON answer, for what has no method. */
@@ -79,6 +82,14 @@ export declare class Snapshots extends Service {
 }
 export declare class Templates extends Service {
     list(o?: CallOptions): Promise<Template[]>;
+    /** Builds a template from a Dockerfile, a hortus.yaml or a preset. onLine gets each step, and each line that one printed. */
+    build(request: BuildTemplate, o?: CallOptions & {
+        onLine?: (line: {
+            step: string;
+        } | {
+            output: string;
+        }) => void;
+    }): Promise<Snapshot>;
     /** Creates a template from commands. */
     create(request: CreateTemplate, o?: CallOptions & {
         onStep?: (step: string) => void;
@@ -173,4 +184,26 @@ export declare class Secrets extends Service {
     get(name: string, o?: CallOptions): Promise<Secret>;
     remove(name: string, o?: CallOptions): Promise<Secret>;
     list(o?: CallOptions): Promise<Secret[]>;
+}
+/** Connected repositories. They are named by their name, their ID or a unique prefix of that. */
+export declare class Repositories extends Service {
+    #private;
+    /** Connects a repository and fetches it. If the fetch fails, nothing is connected. */
+    add(request: AddRepository, o?: CallOptions & {
+        onProgress?: (line: string) => void;
+    }): Promise<Repository>;
+    /** Fetches what is new. With prepare, what the new commit needs is then installed in the background. */
+    sync(id: string, o?: CallOptions & {
+        onProgress?: (line: string) => void;
+        prepare?: boolean;
+    }): Promise<Repository>;
+    get(id: string, o?: CallOptions): Promise<Repository>;
+    list(o?: CallOptions): Promise<Repository[]>;
+    /** Disconnects a repository. Its copy stays for the results of tasks. */
+    remove(id: string, o?: CallOptions): Promise<Repository>;
+    /** Tests what may be done with a repository, which need not be connected. Nothing is changed. */
+    check(request: CheckRepository, o?: CallOptions): Promise<RepositoryAccess>;
+    /** Says what was found in the last fetched commit. The texts are untrusted. */
+    detected(id: string, o?: CallOptions): Promise<RepositoryDetected>;
+    settings(id: string, request: RepositorySettings, o?: CallOptions): Promise<Repository>;
 }

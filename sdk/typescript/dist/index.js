@@ -12,6 +12,7 @@ export class Hortus {
     plans;
     sessions;
     secrets;
+    repositories;
     #transport;
     constructor(options = {}) {
         const t = new Transport(options);
@@ -24,6 +25,7 @@ export class Hortus {
         this.plans = new Plans(t);
         this.sessions = new Sessions(t);
         this.secrets = new Secrets(t);
+        this.repositories = new Repositories(t);
     }
     info(o) {
         return this.#transport.call("GET", "/v1/info", o);
@@ -64,7 +66,7 @@ export class Sandboxes extends Service {
     /** Lists sandboxes, the newest first. */
     list(filter = {}, o) {
         const label = Object.entries(filter.labels ?? {}).map(([name, value]) => `${name}=${value}`);
-        return this.t.list("/v1/sandboxes", { all: filter.all && 1, state: filter.state, label, forksOf: filter.forksOf }, 0, o);
+        return this.t.list("/v1/sandboxes", { all: filter.all && 1, state: filter.state, label, forksOf: filter.forksOf, lineage: filter.lineage }, 0, o);
     }
 }
 export class Snapshots extends Service {
@@ -81,6 +83,21 @@ export class Snapshots extends Service {
 export class Templates extends Service {
     list(o) {
         return this.t.call("GET", "/v1/templates", o);
+    }
+    /** Builds a template from a Dockerfile, a hortus.yaml or a preset. onLine gets each step, and each line that one printed. */
+    async build(request, o = {}) {
+        const { onLine, ...call } = o;
+        for await (const line of this.t.lines("/v1/templates/build", { ...call, json: request })) {
+            if (line.error)
+                throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+            if (line.snapshot)
+                return line.snapshot;
+            if (line.output !== undefined)
+                onLine?.({ output: line.output });
+            else if (line.step)
+                onLine?.({ step: line.step });
+        }
+        throw new HortusError("unavailable", `the daemon ended before template ${request.name} was built`);
     }
     /** Creates a template from commands. */
     async create(request, o = {}) {
@@ -272,6 +289,51 @@ export class Secrets extends Service {
     }
     list(o) {
         return this.t.list("/v1/secrets", {}, 0, o);
+    }
+}
+/** Connected repositories. They are named by their name, their ID or a unique prefix of that. */
+export class Repositories extends Service {
+    /** Connects a repository and fetches it. If the fetch fails, nothing is connected. */
+    add(request, o = {}) {
+        return this.#fetch("/v1/repositories", request, o);
+    }
+    /** Fetches what is new. With prepare, what the new commit needs is then installed in the background. */
+    sync(id, o = {}) {
+        const { prepare, ...call } = o;
+        return this.#fetch(`/v1/repositories/${segment(id)}/sync`, { prepare }, call);
+    }
+    get(id, o) {
+        return this.t.call("GET", `/v1/repositories/${segment(id)}`, o);
+    }
+    list(o) {
+        return this.t.list("/v1/repositories", {}, 0, o);
+    }
+    /** Disconnects a repository. Its copy stays for the results of tasks. */
+    remove(id, o) {
+        return this.t.call("DELETE", `/v1/repositories/${segment(id)}`, o);
+    }
+    /** Tests what may be done with a repository, which need not be connected. Nothing is changed. */
+    check(request, o) {
+        return this.t.call("POST", "/v1/repositories/check", { ...o, json: request });
+    }
+    /** Says what was found in the last fetched commit. The texts are untrusted. */
+    detected(id, o) {
+        return this.t.call("GET", `/v1/repositories/${segment(id)}/detected`, o);
+    }
+    settings(id, request, o) {
+        return this.t.call("PUT", `/v1/repositories/${segment(id)}/settings`, { ...o, json: request });
+    }
+    async #fetch(path, json, o) {
+        const { onProgress, ...call } = o;
+        for await (const line of this.t.lines(path, { ...call, json })) {
+            if (line.error)
+                throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+            if (line.repository)
+                return line.repository;
+            if (line.progress)
+                onProgress?.(line.progress);
+        }
+        throw new HortusError("unavailable", "the daemon ended before the repository was fetched");
     }
 }
 function follow(t, path, o, last) {

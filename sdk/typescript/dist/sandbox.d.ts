@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { CodeContext, CodeEvent, CreateCodeContext, CreateSandbox, CreateSnapshot, EgressPolicy, Event, Exec, Exit, FileInfo, ForkResult, ForkSandbox, Killed, KilledExec, PauseSandbox, PTYSize, RunCode, Sandbox as Info, Snapshot, Stats } from "../types.js";
+import type { CodeContext, CodeEvent, CreateCodeContext, CreateSandbox, CreateSnapshot, EgressPolicy, Event, Exec, Exit, FileInfo, ForkResult, ForkSandbox, BrowserFrame, Killed, KilledExec, PauseSandbox, PortURL, PTYSize, RunCode, Sandbox as Info, Snapshot, Stats } from "../types.js";
 import { Transport } from "./transport.ts";
 import type { Bytes, CallOptions, Options } from "./transport.ts";
 /** How a command starts. */
@@ -98,6 +98,12 @@ export declare class Sandbox {
     pause(request?: PauseSandbox, o?: CallOptions): Promise<Info>;
     resume(o?: CallOptions): Promise<Info>;
     stats(o?: CallOptions): Promise<Stats>;
+    /** The URL at which a program, such as Playwright, reaches the browser inside over the Chrome DevTools Protocol, once. */
+    browserURL(o?: CallOptions): Promise<PortURL>;
+    /** Yields what the browser inside shows, until the connection ends. */
+    browserScreen(o?: CallOptions): AsyncGenerator<BrowserFrame, void, void>;
+    /** What the sandbox used during the last hour, every five seconds, the oldest first. */
+    samples(o?: CallOptions): Promise<Stats[]>;
     /** Saves the sandbox as it is now; with a name the snapshot is a template. */
     snapshot(request?: CreateSnapshot, o?: CallOptions): Promise<Snapshot>;
     /** Creates sandboxes that continue from where this one is. It fails if no child was created. */

@@ -44,6 +44,20 @@ export class Sandbox {
     stats(o) {
         return this.#transport.call("GET", `${this.#path}/stats`, o);
     }
+    /** The URL at which a program, such as Playwright, reaches the browser inside over the Chrome DevTools Protocol, once. */
+    browserURL(o) {
+        return this.#transport.call("POST", `${this.#path}/browser/url`, o);
+    }
+    /** Yields what the browser inside shows, until the connection ends. */
+    async *browserScreen(o = {}) {
+        const path = `${this.#path}/browser/screen`;
+        for await (const m of this.#transport.stream(path, o))
+            yield parse(m.data, path);
+    }
+    /** What the sandbox used during the last hour, every five seconds, the oldest first. */
+    samples(o) {
+        return this.#transport.call("GET", `${this.#path}/samples`, o);
+    }
     /** Saves the sandbox as it is now; with a name the snapshot is a template. */
     snapshot(request = {}, o) {
         return this.#transport.call("POST", `${this.#path}/snapshots`, { ...o, json: request });

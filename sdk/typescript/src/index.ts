@@ -7,6 +7,8 @@
  * @module
  */
 import type {
+  AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositoryLine, RepositorySettings,
+  BuildLine, BuildTemplate,
   CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry,
   ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session,
   SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, TemplateLine, Watched, Workstream,
@@ -27,6 +29,8 @@ export interface SandboxFilter {
   state?: string[];
   labels?: Record<string, string>;
   forksOf?: string;
+  /** The whole ID of a sandbox: itself, its forks, and what was restored from snapshots of them. */
+  lineage?: string;
 }
 
 export interface TaskFilter {
@@ -52,6 +56,7 @@ export class Hortus {
   readonly plans: Plans;
   readonly sessions: Sessions;
   readonly secrets: Secrets;
+  readonly repositories: Repositories;
   #transport: Transport;
 
   constructor(options: Options = {}) {
@@ -65,6 +70,7 @@ export class Hortus {
     this.plans = new Plans(t);
     this.sessions = new Sessions(t);
     this.secrets = new Secrets(t);
+    this.repositories = new Repositories(t);
   }
 
   info(o?: CallOptions): Promise<DaemonInfo> {
@@ -112,7 +118,7 @@ export class Sandboxes extends Service {
   /** Lists sandboxes, the newest first. */
   list(filter: SandboxFilter = {}, o?: CallOptions): Promise<SandboxInfo[]> {
     const label = Object.entries(filter.labels ?? {}).map(([name, value]) => `${name}=${value}`);
-    return this.t.list("/v1/sandboxes", { all: filter.all && 1, state: filter.state, label, forksOf: filter.forksOf }, 0, o);
+    return this.t.list("/v1/sandboxes", { all: filter.all && 1, state: filter.state, label, forksOf: filter.forksOf, lineage: filter.lineage }, 0, o);
   }
 }
 
@@ -133,6 +139,18 @@ export class Snapshots extends Service {
 export class Templates extends Service {
   list(o?: CallOptions): Promise<Template[]> {
     return this.t.call("GET", "/v1/templates", o);
+  }
+
+  /** Builds a template from a Dockerfile, a hortus.yaml or a preset. onLine gets each step, and each line that one printed. */
+  async build(request: BuildTemplate, o: CallOptions & { onLine?: (line: { step: string } | { output: string }) => void } = {}): Promise<Snapshot> {
+    const { onLine, ...call } = o;
+    for await (const line of this.t.lines<BuildLine>("/v1/templates/build", { ...call, json: request })) {
+      if (line.error) throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+      if (line.snapshot) return line.snapshot;
+      if (line.output !== undefined) onLine?.({ output: line.output });
+      else if (line.step) onLine?.({ step: line.step });
+    }
+    throw new HortusError("unavailable", `the daemon ended before template ${request.name} was built`);
   }
 
   /** Creates a template from commands. */
@@ -367,6 +385,57 @@ export class Secrets extends Service {
 
   list(o?: CallOptions): Promise<Secret[]> {
     return this.t.list("/v1/secrets", {}, 0, o);
+  }
+}
+
+/** Connected repositories. They are named by their name, their ID or a unique prefix of that. */
+export class Repositories extends Service {
+  /** Connects a repository and fetches it. If the fetch fails, nothing is connected. */
+  add(request: AddRepository, o: CallOptions & { onProgress?: (line: string) => void } = {}): Promise<Repository> {
+    return this.#fetch("/v1/repositories", request, o);
+  }
+
+  /** Fetches what is new. With prepare, what the new commit needs is then installed in the background. */
+  sync(id: string, o: CallOptions & { onProgress?: (line: string) => void; prepare?: boolean } = {}): Promise<Repository> {
+    const { prepare, ...call } = o;
+    return this.#fetch(`/v1/repositories/${segment(id)}/sync`, { prepare }, call);
+  }
+
+  get(id: string, o?: CallOptions): Promise<Repository> {
+    return this.t.call("GET", `/v1/repositories/${segment(id)}`, o);
+  }
+
+  list(o?: CallOptions): Promise<Repository[]> {
+    return this.t.list("/v1/repositories", {}, 0, o);
+  }
+
+  /** Disconnects a repository. Its copy stays for the results of tasks. */
+  remove(id: string, o?: CallOptions): Promise<Repository> {
+    return this.t.call("DELETE", `/v1/repositories/${segment(id)}`, o);
+  }
+
+  /** Tests what may be done with a repository, which need not be connected. Nothing is changed. */
+  check(request: CheckRepository, o?: CallOptions): Promise<RepositoryAccess> {
+    return this.t.call("POST", "/v1/repositories/check", { ...o, json: request });
+  }
+
+  /** Says what was found in the last fetched commit. The texts are untrusted. */
+  detected(id: string, o?: CallOptions): Promise<RepositoryDetected> {
+    return this.t.call("GET", `/v1/repositories/${segment(id)}/detected`, o);
+  }
+
+  settings(id: string, request: RepositorySettings, o?: CallOptions): Promise<Repository> {
+    return this.t.call("PUT", `/v1/repositories/${segment(id)}/settings`, { ...o, json: request });
+  }
+
+  async #fetch(path: string, json: unknown, o: CallOptions & { onProgress?: (line: string) => void }): Promise<Repository> {
+    const { onProgress, ...call } = o;
+    for await (const line of this.t.lines<RepositoryLine>(path, { ...call, json })) {
+      if (line.error) throw new HortusError(line.error.kind, line.error.detail, { hint: line.error.hint, call: line.error.call });
+      if (line.repository) return line.repository;
+      if (line.progress) onProgress?.(line.progress);
+    }
+    throw new HortusError("unavailable", "the daemon ended before the repository was fetched");
   }
 }
 

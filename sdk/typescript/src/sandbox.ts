@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type {
   CodeContext, CodeEvent, CreateCodeContext, CreateSandbox, CreateSnapshot, EgressPolicy, Event, Exec, ExecOutput, Exit, FileInfo, ForkResult, ForkSandbox,
-  Killed, KilledExec, PauseSandbox, PTYSize, RunCode, Sandbox as Info, Snapshot, Stats,
+  BrowserFrame, Killed, KilledExec, PauseSandbox, PortURL, PTYSize, RunCode, Sandbox as Info, Snapshot, Stats,
 } from "../types.js";
 import { decode, HortusError, maxAnswer, parse, segment, Transport } from "./transport.ts";
 import type { Bytes, CallOptions, Message, Options } from "./transport.ts";
@@ -131,6 +131,22 @@ export class Sandbox {
 
   stats(o?: CallOptions): Promise<Stats> {
     return this.#transport.call("GET", `${this.#path}/stats`, o);
+  }
+
+  /** The URL at which a program, such as Playwright, reaches the browser inside over the Chrome DevTools Protocol, once. */
+  browserURL(o?: CallOptions): Promise<PortURL> {
+    return this.#transport.call("POST", `${this.#path}/browser/url`, o);
+  }
+
+  /** Yields what the browser inside shows, until the connection ends. */
+  async *browserScreen(o: CallOptions = {}): AsyncGenerator<BrowserFrame, void, void> {
+    const path = `${this.#path}/browser/screen`;
+    for await (const m of this.#transport.stream(path, o)) yield parse<BrowserFrame>(m.data, path);
+  }
+
+  /** What the sandbox used during the last hour, every five seconds, the oldest first. */
+  samples(o?: CallOptions): Promise<Stats[]> {
+    return this.#transport.call("GET", `${this.#path}/samples`, o);
   }
 
   /** Saves the sandbox as it is now; with a name the snapshot is a template. */

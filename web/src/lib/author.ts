@@ -1,4 +1,4 @@
-/** The author of commits that this browser's person gave last. */
+/** Who signs the commits of tasks, as this browser knows it. */
 import type { types } from "./api.ts";
 
 const stored = "hortus-author";

@@ -1,5 +1,7 @@
 /** Who is signed in. The browser has one half of the session's secret as a cookie, this page the other half in its storage. */
 import { HortusError, kinds, type Kind } from "hortus";
+import type { OpenIDAnswer } from "./openid.ts";
+import { forgetComments } from "./comments.svelte.ts";
 
 export interface SignedIn {
   account: string;
@@ -42,7 +44,7 @@ class Session {
     }
   }
 
-  async signIn(secret: { key: string } | { ticket: string }): Promise<void> {
+  async signIn(secret: { key: string } | { ticket: string } | { oidc: OpenIDAnswer }): Promise<void> {
     const got = await this.#send("POST", secret);
     this.#keep(got.page ?? "");
     this.ended = false;
@@ -54,6 +56,7 @@ class Session {
       if (!(e instanceof HortusError) || e.kind !== "unauthenticated") throw e;
     });
     this.#keep("");
+    forgetComments();
     this.ended = false;
     this.who = null;
   }
@@ -71,22 +74,27 @@ class Session {
     else localStorage.removeItem(stored);
   }
 
-  async #send(method: string, body?: unknown): Promise<SignedIn & { page?: string }> {
-    let response: Response;
-    try {
-      response = await fetch(path, {
-        method,
-        headers: { [this.header]: this.page, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
-        body: body === undefined ? undefined : JSON.stringify(body),
-      });
-    } catch (cause) {
-      throw new HortusError("unavailable", "the daemon does not respond", { hint: "check that it runs: hortus daemon status", cause });
-    }
-    const answer = response.status === 204 ? {} : ((await response.json().catch(() => ({}))) as Record<string, string>);
-    if (response.ok) return answer as unknown as SignedIn & { page?: string };
-    const kind = kinds.includes(answer["kind"] as Kind) ? (answer["kind"] as Kind) : "internal";
-    throw new HortusError(kind, answer["detail"] ?? `unexpected answer ${response.status}`, { hint: answer["hint"], status: response.status });
+  #send(method: string, body?: unknown): Promise<SignedIn & { page?: string }> {
+    return ask(path, method, body, { [this.header]: this.page });
   }
+}
+
+/** Sends a request of the sign-in. */
+export async function ask<T>(to: string, method: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(to, {
+      method,
+      headers: { ...headers, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (cause) {
+    throw new HortusError("unavailable", "the daemon does not respond", { hint: "check that it runs: hortus daemon status", cause });
+  }
+  const answer = response.status === 204 ? {} : ((await response.json().catch(() => ({}))) as Record<string, string>);
+  if (response.ok) return answer as unknown as T;
+  const kind = kinds.includes(answer["kind"] as Kind) ? (answer["kind"] as Kind) : "internal";
+  throw new HortusError(kind, answer["detail"] ?? `unexpected answer ${response.status}`, { hint: answer["hint"], status: response.status });
 }
 
 export const session = new Session();

@@ -51,6 +51,8 @@ type calls interface {
 	// label adds labels and creates missing ones.
 	label(ctx context.Context, e forgeRequest, labels []string) error
 	issue(ctx context.Context, number int) (forge.Issue, error)
+	// mayOpen returns nil if the token may open requests to a branch.
+	mayOpen(ctx context.Context, base string) error
 	reviewCalls
 }
 

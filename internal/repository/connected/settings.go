@@ -1,0 +1,92 @@
+package connected
+
+import (
+	"context"
+
+	"hortus.dev/api"
+)
+
+// Check tests what an account may do with a repository, which need not be connected. KindInvalid for an address that cannot be
+// fetched from.
+func (s *Repositories) Check(ctx context.Context, account string, req api.CheckRepository) (api.RepositoryAccess, error) {
+	if err := s.usable(); err != nil {
+		return api.RepositoryAccess{}, err
+	}
+	if err := (api.RepositorySettings{Secret: &req.Secret}).Check(); err != nil {
+		return api.RepositoryAccess{}, err
+	}
+	remote, err := s.cfg.Cache.Remote(req.URL)
+	if err != nil {
+		return api.RepositoryAccess{}, err
+	}
+	return s.cfg.Rights(ctx, account, remote.URL, req.Secret)
+}
+
+// Settings changes the settings of a repository. A new token must be able to read it.
+func (s *Repositories) Settings(ctx context.Context, id api.RepositoryID, req api.RepositorySettings) (api.Repository, error) {
+	if err := s.usable(); err != nil {
+		return api.Repository{}, err
+	}
+	if err := req.Check(); err != nil {
+		return api.Repository{}, err
+	}
+	row, err := s.cfg.Rows.Repository(ctx, id)
+	if err != nil {
+		return row, err
+	}
+	if req.Secret != nil {
+		if err := s.token(ctx, &row, *req.Secret); err != nil {
+			return api.Repository{}, err
+		}
+	}
+	return s.Change(ctx, id, func(r *api.Repository) {
+		if req.Secret != nil {
+			r.Secret, r.Forge = row.Secret, row.Forge
+		}
+		if req.Verify != nil {
+			r.Verify = *req.Verify
+		}
+	})
+}
+
+// token sets the secret with the token in a row, after a test that the token can read the repository.
+func (s *Repositories) token(ctx context.Context, row *api.Repository, secret string) error {
+	if row.Secret = secret; secret == "" {
+		row.Forge = ""
+		return nil
+	}
+	can, err := s.Check(ctx, row.Account, api.CheckRepository{URL: row.URL, Secret: secret})
+	if err != nil {
+		return err
+	}
+	if len(can.Rights) == 0 {
+		return api.Errorf(api.KindInvalid, "%s is no address that a token can be used for", row.URL).WithHint("use https://HOST/PATH, or no secret")
+	}
+	row.Forge = can.Forge
+	if r := can.Rights[0]; !r.OK {
+		return api.Errorf(api.KindDenied, "the token of secret %s cannot read %s: %s", secret, row.URL, r.Reason).WithHint("%s", r.Fix)
+	}
+	return nil
+}
+
+// Own returns the repository that an account has connected with an address, in any spelling. If it has several branches of it, the one
+// with a token comes first, then the oldest. ok is false if there is none.
+func (s *Repositories) Own(ctx context.Context, account, url string) (own api.Repository, ok bool, err error) {
+	if s.cfg.Cache == nil {
+		return own, false, nil
+	}
+	remote, err := s.cfg.Cache.Remote(url)
+	if err != nil {
+		return own, false, nil // a task says what is wrong with it
+	}
+	all, err := s.cfg.Rows.ListRepositories(ctx)
+	for _, r := range all {
+		if r.Account != account || r.URL != remote.URL {
+			continue
+		}
+		if !ok || own.Secret == "" && r.Secret != "" {
+			own, ok = r, true
+		}
+	}
+	return own, ok, err
+}

@@ -1,0 +1,245 @@
+// Goes through what the console has of sandboxes: the tree, usage, templates, ports, the browser inside. What it is told comes as JSON
+// on stdin. It prints a line for each step that passed.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const scene = JSON.parse(readFileSync(0, "utf8"));
+const require = createRequire(join(scene.modules, "x"));
+const { chromium } = require("playwright-core");
+const axeSource = readFileSync(join(scene.modules, "axe-core/axe.min.js"), "utf8");
+const began = Date.now();
+const step = (name) => console.log(`${((Date.now() - began) / 1000).toFixed(1)} s  ${name}`);
+const want = (ok, what) => {
+  if (!ok) throw new Error(what);
+};
+const args = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"];
+const browser = await chromium.launch({ executablePath: scene.chromium, args });
+const context = await browser.newContext({ viewport: { width: 1280, height: 850 } });
+context.setDefaultTimeout(60_000);
+const page = await context.newPage();
+const wrong = [];
+let expectFailures = false;
+page.on("pageerror", (e) => wrong.push(`error in the page: ${e.stack}`));
+page.on("console", (m) => {
+  if (/Content Security Policy/.test(m.text())) wrong.push(`against the policy: ${m.text()}`);
+  else if (m.type() === "error" && !expectFailures) wrong.push(`console: ${m.text()} ${m.location().url}`);
+});
+page.on("request", (r) => {
+  const u = new URL(r.url());
+  if (u.origin !== scene.url && u.protocol !== "blob:") wrong.push(`a request to ${r.url()}`);
+});
+
+/** Looks at a page: nothing is wrong with it, axe finds no violation, and it fits a telephone. */
+async function look(name) {
+  await page.evaluate(axeSource);
+  const found = await page.evaluate(async () => (await globalThis.axe.run(document, { resultTypes: ["violations"] })).violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(" ") + " " + n.failureSummary).join("; ")}`));
+  want(found.length === 0, `axe, ${name}: ${found.join("\n")}`);
+  if (scene.pictures) await page.screenshot({ path: join(scene.pictures, `${name}-1280.png`), fullPage: true });
+  await page.setViewportSize({ width: 390, height: 844 });
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+  if (scene.pictures) {
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.screenshot({ path: join(scene.pictures, `${name}-390.png`), fullPage: true });
+    await page.emulateMedia({ colorScheme: "light" });
+  }
+  await page.setViewportSize({ width: 1280, height: 850 });
+  want(wide <= 390, `${name} is ${wide} pixels wide on a telephone`);
+  want(wrong.length === 0, `${name}: ${wrong.join("\n")}`);
+  step(name);
+}
+const open = (path) => page.evaluate((p) => void (location.hash = p), path);
+const send = (key, method, path, body) => fetch(scene.url + path, { method, headers: { "X-API-Key": key }, body: body && JSON.stringify(body) });
+const api = async (key, method, path, body) => {
+  const r = await send(key, method, path, body);
+  const text = await r.text();
+  want(r.ok, `${method} ${path}: ${r.status} ${text}`);
+  return text && JSON.parse(text);
+};
+
+try {
+  await page.goto(scene.url);
+  await page.getByLabel("API key").fill(scene.admin);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+
+  // Fork, snapshot, and the tree of both.
+  const box = await api(scene.admin, "POST", "/v1/sandboxes", { isolation: "container", ttlMs: 3_600_000, labels: { kind: "tree" } });
+  await open(`#/sandbox/${box.id}/tree`);
+  await page.getByText("Fork it, or save a snapshot").waitFor();
+  await page.getByRole("button", { name: "Fork" }).click();
+  await page.waitForFunction((old) => !location.hash.includes(old), box.id);
+  const child = new URL(page.url()).hash.split("/")[2];
+  await page.getByRole("button", { name: "Snapshot" }).click();
+  await page.getByText(/^Snapshot s[a-z0-9]+ \(files\) was saved/).waitFor();
+  await page.getByRole("link", { name: "Tree" }).click();
+  const node = (name, from) => page.locator(from ? `svg a[aria-description="from ${from}"]` : "svg a:not([aria-description])").filter({ hasText: name });
+  await node(`${child} running`, `sandbox ${box.id}`).waitFor();
+  await node("snapshot, files", `sandbox ${child}`).waitFor();
+  await look("tree");
+  await node("snapshot, files", `sandbox ${child}`).click();
+  await page.getByRole("button", { name: "Start a sandbox from it" }).click();
+  await page.waitForFunction(() => location.hash.startsWith("#/sandbox/"));
+  const restored = new URL(page.url()).hash.split("/")[2];
+  await page.getByRole("link", { name: "Tree" }).click();
+  await page.locator('svg a[aria-description^="from snapshot s"]').filter({ hasText: `${restored} running` }).waitFor();
+  await node(`${box.id} running`).click();
+  await page.getByRole("heading", { name: `Sandbox ${box.id}` }).waitFor();
+  step("from a snapshot, and back to the first by the tree");
+
+  // A template from a Dockerfile, with its output while it is built; a step that fails says so.
+  await page.getByRole("link", { name: "Templates" }).click();
+  await page.getByLabel("A Dockerfile").check();
+  await page.getByLabel("Name").fill("made");
+  await page.getByLabel("Dockerfile", { exact: true }).fill("FROM host\nRUN echo out-$((40+2))\n");
+  await page.getByRole("button", { name: "Build" }).click();
+  await page.getByRole("region", { name: "Output of the build" }).getByText("out-42").waitFor();
+  await page.getByRole("status").getByText("made").waitFor();
+  await page.getByRole("button", { name: "Start a sandbox of made" }).waitFor();
+  await look("templates");
+
+  // A private port: from the console to an origin of its own.
+  const served = await api(scene.admin, "POST", "/v1/sandboxes", { isolation: "container", ttlMs: 3_600_000, privateTraffic: true });
+  const other = await api(scene.user, "POST", "/v1/sandboxes", { isolation: "container", ttlMs: 3_600_000, privateTraffic: true });
+  const put = await fetch(`${scene.url}/v1/sandboxes/${served.id}/files?path=/tmp/server.py`, { method: "PUT", headers: { "X-API-Key": scene.admin }, body: scene.server });
+  want(put.ok, `the server's file: ${put.status} ${await put.text()}`);
+  await api(scene.admin, "POST", `/v1/sandboxes/${served.id}/execs`, { args: ["python3", "/tmp/server.py", scene.url] });
+  await open(`#/sandbox/${served.id}/ports`);
+  await page.getByLabel("Port").fill("3000");
+  await page.getByRole("button", { name: "Make a link" }).click();
+  const link = page.getByRole("link", { name: "Open port 3000" });
+  const ticket = await link.getAttribute("href");
+  await look("ports");
+  let [shown] = await Promise.all([context.waitForEvent("page"), link.click()]);
+  await link.waitFor({ state: "detached" });
+  for (;;) {
+    await shown.waitForLoadState();
+    if ((await shown.title()) === "preview") break;
+    await shown.waitForTimeout(200); // the page that says that nothing listens yet reloads itself
+  }
+  const own = new URL(shown.url());
+  want(own.host === `3000-${served.id}.${new URL(scene.url).host}` && own.search === "", `the preview is at ${own}`);
+  const result = await (await shown.waitForFunction(() => window.result)).jsonValue();
+  want(result.socket === "you said knock", `the WebSocket: ${result.socket}`);
+  want(result.cookie === "mine=1" && result.storage.length === 0 && !result.opener && result.api === "refused", `the page of the preview reads ${JSON.stringify(result)}`);
+  const frames = await shown.evaluate(() => Promise.all(["own", "other"].map(async (id) => {
+    try {
+      return document.getElementById(id).contentDocument?.body.innerText.slice(0, 1) ?? "foreign";
+    } catch {
+      return "foreign";
+    }
+  })));
+  const framed = shown.frames().find((f) => f.parentFrame() && !f.url().endsWith("/seen"));
+  want(frames[0] === "[" && framed.url().startsWith("chrome-error:"), `frames: ${frames}, the console's is ${framed.url()}`);
+  const cookies = await context.cookies();
+  const session = cookies.find((c) => c.domain === new URL(scene.url).hostname);
+  const mine = cookies.find((c) => c.name === "hortus-preview");
+  want(session && mine?.domain === own.hostname && mine.httpOnly, `cookies: ${JSON.stringify(cookies)}`);
+  const seen = JSON.parse(await (await shown.goto(`${own.origin}/seen`)).text());
+  const sent = JSON.stringify(seen);
+  want(seen.at(-1).headers.cookie === "mine=1", `the control: the server sees the cookies ${seen.at(-1).headers.cookie}`);
+  want(!sent.includes(session.value) && !sent.includes(session.name) && !sent.includes(mine.value), `a cookie of Hortus reached the server: ${sent}`);
+  step("preview with a WebSocket");
+
+  const clean = await browser.newContext({ javaScriptEnabled: false });
+  const stranger = await clean.newPage();
+  const statusOfOther = async (url) => {
+    await clean.clearCookies();
+    return (await stranger.goto(url)).status();
+  };
+  want((await statusOfOther(ticket)) === 403, "a ticket was used twice");
+  want((await statusOfOther(own.origin)) === 403, "without the cookie the port is open");
+  const fresh = async (key, id) => (await api(key, "POST", `/v1/sandboxes/${id}/ports/3000/url`)).url;
+  const theirs = new URL(await fresh(scene.user, other.id));
+  theirs.host = own.host;
+  want((await statusOfOther(theirs.href)) === 403, "a ticket of another account's sandbox opened the port");
+  const wrongPort = new URL(await fresh(scene.admin, served.id));
+  want((await statusOfOther(wrongPort.href.replace("//3000-", "//3001-"))) === 403, "a ticket opened another port");
+  want((await statusOfOther(wrongPort.href)) === 403, "a ticket that was tried elsewhere is still valid");
+  want((await send(scene.user, "POST", `/v1/sandboxes/${served.id}/ports/3000/url`)).status === 404, "another account made a ticket");
+  want((await statusOfOther(await fresh(scene.admin, served.id))) === 200, "the control: a fresh ticket");
+  want((await shown.goto(own.origin)).status() === 200, "the control: the cookie");
+  await clean.close();
+  step("tickets of others are refused");
+
+  // Usage over time. To look extends nothing.
+  const before = await api(scene.admin, "GET", `/v1/sandboxes/${box.id}`);
+  await open(`#/sandbox/${box.id}/usage`);
+  await page.locator('.graph:not([data-points="0"]) canvas').first().waitFor();
+  await page.getByRole("figure", { name: /Memory/ }).getByText(/of 1.0 GiB/).waitFor();
+  await look("usage");
+  const after = await api(scene.admin, "GET", `/v1/sandboxes/${box.id}`);
+  want(before.expiresAt === after.expiresAt, `to look moved the deadline from ${before.expiresAt} to ${after.expiresAt}`);
+  if (scene.soak) {
+    let asked = 0;
+    page.on("request", (r) => (asked += r.url().endsWith("/samples") ? 1 : 0));
+    await page.waitForRequest((r) => r.url().endsWith("/samples"));
+    await page.evaluate(() => Object.defineProperty(document, "hidden", { value: true, configurable: true }) && document.dispatchEvent(new Event("visibilitychange")));
+    asked = 0;
+    await page.waitForTimeout(12_000);
+    want(asked === 0, `a page that nobody sees asked ${asked} times`);
+    await Promise.all([page.waitForRequest((r) => r.url().endsWith("/samples")), page.evaluate(() => delete document.hidden && document.dispatchEvent(new Event("visibilitychange")))]);
+    step("a page that nobody sees does not ask");
+  }
+
+  if (scene.soak) await preset();
+  await browser.close();
+  console.log("all steps passed");
+} catch (e) {
+  console.log(`${e.stack ?? e}\nat ${page.url()}\n${wrong.join("\n")}`);
+  await page.screenshot({ path: process.env.HORTUS_SCREENSHOT ?? "/dev/null", type: "png" }).catch(() => {});
+  await browser.close();
+  process.exit(1);
+}
+
+/** The preset of a browser: built and used from the page, and by Playwright. */
+async function preset() {
+  await open("#/templates");
+  await page.getByLabel("A browser that").check();
+  await page.getByLabel("Name").fill("browser");
+  await page.getByRole("button", { name: "Build" }).click();
+  await page.getByRole("status").getByText("browser").waitFor({ timeout: 180_000 });
+  await page.getByRole("button", { name: "Start a sandbox of browser" }).click();
+  await page.getByRole("link", { name: "Browser" }).click();
+  const id = new URL(page.url()).hash.split("/")[2];
+  const box = `/v1/sandboxes/${id}`;
+  const html = `<title>form</title><input autofocus style="position:fixed;inset:0;width:100%;height:100%" oninput="document.title=this.value">`;
+  const files = await fetch(`${scene.url}${box}/files?path=/tmp/site/index.html`, { method: "PUT", headers: { "X-API-Key": scene.admin }, body: html });
+  want(files.ok, `the page: ${files.status}`);
+  await api(scene.admin, "POST", `${box}/execs`, { args: ["python3", "-m", "http.server", "-d", "/tmp/site", "--bind", "127.0.0.1", "8000"] });
+  await page.getByRole("button", { name: "Take control" }).click();
+  // One at a time, and nobody of another account.
+  want((await send(scene.admin, "POST", `${box}/browser/control`)).status === 409, "two have the control");
+  for (const [method, path] of [["POST", "control"], ["GET", "screen"], ["POST", "url"]]) want((await send(scene.user, method, `${box}/browser/${path}`)).status === 404, `another account: ${path}`);
+  await page.getByLabel("Address of a page").fill("http://127.0.0.1:8000/");
+  await page.getByRole("button", { name: "Open", exact: true }).click();
+  await page.locator(".window").getByText("http://127.0.0.1:8000/").waitFor();
+  const target = await page.evaluate(() => document.querySelector("canvas") !== null);
+  want(target, "there is no picture");
+  await page.getByRole("application").click({ position: { x: 200, y: 200 } });
+  await page.keyboard.type("typed");
+  await page.locator(".window strong").getByText("typed").waitFor();
+  await look("browser");
+  want((await send(scene.admin, "POST", `${box}/browser/input`, { token: "guess", target: "AB", events: [] })).status === 403, "an input without the control");
+  await page.getByRole("button", { name: "Give back the control" }).click();
+  await page.getByRole("button", { name: "Take control" }).waitFor();
+  await api(scene.admin, "POST", `${box}/browser/control`);
+  step("a browser is used from the page");
+
+  // Node knows no names below localhost: it sends the name.
+  const connect = async (url) => {
+    const u = new URL(url);
+    const headers = { Host: u.host };
+    u.hostname = "127.0.0.1";
+    return chromium.connectOverCDP(u.href, { headers });
+  };
+  const { url } = await api(scene.admin, "POST", `${box}/browser/url`);
+  const remote = await connect(url);
+  const tab = await remote.contexts()[0].newPage();
+  await tab.goto("http://127.0.0.1:8000/");
+  want((await tab.title()) === "form", "Playwright does not see the page");
+  const again = await connect(url).then(() => "connected", () => "refused");
+  want(again === "refused", "a URL of a browser was used twice");
+  await remote.close();
+  step("Playwright uses the browser");
+}
