@@ -110,9 +110,6 @@ type Principal struct {
 // Operator is who speaks over the daemon's own socket.
 func Operator() Principal { return Principal{Role: RoleAdmin} }
 
-// LocalAccount is the account of the key that the console on the daemon's machine has: the one of the first key.
-const LocalAccount = "default"
-
 // May reports whether the principal may see and use what belongs to an account.
 func (p Principal) May(account string) bool {
 	return p.Role == RoleAdmin || p.Role == RoleUser && p.Account != "" && p.Account == account

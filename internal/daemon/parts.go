@@ -301,13 +301,9 @@ func (s *System) savedGate(ctx context.Context, account, url string) (string, er
 	return r.Verify, err
 }
 
-// connection returns the repository that an account has connected with an address; an empty one if there is none. The operator also uses
-// those of the console on this machine.
+// connection returns the repository that an account has connected with an address; an empty one if there is none.
 func (s *System) connection(ctx context.Context, account, url string) (api.Repository, error) {
-	r, ok, err := s.connected.Own(ctx, account, url)
-	if err == nil && !ok && account == "" {
-		r, _, err = s.connected.Own(ctx, api.LocalAccount, url)
-	}
+	r, _, err := s.connected.Own(ctx, account, url)
 	return r, err
 }
 

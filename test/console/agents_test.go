@@ -90,8 +90,8 @@ func (a *agents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the client has left
 	}
 	text := "usage: 10 0 1\n\nnothing\n"
-	if m := agentName.FindAllSubmatch(body, -1); r.Method == http.MethodPost && m != nil && strings.HasSuffix(r.URL.Path, "/messages") {
-		if text, err = a.next(r, string(m[len(m)-1][1])); err != nil {
+	if name := a.named(body); r.Method == http.MethodPost && name != "" && strings.HasSuffix(r.URL.Path, "/messages") {
+		if text, err = a.next(r, name); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
@@ -103,6 +103,18 @@ func (a *agents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	s.ServeHTTP(w, r)
+}
+
+// named returns the agent that a request names last; "" if it names none.
+func (a *agents) named(body []byte) (name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, m := range agentName.FindAllSubmatch(body, -1) {
+		if _, ok := a.steps[string(m[1])]; ok {
+			name = string(m[1])
+		}
+	}
+	return name
 }
 
 func (a *agents) next(r *http.Request, name string) (string, error) {

@@ -21,8 +21,11 @@ type planScene struct {
 	// Repository has the files a.txt, b.txt and c.txt.
 	Repository string `json:"repository"`
 	EvilBranch string `json:"evilBranch"`
-	// Plan is proposed. A directory of the daemon's machine is for its own socket only, so it is not made in the browser.
-	Plan api.PlanID `json:"plan"`
+	// Plan and Endless are proposed. Work on a directory of the daemon's machine begins over its own socket only, so they are not made in the browser.
+	Plan    api.PlanID `json:"plan"`
+	Endless api.PlanID `json:"endless"`
+	// Link signs in a browser, as hortus ui does.
+	Link string `json:"link"`
 }
 
 const planAgents = `first shell echo A >a.txt
@@ -60,9 +63,12 @@ func TestPlansAndSessions(t *testing.T) {
 	proposed := create(evil, evilBranch, true,
 		plan.Item{ID: "first", Title: evil, Request: "[first] Change a.txt " + evil, Touches: []string{"a.txt"}},
 		plan.Item{ID: "asks", Request: "[asks] Change b.txt", Touches: []string{"b.txt"}},
-		plan.Item{ID: "last", Request: "[last] Change c.txt", Touches: []string{"c.txt"}, Needs: []string{"first"}, Acceptance: "cat c.txt | grep -q C"})
+		plan.Item{ID: "last", Request: "[last] Change c.txt", Touches: []string{"c.txt"}, Needs: []string{"first"}, Acceptance: "git grep -q C"})
+	endless := create("Cancel it", "", true,
+		plan.Item{ID: "quick", Request: "[quick] Change a.txt", Touches: []string{"a.txt"}},
+		plan.Item{ID: "hangs", Request: "[hangs] Change b.txt", Touches: []string{"b.txt"}, Needs: []string{"quick"}})
 	runScript(t, "plans.mjs", planScene{
-		Plan: proposed,
+		Plan: proposed, Endless: endless, Link: world.Must(w.Client.Console(t.Context()))(t).URL,
 		scene: scene{
 			URL: w.URL, Admin: w.Key("default", api.RoleAdmin).Secret, User: w.Key("user", "").Secret, Evil: evil, Modules: modules, Chromium: chromium, Soak: tier.Soaking(),
 		},

@@ -14,11 +14,13 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/plan"
 	"hortus.dev/client"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/server/envd"
 	"hortus.dev/internal/server/front"
 	"hortus.dev/internal/server/signin"
+	"hortus.dev/test/gittest"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/world"
 )
@@ -342,6 +344,31 @@ func TestConsoleOnDemand(t *testing.T) {
 	// The rights are those of a key, not those of the socket.
 	if got := b.status("POST", "/v1/tasks", `{"request":"x","model":"replay:/etc/passwd"}`); got != http.StatusForbidden {
 		t.Errorf("a file of the host as a model: %d", got)
+	}
+	// What the command line began is there and can be continued, on a directory too, which no key can begin with.
+	dir := gittest.NewCheckout(t, map[string]string{"a.txt": "a\n"})
+	create := plan.Create{Approve: true, Items: []plan.Item{{ID: "a", Request: "Change a.txt", Touches: []string{"a.txt"}}},
+		Task: api.CreateTask{Request: "x", Model: "offline", Repo: &api.RepoTask{URL: dir, Author: api.Identity{Name: "Ada", Email: "ada@example.org"}}}}
+	p := world.Must(w.Client.Plans.Create(t.Context(), create))(t)
+	for e, err := range w.Client.Plans.Events(t.Context(), p.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == plan.EventState && strings.Contains(string(e.Data), string(plan.Proposed)) {
+			break
+		}
+	}
+	if list := world.Into[[]plan.Plan](t, b.send("GET", "/v1/plans", ""), http.StatusOK); len(list) != 1 || list[0].ID != p.ID {
+		t.Errorf("plans in the browser: %d", len(list))
+	}
+	if got := b.status("POST", "/v1/plans/"+string(p.ID)+"/edit", `{"items":[{"id":"a","request":"Change a.txt again","touches":["a.txt"]}]}`); got != http.StatusOK {
+		t.Errorf("an edit in the browser: %d", got)
+	}
+	if got := b.status("POST", "/v1/plans", string(world.Must(json.Marshal(create))(t))); got != http.StatusForbidden {
+		t.Errorf("a plan on a directory in the browser: %d", got)
+	}
+	if got := b.status("POST", "/v1/plans/"+string(p.ID)+"/cancel", ""); got != http.StatusOK {
+		t.Errorf("its cancellation: %d", got)
 	}
 	if got := (browser{t: t, url: at}).status("GET", "/v1/sandboxes", ""); got != http.StatusUnauthorized {
 		t.Errorf("without a session: %d", got)

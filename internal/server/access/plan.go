@@ -94,9 +94,13 @@ func (s *Plans) may(ctx context.Context, id api.PlanID) (p api.Principal, accoun
 	if p, account, err = s.owner(ctx, id); err != nil {
 		return p, account, err
 	}
+	check := s.tasks.check
+	if account == p.Account {
+		check = s.tasks.checkAgain
+	}
 	have, err := s.r.Get(ctx, account, id)
 	if err == nil {
-		err = s.tasks.check(ctx, p, have.Task)
+		err = check(ctx, p, have.Task)
 	}
 	return p, account, err
 }

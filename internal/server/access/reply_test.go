@@ -33,7 +33,9 @@ func (r *replied) Reply(context.Context, api.TaskID, api.KeyID, api.ReplyTask) (
 // Only the task's own account replies, and only with the rights that its creation takes.
 func TestReplyIsForTheOwnAccount(t *testing.T) {
 	program := api.Task{ID: api.NewTaskID(), Account: "a", Create: api.CreateTask{Request: "r", Model: "offline"}}
-	onRepo, unwalled := program, program
+	onRepo, unwalled, onDirectory := program, program, program
+	onDirectory.Account = "" // over the socket
+	onDirectory.Create.Repo = &api.RepoTask{URL: "/home/ada/r"}
 	onRepo.Create.Repo = &api.RepoTask{URL: "https://host/r"}
 	unwalled.Create.Sandbox.Isolation = "process"
 	user := func(account string) api.Principal {
@@ -54,6 +56,8 @@ func TestReplyIsForTheOwnAccount(t *testing.T) {
 		{"the operator", program, api.Operator(), api.KindDenied},
 		{"a user on a repository", onRepo, user("a"), api.KindDenied},
 		{"an administrator on a repository", onRepo, administrator("a"), ""},
+		{"the operator's browser on a directory", onDirectory, administrator(""), ""},
+		{"another administrator on a directory", onDirectory, administrator("a"), api.KindDenied},
 		{"a user without walls", unwalled, user("a"), api.KindDenied},
 	} {
 		e := &replied{row: c.row}
@@ -65,5 +69,10 @@ func TestReplyIsForTheOwnAccount(t *testing.T) {
 		if err == nil && c.kind != "" || err != nil && api.KindOf(err) != c.kind || e.n != want {
 			t.Errorf("%s: %v, %d replies reached the engine; want %q", c.name, err, e.n, c.kind)
 		}
+	}
+	// The control: the operator's browser begins nothing on a directory.
+	_, err := access.NewTasks(&replied{}, backends{}, quota.NewRates(quota.RatesConfig{})).Create(api.WithPrincipal(t.Context(), administrator("")), onDirectory.Create)
+	if api.KindOf(err) != api.KindDenied {
+		t.Errorf("a new task on a directory: %v", err)
 	}
 }

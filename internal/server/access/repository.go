@@ -173,7 +173,7 @@ func (r *Repositories) Page(ctx context.Context, p api.PageRequest) ([]api.Repos
 }
 
 // Find returns the one of the caller's repositories that a name or a prefix of an id stands
-// for. A name comes first; an admin's key also finds the names of the operator's own, and the operator those of the console on the machine.
+// for. A name comes first; an admin's key also finds the names of the operator's own.
 func (r *Repositories) Find(ctx context.Context, nameOrPrefix string) (api.RepositoryID, error) {
 	p, err := caller(ctx)
 	if err != nil {
@@ -181,11 +181,7 @@ func (r *Repositories) Find(ctx context.Context, nameOrPrefix string) (api.Repos
 	}
 	row, err := r.c.Named(ctx, p.Account, nameOrPrefix)
 	if api.KindOf(err) == api.KindNotFound && p.Role == api.RoleAdmin {
-		other := ""
-		if p.Account == "" {
-			other = api.LocalAccount
-		}
-		row, err = r.c.Named(ctx, other, nameOrPrefix)
+		row, err = r.c.Named(ctx, "", nameOrPrefix)
 	}
 	if err == nil {
 		return row.ID, nil

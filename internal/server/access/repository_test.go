@@ -131,7 +131,7 @@ func TestRepositoriesAreOnesOwn(t *testing.T) {
 			t.Errorf("it is added for %q", s.added.Account)
 		}
 	}
-	s := &connections{row: api.Repository{Account: "a"}, names: map[string]api.RepositoryID{"a/web": "of a", "/web": "of the operator", "/own": "own", "default/page": "of the console"}}
+	s := &connections{row: api.Repository{Account: "a"}, names: map[string]api.RepositoryID{"a/web": "of a", "/web": "of the operator", "/own": "own"}}
 	r := access.NewRepositories(s, nil)
 	for _, c := range []struct {
 		who   api.Principal
@@ -140,7 +140,6 @@ func TestRepositoriesAreOnesOwn(t *testing.T) {
 		asked string
 	}{
 		{user("a"), "web", "of a", ""}, {api.Operator(), "web", "of the operator", ""}, {admin, "web", "of the operator", ""},
-		{api.Operator(), "page", "of the console", ""}, {admin, "page", "", "prefix of "}, {user("a"), "page", "", "prefix of a"},
 		{user("a"), "own", "", "prefix of a"}, {user("b"), "web", "", "prefix of b"}, {admin, "nope", "", "prefix of "},
 	} {
 		s.asked = ""

@@ -29,20 +29,20 @@ type Sessions struct {
 // NewSessions guards sessions, whose turns are subject to what is checked of tasks.
 func NewSessions(t Talks, tasks *Tasks) *Sessions { return &Sessions{t, tasks} }
 
-// may refuses settings that are not for this caller.
-func (s *Sessions) may(ctx context.Context, p api.Principal, set session.Settings) error {
-	check := api.CreateTask{Model: set.Model, Models: api.Models{Large: set.LargeModel}, Sandbox: set.Sandbox}
+// may refuses settings that are not for this caller: those of a session that begins with check, of another one with checkAgain.
+func (s *Sessions) may(ctx context.Context, p api.Principal, set session.Settings, check func(context.Context, api.Principal, api.CreateTask) error) error {
+	create := api.CreateTask{Model: set.Model, Models: api.Models{Large: set.LargeModel}, Sandbox: set.Sandbox}
 	if set.Repository != "" {
-		check.Repo = &api.RepoTask{URL: set.Repository, Remote: set.Remote}
+		create.Repo = &api.RepoTask{URL: set.Repository, Remote: set.Remote}
 	}
-	return s.tasks.check(ctx, p, check)
+	return check(ctx, p, create)
 }
 
 // Create makes a session of the caller's account.
 func (s *Sessions) Create(ctx context.Context, req session.Create) (session.Session, error) {
 	p, err := caller(ctx)
 	if err == nil {
-		err = s.may(ctx, p, req.Settings)
+		err = s.may(ctx, p, req.Settings, s.tasks.check)
 	}
 	if err == nil {
 		err = s.tasks.rates.Create(p, 1)
@@ -57,12 +57,12 @@ func (s *Sessions) Send(ctx context.Context, key string, m session.Message) (ses
 		return session.Turn{}, err
 	}
 	have, err := s.t.Get(ctx, p.Account, key)
-	set := have.Settings
+	set, check := have.Settings, s.tasks.checkAgain
 	if api.KindOf(err) == api.KindNotFound && m.Create != nil {
-		set, err = *m.Create, nil
+		set, check, err = *m.Create, s.tasks.check, nil
 	}
 	if err == nil {
-		err = s.may(ctx, p, set)
+		err = s.may(ctx, p, set, check)
 	}
 	if err == nil {
 		err = s.tasks.rates.Create(p, 1)
@@ -102,7 +102,7 @@ func (s *Sessions) Fork(ctx context.Context, key string, req session.Fork) (sess
 	}
 	have, err := s.t.Get(ctx, p.Account, key)
 	if err == nil {
-		err = s.may(ctx, p, have.Settings)
+		err = s.may(ctx, p, have.Settings, s.tasks.checkAgain)
 	}
 	if err == nil {
 		err = s.tasks.rates.Create(p, 1)

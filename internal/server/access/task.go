@@ -68,6 +68,23 @@ func (t *Tasks) Create(ctx context.Context, req api.CreateTask) (api.Task, error
 
 // check refuses what is not for this caller.
 func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) error {
+	if err := t.checkAgain(ctx, p, req); err != nil {
+		return err
+	}
+	if req.Repo != nil && p.Key != "" {
+		for _, r := range req.Repo.All() {
+			if !isRemote(r.URL) || r.Remote != "" && !isRemote(r.Remote) {
+				return api.Errorf(api.KindDenied, "the repository %.100q may be a directory on the daemon's machine, which an API key cannot use", r.URL).
+					WithHint("write it as https://HOST/PATH or ssh://HOST/PATH, or use the daemon's own socket on its machine")
+			}
+		}
+	}
+	return nil
+}
+
+// checkAgain refuses what is not for a caller who continues work of the own account. Directories of the daemon's machine that the work was begun
+// with are for the operator's own browser, too.
+func (t *Tasks) checkAgain(ctx context.Context, p api.Principal, req api.CreateTask) error {
 	m := req.Models
 	if err := checkModels(p, req.Model, m.Planner, m.Coder, m.Debugger, m.Large, m.Small); err != nil {
 		return err
@@ -89,14 +106,6 @@ func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) 
 	if req.Repo != nil && p.Role != api.RoleAdmin {
 		// It is fetched and its result is pushed with the operator's credentials.
 		return denied("a task on a repository")
-	}
-	if req.Repo != nil && p.Key != "" {
-		for _, r := range req.Repo.All() {
-			if !isRemote(r.URL) || r.Remote != "" && !isRemote(r.Remote) {
-				return api.Errorf(api.KindDenied, "the repository %.100q may be a directory on the daemon's machine, which an API key cannot use", r.URL).
-					WithHint("write it as https://HOST/PATH or ssh://HOST/PATH, or use the daemon's own socket on its machine")
-			}
-		}
 	}
 	if req.Replay != nil {
 		if _, err := t.get(ctx, p, req.Replay.Task); err != nil {
@@ -232,7 +241,7 @@ func (t *Tasks) Reply(ctx context.Context, id api.TaskID, req api.ReplyTask) (ap
 	}
 	again := row.Create
 	again.Record = ""
-	if err := t.check(ctx, p, again); err != nil {
+	if err := t.checkAgain(ctx, p, again); err != nil {
 		return api.Task{}, err
 	}
 	if ttl := again.Sandbox.TTLMS; ttl != 0 {

@@ -69,6 +69,11 @@ func (k *Keys) create(ctx context.Context, req api.CreateKey, person *api.Person
 	if req.Role == api.RoleUser {
 		req.Ceilings = withDefaults(req.Ceilings)
 	}
+	return k.insert(ctx, req, person)
+}
+
+// insert stores a key that was checked.
+func (k *Keys) insert(ctx context.Context, req api.CreateKey, person *api.Person) (api.CreatedKey, error) {
 	secret := generate()
 	out := api.CreatedKey{Secret: secret, Key: api.Key{
 		ID: api.NewKeyID(), Name: req.Name, Account: req.Account, Role: req.Role,
@@ -127,14 +132,15 @@ func unknown() error {
 // localName is the name of the key of browsers that hortus ui signs in.
 const localName = "hortus ui"
 
-// Local returns the key of the browsers of this machine, and creates it if there is none that works. Nobody knows its secret.
+// Local returns the key of the browsers of this machine, and creates it if there is none that works. Nobody knows its secret. It is the operator's
+// own: it has what the command line on the machine has, and is of no account.
 func (k *Keys) Local(ctx context.Context) (api.Key, error) {
 	for row, err := range k.working(ctx) {
-		if err != nil || row.Name == localName && row.Role == api.RoleAdmin && row.Person == nil {
+		if err != nil || row.Name == localName && row.Account == "" && row.Role == api.RoleAdmin && row.Person == nil {
 			return row, err
 		}
 	}
-	made, err := k.Create(ctx, api.CreateKey{Name: localName, Account: api.LocalAccount, Role: api.RoleAdmin})
+	made, err := k.insert(ctx, api.CreateKey{Name: localName, Role: api.RoleAdmin}, nil)
 	return made.Key, err
 }
 

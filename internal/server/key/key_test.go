@@ -280,7 +280,7 @@ func TestLocal(t *testing.T) {
 	k, _ := open(t)
 	ctx := t.Context()
 	one, err := k.Local(ctx)
-	if err != nil || one.Role != api.RoleAdmin {
+	if err != nil || one.Role != api.RoleAdmin || one.Account != "" {
 		t.Fatal(one, err)
 	}
 	if again, err := k.Local(ctx); err != nil || again.ID != one.ID {

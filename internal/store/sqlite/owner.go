@@ -111,7 +111,7 @@ func (db *DB) InsertKey(ctx context.Context, k api.Key, hash string) error {
 	switch {
 	case hash == "":
 		return api.Errorf(api.KindInvalid, "row of key %s: the hash is missing", k.ID)
-	case k.Account == "":
+	case k.Account == "" && k.Role != api.RoleAdmin:
 		return api.Errorf(api.KindInvalid, "row of key %s: the account is missing", k.ID)
 	}
 	args, err := db.keys.args(k)
