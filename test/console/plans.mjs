@@ -117,7 +117,6 @@ async function sessions() {
   await browser.look("a message that waits");
   await release("hello");
   await page.getByText("It says hello.").first().waitFor();
-  await page.getByRole("listitem", { name: "Turn 1" }).getByText("What the agent did").click();
   await page.getByText("Worked for").first().waitFor();
   await browser.look("a session of markup");
 
