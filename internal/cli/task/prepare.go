@@ -82,6 +82,19 @@ func (c *PrepareCommand) request(ctx context.Context, a *app.App, repo string) (
 
 // prepare follows a task that prepares, and says what it came to.
 func prepare(ctx context.Context, a *app.App, req api.CreateTask, pull *api.PullImage) error {
+	return attend(ctx, a, req, pull, func(_ *client.Client, t api.Task, took time.Duration) (said bool, err error) {
+		if t.Outcome != api.OutcomeVerified || t.Repo == nil {
+			return false, nil
+		}
+		if _, err := fmt.Fprintf(a.Env.Stdout, "prepared %s in %s\n", human.Sanitize(t.Repo.Commit), human.Duration(took)); err != nil {
+			return true, api.Errorf(api.KindInternal, "write the answer: %w", err)
+		}
+		return true, nil
+	})
+}
+
+// attend creates a task, follows it to its end, and says what it came to: with say, unless that has nothing to say or JSON is wanted.
+func attend(ctx context.Context, a *app.App, req api.CreateTask, pull *api.PullImage, say func(c *client.Client, t api.Task, took time.Duration) (said bool, err error)) error {
 	stop := terminal.CatchInterrupts(a)
 	defer stop.Close()
 	c, err := a.Client(ctx)
@@ -102,17 +115,18 @@ func prepare(ctx context.Context, a *app.App, req api.CreateTask, pull *api.Pull
 		return err
 	}
 	p.Close()
-	switch {
-	case a.Flags.JSON:
-		if err := a.JSON(t); err != nil {
-			return err
-		}
-	case t.Outcome == api.OutcomeVerified && t.Repo != nil:
-		if _, err := fmt.Fprintf(a.Env.Stdout, "prepared %s in %s\n", human.Sanitize(t.Repo.Commit), human.Duration(time.Since(began))); err != nil {
-			return api.Errorf(api.KindInternal, "write the answer: %w", err)
-		}
-	default:
-		p.RepoVerdict(t, time.Since(began))
+	took := time.Since(began)
+	said := a.Flags.JSON
+	if said {
+		err = a.JSON(t)
+	} else {
+		said, err = say(c, t, took)
+	}
+	if err != nil {
+		return err
+	}
+	if !said {
+		p.RepoVerdict(t, took)
 	}
 	return ExitOf(t.Outcome, t.Error)
 }

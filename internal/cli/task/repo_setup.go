@@ -12,8 +12,7 @@ import (
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
-	"hortus.dev/internal/cli/task/view"
-	"hortus.dev/internal/cli/terminal"
+	"hortus.dev/internal/cli/image"
 	"hortus.dev/internal/repository/git"
 )
 
@@ -123,35 +122,16 @@ func (c *repoGateCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	req.Repo.GateOnly, req.Repo.Fresh = true, c.Fresh
-	stop := terminal.CatchInterrupts(a)
-	defer stop.Close()
-	cl, err := a.Client(ctx)
+	pull, err := image.Wanted(a, &c.Sandbox, &req.Sandbox)
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	t, err := cl.Tasks.Create(ctx, req)
-	if err != nil {
-		return err
-	}
-	p := view.NewProgress(a.Env, a.Flags.Quiet, t.ID)
-	defer p.Close()
-	if t, err = Follow(ctx, a, cl, t.ID, p, stop); err != nil {
-		return err
-	}
-	p.Close()
-	switch {
-	case a.Flags.JSON:
-		err = a.JSON(t)
-	case t.Repo == nil || t.Repo.Before == nil:
-		p.RepoVerdict(t, time.Since(began))
-	default:
-		err = gateOutput(ctx, a, cl, t)
-	}
-	if err != nil {
-		return err
-	}
-	return ExitOf(t.Outcome, t.Error)
+	return attend(ctx, a, req, pull, func(cl *client.Client, t api.Task, _ time.Duration) (said bool, err error) {
+		if t.Repo == nil || t.Repo.Before == nil {
+			return false, nil
+		}
+		return true, gateOutput(ctx, a, cl, t)
+	})
 }
 
 // gateOutput prints what the gate of a dry run printed, and how it ended.

@@ -29,7 +29,8 @@ type Config struct {
 	Watcher sandbox.Watcher
 	Logger  *slog.Logger
 	Now     func() time.Time
-	// Changed is called when a record was stored: a command of the sandbox starts, or has ended. It must not block.
+	// Changed is called when a record was stored: a command of the sandbox starts, or has ended; nil if nobody needs it. It
+	// must not block.
 	Changed func(id api.SandboxID)
 	// Context ends the streams of all commands. It ends when the manager closes, which
 	// then waits for what Go started.
@@ -47,6 +48,9 @@ type Commands struct {
 
 // New makes a Commands. It holds nothing that needs to be closed.
 func New(cfg Config) *Commands {
+	if cfg.Changed == nil {
+		cfg.Changed = func(api.SandboxID) {}
+	}
 	return &Commands{cfg: cfg, readers: map[*Stream]struct{}{}}
 }
 

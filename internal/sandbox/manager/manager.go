@@ -87,9 +87,6 @@ func New(cfg Config) *Manager {
 	if cfg.Watcher == nil {
 		cfg.Watcher = noWatcher{}
 	}
-	if cfg.CommandsChanged == nil {
-		cfg.CommandsChanged = func(api.SandboxID) {}
-	}
 	clock := uptime.Clock{Now: cfg.Now, Uptime: cfg.Uptime}
 	rows, log := cfg.Rows, cfg.Logger
 	if cfg.Uptime != nil {

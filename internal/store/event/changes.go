@@ -58,7 +58,11 @@ func (l *Log) Changes(ctx context.Context) iter.Seq[[]api.Stream] {
 			case <-ctx.Done():
 				return
 			case _, open := <-w.ready:
-				if !open || !yield(l.take(w)) {
+				if !open {
+					return
+				}
+				// There is nothing if a stream was noted between the signal and the look for the one before.
+				if batch, some := l.take(w); some && !yield(batch) {
 					return
 				}
 			}
@@ -79,17 +83,17 @@ func (l *Log) Changed(s api.Stream) {
 	}
 }
 
-// take returns the streams of a watch, sorted, and forgets them.
-func (l *Log) take(w *watch) []api.Stream {
+// take returns the streams of a watch, sorted, and forgets them: nil for more than it remembers. some is false if there are none.
+func (l *Log) take(w *watch) (batch []api.Stream, some bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var batch []api.Stream
+	some = w.many || len(w.streams) > 0
 	if !w.many {
 		batch = slices.SortedFunc(maps.Keys(w.streams), compareStreams)
 	}
 	clear(w.streams)
 	w.many = false
-	return batch
+	return batch, some
 }
 
 func compareStreams(a, b api.Stream) int {

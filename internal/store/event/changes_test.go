@@ -87,3 +87,20 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%d watches are left", len(l.watches))
 	}
 }
+
+// TestChangesWithoutAny: a stream that is noted between a signal and the look that follows it is in one batch, and no batch stands for more.
+func TestChangesWithoutAny(t *testing.T) {
+	w := &watch{streams: map[api.Stream]struct{}{}, ready: make(chan struct{}, 1)}
+	l := &Log{watches: map[*watch]struct{}{w: {}}}
+	one, two := api.Stream{Kind: api.StreamTask, ID: "t1"}, api.Stream{Kind: api.StreamTask, ID: "t2"}
+	l.Changed(one)
+	<-w.ready
+	l.Changed(two) // before the look
+	if batch, some := l.take(w); !some || !slices.Equal(batch, []api.Stream{one, two}) {
+		t.Errorf("%v, %t", batch, some)
+	}
+	<-w.ready
+	if batch, some := l.take(w); some {
+		t.Errorf("nothing was noted, and any stream may have changed: %v", batch)
+	}
+}
