@@ -107,7 +107,7 @@ type HookEventState string
 const (
 	// HookStarting: its task is being created.
 	HookStarting HookEventState = "starting"
-	// HookStarted: its task runs. The person has not been told how it ended.
+	// HookStarted: its task runs, or the comment on its end is not written yet.
 	HookStarted HookEventState = "started"
 	// HookEnded: its task ended.
 	HookEnded HookEventState = "ended"

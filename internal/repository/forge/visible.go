@@ -30,7 +30,7 @@ var (
 )
 
 // Visible returns Markdown without what its page does not show: HTML comments, attributes of tags, definitions of links, titles of links
-// and alternative texts of images. It is for texts of somebody else than the person who decides on them; code that looks like such
+// and alternative texts of images. It is for texts of another user than the one who decides on them; code that looks like such
 // markup is removed too.
 func Visible(s string) string {
 	s = WithoutComments(s)

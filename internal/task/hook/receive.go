@@ -129,7 +129,7 @@ func commandText(text, command string) (string, bool) {
 	return strings.TrimSpace(rest), true
 }
 
-// labelText is the request of an issue with a label. Somebody else may have written the issue, so what its page does not show is left out.
+// labelText is the request of an issue with a label. Another user may have written the issue, so what its page does not show is left out.
 func labelText(a asked, label string) string {
 	e := a.event
 	by := ""
