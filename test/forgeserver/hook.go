@@ -2,6 +2,7 @@ package forgeserver
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -23,6 +24,8 @@ type Event struct {
 	// Sender is who did it. Bot is true for an account of a program, where the forge says so.
 	Sender string
 	Bot    bool
+	// SenderID is the ID of the sender's account; 0 for that of the account which has the login now.
+	SenderID int
 	// Comment is the ID of a comment and Text what it says; 0 for a label. Action is what happened to it: "created" (default), "edited" or
 	// "deleted".
 	Comment int64
@@ -105,6 +108,8 @@ func sum(key []byte, parts ...[]byte) []byte {
 	return mac.Sum(nil)
 }
 
+func (e Event) id() int { return cmp.Or(e.SenderID, accountID(e.Sender)) }
+
 func (e Event) name() string {
 	if e.Comment != 0 {
 		return "issue_comment"
@@ -116,6 +121,9 @@ func (e Event) name() string {
 func (e Event) hub(kind string) object {
 	user := func(login string, bot bool) object {
 		o := object{"id": accountID(login), "login": login}
+		if login == e.Sender {
+			o["id"] = e.id()
+		}
 		if kind == GitHub {
 			o["type"] = map[bool]string{true: "Bot", false: "User"}[bot]
 		}
@@ -160,7 +168,7 @@ func (e Event) hub(kind string) object {
 func (e Event) lab() object {
 	at := e.At.UTC().Format("2006-01-02 15:04:05 MST")
 	project := object{"id": 5, "path_with_namespace": e.Repository}
-	user := object{"id": accountID(e.Sender), "username": e.Sender, "name": e.Sender}
+	user := object{"id": e.id(), "username": e.Sender, "name": e.Sender}
 	typ := func(name string) string {
 		if e.Confidential {
 			return "confidential_" + name
@@ -176,7 +184,7 @@ func (e Event) lab() object {
 		action := map[string]string{"created": "create", "edited": "update", "deleted": "delete"}[e.Action]
 		return object{
 			"object_kind": "note", "event_type": typ("note"), "user": user, "project": project, "issue": issue,
-			"object_attributes": object{"id": e.Comment, "note": e.Text, "noteable_type": of, "author_id": accountID(e.Sender), "system": false, "action": action, "created_at": at, "updated_at": at},
+			"object_attributes": object{"id": e.Comment, "note": e.Text, "noteable_type": of, "author_id": e.id(), "system": false, "action": action, "created_at": at, "updated_at": at},
 		}
 	}
 	labels := func(names ...string) (out []object) {

@@ -56,7 +56,6 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/operations.md", "hortus key rm k3f9", "an identifier of an example"},
 	{"docs/operations.md", "OTEL_EXPORTER_OTLP_ENDPOINT=", "a daemon in the foreground: internal/telemetry"},
 	{"docs/operations.md", "hortus uninstall", "ends the daemon of this test: TestUninstall"},
-	{"docs/webhooks.md", "", "needs a forge and two servers: TestScripts/user_hook"},
 	{"docs/replay.md", "hortus run --model planner=SMALL", "names of no model"},
 	{"docs/replay.md", "hortus run --model SMALL", "names of no model"},
 	{"docs/agents.md", "", "needs keys of models, and their agents: test/agents TestAgents"},

@@ -20,8 +20,8 @@ type repoHookCmd struct {
 	TasksDay   *int     `name:"tasks-per-day" placeholder:"N" help:"Maximum number of tasks on a day in UTC, 1 to 1000, or 0 for no limit of its own (default 10 if there is no --usd-per-day)."`
 	USDPerDay  *float64 `name:"usd-per-day" placeholder:"USD" help:"Maximum cost of the tasks of a day in US dollars, or 0 for no limit."`
 	USDPerTask *float64 `name:"usd-per-task" placeholder:"USD" help:"Maximum cost of a task in US dollars (default: what is left of the day)."`
-	Model      *string  `complete:"models" placeholder:"NAME" help:"Model of the tasks (default: offline)."`
-	Agent      *string  `placeholder:"NAME" help:"Agent of the tasks (default: Hortus's own)."`
+	Model      *string  `placeholder:"NAME" help:"Model of the tasks (default: offline)."`
+	Agent      *string  `complete:"agents" placeholder:"NAME" help:"Agent of the tasks (default: Hortus's own)."`
 	NewSecret  bool     `name:"new-secret" help:"Replace the signing secret. The forge needs the new one."`
 	Remove     bool     `help:"Remove the webhook and its secret."`
 }
@@ -105,7 +105,7 @@ func (c *repoHookCmd) show(a *app.App, s api.RepositoryHookState) error {
 	row("label", h.Label)
 	row("command", h.Command)
 	row("people", cmp.Or(strings.Join(h.People, ", "), "nobody; add --person LOGIN"))
-	row("model", h.Model)
+	row("model", cmp.Or(h.Model, "offline"))
 	row("agent", h.Agent)
 	row("budget", hookBudget(h))
 	row("today", fmt.Sprintf("%s, %.2f US dollars", cmp.Or(human.Count(s.TasksToday, "task"), "no task"), s.USDToday))

@@ -338,6 +338,7 @@ func TestAttacks(t *testing.T) {
 			{name: "a stranger", event: func(e *forgeserver.Event) { e.Sender = "eve" }, reason: "not in the list"},
 			{name: "a stranger's label", event: func(e *forgeserver.Event) { label(e); e.Sender = "eve" }, reason: "not in the list"},
 			{name: "in the list without a right", event: func(e *forgeserver.Event) { e.Sender = "rob" }, reason: "may not write"},
+			{name: "an account that had the login", event: func(e *forgeserver.Event) { e.SenderID = 77 }, reason: "may not write"},
 			{name: "a program", kind: forge.GitHub, event: func(e *forgeserver.Event) { e.Sender, e.Bot = "robot", true }, reason: "of a program"},
 			{name: "a program", kind: forge.GitLab, event: func(e *forgeserver.Event) { e.Sender = "robot" }, reason: "may not write"},
 			{name: "the bot's own comment", event: func(e *forgeserver.Event) { e.Sender, e.Text = "mae", "/hortus again "+forge.AnswerMarker }, reason: "wrote the comment itself"},
