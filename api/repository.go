@@ -93,6 +93,8 @@ type Repository struct {
 	Forge string `json:"forge,omitempty"`
 	// Verify is the gate command of the account's tasks on the repository that name none; empty to detect it.
 	Verify string `json:"verify,omitempty"`
+	// Hook says which events of the forge start tasks; nil for none.
+	Hook *RepositoryHook `json:"hook,omitempty"`
 	// Account owns it; empty is the operator's own.
 	Account   string    `json:"account,omitempty"`
 	Owner     OwnerID   `json:"owner,omitempty"`

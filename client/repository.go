@@ -77,6 +77,34 @@ func (s *RepositoryService) Settings(ctx context.Context, id string, req api.Rep
 	return out, s.client.call(ctx, http.MethodPut, "/v1/repositories/"+seg+"/settings", req, &out)
 }
 
+// SetHook sets which events of a repository's forge start tasks, named as for [RepositoryService.Get]. The answer has the signing secret
+// if it is a new one; it is not shown again.
+func (s *RepositoryService) SetHook(ctx context.Context, id string, req api.SetRepositoryHook) (out api.RepositoryHookState, err error) {
+	seg, err := repositorySegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodPut, "/v1/repositories/"+seg+"/hook", req, &out)
+}
+
+// Hook returns which events of a repository's forge start tasks, and the last events.
+func (s *RepositoryService) Hook(ctx context.Context, id string) (out api.RepositoryHookState, err error) {
+	seg, err := repositorySegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodGet, "/v1/repositories/"+seg+"/hook", nil, &out)
+}
+
+// RemoveHook has no event of a repository's forge start a task.
+func (s *RepositoryService) RemoveHook(ctx context.Context, id string) (out api.Repository, err error) {
+	seg, err := repositorySegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodDelete, "/v1/repositories/"+seg+"/hook", nil, &out)
+}
+
 // fetch reads the lines about a fetch until its result.
 func (s *RepositoryService) fetch(ctx context.Context, path string, in any, progress func(string)) (api.Repository, error) {
 	resp, err := s.client.request(ctx, http.MethodPost, path, nil, in)

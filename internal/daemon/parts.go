@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model/catalogue"
@@ -41,6 +42,7 @@ import (
 	"hortus.dev/internal/task/delivery"
 	"hortus.dev/internal/task/document"
 	"hortus.dev/internal/task/external"
+	"hortus.dev/internal/task/hook"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/lesson"
 	"hortus.dev/internal/task/plan"
@@ -292,7 +294,23 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		Reviews: s.forges, FollowEvery: s.cfg.FollowEvery,
 	})
 	s.onClose(s.plans.Close)
+	s.hooks = hook.New(hook.Config{
+		Rows: s.db, Repositories: s.connected, Secrets: s.secrets, Engine: s.tasks, Task: s.db.Task, Log: s.facts(), Locate: s.forges.Location, Address: s.publicURL, Logger: s.log,
+		Forge: func(ctx context.Context, remote string) (hook.Forge, error) { return s.forges.Repository(ctx, remote) },
+	})
+	s.onClose(s.hooks.Close)
 	return nil
+}
+
+// publicURL is where forges and browsers reach the daemon; empty if it has no TCP listener.
+func (s *System) publicURL() string {
+	if s.cfg.Front.PublicURL != "" {
+		return strings.TrimRight(s.cfg.Front.PublicURL, "/")
+	}
+	if a := s.address.Load(); a != nil {
+		return a.url
+	}
+	return ""
 }
 
 // savedGate returns the gate command of a connected repository of an account; empty if it has none.

@@ -119,7 +119,7 @@ func (s *System) openServers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	g.connected = access.NewRepositories(s.connected, func(ctx context.Context, r api.Repository) (api.RepositoryDetected, error) {
+	g.connected = access.NewRepositories(s.connected, s.hooks, func(ctx context.Context, r api.Repository) (api.RepositoryDetected, error) {
 		found, err := inspector.Inspect(ctx, r.URL, r.Commit)
 		found.Policy = s.forges.Policy()
 		return found, err
@@ -141,7 +141,7 @@ func (s *System) httpServer(console httpapi.Console) *httpapi.Server {
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens, PortURL: s.portURL, Console: console,
-		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(s.db), Documents: access.NewDocuments(s.documents), Repositories: g.connected, Workspaces: g.workspaces, Sessions: g.sessions, Plans: g.plans, Images: g.images, Templates: g.templates, Builds: g.builds, BuildFiles: g.buildFiles,
+		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(s.db), Documents: access.NewDocuments(s.documents), Repositories: g.connected, Hooks: s.hooks, Workspaces: g.workspaces, Sessions: g.sessions, Plans: g.plans, Images: g.images, Templates: g.templates, Builds: g.builds, BuildFiles: g.buildFiles,
 	})
 }
 

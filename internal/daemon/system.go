@@ -45,6 +45,7 @@ import (
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/delivery"
 	"hortus.dev/internal/task/document"
+	"hortus.dev/internal/task/hook"
 	"hortus.dev/internal/task/plan"
 	"hortus.dev/internal/task/sandboxes"
 	"hortus.dev/internal/task/tally"
@@ -100,6 +101,7 @@ type System struct {
 	documents     *document.Documents
 	sessions      *sessions.Sessions
 	plans         *plan.Service
+	hooks         *hook.Service
 	keeper        *upkeep.Keeper
 
 	guards  guards
@@ -180,6 +182,9 @@ func (s *System) recover(ctx context.Context) error {
 	s.sessions.Recover(ctx, others.Ended)
 	if _, err := s.plans.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of plans is incomplete", "error", err)
+	}
+	if err := s.hooks.Recover(ctx); err != nil {
+		s.log.Error("recovery of webhooks is incomplete", "error", err)
 	}
 	if err == nil && did.Adopted+did.Lost+tasks > 0 {
 		s.log.Info("recovered after an earlier daemon", "adopted", did.Adopted, "lost", did.Lost, "tasks", tasks, "resumed", resumed)

@@ -42,6 +42,7 @@ type Store interface {
 	Plans
 	Volumes
 	Webhooks
+	HookEvents
 	Retainer
 	Amounts
 
@@ -657,4 +658,19 @@ type Amounts interface {
 	StoredIDs(ctx context.Context, kind Kind, account string) ([]string, error)
 	// EventBytes returns the size of the events of an account's tasks, sandboxes, sessions and plans.
 	EventBytes(ctx context.Context, account string) (int64, error)
+}
+
+// HookEvents are the requests for tasks that forges sent. They end with the row of their repository.
+type HookEvents interface {
+	// InsertHookEvent stores a request. KindExists if the repository has one with the same cause, KindNotFound if there is no such
+	// repository. It removes requests of the repository from before a time, and of those that were refused all but the newest most.
+	InsertHookEvent(ctx context.Context, e api.HookEvent, before time.Time, most int) error
+	// UpdateHookEvent replaces a request. KindConflict if its state does not allow that.
+	UpdateHookEvent(ctx context.Context, e api.HookEvent) error
+	// HookEvent returns a request by its cause. KindNotFound if there is none.
+	HookEvent(ctx context.Context, repository api.RepositoryID, cause string) (api.HookEvent, error)
+	// HookEventsOf lists the requests of a repository since a time, the newest first, at most limit; 0 is no limit.
+	HookEventsOf(ctx context.Context, repository api.RepositoryID, since time.Time, limit int) ([]api.HookEvent, error)
+	// OpenHookEvents lists those of all repositories that are starting or started.
+	OpenHookEvents(ctx context.Context) ([]api.HookEvent, error)
 }

@@ -117,6 +117,11 @@ func New(cfg Config) *Engine {
 // ended. Errors: KindInvalid for a request that makes no sense, KindNotFound for
 // a replay of what is not there, KindUnavailable after Close.
 func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, error) {
+	return e.CreateAs(ctx, api.NewTaskID(), req)
+}
+
+// CreateAs is Create for a task with an ID of the caller's, who knows it before the task is there.
+func (e *Engine) CreateAs(ctx context.Context, id api.TaskID, req api.CreateTask) (api.Task, error) {
 	if req.Repo != nil && req.Repo.Item != nil {
 		return api.Task{}, api.Errorf(api.KindInvalid, "repo.item is set by plans; it cannot be requested")
 	}
@@ -137,7 +142,7 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 		return api.Task{}, err
 	}
 	t := api.Task{
-		ID: api.NewTaskID(), State: api.TaskPending, Create: req,
+		ID: id, State: api.TaskPending, Create: req,
 		Account: account, Key: key, Owner: e.cfg.Owner, CreatedAt: e.cfg.Now().UTC(),
 		EnvNames: slices.Sorted(maps.Keys(req.Sandbox.Env)), Env: req.Sandbox.Env,
 	}

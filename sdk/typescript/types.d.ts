@@ -600,7 +600,39 @@ export interface EscalationEvent {
   why: string;
 }
 
-export type Event = EventTaskCreated | EventTaskStarted | EventTaskPlan | EventTaskCode | EventTaskEscalation | EventTaskAttempt | EventTaskPhase | EventTaskOutput | EventTaskResult | EventTaskDiagnosis | EventTaskModel | EventTaskModelRetry | EventTaskStep | EventTaskTier | EventTaskTool | EventTaskSay | EventTaskCandidate | EventTaskCompact | EventTaskTodo | EventTaskResumed | EventTaskOverlap | EventTaskRetry | EventTaskLessons | EventTaskCancel | EventTaskFinished | EventSandboxState | EventSandboxUpdated | EventSandboxWaiting | EventSandboxSnapshot | EventSandboxForked | EventSandboxAdopted | EventSandboxEgress | EventSandboxEgressPolicy | EventSandboxExec | EventSandboxExecEnd | EventSessionCreated | EventSessionMessage | EventSessionRemoved | EventSessionTurn | EventSessionRestored | EventSessionAnswer | EventSessionState | EventSessionBack | EventSessionForked | EventSessionClosed | EventPlanCreated | EventPlanPlanned | EventPlanState | EventPlanItem | EventPlanEdited | EventPlanAmendment | EventPlanFinished;
+export type Event = EventTaskCreated | EventTaskStarted | EventTaskPlan | EventTaskCode | EventTaskEscalation | EventTaskAttempt | EventTaskPhase | EventTaskOutput | EventTaskResult | EventTaskDiagnosis | EventTaskModel | EventTaskModelRetry | EventTaskStep | EventTaskTier | EventTaskTool | EventTaskSay | EventTaskCandidate | EventTaskCompact | EventTaskTodo | EventTaskResumed | EventTaskOverlap | EventTaskRetry | EventTaskLessons | EventTaskCancel | EventTaskFinished | EventSandboxState | EventSandboxUpdated | EventSandboxWaiting | EventSandboxSnapshot | EventSandboxForked | EventSandboxAdopted | EventSandboxEgress | EventSandboxEgressPolicy | EventSandboxExec | EventSandboxExecEnd | EventSessionCreated | EventSessionMessage | EventSessionRemoved | EventSessionTurn | EventSessionRestored | EventSessionAnswer | EventSessionState | EventSessionBack | EventSessionForked | EventSessionClosed | EventPlanCreated | EventPlanPlanned | EventPlanState | EventPlanItem | EventPlanEdited | EventPlanAmendment | EventPlanFinished | EventHookReceived | EventHookStarted | EventHookEnded | EventHookComment;
+
+export interface EventHookComment {
+  at: string;
+  data?: HookEvent;
+  seq: number;
+  stream: Stream;
+  type: "hook.comment";
+}
+
+export interface EventHookEnded {
+  at: string;
+  data?: HookEvent;
+  seq: number;
+  stream: Stream;
+  type: "hook.ended";
+}
+
+export interface EventHookReceived {
+  at: string;
+  data?: HookEvent;
+  seq: number;
+  stream: Stream;
+  type: "hook.received";
+}
+
+export interface EventHookStarted {
+  at: string;
+  data?: HookEvent;
+  seq: number;
+  stream: Stream;
+  type: "hook.started";
+}
 
 export interface EventPlanAmendment {
   at: string;
@@ -1233,6 +1265,29 @@ export interface HeaderRule {
   headers: Record<string, string>;
   host: string;
   port?: number;
+}
+
+export interface HookAnswer {
+  reason?: string;
+  task?: string;
+}
+
+export interface HookEvent {
+  at: string;
+  budgetUsd?: number;
+  cause: string;
+  commentError?: string;
+  delivery?: string;
+  issue: number;
+  outcome?: "verified" | "needs_human" | "declined" | "canceled" | "failed" | "lost" | "answered";
+  overBudget?: boolean;
+  reason?: string;
+  repository: string;
+  sender: string;
+  state: string;
+  task?: string;
+  told?: number;
+  url?: string;
 }
 
 export interface Identity {
@@ -1886,6 +1941,7 @@ export interface Repository {
   fetchMs?: number;
   fetchedAt?: string;
   forge?: string;
+  hook?: RepositoryHook;
   id: string;
   key: string;
   lfsBytes?: number;
@@ -1918,6 +1974,28 @@ export interface RepositoryDetected {
   policy: DeliveryPolicy;
   setup: string[];
   setupFrom: string[];
+}
+
+export interface RepositoryHook {
+  agent?: string;
+  command?: string;
+  forge?: string;
+  label?: string;
+  model?: string;
+  people: string[];
+  tasksPerDay?: number;
+  usdPerDay?: number;
+  usdPerTask?: number;
+}
+
+export interface RepositoryHookState {
+  events: HookEvent[];
+  hook?: RepositoryHook;
+  secret?: string;
+  steps?: string[];
+  tasksToday: number;
+  url: string;
+  usdToday: number;
 }
 
 export interface RepositoryLine {
@@ -2541,6 +2619,11 @@ export interface SessionTurn {
   task?: string;
   text: string;
   usage?: Usage;
+}
+
+export interface SetRepositoryHook {
+  hook: RepositoryHook;
+  newSecret?: boolean;
 }
 
 export interface SharedMemory {

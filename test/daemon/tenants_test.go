@@ -185,7 +185,7 @@ func idOf(t *testing.T, pattern string, of things) (id, never string) {
 		return string(of.task), string(api.NewTaskID())
 	case "snapshots", "templates":
 		return string(of.snap), string(api.NewSnapshotID())
-	case "repositories":
+	case "repositories", "hooks":
 		return string(of.repo), string(api.NewRepositoryID())
 	case "lessons":
 		return of.lesson, api.NewLessonID()

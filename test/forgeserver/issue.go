@@ -1,6 +1,7 @@
 package forgeserver
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -25,6 +26,18 @@ func (s *Server) AddIssue(i Issue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.issues = append(s.issues, i)
+}
+
+// IssueComments returns the comments of an issue.
+func (s *Server) IssueComments(repository string, number int) []IssueComment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.issues {
+		if i.Repository == repository && i.Number == number {
+			return append([]IssueComment(nil), i.Comments...)
+		}
+	}
+	return nil
 }
 
 // issue returns an issue as all kinds answer, and its comments; nil if there is none. The caller holds the lock.
@@ -76,6 +89,22 @@ func (s *Server) reads(repository, comments, pulls string, before check, pull fu
 			return http.StatusOK, out
 		}
 		return list(s, w, r, all, "per_page", 20, 100, row)
+	})
+	s.handle("POST "+repository+"/issues/{number}"+comments, before, func(_ http.ResponseWriter, r *http.Request, repo *Repository, u User) (int, any) {
+		var in struct{ Body string }
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Body == "" {
+			return http.StatusUnprocessableEntity, object{"message": "Validation Failed"}
+		}
+		if !u.Write {
+			return http.StatusForbidden, object{"message": "Forbidden"}
+		}
+		for i := range s.issues {
+			if at := &s.issues[i]; at.Repository == repo.Path && strconv.Itoa(at.Number) == r.PathValue("number") {
+				at.Comments = append(at.Comments, IssueComment{Author: u.Login, Body: in.Body})
+				return http.StatusCreated, object{"id": len(at.Comments), "body": in.Body}
+			}
+		}
+		return missing()
 	})
 	s.handle("GET "+repository+pulls+"/{number}", before, func(_ http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 		if p := s.pull(repo, r.PathValue("number")); p != nil {

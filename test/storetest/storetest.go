@@ -85,6 +85,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Volumes", testVolumes},
 		{"Lifecycle", testLifecycle},
 		{"Webhooks", testWebhooks},
+		{"HookEvents", testHookEvents},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}

@@ -2,10 +2,12 @@ package story
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -22,6 +24,10 @@ import (
 //	merges NUMBER              merge a merge request
 //	breaks METHOD PATH STATUS  the next such call of the forge's API fails
 //	pulls FILE                 write the merge requests to a file
+//	issue NUMBER TITLE         open an issue
+//	hooks AUTHOR ID TEXT [SECRET]
+//	                           send the event of a comment on issue 7 to HOOK, signed with HOOKSECRET; its answer is stdout
+//	comments NUMBER FILE       write the comments of an issue to a file
 //	shows REGEXP ARGS...       run hortus ARGS until its output matches
 func forgeCommands(cmds map[string]func(*testscript.TestScript, bool, []string)) {
 	hubOf := func(ts *testscript.TestScript) *hub { return ts.Value("hub").(*hubOfStory).hub }
@@ -73,6 +79,29 @@ func forgeCommands(cmds map[string]func(*testscript.TestScript, bool, []string))
 			fmt.Fprintf(&b, "request %d %s: %s -> %s: %s\n%s\n", p.Number, p.State, p.Source, p.Target, p.Title, plain(p.Body))
 		}
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o600))
+	}
+	cmds["issue"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		hubOf(ts).AddIssue(forgeserver.Issue{Repository: "garden/plot", Number: number(ts, args[0]), Title: args[1], Author: "ann"})
+	}
+	cmds["hooks"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		secret := ts.Getenv("HOOKSECRET")
+		if len(args) == 4 {
+			secret = args[3]
+		}
+		e := forgeserver.Event{Repository: "garden/plot", Issue: 7, Title: "T", Author: "ann", Sender: args[0], Comment: int64(number(ts, args[1])), Text: args[2], At: time.Now()}
+		resp, err := e.Delivery(hubOf(ts).kind, secret, false).Post(ts.Getenv("HOOK"))
+		ts.Check(err)
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(resp.Body)
+		ts.Check(err)
+		fmt.Fprintln(ts.Stdout(), resp.StatusCode, string(answer))
+	}
+	cmds["comments"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		var b strings.Builder
+		for _, c := range hubOf(ts).IssueComments("garden/plot", number(ts, args[0])) {
+			b.WriteString(c.Body + "\n\n")
+		}
+		ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b.String()), 0o600))
 	}
 	cmds["shows"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		want, err := regexp.Compile("(?m)" + args[0])

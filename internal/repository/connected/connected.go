@@ -255,7 +255,7 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 	defer unlock()
 	if now, e := s.cfg.Rows.Repository(context.WithoutCancel(ctx), row.ID); e == nil {
 		row.PrepareEveryMS, row.Preparation = now.PrepareEveryMS, now.Preparation
-		row.Secret, row.Forge, row.Verify = now.Secret, now.Forge, now.Verify
+		row.Secret, row.Forge, row.Verify, row.Hook = now.Secret, now.Forge, now.Verify, now.Hook
 	}
 	if e := s.cfg.Rows.UpdateRepository(context.WithoutCancel(ctx), row); e != nil && err == nil {
 		if api.KindOf(e) == api.KindConflict {

@@ -40,7 +40,7 @@ func (i Issue) Text() string {
 		return s
 	}
 	text := func(s string, most int) {
-		s, cut := head(s, max(0, min(most, maxIssueText-b.Len())))
+		s, cut := head(WithoutComments(s), max(0, min(most, maxIssueText-b.Len())))
 		if b.WriteString(s + "\n"); cut || len(s) >= most {
 			b.WriteString("[truncated]\n")
 		}

@@ -22,17 +22,25 @@ type Connected interface {
 	Named(ctx context.Context, account, name string) (api.Repository, error)
 }
 
+// Hooks keeps what starts tasks for events of forges.
+type Hooks interface {
+	Set(ctx context.Context, id api.RepositoryID, req api.SetRepositoryHook) (api.RepositoryHookState, error)
+	State(ctx context.Context, id api.RepositoryID) (api.RepositoryHookState, error)
+	Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error)
+}
+
 // Repositories guards the connected repositories. A fetch uses the operator's credentials and
 // writes the cache that all accounts share, so only an admin adds and fetches. A repository
 // belongs to the account of the key that added it: its other keys may list and remove it.
 type Repositories struct {
 	c       Connected
+	hooks   Hooks
 	inspect func(ctx context.Context, r api.Repository) (api.RepositoryDetected, error)
 }
 
 // NewRepositories guards them. inspect says what was found in the commit of one.
-func NewRepositories(c Connected, inspect func(ctx context.Context, r api.Repository) (api.RepositoryDetected, error)) *Repositories {
-	return &Repositories{c, inspect}
+func NewRepositories(c Connected, hooks Hooks, inspect func(ctx context.Context, r api.Repository) (api.RepositoryDetected, error)) *Repositories {
+	return &Repositories{c, hooks, inspect}
 }
 
 // Check tests what the account of the caller, who must be an admin, may do with a repository.
@@ -151,10 +159,34 @@ func (r *Repositories) get(ctx context.Context, id api.RepositoryID) (api.Princi
 
 // Remove disconnects a repository of the caller's.
 func (r *Repositories) Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
-	if _, _, err := r.get(ctx, id); err != nil {
+	_, row, err := r.get(ctx, id)
+	if err == nil && row.Hook != nil {
+		_, err = r.hooks.Remove(ctx, id)
+	}
+	if err != nil {
 		return api.Repository{}, err
 	}
 	return r.c.Remove(ctx, id)
+}
+
+// SetHook sets what starts tasks of a repository at its forge. The caller must be an admin: the tasks have the rights of one.
+func (r *Repositories) SetHook(ctx context.Context, id api.RepositoryID, req api.SetRepositoryHook) (api.RepositoryHookState, error) {
+	err := r.mayFetch(ctx, id, "the webhook of a repository")
+	if err == nil {
+		p, _ := caller(ctx)
+		err = checkModels(p, req.Hook.Model)
+	}
+	return ifAllowed(err, func() (api.RepositoryHookState, error) { return r.hooks.Set(ctx, id, req) })
+}
+
+// Hook returns the hook of a repository with its last events. The caller must be an admin.
+func (r *Repositories) Hook(ctx context.Context, id api.RepositoryID) (api.RepositoryHookState, error) {
+	return ifAllowed(r.mayFetch(ctx, id, "the webhook of a repository"), func() (api.RepositoryHookState, error) { return r.hooks.State(ctx, id) })
+}
+
+// RemoveHook removes the hook of a repository with its secret. The caller must be an admin.
+func (r *Repositories) RemoveHook(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
+	return ifAllowed(r.mayFetch(ctx, id, "the webhook of a repository"), func() (api.Repository, error) { return r.hooks.Remove(ctx, id) })
 }
 
 // Get returns a repository of the caller's.

@@ -59,11 +59,36 @@ func (c *connections) Find(_ context.Context, account, _ string) (api.Repository
 	c.asked = "prefix of " + account
 	return "", nil
 }
+func (c *connections) Set(context.Context, api.RepositoryID, api.SetRepositoryHook) (api.RepositoryHookState, error) {
+	c.n++
+	return api.RepositoryHookState{}, nil
+}
+func (c *connections) State(context.Context, api.RepositoryID) (api.RepositoryHookState, error) {
+	c.n++
+	return api.RepositoryHookState{}, nil
+}
 func (c *connections) Named(_ context.Context, account, name string) (api.Repository, error) {
 	if id, ok := c.names[account+"/"+name]; ok {
 		return api.Repository{ID: id}, nil
 	}
 	return api.Repository{}, api.Errorf(api.KindNotFound, "unknown repository %q", name)
+}
+
+func setHook(model string) func(*access.Repositories, context.Context, string) error {
+	return func(r *access.Repositories, ctx context.Context, _ string) error {
+		_, err := r.SetHook(ctx, "", api.SetRepositoryHook{Hook: api.RepositoryHook{Label: "l", Model: model}})
+		return err
+	}
+}
+
+func showHook(r *access.Repositories, ctx context.Context, _ string) error {
+	_, err := r.Hook(ctx, "")
+	return err
+}
+
+func removeHook(r *access.Repositories, ctx context.Context, _ string) error {
+	_, err := r.RemoveHook(ctx, "")
+	return err
 }
 
 // TestRepositoriesAreOnesOwn: what writes the cache, or uses the operator's credentials, is for
@@ -106,6 +131,16 @@ func TestRepositoriesAreOnesOwn(t *testing.T) {
 		{"an admin's key tests a path", admin, path, check, api.KindDenied},
 		{"a user tests", user("a"), url, check, api.KindDenied},
 		{"nobody tests", api.Principal{}, url, check, api.KindUnauthenticated},
+		{"an admin sets the hook", admin, url, setHook(""), ""},
+		{"an admin's key sets the hook of a path", admin, path, setHook(""), api.KindDenied},
+		{"an admin's key sets a hook with a file as its model", admin, url, setHook("replay:/etc/passwd"), api.KindDenied},
+		{"its user sets the hook", user("a"), url, setHook(""), api.KindDenied},
+		{"another user sets the hook", user("b"), url, setHook(""), api.KindNotFound},
+		{"nobody sets the hook", api.Principal{}, url, setHook(""), api.KindUnauthenticated},
+		{"its user sees the hook", user("a"), url, showHook, api.KindDenied},
+		{"an admin sees the hook", admin, url, showHook, ""},
+		{"its user removes the hook", user("a"), url, removeHook, api.KindDenied},
+		{"an admin removes the hook", admin, url, removeHook, ""},
 		{"an admin changes", admin, url, settings, ""},
 		{"an admin's key changes a path", admin, path, settings, api.KindDenied},
 		{"its user changes", user("a"), url, settings, api.KindDenied},
@@ -123,7 +158,7 @@ func TestRepositoriesAreOnesOwn(t *testing.T) {
 			s.n++
 			return api.RepositoryDetected{}, nil
 		}
-		err := c.do(access.NewRepositories(s, inspect), api.WithPrincipal(t.Context(), c.who), c.url)
+		err := c.do(access.NewRepositories(s, s, inspect), api.WithPrincipal(t.Context(), c.who), c.url)
 		if want := map[bool]int{true: 1}[c.kind == ""]; api.KindOf(err) != c.kind && err != nil || c.kind != "" && err == nil || s.n != want {
 			t.Errorf("%s: %v, %d calls", c.name, err, s.n)
 		}
@@ -132,7 +167,7 @@ func TestRepositoriesAreOnesOwn(t *testing.T) {
 		}
 	}
 	s := &connections{row: api.Repository{Account: "a"}, names: map[string]api.RepositoryID{"a/web": "of a", "/web": "of the operator", "/own": "own"}}
-	r := access.NewRepositories(s, nil)
+	r := access.NewRepositories(s, s, nil)
 	for _, c := range []struct {
 		who   api.Principal
 		name  string

@@ -21,6 +21,10 @@ type Repositories interface {
 	// Prepare requests a preparation, which runs in the background.
 	Prepare(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error)
+	// SetHook, Hook and RemoveHook are about what starts tasks of a repository at its forge.
+	SetHook(ctx context.Context, id api.RepositoryID, req api.SetRepositoryHook) (api.RepositoryHookState, error)
+	Hook(ctx context.Context, id api.RepositoryID) (api.RepositoryHookState, error)
+	RemoveHook(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Get(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Page(ctx context.Context, p api.PageRequest) (rows []api.Repository, next string, err error)
 	// Find takes a name, or a unique beginning of an id.

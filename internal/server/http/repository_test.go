@@ -49,6 +49,18 @@ func (r *remotes) Settings(ctx context.Context, id api.RepositoryID, req api.Rep
 	return row, err
 }
 
+func (r *remotes) SetHook(_ context.Context, _ api.RepositoryID, req api.SetRepositoryHook) (api.RepositoryHookState, error) {
+	return api.RepositoryHookState{Hook: &req.Hook}, nil
+}
+
+func (r *remotes) Hook(context.Context, api.RepositoryID) (api.RepositoryHookState, error) {
+	return api.RepositoryHookState{}, nil
+}
+
+func (r *remotes) RemoveHook(context.Context, api.RepositoryID) (api.Repository, error) {
+	return api.Repository{}, nil
+}
+
 func (r *remotes) Check(_ context.Context, req api.CheckRepository) (api.RepositoryAccess, error) {
 	return api.RepositoryAccess{Page: req.URL, Rights: []api.RepositoryRight{}}, r.err
 }

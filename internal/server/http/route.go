@@ -179,7 +179,7 @@ func (d *Server) table() []Route {
 		snapshots{c.Snapshots, c.Sandboxes, i}.snapshotRoutes(),
 		workspaces{c.Workspaces, c.Logger}.workspaceRoutes(),
 		t.taskRoutes(), t.repoRoutes(), sessions{c.Sessions, events}.sessionRoutes(), plans{c.Plans, events}.planRoutes(), watches{events}.watchRoutes(),
-		repositories{c.Repositories}.repositoryRoutes(), i.imageRoutes(), i.exportRoutes(), builds{c.Builds, c.BuildFiles}.buildRoutes(),
+		repositories{c.Repositories}.repositoryRoutes(), repositories{c.Repositories}.hookRoutes(), hooks{c.Hooks}.receiveRoutes(), i.imageRoutes(), i.exportRoutes(), builds{c.Builds, c.BuildFiles}.buildRoutes(),
 		s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)
 }

@@ -140,6 +140,7 @@ var eventData = []struct {
 	{session.EventClosed, session.Session{}},
 	{plan.EventCreated, plan.Plan{}}, {plan.EventPlanned, plan.PlannedEvent{}}, {plan.EventState, plan.StateEvent{}},
 	{plan.EventItem, plan.ItemEvent{}}, {plan.EventEdited, plan.EditedEvent{}}, {plan.EventAmendment, plan.AmendmentEvent{}}, {plan.EventFinished, plan.Plan{}},
+	{api.EventHookReceived, api.HookEvent{}}, {api.EventHookStarted, api.HookEvent{}}, {api.EventHookEnded, api.HookEvent{}}, {api.EventHookComment, api.HookEvent{}},
 }
 
 // union defines the events as one schema for each type, which its discriminator tells apart. The

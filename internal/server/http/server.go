@@ -121,17 +121,19 @@ type Config struct {
 	Keys      Keys
 	// Repositories are the connected ones.
 	Repositories Repositories
-	Images       Images
-	Templates    Templates
-	Builds       Builds
-	BuildFiles   BuildFiles
-	Once         Once
-	Provisions   Provisions
-	Code         Code
-	Tokens       Tokens
-	Workspaces   Workspaces
-	Sessions     Sessions
-	Plans        Plans
+	// Hooks takes the events of forges; nil refuses them.
+	Hooks      Hooks
+	Images     Images
+	Templates  Templates
+	Builds     Builds
+	BuildFiles BuildFiles
+	Once       Once
+	Provisions Provisions
+	Code       Code
+	Tokens     Tokens
+	Workspaces Workspaces
+	Sessions   Sessions
+	Plans      Plans
 	// Console makes links to the web console.
 	Console Console
 	// URL is where clients find the daemon, as in https://hortus.example; empty for

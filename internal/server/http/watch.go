@@ -26,7 +26,7 @@ func (d watches) watchRoutes() []Route {
 		Method: "GET", Pattern: "/v1/watch", Name: "watch", Role: api.RoleUser,
 		Doc: "Follow several event streams in one answer, and learn which others of the account change. " +
 			"The first message has any set: read then what you show. A client that reconnects names the number of the last event of each stream that it has.",
-		Params: []Param{{Name: "stream", Doc: "Stream to follow, as KIND/ID/AFTER: task, sandbox, session or plan, the whole id, and the number of the last event that the client has (0 for none). Can be repeated, 16 times at most.", Type: ""}},
+		Params: []Param{{Name: "stream", Doc: "Stream to follow, as KIND/ID/AFTER: task, sandbox, session, plan or hook (of a repository), the whole id, and the number of the last event that the client has (0 for none). Can be repeated, 16 times at most.", Type: ""}},
 		Out:    api.Watched{}, OutType: typeEvents,
 		Handler: d.watch,
 	}}

@@ -207,8 +207,8 @@ func TestSchemaIsFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(strings.Fields(strings.Join(all, ";")), " "))))
-	if want := "1653fae85a20263c4f9b7e231ad0d9263412c4124b538708ac5ae1158e910bc2"; got != want || newest != 6 {
-		t.Errorf("version %d has the fingerprint %s, want %s of version 6", newest, got, want)
+	if want := "1a0094c0915103a0b05dedcad644b4da7ba85822d4db28cf1f5d3671f913f206"; got != want || newest != 7 {
+		t.Errorf("version %d has the fingerprint %s, want %s of version 7", newest, got, want)
 	}
 }
 

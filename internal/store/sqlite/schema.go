@@ -55,7 +55,7 @@ var webhookSQL string
 // schemaSteps are the statements that lead to each version of the schema from the one before it.
 // The first creates it.
 func schemaSteps() []string {
-	return []string{schemaSQL, webhookSQL, volumesSQL, documentsSQL, planSQL, signInSQL}
+	return []string{schemaSQL, webhookSQL, volumesSQL, documentsSQL, planSQL, signInSQL, hookSQL}
 }
 
 // schema brings a database file to the version that its steps lead to. The version is SQLite's

@@ -275,7 +275,7 @@ func (d *Deliverer) Review(ctx context.Context, remote string, number int, known
 }
 
 // forgeOf returns the repository at its forge, opened with the token for it.
-func (d *Deliverer) forgeOf(ctx context.Context, remote string) (forge.Forge, error) {
+func (d *Deliverer) forgeOf(ctx context.Context, remote string) (*rest.Forge, error) {
 	row, err := d.connected(ctx, api.PrincipalOf(ctx).Account, remote)
 	if err != nil {
 		return nil, err
@@ -300,6 +300,16 @@ func (d *Deliverer) forgeOf(ctx context.Context, remote string) (forge.Forge, er
 		return nil, err
 	}
 	return rest.New(rest.Config{Location: l, Token: token, HTTP: d.http})
+}
+
+// Repository opens the repository of a remote at its forge, with the token that the account of ctx has for it.
+func (d *Deliverer) Repository(ctx context.Context, remote string) (*rest.Forge, error) {
+	return d.forgeOf(ctx, remote)
+}
+
+// Location finds the repository of a remote at its forge, whose kind is known if it is not empty. It sends no request.
+func (d *Deliverer) Location(remote, kind string) (forge.Location, error) {
+	return forge.Locate(remote, d.hostsWith(remote, kind))
 }
 
 // variables lists the variables with tokens of forges: for each kind the usual name, and

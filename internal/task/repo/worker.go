@@ -280,7 +280,7 @@ func (w *attempt) brief(ctx context.Context) (string, error) {
 	}
 	b := loop.Brief{Request: w.project.task.Create.Request, Gate: w.res.Verify, Context: slices.Concat(w.project.req.Context, w.project.documents), Mark: string(w.project.task.ID), Replies: w.project.replies(), Attempts: w.attempts(), Rules: w.project.rules(), NoFinish: w.spec.external() || w.project.conversation != nil, Schema: w.project.task.Create.Schema}
 	if issue := w.project.issue; issue.Name != "" {
-		b.Request += "\n\nThe request is about the issue in the document \"" + issue.Name + "\" below, which says what is wrong or wanted."
+		b.Request += "\n\nThe request is about \"" + issue.Name + "\" below, which says what is wrong or wanted."
 		b.Context = append([]api.Document{issue}, b.Context...)
 	}
 	have := make(map[string]bool, len(files))

@@ -798,7 +798,51 @@ EscalationEvent = TypedDict(
     },
 )
 
-Event = Union["EventTaskCreated", "EventTaskStarted", "EventTaskPlan", "EventTaskCode", "EventTaskEscalation", "EventTaskAttempt", "EventTaskPhase", "EventTaskOutput", "EventTaskResult", "EventTaskDiagnosis", "EventTaskModel", "EventTaskModelRetry", "EventTaskStep", "EventTaskTier", "EventTaskTool", "EventTaskSay", "EventTaskCandidate", "EventTaskCompact", "EventTaskTodo", "EventTaskResumed", "EventTaskOverlap", "EventTaskRetry", "EventTaskLessons", "EventTaskCancel", "EventTaskFinished", "EventSandboxState", "EventSandboxUpdated", "EventSandboxWaiting", "EventSandboxSnapshot", "EventSandboxForked", "EventSandboxAdopted", "EventSandboxEgress", "EventSandboxEgressPolicy", "EventSandboxExec", "EventSandboxExecEnd", "EventSessionCreated", "EventSessionMessage", "EventSessionRemoved", "EventSessionTurn", "EventSessionRestored", "EventSessionAnswer", "EventSessionState", "EventSessionBack", "EventSessionForked", "EventSessionClosed", "EventPlanCreated", "EventPlanPlanned", "EventPlanState", "EventPlanItem", "EventPlanEdited", "EventPlanAmendment", "EventPlanFinished"]
+Event = Union["EventTaskCreated", "EventTaskStarted", "EventTaskPlan", "EventTaskCode", "EventTaskEscalation", "EventTaskAttempt", "EventTaskPhase", "EventTaskOutput", "EventTaskResult", "EventTaskDiagnosis", "EventTaskModel", "EventTaskModelRetry", "EventTaskStep", "EventTaskTier", "EventTaskTool", "EventTaskSay", "EventTaskCandidate", "EventTaskCompact", "EventTaskTodo", "EventTaskResumed", "EventTaskOverlap", "EventTaskRetry", "EventTaskLessons", "EventTaskCancel", "EventTaskFinished", "EventSandboxState", "EventSandboxUpdated", "EventSandboxWaiting", "EventSandboxSnapshot", "EventSandboxForked", "EventSandboxAdopted", "EventSandboxEgress", "EventSandboxEgressPolicy", "EventSandboxExec", "EventSandboxExecEnd", "EventSessionCreated", "EventSessionMessage", "EventSessionRemoved", "EventSessionTurn", "EventSessionRestored", "EventSessionAnswer", "EventSessionState", "EventSessionBack", "EventSessionForked", "EventSessionClosed", "EventPlanCreated", "EventPlanPlanned", "EventPlanState", "EventPlanItem", "EventPlanEdited", "EventPlanAmendment", "EventPlanFinished", "EventHookReceived", "EventHookStarted", "EventHookEnded", "EventHookComment"]
+
+EventHookComment = TypedDict(
+    "EventHookComment",
+    {
+        "at": 'str',
+        "data": 'NotRequired[HookEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["hook.comment"]',
+    },
+)
+
+EventHookEnded = TypedDict(
+    "EventHookEnded",
+    {
+        "at": 'str',
+        "data": 'NotRequired[HookEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["hook.ended"]',
+    },
+)
+
+EventHookReceived = TypedDict(
+    "EventHookReceived",
+    {
+        "at": 'str',
+        "data": 'NotRequired[HookEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["hook.received"]',
+    },
+)
+
+EventHookStarted = TypedDict(
+    "EventHookStarted",
+    {
+        "at": 'str',
+        "data": 'NotRequired[HookEvent]',
+        "seq": 'int',
+        "stream": 'Stream',
+        "type": 'Literal["hook.started"]',
+    },
+)
 
 EventPlanAmendment = TypedDict(
     "EventPlanAmendment",
@@ -1655,6 +1699,35 @@ HeaderRule = TypedDict(
         "headers": 'Dict[str, str]',
         "host": 'str',
         "port": 'NotRequired[int]',
+    },
+)
+
+HookAnswer = TypedDict(
+    "HookAnswer",
+    {
+        "reason": 'NotRequired[str]',
+        "task": 'NotRequired[str]',
+    },
+)
+
+HookEvent = TypedDict(
+    "HookEvent",
+    {
+        "at": 'str',
+        "budgetUsd": 'NotRequired[float]',
+        "cause": 'str',
+        "commentError": 'NotRequired[str]',
+        "delivery": 'NotRequired[str]',
+        "issue": 'int',
+        "outcome": 'NotRequired[Literal["verified", "needs_human", "declined", "canceled", "failed", "lost", "answered"]]',
+        "overBudget": 'NotRequired[bool]',
+        "reason": 'NotRequired[str]',
+        "repository": 'str',
+        "sender": 'str',
+        "state": 'str',
+        "task": 'NotRequired[str]',
+        "told": 'NotRequired[int]',
+        "url": 'NotRequired[str]',
     },
 )
 
@@ -2515,6 +2588,7 @@ Repository = TypedDict(
         "fetchMs": 'NotRequired[int]',
         "fetchedAt": 'NotRequired[str]',
         "forge": 'NotRequired[str]',
+        "hook": 'NotRequired[RepositoryHook]',
         "id": 'str',
         "key": 'str',
         "lfsBytes": 'NotRequired[int]',
@@ -2553,6 +2627,34 @@ RepositoryDetected = TypedDict(
         "policy": 'DeliveryPolicy',
         "setup": 'List[str]',
         "setupFrom": 'List[str]',
+    },
+)
+
+RepositoryHook = TypedDict(
+    "RepositoryHook",
+    {
+        "agent": 'NotRequired[str]',
+        "command": 'NotRequired[str]',
+        "forge": 'NotRequired[str]',
+        "label": 'NotRequired[str]',
+        "model": 'NotRequired[str]',
+        "people": 'List[str]',
+        "tasksPerDay": 'NotRequired[int]',
+        "usdPerDay": 'NotRequired[float]',
+        "usdPerTask": 'NotRequired[float]',
+    },
+)
+
+RepositoryHookState = TypedDict(
+    "RepositoryHookState",
+    {
+        "events": 'List[HookEvent]',
+        "hook": 'NotRequired[RepositoryHook]',
+        "secret": 'NotRequired[str]',
+        "steps": 'NotRequired[List[str]]',
+        "tasksToday": 'int',
+        "url": 'str',
+        "usdToday": 'float',
     },
 )
 
@@ -3368,6 +3470,14 @@ SessionTurn = TypedDict(
         "task": 'NotRequired[str]',
         "text": 'str',
         "usage": 'NotRequired[Usage]',
+    },
+)
+
+SetRepositoryHook = TypedDict(
+    "SetRepositoryHook",
+    {
+        "hook": 'RepositoryHook',
+        "newSecret": 'NotRequired[bool]',
     },
 )
 

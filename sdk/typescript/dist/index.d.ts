@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositorySettings, BuildTemplate, CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Watched, Workstream } from "../types.js";
+import type { AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositoryHookState, RepositorySettings, SetRepositoryHook, BuildTemplate, CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Watched, Workstream } from "../types.js";
 import { Sandbox } from "./sandbox.ts";
 import { Transport } from "./transport.ts";
 import type { CallOptions, Options, RequestOptions } from "./transport.ts";
@@ -206,4 +206,9 @@ export declare class Repositories extends Service {
     /** Says what was found in the last fetched commit. The texts are untrusted. */
     detected(id: string, o?: CallOptions): Promise<RepositoryDetected>;
     settings(id: string, request: RepositorySettings, o?: CallOptions): Promise<Repository>;
+    /** Says which events of the forge start tasks, and what was received. */
+    hook(id: string, o?: CallOptions): Promise<RepositoryHookState>;
+    /** Sets which events of the forge start tasks. The answer has the signing secret if it is a new one; it is not shown again. */
+    setHook(id: string, request: SetRepositoryHook, o?: CallOptions): Promise<RepositoryHookState>;
+    removeHook(id: string, o?: CallOptions): Promise<Repository>;
 }

@@ -323,6 +323,17 @@ export class Repositories extends Service {
     settings(id, request, o) {
         return this.t.call("PUT", `/v1/repositories/${segment(id)}/settings`, { ...o, json: request });
     }
+    /** Says which events of the forge start tasks, and what was received. */
+    hook(id, o) {
+        return this.t.call("GET", `/v1/repositories/${segment(id)}/hook`, o);
+    }
+    /** Sets which events of the forge start tasks. The answer has the signing secret if it is a new one; it is not shown again. */
+    setHook(id, request, o) {
+        return this.t.call("PUT", `/v1/repositories/${segment(id)}/hook`, { ...o, json: request });
+    }
+    removeHook(id, o) {
+        return this.t.call("DELETE", `/v1/repositories/${segment(id)}/hook`, o);
+    }
     async #fetch(path, json, o) {
         const { onProgress, ...call } = o;
         for await (const line of this.t.lines(path, { ...call, json })) {

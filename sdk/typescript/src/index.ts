@@ -7,7 +7,7 @@
  * @module
  */
 import type {
-  AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositoryLine, RepositorySettings,
+  AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositoryHookState, RepositoryLine, RepositorySettings, SetRepositoryHook,
   BuildLine, BuildTemplate,
   CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry,
   ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session,
@@ -426,6 +426,20 @@ export class Repositories extends Service {
 
   settings(id: string, request: RepositorySettings, o?: CallOptions): Promise<Repository> {
     return this.t.call("PUT", `/v1/repositories/${segment(id)}/settings`, { ...o, json: request });
+  }
+
+  /** Says which events of the forge start tasks, and what was received. */
+  hook(id: string, o?: CallOptions): Promise<RepositoryHookState> {
+    return this.t.call("GET", `/v1/repositories/${segment(id)}/hook`, o);
+  }
+
+  /** Sets which events of the forge start tasks. The answer has the signing secret if it is a new one; it is not shown again. */
+  setHook(id: string, request: SetRepositoryHook, o?: CallOptions): Promise<RepositoryHookState> {
+    return this.t.call("PUT", `/v1/repositories/${segment(id)}/hook`, { ...o, json: request });
+  }
+
+  removeHook(id: string, o?: CallOptions): Promise<Repository> {
+    return this.t.call("DELETE", `/v1/repositories/${segment(id)}/hook`, o);
   }
 
   async #fetch(path: string, json: unknown, o: CallOptions & { onProgress?: (line: string) => void }): Promise<Repository> {

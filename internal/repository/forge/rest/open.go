@@ -54,6 +54,7 @@ type calls interface {
 	// mayOpen returns nil if the token may open requests to a branch.
 	mayOpen(ctx context.Context, base string) error
 	reviewCalls
+	hookCalls
 }
 
 // forgeRequest is a merge request that a forge has.

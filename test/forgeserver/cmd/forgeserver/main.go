@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 
 	"hortus.dev/test/forgeserver"
@@ -27,18 +28,32 @@ func main() {
 		repos = append(repos, &forgeserver.Repository{Path: path, Dir: dir, Protected: []string{"main"}})
 		return nil
 	})
+	var issues []forgeserver.Issue
+	flag.Func("issue", "OWNER/NAME#NUMBER=TITLE, an open issue (repeatable)", func(s string) error {
+		at, title, ok := strings.Cut(s, "=")
+		path, number, numbered := strings.Cut(at, "#")
+		n, err := strconv.Atoi(number)
+		if !ok || !numbered || err != nil {
+			return fmt.Errorf("want OWNER/NAME#NUMBER=TITLE")
+		}
+		issues = append(issues, forgeserver.Issue{Repository: path, Number: n, Title: title, Author: *user})
+		return nil
+	})
 	flag.Parse()
 	cfg := forgeserver.Config{Kind: *kind, Repositories: repos, Users: map[string]forgeserver.User{*token: {Login: *user, Write: true}}}
-	if err := serve(*listen, cfg, *show); err != nil {
+	if err := serve(*listen, cfg, issues, *show); err != nil {
 		fmt.Fprintln(os.Stderr, "forgeserver:", err)
 		os.Exit(1)
 	}
 }
 
-func serve(listen string, cfg forgeserver.Config, show bool) error {
+func serve(listen string, cfg forgeserver.Config, issues []forgeserver.Issue, show bool) error {
 	s, err := forgeserver.New(cfg)
 	if err != nil {
 		return err
+	}
+	for _, i := range issues {
+		s.AddIssue(i)
 	}
 	ln, err := net.Listen("tcp", listen)
 	if err != nil {
