@@ -100,7 +100,7 @@ try {
 
   // A private port: from the console to an origin of its own.
   const served = await api(scene.admin, "POST", "/v1/sandboxes", { isolation: "container", ttlMs: 3_600_000, idePort: 3000 });
-  want(served.privateTraffic && (await send(scene.admin, "POST", `/v1/sandboxes/${served.id}/ide/url`)).status === 503, "an editor that nobody started");
+  want(served.privateTraffic && (await send(scene.admin, "POST", `/v1/sandboxes/${served.id}/ide/url`)).status === 502, "an editor that nobody started");
   const other = await api(scene.user, "POST", "/v1/sandboxes", { isolation: "container", ttlMs: 3_600_000, privateTraffic: true });
   const put = await fetch(`${scene.url}/v1/sandboxes/${served.id}/files?path=/tmp/server.py`, { method: "PUT", headers: { "X-API-Key": scene.admin }, body: scene.server });
   want(put.ok, `the server's file: ${put.status} ${await put.text()}`);

@@ -82,25 +82,20 @@ func order[In any](all Sandboxes, call func(context.Context, api.SandboxID, In) 
 	}
 }
 
-// private returns the sandbox of a request for the program of a preset, unless its ports are open.
-func (d screens) private(r *http.Request, of api.Preset) (s api.Sandbox, err error) {
+// url makes the URL of the browser.
+func (d screens) url(w http.ResponseWriter, r *http.Request) error {
 	id, err := sandboxID(d.sandboxes)(r)
+	var s api.Sandbox
 	if err == nil {
 		s, err = d.sandboxes.Get(r.Context(), id)
 	}
 	if err == nil && !s.PrivateTraffic {
-		err = api.Errorf(api.KindConflict, "the ports of sandbox %s are not private: everybody who knows its ID could use its %s", id, of).
-			WithHint("sandboxes of a template have private ports that was created with hortus template create %s --preset %s", of, of)
+		err = api.Errorf(api.KindConflict, "the ports of sandbox %s are not private: everybody who knows its ID could use its browser", id).
+			WithHint("sandboxes of a template have private ports that was created with hortus template create browser --preset browser")
 	}
-	return s, err
-}
-
-// url makes the URL of the browser.
-func (d screens) url(w http.ResponseWriter, r *http.Request) error {
-	s, err := d.private(r, api.PresetBrowser)
 	var path string
 	if err == nil {
-		path, err = d.browsers.Path(r.Context(), s.ID)
+		path, err = d.browsers.Path(r.Context(), id)
 	}
 	var out api.PortURL
 	if err == nil {

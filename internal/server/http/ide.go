@@ -21,20 +21,24 @@ func (d screens) ideRoutes() []Route {
 
 // ideURL makes the URL of the editor, if something listens there.
 func (d screens) ideURL(r *http.Request) (out api.PortURL, err error) {
-	s, err := d.private(r, api.PresetIDE)
+	id, err := sandboxID(d.sandboxes)(r)
 	if err != nil {
 		return out, err
 	}
-	if s.IDEPort == 0 {
-		return out, api.Errorf(api.KindConflict, "sandbox %s has no editor", s.ID).
+	s, err := d.sandboxes.Get(r.Context(), id)
+	if err != nil {
+		return out, err
+	}
+	if s.IDEPort == 0 || !s.PrivateTraffic {
+		return out, api.Errorf(api.KindConflict, "sandbox %s has no editor", id).
 			WithHint("use a sandbox of a template that was created with hortus template create ide --preset ide")
 	}
-	conn, err := d.sandboxes.Dial(r.Context(), s.ID, s.IDEPort)
+	conn, err := d.sandboxes.Dial(r.Context(), id, s.IDEPort)
 	if err != nil {
 		return out, err
 	}
 	if err := conn.Close(); err != nil {
-		return out, api.Errorf(api.KindUnavailable, "no editor answers in sandbox %s at port %d: %w", s.ID, s.IDEPort, err)
+		return out, api.Errorf(api.KindUnavailable, "no editor answers in sandbox %s at port %d: %w", id, s.IDEPort, err)
 	}
 	return d.portURL(s, s.IDEPort)
 }
