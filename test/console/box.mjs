@@ -99,7 +99,9 @@ try {
   await look("templates");
 
   // A private port: from the console to an origin of its own.
-  const served = await api(scene.admin, "POST", "/v1/sandboxes", { isolation: "container", ttlMs: 3_600_000, idePort: 3000 });
+  const tiny = await (await send(scene.admin, "POST", "/v1/templates/build", { name: "tiny", isolation: "container", dockerfile: "FROM host\nRUN true\n", idePort: 3000 })).text();
+  want(/"type":"done"/.test(tiny), `a template with an editor: ${tiny}`);
+  const served = await api(scene.admin, "POST", "/v1/sandboxes", { template: "tiny", ttlMs: 3_600_000 });
   want(served.privateTraffic && (await send(scene.admin, "POST", `/v1/sandboxes/${served.id}/ide/url`)).status === 502, "an editor that nobody started");
   const other = await api(scene.user, "POST", "/v1/sandboxes", { isolation: "container", ttlMs: 3_600_000, privateTraffic: true });
   const put = await fetch(`${scene.url}/v1/sandboxes/${served.id}/files?path=/tmp/server.py`, { method: "PUT", headers: { "X-API-Key": scene.admin }, body: scene.server });
