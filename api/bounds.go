@@ -88,6 +88,9 @@ func (r CreateSandbox) CheckBounds() error {
 			return err
 		}
 	}
+	if err := CheckIDEPort(r.IDEPort); err != nil {
+		return err
+	}
 	if err := CheckLabels(r.Labels); err != nil {
 		return err
 	}

@@ -2,15 +2,6 @@ package api
 
 import "time"
 
-// Preset names a template that comes with Hortus.
-type Preset string
-
-// PresetBrowser is a Chromium whose debugging port is BrowserPort.
-const PresetBrowser Preset = "browser"
-
-// Presets lists all of them.
-func Presets() []Preset { return []Preset{PresetBrowser} }
-
 // BrowserPort is the port inside a sandbox at which its browser speaks the Chrome DevTools Protocol.
 const BrowserPort = 9222
 

@@ -24,6 +24,8 @@ type BuildTemplate struct {
 	Egress *EgressPolicy `json:"egress,omitempty"`
 	// PrivateTraffic has requests to the ports of the template's sandboxes need their traffic token, or a ticket.
 	PrivateTraffic bool `json:"privateTraffic,omitempty"`
+	// IDEPort is the port at which the template's sandboxes have an editor. It makes their ports private.
+	IDEPort int `json:"idePort,omitempty"`
 	// Preset is a Dockerfile that comes with Hortus, in the place of Dockerfile or YAML, with its start command, its limits, what its
 	// steps may connect to, and private ports. From is what it starts from; empty is HostTemplate.
 	Preset Preset `json:"preset,omitempty"`

@@ -101,6 +101,8 @@ type CreateSandbox struct {
 	AutoResume bool `json:"autoResume,omitempty"`
 	// PrivateTraffic has requests to the sandbox's ports need its traffic token.
 	PrivateTraffic bool `json:"privateTraffic,omitempty"`
+	// IDEPort is the port at which the sandbox has an editor. It makes all its ports private.
+	IDEPort int `json:"idePort,omitempty"`
 	// Egress is what the sandbox may connect to; nil is the policy of the template, which
 	// denies everything unless it was created with another.
 	Egress *EgressPolicy `json:"egress,omitempty"`
@@ -195,6 +197,8 @@ type Sandbox struct {
 	OnExpiry       Expiry `json:"onExpiry,omitempty"`
 	AutoResume     bool   `json:"autoResume,omitempty"`
 	PrivateTraffic bool   `json:"privateTraffic,omitempty"`
+	// IDEPort is the port at which it has an editor: as it was requested, or that of its template; 0 is none.
+	IDEPort int `json:"idePort,omitempty"`
 	// Provision is the request by a caller's own task that it was made for.
 	Provision *ProvisionRequest `json:"provision,omitempty"`
 	// Account owns it; empty is the operator's own. Key is what it was made with.

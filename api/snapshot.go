@@ -73,6 +73,8 @@ type Snapshot struct {
 	OnRestore string `json:"onRestore,omitempty"`
 	// PrivateTraffic has the ports of sandboxes that start from it private, as those of its sandbox were.
 	PrivateTraffic bool `json:"privateTraffic,omitempty"`
+	// IDEPort is the port at which sandboxes that start from it have an editor; 0 is none.
+	IDEPort int `json:"idePort,omitempty"`
 	// Defaults are those of the commands of its sandboxes, if a build made it.
 	Defaults *CommandDefaults `json:"defaults,omitempty"`
 	// BuildKey identifies the steps of the build that made it, and what they read. Later builds

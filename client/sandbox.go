@@ -186,6 +186,11 @@ func (s *Sandbox) BrowserURL(ctx context.Context) (api.PortURL, error) {
 	return out, s.client.call(ctx, http.MethodPost, s.path("/browser/url"), nil, &out)
 }
 
+// IDEURL makes the URL at which a browser opens the editor inside, in a sandbox of a template with one. It works once.
+func (s *Sandbox) IDEURL(ctx context.Context) (out api.PortURL, err error) {
+	return out, s.client.call(ctx, http.MethodPost, s.path("/ide/url"), nil, &out)
+}
+
 // Execs lists the sandbox's commands, the newest first.
 func (s *Sandbox) Execs(ctx context.Context) ([]api.Exec, error) {
 	return collect[api.Exec](ctx, s.client, s.path("/execs"), nil, 0)

@@ -146,11 +146,12 @@ export interface BuildTemplate {
   egress?: EgressPolicy;
   files?: string;
   from?: string;
+  idePort?: number;
   isolation?: string;
   limits?: Limits;
   name: string;
   noCache?: boolean;
-  preset?: "browser";
+  preset?: "browser" | "ide";
   privateTraffic?: boolean;
   ready?: string;
   secrets?: Record<string, string>;
@@ -338,6 +339,7 @@ export interface CreateSandbox {
   egress?: EgressPolicy;
   env?: Record<string, string>;
   headers?: HeaderRule[];
+  idePort?: number;
   isolation?: string;
   labels?: Record<string, string>;
   limits?: Limits;
@@ -2305,6 +2307,7 @@ export interface Sandbox {
   expiresBootMs?: number;
   held?: boolean;
   id: string;
+  idePort?: number;
   identities?: string[];
   isolation: string;
   isolationWhy?: string;
@@ -2647,6 +2650,7 @@ export interface Snapshot {
   egressPolicy?: EgressPolicy;
   endedAt?: string;
   id: string;
+  idePort?: number;
   identities?: string[];
   image: ImageMark;
   key?: string;

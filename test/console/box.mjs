@@ -99,7 +99,10 @@ try {
   await look("templates");
 
   // A private port: from the console to an origin of its own.
-  const served = await api(scene.admin, "POST", "/v1/sandboxes", { isolation: "container", ttlMs: 3_600_000, privateTraffic: true });
+  const tiny = await (await send(scene.admin, "POST", "/v1/templates/build", { name: "tiny", isolation: "container", dockerfile: "FROM host\nRUN true\n", idePort: 3000 })).text();
+  want(/"type":"done"/.test(tiny), `a template with an editor: ${tiny}`);
+  const served = await api(scene.admin, "POST", "/v1/sandboxes", { template: "tiny", ttlMs: 3_600_000 });
+  want(served.privateTraffic && (await send(scene.admin, "POST", `/v1/sandboxes/${served.id}/ide/url`)).status === 502, "an editor that nobody started");
   const other = await api(scene.user, "POST", "/v1/sandboxes", { isolation: "container", ttlMs: 3_600_000, privateTraffic: true });
   const put = await fetch(`${scene.url}/v1/sandboxes/${served.id}/files?path=/tmp/server.py`, { method: "PUT", headers: { "X-API-Key": scene.admin }, body: scene.server });
   want(put.ok, `the server's file: ${put.status} ${await put.text()}`);
@@ -141,13 +144,27 @@ try {
   want(!sent.includes(session.value) && !sent.includes(session.name) && !sent.includes(mine.value), `a cookie of Hortus reached the server: ${sent}`);
   step("preview with a WebSocket");
 
+  // What listens at the port of the editor is opened from the page, and is no nearer to the console.
+  await open(`#/sandbox/${served.id}/editor`);
+  const edit = page.getByRole("link", { name: "Open the editor" });
+  const once = await edit.getAttribute("href");
+  await look("editor");
+  const [editor] = await Promise.all([context.waitForEvent("page"), edit.click()]);
+  const attack = await (await editor.waitForFunction(() => window.result)).jsonValue();
+  want(new URL(editor.url()).origin === own.origin && attack.socket === "you said knock" && !attack.opener && attack.api === "refused", `the editor at ${editor.url()} reads ${JSON.stringify(attack)}`);
+  await page.waitForFunction((old) => [...document.links].some((a) => a.host !== location.host && a.href !== old), once);
+  want((await send(scene.user, "POST", `/v1/sandboxes/${served.id}/ide/url`)).status === 404, "another account opens the editor");
+  const none = await send(scene.user, "POST", `/v1/sandboxes/${other.id}/ide/url`);
+  want(none.status === 409 && /no editor/.test(await none.text()), `a sandbox without an editor: ${none.status}`);
+  step("the editor's port");
+
   const clean = await browser.newContext({ javaScriptEnabled: false });
   const stranger = await clean.newPage();
   const statusOfOther = async (url) => {
     await clean.clearCookies();
     return (await stranger.goto(url)).status();
   };
-  want((await statusOfOther(ticket)) === 403, "a ticket was used twice");
+  want((await statusOfOther(ticket)) === 403 && (await statusOfOther(once)) === 403, "a ticket was used twice");
   want((await statusOfOther(own.origin)) === 403, "without the cookie the port is open");
   const fresh = async (key, id) => (await api(key, "POST", `/v1/sandboxes/${id}/ports/3000/url`)).url;
   const theirs = new URL(await fresh(scene.user, other.id));

@@ -2,12 +2,12 @@ package admin
 
 import (
 	"fmt"
-	"os/exec"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/terminal"
 )
 
 // ConsoleCommand is "hortus ui".
@@ -39,11 +39,8 @@ func (c *ConsoleCommand) Run(ctx app.Context, a *app.App, cl *client.Client) err
 	if err != nil {
 		return err
 	}
-	if display := a.Getenv("DISPLAY") + a.Getenv("WAYLAND_DISPLAY"); display != "" && !c.Print && !a.Flags.JSON {
-		// It returns when it has told a browser, or is that browser: it is not waited for.
-		if err := exec.Command("xdg-open", link.URL).Start(); err != nil {
-			a.Note("no browser could be opened (%v): open the link yourself", err)
-		}
+	if terminal.HasDisplay(a) && !c.Print && !a.Flags.JSON {
+		terminal.Browse(a, link.URL)
 	}
 	if info.Settings.IdleMS == nil || *info.Settings.IdleMS < 0 {
 		return nil

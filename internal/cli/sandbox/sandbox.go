@@ -53,6 +53,7 @@ type Command struct {
 	Stats    sandboxStatsCmd    `cmd:"" help:"Show the resource usage of sandboxes."`
 	Forward  sandboxForwardCmd  `cmd:"" help:"Forward a local port to a port inside a sandbox."`
 	URL      sandboxURLCmd      `cmd:"" name:"url" help:"Print the URL at which a browser reaches a port inside a sandbox. The URL of a private port works once."`
+	IDE      sandboxIDECmd      `cmd:"" name:"ide" help:"Print the URL at which your browser opens the editor inside a sandbox of hortus template create --preset ide, or open it. It works once."`
 	Browser  sandboxBrowserCmd  `cmd:"" help:"Print the URL at which Playwright reaches the browser inside a sandbox of hortus template create --preset browser. It works once."`
 	Codex    sandboxCodexCmd    `cmd:"" help:"Serve a sandbox to Codex on this machine, for its commands and files."`
 }

@@ -41,7 +41,7 @@ type templateCreateCmd struct {
 	Name      string `arg:"" help:"Name of the template, NAME or NAME:TAG: lower-case letters, digits and -, and a tag (default default). An existing template with this name is replaced; running sandboxes keep the old one."`
 	From      string `complete:"templates" placeholder:"NAME" help:"Template or snapshot to start from (default host)."`
 	FromImage string `name:"from-image" complete:"images" placeholder:"REF" help:"Container image to make the template of: a reference such as python:3.12, or the path of a docker save archive or an OCI layout; docs/images.md."`
-	Preset    string `placeholder:"NAME" help:"Preset to create the template of: browser, a Chromium that hortus sandbox browser and the console reach; docs/templates.md. --from is what it starts from (default host, with this machine's Chromium)."`
+	Preset    string `placeholder:"NAME" help:"Preset to create the template of: browser, a Chromium that hortus sandbox browser and the console reach; or ide, an editor with a terminal that hortus sandbox ide and the console open; docs/templates.md. --from is what it starts from (default host, with this machine's Chromium or npm)."`
 	flags.Backend
 	flags.Bounds
 	Env       []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable for the commands and the processes that they leave running. Repeatable."`
@@ -57,6 +57,7 @@ func (templateCreateCmd) Help() string {
     hortus template create py --from-image python:3.12
     hortus template create tools --from-image ./tools.tar
     hortus template create browser --preset browser
+    hortus template create ide --preset ide
     hortus template create numbers --from py --run 'python3 -m compileall -q /usr/local/lib'`
 }
 
@@ -183,7 +184,7 @@ func (c *templateCreateCmd) preset(ctx app.Context, a *app.App) error {
 		}
 	}
 	if !slices.Contains(api.Presets(), api.Preset(c.Preset)) {
-		return api.Errorf(api.KindInvalid, "unknown preset %.40q", c.Preset).WithHint("there is %s", api.PresetBrowser)
+		return api.Errorf(api.KindInvalid, "unknown preset %.40q", c.Preset).WithHint("there are %s and %s", api.PresetBrowser, api.PresetIDE)
 	}
 	req := api.BuildTemplate{Name: c.Name, Preset: api.Preset(c.Preset), From: c.From, Isolation: c.Isolation}
 	var err error

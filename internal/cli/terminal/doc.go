@@ -1,5 +1,5 @@
 // Package terminal is the terminal and the signals of this process: raw mode, changes of
-// size, and Ctrl-C. It must not know commands.
+// size, and Ctrl-C; and the browser of the person at it. It must not know commands.
 //
 //	in := terminal.CatchInterrupts(a)
 //	defer in.Close()

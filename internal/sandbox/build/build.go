@@ -244,6 +244,9 @@ func (r *work) from(ctx context.Context, name string, before int) (origin, error
 	if r.req.PrivateTraffic {
 		o.key = hash(o.key, "private")
 	}
+	if r.req.IDEPort != 0 {
+		o.key = hash(o.key, fmt.Sprint("ide ", r.req.IDEPort))
+	}
 	return o, nil
 }
 
@@ -502,7 +505,7 @@ func (r *work) open(ctx context.Context, from origin, grants []api.SecretGrant) 
 	if most := api.PrincipalOf(ctx).Ceilings.TTLMS; most > 0 {
 		life = min(life, time.Duration(most)*time.Millisecond)
 	}
-	req := api.CreateSandbox{Template: from.template, TTLMS: life.Milliseconds(), Egress: r.req.Egress, PrivateTraffic: r.req.PrivateTraffic, Secrets: grants, Labels: map[string]string{"template": r.req.Name}}
+	req := api.CreateSandbox{Template: from.template, TTLMS: life.Milliseconds(), Egress: r.req.Egress, PrivateTraffic: r.req.PrivateTraffic, IDEPort: r.req.IDEPort, Secrets: grants, Labels: map[string]string{"template": r.req.Name}}
 	if from.fresh {
 		req.Isolation, req.Limits = r.req.Isolation, r.req.Limits
 	}

@@ -28,6 +28,8 @@ type Request struct {
 	Egress *api.EgressPolicy
 	// PrivateTraffic has the ports of the template's sandboxes private.
 	PrivateTraffic bool
+	// IDEPort is the port at which the template's sandboxes have an editor; 0 is none.
+	IDEPort int
 	// NoCache runs every step.
 	NoCache bool
 }
@@ -115,6 +117,9 @@ func (r *Request) check() error {
 		return api.Errorf(api.KindInvalid, "a ready command needs a start command")
 	case len(r.Start) > api.MaxOnRestore/4 || len(r.Ready) > api.MaxOnRestore/4:
 		return api.Errorf(api.KindInvalid, "the start or ready command has more than %d bytes", api.MaxOnRestore/4).WithHint("write it to a file of the template, and run that")
+	}
+	if err := api.CheckIDEPort(r.IDEPort); err != nil {
+		return err
 	}
 	if len(r.Shell) == 0 {
 		r.Shell = []string{"/bin/sh", "-c"}

@@ -515,3 +515,24 @@ func TestPrivatePortsOfSnapshots(t *testing.T) {
 		}
 	}
 }
+
+// TestEditorsOfSnapshots: what starts from a snapshot of a sandbox with an editor has it, at a private port. The control of private
+// ports is above.
+func TestEditorsOfSnapshots(t *testing.T) {
+	o := newOutside(t, nil)
+	s := o.create(t, api.CreateSandbox{Isolation: "fake", IDEPort: 3000})
+	saved, err := o.Saver.Snapshot(t.Context(), s.ID, api.CreateSnapshot{})
+	if err != nil || saved.IDEPort != 3000 || !saved.PrivateTraffic {
+		t.Fatalf("%+v, %v", saved, err)
+	}
+	for asked, want := range map[int]int{0: 3000, 3001: 3001} {
+		if from := o.create(t, api.CreateSandbox{Template: string(saved.ID), IDEPort: asked}); from.IDEPort != want || !from.PrivateTraffic {
+			t.Errorf("requested %d: %+v", asked, from)
+		}
+	}
+	for _, port := range []int{-1, 65536} {
+		if _, err := o.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "fake", IDEPort: port}); api.KindOf(err) != api.KindInvalid {
+			t.Errorf("port %d: %v", port, err)
+		}
+	}
+}

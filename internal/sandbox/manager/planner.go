@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -271,14 +272,16 @@ func (r *Planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sand
 		Limits: p.spec.Limits, Unenforced: p.missing, Identities: p.users,
 		Egress: p.spec.Egress.String(), Env: req.Env, EnvNames: envNames(req.Env), Labels: req.Labels, Task: req.Task, Workspace: api.WorkspaceID(req.Workspace),
 		Owner: r.owner, Build: r.build, CreatedAt: now, ExpiresAt: now.Add(p.ttl),
-		OnExpiry: req.OnExpiry, AutoResume: req.AutoResume, PrivateTraffic: req.PrivateTraffic, Account: req.Account, Key: req.Key,
+		OnExpiry: req.OnExpiry, AutoResume: req.AutoResume, PrivateTraffic: req.PrivateTraffic, IDEPort: req.IDEPort, Account: req.Account, Key: req.Key,
 		MaxTTLMS: req.MaxTTLMS, Lineage: id,
 	}
 	if p.snapshot != nil {
 		row.Snapshot, row.Lineage = p.snapshot.ID, p.snapshot.LineageID()
 		row.OnRestore, row.Defaults = p.snapshot.OnRestore, p.snapshot.Defaults
-		row.PrivateTraffic = row.PrivateTraffic || p.snapshot.PrivateTraffic
+		row.PrivateTraffic, row.IDEPort = row.PrivateTraffic || p.snapshot.PrivateTraffic, cmp.Or(row.IDEPort, p.snapshot.IDEPort)
 	}
+	// An editor has no password: without the ticket of a private port, everybody who knows the ID could use it.
+	row.PrivateTraffic = row.PrivateTraffic || row.IDEPort != 0
 	p.egress.Set(&row)
 	if req.Provision != nil {
 		provision := *req.Provision

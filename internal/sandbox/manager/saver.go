@@ -106,7 +106,7 @@ func (in *instance) described(ctx context.Context) api.Snapshot {
 	row := in.Row()
 	s := api.Snapshot{
 		ID: api.NewSnapshotID(), Sandbox: row.ID, Parent: row.Snapshot, Template: row.Template,
-		Lineage: row.LineageID(), OnRestore: row.OnRestore, PrivateTraffic: row.PrivateTraffic, Defaults: row.Defaults, Limits: row.Limits, Identities: row.Identities, Account: row.Account,
+		Lineage: row.LineageID(), OnRestore: row.OnRestore, PrivateTraffic: row.PrivateTraffic, IDEPort: row.IDEPort, Defaults: row.Defaults, Limits: row.Limits, Identities: row.Identities, Account: row.Account,
 		Key: cmp.Or(api.PrincipalOf(ctx).Key, row.Key),
 	}
 	for _, d := range in.layers {

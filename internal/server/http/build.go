@@ -81,7 +81,7 @@ func buildRequest(in api.BuildTemplate) (req build.Request, err error) {
 		}
 	}
 	req.Name, req.Tags, req.Isolation, req.Egress, req.NoCache = in.Name, in.Tags, in.Isolation, in.Egress, in.NoCache
-	req.PrivateTraffic = in.PrivateTraffic
+	req.PrivateTraffic, req.IDEPort = in.PrivateTraffic, in.IDEPort
 	req.Start, req.Ready = cmp.Or(in.Start, req.Start), cmp.Or(in.Ready, req.Ready)
 	of := req.Limits
 	req.Limits = in.Limits

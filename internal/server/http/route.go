@@ -167,13 +167,14 @@ func (d *Server) table() []Route {
 	dial := func(ctx context.Context, id api.SandboxID, port int) (net.Conn, error) {
 		return c.Sandboxes.Dial(ctx, id, port)
 	}
+	inside := screens{c.Sandboxes, browser.New(browser.Config{Dial: dial}), events, c.PortURL}
 	outgoing := egress{c.Egress, c.Sandboxes}
 	return slices.Concat(
 		t.runRoutes(),
 		provisions{c.Provisions, c.Sandboxes, c.Code, c.Tokens, c.URL, d.once}.provisionRoutes(),
 		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger, c.PortURL}.sandboxRoutes(),
 		sandboxes{c.Sandboxes, c.Snapshots, e, guests, events, c.Logger, c.PortURL}.codeRoutes(),
-		screens{c.Sandboxes, browser.New(browser.Config{Dial: dial}), events, c.PortURL}.browserRoutes(),
+		inside.browserRoutes(), inside.ideRoutes(),
 		outgoing.egressRoutes(), outgoing.grantRoutes(),
 		secretStore{c.Secrets}.secretRoutes(), lessonStore{c.Lessons}.lessonRoutes(), documents{c.Documents}.documentRoutes(), e.execRoutes(), guests.fileRoutes(),
 		snapshots{c.Snapshots, c.Sandboxes, i}.snapshotRoutes(),

@@ -100,6 +100,8 @@ export declare class Sandbox {
     stats(o?: CallOptions): Promise<Stats>;
     /** The URL at which a program, such as Playwright, reaches the browser inside over the Chrome DevTools Protocol, once. */
     browserURL(o?: CallOptions): Promise<PortURL>;
+    /** The URL at which a browser opens the editor inside, in a sandbox of a template with one, once. */
+    ideURL(o?: CallOptions): Promise<PortURL>;
     /** Yields what the browser inside shows, until the connection ends. */
     browserScreen(o?: CallOptions): AsyncGenerator<BrowserFrame, void, void>;
     /** What the sandbox used during the last hour, every five seconds, the oldest first. */

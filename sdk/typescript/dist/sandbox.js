@@ -48,6 +48,10 @@ export class Sandbox {
     browserURL(o) {
         return this.#transport.call("POST", `${this.#path}/browser/url`, o);
     }
+    /** The URL at which a browser opens the editor inside, in a sandbox of a template with one, once. */
+    ideURL(o) {
+        return this.#transport.call("POST", `${this.#path}/ide/url`, o);
+    }
     /** Yields what the browser inside shows, until the connection ends. */
     async *browserScreen(o = {}) {
         const path = `${this.#path}/browser/screen`;

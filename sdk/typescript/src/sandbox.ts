@@ -138,6 +138,11 @@ export class Sandbox {
     return this.#transport.call("POST", `${this.#path}/browser/url`, o);
   }
 
+  /** The URL at which a browser opens the editor inside, in a sandbox of a template with one, once. */
+  ideURL(o?: CallOptions): Promise<PortURL> {
+    return this.#transport.call("POST", `${this.#path}/ide/url`, o);
+  }
+
   /** Yields what the browser inside shows, until the connection ends. */
   async *browserScreen(o: CallOptions = {}): AsyncGenerator<BrowserFrame, void, void> {
     const path = `${this.#path}/browser/screen`;

@@ -10,7 +10,7 @@ import (
 func TestFill(t *testing.T) {
 	for _, name := range api.Presets() {
 		req := api.BuildTemplate{Name: "a", Preset: name, Limits: api.Limits{CPUs: 4}}
-		if err := Fill(&req); err != nil || req.Dockerfile == "" || req.Start == "" || req.Ready == "" || !req.PrivateTraffic || req.Args["BASE"] != api.HostTemplate || req.Limits.CPUs != 4 || req.Limits.MemoryBytes == 0 || req.Egress != nil {
+		if err := Fill(&req); err != nil || req.Dockerfile == "" || req.Start == "" || req.Ready == "" || !req.PrivateTraffic || req.Args["BASE"] != api.HostTemplate || req.Limits.CPUs != 4 || req.Limits.MemoryBytes == 0 || (req.Egress == nil) != (name == api.PresetBrowser) || (req.IDEPort != 0) != (name == api.PresetIDE) {
 			t.Errorf("%s: %+v, %v", name, req, err)
 		}
 		image := api.BuildTemplate{Name: "a", Preset: name, From: "debian:13"}
@@ -21,7 +21,7 @@ func TestFill(t *testing.T) {
 	if len(definitions) != len(api.Presets()) {
 		t.Errorf("%d presets are defined, the API has %d", len(definitions), len(api.Presets()))
 	}
-	for _, req := range []api.BuildTemplate{{Preset: "none"}, {From: "host"}, {Preset: api.PresetBrowser, Dockerfile: "FROM host"}, {Preset: api.PresetBrowser, Start: "true"}, {Preset: api.PresetBrowser, Args: map[string]string{"BASE": "x"}}} {
+	for _, req := range []api.BuildTemplate{{Preset: "none"}, {From: "host"}, {Preset: api.PresetBrowser, Dockerfile: "FROM host"}, {Preset: api.PresetBrowser, Start: "true"}, {Preset: api.PresetIDE, IDEPort: 3000}, {Preset: api.PresetBrowser, Args: map[string]string{"BASE": "x"}}} {
 		if err := Fill(&req); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%+v: %v", req, err)
 		}
