@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -34,9 +36,7 @@ import (
 
 // grammar is the whole command line.
 type grammar struct {
-	app.Flags
-
-	ShowVersion versionFlag `name:"version" group:"global" help:"Show the version."`
+	globals
 
 	Run        task.RunCommand         `cmd:"" help:"Write, run and verify a program for a request."`
 	Code       sandbox.CodeCommand     `cmd:"" help:"Run code in a new sandbox and destroy the sandbox afterwards."`
@@ -71,6 +71,13 @@ type grammar struct {
 	Context    admin.ContextCommand    `cmd:"" help:"Manage named daemons of other machines and choose the default one."`
 	Gvisor     admin.GVisorCommand     `cmd:"" help:"Build gVisor for a binary that does not embed it."`
 	Daemon     admin.DaemonCommand     `cmd:"" help:"Show or stop the daemon."`
+}
+
+// globals are the flags of every command.
+type globals struct {
+	app.Flags
+
+	ShowVersion versionFlag `name:"version" group:"global" help:"Show the version."`
 }
 
 // Main runs one command and gives its exit code; docs/cli.md lists them.
@@ -109,28 +116,25 @@ func parseAndRun(ctx context.Context, a *app.App, args []string) (err error) {
 			panic(r)
 		}
 	}()
-	var line grammar
-	a.Flags = &line.Flags
-	parser, err := kong.New(&line,
-		kong.Name("hortus"),
-		kong.Description(description),
-		kong.ExplicitGroups([]kong.Group{{Key: "global", Title: "Flags of every command:"}}),
-		kong.Bind(a),
-		kong.Writers(a.Env.Stdout, a.Env.Stderr),
-		kong.Exit(func(code int) { panic(helpShown{code}) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: false, WrapUpperBound: 100}),
-		kong.Resolvers(kong.ResolverFunc(a.Resolve)),
-	)
-	if err != nil {
-		return api.Errorf(api.KindInternal, "the command line's grammar: %w", err)
+	if len(args) > 0 && args[0] == completion.Name {
+		all, err := newParser(a, nil)
+		if err != nil {
+			return err
+		}
+		return completion.Complete(ctx, a, all.Model, args[1:])
 	}
-	if err := forgetEmpty(parser); err != nil {
+	args = expandHelp(args)
+	parser, err := newParser(a, args)
+	if err != nil {
 		return err
 	}
-	if len(args) > 0 && args[0] == completion.Name {
-		return completion.Complete(ctx, a, parser.Model, args[1:])
+	k, err := parser.Parse(args)
+	if err != nil { // an error may suggest any command
+		if parser, err = newParser(a, nil); err != nil {
+			return err
+		}
+		k, err = parser.Parse(args)
 	}
-	k, err := parser.Parse(expandHelp(args))
 	if a.ConfigErr != nil && (err != nil || !ignoresConfig(k)) {
 		return a.ConfigErr
 	}
@@ -150,6 +154,47 @@ func parseAndRun(ctx context.Context, a *app.App, args []string) (err error) {
 		return api.Errorf(api.KindInternal, "the command line's grammar: %w", err)
 	}
 	return k.Run(app.Context{Context: ctx}, a)
+}
+
+// newParser returns a parser with the commands whose names are in args, or with all commands if
+// there are none. To build the whole grammar takes half of the time of a short command.
+func newParser(a *app.App, args []string) (*kong.Kong, error) {
+	options := []kong.Option{
+		kong.Name("hortus"),
+		kong.Description(description),
+		kong.ExplicitGroups([]kong.Group{{Key: "global", Title: "Flags of every command:"}}),
+		kong.Bind(a),
+		kong.Writers(a.Env.Stdout, a.Env.Stderr),
+		kong.Exit(func(code int) { panic(helpShown{code}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: false, WrapUpperBound: 100}),
+		kong.Resolvers(kong.ResolverFunc(a.Resolve)),
+	}
+	line := &grammar{}
+	a.Flags = &line.Flags
+	var root any = line
+	if named := line.named(args); len(named) > 0 {
+		root, options = &line.globals, append(options, named...)
+	}
+	parser, err := kong.New(root, options...)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "the command line's grammar: %w", err)
+	}
+	return parser, forgetEmpty(parser)
+}
+
+// named returns the commands whose names are in args as options of a parser.
+func (g *grammar) named(args []string) (out []kong.Option) {
+	v := reflect.ValueOf(g).Elem()
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if _, ok := f.Tag.Lookup("cmd"); !ok {
+			continue
+		}
+		if name := cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)); slices.Contains(args, name) {
+			out = append(out, kong.DynamicCommand(name, f.Tag.Get("help"), "", v.Field(i).Addr().Interface()))
+		}
+	}
+	return out
 }
 
 // forgetEmpty makes a variable that is set to nothing mean the same as one that

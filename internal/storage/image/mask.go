@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hortus.dev/internal/platform/lazyregexp"
 	"hortus.dev/internal/storage/layer"
 )
 
@@ -105,14 +104,14 @@ func (m *masker) walk(dir *os.File, rel string) error {
 		// own, over it; of a file nobody judged what lies there.
 		mounted := !got.sameMount(m.top)
 		directory := got.mode&unix.S_IFMT == unix.S_IFDIR
-		switch p := filepath.Join(rel, e.Name()); {
-		case mustHide(got.mode) || mounted && !directory || m.toolchain && !directory && credentials.MatchString(p):
-			err = m.hide(p)
+		switch {
+		case mustHide(got.mode) || mounted && !directory || m.toolchain && !directory && hasCredentials(rel, e.Name()):
+			err = m.hide(filepath.Join(rel, e.Name()))
 		case !directory:
 		case mounted:
-			m.submounts = append(m.submounts, p)
+			m.submounts = append(m.submounts, filepath.Join(rel, e.Name()))
 		default:
-			err = m.below(dir, p)
+			err = m.below(dir, filepath.Join(rel, e.Name()))
 		}
 		if err != nil {
 			return err
@@ -164,9 +163,20 @@ func look(dir *os.File, name string, flags int) (entry, error) {
 	return e, nil
 }
 
-// credentials are the files of a toolchain in which package managers keep tokens and passwords of the whole machine, or of all
-// users of a toolchain. Nothing inside needs them.
-var credentials = lazyregexp.New(`(?:^|/)(?:credentials(?:\.toml)?|\.(?:npmrc|yarnrc|yarnrc\.yml|netrc|pypirc|git-credentials)|pip\.conf|settings-security\.xml|etc/npmrc|conf/settings\.xml)$`)
+// hasCredentials reports whether a file of a toolchain is one in which package managers keep tokens and passwords of the
+// whole machine, or of all users of a toolchain. Nothing inside needs them. It is called for each file, and compares strings,
+// since a regular expression would take as long as all the rest.
+func hasCredentials(dir, name string) bool {
+	switch name {
+	case "credentials", "credentials.toml", ".npmrc", ".yarnrc", ".yarnrc.yml", ".netrc", ".pypirc", ".git-credentials", "pip.conf", "settings-security.xml":
+		return true
+	case "npmrc":
+		return filepath.Base(dir) == "etc"
+	case "settings.xml":
+		return filepath.Base(dir) == "conf"
+	}
+	return false
+}
 
 // mustHide judges a file by its mode.
 func mustHide(mode uint32) bool {
