@@ -1,11 +1,12 @@
 package forge
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // zeroWidthSpace inside a word prevents a forge from parsing the word as a mention, a
@@ -30,23 +31,23 @@ const (
 
 var (
 	// sequences are the control sequences of terminals.
-	sequences = regexp.MustCompile("\x1b\\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)")
+	sequences = lazyregexp.New("\x1b\\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)")
 	// closing are the keywords by which GitHub, GitLab and Gitea close or reopen issues.
-	closing = regexp.MustCompile(`(?i)\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?|reopen(?:s|ed|ing)?)\b`)
+	closing = lazyregexp.New(`(?i)\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?|reopen(?:s|ed|ing)?)\b`)
 	// reference is what follows a keyword that closes an issue.
-	reference = regexp.MustCompile(`(?i)^:?\s+(?:issues?\s+)?\S*(?:#|!\d|://|\b[a-z][a-z0-9_]*-\d)`)
+	reference = lazyregexp.New(`(?i)^:?\s+(?:issues?\s+)?\S*(?:#|!\d|://|\b[a-z][a-z0-9_]*-\d)`)
 	// key is the key of an issue: PROJ-12, GH-7.
-	key = regexp.MustCompile(`\b(?:[A-Z][A-Z0-9_]+|gh)-\d`)
+	key = lazyregexp.New(`\b(?:[A-Z][A-Z0-9_]+|gh)-\d`)
 	// skip is what disables a pipeline in a commit message.
-	skip = regexp.MustCompile(`(?i)\[(?:skip|ci|no|actions)[ -]`)
+	skip = lazyregexp.New(`(?i)\[(?:skip|ci|no|actions)[ -]`)
 	// pointer is what a closing keyword at the end of a text could be followed by later.
-	pointer = regexp.MustCompile(`^[:\s]*$`)
+	pointer = lazyregexp.New(`^[:\s]*$`)
 	// trailer is a line that git, a forge or a release tool reads as a field of a commit.
-	trailer = regexp.MustCompile(`(?i)^\W*(?:(?:[a-z]+[ -])+by|breaking[ -]changes?|release-as|change-id|hortus-[a-z-]+|depends-on|refs?|(?:closing|fixing|resolving)|(?:close|resolve)[sd]?|fixe[sd])\s*[:=]`)
+	trailer = lazyregexp.New(`(?i)^\W*(?:(?:[a-z]+[ -])+by|breaking[ -]changes?|release-as|change-id|hortus-[a-z-]+|depends-on|refs?|(?:closing|fixing|resolving)|(?:close|resolve)[sd]?|fixe[sd])\s*[:=]`)
 	// mention is an @ that names a person or a group.
-	mention = regexp.MustCompile(`(^|[^\w])@+(\w)`)
+	mention = lazyregexp.New(`(^|[^\w])@+(\w)`)
 	// action is a line that GitLab or a bot may take for a command.
-	action = regexp.MustCompile(`(?m)^[ \t]*/[A-Za-z_-]+(?:[ \t]|$)`)
+	action = lazyregexp.New(`(?m)^[ \t]*/[A-Za-z_-]+(?:[ \t]|$)`)
 )
 
 // sanitize removes everything but printable characters and newlines: control sequences and
@@ -233,7 +234,7 @@ func quote(s string, most int) string {
 // longestRun is the maximum number of consecutive backticks that a block keeps.
 const longestRun = 8
 
-var runs = regexp.MustCompile("`{8}")
+var runs = lazyregexp.New("`{8}")
 
 // block returns a code block that its text cannot end.
 func block(s string, m mode) string {

@@ -7,12 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 const (
@@ -46,9 +46,9 @@ func New(cfg Config) *Browsers {
 }
 
 var (
-	targetForm = regexp.MustCompile(`^[0-9A-Fa-f-]{1,64}$`)
-	pathForm   = regexp.MustCompile(`^/devtools/browser/[0-9A-Fa-f-]{1,64}$`)
-	schemeForm = regexp.MustCompile(`^ws://[^/]*`)
+	targetForm = lazyregexp.New(`^[0-9A-Fa-f-]{1,64}$`)
+	pathForm   = lazyregexp.New(`^/devtools/browser/[0-9A-Fa-f-]{1,64}$`)
+	schemeForm = lazyregexp.New(`^ws://[^/]*`)
 )
 
 // tab is what a browser says of one of its tabs.

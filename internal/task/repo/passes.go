@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/platform/lazyregexp"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/gate/report"
@@ -211,7 +211,7 @@ func (j *gates) sameFailure(a, b *api.Round) bool {
 }
 
 // varies matches what differs between two runs of a command: moments and durations.
-var varies = regexp.MustCompile(`\d{4}-\d\d-\d\d|\b\d\d:\d\d:\d\d(\.\d+)?|\b\d+(\.\d+)?\s?(ns|us|µs|ms|s|sec|secs|seconds?|m|min)\b`)
+var varies = lazyregexp.New(`\d{4}-\d\d-\d\d|\b\d\d:\d\d:\d\d(\.\d+)?|\b\d+(\.\d+)?\s?(ns|us|µs|ms|s|sec|secs|seconds?|m|min)\b`)
 
 // failureOf names how a gate failed.
 func failureOf(g *api.Gate) string {

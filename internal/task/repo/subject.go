@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/lazyregexp"
 	"hortus.dev/internal/repository/forge"
 	"hortus.dev/internal/repository/git/cache"
 )
@@ -20,7 +20,7 @@ import (
 const maxNamed = 1 << 20
 
 // spoken begins a line in which somebody speaks, which is no subject of a commit.
-var spoken = regexp.MustCompile(`(?i)^(?:i|i've|we|you|it|this|that|these|the|all|both|no|done|ok|okay|sure|yes|here|now|everything|nothing|summary|task|success(?:fully)?|finished|completed)\b`)
+var spoken = lazyregexp.New(`(?i)^(?:i|i've|we|you|it|this|that|these|the|all|both|no|done|ok|okay|sure|yes|here|now|everything|nothing|summary|task|success(?:fully)?|finished|completed)\b`)
 
 // saidSubject returns the subject that an agent's last word begins with, and what follows it; "" if it begins with something else.
 func saidSubject(summary string) (subject, rest string) {
@@ -36,7 +36,7 @@ func saidSubject(summary string) (subject, rest string) {
 }
 
 // declares finds the name that a line of a program declares.
-var declares = regexp.MustCompile(`^\s*(?:(?:export|default|pub(?:\([^)]*\))?|async|static|public|private|protected|final|abstract|override|unsafe)\s+)*` +
+var declares = lazyregexp.New(`^\s*(?:(?:export|default|pub(?:\([^)]*\))?|async|static|public|private|protected|final|abstract|override|unsafe)\s+)*` +
 	`(?:def|func|fun|function|fn|class|struct|interface|trait|enum|impl|module|type)\s+(?:\([^)]*\)\s*)?([A-Za-z_$][\w$]*)`)
 
 // declarations are the names of the declarations that a patch changes, as far as its lines show them.
@@ -100,7 +100,7 @@ func plainSubject(files []api.FileChange, names []string) string {
 }
 
 // conventional is a subject with a type, as of conventionalcommits.org.
-var conventional = regexp.MustCompile(`^(?:build|chore|ci|docs|feat|fix|perf|refactor|revert|style|test)(?:\([^()]{1,40}\))?!?: \S`)
+var conventional = lazyregexp.New(`^(?:build|chore|ci|docs|feat|fix|perf|refactor|revert|style|test)(?:\([^()]{1,40}\))?!?: \S`)
 
 // styleCommits are how many commits are read for their style, and the fewest that show one.
 const styleCommits, styleFewest = 20, 4

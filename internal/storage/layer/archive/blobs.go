@@ -3,9 +3,9 @@ package archive
 import (
 	"context"
 	"io"
-	"regexp"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // Blobs stores bytes under names: [Dir] in a directory, package s3 in an object store. Its
@@ -27,7 +27,7 @@ type Blobs interface {
 	String() string
 }
 
-var blobForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,199}$`)
+var blobForm = lazyregexp.New(`^[a-z0-9][a-z0-9.-]{0,199}$`)
 
 // CheckBlob reports whether a text is the name of a blob: lower case letters, digits, "-" and
 // ".", and no path.

@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
+
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // The limits of what an archive may claim: the size of its record and of a tree in bytes, and
@@ -32,8 +33,8 @@ type record struct {
 }
 
 var (
-	nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,99}$`)
-	partForm = regexp.MustCompile(`^-[0-9a-f]{16}\.tar\.zst$`)
+	nameForm = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,99}$`)
+	partForm = lazyregexp.New(`^-[0-9a-f]{16}\.tar\.zst$`)
 )
 
 // newBlob returns a name for an archive that no other archive has: two hosts that save one tree

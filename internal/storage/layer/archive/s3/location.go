@@ -3,10 +3,10 @@ package s3
 import (
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // Scheme begins the text of every location.
@@ -30,9 +30,9 @@ type Location struct {
 }
 
 var (
-	bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
-	prefixForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,299}$`)
-	regionForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,59}$`)
+	bucketForm = lazyregexp.New(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+	prefixForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,299}$`)
+	regionForm = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,59}$`)
 )
 
 // Parse reads s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION. The prefix is
