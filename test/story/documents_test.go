@@ -88,6 +88,17 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"examples/README.md", "", "TestExamples runs them"},
 }
 
+// slow are the documents whose commands run several tasks, with the stories that do the same in T1.
+// In T1, internal/cli TestDocumentedCommands parses their commands.
+var slow = map[string]string{
+	"docs/documents.md":  "TestScripts/user_documents",
+	"docs/files.md":      "TestTaskFilePolicy",
+	"docs/plans.md":      "TestScripts/user_plan",
+	"docs/sessions.md":   "TestSessionCommand",
+	"docs/tried.md":      "TestDocuments/docs/tasks.md",
+	"docs/workspaces.md": "TestWorkspaceSurvives",
+}
+
 // prepared is what a reader has at hand where a document begins, made by a shell.
 const prepared = `
 cp -R "$EXAMPLES/tasks/python" garden && cd garden && git init -q && git add -A &&
@@ -96,7 +107,8 @@ git -c user.name=Ada -c user.email=ada@example.org commit -qm "Begin" || exit 1
 
 // TestDocuments runs the commands of README and the documents: those of one document
 // after the other in one shell, in a directory that is a repository with a failing test.
-// What stands below a command with a prompt is what it must print.
+// What stands below a command with a prompt is what it must print. T2 has all of them, T1 not
+// those of slow.
 func TestDocuments(t *testing.T) {
 	tier.AnyUser(t)
 	t.Parallel()
@@ -139,7 +151,12 @@ func TestDocuments(t *testing.T) {
 		})
 		ran += len(commands)
 		if len(commands) > 0 {
-			t.Run(name, func(t *testing.T) { g.document(t, commands) })
+			t.Run(name, func(t *testing.T) {
+				if slow[name] != "" {
+					tier.Soak(t)
+				}
+				g.document(t, commands)
+			})
 		}
 	}
 	for i, s := range shownOnly {

@@ -46,6 +46,9 @@ func TestExamples(t *testing.T) {
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
+			if name == "npm.sh" {
+				tier.Soak(t) // a registry's packages; TestInstall has a registry
+			}
 			g := newGarden(t)
 			if name == "npm.sh" {
 				needsRegistry(t)

@@ -378,6 +378,7 @@ func TestPlanInTime(t *testing.T) {
 // TestPlanKilled: daemons of a plan are killed at random instants. The next one ends in the same tree; no completed item is lost or
 // repeated, and nothing is left. HORTUS_TEST_KILLS=100 kills as often as that.
 func TestPlanKilled(t *testing.T) {
+	tier.Soak(t) // kills; internal/task/plan TestKilledAtEveryWrite, and TestTaskDaemonKilled
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)

@@ -236,7 +236,7 @@ func TestReadme(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatal("README has no section Try it")
 	}
-	g := newEmptyGarden(t)
+	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_LISTEN=127.0.0.1:0") // README's port may be somebody's
 	var lines []string
 	for line := range strings.Lines(rest) {

@@ -121,6 +121,7 @@ func TestSetupWithoutLockFiles(t *testing.T) {
 // TestSetupThatFails: a preparation whose step fails is no success, whether the setup was found or described. A task
 // with the same commit continues.
 func TestSetupThatFails(t *testing.T) {
+	tier.Soak(t) // npm, many times; TestSetup has a recipe that fails
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)

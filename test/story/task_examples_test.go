@@ -20,6 +20,7 @@ var taskExamples = map[string]struct{ needs, output string }{
 // TestExampleTasks has the built-in model repair the example's repositories. Each
 // is in a sandbox of its own, and without a network.
 func TestExampleTasks(t *testing.T) {
+	tier.Soak(t) // minutes, for compilers without a cache; TestDocuments/docs/tasks.md has the one in Python
 	tier.AnyUser(t)
 	t.Parallel()
 	script, err := filepath.Abs("../../examples/tasks/run.sh")
@@ -28,9 +29,6 @@ func TestExampleTasks(t *testing.T) {
 	}
 	for name, want := range taskExamples {
 		t.Run(name, func(t *testing.T) {
-			if name != "python" {
-				tier.Soak(t) // minutes, for a compiler without a cache
-			}
 			g := newGarden(t)
 			g.light()
 			if _, err := exec.LookPath(want.needs); err != nil {

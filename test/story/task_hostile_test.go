@@ -185,7 +185,10 @@ func TestTaskAsksForSecrets(t *testing.T) {
 // a workspace copied or its git run there. The control shows that it would.
 func TestTaskWritesToTheHost(t *testing.T) {
 	t.Parallel()
-	t.Run("strongest", func(t *testing.T) { writesToTheHost(t, newGarden(t), false) })
+	t.Run("strongest", func(t *testing.T) {
+		tier.Soak(t) // test/attack TestWorkspace* has workspaces of gvisor
+		writesToTheHost(t, newGarden(t), false)
+	})
 	t.Run("container", func(t *testing.T) {
 		g := newGarden(t)
 		g.shareKernel()

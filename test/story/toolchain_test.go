@@ -24,6 +24,7 @@ var toolchainUses = []struct{ program, run, want string }{
 
 // TestToolchains uses the toolchains of this machine, those of its user's home directory too, on both backends that isolate.
 func TestToolchains(t *testing.T) {
+	tier.Soak(t) // every compiler; TestLanguages has three, and internal/storage/image the toolchains of a home directory
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
@@ -38,9 +39,6 @@ func TestToolchains(t *testing.T) {
 			t.Run(isolation+"/"+use.program, func(t *testing.T) {
 				if !has[use.program] {
 					t.Skipf("this machine has no %s, in /usr or where a version manager keeps it", use.program)
-				}
-				if isolation == "gvisor" && use.program != "python3" && use.program != "bash" {
-					tier.Soak(t) // seconds each; these two show that gvisor has the files
 				}
 				if _, err := os.Stat("/usr/share/zoneinfo/Europe/Berlin"); err != nil && strings.Contains(use.run, "Berlin") {
 					t.Skip("this machine has no data of time zones")
