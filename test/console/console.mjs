@@ -232,10 +232,12 @@ try {
   await page.waitForFunction((old) => !location.hash.includes(old) && location.hash.startsWith("#/sandbox/"), id);
   await page.getByText("Details").click();
   await page.getByRole("link", { name: id }).waitFor();
+  expectFailures = true; // the terminal may ask for output while the sandbox ends
   await page.getByRole("button", { name: "Destroy" }).click();
   await page.getByRole("button", { name: "Destroy it and its files" }).click();
   await page.getByText("This sandbox has ended").waitFor();
   await look("sandbox that has ended");
+  expectFailures = false;
 
   // In the dark.
   await page.emulateMedia({ colorScheme: "dark" });
