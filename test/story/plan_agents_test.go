@@ -23,7 +23,7 @@ import (
 // itemAgents are scripted agents that work at the same time. The request of an item names its agent: "[NAME] Change a.txt".
 type itemAgents struct {
 	t testing.TB
-	// dir has the files that agents wait for.
+	// dir has the files that agents wait for, and NAME.asked of each agent that was asked for a step.
 	dir string
 
 	mu    sync.Mutex
@@ -33,7 +33,7 @@ type itemAgents struct {
 var agentName = regexp.MustCompile(`\[([a-z0-9-]+)\] `)
 
 // readAgents reads lines "NAME TOOL TEXT": the agent of that name calls the tool shell or finish with that text, after its earlier lines.
-// "NAME wait FILE" waits for a file of the test first, and "NAME repeat TEXT" calls shell each time that it is asked.
+// A file NAME.asked is then in the directory of the test. "NAME wait FILE" waits for a file of the test first, and "NAME repeat TEXT" calls shell each time that it is asked.
 func readAgents(t testing.TB, text, dir string) *itemAgents {
 	t.Helper()
 	a := &itemAgents{t: t, dir: dir, steps: map[string][]step{}}
@@ -111,6 +111,9 @@ func (a *itemAgents) next(r *http.Request, name string) (step, error) {
 			a.steps[name] = slices.Clone(steps[1:])
 		}
 		a.mu.Unlock()
+		if err := os.WriteFile(filepath.Join(a.dir, name+".asked"), nil, 0o600); err != nil {
+			return step{}, err
+		}
 		switch s.tool {
 		case "wait":
 			for file := filepath.Join(a.dir, s.want); ; {
