@@ -2,12 +2,12 @@ package inventory
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/language"
-	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // Answer is what a template's programs said.
@@ -34,9 +34,9 @@ type Library struct {
 }
 
 var (
-	numbers     = lazyregexp.New(`[0-9]+(\.[0-9]+)+`)
-	nameForm    = lazyregexp.New(`^[0-9A-Za-z@_][0-9A-Za-z._@/-]*$`)
-	versionForm = lazyregexp.New(`^[0-9A-Za-z][0-9A-Za-z.+!_~-]*$`)
+	numbers     = regexp.MustCompile(`[0-9]+(\.[0-9]+)+`)
+	nameForm    = regexp.MustCompile(`^[0-9A-Za-z@_][0-9A-Za-z._@/-]*$`)
+	versionForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+!_~-]*$`)
 )
 
 // Read reads what Script printed. Lines that make no sense are left out: they

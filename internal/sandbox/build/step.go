@@ -10,6 +10,7 @@ import (
 	"net"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
-	"hortus.dev/internal/platform/lazyregexp"
 	"hortus.dev/internal/storage/oci/users"
 )
 
@@ -257,7 +257,7 @@ func (m *machine) copy(ctx context.Context, s Step, args []string) error {
 }
 
 // ownerName is an owner of files, as --chown has it.
-var ownerName = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
+var ownerName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
 
 // export makes an upload of files of a stage or template, and returns its name.
 func (r *work) export(ctx context.Context, from string, sources []string) (_ string, err error) {

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/platform/lazyregexp"
 	"hortus.dev/internal/server/openid"
 )
 
@@ -113,7 +113,7 @@ func (s *Sessions) finish(w http.ResponseWriter, r *http.Request, in openIDAnswe
 }
 
 // errorCode is the form of the error codes of OAuth.
-var errorCode = lazyregexp.New(`^[a-z_]{1,40}$`)
+var errorCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
 // ServeCallback serves openid.CallbackPath, where a provider sends browsers. It leads to the page of the console, with the answer behind #, which is in
 // no log. It does nothing else: only the page can end the sign-in.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,7 +13,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/config"
-	"hortus.dev/internal/platform/lazyregexp"
 	"hortus.dev/internal/sandbox/build"
 )
 
@@ -33,7 +33,7 @@ type file struct {
 }
 
 // plain removes what the decoder says of itself and of the type above.
-var plain = lazyregexp.New(`^yaml: (unmarshal errors:\n\s*)?| in type \S+`)
+var plain = regexp.MustCompile(`^yaml: (unmarshal errors:\n\s*)?| in type \S+`)
 
 // Parse reads a hortus.yaml whose copy reads the upload files. The request has its stage, start, ready and limits.
 func Parse(text, files string) (build.Request, error) {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/platform/lazyregexp"
 	"hortus.dev/internal/sandbox/build"
 )
 
@@ -220,7 +220,7 @@ func (p *parser) from(i instruction) error {
 }
 
 // name of a variable.
-var name = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // arg declares arguments, of the whole file if stage is nil.
 func (p *parser) arg(i instruction, stage *build.Stage) error {

@@ -3,12 +3,12 @@ package dockerfile
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // instruction is one instruction with its line.
@@ -87,7 +87,7 @@ func split(text string) (out []instruction, err error) {
 }
 
 // document is the word that begins a here-document.
-var document = lazyregexp.New(`^<<(-?)(["']?)([A-Za-z_][A-Za-z0-9_.]*)(["']?)$`)
+var document = regexp.MustCompile(`^<<(-?)(["']?)([A-Za-z_][A-Za-z0-9_.]*)(["']?)$`)
 
 // documents reads the here-documents of an instruction from the lines that follow it, and returns how many lines they are.
 func documents(i instruction, lines []string) (out []here, n int, err error) {
