@@ -243,13 +243,18 @@ func (c *sandboxURLCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
+	return printURL(a, link)
+}
+
+// printURL prints the URL of a port.
+func printURL(a *app.App, link api.PortURL) error {
 	if a.Flags.JSON {
 		return a.JSON(link)
 	}
 	if link.Private {
 		a.Note("the port is private: this URL works once, until %s", link.ExpiresAt.Local().Format(time.TimeOnly))
 	}
-	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(link.URL))
+	_, err := fmt.Fprintln(a.Env.Stdout, human.Sanitize(link.URL))
 	return err
 }
 
@@ -277,10 +282,5 @@ func (c *sandboxBrowserCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	if a.Flags.JSON {
-		return a.JSON(link)
-	}
-	a.Note("this URL works once, until %s", link.ExpiresAt.Local().Format(time.TimeOnly))
-	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(link.URL))
-	return err
+	return printURL(a, link)
 }

@@ -1,11 +1,7 @@
 package sandbox
 
 import (
-	"fmt"
-	"time"
-
 	"hortus.dev/internal/cli/app"
-	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/terminal"
 )
 
@@ -34,14 +30,11 @@ func (c *sandboxIDECmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	if a.Flags.JSON {
-		err = a.JSON(link)
-	} else {
-		a.Note("this URL works once, until %s", link.ExpiresAt.Local().Format(time.TimeOnly))
-		_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(link.URL))
+	if err := printURL(a, link); err != nil {
+		return err
 	}
-	if err == nil && c.Open {
+	if c.Open {
 		terminal.Browse(a, link.URL)
 	}
-	return err
+	return nil
 }

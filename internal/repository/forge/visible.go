@@ -1,8 +1,9 @@
 package forge
 
 import (
-	"regexp"
 	"strings"
+
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // WithoutComments removes the HTML comments of Markdown, which its page does not show: a person who reads the page cannot know what they
@@ -21,12 +22,12 @@ func WithoutComments(s string) string {
 
 var (
 	// definition is a line that defines the target of a link. The page does not show it, and it is a usual place for a hidden text.
-	definition = regexp.MustCompile(`(?m)^[ \t>]*\[[^\]\n]*\]:.*$`)
+	definition = lazyregexp.New(`(?m)^[ \t>]*\[[^\]\n]*\]:.*$`)
 	// markup is a tag with attributes, or a declaration.
-	markup = regexp.MustCompile(`<(/?[A-Za-z][A-Za-z0-9-]*)\s[^>]*(>|$)|<[!?][^>]*(>|$)`)
+	markup = lazyregexp.New(`<(/?[A-Za-z][A-Za-z0-9-]*)\s[^>]*(>|$)|<[!?][^>]*(>|$)`)
 	// titled is the title of a link or an image, alternative the text of an image.
-	titled      = regexp.MustCompile(`\]\(([^()\s]*)\s[^)]*(\)|$)`)
-	alternative = regexp.MustCompile(`!\[[^\]]*\]`)
+	titled      = lazyregexp.New(`\]\(([^()\s]*)\s[^)]*(\)|$)`)
+	alternative = lazyregexp.New(`!\[[^\]]*\]`)
 )
 
 // Visible returns Markdown without what its page does not show: HTML comments, attributes of tags, definitions of links, titles of links

@@ -152,7 +152,7 @@ var gitUser = map[string]string{forge.GitHub: "x-access-token", forge.GitLab: "o
 func (d *Deliverer) Check(ctx context.Context, p repo.Proposal) (repo.Verdict, error) {
 	about := policy.Delivery{Branch: p.Branch, Target: p.Target, Files: p.Files}
 	if p.MergeRequest {
-		f, err := d.forgeOf(ctx, p.Remote)
+		f, err := d.Repository(ctx, p.Remote)
 		if err != nil {
 			return repo.Verdict{Target: p.Target}, err
 		}
@@ -185,7 +185,7 @@ func (d *Deliverer) Check(ctx context.Context, p repo.Proposal) (repo.Verdict, e
 
 // Open implements repo.Deliverer.
 func (d *Deliverer) Open(ctx context.Context, p repo.Proposal) (api.Delivery, error) {
-	f, err := d.forgeOf(ctx, p.Remote)
+	f, err := d.Repository(ctx, p.Remote)
 	if err != nil {
 		return api.Delivery{}, err
 	}
@@ -267,15 +267,15 @@ func (d *Deliverer) Issue(ctx context.Context, address string) (forge.Issue, err
 
 // Review reads what people and checks say about a merge request of the repository of a remote. Remarks that are known are left out.
 func (d *Deliverer) Review(ctx context.Context, remote string, number int, known func(id string) bool) (forge.Review, error) {
-	f, err := d.forgeOf(ctx, remote)
+	f, err := d.Repository(ctx, remote)
 	if err != nil {
 		return forge.Review{}, err
 	}
 	return f.Review(ctx, number, known)
 }
 
-// forgeOf returns the repository at its forge, opened with the token for it.
-func (d *Deliverer) forgeOf(ctx context.Context, remote string) (*rest.Forge, error) {
+// Repository opens the repository of a remote at its forge, with the token that the account of ctx has for it.
+func (d *Deliverer) Repository(ctx context.Context, remote string) (*rest.Forge, error) {
 	row, err := d.connected(ctx, api.PrincipalOf(ctx).Account, remote)
 	if err != nil {
 		return nil, err
@@ -300,11 +300,6 @@ func (d *Deliverer) forgeOf(ctx context.Context, remote string) (*rest.Forge, er
 		return nil, err
 	}
 	return rest.New(rest.Config{Location: l, Token: token, HTTP: d.http})
-}
-
-// Repository opens the repository of a remote at its forge, with the token that the account of ctx has for it.
-func (d *Deliverer) Repository(ctx context.Context, remote string) (*rest.Forge, error) {
-	return d.forgeOf(ctx, remote)
 }
 
 // Location finds the repository of a remote at its forge, whose kind is known if it is not empty. It sends no request.
