@@ -313,6 +313,7 @@ export interface CreateCodeContext {
 export interface CreateKey {
   account: string;
   ceilings?: Ceilings;
+  expiresInMs?: number;
   name?: string;
   role?: string;
 }
@@ -402,6 +403,7 @@ export interface CreatedKey {
   account: string;
   ceilings?: Ceilings;
   createdAt: string;
+  expiresAt?: string;
   hint: string;
   id: string;
   name?: string;
@@ -1369,6 +1371,7 @@ export interface Key {
   account: string;
   ceilings?: Ceilings;
   createdAt: string;
+  expiresAt?: string;
   hint: string;
   id: string;
   name?: string;

@@ -432,6 +432,7 @@ CreateKey = TypedDict(
     {
         "account": 'str',
         "ceilings": 'NotRequired[Ceilings]',
+        "expiresInMs": 'NotRequired[int]',
         "name": 'NotRequired[str]',
         "role": 'NotRequired[str]',
     },
@@ -542,6 +543,7 @@ CreatedKey = TypedDict(
         "account": 'str',
         "ceilings": 'NotRequired[Ceilings]',
         "createdAt": 'str',
+        "expiresAt": 'NotRequired[str]',
         "hint": 'str',
         "id": 'str',
         "name": 'NotRequired[str]',
@@ -1833,6 +1835,7 @@ Key = TypedDict(
         "account": 'str',
         "ceilings": 'NotRequired[Ceilings]',
         "createdAt": 'str',
+        "expiresAt": 'NotRequired[str]',
         "hint": 'str',
         "id": 'str',
         "name": 'NotRequired[str]',
