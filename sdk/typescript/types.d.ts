@@ -19,6 +19,7 @@ export interface AddEgressRules {
 }
 
 export interface AddRepository {
+  app?: GitHubApp;
   branch?: string;
   name?: string;
   prepareEveryMs?: number;
@@ -215,6 +216,7 @@ export interface Check {
 }
 
 export interface CheckRepository {
+  app?: GitHubApp;
   secret?: string;
   url: string;
 }
@@ -1260,6 +1262,11 @@ export interface GateCandidate {
   why: string;
 }
 
+export interface GitHubApp {
+  id: number;
+  installation?: number;
+}
+
 export interface Given {
   lessons: number;
   verified: number;
@@ -1937,6 +1944,7 @@ export interface RepoTask {
 
 export interface Repository {
   account?: string;
+  app?: GitHubApp;
   branch?: string;
   bytes?: number;
   commit?: string;
@@ -2031,6 +2039,7 @@ export interface RepositorySchedule {
 }
 
 export interface RepositorySettings {
+  app?: GitHubApp;
   secret?: string;
   verify?: string;
 }

@@ -47,6 +47,13 @@ const (
 	tokenLife    = time.Hour
 )
 
+// AddApp adds an app.
+func (s *Server) AddApp(a *App) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cfg.Apps = append(s.cfg.Apps, a)
+}
+
 // Reinstall changes an installation.
 func (s *Server) Reinstall(id int64, change func(*Installation)) {
 	s.mu.Lock()

@@ -278,7 +278,7 @@ func TestAppToken(t *testing.T) {
 // TestAppOfALiar: a forge that hands out a token for more than was asked for is not used. The control is the same answer without more.
 func TestAppOfALiar(t *testing.T) {
 	for more, want := range map[string]bool{
-		`"permissions":{"contents":"write"},"repositories":[{"full_name":"O/R"}]`:                           true,
+		`"permissions":{"contents":"write","metadata":"read"},"repositories":[{"full_name":"O/R"}]`:         true,
 		`"permissions":{"contents":"write","administration":"write"},"repositories":[{"full_name":"o/r"}]`:  false,
 		`"permissions":{"contents":"admin"},"repositories":[{"full_name":"o/r"}]`:                           false,
 		`"permissions":{"contents":"write"},"repositories":[{"full_name":"o/r"},{"full_name":"o/private"}]`: false,

@@ -36,6 +36,7 @@ AddEgressRules = TypedDict(
 AddRepository = TypedDict(
     "AddRepository",
     {
+        "app": 'NotRequired[GitHubApp]',
         "branch": 'NotRequired[str]',
         "name": 'NotRequired[str]',
         "prepareEveryMs": 'NotRequired[int]',
@@ -295,6 +296,7 @@ Check = TypedDict(
 CheckRepository = TypedDict(
     "CheckRepository",
     {
+        "app": 'NotRequired[GitHubApp]',
         "secret": 'NotRequired[str]',
         "url": 'str',
     },
@@ -1689,6 +1691,14 @@ GateCandidate = TypedDict(
     },
 )
 
+GitHubApp = TypedDict(
+    "GitHubApp",
+    {
+        "id": 'int',
+        "installation": 'NotRequired[int]',
+    },
+)
+
 Given = TypedDict(
     "Given",
     {
@@ -2584,6 +2594,7 @@ Repository = TypedDict(
     "Repository",
     {
         "account": 'NotRequired[str]',
+        "app": 'NotRequired[GitHubApp]',
         "branch": 'NotRequired[str]',
         "bytes": 'NotRequired[int]',
         "commit": 'NotRequired[str]',
@@ -2705,6 +2716,7 @@ RepositorySchedule = TypedDict(
 RepositorySettings = TypedDict(
     "RepositorySettings",
     {
+        "app": 'NotRequired[GitHubApp]',
         "secret": 'NotRequired[str]',
         "verify": 'NotRequired[str]',
     },

@@ -29,7 +29,8 @@ export function ends(k: types.Key, now: number): "expired" | "soon" | "" {
 export function expiry(k: types.Key, now: number): string {
   if (!k.expiresAt) return "does not expire";
   const left = Date.parse(k.expiresAt) - now;
-  return left <= 0 ? `expired ${duration(-left)} ago` : `expires in ${duration(left)}`;
+  if (left <= 0) return `expired ${duration(-left)} ago`;
+  return `expires in ${left > 2 * 86_400_000 ? `${Math.round(left / 86_400_000)} d` : duration(left)}`;
 }
 
 /** A number that a field has; undefined if it is empty. */
