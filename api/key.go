@@ -52,7 +52,9 @@ type Key struct {
 	Hint      string    `json:"hint"`
 	Ceilings  Ceilings  `json:"ceilings,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
-	// RevokedAt is when the key stopped working; zero while it works.
+	// ExpiresAt is when the key stops working by itself; zero for never.
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+	// RevokedAt is when the key was revoked; zero if it was not.
 	RevokedAt time.Time `json:"revokedAt,omitzero"`
 	// Person is set for a key that a sign-in with OpenID Connect made. Nobody knows the key itself: it has the sessions of the person.
 	Person *Person `json:"person,omitempty"`
@@ -79,7 +81,15 @@ type CreateKey struct {
 	// Ceilings are for a RoleUser alone. A zero field takes the default of
 	// DefaultCeilings; NoCeiling in a field asks for none.
 	Ceilings Ceilings `json:"ceilings,omitzero"`
+	// ExpiresInMS is the life of the key in milliseconds, from MinKeyLife to MaxKeyLife; 0 is a key that does not expire.
+	ExpiresInMS int64 `json:"expiresInMs,omitempty"`
 }
+
+// The least and the greatest life of a key that expires.
+const (
+	MinKeyLife = time.Minute
+	MaxKeyLife = 10 * 365 * 24 * time.Hour
+)
 
 // NoCeiling is the value of a ceiling that is not wanted, in a request.
 const NoCeiling = -1
@@ -105,6 +115,8 @@ type Principal struct {
 	Key      KeyID    `json:"key,omitempty"`
 	Role     Role     `json:"role"`
 	Ceilings Ceilings `json:"ceilings,omitzero"`
+	// ExpiresAt is when the key expires; zero for never. Requests that the key began end then.
+	ExpiresAt time.Time `json:"-"`
 }
 
 // Operator is who speaks over the daemon's own socket.

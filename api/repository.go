@@ -89,6 +89,8 @@ type Repository struct {
 	Preparation    *Preparation `json:"preparation,omitempty"`
 	// Secret is the secret of the account that has the token for the repository; empty for the credentials of the daemon.
 	Secret string `json:"secret,omitempty"`
+	// App is the GitHub App whose private key Secret has; nil if Secret has a token.
+	App *GitHubApp `json:"app,omitempty"`
 	// Forge is the kind of the forge if that is known: "github", "gitlab" or "gitea".
 	Forge string `json:"forge,omitempty"`
 	// Verify is the gate command of the account's tasks on the repository that name none; empty to detect it.
@@ -118,8 +120,9 @@ type AddRepository struct {
 	// Name is 1 to 63 lower-case letters, digits, ".", "_" and "-", beginning with a letter
 	// or digit; empty for the last part of the URL.
 	Name string `json:"name,omitempty"`
-	// Secret is as in RepositorySettings.
-	Secret string `json:"secret,omitempty"`
+	// Secret and App are as in RepositorySettings.
+	Secret string     `json:"secret,omitempty"`
+	App    *GitHubApp `json:"app,omitempty"`
 	// PrepareEveryMS is as in RepositorySchedule.
 	PrepareEveryMS int64 `json:"prepareEveryMs,omitempty"`
 	// Account owns it. It is taken from the caller's key only.

@@ -8,6 +8,28 @@ type RepositorySettings struct {
 	Verify *string `json:"verify,omitempty"`
 	// Secret is the secret of the account with the token for the repository; "" for the credentials of the daemon.
 	Secret *string `json:"secret,omitempty"`
+	// App says that Secret has the private key of this GitHub App and no token. It goes with Secret.
+	App *GitHubApp `json:"app,omitempty"`
+}
+
+// GitHubApp is an app at GitHub or GitHub Enterprise Server. Its private key, in PEM without line breaks, is the value of a secret.
+type GitHubApp struct {
+	ID int64 `json:"id"`
+	// Installation is that of the repository's owner; 0 to find it by the repository.
+	Installation int64 `json:"installation,omitempty"`
+}
+
+// check refuses an app that makes no sense with a secret.
+func (a *GitHubApp) check(secret string) error {
+	switch {
+	case a == nil:
+		return nil
+	case a.ID <= 0 || a.Installation < 0:
+		return Errorf(KindInvalid, "a GitHub App needs its ID, a number above 0").WithHint("the App ID is in the settings of the app at GitHub")
+	case secret == "":
+		return Errorf(KindInvalid, "a GitHub App needs the secret with its private key").WithHint("set one, for the daemon alone")
+	}
+	return nil
 }
 
 // MaxVerify is the maximum size of a gate command, in bytes.
@@ -21,15 +43,21 @@ func (s RepositorySettings) Check() error {
 	if n := s.Secret; n != nil && *n != "" && !ValidSecretName(*n) {
 		return Errorf(KindInvalid, "%.80q is not the name of a secret", *n).WithHint("list them: hortus secret ls")
 	}
-	return nil
+	secret := ""
+	if s.Secret != nil {
+		secret = *s.Secret
+	}
+	return s.App.check(secret)
 }
 
-// CheckRepository requests a test of what a token may do with a repository.
+// CheckRepository requests a test of what a token, or a GitHub App, may do with a repository.
 type CheckRepository struct {
 	// URL is as in RepoTask.
 	URL string `json:"url"`
 	// Secret is the secret of the account with the token; empty for the credentials of the daemon.
 	Secret string `json:"secret,omitempty"`
+	// App is as in RepositorySettings.
+	App *GitHubApp `json:"app,omitempty"`
 }
 
 // RepositoryAccess is what may be done with a repository.
@@ -49,11 +77,14 @@ const (
 	RightRead         = "read"
 	RightPush         = "push"
 	RightMergeRequest = "merge request"
+	// RightIssues and RightChecks are to answer issues, and to read what checks report. They are known for GitHub Apps.
+	RightIssues = "issues"
+	RightChecks = "checks"
 )
 
 // RepositoryRight is a right that was tested.
 type RepositoryRight struct {
-	// Right is RightRead, RightPush or RightMergeRequest.
+	// Right is RightRead, RightPush, RightMergeRequest, RightIssues or RightChecks.
 	Right string `json:"right"`
 	OK    bool   `json:"ok"`
 	// Reason is why it is missing or could not be tested, Fix what to do. Both may hold text of the server.

@@ -19,6 +19,7 @@ export interface AddEgressRules {
 }
 
 export interface AddRepository {
+  app?: GitHubApp;
   branch?: string;
   name?: string;
   prepareEveryMs?: number;
@@ -215,6 +216,7 @@ export interface Check {
 }
 
 export interface CheckRepository {
+  app?: GitHubApp;
   secret?: string;
   url: string;
 }
@@ -313,6 +315,7 @@ export interface CreateCodeContext {
 export interface CreateKey {
   account: string;
   ceilings?: Ceilings;
+  expiresInMs?: number;
   name?: string;
   role?: string;
 }
@@ -402,6 +405,7 @@ export interface CreatedKey {
   account: string;
   ceilings?: Ceilings;
   createdAt: string;
+  expiresAt?: string;
   hint: string;
   id: string;
   name?: string;
@@ -1258,6 +1262,11 @@ export interface GateCandidate {
   why: string;
 }
 
+export interface GitHubApp {
+  id: number;
+  installation?: number;
+}
+
 export interface Given {
   lessons: number;
   verified: number;
@@ -1369,6 +1378,7 @@ export interface Key {
   account: string;
   ceilings?: Ceilings;
   createdAt: string;
+  expiresAt?: string;
   hint: string;
   id: string;
   name?: string;
@@ -1934,6 +1944,7 @@ export interface RepoTask {
 
 export interface Repository {
   account?: string;
+  app?: GitHubApp;
   branch?: string;
   bytes?: number;
   commit?: string;
@@ -2028,6 +2039,7 @@ export interface RepositorySchedule {
 }
 
 export interface RepositorySettings {
+  app?: GitHubApp;
   secret?: string;
   verify?: string;
 }

@@ -31,6 +31,9 @@ func (s *Server) user(r *http.Request, forms ...string) (User, bool) {
 	for _, f := range forms {
 		if f == form {
 			u, ok := s.cfg.Users[token]
+			if !ok {
+				u, ok = s.installationUser(token)
+			}
 			return u, ok && token != ""
 		}
 	}

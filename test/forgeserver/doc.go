@@ -8,6 +8,9 @@
 // also serves a repository on disk over git's smart HTTP at /OWNER/NAME.git, with the
 // same tokens, so that a program can clone, push and open a request with one remote URL.
 //
+// A server of GitHub has apps too: it verifies what they sign with their public keys, and a
+// token of an installation has the repositories and the permissions that it was issued for.
+//
 // [Server.Fail] queues failures: statuses, rate limits, and answers that are truncated
 // after the work was done.
 //

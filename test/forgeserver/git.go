@@ -38,6 +38,10 @@ func (s *Server) git(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	push := r.URL.Query().Get("service") == "git-receive-pack" || rest == "git-receive-pack"
+	if u.permissions != nil && (!atLeast(u.permissions["contents"], "read") || push && !atLeast(u.permissions["contents"], "write")) {
+		http.Error(w, "the installation may not do that", http.StatusForbidden)
+		return
+	}
 	if push && (!u.Write || repo.Archived) {
 		http.Error(w, "this token may not push", http.StatusForbidden)
 		return

@@ -13,6 +13,7 @@ import (
 func (s *Server) github() {
 	p := s.cfg.Prefix + "/api/v3"
 	s.mux.HandleFunc(p+"/meta", s.githubMeta)
+	s.appRoutes(p)
 	repo := p + "/repos/{owner}/{name}"
 	s.pullReviews(p, githubCheck)
 	s.reads(repo, "/comments", "/pulls", githubCheck, s.githubPull)
@@ -64,6 +65,8 @@ func githubCheck(s *Server, w http.ResponseWriter, r *http.Request) (*Repository
 		code, refusal = githubError(code, "Moved Permanently")
 	case repo == nil:
 		code, refusal = githubError(http.StatusNotFound, "Not Found")
+	case u.permissions != nil && !permitted(r, u):
+		code, refusal = githubError(http.StatusForbidden, "Resource not accessible by integration")
 	case write && !u.Write:
 		code, refusal = githubError(http.StatusForbidden, "Resource not accessible by personal access token")
 	case write && repo.Archived:

@@ -179,6 +179,11 @@ func (s *Server) self(pattern string, forms ...string) {
 			answer(w, http.StatusUnauthorized, object{"message": "Bad credentials"})
 			return
 		}
+		if u.permissions != nil { // an installation is no user
+			code, v := githubError(http.StatusForbidden, "Resource not accessible by integration")
+			answer(w, code, v)
+			return
+		}
 		answer(w, http.StatusOK, object{"id": accountID(u.Login), "login": u.Login, "username": u.Login})
 	})
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // The kinds of forges.
@@ -27,6 +29,9 @@ type Config struct {
 	Users map[string]User
 	// Repositories lists the repositories of the server.
 	Repositories []*Repository
+	// Apps are the apps of a server of GitHub, and Now its clock; nil means time.Now.
+	Apps []*App
+	Now  func() time.Time
 }
 
 // User is the user of a token.
@@ -37,6 +42,10 @@ type User struct {
 	Write, Admin bool
 	// Blind users do not see hidden repositories.
 	Blind bool
+
+	// permissions and only are those of a token of an installation; nil for others.
+	permissions map[string]string
+	only        []string
 }
 
 // Repository is a repository of the server. Its fields must not change.
@@ -107,6 +116,7 @@ type Server struct {
 	checks   []Check
 	labels   map[string][]string // repository -> labels; a label's id is its index + 1
 	faults   []*Fault
+	issued   []issued // by the number in the token
 	calls    []Call
 }
 
@@ -273,7 +283,7 @@ func (s *Server) label(r *Repository, p *Pull, names []string) {
 // repository returns the repository with that path, or nil if the user cannot see it.
 func (s *Server) repository(path string, u User) *Repository {
 	for _, r := range s.cfg.Repositories {
-		if strings.EqualFold(r.Path, path) && !(r.Hidden && u.Blind) {
+		if strings.EqualFold(r.Path, path) && !(r.Hidden && u.Blind) && (u.permissions == nil || slices.ContainsFunc(u.only, func(p string) bool { return strings.EqualFold(p, path) })) {
 			return r
 		}
 	}

@@ -1,8 +1,13 @@
 package story
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"strconv"
@@ -27,6 +32,8 @@ import (
 //	issue NUMBER TITLE         open an issue
 //	hooks AUTHOR ID TEXT [SECRET]
 //	                           send the event of a comment on issue 7 to HOOK, signed with HOOKSECRET; its answer is stdout
+//	app FILE                   make GitHub App 1234, installed as 55 for the repository, and write its private key to a file
+//	grants NAME LEVEL          give the installation of the app a permission, or take it (none)
 //	comments NUMBER FILE       write the comments of an issue to a file
 //	shows REGEXP ARGS...       run hortus ARGS until its output matches
 func forgeCommands(cmds map[string]func(*testscript.TestScript, bool, []string)) {
@@ -95,6 +102,24 @@ func forgeCommands(cmds map[string]func(*testscript.TestScript, bool, []string))
 		answer, err := io.ReadAll(resp.Body)
 		ts.Check(err)
 		fmt.Fprintln(ts.Stdout(), resp.StatusCode, string(answer))
+	}
+	cmds["app"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		key, err := rsa.GenerateKey(rand.Reader, 2048)
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]), pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), 0o600))
+		hubOf(ts).AddApp(&forgeserver.App{ID: 1234, Slug: "gardener", Key: &key.PublicKey, Installations: []*forgeserver.Installation{{
+			ID: 55, Account: "garden", Repositories: []string{"garden/plot"},
+			Permissions: map[string]string{"metadata": "read", "contents": "write", "pull_requests": "write", "issues": "write", "checks": "read", "statuses": "read", "actions": "read"},
+		}}})
+	}
+	cmds["grants"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		hubOf(ts).Reinstall(55, func(in *forgeserver.Installation) {
+			permissions := maps.Clone(in.Permissions) // tokens that were issued keep theirs
+			if permissions[args[0]] = args[1]; args[1] == "none" {
+				delete(permissions, args[0])
+			}
+			in.Permissions = permissions
+		})
 	}
 	cmds["comments"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		var b strings.Builder

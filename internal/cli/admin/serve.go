@@ -92,6 +92,7 @@ type keyCreateCmd struct {
 	Account      string         `default:"default" placeholder:"NAME" help:"Account that owns everything created with the key. Other accounts cannot see it."`
 	Role         string         `default:"user" enum:"user,admin" placeholder:"ROLE" help:"Role of the key: user, or admin for full access to all accounts."`
 	Name         string         `placeholder:"TEXT" help:"Description of the key."`
+	Expires      flags.Span     `placeholder:"90d" help:"Life of the key, from a minute to 3650d (default: it does not expire)."`
 	MaxSandboxes int            `name:"max-sandboxes" placeholder:"N" help:"Maximum number of sandboxes at a time (default 100)."`
 	MaxMemory    flags.Size     `name:"max-memory" placeholder:"8G" help:"Maximum memory of all sandboxes together (default 100 GiB)."`
 	MaxCPUs      *float64       `name:"max-cpus" placeholder:"N" help:"Maximum processors of all sandboxes together (default 100)."`
@@ -103,7 +104,7 @@ type keyCreateCmd struct {
 func (c *keyCreateCmd) Run(ctx app.Context, a *app.App) error {
 	req := api.CreateKey{Account: c.Account, Role: api.Role(c.Role), Name: c.Name, Ceilings: api.Ceilings{
 		Sandboxes: c.MaxSandboxes, MemoryBytes: int64(c.MaxMemory), TTLMS: c.MaxTTL.Milliseconds(),
-	}}
+	}, ExpiresInMS: time.Duration(c.Expires).Milliseconds()}
 	if c.MaxCPUs != nil {
 		if req.Ceilings.CPUs = *c.MaxCPUs; !(*c.MaxCPUs > 0) {
 			return api.Errorf(api.KindInvalid, "--max-cpus: %v is not a number of processors", *c.MaxCPUs)
@@ -123,7 +124,7 @@ func (c *keyCreateCmd) Run(ctx app.Context, a *app.App) error {
 	if a.Flags.JSON {
 		return a.JSON(made)
 	}
-	a.Note("key %s, account %s, role %s; it is not shown again", made.ID, made.Account, made.Role)
+	a.Note("key %s, account %s, role %s, expires %s; it is not shown again", made.ID, made.Account, made.Role, showExpiry(made.ExpiresAt, time.Now()))
 	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(made.Secret))
 	return err
 }
@@ -155,7 +156,8 @@ func (c *keyLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	if err != nil {
 		return err
 	}
-	return app.ShowList(a, list, "ID ACCOUNT ROLE PREFIX CREATED CEILINGS NAME", func(k api.Key) []string {
+	now := time.Now()
+	return app.ShowList(a, list, "ID ACCOUNT ROLE PREFIX CREATED EXPIRES CEILINGS NAME", func(k api.Key) []string {
 		name := k.Name
 		if k.Person != nil {
 			name += " (signs in at " + k.Person.Issuer + ")"
@@ -164,8 +166,22 @@ func (c *keyLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 			name = "(revoked " + k.RevokedAt.Local().Format(time.DateTime) + ") " + name
 		}
 		return []string{human.Sanitize(string(k.ID)), human.Sanitize(k.Account), human.Sanitize(string(k.Role)), human.Sanitize(k.Hint),
-			k.CreatedAt.Local().Format(time.DateTime), showCeilings(k.Ceilings), human.Truncate(name, 60)}
+			k.CreatedAt.Local().Format(time.DateTime), showExpiry(k.ExpiresAt, now), showCeilings(k.Ceilings), human.Truncate(name, 60)}
 	})
+}
+
+// showExpiry says when a key expires.
+func showExpiry(at, now time.Time) string {
+	switch left := at.Sub(now); {
+	case at.IsZero():
+		return "never"
+	case left <= 0:
+		return "expired"
+	case left < 48*time.Hour:
+		return "in " + human.Duration(left)
+	default:
+		return fmt.Sprintf("in %.0fd", left.Hours()/24)
+	}
 }
 
 func showCeilings(c api.Ceilings) string {

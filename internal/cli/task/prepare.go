@@ -26,7 +26,7 @@ type RepoCommand struct {
 	Add     repoAddCmd     `cmd:"" help:"Connect a repository under a name, and fetch it."`
 	Ls      repoLsCmd      `cmd:"" help:"List connected repositories."`
 	Show    repoShowCmd    `cmd:"" help:"Show a connected repository."`
-	Set     repoSetCmd     `cmd:"" help:"Change a connected repository: its gate command, its token, how often it is prepared."`
+	Set     repoSetCmd     `cmd:"" help:"Change a connected repository: its gate command, its token or GitHub App, how often it is prepared."`
 	Check   repoCheckCmd   `cmd:"" help:"Test what may be done with a repository: read, push, open merge requests."`
 	Detect  repoDetectCmd  `cmd:"" help:"Show what was found in a connected repository: gate commands, setup, branch policy."`
 	Gate    repoGateCmd    `cmd:"" help:"Run the gate of a repository without an agent, and print its output."`

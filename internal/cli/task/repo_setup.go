@@ -19,6 +19,7 @@ import (
 type repoCheckCmd struct {
 	Repo   string `arg:"" complete:"connected" placeholder:"NAME|URL" help:"Repository: the name of a connected one, or a URL."`
 	Secret string `name:"token-secret" complete:"secrets" placeholder:"NAME" help:"Secret with the token (default: that of the connected repository, or the credentials of the daemon)."`
+	appFlags
 }
 
 // Run tests what may be done with a repository. It fails if a right is missing.
@@ -28,14 +29,19 @@ func (c *repoCheckCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	req := api.CheckRepository{URL: c.Repo, Secret: c.Secret}
+	req := api.CheckRepository{URL: c.Repo}
+	var undo func()
+	if req.Secret, req.App, undo, err = c.credential(ctx, cl, c.Secret); err != nil {
+		return err
+	}
+	defer undo()
 	if api.ValidRepositoryName(c.Repo) || api.RepositoryID(c.Repo).Valid() {
 		r, err := cl.Repositories.Get(ctx, c.Repo)
 		if err != nil {
 			return app.Missing(err, "hortus repo ls")
 		}
 		if req.URL = r.URL; req.Secret == "" {
-			req.Secret = r.Secret
+			req.Secret, req.App = r.Secret, r.App
 		}
 	}
 	can, err := cl.Repositories.Check(ctx, req)

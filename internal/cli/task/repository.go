@@ -59,6 +59,7 @@ type repoAddCmd struct {
 	Branch string `placeholder:"BRANCH" help:"Branch that tasks start from (default: the repository's own default branch)."`
 	Secret string `name:"token-secret" complete:"secrets" placeholder:"NAME" help:"Secret with the token for the repository (default: the credentials of the daemon). It must be able to read the repository; hortus repo check tests it."`
 	Every  *every `name:"prepare-every" placeholder:"6h" help:"Interval at which the daemon fetches the repository and prepares what is new (minimum 1m), or never (default)."`
+	appFlags
 }
 
 // Run connects a repository and prints its name.
@@ -87,10 +88,19 @@ func (c *repoAddCmd) Run(ctx app.Context, a *app.App) error {
 	} else {
 		a.NeedForges = true
 	}
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	var undo func()
+	if req.Secret, req.App, undo, err = c.credential(ctx, cl, req.Secret); err != nil {
+		return err
+	}
 	row, err := fetched(ctx, a, git.DisplayAddress(cmp.Or(c.Name, req.URL)), func(ctx context.Context, cl *client.Client, line func(string)) (api.Repository, error) {
 		return cl.Repositories.Add(ctx, req, line)
 	})
 	if err != nil {
+		undo()
 		return err
 	}
 	if a.Flags.JSON {
@@ -212,7 +222,7 @@ func (c *repoShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 		showPreparation(r, row)
 		row("gate", cmp.Or(r.Verify, "detected for each commit"))
 		row("forge", r.Forge)
-		row("token", cmp.Or(human.Prefixed("secret ", r.Secret), "the credentials of the daemon"))
+		row("token", credentialOf(r))
 		row("account", r.Account)
 		row("key", r.Key)
 		row("created", r.CreatedAt.Format(time.RFC3339))
@@ -338,21 +348,35 @@ type repoSetCmd struct {
 	Every  *every  `name:"prepare-every" placeholder:"6h" help:"Interval at which the daemon fetches the repository and prepares what is new (minimum 1m), or never."`
 	Verify *string `placeholder:"CMD" help:"Gate command of tasks that name none; an empty text to detect it for each commit."`
 	Secret *string `name:"token-secret" complete:"secrets" placeholder:"NAME" help:"Secret with the token for the repository; an empty text for the credentials of the daemon."`
+	appFlags
 }
 
 // Run changes a connected repository.
 func (c *repoSetCmd) Run(ctx app.Context, a *app.App) error {
-	if c.Every == nil && c.Verify == nil && c.Secret == nil {
-		return api.Errorf(api.KindInvalid, "nothing to change").WithHint("give --prepare-every, --verify or --token-secret")
+	if c.Every == nil && c.Verify == nil && c.Secret == nil && c.appFlags == (appFlags{}) {
+		return api.Errorf(api.KindInvalid, "nothing to change").WithHint("give --prepare-every, --verify, --token-secret or --app")
 	}
 	a.NeedForges = true
 	cl, err := a.Client(ctx)
 	if err != nil {
 		return err
 	}
+	given := ""
+	if c.Secret != nil {
+		given = *c.Secret
+	}
+	secret, named, undo, err := c.credential(ctx, cl, given)
+	if err != nil {
+		return err
+	}
+	if secret != "" {
+		c.Secret = &secret
+	}
 	var r api.Repository
 	if c.Verify != nil || c.Secret != nil {
-		r, err = cl.Repositories.Settings(ctx, c.Name, api.RepositorySettings{Verify: c.Verify, Secret: c.Secret})
+		if r, err = cl.Repositories.Settings(ctx, c.Name, api.RepositorySettings{Verify: c.Verify, Secret: c.Secret, App: named}); err != nil {
+			undo()
+		}
 	}
 	if err == nil && c.Every != nil {
 		r, err = cl.Repositories.Schedule(ctx, c.Name, time.Duration(*c.Every))
@@ -367,7 +391,7 @@ func (c *repoSetCmd) Run(ctx app.Context, a *app.App) error {
 		a.Note("the gate of %s: %s", r.Name, cmp.Or(r.Verify, "detected for each commit"))
 	}
 	if c.Secret != nil {
-		a.Note("the token of %s: %s", r.Name, cmp.Or(human.Prefixed("secret ", r.Secret), "the credentials of the daemon"))
+		a.Note("the token of %s: %s", r.Name, credentialOf(r))
 	}
 	if c.Every == nil {
 		return nil

@@ -33,8 +33,8 @@ type Config struct {
 	Cache *cache.Cache
 	// Source adds the credentials that an account has for an address.
 	Source func(ctx context.Context, account, url string) (git.Source, error)
-	// Rights tests what may be done with a repository, with the token in a secret of an account. It may be nil if no repository has one.
-	Rights func(ctx context.Context, account, url, secret string) (api.RepositoryAccess, error)
+	// Rights tests what an account may do with a repository. It may be nil if no repository has a secret.
+	Rights func(ctx context.Context, account string, req api.CheckRepository) (api.RepositoryAccess, error)
 	Rows   Rows
 	Owner  api.OwnerID
 	Now    func() time.Time
@@ -89,7 +89,7 @@ func (s *Repositories) Add(ctx context.Context, req api.AddRepository, progress 
 			return api.Repository{}, exists(r, row)
 		}
 	}
-	if err := s.token(ctx, &row, req.Secret); err != nil {
+	if err := s.credential(ctx, &row, req.Secret, req.App); err != nil {
 		return api.Repository{}, err
 	}
 	// A caller that disappears must not leave it in doubt whether the row exists.
@@ -255,7 +255,7 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 	defer unlock()
 	if now, e := s.cfg.Rows.Repository(context.WithoutCancel(ctx), row.ID); e == nil {
 		row.PrepareEveryMS, row.Preparation = now.PrepareEveryMS, now.Preparation
-		row.Secret, row.Forge, row.Verify, row.Hook = now.Secret, now.Forge, now.Verify, now.Hook
+		row.Secret, row.App, row.Forge, row.Verify, row.Hook = now.Secret, now.App, now.Forge, now.Verify, now.Hook
 	}
 	if e := s.cfg.Rows.UpdateRepository(context.WithoutCancel(ctx), row); e != nil && err == nil {
 		if api.KindOf(e) == api.KindConflict {

@@ -2,6 +2,7 @@ package connected
 
 import (
 	"context"
+	"fmt"
 
 	"hortus.dev/api"
 )
@@ -12,14 +13,15 @@ func (s *Repositories) Check(ctx context.Context, account string, req api.CheckR
 	if err := s.usable(); err != nil {
 		return api.RepositoryAccess{}, err
 	}
-	if err := (api.RepositorySettings{Secret: &req.Secret}).Check(); err != nil {
+	if err := (api.RepositorySettings{Secret: &req.Secret, App: req.App}).Check(); err != nil {
 		return api.RepositoryAccess{}, err
 	}
 	remote, err := s.cfg.Cache.Remote(req.URL)
 	if err != nil {
 		return api.RepositoryAccess{}, err
 	}
-	return s.cfg.Rights(ctx, account, remote.URL, req.Secret)
+	req.URL = remote.URL
+	return s.cfg.Rights(ctx, account, req)
 }
 
 // Settings changes the settings of a repository. A new token must be able to read it.
@@ -35,13 +37,13 @@ func (s *Repositories) Settings(ctx context.Context, id api.RepositoryID, req ap
 		return row, err
 	}
 	if req.Secret != nil {
-		if err := s.token(ctx, &row, *req.Secret); err != nil {
+		if err := s.credential(ctx, &row, *req.Secret, req.App); err != nil {
 			return api.Repository{}, err
 		}
 	}
 	return s.Change(ctx, id, func(r *api.Repository) {
 		if req.Secret != nil {
-			r.Secret, r.Forge = row.Secret, row.Forge
+			r.Secret, r.App, r.Forge = row.Secret, row.App, row.Forge
 		}
 		if req.Verify != nil {
 			r.Verify = *req.Verify
@@ -49,13 +51,14 @@ func (s *Repositories) Settings(ctx context.Context, id api.RepositoryID, req ap
 	})
 }
 
-// token sets the secret with the token in a row, after a test that the token can read the repository.
-func (s *Repositories) token(ctx context.Context, row *api.Repository, secret string) error {
-	if row.Secret = secret; secret == "" {
+// credential sets the secret with the token, or with the private key of an app, in a row, after a test that it can read the repository.
+func (s *Repositories) credential(ctx context.Context, row *api.Repository, secret string, app *api.GitHubApp) error {
+	row.App = app
+	if row.Secret = secret; secret == "" && app == nil {
 		row.Forge = ""
 		return nil
 	}
-	can, err := s.Check(ctx, row.Account, api.CheckRepository{URL: row.URL, Secret: secret})
+	can, err := s.Check(ctx, row.Account, api.CheckRepository{URL: row.URL, Secret: secret, App: app})
 	if err != nil {
 		return err
 	}
@@ -64,7 +67,11 @@ func (s *Repositories) token(ctx context.Context, row *api.Repository, secret st
 	}
 	row.Forge = can.Forge
 	if r := can.Rights[0]; !r.OK {
-		return api.Errorf(api.KindDenied, "the token of secret %s cannot read %s: %s", secret, row.URL, r.Reason).WithHint("%s", r.Fix)
+		what := "the token of secret " + secret
+		if app != nil {
+			what = fmt.Sprintf("GitHub App %d, whose key is in secret %s,", app.ID, secret)
+		}
+		return api.Errorf(api.KindDenied, "%s cannot read %s: %s", what, row.URL, r.Reason).WithHint("%s", r.Fix)
 	}
 	return nil
 }

@@ -232,7 +232,13 @@ func (f *Front) serveKeyed(w http.ResponseWriter, r *http.Request, d Server, ses
 	if presented == "" && session == nil {
 		w = &deadlineWriter{ResponseWriter: w, within: f.Rest}
 	}
-	d.Handler.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
+	ctx := api.WithPrincipal(r.Context(), p)
+	if !p.ExpiresAt.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, p.ExpiresAt, api.Errorf(api.KindUnauthenticated, "API key %s has expired", p.Key))
+		defer cancel()
+	}
+	d.Handler.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // deadlineWriter is the answer to a client without a key, which must read each part of it

@@ -26,6 +26,7 @@ import (
 
 // fakes plays every part that stands behind the server.
 type fakes struct {
+	key    context.Context // ends requests as a key that expires does; nil never does
 	id     api.SandboxID
 	task   api.TaskID
 	guest  func(net.Conn) // plays the guest on one stream
@@ -313,7 +314,12 @@ func serve(t *testing.T, f *fakes) (*client.Client, string) {
 		if account := r.Header.Get("Test-Account"); account != "" {
 			p = api.Principal{Role: api.RoleUser, Account: account}
 		}
-		server.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
+		ctx, cancel := context.WithCancel(api.WithPrincipal(r.Context(), p))
+		defer cancel()
+		if f.key != nil {
+			defer context.AfterFunc(f.key, cancel)()
+		}
+		server.ServeHTTP(w, r.WithContext(ctx))
 	})}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(httpapi.NewListener(ln)) }()

@@ -2,6 +2,7 @@ package http_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/patience"
 )
 
 func TestPort(t *testing.T) {
@@ -56,6 +58,33 @@ func TestPort(t *testing.T) {
 	io.WriteString(plain, "GET /v1/sandboxes/"+string(f.id)+"/ports/3000 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	if b, _ := io.ReadAll(plain); !strings.HasPrefix(string(b), "HTTP/1.1 400 ") || !strings.Contains(string(b), "hortus-port") {
 		t.Errorf("without an upgrade: %s", b)
+	}
+}
+
+// TestPortOfExpiredKey: a stream to a port ends with the key that opened it.
+func TestPortOfExpiredKey(t *testing.T) {
+	key, expire := context.WithCancel(t.Context())
+	f := &fakes{key: key, guest: func(c net.Conn) { io.Copy(c, c) }}
+	c, _ := serve(t, f)
+	s, err := c.Sandboxes.Get(t.Context(), string(f.id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	conn, err := s.Dial(t.Context(), 3000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(patience.Of(time.Minute)))
+	io.WriteString(conn, "x")
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		t.Fatalf("before: %v", err)
+	}
+	expire()
+	_, err = conn.Read(make([]byte, 1))
+	if timeout, ok := err.(net.Error); err == nil || ok && timeout.Timeout() {
+		t.Errorf("the stream of an expired key: %v", err)
 	}
 }
 

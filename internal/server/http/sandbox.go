@@ -256,6 +256,8 @@ func (d sandboxes) port(w http.ResponseWriter, r *http.Request) error {
 		return api.Errorf(api.KindInternal, "upgrade the connection: %w", err)
 	}
 	defer conn.Close()
+	// The key of the request may expire.
+	defer context.AfterFunc(r.Context(), func() { conn.Close() })()
 	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + envd.PortProtocol + "\r\n\r\n"
 	if _, err := io.WriteString(conn, head); err != nil {
 		return nil

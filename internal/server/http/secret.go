@@ -148,7 +148,7 @@ func (d system) keyRoutes() []Route {
 		},
 	}, {
 		Method: "GET", Pattern: "/v1/keys", Name: "listKeys", Role: api.RoleAdmin,
-		Doc: "List the active API keys, newest first. The keys themselves are not included.",
+		Doc: "List the API keys that were not revoked, newest first, also those that have expired. The keys themselves are not included.",
 		Out: []api.Key{}, Paged: true, Params: []Param{{Name: "all", Doc: "Include revoked keys (default false).", Type: false}},
 		Handler: pageAll(d.Keys, Keys.KeyPage),
 	}, {

@@ -11,7 +11,9 @@
 // lookup may reveal a prefix of the hash, which does not reveal the key.
 //
 // A client with an invalid key learns nothing else: an unknown key, a revoked one and a text without
-// the form of a key get the same error.
+// the form of a key get the same error. A client with a key that has expired learns that, because it
+// has proved to have the key. An expired key stays in the list of those that work until it is revoked,
+// so that people see which one needs a successor.
 //
 // The package knows the owner of a key, not what the owner may do (package access). It holds nothing
 // that needs Close; [Keys] may be used by several goroutines.

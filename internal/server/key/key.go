@@ -79,6 +79,9 @@ func (k *Keys) insert(ctx context.Context, req api.CreateKey, person *api.Person
 		ID: api.NewKeyID(), Name: req.Name, Account: req.Account, Role: req.Role,
 		Hint: secret[:hintLen], Ceilings: req.Ceilings, CreatedAt: k.cfg.Now().UTC().Truncate(time.Microsecond), Person: person,
 	}}
+	if req.ExpiresInMS > 0 {
+		out.ExpiresAt = out.CreatedAt.Add(time.Duration(req.ExpiresInMS) * time.Millisecond)
+	}
 	if err := k.cfg.Rows.InsertKey(ctx, out.Key, hash(secret)); err != nil {
 		return api.CreatedKey{}, err
 	}
@@ -96,22 +99,22 @@ func (k *Keys) First(ctx context.Context, req api.CreateKey) (_ api.CreatedKey, 
 	return out, err == nil, err
 }
 
-// Verify finds the key that somebody presents. Whatever is wrong with it, the error
-// is of KindUnauthenticated and says the same.
+// Verify finds the key that somebody presents. The error for an unknown key and for a revoked one is the same, of KindUnauthenticated.
+// That for an expired key names it: only who has the key learns that.
 func (k *Keys) Verify(ctx context.Context, presented string) (api.Key, error) {
 	if !wellFormed(presented) {
 		return api.Key{}, unknown()
 	}
-	return notRevoked(k.cfg.Rows.KeyByHash(ctx, hash(presented)))
+	return k.valid(k.cfg.Rows.KeyByHash(ctx, hash(presented)))
 }
 
 // Get returns a key that works, by its ID, for those who were shown the key before. The error is that of Verify.
 func (k *Keys) Get(ctx context.Context, id api.KeyID) (api.Key, error) {
-	return notRevoked(k.cfg.Rows.Key(ctx, id))
+	return k.valid(k.cfg.Rows.Key(ctx, id))
 }
 
-// notRevoked refuses a key that is not there, or was revoked.
-func notRevoked(found api.Key, err error) (api.Key, error) {
+// valid refuses a key that is not there, was revoked, or has expired.
+func (k *Keys) valid(found api.Key, err error) (api.Key, error) {
 	if api.KindOf(err) == api.KindNotFound {
 		return api.Key{}, unknown()
 	}
@@ -120,6 +123,10 @@ func notRevoked(found api.Key, err error) (api.Key, error) {
 	}
 	if !found.RevokedAt.IsZero() {
 		return api.Key{}, unknown()
+	}
+	if !found.ExpiresAt.IsZero() && !k.cfg.Now().Before(found.ExpiresAt) {
+		return api.Key{}, api.Errorf(api.KindUnauthenticated, "API key %s of account %s expired at %s", found.ID, found.Account, found.ExpiresAt.Format(time.RFC3339)).
+			WithHint("the operator creates another one: hortus key create --account %s --expires 90d", found.Account)
 	}
 	return found, nil
 }
@@ -206,6 +213,8 @@ func Check(req api.CreateKey) error {
 	switch {
 	case req.Role == api.RoleAdmin && c != (api.Ceilings{}):
 		return api.Errorf(api.KindInvalid, "an admin key cannot have ceilings").WithHint("create a key for a user: role %q", api.RoleUser)
+	case req.ExpiresInMS != 0 && (req.ExpiresInMS < api.MinKeyLife.Milliseconds() || req.ExpiresInMS > api.MaxKeyLife.Milliseconds()):
+		return api.Errorf(api.KindInvalid, "a life of %s for a key is out of range", time.Duration(min(max(req.ExpiresInMS, -1), 1<<43))*time.Millisecond).WithHint("use a minute to 3650 days, or 0 for a key that does not expire")
 	case c.Sandboxes < api.NoCeiling || c.Sandboxes > 1<<30:
 		return api.Errorf(api.KindInvalid, "a ceiling of %d sandboxes is out of range", c.Sandboxes)
 	case c.MemoryBytes < 0 && c.MemoryBytes != api.NoCeiling || c.MemoryBytes > maxCeiling:

@@ -211,7 +211,7 @@ func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	http.SetCookie(w, s.cookie(r, cookieName, cookie, int(life.Seconds())))
-	return answer(w, Session{Account: p.Account, Role: p.Role, Key: p.Key, ExpiresAt: now.Add(life), Page: page})
+	return answer(w, Session{Account: p.Account, Role: p.Role, Key: p.Key, ExpiresAt: latest(now, p), Page: page})
 }
 
 func (s *Sessions) show(w http.ResponseWriter, r *http.Request) error {
@@ -219,7 +219,16 @@ func (s *Sessions) show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, Session{Account: p.Account, Role: p.Role, Key: p.Key, ExpiresAt: row.CreatedAt.Add(life)})
+	return answer(w, Session{Account: p.Account, Role: p.Role, Key: p.Key, ExpiresAt: latest(row.CreatedAt, p)})
+}
+
+// latest is the latest end of a session that began with the key of a principal.
+func latest(began time.Time, p api.Principal) time.Time {
+	ends := began.Add(life)
+	if !p.ExpiresAt.IsZero() && p.ExpiresAt.Before(ends) {
+		return p.ExpiresAt
+	}
+	return ends
 }
 
 // signOut ends the session of a request. One that has ended already is no error.

@@ -28,6 +28,7 @@ type desk struct {
 	now     time.Time
 	key     api.KeyID
 	revoked bool
+	expires time.Time
 }
 
 func newDesk(t *testing.T, change func(*Config)) *desk {
@@ -43,10 +44,10 @@ func newDesk(t *testing.T, change func(*Config)) *desk {
 	}
 	unknown := api.Errorf(api.KindUnauthenticated, "unknown API key")
 	principal := func(_ context.Context, id api.KeyID) (api.Principal, error) {
-		if id != d.key || d.revoked {
+		if id != d.key || d.revoked || !d.expires.IsZero() && !d.now.Before(d.expires) {
 			return api.Principal{}, unknown
 		}
-		return api.Principal{Account: "a", Role: api.RoleUser, Key: id}, nil
+		return api.Principal{Account: "a", Role: api.RoleUser, Key: id, ExpiresAt: d.expires}, nil
 	}
 	cfg := Config{
 		Rows: db, Principal: principal, Loopback: true, Now: func() time.Time { return d.now },

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/config"
@@ -33,6 +34,8 @@ type Config struct {
 	Policy config.Policy
 	// Transport carries the calls of the forges' APIs.
 	Transport http.RoundTripper
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 }
 
 // Deliverer has the tokens, the policy and the forges. It pushes nothing itself. It
@@ -45,6 +48,7 @@ type Deliverer struct {
 	key       func(ctx context.Context, name, purpose, address string) (string, error)
 	policy    policy.Policy
 	http      *http.Client
+	apps      *installations
 }
 
 // New creates a Deliverer. The error is KindInvalid for a policy that makes no sense.
@@ -58,6 +62,10 @@ func New(cfg Config) (*Deliverer, error) {
 		cfg.Connected = func(context.Context, string, string) (api.Repository, error) { return api.Repository{}, nil }
 	}
 	d := &Deliverer{key: cfg.Key, connected: cfg.Connected, keyOf: cfg.KeyOf, policy: policyOf(cfg.Policy), http: &http.Client{Transport: cfg.Transport}}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	d.apps = &installations{http: d.http, now: cfg.Now, grants: map[string]rest.Grant{}}
 	if err := d.policy.Validate(); err != nil {
 		return nil, err
 	}
@@ -250,7 +258,7 @@ func (d *Deliverer) Issue(ctx context.Context, address string) (forge.Issue, err
 	}
 	cfg := rest.Config{Location: l, HTTP: d.http, Public: true}
 	if row.Secret != "" {
-		if cfg.Token, err = d.keyOf(ctx, row.Account, row.Secret, "forge", repository); err != nil {
+		if cfg.Token, err = d.tokenOf(ctx, row, "forge", repository); err != nil {
 			return forge.Issue{}, err
 		}
 	} else if a, err := forge.Find(d.accounts, l); err == nil {
@@ -285,7 +293,7 @@ func (d *Deliverer) Repository(ctx context.Context, remote string) (*rest.Forge,
 		return nil, err
 	}
 	if row.Secret != "" {
-		token, err := d.keyOf(ctx, row.Account, row.Secret, "forge", remote)
+		token, err := d.tokenOf(ctx, row, "forge", remote)
 		if err != nil {
 			return nil, err
 		}

@@ -51,7 +51,7 @@ func (d *Deliverer) sourceWith(ctx context.Context, row api.Repository, remote s
 	if err != nil || forge.CheckAPI(u.Scheme+"://"+u.Host) != nil {
 		return src, api.Errorf(api.KindInvalid, "%s would get the token of secret %s without TLS", git.DisplayAddress(remote), row.Secret).WithHint("Use https; http is for this machine alone.")
 	}
-	token, err := d.keyOf(ctx, row.Account, row.Secret, "git", remote)
+	token, err := d.tokenOf(ctx, row, "git", remote)
 	if err == nil {
 		err = forge.CheckToken(token)
 	}
@@ -62,9 +62,9 @@ func (d *Deliverer) sourceWith(ctx context.Context, row api.Repository, remote s
 	return src, nil
 }
 
-// Rights tests what may be done with a repository, with the token in a secret of an account, or for "" with the credentials of the
-// daemon. Nothing is changed. A right that is missing is no error.
-func (d *Deliverer) Rights(ctx context.Context, account, remote, secret string) (api.RepositoryAccess, error) {
+// Rights tests what an account may do with a repository. Nothing is changed. A right that is missing is no error.
+func (d *Deliverer) Rights(ctx context.Context, account string, req api.CheckRepository) (api.RepositoryAccess, error) {
+	remote, secret := req.URL, req.Secret
 	out := api.RepositoryAccess{Rights: []api.RepositoryRight{}}
 	u, err := url.Parse(remote)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
@@ -79,16 +79,33 @@ func (d *Deliverer) Rights(ctx context.Context, account, remote, secret string) 
 	case k != api.KindUnsupported && k != api.KindUnavailable && k != api.KindInvalid:
 		return out, err
 	}
+	row := api.Repository{Account: account, Secret: secret, Forge: out.Forge, App: req.App}
 	var src git.Source
-	if secret != "" {
-		src, err = d.sourceWith(ctx, api.Repository{Account: account, Secret: secret, Forge: out.Forge}, remote)
-	} else {
+	var grant rest.Grant
+	switch {
+	case req.App != nil:
+		var refused error
+		if grant, refused, err = d.test(ctx, row, l, remote); refused != nil {
+			out.Rights = append(out.Rights, api.RepositoryRight{Right: api.RightRead, Reason: api.AsError(refused).Error(), Fix: api.HintOf(refused)})
+			return out, ctx.Err()
+		}
+		if err == nil {
+			src, err = d.sourceWith(ctx, row, remote)
+		}
+	case secret != "":
+		src, err = d.sourceWith(ctx, row, remote)
+	default:
 		src, err = d.SourceOf(ctx, account, remote)
 	}
 	if err != nil {
 		return out, err
 	}
 	add := func(right string, err error) {
+		if missing := grant.Lacks(permissionsOf[right]...); req.App != nil && len(missing) > 0 {
+			err = lacking(grant, missing)
+			out.Rights = append(out.Rights, api.RepositoryRight{Right: right, Reason: err.Error(), Fix: api.HintOf(err)})
+			return
+		}
 		r := api.RepositoryRight{Right: right, OK: err == nil}
 		if err != nil {
 			r.Reason, r.Fix = api.AsError(err).Error(), cmp.Or(api.HintOf(err), fixes[right][out.Forge])
@@ -118,6 +135,10 @@ func (d *Deliverer) Rights(ctx context.Context, account, remote, secret string) 
 		out.Page, out.DefaultBranch, out.Protected = r.URL, r.DefaultBranch, r.Protected
 		return f.MayOpen(ctx, r)
 	}())
+	if req.App != nil {
+		add(api.RightIssues, nil)
+		add(api.RightChecks, nil)
+	}
 	return out, ctx.Err()
 }
 

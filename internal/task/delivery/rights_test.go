@@ -80,7 +80,7 @@ func TestRights(t *testing.T) {
 				name = "t"
 				w.set(t, "ada", name, token)
 			}
-			can, err := w.Rights(t.Context(), "ada", w.url, name)
+			can, err := w.Rights(t.Context(), "ada", api.CheckRepository{URL: w.url, Secret: name})
 			if err != nil || can.Forge != kind || len(can.Rights) != 3 {
 				t.Fatalf("%s, %s: %+v, %v", kind, token, can, err)
 			}
@@ -105,12 +105,12 @@ func TestRights(t *testing.T) {
 	}
 	w := connect(t, forgeserver.Gitea)
 	for _, remote := range []string{"ssh://git@127.0.0.1/o/r", "/srv/o/r"} {
-		if can, err := w.Rights(t.Context(), "ada", remote, ""); err != nil || len(can.Rights) != 0 {
+		if can, err := w.Rights(t.Context(), "ada", api.CheckRepository{URL: remote, Secret: ""}); err != nil || len(can.Rights) != 0 {
 			t.Errorf("%s: %+v, %v", remote, can, err)
 		}
 	}
 	w.set(t, "ada", "t", "token-writes")
-	if _, err := w.Rights(t.Context(), "ada", "http://192.0.2.1/o/r", "t"); api.KindOf(err) != api.KindInvalid {
+	if _, err := w.Rights(t.Context(), "ada", api.CheckRepository{URL: "http://192.0.2.1/o/r", Secret: "t"}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("without TLS: %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestRightsFollowNoRedirect(t *testing.T) {
 	w.set(t, "ada", "t", "token-writes")
 	for target, want := range map[string]bool{server.URL: true, elsewhere.URL: false} {
 		to = target
-		can, err := w.Rights(t.Context(), "ada", server.URL+"/o/r.git", "t")
+		can, err := w.Rights(t.Context(), "ada", api.CheckRepository{URL: server.URL + "/o/r.git", Secret: "t"})
 		if err != nil || len(can.Rights) != 2 || can.Rights[0].OK != want || can.Rights[1].OK != want {
 			t.Errorf("redirected to %s: %+v, %v", target, can, err)
 		}

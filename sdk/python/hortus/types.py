@@ -36,6 +36,7 @@ AddEgressRules = TypedDict(
 AddRepository = TypedDict(
     "AddRepository",
     {
+        "app": 'NotRequired[GitHubApp]',
         "branch": 'NotRequired[str]',
         "name": 'NotRequired[str]',
         "prepareEveryMs": 'NotRequired[int]',
@@ -295,6 +296,7 @@ Check = TypedDict(
 CheckRepository = TypedDict(
     "CheckRepository",
     {
+        "app": 'NotRequired[GitHubApp]',
         "secret": 'NotRequired[str]',
         "url": 'str',
     },
@@ -432,6 +434,7 @@ CreateKey = TypedDict(
     {
         "account": 'str',
         "ceilings": 'NotRequired[Ceilings]',
+        "expiresInMs": 'NotRequired[int]',
         "name": 'NotRequired[str]',
         "role": 'NotRequired[str]',
     },
@@ -542,6 +545,7 @@ CreatedKey = TypedDict(
         "account": 'str',
         "ceilings": 'NotRequired[Ceilings]',
         "createdAt": 'str',
+        "expiresAt": 'NotRequired[str]',
         "hint": 'str',
         "id": 'str',
         "name": 'NotRequired[str]',
@@ -1687,6 +1691,14 @@ GateCandidate = TypedDict(
     },
 )
 
+GitHubApp = TypedDict(
+    "GitHubApp",
+    {
+        "id": 'int',
+        "installation": 'NotRequired[int]',
+    },
+)
+
 Given = TypedDict(
     "Given",
     {
@@ -1833,6 +1845,7 @@ Key = TypedDict(
         "account": 'str',
         "ceilings": 'NotRequired[Ceilings]',
         "createdAt": 'str',
+        "expiresAt": 'NotRequired[str]',
         "hint": 'str',
         "id": 'str',
         "name": 'NotRequired[str]',
@@ -2581,6 +2594,7 @@ Repository = TypedDict(
     "Repository",
     {
         "account": 'NotRequired[str]',
+        "app": 'NotRequired[GitHubApp]',
         "branch": 'NotRequired[str]',
         "bytes": 'NotRequired[int]',
         "commit": 'NotRequired[str]',
@@ -2702,6 +2716,7 @@ RepositorySchedule = TypedDict(
 RepositorySettings = TypedDict(
     "RepositorySettings",
     {
+        "app": 'NotRequired[GitHubApp]',
         "secret": 'NotRequired[str]',
         "verify": 'NotRequired[str]',
     },

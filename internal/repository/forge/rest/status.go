@@ -18,7 +18,8 @@ import (
 // statusError is the cause of an error from an error answer. It has no text of its own.
 type statusError struct {
 	code int
-	wait error // a *forge.Wait if the answer says how long its rate limit lasts
+	date time.Time // of the answer, zero if it has none
+	wait error     // a *forge.Wait if the answer says how long its rate limit lasts
 }
 
 func (a *statusError) Error() string { return "" }
@@ -39,6 +40,9 @@ func (c *client) status(resp *http.Response, body []byte) error {
 	e := c.errorf(kind, "%s %s was answered with %d: %s", resp.Request.Method, resp.Request.URL.Path, resp.StatusCode,
 		cmp.Or(text, strings.ToLower(http.StatusText(resp.StatusCode))))
 	cause := &statusError{code: resp.StatusCode}
+	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		cause.date = at
+	}
 	e.Err = cause
 	host := c.cfg.Location.Host
 	switch {
