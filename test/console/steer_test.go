@@ -1,6 +1,7 @@
 package console
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -46,6 +47,8 @@ func TestSteering(t *testing.T) {
 	server := httptest.NewServer(forge)
 	t.Cleanup(server.Close)
 	out := world.NewOutside(t)
+	out.Distant(t)
+	out.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "an answer from far away\n") })
 	w := world.Open(t, world.Config{Outside: out, Config: daemon.Config{
 		Forges: []config.Forge{{Host: strings.TrimPrefix(server.URL, "http://"), Kind: forgeserver.Gitea, TokenSecret: "forge-token"}},
 	}})

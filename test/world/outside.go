@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"encoding/pem"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"hortus.dev/api"
@@ -28,6 +30,7 @@ type Outside struct {
 	Others bool
 
 	roots string // file with the certificate
+	proxy string // URL of the proxy of Distant; empty without it
 }
 
 // NewOutside starts the servers, which end with the test.
@@ -54,11 +57,53 @@ func (o *Outside) LookupNetIP(ctx context.Context, network, host string) ([]neti
 	}
 	switch name := strings.TrimSuffix(host, "."); {
 	case name == "example.com" || strings.HasSuffix(name, ".example.com"):
+		if o.proxy != "" {
+			return []netip.Addr{netip.MustParseAddr(distant)}, nil
+		}
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 	case o.Others:
 		return net.DefaultResolver.LookupNetIP(ctx, network, host)
 	}
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+}
+
+// distant is a public address, which nothing here connects to.
+const distant = "93.184.215.14"
+
+// Distant gives the servers a public address, so that no rule must open a private one. The daemon reaches them through a proxy, which
+// knows that address and no other.
+func (o *Outside) Distant(t *testing.T) {
+	t.Helper()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, port, _ := net.SplitHostPort(r.Host)
+		if r.Method != http.MethodConnect || host != distant || port != o.Port && port != o.Clear {
+			http.Error(w, "this proxy connects to the servers of the test only", http.StatusForbidden)
+			return
+		}
+		up, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer up.Close()
+		w.WriteHeader(http.StatusOK)
+		down, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer down.Close()
+		var sent sync.WaitGroup
+		sent.Go(func() {
+			io.Copy(up, buffered)
+			up.(*net.TCPConn).CloseWrite()
+		})
+		io.Copy(down, up)
+		down.Close()
+		sent.Wait()
+	}))
+	t.Cleanup(proxy.Close)
+	o.proxy = proxy.URL
 }
 
 // Number is the port of TLS.

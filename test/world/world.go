@@ -123,7 +123,7 @@ func start(t *testing.T, cfg Config) (*World, error) {
 		c.Runsc = filepath.Join(tools.Dir(t), tools.Runsc)
 	}
 	if cfg.Outside != nil {
-		c.Egress.Resolver, c.Egress.CAFile = cfg.Outside, cfg.Outside.roots
+		c.Egress.Resolver, c.Egress.CAFile, c.Egress.Proxy = cfg.Outside, cfg.Outside.roots, cfg.Outside.proxy
 	}
 	if !cfg.NoListener {
 		c.Front.Listen = "127.0.0.1:0"
