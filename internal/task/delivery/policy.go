@@ -160,7 +160,6 @@ func (d *Deliverer) fields(own api.RepositoryPolicy, terms repo.Terms, started s
 		return api.PolicyField{Name: name, Value: text, From: from, Why: why}
 	}
 	yes := map[bool]string{false: "no", true: "yes"}
-	exists := map[bool]string{false: api.BranchFails, true: api.BranchRenamed}[terms.Rename]
 	target := value(api.PolicyTarget, cmp.Or(terms.Target, "the branch that the work started from"), from(terms.Target != "", false), "branch that merge requests aim at, if the task names none")
 	if terms.Target == "" && started != "" {
 		target.Why += "; here usually " + started
@@ -172,7 +171,7 @@ func (d *Deliverer) fields(own api.RepositoryPolicy, terms repo.Terms, started s
 		value(api.PolicyPrefix, terms.Prefix, terms.From[api.PolicyPrefix], "begins the names of delivered branches, which must match "+d.policy.Branch),
 		target,
 		value(api.PolicyDraft, yes[terms.Draft], cmp.Or(terms.From[api.PolicyDraft], api.FromBuiltIn), "merge requests are drafts; with no, a task can still request it"),
-		value(api.PolicyExists, exists, cmp.Or(terms.From[api.PolicyExists], api.FromBuiltIn), "what happens if the branch exists at another commit: fail, or rename to NAME-2"),
+		value(api.PolicyExists, terms.Existing(), cmp.Or(terms.From[api.PolicyExists], api.FromBuiltIn), "what happens if the branch exists at another commit: fail, or rename to NAME-2"),
 		value(api.PolicyMaxFiles, strconv.Itoa(holds.MaxFiles), from(holds.MaxFiles != d.policy.MaxFiles, d.policy.MaxFiles != standard.MaxFiles), "maximum number of changed files"),
 		value(api.PolicyMaxLines, strconv.Itoa(holds.MaxLines), from(holds.MaxLines != d.policy.MaxLines, d.policy.MaxLines != standard.MaxLines), "maximum number of added and deleted lines"),
 		value(api.PolicyProtected, strings.Join(holds.Protected, ", "), from(len(own.Protected) > 0, !slices.Equal(d.policy.Protected, standard.Protected)), "branches that are never pushed to"),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -124,7 +125,7 @@ func (m *repository) delivery(res api.RepoResult, usage api.Usage, was *api.Deli
 	if here {
 		// What an earlier delivery brought there is there, whatever comes of this one.
 		o := d.out
-		o.Pushed, o.Target, o.Forge, o.URL, o.Number, o.Commit, o.Branch, o.Draft = was.Pushed, was.Target, was.Forge, was.URL, was.Number, was.Commit, was.Branch, was.Draft
+		o.Pushed, o.Target, o.Forge, o.URL, o.Number, o.Commit, o.Branch, o.Draft, o.Policy = was.Pushed, was.Target, was.Forge, was.URL, was.Number, was.Commit, was.Branch, was.Draft, was.Policy
 	}
 	t := m.project.task
 	d.part.Delivery = d.out
@@ -147,36 +148,49 @@ func (w *delivery) choose(ctx context.Context) error {
 	}
 	w.rename = terms.Rename && w.out.Pushed == ""
 	w.name(cmp.Or(w.out.Branch, terms.Prefix+w.id))
-	from := func(field, otherwise string) string { return cmp.Or(terms.From[field], otherwise) }
-	use := func(field, value, from string) {
-		w.out.Policy = append(w.out.Policy, api.PolicyField{Name: field, Value: value, From: from})
-	}
+	was := w.out.Policy
 	w.out.Policy = nil
-	use(api.PolicyPrefix, terms.Prefix, from(api.PolicyPrefix, api.FromBuiltIn))
-	use(api.PolicyExists, map[bool]string{false: api.BranchFails, true: api.BranchRenamed}[terms.Rename], from(api.PolicyExists, api.FromBuiltIn))
+	use := func(field, value, from string) {
+		w.out.Policy = append(w.out.Policy, api.PolicyField{Name: field, Value: value, From: cmp.Or(from, api.FromBuiltIn)})
+	}
+	keep := func(fields ...string) {
+		for _, f := range was {
+			if slices.Contains(fields, f.Name) {
+				w.out.Policy = append(w.out.Policy, f)
+			}
+		}
+	}
+	if w.out.Pushed != "" {
+		keep(api.PolicyPrefix, api.PolicyExists)
+	} else {
+		use(api.PolicyPrefix, terms.Prefix, terms.From[api.PolicyPrefix])
+		use(api.PolicyExists, terms.Existing(), terms.From[api.PolicyExists])
+	}
 	if !w.p.MergeRequest {
 		return nil
 	}
 	asked := w.repository.project.req
-	switch {
+	w.p.Draft = asked.Draft || terms.Draft
+	switch opened := w.out.Number > 0 && w.out.Target != ""; {
 	case w.p.Target != "": // the branch of the item before
-	case w.p.Earlier != nil && w.p.Earlier.Target != "":
-		w.p.Target = w.p.Earlier.Target
+	case opened && (w.p.Earlier != nil || asked.Target == ""):
+		w.p.Target = w.out.Target
+		keep(api.PolicyTarget)
 	case asked.Target != "":
 		w.p.Target = asked.Target
 		use(api.PolicyTarget, w.p.Target, api.FromTask)
-	case w.out.Number > 0 && w.out.Target != "":
-		w.p.Target = w.out.Target // of the request that is there
 	case terms.Target != "":
 		w.p.Target = terms.Target
-		use(api.PolicyTarget, w.p.Target, from(api.PolicyTarget, api.FromRepository))
+		use(api.PolicyTarget, w.p.Target, terms.From[api.PolicyTarget])
 	default:
 		w.p.Target = w.repository.base.Branch
 	}
-	w.p.Draft = asked.Draft || terms.Draft
-	if terms.Draft {
-		use(api.PolicyDraft, "yes", from(api.PolicyDraft, api.FromRepository))
-	} else if asked.Draft {
+	switch {
+	case w.out.Number > 0:
+		keep(api.PolicyDraft)
+	case terms.Draft:
+		use(api.PolicyDraft, "yes", terms.From[api.PolicyDraft])
+	case asked.Draft:
 		use(api.PolicyDraft, "yes", api.FromTask)
 	}
 	return nil

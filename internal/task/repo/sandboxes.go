@@ -123,6 +123,14 @@ type Terms struct {
 	From map[string]string
 }
 
+// Existing is what happens if the branch exists, as in api.RepositoryPolicy.
+func (t Terms) Existing() string {
+	if t.Rename {
+		return api.BranchRenamed
+	}
+	return api.BranchFails
+}
+
 // Verdict is what a [Deliverer] says before a push.
 type Verdict struct {
 	// Target is what a merge request will aim at.
