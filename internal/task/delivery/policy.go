@@ -44,7 +44,7 @@ func (d *Deliverer) Policy() api.DeliveryPolicy {
 }
 
 // own returns the policy of the repository that a proposal is for: that of its remote, or else that of the address that the work started
-// from. It is the policy of the task's account, whoever delivers.
+// from. It is the policy of the task's account, also if another user delivers.
 func (d *Deliverer) own(ctx context.Context, p repo.Proposal) (api.RepositoryPolicy, error) {
 	for _, address := range []string{p.Remote, p.Source} {
 		if address == "" {
