@@ -557,6 +557,9 @@ type Delivery struct {
 	Number int    `json:"number,omitempty"`
 	// Created is false where the request was there already.
 	Created bool `json:"created,omitempty"`
+	// Draft is true if the request was to be opened as a draft. Policy are the values of the branch policy that were used.
+	Draft  bool          `json:"draft,omitempty"`
+	Policy []PolicyField `json:"policy,omitempty"`
 	// Refused is what the branch policy had against it.
 	Refused []PolicyRefusal `json:"refused,omitempty"`
 	// Error is what kept the delivery from happening.

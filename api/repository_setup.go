@@ -125,4 +125,7 @@ type DeliveryPolicy struct {
 	// Forbidden paths are not changed by a delivery, except those of Allow.
 	Forbidden []string `json:"forbidden"`
 	Allow     []string `json:"allow,omitempty"`
+	// Targets are patterns of the branches that merge requests may aim at; empty for all. Draft is true if they must be drafts.
+	Targets []string `json:"targets,omitempty"`
+	Draft   bool     `json:"draft,omitempty"`
 }

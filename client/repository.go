@@ -77,6 +77,24 @@ func (s *RepositoryService) Settings(ctx context.Context, id string, req api.Rep
 	return out, s.client.call(ctx, http.MethodPut, "/v1/repositories/"+seg+"/settings", req, &out)
 }
 
+// Policy returns the branch policy of a repository, named as for [RepositoryService.Get]. Names of branches are untrusted.
+func (s *RepositoryService) Policy(ctx context.Context, id string) (out api.RepositoryPolicyState, err error) {
+	seg, err := repositorySegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodGet, "/v1/repositories/"+seg+"/policy", nil, &out)
+}
+
+// SetPolicy sets the branch policy of a repository, within that of the operator, named as for [RepositoryService.Get]. An empty one removes it.
+func (s *RepositoryService) SetPolicy(ctx context.Context, id string, req api.SetRepositoryPolicy) (out api.RepositoryPolicyState, err error) {
+	seg, err := repositorySegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodPut, "/v1/repositories/"+seg+"/policy", req, &out)
+}
+
 // SetHook sets which events of a repository's forge start tasks, named as for [RepositoryService.Get]. The answer has the signing secret
 // if it is a new one; it is not shown again.
 func (s *RepositoryService) SetHook(ctx context.Context, id string, req api.SetRepositoryHook) (out api.RepositoryHookState, err error) {

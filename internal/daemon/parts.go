@@ -325,6 +325,11 @@ func (s *System) connection(ctx context.Context, account, url string) (api.Repos
 	return r, err
 }
 
+// policyOf returns the repository whose branch policy holds for an account and an address; an empty one if there is none.
+func (s *System) policyOf(ctx context.Context, account, url string) (api.Repository, error) {
+	return s.connected.PolicyOf(ctx, account, url)
+}
+
 // repositoryKey names a repository for those who change files of it; empty for the one of sessions without a repository, which share nothing.
 func (s *System) repositoryKey(url string) string {
 	if s.repositories == nil || filepath.Dir(url) == s.dir.Path("sessions") {
@@ -371,13 +376,13 @@ func (s *System) lessons() (*lesson.Book, error) {
 
 // openRepositories opens what works on repositories; it returns nil on a machine without git.
 func (s *System) openRepositories() (task.Repositories, error) {
-	d, err := delivery.New(delivery.Config{Getenv: s.cfg.Getenv, Key: s.secrets.KeyFor, Connected: s.connection, KeyOf: s.secrets.KeyOf, Forges: s.cfg.Forges, Policy: s.cfg.Policy, Transport: s.transport})
+	d, err := delivery.New(delivery.Config{Getenv: s.cfg.Getenv, Key: s.secrets.KeyFor, Connected: s.connection, PolicyOf: s.policyOf, KeyOf: s.secrets.KeyOf, Forges: s.cfg.Forges, Policy: s.cfg.Policy, Transport: s.transport})
 	if err != nil {
 		return nil, err
 	}
 	s.forges = d
 	s.repositories, err = cache.Open(cache.Config{Dir: s.dir.Path("repositories"), Space: s.space.In(s.dir.Path("repositories")), Logger: s.log})
-	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.SourceOf, Rights: d.Rights, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log})
+	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.SourceOf, Rights: d.Rights, Policies: d, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log})
 	if err != nil {
 		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil

@@ -458,10 +458,12 @@ export interface Delivery {
   branch?: string;
   commit?: string;
   created?: boolean;
+  draft?: boolean;
   error?: Error;
   forge?: string;
   item?: string;
   number?: number;
+  policy?: PolicyField[];
   pushed?: string;
   refused?: PolicyRefusal[];
   target?: string;
@@ -471,10 +473,12 @@ export interface Delivery {
 export interface DeliveryPolicy {
   allow?: string[];
   branch: string;
+  draft?: boolean;
   forbidden: string[];
   maxFiles: number;
   maxLines: number;
   protected: string[];
+  targets?: string[];
 }
 
 export interface Destroyed {
@@ -1054,6 +1058,13 @@ export interface EventTaskTool {
   seq: number;
   stream: Stream;
   type: "task.tool";
+}
+
+export interface ExampleDelivery {
+  branch: string;
+  draft?: boolean;
+  of: string;
+  target?: string;
 }
 
 export interface Exec {
@@ -1759,9 +1770,23 @@ export interface PlanTry {
   why?: string;
 }
 
+export interface PolicyField {
+  from: string;
+  name: string;
+  value: string;
+  why?: string;
+}
+
 export interface PolicyRefusal {
   path?: string;
   rule: string;
+  why: string;
+}
+
+export interface PolicySuggestion {
+  name: string;
+  refused?: string;
+  value: string;
   why: string;
 }
 
@@ -1962,6 +1987,7 @@ export interface Repository {
   name: string;
   objects?: number;
   owner?: string;
+  policy?: RepositoryPolicy;
   preparation?: Preparation;
   prepareEveryMs?: number;
   secret?: string;
@@ -2016,6 +2042,27 @@ export interface RepositoryLine {
   progress?: string;
   repository?: Repository;
   type: "step" | "done" | "error";
+}
+
+export interface RepositoryPolicy {
+  draft?: boolean;
+  exists?: string;
+  forbidden?: string[];
+  maxFiles?: number;
+  maxLines?: number;
+  prefix?: string;
+  protected?: string[];
+  target?: string;
+}
+
+export interface RepositoryPolicyState {
+  deliveries: ExampleDelivery[];
+  fields: PolicyField[];
+  notChecked?: string;
+  policy?: RepositoryPolicy;
+  refused?: PolicyRefusal[];
+  repository?: string;
+  suggestions: PolicySuggestion[];
 }
 
 export interface RepositoryResult {
@@ -2639,6 +2686,11 @@ export interface SessionTurn {
 export interface SetRepositoryHook {
   hook: RepositoryHook;
   newSecret?: boolean;
+}
+
+export interface SetRepositoryPolicy {
+  dryRun?: boolean;
+  policy: RepositoryPolicy;
 }
 
 export interface SharedMemory {

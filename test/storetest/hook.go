@@ -75,6 +75,22 @@ func testHookEvents(t *testing.T, s store.Store) {
 		t.Errorf("%+v, %v", some, err)
 	}
 
+	// Of those for the budget of a day, the first one stays too, however many follow.
+	for i := range 4 {
+		e := row(fmt.Sprint("over ", i), api.HookRefused, began.Add(time.Duration(10+i)*time.Second))
+		e.OverBudget = true
+		must(t, insert(e))
+	}
+	some, err := s.HookEventsOf(ctx, r.ID, began.Add(time.Second), 0)
+	must(t, err)
+	causes = nil
+	for _, e := range some {
+		causes = append(causes, e.Cause)
+	}
+	if diff := cmp.Diff([]string{"over 3", "over 2", "over 0"}, causes); diff != "" {
+		t.Error(diff)
+	}
+
 	var won atomic.Int32
 	var wg sync.WaitGroup
 	for range 8 {

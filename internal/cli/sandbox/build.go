@@ -38,6 +38,7 @@ type templateBuildCmd struct {
 	Ready   string   `placeholder:"CMD" help:"Shell command that succeeds when the start command is ready; it is repeated for up to 5 minutes."`
 	Egress  []string `sep:"none" placeholder:"VALUE" help:"What the steps may connect to: none (default), a preset (npm, pip, go, apt, registries, git, models), or a host. Repeatable; docs/egress.md."`
 	Secret  []string `sep:"none" complete:"secrets" placeholder:"[ID=]NAME" help:"Secret that steps may use with RUN --mount=type=secret,id=ID (default: its name), and never see: they have a placeholder for it. Repeatable; docs/templates.md."`
+	IDEPort int      `name:"ide-port" placeholder:"PORT" help:"Port at which the sandboxes of the template have an editor, for hortus sandbox ide. It makes their ports private."`
 	NoCache bool     `name:"no-cache" help:"Run every step, also those that were run before."`
 	flags.Backend
 	flags.Bounds
@@ -69,7 +70,7 @@ func (c *templateBuildCmd) Run(ctx app.Context, a *app.App) error {
 	if c.Name == "" {
 		c.Name = strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(filepath.Base(dir)), "-"), "-")
 	}
-	req := api.BuildTemplate{Name: c.Name, Tags: c.Tags, Target: c.Target, Start: c.Start, Ready: c.Ready, Isolation: c.Isolation, NoCache: c.NoCache}
+	req := api.BuildTemplate{Name: c.Name, Tags: c.Tags, Target: c.Target, Start: c.Start, Ready: c.Ready, Isolation: c.Isolation, NoCache: c.NoCache, IDEPort: c.IDEPort}
 	text, isYAML, err := c.steps(a, dir)
 	if err != nil {
 		return err

@@ -314,7 +314,11 @@ func showResult(a *app.App, r api.RepoResult) error {
 		if m.Head == "" {
 			continue
 		}
-		line := human.Sanitize(r.Branch) + " " + human.Sanitize(m.Head)
+		branch := r.Branch
+		if m.Delivery != nil && m.Delivery.Pushed != "" {
+			branch = m.Delivery.Branch
+		}
+		line := human.Sanitize(branch) + " " + human.Sanitize(m.Head)
 		if m.Delivery != nil && m.Delivery.URL != "" {
 			line += " " + human.Sanitize(m.Delivery.URL)
 		}

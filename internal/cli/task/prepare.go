@@ -30,6 +30,7 @@ type RepoCommand struct {
 	Check   repoCheckCmd   `cmd:"" help:"Test what may be done with a repository: read, push, open merge requests."`
 	Detect  repoDetectCmd  `cmd:"" help:"Show what was found in a connected repository: gate commands, setup, branch policy."`
 	Gate    repoGateCmd    `cmd:"" help:"Run the gate of a repository without an agent, and print its output."`
+	Policy  repoPolicyCmd  `cmd:"" help:"Show or set the branch policy of a repository: prefix of branches, target, drafts, limits."`
 	Hook    repoHookCmd    `cmd:"" help:"Show or set the webhook of a repository: an issue's label or a comment starts a task."`
 	Sync    repoSyncCmd    `cmd:"" help:"Fetch what is new in connected repositories."`
 	Rm      repoRmCmd      `cmd:"" help:"Disconnect repositories. Their cached copies stay until hortus gc removes them."`

@@ -48,6 +48,9 @@ type Policy struct {
 	// Forbidden are patterns of paths that may not change, Allow those of exceptions
 	// from them.
 	Forbidden, Allow []string
+	// Targets are patterns of the branches that merge requests may aim at; empty for all. Draft has all of them be drafts.
+	Targets []string
+	Draft   bool
 	// OffLimits are the globs of files that no sandbox of a task on a repository has. See
 	// api.FilePolicy.
 	OffLimits []string
@@ -197,6 +200,7 @@ func (c *Config) Policy() Policy {
 		Branch: c.Get("policy.branch").Text, Protected: splitList(c.Get("policy.protected").Text),
 		MaxFiles: number("policy.max-files"), MaxLines: number("policy.max-lines"),
 		Forbidden: splitList(c.Get("policy.forbidden").Text), Allow: splitList(c.Get("policy.allow").Text),
+		Targets: splitList(c.Get("policy.targets").Text), Draft: c.Get("policy.draft").Text == "true",
 		OffLimits: splitList(c.Get("policy.off-limits").Text),
 	}
 }

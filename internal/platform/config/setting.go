@@ -128,6 +128,8 @@ func Settings() []Setting {
 		{Key: "policy.max-files", Env: "HORTUS_POLICY_MAX_FILES", Kind: Count, Min: 1, Max: 1 << 20, Help: "maximum number of changed files"},
 		{Key: "policy.max-lines", Env: "HORTUS_POLICY_MAX_LINES", Kind: Count, Min: 1, Max: 1 << 30, Help: "maximum number of added and deleted lines"},
 		{Key: "policy.forbidden", Env: "HORTUS_POLICY_FORBIDDEN", Kind: List, Help: "patterns of paths that a delivery must not change (default: files that CI and tools run without review)"},
+		{Key: "policy.targets", Env: "HORTUS_POLICY_TARGETS", Kind: List, Help: "patterns of the branches that merge requests may aim at (default: all)"},
+		{Key: "policy.draft", Env: "HORTUS_POLICY_DRAFT", Default: "false", Kind: Switch, Help: "open every merge request as a draft"},
 		{Key: "policy.off-limits", Env: "HORTUS_POLICY_OFF_LIMITS", Default: strings.Join(api.DefaultOffLimits(), ", "), Kind: List, Help: "globs of files that sandboxes of tasks on repositories do not have, before those of --off-limits; ! begins an exception"},
 		{Key: "policy.allow", Env: "HORTUS_POLICY_ALLOW", Kind: List, Help: "patterns of paths that a delivery may change although they are forbidden"},
 	}

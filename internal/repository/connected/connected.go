@@ -35,10 +35,12 @@ type Config struct {
 	Source func(ctx context.Context, account, url string) (git.Source, error)
 	// Rights tests what an account may do with a repository. It may be nil if no repository has a secret.
 	Rights func(ctx context.Context, account string, req api.CheckRepository) (api.RepositoryAccess, error)
-	Rows   Rows
-	Owner  api.OwnerID
-	Now    func() time.Time
-	Logger *slog.Logger
+	// Policies have the branch policy of the operator. It may be nil if no repository has a policy.
+	Policies Policies
+	Rows     Rows
+	Owner    api.OwnerID
+	Now      func() time.Time
+	Logger   *slog.Logger
 }
 
 // maxConnected is the maximum number of connected repositories of a daemon.
@@ -255,7 +257,7 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 	defer unlock()
 	if now, e := s.cfg.Rows.Repository(context.WithoutCancel(ctx), row.ID); e == nil {
 		row.PrepareEveryMS, row.Preparation = now.PrepareEveryMS, now.Preparation
-		row.Secret, row.App, row.Forge, row.Verify, row.Hook = now.Secret, now.App, now.Forge, now.Verify, now.Hook
+		row.Secret, row.App, row.Forge, row.Verify, row.Hook, row.Policy = now.Secret, now.App, now.Forge, now.Verify, now.Hook, now.Policy
 	}
 	if e := s.cfg.Rows.UpdateRepository(context.WithoutCancel(ctx), row); e != nil && err == nil {
 		if api.KindOf(e) == api.KindConflict {

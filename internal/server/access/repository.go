@@ -14,6 +14,8 @@ type Connected interface {
 	Schedule(ctx context.Context, id api.RepositoryID, req api.RepositorySchedule) (api.Repository, error)
 	Settings(ctx context.Context, id api.RepositoryID, req api.RepositorySettings) (api.Repository, error)
 	Check(ctx context.Context, account string, req api.CheckRepository) (api.RepositoryAccess, error)
+	Policy(ctx context.Context, id api.RepositoryID) (api.RepositoryPolicyState, error)
+	SetPolicy(ctx context.Context, id api.RepositoryID, req api.SetRepositoryPolicy) (api.RepositoryPolicyState, error)
 	Prepare(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Get(ctx context.Context, id api.RepositoryID) (api.Repository, error)
@@ -64,6 +66,17 @@ func (r *Repositories) Settings(ctx context.Context, id api.RepositoryID, req ap
 		return api.Repository{}, err
 	}
 	return r.c.Settings(ctx, id, req)
+}
+
+// Policy returns the branch policy of a repository of the caller's.
+func (r *Repositories) Policy(ctx context.Context, id api.RepositoryID) (api.RepositoryPolicyState, error) {
+	_, _, err := r.get(ctx, id)
+	return ifAllowed(err, func() (api.RepositoryPolicyState, error) { return r.c.Policy(ctx, id) })
+}
+
+// SetPolicy changes the branch policy of a repository, within that of the operator. The caller must be an admin.
+func (r *Repositories) SetPolicy(ctx context.Context, id api.RepositoryID, req api.SetRepositoryPolicy) (api.RepositoryPolicyState, error) {
+	return ifAllowed(r.mayFetch(ctx, id, "the branch policy of a repository"), func() (api.RepositoryPolicyState, error) { return r.c.SetPolicy(ctx, id, req) })
 }
 
 // Detected says what was found in the commit of a repository of the caller's.

@@ -35,6 +35,14 @@ func (c *connections) Settings(context.Context, api.RepositoryID, api.Repository
 	c.n++
 	return c.row, nil
 }
+func (c *connections) Policy(context.Context, api.RepositoryID) (api.RepositoryPolicyState, error) {
+	c.n++
+	return api.RepositoryPolicyState{}, nil
+}
+func (c *connections) SetPolicy(context.Context, api.RepositoryID, api.SetRepositoryPolicy) (api.RepositoryPolicyState, error) {
+	c.n++
+	return api.RepositoryPolicyState{}, nil
+}
 func (c *connections) Check(_ context.Context, account string, _ api.CheckRepository) (api.RepositoryAccess, error) {
 	c.n++
 	c.asked = "check for " + account
@@ -148,6 +156,14 @@ func TestRepositoriesAreOnesOwn(t *testing.T) {
 		{"its user detects", user("a"), url, detect, ""},
 		{"another user detects", user("b"), url, detect, api.KindNotFound},
 		{"nobody detects", api.Principal{}, url, detect, api.KindUnauthenticated},
+		{"its user sees the policy", user("a"), url, showPolicy, ""},
+		{"another user sees the policy", user("b"), url, showPolicy, api.KindNotFound},
+		{"nobody sees the policy", api.Principal{}, url, showPolicy, api.KindUnauthenticated},
+		{"an admin sets the policy", admin, url, setPolicy, ""},
+		{"its user sets the policy", user("a"), url, setPolicy, api.KindDenied},
+		{"another user sets the policy", user("b"), url, setPolicy, api.KindNotFound},
+		{"an admin sets the policy of a directory", admin, path, setPolicy, api.KindDenied},
+		{"nobody sets the policy", api.Principal{}, url, setPolicy, api.KindUnauthenticated},
 		{"its user removes", user("a"), url, remove, ""},
 		{"an admin removes", admin, url, remove, ""},
 		{"another user removes", user("b"), url, remove, api.KindNotFound},
@@ -222,6 +238,16 @@ func check(r *access.Repositories, ctx context.Context, url string) error {
 
 func settings(r *access.Repositories, ctx context.Context, _ string) error {
 	_, err := r.Settings(ctx, "r1", api.RepositorySettings{})
+	return err
+}
+
+func showPolicy(r *access.Repositories, ctx context.Context, _ string) error {
+	_, err := r.Policy(ctx, "r1")
+	return err
+}
+
+func setPolicy(r *access.Repositories, ctx context.Context, _ string) error {
+	_, err := r.SetPolicy(ctx, "r1", api.SetRepositoryPolicy{})
 	return err
 }
 

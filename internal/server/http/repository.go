@@ -16,6 +16,9 @@ type Repositories interface {
 	Settings(ctx context.Context, id api.RepositoryID, req api.RepositorySettings) (api.Repository, error)
 	// Check tests the rights that the caller has at a repository, which need not be connected.
 	Check(ctx context.Context, req api.CheckRepository) (api.RepositoryAccess, error)
+	// Policy returns the branch policy of a repository, SetPolicy changes it.
+	Policy(ctx context.Context, id api.RepositoryID) (api.RepositoryPolicyState, error)
+	SetPolicy(ctx context.Context, id api.RepositoryID, req api.SetRepositoryPolicy) (api.RepositoryPolicyState, error)
 	// Detected says what was found in the commit of a repository.
 	Detected(ctx context.Context, id api.RepositoryID) (api.RepositoryDetected, error)
 	// Prepare requests a preparation, which runs in the background.
@@ -64,6 +67,16 @@ func (d repositories) repositoryRoutes() []Route {
 		Doc: "Change the gate command of a repository's tasks, or the secret with the token for it. What is left out stays. A new token must be able to read the repository.",
 		In:  api.RepositorySettings{}, Out: api.Repository{},
 		Handler: change(http.StatusOK, decode, d.Repositories, d.repositoryID, Repositories.Settings),
+	}, {
+		Method: "GET", Pattern: "/v1/repositories/{id}/policy", Name: "repositoryPolicy", Role: api.RoleUser,
+		Doc:     "Get the branch policy of a repository: each value with where it comes from, what a task would deliver, and suggestions. Names of branches are from the repository, and untrusted.",
+		Out:     api.RepositoryPolicyState{},
+		Handler: on(d.Repositories, d.repositoryID, Repositories.Policy),
+	}, {
+		Method: "PUT", Pattern: "/v1/repositories/{id}/policy", Name: "setRepositoryPolicy", Role: api.RoleAdmin,
+		Doc: `Set the branch policy of a repository, within that of the operator, in place of the one that it has. An empty policy removes it. The forge is asked what it has against a delivery. With "dryRun", nothing is stored.`,
+		In:  api.SetRepositoryPolicy{}, Out: api.RepositoryPolicyState{},
+		Handler: change(http.StatusOK, decode, d.Repositories, d.repositoryID, Repositories.SetPolicy),
 	}, {
 		Method: "GET", Pattern: "/v1/repositories/{id}/detected", Name: "repositoryDetected", Role: api.RoleUser,
 		Doc:     "Say what was found in the last fetched commit of a repository: the commands that its tests could be run with, and those that install what it needs; and the branch policy. Nothing is run. The texts are from the repository, and untrusted.",

@@ -49,6 +49,15 @@ func (r *remotes) Settings(ctx context.Context, id api.RepositoryID, req api.Rep
 	return row, err
 }
 
+func (r *remotes) Policy(ctx context.Context, id api.RepositoryID) (api.RepositoryPolicyState, error) {
+	row, err := r.Get(ctx, id)
+	return api.RepositoryPolicyState{Policy: row.Policy}, err
+}
+
+func (r *remotes) SetPolicy(_ context.Context, _ api.RepositoryID, req api.SetRepositoryPolicy) (api.RepositoryPolicyState, error) {
+	return api.RepositoryPolicyState{Policy: &req.Policy}, nil
+}
+
 func (r *remotes) SetHook(_ context.Context, _ api.RepositoryID, req api.SetRepositoryHook) (api.RepositoryHookState, error) {
 	return api.RepositoryHookState{Hook: &req.Hook}, nil
 }

@@ -60,3 +60,22 @@ func TestExpiry(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyOfAnExpiringKey: a key that a key creates does not outlive it. The controls are a key that ends earlier, and a creator without an end.
+func TestKeyOfAnExpiringKey(t *testing.T) {
+	k, _ := open(t)
+	end := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
+	ctx := api.WithPrincipal(t.Context(), api.Principal{Role: api.RoleAdmin, Key: api.NewKeyID(), ExpiresAt: end})
+	for life, want := range map[time.Duration]bool{0: true, time.Minute: true, 2 * time.Hour: false} {
+		got, err := k.Create(ctx, api.CreateKey{Account: "a", ExpiresInMS: life.Milliseconds()})
+		switch {
+		case !want && (api.KindOf(err) != api.KindDenied || !strings.Contains(err.Error(), "after the one that creates it")):
+			t.Errorf("%s: %v", life, err)
+		case want && (err != nil || got.ExpiresAt.IsZero() || got.ExpiresAt.After(end) || life == 0 && !got.ExpiresAt.Equal(end)):
+			t.Errorf("%s: ends at %v, %v", life, got.ExpiresAt, err)
+		}
+	}
+	if got, err := k.Create(t.Context(), api.CreateKey{Account: "a"}); err != nil || !got.ExpiresAt.IsZero() {
+		t.Errorf("ends at %v, %v", got.ExpiresAt, err)
+	}
+}

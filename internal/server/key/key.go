@@ -53,7 +53,9 @@ func New(cfg Config) *Keys {
 }
 
 // Create makes a key and stores its hash. The secret is in the answer and nowhere
-// else. KindInvalid for a request that makes no sense.
+// else. If the caller's key expires, the new one expires at the same time unless it is to
+// expire earlier. KindInvalid for a request that makes no sense, KindDenied for a key that
+// would outlive the caller's.
 func (k *Keys) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, error) {
 	req.Role = cmp.Or(req.Role, api.RoleUser)
 	return k.create(ctx, req, nil)
@@ -81,6 +83,13 @@ func (k *Keys) insert(ctx context.Context, req api.CreateKey, person *api.Person
 	}}
 	if req.ExpiresInMS > 0 {
 		out.ExpiresAt = out.CreatedAt.Add(time.Duration(req.ExpiresInMS) * time.Millisecond)
+	}
+	if end := api.PrincipalOf(ctx).ExpiresAt; !end.IsZero() {
+		if out.ExpiresAt.After(end) {
+			return api.CreatedKey{}, api.Errorf(api.KindDenied, "the key would expire at %s, after the one that creates it", out.ExpiresAt.Format(time.RFC3339)).
+				WithHint("use a life that ends until %s, or leave it out to end then", end.Format(time.RFC3339))
+		}
+		out.ExpiresAt = cmp.Or(out.ExpiresAt, end.UTC())
 	}
 	if err := k.cfg.Rows.InsertKey(ctx, out.Key, hash(secret)); err != nil {
 		return api.CreatedKey{}, err

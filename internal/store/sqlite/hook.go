@@ -28,9 +28,12 @@ const (
 	insertHookSQL = `INSERT INTO hook_event (repository, cause, at, state, task, doc) VALUES (?, ?, ?, ?, ?, ?)`
 	updateHookSQL = `UPDATE hook_event SET state = ?4, task = ?5, doc = ?6 WHERE repository = ?1 AND cause = ?2 AND at = ?3`
 	trimHookSQL   = `DELETE FROM hook_event WHERE repository = ?1 AND at < ?2 AND state NOT IN ('starting', 'started')`
-	trimRefused   = `
+	// The first row of a day that was refused for the budget stays: it says that the comment about that was written.
+	trimRefused = `
 		DELETE FROM hook_event WHERE repository = ?1 AND state = 'refused' AND at <= (
-			SELECT at FROM hook_event WHERE repository = ?1 AND state = 'refused' ORDER BY at DESC LIMIT 1 OFFSET ?2)`
+			SELECT at FROM hook_event WHERE repository = ?1 AND state = 'refused' ORDER BY at DESC LIMIT 1 OFFSET ?2)
+		AND at NOT IN (
+			SELECT min(at) FROM hook_event WHERE repository = ?1 AND state = 'refused' AND doc ->> 'overBudget' GROUP BY at / 86400000000)`
 	trimHookLogSQL = `
 		DELETE FROM event WHERE stream_kind = 'hook' AND stream_id = ?1 AND seq <= (
 			SELECT max(seq) - 1000 FROM event WHERE stream_kind = 'hook' AND stream_id = ?1)`

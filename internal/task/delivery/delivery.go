@@ -28,7 +28,9 @@ type Config struct {
 	// Connected returns the repository that an account has connected with the address of a remote; an empty one for others. nil if there
 	// are none. KeyOf returns the value of a secret of an account.
 	Connected func(ctx context.Context, account, remote string) (api.Repository, error)
-	KeyOf     func(ctx context.Context, account, name, purpose, address string) (string, error)
+	// PolicyOf returns the repository whose branch policy holds for an account and the address of a remote; an empty one if there is none.
+	PolicyOf func(ctx context.Context, account, remote string) (api.Repository, error)
+	KeyOf    func(ctx context.Context, account, name, purpose, address string) (string, error)
 	// Forges are the hosts that the configuration names.
 	Forges []config.Forge
 	Policy config.Policy
@@ -44,6 +46,7 @@ type Deliverer struct {
 	accounts  []forge.Account
 	hosts     map[string]string
 	connected func(ctx context.Context, account, remote string) (api.Repository, error)
+	policyOf  func(ctx context.Context, account, remote string) (api.Repository, error)
 	keyOf     func(ctx context.Context, account, name, purpose, address string) (string, error)
 	key       func(ctx context.Context, name, purpose, address string) (string, error)
 	policy    policy.Policy
@@ -61,7 +64,10 @@ func New(cfg Config) (*Deliverer, error) {
 	if cfg.Connected == nil {
 		cfg.Connected = func(context.Context, string, string) (api.Repository, error) { return api.Repository{}, nil }
 	}
-	d := &Deliverer{key: cfg.Key, connected: cfg.Connected, keyOf: cfg.KeyOf, policy: policyOf(cfg.Policy), http: &http.Client{Transport: cfg.Transport}}
+	if cfg.PolicyOf == nil {
+		cfg.PolicyOf = func(context.Context, string, string) (api.Repository, error) { return api.Repository{}, nil }
+	}
+	d := &Deliverer{key: cfg.Key, connected: cfg.Connected, policyOf: cfg.PolicyOf, keyOf: cfg.KeyOf, policy: operators(cfg.Policy), http: &http.Client{Transport: cfg.Transport}}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -80,28 +86,6 @@ func New(cfg Config) (*Deliverer, error) {
 	d.accounts = append(d.accounts, forge.Accounts(cfg.Getenv)...)
 	d.hosts = forge.Hosts(d.accounts)
 	return d, nil
-}
-
-// policyOf returns the default policy with the configured values.
-func policyOf(set config.Policy) policy.Policy {
-	p := policy.Default()
-	if set.Branch != "" {
-		p.Branch = set.Branch
-	}
-	if len(set.Protected) > 0 {
-		p.Protected = set.Protected
-	}
-	if set.MaxFiles > 0 {
-		p.MaxFiles = set.MaxFiles
-	}
-	if set.MaxLines > 0 {
-		p.MaxLines = set.MaxLines
-	}
-	if len(set.Forbidden) > 0 {
-		p.Forbidden = set.Forbidden
-	}
-	p.Allow = append(p.Allow, set.Allow...)
-	return p
 }
 
 // Source implements repo.Deliverer, for the account of ctx.
@@ -158,7 +142,11 @@ var gitUser = map[string]string{forge.GitHub: "x-access-token", forge.GitLab: "o
 
 // Check implements repo.Deliverer.
 func (d *Deliverer) Check(ctx context.Context, p repo.Proposal) (repo.Verdict, error) {
-	about := policy.Delivery{Branch: p.Branch, Target: p.Target, Files: p.Files}
+	own, err := d.own(ctx, p)
+	if err != nil {
+		return repo.Verdict{Target: p.Target}, err
+	}
+	about := policy.Delivery{Branch: p.Branch, Target: p.Target, Draft: p.Draft, Stacked: p.Part != nil && p.Part.N > 1, Files: p.Files}
 	if p.MergeRequest {
 		f, err := d.Repository(ctx, p.Remote)
 		if err != nil {
@@ -185,7 +173,7 @@ func (d *Deliverer) Check(ctx context.Context, p repo.Proposal) (repo.Verdict, e
 		}
 	}
 	v := repo.Verdict{Target: about.Target}
-	for _, r := range d.policy.Check(about) {
+	for _, r := range d.policy.Within(own).Check(about) {
 		v.Refused = append(v.Refused, api.PolicyRefusal{Rule: r.Rule, Path: r.Path, Why: r.Why})
 	}
 	return v, nil

@@ -106,20 +106,20 @@ func TestSourceTokens(t *testing.T) {
 
 func TestPolicyOf(t *testing.T) {
 	std := policy.Default()
-	if got := policyOf(config.Policy{}); !reflect.DeepEqual(got, std) {
+	if got := operators(config.Policy{}); !reflect.DeepEqual(got, std) {
 		t.Errorf("nothing set: %+v", got)
 	}
 	conf, err := config.Load(config.Source{UID: os.Getuid(), Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := policyOf(conf.Policy()); !reflect.DeepEqual(got, std) {
+	if got := operators(conf.Policy()); !reflect.DeepEqual(got, std) {
 		t.Errorf("the defaults of the configuration weaken the policy: %+v, want %+v", got, std)
 	}
 	want := std
 	want.Branch, want.Protected, want.MaxFiles, want.MaxLines = "bots/*", []string{"x"}, 3, 4
 	want.Forbidden, want.Allow = []string{"f/**"}, []string{"f/ok"}
-	got := policyOf(config.Policy{Branch: "bots/*", Protected: []string{"x"}, MaxFiles: 3, MaxLines: 4, Forbidden: []string{"f/**"}, Allow: []string{"f/ok"}})
+	got := operators(config.Policy{Branch: "bots/*", Protected: []string{"x"}, MaxFiles: 3, MaxLines: 4, Forbidden: []string{"f/**"}, Allow: []string{"f/ok"}})
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}

@@ -16,12 +16,6 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// Policy is the branch policy, for people.
-func (d *Deliverer) Policy() api.DeliveryPolicy {
-	p := d.policy
-	return api.DeliveryPolicy{Branch: p.Branch, Protected: p.Protected, MaxFiles: p.MaxFiles, MaxLines: p.MaxLines, Forbidden: p.Forbidden, Allow: p.Allow}
-}
-
 // hostsWith are the hosts, with the kind of the forge of a remote if that is known.
 func (d *Deliverer) hostsWith(remote, kind string) map[string]string {
 	u, err := url.Parse(remote)

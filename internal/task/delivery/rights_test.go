@@ -37,7 +37,7 @@ func connect(t *testing.T, kind string) *connectedWorld {
 	var err error
 	w.forge, err = forgeserver.New(forgeserver.Config{
 		Kind: kind, Users: map[string]forgeserver.User{"token-writes": {Login: "ada", Write: true}, "token-reads": {Login: "bob"}},
-		Repositories: []*forgeserver.Repository{{Path: "o/r", Dir: bare}, {Path: "o/other", Dir: bare}},
+		Repositories: []*forgeserver.Repository{{Path: "o/r", Dir: bare, Protected: []string{"bots/guarded-*"}}, {Path: "o/other", Dir: bare}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/forge/policy"
@@ -38,7 +40,7 @@ func (w *attempt) deliver(ctx context.Context) error {
 		return w.stack(ctx)
 	}
 	if !w.project.members.several() {
-		d := w.project.members[0].delivery(w.res, w.usage, w.res.Delivery)
+		d := w.project.members[0].delivery(w.res, w.usage, w.res.Delivery, "")
 		w.res.Delivery = d.out
 		return deliveries{d}.bring(ctx, w)
 	}
@@ -49,7 +51,7 @@ func (w *attempt) deliver(ctx context.Context) error {
 			continue
 		}
 		part, _ := w.res.Of(m.Name)
-		d := m.delivery(part, w.usage, r.Delivery)
+		d := m.delivery(part, w.usage, r.Delivery, "")
 		r.Delivery = d.out
 		all = append(all, d)
 	}
@@ -93,6 +95,10 @@ type delivery struct {
 	part api.RepoResult
 	out  *api.Delivery
 	p    Proposal
+	// id ends the name of its branch.
+	id string
+	// rename has another name be used if the branch exists at another commit.
+	rename bool
 	// base is the commit that it is a change of.
 	base string
 	// again is true for a branch that is delivered to more than once: by the turns of a session, or by a plan.
@@ -101,52 +107,103 @@ type delivery struct {
 	merged bool
 }
 
-// delivery begins one. was is an earlier one; nil if there is none.
-func (m *repository) delivery(part api.RepoResult, usage api.Usage, was *api.Delivery) *delivery {
-	d := &delivery{repository: m, remote: cmp.Or(m.Remote, m.URL), part: part, out: &api.Delivery{Branch: part.Branch}, base: m.base.Hash}
+// delivery begins one. was is an earlier one; nil if there is none. part is the item of a plan in a stack; empty otherwise.
+func (m *repository) delivery(res api.RepoResult, usage api.Usage, was *api.Delivery, part string) *delivery {
+	d := &delivery{repository: m, remote: cmp.Or(m.Remote, m.URL), part: res, out: &api.Delivery{Item: part}, base: m.base.Hash, id: strings.TrimPrefix(res.Branch, policy.DefaultPrefix)}
 	talk, item := m.project.conversation, m.project.item()
 	d.again = talk != nil || item != nil
 	if talk != nil {
-		d.out.Branch = SessionBranch(talk.turn.Session)
+		d.id = string(talk.turn.Session)
 		was = cmp.Or(was, talk.turn.Delivered)
 	} else if item != nil {
 		was = cmp.Or(was, item.Delivered)
-	} else if was != nil && was.Branch != "" {
-		d.out.Branch = was.Branch
 	}
-	here := was != nil && was.Pushed == git.DisplayAddress(d.remote) && (item == nil || was.Branch == d.out.Branch)
+	if part != "" {
+		d.id += "-" + part
+	}
+	here := was != nil && was.Pushed == git.DisplayAddress(d.remote) && was.Item == part
 	if here {
 		// What an earlier delivery brought there is there, whatever comes of this one.
 		o := d.out
-		o.Pushed, o.Target, o.Forge, o.URL, o.Number, o.Commit = was.Pushed, was.Target, was.Forge, was.URL, was.Number, was.Commit
+		o.Pushed, o.Target, o.Forge, o.URL, o.Number, o.Commit, o.Branch, o.Draft, o.Policy = was.Pushed, was.Target, was.Forge, was.URL, was.Number, was.Commit, was.Branch, was.Draft, was.Policy
 	}
 	t := m.project.task
 	d.part.Delivery = d.out
 	t.Repo, t.Usage = &d.part, usage
-	d.p = Proposal{Task: t, Remote: d.remote, Branch: d.out.Branch, Target: d.target(), MergeRequest: m.project.req.MergeRequest, Draft: m.project.req.Draft}
+	d.p = Proposal{Task: t, Remote: d.remote, Source: m.URL, Branch: d.out.Branch, MergeRequest: m.project.req.MergeRequest, Draft: m.project.req.Draft}
 	if talk != nil {
 		d.p.Requests = talk.turn.Requests
 	}
 	if here && d.again {
 		d.p.Earlier = was
-		d.p.Target = cmp.Or(was.Target, d.p.Target)
 	}
 	return d
 }
 
-// target is what a merge request aims at as far as is known here.
-func (w *delivery) target() string {
-	switch {
-	case !w.repository.project.req.MergeRequest:
-		return ""
-	case w.repository.project.req.Target != "":
-		return w.repository.project.req.Target
+// choose completes the proposal with what the branch policies choose. A branch that was delivered keeps its name.
+func (w *delivery) choose(ctx context.Context) error {
+	terms, err := w.repository.project.cfg.Deliverer.Terms(ctx, w.p)
+	if err != nil {
+		return err
 	}
-	return w.repository.base.Branch
+	w.rename = terms.Rename && w.out.Pushed == ""
+	w.name(cmp.Or(w.out.Branch, terms.Prefix+w.id))
+	was := w.out.Policy
+	w.out.Policy = nil
+	use := func(field, value, from string) {
+		w.out.Policy = append(w.out.Policy, api.PolicyField{Name: field, Value: value, From: cmp.Or(from, api.FromBuiltIn)})
+	}
+	keep := func(fields ...string) {
+		for _, f := range was {
+			if slices.Contains(fields, f.Name) {
+				w.out.Policy = append(w.out.Policy, f)
+			}
+		}
+	}
+	if w.out.Pushed != "" {
+		keep(api.PolicyPrefix, api.PolicyExists)
+	} else {
+		use(api.PolicyPrefix, terms.Prefix, terms.From[api.PolicyPrefix])
+		use(api.PolicyExists, terms.Existing(), terms.From[api.PolicyExists])
+	}
+	if !w.p.MergeRequest {
+		return nil
+	}
+	asked := w.repository.project.req
+	w.p.Draft = asked.Draft || terms.Draft
+	switch opened := w.out.Number > 0 && w.out.Target != ""; {
+	case w.p.Target != "": // the branch of the item before
+	case opened && (w.p.Earlier != nil || asked.Target == ""):
+		w.p.Target = w.out.Target
+		keep(api.PolicyTarget)
+	case asked.Target != "":
+		w.p.Target = asked.Target
+		use(api.PolicyTarget, w.p.Target, api.FromTask)
+	case terms.Target != "":
+		w.p.Target = terms.Target
+		use(api.PolicyTarget, w.p.Target, terms.From[api.PolicyTarget])
+	default:
+		w.p.Target = w.repository.base.Branch
+	}
+	switch {
+	case w.out.Number > 0:
+		keep(api.PolicyDraft)
+	case terms.Draft:
+		use(api.PolicyDraft, "yes", terms.From[api.PolicyDraft])
+	case asked.Draft:
+		use(api.PolicyDraft, "yes", api.FromTask)
+	}
+	return nil
 }
+
+// name sets the name of the branch.
+func (w *delivery) name(branch string) { w.out.Branch, w.p.Branch = branch, branch }
 
 // propose asks the policy.
 func (w *delivery) propose(ctx context.Context) (err error) {
+	if err := w.choose(ctx); err != nil {
+		return err
+	}
 	if w.p.Files, err = w.touched(ctx); err != nil {
 		return err
 	}
@@ -155,13 +212,20 @@ func (w *delivery) propose(ctx context.Context) (err error) {
 
 // bring pushes, and opens the merge request.
 func (w *delivery) bring(ctx context.Context) error {
-	d := w.out
+	d, first := w.out, w.out.Branch
 	err := w.repository.step(ctx, api.RepoStepEvent{Step: "push", Detail: d.Branch}, func() (string, error) {
 		src, err := w.repository.project.cfg.Deliverer.Source(ctx, w.remote)
 		if err != nil {
 			return "", err
 		}
 		res, err := w.push(ctx, src)
+		for n := 2; w.rename && api.KindOf(err) == api.KindConflict && n <= maxNames; n++ {
+			w.name(fmt.Sprintf("%s-%d", first, n))
+			if _, err := w.allowed(ctx); err != nil {
+				return "", err
+			}
+			res, err = w.push(ctx, src)
+		}
 		if err != nil {
 			return "", err
 		}
@@ -178,10 +242,14 @@ func (w *delivery) bring(ctx context.Context) error {
 		opened, err := w.repository.project.cfg.Deliverer.Open(ctx, w.p)
 		if opened.URL != "" {
 			d.Forge, d.URL, d.Number, d.Created = opened.Forge, opened.URL, opened.Number, opened.Created
+			d.Draft = w.p.Draft && opened.Created || d.Draft && !opened.Created
 		}
 		return d.URL, err
 	})
 }
+
+// maxNames is the maximum number of names that are tried for a branch.
+const maxNames = 20
 
 // push sets the branch of the remote. That of a plan moves forward only. That of a session continues from what its turns before have left there: from an earlier
 // commit of the same work, or, if the session was taken back, from exactly what was pushed last.

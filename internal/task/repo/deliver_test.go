@@ -19,12 +19,20 @@ type desk struct {
 	fails map[string]error
 	// found is what a failing Open tells beside its error.
 	found api.Delivery
+	terms repo.Terms
 }
 
 func (d *desk) note(what string, p repo.Proposal) error {
 	d.asked = append(d.asked, what)
 	d.seen = append(d.seen, p)
 	return d.fails[what]
+}
+
+func (d *desk) Terms(context.Context, repo.Proposal) (repo.Terms, error) {
+	if d.terms.Prefix == "" {
+		d.terms.Prefix = "hortus/"
+	}
+	return d.terms, nil
 }
 
 func (d *desk) Check(_ context.Context, p repo.Proposal) (repo.Verdict, error) {

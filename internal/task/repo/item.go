@@ -15,7 +15,7 @@ import (
 	"hortus.dev/internal/task/gate/report"
 )
 
-// PlanBranch is the name of a plan's branch.
+// PlanBranch is the name of a plan's branch in the cache.
 func PlanBranch(id api.PlanID) string { return "hortus/" + string(id) }
 
 // RequestFile is where the agent of an item says which other files it needs: a line for each, a path and a reason. It is never part of

@@ -141,11 +141,8 @@ func (r *Runner) Run(ctx context.Context, job Job) End {
 	return end
 }
 
-// Branch is the name of a task's branch.
+// Branch is the name of a task's branch in the cache. That of a delivery begins as the branch policy says.
 func Branch(id api.TaskID) string { return "hortus/" + string(id) }
-
-// SessionBranch is the name of the branch that the turns of a session are delivered to.
-func SessionBranch(id api.SessionID) string { return "hortus/" + string(id) }
 
 // EarlierTask is a task that ended with a question and is continued.
 type EarlierTask struct {

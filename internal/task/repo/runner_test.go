@@ -85,6 +85,10 @@ func (f *facts) Emit(_ context.Context, t api.EventType, data any) {
 // nowhere delivers nothing but by git.
 type nowhere struct{ refuse []api.PolicyRefusal }
 
+func (nowhere) Terms(context.Context, repo.Proposal) (repo.Terms, error) {
+	return repo.Terms{Prefix: "hortus/"}, nil
+}
+
 func (n nowhere) Check(_ context.Context, p repo.Proposal) (repo.Verdict, error) {
 	return repo.Verdict{Target: p.Target, Refused: n.refuse}, nil
 }

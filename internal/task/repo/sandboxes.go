@@ -65,6 +65,8 @@ type Sandbox interface {
 
 // Deliverer brings a branch to the people who review it.
 type Deliverer interface {
+	// Terms returns what the branch policies choose for a delivery that leaves it open.
+	Terms(ctx context.Context, d Proposal) (Terms, error)
 	// Check is asked before anything is pushed. It says what the branch policy has
 	// against a delivery, and what a merge request will aim at. For one it asks the
 	// forge, and changes nothing there; an error means that it could not tell.
@@ -83,6 +85,8 @@ type Deliverer interface {
 type Proposal struct {
 	Task   api.Task
 	Remote string
+	// Source is the address that the work started from. The policy of the repository is that of Remote, or else that of Source.
+	Source string
 	Branch string
 	// Target is empty for the forge's default branch.
 	Target string
@@ -104,6 +108,27 @@ type StackPart struct {
 	N, Of int
 	// Before is the merge request that it lies on; nil for the first.
 	Before *api.Delivery
+}
+
+// Terms are the choices of the branch policies.
+type Terms struct {
+	// Prefix begins the name of the branch.
+	Prefix string
+	// Target is the branch that a merge request aims at; empty for the branch that the work started from.
+	Target string
+	Draft  bool
+	// Rename has another name be used if the branch exists at another commit.
+	Rename bool
+	// From says where each of them comes from, by the name of the field.
+	From map[string]string
+}
+
+// Existing is what happens if the branch exists, as in api.RepositoryPolicy.
+func (t Terms) Existing() string {
+	if t.Rename {
+		return api.BranchRenamed
+	}
+	return api.BranchFails
 }
 
 // Verdict is what a [Deliverer] says before a push.

@@ -9,9 +9,6 @@ import (
 	"hortus.dev/internal/repository/forge/policy"
 )
 
-// StackBranch is the branch of the merge request of an item of a plan.
-func StackBranch(id api.PlanID, item string) string { return PlanBranch(id) + "-" + item }
-
 // stack delivers a merge request for each completed item of a plan, in the order in which the items were merged. The branch of each is the
 // plan's up to the commit of the item, and its target is the branch of the one before. Nothing is pushed before all are allowed. A repeated
 // delivery finds what there is.
@@ -29,11 +26,10 @@ func (w *attempt) stack(ctx context.Context) error {
 		return w.save(ctx)
 	}
 	all := make([]*delivery, len(items))
-	base, target := m.base.Hash, ""
+	base := m.base.Hash
 	for i, item := range items {
 		all[i] = w.part(m, item, i+1, len(items), base)
-		all[i].p.Target = cmp.Or(target, all[i].p.Target)
-		base, target = item.Commit, all[i].out.Branch
+		base = item.Commit
 	}
 	err := w.bring(ctx, all)
 	w.res.Stack = nil
@@ -59,7 +55,6 @@ func (w *attempt) stack(ctx context.Context) error {
 func (w *attempt) part(m *repository, item api.ItemEvidence, n, of int, base string) *delivery {
 	res := w.res
 	res.Commit, res.Head, res.Title, res.Summary = base, item.Commit, item.Title, ""
-	res.Branch = StackBranch(w.project.item().Plan, item.ID)
 	earlier := append(slices.Clone(w.project.item().Stack), w.res.Stack...)
 	was := &api.Delivery{}
 	for i := range earlier {
@@ -67,9 +62,8 @@ func (w *attempt) part(m *repository, item api.ItemEvidence, n, of int, base str
 			was = &earlier[i]
 		}
 	}
-	d := m.delivery(res, w.usage, was)
-	d.out.Branch, d.out.Item, d.base = res.Branch, item.ID, base
-	d.p.Branch, d.p.Part = res.Branch, &StackPart{Item: item, N: n, Of: of}
+	d := m.delivery(res, w.usage, was, item.ID)
+	d.base, d.p.Part = base, &StackPart{Item: item, N: n, Of: of}
 	return d
 }
 
@@ -77,10 +71,7 @@ func (w *attempt) part(m *repository, item api.ItemEvidence, n, of int, base str
 func (w *attempt) bring(ctx context.Context, all []*delivery) error {
 	for i, d := range all {
 		if i > 0 {
-			d.p.Target = all[i-1].out.Branch
-			if e := d.p.Earlier; e != nil {
-				d.p.Target = cmp.Or(e.Target, d.p.Target)
-			}
+			d.lieOn(all[i-1])
 		}
 		if err := d.propose(ctx); err != nil {
 			d.out.Error = api.AsError(err)
@@ -95,7 +86,10 @@ func (w *attempt) bring(ctx context.Context, all []*delivery) error {
 		}
 	}
 	var before *api.Delivery
-	for _, d := range all {
+	for i, d := range all {
+		if i > 0 {
+			d.lieOn(all[i-1]) // whose branch may have got another name
+		}
 		if d.p.Part.Before = before; !d.merged {
 			if err := d.bring(ctx); err != nil {
 				d.out.Error = api.AsError(err)
@@ -105,4 +99,13 @@ func (w *attempt) bring(ctx context.Context, all []*delivery) error {
 		before = d.out
 	}
 	return nil
+}
+
+// lieOn has a merge request aim at the branch of the one before it, unless it was opened with another target.
+func (w *delivery) lieOn(before *delivery) {
+	w.p.Target = before.out.Branch
+	if e := w.p.Earlier; e != nil {
+		w.p.Target = cmp.Or(e.Target, w.p.Target)
+	}
+	w.out.Target = w.p.Target
 }

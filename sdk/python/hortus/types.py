@@ -613,10 +613,12 @@ Delivery = TypedDict(
         "branch": 'NotRequired[str]',
         "commit": 'NotRequired[str]',
         "created": 'NotRequired[bool]',
+        "draft": 'NotRequired[bool]',
         "error": 'NotRequired[Error]',
         "forge": 'NotRequired[str]',
         "item": 'NotRequired[str]',
         "number": 'NotRequired[int]',
+        "policy": 'NotRequired[List[PolicyField]]',
         "pushed": 'NotRequired[str]',
         "refused": 'NotRequired[List[PolicyRefusal]]',
         "target": 'NotRequired[str]',
@@ -629,10 +631,12 @@ DeliveryPolicy = TypedDict(
     {
         "allow": 'NotRequired[List[str]]',
         "branch": 'str',
+        "draft": 'NotRequired[bool]',
         "forbidden": 'List[str]',
         "maxFiles": 'int',
         "maxLines": 'int',
         "protected": 'List[str]',
+        "targets": 'NotRequired[List[str]]',
     },
 )
 
@@ -1419,6 +1423,16 @@ EventTaskTool = TypedDict(
         "seq": 'int',
         "stream": 'Stream',
         "type": 'Literal["task.tool"]',
+    },
+)
+
+ExampleDelivery = TypedDict(
+    "ExampleDelivery",
+    {
+        "branch": 'str',
+        "draft": 'NotRequired[bool]',
+        "of": 'str',
+        "target": 'NotRequired[str]',
     },
 )
 
@@ -2359,11 +2373,31 @@ PlanTry = TypedDict(
     },
 )
 
+PolicyField = TypedDict(
+    "PolicyField",
+    {
+        "from": 'str',
+        "name": 'str',
+        "value": 'str',
+        "why": 'NotRequired[str]',
+    },
+)
+
 PolicyRefusal = TypedDict(
     "PolicyRefusal",
     {
         "path": 'NotRequired[str]',
         "rule": 'str',
+        "why": 'str',
+    },
+)
+
+PolicySuggestion = TypedDict(
+    "PolicySuggestion",
+    {
+        "name": 'str',
+        "refused": 'NotRequired[str]',
+        "value": 'str',
         "why": 'str',
     },
 )
@@ -2612,6 +2646,7 @@ Repository = TypedDict(
         "name": 'str',
         "objects": 'NotRequired[int]',
         "owner": 'NotRequired[str]',
+        "policy": 'NotRequired[RepositoryPolicy]',
         "preparation": 'NotRequired[Preparation]',
         "prepareEveryMs": 'NotRequired[int]',
         "secret": 'NotRequired[str]',
@@ -2681,6 +2716,33 @@ RepositoryLine = TypedDict(
         "progress": 'NotRequired[str]',
         "repository": 'NotRequired[Repository]',
         "type": 'Literal["step", "done", "error"]',
+    },
+)
+
+RepositoryPolicy = TypedDict(
+    "RepositoryPolicy",
+    {
+        "draft": 'NotRequired[bool]',
+        "exists": 'NotRequired[str]',
+        "forbidden": 'NotRequired[List[str]]',
+        "maxFiles": 'NotRequired[int]',
+        "maxLines": 'NotRequired[int]',
+        "prefix": 'NotRequired[str]',
+        "protected": 'NotRequired[List[str]]',
+        "target": 'NotRequired[str]',
+    },
+)
+
+RepositoryPolicyState = TypedDict(
+    "RepositoryPolicyState",
+    {
+        "deliveries": 'List[ExampleDelivery]',
+        "fields": 'List[PolicyField]',
+        "notChecked": 'NotRequired[str]',
+        "policy": 'NotRequired[RepositoryPolicy]',
+        "refused": 'NotRequired[List[PolicyRefusal]]',
+        "repository": 'NotRequired[str]',
+        "suggestions": 'List[PolicySuggestion]',
     },
 )
 
@@ -3496,6 +3558,14 @@ SetRepositoryHook = TypedDict(
     {
         "hook": 'RepositoryHook',
         "newSecret": 'NotRequired[bool]',
+    },
+)
+
+SetRepositoryPolicy = TypedDict(
+    "SetRepositoryPolicy",
+    {
+        "dryRun": 'NotRequired[bool]',
+        "policy": 'RepositoryPolicy',
     },
 )
 

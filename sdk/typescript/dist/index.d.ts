@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositoryHookState, RepositorySettings, SetRepositoryHook, BuildTemplate, CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Watched, Workstream } from "../types.js";
+import type { AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositoryHookState, RepositoryPolicyState, RepositorySettings, SetRepositoryHook, SetRepositoryPolicy, BuildTemplate, CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry, ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session, SessionCancel, SessionCreate, SessionFork, SessionMessage, SessionRestore, SessionTurn, Snapshot, Task, Template, Watched, Workstream } from "../types.js";
 import { Sandbox } from "./sandbox.ts";
 import { Transport } from "./transport.ts";
 import type { CallOptions, Options, RequestOptions } from "./transport.ts";
@@ -206,6 +206,10 @@ export declare class Repositories extends Service {
     /** Says what was found in the last fetched commit. The texts are untrusted. */
     detected(id: string, o?: CallOptions): Promise<RepositoryDetected>;
     settings(id: string, request: RepositorySettings, o?: CallOptions): Promise<Repository>;
+    /** Says which values the branch policy has, where each comes from, and what a task would deliver. Names of branches are untrusted. */
+    policy(id: string, o?: CallOptions): Promise<RepositoryPolicyState>;
+    /** Sets the branch policy, within that of the operator. With dryRun, nothing is stored. */
+    setPolicy(id: string, request: SetRepositoryPolicy, o?: CallOptions): Promise<RepositoryPolicyState>;
     /** Says which events of the forge start tasks, and what was received. */
     hook(id: string, o?: CallOptions): Promise<RepositoryHookState>;
     /** Sets which events of the forge start tasks. The answer has the signing secret if it is a new one; it is not shown again. */

@@ -323,6 +323,14 @@ export class Repositories extends Service {
     settings(id, request, o) {
         return this.t.call("PUT", `/v1/repositories/${segment(id)}/settings`, { ...o, json: request });
     }
+    /** Says which values the branch policy has, where each comes from, and what a task would deliver. Names of branches are untrusted. */
+    policy(id, o) {
+        return this.t.call("GET", `/v1/repositories/${segment(id)}/policy`, o);
+    }
+    /** Sets the branch policy, within that of the operator. With dryRun, nothing is stored. */
+    setPolicy(id, request, o) {
+        return this.t.call("PUT", `/v1/repositories/${segment(id)}/policy`, { ...o, json: request });
+    }
     /** Says which events of the forge start tasks, and what was received. */
     hook(id, o) {
         return this.t.call("GET", `/v1/repositories/${segment(id)}/hook`, o);

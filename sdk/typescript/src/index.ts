@@ -7,7 +7,7 @@
  * @module
  */
 import type {
-  AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositoryHookState, RepositoryLine, RepositorySettings, SetRepositoryHook,
+  AddRepository, CheckRepository, Repository, RepositoryAccess, RepositoryDetected, RepositoryHookState, RepositoryLine, RepositoryPolicyState, RepositorySettings, SetRepositoryHook, SetRepositoryPolicy,
   BuildLine, BuildTemplate,
   CreateRun, CreateSandbox, CreateTask, CreateTemplate, DaemonInfo, Event, Plan, PlanAnswer, PlanCreate, PlanDeliver, PlanEdit, PlanReplan, PlanRetry,
   ReplyTask, RunEvent, Sandbox as SandboxInfo, Secret, SecretSet, Session,
@@ -426,6 +426,16 @@ export class Repositories extends Service {
 
   settings(id: string, request: RepositorySettings, o?: CallOptions): Promise<Repository> {
     return this.t.call("PUT", `/v1/repositories/${segment(id)}/settings`, { ...o, json: request });
+  }
+
+  /** Says which values the branch policy has, where each comes from, and what a task would deliver. Names of branches are untrusted. */
+  policy(id: string, o?: CallOptions): Promise<RepositoryPolicyState> {
+    return this.t.call("GET", `/v1/repositories/${segment(id)}/policy`, o);
+  }
+
+  /** Sets the branch policy, within that of the operator. With dryRun, nothing is stored. */
+  setPolicy(id: string, request: SetRepositoryPolicy, o?: CallOptions): Promise<RepositoryPolicyState> {
+    return this.t.call("PUT", `/v1/repositories/${segment(id)}/policy`, { ...o, json: request });
   }
 
   /** Says which events of the forge start tasks, and what was received. */

@@ -320,9 +320,26 @@ func deliveryLines(d api.Delivery) (out []string) {
 		if d.Created {
 			what = "merge request opened"
 		}
+		if d.Draft {
+			what = "draft " + what
+		}
 		out = append(out, fmt.Sprintf("%s%s: %s", what, human.Prefixed(" for ", d.Target), d.URL))
 	}
+	if line := policyLine(d); line != "" {
+		out = append(out, line)
+	}
 	return out
+}
+
+// policyLine says which values of the branch policy were used that are not built in.
+func policyLine(d api.Delivery) string {
+	var used []string
+	for _, f := range d.Policy {
+		if f.From != api.FromBuiltIn {
+			used = append(used, fmt.Sprintf("%s %s (%s)", f.Name, f.Value, f.From))
+		}
+	}
+	return human.Prefixed("policy: ", strings.Join(used, ", "))
 }
 
 func refusalLine(f api.PolicyRefusal) string {

@@ -23,7 +23,7 @@ func (p Policy) Check(d Delivery) []Refusal {
 	if err := p.Validate(); err != nil {
 		return []Refusal{{Rule: "branch", Why: "the policy itself is wrong: " + err.Error()}}
 	}
-	all := p.branches(d)
+	all := append(p.branches(d), p.requests(d)...)
 	add := func(rule, path, format string, args ...any) {
 		all = append(all, Refusal{rule, path, fmt.Sprintf(format, args...)})
 	}
@@ -130,10 +130,11 @@ func (p Policy) file(f File) []Refusal {
 			add("path", path, why)
 			continue
 		}
-		if p.allowed(path) {
-			continue
+		g := matching(p.Also, path)
+		if g == "" && !p.allowed(path) {
+			g = matching(p.Forbidden, path)
 		}
-		if g := p.forbidden(path); g != "" {
+		if g != "" {
 			add("forbidden", path, "it matches "+g+", which a delivery must not touch")
 		}
 	}
@@ -157,11 +158,11 @@ func (p Policy) allowed(path string) bool {
 	return slices.ContainsFunc(p.Allow, func(g string) bool { return doublestar.MatchUnvalidated(g, path) })
 }
 
-// forbidden returns the pattern that forbids a path, or "". A file or link that replaces a
+// matching returns the pattern that forbids a path, or "". A file or link that replaces a
 // folder with forbidden files is forbidden too.
-func (p Policy) forbidden(path string) string {
+func matching(patterns []string, path string) string {
 	path = normalize(path)
-	for _, g := range p.Forbidden {
+	for _, g := range patterns {
 		folded := normalize(g)
 		if doublestar.MatchUnvalidated(folded, path) {
 			return g

@@ -4,6 +4,10 @@
 // A policy belongs to the operator. It must never be read from the delivered repository,
 // which the agent can change.
 //
+// A repository can have a policy of its own, which an admin of its account sets. It chooses
+// within the operator's: [Policy.Admit] refuses what that does not allow, and [Policy.Within]
+// is what both allow, for a delivery.
+//
 // # Patterns
 //
 // Patterns are those of bmatcuk/doublestar, over paths with slashes: * and ? match

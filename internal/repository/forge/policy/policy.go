@@ -24,6 +24,12 @@ type Policy struct {
 	Forbidden []string
 	// Allow are exceptions from Forbidden, and from the refusal of submodules.
 	Allow []string
+	// Also are patterns of more paths that a delivery must not touch, without exceptions.
+	Also []string
+	// Targets are patterns of the branches that merge requests may aim at; empty for all.
+	Targets []string
+	// Draft has every merge request be a draft.
+	Draft bool
 }
 
 // Default returns the default policy.
@@ -74,7 +80,7 @@ func (p Policy) Validate() error {
 	for _, list := range []struct {
 		name     string
 		patterns []string
-	}{{"protected", p.Protected}, {"forbidden", p.Forbidden}, {"allow", p.Allow}} {
+	}{{"protected", p.Protected}, {"forbidden", p.Forbidden}, {"allow", p.Allow}, {"forbidden", p.Also}, {"targets", p.Targets}} {
 		if len(list.patterns) > maxPatterns {
 			return api.Errorf(api.KindInvalid, "%s has %d patterns; the most is %d", list.name, len(list.patterns), maxPatterns)
 		}
@@ -105,6 +111,8 @@ func pattern(list, g string) error {
 type Delivery struct {
 	// Branch is pushed; Target is the target of the request, empty without a request.
 	Branch, Target string
+	// Draft is true for a request that is a draft, Stacked if the target is a branch that the same delivery pushes.
+	Draft, Stacked bool
 	// Default is the repository's default branch; Protected are the names or the forge's
 	// patterns of protected branches.
 	Default   string
@@ -129,7 +137,7 @@ type File struct {
 
 // Refusal is a reason to refuse a delivery.
 type Refusal struct {
-	// Rule is "branch", "protected", "target", "files", "lines", "bytes", "path",
+	// Rule is "branch", "protected", "target", "draft", "files", "lines", "bytes", "path",
 	// "mode" or "forbidden".
 	Rule string
 	// Path is that of the file, if any. It is untrusted.

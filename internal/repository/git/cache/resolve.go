@@ -157,6 +157,19 @@ func (r *Repo) Subjects(ctx context.Context, commit string, n int) ([]string, er
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n"), nil
 }
 
+// Branches lists up to n names of branches of the remote, as of the last fetch.
+func (r *Repo) Branches(ctx context.Context, n int) ([]string, error) {
+	out, err := r.run(ctx, git.Call{Args: []string{"for-each-ref", "--count=" + strconv.Itoa(n), "--format=%(refname)", remoteHeads}, Max: 4 << 20})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for line := range strings.Lines(string(out)) {
+		names = append(names, strings.TrimPrefix(strings.TrimSuffix(line, "\n"), remoteHeads))
+	}
+	return names, nil
+}
+
 func parseCommit(s string) (Commit, error) {
 	f := strings.SplitN(s, "\x00", 4)
 	if len(f) != 4 || !git.IsHash(f[0]) || !git.IsHash(f[1]) {
