@@ -101,6 +101,11 @@ try {
   await page.getByRole("link", { name: "Program" }).click();
   await page.getByRole("heading", { name: "Attempt 1" }).waitFor();
   await look("program");
+  // The same program again, which no model writes.
+  await page.getByRole("button", { name: "Run attempt 1 again" }).click();
+  await page.waitForFunction(() => /^#\/task\/[^/]+$/.test(location.hash));
+  await page.getByText("Finished: verified", { exact: true }).waitFor();
+  step("the program again");
 
   // A task on a repository: timeline, changes, patch, gates.
   await open(`#/task/${scene.repoTask}`);
@@ -157,6 +162,10 @@ try {
 
   // A sandbox: a terminal whose network is cut, a file, a fork.
   await open("#/sandboxes");
+  await page.getByText("Isolation, limits, outgoing connections").click();
+  await page.getByLabel("Isolation").selectOption("container");
+  await page.getByLabel("Memory in MiB").fill("256");
+  await look("sandbox form");
   await page.getByRole("button", { name: "Create" }).click();
   await page.getByText("Connected. The shell").waitFor();
   const id = new URL(page.url()).hash.split("/")[2];
@@ -209,6 +218,10 @@ try {
   await page.getByLabel("Command for the shell").fill("python3 note.py; echo seen-inside");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.getByRole("region", { name: "Output" }).getByText("42\nseen-inside").waitFor();
+  await page.getByLabel("Command for the shell").fill("python3 -c 'x = bytearray(1 << 30)'");
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByText("exit 137", { exact: true }).waitFor();
+  step("the memory limit of the form");
 
   // A program waits for a person, here on another page.
   const ask = await api(scene.admin, "POST", "/v1/sandboxes", { isolation: "container", egress: { ask: true } });
