@@ -147,8 +147,7 @@ const stores = `cd /etc; for f in ssl/certs/ca-certificates.crt pki/tls/certs/ca
 func trustCases() []Case {
 	needs := []api.Capability{api.CapStart, api.CapPrivateFiles}
 	return []Case{
-		// What depends on the user is how files are written, in trust/variables and trust/links-are-not-followed.
-		{Name: "trust/programs", Needs: needs, Check: func(t *testing.T, s *Suite) {
+		{Name: "trust/programs", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			a := newAuthority(t, "Authority of a Test")
 			url := b.tlsServer(t, a)
@@ -170,7 +169,7 @@ func trustCases() []Case {
 			b.trust(t, a)
 			b.connect(t, url, "unset SSL_CERT_FILE REQUESTS_CA_BUNDLE NODE_EXTRA_CA_CERTS", always, func(p trustProgram) bool { return !p.variables })
 		}},
-		{Name: "trust/variables", Claimed: true, PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
+		{Name: "trust/variables", Claimed: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, func(spec *sandbox.Spec) {
 				spec.Env = map[string]string{"REQUESTS_CA_BUNDLE": "of the sandbox"}
 			})
