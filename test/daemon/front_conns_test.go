@@ -119,9 +119,10 @@ func TestBigHead(t *testing.T) {
 	}
 }
 
-// TestHalfBody sends a request that is refused, and not all of its body.
+// TestHalfBody sends a request that is refused, and not all of its body. The server waits for the rest of the body before
+// it sends some of the answers. It then has the same time again for sending, which must be enough on a busy machine.
 func TestHalfBody(t *testing.T) {
-	s, addr := listening(t, front.Bounds{Rest: 500 * time.Millisecond})
+	s, addr := listening(t, front.Bounds{Rest: patience.Of(4 * time.Second)})
 	id := api.NewSandboxID()
 	var all sync.WaitGroup
 	for name, head := range map[string]string{

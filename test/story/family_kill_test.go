@@ -173,7 +173,7 @@ func (k *familyKilling) trim() {
 // these at once. After each kill every sandbox and everything that a snapshot starts has its own memory,
 // on every page, and nothing is kept that nobody uses. HORTUS_TEST_KILLS=60 kills as often as that.
 func TestDaemonKilledWithFamilies(t *testing.T) {
-	tier.Soak(t) // TestDaemonKilledAdopts and TestKilledInEveryPhase are its small counterparts
+	tier.Soak(t) // TestDaemonKilledAdopts kills a daemon with sandboxes
 	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)

@@ -38,6 +38,15 @@ var hostile = []struct {
 		outcome: api.OutcomeNeedsHuman, stop: api.StopFinished, says: "only with the agent's own changes to the tests: test_calc.py",
 	},
 	{
+		name: "deletes everything", steps: []step{shell("rm -rf /workspace/* /workspace/.[a-z]* /home /etc /usr /var /root 2>/dev/null; ls -A /workspace"), finishes()}, args: []string{"--rounds=0"},
+		outcome: api.OutcomeNeedsHuman, stop: api.StopFinished, says: "own changes to the tests",
+		check: func(t *testing.T, task api.Task) {
+			if len(task.Repo.Files) != len(small) {
+				t.Errorf("%+v", task.Repo.Files)
+			}
+		},
+	},
+	{
 		name: "deletes the tests", steps: []step{shell("rm test_calc.py"), finishes()}, args: []string{"--rounds=0", "--verify", "true"},
 		outcome: api.OutcomeVerified, stop: api.StopFinished, // by this gate; the removal is reported
 		check: func(t *testing.T, task api.Task) {
@@ -49,15 +58,6 @@ var hostile = []struct {
 	{
 		name: "deletes the tests of a gate that needs them", steps: []step{shell("rm test_calc.py; printf 'import unittest\\nclass T(unittest.TestCase):\\n    def test_x(self): pass\\n' > test_other.py"), finishes()}, args: []string{"--rounds=0"},
 		outcome: api.OutcomeNeedsHuman, stop: api.StopFinished, says: "test_calc.py",
-	},
-	{
-		name: "deletes everything", steps: []step{shell("rm -rf /workspace/* /workspace/.[a-z]* /home /etc /usr /var /root 2>/dev/null; ls -A /workspace"), finishes()}, args: []string{"--rounds=0"},
-		outcome: api.OutcomeNeedsHuman, stop: api.StopFinished, says: "own changes to the tests",
-		check: func(t *testing.T, task api.Task) {
-			if len(task.Repo.Files) != len(small) {
-				t.Errorf("%+v", task.Repo.Files)
-			}
-		},
 	},
 	{
 		name: "goes in circles", steps: []step{{tool: "shell", input: map[string]any{"command": "ls"}, times: 40}},
@@ -106,11 +106,12 @@ func counted(n int) (out []step) {
 }
 
 // TestTaskHostileModels lets models do everything but their work: each ends within
-// its budgets and for the right reason, and the host is as it was.
+// its budgets and for the right reason, and the host is as it was. T1 has budgets and loops in
+// internal/agent/loop and in TestVerdicts of internal/task/repo.
 func TestTaskHostileModels(t *testing.T) {
 	tier.AnyUser(t)
 	t.Parallel()
-	for _, h := range tier.First(5, hostile) {
+	for _, h := range tier.First(3, hostile) {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
 			g := newGarden(t)

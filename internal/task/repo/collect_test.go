@@ -42,6 +42,12 @@ func (s *scripted) told() string {
 // TestLinks: a link within the tree is delivered as a link and judged by the gate; one that leaves it goes back to the agent.
 func TestLinks(t *testing.T) {
 	t.Parallel()
+	shared, dir := newBench(t, nowhere{}), makeRepo(t, sum)
+	if err := os.Symlink("sum.sh", filepath.Join(dir, "old.sh")); err != nil {
+		t.Fatal(err)
+	}
+	runGit(t, dir, "add", "-A")
+	runGit(t, dir, "commit", "-q", "-m", "a link")
 	for _, c := range []struct {
 		name   string
 		does   []string // rounds
@@ -59,13 +65,8 @@ func TestLinks(t *testing.T) {
 		{name: "kept to the end", does: []string{mend + "; ln -s /etc/passwd pw", "true"}, rounds: 2, links: []string{"old.sh"}, told: "- pw: the link is absolute", left: "pw"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, nowhere{})
-			dir := makeRepo(t, sum)
-			if err := os.Symlink("sum.sh", filepath.Join(dir, "old.sh")); err != nil {
-				t.Fatal(err)
-			}
-			runGit(t, dir, "add", "-A")
-			runGit(t, dir, "commit", "-q", "-m", "a link")
+			t.Parallel()
+			b := shared.in(t)
 			m := &scripted{}
 			for _, d := range c.does {
 				m.calls = append(m.calls, sh(d), finish())
@@ -103,14 +104,15 @@ func TestLinks(t *testing.T) {
 func TestLinksHideNoTests(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"sum.sh": sum["sum.sh"], "checks/run.sh": "sh a/tests/t.sh\n", "a/tests/t.sh": sum["test.sh"]}
+	shared, dir := newBench(t, nowhere{}), makeRepo(t, files)
 	for name, trick := range map[string]string{
 		"the directory": "mkdir -p easy; echo true > easy/t.sh; rm -r a/tests; ln -s ../easy a/tests",
 		"one above it":  "mkdir -p easy/tests; echo true > easy/tests/t.sh; rm -r a; ln -s easy a",
 		"the command's": "mkdir -p easy; echo true > easy/run.sh; rm -r checks; ln -s easy checks",
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nowhere{})
-			end, _ := b.do(t.Context(), &scripted{calls: []call{sh(trick), finish()}}, api.RepoTask{URL: makeRepo(t, files), Verify: "sh checks/run.sh", Rounds: -1})
+			t.Parallel()
+			end, _ := shared.in(t).do(t.Context(), &scripted{calls: []call{sh(trick), finish()}}, api.RepoTask{URL: dir, Verify: "sh checks/run.sh", Rounds: -1})
 			r := end.Result.Rounds[0]
 			if end.Outcome != api.OutcomeNeedsHuman || r.Gate == nil || !r.Gate.Passed || r.Original == nil || r.Original.Passed {
 				t.Errorf("%s %s %v: %+v", end.Outcome, end.Diagnosis, end.Error, r)
@@ -123,6 +125,8 @@ func TestLinksHideNoTests(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const many = `mkdir many; (cd many && seq 10100 | xargs touch); `
+	shared, failing := newBench(t, nowhere{}), makeRepo(t, sum)
+	passing := makeRepo(t, map[string]string{"sum.sh": "echo $(($1 + $2))\n", "test.sh": sum["test.sh"]})
 	for _, c := range []struct {
 		name, does, then string
 		path, why        string // of what was refused in the first round
@@ -140,13 +144,13 @@ func TestRefusals(t *testing.T) {
 		{name: "nothing else, and all passed before", green: true, does: "ln -s /x y", then: "true", path: "y", why: "absolute", outcome: api.OutcomeNeedsHuman, rounds: 3, says: "No change of the agent can be delivered."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, nowhere{})
-			files := sum
+			t.Parallel()
+			b, dir := shared.in(t), failing
 			if c.green {
-				files = map[string]string{"sum.sh": "echo $(($1 + $2))\n", "test.sh": sum["test.sh"]}
+				dir = passing
 			}
 			m := &scripted{calls: []call{sh(c.does), finish(), sh(c.then), finish()}}
-			end, task := b.do(t.Context(), m, api.RepoTask{URL: makeRepo(t, files)})
+			end, task := b.do(t.Context(), m, api.RepoTask{URL: dir})
 			if end.Outcome != c.outcome || len(end.Result.Rounds) != c.rounds || (end.Result.Head != "") != c.head || !strings.Contains(end.Diagnosis, c.says) {
 				t.Fatalf("%s after %d rounds, head %q: %s %v", end.Outcome, len(end.Result.Rounds), end.Result.Head, end.Diagnosis, end.Error)
 			}

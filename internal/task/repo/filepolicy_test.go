@@ -46,6 +46,7 @@ func show(t *testing.T, b *bench, task api.Task, head, path string) string {
 
 func TestFilePolicy(t *testing.T) {
 	t.Parallel()
+	shared, src := newBench(t, nowhere{}), makeRepo(t, guarded())
 	for _, c := range []struct {
 		name   string
 		policy api.FilePolicy
@@ -67,8 +68,8 @@ func TestFilePolicy(t *testing.T) {
 			head: map[string]string{".env": "x\n", "config/prod.yaml": "y\n", "secrets/id_rsa": `the commit has no file "secrets/id_rsa"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, nowhere{})
-			src := makeRepo(t, guarded())
+			t.Parallel()
+			b := shared.in(t)
 			end, task := b.do(t.Context(), &scripted{calls: []call{sh(mend + "; " + c.do), finish()}}, api.RepoTask{URL: src, FilePolicy: c.policy})
 			if end.Outcome != api.OutcomeVerified {
 				t.Fatalf("%s: %s %v", end.Outcome, end.Diagnosis, end.Error)

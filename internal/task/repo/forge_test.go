@@ -1,8 +1,8 @@
 package repo_test
 
 import (
+	"context"
 	"fmt"
-	"maps"
 	"os/exec"
 	"strings"
 	"testing"
@@ -138,7 +138,11 @@ func TestForgedGates(t *testing.T) {
 					t.Skipf("%s is not installed", program)
 				}
 			}
-			end := s.work(t, s.right)
+			// The gate before the work is the same for all: it runs once.
+			shared, dir := newBench(t, nowhere{}), makeRepo(t, s.files)
+			shared.run = repo.New(repo.Config{Git: shared.cache, Sandboxes: shared.sandboxes, Deliverer: nowhere{}, Kept: shared.sandboxes,
+				Contents: func(context.Context, api.CreateSandbox) (string, error) { return "programs", nil }})
+			end := s.on(shared, dir, s.right)
 			if g := end.Result.Rounds[0].Gate; end.Outcome != api.OutcomeVerified || len(end.Result.Cautions) > 0 || g.Tests == nil || g.Tests.Before == 0 || g.Tests.MissingCount > 0 {
 				t.Fatalf("an honest fix: %s, %s, cautions %v, %+v", end.Outcome, end.Diagnosis, end.Result.Cautions, g)
 			}
@@ -147,8 +151,11 @@ func TestForgedGates(t *testing.T) {
 					continue
 				}
 				t.Run(f.name, func(t *testing.T) {
-					end := s.work(t, f.program)
+					end := s.on(shared.in(t), dir, f.program)
 					g := end.Result.Rounds[0].Gate
+					if end.Result.Before.Reused == nil {
+						t.Error("the gate before the work ran again")
+					}
 					said := fmt.Sprint(end.Result.Cautions)
 					switch {
 					case f.why != "" && (end.Outcome != api.OutcomeNeedsHuman || !strings.Contains(end.Diagnosis, f.why)):
@@ -176,22 +183,16 @@ func TestGateTakesItsSandbox(t *testing.T) {
 			b.sandboxes.lost.Store(api.Errorf(api.KindUnavailable, "the sandbox is gone"))
 		}
 	}
-	end := suites["unittest"].on(b, "import os\nos.kill(os.getpid(), 9)\n")
+	end := suites["unittest"].on(b, makeRepo(t, suites["unittest"].files), "import os\nos.kill(os.getpid(), 9)\n")
 	if end.Outcome != api.OutcomeNeedsHuman || !strings.Contains(end.Diagnosis, "The gate fails") {
 		t.Errorf("%s: %s %v", end.Outcome, end.Diagnosis, end.Error)
 	}
 }
 
-// work has a scripted model replace the program.
-func (s suite) work(t *testing.T, program string) repo.End {
-	t.Helper()
-	return s.on(newBench(t, nowhere{}), program)
-}
-
-func (s suite) on(b *bench, program string) repo.End {
+// on has a scripted model replace the program of a repository with the suite's files.
+func (s suite) on(b *bench, dir, program string) repo.End {
 	t := b.t
 	t.Helper()
-	dir := makeRepo(t, maps.Clone(s.files))
 	write := sh("cat > " + s.program + " <<'END OF PROGRAM'\n" + program + "END OF PROGRAM")
 	e, _ := b.do(t.Context(), &scripted{calls: []call{write, finish()}}, api.RepoTask{URL: dir, Verify: s.verify, Rounds: -1})
 	if len(e.Result.Rounds) == 0 || e.Result.Rounds[0].Gate == nil {

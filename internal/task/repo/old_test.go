@@ -2,6 +2,7 @@ package repo_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,6 +44,7 @@ func TestOldFailures(t *testing.T) {
 		return out
 	}
 	blocked := call{"finish", map[string]any{"summary": "no", "blocked": "there is no network"}}
+	shared, plain := newBench(t, nowhere{}), makeRepo(t, red)
 	for _, c := range tier.First(4, []struct {
 		name    string
 		files   map[string]string
@@ -72,14 +74,13 @@ func TestOldFailures(t *testing.T) {
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nowhere{})
-			files := map[string]string{}
-			for _, more := range []map[string]string{red, c.files} {
-				for name, text := range more {
-					files[name] = text
-				}
+			b, dir := shared.in(t), plain
+			if c.files != nil {
+				files := maps.Clone(red)
+				maps.Copy(files, c.files)
+				dir = makeRepo(t, files)
 			}
-			c.req.URL, c.req.Verify = makeRepo(t, files), "python3 -m unittest"
+			c.req.URL, c.req.Verify = dir, "python3 -m unittest"
 			m := &scripted{calls: c.calls}
 			end, _ := b.do(t.Context(), m, c.req)
 			if end.Outcome != c.outcome || len(end.Result.Rounds) != c.rounds {

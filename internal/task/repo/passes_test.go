@@ -27,6 +27,7 @@ func TestPasses(t *testing.T) {
 	blocked := call{"finish", map[string]any{"summary": "ALL DONE", "blocked": "I may not"}}
 	done := call{"finish", map[string]any{"summary": "ALL DONE: the command passes"}}
 	every := "for t in test*.sh; do test ! -e $t || sh $t || exit 1; done"
+	dir := makeRepo(t, telling)
 	for _, c := range tier.First(7, []struct {
 		name    string
 		calls   []call
@@ -55,9 +56,9 @@ func TestPasses(t *testing.T) {
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nowhere{})
+			b := newBench(t, nowhere{}) // its files of progress are counted
 			r := c.req
-			r.URL, r.Rounds = makeRepo(t, telling), -1
+			r.URL, r.Rounds = dir, -1
 			if r.Until == "" {
 				r.Until = "sh test.sh"
 			}

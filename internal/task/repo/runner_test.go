@@ -172,6 +172,13 @@ func newBench(t *testing.T, d repo.Deliverer) *bench {
 	return b
 }
 
+// in is the same bench for a subtest, with facts of its own: the rows of a table share the copies of their repositories.
+func (b *bench) in(t *testing.T) *bench {
+	own := *b
+	own.t, own.facts, own.stored = t, &facts{}, nil
+	return &own
+}
+
 func (b *bench) do(ctx context.Context, m model.Model, r api.RepoTask) (repo.End, api.Task) {
 	b.t.Helper()
 	if r.Verify == "" {
@@ -200,9 +207,10 @@ func (b *bench) do(ctx context.Context, m model.Model, r api.RepoTask) (repo.End
 func TestVerdicts(t *testing.T) {
 	passing := map[string]string{"sum.sh": "echo $(($1 + $2))\n", "test.sh": sum["test.sh"]}
 	mutant := "--- a/sum.sh\n+++ b/sum.sh\n@@ -1 +1 @@\n-echo $(($1 + $2))\n+echo $(($1 * $2))\n"
+	shared, failing, green := newBench(t, nowhere{}), makeRepo(t, sum), makeRepo(t, passing)
 	for _, c := range []struct {
 		name    string
-		files   map[string]string
+		green   bool // the gate passed before
 		calls   []call
 		req     api.RepoTask
 		outcome api.Outcome
@@ -220,24 +228,23 @@ func TestVerdicts(t *testing.T) {
 		{name: "out of steps with the work done", calls: []call{sh(mend), sh("true"), sh("pwd"), sh("ls")}, req: api.RepoTask{Budget: api.Budget{Steps: 2}}, outcome: api.OutcomeVerified, rounds: 1, stop: api.StopSteps},
 		{name: "out of steps without", calls: []call{sh("echo x > y"), sh("true"), sh("pwd"), sh("ls")}, req: api.RepoTask{Budget: api.Budget{Steps: 2}}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopSteps, says: "step_budget"},
 		{name: "loops", calls: slices.Repeat([]call{sh("ls")}, 20), outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopLoop, says: "repeated_calls"},
-		{name: "nothing to do", files: passing, calls: []call{finish(), sh("echo x > y")}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopFinished, says: "there is no failure to repair: sh test.sh. Message of the agent: done"},
-		{name: "nothing to do, and blocked", files: passing, calls: []call{{"finish", map[string]any{"summary": "no", "blocked": "I need a key"}}}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopFinished, says: "The gate passed before the work, so there is no failure to repair: sh test.sh. Message of the agent: I need a key"},
-		{name: "out of steps where all passed before", files: passing, calls: []call{sh("echo x > y"), sh("true"), sh("pwd")}, req: api.RepoTask{Budget: api.Budget{Steps: 2}}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopSteps},
+		{name: "nothing to do", green: true, calls: []call{finish(), sh("echo x > y")}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopFinished, says: "there is no failure to repair: sh test.sh. Message of the agent: done"},
+		{name: "nothing to do, and blocked", green: true, calls: []call{{"finish", map[string]any{"summary": "no", "blocked": "I need a key"}}}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopFinished, says: "The gate passed before the work, so there is no failure to repair: sh test.sh. Message of the agent: I need a key"},
+		{name: "out of steps where all passed before", green: true, calls: []call{sh("echo x > y"), sh("true"), sh("pwd")}, req: api.RepoTask{Budget: api.Budget{Steps: 2}}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopSteps},
 		{name: "blocked", calls: []call{{"finish", map[string]any{"summary": "no", "blocked": "I need a decision"}}}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopFinished, says: "I need a decision"},
-		{name: "new tests that test nothing", files: passing, calls: []call{sh("echo true > more_test.sh; echo true > test.sh"), finish()},
+		{name: "new tests that test nothing", green: true, calls: []call{sh("echo true > more_test.sh; echo true > test.sh"), finish()},
 			req: api.RepoTask{Rounds: -1, Mutant: mutant, TestsMayChange: true}, outcome: api.OutcomeNeedsHuman, rounds: 1, stop: api.StopFinished, says: "do not detect"},
-		{name: "new tests that test nothing at first", files: passing, calls: []call{sh("echo true > test.sh"), finish(), sh(`echo 'test "$(sh sum.sh 4 4)" = 8' > test.sh`), finish()},
+		{name: "new tests that test nothing at first", green: true, calls: []call{sh("echo true > test.sh"), finish(), sh(`echo 'test "$(sh sum.sh 4 4)" = 8' > test.sh`), finish()},
 			req: api.RepoTask{Mutant: mutant, TestsMayChange: true}, outcome: api.OutcomeVerified, rounds: 2, stop: api.StopFinished, told: "a seeded defect"},
-		{name: "new tests that test", files: passing, calls: []call{sh(`echo 'test "$(sh sum.sh 4 4)" = 8 || exit 1' >> test.sh`), finish()},
+		{name: "new tests that test", green: true, calls: []call{sh(`echo 'test "$(sh sum.sh 4 4)" = 8 || exit 1' >> test.sh`), finish()},
 			req: api.RepoTask{Rounds: -1, Mutant: mutant}, outcome: api.OutcomeVerified, rounds: 1, stop: api.StopFinished},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nowhere{})
-			if c.files == nil {
-				c.files = sum
+			b, dir := shared.in(t), failing
+			if c.green {
+				dir = green
 			}
-			dir := makeRepo(t, c.files)
 			c.req.URL = dir
 			m := &scripted{calls: c.calls}
 			end, _ := b.do(t.Context(), m, c.req)
@@ -269,6 +276,7 @@ func TestTestsAreNotTheWayOut(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}
+	shared, dir := newBench(t, nowhere{}), makeRepo(t, watched)
 	for name, trick := range map[string]string{
 		"edits the test":    "sed -i s/5/-1/ test_calc.py",
 		"deletes the test":  `printf 'import unittest\nclass T(unittest.TestCase):\n    def test_x(self): pass\n' > test_calc.py`,
@@ -279,9 +287,8 @@ func TestTestsAreNotTheWayOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nowhere{})
-			end, _ := b.do(t.Context(), &scripted{calls: []call{sh(trick), finish()}}, api.RepoTask{
-				URL: makeRepo(t, watched), Verify: "python3 -m unittest", Rounds: -1,
+			end, _ := shared.in(t).do(t.Context(), &scripted{calls: []call{sh(trick), finish()}}, api.RepoTask{
+				URL: dir, Verify: "python3 -m unittest", Rounds: -1,
 			})
 			if end.Outcome != api.OutcomeNeedsHuman {
 				t.Fatalf("%s %v: %+v", end.Outcome, end.Error, end.Result)
@@ -292,9 +299,8 @@ func TestTestsAreNotTheWayOut(t *testing.T) {
 		})
 	}
 	t.Run("control: mended", func(t *testing.T) {
-		b := newBench(t, nowhere{})
-		end, _ := b.do(t.Context(), &scripted{calls: []call{sh("sed -i 's/a - b/a + b/' calc.py; sed -i '$a # tested' test_calc.py"), finish()}}, api.RepoTask{
-			URL: makeRepo(t, watched), Verify: "python3 -m unittest", Rounds: -1,
+		end, _ := shared.in(t).do(t.Context(), &scripted{calls: []call{sh("sed -i 's/a - b/a + b/' calc.py; sed -i '$a # tested' test_calc.py"), finish()}}, api.RepoTask{
+			URL: dir, Verify: "python3 -m unittest", Rounds: -1,
 		})
 		r := end.Result.Rounds[0]
 		if end.Outcome != api.OutcomeVerified || r.Original == nil || !r.Original.Passed {

@@ -14,6 +14,7 @@ func TestSubjects(t *testing.T) {
 	t.Parallel()
 	const addition = "sed -i 's/a - b/a + b/' calc.py"
 	calc := map[string]string{"calc.py": "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n", "test.sh": "grep -q 'a + b' calc.py\n"}
+	shared, plain := newBench(t, nowhere{}), makeRepo(t, calc)
 	says := func(summary string) call { return call{"finish", map[string]any{"summary": summary}} }
 	for _, c := range []struct {
 		name, do, says string
@@ -35,8 +36,10 @@ func TestSubjects(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nowhere{})
-			dir, remote := makeRepo(t, calc), t.TempDir()
+			b, dir, remote := shared.in(t), plain, t.TempDir()
+			if len(c.style) > 0 {
+				dir = makeRepo(t, calc)
+			}
 			runGit(t, remote, "init", "-q", "--bare")
 			for _, s := range c.style {
 				runGit(t, dir, "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-q", "--allow-empty", "-m", s)

@@ -30,6 +30,7 @@ func supplied() map[string]string {
 func TestSupply(t *testing.T) {
 	t.Parallel()
 	const evil = `sed -i s/registry.example.org/evil.example.org/ package-lock.json`
+	shared, dir := newBench(t, nowhere{}), makeRepo(t, supplied())
 	for _, c := range tier.First(14, []struct {
 		name, does string
 		req        api.RepoTask
@@ -79,8 +80,8 @@ func TestSupply(t *testing.T) {
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nowhere{})
-			c.req.URL = makeRepo(t, supplied())
+			b := shared.in(t)
+			c.req.URL = dir
 			m := &scripted{calls: []call{sh(c.does + "; " + mend), finish(), finish()}}
 			end, _ := b.do(t.Context(), m, c.req)
 			if end.Outcome != api.OutcomeVerified || len(end.Result.Rounds) != max(1, c.rounds) {

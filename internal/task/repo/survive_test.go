@@ -403,7 +403,7 @@ func killedAnywhere(t *testing.T, work string, n int, last func(t *testing.T, s 
 func TestSurvives(t *testing.T) {
 	t.Parallel()
 	newSurvival(t, "").end(t, 0)
-	killedAt(t, "", points(t, 1, writes, 8), once)
+	killedAt(t, "", points(t, 1, writes, 6), once)
 }
 
 // TestSurvivesEachStep kills the daemon's part of a task after every step: each process does one.

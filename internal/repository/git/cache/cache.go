@@ -57,6 +57,7 @@ type Cache struct {
 	cfg     Config
 	git     *git.Program
 	flights flight.Group[arrival]
+	listed  listed
 	deflate sync.Pool // of *zlib.Writer
 }
 
@@ -270,6 +271,7 @@ func (c *Cache) Remove(ctx context.Context, name string) error {
 	// Rename it first: an interrupted removal must not look complete. The next writer
 	// removes the rest.
 	aside := base + ".new"
+	defer c.listed.forget(base + ".git")
 	err = os.RemoveAll(aside)
 	if err == nil {
 		if err = os.Rename(base+".git", aside); os.IsNotExist(err) {

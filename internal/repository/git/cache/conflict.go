@@ -94,7 +94,7 @@ func (m *merge) renamed(ctx context.Context, from, to string) (map[string]string
 	if err != nil {
 		return nil, err
 	}
-	stats, err := parseRaw(raw)
+	stats, _, err := parseRaw(git.SplitNUL(raw))
 	names := map[string]string{}
 	for _, s := range stats {
 		names[s.OldPath] = s.Path

@@ -56,15 +56,11 @@ type FileStat struct {
 
 // Stat lists the files that differ between two commits, sorted by path.
 func (r *Repo) Stat(ctx context.Context, from, to string) ([]FileStat, error) {
-	raw, err := r.diffTree(ctx, from, to, true, 0, "-z", "--raw", "--no-abbrev")
+	out, err := r.diffTree(ctx, from, to, true, 0, "-z", "--raw", "--no-abbrev", "--numstat")
 	if err != nil {
 		return nil, err
 	}
-	numbers, err := r.diffTree(ctx, from, to, true, 0, "-z", "--numstat")
-	if err != nil {
-		return nil, err
-	}
-	stats, err := parseRaw(raw)
+	stats, numbers, err := parseRaw(git.SplitNUL(out))
 	if err != nil {
 		return nil, err
 	}
@@ -72,14 +68,13 @@ func (r *Repo) Stat(ctx context.Context, from, to string) ([]FileStat, error) {
 }
 
 // parseRaw parses ":mode mode hash hash status" NUL path NUL, with a second path for a
-// rename.
-func parseRaw(b []byte) ([]FileStat, error) {
+// rename. It returns the fields after them, which parseNumbers parses.
+func parseRaw(f []string) ([]FileStat, []string, error) {
 	var stats []FileStat
-	f := git.SplitNUL(b)
-	for len(f) > 0 {
+	for len(f) > 0 && strings.HasPrefix(f[0], ":") {
 		head := strings.Fields(f[0])
-		if len(head) != 5 || head[0][0] != ':' || len(f) < 2 {
-			return nil, api.Errorf(api.KindInternal, "git diff-tree printed unexpected output: %q", git.Sanitize(f[0], 200))
+		if len(head) != 5 || len(f) < 2 {
+			return nil, nil, api.Errorf(api.KindInternal, "git diff-tree printed unexpected output: %q", git.Sanitize(f[0], 200))
 		}
 		s := FileStat{Status: head[4][0], Path: f[1]}
 		f = f[2:]
@@ -87,25 +82,24 @@ func parseRaw(b []byte) ([]FileStat, error) {
 		case 'A', 'M', 'D', 'T':
 		case 'R':
 			if len(f) == 0 {
-				return nil, api.Errorf(api.KindInternal, "git diff-tree printed incomplete output")
+				return nil, nil, api.Errorf(api.KindInternal, "git diff-tree printed incomplete output")
 			}
 			s.OldPath, s.Path, f = s.Path, f[0], f[1:]
 		default:
-			return nil, api.Errorf(api.KindInternal, "git diff-tree printed an unknown status %q", s.Status)
+			return nil, nil, api.Errorf(api.KindInternal, "git diff-tree printed an unknown status %q", s.Status)
 		}
 		stats = append(stats, s)
 	}
-	return stats, nil
+	return stats, f, nil
 }
 
 // parseNumbers parses "added<tab>deleted<tab>path" NUL. For a rename the path is empty and
 // two paths follow, each with a NUL.
-func parseNumbers(b []byte, stats []FileStat) error {
+func parseNumbers(f []string, stats []FileStat) error {
 	byPath := make(map[string]int, len(stats))
 	for i, s := range stats {
 		byPath[s.Path] = i
 	}
-	f := git.SplitNUL(b)
 	for len(f) > 0 {
 		part := strings.SplitN(f[0], "\t", 3)
 		if len(part) != 3 {

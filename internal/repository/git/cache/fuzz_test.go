@@ -86,10 +86,11 @@ func FuzzAnswers(f *testing.F) {
 		if len(l.entries) > 101 {
 			t.Error("the bound does not hold")
 		}
-		if stats, err := parseRaw(b); err == nil {
-			parseNumbers(b, stats)
+		fields := git.SplitNUL(b)
+		if stats, numbers, err := parseRaw(fields); err == nil {
+			parseNumbers(numbers, stats)
 		}
-		parseNumbers(b, []FileStat{{Path: "a"}, {Path: "b"}})
+		parseNumbers(fields, []FileStat{{Path: "a"}, {Path: "b"}})
 		if a, err := parseAdvertisement(b, 10); err == nil && (len(a.refs) > 10 || a.branch != "" && a.refs[a.branch] == "") {
 			t.Errorf("got %+v", a)
 		}

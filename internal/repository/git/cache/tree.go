@@ -41,6 +41,10 @@ func (r *Repo) files(ctx context.Context, commit string, maxFiles int, maxBytes 
 	if err := git.CheckHash("files", commit); err != nil {
 		return nil, err
 	}
+	name := listedName{r.dir, commit}
+	if entries, bytes, ok := r.cache.listed.find(name); ok && len(entries) <= maxFiles && bytes <= maxBytes {
+		return entries, nil
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	l := &listing{maxFiles: maxFiles, maxBytes: maxBytes, stop: stop}
@@ -50,6 +54,9 @@ func (r *Repo) files(ctx context.Context, commit string, maxFiles int, maxBytes 
 	}
 	if err == nil && len(l.rest) > 0 {
 		err = api.Errorf(api.KindInternal, "git ls-tree printed incomplete output")
+	}
+	if err == nil {
+		r.cache.listed.keep(name, l.entries, l.bytes)
 	}
 	return l.entries, err
 }
