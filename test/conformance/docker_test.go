@@ -21,5 +21,5 @@ func TestDocker(t *testing.T) {
 	if a, ok := b.Probe(t.Context()).Has(api.CapStart); !ok {
 		t.Fatalf("the engine runs no sandbox: %s; %s", a.Reason, a.Fix)
 	}
-	bench.suite(t, b, sandboxtest.Fixture{})
+	bench.suite(t, b, sandboxtest.Fixture{GuestListed: true})
 }

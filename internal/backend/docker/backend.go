@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/ids"
@@ -46,13 +48,17 @@ type Backend struct {
 	dir    string
 	owner  string // the value of labelOwner
 	engine *client.Client
-	filter []byte
-	log    *slog.Logger
+	// processors are those that sandboxes may use; turn counts those that got a part of them.
+	processors []int
+	turn       atomic.Uint64
+	filter     []byte
+	log        *slog.Logger
 
 	loading perkey.Locks
 	mu      sync.Mutex
 	loaded  map[string]bool // images that the engine had when they were last used
 	report  *api.BackendReport
+	groups2 bool // control groups of version 2
 
 	machines sync.WaitGroup
 }
@@ -79,6 +85,11 @@ func New(cfg Config) (*Backend, error) {
 	if b.engine, err = client.New(opts...); err != nil {
 		return nil, api.Errorf(api.KindInvalid, "docker backend: %w", err).WithHint("Check docker.host and DOCKER_HOST.")
 	}
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return fail(err)
+	}
+	b.processors = initns.Processors(&set)
 	policy, err := seccomp.Default(seccomp.Options{GuestUID: ids.GuestUID, GuestGID: ids.GuestUID})
 	if err == nil {
 		b.filter, err = policy.Compile()

@@ -40,7 +40,7 @@ var stageCaps = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", 
 func name(id api.SandboxID) string { return "hortus-" + string(id) }
 
 // options describe the container of a sandbox.
-func (b *Backend) options(spec sandbox.Spec, r *root) (client.ContainerCreateOptions, error) {
+func (b *Backend) options(spec sandbox.Spec, r *root, seen *initns.Limits) (client.ContainerCreateOptions, error) {
 	kept := spec
 	kept.Env = nil
 	text, err := json.Marshal(kept)
@@ -51,10 +51,12 @@ func (b *Backend) options(spec sandbox.Spec, r *root) (client.ContainerCreateOpt
 	if err != nil {
 		return client.ContainerCreateOptions{}, err
 	}
-	readOnly := func(from, to string) mount.Mount {
-		return mount.Mount{Type: mount.TypeBind, Source: from, Target: to, ReadOnly: true, BindOptions: &mount.BindOptions{NonRecursive: true, Propagation: mount.PropagationPrivate}}
-	}
 	mounts = append(mounts, readOnly(b.guestDir(), initns.EngineDir+"/bin"), readOnly(filepath.Join(b.rundir(spec.ID), birthDir), path.Dir(initns.EngineSocket)))
+	shown, err := view(b.rundir(spec.ID), seen)
+	if err != nil {
+		return client.ContainerCreateOptions{}, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
+	}
+	mounts = append(mounts, shown...)
 	no := false
 	l := spec.Limits
 	var pids int64 = -1
@@ -73,7 +75,7 @@ func (b *Backend) options(spec sandbox.Spec, r *root) (client.ContainerCreateOpt
 			NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
 			CapDrop: []string{"ALL"}, CapAdd: stageCaps, SecurityOpt: []string{"no-new-privileges:true"},
 			LogConfig: container.LogConfig{Type: "none"}, RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
-			Init: &no, Runtime: b.cfg.Runtime, ShmSize: max(l.MemoryBytes/2, 1<<20), Mounts: mounts,
+			Init: &no, Runtime: b.cfg.Runtime, ShmSize: shmSize(l), Mounts: mounts,
 			Resources: container.Resources{
 				CgroupParent: b.cfg.CgroupParent,
 				Memory:       l.MemoryBytes, MemorySwap: l.MemoryBytes, PidsLimit: &pids, NanoCPUs: int64(math.Ceil(l.CPUs * 1e9)),
@@ -82,8 +84,17 @@ func (b *Backend) options(spec sandbox.Spec, r *root) (client.ContainerCreateOpt
 	}, nil
 }
 
+// shmSize is the size of /dev/shm: above the limit of memory, which counts it.
+func shmSize(l api.Limits) int64 {
+	if l.MemoryBytes == 0 {
+		return 1 << 30
+	}
+	return l.MemoryBytes + 1<<20
+}
+
 // hostMounts shows the directories of this machine that a template consists of besides its root. The
-// engine mounts an overlay for those with a mask, in a volume that is removed with the container.
+// engine mounts an overlay for those with a mask, in a volume that is removed with the container. Such an
+// overlay is read-only: it has no upper layer.
 func hostMounts(trees []layer.Tree) (all []mount.Mount, err error) {
 	for _, t := range trees {
 		for _, m := range t.Mounts {
@@ -93,11 +104,10 @@ func hostMounts(trees []layer.Tree) (all []mount.Mount, err error) {
 				}
 			}
 			if len(m.Lowers) == 1 {
-				all = append(all, mount.Mount{Type: mount.TypeBind, Source: m.Lowers[0], Target: m.Target, ReadOnly: true,
-					BindOptions: &mount.BindOptions{NonRecursive: true, Propagation: mount.PropagationPrivate}})
+				all = append(all, readOnly(m.Lowers[0], m.Target))
 				continue
 			}
-			all = append(all, mount.Mount{Type: mount.TypeVolume, Target: m.Target, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{
+			all = append(all, mount.Mount{Type: mount.TypeVolume, Target: m.Target, VolumeOptions: &mount.VolumeOptions{
 				NoCopy: true,
 				DriverConfig: &mount.Driver{Name: "local", Options: map[string]string{
 					"type": "overlay", "device": "overlay", "o": "ro,nosuid,nodev,lowerdir=" + strings.Join(m.Lowers, ":"),

@@ -20,10 +20,11 @@ func engineError(what string, err error) *api.Error {
 	if errors.As(err, &own) {
 		return api.Errorf(own.Kind, "%s: %w", what, err)
 	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return api.Errorf(api.KindOf(err), "Docker: %s: %w", what, err)
+	}
 	kind := api.KindInternal
 	switch {
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		kind = api.KindOf(err)
 	case client.IsErrConnectionFailed(err) || cerrdefs.IsUnavailable(err):
 		kind = api.KindUnavailable
 	}

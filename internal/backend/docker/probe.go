@@ -33,7 +33,7 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 	r := b.describe(info, a)
 	if a.OK {
 		b.mu.Lock()
-		b.report = &r // for the trial, whose Spec is validated
+		b.groups2 = info.CgroupVersion == "2"
 		b.mu.Unlock()
 		if t := b.try(ctx); !t.OK {
 			r = b.describe(info, t)
@@ -78,6 +78,13 @@ func (b *Backend) inspectEngine(ctx context.Context) (system.Info, api.Ability) 
 		a.OK = true
 	}
 	return got.Info, a
+}
+
+// unified reports whether the engine shows a container its control group of version 2.
+func (b *Backend) unified() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.groups2
 }
 
 // olderThan compares versions of the API.

@@ -28,6 +28,8 @@ import (
 const (
 	// startTimeout is the maximum duration of a start. It includes the load of an image.
 	startTimeout = 5 * time.Minute
+	// createTimeout is the maximum duration of the creation of a container, of which most is a removed image.
+	createTimeout = 2 * time.Minute
 	// stageTimeout is the maximum duration from the start of a container until its guest serves.
 	stageTimeout = 60 * time.Second
 )
@@ -86,7 +88,7 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *
 				undo[i]()
 			}
 			if cerr := ctx.Err(); cerr != nil {
-				err = api.Errorf(api.KindOf(cerr), "timeout: sandbox %s did not start: %w", spec.ID, err)
+				err = api.Errorf(api.KindOf(cerr), "timeout: sandbox %s did not start: %w", spec.ID, cerr)
 			}
 		}
 	}()
@@ -105,7 +107,8 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *
 		return nil, api.Errorf(api.KindInternal, "sandbox %s: its sockets: %w", spec.ID, err)
 	}
 	defer s.close()
-	id, err := b.create(ctx, spec, r)
+	seen := b.limits(spec.Limits, b.unified())
+	id, err := b.create(ctx, spec, r, seen)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +128,7 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *
 	defer cancel()
 	conn, err := s.meet(short, pid)
 	if err == nil {
-		err = instruct(short, conn, s.guest, spec, r, b.filter)
+		err = b.instruct(short, conn, s.guest, spec, r, seen)
 		if err != nil {
 			conn.Close()
 		}
@@ -139,12 +142,18 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *
 	return &waiting{machine: m, conn: conn, r: r}, nil
 }
 
-// create makes the container. An image that somebody removed from the engine is loaded again.
-func (b *Backend) create(ctx context.Context, spec sandbox.Spec, r *root) (id string, err error) {
-	o, err := b.options(spec, r)
+// create makes the container. An image that somebody removed from the engine is loaded again. The end of
+// ctx does not interrupt the call: the engine would go on, and make a container of which nobody knows.
+func (b *Backend) create(ctx context.Context, spec sandbox.Spec, r *root, seen *initns.Limits) (id string, err error) {
+	o, err := b.options(spec, r, seen)
 	if err != nil {
 		return "", err
 	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+	defer cancel()
 	got, err := b.engine.ContainerCreate(ctx, o)
 	if cerrdefs.IsNotFound(err) {
 		if err := b.ensureImage(ctx, r, true); err != nil {
@@ -244,13 +253,13 @@ func (s *sockets) meet(ctx context.Context, pid int) (*net.UnixConn, error) {
 }
 
 // instruct sends the stage everything that it needs to become the guest, and waits until the guest is ready.
-func instruct(ctx context.Context, conn *net.UnixConn, socket *os.File, spec sandbox.Spec, r *root, filter []byte) error {
+func (b *Backend) instruct(ctx context.Context, conn *net.UnixConn, socket *os.File, spec sandbox.Spec, r *root, seen *initns.Limits) error {
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	c := &child.Child{Conn: conn}
 	is := &initns.Spec{
 		RunDir: -1, Guest: -1, Dev: -1, Saved: -1, UID: ids.GuestUID, GID: ids.GuestUID, Switch: true, Caps: launch.Mask(launch.GuestCaps),
-		Filter: filter, Threads: birth.Reserve, Capture: true,
+		Filter: b.filter, Threads: birth.Reserve, Capture: true, Limits: seen,
 		Dirs: launch.OwnDirs(), Files: launch.NameFiles(spec), Run: launch.RunFiles(spec),
 	}
 	if err := c.Send(is, []int{int(socket.Fd())}); err != nil {

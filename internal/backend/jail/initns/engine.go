@@ -49,6 +49,9 @@ func runEngine() error {
 	if err := nullStdio(); err != nil {
 		return err
 	}
+	if err := spec.Limits.useProcessors(); err != nil {
+		return err
+	}
 	// The descriptor of a directory of the sandbox's disk, as other stages send it.
 	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
