@@ -3,11 +3,13 @@ package dockertest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,42 +35,82 @@ type Engine struct {
 	done chan struct{}
 }
 
+// errMissing says that this machine or user can have no engine.
+var errMissing = errors.New("no Docker engine of the test's own")
+
 // Start starts an engine that ends with the test. It skips the test if this machine has no dockerd, or if
 // the user is not root.
 func Start(t testing.TB) *Engine {
 	t.Helper()
+	e, err := Open()
+	if errors.Is(err, errMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// Missing reports whether an error of Open says that this machine or user can have no engine.
+func Missing(err error) bool { return errors.Is(err, errMissing) }
+
+// Open starts an engine. The caller closes it.
+func Open() (_ *Engine, err error) {
 	if os.Geteuid() != 0 {
-		t.Skip("a Docker engine of the test's own needs root")
+		return nil, fmt.Errorf("%w: it needs root", errMissing)
 	}
 	if _, err := os.Stat(dockerd); err != nil {
-		t.Skipf("no Docker engine on this machine: %v; install Debian's docker.io", err)
+		return nil, fmt.Errorf("%w: %w; install Debian's docker.io", errMissing, err)
 	}
 	// A short path: containerd's sockets are below it.
 	dir, err := os.MkdirTemp("/tmp", "docker-")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	e := &Engine{Dir: dir, Host: "unix://" + filepath.Join(dir, "s")}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("remove the engine's data: %v", err)
-		}
-	})
-	e.Run(t)
-	t.Cleanup(func() { e.Stop(t) })
-	return e
+	if err := e.Run(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return e, nil
 }
 
-// Run starts the engine, again after a Stop or a Kill.
-func (e *Engine) Run(t testing.TB) {
-	t.Helper()
+// Close ends the engine and removes what it has stored. No container may be left.
+func (e *Engine) Close() error {
+	// Without the containers' shims, which would outlive it.
+	if out, err := e.Docker("ps", "-aq"); err == nil && strings.TrimSpace(out) != "" {
+		e.Docker(append([]string{"rm", "-f", "-v"}, strings.Fields(out)...)...)
+	}
+	err := errors.Join(e.Stop(), os.RemoveAll(e.Dir))
+	e.removeGroups()
+	return err
+}
+
+// removeGroups removes the control groups of the engine, which are empty.
+func (e *Engine) removeGroups() {
+	name := filepath.Base(e.Dir)
+	for _, pattern := range []string{"/sys/fs/cgroup/" + name, "/sys/fs/cgroup/*/" + name} {
+		dirs, _ := filepath.Glob(pattern)
+		for _, d := range dirs {
+			os.Remove(d)
+		}
+	}
+}
+
+// Run starts the engine, again after a Stop.
+func (e *Engine) Run() error {
 	none := filepath.Join(e.Dir, "none.json") // instead of the machine's configuration
 	if err := os.WriteFile(none, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	log, err := os.OpenFile(filepath.Join(e.Dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer log.Close()
 	e.cmd = exec.Command(dockerd, "--data-root", filepath.Join(e.Dir, "data"), "--exec-root", filepath.Join(e.Dir, "exec"),
@@ -77,7 +119,7 @@ func (e *Engine) Run(t testing.TB) {
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	e.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	if err := e.cmd.Start(); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	e.done = make(chan struct{})
 	go func() { e.cmd.Wait(); close(e.done) }()
@@ -85,29 +127,21 @@ func (e *Engine) Run(t testing.TB) {
 	defer cancel()
 	for {
 		if c, err := net.Dial("unix", filepath.Join(e.Dir, "s")); err == nil {
-			c.Close()
-			return
+			return c.Close()
 		}
 		select {
 		case <-e.done:
-			t.Fatalf("dockerd ended: %s", e.tail())
+			return fmt.Errorf("dockerd ended: %s", e.tail())
 		case <-ctx.Done():
-			t.Fatalf("dockerd does not answer: %s", e.tail())
+			return errors.Join(fmt.Errorf("dockerd does not answer: %s", e.tail()), e.Stop())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// Stop ends the engine in an orderly way. Containers keep running.
-func (e *Engine) Stop(t testing.TB) {
-	t.Helper()
-	if err := e.end(unix.SIGTERM); err != nil {
-		t.Error(err)
-	}
-}
-
-func (e *Engine) end(s unix.Signal) error {
-	unix.Kill(e.cmd.Process.Pid, s)
+// Stop ends the engine. Containers keep running.
+func (e *Engine) Stop() error {
+	unix.Kill(e.cmd.Process.Pid, unix.SIGTERM)
 	select {
 	case <-e.done:
 		return nil
