@@ -43,3 +43,18 @@ func staticGuest(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(tools.Dir(t), tools.Guest)
 }
+
+// inCI are the attacks that CI makes on Docker: what an engine adds to or takes from the walls. The others
+// end at the guest or the stage, which are those of containers, and are in the soak tier.
+var inCI = map[string]bool{
+	"TestEscapes": true, "TestSetuidFile": true, "TestProcessesOfOthers": true, "TestHostSockets": true, "TestLayersStay": true,
+	"TestPathsOfTheHost": true, "TestNeighboursAreNotSeen": true, "TestNeighboursLockNothing": true, "TestRootRegainsNothing": true,
+}
+
+// notByEngine skips an attack on Docker: why says what an engine does, which docs/security-claims.md names.
+func (w *world) notByEngine(t *testing.T, why string) {
+	t.Helper()
+	if w.isolation == "docker" {
+		t.Skipf("docker: %s", why)
+	}
+}

@@ -132,6 +132,9 @@ func each(t *testing.T, attack func(t *testing.T, w *world), atOnce bool) {
 				// Such attacks end at a kernel which holds the same for every user, or at an engine.
 				tier.AnyUser(t)
 			}
+			if top, _, _ := strings.Cut(t.Name(), "/"); isolation == "docker" && !inCI[top] {
+				tier.Soak(t)
+			}
 			if atOnce {
 				t.Parallel()
 			}

@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -32,7 +34,7 @@ type Config struct {
 	Layers *layer.Store
 	// Guest is the path of a static executable that is the guest and the stage before it.
 	Guest string
-	// Host is the address of the engine; empty for DOCKER_HOST's, or that of the system's engine.
+	// Host is the address of the engine, a Unix socket; empty for that of the system's engine.
 	Host string
 	// Runtime is the name of the engine's runtime for sandboxes; empty for the engine's default.
 	Runtime string
@@ -48,6 +50,8 @@ type Backend struct {
 	dir    string
 	owner  string // the value of labelOwner
 	engine *client.Client
+	// unusable is why the engine cannot be used, as far as its address says.
+	unusable string
 	// processors are those that sandboxes may use; turn counts those that got a part of them.
 	processors []int
 	turn       atomic.Uint64
@@ -78,12 +82,16 @@ func New(cfg Config) (*Backend, error) {
 	}
 	sum := sha256.Sum256([]byte(dir))
 	b := &Backend{cfg: cfg, dir: dir, owner: hex.EncodeToString(sum[:8]), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), loaded: map[string]bool{}}
-	opts := []client.Opt{client.FromEnv}
+	var opts []client.Opt
 	if cfg.Host != "" {
-		opts = []client.Opt{client.WithHost(cfg.Host)}
+		opts = append(opts, client.WithHost(cfg.Host))
 	}
 	if b.engine, err = client.New(opts...); err != nil {
-		return nil, api.Errorf(api.KindInvalid, "docker backend: %w", err).WithHint("Check docker.host and DOCKER_HOST.")
+		// The address may be that of a variable which is not about this program: the report says so.
+		b.unusable = fmt.Sprintf("%q is no address of a Docker engine: %v", cfg.Host, err)
+		if b.engine, err = client.New(); err != nil {
+			return fail(err)
+		}
 	}
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -106,10 +114,18 @@ func New(cfg Config) (*Backend, error) {
 // guestDir is the directory with the guest's executable that containers see.
 func (b *Backend) guestDir() string { return filepath.Join(b.dir, "guest") }
 
+// emptyDir is an empty directory, for overlays of one directory.
+func (b *Backend) emptyDir() string { return filepath.Join(b.dir, "empty") }
+
 // installGuest copies the guest's executable to where containers see it. Running containers keep theirs.
 func (b *Backend) installGuest() error {
-	if err := os.MkdirAll(b.guestDir(), 0o755); err != nil {
-		return err
+	if strings.ContainsAny(b.dir, separators) {
+		return fmt.Errorf("the directory %q has a colon, a comma or a backslash in its name, which Docker cannot mount", b.dir)
+	}
+	for _, dir := range []string{b.guestDir(), b.emptyDir()} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
 	}
 	from, err := os.Open(b.cfg.Guest)
 	if err != nil {

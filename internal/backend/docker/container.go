@@ -32,6 +32,9 @@ const (
 	labelLayers  = "dev.hortus.layers"  // of an image
 )
 
+// separators have a meaning in the options of an overlay.
+const separators = `:,\`
+
 // stageCaps are the capabilities of the stage: those of the guest, and NET_ADMIN to capture outgoing
 // connections, which the stage drops before the guest serves.
 var stageCaps = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID", "NET_BIND_SERVICE", "KILL", "SETPCAP", "NET_ADMIN"}
@@ -47,11 +50,11 @@ func (b *Backend) options(spec sandbox.Spec, r *root, seen *initns.Limits) (clie
 	if err != nil {
 		return client.ContainerCreateOptions{}, api.Errorf(api.KindInvalid, "sandbox %s: %w", spec.ID, err)
 	}
-	mounts, err := hostMounts(r.trees)
+	mounts, err := b.hostMounts(r.trees)
 	if err != nil {
 		return client.ContainerCreateOptions{}, err
 	}
-	mounts = append(mounts, readOnly(b.guestDir(), initns.EngineDir+"/bin"), readOnly(filepath.Join(b.rundir(spec.ID), birthDir), path.Dir(initns.EngineSocket)))
+	mounts = append(mounts, overlay(initns.EngineDir+"/bin", b.guestDir(), b.emptyDir()), readOnly(filepath.Join(b.rundir(spec.ID), birthDir), path.Dir(initns.EngineSocket)))
 	shown, err := view(b.rundir(spec.ID), seen)
 	if err != nil {
 		return client.ContainerCreateOptions{}, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
@@ -76,6 +79,7 @@ func (b *Backend) options(spec sandbox.Spec, r *root, seen *initns.Limits) (clie
 			CapDrop: []string{"ALL"}, CapAdd: stageCaps, SecurityOpt: []string{"no-new-privileges:true"},
 			LogConfig: container.LogConfig{Type: "none"}, RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 			Init: &no, Runtime: b.cfg.Runtime, ShmSize: shmSize(l), Mounts: mounts,
+			MaskedPaths: initns.Hidden(),
 			Resources: container.Resources{
 				CgroupParent: b.cfg.CgroupParent,
 				Memory:       l.MemoryBytes, MemorySwap: l.MemoryBytes, PidsLimit: &pids, NanoCPUs: int64(math.Ceil(l.CPUs * 1e9)),
@@ -92,30 +96,33 @@ func shmSize(l api.Limits) int64 {
 	return l.MemoryBytes + 1<<20
 }
 
-// hostMounts shows the directories of this machine that a template consists of besides its root. The
-// engine mounts an overlay for those with a mask, in a volume that is removed with the container. Such an
-// overlay is read-only: it has no upper layer.
-func hostMounts(trees []layer.Tree) (all []mount.Mount, err error) {
+// hostMounts shows the directories of this machine that a template consists of besides its root.
+func (b *Backend) hostMounts(trees []layer.Tree) (all []mount.Mount, err error) {
 	for _, t := range trees {
 		for _, m := range t.Mounts {
 			for _, dir := range m.Lowers {
-				if strings.ContainsAny(dir, `:,\`) {
+				if strings.ContainsAny(dir, separators) {
 					return nil, api.Errorf(api.KindUnsupported, "the template shows %q, and the docker backend can show no directory with a colon, a comma or a backslash in its name", dir)
 				}
 			}
-			if len(m.Lowers) == 1 {
-				all = append(all, readOnly(m.Lowers[0], m.Target))
-				continue
+			lowers := m.Lowers
+			if len(lowers) == 1 {
+				lowers = append([]string{b.emptyDir()}, lowers...)
 			}
-			all = append(all, mount.Mount{Type: mount.TypeVolume, Target: m.Target, VolumeOptions: &mount.VolumeOptions{
-				NoCopy: true,
-				DriverConfig: &mount.Driver{Name: "local", Options: map[string]string{
-					"type": "overlay", "device": "overlay", "o": "ro,nosuid,nodev,lowerdir=" + strings.Join(m.Lowers, ":"),
-				}},
-			}})
+			all = append(all, overlay(m.Target, lowers...))
 		}
 	}
 	return all, nil
+}
+
+// overlay shows directories of this machine, the top one first and at least two: in an overlay that the
+// engine mounts for this container, in a volume that is removed with it. It has no upper layer, so it is
+// read-only. Its files have locks and watches of their own, which those of a bind mount would share with
+// every sandbox.
+func overlay(target string, lowers ...string) mount.Mount {
+	return mount.Mount{Type: mount.TypeVolume, Target: target, VolumeOptions: &mount.VolumeOptions{NoCopy: true, DriverConfig: &mount.Driver{
+		Name: "local", Options: map[string]string{"type": "overlay", "device": "overlay", "o": "ro,nosuid,nodev,lowerdir=" + strings.Join(lowers, ":")},
+	}}}
 }
 
 // mountPoints is a layer of directories. The archive of a layer replaces what has another type.

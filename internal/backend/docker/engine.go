@@ -40,6 +40,9 @@ func engineError(what string, err error) *api.Error {
 
 // local returns why an engine cannot mount directories of this machine; empty if it can.
 func (b *Backend) local() string {
+	if b.unusable != "" {
+		return b.unusable
+	}
 	host := b.engine.DaemonHost()
 	if strings.HasPrefix(host, "unix://") {
 		return ""

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"hortus.dev/internal/backend/jail/cgroup"
 )
 
 // groups are the control groups of a process of this machine: their directories by controller, with
@@ -33,6 +35,16 @@ func groupOf(pid int) groups {
 		}
 	}
 	return g
+}
+
+// limitSockets limits the memory of sockets, which control groups of version 1 count separately and for
+// which the engine has no limit. With version 2 there is nothing to do.
+func (g groups) limitSockets(memory int64) error {
+	dir, ok := g["memory"]
+	if !ok || memory == 0 {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(dir, "memory.kmem.tcp.limit_in_bytes"), []byte(strconv.FormatInt(cgroup.SocketMemory(memory), 10)), 0)
 }
 
 // read reads a file of a controller, in the form of version 1 or of version 2.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -118,6 +119,12 @@ func (b *Backend) try(ctx context.Context) api.Ability {
 	if err == nil {
 		_, err = m.Kill(context.WithoutCancel(ctx))
 	}
+	if _, rerr := b.engine.ImageRemove(context.WithoutCancel(ctx), r.name, client.ImageRemoveOptions{PruneChildren: true}); rerr != nil && err == nil {
+		err = engineError("remove the image of a trial", rerr)
+	}
+	b.mu.Lock()
+	delete(b.loaded, r.name)
+	b.mu.Unlock()
 	if err != nil {
 		a.Reason, a.Fix = err.Error(), api.HintOf(err)
 		return a
@@ -138,7 +145,12 @@ func (b *Backend) describe(info system.Info, start api.Ability) api.BackendRepor
 	if slices.Contains(info.SecurityOptions, "name=userns") {
 		walls += ", a user namespace"
 	} else {
-		walls += "; root inside is root of this machine without capabilities, unless the engine has userns-remap"
+		walls += "; without userns-remap of the engine, users inside have ids of this machine, and share the kernel's quotas of those"
+	}
+	memory := limit(api.CapLimitMemory, info.MemoryLimit, "memory")
+	if memory.OK && info.CgroupVersion == "1" && os.Geteuid() != 0 {
+		memory.Reason = "best effort: control groups of version 1 count no buffers of sockets"
+		memory.Fix = "Run the daemon as root, or the machine with control groups of version 2."
 	}
 	const otherwise = "Use --isolation container."
 	all := []api.Ability{
@@ -148,7 +160,7 @@ func (b *Backend) describe(info system.Info, start api.Ability) api.BackendRepor
 		{Capability: api.CapPause, OK: true, Reason: "by the engine"},
 		limit(api.CapLimitCPU, info.CPUCfsQuota, "processors"),
 		{Capability: api.CapLimitCPUTime, OK: true, Reason: "accounting of the engine, checked by the daemon"},
-		limit(api.CapLimitMemory, info.MemoryLimit, "memory"),
+		memory,
 		limit(api.CapLimitProcs, info.PidsLimit, "processes"),
 		{Capability: api.CapLimitDisk, Reason: "files are on the engine's disk, on which its storage driver " + info.Driver + " has no limit for each container", Fix: otherwise},
 		{Capability: api.CapLimitDiskRate, Reason: "the backend does not know the block device of the engine's disk", Fix: otherwise},

@@ -124,6 +124,9 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *
 	if err != nil {
 		return nil, err
 	}
+	if err := groupOf(pid).limitSockets(spec.Limits.MemoryBytes); err != nil {
+		b.log.Warn("the limit of memory does not count the buffers of sockets", "sandbox", spec.ID, "error", err)
+	}
 	short, cancel := context.WithTimeout(ctx, stageTimeout)
 	defer cancel()
 	conn, err := s.meet(short, pid)
@@ -184,6 +187,7 @@ func (b *Backend) running(ctx context.Context, id string) (int, error) {
 type sockets struct {
 	guest *os.File
 	birth *net.UnixListener
+	path  string // of birth
 }
 
 func (s *sockets) close() {
@@ -210,9 +214,9 @@ func listen(dir string) (_ *sockets, err error) {
 	if s.guest, err = guest.File(); err != nil {
 		return nil, err
 	}
-	if s.birth, err = bind("unixpacket", below, path.Base(initns.EngineSocket)); err == nil {
-		// In a user namespace of the engine, root is another user.
-		err = os.Chmod(filepath.Join(below, path.Base(initns.EngineSocket)), 0o666)
+	s.path = filepath.Join(below, path.Base(initns.EngineSocket))
+	if s.birth, err = bind("unixpacket", below, path.Base(s.path)); err == nil {
+		err = os.Chmod(s.path, 0o666) // in a user namespace of the engine, root is another user
 	}
 	if err != nil {
 		s.guest.Close()
@@ -236,7 +240,7 @@ func bind(network, dir, name string) (*net.UnixListener, error) {
 	return l, err
 }
 
-// meet waits until the stage connects. It refuses other processes.
+// meet waits until the stage connects, and removes the name of its socket. It refuses other processes.
 func (s *sockets) meet(ctx context.Context, pid int) (*net.UnixConn, error) {
 	stop := context.AfterFunc(ctx, func() { s.birth.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -246,7 +250,7 @@ func (s *sockets) meet(ctx context.Context, pid int) (*net.UnixConn, error) {
 			return nil, errors.Join(ctx.Err(), err)
 		}
 		if peer, err := link.Peer(conn); err == nil && peer == pid {
-			return conn, nil
+			return conn, os.Remove(s.path)
 		}
 		conn.Close()
 	}

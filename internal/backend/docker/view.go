@@ -3,7 +3,6 @@ package docker
 import (
 	"math"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 
@@ -63,16 +62,15 @@ func view(dir string, l *initns.Limits) (all []mount.Mount, err error) {
 			return nil, err
 		}
 	}
-	for _, name := range []string{"devices/system/cpu", "fs/cgroup"} {
-		if name == "fs/cgroup" && l.Unified {
-			continue
-		}
-		all = append(all, readOnly(filepath.Join(dir, "sys", name), path.Join("/sys", name)))
+	all = append(all, readOnly(filepath.Join(dir, "sys"), "/sys"))
+	if !l.Unified {
+		all = append(all, readOnly(filepath.Join(dir, "sys/fs/cgroup"), "/sys/fs/cgroup"))
 	}
 	return all, nil
 }
 
-// readOnly shows a file or directory of this machine.
+// readOnly shows a file or directory of a run directory. A lock or a watch on it affects everybody who sees
+// it, so it is for one sandbox.
 func readOnly(from, to string) mount.Mount {
 	return mount.Mount{Type: mount.TypeBind, Source: from, Target: to, ReadOnly: true, BindOptions: &mount.BindOptions{NonRecursive: true, Propagation: mount.PropagationPrivate}}
 }
