@@ -2,6 +2,7 @@ package initns
 
 import (
 	"fmt"
+	"os"
 	"path"
 	"runtime"
 	"sync"
@@ -72,8 +73,13 @@ func runEngine() error {
 	return err
 }
 
-// connect connects the control socket at its descriptor.
+// connect connects the control socket at its descriptor. In a program whose runtime uses that descriptor,
+// or the guest's, it executes the program again, with both taken.
 func connect() error {
+	if kind, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err == nil && kind == unix.SOCK_SEQPACKET {
+		unix.CloseOnExec(controlFD)
+		return nil // executed again
+	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return at("make the control socket", err)
@@ -81,13 +87,20 @@ func connect() error {
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: EngineSocket}); err != nil {
 		return at("connect the control socket", err)
 	}
-	if fd == controlFD {
+	if _, err := unix.FcntlInt(birth.ControlFD, unix.F_GETFD, 0); fd == controlFD && err == unix.EBADF {
 		return nil
 	}
-	if err := unix.Dup3(fd, controlFD, unix.O_CLOEXEC); err != nil {
-		return at("place the control socket", err)
+	for _, to := range []int{controlFD, birth.ControlFD} {
+		if fd == to {
+			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
+		} else {
+			err = unix.Dup3(fd, to, 0)
+		}
+		if err != nil {
+			return at("place the control socket", err)
+		}
 	}
-	return at("place the control socket", unix.Close(fd))
+	return at("execute the stage again", unix.Exec("/proc/self/exe", os.Args, os.Environ()))
 }
 
 // fill makes the directories and files of the sandbox's users. The image may be hostile: no link of it
