@@ -115,7 +115,7 @@ func (e *Engine) Run() error {
 	defer log.Close()
 	e.cmd = exec.Command(dockerd, "--data-root", filepath.Join(e.Dir, "data"), "--exec-root", filepath.Join(e.Dir, "exec"),
 		"--pidfile", filepath.Join(e.Dir, "pid"), "-H", e.Host, "--config-file", none, "--cgroup-parent", "/"+filepath.Base(e.Dir),
-		"--iptables=false", "--ip6tables=false", "--ip-masq=false", "--bridge=none", "--live-restore")
+		"--iptables=false", "--ip6tables=false", "--ip-masq=false", "--bridge=none")
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	e.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	if err := e.cmd.Start(); err != nil {
@@ -139,7 +139,7 @@ func (e *Engine) Run() error {
 	}
 }
 
-// Stop ends the engine. Containers keep running.
+// Stop ends the engine, and with it its containers.
 func (e *Engine) Stop() error {
 	unix.Kill(e.cmd.Process.Pid, unix.SIGTERM)
 	select {

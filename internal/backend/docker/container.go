@@ -29,7 +29,9 @@ const (
 	labelOwner   = "dev.hortus.owner"   // of a daemon's run directory
 	labelSandbox = "dev.hortus.sandbox" // the ID
 	labelSpec    = "dev.hortus.spec"    // what it was started with, without its environment
-	labelLayers  = "dev.hortus.layers"  // of an image
+	// Of images. A container inherits the labels of its image, so they are others.
+	labelImage  = "dev.hortus.image" // the same as labelOwner
+	labelLayers = "dev.hortus.layers"
 )
 
 // separators have a meaning in the options of an overlay.

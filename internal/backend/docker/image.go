@@ -112,7 +112,7 @@ func (b *Backend) ensureImage(ctx context.Context, r *root, fresh bool) error {
 		}
 	case err != nil:
 		return engineError("look for image "+r.name, err)
-	case got.Config == nil || got.Config.Labels[labelOwner] != b.owner || got.Config.Labels[labelLayers] != label(r.layers):
+	case got.Config == nil || got.Config.Labels[labelImage] != b.owner || got.Config.Labels[labelLayers] != label(r.layers):
 		return api.Errorf(api.KindConflict, "the image %s of the Docker engine was not made by this daemon", r.name).
 			WithHint("Remove it: docker image rm %s", r.name)
 	}
@@ -127,7 +127,7 @@ func (b *Backend) ensureImage(ctx context.Context, r *root, fresh bool) error {
 func (b *Backend) load(ctx context.Context, r *root) error {
 	b.sweepImages(ctx)
 	img := export.Image{Name: r.name, Architecture: runtime.GOARCH, Config: export.Config{
-		Labels: map[string]string{labelOwner: b.owner, labelLayers: label(r.layers)},
+		Labels: map[string]string{labelImage: b.owner, labelLayers: label(r.layers)},
 	}}
 	for _, t := range r.trees {
 		img.Layers = append(img.Layers, func(ctx context.Context, w io.Writer) error {
@@ -185,7 +185,7 @@ func loadError(r io.Reader) error {
 // sweepImages removes the images of layers that this machine does not have any more. Those that a
 // container uses stay.
 func (b *Backend) sweepImages(ctx context.Context) {
-	all, err := b.engine.ImageList(ctx, client.ImageListOptions{Filters: client.Filters{}.Add("label", labelOwner+"="+b.owner)})
+	all, err := b.engine.ImageList(ctx, client.ImageListOptions{Filters: client.Filters{}.Add("label", labelImage+"="+b.owner)})
 	if err != nil {
 		return // the load fails too, and says why
 	}
@@ -201,7 +201,7 @@ func (b *Backend) sweepImages(ctx context.Context) {
 // stale reports whether an image of this daemon has a layer that is not in the store.
 func (b *Backend) stale(img image.Summary) bool {
 	layers, ok := img.Labels[labelLayers]
-	return ok && img.Labels[labelOwner] == b.owner && slices.ContainsFunc(strings.Split(layers, ","), func(d string) bool {
+	return ok && img.Labels[labelImage] == b.owner && slices.ContainsFunc(strings.Split(layers, ","), func(d string) bool {
 		return !layer.Digest(d).Valid() || !b.cfg.Layers.Has(layer.Digest(d))
 	})
 }

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -92,6 +93,13 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *
 			}
 		}
 	}()
+	cfg, err := json.Marshal(guestConfig(spec, r))
+	if err == nil && len(cfg) > birth.MaxPacket {
+		err = fmt.Errorf("its configuration has %d bytes, the maximum is %d", len(cfg), birth.MaxPacket)
+	}
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "sandbox %s: %w", spec.ID, err).WithHint("Use a smaller environment.")
+	}
 	if err := b.ensureImage(ctx, r, false); err != nil {
 		return nil, err
 	}
@@ -131,7 +139,7 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *
 	defer cancel()
 	conn, err := s.meet(short, pid)
 	if err == nil {
-		err = b.instruct(short, conn, s.guest, spec, r, seen)
+		err = b.instruct(short, conn, s.guest, spec, cfg, seen)
 		if err != nil {
 			conn.Close()
 		}
@@ -257,7 +265,7 @@ func (s *sockets) meet(ctx context.Context, pid int) (*net.UnixConn, error) {
 }
 
 // instruct sends the stage everything that it needs to become the guest, and waits until the guest is ready.
-func (b *Backend) instruct(ctx context.Context, conn *net.UnixConn, socket *os.File, spec sandbox.Spec, r *root, seen *initns.Limits) error {
+func (b *Backend) instruct(ctx context.Context, conn *net.UnixConn, socket *os.File, spec sandbox.Spec, cfg []byte, seen *initns.Limits) error {
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	c := &child.Child{Conn: conn}
@@ -269,7 +277,7 @@ func (b *Backend) instruct(ctx context.Context, conn *net.UnixConn, socket *os.F
 	if err := c.Send(is, []int{int(socket.Fd())}); err != nil {
 		return err
 	}
-	if err := c.Send(guestConfig(spec, r), nil); err != nil && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
+	if err := c.Send(cfg, nil); err != nil && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
 		return err // a stage that has failed has closed the socket, and has sent the reason
 	}
 	disk, err := c.AwaitBuilt()
