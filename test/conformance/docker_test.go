@@ -13,6 +13,7 @@ import (
 )
 
 func TestDocker(t *testing.T) {
+	tier.AnyUser(t)
 	engine := dockertest.Start(t)
 	bench := newBench(t)
 	b, err := docker.New(docker.Config{Dir: bench.run, Layers: bench.layers, Guest: tools.Program(t, "./cmd/hortus-guest"), Host: engine.Host})

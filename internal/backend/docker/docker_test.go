@@ -36,6 +36,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	tier.AnyUser(t)
 	b := &bench{engine: dockertest.Start(t), dir: t.TempDir(), guest: tools.Program(t, "./cmd/hortus-guest")}
 	var err error
 	if b.layers, err = layer.Open(filepath.Join(b.dir, "layers")); err != nil {

@@ -256,7 +256,7 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 func (b *Backend) remove(ctx context.Context, id string) error {
 	_, err := b.engine.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	for wait := 5 * time.Millisecond; cerrdefs.IsConflict(err); wait = min(2*wait, 200*time.Millisecond) {
-		// Somebody else removes it, as an engine does that starts.
+		// Another client removes it, or an engine that starts.
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

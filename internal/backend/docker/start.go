@@ -154,7 +154,7 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *
 }
 
 // create makes the container. An image that somebody removed from the engine is loaded again. The end of
-// ctx does not interrupt the call: the engine would go on, and make a container of which nobody knows.
+// ctx does not interrupt the call: the engine would continue, and make a container of which nobody knows.
 func (b *Backend) create(ctx context.Context, spec sandbox.Spec, r *root, seen *initns.Limits) (id string, err error) {
 	o, err := b.options(spec, r, seen)
 	if err != nil {
