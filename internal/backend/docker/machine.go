@@ -140,7 +140,7 @@ func (m *machine) Pause(ctx context.Context) error {
 		return err
 	}
 	m.link.Pause(true)
-	if _, err := m.b.engine.ContainerPause(ctx, m.container, client.ContainerPauseOptions{}); err != nil && !cerrdefs.IsConflict(err) {
+	if err := m.freeze(ctx); err != nil {
 		m.link.Pause(false)
 		return engineError(fmt.Sprintf("pause sandbox %s", m.id), err)
 	}
@@ -151,6 +151,28 @@ func (m *machine) Pause(ctx context.Context) error {
 		err = api.Errorf(api.KindUnavailable, "sandbox %s has ended", m.id)
 	}
 	return err
+}
+
+// pauseTries is the maximum number of attempts to pause a container. With control groups of version 1, a
+// runtime gives up if a process was forked or waited for a disk at the wrong moment.
+const pauseTries = 6
+
+// freeze pauses the container, unless it is paused or has ended.
+func (m *machine) freeze(ctx context.Context) error {
+	for try, wait := 1, 20*time.Millisecond; ; try, wait = try+1, 2*wait {
+		_, err := m.b.engine.ContainerPause(ctx, m.container, client.ContainerPauseOptions{})
+		if err == nil || cerrdefs.IsConflict(err) {
+			return nil
+		}
+		if try == pauseTries || cerrdefs.IsNotFound(err) {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // Resume implements sandbox.Machine.

@@ -132,7 +132,7 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *
 	if err != nil {
 		return nil, err
 	}
-	if err := groupOf(pid).limitSockets(spec.Limits.MemoryBytes); err != nil {
+	if err := groupOf(pid).limitSockets(spec.Limits.MemoryBytes); err != nil && os.Geteuid() == 0 { // of other users the report says it
 		b.log.Warn("the limit of memory does not count the buffers of sockets", "sandbox", spec.ID, "error", err)
 	}
 	short, cancel := context.WithTimeout(ctx, stageTimeout)
