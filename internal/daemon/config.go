@@ -66,6 +66,9 @@ type Config struct {
 	LayerArchive string
 	// CopyMemory makes sandboxes of gVisor share no memory.
 	CopyMemory bool
+	// DockerHost is the address of the Docker engine, DockerRuntime the name of its runtime for sandboxes;
+	// empty means the default of the system, and that of the engine.
+	DockerHost, DockerRuntime string
 	// Rates has the limits of requests of each user's key; zero fields take the defaults.
 	Rates quota.RatesConfig
 	// Drain is the time that streams of commands have after a signal; 0 ends them at once,

@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/agent/model/catalogue"
 	"hortus.dev/internal/backend/binaries"
 	"hortus.dev/internal/backend/container"
+	"hortus.dev/internal/backend/docker"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/rundir"
@@ -222,11 +223,16 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	d, err := docker.New(docker.Config{Dir: s.dir.Path("run/docker"), Layers: s.layers, Guest: guest.Name(), Host: s.cfg.DockerHost, Runtime: s.cfg.DockerRuntime, Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { return d.Close() })
 	g, err := s.gvisor(guest)
 	if err != nil {
 		return nil, err
 	}
-	return []sandbox.Backend{g, c, p}, nil
+	return []sandbox.Backend{g, c, d, p}, nil
 }
 
 // gvisor creates the gVisor backend. In a build without gVisor the backend reports that.

@@ -141,6 +141,9 @@ func bombard(t *testing.T, w *world) {
 				if w.isolation == "gvisor" && !b.kernel {
 					tier.Soak(t)
 				}
+				if a, ok := w.backend.Probe(t.Context()).Has(api.CapLimitDisk); !ok && b.limits.DiskBytes > 0 {
+					t.Skipf("%s lacks %s: %s", w.isolation, api.CapLimitDisk, a.Reason)
+				}
 				sandbox := w.create(t, func(r *api.CreateSandbox) { r.Limits = b.limits })
 				args := []string{"sh", "-c", b.shell}
 				if b.bomb != "" {

@@ -86,8 +86,11 @@ func deep(t *testing.T) string {
 func TestSecrets(t *testing.T) {
 	for _, isolation := range isolations {
 		t.Run(isolation, func(t *testing.T) {
-			if isolation == "gvisor" {
+			if isolation != "container" {
 				tier.AnyUser(t)
+			}
+			if isolation == "docker" {
+				tier.Soak(t)
 			}
 			secrets(t, isolation)
 		})

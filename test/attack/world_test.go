@@ -17,6 +17,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/backend/container"
+	"hortus.dev/internal/backend/docker"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/sandbox"
@@ -115,7 +116,7 @@ type backend interface {
 }
 
 // isolations are the backends that isolate, each of which is attacked.
-var isolations = []string{"container", "gvisor"}
+var isolations = []string{"container", "gvisor", "docker"}
 
 // onEach makes an attack on every backend that isolates.
 func onEach(t *testing.T, attack func(t *testing.T, w *world)) { each(t, attack, false) }
@@ -127,9 +128,12 @@ func onEachAtOnce(t *testing.T, attack func(t *testing.T, w *world)) { each(t, a
 func each(t *testing.T, attack func(t *testing.T, w *world), atOnce bool) {
 	for _, isolation := range isolations {
 		t.Run(isolation, func(t *testing.T) {
-			if isolation == "gvisor" {
-				// Such attacks end at a kernel which holds the same for every user.
+			if isolation != "container" {
+				// Such attacks end at a kernel which holds the same for every user, or at an engine.
 				tier.AnyUser(t)
+			}
+			if top, _, _ := strings.Cut(t.Name(), "/"); isolation == "docker" && !inCI[top] {
+				tier.Soak(t)
 			}
 			if atOnce {
 				t.Parallel()
@@ -146,6 +150,9 @@ func (w *world) open(t *testing.T, programs string) (backend, error) {
 	cfg := jail.Config{Dir: w.run, Layers: w.layers, Workspaces: w.workspaces}
 	if w.isolation == "container" {
 		return container.New(cfg)
+	}
+	if w.isolation == "docker" {
+		return docker.New(docker.Config{Dir: w.run, Layers: w.layers, Guest: staticGuest(t), Host: engine.host(t)})
 	}
 	honest := tools.Dir(t)
 	if programs == "" {

@@ -29,6 +29,9 @@ type Fixture struct {
 	Leftovers func(id api.SandboxID) []string
 	// OwnKernel is true if sandboxes have a kernel that is not the host's.
 	OwnKernel bool
+	// GuestListed is true if root inside sees the guest in /proc, because an engine mounts it. Root may then
+	// list the numbers of its descriptors and make it the first to end for memory, and no more.
+	GuestListed bool
 	// Claimed is true if the backend's every start claims a guest that was booted ahead,
 	// as [Ahead] does. Only the cases that depend on that are run, unless T2 is selected.
 	Claimed bool

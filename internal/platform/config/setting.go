@@ -70,6 +70,8 @@ func Settings() []Setting {
 		{Key: "daemon.create-rate", Env: "HORTUS_CREATE_RATE", Default: "200", Kind: Number, Max: 1e9, Help: "maximum number of sandboxes, snapshots, templates and tasks that one user's API key can create per second"},
 		{Key: "daemon.toolchains", Env: "HORTUS_TOOLCHAINS", Default: "auto", Kind: List, Help: "toolchains of the home directory and /opt that sandboxes have, read-only: auto for those that /usr lacks, none, or names such as auto,rust@nightly,node@20; hortus doctor lists what there is"},
 		{Key: "daemon.runsc", Env: "HORTUS_RUNSC", Kind: Path, Help: "gVisor executable to use instead of the embedded one"},
+		{Key: "docker.host", Env: "HORTUS_DOCKER_HOST", Kind: Text, Help: "Unix socket of the Docker engine for sandboxes with the isolation docker (default: DOCKER_HOST, or that of the system's engine)"},
+		{Key: "docker.runtime", Env: "HORTUS_DOCKER_RUNTIME", Kind: Text, Help: "runtime of the Docker engine for sandboxes (default: the engine's own)"},
 		{Key: "daemon.serve", Env: "HORTUS_DAEMON_SERVE", Default: "false", Kind: Switch, Help: "serve HTTP on serve.listen from a daemon that never exits when idle, as in the systemd unit"},
 		{Key: "serve.listen", Env: "HORTUS_LISTEN", Flag: "listen", Default: "127.0.0.1:7070", Kind: Text, Help: "address that hortus serve listens on"},
 		{Key: "serve.insecure-listen", Env: "HORTUS_INSECURE_LISTEN", Flag: "insecure-listen", Default: "false", Kind: Switch, Help: "allow a listen address that other machines can reach, without encryption"},
