@@ -226,7 +226,11 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []sandbox.Backend{g, c, p}, nil
+	e, err := s.e2b(guest)
+	if err != nil {
+		return nil, err
+	}
+	return []sandbox.Backend{g, c, p, e}, nil
 }
 
 // gvisor creates the gVisor backend. In a build without gVisor the backend reports that.

@@ -158,6 +158,9 @@ type Capabilities struct {
 	Expect bool
 	// Adopt: Backend.Adopt and Machine.Leave.
 	Adopt bool
+	// Remote: sandboxes run on the machines of a service. They are never chosen for a request that does not name the
+	// backend, and reports of Probe are not kept, because the service may respond at another time.
+	Remote bool
 }
 
 // DefaultStartTimeout is the maximum duration of Start and Prepare of a backend that does not say.
