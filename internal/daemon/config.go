@@ -64,8 +64,8 @@ type Config struct {
 	// LayerArchive is a directory, or the address of an object store, for portable copies of
 	// layers; empty means none.
 	LayerArchive string
-	// E2B is the service of the backend e2b.
-	E2B RemoteService
+	// E2B and Daytona are the services of the backends of these names.
+	E2B, Daytona RemoteService
 	// CopyMemory makes sandboxes of gVisor share no memory.
 	CopyMemory bool
 	// Rates has the limits of requests of each user's key; zero fields take the defaults.

@@ -230,7 +230,11 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []sandbox.Backend{g, c, p, e}, nil
+	d, err := s.daytona(guest)
+	if err != nil {
+		return nil, err
+	}
+	return []sandbox.Backend{g, c, p, e, d}, nil
 }
 
 // gvisor creates the gVisor backend. In a build without gVisor the backend reports that.

@@ -7,6 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/binaries"
+	"hortus.dev/internal/backend/daytona"
 	"hortus.dev/internal/backend/e2b"
 	"hortus.dev/internal/backend/remote"
 )
@@ -15,6 +16,17 @@ import (
 func (s *System) e2b(guest *os.File) (*remote.Backend, error) {
 	r := s.cfg.E2B
 	service, err := e2b.New(e2b.Config{APIURL: r.APIURL, SandboxURL: r.SandboxURL, Domain: strings.Join(r.Domains, ""), Template: r.Template, Key: s.keyOf(r)})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { service.Close(); return nil })
+	return s.remote(service, r, guest)
+}
+
+// daytona creates the backend of Daytona.
+func (s *System) daytona(guest *os.File) (*remote.Backend, error) {
+	r := s.cfg.Daytona
+	service, err := daytona.New(daytona.Config{APIURL: r.APIURL, Domains: r.Domains, Snapshot: r.Template, Key: s.keyOf(r)})
 	if err != nil {
 		return nil, err
 	}

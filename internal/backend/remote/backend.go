@@ -239,8 +239,10 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 		Labels:   map[string]string{LabelSandbox: string(spec.ID), LabelOwner: b.owner},
 		Internet: spec.Egress.Host, Lease: Lease,
 	})
-	if err == nil {
-		err = b.claim(&r)
+	if r.Box.ID != "" {
+		if cerr := b.claim(&r); err == nil {
+			err = cerr
+		}
 	}
 	if err == nil {
 		err = ctx.Err()

@@ -25,7 +25,7 @@ const (
 	mountPoint = "/workspace"
 	// maxList is the maximum size of the list of all files in a workspace, in bytes.
 	maxList = 256 << 20
-	// maxStored is the maximum size of a durable workspace without a quota, in bytes.
+	// maxStored is the maximum size of a durable workspace without a quota or a limit, in bytes.
 	maxStored = 16 << 30
 	// beforeName has the list of files at the start, for a daemon that adopts the machine.
 	beforeName = "files"
@@ -55,6 +55,9 @@ func (b *Backend) attach(ctx context.Context, w *sandbox.Workspace) (_ *files, e
 	if w == nil {
 		return nil, nil
 	}
+	if len(w.Layers) == 0 {
+		return nil, api.Errorf(api.KindInvalid, "a workspace needs at least one layer")
+	}
 	f := &files{store: b.cfg.Workspaces, layers: w.Layers}
 	defer func() {
 		if err != nil {
@@ -67,6 +70,9 @@ func (b *Backend) attach(ctx context.Context, w *sandbox.Workspace) (_ *files, e
 			return nil, err
 		}
 		f.leases = append(f.leases, le)
+		if _, err := workspace.Lower(b.cfg.Layers, digest); err != nil {
+			return nil, err
+		}
 	}
 	if w.Upper == "" {
 		return f, nil
@@ -215,7 +221,7 @@ func (m *machine) fetch(ctx context.Context) error {
 		return err
 	}
 	defer r.Close()
-	most := cmp.Or(f.upper.Quota(), maxStored)
+	most := cmp.Or(f.upper.Quota(), m.r.Spec.Limits.DiskBytes, maxStored)
 	// The archive has a head of some blocks for each file.
 	limited := io.LimitReader(r, most+int64(len(remaining)+1)*8<<10)
 	return f.upper.Replace(ctx, remaining, tar.NewReader(limited), most)
@@ -224,7 +230,9 @@ func (m *machine) fetch(ctx context.Context) error {
 // list lists the files of the workspace.
 func (m *machine) list(ctx context.Context) (map[string]stamp, error) {
 	name := m.scratch("list")
-	if err := m.run(ctx, `find `+mountPoint+` -mindepth 1 -printf '%y %i %C@ %P\0' > "$0"`, name); err != nil {
+	// What its owner may not read is made readable first.
+	if err := m.run(ctx, `find `+mountPoint+` -mindepth 1 '(' -type d ! -perm -700 -exec chmod u+rwx {} ';' ')' -o '(' -type f ! -perm -400 -exec chmod u+r {} + ')'
+find `+mountPoint+` -mindepth 1 -printf '%y %i %C@ %P\0' > "$0"`, name); err != nil {
 		return nil, err
 	}
 	r, size, err := m.guest.ReadFile(ctx, "", name)

@@ -102,6 +102,11 @@ func Settings() []Setting {
 		{Key: "e2b.sandbox-url", Env: "HORTUS_E2B_SANDBOX_URL", Kind: Text, Help: "URL of all its sandboxes, which are named by headers, instead of e2b.domain; another Hortus has that of its API"},
 		{Key: "e2b.template", Env: "HORTUS_E2B_TEMPLATE", Default: "base", Kind: Text, Help: "template of its sandboxes"},
 		{Key: "e2b.internet", Env: "HORTUS_E2B_INTERNET", Default: "false", Kind: Switch, Help: "let its sandboxes connect to everything that the service allows; otherwise they have no network"},
+		{Key: "daytona.key-secret", Env: "HORTUS_DAYTONA_KEY_SECRET", Kind: Secret, Help: "secret with the API key of Daytona, where sandboxes of --isolation daytona run (default: none, and no such sandboxes)"},
+		{Key: "daytona.api-url", Env: "HORTUS_DAYTONA_API_URL", Default: "https://app.daytona.io/api", Kind: Text, Help: "URL of the API of Daytona"},
+		{Key: "daytona.domains", Env: "HORTUS_DAYTONA_DOMAINS", Default: "daytona.io, daytona.work", Kind: List, Help: "domains of the URLs that the API gives for sandboxes; others are refused"},
+		{Key: "daytona.snapshot", Env: "HORTUS_DAYTONA_SNAPSHOT", Kind: Text, Help: "snapshot that its sandboxes start from (default: that of Daytona)"},
+		{Key: "daytona.internet", Env: "HORTUS_DAYTONA_INTERNET", Default: "false", Kind: Switch, Help: "let its sandboxes connect to everything that Daytona allows; otherwise they have no network"},
 		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Help: "backend"},
 		{Key: "sandbox.template", Env: "HORTUS_TEMPLATE", Flag: "template", Default: "host", Kind: Text, Help: "template of new sandboxes"},
 		{Key: "sandbox.image", Env: "HORTUS_IMAGE", Flag: "image", Kind: Text, Help: "container image of new sandboxes instead of a template: a reference such as python:3.12, or an absolute path of an archive or a layout"},
@@ -143,7 +148,9 @@ func Settings() []Setting {
 func Levels() []string { return []string{"debug", "info", "warn", "error"} }
 
 // Isolations lists the backends' names, and auto.
-func Isolations() []string { return []string{"auto", "gvisor", "container", "process", "e2b"} }
+func Isolations() []string {
+	return []string{"auto", "gvisor", "container", "process", "e2b", "daytona"}
+}
 
 // Check reports whether a text makes sense as the setting's value. The error is of
 // KindInvalid and says what is allowed; it does not name the setting.
