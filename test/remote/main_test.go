@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/backend/e2b"
 	"hortus.dev/internal/backend/remote"
 	"hortus.dev/internal/daemon"
+	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/test/tools"
@@ -76,4 +78,29 @@ func atHortus(t *testing.T, url, key string) *e2b.Service {
 	}
 	t.Cleanup(s.Close)
 	return s
+}
+
+// output runs a shell script and returns what it prints.
+func output(t *testing.T, m sandbox.Machine, script string) string {
+	t.Helper()
+	c := envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})
+	defer c.Close()
+	no := false
+	ps, err := c.Start(t.Context(), &envd.StartRequest{Stdin: &no, Process: &envd.ProcessConfig{Cmd: "sh", Args: []string{"-c", script}}}, envd.StartOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ps.Close()
+	var out []byte
+	for {
+		ev, err := ps.Next()
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case ev.Data != nil:
+			out = append(out, ev.Data.Stdout...)
+		case ev.End != nil:
+			return string(out)
+		}
+	}
 }

@@ -114,8 +114,9 @@ func (m *machine) reconnect(ctx context.Context) (err error) {
 	defer cancel()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := m.guest.Health(ctx)
-		if err == nil || errors.Is(err, errStranger) {
-			return err
+		var no *refusedError
+		if err == nil || errors.Is(err, errStranger) || errors.As(err, &no) && no.status == http.StatusForbidden {
+			return err // another guest, whose token is another one, refuses too
 		}
 		// A service may need a moment to know a port.
 		select {

@@ -86,9 +86,6 @@ func Carry(conn io.ReadWriteCloser, br *bufio.Reader, local *net.UnixConn, side 
 	if err == nil {
 		err = serr
 	}
-	if err == nil {
-		err = w.frame(closeFrame, nil)
-	}
 	conn.Close()
 	local.Close()
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
