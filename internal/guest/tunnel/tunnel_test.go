@@ -105,7 +105,7 @@ func TestProof(t *testing.T) {
 		}
 	}
 	// The example of RFC 6455.
-	if got := tunnel.Accept("dGhlIHNhbXBsZSBub25jZQ=="); got != "s3pPLMBiTxaQ9kYzZRbK+xOo=" {
+	if got := tunnel.Accept("dGhlIHNhbXBsZSBub25jZQ=="); got != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
 		t.Errorf("accept %q", got)
 	}
 }
