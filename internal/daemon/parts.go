@@ -232,7 +232,15 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []sandbox.Backend{g, c, d, p}, nil
+	e, err := s.e2b(guest)
+	if err != nil {
+		return nil, err
+	}
+	y, err := s.daytona(guest)
+	if err != nil {
+		return nil, err
+	}
+	return []sandbox.Backend{g, c, d, p, e, y}, nil
 }
 
 // gvisor creates the gVisor backend. In a build without gVisor the backend reports that.

@@ -35,6 +35,8 @@ type Fixture struct {
 	// Claimed is true if the backend's every start claims a guest that was booted ahead,
 	// as [Ahead] does. Only the cases that depend on that are run, unless T2 is selected.
 	Claimed bool
+	// Few runs the same cases as Claimed, for a backend whose starts take long.
+	Few bool
 }
 
 // Case is one check.
@@ -68,7 +70,7 @@ func Run(t *testing.T, new func(t *testing.T) Fixture) {
 		t.Fatal("sandboxtest: the fixture cannot tell what is left over")
 	}
 	for _, c := range Cases() {
-		if f.Claimed && !c.Claimed && !tier.Soaking() {
+		if (f.Claimed || f.Few) && !c.Claimed && !tier.Soaking() {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {

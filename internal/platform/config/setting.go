@@ -98,6 +98,17 @@ func Settings() []Setting {
 		{Key: "egress.e2b-internet", Env: "HORTUS_EGRESS_E2B_INTERNET", Default: "false", Kind: Switch, Help: "allow all public hosts to sandboxes of E2B clients that do not restrict them, as E2B does"},
 		{Key: "gvisor.build", Env: "HORTUS_GVISOR_BUILD", Default: "auto", Kind: Choice, Allowed: []string{"auto", "never"}, Help: "whether a binary without gVisor builds it in the background after the first verified task"},
 		{Key: "gvisor.copy-memory", Env: "HORTUS_GVISOR_COPY_MEMORY", Default: "false", Kind: Switch, Help: "give each sandbox that is forked or started from a snapshot memory of its own from the start, as gVisor itself does, instead of sharing it"},
+		{Key: "e2b.key-secret", Env: "HORTUS_E2B_KEY_SECRET", Kind: Secret, Help: "secret with the API key of the service that sandboxes of --isolation e2b run at (default: none, and no such sandboxes)"},
+		{Key: "e2b.api-url", Env: "HORTUS_E2B_API_URL", Default: "https://api.e2b.app", Kind: Text, Help: "URL of the API of that service: E2B, or another Hortus"},
+		{Key: "e2b.domain", Env: "HORTUS_E2B_DOMAIN", Default: "e2b.app", Kind: Text, Help: "domain of the names PORT-ID.DOMAIN of its sandboxes' ports"},
+		{Key: "e2b.sandbox-url", Env: "HORTUS_E2B_SANDBOX_URL", Kind: Text, Help: "URL of all its sandboxes, which are named by headers, instead of e2b.domain; another Hortus has that of its API"},
+		{Key: "e2b.template", Env: "HORTUS_E2B_TEMPLATE", Default: "base", Kind: Text, Help: "template of its sandboxes"},
+		{Key: "e2b.internet", Env: "HORTUS_E2B_INTERNET", Default: "false", Kind: Switch, Help: "let its sandboxes connect to everything that the service allows; otherwise they have no network"},
+		{Key: "daytona.key-secret", Env: "HORTUS_DAYTONA_KEY_SECRET", Kind: Secret, Help: "secret with the API key of Daytona, where sandboxes of --isolation daytona run (default: none, and no such sandboxes)"},
+		{Key: "daytona.api-url", Env: "HORTUS_DAYTONA_API_URL", Default: "https://app.daytona.io/api", Kind: Text, Help: "URL of the API of Daytona"},
+		{Key: "daytona.domains", Env: "HORTUS_DAYTONA_DOMAINS", Default: "daytona.io, daytona.work", Kind: List, Help: "domains of the URLs that the API gives for sandboxes; others are refused"},
+		{Key: "daytona.snapshot", Env: "HORTUS_DAYTONA_SNAPSHOT", Kind: Text, Help: "snapshot that its sandboxes start from (default: that of Daytona)"},
+		{Key: "daytona.internet", Env: "HORTUS_DAYTONA_INTERNET", Default: "false", Kind: Switch, Help: "let its sandboxes connect to everything that Daytona allows; otherwise they have no network"},
 		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Help: "backend"},
 		{Key: "sandbox.template", Env: "HORTUS_TEMPLATE", Flag: "template", Default: "host", Kind: Text, Help: "template of new sandboxes"},
 		{Key: "sandbox.image", Env: "HORTUS_IMAGE", Flag: "image", Kind: Text, Help: "container image of new sandboxes instead of a template: a reference such as python:3.12, or an absolute path of an archive or a layout"},
@@ -141,7 +152,9 @@ func Settings() []Setting {
 func Levels() []string { return []string{"debug", "info", "warn", "error"} }
 
 // Isolations lists the backends' names, and auto.
-func Isolations() []string { return []string{"auto", "gvisor", "container", "process"} }
+func Isolations() []string {
+	return []string{"auto", "gvisor", "container", "docker", "process", "e2b", "daytona"}
+}
 
 // Check reports whether a text makes sense as the setting's value. The error is of
 // KindInvalid and says what is allowed; it does not name the setting.

@@ -47,7 +47,7 @@ func (c *Chooser) Report(ctx context.Context, b sandbox.Backend) api.BackendRepo
 	}
 	r := b.Probe(ctx)
 	// A probe that the caller interrupted says nothing about the host.
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && !b.Capabilities().Remote {
 		c.reports[b.Name()] = r
 	}
 	return r
@@ -109,6 +109,9 @@ func (c *Chooser) strongest(ctx context.Context, needs []api.Capability) (sandbo
 	}
 next:
 	for _, b := range c.backends {
+		if b.Capabilities().Remote {
+			continue // nobody asked for code to leave this machine
+		}
 		report := c.Report(ctx, b)
 		a, starts := report.Has(api.CapStart)
 		if !starts {
