@@ -15,6 +15,8 @@ import (
 	"hortus.dev/internal/agent/model/catalogue"
 	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/backend/jail/initns"
+	wasmguest "hortus.dev/internal/backend/wasm/guest"
+	wasmrun "hortus.dev/internal/backend/wasm/run"
 	"hortus.dev/internal/cli"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/daemon"
@@ -72,6 +74,10 @@ func main() {
 		os.Exit(initns.Become(guest.Main))
 	case name == birth.Argv0:
 		os.Exit(guest.Main())
+	case name == wasmguest.Argv0:
+		os.Exit(wasmguest.Main())
+	case name == wasmrun.Argv0:
+		os.Exit(wasmrun.Main())
 	case name == sudo.Argv0:
 		os.Exit(sudo.Main())
 	case name == interpreter.Argv0:

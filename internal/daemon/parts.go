@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/backend/process"
+	"hortus.dev/internal/backend/wasm"
 	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/daemon/datadir"
 	"hortus.dev/internal/daemon/sessions"
@@ -226,7 +227,12 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []sandbox.Backend{g, c, p}, nil
+	w, err := wasm.New(wasm.Config{Dir: s.dir.Path("run/wasm"), Modules: s.dir.Path("wasm"), Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { return w.Close() })
+	return []sandbox.Backend{g, c, w, p}, nil
 }
 
 // gvisor creates the gVisor backend. In a build without gVisor the backend reports that.

@@ -1,4 +1,4 @@
-package process
+package marked
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"hortus.dev/internal/platform/proc"
 )
 
-// mark is the environment variable that names the sandbox in every process.
-const mark = "HORTUS_SANDBOX"
+// Variable is the environment variable that names the sandbox in every process.
+const Variable = "HORTUS_SANDBOX"
 
 // processes reads every process of the host.
 func processes() (map[int]proc.Stat, error) {
@@ -41,7 +41,7 @@ func marked(pid int, id api.SandboxID) bool {
 	if err != nil {
 		return false
 	}
-	want := []byte(mark + "=" + string(id))
+	want := []byte(Variable + "=" + string(id))
 	for _, kv := range bytes.Split(env, []byte{0}) {
 		if bytes.Equal(kv, want) {
 			return true
@@ -50,9 +50,9 @@ func marked(pid int, id api.SandboxID) bool {
 	return false
 }
 
-// members finds the live processes of a sandbox: those with its mark and their
+// Members finds the live processes of a sandbox: those with its mark and their
 // descendants.
-func members(id api.SandboxID) ([]proc.Stat, error) {
+func Members(id api.SandboxID) ([]proc.Stat, error) {
 	all, err := processes()
 	if err != nil {
 		return nil, err
@@ -80,13 +80,13 @@ func members(id api.SandboxID) ([]proc.Stat, error) {
 	return out, nil
 }
 
-// killAll kills a sandbox's processes until a scan finds none. A scan that finds some is followed
+// KillAll kills a sandbox's processes until a scan finds none. A scan that finds some is followed
 // by another one, which finds the processes that were forked meanwhile.
-func killAll(ctx context.Context, id api.SandboxID) (api.Proof, error) {
+func KillAll(ctx context.Context, id api.SandboxID) (api.Proof, error) {
 	proof := api.Proof{How: "no process of the sandbox is left"}
 	seen := map[proc.ID]bool{}
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		ps, err := members(id)
+		ps, err := Members(id)
 		if err != nil {
 			return proof, err
 		}
