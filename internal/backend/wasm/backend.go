@@ -27,7 +27,7 @@ type Config struct {
 	// Modules is the directory of installed interpreters and of the cache of compiled ones; see
 	// [Install].
 	Modules string
-	Logger *slog.Logger
+	Logger  *slog.Logger
 }
 
 // Backend runs WebAssembly modules.

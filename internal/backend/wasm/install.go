@@ -15,14 +15,8 @@ import (
 // pythonFile is the name of the Python interpreter in the directory of modules.
 const pythonFile = "python.wasm"
 
-// python returns the path of the Python interpreter; empty if none is installed.
-func (b *Backend) python() string {
-	file := filepath.Join(b.cfg.Modules, pythonFile)
-	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	return file
-}
+// python returns the path where the Python interpreter is, if one is installed.
+func (b *Backend) python() string { return filepath.Join(b.cfg.Modules, pythonFile) }
 
 // InstallPython installs a WASI build of CPython, one module with its standard library inside,
 // into a directory of modules. digest is its SHA-256 in hexadecimal digits; the digest of what is

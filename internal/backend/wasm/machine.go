@@ -25,10 +25,11 @@ import (
 type machine struct {
 	sandbox.UnsupportedMachine
 
-	id   api.SandboxID
-	dir  string
-	link *link.Link
-	done chan struct{} // closed when the guest was waited for
+	id      api.SandboxID
+	dir     string
+	process *os.Process // the guest
+	link    *link.Link
+	done    chan struct{} // closed when the guest was waited for
 
 	claim   sync.Mutex
 	control *birth.Control // nil once claimed
@@ -42,7 +43,7 @@ type machine struct {
 }
 
 func newMachine(spec sandbox.Spec, dir string, cmd *exec.Cmd, control *birth.Control) *machine {
-	m := &machine{id: spec.ID, dir: dir, done: make(chan struct{}), control: control, link: link.New(filepath.Join(dir, "s"), 0)}
+	m := &machine{id: spec.ID, dir: dir, done: make(chan struct{}), control: control, process: cmd.Process, link: link.New(filepath.Join(dir, "s"), 0)}
 	go func() {
 		defer close(m.done)
 		cmd.Wait() // the state has what there is to know
@@ -199,6 +200,8 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 	}
 	m.mu.Unlock()
 	m.link.Close()
+	// A scan does not see a process that has just been executed.
+	_ = m.process.Kill() // it may have ended
 	proof, err := marked.KillAll(ctx, m.id)
 	if err != nil {
 		return proof, err

@@ -2,18 +2,19 @@ package wasm
 
 import (
 	"context"
+	"os"
 
 	"hortus.dev/api"
 )
 
 // Probe implements sandbox.Backend. There is nothing to try: the backend works on every Linux host.
 func (b *Backend) Probe(context.Context) api.BackendReport {
-	python := "JavaScript (qjs), Python (python3) and WASI modules"
-	if b.python() == "" {
-		python = "JavaScript (qjs) and WASI modules; for Python: hortus wasm install python"
+	runs := "JavaScript (qjs), Python (python3) and WASI modules"
+	if _, err := os.Stat(b.python()); err != nil {
+		runs = "JavaScript (qjs) and WASI modules; for Python: hortus wasm install python"
 	}
 	r := api.BackendReport{Backend: b.Name(), Abilities: []api.Ability{
-		{Capability: api.CapStart, OK: true, Reason: python},
+		{Capability: api.CapStart, OK: true, Reason: runs},
 		{Capability: api.CapIsolated, OK: true, Reason: "modules in processes without system calls; no kernel of their own"},
 		{Capability: api.CapUserIdentity, OK: true, Reason: "one user, by name only"},
 		{Capability: api.CapPause, OK: true},

@@ -34,7 +34,7 @@ const Argv0 = "hortus-wasm-guest"
 type Settings struct {
 	// Cache and OwnCache are directories of compiled modules; see run.Setup.
 	Cache, OwnCache string
-	// Python is the path of the Python interpreter's module; empty if there is none.
+	// Python is the path of the Python interpreter's module, which need not exist.
 	Python string
 	// Disk is the maximum size of the sandbox's files, Memory that of files and modules
 	// together, in bytes. Processes is the maximum number of commands that run.

@@ -115,7 +115,7 @@ func (p *Programs) Prepare(id *identity.Identity, in *envd.StartRequest) (*spawn
 // find returns the name of the interpreter of a command, or the absolute path of its module.
 func (p *Programs) find(name, dir string) (string, error) {
 	if i, ok := interpreters[name]; ok {
-		if i == run.Python && p.cfg.Settings.Python == "" {
+		if _, err := os.Stat(p.cfg.Settings.Python); i == run.Python && err != nil {
 			return "", api.Errorf(api.KindNotFound, "command not found: %s: no Python is installed for wasm sandboxes", name).
 				WithHint("install one on the daemon's machine: hortus wasm install python")
 		}

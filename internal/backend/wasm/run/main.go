@@ -172,7 +172,17 @@ func checkCommand(o Order, module wazero.CompiledModule) error {
 }
 
 // run runs the module and returns its exit code.
-func (m *machine) run(ctx context.Context, o Order, files *memfs.Client) (int, error) {
+func (m *machine) run(ctx context.Context, o Order, files *memfs.Client) (code int, err error) {
+	memory := &allocator{files: files, limit: uint64(o.Memory)}
+	defer func() {
+		// The runtime panics if a module does not get the memory that it begins with.
+		if r := recover(); r != nil {
+			code, err = codeInvalid, fmt.Errorf("%s: the runtime failed: %.500v", o.name(), r)
+			if memory.refused {
+				err = fmt.Errorf("%s needs more memory than the sandbox has", o.name())
+			}
+		}
+	}()
 	cfg := wazero.NewModuleConfig().WithName("").WithArgs(o.Argv...).
 		WithStdin(os.Stdin).WithStdout(os.Stdout).WithStderr(os.Stderr).
 		WithSysWalltime().WithSysNanotime().WithSysNanosleep().WithRandSource(rand.Reader).
@@ -182,8 +192,7 @@ func (m *machine) run(ctx context.Context, o Order, files *memfs.Client) (int, e
 			cfg = cfg.WithEnv(name, value)
 		}
 	}
-	ctx = experimental.WithMemoryAllocator(ctx, &allocator{files: files, limit: uint64(o.Memory)})
-	_, err := m.runtime.InstantiateModule(ctx, m.module, cfg)
+	_, err = m.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, memory), m.module, cfg)
 	var exit *sys.ExitError
 	switch {
 	case err == nil:

@@ -9,13 +9,14 @@ import (
 
 // allocator allocates the memory of modules from the budget of the sandbox.
 type allocator struct {
-	files *memfs.Client
-	limit uint64
+	files   *memfs.Client
+	limit   uint64
+	refused bool // a module did not get memory
 }
 
 // Allocate implements experimental.MemoryAllocator. It reserves addresses only.
 func (a *allocator) Allocate(_, max uint64) experimental.LinearMemory {
-	m := &memory{files: a.files}
+	m := &memory{allocator: a}
 	if size := min(max, a.limit); size > 0 {
 		m.reserved, _ = unix.Mmap(-1, 0, int(size), unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	}
@@ -24,13 +25,19 @@ func (a *allocator) Allocate(_, max uint64) experimental.LinearMemory {
 
 // memory is the memory of a module, at the beginning of reserved addresses.
 type memory struct {
-	files    *memfs.Client
+	*allocator
 	reserved []byte
 	size     uint64
 }
 
 // Reallocate implements experimental.LinearMemory. It returns nil if the sandbox's limit is reached.
 func (m *memory) Reallocate(size uint64) []byte {
+	grown := m.grow(size)
+	m.refused = m.refused || grown == nil
+	return grown
+}
+
+func (m *memory) grow(size uint64) []byte {
 	if size > uint64(len(m.reserved)) {
 		return nil
 	}
