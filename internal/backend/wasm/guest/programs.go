@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	experimental "github.com/tetratelabs/wazero/experimental/sys"
 	"golang.org/x/sys/unix"
@@ -192,7 +193,7 @@ func (p *Programs) Start(c *spawn.Command) (int, error) {
 	close(r.ordered)
 	pid := r.pid
 	unix.Close(r.control)
-	p.Ahead()
+	time.AfterFunc(aheadDelay, p.Ahead)
 	return pid, nil
 }
 
@@ -217,10 +218,20 @@ type runner struct {
 // close ends a runner that has no order.
 func (r *runner) close() { unix.Close(r.control) }
 
-// Ahead starts a process for the next command. A failure is reported when that command starts.
+// aheadDelay is when the process for the next command is started, if the command has not ended
+// before: to start one takes processor time, which the command has first.
+const aheadDelay = 50 * time.Millisecond
+
+// Ahead starts a process for the next command, unless there is one. A failure is reported when that
+// command starts.
 func (p *Programs) Ahead() {
-	r, err := p.start()
-	if err == nil {
+	p.mu.Lock()
+	have := p.idle != nil
+	p.mu.Unlock()
+	if have {
+		return
+	}
+	if r, err := p.start(); err == nil {
 		p.keep(r)
 	}
 }
@@ -286,6 +297,7 @@ func (p *Programs) serveFiles(r *runner) {
 	select {
 	case <-r.ordered:
 		p.ended(true)
+		p.Ahead()
 	default:
 	}
 }

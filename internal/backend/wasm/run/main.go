@@ -57,9 +57,9 @@ func run(ctx context.Context) (int, error) {
 		return codeInvalid, err
 	}
 	m := &machine{setup: setup}
+	files := memfs.NewClient(os.NewFile(filesFD, "files"))
 	if setup.Preload != "" {
-		// If it fails, the order that needs it reports the error.
-		_ = m.load(ctx, Order{Interpreter: setup.Preload}, nil)
+		m.preload(ctx, files)
 	}
 	order, err := receive()
 	if err != nil {
@@ -69,7 +69,6 @@ func run(ctx context.Context) (int, error) {
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
 		return codeInvalid, os.NewSyscallError("setrlimit", err)
 	}
-	files := memfs.NewClient(os.NewFile(filesFD, "files"))
 	if err := m.load(ctx, order, files); err != nil {
 		return codeInvalid, err
 	}
@@ -85,6 +84,22 @@ type machine struct {
 	loaded  Interpreter // empty if the module is a file
 	runtime wazero.Runtime
 	module  wazero.CompiledModule
+}
+
+// preload loads an interpreter before there is an order, and runs it once without any code, so
+// that its pages and the types of messages are ready. If that fails, the order that needs the
+// interpreter reports the error.
+func (m *machine) preload(ctx context.Context, files *memfs.Client) {
+	if m.load(ctx, Order{Interpreter: m.setup.Preload}, nil) != nil {
+		return
+	}
+	if f, errno := files.OpenFile("/", 0, 0); errno == 0 {
+		f.Close()
+	}
+	if m.loaded == JavaScript {
+		cfg := wazero.NewModuleConfig().WithName("").WithArgs("qjs", "-e", "1")
+		_, _ = m.runtime.InstantiateModule(ctx, m.module, cfg)
+	}
 }
 
 // load compiles the module of an order, unless it is the one that is loaded.
