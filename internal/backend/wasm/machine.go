@@ -200,17 +200,22 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 	}
 	m.mu.Unlock()
 	m.link.Close()
-	// A scan does not see a process that has just been executed.
-	_ = m.process.Kill() // it may have ended
+	before, err := marked.KillAll(ctx, m.id)
+	if err != nil {
+		return before, err
+	}
+	// A scan does not see a guest that has just been executed.
+	_ = m.process.Kill() // it has ended, usually
+	select {
+	case <-m.done:
+	case <-ctx.Done():
+		return before, api.Errorf(api.KindTimeout, "the guest of sandbox %s was not reaped: %w", m.id, ctx.Err())
+	}
 	proof, err := marked.KillAll(ctx, m.id)
 	if err != nil {
 		return proof, err
 	}
-	select {
-	case <-m.done:
-	case <-ctx.Done():
-		return proof, api.Errorf(api.KindTimeout, "the guest of sandbox %s was not reaped: %w", m.id, ctx.Err())
-	}
+	proof.Killed += before.Killed
 	if err := os.RemoveAll(m.dir); err != nil {
 		return proof, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
 	}

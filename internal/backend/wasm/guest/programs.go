@@ -77,7 +77,7 @@ var interpreters = map[string]run.Interpreter{"qjs": run.JavaScript, "python3": 
 // Prepare implements process.Programs.
 func (p *Programs) Prepare(id *identity.Identity, in *envd.StartRequest) (*spawn.Command, error) {
 	if in.PTY != nil {
-		return nil, api.Errorf(api.KindUnsupported, "wasm sandboxes have no terminals (capability %s)", api.CapPrograms).WithHint("leave out -t, or use --isolation container")
+		return nil, api.Errorf(api.KindUnsupported, "wasm sandboxes have no terminals (capability %s); leave out -t, or use --isolation container", api.CapPrograms)
 	}
 	cfg := in.Process
 	if cfg.Cmd == "" {
@@ -117,8 +117,7 @@ func (p *Programs) Prepare(id *identity.Identity, in *envd.StartRequest) (*spawn
 func (p *Programs) find(name, dir string) (string, error) {
 	if i, ok := interpreters[name]; ok {
 		if _, err := os.Stat(p.cfg.Settings.Python); i == run.Python && err != nil {
-			return "", api.Errorf(api.KindNotFound, "command not found: %s: no Python is installed for wasm sandboxes", name).
-				WithHint("install one on the daemon's machine: hortus wasm install python")
+			return "", api.Errorf(api.KindNotFound, "command not found: %s: no Python is installed for wasm sandboxes; on the daemon's machine: hortus wasm install python", name)
 		}
 		return string(i), nil
 	}
@@ -128,19 +127,16 @@ func (p *Programs) find(name, dir string) (string, error) {
 	}
 	f, errno := p.cfg.Tree.Open(file, experimental.O_RDONLY, 0)
 	if errno != 0 {
-		return "", api.Errorf(api.KindNotFound, "command not found: %.200s: wasm sandboxes have no shell and no programs of a root file system (capability %s)", name, api.CapPrograms).
-			WithHint("they run qjs, python3 and the path of a WASI module; for everything else use --isolation container")
+		return "", api.Errorf(api.KindNotFound, "command not found: %.200s: wasm sandboxes have no shell and no programs of a root file system (capability %s): they run qjs, python3 and the path of a WASI module; for everything else use --isolation container", name, api.CapPrograms)
 	}
 	defer f.Close()
 	var head [8]byte
 	n, _ := f.ReadAt(head[:], 0)
 	switch {
 	case !bytes.HasPrefix(head[:n], []byte("\x00asm")):
-		return "", api.Errorf(api.KindDenied, "permission denied: %.200s: not a WebAssembly module", name).
-			WithHint("run a script with its interpreter: qjs FILE.js, python3 FILE.py")
+		return "", api.Errorf(api.KindDenied, "permission denied: %.200s: not a WebAssembly module; run a script with its interpreter: qjs FILE.js, python3 FILE.py", name)
 	case string(head[4:n]) != "\x01\x00\x00\x00":
-		return "", api.Errorf(api.KindUnsupported, "%.200s is not a core module of version 1; components are not supported", name).
-			WithHint("build it for wasm32-wasip1")
+		return "", api.Errorf(api.KindUnsupported, "%.200s is not a core module of version 1; components are not supported; build it for wasm32-wasip1", name)
 	}
 	return file, nil
 }
@@ -166,12 +162,12 @@ func (p *Programs) Start(c *spawn.Command) (int, error) {
 	p.mu.Unlock()
 	if full {
 		p.keep(r)
-		return 0, api.Errorf(api.KindExhausted, "%d commands run, which is the maximum", p.cfg.Settings.Processes).WithHint("wait for some to end")
+		return 0, api.Errorf(api.KindExhausted, "%d commands run, which is the maximum; wait for some to end", p.cfg.Settings.Processes)
 	}
 	if !p.cfg.Memory.Take(processMemory) {
 		p.ended(false)
 		p.keep(r)
-		return 0, api.Errorf(api.KindExhausted, "start %.200s: the sandbox has no memory left", c.Argv[0]).WithHint("remove files, or create the sandbox with more --memory")
+		return 0, api.Errorf(api.KindExhausted, "start %.200s: the sandbox has no memory left; remove files, or create the sandbox with more --memory", c.Argv[0])
 	}
 	var err error
 	for range 2 { // one that was started ahead may have ended
