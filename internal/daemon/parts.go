@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/backend/process"
+	"hortus.dev/internal/backend/wasm"
 	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/daemon/datadir"
 	"hortus.dev/internal/daemon/sessions"
@@ -240,7 +241,12 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []sandbox.Backend{g, c, d, p, e, y}, nil
+	w, err := wasm.New(wasm.Config{Dir: s.dir.Path("run/wasm"), Modules: s.dir.Path("wasm"), Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { return w.Close() })
+	return []sandbox.Backend{g, c, d, w, p, e, y}, nil
 }
 
 // gvisor creates the gVisor backend. In a build without gVisor the backend reports that.

@@ -68,7 +68,7 @@ func New(cfg birth.Config) (*Server, error) {
 	if err != nil {
 		return nil, &stageError{"capabilities", err}
 	}
-	if s.processes, err = process.NewManager(&s.cfg, spawner, access); err != nil {
+	if s.processes, err = process.NewManager(&s.cfg, process.Files{Spawner: spawner, Access: access}); err != nil {
 		return nil, &stageError{"files", err}
 	}
 	fs := files.New(s.ids, access)

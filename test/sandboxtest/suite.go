@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -51,6 +52,9 @@ type Case struct {
 	// Alone is true if the case does not run beside other cases, because it compares
 	// processor time with the time that passes, or changes this process.
 	Alone bool
+	// Plain is true if the case runs no program of a root file system. Other cases need
+	// api.CapPrograms: they are shell scripts.
+	Plain bool
 	// Needs lists the capabilities without which the case makes no sense.
 	Needs []api.Capability
 	Check func(t *testing.T, s *Suite)
@@ -80,7 +84,11 @@ func Run(t *testing.T, new func(t *testing.T) Fixture) {
 			if !c.Alone {
 				t.Parallel()
 			}
-			for _, need := range c.Needs {
+			needs := c.Needs
+			if !c.Plain {
+				needs = append(slices.Clip(needs), api.CapPrograms)
+			}
+			for _, need := range needs {
 				if a, ok := s.Report.Has(need); !ok {
 					t.Skipf("%s lacks %s on this host: %s", f.Backend.Name(), need, a.Reason)
 				}

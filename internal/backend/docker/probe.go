@@ -172,6 +172,7 @@ func (b *Backend) describe(info system.Info, start api.Ability) api.BackendRepor
 		{Capability: api.CapEgress, OK: true, Grade: api.EgressByHost, Reason: "captured by netfilter rules in the sandbox's own network"},
 		{Capability: api.CapPool, OK: true},
 		{Capability: api.CapAdopt, OK: true},
+		{Capability: api.CapPrograms, OK: true},
 	}
 	r := api.BackendReport{Backend: b.Name(), Abilities: []api.Ability{start}}
 	for _, a := range all {

@@ -118,6 +118,7 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 		{Capability: api.CapLimitMemory, OK: true, Reason: "best effort: checked by the guest; the template has the limit of the service"},
 		{Capability: api.CapLimitOutput, OK: true},
 		{Capability: api.CapAdopt, OK: true},
+		{Capability: api.CapPrograms, OK: true},
 		{Capability: api.CapWorkspace, OK: true, Reason: "copied to the service at the start, and back at the end"},
 		{Capability: api.CapEgress, Grade: api.EgressByNobody, Reason: "this host does not see the connections of a service's sandboxes", Fix: "use --isolation container or gvisor"},
 	}}

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/sandbox"
 	"hortus.dev/internal/cli/task/view"
 )
 
@@ -34,6 +35,13 @@ func (c *RunCommand) Run(ctx app.Context, a *app.App) error {
 	}
 	if sentence == "" {
 		return api.Errorf(api.KindInvalid, "the request is empty").WithHint(`hortus run "print the first 20 prime numbers"`)
+	}
+	if c.Isolation == "wasm" {
+		if !sandbox.RunsFile(sentence) {
+			return api.Errorf(api.KindInvalid, "hortus run --isolation wasm runs a file, and %.80q is none that it can run", sentence).
+				WithHint("give it a file.js, file.py or file.wasm; for a request in plain language use another isolation")
+		}
+		return sandbox.RunFile(ctx, a, c.Sandbox, sentence)
 	}
 	req := api.CreateTask{Request: sentence, Model: c.Model.all, Models: c.Model.by}
 	if req.Files, err = readInputs(c.File); err != nil {

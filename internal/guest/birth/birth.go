@@ -260,6 +260,9 @@ func (c *Control) AwaitReport(ctx context.Context) (Report, error) {
 // on the host.
 func (c *Control) Go(ctx context.Context) error { return c.sendRaw(ctx, []byte(GoPacket)) }
 
+// Send sends a packet of [Claim.Packet].
+func (c *Control) Send(ctx context.Context, packet []byte) error { return c.sendRaw(ctx, packet) }
+
 // Packet returns the packet with which a host claims a guest.
 func (cl Claim) Packet() ([]byte, error) {
 	if len(cl.Env) == 0 {

@@ -153,7 +153,7 @@ func Levels() []string { return []string{"debug", "info", "warn", "error"} }
 
 // Isolations lists the backends' names, and auto.
 func Isolations() []string {
-	return []string{"auto", "gvisor", "container", "docker", "process", "e2b", "daytona"}
+	return []string{"auto", "gvisor", "container", "docker", "wasm", "process", "e2b", "daytona"}
 }
 
 // Check reports whether a text makes sense as the setting's value. The error is of

@@ -121,6 +121,9 @@ next:
 		if _, ok := report.Has(api.CapIsolated); !ok {
 			continue // it runs, but is not meant for untrusted code
 		}
+		if _, ok := report.Has(api.CapPrograms); !ok {
+			continue // it isolates, and cannot run what most requests are for
+		}
 		for _, need := range needs {
 			if a, ok := report.Has(need); !ok {
 				not(b, api.Errorf(api.KindUnsupported, "the %s backend lacks the capability %s on this host: %s", b.Name(), need, a.Reason).WithHint("%s", a.Fix),
