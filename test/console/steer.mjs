@@ -68,7 +68,7 @@ await run(b, async () => {
   // The result of the first task is delivered to the forge.
   await b.go(`#/task/${first}`);
   await button("Open a merge request").click();
-  await page.getByText("Merge request:").waitFor();
+  await page.getByText(/^Merge request for \S+: http/).waitFor();
   const pulls = await (await fetch(`${new URL(scene.forge).origin}/api/v1/repos/garden/shop/pulls`, { headers: { Authorization: `token ${scene.token}` } })).json();
   want(pulls.length === 1 && pulls[0].head.ref.startsWith("hortus/"), `the forge has ${JSON.stringify(pulls)}`);
   await b.look("delivered");

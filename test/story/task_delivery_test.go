@@ -343,7 +343,7 @@ func TestTaskDeliveryPolicy(t *testing.T) {
 	dir := makeRepo(t, g, wrongSum)
 	h := newHub(t, g, forgeserver.Gitea, dir)
 	gitIn(t, dir, "remote", "add", "origin", h.remote("garden/plot"))
-	h.configure("[policy]\nbranch = 'bots/*'\nmax-lines = 20\n")
+	h.configure("[policy]\nbranch = '*/bot-*'\nmax-lines = 20\n")
 	// A checkout's origin is where it goes.
 	task, r := onRepo(t, g, dir, "--verify", sumGate, "--push", "Fix the sum")
 	if r.code != 1 || task.Outcome != api.OutcomeVerified || task.Repo.Delivery == nil || task.Repo.Delivery.Error == nil || task.Repo.Delivery.Error.Kind != api.KindDenied {
@@ -359,7 +359,7 @@ func TestTaskDeliveryPolicy(t *testing.T) {
 	if got := rules(task.Repo.Delivery); got != "branch, forbidden .github/workflows/ci.yml, lines" {
 		t.Errorf("refused: %s", got)
 	}
-	for _, want := range []string{"does not match bots/*", ".github/workflows/ci.yml: it matches .github/workflows/**", "lines changed, 20 are allowed", "hortus task apply " + string(task.ID)} {
+	for _, want := range []string{"does not match */bot-*", ".github/workflows/ci.yml: it matches .github/workflows/**", "lines changed, 20 are allowed", "hortus task apply " + string(task.ID)} {
 		if !strings.Contains(r.stderr, want) {
 			t.Errorf("misses %q: %s", want, r.stderr)
 		}
