@@ -107,6 +107,21 @@ try {
   await page.getByText("Finished: verified", { exact: true }).waitFor();
   step("the program again");
 
+  // The command palette: by keys alone.
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("fix failing");
+  await page.getByRole("option", { name: "task Fix the failing test" }).waitFor();
+  await look("palette");
+  await page.getByRole("combobox").fill("sandboxes");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: "Sandboxes" }).waitFor();
+  await page.getByRole("button", { name: "Go to" }).click();
+  await page.keyboard.type("no such thing");
+  await page.getByText("Nothing has this name.").waitFor();
+  await page.keyboard.press("Escape");
+  want((await page.getByRole("dialog").count()) === 0, "the palette is still open");
+  step("palette by keys");
+
   // A task on a repository: timeline, changes, patch, gates.
   await open(`#/task/${scene.repoTask}`);
   await page.getByText("Finished: verified", { exact: true }).waitFor();
