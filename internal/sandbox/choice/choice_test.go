@@ -9,11 +9,12 @@ import (
 	"hortus.dev/internal/sandbox/choice"
 )
 
-// backend reports that it can start and isolates.
+// backend reports that it can start, isolates and, if it is not bare, has programs.
 type backend struct {
 	sandbox.Unsupported
 	name   string
 	remote bool
+	bare   bool
 	probes int
 }
 
@@ -21,7 +22,9 @@ func (b *backend) Name() string                       { return b.name }
 func (b *backend) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{Remote: b.remote} }
 func (b *backend) Probe(context.Context) api.BackendReport {
 	b.probes++
-	return api.BackendReport{Backend: b.name, Abilities: []api.Ability{{Capability: api.CapStart, OK: true}, {Capability: api.CapIsolated, OK: true}}}
+	return api.BackendReport{Backend: b.name, Abilities: []api.Ability{
+		{Capability: api.CapStart, OK: true}, {Capability: api.CapIsolated, OK: true}, {Capability: api.CapPrograms, OK: !b.bare},
+	}}
 }
 func (b *backend) Validate(context.Context, sandbox.Spec) error { return nil }
 func (b *backend) Start(context.Context, sandbox.Spec) (sandbox.Machine, error) {
@@ -32,10 +35,10 @@ func (b *backend) Reclaim(context.Context, api.SandboxID) (api.Proof, error) {
 	return api.Proof{}, nil
 }
 
-// TestAutoStaysHere: a backend at a service is chosen by its name only, and asked again each time. The control is the same
-// backend on this host.
-func TestAutoStaysHere(t *testing.T) {
-	away, here := &backend{name: "away", remote: true}, &backend{name: "here"}
+// TestAuto: a backend at a service and one without programs are chosen by their name only, and the service is asked again each
+// time. The control is the same backend on this host.
+func TestAuto(t *testing.T) {
+	away, here, bare := &backend{name: "away", remote: true}, &backend{name: "here"}, &backend{name: "bare", bare: true}
 	for name, c := range map[string]struct {
 		backends  []sandbox.Backend
 		isolation string
@@ -43,6 +46,9 @@ func TestAutoStaysHere(t *testing.T) {
 	}{
 		"auto, the service is first":      {[]sandbox.Backend{away, here}, choice.Auto, "here"},
 		"auto, nothing but the service":   {[]sandbox.Backend{away}, "", ""},
+		"auto, no programs in the first":  {[]sandbox.Backend{bare, here}, choice.Auto, "here"},
+		"auto, no programs":               {[]sandbox.Backend{bare}, choice.Auto, ""},
+		"no programs, by name":            {[]sandbox.Backend{here, bare}, "bare", "bare"},
 		"by name":                         {[]sandbox.Backend{away, here}, "away", "away"},
 		"control: the first on this host": {[]sandbox.Backend{here, &backend{name: "other"}}, choice.Auto, "here"},
 	} {
