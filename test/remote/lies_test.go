@@ -23,6 +23,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/tier"
+	"hortus.dev/test/world"
 )
 
 // liar stands before an honest service, and answers some requests itself.
@@ -38,11 +39,10 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.honest.ServeHTTP(w, r)
 }
 
-// TestLies: a service that lies is refused with an error that says what is wrong, in a time and with memory that have a
+// lies: a service that lies is refused with an error that says what is wrong, in a time and with memory that have a
 // maximum. It gets no API key to another host, and ends no other sandbox. The control is the same start without a lie. Each run
 // has the first lies, one about the sandbox and two about answers; the soak tier has all.
-func TestLies(t *testing.T) {
-	w, key := hortus(t)
+func lies(t *testing.T, w *world.World, key string) {
 	at, err := url.Parse(w.URL)
 	if err != nil {
 		t.Fatal(err)
