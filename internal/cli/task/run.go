@@ -37,9 +37,8 @@ func (c *RunCommand) Run(ctx app.Context, a *app.App) error {
 		return api.Errorf(api.KindInvalid, "the request is empty").WithHint(`hortus run "print the first 20 prime numbers"`)
 	}
 	if c.Isolation == "wasm" {
-		if !sandbox.RunsFile(sentence) {
-			return api.Errorf(api.KindInvalid, "hortus run --isolation wasm runs a file, and %.80q is none that it can run", sentence).
-				WithHint("give it a file.js, file.py or file.wasm; for a request in plain language use another isolation")
+		if err := sandbox.CheckFile(sentence); err != nil {
+			return err
 		}
 		return sandbox.RunFile(ctx, a, c.Sandbox, sentence)
 	}
