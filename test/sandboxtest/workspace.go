@@ -130,7 +130,7 @@ func (s *Suite) in(t *testing.T, w *sandbox.Workspace) *Sandbox {
 func workspaceCases() []Case {
 	needs := []api.Capability{api.CapStart, api.CapWorkspace}
 	return []Case{
-		{Name: "workspace/refused-where-it-is-missing", PerUser: true, Needs: needs[:1], Check: func(t *testing.T, s *Suite) {
+		{Name: "workspace/refused-where-it-is-missing", Plain: true, PerUser: true, Needs: needs[:1], Check: func(t *testing.T, s *Suite) {
 			if _, ok := s.Report.Has(api.CapWorkspace); ok {
 				t.Skip("this backend has it")
 			}
