@@ -5,7 +5,7 @@ LDFLAGS  = -s -w -X hortus.dev/internal/platform/version.release=$(VERSION)
 # GVISOR runs the toolchain in gVisor's module as it is changed, with a release's flags.
 GVISOR   = CGO_ENABLED=0 GOFLAGS="-trimpath -modfile=../../bin/gvisor.mod" $(GO) -C cmd/hortus-runsc
 
-.PHONY: build release check test soak test-vm pictures race lint fuzz bench clean
+.PHONY: build release check test soak test-vm pictures race lint fuzz bench wasm-javascript clean
 
 # build makes bin/hortus with the small guest and gVisor embedded. gVisor is a module
 # of its own: its first build takes a minute or two.
@@ -78,6 +78,12 @@ BENCH ?=
 bench: build
 	$(GO) build -trimpath -tags embedguest,embedrunsc -ldflags '$(LDFLAGS)' -o bin/hortus-bench ./cmd/hortus-bench
 	bin/hortus-bench $(BENCH)
+
+# wasm-javascript builds the embedded JavaScript interpreter again, from the commit that its package
+# names, with Debian's clang, lld, wasi-libc and libclang-rt-dev-wasm32 of version 14. The result has
+# the digest of the package, or the build fails.
+wasm-javascript:
+	bash internal/backend/wasm/javascript/build bin/quickjs
 
 clean:
 	rm -rf bin internal/platform/embedded/guest/hortus-*

@@ -293,12 +293,13 @@ const (
 	CapEgress        Capability = "egress"          // outgoing connections by name, through the host
 	CapPool          Capability = "pool"            // guests that are booted ahead of requests
 	CapAdopt         Capability = "adopt"           // sandboxes outlive their daemon, and the next one takes them over
+	CapPrograms      Capability = "programs"        // a shell and the programs of a template, terminals, ports
 )
 
 // Capabilities lists all of them, in the order of reports.
 func Capabilities() []Capability {
 	return []Capability{CapStart, CapIsolated, CapRootIdentity, CapUserIdentity, CapPause, CapLimitCPU, CapLimitCPUTime, CapLimitMemory,
-		CapLimitProcs, CapLimitDisk, CapLimitDiskRate, CapLimitOutput, CapPrivateFiles, CapNoNetwork, CapCheckpoint, CapWorkspace, CapEgress, CapPool, CapAdopt}
+		CapLimitProcs, CapLimitDisk, CapLimitDiskRate, CapLimitOutput, CapPrivateFiles, CapNoNetwork, CapCheckpoint, CapWorkspace, CapEgress, CapPool, CapAdopt, CapPrograms}
 }
 
 // Ability is one capability on this host: there, or missing with a reason.

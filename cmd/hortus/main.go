@@ -15,6 +15,9 @@ import (
 	"hortus.dev/internal/agent/model/catalogue"
 	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/backend/wasm"
+	wasmguest "hortus.dev/internal/backend/wasm/guest"
+	wasmrun "hortus.dev/internal/backend/wasm/run"
 	"hortus.dev/internal/cli"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/daemon"
@@ -72,6 +75,10 @@ func main() {
 		os.Exit(initns.Become(guest.Main))
 	case name == birth.Argv0:
 		os.Exit(guest.Main())
+	case name == wasmguest.Argv0:
+		os.Exit(wasmguest.Main())
+	case name == wasmrun.Argv0:
+		os.Exit(wasmrun.Main())
 	case name == sudo.Argv0:
 		os.Exit(sudo.Main())
 	case name == interpreter.Argv0:
@@ -83,7 +90,7 @@ func main() {
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
 	env := app.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
-		Catalogue: offline.Catalogue, ModelAtHand: modelAtHand, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun, Probe: probeProgram,
+		Catalogue: offline.Catalogue, ModelAtHand: modelAtHand, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun, Probe: probeProgram, InstallPython: wasm.InstallPython,
 		Serve: func(ctx context.Context, opt app.ServeOptions) error {
 			dropPrivileges()
 			return daemon.Resident(ctx, daemon.ResidentOptions(opt))

@@ -70,6 +70,7 @@ type grammar struct {
 	Key        admin.KeyCommand        `cmd:"" help:"Create, list and revoke API keys."`
 	Context    admin.ContextCommand    `cmd:"" help:"Manage named daemons of other machines and choose the default one."`
 	Gvisor     admin.GVisorCommand     `cmd:"" help:"Build gVisor for a binary that does not embed it."`
+	Wasm       admin.WasmCommand       `cmd:"" help:"Install interpreters for wasm sandboxes."`
 	Daemon     admin.DaemonCommand     `cmd:"" help:"Show or stop the daemon."`
 }
 

@@ -64,8 +64,13 @@ type Config struct {
 	// LayerArchive is a directory, or the address of an object store, for portable copies of
 	// layers; empty means none.
 	LayerArchive string
+	// E2B and Daytona are the services of the backends of these names.
+	E2B, Daytona RemoteService
 	// CopyMemory makes sandboxes of gVisor share no memory.
 	CopyMemory bool
+	// DockerHost is the address of the Docker engine, DockerRuntime the name of its runtime for sandboxes;
+	// empty means the default of the system, and that of the engine.
+	DockerHost, DockerRuntime string
 	// Rates has the limits of requests of each user's key; zero fields take the defaults.
 	Rates quota.RatesConfig
 	// Drain is the time that streams of commands have after a signal; 0 ends them at once,
@@ -83,6 +88,20 @@ type Config struct {
 	// ReadyWithin is the maximum time that a service manager waits for the daemon to be
 	// ready while it serves already; 0 means DefaultReadyWithin.
 	ReadyWithin time.Duration
+}
+
+// RemoteService is a service that sandboxes of a backend run at. Without a KeySecret there is none.
+type RemoteService struct {
+	// KeySecret names the operator's secret with the API key.
+	KeySecret string
+	// APIURL is the address of the API; SandboxURL, if it is set, that of all sandboxes.
+	APIURL, SandboxURL string
+	// Domains are the domains of the addresses of sandboxes.
+	Domains []string
+	// Template is the template of sandboxes; empty means the service's default.
+	Template string
+	// Internet lets sandboxes connect to what the service allows, instead of nothing.
+	Internet bool
 }
 
 // OpenID is a provider of OpenID Connect. An empty Issuer is none.

@@ -12,10 +12,12 @@ import (
 	"hortus.dev/internal/agent/model/catalogue"
 	"hortus.dev/internal/backend/binaries"
 	"hortus.dev/internal/backend/container"
+	"hortus.dev/internal/backend/docker"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/backend/process"
+	"hortus.dev/internal/backend/wasm"
 	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/daemon/datadir"
 	"hortus.dev/internal/daemon/sessions"
@@ -222,11 +224,29 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	d, err := docker.New(docker.Config{Dir: s.dir.Path("run/docker"), Layers: s.layers, Guest: guest.Name(), Host: s.cfg.DockerHost, Runtime: s.cfg.DockerRuntime, Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { return d.Close() })
 	g, err := s.gvisor(guest)
 	if err != nil {
 		return nil, err
 	}
-	return []sandbox.Backend{g, c, p}, nil
+	e, err := s.e2b(guest)
+	if err != nil {
+		return nil, err
+	}
+	y, err := s.daytona(guest)
+	if err != nil {
+		return nil, err
+	}
+	w, err := wasm.New(wasm.Config{Dir: s.dir.Path("run/wasm"), Modules: s.dir.Path("wasm"), Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { return w.Close() })
+	return []sandbox.Backend{g, c, d, w, p, e, y}, nil
 }
 
 // gvisor creates the gVisor backend. In a build without gVisor the backend reports that.

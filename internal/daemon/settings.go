@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"log/slog"
 	"os"
 
@@ -68,6 +69,15 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Rates:      quota.RatesConfig{Requests: r.Float("daemon.request-rate"), Creates: r.Float("daemon.create-rate")},
 			LayerBytes: r.Room("daemon.layer-size"), LayerArchive: r.Text("daemon.layer-archive"),
 			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), CopyMemory: r.Bool("gvisor.copy-memory"),
+			DockerHost: cmp.Or(r.Text("docker.host"), os.Getenv("DOCKER_HOST")), DockerRuntime: r.Text("docker.runtime"),
+			E2B: RemoteService{
+				KeySecret: r.Text("e2b.key-secret"), APIURL: r.Text("e2b.api-url"), SandboxURL: r.Text("e2b.sandbox-url"),
+				Domains: []string{r.Text("e2b.domain")}, Template: r.Text("e2b.template"), Internet: r.Bool("e2b.internet"),
+			},
+			Daytona: RemoteService{
+				KeySecret: r.Text("daytona.key-secret"), APIURL: r.Text("daytona.api-url"), Domains: r.List("daytona.domains"),
+				Template: r.Text("daytona.snapshot"), Internet: r.Bool("daytona.internet"),
+			},
 			Usual:  api.CreateSandbox{Isolation: r.Text("sandbox.isolation"), Limits: r.Limits()},
 			Egress: network.Config{Proxy: r.Text("egress.proxy"), CAFile: r.Text("egress.ca-file"), CacheBytes: r.Room("egress.cache-size"), E2BInternet: r.Bool("egress.e2b-internet")},
 			OpenID: OpenID{Issuer: r.Text("oidc.issuer"), ClientID: r.Text("oidc.client-id"), Secret: r.Text("oidc.secret"), Scopes: r.List("oidc.scopes"), Domains: r.List("oidc.domains"), Claim: r.Text("oidc.claim"), Rules: r.List("oidc.rules")},

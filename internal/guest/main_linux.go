@@ -21,6 +21,13 @@ import (
 // configuration from the process that started it, and serves. It returns if it cannot
 // start, or when the host closes the control socket or serving fails.
 func Main() int {
+	if len(os.Args) == 3 && os.Args[1] == birth.ArgRemote {
+		if err := remote(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "hortus-guest:", err)
+			return 1
+		}
+		return 0
+	}
 	stdio := len(os.Args) > 1 && os.Args[1] == birth.ArgStdio
 	var ctrl *birth.Control
 	var err error

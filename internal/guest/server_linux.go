@@ -68,7 +68,7 @@ func New(cfg birth.Config) (*Server, error) {
 	if err != nil {
 		return nil, &stageError{"capabilities", err}
 	}
-	if s.processes, err = process.NewManager(&s.cfg, spawner, access); err != nil {
+	if s.processes, err = process.NewManager(&s.cfg, process.Files{Spawner: spawner, Access: access}); err != nil {
 		return nil, &stageError{"files", err}
 	}
 	fs := files.New(s.ids, access)
@@ -76,6 +76,8 @@ func New(cfg birth.Config) (*Server, error) {
 	handlers := s.handlers(fs)
 	if cfg.PID1 || cfg.OwnKernel { // the files and the processes are the sandbox's own
 		handlers[envd.PathTrust] = trust.New(s.ids, access).Serve
+	}
+	if cfg.PID1 || cfg.OwnKernel || cfg.OwnMachine {
 		handlers[envd.PathLifetime] = s.lifetime.Serve
 	}
 	s.rpc = rpc.NewServer(rpc.Config{Handlers: handlers, Inside: s.insideHandlers(), Await: s.awaitClaim})

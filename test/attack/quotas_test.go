@@ -34,6 +34,7 @@ var quotaAttacks = []struct {
 // TestQuotas has a sandbox use up each quota while the host's user wants some of it.
 func TestQuotas(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
+		w.notByEngine(t, "without userns-remap the kernel counts users inside as users of the machine")
 		for _, a := range quotaAttacks {
 			if w.isolation == "gvisor" && !a.own || a.users && os.Getuid() != 0 {
 				continue

@@ -97,14 +97,14 @@ func aheadCases() []Case {
 			}
 			b.sh(t, "echo $GIVEN").want(t, 0, "at last\n")
 		}},
-		{Name: "ahead/killed-while-it-waits", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "ahead/killed-while-it-waits", Plain: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			b, m := s.prepare(t)
 			s.kill(t, b)
 			if err := m.Claim(t.Context(), nil); err == nil {
 				t.Error("a dead guest was claimed")
 			}
 		}},
-		{Name: "ahead/claim-that-is-too-long", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "ahead/claim-that-is-too-long", Plain: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			_, m := s.prepare(t)
 			long := make([]byte, 1<<20)
 			for i := range long {
@@ -114,7 +114,7 @@ func aheadCases() []Case {
 				t.Errorf("%v", err)
 			}
 		}},
-		{Name: "ahead/canceled-prepare-leaves-nothing", PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "ahead/canceled-prepare-leaves-nothing", Plain: true, PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			if !s.Backend.Capabilities().Prepare {
 				t.Skipf("%s boots no guest ahead", s.Backend.Name())
 			}

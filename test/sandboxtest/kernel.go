@@ -91,6 +91,9 @@ print(known)`)
 					if !c.watched && strings.Contains(a.Reason, "best effort") {
 						t.Skipf("the limit of memory does not see files: %s", a.Reason)
 					}
+					if d, ok := s.Report.Has(api.CapLimitDisk); !ok && c.name == "in /tmp" {
+						t.Skipf("%s lacks %s: its files are not memory: %s", s.Backend.Name(), api.CapLimitDisk, d.Reason)
+					}
 					b := s.start(t, func(p *sandbox.Spec) {
 						p.Limits.MemoryBytes, p.Asked.Memory, p.Limits.DiskBytes = 96<<20, true, 2<<30
 					})

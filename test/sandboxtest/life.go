@@ -18,7 +18,7 @@ var everyCapability = []api.Capability{
 	api.CapStart, api.CapIsolated, api.CapRootIdentity, api.CapUserIdentity, api.CapPause,
 	api.CapLimitCPU, api.CapLimitCPUTime, api.CapLimitMemory, api.CapLimitProcs, api.CapLimitDisk,
 	api.CapLimitDiskRate, api.CapLimitOutput, api.CapPrivateFiles, api.CapNoNetwork, api.CapCheckpoint,
-	api.CapWorkspace, api.CapEgress, api.CapPool, api.CapAdopt,
+	api.CapWorkspace, api.CapEgress, api.CapPool, api.CapAdopt, api.CapPrograms,
 }
 
 // wantRefused has Validate refuse a Spec, without anything being there afterwards, and without the
@@ -41,7 +41,7 @@ func (s *Suite) wantRefused(t *testing.T, name string, spec sandbox.Spec) {
 }
 
 func reportCases() []Case {
-	return []Case{{Name: "report/complete", Check: func(t *testing.T, s *Suite) {
+	return []Case{{Name: "report/complete", Plain: true, Check: func(t *testing.T, s *Suite) {
 		if s.Report.Backend != s.Backend.Name() {
 			t.Errorf("the report is of %q, the backend is %q", s.Report.Backend, s.Backend.Name())
 		}
@@ -82,7 +82,7 @@ func reportCases() []Case {
 		if most := sandbox.StartTimeout(s.Backend); most <= 0 {
 			t.Errorf("the start timeout is %v; want more than 0", most)
 		}
-	}}, {Name: "report/refuses-what-it-lacks", Needs: []api.Capability{api.CapStart}, Check: func(t *testing.T, s *Suite) {
+	}}, {Name: "report/refuses-what-it-lacks", Plain: true, Needs: []api.Capability{api.CapStart}, Check: func(t *testing.T, s *Suite) {
 		asks := map[api.Capability]func(*sandbox.Spec){
 			api.CapLimitCPU:      func(p *sandbox.Spec) { p.Limits.CPUs, p.Asked.CPUs = 0.5, true },
 			api.CapLimitDiskRate: func(p *sandbox.Spec) { p.Limits.DiskWriteRate, p.Asked.DiskRate = 1<<20, true },
@@ -105,7 +105,7 @@ func reportCases() []Case {
 				t.Errorf("%s: %v (%s); want kind unsupported", c, err, api.KindOf(err))
 			}
 		}
-	}}, {Name: "report/refuses-an-egress-policy-it-cannot-enforce", Needs: []api.Capability{api.CapStart}, Check: func(t *testing.T, s *Suite) {
+	}}, {Name: "report/refuses-an-egress-policy-it-cannot-enforce", Plain: true, Needs: []api.Capability{api.CapStart}, Check: func(t *testing.T, s *Suite) {
 		for _, egress := range []sandbox.Egress{{}, {Host: true}} {
 			if egress == sandbox.EgressOf(s.Report) {
 				continue // the policy of all other cases, which wall/no-network attacks
@@ -163,7 +163,7 @@ until [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -A1 -x sle
 				t.Errorf("killed %d; want the guest and its descendants", proof.Killed)
 			}
 		}},
-		{Name: "life/kill-at-once", Claimed: true, Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "life/kill-at-once", Plain: true, Claimed: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			var wg sync.WaitGroup
 			for range 4 {
@@ -172,7 +172,7 @@ until [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -A1 -x sle
 			wg.Wait()
 			s.kill(t, b)
 		}},
-		{Name: "life/canceled-start-leaves-nothing", Claimed: true, PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "life/canceled-start-leaves-nothing", Plain: true, Claimed: true, PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			for i := range 20 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*500*time.Microsecond)
 				spec := s.spec()
@@ -188,7 +188,7 @@ until [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -A1 -x sle
 				}
 			}
 		}},
-		{Name: "life/unknown-layer", Needs: []api.Capability{api.CapStart, api.CapPrivateFiles}, Check: func(t *testing.T, s *Suite) {
+		{Name: "life/unknown-layer", Plain: true, Needs: []api.Capability{api.CapStart, api.CapPrivateFiles}, Check: func(t *testing.T, s *Suite) {
 			spec := s.spec()
 			spec.Layers = append(spec.Layers[:0:0], "sha256-"+"00000000000000000000000000000000")
 			m, err := s.Backend.Start(t.Context(), spec)
@@ -213,7 +213,7 @@ until [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -A1 -x sle
 			}
 			wg.Wait()
 		}},
-		{Name: "life/reclaim-nothing", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "life/reclaim-nothing", Plain: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			proof, err := s.Backend.Reclaim(t.Context(), api.NewSandboxID())
 			if err != nil || proof.Left != 0 {
 				t.Errorf("reclaim of nothing: %+v, %v", proof, err)

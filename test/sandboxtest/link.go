@@ -28,7 +28,7 @@ func linkCases() []Case {
 			wantStream(t, accepted, "from the guest")
 			b.sh(t, "echo alive").want(t, 0, "alive\n")
 		}},
-		{Name: "link/accept-ends-with-the-sandbox", Needs: start1, Check: func(t *testing.T, s *Suite) {
+		{Name: "link/accept-ends-with-the-sandbox", Plain: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			accepted := b.accept(t)
 			s.kill(t, b)

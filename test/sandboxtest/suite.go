@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,9 +30,14 @@ type Fixture struct {
 	Leftovers func(id api.SandboxID) []string
 	// OwnKernel is true if sandboxes have a kernel that is not the host's.
 	OwnKernel bool
+	// GuestListed is true if root inside sees the guest in /proc, because an engine mounts it. Root may then
+	// list the numbers of its descriptors and make it the first to end for memory, and no more.
+	GuestListed bool
 	// Claimed is true if the backend's every start claims a guest that was booted ahead,
 	// as [Ahead] does. Only the cases that depend on that are run, unless T2 is selected.
 	Claimed bool
+	// Few runs the same cases as Claimed, for a backend whose starts take long.
+	Few bool
 }
 
 // Case is one check.
@@ -46,6 +52,9 @@ type Case struct {
 	// Alone is true if the case does not run beside other cases, because it compares
 	// processor time with the time that passes, or changes this process.
 	Alone bool
+	// Plain is true if the case runs no program of a root file system. Other cases need
+	// api.CapPrograms: they are shell scripts.
+	Plain bool
 	// Needs lists the capabilities without which the case makes no sense.
 	Needs []api.Capability
 	Check func(t *testing.T, s *Suite)
@@ -65,7 +74,7 @@ func Run(t *testing.T, new func(t *testing.T) Fixture) {
 		t.Fatal("sandboxtest: the fixture cannot tell what is left over")
 	}
 	for _, c := range Cases() {
-		if f.Claimed && !c.Claimed && !tier.Soaking() {
+		if (f.Claimed || f.Few) && !c.Claimed && !tier.Soaking() {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
@@ -75,7 +84,11 @@ func Run(t *testing.T, new func(t *testing.T) Fixture) {
 			if !c.Alone {
 				t.Parallel()
 			}
-			for _, need := range c.Needs {
+			needs := c.Needs
+			if !c.Plain {
+				needs = append(slices.Clip(needs), api.CapPrograms)
+			}
+			for _, need := range needs {
 				if a, ok := s.Report.Has(need); !ok {
 					t.Skipf("%s lacks %s on this host: %s", f.Backend.Name(), need, a.Reason)
 				}

@@ -100,7 +100,7 @@ func TestStaticGuest(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if err := static(f); (err == nil) != (want == "") || err != nil && (api.KindOf(err) != want || api.HintOf(err) == "") {
+		if err := Static(f); (err == nil) != (want == "") || err != nil && (api.KindOf(err) != want || api.HintOf(err) == "") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

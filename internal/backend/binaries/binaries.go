@@ -66,7 +66,7 @@ func Unpack(cfg Config, guest *os.File) (Toolset, error) {
 		}
 	}
 	if path != "" {
-		if err := static(guest); err != nil {
+		if err := Static(guest); err != nil {
 			return Toolset{}, err
 		}
 	}
@@ -267,16 +267,16 @@ func Guest(dir string) (*os.File, error) {
 	return sealed("hortus", self)
 }
 
-// static checks that a guest needs no other file to run: a gVisor sandbox starts with an
-// empty file system. The error is KindUnsupported.
-func static(guest *os.File) error {
+// Static checks that a guest needs no other file to run: a gVisor sandbox starts with an
+// empty file system, and a service's has files of its own. The error is KindUnsupported.
+func Static(guest *os.File) error {
 	f, err := elf.NewFile(guest)
 	if err != nil {
 		return api.Errorf(api.KindInternal, "read the guest: %w", err)
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return api.Errorf(api.KindUnsupported, "this hortus was linked with the C library, so it cannot be the guest of gVisor's sandboxes").
+			return api.Errorf(api.KindUnsupported, "this hortus was linked with the C library, so it cannot be the guest of sandboxes with other files").
 				WithHint("build gVisor once, which takes a few minutes: hortus gvisor build; or build hortus with CGO_ENABLED=0")
 		}
 	}

@@ -37,6 +37,7 @@ const maxSocketPath = 107
 // Link dials the listening socket of a guest, once for each stream. It implements
 // tether.Link.
 type Link struct {
+	dial func(ctx context.Context) (Conn, error)
 	path string
 	pid  int
 
@@ -59,6 +60,29 @@ func New(path string, pid int) *Link {
 	return l
 }
 
+// Conn is a connection to a guest that a backend makes in another way than by a socket.
+type Conn struct {
+	*net.UnixConn
+	// End is called before the connection is closed.
+	End func()
+}
+
+// Over returns the link over connections that dial makes. [Link.Dial] cannot be used.
+func Over(dial func(ctx context.Context) (Conn, error)) *Link {
+	l := New("", 0)
+	l.dial = dial
+	return l
+}
+
+// connect makes a connection.
+func (l *Link) connect(ctx context.Context) (Conn, error) {
+	if l.dial != nil {
+		return l.dial(ctx)
+	}
+	c, err := l.Dial(ctx)
+	return Conn{UnixConn: c, End: func() {}}, err
+}
+
 // count counts the streams of one kind, with the dials that may become one.
 type count struct {
 	open, max int
@@ -68,7 +92,7 @@ type count struct {
 
 // stream is a connection that the link counts.
 type stream struct {
-	*net.UnixConn
+	Conn
 	l *Link
 	n *count
 }
@@ -81,6 +105,7 @@ func (s *stream) Close() error {
 		s.n.open--
 	}
 	s.l.mu.Unlock()
+	s.End()
 	return s.UnixConn.Close()
 }
 
@@ -96,13 +121,14 @@ func (l *Link) open(ctx context.Context, n *count) (net.Conn, error) {
 	if err := l.reserve(ctx, n); err != nil {
 		return nil, err
 	}
-	c, err := l.Dial(ctx)
+	c, err := l.connect(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pending--; l.pending == 0 {
 		l.signal()
 	}
 	if err == nil && l.closed {
+		c.End()
 		c.Close()
 		err = EndedError()
 	}
@@ -275,6 +301,7 @@ func (l *Link) Close() error {
 	l.opened.open, l.accepts.open = 0, 0
 	l.mu.Unlock()
 	for s := range streams {
+		s.End()
 		s.UnixConn.Close()
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/marked"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
 )
@@ -68,6 +69,7 @@ func (b *Backend) Probe(context.Context) api.BackendReport {
 		{Capability: api.CapLimitCPUTime, OK: true, Reason: "added up over live processes and the children that they reaped"},
 		{Capability: api.CapLimitMemory, OK: true, Reason: "best effort: checked by the guest"},
 		{Capability: api.CapLimitOutput, OK: true},
+		{Capability: api.CapPrograms, OK: true},
 	}}
 	for c, why := range map[api.Capability]string{
 		api.CapIsolated:      open + ": use it for trusted code only",
@@ -181,7 +183,7 @@ func (b *Backend) config(spec sandbox.Spec, dir string) birth.Config {
 	for k, v := range spec.Env {
 		env[k] = v
 	}
-	env[mark] = string(spec.ID)
+	env[marked.Variable] = string(spec.ID)
 	self := birth.Identity{Name: "user", UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Home: filepath.Join(dir, "home")}
 	return birth.Config{
 		Sandbox: string(spec.ID), Hostname: spec.Hostname,
@@ -212,7 +214,7 @@ func listen(dir string) (*os.File, error) {
 func (b *Backend) spawn(id api.SandboxID, dir string, listener, control *os.File) (*exec.Cmd, error) {
 	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", b.cfg.Guest.Fd()))
 	cmd.Args = []string{birth.Argv0}
-	cmd.Env = []string{mark + "=" + string(id)}
+	cmd.Env = []string{marked.Variable + "=" + string(id)}
 	cmd.Dir = dir
 	cmd.ExtraFiles = []*os.File{birth.ListenFD - 3: listener, birth.ControlFD - 3: control}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -224,7 +226,7 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 	if !id.Valid() {
 		return api.Proof{}, api.Errorf(api.KindInvalid, "sandbox id %q is malformed", id)
 	}
-	proof, err := killAll(ctx, id)
+	proof, err := marked.KillAll(ctx, id)
 	if err != nil {
 		return proof, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/link"
+	"hortus.dev/internal/backend/marked"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/tether"
@@ -114,7 +115,7 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 	}
 	m.mu.Unlock()
 	m.link.Close()
-	proof, err := killAll(ctx, m.id)
+	proof, err := marked.KillAll(ctx, m.id)
 	if err != nil {
 		return proof, err
 	}
@@ -134,7 +135,7 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 
 // Stats implements sandbox.Machine. It adds up the processes that the host sees.
 func (m *machine) Stats(context.Context) (api.Stats, error) {
-	ps, err := members(m.id)
+	ps, err := marked.Members(m.id)
 	if err != nil {
 		return api.Stats{}, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
 	}

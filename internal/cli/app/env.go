@@ -51,6 +51,9 @@ type Env struct {
 	// Probe returns the program that tests outgoing connections in a sandbox. Nil where no
 	// daemon can run.
 	Probe func() ([]byte, error)
+	// InstallPython installs a Python interpreter for wasm sandboxes into a directory, if it has
+	// the digest, and returns its digest. Nil where no daemon can run.
+	InstallPython func(dir string, module io.Reader, digest string) (string, error)
 	// Environ is the environment of the programs that are started here; nil is
 	// this process's own.
 	Environ []string

@@ -273,7 +273,11 @@ func (c *sandboxKillCmd) Run(ctx app.Context, a *app.App) error {
 		}
 		all = append(all, k)
 		if !a.Flags.JSON {
-			a.Note("%s ended: %d processes killed, %d left (%s)", s.ID(), k.Proof.Killed, k.Proof.Left, k.Proof.How)
+			killed := fmt.Sprintf("%d processes killed", k.Proof.Killed)
+			if k.Proof.Killed < 0 {
+				killed = "its processes killed" // a service does not count them
+			}
+			a.Note("%s ended: %s, %d left (%s)", s.ID(), killed, k.Proof.Left, k.Proof.How)
 		}
 	}
 	if a.Flags.JSON {

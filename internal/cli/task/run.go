@@ -11,6 +11,7 @@ import (
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/sandbox"
 	"hortus.dev/internal/cli/task/view"
 )
 
@@ -34,6 +35,12 @@ func (c *RunCommand) Run(ctx app.Context, a *app.App) error {
 	}
 	if sentence == "" {
 		return api.Errorf(api.KindInvalid, "the request is empty").WithHint(`hortus run "print the first 20 prime numbers"`)
+	}
+	if c.Isolation == "wasm" {
+		if err := sandbox.CheckFile(sentence); err != nil {
+			return err
+		}
+		return sandbox.RunFile(ctx, a, c.Sandbox, sentence)
 	}
 	req := api.CreateTask{Request: sentence, Model: c.Model.all, Models: c.Model.by}
 	if req.Files, err = readInputs(c.File); err != nil {

@@ -103,6 +103,8 @@ type Config struct {
 	// PID1 is true if the guest is the init of a pid namespace in which all other processes
 	// are the sandbox's.
 	PID1 bool `json:"pid1"`
+	// OwnMachine is true if all other processes of the machine are the sandbox's, but the guest is not its init.
+	OwnMachine bool `json:"ownMachine,omitempty"`
 	// Capture is true if the sandbox's network redirects outgoing connections to CapturePort
 	// and DNS queries to ResolverPort. The guest then serves these ports and ProxyPort.
 	Capture bool `json:"capture,omitempty"`
@@ -257,6 +259,9 @@ func (c *Control) AwaitReport(ctx context.Context) (Report, error) {
 // Go sends the host's last packet: the sandbox is recorded and the guest no longer depends
 // on the host.
 func (c *Control) Go(ctx context.Context) error { return c.sendRaw(ctx, []byte(GoPacket)) }
+
+// Send sends a packet of [Claim.Packet].
+func (c *Control) Send(ctx context.Context, packet []byte) error { return c.sendRaw(ctx, packet) }
 
 // Packet returns the packet with which a host claims a guest.
 func (cl Claim) Packet() ([]byte, error) {
@@ -421,4 +426,22 @@ type Self struct {
 	// Nonce is repeated in the Report, to distinguish it from one that was sent before the
 	// save.
 	Nonce string `json:"nonce"`
+}
+
+// ArgRemote is the first argument of a guest on another machine, which was put there by the API of a service and is
+// reached over the network; see package tunnel. The second one is the path of a file with the JSON of a [Remote], which
+// the guest removes. There is no control socket: the guest serves at once.
+const ArgRemote = "remote"
+
+// RemoteReady is the line that such a guest prints when it listens.
+const RemoteReady = "hortus-guest: ready"
+
+// Remote configures a guest on another machine. Commands have the uid of the guest.
+type Remote struct {
+	// Config is completed by the guest, which knows its user: Identities, Switch and PID1 are not used.
+	Config Config `json:"config"`
+	// Token is what both ends of a stream prove to know.
+	Token []byte `json:"token"`
+	// Port is the TCP port to listen on.
+	Port int `json:"port"`
 }

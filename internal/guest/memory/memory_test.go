@@ -16,7 +16,7 @@ func TestKernelMemoryGrace(t *testing.T) {
 	const limit = 256 << 20
 	var used int64
 	cfg := &birth.Config{Memory: limit}
-	processes, err := process.NewManager(cfg, nil, nil)
+	processes, err := process.NewManager(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,9 @@ func (s *Service) Serve(c *rpc.Conn, req *http.Request) error {
 		m.Processes++
 		m.CPUTimeMS += (own.Utime.Nano() + own.Stime.Nano()) / int64(time.Millisecond)
 	}
+	if s.cfg.OwnMachine && unix.Getrusage(unix.RUSAGE_CHILDREN, &own) == nil { // no host counts what has ended
+		m.CPUTimeMS += (own.Utime.Nano() + own.Stime.Nano()) / int64(time.Millisecond)
+	}
 	m.CPUUsedPct = s.cpu.used(now, time.Duration(m.CPUTimeMS)*time.Millisecond, m.CPUCount)
 	m.MemUsed, m.MemTotal = m.RSS, s.cfg.Memory
 	if s.cfg.OwnKernel {

@@ -11,12 +11,43 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/guest/credential"
 	"hortus.dev/internal/guest/identity"
 	"hortus.dev/internal/guest/spawn"
 )
 
-// prepare converts a request to a command, without its descriptors.
-func prepare(id *identity.Identity, cfg *envd.ProcessConfig) (*spawn.Command, error) {
+// Programs decides what a command is, and starts it.
+type Programs interface {
+	// Prepare converts a request to a command, without its descriptors.
+	Prepare(id *identity.Identity, in *envd.StartRequest) (*spawn.Command, error)
+	// Start starts a command, a child of this process, and returns its pid.
+	Start(c *spawn.Command) (pid int, err error)
+	// Explain converts an error of Start to a readable one.
+	Explain(c *spawn.Command, cause error) error
+	// PidFDs reports whether Start sets the command's PidFD.
+	PidFDs() bool
+	// PrepareThreads does work in advance that would delay the first command.
+	PrepareThreads() error
+}
+
+// Files are the programs of the guest's own file system.
+type Files struct {
+	Spawner *spawn.Spawner
+	Access  *credential.Switcher
+}
+
+// Start implements Programs.
+func (f Files) Start(c *spawn.Command) (int, error) { return f.Spawner.Start(c) }
+
+// PidFDs implements Programs.
+func (f Files) PidFDs() bool { return f.Spawner.PidFDs }
+
+// PrepareThreads implements Programs.
+func (f Files) PrepareThreads() error { return f.Spawner.PrepareThreads() }
+
+// Prepare implements Programs.
+func (Files) Prepare(id *identity.Identity, in *envd.StartRequest) (*spawn.Command, error) {
+	cfg := in.Process
 	if cfg.Cmd == "" {
 		return nil, api.Errorf(api.KindInvalid, "the request has no command")
 	}
@@ -74,15 +105,15 @@ func lookPath(name, path string) (string, error) {
 	return "", api.Errorf(api.KindNotFound, "command not found: %s", name)
 }
 
-// explain converts an error of fork or exec to a readable one. The errno does not show
-// whether the directory or the program caused it, so explain checks the directory.
-func (m *Manager) explain(c *spawn.Command, cause error) error {
+// Explain implements Programs. The errno does not show whether the directory or the program
+// caused it, so it checks the directory.
+func (f Files) Explain(c *spawn.Command, cause error) error {
 	var e *api.Error
 	if errors.As(cause, &e) {
 		return cause
 	}
 	name := c.Argv[0]
-	err := m.access.As(c.Identity, func() error {
+	err := f.Access.As(c.Identity, func() error {
 		fd, err := unix.Open(c.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err

@@ -1,6 +1,6 @@
 // Package process starts commands, moves their output, ends them, and finds them again.
 //
-//	m, err := process.NewManager(cfg, spawner, access)
+//	m, err := process.NewManager(cfg, process.Files{Spawner: spawner, Access: access})
 //	go m.Reap()
 //	p, err := m.Start(user, request, process.Options{ExecID: "a"})
 //	err = m.Follow(p, client, 0, false) // until p has ended or the client has left
@@ -20,6 +20,6 @@
 //
 // # Dependencies
 //
-// It must not depend on connections or the wire format: a client is an interface. Package
-// spawn decides what a command inherits.
+// It must not depend on connections or the wire format: a client is an interface. What a command
+// is, and how it starts, is decided by [Programs]: package spawn decides what one of [Files] inherits.
 package process

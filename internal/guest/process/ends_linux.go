@@ -20,7 +20,7 @@ type ends struct {
 func (m *Manager) openEnds(p *Process, in *envd.StartRequest, id *identity.Identity) (e ends, err error) {
 	e.ours = [2]int{-1, -1}
 	p.exitFD = -1
-	if !m.spawner.PidFDs {
+	if !m.programs.PidFDs() {
 		if p.exitFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 			return e, os.NewSyscallError("eventfd", err)
 		}

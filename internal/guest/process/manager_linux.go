@@ -11,7 +11,6 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/guest/birth"
-	"hortus.dev/internal/guest/credential"
 	"hortus.dev/internal/guest/identity"
 	"hortus.dev/internal/guest/output"
 	"hortus.dev/internal/guest/spawn"
@@ -19,22 +18,21 @@ import (
 
 // Manager starts commands, finds them and ends them.
 type Manager struct {
-	cfg     *birth.Config
-	spawner *spawn.Spawner
-	access  *credential.Switcher
-	devNull *os.File
-	reaper  *reaper
-	table   table
-	pumps   sync.WaitGroup // pumps in the background
+	cfg      *birth.Config
+	programs Programs
+	devNull  *os.File
+	reaper   *reaper
+	table    table
+	pumps    sync.WaitGroup // pumps in the background
 }
 
 // NewManager returns a manager without commands. The caller must call Reap.
-func NewManager(cfg *birth.Config, spawner *spawn.Spawner, access *credential.Switcher) (*Manager, error) {
+func NewManager(cfg *birth.Config, programs Programs) (*Manager, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
-	return &Manager{cfg: cfg, spawner: spawner, access: access, devNull: null, reaper: newReaper()}, nil
+	return &Manager{cfg: cfg, programs: programs, devNull: null, reaper: newReaper()}, nil
 }
 
 // Reap collects the processes that end, for as long as the guest lives.
@@ -55,7 +53,7 @@ func (m *Manager) Start(id *identity.Identity, in *envd.StartRequest, opt Option
 	if in.Process == nil {
 		return nil, api.Errorf(api.KindInvalid, "the request has no command")
 	}
-	cmd, err := prepare(id, in.Process)
+	cmd, err := m.programs.Prepare(id, in)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +74,7 @@ func (m *Manager) Start(id *identity.Identity, in *envd.StartRequest, opt Option
 		ends.closeOurs(p)
 		return nil, err
 	}
-	if m.spawner.PidFDs {
+	if m.programs.PidFDs() {
 		p.exitFD = cmd.PidFD
 	}
 	m.table.add(p)
@@ -89,7 +87,7 @@ func (m *Manager) Start(id *identity.Identity, in *envd.StartRequest, opt Option
 // StartAttached starts a command with the given standard input, output and error, which the
 // caller still owns. Clients cannot find it; the caller waits with Process.Await.
 func (m *Manager) StartAttached(id *identity.Identity, cfg *envd.ProcessConfig, files []uintptr, isTerminal bool) (*Process, error) {
-	cmd, err := prepare(id, cfg)
+	cmd, err := m.programs.Prepare(id, &envd.StartRequest{Process: cfg})
 	if err != nil {
 		return nil, err
 	}
@@ -98,22 +96,22 @@ func (m *Manager) StartAttached(id *identity.Identity, cfg *envd.ProcessConfig, 
 	if err := m.fork(p, cmd); err != nil {
 		return nil, err
 	}
-	if m.spawner.PidFDs {
+	if m.programs.PidFDs() {
 		unix.Close(cmd.PidFD)
 	}
 	return p, nil
 }
 
 func (m *Manager) fork(p *Process, cmd *spawn.Command) error {
-	if err := m.reaper.fork(p, func() (int, error) { return m.spawner.Start(cmd) }); err != nil {
-		return m.explain(cmd, err)
+	if err := m.reaper.fork(p, func() (int, error) { return m.programs.Start(cmd) }); err != nil {
+		return m.programs.Explain(cmd, err)
 	}
 	return nil
 }
 
 // PrepareThreads makes threads ready to fork from, so that the first command does not wait
 // for that.
-func (m *Manager) PrepareThreads() error { return m.spawner.PrepareThreads() }
+func (m *Manager) PrepareThreads() error { return m.programs.PrepareThreads() }
 
 // Lookup finds a command by its selector, or by its exec id if there is no selector.
 func (m *Manager) Lookup(sel *envd.Selector, execID string) (*Process, error) {

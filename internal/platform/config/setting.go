@@ -70,6 +70,8 @@ func Settings() []Setting {
 		{Key: "daemon.create-rate", Env: "HORTUS_CREATE_RATE", Default: "200", Kind: Number, Max: 1e9, Help: "maximum number of sandboxes, snapshots, templates and tasks that one user's API key can create per second"},
 		{Key: "daemon.toolchains", Env: "HORTUS_TOOLCHAINS", Default: "auto", Kind: List, Help: "toolchains of the home directory and /opt that sandboxes have, read-only: auto for those that /usr lacks, none, or names such as auto,rust@nightly,node@20; hortus doctor lists what there is"},
 		{Key: "daemon.runsc", Env: "HORTUS_RUNSC", Kind: Path, Help: "gVisor executable to use instead of the embedded one"},
+		{Key: "docker.host", Env: "HORTUS_DOCKER_HOST", Kind: Text, Help: "Unix socket of the Docker engine for sandboxes with the isolation docker (default: DOCKER_HOST, or that of the system's engine)"},
+		{Key: "docker.runtime", Env: "HORTUS_DOCKER_RUNTIME", Kind: Text, Help: "runtime of the Docker engine for sandboxes (default: the engine's own)"},
 		{Key: "daemon.serve", Env: "HORTUS_DAEMON_SERVE", Default: "false", Kind: Switch, Help: "serve HTTP on serve.listen from a daemon that never exits when idle, as in the systemd unit"},
 		{Key: "serve.listen", Env: "HORTUS_LISTEN", Flag: "listen", Default: "127.0.0.1:7070", Kind: Text, Help: "address that hortus serve listens on"},
 		{Key: "serve.insecure-listen", Env: "HORTUS_INSECURE_LISTEN", Flag: "insecure-listen", Default: "false", Kind: Switch, Help: "allow a listen address that other machines can reach, without encryption"},
@@ -96,6 +98,17 @@ func Settings() []Setting {
 		{Key: "egress.e2b-internet", Env: "HORTUS_EGRESS_E2B_INTERNET", Default: "false", Kind: Switch, Help: "allow all public hosts to sandboxes of E2B clients that do not restrict them, as E2B does"},
 		{Key: "gvisor.build", Env: "HORTUS_GVISOR_BUILD", Default: "auto", Kind: Choice, Allowed: []string{"auto", "never"}, Help: "whether a binary without gVisor builds it in the background after the first verified task"},
 		{Key: "gvisor.copy-memory", Env: "HORTUS_GVISOR_COPY_MEMORY", Default: "false", Kind: Switch, Help: "give each sandbox that is forked or started from a snapshot memory of its own from the start, as gVisor itself does, instead of sharing it"},
+		{Key: "e2b.key-secret", Env: "HORTUS_E2B_KEY_SECRET", Kind: Secret, Help: "secret with the API key of the service that sandboxes of --isolation e2b run at (default: none, and no such sandboxes)"},
+		{Key: "e2b.api-url", Env: "HORTUS_E2B_API_URL", Default: "https://api.e2b.app", Kind: Text, Help: "URL of the API of that service: E2B, or another Hortus"},
+		{Key: "e2b.domain", Env: "HORTUS_E2B_DOMAIN", Default: "e2b.app", Kind: Text, Help: "domain of the names PORT-ID.DOMAIN of its sandboxes' ports"},
+		{Key: "e2b.sandbox-url", Env: "HORTUS_E2B_SANDBOX_URL", Kind: Text, Help: "URL of all its sandboxes, which are named by headers, instead of e2b.domain; another Hortus has that of its API"},
+		{Key: "e2b.template", Env: "HORTUS_E2B_TEMPLATE", Default: "base", Kind: Text, Help: "template of its sandboxes"},
+		{Key: "e2b.internet", Env: "HORTUS_E2B_INTERNET", Default: "false", Kind: Switch, Help: "let its sandboxes connect to everything that the service allows; otherwise they have no network"},
+		{Key: "daytona.key-secret", Env: "HORTUS_DAYTONA_KEY_SECRET", Kind: Secret, Help: "secret with the API key of Daytona, where sandboxes of --isolation daytona run (default: none, and no such sandboxes)"},
+		{Key: "daytona.api-url", Env: "HORTUS_DAYTONA_API_URL", Default: "https://app.daytona.io/api", Kind: Text, Help: "URL of the API of Daytona"},
+		{Key: "daytona.domains", Env: "HORTUS_DAYTONA_DOMAINS", Default: "daytona.io, daytona.work", Kind: List, Help: "domains of the URLs that the API gives for sandboxes; others are refused"},
+		{Key: "daytona.snapshot", Env: "HORTUS_DAYTONA_SNAPSHOT", Kind: Text, Help: "snapshot that its sandboxes start from (default: that of Daytona)"},
+		{Key: "daytona.internet", Env: "HORTUS_DAYTONA_INTERNET", Default: "false", Kind: Switch, Help: "let its sandboxes connect to everything that Daytona allows; otherwise they have no network"},
 		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Help: "backend"},
 		{Key: "sandbox.template", Env: "HORTUS_TEMPLATE", Flag: "template", Default: "host", Kind: Text, Help: "template of new sandboxes"},
 		{Key: "sandbox.image", Env: "HORTUS_IMAGE", Flag: "image", Kind: Text, Help: "container image of new sandboxes instead of a template: a reference such as python:3.12, or an absolute path of an archive or a layout"},
@@ -139,7 +152,9 @@ func Settings() []Setting {
 func Levels() []string { return []string{"debug", "info", "warn", "error"} }
 
 // Isolations lists the backends' names, and auto.
-func Isolations() []string { return []string{"auto", "gvisor", "container", "process"} }
+func Isolations() []string {
+	return []string{"auto", "gvisor", "container", "docker", "wasm", "process", "e2b", "daytona"}
+}
 
 // Check reports whether a text makes sense as the setting's value. The error is of
 // KindInvalid and says what is allowed; it does not name the setting.

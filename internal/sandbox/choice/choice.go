@@ -47,7 +47,7 @@ func (c *Chooser) Report(ctx context.Context, b sandbox.Backend) api.BackendRepo
 	}
 	r := b.Probe(ctx)
 	// A probe that the caller interrupted says nothing about the host.
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && !b.Capabilities().Remote {
 		c.reports[b.Name()] = r
 	}
 	return r
@@ -109,6 +109,9 @@ func (c *Chooser) strongest(ctx context.Context, needs []api.Capability) (sandbo
 	}
 next:
 	for _, b := range c.backends {
+		if b.Capabilities().Remote {
+			continue // nobody asked for code to leave this machine
+		}
 		report := c.Report(ctx, b)
 		a, starts := report.Has(api.CapStart)
 		if !starts {
@@ -117,6 +120,9 @@ next:
 		}
 		if _, ok := report.Has(api.CapIsolated); !ok {
 			continue // it runs, but is not meant for untrusted code
+		}
+		if _, ok := report.Has(api.CapPrograms); !ok {
+			continue // it isolates, and cannot run what most requests are for
 		}
 		for _, need := range needs {
 			if a, ok := report.Has(need); !ok {

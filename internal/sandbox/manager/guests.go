@@ -282,6 +282,9 @@ func portError(ctx context.Context, id api.SandboxID, port int, err error) error
 	case errors.As(err, &refused) && refused.Status == http.StatusBadGateway:
 		return api.Errorf(api.KindUnavailable, "sandbox %s, port %d: %w", id, port, envd.ErrPortClosed).
 			WithHint("start a server in the sandbox that listens on 127.0.0.1, ::1 or all addresses")
+	case errors.As(err, &refused) && refused.Status == http.StatusNotImplemented:
+		return api.Errorf(api.KindUnsupported, "sandbox %s has no ports, and no code interpreter (capability %s)", id, api.CapPrograms).
+			WithHint("run code as a command (qjs, python3), or create the sandbox with --isolation container")
 	case errors.As(err, &refused):
 		return api.Errorf(api.KindUnavailable, "sandbox %s, port %d: unexpected response status %d from the guest", id, port, refused.Status)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

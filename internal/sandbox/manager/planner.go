@@ -131,8 +131,15 @@ func (r *Planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 		return p, err
 	}
 	p.spec.Egress = sandbox.EgressOf(p.report)
-	if p.spec.Layers, err = r.origins.templates.Layers(ctx, req.Template); err != nil {
-		return p, err
+	a, programs := p.report.Has(api.CapPrograms)
+	if !programs && req.Template != hostTemplate {
+		return p, api.Errorf(api.KindUnsupported, "sandboxes of the %s backend cannot start from template %s: %s (capability %s)", p.backend.Name(), req.Template, a.Reason, a.Capability).
+			WithHint("leave out the template, or use --isolation container")
+	}
+	if programs {
+		if p.spec.Layers, err = r.origins.templates.Layers(ctx, req.Template); err != nil {
+			return p, err
+		}
 	}
 	image := ""
 	if r.imageUser != nil && req.Template != hostTemplate {

@@ -47,9 +47,9 @@ func (h *Host) Create(id string, l Limits) (*Group, error) {
 	return g, nil
 }
 
-// socketMemory is the limit of the buffers of TCP and UDP sockets, in bytes. Version 1 counts
+// SocketMemory is the limit of the buffers of TCP and UDP sockets, in bytes. Version 1 counts
 // them separately, and only with a limit; version 2 counts them in memory.max.
-func socketMemory(memory int64) int64 { return max(memory/8, 1<<20) }
+func SocketMemory(memory int64) int64 { return max(memory/8, 1<<20) }
 
 // limit writes the limits that have a controller. The caller has checked with Has that the
 // required ones do.
@@ -74,7 +74,7 @@ func (g *Group) limit(l Limits) error {
 			if err := writeIf(dir+"/memory.memsw.limit_in_bytes", string(n)); err != nil {
 				return err
 			}
-			if err := writeIf(dir+"/memory.kmem.tcp.limit_in_bytes", strconv.FormatInt(socketMemory(l.MemoryBytes), 10)); err != nil {
+			if err := writeIf(dir+"/memory.kmem.tcp.limit_in_bytes", strconv.FormatInt(SocketMemory(l.MemoryBytes), 10)); err != nil {
 				return err
 			}
 		}

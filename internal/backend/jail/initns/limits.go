@@ -75,6 +75,12 @@ func mountSys(s *Spec, root string) error {
 	return nil
 }
 
+// View returns what programs see of the limits in a container of an engine: files of /proc by their names,
+// made of the machine's, files of /sys by their paths in it, and further directories of /sys.
+func (l *Limits) View(host func(name string) string) (proc, sys map[string]string, dirs []string) {
+	return l.procFiles(host), l.sysFiles(l.Unified), l.sysDirs()
+}
+
 // group returns a detached mount of the sandbox's own control group, or -1 if there can be none.
 // A new namespace of control groups has it as its root: the process was created in the group by
 // a process of another one.

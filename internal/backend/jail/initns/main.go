@@ -21,7 +21,8 @@ func Main() int { return Become(nil) }
 // calling it instead of executing the binary a second time, which saves a third of a sandbox's
 // start. guest returns the process's exit code.
 //
-// With the argument [forker.Mode] the program is a forker.
+// With the argument [forker.Mode] the program is a forker, with [Engine] the stage in a container of an
+// engine.
 func Become(guest func() int) int {
 	if len(os.Args) > 1 && os.Args[1] == forker.Mode {
 		return forker.Serve(OwnClocks)
@@ -29,7 +30,15 @@ func Become(guest func() int) int {
 	// Everything below changes the calling thread. The guest starts with its
 	// capabilities, ids and filter: execve keeps this thread and ends the others.
 	runtime.LockOSThread()
-	stay, keep, err := run(guest != nil)
+	var stay bool
+	var keep *keeper.Config
+	var err error
+	if len(os.Args) > 1 && os.Args[1] == Engine {
+		err = runEngine()
+		stay = err == nil
+	} else {
+		stay, keep, err = run(guest != nil)
+	}
 	if keep != nil {
 		runtime.UnlockOSThread()
 		return keeper.Run(*keep)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,14 @@ var (
 		"sys/fs/aio-nr", "sys/fs/dentry-state", "sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/inode-state", "sys/kernel/pty/nr"}
 	hiddenDirs = []string{"acpi", "asound", "bus", "driver", "dynamic_debug", "fs", "irq", "pressure", "scsi", "sys/fs/quota"}
 )
+
+// Hidden are the paths of /proc that no sandbox sees.
+func Hidden() (all []string) {
+	for _, name := range slices.Concat(hidden, hiddenDirs) {
+		all = append(all, "/proc/"+name)
+	}
+	return all
+}
 
 // covers are mounted over entries of /proc: an empty file, an empty directory, a boot id of
 // this sandbox, and files with its limits.

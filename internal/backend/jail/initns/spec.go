@@ -33,6 +33,11 @@ type Spec struct {
 	// RunDir is the directory for the socket, Guest the executable.
 	RunDir int `json:"runDir"`
 	Guest  int `json:"guest"`
+	// Listen is the socket on which the guest serves, and Threads the number of threads that it keeps. Both
+	// are for a container of an engine only; elsewhere the stage binds the socket, and the guest has a
+	// limit of processes of its own.
+	Listen  int `json:"listen,omitempty"`
+	Threads int `json:"threads,omitempty"`
 	// Roots are the root's lower layers, the top one first.
 	Roots []Lower `json:"roots"`
 	// Dev is a detached mount for /dev; -1 means to make one of the host's nodes.

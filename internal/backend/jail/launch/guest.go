@@ -15,8 +15,8 @@ import (
 	"hortus.dev/internal/storage/oci/settings"
 )
 
-// outputBuffer is the maximum that a guest keeps of one command's output, in bytes.
-const outputBuffer = 1 << 20
+// OutputBuffer is the maximum that a guest keeps of one command's output, in bytes.
+const OutputBuffer = 1 << 20
 
 // NoRoot is why a sandbox without a range of ids has no root.
 const NoRoot = "an ordinary user's daemon can map a single id into a sandbox, so the only identity is user"
@@ -27,9 +27,9 @@ var (
 	root = birth.Identity{Name: "root", UID: ids.RootUID, GID: ids.RootUID, Home: "/root", Caps: rootCaps}
 )
 
-// identities are the users of a sandbox with several ids: that of its image, which may be nil,
+// Identities are the users of a sandbox with several ids: that of its image, which may be nil,
 // then those of every sandbox.
-func identities(image *settings.Settings) []birth.Identity {
+func Identities(image *settings.Settings) []birth.Identity {
 	all := []birth.Identity{user, root}
 	if image == nil {
 		return all
@@ -56,7 +56,7 @@ func Default(spec sandbox.Spec) birth.Default {
 func (l *Launcher) GuestConfig(spec sandbox.Spec, trees []*Tree) *birth.Config {
 	cfg := &birth.Config{
 		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: searchPath(trees), Env: Environment(trees, spec.Env),
-		OutputBuffer: outputBuffer, PID1: true, Capture: true, Default: Default(spec),
+		OutputBuffer: OutputBuffer, PID1: true, Capture: true, Default: Default(spec),
 	}
 	image := imageOf(trees)
 	if spec.Workspace != nil {
@@ -67,7 +67,7 @@ func (l *Launcher) GuestConfig(spec sandbox.Spec, trees []*Tree) *birth.Config {
 	}
 	if l.cfg.Ranges || l.cfg.Kernel != nil {
 		cfg.Switch = true
-		cfg.Identities = identities(image)
+		cfg.Identities = Identities(image)
 	} else {
 		cfg.Identities = []birth.Identity{user}
 		cfg.WhyNot = map[string]string{"root": NoRoot}
@@ -75,7 +75,7 @@ func (l *Launcher) GuestConfig(spec sandbox.Spec, trees []*Tree) *birth.Config {
 	// Below the limit of the control group, which counts the guest too.
 	cfg.Processes = spec.Limits.Processes
 	if l.cfg.Kernel != nil {
-		cfg.OwnKernel, cfg.Own, cfg.Files = true, ownDirs(), ownFiles(spec)
+		cfg.OwnKernel, cfg.Own, cfg.Files = true, OwnDirs(), ownFiles(spec)
 		cfg.Memory, cfg.CPUs, cfg.View = spec.Limits.MemoryBytes, spec.Limits.CPUs, spec.Workspace != nil && spec.Workspace.View
 		return cfg
 	}
@@ -121,8 +121,8 @@ func (l *Launcher) limits(limits api.Limits) *initns.Limits {
 	return v
 }
 
-// ownDirs are the directories of the sandbox's users.
-func ownDirs() []birth.Dir {
+// OwnDirs are the directories of the sandbox's users.
+func OwnDirs() []birth.Dir {
 	own := func(path string, mode uint32, id int) birth.Dir {
 		return birth.Dir{Path: path, Mode: mode, UID: id, GID: id}
 	}
@@ -140,8 +140,8 @@ func ownDirs() []birth.Dir {
 	}
 }
 
-// nameFiles contain the host name and the name server.
-func nameFiles(spec sandbox.Spec) []birth.File {
+// NameFiles contain the host name and the name server.
+func NameFiles(spec sandbox.Spec) []birth.File {
 	return []birth.File{
 		{Path: "/etc/hostname", Data: spec.Hostname + "\n"},
 		{Path: "/etc/hosts", Data: "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost\n"},
@@ -151,12 +151,12 @@ func nameFiles(spec sandbox.Spec) []birth.File {
 
 // ownFiles identify a sandbox whose guest writes them itself.
 func ownFiles(spec sandbox.Spec) []birth.File {
-	return append(append(runFiles(spec), nameFiles(spec)...),
+	return append(append(RunFiles(spec), NameFiles(spec)...),
 		birth.File{Path: "/etc/machine-id", Data: randomID() + "\n"}, birth.File{Path: birth.GenerationFile, Data: randomID() + "\n"})
 }
 
-// runFiles tell programs which sandbox they are in.
-func runFiles(spec sandbox.Spec) []birth.File {
+// RunFiles tell programs which sandbox they are in.
+func RunFiles(spec sandbox.Spec) []birth.File {
 	return birth.RunFiles(string(spec.ID), TemplateID(spec))
 }
 

@@ -75,11 +75,11 @@ func (l *Launcher) describe(pid int, r Request) (_ *initns.Spec, fds []int, err 
 	is.Hostname = r.Spec.Hostname
 	is.DiskBytes = r.Spec.Limits.DiskBytes - r.SealedBytes
 	is.DiskInodes = workdir.Inodes(r.Spec.Limits.DiskBytes) - r.SealedFiles
-	is.Files = nameFiles(r.Spec)
+	is.Files = NameFiles(r.Spec)
 	if l.cfg.Kernel != nil {
 		is.Files = append(is.Files, birth.File{Path: birth.Placeholder})
 	} else {
-		is.Run = runFiles(r.Spec)
+		is.Run = RunFiles(r.Spec)
 		is.Limits = l.limits(r.Spec.Limits)
 	}
 	add := func(fd int) int {
@@ -203,11 +203,11 @@ func (l *Launcher) Base() *initns.Spec {
 		Hidepid: true, Filter: l.filter, Quotas: l.quotas(), Clocks: l.clocks && !l.cfg.Ranges}
 	if l.cfg.Ranges {
 		is.Switch, is.UID, is.GID = true, ids.GuestUID, ids.GuestUID
-		is.Caps, is.Bounding = mask(guestCaps), 0
+		is.Caps, is.Bounding = Mask(GuestCaps), 0
 	}
 	if l.cfg.Kernel != nil {
 		is.Dirs = append(is.Dirs, birth.Dir{Path: keeper.GuestTarget, Mode: 0o755, UID: ids.RootUID, GID: ids.RootUID})
 	}
-	is.Dirs = append(is.Dirs, ownDirs()...)
+	is.Dirs = append(is.Dirs, OwnDirs()...)
 	return is
 }

@@ -22,7 +22,7 @@ const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | 
 var (
 	rootCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID,
 		unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_NET_BIND_SERVICE}
-	guestCaps = append([]uintptr{unix.CAP_KILL, unix.CAP_SETPCAP}, rootCaps...)
+	GuestCaps = append([]uintptr{unix.CAP_KILL, unix.CAP_SETPCAP}, rootCaps...)
 	// stageCaps are the capabilities of a stage that is not root inside. The file
 	// capabilities are for the overlay, which uses those of its mounter.
 	stageCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP,
@@ -31,7 +31,7 @@ var (
 		unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD}
 )
 
-func mask(caps []uintptr) uint64 {
+func Mask(caps []uintptr) uint64 {
 	var m uint64
 	for _, c := range caps {
 		m |= 1 << c

@@ -121,6 +121,7 @@ func (p *Prober) Report(ctx context.Context) api.BackendReport {
 	}
 	yes(api.CapPool, "")
 	yes(api.CapAdopt, "")
+	yes(api.CapPrograms, "")
 	if ctx.Err() == nil { // an interrupted probe is not conclusive
 		p.mu.Lock()
 		p.report = &r

@@ -1,4 +1,4 @@
-package process
+package marked
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"hortus.dev/internal/platform/proc"
 )
 
-// mark is the environment variable that names the sandbox in every process.
-const mark = "HORTUS_SANDBOX"
+// Variable is the environment variable that names the sandbox in every process.
+const Variable = "HORTUS_SANDBOX"
 
 // processes reads every process of the host.
 func processes() (map[int]proc.Stat, error) {
@@ -35,33 +35,48 @@ func processes() (map[int]proc.Stat, error) {
 }
 
 // marked reports whether a process has the sandbox's id in its environment. Processes of other
-// users cannot be read, and do not belong to the sandbox.
-func marked(pid int, id api.SandboxID) bool {
+// users cannot be read, and do not belong to the sandbox. An environment is empty, too, for a
+// moment while its process executes a file.
+func marked(pid int, id api.SandboxID) (yes, empty bool) {
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-	if err != nil {
-		return false
+	if err != nil || len(env) == 0 {
+		return false, err == nil
 	}
-	want := []byte(mark + "=" + string(id))
+	want := []byte(Variable + "=" + string(id))
 	for _, kv := range bytes.Split(env, []byte{0}) {
 		if bytes.Equal(kv, want) {
-			return true
+			return true, false
 		}
 	}
-	return false
+	return false, false
 }
 
-// members finds the live processes of a sandbox: those with its mark and their
+// Members finds the live processes of a sandbox: those with its mark and their
 // descendants.
-func members(id api.SandboxID) ([]proc.Stat, error) {
+func Members(id api.SandboxID) ([]proc.Stat, error) {
+	ps, _, err := members(id)
+	return ps, err
+}
+
+// kernelThreads is the parent of all threads of the kernel.
+const kernelThreads = 2
+
+// members is Members. It also reports whether a process may be executing a file.
+func members(id api.SandboxID) (out []proc.Stat, executing bool, err error) {
 	all, err := processes()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	in := map[int]bool{}
-	for pid := range all {
-		if pid != os.Getpid() && marked(pid, id) {
+	for pid, p := range all {
+		if pid == os.Getpid() || pid == kernelThreads || p.Parent == kernelThreads || p.Ended() {
+			continue
+		}
+		yes, empty := marked(pid, id)
+		if yes {
 			in[pid] = true
 		}
+		executing = executing || empty
 	}
 	for changed := true; changed; {
 		changed = false
@@ -71,27 +86,33 @@ func members(id api.SandboxID) ([]proc.Stat, error) {
 			}
 		}
 	}
-	var out []proc.Stat
 	for pid := range in {
 		if p := all[pid]; !p.Ended() {
 			out = append(out, p)
 		}
 	}
-	return out, nil
+	return out, executing, nil
 }
 
-// killAll kills a sandbox's processes until a scan finds none. A scan that finds some is followed
+// maxUnsure is the maximum number of scans because a process may be executing a file: some have
+// no environment at all.
+const maxUnsure = 4
+
+// KillAll kills a sandbox's processes until a scan finds none. A scan that finds some is followed
 // by another one, which finds the processes that were forked meanwhile.
-func killAll(ctx context.Context, id api.SandboxID) (api.Proof, error) {
+func KillAll(ctx context.Context, id api.SandboxID) (api.Proof, error) {
 	proof := api.Proof{How: "no process of the sandbox is left"}
 	seen := map[proc.ID]bool{}
+	unsure := 0
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		ps, err := members(id)
+		ps, executing, err := members(id)
 		if err != nil {
 			return proof, err
 		}
 		proof.Left = len(ps)
-		if len(ps) == 0 {
+		if executing && unsure < maxUnsure {
+			unsure++
+		} else if len(ps) == 0 {
 			proof.Killed = len(seen)
 			return proof, nil
 		}

@@ -1,0 +1,29 @@
+// Package docker is the backend that runs a sandbox as a container of a Docker engine.
+//
+//	b, err := docker.New(docker.Config{Dir: runDir, Layers: layers, Guest: guest})
+//
+// The engine makes namespaces, control groups, the root and its own seccomp filter. Its first process is
+// the stage of package initns, in a mode without mounts, from a read-only directory of this machine; it
+// connects to a socket in that directory, gets the guest's listening socket from there, captures outgoing
+// connections, drops what the guest must not have, and becomes the guest. No program, entrypoint, user,
+// variable or volume of a container image is used by the engine: the image that it has was written by
+// this package, of the layers of this machine's store.
+//
+// # What the container has
+//
+// No network but loopback, no engine socket, no host directory that it can write to. The directory with
+// the socket is empty once the guest serves; the guest's listening socket has no name inside. Capabilities
+// are those of the stage until the guest serves, then those of the guest, then those of each command.
+// Commands of users have none. Without userns-remap of the engine, root inside is root's id of the
+// machine, with few capabilities.
+//
+// # Lifetimes
+//
+// A [Backend] lives as long as its daemon. A machine is a container, which outlives both. Before its
+// claim, the guest ends if its daemon does. Everything in the engine has a label with the daemon's run
+// directory, and one with the sandbox: adoption and reclaim go by them, and touch nothing else. Images of
+// layers stay in the engine as a cache; those whose layers are gone are removed at the next load.
+//
+// The package must not know the manager, nor what commands mean. It uses the stage, the ids and the system
+// call policy of package jail.
+package docker

@@ -1,0 +1,51 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"hortus.dev/api"
+)
+
+// maxMessage is the maximum length of an engine's message that is shown to people, in bytes.
+const maxMessage = 500
+
+// engineError is the error of a call to the engine. An error of this program keeps its kind.
+func engineError(what string, err error) *api.Error {
+	var own *api.Error
+	if errors.As(err, &own) {
+		return api.Errorf(own.Kind, "%s: %w", what, err)
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return api.Errorf(api.KindOf(err), "Docker: %s: %w", what, err)
+	}
+	kind := api.KindInternal
+	switch {
+	case client.IsErrConnectionFailed(err) || cerrdefs.IsUnavailable(err):
+		kind = api.KindUnavailable
+	}
+	text := err.Error()
+	if strings.Contains(text, "no space left on device") {
+		kind = api.KindExhausted
+	}
+	if len(text) > maxMessage {
+		text = text[:maxMessage]
+	}
+	return api.Errorf(kind, "Docker: %s: %s", what, text)
+}
+
+// local returns why an engine cannot mount directories of this machine; empty if it can.
+func (b *Backend) local() string {
+	if b.unusable != "" {
+		return b.unusable
+	}
+	host := b.engine.DaemonHost()
+	if strings.HasPrefix(host, "unix://") {
+		return ""
+	}
+	return "the Docker engine at " + host + " is not reached by a Unix socket, and the docker backend needs one on this machine"
+}

@@ -1,0 +1,207 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/client"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/layer/archive"
+	"hortus.dev/internal/storage/oci/export"
+	"hortus.dev/internal/storage/oci/settings"
+)
+
+// repository is the name of the images that the backend loads.
+const repository = "hortus-layers"
+
+// root is what a sandbox starts from: leased layers, and the image of the engine that was loaded of them.
+type root struct {
+	trees    []layer.Tree
+	leases   []*layer.Lease
+	settings *settings.Settings // of a container image; nil for others
+	// layers are those of the Spec; name is that of the image.
+	layers []layer.Digest
+	name   string
+	// places are further directories of the image.
+	places []string
+}
+
+// lease leases layers until release.
+func (b *Backend) lease(layers []layer.Digest) (_ *root, err error) {
+	if len(layers) == 0 {
+		return nil, api.Errorf(api.KindInvalid, "a sandbox needs at least one layer")
+	}
+	r := &root{layers: layers}
+	defer func() {
+		if err != nil {
+			r.release()
+		}
+	}()
+	for _, d := range layers {
+		t, l, err := b.cfg.Layers.Lease(d)
+		if err != nil {
+			return nil, err
+		}
+		r.trees, r.leases = append(r.trees, t), append(r.leases, l)
+	}
+	if r.settings, err = settings.Read(b.cfg.Layers, layers[len(layers)-1]); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(label(layers)))
+	r.name = repository + ":" + b.owner + "-" + hex.EncodeToString(sum[:16])
+	return r, nil
+}
+
+func (r *root) release() {
+	for _, l := range r.leases {
+		l.Release()
+	}
+	r.leases = nil
+}
+
+// path is the PATH of commands: that of the uppermost layer which has one.
+func (r *root) path() (path string) {
+	for _, t := range r.trees {
+		path = cmp.Or(t.Path, path)
+	}
+	return path
+}
+
+// label lists layers in the label of an image.
+func label(layers []layer.Digest) string {
+	var all []string
+	for _, d := range layers {
+		all = append(all, string(d))
+	}
+	return strings.Join(all, ",")
+}
+
+// ensureImage loads the layers into the engine, unless it has them. fresh says not to rely on what the
+// engine had earlier.
+func (b *Backend) ensureImage(ctx context.Context, r *root, fresh bool) error {
+	unlock, err := b.loading.Lock(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	b.mu.Lock()
+	have := b.loaded[r.name] && !fresh
+	b.mu.Unlock()
+	if have {
+		return nil
+	}
+	got, err := b.engine.ImageInspect(ctx, r.name)
+	switch {
+	case cerrdefs.IsNotFound(err):
+		if err := b.load(ctx, r); err != nil {
+			return err
+		}
+	case err != nil:
+		return engineError("look for image "+r.name, err)
+	case got.Config == nil || got.Config.Labels[labelImage] != b.owner || got.Config.Labels[labelLayers] != label(r.layers):
+		return api.Errorf(api.KindConflict, "the image %s of the Docker engine was not made by this daemon", r.name).
+			WithHint("Remove it: docker image rm %s", r.name)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.loaded[r.name] = true
+	return nil
+}
+
+// load writes an image of the layers into the engine. Its configuration is this backend's: nothing
+// that the author of a container image wrote into it reaches the engine.
+func (b *Backend) load(ctx context.Context, r *root) error {
+	b.sweepImages(ctx)
+	img := export.Image{Name: r.name, Architecture: runtime.GOARCH, Config: export.Config{
+		Labels: map[string]string{labelImage: b.owner, labelLayers: label(r.layers)},
+	}}
+	for _, t := range r.trees {
+		img.Layers = append(img.Layers, func(ctx context.Context, w io.Writer) error {
+			_, err := archive.Pack(ctx, w, t.Root, os.Geteuid() == 0)
+			return err
+		})
+	}
+	// The places of mounts are directories, whatever the layers have there.
+	targets := append([]string{initns.EngineDir}, r.places...)
+	for _, t := range r.trees {
+		for _, m := range t.Mounts {
+			targets = append(targets, m.Target)
+		}
+	}
+	img.Layers = append(img.Layers, mountPoints(targets))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pr, pw := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := export.Write(ctx, pw, img)
+		pw.CloseWithError(err)
+		written <- err
+	}()
+	res, err := b.engine.ImageLoad(ctx, pr, client.ImageLoadWithQuiet(true))
+	if err == nil {
+		err = loadError(res)
+		res.Close()
+	}
+	pr.CloseWithError(errors.New("the engine does not read it"))
+	if werr := <-written; err == nil {
+		err = werr
+	}
+	if err != nil {
+		return engineError("load the layers of the sandbox into the Docker engine", err)
+	}
+	return nil
+}
+
+// loadError reads the engine's messages about a load to the end, and returns the error in them.
+func loadError(r io.Reader) error {
+	for d := json.NewDecoder(io.LimitReader(r, 1<<20)); ; {
+		var m struct{ Error string }
+		switch err := d.Decode(&m); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		case m.Error != "":
+			return errors.New(m.Error)
+		}
+	}
+}
+
+// sweepImages removes the images of layers that this machine does not have any more. Those that a
+// container uses stay.
+func (b *Backend) sweepImages(ctx context.Context) {
+	all, err := b.engine.ImageList(ctx, client.ImageListOptions{Filters: client.Filters{}.Add("label", labelImage+"="+b.owner)})
+	if err != nil {
+		return // the load fails too, and says why
+	}
+	for _, img := range all.Items {
+		if b.stale(img) {
+			if _, err := b.engine.ImageRemove(ctx, img.ID, client.ImageRemoveOptions{PruneChildren: true}); err != nil && !cerrdefs.IsConflict(err) {
+				b.log.Warn("cannot remove an image of the Docker engine", "image", img.ID, "error", err)
+			}
+		}
+	}
+}
+
+// stale reports whether an image of this daemon has a layer that is not in the store.
+func (b *Backend) stale(img image.Summary) bool {
+	layers, ok := img.Labels[labelLayers]
+	return ok && img.Labels[labelImage] == b.owner && slices.ContainsFunc(strings.Split(layers, ","), func(d string) bool {
+		return !layer.Digest(d).Valid() || !b.cfg.Layers.Has(layer.Digest(d))
+	})
+}

@@ -1,0 +1,366 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/child"
+	"hortus.dev/internal/backend/jail/ids"
+	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/backend/jail/launch"
+	"hortus.dev/internal/backend/link"
+	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/sandbox"
+)
+
+const (
+	// startTimeout is the maximum duration of a start. It includes the load of an image.
+	startTimeout = 5 * time.Minute
+	// createTimeout is the maximum duration of the creation of a container, of which most is a removed image.
+	createTimeout = 2 * time.Minute
+	// stageTimeout is the maximum duration from the start of a container until its guest serves.
+	stageTimeout = 60 * time.Second
+)
+
+const (
+	birthDir    = "birth" // in the run directory; the container sees it
+	guestSocket = "s"     // in the run directory; only the host sees it
+)
+
+// Start implements sandbox.Backend.
+func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
+	m, err := b.boot(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Claim(ctx, nil); err != nil {
+		m.Kill(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return m.machine, nil
+}
+
+// Prepare implements sandbox.Backend.
+func (b *Backend) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
+	spec.Env = nil
+	m, err := b.boot(ctx, spec)
+	if err != nil {
+		return nil, err // without a type
+	}
+	return m, nil
+}
+
+// boot starts a guest until it waits for "go". After an error nothing is left.
+func (b *Backend) boot(ctx context.Context, spec sandbox.Spec) (_ *waiting, err error) {
+	if !spec.ID.Valid() {
+		return nil, api.Errorf(api.KindInvalid, "sandbox id %q is malformed", string(spec.ID))
+	}
+	if err := b.Validate(ctx, spec); err != nil {
+		return nil, err
+	}
+	r, err := b.lease(spec.Layers)
+	if err != nil {
+		return nil, err
+	}
+	return b.bootRoot(ctx, spec, r)
+}
+
+// bootRoot is boot with leased layers, which it releases after an error.
+func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *waiting, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	undo := []func(){r.release}
+	defer func() {
+		if err != nil {
+			for i := len(undo) - 1; i >= 0; i-- {
+				undo[i]()
+			}
+			if cerr := ctx.Err(); cerr != nil {
+				err = api.Errorf(api.KindOf(cerr), "timeout: sandbox %s did not start: %w", spec.ID, cerr)
+			}
+		}
+	}()
+	cfg, err := json.Marshal(guestConfig(spec, r))
+	if err == nil && len(cfg) > birth.MaxPacket {
+		err = fmt.Errorf("its configuration has %d bytes, the maximum is %d", len(cfg), birth.MaxPacket)
+	}
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "sandbox %s: %w", spec.ID, err).WithHint("Use a smaller environment.")
+	}
+	if err := b.ensureImage(ctx, r, false); err != nil {
+		return nil, err
+	}
+	dir := b.rundir(spec.ID)
+	if err := os.Mkdir(dir, 0o700); errors.Is(err, os.ErrExist) {
+		return nil, api.Errorf(api.KindExists, "sandbox %s already exists", spec.ID)
+	} else if err != nil {
+		return nil, api.Errorf(api.KindInternal, "run directory: %w", err)
+	}
+	undo = append(undo, func() { os.RemoveAll(dir) })
+	s, err := listen(dir)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "sandbox %s: its sockets: %w", spec.ID, err)
+	}
+	defer s.close()
+	seen := b.limits(spec.Limits, b.unified())
+	id, err := b.create(ctx, spec, r, seen)
+	if err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() {
+		if err := b.remove(context.WithoutCancel(ctx), id); err != nil {
+			b.log.Error("cannot remove the container of a failed start", "sandbox", spec.ID, "error", err)
+		}
+	})
+	if _, err := b.engine.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
+		return nil, engineError(fmt.Sprintf("start the container of sandbox %s", spec.ID), err).WithHint("Look at the engine's log.")
+	}
+	pid, err := b.running(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := groupOf(pid).limitSockets(spec.Limits.MemoryBytes); err != nil && os.Geteuid() == 0 { // of other users the report says it
+		b.log.Warn("the limit of memory does not count the buffers of sockets", "sandbox", spec.ID, "error", err)
+	}
+	short, cancel := context.WithTimeout(ctx, stageTimeout)
+	defer cancel()
+	conn, err := s.meet(short, pid)
+	if err == nil {
+		err = b.instruct(short, conn, s.guest, spec, cfg, seen)
+		if err != nil {
+			conn.Close()
+		}
+	}
+	if err != nil {
+		return nil, b.startError(ctx, spec.ID, id, err)
+	}
+	m := newMachine(b, spec.ID, id, r)
+	m.pid = pid
+	m.run()
+	return &waiting{machine: m, conn: conn, r: r}, nil
+}
+
+// create makes the container. An image that somebody removed from the engine is loaded again. The end of
+// ctx does not interrupt the call: the engine would continue, and make a container of which nobody knows.
+func (b *Backend) create(ctx context.Context, spec sandbox.Spec, r *root, seen *initns.Limits) (id string, err error) {
+	o, err := b.options(spec, r, seen)
+	if err != nil {
+		return "", err
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+	defer cancel()
+	got, err := b.engine.ContainerCreate(ctx, o)
+	if cerrdefs.IsNotFound(err) {
+		if err := b.ensureImage(ctx, r, true); err != nil {
+			return "", err
+		}
+		got, err = b.engine.ContainerCreate(ctx, o)
+	}
+	if err != nil {
+		return "", engineError(fmt.Sprintf("create the container of sandbox %s", spec.ID), err)
+	}
+	return got.ID, nil
+}
+
+// running returns the pid of a container's first process.
+func (b *Backend) running(ctx context.Context, id string) (int, error) {
+	got, err := b.engine.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		return 0, engineError("inspect a container", err)
+	}
+	if s := got.Container.State; s != nil && s.Pid > 1 {
+		return s.Pid, nil
+	}
+	return 0, nil // it has ended, which the control socket shows
+}
+
+// sockets are those of a sandbox that starts: the one on which the guest will serve, and the one where
+// the stage asks for it.
+type sockets struct {
+	guest *os.File
+	birth *net.UnixListener
+	path  string // of birth
+}
+
+func (s *sockets) close() {
+	s.guest.Close()
+	s.birth.Close()
+}
+
+// listen makes the sockets in a run directory.
+func listen(dir string) (_ *sockets, err error) {
+	below := filepath.Join(dir, birthDir)
+	if err := os.Mkdir(below, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(below, 0o755); err != nil {
+		return nil, err
+	}
+	guest, err := bind("unix", dir, guestSocket)
+	if err != nil {
+		return nil, err
+	}
+	defer guest.Close()
+	guest.SetUnlinkOnClose(false)
+	s := &sockets{}
+	if s.guest, err = guest.File(); err != nil {
+		return nil, err
+	}
+	s.path = filepath.Join(below, path.Base(initns.EngineSocket))
+	if s.birth, err = bind("unixpacket", below, path.Base(s.path)); err == nil {
+		err = os.Chmod(s.path, 0o666) // in a user namespace of the engine, root is another user
+	}
+	if err != nil {
+		s.guest.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// bind listens in a directory, whose path may be longer than the address of a socket.
+func bind(network, dir, name string) (*net.UnixListener, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	l, err := net.ListenUnix(network, &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name), Net: network})
+	if err == nil {
+		// The address names a descriptor that is closed; the run directory is removed as a whole.
+		l.SetUnlinkOnClose(false)
+	}
+	return l, err
+}
+
+// meet waits until the stage connects, and removes the name of its socket. It refuses other processes.
+func (s *sockets) meet(ctx context.Context, pid int) (*net.UnixConn, error) {
+	stop := context.AfterFunc(ctx, func() { s.birth.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for {
+		conn, err := s.birth.AcceptUnix()
+		if err != nil {
+			return nil, errors.Join(ctx.Err(), err)
+		}
+		if peer, err := link.Peer(conn); err == nil && peer == pid {
+			return conn, os.Remove(s.path)
+		}
+		conn.Close()
+	}
+}
+
+// instruct sends the stage everything that it needs to become the guest, and waits until the guest is ready.
+func (b *Backend) instruct(ctx context.Context, conn *net.UnixConn, socket *os.File, spec sandbox.Spec, cfg []byte, seen *initns.Limits) error {
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	c := &child.Child{Conn: conn}
+	is := &initns.Spec{
+		RunDir: -1, Guest: -1, Dev: -1, Saved: -1, UID: ids.GuestUID, GID: ids.GuestUID, Switch: true, Caps: launch.Mask(launch.GuestCaps),
+		Filter: b.filter, Threads: birth.Reserve, Capture: true, Limits: seen,
+		Dirs: launch.OwnDirs(), Files: launch.NameFiles(spec), Run: launch.RunFiles(spec),
+	}
+	if err := c.Send(is, []int{int(socket.Fd())}); err != nil {
+		return err
+	}
+	if err := c.Send(cfg, nil); err != nil && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
+		return err // a stage that has failed has closed the socket, and has sent the reason
+	}
+	disk, err := c.AwaitBuilt()
+	if err != nil {
+		return err
+	}
+	unix.Close(disk)
+	return c.AwaitReady()
+}
+
+// startError returns why a guest did not start.
+func (b *Backend) startError(ctx context.Context, id api.SandboxID, container string, err error) error {
+	var step *child.StepError
+	if errors.As(err, &step) {
+		return api.Errorf(api.KindUnisolated, "sandbox %s: cannot prepare the container: %s: %s", id, step.Step, step.Text)
+	}
+	if ctx.Err() == nil {
+		got, ierr := b.engine.ContainerInspect(ctx, container, client.ContainerInspectOptions{})
+		if ierr == nil && got.Container.State != nil && !got.Container.State.Running {
+			return api.Errorf(api.KindUnisolated, "sandbox %s: the first process of its container exited with status %d: %.300s", id, got.Container.State.ExitCode, got.Container.State.Error).
+				WithHint("The guest must be a static executable: build hortus with CGO_ENABLED=0.")
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			return api.Errorf(api.KindUnisolated, "sandbox %s: the container does not reach this daemon's socket", id).
+				WithHint("The docker backend needs an engine on this machine that mounts its directories; a virtual machine such as Docker Desktop's cannot.")
+		}
+	}
+	return api.Errorf(api.KindInternal, "sandbox %s: the guest did not start: %w", id, err)
+}
+
+// waiting is a guest that has reported and waits for its claim.
+type waiting struct {
+	*machine
+	r *root
+
+	claim sync.Mutex
+	conn  *net.UnixConn // nil once claimed
+}
+
+// Claim implements sandbox.Machine.
+func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
+	w.claim.Lock()
+	defer w.claim.Unlock()
+	if w.conn == nil {
+		return api.Errorf(api.KindConflict, "sandbox %s is already claimed", w.id)
+	}
+	if err := ctx.Err(); err != nil {
+		return api.Errorf(api.KindOf(err), "claim sandbox %s: %w", w.id, err)
+	}
+	packet := []byte(birth.GoPacket)
+	if len(env) > 0 {
+		var err error
+		if packet, err = (birth.Claim{Env: w.r.env(env)}).Packet(); err != nil {
+			return api.Errorf(api.KindInvalid, "sandbox %s: its environment: %w", w.id, err)
+		}
+	}
+	select {
+	case <-w.done:
+		return api.Errorf(api.KindUnavailable, "sandbox %s ended before it was claimed: %s", w.id, w.Cause())
+	default:
+	}
+	conn := w.conn
+	w.conn = nil
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := conn.Write(packet); err != nil {
+		kind := api.KindUnavailable
+		if cerr := ctx.Err(); cerr != nil {
+			kind, err = api.KindOf(cerr), cerr
+		}
+		return api.Errorf(kind, "claim sandbox %s: %w", w.id, err)
+	}
+	return nil
+}
+
+// Kill implements sandbox.Machine.
+func (w *waiting) Kill(ctx context.Context) (api.Proof, error) {
+	w.claim.Lock()
+	if w.conn != nil {
+		w.conn.Close()
+		w.conn = nil
+	}
+	w.claim.Unlock()
+	return w.machine.Kill(ctx)
+}

@@ -1,0 +1,279 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+	"hortus.dev/internal/backend/link"
+	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/tunnel"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/tether"
+)
+
+// machine is a guest in a box.
+type machine struct {
+	sandbox.UnsupportedMachine
+
+	b        *Backend
+	r        *record
+	endpoint Endpoint
+	link     *link.Link
+	guest    *envd.Client
+	files    *files // nil without a workspace
+
+	streams sync.WaitGroup
+	stop    context.CancelFunc // of the watch
+	life    context.Context
+	watcher sync.WaitGroup
+	done    chan struct{}
+
+	killing sync.Mutex // one kill at a time
+	mu      sync.Mutex
+	proof   api.Proof // of the kill
+	over    bool      // done is closed
+	cause   string
+}
+
+func newMachine(b *Backend, r *record, f *files) *machine {
+	m := &machine{b: b, r: r, files: f, done: make(chan struct{})}
+	m.life, m.stop = context.WithCancel(context.Background())
+	m.link = link.Over(func(ctx context.Context) (link.Conn, error) {
+		return dial(ctx, b.cfg.Service.Transport(), m.endpoint, r.Token, &m.streams)
+	})
+	m.guest = envd.NewClient(envd.ClientConfig{Dial: func(ctx context.Context) (net.Conn, error) { return m.link.Open(ctx) }})
+	return m
+}
+
+// script starts the guest from the directory $1, and returns when it listens.
+const script = `set -e
+cd %s
+gzip -dc guest.gz > hortus-guest
+chmod 700 hortus-guest
+rm guest.gz
+if ! [ -w /workspace ]; then
+	sudo -n mkdir -p /workspace
+	sudo -n chown "$(id -u):$(id -g)" /workspace
+fi
+export HOME="${HOME:-/tmp}"
+setsid ./hortus-guest %s config.json < /dev/null > log 2>&1 &
+for i in $(seq 600); do
+	if grep -q '^%s$' log; then exit 0; fi
+	if ! kill -0 $! 2> /dev/null; then break; fi
+	sleep 0.05
+done
+tail -c 500 log >&2
+exit 1
+`
+
+// boot uploads and starts the guest in the box.
+func (m *machine) boot(ctx context.Context, guest []byte, spec sandbox.Spec) error {
+	config, err := json.Marshal(birth.Remote{
+		Config: birth.Config{
+			Sandbox: string(spec.ID), Hostname: spec.Hostname,
+			WhyNot:    map[string]string{"root": "the " + m.b.Name() + " backend runs commands as the user of the service's template; use sudo"},
+			Workspace: mountPoint, Dir: spec.Dir, Env: spec.Env,
+			OutputBuffer: 1 << 20, Memory: spec.Limits.MemoryBytes,
+		},
+		Token: m.r.Token, Port: tunnel.Port,
+	})
+	if err != nil {
+		return err
+	}
+	service, box := m.b.cfg.Service, m.r.Box
+	dir := "/tmp/.hortus-" + string(spec.ID)
+	for _, f := range []struct {
+		name    string
+		content []byte
+	}{{"guest.gz", guest}, {"config.json", config}} {
+		if err := service.Upload(ctx, box, dir+"/"+f.name, f.content); err != nil {
+			return err
+		}
+	}
+	if err := service.Run(ctx, box, fmt.Sprintf(script, dir, birth.ArgRemote, birth.RemoteReady)); err != nil {
+		return api.Errorf(api.KindOf(err), "start the guest: %w", err).
+			WithHint("the service's template needs bash, gzip, setsid, tar, GNU find, and sudo or a writable /workspace")
+	}
+	return m.reconnect(ctx)
+}
+
+// reconnect finds the guest's port, and waits until the guest responds there.
+func (m *machine) reconnect(ctx context.Context) (err error) {
+	if m.endpoint, err = m.b.cfg.Service.Endpoint(ctx, m.r.Box, tunnel.Port); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := m.guest.Health(ctx)
+		var no *refusedError
+		if err == nil || errors.Is(err, errStranger) || errors.As(err, &no) && no.status == http.StatusForbidden {
+			return err // another guest, whose token is another one, refuses too
+		}
+		// A service may need a moment to know a port.
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// How the end of a guest is noticed.
+const (
+	lookEvery = 2 * time.Second // between two looks at a guest that responds
+	lookAgain = 500 * time.Millisecond
+	looks     = 3 // refusals in sequence that mean that it has ended
+)
+
+// watch moves the deadline on and notices the end of the guest, until stop.
+func (m *machine) watch() {
+	m.watcher.Go(func() {
+		if why := m.await(); why != "" {
+			m.finish(why)
+		}
+	})
+}
+
+// await returns why the guest has ended, or "" after stop.
+func (m *machine) await() string {
+	moved, seen, refused := time.Now(), time.Now(), 0
+	wait := lookEvery
+	for {
+		select {
+		case <-m.life.Done():
+			return ""
+		case <-time.After(wait):
+		}
+		ctx, cancel := context.WithTimeout(m.life, 20*time.Second)
+		if time.Since(moved) > Lease/4 {
+			if err := m.b.cfg.Service.Extend(ctx, m.r.Box, Lease); err == nil {
+				moved = time.Now()
+			} else {
+				m.b.log.Warn("cannot extend the deadline of a sandbox at its service", "sandbox", m.r.Spec.ID, "error", err)
+			}
+		}
+		err := m.guest.Health(ctx)
+		wait = lookEvery
+		if err == nil {
+			seen, refused = time.Now(), 0
+		} else if m.life.Err() == nil {
+			wait = lookAgain
+			var no *refusedError
+			if errors.As(err, &no) && no.status != http.StatusTooManyRequests {
+				refused++
+			}
+			if state, serr := m.b.cfg.Service.State(ctx, m.r.Box); serr == nil && state == Gone {
+				cancel()
+				return "guest exited: " + m.b.Name() + " has ended the sandbox"
+			} else if serr == nil && refused >= looks {
+				cancel()
+				return "guest exited: its sandbox is " + string(state) + ", and " + no.Error()
+			}
+			if time.Since(seen) > Lease {
+				cancel()
+				return fmt.Sprintf("guest exited: %s was unreachable for %v", m.b.Name(), Lease)
+			}
+		}
+		cancel()
+	}
+}
+
+// finish notes the end of the guest.
+func (m *machine) finish(cause string) {
+	m.link.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.over {
+		m.over, m.cause = true, cause
+		close(m.done)
+	}
+}
+
+// Link implements sandbox.Machine.
+func (m *machine) Link() tether.Link { return m.link }
+
+// Done implements sandbox.Machine.
+func (m *machine) Done() <-chan struct{} { return m.done }
+
+// Cause implements sandbox.Machine.
+func (m *machine) Cause() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cause
+}
+
+// Pause implements sandbox.Machine.
+func (m *machine) Pause(context.Context) error {
+	return api.Errorf(api.KindUnsupported, "the %s backend cannot pause (capability %s)", m.b.Name(), api.CapPause).WithHint("use --isolation container or gvisor")
+}
+
+// Resume implements sandbox.Machine.
+func (m *machine) Resume(ctx context.Context) error { return m.Pause(ctx) }
+
+// Stats implements sandbox.Machine. The guest counts.
+func (m *machine) Stats(ctx context.Context) (api.Stats, error) {
+	s, err := m.guest.Metrics(ctx)
+	if err != nil {
+		return api.Stats{}, api.Errorf(api.KindOf(err), "statistics of sandbox %s: %w", m.r.Spec.ID, err)
+	}
+	return api.Stats{
+		At: time.Now().UTC(), CPUTimeMS: s.CPUTimeMS, MemoryBytes: s.RSS, MemoryOwnBytes: -1, MemoryPeakBytes: -1, MemoryKills: -1,
+		Processes: s.Processes, DiskUsedBytes: s.DiskUsed, DiskTotalBytes: s.DiskTotal,
+	}, nil
+}
+
+// Leave implements sandbox.Machine.
+func (m *machine) Leave(context.Context) error {
+	m.release()
+	return nil
+}
+
+// release ends everything of this process that belongs to the machine.
+func (m *machine) release() {
+	m.stop()
+	m.watcher.Wait()
+	m.guest.Close()
+	m.link.Close()
+	m.streams.Wait()
+	m.files.release()
+}
+
+// Kill implements sandbox.Machine. Changes of a durable workspace are stored first. If that fails, the sandbox is killed
+// nevertheless, and the first Kill returns the error.
+func (m *machine) Kill(ctx context.Context) (api.Proof, error) { return m.end(ctx, true) }
+
+// end is Kill; store is false if there is nothing to store.
+func (m *machine) end(ctx context.Context, store bool) (api.Proof, error) {
+	m.killing.Lock()
+	defer m.killing.Unlock()
+	if m.proof.How != "" {
+		return m.proof, nil
+	}
+	m.stop()
+	m.watcher.Wait()
+	var lost error
+	if store {
+		lost = m.store(ctx)
+	}
+	m.guest.Close()
+	m.link.Close()
+	proof, err := m.b.destroy(ctx, m.r.Spec.ID, m.r.Box)
+	if err != nil {
+		return proof, err
+	}
+	m.release()
+	m.finish("")
+	m.proof = proof
+	return proof, lost
+}
+
+var _ sandbox.Machine = (*machine)(nil)

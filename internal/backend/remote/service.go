@@ -1,0 +1,80 @@
+package remote
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Lease is the time that a sandbox of a service outlives its daemon.
+const Lease = 15 * time.Minute
+
+// The labels of sandboxes.
+const (
+	LabelSandbox = "hortus-sandbox" // api.SandboxID
+	LabelOwner   = "hortus-owner"   // the ID of a data directory
+)
+
+// Box is a sandbox of a service.
+type Box struct {
+	// ID is the service's.
+	ID string `json:"id"`
+	// Access is what the service gave for requests about it, such as a token. It is stored in the record.
+	Access map[string]string `json:"access,omitempty"`
+	// Sandbox is the value of LabelSandbox; it is set in lists.
+	Sandbox api.SandboxID `json:"-"`
+}
+
+// State is the state of a box.
+type State string
+
+const (
+	Running State = "running"
+	Gone    State = "gone" // there is none, and never will be
+	Other   State = "other"
+)
+
+// Request is what a Create asks for.
+type Request struct {
+	Labels map[string]string
+	// Internet is true if the sandbox may connect to everything that the service's may, and false if to nothing.
+	Internet bool
+	// Lease is the time until the service ends the sandbox, unless Extend is called.
+	Lease time.Duration
+}
+
+// Endpoint is where a port of a sandbox is reached.
+type Endpoint struct {
+	URL    *url.URL
+	Header http.Header
+}
+
+// Service is the API of a service. Its methods may be called from several goroutines. Errors are *api.Error, and never
+// contain the API key.
+type Service interface {
+	// Transport carries the requests for ports.
+	Transport() http.RoundTripper
+	// Name is the name that users select the backend by.
+	Name() string
+	// Check tries whether the service answers with this configuration. It changes nothing.
+	Check(ctx context.Context) error
+	// Create creates a sandbox that has started.
+	Create(ctx context.Context, r Request) (Box, error)
+	// List lists the boxes with a label LabelOwner.
+	List(ctx context.Context, owner string) ([]Box, error)
+	// State returns the state of a box.
+	State(ctx context.Context, b Box) (State, error)
+	// Upload writes a file, which all users of the sandbox may read.
+	Upload(ctx context.Context, b Box, path string, content []byte) error
+	// Run runs a shell script as the usual user, and fails if its exit code is not 0.
+	Run(ctx context.Context, b Box, script string) error
+	// Endpoint returns where a port is.
+	Endpoint(ctx context.Context, b Box, port int) (Endpoint, error)
+	// Extend moves the deadline to a time from now.
+	Extend(ctx context.Context, b Box, d time.Duration) error
+	// Kill ends a box; nil if there is none.
+	Kill(ctx context.Context, b Box) error
+}

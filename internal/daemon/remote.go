@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/binaries"
+	"hortus.dev/internal/backend/daytona"
+	"hortus.dev/internal/backend/e2b"
+	"hortus.dev/internal/backend/remote"
+)
+
+// e2b creates the backend of a service with the API of E2B.
+func (s *System) e2b(guest *os.File) (*remote.Backend, error) {
+	r := s.cfg.E2B
+	service, err := e2b.New(e2b.Config{APIURL: r.APIURL, SandboxURL: r.SandboxURL, Domain: strings.Join(r.Domains, ""), Template: r.Template, Key: s.keyOf(r)})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { service.Close(); return nil })
+	return s.remote(service, r, guest)
+}
+
+// daytona creates the backend of Daytona.
+func (s *System) daytona(guest *os.File) (*remote.Backend, error) {
+	r := s.cfg.Daytona
+	service, err := daytona.New(daytona.Config{APIURL: r.APIURL, Domains: r.Domains, Snapshot: r.Template, Key: s.keyOf(r)})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { service.Close(); return nil })
+	return s.remote(service, r, guest)
+}
+
+// keyOf returns what looks up the API key of a service.
+func (s *System) keyOf(r RemoteService) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		return s.secrets.KeyFor(ctx, r.KeySecret, "sandbox", r.APIURL)
+	}
+}
+
+// remote creates the backend of a service.
+func (s *System) remote(service remote.Service, r RemoteService, guest *os.File) (*remote.Backend, error) {
+	cfg := remote.Config{
+		Service: service, Dir: s.dir.Path("run/" + service.Name()), Guest: guest, Layers: s.layers, Workspaces: s.workspaces,
+		Internet: r.Internet, Logger: s.log,
+	}
+	if r.KeySecret == "" {
+		cfg.Missing = api.Ability{
+			Reason: "no service is configured", Fix: "hortus secret set NAME --daemon, and set " + service.Name() + ".key-secret = \"NAME\" in the configuration",
+		}
+	} else if err := binaries.Static(guest); err != nil {
+		cfg.Missing = api.Ability{Reason: err.Error(), Fix: api.HintOf(err)}
+	}
+	return remote.New(cfg)
+}

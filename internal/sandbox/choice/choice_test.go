@@ -1,0 +1,71 @@
+package choice_test
+
+import (
+	"context"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/choice"
+)
+
+// backend reports that it can start, isolates and, if it is not bare, has programs.
+type backend struct {
+	sandbox.Unsupported
+	name   string
+	remote bool
+	bare   bool
+	probes int
+}
+
+func (b *backend) Name() string                       { return b.name }
+func (b *backend) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{Remote: b.remote} }
+func (b *backend) Probe(context.Context) api.BackendReport {
+	b.probes++
+	return api.BackendReport{Backend: b.name, Abilities: []api.Ability{
+		{Capability: api.CapStart, OK: true}, {Capability: api.CapIsolated, OK: true}, {Capability: api.CapPrograms, OK: !b.bare},
+	}}
+}
+func (b *backend) Validate(context.Context, sandbox.Spec) error { return nil }
+func (b *backend) Start(context.Context, sandbox.Spec) (sandbox.Machine, error) {
+	return nil, api.Errorf(api.KindInternal, "it is not started")
+}
+func (b *backend) Orphans(context.Context) ([]api.SandboxID, error) { return nil, nil }
+func (b *backend) Reclaim(context.Context, api.SandboxID) (api.Proof, error) {
+	return api.Proof{}, nil
+}
+
+// TestAuto: a backend at a service and one without programs are chosen by their name only, and the service is asked again each
+// time. The control is the same backend on this host.
+func TestAuto(t *testing.T) {
+	away, here, bare := &backend{name: "away", remote: true}, &backend{name: "here"}, &backend{name: "bare", bare: true}
+	for name, c := range map[string]struct {
+		backends  []sandbox.Backend
+		isolation string
+		want      string
+	}{
+		"auto, the service is first":      {[]sandbox.Backend{away, here}, choice.Auto, "here"},
+		"auto, nothing but the service":   {[]sandbox.Backend{away}, "", ""},
+		"auto, no programs in the first":  {[]sandbox.Backend{bare, here}, choice.Auto, "here"},
+		"auto, no programs":               {[]sandbox.Backend{bare}, choice.Auto, ""},
+		"no programs, by name":            {[]sandbox.Backend{here, bare}, "bare", "bare"},
+		"by name":                         {[]sandbox.Backend{away, here}, "away", "away"},
+		"control: the first on this host": {[]sandbox.Backend{here, &backend{name: "other"}}, choice.Auto, "here"},
+	} {
+		b, _, _, err := choice.New(c.backends).Choose(t.Context(), c.isolation)
+		switch {
+		case c.want == "" && api.KindOf(err) != api.KindUnisolated:
+			t.Errorf("%s: %v, %v; want kind unisolated", name, b, err)
+		case c.want != "" && (err != nil || b.Name() != c.want):
+			t.Errorf("%s: %v, %v; want %s", name, b, err, c.want)
+		}
+	}
+	ch := choice.New([]sandbox.Backend{away, here})
+	away.probes, here.probes = 0, 0
+	for range 2 {
+		ch.Reports(t.Context())
+	}
+	if away.probes != 2 || here.probes != 1 {
+		t.Errorf("probed the service %d times and this host %d times; want 2 and 1", away.probes, here.probes)
+	}
+}
