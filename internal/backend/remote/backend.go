@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/copied"
 	"hortus.dev/internal/platform/secretfile"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
@@ -73,7 +74,7 @@ func (b *Backend) Name() string { return b.cfg.Service.Name() }
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{StartTimeout: 2 * time.Minute, Adopt: true, Remote: true}
+	return sandbox.Capabilities{StartTimeout: 2 * time.Minute, Adopt: true, Remote: true, Copies: true}
 }
 
 // check tries the service, unless that was done a moment ago.
@@ -215,7 +216,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 	if err != nil {
 		return nil, err
 	}
-	files, err := b.attach(ctx, spec.Workspace)
+	files, err := copied.Attach(ctx, copied.Config{Workspaces: b.cfg.Workspaces, Layers: b.cfg.Layers}, spec, b.dir(spec.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +253,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 		err = m.boot(ctx, guest, spec)
 	}
 	if err == nil {
-		err = m.fill(ctx)
+		err = m.files.Fill(ctx, m.guest)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -396,17 +397,17 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	case state != Running:
 		return none, api.Errorf(api.KindNotFound, "%s no longer runs sandbox %s (%s)", b.Name(), id, state)
 	}
-	files, err := b.attach(ctx, r.Spec.Workspace)
+	files, err := copied.Attach(ctx, copied.Config{Workspaces: b.cfg.Workspaces, Layers: b.cfg.Layers}, r.Spec, b.dir(id))
 	if err != nil {
 		return none, err
 	}
 	m := newMachine(b, &r, files)
 	if err = m.reconnect(ctx); err == nil {
-		err = files.readBefore(b.dir(id))
+		err = files.Adopt()
 	}
 	if err != nil {
 		m.link.Close()
-		files.release()
+		files.Release()
 		return none, api.Errorf(api.KindConflict, "adopt sandbox %s: %w", id, err)
 	}
 	m.watch()
