@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 
@@ -49,7 +50,7 @@ func (s *System) remote(service remote.Service, r RemoteService, guest *os.File)
 	}
 	if r.KeySecret == "" {
 		cfg.Missing = api.Ability{
-			Reason: "no service is configured", Fix: "hortus secret set NAME --daemon, and set " + service.Name() + ".key-secret = \"NAME\" in the configuration",
+			Reason: "no service is configured", Fix: fmt.Sprintf("hortus secret set %[1]s-key --daemon && hortus config set %[1]s.key-secret %[1]s-key", service.Name()),
 		}
 	} else if err := binaries.Static(guest); err != nil {
 		cfg.Missing = api.Ability{Reason: err.Error(), Fix: api.HintOf(err)}

@@ -191,8 +191,8 @@ func showDoctor(a *app.App, d admin.Doctor) error {
 	for _, b := range d.Backends {
 		fmt.Fprintf(w, "\nbackend %s\n", human.Sanitize(b.Backend))
 		for _, ab := range b.Abilities {
-			if !ab.OK && ab.Capability != api.CapStart && !starts(b) {
-				continue // for the same reason
+			if ab.Capability != api.CapStart && !starts(b) {
+				continue // nothing of it can be had
 			}
 			mark := "yes"
 			if !ab.OK {
