@@ -140,10 +140,6 @@ next:
 		if b.Capabilities().Remote {
 			continue // nobody asked for code to leave this machine
 		}
-		if err := key.Check(b.Name(), true); err != nil {
-			not(b, err, "is not allowed for this API key")
-			continue
-		}
 		report := c.Report(ctx, b)
 		a, starts := report.Has(api.CapStart)
 		if !starts {
@@ -155,6 +151,10 @@ next:
 		}
 		if _, ok := report.Has(api.CapPrograms); !ok {
 			continue // it isolates, and cannot run what most requests are for
+		}
+		if err := key.Check(b.Name(), true); err != nil {
+			not(b, err, "is not allowed for this API key")
+			continue
 		}
 		for _, need := range needs {
 			if a, ok := report.Has(need); !ok {
@@ -168,7 +168,10 @@ next:
 		}
 		return b, report, why, nil
 	}
-	if missing == nil {
+	if len(key.Allowed) > 0 {
+		missing = api.Errorf(api.KindDenied, "auto chooses among what this API key may use, and cannot choose %s here", strings.Join(key.Allowed, " or ")).
+			WithHint("name one: --isolation %s; hortus doctor shows what each can do", key.Allowed[0])
+	} else if missing == nil {
 		missing = api.Errorf(api.KindUnisolated, "no available backend isolates untrusted code").
 			WithHint("For trusted code: --isolation process")
 	}

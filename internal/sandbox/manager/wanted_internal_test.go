@@ -67,7 +67,7 @@ func TestOrderOfDefaults(t *testing.T) {
 		"ceiling and repository":             {d: defaults{repository: "strong"}, ceilings: only("weak"), user: true, want: "denied", why: "default of repository app"},
 		"ceiling and template":               {d: defaults{template: "strong"}, ceilings: only("weak"), user: true, want: "denied", why: "default of template py"},
 		"ceiling and daemon":                 {d: defaults{daemon: "strong"}, ceilings: only("weak"), user: true, want: "denied", why: "default of this daemon"},
-		"ceiling that nothing can keep":      {ceilings: only("none"), user: true, want: "denied", why: "this API key may not use"},
+		"ceiling that nothing can keep":      {ceilings: only("none"), user: true, want: "denied", why: "auto chooses among what this API key may use, and cannot choose none here"},
 		"user, daemon without isolation":     {d: defaults{daemon: "none"}, user: true, want: "denied", why: "without isolation"},
 		"user, template without isolation":   {d: defaults{template: "none"}, user: true, want: "denied", why: "without isolation"},
 		"user, request without isolation":    {d: defaults{request: "none"}, user: true, want: "denied", why: "without isolation"},
