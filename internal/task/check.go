@@ -381,6 +381,7 @@ func (e *Engine) savedGate(ctx context.Context, r *api.RepoTask, account string)
 // savedIsolation sets the default isolation of connected repositories in a request that names none. Repositories with different ones
 // are refused: none of them comes first.
 func (e *Engine) savedIsolation(ctx context.Context, req *api.CreateTask, r *api.RepoTask) error {
+	defer func() { req.Sandbox.IsolationFrom = r.IsolationFrom }()
 	if e.cfg.Isolation == nil || req.Sandbox.Isolation != "" {
 		return nil // r.IsolationFrom is that of a request that was checked before, such as a plan's
 	}
