@@ -53,7 +53,7 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 func (b *Backend) inspectEngine(ctx context.Context) (system.Info, api.Ability) {
 	a := api.Ability{Capability: api.CapStart}
 	if a.Reason = b.local(); a.Reason != "" {
-		a.Fix = "hortus config set docker.host unix:///run/docker.sock, or another Unix socket of this machine"
+		a.Fix = "start the daemon with HORTUS_DOCKER_HOST=unix:///run/docker.sock, or another Unix socket of this machine"
 		return system.Info{}, a
 	}
 	got, err := b.engine.Info(ctx, client.InfoOptions{})
@@ -62,7 +62,7 @@ func (b *Backend) inspectEngine(ctx context.Context) (system.Info, api.Ability) 
 	case errors.Is(err, fs.ErrPermission) || err != nil && strings.Contains(err.Error(), "permission denied"):
 		a.Reason, a.Fix = "this user may not use the Docker engine at "+socket, "Run the daemon as a user of the group docker. Members of that group are root on this machine."
 	case err != nil:
-		a.Reason, a.Fix = "no Docker engine answers at "+socket, "install and start Docker (Debian: apt-get install docker.io && systemctl start docker), or name its socket: hortus config set docker.host unix:///PATH"
+		a.Reason, a.Fix = "no Docker engine answers at "+socket, "install and start Docker (Debian: apt-get install docker.io && systemctl start docker), or name its socket: HORTUS_DOCKER_HOST=unix:///PATH"
 	case got.Info.OSType != "linux":
 		a.Reason = "the Docker engine runs containers of " + got.Info.OSType + ", not of Linux"
 	case olderThan(b.engine.ClientVersion(), oldestAPI):
@@ -71,10 +71,10 @@ func (b *Backend) inspectEngine(ctx context.Context) (system.Info, api.Ability) 
 		a.Reason, a.Fix = "the Docker engine has no seccomp", "Use a kernel and an engine with seccomp."
 	case b.runtime(got.Info) == "":
 		a.Reason = fmt.Sprintf("the Docker engine has no runtime %q, only %s", b.cfg.Runtime, strings.Join(slices.Sorted(maps.Keys(got.Info.Runtimes)), ", "))
-		a.Fix = "hortus config set docker.runtime runc, or add the runtime to the engine's daemon.json"
+		a.Fix = "start the daemon with HORTUS_DOCKER_RUNTIME=runc, or add the runtime to the engine's daemon.json"
 	case strings.Contains(b.runtime(got.Info), "runsc"):
 		a.Reason = "the runtime " + b.runtime(got.Info) + " lets no sandbox pass its socket to the host"
-		a.Fix = "hortus config set docker.runtime runc; for gVisor use --isolation gvisor, which needs no engine"
+		a.Fix = "start the daemon with HORTUS_DOCKER_RUNTIME=runc; for gVisor use --isolation gvisor, which needs no engine"
 	default:
 		a.OK = true
 	}

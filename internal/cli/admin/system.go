@@ -254,7 +254,7 @@ func showToolchains(w io.Writer, all []api.Toolchain) {
 	for _, t := range all {
 		mark, what := "yes", "in sandboxes at /opt/"+t.Name
 		if !t.Shown {
-			mark, what = "no", "taken by: hortus config set daemon.toolchains auto,"+t.Setting
+			mark, what = "no", "taken by: HORTUS_TOOLCHAINS=auto,"+t.Setting
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", mark, human.Sanitize(t.Name), human.Sanitize(t.Version), human.Sanitize(what))
 	}

@@ -140,7 +140,7 @@ func (r *Planner) wanted(req api.CreateSandbox) choice.Wanted {
 		requested(req),
 		image,
 		choice.Wanted{Isolation: req.KeyIsolation.Default, Default: "the API key", Change: "the operator creates a key with hortus key create --isolation NAME"},
-		choice.Wanted{Isolation: r.isolation, Default: "this daemon (sandbox.isolation)", Change: "hortus config set sandbox.isolation NAME"},
+		choice.Wanted{Isolation: r.isolation, Default: "this daemon (sandbox.isolation)", Change: "sandbox.isolation in the configuration of the daemon"},
 	)
 }
 
