@@ -29,6 +29,7 @@ func TestDocker(t *testing.T) {
 		return
 	}
 	suite := &sandboxtest.Suite{Fixture: bench.fixture(b, sandboxtest.Fixture{GuestListed: true}), Report: b.Probe(t.Context())}
+	t.Run("documented", func(t *testing.T) { sandboxtest.Documented(t, b, suite.Report) })
 	ran := 0
 	for _, c := range sandboxtest.Cases() {
 		if !slices.Contains(inCI, c.Name) {

@@ -261,6 +261,7 @@ func atDaytona(t *testing.T, w *world.World, _ string) {
 	if _, err := b.backend(t, other, false).Start(t.Context(), spec); api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "which is not of daytona.io") {
 		t.Errorf("an address of another domain: %v", err)
 	}
+	t.Run("documented", func(t *testing.T) { sandboxtest.Documented(t, backend, backend.Probe(t.Context())) })
 	tier.Soak(t)
 	sandboxtest.Run(t, func(t *testing.T) sandboxtest.Fixture {
 		return sandboxtest.Fixture{

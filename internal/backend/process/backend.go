@@ -88,8 +88,13 @@ func (b *Backend) Probe(context.Context) api.BackendReport {
 		api.CapWorkspace:     "commands see the host's own file system: it cannot mount layers",
 	} {
 		a := api.Ability{Capability: c, Reason: why, Fix: "use --isolation container"}
-		if c == api.CapEgress {
+		switch c {
+		case api.CapEgress:
 			a.Grade = api.EgressByNobody
+		case api.CapCheckpoint:
+			a.Fix = "use --isolation gvisor"
+		case api.CapLimitDiskRate: // no backend has it
+			a.Fix = ""
 		}
 		r.Abilities = append(r.Abilities, a)
 	}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +37,7 @@ func (c *RunCommand) Run(ctx app.Context, a *app.App) error {
 	if sentence == "" {
 		return api.Errorf(api.KindInvalid, "the request is empty").WithHint(`hortus run "print the first 20 prime numbers"`)
 	}
-	if c.Isolation == "wasm" {
+	if cmp.Or(c.Isolation, a.Config.Get("sandbox.isolation").Text) == "wasm" {
 		if err := sandbox.CheckFile(sentence); err != nil {
 			return err
 		}
