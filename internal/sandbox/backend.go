@@ -161,6 +161,9 @@ type Capabilities struct {
 	// Remote: sandboxes run on the machines of a service. They are never chosen for a request that does not name the
 	// backend, and reports of Probe are not kept, because the service may respond at another time.
 	Remote bool
+	// Engine: sandboxes need a service that others install on this machine. Where it is missing, a request for the strongest backend is
+	// told what the backends before it lack.
+	Engine bool
 	// Copies: a workspace is copied into a sandbox, and back when it is killed: Validate refuses read-only files in it (KindUnsupported),
 	// and it has no View.
 	Copies bool

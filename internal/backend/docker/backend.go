@@ -159,7 +159,7 @@ func (b *Backend) Name() string { return "docker" }
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{StartTimeout: startTimeout, Prepare: true, Adopt: true, Copies: true}
+	return sandbox.Capabilities{StartTimeout: startTimeout, Prepare: true, Adopt: true, Engine: true, Copies: true}
 }
 
 // Close waits until every machine has ended or was left, which the caller has to cause first.

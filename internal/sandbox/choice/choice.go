@@ -142,6 +142,9 @@ next:
 		}
 		report := c.Report(ctx, b)
 		a, starts := report.Has(api.CapStart)
+		if !starts && missing != nil && b.Capabilities().Engine {
+			continue
+		}
 		if !starts {
 			not(b, Unisolated(ctx, b.Name(), a), "does not run here: %s", a.Reason)
 			continue
