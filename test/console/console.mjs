@@ -238,9 +238,9 @@ await run(browser, async () => {
   browser.failing = true;
   await browser.go(`#/sandbox/${id}`);
   await page.getByRole("alert").getByText("unknown sandbox").waitFor();
-  browser.failing = false;
   await browser.go("#/tasks");
   await page.getByText("There is no task yet").waitFor();
+  browser.failing = false; // the browser may report the refusal after the page shows it
   await browser.look("empty list");
   await browser.go("#/nowhere");
   await heading("No such page");

@@ -62,6 +62,9 @@ type Backend struct {
 	filter     []byte
 	log        *slog.Logger
 
+	installing sync.Mutex
+	installed  bool
+
 	loading perkey.Locks
 	mu      sync.Mutex
 	loaded  map[string]bool // images that the engine had when they were last used
@@ -106,9 +109,6 @@ func New(cfg Config) (*Backend, error) {
 	if err == nil {
 		b.filter, err = policy.Compile()
 	}
-	if err == nil {
-		err = b.installGuest()
-	}
 	if err != nil {
 		return fail(err)
 	}
@@ -121,8 +121,15 @@ func (b *Backend) guestDir() string { return filepath.Join(b.dir, "guest") }
 // emptyDir is an empty directory, for overlays of one directory.
 func (b *Backend) emptyDir() string { return filepath.Join(b.dir, "empty") }
 
-// installGuest copies the guest's executable to where containers see it. Running containers keep theirs.
-func (b *Backend) installGuest() error {
+// installGuest copies the guest's executable to where containers see it, once. Running containers keep theirs. A daemon whose disk is full
+// starts, so it is not a part of New.
+func (b *Backend) installGuest() (err error) {
+	b.installing.Lock()
+	defer b.installing.Unlock()
+	if b.installed {
+		return nil
+	}
+	defer func() { b.installed = err == nil }()
 	if strings.ContainsAny(b.dir, separators) {
 		return fmt.Errorf("the directory %q has a colon, a comma or a backslash in its name, which Docker cannot mount", b.dir)
 	}

@@ -114,6 +114,9 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root, file
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "sandbox %s: %w", spec.ID, err).WithHint("Use a smaller environment.")
 	}
+	if err := b.installGuest(); err != nil {
+		return nil, api.Errorf(api.KindOf(err), "sandbox %s: install the guest: %w", spec.ID, err)
+	}
 	if err := b.ensureImage(ctx, r, false); err != nil {
 		return nil, err
 	}
