@@ -159,14 +159,12 @@ type Capabilities struct {
 	// Adopt: Backend.Adopt and Machine.Leave.
 	Adopt bool
 	// Remote: sandboxes run on the machines of a service. They are never chosen for a request that does not name the
-	// backend, and reports of Probe are not kept, because the service may respond at another time.
+	// backend, and reports of Probe are not kept, because the service may respond at another time. A workspace is copied to them, and back when they
+	// are killed: Validate refuses read-only files in it (KindUnsupported), and it has no View.
 	Remote bool
 	// Engine: sandboxes need a service that others install on this machine. Where it is missing, a request for the strongest backend is
 	// told what the backends before it lack.
 	Engine bool
-	// Copies: a workspace is copied into a sandbox, and back when it is killed: Validate refuses read-only files in it (KindUnsupported),
-	// and it has no View.
-	Copies bool
 }
 
 // DefaultStartTimeout is the maximum duration of Start and Prepare of a backend that does not say.

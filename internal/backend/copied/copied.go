@@ -38,15 +38,11 @@ const sigKill envd.Signal = 9
 type Config struct {
 	Workspaces *workspace.Store
 	Layers     *layer.Store
-	// Reader is the user of the sandbox who lists and packs what comes back; empty for the default one, who must be able to read
-	// all of it.
-	Reader string
 }
 
 // Files is what one sandbox has at /workspace. A nil *Files is that of a sandbox without a workspace: all of its methods do nothing.
 type Files struct {
 	store  *workspace.Store
-	reader string
 	spec   sandbox.Spec
 	dir    string
 	layers []layer.Digest
@@ -72,7 +68,7 @@ func Attach(ctx context.Context, cfg Config, spec sandbox.Spec, dir string) (_ *
 	if len(w.Layers) == 0 {
 		return nil, api.Errorf(api.KindInvalid, "a workspace needs at least one layer")
 	}
-	f := &Files{store: cfg.Workspaces, reader: cfg.Reader, spec: spec, dir: dir, layers: w.Layers}
+	f := &Files{store: cfg.Workspaces, spec: spec, dir: dir, layers: w.Layers}
 	defer func() {
 		if err != nil {
 			f.Release()
@@ -128,7 +124,7 @@ func (f *Files) Fill(ctx context.Context, guest *envd.Client) error {
 		err = perr
 	}
 	if err == nil {
-		err = run(ctx, guest, "", `tar -xpf "$0" -C `+mountPoint+` && rm -f "$0"`, archive)
+		err = run(ctx, guest, `tar -xpf "$0" -C `+mountPoint+` && rm -f "$0"`, archive)
 	}
 	if err == nil && f.upper != nil {
 		f.before, err = f.list(ctx, guest)
@@ -220,14 +216,14 @@ func (f *Files) fetch(ctx context.Context, guest *envd.Client) error {
 		}
 	}
 	names, archive := f.scratch("changed"), f.scratch("changed.tar")
-	if err := guest.WriteFile(ctx, f.reader, names, &changed); err != nil {
+	if err := guest.WriteFile(ctx, "", names, &changed); err != nil {
 		return err
 	}
-	err = run(ctx, guest, f.reader, `tar --null --no-recursion --hard-dereference --format=posix -C `+mountPoint+` -cf "$1" --verbatim-files-from -T "$0"`, names, archive)
+	err = run(ctx, guest, `tar --null --no-recursion --hard-dereference --format=posix -C `+mountPoint+` -cf "$1" --verbatim-files-from -T "$0"`, names, archive)
 	if err != nil {
 		return err
 	}
-	r, _, err := guest.ReadFile(ctx, f.reader, archive)
+	r, _, err := guest.ReadFile(ctx, "", archive)
 	if err != nil {
 		return err
 	}
@@ -242,11 +238,11 @@ func (f *Files) fetch(ctx context.Context, guest *envd.Client) error {
 func (f *Files) list(ctx context.Context, guest *envd.Client) (map[string]stamp, error) {
 	name := f.scratch("list")
 	// What its owner may not read is made readable first.
-	if err := run(ctx, guest, f.reader, `find `+mountPoint+` -mindepth 1 '(' -type d ! -perm -700 -exec chmod u+rwx {} ';' ')' -o '(' -type f ! -perm -400 -exec chmod u+r {} + ')'
+	if err := run(ctx, guest, `find `+mountPoint+` -mindepth 1 '(' -type d ! -perm -700 -exec chmod u+rwx {} ';' ')' -o '(' -type f ! -perm -400 -exec chmod u+r {} + ')'
 find `+mountPoint+` -mindepth 1 -printf '%y %i %C@ %P\0' > "$0"`, name); err != nil {
 		return nil, err
 	}
-	r, size, err := guest.ReadFile(ctx, f.reader, name)
+	r, size, err := guest.ReadFile(ctx, "", name)
 	if err != nil {
 		return nil, err
 	}
@@ -289,11 +285,11 @@ func (f *Files) scratch(name string) string {
 }
 
 // run runs a shell script in the sandbox, with arguments from $0.
-func run(ctx context.Context, guest *envd.Client, user, script string, args ...string) error {
+func run(ctx context.Context, guest *envd.Client, script string, args ...string) error {
 	no, dir := false, "/"
 	ps, err := guest.Start(ctx, &envd.StartRequest{Stdin: &no, Process: &envd.ProcessConfig{
 		Cmd: "/bin/sh", Args: append([]string{"-c", "LC_ALL=C; export LC_ALL; " + script}, args...), Cwd: &dir,
-	}}, envd.StartOptions{User: user, OutputLimit: 64 << 10})
+	}}, envd.StartOptions{OutputLimit: 64 << 10})
 	if err != nil {
 		return err
 	}

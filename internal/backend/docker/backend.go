@@ -166,7 +166,7 @@ func (b *Backend) Name() string { return "docker" }
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{StartTimeout: startTimeout, Prepare: true, Adopt: true, Engine: true, Copies: true}
+	return sandbox.Capabilities{StartTimeout: startTimeout, Prepare: true, Adopt: true, Engine: true}
 }
 
 // Close waits until every machine has ended or was left, which the caller has to cause first.
@@ -177,7 +177,7 @@ func (b *Backend) Close() error {
 
 // attach leases the workspace of a Spec.
 func (b *Backend) attach(ctx context.Context, spec sandbox.Spec) (*copied.Files, error) {
-	return copied.Attach(ctx, copied.Config{Workspaces: b.cfg.Workspaces, Layers: b.cfg.Layers, Reader: "root"}, spec, b.rundir(spec.ID))
+	return copied.Attach(ctx, copied.Config{Workspaces: b.cfg.Workspaces, Layers: b.cfg.Layers}, spec, b.rundir(spec.ID))
 }
 
 // rundir is the run directory of a sandbox. It contains the socket of the guest, and the directory
