@@ -64,24 +64,14 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	if err != nil {
 		return none, err
 	}
-	files, err := b.attach(ctx, spec)
-	if err != nil {
-		r.release()
-		return none, err
-	}
-	m := newMachine(b, id, all[0].ID, r, files)
+	m := newMachine(b, id, all[0].ID, r)
 	m.pid = state.Pid
 	conn, err := m.link.Dial(ctx)
-	if err == nil {
-		conn.Close()
-		err = files.Adopt()
-	}
 	if err != nil {
 		r.release()
-		files.Release()
-		m.link.Close()
 		return none, api.Errorf(api.KindConflict, "sandbox %s: %w", id, err)
 	}
+	conn.Close()
 	m.link.Pause(state.Paused)
 	m.run()
 	return sandbox.Adopted{Machine: m, Spec: spec, Paused: state.Paused}, nil

@@ -18,14 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/backend/copied"
 	"hortus.dev/internal/backend/jail/ids"
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/backend/jail/seccomp"
 	"hortus.dev/internal/platform/perkey"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
-	"hortus.dev/internal/storage/workspace"
 )
 
 // Config configures a Backend.
@@ -34,8 +32,6 @@ type Config struct {
 	Dir string
 	// Layers resolves the layers of a Spec.
 	Layers *layer.Store
-	// Workspaces are copied into sandboxes. Without them CapWorkspace is missing.
-	Workspaces *workspace.Store
 	// Guest is the path of a static executable that is the guest and the stage before it.
 	Guest string
 	// Host is the address of the engine, a Unix socket; empty for that of the system's engine.
@@ -175,11 +171,6 @@ func (b *Backend) Close() error {
 	return b.engine.Close()
 }
 
-// attach leases the workspace of a Spec.
-func (b *Backend) attach(ctx context.Context, spec sandbox.Spec) (*copied.Files, error) {
-	return copied.Attach(ctx, copied.Config{Workspaces: b.cfg.Workspaces, Layers: b.cfg.Layers}, spec, b.rundir(spec.ID))
-}
-
 // rundir is the run directory of a sandbox. It contains the socket of the guest, and the directory
 // that the container sees while it starts.
 func (b *Backend) rundir(id api.SandboxID) string { return filepath.Join(b.dir, string(id)) }
@@ -195,14 +186,6 @@ func (b *Backend) Validate(ctx context.Context, spec sandbox.Spec) error {
 	l := spec.Limits
 	if l.CPUs < 0 || l.CPUTimeMS < 0 || l.MemoryBytes < 0 || l.Processes < 0 || l.DiskBytes < 0 || l.DiskWriteRate < 0 || l.OutputBytes < 0 {
 		return api.Errorf(api.KindInvalid, "a limit is negative")
-	}
-	if w := spec.Workspace; w != nil {
-		if err := w.CheckAccess(); err != nil {
-			return err
-		}
-		if len(w.Access) > 0 {
-			return api.Errorf(api.KindUnsupported, "the docker backend cannot make files of a workspace read-only (capability %s)", api.CapWorkspace).WithHint("use --isolation container or gvisor")
-		}
 	}
 	needs := map[api.Capability]bool{
 		api.CapLimitCPU: spec.Asked.CPUs, api.CapLimitCPUTime: spec.Asked.CPUTime, api.CapLimitMemory: spec.Asked.Memory,

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,8 +15,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"hortus.dev/api"
-	"hortus.dev/api/envd"
-	"hortus.dev/internal/backend/copied"
 	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/tether"
@@ -34,8 +31,6 @@ type machine struct {
 	pid       int    // of the guest; 0 if it has ended
 	root      *root
 	link      *link.Link
-	guest     *envd.Client
-	files     *copied.Files // nil without a workspace
 
 	stop  context.CancelFunc // of wait
 	done  chan struct{}      // closed when the guest has ended
@@ -48,11 +43,9 @@ type machine struct {
 	cause   string
 }
 
-func newMachine(b *Backend, id api.SandboxID, container string, r *root, files *copied.Files) *machine {
-	m := &machine{b: b, id: id, container: container, root: r, link: link.New(filepath.Join(b.rundir(id), guestSocket), 0), files: files,
+func newMachine(b *Backend, id api.SandboxID, container string, r *root) *machine {
+	return &machine{b: b, id: id, container: container, root: r, link: link.New(filepath.Join(b.rundir(id), guestSocket), 0),
 		done: make(chan struct{}), freed: make(chan struct{})}
-	m.guest = envd.NewClient(envd.ClientConfig{Dial: func(ctx context.Context) (net.Conn, error) { return m.link.Open(ctx) }})
-	return m
 }
 
 // run starts the machine's goroutine.
@@ -244,12 +237,8 @@ func (m *machine) Stats(ctx context.Context) (api.Stats, error) {
 // howRemoved is how it is known that every process has ended.
 const howRemoved = "the engine killed the container's first process, which the kernel lets end only after every other process of its pid namespace, and removed the container"
 
-// Kill implements sandbox.Machine. Changes of a durable workspace are stored first. If that fails, the sandbox is killed nevertheless, and
-// the first Kill returns the error.
-func (m *machine) Kill(ctx context.Context) (api.Proof, error) { return m.end(ctx, true) }
-
-// end is Kill; store is false if there is nothing to store.
-func (m *machine) end(ctx context.Context, store bool) (api.Proof, error) {
+// Kill implements sandbox.Machine.
+func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 	m.killing.Lock()
 	defer m.killing.Unlock()
 	m.mu.Lock()
@@ -257,12 +246,6 @@ func (m *machine) end(ctx context.Context, store bool) (api.Proof, error) {
 		defer m.mu.Unlock()
 		return *m.proof, nil
 	}
-	m.mu.Unlock()
-	var lost error
-	if store {
-		lost = m.store(ctx)
-	}
-	m.mu.Lock()
 	select {
 	case <-m.done:
 	default:
@@ -282,28 +265,13 @@ func (m *machine) end(ctx context.Context, store bool) (api.Proof, error) {
 	}
 	<-m.freed
 	m.stop()
-	m.guest.Close()
-	m.files.Release()
 	if err := os.RemoveAll(m.b.rundir(m.id)); err != nil {
 		return proof, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.proof = &proof
-	return proof, lost
-}
-
-// store copies the changes of a durable workspace back, from a container that is paused too.
-func (m *machine) store(ctx context.Context) error {
-	if m.files == nil {
-		return nil
-	}
-	if m.alive() == nil {
-		if err := m.Resume(ctx); err != nil {
-			m.b.log.Warn("cannot resume a sandbox to store its workspace", "sandbox", m.id, "error", err)
-		}
-	}
-	return m.files.Store(ctx, m.guest)
+	return proof, nil
 }
 
 // remove kills and removes a container with its volumes. It succeeds if there is none.
@@ -330,10 +298,8 @@ func (m *machine) Leave(context.Context) error {
 		return err
 	}
 	m.stop()
-	m.guest.Close()
 	m.link.Close()
 	<-m.freed
-	m.files.Release()
 	return nil
 }
 

@@ -115,7 +115,7 @@ func (b *Backend) try(ctx context.Context) api.Ability {
 	spec := sandbox.Spec{ID: api.NewSandboxID(), Hostname: "trial", Limits: api.DefaultLimits(), Layers: []layer.Digest{"trial"}}
 	// No layer of the store: only the places of mounts, and the directories that images have.
 	r := &root{name: repository + ":" + b.owner + "-trial", layers: spec.Layers, places: []string{"/etc", "/run", "/var", "/home"}}
-	m, err := b.bootRoot(ctx, spec, r, nil)
+	m, err := b.bootRoot(ctx, spec, r)
 	if err == nil {
 		_, err = m.Kill(context.WithoutCancel(ctx))
 	}
@@ -135,7 +135,6 @@ func (b *Backend) try(ctx context.Context) api.Ability {
 
 // describe makes the report. start is how the start of a sandbox went.
 func (b *Backend) describe(info system.Info, start api.Ability) api.BackendReport {
-	const otherwise = "Use --isolation container."
 	limit := func(c api.Capability, ok bool, what string) api.Ability {
 		if ok {
 			return api.Ability{Capability: c, OK: true, Reason: "control groups of the engine"}
@@ -148,15 +147,12 @@ func (b *Backend) describe(info system.Info, start api.Ability) api.BackendRepor
 	} else {
 		walls += "; without userns-remap of the engine, users inside have ids of this machine, and share the kernel's quotas of those"
 	}
-	work := api.Ability{Capability: api.CapWorkspace, OK: b.cfg.Workspaces != nil, Reason: "copied into the sandbox at its start, and back at its end"}
-	if !work.OK {
-		work.Reason, work.Fix = "this daemon has no workspaces", otherwise
-	}
 	memory := limit(api.CapLimitMemory, info.MemoryLimit, "memory")
 	if memory.OK && info.CgroupVersion == "1" && os.Geteuid() != 0 {
 		memory.Reason = "best effort: control groups of version 1 count no buffers of sockets"
 		memory.Fix = "Run the daemon as root, or the machine with control groups of version 2."
 	}
+	const otherwise = "Use --isolation container."
 	all := []api.Ability{
 		{Capability: api.CapIsolated, OK: true, Reason: walls},
 		{Capability: api.CapRootIdentity, OK: true},
@@ -172,7 +168,7 @@ func (b *Backend) describe(info system.Info, start api.Ability) api.BackendRepor
 		{Capability: api.CapPrivateFiles, OK: true},
 		{Capability: api.CapNoNetwork, OK: true},
 		{Capability: api.CapCheckpoint, Reason: "containers of the runtime " + b.runtime(info) + " have the host's kernel, which cannot save their memory", Fix: "Use --isolation gvisor."},
-		work,
+		{Capability: api.CapWorkspace, Reason: "the docker backend does not mount durable workspaces", Fix: otherwise},
 		{Capability: api.CapEgress, OK: true, Grade: api.EgressByHost, Reason: "captured by netfilter rules in the sandbox's own network"},
 		{Capability: api.CapPool, OK: true},
 		{Capability: api.CapAdopt, OK: true},

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/backend/copied"
 	"hortus.dev/internal/backend/jail/child"
 	"hortus.dev/internal/backend/jail/ids"
 	"hortus.dev/internal/backend/jail/initns"
@@ -43,34 +42,21 @@ const (
 
 // Start implements sandbox.Backend.
 func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
-	files, err := b.attach(ctx, spec)
+	m, err := b.boot(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	m, err := b.boot(ctx, spec, files)
-	if err != nil {
-		files.Release()
+	if err := m.Claim(ctx, nil); err != nil {
+		m.Kill(context.WithoutCancel(ctx))
 		return nil, err
-	}
-	if err = m.Claim(ctx, nil); err == nil {
-		err = files.Fill(ctx, m.guest)
-	}
-	if err != nil {
-		if _, kerr := m.end(context.WithoutCancel(ctx), false); kerr != nil {
-			b.log.Error("cannot clean up a failed start", "sandbox", spec.ID, "error", kerr)
-		}
-		return nil, api.Errorf(api.KindOf(err), "start sandbox %s: %w", spec.ID, err).WithHint("%s", api.HintOf(err))
 	}
 	return m.machine, nil
 }
 
 // Prepare implements sandbox.Backend.
 func (b *Backend) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
-	if spec.Workspace != nil {
-		return nil, api.Errorf(api.KindUnsupported, "sandbox %s: a sandbox with a workspace is not started ahead", spec.ID)
-	}
 	spec.Env = nil
-	m, err := b.boot(ctx, spec, nil)
+	m, err := b.boot(ctx, spec)
 	if err != nil {
 		return nil, err // without a type
 	}
@@ -78,7 +64,7 @@ func (b *Backend) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Machi
 }
 
 // boot starts a guest until it waits for "go". After an error nothing is left.
-func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, files *copied.Files) (_ *waiting, err error) {
+func (b *Backend) boot(ctx context.Context, spec sandbox.Spec) (_ *waiting, err error) {
 	if !spec.ID.Valid() {
 		return nil, api.Errorf(api.KindInvalid, "sandbox id %q is malformed", string(spec.ID))
 	}
@@ -89,11 +75,11 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, files *copied.Fil
 	if err != nil {
 		return nil, err
 	}
-	return b.bootRoot(ctx, spec, r, files)
+	return b.bootRoot(ctx, spec, r)
 }
 
 // bootRoot is boot with leased layers, which it releases after an error.
-func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root, files *copied.Files) (_ *waiting, err error) {
+func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *waiting, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	undo := []func(){r.release}
@@ -164,7 +150,7 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root, file
 	if err != nil {
 		return nil, b.startError(ctx, spec.ID, id, err)
 	}
-	m := newMachine(b, spec.ID, id, r, files)
+	m := newMachine(b, spec.ID, id, r)
 	m.pid = pid
 	m.run()
 	return &waiting{machine: m, conn: conn, r: r}, nil

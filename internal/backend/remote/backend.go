@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/backend/copied"
 	"hortus.dev/internal/platform/secretfile"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
@@ -218,7 +217,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 	if err != nil {
 		return nil, err
 	}
-	files, err := copied.Attach(ctx, copied.Config{Workspaces: b.cfg.Workspaces, Layers: b.cfg.Layers}, spec, b.dir(spec.ID))
+	files, err := b.attach(ctx, spec.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +254,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 		err = m.boot(ctx, guest, spec)
 	}
 	if err == nil {
-		err = m.files.Fill(ctx, m.guest)
+		err = m.fill(ctx)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -399,17 +398,17 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	case state != Running:
 		return none, api.Errorf(api.KindNotFound, "%s no longer runs sandbox %s (%s)", b.Name(), id, state)
 	}
-	files, err := copied.Attach(ctx, copied.Config{Workspaces: b.cfg.Workspaces, Layers: b.cfg.Layers}, r.Spec, b.dir(id))
+	files, err := b.attach(ctx, r.Spec.Workspace)
 	if err != nil {
 		return none, err
 	}
 	m := newMachine(b, &r, files)
 	if err = m.reconnect(ctx); err == nil {
-		err = files.Adopt()
+		err = files.readBefore(b.dir(id))
 	}
 	if err != nil {
 		m.link.Close()
-		files.Release()
+		files.release()
 		return none, api.Errorf(api.KindConflict, "adopt sandbox %s: %w", id, err)
 	}
 	m.watch()

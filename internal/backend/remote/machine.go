@@ -12,7 +12,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
-	"hortus.dev/internal/backend/copied"
 	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/tunnel"
@@ -29,7 +28,7 @@ type machine struct {
 	endpoint Endpoint
 	link     *link.Link
 	guest    *envd.Client
-	files    *copied.Files // nil without a workspace
+	files    *files // nil without a workspace
 
 	streams sync.WaitGroup
 	stop    context.CancelFunc // of the watch
@@ -44,7 +43,7 @@ type machine struct {
 	cause   string
 }
 
-func newMachine(b *Backend, r *record, f *copied.Files) *machine {
+func newMachine(b *Backend, r *record, f *files) *machine {
 	m := &machine{b: b, r: r, files: f, done: make(chan struct{})}
 	m.life, m.stop = context.WithCancel(context.Background())
 	m.link = link.Over(func(ctx context.Context) (link.Conn, error) {
@@ -81,7 +80,7 @@ func (m *machine) boot(ctx context.Context, guest []byte, spec sandbox.Spec) err
 		Config: birth.Config{
 			Sandbox: string(spec.ID), Hostname: spec.Hostname,
 			WhyNot:    map[string]string{"root": "the " + m.b.Name() + " backend runs commands as the user of the service's template; use sudo"},
-			Workspace: "/workspace", Dir: spec.Dir, Env: spec.Env,
+			Workspace: mountPoint, Dir: spec.Dir, Env: spec.Env,
 			OutputBuffer: 1 << 20, Memory: spec.Limits.MemoryBytes,
 		},
 		Token: m.r.Token, Port: tunnel.Port,
@@ -245,7 +244,7 @@ func (m *machine) release() {
 	m.guest.Close()
 	m.link.Close()
 	m.streams.Wait()
-	m.files.Release()
+	m.files.release()
 }
 
 // Kill implements sandbox.Machine. Changes of a durable workspace are stored first. If that fails, the sandbox is killed
@@ -263,7 +262,7 @@ func (m *machine) end(ctx context.Context, store bool) (api.Proof, error) {
 	m.watcher.Wait()
 	var lost error
 	if store {
-		lost = m.files.Store(ctx, m.guest)
+		lost = m.store(ctx)
 	}
 	m.guest.Close()
 	m.link.Close()

@@ -1,4 +1,4 @@
-package copied
+package remote
 
 import (
 	"archive/tar"
@@ -34,17 +34,9 @@ const (
 // sigKill is SIGKILL in the guest's protocol.
 const sigKill envd.Signal = 9
 
-// Config has what all workspaces share.
-type Config struct {
-	Workspaces *workspace.Store
-	Layers     *layer.Store
-}
-
-// Files is what one sandbox has at /workspace. A nil *Files is that of a sandbox without a workspace: all of its methods do nothing.
-type Files struct {
+// files is what a machine has at /workspace.
+type files struct {
 	store  *workspace.Store
-	spec   sandbox.Spec
-	dir    string
 	layers []layer.Digest
 	leases []*layer.Lease
 	upper  *workspace.Lease // nil if changes are not stored
@@ -58,29 +50,27 @@ type stamp struct {
 	Text string
 }
 
-// Attach leases what a sandbox needs at /workspace. The list of its files at the start is kept in dir, a directory of the sandbox on this
-// machine. It returns nil for a Spec without a workspace.
-func Attach(ctx context.Context, cfg Config, spec sandbox.Spec, dir string) (_ *Files, err error) {
-	w := spec.Workspace
+// attach leases what a Spec needs at /workspace; nil if w is.
+func (b *Backend) attach(ctx context.Context, w *sandbox.Workspace) (_ *files, err error) {
 	if w == nil {
 		return nil, nil
 	}
 	if len(w.Layers) == 0 {
 		return nil, api.Errorf(api.KindInvalid, "a workspace needs at least one layer")
 	}
-	f := &Files{store: cfg.Workspaces, spec: spec, dir: dir, layers: w.Layers}
+	f := &files{store: b.cfg.Workspaces, layers: w.Layers}
 	defer func() {
 		if err != nil {
-			f.Release()
+			f.release()
 		}
 	}()
 	for _, digest := range w.Layers {
-		_, le, err := cfg.Layers.Lease(digest)
+		_, le, err := b.cfg.Layers.Lease(digest)
 		if err != nil {
 			return nil, err
 		}
 		f.leases = append(f.leases, le)
-		if _, err := workspace.Lower(cfg.Layers, digest); err != nil {
+		if _, err := workspace.Lower(b.cfg.Layers, digest); err != nil {
 			return nil, err
 		}
 	}
@@ -93,8 +83,8 @@ func Attach(ctx context.Context, cfg Config, spec sandbox.Spec, dir string) (_ *
 	return f, err
 }
 
-// Release releases the leases. It may be called again.
-func (f *Files) Release() {
+// release releases the leases. It may be called for nil, and again.
+func (f *files) release() {
 	if f == nil {
 		return
 	}
@@ -105,12 +95,13 @@ func (f *Files) Release() {
 	f.leases = nil
 }
 
-// Fill copies the workspace to the sandbox of a guest.
-func (f *Files) Fill(ctx context.Context, guest *envd.Client) error {
+// fill copies the workspace to the box.
+func (m *machine) fill(ctx context.Context) error {
+	f := m.files
 	if f == nil {
 		return nil
 	}
-	archive := f.scratch("workspace.tar")
+	archive := m.scratch("workspace.tar")
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
@@ -118,19 +109,19 @@ func (f *Files) Fill(ctx context.Context, guest *envd.Client) error {
 		w.CloseWithError(err)
 		packed <- err
 	}()
-	err := guest.WriteFile(ctx, "", archive, r)
+	err := m.guest.WriteFile(ctx, "", archive, r)
 	r.CloseWithError(errors.New("the upload has ended"))
 	if perr := <-packed; perr != nil && err == nil {
 		err = perr
 	}
 	if err == nil {
-		err = run(ctx, guest, `tar -xpf "$0" -C `+mountPoint+` && rm -f "$0"`, archive)
+		err = m.run(ctx, `tar -xpf "$0" -C `+mountPoint+` && rm -f "$0"`, archive)
 	}
 	if err == nil && f.upper != nil {
-		f.before, err = f.list(ctx, guest)
+		f.before, err = m.list(ctx)
 	}
 	if err == nil && f.upper != nil {
-		err = f.writeBefore()
+		err = f.writeBefore(m.b.dir(m.r.Spec.ID))
 	}
 	if err != nil {
 		return fmt.Errorf("copy the workspace to the sandbox: %w", err)
@@ -139,7 +130,7 @@ func (f *Files) Fill(ctx context.Context, guest *envd.Client) error {
 }
 
 // pack writes what the sandbox sees as an archive.
-func (f *Files) pack(ctx context.Context, w io.Writer) error {
+func (f *files) pack(ctx context.Context, w io.Writer) error {
 	t := tar.NewWriter(w)
 	walked, err := f.store.Tree(ctx, f.layers, f.upper, func(e workspace.Entry) error {
 		h := &tar.Header{Name: e.Path, Mode: 0o644, ModTime: e.ModTime, Typeflag: tar.TypeReg, Size: e.Size, Format: tar.FormatPAX}
@@ -178,33 +169,35 @@ func (f *Files) pack(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// Store ends the programs of the sandbox, and copies what they have changed in a durable workspace back. It does nothing if the workspace
-// was not filled.
-func (f *Files) Store(ctx context.Context, guest *envd.Client) error {
+// store copies what has changed in a durable workspace back.
+func (m *machine) store(ctx context.Context) error {
+	f := m.files
 	if f == nil || f.upper == nil || f.before == nil {
 		return nil
 	}
-	if err := f.fetch(ctx, guest); err != nil {
-		return api.Errorf(api.KindOf(err), "the changes in workspace %s since the start of sandbox %s are lost: %w", f.upper.ID(), f.spec.ID, err).
+	err := m.fetch(ctx)
+	if err != nil {
+		return api.Errorf(api.KindOf(err), "the changes in workspace %s since the start of sandbox %s are lost: %w", f.upper.ID(), m.r.Spec.ID, err).
 			WithHint("%s", api.HintOf(err))
 	}
 	return nil
 }
 
-func (f *Files) fetch(ctx context.Context, guest *envd.Client) error {
+func (m *machine) fetch(ctx context.Context) error {
 	// A file that is written while it is packed would be neither its old nor its new content.
-	running, err := guest.List(ctx)
+	running, err := m.guest.List(ctx)
 	if err != nil {
 		return err
 	}
 	for _, p := range running {
 		// One that has ended is not found.
-		_ = guest.SendSignal(ctx, envd.Selector{PID: &p.PID}, sigKill)
+		_ = m.guest.SendSignal(ctx, envd.Selector{PID: &p.PID}, sigKill)
 	}
-	after, err := f.list(ctx, guest)
+	after, err := m.list(ctx)
 	if err != nil {
 		return err
 	}
+	f := m.files
 	remaining := make(map[string]workspace.Remaining, len(after))
 	var changed bytes.Buffer
 	for p, s := range after {
@@ -215,34 +208,34 @@ func (f *Files) fetch(ctx context.Context, guest *envd.Client) error {
 			changed.WriteByte(0)
 		}
 	}
-	names, archive := f.scratch("changed"), f.scratch("changed.tar")
-	if err := guest.WriteFile(ctx, "", names, &changed); err != nil {
+	names, archive := m.scratch("changed"), m.scratch("changed.tar")
+	if err := m.guest.WriteFile(ctx, "", names, &changed); err != nil {
 		return err
 	}
-	err = run(ctx, guest, `tar --null --no-recursion --hard-dereference --format=posix -C `+mountPoint+` -cf "$1" --verbatim-files-from -T "$0"`, names, archive)
+	err = m.run(ctx, `tar --null --no-recursion --hard-dereference --format=posix -C `+mountPoint+` -cf "$1" --verbatim-files-from -T "$0"`, names, archive)
 	if err != nil {
 		return err
 	}
-	r, _, err := guest.ReadFile(ctx, "", archive)
+	r, _, err := m.guest.ReadFile(ctx, "", archive)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	most := cmp.Or(f.upper.Quota(), f.spec.Limits.DiskBytes, maxStored)
+	most := cmp.Or(f.upper.Quota(), m.r.Spec.Limits.DiskBytes, maxStored)
 	// The archive has a head of some blocks for each file.
 	limited := io.LimitReader(r, most+int64(len(remaining)+1)*8<<10)
 	return f.upper.Replace(ctx, remaining, tar.NewReader(limited), most)
 }
 
 // list lists the files of the workspace.
-func (f *Files) list(ctx context.Context, guest *envd.Client) (map[string]stamp, error) {
-	name := f.scratch("list")
+func (m *machine) list(ctx context.Context) (map[string]stamp, error) {
+	name := m.scratch("list")
 	// What its owner may not read is made readable first.
-	if err := run(ctx, guest, `find `+mountPoint+` -mindepth 1 '(' -type d ! -perm -700 -exec chmod u+rwx {} ';' ')' -o '(' -type f ! -perm -400 -exec chmod u+r {} + ')'
+	if err := m.run(ctx, `find `+mountPoint+` -mindepth 1 '(' -type d ! -perm -700 -exec chmod u+rwx {} ';' ')' -o '(' -type f ! -perm -400 -exec chmod u+r {} + ')'
 find `+mountPoint+` -mindepth 1 -printf '%y %i %C@ %P\0' > "$0"`, name); err != nil {
 		return nil, err
 	}
-	r, size, err := guest.ReadFile(ctx, "", name)
+	r, size, err := m.guest.ReadFile(ctx, "", name)
 	if err != nil {
 		return nil, err
 	}
@@ -279,15 +272,15 @@ func parseList(text string) (map[string]stamp, error) {
 	return out, nil
 }
 
-// scratch is the path of a file in the sandbox that is not the sandbox's.
-func (f *Files) scratch(name string) string {
-	return "/tmp/.hortus-" + string(f.spec.ID) + "/" + name
+// scratch is the path of a file in the box that is not the sandbox's.
+func (m *machine) scratch(name string) string {
+	return "/tmp/.hortus-" + string(m.r.Spec.ID) + "/" + name
 }
 
-// run runs a shell script in the sandbox, with arguments from $0.
-func run(ctx context.Context, guest *envd.Client, script string, args ...string) error {
+// run runs a shell script in the box, with arguments from $0.
+func (m *machine) run(ctx context.Context, script string, args ...string) error {
 	no, dir := false, "/"
-	ps, err := guest.Start(ctx, &envd.StartRequest{Stdin: &no, Process: &envd.ProcessConfig{
+	ps, err := m.guest.Start(ctx, &envd.StartRequest{Stdin: &no, Process: &envd.ProcessConfig{
 		Cmd: "/bin/sh", Args: append([]string{"-c", "LC_ALL=C; export LC_ALL; " + script}, args...), Cwd: &dir,
 	}}, envd.StartOptions{OutputLimit: 64 << 10})
 	if err != nil {
@@ -303,29 +296,27 @@ func run(ctx context.Context, guest *envd.Client, script string, args ...string)
 		case ev.Data != nil:
 			errs = append(errs, ev.Data.Stderr[:min(len(ev.Data.Stderr), 500-len(errs))]...)
 		case ev.End != nil && ev.End.ExitCode != 0:
-			return api.Errorf(api.KindUnavailable, "a command in the sandbox failed with exit code %d: %q", ev.End.ExitCode, errs).
-				WithHint("the template needs a shell, GNU tar and GNU find; with --isolation container it needs none of them")
+			return api.Errorf(api.KindUnavailable, "a command in the sandbox failed with exit code %d: %q", ev.End.ExitCode, errs)
 		case ev.End != nil:
 			return nil
 		}
 	}
 }
 
-// writeBefore keeps the list of files at the start.
-func (f *Files) writeBefore() error {
+// writeBefore stores the list of files at the start; readBefore reads it.
+func (f *files) writeBefore(dir string) error {
 	text, err := json.Marshal(f.before)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(f.dir, beforeName), text, 0o600)
+		err = os.WriteFile(filepath.Join(dir, beforeName), text, 0o600)
 	}
 	return err
 }
 
-// Adopt reads the list of files at the start, which another process has kept.
-func (f *Files) Adopt() error {
+func (f *files) readBefore(dir string) error {
 	if f == nil || f.upper == nil {
 		return nil
 	}
-	text, err := os.ReadFile(filepath.Join(f.dir, beforeName))
+	text, err := os.ReadFile(filepath.Join(dir, beforeName))
 	if err == nil {
 		err = json.Unmarshal(text, &f.before)
 	}
