@@ -16,7 +16,7 @@ func TestDocker(t *testing.T) {
 	tier.AnyUser(t)
 	engine := dockertest.Start(t)
 	bench := newBench(t)
-	b, err := docker.New(docker.Config{Dir: bench.run, Layers: bench.layers, Guest: tools.Program(t, "./cmd/hortus-guest"), Host: engine.Host})
+	b, err := docker.New(docker.Config{Dir: bench.run, Layers: bench.layers, Workspaces: bench.workspaces, Guest: tools.Program(t, "./cmd/hortus-guest"), Host: engine.Host})
 	if err != nil {
 		t.Fatal(err)
 	}

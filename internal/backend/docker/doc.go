@@ -1,6 +1,6 @@
 // Package docker is the backend that runs a sandbox as a container of a Docker engine.
 //
-//	b, err := docker.New(docker.Config{Dir: runDir, Layers: layers, Guest: guest})
+//	b, err := docker.New(docker.Config{Dir: runDir, Layers: layers, Workspaces: workspaces, Guest: guest})
 //
 // The engine makes namespaces, control groups, the root and its own seccomp filter. Its first process is
 // the stage of package initns, in a mode without mounts, from a read-only directory of this machine; it
