@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"hortus.dev/api"
@@ -14,28 +13,54 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/platform/gvisorbuild"
+	"hortus.dev/test/dockertest"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/tools"
 	"hortus.dev/test/world"
 )
 
-// TestSameTask: the same work on a repository has the same change and the same verdict on a container here and at a service:
-// a task, the best of two, and a plan.
+// TestSameTask: the same work on a repository has the same change and the same verdict on every backend that has workspaces, at a service too:
+// a task, the best of two, and a plan. In each run it is the task on a container and on Docker; all of it takes a minute.
 func TestSameTask(t *testing.T) {
-	tier.Soak(t) // it takes half a minute; the suite has the workspaces of a service's sandboxes in each run
-	service, key := hortus(t)
-	// A small guest that needs no file of this host, as a release has it.
+	isolations := []string{"container", "docker"}
+	missing := map[string]string{} // why there is no such backend here
 	dir := world.NewDir(t)
+	cfg := world.Config{Config: daemon.Config{DataDir: dir}}
+	engine, err := dockertest.Open()
+	switch {
+	case dockertest.Missing(err):
+		missing["docker"] = err.Error()
+	case err != nil:
+		t.Fatal(err)
+	default:
+		cfg.DockerHost = engine.Host
+		t.Cleanup(func() {
+			if err := engine.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	// A small guest that needs no file of this host, as a release has it.
 	small := gvisorbuild.GuestPath(filepath.Join(dir, "bin"))
-	err := os.MkdirAll(filepath.Dir(small), 0o700)
+	err = os.MkdirAll(filepath.Dir(small), 0o700)
 	if err == nil {
 		err = os.Rename(tools.Program(t, "./cmd/hortus-guest"), small)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world.Open(t, world.Config{Config: daemon.Config{DataDir: dir, E2B: daemon.RemoteService{KeySecret: "service", APIURL: service.URL, SandboxURL: service.URL}}})
-	world.Must(w.Client.Secrets.Set(t.Context(), "service", secrets.Set{Value: key}))(t)
+	key := ""
+	if tier.Soaking() {
+		isolations = append(isolations, "gvisor", "e2b")
+		var service *world.World
+		service, key = hortus(t)
+		cfg.GVisor, cfg.E2B = true, daemon.RemoteService{KeySecret: "service", APIURL: service.URL, SandboxURL: service.URL}
+	}
+	w := world.Open(t, cfg)
+	w.Isolates(t, "container")
+	if key != "" {
+		world.Must(w.Client.Secrets.Set(t.Context(), "service", secrets.Set{Value: key}))(t)
+	}
 	shop := filepath.Join(t.TempDir(), "shop")
 	if err := os.CopyFS(shop, os.DirFS("../../examples/tasks/python")); err != nil {
 		t.Fatal(err)
@@ -62,15 +87,19 @@ func TestSameTask(t *testing.T) {
 		text := world.Must(io.ReadAll(diff))(t)
 		return fmt.Sprintf("%s\n%s", task.Outcome, text)
 	}
-	for name, work := range map[string]func(isolation string) string{
-		"task": func(isolation string) string {
+	for _, work := range []struct {
+		name string
+		soak bool
+		do   func(isolation string) string
+	}{
+		{"task", false, func(isolation string) string {
 			return result(world.Must(w.Client.Tasks.Create(t.Context(), request(isolation, nil)))(t).ID)
-		},
-		"best of two": func(isolation string) string {
+		}},
+		{"best of two", true, func(isolation string) string {
 			best := &api.BestOf{Of: 2, Vary: []api.Variant{{Agent: "hortus", Model: "offline"}, {Model: "offline"}}}
 			return result(world.Must(w.Client.Tasks.Create(t.Context(), request(isolation, best)))(t).ID)
-		},
-		"plan": func(isolation string) string {
+		}},
+		{"plan", true, func(isolation string) string {
 			p := world.Must(w.Client.Plans.Create(t.Context(), plan.Create{Task: request(isolation, nil), Items: []plan.Item{{ID: "fix", Request: "Fix the failing test"}}}))(t)
 			for _, err := range w.Client.Plans.Events(t.Context(), p.ID, 0) {
 				if err != nil {
@@ -79,15 +108,26 @@ func TestSameTask(t *testing.T) {
 			}
 			p = world.Must(w.Client.Plans.Get(t.Context(), p.ID))(t)
 			return fmt.Sprintf("%s\n%s", p.State, result(p.Items[0].Last().Task))
-		},
+		}},
 	} {
-		var got []string
-		for _, isolation := range []string{"container", "e2b"} {
-			got = append(got, work(isolation))
+		if work.soak && !tier.Soaking() {
+			continue
 		}
-		if len(slices.Compact(got)) != 1 {
-			t.Errorf("%s: on a container\n%s\nat the service\n%s", name, got[0], got[1])
+		want := ""
+		for _, isolation := range isolations {
+			t.Run(work.name+"/"+isolation, func(t *testing.T) {
+				if why := missing[isolation]; why != "" {
+					t.Skip(why)
+				}
+				got := work.do(isolation)
+				if want == "" {
+					want = got
+				}
+				if got != want {
+					t.Errorf("got\n%s\non %s\n%s", got, isolations[0], want)
+				}
+				t.Log(got)
+			})
 		}
-		t.Logf("%s: %s", name, got[0])
 	}
 }
