@@ -20,9 +20,10 @@ import (
 )
 
 // TestSameTask: the same work on a repository has the same change and the same verdict on every backend that has workspaces, at a service too:
-// a task, the best of two, and a plan. In each run it is the task on a container and on Docker; all of it takes a minute.
+// a task, the best of two, and a plan.
 func TestSameTask(t *testing.T) {
-	isolations := []string{"container", "docker"}
+	tier.Soak(t) // it takes a minute; each run has the workspaces of a service's sandboxes here, and those of containers in test/conformance
+	isolations := []string{"container", "docker", "gvisor", "e2b"}
 	missing := map[string]string{} // why there is no such backend here
 	dir := world.NewDir(t)
 	cfg := world.Config{Config: daemon.Config{DataDir: dir}}
@@ -49,18 +50,10 @@ func TestSameTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := ""
-	if tier.Soaking() {
-		isolations = append(isolations, "gvisor", "e2b")
-		var service *world.World
-		service, key = hortus(t)
-		cfg.GVisor, cfg.E2B = true, daemon.RemoteService{KeySecret: "service", APIURL: service.URL, SandboxURL: service.URL}
-	}
+	service, key := hortus(t)
+	cfg.GVisor, cfg.E2B = true, daemon.RemoteService{KeySecret: "service", APIURL: service.URL, SandboxURL: service.URL}
 	w := world.Open(t, cfg)
-	w.Isolates(t, "container")
-	if key != "" {
-		world.Must(w.Client.Secrets.Set(t.Context(), "service", secrets.Set{Value: key}))(t)
-	}
+	world.Must(w.Client.Secrets.Set(t.Context(), "service", secrets.Set{Value: key}))(t)
 	shop := filepath.Join(t.TempDir(), "shop")
 	if err := os.CopyFS(shop, os.DirFS("../../examples/tasks/python")); err != nil {
 		t.Fatal(err)
@@ -89,17 +82,16 @@ func TestSameTask(t *testing.T) {
 	}
 	for _, work := range []struct {
 		name string
-		soak bool
 		do   func(isolation string) string
 	}{
-		{"task", false, func(isolation string) string {
+		{"task", func(isolation string) string {
 			return result(world.Must(w.Client.Tasks.Create(t.Context(), request(isolation, nil)))(t).ID)
 		}},
-		{"best of two", true, func(isolation string) string {
+		{"best of two", func(isolation string) string {
 			best := &api.BestOf{Of: 2, Vary: []api.Variant{{Agent: "hortus", Model: "offline"}, {Model: "offline"}}}
 			return result(world.Must(w.Client.Tasks.Create(t.Context(), request(isolation, best)))(t).ID)
 		}},
-		{"plan", true, func(isolation string) string {
+		{"plan", func(isolation string) string {
 			p := world.Must(w.Client.Plans.Create(t.Context(), plan.Create{Task: request(isolation, nil), Items: []plan.Item{{ID: "fix", Request: "Fix the failing test"}}}))(t)
 			for _, err := range w.Client.Plans.Events(t.Context(), p.ID, 0) {
 				if err != nil {
@@ -110,9 +102,6 @@ func TestSameTask(t *testing.T) {
 			return fmt.Sprintf("%s\n%s", p.State, result(p.Items[0].Last().Task))
 		}},
 	} {
-		if work.soak && !tier.Soaking() {
-			continue
-		}
 		want := ""
 		for _, isolation := range isolations {
 			t.Run(work.name+"/"+isolation, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"io"
+	"path"
 	"slices"
 
 	"hortus.dev/api"
@@ -102,14 +103,14 @@ func (f *Files) Walk(ctx context.Context, fn func(workspace.Entry) error) error 
 	return err
 }
 
-// Pack writes the files as an archive. They belong to the user and the group with this id.
-func (f *Files) Pack(ctx context.Context, w io.Writer, id int) error {
+// Pack writes the files, below a directory, as an archive. They belong to the user and the group with this id.
+func (f *Files) Pack(ctx context.Context, w io.Writer, dir string, id int) error {
 	t := tar.NewWriter(w)
 	err := f.Walk(ctx, func(e workspace.Entry) error {
-		h := &tar.Header{Name: e.Path, Mode: 0o644, Uid: id, Gid: id, ModTime: e.ModTime, Typeflag: tar.TypeReg, Size: e.Size, Format: tar.FormatPAX}
+		h := &tar.Header{Name: path.Join(dir, e.Path), Mode: 0o644, Uid: id, Gid: id, ModTime: e.ModTime, Typeflag: tar.TypeReg, Size: e.Size, Format: tar.FormatPAX}
 		switch e.Mode {
 		case workspace.Directory:
-			h.Name, h.Typeflag, h.Mode = e.Path+"/", tar.TypeDir, 0o755
+			h.Name, h.Typeflag, h.Mode = h.Name+"/", tar.TypeDir, 0o755
 			return t.WriteHeader(h)
 		case workspace.Executable:
 			h.Mode = 0o755

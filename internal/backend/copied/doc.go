@@ -2,7 +2,7 @@
 // program's container: its files are copied there, and what has changed is copied back.
 //
 //	f, err := copied.Attach(ctx, copied.Config{Layers: layers, Workspaces: workspaces}, spec.Workspace)
-//	err = f.Pack(ctx, w, uid)                    // before the first command
+//	err = f.Pack(ctx, w, "", uid)                // before the first command
 //	err = f.Durable().Replace(ctx, remaining, …) // whenever the changes are to be stored
 //	f.Release()
 //

@@ -89,8 +89,10 @@ func (b *Backend) fill(ctx context.Context, container string, f *copied.Files) e
 	if f == nil {
 		return nil
 	}
-	err := stream(func(w io.Writer) error { return f.Pack(ctx, w, ids.UserUID) }, func(r io.Reader) error {
-		_, err := b.engine.CopyToContainer(ctx, container, client.CopyToContainerOptions{DestinationPath: workspaceDir, Content: r})
+	// The engine unpacks no link that leads out of the destination: a workspace may have one.
+	dir := strings.TrimPrefix(workspaceDir, "/")
+	err := stream(func(w io.Writer) error { return f.Pack(ctx, w, dir, ids.UserUID) }, func(r io.Reader) error {
+		_, err := b.engine.CopyToContainer(ctx, container, client.CopyToContainerOptions{DestinationPath: "/", Content: r})
 		return err
 	})
 	if err != nil {

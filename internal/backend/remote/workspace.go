@@ -70,7 +70,7 @@ func (m *machine) fill(ctx context.Context) error {
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
-		err := f.Pack(ctx, w, 0)
+		err := f.Pack(ctx, w, "", 0)
 		w.CloseWithError(err)
 		packed <- err
 	}()
