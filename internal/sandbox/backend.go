@@ -161,8 +161,8 @@ type Capabilities struct {
 	// Remote: sandboxes run on the machines of a service. They are never chosen for a request that does not name the
 	// backend, and reports of Probe are not kept, because the service may respond at another time.
 	Remote bool
-	// Copied: a workspace is copied into a sandbox when it starts, and back when it is paused or killed. Its files belong to the sandbox's user then.
-	// Validate refuses read-only files in it (KindUnsupported), and it has no View.
+	// Copied: a workspace is copied into a sandbox when it starts, and back when it is paused or killed, which takes as long as the copy. Its files
+	// belong to the sandbox's user then. Validate refuses read-only files in it (KindUnsupported), and it has no View.
 	Copied bool
 }
 

@@ -259,8 +259,16 @@ func (m *machine) store(ctx context.Context) error {
 	return m.b.store(ctx, m.spec, m.container, m.files)
 }
 
-// Kill implements sandbox.Machine. Changes of a durable workspace are stored first. If that fails, the sandbox is killed
-// nevertheless, and the first Kill returns the error.
+const (
+	// storeTimeout is the maximum duration of the copy of a workspace in a Kill. The end of its context does not interrupt it: the files
+	// would be lost.
+	storeTimeout = 10 * time.Minute
+	// removeTimeout is the maximum duration of what follows.
+	removeTimeout = 20 * time.Second
+)
+
+// Kill implements sandbox.Machine. Changes of a durable workspace are stored first, while no process runs any more. If that fails, the
+// sandbox is killed nevertheless, and the first Kill returns the error.
 func (m *machine) Kill(ctx context.Context) (api.Proof, error) { return m.end(ctx, true) }
 
 // end is Kill; store is false if no command can have changed anything.
@@ -281,9 +289,13 @@ func (m *machine) end(ctx context.Context, store bool) (api.Proof, error) {
 	proof := api.Proof{Killed: int(groupOf(m.pid).processes()), How: howRemoved}
 	var lost error
 	if store && m.files.Durable() != nil && !m.stored {
-		if lost = m.freeze(ctx); lost == nil {
-			lost = m.store(ctx)
+		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		if lost = m.freeze(long); lost == nil {
+			lost = m.store(long)
 		}
+		cancel()
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+		defer cancel()
 		m.stored = true // it is tried once
 		if lost != nil {
 			lost = api.Errorf(api.KindOf(lost), "changes since the start or the last pause of sandbox %s are lost: %w", m.id, lost).WithHint("%s", api.HintOf(lost))
