@@ -194,7 +194,7 @@ type changes struct {
 // readStored reads the files that are stored.
 func (c *changes) readStored(ctx context.Context, f *copied.Files) error {
 	return f.Walk(ctx, func(e workspace.Entry) error {
-		is := file{kind: e.Mode, size: e.Size}
+		is := file{kind: e.Mode, size: e.Size, modTime: e.ModTime}
 		if e.Mode != workspace.Directory {
 			content, err := e.Open()
 			if err != nil {
@@ -304,16 +304,25 @@ func mode(h *tar.Header) workspace.Mode {
 	return workspace.Regular
 }
 
-// regular reads the content of a file. It is kept in the blob, unless it is what is stored.
-func (c *changes) regular(p string, is *file, content io.Reader) error {
+// regular reads the content of a file. It is kept in the blob, unless it is what is stored: the time of the last change is a guess,
+// because programs can set it, and the content decides.
+func (c *changes) regular(p string, is *file, content io.Reader) (err error) {
 	was := c.stored[p]
 	maySame := was.kind == is.kind && was.size == is.size
+	if maySame && was.modTime.Unix() == is.modTime.Unix() {
+		if is.sum, err = digest(content, io.Discard); err != nil {
+			return err
+		}
+		if is.same = was.is(*is); !is.same {
+			return c.again(p, is)
+		}
+		return nil
+	}
 	if !maySame {
 		if err := c.take(is.size); err != nil { // before it is read: it may have holes of any size
 			return err
 		}
 	}
-	var err error
 	if is.sum, err = digest(content, io.NewOffsetWriter(c.blob, c.end)); err != nil {
 		return err
 	}
@@ -321,13 +330,11 @@ func (c *changes) regular(p string, is *file, content io.Reader) error {
 		return nil
 	}
 	if maySame {
-		if err := c.take(is.size); err != nil {
-			return err
-		}
+		err = c.take(is.size)
 	}
 	is.at = c.end
 	c.end += is.size
-	return nil
+	return err
 }
 
 // take counts bytes of changed files.
@@ -339,7 +346,7 @@ func (c *changes) take(n int64) error {
 	return nil
 }
 
-// again reads the content of a file that did not change, for another name of it.
+// again reads the content of a file that was not kept into the blob.
 func (c *changes) again(p string, is *file) error {
 	r, err := c.open(path.Join(workspaceDir, p))
 	if err != nil {

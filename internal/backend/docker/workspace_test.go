@@ -127,6 +127,7 @@ func TestHostileWorkspace(t *testing.T) {
 	m := start(t, d, spec)
 	output(t, m, "root", `cd /workspace
 		ln base again; ln other second; echo changed >>other
+		echo old >time; touch -d @1000000000 time
 		ln -s `+outside+` link; ln -s / top; mkdir -p d/e; ln -s ../../../../../../..`+filepath.Dir(outside)+` d/up
 		mkfifo pipe; cp /bin/true suid; chmod 6777 suid; chown 7:8 suid; echo x >closed; chmod 0 closed
 		mkdir shut; echo x >shut/x; chmod 0 shut; printf x >"$(printf 'a\nb\\c')"; printf x >'d/e/*'
@@ -136,7 +137,7 @@ func TestHostileWorkspace(t *testing.T) {
 	}
 	upper := filepath.Join(b.workspaces.Dir(), string(spec.Workspace.Upper), workspace.Upper)
 	for name, want := range map[string]string{
-		"again": "base\n", "second": "other\nchanged\n", "other": "other\nchanged\n", "closed": "x\n", "shut/x": "x\n", "a\nb\\c": "x", "d/e/*": "x", "base": "",
+		"again": "base\n", "time": "old\n", "second": "other\nchanged\n", "other": "other\nchanged\n", "closed": "x\n", "shut/x": "x\n", "a\nb\\c": "x", "d/e/*": "x", "base": "",
 	} {
 		if got := stored(name); got != want {
 			t.Errorf("%q is stored as %q, want %q", name, got, want)
@@ -155,6 +156,15 @@ func TestHostileWorkspace(t *testing.T) {
 	}
 	if text, err := os.ReadFile(outside); err != nil || string(text) != "of the host\n" {
 		t.Errorf("the host's file is %q, %v", text, err)
+	}
+
+	// A file that changed has the time and the size of the one before.
+	spec.ID = api.NewSandboxID()
+	m = start(t, d, spec)
+	output(t, m, "user", "cd /workspace; echo new >time; touch -d @1000000000 time; touch again")
+	kill(t, m)
+	if got := stored("time") + stored("again"); got != "new\nbase\n" {
+		t.Errorf("with the old time %q is stored", got)
 	}
 
 	// Files with holes have any size. What was stored before them stays.
