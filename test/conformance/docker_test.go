@@ -51,4 +51,5 @@ var inCI = []string{
 	"report/complete", "report/refuses-what-it-lacks", "life/start-and-kill", "life/pause", "life/ends-by-itself",
 	"life/canceled-start-leaves-nothing", "limit/memory", "limit/processes", "wall/guest-out-of-reach", "wall/host-files-are-out-of-sight",
 	"wall/sandboxes-do-not-see-each-other", "wall/no-network",
+	"workspace/everything-can-be-changed", "workspace/outlives-its-sandbox",
 }

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/test/tier"
 )
 
 // desk makes a workspace over a layer of two files, and returns it with a function that reads a file which is stored in it; "" is
@@ -40,6 +41,7 @@ func (b *bench) desk(t *testing.T) (*sandbox.Workspace, func(name string) string
 // TestWorkspace has a workspace stored when its sandbox is paused, when it is killed, and when the next daemon finds what is left of one
 // that did neither.
 func TestWorkspace(t *testing.T) {
+	tier.Soak(t) // each run has cases of test/conformance
 	b := newBench(t)
 	first := b.open(t, "run")
 	spec := b.spec()
@@ -115,6 +117,7 @@ func TestWorkspace(t *testing.T) {
 
 // TestHostileWorkspace has root leave everything in a workspace that could lead the host astray, or that it could not remove.
 func TestHostileWorkspace(t *testing.T) {
+	tier.Soak(t) // six sandboxes
 	b := newBench(t)
 	d := b.open(t, "run")
 	outside := filepath.Join(t.TempDir(), "outside")
