@@ -20,7 +20,7 @@ const MaxStored = 16 << 30
 type Config struct {
 	Layers     *layer.Store
 	Workspaces *workspace.Store
-	// Lease leases a durable workspace; nil is Workspaces.Lease.
+	// Lease leases a durable workspace that a sandbox has already; nil is Workspaces.Lease, for a new one.
 	Lease func(ctx context.Context, id api.WorkspaceID) (*workspace.Lease, error)
 }
 
@@ -65,6 +65,9 @@ func Attach(ctx context.Context, cfg Config, w *sandbox.Workspace) (_ *Files, er
 	}
 	if f.upper, err = lease(ctx, w.Upper); err == nil && !slices.Equal(f.upper.Layers(), w.Layers) {
 		err = api.Errorf(api.KindInvalid, "workspace %s was created over other layers", w.Upper)
+	}
+	if err == nil && cfg.Lease == nil {
+		err = f.upper.CheckSpace(ctx, 0)
 	}
 	return f, err
 }

@@ -17,6 +17,12 @@
 // Commands of users have none. Without userns-remap of the engine, root inside is root's id of the
 // machine, with few capabilities.
 //
+// # Workspaces
+//
+// A workspace is a copy in a volume of the container. The engine reads and writes it, before the container starts and
+// while none of its processes runs; see package copied. The changes of a durable one are stored by Pause and Kill, and by Reclaim
+// if a daemon ended before it could.
+//
 // # Lifetimes
 //
 // A [Backend] lives as long as its daemon. A machine is a container, which outlives both. Before its

@@ -150,7 +150,11 @@ func (b *Backend) store(ctx context.Context, spec sandbox.Spec, container string
 	if err := c.readStored(ctx, f); err != nil {
 		return fail(err)
 	}
-	if err := c.read(ctx); err != nil {
+	err = c.read(ctx)
+	if err == nil {
+		err = l.CheckSpace(ctx, c.end)
+	}
+	if err != nil {
 		return fail(err)
 	}
 	err = stream(func(w io.Writer) error { return c.write(ctx, w) }, func(r io.Reader) error {
