@@ -157,7 +157,7 @@ func (w *world) open(t *testing.T, programs string) (backend, error) {
 		return wasm.New(wasm.Config{Dir: w.run, Modules: modulesDir})
 	}
 	if w.isolation == "docker" {
-		return docker.New(docker.Config{Dir: w.run, Layers: w.layers, Guest: staticGuest(t), Host: engine.host(t)})
+		return docker.New(docker.Config{Dir: w.run, Layers: w.layers, Workspaces: w.workspaces, Guest: staticGuest(t), Host: engine.host(t)})
 	}
 	honest := tools.Dir(t)
 	if programs == "" {

@@ -16,7 +16,7 @@ func TestDocker(t *testing.T) {
 	tier.AnyUser(t)
 	engine := dockertest.Start(t)
 	bench := newBench(t)
-	b, err := docker.New(docker.Config{Dir: bench.run, Layers: bench.layers, Guest: tools.Program(t, "./cmd/hortus-guest"), Host: engine.Host})
+	b, err := docker.New(docker.Config{Dir: bench.run, Layers: bench.layers, Workspaces: bench.workspaces, Guest: tools.Program(t, "./cmd/hortus-guest"), Host: engine.Host})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,4 +52,5 @@ var inCI = []string{
 	"report/complete", "report/refuses-what-it-lacks", "life/start-and-kill", "life/pause", "life/ends-by-itself",
 	"life/canceled-start-leaves-nothing", "limit/memory", "limit/processes", "wall/guest-out-of-reach", "wall/host-files-are-out-of-sight",
 	"wall/sandboxes-do-not-see-each-other", "wall/no-network",
+	"workspace/everything-can-be-changed", "workspace/outlives-its-sandbox",
 }

@@ -20,6 +20,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/test/dockertest"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/tools"
@@ -32,6 +33,8 @@ type bench struct {
 	guest  string
 	dir    string
 	host   layer.Digest
+
+	workspaces *workspace.Store
 }
 
 func newBench(t *testing.T) *bench {
@@ -43,6 +46,10 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.layers.Close)
+	if b.workspaces, err = workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(b.dir, "workspaces"), Layers: b.layers}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.workspaces.Close)
 	tree, err := image.NewHost(image.Config{Store: b.layers, Path: os.Getenv("PATH")}).Prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +61,7 @@ func newBench(t *testing.T) *bench {
 // open makes a backend over a run directory: another one is what another daemon has.
 func (b *bench) open(t *testing.T, run string) *docker.Backend {
 	t.Helper()
-	d, err := docker.New(docker.Config{Dir: filepath.Join(b.dir, run), Layers: b.layers, Guest: b.guest, Host: b.engine.Host})
+	d, err := docker.New(docker.Config{Dir: filepath.Join(b.dir, run), Layers: b.layers, Workspaces: b.workspaces, Guest: b.guest, Host: b.engine.Host})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -466,6 +473,11 @@ func TestNoEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer layers.Close()
+	workspaces, err := workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(dir, "workspaces"), Layers: layers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer workspaces.Close()
 	guest, err := exec.LookPath("true")
 	if err != nil {
 		t.Fatal(err)
@@ -478,7 +490,7 @@ func TestNoEngine(t *testing.T) {
 		"unix://" + dir + "/none": "no Docker engine answers", "unix://" + socket: "no Docker engine answers",
 		"tcp://192.0.2.1:2375": "not reached by a Unix socket", "ssh://user@192.0.2.1": "not reached by a Unix socket", "nonsense": "no address",
 	} {
-		d, err := docker.New(docker.Config{Dir: filepath.Join(dir, "run"), Layers: layers, Guest: guest, Host: host})
+		d, err := docker.New(docker.Config{Dir: filepath.Join(dir, "run"), Layers: layers, Workspaces: workspaces, Guest: guest, Host: host})
 		if err != nil {
 			t.Errorf("%s: %v", host, err)
 			continue

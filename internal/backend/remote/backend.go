@@ -73,7 +73,7 @@ func (b *Backend) Name() string { return b.cfg.Service.Name() }
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{StartTimeout: 2 * time.Minute, Adopt: true, Remote: true}
+	return sandbox.Capabilities{StartTimeout: 2 * time.Minute, Adopt: true, Remote: true, Copied: true}
 }
 
 // check tries the service, unless that was done a moment ago.

@@ -270,7 +270,11 @@ func (r *Planner) planIn(ctx context.Context, req *api.CreateSandbox, ws sandbox
 			p.report.Backend, a.Reason, api.CapWorkspace).WithHint("%s", a.Fix))
 	}
 	if ws.Upper != "" {
-		p.missing = append(p.missing, api.Unenforced{Limit: "disk", Reason: "best effort for /workspace: " + sandbox.UpperLimit})
+		reason := "best effort for /workspace: " + sandbox.UpperLimit
+		if p.backend.Capabilities().Copied {
+			reason = "the size of /workspace is checked when it is copied back: if it is too large, nothing of it is stored"
+		}
+		p.missing = append(p.missing, api.Unenforced{Limit: "disk", Reason: reason})
 	}
 	p.spec.Workspace = &ws
 	p.users = choice.Identities(p.report, "") // commands run as the owner of its files
