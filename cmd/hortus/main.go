@@ -15,6 +15,7 @@ import (
 	"hortus.dev/internal/agent/model/catalogue"
 	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/backend/microvm/inside"
 	"hortus.dev/internal/backend/wasm"
 	wasmguest "hortus.dev/internal/backend/wasm/guest"
 	wasmrun "hortus.dev/internal/backend/wasm/run"
@@ -73,6 +74,8 @@ func main() {
 	switch name := filepath.Base(os.Args[0]); {
 	case name == initns.Argv0:
 		os.Exit(initns.Become(guest.Main))
+	case os.Args[0] == inside.Argv0:
+		os.Exit(inside.Main())
 	case name == birth.Argv0:
 		os.Exit(guest.Main())
 	case name == wasmguest.Argv0:
