@@ -207,6 +207,10 @@ func drop() error {
 	if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
 		return err
 	}
+	// Before the bounding set is empty, which limits what can become inheritable.
+	if err := setCaps(); err != nil {
+		return err
+	}
 	for c := range uintptr(64) {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err == unix.EINVAL {
 			break
@@ -223,14 +227,7 @@ func drop() error {
 	if err := syscall.Setuid(guestUID); err != nil {
 		return err
 	}
-	var data [2]unix.CapUserData
-	for _, c := range caps() {
-		data[c/32].Effective |= 1 << (c % 32)
-	}
-	for i := range data {
-		data[i].Permitted, data[i].Inheritable = data[i].Effective, data[i].Effective
-	}
-	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0]); err != nil {
+	if err := setCaps(); err != nil { // the change of the id made them ineffective
 		return err
 	}
 	for _, c := range caps() {
@@ -239,4 +236,16 @@ func drop() error {
 		}
 	}
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+}
+
+// setCaps leaves this thread the capabilities of the guest, among which are those that drop needs.
+func setCaps() error {
+	var data [2]unix.CapUserData
+	for _, c := range caps() {
+		data[c/32].Effective |= 1 << (c % 32)
+	}
+	for i := range data {
+		data[i].Permitted, data[i].Inheritable = data[i].Effective, data[i].Effective
+	}
+	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0])
 }

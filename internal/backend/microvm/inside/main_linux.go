@@ -54,7 +54,6 @@ func run() error {
 	}
 	streams := make(chan *net.UnixConn)
 	m := serial.Serve(f, serial.Config{Accept: func(c *net.UnixConn) { streams <- c }, Hello: greet})
-	defer m.Close()
 	p, err := m.Receive(context.Background())
 	if err != nil {
 		return err

@@ -41,6 +41,9 @@ type frame struct {
 // errProtocol is why a link with an end that breaks the protocol is closed.
 var errProtocol = errors.New("the other end of the serial link broke its protocol")
 
+// Violation reports whether an error of a link says that its other end broke the protocol.
+func Violation(err error) bool { return errors.Is(err, errProtocol) }
+
 func violation(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errProtocol, fmt.Sprintf(format, args...))
 }
