@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/rundir"
+	"hortus.dev/internal/backend/microvm"
 	"hortus.dev/internal/backend/process"
 	"hortus.dev/internal/backend/wasm"
 	"hortus.dev/internal/daemon/adapter"
@@ -246,7 +247,12 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 		return nil, err
 	}
 	s.onClose(func(context.Context) error { return w.Close() })
-	return []sandbox.Backend{g, c, d, w, p, e, y}, nil
+	m, err := microvm.New(microvm.Config{Dir: s.dir.Path("run/microvm"), Images: s.dir.Path("disks"), Layers: s.layers, Kernel: s.dir.Path("kernel"), Guest: guest.Name(), Emulate: s.cfg.EmulateMachines, Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { return m.Close() })
+	return []sandbox.Backend{g, c, d, m, w, p, e, y}, nil
 }
 
 // gvisor creates the gVisor backend. In a build without gVisor the backend reports that.

@@ -169,14 +169,14 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 			return proof, api.Errorf(api.KindOf(err), "end the machine of sandbox %s: %w", id, err)
 		}
 		if killed {
-			proof.Killed, proof.How = 1, howEnded
+			proof.Killed, proof.How = -1, howEnded
 		}
 	}
 	// Of a start that was interrupted there is a group, but no record.
 	for _, pid := range g.Procs() {
 		if p, err := os.FindProcess(pid); err == nil {
 			p.Kill()
-			proof.Killed, proof.How = proof.Killed+1, howEnded
+			proof.Killed, proof.How = -1, howEnded
 		}
 	}
 	if err := g.Remove(groupWait); err != nil {

@@ -49,6 +49,7 @@ type Backend struct {
 	dir     string
 	guest   []byte
 	digest  string // of guest
+	kvm     string // the device; another one in tests
 	log     *slog.Logger
 	ids     *ids.Pool // nil if machines run as the user of this process
 	cgroups *cgroup.Host
@@ -81,7 +82,7 @@ func New(cfg Config) (*Backend, error) {
 		}
 	}
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, 10*time.Second)
-	b := &Backend{cfg: cfg, dir: dir, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))}
+	b := &Backend{cfg: cfg, dir: dir, kvm: kvmDevice, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))}
 	if b.guest, err = os.ReadFile(cfg.Guest); err != nil {
 		return fail(err)
 	}

@@ -337,7 +337,7 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 	case <-m.done:
 	default:
 		m.killed = true
-		proof.Killed = 1
+		proof.Killed = -1 // how many, its own kernel knows
 	}
 	m.mu.Unlock()
 	if _, err := m.vessel.id.Kill(ctx, false); err != nil {

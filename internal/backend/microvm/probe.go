@@ -16,6 +16,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/microvm/kernel"
 	"hortus.dev/internal/backend/microvm/qemu"
+	"hortus.dev/internal/backend/microvm/serial"
 )
 
 const kvmDevice = "/dev/kvm"
@@ -94,7 +95,7 @@ const emulationTimeout = 2 * time.Minute
 // proveKVM boots a machine with KVM. It returns why there is none.
 func (b *Backend) proveKVM(ctx context.Context, h *host) string {
 	var st unix.Stat_t
-	if err := unix.Stat(kvmDevice, &st); err != nil {
+	if err := unix.Stat(b.kvm, &st); err != nil {
 		return "this host has no KVM: " + err.Error()
 	}
 	if b.ids != nil {
@@ -103,16 +104,16 @@ func (b *Backend) proveKVM(ctx context.Context, h *host) string {
 		case st.Mode&0o060 == 0o060 && st.Gid != 0:
 			h.groups = []int{int(st.Gid)}
 		default:
-			return kvmDevice + " may be used by root only, as which no machine runs (chgrp kvm " + kvmDevice + " && chmod 0660 " + kvmDevice + ")"
+			return fmt.Sprintf("%s may be used by root only, as which no machine runs (chgrp kvm %[1]s && chmod 0660 %[1]s)", b.kvm)
 		}
-	} else if f, err := os.OpenFile(kvmDevice, os.O_RDWR, 0); err != nil {
+	} else if f, err := os.OpenFile(b.kvm, os.O_RDWR, 0); err != nil {
 		return "this user may not use KVM: " + err.Error()
 	} else {
 		f.Close()
 	}
 	h.accelerator = qemu.KVM
 	if err := b.try(ctx, h, b.cfg.ProbeTimeout); err != nil {
-		return fmt.Sprintf("%s exists, but a machine does not run with it: %v", kvmDevice, err)
+		return fmt.Sprintf("%s exists, but a machine does not run with it: %v", b.kvm, err)
 	}
 	return ""
 }
@@ -143,17 +144,16 @@ func (b *Backend) try(ctx context.Context, h *host, within time.Duration) error 
 	defer os.RemoveAll(dir)
 	v := &vessel{b: b, dir: dir, host: h, memory: kernelMemory + 64<<20, processors: 1}
 	defer v.free()
-	if err := v.start(ctx); err != nil {
-		return err
-	}
-	m, err := v.dial(ctx)
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
+	if err = v.start(ctx); err == nil {
+		var m *serial.Mux
+		if m, err = v.dial(ctx); err == nil {
+			return m.Close()
 		}
-		return err
 	}
-	return m.Close()
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	return err
 }
 
 // connect connects to a socket in a directory whose path may be longer than the address of a socket.
@@ -233,9 +233,6 @@ func (b *Backend) initramfs(ctx context.Context, k kernel.Kernel) (*os.File, err
 func (b *Backend) describe(h *host, start api.Ability) api.BackendReport {
 	const otherwise = "Use --isolation container."
 	walls := "a virtual machine with a kernel of its own"
-	if h != nil && h.accelerator == qemu.Emulation {
-		walls += ", emulated: QEMU promises no security for emulation"
-	}
 	if b.ids != nil {
 		walls += "; QEMU is unprivileged, with a user, a process and a network namespace of its own, and its system call filter"
 	} else {
@@ -248,8 +245,12 @@ func (b *Backend) describe(h *host, start api.Ability) api.BackendReport {
 	if ok, why := b.cgroups.Has("cpu"); !ok {
 		cpu = yes(api.CapLimitCPU, "whole processors of the machine only: "+why)
 	}
+	isolated := yes(api.CapIsolated, walls)
+	if h != nil && h.accelerator == qemu.Emulation {
+		isolated = api.Ability{Capability: api.CapIsolated, Reason: "QEMU promises no security for the emulation of a processor", Fix: "Use a host with KVM."}
+	}
 	all := []api.Ability{
-		yes(api.CapIsolated, walls),
+		isolated,
 		yes(api.CapRootIdentity, "root is an id of the machine's own kernel"),
 		yes(api.CapUserIdentity, ""),
 		yes(api.CapPause, "the processors of the machine stop"),
