@@ -36,8 +36,12 @@ func smallTree(t *testing.T, s *layer.Store) layer.Digest {
 			c.err = errors.Join(c.err, os.Symlink("usr/"+d, filepath.Join(root, d)))
 		}
 		for _, p := range smallPrograms {
-			if path, err := exec.LookPath(p); err == nil {
-				c.program(path)
+			// Not with PATH: the first python3 there may be a script that needs a home directory.
+			for _, dir := range []string{"/usr/bin", "/usr/sbin"} {
+				if path, err := exec.LookPath(dir + "/" + p); err == nil {
+					c.program(path)
+					break
+				}
 			}
 		}
 		c.library()

@@ -142,7 +142,7 @@ func (b *Backend) try(ctx context.Context, h *host, within time.Duration) error 
 		return err
 	}
 	defer os.RemoveAll(dir)
-	v := &vessel{b: b, dir: dir, host: h, memory: kernelMemory + 64<<20, processors: 1}
+	v := &vessel{b: b, dir: dir, host: h, memory: b.ram(64 << 20), processors: 1}
 	defer v.free()
 	if err = v.start(ctx); err == nil {
 		var m *serial.Mux

@@ -96,7 +96,7 @@ func (b *Backend) make(ctx context.Context, spec sandbox.Spec, prepare func(cont
 		return nil, api.Errorf(api.KindInternal, "run directory: %w", err)
 	}
 	m := newMachine(b, spec, r)
-	m.vessel = &vessel{b: b, dir: dir, host: h, memory: ramOf(spec.Limits), processors: processors(spec.Limits)}
+	m.vessel = &vessel{b: b, dir: dir, host: h, memory: b.ram(spec.Limits.MemoryBytes), processors: processors(spec.Limits)}
 	m.limits = cgroup.Limits{MemoryBytes: m.memory + qemuMemory, CPUs: spec.Limits.CPUs}
 	images, err := b.images(ctx, r)
 	for i, f := range images {

@@ -25,6 +25,9 @@ const (
 	// kernelMemory is the memory of a machine beyond the limit of memory, for its kernel, and qemuMemory that of QEMU.
 	kernelMemory = 96 << 20
 	qemuMemory   = 192 << 20
+	// smallGuest is the size of a guest that kernelMemory includes, in bytes. A build that does not embed the small guest
+	// has a much larger one.
+	smallGuest = 8 << 20
 	// pageSize is that of the memory of a machine.
 	pageSize = 2 << 20
 )
@@ -121,6 +124,8 @@ func (v *vessel) start(ctx context.Context) (err error) {
 		seat.Close()
 	}
 	said.Close()
+	m.Link.Close() // connections end if QEMU does
+	m.Control.Close()
 	if err != nil {
 		return err
 	}
@@ -223,8 +228,9 @@ func (r *record) write(dir string) error {
 	return nil
 }
 
-// ramOf returns the size of the memory of a machine with a limit of memory.
-func ramOf(l api.Limits) int64 {
-	n := l.MemoryBytes + kernelMemory
+// ram returns the size of the memory of a machine with a limit of memory: its kernel has the initial file system twice
+// while it unpacks it.
+func (b *Backend) ram(limit int64) int64 {
+	n := limit + kernelMemory + max(0, 2*(int64(len(b.guest))-smallGuest))
 	return n + (pageSize-n%pageSize)%pageSize
 }
