@@ -5,7 +5,7 @@
 //
 // A machine has the kernel that package kernel installed, an initial file system with the guest's executable, one virtual
 // disk for each layer, read-only, a disk that it writes to, and a serial port; it has no network. Its first process
-// (package inside) mounts the layers and starts the guest, as root-less as on every kernel of its own. Streams and orders
+// (package inside) mounts the layers and starts the guest. Streams and orders
 // cross the serial port (package serial). QEMU runs without privileges (package qemu).
 //
 // # KVM is proved

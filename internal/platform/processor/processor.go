@@ -1,4 +1,3 @@
-// Package processor identifies the features of this host's processor, for saved memory in which programs rely on them.
 package processor
 
 import (

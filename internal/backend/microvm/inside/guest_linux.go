@@ -1,6 +1,7 @@
 package inside
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -90,12 +91,15 @@ func (g *guest) forwardStreams(streams <-chan *net.UnixConn) {
 	}
 }
 
-// forwardOrders sends the host's packets to the guest.
-func (g *guest) forwardOrders(m *serial.Mux) {
+// forwardOrders sends the host's packets to the guest. It calls claimed when one claims it.
+func (g *guest) forwardOrders(m *serial.Mux, claimed func()) {
 	for {
 		p, err := m.Receive(context.Background())
 		if err != nil {
 			return
+		}
+		if bytes.HasPrefix(p, []byte(birth.GoPacket)) || bytes.HasPrefix(p, []byte(birth.SelfPacket)) {
+			claimed()
 		}
 		g.socket.Write(p)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,11 +69,18 @@ func run() error {
 		return err
 	}
 	go g.forwardStreams(streams)
-	go g.forwardOrders(m)
+	go g.forwardOrders(m, func() { f.claimed.Store(true) })
 	go g.forwardReports(m)
-	send(m, Message{Ended: g.wait()})
-	time.Sleep(lastWord) // the packet is in the device's queue, which ends with the machine
-	return errors.New("the guest has ended")
+	ended := make(chan string, 1)
+	go func() { ended <- g.wait() }()
+	select {
+	case how := <-ended:
+		send(m, Message{Ended: how})
+		time.Sleep(lastWord) // the packet is in the device's queue, which ends with the machine
+		return errors.New("the guest has ended")
+	case <-m.Ended():
+		return errors.New("the host has ended before the guest was claimed")
+	}
 }
 
 // lastWord is how long the machine lives after its guest.
@@ -155,7 +163,7 @@ func loadModules() error {
 const portWait = 30 * time.Second
 
 // openPort opens the serial port of the link.
-func openPort() (io.ReadWriteCloser, error) {
+func openPort() (*port, error) {
 	for end := time.Now().Add(portWait); ; time.Sleep(time.Millisecond) {
 		names, err := filepath.Glob("/sys/class/virtio-ports/*/name")
 		if err != nil {
@@ -167,7 +175,7 @@ func openPort() (io.ReadWriteCloser, error) {
 			}
 			fd, err := unix.Open("/dev/"+filepath.Base(filepath.Dir(name)), unix.O_RDWR|unix.O_CLOEXEC, 0)
 			if err == nil {
-				return port(fd), nil
+				return &port{fd: fd}, nil
 			}
 			if err != unix.ENOENT {
 				return nil, err
@@ -180,29 +188,37 @@ func openPort() (io.ReadWriteCloser, error) {
 }
 
 // port is a serial port. Its reads and writes wait in the kernel.
-type port int
+type port struct {
+	fd int
+	// met is true once a host has sent something, claimed once the guest is claimed: before that it ends with its host.
+	met     bool
+	claimed atomic.Bool
+}
 
 // noHost is how long a read waits if no host is connected.
 const noHost = 20 * time.Millisecond
 
-func (p port) Read(b []byte) (int, error) {
+func (p *port) Read(b []byte) (int, error) {
 	for {
-		n, err := unix.Read(int(p), b)
+		n, err := unix.Read(p.fd, b)
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
 			return 0, err
 		case n > 0:
+			p.met = true
 			return n, nil
+		case p.met && !p.claimed.Load():
+			return 0, io.EOF
 		default:
 			time.Sleep(noHost)
 		}
 	}
 }
 
-func (p port) Write(b []byte) (n int, err error) {
+func (p *port) Write(b []byte) (n int, err error) {
 	for n < len(b) {
-		m, err := unix.Write(int(p), b[n:])
+		m, err := unix.Write(p.fd, b[n:])
 		if err != nil && err != unix.EINTR && err != unix.EAGAIN {
 			return n, err
 		}
@@ -211,4 +227,5 @@ func (p port) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-func (p port) Close() error { return unix.Close(int(p)) }
+// Close does nothing: the port is open as long as the machine lives.
+func (p *port) Close() error { return nil }
