@@ -141,11 +141,19 @@ func Format(f *os.File, c Config) error {
 // writeBits writes a block of bits: the first ones are used, and those beyond all do not exist.
 func writeBits(w io.WriterAt, block, used, all int64) error {
 	b := make([]byte, blockSize)
-	for i := range int64(blocksInGroup) {
-		if i < used || i >= all {
-			b[i/8] |= 1 << (i % 8)
+	set := func(from, to int64) {
+		for ; from < to && from%8 != 0; from++ {
+			b[from/8] |= 1 << (from % 8)
+		}
+		for ; from+8 <= to; from += 8 {
+			b[from/8] = 0xFF
+		}
+		for ; from < to; from++ {
+			b[from/8] |= 1 << (from % 8)
 		}
 	}
+	set(0, used)
+	set(all, blocksInGroup)
 	_, err := w.WriteAt(b, block*blockSize)
 	return err
 }
