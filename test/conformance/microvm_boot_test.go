@@ -1,0 +1,60 @@
+package conformance
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/microvm/kernel"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/test/tier"
+)
+
+// TestMicroVMBoot compares the start of a sandbox, until its guest serves, with a plain boot of the same kernel by QEMU,
+// until it looks for its first process, in one run. Most of the difference is the modules and the guest.
+func TestMicroVMBoot(t *testing.T) {
+	tier.Soak(t)
+	bench := newBench(t)
+	bench.tree = smallTree(t, bench.layers)
+	b := newMicroVM(t, bench)
+	k, err := kernel.Open(filepath.Join(bench.dir, "kernel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	accelerator := "tcg"
+	if _, ok := b.Probe(t.Context()).Has(api.CapIsolated); ok {
+		accelerator = "kvm"
+	}
+	const rounds, most = 3, 6
+	plain, ours := time.Hour, time.Hour
+	for range rounds {
+		began := time.Now()
+		cmd := exec.CommandContext(t.Context(), "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "q35,accel="+accelerator,
+			"-cpu", "max", "-m", "512", "-kernel", k.Image, "-initrd", k.Modules, "-append", "quiet panic=-1 mitigations=off tsc=reliable no_timer_check rdinit=/none init=/none")
+		cmd.Stderr = os.Stderr
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		plain = min(plain, time.Since(began))
+		began = time.Now()
+		limits := api.DefaultLimits()
+		m, err := b.Start(t.Context(), sandbox.Spec{ID: api.NewSandboxID(), Hostname: "boot", Template: "small", Layers: []layer.Digest{bench.tree}, Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours = min(ours, time.Since(began))
+		if _, err := m.Kill(context.WithoutCancel(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ratio := ours.Seconds() / plain.Seconds()
+	t.Logf("%s: plain boot %v, sandbox %v, ratio %.2f", accelerator, plain, ours, ratio)
+	if ratio > most {
+		t.Errorf("a sandbox takes %.2f times a plain boot, the maximum is %d", ratio, most)
+	}
+}
