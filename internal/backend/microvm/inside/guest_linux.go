@@ -2,7 +2,6 @@ package inside
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -20,7 +19,7 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// argStage is the first argument of the stage before the guest.
+// argStage is the first argument of the stage before the guest; the host name follows.
 const argStage = "guest"
 
 // guestUID is the guest's id. No process that it starts has this id.
@@ -47,7 +46,7 @@ func startGuest(cfg birth.Config) (*guest, error) {
 		return nil, &step{"make the guest's socket", err}
 	}
 	g := &guest{socket: c.(*net.UnixConn)}
-	g.cmd = exec.Command(Argv0, argStage)
+	g.cmd = exec.Command(Argv0, argStage, cfg.Hostname)
 	g.cmd.Stdin, g.cmd.Stdout, g.cmd.Stderr = theirs, theirs, os.Stderr
 	g.cmd.Env = []string{"GOMAXPROCS=2"} // as other guests have
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC}
@@ -73,35 +72,34 @@ func (g *guest) wait() string {
 	return g.cmd.ProcessState.String()
 }
 
-// streamTimeout is the maximum wait for a guest to take a stream.
+// streamTimeout is the maximum wait for a guest to take a stream or a packet.
 const streamTimeout = 10 * time.Second
 
-// forwardStreams sends each stream to the guest, as a socket.
-func (g *guest) forwardStreams(streams <-chan *net.UnixConn) {
-	for c := range streams {
-		if raw, err := c.SyscallConn(); err == nil {
-			g.socket.SetWriteDeadline(time.Now().Add(streamTimeout))
+// order is what the host sent: a packet, or a stream.
+type order struct {
+	packet []byte
+	stream *net.UnixConn
+}
+
+// forward sends what the host sent to the guest, in that order: a stream after the packet that lets the guest serve again
+// must not overtake it. It calls claimed when a packet claims the guest.
+func (g *guest) forward(orders <-chan order, claimed func()) {
+	for o := range orders {
+		g.socket.SetWriteDeadline(time.Now().Add(streamTimeout))
+		if o.stream == nil {
+			if bytes.HasPrefix(o.packet, []byte(birth.GoPacket)) || bytes.HasPrefix(o.packet, []byte(birth.SelfPacket)) {
+				claimed()
+			}
+			g.socket.Write(o.packet)
+			continue
+		}
+		if raw, err := o.stream.SyscallConn(); err == nil {
 			raw.Control(func(fd uintptr) {
 				// If it cannot be sent it is closed, which the host sees.
 				g.socket.WriteMsgUnix([]byte(birth.StreamPacket), unix.UnixRights(int(fd)), nil)
 			})
-			g.socket.SetWriteDeadline(time.Time{})
 		}
-		c.Close()
-	}
-}
-
-// forwardOrders sends the host's packets to the guest. It calls claimed when one claims it.
-func (g *guest) forwardOrders(m *serial.Mux, claimed func()) {
-	for {
-		p, err := m.Receive(context.Background())
-		if err != nil {
-			return
-		}
-		if bytes.HasPrefix(p, []byte(birth.GoPacket)) || bytes.HasPrefix(p, []byte(birth.SelfPacket)) {
-			claimed()
-		}
-		g.socket.Write(p)
+		o.stream.Close()
 	}
 }
 
@@ -130,10 +128,13 @@ func caps() []uintptr {
 
 // becomeGuest finishes the namespaces that this process is the first in, drops privileges and becomes the guest. It
 // returns an error, or not at all.
-func becomeGuest() error {
+func becomeGuest(hostname string) error {
 	runtime.LockOSThread() // privileges are a thread's
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return &step{"make mounts private", err}
+	}
+	if err := unix.Sethostname([]byte(hostname)); err != nil {
+		return &step{"set the host name", err}
 	}
 	if err := mountOwn(); err != nil {
 		return err

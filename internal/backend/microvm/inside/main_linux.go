@@ -21,8 +21,8 @@ import (
 
 // Main runs the first process, or, started by it, the stage before the guest. It does not return in a machine.
 func Main() int {
-	if os.Getpid() == 1 && len(os.Args) > 1 && os.Args[1] == argStage {
-		fmt.Fprintln(os.Stderr, "hortus-vm:", becomeGuest())
+	if os.Getpid() == 1 && len(os.Args) == 3 && os.Args[1] == argStage {
+		fmt.Fprintln(os.Stderr, "hortus-vm:", becomeGuest(os.Args[2]))
 		return 1
 	}
 	err := run()
@@ -53,14 +53,18 @@ func run() error {
 	if err != nil {
 		return &step{"open the serial port", err}
 	}
-	streams := make(chan *net.UnixConn)
-	m := serial.Serve(f, serial.Config{Accept: func(c *net.UnixConn) { streams <- c }, Hello: greet})
-	p, err := m.Receive(context.Background())
-	if err != nil {
-		return err
+	orders := make(chan order, 64)
+	m := serial.Serve(f, serial.Config{
+		Accept: func(c *net.UnixConn) { orders <- order{stream: c} }, Packet: func(p []byte) { orders <- order{packet: p} }, Hello: greet,
+	})
+	var first order
+	select {
+	case first = <-orders:
+	case <-m.Ended():
+		return errors.New("the host has ended before it sent a plan")
 	}
 	var plan Plan
-	if err := json.Unmarshal(p, &plan); err != nil {
+	if err := json.Unmarshal(first.packet, &plan); err != nil {
 		return &step{"read the plan", err}
 	}
 	g, err := start(plan)
@@ -68,8 +72,7 @@ func run() error {
 		send(m, Message{Report: report(err)})
 		return err
 	}
-	go g.forwardStreams(streams)
-	go g.forwardOrders(m, func() { f.claimed.Store(true) })
+	go g.forward(orders, func() { f.claimed.Store(true) })
 	go g.forwardReports(m)
 	ended := make(chan string, 1)
 	go func() { ended <- g.wait() }()

@@ -14,8 +14,10 @@ import (
 
 // Config configures an end.
 type Config struct {
-	// Accept, in the machine, serves a stream that the host opened, and owns it. It must not block for long.
+	// Accept, in the machine, serves a stream that the host opened, and owns it. Packet, if it is not nil, gets the
+	// packets, instead of Receive. They are called in the order in which the host sent, and must not block for long.
 	Accept func(*net.UnixConn)
+	Packet func([]byte)
 	// Hello, in the machine, is called for each host that connects, before it gets its answer.
 	Hello func(Hello)
 }
@@ -238,6 +240,10 @@ func (m *Mux) handle(f frame) error {
 	case padding:
 		return m.ignore()
 	case packet:
+		if m.cfg.Packet != nil {
+			m.cfg.Packet(append([]byte(nil), f.payload...))
+			return nil
+		}
 		select {
 		case m.packets <- append([]byte(nil), f.payload...):
 			return nil
