@@ -28,7 +28,7 @@ func TestMicroVM(t *testing.T) {
 	suite := &sandboxtest.Suite{Fixture: bench.fixture(b, sandboxtest.Fixture{OwnKernel: true}), Report: b.Probe(t.Context())}
 	ran := 0
 	for _, c := range sandboxtest.Cases() {
-		if !slices.Contains(onMicroVM, c.Name) && os.Getenv("ALLVM") == "" {
+		if !slices.Contains(onMicroVM, c.Name) {
 			continue
 		}
 		ran++
@@ -76,7 +76,11 @@ func newMicroVM(t *testing.T, bench *bench) *microvm.Backend {
 
 // onMicroVM are the cases that are run.
 var onMicroVM = []string{
-	"report/complete", "report/refuses-what-it-lacks", "life/start-and-kill", "life/pause", "life/kill-while-paused", "life/ends-by-itself",
-	"life/canceled-start-leaves-nothing", "limit/memory", "limit/processes", "limit/programs-see-them", "wall/guest-out-of-reach",
-	"wall/host-files-are-out-of-sight", "wall/sandboxes-do-not-see-each-other", "wall/no-network",
+	"report/complete", "report/refuses-what-it-lacks", "report/refuses-an-egress-policy-it-cannot-enforce",
+	"life/start-and-kill", "life/kill-takes-every-descendant", "life/kill-at-once", "life/pause", "life/kill-while-paused", "life/ends-by-itself",
+	"life/canceled-start-leaves-nothing", "life/unknown-layer", "ahead/claim", "ahead/killed-while-it-waits",
+	"command/exit-codes", "command/files", "limit/processes", "limit/disk", "link/quiesce", "egress/connect-by-name", "egress/nothing-else-leaves",
+	"wall/user-identity", "wall/root-identity", "wall/guest-out-of-reach", "wall/host-files-are-out-of-sight", "wall/no-network",
+	"save/what-was-written-is-there", "save/children-and-parent-go-their-own-ways", "save/memory-goes-on-where-it-is-saved", "save/hold",
+	"fork/no-page-is-anothers", "fork/processes-of-a-child-fork", "fork/copied-memory",
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -78,6 +79,16 @@ func New(cfg Config) (*Backend, error) {
 	}
 	for _, d := range []string{dir, cfg.Images} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
+			return fail(err)
+		}
+	}
+	// What a daemon that ended left half-made.
+	for _, pattern := range []string{filepath.Join(dir, trialPrefix+"*"), filepath.Join(cfg.Images, "new-*")} {
+		left, err := filepath.Glob(pattern)
+		for _, path := range left {
+			err = errors.Join(err, os.RemoveAll(path))
+		}
+		if err != nil {
 			return fail(err)
 		}
 	}

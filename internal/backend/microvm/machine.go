@@ -104,7 +104,11 @@ func (m *machine) run() {
 			mux.Close() // everything that the machine sent is read
 		}
 		m.mu.Lock()
-		if !m.killed && m.cause == "" {
+		switch {
+		case m.killed || m.cause != "":
+		case m.group.Stats().MemoryKills > 0:
+			m.cause = api.CauseMemory
+		default:
 			m.cause = "guest exited: " + how
 		}
 		m.mu.Unlock()

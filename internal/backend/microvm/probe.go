@@ -133,11 +133,14 @@ func versionOf(ctx context.Context, path string) (string, error) {
 	return strings.Fields(rest)[0], nil
 }
 
+// trialPrefix begins the names of the run directories of machines that prove something.
+const trialPrefix = "trial-"
+
 // try boots a machine without disks until its first process answers, and ends it.
 func (b *Backend) try(ctx context.Context, h *host, within time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("it does not answer within %v", within))
 	defer cancel()
-	dir, err := os.MkdirTemp(b.dir, "trial-")
+	dir, err := os.MkdirTemp(b.dir, trialPrefix)
 	if err != nil {
 		return err
 	}

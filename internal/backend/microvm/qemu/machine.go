@@ -97,7 +97,8 @@ func (m *Machine) args() (args []string, files []*os.File, err error) {
 		}
 		add("add-fd", "fd=%d,set=%d", inherit(d.File), i+1)
 		add("blockdev", "raw,node-name=disk%d,read-only=%s,discard=unmap,file.driver=file,file.filename=/dev/fdset/%d,file.locking=off", i, write, i+1)
-		add("device", "virtio-blk-pci,drive=disk%d,serial=%s,addr=%x.%d,multifunction=on", i, d.Serial, firstDisk+i/8, i%8)
+		// A program that writes to a full disk of the host gets an error; by default QEMU would stop the machine.
+		add("device", "virtio-blk-pci,drive=disk%d,serial=%s,addr=%x.%d,multifunction=on,werror=report,rerror=report", i, d.Serial, firstDisk+i/8, i%8)
 	}
 	if m.Incoming {
 		add("incoming", "defer")
