@@ -1,7 +1,10 @@
 package conformance
 
 import (
+	"bufio"
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,5 +59,75 @@ func TestMicroVMBoot(t *testing.T) {
 	t.Logf("%s: plain boot %v, sandbox %v, ratio %.2f", accelerator, plain, ours, ratio)
 	if ratio > most {
 		t.Errorf("a sandbox takes %.2f times a plain boot, the maximum is %d", ratio, most)
+	}
+}
+
+// TestMicroVMAdopt: a machine outlives the backend that started it. Another one connects again, also if the machine is
+// paused, and a machine that nobody adopts is reclaimed.
+func TestMicroVMAdopt(t *testing.T) {
+	tier.Soak(t)
+	bench := newBench(t)
+	bench.tree = smallTree(t, bench.layers)
+	b := newMicroVM(t, bench)
+	id := api.NewSandboxID()
+	m, err := b.Start(t.Context(), sandbox.Spec{ID: id, Hostname: "adopt", Template: "small", Layers: []layer.Digest{bench.tree}, Limits: api.DefaultLimits()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	healthy := func(m sandbox.Machine) {
+		t.Helper()
+		c, err := m.Link().Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET /health HTTP/1.1\r\nHost: guest\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || resp.StatusCode != http.StatusNoContent {
+			t.Fatalf("health: %v, %v", resp, err)
+		}
+	}
+	healthy(m)
+	for _, paused := range []bool{false, true} {
+		if paused {
+			if err := m.Pause(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a, err := b.Adopt(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Paused != paused || a.Spec.ID != id {
+			t.Errorf("adopted: paused %v, %+v", a.Paused, a.Spec)
+		}
+		m = a.Machine
+		if paused {
+			if err := m.Resume(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		healthy(m)
+	}
+	if err := m.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if ids, err := b.Orphans(t.Context()); err != nil || len(ids) != 1 || ids[0] != id {
+		t.Errorf("orphans %v, %v", ids, err)
+	}
+	proof, err := b.Reclaim(t.Context(), id)
+	if err != nil || proof.Left != 0 || proof.Killed == 0 {
+		t.Errorf("reclaim: %+v, %v", proof, err)
+	}
+	if _, err := b.Adopt(t.Context(), id); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("adopt after a reclaim: %v", err)
+	}
+	if left := leftovers(bench.run, id); len(left) > 0 {
+		t.Errorf("left over: %v", left)
 	}
 }
