@@ -5,7 +5,7 @@ LDFLAGS  = -s -w -X hortus.dev/internal/platform/version.release=$(VERSION)
 # GVISOR runs the toolchain in gVisor's module as it is changed, with a release's flags.
 GVISOR   = CGO_ENABLED=0 GOFLAGS="-trimpath -modfile=../../bin/gvisor.mod" $(GO) -C cmd/hortus-runsc
 
-.PHONY: build release check test soak test-vm race lint fuzz bench wasm-javascript clean
+.PHONY: build release check test soak test-vm pictures race lint fuzz bench wasm-javascript clean
 
 # build makes bin/hortus with the small guest and gVisor embedded. gVisor is a module
 # of its own: its first build takes a minute or two.
@@ -50,6 +50,11 @@ soak: build
 VM ?=
 test-vm: build
 	$(GO) run ./test/vm -run '$(VM)'
+
+# pictures writes docs/pictures: README's terminal, and the console in a browser.
+pictures:
+	$(GO) test -count=1 ./test/story -run 'TestPicture$$' -update
+	$(GO) test -count=1 ./test/console -run 'TestPictures$$' -update
 
 race:
 	$(GO) test -race ./...

@@ -32,13 +32,15 @@ type Image struct {
 	// is its first part alone, which a command that is given replaces too. User
 	// and WorkingDir are the defaults of commands, Env the names of the environment
 	// variables that the image sets.
-	Command    []string  `json:"command,omitempty"`
-	Entrypoint []string  `json:"entrypoint,omitempty"`
-	User       string    `json:"user"`
-	WorkingDir string    `json:"workingDir,omitempty"`
-	Env        []string  `json:"env,omitempty"`
-	CreatedAt  time.Time `json:"createdAt"`
-	UsedAt     time.Time `json:"usedAt"`
+	Command    []string `json:"command,omitempty"`
+	Entrypoint []string `json:"entrypoint,omitempty"`
+	User       string   `json:"user"`
+	WorkingDir string   `json:"workingDir,omitempty"`
+	Env        []string `json:"env,omitempty"`
+	// Isolation is the default of sandboxes that start from the template; empty for none.
+	Isolation string    `json:"isolation,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
+	UsedAt    time.Time `json:"usedAt"`
 }
 
 // PullImage is a request to make an image available.
@@ -49,6 +51,8 @@ type PullImage struct {
 	// Name makes it a template. An existing template of the name is replaced if it is an
 	// image's.
 	Name string `json:"name,omitempty"`
+	// Isolation is a backend, or "auto", for sandboxes that start from the template and name none. It needs a Name.
+	Isolation string `json:"isolation,omitempty"`
 	// Refresh resolves the tag again if the image is there. Paths and new templates are
 	// always read again.
 	Refresh bool `json:"refresh,omitempty"`

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -40,6 +42,40 @@ type Ceilings struct {
 	// Egress limits the policies of sandboxes: what it does not allow is denied, whatever a
 	// policy allows. nil is no limit of the key's own.
 	Egress *EgressPolicy `json:"egress,omitempty"`
+	// Isolations are the backends that the key may use; empty is no limit of the key's own.
+	Isolations []string `json:"isolations,omitempty"`
+}
+
+// Empty reports whether there is no ceiling.
+func (c Ceilings) Empty() bool {
+	return c.Sandboxes == 0 && c.MemoryBytes == 0 && c.CPUs == 0 && c.TTLMS == 0 && c.Egress == nil && len(c.Isolations) == 0
+}
+
+// KeyIsolation is what an API key says of the isolation of a sandbox.
+type KeyIsolation struct {
+	// Default is for requests that name none and that no other default is nearer to; empty for none.
+	Default string
+	// Allowed are the backends that the key may use; empty for all.
+	Allowed []string
+	// Untrusted is true for the key of a user, who may use only backends that isolate.
+	Untrusted bool
+}
+
+// AutoIsolation is the isolation that leaves the choice to Hortus.
+const AutoIsolation = "auto"
+
+// Check refuses a backend that the key may not use. isolates says whether the backend is fit for untrusted code: what runs in another
+// one has the rights of the daemon's user.
+func (k KeyIsolation) Check(backend string, isolates bool) error {
+	if len(k.Allowed) > 0 && !slices.Contains(k.Allowed, backend) {
+		return Errorf(KindDenied, "this API key may not use the isolation %.64q, only %s", backend, strings.Join(k.Allowed, ", ")).
+			WithHint("use --isolation %s; the operator can create a key without this limit", k.Allowed[0])
+	}
+	if k.Untrusted && !isolates {
+		return Errorf(KindDenied, "a sandbox without isolation (%q) is allowed for the operator only: this API key is a user's", backend).
+			WithHint("use the daemon's socket on its machine, or a key with the role %s", RoleAdmin)
+	}
+	return nil
 }
 
 // Key is what is known of an API key. The key itself is not kept, only its hash.
@@ -49,8 +85,10 @@ type Key struct {
 	Account string `json:"account"`
 	Role    Role   `json:"role"`
 	// Hint is the key's first characters, enough to tell it from others.
-	Hint      string    `json:"hint"`
-	Ceilings  Ceilings  `json:"ceilings,omitzero"`
+	Hint     string   `json:"hint"`
+	Ceilings Ceilings `json:"ceilings,omitzero"`
+	// Isolation is the default of requests with the key that name none; empty for none.
+	Isolation string    `json:"isolation,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	// ExpiresAt is when the key stops working by itself; zero for never.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
@@ -81,6 +119,8 @@ type CreateKey struct {
 	// Ceilings are for a RoleUser alone. A zero field takes the default of
 	// DefaultCeilings; NoCeiling in a field asks for none.
 	Ceilings Ceilings `json:"ceilings,omitzero"`
+	// Isolation is a backend, or "auto", for requests with the key that name none; empty for the default of the daemon.
+	Isolation string `json:"isolation,omitempty"`
 	// ExpiresInMS is the life of the key in milliseconds, from MinKeyLife to MaxKeyLife; 0 is a key that does not expire.
 	ExpiresInMS int64 `json:"expiresInMs,omitempty"`
 }
@@ -115,12 +155,19 @@ type Principal struct {
 	Key      KeyID    `json:"key,omitempty"`
 	Role     Role     `json:"role"`
 	Ceilings Ceilings `json:"ceilings,omitzero"`
+	// Isolation is the default of the key.
+	Isolation string `json:"isolation,omitempty"`
 	// ExpiresAt is when the key expires; zero for never. Requests that the key began end then.
 	ExpiresAt time.Time `json:"-"`
 }
 
 // Operator is who speaks over the daemon's own socket.
 func Operator() Principal { return Principal{Role: RoleAdmin} }
+
+// KeyIsolation returns what the key of the principal says of the isolation.
+func (p Principal) KeyIsolation() KeyIsolation {
+	return KeyIsolation{Default: p.Isolation, Allowed: p.Ceilings.Isolations, Untrusted: p.Role == RoleUser}
+}
 
 // May reports whether the principal may see and use what belongs to an account.
 func (p Principal) May(account string) bool {

@@ -81,6 +81,9 @@ type RepoTask struct {
 	// Fresh has what an earlier task found out found out again, for later tasks too: with PrepareOnly what is installed, otherwise how the
 	// gate ends before the work.
 	Fresh bool `json:"fresh,omitempty"`
+	// IsolationFrom is the connected repository whose default the isolation of the task is; empty if the request names one. The
+	// daemon sets it.
+	IsolationFrom string `json:"isolationFrom,omitempty"`
 	// Workspace is the name or the ID of a workspace that the agent works in. It is kept
 	// after the task. If there is none of that name, the task creates it; an existing one
 	// must lie on what the task would create it over. Empty for a workspace of the task's

@@ -95,6 +95,8 @@ type Repository struct {
 	Forge string `json:"forge,omitempty"`
 	// Verify is the gate command of the account's tasks on the repository that name none; empty to detect it.
 	Verify string `json:"verify,omitempty"`
+	// Isolation is the default of the account's tasks and plans on the repository that name none; empty for none.
+	Isolation string `json:"isolation,omitempty"`
 	// Policy is the branch policy of the repository, within the operator's; nil if it chooses nothing.
 	Policy *RepositoryPolicy `json:"policy,omitempty"`
 	// Hook says which events of the forge start tasks; nil for none.

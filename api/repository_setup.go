@@ -6,6 +6,8 @@ import "strings"
 type RepositorySettings struct {
 	// Verify is the gate command of tasks that name none; "" to detect it for each commit.
 	Verify *string `json:"verify,omitempty"`
+	// Isolation is a backend, or "auto", for tasks and plans that name none; "" for the default of the API key or of the daemon.
+	Isolation *string `json:"isolation,omitempty"`
 	// Secret is the secret of the account with the token for the repository; "" for the credentials of the daemon.
 	Secret *string `json:"secret,omitempty"`
 	// App says that Secret has the private key of this GitHub App and no token. It goes with Secret.

@@ -74,8 +74,8 @@ func DefaultWorkspaceLimits() Limits {
 
 // CreateSandbox requests a sandbox.
 type CreateSandbox struct {
-	// Isolation names a backend, or "auto" (the default) for the strongest
-	// that this host can run. auto never means "process".
+	// Isolation names a backend, or "auto" for the strongest that this host can run. auto never means "process".
+	// Empty takes the default of the template, of the API key or of the daemon, the first one that is set.
 	Isolation string `json:"isolation,omitempty"`
 	// Template names what the sandbox starts from; "host" is the default.
 	Template string `json:"template,omitempty"`
@@ -112,6 +112,10 @@ type CreateSandbox struct {
 	Secrets []SecretGrant `json:"secrets,omitempty"`
 	// Headers are added to those of Egress, or of the policy that counts in its place.
 	Headers []HeaderRule `json:"headers,omitempty"`
+	// IsolationFrom is the connected repository whose default Isolation is; empty if the request names it.
+	IsolationFrom string `json:"-"`
+	// KeyIsolation is what the caller's key says of the isolation.
+	KeyIsolation KeyIsolation `json:"-"`
 	// MaxEgress is the ceiling of the caller's key; nil for none.
 	MaxEgress *EgressPolicy `json:"-"`
 	// Account owns the sandbox, and Key's ceilings count it; MaxTTLMS is Key's ceiling of

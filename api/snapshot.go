@@ -274,7 +274,8 @@ type PauseSandbox struct {
 type CreateTemplate struct {
 	Name string `json:"name"`
 	// From is the template to start from, "host" where it is empty.
-	From      string            `json:"from,omitempty"`
+	From string `json:"from,omitempty"`
+	// Isolation is as in CreateSandbox. The sandboxes of the template run on the backend that made it.
 	Isolation string            `json:"isolation,omitempty"`
 	Limits    Limits            `json:"limits,omitzero"`
 	Env       map[string]string `json:"env,omitempty"`
@@ -292,8 +293,9 @@ type CreateTemplate struct {
 	Egress        *EgressPolicy `json:"egress,omitempty"`
 	DefaultEgress *EgressPolicy `json:"defaultEgress,omitempty"`
 	// Account, Key and the maxima are as in CreateSandbox.
-	Account   string        `json:"-"`
-	Key       KeyID         `json:"-"`
-	MaxTTLMS  int64         `json:"-"`
-	MaxEgress *EgressPolicy `json:"-"`
+	Account      string        `json:"-"`
+	Key          KeyID         `json:"-"`
+	MaxTTLMS     int64         `json:"-"`
+	MaxEgress    *EgressPolicy `json:"-"`
+	KeyIsolation KeyIsolation  `json:"-"`
 }

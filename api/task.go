@@ -151,6 +151,9 @@ type Task struct {
 func (t Task) Sandbox() CreateSandbox {
 	sandbox := t.Create.Sandbox
 	sandbox.Task, sandbox.Env = t.ID, t.Env
+	if t.Create.Repo != nil {
+		sandbox.IsolationFrom = t.Create.Repo.IsolationFrom
+	}
 	return sandbox
 }
 

@@ -260,7 +260,6 @@ func TestUsage(t *testing.T) {
 		{"template create a --from-image b --from host", 2, "exclude each other"},
 		{"template create a --from-image b --run true", 2, "then: hortus template create a-2 --from a --run CMD"},
 		{"template create a --from-image b --memory 1G", 2, "--memory and --from-image"},
-		{"template create a --from-image b --isolation gvisor", 2, "--isolation and --from-image"},
 		{"sandbox cp a b", 2, "ID:PATH"},
 		{"sandbox show zz", 1, `nothing \x1b[31mhere`},
 		{"sandbox show zz", 1, "next: look elsewhere"},

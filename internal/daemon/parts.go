@@ -173,7 +173,10 @@ func (s *System) openSandboxes(context.Context) error {
 	}
 	s.onClose(func(context.Context) error { return guest.Close() })
 	s.host = image.NewHost(image.Config{Store: s.layers, Home: s.cfg.Home, Path: s.cfg.Path, Toolchains: s.cfg.Toolchains, Logger: s.log, Sudo: guest, SudoKey: build()})
-	if s.images, err = oci.Open(oci.Config{Dir: s.dir.Path("images"), Layers: s.layers, Sudo: guest, SudoKey: build(), Logger: s.log}); err != nil {
+	if s.images, err = oci.Open(oci.Config{
+		Dir: s.dir.Path("images"), Layers: s.layers, Sudo: guest, SudoKey: build(), Logger: s.log,
+		CheckIsolation: func(name string) error { return s.sandboxes.Backends.Known(name) },
+	}); err != nil {
 		return err
 	}
 	s.templates = template.New(s.host, s.images)
@@ -185,8 +188,9 @@ func (s *System) openSandboxes(context.Context) error {
 	}
 	s.sandboxes = manager.New(manager.Config{
 		Egress: s.outgoing, Workspaces: s.openSpaces(),
-		Owner: s.owner.Owner.ID, Backends: s.backends, Templates: s.templates, ImageUser: s.templates.ImageUser,
-		Rows: s.db, Log: s.facts(), Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
+		Owner: s.owner.Owner.ID, Backends: s.backends, Templates: s.templates, ImageUser: s.templates.ImageUser, ImageIsolation: s.templates.ImageIsolation,
+		Isolation: s.cfg.Usual.Isolation,
+		Rows:      s.db, Log: s.facts(), Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
 		CommandsChanged: func(id api.SandboxID) {
 			s.events.Changed(api.Stream{Kind: api.StreamCommands, ID: string(id)})
@@ -211,7 +215,11 @@ func (s *System) openSandboxes(context.Context) error {
 
 // tools lists the programs of sandboxes.
 func (s *System) tools() template.Tools {
-	return template.Tools{Templates: s.templates, Backends: s.sandboxes.Backends, Saved: s.snapshots.LayersOf, Path: s.cfg.Path}
+	report := func(ctx context.Context, req api.CreateSandbox) (api.BackendReport, error) {
+		req.KeyIsolation = api.PrincipalOf(ctx).KeyIsolation()
+		return s.sandboxes.Planner.Report(ctx, req)
+	}
+	return template.Tools{Templates: s.templates, Report: report, Saved: s.snapshots.LayersOf, Path: s.cfg.Path}
 }
 
 // newBackends lists the backends that are compiled in, the strongest first.
@@ -225,7 +233,7 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := docker.New(docker.Config{Dir: s.dir.Path("run/docker"), Layers: s.layers, Guest: guest.Name(), Host: s.cfg.DockerHost, Runtime: s.cfg.DockerRuntime, Logger: s.log})
+	d, err := docker.New(docker.Config{Dir: s.dir.Path("run/docker"), Layers: s.layers, Workspaces: s.workspaces, Guest: guest.Name(), Host: s.cfg.DockerHost, Runtime: s.cfg.DockerRuntime, Logger: s.log})
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +297,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.taskSandboxes = sandboxes.New(sandboxes.Config{Creator: s.guards.quota, Forker: s.guards.quota, Guests: s.sandboxes.Guests, Lifecycle: s.sandboxes.Sandboxes, Stiller: s.sandboxes.Saver, Policies: s.sandboxes.Policies, Planner: s.sandboxes.Planner, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Logger: s.log})
+	s.taskSandboxes = sandboxes.New(sandboxes.Config{Creator: s.guards.quota, Forker: s.guards.quota, Guests: s.sandboxes.Guests, Lifecycle: s.sandboxes.Sandboxes, Stiller: s.sandboxes.Saver, Policies: s.sandboxes.Policies, Planner: s.guards.quota, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task, Sandboxes: s.worked, Logger: s.log})
 	s.sessions = sessions.Open(s.workspaces, s.sandboxes.Sandboxes, s.sandboxes.Saver, s.log)
 	s.onClose(s.sessions.Sandboxes.Close)
 	book, err := s.lessons()
@@ -305,12 +313,12 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	claims := task.Claims{Tasks: s.db, Key: s.repositoryKey, Session: s.sessionKey}
 	owners := workstream.New(workstream.Config{Sources: []workstream.Source{plan.Claims{Rows: s.db}, claims}})
 	s.tasks = task.New(task.Config{
-		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.sandboxes.Planner.Check,
+		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.guards.quota.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided, Needs: s.needs, Toolchains: s.host.Toolchains}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Room: s.takeSpace,
 		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log, Lessons: book, Documents: s.documents,
-		Workstreams: owners, Claims: claims, Gate: s.savedGate,
+		Workstreams: owners, Claims: claims, Gate: s.savedGate, Isolation: s.isolationOf,
 	})
 	s.onClose(s.tasks.Close)
 	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
@@ -343,6 +351,11 @@ func (s *System) publicURL() string {
 func (s *System) savedGate(ctx context.Context, account, url string) (string, error) {
 	r, err := s.connection(ctx, account, url)
 	return r.Verify, err
+}
+
+// isolationOf returns the repository whose default isolation holds for an account and an address; an empty one if there is none.
+func (s *System) isolationOf(ctx context.Context, account, url string) (api.Repository, error) {
+	return s.connected.IsolationOf(ctx, account, url)
 }
 
 // connection returns the repository that an account has connected with an address; an empty one if there is none.
@@ -408,7 +421,7 @@ func (s *System) openRepositories() (task.Repositories, error) {
 	}
 	s.forges = d
 	s.repositories, err = cache.Open(cache.Config{Dir: s.dir.Path("repositories"), Space: s.space.In(s.dir.Path("repositories")), Logger: s.log})
-	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.SourceOf, Rights: d.Rights, Policies: d, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log})
+	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.SourceOf, Rights: d.Rights, CheckIsolation: s.sandboxes.Backends.Known, Policies: d, Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log})
 	if err != nil {
 		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil

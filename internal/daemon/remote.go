@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 
@@ -49,7 +50,7 @@ func (s *System) remote(service remote.Service, r RemoteService, guest *os.File)
 	}
 	if r.KeySecret == "" {
 		cfg.Missing = api.Ability{
-			Reason: "no service is configured", Fix: "hortus secret set NAME --daemon, and set " + service.Name() + ".key-secret = \"NAME\" in the configuration",
+			Reason: "no service is configured", Fix: fmt.Sprintf("hortus secret set %[1]s-key --daemon, then start the daemon with HORTUS_%[2]s_KEY_SECRET=%[1]s-key (or %[1]s.key-secret in the configuration)", service.Name(), strings.ToUpper(service.Name())),
 		}
 	} else if err := binaries.Static(guest); err != nil {
 		cfg.Missing = api.Ability{Reason: err.Error(), Fix: api.HintOf(err)}

@@ -84,7 +84,7 @@ func (s *System) openGuards(context.Context) (err error) {
 	if g.tokens, err = token.Open(s.dir.Path("tokens.key")); err != nil {
 		return err
 	}
-	g.keys = key.New(key.Config{Rows: s.db, CheckEgress: s.sandboxes.Policies.CheckEgress})
+	g.keys = key.New(key.Config{Rows: s.db, CheckEgress: s.sandboxes.Policies.CheckEgress, CheckIsolation: s.sandboxes.Backends.Known})
 	g.rates = quota.NewRates(s.cfg.Rates)
 	m := s.sandboxes
 	g.quota = quota.New(quota.Config{
@@ -209,7 +209,7 @@ func (s *System) servers(at *address, v1 http.Handler, pages []front.Server, age
 	g := s.guards
 	control := e2b.New(e2b.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
-		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Domain: s.cfg.Front.Domain, Logger: s.log, Builds: g.builds, BuildFiles: g.buildFiles,
+		Limits: s.cfg.Usual.Limits, Domain: s.cfg.Front.Domain, Logger: s.log, Builds: g.builds, BuildFiles: g.buildFiles,
 		Volumes: access.NewVolumes(s.volumes, g.rates), VolumeTokens: g.tokens,
 		Egress: g.egress, Secrets: g.secrets, Events: s.webhooks, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
 	})

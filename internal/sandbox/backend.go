@@ -159,9 +159,14 @@ type Capabilities struct {
 	// Adopt: Backend.Adopt and Machine.Leave.
 	Adopt bool
 	// Remote: sandboxes run on the machines of a service. They are never chosen for a request that does not name the
-	// backend, and reports of Probe are not kept, because the service may respond at another time. A workspace is copied to them, and back when they
-	// are killed: Validate refuses read-only files in it (KindUnsupported), and it has no View.
+	// backend, and reports of Probe are not kept, because the service may respond at another time.
 	Remote bool
+	// Engine: sandboxes need a service that others install on this machine. Where it is missing, the error of a request for
+	// the strongest backend says what the backends before it lack.
+	Engine bool
+	// Copied: a workspace is copied into a sandbox when it starts, and back when it is paused or killed, which takes as long as the copy. Its files
+	// belong to the sandbox's user then. Validate refuses read-only files in it (KindUnsupported), and it has no View.
+	Copied bool
 }
 
 // DefaultStartTimeout is the maximum duration of Start and Prepare of a backend that does not say.

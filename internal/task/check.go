@@ -252,6 +252,9 @@ func (e *Engine) checkRepo(ctx context.Context, req api.CreateTask) (api.CreateT
 	if err := e.savedGate(ctx, &r, req.Sandbox.Account); err != nil {
 		return req, err
 	}
+	if err := e.savedIsolation(ctx, &req, &r); err != nil {
+		return req, err
+	}
 	switch {
 	case req.Request == "":
 		return invalid("a task on a repository needs a sentence as its request")
@@ -373,6 +376,31 @@ func (e *Engine) savedGate(ctx context.Context, r *api.RepoTask, account string)
 	}
 	r.Verify, err = e.cfg.Gate(ctx, account, r.URL)
 	return err
+}
+
+// savedIsolation sets the default isolation of connected repositories in a request that names none. Repositories with different ones
+// are refused: none of them comes first.
+func (e *Engine) savedIsolation(ctx context.Context, req *api.CreateTask, r *api.RepoTask) error {
+	defer func() { req.Sandbox.IsolationFrom = r.IsolationFrom }()
+	if e.cfg.Isolation == nil || req.Sandbox.Isolation != "" {
+		return nil // r.IsolationFrom is that of a request that was checked before, such as a plan's
+	}
+	r.IsolationFrom = ""
+	for _, m := range r.All() {
+		row, err := e.cfg.Isolation(ctx, req.Sandbox.Account, m.URL)
+		if err != nil {
+			return err
+		}
+		switch have := req.Sandbox.Isolation; {
+		case row.Isolation == "":
+		case have == "":
+			req.Sandbox.Isolation, r.IsolationFrom = row.Isolation, row.Name
+		case have != row.Isolation:
+			return api.Errorf(api.KindConflict, "the default isolation of repository %s is %s, and that of repository %s is %s", r.IsolationFrom, have, row.Name, row.Isolation).
+				WithHint("name one for the request: --isolation %s", have)
+		}
+	}
+	return nil
 }
 
 // readDocuments puts the stored documents that a request names into its context, as they are now. What it leaves of the

@@ -80,6 +80,9 @@ type Config struct {
 	Claims      Claims
 	// Gate returns the gate command that is saved for a repository of an account; empty for none. nil has none saved.
 	Gate func(ctx context.Context, account, url string) (string, error)
+	// Isolation returns the connected repository whose default isolation holds for an account and an address; an empty one for none.
+	// nil has none.
+	Isolation func(ctx context.Context, account, url string) (api.Repository, error)
 	// Room refuses bytes that the disk has no space for, or that an account may not store. It may be
 	// nil. Output of programs beyond it is discarded.
 	Room func(ctx context.Context, account, what string, need int64) error

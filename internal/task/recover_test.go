@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -160,7 +161,7 @@ func TestResume(t *testing.T) {
 	if work.executed != 0 || old.executed != 1 {
 		t.Errorf("the step was executed %d and %d times", old.executed, work.executed)
 	}
-	if len(work.who) != 1 || work.who[0] != asker {
+	if len(work.who) != 1 || !reflect.DeepEqual(work.who[0], asker) {
 		t.Errorf("it went on for %+v", work.who)
 	}
 	close(old.wait)

@@ -205,6 +205,7 @@ export interface Caution {
 export interface Ceilings {
   cpus?: number;
   egress?: EgressPolicy;
+  isolations?: string[];
   memoryBytes?: number;
   sandboxes?: number;
   ttlMs?: number;
@@ -316,6 +317,7 @@ export interface CreateKey {
   account: string;
   ceilings?: Ceilings;
   expiresInMs?: number;
+  isolation?: string;
   name?: string;
   role?: string;
 }
@@ -408,6 +410,7 @@ export interface CreatedKey {
   expiresAt?: string;
   hint: string;
   id: string;
+  isolation?: string;
   name?: string;
   person?: Person;
   revokedAt?: string;
@@ -1326,6 +1329,7 @@ export interface Image {
   entrypoint?: string[];
   env?: string[];
   id: string;
+  isolation?: string;
   layers: string[];
   name?: string;
   platform: string;
@@ -1392,6 +1396,7 @@ export interface Key {
   expiresAt?: string;
   hint: string;
   id: string;
+  isolation?: string;
   name?: string;
   person?: Person;
   revokedAt?: string;
@@ -1849,6 +1854,7 @@ export interface Provisioned {
 }
 
 export interface PullImage {
+  isolation?: string;
   name?: string;
   reference: string;
   refresh?: boolean;
@@ -1944,6 +1950,7 @@ export interface RepoTask {
   filePolicy?: FilePolicy;
   fresh?: boolean;
   gateOnly?: boolean;
+  isolationFrom?: string;
   issue?: string;
   item?: ItemTask;
   locksMayChange?: boolean;
@@ -1981,6 +1988,7 @@ export interface Repository {
   forge?: string;
   hook?: RepositoryHook;
   id: string;
+  isolation?: string;
   key: string;
   lfsBytes?: number;
   lfsFiles?: number;
@@ -2087,6 +2095,7 @@ export interface RepositorySchedule {
 
 export interface RepositorySettings {
   app?: GitHubApp;
+  isolation?: string;
   secret?: string;
   verify?: string;
 }

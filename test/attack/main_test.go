@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/backend/jail/initns"
+	wasmguest "hortus.dev/internal/backend/wasm/guest"
+	wasmrun "hortus.dev/internal/backend/wasm/run"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/sudo"
@@ -32,6 +34,9 @@ const (
 // each of them, and building it is most of what a test would wait for.
 var layersDir string
 
+// modulesDir keeps the compiled interpreter of wasm for all tests of one run.
+var modulesDir string
+
 // TestMain lets the test binary be everything that the attacks need: the stage
 // before the guest, an honest guest, a guest that lies, and the programs that run
 // in a sandbox.
@@ -49,6 +54,10 @@ func TestMain(m *testing.M) {
 		os.Exit(guest.Main())
 	case sudo.Argv0:
 		os.Exit(sudo.Main())
+	case wasmguest.Argv0:
+		os.Exit(wasmguest.Main())
+	case wasmrun.Argv0:
+		os.Exit(wasmrun.Main())
 	}
 	if len(os.Args) >= 3 {
 		switch os.Args[1] {
@@ -74,7 +83,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	layersDir = filepath.Join(dir, "layers")
+	layersDir, modulesDir = filepath.Join(dir, "layers"), filepath.Join(dir, "modules")
 	// Most of the liars' time is spent in waiting for them.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "16"); err != nil {

@@ -72,11 +72,10 @@ func TestNamesOfFiles(t *testing.T) {
 
 func namesOfFiles(t *testing.T, w *world) {
 	sandbox := w.create(t, nil)
-	prog := w.program(t, sandbox.ID)
 	c := envd.NewClient(envd.ClientConfig{Dial: w.dialServer, Prefix: "/v1/sandboxes/" + string(sandbox.ID) + "/envd"})
 	defer c.Close()
 	const dir = "/workspace/names"
-	var want []string
+	var names []string
 	for _, name := range oddNames {
 		path := dir + "/" + name
 		content := "content of " + strconv.Quote(name)
@@ -84,7 +83,7 @@ func namesOfFiles(t *testing.T, w *world) {
 			t.Errorf("write %q: %v", name, err)
 			continue
 		}
-		want = append(want, strconv.Quote(name))
+		names = append(names, name)
 		r, _, err := c.ReadFile(within(t), "", path)
 		if err != nil {
 			t.Errorf("read %q: %v", name, err)
@@ -105,16 +104,14 @@ func namesOfFiles(t *testing.T, w *world) {
 			t.Errorf("stat %q: %+v, %v; want it refused as invalid", name, e, err)
 		}
 	}
-	slices.Sort(want)
-	r := w.exec(t, sandbox.ID, "user", prog, roleName, "list", dir)
-	got := strings.Split(strings.TrimSpace(r.stdout), "\n")
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("inside are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	if w.isolation == "wasm" {
+		w.namesByScript(t, sandbox.ID, dir, names)
+	} else {
+		w.namesByProgram(t, sandbox.ID, dir, names)
 	}
 	entries, err := c.ListDir(within(t), "", dir, 1)
-	if err != nil || len(entries) != len(want) {
-		t.Errorf("list: %d entries, %v; want %d", len(entries), err, len(want))
+	if err != nil || len(entries) != len(names) {
+		t.Errorf("list: %d entries, %v; want %d", len(entries), err, len(names))
 	}
 	// U+FFFD stands for what is not UTF-8 in a listing; nobody may reach its
 	// file by another's name.
@@ -138,6 +135,22 @@ func namesOfFiles(t *testing.T, w *world) {
 		if err := c.WriteFile(within(t), "", dir+"/"+bad, strings.NewReader("x")); err == nil {
 			t.Errorf("write %.20q: no error", bad)
 		}
+	}
+}
+
+// namesByProgram wants a program of a sandbox to see the names of a directory.
+func (w *world) namesByProgram(t *testing.T, id api.SandboxID, dir string, names []string) {
+	t.Helper()
+	var want []string
+	for _, n := range names {
+		want = append(want, strconv.Quote(n))
+	}
+	slices.Sort(want)
+	r := w.exec(t, id, "user", w.program(t, id), roleName, "list", dir)
+	got := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("inside are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -170,22 +183,33 @@ func namesInCommands(t *testing.T, w *world) {
 			t.Errorf("label %q is stored as %q", k, row.Labels[k])
 		}
 	}
-	prog := w.program(t, sandbox.ID)
 	var args, want []string
 	for _, n := range append(oddNames, "", strings.Repeat("x", 100_000)) {
 		if utf8.ValidString(n) {
 			args, want = append(args, n), append(want, strconv.Quote(n))
 		}
 	}
-	r := w.exec(t, sandbox.ID, "user", append([]string{prog, roleName, "arguments"}, args...)...)
-	if got := strings.Split(strings.TrimSpace(r.stdout), "\n"); !slices.Equal(got, want) {
-		t.Errorf("the arguments came as\n%.2000s", r.stdout)
+	waits, ends := []string{"sleep", "1000"}, []string{"true"}
+	if w.isolation == "wasm" {
+		waits, ends = []string{"qjs", "--std", "-e", "os.sleep(1e6)"}, []string{"qjs", "-e", "1"}
+		if got := values(t, w.script(t, sandbox.ID, `for (const a of scriptArgs.slice(1)) print(JSON.stringify(a))`, args...)); !slices.Equal(got, args) {
+			t.Errorf("the arguments came as\n%.2000q", got)
+		}
+	} else {
+		r := w.exec(t, sandbox.ID, "user", append([]string{w.program(t, sandbox.ID), roleName, "arguments"}, args...)...)
+		if got := strings.Split(strings.TrimSpace(r.stdout), "\n"); !slices.Equal(got, want) {
+			t.Errorf("the arguments came as\n%.2000s", r.stdout)
+		}
 	}
-	if r := w.exec(t, sandbox.ID, "user", "printenv", "GIVEN"); r.stdout != "a\nb\x1b[2J\u202e\"'\\\n" {
+	printenv := []string{"printenv", "GIVEN"}
+	if w.isolation == "wasm" {
+		printenv = []string{"qjs", "--std", "-e", `print(std.getenv("GIVEN"))`}
+	}
+	if r := w.exec(t, sandbox.ID, "user", printenv...); r.stdout != "a\nb\x1b[2J\u202e\"'\\\n" {
 		t.Errorf("the variable came as %q", r.stdout)
 	}
 	tag := "tag\nwith\x1b[2J"
-	s, err := w.Guests.StartExec(within(t), sandbox.ID, api.ExecRequest{Args: []string{"sleep", "1000"}, Tag: tag})
+	s, err := w.Guests.StartExec(within(t), sandbox.ID, api.ExecRequest{Args: waits, Tag: tag})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,16 +218,16 @@ func namesInCommands(t *testing.T, w *world) {
 		t.Errorf("the command is not found by its tag: %v", err)
 	}
 	for name, req := range map[string]api.ExecRequest{
-		"argument":          {Args: []string{"echo", "\xff"}},
+		"argument":          {Args: append(slices.Clip(ends), "\xff")},
 		"command":           {Args: []string{"\xff"}},
-		"variable":          {Args: []string{"true"}, Env: map[string]string{"X": "\xff"}},
-		"variable's name":   {Args: []string{"true"}, Env: map[string]string{"\xff": "x"}},
-		"directory":         {Args: []string{"true"}, Dir: "/tmp/\xff"},
-		"tag":               {Args: []string{"true"}, Tag: "\xff"},
-		"huge argument":     {Args: []string{"true", strings.Repeat("x", 200_000)}},
-		"huge arguments":    {Args: append([]string{"true"}, strings.Repeat("x", 2<<20))},
-		"NUL":               {Args: []string{"true", "a\x00b"}},
-		"missing directory": {Args: []string{"true"}, Dir: "/\n\x1b"},
+		"variable":          {Args: ends, Env: map[string]string{"X": "\xff"}},
+		"variable's name":   {Args: ends, Env: map[string]string{"\xff": "x"}},
+		"directory":         {Args: ends, Dir: "/tmp/\xff"},
+		"tag":               {Args: ends, Tag: "\xff"},
+		"huge argument":     {Args: append(slices.Clip(ends), strings.Repeat("x", 200_000))},
+		"huge arguments":    {Args: append(slices.Clip(ends), strings.Repeat("x", 2<<20))},
+		"NUL":               {Args: append(slices.Clip(ends), "a\x00b")},
+		"missing directory": {Args: ends, Dir: "/\n\x1b"},
 	} {
 		if _, err := w.Guests.StartExec(within(t), sandbox.ID, req); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%s: %.200v (%s); want it refused as invalid", name, err, api.KindOf(err))
@@ -231,7 +255,6 @@ func links(t *testing.T, w *world) {
 	marker := newMarker("link")
 	plant(t, secret, marker, 0o666)
 	sandbox := w.create(t, nil)
-	prog := w.program(t, sandbox.ID)
 	c := w.guest(t, sandbox.ID)
 	links := map[string]string{
 		"host": secret, "proc1": "/proc/1/root" + secret, "self": "/proc/self/root" + secret, "cwd": "/proc/self/cwd/../../../.." + secret,
@@ -239,14 +262,18 @@ func links(t *testing.T, w *world) {
 		"mem": "/proc/self/mem", "environ": "/proc/self/environ", "tty": "/dev/tty", "zero": "/dev/zero", "kmsg": "/proc/kmsg", "shadow": "/etc/shadow",
 	}
 	for name, target := range links {
-		if r := w.exec(t, sandbox.ID, "user", "ln", "-s", target, "/workspace/"+name); r.exec.Exit.Code != 0 {
+		if w.isolation == "wasm" { // where a script makes no links
+			check(t, "link", c.Upload(within(t), "", "/workspace/"+name, envd.Upload{Link: target}, strings.NewReader("")))
+		} else if r := w.exec(t, sandbox.ID, "user", "ln", "-s", target, "/workspace/"+name); r.exec.Exit.Code != 0 {
 			t.Fatalf("link: %+v", r)
 		}
 	}
-	if r := w.exec(t, sandbox.ID, "user", "mkfifo", "/workspace/fifo"); r.exec.Exit.Code != 0 {
-		t.Fatalf("fifo: %+v", r)
+	if w.isolation != "wasm" { // which has no fifos
+		if r := w.exec(t, sandbox.ID, "user", "mkfifo", "/workspace/fifo"); r.exec.Exit.Code != 0 {
+			t.Fatalf("fifo: %+v", r)
+		}
+		links["fifo"] = ""
 	}
-	links["fifo"] = ""
 	for _, user := range sandbox.Identities {
 		for name := range links {
 			path := "/workspace/" + name
@@ -275,9 +302,12 @@ func links(t *testing.T, w *world) {
 		t.Errorf("the host's file is now %q, %v", b, err)
 	}
 	w.alive(t, sandbox.ID)
+	if w.isolation == "wasm" {
+		return // there is nothing of root's, and no program that swaps links
+	}
 
 	// The race: what was a file is a link to what is root's, and back.
-	s, err := w.Guests.StartExec(within(t), sandbox.ID, api.ExecRequest{Args: []string{prog, roleName, "swap", "/workspace/race", "/etc/hostname"}})
+	s, err := w.Guests.StartExec(within(t), sandbox.ID, api.ExecRequest{Args: []string{w.program(t, sandbox.ID), roleName, "swap", "/workspace/race", "/etc/hostname"}})
 	if err != nil {
 		t.Fatal(err)
 	}

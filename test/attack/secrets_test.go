@@ -89,6 +89,7 @@ func TestSecrets(t *testing.T) {
 			if isolation != "container" {
 				tier.AnyUser(t)
 			}
+			needsPrograms(t, isolation)
 			if isolation == "docker" {
 				tier.Soak(t)
 			}
@@ -165,6 +166,16 @@ func secrets(t *testing.T, isolation string) {
 	}
 
 	sandbox := w.create(t, nil)
+	if isolation == "wasm" {
+		places := []string{w.dir, w.run, layers, "/etc", "/root", "/proc", "/proc/self/environ", os.Getenv("HOME"), os.TempDir()}
+		w.walkByScript(t, sandbox.ID, append(places, usr, "/home", "/lib", "/tmp", "/workspace"), markers)
+		for _, p := range places {
+			if _, err := w.guest(t, sandbox.ID).Stat(within(t), "", p); err == nil && p != "/tmp" {
+				t.Errorf("the guest shows %s", p)
+			}
+		}
+		return
+	}
 	prog := w.program(t, sandbox.ID)
 	where := wholeTree
 	if isolation == "gvisor" && !tier.Soaking() {

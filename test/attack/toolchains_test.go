@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/storage/image"
+	"hortus.dev/test/tier"
 )
 
 // TestCredentialsBesideToolchains plants credentials in a home directory, beside a toolchain that sandboxes are shown and in it.
@@ -16,6 +17,10 @@ import (
 func TestCredentialsBesideToolchains(t *testing.T) {
 	for _, isolation := range isolations {
 		t.Run(isolation, func(t *testing.T) {
+			needsPrograms(t, isolation)
+			if isolation == "docker" {
+				tier.Soak(t) // the template is the same as of containers
+			}
 			home, err := filepath.EvalSymlinks(t.TempDir())
 			check(t, "the home directory", err)
 			rust := filepath.Join(home, ".rustup/toolchains/stable")

@@ -20,6 +20,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/test/tier"
 )
 
 // garden is a workspace over a small layer, as a task has it.
@@ -32,7 +33,11 @@ type garden struct {
 
 func newGarden(t *testing.T) *garden {
 	t.Helper()
-	w := newWorld(t)
+	return newWorld(t).garden(t)
+}
+
+func (w *world) garden(t *testing.T) *garden {
+	t.Helper()
 	g := &garden{world: w}
 	d := layer.Digest(fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(t.Name()))))
 	tree, err := w.layers.Put(t.Context(), d, func(_ context.Context, dir string) (layer.Tree, error) {
@@ -66,7 +71,7 @@ func newGarden(t *testing.T) *garden {
 // open starts a sandbox in the workspace.
 func (g *garden) open(t *testing.T) api.Sandbox {
 	t.Helper()
-	s, err := g.Creator.CreateIn(within(t), api.CreateSandbox{Isolation: "container"}, g.ws)
+	s, err := g.Creator.CreateIn(within(t), api.CreateSandbox{Isolation: g.isolation}, g.ws)
 	if api.KindOf(err) == api.KindUnsupported {
 		t.Skipf("%v; %s", err, api.HintOf(err))
 	}
@@ -166,7 +171,17 @@ for path, name, value in [
 // TestWorkspaceLinks leaves links to the host's files at every position of a path.
 // The control reads the same paths as a program does that follows links.
 func TestWorkspaceLinks(t *testing.T) {
-	g := newGarden(t)
+	for _, isolation := range []string{"container", "docker"} { // one has a mount of the workspace, the other a copy
+		t.Run(isolation, func(t *testing.T) {
+			if isolation == "docker" {
+				tier.Soak(t)
+			}
+			workspaceLinks(t, newWorldOf(t, isolation, "").garden(t))
+		})
+	}
+}
+
+func workspaceLinks(t *testing.T, g *garden) {
 	secret := filepath.Join(g.dir, "secret")
 	check(t, "mkdir", os.Mkdir(secret, 0o755))
 	for _, name := range []string{"file", "config"} {

@@ -20,6 +20,7 @@ import (
 	"hortus.dev/internal/backend/docker"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
+	"hortus.dev/internal/backend/wasm"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/manager"
 	httpapi "hortus.dev/internal/server/http"
@@ -116,7 +117,7 @@ type backend interface {
 }
 
 // isolations are the backends that isolate, each of which is attacked.
-var isolations = []string{"container", "gvisor", "docker"}
+var isolations = []string{"container", "gvisor", "docker", "wasm"}
 
 // onEach makes an attack on every backend that isolates.
 func onEach(t *testing.T, attack func(t *testing.T, w *world)) { each(t, attack, false) }
@@ -135,6 +136,7 @@ func each(t *testing.T, attack func(t *testing.T, w *world), atOnce bool) {
 			if top, _, _ := strings.Cut(t.Name(), "/"); isolation == "docker" && !inCI[top] {
 				tier.Soak(t)
 			}
+			needsPrograms(t, isolation)
 			if atOnce {
 				t.Parallel()
 			}
@@ -151,8 +153,11 @@ func (w *world) open(t *testing.T, programs string) (backend, error) {
 	if w.isolation == "container" {
 		return container.New(cfg)
 	}
+	if w.isolation == "wasm" {
+		return wasm.New(wasm.Config{Dir: w.run, Modules: modulesDir})
+	}
 	if w.isolation == "docker" {
-		return docker.New(docker.Config{Dir: w.run, Layers: w.layers, Guest: staticGuest(t), Host: engine.host(t)})
+		return docker.New(docker.Config{Dir: w.run, Layers: w.layers, Workspaces: w.workspaces, Guest: staticGuest(t), Host: engine.host(t)})
 	}
 	honest := tools.Dir(t)
 	if programs == "" {
@@ -378,10 +383,14 @@ func (w *world) exec(t *testing.T, id api.SandboxID, user string, args ...string
 // another sandbox just exhausted may refuse one.
 func (w *world) alive(t *testing.T, id api.SandboxID) {
 	t.Helper()
+	args := []string{"echo", "alive"}
+	if w.isolation == "wasm" {
+		args = []string{"qjs", "-e", `console.log("alive")`}
+	}
 	var r result
 	var err error
 	for range 3 {
-		r, err = w.try(within(t), id, api.ExecRequest{Args: []string{"echo", "alive"}})
+		r, err = w.try(within(t), id, api.ExecRequest{Args: args})
 		if err == nil && r.stdout == "alive\n" && r.exec.Exit.Code == 0 {
 			return
 		}

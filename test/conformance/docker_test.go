@@ -16,7 +16,7 @@ func TestDocker(t *testing.T) {
 	tier.AnyUser(t)
 	engine := dockertest.Start(t)
 	bench := newBench(t)
-	b, err := docker.New(docker.Config{Dir: bench.run, Layers: bench.layers, Guest: tools.Program(t, "./cmd/hortus-guest"), Host: engine.Host})
+	b, err := docker.New(docker.Config{Dir: bench.run, Layers: bench.layers, Workspaces: bench.workspaces, Guest: tools.Program(t, "./cmd/hortus-guest"), Host: engine.Host})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +29,7 @@ func TestDocker(t *testing.T) {
 		return
 	}
 	suite := &sandboxtest.Suite{Fixture: bench.fixture(b, sandboxtest.Fixture{GuestListed: true}), Report: b.Probe(t.Context())}
+	t.Run("documented", func(t *testing.T) { sandboxtest.Documented(t, b, suite.Report) })
 	ran := 0
 	for _, c := range sandboxtest.Cases() {
 		if !slices.Contains(inCI, c.Name) {
@@ -48,7 +49,8 @@ func TestDocker(t *testing.T) {
 // inCI are the cases that CI runs on Docker: those of the backend's own work. The guest and the stage are
 // those of containers; every case runs in the soak tier.
 var inCI = []string{
-	"report/complete", "report/refuses-what-it-lacks", "life/start-and-kill", "life/pause", "life/kill-while-paused", "life/ends-by-itself",
-	"life/canceled-start-leaves-nothing", "limit/memory", "limit/processes", "limit/programs-see-them", "wall/guest-out-of-reach",
-	"wall/host-files-are-out-of-sight", "wall/sandboxes-do-not-see-each-other", "wall/no-network",
+	"report/complete", "report/refuses-what-it-lacks", "life/start-and-kill", "life/pause", "life/ends-by-itself",
+	"life/canceled-start-leaves-nothing", "limit/memory", "limit/processes", "wall/guest-out-of-reach", "wall/host-files-are-out-of-sight",
+	"wall/sandboxes-do-not-see-each-other", "wall/no-network",
+	"workspace/everything-can-be-changed", "workspace/outlives-its-sandbox",
 }

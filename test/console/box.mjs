@@ -1,71 +1,17 @@
 // Goes through what the console has of sandboxes: the tree, usage, templates, ports, the browser inside. What it is told comes as JSON
 // on stdin. It prints a line for each step that passed.
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { join } from "node:path";
+import { api, Browser, chromium, run, scene, step, want } from "./harness.mjs";
 
-const scene = JSON.parse(readFileSync(0, "utf8"));
-const require = createRequire(join(scene.modules, "x"));
-const { chromium } = require("playwright-core");
-const axeSource = readFileSync(join(scene.modules, "axe-core/axe.min.js"), "utf8");
-const began = Date.now();
-const step = (name) => console.log(`${((Date.now() - began) / 1000).toFixed(1)} s  ${name}`);
-const want = (ok, what) => {
-  if (!ok) throw new Error(what);
-};
-const args = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"];
-const browser = await chromium.launch({ executablePath: scene.chromium, args });
-const context = await browser.newContext({ viewport: { width: 1280, height: 850 } });
-context.setDefaultTimeout(60_000);
-const page = await context.newPage();
-const wrong = [];
-let expectFailures = false;
-page.on("pageerror", (e) => wrong.push(`error in the page: ${e.stack}`));
-page.on("console", (m) => {
-  if (/Content Security Policy/.test(m.text())) wrong.push(`against the policy: ${m.text()}`);
-  else if (m.type() === "error" && !expectFailures) wrong.push(`console: ${m.text()} ${m.location().url}`);
-});
-page.on("request", (r) => {
-  const u = new URL(r.url());
-  if (u.origin !== scene.url && u.protocol !== "blob:") wrong.push(`a request to ${r.url()}`);
-});
-
-/** Looks at a page: nothing is wrong with it, axe finds no violation, and it fits a telephone. */
-async function look(name) {
-  await page.evaluate(axeSource);
-  const found = await page.evaluate(async () => (await globalThis.axe.run(document, { resultTypes: ["violations"] })).violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(" ") + " " + n.failureSummary).join("; ")}`));
-  want(found.length === 0, `axe, ${name}: ${found.join("\n")}`);
-  if (scene.pictures) await page.screenshot({ path: join(scene.pictures, `${name}-1280.png`), fullPage: true });
-  await page.setViewportSize({ width: 390, height: 844 });
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-  if (scene.pictures) {
-    await page.emulateMedia({ colorScheme: "dark" });
-    await page.screenshot({ path: join(scene.pictures, `${name}-390.png`), fullPage: true });
-    await page.emulateMedia({ colorScheme: "light" });
-  }
-  await page.setViewportSize({ width: 1280, height: 850 });
-  want(wide <= 390, `${name} is ${wide} pixels wide on a telephone`);
-  want(wrong.length === 0, `${name}: ${wrong.join("\n")}`);
-  step(name);
-}
-const open = (path) => page.evaluate((p) => void (location.hash = p), path);
+const browser = await Browser.open();
+const { page, context } = browser;
 const send = (key, method, path, body) => fetch(scene.url + path, { method, headers: { "X-API-Key": key }, body: body && JSON.stringify(body) });
-const api = async (key, method, path, body) => {
-  const r = await send(key, method, path, body);
-  const text = await r.text();
-  want(r.ok, `${method} ${path}: ${r.status} ${text}`);
-  return text && JSON.parse(text);
-};
 
-try {
-  await page.goto(scene.url);
-  await page.getByLabel("API key").fill(scene.admin);
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+await run(browser, async () => {
+  await browser.signIn(scene.admin);
 
   // Fork, snapshot, and the tree of both.
   const box = await api(scene.admin, "POST", "/v1/sandboxes", { isolation: "container", ttlMs: 3_600_000, labels: { kind: "tree" } });
-  await open(`#/sandbox/${box.id}/tree`);
+  await browser.go(`#/sandbox/${box.id}/tree`);
   await page.getByText("Fork it, or save a snapshot").waitFor();
   await page.getByRole("button", { name: "Fork" }).click();
   await page.waitForFunction((old) => !location.hash.includes(old), box.id);
@@ -76,7 +22,7 @@ try {
   const node = (name, from) => page.locator(from ? `svg a[aria-description="from ${from}"]` : "svg a:not([aria-description])").filter({ hasText: name });
   await node(`${child} running`, `sandbox ${box.id}`).waitFor();
   await node("snapshot, files", `sandbox ${child}`).waitFor();
-  await look("tree");
+  await browser.look("tree");
   await node("snapshot, files", `sandbox ${child}`).click();
   await page.getByRole("button", { name: "Start a sandbox from it" }).click();
   await page.waitForFunction(() => location.hash.startsWith("#/sandbox/"));
@@ -96,7 +42,7 @@ try {
   await page.getByRole("region", { name: "Output of the build" }).getByText("out-42").waitFor();
   await page.getByRole("status").getByText("made").waitFor();
   await page.getByRole("button", { name: "Start a sandbox of made" }).waitFor();
-  await look("templates");
+  await browser.look("templates");
 
   // A private port: from the console to an origin of its own.
   const tiny = await (await send(scene.admin, "POST", "/v1/templates/build", { name: "tiny", isolation: "container", dockerfile: "FROM host\nRUN true\n", idePort: 3000 })).text();
@@ -107,12 +53,12 @@ try {
   const put = await fetch(`${scene.url}/v1/sandboxes/${served.id}/files?path=/tmp/server.py`, { method: "PUT", headers: { "X-API-Key": scene.admin }, body: scene.server });
   want(put.ok, `the server's file: ${put.status} ${await put.text()}`);
   await api(scene.admin, "POST", `/v1/sandboxes/${served.id}/execs`, { args: ["python3", "/tmp/server.py", scene.url] });
-  await open(`#/sandbox/${served.id}/ports`);
+  await browser.go(`#/sandbox/${served.id}/ports`);
   await page.getByLabel("Port").fill("3000");
   await page.getByRole("button", { name: "Make a link" }).click();
   const link = page.getByRole("link", { name: "Open port 3000" });
   const ticket = await link.getAttribute("href");
-  await look("ports");
+  await browser.look("ports");
   let [shown] = await Promise.all([context.waitForEvent("page"), link.click()]);
   await link.waitFor({ state: "detached" });
   for (;;) {
@@ -145,10 +91,10 @@ try {
   step("preview with a WebSocket");
 
   // What listens at the port of the editor is opened from the page, and is no nearer to the console.
-  await open(`#/sandbox/${served.id}/editor`);
+  await browser.go(`#/sandbox/${served.id}/editor`);
   const edit = page.getByRole("link", { name: "Open the editor" });
   const once = await edit.getAttribute("href");
-  await look("editor");
+  await browser.look("editor");
   const [editor] = await Promise.all([context.waitForEvent("page"), edit.click()]);
   const attack = await (await editor.waitForFunction(() => window.result)).jsonValue();
   want(new URL(editor.url()).origin === own.origin && attack.socket === "you said knock" && !attack.opener && attack.api === "refused", `the editor at ${editor.url()} reads ${JSON.stringify(attack)}`);
@@ -158,7 +104,7 @@ try {
   want(none.status === 409 && /no editor/.test(await none.text()), `a sandbox without an editor: ${none.status}`);
   step("the editor's port");
 
-  const clean = await browser.newContext({ javaScriptEnabled: false });
+  const clean = await browser.chromium.newContext({ javaScriptEnabled: false });
   const stranger = await clean.newPage();
   const statusOfOther = async (url) => {
     await clean.clearCookies();
@@ -181,10 +127,10 @@ try {
 
   // Usage over time. To look extends nothing.
   const before = await api(scene.admin, "GET", `/v1/sandboxes/${box.id}`);
-  await open(`#/sandbox/${box.id}/usage`);
+  await browser.go(`#/sandbox/${box.id}/usage`);
   await page.locator('.graph:not([data-points="0"]) canvas').first().waitFor();
   await page.getByRole("figure", { name: /Memory/ }).getByText(/of 1.0 GiB/).waitFor();
-  await look("usage");
+  await browser.look("usage");
   const after = await api(scene.admin, "GET", `/v1/sandboxes/${box.id}`);
   want(before.expiresAt === after.expiresAt, `to look moved the deadline from ${before.expiresAt} to ${after.expiresAt}`);
   if (scene.soak) {
@@ -200,18 +146,11 @@ try {
   }
 
   if (scene.soak) await preset();
-  await browser.close();
-  console.log("all steps passed");
-} catch (e) {
-  console.log(`${e.stack ?? e}\nat ${page.url()}\n${wrong.join("\n")}`);
-  await page.screenshot({ path: process.env.HORTUS_SCREENSHOT ?? "/dev/null", type: "png" }).catch(() => {});
-  await browser.close();
-  process.exit(1);
-}
+});
 
 /** The preset of a browser: built and used from the page, and by Playwright. */
 async function preset() {
-  await open("#/templates");
+  await browser.go("#/templates");
   await page.getByLabel("A browser that").check();
   await page.getByLabel("Name").fill("browser");
   await page.getByRole("button", { name: "Build" }).click();
@@ -236,7 +175,7 @@ async function preset() {
   await page.getByRole("application").click({ position: { x: 200, y: 200 } });
   await page.keyboard.type("typed");
   await page.locator(".window strong").getByText("typed").waitFor();
-  await look("browser");
+  await browser.look("browser");
   want((await send(scene.admin, "POST", `${box}/browser/input`, { token: "guess", target: "AB", events: [] })).status === 403, "an input without the control");
   await page.getByRole("button", { name: "Give back the control" }).click();
   await page.getByRole("button", { name: "Take control" }).waitFor();

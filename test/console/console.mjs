@@ -1,66 +1,16 @@
 // Goes through the console in one browser. What it is told comes as JSON on stdin. It prints a line for each step that passed.
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { join } from "node:path";
+import { api, Browser, run, scene, step, want } from "./harness.mjs";
 
-const scene = JSON.parse(readFileSync(0, "utf8"));
-const require = createRequire(join(scene.modules, "x"));
-const { chromium } = require("playwright-core");
-const axeSource = readFileSync(join(scene.modules, "axe-core/axe.min.js"), "utf8");
-
-const began = Date.now();
-const patience = 60_000;
-const step = (name) => console.log(`${((Date.now() - began) / 1000).toFixed(1)} s  ${name}`);
-const want = (ok, what) => {
-  if (!ok) throw new Error(what);
-};
-
-const browser = await chromium.launch({
-  executablePath: scene.chromium,
-  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"],
-});
-const context = await browser.newContext({ viewport: { width: 1200, height: 850 }, acceptDownloads: true });
-context.setDefaultTimeout(patience);
-const page = await context.newPage();
-const wrong = [];
-let expectFailures = false;
-page.on("pageerror", (e) => wrong.push(`error in the page: ${e.stack}`));
-page.on("console", (m) => {
-  if (/Content Security Policy/.test(m.text())) wrong.push(`against the policy: ${m.text()}`);
-  else if (m.type() === "error" && !expectFailures) wrong.push(`console: ${m.text()} ${m.location().url}`);
-});
-page.on("request", (r) => {
-  const u = new URL(r.url());
-  if (u.origin !== scene.url && u.protocol !== "blob:") wrong.push(`a request to ${r.url()}`);
-});
-
-/** Looks at a page: nothing is wrong with it, axe finds no violation, and it fits a telephone. */
-async function look(name) {
-  await page.evaluate(axeSource);
-  const found = await page.evaluate(async () => (await globalThis.axe.run(document, { resultTypes: ["violations"] })).violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(" ") + " " + n.failureSummary).join("; ")}`));
-  want(found.length === 0, `axe, ${name}: ${found.join("\n")}`);
-  await page.setViewportSize({ width: 390, height: 844 });
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-  await page.setViewportSize({ width: 1200, height: 850 });
-  want(wide <= 390, `${name} is ${wide} pixels wide on a telephone`);
-  want(wrong.length === 0, `${name}: ${wrong.join("\n")}`);
-  want(!(await page.evaluate(() => "pwned" in globalThis)), `${name}: markup became a program`);
-  step(name);
-}
+const browser = await Browser.open();
+const { page, context } = browser;
 const heading = (name) => page.getByRole("heading", { level: 1, name }).waitFor();
-const open = (path) => page.evaluate((p) => void (location.hash = p), path);
-const api = async (key, method, path, body) => {
-  const r = await fetch(scene.url + path, { method, headers: { "X-API-Key": key }, body: body && JSON.stringify(body) });
-  want(r.ok, `${method} ${path}: ${r.status}`);
-  return r.json();
-};
-
 async function signIn(key) {
   await page.getByLabel("API key").fill(key);
   await page.getByRole("button", { name: "Sign in" }).click();
 }
 
-try {
+await run(browser, async () => {
   // Sign-in, and the figures of the first page.
   await page.goto(scene.url);
   await page.getByLabel("API key").waitFor();
@@ -74,33 +24,33 @@ try {
   });
   console.log(`figures: ${figures.script} bytes of compressed script, first paint after ${figures.paint} ms, usable within ${figures.interactive} ms`);
   want(figures.script > 0 && figures.script < 200 << 10, "the first page is too large");
-  await look("sign-in");
-  expectFailures = true;
+  await browser.look("sign-in");
+  browser.failing = true;
   await signIn("e2b_" + "0".repeat(40));
   await page.getByRole("alert").getByText("unknown API key").waitFor();
-  expectFailures = false;
   await signIn(scene.admin);
   await heading("Home");
+  browser.failing = false; // the browser may report the refusal after the page shows it
   await page.getByRole("link", { name: scene.evil }).first().waitFor();
   const cookies = await context.cookies();
   want(cookies.length === 1 && cookies[0].httpOnly && cookies[0].sameSite === "Strict", `cookies: ${JSON.stringify(cookies)}`);
-  await look("home");
+  await browser.look("home");
 
   // A run from the form to verified.
   await page.getByRole("link", { name: "New task" }).click();
   await heading("New task");
   await page.getByLabel("A change of a repository").check();
-  await look("form for a repository");
+  await browser.look("form for a repository");
   await page.getByLabel("A program from a sentence").check();
   await page.getByLabel("Request").fill("Write a Python script that prints the first 5 primes");
-  await look("form");
+  await browser.look("form");
   await page.getByRole("button", { name: "Start" }).click();
   await page.getByText("Finished: verified", { exact: true }).waitFor();
   await page.getByText("2, 3, 5, 7, 11").first().waitFor();
-  await look("run");
+  await browser.look("run");
   await page.getByRole("link", { name: "Program" }).click();
   await page.getByRole("heading", { name: "Attempt 1" }).waitFor();
-  await look("program");
+  await browser.look("program");
   // The same program again, which no model writes.
   await page.getByRole("button", { name: "Run attempt 1 again" }).click();
   await page.waitForFunction(() => /^#\/task\/[^/]+$/.test(location.hash));
@@ -111,7 +61,7 @@ try {
   await page.keyboard.press("Control+k");
   await page.keyboard.type("fix failing");
   await page.getByRole("option", { name: "task Fix the failing test" }).waitFor();
-  await look("palette");
+  await browser.look("palette");
   await page.getByRole("combobox").fill("sandboxes");
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { level: 1, name: "Sandboxes" }).waitFor();
@@ -123,24 +73,24 @@ try {
   step("palette by keys");
 
   // A task on a repository: timeline, changes, patch, gates.
-  await open(`#/task/${scene.repoTask}`);
+  await browser.go(`#/task/${scene.repoTask}`);
   await page.getByText("Finished: verified", { exact: true }).waitFor();
-  await look("task");
+  await browser.look("task");
   await page.getByRole("link", { name: "Changes" }).click();
   await page.getByRole("button", { name: "Side by side" }).click();
   await page.getByRole("columnheader", { name: "Old text" }).first().waitFor();
-  await look("changes side by side");
+  await browser.look("changes side by side");
   await page.getByRole("button", { name: "Inline" }).click();
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download patch" }).last().click()]);
   want(readFileSync(await download.path(), "utf8").startsWith("diff --git "), "the patch is no patch");
-  await look("changes inline");
+  await browser.look("changes inline");
   await page.getByRole("link", { name: "Gates" }).click();
   await page.getByText("python3 -m unittest").first().waitFor();
-  await look("gates");
+  await browser.look("gates");
 
   if (scene.manyTask) {
     const start = Date.now();
-    await open(`#/task/${scene.manyTask}`);
+    await browser.go(`#/task/${scene.manyTask}`);
     await page.getByText("said 9999").waitFor();
     const shown = Date.now() - start;
     const { used, entries } = await page.evaluate(() => ({ used: performance.memory.usedJSHeapSize, entries: document.querySelectorAll("ol.log > li").length }));
@@ -153,34 +103,34 @@ try {
   }
 
   // What is markup elsewhere is text here.
-  await open(`#/task/${scene.evilTask}`);
+  await browser.go(`#/task/${scene.evilTask}`);
   await heading(scene.evil.slice(0, 60));
   await page.getByText("Worked for").click();
   await page.locator("ol.log details details > summary").click();
   await page.getByText(scene.evil).nth(6).waitFor();
-  await look("task of markup");
-  await open("#/tasks");
+  await browser.look("task of markup");
+  await browser.go("#/tasks");
   await heading("Tasks");
   await page.getByRole("link", { name: scene.evil }).first().waitFor();
-  await look("tasks");
-  await open("#/sandboxes");
+  await browser.look("tasks");
+  await browser.go("#/sandboxes");
   await page.getByText(scene.evil).first().waitFor();
-  await look("sandboxes of markup");
-  await open(`#/sandbox/${scene.evilBox}/files`);
+  await browser.look("sandboxes of markup");
+  await browser.go(`#/sandbox/${scene.evilBox}/files`);
   await page.getByRole("button", { name: scene.evil.replaceAll("/", "|") }).click();
   await page.getByLabel(/Content of/).waitFor();
-  await look("file of markup");
-  await open(`#/sandbox/${scene.evilBox}/commands`);
+  await browser.look("file of markup");
+  await browser.go(`#/sandbox/${scene.evilBox}/commands`);
   await page.getByRole("button", { name: "Output" }).first().click();
   await page.getByRole("region", { name: "Output" }).getByText(scene.evil).waitFor();
-  await look("commands of markup");
+  await browser.look("commands of markup");
 
   // A sandbox: a terminal whose network is cut, a file, a fork.
-  await open("#/sandboxes");
+  await browser.go("#/sandboxes");
   await page.getByText("Isolation, limits, outgoing connections").click();
   await page.getByLabel("Isolation").selectOption("container");
   await page.getByLabel("Memory in MiB").fill("256");
-  await look("sandbox form");
+  await browser.look("sandbox form");
   await page.getByRole("button", { name: "Create" }).click();
   await page.getByText("Connected. The shell").waitFor();
   const id = new URL(page.url()).hash.split("/")[2];
@@ -201,24 +151,24 @@ try {
     await page.waitForTimeout(200);
   }
   await page.setViewportSize({ width: 1200, height: 850 });
-  expectFailures = true;
+  browser.failing = true;
   await type("for i in 1 2 3 4 5 6; do echo tick-$((i*11)); sleep 0.2; done; echo end-$((40+2))");
   await log.getByText("tick-11").waitFor();
   await context.setOffline(true);
   await page.waitForTimeout(300);
   await context.setOffline(false);
   await log.getByText("end-42").waitFor();
-  expectFailures = false;
+  browser.failing = false;
   const text = await log.innerText();
   for (const mark of ["first-42", "tick-11", "tick-33", "tick-66", "end-42"]) want(text.split(mark).length === 2, `${mark} is there ${text.split(mark).length - 1} times: ${text}`);
   // Another page and back: the shell is the same, and nothing is doubled.
   await page.getByRole("link", { name: "Ports" }).click();
-  await look("ports");
+  await browser.look("ports");
   await page.getByRole("link", { name: "Terminal", exact: true }).click();
   await page.getByRole("button", { name: "Text log" }).click();
   await log.getByText("end-42").waitFor();
   want((await log.innerText()).split("first-42").length === 2, "the output is doubled");
-  await look("terminal");
+  await browser.look("terminal");
 
   await page.getByRole("link", { name: "Files" }).click();
   await page.getByLabel("Name of a new file or directory").fill("note.py");
@@ -226,7 +176,7 @@ try {
   await page.getByRole("button", { name: /^note\.py/ }).click();
   await page.getByLabel("Content of /workspace/note.py").click();
   await page.keyboard.type("print(6 * 7)");
-  await look("editor");
+  await browser.look("editor");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("/workspace/note.py is saved.").waitFor();
   await page.getByRole("link", { name: "Commands" }).click();
@@ -241,72 +191,65 @@ try {
   // A program waits for a person, here on another page.
   const ask = await api(scene.admin, "POST", "/v1/sandboxes", { isolation: "container", egress: { ask: true } });
   const caller = await api(scene.admin, "POST", `/v1/sandboxes/${ask.id}/execs`, { args: ["python3", "-c", "import urllib.request; urllib.request.urlopen('https://api.example.org/')"] });
-  await open("#/");
+  await browser.go("#/");
   const answer = page.getByRole("button", { name: "Deny api.example.org:443" });
   await answer.waitFor();
-  await look("home with a connection that waits");
+  await browser.look("home with a connection that waits");
   await answer.click();
   await answer.waitFor({ state: "detached" });
-  await open(`#/sandbox/${ask.id}/network`);
+  await browser.go(`#/sandbox/${ask.id}/network`);
   await page.getByText("denied").first().waitFor();
-  await look("network");
+  await browser.look("network");
   for (let row = {}; row.state !== "exited"; ) {
     row = await api(scene.admin, "GET", `/v1/sandboxes/${ask.id}/execs/${caller.id}`);
     want(row.state !== "exited" || row.exit.code !== 0, "the connection was denied, and the program went on");
   }
 
-  await open(`#/sandbox/${id}`);
+  await browser.go(`#/sandbox/${id}`);
   await page.getByRole("button", { name: "Fork" }).click();
   await page.waitForFunction((old) => !location.hash.includes(old) && location.hash.startsWith("#/sandbox/"), id);
   await page.getByText("Details").click();
   await page.getByRole("link", { name: id }).waitFor();
-  expectFailures = true; // the terminal may ask for output while the sandbox ends
+  browser.failing = true; // the terminal may ask for output while the sandbox ends
   await page.getByRole("button", { name: "Destroy" }).click();
   await page.getByRole("button", { name: "Destroy it and its files" }).click();
   await page.getByText("This sandbox has ended").waitFor();
-  await look("sandbox that has ended");
-  expectFailures = false;
+  await browser.look("sandbox that has ended");
+  browser.failing = false;
 
   // In the dark.
   await page.emulateMedia({ colorScheme: "dark" });
   for (const path of ["#/", `#/task/${scene.repoTask}/changes`, `#/sandbox/${id}`].slice(0, scene.soak ? 3 : 2)) {
-    await open(path);
+    await browser.go(path);
     await page.locator("main h1").waitFor();
     await page.waitForTimeout(300);
-    await look(`dark: ${path}`);
+    await browser.look(`dark: ${path}`);
   }
   await page.emulateMedia({ colorScheme: "light" });
 
   // Sign out, and in as another account, which sees nothing of the first one.
   await page.locator("summary", { hasText: "default" }).click();
-  await look("account");
+  await browser.look("account");
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByLabel("API key").waitFor();
   want((await context.cookies()).length === 0, "the cookie is left");
   await signIn(scene.user);
   await page.locator("summary", { hasText: "user" }).waitFor();
-  expectFailures = true;
-  await open(`#/sandbox/${id}`);
+  browser.failing = true;
+  await browser.go(`#/sandbox/${id}`);
   await page.getByRole("alert").getByText("unknown sandbox").waitFor();
-  expectFailures = false;
-  await open("#/tasks");
+  await browser.go("#/tasks");
   await page.getByText("There is no task yet").waitFor();
-  await look("empty list");
-  await open("#/nowhere");
+  browser.failing = false; // the browser may report the refusal after the page shows it
+  await browser.look("empty list");
+  await browser.go("#/nowhere");
   await heading("No such page");
-  await look("no such page");
+  await browser.look("no such page");
 
   // The key is revoked: the session has ended at once.
-  expectFailures = true;
+  browser.failing = true;
   await api(scene.admin, "DELETE", `/v1/keys/${scene.userId}`);
-  await open("#/sandboxes");
+  await browser.go("#/sandboxes");
   await page.getByText("Your session has ended").waitFor();
   step("signed out by the revocation of the key");
-  await browser.close();
-  console.log("all steps passed");
-} catch (e) {
-  console.log(`${e.stack ?? e}\nat ${page.url()}\n${wrong.join("\n")}`);
-  await page.screenshot({ path: process.env.HORTUS_SCREENSHOT ?? "/dev/null", type: "png" }).catch(() => {});
-  await browser.close();
-  process.exit(1);
-}
+});

@@ -4,5 +4,7 @@
 //
 // TestBuild wants the files that are embedded in the daemon to be those that the folder web builds to.
 //
+// TestPictures takes the pictures of README and docs/console.md (pictures.mjs).
+//
 // What the tests need of npm is installed as the lock files here and in web have it, in folders of the user's cache; .ci/run does it.
 package console

@@ -5,8 +5,8 @@ import { join } from "node:path";
 
 export const scene = JSON.parse(readFileSync(0, "utf8"));
 const require = createRequire(join(scene.modules, "x"));
-const { chromium } = require("playwright-core");
-const axeSource = readFileSync(join(scene.modules, "axe-core/axe.min.js"), "utf8");
+export const { chromium } = require("playwright-core");
+export const axeSource = readFileSync(join(scene.modules, "axe-core/axe.min.js"), "utf8");
 
 const began = Date.now();
 export const step = (name) => console.log(`${((Date.now() - began) / 1000).toFixed(1)} s  ${name}`);
@@ -16,8 +16,9 @@ export const want = (ok, what) => {
 
 export const api = async (key, method, path, body) => {
   const r = await fetch(scene.url + path, { method, headers: { "X-API-Key": key }, body: body && JSON.stringify(body) });
-  want(r.ok, `${method} ${path}: ${r.status} ${r.ok ? "" : await r.text()}`);
-  return r.json();
+  const text = await r.text();
+  want(r.ok, `${method} ${path}: ${r.status} ${text}`);
+  return text && JSON.parse(text);
 };
 
 /** A browser with one page, which notes all that is wrong with it. */

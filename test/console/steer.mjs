@@ -112,6 +112,8 @@ await run(b, async () => {
   await page.getByText("Connected. The shell").waitFor();
   await page.getByLabel("Terminal input").focus();
   await page.keyboard.type("q");
+  // What is typed before top has ended is lost: top discards it.
+  await page.waitForFunction((el) => /\$\s*$/.test(el.textContent), await log.elementHandle());
   await page.keyboard.type("echo left-$((40+2))\n");
   await log.getByText("left-42").waitFor();
   await b.sound("top");

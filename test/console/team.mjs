@@ -1,24 +1,9 @@
 // Has people of a team use the console, each in a browser of their own. What it is told comes as JSON on stdin. It prints a line for each step
 // that passed.
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
+import { Browser, axeSource, scene, step, want } from "./harness.mjs";
 
-const scene = JSON.parse(readFileSync(0, "utf8"));
-const require = createRequire(join(scene.modules, "x"));
-const { chromium } = require("playwright-core");
-const axeSource = readFileSync(join(scene.modules, "axe-core/axe.min.js"), "utf8");
-
-const began = Date.now();
-const step = (name) => console.log(`${((Date.now() - began) / 1000).toFixed(1)} s  ${name}`);
-const want = (ok, what) => {
-  if (!ok) throw new Error(what);
-};
-
-const browser = await chromium.launch({
-  executablePath: scene.chromium,
-  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"],
-});
+const { chromium: browser } = await Browser.open();
 const wrong = [];
 
 /** A browser of one person. */

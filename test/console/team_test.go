@@ -1,22 +1,18 @@
 package console
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/server/openid"
 	"hortus.dev/test/openidserver"
-	"hortus.dev/test/patience"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/world"
 )
@@ -38,10 +34,7 @@ type team struct {
 func TestTeam(t *testing.T) {
 	tier.AnyUser(t)
 	t.Parallel()
-	modules := installed(t, ".", "hortus-console")
-	if _, err := os.Stat(chromium); err != nil {
-		t.Skipf("there is no browser: %v; apt-get install chromium", err)
-	}
+	modules := needsBrowser(t)
 	w := world.Open(t, world.Config{Config: daemon.Config{Level: &slog.LevelVar{}}})
 	const secret = "secret of the client"
 	p := openidserver.New(t, openidserver.Config{ClientID: "hortus", Secret: secret, Redirect: w.URL + openid.CallbackPath})
@@ -60,21 +53,5 @@ func TestTeam(t *testing.T) {
 		p.Claims(claims)
 	}))
 	defer person.Close()
-	told, err := json.Marshal(team{URL: w.URL, Provider: p.URL, Person: person.URL, Evil: evil, Modules: modules, Chromium: chromium, Shots: os.Getenv("HORTUS_TEST_SHOTS")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(3*time.Minute))
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", "team.mjs")
-	cmd.Stdin = strings.NewReader(string(told))
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasSuffix(string(out), "all steps passed\n") {
-		t.Error("the script ended early")
-	}
+	runScript(t, "team.mjs", team{URL: w.URL, Provider: p.URL, Person: person.URL, Evil: evil, Modules: modules, Chromium: chromium, Shots: os.Getenv("HORTUS_TEST_SHOTS")})
 }

@@ -114,10 +114,13 @@ func TestSecretsOfTheDaemon(t *testing.T) {
 		t.Errorf("with both secrets it warns: %q", all[2:])
 	}
 	// Only an administrator is told of the forges.
-	for key, n := range map[api.CreatedKey]int{w.operator: 2, w.alice: 0} {
-		d, err := w.As(key).Doctor(t.Context())
-		if err != nil || len(d.Forges) != n {
-			t.Errorf("%+v, %v; want %d forges", d.Forges, err, n)
+	for _, c := range []struct {
+		key    api.CreatedKey
+		forges int
+	}{{w.operator, 2}, {w.alice, 0}} {
+		d, err := w.As(c.key).Doctor(t.Context())
+		if err != nil || len(d.Forges) != c.forges {
+			t.Errorf("%+v, %v; want %d forges", d.Forges, err, c.forges)
 		}
 	}
 	_, err := w.Client.Sandboxes.Create(ctx, api.CreateSandbox{Isolation: "container", Secrets: []api.SecretGrant{{Name: "openai-key"}}})

@@ -47,8 +47,7 @@ type daytonaBox struct {
 	active  int
 }
 
-func newDouble(t *testing.T) *double {
-	w, _ := hortus(t)
+func newDouble(t *testing.T, w *world.World) *double {
 	d := &double{t: t, w: w, boxes: map[string]*daytonaBox{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/sandbox", d.create)
@@ -230,9 +229,9 @@ func (d *double) execute(w http.ResponseWriter, r *http.Request, b *daytonaBox) 
 	answer(w, map[string]any{"exitCode": code, "result": out.String()})
 }
 
-// TestDaytona: the whole suite in soak, and one sandbox from its start to its end in each run.
-func TestDaytona(t *testing.T) {
-	d, b := newDouble(t), newBench(t)
+// atDaytona: the whole suite in soak, and one sandbox from its start to its end in each run.
+func atDaytona(t *testing.T, w *world.World, _ string) {
+	d, b := newDouble(t, w), newBench(t)
 	s := d.service(t)
 	backend := b.backend(t, s, false)
 	spec := sandbox.Spec{ID: api.NewSandboxID(), Limits: api.DefaultLimits(), Env: map[string]string{"GIVEN": "value"}}
@@ -262,6 +261,7 @@ func TestDaytona(t *testing.T) {
 	if _, err := b.backend(t, other, false).Start(t.Context(), spec); api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "which is not of daytona.io") {
 		t.Errorf("an address of another domain: %v", err)
 	}
+	t.Run("documented", func(t *testing.T) { sandboxtest.Documented(t, backend, backend.Probe(t.Context())) })
 	tier.Soak(t)
 	sandboxtest.Run(t, func(t *testing.T) sandboxtest.Fixture {
 		return sandboxtest.Fixture{

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/test/sandboxtest"
+	"hortus.dev/test/world"
 )
 
 // boxes lists what the service has of a sandbox.
@@ -34,9 +35,8 @@ func boxes(t *testing.T, s remote.Service, b *bench, id api.SandboxID) (out []st
 	return out
 }
 
-// TestConformance: all cases in soak, and those of the start and the end in each run.
-func TestConformance(t *testing.T) {
-	w, key := hortus(t)
+// conforms: all cases in soak, and those of the start and the end in each run.
+func conforms(t *testing.T, w *world.World, key string) {
 	s, b := atHortus(t, w.URL, key), newBench(t)
 	sandboxtest.Run(t, func(t *testing.T) sandboxtest.Fixture {
 		return sandboxtest.Fixture{
@@ -46,9 +46,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestAdopt: a second process finds what the first one left, takes it over, and stores what was changed.
-func TestAdopt(t *testing.T) {
-	w, key := hortus(t)
+// adopts: a second process finds what the first one left, takes it over, and stores what was changed.
+func adopts(t *testing.T, w *world.World, key string) {
 	s, b := atHortus(t, w.URL, key), newBench(t)
 	first := b.backend(t, s, false)
 	spec := sandbox.Spec{ID: api.NewSandboxID(), Limits: api.DefaultLimits()}
@@ -107,9 +106,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestWorkspace: a durable workspace has what a sandbox at the service changed, and is as before if that is too much.
-func TestWorkspace(t *testing.T) {
-	w, key := hortus(t)
+// workspaces: a durable workspace has what a sandbox at the service changed, and is as before if that is too much.
+func workspaces(t *testing.T, w *world.World, key string) {
 	b := newBench(t)
 	backend := b.backend(t, atHortus(t, w.URL, key), false)
 	base := layer.Digest("sha256-" + strings.Repeat("c", 64))

@@ -22,6 +22,8 @@ import (
 	"hortus.dev/internal/guest/tunnel"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
+	"hortus.dev/test/world"
 )
 
 // liar stands before an honest service, and answers some requests itself.
@@ -37,10 +39,10 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.honest.ServeHTTP(w, r)
 }
 
-// TestLies: a service that lies is refused with an error that says what is wrong, in a time and with memory that have a
-// maximum. It gets no API key to another host, and ends no other sandbox. The control is the same start without a lie.
-func TestLies(t *testing.T) {
-	w, key := hortus(t)
+// lies: a service that lies is refused with an error that says what is wrong, in a time and with memory that have a
+// maximum. It gets no API key to another host, and ends no other sandbox. The control is the same start without a lie. Each run
+// has the first lies, one about the sandbox and two about answers; the soak tier has all.
+func lies(t *testing.T, w *world.World, key string) {
 	at, err := url.Parse(w.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +85,7 @@ func TestLies(t *testing.T) {
 	frame := func(text string) []byte {
 		return append([]byte{0, 0, 0, byte(len(text) >> 8), byte(len(text))}, text...)
 	}
-	for _, c := range []struct {
+	for _, c := range tier.First(3, []struct {
 		name, want string
 		kind       api.Kind
 		lie        func(w http.ResponseWriter, r *http.Request) bool
@@ -102,6 +104,7 @@ func TestLies(t *testing.T) {
 			}
 			return true
 		}},
+		{"another sandbox", string(spec.ID), api.KindUnavailable, created(of.Box.ID)},
 		{"endless output", "more than", api.KindUnavailable, func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path != envd.ProcStart {
 				return false
@@ -127,7 +130,6 @@ func TestLies(t *testing.T) {
 			w.Write(frame(`{"event":{"end":{"exitCode":7,"exited":true}}}`))
 			return true
 		}},
-		{"another sandbox", string(spec.ID), api.KindUnavailable, created(of.Box.ID)},
 		{"path as an ID", "malformed ID", api.KindUnavailable, created("../../../v1/keys")},
 		{"another program at the port", "another program", api.KindUnavailable, func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Header.Get("E2b-Sandbox-Port") != strconv.Itoa(tunnel.Port) {
@@ -153,7 +155,7 @@ func TestLies(t *testing.T) {
 			http.Error(w, "who has "+r.Header.Get("X-Api-Key")+"?", http.StatusTeapot)
 			return true
 		}},
-	} {
+	}) {
 		l.lie.Store(&c.lie)
 		liedTo := sandbox.Spec{ID: api.NewSandboxID(), Limits: api.DefaultLimits()}
 		ctx, cancel := context.WithTimeout(t.Context(), patience.Of(5*time.Second))

@@ -20,6 +20,17 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
+// TestServices has the tests of sandboxes at a second Hortus, which they share: to start one takes seconds.
+func TestServices(t *testing.T) {
+	w, key := hortus(t)
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, w *world.World, key string)
+	}{{"conformance", conforms}, {"adopt", adopts}, {"workspace", workspaces}, {"lies", lies}, {"daytona", atDaytona}} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, w, key) })
+	}
+}
+
 // bench is what a backend is tested on: stores of its own, and the small guest.
 type bench struct {
 	dir, run   string

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"hortus.dev/api"
@@ -14,27 +13,46 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/platform/gvisorbuild"
+	"hortus.dev/test/dockertest"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/tools"
 	"hortus.dev/test/world"
 )
 
-// TestSameTask: the same work on a repository has the same change and the same verdict on a container here and at a service:
+// TestSameTask: the same work on a repository has the same change and the same verdict on every backend that has workspaces, at a service too:
 // a task, the best of two, and a plan.
 func TestSameTask(t *testing.T) {
-	tier.Soak(t) // it takes half a minute; the suite has the workspaces of a service's sandboxes in each run
-	service, key := hortus(t)
-	// A small guest that needs no file of this host, as a release has it.
+	tier.Soak(t) // it takes a minute; each run has the workspaces of a service's sandboxes here, and those of containers in test/conformance
+	isolations := []string{"container", "docker", "gvisor", "e2b"}
+	missing := map[string]string{} // why there is no such backend here
 	dir := world.NewDir(t)
+	cfg := world.Config{Config: daemon.Config{DataDir: dir}}
+	engine, err := dockertest.Open()
+	switch {
+	case dockertest.Missing(err):
+		missing["docker"] = err.Error()
+	case err != nil:
+		t.Fatal(err)
+	default:
+		cfg.DockerHost = engine.Host
+		t.Cleanup(func() {
+			if err := engine.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	// A small guest that needs no file of this host, as a release has it.
 	small := gvisorbuild.GuestPath(filepath.Join(dir, "bin"))
-	err := os.MkdirAll(filepath.Dir(small), 0o700)
+	err = os.MkdirAll(filepath.Dir(small), 0o700)
 	if err == nil {
 		err = os.Rename(tools.Program(t, "./cmd/hortus-guest"), small)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world.Open(t, world.Config{Config: daemon.Config{DataDir: dir, E2B: daemon.RemoteService{KeySecret: "service", APIURL: service.URL, SandboxURL: service.URL}}})
+	service, key := hortus(t)
+	cfg.GVisor, cfg.E2B = true, daemon.RemoteService{KeySecret: "service", APIURL: service.URL, SandboxURL: service.URL}
+	w := world.Open(t, cfg)
 	world.Must(w.Client.Secrets.Set(t.Context(), "service", secrets.Set{Value: key}))(t)
 	shop := filepath.Join(t.TempDir(), "shop")
 	if err := os.CopyFS(shop, os.DirFS("../../examples/tasks/python")); err != nil {
@@ -62,15 +80,18 @@ func TestSameTask(t *testing.T) {
 		text := world.Must(io.ReadAll(diff))(t)
 		return fmt.Sprintf("%s\n%s", task.Outcome, text)
 	}
-	for name, work := range map[string]func(isolation string) string{
-		"task": func(isolation string) string {
+	for _, work := range []struct {
+		name string
+		do   func(isolation string) string
+	}{
+		{"task", func(isolation string) string {
 			return result(world.Must(w.Client.Tasks.Create(t.Context(), request(isolation, nil)))(t).ID)
-		},
-		"best of two": func(isolation string) string {
+		}},
+		{"best of two", func(isolation string) string {
 			best := &api.BestOf{Of: 2, Vary: []api.Variant{{Agent: "hortus", Model: "offline"}, {Model: "offline"}}}
 			return result(world.Must(w.Client.Tasks.Create(t.Context(), request(isolation, best)))(t).ID)
-		},
-		"plan": func(isolation string) string {
+		}},
+		{"plan", func(isolation string) string {
 			p := world.Must(w.Client.Plans.Create(t.Context(), plan.Create{Task: request(isolation, nil), Items: []plan.Item{{ID: "fix", Request: "Fix the failing test"}}}))(t)
 			for _, err := range w.Client.Plans.Events(t.Context(), p.ID, 0) {
 				if err != nil {
@@ -79,15 +100,23 @@ func TestSameTask(t *testing.T) {
 			}
 			p = world.Must(w.Client.Plans.Get(t.Context(), p.ID))(t)
 			return fmt.Sprintf("%s\n%s", p.State, result(p.Items[0].Last().Task))
-		},
+		}},
 	} {
-		var got []string
-		for _, isolation := range []string{"container", "e2b"} {
-			got = append(got, work(isolation))
+		want := ""
+		for _, isolation := range isolations {
+			t.Run(work.name+"/"+isolation, func(t *testing.T) {
+				if why := missing[isolation]; why != "" {
+					t.Skip(why)
+				}
+				got := work.do(isolation)
+				if want == "" {
+					want = got
+				}
+				if got != want {
+					t.Errorf("got\n%s\non %s\n%s", got, isolations[0], want)
+				}
+				t.Log(got)
+			})
 		}
-		if len(slices.Compact(got)) != 1 {
-			t.Errorf("%s: on a container\n%s\nat the service\n%s", name, got[0], got[1])
-		}
-		t.Logf("%s: %s", name, got[0])
 	}
 }

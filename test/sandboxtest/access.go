@@ -43,7 +43,7 @@ func accessCases() []Case {
 	return []Case{{Name: "workspace/read-only-files", PerUser: true, Needs: []api.Capability{api.CapStart, api.CapWorkspace}, Check: func(t *testing.T, s *Suite) {
 		w, _ := s.workspace(t)
 		w.Access = []sandbox.PathAccess{{Path: "old", ReadOnly: true}, {Path: "src"}, {Path: "src/deep"}, {Path: "src/deep/x", ReadOnly: true}}
-		if s.remote() {
+		if s.copied() {
 			spec := s.spec()
 			spec.Workspace = w
 			s.wantRefused(t, "read-only files", spec)

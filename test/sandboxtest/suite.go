@@ -2,7 +2,6 @@ package sandboxtest
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -73,6 +72,9 @@ func Run(t *testing.T, new func(t *testing.T) Fixture) {
 	if f.Leftovers == nil {
 		t.Fatal("sandboxtest: the fixture cannot tell what is left over")
 	}
+	if !f.Claimed {
+		t.Run("documented", func(t *testing.T) { Documented(t, f.Backend, s.Report) })
+	}
 	for _, c := range Cases() {
 		if (f.Claimed || f.Few) && !c.Claimed && !tier.Soaking() {
 			continue
@@ -84,14 +86,8 @@ func Run(t *testing.T, new func(t *testing.T) Fixture) {
 			if !c.Alone {
 				t.Parallel()
 			}
-			needs := c.Needs
-			if !c.Plain {
-				needs = append(slices.Clip(needs), api.CapPrograms)
-			}
-			for _, need := range needs {
-				if a, ok := s.Report.Has(need); !ok {
-					t.Skipf("%s lacks %s on this host: %s", f.Backend.Name(), need, a.Reason)
-				}
+			if a, lacks := c.lacks(s.Report); lacks {
+				t.Skipf("%s lacks %s on this host: %s", f.Backend.Name(), a.Capability, a.Reason)
 			}
 			c.Check(t, s)
 		})

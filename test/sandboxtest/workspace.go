@@ -103,8 +103,8 @@ func (s *Suite) fingerprint(t *testing.T, d layer.Digest) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// remote reports whether sandboxes run on another machine, where a workspace is a copy.
-func (s *Suite) remote() bool { return s.Backend.Capabilities().Remote }
+// copied reports whether a sandbox has a copy of its workspace.
+func (s *Suite) copied() bool { return s.Backend.Capabilities().Copied }
 
 // workspace makes a workspace over a repository.
 func (s *Suite) workspace(t *testing.T) (*sandbox.Workspace, layer.Digest) {
@@ -130,7 +130,7 @@ func (s *Suite) in(t *testing.T, w *sandbox.Workspace) *Sandbox {
 func workspaceCases() []Case {
 	needs := []api.Capability{api.CapStart, api.CapWorkspace}
 	return []Case{
-		{Name: "workspace/refused-where-it-is-missing", PerUser: true, Needs: needs[:1], Check: func(t *testing.T, s *Suite) {
+		{Name: "workspace/refused-where-it-is-missing", Plain: true, PerUser: true, Needs: needs[:1], Check: func(t *testing.T, s *Suite) {
 			if _, ok := s.Report.Has(api.CapWorkspace); ok {
 				t.Skip("this backend has it")
 			}
@@ -243,8 +243,8 @@ func workspaceCases() []Case {
 			if got.String() != want {
 				t.Errorf("changes:\n%s\nwant:\n%s", &got, want)
 			}
-			// A pipe is refused, or a kernel of the sandbox's own, or another machine, has kept it to itself.
-			if refused := len(ch.Refused); !ch.Complete || refused > 1 || refused == 1 && ch.Refused[0].Path != "pipe" || refused == 0 && !s.OwnKernel && !s.remote() {
+			// A pipe is refused, or a kernel of the sandbox's own, or the machine of a copy, has kept it to itself.
+			if refused := len(ch.Refused); !ch.Complete || refused > 1 || refused == 1 && ch.Refused[0].Path != "pipe" || refused == 0 && !s.OwnKernel && !s.copied() {
 				t.Errorf("refused: %+v, complete %t", ch.Refused, ch.Complete)
 			}
 			delta, err := workspace.Delta(t.Context(), s.Store, []layer.Digest{d}, ch.List)
@@ -294,6 +294,10 @@ exec
 			a.run(t, "root", "sh", "-c", "echo r > of-root; chmod 600 of-root; cp /bin/true suid; chmod 4755 suid; echo >> README; chown 1000:1000 README; chown 7:8 keep").want(t, 0, "")
 			a.sh(t, "cat of-root 2>/dev/null || echo denied; stat -c '%u %g' of-root keep README").want(t, 0, "denied\n0 0\n7 8\n1000 1000\n")
 			s.kill(t, a)
+			if s.copied() {
+				s.in(t, w).sh(t, "stat -c '%u %g %a' of-root keep suid").want(t, 0, "1000 1000 644\n1000 1000 644\n1000 1000 755\n")
+				return
+			}
 			for name, want := range map[string]uint32{"of-root": 0, "keep": 7, "README": 1000} {
 				var st unix.Stat_t
 				if err := unix.Lstat(filepath.Join(s.Workspaces.Dir(), string(w.Upper), "upper", name), &st); err != nil || st.Uid != want {
@@ -303,8 +307,8 @@ exec
 			s.in(t, w).sh(t, "stat -c '%u %g' of-root keep README").want(t, 0, "0 0\n7 8\n1000 1000\n")
 		}},
 		{Name: "workspace/is-bounded", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
-			if s.remote() {
-				t.Skip("a workspace on another machine is a copy, whose size is checked when it is stored")
+			if s.copied() {
+				t.Skip("the workspace is a copy, whose size is checked when it is stored")
 			}
 			// Each stops by itself at some time, so that a test that fails leaves room
 			// for others.

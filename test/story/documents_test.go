@@ -56,6 +56,7 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/operations.md", "hortus key rm k3f9", "an identifier of an example"},
 	{"docs/operations.md", "OTEL_EXPORTER_OTLP_ENDPOINT=", "a daemon in the foreground: internal/telemetry"},
 	{"docs/operations.md", "hortus uninstall", "ends the daemon of this test: TestUninstall"},
+	{"docs/remote.md", "", "needs a service: test/remote TestSameTask"},
 	{"docs/replay.md", "hortus run --model planner=SMALL", "names of no model"},
 	{"docs/replay.md", "hortus run --model SMALL", "names of no model"},
 	{"docs/agents.md", "", "needs keys of models, and their agents: test/agents TestAgents"},
@@ -85,6 +86,9 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/tasks.md", "hortus task --issue", "needs a forge: TestTaskFromIssue"},
 	{"docs/tasks.md", "hortus task --repo lib", "needs three repositories: TestScripts/user_several"},
 	{"docs/tasks.md", "hortus task reply", "answers a question that a model asked: TestTaskReply"},
+	{"docs/wasm.md", "hortus run --isolation wasm hello.wasm", "a module of the reader's: internal/backend/wasm TestModules"},
+	{"docs/wasm.md", "hortus wasm install python", "needs a build of Python: TestScripts/user_wasm has what is refused"},
+	{"docs/wasm.md", "hortus run --isolation wasm hello.py", "the same"},
 	{"examples/README.md", "", "TestExamples runs them"},
 }
 

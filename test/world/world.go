@@ -16,6 +16,8 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/backend/jail/initns"
+	wasmguest "hortus.dev/internal/backend/wasm/guest"
+	wasmrun "hortus.dev/internal/backend/wasm/run"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/daemon/datadir"
 	"hortus.dev/internal/daemon/launch"
@@ -40,6 +42,10 @@ func Main(m *testing.M) {
 		os.Exit(guest.Main())
 	case interpreter.Argv0:
 		os.Exit(interpreter.Main())
+	case wasmguest.Argv0:
+		os.Exit(wasmguest.Main())
+	case wasmrun.Argv0:
+		os.Exit(wasmrun.Main())
 	case "hortus":
 		os.Exit(daemon.Main(os.Args[3:])) // hortus daemon run ...
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/moby/moby/api/types/container"
@@ -64,11 +65,17 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	if err != nil {
 		return none, err
 	}
-	m := newMachine(b, id, all[0].ID, r)
+	files, err := b.reattach(ctx, spec, state.Pid)
+	if err != nil {
+		r.release()
+		return none, api.Errorf(api.KindConflict, "sandbox %s: %w", id, err)
+	}
+	m := newMachine(b, spec, all[0].ID, r, files)
 	m.pid = state.Pid
 	conn, err := m.link.Dial(ctx)
 	if err != nil {
 		r.release()
+		files.Leave()
 		return none, api.Errorf(api.KindConflict, "sandbox %s: %w", id, err)
 	}
 	conn.Close()
@@ -102,7 +109,7 @@ func (b *Backend) Orphans(ctx context.Context) ([]api.SandboxID, error) {
 	return slices.Compact(ids), nil
 }
 
-// Reclaim implements sandbox.Backend.
+// Reclaim implements sandbox.Backend. Changes of a durable workspace are stored first, if it has them: the daemon that is no more had no time to.
 func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, error) {
 	proof := api.Proof{How: "the engine has no container of the sandbox"}
 	if !id.Valid() {
@@ -115,10 +122,17 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 	}
 	for _, c := range all {
 		got, err := b.engine.ContainerInspect(ctx, c.ID, client.ContainerInspectOptions{})
+		pid := 0
 		if err == nil && got.Container.State != nil && got.Container.State.Running {
-			proof.Killed += max(1, int(groupOf(got.Container.State.Pid).processes()))
+			pid = got.Container.State.Pid
+			proof.Killed += max(1, int(groupOf(pid).processes()))
 			proof.How = howRemoved
 		}
+		release, err := b.storeLeft(ctx, id, c, pid)
+		if err != nil {
+			b.log.Error("changes of a workspace are lost", "sandbox", id, "error", err)
+		}
+		defer release()
 		if err := b.remove(ctx, c.ID); err != nil {
 			proof.Left = -1
 			return proof, err
@@ -128,4 +142,29 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 		return proof, api.Errorf(api.KindInternal, "sandbox %s: %w", id, err)
 	}
 	return proof, nil
+}
+
+// storeLeft stores the changes of the durable workspace that a container of an earlier daemon has. release releases the workspace, once
+// the container is removed. pid is its first process; 0 if that has ended.
+func (b *Backend) storeLeft(ctx context.Context, id api.SandboxID, c container.Summary, pid int) (release func(), err error) {
+	none := func() {}
+	var spec sandbox.Spec
+	if err := json.Unmarshal([]byte(c.Labels[labelSpec]), &spec); err != nil || spec.ID != id || spec.Workspace == nil || spec.Workspace.Upper == "" {
+		return none, nil
+	}
+	if _, err := os.Stat(filepath.Join(b.rundir(id), holderFile)); errors.Is(err, fs.ErrNotExist) {
+		return none, nil // no command has started
+	}
+	files, err := b.reattach(ctx, spec, pid)
+	if err != nil {
+		return none, err
+	}
+	if pid > 1 {
+		m := &machine{b: b, id: id, container: c.ID}
+		err = m.freeze(ctx)
+	}
+	if err == nil {
+		err = b.store(ctx, spec, c.ID, files)
+	}
+	return files.Release, err
 }

@@ -24,6 +24,7 @@ import (
 	"hortus.dev/internal/platform/perkey"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 )
 
 // Config configures a Backend.
@@ -32,6 +33,8 @@ type Config struct {
 	Dir string
 	// Layers resolves the layers of a Spec.
 	Layers *layer.Store
+	// Workspaces has the durable workspaces, which are copied into containers.
+	Workspaces *workspace.Store
 	// Guest is the path of a static executable that is the guest and the stage before it.
 	Guest string
 	// Host is the address of the engine, a Unix socket; empty for that of the system's engine.
@@ -58,6 +61,9 @@ type Backend struct {
 	filter     []byte
 	log        *slog.Logger
 
+	installing sync.Mutex
+	installed  bool
+
 	loading perkey.Locks
 	mu      sync.Mutex
 	loaded  map[string]bool // images that the engine had when they were last used
@@ -70,8 +76,8 @@ type Backend struct {
 // New prepares a backend. It does not speak to the engine.
 func New(cfg Config) (*Backend, error) {
 	fail := func(err error) (*Backend, error) { return nil, api.Errorf(api.KindInternal, "docker backend: %w", err) }
-	if cfg.Dir == "" || cfg.Layers == nil || cfg.Guest == "" {
-		return nil, api.Errorf(api.KindInvalid, "docker backend: Dir, Layers and Guest are required")
+	if cfg.Dir == "" || cfg.Layers == nil || cfg.Workspaces == nil || cfg.Guest == "" {
+		return nil, api.Errorf(api.KindInvalid, "docker backend: Dir, Layers, Workspaces and Guest are required")
 	}
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -102,9 +108,6 @@ func New(cfg Config) (*Backend, error) {
 	if err == nil {
 		b.filter, err = policy.Compile()
 	}
-	if err == nil {
-		err = b.installGuest()
-	}
 	if err != nil {
 		return fail(err)
 	}
@@ -117,8 +120,15 @@ func (b *Backend) guestDir() string { return filepath.Join(b.dir, "guest") }
 // emptyDir is an empty directory, for overlays of one directory.
 func (b *Backend) emptyDir() string { return filepath.Join(b.dir, "empty") }
 
-// installGuest copies the guest's executable to where containers see it. Running containers keep theirs.
-func (b *Backend) installGuest() error {
+// installGuest copies the guest's executable to where containers see it, once. Running containers keep theirs. A daemon whose disk is full
+// starts, so it is not a part of New.
+func (b *Backend) installGuest() (err error) {
+	b.installing.Lock()
+	defer b.installing.Unlock()
+	if b.installed {
+		return nil
+	}
+	defer func() { b.installed = err == nil }()
 	if strings.ContainsAny(b.dir, separators) {
 		return fmt.Errorf("the directory %q has a colon, a comma or a backslash in its name, which Docker cannot mount", b.dir)
 	}
@@ -155,7 +165,7 @@ func (b *Backend) Name() string { return "docker" }
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{StartTimeout: startTimeout, Prepare: true, Adopt: true}
+	return sandbox.Capabilities{StartTimeout: startTimeout, Prepare: true, Adopt: true, Engine: true, Copied: true}
 }
 
 // Close waits until every machine has ended or was left, which the caller has to cause first.
@@ -179,6 +189,15 @@ func (b *Backend) Validate(ctx context.Context, spec sandbox.Spec) error {
 	l := spec.Limits
 	if l.CPUs < 0 || l.CPUTimeMS < 0 || l.MemoryBytes < 0 || l.Processes < 0 || l.DiskBytes < 0 || l.DiskWriteRate < 0 || l.OutputBytes < 0 {
 		return api.Errorf(api.KindInvalid, "a limit is negative")
+	}
+	if w := spec.Workspace; w != nil {
+		if err := w.CheckAccess(); err != nil {
+			return err
+		}
+		if len(w.Access) > 0 {
+			return api.Errorf(api.KindUnsupported, "the docker backend cannot make files of a workspace read-only (capability %s)", api.CapWorkspace).
+				WithHint("Use --isolation container or gvisor, or a task without a file policy.")
+		}
 	}
 	needs := map[api.Capability]bool{
 		api.CapLimitCPU: spec.Asked.CPUs, api.CapLimitCPUTime: spec.Asked.CPUTime, api.CapLimitMemory: spec.Asked.Memory,

@@ -62,6 +62,9 @@ func (b *Backend) options(spec sandbox.Spec, r *root, seen *initns.Limits) (clie
 		return client.ContainerCreateOptions{}, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
 	}
 	mounts = append(mounts, shown...)
+	if spec.Workspace != nil {
+		mounts = append(mounts, workspaceMount())
+	}
 	no := false
 	l := spec.Limits
 	var pids int64 = -1
@@ -159,7 +162,7 @@ func parents(p string) (all []string) {
 // guestConfig is the configuration of a guest.
 func guestConfig(spec sandbox.Spec, r *root) *birth.Config {
 	cfg := &birth.Config{
-		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: r.path(), Env: r.env(spec.Env),
+		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: workspaceDir, Path: r.path(), Env: r.env(spec.Env),
 		OutputBuffer: launch.OutputBuffer, PID1: true, Capture: true, Switch: true, Waits: true, Default: launch.Default(spec),
 		Identities: launch.Identities(r.settings),
 	}

@@ -1,6 +1,6 @@
 // Package docker is the backend that runs a sandbox as a container of a Docker engine.
 //
-//	b, err := docker.New(docker.Config{Dir: runDir, Layers: layers, Guest: guest})
+//	b, err := docker.New(docker.Config{Dir: runDir, Layers: layers, Workspaces: workspaces, Guest: guest})
 //
 // The engine makes namespaces, control groups, the root and its own seccomp filter. Its first process is
 // the stage of package initns, in a mode without mounts, from a read-only directory of this machine; it
@@ -16,6 +16,12 @@
 // are those of the stage until the guest serves, then those of the guest, then those of each command.
 // Commands of users have none. Without userns-remap of the engine, root inside is root's id of the
 // machine, with few capabilities.
+//
+// # Workspaces
+//
+// A workspace is a copy in a volume of the container. The engine reads and writes it, before the container starts and
+// while none of its processes runs; see package copied. The changes of a durable one are stored by Pause and Kill, and by Reclaim
+// if a daemon ended before it could.
 //
 // # Lifetimes
 //

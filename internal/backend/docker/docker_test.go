@@ -20,6 +20,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/test/dockertest"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/tools"
@@ -32,6 +33,8 @@ type bench struct {
 	guest  string
 	dir    string
 	host   layer.Digest
+
+	workspaces *workspace.Store
 }
 
 func newBench(t *testing.T) *bench {
@@ -43,6 +46,10 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.layers.Close)
+	if b.workspaces, err = workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(b.dir, "workspaces"), Layers: b.layers}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.workspaces.Close)
 	tree, err := image.NewHost(image.Config{Store: b.layers, Path: os.Getenv("PATH")}).Prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +61,7 @@ func newBench(t *testing.T) *bench {
 // open makes a backend over a run directory: another one is what another daemon has.
 func (b *bench) open(t *testing.T, run string) *docker.Backend {
 	t.Helper()
-	d, err := docker.New(docker.Config{Dir: filepath.Join(b.dir, run), Layers: b.layers, Guest: b.guest, Host: b.engine.Host})
+	d, err := docker.New(docker.Config{Dir: filepath.Join(b.dir, run), Layers: b.layers, Workspaces: b.workspaces, Guest: b.guest, Host: b.engine.Host})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +261,8 @@ func TestEngineEnds(t *testing.T) {
 }
 
 // TestHostileLayers starts sandboxes over layers that try to lead the stage, the mounts and the engine
-// somewhere else. The controls are files of the machine and of the sandbox which must stay.
+// somewhere else. The controls are files of the machine and of the sandbox which must stay. Two are made in
+// each run, one that starts and one that is refused; all in the soak tier.
 func TestHostileLayers(t *testing.T) {
 	b := newBench(t)
 	d := b.open(t, "run")
@@ -262,12 +270,12 @@ func TestHostileLayers(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("of the machine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	n := 0
-	for name, c := range map[string]struct {
-		build func(root string) error
+	for i, c := range tier.First(2, []struct {
+		name  string
 		fails bool
+		build func(root string) error
 	}{
-		"links where the engine mounts": {build: func(root string) error {
+		{name: "links where the engine mounts", build: func(root string) error {
 			for _, p := range []string{".hortus", "usr", "sys"} {
 				if err := os.Symlink("/../../../../../../"+b.dir, filepath.Join(root, p)); err != nil {
 					return err
@@ -275,7 +283,13 @@ func TestHostileLayers(t *testing.T) {
 			}
 			return nil
 		}},
-		"links where the stage writes": {build: func(root string) error {
+		{name: "a link for a directory of the stage", fails: true, build: func(root string) error {
+			if err := os.Mkdir(filepath.Join(root, "home"), 0o755); err != nil {
+				return err
+			}
+			return os.Symlink("/etc", filepath.Join(root, "home/user"))
+		}},
+		{name: "links where the stage writes", build: func(root string) error {
 			if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
 				return err
 			}
@@ -286,19 +300,13 @@ func TestHostileLayers(t *testing.T) {
 			}
 			return nil
 		}},
-		"a link for a directory of the stage": {fails: true, build: func(root string) error {
-			if err := os.Mkdir(filepath.Join(root, "home"), 0o755); err != nil {
-				return err
-			}
-			return os.Symlink("/etc", filepath.Join(root, "home/user"))
-		}},
-		"a fifo where the stage writes": {fails: true, build: func(root string) error {
+		{name: "a directory where the stage writes a file", fails: true, build: func(root string) error {
 			if err := os.MkdirAll(filepath.Join(root, "run/e2b"), 0o755); err != nil {
 				return err
 			}
 			return os.Mkdir(filepath.Join(root, "run/e2b/.E2B_SANDBOX"), 0o755)
 		}},
-		"programs that an engine or a loader would run": {build: func(root string) error {
+		{name: "programs that an engine or a loader would run", build: func(root string) error {
 			for p, text := range map[string]string{"etc/ld.so.preload": "/evil.so\n", "evil.so": "no library", ".dockerenv": "X=1", "docker-entrypoint.sh": "#!/bin/sh\nexit 9\n"} {
 				p = filepath.Join(root, p)
 				if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -310,10 +318,9 @@ func TestHostileLayers(t *testing.T) {
 			}
 			return nil
 		}},
-	} {
-		n++
-		t.Run(name, func(t *testing.T) {
-			evil := b.put(t, layer.Digest(fmt.Sprintf("sha256-%064x", n)), c.build)
+	}) {
+		t.Run(c.name, func(t *testing.T) {
+			evil := b.put(t, layer.Digest(fmt.Sprintf("sha256-%064x", i+1)), c.build)
 			m, err := d.Start(t.Context(), b.spec(evil))
 			if (err != nil) != c.fails {
 				t.Fatalf("start: %v", err)
@@ -466,6 +473,11 @@ func TestNoEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer layers.Close()
+	workspaces, err := workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(dir, "workspaces"), Layers: layers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer workspaces.Close()
 	guest, err := exec.LookPath("true")
 	if err != nil {
 		t.Fatal(err)
@@ -478,7 +490,7 @@ func TestNoEngine(t *testing.T) {
 		"unix://" + dir + "/none": "no Docker engine answers", "unix://" + socket: "no Docker engine answers",
 		"tcp://192.0.2.1:2375": "not reached by a Unix socket", "ssh://user@192.0.2.1": "not reached by a Unix socket", "nonsense": "no address",
 	} {
-		d, err := docker.New(docker.Config{Dir: filepath.Join(dir, "run"), Layers: layers, Guest: guest, Host: host})
+		d, err := docker.New(docker.Config{Dir: filepath.Join(dir, "run"), Layers: layers, Workspaces: workspaces, Guest: guest, Host: host})
 		if err != nil {
 			t.Errorf("%s: %v", host, err)
 			continue

@@ -136,7 +136,7 @@ func (b *Backend) load(ctx context.Context, r *root) error {
 		})
 	}
 	// The places of mounts are directories, whatever the layers have there.
-	targets := append([]string{initns.EngineDir}, r.places...)
+	targets := append([]string{initns.EngineDir, workspaceDir}, r.places...)
 	for _, t := range r.trees {
 		for _, m := range t.Mounts {
 			targets = append(targets, m.Target)
@@ -145,22 +145,14 @@ func (b *Backend) load(ctx context.Context, r *root) error {
 	img.Layers = append(img.Layers, mountPoints(targets))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pr, pw := io.Pipe()
-	written := make(chan error, 1)
-	go func() {
-		err := export.Write(ctx, pw, img)
-		pw.CloseWithError(err)
-		written <- err
-	}()
-	res, err := b.engine.ImageLoad(ctx, pr, client.ImageLoadWithQuiet(true))
-	if err == nil {
-		err = loadError(res)
-		res.Close()
-	}
-	pr.CloseWithError(errors.New("the engine does not read it"))
-	if werr := <-written; err == nil {
-		err = werr
-	}
+	err := stream(func(w io.Writer) error { return export.Write(ctx, w, img) }, func(r io.Reader) error {
+		res, err := b.engine.ImageLoad(ctx, r, client.ImageLoadWithQuiet(true))
+		if err == nil {
+			err = loadError(res)
+			res.Close()
+		}
+		return err
+	})
 	if err != nil {
 		return engineError("load the layers of the sandbox into the Docker engine", err)
 	}

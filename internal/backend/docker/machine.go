@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/copied"
 	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/tether"
@@ -27,9 +29,11 @@ type machine struct {
 
 	b         *Backend
 	id        api.SandboxID
-	container string // the engine's ID
-	pid       int    // of the guest; 0 if it has ended
+	spec      sandbox.Spec // without the environment
+	container string       // the engine's ID
+	pid       int          // of the guest; 0 if it has ended
 	root      *root
+	files     *copied.Files // until the end of the machine; nil without a workspace
 	link      *link.Link
 
 	stop  context.CancelFunc // of wait
@@ -37,14 +41,18 @@ type machine struct {
 	freed chan struct{}      // closed when wait has ended
 
 	killing sync.Mutex // one kill at a time
+	stored  bool       // by a kill
+	storing sync.Mutex // one store at a time
 	mu      sync.Mutex
 	killed  bool
 	proof   *api.Proof // once nothing is left
 	cause   string
 }
 
-func newMachine(b *Backend, id api.SandboxID, container string, r *root) *machine {
-	return &machine{b: b, id: id, container: container, root: r, link: link.New(filepath.Join(b.rundir(id), guestSocket), 0),
+func newMachine(b *Backend, spec sandbox.Spec, container string, r *root, files *copied.Files) *machine {
+	id := spec.ID
+	spec.Env = nil
+	return &machine{b: b, id: id, spec: spec, container: container, root: r, files: files, link: link.New(filepath.Join(b.rundir(id), guestSocket), 0),
 		done: make(chan struct{}), freed: make(chan struct{})}
 }
 
@@ -134,7 +142,8 @@ func (m *machine) alive() error {
 	return nil
 }
 
-// Pause implements sandbox.Machine.
+// Pause implements sandbox.Machine. The changes of a durable workspace are stored: who can see it then expects them there.
+// If that fails, the machine runs on.
 func (m *machine) Pause(ctx context.Context) error {
 	if err := m.alive(); err != nil {
 		return err
@@ -150,7 +159,13 @@ func (m *machine) Pause(ctx context.Context) error {
 		m.link.Pause(false)
 		err = api.Errorf(api.KindUnavailable, "sandbox %s has ended", m.id)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if err := m.store(ctx); err != nil {
+		return errors.Join(err, m.Resume(context.WithoutCancel(ctx)))
+	}
+	return nil
 }
 
 // pauseTries is the maximum number of attempts to pause a container. With control groups of version 1, a
@@ -237,8 +252,27 @@ func (m *machine) Stats(ctx context.Context) (api.Stats, error) {
 // howRemoved is how it is known that every process has ended.
 const howRemoved = "the engine killed the container's first process, which the kernel lets end only after every other process of its pid namespace, and removed the container"
 
-// Kill implements sandbox.Machine.
-func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
+// store stores the changes of a durable workspace. The container is paused, or has ended.
+func (m *machine) store(ctx context.Context) error {
+	m.storing.Lock()
+	defer m.storing.Unlock()
+	return m.b.store(ctx, m.spec, m.container, m.files)
+}
+
+const (
+	// storeTimeout is the maximum duration of the copy of a workspace in a Kill. The end of its context does not interrupt it: the files
+	// would be lost.
+	storeTimeout = 10 * time.Minute
+	// removeTimeout is the maximum duration of what follows.
+	removeTimeout = 20 * time.Second
+)
+
+// Kill implements sandbox.Machine. Changes of a durable workspace are stored first, while no process runs any more. If that fails, the
+// sandbox is killed nevertheless, and the first Kill returns the error.
+func (m *machine) Kill(ctx context.Context) (api.Proof, error) { return m.end(ctx, true) }
+
+// end is Kill; store is false if no command can have changed anything.
+func (m *machine) end(ctx context.Context, store bool) (api.Proof, error) {
 	m.killing.Lock()
 	defer m.killing.Unlock()
 	m.mu.Lock()
@@ -253,6 +287,20 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 	}
 	m.mu.Unlock()
 	proof := api.Proof{Killed: int(groupOf(m.pid).processes()), How: howRemoved}
+	var lost error
+	if store && m.files.Durable() != nil && !m.stored {
+		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		if lost = m.freeze(long); lost == nil {
+			lost = m.store(long)
+		}
+		cancel()
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+		defer cancel()
+		m.stored = true // it is tried once
+		if lost != nil {
+			lost = api.Errorf(api.KindOf(lost), "changes since the start or the last pause of sandbox %s are lost: %w", m.id, lost).WithHint("%s", api.HintOf(lost))
+		}
+	}
 	if err := m.b.remove(ctx, m.container); err != nil {
 		proof.Left = -1
 		return proof, err
@@ -265,13 +313,14 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 	}
 	<-m.freed
 	m.stop()
+	m.files.Release()
 	if err := os.RemoveAll(m.b.rundir(m.id)); err != nil {
 		return proof, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.proof = &proof
-	return proof, nil
+	return proof, lost
 }
 
 // remove kills and removes a container with its volumes. It succeeds if there is none.
@@ -300,6 +349,7 @@ func (m *machine) Leave(context.Context) error {
 	m.stop()
 	m.link.Close()
 	<-m.freed
+	m.files.Leave()
 	return nil
 }
 

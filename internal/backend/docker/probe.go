@@ -53,7 +53,7 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 func (b *Backend) inspectEngine(ctx context.Context) (system.Info, api.Ability) {
 	a := api.Ability{Capability: api.CapStart}
 	if a.Reason = b.local(); a.Reason != "" {
-		a.Fix = "Set docker.host to a Unix socket of this machine, such as unix:///run/docker.sock."
+		a.Fix = "start the daemon with HORTUS_DOCKER_HOST=unix:///run/docker.sock, or another Unix socket of this machine"
 		return system.Info{}, a
 	}
 	got, err := b.engine.Info(ctx, client.InfoOptions{})
@@ -62,7 +62,7 @@ func (b *Backend) inspectEngine(ctx context.Context) (system.Info, api.Ability) 
 	case errors.Is(err, fs.ErrPermission) || err != nil && strings.Contains(err.Error(), "permission denied"):
 		a.Reason, a.Fix = "this user may not use the Docker engine at "+socket, "Run the daemon as a user of the group docker. Members of that group are root on this machine."
 	case err != nil:
-		a.Reason, a.Fix = "no Docker engine answers at "+socket, "Install and start Docker (Debian: apt-get install docker.io), or set docker.host."
+		a.Reason, a.Fix = "no Docker engine answers at "+socket, "install and start Docker (Debian: apt-get install docker.io && systemctl start docker), or name its socket: HORTUS_DOCKER_HOST=unix:///PATH"
 	case got.Info.OSType != "linux":
 		a.Reason = "the Docker engine runs containers of " + got.Info.OSType + ", not of Linux"
 	case olderThan(b.engine.ClientVersion(), oldestAPI):
@@ -71,10 +71,10 @@ func (b *Backend) inspectEngine(ctx context.Context) (system.Info, api.Ability) 
 		a.Reason, a.Fix = "the Docker engine has no seccomp", "Use a kernel and an engine with seccomp."
 	case b.runtime(got.Info) == "":
 		a.Reason = fmt.Sprintf("the Docker engine has no runtime %q, only %s", b.cfg.Runtime, strings.Join(slices.Sorted(maps.Keys(got.Info.Runtimes)), ", "))
-		a.Fix = "Change docker.runtime, or add the runtime to the engine's daemon.json."
+		a.Fix = "start the daemon with HORTUS_DOCKER_RUNTIME=runc, or add the runtime to the engine's daemon.json"
 	case strings.Contains(b.runtime(got.Info), "runsc"):
 		a.Reason = "the runtime " + b.runtime(got.Info) + " lets no sandbox pass its socket to the host"
-		a.Fix = "Set docker.runtime to runc. For gVisor use --isolation gvisor, which needs no engine."
+		a.Fix = "start the daemon with HORTUS_DOCKER_RUNTIME=runc; for gVisor use --isolation gvisor, which needs no engine"
 	default:
 		a.OK = true
 	}
@@ -115,7 +115,7 @@ func (b *Backend) try(ctx context.Context) api.Ability {
 	spec := sandbox.Spec{ID: api.NewSandboxID(), Hostname: "trial", Limits: api.DefaultLimits(), Layers: []layer.Digest{"trial"}}
 	// No layer of the store: only the places of mounts, and the directories that images have.
 	r := &root{name: repository + ":" + b.owner + "-trial", layers: spec.Layers, places: []string{"/etc", "/run", "/var", "/home"}}
-	m, err := b.bootRoot(ctx, spec, r)
+	m, err := b.bootRoot(ctx, spec, r, nil)
 	if err == nil {
 		_, err = m.Kill(context.WithoutCancel(ctx))
 	}
@@ -163,12 +163,12 @@ func (b *Backend) describe(info system.Info, start api.Ability) api.BackendRepor
 		memory,
 		limit(api.CapLimitProcs, info.PidsLimit, "processes"),
 		{Capability: api.CapLimitDisk, Reason: "files are on the engine's disk, on which its storage driver " + info.Driver + " has no limit for each container", Fix: otherwise},
-		{Capability: api.CapLimitDiskRate, Reason: "the backend does not know the block device of the engine's disk", Fix: otherwise},
+		{Capability: api.CapLimitDiskRate, Reason: "the backend does not know the block device of the engine's disk"},
 		{Capability: api.CapLimitOutput, OK: true, Reason: "counted by the daemon"},
 		{Capability: api.CapPrivateFiles, OK: true},
 		{Capability: api.CapNoNetwork, OK: true},
 		{Capability: api.CapCheckpoint, Reason: "containers of the runtime " + b.runtime(info) + " have the host's kernel, which cannot save their memory", Fix: "Use --isolation gvisor."},
-		{Capability: api.CapWorkspace, Reason: "the docker backend does not mount durable workspaces", Fix: otherwise},
+		{Capability: api.CapWorkspace, OK: true, Reason: "copied into the container at the start, and back when it is paused and at the end"},
 		{Capability: api.CapEgress, OK: true, Grade: api.EgressByHost, Reason: "captured by netfilter rules in the sandbox's own network"},
 		{Capability: api.CapPool, OK: true},
 		{Capability: api.CapAdopt, OK: true},

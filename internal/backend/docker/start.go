@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/copied"
 	"hortus.dev/internal/backend/jail/child"
 	"hortus.dev/internal/backend/jail/ids"
 	"hortus.dev/internal/backend/jail/initns"
@@ -47,7 +48,9 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine
 		return nil, err
 	}
 	if err := m.Claim(ctx, nil); err != nil {
-		m.Kill(context.WithoutCancel(ctx))
+		if _, kerr := m.end(context.WithoutCancel(ctx), false); kerr != nil {
+			b.log.Error("cannot clean up a failed start", "sandbox", spec.ID, "error", kerr)
+		}
 		return nil, err
 	}
 	return m.machine, nil
@@ -55,6 +58,9 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine
 
 // Prepare implements sandbox.Backend.
 func (b *Backend) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
+	if spec.Workspace != nil {
+		return nil, api.Errorf(api.KindUnsupported, "sandbox %s: no guest is booted ahead of requests with a workspace", spec.ID)
+	}
 	spec.Env = nil
 	m, err := b.boot(ctx, spec)
 	if err != nil {
@@ -75,14 +81,19 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec) (_ *waiting, err 
 	if err != nil {
 		return nil, err
 	}
-	return b.bootRoot(ctx, spec, r)
+	files, err := b.attach(ctx, spec.Workspace)
+	if err != nil {
+		r.release()
+		return nil, err
+	}
+	return b.bootRoot(ctx, spec, r, files)
 }
 
-// bootRoot is boot with leased layers, which it releases after an error.
-func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *waiting, err error) {
+// bootRoot is boot with leased layers and files, which it releases after an error.
+func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root, files *copied.Files) (_ *waiting, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	undo := []func(){r.release}
+	undo := []func(){r.release, files.Release}
 	defer func() {
 		if err != nil {
 			for i := len(undo) - 1; i >= 0; i-- {
@@ -99,6 +110,9 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *
 	}
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "sandbox %s: %w", spec.ID, err).WithHint("Use a smaller environment.")
+	}
+	if err := b.installGuest(); err != nil {
+		return nil, api.Errorf(api.KindOf(err), "sandbox %s: install the guest: %w", spec.ID, err)
 	}
 	if err := b.ensureImage(ctx, r, false); err != nil {
 		return nil, err
@@ -125,11 +139,17 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *
 			b.log.Error("cannot remove the container of a failed start", "sandbox", spec.ID, "error", err)
 		}
 	})
+	if err := b.fill(ctx, id, files); err != nil {
+		return nil, err
+	}
 	if _, err := b.engine.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
 		return nil, engineError(fmt.Sprintf("start the container of sandbox %s", spec.ID), err).WithHint("Look at the engine's log.")
 	}
 	pid, err := b.running(ctx, id)
 	if err != nil {
+		return nil, err
+	}
+	if err := b.hold(files, spec.ID, pid); err != nil {
 		return nil, err
 	}
 	if err := groupOf(pid).limitSockets(spec.Limits.MemoryBytes); err != nil && os.Geteuid() == 0 { // of other users the report says it
@@ -147,7 +167,7 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root) (_ *
 	if err != nil {
 		return nil, b.startError(ctx, spec.ID, id, err)
 	}
-	m := newMachine(b, spec.ID, id, r)
+	m := newMachine(b, spec, id, r, files)
 	m.pid = pid
 	m.run()
 	return &waiting{machine: m, conn: conn, r: r}, nil
@@ -355,12 +375,15 @@ func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
 }
 
 // Kill implements sandbox.Machine.
-func (w *waiting) Kill(ctx context.Context) (api.Proof, error) {
+func (w *waiting) Kill(ctx context.Context) (api.Proof, error) { return w.end(ctx, true) }
+
+// end is Kill; store is false if no command can have changed anything.
+func (w *waiting) end(ctx context.Context, store bool) (api.Proof, error) {
 	w.claim.Lock()
 	if w.conn != nil {
 		w.conn.Close()
 		w.conn = nil
 	}
 	w.claim.Unlock()
-	return w.machine.Kill(ctx)
+	return w.machine.end(ctx, store)
 }

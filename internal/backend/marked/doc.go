@@ -1,4 +1,4 @@
-// Package marked finds and kills the ordinary processes of a sandbox, which have its ID in their
+// Package marked finds, counts and kills the ordinary processes of a sandbox, which have its ID in their
 // environment or descend from one that has.
 //
 //	cmd.Env = []string{marked.Variable + "=" + string(id)}

@@ -3,6 +3,7 @@ package marked
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -126,4 +127,48 @@ func KillAll(ctx context.Context, id api.SandboxID) (api.Proof, error) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// Stats adds up the processes of a sandbox that the host sees.
+func Stats(id api.SandboxID) (api.Stats, error) {
+	ps, err := Members(id)
+	if err != nil {
+		return api.Stats{}, api.Errorf(api.KindInternal, "sandbox %s: %w", id, err)
+	}
+	s := api.Stats{At: time.Now().UTC(), MemoryOwnBytes: -1, MemoryPeakBytes: -1, MemoryKills: -1, DiskUsedBytes: -1, DiskTotalBytes: -1, Processes: int64(len(ps))}
+	for _, p := range ps {
+		s.CPUTimeMS += p.CPU.Milliseconds()
+		s.MemoryBytes += p.Memory
+	}
+	return s, nil
+}
+
+// Reclaim kills the processes of a sandbox and removes its directory, which is below dir and has its ID as the name.
+func Reclaim(ctx context.Context, dir string, id api.SandboxID) (api.Proof, error) {
+	if !id.Valid() {
+		return api.Proof{}, api.Errorf(api.KindInvalid, "sandbox id %q is malformed", id)
+	}
+	proof, err := KillAll(ctx, id)
+	if err != nil {
+		return proof, err
+	}
+	if err := os.RemoveAll(filepath.Join(dir, string(id))); err != nil {
+		return proof, api.Errorf(api.KindInternal, "sandbox %s: %w", id, err)
+	}
+	return proof, nil
+}
+
+// Directories lists the sandboxes that have a directory below dir. If there is no such directory, there are none.
+func Directories(dir string) ([]api.SandboxID, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, api.Errorf(api.KindInternal, "list sandboxes: %w", err)
+	}
+	var ids []api.SandboxID
+	for _, e := range entries {
+		if id := api.SandboxID(e.Name()); id.Valid() {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }

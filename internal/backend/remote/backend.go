@@ -73,7 +73,7 @@ func (b *Backend) Name() string { return b.cfg.Service.Name() }
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{StartTimeout: 2 * time.Minute, Adopt: true, Remote: true}
+	return sandbox.Capabilities{StartTimeout: 2 * time.Minute, Adopt: true, Remote: true, Copied: true}
 }
 
 // check tries the service, unless that was done a moment ago.
@@ -130,10 +130,12 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 		{Capability: api.CapLimitDisk, Reason: "the service's template decides"},
 		{Capability: api.CapLimitDiskRate, Reason: "the service's template decides"},
 		{Capability: api.CapPrivateFiles, Reason: "the root file system is that of the service's template, not of a template or an image of this host"},
-		{Capability: api.CapCheckpoint, Reason: "a snapshot would stay at the service when it is removed here"},
+		{Capability: api.CapCheckpoint, Reason: "a snapshot would stay at the service when it is removed here", Fix: "use --isolation gvisor"},
 		{Capability: api.CapPool, Reason: "a guest that waits would be paid for"},
 	} {
-		a.Fix = cmp.Or(a.Fix, "use --isolation container or gvisor")
+		if a.Capability != api.CapLimitDiskRate { // no backend has that
+			a.Fix = cmp.Or(a.Fix, "use --isolation container or gvisor")
+		}
 		r.Abilities = append(r.Abilities, a)
 	}
 	return r

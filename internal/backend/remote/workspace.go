@@ -11,13 +11,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/backend/copied"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
 )
 
@@ -25,8 +24,6 @@ const (
 	mountPoint = "/workspace"
 	// maxList is the maximum size of the list of all files in a workspace, in bytes.
 	maxList = 256 << 20
-	// maxStored is the maximum size of a durable workspace without a quota or a limit, in bytes.
-	maxStored = 16 << 30
 	// beforeName has the list of files at the start, for a daemon that adopts the machine.
 	beforeName = "files"
 )
@@ -36,10 +33,7 @@ const sigKill envd.Signal = 9
 
 // files is what a machine has at /workspace.
 type files struct {
-	store  *workspace.Store
-	layers []layer.Digest
-	leases []*layer.Lease
-	upper  *workspace.Lease // nil if changes are not stored
+	*copied.Files
 	before map[string]stamp // the files at the start
 }
 
@@ -51,48 +45,19 @@ type stamp struct {
 }
 
 // attach leases what a Spec needs at /workspace; nil if w is.
-func (b *Backend) attach(ctx context.Context, w *sandbox.Workspace) (_ *files, err error) {
-	if w == nil {
-		return nil, nil
+func (b *Backend) attach(ctx context.Context, w *sandbox.Workspace) (*files, error) {
+	f, err := copied.Attach(ctx, copied.Config{Layers: b.cfg.Layers, Workspaces: b.cfg.Workspaces}, w)
+	if f == nil || err != nil {
+		return nil, err
 	}
-	if len(w.Layers) == 0 {
-		return nil, api.Errorf(api.KindInvalid, "a workspace needs at least one layer")
-	}
-	f := &files{store: b.cfg.Workspaces, layers: w.Layers}
-	defer func() {
-		if err != nil {
-			f.release()
-		}
-	}()
-	for _, digest := range w.Layers {
-		_, le, err := b.cfg.Layers.Lease(digest)
-		if err != nil {
-			return nil, err
-		}
-		f.leases = append(f.leases, le)
-		if _, err := workspace.Lower(b.cfg.Layers, digest); err != nil {
-			return nil, err
-		}
-	}
-	if w.Upper == "" {
-		return f, nil
-	}
-	if f.upper, err = f.store.Lease(ctx, w.Upper); err == nil && !slices.Equal(f.upper.Layers(), w.Layers) {
-		err = api.Errorf(api.KindInvalid, "workspace %s was created over other layers", w.Upper)
-	}
-	return f, err
+	return &files{Files: f}, nil
 }
 
 // release releases the leases. It may be called for nil, and again.
 func (f *files) release() {
-	if f == nil {
-		return
+	if f != nil {
+		f.Release()
 	}
-	f.upper.Release()
-	for _, l := range f.leases {
-		l.Release()
-	}
-	f.leases = nil
 }
 
 // fill copies the workspace to the box.
@@ -105,7 +70,7 @@ func (m *machine) fill(ctx context.Context) error {
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
-		err := f.pack(ctx, w)
+		err := f.Pack(ctx, w, "", 0)
 		w.CloseWithError(err)
 		packed <- err
 	}()
@@ -117,10 +82,10 @@ func (m *machine) fill(ctx context.Context) error {
 	if err == nil {
 		err = m.run(ctx, `tar -xpf "$0" -C `+mountPoint+` && rm -f "$0"`, archive)
 	}
-	if err == nil && f.upper != nil {
+	if err == nil && f.Durable() != nil {
 		f.before, err = m.list(ctx)
 	}
-	if err == nil && f.upper != nil {
+	if err == nil && f.Durable() != nil {
 		err = f.writeBefore(m.b.dir(m.r.Spec.ID))
 	}
 	if err != nil {
@@ -129,55 +94,15 @@ func (m *machine) fill(ctx context.Context) error {
 	return nil
 }
 
-// pack writes what the sandbox sees as an archive.
-func (f *files) pack(ctx context.Context, w io.Writer) error {
-	t := tar.NewWriter(w)
-	walked, err := f.store.Tree(ctx, f.layers, f.upper, func(e workspace.Entry) error {
-		h := &tar.Header{Name: e.Path, Mode: 0o644, ModTime: e.ModTime, Typeflag: tar.TypeReg, Size: e.Size, Format: tar.FormatPAX}
-		switch e.Mode {
-		case workspace.Directory:
-			h.Name, h.Typeflag, h.Mode = e.Path+"/", tar.TypeDir, 0o755
-			return t.WriteHeader(h)
-		case workspace.Executable:
-			h.Mode = 0o755
-		}
-		content, err := e.Open()
-		if err != nil {
-			return err
-		}
-		defer content.Close()
-		if e.Mode == workspace.Symlink {
-			target, err := io.ReadAll(content)
-			if err != nil {
-				return err
-			}
-			h.Typeflag, h.Size, h.Linkname = tar.TypeSymlink, 0, string(target)
-			return t.WriteHeader(h)
-		}
-		if err := t.WriteHeader(h); err != nil {
-			return err
-		}
-		_, err = io.Copy(t, content)
-		return err
-	})
-	if err == nil && !walked.Complete {
-		err = api.Errorf(api.KindExhausted, "the workspace is too large for the %s", walked.Refused[len(walked.Refused)-1].Why)
-	}
-	if err == nil {
-		err = t.Close()
-	}
-	return err
-}
-
 // store copies what has changed in a durable workspace back.
 func (m *machine) store(ctx context.Context) error {
 	f := m.files
-	if f == nil || f.upper == nil || f.before == nil {
+	if f == nil || f.Durable() == nil || f.before == nil {
 		return nil
 	}
 	err := m.fetch(ctx)
 	if err != nil {
-		return api.Errorf(api.KindOf(err), "the changes in workspace %s since the start of sandbox %s are lost: %w", f.upper.ID(), m.r.Spec.ID, err).
+		return api.Errorf(api.KindOf(err), "the changes in workspace %s since the start of sandbox %s are lost: %w", f.Durable().ID(), m.r.Spec.ID, err).
 			WithHint("%s", api.HintOf(err))
 	}
 	return nil
@@ -221,10 +146,10 @@ func (m *machine) fetch(ctx context.Context) error {
 		return err
 	}
 	defer r.Close()
-	most := cmp.Or(f.upper.Quota(), m.r.Spec.Limits.DiskBytes, maxStored)
+	most := cmp.Or(f.Durable().Quota(), m.r.Spec.Limits.DiskBytes, copied.MaxStored)
 	// The archive has a head of some blocks for each file.
 	limited := io.LimitReader(r, most+int64(len(remaining)+1)*8<<10)
-	return f.upper.Replace(ctx, remaining, tar.NewReader(limited), most)
+	return f.Durable().Replace(ctx, remaining, tar.NewReader(limited), most)
 }
 
 // list lists the files of the workspace.
@@ -313,7 +238,7 @@ func (f *files) writeBefore(dir string) error {
 }
 
 func (f *files) readBefore(dir string) error {
-	if f == nil || f.upper == nil {
+	if f == nil || f.Durable() == nil {
 		return nil
 	}
 	text, err := os.ReadFile(filepath.Join(dir, beforeName))

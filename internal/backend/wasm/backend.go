@@ -206,32 +206,12 @@ func listen(dir string) (*os.File, error) {
 
 // Reclaim implements sandbox.Backend.
 func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, error) {
-	if !id.Valid() {
-		return api.Proof{}, api.Errorf(api.KindInvalid, "sandbox id %q is malformed", id)
-	}
-	proof, err := marked.KillAll(ctx, id)
-	if err != nil {
-		return proof, err
-	}
-	if err := os.RemoveAll(b.dir(id)); err != nil {
-		return proof, api.Errorf(api.KindInternal, "sandbox %s: %w", id, err)
-	}
-	return proof, nil
+	return marked.Reclaim(ctx, b.cfg.Dir, id)
 }
 
 // Orphans implements sandbox.Backend. It lists the sandboxes that have a directory.
 func (b *Backend) Orphans(context.Context) ([]api.SandboxID, error) {
-	entries, err := os.ReadDir(b.cfg.Dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, api.Errorf(api.KindInternal, "wasm backend: %w", err)
-	}
-	var ids []api.SandboxID
-	for _, e := range entries {
-		if id := api.SandboxID(e.Name()); id.Valid() {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
+	return marked.Directories(b.cfg.Dir)
 }
 
 var _ sandbox.Backend = (*Backend)(nil)

@@ -37,7 +37,13 @@ func (b *Backend) Probe(context.Context) api.BackendReport {
 		{Capability: api.CapAdopt, Reason: "sandboxes end with the daemon"},
 		{Capability: api.CapPrograms, Reason: "there is no root file system: a sandbox runs qjs, python3 and WASI modules, without packages such as NumPy"},
 	} {
-		a.Fix = "use --isolation container"
+		switch a.Capability {
+		case api.CapCheckpoint:
+			a.Fix = "use --isolation gvisor"
+		case api.CapLimitDiskRate: // no backend has it
+		default:
+			a.Fix = "use --isolation container"
+		}
 		r.Abilities = append(r.Abilities, a)
 	}
 	return r

@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
@@ -97,14 +99,16 @@ type keyCreateCmd struct {
 	MaxMemory    flags.Size     `name:"max-memory" placeholder:"8G" help:"Maximum memory of all sandboxes together (default 100 GiB)."`
 	MaxCPUs      *float64       `name:"max-cpus" placeholder:"N" help:"Maximum processors of all sandboxes together (default 100)."`
 	MaxTTL       flags.Duration `name:"max-ttl" placeholder:"1h" help:"Maximum time to live of a sandbox (default 24h)."`
+	Isolation    string         `complete:"isolations" placeholder:"NAME" help:"Isolation of sandboxes of requests with the key that name none: a backend, or auto (default: that of the daemon)."`
+	Isolations   []string       `name:"allow-isolation" complete:"isolations" sep:"none" placeholder:"NAME" help:"Backend that the key may use. Repeatable; all others are then refused (default: all that isolate)."`
 	NoCeilings   bool           `name:"no-ceilings" help:"Do not set default limits; set only the limits given as flags."`
 }
 
 // Run makes a key.
 func (c *keyCreateCmd) Run(ctx app.Context, a *app.App) error {
 	req := api.CreateKey{Account: c.Account, Role: api.Role(c.Role), Name: c.Name, Ceilings: api.Ceilings{
-		Sandboxes: c.MaxSandboxes, MemoryBytes: int64(c.MaxMemory), TTLMS: c.MaxTTL.Milliseconds(),
-	}, ExpiresInMS: time.Duration(c.Expires).Milliseconds()}
+		Sandboxes: c.MaxSandboxes, MemoryBytes: int64(c.MaxMemory), TTLMS: c.MaxTTL.Milliseconds(), Isolations: c.Isolations,
+	}, Isolation: c.Isolation, ExpiresInMS: time.Duration(c.Expires).Milliseconds()}
 	if c.MaxCPUs != nil {
 		if req.Ceilings.CPUs = *c.MaxCPUs; !(*c.MaxCPUs > 0) {
 			return api.Errorf(api.KindInvalid, "--max-cpus: %v is not a number of processors", *c.MaxCPUs)
@@ -157,7 +161,7 @@ func (c *keyLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		return err
 	}
 	now := time.Now()
-	return app.ShowList(a, list, "ID ACCOUNT ROLE PREFIX CREATED EXPIRES CEILINGS NAME", func(k api.Key) []string {
+	return app.ShowList(a, list, "ID ACCOUNT ROLE PREFIX CREATED EXPIRES ISOLATION CEILINGS NAME", func(k api.Key) []string {
 		name := k.Name
 		if k.Person != nil {
 			name += " (signs in at " + k.Person.Issuer + ")"
@@ -166,7 +170,7 @@ func (c *keyLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 			name = "(revoked " + k.RevokedAt.Local().Format(time.DateTime) + ") " + name
 		}
 		return []string{human.Sanitize(string(k.ID)), human.Sanitize(k.Account), human.Sanitize(string(k.Role)), human.Sanitize(k.Hint),
-			k.CreatedAt.Local().Format(time.DateTime), showExpiry(k.ExpiresAt, now), showCeilings(k.Ceilings), human.Truncate(name, 60)}
+			k.CreatedAt.Local().Format(time.DateTime), showExpiry(k.ExpiresAt, now), showIsolation(k.Isolation), showCeilings(k.Ceilings), human.Truncate(name, 60)}
 	})
 }
 
@@ -184,6 +188,9 @@ func showExpiry(at, now time.Time) string {
 	}
 }
 
+// showIsolation says what the default isolation of a key is.
+func showIsolation(name string) string { return human.Sanitize(cmp.Or(name, "-")) }
+
 func showCeilings(c api.Ceilings) string {
 	out := ""
 	add := func(set bool, format string, v any) {
@@ -198,6 +205,7 @@ func showCeilings(c api.Ceilings) string {
 	add(c.MemoryBytes > 0, "%s", human.Size(c.MemoryBytes))
 	add(c.CPUs > 0, "%g cpus", c.CPUs)
 	add(c.TTLMS > 0, "ttl %s", human.Duration(time.Duration(c.TTLMS)*time.Millisecond))
+	add(len(c.Isolations) > 0, "isolation %s", human.Sanitize(strings.Join(c.Isolations, " or ")))
 	if out == "" {
 		return "-"
 	}

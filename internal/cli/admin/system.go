@@ -191,8 +191,8 @@ func showDoctor(a *app.App, d admin.Doctor) error {
 	for _, b := range d.Backends {
 		fmt.Fprintf(w, "\nbackend %s\n", human.Sanitize(b.Backend))
 		for _, ab := range b.Abilities {
-			if !ab.OK && ab.Capability != api.CapStart && !starts(b) {
-				continue // for the same reason
+			if ab.Capability != api.CapStart && !starts(b) {
+				continue // nothing of it can be had
 			}
 			mark := "yes"
 			if !ab.OK {
@@ -254,7 +254,7 @@ func showToolchains(w io.Writer, all []api.Toolchain) {
 	for _, t := range all {
 		mark, what := "yes", "in sandboxes at /opt/"+t.Name
 		if !t.Shown {
-			mark, what = "no", "taken by: hortus config set daemon.toolchains auto,"+t.Setting
+			mark, what = "no", "taken by: HORTUS_TOOLCHAINS=auto,"+t.Setting
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", mark, human.Sanitize(t.Name), human.Sanitize(t.Version), human.Sanitize(what))
 	}

@@ -71,7 +71,7 @@ func (a *App) Resolve(k *kong.Context, _ *kong.Path, flag *kong.Flag) (any, erro
 		text := ""
 		if v, ok := a.LoadConfig(k).ByEnv(name); !ok {
 			text = a.Getenv(name)
-		} else if v.Origin.Kind != config.FromDefault {
+		} else if v.Origin.Kind != config.FromDefault && !(v.Setting.Daemon && v.Origin.Kind == config.FromFile) {
 			text = v.Text
 		}
 		if text != "" {

@@ -258,6 +258,10 @@ func (c *completer) values(ctx context.Context, v *kong.Value, cur, prefix strin
 		for _, name := range []string{"user", "root"} {
 			out = add(out, prefix+name, "", prefix+cur)
 		}
+	case "isolations":
+		for _, name := range config.Isolations() {
+			out = add(out, prefix+name, "", prefix+cur)
+		}
 	case "gates":
 		for _, name := range []string{api.GateBefore, api.GateResult, api.GateOriginal, api.GateWithout, api.GateDisguised, api.GateAcceptance, api.GateMutant, "setup-01"} {
 			out = add(out, prefix+name, "", prefix+cur)

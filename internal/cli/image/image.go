@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -224,6 +225,7 @@ func Show(a *app.App, img api.Image) error {
 		row("platform", img.Platform)
 		row("layers", fmt.Sprint(len(img.Layers)))
 		row("size", human.Size(img.Bytes))
+		row("isolation", cmp.Or(img.Isolation, "the default of the API key or of the daemon"))
 		row("user", img.User)
 		row("working directory", img.WorkingDir)
 		if len(img.Command) > 0 {

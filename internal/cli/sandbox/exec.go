@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,11 +30,20 @@ type sandboxRunCmd struct {
 // programs are the commands that run a file of the host, by the end of its name.
 var programs = map[string][]string{".js": {"qjs", "--std"}, ".mjs": {"qjs", "--std", "-m"}, ".py": {"python3"}, ".wasm": nil}
 
-// RunsFile reports whether a text is the path of a file that [RunFile] can run.
-func RunsFile(text string) bool {
-	_, ok := programs[filepath.Ext(text)]
+// CheckFile says why [RunFile] cannot run what a text names.
+func CheckFile(text string) error {
+	if _, ok := programs[filepath.Ext(text)]; !ok {
+		return api.Errorf(api.KindInvalid, "hortus run --isolation wasm runs a file, and %.80q is none that it can run", text).
+			WithHint("give it a file.js, file.py or file.wasm; for a request in plain language use another isolation")
+	}
 	info, err := os.Stat(text)
-	return ok && err == nil && info.Mode().IsRegular()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%.200s is not a regular file", text)
+	}
+	if err != nil {
+		return api.Errorf(api.KindInvalid, "hortus run --isolation wasm: %w", err)
+	}
+	return nil
 }
 
 // RunFile copies a file into a new wasm sandbox, runs it there and destroys the sandbox.

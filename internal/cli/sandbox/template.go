@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,7 @@ func (templateCreateCmd) Help() string {
 	return `Examples:
 
     hortus template create py --from-image python:3.12
+    hortus template create py --from-image python:3.12 --isolation gvisor
     hortus template create tools --from-image ./tools.tar
     hortus template create browser --preset browser
     hortus template create ide --preset ide
@@ -140,8 +142,8 @@ func (c *templateCreateCmd) fromImage(ctx context.Context, a *app.App) error {
 	if a.Given("from") {
 		return api.Errorf(api.KindInvalid, "--from and --from-image exclude each other").WithHint("give one of them")
 	}
-	// What the environment says of isolation and limits is for sandboxes.
-	for _, flag := range []string{"preset", "run", "on-restore", "env", "timeout", "isolation", "memory", "cpus", "cpu-time", "pids", "disk", "output-limit"} {
+	// What the environment says of limits and isolation is for sandboxes. --isolation is the default of the template's.
+	for _, flag := range []string{"preset", "run", "on-restore", "env", "timeout", "memory", "cpus", "cpu-time", "pids", "disk", "output-limit"} {
 		if a.Given(flag) {
 			return api.Errorf(api.KindInvalid, "--%s and --from-image exclude each other: a template of an image is its files alone", flag).
 				WithHint("create it first, then another one from it: hortus template create %s --from-image %.200s, then: hortus template create %s-2 --from %s --run CMD", c.Name, c.FromImage, c.Name, c.Name)
@@ -160,7 +162,11 @@ func (c *templateCreateCmd) fromImage(ctx context.Context, a *app.App) error {
 	ctx, done := stop.Cancel(ctx, nil)
 	defer done()
 	began := time.Now()
-	img, err := image.Pull(ctx, a, cl, "template "+c.Name, api.PullImage{Reference: reference, Name: c.Name})
+	req := api.PullImage{Reference: reference, Name: c.Name}
+	if a.Given("isolation") {
+		req.Isolation = c.Isolation
+	}
+	img, err := image.Pull(ctx, a, cl, "template "+c.Name, req)
 	if err != nil {
 		return err
 	}
@@ -217,7 +223,7 @@ func (templateLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 			if img.Name == "" {
 				content += " (no name)"
 			}
-			return []string{human.Sanitize(t.Name), content, "any", human.Size(img.Bytes), human.Duration(time.Since(img.CreatedAt)), "-"}
+			return []string{human.Sanitize(t.Name), content, human.Sanitize(cmp.Or(img.Isolation, "any")), human.Size(img.Bytes), human.Duration(time.Since(img.CreatedAt)), "-"}
 		}
 		s := t.Snapshot
 		if s == nil {

@@ -221,6 +221,7 @@ func (c *repoShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 		}
 		showPreparation(r, row)
 		row("gate", cmp.Or(r.Verify, "detected for each commit"))
+		row("isolation", isolationOf(r))
 		row("forge", r.Forge)
 		row("token", credentialOf(r))
 		row("account", r.Account)
@@ -344,17 +345,18 @@ func (e *every) milliseconds() int64 {
 }
 
 type repoSetCmd struct {
-	Name   string  `arg:"" complete:"connected" help:"Name of the repository, its ID, or a unique prefix of that."`
-	Every  *every  `name:"prepare-every" placeholder:"6h" help:"Interval at which the daemon fetches the repository and prepares what is new (minimum 1m), or never."`
-	Verify *string `placeholder:"CMD" help:"Gate command of tasks that name none; an empty text to detect it for each commit."`
-	Secret *string `name:"token-secret" complete:"secrets" placeholder:"NAME" help:"Secret with the token for the repository; an empty text for the credentials of the daemon."`
+	Name      string  `arg:"" complete:"connected" help:"Name of the repository, its ID, or a unique prefix of that."`
+	Every     *every  `name:"prepare-every" placeholder:"6h" help:"Interval at which the daemon fetches the repository and prepares what is new (minimum 1m), or never."`
+	Verify    *string `placeholder:"CMD" help:"Gate command of tasks that name none; an empty text to detect it for each commit."`
+	Isolation *string `complete:"isolations" placeholder:"NAME" help:"Isolation of tasks and plans that name none: a backend, or auto; an empty text for the default of the API key or of the daemon."`
+	Secret    *string `name:"token-secret" complete:"secrets" placeholder:"NAME" help:"Secret with the token for the repository; an empty text for the credentials of the daemon."`
 	appFlags
 }
 
 // Run changes a connected repository.
 func (c *repoSetCmd) Run(ctx app.Context, a *app.App) error {
-	if c.Every == nil && c.Verify == nil && c.Secret == nil && c.appFlags == (appFlags{}) {
-		return api.Errorf(api.KindInvalid, "nothing to change").WithHint("give --prepare-every, --verify, --token-secret or --app")
+	if c.Every == nil && c.Verify == nil && c.Isolation == nil && c.Secret == nil && c.appFlags == (appFlags{}) {
+		return api.Errorf(api.KindInvalid, "nothing to change").WithHint("give --prepare-every, --verify, --isolation, --token-secret or --app")
 	}
 	a.NeedForges = true
 	cl, err := a.Client(ctx)
@@ -373,8 +375,8 @@ func (c *repoSetCmd) Run(ctx app.Context, a *app.App) error {
 		c.Secret = &secret
 	}
 	var r api.Repository
-	if c.Verify != nil || c.Secret != nil {
-		if r, err = cl.Repositories.Settings(ctx, c.Name, api.RepositorySettings{Verify: c.Verify, Secret: c.Secret, App: named}); err != nil {
+	if c.Verify != nil || c.Isolation != nil || c.Secret != nil {
+		if r, err = cl.Repositories.Settings(ctx, c.Name, api.RepositorySettings{Verify: c.Verify, Isolation: c.Isolation, Secret: c.Secret, App: named}); err != nil {
 			undo()
 		}
 	}
@@ -390,6 +392,9 @@ func (c *repoSetCmd) Run(ctx app.Context, a *app.App) error {
 	if c.Verify != nil {
 		a.Note("the gate of %s: %s", r.Name, cmp.Or(r.Verify, "detected for each commit"))
 	}
+	if c.Isolation != nil {
+		a.Note("the isolation of %s: %s", r.Name, isolationOf(r))
+	}
 	if c.Secret != nil {
 		a.Note("the token of %s: %s", r.Name, credentialOf(r))
 	}
@@ -402,6 +407,11 @@ func (c *repoSetCmd) Run(ctx app.Context, a *app.App) error {
 		a.Note("%s is prepared every %s, while the daemon runs; to see the result: hortus repo show %s", r.Name, interval(r.PrepareEveryMS), r.Name)
 	}
 	return nil
+}
+
+// isolationOf says what isolation tasks on a repository get that name none.
+func isolationOf(r api.Repository) string {
+	return cmp.Or(r.Isolation, "the default of the API key or of the daemon")
 }
 
 // interval is a duration without its zero minutes and seconds: "6h".

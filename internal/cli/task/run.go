@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -36,10 +37,9 @@ func (c *RunCommand) Run(ctx app.Context, a *app.App) error {
 	if sentence == "" {
 		return api.Errorf(api.KindInvalid, "the request is empty").WithHint(`hortus run "print the first 20 prime numbers"`)
 	}
-	if c.Isolation == "wasm" {
-		if !sandbox.RunsFile(sentence) {
-			return api.Errorf(api.KindInvalid, "hortus run --isolation wasm runs a file, and %.80q is none that it can run", sentence).
-				WithHint("give it a file.js, file.py or file.wasm; for a request in plain language use another isolation")
+	if cmp.Or(c.Isolation, a.Config.Get("sandbox.isolation").Text) == "wasm" {
+		if err := sandbox.CheckFile(sentence); err != nil {
+			return err
 		}
 		return sandbox.RunFile(ctx, a, c.Sandbox, sentence)
 	}

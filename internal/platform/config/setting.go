@@ -42,6 +42,8 @@ type Setting struct {
 	Allowed  []string
 	Min, Max int64
 	Help     string
+	// Daemon is true if the daemon applies what the file says, although there is a flag: the flag is for one request.
+	Daemon bool
 }
 
 // Settings lists all settings, in the order of showing.
@@ -110,7 +112,7 @@ func Settings() []Setting {
 		{Key: "daytona.domains", Env: "HORTUS_DAYTONA_DOMAINS", Default: "daytona.io, daytona.work", Kind: List, Help: "domains of the URLs that the API gives for sandboxes; others are refused"},
 		{Key: "daytona.snapshot", Env: "HORTUS_DAYTONA_SNAPSHOT", Kind: Text, Help: "snapshot that its sandboxes start from (default: that of Daytona)"},
 		{Key: "daytona.internet", Env: "HORTUS_DAYTONA_INTERNET", Default: "false", Kind: Switch, Help: "let its sandboxes connect to everything that Daytona allows; otherwise they have no network"},
-		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Help: "backend"},
+		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Daemon: true, Help: "isolation of sandboxes if neither the request nor the repository, the template or the API key has one; docs/isolation.md"},
 		{Key: "sandbox.template", Env: "HORTUS_TEMPLATE", Flag: "template", Default: "host", Kind: Text, Help: "template of new sandboxes"},
 		{Key: "sandbox.image", Env: "HORTUS_IMAGE", Flag: "image", Kind: Text, Help: "container image of new sandboxes instead of a template: a reference such as python:3.12, or an absolute path of an archive or a layout"},
 		{Key: "sandbox.ttl", Env: "HORTUS_TTL", Flag: "ttl", Default: showDuration(api.DefaultTTL), Kind: Duration, Max: int64(api.MaxTTL), Help: "time to live of a sandbox"},

@@ -43,7 +43,7 @@ func (b slow) Probe(ctx context.Context) api.BackendReport {
 	}
 	r := api.BackendReport{Backend: "slow"}
 	for _, c := range []api.Capability{
-		api.CapStart, api.CapIsolated, api.CapLimitCPU, api.CapLimitCPUTime, api.CapLimitMemory, api.CapLimitProcs, api.CapLimitDisk, api.CapLimitDiskRate, api.CapLimitOutput,
+		api.CapStart, api.CapIsolated, api.CapPrograms, api.CapLimitCPU, api.CapLimitCPUTime, api.CapLimitMemory, api.CapLimitProcs, api.CapLimitDisk, api.CapLimitDiskRate, api.CapLimitOutput,
 	} {
 		r.Abilities = append(r.Abilities, api.Ability{Capability: c, OK: true})
 	}

@@ -35,6 +35,8 @@ type Config struct {
 	Source func(ctx context.Context, account, url string) (git.Source, error)
 	// Rights tests what an account may do with a repository. It may be nil if no repository has a secret.
 	Rights func(ctx context.Context, account string, req api.CheckRepository) (api.RepositoryAccess, error)
+	// CheckIsolation refuses what names no backend. It may be nil if no repository has a default isolation.
+	CheckIsolation func(name string) error
 	// Policies have the branch policy of the operator. It may be nil if no repository has a policy.
 	Policies Policies
 	Rows     Rows
@@ -257,7 +259,7 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 	defer unlock()
 	if now, e := s.cfg.Rows.Repository(context.WithoutCancel(ctx), row.ID); e == nil {
 		row.PrepareEveryMS, row.Preparation = now.PrepareEveryMS, now.Preparation
-		row.Secret, row.App, row.Forge, row.Verify, row.Hook, row.Policy = now.Secret, now.App, now.Forge, now.Verify, now.Hook, now.Policy
+		row.Secret, row.App, row.Forge, row.Verify, row.Hook, row.Policy, row.Isolation = now.Secret, now.App, now.Forge, now.Verify, now.Hook, now.Policy, now.Isolation
 	}
 	if e := s.cfg.Rows.UpdateRepository(context.WithoutCancel(ctx), row); e != nil && err == nil {
 		if api.KindOf(e) == api.KindConflict {

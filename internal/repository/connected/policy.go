@@ -20,6 +20,16 @@ const maxBranches = 1000
 
 // PolicyOf returns the repository whose branch policy holds for an account and an address, in any spelling; an empty one if none has a policy.
 func (s *Repositories) PolicyOf(ctx context.Context, account, url string) (api.Repository, error) {
+	return s.with(ctx, account, url, func(r api.Repository) bool { return r.Policy != nil })
+}
+
+// IsolationOf returns the repository whose default isolation holds for an account and an address; an empty one if none has one.
+func (s *Repositories) IsolationOf(ctx context.Context, account, url string) (api.Repository, error) {
+	return s.with(ctx, account, url, func(r api.Repository) bool { return r.Isolation != "" })
+}
+
+// with returns the repository of an account and an address that has something: an address has it once, whichever of its branches does.
+func (s *Repositories) with(ctx context.Context, account, url string, has func(api.Repository) bool) (api.Repository, error) {
 	if s.cfg.Cache == nil {
 		return api.Repository{}, nil
 	}
@@ -29,7 +39,7 @@ func (s *Repositories) PolicyOf(ctx context.Context, account, url string) (api.R
 	}
 	all, err := s.cfg.Rows.ListRepositories(ctx)
 	for _, r := range all {
-		if r.Account == account && r.URL == remote.URL && r.Policy != nil {
+		if r.Account == account && r.URL == remote.URL && has(r) {
 			return r, err
 		}
 	}

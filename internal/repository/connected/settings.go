@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/repository/git"
 )
 
 // Check tests what an account may do with a repository, which need not be connected. KindInvalid for an address that cannot be
@@ -36,6 +37,11 @@ func (s *Repositories) Settings(ctx context.Context, id api.RepositoryID, req ap
 	if err != nil {
 		return row, err
 	}
+	if req.Isolation != nil {
+		if err := s.checkIsolation(ctx, row, *req.Isolation); err != nil {
+			return api.Repository{}, err
+		}
+	}
 	if req.Secret != nil {
 		if err := s.credential(ctx, &row, *req.Secret, req.App); err != nil {
 			return api.Repository{}, err
@@ -48,7 +54,23 @@ func (s *Repositories) Settings(ctx context.Context, id api.RepositoryID, req ap
 		if req.Verify != nil {
 			r.Verify = *req.Verify
 		}
+		if req.Isolation != nil {
+			r.Isolation = *req.Isolation
+		}
 	})
+}
+
+// checkIsolation refuses an isolation that no backend has, and a second one for an address.
+func (s *Repositories) checkIsolation(ctx context.Context, row api.Repository, isolation string) error {
+	if err := s.cfg.CheckIsolation(isolation); err != nil {
+		return err
+	}
+	has, err := s.IsolationOf(ctx, row.Account, row.URL)
+	if err == nil && has.ID != "" && has.ID != row.ID {
+		err = api.Errorf(api.KindConflict, "the default isolation of %s is that of the repository %s, which has the same address", git.DisplayAddress(row.URL), has.Name).
+			WithHint("set it there: hortus repo set %s --isolation NAME", has.Name)
+	}
+	return err
 }
 
 // credential sets the secret with the token, or with the private key of an app, in a row, after a test that it can read the repository.

@@ -2,7 +2,6 @@ package toolchain
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,7 +99,7 @@ func (n Needs) Check(has api.TemplateReport, calls ...string) []Result {
 func (n Needs) fix(r Result, tool api.Tool, found []api.Toolchain) string {
 	var ways []string
 	if t := offered(r, found); t != nil {
-		ways = append(ways, fmt.Sprintf("hortus config set daemon.toolchains auto,%s && hortus daemon stop", t.Setting))
+		ways = append(ways, "hortus daemon stop && export HORTUS_TOOLCHAINS=auto,"+t.Setting)
 	}
 	if tool.Install != "" && !tool.Present {
 		ways = append(ways, tool.Install)

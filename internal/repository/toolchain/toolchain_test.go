@@ -85,7 +85,7 @@ func TestCheck(t *testing.T) {
 			{Name: "node", Version: "v16.0.0", Setting: "node@v16.0.0"}, {Name: "node", Version: "v20.1.0", Setting: "node@v20.1.0"}},
 	}
 	n := Needs{Toolchains: []Need{{"node", "20", ".nvmrc"}, {"go", ">=1.25", "go.mod"}, {"elixir", "1", ".tool-versions"}}}
-	want := map[string]string{"node": "auto,node@v20.1.0 ", "cargo": "auto,rust@stable && hortus daemon stop, or apt-get install cargo", "go": "", "mvn": "", "javac": "apt-get install default-jdk-headless"}
+	want := map[string]string{"node": "HORTUS_TOOLCHAINS=auto,node@v20.1.0", "cargo": "hortus daemon stop && export HORTUS_TOOLCHAINS=auto,rust@stable, or apt-get install cargo", "go": "", "mvn": "", "javac": "apt-get install default-jdk-headless"}
 	got := n.Check(report, "cargo", "mvn", "no-such-program")
 	if len(got) != len(want) {
 		t.Errorf("%d results: %+v", len(got), got)

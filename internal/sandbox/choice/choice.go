@@ -13,7 +13,7 @@ import (
 )
 
 // Auto is the isolation that leaves the choice to Hortus.
-const Auto = "auto"
+const Auto = api.AutoIsolation
 
 // MinMemory is the least memory that a sandbox can be given: below it the guest
 // itself could not run.
@@ -62,26 +62,54 @@ func (c *Chooser) Reports(ctx context.Context) []api.BackendReport {
 	return out
 }
 
-// Choose finds the backend for a request: a name, or "" and "auto" for the
-// strongest that is fit for untrusted code and has what is needed. The sentence says
-// why that one.
+// Choose is Within for a request that names an isolation, or none, with a key that may use all.
 func (c *Chooser) Choose(ctx context.Context, isolation string, needs ...api.Capability) (sandbox.Backend, api.BackendReport, string, error) {
-	if isolation == "" || isolation == Auto {
-		return c.strongest(ctx, needs)
+	return c.Within(ctx, Wanted{Isolation: isolation}, api.KeyIsolation{}, needs...)
+}
+
+// Within finds the backend that is wanted: by its name, or for "" and "auto" the strongest that is fit for untrusted code and has
+// what is needed. The sentence says why that one. What the key may not use is refused, and left out of the choice.
+func (c *Chooser) Within(ctx context.Context, want Wanted, key api.KeyIsolation, needs ...api.Capability) (sandbox.Backend, api.BackendReport, string, error) {
+	if want.auto() {
+		return c.strongest(ctx, key, needs)
 	}
+	b, err := c.named(want.Isolation)
+	if err == nil {
+		err = key.Check(b.Name(), true)
+	}
+	if err != nil {
+		return nil, api.BackendReport{}, "", want.Explain(err)
+	}
+	report := c.Report(ctx, b)
+	if a, ok := report.Has(api.CapStart); !ok {
+		return nil, report, "", want.Explain(Unisolated(ctx, b.Name(), a))
+	}
+	_, isolates := report.Has(api.CapIsolated)
+	if err := key.Check(b.Name(), isolates); err != nil {
+		return nil, report, "", want.Explain(err)
+	}
+	return b, report, want.why(), nil
+}
+
+// Known refuses what names no backend of this build. "" and "auto" are known.
+func (c *Chooser) Known(isolation string) error {
+	if (Wanted{Isolation: isolation}).auto() {
+		return nil
+	}
+	_, err := c.named(isolation)
+	return err
+}
+
+// named finds a backend.
+func (c *Chooser) named(isolation string) (sandbox.Backend, error) {
 	var names []string
 	for _, b := range c.backends {
-		if b.Name() != isolation {
-			names = append(names, b.Name())
-			continue
+		if b.Name() == isolation {
+			return b, nil
 		}
-		report := c.Report(ctx, b)
-		if a, ok := report.Has(api.CapStart); !ok {
-			return nil, report, "", Unisolated(ctx, b.Name(), a)
-		}
-		return b, report, "requested by name", nil
+		names = append(names, b.Name())
 	}
-	return nil, api.BackendReport{}, "", api.Errorf(api.KindInvalid, "unknown isolation %.64q", isolation).
+	return nil, api.Errorf(api.KindInvalid, "unknown isolation %.64q", isolation).
 		WithHint("available: auto, %s", strings.Join(names, ", "))
 }
 
@@ -96,7 +124,7 @@ func (c *Chooser) Isolates(ctx context.Context, isolation string) (bool, error) 
 	return ok, nil
 }
 
-func (c *Chooser) strongest(ctx context.Context, needs []api.Capability) (sandbox.Backend, api.BackendReport, string, error) {
+func (c *Chooser) strongest(ctx context.Context, key api.KeyIsolation, needs []api.Capability) (sandbox.Backend, api.BackendReport, string, error) {
 	// Why not a stronger one: the first reason is for anyone who gets a weaker one, the last
 	// for anyone who gets none, since what is weaker needs less.
 	var missing error
@@ -114,6 +142,9 @@ next:
 		}
 		report := c.Report(ctx, b)
 		a, starts := report.Has(api.CapStart)
+		if !starts && missing != nil && b.Capabilities().Engine {
+			continue
+		}
 		if !starts {
 			not(b, Unisolated(ctx, b.Name(), a), "does not run here: %s", a.Reason)
 			continue
@@ -123,6 +154,10 @@ next:
 		}
 		if _, ok := report.Has(api.CapPrograms); !ok {
 			continue // it isolates, and cannot run what most requests are for
+		}
+		if err := key.Check(b.Name(), true); err != nil {
+			not(b, err, "is not allowed for this API key")
+			continue
 		}
 		for _, need := range needs {
 			if a, ok := report.Has(need); !ok {
@@ -136,7 +171,10 @@ next:
 		}
 		return b, report, why, nil
 	}
-	if missing == nil {
+	if len(key.Allowed) > 0 {
+		missing = api.Errorf(api.KindDenied, "auto chooses among what this API key may use, and cannot choose %s here", strings.Join(key.Allowed, " or ")).
+			WithHint("name one: --isolation %s; hortus doctor shows what each can do", key.Allowed[0])
+	} else if missing == nil {
 		missing = api.Errorf(api.KindUnisolated, "no available backend isolates untrusted code").
 			WithHint("For trusted code: --isolation process")
 	}

@@ -2,6 +2,7 @@ package choice_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"hortus.dev/api"
@@ -15,15 +16,20 @@ type backend struct {
 	name   string
 	remote bool
 	bare   bool
+	engine bool
+	// broken is why it does not start; empty if it does.
+	broken string
 	probes int
 }
 
-func (b *backend) Name() string                       { return b.name }
-func (b *backend) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{Remote: b.remote} }
+func (b *backend) Name() string { return b.name }
+func (b *backend) Capabilities() sandbox.Capabilities {
+	return sandbox.Capabilities{Remote: b.remote, Engine: b.engine}
+}
 func (b *backend) Probe(context.Context) api.BackendReport {
 	b.probes++
 	return api.BackendReport{Backend: b.name, Abilities: []api.Ability{
-		{Capability: api.CapStart, OK: true}, {Capability: api.CapIsolated, OK: true}, {Capability: api.CapPrograms, OK: !b.bare},
+		{Capability: api.CapStart, OK: b.broken == "", Reason: b.broken}, {Capability: api.CapIsolated, OK: true}, {Capability: api.CapPrograms, OK: !b.bare},
 	}}
 }
 func (b *backend) Validate(context.Context, sandbox.Spec) error { return nil }
@@ -67,5 +73,24 @@ func TestAuto(t *testing.T) {
 	}
 	if away.probes != 2 || here.probes != 1 {
 		t.Errorf("probed the service %d times and this host %d times; want 2 and 1", away.probes, here.probes)
+	}
+}
+
+// TestWhyNone: who gets no backend is told what the last one lacks, but not that an engine is missing which most machines have not.
+func TestWhyNone(t *testing.T) {
+	own, weaker := &backend{name: "own", broken: "namespaces are forbidden"}, &backend{name: "weaker", broken: "it is not configured"}
+	engine := &backend{name: "engine", engine: true, broken: "no engine answers"}
+	for name, c := range map[string]struct {
+		backends []sandbox.Backend
+		want     string
+	}{
+		"an engine that is missing":  {[]sandbox.Backend{own, engine}, own.broken},
+		"only the engine":            {[]sandbox.Backend{engine}, engine.broken},
+		"control: the last says why": {[]sandbox.Backend{own, weaker}, weaker.broken},
+	} {
+		_, _, _, err := choice.New(c.backends).Choose(t.Context(), "")
+		if api.KindOf(err) != api.KindUnisolated || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %q", name, err, c.want)
+		}
 	}
 }

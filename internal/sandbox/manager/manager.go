@@ -27,6 +27,10 @@ type Config struct {
 	// ImageUser returns the default user of a template that is a container image, and "" for
 	// other templates. Without it no template is an image.
 	ImageUser func(template string) string
+	// ImageIsolation returns the default isolation of a template that is a container image, and "" if it has none; it may be nil.
+	ImageIsolation func(template string) string
+	// Isolation is the default of requests that no other default is nearer to; empty is auto.
+	Isolation string
 	Rows      sandbox.Rows
 	Log       sandbox.Log
 	// Snapshots may be nil: nothing can be saved then.
@@ -104,7 +108,10 @@ func New(cfg Config) *Manager {
 	c := &lifecycle{table: t, facts: facts, rows: rows, run: run, egress: cfg.Egress, watcher: cfg.Watcher, now: cfg.Now, log: log}
 
 	m := &Manager{Backends: chooser, table: t, lifecycle: c, pool: guests}
-	m.Planner = &Planner{chooser, resolver, origins, cfg.ImageUser, cfg.Owner, cfg.Build, cfg.Now}
+	m.Planner = &Planner{
+		chooser: chooser, policies: resolver, origins: origins, imageUser: cfg.ImageUser, imageIsolation: cfg.ImageIsolation, isolation: cfg.Isolation,
+		owner: cfg.Owner, build: cfg.Build, now: cfg.Now,
+	}
 	m.Guests = &Guests{table: t, run: run, rows: rows}
 	m.Saver = &Saver{t, c, m.Planner, origins, chooser, m.Guests, guests, facts, rows}
 	m.Pauser = &Pauser{t, c, m.Saver, origins, capacity, chooser, run, facts, rows, cfg.Watcher, cfg.Owner, log}

@@ -22,6 +22,10 @@ type Planner struct {
 	origins  *origins
 	// imageUser returns the default user of a template that is a container image. It may be nil.
 	imageUser func(template string) string
+	// imageIsolation returns the default isolation of such a template. It may be nil.
+	imageIsolation func(template string) string
+	// isolation is the default of the daemon; empty for none.
+	isolation string
 	owner     api.OwnerID
 	build     string
 	now       func() time.Time
@@ -30,6 +34,7 @@ type Planner struct {
 // plan is what a create request resolved to.
 type plan struct {
 	ttl     time.Duration
+	wanted  choice.Wanted // zero if it starts from a snapshot
 	backend sandbox.Backend
 	report  api.BackendReport
 	why     string // why that backend
@@ -114,31 +119,70 @@ func (r *Planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 		}
 		return p, p.backend.Validate(ctx, p.spec)
 	}
-	if p.backend, p.report, p.why, err = r.chooser.Choose(ctx, req.Isolation, needs...); err != nil {
+	p.wanted = r.wanted(*req)
+	if p.backend, p.report, p.why, err = r.chooser.Within(ctx, p.wanted, req.KeyIsolation, needs...); err != nil {
 		return p, err
 	}
+	if err = r.planOn(ctx, req, &p); api.KindOf(err) == api.KindUnsupported {
+		err = p.wanted.Explain(err)
+	}
+	return p, err
+}
+
+// wanted returns the isolation that a request gets if it does not start from a snapshot: its own, that of the repository, or the
+// default of the template, of the key or of the daemon.
+func (r *Planner) wanted(req api.CreateSandbox) choice.Wanted {
+	image := choice.Wanted{Default: "template " + req.Template, Change: "hortus template create " + req.Template + " --from-image REF --isolation NAME"}
+	if r.imageIsolation != nil && req.Template != "" {
+		image.Isolation = r.imageIsolation(req.Template)
+	}
+	return choice.First(
+		requested(req),
+		image,
+		choice.Wanted{Isolation: req.KeyIsolation.Default, Default: "the API key", Change: "the operator creates a key with hortus key create --isolation NAME"},
+		choice.Wanted{Isolation: r.isolation, Default: "this daemon (sandbox.isolation)", Change: "sandbox.isolation in the configuration of the daemon"},
+	)
+}
+
+// requested returns the isolation that a request names, or the repository that it is for.
+func requested(req api.CreateSandbox) choice.Wanted {
+	w := choice.Wanted{Isolation: req.Isolation}
+	if from := req.IsolationFrom; from != "" {
+		w.Default, w.Change = "repository "+from, "hortus repo set "+from+" --isolation NAME"
+	}
+	return w
+}
+
+// Report returns what the backend reports that a request gets, before anything else is known of it.
+func (r *Planner) Report(ctx context.Context, req api.CreateSandbox) (api.BackendReport, error) {
+	_, report, _, err := r.chooser.Within(ctx, r.wanted(req), req.KeyIsolation)
+	return report, err
+}
+
+// planOn resolves what a backend gives to a request that does not start from a snapshot.
+func (r *Planner) planOn(ctx context.Context, req *api.CreateSandbox, p *plan) (err error) {
 	if err = p.egress.Check(p.report); err != nil {
-		return p, err
+		return err
 	}
-	if err = r.checkExpiry(ctx, req.OnExpiry, &p); err != nil {
-		return p, err
+	if err = r.checkExpiry(ctx, req.OnExpiry, p); err != nil {
+		return err
 	}
 	defaults := api.DefaultLimits()
 	if req.Workspace != "" {
 		defaults = api.DefaultWorkspaceLimits()
 	}
 	if p.spec.Limits, p.spec.Asked, p.missing, err = choice.Limits(req.Limits, defaults, p.report); err != nil {
-		return p, err
+		return err
 	}
 	p.spec.Egress = sandbox.EgressOf(p.report)
 	a, programs := p.report.Has(api.CapPrograms)
 	if !programs && req.Template != hostTemplate {
-		return p, api.Errorf(api.KindUnsupported, "sandboxes of the %s backend cannot start from template %s: %s (capability %s)", p.backend.Name(), req.Template, a.Reason, a.Capability).
+		return api.Errorf(api.KindUnsupported, "sandboxes of the %s backend cannot start from template %s: %s (capability %s)", p.backend.Name(), req.Template, a.Reason, a.Capability).
 			WithHint("leave out the template, or use --isolation container")
 	}
 	if programs {
 		if p.spec.Layers, err = r.origins.templates.Layers(ctx, req.Template); err != nil {
-			return p, err
+			return err
 		}
 	}
 	image := ""
@@ -146,11 +190,11 @@ func (r *Planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 		image = r.imageUser(req.Template)
 	}
 	if _, ok := p.report.Has(api.CapPrivateFiles); !ok && image != "" {
-		return p, api.Errorf(api.KindUnsupported, "template %s is a container image, and sandboxes of the %s backend have the files of this machine", req.Template, p.backend.Name()).
+		return api.Errorf(api.KindUnsupported, "template %s is a container image, and sandboxes of the %s backend have the files of this machine", req.Template, p.backend.Name()).
 			WithHint("leave the isolation to Hortus, or choose container or gvisor")
 	}
 	p.users = choice.Identities(p.report, image)
-	return p, p.backend.Validate(ctx, p.spec)
+	return p.backend.Validate(ctx, p.spec)
 }
 
 // planFrom resolves a request for a sandbox from a snapshot.
@@ -158,10 +202,14 @@ func (r *Planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan)
 	s := p.snapshot
 	name, by := req.Isolation, s.Image.Backend
 	if name != "" && name != choice.Auto && name != by {
-		return api.Errorf(api.KindConflict, "snapshot %s was created by the %s backend and cannot start on %s", s.ID, by, name)
+		return requested(*req).Explain(api.Errorf(api.KindConflict, "snapshot %s was created by the %s backend and cannot start on %s", s.ID, by, name))
+	}
+	if err := req.KeyIsolation.Check(by, true); err != nil {
+		return api.Errorf(api.KindOf(err), "snapshot %s was created by the %s backend: %w", s.ID, by, err).
+			WithHint("start from another template; the operator can create a key that may use %s", by)
 	}
 	var err error
-	if p.backend, p.report, _, err = r.chooser.Choose(ctx, by); err != nil {
+	if p.backend, p.report, _, err = r.chooser.Within(ctx, choice.Wanted{Isolation: by}, req.KeyIsolation); err != nil {
 		return err
 	}
 	if a, ok := p.report.Has(api.CapIsolated); !ok && name != by {
@@ -218,11 +266,15 @@ func (r *Planner) planIn(ctx context.Context, req *api.CreateSandbox, ws sandbox
 		return p, err
 	}
 	if a, ok := p.report.Has(api.CapWorkspace); !ok {
-		return p, api.Errorf(api.KindUnsupported, "the %s backend does not support workspaces on this host: %s (capability %s)",
-			p.report.Backend, a.Reason, api.CapWorkspace).WithHint("%s", a.Fix)
+		return p, p.wanted.Explain(api.Errorf(api.KindUnsupported, "the %s backend does not support workspaces on this host: %s (capability %s)",
+			p.report.Backend, a.Reason, api.CapWorkspace).WithHint("%s", a.Fix))
 	}
 	if ws.Upper != "" {
-		p.missing = append(p.missing, api.Unenforced{Limit: "disk", Reason: "best effort for /workspace: " + sandbox.UpperLimit})
+		reason := "best effort for /workspace: " + sandbox.UpperLimit
+		if p.backend.Capabilities().Copied {
+			reason = "the size of /workspace is checked when it is copied back: if it is too large, nothing of it is stored"
+		}
+		p.missing = append(p.missing, api.Unenforced{Limit: "disk", Reason: reason})
 	}
 	p.spec.Workspace = &ws
 	p.users = choice.Identities(p.report, "") // commands run as the owner of its files

@@ -71,7 +71,7 @@ func (t *Templates) CreateTemplate(ctx context.Context, req api.CreateTemplate, 
 	row, err := t.creator.Create(ctx, api.CreateSandbox{
 		Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, TTLMS: ttl.Milliseconds(),
 		Labels: map[string]string{"template": req.Name}, Account: req.Account, Key: req.Key, MaxTTLMS: req.MaxTTLMS,
-		Egress: req.Egress, MaxEgress: req.MaxEgress,
+		Egress: req.Egress, MaxEgress: req.MaxEgress, KeyIsolation: req.KeyIsolation,
 	})
 	if err != nil {
 		return api.Snapshot{}, err

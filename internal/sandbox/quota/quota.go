@@ -82,16 +82,19 @@ func Caller(ctx context.Context) (api.Principal, error) {
 		WithHint("send it in the header X-API-KEY, or as Authorization: Bearer KEY")
 }
 
-// CheckIsolation refuses users a backend that does not isolate: what runs in it has the rights
-// of the daemon's user.
+// CheckIsolation refuses an isolation that a request names and that the key may not use, and users a backend that does not isolate:
+// what runs in it has the rights of the daemon's user. The planner of a sandbox refuses both again, and for defaults too.
 func CheckIsolation(ctx context.Context, p api.Principal, backends Isolator, isolation string) error {
-	if p.Role == api.RoleAdmin {
+	if isolation == "" || isolation == api.AutoIsolation || p.Role == api.RoleAdmin {
 		return nil
 	}
+	key := p.KeyIsolation()
+	if err := key.Check(isolation, true); err != nil {
+		return err
+	}
 	isolates, err := backends.Isolates(ctx, isolation)
-	if err == nil && !isolates {
-		err = api.Errorf(api.KindDenied, "a sandbox without isolation (%q) is allowed for the operator only: this API key is a user's", isolation).
-			WithHint("use the daemon's socket on its machine, or a key with the role %s", api.RoleAdmin)
+	if err == nil {
+		err = key.Check(isolation, isolates)
 	}
 	return err
 }
@@ -105,7 +108,7 @@ func (q *Quota) own(ctx context.Context, req *api.CreateSandbox) (api.Principal,
 	if err != nil {
 		return p, err
 	}
-	req.Account, req.Key, req.MaxTTLMS, req.MaxEgress = p.Account, p.Key, p.Ceilings.TTLMS, p.Ceilings.Egress
+	req.Account, req.Key, req.MaxTTLMS, req.MaxEgress, req.KeyIsolation = p.Account, p.Key, p.Ceilings.TTLMS, p.Ceilings.Egress, p.KeyIsolation()
 	req.TTLMS, err = TTL(p, req.TTLMS)
 	return p, err
 }
@@ -116,6 +119,12 @@ func (q *Quota) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox
 		return api.Sandbox{}, err
 	}
 	return q.cfg.Planner.Outline(ctx, req)
+}
+
+// Check returns what Create would refuse. It does not look at what the key uses already.
+func (q *Quota) Check(ctx context.Context, req api.CreateSandbox) error {
+	_, err := q.Outline(ctx, req)
+	return err
 }
 
 // Create creates a sandbox of the caller's account.
@@ -170,6 +179,9 @@ func (q *Quota) ForkFor(ctx context.Context, id api.SandboxID, req api.ForkSandb
 		if err == nil && !p.May(row.Account) {
 			err = api.Errorf(api.KindNotFound, "unknown sandbox %.64q", id)
 		}
+		if err == nil {
+			err = p.KeyIsolation().Check(row.Isolation, true)
+		}
 		if err != nil {
 			return out, err
 		}
@@ -209,7 +221,7 @@ func (q *Quota) CreateTemplate(ctx context.Context, req api.CreateTemplate, prog
 	if err != nil {
 		return api.Snapshot{}, err
 	}
-	req.Account, req.Key, req.MaxTTLMS, req.MaxEgress = p.Account, p.Key, p.Ceilings.TTLMS, p.Ceilings.Egress
+	req.Account, req.Key, req.MaxTTLMS, req.MaxEgress, req.KeyIsolation = sb.Account, sb.Key, sb.MaxTTLMS, sb.MaxEgress, sb.KeyIsolation
 	if most := p.Ceilings.TTLMS; most > 0 {
 		// Its sandbox lives as long as its commands may take, one after the other.
 		each := cmp.Or(req.TimeoutMS, (10 * time.Minute).Milliseconds())

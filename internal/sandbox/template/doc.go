@@ -3,7 +3,7 @@
 //
 //	templates := template.New(host, images)
 //	layers, err := templates.Layers(ctx, "host") // or the name of a container image
-//	tools, err := template.Tools{Templates: templates, Backends: manager}.Of(ctx, req)
+//	tools, err := template.Tools{Templates: templates, Report: planner.Report}.Of(ctx, req)
 //
 // [Inventory] reads the versions of the host template's programs, in a sandbox for that purpose
 // only. [Templates.Named] returns the layers in use, for the garbage collector.

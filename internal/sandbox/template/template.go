@@ -83,6 +83,18 @@ func (t *Templates) imageLayers(name string) ([]layer.Digest, error) {
 	return layers, nil
 }
 
+// ImageIsolation returns the default isolation of sandboxes of a container image; empty if it has none.
+func (t *Templates) ImageIsolation(name string) string {
+	if t.images == nil {
+		return ""
+	}
+	img, err := t.images.Find(name)
+	if err != nil {
+		return ""
+	}
+	return img.Isolation
+}
+
 // isImage reports whether a name is a container image's.
 func (t *Templates) isImage(name string) bool {
 	if t.images == nil {
@@ -166,7 +178,8 @@ func (t *Templates) hostTools(ctx context.Context) ([]api.Tool, error) {
 // Tools lists the programs that sandboxes have.
 type Tools struct {
 	Templates *Templates
-	Backends  Chooser
+	// Report returns what the backend of a request reports.
+	Report func(ctx context.Context, req api.CreateSandbox) (api.BackendReport, error)
 	// Saved returns the layers of a template that was saved from a sandbox, or of a snapshot,
 	// and its ID; KindNotFound if there is none. Without it there are none.
 	Saved func(ctx context.Context, account, name string) ([]layer.Digest, api.SnapshotID, error)
@@ -177,7 +190,7 @@ type Tools struct {
 // Of lists the programs of the sandbox that a request would create: those of its template,
 // or those of this machine if the sandbox has no files of its own.
 func (l Tools) Of(ctx context.Context, req api.CreateSandbox) ([]api.Tool, error) {
-	_, report, _, err := l.Backends.Choose(ctx, req.Isolation)
+	report, err := l.Report(ctx, req)
 	if err != nil {
 		return nil, err
 	}

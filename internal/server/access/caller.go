@@ -50,7 +50,7 @@ func (p *Authenticator) AuthenticateKey(ctx context.Context, id api.KeyID) (api.
 
 // admit counts a request of a key.
 func (p *Authenticator) admit(ctx context.Context, k api.Key) (api.Principal, error) {
-	who := api.Principal{Account: k.Account, Key: k.ID, Role: k.Role, Ceilings: k.Ceilings, ExpiresAt: k.ExpiresAt}
+	who := api.Principal{Account: k.Account, Key: k.ID, Role: k.Role, Ceilings: k.Ceilings, Isolation: k.Isolation, ExpiresAt: k.ExpiresAt}
 	if err := p.rates.Request(who); err != nil {
 		return api.Principal{}, err
 	}

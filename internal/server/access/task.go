@@ -71,6 +71,9 @@ func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) 
 	if err := t.checkAgain(ctx, p, req); err != nil {
 		return err
 	}
+	if req.Repo != nil && req.Repo.IsolationFrom != "" {
+		return api.Errorf(api.KindInvalid, "repo.isolationFrom is set by the daemon; it cannot be requested")
+	}
 	if req.Repo != nil && p.Key != "" {
 		for _, r := range req.Repo.All() {
 			if !isRemote(r.URL) || r.Remote != "" && !isRemote(r.Remote) {

@@ -32,11 +32,10 @@ type BuildFiles interface {
 type builds struct {
 	catalog
 	Builds
-	files     BuildFiles
-	isolation string
-	limits    api.Limits
-	egress    *api.EgressPolicy
-	tickets   *tickets
+	files   BuildFiles
+	limits  api.Limits
+	egress  *api.EgressPolicy
+	tickets *tickets
 }
 
 func (d builds) register(to *router) {
@@ -205,7 +204,7 @@ func (d builds) start(w http.ResponseWriter, r *http.Request) error {
 		return refused("fromImageRegistry", "images are pulled with the credentials of the operator")
 	}
 	req := build.Request{
-		Start: in.StartCmd, Ready: in.ReadyCmd, NoCache: in.Force, Isolation: d.isolation, Egress: d.egress,
+		Start: in.StartCmd, Ready: in.ReadyCmd, NoCache: in.Force, Egress: d.egress,
 		Shell: []string{"/bin/bash", "-l", "-c"}, Dir: "/home/user", Stages: []build.Stage{{From: in.FromImage}},
 	}
 	stage := &req.Stages[0]

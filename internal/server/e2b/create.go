@@ -92,7 +92,7 @@ func (d sandboxes) explain(req api.CreateSandbox, err error) error {
 // request turns what a client asks for into what Hortus makes, or says which option
 // it has not got.
 func (d sandboxes) request(in newSandbox, legacy bool) (api.CreateSandbox, error) {
-	req := api.CreateSandbox{Isolation: d.isolation, Env: in.EnvVars, Labels: in.Metadata}
+	req := api.CreateSandbox{Env: in.EnvVars, Labels: in.Metadata}
 	var err error
 	if in.TemplateID == "" {
 		return req, api.Errorf(api.KindInvalid, `option "templateID" is missing`)

@@ -71,7 +71,7 @@ type Tokens interface {
 // what SDKs expect of that one.
 const EnvdVersion = "0.6.13"
 
-// Config is what the server leads to. Egress, Policy, Secrets, Events, Builds, Volumes, DefaultInternet, Isolation, Limits, Domain,
+// Config is what the server leads to. Egress, Policy, Secrets, Events, Builds, Volumes, DefaultInternet, Limits, Domain,
 // Aliases and Logger may be left out.
 type Config struct {
 	Sandboxes Sandboxes
@@ -96,11 +96,8 @@ type Config struct {
 	// DefaultInternet is what allow_internet_access is if a client does not say: true in
 	// E2B.
 	DefaultInternet bool
-	// Isolation is the backend of what is made here, which the wire has no word for;
-	// empty is "auto".
-	Isolation string
 	// Limits are those of what is made here from this machine's own tools: the wire has
-	// no words for them either. Zero fields take the default. A template brings its own.
+	// no words for them. Zero fields take the default. A template brings its own.
 	Limits api.Limits
 	// Domain is where ports of sandboxes are reached: PORT-ID.Domain, with a port
 	// where it is not that of the scheme. Empty takes it from the address that the
@@ -122,11 +119,10 @@ func DefaultAliases() map[string]string {
 type sandboxes struct {
 	finder
 	answers
-	isolation string
-	limits    api.Limits
-	internet  bool // what a client that does not say gets
-	policy    func(allowInternet *bool, allowOut, denyOut []string) (api.EgressPolicy, error)
-	egress    Egress
+	limits   api.Limits
+	internet bool // what a client that does not say gets
+	policy   func(allowInternet *bool, allowOut, denyOut []string) (api.EgressPolicy, error)
+	egress   Egress
 }
 
 // router registers the handlers and writes their errors.
@@ -147,7 +143,7 @@ func New(cfg Config) http.Handler {
 	names := catalog{cfg.Aliases, cfg.Snapshots}
 	shape := answers{names, cfg.Tokens, cfg.Domain}
 	sandboxes{
-		finder: find, answers: shape, isolation: cfg.Isolation, limits: cfg.Limits, internet: cfg.DefaultInternet, policy: cfg.Policy, egress: cfg.Egress,
+		finder: find, answers: shape, limits: cfg.Limits, internet: cfg.DefaultInternet, policy: cfg.Policy, egress: cfg.Egress,
 	}.register(routes)
 	snapshots{find, shape}.register(routes)
 	templates{names, cfg.Limits}.register(routes)
@@ -158,7 +154,7 @@ func New(cfg Config) http.Handler {
 	if cfg.Events != nil {
 		lifecycles{cfg.Events, names}.register(routes)
 	}
-	build := builds{catalog: names, Builds: cfg.Builds, files: cfg.BuildFiles, isolation: cfg.Isolation, limits: cfg.Limits, tickets: &tickets{all: map[string]ticket{}}}
+	build := builds{catalog: names, Builds: cfg.Builds, files: cfg.BuildFiles, limits: cfg.Limits, tickets: &tickets{all: map[string]ticket{}}}
 	if cfg.Builds != nil {
 		if cfg.DefaultInternet && cfg.Policy != nil {
 			// A policy of the operator's own words, which a request could not have either if it failed.

@@ -146,9 +146,9 @@ func newWorld(t *testing.T, change func(*e2b.Config)) *world {
 		t.Fatal(err)
 	}
 	log := event.NewLog(event.Config{Store: db})
-	m := manager.New(manager.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: db, Log: log})
+	m := manager.New(manager.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Isolation: "process", Rows: db, Log: log})
 	a := accounts{m.Planner, m.Creator, m.Sandboxes, m.Guests, m.Saver, m.Pauser, m.Forker, m.Templates}
-	cfg := e2b.Config{Sandboxes: a, Snapshots: a, Keys: a, Tokens: tokens{}, Isolation: "process"}
+	cfg := e2b.Config{Sandboxes: a, Snapshots: a, Keys: a, Tokens: tokens{}}
 	if change != nil {
 		change(&cfg)
 	}

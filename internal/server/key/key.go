@@ -38,7 +38,9 @@ type Config struct {
 	// CheckEgress validates the egress ceiling of a key. Without it only a ceiling that
 	// denies everything is accepted.
 	CheckEgress func(ctx context.Context, p api.EgressPolicy) error
-	Now         func() time.Time // nil means time.Now
+	// CheckIsolation refuses what names no backend. Without it no key has an isolation.
+	CheckIsolation func(name string) error
+	Now            func() time.Time // nil means time.Now
 }
 
 // Keys are the API keys of a data directory.
@@ -68,6 +70,9 @@ func (k *Keys) create(ctx context.Context, req api.CreateKey, person *api.Person
 	if err := k.checkEgress(ctx, req.Ceilings.Egress); err != nil {
 		return api.CreatedKey{}, err
 	}
+	if err := k.checkIsolation(req); err != nil {
+		return api.CreatedKey{}, err
+	}
 	if req.Role == api.RoleUser {
 		req.Ceilings = withDefaults(req.Ceilings)
 	}
@@ -79,7 +84,7 @@ func (k *Keys) insert(ctx context.Context, req api.CreateKey, person *api.Person
 	secret := generate()
 	out := api.CreatedKey{Secret: secret, Key: api.Key{
 		ID: api.NewKeyID(), Name: req.Name, Account: req.Account, Role: req.Role,
-		Hint: secret[:hintLen], Ceilings: req.Ceilings, CreatedAt: k.cfg.Now().UTC().Truncate(time.Microsecond), Person: person,
+		Hint: secret[:hintLen], Ceilings: req.Ceilings, Isolation: req.Isolation, CreatedAt: k.cfg.Now().UTC().Truncate(time.Microsecond), Person: person,
 	}}
 	if req.ExpiresInMS > 0 {
 		out.ExpiresAt = out.CreatedAt.Add(time.Duration(req.ExpiresInMS) * time.Millisecond)
@@ -220,7 +225,7 @@ func Check(req api.CreateKey) error {
 	}
 	c := req.Ceilings
 	switch {
-	case req.Role == api.RoleAdmin && c != (api.Ceilings{}):
+	case req.Role == api.RoleAdmin && !c.Empty():
 		return api.Errorf(api.KindInvalid, "an admin key cannot have ceilings").WithHint("create a key for a user: role %q", api.RoleUser)
 	case req.ExpiresInMS != 0 && (req.ExpiresInMS < api.MinKeyLife.Milliseconds() || req.ExpiresInMS > api.MaxKeyLife.Milliseconds()):
 		return api.Errorf(api.KindInvalid, "a life of %s for a key is out of range", time.Duration(min(max(req.ExpiresInMS, -1), 1<<43))*time.Millisecond).WithHint("use a minute to 3650 days, or 0 for a key that does not expire")
@@ -256,6 +261,32 @@ func (k *Keys) checkEgress(ctx context.Context, c *api.EgressPolicy) error {
 	return nil
 }
 
+// checkIsolation refuses an isolation that no backend has, and a default that the ceiling of the key excludes.
+func (k *Keys) checkIsolation(req api.CreateKey) error {
+	allowed := req.Ceilings.Isolations
+	for i, name := range allowed {
+		if name == "" || name == api.AutoIsolation || slices.Contains(allowed[:i], name) {
+			return api.Errorf(api.KindInvalid, "isolation ceiling: %.64q is no backend, or is there twice", name).WithHint("list the backends: hortus doctor")
+		}
+	}
+	for _, name := range append([]string{req.Isolation}, allowed...) {
+		if name == "" || name == api.AutoIsolation {
+			continue
+		}
+		if k.cfg.CheckIsolation == nil {
+			return api.Errorf(api.KindUnsupported, "this daemon has no backends that a key could name")
+		}
+		if err := k.cfg.CheckIsolation(name); err != nil {
+			return err
+		}
+	}
+	if d := req.Isolation; d != "" && d != api.AutoIsolation && len(allowed) > 0 && !slices.Contains(allowed, d) {
+		return api.Errorf(api.KindInvalid, "the default isolation %s of the key is not one that the key may use: %s", d, strings.Join(allowed, ", ")).
+			WithHint("use one of them as the default")
+	}
+	return nil
+}
+
 // withDefaults returns the ceilings of a key: 0 takes the default, NoCeiling becomes 0.
 func withDefaults(c api.Ceilings) api.Ceilings {
 	d := api.DefaultCeilings()
@@ -265,6 +296,7 @@ func withDefaults(c api.Ceilings) api.Ceilings {
 		CPUs:        ceiling(c.CPUs, d.CPUs),
 		TTLMS:       ceiling(c.TTLMS, d.TTLMS),
 		Egress:      c.Egress,
+		Isolations:  c.Isolations,
 	}
 }
 

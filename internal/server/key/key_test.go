@@ -6,7 +6,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,14 +47,14 @@ func TestLifeOfAKey(t *testing.T) {
 	if !regexp.MustCompile(`^e2b_[0-9a-f]{40}$`).MatchString(made.Secret) {
 		t.Errorf("secret %q", made.Secret)
 	}
-	if made.Role != api.RoleUser || made.Hint != made.Secret[:8] || !made.ID.Valid() || made.CreatedAt.IsZero() || made.Ceilings != req.Ceilings || made.Name != "laptop" {
+	if made.Role != api.RoleUser || made.Hint != made.Secret[:8] || !made.ID.Valid() || made.CreatedAt.IsZero() || !reflect.DeepEqual(made.Ceilings, req.Ceilings) || made.Name != "laptop" {
 		t.Errorf("made %+v", made)
 	}
 	if again := create(t, k, req); again.Secret == made.Secret || again.ID == made.ID {
 		t.Error("two keys are the same")
 	}
 	got, err := k.Verify(t.Context(), made.Secret)
-	if err != nil || got != made.Key {
+	if err != nil || !reflect.DeepEqual(got, made.Key) {
 		t.Errorf("verified %+v, %v; want %+v", got, err, made.Key)
 	}
 	id, err := k.Find(t.Context(), string(made.ID[:8]))
@@ -97,8 +99,55 @@ func TestDefaultCeilings(t *testing.T) {
 	} {
 		made := create(t, k, c.req)
 		got, err := k.Verify(t.Context(), made.Secret)
-		if err != nil || made.Ceilings != c.want || got.Ceilings != c.want {
+		if err != nil || !reflect.DeepEqual(made.Ceilings, c.want) || !reflect.DeepEqual(got.Ceilings, c.want) {
 			t.Errorf("%s: %+v, verified %+v, %v", name, made.Ceilings, got.Ceilings, err)
+		}
+	}
+}
+
+// TestIsolation: the isolations of a key are backends of the daemon, and its default is one that it may use.
+func TestIsolation(t *testing.T) {
+	k, _ := open(t)
+	known := func(name string) error {
+		if name != "gvisor" && name != "container" {
+			return api.Errorf(api.KindInvalid, "unknown isolation %s", name)
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		role      api.Role
+		isolation string
+		allowed   []string
+		check     func(string) error
+		want      api.Kind
+	}{
+		"a default":                          {isolation: "container", check: known},
+		"auto as the default":                {isolation: "auto", check: known},
+		"a ceiling":                          {allowed: []string{"gvisor", "container"}, check: known},
+		"a default within it":                {isolation: "container", allowed: []string{"container"}, check: known},
+		"auto within it":                     {isolation: "auto", allowed: []string{"container"}, check: known},
+		"a default outside of it":            {isolation: "gvisor", allowed: []string{"container"}, check: known, want: api.KindInvalid},
+		"an unknown default":                 {isolation: "odd", check: known, want: api.KindInvalid},
+		"an unknown one in the ceiling":      {allowed: []string{"gvisor", "odd"}, check: known, want: api.KindInvalid},
+		"auto in the ceiling":                {allowed: []string{"auto"}, check: known, want: api.KindInvalid},
+		"an empty one in the ceiling":        {allowed: []string{""}, check: known, want: api.KindInvalid},
+		"the same twice":                     {allowed: []string{"gvisor", "gvisor"}, check: known, want: api.KindInvalid},
+		"nothing knows the backends":         {isolation: "gvisor", want: api.KindUnsupported},
+		"an admin with a default":            {role: api.RoleAdmin, isolation: "container", check: known},
+		"an admin has no ceiling":            {role: api.RoleAdmin, allowed: []string{"gvisor"}, check: known, want: api.KindInvalid},
+		"control: neither, nothing is known": {},
+	} {
+		k.cfg.CheckIsolation = c.check
+		made, err := k.Create(t.Context(), api.CreateKey{Account: "a", Role: c.role, Isolation: c.isolation, Ceilings: api.Ceilings{Isolations: c.allowed}})
+		if err != nil || c.want != "" {
+			if api.KindOf(err) != c.want {
+				t.Errorf("%s: %v; want kind %q", name, err, c.want)
+			}
+			continue
+		}
+		got, err := k.Verify(t.Context(), made.Secret)
+		if err != nil || got.Isolation != c.isolation || !slices.Equal(got.Ceilings.Isolations, c.allowed) {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }
@@ -159,7 +208,7 @@ func TestNothingLearned(t *testing.T) {
 		"a pattern": "e2b_" + strings.Repeat("%", 40), "NUL": good.Secret[:43] + "\x00", "long": strings.Repeat("e2b_", 1<<18),
 	} {
 		got, err := k.Verify(t.Context(), presented)
-		if api.KindOf(err) != api.KindUnauthenticated || got != (api.Key{}) {
+		if api.KindOf(err) != api.KindUnauthenticated || !reflect.DeepEqual(got, api.Key{}) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 			continue
 		}
@@ -269,7 +318,7 @@ func FuzzVerify(f *testing.F) {
 			}
 			return
 		}
-		if api.KindOf(err) != api.KindUnauthenticated || got != (api.Key{}) {
+		if api.KindOf(err) != api.KindUnauthenticated || !reflect.DeepEqual(got, api.Key{}) {
 			t.Errorf("%q: %+v, %v", presented, got, err)
 		}
 	})

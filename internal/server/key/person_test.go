@@ -1,6 +1,7 @@
 package key
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestPersonal(t *testing.T) {
 	if again := get(ada, "team", api.RoleUser); again.ID != one.ID {
 		t.Error("a second key for the same")
 	}
-	if one.Ceilings != api.DefaultCeilings() || one.Name != "ada@example.org" {
+	if !reflect.DeepEqual(one.Ceilings, api.DefaultCeilings()) || one.Name != "ada@example.org" {
 		t.Errorf("%+v", one)
 	}
 	// Others, and keys with the same name, are not this person's.

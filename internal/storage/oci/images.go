@@ -42,8 +42,10 @@ type Config struct {
 	// Limits of each layer; zero values are defaults.
 	MaxLayerBytes int64
 	MaxEntries    int
-	Now           func() time.Time
-	Logger        *slog.Logger
+	// CheckIsolation refuses what names no backend. Without it no template has a default isolation.
+	CheckIsolation func(name string) error
+	Now            func() time.Time
+	Logger         *slog.Logger
 }
 
 // Images are the images of a data directory. Its methods may be called from several goroutines.

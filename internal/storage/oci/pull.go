@@ -56,6 +56,9 @@ func (s *Images) pull(ctx context.Context, req api.PullImage, progress func(step
 		}
 		id = req.Name
 	}
+	if err := s.checkIsolation(req); err != nil {
+		return api.Image{}, err
+	}
 	release, err := s.begin(ctx, id)
 	if err != nil {
 		return api.Image{}, err
@@ -85,7 +88,7 @@ func (s *Images) pull(ctx context.Context, req api.PullImage, progress func(step
 	out := api.Image{
 		ID: id, Reference: full, Name: req.Name, Digest: img.Digest, Platform: img.Platform,
 		Bytes: p.total.Bytes, Skipped: p.total.Skipped, Dropped: p.total.Dropped,
-		Command: set.Command(), Entrypoint: set.Entrypoint, User: set.User.Name, WorkingDir: set.Dir, Env: envNames(set.Env), CreatedAt: now, UsedAt: now,
+		Command: set.Command(), Entrypoint: set.Entrypoint, User: set.User.Name, WorkingDir: set.Dir, Env: envNames(set.Env), Isolation: req.Isolation, CreatedAt: now, UsedAt: now,
 	}
 	for _, d := range all {
 		out.Layers = append(out.Layers, string(d))
@@ -93,6 +96,19 @@ func (s *Images) pull(ctx context.Context, req api.PullImage, progress func(step
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return out, s.store(out)
+}
+
+// checkIsolation refuses a default isolation of an image that is no template, and one that no backend has.
+func (s *Images) checkIsolation(req api.PullImage) error {
+	switch {
+	case req.Isolation == "":
+		return nil
+	case req.Name == "":
+		return api.Errorf(api.KindInvalid, "only a template has a default isolation, and this image has no name")
+	case s.cfg.CheckIsolation == nil:
+		return api.Errorf(api.KindUnsupported, "this daemon has no backends that a template could name")
+	}
+	return s.cfg.CheckIsolation(req.Isolation)
 }
 
 // checkName refuses what is no name of a template.

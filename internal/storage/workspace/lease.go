@@ -152,6 +152,15 @@ func (l *Lease) Hold(pid int) error {
 	return nil
 }
 
+// Holder names the process that Hold noted last; "" if there was none. It differs for each process of each run of the machine.
+func (l *Lease) Holder() string {
+	b, err := os.ReadFile(filepath.Join(l.Path(), holderName))
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
 // Release releases the workspace. It may be called for nil, and again.
 func (l *Lease) Release() {
 	if l == nil {

@@ -110,6 +110,12 @@ func (l *Lease) Replace(ctx context.Context, remaining map[string]Remaining, arc
 	return nil
 }
 
+// CheckSpace refuses a Replace with so many bytes of changed files that the disk or the account of the workspace has no space for
+// them: KindExhausted.
+func (l *Lease) CheckSpace(ctx context.Context, need int64) error {
+	return l.s.cfg.Space.CheckOf(ctx, l.rec.Account, "workspace "+string(l.rec.ID), need)
+}
+
 // checkRemaining refuses paths that are not clean or lie below a file.
 func checkRemaining(remaining map[string]Remaining) error {
 	for p, e := range remaining {

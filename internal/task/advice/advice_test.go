@@ -60,7 +60,7 @@ func TestMissingToolchain(t *testing.T) {
 		},
 	}
 	got := a.Advise(t.Context(), api.Task{Repo: &api.RepoResult{Before: &api.Gate{Output: "sh: 1: cargo: not found\n"}}})
-	for _, want := range []string{"apt-get install cargo", "daemon.toolchains auto,rust@stable", "--image rust:1.80"} {
+	for _, want := range []string{"apt-get install cargo", "HORTUS_TOOLCHAINS=auto,rust@stable", "--image rust:1.80"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %q", want, got)
 		}

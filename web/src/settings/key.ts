@@ -10,6 +10,7 @@ export function ceilings(k: types.Key): string {
     c.memoryBytes ? `${size(c.memoryBytes)} memory` : "",
     c.cpus ? count(c.cpus, "processor") : "",
     c.ttlMs ? `${duration(c.ttlMs)} per sandbox` : "",
+    c.isolations?.length ? `isolation ${c.isolations.join(" or ")}` : "",
     c.egress ? "outgoing connections limited" : "",
   ].filter(Boolean);
   return all.length ? all.join(", ") : "no limits";

@@ -33,7 +33,7 @@ func newCatalogue() (*catalogue, error) {
 	c.source = template.New("").Option("missingkey=error").Funcs(template.FuncMap{
 		"str": literal, "strs": literals, "has": has, "num": plainNumber, "nums": plainNumbers,
 	})
-	c.tasks = template.New("").Option("missingkey=error").Funcs(template.FuncMap{"short": short, "num": plainNumber})
+	c.tasks = template.New("").Option("missingkey=error").Funcs(template.FuncMap{"short": short, "series": series, "num": plainNumber})
 	for i := range c.recipes {
 		rc := &c.recipes[i]
 		c.byName[rc.name] = rc
@@ -168,6 +168,16 @@ func plainNumbers(s string) string {
 		out = append(out, plainNumber(strings.TrimSpace(p)))
 	}
 	return "[" + strings.Join(out, ", ") + "]"
+}
+
+// series writes the values of a set as a sentence has them: a, b and c.
+func series(set string) string {
+	all := strings.Split(set, ",")
+	last := len(all) - 1
+	if last == 0 {
+		return set
+	}
+	return strings.Join(all[:last], ", ") + " and " + all[last]
 }
 
 // short keeps a text of the request readable in a task.

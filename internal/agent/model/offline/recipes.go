@@ -256,11 +256,11 @@ func listRecipes() []recipe {
 	}
 	return []recipe{
 		{name: "statistics", phrase: "mean, median, mode, standard deviation, minimum, maximum, sum of numbers",
-			task:  "compute the {{.stats}} of the numbers {{.numbers}}",
+			task:  "compute the {{series .stats}} of the numbers {{.numbers}}",
 			needs: []string{"mean|average|avg|median|mode|stdev|variance|minimum|min|smallest|lowest|maximum|max|largest|biggest|highest|greatest|sum|total|range|count"}, also: nouns + "summary statistics basic",
 			params: []param{list, stats, js}, derive: needStat},
 		{name: "statistics_numpy", only: api.Python, deps: []string{"numpy"}, phrase: "the same with numpy",
-			task:  "compute the {{.stats}} of the numbers {{.numbers}} with numpy",
+			task:  "compute the {{series .stats}} of the numbers {{.numbers}} with numpy",
 			needs: []string{"numpy", "mean|average|avg|median|stdev|variance|minimum|min|smallest|maximum|max|largest|sum|total"}, also: nouns + "library module package",
 			params: []param{list, stats}, derive: func(r *reading, p map[string]string) bool {
 				return needStat(r, p) && !strings.Contains(p["stats"], "mode") && !strings.Contains(p["stats"], "count") && !strings.Contains(p["stats"], "range")

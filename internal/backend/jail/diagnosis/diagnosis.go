@@ -17,7 +17,7 @@ import (
 // gets capabilities in its own user namespaces.
 const (
 	apparmorKnob = "kernel/apparmor_restrict_unprivileged_userns"
-	apparmorFix  = "Set sysctl kernel.apparmor_restrict_unprivileged_userns to 0, or give this program an AppArmor profile with the userns permission (docs/security.md has one)."
+	apparmorFix  = "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or give this program an AppArmor profile with the userns permission (docs/security.md has one)."
 )
 
 // Workspace is what a host needs for workspaces.
@@ -29,9 +29,9 @@ func Spawn(err error) (reason, fix string) {
 	errors.As(err, &errno)
 	switch {
 	case launch.Sysctl("user/max_user_namespaces") == "0":
-		return "user namespaces are disabled (user.max_user_namespaces is 0)", "Set sysctl user.max_user_namespaces to 15000 or more."
+		return "user namespaces are disabled (user.max_user_namespaces is 0)", "sysctl -w user.max_user_namespaces=15000"
 	case launch.Sysctl("kernel/unprivileged_userns_clone") == "0" && os.Geteuid() != 0:
-		return "only root can create user namespaces (kernel.unprivileged_userns_clone is 0)", "Set sysctl kernel.unprivileged_userns_clone to 1."
+		return "only root can create user namespaces (kernel.unprivileged_userns_clone is 0)", "sysctl -w kernel.unprivileged_userns_clone=1"
 	case launch.Sysctl(apparmorKnob) == "1" && (os.Geteuid() != 0 || errno == unix.EPERM || errno == unix.EACCES):
 		return "AppArmor allows only listed programs to create user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1): " + err.Error(), apparmorFix
 	case errno == unix.EPERM:

@@ -64,5 +64,5 @@ func (t tables) low() (reason, fix string) {
 	if len(reasons) == 0 {
 		return "", ""
 	}
-	return strings.Join(reasons, "; "), "Set sysctl " + strings.Join(settings, ", ") + "."
+	return strings.Join(reasons, "; "), "sysctl -w " + strings.Join(settings, " ")
 }

@@ -155,7 +155,7 @@ func (p *Prober) checkpoint() api.Ability {
 		return api.Ability{Capability: api.CapCheckpoint, OK: true}
 	}
 	a := api.Ability{Capability: api.CapCheckpoint, Reason: NoMemory + "; files can be saved and forked",
-		Fix: "Use the gvisor backend for memory snapshots."}
+		Fix: "use --isolation gvisor"}
 	if ok, why := p.cfg.Cgroups.Has(cgroup.Freezer); !ok {
 		a.Reason = NoMemory + ", and saving files needs a freezer: " + why
 	}

@@ -149,6 +149,10 @@ func (p *Programs) Start(c *spawn.Command) (int, error) {
 	} else {
 		o.Interpreter = run.Interpreter(c.Path)
 	}
+	order, err := o.Encode()
+	if err != nil {
+		return 0, api.Errorf(api.KindInvalid, "start %.200s: %w", c.Argv[0], err)
+	}
 	p.mu.Lock()
 	r := p.idle
 	p.idle = nil
@@ -169,14 +173,13 @@ func (p *Programs) Start(c *spawn.Command) (int, error) {
 		p.keep(r)
 		return 0, api.Errorf(api.KindExhausted, "start %.200s: the sandbox has no memory left; remove files, or create the sandbox with more --memory", c.Argv[0])
 	}
-	var err error
 	for range 2 { // one that was started ahead may have ended
 		if r == nil {
 			if r, err = p.start(); err != nil {
 				break
 			}
 		}
-		if err = run.Send(r.control, o, c.Files); err == nil {
+		if err = run.Send(r.control, order, c.Files); err == nil {
 			break
 		}
 		r.close()
@@ -209,10 +212,14 @@ type runner struct {
 	control int
 	files   *os.File
 	ordered chan struct{} // closed when it has an order
+	closed  chan struct{} // closed when it will have none
 }
 
 // close ends a runner that has no order.
-func (r *runner) close() { unix.Close(r.control) }
+func (r *runner) close() {
+	close(r.closed)
+	unix.Close(r.control)
+}
 
 // aheadDelay is when the process for the next command is started, if the command has not ended
 // before: to start one takes processor time, which the command has first.
@@ -276,7 +283,7 @@ func (p *Programs) start() (*runner, error) {
 		})
 		if err == nil {
 			unix.SetNonblock(files[0], true)
-			r := &runner{pid: pid, control: control[0], files: os.NewFile(uintptr(files[0]), "files"), ordered: make(chan struct{})}
+			r := &runner{pid: pid, control: control[0], files: os.NewFile(uintptr(files[0]), "files"), ordered: make(chan struct{}), closed: make(chan struct{})}
 			go p.serveFiles(r)
 			return r, nil
 		}
@@ -294,6 +301,6 @@ func (p *Programs) serveFiles(r *runner) {
 	case <-r.ordered:
 		p.ended(true)
 		p.Ahead()
-	default:
+	case <-r.closed:
 	}
 }

@@ -51,20 +51,22 @@ type Order struct {
 // maxOrder is the maximum size of an order, in bytes.
 const maxOrder = 128 << 10
 
-// Send sends an order to a process, with its standard descriptors.
-func Send(control int, o Order, files []uintptr) error {
+// Encode encodes an order for Send. The error says that it is too large.
+func (o Order) Encode() ([]byte, error) {
 	data, err := json.Marshal(o)
-	if err != nil {
-		return err
+	if err == nil && len(data) > maxOrder {
+		err = fmt.Errorf("the arguments and the environment have %d bytes; the maximum is %d", len(data), maxOrder)
 	}
-	if len(data) > maxOrder {
-		return fmt.Errorf("the arguments and the environment have %d bytes; the maximum is %d", len(data), maxOrder)
-	}
+	return data, err
+}
+
+// Send sends an encoded order to a process, with its standard descriptors.
+func Send(control int, order []byte, files []uintptr) error {
 	fds := make([]int, len(files))
 	for i, f := range files {
 		fds[i] = int(f)
 	}
-	return unix.Sendmsg(control, data, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
+	return unix.Sendmsg(control, order, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
 }
 
 // receive waits for the order and installs its descriptors as the standard ones.
