@@ -255,7 +255,7 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 		return nil, err
 	}
 	s.onClose(func(context.Context) error { return w.Close() })
-	m, err := microvm.New(microvm.Config{Dir: s.dir.Path("run/microvm"), Images: s.dir.Path("disks"), Layers: s.layers, Kernel: s.dir.Path("kernel"), Guest: guest.Name(), Emulate: s.cfg.EmulateMachines, Logger: s.log})
+	m, err := microvm.New(microvm.Config{Dir: s.dir.Path("run/microvm"), Images: s.dir.Path("disks"), Space: s.space.In(s.dir.Path("disks")), Layers: s.layers, Kernel: s.dir.Path("kernel"), Guest: guest.Name(), Emulate: s.cfg.EmulateMachines, Logger: s.log})
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 		return none, err
 	}
 	m := newMachine(b, spec, root)
-	m.vessel = &vessel{b: b, dir: b.rundir(id), host: h, memory: b.ram(spec.Limits.MemoryBytes)}
+	m.vessel = &vessel{b: b, dir: b.rundir(id), host: h, memory: h.ram(spec.Limits.MemoryBytes)}
 	m.vessel.id = r.PID
 	undo := func() {
 		if m.control != nil {

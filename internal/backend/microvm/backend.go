@@ -3,8 +3,6 @@ package microvm
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -20,14 +18,17 @@ import (
 	"hortus.dev/internal/platform/perkey"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/space"
 )
 
 // Config configures a Backend.
 type Config struct {
 	// Dir contains one run directory for each running sandbox. It belongs to one daemon.
 	Dir string
-	// Images contains the disks that were made of layers which the store keeps as directories.
+	// Images contains the disks that were made of layers which the store keeps as directories, and the initial file system.
 	Images string
+	// Space is the file system of Images; nil means one without a floor.
+	Space *space.Space
 	// Layers resolves the layers of a Spec.
 	Layers *layer.Store
 	// Kernel is the directory of package kernel.
@@ -48,17 +49,15 @@ type Backend struct {
 	sandbox.Unsupported
 	cfg     Config
 	dir     string
-	guest   []byte
-	digest  string // of guest
 	kvm     string // the device; another one in tests
 	log     *slog.Logger
 	ids     *ids.Pool // nil if machines run as the user of this process
 	cgroups *cgroup.Host
 
-	making perkey.Locks // of images, and of the initial file system
+	making perkey.Locks // of images, of the initial file system and of the report
 	mu     sync.Mutex
 	report *api.BackendReport
-	host   *host // what Probe found
+	host   *host // what Probe proved
 
 	machines sync.WaitGroup
 }
@@ -94,11 +93,6 @@ func New(cfg Config) (*Backend, error) {
 	}
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, 10*time.Second)
 	b := &Backend{cfg: cfg, dir: dir, kvm: kvmDevice, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))}
-	if b.guest, err = os.ReadFile(cfg.Guest); err != nil {
-		return fail(err)
-	}
-	sum := sha256.Sum256(b.guest)
-	b.digest = hex.EncodeToString(sum[:])
 	if os.Geteuid() == 0 && ids.Mapped("/proc/self/uid_map") {
 		b.ids = ids.NewPool(ids.Dir)
 	}

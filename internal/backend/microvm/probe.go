@@ -2,11 +2,12 @@ package microvm
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"net"
+	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -25,14 +26,23 @@ const kvmDevice = "/dev/kvm"
 type host struct {
 	qemu        string
 	version     string // of QEMU
+	formatter   string // mke2fs
 	kernel      kernel.Kernel
-	accelerator string
-	groups      []int // that may use KVM
+	guest       string // digest of the guest's executable
+	guestBytes  int64
+	noKVM       string // why this host has no KVM; empty if a boot may prove it
+	groups      []int  // that may use KVM
+	accelerator string // that a boot proved
 }
 
-// Probe implements sandbox.Backend. It boots a machine: that a device of KVM exists proves nothing. The first complete
-// report is kept.
+// Probe implements sandbox.Backend. If this host has every part it boots a machine: that a device of KVM exists proves nothing. The
+// result of the boot is kept; what was missing may be installed before the next call.
 func (b *Backend) Probe(ctx context.Context) api.BackendReport {
+	unlock, err := b.making.Lock(ctx, "report")
+	if err != nil {
+		return b.describe(nil, api.Ability{Capability: api.CapStart, Reason: err.Error()})
+	}
+	defer unlock()
 	b.mu.Lock()
 	have := b.report
 	b.mu.Unlock()
@@ -40,16 +50,20 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 		return *have
 	}
 	h, start := b.inspect(ctx)
+	booted := start.OK
+	if booted {
+		start = b.prove(ctx, h)
+	}
 	r := b.describe(h, start)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if ctx.Err() == nil && (start.OK || h != nil && h.accelerator != "") { // one that was interrupted, or lacks a part that can be installed, is not kept
+	if booted && ctx.Err() == nil { // a boot that was interrupted proves nothing
+		b.mu.Lock()
 		b.report, b.host = &r, h
+		b.mu.Unlock()
 	}
 	return r
 }
 
-// inspect finds out whether and how machines can be started here.
+// inspect finds out whether this host has every part of a machine. It starts none.
 func (b *Backend) inspect(ctx context.Context) (*host, api.Ability) {
 	a := api.Ability{Capability: api.CapStart}
 	no := func(fix, format string, args ...any) (*host, api.Ability) {
@@ -59,61 +73,96 @@ func (b *Backend) inspect(ctx context.Context) (*host, api.Ability) {
 	if runtime.GOARCH != "amd64" {
 		return no("", "the microvm backend starts machines with x86-64 processors only")
 	}
+	const noQEMU = "apt-get install qemu-system-x86"
 	h := &host{qemu: b.cfg.QEMU}
 	var err error
 	if h.qemu == "" {
 		h.qemu, err = exec.LookPath("qemu-system-x86_64")
 	}
-	if err == nil {
-		h.version, err = versionOf(ctx, h.qemu)
-	}
 	if err != nil {
-		return no("Install QEMU (Debian: apt-get install qemu-system-x86).", "QEMU does not run: %v", err)
+		return no(noQEMU, "QEMU is not installed: %v", err)
 	}
 	if h.kernel, err = kernel.Open(b.cfg.Kernel); err != nil {
 		return no(api.HintOf(err), "%v", err)
 	}
-	why := b.proveKVM(ctx, h)
-	if why == "" {
-		a.OK, a.Reason = true, fmt.Sprintf("QEMU %s with KVM, kernel %s", h.version, h.kernel.Release)
-		return h, a
+	if h.formatter, err = findFormatter(); err != nil {
+		return no("apt-get install e2fsprogs", "mke2fs, which formats the disks of machines, is not installed: %v", err)
 	}
-	if !b.cfg.Emulate {
-		return no("Use a host with KVM, or, for tests, set microvm.emulate = true: QEMU then emulates the processor, which is many times slower.", "%s", why)
+	if h.noKVM = b.findKVM(h); h.noKVM != "" && !b.cfg.Emulate {
+		return no(noEmulation, "%s", h.noKVM)
+	}
+	if h.version, err = versionOf(ctx, h.qemu); err != nil {
+		return no(noQEMU, "QEMU does not run: %v", err)
+	}
+	if h.guest, h.guestBytes, err = digestOf(b.cfg.Guest); err != nil {
+		return no("", "the guest's executable cannot be read: %v", err)
+	}
+	a.OK = true
+	return h, a
+}
+
+const noEmulation = "use a host with KVM, or, for tests, set microvm.emulate = true: QEMU then emulates the processor, which is many times slower"
+
+// prove boots a machine, with KVM if that may be possible, else under emulation if the configuration allows it.
+func (b *Backend) prove(ctx context.Context, h *host) api.Ability {
+	a := api.Ability{Capability: api.CapStart}
+	if h.noKVM == "" {
+		h.accelerator = qemu.KVM
+		err := b.try(ctx, h, b.cfg.ProbeTimeout)
+		if err == nil {
+			a.OK, a.Reason = true, fmt.Sprintf("QEMU %s with KVM, kernel %s", h.version, h.kernel.Release)
+			return a
+		}
+		h.noKVM = fmt.Sprintf("%s exists, but a machine does not run with it: %v", b.kvm, err)
+		if !b.cfg.Emulate {
+			a.Reason, a.Fix = h.noKVM, noEmulation
+			return a
+		}
 	}
 	h.accelerator = qemu.Emulation
 	if err := b.try(ctx, h, emulationTimeout); err != nil {
-		return no("", "%s, and under emulation: %v", why, err)
+		a.Reason = fmt.Sprintf("%s, and under emulation: %v", h.noKVM, err)
+		return a
 	}
-	a.OK, a.Reason = true, fmt.Sprintf("QEMU %s emulates the processor, which is slow: %s; kernel %s", h.version, why, h.kernel.Release)
-	return h, a
+	a.OK, a.Reason = true, fmt.Sprintf("QEMU %s emulates the processor, which is slow: %s; kernel %s", h.version, h.noKVM, h.kernel.Release)
+	return a
+}
+
+// digestOf returns the SHA-256 and the size of a file.
+func digestOf(path string) (string, int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	n, err := io.Copy(sum, f)
+	return hex.EncodeToString(sum.Sum(nil)), n, err
 }
 
 // emulationTimeout is the maximum time of a boot under emulation.
 const emulationTimeout = 2 * time.Minute
 
-// proveKVM boots a machine with KVM. It returns why there is none.
-func (b *Backend) proveKVM(ctx context.Context, h *host) string {
+// findKVM returns why the device of KVM cannot be used.
+func (b *Backend) findKVM(h *host) string {
 	var st unix.Stat_t
 	if err := unix.Stat(b.kvm, &st); err != nil {
-		return "this host has no KVM: " + err.Error()
+		return fmt.Sprintf("this host has no KVM: %s: %v", b.kvm, err)
 	}
-	if b.ids != nil {
-		switch {
-		case st.Mode&0o006 == 0o006:
-		case st.Mode&0o060 == 0o060 && st.Gid != 0:
-			h.groups = []int{int(st.Gid)}
-		default:
-			return fmt.Sprintf("%s may be used by root only, as which no machine runs (chgrp kvm %[1]s && chmod 0660 %[1]s)", b.kvm)
+	if b.ids == nil {
+		f, err := os.OpenFile(b.kvm, os.O_RDWR, 0)
+		if err != nil {
+			return "this user may not use KVM: " + err.Error()
 		}
-	} else if f, err := os.OpenFile(b.kvm, os.O_RDWR, 0); err != nil {
-		return "this user may not use KVM: " + err.Error()
-	} else {
 		f.Close()
+		return ""
 	}
-	h.accelerator = qemu.KVM
-	if err := b.try(ctx, h, b.cfg.ProbeTimeout); err != nil {
-		return fmt.Sprintf("%s exists, but a machine does not run with it: %v", b.kvm, err)
+	switch {
+	case st.Mode&0o006 == 0o006:
+	case st.Mode&0o060 == 0o060 && st.Gid != 0:
+		h.groups = []int{int(st.Gid)}
+	default:
+		return fmt.Sprintf("%s may be used by root only, as which no machine runs (chgrp kvm %[1]s && chmod 0660 %[1]s)", b.kvm)
 	}
 	return ""
 }
@@ -145,7 +194,7 @@ func (b *Backend) try(ctx context.Context, h *host, within time.Duration) error 
 		return err
 	}
 	defer os.RemoveAll(dir)
-	v := &vessel{b: b, dir: dir, host: h, memory: b.ram(64 << 20), processors: 1}
+	v := &vessel{b: b, dir: dir, host: h, memory: h.ram(64 << 20), processors: 1}
 	defer v.free()
 	if err = v.start(ctx); err == nil {
 		var m *serial.Mux
@@ -157,79 +206,6 @@ func (b *Backend) try(ctx context.Context, h *host, within time.Duration) error 
 		err = cause
 	}
 	return err
-}
-
-// connect connects to a socket in a directory whose path may be longer than the address of a socket.
-func connect(ctx context.Context, dir, name string) (*net.UnixConn, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	var dialer net.Dialer
-	c, err := dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name))
-	if err != nil {
-		return nil, err
-	}
-	return c.(*net.UnixConn), nil
-}
-
-// listen makes a listening socket in a directory.
-func listen(dir, name string) (*os.File, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name), Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	l.SetUnlinkOnClose(false)
-	return l.File()
-}
-
-// initramfs returns the initial file system of a kernel with this guest, which it makes if it is not there.
-func (b *Backend) initramfs(ctx context.Context, k kernel.Kernel) (*os.File, error) {
-	unlock, err := b.making.Lock(ctx, "initramfs")
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	name := filepath.Join(b.cfg.Images, "initramfs-"+k.Digest[:16]+"-"+b.digest[:16])
-	if f, err := os.Open(name); err == nil {
-		return f, nil
-	}
-	if old, err := filepath.Glob(filepath.Join(b.cfg.Images, "initramfs-*")); err == nil {
-		for _, o := range old {
-			os.Remove(o) // running machines have it in memory
-		}
-	}
-	modules, err := os.Open(k.Modules)
-	if err != nil {
-		return nil, err
-	}
-	defer modules.Close()
-	f, err := os.CreateTemp(b.cfg.Images, "new-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.Remove(f.Name()) // fails after the rename
-	defer f.Close()
-	if _, err = f.ReadFrom(modules); err == nil {
-		err = kernel.WriteProgram(f, b.guest)
-	}
-	if err == nil {
-		err = f.Chmod(0o644) // QEMU's users read it
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.Open(name)
 }
 
 // describe makes the report.

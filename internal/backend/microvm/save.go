@@ -7,12 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/launch"
@@ -20,6 +17,7 @@ import (
 	"hortus.dev/internal/backend/microvm/qemu"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/platform/processor"
+	"hortus.dev/internal/platform/sparse"
 	"hortus.dev/internal/sandbox"
 )
 
@@ -54,7 +52,7 @@ func (b *Backend) Mark(ctx context.Context, kind api.SnapshotKind) (api.ImageMar
 	if err != nil {
 		return api.ImageMark{}, err
 	}
-	m := api.ImageMark{Backend: b.Name(), Kernel: fmt.Sprintf("%s-%s-qemu-%s-%s", h.kernel.Release, h.kernel.Digest[:16], h.version, h.accelerator), Guest: b.digest}
+	m := api.ImageMark{Backend: b.Name(), Kernel: fmt.Sprintf("%s-%s-qemu-%s-%s", h.kernel.Release, h.kernel.Digest[:16], h.version, h.accelerator), Guest: h.guest}
 	if h.accelerator == qemu.KVM {
 		m.CPU = processor.Features()
 	}
@@ -221,54 +219,14 @@ func (m *machine) write(ctx context.Context, dir string, o sandbox.SaveOptions) 
 	return copyFile(ctx, filepath.Join(dir, savedMemory), m.ram)
 }
 
-// copyFile copies a file without its gaps, sharing its blocks if the file system can.
+// copyFile copies a file to a path at which there is none.
 func copyFile(ctx context.Context, to string, from *os.File) error {
-	f, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if unix.IoctlFileClone(int(f.Fd()), int(from.Fd())) == nil {
-		return nil
-	}
-	return copyTo(ctx, f, from)
+	return errors.Join(sparse.CopyFile(ctx, f, from), f.Close())
 }
-
-// copyTo copies the parts of a file that are not gaps.
-func copyTo(ctx context.Context, f, from *os.File) error {
-	fi, err := from.Stat()
-	if err != nil {
-		return err
-	}
-	if err := f.Truncate(fi.Size()); err != nil {
-		return err
-	}
-	for at := int64(0); at < fi.Size(); {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		data, err := unix.Seek(int(from.Fd()), at, unix.SEEK_DATA)
-		if err == unix.ENXIO {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		hole, err := unix.Seek(int(from.Fd()), data, unix.SEEK_HOLE)
-		if err != nil {
-			return err
-		}
-		n := min(hole-data, copyPart)
-		if _, err := io.Copy(io.NewOffsetWriter(f, data), io.NewSectionReader(from, data, n)); err != nil {
-			return err
-		}
-		at = data + n
-	}
-	return nil
-}
-
-// copyPart is how much is copied before the context is checked, in bytes.
-const copyPart = 16 << 20
 
 // Restore implements sandbox.Backend.
 func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Machine, error) {
@@ -333,7 +291,7 @@ func (m *machine) openMemory(ctx context.Context, dir string, st state) (err err
 	}
 	if err == nil && st.Copy {
 		if m.ram, err = newMemory(m.memory); err == nil {
-			err = copyTo(ctx, m.ram, from)
+			err = sparse.CopyFile(ctx, m.ram, from)
 		}
 		from.Close()
 		return err

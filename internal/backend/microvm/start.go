@@ -17,7 +17,6 @@ import (
 	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/backend/jail/workdir"
-	"hortus.dev/internal/backend/microvm/disk"
 	"hortus.dev/internal/backend/microvm/inside"
 	"hortus.dev/internal/backend/microvm/qemu"
 	"hortus.dev/internal/guest/birth"
@@ -56,7 +55,7 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec) (*waiting, error)
 			return err
 		}
 		m.disks = append(m.disks, qemu.Disk{File: f, Serial: inside.UpperDisk})
-		return disk.Format(f, disk.Config{Bytes: spec.Limits.DiskBytes, Inodes: workdir.Inodes(spec.Limits.DiskBytes)})
+		return m.host.format(ctx, f, spec.Limits.DiskBytes, workdir.Inodes(spec.Limits.DiskBytes))
 	})
 	if err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func (b *Backend) make(ctx context.Context, spec sandbox.Spec, prepare func(cont
 		return nil, api.Errorf(api.KindInternal, "run directory: %w", err)
 	}
 	m := newMachine(b, spec, r)
-	m.vessel = &vessel{b: b, dir: dir, host: h, memory: b.ram(spec.Limits.MemoryBytes), processors: processors(spec.Limits)}
+	m.vessel = &vessel{b: b, dir: dir, host: h, memory: h.ram(spec.Limits.MemoryBytes), processors: processors(spec.Limits)}
 	m.limits = cgroup.Limits{MemoryBytes: m.memory + qemuMemory, CPUs: spec.Limits.CPUs}
 	images, err := b.images(ctx, r)
 	for i, f := range images {

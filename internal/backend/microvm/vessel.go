@@ -15,6 +15,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/ids"
+	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/backend/microvm/inside"
 	"hortus.dev/internal/backend/microvm/qemu"
 	"hortus.dev/internal/backend/microvm/serial"
@@ -84,15 +85,15 @@ func (v *vessel) start(ctx context.Context) (err error) {
 		return err
 	}
 	defer m.Kernel.Close()
-	if m.Initramfs, err = b.initramfs(ctx, v.host.kernel); err != nil {
+	if m.Initramfs, err = b.initramfs(ctx, v.host); err != nil {
 		return err
 	}
 	defer m.Initramfs.Close()
-	if m.Link, err = listen(v.dir, linkSocket); err != nil {
+	if m.Link, err = link.ListenFile(v.dir, linkSocket); err != nil {
 		return err
 	}
 	defer m.Link.Close()
-	if m.Control, err = listen(v.dir, controlSocket); err != nil {
+	if m.Control, err = link.ListenFile(v.dir, controlSocket); err != nil {
 		return err
 	}
 	defer m.Control.Close()
@@ -146,7 +147,7 @@ func (v *vessel) start(ctx context.Context) (err error) {
 
 // connect connects the control socket.
 func (v *vessel) connect(ctx context.Context) error {
-	c, err := connect(ctx, v.dir, controlSocket)
+	c, err := link.Connect(ctx, filepath.Join(v.dir, controlSocket))
 	if err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func (v *vessel) connect(ctx context.Context) error {
 
 // dial connects the link, and waits until the machine answers.
 func (v *vessel) dial(ctx context.Context) (*serial.Mux, error) {
-	c, err := connect(ctx, v.dir, linkSocket)
+	c, err := link.Connect(ctx, filepath.Join(v.dir, linkSocket))
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +231,7 @@ func (r *record) write(dir string) error {
 
 // ram returns the size of the memory of a machine with a limit of memory: its kernel has the initial file system twice
 // while it unpacks it.
-func (b *Backend) ram(limit int64) int64 {
-	n := limit + kernelMemory + max(0, 2*(int64(len(b.guest))-smallGuest))
+func (h *host) ram(limit int64) int64 {
+	n := limit + kernelMemory + max(0, 2*(h.guestBytes-smallGuest))
 	return n + (pageSize-n%pageSize)%pageSize
 }

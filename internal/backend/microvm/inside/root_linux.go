@@ -33,7 +33,7 @@ func mountRoot(plan Plan) error {
 	if err != nil {
 		return &step{"find the disks", err}
 	}
-	if err := unix.Mount(disks[UpperDisk], diskDir, "ext4", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOATIME, ""); err != nil {
+	if err := unix.Mount(disks[UpperDisk], diskDir, "ext4", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOATIME, "noinit_itable"); err != nil {
 		return &step{"mount the disk", err}
 	}
 	var lowers []string
@@ -96,23 +96,21 @@ func mountSystem(plan Plan) error {
 	for _, m := range []mount{
 		{"sysfs", "/sys", quiet | unix.MS_RDONLY, ""},
 		{"cgroup2", birth.Groups, quiet, ""},
-		{"tmpfs", "/dev", unix.MS_NOSUID | unix.MS_NOEXEC, "mode=0755,size=64k"},
 		{"tmpfs", GuestDir, unix.MS_NOSUID | unix.MS_NODEV, "mode=0755,size=64k"},
 	} {
 		if err := unix.Mount(m.kind, rootDir+m.dir, m.kind, m.flags, m.options); err != nil {
 			return &step{"mount " + m.dir, err}
 		}
 	}
-	for _, dir := range []string{"/dev/shm", "/dev/pts"} {
-		if err := os.Mkdir(rootDir+dir, 0o755); err != nil {
-			return &step{"make " + dir, err}
-		}
+	dev, err := initns.Dev()
+	if err == nil {
+		err = unix.MoveMount(dev, "", unix.AT_FDCWD, rootDir+"/dev", unix.MOVE_MOUNT_F_EMPTY_PATH)
+	}
+	if err != nil {
+		return &step{"mount /dev", err}
 	}
 	if err := unix.Mount("tmpfs", rootDir+"/dev/shm", "tmpfs", quiet, "mode=1777,size="+strconv.FormatInt(plan.ShmBytes, 10)); err != nil {
 		return &step{"mount /dev/shm", err}
-	}
-	if err := makeDevices(rootDir + "/dev"); err != nil {
-		return &step{"make devices", err}
 	}
 	if err := os.WriteFile(rootDir+birth.Groups+"/cgroup.subtree_control", []byte("+cpu +memory +pids"), 0); err != nil {
 		return &step{"delegate control groups", err}
@@ -124,26 +122,6 @@ func mountSystem(plan Plan) error {
 	for _, flags := range []uintptr{unix.MS_BIND, unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV} {
 		if err := unix.Mount(Argv0, guest, "", flags, ""); err != nil {
 			return &step{"show the guest's executable", err}
-		}
-	}
-	return nil
-}
-
-// makeDevices makes the devices that every program expects.
-func makeDevices(dir string) error {
-	unix.Umask(0)
-	defer unix.Umask(0o022)
-	for _, d := range []struct {
-		name         string
-		major, minor uint32
-	}{{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}} {
-		if err := unix.Mknod(filepath.Join(dir, d.name), unix.S_IFCHR|0o666, int(unix.Mkdev(d.major, d.minor))); err != nil {
-			return err
-		}
-	}
-	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -19,20 +19,17 @@ type Mount struct {
 	Dirs   []string
 }
 
-// WriteMerged writes the tree of a directory, with what is mounted in it, as one image to a file, which must be empty. The
-// image has modes, owners and times, and no attributes, devices or sockets. What another file system has below one of the
-// directories is left out.
-//
-// Errors: those of the file system; an error for a file that changed meanwhile.
-func WriteMerged(ctx context.Context, f *os.File, root string, mounts []Mount) (Info, error) {
+// Merge builds the tree of a directory, with what is mounted in it. It has modes, owners and times, and no attributes, devices or
+// sockets. What another file system has below one of the directories is left out. The files are read by [Builder.Write].
+func Merge(ctx context.Context, root string, mounts []Mount) (*Builder, error) {
 	top, err := look(root)
 	if err != nil {
-		return Info{}, err
+		return nil, err
 	}
 	b := NewBuilder(top.meta())
 	m := &merger{ctx: ctx, files: map[inode]Entry{}}
 	if err := m.add(b.Root(), []string{root}); err != nil {
-		return b.Info(), err
+		return nil, err
 	}
 	for _, mount := range mounts {
 		d := b.Root()
@@ -41,10 +38,10 @@ func WriteMerged(ctx context.Context, f *os.File, root string, mounts []Mount) (
 		}
 		d.n.children = nil // covered
 		if err := m.add(d, mount.Dirs); err != nil {
-			return b.Info(), err
+			return nil, err
 		}
 	}
-	return b.Write(ctx, f)
+	return b, nil
 }
 
 // reach returns a directory of a directory, which it adds if there is none.
