@@ -86,7 +86,7 @@ func Run(t *testing.T, new func(t *testing.T) Fixture) {
 			if !c.Alone {
 				t.Parallel()
 			}
-			if a, lacks := c.lacks(s.Report); lacks {
+			if a, lacks := c.Lacks(s.Report); lacks {
 				t.Skipf("%s lacks %s on this host: %s", f.Backend.Name(), a.Capability, a.Reason)
 			}
 			c.Check(t, s)

@@ -112,7 +112,7 @@ const startTimeout = 10 * time.Minute
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{StartTimeout: startTimeout, Prepare: true, Save: true, Adopt: true}
+	return sandbox.Capabilities{StartTimeout: startTimeout, Prepare: true, Save: true, Adopt: true, Engine: true}
 }
 
 // Close waits until every machine has ended or was left, which the caller has to cause first.

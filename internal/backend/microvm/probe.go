@@ -1,6 +1,7 @@
 package microvm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -74,12 +75,9 @@ func (b *Backend) inspect(ctx context.Context) (*host, api.Ability) {
 		return no("", "the microvm backend starts machines with x86-64 processors only")
 	}
 	const noQEMU = "apt-get install qemu-system-x86"
-	h := &host{qemu: b.cfg.QEMU}
+	h := &host{}
 	var err error
-	if h.qemu == "" {
-		h.qemu, err = exec.LookPath("qemu-system-x86_64")
-	}
-	if err != nil {
+	if h.qemu, err = exec.LookPath(cmp.Or(b.cfg.QEMU, "qemu-system-x86_64")); err != nil {
 		return no(noQEMU, "QEMU is not installed: %v", err)
 	}
 	if h.kernel, err = kernel.Open(b.cfg.Kernel); err != nil {
