@@ -3,6 +3,9 @@ package conformance
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -12,9 +15,12 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
+	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/backend/microvm/kernel"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/test/microvmtest"
 	"hortus.dev/test/tier"
 )
 
@@ -23,9 +29,8 @@ import (
 func TestMicroVMBoot(t *testing.T) {
 	tier.Soak(t)
 	bench := newBench(t)
-	bench.tree = smallTree(t, bench.layers)
 	b := newMicroVM(t, bench)
-	k, err := kernel.Open(filepath.Join(bench.dir, "kernel"))
+	k, err := kernel.Open(microvmtest.Kernel(t, filepath.Join(filepath.Dir(layersDir), "machines")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +72,6 @@ func TestMicroVMBoot(t *testing.T) {
 func TestMicroVMAdopt(t *testing.T) {
 	tier.Soak(t)
 	bench := newBench(t)
-	bench.tree = smallTree(t, bench.layers)
 	b := newMicroVM(t, bench)
 	id := api.NewSandboxID()
 	m, err := b.Start(t.Context(), sandbox.Spec{ID: id, Hostname: "adopt", Template: "small", Layers: []layer.Digest{bench.tree}, Limits: api.DefaultLimits()})
@@ -129,5 +133,54 @@ func TestMicroVMAdopt(t *testing.T) {
 	}
 	if left := leftovers(bench.run, id); len(left) > 0 {
 		t.Errorf("left over: %v", left)
+	}
+}
+
+// TestMicroVMHostileImage: a layer that has links in place of the directories which the first process mounts on does not move the
+// mounts. The control is its file, which is there.
+func TestMicroVMHostileImage(t *testing.T) {
+	tier.Soak(t)
+	bench := newBench(t)
+	b := newMicroVM(t, bench)
+	sum := sha256.Sum256([]byte(t.Name()))
+	evil, err := bench.layers.Put(t.Context(), layer.Digest("sha256-"+hex.EncodeToString(sum[:])), func(_ context.Context, dir string) (layer.Tree, error) {
+		root := filepath.Join(dir, "root")
+		err := os.MkdirAll(filepath.Join(root, "etc"), 0o755)
+		for name, target := range map[string]string{"dev": "/etc", "proc": "../../etc", "sys": "etc", initns.EngineDir: "/nonexistent/../etc"} {
+			err = errors.Join(err, os.Symlink(target, filepath.Join(root, name)))
+		}
+		return layer.Tree{Root: root}, errors.Join(err, os.WriteFile(filepath.Join(root, "etc/evil"), []byte("there"), 0o644))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := b.Start(t.Context(), sandbox.Spec{ID: api.NewSandboxID(), Hostname: "evil", Template: "small", Layers: []layer.Digest{bench.tree, evil.Digest}, Limits: api.DefaultLimits()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Kill(context.WithoutCancel(t.Context()))
+	guest := envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})
+	defer guest.Close()
+	ps, err := guest.Start(t.Context(), &envd.StartRequest{Process: &envd.ProcessConfig{Cmd: "sh", Args: []string{"-c",
+		"cat /etc/evil; for d in dev proc sys; do [ -L /$d ] && echo /$d is a link; done; [ -c /dev/null ] && [ -d /proc/self ] && [ -d /sys/fs/cgroup ] && ! ls -A /etc | grep -E 'null|self|hortus-guest'"}}}, envd.StartOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ps.Close()
+	out := ""
+	for {
+		ev, err := ps.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Data != nil {
+			out += string(ev.Data.Stdout) + string(ev.Data.Stderr)
+		}
+		if ev.End != nil {
+			if ev.End.ExitCode != 0 || out != "there" {
+				t.Errorf("exit %d, %q", ev.End.ExitCode, out)
+			}
+			return
+		}
 	}
 }

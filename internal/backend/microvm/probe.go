@@ -235,7 +235,7 @@ func (b *Backend) describe(h *host, start api.Ability) api.BackendReport {
 		yes(api.CapLimitCPUTime, "processor time of QEMU, checked by the daemon"),
 		yes(api.CapLimitMemory, "by the machine's own kernel; it has no more memory than that and its own"),
 		yes(api.CapLimitProcs, "by the machine's own kernel"),
-		yes(api.CapLimitDisk, "the size of the machine's disk; /dev/shm counts as memory"),
+		yes(api.CapLimitDisk, "the size of the machine's disk, and that of /dev/shm, which counts as memory too"),
 		{Capability: api.CapLimitDiskRate, Reason: "the microvm backend does not limit the rate of disks", Fix: otherwise},
 		yes(api.CapLimitOutput, "counted by the daemon"),
 		yes(api.CapPrivateFiles, ""),

@@ -167,7 +167,7 @@ func (m *machine) greet(ctx context.Context) error {
 
 // configure sends the plan, and waits until the guest is ready.
 func (m *machine) configure(ctx context.Context, spec sandbox.Spec) error {
-	plan, err := json.Marshal(inside.Plan{Layers: len(spec.Layers), ShmBytes: spec.Limits.MemoryBytes, Config: guestConfig(spec, m.root)})
+	plan, err := json.Marshal(inside.Plan{Layers: len(spec.Layers), ShmBytes: min(spec.Limits.MemoryBytes, spec.Limits.DiskBytes), Config: guestConfig(spec, m.root)})
 	if err == nil && len(plan) > birth.MaxPacket {
 		err = fmt.Errorf("its configuration has %d bytes, the maximum is %d", len(plan), birth.MaxPacket)
 	}

@@ -26,6 +26,8 @@ const (
 	// kernelMemory is the memory of a machine beyond the limit of memory, for its kernel, and qemuMemory that of QEMU.
 	kernelMemory = 96 << 20
 	qemuMemory   = 192 << 20
+	// pageStructs is which part of its memory a kernel has to describe it.
+	pageStructs = 60
 	// smallGuest is the size of a guest that kernelMemory includes, in bytes. A build that does not embed the small guest
 	// has a much larger one.
 	smallGuest = 8 << 20
@@ -232,6 +234,6 @@ func (r *record) write(dir string) error {
 // ram returns the size of the memory of a machine with a limit of memory: its kernel has the initial file system twice
 // while it unpacks it.
 func (h *host) ram(limit int64) int64 {
-	n := limit + kernelMemory + max(0, 2*(h.guestBytes-smallGuest))
+	n := limit + limit/pageStructs + kernelMemory + max(0, 2*(h.guestBytes-smallGuest))
 	return n + (pageSize-n%pageSize)%pageSize
 }

@@ -187,6 +187,14 @@ func mountOwn() error {
 			}
 		}
 	}
+	for _, f := range []uintptr{unix.MS_BIND, unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | flags} {
+		if !exists(meminfo) {
+			break
+		}
+		if err := unix.Mount(meminfo, rootDir+"/proc/meminfo", "", f, ""); err != nil {
+			return &step{"show the limit of memory", err}
+		}
+	}
 	for _, p := range append(initns.Hidden(), "/sys/kernel/debug", "/sys/fs/bpf", "/sys/firmware") {
 		if err := hide(rootDir + p); err != nil {
 			return &step{"hide " + p, err}

@@ -21,6 +21,8 @@ const (
 	rootDir  = "/root"
 	diskDir  = "/disk"
 	layerDir = "/layers"
+	// meminfo is what a sandbox sees as /proc/meminfo: its limit, without the memory of its kernel.
+	meminfo = "/meminfo"
 
 	// GuestDir is where the guest's executable is in a sandbox, and GuestName its name.
 	GuestDir  = initns.EngineDir
@@ -114,6 +116,20 @@ func mountSystem(plan Plan) error {
 	}
 	if err := os.WriteFile(rootDir+birth.Groups+"/cgroup.subtree_control", []byte("+cpu +memory +pids"), 0); err != nil {
 		return &step{"delegate control groups", err}
+	}
+	// As on every backend, a program that uses too much memory ends, rather than that its requests for memory fail.
+	if err := os.WriteFile("/proc/sys/vm/overcommit_memory", []byte("1"), 0); err != nil {
+		return &step{"let programs request memory", err}
+	}
+	limits := initns.Limits{MemoryBytes: plan.Config.Memory}
+	files, _, _ := limits.View(func(name string) string {
+		b, _ := os.ReadFile("/proc/" + name)
+		return string(b)
+	})
+	if text := files["meminfo"]; text != "" {
+		if err := os.WriteFile(meminfo, []byte(text), 0o444); err != nil {
+			return &step{"write " + meminfo, err}
+		}
 	}
 	guest := rootDir + GuestDir + "/" + GuestName
 	if err := os.WriteFile(guest, nil, 0o555); err != nil {

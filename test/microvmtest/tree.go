@@ -1,4 +1,4 @@
-package conformance
+package microvmtest
 
 import (
 	"context"
@@ -16,26 +16,26 @@ import (
 	"hortus.dev/internal/storage/layer"
 )
 
-// smallPrograms are what the cases use of a root file system.
-var smallPrograms = strings.Fields(`sh bash env cat cp mv rm ls ln mkdir rmdir touch chmod chown head tail wc tr sort uniq cut seq echo printf
+// programs are what the cases use of a root file system.
+var programs = strings.Fields(`sh bash env cat cp mv rm ls ln mkdir rmdir touch chmod chown head tail wc tr sort uniq cut seq echo printf
 	true false test sleep kill id whoami hostname uname date dd df stat tee od base64 sha256sum mktemp yes nproc pwd readlink realpath
 	sync timeout truncate grep sed awk mawk find xargs ps unshare mount setsid python3 getent nohup expr basename dirname mkfifo mknod ip ulimit`)
 
-// smallTree puts a layer of some programs of this machine, with the libraries that they need, into a store. The disk of the
-// whole host template takes a minute to make.
-func smallTree(t *testing.T, s *layer.Store) layer.Digest {
+// Tree puts a layer of some programs of this machine, with the libraries that they need, into a store. The disk of the
+// whole host template takes minutes to make.
+func Tree(t *testing.T, s *layer.Store) layer.Digest {
 	t.Helper()
-	sum := sha256.Sum256([]byte("small " + t.Name()))
+	sum := sha256.Sum256([]byte("microvmtest"))
 	tree, err := s.Put(t.Context(), layer.Digest("sha256-"+hex.EncodeToString(sum[:])), func(ctx context.Context, dir string) (layer.Tree, error) {
 		root := filepath.Join(dir, "root")
-		c := &smallCopy{root: root, done: map[string]bool{}}
+		c := &copier{root: root, done: map[string]bool{}}
 		for _, d := range []string{"etc", "proc", "sys", "dev", "tmp", "run", "var", "home", "root", "workspace", "usr/bin", "usr/lib", "usr/lib64", "usr/sbin"} {
 			c.err = errors.Join(c.err, os.MkdirAll(filepath.Join(root, d), 0o755))
 		}
 		for _, d := range []string{"bin", "lib", "lib64", "sbin"} {
 			c.err = errors.Join(c.err, os.Symlink("usr/"+d, filepath.Join(root, d)))
 		}
-		for _, p := range smallPrograms {
+		for _, p := range programs {
 			// Not with PATH: the first python3 there may be a script that needs a home directory.
 			for _, dir := range []string{"/usr/bin", "/usr/sbin"} {
 				if path, err := exec.LookPath(dir + "/" + p); err == nil {
@@ -60,15 +60,15 @@ func smallTree(t *testing.T, s *layer.Store) layer.Digest {
 	return tree.Digest
 }
 
-// smallCopy copies files of this machine to the same place below a root.
-type smallCopy struct {
+// copier copies files of this machine to the same place below a root.
+type copier struct {
 	root string
 	done map[string]bool
 	err  error
 }
 
 // program copies a program, the links to it, and its libraries.
-func (c *smallCopy) program(path string) {
+func (c *copier) program(path string) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil || c.done[path] {
 		c.err = errors.Join(c.err, err)
@@ -109,7 +109,7 @@ func (c *smallCopy) program(path string) {
 }
 
 // library copies Python's library, with what its modules need.
-func (c *smallCopy) library() {
+func (c *copier) library() {
 	dirs, _ := filepath.Glob("/usr/lib/python3.*")
 	for _, dir := range dirs {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
