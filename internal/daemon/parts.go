@@ -255,12 +255,28 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 		return nil, err
 	}
 	s.onClose(func(context.Context) error { return w.Close() })
-	m, err := microvm.New(microvm.Config{Dir: s.dir.Path("run/microvm"), Images: s.dir.Path("disks"), Space: s.space.In(s.dir.Path("disks")), Layers: s.layers, Kernel: s.dir.Path("kernel"), Guest: guest.Name(), Emulate: s.cfg.EmulateMachines, Logger: s.log})
+	m, err := s.microvm(guest)
 	if err != nil {
 		return nil, err
 	}
-	s.onClose(func(context.Context) error { return m.Close() })
 	return []sandbox.Backend{g, c, d, m, w, p, e, y}, nil
+}
+
+// microvm creates the backend of virtual machines.
+func (s *System) microvm(guest *os.File) (*microvm.Backend, error) {
+	disks := s.dir.Path("disks")
+	cfg := microvm.Config{
+		Dir: s.dir.Path("run/microvm"), Images: disks, Space: s.space.In(disks), Layers: s.layers, Kernel: s.dir.Path("kernel"), Guest: guest.Name(),
+		Emulate: s.cfg.EmulateMachines, Logger: s.log,
+	}
+	if err := binaries.Static(guest); err != nil {
+		cfg.Missing = api.Ability{Reason: err.Error(), Fix: api.HintOf(err)}
+	}
+	b, err := microvm.New(cfg)
+	if err == nil {
+		s.onClose(func(context.Context) error { return b.Close() })
+	}
+	return b, err
 }
 
 // gvisor creates the gVisor backend. In a build without gVisor the backend reports that.

@@ -35,6 +35,8 @@ type Config struct {
 	Kernel string
 	// Guest is the path of a static executable that is the guest, and the first process of a machine.
 	Guest string
+	// Missing says why Guest cannot be the first process of a machine; zero if it can.
+	Missing api.Ability
 	// QEMU is the path of qemu-system-x86_64; empty for that of PATH.
 	QEMU string
 	// Emulate allows machines without KVM, which QEMU emulates.

@@ -74,6 +74,9 @@ func (b *Backend) inspect(ctx context.Context) (*host, api.Ability) {
 	if runtime.GOARCH != "amd64" {
 		return no("", "the microvm backend starts machines with x86-64 processors only")
 	}
+	if m := b.cfg.Missing; m.Reason != "" {
+		return no(m.Fix, "%s", m.Reason)
+	}
 	const noQEMU = "apt-get install qemu-system-x86"
 	h := &host{}
 	var err error
@@ -86,8 +89,9 @@ func (b *Backend) inspect(ctx context.Context) (*host, api.Ability) {
 	if h.formatter, err = findFormatter(); err != nil {
 		return no("apt-get install e2fsprogs", "mke2fs, which formats the disks of machines, is not installed: %v", err)
 	}
-	if h.noKVM = b.findKVM(h); h.noKVM != "" && !b.cfg.Emulate {
-		return no(noEmulation, "%s", h.noKVM)
+	var fix string
+	if h.noKVM, fix = b.findKVM(h); h.noKVM != "" && !b.cfg.Emulate {
+		return no(cmp.Or(fix, noEmulation), "%s", h.noKVM)
 	}
 	if h.version, err = versionOf(ctx, h.qemu); err != nil {
 		return no(noQEMU, "QEMU does not run: %v", err)
@@ -141,28 +145,28 @@ func digestOf(path string) (string, int64, error) {
 // emulationTimeout is the maximum time of a boot under emulation.
 const emulationTimeout = 2 * time.Minute
 
-// findKVM returns why the device of KVM cannot be used.
-func (b *Backend) findKVM(h *host) string {
+// findKVM returns why the device of KVM cannot be used, and a command that changes that, if there is one.
+func (b *Backend) findKVM(h *host) (why, fix string) {
 	var st unix.Stat_t
 	if err := unix.Stat(b.kvm, &st); err != nil {
-		return fmt.Sprintf("this host has no KVM: %s: %v", b.kvm, err)
+		return fmt.Sprintf("this host has no KVM: %v", err), ""
 	}
 	if b.ids == nil {
 		f, err := os.OpenFile(b.kvm, os.O_RDWR, 0)
 		if err != nil {
-			return "this user may not use KVM: " + err.Error()
+			return "this user may not use KVM: " + err.Error(), "as root: usermod --append --groups kvm USER; then log in again"
 		}
 		f.Close()
-		return ""
+		return "", ""
 	}
 	switch {
 	case st.Mode&0o006 == 0o006:
 	case st.Mode&0o060 == 0o060 && st.Gid != 0:
 		h.groups = []int{int(st.Gid)}
 	default:
-		return fmt.Sprintf("%s may be used by root only, as which no machine runs (chgrp kvm %[1]s && chmod 0660 %[1]s)", b.kvm)
+		return b.kvm + " may be used by root only, as which no machine runs", fmt.Sprintf("chgrp kvm %s && chmod 0660 %[1]s", b.kvm)
 	}
-	return ""
+	return "", ""
 }
 
 // versionOf returns the version of a QEMU.

@@ -138,11 +138,11 @@ func (v *vessel) start(ctx context.Context) (err error) {
 	if err == nil {
 		err = v.connect(ctx)
 	}
-	if err != nil && !v.id.Alive() {
+	if err != nil && ctx.Err() == nil { // it ends, or has ended: its last words
 		text := make([]byte, 1<<10)
 		stderr.SetReadDeadline(time.Now().Add(time.Second))
 		n, _ := stderr.Read(text)
-		err = fmt.Errorf("QEMU ended: %q", strings.TrimSpace(string(text[:n])))
+		err = fmt.Errorf("%w; QEMU printed %q", err, strings.TrimSpace(string(text[:n])))
 	}
 	return err
 }

@@ -357,7 +357,7 @@ func (c *sandboxResumeCmd) Run(ctx app.Context, a *app.App) error {
 // starting says on a terminal that a sandbox is created, if that takes long.
 func starting(a *app.App, req api.CreateSandbox) (done func()) {
 	if req.Isolation == "microvm" {
-		return waiting(a, "starting a virtual machine; the first one of a template writes its disk, which can take minutes")
+		return waiting(a, "starting a virtual machine; the first of a template takes minutes")
 	}
 	return waiting(a, "starting a sandbox")
 }
