@@ -83,11 +83,6 @@ func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (
 		return s, err
 	}
 	s.Kind = api.SnapshotMemory
-	resume, err := m.link.Quiesce(ctx)
-	if err != nil {
-		return s, err
-	}
-	defer resume()
 	began := time.Now()
 	if err := m.quiet(ctx); err != nil {
 		m.goOn(context.WithoutCancel(ctx))
