@@ -17,7 +17,7 @@ func TestMicroVM(t *testing.T) {
 	tier.Soak(t)
 	bench := newBench(t)
 	b := newMicroVM(t, bench)
-	suite := &sandboxtest.Suite{Fixture: bench.fixture(b, sandboxtest.Fixture{OwnKernel: true}), Report: b.Probe(t.Context())}
+	suite := &sandboxtest.Suite{Fixture: bench.fixture(b, sandboxtest.Fixture{OwnKernel: true, FullKernel: true}), Report: b.Probe(t.Context())}
 	emulated := false
 	for i, a := range suite.Report.Abilities {
 		// QEMU promises no security for its emulation. What the machine and its guest do is the same, and checked here.

@@ -3,6 +3,7 @@ package inside
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -177,30 +178,33 @@ func mountOwn() error {
 	}
 	// Root inside may write what is root's, unless it is read-only.
 	for _, name := range []string{"sys", "sysrq-trigger", "irq", "bus", "fs"} {
-		p := filepath.Join(rootDir, "proc", name)
-		if !exists(p) {
-			continue
-		}
-		for _, f := range []uintptr{unix.MS_BIND, unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | flags} {
-			if err := unix.Mount(p, p, "", f, ""); err != nil {
+		if p := rootDir + "/proc/" + name; exists(p) {
+			if err := bindReadOnly(p, p, flags); err != nil {
 				return &step{"protect /proc/" + name, err}
 			}
 		}
 	}
-	for _, f := range []uintptr{unix.MS_BIND, unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | flags} {
-		if !exists(meminfo) {
-			break
-		}
-		if err := unix.Mount(meminfo, rootDir+"/proc/meminfo", "", f, ""); err != nil {
-			return &step{"show the limit of memory", err}
-		}
-	}
-	for _, p := range append(initns.Hidden(), "/sys/kernel/debug", "/sys/fs/bpf", "/sys/firmware") {
+	for _, p := range initns.Hidden() {
 		if err := hide(rootDir + p); err != nil {
 			return &step{"hide " + p, err}
 		}
 	}
+	covers, err := os.ReadDir(coverDir)
+	for _, c := range covers {
+		err = errors.Join(err, bindReadOnly(filepath.Join(coverDir, c.Name()), rootDir+"/proc/"+c.Name(), flags))
+	}
+	if err != nil {
+		return &step{"show the limits", err}
+	}
 	return nil
+}
+
+// bindReadOnly mounts a file or directory at another path.
+func bindReadOnly(from, to string, flags uintptr) error {
+	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	return unix.Mount("", to, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|flags, "")
 }
 
 // hide covers a file or a directory with an empty one.

@@ -21,8 +21,8 @@ const (
 	rootDir  = "/root"
 	diskDir  = "/disk"
 	layerDir = "/layers"
-	// meminfo is what a sandbox sees as /proc/meminfo: its limit, without the memory of its kernel.
-	meminfo = "/meminfo"
+	// coverDir has what a sandbox sees as files of /proc: its limits, without what its kernel needs.
+	coverDir = "/covers"
 
 	// GuestDir is where the guest's executable is in a sandbox, and GuestName its name.
 	GuestDir  = initns.EngineDir
@@ -96,13 +96,18 @@ func mountSystem(plan Plan) error {
 		options   string
 	}
 	for _, m := range []mount{
-		{"sysfs", "/sys", quiet | unix.MS_RDONLY, ""},
-		{"cgroup2", birth.Groups, quiet, ""},
+		{"tmpfs", "/sys", quiet, "mode=0755,size=64k"},
 		{"tmpfs", GuestDir, unix.MS_NOSUID | unix.MS_NODEV, "mode=0755,size=64k"},
 	} {
 		if err := unix.Mount(m.kind, rootDir+m.dir, m.kind, m.flags, m.options); err != nil {
 			return &step{"mount " + m.dir, err}
 		}
+	}
+	if err := showLimits(plan.Config.Memory); err != nil {
+		return &step{"show the limits", err}
+	}
+	if err := unix.Mount("cgroup2", rootDir+birth.Groups, "cgroup2", quiet, ""); err != nil {
+		return &step{"mount " + birth.Groups, err}
 	}
 	dev, err := initns.Dev()
 	if err == nil {
@@ -121,26 +126,37 @@ func mountSystem(plan Plan) error {
 	if err := os.WriteFile("/proc/sys/vm/overcommit_memory", []byte("1"), 0); err != nil {
 		return &step{"let programs request memory", err}
 	}
-	limits := initns.Limits{MemoryBytes: plan.Config.Memory}
-	files, _, _ := limits.View(func(name string) string {
-		b, _ := os.ReadFile("/proc/" + name)
-		return string(b)
-	})
-	if text := files["meminfo"]; text != "" {
-		if err := os.WriteFile(meminfo, []byte(text), 0o444); err != nil {
-			return &step{"write " + meminfo, err}
-		}
-	}
 	guest := rootDir + GuestDir + "/" + GuestName
 	if err := os.WriteFile(guest, nil, 0o555); err != nil {
 		return &step{"show the guest's executable", err}
 	}
-	for _, flags := range []uintptr{unix.MS_BIND, unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV} {
-		if err := unix.Mount(Argv0, guest, "", flags, ""); err != nil {
-			return &step{"show the guest's executable", err}
-		}
+	if err := bindReadOnly(Argv0, guest, unix.MS_NOSUID|unix.MS_NODEV); err != nil {
+		return &step{"show the guest's executable", err}
 	}
 	return nil
+}
+
+// showLimits makes the few files of /sys and /proc by which programs size themselves. The rest of the kernel's /sys is not shown.
+func showLimits(memory int64) error {
+	limits := initns.Limits{MemoryBytes: memory, Unified: true}
+	proc, sys, dirs := limits.View(func(name string) string {
+		b, _ := os.ReadFile("/proc/" + name)
+		return string(b)
+	})
+	for dir, files := range map[string]map[string]string{coverDir: proc, rootDir + "/sys": sys} {
+		for name, text := range files {
+			path := filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o444)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(filepath.Join(rootDir, "sys", dir), 0o755); err != nil {
+			return err
+		}
+	}
+	return unix.Mount("", rootDir+"/sys", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 }
 
 // diskWait is the maximum time until the disks appear.
