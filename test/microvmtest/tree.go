@@ -29,7 +29,7 @@ func Tree(t *testing.T, s *layer.Store) layer.Digest {
 	tree, err := s.Put(t.Context(), layer.Digest("sha256-"+hex.EncodeToString(sum[:])), func(ctx context.Context, dir string) (layer.Tree, error) {
 		root := filepath.Join(dir, "root")
 		c := &copier{root: root, done: map[string]bool{}}
-		for _, d := range []string{"etc", "proc", "sys", "dev", "tmp", "run", "var", "home", "root", "workspace", "usr/bin", "usr/lib", "usr/lib64", "usr/sbin"} {
+		for _, d := range []string{"etc", "proc", "sys", "dev", "tmp", "run", "var", "home", "root", "workspace", "etc/hidden", "usr/bin", "usr/lib", "usr/lib64", "usr/sbin"} {
 			c.err = errors.Join(c.err, os.MkdirAll(filepath.Join(root, d), 0o755))
 		}
 		for _, d := range []string{"bin", "lib", "lib64", "sbin"} {
@@ -48,6 +48,7 @@ func Tree(t *testing.T, s *layer.Store) layer.Digest {
 		for name, text := range map[string]string{
 			"passwd":        "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\nhortus:x:65533:65533::/nonexistent:/usr/sbin/nologin\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n",
 			"group":         "root:x:0:\ntty:x:5:\nuser:x:1000:\nhortus:x:65533:\nnogroup:x:65534:\n",
+			"hidden/file":   "what a case hides\n",
 			"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 		} {
 			c.err = errors.Join(c.err, os.WriteFile(filepath.Join(root, "etc", name), []byte(text), 0o644))

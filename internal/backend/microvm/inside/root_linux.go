@@ -151,7 +151,7 @@ func showLimits(memory int64) error {
 			}
 		}
 	}
-	for _, dir := range dirs {
+	for _, dir := range append(dirs, "firmware") { // where the guest keeps the control group of commands
 		if err := os.MkdirAll(filepath.Join(rootDir, "sys", dir), 0o755); err != nil {
 			return err
 		}
