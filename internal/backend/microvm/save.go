@@ -61,6 +61,9 @@ func (b *Backend) Mark(ctx context.Context, kind api.SnapshotKind) (api.ImageMar
 
 // Save implements sandbox.Machine.
 func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (s sandbox.Saved, err error) {
+	if o.Files && o.CopyMemory {
+		return s, api.Errorf(api.KindInvalid, "a save of files only copies no memory")
+	}
 	if o.Files {
 		return s, api.Errorf(api.KindUnsupported, "the microvm backend saves files with memory only").WithHint("Save without --files.")
 	}

@@ -60,7 +60,7 @@ type vessel struct {
 
 	group   *cgroup.Group
 	ids     *ids.Range
-	ram     *os.File // new memory
+	ram     *os.File // memory of its own; nil for from
 	process *qemu.Process
 	id      proc.ID
 	control *qemu.Client
@@ -105,10 +105,12 @@ func (v *vessel) start(ctx context.Context) (err error) {
 		}
 		m.User = v.ids.Base
 	}
-	if m.Memory = v.from; v.from == nil {
+	if v.from == nil && v.ram == nil {
 		if v.ram, err = newMemory(v.memory); err != nil {
 			return err
 		}
+	}
+	if m.Memory = v.from; v.from == nil {
 		m.Memory = v.ram
 	}
 	stderr, said, err := os.Pipe()
