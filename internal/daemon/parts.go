@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/rundir"
+	"hortus.dev/internal/backend/microvm"
 	"hortus.dev/internal/backend/process"
 	"hortus.dev/internal/backend/wasm"
 	"hortus.dev/internal/daemon/adapter"
@@ -254,7 +255,28 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 		return nil, err
 	}
 	s.onClose(func(context.Context) error { return w.Close() })
-	return []sandbox.Backend{g, c, d, w, p, e, y}, nil
+	m, err := s.microvm(guest)
+	if err != nil {
+		return nil, err
+	}
+	return []sandbox.Backend{g, c, d, m, w, p, e, y}, nil
+}
+
+// microvm creates the backend of virtual machines.
+func (s *System) microvm(guest *os.File) (*microvm.Backend, error) {
+	disks := s.dir.Path("disks")
+	cfg := microvm.Config{
+		Dir: s.dir.Path("run/microvm"), Images: disks, Space: s.space.In(disks), Layers: s.layers, Kernel: s.dir.Path("kernel"), Guest: guest.Name(),
+		Emulate: s.cfg.EmulateMachines, Logger: s.log,
+	}
+	if err := binaries.Static(guest); err != nil {
+		cfg.Missing = api.Ability{Reason: err.Error(), Fix: api.HintOf(err)}
+	}
+	b, err := microvm.New(cfg)
+	if err == nil {
+		s.onClose(func(context.Context) error { return b.Close() })
+	}
+	return b, err
 }
 
 // gvisor creates the gVisor backend. In a build without gVisor the backend reports that.

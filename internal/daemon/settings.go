@@ -69,7 +69,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Rates:      quota.RatesConfig{Requests: r.Float("daemon.request-rate"), Creates: r.Float("daemon.create-rate")},
 			LayerBytes: r.Room("daemon.layer-size"), LayerArchive: r.Text("daemon.layer-archive"),
 			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), CopyMemory: r.Bool("gvisor.copy-memory"),
-			DockerHost: cmp.Or(r.Text("docker.host"), os.Getenv("DOCKER_HOST")), DockerRuntime: r.Text("docker.runtime"),
+			DockerHost: cmp.Or(r.Text("docker.host"), os.Getenv("DOCKER_HOST")), DockerRuntime: r.Text("docker.runtime"), EmulateMachines: r.Bool("microvm.emulate"),
 			E2B: RemoteService{
 				KeySecret: r.Text("e2b.key-secret"), APIURL: r.Text("e2b.api-url"), SandboxURL: r.Text("e2b.sandbox-url"),
 				Domains: []string{r.Text("e2b.domain")}, Template: r.Text("e2b.template"), Internet: r.Bool("e2b.internet"),

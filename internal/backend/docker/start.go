@@ -232,7 +232,7 @@ func listen(dir string) (_ *sockets, err error) {
 	if err := os.Chmod(below, 0o755); err != nil {
 		return nil, err
 	}
-	guest, err := bind("unix", dir, guestSocket)
+	guest, err := link.Listen("unix", dir, guestSocket)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func listen(dir string) (_ *sockets, err error) {
 		return nil, err
 	}
 	s.path = filepath.Join(below, path.Base(initns.EngineSocket))
-	if s.birth, err = bind("unixpacket", below, path.Base(s.path)); err == nil {
+	if s.birth, err = link.Listen("unixpacket", below, path.Base(s.path)); err == nil {
 		err = os.Chmod(s.path, 0o666) // in a user namespace of the engine, root is another user
 	}
 	if err != nil {
@@ -251,21 +251,6 @@ func listen(dir string) (_ *sockets, err error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-// bind listens in a directory, whose path may be longer than the address of a socket.
-func bind(network, dir, name string) (*net.UnixListener, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	l, err := net.ListenUnix(network, &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name), Net: network})
-	if err == nil {
-		// The address names a descriptor that is closed; the run directory is removed as a whole.
-		l.SetUnlinkOnClose(false)
-	}
-	return l, err
 }
 
 // meet waits until the stage connects, and removes the name of its socket. It refuses other processes.

@@ -124,7 +124,9 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 			return err
 		}
 	}
+	done := starting(a, req)
 	s, err := cl.Sandboxes.Create(before, req)
+	done()
 	if err != nil {
 		return setupFailure(err)
 	}

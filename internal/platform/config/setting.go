@@ -74,6 +74,7 @@ func Settings() []Setting {
 		{Key: "daemon.runsc", Env: "HORTUS_RUNSC", Kind: Path, Help: "gVisor executable to use instead of the embedded one"},
 		{Key: "docker.host", Env: "HORTUS_DOCKER_HOST", Kind: Text, Help: "Unix socket of the Docker engine for sandboxes with the isolation docker (default: DOCKER_HOST, or that of the system's engine)"},
 		{Key: "docker.runtime", Env: "HORTUS_DOCKER_RUNTIME", Kind: Text, Help: "runtime of the Docker engine for sandboxes (default: the engine's own)"},
+		{Key: "microvm.emulate", Env: "HORTUS_MICROVM_EMULATE", Default: "false", Kind: Switch, Help: "let QEMU emulate the processor of sandboxes with the isolation microvm on a host without KVM: many times slower, not a security boundary, and for tests"},
 		{Key: "daemon.serve", Env: "HORTUS_DAEMON_SERVE", Default: "false", Kind: Switch, Help: "serve HTTP on serve.listen from a daemon that never exits when idle, as in the systemd unit"},
 		{Key: "serve.listen", Env: "HORTUS_LISTEN", Flag: "listen", Default: "127.0.0.1:7070", Kind: Text, Help: "address that hortus serve listens on"},
 		{Key: "serve.insecure-listen", Env: "HORTUS_INSECURE_LISTEN", Flag: "insecure-listen", Default: "false", Kind: Switch, Help: "allow a listen address that other machines can reach, without encryption"},
@@ -155,7 +156,7 @@ func Levels() []string { return []string{"debug", "info", "warn", "error"} }
 
 // Isolations lists the backends' names, and auto.
 func Isolations() []string {
-	return []string{"auto", "gvisor", "container", "docker", "wasm", "process", "e2b", "daytona"}
+	return []string{"auto", "gvisor", "container", "docker", "microvm", "wasm", "process", "e2b", "daytona"}
 }
 
 // Check reports whether a text makes sense as the setting's value. The error is of

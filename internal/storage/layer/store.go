@@ -308,6 +308,11 @@ func (s *Store) Has(digest Digest) bool {
 	return err == nil
 }
 
+// OpenImage opens the EROFS image of a packed tree, which must be leased.
+func (s *Store) OpenImage(t Tree) (*os.File, error) {
+	return os.Open(filepath.Join(s.dir, string(t.Digest), imageName))
+}
+
 // List names the trees of the store, sorted.
 func (s *Store) List() ([]Digest, error) {
 	return storedir.List[Digest](what, s.dir)

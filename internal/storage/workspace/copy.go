@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
+	"hortus.dev/internal/platform/sparse"
 	"hortus.dev/internal/storage/beneath"
 )
 
@@ -186,76 +186,7 @@ func (c *copier) content(from, to int, size int64) error {
 		}
 		c.noShare = true
 	}
-	for at := int64(0); at < size; {
-		if err := c.ctx.Err(); err != nil {
-			return err
-		}
-		data, err := unix.Seek(from, at, unix.SEEK_DATA)
-		if err == unix.ENXIO { // a hole up to the end
-			break
-		}
-		if err != nil {
-			data = at
-		}
-		end, err := unix.Seek(from, data, unix.SEEK_HOLE)
-		if err != nil || end > size {
-			end = size
-		}
-		if err := c.segment(from, to, data, end); err != nil {
-			return err
-		}
-		at = end
-	}
-	return unix.Ftruncate(to, size)
-}
-
-// segment copies the bytes from at to end.
-func (c *copier) segment(from, to int, at, end int64) error {
-	const most = 64 << 20 // between two looks at the context
-	for at < end {
-		if err := c.ctx.Err(); err != nil {
-			return err
-		}
-		in, out := at, at
-		n, err := unix.CopyFileRange(from, &in, to, &out, int(min(end-at, most)), 0)
-		if err == unix.EXDEV || err == unix.EINVAL || err == unix.ENOSYS || err == unix.EOPNOTSUPP {
-			return c.plain(from, to, at, end)
-		}
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return io.ErrUnexpectedEOF
-		}
-		at += int64(n)
-	}
-	return nil
-}
-
-// plain is segment for file systems that cannot copy.
-func (c *copier) plain(from, to int, at, end int64) error {
-	buf := make([]byte, 256<<10)
-	for at < end {
-		n, err := unix.Pread(from, buf[:min(int64(len(buf)), end-at)], at)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return io.ErrUnexpectedEOF
-		}
-		for done := 0; done < n; {
-			m, err := unix.Pwrite(to, buf[done:n], at+int64(done))
-			if err != nil {
-				return err
-			}
-			done += m
-		}
-		at += int64(n)
-	}
-	return nil
+	return sparse.CopyContent(c.ctx, to, from, size)
 }
 
 // attributes copies what a file or directory has besides its content.
