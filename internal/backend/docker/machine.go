@@ -44,6 +44,7 @@ type machine struct {
 	stored  bool       // by a kill
 	turn    turn
 	moved   time.Time // of the last pause or resume; with turn
+	stands  bool      // a save holds it; with turn
 	mu      sync.Mutex
 	killed  bool
 	proof   *api.Proof // once nothing is left
@@ -62,6 +63,9 @@ type turn chan struct{}
 
 // take waits until no other call has the turn.
 func (t turn) take(ctx context.Context, id api.SandboxID) error {
+	if err := ctx.Err(); err != nil {
+		return api.Errorf(api.KindOf(err), "sandbox %s: %w", id, err)
+	}
 	select {
 	case t <- struct{}{}:
 		return nil
@@ -225,7 +229,7 @@ func (m *machine) freeze(ctx context.Context) error {
 	}
 	defer func() { m.moved = time.Now() }()
 	for try, wait := 1, 20*time.Millisecond; ; try, wait = try+1, 2*wait {
-		_, err := m.b.engine.ContainerPause(ctx, m.container, client.ContainerPauseOptions{})
+		_, err := m.pause(ctx)
 		if err == nil || cerrdefs.IsConflict(err) {
 			return nil
 		}
@@ -238,6 +242,13 @@ func (m *machine) freeze(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// pause calls the engine. The end of ctx does not interrupt it: the engine would continue, and pause what nobody resumes.
+func (m *machine) pause(ctx context.Context) (client.ContainerPauseResult, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+	defer cancel()
+	return m.b.engine.ContainerPause(ctx, m.container, client.ContainerPauseOptions{})
 }
 
 // Resume implements sandbox.Machine.
