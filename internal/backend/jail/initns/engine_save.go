@@ -61,6 +61,7 @@ func runEngineSave() error {
 			return at(RefusedStep, fmt.Errorf("%q: a directory above it was moved", "/"+p))
 		}
 	}
+	hidden[strings.TrimPrefix(birth.RunDir, "/")] = true // it tells which sandbox it is
 	now, err := unix.Open("/proc/1/root", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return at("open the root of the sandbox", err)
