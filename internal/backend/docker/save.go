@@ -20,7 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/backend/copied"
 	"hortus.dev/internal/backend/jail/child"
 	"hortus.dev/internal/backend/jail/image"
 	"hortus.dev/internal/backend/jail/initns"
@@ -36,6 +35,8 @@ const (
 	savingFile = "saving"
 	// saverDir, in the run directory, is the directory that the container which saves the sandbox sees.
 	saverDir = "saver"
+	// maxSaved is the maximum size of what a save keeps, without holes, in bytes: no sandbox of this backend has a limit of its disk.
+	maxSaved = 4 << 30
 	// saverMemory is the limit of memory of the container that saves a sandbox, in bytes.
 	saverMemory = 1 << 30
 )
@@ -208,7 +209,7 @@ func (b *Backend) saveFiles(ctx context.Context, m *machine, dir string) (err er
 	}
 	conn, err := m.meetSaver(ctx, birth, pid)
 	if err == nil {
-		err = instructSaver(ctx, conn, m.spec.Limits, out)
+		err = instructSaver(ctx, conn, out)
 		conn.Close()
 	}
 	return saveError(ctx, m.id, err)
@@ -231,12 +232,11 @@ func (m *machine) meetSaver(ctx context.Context, birth *control, pid int) (*net.
 }
 
 // instructSaver tells the program what to write, and waits until it has.
-func instructSaver(ctx context.Context, conn *net.UnixConn, l api.Limits, out *os.File) error {
+func instructSaver(ctx context.Context, conn *net.UnixConn, out *os.File) error {
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	c := &child.Child{Conn: conn}
-	bytes := cmp.Or(l.DiskBytes, copied.MaxStored)
-	if err := c.Send(initns.EngineSaveSpec{Entries: workdir.Inodes(bytes), Bytes: bytes}, []int{int(out.Fd())}); err != nil {
+	if err := c.Send(initns.EngineSaveSpec{Entries: workdir.Inodes(maxSaved), Bytes: maxSaved}, []int{int(out.Fd())}); err != nil {
 		return err
 	}
 	return c.AwaitReady()

@@ -98,36 +98,28 @@ func TestSaves(t *testing.T) {
 	}
 }
 
-// TestSavesRefused: what cannot be restored is not saved, what is too large neither, and the sandbox runs on.
-func TestSavesRefused(t *testing.T) {
+// TestSaveRefusesWorkspaces: a workspace is not part of a snapshot, neither when it is made nor when a sandbox starts from it.
+func TestSaveRefusesWorkspaces(t *testing.T) {
 	tier.Soak(t)
 	b := newBench(t)
 	d := b.open(t, "run")
-	for name, tc := range map[string]struct {
-		change func(*sandbox.Spec)
-		user   string
-		script string
-		kind   api.Kind
-	}{
-		"a workspace":                  {func(s *sandbox.Spec) { s.Workspace, _ = b.desk(t) }, "user", "true", api.KindUnsupported},
-		"more than its disk":           {func(s *sandbox.Spec) { s.Limits.DiskBytes = 1 << 20 }, "user", "head -c 2000000 /dev/urandom >/workspace/f", api.KindConflict},
-		"more files than its disk has": {func(s *sandbox.Spec) { s.Limits.DiskBytes = 1 << 20 }, "user", "cd /workspace; seq 3000 | xargs touch", api.KindConflict},
-	} {
-		t.Run(name, func(t *testing.T) {
-			spec := b.spec()
-			tc.change(&spec)
-			m := start(t, d, spec)
-			defer kill(t, m)
-			output(t, m, tc.user, tc.script)
-			if _, err := m.Save(t.Context(), t.TempDir(), sandbox.SaveOptions{}); api.KindOf(err) != tc.kind {
-				t.Errorf("%v, want %s", err, tc.kind)
-			}
-			if got := output(t, m, "user", "echo lives"); got != "lives\n" {
-				t.Errorf("%q", got)
-			}
-		})
+	spec, dir := b.spec(), t.TempDir()
+	m := start(t, d, spec)
+	if _, err := m.Save(t.Context(), dir, sandbox.SaveOptions{}); err != nil {
+		t.Fatal(err)
 	}
-	if left := b.docker(t, "ps", "-aq") + b.docker(t, "volume", "ls", "-q"); left != "" {
-		t.Errorf("left: %q", left)
+	kill(t, m)
+	spec = b.spec()
+	spec.Workspace, _ = b.desk(t)
+	if _, err := d.Restore(t.Context(), spec, dir); api.KindOf(err) != api.KindInvalid {
+		t.Errorf("restored with a workspace: %v", err)
+	}
+	m = start(t, d, spec)
+	defer kill(t, m)
+	if _, err := m.Save(t.Context(), t.TempDir(), sandbox.SaveOptions{}); api.KindOf(err) != api.KindUnsupported {
+		t.Errorf("saved with a workspace: %v", err)
+	}
+	if got := output(t, m, "user", "echo lives"); got != "lives\n" {
+		t.Errorf("%q", got)
 	}
 }
