@@ -204,14 +204,14 @@ func (m *machine) halt(ctx context.Context) error {
 	return err
 }
 
-// settled is the time after which an engine has processed its own events of a pause or a resume. Docker 20.10 changes the state of a
-// container by them once more: a late event of a resume makes it think that a container which was paused again runs.
-const settled = 300 * time.Millisecond
+// eventsWithin is the time in which an engine receives its own events of a pause or a resume. Docker 20.10 sets the state of a container
+// by them a second time: a late event of a resume makes it report that a container which was paused again runs.
+const eventsWithin = 300 * time.Millisecond
 
-// settle waits until the engine has processed the events of the last pause or resume. The caller has the turn.
-func (m *machine) settle(ctx context.Context) error {
+// awaitEvents waits until the engine has received the events of the last pause or resume. The caller has the turn.
+func (m *machine) awaitEvents(ctx context.Context) error {
 	select {
-	case <-time.After(time.Until(m.moved.Add(settled))):
+	case <-time.After(time.Until(m.moved.Add(eventsWithin))):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -224,7 +224,7 @@ const pauseTries = 6
 
 // freeze pauses the container, unless it is paused or has ended.
 func (m *machine) freeze(ctx context.Context) error {
-	if err := m.settle(ctx); err != nil {
+	if err := m.awaitEvents(ctx); err != nil {
 		return err
 	}
 	defer func() { m.moved = time.Now() }()
@@ -270,7 +270,7 @@ func (m *machine) goOn(ctx context.Context) error {
 		return err
 	}
 	if paused {
-		if err := m.settle(ctx); err != nil {
+		if err := m.awaitEvents(ctx); err != nil {
 			return api.Errorf(api.KindOf(err), "resume sandbox %s: %w", m.id, err)
 		}
 		defer func() { m.moved = time.Now() }()

@@ -14,7 +14,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/backend/jail/probe"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
 )
@@ -168,7 +167,7 @@ func (b *Backend) describe(info system.Info, start api.Ability) api.BackendRepor
 		{Capability: api.CapLimitOutput, OK: true, Reason: "counted by the daemon"},
 		{Capability: api.CapPrivateFiles, OK: true},
 		{Capability: api.CapNoNetwork, OK: true},
-		{Capability: api.CapCheckpoint, Reason: probe.NoMemory + "; files can be saved and forked", Fix: "Use --isolation gvisor."},
+		{Capability: api.CapCheckpoint, Reason: noMemory + "; files can be saved and forked", Fix: "Use --isolation gvisor."},
 		{Capability: api.CapWorkspace, OK: true, Reason: "copied into the container at the start, and back when it is paused and at the end"},
 		{Capability: api.CapEgress, OK: true, Grade: api.EgressByHost, Reason: "captured by netfilter rules in the sandbox's own network"},
 		{Capability: api.CapPool, OK: true},

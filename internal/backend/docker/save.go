@@ -23,8 +23,6 @@ import (
 	"hortus.dev/internal/backend/jail/child"
 	"hortus.dev/internal/backend/jail/image"
 	"hortus.dev/internal/backend/jail/initns"
-	"hortus.dev/internal/backend/jail/probe"
-	"hortus.dev/internal/backend/jail/workdir"
 	"hortus.dev/internal/sandbox"
 )
 
@@ -35,8 +33,12 @@ const (
 	savingFile = "saving"
 	// saverDir, in the run directory, is the directory that the container which saves the sandbox sees.
 	saverDir = "saver"
-	// maxSaved is the maximum size of what a save keeps, without holes, in bytes: no sandbox of this backend has a limit of its disk.
-	maxSaved = 4 << 30
+	// maxSaved is the maximum size of what a save keeps, without holes, in bytes, and maxSavedFiles the maximum number of entries: no
+	// sandbox of this backend has a limit of its disk.
+	maxSaved      = 4 << 30
+	maxSavedFiles = 1_000_000
+	// noMemory is why memory is not saved.
+	noMemory = "the memory of processes on the host's kernel cannot be saved"
 	// saverMemory is the limit of memory of the container that saves a sandbox, in bytes.
 	saverMemory = 1 << 30
 )
@@ -124,7 +126,7 @@ func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (
 	}
 	saved.Kind, saved.Mark = api.SnapshotFiles, api.ImageMark{Backend: m.b.Name()}
 	if !o.Files {
-		saved.Why = probe.NoMemory
+		saved.Why = noMemory
 	}
 	return saved, nil
 }
@@ -236,7 +238,7 @@ func instructSaver(ctx context.Context, conn *net.UnixConn, out *os.File) error 
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	c := &child.Child{Conn: conn}
-	if err := c.Send(initns.EngineSaveSpec{Entries: workdir.Inodes(maxSaved), Bytes: maxSaved}, []int{int(out.Fd())}); err != nil {
+	if err := c.Send(initns.EngineSaveSpec{Entries: maxSavedFiles, Bytes: maxSaved}, []int{int(out.Fd())}); err != nil {
 		return err
 	}
 	return c.AwaitReady()

@@ -23,7 +23,7 @@ import (
 // files in.
 const EngineSave = "engine-save"
 
-// EngineSaveSpec is what the program is told, with the descriptor of the file that it writes, in the format of package upper. Its answer is
+// EngineSaveSpec is what the program receives, with the descriptor of the file that it writes, in the format of package upper. Its answer is
 // a birth.Report.
 type EngineSaveSpec struct {
 	// Entries and Bytes are those of upper.Options.

@@ -11,8 +11,8 @@ import (
 	"hortus.dev/internal/storage/beneath"
 )
 
-// Between is what differs between two directories: the root of a sandbox whose overlay somebody else has mounted, and the same root
-// in which nothing was written. Nobody may change either while it is saved.
+// Between is what differs between two directories: the root of a sandbox whose overlay another program has mounted, and the same root
+// in which nothing was written. Neither may change while it is saved.
 type Between struct {
 	Name string
 	// Now and Was are readable descriptors. A file is the same in both if its type, owner, mode, size and times are: no program can set
