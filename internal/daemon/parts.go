@@ -36,9 +36,9 @@ import (
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/volume"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/ownership"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/advice"
 	"hortus.dev/internal/task/delivery"
@@ -95,7 +95,7 @@ const reserveBytes = 16 << 20
 
 // openStore opens the database and the event log, and registers this daemon as an owner.
 func (s *System) openStore(ctx context.Context) (err error) {
-	s.db, err = sqlite.Open(ctx, sqlite.Config{Path: s.dir.Database(), Ahead: true, Reserve: reserveBytes, Logger: s.log})
+	s.db, err = database.OpenSQLite(ctx, database.SQLite{Path: s.dir.Database(), Ahead: true, Reserve: reserveBytes, Logger: s.log})
 	if err != nil {
 		return err
 	}
