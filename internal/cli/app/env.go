@@ -90,9 +90,10 @@ type ServeOptions struct {
 	// Listen is HOST:PORT. Insecure is "true" for one that others than this machine
 	// may reach.
 	Listen, Insecure string
-	// TLSCert, TLSKey, ACMENames, RedirectListen, Domain and PublicURL are the settings of these names.
+	// TLSCert, TLSKey, ACMENames, RedirectListen, Domain and PublicURL are the settings of these names; Store is store.url.
 	TLSCert, TLSKey, ACMENames        string
 	RedirectListen, Domain, PublicURL string
+	Store                             string
 	// Announce receives where the daemon is reached, and the first key where one was
 	// made.
 	Announce func(url string, first api.CreatedKey)

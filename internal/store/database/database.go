@@ -19,6 +19,8 @@ type DB struct {
 	write, read *sql.DB
 	ahead       *ahead   // nil without SQLite.Ahead
 	reserve     *reserve // nil without SQLite.Reserve
+	// id is the identity of the database on a server.
+	id string
 	// sealer encrypts secret values of rows.
 	sealer *sealer
 
@@ -41,8 +43,11 @@ type DB struct {
 
 var _ store.Store = (*DB)(nil)
 
-// Describe says where the rows are, without credentials.
-func (db *DB) Describe() string { return db.dialect.place }
+// Place says where the rows are, without credentials.
+func (db *DB) Place() string { return db.dialect.place }
+
+// ID identifies a database on a server, whatever its address is; it is empty for a file.
+func (db *DB) ID() string { return db.id }
 
 // describeTables sets the fields about tables. db.ahead and db.sealer are set already.
 func (db *DB) describeTables() {

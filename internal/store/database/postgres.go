@@ -3,6 +3,7 @@ package database
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"io"
@@ -79,7 +80,7 @@ func openPostgres(ctx context.Context, cfg Postgres, steps []string) (_ *DB, err
 	if db.sealer, err = openSealer(cfg.KeyFile); err != nil {
 		return nil, err
 	}
-	if err := db.checkSeal(ctx, cfg.KeyFile); err != nil {
+	if err := db.identify(ctx, cfg.KeyFile); err != nil {
 		return nil, err
 	}
 	db.describeTables()
@@ -171,18 +172,21 @@ func isLost(err error) bool {
 }
 
 // sealCheck is the row that a sealed value belongs to which every daemon must be able to open.
-const sealCheck = "seal.check"
+const sealCheck = "identity.sealed"
 
-// checkSeal refuses a key that is not the one of the database: what it seals could not be opened elsewhere.
-func (db *DB) checkSeal(ctx context.Context, keyFile string) error {
-	return db.inTx(ctx, "the seal", func(tx *sql.Tx) error {
-		if err := db.lock(ctx, tx, "seal"); err != nil {
+// identify reads which database this is. It refuses a key that is not the one of the database: what it seals could not be
+// opened elsewhere.
+func (db *DB) identify(ctx context.Context, keyFile string) error {
+	return db.inTx(ctx, "the identity", func(tx *sql.Tx) error {
+		if err := db.lock(ctx, tx, "identity"); err != nil {
 			return err
 		}
-		sealed, err := scanValue[[]byte](tx.QueryRowContext(ctx, `SELECT sealed FROM seal`))
+		var sealed []byte
+		err := tx.QueryRowContext(ctx, `SELECT id, sealed FROM identity`).Scan(&db.id, &sealed)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			_, err = tx.ExecContext(ctx, `INSERT INTO seal (sealed) VALUES ($1)`, db.sealer.seal([]byte(sealCheck), sealCheck))
+			db.id = rand.Text()
+			_, err = tx.ExecContext(ctx, `INSERT INTO identity (id, sealed) VALUES ($1, $2)`, db.id, db.sealer.seal([]byte(sealCheck), sealCheck))
 		case err == nil:
 			if _, err := db.sealer.open(sealed, sealCheck); err != nil {
 				return api.Errorf(api.KindConflict, "%s: the key in %s is not the one that the secrets of this database are encrypted with", db.dialect.place, keyFile).
@@ -190,7 +194,7 @@ func (db *DB) checkSeal(ctx context.Context, keyFile string) error {
 			}
 		}
 		if err != nil {
-			return wrapError(ctx, err, "check the key of %s", db.dialect.place)
+			return wrapError(ctx, err, "read the identity of %s", db.dialect.place)
 		}
 		return nil
 	})

@@ -616,6 +616,11 @@ FOR EACH ROW WHEN (NEW.owner IS DISTINCT FROM OLD.owner) EXECUTE FUNCTION check_
 CREATE TRIGGER owner_lives BEFORE UPDATE OF owner ON plan
 FOR EACH ROW WHEN (NEW.owner IS DISTINCT FROM OLD.owner) EXECUTE FUNCTION check_owner();
 
--- A value that is sealed with the key of the first daemon, so that another key is refused.
+-- The one row that says which database this is: an identifier, a value that is sealed with the key of the first daemon, so
+-- that another key is refused, and the database that the rows were copied from, if any.
 
-CREATE TABLE seal (sealed BYTEA NOT NULL);
+CREATE TABLE identity (
+    id     TEXT  NOT NULL,
+    sealed BYTEA NOT NULL,
+    source TEXT
+);
