@@ -45,7 +45,7 @@ type Server struct {
 	databases atomic.Int64
 }
 
-// Start starts a server that ends with the test. It does not write to the disk before it confirms a transaction, unless
+// Start starts a server that ends with the test. It does not wait for the disk when it confirms a transaction, unless
 // settings such as "fsync=on" say so. The test is skipped if this machine has no Postgres 15.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
@@ -57,7 +57,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Dir: dir, settings: append([]string{"fsync=off", "synchronous_commit=off", "full_page_writes=off"}, settings...)}
+	s := &Server{Dir: dir, settings: append([]string{"fsync=off", "full_page_writes=off"}, settings...)}
 	t.Cleanup(func() {
 		if err := errors.Join(s.Stop(), os.RemoveAll(dir)); err != nil {
 			t.Error(err)

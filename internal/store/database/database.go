@@ -19,8 +19,8 @@ type DB struct {
 	write, read *sql.DB
 	ahead       *ahead   // nil without SQLite.Ahead
 	reserve     *reserve // nil without SQLite.Reserve
-	// id is the identity of the database on a server.
-	id string
+	// file is the path of a file, and id the identity of a database on a server.
+	file, id string
 	// sealer encrypts secret values of rows.
 	sealer *sealer
 

@@ -63,7 +63,7 @@ func (r rows) Next(to []driver.Value) error {
 			to[i] = rowjson.Unescape(is)
 		case []byte:
 			if len(is) == 0 {
-				to[i] = nil
+				to[i] = []byte(nil)
 			}
 		}
 	}

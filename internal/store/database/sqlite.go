@@ -54,7 +54,7 @@ func openSQLite(ctx context.Context, cfg SQLite, steps []string) (_ *DB, err err
 		return nil, err
 	}
 	var cleanup []*sql.DB
-	db := &DB{dialect: sqliteDialect(path)}
+	db := &DB{dialect: sqliteDialect(path), file: path}
 	if db.reserve, err = openReserve(path, cfg.Reserve, log); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, aheadChild(path))
 		os.Exit(3)
 	}
+	if arg := os.Getenv(copyEnv); arg != "" {
+		fmt.Fprintln(os.Stderr, copyChild(arg))
+		os.Exit(3)
+	}
 	os.Exit(m.Run())
 }
 
