@@ -157,7 +157,11 @@ func (w *World) start() (err error) {
 		return err
 	}
 	w.Client = client.Unix(w.Socket)
-	w.DB, err = database.OpenSQLite(ctx, database.SQLite{Path: w.Database})
+	if url := w.Config.Store.URL; url != "" {
+		w.DB, err = database.OpenPostgres(ctx, database.Postgres{URL: url, KeyFile: w.Dir.DatabaseKey()})
+	} else {
+		w.DB, err = database.OpenSQLite(ctx, database.SQLite{Path: w.Database})
+	}
 	return err
 }
 
