@@ -60,7 +60,8 @@ type Doctor struct {
 	Kernel   string              `json:"kernel"`
 	User     string              `json:"user"`
 	DataDir  string              `json:"dataDir"`
-	Auto     string              `json:"auto"` // what "auto" chooses; empty if nothing
+	Store    string              `json:"store,omitempty"` // the database with the rows
+	Auto     string              `json:"auto"`            // what "auto" chooses; empty if nothing
 	AutoWhy  string              `json:"autoWhy"`
 	Backends []api.BackendReport `json:"backends"`
 	Template api.TemplateReport  `json:"template"`

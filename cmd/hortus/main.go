@@ -101,6 +101,9 @@ func main() {
 	}
 	env := app.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
 		Catalogue: offline.Catalogue, ModelAtHand: modelAtHand, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun, Probe: probeProgram, InstallPython: wasm.InstallPython, InstallKernel: installKernel,
+		MigrateStore: func(ctx context.Context, opt app.MigrateOptions) (string, error) {
+			return daemon.MigrateStore(ctx, daemon.MigrateOptions(opt))
+		},
 		Serve: func(ctx context.Context, opt app.ServeOptions) error {
 			dropPrivileges()
 			return daemon.Resident(ctx, daemon.ResidentOptions(opt))

@@ -59,7 +59,7 @@ func (d status) Ready(ctx context.Context) error { return d.system.service.Ready
 func (d status) Doctor(ctx context.Context) (admin.Doctor, error) {
 	s := d.system
 	out := admin.Doctor{
-		Version: version.Describe(), Kernel: machine.Kernel(), User: machine.User(), DataDir: string(s.dir),
+		Version: version.Describe(), Kernel: machine.Kernel(), User: machine.User(), DataDir: string(s.dir), Store: s.storePlace,
 		Backends: s.sandboxes.Backends.Reports(ctx), Template: s.host.Report(ctx), Models: s.models.Reports(ctx),
 		LayerArchive: s.archive.Report(ctx), Forges: s.forges.Reports(ctx),
 	}

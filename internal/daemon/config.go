@@ -64,6 +64,8 @@ type Config struct {
 	// LayerArchive is a directory, or the address of an object store, for portable copies of
 	// layers; empty means none.
 	LayerArchive string
+	// Store is the Postgres database for the rows; without a URL they are in a file of DataDir.
+	Store Store
 	// E2B and Daytona are the services of the backends of these names.
 	E2B, Daytona RemoteService
 	// CopyMemory makes sandboxes of gVisor share no memory.
@@ -90,6 +92,15 @@ type Config struct {
 	// ReadyWithin is the maximum time that a service manager waits for the daemon to be
 	// ready while it serves already; 0 means DefaultReadyWithin.
 	ReadyWithin time.Duration
+}
+
+// Store is a Postgres database.
+type Store struct {
+	URL string
+	// PasswordFile has the password; empty means that of the environment.
+	PasswordFile string
+	// KeyFile has the key of sealed values; empty means that of the file in DataDir.
+	KeyFile string
 }
 
 // RemoteService is a service that sandboxes of a backend run at. Without a KeySecret there is none.

@@ -91,6 +91,7 @@ type ResidentOptions struct {
 	Listen, Insecure                  string
 	TLSCert, TLSKey, ACMENames        string
 	RedirectListen, Domain, PublicURL string
+	Store                             string
 	// Announce is called with the URL of the daemon and, if one was created, the first key.
 	Announce func(url string, first api.CreatedKey)
 }
@@ -101,7 +102,7 @@ func Resident(ctx context.Context, opt ResidentOptions) error {
 	never := config.Never
 	set, err := loadSettings(opt.ConfigFile, map[string]*string{
 		"data-dir": &opt.DataDir, "log-level": &opt.LogLevel, "idle": &never, "listen": &opt.Listen, "insecure-listen": &opt.Insecure,
-		"tls-cert": &opt.TLSCert, "tls-key": &opt.TLSKey, "acme-names": &opt.ACMENames, "redirect-listen": &opt.RedirectListen, "domain": &opt.Domain, "public-url": &opt.PublicURL,
+		"tls-cert": &opt.TLSCert, "tls-key": &opt.TLSKey, "acme-names": &opt.ACMENames, "redirect-listen": &opt.RedirectListen, "domain": &opt.Domain, "public-url": &opt.PublicURL, "store": &opt.Store,
 	})
 	if err != nil {
 		return err

@@ -1,12 +1,15 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model/catalogue"
@@ -37,9 +40,9 @@ import (
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/volume"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/ownership"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/advice"
 	"hortus.dev/internal/task/delivery"
@@ -96,18 +99,93 @@ const reserveBytes = 16 << 20
 
 // openStore opens the database and the event log, and registers this daemon as an owner.
 func (s *System) openStore(ctx context.Context) (err error) {
-	s.db, err = sqlite.Open(ctx, sqlite.Config{Path: s.dir.Database(), Ahead: true, Reserve: reserveBytes, Logger: s.log})
+	db, err := s.openDatabase(ctx)
 	if err != nil {
 		return err
 	}
+	s.db, s.storePlace = db, db.Place()
 	s.onClose(func(context.Context) error { return s.db.Close() })
 	if s.owner, err = ownership.Register(ctx, s.db, s.dir.Lock()); err != nil {
 		return err
 	}
 	s.onClose(s.owner.Close)
-	s.events = event.NewLog(event.Config{Store: s.db})
+	if err := s.checkAlone(ctx); err != nil {
+		return err
+	}
+	log := event.Config{Store: s.db}
+	if s.cfg.Store.URL != "" {
+		log.Poll = pollEvents
+	}
+	s.events = event.NewLog(log)
 	s.onClose(func(context.Context) error { s.events.Close(); return nil })
 	return nil
+}
+
+// pollEvents is the time between two looks at a stream for events of other daemons with the same database.
+const pollEvents = 2 * time.Second
+
+// openDatabase opens the file of the data directory, or the database of a server.
+func (s *System) openDatabase(ctx context.Context) (*database.DB, error) {
+	c := s.cfg.Store
+	if c.URL == "" {
+		if err := s.dir.CheckStoreIsHere(); err != nil {
+			return nil, err
+		}
+		return database.OpenSQLite(ctx, database.SQLite{Path: s.dir.Database(), Ahead: true, Reserve: reserveBytes, Logger: s.log})
+	}
+	password, err := readPassword(c.PasswordFile)
+	if err != nil {
+		return nil, err
+	}
+	db, err := database.OpenPostgres(ctx, database.Postgres{URL: c.URL, Password: password, KeyFile: cmp.Or(c.KeyFile, s.dir.DatabaseKey()), Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.dir.BindStore(db.ID(), db.Place()); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// checkAlone refuses a database that a daemon with another data directory uses: each would take the workspaces and
+// snapshots of the other one for lost.
+func (s *System) checkAlone(ctx context.Context) error {
+	if s.cfg.Store.URL == "" {
+		return nil
+	}
+	others, err := s.owner.Others(ctx, datadir.LockIsFree)
+	if err != nil {
+		return err
+	}
+	for _, o := range others.Alive {
+		return api.Errorf(api.KindConflict, "%s is used by another daemon, process %d on host %s", s.storePlace, o.PID, o.Host).
+			WithHint("stop that daemon, or give this one a database of its own: several daemons cannot share one yet")
+	}
+	return nil
+}
+
+// maxPassword is the maximum size of the file with the password of a database.
+const maxPassword = 4 << 10
+
+// readPassword reads the password of a database; "" for no file.
+func readPassword(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", api.Errorf(api.KindInvalid, "store.password-file: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxPassword+1))
+	password := strings.TrimRight(string(b), "\r\n")
+	if err == nil && (password == "" || len(b) > maxPassword) {
+		err = errors.New("it is empty, or longer than 4 KiB")
+	}
+	if err != nil {
+		return "", api.Errorf(api.KindInvalid, "store.password-file: read %s: %w", file, err)
+	}
+	return password, nil
 }
 
 // facts returns the event log, counted by the metrics.

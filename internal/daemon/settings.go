@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/server/front"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer/archive/place"
+	"hortus.dev/internal/store/database"
 )
 
 // flagKeys are the settings of the daemon's command line flags.
@@ -23,6 +24,7 @@ var flagKeys = map[string]string{
 	"data-dir": "data-dir", "idle": "daemon.idle", "pool": "daemon.pool", "log-level": "log-level",
 	"listen": "serve.listen", "insecure-listen": "serve.insecure-listen", "tls-cert": "serve.tls-cert", "tls-key": "serve.tls-key",
 	"acme-names": "serve.acme-names", "redirect-listen": "serve.redirect-listen", "domain": "serve.domain",
+	"store": "store.url",
 }
 
 // settings are those that a daemon starts with.
@@ -68,6 +70,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Keep:       upkeep.Bounds{Rows: r.Int("daemon.keep-rows"), Age: r.Stay("daemon.keep-ended")},
 			Rates:      quota.RatesConfig{Requests: r.Float("daemon.request-rate"), Creates: r.Float("daemon.create-rate")},
 			LayerBytes: r.Room("daemon.layer-size"), LayerArchive: r.Text("daemon.layer-archive"),
+			Store: Store{URL: r.Text("store.url"), PasswordFile: r.Text("store.password-file"), KeyFile: r.Text("store.key-file")},
 			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), CopyMemory: r.Bool("gvisor.copy-memory"),
 			DockerHost: cmp.Or(r.Text("docker.host"), os.Getenv("DOCKER_HOST")), DockerRuntime: r.Text("docker.runtime"), EmulateMachines: r.Bool("microvm.emulate"),
 			E2B: RemoteService{
@@ -103,6 +106,11 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 	}
 	if err := (api.FilePolicy{OffLimits: out.Policy.OffLimits}).Check(); err != nil {
 		return out, api.Errorf(api.KindInvalid, "policy.off-limits: %w", err).WithHint("%s", api.HintOf(err))
+	}
+	if out.Store.URL != "" {
+		if err := database.CheckPostgresURL(out.Store.URL); err != nil {
+			return out, api.Errorf(api.KindInvalid, "store.url: %w", err).WithHint("%s", api.HintOf(err))
+		}
 	}
 	if out.LayerArchive != "" {
 		if _, err := place.Open(out.LayerArchive); err != nil {

@@ -59,9 +59,11 @@ type System struct {
 	log   *slog.Logger
 	owner *ownership.Ownership
 
-	db        store.Store
-	events    *event.Log
-	telemetry *telemetry.Telemetry
+	db store.Store
+	// storePlace says where the rows are.
+	storePlace string
+	events     *event.Log
+	telemetry  *telemetry.Telemetry
 
 	layers     *layer.Store
 	archive    *archive.Archive // of layers; nil if there is none

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 func use(change func(*secrets.Use)) secrets.Use {
@@ -141,7 +141,7 @@ func (r *failing) InsertSecretUses(ctx context.Context, all []secrets.Use) error
 // TestRecordRetries: while the store fails, uses wait up to a maximum; the others are counted. Close
 // says what was lost.
 func TestRecordRetries(t *testing.T) {
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
 	if err != nil {
 		t.Fatal(err)
 	}

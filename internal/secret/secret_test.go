@@ -18,7 +18,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 // canary is in every value of the tests, and in no error and no log.
@@ -52,12 +52,12 @@ type fixture struct {
 	clock *clock
 	log   *buffer
 	vars  map[string]string
-	rows  *sqlite.DB
+	rows  *database.DB
 }
 
 func newFixture(t *testing.T, change func(*secret.Config)) *fixture {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
 	if err != nil {
 		t.Fatal(err)
 	}

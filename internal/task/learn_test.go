@@ -10,7 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/lesson"
 	"hortus.dev/test/agenttest"
@@ -54,7 +54,7 @@ func (f *forgetful) last() api.DebugRequest {
 
 // TestLessons: what fixed a failure is given to the Debugger of the next task that has it, and the task says so.
 func TestLessons(t *testing.T) {
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "hortus.db")})
 	if err != nil {
 		t.Fatal(err)
 	}

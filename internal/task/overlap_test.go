@@ -11,8 +11,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
@@ -59,7 +59,7 @@ type office struct {
 	registry *workstream.Registry
 }
 
-func newOffice(t *testing.T, db *sqlite.DB, dir string) *office {
+func newOffice(t *testing.T, db *database.DB, dir string) *office {
 	t.Helper()
 	me := api.NewOwnerID()
 	if err := db.InsertOwner(t.Context(), store.Owner{ID: me, StartedAt: time.Now()}); err != nil {

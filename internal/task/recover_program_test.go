@@ -14,8 +14,8 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/test/agenttest"
@@ -78,7 +78,7 @@ func (c *counted) Generate(ctx context.Context, req model.Request, deltas func(m
 }
 
 // programDaemon is an engine with its own owner, which runs programs.
-func programDaemon(t *testing.T, db *sqlite.DB, runs store.Runs, sandboxes *agenttest.Localdir, dir string, m model.Model) (*task.Engine, api.OwnerID) {
+func programDaemon(t *testing.T, db *database.DB, runs store.Runs, sandboxes *agenttest.Localdir, dir string, m model.Model) (*task.Engine, api.OwnerID) {
 	t.Helper()
 	me := api.NewOwnerID()
 	if err := db.InsertOwner(t.Context(), store.Owner{ID: me, StartedAt: time.Now()}); err != nil {
@@ -103,7 +103,7 @@ func TestProgramsSurvive(t *testing.T) {
 			t.Run(at, func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
-				db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "hortus.db")})
+				db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(dir, "hortus.db")})
 				if err != nil {
 					t.Fatal(err)
 				}

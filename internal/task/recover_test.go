@@ -12,8 +12,8 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
@@ -75,7 +75,7 @@ type daemon struct {
 	told []api.Event
 }
 
-func newDaemon(t *testing.T, db *sqlite.DB, dir string, work *steady, models func(string) (model.Model, error)) *daemon {
+func newDaemon(t *testing.T, db *database.DB, dir string, work *steady, models func(string) (model.Model, error)) *daemon {
 	t.Helper()
 	d := &daemon{me: api.NewOwnerID()}
 	if err := db.InsertOwner(t.Context(), store.Owner{ID: d.me, StartedAt: time.Now()}); err != nil {
@@ -92,10 +92,10 @@ func newDaemon(t *testing.T, db *sqlite.DB, dir string, work *steady, models fun
 
 func anyModel(name string) (model.Model, error) { return named(name), nil }
 
-func newRows(t *testing.T) (*sqlite.DB, string) {
+func newRows(t *testing.T) (*database.DB, string) {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "hortus.db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(dir, "hortus.db")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func begin(t *testing.T, d *daemon, work *steady) api.Task {
 	return row
 }
 
-func finished(t *testing.T, db *sqlite.DB, id api.TaskID) (types []api.EventType) {
+func finished(t *testing.T, db *database.DB, id api.TaskID) (types []api.EventType) {
 	t.Helper()
 	all, err := db.ReadEvents(t.Context(), api.Stream{Kind: api.StreamTask, ID: string(id)}, 0, 100)
 	if err != nil {
@@ -180,12 +180,12 @@ func TestResume(t *testing.T) {
 func TestNotResumed(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		change  func(t *testing.T, db *sqlite.DB, id api.TaskID)
+		change  func(t *testing.T, db *database.DB, id api.TaskID)
 		models  func(string) (model.Model, error)
 		outcome api.Outcome
 		kind    api.Kind
 	}{
-		{"canceled before", func(t *testing.T, db *sqlite.DB, id api.TaskID) {
+		{"canceled before", func(t *testing.T, db *database.DB, id api.TaskID) {
 			row, err := db.Run(t.Context(), string(id))
 			if err != nil {
 				t.Fatal(err)
@@ -194,7 +194,7 @@ func TestNotResumed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, anyModel, api.OutcomeCanceled, ""},
-		{"without its model", func(*testing.T, *sqlite.DB, api.TaskID) {}, func(string) (model.Model, error) {
+		{"without its model", func(*testing.T, *database.DB, api.TaskID) {}, func(string) (model.Model, error) {
 			return nil, api.Errorf(api.KindNotFound, "no such model")
 		}, api.OutcomeLost, api.KindNotFound},
 	} {

@@ -523,6 +523,7 @@ export interface Doctor {
   kernel: string;
   layerArchive?: ArchiveReport;
   models: ModelReport[];
+  store?: string;
   template: TemplateReport;
   user: string;
   version: Version;

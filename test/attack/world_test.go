@@ -30,8 +30,8 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/microvmtest"
 	wait "hortus.dev/test/patience"
 	"hortus.dev/test/tier"
@@ -46,7 +46,7 @@ var patience = wait.Of(60 * time.Second)
 // its server on a unix socket.
 type world struct {
 	*manager.Manager
-	db *sqlite.DB
+	db *database.DB
 	// isolation is the backend's name.
 	isolation string
 	backend   backend
@@ -226,7 +226,7 @@ func newWorldFrom(t *testing.T, isolation, programs, dir string, template image.
 		}
 		t.Skipf("this host cannot run containers: %s; %s", a.Reason, a.Fix)
 	}
-	if w.db, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(w.dir, "db")}); err != nil {
+	if w.db, err = database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(w.dir, "db")}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { check(t, "close the store", w.db.Close()) })

@@ -25,8 +25,8 @@ import (
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/tier"
 )
 
@@ -41,7 +41,7 @@ type garden struct {
 	bench  *bench
 	run    string
 	spaces *workspace.Store
-	rows   *sqlite.DB
+	rows   *database.DB
 	user   *durable.Service
 	owner  api.OwnerID
 }
@@ -50,7 +50,7 @@ type garden struct {
 func newGarden(t *testing.T, pick func(*testing.T, *bench) tested) *garden {
 	t.Helper()
 	b := newBench(t)
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(b.dir, "db"), Ahead: true})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(b.dir, "db"), Ahead: true})
 	if err != nil {
 		t.Fatal(err)
 	}

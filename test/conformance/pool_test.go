@@ -17,8 +17,8 @@ import (
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	wait "hortus.dev/test/patience"
 	"hortus.dev/test/tier"
 )
@@ -58,7 +58,7 @@ func newPooled(t *testing.T, size int) *pooled {
 		b.Close()
 		t.Skipf("this host cannot run containers: %s; %s", a.Reason, a.Fix)
 	}
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db"), Ahead: true})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(dir, "db"), Ahead: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 // Open opens secrets whose store is the file db of a directory. cfg needs no Rows.
-func Open(t testing.TB, dir string, cfg secret.Config) (*secret.Secrets, *sqlite.DB) {
+func Open(t testing.TB, dir string, cfg secret.Config) (*secret.Secrets, *database.DB) {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(dir, "db")})
 	if err != nil {
 		t.Fatal(err)
 	}

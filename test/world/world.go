@@ -24,7 +24,7 @@ import (
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/interpreter"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/reaper"
 	"hortus.dev/test/tools"
@@ -84,7 +84,7 @@ type World struct {
 	// Dir is the data directory.
 	Dir datadir.Dir
 	// DB is the daemon's database, opened a second time.
-	DB *sqlite.DB
+	DB *database.DB
 	// Config is that of the next start.
 	Config daemon.Config
 
@@ -157,7 +157,11 @@ func (w *World) start() (err error) {
 		return err
 	}
 	w.Client = client.Unix(w.Socket)
-	w.DB, err = sqlite.Open(ctx, sqlite.Config{Path: w.Database})
+	if url := w.Config.Store.URL; url != "" {
+		w.DB, err = database.OpenPostgres(ctx, database.Postgres{URL: url, KeyFile: w.Dir.DatabaseKey()})
+	} else {
+		w.DB, err = database.OpenSQLite(ctx, database.SQLite{Path: w.Database})
+	}
 	return err
 }
 

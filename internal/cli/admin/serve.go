@@ -25,6 +25,7 @@ type ServeCommand struct {
 	Redirect string `name:"redirect-listen" env:"HORTUS_REDIRECT_LISTEN" placeholder:"HOST:PORT" help:"Second address without TLS, such as :80. Browsers are led to HTTPS; requests with a key are refused."`
 	Domain   string `env:"HORTUS_DOMAIN" placeholder:"DOMAIN" help:"Domain whose names PORT-ID.DOMAIN lead to the ports of sandboxes (default: localhost, for browsers on this machine)."`
 	Public   string `name:"public-url" env:"HORTUS_PUBLIC_URL" placeholder:"URL" help:"URL of this daemon for clients on other machines: MCP clients can then sign in with OAuth (default: none)."`
+	Store    string `env:"HORTUS_STORE_URL" placeholder:"URL" help:"Postgres database for the rows, such as postgres://hortus@db.example.org/hortus, without a password (default: a SQLite file in the data directory)."`
 }
 
 func (*ServeCommand) OnlyHere() string { return "hortus serve" }
@@ -38,7 +39,7 @@ func (c *ServeCommand) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	opt := app.ServeOptions{DataDir: dir, LogLevel: string(a.Flags.LogLevel), Listen: c.Listen, ACMENames: c.ACME, RedirectListen: c.Redirect, Domain: c.Domain, PublicURL: c.Public, Announce: func(url string, first api.CreatedKey) { announce(a, url, first) }}
+	opt := app.ServeOptions{DataDir: dir, LogLevel: string(a.Flags.LogLevel), Listen: c.Listen, ACMENames: c.ACME, RedirectListen: c.Redirect, Domain: c.Domain, PublicURL: c.Public, Store: c.Store, Announce: func(url string, first api.CreatedKey) { announce(a, url, first) }}
 	if a.Flags.Config != "" {
 		if opt.ConfigFile, err = filepath.Abs(a.Flags.Config); err != nil {
 			return api.Errorf(api.KindInvalid, "--config: %w", err)

@@ -183,6 +183,9 @@ func showDoctor(a *app.App, d admin.Doctor) error {
 	w := a.Table()
 	fmt.Fprintf(w, "version\t%s (build %s)\n", human.Sanitize(d.Version.Version), human.Sanitize(d.Version.Build))
 	fmt.Fprintf(w, "kernel\t%s\nuser\t%s\ndata\t%s\n", human.Sanitize(d.Kernel), human.Sanitize(d.User), human.Sanitize(d.DataDir))
+	if d.Store != "" {
+		fmt.Fprintf(w, "store\t%s\n", human.Sanitize(d.Store))
+	}
 	auto := d.Auto
 	if auto == "" {
 		auto = "nothing"

@@ -41,6 +41,10 @@ type Env struct {
 	// what is ours. Nil where no daemon can run.
 	Inspect func(dir string) (ours, foreign []string, err error)
 	Remove  func(ctx context.Context, dir string) error
+	// MigrateStore copies the rows of a data directory to the Postgres database with an address, or to the one in the
+	// configuration if it is empty. It reports the rows of each table that were copied, and then that they were
+	// verified. Nil where no daemon can run.
+	MigrateStore func(ctx context.Context, opt MigrateOptions) (place string, err error)
 	// Serve serves a data directory until it is stopped. Nil where no daemon can
 	// run.
 	Serve func(ctx context.Context, opt ServeOptions) error
@@ -87,15 +91,22 @@ type ConnectOptions struct {
 // Connect finds the daemon of a data directory.
 type Connect func(ctx context.Context, opt ConnectOptions) (*client.Client, error)
 
+// MigrateOptions say which rows are copied where.
+type MigrateOptions struct {
+	DataDir, ConfigFile, To string
+	Report                  func(table string, rows int64, verified bool)
+}
+
 // ServeOptions are the flags of `hortus serve`; an empty field is a flag that was not set.
 type ServeOptions struct {
 	DataDir, ConfigFile, LogLevel string
 	// Listen is HOST:PORT. Insecure is "true" for one that others than this machine
 	// may reach.
 	Listen, Insecure string
-	// TLSCert, TLSKey, ACMENames, RedirectListen, Domain and PublicURL are the settings of these names.
+	// TLSCert, TLSKey, ACMENames, RedirectListen, Domain and PublicURL are the settings of these names; Store is store.url.
 	TLSCert, TLSKey, ACMENames        string
 	RedirectListen, Domain, PublicURL string
+	Store                             string
 	// Announce receives where the daemon is reached, and the first key where one was
 	// made.
 	Announce func(url string, first api.CreatedKey)

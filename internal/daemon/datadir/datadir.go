@@ -27,9 +27,13 @@ func (d Dir) Path(name string) string { return filepath.Join(string(d), name) }
 func (d Dir) Lock() string     { return d.Path("lock") }
 func (d Dir) Socket() string   { return d.Path("hortus.sock") }
 func (d Dir) Database() string { return d.Path("hortus.db") }
-func (d Dir) Log() string      { return d.Path("daemon.log") }
-func (d Dir) Layers() string   { return d.Path("layers") }
-func (d Dir) Tasks() string    { return d.Path("tasks") }
+
+// DatabaseKey is the file with the key of sealed values.
+func (d Dir) DatabaseKey() string { return d.Path("hortus.db-key") }
+
+func (d Dir) Log() string    { return d.Path("daemon.log") }
+func (d Dir) Layers() string { return d.Path("layers") }
+func (d Dir) Tasks() string  { return d.Path("tasks") }
 
 // Open makes a data directory, or checks that it is one that only its
 // owner can reach. Sockets and outputs of untrusted programs lie in it.
@@ -119,7 +123,7 @@ func (d Dir) OpenLog() (*os.File, error) {
 }
 
 // entries are what a data directory of ours holds, at its top.
-var entries = []string{"bin", "builds", "certificates", "daemon.log", "daemon.log.old", "egress.key", "hortus.db", "hortus.db-ahead", "hortus.db-key", "hortus.db-reserve", "hortus.db-shm", "hortus.db-wal", "hortus.sock", "images", "inventory.json", "layers", "lock", "oauth.key", "packages", "repositories", "run", "sessions", "snapshots", "tasks", "tokens.key", "volumes", "wasm", "workspaces"}
+var entries = []string{"bin", "builds", "certificates", "daemon.log", "daemon.log.old", "egress.key", "hortus.db", "hortus.db-ahead", "hortus.db-key", "hortus.db-reserve", "hortus.db-shm", "hortus.db-wal", "hortus.sock", "images", "inventory.json", "layers", "lock", "oauth.key", "packages", "repositories", "run", "sessions", "snapshots", "store", "store.partial", "tasks", "tokens.key", "volumes", "wasm", "workspaces"}
 
 // backups are the names of copies of the database.
 const backups = "hortus.db.bak-v"

@@ -8,14 +8,14 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/test/patience"
 )
 
 // TestPruner has a real store pruned until it is within bounds, and continues after an
 // error.
 func TestPruner(t *testing.T) {
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: t.TempDir() + "/hortus.db"})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: t.TempDir() + "/hortus.db"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 // TestSnapshots: old plain snapshots and what is left of broken ones go; templates,
@@ -27,7 +27,7 @@ func TestSnapshots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "hortus.db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(dir, "hortus.db")})
 	must(err)
 	defer db.Close()
 	owner := api.NewOwnerID()

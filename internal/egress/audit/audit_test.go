@@ -10,20 +10,20 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
 )
 
 // rig has a real store and a real log.
 type rig struct {
 	t   *testing.T
-	db  *sqlite.DB
+	db  *database.DB
 	log *event.Log
 }
 
 func newRig(t *testing.T) *rig {
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: t.TempDir() + "/hortus.db"})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: t.TempDir() + "/hortus.db"})
 	if err != nil {
 		t.Fatal(err)
 	}

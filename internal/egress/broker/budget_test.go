@@ -17,7 +17,7 @@ import (
 
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 // purse is a rig whose secret has budgets, which a real store keeps.
@@ -33,7 +33,7 @@ var began = time.Date(2026, 3, 4, 23, 0, 0, 0, time.UTC)
 
 func newPurse(t *testing.T, model secrets.Model, budgets ...string) *purse {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
 	if err != nil {
 		t.Fatal(err)
 	}

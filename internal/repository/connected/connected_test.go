@@ -12,19 +12,19 @@ import (
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/test/gittest"
 )
 
 type world struct {
 	*Repositories
-	rows  *sqlite.DB
+	rows  *database.DB
 	cache *cache.Cache
 }
 
 func open(t *testing.T, owner api.OwnerID) world {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "hortus.db")})
 	if err != nil {
 		t.Fatal(err)
 	}

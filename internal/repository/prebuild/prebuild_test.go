@@ -14,7 +14,7 @@ import (
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/test/gittest"
 )
 
@@ -22,7 +22,7 @@ import (
 type world struct {
 	*Schedule
 	t     *testing.T
-	rows  *sqlite.DB
+	rows  *database.DB
 	all   *connected.Repositories
 	src   string
 	now   time.Time
@@ -37,7 +37,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), src: gittest.NewCheckout(t, map[string]string{"a": "1"})}
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "hortus.db")})
 	if err != nil {
 		t.Fatal(err)
 	}

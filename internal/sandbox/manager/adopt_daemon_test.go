@@ -21,8 +21,8 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
 )
 
@@ -45,7 +45,7 @@ func (keptTemplates) Layers(context.Context, string) ([]layer.Digest, error) {
 // daemon is a manager over real containers, as one daemon of a directory has it.
 type daemon struct {
 	*manager.Manager
-	db      *sqlite.DB
+	db      *database.DB
 	log     *event.Log
 	backend *container.Backend
 	owner   api.OwnerID
@@ -82,7 +82,7 @@ func openDaemon(t *testing.T, dir string, change func(*manager.Config)) *daemon 
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db"), Ahead: true})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(dir, "db"), Ahead: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/reaper"
 )
@@ -48,7 +48,7 @@ func (templates) Layers(_ context.Context, name string) ([]layer.Digest, error) 
 // world is a manager over the real store and the process backend.
 type world struct {
 	*manager.Manager
-	db      *sqlite.DB
+	db      *database.DB
 	log     *event.Log
 	backend sandbox.Backend
 	dir     string
@@ -57,7 +57,7 @@ type world struct {
 
 func open(t *testing.T, dir string, owner api.OwnerID, ahead bool) *world {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db"), Ahead: ahead})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(dir, "db"), Ahead: ahead})
 	if err != nil {
 		t.Fatal(err)
 	}

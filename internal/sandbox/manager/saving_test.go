@@ -23,8 +23,8 @@ import (
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
 )
 
@@ -348,7 +348,7 @@ func openSaving(t *testing.T, dir string, o savingOptions) *savingWorld {
 			t.Fatal(err)
 		}
 	}
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db"), Ahead: true})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(dir, "db"), Ahead: true})
 	must(err)
 	owner := api.NewOwnerID()
 	must(db.InsertOwner(t.Context(), store.Owner{ID: owner, Host: "here", LockPath: "/x", PID: 1, StartedAt: time.Now()}))

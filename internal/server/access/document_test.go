@@ -6,14 +6,14 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/server/access"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/task/document"
 )
 
 // TestDocumentsOfAccounts: each caller, an admin too, has the documents of the own account; no key names a directory of the
 // host; and only an admin has a repository fetched.
 func TestDocumentsOfAccounts(t *testing.T) {
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "hortus.db")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,12 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/server/access"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 // TestLessonsOfAccounts: each caller has the lessons of the own account, and no way to another's.
 func TestLessonsOfAccounts(t *testing.T) {
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "hortus.db")})
 	if err != nil {
 		t.Fatal(err)
 	}

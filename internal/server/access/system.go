@@ -60,7 +60,7 @@ func (s *System) Doctor(ctx context.Context) (admin.Doctor, error) {
 	}
 	d, err := s.d.Doctor(ctx)
 	if p.Role != api.RoleAdmin {
-		d.DataDir, d.User, d.LayerArchive, d.Forges = "", "", nil, nil
+		d.DataDir, d.Store, d.User, d.LayerArchive, d.Forges = "", "", "", nil, nil
 		d.Template.Toolchains = slices.Clone(d.Template.Toolchains)
 		for i := range d.Template.Toolchains {
 			d.Template.Toolchains[i].Path = ""

@@ -13,12 +13,12 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/server/e2b"
 	"hortus.dev/internal/server/webhook"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 // TestEventRoutes lists events and keeps webhooks as clients of E2B do. Another account has none of them.
 func TestEventRoutes(t *testing.T) {
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
 	if err != nil {
 		t.Fatal(err)
 	}

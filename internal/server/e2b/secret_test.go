@@ -14,7 +14,7 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
 	"hortus.dev/internal/server/e2b"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 // vault are the real secrets, each caller's own.
@@ -22,7 +22,7 @@ type vault struct{ all *secret.Secrets }
 
 func newVault(t *testing.T) vault {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
 	if err != nil {
 		t.Fatal(err)
 	}

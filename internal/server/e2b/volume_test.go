@@ -15,14 +15,14 @@ import (
 	"hortus.dev/internal/server/e2b"
 	"hortus.dev/internal/server/token"
 	"hortus.dev/internal/storage/volume"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 // withVolumes gives the server real volumes and tokens.
 func withVolumes(t *testing.T) func(*e2b.Config) {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(dir, "db")})
 	if err != nil {
 		t.Fatal(err)
 	}

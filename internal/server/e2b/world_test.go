@@ -25,8 +25,8 @@ import (
 	"hortus.dev/internal/server/e2b"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/reaper"
 )
@@ -129,7 +129,7 @@ type world struct {
 func newWorld(t *testing.T, change func(*e2b.Config)) *world {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db"), Ahead: true})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(dir, "db"), Ahead: true})
 	if err != nil {
 		t.Fatal(err)
 	}

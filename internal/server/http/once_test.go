@@ -14,7 +14,7 @@ import (
 	"hortus.dev/client"
 	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/server/once"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 // send sends a request to the server as it is.
@@ -44,7 +44,7 @@ func send(t *testing.T, path, method, url, body string, header ...string) (*http
 // keeper makes what keeps answers, over a real store.
 func keeper(t *testing.T) *once.Keeper {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 func open(t testing.TB) (*Keys, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hortus.db")
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
-func open(t *testing.T, path string, now func() time.Time) (*Keeper, *sqlite.DB) {
+func open(t *testing.T, path string, now func() time.Time) (*Keeper, *database.DB) {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

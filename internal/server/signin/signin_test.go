@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 const (
@@ -33,7 +33,7 @@ type desk struct {
 
 func newDesk(t *testing.T, change func(*Config)) *desk {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 	"hortus.dev/internal/egress/dial"
 	"hortus.dev/internal/server/e2b"
 	"hortus.dev/internal/server/webhook"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/test/patience"
 )
 
@@ -32,7 +32,7 @@ const secret = "canary-signature-secret"
 
 // rows is the real store; it says what deliveries it has stored.
 type rows struct {
-	*sqlite.DB
+	*database.DB
 	stored chan api.WebhookDelivery
 }
 
@@ -83,7 +83,7 @@ type sent struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db"), Ahead: true})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db"), Ahead: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,13 +18,13 @@ import (
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 // world is a store of snapshots with its database and layers.
 type world struct {
 	*snapshot.Store
-	db     *sqlite.DB
+	db     *database.DB
 	layers *layer.Store
 	dir    string
 	owner  api.OwnerID
@@ -42,7 +42,7 @@ func open(t testing.TB, dir string) *world {
 		}
 	}
 	var err error
-	w.db, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db")})
+	w.db, err = database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(dir, "db")})
 	must(err)
 	t.Cleanup(func() { w.db.Close() })
 	must(w.db.InsertOwner(t.Context(), store.Owner{ID: w.owner, Host: "here", LockPath: "/x", PID: 1, StartedAt: time.Now()}))

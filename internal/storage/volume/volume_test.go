@@ -13,12 +13,12 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 )
 
 type world struct {
 	*Store
-	db  *sqlite.DB
+	db  *database.DB
 	dir string
 	log *bytes.Buffer
 	// full is what CheckSpace answers.
@@ -41,7 +41,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{dir: t.TempDir()}
 	var err error
-	if w.db, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(w.dir, "db")}); err != nil {
+	if w.db, err = database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(w.dir, "db")}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.db.Close() })

@@ -3,6 +3,7 @@ package event
 import (
 	"context"
 	"iter"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -36,8 +37,8 @@ func (l *Log) Follow(ctx context.Context, s api.Stream, after int64) iter.Seq2[a
 			// Get the channel before reading the store, so that an append between
 			// the two is not missed.
 			last, changed := l.watch(s)
-			if n >= last {
-				if !wait(ctx, changed) {
+			if n >= last && l.poll == 0 {
+				if !l.wait(ctx, changed) {
 					return
 				}
 				continue
@@ -60,7 +61,7 @@ func (l *Log) Follow(ctx context.Context, s api.Stream, after int64) iter.Seq2[a
 				}
 				n = e.Seq
 			}
-			if len(page) == 0 && !wait(ctx, changed) {
+			if len(page) == 0 && !l.wait(ctx, changed) {
 				return
 			}
 		}
@@ -68,12 +69,20 @@ func (l *Log) Follow(ctx context.Context, s api.Stream, after int64) iter.Seq2[a
 }
 
 // wait reports whether there may be new events. A nil channel means that the log is closed.
-func wait(ctx context.Context, changed <-chan struct{}) bool {
+func (l *Log) wait(ctx context.Context, changed <-chan struct{}) bool {
 	if changed == nil {
 		return false
 	}
+	var poll <-chan time.Time // nil never is ready
+	if l.poll > 0 {
+		timer := time.NewTimer(l.poll)
+		defer timer.Stop()
+		poll = timer.C
+	}
 	select {
 	case <-changed:
+		return true
+	case <-poll:
 		return true
 	case <-ctx.Done():
 		return false

@@ -28,6 +28,9 @@ type Config struct {
 	// its store with others tells them by it, and they call [Log.Wake]. It must not block;
 	// nil means that nobody else follows the store's streams.
 	Notify func(s api.Stream, seq int64)
+	// Poll is the time between two looks of a follower at the store, if other processes append to it without calling
+	// Wake; 0 means that none does.
+	Poll time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -36,10 +39,11 @@ type Config struct {
 // starts no goroutine.
 //
 // It wakes the followers of what is appended through itself. For an event that another
-// process appended, call [Log.Wake].
+// process appended, call [Log.Wake], or set Config.Poll.
 type Log struct {
 	store  Store
 	notify func(s api.Stream, seq int64)
+	poll   time.Duration
 	now    func() time.Time
 
 	mu     sync.Mutex
@@ -65,7 +69,7 @@ func NewLog(cfg Config) *Log {
 	if now == nil {
 		now = time.Now
 	}
-	return &Log{store: cfg.Store, notify: cfg.Notify, now: now, topics: make(map[api.Stream]*topic), watches: make(map[*watch]struct{})}
+	return &Log{store: cfg.Store, notify: cfg.Notify, poll: cfg.Poll, now: now, topics: make(map[api.Stream]*topic), watches: make(map[*watch]struct{})}
 }
 
 // Append stores a fact and then wakes those who follow its stream. data is what

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/test/patience"
 )
 
@@ -26,7 +26,7 @@ var (
 
 func newLog(t testing.TB) *Log {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "hortus.db")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/test/patience"
 )
 
 // TestNotify: who follows a stream in one process sees what another process appends, when
 // the notifier tells of it, and not before.
 func TestNotify(t *testing.T) {
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
 	if err != nil {
 		t.Fatal(err)
 	}

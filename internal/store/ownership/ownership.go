@@ -48,8 +48,9 @@ type Others struct {
 	ended []api.OwnerID
 	alive map[api.OwnerID]bool
 	// Silent are owners on other hosts that have not renewed their leases. Only their hosts
-	// can say what still runs there, so nothing of theirs is recovered here.
-	Silent []store.Owner
+	// can say what still runs there, so nothing of theirs is recovered here. Alive are the others
+	// that have not ended.
+	Silent, Alive []store.Owner
 }
 
 // Others reads the other owners. An owner on this host has ended if it used this process's
@@ -67,6 +68,8 @@ func (o *Ownership) Others(ctx context.Context, lockIsFree func(path string) boo
 			out.alive[other.ID] = true
 			if other.Host != o.Owner.Host && silent(other, time.Now()) {
 				out.Silent = append(out.Silent, other)
+			} else {
+				out.Alive = append(out.Alive, other)
 			}
 		default:
 			out.ended = append(out.ended, other.ID)

@@ -50,6 +50,13 @@ func TestOthers(t *testing.T) {
 			t.Errorf("%+v has ended: %v, want %v", rows[id], got, want)
 		}
 	}
+	alive := map[api.OwnerID]bool{}
+	for _, o := range append(others.Alive, others.Silent...) {
+		alive[o.ID] = true
+	}
+	if len(alive) != 2 || !alive[held] || !alive[elsewhere] {
+		t.Errorf("%v are alive or silent, want %s and %s", alive, held, elsewhere)
+	}
 	if err := others.Forget(t.Context()); err != nil || len(rows) != 3 {
 		t.Errorf("%d owners are left, %v", len(rows), err)
 	}

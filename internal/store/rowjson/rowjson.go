@@ -123,16 +123,37 @@ func rewrite(v reflect.Value, f func(string) string) reflect.Value {
 
 func scalar(k reflect.Kind) bool { return reflect.Bool <= k && k <= reflect.Complex128 }
 
+// Escape returns text that is valid UTF-8 without the character 0, as databases need it. Unescape returns the original.
+func Escape(s string) string {
+	if strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) && !strings.Contains(s, string(mark)) {
+		return s
+	}
+	return rewriteText(s, func(r rune, n int) bool { return r == 0 || isReserved(r, n) })
+}
+
+// Unescape reverses Escape.
+func Unescape(s string) string { return unescape(s) }
+
 // escape returns text that JSON does not change.
 func escape(s string) string {
 	if utf8.ValidString(s) && !strings.Contains(s, string(mark)) {
 		return s
 	}
+	return rewriteText(s, isReserved)
+}
+
+// isReserved reports whether a rune of n bytes is a byte that is not valid UTF-8, or one of the range.
+func isReserved(r rune, n int) bool {
+	return r == utf8.RuneError && n == 1 || firstHigh <= r && r <= lastLow
+}
+
+// rewriteText writes the bytes of some runes as characters of the range.
+func rewriteText(s string, which func(r rune, n int) bool) string {
 	var b strings.Builder
 	b.Grow(len(s) + 16)
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n == 1 || firstHigh <= r && r <= lastLow {
+		if which(r, n) {
 			for _, c := range []byte(s[i : i+n]) {
 				b.WriteRune(firstHigh + rune(c>>4))
 				b.WriteRune(firstLow + rune(c&15))

@@ -10,14 +10,14 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/task/document"
 	"hortus.dev/test/gittest"
 )
 
 func newDocuments(t *testing.T, change ...func(*document.Config)) *document.Documents {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "hortus.db")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"hortus.dev/internal/repository/forge"
 	"hortus.dev/internal/repository/forge/rest"
 	"hortus.dev/internal/secret"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/hook"
 	"hortus.dev/test/forgeserver"
 )
@@ -92,7 +92,7 @@ func (e *engine) ends(id api.TaskID, change func(*api.Task)) {
 }
 
 // rows are the connected repositories.
-type rows struct{ db *sqlite.DB }
+type rows struct{ db *database.DB }
 
 func (r rows) Get(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
 	return r.db.Repository(ctx, id)
@@ -112,7 +112,7 @@ type desk struct {
 	*hook.Service
 	t      *testing.T
 	kind   string
-	db     *sqlite.DB
+	db     *database.DB
 	engine *engine
 	forge  *forgeserver.Server
 	row    api.Repository
@@ -128,7 +128,7 @@ func newDesk(t *testing.T, kind string, change func(*api.RepositoryHook)) *desk 
 	t.Helper()
 	d := &desk{t: t, kind: kind, engine: &engine{tasks: map[api.TaskID]api.Task{}, done: map[api.TaskID]chan struct{}{}}, now: time.Now()}
 	var err error
-	if d.db, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")}); err != nil {
+	if d.db, err = database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.db.Close() })

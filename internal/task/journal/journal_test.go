@@ -12,7 +12,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/test/durabletest"
 )
@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func open(ctx context.Context, dir string) (*sqlite.DB, api.OwnerID, error) {
-	db, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, "hortus.db")})
+func open(ctx context.Context, dir string) (*database.DB, api.OwnerID, error) {
+	db, err := database.OpenSQLite(ctx, database.SQLite{Path: filepath.Join(dir, "hortus.db")})
 	if err != nil {
 		return nil, "", err
 	}
@@ -100,7 +100,7 @@ func TestKills(t *testing.T) {
 }
 
 // newRun begins a run in a new database.
-func newRun(t *testing.T, now func() time.Time) (*sqlite.DB, *journal.Run) {
+func newRun(t *testing.T, now func() time.Time) (*database.DB, *journal.Run) {
 	t.Helper()
 	db, me, err := open(t.Context(), t.TempDir())
 	if err != nil {
@@ -115,7 +115,7 @@ func newRun(t *testing.T, now func() time.Time) (*sqlite.DB, *journal.Run) {
 }
 
 // next takes the run over.
-func next(t *testing.T, db *sqlite.DB, now func() time.Time) *journal.Run {
+func next(t *testing.T, db *database.DB, now func() time.Time) *journal.Run {
 	t.Helper()
 	me := api.NewOwnerID()
 	if err := db.InsertOwner(t.Context(), store.Owner{ID: me, StartedAt: time.Now()}); err != nil {

@@ -15,7 +15,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model/openai"
 	"hortus.dev/internal/agent/model/retry"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/task/lesson"
 	"hortus.dev/test/embedserver"
 )
@@ -35,7 +35,7 @@ const (
 // school is a book with an embedding server.
 type school struct {
 	t      *testing.T
-	db     *sqlite.DB
+	db     *database.DB
 	server *embedserver.Server
 	url    string
 	now    time.Time

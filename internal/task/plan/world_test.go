@@ -21,8 +21,8 @@ import (
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/plan"
 	"hortus.dev/internal/task/workstream"
 	"hortus.dev/test/gittest"
@@ -31,7 +31,7 @@ import (
 // world has what plans need: a database, a repository in a cache, and agents that change files as a script says, without a process.
 type world struct {
 	t      testing.TB
-	db     *sqlite.DB
+	db     *database.DB
 	git    *cache.Cache
 	source string
 	tasks  *scripted
@@ -50,7 +50,7 @@ type world struct {
 func newWorld(t testing.TB, files map[string]string) *world {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(dir, "db")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/model"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -37,7 +37,7 @@ func (d disk) Copy(ctx context.Context, task api.TaskID, of repo.Sandbox, p repo
 }
 
 // sweep removes the workspaces that no row names, as a daemon does when it starts.
-func (d disk) sweep(ctx context.Context, db *sqlite.DB) error {
+func (d disk) sweep(ctx context.Context, db *database.DB) error {
 	rows, _, err := db.TaskPage(ctx, "", false, api.PageRequest{Limit: api.MaxPage})
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/test/tier"
@@ -284,7 +284,7 @@ func canceledBefore(t *testing.T, step string, wrote int) {
 	t.Parallel()
 	b := newBench(t, nowhere{})
 	dir := makeRepo(t, sum)
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "hortus.db")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/task/journal"
 )
 
@@ -80,7 +80,7 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func (s *scene) journal(rows store.Runs, again bool) *journal.Run {
 	if again {
 		was := s.owner
 		s.owner = api.NewOwnerID()
-		if err := s.rows.(*sqlite.DB).InsertOwner(s.t.Context(), store.Owner{ID: s.owner, StartedAt: time.Now()}); err != nil {
+		if err := s.rows.(*database.DB).InsertOwner(s.t.Context(), store.Owner{ID: s.owner, StartedAt: time.Now()}); err != nil {
 			s.t.Fatal(err)
 		}
 		run, err = journal.New(journal.Config{Rows: rows, Owner: s.owner}).Take(s.t.Context(), "run", was)

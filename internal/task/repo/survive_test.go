@@ -20,8 +20,8 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
@@ -64,7 +64,7 @@ func survivor(dir string) error {
 		return err
 	}
 	log := func(format string, args ...any) { fmt.Fprintf(f, format+"\n", args...) }
-	db, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, "hortus.db")})
+	db, err := database.OpenSQLite(ctx, database.SQLite{Path: filepath.Join(dir, "hortus.db")})
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func survivor(dir string) error {
 
 // keptWorkspace is an error if the row of the task does not name the workspace that its journal has: that would be removed
 // as nobody's.
-func keptWorkspace(ctx context.Context, db *sqlite.DB) error {
+func keptWorkspace(ctx context.Context, db *database.DB) error {
 	all, _, err := db.TaskPage(ctx, "", false, api.PageRequest{})
 	if err != nil || len(all) == 0 {
 		return err
@@ -217,7 +217,7 @@ func (s survival) finished(t *testing.T) (api.Task, []api.Event) {
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &row); err != nil {
 		t.Fatal(err, out)
 	}
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(s.dir, "hortus.db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(s.dir, "hortus.db")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,14 +11,14 @@ import (
 	"hortus.dev/internal/sandbox/durable"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/task/repo"
 )
 
 // TestAttach: a task makes the workspace that it names, and takes it over from one that is
 // done, over the same layers and in the same account.
 func TestAttach(t *testing.T) {
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -696,6 +696,7 @@ Doctor = TypedDict(
         "kernel": 'str',
         "layerArchive": 'NotRequired[ArchiveReport]',
         "models": 'List[ModelReport]',
+        "store": 'NotRequired[str]',
         "template": 'TemplateReport',
         "user": 'str',
         "version": 'Version',

@@ -1,0 +1,153 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"hortus.dev/api"
+)
+
+const (
+	selectSandboxSQL = `
+		SELECT doc, id, owner, state, task, created_at, expires_at, ended_at FROM sandbox`
+	insertSandboxSQL = `
+		INSERT INTO sandbox (id, owner, host, lease_epoch, state, task, created_at, expires_at, ended_at, doc)
+		VALUES ($1, $2, coalesce((SELECT host FROM owner WHERE id = $2), ''), 1, $3, $4, $5, $6, $7, $8)`
+	updateSandboxSQL = `
+		UPDATE sandbox
+		SET owner = $2, host = coalesce((SELECT host FROM owner WHERE id = $2), ''),
+			lease_epoch = lease_epoch + CASE WHEN owner IS DISTINCT FROM $2 THEN 1 ELSE 0 END,
+			state = $3, task = $4, created_at = $5, expires_at = $6, ended_at = $7, doc = $8
+		WHERE id = $1 AND (state = $3 OR state NOT IN ('ended', 'lost'))`
+	// updateSandboxSameSQL is the common update, which keeps the owner.
+	updateSandboxSameSQL = `
+		UPDATE sandbox
+		SET state = $3, task = $4, created_at = $5, expires_at = $6, ended_at = $7, doc = $8
+		WHERE id = $1 AND owner IS NOT DISTINCT FROM $2 AND (state = $3 OR state NOT IN ('ended', 'lost'))`
+	adoptExecsSQL = `
+		UPDATE exec
+		SET (owner, host, lease_epoch) = (SELECT owner, host, lease_epoch FROM sandbox WHERE id = $1)
+		WHERE sandbox = $1 AND owner IS DISTINCT FROM $2`
+	// provisionedSQL finds the newest sandbox of a provision request's task: $3 includes ended
+	// ones. A sandbox without an account is the operator's.
+	provisionedSQL = selectSandboxSQL + `
+		WHERE provision = $1 AND account IS NOT DISTINCT FROM $2 AND ($3 = 1 OR state NOT IN ('ended', 'lost'))
+		ORDER BY created_at DESC, seq DESC LIMIT 1`
+
+	sandboxLives = "state IN ('starting', 'running', 'paused')"
+)
+
+func sandboxTable(db *DB) table[api.Sandbox, api.SandboxID] {
+	return table[api.Sandbox, api.SandboxID]{
+		db: db, ahead: db.ahead, what: "sandbox", plural: "sandboxes", name: "sandbox", letter: "i", start: "created_at",
+		selectSQL: selectSandboxSQL, insertSQL: insertSandboxSQL, updateSQL: updateSandboxSQL, adoptSQL: adoptExecsSQL,
+		scan: func(r scanner) (api.Sandbox, error) {
+			var row sandboxDoc
+			err := scanRow(r, "sandbox", &row, &row.ID, text(&row.Owner), &row.State, text(&row.Task),
+				instant{&row.CreatedAt}, instant{&row.ExpiresAt}, instant{&row.EndedAt})
+			return db.sealer.openSandbox(row), err
+		},
+		mark:     func(s api.Sandbox) (time.Time, api.SandboxID) { return s.CreatedAt, s.ID },
+		states:   names(api.SandboxStarting, api.SandboxRunning, api.SandboxPaused, api.SandboxEnded, api.SandboxLost),
+		document: func(s api.Sandbox) (any, error) { return db.sealer.sandbox(s) },
+		values: func(s api.Sandbox) []any {
+			return []any{string(s.ID), nullable(s.Owner), string(s.State), nullable(s.Task),
+				toMicros(s.CreatedAt), toMicros(s.ExpiresAt), toMicros(s.EndedAt)}
+		},
+	}
+}
+
+// InsertSandbox implements store.Store.
+func (db *DB) InsertSandbox(ctx context.Context, s api.Sandbox) error {
+	args, err := db.sandboxes.args(s)
+	if err != nil {
+		return err
+	}
+	if done, err := db.ahead.put(ctx, record{insertSandboxOp, args}); done || err != nil {
+		return err
+	}
+	if err := db.mayGrow("sandbox " + string(s.ID)); err != nil {
+		return err
+	}
+	_, err = db.insertSandbox.exec(ctx, nil, args...)
+	return db.sandboxes.insertError(ctx, err, args)
+}
+
+// UpdateSandbox implements store.Store.
+func (db *DB) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
+	args, err := db.sandboxes.args(s)
+	if err != nil {
+		return err
+	}
+	if done, err := db.ahead.put(ctx, record{updateSandboxOp, args}); done || err != nil {
+		return err
+	}
+	r, err := db.execRelieved(func() (sql.Result, error) { return db.updateSandboxSame.exec(ctx, nil, args...) })
+	if err != nil {
+		return wrapError(ctx, err, "store sandbox %s", s.ID)
+	}
+	if changed(r) {
+		return nil
+	}
+	// The owner changes, or the update is refused.
+	return db.sandboxes.updateArgs(ctx, args)
+}
+
+// Sandbox implements store.Store.
+func (db *DB) Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	return db.sandboxes.get(ctx, db.read, id)
+}
+
+// ListSandboxes implements store.Store.
+func (db *DB) ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
+	return db.sandboxes.listLive(ctx, sandboxLives, all)
+}
+
+// SandboxesOf implements store.Store.
+func (db *DB) SandboxesOf(ctx context.Context, account string) ([]api.Sandbox, error) {
+	w := where{conds: []string{sandboxLives}}
+	w.equals("account", account)
+	return db.sandboxes.list(ctx, db.read, w, 0)
+}
+
+// SandboxesIn implements store.Store.
+func (db *DB) SandboxesIn(ctx context.Context, workspace api.WorkspaceID) ([]api.Sandbox, error) {
+	return db.sandboxes.list(ctx, db.read, where{[]string{"workspace = ?"}, []any{string(workspace)}}, 0)
+}
+
+// SandboxPage implements store.Store.
+func (db *DB) SandboxPage(ctx context.Context, account string, all bool, p api.PageRequest) ([]api.Sandbox, string, error) {
+	var w where
+	w.equals("account", account)
+	if !all {
+		w.and(sandboxLives)
+	}
+	return db.sandboxes.page(ctx, w, p)
+}
+
+// FindSandbox implements store.Store.
+func (db *DB) FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error) {
+	return db.sandboxes.find(ctx, "", prefix)
+}
+
+// FindSandboxOf implements store.Store.
+func (db *DB) FindSandboxOf(ctx context.Context, account, prefix string) (api.SandboxID, error) {
+	return db.sandboxes.find(ctx, account, prefix)
+}
+
+// ProvisionedOf implements store.Store.
+func (db *DB) ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error) {
+	if err := db.ahead.flushRead(ctx); err != nil {
+		return api.Sandbox{}, err
+	}
+	s, err := db.sandboxes.scan(db.read.QueryRowContext(ctx, provisionedSQL, task, nullable(account), ended))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, notFound("provisioned sandbox", task)
+	}
+	if err != nil {
+		return s, wrapError(ctx, err, "read the sandbox of task %.128q", task)
+	}
+	return s, nil
+}
