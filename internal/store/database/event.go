@@ -10,12 +10,12 @@ import (
 )
 
 // A statement is a transaction, so no number is used twice, and none is visible before a smaller one. In
-// the order of the primary key, max is one step to the end of the stream. In Postgres a trigger locks the
-// stream first and then finds the number.
+// the order of the primary key, the last one is one step away; for max, Postgres may read the whole stream. There a trigger locks
+// the stream first and then finds the number.
 const appendEventSQL = `
 	INSERT INTO event (stream_kind, stream_id, seq, parent, at, type, data)
 	VALUES ($1, $2,
-		(SELECT coalesce(max(seq), 0) + 1 FROM event WHERE stream_kind = $1 AND stream_id = $2),
+		1 + coalesce((SELECT seq FROM event WHERE stream_kind = $1 AND stream_id = $2 ORDER BY seq DESC LIMIT 1), 0),
 		CASE WHEN $1 = 'sandbox' THEN coalesce($6, (SELECT task FROM sandbox WHERE id = $2)) END,
 		$3, $4, $5)
 	RETURNING seq`

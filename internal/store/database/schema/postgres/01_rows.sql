@@ -271,7 +271,8 @@ CREATE TABLE event (
 CREATE FUNCTION number_event() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('event ' || NEW.stream_kind || ' ' || NEW.stream_id, 0));
-    NEW.seq := (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE stream_kind = NEW.stream_kind AND stream_id = NEW.stream_id);
+    NEW.seq := 1 + coalesce((
+        SELECT seq FROM event WHERE stream_kind = NEW.stream_kind AND stream_id = NEW.stream_id ORDER BY seq DESC LIMIT 1), 0);
     RETURN NEW;
 END $$;
 
