@@ -129,6 +129,9 @@ func (c *sandboxCreateCmd) Run(ctx app.Context, a *app.App) error {
 
 func warnUnenforced(a *app.App, s api.Sandbox) {
 	for _, u := range s.Unenforced {
+		if u.OnlySlows() {
+			continue
+		}
 		a.Note("warning: limit %s is not enforced: %s", u.Limit, u.Reason)
 	}
 }
