@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -173,5 +174,53 @@ func TestArchiveAway(t *testing.T) {
 	s.work.Wait()
 	if n := a.asked.Load(); n != 2 {
 		t.Errorf("after the pause it was asked %d times", n)
+	}
+}
+
+// TestFetch: a small tree, which Put does not save, is fetched by another store; one that the archive does not have is not made.
+func TestFetch(t *testing.T) {
+	a := archive.Archive{Blobs: archive.Dir{Path: t.TempDir()}}
+	open := func(a Archive) *Store {
+		s, err := New(Config{Dir: t.TempDir(), Archive: a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	one, other, none := open(a), open(a), open(nil)
+	d := Digest("sha256-" + strings.Repeat("a", 64))
+	finished := 0
+	finish := func(root string) error {
+		finished++
+		return os.Chmod(filepath.Join(root, "file"), 0o640)
+	}
+	if err := other.Fetch(t.Context(), d, finish); api.KindOf(err) != api.KindNotFound || other.Has(d) || finished > 0 {
+		t.Errorf("not there: %v", err)
+	}
+	if err := one.Archive(t.Context(), d); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("not there: %v", err)
+	}
+	if _, err := one.Put(t.Context(), d, func(_ context.Context, dir string) (Tree, error) {
+		root := filepath.Join(dir, "root")
+		return Tree{Root: root}, errors.Join(os.Mkdir(root, 0o755), os.WriteFile(filepath.Join(root, "file"), []byte("text"), 0o600))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := errors.Join(one.Archive(t.Context(), d), other.Fetch(t.Context(), d, finish)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree, err := other.Resolve(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := os.Stat(filepath.Join(tree.Root, "file"))
+	if err != nil || st.Mode() != 0o640 || finished != 1 {
+		t.Errorf("%v, %v, finished %d times", st, err, finished)
+	}
+	if k, l := api.KindOf(none.Archive(t.Context(), d)), api.KindOf(none.Fetch(t.Context(), d, finish)); k != api.KindUnsupported || l != k {
+		t.Errorf("without an archive: %s, %s", k, l)
 	}
 }
