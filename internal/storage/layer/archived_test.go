@@ -74,7 +74,7 @@ func testArchived(t *testing.T, blobs archive.Blobs) {
 	if err := blobs.Put(t.Context(), "other", strings.NewReader("other")); err != nil {
 		t.Fatal(err)
 	}
-	if names, err := blobs.List(t.Context(), 10); err != nil || len(names) != 3 {
+	if names, err := blobs.List(t.Context(), "", 10); err != nil || len(names) != 3 {
 		t.Errorf("what is not portable is in the archive: %q, %v", names, err)
 	}
 	if held, err := s.Leased(digestA); err != nil || held {
@@ -97,7 +97,7 @@ func testArchived(t *testing.T, blobs archive.Blobs) {
 	if err != nil || read(t, tree) != "one" || !tree.Packed() {
 		t.Fatalf("%+v, %v", tree, err)
 	}
-	names, err := blobs.List(t.Context(), 10)
+	names, err := blobs.List(t.Context(), "", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func testArchived(t *testing.T, blobs archive.Blobs) {
 	if err != nil || read(t, tree) != "again" {
 		t.Errorf("after the replacement: %+v, %v", tree, err)
 	}
-	after, err := blobs.List(t.Context(), 10)
+	after, err := blobs.List(t.Context(), "", 10)
 	if err != nil || len(after) != len(names) {
 		t.Errorf("%q are in the archive, before the damage %q; %v", after, names, err)
 	}
