@@ -46,7 +46,7 @@ func (r *Register) Acquire(ctx context.Context, id api.WorkspaceID, copy string)
 			continue
 		}
 		if err != nil {
-			return Lease{}, about(id, err)
+			return Lease{}, err
 		}
 		r.forget(id)
 		for _, n := range all.leases { // they count no more; what is left is removed by the next one
@@ -54,7 +54,7 @@ func (r *Register) Acquire(ctx context.Context, id api.WorkspaceID, copy string)
 		}
 		return l, nil
 	}
-	return Lease{}, api.Errorf(api.KindConflict, "shared workspace %s: other hosts take it at the same time", id).WithHint("try again")
+	return Lease{}, api.Errorf(api.KindConflict, "other hosts take it at the same time").WithHint("try again")
 }
 
 // free reports whether a lease is free, or returns it if the copy has it: KindConflict if another one does.
@@ -66,7 +66,7 @@ func (r *Register) free(ctx context.Context, id api.WorkspaceID, n int, copy str
 	}
 	if err != nil {
 		r.forget(id)
-		return was, false, about(id, err)
+		return was, false, err
 	}
 	host := "another host"
 	if err := parse(b, &was); err == nil && was.Number == n {
@@ -82,7 +82,7 @@ func (r *Register) free(ctx context.Context, id api.WorkspaceID, n int, copy str
 	if expired {
 		return was, true, nil
 	}
-	return was, false, api.Errorf(api.KindConflict, "shared workspace %s is used by %s, or what was written there is being stored; a workspace has one writer at a time", id, host).
+	return was, false, api.Errorf(api.KindConflict, "it is used by %s, or what was written there is being stored; a workspace has one writer at a time", host).
 		WithHint("end its sandbox there and try again. If that host is down, try again in %v: its lease expires if it is not renewed", max(r.cfg.Expiry-idle, time.Second).Round(time.Second))
 }
 
@@ -115,11 +115,11 @@ func (r *Register) Renew(ctx context.Context, l Lease) (Lease, error) {
 	l.rec.RenewedAt = r.cfg.Now().UTC()
 	// It is written first: an older lease that is there again counts no more than before.
 	if err := r.replace(ctx, leaseBlob(l.id, l.rec.Number), l.rec); err != nil {
-		return l, about(l.id, err)
+		return l, err
 	}
 	last, err := r.last(ctx, l.id)
 	if err == nil && last > l.rec.Number {
-		err = api.Errorf(api.KindConflict, "shared workspace %s: another host has taken lease %d, because this one was not renewed in time", l.id, last)
+		err = api.Errorf(api.KindConflict, "another host has taken lease %d, because this one was not renewed in time", last)
 	}
 	return l, err
 }
@@ -137,5 +137,5 @@ func (r *Register) Release(ctx context.Context, l Lease) error {
 	}
 	l.rec.Released = true
 	l.rec.Beats++
-	return about(l.id, r.replace(ctx, leaseBlob(l.id, l.rec.Number), l.rec))
+	return r.replace(ctx, leaseBlob(l.id, l.rec.Number), l.rec)
 }

@@ -145,7 +145,7 @@ func (r *Register) list(ctx context.Context, id api.WorkspaceID) (out numbers, e
 	prefix := prefixOf(id)
 	names, err := r.cfg.Blobs.List(ctx, prefix, maxRecords)
 	if err != nil {
-		return out, about(id, err)
+		return out, err
 	}
 	for _, name := range names {
 		rest := strings.TrimSuffix(strings.TrimPrefix(name, prefix), ".json")
@@ -180,12 +180,4 @@ func (r *Register) read(ctx context.Context, blob string) ([]byte, error) {
 func (r *Register) damaged(blob, instead string, err error) error {
 	return api.Errorf(api.KindInvalid, "the record %s in %s is damaged: %w", blob, r.cfg.Blobs, err).
 		WithHint("restore it from a backup, or remove it: %s", instead)
-}
-
-// about says which workspace an error is about.
-func about(id api.WorkspaceID, err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return api.Errorf(api.KindOf(err), "shared workspace %s: %w", id, err).WithHint("%s", api.HintOf(err))
 }

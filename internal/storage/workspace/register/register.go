@@ -80,7 +80,7 @@ func (r *Register) Check(ctx context.Context) error {
 func (r *Register) Add(ctx context.Context, e Entry) (_ Entry, added bool, err error) {
 	e.Host, e.CreatedAt = r.cfg.Host, r.cfg.Now().UTC()
 	if err := e.check(); err != nil {
-		return Entry{}, false, api.Errorf(api.KindInvalid, "shared workspace %.64q: %w", e.Name, err)
+		return Entry{}, false, api.Errorf(api.KindInvalid, "workspace %.64q: %w", e.Name, err)
 	}
 	err = r.create(ctx, nameBlob(e.Account, e.Name), e)
 	if api.KindOf(err) == api.KindExists {
@@ -88,7 +88,7 @@ func (r *Register) Add(ctx context.Context, e Entry) (_ Entry, added bool, err e
 		return was, was.Workspace == e.Workspace, err
 	}
 	if err != nil {
-		return Entry{}, false, about(e.Workspace, err)
+		return Entry{}, false, err
 	}
 	return e, true, nil
 }
@@ -98,10 +98,10 @@ func (r *Register) Find(ctx context.Context, account, name string) (e Entry, err
 	blob := nameBlob(account, name)
 	b, err := r.read(ctx, blob)
 	if api.KindOf(err) == api.KindNotFound {
-		return e, api.Errorf(api.KindNotFound, "the archive has no shared workspace %.64q", name)
+		return e, api.Errorf(api.KindNotFound, "no host shares a workspace %.64q", name)
 	}
 	if err != nil {
-		return e, api.Errorf(api.KindOf(err), "shared workspace %.64q: %w", name, err).WithHint("%s", api.HintOf(err))
+		return e, err
 	}
 	if err = parse(b, &e); err == nil && (e.Account != account || e.Name != name) {
 		err = errors.New("it is of another name")
@@ -129,7 +129,7 @@ func (r *Register) Remove(ctx context.Context, e Entry) error {
 			err = r.cfg.Blobs.Remove(ctx, leaseBlob(e.Workspace, n))
 		}
 	}
-	return about(e.Workspace, err)
+	return err
 }
 
 // Last returns the last version of a workspace; one without a number if there is none.
@@ -145,7 +145,7 @@ func (r *Register) version(ctx context.Context, id api.WorkspaceID, n int) (v Ve
 	blob := versionBlob(id, n)
 	b, err := r.read(ctx, blob)
 	if err != nil {
-		return v, about(id, err)
+		return v, err
 	}
 	if err = parse(b, &v); err == nil && v.Number != n {
 		err = errors.New("it is of another version")
@@ -162,7 +162,7 @@ func (r *Register) version(ctx context.Context, id api.WorkspaceID, n int) (v Ve
 func (r *Register) Append(ctx context.Context, l Lease, v Version) (Version, error) {
 	v.Lease, v.Copy, v.Host, v.StoredAt = l.rec.Number, l.rec.Copy, r.cfg.Host, r.cfg.Now().UTC()
 	if err := v.check(); err != nil {
-		return v, api.Errorf(api.KindInvalid, "a version of shared workspace %s: %w", l.id, err)
+		return v, api.Errorf(api.KindInvalid, "version %d: %w", v.Number, err)
 	}
 	err := r.create(ctx, versionBlob(l.id, v.Number), v)
 	if api.KindOf(err) == api.KindExists {
@@ -172,12 +172,12 @@ func (r *Register) Append(ctx context.Context, l Lease, v Version) (Version, err
 		}
 		// An earlier request may have stored it, without an answer.
 		if was.Copy != v.Copy || !slices.Equal(was.Layers, v.Layers) {
-			return was, api.Errorf(api.KindConflict, "host %s has stored version %d of shared workspace %s meanwhile", was.Host, was.Number, l.id)
+			return was, api.Errorf(api.KindConflict, "host %s has stored version %d meanwhile", was.Host, was.Number)
 		}
 		v, err = was, nil
 	}
 	if err != nil {
-		return v, about(l.id, err)
+		return v, err
 	}
 	// What is left is removed with the next version.
 	if all, err := r.list(ctx, l.id); err == nil {
