@@ -84,7 +84,7 @@ func (l *Lease) share(ctx context.Context) (done func(), err error) {
 	digest := layer.Digest("sha256-" + hex.EncodeToString(random[:]))
 	_, err = s.cfg.Layers.Put(ctx, digest, func(ctx context.Context, dir string) (layer.Tree, error) {
 		// It is not packed, which would read and write everything: what is packed lies in dir itself.
-		root, u, err := l.linkInto(ctx, w.dirs, rec.Layers, filepath.Join(dir, "shared"))
+		root, u, err := l.linkInto(ctx, w.dirs, rec.Layers, filepath.Join(dir, "shared"), false)
 		rec.Below.Files, rec.Below.Bytes = rec.Below.Files+u.Files, rec.Below.Bytes+u.Bytes
 		return layer.Tree{Root: root}, err
 	})
@@ -107,8 +107,8 @@ func (l *Lease) share(ctx context.Context) (done func(), err error) {
 	}, nil
 }
 
-// linkInto makes a directory with a directory of what others show above layers.
-func (l *Lease) linkInto(ctx context.Context, from []int, layers []string, dir string) (root string, u Usage, err error) {
+// linkInto makes a directory with a directory of what others show above layers. copies says whether what cannot be linked is copied.
+func (l *Lease) linkInto(ctx context.Context, from []int, layers []string, dir string, copies bool) (root string, u Usage, err error) {
 	root = filepath.Join(dir, "root")
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return "", u, err
@@ -123,7 +123,7 @@ func (l *Lease) linkInto(ctx context.Context, from []int, layers []string, dir s
 		return "", u, err
 	}
 	defer base.close()
-	u, err = link(ctx, &l.s.opening, from, base.roots, int(f.Fd()))
+	u, err = link(ctx, &l.s.opening, from, base.roots, int(f.Fd()), copies)
 	return root, u, err
 }
 

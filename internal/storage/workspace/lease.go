@@ -46,7 +46,7 @@ func (s *Store) Lease(ctx context.Context, id api.WorkspaceID) (*Lease, error) {
 func (l *Lease) activate(ctx context.Context) (*Lease, error) {
 	// The record decides on the layers and the quota; a crash may have left the row behind.
 	if err := l.s.update(ctx, l.rec, func(w *api.Workspace) {
-		w.State, w.Owner, w.Layers, w.QuotaBytes = api.WorkspaceActive, l.s.cfg.Owner, l.rec.Layers, l.rec.QuotaBytes
+		w.State, w.Owner, w.Layers, w.QuotaBytes, w.Version = api.WorkspaceActive, l.s.cfg.Owner, l.rec.Layers, l.rec.QuotaBytes, l.rec.Version
 	}); err != nil {
 		unlock(l.dir)
 		return nil, err
@@ -176,6 +176,9 @@ func (l *Lease) Release() {
 		})
 		l.s.changed(l.rec)
 		unlock(l.dir)
+		if l.s.cfg.Released != nil {
+			l.s.cfg.Released(l.rec.ID)
+		}
 	})
 }
 
