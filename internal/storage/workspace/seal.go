@@ -80,7 +80,7 @@ func (s *Store) seal(ctx context.Context, l *Lease) (out Sealed, err error) {
 		defer remove()
 		upper = int(merged.Fd())
 	}
-	digest, err := s.digest(ctx, upper)
+	digest, err := s.digest(ctx, upper, rec.Remote != nil)
 	if err != nil {
 		return out, err
 	}
@@ -94,7 +94,7 @@ func (s *Store) seal(ctx context.Context, l *Lease) (out Sealed, err error) {
 			return layer.Tree{}, err
 		}
 		defer f.Close()
-		_, err = s.copyInto(ctx, upper, f)
+		_, err = s.copyInto(ctx, upper, f, rec.Remote != nil)
 		return layer.Tree{Root: root}, err
 	})
 	if err != nil {
@@ -190,9 +190,12 @@ func copyTop(from int, upper *os.File) error {
 
 // digest names the content of an upper layer: every name, kind, owner, mode, time, attribute
 // and byte.
-func (s *Store) digest(ctx context.Context, upper int) (layer.Digest, error) {
+func (s *Store) digest(ctx context.Context, upper int, portable bool) (layer.Digest, error) {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "sealed workspace 1\n%d\n", UserID())
+	if portable {
+		fmt.Fprintln(sum, "portable")
+	}
 	d := &digester{copier{ctx: ctx, opening: &s.opening}, make([]byte, 256<<10)}
 	defer d.release()
 	if err := d.dir(sum, upper, 0); err != nil {
