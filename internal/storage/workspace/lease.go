@@ -69,6 +69,16 @@ func (s *Store) lease(id api.WorkspaceID) (*Lease, error) {
 // held takes a workspace's lock, and says for which process it was last mounted and
 // whether that is there.
 func (s *Store) held(id api.WorkspaceID) (_ *Lease, pid int, alive bool, err error) {
+	recorded, err := s.recording.Lock(context.Background(), string(id)) // for the time of one write
+	if err != nil {
+		return nil, 0, false, err
+	}
+	defer recorded()
+	return s.lockNow(id)
+}
+
+// lockNow is held while nobody changes the record.
+func (s *Store) lockNow(id api.WorkspaceID) (_ *Lease, pid int, alive bool, err error) {
 	f, err := s.openDir(id)
 	if err != nil {
 		return nil, 0, false, err

@@ -74,10 +74,14 @@ func (s *Store) InUse(id api.WorkspaceID) bool {
 
 // SetRemote changes what is recorded of a workspace that hosts share, also while a sandbox of this process has it.
 func (s *Store) SetRemote(id api.WorkspaceID, set func(r *Remote, v *api.WorkspaceVersion)) error {
+	recorded, err := s.recording.Lock(context.Background(), string(id))
+	if err != nil {
+		return err
+	}
+	defer recorded()
 	l, release := s.leases.hold(id)
 	if l == nil {
-		var err error
-		if l, err = s.lease(id); err != nil {
+		if l, _, _, err = s.lockNow(id); err != nil {
 			return err
 		}
 		release = func() { unlock(l.dir) }

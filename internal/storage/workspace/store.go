@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/perkey"
 	"hortus.dev/internal/storage/beneath"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/space"
@@ -90,6 +91,8 @@ type Store struct {
 	leases leases
 	// sizes are those of workspaces that nobody changes, and the last ones of others.
 	sizes sizes
+	// recording has a workspace while SetRemote changes its record: who wants its lock waits for that.
+	recording perkey.Locks
 	// starting are the pending workspaces of this process.
 	starting sync.Map
 	// What removes leftovers in the background, one after the other, until Close.

@@ -20,26 +20,20 @@ func (s *Workspaces) Open(ctx context.Context, id api.WorkspaceID) (done func(),
 	if err != nil {
 		return nil, err
 	}
-	return func() {
-		s.mu.Lock()
-		h.opening--
-		s.mu.Unlock()
-		s.Released(id)
-	}, nil
+	return func() { s.leave(id, h) }, nil
+}
+
+// leave is the end of an open or join.
+func (s *Workspaces) leave(id api.WorkspaceID, h *hold) {
+	s.mu.Lock()
+	h.opening--
+	s.mu.Unlock()
+	s.Released(id)
 }
 
 func (s *Workspaces) open(ctx context.Context, id api.WorkspaceID) (*hold, error) {
-	if h := s.join(id); h != nil {
-		// The files may be being sealed.
-		unlock, err := s.files.Lock(ctx, string(id))
-		if err != nil {
-			s.mu.Lock()
-			h.opening--
-			s.mu.Unlock()
-			return nil, err
-		}
-		unlock()
-		return h, nil
+	if h, err := s.joinUnsealed(ctx, id); h != nil || err != nil {
+		return h, err
 	}
 	unlock, err := s.turns.Lock(ctx, string(id))
 	if err != nil {
@@ -61,6 +55,21 @@ func (s *Workspaces) open(ctx context.Context, id api.WorkspaceID) (*hold, error
 	s.mu.Lock()
 	s.held[id] = h
 	s.mu.Unlock()
+	return h, nil
+}
+
+// joinUnsealed is join that waits for the end of a seal.
+func (s *Workspaces) joinUnsealed(ctx context.Context, id api.WorkspaceID) (*hold, error) {
+	h := s.join(id)
+	if h == nil {
+		return nil, nil
+	}
+	unlock, err := s.files.Lock(ctx, string(id))
+	if err != nil {
+		s.leave(id, h)
+		return nil, err
+	}
+	unlock()
 	return h, nil
 }
 
@@ -184,22 +193,29 @@ func (s *Workspaces) fetch(ctx context.Context, v register.Version) error {
 	return nil
 }
 
-// Refresh brings the last version here for a reader, unless this host is the writer or has something that is not stored.
-func (s *Workspaces) Refresh(ctx context.Context, id api.WorkspaceID) error {
+// Read brings the last version here for a reader, unless this host is the writer or has something that is not stored. done is called when
+// the files were read; they are not sealed before.
+func (s *Workspaces) Read(ctx context.Context, id api.WorkspaceID) (done func(), err error) {
+	done = func() {}
+	if h, err := s.joinUnsealed(ctx, id); err != nil {
+		return done, err
+	} else if h != nil {
+		return func() { s.leave(id, h) }, nil
+	}
 	c, err := s.lookup(id)
-	if err != nil || c.Changed || c.Leased || s.cfg.Store.InUse(id) {
-		return err
+	if err != nil || c.Changed || s.cfg.Store.InUse(id) {
+		return done, err
 	}
 	unlock, err := s.turns.Lock(ctx, string(id))
 	if err != nil {
-		return err
+		return done, err
 	}
 	defer unlock()
 	if s.isHeld(id) {
-		return nil
+		return done, nil
 	}
 	if _, err := s.entry(ctx, c); err != nil {
-		return about(c, err)
+		return done, about(c, err)
 	}
-	return about(c, s.bring(ctx, id))
+	return done, about(c, s.bring(ctx, id))
 }

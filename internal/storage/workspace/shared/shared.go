@@ -55,7 +55,9 @@ type hold struct {
 	// opening counts those who opened it and whose sandbox does not have it yet.
 	opening           int
 	storing, renewing bool
-	stores, renewals  trouble
+	// again is true if there is a reason for another store when the one that runs has ended.
+	again            bool
+	stores, renewals trouble
 }
 
 // trouble is what keeps something from succeeding that is tried again; zero if nothing does.
@@ -141,15 +143,19 @@ func (s *Workspaces) tend(tick bool) {
 			h.renewing = true
 			s.work.Go(func() { s.renew(id, h) })
 		}
-		if !h.storing && h.opening == 0 && (tick || h.stores.failures == 0) {
-			h.storing = true
+		switch {
+		case h.storing:
+			h.again = true
+		case h.opening == 0 && (tick || h.stores.failures == 0):
+			h.storing, h.again = true, false
 			s.work.Go(func() {
-				err := s.store(s.ctx, id, h) // it is logged, and tried again
+				_ = s.store(s.ctx, id, h) // it is logged, and tried again
 				s.mu.Lock()
 				h.storing = false
+				again := h.again
 				s.mu.Unlock()
-				if err == nil {
-					s.Released(id) // it may have been used meanwhile
+				if again {
+					s.Released(id)
 				}
 			})
 		}
