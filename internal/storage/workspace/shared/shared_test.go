@@ -26,6 +26,7 @@ import (
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/storage/workspace/register"
 	"hortus.dev/test/archivetest"
+	"hortus.dev/test/tier"
 )
 
 func must(t *testing.T, err error) {
@@ -280,17 +281,18 @@ func TestHandOver(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 		// More often than a workspace can have layers.
-		for n := range 10 {
+		rounds := tier.Count(2, 10)
+		for n := range rounds {
 			must(t, one.use(t, a, map[string]string{"n": strings.Repeat("1", n+1)}))
 			must(t, one.Store(t.Context(), a))
 			must(t, other.use(t, z, map[string]string{"m": strings.Repeat("2", n+1)}))
 			must(t, other.Store(t.Context(), z))
 		}
-		maps.Copy(want, map[string]string{"n": strings.Repeat("1", 10), "m": strings.Repeat("2", 10)})
+		maps.Copy(want, map[string]string{"n": strings.Repeat("1", rounds), "m": strings.Repeat("2", rounds)})
 		must(t, one.read(t, a))
 		one.want(t, a, want)
 		other.want(t, z, want)
-		if v := one.version(t, a); v.Number != 22 {
+		if v := one.version(t, a); v.Number != 2+2*rounds {
 			t.Errorf("%+v", v)
 		}
 	})
@@ -626,7 +628,7 @@ func TestPortable(t *testing.T) {
 // TestTurns: hosts that take turns as fast as they can lose nothing: each appends to a list what it finds there.
 func TestTurns(t *testing.T) {
 	b := archive.Dir{Path: t.TempDir()}
-	const each = 4
+	each := tier.Count(2, 4)
 	var hosts []*host
 	var ids []api.WorkspaceID
 	for _, name := range []string{"a", "b", "c"} {
@@ -669,7 +671,7 @@ func TestTurns(t *testing.T) {
 		must(t, h.read(t, ids[i]))
 		list := []byte(h.files(t, ids[i])["list"])
 		slices.Sort(list)
-		if string(list) != "aaaabbbbcccc" {
+		if want := strings.Repeat("a", each) + strings.Repeat("b", each) + strings.Repeat("c", each); string(list) != want {
 			t.Errorf("%s has %q", h.name, list)
 		}
 	}
