@@ -39,8 +39,9 @@ func newNFS(t *testing.T) *nfs {
 			t.Fatal(m, err)
 		}
 	}
-	must(t, os.WriteFile("/var/lib/nfs/etab", nil, 0o644))
-	must(t, os.WriteFile("/var/lib/nfs/rmtab", nil, 0o644))
+	for _, file := range []string{"/etc/exports", "/var/lib/nfs/etab", "/var/lib/nfs/rmtab"} {
+		must(t, os.WriteFile(file, nil, 0o644))
+	}
 	run(t, "exportfs", "-o", "rw,sync,no_root_squash,insecure,no_subtree_check,fsid=0", "127.0.0.1:"+n.dir)
 	run(t, "rpc.mountd", "--no-nfs-version", "3")
 	n.start(t)
