@@ -278,10 +278,11 @@ func (s *Service) Seal(ctx context.Context, id api.WorkspaceID) (api.SealedWorks
 	if err != nil {
 		return api.SealedWorkspace{}, err
 	}
-	sealed, err := s.cfg.Store.Seal(ctx, id)
-	if err == nil && w.Version != nil {
-		err = s.withShared(w, func(all *shared.Workspaces) error { return all.Store(ctx, id) })
+	seal := s.cfg.Store.Seal
+	if w.Version != nil && s.cfg.Shared != nil {
+		seal = s.cfg.Shared.Store
 	}
+	sealed, err := seal(ctx, id)
 	if err != nil {
 		return api.SealedWorkspace{}, s.InUse(ctx, w, err)
 	}

@@ -97,9 +97,9 @@ func TestNFS(t *testing.T) {
 	a, z := one.share(t, "shop"), other.share(t, "shop")
 	for round := range 3 { // each sees at once what the other one wrote
 		must(t, one.use(t, a, map[string]string{"dir/a": strings.Repeat("1", round+1), ".git/config": "x"}))
-		must(t, one.Store(t.Context(), a))
+		must(t, one.storeNow(t, a))
 		must(t, other.use(t, z, map[string]string{"b": strings.Repeat("2", round+1)}))
-		must(t, other.Store(t.Context(), z))
+		must(t, other.storeNow(t, z))
 		must(t, one.read(t, a))
 		one.want(t, a, map[string]string{"dir/a": strings.Repeat("1", round+1), ".git/config": "x", "b": strings.Repeat("2", round+1)})
 	}

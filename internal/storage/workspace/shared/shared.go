@@ -149,7 +149,7 @@ func (s *Workspaces) tend(tick bool) {
 		case h.opening == 0 && (tick || h.stores.failures == 0):
 			h.storing, h.again = true, false
 			s.work.Go(func() {
-				_ = s.store(s.ctx, id, h) // it is logged, and tried again
+				_, _ = s.store(s.ctx, id, h) // it is logged, and tried again
 				s.mu.Lock()
 				h.storing = false
 				again := h.again
@@ -179,7 +179,7 @@ func (s *Workspaces) Close(ctx context.Context) error {
 	s.mu.Lock()
 	for id, h := range s.held {
 		if h.opening == 0 {
-			s.work.Go(func() { _ = s.store(ctx, id, h) })
+			s.work.Go(func() { _, _ = s.store(ctx, id, h) })
 		}
 	}
 	s.mu.Unlock()

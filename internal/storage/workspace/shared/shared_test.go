@@ -199,6 +199,12 @@ func (h *host) want(t *testing.T, id api.WorkspaceID, want map[string]string) {
 	}
 }
 
+func (h *host) storeNow(t *testing.T, id api.WorkspaceID) error {
+	t.Helper()
+	_, err := h.Store(t.Context(), id)
+	return err
+}
+
 // read brings the last version here.
 func (h *host) read(t *testing.T, id api.WorkspaceID) error {
 	t.Helper()
@@ -284,9 +290,9 @@ func TestHandOver(t *testing.T) {
 		rounds := tier.Count(2, 10)
 		for n := range rounds {
 			must(t, one.use(t, a, map[string]string{"n": strings.Repeat("1", n+1)}))
-			must(t, one.Store(t.Context(), a))
+			must(t, one.storeNow(t, a))
 			must(t, other.use(t, z, map[string]string{"m": strings.Repeat("2", n+1)}))
-			must(t, other.Store(t.Context(), z))
+			must(t, other.storeNow(t, z))
 		}
 		maps.Copy(want, map[string]string{"n": strings.Repeat("1", rounds), "m": strings.Repeat("2", rounds)})
 		must(t, one.read(t, a))
@@ -317,7 +323,7 @@ func TestOneWriter(t *testing.T) {
 	done()
 	one.write(t, a, map[string]string{"a": "1"})
 	refused()
-	wantKind(t, one.Store(t.Context(), a), api.KindConflict, "in use")
+	wantKind(t, one.storeNow(t, a), api.KindConflict, "in use")
 	wantKind(t, one.Remove(t.Context(), a), api.KindConflict, "in use")
 	must(t, other.read(t, z))
 	other.want(t, z, map[string]string{})
@@ -546,7 +552,7 @@ func TestAway(t *testing.T) {
 	must(t, err)
 	one.want(t, a, map[string]string{"a": "1", "b": "2"})
 	done()
-	wantKind(t, one.Store(t.Context(), a), api.KindUnavailable, "does not answer")
+	wantKind(t, one.storeNow(t, a), api.KindUnavailable, "does not answer")
 	if text := one.log.String(); !strings.Contains(text, "waiting to store") || !strings.Contains(text, "since=") {
 		t.Error(text)
 	}
@@ -594,7 +600,7 @@ func TestDamagedArchive(t *testing.T) {
 	other.want(t, z, map[string]string{"a": "2"})
 	// The archive was set back by one version.
 	must(t, b.Remove(t.Context(), "workspace-"+string(c.ID)+"-version-2.json"))
-	must(t, one.Store(t.Context(), a))
+	must(t, one.storeNow(t, a))
 	if v := one.version(t, a); v.Number != 3 {
 		t.Errorf("%+v", v)
 	}
@@ -620,7 +626,7 @@ func TestPortable(t *testing.T) {
 	must(t, err)
 	must(t, os.Rename(filepath.Join(upper, ".wh.a"), filepath.Join(upper, "a")))
 	done()
-	must(t, one.Store(t.Context(), a))
+	must(t, one.storeNow(t, a))
 	z := other.share(t, "shop")
 	other.want(t, z, map[string]string{"tool": "x", "a": "x"})
 }
@@ -658,7 +664,7 @@ func TestTurns(t *testing.T) {
 				h.write(t, ids[i], map[string]string{"list": list + h.name})
 				l.Release()
 				done()
-				if err := h.Store(t.Context(), ids[i]); err != nil && api.KindOf(err) != api.KindConflict {
+				if _, err := h.Store(t.Context(), ids[i]); err != nil && api.KindOf(err) != api.KindConflict {
 					t.Error(err)
 				}
 				n++

@@ -13,13 +13,13 @@ import (
 )
 
 // Store stores what was written in a workspace that nobody uses, and returns when it is in the archive. Another host may use the
-// workspace then.
+// workspace then. The result is the layer that was made, unless one was made before.
 //
 // Errors: as for Open, KindConflict while somebody uses the workspace, and KindUnsupported for files that an archive cannot hold.
-func (s *Workspaces) Store(ctx context.Context, id api.WorkspaceID) error {
+func (s *Workspaces) Store(ctx context.Context, id api.WorkspaceID) (sealed workspace.Sealed, err error) {
 	h, err := s.open(ctx, id)
 	if err != nil {
-		return err
+		return sealed, err
 	}
 	s.mu.Lock()
 	h.opening--
@@ -28,36 +28,36 @@ func (s *Workspaces) Store(ctx context.Context, id api.WorkspaceID) error {
 }
 
 // store stores a workspace and releases its lease, unless it is in use.
-func (s *Workspaces) store(ctx context.Context, id api.WorkspaceID, h *hold) error {
+func (s *Workspaces) store(ctx context.Context, id api.WorkspaceID, h *hold) (sealed workspace.Sealed, err error) {
 	unlock, err := s.turns.Lock(ctx, string(id))
 	if err != nil {
-		return err
+		return sealed, err
 	}
 	defer unlock()
 	c, err := s.lookup(id)
 	if api.KindOf(err) == api.KindNotFound { // it was removed
 		s.drop(id, h)
-		return nil
+		return sealed, nil
 	}
 	if err != nil {
-		return err
+		return sealed, err
 	}
 	s.mu.Lock()
 	over := s.held[id] != h
 	s.mu.Unlock()
 	if over {
-		return nil
+		return sealed, nil
 	}
 	if err = s.retake(ctx, id, c, h); err == nil {
-		err = s.save(ctx, id, h)
+		sealed, err = s.save(ctx, id, h)
 	}
 	if err == nil {
 		err = s.release(ctx, id, h)
 	}
-	if errors.Is(err, errInUse) {
-		return about(c, err)
+	if _, is := errors.AsType[lostError](err); !is && api.KindOf(err) == api.KindConflict {
+		return sealed, about(c, err) // somebody on this host uses it, and its end is noticed
 	}
-	return s.ended(ctx, id, c, h, err)
+	return sealed, s.ended(ctx, id, c, h, err)
 }
 
 // errInUse is the error for files that cannot be sealed now.
@@ -116,64 +116,63 @@ func (s *Workspaces) drop(id api.WorkspaceID, h *hold) {
 }
 
 // save makes a version of what was written, unless somebody uses the workspace.
-func (s *Workspaces) save(ctx context.Context, id api.WorkspaceID, h *hold) error {
-	bytes, err := s.seal(ctx, id, h)
+func (s *Workspaces) save(ctx context.Context, id api.WorkspaceID, h *hold) (workspace.Sealed, error) {
+	sealed, err := s.seal(ctx, id, h)
 	if err != nil {
-		return err
+		return sealed, err
 	}
 	if err := s.pass("sealed"); err != nil {
-		return err
+		return sealed, err
 	}
 	c, err := s.lookup(id)
 	if err != nil {
-		return err
+		return sealed, err
 	}
 	if slices.Equal(c.Workspace.Layers, c.Layers) {
-		return nil
+		return sealed, nil
 	}
 	for _, d := range c.Workspace.Layers {
 		if err := s.cfg.Layers.Archive(ctx, layer.Digest(d)); err != nil {
-			return err
+			return sealed, err
 		}
 	}
 	if err := s.pass("archived"); err != nil {
-		return err
+		return sealed, err
 	}
 	if _, err := s.entry(ctx, c); err != nil {
-		return err
+		return sealed, err
 	}
 	if err := s.renewed(ctx, id, h); err != nil {
-		return lost(err)
+		return sealed, lost(err)
 	}
-	v, err := s.cfg.Register.Append(ctx, *h.lease, register.Version{Number: c.Workspace.Version.Number + 1, Layers: c.Workspace.Layers, Bytes: bytes})
+	v, err := s.cfg.Register.Append(ctx, s.leaseOf(h), register.Version{Number: c.Workspace.Version.Number + 1, Layers: c.Workspace.Layers, Bytes: sealed.Usage.Bytes})
 	if api.KindOf(err) == api.KindConflict && own(c, v) {
 		// A daemon of this host stored it, and was killed before it was recorded.
-		v, err = s.cfg.Register.Append(ctx, *h.lease, register.Version{Number: v.Number + 1, Layers: c.Workspace.Layers, Bytes: bytes})
+		v, err = s.cfg.Register.Append(ctx, s.leaseOf(h), register.Version{Number: v.Number + 1, Layers: c.Workspace.Layers, Bytes: sealed.Usage.Bytes})
 	}
 	if err != nil {
-		return lost(err)
+		return sealed, lost(err)
 	}
 	if err := s.pass("appended"); err != nil {
-		return err
+		return sealed, err
 	}
-	return s.stored(id, v)
+	return sealed, s.stored(id, v)
 }
 
 // seal makes a layer of what was written, unless somebody uses the workspace or is about to.
-func (s *Workspaces) seal(ctx context.Context, id api.WorkspaceID, h *hold) (int64, error) {
+func (s *Workspaces) seal(ctx context.Context, id api.WorkspaceID, h *hold) (sealed workspace.Sealed, err error) {
 	unlock, err := s.files.Lock(ctx, string(id))
 	if err != nil {
-		return 0, err
+		return sealed, err
 	}
 	defer unlock()
 	s.mu.Lock()
 	opening := h.opening
 	s.mu.Unlock()
 	if opening > 0 || s.cfg.Store.InUse(id) {
-		return 0, errInUse
+		return sealed, errInUse
 	}
-	sealed, err := s.cfg.Store.Seal(ctx, id)
-	return sealed.Usage.Bytes, err
+	return s.cfg.Store.Seal(ctx, id)
 }
 
 // release releases the lease, unless somebody uses the workspace or has something that is not stored.
@@ -197,7 +196,7 @@ func (s *Workspaces) release(ctx context.Context, id api.WorkspaceID, h *hold) e
 		return nil
 	}
 	if !s.cfg.Store.InUse(id) {
-		if err = s.cfg.Register.Release(ctx, *h.lease); err == nil {
+		if err = s.cfg.Register.Release(ctx, s.leaseOf(h)); err == nil {
 			return s.leased(id, false)
 		}
 	}
@@ -205,6 +204,12 @@ func (s *Workspaces) release(ctx context.Context, id api.WorkspaceID, h *hold) e
 	defer s.mu.Unlock()
 	s.held[id] = h
 	return err
+}
+
+func (s *Workspaces) leaseOf(h *hold) register.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *h.lease
 }
 
 // renew renews the lease of a workspace once, or takes the one of an earlier daemon again.
