@@ -40,6 +40,8 @@ import (
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/volume"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/storage/workspace/register"
+	"hortus.dev/internal/storage/workspace/shared"
 	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/ownership"
@@ -219,11 +221,23 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	s.onClose(func(context.Context) error { s.layers.Close(); return nil })
 	s.workspaces, err = workspace.Open(ctx, workspace.Config{
 		Dir: s.dir.Path("workspaces"), Layers: s.layers, Space: s.space.In(s.dir.Path("workspaces")), Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
+		Released: func(id api.WorkspaceID) {
+			if s.shared != nil {
+				s.shared.Released(id)
+			}
+		},
 	})
 	if err != nil {
 		return err
 	}
 	s.onClose(func(context.Context) error { s.workspaces.Close(); return nil })
+	if s.archive != nil {
+		s.shared = shared.New(shared.Config{
+			Store: s.workspaces, Layers: s.layers, Logger: s.log,
+			Register: register.New(register.Config{Blobs: s.archive.Blobs, Host: s.owner.Owner.Host}),
+		})
+		s.onClose(s.shared.Close)
+	}
 	s.snapshots, err = snapshot.Open(snapshot.Config{
 		Dir: s.dir.Path("snapshots"), Layers: s.layers, Space: s.space.In(s.dir.Path("snapshots")), Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
 	})
