@@ -13,9 +13,12 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/test/archivetest"
+	"hortus.dev/test/tier"
 )
 
+// TestBounded: what holds for the blobs of a directory holds for bounded ones.
 func TestBounded(t *testing.T) {
+	tier.Soak(t)
 	archivetest.Run(t, func(t *testing.T) archive.Blobs { return archive.NewBounded(archive.Dir{Path: t.TempDir()}, time.Hour) })
 }
 
