@@ -19,7 +19,7 @@ import (
 // programs are what the cases use of a root file system.
 var programs = strings.Fields(`sh bash env cat cp mv rm ls ln mkdir rmdir touch chmod chown head tail wc tr sort uniq cut seq echo printf
 	true false test sleep kill id whoami hostname uname date dd df stat tee od base64 sha256sum mktemp yes nproc pwd readlink realpath
-	sync timeout truncate grep sed awk mawk find xargs ps unshare mount setpriv setsid python3 getent nohup expr basename dirname mkfifo mknod ip ulimit`)
+	cksum cmp sync timeout truncate grep sed awk mawk find xargs ps unshare mount setpriv setsid python3 getent nohup expr basename dirname mkfifo mknod ip ulimit`)
 
 // Tree puts a layer of some programs of this machine, with the libraries that they need, into a store. The disk of the
 // whole host template takes minutes to make.

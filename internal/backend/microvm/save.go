@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/launch"
@@ -118,7 +121,11 @@ func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (
 		s.Memory, s.MemoryWhy = api.MemoryCopied, "the memory of a restored machine is not in a file of its own"
 	}
 	var e *api.Error
-	if err != nil && !errors.As(err, &e) {
+	switch {
+	case err == nil || errors.As(err, &e):
+	case errors.Is(err, unix.ENOSPC) || strings.Contains(err.Error(), "No space left on device"): // QEMU's words
+		err = api.Errorf(api.KindExhausted, "save sandbox %s: no space left on the disk of %s", m.id, dir).WithHint("free disk space: hortus gc, hortus snapshot rm ID; hortus df shows the usage")
+	default:
 		err = m.controlError(ctx, "save", err)
 	}
 	return s, err
