@@ -90,7 +90,13 @@ func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (
 	}
 	s.Kind = api.SnapshotMemory
 	began := time.Now()
-	if err := m.quiet(ctx); err != nil {
+	if cerr := ctx.Err(); cerr != nil {
+		return s, m.controlError(ctx, "save", cerr)
+	}
+	// A command that is cut would leave the link and the control socket of no use. Between commands the context is looked at.
+	steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	if err := m.quiet(steady); err != nil {
 		m.goOn(context.WithoutCancel(ctx))
 		return s, m.controlError(ctx, "save", err)
 	}
@@ -98,10 +104,13 @@ func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (
 		err = os.WriteFile(filepath.Join(m.dir, heldFile), nil, 0o600)
 	}
 	if err == nil {
-		err = m.control.Stop(ctx)
+		err = m.control.Stop(steady)
 	}
 	if err == nil {
-		err = m.write(ctx, dir, o)
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = m.write(ctx, steady, dir, o)
 	}
 	if err == nil && o.Standstill != nil {
 		err = o.Standstill(ctx)
@@ -130,6 +139,9 @@ func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (
 	}
 	return s, err
 }
+
+// saveTimeout is the maximum time of the commands of a save, without its copies of files.
+const saveTimeout = 2 * time.Minute
 
 // quiet makes the guest end its streams.
 func (m *machine) quiet(ctx context.Context) error {
@@ -190,8 +202,8 @@ func (m *machine) Release(ctx context.Context) error {
 	return nil
 }
 
-// write writes the state of a stopped machine.
-func (m *machine) write(ctx context.Context, dir string, o sandbox.SaveOptions) error {
+// write writes the state of a stopped machine. steady is for the command of QEMU.
+func (m *machine) write(ctx, steady context.Context, dir string, o sandbox.SaveOptions) error {
 	st := state{All: m.from != nil, Copy: o.CopyMemory, MemoryBytes: m.spec.Limits.MemoryBytes, DiskBytes: m.spec.Limits.DiskBytes,
 		Layers: len(m.spec.Layers), Processors: processors(m.spec.Limits), Hostname: m.spec.Hostname}
 	text, err := json.Marshal(st)
@@ -206,7 +218,7 @@ func (m *machine) write(ctx context.Context, dir string, o sandbox.SaveOptions) 
 	if err != nil {
 		return err
 	}
-	err = m.control.Save(ctx, f, st.All)
+	err = m.control.Save(steady, f, st.All)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
