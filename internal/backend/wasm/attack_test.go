@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,23 +83,41 @@ func TestMemoryBomb(t *testing.T) {
 	}
 	// What a command had is free again.
 	b.js(0, "kept 60\n", fill(60))
-	// Several commands share the limit.
-	done := make(chan bool, 4)
-	for range 4 {
-		go func() {
-			r, err := b.try(envd.StartOptions{}, "qjs", "--std", "-e", fill(60)+"; os.sleep(2000)")
-			done <- err == nil && strings.Contains(r.out, "kept")
-		}()
+	// Several commands share the limit. Each that has its memory keeps it until all have it, or have failed.
+	const all = 4
+	var failed atomic.Int32
+	var ended sync.WaitGroup
+	for i := range all {
+		ended.Go(func() {
+			r, err := b.try(envd.StartOptions{}, "qjs", "--std", "-e", fill(60)+fmt.Sprintf(`; std.open("/tmp/has-%d", "w").close(); while (std.loadFile("/tmp/go") === null) os.sleep(20)`, i))
+			if err != nil || r.end.ExitCode != 0 {
+				failed.Add(1)
+			}
+		})
 	}
-	kept := 0
-	for range 4 {
-		if <-done {
-			kept++
+	have := func() (n int) {
+		for i := range all {
+			if f, _, err := b.guest.ReadFile(t.Context(), "", fmt.Sprintf("/tmp/has-%d", i)); err == nil {
+				f.Close()
+				n++
+			}
+		}
+		return n
+	}
+	deadline := time.NewTimer(patience.Of(60 * time.Second))
+	defer deadline.Stop()
+	for have()+int(failed.Load()) < all {
+		select {
+		case <-deadline.C:
+			t.Fatalf("%d commands have their memory, and %d have failed", have(), failed.Load())
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if kept > 2 {
-		t.Errorf("%d commands had 60 MB each under a limit of 128 MB", kept)
+	if n := have(); n > 2 {
+		t.Errorf("%d commands had 60 MB each under a limit of 128 MB", n)
 	}
+	b.write("/tmp/go", "")
+	ended.Wait()
 }
 
 // TestDiskBomb ends at the limit, for content and for entries.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,11 +51,12 @@ type Programs struct {
 	idle    *runner         // started ahead; nil if there is none
 	preload run.Interpreter // of the next runner
 	live    int64           // commands
+	running map[int]*runner // those with an order, by pid
 }
 
 // NewPrograms returns programs without a process.
 func NewPrograms(cfg ProgramsConfig) *Programs {
-	return &Programs{cfg: cfg, preload: run.JavaScript}
+	return &Programs{cfg: cfg, preload: run.JavaScript, running: map[int]*runner{}}
 }
 
 // PidFDs implements process.Programs.
@@ -153,6 +155,7 @@ func (p *Programs) Start(c *spawn.Command) (int, error) {
 	if err != nil {
 		return 0, api.Errorf(api.KindInvalid, "start %.200s: %w", c.Argv[0], err)
 	}
+	p.awaitEnded()
 	p.mu.Lock()
 	r := p.idle
 	p.idle = nil
@@ -189,11 +192,27 @@ func (p *Programs) Start(c *spawn.Command) (int, error) {
 		p.ended(true)
 		return 0, err
 	}
-	close(r.ordered)
 	pid := r.pid
+	p.mu.Lock()
+	p.running[pid] = r
+	p.mu.Unlock()
+	close(r.ordered)
 	unix.Close(r.control)
 	time.AfterFunc(aheadDelay, p.Ahead)
 	return pid, nil
+}
+
+// awaitEnded waits until commands that have ended have returned what they had: their end is reported when the process is reaped, which may
+// be earlier.
+func (p *Programs) awaitEnded() {
+	p.mu.Lock()
+	all := slices.Collect(maps.Values(p.running))
+	p.mu.Unlock()
+	for _, r := range all {
+		if unix.Kill(r.pid, 0) == unix.ESRCH {
+			<-r.served
+		}
+	}
 }
 
 // ended counts a command less.
@@ -213,6 +232,7 @@ type runner struct {
 	files   *os.File
 	ordered chan struct{} // closed when it has an order
 	closed  chan struct{} // closed when it will have none
+	served  chan struct{} // closed when it has ended and has returned what it had
 }
 
 // close ends a runner that has no order.
@@ -283,7 +303,7 @@ func (p *Programs) start() (*runner, error) {
 		})
 		if err == nil {
 			unix.SetNonblock(files[0], true)
-			r := &runner{pid: pid, control: control[0], files: os.NewFile(uintptr(files[0]), "files"), ordered: make(chan struct{}), closed: make(chan struct{})}
+			r := &runner{pid: pid, control: control[0], files: os.NewFile(uintptr(files[0]), "files"), ordered: make(chan struct{}), closed: make(chan struct{}), served: make(chan struct{})}
 			go p.serveFiles(r)
 			return r, nil
 		}
@@ -300,6 +320,12 @@ func (p *Programs) serveFiles(r *runner) {
 	select {
 	case <-r.ordered:
 		p.ended(true)
+		p.mu.Lock()
+		if p.running[r.pid] == r {
+			delete(p.running, r.pid)
+		}
+		p.mu.Unlock()
+		close(r.served)
 		p.Ahead()
 	case <-r.closed:
 	}

@@ -27,6 +27,8 @@ const (
 	// overhead is what the process may allocate besides the memory of the module, in bytes:
 	// the compiler of a large module needs it.
 	overhead = 384 << 20
+	// slack is what the runtime may allocate while a module runs, in bytes.
+	slack = 64 << 20
 	// codeTrap is the exit code of a module that was stopped by the runtime, such as for a
 	// division by zero. It is that of SIGABRT.
 	codeTrap = 134
@@ -65,17 +67,53 @@ func run(ctx context.Context) (int, error) {
 	if err != nil {
 		return codeInvalid, err
 	}
-	limit := uint64(order.Memory) + overhead
-	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
-		return codeInvalid, os.NewSyscallError("setrlimit", err)
+	if err := limitData(uint64(order.Memory)+overhead, false); err != nil {
+		return codeInvalid, err
 	}
 	if err := m.load(ctx, order, files); err != nil {
+		return codeInvalid, err
+	}
+	// What the compiler has used is never unmapped. It must not take from what the module may have.
+	used, err := dataSize()
+	if err != nil {
+		return codeInvalid, err
+	}
+	if err := limitData(max(uint64(order.Memory)+overhead, used+uint64(order.Memory)+slack), true); err != nil {
 		return codeInvalid, err
 	}
 	if err := giveUpCalls(); err != nil {
 		return codeInvalid, err
 	}
 	return m.run(ctx, order, files)
+}
+
+// limitData limits what the process can map for data, within the limit of the guest. A final limit cannot be raised again.
+func limitData(bytes uint64, final bool) error {
+	var l unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_DATA, &l)
+	if err == nil {
+		l.Cur = min(bytes, l.Max)
+		if final {
+			l.Max = l.Cur
+		}
+		err = unix.Setrlimit(unix.RLIMIT_DATA, &l)
+	}
+	return os.NewSyscallError("setrlimit", err)
+}
+
+// dataSize is what the process has mapped for data, as RLIMIT_DATA counts it.
+func dataSize() (uint64, error) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		var kb uint64
+		if n, _ := fmt.Sscanf(line, "VmData: %d kB", &kb); n == 1 {
+			return kb << 10, nil
+		}
+	}
+	return 0, errors.New("/proc/self/status has no VmData")
 }
 
 // machine is a runtime with a compiled module.
