@@ -241,6 +241,10 @@ type Unenforced struct {
 	Reason string `json:"reason"`
 }
 
+// OnlySlows reports whether a sandbox without the limit can slow others down, and do nothing worse. The command line shows it with
+// the sandbox, and does not warn of it: nobody has asked for the limit.
+func (u Unenforced) OnlySlows() bool { return u.Limit == "cpus" }
+
 // Proof is what a kill could show.
 type Proof struct {
 	// Killed counts the processes that were alive when the kill began; -1

@@ -46,6 +46,24 @@ type Workspace struct {
 	Sandbox SandboxID `json:"sandbox,omitempty"`
 	// Usage is what was written; set in the answer about one workspace only.
 	Usage *WorkspaceUsage `json:"usage,omitempty"`
+	// Version is set if the workspace is shared between hosts: the last version that this host has.
+	Version *WorkspaceVersion `json:"version,omitempty"`
+}
+
+// WorkspaceVersion is the files of a shared workspace as they are in the archive of layers.
+type WorkspaceVersion struct {
+	// Number grows with each version; 0 if none was stored yet.
+	Number int `json:"number"`
+	// Host has stored it.
+	Host     string    `json:"host,omitempty"`
+	StoredAt time.Time `json:"storedAt,omitzero"`
+	// Conflict is the workspace with what was written on this host and could not become a version, because another host had
+	// stored one meanwhile.
+	Conflict WorkspaceID `json:"conflict,omitempty"`
+	// Changed is true if something was written on this host since; Waiting says why it is not stored yet. Both are set in the
+	// answer about one workspace only.
+	Changed bool   `json:"changed,omitempty"`
+	Waiting string `json:"waiting,omitempty"`
 }
 
 // WorkspaceUsage is the disk space that a workspace uses above its layers.
@@ -65,6 +83,9 @@ type CreateWorkspace struct {
 	Name string `json:"name,omitempty"`
 	// QuotaBytes is the maximum size of its files; 0 is the daemon's default.
 	QuotaBytes int64 `json:"quotaBytes,omitempty"`
+	// Shared shares it with the other hosts that have the same archive of layers. If one of them shares a workspace of this name
+	// already, this host gets its files. It needs a name.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // ForkWorkspace requests a copy of a workspace.

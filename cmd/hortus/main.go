@@ -15,6 +15,8 @@ import (
 	"hortus.dev/internal/agent/model/catalogue"
 	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/backend/microvm/inside"
+	"hortus.dev/internal/backend/microvm/kernel"
 	"hortus.dev/internal/backend/wasm"
 	wasmguest "hortus.dev/internal/backend/wasm/guest"
 	wasmrun "hortus.dev/internal/backend/wasm/run"
@@ -60,6 +62,12 @@ func probeProgram() ([]byte, error) {
 	return os.ReadFile("/proc/self/exe")
 }
 
+// installKernel installs the kernel of virtual machines.
+func installKernel(ctx context.Context, dir, file, digest string) (release, sum string, err error) {
+	k, err := kernel.Install(ctx, dir, file, digest)
+	return k.Release, k.Digest, err
+}
+
 // modelAtHand finds a model with the variables of this process.
 func modelAtHand(ctx context.Context, keySecrets map[string]string) (admin.ModelReport, bool) {
 	models, err := catalogue.New(catalogue.Config{Getenv: os.Getenv, KeySecrets: keySecrets})
@@ -73,6 +81,8 @@ func main() {
 	switch name := filepath.Base(os.Args[0]); {
 	case name == initns.Argv0:
 		os.Exit(initns.Become(guest.Main))
+	case os.Args[0] == inside.Argv0:
+		os.Exit(inside.Main())
 	case name == birth.Argv0:
 		os.Exit(guest.Main())
 	case name == wasmguest.Argv0:
@@ -90,7 +100,7 @@ func main() {
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
 	env := app.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
-		Catalogue: offline.Catalogue, ModelAtHand: modelAtHand, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun, Probe: probeProgram, InstallPython: wasm.InstallPython,
+		Catalogue: offline.Catalogue, ModelAtHand: modelAtHand, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun, Probe: probeProgram, InstallPython: wasm.InstallPython, InstallKernel: installKernel,
 		MigrateStore: func(ctx context.Context, opt app.MigrateOptions) (string, error) {
 			return daemon.MigrateStore(ctx, daemon.MigrateOptions(opt))
 		},

@@ -71,6 +71,7 @@ type grammar struct {
 	Context    admin.ContextCommand    `cmd:"" help:"Manage named daemons of other machines and choose the default one."`
 	Gvisor     admin.GVisorCommand     `cmd:"" help:"Build gVisor for a binary that does not embed it."`
 	Wasm       admin.WasmCommand       `cmd:"" help:"Install interpreters for wasm sandboxes."`
+	MicroVM    admin.MicroVMCommand    `cmd:"" name:"microvm" help:"Install the kernel of microvm sandboxes."`
 	Store      admin.StoreCommand      `cmd:"" help:"Copy the rows of the data directory to a Postgres database."`
 	Daemon     admin.DaemonCommand     `cmd:"" help:"Show or stop the daemon."`
 }

@@ -73,6 +73,8 @@ type Config struct {
 	// DockerHost is the address of the Docker engine, DockerRuntime the name of its runtime for sandboxes;
 	// empty means the default of the system, and that of the engine.
 	DockerHost, DockerRuntime string
+	// EmulateMachines lets QEMU emulate virtual machines on a host without KVM.
+	EmulateMachines bool
 	// Rates has the limits of requests of each user's key; zero fields take the defaults.
 	Rates quota.RatesConfig
 	// Drain is the time that streams of commands have after a signal; 0 ends them at once,

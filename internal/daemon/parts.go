@@ -19,6 +19,7 @@ import (
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/rundir"
+	"hortus.dev/internal/backend/microvm"
 	"hortus.dev/internal/backend/process"
 	"hortus.dev/internal/backend/wasm"
 	"hortus.dev/internal/daemon/adapter"
@@ -39,6 +40,8 @@ import (
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/volume"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/storage/workspace/register"
+	"hortus.dev/internal/storage/workspace/shared"
 	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/ownership"
@@ -218,11 +221,23 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	s.onClose(func(context.Context) error { s.layers.Close(); return nil })
 	s.workspaces, err = workspace.Open(ctx, workspace.Config{
 		Dir: s.dir.Path("workspaces"), Layers: s.layers, Space: s.space.In(s.dir.Path("workspaces")), Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
+		Released: func(id api.WorkspaceID) {
+			if s.shared != nil {
+				s.shared.Released(id)
+			}
+		},
 	})
 	if err != nil {
 		return err
 	}
 	s.onClose(func(context.Context) error { s.workspaces.Close(); return nil })
+	if s.archive != nil {
+		s.shared = shared.New(shared.Config{
+			Store: s.workspaces, Layers: s.layers, Logger: s.log,
+			Register: register.New(register.Config{Blobs: s.archive.Blobs, Host: s.owner.Owner.Host}),
+		})
+		s.onClose(s.shared.Close)
+	}
 	s.snapshots, err = snapshot.Open(snapshot.Config{
 		Dir: s.dir.Path("snapshots"), Layers: s.layers, Space: s.space.In(s.dir.Path("snapshots")), Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
 	})
@@ -332,7 +347,28 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 		return nil, err
 	}
 	s.onClose(func(context.Context) error { return w.Close() })
-	return []sandbox.Backend{g, c, d, w, p, e, y}, nil
+	m, err := s.microvm(guest)
+	if err != nil {
+		return nil, err
+	}
+	return []sandbox.Backend{g, c, d, m, w, p, e, y}, nil
+}
+
+// microvm creates the backend of virtual machines.
+func (s *System) microvm(guest *os.File) (*microvm.Backend, error) {
+	disks := s.dir.Path("disks")
+	cfg := microvm.Config{
+		Dir: s.dir.Path("run/microvm"), Images: disks, Space: s.space.In(disks), Layers: s.layers, Kernel: s.dir.Path("kernel"), Guest: guest.Name(),
+		Emulate: s.cfg.EmulateMachines, Logger: s.log,
+	}
+	if err := binaries.Static(guest); err != nil {
+		cfg.Missing = api.Ability{Reason: err.Error(), Fix: api.HintOf(err)}
+	}
+	b, err := microvm.New(cfg)
+	if err == nil {
+		s.onClose(func(context.Context) error { return b.Close() })
+	}
+	return b, err
 }
 
 // gvisor creates the gVisor backend. In a build without gVisor the backend reports that.

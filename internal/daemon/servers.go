@@ -74,7 +74,7 @@ func (s *System) openSpaces() *durable.Service {
 	live := func(ctx context.Context, all bool) ([]api.Sandbox, error) {
 		return s.sandboxes.Sandboxes.List(ctx, all)
 	}
-	s.guards.durable = durable.New(durable.Config{Store: s.workspaces, Layers: s.layers, Rows: s.db, Live: live})
+	s.guards.durable = durable.New(durable.Config{Store: s.workspaces, Layers: s.layers, Rows: s.db, Shared: s.shared, Live: live})
 	return s.guards.durable
 }
 

@@ -39,6 +39,7 @@ import (
 	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/volume"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/storage/workspace/shared"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/ownership"
@@ -69,6 +70,8 @@ type System struct {
 	archive    *archive.Archive // of layers; nil if there is none
 	layerAdded chan struct{}    // has something when a layer was added
 	workspaces *workspace.Store
+	// shared are the workspaces that other hosts use too; nil without an archive of layers.
+	shared *shared.Workspaces
 	// space is the file system of the data directory.
 	space     *space.Space
 	snapshots *snapshot.Store
@@ -169,6 +172,11 @@ func (s *System) recover(ctx context.Context) error {
 	}
 	if _, err := s.workspaces.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of workspaces is incomplete", "error", err)
+	}
+	if s.shared != nil {
+		if err := s.shared.Start(); err != nil {
+			return err
+		}
 	}
 	if _, err := s.connected.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of repositories is incomplete", "error", err)

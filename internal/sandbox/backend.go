@@ -161,7 +161,7 @@ type Capabilities struct {
 	// Remote: sandboxes run on the machines of a service. They are never chosen for a request that does not name the
 	// backend, and reports of Probe are not kept, because the service may respond at another time.
 	Remote bool
-	// Engine: sandboxes need a service that others install on this machine. Where it is missing, the error of a request for
+	// Engine: sandboxes need a service or programs that others install on this machine. Where they are missing, the error of a request for
 	// the strongest backend says what the backends before it lack.
 	Engine bool
 	// Copied: a workspace is copied into a sandbox when it starts, and back when it is paused or killed, which takes as long as the copy. Its files

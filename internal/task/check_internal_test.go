@@ -1,6 +1,7 @@
 package task
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -105,6 +106,48 @@ func TestCheckUntil(t *testing.T) {
 		r := api.RepoTask{Until: "make", Verify: verify}
 		if err := checkUntil(&r, false); err != nil || r.Verify != want || r.Passes != api.DefaultPasses {
 			t.Errorf("%+v, %v", r, err)
+		}
+	}
+}
+
+// TestSavedIsolation: the default isolation of repositories holds for a request that names none, and repositories with different
+// ones are refused.
+func TestSavedIsolation(t *testing.T) {
+	defaults := map[string]string{"/a": "container", "/b": "gvisor", "/also-a": "container", "/none": ""}
+	e := &Engine{cfg: Config{Isolation: func(_ context.Context, account, url string) (api.Repository, error) {
+		if account != "ada" {
+			t.Errorf("asked for the account %q", account)
+		}
+		return api.Repository{Name: "repo" + url, Isolation: defaults[url]}, nil
+	}}}
+	for _, tt := range []struct {
+		name, requested  string
+		urls             []string
+		isolation, owner string
+		refused          bool
+	}{
+		{"one with a default", "", []string{"/a"}, "container", "repo/a", false},
+		{"one without", "", []string{"/none"}, "", "", false},
+		{"the second has it", "", []string{"/none", "/b"}, "gvisor", "repo/b", false},
+		{"the same default twice", "", []string{"/a", "/also-a"}, "container", "repo/a", false},
+		{"different defaults", "", []string{"/a", "/none", "/b"}, "", "", true},
+		{"the request decides", "docker", []string{"/a", "/b"}, "docker", "", false},
+	} {
+		req := api.CreateTask{}
+		req.Sandbox.Account, req.Sandbox.Isolation = "ada", tt.requested
+		r := api.RepoTask{URL: tt.urls[0]}
+		for _, url := range tt.urls[1:] {
+			r.Also = append(r.Also, api.TaskRepository{URL: url})
+		}
+		err := e.savedIsolation(t.Context(), &req, &r)
+		if tt.refused {
+			if api.KindOf(err) != api.KindConflict || !strings.Contains(err.Error(), "repo/a is container") || !strings.Contains(err.Error(), "repo/b is gvisor") || !strings.Contains(api.HintOf(err), "--isolation") {
+				t.Errorf("%s: %v (%s)", tt.name, err, api.HintOf(err))
+			}
+			continue
+		}
+		if err != nil || req.Sandbox.Isolation != tt.isolation || req.Sandbox.IsolationFrom != tt.owner || r.IsolationFrom != tt.owner {
+			t.Errorf("%s: %q of %q and %q, %v", tt.name, req.Sandbox.Isolation, req.Sandbox.IsolationFrom, r.IsolationFrom, err)
 		}
 	}
 }

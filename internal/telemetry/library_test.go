@@ -62,9 +62,9 @@ func TestLibraries(t *testing.T) {
 	output := log.Writer()
 	defer log.SetOutput(output)
 	head := func(until string, out *buffer) string {
-		tr := &http.Transport{}
-		defer tr.CloseIdleConnections()
 		for end := time.Now().Add(patience.Of(10 * time.Second)); !strings.Contains(out.String(), until); {
+			tr := &http.Transport{} // or the bytes could be read as the next answer
+			defer tr.CloseIdleConnections()
 			resp, err := (&http.Client{Transport: tr}).Head("http://" + ln.Addr().String())
 			if err != nil {
 				t.Fatal(err)

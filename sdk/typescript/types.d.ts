@@ -401,6 +401,7 @@ export interface CreateTemplate {
 export interface CreateWorkspace {
   name?: string;
   quotaBytes?: number;
+  shared?: boolean;
 }
 
 export interface CreatedKey {
@@ -3044,6 +3045,7 @@ export interface Workspace {
   state: "idle" | "active" | "removed";
   task?: string;
   usage?: WorkspaceUsage;
+  version?: WorkspaceVersion;
 }
 
 export interface WorkspaceChange {
@@ -3072,6 +3074,15 @@ export interface WorkspaceUsage {
   files: number;
   incomplete?: string;
   quota?: string;
+}
+
+export interface WorkspaceVersion {
+  changed?: boolean;
+  conflict?: string;
+  host?: string;
+  number: number;
+  storedAt?: string;
+  waiting?: string;
 }
 
 export interface Workstream {

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -18,7 +21,7 @@ import (
 // Run tests blobs; open returns new ones, which are empty.
 func Run(t *testing.T, open func(t *testing.T) archive.Blobs) {
 	for name, test := range map[string]func(*testing.T, archive.Blobs){
-		"Blobs": testBlobs, "HalfPut": testHalfPut, "Names": testNames, "Round": testRound, "Damaged": testDamaged, "Replaced": testReplaced, "Interrupted": testInterrupted, "Refused": testRefused,
+		"Blobs": testBlobs, "Create": testCreate, "HalfPut": testHalfPut, "Names": testNames, "Round": testRound, "Damaged": testDamaged, "Replaced": testReplaced, "Interrupted": testInterrupted, "Refused": testRefused,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -78,15 +81,18 @@ func testBlobs(t *testing.T, b archive.Blobs) {
 	if got := Get(t, b, "one"); string(got) != "replaced" {
 		t.Errorf("replaced: %q", got)
 	}
-	got, err := b.List(t.Context(), 100)
+	got, err := b.List(t.Context(), "", 100)
 	must(t, err)
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("listed %q, not %q", got, want)
 	}
-	if got, err := b.List(t.Context(), 2); err != nil || len(got) != 2 {
+	if got, err := b.List(t.Context(), "", 2); err != nil || len(got) != 2 {
 		t.Errorf("two of them: %q, %v", got, err)
+	}
+	if got, err := b.List(t.Context(), "part", 10); err != nil || len(got) != 2 {
+		t.Errorf("those that begin with part: %q, %v", got, err)
 	}
 	for range 2 { // the second time it is gone
 		must(t, b.Remove(t.Context(), "one"))
@@ -96,6 +102,38 @@ func testBlobs(t *testing.T, b archive.Blobs) {
 	}
 	if got := Get(t, b, "parts"); len(got) != 2*part {
 		t.Errorf("another one: %d bytes", len(got))
+	}
+}
+
+// testCreate: of those who create a blob at the same time one succeeds, and its content stays.
+func testCreate(t *testing.T, b archive.Blobs) {
+	const hosts = 8
+	var wg sync.WaitGroup
+	var won atomic.Int64
+	for i := range int64(hosts) {
+		wg.Go(func() {
+			switch err := b.Create(t.Context(), "one", fmt.Append(nil, i+1)); api.KindOf(err) {
+			case "":
+				if !won.CompareAndSwap(0, i+1) {
+					t.Error("two of them created it")
+				}
+			case api.KindExists:
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := Get(t, b, "one"); string(got) != fmt.Sprint(won.Load()) {
+		t.Errorf("%q, created by %d", got, won.Load())
+	}
+	must(t, b.Remove(t.Context(), "one"))
+	must(t, b.Create(t.Context(), "one", []byte("again")))
+	if got, err := b.List(t.Context(), "", 10); err != nil || len(got) != 1 {
+		t.Errorf("listed %q, %v", got, err)
+	}
+	if err := b.Create(t.Context(), "../x", nil); api.KindOf(err) != api.KindInvalid {
+		t.Errorf("created a blob elsewhere: %v", err)
 	}
 }
 
@@ -124,7 +162,7 @@ func testHalfPut(t *testing.T, b archive.Blobs) {
 	if got := Get(t, b, "old"); string(got) != "old" {
 		t.Errorf("half a blob replaced another: %d bytes", len(got))
 	}
-	if got, err := b.List(t.Context(), 10); err != nil || !slices.Equal(got, []string{"old"}) {
+	if got, err := b.List(t.Context(), "", 10); err != nil || !slices.Equal(got, []string{"old"}) {
 		t.Errorf("listed %q, %v", got, err)
 	}
 }

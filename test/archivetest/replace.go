@@ -16,7 +16,7 @@ import (
 // list lists all blobs, sorted.
 func list(t *testing.T, b archive.Blobs) []string {
 	t.Helper()
-	names, err := b.List(t.Context(), 100)
+	names, err := b.List(t.Context(), "", 100)
 	must(t, err)
 	slices.Sort(names)
 	return names

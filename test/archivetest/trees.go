@@ -163,7 +163,7 @@ func testRefused(t *testing.T, b archive.Blobs) {
 	if err := a.Save(t.Context(), Name, root); api.KindOf(err) != api.KindUnsupported {
 		t.Errorf("a setuid file: %v", err)
 	}
-	if names, err := b.List(t.Context(), 10); err != nil || len(names) > 0 {
+	if names, err := b.List(t.Context(), "", 10); err != nil || len(names) > 0 {
 		t.Errorf("left %q, %v", names, err)
 	}
 	if has, err := a.Has(t.Context(), Name); has || err != nil {

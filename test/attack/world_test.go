@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"hortus.dev/internal/backend/docker"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
+	"hortus.dev/internal/backend/microvm"
 	"hortus.dev/internal/backend/wasm"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/manager"
@@ -30,6 +32,7 @@ import (
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
+	"hortus.dev/test/microvmtest"
 	wait "hortus.dev/test/patience"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/tools"
@@ -127,17 +130,21 @@ func onEach(t *testing.T, attack func(t *testing.T, w *world)) { each(t, attack,
 func onEachAtOnce(t *testing.T, attack func(t *testing.T, w *world)) { each(t, attack, true) }
 
 func each(t *testing.T, attack func(t *testing.T, w *world), atOnce bool) {
-	for _, isolation := range isolations {
+	all := isolations
+	if onMachines[t.Name()] {
+		all = append(slices.Clone(all), "microvm")
+	}
+	for _, isolation := range all {
 		t.Run(isolation, func(t *testing.T) {
 			if isolation != "container" {
 				// Such attacks end at a kernel which holds the same for every user, or at an engine.
 				tier.AnyUser(t)
 			}
-			if top, _, _ := strings.Cut(t.Name(), "/"); isolation == "docker" && !inCI[top] {
+			if top, _, _ := strings.Cut(t.Name(), "/"); isolation == "docker" && !inCI[top] || isolation == "microvm" {
 				tier.Soak(t)
 			}
 			needsPrograms(t, isolation)
-			if atOnce {
+			if atOnce && isolation != "microvm" { // which has a processor's work to do if it is emulated
 				t.Parallel()
 			}
 			attack(t, newWorldOf(t, isolation, ""))
@@ -158,6 +165,9 @@ func (w *world) open(t *testing.T, programs string) (backend, error) {
 	}
 	if w.isolation == "docker" {
 		return docker.New(docker.Config{Dir: w.run, Layers: w.layers, Workspaces: w.workspaces, Guest: staticGuest(t), Host: engine.host(t)})
+	}
+	if w.isolation == "microvm" {
+		return microvmtest.New(t, microvm.Config{Dir: w.run, Layers: w.layers}, filepath.Join(filepath.Dir(layersDir), "machines")), nil
 	}
 	honest := tools.Dir(t)
 	if programs == "" {
@@ -199,6 +209,9 @@ func newWorldFrom(t *testing.T, isolation, programs, dir string, template image.
 		t.Fatal(err)
 	}
 	w.layers, w.tree = layers, tree.Digest
+	if isolation == "microvm" {
+		w.tree = microvmtest.Tree(t, layers)
+	}
 	if w.workspaces, err = workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(w.dir, "workspaces"), Layers: layers}); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +237,7 @@ func newWorldFrom(t *testing.T, isolation, programs, dir string, template image.
 	log := event.NewLog(event.Config{Store: w.db})
 	t.Cleanup(func() { log.Close() })
 	w.Manager = manager.New(manager.Config{
-		Owner: owner.ID, Backends: []sandbox.Backend{w.backend}, Templates: hostTemplate(tree.Digest), Rows: w.db, Log: log,
+		Owner: owner.ID, Backends: []sandbox.Backend{w.backend}, Templates: hostTemplate(w.tree), Rows: w.db, Log: log,
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -53,4 +53,5 @@ var inCI = []string{
 	"life/canceled-start-leaves-nothing", "limit/memory", "limit/processes", "wall/guest-out-of-reach", "wall/host-files-are-out-of-sight",
 	"wall/sandboxes-do-not-see-each-other", "wall/no-network",
 	"workspace/everything-can-be-changed", "workspace/outlives-its-sandbox",
+	"save/what-was-written-is-there",
 }

@@ -32,6 +32,7 @@ type credentialScene struct {
 
 // TestCredentials connects a repository with a GitHub App in a browser, and creates an API key that expires.
 func TestCredentials(t *testing.T) {
+	tier.Soak(t)
 	tier.AnyUser(t)
 	t.Parallel()
 	modules := needsBrowser(t)

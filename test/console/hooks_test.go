@@ -21,6 +21,7 @@ type hookScene struct {
 
 // TestHooks creates a webhook in a browser, which then shows what a forge sends.
 func TestHooks(t *testing.T) {
+	tier.Soak(t)
 	tier.AnyUser(t)
 	t.Parallel()
 	modules := needsBrowser(t)

@@ -15,6 +15,7 @@ import (
 
 // TestPolicy sets the branch policy of a repository in a browser, within that of the operator. Names of branches are markup.
 func TestPolicy(t *testing.T) {
+	tier.Soak(t)
 	tier.AnyUser(t)
 	t.Parallel()
 	modules := needsBrowser(t)

@@ -32,6 +32,7 @@ type team struct {
 
 // TestTeam has people of a team sign in with a provider of OpenID Connect, and goes through the pages of operators and users.
 func TestTeam(t *testing.T) {
+	tier.Soak(t)
 	tier.AnyUser(t)
 	t.Parallel()
 	modules := needsBrowser(t)

@@ -79,8 +79,8 @@ func document(t *testing.T) string {
 	return ""
 }
 
-// lacks returns the first capability that a case needs and a backend has not.
-func (c Case) lacks(r api.BackendReport) (api.Ability, bool) {
+// Lacks returns the first capability that a case needs and a backend has not.
+func (c Case) Lacks(r api.BackendReport) (api.Ability, bool) {
 	needs := c.Needs
 	if !c.Plain {
 		needs = append(slices.Clip(needs), api.CapPrograms)
@@ -123,7 +123,7 @@ func column(b sandbox.Backend, r api.BackendReport) (name string, out []cell) {
 		if !slices.Contains(kinds, kind) {
 			kinds = append(kinds, kind)
 		}
-		if a, lacks := c.lacks(r); !lacks {
+		if a, lacks := c.Lacks(r); !lacks {
 			ran[kind]++
 		} else if !slices.Contains(left[kind], string(a.Capability)) {
 			left[kind] = append(left[kind], string(a.Capability))

@@ -29,6 +29,8 @@ type Fixture struct {
 	Leftovers func(id api.SandboxID) []string
 	// OwnKernel is true if sandboxes have a kernel that is not the host's.
 	OwnKernel bool
+	// FullKernel is true if that kernel is a whole Linux: it has every system call, and its files are on a disk.
+	FullKernel bool
 	// GuestListed is true if root inside sees the guest in /proc, because an engine mounts it. Root may then
 	// list the numbers of its descriptors and make it the first to end for memory, and no more.
 	GuestListed bool
@@ -86,7 +88,7 @@ func Run(t *testing.T, new func(t *testing.T) Fixture) {
 			if !c.Alone {
 				t.Parallel()
 			}
-			if a, lacks := c.lacks(s.Report); lacks {
+			if a, lacks := c.Lacks(s.Report); lacks {
 				t.Skipf("%s lacks %s on this host: %s", f.Backend.Name(), a.Capability, a.Reason)
 			}
 			c.Check(t, s)

@@ -28,11 +28,11 @@ const kernelPackage = "linux-image-cloud-amd64"
 // programs are what the machine's file system is made of, with all that they
 // depend on.
 var programs = []string{"base-files", "base-passwd", "bash", "coreutils", "dash", "dbus", "findutils", "grep", "gzip", "hostname",
-	"mount", "perl-base", "procps", "python3", "sed", "systemd", "tar", "util-linux"}
+	"mount", "nfs-kernel-server", "perl-base", "procps", "python3", "sed", "systemd", "tar", "util-linux"}
 
 // drivers are loaded by the machine before it mounts its disks, with what they
 // depend on. What the kernel has built in is passed over.
-var drivers = []string{"virtio_pci", "virtio_blk", "virtio_console", "virtio-rng", "overlay"}
+var drivers = []string{"virtio_pci", "virtio_blk", "virtio_console", "virtio-rng", "overlay", "nfsd", "nfsv4"}
 
 // command runs a program of the host; its output is shown only if it fails.
 func command(ctx context.Context, name string, args ...string) (string, error) {

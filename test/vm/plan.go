@@ -48,6 +48,7 @@ func plan() []step {
 		conformance = "test/conformance"
 		attack      = "test/attack"
 		story       = "test/story"
+		shared      = "internal/storage/workspace/shared"
 		user        = 1000
 	)
 	limits := []string{"-test.run", "^(TestProbe|Test.*Limits?|TestPause|TestAsked.*|TestKill.*|TestChangesOfLayers|TestGuestExit|TestReclaim.*|TestStartCanceled)$", "-test.short"}
@@ -84,6 +85,7 @@ func plan() []step {
 		{Name: "systemd/program", Package: story, Args: []string{"-test.run", "^TestDelegatedGroup$"}, Group: systemdScope, UID: user, Must: []string{"TestDelegatedGroup"}},
 		{Name: "systemd/service", Package: cgroups, Group: systemdService, UID: user, Must: []string{"TestRealGroup", "TestMakesWay"}},
 		{Name: "systemd/login", Package: container, Args: []string{"-test.run", "^TestProbe$"}, Group: systemdPlain, UID: user, Must: []string{"TestProbe"}},
+		{Name: "nfs", Package: shared, Args: []string{"-test.run", "^TestNFS$"}, Group: service, Must: []string{"TestNFS"}},
 		{Name: "userns", Package: story, Args: []string{"-test.run", "^TestUserNamespacesForRootOnly$"}, Group: service, Must: []string{"TestUserNamespacesForRootOnly"}},
 	}
 }

@@ -80,8 +80,19 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	}
 	conn.Close()
 	m.link.Pause(state.Paused)
+	if err := b.endSave(ctx, m); err != nil {
+		r.release()
+		files.Leave()
+		return none, err
+	}
+	paused, err := b.paused(ctx, m.container)
+	if err != nil {
+		r.release()
+		files.Leave()
+		return none, err
+	}
 	m.run()
-	return sandbox.Adopted{Machine: m, Spec: spec, Paused: state.Paused}, nil
+	return sandbox.Adopted{Machine: m, Spec: spec, Paused: paused}, nil
 }
 
 // Orphans implements sandbox.Backend. An engine that cannot be reached has sandboxes of which the run
@@ -114,6 +125,10 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 	proof := api.Proof{How: "the engine has no container of the sandbox"}
 	if !id.Valid() {
 		return api.Proof{}, api.Errorf(api.KindInvalid, "sandbox id %q is malformed", string(id))
+	}
+	if err := b.removeSavers(ctx, id); err != nil {
+		proof.Left = -1
+		return proof, err
 	}
 	all, err := b.find(ctx, id)
 	if err != nil {

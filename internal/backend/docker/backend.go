@@ -165,7 +165,7 @@ func (b *Backend) Name() string { return "docker" }
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{StartTimeout: startTimeout, Prepare: true, Adopt: true, Engine: true, Copied: true}
+	return sandbox.Capabilities{StartTimeout: startTimeout, Prepare: true, Save: true, Adopt: true, Engine: true, Copied: true}
 }
 
 // Close waits until every machine has ended or was left, which the caller has to cause first.

@@ -23,6 +23,11 @@
 // while none of its processes runs; see package copied. The changes of a durable one are stored by Pause and Kill, and by Reclaim
 // if a daemon ended before it could.
 //
+// # Saves
+//
+// A save pauses the container, and runs a program of package initns in a second one, which has the process ids of the first and compares
+// the two roots. A restore gives the stage the file, which it restores over the root before the guest serves.
+//
 // # Lifetimes
 //
 // A [Backend] lives as long as its daemon. A machine is a container, which outlives both. Before its

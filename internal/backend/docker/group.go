@@ -84,3 +84,12 @@ func (g groups) processes() int64 {
 	}
 	return int64(bytes.Count(b, []byte("\n")))
 }
+
+// thawed reports that processes run, as far as it is known.
+func (g groups) thawed() bool {
+	switch strings.TrimSpace(string(g.read("freezer", "freezer.state", "cgroup.freeze"))) {
+	case "THAWED", "0":
+		return true
+	}
+	return false
+}

@@ -42,7 +42,9 @@ type machine struct {
 
 	killing sync.Mutex // one kill at a time
 	stored  bool       // by a kill
-	storing sync.Mutex // one store at a time
+	turn    turn
+	moved   time.Time // of the last pause or resume; with turn
+	stands  bool      // a save holds it; with turn
 	mu      sync.Mutex
 	killed  bool
 	proof   *api.Proof // once nothing is left
@@ -53,8 +55,26 @@ func newMachine(b *Backend, spec sandbox.Spec, container string, r *root, files 
 	id := spec.ID
 	spec.Env = nil
 	return &machine{b: b, id: id, spec: spec, container: container, root: r, files: files, link: link.New(filepath.Join(b.rundir(id), guestSocket), 0),
-		done: make(chan struct{}), freed: make(chan struct{})}
+		turn: make(turn, 1), done: make(chan struct{}), freed: make(chan struct{})}
 }
+
+// turn is held by a call that pauses, resumes or stores: what is read of a container must not change meanwhile.
+type turn chan struct{}
+
+// take waits until no other call has the turn.
+func (t turn) take(ctx context.Context, id api.SandboxID) error {
+	if err := ctx.Err(); err != nil {
+		return api.Errorf(api.KindOf(err), "sandbox %s: %w", id, err)
+	}
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return api.Errorf(api.KindOf(ctx.Err()), "sandbox %s is being paused, resumed or saved: %w", id, ctx.Err())
+	}
+}
+
+func (t turn) end() { <-t }
 
 // run starts the machine's goroutine.
 func (m *machine) run() {
@@ -145,6 +165,21 @@ func (m *machine) alive() error {
 // Pause implements sandbox.Machine. The changes of a durable workspace are stored: who can see it then expects them there.
 // If that fails, the machine runs on.
 func (m *machine) Pause(ctx context.Context) error {
+	if err := m.turn.take(ctx, m.id); err != nil {
+		return err
+	}
+	defer m.turn.end()
+	if err := m.halt(ctx); err != nil {
+		return err
+	}
+	if err := m.b.store(ctx, m.spec, m.container, m.files); err != nil {
+		return errors.Join(err, m.goOn(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+// halt pauses the container. The caller has the turn.
+func (m *machine) halt(ctx context.Context) error {
 	if err := m.alive(); err != nil {
 		return err
 	}
@@ -155,17 +190,32 @@ func (m *machine) Pause(ctx context.Context) error {
 	}
 	// A conflict is a container that is paused, or one that has ended.
 	paused, err := m.b.paused(ctx, m.container)
-	if err == nil && !paused {
-		m.link.Pause(false)
+	switch {
+	case err != nil:
+		return err
+	case !paused:
 		err = api.Errorf(api.KindUnavailable, "sandbox %s has ended", m.id)
+	case groupOf(m.pid).thawed():
+		err = api.Errorf(api.KindInternal, "the engine says that sandbox %s is paused, and its processes run", m.id)
 	}
 	if err != nil {
-		return err
+		m.link.Pause(false)
 	}
-	if err := m.store(ctx); err != nil {
-		return errors.Join(err, m.Resume(context.WithoutCancel(ctx)))
+	return err
+}
+
+// eventsWithin is the time in which an engine receives its own events of a pause or a resume. Docker 20.10 sets the state of a container
+// by them a second time: a late event of a resume makes it report that a container which was paused again runs.
+const eventsWithin = 300 * time.Millisecond
+
+// awaitEvents waits until the engine has received the events of the last pause or resume. The caller has the turn.
+func (m *machine) awaitEvents(ctx context.Context) error {
+	select {
+	case <-time.After(time.Until(m.moved.Add(eventsWithin))):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return nil
 }
 
 // pauseTries is the maximum number of attempts to pause a container. With control groups of version 1, a
@@ -174,8 +224,12 @@ const pauseTries = 6
 
 // freeze pauses the container, unless it is paused or has ended.
 func (m *machine) freeze(ctx context.Context) error {
+	if err := m.awaitEvents(ctx); err != nil {
+		return err
+	}
+	defer func() { m.moved = time.Now() }()
 	for try, wait := 1, 20*time.Millisecond; ; try, wait = try+1, 2*wait {
-		_, err := m.b.engine.ContainerPause(ctx, m.container, client.ContainerPauseOptions{})
+		_, err := m.pause(ctx)
 		if err == nil || cerrdefs.IsConflict(err) {
 			return nil
 		}
@@ -190,8 +244,24 @@ func (m *machine) freeze(ctx context.Context) error {
 	}
 }
 
+// pause calls the engine. The end of ctx does not interrupt it: the engine would continue, and pause what nobody resumes.
+func (m *machine) pause(ctx context.Context) (client.ContainerPauseResult, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+	defer cancel()
+	return m.b.engine.ContainerPause(ctx, m.container, client.ContainerPauseOptions{})
+}
+
 // Resume implements sandbox.Machine.
 func (m *machine) Resume(ctx context.Context) error {
+	if err := m.turn.take(ctx, m.id); err != nil {
+		return err
+	}
+	defer m.turn.end()
+	return m.goOn(ctx)
+}
+
+// goOn resumes the container, if it is paused. The caller has the turn.
+func (m *machine) goOn(ctx context.Context) error {
 	if err := m.alive(); err != nil {
 		return err
 	}
@@ -200,6 +270,10 @@ func (m *machine) Resume(ctx context.Context) error {
 		return err
 	}
 	if paused {
+		if err := m.awaitEvents(ctx); err != nil {
+			return api.Errorf(api.KindOf(err), "resume sandbox %s: %w", m.id, err)
+		}
+		defer func() { m.moved = time.Now() }()
 		if _, err := m.b.engine.ContainerUnpause(ctx, m.container, client.ContainerUnpauseOptions{}); err != nil {
 			return engineError(fmt.Sprintf("resume sandbox %s", m.id), err)
 		}
@@ -252,10 +326,18 @@ func (m *machine) Stats(ctx context.Context) (api.Stats, error) {
 // howRemoved is how it is known that every process has ended.
 const howRemoved = "the engine killed the container's first process, which the kernel lets end only after every other process of its pid namespace, and removed the container"
 
-// store stores the changes of a durable workspace. The container is paused, or has ended.
+// store stores the changes of a durable workspace, for a Kill: nothing resumes the container any more.
 func (m *machine) store(ctx context.Context) error {
-	m.storing.Lock()
-	defer m.storing.Unlock()
+	if err := m.turn.take(ctx, m.id); err != nil {
+		return err
+	}
+	defer m.turn.end()
+	if err := m.freeze(ctx); err != nil {
+		return engineError("pause the container", err)
+	}
+	if groupOf(m.pid).thawed() {
+		return api.Errorf(api.KindInternal, "the engine did not pause the container")
+	}
 	return m.b.store(ctx, m.spec, m.container, m.files)
 }
 
@@ -290,9 +372,7 @@ func (m *machine) end(ctx context.Context, store bool) (api.Proof, error) {
 	var lost error
 	if store && m.files.Durable() != nil && !m.stored {
 		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-		if lost = m.freeze(long); lost == nil {
-			lost = m.store(long)
-		}
+		lost = m.store(long)
 		cancel()
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 		defer cancel()

@@ -115,7 +115,7 @@ func (b *Backend) try(ctx context.Context) api.Ability {
 	spec := sandbox.Spec{ID: api.NewSandboxID(), Hostname: "trial", Limits: api.DefaultLimits(), Layers: []layer.Digest{"trial"}}
 	// No layer of the store: only the places of mounts, and the directories that images have.
 	r := &root{name: repository + ":" + b.owner + "-trial", layers: spec.Layers, places: []string{"/etc", "/run", "/var", "/home"}}
-	m, err := b.bootRoot(ctx, spec, r, nil)
+	m, err := b.bootRoot(ctx, spec, r, nil, nil)
 	if err == nil {
 		_, err = m.Kill(context.WithoutCancel(ctx))
 	}
@@ -167,7 +167,7 @@ func (b *Backend) describe(info system.Info, start api.Ability) api.BackendRepor
 		{Capability: api.CapLimitOutput, OK: true, Reason: "counted by the daemon"},
 		{Capability: api.CapPrivateFiles, OK: true},
 		{Capability: api.CapNoNetwork, OK: true},
-		{Capability: api.CapCheckpoint, Reason: "containers of the runtime " + b.runtime(info) + " have the host's kernel, which cannot save their memory", Fix: "Use --isolation gvisor."},
+		{Capability: api.CapCheckpoint, Reason: noMemory + "; files can be saved and forked", Fix: "Use --isolation gvisor."},
 		{Capability: api.CapWorkspace, OK: true, Reason: "copied into the container at the start, and back when it is paused and at the end"},
 		{Capability: api.CapEgress, OK: true, Grade: api.EgressByHost, Reason: "captured by netfilter rules in the sandbox's own network"},
 		{Capability: api.CapPool, OK: true},

@@ -43,7 +43,7 @@ const (
 
 // Start implements sandbox.Backend.
 func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
-	m, err := b.boot(ctx, spec)
+	m, err := b.boot(ctx, spec, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -62,15 +62,15 @@ func (b *Backend) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Machi
 		return nil, api.Errorf(api.KindUnsupported, "sandbox %s: no guest is booted ahead of requests with a workspace", spec.ID)
 	}
 	spec.Env = nil
-	m, err := b.boot(ctx, spec)
+	m, err := b.boot(ctx, spec, nil)
 	if err != nil {
 		return nil, err // without a type
 	}
 	return m, nil
 }
 
-// boot starts a guest until it waits for "go". After an error nothing is left.
-func (b *Backend) boot(ctx context.Context, spec sandbox.Spec) (_ *waiting, err error) {
+// boot starts a guest until it waits for "go". saved has the files of a save; nil for none. After an error nothing is left.
+func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, saved *os.File) (_ *waiting, err error) {
 	if !spec.ID.Valid() {
 		return nil, api.Errorf(api.KindInvalid, "sandbox id %q is malformed", string(spec.ID))
 	}
@@ -86,11 +86,11 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec) (_ *waiting, err 
 		r.release()
 		return nil, err
 	}
-	return b.bootRoot(ctx, spec, r, files)
+	return b.bootRoot(ctx, spec, r, files, saved)
 }
 
 // bootRoot is boot with leased layers and files, which it releases after an error.
-func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root, files *copied.Files) (_ *waiting, err error) {
+func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root, files *copied.Files, saved *os.File) (_ *waiting, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	undo := []func(){r.release, files.Release}
@@ -155,11 +155,15 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root, file
 	if err := groupOf(pid).limitSockets(spec.Limits.MemoryBytes); err != nil && os.Geteuid() == 0 { // of other users the report says it
 		b.log.Warn("the limit of memory does not count the buffers of sockets", "sandbox", spec.ID, "error", err)
 	}
-	short, cancel := context.WithTimeout(ctx, stageTimeout)
+	within := stageTimeout
+	if saved != nil {
+		within = startTimeout
+	}
+	short, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	conn, err := s.meet(short, pid)
+	conn, err := s.birth.meet(short, pid)
 	if err == nil {
-		err = b.instruct(short, conn, s.guest, spec, cfg, seen)
+		err = b.instruct(short, conn, s.guest, saved, spec, cfg, seen)
 		if err != nil {
 			conn.Close()
 		}
@@ -214,8 +218,7 @@ func (b *Backend) running(ctx context.Context, id string) (int, error) {
 // the stage asks for it.
 type sockets struct {
 	guest *os.File
-	birth *net.UnixListener
-	path  string // of birth
+	birth *control
 }
 
 func (s *sockets) close() {
@@ -229,10 +232,7 @@ func listen(dir string) (_ *sockets, err error) {
 	if err := os.Mkdir(below, 0o755); err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(below, 0o755); err != nil {
-		return nil, err
-	}
-	guest, err := bind("unix", dir, guestSocket)
+	guest, err := link.Listen("unix", dir, guestSocket)
 	if err != nil {
 		return nil, err
 	}
@@ -242,38 +242,42 @@ func listen(dir string) (_ *sockets, err error) {
 	if s.guest, err = guest.File(); err != nil {
 		return nil, err
 	}
-	s.path = filepath.Join(below, path.Base(initns.EngineSocket))
-	if s.birth, err = bind("unixpacket", below, path.Base(s.path)); err == nil {
-		err = os.Chmod(s.path, 0o666) // in a user namespace of the engine, root is another user
-	}
-	if err != nil {
+	if s.birth, err = birthSocket(below); err != nil {
 		s.guest.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// bind listens in a directory, whose path may be longer than the address of a socket.
-func bind(network, dir, name string) (*net.UnixListener, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	l, err := net.ListenUnix(network, &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name), Net: network})
-	if err == nil {
-		// The address names a descriptor that is closed; the run directory is removed as a whole.
-		l.SetUnlinkOnClose(false)
-	}
-	return l, err
+// control is the socket on which the first process of a container reports.
+type control struct {
+	*net.UnixListener
+	path string
 }
 
-// meet waits until the stage connects, and removes the name of its socket. It refuses other processes.
-func (s *sockets) meet(ctx context.Context, pid int) (*net.UnixConn, error) {
-	stop := context.AfterFunc(ctx, func() { s.birth.SetDeadline(time.Unix(1, 0)) })
+// birthSocket makes it in a directory that the container sees.
+func birthSocket(dir string) (*control, error) {
+	c := &control{path: filepath.Join(dir, path.Base(initns.EngineSocket))}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.UnixListener, err = link.Listen("unixpacket", dir, path.Base(c.path)); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(c.path, 0o666); err != nil { // in a user namespace of the engine, root is another user
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// meet waits until the process connects, and removes the name of the socket. It refuses other processes.
+func (s *control) meet(ctx context.Context, pid int) (*net.UnixConn, error) {
+	stop := context.AfterFunc(ctx, func() { s.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for {
-		conn, err := s.birth.AcceptUnix()
+		conn, err := s.AcceptUnix()
 		if err != nil {
 			return nil, errors.Join(ctx.Err(), err)
 		}
@@ -285,7 +289,7 @@ func (s *sockets) meet(ctx context.Context, pid int) (*net.UnixConn, error) {
 }
 
 // instruct sends the stage everything that it needs to become the guest, and waits until the guest is ready.
-func (b *Backend) instruct(ctx context.Context, conn *net.UnixConn, socket *os.File, spec sandbox.Spec, cfg []byte, seen *initns.Limits) error {
+func (b *Backend) instruct(ctx context.Context, conn *net.UnixConn, socket, saved *os.File, spec sandbox.Spec, cfg []byte, seen *initns.Limits) error {
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	c := &child.Child{Conn: conn}
@@ -294,7 +298,12 @@ func (b *Backend) instruct(ctx context.Context, conn *net.UnixConn, socket *os.F
 		Filter: b.filter, Threads: birth.Reserve, Capture: true, Limits: seen,
 		Dirs: launch.OwnDirs(), Files: launch.NameFiles(spec), Run: launch.RunFiles(spec),
 	}
-	if err := c.Send(is, []int{int(socket.Fd())}); err != nil {
+	fds := []int{int(socket.Fd())}
+	if saved != nil {
+		is.Saved = len(fds)
+		fds = append(fds, int(saved.Fd()))
+	}
+	if err := c.Send(is, fds); err != nil {
 		return err
 	}
 	if err := c.Send(cfg, nil); err != nil && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
@@ -311,6 +320,9 @@ func (b *Backend) instruct(ctx context.Context, conn *net.UnixConn, socket *os.F
 // startError returns why a guest did not start.
 func (b *Backend) startError(ctx context.Context, id api.SandboxID, container string, err error) error {
 	var step *child.StepError
+	if errors.As(err, &step) && step.Step == initns.SavedStep {
+		return restoreError(id, step)
+	}
 	if errors.As(err, &step) {
 		return api.Errorf(api.KindUnisolated, "sandbox %s: cannot prepare the container: %s: %s", id, step.Step, step.Text)
 	}

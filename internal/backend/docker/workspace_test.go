@@ -2,8 +2,10 @@ package docker_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -185,10 +187,58 @@ func TestHostileWorkspace(t *testing.T) {
 			t.Errorf("%s: %q is stored", name, got)
 		}
 	}
+	// The engine leaves out what it cannot name, without an error: nobody could tell it from what was removed.
+	spec.ID = api.NewSandboxID()
+	m = start(t, d, spec)
+	output(t, m, "user", "cd /workspace; echo lost >again; n=$(printf %0250d 0); for i in $(seq 17); do mkdir $n; cd $n; done; echo out of reach >f")
+	if proof, err := m.Kill(t.Context()); api.KindOf(err) != api.KindConflict || proof.Left != 0 || stored("again") != "base\n" {
+		t.Errorf("a deep tree: %+v, %v, %q", proof, err, stored("again"))
+	}
 	if err := b.workspaces.Remove(context.Background(), spec.Workspace.Upper, "the test is over"); err != nil {
 		t.Error(err)
 	}
 	if ids, err := d.Orphans(t.Context()); err != nil || len(ids) != 0 {
 		t.Errorf("left: %q, %v", ids, err)
 	}
+}
+
+// TestResumeWhileStored has another caller resume a sandbox again and again: what a pause stores is of one instant nevertheless.
+func TestResumeWhileStored(t *testing.T) {
+	tier.Soak(t)
+	b := newBench(t)
+	d := b.open(t, "run")
+	spec := b.spec()
+	var stored func(string) string
+	spec.Workspace, stored = b.desk(t)
+	m := start(t, d, spec)
+	output(t, m, "user", `cd /workspace; head -c 16000000 /dev/urandom >much
+		setsid sh -c 'n=0; while :; do n=$((n+1)); for i in a b c d e f g h; do echo $n >.new; mv .new $i; done; done' >/dev/null 2>&1 </dev/null &
+		until [ -s h ]; do sleep 0.05; done`)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if err := m.Resume(ctx); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for range 5 {
+		if err := m.Pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var n [8]int
+		for i := range n {
+			if _, err := fmt.Sscan(stored(string(rune('a'+i))), &n[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.IsSortedFunc(n[:], func(x, y int) int { return y - x }) || n[0]-n[7] > 1 {
+			t.Errorf("stored: %d", n)
+		}
+	}
+	stop()
+	<-done
+	kill(t, m)
 }

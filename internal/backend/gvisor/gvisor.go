@@ -8,6 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail"
+	"hortus.dev/internal/platform/processor"
 	"hortus.dev/internal/sandbox"
 )
 
@@ -76,5 +77,5 @@ func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark,
 }
 
 func (c *Config) mark() api.ImageMark {
-	return api.ImageMark{Backend: c.Jail.Name, Kernel: c.Version, Guest: c.GuestDigest, CPU: cpu()}
+	return api.ImageMark{Backend: c.Jail.Name, Kernel: c.Version, Guest: c.GuestDigest, CPU: processor.Features()}
 }

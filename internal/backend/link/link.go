@@ -3,11 +3,8 @@ package link
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -30,9 +27,6 @@ const (
 	minRetry = 10 * time.Millisecond
 	maxRetry = time.Second
 )
-
-// maxSocketPath is the maximum length of a socket address, in bytes without its final zero.
-const maxSocketPath = 107
 
 // Link dials the listening socket of a guest, once for each stream. It implements
 // tether.Link.
@@ -242,24 +236,13 @@ func (l *Link) set(state *bool, on bool) {
 
 // Dial opens a connection that is not counted and that a pause does not refuse.
 func (l *Link) Dial(ctx context.Context) (*net.UnixConn, error) {
-	path := l.path
-	if len(path) > maxSocketPath {
-		dir, err := os.Open(filepath.Dir(path))
-		if err != nil {
-			return nil, EndedError()
-		}
-		defer dir.Close()
-		path = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path))
-	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
+	c, err := Connect(ctx, l.path)
 	if err != nil {
 		if cerr := ctx.Err(); cerr != nil {
 			return nil, cerr
 		}
 		return nil, api.Errorf(api.KindUnavailable, "the sandbox's guest does not respond: %w", err)
 	}
-	c := conn.(*net.UnixConn)
 	if l.pid == 0 {
 		return c, nil
 	}

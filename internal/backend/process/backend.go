@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/backend/marked"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
@@ -125,7 +125,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 			return nil, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
 		}
 	}
-	listener, err := listen(dir)
+	listener, err := link.ListenFile(dir, "s")
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
 	}
@@ -196,22 +196,6 @@ func (b *Backend) config(spec sandbox.Spec, dir string) birth.Config {
 		Workspace:  filepath.Join(dir, "workspace"), Path: b.path, Env: env,
 		OutputBuffer: 1 << 20, Memory: spec.Limits.MemoryBytes,
 	}
-}
-
-// listen makes the socket on which the guest serves.
-func listen(dir string) (*os.File, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/s", d.Fd()), Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	ln.SetUnlinkOnClose(false)
-	defer ln.Close()
-	return ln.File()
 }
 
 // spawn executes the guest with its two descriptors only.

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/backend/marked"
 	"hortus.dev/internal/backend/wasm/guest"
 	"hortus.dev/internal/guest/birth"
@@ -165,7 +165,7 @@ func (b *Backend) spawn(spec sandbox.Spec, dir string) (_ *exec.Cmd, _ *birth.Co
 	if err != nil {
 		return nil, nil, err
 	}
-	listener, err := listen(dir)
+	listener, err := link.ListenFile(dir, "s")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -186,22 +186,6 @@ func (b *Backend) spawn(spec sandbox.Spec, dir string) (_ *exec.Cmd, _ *birth.Co
 		return nil, nil, err
 	}
 	return cmd, control, nil
-}
-
-// listen makes the socket on which the guest serves.
-func listen(dir string) (*os.File, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/s", d.Fd()), Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	ln.SetUnlinkOnClose(false)
-	defer ln.Close()
-	return ln.File()
 }
 
 // Reclaim implements sandbox.Backend.

@@ -58,6 +58,9 @@ type Env struct {
 	// InstallPython installs a Python interpreter for wasm sandboxes into a directory, if it has
 	// the digest, and returns its digest. Nil where no daemon can run.
 	InstallPython func(dir string, module io.Reader, digest string) (string, error)
+	// InstallKernel installs the kernel of virtual machines into a directory, if its file has the digest,
+	// and returns its release and digest. Nil where no daemon can run.
+	InstallKernel func(ctx context.Context, dir, file, digest string) (release, sum string, err error)
 	// Environ is the environment of the programs that are started here; nil is
 	// this process's own.
 	Environ []string

@@ -88,7 +88,9 @@ func (c *CodeCommand) Run(ctx app.Context, a *app.App) error {
 	if _, err := image.Use(ctx, a, cl, pull, &req); err != nil {
 		return err
 	}
+	done := starting(a, req)
 	s, err := cl.Sandboxes.Create(ctx, req)
+	done()
 	if err != nil {
 		return err
 	}

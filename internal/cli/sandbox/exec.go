@@ -3,10 +3,8 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"hortus.dev/api"
@@ -25,32 +23,6 @@ type sandboxRunCmd struct {
 	flags.Workspace
 	flags.Sandbox
 	file string // to copy into the sandbox before the command; empty for none
-}
-
-// programs are the commands that run a file of the host, by the end of its name.
-var programs = map[string][]string{".js": {"qjs", "--std"}, ".mjs": {"qjs", "--std", "-m"}, ".py": {"python3"}, ".wasm": nil}
-
-// CheckFile says why [RunFile] cannot run what a text names.
-func CheckFile(text string) error {
-	if _, ok := programs[filepath.Ext(text)]; !ok {
-		return api.Errorf(api.KindInvalid, "hortus run --isolation wasm runs a file, and %.80q is none that it can run", text).
-			WithHint("give it a file.js, file.py or file.wasm; for a request in plain language use another isolation")
-	}
-	info, err := os.Stat(text)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%.200s is not a regular file", text)
-	}
-	if err != nil {
-		return api.Errorf(api.KindInvalid, "hortus run --isolation wasm: %w", err)
-	}
-	return nil
-}
-
-// RunFile copies a file into a new wasm sandbox, runs it there and destroys the sandbox.
-func RunFile(ctx app.Context, a *app.App, box flags.Sandbox, file string) error {
-	c := &sandboxRunCmd{Sandbox: box, file: file}
-	c.Command = append(slices.Clone(programs[filepath.Ext(file)]), "/workspace/"+filepath.Base(file))
-	return c.Run(ctx, a)
 }
 
 // copyFile copies the file into a sandbox.
@@ -107,6 +79,11 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
+	if req.Isolation == "wasm" {
+		if err := checkPython(spec.args); err != nil {
+			return err
+		}
+	}
 	stop := catchSignals(a)
 	defer stop.close()
 	before, ready := stop.setup(ctx)
@@ -124,7 +101,9 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 			return err
 		}
 	}
+	done := starting(a, req)
 	s, err := cl.Sandboxes.Create(before, req)
+	done()
 	if err != nil {
 		return setupFailure(err)
 	}

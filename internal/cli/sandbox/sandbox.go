@@ -107,7 +107,9 @@ func (c *sandboxCreateCmd) Run(ctx app.Context, a *app.App) error {
 	if _, err := image.Use(ctx, a, cl, pull, &req); err != nil {
 		return err
 	}
+	done := starting(a, req)
 	s, err := cl.Sandboxes.Create(ctx, req)
+	done()
 	if err != nil {
 		return err
 	}
@@ -127,6 +129,9 @@ func (c *sandboxCreateCmd) Run(ctx app.Context, a *app.App) error {
 
 func warnUnenforced(a *app.App, s api.Sandbox) {
 	for _, u := range s.Unenforced {
+		if u.OnlySlows() {
+			continue
+		}
 		a.Note("warning: limit %s is not enforced: %s", u.Limit, u.Reason)
 	}
 }
@@ -350,6 +355,14 @@ func (c *sandboxResumeCmd) Run(ctx app.Context, a *app.App) error {
 		defer waiting(a, "resuming %s", s.ID())()
 		return s.Resume(ctx)
 	})
+}
+
+// starting says on a terminal that a sandbox is created, if that takes long.
+func starting(a *app.App, req api.CreateSandbox) (done func()) {
+	if req.Isolation == "microvm" {
+		return waiting(a, "starting a virtual machine; the first of a template takes minutes")
+	}
+	return waiting(a, "starting a sandbox")
 }
 
 // waiting says on a terminal what takes long, until done is called.

@@ -52,15 +52,19 @@ func (o one) find(ctx context.Context, cl *client.Client) (string, error) {
 func label(w api.Workspace) string { return cmp.Or(w.Name, string(w.ID)) }
 
 type createCmd struct {
-	Name  string     `arg:"" optional:"" help:"Name: 1 to 63 lower-case letters, digits and -."`
-	Quota flags.Size `placeholder:"SIZE" help:"Maximum size of all written files, with a unit: K, M or G (default: the disk limit of each sandbox that uses it)."`
+	Name   string     `arg:"" optional:"" help:"Name: 1 to 63 lower-case letters, digits and -."`
+	Quota  flags.Size `placeholder:"SIZE" help:"Maximum size of all written files, with a unit: K, M or G (default: the disk limit of each sandbox that uses it)."`
+	Shared bool       `help:"Share it with the other hosts that have the same archive of layers (daemon.layer-archive). If one of them shares a workspace of this name, open that."`
 }
 
 // Run creates a workspace and prints its ID.
 func (c *createCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	w, err := cl.Workspaces.Create(ctx, api.CreateWorkspace{Name: c.Name, QuotaBytes: int64(c.Quota)})
+	w, err := cl.Workspaces.Create(ctx, api.CreateWorkspace{Name: c.Name, QuotaBytes: int64(c.Quota), Shared: c.Shared})
 	if err != nil {
 		return err
+	}
+	if v := w.Version; v != nil && v.Number > 0 {
+		a.Note("opened version %d, which host %s has stored", v.Number, human.Sanitize(v.Host))
 	}
 	return created(a, w, fmt.Sprintf("to use it: hortus sandbox run --workspace %s -- CMD", label(w)))
 }
@@ -118,6 +122,11 @@ func show(a *app.App, w api.Workspace) error {
 		row("task", string(w.Task))
 		row("account", w.Account)
 		row("copy of", string(w.Parent))
+		if v := w.Version; v != nil {
+			row("version", version(v))
+			row("not stored", v.Waiting)
+			row("conflict", conflict(v))
+		}
 		if u := w.Usage; u != nil {
 			row("disk usage", fmt.Sprintf("%s in %s", human.Size(u.Bytes), plural(u.Files, "file and directory", "files and directories")))
 			row("incomplete", u.Incomplete)
@@ -142,6 +151,26 @@ func show(a *app.App, w api.Workspace) error {
 			row("removed", w.EndedAt.Format(time.RFC3339))
 		}
 	})
+}
+
+// version says which version of a shared workspace this host has.
+func version(v *api.WorkspaceVersion) string {
+	text := "none; it is shared, and nothing was stored yet"
+	if v.Number > 0 {
+		text = fmt.Sprintf("%d, stored by host %s at %s", v.Number, v.Host, v.StoredAt.Format(time.RFC3339))
+	}
+	if v.Changed {
+		text += "; this host has changes that are not stored"
+	}
+	return text
+}
+
+// conflict says where changes are that could not be stored.
+func conflict(v *api.WorkspaceVersion) string {
+	if v.Conflict == "" {
+		return ""
+	}
+	return fmt.Sprintf("another host stored a version meanwhile; what was written on this host is workspace %s", v.Conflict)
 }
 
 func plural(n int64, one, many string) string {
@@ -183,6 +212,10 @@ func (c *sealCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	}
 	if a.Flags.JSON {
 		return a.JSON(s)
+	}
+	if v := s.Workspace.Version; v != nil {
+		a.Note("version %d of %s is in the archive; another host can use it", v.Number, label(s.Workspace))
+		return nil
 	}
 	if s.Layer == "" {
 		a.Note("nothing was written in %s since it was last sealed; it has %s", label(s.Workspace), plural(int64(len(s.Workspace.Layers)), "layer", "layers"))

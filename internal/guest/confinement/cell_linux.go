@@ -97,7 +97,7 @@ func NewCell(cfg *birth.Config) (*Cell, error) {
 	return &Cell{Group: f, Root: birth.Groups}, nil
 }
 
-// keptGroup is an empty directory of every gVisor kernel, where the group is mounted while its
+// keptGroup is an empty directory of every sandbox with a kernel of its own, where the group is mounted while its
 // hierarchy is unmounted.
 const keptGroup = "/sys/firmware"
 

@@ -67,13 +67,14 @@ func Settings() []Setting {
 		{Key: "daemon.keep-ended", Env: "HORTUS_KEEP_ENDED", Default: "30d", Kind: Stay, Help: "retention of records of ended sandboxes, tasks and commands; never limits them by number only"},
 		{Key: "daemon.layer-size", Env: "HORTUS_LAYER_SIZE", Default: "20GiB", Kind: Room, Help: "maximum size of all layers; those not used for the longest time are removed, but never one in use; 0 for no limit"},
 		{Key: "daemon.account-size", Env: "HORTUS_ACCOUNT_SIZE", Kind: Room, Help: "maximum size of all that the keys of one account store: workspaces, snapshots, output and events of tasks, sessions; 0 for no limit (default: half of the file system of the data directory)"},
-		{Key: "daemon.layer-archive", Env: "HORTUS_LAYER_ARCHIVE", Kind: Place, Help: "directory, or s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION, for portable copies of layers, which hosts that trust each other may share; default: none"},
+		{Key: "daemon.layer-archive", Env: "HORTUS_LAYER_ARCHIVE", Kind: Place, Help: "directory, or s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION, for portable copies of layers, and for workspaces that hosts share, which trust each other; default: none"},
 		{Key: "daemon.request-rate", Env: "HORTUS_REQUEST_RATE", Default: "1000", Kind: Number, Max: 1e9, Help: "maximum number of requests per second with one user's API key"},
 		{Key: "daemon.create-rate", Env: "HORTUS_CREATE_RATE", Default: "200", Kind: Number, Max: 1e9, Help: "maximum number of sandboxes, snapshots, templates and tasks that one user's API key can create per second"},
 		{Key: "daemon.toolchains", Env: "HORTUS_TOOLCHAINS", Default: "auto", Kind: List, Help: "toolchains of the home directory and /opt that sandboxes have, read-only: auto for those that /usr lacks, none, or names such as auto,rust@nightly,node@20; hortus doctor lists what there is"},
 		{Key: "daemon.runsc", Env: "HORTUS_RUNSC", Kind: Path, Help: "gVisor executable to use instead of the embedded one"},
 		{Key: "docker.host", Env: "HORTUS_DOCKER_HOST", Kind: Text, Help: "Unix socket of the Docker engine for sandboxes with the isolation docker (default: DOCKER_HOST, or that of the system's engine)"},
 		{Key: "docker.runtime", Env: "HORTUS_DOCKER_RUNTIME", Kind: Text, Help: "runtime of the Docker engine for sandboxes (default: the engine's own)"},
+		{Key: "microvm.emulate", Env: "HORTUS_MICROVM_EMULATE", Default: "false", Kind: Switch, Help: "let QEMU emulate the processor of sandboxes with the isolation microvm on a host without KVM: many times slower, not a security boundary, and for tests"},
 		{Key: "daemon.serve", Env: "HORTUS_DAEMON_SERVE", Default: "false", Kind: Switch, Help: "serve HTTP on serve.listen from a daemon that never exits when idle, as in the systemd unit"},
 		{Key: "store.url", Env: "HORTUS_STORE_URL", Flag: "store", Kind: Text, Help: "Postgres database for the rows, such as postgres://hortus@db.example.org/hortus, without a password (default: a SQLite file in the data directory)"},
 		{Key: "store.password-file", Env: "HORTUS_STORE_PASSWORD_FILE", Kind: Path, Help: "file with the password of that database's user (default: PGPASSWORD in the environment)"},
@@ -158,7 +159,7 @@ func Levels() []string { return []string{"debug", "info", "warn", "error"} }
 
 // Isolations lists the backends' names, and auto.
 func Isolations() []string {
-	return []string{"auto", "gvisor", "container", "docker", "wasm", "process", "e2b", "daytona"}
+	return []string{"auto", "gvisor", "container", "docker", "microvm", "wasm", "process", "e2b", "daytona"}
 }
 
 // Check reports whether a text makes sense as the setting's value. The error is of

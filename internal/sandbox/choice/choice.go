@@ -24,8 +24,8 @@ const MinMemory = 16 << 20
 // needs one dies. A smaller limit could be accepted but not kept.
 const MinProcesses = 64
 
-// Chooser chooses among the backends of a build. It remembers what each found on this
-// host, because probing boots a guest.
+// Chooser chooses among the backends of a build. It remembers what each that starts found on this
+// host, because probing boots a guest. A backend remembers by itself that a boot failed.
 type Chooser struct {
 	backends []sandbox.Backend
 
@@ -38,7 +38,7 @@ func New(backends []sandbox.Backend) *Chooser {
 	return &Chooser{backends: backends, reports: map[string]api.BackendReport{}}
 }
 
-// Report probes a backend, the first time.
+// Report probes a backend, until it starts sandboxes here: what is missing may be installed meanwhile.
 func (c *Chooser) Report(ctx context.Context, b sandbox.Backend) api.BackendReport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *Chooser) Report(ctx context.Context, b sandbox.Backend) api.BackendRepo
 	}
 	r := b.Probe(ctx)
 	// A probe that the caller interrupted says nothing about the host.
-	if ctx.Err() == nil && !b.Capabilities().Remote {
+	if _, starts := r.Has(api.CapStart); starts && ctx.Err() == nil && !b.Capabilities().Remote {
 		c.reports[b.Name()] = r
 	}
 	return r

@@ -22,10 +22,11 @@ const (
 // Diff returns what a workspace that nobody uses changes over its layers. With text it has
 // unified diffs of short texts.
 func (s *Service) Diff(ctx context.Context, id api.WorkspaceID, text bool) (api.WorkspaceDiff, error) {
-	w, err := s.Row(ctx, id)
+	w, done, err := s.lastVersion(ctx, id)
 	if err != nil {
 		return api.WorkspaceDiff{}, err
 	}
+	defer done()
 	c, err := s.cfg.Store.Changes(ctx, id, workspace.Limits{Files: maxChanges, FileBytes: 4 << 30, Bytes: 64 << 30})
 	if err != nil {
 		return api.WorkspaceDiff{}, s.InUse(ctx, w, err)

@@ -14,10 +14,11 @@ import (
 // archive. With git the archive has directories with the name .git too: a configuration in
 // such a directory can run programs on the machine of anyone who uses git in it.
 func (s *Service) Export(ctx context.Context, id api.WorkspaceID, git bool, to io.Writer) (api.WorkspaceExport, error) {
-	w, err := s.Row(ctx, id)
+	w, done, err := s.lastVersion(ctx, id)
 	if err != nil {
 		return api.WorkspaceExport{}, err
 	}
+	defer done()
 	var out api.WorkspaceExport
 	archive := tar.NewWriter(to)
 	walked, err := s.cfg.Store.Walk(ctx, id, workspace.WalkOptions{Git: git}, func(e workspace.Entry) error {

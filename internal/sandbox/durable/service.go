@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/storage/workspace/shared"
 )
 
 // Rows is where the records of workspaces are.
@@ -32,11 +33,13 @@ type Rows interface {
 	KeptWorkspaces(ctx context.Context, account string, most int) (int, error)
 }
 
-// Config is what a Service needs. All fields are required.
+// Config is what a Service needs. All fields but Shared are required.
 type Config struct {
 	Store  *workspace.Store
 	Layers *layer.Store
 	Rows   Rows
+	// Shared are the workspaces that other hosts use too; nil without an archive of layers.
+	Shared *shared.Workspaces
 	// Live lists the sandboxes that have not ended.
 	Live func(ctx context.Context, all bool) ([]api.Sandbox, error)
 }
@@ -66,6 +69,9 @@ func (s *Service) Create(ctx context.Context, account string, req api.CreateWork
 		return api.Workspace{}, err
 	}
 	defer release()
+	if req.Shared {
+		return s.share(ctx, account, req, empty)
+	}
 	return s.named(ctx, account, req.Name, func() (api.Workspace, error) {
 		return s.cfg.Store.Make(ctx, workspace.New{
 			Name: req.Name, Account: account, Quota: req.QuotaBytes, Keep: true, Layers: []layer.Digest{empty},
@@ -128,6 +134,7 @@ func (s *Service) Get(ctx context.Context, id api.WorkspaceID) (api.Workspace, e
 		return w, err
 	}
 	w.Usage = usage(u)
+	s.describe(&w)
 	if w.Usage.Quota = ""; w.QuotaBytes > 0 {
 		w.Usage.Quota = sandbox.UpperLimit
 	}
@@ -254,10 +261,11 @@ func (s *Service) SetQuota(ctx context.Context, id api.WorkspaceID, bytes int64)
 
 // Fork makes a copy of a workspace that nobody uses, for its account.
 func (s *Service) Fork(ctx context.Context, id api.WorkspaceID, req api.ForkWorkspace) (api.Workspace, error) {
-	w, err := s.Row(ctx, id)
+	w, done, err := s.lastVersion(ctx, id)
 	if err != nil {
 		return api.Workspace{}, err
 	}
+	defer done()
 	return s.named(ctx, w.Account, req.Name, func() (api.Workspace, error) {
 		out, err := s.cfg.Store.Fork(ctx, id, workspace.New{Name: req.Name, Account: w.Account, Keep: true})
 		return out, s.InUse(ctx, w, err)
@@ -270,7 +278,11 @@ func (s *Service) Seal(ctx context.Context, id api.WorkspaceID) (api.SealedWorks
 	if err != nil {
 		return api.SealedWorkspace{}, err
 	}
-	sealed, err := s.cfg.Store.Seal(ctx, id)
+	seal := s.cfg.Store.Seal
+	if w.Version != nil && s.cfg.Shared != nil {
+		seal = s.cfg.Shared.Store
+	}
+	sealed, err := seal(ctx, id)
 	if err != nil {
 		return api.SealedWorkspace{}, s.InUse(ctx, w, err)
 	}
@@ -289,7 +301,13 @@ func (s *Service) Remove(ctx context.Context, id api.WorkspaceID) (api.Workspace
 	if w.State == api.WorkspaceRemoved {
 		return w, api.Errorf(api.KindNotFound, "workspace %s was removed: %s", w.ID, w.Reason)
 	}
-	if err := s.cfg.Store.Remove(ctx, id, "removed by its owner"); err != nil {
+	if w.Version != nil && s.cfg.Shared != nil {
+		err = s.cfg.Shared.Remove(ctx, id)
+	}
+	if err == nil {
+		err = s.cfg.Store.Remove(ctx, id, "removed by its owner")
+	}
+	if err != nil {
 		return w, s.InUse(ctx, w, err)
 	}
 	used := w.Usage

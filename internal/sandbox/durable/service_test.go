@@ -14,7 +14,10 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/storage/workspace/register"
+	"hortus.dev/internal/storage/workspace/shared"
 	"hortus.dev/internal/store/database"
 )
 
@@ -27,21 +30,45 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newHost(t, "")
+}
+
+// newHost is newWorld for a host, which shares workspaces in a directory unless that is empty.
+func newHost(t *testing.T, dir string) *world {
+	t.Helper()
 	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	layers, err := layer.Open(t.TempDir())
+	cfg := layer.Config{Dir: t.TempDir()}
+	blobs := archive.Dir{Path: dir}
+	if dir != "" {
+		cfg.Archive = archive.Archive{Blobs: blobs}
+	}
+	layers, err := layer.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := db
 	w := &world{t: t}
-	if w.store, err = workspace.Open(t.Context(), workspace.Config{Dir: t.TempDir(), Layers: layers, Rows: rows}); err != nil {
+	var all *shared.Workspaces
+	released := func(id api.WorkspaceID) {
+		if all != nil {
+			all.Released(id)
+		}
+	}
+	if w.store, err = workspace.Open(t.Context(), workspace.Config{Dir: t.TempDir(), Layers: layers, Rows: rows, Released: released}); err != nil {
 		t.Fatal(err)
 	}
-	w.Service = New(Config{Store: w.store, Layers: layers, Rows: rows, Live: func(context.Context, bool) ([]api.Sandbox, error) { return w.live, nil }})
+	if dir != "" {
+		all = shared.New(shared.Config{Store: w.store, Layers: layers, Register: register.New(register.Config{Blobs: blobs, Host: "host"})})
+		if err := all.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { all.Close(context.WithoutCancel(t.Context())); w.store.Close(); layers.Close() })
+	}
+	w.Service = New(Config{Store: w.store, Layers: layers, Rows: rows, Shared: all, Live: func(context.Context, bool) ([]api.Sandbox, error) { return w.live, nil }})
 	return w
 }
 

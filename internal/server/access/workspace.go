@@ -25,6 +25,8 @@ type WorkspaceService interface {
 	Remove(ctx context.Context, id api.WorkspaceID) (api.Workspace, error)
 	Diff(ctx context.Context, id api.WorkspaceID, text bool) (api.WorkspaceDiff, error)
 	Export(ctx context.Context, id api.WorkspaceID, git bool, to io.Writer) (api.WorkspaceExport, error)
+	// Open prepares a workspace for a sandbox; done is called when the sandbox was created, or could not be.
+	Open(ctx context.Context, id api.WorkspaceID) (done func(), err error)
 	// Mount returns what a sandbox needs to have it at /workspace.
 	Mount(ctx context.Context, id api.WorkspaceID) (sandbox.Workspace, error)
 	// InUse says of a conflict who uses the workspace.
@@ -148,6 +150,11 @@ func (s *Sandboxes) createOver(ctx context.Context, req api.CreateSandbox) (api.
 	if err != nil {
 		return api.Sandbox{}, noWorkspace(err)
 	}
+	done, err := s.cfg.Workspaces.Open(ctx, id)
+	if err != nil {
+		return api.Sandbox{}, s.cfg.Workspaces.InUse(ctx, row, err)
+	}
+	defer done()
 	ws, err := s.cfg.Workspaces.Mount(ctx, id)
 	if err != nil {
 		return api.Sandbox{}, err

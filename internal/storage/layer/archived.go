@@ -116,6 +116,52 @@ func (s *Store) save(t Tree, has archived) {
 	})
 }
 
+// Archive saves a tree in the archive, unless it has it, and returns when it is stored.
+//
+// Errors: KindUnsupported without an archive and for a tree that it cannot hold, KindNotFound if the tree is not there or is
+// corrupt, and those of the archive.
+func (s *Store) Archive(ctx context.Context, d Digest) error {
+	if s.cfg.Archive == nil || !portable(d) {
+		return noArchive(d)
+	}
+	if err := s.Verified(ctx, d); err != nil {
+		return err
+	}
+	t, lease, err := s.Lease(d)
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+	return s.cfg.Archive.Save(ctx, string(d), t.Root)
+}
+
+// Fetch gets a tree from the archive, unless it is there. finish may change the files, all of which are below root.
+//
+// Errors: KindUnsupported without an archive, KindNotFound if the archive does not have the tree, KindInvalid if what it has is
+// damaged, and those of the archive.
+func (s *Store) Fetch(ctx context.Context, d Digest, finish func(root string) error) error {
+	if s.cfg.Archive == nil || !portable(d) {
+		return noArchive(d)
+	}
+	_, err := s.put(ctx, d, func(ctx context.Context, tmp string) (Tree, archived, error) {
+		root := filepath.Join(tmp, "root")
+		err := os.Mkdir(root, 0o755)
+		if err == nil {
+			err = s.cfg.Archive.Restore(ctx, string(d), root)
+		}
+		if err == nil {
+			err = finish(root)
+		}
+		return Tree{Root: root}, restored, err
+	})
+	return err
+}
+
+func noArchive(d Digest) error {
+	return api.Errorf(api.KindUnsupported, "layer %.80s cannot be in an archive: this daemon has none, or the layer shows directories of the host", string(d)).
+		WithHint("set daemon.layer-archive to a directory or an object store that all hosts use (docs/layers.md)")
+}
+
 // replace replaces the damaged archive of a tree that was built, if the tree is what was written.
 func (s *Store) replace(a Archive, t Tree) error {
 	if err := s.Verified(s.ctx, t.Digest); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -73,7 +74,7 @@ func testArchived(t *testing.T, blobs archive.Blobs) {
 	if err := blobs.Put(t.Context(), "other", strings.NewReader("other")); err != nil {
 		t.Fatal(err)
 	}
-	if names, err := blobs.List(t.Context(), 10); err != nil || len(names) != 3 {
+	if names, err := blobs.List(t.Context(), "", 10); err != nil || len(names) != 3 {
 		t.Errorf("what is not portable is in the archive: %q, %v", names, err)
 	}
 	if held, err := s.Leased(digestA); err != nil || held {
@@ -96,7 +97,7 @@ func testArchived(t *testing.T, blobs archive.Blobs) {
 	if err != nil || read(t, tree) != "one" || !tree.Packed() {
 		t.Fatalf("%+v, %v", tree, err)
 	}
-	names, err := blobs.List(t.Context(), 10)
+	names, err := blobs.List(t.Context(), "", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func testArchived(t *testing.T, blobs archive.Blobs) {
 	if err != nil || read(t, tree) != "again" {
 		t.Errorf("after the replacement: %+v, %v", tree, err)
 	}
-	after, err := blobs.List(t.Context(), 10)
+	after, err := blobs.List(t.Context(), "", 10)
 	if err != nil || len(after) != len(names) {
 		t.Errorf("%q are in the archive, before the damage %q; %v", after, names, err)
 	}
@@ -173,5 +174,53 @@ func TestArchiveAway(t *testing.T) {
 	s.work.Wait()
 	if n := a.asked.Load(); n != 2 {
 		t.Errorf("after the pause it was asked %d times", n)
+	}
+}
+
+// TestFetch: a small tree, which Put does not save, is fetched by another store; one that the archive does not have is not made.
+func TestFetch(t *testing.T) {
+	a := archive.Archive{Blobs: archive.Dir{Path: t.TempDir()}}
+	open := func(a Archive) *Store {
+		s, err := New(Config{Dir: t.TempDir(), Archive: a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	one, other, none := open(a), open(a), open(nil)
+	d := Digest("sha256-" + strings.Repeat("a", 64))
+	finished := 0
+	finish := func(root string) error {
+		finished++
+		return os.Chmod(filepath.Join(root, "file"), 0o640)
+	}
+	if err := other.Fetch(t.Context(), d, finish); api.KindOf(err) != api.KindNotFound || other.Has(d) || finished > 0 {
+		t.Errorf("not there: %v", err)
+	}
+	if err := one.Archive(t.Context(), d); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("not there: %v", err)
+	}
+	if _, err := one.Put(t.Context(), d, func(_ context.Context, dir string) (Tree, error) {
+		root := filepath.Join(dir, "root")
+		return Tree{Root: root}, errors.Join(os.Mkdir(root, 0o755), os.WriteFile(filepath.Join(root, "file"), []byte("text"), 0o600))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := errors.Join(one.Archive(t.Context(), d), other.Fetch(t.Context(), d, finish)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree, err := other.Resolve(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := os.Stat(filepath.Join(tree.Root, "file"))
+	if err != nil || st.Mode() != 0o640 || finished != 1 {
+		t.Errorf("%v, %v, finished %d times", st, err, finished)
+	}
+	if k, l := api.KindOf(none.Archive(t.Context(), d)), api.KindOf(none.Fetch(t.Context(), d, finish)); k != api.KindUnsupported || l != k {
+		t.Errorf("without an archive: %s, %s", k, l)
 	}
 }

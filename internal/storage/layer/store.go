@@ -161,6 +161,17 @@ func (s *Store) Dir() string { return s.dir }
 // When several Puts of one digest run at the same time, each builds and the
 // first one to finish wins; the others return the winner's tree.
 func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.Context, dir string) (Tree, error)) (Tree, error) {
+	return s.put(ctx, digest, func(ctx context.Context, tmp string) (Tree, archived, error) {
+		tree, has, err := s.restore(ctx, digest, tmp)
+		if err == nil && has != restored {
+			tree, err = build(ctx, tmp)
+		}
+		return tree, has, err
+	})
+}
+
+// put is Put of what make makes in a directory; it says what the archive has of it.
+func (s *Store) put(ctx context.Context, digest Digest, make func(ctx context.Context, tmp string) (Tree, archived, error)) (Tree, error) {
 	if !digest.Valid() {
 		return Tree{}, api.Errorf(api.KindInvalid, "layer digest %q is malformed", string(digest))
 	}
@@ -182,10 +193,7 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	var tree Tree
 	has := restored
 	err = s.cfg.Space.Guard(ctx, "layer "+string(digest), func(ctx context.Context) (err error) {
-		if tree, has, err = s.restore(ctx, digest, tmp); err == nil && has != restored {
-			tree, err = build(ctx, tmp)
-		}
-		if err != nil {
+		if tree, has, err = make(ctx, tmp); err != nil {
 			return err
 		}
 		tree.Image = nil
@@ -306,6 +314,11 @@ func (s *Store) read(digest Digest) (Tree, error) {
 func (s *Store) Has(digest Digest) bool {
 	_, err := s.read(digest)
 	return err == nil
+}
+
+// OpenImage opens the EROFS image of a packed tree, which must be leased.
+func (s *Store) OpenImage(t Tree) (*os.File, error) {
+	return os.Open(filepath.Join(s.dir, string(t.Digest), imageName))
 }
 
 // List names the trees of the store, sorted.

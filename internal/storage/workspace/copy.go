@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
+	"hortus.dev/api"
+	"hortus.dev/internal/platform/sparse"
 	"hortus.dev/internal/storage/beneath"
 )
 
@@ -22,6 +24,8 @@ type copier struct {
 	ctx  context.Context
 	sum  Usage
 	root bool // owners can be kept
+	// portable leaves out what an archive cannot have: pipes, sockets, access control lists, and the bits of setuid and setgid.
+	portable bool
 
 	// links has a name for each file with several, until the end of the copy.
 	links   int
@@ -34,8 +38,8 @@ type copier struct {
 
 // copyUpper copies the content and the attributes of a directory to an empty one. links is
 // an empty directory on the same file system, which the caller removes.
-func (s *Store) copyUpper(ctx context.Context, from, to, links int) (Usage, error) {
-	c := &copier{ctx: ctx, root: isRoot(), links: links, seen: map[uint64]string{}, opening: &s.opening}
+func (s *Store) copyUpper(ctx context.Context, from, to, links int, portable bool) (Usage, error) {
+	c := &copier{ctx: ctx, root: isRoot(), portable: portable, links: links, seen: map[uint64]string{}, opening: &s.opening}
 	defer c.release()
 	var st unix.Stat_t
 	err := unix.Fstat(from, &st)
@@ -81,6 +85,14 @@ func (c *copier) entry(from, to int, name string, depth int) error {
 	c.sum.Files++
 	c.sum.Bytes += st.Blocks * 512
 	kind := st.Mode & unix.S_IFMT
+	if c.portable {
+		switch {
+		case strings.HasPrefix(name, ".wh."):
+			return api.Errorf(api.KindUnsupported, "no archive can have a file whose name begins with .wh.").WithHint("rename or remove the file in a sandbox")
+		case kind == unix.S_IFIFO || kind == unix.S_IFSOCK:
+			return unix.Mknodat(to, name, unix.S_IFCHR, 0) // it still hides what is below
+		}
+	}
 	if st.Nlink > 1 && kind != unix.S_IFDIR {
 		if first, ok := c.seen[st.Ino]; ok {
 			return unix.Linkat(c.links, first, to, name, 0)
@@ -186,76 +198,7 @@ func (c *copier) content(from, to int, size int64) error {
 		}
 		c.noShare = true
 	}
-	for at := int64(0); at < size; {
-		if err := c.ctx.Err(); err != nil {
-			return err
-		}
-		data, err := unix.Seek(from, at, unix.SEEK_DATA)
-		if err == unix.ENXIO { // a hole up to the end
-			break
-		}
-		if err != nil {
-			data = at
-		}
-		end, err := unix.Seek(from, data, unix.SEEK_HOLE)
-		if err != nil || end > size {
-			end = size
-		}
-		if err := c.segment(from, to, data, end); err != nil {
-			return err
-		}
-		at = end
-	}
-	return unix.Ftruncate(to, size)
-}
-
-// segment copies the bytes from at to end.
-func (c *copier) segment(from, to int, at, end int64) error {
-	const most = 64 << 20 // between two looks at the context
-	for at < end {
-		if err := c.ctx.Err(); err != nil {
-			return err
-		}
-		in, out := at, at
-		n, err := unix.CopyFileRange(from, &in, to, &out, int(min(end-at, most)), 0)
-		if err == unix.EXDEV || err == unix.EINVAL || err == unix.ENOSYS || err == unix.EOPNOTSUPP {
-			return c.plain(from, to, at, end)
-		}
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return io.ErrUnexpectedEOF
-		}
-		at += int64(n)
-	}
-	return nil
-}
-
-// plain is segment for file systems that cannot copy.
-func (c *copier) plain(from, to int, at, end int64) error {
-	buf := make([]byte, 256<<10)
-	for at < end {
-		n, err := unix.Pread(from, buf[:min(int64(len(buf)), end-at)], at)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return io.ErrUnexpectedEOF
-		}
-		for done := 0; done < n; {
-			m, err := unix.Pwrite(to, buf[done:n], at+int64(done))
-			if err != nil {
-				return err
-			}
-			done += m
-		}
-		at += int64(n)
-	}
-	return nil
+	return sparse.CopyContent(c.ctx, to, from, size)
 }
 
 // attributes copies what a file or directory has besides its content.
@@ -265,10 +208,20 @@ func (c *copier) attributes(from, to int, st *unix.Stat_t) error {
 			return err
 		}
 	}
-	if err := eachAttribute(from, func(name string, value []byte) error { return unix.Fsetxattr(to, name, value, 0) }); err != nil {
+	err := eachAttribute(from, func(name string, value []byte) error {
+		if c.portable && (strings.HasPrefix(name, "system.") || strings.HasPrefix(name, prefix+"overlay.")) {
+			return nil
+		}
+		return unix.Fsetxattr(to, name, value, 0)
+	})
+	if err != nil {
 		return err
 	}
-	if err := unix.Fchmod(to, st.Mode&0o7777); err != nil {
+	mode := st.Mode & 0o7777
+	if c.portable && st.Mode&unix.S_IFMT == unix.S_IFREG {
+		mode &^= unix.S_ISUID | unix.S_ISGID
+	}
+	if err := unix.Fchmod(to, mode); err != nil {
 		return err
 	}
 	return unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", to), []unix.Timespec{st.Mtim, st.Mtim}, 0)

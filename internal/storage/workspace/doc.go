@@ -19,6 +19,11 @@
 // The package must not know sandboxes, git or tasks, and mounts nothing; a backend does. It keeps only the
 // descriptors of leases and of open [Changes].
 //
+// # Other hosts
+//
+// Several hosts may share a workspace (package shared). Its record has a [Remote] then, and its sealed layers have nothing that
+// an archive cannot hold.
+//
 // # Reasons
 //
 // A fork of more than 256 files or 8 MiB makes a layer of hard links that parent and child

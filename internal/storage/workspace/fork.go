@@ -84,7 +84,7 @@ func (l *Lease) share(ctx context.Context) (done func(), err error) {
 	digest := layer.Digest("sha256-" + hex.EncodeToString(random[:]))
 	_, err = s.cfg.Layers.Put(ctx, digest, func(ctx context.Context, dir string) (layer.Tree, error) {
 		// It is not packed, which would read and write everything: what is packed lies in dir itself.
-		root, u, err := l.linkInto(ctx, w.dirs, rec.Layers, filepath.Join(dir, "shared"))
+		root, u, err := l.linkInto(ctx, w.dirs, rec.Layers, filepath.Join(dir, "shared"), false)
 		rec.Below.Files, rec.Below.Bytes = rec.Below.Files+u.Files, rec.Below.Bytes+u.Bytes
 		return layer.Tree{Root: root}, err
 	})
@@ -107,8 +107,8 @@ func (l *Lease) share(ctx context.Context) (done func(), err error) {
 	}, nil
 }
 
-// linkInto makes a directory with a directory of what others show above layers.
-func (l *Lease) linkInto(ctx context.Context, from []int, layers []string, dir string) (root string, u Usage, err error) {
+// linkInto makes a directory with a directory of what others show above layers. copies says whether what cannot be linked is copied.
+func (l *Lease) linkInto(ctx context.Context, from []int, layers []string, dir string, copies bool) (root string, u Usage, err error) {
 	root = filepath.Join(dir, "root")
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return "", u, err
@@ -123,7 +123,7 @@ func (l *Lease) linkInto(ctx context.Context, from []int, layers []string, dir s
 		return "", u, err
 	}
 	defer base.close()
-	u, err = link(ctx, &l.s.opening, from, base.roots, int(f.Fd()))
+	u, err = link(ctx, &l.s.opening, from, base.roots, int(f.Fd()), copies)
 	return root, u, err
 }
 
@@ -152,7 +152,7 @@ func (l *Lease) fork(ctx context.Context, n New) (api.Workspace, error) {
 	}
 	defer unix.Close(from)
 	fill := func(upper *os.File) error {
-		_, err := s.copyInto(ctx, from, upper)
+		_, err := s.copyInto(ctx, from, upper, false)
 		return err
 	}
 	u, err := s.measure(ctx, from, Usage{}, little())
@@ -182,7 +182,7 @@ func (l *Lease) sibling(n New) record {
 
 // copyInto copies an upper layer into an empty directory, beside which it makes and removes
 // another one.
-func (s *Store) copyInto(ctx context.Context, from int, to *os.File) (Usage, error) {
+func (s *Store) copyInto(ctx context.Context, from int, to *os.File, portable bool) (Usage, error) {
 	links := filepath.Join(filepath.Dir(to.Name()), "links")
 	if err := os.Mkdir(links, 0o700); err != nil {
 		return Usage{}, err
@@ -192,7 +192,7 @@ func (s *Store) copyInto(ctx context.Context, from int, to *os.File) (Usage, err
 		return Usage{}, err
 	}
 	defer d.Close()
-	u, err := s.copyUpper(ctx, from, int(to.Fd()), int(d.Fd()))
+	u, err := s.copyUpper(ctx, from, int(to.Fd()), int(d.Fd()), portable)
 	if err != nil {
 		return u, err
 	}
@@ -337,7 +337,7 @@ func (s *Store) copyStopped(ctx context.Context, id api.WorkspaceID, to *os.File
 	if over := u.Over(most); over != "" {
 		return api.Errorf(api.KindExhausted, "workspace %s: %s were written since its last fork, too much to copy while a sandbox has it", id, over)
 	}
-	_, err = s.copyInto(ctx, from, to)
+	_, err = s.copyInto(ctx, from, to, false)
 	return err
 }
 

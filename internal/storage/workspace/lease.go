@@ -46,7 +46,7 @@ func (s *Store) Lease(ctx context.Context, id api.WorkspaceID) (*Lease, error) {
 func (l *Lease) activate(ctx context.Context) (*Lease, error) {
 	// The record decides on the layers and the quota; a crash may have left the row behind.
 	if err := l.s.update(ctx, l.rec, func(w *api.Workspace) {
-		w.State, w.Owner, w.Layers, w.QuotaBytes = api.WorkspaceActive, l.s.cfg.Owner, l.rec.Layers, l.rec.QuotaBytes
+		w.State, w.Owner, w.Layers, w.QuotaBytes, w.Version = api.WorkspaceActive, l.s.cfg.Owner, l.rec.Layers, l.rec.QuotaBytes, l.rec.Version
 	}); err != nil {
 		unlock(l.dir)
 		return nil, err
@@ -69,6 +69,16 @@ func (s *Store) lease(id api.WorkspaceID) (*Lease, error) {
 // held takes a workspace's lock, and says for which process it was last mounted and
 // whether that is there.
 func (s *Store) held(id api.WorkspaceID) (_ *Lease, pid int, alive bool, err error) {
+	recorded, err := s.recording.Lock(context.Background(), string(id)) // for the time of one write
+	if err != nil {
+		return nil, 0, false, err
+	}
+	defer recorded()
+	return s.lockNow(id)
+}
+
+// lockNow is held while nobody changes the record.
+func (s *Store) lockNow(id api.WorkspaceID) (_ *Lease, pid int, alive bool, err error) {
 	f, err := s.openDir(id)
 	if err != nil {
 		return nil, 0, false, err
@@ -176,6 +186,9 @@ func (l *Lease) Release() {
 		})
 		l.s.changed(l.rec)
 		unlock(l.dir)
+		if l.s.cfg.Released != nil {
+			l.s.cfg.Released(l.rec.ID)
+		}
 	})
 }
 

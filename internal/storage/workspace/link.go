@@ -20,12 +20,13 @@ var errNoLinks = errors.New("the files cannot be linked")
 // out: the kernel lists them in a directory that is not merged with another.
 type linker struct {
 	copier
-	seen map[uint64]bool
+	seen   map[uint64]bool
+	copies bool // copy what cannot be linked
 }
 
 // link fills an empty directory with what the others, the top one first, show above those of base.
-func link(ctx context.Context, opening *sync.Mutex, from, base []int, to int) (Usage, error) {
-	k := &linker{copier{ctx: ctx, root: isRoot(), opening: opening}, map[uint64]bool{}}
+func link(ctx context.Context, opening *sync.Mutex, from, base []int, to int, copies bool) (Usage, error) {
+	k := &linker{copier{ctx: ctx, root: isRoot(), links: -1, opening: opening}, map[uint64]bool{}, copies}
 	defer k.release()
 	var st unix.Stat_t
 	err := unix.Fstat(from[0], &st)
@@ -90,6 +91,9 @@ func (k *linker) entry(from, base []int, to int, name string, depth int) error {
 		}
 		k.count(&st)
 		err = unix.Linkat(dir, name, to, name, 0)
+		if (err == unix.EXDEV || err == unix.EMLINK || err == unix.EPERM) && k.copies {
+			return k.copier.entry(dir, to, name, depth)
+		}
 		if err == unix.EXDEV || err == unix.EMLINK || err == unix.EPERM {
 			return fmt.Errorf("%w: %w", errNoLinks, err)
 		}

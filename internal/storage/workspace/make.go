@@ -30,14 +30,17 @@ type New struct {
 	Pending bool
 	// Parent is what a fork was made of, if that is not the one that it is copied from.
 	Parent api.WorkspaceID
+	// Remote and Version are set for one that is shared between hosts.
+	Remote  *Remote
+	Version *api.WorkspaceVersion
 }
 
 // record is that of a new workspace, without its layers.
 func (s *Store) record(n New) record {
 	return record{Workspace: api.Workspace{
 		ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, Task: n.Task, Session: n.Session, Name: n.Name, Account: n.Account,
-		QuotaBytes: n.Quota, Keep: n.Keep, Owner: s.cfg.Owner, CreatedAt: s.cfg.Now().UTC(),
-	}, Pending: n.Pending}
+		QuotaBytes: n.Quota, Keep: n.Keep, Owner: s.cfg.Owner, CreatedAt: s.cfg.Now().UTC(), Version: n.Version,
+	}, Pending: n.Pending, Remote: n.Remote}
 }
 
 // Create is Make for the workspace of a task, which may be empty.

@@ -61,20 +61,26 @@ func (s *Store) seal(ctx context.Context, l *Lease) (out Sealed, err error) {
 		return out, nil
 	case err != nil && err != errFound:
 		return out, err
-	case len(l.rec.base()) >= MaxLayers:
+	}
+	// What forks made layers of goes into the new one, and all that hosts wrote if there are enough layers of it.
+	rec := l.rec
+	top := rec.Shared
+	if rec.Remote != nil && len(rec.base()) >= MaxLayers {
+		top = len(rec.Layers) - 1
+	}
+	base := rec.Layers[:len(rec.Layers)-top]
+	if len(base) >= MaxLayers {
 		return out, api.Errorf(api.KindExhausted, "it lies on %d layers, which is the maximum", MaxLayers)
 	}
-	// What forks made layers of goes into the new one.
-	rec := l.rec
-	if rec.Shared > 0 {
-		merged, remove, err := l.merge(ctx)
+	if top > 0 {
+		merged, remove, err := l.merge(ctx, top)
 		if err != nil {
 			return out, err
 		}
 		defer remove()
 		upper = int(merged.Fd())
 	}
-	digest, err := s.digest(ctx, upper)
+	digest, err := s.digest(ctx, upper, rec.Remote != nil)
 	if err != nil {
 		return out, err
 	}
@@ -88,7 +94,7 @@ func (s *Store) seal(ctx context.Context, l *Lease) (out Sealed, err error) {
 			return layer.Tree{}, err
 		}
 		defer f.Close()
-		_, err = s.copyInto(ctx, upper, f)
+		_, err = s.copyInto(ctx, upper, f, rec.Remote != nil)
 		return layer.Tree{Root: root}, err
 	})
 	if err != nil {
@@ -104,7 +110,7 @@ func (s *Store) seal(ctx context.Context, l *Lease) (out Sealed, err error) {
 		return out, err
 	}
 	out.Layer = digest
-	rec.Layers, rec.Shared, rec.Below = append(slices.Clone(rec.base()), string(digest)), 0, Usage{}
+	rec.Layers, rec.Shared, rec.Below = append(slices.Clone(base), string(digest)), 0, Usage{}
 	old, err := s.replace(l, rec)
 	if err != nil {
 		return out, err
@@ -116,8 +122,8 @@ func (s *Store) seal(ctx context.Context, l *Lease) (out Sealed, err error) {
 	return out, nil
 }
 
-// merge makes one directory of what was written in a workspace, which remove removes.
-func (l *Lease) merge(ctx context.Context) (_ *os.File, remove func(), err error) {
+// merge makes one directory of the upper layer and the top layers, which remove removes.
+func (l *Lease) merge(ctx context.Context, top int) (_ *os.File, remove func(), err error) {
 	dir, rm, err := l.s.Scratch()
 	if err != nil {
 		return nil, nil, err
@@ -132,12 +138,13 @@ func (l *Lease) merge(ctx context.Context) (_ *os.File, remove func(), err error
 			clean()
 		}
 	}()
-	w, err := l.written(l.rec.Shared)
+	w, err := l.written(top)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer w.close()
-	root, _, err := l.linkInto(ctx, w.dirs, l.rec.base(), dir)
+	// A packed layer has another file system: what is in it is copied.
+	root, _, err := l.linkInto(ctx, w.dirs, l.rec.Layers[:len(l.rec.Layers)-top], dir, true)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -165,7 +172,7 @@ func (s *Store) replace(l *Lease, rec record) (old string, err error) {
 	if err != nil {
 		return "", err
 	}
-	s.row(rec, func(w *api.Workspace) { w.Layers = rec.Layers })
+	s.row(rec, func(w *api.Workspace) { w.Layers, w.Version = rec.Layers, rec.Version })
 	l.rec = rec
 	s.changed(rec)
 	return old, nil
@@ -183,9 +190,12 @@ func copyTop(from int, upper *os.File) error {
 
 // digest names the content of an upper layer: every name, kind, owner, mode, time, attribute
 // and byte.
-func (s *Store) digest(ctx context.Context, upper int) (layer.Digest, error) {
+func (s *Store) digest(ctx context.Context, upper int, portable bool) (layer.Digest, error) {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "sealed workspace 1\n%d\n", UserID())
+	if portable {
+		fmt.Fprintln(sum, "portable")
+	}
 	d := &digester{copier{ctx: ctx, opening: &s.opening}, make([]byte, 256<<10)}
 	defer d.release()
 	if err := d.dir(sum, upper, 0); err != nil {

@@ -427,7 +427,7 @@ func BenchmarkFork(b *testing.B) {
 			}
 			b.StartTimer()
 			w, err := s.insert(b.Context(), record{Workspace: api.Workspace{ID: api.NewWorkspaceID(), Layers: []string{string(base)}}}, 0, func(upper *os.File) error {
-				_, err := s.copyInto(b.Context(), int(from.Fd()), upper)
+				_, err := s.copyInto(b.Context(), int(from.Fd()), upper, false)
 				return err
 			})
 			b.StopTimer()

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/perkey"
 	"hortus.dev/internal/storage/beneath"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/space"
@@ -65,9 +66,11 @@ type Config struct {
 	// Rows may be nil for a store without a database, as in the tests of backends.
 	Rows Rows
 	// Owner is the daemon run whose rows these are.
-	Owner  api.OwnerID
-	Now    func() time.Time
-	Logger *slog.Logger
+	Owner api.OwnerID
+	// Released, unless it is nil, is called when a lease of a workspace has ended. It must not wait.
+	Released func(id api.WorkspaceID)
+	Now      func() time.Time
+	Logger   *slog.Logger
 }
 
 // Store keeps workspaces below one directory:
@@ -88,6 +91,8 @@ type Store struct {
 	leases leases
 	// sizes are those of workspaces that nobody changes, and the last ones of others.
 	sizes sizes
+	// recording has a workspace while SetRemote changes its record: who wants its lock waits for that.
+	recording perkey.Locks
 	// starting are the pending workspaces of this process.
 	starting sync.Map
 	// What removes leftovers in the background, one after the other, until Close.
@@ -223,6 +228,8 @@ type record struct {
 	Below Usage `json:"below,omitzero"`
 	// Pending is true if it is for the child of a fork that does not run yet.
 	Pending bool `json:"pending,omitempty"`
+	// Remote is set if it is shared between hosts; then it has a Version too.
+	Remote *Remote `json:"remote,omitempty"`
 }
 
 // base are the layers below what was written.
@@ -264,6 +271,9 @@ func parseRecord(b []byte) (w record, err error) {
 		if !layer.Digest(d).Valid() {
 			return w, fmt.Errorf("layer %q is malformed", d)
 		}
+	}
+	if (w.Remote == nil) != (w.Version == nil) || w.Remote != nil && !w.Remote.ID.Valid() {
+		return w, errors.New("what it says of other hosts is malformed")
 	}
 	return w, nil
 }

@@ -538,6 +538,7 @@ CreateWorkspace = TypedDict(
     {
         "name": 'NotRequired[str]',
         "quotaBytes": 'NotRequired[int]',
+        "shared": 'NotRequired[bool]',
     },
 )
 
@@ -4027,6 +4028,7 @@ Workspace = TypedDict(
         "state": 'Literal["idle", "active", "removed"]',
         "task": 'NotRequired[str]',
         "usage": 'NotRequired[WorkspaceUsage]',
+        "version": 'NotRequired[WorkspaceVersion]',
     },
 )
 
@@ -4064,6 +4066,18 @@ WorkspaceUsage = TypedDict(
         "files": 'int',
         "incomplete": 'NotRequired[str]',
         "quota": 'NotRequired[str]',
+    },
+)
+
+WorkspaceVersion = TypedDict(
+    "WorkspaceVersion",
+    {
+        "changed": 'NotRequired[bool]',
+        "conflict": 'NotRequired[str]',
+        "host": 'NotRequired[str]',
+        "number": 'int',
+        "storedAt": 'NotRequired[str]',
+        "waiting": 'NotRequired[str]',
     },
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hortus.dev/internal/backend/jail/upper"
 	"hortus.dev/internal/guest/birth"
 )
 
@@ -38,6 +39,9 @@ func runEngine() error {
 		return at("become the guest", unix.EBADF)
 	}
 	unix.Umask(0)
+	if err := spec.restore(fds); err != nil {
+		return err
+	}
 	if err := spec.fill(); err != nil {
 		return err
 	}
@@ -101,6 +105,30 @@ func connect() error {
 		}
 	}
 	return at("execute the stage again", unix.Exec("/proc/self/exe", os.Args, os.Environ()))
+}
+
+// restore makes the root what EngineSave saved. Directories are then as they were saved.
+func (s *Spec) restore(fds []int) error {
+	files, err := openSaved(s, func(i int) int {
+		if i >= len(fds) {
+			return -1
+		}
+		return fds[i]
+	})
+	if files == nil || err != nil {
+		return err
+	}
+	defer files.close()
+	s.Dirs = nil
+	root, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return at(SavedStep, err)
+	}
+	defer unix.Close(root)
+	if err := files.r.Over(upper.Root, root); err != nil {
+		return at(SavedStep, err)
+	}
+	return files.end()
 }
 
 // fill makes the directories and files of the sandbox's users. The image may be hostile: no link of it

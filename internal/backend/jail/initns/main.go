@@ -22,7 +22,7 @@ func Main() int { return Become(nil) }
 // start. guest returns the process's exit code.
 //
 // With the argument [forker.Mode] the program is a forker, with [Engine] the stage in a container of an
-// engine.
+// engine, with [EngineSave] it saves the files of one.
 func Become(guest func() int) int {
 	if len(os.Args) > 1 && os.Args[1] == forker.Mode {
 		return forker.Serve(OwnClocks)
@@ -33,10 +33,17 @@ func Become(guest func() int) int {
 	var stay bool
 	var keep *keeper.Config
 	var err error
-	if len(os.Args) > 1 && os.Args[1] == Engine {
+	mode := ""
+	if len(os.Args) > 1 {
+		mode = os.Args[1]
+	}
+	switch mode {
+	case Engine:
 		err = runEngine()
 		stay = err == nil
-	} else {
+	case EngineSave:
+		err = runEngineSave()
+	default:
 		stay, keep, err = run(guest != nil)
 	}
 	if keep != nil {
@@ -165,11 +172,21 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 // receive reads the Spec and its descriptors. If the socket was closed the daemon has ended,
 // and so does this process.
 func receive() (*Spec, []int, error) {
+	spec := new(Spec)
+	fds, err := receiveJSON(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	return spec, fds, nil
+}
+
+// receiveJSON reads one packet and its descriptors.
+func receiveJSON(v any) ([]int, error) {
 	buf := make([]byte, MaxSpec)
 	oob := make([]byte, unix.CmsgSpace(4*MaxFDs))
 	n, oobn, flags, _, err := unix.Recvmsg(controlFD, buf, oob, unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
-		return nil, nil, at("read the spec", err)
+		return nil, at("read the spec", err)
 	}
 	if n == 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
 		os.Exit(1)
@@ -177,20 +194,16 @@ func receive() (*Spec, []int, error) {
 	var fds []int
 	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
 	if err != nil {
-		return nil, nil, at("read the spec", err)
+		return nil, at("read the spec", err)
 	}
 	for _, m := range msgs {
 		got, err := unix.ParseUnixRights(&m)
 		if err != nil {
-			return nil, nil, at("read the spec", err)
+			return nil, at("read the spec", err)
 		}
 		fds = append(fds, got...)
 	}
-	spec := new(Spec)
-	if err := json.Unmarshal(buf[:n], spec); err != nil {
-		return nil, nil, at("read the spec", err)
-	}
-	return spec, fds, nil
+	return fds, at("read the spec", json.Unmarshal(buf[:n], v))
 }
 
 // send sends one packet with one descriptor.

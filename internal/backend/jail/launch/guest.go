@@ -75,7 +75,7 @@ func (l *Launcher) GuestConfig(spec sandbox.Spec, trees []*Tree) *birth.Config {
 	// Below the limit of the control group, which counts the guest too.
 	cfg.Processes = spec.Limits.Processes
 	if l.cfg.Kernel != nil {
-		cfg.OwnKernel, cfg.Own, cfg.Files = true, OwnDirs(), ownFiles(spec)
+		cfg.OwnKernel, cfg.Own, cfg.Files = true, OwnDirs(), OwnFiles(spec)
 		cfg.Memory, cfg.CPUs, cfg.View = spec.Limits.MemoryBytes, spec.Limits.CPUs, spec.Workspace != nil && spec.Workspace.View
 		return cfg
 	}
@@ -149,8 +149,8 @@ func NameFiles(spec sandbox.Spec) []birth.File {
 	}
 }
 
-// ownFiles identify a sandbox whose guest writes them itself.
-func ownFiles(spec sandbox.Spec) []birth.File {
+// OwnFiles identify a sandbox whose guest writes them itself.
+func OwnFiles(spec sandbox.Spec) []birth.File {
 	return append(append(RunFiles(spec), NameFiles(spec)...),
 		birth.File{Path: "/etc/machine-id", Data: randomID() + "\n"}, birth.File{Path: birth.GenerationFile, Data: randomID() + "\n"})
 }

@@ -26,6 +26,9 @@
 // [WriteLayer] saves a tree as a layer for overlays instead, and [WriteLayerSince] what has changed in it. Several
 // directories that lie on each other can be saved as one tree: see [Tree].
 //
+// [WriteBetween] saves the difference of two roots instead, for a sandbox whose overlay is mounted by another program, such as a
+// container engine; [Reader.Over] restores it over such a root.
+//
 // [Tar] converts a saved file into the archive of an image's layer, without creating a file.
 //
 // The package must not know sandboxes or mounts. A Reader lives for one file; nothing else

@@ -19,6 +19,8 @@ type Reader struct {
 	r   *bufio.Reader
 	own func(fd int, name string, uid, gid uint32) error
 	buf []byte
+	// over says that entries replace what is there.
+	over bool
 }
 
 // NewReader reads the start of a saved file. Own changes the owner of an entry of the directory fd
@@ -53,6 +55,47 @@ func (u *Reader) Tree(name string, dir int) error {
 		return err
 	}
 	return u.finish(dir, top)
+}
+
+// Over makes a directory what [WriteBetween] saved: it must have what the tree was. What is removed may have mounts, which is an error; the
+// entries of a directory that remains are changed one by one.
+func (u *Reader) Over(name string, dir int) error {
+	u.over = true
+	defer func() { u.over = false }()
+	return u.Tree(name, dir)
+}
+
+// discard removes what is at the place of an entry. A directory stays if keep is set.
+func discard(dir int, name string, keep bool, depth int) error {
+	st, err := beneath.Stat(dir, name)
+	switch {
+	case err == unix.ENOENT:
+		return nil
+	case err != nil:
+		return err
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return unix.Unlinkat(dir, name, 0)
+	case keep:
+		return nil
+	case depth > maxDepth:
+		return errBad("what it replaces is nested too deep")
+	}
+	fd, err := beneath.OpenDir(dir, name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	// An overlay does not list a directory completely while entries of it are removed.
+	var names []string
+	if err := beneath.Names(fd, func(name string) error { names = append(names, name); return nil }); err != nil {
+		return err
+	}
+	for _, sub := range names {
+		if err := discard(fd, sub, false, depth+1); err != nil {
+			return err
+		}
+	}
+	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
 }
 
 // End checks that nothing follows.
@@ -91,8 +134,16 @@ func (u *Reader) fill(top, dir, depth int) error {
 }
 
 func (u *Reader) entry(top, dir, depth int, rec byte, name string) error {
+	if u.over {
+		if err := discard(dir, name, rec == recDir, depth); err != nil {
+			return err
+		}
+	}
 	switch rec {
 	case recWhiteout:
+		if u.over {
+			return nil
+		}
 		return unix.Mknodat(dir, name, unix.S_IFCHR, 0)
 	case recHard:
 		return u.hard(top, dir, name)
@@ -140,7 +191,7 @@ func (u *Reader) entry(top, dir, depth int, rec byte, name string) error {
 }
 
 func (u *Reader) dir(top, in, depth int, name string, m meta, opaque bool) error {
-	if err := unix.Mkdirat(in, name, 0o700); err != nil {
+	if err := unix.Mkdirat(in, name, 0o700); err != nil && !(u.over && err == unix.EEXIST) {
 		return err
 	}
 	fd, err := beneath.OpenDir(in, name)

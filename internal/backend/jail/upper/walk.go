@@ -263,13 +263,21 @@ func (p *walker) again(l level, name string, st *unix.Stat_t) (e again, done boo
 	return again(p.links[id]), false, nil
 }
 
-func (p *walker) dir(in level, i int, name string, st *unix.Stat_t) error {
+// deeper refuses a directory that is nested too deep.
+func (p *walker) deeper(name string) error {
 	length := 0
 	for _, d := range p.path {
 		length += len(d) + 1
 	}
 	if len(p.path) >= maxDepth || length+len(name)+1+maxName > maxText {
 		return refuse("directories are nested deeper than %d levels or %d bytes", maxDepth, maxText)
+	}
+	return nil
+}
+
+func (p *walker) dir(in level, i int, name string, st *unix.Stat_t) error {
+	if err := p.deeper(name); err != nil {
+		return err
 	}
 	fd, done, err := openLooked(in.dirs[i], name, st, p.o.Lift)
 	if err != nil {

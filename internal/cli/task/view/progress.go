@@ -219,6 +219,9 @@ func (p *Progress) Verdict(t api.Task, took time.Duration) {
 		}
 	}
 	for _, u := range p.skipped {
+		if u.OnlySlows() {
+			continue
+		}
 		p.Line("executor", progress.Yellow, "warning: limit "+u.Limit+" is not enforced: "+u.Reason)
 	}
 	defer p.usage(t)

@@ -1,12 +1,15 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +30,27 @@ func (d Dir) String() string { return d.Path }
 //
 // Errors: KindExhausted if the disk is full.
 func (d Dir) Put(ctx context.Context, name string, r io.Reader) error {
+	return d.store(ctx, name, r, func(f *os.File, to string) error { return os.Rename(f.Name(), to) })
+}
+
+// Create writes a file aside, flushes it and gives it its name by a link, which the file system, also of another machine,
+// allows once.
+func (d Dir) Create(ctx context.Context, name string, content []byte) error {
+	return d.store(ctx, name, bytes.NewReader(content), func(f *os.File, to string) error {
+		err := os.Link(f.Name(), to)
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		// The answer to a link over a network may be lost, and the second request finds the first link.
+		if st, serr := f.Stat(); serr == nil && st.Sys().(*syscall.Stat_t).Nlink > 1 {
+			return nil
+		}
+		return Exists(name)
+	})
+}
+
+// store writes a file aside, which place gives its name.
+func (d Dir) store(ctx context.Context, name string, r io.Reader, place func(f *os.File, to string) error) error {
 	if err := CheckBlob(name); err != nil {
 		return err
 	}
@@ -44,7 +68,7 @@ func (d Dir) Put(ctx context.Context, name string, r io.Reader) error {
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(d.Path, name))
+		err = place(f, filepath.Join(d.Path, name))
 	}
 	if err == nil {
 		err = storedir.Sync(d.Path)
@@ -103,7 +127,15 @@ func (d Dir) Remove(_ context.Context, name string) error {
 }
 
 // List lists the files that have names of blobs.
-func (d Dir) List(_ context.Context, limit int) (names []string, err error) {
+func (d Dir) List(_ context.Context, prefix string, limit int) (names []string, err error) {
+	// A network file system keeps lists of directories for a while. A change of our own makes it ask the server again.
+	changed, err := os.CreateTemp(d.Path, ".new-*")
+	if err == nil {
+		err = errors.Join(changed.Close(), os.Remove(changed.Name()))
+	}
+	if err != nil {
+		return nil, d.failed("list", err)
+	}
 	f, err := os.Open(d.Path)
 	if err != nil {
 		return nil, d.failed(".", err)
@@ -112,7 +144,7 @@ func (d Dir) List(_ context.Context, limit int) (names []string, err error) {
 	for len(names) < limit {
 		some, err := f.Readdirnames(1000)
 		for _, n := range some {
-			if CheckBlob(n) == nil && len(names) < limit {
+			if strings.HasPrefix(n, prefix) && CheckBlob(n) == nil && len(names) < limit {
 				names = append(names, n)
 			}
 		}
@@ -129,7 +161,7 @@ func (d Dir) List(_ context.Context, limit int) (names []string, err error) {
 // failed says what an error of the directory's disk is about.
 func (d Dir) failed(name string, err error) error {
 	switch {
-	case err == nil || errors.Is(err, context.Canceled) || api.KindOf(err) == api.KindUnsupported:
+	case err == nil || errors.Is(err, context.Canceled) || api.KindOf(err) == api.KindUnsupported || api.KindOf(err) == api.KindExists:
 		return err
 	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
 		return api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s: %w", name, d.Path, err).

@@ -7,6 +7,8 @@
 // one. The names of trees are keys of what was built, not hashes of it: who can write to the blobs decides what a
 // restored tree contains.
 //
+// A directory may be on a network file system whose server does not answer. [Bounded] ends calls that make no progress.
+//
 // [Archive.Replace] stores an archive again that is damaged.
 //
 // Whiteouts and opaque directories of an overlay have the form that OCI images give them. Save refuses a tree
@@ -15,7 +17,8 @@
 //
 // [Pack] writes such an archive alone, as a layer of an image that is exported.
 //
-// The package must not know the store of layers. It holds no state; a Save waits for the goroutine that packs.
+// The package must not know the store of layers. It holds no state; a Save waits for the goroutine that packs. A goroutine
+// of a Bounded that the kernel blocks ends when the kernel returns.
 //
 //	a := archive.Archive{Blobs: archive.Dir{Path: "/mnt/layers"}}
 //	err := a.Save(ctx, digest, root)

@@ -9,7 +9,8 @@
 // written. The package must not know what a tree is for, and mounts nothing. A tree must not change while it is
 // written: a file whose size changes is an error.
 //
-// A [Builder] writes a tree that its caller describes, instead of that of a directory.
+// A [Builder] writes a tree that its caller describes, instead of that of a directory, and [Merge] builds one with others
+// mounted in it.
 //
 //	t, err := erofs.Read(ctx, "/path/of/tree")
 //	if t.Info().Entries > 1000 {

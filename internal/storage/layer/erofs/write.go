@@ -105,6 +105,8 @@ type writer struct {
 	out  []byte // what is written at outAt
 	at   int64
 	last []byte // an inode
+	// apart is true once a file system could not share the blocks of a file with the image.
+	apart bool
 }
 
 // tree writes the inode of a directory and all below it.
@@ -169,7 +171,11 @@ func (w *writer) file(n *node, dir int, name string) error {
 	}
 	in := os.NewFile(uintptr(fd), name)
 	defer in.Close()
-	left, at := n.size, int64(n.block)<<blockBits
+	shared := w.share(in, n)
+	if _, err := in.Seek(shared, io.SeekStart); err != nil {
+		return err
+	}
+	left, at := n.size-shared, int64(n.block)<<blockBits+shared
 	var tail []byte
 	for left > 0 {
 		if err := w.ctx.Err(); err != nil {
@@ -193,6 +199,21 @@ func (w *writer) file(n *node, dir int, name string) error {
 		return changed(err)
 	}
 	return w.inode(n, tail)
+}
+
+// share makes whole blocks of a file those of the image too, on a file system such as XFS or btrfs, and returns their number of
+// bytes. What is not shared has to be copied.
+func (w *writer) share(in *os.File, n *node) int64 {
+	whole := n.blocks << blockBits
+	if w.apart || whole == 0 {
+		return 0
+	}
+	r := unix.FileCloneRange{Src_fd: int64(in.Fd()), Src_length: uint64(whole), Dest_offset: uint64(n.block) << blockBits}
+	if err := unix.IoctlFileCloneRange(int(w.f.Fd()), &r); err != nil {
+		w.apart = err != unix.EINVAL // which a file gets that has become shorter; copying it says so
+		return 0
+	}
+	return whole
 }
 
 func changed(err error) error {

@@ -16,7 +16,7 @@ func Open(text string) (*archive.Archive, error) {
 		if !filepath.IsAbs(text) {
 			return nil, api.Errorf(api.KindInvalid, "%.200q is neither an absolute path nor an address that begins with %s", text, s3.Scheme)
 		}
-		return &archive.Archive{Blobs: archive.Dir{Path: text}}, nil
+		return &archive.Archive{Blobs: archive.NewBounded(archive.Dir{Path: text}, 0)}, nil
 	}
 	l, err := s3.Parse(text)
 	if err != nil {

@@ -79,7 +79,7 @@ func TestEndless(t *testing.T) {
 	if err := a.Restore(t.Context(), archivetest.Name, t.TempDir()); api.KindOf(err) == "" {
 		t.Error("an endless record was accepted")
 	}
-	if _, err := a.Blobs.List(t.Context(), 10); err == nil {
+	if _, err := a.Blobs.List(t.Context(), "", 10); err == nil {
 		t.Error("an endless list was accepted")
 	}
 	if err := a.Check(t.Context()); err == nil {

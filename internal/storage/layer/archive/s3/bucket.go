@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -166,7 +167,7 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 }
 
 // List lists objects.
-func (b *Bucket) List(ctx context.Context, limit int) (names []string, err error) {
+func (b *Bucket) List(ctx context.Context, begin string, limit int) (names []string, err error) {
 	if _, err := b.ready("list"); err != nil {
 		return nil, err
 	}
@@ -174,11 +175,11 @@ func (b *Bucket) List(ctx context.Context, limit int) (names []string, err error
 	defer cancel()
 	seen := 0
 	prefix := b.cfg.Location.Prefix
-	for o := range b.client.ListObjectsIter(ctx, b.cfg.Location.Bucket, minio.ListObjectsOptions{Prefix: prefix}) {
+	for o := range b.client.ListObjectsIter(ctx, b.cfg.Location.Bucket, minio.ListObjectsOptions{Prefix: prefix + begin}) {
 		if o.Err != nil {
 			return nil, b.failed(ctx, "list", o.Err)
 		}
-		if len(o.Key) > len(prefix) && o.Key[:len(prefix)] == prefix && archive.CheckBlob(o.Key[len(prefix):]) == nil {
+		if len(o.Key) > len(prefix) && strings.HasPrefix(o.Key, prefix+begin) && archive.CheckBlob(o.Key[len(prefix):]) == nil {
 			names = append(names, o.Key[len(prefix):])
 		}
 		// Others count too: a server may send them without end.
@@ -205,6 +206,8 @@ func (b *Bucket) failed(ctx context.Context, name string, err error) error {
 	switch code := resp.StatusCode; {
 	case resp.Code == minio.NoSuchKey:
 		return archive.NotFound(name)
+	case code == http.StatusPreconditionFailed:
+		return archive.Exists(name)
 	case resp.Code == minio.NoSuchBucket:
 		hint = "create the bucket, or change the setting daemon.layer-archive"
 	case code == http.StatusForbidden || code == http.StatusUnauthorized:

@@ -37,6 +37,18 @@ func (b *Bucket) Put(ctx context.Context, name string, r io.Reader) error {
 	return b.notStored(ctx, name, err)
 }
 
+// Create stores an object with the condition that there is none. A server that does not know the condition replaces the object.
+func (b *Bucket) Create(ctx context.Context, name string, content []byte) error {
+	object, err := b.ready(name)
+	if err != nil {
+		return err
+	}
+	var once minio.PutObjectOptions
+	once.SetMatchETagExcept("*")
+	_, err = b.client.PutObject(ctx, b.cfg.Location.Bucket, object, bytes.NewReader(content), int64(len(content)), "", sum(content), once)
+	return b.notStored(ctx, name, err)
+}
+
 // notStored is failed for what stores: nothing is missing but the bucket.
 func (b *Bucket) notStored(ctx context.Context, name string, err error) error {
 	if err = b.failed(ctx, name, err); api.KindOf(err) == api.KindNotFound {

@@ -1,4 +1,4 @@
-package gvisor
+package processor
 
 import (
 	"bufio"
@@ -12,9 +12,8 @@ import (
 	"sync"
 )
 
-// cpu identifies the features of this host's processor, which programs in an image may have
-// detected and rely on.
-var cpu = sync.OnceValue(func() string {
+// Features identifies the architecture and the features of this host's processor.
+var Features = sync.OnceValue(func() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
 		return runtime.GOARCH + "-unknown"
