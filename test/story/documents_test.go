@@ -57,7 +57,6 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/operations.md", "export ", "is what a command prints"},
 	{"docs/operations.md", "hortus key rm k3f9", "an identifier of an example"},
 	{"docs/operations.md", "OTEL_EXPORTER_OTLP_ENDPOINT=", "a daemon in the foreground: internal/telemetry"},
-	{"docs/operations.md", "createdb ", "needs a Postgres server: test/daemon TestPostgres"},
 	{"docs/operations.md", "hortus store migrate", "needs a Postgres server: test/daemon TestMigrateStore"},
 	{"docs/operations.md", "hortus uninstall", "ends the daemon of this test: TestUninstall"},
 	{"docs/remote.md", "", "needs a service: test/remote TestSameTask"},

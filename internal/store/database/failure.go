@@ -43,7 +43,7 @@ var sqliteFailures = map[int]failure{
 // postgresFailures are the states of Postgres, and their classes of two characters.
 var postgresFailures = map[string]failure{
 	"23505": taken, "23503": dangling, "HO001": ownerEnded,
-	"40001": collided, "40P01": collided,
+	"40001": collided, "40P01": collided, "55P03": busy, "25P03": busy,
 	"53100": full, "53": unreachable, // too many connections, no memory
 	"08": unreachable, "57P01": unreachable, "57P02": unreachable, "57P03": unreachable,
 	"25006": unreachable, // a standby after a failover: it does not write

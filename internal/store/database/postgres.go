@@ -119,6 +119,7 @@ func parsePostgres(cfg Postgres) (*pgx.ConnConfig, error) {
 	if conn.ConnectTimeout == 0 {
 		conn.ConnectTimeout = connectTimeout
 	}
+	conn.DialFunc = dial
 	// One message to the server for each statement, and nothing that a connection remembers.
 	conn.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conn.StatementCacheCapacity, conn.DescriptionCacheCapacity = 0, 0

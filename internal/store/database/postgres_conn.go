@@ -3,9 +3,15 @@ package database
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
+	"net"
 	"strconv"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"hortus.dev/internal/store/rowjson"
@@ -41,6 +47,52 @@ func (c conn) CheckNamedValue(v *driver.NamedValue) error {
 	}
 	v.Value = value
 	return err
+}
+
+// beginQueries begin a transaction that the server ends if its client is silent, which it may be because its host has no
+// power or network: others wait for its locks.
+const (
+	beginQuery         = "BEGIN" + limitQuery
+	beginSnapshotQuery = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" + limitQuery
+	limitQuery         = "; SET LOCAL idle_in_transaction_session_timeout = '1min'; SET LOCAL lock_timeout = '1min'"
+)
+
+// BeginTx implements driver.ConnBeginTx.
+func (c conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	query := beginQuery
+	if opts.ReadOnly {
+		query = beginSnapshotQuery
+	}
+	tx, err := c.Conn.Conn().BeginTx(ctx, pgx.TxOptions{BeginQuery: query})
+	if err != nil && pgconn.SafeToRetry(err) {
+		return nil, driver.ErrBadConn
+	}
+	return transaction{ctx, tx}, err
+}
+
+// transaction is a driver.Tx.
+type transaction struct {
+	ctx context.Context
+	tx  pgx.Tx
+}
+
+func (t transaction) Commit() error   { return t.tx.Commit(t.ctx) }
+func (t transaction) Rollback() error { return t.tx.Rollback(t.ctx) }
+
+// dial makes a connection that ends if the server is silent for half a minute.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
+		Control: func(network, _ string, c syscall.RawConn) (err error) {
+			if !strings.HasPrefix(network, "tcp") {
+				return nil
+			}
+			const userTimeout = 0x12 // TCP_USER_TIMEOUT of Linux, in milliseconds
+			control := c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, userTimeout, 30_000) })
+			return errors.Join(control, err)
+		},
+	}
+	return d.DialContext(ctx, network, address)
 }
 
 // QueryContext implements driver.QueryerContext.
