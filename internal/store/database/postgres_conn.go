@@ -49,7 +49,7 @@ func (c conn) CheckNamedValue(v *driver.NamedValue) error {
 	return err
 }
 
-// beginQueries begin a transaction that the server ends if its client is silent, which it may be because its host has no
+// beginQuery begins a transaction that the server ends if its client is silent, which it may be because its host has no
 // power or network: others wait for its locks.
 const (
 	beginQuery         = "BEGIN" + limitQuery

@@ -447,3 +447,39 @@ func TestClosed(t *testing.T) {
 		t.Errorf("write: %v", err)
 	}
 }
+
+// TestUpgradeToBothDatabases: rows of version 7 have what version 8 looks for, and a copy of the file is kept.
+func TestUpgradeToBothDatabases(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hortus.db")
+	old, err := openSQLite(t.Context(), SQLite{Path: path}, schemaSteps("sqlite")[:7])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, now := t.Context(), time.Now()
+	_, lesson := old.PutLesson(ctx, api.Lesson{ID: "l1", Scope: "s", Fingerprint: "f", Failure: "KeyError: customer_id", Fix: "x", Task: "t1", LearnedAt: now})
+	for _, err := range []error{
+		lesson,
+		old.InsertWorkspace(ctx, api.Workspace{ID: "w1", State: api.WorkspaceIdle, Keep: true, CreatedAt: now}),
+		old.InsertWorkspace(ctx, api.Workspace{ID: "w2", State: api.WorkspaceIdle, CreatedAt: now}),
+		old.InsertTask(ctx, api.Task{ID: "t1", State: api.TaskRunning, CreatedAt: now, Create: api.CreateTask{Repo: &api.RepoTask{}}}),
+		old.InsertTask(ctx, api.Task{ID: "t2", State: api.TaskRunning, CreatedAt: now}),
+		old.Close(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := openTest(t, path)
+	if found, err := db.SimilarLessons(ctx, api.LessonQuery{Scope: "s", Words: []string{"customer_id"}, Limit: 9}); err != nil || len(found) != 1 {
+		t.Errorf("%d lessons, %v", len(found), err)
+	}
+	if n, err := db.KeptWorkspaces(ctx, "", 9); err != nil || n != 1 {
+		t.Errorf("%d workspaces are kept, %v", n, err)
+	}
+	if all, _, err := db.TaskPage(ctx, "", true, api.PageRequest{}); err != nil || len(all) != 1 || all[0].ID != "t2" {
+		t.Errorf("%d tasks are programs, %v", len(all), err)
+	}
+	if _, err := os.Stat(path + ".bak-v7"); err != nil {
+		t.Error(err)
+	}
+}
