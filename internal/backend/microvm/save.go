@@ -68,7 +68,7 @@ func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (
 		return s, api.Errorf(api.KindInvalid, "a save of files only copies no memory")
 	}
 	if o.Files {
-		return s, api.Errorf(api.KindUnsupported, "the microvm backend saves files with memory only").WithHint("Save without --files.")
+		return s, api.Errorf(api.KindUnsupported, "the microvm backend saves files with memory only").WithHint("Save its memory too.")
 	}
 	m.saving.Lock()
 	defer m.saving.Unlock()

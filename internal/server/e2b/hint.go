@@ -26,6 +26,7 @@ var phrases = []struct {
 	{lazyregexp.New(`use it \(--workspace [\w-]+\), `), ""},
 	{lazyregexp.New(`hortus sandbox (?:ls|show)(?: --?[\w-]+| [\w-]+)*`), "Sandbox.list()"},
 	{lazyregexp.New(`(?:run )?hortus (doctor|df|gc)( to [^,;.]+| (?:lists|removes|shows) [^,;.]+)?`), "the operator of this server can run hortus $1"},
+	{lazyregexp.New(`On Debian: apt-get download .*hortus microvm install --file \S+`), "the operator of this server can install a kernel for virtual machines"},
 	{lazyregexp.New(`--ttl\b`), "timeoutMs"},
 	{lazyregexp.New(`--env\b`), "envs"},
 	{lazyregexp.New(`--label\b`), "metadata"},
