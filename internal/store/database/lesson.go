@@ -221,10 +221,14 @@ func (db *DB) RemoveLesson(ctx context.Context, account, id string) (api.Lesson,
 
 // LessonsToEmbed implements store.Store.
 func (db *DB) LessonsToEmbed(ctx context.Context, account, scope, model string, limit int) (have int, missing []api.Lesson, err error) {
-	if err := db.read.QueryRowContext(ctx, countVectorsSQL, account, scope, model).Scan(&have); err != nil {
-		return 0, nil, wrapError(ctx, err, "count the vectors of lessons")
-	}
-	missing, err = db.listLessons(ctx, lessonsToEmbedSQL, account, scope, model, limit)
+	// In one transaction, or a lesson that gets its vector between the two statements is in neither.
+	err = db.inReadTx(ctx, func(r runner) (err error) {
+		if err := r.QueryRowContext(ctx, countVectorsSQL, account, scope, model).Scan(&have); err != nil {
+			return wrapError(ctx, err, "count the vectors of lessons")
+		}
+		missing, err = list(ctx, r, "lessons", scanLesson, lessonsToEmbedSQL, account, scope, model, limit)
+		return err
+	})
 	return have, missing, err
 }
 
