@@ -80,7 +80,7 @@ type Config struct {
 	Self      api.NodeID
 	Directory Directory
 	// Choose lists the nodes for a new thing, the best first. See Place.
-	Choose func(ctx context.Context, w Wish) ([]Node, error)
+	Choose func(ctx context.Context, n Need) ([]Node, error)
 	// TLS returns the configuration of a connection to a node.
 	TLS    func(ctx context.Context, to api.NodeID) (*tls.Config, error)
 	Logger *slog.Logger

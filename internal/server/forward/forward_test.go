@@ -102,7 +102,7 @@ func open(t *testing.T, n int) *fleet {
 		nd := &node{identity: identity, Node: forward.Node{ID: id, Name: fmt.Sprintf("node-%d", i)}, t: t, fleet: fl, as: api.Principal{Account: "a", Role: api.RoleUser, Key: "k1", ExpiresAt: time.Now().Add(time.Hour)}}
 		nd.f = forward.New(forward.Config{
 			Self: id, Directory: directory{fl, id}, TLS: identity.Client,
-			Choose: func(context.Context, forward.Wish) (out []forward.Node, err error) {
+			Choose: func(context.Context, forward.Need) (out []forward.Node, err error) {
 				for _, id := range fl.order {
 					out = append(out, fl.by(id).Node)
 				}
@@ -150,7 +150,7 @@ func (n *node) door(w http.ResponseWriter, r *http.Request) {
 	here := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.served.Add(1); n.handle(w, r) })
 	if strings.HasPrefix(r.URL.Path, "/new") {
 		kind := forward.Kind(strings.TrimPrefix(r.URL.Path, "/new/"))
-		if err := n.f.Place(w, r, forward.DoorV1, func([]byte) forward.Wish { return forward.Wish{Kind: kind} }, here); err != nil {
+		if err := n.f.Place(w, r, forward.DoorV1, func([]byte) forward.Need { return forward.Need{Kind: kind} }, here); err != nil {
 			fail(err)
 		}
 		return

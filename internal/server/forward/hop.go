@@ -57,7 +57,7 @@ func (h *hop) rewrite(in, out *http.Request) {
 	out.URL.Scheme, out.URL.Host, out.URL.RawQuery = "https", string(h.to), in.URL.RawQuery
 	out.Host = in.Host
 	strip(out.Header)
-	out.Header.Del("X-Api-Key") // the other node is told whose it is
+	out.Header.Del("X-Api-Key") // the other node gets the principal
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if values := in.Header[name]; values != nil { // they are of a proxy before this node
 			out.Header[name] = values

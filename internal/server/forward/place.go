@@ -11,8 +11,8 @@ import (
 	"hortus.dev/api"
 )
 
-// Wish is what is known of a new thing before it is made.
-type Wish struct {
+// Need is what is known of a new thing before it is made.
+type Need struct {
 	// Account will own it.
 	Account string
 	// Kind is what it is. A Sandbox is refused by a node without capacity for it, other things wait inside of their node.
@@ -21,6 +21,10 @@ type Wish struct {
 	// it names none.
 	Template, Workspace, Isolation string
 	Memory                         int64
+	// Task is one that the new thing repeats; empty for none. Here is true if the request refers to files of the node that the
+	// client reached.
+	Task api.TaskID
+	Here bool
 }
 
 // maxBody is the maximum size of the body of a request that makes something, in bytes: that of the doors.
@@ -29,7 +33,7 @@ const maxBody = 4 << 20
 // Place serves a request that makes something: at the first node of Choose that answers and has capacity. If none has, the
 // request waits at the first that answers, as it would without a fleet. read finds out what is made; serve is this node's own door, also for
 // a request that another node passed on. An error is for the client: nothing was made.
-func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, read func(body []byte) Wish, serve http.Handler) error {
+func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, read func(body []byte) Need, serve http.Handler) error {
 	if f == nil || Arrived(r.Context()) {
 		serve.ServeHTTP(w, r)
 		return nil
@@ -40,9 +44,9 @@ func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, rea
 		return nil
 	}
 	fresh := func() *http.Request { return again(r, bytes.NewReader(body), int64(len(body))) }
-	wish := read(body)
-	wish.Account = api.PrincipalOf(r.Context()).Account
-	nodes, err := f.cfg.Choose(r.Context(), wish)
+	need := read(body)
+	need.Account = api.PrincipalOf(r.Context()).Account
+	nodes, err := f.cfg.Choose(r.Context(), need)
 	if err != nil {
 		return err
 	}
@@ -55,8 +59,8 @@ func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, rea
 		var err error
 		switch {
 		case n.ID != f.cfg.Self:
-			err = f.send(w, fresh(), n, hop{door: door, try: wish.Kind == Sandbox})
-		case wish.Kind == Sandbox:
+			err = f.send(w, fresh(), n, hop{door: door, try: need.Kind == Sandbox})
+		case need.Kind == Sandbox:
 			err = tryHere(w, fresh(), serve)
 		default:
 			serve.ServeHTTP(w, fresh())
