@@ -42,3 +42,17 @@ func PatienceOf(ctx context.Context) (time.Duration, bool) {
 	d, ok := ctx.Value(patienceKey{}).(time.Duration)
 	return d, ok
 }
+
+type noWaitKey struct{}
+
+// WithoutWaiting has what hangs on the context fail at once if the host has no capacity for it: another host may have. refused is
+// called before that.
+func WithoutWaiting(ctx context.Context, refused func()) context.Context {
+	return context.WithValue(ctx, noWaitKey{}, refused)
+}
+
+// RefusedOf returns the function of WithoutWaiting; nil if what hangs on the context may wait.
+func RefusedOf(ctx context.Context) func() {
+	refused, _ := ctx.Value(noWaitKey{}).(func())
+	return refused
+}

@@ -29,6 +29,8 @@ type (
 	PlanID string
 	// OwnerID names one run of one daemon: "o" and 19 characters.
 	OwnerID string
+	// NodeID names one data directory of a fleet: "n" and 19 characters.
+	NodeID string
 )
 
 // IDLen is the length of every identifier.
@@ -61,6 +63,9 @@ func NewPlanID() PlanID { return PlanID(newID('p')) }
 // NewOwnerID makes a fresh identifier.
 func NewOwnerID() OwnerID { return OwnerID(newID('o')) }
 
+// NewNodeID makes a fresh identifier.
+func NewNodeID() NodeID { return NodeID(newID('n')) }
+
 // NewLessonID makes a fresh identifier.
 func NewLessonID() string { return newID('l') }
 
@@ -87,6 +92,9 @@ func (id SessionID) Valid() bool { return validID(string(id), 'c') }
 
 // Valid reports whether the identifier has the form that NewPlanID makes.
 func (id PlanID) Valid() bool { return validID(string(id), 'p') }
+
+// Valid reports whether the identifier has the form that NewNodeID makes.
+func (id NodeID) Valid() bool { return validID(string(id), 'n') }
 
 // Short is the form for people: four characters, as in "[task 4f2a]".
 func (id TaskID) Short() string {

@@ -23,6 +23,7 @@ import (
 // and the operator's own elsewhere. A row lives until its state is final.
 type Store interface {
 	Owners
+	Nodes
 	Sandboxes
 	Execs
 	Tasks
@@ -45,6 +46,7 @@ type Store interface {
 	HookEvents
 	Retainer
 	Amounts
+	SharedValues
 
 	// Close waits for running calls and releases the store. Later calls fail with
 	// KindUnavailable.
@@ -65,6 +67,8 @@ type Owner struct {
 	Host     string // the host's name for itself
 	LockPath string // an absolute path on that host
 	PID      int    // informational: it may be reused
+	// Node is the node that it is a run of; empty if it is none's.
+	Node api.NodeID
 	// BeatAt is when the owner last renewed its lease; zero if it never did. EndedAt is zero
 	// until the owner ended or was found dead.
 	StartedAt, BeatAt, EndedAt time.Time
@@ -81,6 +85,40 @@ type Owners interface {
 	BeatOwner(ctx context.Context, id api.OwnerID, at time.Time) error
 	// EndOwner stores when a run ended. The first call counts.
 	EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error
+}
+
+// Node is a node of a fleet: a data directory whose rows are in a database that others use, too.
+type Node struct {
+	ID api.NodeID
+	// Name is unique.
+	Name string
+	// Owner is its current run.
+	Owner api.OwnerID
+	// Address is HOST:PORT of its listener for other nodes; empty if it has none.
+	Address  string
+	State    api.NodeState
+	Capacity api.NodeCapacity
+	// BeatAt is when it last renewed its lease, and Silence the time since then, both by the clock of the database. PutNode ignores them.
+	BeatAt  time.Time
+	Silence time.Duration
+}
+
+// Nodes are the rows of nodes.
+type Nodes interface {
+	// PutNode stores a node that starts, and renews its lease. KindExists if another node has the name.
+	PutNode(ctx context.Context, n Node) error
+	Node(ctx context.Context, id api.NodeID) (Node, error)
+	// Nodes lists them by name.
+	Nodes(ctx context.Context) ([]Node, error)
+	// NodeOfOwner returns the node that a run is or was of; KindNotFound if it is none's.
+	NodeOfOwner(ctx context.Context, owner api.OwnerID) (Node, error)
+	// BeatNode renews the lease of a node, and returns its state. KindConflict if owner is not its current run, KindNotFound if it was
+	// removed.
+	BeatNode(ctx context.Context, id api.NodeID, owner api.OwnerID, c api.NodeCapacity) (api.NodeState, error)
+	SetNodeState(ctx context.Context, id api.NodeID, state api.NodeState) (Node, error)
+	RemoveNode(ctx context.Context, id api.NodeID) error
+	// OwnersElsewhere lists all runs that are not of a node, ended ones too. A run of no node is of this one if it has this path of a lock.
+	OwnersElsewhere(ctx context.Context, node api.NodeID, lockPath string) ([]api.OwnerID, error)
 }
 
 // Sandboxes are the rows of sandboxes.
@@ -658,6 +696,14 @@ type Amounts interface {
 	StoredIDs(ctx context.Context, kind Kind, account string) ([]string, error)
 	// EventBytes returns the size of the events of an account's tasks, sandboxes, sessions and plans.
 	EventBytes(ctx context.Context, account string) (int64, error)
+}
+
+// SharedValues are secrets that all nodes with the database share. They are kept encrypted.
+type SharedValues interface {
+	// SharedValue reads one. KindConflict if the key of the store does not fit.
+	SharedValue(ctx context.Context, name string) ([]byte, error)
+	// ShareValue stores a value unless the name has one, and returns the one that it has then.
+	ShareValue(ctx context.Context, name string, value []byte) ([]byte, error)
 }
 
 // HookEvents are the requests for tasks that forges sent. They end with the row of their repository.

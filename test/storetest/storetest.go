@@ -17,6 +17,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	}{
 		{"Owners", testOwners},
 		{"Lease", testLease},
+		{"Nodes", testNodes},
 		{"RoundTrip", testRoundTrip},
 		{"ZeroTimes", testZeroTimes},
 		{"NotFound", testNotFound},
@@ -40,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"EgressFilter", testEgressFilter},
 		{"EgressPages", testEgressPages},
 		{"PruneEgress", testPruneEgress},
+		{"SharedValues", testSharedValues},
 		{"Secrets", testSecrets},
 		{"SecretRenewal", testSecretRenewal},
 		{"SecretPages", testSecretPages},

@@ -184,13 +184,23 @@ func (g *Gate) Admit(ctx context.Context, req sandbox.Need, told func(api.Waitin
 		g.mu.Unlock()
 		return nil, stopping()
 	}
+	refused := api.RefusedOf(ctx)
 	if err := g.never(req); err != nil {
 		g.mu.Unlock()
+		if refused != nil {
+			refused()
+		}
 		return nil, err
 	}
 	if g.queued == 0 && g.short(req) == 0 {
 		defer g.mu.Unlock()
 		return g.take(req), nil
+	}
+	if refused != nil {
+		err := g.exhausted(api.Errorf(api.KindExhausted, "the host is full, and %d are waiting", g.queued), g.queued)
+		g.mu.Unlock()
+		refused()
+		return nil, err
 	}
 	w, err := g.join(req)
 	g.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/server/forward"
 )
 
 // newSandbox is what a client asks for. What is a pointer or raw tells nothing from
@@ -37,6 +38,26 @@ const (
 	defaultTimeout = 300
 	legacyTimeout  = 15
 )
+
+// placed has a node with capacity make a sandbox.
+func (d sandboxes) placed(to *router, h handler) handler {
+	need := func(body []byte) forward.Need {
+		var in newSandbox
+		_ = json.Unmarshal(body, &in) // what cannot be read, the handler refuses
+		req, _ := d.request(in, true)
+		if req.Template == api.HostTemplate {
+			req.Template = ""
+		}
+		return forward.Need{Kind: forward.Sandbox, Template: req.Template, Memory: req.Limits.MemoryBytes}
+	}
+	return func(w http.ResponseWriter, r *http.Request) error {
+		return d.forward.Place(w, r, forward.DoorE2B, need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := h(w, r); err != nil {
+				to.fail(w, r, err)
+			}
+		}))
+	}
+}
 
 // create makes a sandbox. The first generation of the path is legacy.
 func (d sandboxes) create(legacy bool) handler {

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/server/forward"
 )
 
 func (d sandboxes) register(to *router) {
-	to.handle("POST /sandboxes", d.create(true))
-	to.handle("POST /v2/sandboxes", d.create(false))
+	to.handle("POST /sandboxes", d.placed(to, d.create(true)))
+	to.handle("POST /v2/sandboxes", d.placed(to, d.create(false)))
 	to.handle("GET /sandboxes", d.listRunning, "metadata")
 	to.handle("GET /v2/sandboxes", d.list, "metadata", "state*", "order", "limit", "nextToken", "startedAfter", "template")
 	to.handle("GET /sandboxes/{id}", d.on(d.get))
@@ -24,7 +25,10 @@ func (d sandboxes) register(to *router) {
 }
 
 // finder finds sandboxes of requests.
-type finder struct{ Sandboxes Sandboxes }
+type finder struct {
+	Sandboxes Sandboxes
+	forward   *forward.Forwarder
+}
 
 // findSandbox returns a sandbox that has not ended. One that is still starting is
 // nobody's yet.
@@ -42,10 +46,15 @@ func (f finder) findSandbox(r *http.Request, id api.SandboxID) (api.Sandbox, err
 	return s, err
 }
 
-// on serves a call about the sandbox in the path. One that has ended is not there.
+// on serves a call about the sandbox in the path, on the node that has it. One that has ended is not there.
 func (f finder) on(call func(w http.ResponseWriter, r *http.Request, s api.Sandbox) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id := api.SandboxID(r.PathValue("id"))
+		if id.Valid() {
+			if done, err := f.forward.Pass(w, r, forward.About{Door: forward.DoorE2B, Kind: forward.Sandbox, ID: string(id)}); done || err != nil {
+				return err
+			}
+		}
 		s, err := f.findSandbox(r, id)
 		if err != nil {
 			return err

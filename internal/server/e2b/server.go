@@ -13,6 +13,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/server/body"
+	"hortus.dev/internal/server/forward"
 )
 
 // Sandboxes is what the server asks of sandboxes. Every call is made for the principal
@@ -106,6 +107,8 @@ type Config struct {
 	// Aliases are names that clients use for templates that are called otherwise
 	// here; nil is DefaultAliases.
 	Aliases map[string]string
+	// Forward passes requests on to other nodes of a fleet; nil if there is none.
+	Forward *forward.Forwarder
 	Logger  *slog.Logger
 }
 
@@ -139,14 +142,14 @@ func New(cfg Config) http.Handler {
 		cfg.Aliases = DefaultAliases()
 	}
 	routes := &router{mux: http.NewServeMux(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))}
-	find := finder{cfg.Sandboxes}
+	find := finder{cfg.Sandboxes, cfg.Forward}
 	names := catalog{cfg.Aliases, cfg.Snapshots}
 	shape := answers{names, cfg.Tokens, cfg.Domain}
 	sandboxes{
 		finder: find, answers: shape, limits: cfg.Limits, internet: cfg.DefaultInternet, policy: cfg.Policy, egress: cfg.Egress,
 	}.register(routes)
 	snapshots{find, shape}.register(routes)
-	templates{names, cfg.Limits}.register(routes)
+	templates{names, cfg.Limits, cfg.Forward}.register(routes)
 	records{find}.register(routes)
 	if cfg.Secrets != nil {
 		secretStore{cfg.Secrets}.register(routes)
@@ -226,9 +229,11 @@ const maxKey = 256
 func (to *router) authenticated(keys Keys) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given := r.Header.Values("X-Api-Key")
-		var p api.Principal
+		p := api.PrincipalOf(r.Context())
 		err := error(api.Errorf(api.KindUnauthenticated, "the request must have one API key in the header X-API-KEY"))
-		if len(given) == 1 && given[0] != "" && len(given[0]) <= maxKey {
+		if forward.Arrived(r.Context()) && p.Role != "" {
+			err = nil // the node that the client reached has authenticated it
+		} else if len(given) == 1 && given[0] != "" && len(given[0]) <= maxKey {
 			p, err = keys.Authenticate(r.Context(), given[0])
 		}
 		if err != nil {

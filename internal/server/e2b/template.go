@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/server/forward"
 )
 
 // templates serves requests about templates.
 type templates struct {
 	catalog
-	limits api.Limits // of the built-in one
+	limits  api.Limits // of the built-in one
+	forward *forward.Forwarder
 }
 
 func (d templates) register(to *router) {
@@ -258,6 +260,11 @@ func (d templates) alias(w http.ResponseWriter, r *http.Request, raw string) err
 // template.
 func (d templates) removeTemplate(w http.ResponseWriter, r *http.Request) error {
 	all, err := d.builds(r, r.PathValue("id"))
+	if len(all) > 0 { // those of one name were made on one node
+		if done, err := d.forward.Pass(w, r, forward.About{Door: forward.DoorE2B, Kind: forward.Snapshot, ID: string(all[0].ID)}); done || err != nil {
+			return err
+		}
+	}
 	for _, s := range all {
 		if _, err = d.snapshots.RemoveSnapshot(r.Context(), s.ID); err != nil {
 			break

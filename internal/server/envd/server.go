@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/server/forward"
 	"hortus.dev/internal/server/guestproxy"
 	"hortus.dev/internal/server/preview"
 )
@@ -58,6 +59,8 @@ type Config struct {
 	Logger    *slog.Logger
 	// Previews checks tickets and cookies of private ports; nil is none.
 	Previews *preview.Previews
+	// Forward passes requests on to other nodes of a fleet; nil if there is none.
+	Forward *forward.Forwarder
 	// Now is the clock of signatures and of the bounds on wrong ones; nil is
 	// time.Now.
 	Now func() time.Time
@@ -104,6 +107,7 @@ func (d *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	outside := r // the node of the sandbox checks tokens as this one does
 	r = r.WithContext(api.WithPrincipal(r.Context(), api.Operator()))
 	switch {
 	case r.Method == http.MethodConnect:
@@ -112,9 +116,25 @@ func (d *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.serveSigned(w, r)
 	case !t.id.Valid():
 		notFound(w, t.id) // it never was one
+	case d.elsewhere(w, outside, t):
 	case t.port == envd.GuestPort:
 		d.serveGuest(w, r, t.id)
 	default:
 		d.servePort(w, r, t)
 	}
+}
+
+// elsewhere has the node that has the sandbox serve a request. It is false if this node serves it.
+func (d *Server) elsewhere(w http.ResponseWriter, r *http.Request, t target) bool {
+	done, err := d.cfg.Forward.Pass(w, r, forward.About{Door: forward.DoorSandbox, Kind: forward.Sandbox, ID: string(t.id)})
+	switch {
+	case err == nil || api.KindOf(err) == api.KindNotFound:
+		return done
+	case preview.Browser(r):
+		preview.Page{Status: http.StatusBadGateway, Title: "The sandbox cannot be reached", Text: "The machine that has sandbox " + string(t.id) + " does not answer.",
+			Next: "This page reloads itself.", Reload: true}.Write(w)
+	default:
+		problem{Sandbox: t.id, Message: err.Error(), Code: http.StatusBadGateway}.write(w)
+	}
+	return true
 }

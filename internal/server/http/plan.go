@@ -7,6 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/plan"
+	"hortus.dev/internal/server/forward"
 )
 
 // Plans is what the server asks of plans, those of the caller's account.
@@ -41,7 +42,7 @@ type plans struct {
 func (d plans) planRoutes() []Route {
 	const one = "/v1/plans/{id}"
 	return []Route{{
-		Method: "POST", Pattern: "/v1/plans", Name: "createPlan", Role: api.RoleUser, Creates: true,
+		Method: "POST", Pattern: "/v1/plans", Name: "createPlan", Role: api.RoleUser, Creates: true, Places: forward.Plan,
 		Doc: "Create a plan: a request that is divided into items, whose results become one branch. Without items, the model of the task divides the request. With approve, it waits for a person before it works on the items.",
 		In:  plan.Create{}, Out: plan.Plan{}, Status: http.StatusCreated,
 		Handler: create(http.StatusCreated, d.Plans, Plans.Create),
@@ -69,7 +70,7 @@ func (d plans) planRoutes() []Route {
 			return d.Plans.Workstreams(r.Context(), r.URL.Query().Get("repository"))
 		}),
 	}, {
-		Method: "GET", Pattern: one, Name: "planOf", Role: api.RoleUser,
+		Method: "GET", Pattern: one, Name: "planOf", Role: api.RoleUser, Stored: true,
 		Doc:     "Get a plan with its items.",
 		Out:     plan.Plan{},
 		Handler: on(d.Plans, planID, Plans.Get),
@@ -119,7 +120,7 @@ func (d plans) planRoutes() []Route {
 		Doc: "Cancel a plan, and wait for its receipt.",
 		Out: plan.Plan{}, Handler: on(d.Plans, planID, Plans.Cancel),
 	}, {
-		Method: "GET", Pattern: one + "/events", Name: "planEvents", Role: api.RoleUser,
+		Method: "GET", Pattern: one + "/events", Name: "planEvents", Role: api.RoleUser, Stored: true,
 		Doc: "Stream the plan's events: the stored ones, then new ones. Those of the work on an item are the events of its tasks.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
 		Handler: d.planEvents,

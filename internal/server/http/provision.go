@@ -43,7 +43,7 @@ func (d provisions) provisionRoutes() []Route {
 		In: api.ProvisionRequest{}, Out: api.Provisioned{}, Status: http.StatusCreated,
 		Handler: d.provision,
 	}, {
-		Method: "GET", Pattern: one, Name: "provisioned", Role: api.RoleUser,
+		Method: "GET", Pattern: one, Name: "provisioned", Role: api.RoleUser, Stored: true,
 		Doc: "Get the sandbox of a task, by the id of the sandbox or of the task: the running one, or the last one.",
 		Out: api.Provisioned{},
 		Handler: d.onProvisions(func(w http.ResponseWriter, r *http.Request) error {

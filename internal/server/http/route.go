@@ -13,6 +13,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox/browser"
+	"hortus.dev/internal/server/forward"
 	"hortus.dev/internal/server/guestproxy"
 )
 
@@ -54,6 +55,11 @@ type Route struct {
 	Paged bool
 	// Creates is true if a request makes something: with an Idempotency-Key, once.
 	Creates bool
+	// Places is the kind of what a request makes on the node of a fleet with the most capacity; empty if it is made on the node that the
+	// client reached, or that has what the path names.
+	Places forward.Kind
+	// Stored is true if the rows have the answer: any node gives it if the one that has the thing does not answer.
+	Stored  bool
 	Handler handler
 	// keyed is true if the handler sees to the key itself.
 	keyed bool
@@ -225,6 +231,11 @@ func (d *Server) guarded(rt Route) http.Handler {
 	if rt.Creates && !rt.keyed {
 		h = d.once.creates(h)
 	}
+	here := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			fail(w, err)
+		}
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := admits(rt, api.PrincipalOf(r.Context()))
 		if err == nil {
@@ -233,7 +244,17 @@ func (d *Server) guarded(rt Route) http.Handler {
 		if err == nil && rt.Method == http.MethodPost && !rt.Creates && len(r.Header.Values(headerKey)) > 0 {
 			err = api.Errorf(api.KindInvalid, "%s does not accept %s: it creates nothing that a repetition would create again", rt.Name, headerKey)
 		}
+		done := false
 		if err == nil {
+			done, err = d.elsewhere(rt, w, r)
+		}
+		switch {
+		case err != nil:
+		case done:
+			return
+		case rt.Places != "":
+			err = d.Forward.Place(w, r, forward.DoorV1, needOf(rt.Places, rt.Name == "createRun"), here)
+		default:
 			err = h(w, r)
 		}
 		if err != nil {

@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/server/forward"
 )
 
 func (d tasks) runRoutes() []Route {
 	const one = "/v1/runs/{id}"
 	return []Route{{
-		Method: "POST", Pattern: "/v1/runs", Name: "createRun", Role: api.RoleUser, Creates: true, keyed: true,
+		Method: "POST", Pattern: "/v1/runs", Name: "createRun", Role: api.RoleUser, Creates: true, Places: forward.Task, keyed: true,
 		Doc: "Create a verified program from a sentence. With Accept: text/event-stream the answer is the run's events, up to the verdict; " +
 			"otherwise it is the record of the run, which continues.",
 		In: api.CreateRun{}, Out: api.Task{}, Status: http.StatusAccepted, Events: runEvent{},
@@ -24,12 +25,12 @@ func (d tasks) runRoutes() []Route {
 		Out: []api.Task{}, Paged: true, Params: []Param{stateParam, outcomeParam},
 		Handler: page(d.taskPage(true)),
 	}, {
-		Method: "GET", Pattern: one, Name: "run", Role: api.RoleUser,
+		Method: "GET", Pattern: one, Name: "run", Role: api.RoleUser, Stored: true,
 		Doc:     "Get a run with its attempts.",
 		Out:     api.Task{},
 		Handler: d.onRun(func(w http.ResponseWriter, _ *http.Request, t api.Task) error { return reply(w, http.StatusOK, t, nil) }),
 	}, {
-		Method: "GET", Pattern: one + "/events", Name: "runEvents", Role: api.RoleUser,
+		Method: "GET", Pattern: one + "/events", Name: "runEvents", Role: api.RoleUser, Stored: true,
 		Doc: "Stream the run's events: plan, code, attempt, output, result, diagnosis and others, and finally one verdict. " +
 			"A client that reconnects with the verdict's number gets 204.",
 		Out: runEvent{}, OutType: typeEvents, Params: eventParams,

@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/server/forward"
 	"hortus.dev/internal/server/guestproxy"
 )
 
@@ -28,7 +29,7 @@ type TTL struct {
 func (d sandboxes) sandboxRoutes() []Route {
 	const one = "/v1/sandboxes/{id}"
 	return []Route{{
-		Method: "POST", Pattern: "/v1/sandboxes", Name: "createSandbox", Role: api.RoleUser, Creates: true,
+		Method: "POST", Pattern: "/v1/sandboxes", Name: "createSandbox", Role: api.RoleUser, Creates: true, Places: forward.Sandbox,
 		Doc: "Create a sandbox. It accepts commands when the answer is sent.",
 		In:  api.CreateSandbox{}, Out: api.Sandbox{}, Status: http.StatusCreated,
 		Handler: create(http.StatusCreated, d.Sandboxes, Sandboxes.Create),
@@ -38,7 +39,7 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam, stateParam, labelParam, forksParam, lineageParam},
 		Handler: page(d.sandboxPage),
 	}, {
-		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser,
+		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser, Stored: true,
 		Doc:     "Get a sandbox, by its id or a unique prefix of it.",
 		Out:     api.Sandbox{},
 		Handler: on(d.Sandboxes, sandboxID(d.Sandboxes), Sandboxes.Get),
@@ -100,7 +101,7 @@ func (d sandboxes) sandboxRoutes() []Route {
 		OutType: "text/plain",
 		Handler: d.hold,
 	}, {
-		Method: "GET", Pattern: one + "/events", Name: "sandboxEvents", Role: api.RoleUser,
+		Method: "GET", Pattern: one + "/events", Name: "sandboxEvents", Role: api.RoleUser, Stored: true,
 		Doc: "Stream the sandbox's events: the stored ones, then new ones.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
 		Handler: func(w http.ResponseWriter, r *http.Request) error {
@@ -114,7 +115,7 @@ func (d sandboxes) sandboxRoutes() []Route {
 			return d.events.serve(w, r, sandboxEvents(id))
 		},
 	}, {
-		Method: "GET", Pattern: one + "/execs", Name: "execs", Role: api.RoleUser,
+		Method: "GET", Pattern: one + "/execs", Name: "execs", Role: api.RoleUser, Stored: true,
 		Doc: "List the sandbox's commands, newest first.",
 		Out: []api.Exec{}, Paged: true,
 		Handler: page(func(ctx context.Context, r *http.Request, p api.PageRequest) ([]api.Exec, string, error) {

@@ -12,6 +12,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/server/forward"
 	"hortus.dev/internal/server/guestproxy"
 )
 
@@ -136,6 +137,8 @@ type Config struct {
 	Plans      Plans
 	// Console makes links to the web console.
 	Console Console
+	// Forward passes requests on to other nodes of a fleet; nil if there is none.
+	Forward *forward.Forwarder
 	// URL is where clients find the daemon, as in https://hortus.example; empty for
 	// what each request says itself.
 	URL string

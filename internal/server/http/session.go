@@ -7,6 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/session"
+	"hortus.dev/internal/server/forward"
 )
 
 // Sessions is what the server asks of sessions, each by its key among those of the caller's account.
@@ -34,7 +35,7 @@ type sessions struct {
 func (d sessions) sessionRoutes() []Route {
 	const one = "/v1/sessions/{key}"
 	return []Route{{
-		Method: "POST", Pattern: "/v1/sessions", Name: "createSession", Role: api.RoleUser, Creates: true,
+		Method: "POST", Pattern: "/v1/sessions", Name: "createSession", Role: api.RoleUser, Creates: true, Places: forward.Session,
 		Doc: "Create a session: a conversation with an agent, with a workspace of its own.",
 		In:  session.Create{}, Out: session.Session{}, Status: http.StatusCreated,
 		Handler: create(http.StatusCreated, d.Sessions, Sessions.Create),
@@ -55,7 +56,7 @@ func (d sessions) sessionRoutes() []Route {
 			return slices.DeleteFunc(list, func(s session.Session) bool { return !in(states, s.State) }), err
 		}),
 	}, {
-		Method: "GET", Pattern: one, Name: "session", Role: api.RoleUser,
+		Method: "GET", Pattern: one, Name: "session", Role: api.RoleUser, Stored: true,
 		Doc:     "Get a session with its turns, by its key.",
 		Out:     session.Session{},
 		Handler: on(d.Sessions, sessionKey, Sessions.Get),
@@ -85,7 +86,7 @@ func (d sessions) sessionRoutes() []Route {
 		Out:     session.Session{},
 		Handler: on(d.Sessions, sessionKey, Sessions.Remove),
 	}, {
-		Method: "GET", Pattern: one + "/events", Name: "sessionEvents", Role: api.RoleUser,
+		Method: "GET", Pattern: one + "/events", Name: "sessionEvents", Role: api.RoleUser, Stored: true,
 		Doc: "Stream the session's events: the stored ones, then new ones. Those of the work of a turn are the events of its task.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
 		Handler: d.sessionEvents,

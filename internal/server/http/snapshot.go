@@ -54,7 +54,7 @@ func (d snapshots) snapshotRoutes() []Route {
 		Out: []api.Snapshot{}, Paged: true, Params: []Param{allParam},
 		Handler: pageAll(d.Snapshots, Snapshots.SnapshotPage),
 	}, {
-		Method: "GET", Pattern: "/v1/snapshots/{id}", Name: "snapshot", Role: api.RoleUser,
+		Method: "GET", Pattern: "/v1/snapshots/{id}", Name: "snapshot", Role: api.RoleUser, Stored: true,
 		Doc:     "Get a snapshot, by its id, a unique prefix of it, or the name of a template.",
 		Out:     api.Snapshot{},
 		Handler: on(d.Snapshots, d.snapshotID, Snapshots.GetSnapshot),

@@ -9,12 +9,13 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/internal/server/forward"
 )
 
 func (d tasks) taskRoutes() []Route {
 	const one = "/v1/tasks/{id}"
 	return []Route{{
-		Method: "POST", Pattern: "/v1/tasks", Name: "createTask", Role: api.RoleUser, Creates: true,
+		Method: "POST", Pattern: "/v1/tasks", Name: "createTask", Role: api.RoleUser, Creates: true, Places: forward.Task,
 		Doc: "Create a task: a verified program, or work on a repository. It runs in the daemon.",
 		In:  api.CreateTask{}, Out: api.Task{}, Status: http.StatusCreated,
 		Handler: create(http.StatusCreated, d.Tasks, Tasks.Create),
@@ -37,7 +38,7 @@ func (d tasks) taskRoutes() []Route {
 			return d.Tasks.Stats(r.Context(), since)
 		}),
 	}, {
-		Method: "GET", Pattern: one, Name: "task", Role: api.RoleUser,
+		Method: "GET", Pattern: one, Name: "task", Role: api.RoleUser, Stored: true,
 		Doc:     "Get a task with its attempts, by its id or a unique prefix of it.",
 		Out:     api.Task{},
 		Handler: on(d.Tasks, d.taskID, Tasks.Get),
@@ -52,7 +53,7 @@ func (d tasks) taskRoutes() []Route {
 		In:  api.ReplyTask{}, Out: api.Task{}, Status: http.StatusCreated,
 		Handler: change(http.StatusCreated, decode, d.Tasks, d.taskID, Tasks.Reply),
 	}, {
-		Method: "GET", Pattern: one + "/events", Name: "taskEvents", Role: api.RoleUser,
+		Method: "GET", Pattern: one + "/events", Name: "taskEvents", Role: api.RoleUser, Stored: true,
 		Doc: "Stream the task's events: the stored ones, then new ones.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
 		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) error {

@@ -48,7 +48,7 @@ func (d workspaces) workspaceRoutes() []Route {
 			return d.Workspaces.Page(ctx, p)
 		}),
 	}, {
-		Method: "GET", Pattern: one, Name: "workspace", Role: api.RoleUser,
+		Method: "GET", Pattern: one, Name: "workspace", Role: api.RoleUser, Stored: true,
 		Doc:     "Get a workspace with its disk usage, by its id, a unique prefix of it, or its name.",
 		Out:     api.Workspace{},
 		Handler: on(d.Workspaces, d.workspaceID, Workspaces.Get),

@@ -33,6 +33,7 @@ func sqliteDialect(path string) *dialect {
 	return &dialect{
 		place: "SQLite, " + path,
 		replace: strings.NewReplacer(" FOR UPDATE", "", " FOR SHARE", "",
+			"now_micros()", "cast(unixepoch('subsec') * 1000000 AS INTEGER)",
 			"newest_lifecycle()", "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'lifecycle'), 0)"),
 		prepared: true,
 	}

@@ -18,9 +18,9 @@ func (db *DB) InsertOwner(ctx context.Context, o store.Owner) error {
 	}
 	_, err := db.execRelieved(func() (sql.Result, error) {
 		return db.write.ExecContext(ctx, `
-		INSERT INTO owner (id, host, lock_path, pid, started_at, ended_at)
-		VALUES ($1, $2, $3, $4, $5, $6)`,
-			string(o.ID), o.Host, o.LockPath, o.PID, toMicros(o.StartedAt), toMicros(o.EndedAt))
+		INSERT INTO owner (id, host, lock_path, pid, started_at, ended_at, node)
+		VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''))`,
+			string(o.ID), o.Host, o.LockPath, o.PID, toMicros(o.StartedAt), toMicros(o.EndedAt), string(o.Node))
 	})
 	if err != nil {
 		return insertError(ctx, err, "owner", string(o.ID), "something")
@@ -32,10 +32,10 @@ func (db *DB) InsertOwner(ctx context.Context, o store.Owner) error {
 // Owners implements store.Store.
 func (db *DB) Owners(ctx context.Context) ([]store.Owner, error) {
 	return list(ctx, db.read, "owners", func(s scanner) (o store.Owner, err error) {
-		err = s.Scan(&o.ID, &o.Host, &o.LockPath, &o.PID, instant{&o.StartedAt}, instant{&o.BeatAt}, instant{&o.EndedAt})
+		err = s.Scan(&o.ID, &o.Host, &o.LockPath, &o.PID, instant{&o.StartedAt}, instant{&o.BeatAt}, instant{&o.EndedAt}, optional[api.NodeID]{&o.Node})
 		return o, err
 	}, `
-		SELECT id, host, lock_path, pid, started_at, beat_at, ended_at FROM owner
+		SELECT id, host, lock_path, pid, started_at, beat_at, ended_at, node FROM owner
 		WHERE ended_at IS NULL
 		ORDER BY started_at, rowid`)
 }

@@ -1,0 +1,31 @@
+package api
+
+// NodeState is what a node of a fleet takes.
+type NodeState string
+
+const (
+	// NodeReady takes new things.
+	NodeReady NodeState = "ready"
+	// NodeDraining takes none, and ends or gives up what it has.
+	NodeDraining NodeState = "draining"
+)
+
+// NodeCapacity is what a node has and promised, as of its last renewal.
+type NodeCapacity struct {
+	// MemoryBudget is the memory that can be promised to sandboxes, MemoryPromised what is, in bytes.
+	MemoryBudget   int64 `json:"memoryBudget,omitempty"`
+	MemoryPromised int64 `json:"memoryPromised,omitempty"`
+	// CPUs counts processors, Load the threads that use or wait for one, averaged over a minute.
+	CPUs int     `json:"cpus,omitempty"`
+	Load float64 `json:"load,omitempty"`
+	// Sandboxes counts those that live, Creating those that are being created, Waiting those that wait for capacity.
+	Sandboxes int `json:"sandboxes"`
+	Creating  int `json:"creating,omitempty"`
+	Waiting   int `json:"waiting,omitempty"`
+	// Tasks counts those that run.
+	Tasks int `json:"tasks,omitempty"`
+	// Isolations are the backends that can start sandboxes. Templates are names of templates and images, 200 at most.
+	Isolations []string `json:"isolations,omitempty"`
+	Templates  []string `json:"templates,omitempty"`
+	Version    string   `json:"version,omitempty"`
+}

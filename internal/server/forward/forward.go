@@ -1,0 +1,330 @@
+package forward
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/server/guestproxy"
+)
+
+// Door is a server of a node.
+type Door string
+
+// The doors. DoorSandbox is the data plane of sandboxes, which authenticates requests itself.
+const (
+	DoorV1      Door = "v1"
+	DoorE2B     Door = "e2b"
+	DoorSandbox Door = "sandbox"
+)
+
+// Kind is what a request can be about.
+type Kind string
+
+// The kinds of things that a node has. A Session is named by its key among those of the caller's account, others by their ID.
+const (
+	Sandbox   Kind = "sandbox"
+	Snapshot  Kind = "snapshot"
+	Workspace Kind = "workspace"
+	Task      Kind = "task"
+	Session   Kind = "session"
+	Plan      Kind = "plan"
+)
+
+// About says what a request is about.
+type About struct {
+	Door Door
+	Kind Kind
+	ID   string
+	// Stored is true if the rows have the answer, too: this node gives it if the other one does not answer.
+	Stored bool
+}
+
+// Node is another node.
+type Node struct {
+	ID   api.NodeID
+	Name string
+	// Address is HOST:PORT of its listener for nodes.
+	Address string
+}
+
+// Location is where a thing is.
+type Location struct {
+	// Here is true if it is this node's, does not exist, or is nobody's: this node answers.
+	Here bool
+	Node Node
+	// Silent is true if the node has not renewed its lease. Ended is true if the thing is over: the rows have what is left of it.
+	Silent, Ended bool
+	// Account owns the thing.
+	Account string
+}
+
+// Directory knows where things are.
+type Directory interface {
+	// Locate finds a thing. With fresh, nothing that was remembered is used.
+	Locate(ctx context.Context, kind Kind, id string, fresh bool) (Location, error)
+}
+
+// Config is what a forwarder is made of.
+type Config struct {
+	Self      api.NodeID
+	Directory Directory
+	// Choose lists the nodes for a new thing, the best first. See Place.
+	Choose func(ctx context.Context, n Need) ([]Node, error)
+	// TLS returns the configuration of a connection to a node.
+	TLS    func(ctx context.Context, to api.NodeID) (*tls.Config, error)
+	Logger *slog.Logger
+}
+
+// Forwarder passes requests on to other nodes. Its methods may be called from several goroutines.
+type Forwarder struct {
+	cfg       Config
+	transport *http.Transport
+	proxy     *httputil.ReverseProxy
+	addresses sync.Map // api.NodeID to the address that was used last
+}
+
+const (
+	// dialTimeout bounds a connection to another node with its handshake.
+	dialTimeout = 3 * time.Second
+	// idleTimeout is less than that of the listener, which would close a connection as it is used.
+	idleTimeout = 30 * time.Second
+	maxIdle     = 64 // connections to one node
+)
+
+// New makes a forwarder.
+func New(cfg Config) *Forwarder {
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	f := &Forwarder{cfg: cfg}
+	f.transport = &http.Transport{
+		DialTLSContext: f.dial, DisableCompression: true, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
+		Protocols: new(http.Protocols), MaxResponseHeaderBytes: 256 << 10,
+	}
+	f.transport.Protocols.SetHTTP1(true)
+	f.proxy = &httputil.ReverseProxy{
+		Transport: f.transport, FlushInterval: -1, ErrorLog: guestproxy.DiscardLog(),
+		Rewrite:        func(p *httputil.ProxyRequest) { hopOf(p.In.Context()).rewrite(p.In, p.Out) },
+		ModifyResponse: func(resp *http.Response) error { return hopOf(resp.Request.Context()).check(resp) },
+		ErrorHandler:   func(_ http.ResponseWriter, r *http.Request, err error) { hopOf(r.Context()).err = err },
+	}
+	return f
+}
+
+// Close closes idle connections.
+func (f *Forwarder) Close() {
+	if f != nil {
+		f.transport.CloseIdleConnections()
+	}
+}
+
+// unreachable is the error of a connection that could not be opened: nothing was sent.
+type unreachable struct{ error }
+
+func (u unreachable) Unwrap() error { return u.error }
+
+// dial opens a connection to a node: the host of its address in the transport is the ID, so that a connection is used for no
+// other node, whatever addresses they have.
+func (f *Forwarder) dial(ctx context.Context, network, host string) (net.Conn, error) {
+	name, _, _ := strings.Cut(host, ":")
+	id := api.NodeID(name)
+	at, _ := f.addresses.Load(id)
+	address, _ := at.(string)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	cfg, err := f.cfg.TLS(ctx, id)
+	if err != nil {
+		return nil, unreachable{err}
+	}
+	c, err := (&tls.Dialer{Config: cfg}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, unreachable{err}
+	}
+	return c, nil
+}
+
+// errMoved is the answer of a node that does not have the thing, errFull that of one without capacity.
+var (
+	errMoved = errors.New("the node does not have it any more")
+	errFull  = errors.New("the node has no capacity")
+)
+
+// Pass passes a request on to the node that has what it is about. done is true if that node answered; with neither done nor an
+// error the request is this node's, and nothing of it was read.
+func (f *Forwarder) Pass(w http.ResponseWriter, r *http.Request, a About) (done bool, err error) {
+	if f == nil {
+		return false, nil
+	}
+	for try := 0; ; try++ {
+		at, err := f.cfg.Directory.Locate(r.Context(), a.Kind, a.ID, try > 0)
+		if err != nil {
+			return false, err
+		}
+		p := api.PrincipalOf(r.Context())
+		if at.Here || p.Role != "" && !p.May(at.Account) { // what is another account's is not found, wherever it is
+			return false, nil
+		}
+		local := a.Stored || at.Ended
+		if arrived := arrivalOf(r.Context()); arrived != nil {
+			if local {
+				return false, nil
+			}
+			w.Header().Set(headerMoved, arrived.number)
+			return false, moved(a)
+		}
+		if at.Silent {
+			if local {
+				return false, nil
+			}
+			return false, silent(a, at.Node)
+		}
+		err = f.send(w, r, at.Node, hop{door: a.Door})
+		var out unreachable
+		again := try == 0 && (errors.As(err, &out) || errors.Is(err, errMoved) && r.ContentLength == 0)
+		switch {
+		case err == nil:
+			return true, nil
+		case again:
+			continue // it may have another owner, or its node another address
+		case errors.As(err, &out) && local:
+			return false, nil
+		case errors.As(err, &out):
+			f.cfg.Logger.Warn("another node cannot be reached", "node", at.Node.Name, "address", at.Node.Address, "error", err)
+			return false, silent(a, at.Node)
+		case errors.Is(err, errMoved):
+			return false, moved(a)
+		}
+		return false, broken(at.Node, err)
+	}
+}
+
+const (
+	// retrySoon is the time after which an owner that changed is known, retryLater that after which a dead node was replaced.
+	retrySoon  = 1000
+	retryLater = 5000
+)
+
+func moved(a About) error {
+	e := api.Errorf(api.KindUnavailable, "the node of %s %.64s changed while the request was on its way", a.Kind, a.ID).WithHint("try again")
+	e.RetryAfterMS = retrySoon
+	return e
+}
+
+func silent(a About, n Node) error {
+	e := api.Errorf(api.KindUnavailable, "%s %.64s is on node %s, which does not answer", a.Kind, a.ID, n.Name).
+		WithHint("tasks, plans and sessions continue on another node when its lease has ended, its running sandboxes are lost then; what is on its disk returns with the node: hortus fleet ls")
+	e.RetryAfterMS = retryLater
+	return e
+}
+
+func broken(n Node, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return api.Errorf(api.KindUnavailable, "node %s ended the connection before it answered", n.Name).
+		WithHint("whether it carried the request out is not known: look before you try again")
+}
+
+// send has another node answer a request. The error is unreachable if nothing was sent; nothing was answered beside any error.
+func (f *Forwarder) send(w http.ResponseWriter, r *http.Request, to Node, h hop) error {
+	f.addresses.Store(to.ID, to.Address)
+	h.to, h.answered = to.ID, w.Header()
+	// The transport closes the body of a request that it cannot send, which the next attempt or this node needs.
+	out := r.WithContext(context.WithValue(r.Context(), hopKey{}, &h))
+	if r.Body != nil && r.Body != http.NoBody {
+		out.Body = keptBody{r.Body}
+	}
+	if r.Header.Get("Upgrade") != "" {
+		return f.upgrade(w, out, &h)
+	}
+	end := guestproxy.EnableFullDuplex(w, r)
+	f.proxy.ServeHTTP(w, out)
+	if !errors.As(h.err, new(unreachable)) { // else the body is still to be read
+		end()
+	}
+	return h.err
+}
+
+// keptBody is a body that stays open.
+type keptBody struct{ io.Reader }
+
+func (keptBody) Close() error { return nil }
+
+// upgrade passes a request on that asks for another protocol: the connection is then that protocol's.
+func (f *Forwarder) upgrade(w http.ResponseWriter, r *http.Request, h *hop) error {
+	out := r.Clone(r.Context())
+	h.rewrite(r, out)
+	if r.ContentLength == 0 {
+		out.Body = nil
+	}
+	resp, err := f.transport.RoundTrip(out)
+	if err != nil {
+		return err
+	}
+	if err := h.check(resp); err != nil {
+		resp.Body.Close()
+		return err
+	}
+	for name, values := range resp.Header {
+		if resp.StatusCode != http.StatusSwitchingProtocols && (name == "Connection" || name == "Upgrade") {
+			continue
+		}
+		w.Header()[name] = append(w.Header()[name], values...)
+	}
+	stream, ok := resp.Body.(io.ReadWriteCloser)
+	if resp.StatusCode != http.StatusSwitchingProtocols || !ok {
+		defer resp.Body.Close()
+		w.WriteHeader(resp.StatusCode)
+		_, _ = io.Copy(w, resp.Body) // a client that has gone receives nothing
+		return nil
+	}
+	inner := streamConn{ReadWriteCloser: stream}
+	defer inner.Close()
+	conn, early, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return api.Errorf(api.KindInternal, "upgrade the connection: %w", err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(r.Context(), func() { conn.Close() })() // the key of the request may expire
+	head := &http.Response{StatusCode: resp.StatusCode, ProtoMajor: 1, ProtoMinor: 1, Header: w.Header()}
+	if err := head.Write(conn); err != nil {
+		return nil
+	}
+	if n := early.Reader.Buffered(); n > 0 { // what the client sent without waiting
+		sent, _ := early.Reader.Peek(n)
+		if _, err := inner.Write(sent); err != nil {
+			return nil
+		}
+	}
+	guestproxy.Pipe(conn, inner, 0)
+	return nil
+}
+
+// streamConn is the stream of an upgraded connection as package guestproxy joins it. Deadlines are not the stream's to have.
+type streamConn struct {
+	io.ReadWriteCloser
+	net.Conn
+}
+
+func (s streamConn) Read(p []byte) (int, error)       { return s.ReadWriteCloser.Read(p) }
+func (s streamConn) Write(p []byte) (int, error)      { return s.ReadWriteCloser.Write(p) }
+func (s streamConn) Close() error                     { return s.ReadWriteCloser.Close() }
+func (s streamConn) SetReadDeadline(time.Time) error  { return nil }
+func (s streamConn) SetWriteDeadline(time.Time) error { return nil }
+
+// CloseWrite ends what is sent, where the stream can do that alone.
+func (s streamConn) CloseWrite() error {
+	if c, ok := s.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

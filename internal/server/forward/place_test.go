@@ -1,0 +1,88 @@
+package forward_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+)
+
+// TestPlace: a new thing is made by the first node that has capacity. If none has, it waits at the first.
+func TestPlace(t *testing.T) {
+	for name, tt := range map[string]struct {
+		// nodes are those of Choose in their order, 0 is the node that the client reached. full and dead are those without
+		// capacity, and those that do not answer.
+		nodes, full, dead string
+		kind              string
+		want              string
+	}{
+		"the first":                        {"120", "", "", "sandbox", "node-1 made sandbox"},
+		"this node":                        {"012", "", "", "sandbox", "node-0 made sandbox"},
+		"this node alone":                  {"0", "0", "", "sandbox", "node-0 waited for sandbox"},
+		"the next if it is full":           {"120", "1", "", "sandbox", "node-2 made sandbox"},
+		"the next if this is full":         {"021", "0", "", "sandbox", "node-2 made sandbox"},
+		"the last":                         {"120", "12", "", "sandbox", "node-0 made sandbox"},
+		"the next if it is dead":           {"120", "", "1", "sandbox", "node-2 made sandbox"},
+		"wait at the first":                {"120", "120", "", "sandbox", "node-1 waited for sandbox"},
+		"wait at this":                     {"012", "012", "", "sandbox", "node-0 waited for sandbox"},
+		"wait at the first that answers":   {"120", "20", "1", "sandbox", "node-2 waited for sandbox"},
+		"a task waits inside of its node":  {"120", "1", "", "task", "node-1 waited for task"},
+		"a task elsewhere than a dead one": {"12", "", "1", "task", "node-2 made task"},
+		"nobody answers":                   {"12", "", "12", "sandbox", "none of the 2 nodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fl := open(t, 3)
+			for _, i := range tt.nodes {
+				fl.order = append(fl.order, fl.nodes[i-'0'].ID)
+			}
+			for i, n := range fl.nodes {
+				full := strings.Contains(tt.full, fmt.Sprint(i))
+				if strings.Contains(tt.dead, fmt.Sprint(i)) {
+					n.peers.Close()
+				}
+				n.handle = func(w http.ResponseWriter, r *http.Request) {
+					body, err := io.ReadAll(r.Body)
+					if string(body) != "what is made" || err != nil || r.ContentLength != int64(len(body)) {
+						t.Errorf("the body is %q, %v", body, err)
+					}
+					w.Header().Set("Location", n.Name)
+					switch refused := api.RefusedOf(r.Context()); {
+					case !full:
+						w.WriteHeader(201)
+						fmt.Fprintf(w, "%s made %s", n.Name, strings.TrimPrefix(r.URL.Path, "/new/"))
+					case refused != nil:
+						refused()
+						w.WriteHeader(429)
+					default:
+						fmt.Fprintf(w, "%s waited for %s", n.Name, strings.TrimPrefix(r.URL.Path, "/new/"))
+					}
+				}
+			}
+			status, answer, h := fl.nodes[0].get("POST", "/new/"+tt.kind, "what is made")
+			if !strings.HasPrefix(answer, tt.want) || status < 300 && h.Get("Location") != answer[:6] || len(h.Values("Location")) > 1 || len(h.Values("Hortus-Node-Full")) > 0 {
+				t.Errorf("%d %q %v, want %q", status, answer, h, tt.want)
+			}
+		})
+	}
+}
+
+// TestPlaceErrors: an error that is not for want of capacity is the answer, and a body that is too long reaches the door whole.
+func TestPlaceErrors(t *testing.T) {
+	fl := open(t, 2)
+	a, b := fl.nodes[0], fl.nodes[1]
+	fl.order = []api.NodeID{b.ID, a.ID}
+	b.handle = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) } // of the account
+	if status, _, _ := a.get("POST", "/new/sandbox", "x"); status != 429 || a.served.Load() != 0 {
+		t.Errorf("%d, %d requests here", status, a.served.Load())
+	}
+	a.handle = func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n, err)
+	}
+	if _, answer, _ := a.get("POST", "/new/sandbox", strings.Repeat("x", 5<<20)); answer != fmt.Sprint(5<<20, " <nil>") {
+		t.Errorf("%q", answer)
+	}
+}

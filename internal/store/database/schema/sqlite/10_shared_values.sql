@@ -1,0 +1,6 @@
+-- Secret values that the nodes of a fleet share, encrypted: keys of tokens, and of the certificate authority of nodes.
+
+CREATE TABLE shared_value (
+    name   TEXT PRIMARY KEY,
+    sealed BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
