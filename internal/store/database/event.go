@@ -175,7 +175,7 @@ func (db *DB) UpdateExec(ctx context.Context, e api.Exec) error {
 		if err == nil && sandbox != string(e.Sandbox) {
 			return api.Errorf(api.KindInvalid, "exec %s belongs to sandbox %s, not to %.64q", e.ID, sandbox, e.Sandbox)
 		}
-		return db.execs.conflict(ctx, tx, string(e.ID), e.State)
+		return db.execs.final(ctx, tx, string(e.ID), e.State)
 	})
 }
 

@@ -99,7 +99,7 @@ const (
 		SET owner = $2, host = coalesce((SELECT host FROM owner WHERE id = $2), ''),
 			lease_epoch = lease_epoch + CASE WHEN owner IS DISTINCT FROM $2 THEN 1 ELSE 0 END,
 			state = $3, task = $4, layers = $5, created_at = $6, ended_at = $7, doc = $8
-		WHERE id = $1 AND (state = $3 OR state <> 'removed')`
+		WHERE id = $1 AND (state = $3 OR state <> 'removed') AND ` + mayWrite
 
 	workspaceLives = "state IN ('idle', 'active')"
 )
@@ -182,7 +182,7 @@ const (
 		SET owner = $2, host = coalesce((SELECT host FROM owner WHERE id = $2), ''),
 			lease_epoch = lease_epoch + CASE WHEN owner IS DISTINCT FROM $2 THEN 1 ELSE 0 END,
 			state = $3, name = $4, sandbox = $5, created_at = $6, ended_at = $7, doc = $8
-		WHERE id = $1 AND (state = $3 OR state NOT IN ('broken', 'removed'))`
+		WHERE id = $1 AND (state = $3 OR state NOT IN ('broken', 'removed')) AND ` + mayWrite
 
 	snapshotLives = "state IN ('saving', 'ready')"
 )

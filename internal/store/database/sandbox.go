@@ -20,7 +20,7 @@ const (
 		SET owner = $2, host = coalesce((SELECT host FROM owner WHERE id = $2), ''),
 			lease_epoch = lease_epoch + CASE WHEN owner IS DISTINCT FROM $2 THEN 1 ELSE 0 END,
 			state = $3, task = $4, created_at = $5, expires_at = $6, ended_at = $7, doc = $8
-		WHERE id = $1 AND (state = $3 OR state NOT IN ('ended', 'lost'))`
+		WHERE id = $1 AND (state = $3 OR state NOT IN ('ended', 'lost')) AND ` + mayWrite
 	// updateSandboxSameSQL is the common update, which keeps the owner.
 	updateSandboxSameSQL = `
 		UPDATE sandbox

@@ -12,6 +12,9 @@ import (
 	"hortus.dev/internal/store/rowjson"
 )
 
+// mayWrite is the fence of rows: an owner ($2) writes its own, and takes over those of an owner that has ended, or of none.
+const mayWrite = `(owner IS NOT DISTINCT FROM $2 OR owner IS NULL OR owner IN (SELECT id FROM owner WHERE ended_at IS NOT NULL))`
+
 // table has what is the same for each family of rows. T is what a row stores: an identifier, a
 // start, a state and a document, and columns of its own.
 type table[T any, ID ~string] struct {
@@ -125,7 +128,7 @@ func (t *table[T, ID]) updateIn(ctx context.Context, tx *sql.Tx, args []any) err
 		return updateError(ctx, err, t.what, id, ownerOf(args))
 	}
 	if !changed(r) {
-		return t.conflict(ctx, tx, id, args[2])
+		return t.conflict(ctx, tx, id, args[1], args[2])
 	}
 	if t.adoptSQL == "" {
 		return nil
@@ -136,9 +139,19 @@ func (t *table[T, ID]) updateIn(ctx context.Context, tx *sql.Tx, args []any) err
 	return nil
 }
 
-// conflict explains why an update changed nothing: the row does not exist, or its state is
+// conflict explains why an update changed nothing: the row does not exist, is another living owner's, or its state is
 // final.
-func (t *table[T, ID]) conflict(ctx context.Context, tx *sql.Tx, id string, state any) error {
+func (t *table[T, ID]) conflict(ctx context.Context, tx *sql.Tx, id string, owner, state any) error {
+	var fenced bool
+	err := tx.QueryRowContext(ctx, "SELECT NOT "+mayWrite+" FROM "+t.name+" WHERE id = $1", id, owner).Scan(&fenced)
+	if err == nil && fenced {
+		return api.Errorf(api.KindConflict, "%s %s belongs to another daemon, which has not ended", t.what, id)
+	}
+	return t.final(ctx, tx, id, state)
+}
+
+// final is the error for an update of a row that does not exist, or whose state is final.
+func (t *table[T, ID]) final(ctx context.Context, tx *sql.Tx, id string, state any) error {
 	have, err := get(ctx, tx, t.what, id, scanValue[string], "SELECT state FROM "+t.name+" WHERE id = $1")
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ const (
 		SET owner = $2, host = coalesce((SELECT host FROM owner WHERE id = $2), ''),
 			lease_epoch = lease_epoch + CASE WHEN owner IS DISTINCT FROM $2 THEN 1 ELSE 0 END,
 			state = $3, created_at = $4, ended_at = $5, doc = $6
-		WHERE id = $1 AND (state = $3 OR state <> 'done')`
+		WHERE id = $1 AND (state = $3 OR state <> 'done') AND ` + mayWrite
 	adoptAttemptsSQL = `
 		UPDATE attempt
 		SET (owner, host, lease_epoch) = (SELECT owner, host, lease_epoch FROM task WHERE id = $1)
