@@ -39,6 +39,8 @@ const (
 	Task      Kind = "task"
 	Session   Kind = "session"
 	Plan      Kind = "plan"
+	// Machine is a node itself, by its name or ID.
+	Machine Kind = "node"
 )
 
 // About says what a request is about.

@@ -1,0 +1,110 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/admin"
+	"hortus.dev/internal/server/peer"
+	"hortus.dev/internal/store"
+)
+
+// Init creates the certificate authority of the fleet, once, and returns the fleet.
+func (f *Fleet) Init(ctx context.Context) (admin.Fleet, error) {
+	_, err := f.cfg.Rows.SharedValue(ctx, authorityName)
+	if api.KindOf(err) == api.KindNotFound {
+		var authority []byte
+		if authority, err = peer.NewAuthority(time.Now()); err == nil {
+			_, err = f.cfg.Rows.ShareValue(ctx, authorityName, authority)
+		}
+	}
+	if err != nil {
+		return admin.Fleet{}, err
+	}
+	return f.Nodes(ctx)
+}
+
+// Nodes lists the nodes.
+func (f *Fleet) Nodes(ctx context.Context) (out admin.Fleet, err error) {
+	_, err = f.cfg.Rows.SharedValue(ctx, authorityName)
+	if out.Initialized = err == nil; err != nil && api.KindOf(err) != api.KindNotFound {
+		return out, err
+	}
+	out.Self = f.cfg.Node
+	nodes, err := f.all(ctx, true)
+	out.Nodes = []admin.FleetNode{}
+	for _, n := range nodes {
+		out.Nodes = append(out.Nodes, view(n))
+	}
+	return out, err
+}
+
+func view(n store.Node) admin.FleetNode {
+	return admin.FleetNode{ID: n.ID, Name: n.Name, Address: n.Address, State: n.State, Gone: n.Silence > Lease, BeatAt: n.BeatAt, SilentMS: n.Silence.Milliseconds(), Capacity: n.Capacity}
+}
+
+// named returns the node with a name or an ID.
+func (f *Fleet) named(ctx context.Context, name string) (n store.Node, err error) {
+	nodes, err := f.all(ctx, true)
+	if err != nil {
+		return n, err
+	}
+	for _, n := range nodes {
+		if n.Name == name || string(n.ID) == name {
+			return n, nil
+		}
+	}
+	return n, api.Errorf(api.KindNotFound, "unknown node %.64q", name).WithHint("hortus fleet ls lists the nodes")
+}
+
+// Drain has a node take nothing new. On the node itself, force also ends its sandboxes. The answer lists the sandboxes that stay.
+func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (out admin.DrainedNode, err error) {
+	n, err := f.named(ctx, name)
+	if err == nil {
+		n, err = f.cfg.Rows.SetNodeState(ctx, n.ID, api.NodeDraining)
+	}
+	if err != nil {
+		return out, err
+	}
+	var errs []error
+	all, err := f.cfg.Rows.SandboxesOf(ctx, "")
+	out.Sandboxes = []api.SandboxID{}
+	for _, s := range all {
+		at, err := f.nodeOf(ctx, s.Owner, false)
+		switch {
+		case s.Owner == "" || err != nil || at.ID != n.ID:
+			errs = append(errs, err)
+			continue
+		case req.Force && n.ID == f.cfg.Node:
+			if err := f.cfg.Kill(ctx, s.ID); err == nil || api.KindOf(err) == api.KindNotFound {
+				out.Ended++
+				continue
+			} else {
+				errs = append(errs, err)
+			}
+		}
+		out.Sandboxes = append(out.Sandboxes, s.ID)
+	}
+	out.Node = view(n)
+	return out, errors.Join(append(errs, err)...)
+}
+
+// Remove removes the row of a node that drains or is gone.
+func (f *Fleet) Remove(ctx context.Context, name string) (admin.FleetNode, error) {
+	n, err := f.named(ctx, name)
+	switch {
+	case err != nil:
+	case n.ID == f.cfg.Node:
+		err = api.Errorf(api.KindConflict, "%s is the node that answers: it cannot remove itself", n.Name).WithHint("ask another node, or stop its daemon first")
+	case n.Silence <= Lease && n.State != api.NodeDraining:
+		err = api.Errorf(api.KindConflict, "node %s is in service", n.Name).WithHint("drain it first: hortus fleet drain %s", n.Name)
+	case n.Silence <= Lease && n.Capacity.Sandboxes+n.Capacity.Tasks > 0:
+		err = api.Errorf(api.KindConflict, "node %s still has %d sandboxes and %d tasks", n.Name, n.Capacity.Sandboxes, n.Capacity.Tasks).
+			WithHint("wait for them, or end its sandboxes: hortus fleet drain --force %s", n.Name)
+	default:
+		err = f.cfg.Rows.RemoveNode(ctx, n.ID)
+	}
+	return view(n), err
+}

@@ -1,0 +1,177 @@
+package fleet
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/server/peer"
+	"hortus.dev/internal/server/placement"
+	"hortus.dev/internal/store"
+)
+
+// Rows are those of the store that a node looks things up in.
+type Rows interface {
+	store.Nodes
+	store.SharedValues
+	Task(ctx context.Context, id api.TaskID) (api.Task, error)
+	Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error)
+	FindWorkspaceOf(ctx context.Context, account, prefix string) (api.WorkspaceID, error)
+	NamedWorkspaces(ctx context.Context, account, name string) ([]api.Workspace, error)
+	Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	SessionByKey(ctx context.Context, account, key string) (store.Session, error)
+	Plan(ctx context.Context, id api.PlanID) (store.Plan, error)
+	SandboxesOf(ctx context.Context, account string) ([]api.Sandbox, error)
+}
+
+// Config is what a node is.
+type Config struct {
+	Node api.NodeID
+	// Owner is this run of it.
+	Owner api.OwnerID
+	Name  string
+	// Address is HOST:PORT at which other nodes reach it; empty if it has no listener for them.
+	Address string
+	Rows    Rows
+	// Sandbox reads a sandbox, of this node or of another. Template returns the snapshot that a template of an account is; KindNotFound if it is none.
+	Sandbox  func(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	Template func(ctx context.Context, account, name string) (api.Snapshot, error)
+	// Capacity says what the node has now. Kill ends a sandbox of it.
+	Capacity func(ctx context.Context) api.NodeCapacity
+	Kill     func(ctx context.Context, id api.SandboxID) error
+	// Lost is called once if the node is removed, or another run of it has begun.
+	Lost   func(error)
+	Logger *slog.Logger
+}
+
+const (
+	// renewEvery is how often a node renews its lease, Lease the silence after which others believe that it ended.
+	renewEvery = 3 * time.Second
+	Lease      = 10 * time.Second
+	// rememberFor is how long rows of nodes are remembered.
+	rememberFor = time.Second
+	// authorityName is the name of the shared value with the certificate authority.
+	authorityName = "fleet authority"
+)
+
+// Fleet is the fleet as a node sees it. Its methods may be called from several goroutines.
+type Fleet struct {
+	cfg      Config
+	identity *peer.Identity
+	placer   *placement.Placer
+	cancel   context.CancelFunc
+	renewing sync.WaitGroup
+
+	mu     sync.Mutex
+	nodes  []store.Node
+	readAt time.Time
+	owners map[api.OwnerID]api.NodeID
+}
+
+// Join stores the row of this node and begins to renew its lease. KindExists if another node has its name.
+func Join(ctx context.Context, cfg Config) (*Fleet, error) {
+	err := cfg.Rows.PutNode(ctx, store.Node{ID: cfg.Node, Name: cfg.Name, Owner: cfg.Owner, Address: cfg.Address, State: api.NodeReady, Capacity: cfg.Capacity(ctx)})
+	if api.KindOf(err) == api.KindExists {
+		return nil, api.Errorf(api.KindExists, "another node of the fleet has the name %s", cfg.Name).
+			WithHint("set fleet.name, or remove the other one if it is gone: hortus fleet rm %s", cfg.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{cfg: cfg, placer: placement.New(nil), owners: map[api.OwnerID]api.NodeID{}}
+	f.identity = peer.New(peer.Config{Node: cfg.Node, Authority: f.authority, Known: f.Known})
+	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	f.renewing.Go(func() { f.renew(ctx) })
+	return f, nil
+}
+
+// Identity is what the node shows to others.
+func (f *Fleet) Identity() *peer.Identity { return f.identity }
+
+// Close stops renewing the lease. The row stays, as draining, so that no node places anything here.
+func (f *Fleet) Close(ctx context.Context) error {
+	f.cancel()
+	f.renewing.Wait()
+	return f.Leave(ctx)
+}
+
+// Leave has other nodes place nothing here from now on.
+func (f *Fleet) Leave(ctx context.Context) error {
+	_, err := f.cfg.Rows.SetNodeState(ctx, f.cfg.Node, api.NodeDraining)
+	if api.KindOf(err) == api.KindNotFound {
+		return nil // it was removed
+	}
+	return err
+}
+
+// renew renews the lease until ctx ends.
+func (f *Fleet) renew(ctx context.Context) {
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		_, err := f.cfg.Rows.BeatNode(ctx, f.cfg.Node, f.cfg.Owner, f.cfg.Capacity(ctx))
+		switch kind := api.KindOf(err); {
+		case err == nil || ctx.Err() != nil:
+		case kind == api.KindConflict || kind == api.KindNotFound:
+			f.cfg.Lost(err)
+			return
+		default:
+			f.cfg.Logger.Warn("cannot renew the lease of this node; retrying", "error", err)
+		}
+	}
+}
+
+// authority reads the certificate authority of the fleet.
+func (f *Fleet) authority(ctx context.Context) ([]byte, error) {
+	b, err := f.cfg.Rows.SharedValue(ctx, authorityName)
+	if api.KindOf(err) == api.KindNotFound {
+		err = api.Errorf(api.KindUnavailable, "the fleet has no certificate authority").WithHint("create it once: hortus fleet init")
+	}
+	return b, err
+}
+
+// all returns the rows of nodes, those of the last second unless fresh is set.
+func (f *Fleet) all(ctx context.Context, fresh bool) ([]store.Node, error) {
+	f.mu.Lock()
+	nodes, at := f.nodes, f.readAt
+	f.mu.Unlock()
+	if !fresh && time.Since(at) < rememberFor {
+		return nodes, nil
+	}
+	nodes, err := f.cfg.Rows.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nodes, f.readAt = nodes, time.Now()
+	return nodes, nil
+}
+
+// Known returns an error for a node that has no row.
+func (f *Fleet) Known(ctx context.Context, id api.NodeID) error {
+	_, err := f.byID(ctx, id)
+	return err
+}
+
+func (f *Fleet) byID(ctx context.Context, id api.NodeID) (n store.Node, err error) {
+	for _, fresh := range []bool{false, true} { // one that has just joined is known
+		nodes, err := f.all(ctx, fresh)
+		if err != nil {
+			return n, err
+		}
+		for _, n := range nodes {
+			if n.ID == id {
+				return n, nil
+			}
+		}
+	}
+	return n, api.Errorf(api.KindNotFound, "unknown node %.64q", id)
+}
