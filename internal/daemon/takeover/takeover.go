@@ -17,7 +17,9 @@ type Rows interface {
 }
 
 // Estate is what owners left that have ended.
-type Estate struct{ owners map[api.OwnerID]store.Inherited }
+type Estate struct {
+	owners map[api.OwnerID]store.Inherited
+}
 
 // Gone reports whether an owner is one of them.
 func (e Estate) Gone(id api.OwnerID) bool {
