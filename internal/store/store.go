@@ -103,6 +103,14 @@ type Node struct {
 	Silence time.Duration
 }
 
+// Inherited is an owner that has ended, whose rows another one takes over.
+type Inherited struct {
+	Owner api.OwnerID
+	// Node is the node that it was a run of, with its name; empty if it was none's, or the node was removed.
+	Node api.NodeID
+	Name string
+}
+
 // Nodes are the rows of nodes.
 type Nodes interface {
 	// PutNode stores a node that starts, and renews its lease. KindExists if another node has the name.
@@ -117,6 +125,10 @@ type Nodes interface {
 	BeatNode(ctx context.Context, id api.NodeID, owner api.OwnerID, c api.NodeCapacity) (api.NodeState, error)
 	SetNodeState(ctx context.Context, id api.NodeID, state api.NodeState) (Node, error)
 	RemoveNode(ctx context.Context, id api.NodeID) error
+	// InheritOwners ends the current run of each node that was silent for longer than lease. Of owners that have ended, those of
+	// silent nodes that left something unfinished, and all earlier runs of the heir's own node, become the heir's, unless they are
+	// another's that has not ended. It returns those that are the heir's and left something unfinished. Each owner has one heir at a time.
+	InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration) ([]Inherited, error)
 	// OwnersElsewhere lists all runs that are not of a node, ended ones too. A run of no node is of this one if it has this path of a lock.
 	OwnersElsewhere(ctx context.Context, node api.NodeID, lockPath string) ([]api.OwnerID, error)
 }

@@ -71,6 +71,8 @@ type Config struct {
 	Journal  *journal.Journal
 	Events   func(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 	Appended func(api.Event)
+	// Stays returns why a task whose owner has ended cannot continue here; nil if it can. It may be nil.
+	Stays func(context.Context, api.Task) error
 	// Lessons are what earlier tasks taught; nil for none.
 	Lessons Lessons
 	// Documents are the stored documents of accounts; nil refuses requests that name one.

@@ -71,16 +71,25 @@ func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int,
 		n++
 		run := runs[t.ID]
 		delete(runs, t.ID)
-		if e.takeTask(ctx, t, run) {
+		why := api.Errorf(api.KindUnavailable, "the daemon that ran task %s ended before the task did", t.ID)
+		if stays := e.stays(ctx, t); stays != nil {
+			why = api.Errorf(api.KindUnavailable, "task %s cannot continue here: %w", t.ID, stays)
+		} else if e.takeTask(ctx, t, run) {
 			continue
 		}
-		err := e.loseTask(ctx, t, run, api.Errorf(api.KindUnavailable, "the daemon that ran task %s ended before the task did", t.ID).
-			WithHint("Run the request again. To see what was recorded: hortus task show %s.", t.ID))
-		if err != nil {
+		if err := e.loseTask(ctx, t, run, why.WithHint("Run the request again. To see what was recorded: hortus task show %s.", t.ID)); err != nil {
 			return n, err
 		}
 	}
 	return n, e.endOrphans(ctx, runs)
+}
+
+// stays returns why a task cannot continue here; nil if nothing is known against it.
+func (e *Engine) stays(ctx context.Context, t api.Task) error {
+	if e.cfg.Stays == nil {
+		return nil
+	}
+	return e.cfg.Stays(ctx, t)
 }
 
 // Resume lets the tasks continue that [Engine.Recover] took over, on behalf of who requested them. It returns how many do.

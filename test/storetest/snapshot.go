@@ -76,7 +76,7 @@ func testSnapshots(t *testing.T, s store.Store) {
 	wantKind(t, err, api.KindNotFound)
 	wantKind(t, s.UpdateSnapshot(ctx, api.Snapshot{ID: api.NewSnapshotID(), State: api.SnapshotReady, CreatedAt: began}), api.KindNotFound)
 	n.Owner = api.NewOwnerID()
-	wantKind(t, s.UpdateSnapshot(ctx, n), api.KindNotFound)
+	wantKind(t, s.UpdateSnapshot(ctx, n), api.KindConflict)
 	_, _, err = s.SnapshotPage(ctx, "", true, api.PageRequest{Limit: -1})
 	wantKind(t, err, api.KindInvalid)
 

@@ -18,6 +18,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Owners", testOwners},
 		{"Lease", testLease},
 		{"Nodes", testNodes},
+		{"Heirs", testHeirs},
 		{"RoundTrip", testRoundTrip},
 		{"ZeroTimes", testZeroTimes},
 		{"NotFound", testNotFound},

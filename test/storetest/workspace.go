@@ -85,7 +85,7 @@ func testWorkspaces(t *testing.T, s store.Store) {
 	wantKind(t, err, api.KindNotFound)
 	wantKind(t, s.UpdateWorkspace(ctx, api.Workspace{ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, CreatedAt: began}), api.KindNotFound)
 	w.Owner = api.NewOwnerID()
-	wantKind(t, s.UpdateWorkspace(ctx, w), api.KindNotFound)
+	wantKind(t, s.UpdateWorkspace(ctx, w), api.KindConflict)
 	_, _, err = s.WorkspacePage(ctx, "", api.PageRequest{Limit: -1})
 	wantKind(t, err, api.KindInvalid)
 }

@@ -85,6 +85,33 @@ func (r *Recoverer) Recover(ctx context.Context, gone func(api.OwnerID) bool) (d
 	return did, errors.Join(errs...)
 }
 
+// Lose marks the sandboxes of owners on other hosts as lost, with their commands: what ran there cannot be reached, and their hosts
+// end it when they are back. What is paused to disk stays as it is. why says for people why an owner has ended. It returns how many.
+func (r *Recoverer) Lose(ctx context.Context, gone func(api.OwnerID) bool, why func(api.OwnerID) string) (n int, err error) {
+	rows, err := r.rows.ListSandboxes(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, row := range rows {
+		if row.State.Final() || row.Owner == r.owner || !gone(row.Owner) {
+			continue
+		}
+		if paused, _ := r.foundPaused(ctx, row); paused {
+			continue
+		}
+		if err := r.lifecycle.markLost(ctx, row, why(row.Owner), api.Proof{How: elsewhere}); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		n++
+	}
+	return n, errors.Join(errs...)
+}
+
+// elsewhere is the proof of what ended with its node.
+const elsewhere = "its node ended; what may still run there is destroyed when the node is back"
+
 // count takes the room of a sandbox that could neither be taken over nor destroyed,
 // and may still run, for as long as this daemon lives.
 func (r *Recoverer) count(row api.Sandbox) {

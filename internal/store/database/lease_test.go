@@ -46,6 +46,13 @@ func TestLease(t *testing.T) {
 	check(db.UpdateTask(ctx, k))
 	want(first, "one", 1)
 	b.Owner, k.Owner = second, second
+	for what, err := range map[string]error{"sandbox": db.UpdateSandbox(ctx, b), "task": db.UpdateTask(ctx, k)} {
+		if api.KindOf(err) != api.KindConflict {
+			t.Errorf("a %s of a living owner is changed by another one: %v", what, err)
+		}
+	}
+	want(first, "one", 1)
+	check(db.EndOwner(ctx, first, now))
 	check(db.UpdateSandbox(ctx, b))
 	check(db.UpdateTask(ctx, k))
 	want(second, "two", 2)

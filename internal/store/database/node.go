@@ -66,13 +66,15 @@ func (db *DB) BeatNode(ctx context.Context, id api.NodeID, owner api.OwnerID, c 
 		return "", err
 	}
 	err = db.write.QueryRowContext(ctx, db.dialect.adapt(`
-		UPDATE node SET beat_at = now_micros(), doc = $3 WHERE id = $1 AND owner = $2 RETURNING state`), string(id), string(owner), string(doc)).Scan(&state)
+		UPDATE node SET beat_at = now_micros(), doc = $3
+		WHERE id = $1 AND owner = $2 AND EXISTS (SELECT 1 FROM owner WHERE id = $2 AND ended_at IS NULL)
+		RETURNING state`), string(id), string(owner), string(doc)).Scan(&state)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		if _, err := db.Node(ctx, id); err != nil {
 			return "", err
 		}
-		return "", api.Errorf(api.KindConflict, "node %s is of another run of its daemon", id)
+		return "", api.Errorf(api.KindConflict, "node %s is of another run of its daemon, or this run was silent for too long and others continue its work", id)
 	case err != nil:
 		return "", wrapError(ctx, err, "renew the lease of node %s", id)
 	}

@@ -196,13 +196,16 @@ func TestConcurrentPostgres(t *testing.T) {
 	t.Run("owner ends after a row became its own", func(t *testing.T) {
 		one, two := twoDaemons(t, server)
 		ctx, now := t.Context(), time.Now()
-		for _, id := range []api.OwnerID{"o1", "o2"} {
+		for _, id := range []api.OwnerID{"o1", "o2", "o3"} {
 			if err := one.InsertOwner(ctx, store.Owner{ID: id, Host: "h", StartedAt: now}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		box := api.Sandbox{ID: "i1", Owner: "o1", State: api.SandboxRunning, CreatedAt: now}
 		if err := one.InsertSandbox(ctx, box); err != nil {
+			t.Fatal(err)
+		}
+		if err := one.EndOwner(ctx, "o1", now); err != nil {
 			t.Fatal(err)
 		}
 		box.Owner = "o2"
@@ -235,8 +238,8 @@ func TestConcurrentPostgres(t *testing.T) {
 		if err := one.read.QueryRow(`SELECT owner FROM exec WHERE id = 'x1'`).Scan(&owner); err != nil || owner != "o2" {
 			t.Errorf("the command belongs to %q, %v", owner, err)
 		}
-		// o1 is alive, o2 has ended: no row becomes its own.
-		box.Owner = "o1"
+		// o3 is alive, o2 has ended: no row becomes its own.
+		box.Owner = "o3"
 		if err := one.UpdateSandbox(ctx, box); err != nil {
 			t.Error(err)
 		}

@@ -1,0 +1,13 @@
+// Package takeover continues what nodes of a fleet left that have fallen silent: their rows get one heir, which ends what ran on
+// them as lost, and continues tasks, sessions and plans.
+//
+//	t := takeover.Start(takeover.Config{Rows: db, Heir: owner, Lease: fleet.Lease, Steps: steps, Logger: log})
+//	...
+//	t.Close(ctx)
+//
+// Each node looks for silent ones three times in a lease, by the clock of the database; the first that finds one is its heir
+// ([store.Nodes.InheritOwners]). The heir goes through the steps again until nothing unfinished is left, so that a step which failed,
+// or a heir that died, loses nothing.
+//
+// Start starts a goroutine, which Close ends and waits for. The package must not know what the steps take over.
+package takeover

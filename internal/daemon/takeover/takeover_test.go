@@ -1,0 +1,72 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+type rows func() ([]store.Inherited, error)
+
+func (r rows) InheritOwners(context.Context, api.OwnerID, time.Duration) ([]store.Inherited, error) {
+	return r()
+}
+
+// TestLook: steps run in their order, also after one that failed, for what others left; and again as long as something is left.
+func TestLook(t *testing.T) {
+	left := []store.Inherited{{Owner: "o1", Node: "n1", Name: "one"}, {Owner: "mine", Node: "n0", Name: "zero"}, {Owner: "o2"}}
+	var did []string
+	step := func(name string, err error) Step {
+		return Step{What: name, Do: func(_ context.Context, e Estate) (int, error) {
+			did = append(did, name)
+			if !e.Gone("o1") || !e.Gone("o2") || e.Gone("mine") || e.Gone("") {
+				t.Errorf("%s: %+v", name, e)
+			}
+			if got := e.Why("o1") + "; " + e.Why("o2"); got != "node one ended, or could not reach the database; its node was removed" {
+				t.Error(got)
+			}
+			return 1, err
+		}}
+	}
+	bad := errors.New("bad")
+	taker := &Taker{cfg: Config{
+		Rows: rows(func() ([]store.Inherited, error) { return left, nil }), Heir: "me", Node: "n0",
+		Steps: []Step{step("a", bad), step("b", nil)}, Logger: slog.New(slog.DiscardHandler),
+	}}
+	for range 2 {
+		if err := taker.look(t.Context()); !errors.Is(err, bad) {
+			t.Errorf("the error of a step is lost: %v", err)
+		}
+	}
+	left = left[1:2]
+	if err := taker.look(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if want := []string{"a", "b", "a", "b"}; !slices.Equal(did, want) {
+		t.Errorf("%q, want %q", did, want)
+	}
+}
+
+// TestRun: a database that cannot be reached is asked again, and an heir that has ended asks no more.
+func TestRun(t *testing.T) {
+	answers := []error{api.Errorf(api.KindUnavailable, "no database"), nil, api.Errorf(api.KindConflict, "ended")}
+	taker := &Taker{cfg: Config{Logger: slog.New(slog.DiscardHandler), Rows: rows(func() ([]store.Inherited, error) {
+		err := answers[0]
+		answers = answers[1:]
+		return nil, err
+	})}}
+	tick := make(chan time.Time, len(answers))
+	for range answers {
+		tick <- time.Time{}
+	}
+	taker.run(t.Context(), tick)
+	if len(answers) > 0 {
+		t.Errorf("%d looks are missing", len(answers))
+	}
+}

@@ -1,0 +1,74 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+const (
+	// silentNodes are those that have not renewed their leases for $2 microseconds.
+	silentNodes = `SELECT id FROM node WHERE now_micros() - beat_at > $2`
+	// endSilentSQL ends their current runs, but for the heir ($1).
+	endSilentSQL = `
+		UPDATE owner SET ended_at = now_micros()
+		WHERE ended_at IS NULL AND id <> $1 AND id IN (SELECT owner FROM node WHERE id IN (` + silentNodes + `))`
+	// endEarlierSQL ends the earlier runs of the heir's node: it has one at a time.
+	endEarlierSQL = `
+		UPDATE owner SET ended_at = now_micros()
+		WHERE ended_at IS NULL AND id <> $1 AND node = (SELECT node FROM owner WHERE id = $1)`
+	// unfinished are the owners of what somebody has to continue or to end.
+	unfinished = `
+		SELECT owner FROM sandbox WHERE state IN ('starting', 'running', 'paused') AND owner IS NOT NULL
+		UNION SELECT owner FROM task WHERE state <> 'done' AND owner IS NOT NULL
+		UNION SELECT owner FROM run WHERE ended_at IS NULL
+		UNION SELECT owner FROM session WHERE closed = 0
+		UNION SELECT owner FROM plan WHERE done = 0`
+	inheritSQL = `
+		UPDATE owner SET heir = $1
+		WHERE ended_at IS NOT NULL AND id <> $1
+			AND (node = (SELECT node FROM owner WHERE id = $1) OR node IN (` + silentNodes + `) AND id IN (` + unfinished + `))
+			AND (heir IS NULL OR heir IN (SELECT id FROM owner WHERE ended_at IS NOT NULL))`
+	inheritedSQL = `
+		SELECT owner.id, coalesce(node.id, ''), coalesce(node.name, '')
+		FROM owner LEFT JOIN node ON node.id = owner.node
+		WHERE owner.heir = $1 AND owner.id IN (` + unfinished + `)
+		ORDER BY owner.id`
+)
+
+// InheritOwners implements store.Store.
+func (db *DB) InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration) (all []store.Inherited, err error) {
+	if err := db.ahead.flushRead(ctx); err != nil {
+		return nil, err
+	}
+	err = db.inTx(ctx, "heir "+string(heir), func(tx *sql.Tx) error {
+		if err := db.lock(ctx, tx, "heirs", ""); err != nil {
+			return err
+		}
+		var lives bool
+		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM owner WHERE id = $1 AND ended_at IS NULL)`, string(heir)).Scan(&lives); err != nil {
+			return wrapError(ctx, err, "read owner %s", heir)
+		}
+		if !lives {
+			return api.Errorf(api.KindConflict, "owner %s has ended, and takes over nothing", heir)
+		}
+		for _, s := range []struct {
+			query string
+			args  []any
+		}{
+			{endSilentSQL, []any{string(heir), lease.Microseconds()}}, {endEarlierSQL, []any{string(heir)}}, {inheritSQL, []any{string(heir), lease.Microseconds()}},
+		} {
+			if _, err := tx.ExecContext(ctx, db.dialect.adapt(s.query), s.args...); err != nil {
+				return wrapError(ctx, err, "take over the rows of ended owners")
+			}
+		}
+		all, err = list(ctx, tx, "inherited owners", func(r scanner) (i store.Inherited, err error) {
+			return i, r.Scan(&i.Owner, &i.Node, &i.Name)
+		}, inheritedSQL, string(heir))
+		return err
+	})
+	return all, err
+}

@@ -1,0 +1,101 @@
+package storetest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+// testHeirs: what a silent node left has one heir at a time, and the node's own run has ended then.
+func testHeirs(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	join := func(name string) api.OwnerID {
+		n, id := api.NewNodeID(), api.NewOwnerID()
+		must(t, s.InsertOwner(ctx, store.Owner{ID: id, Host: "h", LockPath: "/" + name, StartedAt: began, Node: n}))
+		must(t, s.PutNode(ctx, store.Node{ID: n, Name: name, Owner: id, State: api.NodeReady}))
+		return id
+	}
+	dead, one, two := join("dead"), join("one"), join("two")
+	box := api.Sandbox{ID: api.NewSandboxID(), Owner: dead, State: api.SandboxRunning, CreatedAt: began}
+	must(t, s.InsertSandbox(ctx, box))
+	inherit := func(heir api.OwnerID, lease time.Duration, want ...api.OwnerID) {
+		t.Helper()
+		all, err := s.InheritOwners(ctx, heir, lease)
+		must(t, err)
+		got := map[api.OwnerID]bool{}
+		for _, i := range all {
+			got[i.Owner] = true
+		}
+		for _, o := range want {
+			if !got[o] {
+				t.Errorf("%s is not inherited: %+v", o, all)
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("inherited %+v, want %v", all, want)
+		}
+	}
+	// While its node renews its lease, nobody takes over or writes what is its own.
+	inherit(one, time.Hour)
+	taken := box
+	taken.Owner = one
+	wantKind(t, s.UpdateSandbox(ctx, taken), api.KindConflict)
+
+	// Each of those that ask at once believes that all others are silent: one of them is right about itself.
+	heirs := []api.OwnerID{one, two}
+	found := make([][]store.Inherited, len(heirs))
+	var asked sync.WaitGroup
+	for i, heir := range heirs {
+		asked.Go(func() {
+			all, err := s.InheritOwners(ctx, heir, 0)
+			if err != nil && api.KindOf(err) != api.KindConflict {
+				t.Error(err)
+			}
+			found[i] = all
+		})
+	}
+	asked.Wait()
+	count := 0
+	for i := range found {
+		for _, o := range found[i] {
+			if o.Owner == dead {
+				count++
+				if o.Name != "dead" || o.Node == "" {
+					t.Errorf("inherited of %+v", o)
+				}
+			}
+		}
+	}
+	if count != 1 {
+		t.Errorf("%d heirs of one owner", count)
+	}
+	// The dead one renews nothing and takes nothing back.
+	node, err := s.NodeOfOwner(ctx, dead)
+	must(t, err)
+	_, err = s.BeatNode(ctx, node.ID, dead, api.NodeCapacity{})
+	wantKind(t, err, api.KindConflict)
+	wantKind(t, s.BeatOwner(ctx, dead, time.Now()), api.KindConflict)
+	_, err = s.InheritOwners(ctx, dead, 0)
+	wantKind(t, err, api.KindConflict)
+
+	// The heir of an heir: what an heir that died had not taken over passes on; what it had, too.
+	last := join("last")
+	inherit(last, 0, dead)
+	taken.Owner = last
+	must(t, s.UpdateSandbox(ctx, taken))
+	inherit(last, 0)
+	wantKind(t, s.UpdateSandbox(ctx, box), api.KindConflict)
+
+	// The next run of a node is the heir of the one before at once, however long its lease would be.
+	next := api.NewOwnerID()
+	lastNode, err := s.NodeOfOwner(ctx, last)
+	must(t, err)
+	must(t, s.InsertOwner(ctx, store.Owner{ID: next, Host: "h", LockPath: "/last", StartedAt: began, Node: lastNode.ID}))
+	inherit(next, time.Hour, last)
+	wantKind(t, s.UpdateSandbox(ctx, box), api.KindConflict)
+	taken.Owner = next
+	must(t, s.UpdateSandbox(ctx, taken))
+}
