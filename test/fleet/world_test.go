@@ -36,7 +36,7 @@ func open(t *testing.T, n int) nodes {
 		world.OK(t, os.Mkdir(dir, 0o700))
 		world.OK(t, os.WriteFile(filepath.Join(dir, "hortus.db-key"), key, 0o600))
 		all = append(all, world.Open(t, world.Config{Config: daemon.Config{
-			DataDir: dir, Store: store, Fleet: daemon.FleetConfig{Name: string(rune('a' + i)), Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "process"},
+			DataDir: dir, Store: store, Fleet: daemon.FleetConfig{Name: string(rune('a' + i)), Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "container"},
 		}}))
 	}
 	f := world.Must(all[0].Client.InitFleet(t.Context()))(t)

@@ -238,7 +238,9 @@ func broken(n Node, err error) error {
 
 // send has another node answer a request. The error is unreachable if nothing was sent; nothing was answered beside any error.
 func (f *Forwarder) send(w http.ResponseWriter, r *http.Request, to Node, h hop) error {
-	f.addresses.Store(to.ID, to.Address)
+	if was, known := f.addresses.Swap(to.ID, to.Address); known && was != to.Address {
+		f.transport.CloseIdleConnections() // those to the address before
+	}
 	h.to, h.answered = to.ID, w.Header()
 	// The transport closes the body of a request that it cannot send, which the next attempt or this node needs.
 	out := r.WithContext(context.WithValue(r.Context(), hopKey{}, &h))
