@@ -83,6 +83,8 @@ type Config struct {
 	Directory Directory
 	// Choose lists the nodes for a new thing, the best first. See Place.
 	Choose func(ctx context.Context, n Need) ([]Node, error)
+	// Draining reports whether this node takes nothing new; nil is never. Other nodes may not know that yet.
+	Draining func() bool
 	// TLS returns the configuration of a connection to a node.
 	TLS    func(ctx context.Context, to api.NodeID) (*tls.Config, error)
 	Logger *slog.Logger
