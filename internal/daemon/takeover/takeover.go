@@ -107,7 +107,7 @@ func (t *Taker) look(ctx context.Context) error {
 	}
 	e := Estate{owners: map[api.OwnerID]store.Inherited{}}
 	for _, i := range all {
-		if i.Node != t.cfg.Node || i.Node == "" {
+		if i.Node != t.cfg.Node && i.Node != "" {
 			e.owners[i.Owner] = i
 		}
 	}

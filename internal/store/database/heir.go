@@ -16,10 +16,12 @@ const (
 	endSilentSQL = `
 		UPDATE owner SET ended_at = now_micros()
 		WHERE ended_at IS NULL AND id <> $1 AND id IN (SELECT owner FROM node WHERE id IN (` + silentNodes + `))`
-	// endEarlierSQL ends the earlier runs of the heir's node: it has one at a time.
+	// sameDirectory are the runs of the heir's data directory. Those from before there were nodes have none.
+	sameDirectory = `(node = (SELECT node FROM owner WHERE id = $1) OR node IS NULL AND lock_path = (SELECT lock_path FROM owner WHERE id = $1))`
+	// endEarlierSQL ends the earlier ones: there is one at a time.
 	endEarlierSQL = `
 		UPDATE owner SET ended_at = now_micros()
-		WHERE ended_at IS NULL AND id <> $1 AND node = (SELECT node FROM owner WHERE id = $1)`
+		WHERE ended_at IS NULL AND id <> $1 AND ` + sameDirectory
 	// unfinished are the owners of what somebody has to continue or to end.
 	unfinished = `
 		SELECT owner FROM sandbox WHERE state IN ('starting', 'running', 'paused') AND owner IS NOT NULL
@@ -30,10 +32,10 @@ const (
 	inheritSQL = `
 		UPDATE owner SET heir = $1
 		WHERE ended_at IS NOT NULL AND id <> $1
-			AND (node = (SELECT node FROM owner WHERE id = $1) OR node IN (` + silentNodes + `) AND id IN (` + unfinished + `))
+			AND (` + sameDirectory + ` OR (node IN (` + silentNodes + `) OR node NOT IN (SELECT id FROM node)) AND id IN (` + unfinished + `))
 			AND (heir IS NULL OR heir IN (SELECT id FROM owner WHERE ended_at IS NOT NULL))`
 	inheritedSQL = `
-		SELECT owner.id, coalesce(node.id, ''), coalesce(node.name, '')
+		SELECT owner.id, coalesce(owner.node, ''), coalesce(node.name, '')
 		FROM owner LEFT JOIN node ON node.id = owner.node
 		WHERE owner.heir = $1 AND owner.id IN (` + unfinished + `)
 		ORDER BY owner.id`

@@ -94,16 +94,19 @@ func (db *DB) SetNodeState(ctx context.Context, id api.NodeID, state api.NodeSta
 
 // RemoveNode implements store.Store.
 func (db *DB) RemoveNode(ctx context.Context, id api.NodeID) error {
-	r, err := db.execRelieved(func() (sql.Result, error) {
-		return db.write.ExecContext(ctx, `DELETE FROM node WHERE id = $1`, string(id))
+	return db.inTx(ctx, "node "+string(id), func(tx *sql.Tx) error {
+		r, err := tx.ExecContext(ctx, `DELETE FROM node WHERE id = $1`, string(id))
+		if err == nil && !changed(r) {
+			return notFound("node", string(id))
+		}
+		if err == nil {
+			_, err = tx.ExecContext(ctx, db.dialect.adapt(`UPDATE owner SET ended_at = now_micros() WHERE node = $1 AND ended_at IS NULL`), string(id))
+		}
+		if err != nil {
+			return wrapError(ctx, err, "remove node %s", id)
+		}
+		return nil
 	})
-	if err != nil {
-		return wrapError(ctx, err, "remove node %s", id)
-	}
-	if !changed(r) {
-		return notFound("node", string(id))
-	}
-	return nil
 }
 
 // OwnersElsewhere implements store.Store.
