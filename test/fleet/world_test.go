@@ -57,7 +57,7 @@ func (b base) open(t *testing.T, n int) nodes {
 	var all nodes
 	for i := range n {
 		all = append(all, world.Open(t, world.Config{Config: daemon.Config{
-			DataDir: b.dir(t), Store: b.store, Fleet: daemon.FleetConfig{Name: string(rune('a' + i)), Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "process"},
+			DataDir: b.dir(t), Store: b.store, Fleet: daemon.FleetConfig{Name: string(rune('a' + i)), Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "container"},
 		}}))
 	}
 	f := world.Must(all[0].Client.InitFleet(t.Context()))(t)

@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hortus.dev/api"
@@ -63,6 +65,7 @@ type Fleet struct {
 	placer   *placement.Placer
 	cancel   context.CancelFunc
 	renewing sync.WaitGroup
+	draining atomic.Bool
 
 	mu     sync.Mutex
 	nodes  []store.Node
@@ -90,15 +93,23 @@ func Join(ctx context.Context, cfg Config) (*Fleet, error) {
 // Identity is what the node shows to others.
 func (f *Fleet) Identity() *peer.Identity { return f.identity }
 
-// Close stops renewing the lease. The row stays, as draining, so that no node places anything here.
+// Close stops renewing the lease. The row stays, with what is left and as draining, so that no node places anything here.
 func (f *Fleet) Close(ctx context.Context) error {
 	f.cancel()
 	f.renewing.Wait()
-	return f.Leave(ctx)
+	_, err := f.cfg.Rows.BeatNode(ctx, f.cfg.Node, f.cfg.Owner, f.cfg.Capacity(ctx))
+	if kind := api.KindOf(err); kind == api.KindConflict || kind == api.KindNotFound {
+		return nil // it is another run's, or was removed
+	}
+	return errors.Join(err, f.Leave(ctx))
 }
+
+// Draining reports whether the node takes nothing new.
+func (f *Fleet) Draining() bool { return f.draining.Load() }
 
 // Leave has other nodes place nothing here from now on.
 func (f *Fleet) Leave(ctx context.Context) error {
+	f.draining.Store(true)
 	_, err := f.cfg.Rows.SetNodeState(ctx, f.cfg.Node, api.NodeDraining)
 	if api.KindOf(err) == api.KindNotFound {
 		return nil // it was removed
@@ -116,7 +127,10 @@ func (f *Fleet) renew(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		_, err := f.cfg.Rows.BeatNode(ctx, f.cfg.Node, f.cfg.Owner, f.cfg.Capacity(ctx))
+		state, err := f.cfg.Rows.BeatNode(ctx, f.cfg.Node, f.cfg.Owner, f.cfg.Capacity(ctx))
+		if err == nil && state == api.NodeDraining {
+			f.draining.Store(true)
+		}
 		switch kind := api.KindOf(err); {
 		case err == nil || ctx.Err() != nil:
 		case kind == api.KindConflict || kind == api.KindNotFound:
