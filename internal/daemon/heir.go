@@ -77,3 +77,11 @@ func (s *System) leader(what string) func(context.Context) (bool, error) {
 	}
 	return func(ctx context.Context) (bool, error) { return s.db.Lead(ctx, what, s.owner.Owner.ID, fleet.Lease) }
 }
+
+// mine reports whether a task is this daemon's; nil if there are no other nodes.
+func (s *System) mine() func(api.Task) bool {
+	if s.node == "" {
+		return nil
+	}
+	return func(t api.Task) bool { return t.Owner == s.owner.Owner.ID }
+}
