@@ -36,6 +36,8 @@ const (
 type Rows interface {
 	InsertSnapshot(ctx context.Context, s api.Snapshot) error
 	UpdateSnapshot(ctx context.Context, s api.Snapshot) error
+	// ChangeSnapshot changes a row in one transaction; change may be called again.
+	ChangeSnapshot(ctx context.Context, id api.SnapshotID, change func(*api.Snapshot) error) (api.Snapshot, error)
 	Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 	// ListSnapshots returns the newest first; final ones too when all is set.
 	ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
