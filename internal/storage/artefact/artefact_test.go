@@ -188,21 +188,31 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s is not encrypted", filepath.Base(o))
 		}
 	}
-	restore := func(r artefact.Ref, label string, limit int64) error { return s.Restore(t.Context(), r, label, limit, t.TempDir()) }
+	restore := func(r artefact.Ref, label string, limit int64) error {
+		return s.Restore(t.Context(), r, label, limit, t.TempDir())
+	}
 	must(t, restore(saved.Ref, "one", 64*page)) // the control
 	flip := func(b []byte) []byte { b = bytes.Clone(b); b[len(b)/2] ^= 1; return b }
 	for what, attack := range map[string]func() error{
-		"manifest changed":   func() error { return os.WriteFile(manifest, flip(content[manifest]), 0o600) },
-		"manifest cut":       func() error { return os.Truncate(manifest, 20) },
-		"manifest empty":     func() error { return os.Truncate(manifest, 0) },
-		"manifest endless":   func() error { return os.Truncate(manifest, 1<<40) },
-		"manifest of other":  func() error { return os.WriteFile(manifest, content[strings.Replace(manifest, string(saved.Ref), string(other.Ref), 1)], 0o600) },
+		"manifest changed": func() error { return os.WriteFile(manifest, flip(content[manifest]), 0o600) },
+		"manifest cut":     func() error { return os.Truncate(manifest, 20) },
+		"manifest empty":   func() error { return os.Truncate(manifest, 0) },
+		"manifest endless": func() error { return os.Truncate(manifest, 1<<40) },
+		"manifest of other": func() error {
+			return os.WriteFile(manifest, content[strings.Replace(manifest, string(saved.Ref), string(other.Ref), 1)], 0o600)
+		},
 		"chunk for manifest": func() error { return os.WriteFile(manifest, content[chunks[0]], 0o600) },
-		"chunks changed":     func() error { return each(chunks, func(c string) error { return os.WriteFile(c, flip(content[c]), 0o600) }) },
-		"chunks cut":         func() error { return each(chunks, func(c string) error { return os.Truncate(c, int64(len(content[c])-1)) }) },
-		"chunks longer":      func() error { return each(chunks, func(c string) error { return os.Truncate(c, 1<<40) }) },
-		"chunks swapped":     func() error { return each(chunks, func(c string) error { return os.WriteFile(c, content[chunks[0]], 0o600) }) },
-		"chunks removed":     func() error { return each(chunks, os.Remove) },
+		"chunks changed": func() error {
+			return each(chunks, func(c string) error { return os.WriteFile(c, flip(content[c]), 0o600) })
+		},
+		"chunks cut": func() error {
+			return each(chunks, func(c string) error { return os.Truncate(c, int64(len(content[c])-1)) })
+		},
+		"chunks longer": func() error { return each(chunks, func(c string) error { return os.Truncate(c, 1<<40) }) },
+		"chunks swapped": func() error {
+			return each(chunks, func(c string) error { return os.WriteFile(c, content[chunks[0]], 0o600) })
+		},
+		"chunks removed": func() error { return each(chunks, os.Remove) },
 		"chunks links": func() error {
 			return each(chunks, func(c string) error { return errors.Join(os.Remove(c), os.Symlink("/etc/passwd", c)) })
 		},

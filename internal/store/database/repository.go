@@ -218,7 +218,7 @@ func (db *DB) UpdateSnapshot(ctx context.Context, s api.Snapshot) error {
 // ChangeSnapshot implements store.Store.
 func (db *DB) ChangeSnapshot(ctx context.Context, id api.SnapshotID, change func(*api.Snapshot) error) (s api.Snapshot, err error) {
 	err = db.inTx(ctx, "snapshot "+string(id), func(tx *sql.Tx) error {
-		s, err = get(ctx, tx, "snapshot", string(id), db.snapshots.scan, db.dialect.adapt(selectSnapshotSQL+" WHERE id = $1 FOR UPDATE"), string(id))
+		s, err = get(ctx, tx, "snapshot", string(id), db.snapshots.scan, db.dialect.adapt(selectSnapshotSQL+" WHERE id = $1 FOR UPDATE"))
 		if err == nil {
 			err = change(&s)
 		}
