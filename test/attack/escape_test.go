@@ -314,7 +314,7 @@ func processesOfOthers(t *testing.T, w *world) {
 	script := fmt.Sprintf(`for f in mem environ cmdline maps status; do (: < /proc/%d/$f) 2>/dev/null && echo opened $f; done; kill -0 %d 2>/dev/null && echo signalled; exit 0`, pid, pid)
 	// A kernel of its own, and the /proc of an engine, show who else runs what, and no more.
 	const listed = "opened cmdline\nopened status\n"
-	seen := map[string]string{"gvisor": listed, "docker": listed}
+	seen := map[string]string{"gvisor": listed, "docker": listed, "microvm": listed}
 	if r := w.exec(t, sandbox.ID, "user", "sh", "-c", script); r.stdout != seen[w.isolation] {
 		t.Errorf("user reached a process of root's: %q", r.stdout)
 	}

@@ -84,7 +84,7 @@ func fewOpened(_ *world, r result) string {
 // bounded whole.
 func onHostKernel(want func(*world, result) string) func(*world, result) string {
 	return func(w *world, r result) string {
-		if w.isolation == "gvisor" {
+		if w.ownKernel() {
 			return ""
 		}
 		return want(w, r)
@@ -155,7 +155,7 @@ func bombard(t *testing.T, w *world) {
 				if b.ends {
 					req.TimeoutMS = patience.Milliseconds()
 				}
-				if (b.bomb == "inodes" || b.bomb == "timers") && w.isolation == "gvisor" {
+				if (b.bomb == "inodes" || b.bomb == "timers") && w.ownKernel() {
 					req.TimeoutMS = 3000 // nothing stops it but the limit of memory, much later or never
 				}
 				if b.shell != "" || b.bomb == "clone" {
@@ -180,7 +180,7 @@ func bombard(t *testing.T, w *world) {
 				w.alive(t, calm.ID)
 				// What a command does is its own end, not its sandbox's. A kernel of the
 				// sandbox's own may end with its memory, and that is said.
-				if row, err := w.Sandboxes.Get(t.Context(), sandbox.ID); err == nil && w.isolation == "gvisor" && row.State.Final() && strings.Contains(row.Reason, api.CauseMemory) {
+				if row, err := w.Sandboxes.Get(t.Context(), sandbox.ID); err == nil && w.ownKernel() && row.State.Final() && strings.Contains(row.Reason, api.CauseMemory) {
 					t.Logf("the sandbox ended: %s", row.Reason)
 				} else if c, err := w.Guests.Client(t.Context(), sandbox.ID); err != nil {
 					t.Errorf("the sandbox went with its command: %v", err)

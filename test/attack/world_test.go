@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,7 +119,10 @@ type backend interface {
 }
 
 // isolations are the backends that isolate, each of which is attacked.
-var isolations = []string{"container", "gvisor", "docker", "wasm"}
+var isolations = []string{"container", "gvisor", "docker", "wasm", "microvm"}
+
+// ownKernel reports whether sandboxes have kernels of their own, which their limits of memory bound whole.
+func (w *world) ownKernel() bool { return w.isolation == "gvisor" || w.isolation == "microvm" }
 
 // onEach makes an attack on every backend that isolates.
 func onEach(t *testing.T, attack func(t *testing.T, w *world)) { each(t, attack, false) }
@@ -130,11 +132,7 @@ func onEach(t *testing.T, attack func(t *testing.T, w *world)) { each(t, attack,
 func onEachAtOnce(t *testing.T, attack func(t *testing.T, w *world)) { each(t, attack, true) }
 
 func each(t *testing.T, attack func(t *testing.T, w *world), atOnce bool) {
-	all := isolations
-	if onMachines[t.Name()] {
-		all = append(slices.Clone(all), "microvm")
-	}
-	for _, isolation := range all {
+	for _, isolation := range isolations {
 		t.Run(isolation, func(t *testing.T) {
 			if isolation != "container" {
 				// Such attacks end at a kernel which holds the same for every user, or at an engine.

@@ -14,12 +14,13 @@ import (
 	"testing"
 
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/test/tools"
 )
 
 // programs are what the cases use of a root file system.
-var programs = strings.Fields(`sh bash env cat cp mv rm ls ln mkdir rmdir touch chmod chown head tail wc tr sort uniq cut seq echo printf
+var programs = strings.Fields(`sh bash env printenv cat cp mv rm ls ln mkdir rmdir touch chmod chown head tail wc tr sort uniq cut seq echo printf
 	true false test sleep kill id whoami hostname uname date dd df stat tee od base64 sha256sum mktemp yes nproc pwd readlink realpath
-	cksum cmp sync timeout truncate grep sed awk mawk find xargs ps unshare mount setpriv setsid python3 getent nohup expr basename dirname mkfifo mknod ip ulimit`)
+	curl openssl cksum cmp sync timeout truncate grep sed awk mawk find xargs ps unshare mount setpriv setsid python3 getent nohup expr basename dirname mkfifo mknod ip ulimit`)
 
 // Tree puts a layer of some programs of this machine, with the libraries that they need, into a store. The disk of the
 // whole host template takes minutes to make.
@@ -29,12 +30,15 @@ func Tree(t *testing.T, s *layer.Store) layer.Digest {
 	tree, err := s.Put(t.Context(), layer.Digest("sha256-"+hex.EncodeToString(sum[:])), func(ctx context.Context, dir string) (layer.Tree, error) {
 		root := filepath.Join(dir, "root")
 		c := &copier{root: root, done: map[string]bool{}}
-		for _, d := range []string{"etc", "proc", "sys", "dev", "tmp", "run", "var", "home", "root", "workspace", "etc/hidden", "usr/bin", "usr/lib", "usr/lib64", "usr/sbin"} {
+		for _, d := range []string{"etc", "proc", "sys", "dev", "tmp", "run", "var", "home", "root", "workspace", "etc/hidden", "etc/ssl/certs", "usr/lib/ssl", "usr/bin", "usr/lib", "usr/lib64", "usr/sbin"} {
 			c.err = errors.Join(c.err, os.MkdirAll(filepath.Join(root, d), 0o755))
 		}
 		for _, d := range []string{"bin", "lib", "lib64", "sbin"} {
 			c.err = errors.Join(c.err, os.Symlink("usr/"+d, filepath.Join(root, d)))
 		}
+		// Certificates, where Debian's OpenSSL looks for them.
+		c.err = errors.Join(c.err, os.Symlink("/etc/ssl/certs", filepath.Join(root, "usr/lib/ssl/certs")))
+		c.program("/etc/ssl/certs/ca-certificates.crt")
 		for _, p := range programs {
 			// Not with PATH: the first python3 there may be a script that needs a home directory.
 			for _, dir := range []string{"/usr/bin", "/usr/sbin"} {
@@ -45,6 +49,8 @@ func Tree(t *testing.T, s *layer.Store) layer.Digest {
 			}
 		}
 		c.library()
+		sudo, err := os.ReadFile(filepath.Join(tools.Dir(t), tools.Guest))
+		c.err = errors.Join(c.err, err, os.WriteFile(filepath.Join(root, "usr/bin/sudo"), sudo, 0o755))
 		for name, text := range map[string]string{
 			"passwd":        "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\nhortus:x:65533:65533::/nonexistent:/usr/sbin/nologin\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n",
 			"group":         "root:x:0:\ntty:x:5:\nuser:x:1000:\nhortus:x:65533:\nnogroup:x:65534:\n",
@@ -53,7 +59,7 @@ func Tree(t *testing.T, s *layer.Store) layer.Digest {
 		} {
 			c.err = errors.Join(c.err, os.WriteFile(filepath.Join(root, "etc", name), []byte(text), 0o644))
 		}
-		return layer.Tree{Root: root, Path: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}, c.err
+		return layer.Tree{Root: root, Path: "/home/user/.local/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}, c.err
 	})
 	if err != nil {
 		t.Fatal(err)
