@@ -185,7 +185,8 @@ func TestForkOnAnotherHost(t *testing.T) {
 				there.Kill(ctx)
 			}
 			t.Logf("100 MB, %s: stored in %v; first command on the other host after %v, of a local fork after %v: %.1f times", place, stored, best, local, float64(best)/float64(local))
-			if best > 1200*time.Millisecond {
+			// On a machine with other work both are slower.
+			if best > max(1200*time.Millisecond, 20*local) {
 				t.Errorf("the first command on the other host needed %v", best)
 			}
 		})

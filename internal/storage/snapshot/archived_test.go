@@ -380,7 +380,9 @@ func TestFullDisk(t *testing.T) {
 	db, at := rows(t, t.TempDir()), t.TempDir()
 	a := host(t, db, t.TempDir(), at, nil)
 	r := a.archive(t, a.write(t, nil).ID)
-	b := host(t, db, t.TempDir(), at, func(c *snapshot.Config) { c.Space = space.New(space.Config{Dir: filepath.Dir(c.Dir), FloorBytes: 1 << 60}) })
+	b := host(t, db, t.TempDir(), at, func(c *snapshot.Config) {
+		c.Space = space.New(space.Config{Dir: filepath.Dir(c.Dir), FloorBytes: 1 << 60})
+	})
 	if _, _, _, err := b.Use(t.Context(), r.ID); api.KindOf(err) != api.KindExhausted {
 		t.Errorf("below the floor: %v", err)
 	}
