@@ -63,11 +63,10 @@ func (s *System) stays(ctx context.Context, t api.Task) error {
 	if err != nil {
 		return nil
 	}
-	n, err := s.db.NodeOfOwner(ctx, w.Owner)
-	if err != nil || n.ID == s.node {
-		return nil
+	if node := s.elsewhere(ctx, w.Owner); node != "" {
+		return api.Errorf(api.KindUnavailable, "its files are on the disk of node %s, which has ended", node)
 	}
-	return api.Errorf(api.KindUnavailable, "its files are on the disk of node %s, which has ended", n.Name)
+	return nil
 }
 
 // leader asks whether this daemon does something for all nodes; nil if there are no others.
@@ -84,4 +83,16 @@ func (s *System) mine() func(api.Task) bool {
 		return nil
 	}
 	return func(t api.Task) bool { return t.Owner == s.owner.Owner.ID }
+}
+
+// elsewhere returns the name of the other node that an owner is or was a run of; empty if it is none's, or not known.
+func (s *System) elsewhere(ctx context.Context, owner api.OwnerID) string {
+	if s.node == "" {
+		return ""
+	}
+	n, err := s.db.NodeOfOwner(ctx, owner)
+	if err != nil || n.ID == s.node {
+		return ""
+	}
+	return n.Name
 }
