@@ -33,25 +33,3 @@ func TestCluster(t *testing.T) {
 		})
 	})
 }
-
-// lives: one sandbox from its start to its end.
-func lives(t *testing.T, b *bench, d *daemon) {
-	s := spec()
-	s.Egress.Host = b.internet
-	m, err := d.Start(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := output(t, m, "echo $GIVEN; pwd; id; cat /proc/self/status | grep -E 'CapEff|NoNew|Seccomp:'; ls -la /workspace; env; cat /proc/1/environ | tr '\\0' '\\n'"); got != "value\n/workspace\n" {
-		t.Errorf("output %q", got)
-	}
-	if left := b.left(t, d, s.ID); len(left) != 2 {
-		t.Errorf("a live sandbox is found as %q", left)
-	}
-	if proof, err := m.Kill(t.Context()); err != nil || proof.Left != 0 {
-		t.Errorf("kill: %+v, %v", proof, err)
-	}
-	if left := b.left(t, d, s.ID); len(left) != 0 {
-		t.Errorf("left: %q", left)
-	}
-}

@@ -34,6 +34,8 @@ const (
 	maxIdle = 2 * dialout.Idle
 	// headTime is the maximum time of a request of a guest, and of the answer to a request to it.
 	headTime = 15 * time.Second
+	// takeTime is how long a stream waits for a guest to connect, which it repeats every dialout's maximum of 2 seconds.
+	takeTime = 6 * time.Second
 )
 
 // guests accepts the connections of guests, and hands them to those who open streams.
@@ -271,6 +273,8 @@ func (g *guests) stream(w http.ResponseWriter, r *http.Request) {
 
 // take waits for a connection to a guest.
 func (g *guests) take(ctx context.Context, name string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, takeTime)
+	defer cancel()
 	for {
 		g.mu.Lock()
 		l := g.known[name]

@@ -211,7 +211,9 @@ func (s *Service) Create(ctx context.Context, r remote.Request) (remote.Box, err
 	if err == nil && (p.Metadata.Name != b.ID || p.Metadata.UID == "") {
 		err = api.Errorf(api.KindUnavailable, "kubernetes: the created pod has the name %.80q", p.Metadata.Name)
 	}
-	b.Access[accessUID] = p.Metadata.UID
+	if err == nil {
+		b.Access[accessUID] = p.Metadata.UID
+	}
 	return b, err // without an answer the pod may exist nevertheless
 }
 

@@ -130,6 +130,8 @@ func (m *machine) await() string {
 			}
 		}
 		err := m.guest.Health(ctx)
+		cancel()
+		ctx, cancel = context.WithTimeout(m.life, 20*time.Second) // the time of the first may be over
 		wait = lookEvery
 		if err == nil {
 			seen, refused = time.Now(), 0
