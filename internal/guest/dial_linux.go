@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/dialout"
 	"hortus.dev/internal/guest/tunnel"
@@ -38,6 +40,10 @@ func dial() error {
 	if err != nil {
 		return err
 	}
+	// Commands have the guest's uid. They must not read its tokens, or speak in its place.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl PR_SET_DUMPABLE", err)
+	}
 	t.server.claim(nil)
 	return t.server.work(ctx, func(ctx context.Context) error {
 		return g.Serve(ctx, func(c net.Conn) {
@@ -49,8 +55,13 @@ func dial() error {
 	})
 }
 
-// copyExecutable copies this program's executable to a path, where every user can run it.
-func copyExecutable(path string) error {
+// copyExecutable copies this program's executable to a path, where every user can run it, and makes directories.
+func copyExecutable(path string, dirs []string) error {
+	for _, d := range dirs {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return err
+		}
+	}
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return err

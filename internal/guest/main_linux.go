@@ -53,8 +53,8 @@ func apart(args []string) func() error {
 	switch {
 	case len(args) == 2 && args[0] == birth.ArgRemote:
 		return func() error { return remote(args[1]) }
-	case len(args) == 2 && args[0] == birth.ArgCopy:
-		return func() error { return copyExecutable(args[1]) }
+	case len(args) >= 2 && args[0] == birth.ArgCopy:
+		return func() error { return copyExecutable(args[1], args[2:]) }
 	case len(args) == 1 && args[0] == birth.ArgDial:
 		return dial
 	}

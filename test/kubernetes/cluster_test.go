@@ -16,7 +16,7 @@ func cluster(t *testing.T) kubernetes.Config {
 	if file == "" {
 		t.Skip("no cluster: run make kubernetes")
 	}
-	return kubernetes.Config{Kubeconfig: file, Namespace: "sb", Image: "hortus.test/sandbox:1", GuestImage: "hortus.test/guest:1", Listen: "10.98.0.1:0"}
+	return kubernetes.Config{Kubeconfig: file, Namespace: "sandboxes", Image: "hortus.test/sandbox:1", GuestImage: "hortus.test/guest:1", Listen: "10.98.0.1:0"}
 }
 
 func TestCluster(t *testing.T) {
@@ -27,7 +27,7 @@ func TestCluster(t *testing.T) {
 	t.Run("conformance", func(t *testing.T) {
 		sandboxtest.Run(t, func(t *testing.T) sandboxtest.Fixture {
 			return sandboxtest.Fixture{
-				Backend: d, Store: b.layers, Workspaces: b.workspaces, Few: true,
+				Backend: d, Store: b.layers, Workspaces: b.workspaces, Few: os.Getenv("ALL") == "",
 				Leftovers: func(id api.SandboxID) []string { return b.left(t, d, id) },
 			}
 		})

@@ -18,7 +18,8 @@ func TestDouble(t *testing.T) {
 	b := newBench(t, double.config())
 	d := b.start(t)
 	t.Run("life", func(t *testing.T) { lives(t, b, d) })
-	t.Run("restart", func(t *testing.T) { restarts(t, b, d) })
+	d.service.Close()
+	t.Run("restart", func(t *testing.T) { restarts(t, b) })
 	d = b.start(t)
 	t.Run("deleted", func(t *testing.T) { deleted(t, d, double.kill) })
 	t.Run("hostile", func(t *testing.T) { hostile(t, double, b, d) })
@@ -62,7 +63,8 @@ func lives(t *testing.T, b *bench, d *daemon) {
 }
 
 // restarts: the next daemon adopts what the first one left, and one without the record reclaims it.
-func restarts(t *testing.T, b *bench, first *daemon) {
+func restarts(t *testing.T, b *bench) {
+	first := b.start(t)
 	s := spec()
 	m, err := first.Start(t.Context(), s)
 	if err != nil {

@@ -142,10 +142,11 @@ mount -t tmpfs tmpfs "$1"
 cd "$1"
 for d in usr etc dev; do mkdir $d; mount --rbind /$d $d; done
 for l in bin sbin lib lib32 lib64 libx32; do if [ -L /$l ]; then ln -s usr/$l $l; elif [ -d /$l ]; then mkdir $l; mount --rbind /$l $l; fi; done
-mkdir proc tmp workspace hortus
+mkdir -p proc tmp workspace hortus home/user
 mount -t proc proc proc
 cp "$2" hortus/hortus-guest
-chmod 1777 tmp workspace
+chmod 1777 tmp
+if [ "$3" = root ]; then chown 1000:1000 workspace home/user; fi
 if [ "$3" = root ]; then exec chroot . setpriv --reuid 1000 --regid 1000 --clear-groups --no-new-privs --bounding-set -all /hortus/hortus-guest dial; fi
 exec chroot . /hortus/hortus-guest dial
 `
@@ -198,7 +199,7 @@ func (d *double) create(w http.ResponseWriter, r *http.Request) {
 	}
 	p.cmd = exec.Command("sh", "-c", script, "sh", d.t.TempDir(), d.guest, user)
 	p.cmd.SysProcAttr = attr
-	p.cmd.Env = []string{birth.DialVariable + "=" + string(env), "HOME=/workspace", "PATH=" + os.Getenv("PATH")}
+	p.cmd.Env = []string{birth.DialVariable + "=" + string(env), "HOME=/home/user", "PATH=" + os.Getenv("PATH")}
 	log, err := os.Create(filepath.Join(d.t.TempDir(), "log"))
 	if err != nil {
 		d.t.Error(err)

@@ -18,6 +18,9 @@ const labelManaged = "app.kubernetes.io/managed-by"
 // guestDir is where the guest's program is in a pod.
 const guestDir = "/hortus"
 
+// home is the home directory of a sandbox's user.
+const home = "/home/user"
+
 // guestMemory is what the guest needs besides the memory of its commands, in bytes.
 const guestMemory = 64 << 20
 
@@ -119,32 +122,35 @@ func (s *Service) podOf(id api.SandboxID, r remote.Request, d birth.Dial) (objec
 		"allowPrivilegeEscalation": false, "capabilities": object{"drop": []string{"ALL"}}, "runAsNonRoot": true, "privileged": false,
 		"seccompProfile": object{"type": "RuntimeDefault"},
 	}
-	mount := func(name, at string, readOnly bool) object {
-		return object{"name": name, "mountPath": at, "readOnly": readOnly}
+	mount := func(name, at, below string) object {
+		return object{"name": name, "mountPath": at, "subPath": below}
 	}
 	program := path.Join(guestDir, "hortus-guest")
 	spec := object{
 		"restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false,
 		"terminationGracePeriodSeconds": 1, "hostname": "sandbox",
 		"securityContext": object{
-			"runAsNonRoot": true, "runAsUser": s.cfg.UID, "runAsGroup": s.cfg.UID, "fsGroup": s.cfg.UID,
+			"runAsNonRoot": true, "runAsUser": s.cfg.UID, "runAsGroup": s.cfg.UID,
 			"seccompProfile": object{"type": "RuntimeDefault"},
 		},
 		"initContainers": []object{{
-			"name": guestContainer, "image": s.cfg.GuestImage, "command": []string{"/hortus-guest", birth.ArgCopy, program},
-			"volumeMounts": []object{mount("guest", guestDir, false)}, "securityContext": secure, "resources": limits,
+			"name": guestContainer, "image": s.cfg.GuestImage, "command": []string{"/hortus-guest", birth.ArgCopy, program, "/files/workspace", "/files/tmp", "/files/home"},
+			"volumeMounts": []object{mount("guest", guestDir, ""), mount("files", "/files", "")}, "securityContext": secure, "resources": limits,
 			"terminationMessagePolicy": "FallbackToLogsOnError",
 		}},
 		"containers": []object{{
 			"name": sandboxContainer, "image": s.cfg.Image, "command": []string{program, birth.ArgDial},
-			"env":          []object{{"name": birth.DialVariable, "value": string(start)}, {"name": "HOME", "value": "/workspace"}},
-			"volumeMounts": []object{mount("guest", guestDir, true), mount("workspace", "/workspace", false), mount("tmp", "/tmp", false)},
-			"workingDir":   "/workspace", "securityContext": secure, "resources": limits,
+			"env": []object{{"name": birth.DialVariable, "value": string(start)}, {"name": "HOME", "value": home}},
+			"volumeMounts": []object{
+				{"name": "guest", "mountPath": guestDir, "readOnly": true},
+				mount("files", "/workspace", "workspace"), mount("files", "/tmp", "tmp"), mount("files", home, "home"),
+			},
+			"workingDir": "/workspace", "securityContext": secure, "resources": limits,
 			"terminationMessagePolicy": "FallbackToLogsOnError",
 		}},
 		"volumes": []object{
 			{"name": "guest", "emptyDir": object{"sizeLimit": "64Mi"}},
-			{"name": "workspace", "emptyDir": object{}}, {"name": "tmp", "emptyDir": object{}},
+			{"name": "files", "emptyDir": object{}}, // subdirectories, so that they belong to the user
 		},
 	}
 	if s.cfg.RuntimeClass != "" {

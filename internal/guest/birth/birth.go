@@ -446,7 +446,8 @@ type Remote struct {
 	Port int `json:"port"`
 }
 
-// ArgCopy is the first argument of a guest that copies its own executable to the path in the second one.
+// ArgCopy is the first argument of a guest that copies its own executable to the path in the second one, and makes the
+// directories in the others, which then belong to its user.
 const ArgCopy = "copy"
 
 // ArgDial is the first argument of a guest that connects to its host, because the host cannot connect to it; see package
