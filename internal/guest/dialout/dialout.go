@@ -41,7 +41,7 @@ const (
 	minRetry = 50 * time.Millisecond
 	maxRetry = 2 * time.Second
 	// deniedFor is how long a network policy may need to be in force, and deniedTime how long one attempt lasts.
-	deniedFor  = 10 * time.Second
+	deniedFor  = 5 * time.Second
 	deniedTime = 700 * time.Millisecond
 )
 
