@@ -86,6 +86,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 				Config: kubernetes.Config{
 					Kubeconfig: r.Text("kubernetes.kubeconfig"), Namespace: r.Text("kubernetes.namespace"), Image: r.Text("kubernetes.image"), GuestImage: r.Text("kubernetes.guest-image"),
 					GuestURL: r.Text("kubernetes.guest-url"), Listen: r.Text("kubernetes.listen"), RuntimeClass: r.Text("kubernetes.runtime-class"), DaemonLabels: r.List("kubernetes.daemon-labels"),
+					CPUOvercommit: r.Float("kubernetes.cpu-overcommit"),
 				},
 				Internet: r.Bool("kubernetes.internet"),
 			},

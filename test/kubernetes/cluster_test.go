@@ -16,7 +16,7 @@ func cluster(t *testing.T) kubernetes.Config {
 	if file == "" {
 		t.Skip("no cluster: run make kubernetes")
 	}
-	return kubernetes.Config{Kubeconfig: file, Namespace: "sandboxes", Image: "hortus.test/sandbox:1", GuestImage: "hortus.test/guest:1", Listen: "10.98.0.1:0"}
+	return kubernetes.Config{Kubeconfig: file, Namespace: "sandboxes", Image: "hortus.test/sandbox:1", GuestImage: "hortus.test/guest:1", Listen: "10.98.0.1:0", CPUOvercommit: 20}
 }
 
 func TestCluster(t *testing.T) {

@@ -123,6 +123,7 @@ func restricted(o map[string]any) (bad []string) {
 		want(kind+": added", at(c, "securityContext", "capabilities", "add"), nil)
 		want(kind+": seccomp", at(c, "securityContext", "seccompProfile", "type"), "RuntimeDefault")
 		want(kind+": resources", at(c, "resources", "requests"), at(c, "resources", "limits"))
+		want(kind+": memory", at(c, "resources", "limits", "memory") != nil, true)
 	}
 	for _, forbidden := range []string{"hostNetwork", "hostPID", "hostIPC", "serviceAccountName"} {
 		want(forbidden, at(o, "spec", forbidden), nil)

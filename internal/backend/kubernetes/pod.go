@@ -116,8 +116,10 @@ func (s *Service) podOf(id api.SandboxID, r remote.Request, d birth.Dial) (objec
 	if err != nil {
 		return nil, err
 	}
-	resources := object{"memory": strconv.FormatInt(r.Limits.MemoryBytes+guestMemory, 10), "cpu": strconv.Itoa(int(r.Limits.CPUs*1000)) + "m"}
-	limits := object{"requests": resources, "limits": resources}
+	of := func(cpus float64) object {
+		return object{"memory": strconv.FormatInt(r.Limits.MemoryBytes+guestMemory, 10), "cpu": strconv.Itoa(int(cpus*1000)) + "m"}
+	}
+	limits := object{"requests": of(r.Limits.CPUs / s.cfg.CPUOvercommit), "limits": of(r.Limits.CPUs)}
 	secure := object{
 		"allowPrivilegeEscalation": false, "capabilities": object{"drop": []string{"ALL"}}, "runAsNonRoot": true, "privileged": false,
 		"seccompProfile": object{"type": "RuntimeDefault"},

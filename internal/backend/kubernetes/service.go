@@ -44,6 +44,8 @@ type Config struct {
 	// DaemonLabels, KEY=VALUE, select the daemon's pod in the network policy of sandboxes. Without them the policy names
 	// the IP address of GuestURL.
 	DaemonLabels []string
+	// CPUOvercommit divides the processors that a pod requests from the cluster; its limit stays. 0 means 1.
+	CPUOvercommit float64
 	// UID is the user and the group of sandboxes; 0 means 1000.
 	UID int
 	// Dir has the secret of the listener's key.
@@ -67,6 +69,7 @@ type Service struct {
 // New returns a service, which listens. KindInvalid for a configuration that cannot be used. Without a Namespace there is
 // no cluster: nothing listens, and every request fails.
 func New(cfg Config) (*Service, error) {
+	cfg.CPUOvercommit = cmp.Or(cfg.CPUOvercommit, 1)
 	cfg.UID, cfg.Logger = cmp.Or(cfg.UID, 1000), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	s := &Service{cfg: cfg, Client: remote.NewClient(remote.ClientConfig{Name: Name})}
 	if cfg.Namespace == "" {
@@ -137,7 +140,7 @@ func (s *Service) Abilities() []api.Ability {
 		{Capability: api.CapNoNetwork, OK: true, Reason: "by a NetworkPolicy; each guest tests at its start whether it is enforced"},
 		{Capability: api.CapUserIdentity, OK: true, Reason: fmt.Sprintf("commands run with the uid %d", s.cfg.UID)},
 		{Capability: api.CapRootIdentity, Reason: "pods have the restricted profile of Pod Security", Fix: "use --isolation container or gvisor"},
-		{Capability: api.CapLimitCPU, OK: true, Reason: "requested from the cluster and limited by it"},
+		{Capability: api.CapLimitCPU, OK: true, Reason: "limited by the cluster"},
 		{Capability: api.CapLimitMemory, OK: true, Reason: "requested from the cluster and limited by it; the guest ends commands before"},
 		{Capability: api.CapPrivateFiles, Reason: "the root file system is that of kubernetes.image, not of a template or an image of this host", Fix: "use --isolation container or gvisor"},
 		{Capability: api.CapCheckpoint, Reason: "the API of the cluster saves no pods", Fix: "use --isolation gvisor"},

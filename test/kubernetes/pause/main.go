@@ -1,4 +1,3 @@
-// Pause is the first process of a pod in the test's cluster: it holds the namespaces until it is told to end.
 package main
 
 import (
