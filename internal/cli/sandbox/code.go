@@ -71,6 +71,9 @@ func (c *CodeCommand) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	run, err := c.code.read(a)
+	if err == nil && req.Isolation == "wasm" && (run.Language == "" || run.Language == "python") {
+		err = lacks("the code", run.Code)
+	}
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/backend/wasm/memfs"
 	"hortus.dev/internal/backend/wasm/run"
@@ -156,7 +155,7 @@ func New(cfg birth.Config, settings Settings) (*Guest, error) {
 		return nil, err
 	}
 	handlers := map[string]rpc.Handler{
-		envd.PathHealth: health, envd.PathEnvs: g.envs, envd.PathMetrics: g.metrics, envd.PathPort: noPorts,
+		envd.PathHealth: health, envd.PathEnvs: g.envs, envd.PathMetrics: g.metrics, envd.PathPort: (&Code{ids: g.ids, tree: g.tree, processes: g.processes}).Serve,
 	}
 	maps.Copy(handlers, outbound.New().Handlers())
 	maps.Copy(handlers, exec.New(g.ids, g.processes, cfg.Waits).Handlers())
@@ -200,10 +199,4 @@ func (g *Guest) envs(c *rpc.Conn, req *http.Request) error {
 		return err
 	}
 	return c.AnswerJSON(g.ids.Default().Environment().Map)
-}
-
-// noPorts refuses connections to ports: a module has no sockets.
-func noPorts(c *rpc.Conn, _ *http.Request) error {
-	return c.FailRPC(api.Errorf(api.KindUnsupported, "wasm sandboxes have no ports: a module cannot listen (capability %s)", api.CapPrograms).
-		WithHint("use --isolation container"))
 }
