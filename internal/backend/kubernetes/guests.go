@@ -336,7 +336,7 @@ func exchange(r *http.Request, c net.Conn) (*http.Response, error) {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		c.SetDeadline(time.Time{})
 		head.N = 1<<63 - 1
-		// Whoever canceled the request's context closes the connection.
+		// The end of the request's context closes the connection.
 		end := context.AfterFunc(r.Context(), func() { c.Close() })
 		resp.Body = &upgraded{Conn: c, r: br, stop: end}
 	}
