@@ -5,7 +5,7 @@ LDFLAGS  = -s -w -X hortus.dev/internal/platform/version.release=$(VERSION)
 # GVISOR runs the toolchain in gVisor's module as it is changed, with a release's flags.
 GVISOR   = CGO_ENABLED=0 GOFLAGS="-trimpath -modfile=../../bin/gvisor.mod" $(GO) -C cmd/hortus-runsc
 
-.PHONY: build release check test soak test-vm pictures race lint fuzz bench wasm-javascript clean
+.PHONY: build release check test soak test-vm pictures race kubernetes lint fuzz bench wasm-javascript clean
 
 # build makes bin/hortus with the small guest and gVisor embedded. gVisor is a module
 # of its own: its first build takes a minute or two.
@@ -34,6 +34,7 @@ REAL = /test/|/client$$|/cmd/hortus-bench|/internal/agent$$|/internal/(agent/(ar
 test:
 	$(GO) test ./...
 	$(GO) -C test/sdks test ./...
+	$(GO) -C test/charts test ./...
 	$(GO) -C cmd/hortus-runsc run ./patch ../../bin
 	$(GVISOR) test ./... gvisor.dev/gvisor/pkg/sentry/pgalloc gvisor.dev/gvisor/pkg/sentry/mm gvisor.dev/gvisor/pkg/sentry/fsimpl/tmpfs gvisor.dev/gvisor/pkg/state gvisor.dev/gvisor/pkg/state/wire
 
@@ -50,6 +51,13 @@ soak: build
 VM ?=
 test-vm: build
 	$(GO) run ./test/vm -run '$(VM)'
+
+# kubernetes starts a Kubernetes cluster of one node on this machine and runs the suites of the
+# backend kubernetes there: docs/testing.md. Its first run builds Kubernetes, which takes 15 to 30 minutes.
+kubernetes:
+	config=$$(bash test/kubernetes/cluster up | tail -1); \
+	HORTUS_TEST_KUBECONFIG=$$config $(GO) test -count=1 -timeout 60m -parallel 4 -run TestCluster ./test/kubernetes; result=$$?; \
+	bash test/kubernetes/cluster down; exit $$result
 
 # pictures writes docs/pictures: README's terminal, and the console in a browser.
 pictures:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/kubernetes"
 	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/daemon/upkeep"
 	"hortus.dev/internal/platform/config"
@@ -74,6 +75,8 @@ type Config struct {
 	Fleet FleetConfig
 	// E2B and Daytona are the services of the backends of these names.
 	E2B, Daytona RemoteService
+	// Kubernetes is the cluster of the backend of this name; without a Namespace there is none.
+	Kubernetes Kubernetes
 	// CopyMemory makes sandboxes of gVisor share no memory.
 	CopyMemory bool
 	// DockerHost is the address of the Docker engine, DockerRuntime the name of its runtime for sandboxes;
@@ -128,6 +131,13 @@ type RemoteService struct {
 	// Template is the template of sandboxes; empty means the service's default.
 	Template string
 	// Internet lets sandboxes connect to what the service allows, instead of nothing.
+	Internet bool
+}
+
+// Kubernetes is a cluster whose pods are sandboxes.
+type Kubernetes struct {
+	kubernetes.Config
+	// Internet lets sandboxes connect to everything that the cluster allows, instead of nothing.
 	Internet bool
 }
 

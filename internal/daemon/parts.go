@@ -337,6 +337,10 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	k, err := s.kubernetes()
+	if err != nil {
+		return nil, err
+	}
 	w, err := wasm.New(wasm.Config{Dir: s.dir.Path("run/wasm"), Modules: s.dir.Path("wasm"), Logger: s.log})
 	if err != nil {
 		return nil, err
@@ -346,7 +350,7 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []sandbox.Backend{g, c, d, m, w, p, e, y}, nil
+	return []sandbox.Backend{g, c, d, m, w, p, e, y, k}, nil
 }
 
 // microvm creates the backend of virtual machines.

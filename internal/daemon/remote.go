@@ -10,6 +10,7 @@ import (
 	"hortus.dev/internal/backend/binaries"
 	"hortus.dev/internal/backend/daytona"
 	"hortus.dev/internal/backend/e2b"
+	"hortus.dev/internal/backend/kubernetes"
 	"hortus.dev/internal/backend/remote"
 )
 
@@ -33,6 +34,23 @@ func (s *System) daytona(guest *os.File) (*remote.Backend, error) {
 	}
 	s.onClose(func(context.Context) error { service.Close(); return nil })
 	return s.remote(service, r, guest)
+}
+
+// kubernetes creates the backend of a cluster.
+func (s *System) kubernetes() (*remote.Backend, error) {
+	k := s.cfg.Kubernetes
+	k.Dir, k.Logger = s.dir.Path("run/"+kubernetes.Name), s.log
+	cfg := remote.Config{Dir: k.Dir, Layers: s.layers, Workspaces: s.workspaces, Internet: k.Internet, Logger: s.log}
+	if k.Namespace == "" {
+		cfg.Missing = api.Ability{Reason: "no cluster is configured", Fix: "set kubernetes.namespace, image, guest-image and guest-url: docs/kubernetes.md"}
+	}
+	service, err := kubernetes.New(k.Config)
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { return service.Close() })
+	cfg.Service = service
+	return remote.New(cfg)
 }
 
 // keyOf returns what looks up the API key of a service.

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/kubernetes"
 	"hortus.dev/internal/daemon/datadir"
 	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/daemon/upkeep"
@@ -82,6 +83,14 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Daytona: RemoteService{
 				KeySecret: r.Text("daytona.key-secret"), APIURL: r.Text("daytona.api-url"), Domains: r.List("daytona.domains"),
 				Template: r.Text("daytona.snapshot"), Internet: r.Bool("daytona.internet"),
+			},
+			Kubernetes: Kubernetes{
+				Config: kubernetes.Config{
+					Kubeconfig: r.Text("kubernetes.kubeconfig"), Namespace: r.Text("kubernetes.namespace"), Image: r.Text("kubernetes.image"), GuestImage: r.Text("kubernetes.guest-image"),
+					GuestURL: r.Text("kubernetes.guest-url"), Listen: r.Text("kubernetes.listen"), RuntimeClass: r.Text("kubernetes.runtime-class"), DaemonLabels: r.List("kubernetes.daemon-labels"),
+					CPUOvercommit: r.Float("kubernetes.cpu-overcommit"),
+				},
+				Internet: r.Bool("kubernetes.internet"),
 			},
 			Usual:  api.CreateSandbox{Isolation: r.Text("sandbox.isolation"), Limits: r.Limits()},
 			Egress: network.Config{Proxy: r.Text("egress.proxy"), CAFile: r.Text("egress.ca-file"), CacheBytes: r.Room("egress.cache-size"), E2BInternet: r.Bool("egress.e2b-internet")},

@@ -21,8 +21,8 @@ import (
 // configuration from the process that started it, and serves. It returns if it cannot
 // start, or when the host closes the control socket or serving fails.
 func Main() int {
-	if len(os.Args) == 3 && os.Args[1] == birth.ArgRemote {
-		if err := remote(os.Args[2]); err != nil {
+	if alone := apart(os.Args[1:]); alone != nil {
+		if err := alone(); err != nil {
 			fmt.Fprintln(os.Stderr, "hortus-guest:", err)
 			return 1
 		}
@@ -46,6 +46,19 @@ func Main() int {
 		return 1
 	}
 	return 0
+}
+
+// apart returns what the arguments of a guest without a control socket ask for; nil if there is one.
+func apart(args []string) func() error {
+	switch {
+	case len(args) == 2 && args[0] == birth.ArgRemote:
+		return func() error { return remote(args[1]) }
+	case len(args) >= 2 && args[0] == birth.ArgCopy:
+		return func() error { return copyExecutable(args[1], args[2:]) }
+	case len(args) == 1 && args[0] == birth.ArgDial:
+		return dial
+	}
+	return nil
 }
 
 // stageError is an error of a step of the start.

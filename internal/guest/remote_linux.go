@@ -37,13 +37,9 @@ func remote(file string) error {
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	if len(r.Token) < 16 {
-		return fmt.Errorf("the token has %d bytes; it needs 16", len(r.Token))
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	complete(&r.Config)
-	s, err := prepareProcess(r.Config)
+	t, err := prepareTunnels(r)
 	if err != nil {
 		return err
 	}
@@ -51,13 +47,25 @@ func remote(file string) error {
 	if err != nil {
 		return err
 	}
-	s.claim(nil)
+	t.server.claim(nil)
 	fmt.Println(birth.RemoteReady)
-	t := &tunnels{server: s, token: r.Token, handshakes: make(chan struct{}, maxHandshakes)}
-	return s.work(ctx, func(ctx context.Context) error {
+	return t.server.work(ctx, func(ctx context.Context) error {
 		defer t.all.Wait()
 		return t.accept(ctx, l)
 	})
+}
+
+// prepareTunnels prepares the process for a configuration.
+func prepareTunnels(r birth.Remote) (*tunnels, error) {
+	if len(r.Token) < 16 {
+		return nil, fmt.Errorf("the token has %d bytes; it needs 16", len(r.Token))
+	}
+	complete(&r.Config)
+	s, err := prepareProcess(r.Config)
+	if err != nil {
+		return nil, err
+	}
+	return &tunnels{server: s, token: r.Token, handshakes: make(chan struct{}, maxHandshakes)}, nil
 }
 
 // complete adds what the guest knows: the user that it and its commands are.

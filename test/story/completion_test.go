@@ -33,7 +33,7 @@ func TestCompletionInBash(t *testing.T) {
 		{"sandbox show ''", id},
 		{"sandbox show " + id[:3], id},
 		{"run --isolation = con", "container"},
-		{"run --isolation =", "auto gvisor container docker microvm wasm process e2b daytona"},
+		{"run --isolation =", "auto gvisor container docker microvm wasm process e2b daytona kubernetes"},
 		{"run --log-level ''", "debug info warn error"},
 		{"--data-dir /non", ""},
 		{"sandbox cp ''", id + ":"},

@@ -240,7 +240,15 @@ func (s *Service) tool(ctx context.Context, b remote.Box, p string, c remote.Cal
 	return s.send(ctx, c)
 }
 
-// Upload implements remote.Service.
+// Boot implements remote.Service.
+func (s *Service) Boot(ctx context.Context, b remote.Box, g remote.Guest) error {
+	return remote.Upload(ctx, s, b, g)
+}
+
+// Abilities implements remote.Service: there are no more.
+func (s *Service) Abilities() []api.Ability { return nil }
+
+// Upload implements remote.Uploader.
 func (s *Service) Upload(ctx context.Context, b remote.Box, file string, content []byte) error {
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
@@ -259,7 +267,7 @@ func (s *Service) Upload(ctx context.Context, b remote.Box, file string, content
 	})
 }
 
-// Run implements remote.Service.
+// Run implements remote.Uploader.
 func (s *Service) Run(ctx context.Context, b remote.Box, script string) error {
 	var out struct {
 		ExitCode *int   `json:"exitCode"`

@@ -225,7 +225,15 @@ func (s *Service) envd(ctx context.Context, b remote.Box, c remote.Call) error {
 	return s.Do(ctx, c)
 }
 
-// Upload implements remote.Service.
+// Boot implements remote.Service.
+func (s *Service) Boot(ctx context.Context, b remote.Box, g remote.Guest) error {
+	return remote.Upload(ctx, s, b, g)
+}
+
+// Abilities implements remote.Service: there are no more.
+func (s *Service) Abilities() []api.Ability { return nil }
+
+// Upload implements remote.Uploader.
 func (s *Service) Upload(ctx context.Context, b remote.Box, path string, content []byte) error {
 	q := url.Values{"path": {path}, "username": {user}}
 	return s.envd(ctx, b, remote.Call{
@@ -233,7 +241,7 @@ func (s *Service) Upload(ctx context.Context, b remote.Box, path string, content
 	})
 }
 
-// Run implements remote.Service.
+// Run implements remote.Uploader.
 func (s *Service) Run(ctx context.Context, b remote.Box, script string) error {
 	no := false
 	req, err := json.Marshal(&envd.StartRequest{Stdin: &no, Process: &envd.ProcessConfig{Cmd: "/bin/bash", Args: []string{"-l", "-c", script}}})

@@ -138,6 +138,11 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 		}
 		r.Abilities = append(r.Abilities, a)
 	}
+	for _, own := range b.cfg.Service.Abilities() {
+		i := slices.IndexFunc(r.Abilities, func(a api.Ability) bool { return a.Capability == own.Capability })
+		own.OK = own.OK && (own.Capability != api.CapNoNetwork || !b.cfg.Internet)
+		r.Abilities[i] = own
+	}
 	return r
 }
 
@@ -171,7 +176,7 @@ func (b *Backend) Validate(_ context.Context, spec sandbox.Spec) error {
 		{spec.Asked.CPUs, "cpus", api.CapLimitCPU}, {spec.Asked.Processes, "processes", api.CapLimitProcs},
 		{spec.Asked.Disk, "disk", api.CapLimitDisk}, {spec.Asked.DiskRate, "disk write rate", api.CapLimitDiskRate},
 	} {
-		if l.asked {
+		if l.asked && !slices.ContainsFunc(b.cfg.Service.Abilities(), func(a api.Ability) bool { return a.Capability == l.cap && a.OK }) {
 			return refuse("limit "+l.name, l.cap)
 		}
 	}
@@ -210,11 +215,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 	if b.cfg.Missing.Reason != "" {
 		return nil, api.Errorf(api.KindUnisolated, "this host cannot run the %s backend: %s", b.Name(), b.cfg.Missing.Reason).WithHint("%s", b.cfg.Missing.Fix)
 	}
-	guest, err := b.guest()
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	files, err := b.attach(ctx, spec.Workspace)
@@ -240,7 +241,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 	defer cancel()
 	r.Box, err = b.cfg.Service.Create(creating, Request{
 		Labels:   map[string]string{LabelSandbox: string(spec.ID), LabelOwner: b.owner},
-		Internet: spec.Egress.Host, Lease: Lease,
+		Internet: spec.Egress.Host, Lease: Lease, Limits: spec.Limits,
 	})
 	if r.Box.ID != "" {
 		if cerr := b.claim(&r); err == nil {
@@ -251,14 +252,14 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = m.boot(ctx, guest, spec)
+		err = m.boot(ctx, spec)
 	}
 	if err == nil {
 		err = m.fill(ctx)
 	}
 	if err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
+		if cerr := ctx.Err(); cerr != nil && !errors.Is(err, cerr) { // an error of the end of ctx may say more
+			err = cerr
 		}
 		return nil, api.Errorf(api.KindOf(err), "start sandbox %s: %w", spec.ID, err).WithHint("%s", api.HintOf(err))
 	}

@@ -31,8 +31,11 @@ const (
 type ClientConfig struct {
 	// Name is the service's.
 	Name string
-	// Key returns the API key. It is asked before each request, so that a key can be replaced.
+	// Key returns the API key. It is asked before each request, so that a key can be replaced. nil is a service that knows
+	// its client by a certificate of TLS.
 	Key func(ctx context.Context) (string, error)
+	// TLS is nil for the authorities of this machine and no certificate.
+	TLS *tls.Config
 }
 
 // Client sends requests to a service. It follows no redirect, so that no header gets to another host.
@@ -55,6 +58,7 @@ func NewClient(cfg ClientConfig) *Client {
 		// WebSockets need HTTP/1.1.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
+	t.TLSClientConfig = cfg.TLS
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{cfg: cfg, transport: t, http: http.Client{Transport: t, CheckRedirect: stay}}
 }
@@ -84,8 +88,11 @@ type Call struct {
 	Doing string
 }
 
-// Key returns the API key: KindUnauthenticated if there is none.
+// Key returns the API key: KindUnauthenticated if it is empty, and "" for a service without one.
 func (c *Client) Key(ctx context.Context) (string, error) {
+	if c.cfg.Key == nil {
+		return "", nil
+	}
 	key, err := c.cfg.Key(ctx)
 	if err == nil && key == "" {
 		err = api.Errorf(api.KindUnauthenticated, "the API key of %s is empty", c.cfg.Name)
@@ -103,7 +110,7 @@ func (c *Client) Do(ctx context.Context, call Call) error {
 		return err
 	}
 	fail := func(kind api.Kind, format string, args ...any) error {
-		text := strings.ReplaceAll(fmt.Sprintf(format, args...), key, "[API key]")
+		text := redact(fmt.Sprintf(format, args...), key)
 		return api.Errorf(kind, "%s: %s: %s", c.cfg.Name, call.Doing, text)
 	}
 	var body io.Reader
@@ -140,7 +147,7 @@ func (c *Client) Do(ctx context.Context, call Call) error {
 	if !wanted(resp.StatusCode, call.Want) {
 		b, _ := io.ReadAll(io.LimitReader(limited, maxQuoted))
 		kind, hint := kindOf(resp.StatusCode)
-		err := fail(kind, "unexpected status %d: %.300q", resp.StatusCode, strings.ReplaceAll(string(b), key, "[API key]"))
+		err := fail(kind, "unexpected status %d: %.300q", resp.StatusCode, redact(string(b), key))
 		if resp.StatusCode/100 == 3 {
 			err = fail(kind, "the answer is a redirect, which is not followed: %.200q", resp.Header.Get("Location"))
 		}
@@ -168,6 +175,14 @@ func (c *Client) Do(ctx context.Context, call Call) error {
 		return fail(api.KindUnavailable, "the answer is malformed: %v", err)
 	}
 	return nil
+}
+
+// redact removes the API key.
+func redact(text, key string) string {
+	if key == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, key, "[API key]")
 }
 
 // plain removes the address of an error of a request: a query may have a token.

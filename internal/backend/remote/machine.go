@@ -53,29 +53,8 @@ func newMachine(b *Backend, r *record, f *files) *machine {
 	return m
 }
 
-// script starts the guest from the directory $1, and returns when it listens.
-const script = `set -e
-cd %s
-gzip -dc guest.gz > hortus-guest
-chmod 700 hortus-guest
-rm guest.gz
-if ! [ -w /workspace ]; then
-	sudo -n mkdir -p /workspace
-	sudo -n chown "$(id -u):$(id -g)" /workspace
-fi
-export HOME="${HOME:-/tmp}"
-setsid ./hortus-guest %s config.json < /dev/null > log 2>&1 &
-for i in $(seq 600); do
-	if grep -q '^%s$' log; then exit 0; fi
-	if ! kill -0 $! 2> /dev/null; then break; fi
-	sleep 0.05
-done
-tail -c 500 log >&2
-exit 1
-`
-
-// boot uploads and starts the guest in the box.
-func (m *machine) boot(ctx context.Context, guest []byte, spec sandbox.Spec) error {
+// boot starts the guest in the box.
+func (m *machine) boot(ctx context.Context, spec sandbox.Spec) error {
 	config, err := json.Marshal(birth.Remote{
 		Config: birth.Config{
 			Sandbox: string(spec.ID), Hostname: spec.Hostname,
@@ -88,19 +67,8 @@ func (m *machine) boot(ctx context.Context, guest []byte, spec sandbox.Spec) err
 	if err != nil {
 		return err
 	}
-	service, box := m.b.cfg.Service, m.r.Box
-	dir := "/tmp/.hortus-" + string(spec.ID)
-	for _, f := range []struct {
-		name    string
-		content []byte
-	}{{"guest.gz", guest}, {"config.json", config}} {
-		if err := service.Upload(ctx, box, dir+"/"+f.name, f.content); err != nil {
-			return err
-		}
-	}
-	if err := service.Run(ctx, box, fmt.Sprintf(script, dir, birth.ArgRemote, birth.RemoteReady)); err != nil {
-		return api.Errorf(api.KindOf(err), "start the guest: %w", err).
-			WithHint("the service's template needs bash, gzip, setsid, tar, GNU find, and sudo or a writable /workspace")
+	if err := m.b.cfg.Service.Boot(ctx, m.r.Box, Guest{Sandbox: spec.ID, Program: m.b.guest, Config: config}); err != nil {
+		return err
 	}
 	return m.reconnect(ctx)
 }
@@ -162,6 +130,8 @@ func (m *machine) await() string {
 			}
 		}
 		err := m.guest.Health(ctx)
+		cancel()
+		ctx, cancel = context.WithTimeout(m.life, 20*time.Second) // the time of the first may be over
 		wait = lookEvery
 		if err == nil {
 			seen, refused = time.Now(), 0
@@ -171,7 +141,7 @@ func (m *machine) await() string {
 			if errors.As(err, &no) && no.status != http.StatusTooManyRequests {
 				refused++
 			}
-			if state, serr := m.b.cfg.Service.State(ctx, m.r.Box); serr == nil && state == Gone {
+			if state, serr := m.b.cfg.Service.State(ctx, m.r.Box); serr == nil && (state == Gone || state == Ended) {
 				cancel()
 				return "guest exited: " + m.b.Name() + " has ended the sandbox"
 			} else if serr == nil && refused >= looks {

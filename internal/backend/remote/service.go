@@ -33,7 +33,8 @@ type State string
 
 const (
 	Running State = "running"
-	Gone    State = "gone" // there is none, and never will be
+	Ended   State = "ended" // its programs have ended and do not start again; it is still there
+	Gone    State = "gone"  // there is none, and never will be
 	Other   State = "other"
 )
 
@@ -44,12 +45,31 @@ type Request struct {
 	Internet bool
 	// Lease is the time until the service ends the sandbox, unless Extend is called.
 	Lease time.Duration
+	// Limits are the sandbox's. A service enforces those of its abilities.
+	Limits api.Limits
+}
+
+// Guest is what runs in a box.
+type Guest struct {
+	Sandbox api.SandboxID
+	// Program returns the compressed executable.
+	Program func() ([]byte, error)
+	// Config is the JSON of a birth.Remote.
+	Config []byte
 }
 
 // Endpoint is where a port of a sandbox is reached.
 type Endpoint struct {
 	URL    *url.URL
 	Header http.Header
+}
+
+// Uploader is a service that a guest is uploaded to.
+type Uploader interface {
+	// Upload writes a file, which all users of the sandbox may read.
+	Upload(ctx context.Context, b Box, path string, content []byte) error
+	// Run runs a shell script as the usual user, and fails if its exit code is not 0.
+	Run(ctx context.Context, b Box, script string) error
 }
 
 // Service is the API of a service. Its methods may be called from several goroutines. Errors are *api.Error, and never
@@ -67,10 +87,10 @@ type Service interface {
 	List(ctx context.Context, owner string) ([]Box, error)
 	// State returns the state of a box.
 	State(ctx context.Context, b Box) (State, error)
-	// Upload writes a file, which all users of the sandbox may read.
-	Upload(ctx context.Context, b Box, path string, content []byte) error
-	// Run runs a shell script as the usual user, and fails if its exit code is not 0.
-	Run(ctx context.Context, b Box, script string) error
+	// Boot starts the guest in a box, or gives a guest that started with the box its configuration.
+	Boot(ctx context.Context, b Box, g Guest) error
+	// Abilities are what the service can do besides what every service can: they replace those of [Backend.Probe].
+	Abilities() []api.Ability
 	// Endpoint returns where a port is.
 	Endpoint(ctx context.Context, b Box, port int) (Endpoint, error)
 	// Extend moves the deadline to a time from now.

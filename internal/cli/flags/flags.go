@@ -34,7 +34,7 @@ type Workspace struct {
 
 // Backend names a backend.
 type Backend struct {
-	Isolation string `env:"HORTUS_ISOLATION" placeholder:"NAME" help:"Isolation backend: auto (the strongest that works here), gvisor (a kernel of its own), container (the host's kernel, restricted), docker (a container of a Docker engine), microvm (a virtual machine), wasm (JavaScript, Python and WASI modules without a system; no shell), process (no isolation; for trusted code only), or e2b or daytona (at a service)."`
+	Isolation string `env:"HORTUS_ISOLATION" placeholder:"NAME" help:"Isolation backend: auto (the strongest that works here), gvisor (a kernel of its own), container (the host's kernel, restricted), docker (a container of a Docker engine), microvm (a virtual machine), wasm (JavaScript, Python and WASI modules without a system; no shell), process (no isolation; for trusted code only), e2b or daytona (at a service), or kubernetes (a pod of a cluster)."`
 }
 
 // Bounds bound a sandbox.

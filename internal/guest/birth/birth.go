@@ -445,3 +445,30 @@ type Remote struct {
 	// Port is the TCP port to listen on.
 	Port int `json:"port"`
 }
+
+// ArgCopy is the first argument of a guest that copies its own executable to the path in the second one, and makes the
+// directories in the others, which then belong to its user.
+const ArgCopy = "copy"
+
+// ArgDial is the first argument of a guest that connects to its host, because the host cannot connect to it; see package
+// dialout. The environment variable [DialVariable] has the JSON of a [Dial].
+const ArgDial = "dial"
+
+// DialVariable has the JSON of a [Dial]. Everybody who can read the description of the guest's container can read it.
+const DialVariable = "HORTUS_GUEST"
+
+// Dial is what a guest needs to know to connect to its host.
+type Dial struct {
+	// Address is the IP address and the port of the host.
+	Address string `json:"address"`
+	// Pin is the SHA-256 of the public key of the host's certificate, in hexadecimal.
+	Pin string `json:"pin"`
+	// Name is the guest's.
+	Name string `json:"name"`
+	// Ticket is a secret that the host accepts once: for the guest's configuration.
+	Ticket string `json:"ticket"`
+	// Denied are addresses that a network policy has to make unreachable. The guest tells its host which it reaches.
+	Denied []string `json:"denied,omitempty"`
+	// Patience is the number of seconds without its host after which the guest ends.
+	Patience int `json:"patience"`
+}

@@ -139,7 +139,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"[sandboxes]", ":1", `"sandboxes"`, ""},
 		{"[[sandbox]]\nmemory='1G'", ":1", `"sandbox"`, ""},
 		{"zzzzzzzzzzzz = 1", ":1", `"zzzzzzzzzzzz"`, "config show"},
-		{"[sandbox]\nisolation = 'contaner'", ":2", "one of auto, gvisor, container, docker, microvm, wasm, process, e2b, daytona", "container"},
+		{"[sandbox]\nisolation = 'contaner'", ":2", "one of auto, gvisor, container, docker, microvm, wasm, process, e2b, daytona, kubernetes", "container"},
 		{"[sandbox]\nisolation = 7", ":2", "sandbox.isolation", "a string"},
 		{"log-level = 'verbose'", ":1", "one of debug, info, warn, error", ""},
 		{"quiet = 'yes'", ":1", "quiet", "boolean"},

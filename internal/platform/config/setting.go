@@ -120,6 +120,16 @@ func Settings() []Setting {
 		{Key: "daytona.domains", Env: "HORTUS_DAYTONA_DOMAINS", Default: "daytona.io, daytona.work", Kind: List, Help: "domains of the URLs that the API gives for sandboxes; others are refused"},
 		{Key: "daytona.snapshot", Env: "HORTUS_DAYTONA_SNAPSHOT", Kind: Text, Help: "snapshot that its sandboxes start from (default: that of Daytona)"},
 		{Key: "daytona.internet", Env: "HORTUS_DAYTONA_INTERNET", Default: "false", Kind: Switch, Help: "let its sandboxes connect to everything that Daytona allows; otherwise they have no network"},
+		{Key: "kubernetes.namespace", Env: "HORTUS_KUBERNETES_NAMESPACE", Kind: Text, Help: "namespace of the pods of --isolation kubernetes (default: none, and no such sandboxes)"},
+		{Key: "kubernetes.kubeconfig", Env: "HORTUS_KUBERNETES_KUBECONFIG", Kind: Path, Help: "kubeconfig with a token or a certificate (default: the service account of the daemon's own pod)"},
+		{Key: "kubernetes.image", Env: "HORTUS_KUBERNETES_IMAGE", Kind: Text, Help: "image that its sandboxes start from; it needs sh, tar and GNU find"},
+		{Key: "kubernetes.guest-image", Env: "HORTUS_KUBERNETES_GUEST_IMAGE", Kind: Text, Help: "image that has the guest of this version as /hortus-guest"},
+		{Key: "kubernetes.guest-url", Env: "HORTUS_KUBERNETES_GUEST_URL", Kind: Text, Help: "address at which guests in pods reach this daemon, such as https://10.0.0.7:7443"},
+		{Key: "kubernetes.listen", Env: "HORTUS_KUBERNETES_LISTEN", Default: ":7443", Kind: Text, Help: "address of the listener for guests in pods"},
+		{Key: "kubernetes.runtime-class", Env: "HORTUS_KUBERNETES_RUNTIME_CLASS", Kind: Text, Help: "RuntimeClass of its pods, such as gvisor (default: that of the cluster)"},
+		{Key: "kubernetes.daemon-labels", Env: "HORTUS_KUBERNETES_DAEMON_LABELS", Kind: List, Help: "labels KEY=VALUE of the daemon's own pod, for the network policy of its pods (default: the policy names the IP address of kubernetes.guest-url)"},
+		{Key: "kubernetes.cpu-overcommit", Env: "HORTUS_KUBERNETES_CPU_OVERCOMMIT", Default: "1", Kind: Number, Max: 10_000, Help: "factor by which a pod requests fewer processors than its limit; 1 requests the limit"},
+		{Key: "kubernetes.internet", Env: "HORTUS_KUBERNETES_INTERNET", Default: "false", Kind: Switch, Help: "let its sandboxes connect to everything that the cluster allows; otherwise they have no network"},
 		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Daemon: true, Help: "isolation of sandboxes if neither the request nor the repository, the template or the API key has one; docs/isolation.md"},
 		{Key: "sandbox.template", Env: "HORTUS_TEMPLATE", Flag: "template", Default: "host", Kind: Text, Help: "template of new sandboxes"},
 		{Key: "sandbox.image", Env: "HORTUS_IMAGE", Flag: "image", Kind: Text, Help: "container image of new sandboxes instead of a template: a reference such as python:3.12, or an absolute path of an archive or a layout"},
@@ -164,7 +174,7 @@ func Levels() []string { return []string{"debug", "info", "warn", "error"} }
 
 // Isolations lists the backends' names, and auto.
 func Isolations() []string {
-	return []string{"auto", "gvisor", "container", "docker", "microvm", "wasm", "process", "e2b", "daytona"}
+	return []string{"auto", "gvisor", "container", "docker", "microvm", "wasm", "process", "e2b", "daytona", "kubernetes"}
 }
 
 // Check reports whether a text makes sense as the setting's value. The error is of

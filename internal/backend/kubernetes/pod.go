@@ -1,0 +1,202 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/remote"
+	"hortus.dev/internal/guest/birth"
+)
+
+// labelManaged marks what this package creates, for people.
+const labelManaged = "app.kubernetes.io/managed-by"
+
+// guestDir is where the guest's program is in a pod.
+const guestDir = "/hortus"
+
+// home is the home directory of a sandbox's user.
+const home = "/home/user"
+
+// guestMemory is what the guest needs besides the memory of its commands, in bytes.
+const guestMemory = 64 << 20
+
+// object is JSON that is sent.
+type object = map[string]any
+
+// pod is what is read of a pod.
+type pod struct {
+	Metadata struct {
+		Name     string            `json:"name"`
+		UID      string            `json:"uid"`
+		Labels   map[string]string `json:"labels"`
+		Deletion string            `json:"deletionTimestamp"`
+	} `json:"metadata"`
+	Status struct {
+		Phase      string `json:"phase"`
+		Reason     string `json:"reason"`
+		Message    string `json:"message"`
+		Conditions []struct {
+			Type    string `json:"type"`
+			Status  string `json:"status"`
+			Message string `json:"message"`
+		} `json:"conditions"`
+		Init       []container `json:"initContainerStatuses"`
+		Containers []container `json:"containerStatuses"`
+	} `json:"status"`
+}
+
+// container is the state of a container of a pod.
+type container struct {
+	Name  string `json:"name"`
+	State struct {
+		Waiting *struct {
+			Reason  string `json:"reason"`
+			Message string `json:"message"`
+		} `json:"waiting"`
+		Terminated *struct {
+			ExitCode int    `json:"exitCode"`
+			Reason   string `json:"reason"`
+			Message  string `json:"message"`
+		} `json:"terminated"`
+	} `json:"state"`
+}
+
+// name is the name of the pod of a sandbox.
+func name(id api.SandboxID) string { return "hortus-" + string(id) }
+
+// state is the state of a pod that exists.
+func (p *pod) state() remote.State {
+	switch {
+	case p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed":
+		return remote.Ended
+	case p.Status.Phase == "Running" && p.Metadata.Deletion == "":
+		return remote.Running
+	}
+	return remote.Other
+}
+
+// trouble is why a pod does not start; final is true if it never will.
+func (p *pod) trouble() (why string, final bool) {
+	for _, c := range append(p.Status.Init, p.Status.Containers...) {
+		if t := c.State.Terminated; t != nil && (t.ExitCode != 0 || c.Name == sandboxContainer) {
+			return fmt.Sprintf("its container %s has ended with exit code %d (%s): %.500q", c.Name, t.ExitCode, t.Reason, t.Message), true
+		}
+		if w := c.State.Waiting; w != nil {
+			switch w.Reason {
+			case "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+				return fmt.Sprintf("its container %s does not start (%s): %.500q", c.Name, w.Reason, w.Message), true
+			}
+			why = fmt.Sprintf("its container %s waits (%s) %.500q", c.Name, w.Reason, w.Message)
+		}
+	}
+	if p.state() == remote.Ended {
+		return fmt.Sprintf("it has ended (%s): %.500q", p.Status.Reason, p.Status.Message), true
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == "PodScheduled" && c.Status == "False" {
+			why = fmt.Sprintf("no node takes it: %.500q", c.Message)
+		}
+	}
+	return why, false
+}
+
+// The containers of a pod.
+const (
+	guestContainer   = "guest"
+	sandboxContainer = "sandbox"
+)
+
+// podOf describes the pod of a sandbox, for the restricted profile of Pod Security.
+func (s *Service) podOf(id api.SandboxID, r remote.Request, d birth.Dial) (object, error) {
+	start, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	of := func(cpus float64) object {
+		return object{"memory": strconv.FormatInt(r.Limits.MemoryBytes+guestMemory, 10), "cpu": strconv.Itoa(int(cpus*1000)) + "m"}
+	}
+	limits := object{"requests": of(r.Limits.CPUs / s.cfg.CPUOvercommit), "limits": of(r.Limits.CPUs)}
+	secure := object{
+		"allowPrivilegeEscalation": false, "capabilities": object{"drop": []string{"ALL"}}, "runAsNonRoot": true, "privileged": false,
+		"seccompProfile": object{"type": "RuntimeDefault"},
+	}
+	mount := func(name, at, below string) object {
+		return object{"name": name, "mountPath": at, "subPath": below}
+	}
+	program := path.Join(guestDir, "hortus-guest")
+	spec := object{
+		"restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false,
+		"terminationGracePeriodSeconds": 1, "hostname": "sandbox",
+		"securityContext": object{
+			"runAsNonRoot": true, "runAsUser": s.cfg.UID, "runAsGroup": s.cfg.UID,
+			"seccompProfile": object{"type": "RuntimeDefault"},
+		},
+		"initContainers": []object{{
+			"name": guestContainer, "image": s.cfg.GuestImage, "command": []string{"/hortus-guest", birth.ArgCopy, program, "/files/workspace", "/files/tmp", "/files/home"},
+			"volumeMounts": []object{mount("guest", guestDir, ""), mount("files", "/files", "")}, "securityContext": secure, "resources": limits,
+			"terminationMessagePolicy": "FallbackToLogsOnError",
+		}},
+		"containers": []object{{
+			"name": sandboxContainer, "image": s.cfg.Image, "command": []string{program, birth.ArgDial},
+			"env": []object{{"name": birth.DialVariable, "value": string(start)}, {"name": "HOME", "value": home}},
+			"volumeMounts": []object{
+				{"name": "guest", "mountPath": guestDir, "readOnly": true},
+				mount("files", "/workspace", "workspace"), mount("files", "/tmp", "tmp"), mount("files", home, "home"),
+			},
+			"workingDir": "/workspace", "securityContext": secure, "resources": limits,
+			"terminationMessagePolicy": "FallbackToLogsOnError",
+		}},
+		"volumes": []object{
+			{"name": "guest", "emptyDir": object{"sizeLimit": "64Mi"}},
+			{"name": "files", "emptyDir": object{}}, // subdirectories, so that they belong to the user
+		},
+	}
+	if s.cfg.RuntimeClass != "" {
+		spec["runtimeClassName"] = s.cfg.RuntimeClass
+	}
+	if !r.Internet {
+		// A name that nobody answers for fails at once, instead of after the resolver's patience.
+		spec["dnsPolicy"], spec["dnsConfig"] = "None", object{"nameservers": []string{"127.0.0.1"}}
+	}
+	labels := object{labelManaged: "hortus"}
+	for k, v := range r.Labels {
+		labels[k] = v
+	}
+	return object{"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": name(id), "labels": labels}, "spec": spec}, nil
+}
+
+// policyOf describes the NetworkPolicy of the sandboxes of a daemon: they connect to it and to nothing else, and nothing
+// connects to them.
+func (s *Service) policyOf(owner, ip string, port int) object {
+	to := object{"ipBlock": object{"cidr": ip + bits(ip)}}
+	if len(s.cfg.DaemonLabels) > 0 {
+		labels := object{}
+		for _, l := range s.cfg.DaemonLabels {
+			k, v, _ := strings.Cut(l, "=")
+			labels[k] = v
+		}
+		to = object{"podSelector": object{"matchLabels": labels}, "namespaceSelector": object{"matchLabels": object{"kubernetes.io/metadata.name": s.ownNamespace()}}}
+	}
+	return object{
+		"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+		"metadata": object{"name": policyName(owner), "labels": object{labelManaged: "hortus", remote.LabelOwner: owner}},
+		"spec": object{
+			"podSelector": object{"matchLabels": object{remote.LabelOwner: owner}},
+			"policyTypes": []string{"Ingress", "Egress"},
+			"egress":      []object{{"to": []object{to}, "ports": []object{{"protocol": "TCP", "port": port}}}},
+		},
+	}
+}
+
+func policyName(owner string) string { return "hortus-" + owner }
+
+func bits(ip string) string {
+	if strings.Contains(ip, ":") {
+		return "/128"
+	}
+	return "/32"
+}

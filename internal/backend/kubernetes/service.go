@@ -1,0 +1,435 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/remote"
+	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/platform/secretfile"
+)
+
+// Name is the name of the backend.
+const Name = "kubernetes"
+
+// Config is where sandboxes run, and how guests reach this daemon.
+type Config struct {
+	// Kubeconfig is a file; empty means the service account of the daemon's pod.
+	Kubeconfig string
+	Namespace  string
+	// Image is what sandboxes see as their root file system; GuestImage has the guest as /hortus-guest.
+	Image, GuestImage string
+	// GuestURL is the address of this daemon for guests: https, a name or an IP address, and a port.
+	GuestURL string
+	// Listen is the address of the listener for guests.
+	Listen string
+	// RuntimeClass is the name of a RuntimeClass; empty means that of the cluster.
+	RuntimeClass string
+	// DaemonLabels, KEY=VALUE, select the daemon's pod in the network policy of sandboxes. Without them the policy names
+	// the IP address of GuestURL.
+	DaemonLabels []string
+	// CPUOvercommit divides the processors that a pod requests from the cluster; its limit stays. 0 means 1.
+	CPUOvercommit float64
+	// UID is the user and the group of sandboxes; 0 means 1000.
+	UID int
+	// Dir has the secret of the listener's key.
+	Dir    string
+	Logger *slog.Logger
+}
+
+// Service implements remote.Service.
+type Service struct {
+	*remote.Client
+	cfg    Config
+	server server
+	guests *guests
+	host   string // of GuestURL
+	port   int
+
+	mu     sync.Mutex
+	policy string // the owner and the address of the policy that was applied
+}
+
+// New returns a service, which listens. KindInvalid for a configuration that cannot be used. Without a Namespace there is
+// no cluster: nothing listens, and every request fails.
+func New(cfg Config) (*Service, error) {
+	cfg.CPUOvercommit = cmp.Or(cfg.CPUOvercommit, 1)
+	cfg.UID, cfg.Logger = cmp.Or(cfg.UID, 1000), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	s := &Service{cfg: cfg, Client: remote.NewClient(remote.ClientConfig{Name: Name})}
+	if cfg.Namespace == "" {
+		return s, nil
+	}
+	if err := remote.CheckID(Name, cfg.Namespace); err != nil {
+		return nil, api.Errorf(api.KindInvalid, "kubernetes.namespace: %.80q is no name of a namespace", cfg.Namespace)
+	}
+	for setting, image := range map[string]string{"image": cfg.Image, "guest-image": cfg.GuestImage} {
+		if image == "" {
+			return nil, api.Errorf(api.KindInvalid, "kubernetes.%s is not set", setting)
+		}
+	}
+	for _, l := range cfg.DaemonLabels {
+		if k, _, ok := strings.Cut(l, "="); !ok || k == "" {
+			return nil, api.Errorf(api.KindInvalid, "kubernetes.daemon-labels: %.80q is not KEY=VALUE", l)
+		}
+	}
+	at, err := remote.ParseURL(cfg.GuestURL)
+	if err != nil || at.Scheme != "https" || at.Path != "" {
+		return nil, api.Errorf(api.KindInvalid, "kubernetes.guest-url: %.200q is not an address such as https://10.0.0.7:7443", cfg.GuestURL)
+	}
+	s.host = at.Hostname()
+	if s.port, err = strconv.Atoi(cmp.Or(at.Port(), "443")); err != nil {
+		return nil, api.Errorf(api.KindInvalid, "kubernetes.guest-url: %w", err)
+	}
+	if s.server, err = find(cfg.Kubeconfig); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, api.Errorf(api.KindInternal, "%w", err)
+	}
+	seed, err := secretfile.Open(filepath.Join(cfg.Dir, "listener"))
+	if err != nil {
+		return nil, err
+	}
+	s.Client = remote.NewClient(remote.ClientConfig{Name: Name, Key: s.server.token, TLS: s.server.tls})
+	if s.guests, err = listen(cfg.Listen, seed, cfg.Logger); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends the listener and the connections.
+func (s *Service) Close() error {
+	s.Client.Close()
+	if s.guests == nil {
+		return nil
+	}
+	return s.guests.close()
+}
+
+// Name implements remote.Service.
+func (s *Service) Name() string { return Name }
+
+// Transport implements remote.Service.
+func (s *Service) Transport() http.RoundTripper { return s.guests }
+
+// Abilities implements remote.Service.
+func (s *Service) Abilities() []api.Ability {
+	kernel := "the kernel of the node is shared; kubernetes.runtime-class can give each pod another one"
+	if s.cfg.RuntimeClass != "" {
+		kernel = "by the RuntimeClass " + s.cfg.RuntimeClass
+	}
+	return []api.Ability{
+		{Capability: api.CapStart, OK: true, Reason: "one pod of the cluster for each sandbox"},
+		{Capability: api.CapIsolated, OK: true, Reason: "enforced by the cluster: " + kernel},
+		{Capability: api.CapNoNetwork, OK: true, Reason: "by a NetworkPolicy; each guest tests at its start whether it is enforced"},
+		{Capability: api.CapUserIdentity, OK: true, Reason: fmt.Sprintf("commands run with the uid %d", s.cfg.UID)},
+		{Capability: api.CapRootIdentity, Reason: "pods have the restricted profile of Pod Security", Fix: "use --isolation container or gvisor"},
+		{Capability: api.CapLimitCPU, OK: true, Reason: "limited by the cluster"},
+		{Capability: api.CapLimitMemory, OK: true, Reason: "requested from the cluster and limited by it; the guest ends commands before"},
+		{Capability: api.CapPrivateFiles, Reason: "the root file system is that of kubernetes.image, not of a template or an image of this host", Fix: "use --isolation container or gvisor"},
+		{Capability: api.CapCheckpoint, Reason: "the API of the cluster saves no pods", Fix: "use --isolation gvisor"},
+	}
+}
+
+// call sends a request about objects of the namespace.
+func (s *Service) call(ctx context.Context, doing, method, group, path string, in, out any, want ...int) error {
+	if s.server.url == nil {
+		return api.Errorf(api.KindUnisolated, "kubernetes: %s: no cluster is configured", doing).WithHint("set kubernetes.namespace")
+	}
+	return s.send(ctx, remote.Call{Doing: doing, Method: method, URL: s.server.url.String() + group + "/namespaces/" + s.cfg.Namespace + path, In: in, Out: out, Want: want})
+}
+
+// send adds the token to a request.
+func (s *Service) send(ctx context.Context, c remote.Call) error {
+	token, err := s.Key(ctx)
+	if err != nil {
+		return err
+	}
+	c.Header = http.Header{"Accept": {"application/json"}}
+	if token != "" {
+		c.Header.Set("Authorization", "Bearer "+token)
+	}
+	return s.Do(ctx, c)
+}
+
+// The groups of the API.
+const (
+	core       = "/api/v1"
+	networking = "/apis/networking.k8s.io/v1"
+)
+
+// Check implements remote.Service.
+func (s *Service) Check(ctx context.Context) error {
+	return s.call(ctx, "list pods", http.MethodGet, core, "/pods?limit=1", nil, nil)
+}
+
+// The fields of remote.Box.Access.
+const (
+	accessUID   = "uid"
+	accessToken = "token" // of the guest's connections
+)
+
+// Create implements remote.Service. The guest waits for Boot.
+func (s *Service) Create(ctx context.Context, r remote.Request) (remote.Box, error) {
+	id := api.SandboxID(r.Labels[remote.LabelSandbox])
+	ips, err := (&net.Resolver{}).LookupNetIP(ctx, "ip", s.host)
+	if err != nil || len(ips) == 0 {
+		return remote.Box{}, api.Errorf(api.KindUnavailable, "kubernetes.guest-url: find the address of %s: %w", s.host, err)
+	}
+	ip := ips[0].Unmap().String()
+	d := birth.Dial{
+		Address: net.JoinHostPort(ip, strconv.Itoa(s.port)), Pin: s.guests.pin, Name: name(id), Ticket: rand.Text(),
+		Patience: int(r.Lease / time.Second),
+	}
+	if !r.Internet {
+		if err := s.deny(ctx, r.Labels[remote.LabelOwner], ip); err != nil {
+			return remote.Box{}, err
+		}
+		d.Denied = s.denied(ctx)
+	}
+	in, err := s.podOf(id, r, d)
+	if err != nil {
+		return remote.Box{}, api.Errorf(api.KindInternal, "%w", err)
+	}
+	b := remote.Box{ID: name(id), Access: map[string]string{accessToken: rand.Text()}}
+	s.guests.expect(b.ID, b.Access[accessToken], d.Ticket)
+	var p pod
+	err = s.call(ctx, "create a pod", http.MethodPost, core, "/pods", in, &p, http.StatusCreated, http.StatusAccepted)
+	if err == nil && (p.Metadata.Name != b.ID || p.Metadata.UID == "") {
+		err = api.Errorf(api.KindUnavailable, "kubernetes: the created pod has the name %.80q", p.Metadata.Name)
+	}
+	if err == nil {
+		b.Access[accessUID] = p.Metadata.UID
+	}
+	return b, err // without an answer the pod may exist nevertheless
+}
+
+// denied are the addresses that the network policy has to make unreachable: the API server's.
+func (s *Service) denied(ctx context.Context) (out []string) {
+	host, port, _ := net.SplitHostPort(s.server.address())
+	// A name that cannot be found is one less to test.
+	ips, _ := (&net.Resolver{}).LookupNetIP(ctx, "ip", host)
+	for _, ip := range ips[:min(len(ips), 4)] {
+		out = append(out, net.JoinHostPort(ip.Unmap().String(), port))
+	}
+	return out
+}
+
+// deny applies the network policy, unless this process has.
+func (s *Service) deny(ctx context.Context, owner, ip string) error {
+	s.mu.Lock()
+	done := s.policy == owner+ip
+	s.mu.Unlock()
+	if done {
+		return nil
+	}
+	port := s.port
+	if len(s.cfg.DaemonLabels) > 0 { // a policy sees the port of the pod, behind a Service
+		_, text, err := net.SplitHostPort(s.guests.listener.Addr().String())
+		if err == nil {
+			port, err = strconv.Atoi(text)
+		}
+		if err != nil {
+			return api.Errorf(api.KindInternal, "%w", err)
+		}
+	}
+	text, err := json.Marshal(s.policyOf(owner, ip, port))
+	if err != nil {
+		return api.Errorf(api.KindInternal, "%w", err)
+	}
+	err = s.send(ctx, remote.Call{
+		Doing: "apply the network policy", Method: http.MethodPatch, Type: "application/apply-patch+yaml", In: io.Reader(strings.NewReader(string(text))),
+		URL: s.server.url.String() + networking + "/namespaces/" + s.cfg.Namespace + "/networkpolicies/" + policyName(owner) + "?fieldManager=hortus&force=true",
+	})
+	if err == nil {
+		s.mu.Lock()
+		s.policy = owner + ip
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// ownNamespace is that of the daemon's pod, or of the sandboxes.
+func (s *Service) ownNamespace() string {
+	if b, err := os.ReadFile(filepath.Join(inCluster, "namespace")); err == nil && s.cfg.Kubeconfig == "" {
+		return strings.TrimSpace(string(b))
+	}
+	return s.cfg.Namespace
+}
+
+// Boot implements remote.Service. It waits until the guest has connected, or the pod cannot start.
+func (s *Service) Boot(ctx context.Context, b remote.Box, g remote.Guest) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, 1)
+	var why string
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() {
+		err := s.watch(ctx, b, func(p *pod) error {
+			text, final := p.trouble()
+			why = text
+			if final {
+				return api.Errorf(api.KindUnavailable, "pod %s of the cluster does not start: %s", b.ID, text).WithHint("kubectl -n %s describe pod %s", s.cfg.Namespace, b.ID)
+			}
+			return nil
+		})
+		if ctx.Err() == nil {
+			failed <- err
+			cancel()
+		}
+	})
+	err := s.guests.configure(ctx, b.ID, g.Config)
+	cancel()
+	watching.Wait()
+	select {
+	case ferr := <-failed:
+		if err != nil && errors.Is(err, context.Canceled) {
+			return ferr
+		}
+	default:
+	}
+	if err != nil && ctx.Err() != nil && why != "" && api.KindOf(err) != api.KindUnisolated {
+		return api.Errorf(api.KindOf(err), "pod %s of the cluster has not started: %s: %w", b.ID, why, err)
+	}
+	return err
+}
+
+// watch calls fn with each state of a pod until it returns an error, or ctx ends.
+func (s *Service) watch(ctx context.Context, b remote.Box, fn func(*pod) error) error {
+	q := url.Values{"watch": {"true"}, "fieldSelector": {"metadata.name=" + b.ID}, "timeoutSeconds": {"90"}}
+	for {
+		var result error
+		err := s.call(ctx, "watch a pod", http.MethodGet, core, "/pods?"+q.Encode(), nil, func(r io.Reader) error {
+			d := json.NewDecoder(r)
+			for {
+				var event struct {
+					Type   string `json:"type"`
+					Object pod    `json:"object"`
+				}
+				if err := d.Decode(&event); err == io.EOF || result != nil {
+					return nil
+				} else if err != nil {
+					return err
+				}
+				switch event.Type {
+				case "ADDED", "MODIFIED":
+					result = fn(&event.Object)
+				case "DELETED":
+					result = api.Errorf(api.KindUnavailable, "pod %s was deleted", b.ID)
+				}
+				if result != nil {
+					return nil
+				}
+			}
+		})
+		if result != nil {
+			return result
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			s.cfg.Logger.Debug("a watch of a pod has ended", "pod", b.ID, "error", err)
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// maxPages is the maximum number of pages of a list.
+const maxPages = 100
+
+// List implements remote.Service.
+func (s *Service) List(ctx context.Context, owner string) ([]remote.Box, error) {
+	q := url.Values{"labelSelector": {remote.LabelOwner + "=" + owner}, "limit": {"500"}}
+	var out []remote.Box
+	for range maxPages {
+		var list struct {
+			Metadata struct {
+				Continue string `json:"continue"`
+			} `json:"metadata"`
+			Items []pod `json:"items"`
+		}
+		if err := s.call(ctx, "list pods", http.MethodGet, core, "/pods?"+q.Encode(), nil, &list); err != nil {
+			return nil, err
+		}
+		for _, p := range list.Items {
+			id := api.SandboxID(p.Metadata.Labels[remote.LabelSandbox])
+			if p.Metadata.Labels[remote.LabelOwner] != owner || !id.Valid() || p.Metadata.Name != name(id) {
+				continue
+			}
+			out = append(out, remote.Box{ID: p.Metadata.Name, Sandbox: id, Access: map[string]string{accessUID: p.Metadata.UID}})
+		}
+		if list.Metadata.Continue == "" {
+			return out, nil
+		}
+		q.Set("continue", list.Metadata.Continue)
+	}
+	return nil, api.Errorf(api.KindUnavailable, "kubernetes: the list of pods has more than %d pages", maxPages)
+}
+
+// State implements remote.Service.
+func (s *Service) State(ctx context.Context, b remote.Box) (remote.State, error) {
+	var p pod
+	err := s.call(ctx, "get a pod", http.MethodGet, core, "/pods/"+b.ID, nil, &p)
+	switch {
+	case api.KindOf(err) == api.KindNotFound:
+		return remote.Gone, nil
+	case err != nil:
+		return "", err
+	case p.Metadata.Name != b.ID:
+		return "", api.Errorf(api.KindUnavailable, "kubernetes: asked for pod %s, it answered with %.80q", b.ID, p.Metadata.Name)
+	case b.Access[accessUID] != "" && p.Metadata.UID != b.Access[accessUID]:
+		return remote.Gone, nil // another pod has the name
+	}
+	return p.state(), nil
+}
+
+// Endpoint implements remote.Service. From here on the guest may connect.
+func (s *Service) Endpoint(_ context.Context, b remote.Box, _ int) (remote.Endpoint, error) {
+	s.guests.expect(b.ID, b.Access[accessToken], "")
+	return remote.Endpoint{URL: &url.URL{Scheme: "http", Host: b.ID}}, nil
+}
+
+// Extend implements remote.Service. The guest itself counts from its last connection.
+func (s *Service) Extend(context.Context, remote.Box, time.Duration) error { return nil }
+
+// Kill implements remote.Service.
+func (s *Service) Kill(ctx context.Context, b remote.Box) error {
+	if s.guests != nil {
+		s.guests.forget(b.ID)
+	}
+	// A grace period of 0 would remove the pod from the API while its processes still run.
+	in := object{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 1}
+	if uid := b.Access[accessUID]; uid != "" {
+		in["preconditions"] = object{"uid": uid}
+	}
+	err := s.call(ctx, "delete a pod", http.MethodDelete, core, "/pods/"+b.ID, in, nil, http.StatusOK, http.StatusAccepted, http.StatusConflict)
+	if api.KindOf(err) == api.KindNotFound {
+		return nil
+	}
+	return err
+}
+
+var _ remote.Service = (*Service)(nil)

@@ -1,0 +1,18 @@
+{{- define "hortus.name" -}}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{- end }}
+
+{{- define "hortus.selector" -}}
+app.kubernetes.io/name: hortus
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "hortus.labels" -}}
+{{ include "hortus.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "hortus.sandboxes" -}}{{ .Values.pods.namespace | default .Release.Namespace }}{{- end }}
+
+{{- define "hortus.maxReplicas" -}}
+{{- if eq .Values.autoscaling.kind "none" }}{{ .Values.replicas }}{{ else }}{{ .Values.autoscaling.maxReplicas }}{{ end }}
+{{- end }}

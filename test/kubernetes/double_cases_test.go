@@ -1,0 +1,189 @@
+package kubernetes
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/test/patience"
+	"hortus.dev/test/sandboxtest"
+	"hortus.dev/test/tier"
+)
+
+func TestDouble(t *testing.T) {
+	tier.AnyUser(t)
+	double := newDouble(t)
+	b := newBench(t, double.config())
+	d := b.start(t)
+	t.Run("life", func(t *testing.T) { lives(t, b, d) })
+	d.service.Close()
+	t.Run("restart", func(t *testing.T) { restarts(t, b) })
+	d = b.start(t)
+	t.Run("deleted", func(t *testing.T) { deleted(t, d, double.kill) })
+	t.Run("hostile", func(t *testing.T) { hostile(t, double, b, d) })
+	t.Run("lies", func(t *testing.T) { lies(t, double, d) })
+	t.Run("open network", func(t *testing.T) { openNetwork(t, double, d) })
+	t.Run("conformance", func(t *testing.T) {
+		if tier.Soaking() { // its pods have the network of this host
+			d.service.Close()
+			b.internet = true
+			d = b.start(t)
+		}
+		sandboxtest.Run(t, func(t *testing.T) sandboxtest.Fixture {
+			return sandboxtest.Fixture{
+				Backend: d, Store: b.layers, Workspaces: b.workspaces, Few: true,
+				Leftovers: func(id api.SandboxID) []string { return b.left(t, d, id) },
+			}
+		})
+	})
+}
+
+// lives: one sandbox from its start to its end.
+func lives(t *testing.T, b *bench, d *daemon) {
+	s := spec()
+	s.Egress.Host = b.internet
+	m, err := d.Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := output(t, m, "echo $GIVEN; pwd; echo written > file; cat file; grep -E '^(CapBnd|CapEff|NoNewPrivs)' /proc/self/status"); !strings.HasPrefix(got, "value\n/workspace\nwritten\n") {
+		t.Errorf("output %q", got)
+	}
+	if left := b.left(t, d, s.ID); len(left) != 2 {
+		t.Errorf("a live sandbox is found as %q", left)
+	}
+	if proof, err := m.Kill(t.Context()); err != nil || proof.Left != 0 {
+		t.Errorf("kill: %+v, %v", proof, err)
+	}
+	if left := b.left(t, d, s.ID); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// restarts: the next daemon adopts what the first one left, and one without the record reclaims it.
+func restarts(t *testing.T, b *bench) {
+	first := b.start(t)
+	s := spec()
+	m, err := first.Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	output(t, m, "echo before > file")
+	if err := m.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first.service.Close()
+	second := b.start(t)
+	a, err := second.Adopt(t.Context(), s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := output(t, a.Machine, "cat file; echo after >> file"); got != "before\n" {
+		t.Errorf("the adopted sandbox has %q", got)
+	}
+	if err := a.Machine.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second.service.Close()
+	third := b.start(t)
+	defer third.service.Close()
+	if proof, err := third.Reclaim(t.Context(), s.ID); err != nil || proof.Left != 0 {
+		t.Errorf("reclaimed %+v, %v", proof, err)
+	}
+	if left := b.left(t, third, s.ID); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+	if _, err := third.Adopt(t.Context(), s.ID); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("adopted after its end: %v", err)
+	}
+}
+
+// deleted: a pod that the cluster deletes is the end of its sandbox, with a cause.
+func deleted(t *testing.T, d *daemon, remove func(string)) {
+	s := spec()
+	m, err := d.Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove("hortus-" + string(s.ID))
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
+	defer cancel()
+	select {
+	case <-m.Done():
+		if why := m.Cause(); !strings.Contains(why, "kubernetes has ended the sandbox") {
+			t.Errorf("cause %q", why)
+		}
+	case <-ctx.Done():
+		t.Error("the end of the pod was not noticed")
+	}
+	if _, err := m.Kill(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// lies: an API server that answers with another pod is refused, and nothing is left.
+func lies(t *testing.T, double *double, d *daemon) {
+	for name, c := range map[string]struct {
+		lie  func(o map[string]any)
+		want string
+	}{
+		"another name": {func(o map[string]any) {
+			o["metadata"] = map[string]any{"name": "other", "uid": "u", "labels": at(o, "metadata", "labels")}
+		}, `the created pod has the name "other"`},
+		"it does not start": {func(o map[string]any) {
+			o["status"] = map[string]any{"phase": "Pending", "containerStatuses": []any{map[string]any{"name": "sandbox", "state": map[string]any{"waiting": map[string]any{"reason": "ImagePullBackOff", "message": "no such image"}}}}}
+		}, "no such image"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := spec()
+			double.mu.Lock()
+			double.lie = func(o map[string]any) {
+				if strings.HasSuffix(at(o, "metadata", "name").(string), string(s.ID)) {
+					c.lie(o)
+				}
+			}
+			double.mu.Unlock()
+			m, err := d.Start(t.Context(), s)
+			double.mu.Lock()
+			double.lie = nil
+			double.mu.Unlock()
+			if err == nil {
+				m.Kill(t.Context())
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v; want %q", err, c.want)
+			}
+			if proof, err := d.Reclaim(t.Context(), s.ID); err != nil || proof.Left != 0 {
+				t.Errorf("reclaim: %+v, %v", proof, err)
+			}
+			if got := double.count(); got != 0 {
+				t.Errorf("%d pods are left", got)
+			}
+		})
+	}
+}
+
+func (d *double) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.pods)
+}
+
+// openNetwork: a cluster that accepts a network policy and does not enforce it is refused. The control is every other
+// test here.
+func openNetwork(t *testing.T, double *double, d *daemon) {
+	double.open = true
+	defer func() { double.open = false }()
+	m, err := d.Start(t.Context(), spec())
+	if err == nil {
+		m.Kill(t.Context())
+	}
+	if api.KindOf(err) != api.KindUnisolated || !strings.Contains(err.Error(), "does not enforce the network policy") {
+		t.Errorf("started in an open network: %v", err)
+	}
+	if got := double.count(); got != 0 {
+		t.Errorf("%d pods are left", got)
+	}
+}
