@@ -181,7 +181,7 @@ func (s *System) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Snapshots first: whether a sandbox is paused to disk depends on its snapshot. Files are those of this data directory, whoever
+	// Snapshots first: whether a sandbox is paused to disk depends on its snapshot. Files are those of this data directory, even if another node
 	// takes over the rest.
 	if _, err := s.snapshots.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of snapshots is incomplete", "error", err)
