@@ -69,3 +69,19 @@ func (s *System) stays(ctx context.Context, t api.Task) error {
 	}
 	return api.Errorf(api.KindUnavailable, "its files are on the disk of node %s, which has ended", n.Name)
 }
+
+// leader asks whether this daemon does something for all nodes; nil if there are no others.
+func (s *System) leader(what string) func(context.Context) (bool, error) {
+	if s.node == "" {
+		return nil
+	}
+	return func(ctx context.Context) (bool, error) { return s.db.Lead(ctx, what, s.owner.Owner.ID, fleet.Lease) }
+}
+
+// mine reports whether a task is this daemon's; nil if there are no other nodes.
+func (s *System) mine() func(api.Task) bool {
+	if s.node == "" {
+		return nil
+	}
+	return func(t api.Task) bool { return t.Owner == s.owner.Owner.ID }
+}

@@ -422,7 +422,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	})
 	s.onClose(s.plans.Close)
 	s.hooks = hook.New(hook.Config{
-		Rows: s.db, Repositories: s.connected, Secrets: s.secrets, Engine: s.tasks, Task: s.db.Task, Log: s.facts(), Locate: s.forges.Location, Address: s.publicURL, Logger: s.log,
+		Rows: s.db, Repositories: s.connected, Secrets: s.secrets, Engine: s.tasks, Task: s.db.Task, Mine: s.mine(), Log: s.facts(), Locate: s.forges.Location, Address: s.publicURL, Logger: s.log,
 		Forge: func(ctx context.Context, remote string) (hook.Forge, error) { return s.forges.Repository(ctx, remote) },
 	})
 	s.onClose(s.hooks.Close)

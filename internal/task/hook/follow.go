@@ -2,6 +2,7 @@ package hook
 
 import (
 	"context"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/forge"
@@ -19,8 +20,11 @@ func (s *Service) Recover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		t, err := s.cfg.Task(ctx, e.Task)
+		if s.others(e, t, err) {
+			continue
+		}
 		if e.State == api.HookStarting {
-			_, err := s.cfg.Task(ctx, e.Task)
 			switch {
 			case api.KindOf(err) == api.KindNotFound:
 				e.State, e.Task, e.Reason = api.HookRefused, "", "the daemon ended before the task was started; ask again with another comment, or add the label again"
@@ -35,6 +39,20 @@ func (s *Service) Recover(ctx context.Context) error {
 		s.goes(func(ctx context.Context) { s.follow(as(ctx, row), row, e) })
 	}
 	return nil
+}
+
+// startsWithin is longer than a daemon needs to start the task of a request.
+const startsWithin = time.Minute
+
+// others reports whether another daemon with the same rows starts a task or follows it. taskErr is that of reading the task.
+func (s *Service) others(e api.HookEvent, t api.Task, taskErr error) bool {
+	switch {
+	case s.cfg.Mine == nil:
+		return false
+	case taskErr != nil:
+		return e.State == api.HookStarting && time.Since(e.At) < startsWithin
+	}
+	return t.State != api.TaskDone && !s.cfg.Mine(t)
 }
 
 // follow says on the issue that a task began and how it ended.

@@ -59,6 +59,8 @@ type Config struct {
 	Engine       Engine
 	// Task reads a task.
 	Task func(ctx context.Context, id api.TaskID) (api.Task, error)
+	// Mine reports whether a task is of this daemon; nil if no other daemon has the same rows.
+	Mine func(api.Task) bool
 	Log  Log
 	// Forge opens the repository of a remote with the token that the account of ctx has for it. Locate finds it without a request; the
 	// kind of the forge is known.
