@@ -2759,6 +2759,7 @@ export interface SignalExec {
 
 export interface Snapshot {
   account?: string;
+  archived?: string;
   buildKey?: string;
   bytes: number;
   createdAt: string;
