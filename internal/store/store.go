@@ -124,10 +124,14 @@ type Nodes interface {
 	// removed.
 	BeatNode(ctx context.Context, id api.NodeID, owner api.OwnerID, c api.NodeCapacity) (api.NodeState, error)
 	SetNodeState(ctx context.Context, id api.NodeID, state api.NodeState) (Node, error)
+	// RemoveNode removes the row of a node, and ends its runs.
 	RemoveNode(ctx context.Context, id api.NodeID) error
+	// LeadNodes makes an owner the leader of the nodes for a time, or renews that, unless another one that has not ended is.
+	LeadNodes(ctx context.Context, owner api.OwnerID, lease time.Duration) (bool, error)
 	// InheritOwners ends the current run of each node that was silent for longer than lease. Of owners that have ended, those of
-	// silent nodes that left something unfinished, and all earlier runs of the heir's own node, become the heir's, unless they are
-	// another's that has not ended. It returns those that are the heir's and left something unfinished. Each owner has one heir at a time.
+	// nodes that are silent or were removed and left something unfinished, and all earlier runs of the heir's own node, become the
+	// heir's, unless they are another's that has not ended. It returns those that are the heir's and left something unfinished. Each
+	// owner has one heir at a time.
 	InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration) ([]Inherited, error)
 	// OwnersElsewhere lists all runs that are not of a node, ended ones too. A run of no node is of this one if it has this path of a lock.
 	OwnersElsewhere(ctx context.Context, node api.NodeID, lockPath string) ([]api.OwnerID, error)

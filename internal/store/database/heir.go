@@ -10,27 +10,29 @@ import (
 )
 
 const (
-	// silentNodes are those that have not renewed their leases for $2 microseconds.
-	silentNodes = `SELECT id FROM node WHERE now_micros() - beat_at > $2`
-	// endSilentSQL ends their current runs, but for the heir ($1).
+	// endSilentSQL ends the current runs of nodes that have not renewed their leases for $2 microseconds, but for the heir ($1).
 	endSilentSQL = `
 		UPDATE owner SET ended_at = now_micros()
-		WHERE ended_at IS NULL AND id <> $1 AND id IN (SELECT owner FROM node WHERE id IN (` + silentNodes + `))`
-	// endEarlierSQL ends the earlier runs of the heir's node: it has one at a time.
+		WHERE ended_at IS NULL AND id <> $1 AND id IN (SELECT owner FROM node WHERE now_micros() - beat_at > $2)`
+	// ofHeir are the earlier runs of the heir's node, which has one at a time. One of no node is of the same data directory.
+	ofHeir = `(node = (SELECT node FROM owner WHERE id = $1) OR node IS NULL AND lock_path = (SELECT lock_path FROM owner WHERE id = $1))`
+	// endEarlierSQL ends them.
 	endEarlierSQL = `
 		UPDATE owner SET ended_at = now_micros()
-		WHERE ended_at IS NULL AND id <> $1 AND node = (SELECT node FROM owner WHERE id = $1)`
+		WHERE ended_at IS NULL AND id <> $1 AND ` + ofHeir
 	// unfinished are the owners of what somebody has to continue or to end.
 	unfinished = `
 		SELECT owner FROM sandbox WHERE state IN ('starting', 'running', 'paused') AND owner IS NOT NULL
 		UNION SELECT owner FROM task WHERE state <> 'done' AND owner IS NOT NULL
 		UNION SELECT owner FROM run WHERE ended_at IS NULL
 		UNION SELECT owner FROM session WHERE closed = 0
+		UNION SELECT owner FROM repository WHERE state = 'fetching' AND owner IS NOT NULL
 		UNION SELECT owner FROM plan WHERE done = 0`
 	inheritSQL = `
 		UPDATE owner SET heir = $1
 		WHERE ended_at IS NOT NULL AND id <> $1
-			AND (node = (SELECT node FROM owner WHERE id = $1) OR node IN (` + silentNodes + `) AND id IN (` + unfinished + `))
+			AND (` + ofHeir + `
+				OR node IS NOT NULL AND node NOT IN (SELECT id FROM node WHERE now_micros() - beat_at <= $2) AND id IN (` + unfinished + `))
 			AND (heir IS NULL OR heir IN (SELECT id FROM owner WHERE ended_at IS NOT NULL))`
 	inheritedSQL = `
 		SELECT owner.id, coalesce(node.id, ''), coalesce(node.name, '')

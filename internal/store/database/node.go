@@ -94,20 +94,40 @@ func (db *DB) SetNodeState(ctx context.Context, id api.NodeID, state api.NodeSta
 
 // RemoveNode implements store.Store.
 func (db *DB) RemoveNode(ctx context.Context, id api.NodeID) error {
-	r, err := db.execRelieved(func() (sql.Result, error) {
-		return db.write.ExecContext(ctx, `DELETE FROM node WHERE id = $1`, string(id))
+	return db.inTx(ctx, "node "+string(id), func(tx *sql.Tx) error {
+		r, err := tx.ExecContext(ctx, `DELETE FROM node WHERE id = $1`, string(id))
+		if err == nil && !changed(r) {
+			return notFound("node", string(id))
+		}
+		if err == nil {
+			_, err = tx.ExecContext(ctx, db.dialect.adapt(`UPDATE owner SET ended_at = now_micros() WHERE node = $1 AND ended_at IS NULL`), string(id))
+		}
+		if err != nil {
+			return wrapError(ctx, err, "remove node %s", id)
+		}
+		return nil
 	})
-	if err != nil {
-		return wrapError(ctx, err, "remove node %s", id)
-	}
-	if !changed(r) {
-		return notFound("node", string(id))
-	}
-	return nil
 }
 
 // OwnersElsewhere implements store.Store.
 func (db *DB) OwnersElsewhere(ctx context.Context, node api.NodeID, lockPath string) ([]api.OwnerID, error) {
 	return list(ctx, db.read, "owners", scanValue[api.OwnerID],
 		`SELECT id FROM owner WHERE node IS NOT NULL AND node <> $1 OR node IS NULL AND lock_path <> $2 ORDER BY id`, string(node), lockPath)
+}
+
+// LeadNodes implements store.Store.
+func (db *DB) LeadNodes(ctx context.Context, owner api.OwnerID, lease time.Duration) (bool, error) {
+	r, err := db.execRelieved(func() (sql.Result, error) {
+		return db.write.ExecContext(ctx, db.dialect.adapt(`
+		INSERT INTO leader (name, owner, epoch, until)
+		SELECT 'nodes', id, 1, now_micros() + $2 FROM owner WHERE id = $1 AND ended_at IS NULL
+		ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until,
+			epoch = leader.epoch + CASE WHEN leader.owner = excluded.owner THEN 0 ELSE 1 END
+		WHERE leader.owner = excluded.owner OR leader.until < now_micros() OR leader.owner IN (SELECT id FROM owner WHERE ended_at IS NOT NULL)`),
+			string(owner), lease.Microseconds())
+	})
+	if err != nil {
+		return false, wrapError(ctx, err, "lead the nodes")
+	}
+	return changed(r), nil
 }
