@@ -33,9 +33,12 @@ type Config struct {
 	// Leaving reports whether the daemon is stopping. Its tasks are cancelled then, which is
 	// no result of a preparation. It may be nil.
 	Leaving func() bool
-	Owner   api.OwnerID
-	Now     func() time.Time
-	Logger  *slog.Logger
+	// Leads reports whether this daemon prepares what is due, of several with the same rows; nil if it is the only one. Then it looks
+	// for what others requested, too.
+	Leads  func() bool
+	Owner  api.OwnerID
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 const (
@@ -113,11 +116,16 @@ func (s *Schedule) run(ctx context.Context) {
 // step prepares the repository that is due first, if any. It returns when to look again; zero
 // if nothing is planned.
 func (s *Schedule) step(ctx context.Context) (next time.Time, err error) {
+	now := s.cfg.Now()
+	if s.cfg.Leads != nil {
+		if next = now.Add(retryAfter); !s.cfg.Leads() {
+			return next, nil
+		}
+	}
 	all, err := s.cfg.Repositories.List(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	now := s.cfg.Now()
 	slices.SortStableFunc(all, func(a, b api.Repository) int { return s.dueAt(a, now).Compare(s.dueAt(b, now)) })
 	for _, r := range all {
 		due := s.dueAt(r, now)
@@ -132,7 +140,7 @@ func (s *Schedule) step(ctx context.Context) (next time.Time, err error) {
 			return time.Time{}, err
 		}
 		if busy {
-			next = now.Add(retryAfter)
+			next = earliest(next, now.Add(retryAfter))
 			continue
 		}
 		return now, s.prepare(ctx, r)

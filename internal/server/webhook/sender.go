@@ -22,7 +22,9 @@ const (
 	maxRunning   = 32
 	maxOfAccount = 4
 	// pause follows a failure of the store.
-	pause     = 5 * time.Second
+	pause = 5 * time.Second
+	// poll is the time between two looks for events of other daemons.
+	poll      = 2 * time.Second
 	maxHeader = 64 << 10
 	maxError  = 300
 )
@@ -90,7 +92,14 @@ func (s *sender) run(ctx context.Context) {
 	defer close(s.done)
 	for {
 		var later <-chan time.Time
-		wait, err := s.start(ctx)
+		var wait time.Duration
+		var err error
+		if s.cfg.Leads == nil || s.cfg.Leads() {
+			wait, err = s.start(ctx)
+		}
+		if s.cfg.Leads != nil && (wait == 0 || wait > poll) {
+			wait = poll
+		}
 		if err != nil && ctx.Err() == nil {
 			s.cfg.Logger.Error("cannot deliver lifecycle events", "error", err)
 			wait = pause
