@@ -18,9 +18,8 @@ type NodeCapacity struct {
 	// CPUs counts processors, Load the threads that use or wait for one, averaged over a minute.
 	CPUs int     `json:"cpus,omitempty"`
 	Load float64 `json:"load,omitempty"`
-	// Sandboxes counts those that live, Creating those that are being created, Waiting those that wait for capacity.
+	// Sandboxes counts those that live or are being created, Waiting those that wait for capacity.
 	Sandboxes int `json:"sandboxes"`
-	Creating  int `json:"creating,omitempty"`
 	Waiting   int `json:"waiting,omitempty"`
 	// Tasks counts those that run.
 	Tasks int `json:"tasks,omitempty"`

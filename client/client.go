@@ -253,6 +253,30 @@ func (c *Client) StopKeeping(ctx context.Context, force bool) error {
 	return c.query(ctx, http.MethodPost, "/v1/stop", q, nil, nil)
 }
 
+// InitFleet creates, once, what the nodes that share the daemon's database trust each other by.
+func (c *Client) InitFleet(ctx context.Context) (admin.Fleet, error) {
+	var out admin.Fleet
+	return out, c.call(ctx, http.MethodPost, "/v1/fleet/init", nil, &out)
+}
+
+// FleetNodes lists the nodes that share the daemon's database.
+func (c *Client) FleetNodes(ctx context.Context) (admin.Fleet, error) {
+	var out admin.Fleet
+	return out, c.call(ctx, http.MethodGet, "/v1/fleet/nodes", nil, &out)
+}
+
+// DrainNode has a node take nothing new until its daemon starts again.
+func (c *Client) DrainNode(ctx context.Context, name string, req admin.DrainNode) (admin.DrainedNode, error) {
+	var out admin.DrainedNode
+	return out, c.call(ctx, http.MethodPost, "/v1/fleet/nodes/"+url.PathEscape(name)+"/drain", req, &out)
+}
+
+// RemoveNode removes a node that drains and has nothing left, or that is gone.
+func (c *Client) RemoveNode(ctx context.Context, name string) (admin.FleetNode, error) {
+	var out admin.FleetNode
+	return out, c.call(ctx, http.MethodDelete, "/v1/fleet/nodes/"+url.PathEscape(name), nil, &out)
+}
+
 // sleep waits, or gives the context's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

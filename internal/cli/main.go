@@ -73,6 +73,7 @@ type grammar struct {
 	Wasm       admin.WasmCommand       `cmd:"" help:"Install interpreters for wasm sandboxes."`
 	MicroVM    admin.MicroVMCommand    `cmd:"" name:"microvm" help:"Install the kernel of microvm sandboxes."`
 	Store      admin.StoreCommand      `cmd:"" help:"Copy the rows of the data directory to a Postgres database."`
+	Fleet      admin.FleetCommand      `cmd:"" help:"Manage the nodes that share a database."`
 	Daemon     admin.DaemonCommand     `cmd:"" help:"Show or stop the daemon."`
 }
 

@@ -66,6 +66,8 @@ type Config struct {
 	LayerArchive string
 	// Store is the Postgres database for the rows; without a URL they are in a file of DataDir.
 	Store Store
+	// Fleet is how other daemons with the same database reach this one.
+	Fleet FleetConfig
 	// E2B and Daytona are the services of the backends of these names.
 	E2B, Daytona RemoteService
 	// CopyMemory makes sandboxes of gVisor share no memory.
@@ -101,6 +103,14 @@ type Store struct {
 	PasswordFile string
 	// KeyFile has the key of sealed values; empty means that of the file in DataDir.
 	KeyFile string
+}
+
+// FleetConfig is a node of a fleet. Its zero value is a node that others do not reach.
+type FleetConfig struct {
+	// Name is unique among the nodes; empty means the name of the host.
+	Name string
+	// Listen is the HOST:PORT that other nodes connect to; empty means none. Address is where they find it; empty means Listen.
+	Listen, Address string
 }
 
 // RemoteService is a service that sandboxes of a backend run at. Without a KeySecret there is none.

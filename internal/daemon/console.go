@@ -125,7 +125,7 @@ func (s *System) newDoor(files *console.Console, signIns *signin.Sessions) *door
 	d.open = sync.OnceValues(func() (string, error) {
 		url, err := d.listener.Listen()
 		if err == nil {
-			d.handler = s.front(append(s.clientServers(s.reachAt(url), d.v1), s.consoleServers(files, signIns)...), signIns, false)
+			d.handler = s.front(append(s.clientServers(s.planeServer(s.reachAt(url)), s.telemetry.HTTP("http", d.v1)), s.consoleServers(files, signIns)...), signIns, false)
 			d.listener.Open()
 		}
 		return url, err

@@ -107,13 +107,15 @@ func (s *System) openStore(ctx context.Context) (err error) {
 	}
 	s.db, s.storePlace = db, db.Place()
 	s.onClose(func(context.Context) error { return s.db.Close() })
-	if s.owner, err = ownership.Register(ctx, s.db, s.dir.Lock()); err != nil {
+	if s.cfg.Store.URL != "" {
+		if s.node, err = s.dir.NodeID(); err != nil {
+			return err
+		}
+	}
+	if s.owner, err = ownership.Register(ctx, s.db, s.node, s.dir.Lock()); err != nil {
 		return err
 	}
 	s.onClose(s.owner.Close)
-	if err := s.checkAlone(ctx); err != nil {
-		return err
-	}
 	log := event.Config{Store: s.db}
 	if s.cfg.Store.URL != "" {
 		log.Poll = pollEvents
@@ -147,23 +149,6 @@ func (s *System) openDatabase(ctx context.Context) (*database.DB, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
-}
-
-// checkAlone refuses a database that a daemon with another data directory uses: each would take the workspaces and
-// snapshots of the other one for lost.
-func (s *System) checkAlone(ctx context.Context) error {
-	if s.cfg.Store.URL == "" {
-		return nil
-	}
-	others, err := s.owner.Others(ctx, datadir.LockIsFree)
-	if err != nil {
-		return err
-	}
-	for _, o := range others.Alive {
-		return api.Errorf(api.KindConflict, "%s is used by another daemon, process %d on host %s", s.storePlace, o.PID, o.Host).
-			WithHint("stop that daemon, or give this one a database of its own: several daemons cannot share one yet")
-	}
-	return nil
 }
 
 // maxPassword is the maximum size of the file with the password of a database.

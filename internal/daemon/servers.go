@@ -11,7 +11,6 @@ import (
 	"hortus.dev/internal/backend/jail/export"
 	"hortus.dev/internal/daemon/adapter"
 	"hortus.dev/internal/egress/policy"
-	"hortus.dev/internal/platform/secretfile"
 	"hortus.dev/internal/platform/service"
 	"hortus.dev/internal/platform/version"
 	templatebuild "hortus.dev/internal/sandbox/build"
@@ -22,6 +21,7 @@ import (
 	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/server/e2b"
 	"hortus.dev/internal/server/envd"
+	"hortus.dev/internal/server/forward"
 	"hortus.dev/internal/server/front"
 	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/server/key"
@@ -79,10 +79,17 @@ func (s *System) openSpaces() *durable.Service {
 }
 
 // openGuards opens the guards that tasks need too: keys, tokens and sandboxes.
-func (s *System) openGuards(context.Context) (err error) {
+func (s *System) openGuards(ctx context.Context) (err error) {
 	g := &s.guards
 	if g.tokens, err = token.Open(s.dir.Path("tokens.key")); err != nil {
 		return err
+	}
+	if s.node != "" {
+		secret, err := s.sharedSecret(ctx, "tokens.key")
+		if err != nil {
+			return err
+		}
+		g.tokens = token.New(secret)
 	}
 	g.keys = key.New(key.Config{Rows: s.db, CheckEgress: s.sandboxes.Policies.CheckEgress, CheckIsolation: s.sandboxes.Backends.Known})
 	g.rates = quota.NewRates(s.cfg.Rates)
@@ -141,18 +148,19 @@ func (s *System) httpServer(console httpapi.Console) *httpapi.Server {
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens, PortURL: s.portURL, Console: console,
+		Forward: s.forwarder, Fleet: access.NewFleet(s.fleetOperations()),
 		Egress: g.egress, Secrets: g.secrets, Lessons: access.NewLessons(s.db), Documents: access.NewDocuments(s.documents), Repositories: g.connected, Hooks: s.hooks, Workspaces: g.workspaces, Sessions: g.sessions, Plans: g.plans, Images: g.images, Templates: g.templates, Builds: g.builds, BuildFiles: g.buildFiles,
 	})
 }
 
 // oauthServer creates what clients of coding agents' tools sign in at; nil if there is no public URL.
-func (s *System) oauthServer() (*oauth.Server, error) {
+func (s *System) oauthServer(ctx context.Context) (*oauth.Server, error) {
 	if s.cfg.Front.PublicURL == "" {
 		return nil, nil
 	}
-	secret, err := secretfile.Open(s.dir.Path("oauth.key"))
+	secret, err := s.sharedSecret(ctx, "oauth.key")
 	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "data directory: %w", err)
+		return nil, err
 	}
 	dial, roots, err := s.publicHosts()
 	if err != nil {
@@ -193,26 +201,37 @@ func (s *System) mcpServer(v1 http.Handler, challenge string) (http.Handler, ser
 	return handler, service.Server{Server: inside, Listener: on}
 }
 
-// clientServers are those that every TCP listener has first: the data plane, health checks, and the HTTP API.
-func (s *System) clientServers(at *address, v1 http.Handler) []front.Server {
+// planeServer creates the server of the data plane of sandboxes.
+func (s *System) planeServer(at *address) http.Handler {
 	g := s.guards
-	plane := envd.New(envd.Config{Sandboxes: g.plane, Tokens: g.tokens, Previews: at.previews, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace})
+	return s.telemetry.HTTP("envd", envd.New(envd.Config{
+		Sandboxes: g.plane, Tokens: g.tokens, Previews: at.previews, Forward: s.forwarder, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace,
+	}))
+}
+
+// clientServers are those that every TCP listener has first: the data plane, health checks, and the HTTP API.
+func (s *System) clientServers(plane, v1 http.Handler) []front.Server {
 	return []front.Server{
-		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true, Listed: envd.Guest},
+		{Takes: envd.Claims, Handler: plane, AnyOrigin: true, Listed: envd.Guest},
 		{Takes: front.Operational, Handler: s.operations(http.HandlerFunc(front.NotFound)), Keyed: true},
-		{Takes: front.Below("/v1/"), Handler: s.telemetry.HTTP("http", v1), Keyed: true, Sessions: true},
+		{Takes: front.Below("/v1/"), Handler: v1, Keyed: true, Sessions: true},
 	}
 }
 
-// servers lists the servers of the TCP listener in their order.
-func (s *System) servers(at *address, v1 http.Handler, pages []front.Server, agents http.Handler, signIn *oauth.Server) []front.Server {
+// controlServer creates the server of E2B's API.
+func (s *System) controlServer() http.Handler {
 	g := s.guards
-	control := e2b.New(e2b.Config{
+	return s.telemetry.HTTP("e2b", e2b.New(e2b.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
 		Limits: s.cfg.Usual.Limits, Domain: s.cfg.Front.Domain, Logger: s.log, Builds: g.builds, BuildFiles: g.buildFiles,
 		Volumes: access.NewVolumes(s.volumes, g.rates), VolumeTokens: g.tokens,
 		Egress: g.egress, Secrets: g.secrets, Events: s.webhooks, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
-	})
+		Forward: s.forwarder,
+	}))
+}
+
+// servers lists the servers of the TCP listener in their order.
+func (s *System) servers(doors map[forward.Door]http.Handler, pages []front.Server, agents http.Handler, signIn *oauth.Server) []front.Server {
 	tools := front.Server{Takes: func(r *http.Request) bool { return r.URL.Path == "/mcp" }, Handler: s.telemetry.HTTP("mcp", agents), Keyed: true, OwnName: true}
 	var all []front.Server
 	if signIn != nil {
@@ -220,5 +239,5 @@ func (s *System) servers(at *address, v1 http.Handler, pages []front.Server, age
 		// A client's page leads a browser here. The server checks itself where the answer of a person comes from.
 		all = append(all, front.Server{Takes: signIn.Takes, Handler: s.telemetry.HTTP("oauth", signIn), AnyOrigin: true})
 	}
-	return slices.Concat(all, s.clientServers(at, v1), pages, []front.Server{tools, {Takes: front.Below("/"), Handler: s.telemetry.HTTP("e2b", control), Fail: e2b.Fail}})
+	return slices.Concat(all, s.clientServers(doors[forward.DoorSandbox], doors[forward.DoorV1]), pages, []front.Server{tools, {Takes: front.Below("/"), Handler: doors[forward.DoorE2B], Fail: e2b.Fail}})
 }

@@ -71,6 +71,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Rates:      quota.RatesConfig{Requests: r.Float("daemon.request-rate"), Creates: r.Float("daemon.create-rate")},
 			LayerBytes: r.Room("daemon.layer-size"), LayerArchive: r.Text("daemon.layer-archive"),
 			Store: Store{URL: r.Text("store.url"), PasswordFile: r.Text("store.password-file"), KeyFile: r.Text("store.key-file")},
+			Fleet: FleetConfig{Name: r.Text("fleet.name"), Listen: r.Text("fleet.listen"), Address: r.Text("fleet.address")},
 			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), CopyMemory: r.Bool("gvisor.copy-memory"),
 			DockerHost: cmp.Or(r.Text("docker.host"), os.Getenv("DOCKER_HOST")), DockerRuntime: r.Text("docker.runtime"), EmulateMachines: r.Bool("microvm.emulate"),
 			E2B: RemoteService{
@@ -111,6 +112,9 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 		if err := database.CheckPostgresURL(out.Store.URL); err != nil {
 			return out, api.Errorf(api.KindInvalid, "store.url: %w", err).WithHint("%s", api.HintOf(err))
 		}
+	}
+	if err := out.Fleet.check(out.Store); err != nil {
+		return out, err
 	}
 	if out.LayerArchive != "" {
 		if _, err := place.Open(out.LayerArchive); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model/catalogue"
 	"hortus.dev/internal/daemon/datadir"
+	"hortus.dev/internal/daemon/fleet"
 	"hortus.dev/internal/daemon/sessions"
 	"hortus.dev/internal/daemon/upkeep"
 	"hortus.dev/internal/egress/audit"
@@ -28,6 +30,7 @@ import (
 	"hortus.dev/internal/secret"
 	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/server/console"
+	"hortus.dev/internal/server/forward"
 	"hortus.dev/internal/server/front"
 	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/server/webhook"
@@ -59,6 +62,13 @@ type System struct {
 	dir   datadir.Dir
 	log   *slog.Logger
 	owner *ownership.Ownership
+	// node is the ID of the data directory among those that share the database; empty if the rows are in a file.
+	node api.NodeID
+	// fleet is nil if the rows are in a file.
+	fleet     *fleet.Fleet
+	forwarder *forward.Forwarder
+	// nodes is the listener for other nodes; nil if there is none.
+	nodes net.Listener
 
 	db store.Store
 	// storePlace says where the rows are.
@@ -130,7 +140,7 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 		}
 	}()
 	for _, open := range []func(context.Context) error{
-		s.openDir, s.openTelemetry, s.openStore, s.openWebhooks, s.openStorage, s.openSandboxes, s.openGuards, s.openTasks, s.openServers, s.recover, s.openService,
+		s.openDir, s.openTelemetry, s.openStore, s.openWebhooks, s.openStorage, s.openSandboxes, s.openGuards, s.openTasks, s.openServers, s.recover, s.openFleet, s.openService,
 	} {
 		if err := open(ctx); err != nil {
 			return s, err
@@ -208,6 +218,11 @@ func (s *System) openService(context.Context) error {
 	s.onClose(k.Close)
 	s.onClose(upkeep.NewTrimmer(s.keeper, s.layerAdded, 0).Close)
 	stop := func() {
+		if s.fleet != nil {
+			if err := s.fleet.Leave(context.Background()); err != nil {
+				s.log.Warn("other nodes were not informed that this one stops", "error", err)
+			}
+		}
 		s.gate.Close()
 		_ = s.guards.builds.Close(context.Background()) // they end with the daemon, and with them their sandboxes
 	}
@@ -227,7 +242,7 @@ func (s *System) openService(context.Context) error {
 
 // Serve listens and serves until ctx ends, a client stops the daemon, or it is idle. ready is called when clients can connect.
 func (s *System) Serve(ctx context.Context, ready func()) error {
-	signIn, err := s.oauthServer()
+	signIn, err := s.oauthServer(ctx)
 	if err != nil {
 		return err
 	}
@@ -252,17 +267,21 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 		open = closed.open
 	}
 	api := s.httpServer(access.NewConsole(s.guards.keys, signIns, open))
+	doors := map[forward.Door]http.Handler{forward.DoorV1: s.telemetry.HTTP("http", api), forward.DoorE2B: s.controlServer(), forward.DoorSandbox: s.planeServer(at)}
 	// A client that can open the socket is its owner; NewListener checks that.
 	servers := []service.Server{{
-		Server:   front.NewSocketServer(s.operations(s.telemetry.HTTP("http", api)), s.service.Track),
+		Server:   front.NewSocketServer(s.operations(doors[forward.DoorV1]), s.service.Track),
 		Listener: httpapi.NewListener(ln),
 	}}
 	if on.Listener != nil {
 		agents, inside := s.mcpServer(api, signIn.Challenge())
-		all := s.servers(at, api, s.consoleServers(files, signIns), agents, signIn)
+		all := s.servers(doors, s.consoleServers(files, signIns), agents, signIn)
 		servers = append(servers, service.Server{Server: front.NewServer(s.front(all, signIns, on.TLS), on.TLS, s.cfg.Front.Bounds, s.service.Track, s.log), Listener: on.Listener}, inside)
 	} else {
 		servers = append(servers, closed.server(api))
+	}
+	if s.nodes != nil {
+		servers = append(servers, s.nodeServer(doors))
 	}
 	if on.Redirect != nil {
 		servers = append(servers, service.Server{Server: on.RedirectServer, Listener: on.Redirect})

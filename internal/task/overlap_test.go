@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/internal/task/workstream"
+	"hortus.dev/test/storetest"
 )
 
 // desk works on repositories until the test lets each task end.
@@ -55,6 +56,7 @@ func (d *desk) Run(ctx context.Context, job repo.Job) repo.End {
 type office struct {
 	*task.Engine
 	*desk
+	me       api.OwnerID
 	log      *event.Log
 	registry *workstream.Registry
 }
@@ -66,7 +68,7 @@ func newOffice(t *testing.T, db *database.DB, dir string) *office {
 		t.Fatal(err)
 	}
 	claims := task.Claims{Tasks: db, Key: func(url string) string { return strings.TrimSuffix(url, ".git") }}
-	o := &office{desk: newDesk(), log: event.NewLog(event.Config{Store: db}), registry: workstream.New(workstream.Config{Sources: []workstream.Source{claims}})}
+	o := &office{desk: newDesk(), me: me, log: event.NewLog(event.Config{Store: db}), registry: workstream.New(workstream.Config{Sources: []workstream.Source{claims}})}
 	o.Engine = task.New(task.Config{
 		Store: db, Log: o.log, Events: o.log.Read, Appended: func(api.Event) {}, Model: anyModel, Repositories: o.desk, Dir: dir, Owner: me,
 		Journal: journal.New(journal.Config{Rows: db, Owner: me}), Workstreams: o.registry, Claims: claims,
@@ -184,6 +186,9 @@ func TestWaitingTaskSurvives(t *testing.T) {
 	waits := o.start(t, api.OverlapWait, "", "a.go")
 	o.overlap(t, waits.ID)
 	next := newOffice(t, db, dir)
+	if err := storetest.EndOthers(t.Context(), db, next.me); err != nil {
+		t.Fatal(err)
+	}
 	if n, err := next.Recover(t.Context(), func(api.OwnerID) bool { return true }); n != 2 || err != nil {
 		t.Fatal(n, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/test/agenttest"
+	"hortus.dev/test/storetest"
 )
 
 // halting stops for good at one of the writes to its journal, "before 3" or "after 3", as a daemon that was killed
@@ -121,6 +122,9 @@ func TestProgramsSurvive(t *testing.T) {
 
 				next, me := programDaemon(t, db, db, sandboxes, filepath.Join(dir, "tasks"), m)
 				ended := n == writes && when == "after"
+				if err := storetest.EndOthers(t.Context(), db, me); err != nil {
+					t.Fatal(err)
+				}
 				found, err := next.Recover(t.Context(), func(o api.OwnerID) bool { return o == dead })
 				if err != nil || (found == 1) == ended {
 					t.Fatal(found, err)

@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/test/storetest"
 )
 
 // steady works on a repository in one recorded step, and then waits.
@@ -147,6 +148,9 @@ func TestResume(t *testing.T) {
 	if n := next.Resume(t.Context()); n != 0 {
 		t.Fatal("a living owner's task goes on here")
 	}
+	if err := storetest.EndOthers(t.Context(), db, next.me); err != nil {
+		t.Fatal(err)
+	}
 	if n, err := next.Recover(t.Context(), func(o api.OwnerID) bool { return o == first.me }); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -205,6 +209,9 @@ func TestNotResumed(t *testing.T) {
 			row := begin(t, first, old)
 			c.change(t, db, row.ID)
 			next := newDaemon(t, db, dir, &steady{}, c.models)
+			if err := storetest.EndOthers(t.Context(), db, next.me); err != nil {
+				t.Fatal(err)
+			}
 			if n, err := next.Recover(t.Context(), func(o api.OwnerID) bool { return o == first.me }); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
@@ -241,6 +248,9 @@ func TestJournalWithoutTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := newDaemon(t, db, dir, &steady{}, anyModel)
+	if err := storetest.EndOthers(t.Context(), db, next.me); err != nil {
+		t.Fatal(err)
+	}
 	if n, err := next.Recover(t.Context(), func(o api.OwnerID) bool { return o == first.me }); n != 0 || err != nil {
 		t.Fatal(n, err)
 	}

@@ -55,13 +55,13 @@ func TestPostgres(t *testing.T) {
 		t.Error("there is a file with rows, too")
 	}
 
-	// Another daemon is refused, with another directory, although it has the key.
+	// Another daemon needs another name.
 	other := filepath.Join(world.NewDir(t))
 	world.OK(t, os.Mkdir(other, 0o700))
 	key := world.Must(os.ReadFile(w.Dir.DatabaseKey()))(t)
 	world.OK(t, os.WriteFile(filepath.Join(other, "hortus.db-key"), key, 0o600))
 	err := world.Refuses(t, world.Config{Config: daemon.Config{DataDir: other, Store: on(name)}})
-	if api.KindOf(err) != api.KindConflict || !strings.Contains(err.Error(), "used by another daemon") {
+	if api.KindOf(err) != api.KindExists || !strings.Contains(api.HintOf(err), "fleet.name") {
 		t.Errorf("a second daemon: %v", err)
 	}
 	w.Restart()

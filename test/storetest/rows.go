@@ -253,3 +253,14 @@ func testCanceled(t *testing.T, s store.Store) {
 		t.Fatalf("a canceled update left state %s", got.State)
 	}
 }
+
+// EndOthers ends all owners but some, as a daemon does that starts: what they own may be taken over then.
+func EndOthers(ctx context.Context, s store.Owners, but ...api.OwnerID) error {
+	all, err := s.Owners(ctx)
+	for _, o := range all {
+		if err == nil && !slices.Contains(but, o.ID) {
+			err = s.EndOwner(ctx, o.ID, time.Now())
+		}
+	}
+	return err
+}

@@ -123,7 +123,7 @@ func (d Dir) OpenLog() (*os.File, error) {
 }
 
 // entries are what a data directory of ours holds, at its top.
-var entries = []string{"bin", "builds", "certificates", "daemon.log", "daemon.log.old", "disks", "egress.key", "hortus.db", "hortus.db-ahead", "hortus.db-key", "hortus.db-reserve", "hortus.db-shm", "hortus.db-wal", "hortus.sock", "images", "inventory.json", "kernel", "layers", "lock", "oauth.key", "packages", "repositories", "run", "sessions", "snapshots", "store", "store.partial", "tasks", "tokens.key", "volumes", "wasm", "workspaces"}
+var entries = []string{"bin", "builds", "certificates", "daemon.log", "daemon.log.old", "disks", "egress.key", "hortus.db", "hortus.db-ahead", "hortus.db-key", "hortus.db-reserve", "hortus.db-shm", "hortus.db-wal", "hortus.sock", "images", "inventory.json", "kernel", "layers", "lock", "node", "node.partial", "oauth.key", "packages", "repositories", "run", "sessions", "snapshots", "store", "store.partial", "tasks", "tokens.key", "volumes", "wasm", "workspaces"}
 
 // backups are the names of copies of the database.
 const backups = "hortus.db.bak-v"

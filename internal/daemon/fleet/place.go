@@ -128,7 +128,7 @@ func (f *Fleet) Choose(ctx context.Context, n forward.Need) ([]forward.Node, err
 			c := x.Capacity
 			ready = append(ready, placement.Node{
 				ID: x.ID, At: x.BeatAt, MemoryBudget: c.MemoryBudget, MemoryPromised: c.MemoryPromised, CPUs: float64(c.CPUs), Load: c.Load,
-				Creating: c.Creating, Waiting: c.Waiting, Isolations: c.Isolations, Templates: c.Templates,
+				Waiting: c.Waiting, Isolations: c.Isolations, Templates: c.Templates,
 			})
 		}
 	}
@@ -172,6 +172,8 @@ func (f *Fleet) bound(ctx context.Context, n forward.Need) ([]forward.Node, erro
 	switch {
 	case err != nil:
 		return nil, err
+	case kind != forward.Snapshot && !at.Here && !api.PrincipalOf(ctx).May(at.Account):
+		return nil, nil // any node says that it does not exist
 	case at.Here:
 		return []forward.Node{{ID: f.cfg.Node, Name: f.cfg.Name, Address: f.cfg.Address}}, nil
 	case at.Silent && !at.Ended:

@@ -193,7 +193,7 @@ func (k *Keeper) measure(ctx context.Context, seen links, p *admin.DiskPart, nam
 			p.Count += count(filepath.Join(path, b.Name()))
 		}
 	default:
-		if name == "lock" || strings.HasSuffix(name, ".sock") {
+		if name == "lock" || name == "node" || strings.HasSuffix(name, ".sock") {
 			return 0, nil // no matter how, they hold nothing
 		}
 		if name != "builds" && name != "inventory.json" && name != "tokens.key" && name != "egress.key" && name != "oauth.key" {

@@ -24,6 +24,7 @@ import (
 	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/storetest"
 )
 
 const (
@@ -143,6 +144,9 @@ func hostTree(_ context.Context, dir string) (layer.Tree, error) {
 
 func (d *daemon) recover(t *testing.T) manager.Recovered {
 	t.Helper()
+	if err := storetest.EndOthers(t.Context(), d.db, d.owner); err != nil {
+		t.Fatal(err)
+	}
 	did, err := d.Recoverer.Recover(t.Context(), func(o api.OwnerID) bool { return o != d.owner })
 	if err != nil {
 		t.Fatalf("recover: %v", err)

@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
+	"hortus.dev/test/storetest"
 )
 
 // TestAdoptedTakeRoom: what an earlier daemon left running counts against every limit
@@ -145,6 +146,9 @@ func TestLeftTakesRoom(t *testing.T) {
 	g := gateOf(t, 1)
 	owner := api.NewOwnerID()
 	if err := w.db.InsertOwner(t.Context(), store.Owner{ID: owner, Host: "here", LockPath: "/x", PID: 1, StartedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := storetest.EndOthers(t.Context(), w.db, owner); err != nil {
 		t.Fatal(err)
 	}
 	next := manager.New(manager.Config{

@@ -372,6 +372,9 @@ func TestRecover(t *testing.T) {
 	}
 
 	c := open(t, dir, api.NewOwnerID(), false)
+	if err := c.db.EndOwner(t.Context(), dead, time.Now()); err != nil {
+		t.Fatal(err)
+	}
 	n, err := c.Recoverer.Recover(t.Context(), func(id api.OwnerID) bool { return id == dead })
 	if err != nil || n.Lost != 2 || n.Adopted != 0 {
 		t.Fatalf("recovered %+v, %v; want the dead owner's 2", n, err)

@@ -26,6 +26,7 @@ import (
 	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/storetest"
 )
 
 // saving is the process backend with saves, as far as ordinary processes go. An
@@ -409,6 +410,9 @@ func (w *savingWorld) stop(t *testing.T) {
 func (w *savingWorld) recover(t *testing.T) {
 	t.Helper()
 	gone := func(id api.OwnerID) bool { return id != w.owner }
+	if err := storetest.EndOthers(t.Context(), w.db, w.owner); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := w.snapshots.Recover(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}

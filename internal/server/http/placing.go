@@ -16,13 +16,15 @@ import (
 var collections = map[string]forward.Kind{
 	"sandboxes": forward.Sandbox, "provision": forward.Sandbox, "open": forward.Sandbox, "snapshots": forward.Snapshot,
 	"workspaces": forward.Workspace, "tasks": forward.Task, "runs": forward.Task, "sessions": forward.Session, "plans": forward.Plan,
+	// A node drains itself.
+	"fleet": forward.Machine,
 }
 
 // collection returns the first segment of a route's path, and whether the path names one thing of it.
 func (rt Route) collection() (name string, one bool) {
 	rest, _ := strings.CutPrefix(rt.Pattern, "/v1/")
 	name, rest, _ = strings.Cut(rest, "/")
-	return name, strings.HasPrefix(rest, "{")
+	return name, strings.HasPrefix(rest, "{") || rt.Name == "drainNode"
 }
 
 // elsewhere has another node of the fleet serve a request about a thing of that node's. It reports false if this node serves it.
@@ -62,6 +64,8 @@ func (d *Server) idOf(collection string, r *http.Request) (string, error) {
 		return string(id), err
 	case "sessions":
 		return r.PathValue("key"), nil
+	case "fleet":
+		return r.PathValue("name"), nil
 	}
 	return r.PathValue("id"), nil
 }

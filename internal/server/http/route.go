@@ -187,7 +187,7 @@ func (d *Server) table() []Route {
 		workspaces{c.Workspaces, c.Logger}.workspaceRoutes(),
 		t.taskRoutes(), t.repoRoutes(), sessions{c.Sessions, events}.sessionRoutes(), plans{c.Plans, events}.planRoutes(), watches{events}.watchRoutes(),
 		repositories{c.Repositories}.repositoryRoutes(), repositories{c.Repositories}.hookRoutes(), hooks{c.Hooks}.receiveRoutes(), i.imageRoutes(), i.exportRoutes(), builds{c.Builds, c.BuildFiles}.buildRoutes(),
-		s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
+		s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), fleet{c.Fleet}.fleetRoutes(), d.specRoutes(),
 	)
 }
 

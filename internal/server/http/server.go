@@ -137,6 +137,8 @@ type Config struct {
 	Plans      Plans
 	// Console makes links to the web console.
 	Console Console
+	// Fleet are the nodes that share the database.
+	Fleet Fleet
 	// Forward passes requests on to other nodes of a fleet; nil if there is none.
 	Forward *forward.Forwarder
 	// URL is where clients find the daemon, as in https://hortus.example; empty for

@@ -5,8 +5,8 @@
 //		... // ask the first; the next one if it refuses
 //	}
 //
-// The best of three random nodes comes first: by what it has of the template, then by free memory, processors, and sandboxes that are
-// being created. All others follow, since each may refuse.
+// The best of three random nodes comes first: by what it has of the template, then by free memory, processors, and what waits.
+// All others follow, since each may refuse.
 //
 // The package must not know where its figures come from. A [Placer] remembers what it placed on a node since the figures of that node were
 // measured, has nothing to close, and may be used by several goroutines.

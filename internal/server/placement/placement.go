@@ -19,8 +19,8 @@ type Node struct {
 	MemoryBudget, MemoryPromised int64
 	// CPUs counts processors, Load the threads that use or wait for one.
 	CPUs, Load float64
-	// Creating counts sandboxes that are being created, Waiting those that wait for capacity.
-	Creating, Waiting int
+	// Waiting counts sandboxes that wait for capacity. Those that are being created are among the promises.
+	Waiting int
 	// Isolations are the backends that can start sandboxes, Templates the names of templates and images.
 	Isolations, Templates []string
 }
@@ -129,4 +129,4 @@ func processors(x Node) int {
 }
 
 // busy counts what a node is about to start.
-func (p *Placer) busy(x Node) int { return x.Creating + x.Waiting + p.since(x).count }
+func (p *Placer) busy(x Node) int { return x.Waiting + p.since(x).count }

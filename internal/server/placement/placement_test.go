@@ -42,7 +42,7 @@ func TestOrder(t *testing.T) {
 	isolations := func(all ...string) func(*placement.Node) {
 		return func(n *placement.Node) { n.Isolations = all }
 	}
-	creating := func(c int) func(*placement.Node) { return func(n *placement.Node) { n.Creating = c } }
+	waiting := func(c int) func(*placement.Node) { return func(n *placement.Node) { n.Waiting = c } }
 	for name, tt := range map[string]struct {
 		nodes []placement.Node
 		need  placement.Need
@@ -51,7 +51,7 @@ func TestOrder(t *testing.T) {
 		"none":                     {nil, placement.Need{}, ""},
 		"free memory":              {[]placement.Node{node("a", gib), node("b", 40*gib), node("c", 20*gib)}, placement.Need{}, "b c a"},
 		"processors, if alike":     {[]placement.Node{node("a", 43*gib, load(7)), node("b", 40*gib, load(1))}, placement.Need{}, "b a"},
-		"creates, if alike":        {[]placement.Node{node("a", 40*gib, creating(3)), node("b", 40*gib)}, placement.Need{}, "b a"},
+		"waits, if alike":          {[]placement.Node{node("a", 40*gib, waiting(3)), node("b", 40*gib)}, placement.Need{}, "b a"},
 		"the best of three":        {[]placement.Node{node("a", gib), node("b", 10*gib), node("c", 20*gib), node("d", 60*gib)}, placement.Need{}, "c b a d"},
 		"the template before all":  {[]placement.Node{node("a", 60*gib), node("b", 60*gib), node("c", 60*gib), node("d", gib, has("python"))}, placement.Need{Template: "python"}, "d a b c"},
 		"a template that is none":  {[]placement.Node{node("a", gib, has("go")), node("b", 60*gib)}, placement.Need{Template: "python"}, "b a"},

@@ -12,6 +12,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/snapshot"
+	"hortus.dev/test/storetest"
 )
 
 const (
@@ -78,6 +79,9 @@ func TestKill(t *testing.T) {
 			}
 
 			w := open(t, dir)
+			if err := storetest.EndOthers(t.Context(), w.db, w.owner); err != nil {
+				t.Fatal(err)
+			}
 			if _, err := w.Recover(t.Context(), func(id api.OwnerID) bool { return id != w.owner }); err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/snapshot"
+	"hortus.dev/test/storetest"
 )
 
 // named makes a snapshot of an account with names.
@@ -225,6 +226,9 @@ func TestTagsOfManifests(t *testing.T) {
 		}
 	}
 	w = open(t, dir)
+	if err := storetest.EndOthers(t.Context(), w.db, w.owner); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := w.Recover(t.Context(), func(api.OwnerID) bool { return true }); err != nil {
 		t.Fatal(err)
 	}

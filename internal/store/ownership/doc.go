@@ -1,7 +1,7 @@
 // Package ownership records which processes own rows, and finds out which of them have ended,
 // so that what they left can be recovered.
 //
-//	own, err := ownership.Register(ctx, db, dir.Lock())
+//	own, err := ownership.Register(ctx, db, node, dir.Lock())
 //	...
 //	others, err := own.Others(ctx, datadir.LockIsFree)
 //	...

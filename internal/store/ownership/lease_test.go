@@ -29,7 +29,7 @@ func (b beats) BeatOwner(ctx context.Context, _ api.OwnerID, _ time.Time) error 
 // this owner.
 func TestKeep(t *testing.T) {
 	rows := beats{owners{}, make(chan error)}
-	own, err := Register(t.Context(), rows, "/d/lock")
+	own, err := Register(t.Context(), rows, "", "/d/lock")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ type Rows interface {
 	Owners(ctx context.Context) ([]store.Owner, error)
 	BeatOwner(ctx context.Context, id api.OwnerID, at time.Time) error
 	EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error
+	// OwnersElsewhere lists the owners of other nodes, ended ones too.
+	OwnersElsewhere(ctx context.Context, node api.NodeID, lockPath string) ([]api.OwnerID, error)
 }
 
 // Ownership is this process's own entry among the owners.
@@ -26,13 +28,14 @@ type Ownership struct {
 	lease lease
 }
 
-// Register adds this process, which holds the lock at lockPath, to the owners.
-func Register(ctx context.Context, rows Rows, lockPath string) (*Ownership, error) {
+// Register adds this process, which holds the lock at lockPath, to the owners. node is the node of a fleet that it is a run of; empty
+// if other data directories do not share the rows.
+func Register(ctx context.Context, rows Rows, node api.NodeID, lockPath string) (*Ownership, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	o := store.Owner{ID: api.NewOwnerID(), Host: host, LockPath: lockPath, PID: os.Getpid(), StartedAt: time.Now().UTC()}
+	o := store.Owner{ID: api.NewOwnerID(), Host: host, LockPath: lockPath, PID: os.Getpid(), StartedAt: time.Now().UTC(), Node: node}
 	return &Ownership{Owner: o, rows: rows}, rows.InsertOwner(ctx, o)
 }
 
@@ -61,9 +64,19 @@ func (o *Ownership) Others(ctx context.Context, lockIsFree func(path string) boo
 		return nil, err
 	}
 	out := &Others{rows: o.rows, alive: map[api.OwnerID]bool{o.Owner.ID: true}}
+	if o.Owner.Node != "" {
+		elsewhere, err := o.rows.OwnersElsewhere(ctx, o.Owner.Node, o.Owner.LockPath)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range elsewhere {
+			out.alive[id] = true
+		}
+	}
 	for _, other := range owners {
 		switch {
 		case other.ID == o.Owner.ID:
+		case o.Owner.Node != "" && out.alive[other.ID]: // another node's: its lease says whether it has ended
 		case other.Host != o.Owner.Host, other.LockPath != o.Owner.LockPath && !lockIsFree(other.LockPath):
 			out.alive[other.ID] = true
 			if other.Host != o.Owner.Host && silent(other, time.Now()) {

@@ -25,10 +25,41 @@ func (o owners) Owners(context.Context) (list []store.Owner, err error) {
 	return list, nil
 }
 
+func (o owners) OwnersElsewhere(_ context.Context, node api.NodeID, _ string) (list []api.OwnerID, err error) {
+	for id, row := range o {
+		if row.Node != node {
+			list = append(list, id)
+		}
+	}
+	return list, nil
+}
+
+// TestOtherNodes: whether an owner of another node has ended is not for this node's host to say, even if its lock is free.
+func TestOtherNodes(t *testing.T) {
+	rows := owners{}
+	own, err := Register(t.Context(), rows, "n1", "/d/lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, other := api.NewOwnerID(), api.NewOwnerID()
+	rows[same] = store.Owner{ID: same, Host: own.Owner.Host, LockPath: "/free", Node: "n1"}
+	rows[other] = store.Owner{ID: other, Host: own.Owner.Host, LockPath: "/free", Node: "n2"}
+	others, err := own.Others(t.Context(), func(string) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !others.Ended(same) || others.Ended(other) || others.Ended(own.Owner.ID) {
+		t.Errorf("ended: same %v, other %v", others.Ended(same), others.Ended(other))
+	}
+	if err := others.Forget(t.Context()); err != nil || len(rows) != 2 {
+		t.Errorf("%d owners, %v", len(rows), err)
+	}
+}
+
 // TestOthers: only an owner whose lock is provably free, or is this process's, has ended.
 func TestOthers(t *testing.T) {
 	rows := owners{}
-	own, err := Register(t.Context(), rows, "/d/lock")
+	own, err := Register(t.Context(), rows, "", "/d/lock")
 	if err != nil {
 		t.Fatal(err)
 	}

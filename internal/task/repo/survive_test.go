@@ -26,6 +26,7 @@ import (
 	"hortus.dev/internal/task/journal"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/test/python"
+	"hortus.dev/test/storetest"
 	"hortus.dev/test/tier"
 )
 
@@ -118,6 +119,9 @@ func survivor(dir string) error {
 		return err
 	}
 	// One process runs after the other: every other owner has ended.
+	if err := storetest.EndOthers(ctx, db, me); err != nil {
+		return err
+	}
 	if _, err := e.Recover(ctx, func(api.OwnerID) bool { return true }); err != nil {
 		return err
 	}

@@ -1,0 +1,197 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/daemon/fleet"
+	"hortus.dev/internal/platform/secretfile"
+	"hortus.dev/internal/platform/service"
+	"hortus.dev/internal/platform/version"
+	"hortus.dev/internal/sandbox/quota"
+	"hortus.dev/internal/server/access"
+	"hortus.dev/internal/server/forward"
+	"hortus.dev/internal/server/peer"
+)
+
+// maxNodeName is the maximum length of the name of a node.
+const maxNodeName = 63
+
+// check refuses a node that others could not reach.
+func (c FleetConfig) check(s Store) error {
+	switch {
+	case c.Listen != "" && s.URL == "":
+		return api.Errorf(api.KindInvalid, "fleet.listen is set, but the rows are in a file of the data directory, which other nodes cannot read").
+			WithHint("set store.url to the Postgres database of the fleet, or remove fleet.listen")
+	case c.Address != "" && c.Listen == "":
+		return api.Errorf(api.KindInvalid, "fleet.address is set, but fleet.listen is not").WithHint("set fleet.listen, for example to :7071")
+	case len(c.Name) > maxNodeName || strings.Trim(c.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") != "":
+		return api.Errorf(api.KindInvalid, "fleet.name: %.100q is not a name of letters, digits, dashes and dots, %d at most", c.Name, maxNodeName)
+	}
+	for _, address := range []string{c.Listen, c.Address} {
+		if address == "" {
+			continue
+		}
+		host, port, err := net.SplitHostPort(address)
+		if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || address == c.Address && host == "" {
+			return api.Errorf(api.KindInvalid, "fleet.listen, fleet.address: %.100q is not an address of the form HOST:PORT", address)
+		}
+	}
+	return nil
+}
+
+// openFleet joins the nodes that share the database. Without one it does nothing.
+func (s *System) openFleet(ctx context.Context) error {
+	if s.node == "" {
+		return nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = string(s.node)
+	}
+	c := s.cfg.Fleet
+	address := ""
+	if c.Listen != "" {
+		if s.nodes, err = net.Listen("tcp", c.Listen); err != nil {
+			return api.Errorf(api.KindConflict, "fleet.listen: %w", err).WithHint("use another address in fleet.listen")
+		}
+		s.onClose(func(context.Context) error { s.nodes.Close(); return nil })
+		address = cmp.Or(c.Address, reachable(s.nodes.Addr(), host))
+	}
+	var isolations []string
+	for _, r := range s.sandboxes.Backends.Reports(ctx) {
+		if _, starts := r.Has(api.CapStart); starts {
+			isolations = append(isolations, r.Backend)
+		}
+	}
+	s.fleet, err = fleet.Join(ctx, fleet.Config{
+		Node: s.node, Owner: s.owner.Owner.ID, Name: cmp.Or(c.Name, host), Address: address, Rows: s.db, Logger: s.log,
+		Sandbox: s.sandboxes.Sandboxes.Get,
+		Template: func(ctx context.Context, account, name string) (api.Snapshot, error) {
+			if id := api.SnapshotID(name); id.Valid() {
+				return s.db.Snapshot(ctx, id)
+			}
+			return s.snapshots.Template(ctx, account, name)
+		},
+		Capacity: func(context.Context) api.NodeCapacity { return s.capacity(isolations) },
+		Kill: func(ctx context.Context, id api.SandboxID) error {
+			_, _, err := s.sandboxes.Sandboxes.Kill(ctx, id)
+			return err
+		},
+		Lost: func(err error) {
+			s.log.Error("this daemon is no node of the fleet any more; stopping and leaving its sandboxes to the next daemon", "error", err)
+			_ = s.service.StopKeeping(context.Background(), true) // with force it cannot fail
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s.onClose(s.fleet.Close)
+	s.forwarder = forward.New(forward.Config{Self: s.node, Directory: s.fleet, Choose: s.fleet.Choose, TLS: s.fleet.Identity().Client, Logger: s.log})
+	s.onClose(func(context.Context) error { s.forwarder.Close(); return nil })
+	return nil
+}
+
+// fleetOperations returns the nodes for commands; nil if this daemon is none.
+func (s *System) fleetOperations() access.Nodes {
+	if s.fleet == nil {
+		return nil
+	}
+	return s.fleet
+}
+
+// reachable is the address of a listener for other machines: that of a listener on all addresses begins with the name of this one.
+func reachable(a net.Addr, host string) string {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return a.String()
+	}
+	if !tcp.IP.IsUnspecified() {
+		host = tcp.IP.String()
+	}
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
+}
+
+// maxTemplates bounds the names of templates in the row of a node.
+const maxTemplates = 200
+
+// capacity says what this node has.
+func (s *System) capacity(isolations []string) api.NodeCapacity {
+	g := s.gate.State()
+	out := api.NodeCapacity{
+		MemoryBudget: g.MemoryBudget, MemoryPromised: g.Memory, CPUs: runtime.NumCPU(), Load: load(), Sandboxes: g.Sandboxes, Waiting: g.Waiting,
+		Tasks: s.tasks.Running(), Isolations: isolations, Version: version.Describe().Version,
+	}
+	if s.images != nil {
+		for _, image := range s.images.List() {
+			if image.Name != "" && len(out.Templates) < maxTemplates {
+				out.Templates = append(out.Templates, image.Name)
+			}
+		}
+	}
+	return out
+}
+
+// load is the number of threads that use or wait for a processor, averaged over a minute; 0 if it is not known.
+func load() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	v, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// sharedSecret returns a random secret: of a file in the data directory, or of all nodes that share the database. The first node stores that of its file.
+func (s *System) sharedSecret(ctx context.Context, name string) ([]byte, error) {
+	secret, err := secretfile.Open(s.dir.Path(name))
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "data directory: %w", err)
+	}
+	if s.node == "" {
+		return secret, nil
+	}
+	return s.db.ShareValue(ctx, name, secret)
+}
+
+const (
+	// nodeHead bounds the head of a request of another node: that of a client, with a principal.
+	nodeHead = 256 << 10
+	// nodeIdle is longer than other nodes keep connections.
+	nodeIdle = 2 * time.Minute
+)
+
+// nodeServer creates the server of the listener for other nodes, which serves doors.
+func (s *System) nodeServer(doors map[forward.Door]http.Handler) service.Server {
+	requests := quota.NewRequests(s.cfg.Front.Bounds.WithDefaults().Conns)
+	h := forward.Receiver{Doors: doors, From: func(r *http.Request) (api.NodeID, error) {
+		id, ok := peer.NodeOf(r.TLS)
+		if !ok {
+			return "", api.Errorf(api.KindUnauthenticated, "the connection has no certificate of a node")
+		}
+		return id, s.fleet.Known(r.Context(), id) // it may have been removed since it connected
+	}}
+	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, end := requests.Serve(r.Context())
+		defer end()
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+	return service.Server{Listener: tls.NewListener(s.nodes, s.fleet.Identity().Server()), Server: &http.Server{
+		Handler: counted, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: nodeIdle, MaxHeaderBytes: nodeHead,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}}
+}
