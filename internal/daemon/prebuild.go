@@ -12,7 +12,7 @@ import (
 func (s *System) newSchedule() *prebuild.Schedule {
 	return prebuild.New(prebuild.Config{
 		Repositories: s.connected, Prepare: s.prepareRepository, Busy: s.preparing, Leaving: func() bool { return s.service.Leaving() != nil },
-		Owner: s.owner.Owner.ID, Logger: s.log,
+		Leads: s.leadsFleet(), Owner: s.owner.Owner.ID, Logger: s.log,
 	})
 }
 

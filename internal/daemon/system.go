@@ -65,7 +65,9 @@ type System struct {
 	// node is the ID of the data directory among those that share the database; empty if the rows are in a file.
 	node api.NodeID
 	// fleet is nil if the rows are in a file.
-	fleet     *fleet.Fleet
+	fleet *fleet.Fleet
+	// joined is fleet for goroutines that begin before it is set.
+	joined    atomic.Pointer[fleet.Fleet]
 	forwarder *forward.Forwarder
 	// nodes is the listener for other nodes; nil if there is none.
 	nodes net.Listener
@@ -214,7 +216,7 @@ func (s *System) recover(ctx context.Context) error {
 
 // openService starts the daemon's life: from now on rows are removed, and guests booted ahead.
 func (s *System) openService(context.Context) error {
-	k := upkeep.NewPruner(upkeep.PrunerConfig{Prune: tally.Rows{Store: s.db}.Prune, Bounds: s.cfg.Keep, Logger: s.log})
+	k := upkeep.NewPruner(upkeep.PrunerConfig{Prune: s.prune, Bounds: s.cfg.Keep, Logger: s.log})
 	s.onClose(k.Close)
 	s.onClose(upkeep.NewTrimmer(s.keeper, s.layerAdded, 0).Close)
 	stop := func() {
@@ -238,6 +240,14 @@ func (s *System) openService(context.Context) error {
 		_ = s.service.StopKeeping(context.Background(), true) // with force it cannot fail
 	})
 	return nil
+}
+
+// prune removes the rows that exceed a retention, if this daemon leads those with the same rows.
+func (s *System) prune(ctx context.Context, keep store.Retention) (store.Pruned, error) {
+	if !s.leads() {
+		return store.Pruned{}, nil
+	}
+	return tally.Rows{Store: s.db}.Prune(ctx, keep)
 }
 
 // Serve listens and serves until ctx ends, a client stops the daemon, or it is idle. ready is called when clients can connect.
@@ -270,13 +280,13 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 	doors := map[forward.Door]http.Handler{forward.DoorV1: s.telemetry.HTTP("http", api), forward.DoorE2B: s.controlServer(), forward.DoorSandbox: s.planeServer(at)}
 	// A client that can open the socket is its owner; NewListener checks that.
 	servers := []service.Server{{
-		Server:   front.NewSocketServer(s.operations(doors[forward.DoorV1]), s.service.Track),
+		Server:   front.NewSocketServer(s.operations(s.holding(doors[forward.DoorV1])), s.service.Track),
 		Listener: httpapi.NewListener(ln),
 	}}
 	if on.Listener != nil {
 		agents, inside := s.mcpServer(api, signIn.Challenge())
 		all := s.servers(doors, s.consoleServers(files, signIns), agents, signIn)
-		servers = append(servers, service.Server{Server: front.NewServer(s.front(all, signIns, on.TLS), on.TLS, s.cfg.Front.Bounds, s.service.Track, s.log), Listener: on.Listener}, inside)
+		servers = append(servers, service.Server{Server: front.NewServer(s.holding(s.front(all, signIns, on.TLS)), on.TLS, s.cfg.Front.Bounds, s.service.Track, s.log), Listener: on.Listener}, inside)
 	} else {
 		servers = append(servers, closed.server(api))
 	}
