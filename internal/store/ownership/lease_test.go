@@ -54,7 +54,7 @@ func TestKeep(t *testing.T) {
 
 // TestKeepEnds: Close ends a renewal that hangs.
 func TestKeepEnds(t *testing.T) {
-	own, err := Register(t.Context(), beats{owners{}, make(chan error)}, "/d/lock")
+	own, err := Register(t.Context(), beats{owners{}, make(chan error)}, "", "/d/lock")
 	if err != nil {
 		t.Fatal(err)
 	}

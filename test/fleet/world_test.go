@@ -1,0 +1,92 @@
+package fleet
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/daemon"
+	"hortus.dev/test/postgrestest"
+	"hortus.dev/test/world"
+)
+
+// TestMain lets the test binary be everything that hortus is.
+func TestMain(m *testing.M) { world.Main(m) }
+
+// nodes are daemons that share a database, with the names a, b and so on.
+type nodes []*world.World
+
+// open starts a fleet.
+func open(t *testing.T, n int) nodes {
+	t.Helper()
+	server := postgrestest.Start(t)
+	store := daemon.Store{URL: server.URL(postgrestest.User, server.Database(t))}
+	key := make([]byte, 32)
+	rand.Read(key)
+	var all nodes
+	for i := range n {
+		dir := filepath.Join(world.NewDir(t))
+		world.OK(t, os.Mkdir(dir, 0o700))
+		world.OK(t, os.WriteFile(filepath.Join(dir, "hortus.db-key"), key, 0o600))
+		all = append(all, world.Open(t, world.Config{Config: daemon.Config{
+			DataDir: dir, Store: store, Fleet: daemon.FleetConfig{Name: string(rune('a' + i)), Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "process"},
+		}}))
+	}
+	f := world.Must(all[0].Client.InitFleet(t.Context()))(t)
+	if !f.Initialized || len(f.Nodes) != n {
+		t.Fatalf("%+v", f)
+	}
+	return all
+}
+
+// of returns the node that has a sandbox, and one that does not.
+func (all nodes) of(t *testing.T, id api.SandboxID) (has, other *world.World) {
+	t.Helper()
+	row := world.Must(all[0].DB.Sandbox(t.Context(), id))(t)
+	n := world.Must(all[0].DB.NodeOfOwner(t.Context(), row.Owner))(t)
+	for i, w := range all {
+		if n.Name == string(rune('a'+i)) {
+			return w, all[(i+1)%len(all)]
+		}
+	}
+	t.Fatalf("sandbox %s is on node %q", id, n.Name)
+	return nil, nil
+}
+
+// call sends a request to a daemon's TCP listener. It returns the status and the body.
+func call(t *testing.T, method, url, body string, header ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader([]byte(body)))
+	world.OK(t, err)
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+			continue
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	world.OK(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	world.OK(t, err)
+	return resp.StatusCode, string(text)
+}
+
+// field returns the text of a field of a JSON object.
+func field(t *testing.T, body, name string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(body, fmt.Sprintf("%q:\"", name))
+	if !ok {
+		t.Fatalf("no %s in %s", name, body)
+	}
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
