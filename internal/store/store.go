@@ -106,7 +106,7 @@ type Node struct {
 // Inherited is an owner that has ended, whose rows another one takes over.
 type Inherited struct {
 	Owner api.OwnerID
-	// Node is the node that it was a run of, with its name; empty if it was none's, or the node was removed.
+	// Node is the node that it was a run of; empty if it was none's. Name is that of the node; empty if it was removed.
 	Node api.NodeID
 	Name string
 }

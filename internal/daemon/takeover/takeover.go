@@ -45,8 +45,8 @@ type Step struct {
 // Config is what a Taker needs.
 type Config struct {
 	Rows Rows
-	// Heir is the owner that takes over, Node the node that it is a run of: what earlier runs of that node left is taken over when it
-	// starts, and not here.
+	// Heir is the owner that takes over, Node the node that it is a run of: what earlier runs of that node, and of none, left is taken
+	// over when it starts, and not here.
 	Heir api.OwnerID
 	Node api.NodeID
 	// Lease is the silence after which a node has ended.
@@ -107,7 +107,7 @@ func (t *Taker) look(ctx context.Context) error {
 	}
 	e := Estate{owners: map[api.OwnerID]store.Inherited{}}
 	for _, i := range all {
-		if i.Node != t.cfg.Node || i.Node == "" {
+		if i.Node != t.cfg.Node && i.Node != "" {
 			e.owners[i.Owner] = i
 		}
 	}

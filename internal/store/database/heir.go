@@ -35,7 +35,7 @@ const (
 				OR node IS NOT NULL AND node NOT IN (SELECT id FROM node WHERE now_micros() - beat_at <= $2) AND id IN (` + unfinished + `))
 			AND (heir IS NULL OR heir IN (SELECT id FROM owner WHERE ended_at IS NOT NULL))`
 	inheritedSQL = `
-		SELECT owner.id, coalesce(node.id, ''), coalesce(node.name, '')
+		SELECT owner.id, coalesce(owner.node, ''), coalesce(node.name, '')
 		FROM owner LEFT JOIN node ON node.id = owner.node
 		WHERE owner.heir = $1 AND owner.id IN (` + unfinished + `)
 		ORDER BY owner.id`
