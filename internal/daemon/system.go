@@ -142,7 +142,7 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 		}
 	}()
 	for _, open := range []func(context.Context) error{
-		s.openDir, s.openTelemetry, s.openStore, s.openWebhooks, s.openStorage, s.openSandboxes, s.openGuards, s.openTasks, s.openServers, s.recover, s.openFleet, s.openService,
+		s.openDir, s.openTelemetry, s.openStore, s.openWebhooks, s.openStorage, s.openSandboxes, s.openGuards, s.openTasks, s.openServers, s.recover, s.openFleet, s.openTakeover, s.openService,
 	} {
 		if err := open(ctx); err != nil {
 			return s, err
@@ -173,11 +173,20 @@ func (s *System) recover(ctx context.Context) error {
 	for _, o := range others.Silent {
 		s.log.Warn("a daemon on another host has not renewed its lease; its sandboxes are recovered on that host", "host", o.Host, "owner", o.ID, "last", o.BeatAt)
 	}
-	// Snapshots first: whether a sandbox is paused to disk depends on its snapshot.
+	// They end first: nobody takes over the rows of an owner that has not ended.
+	if err := others.Forget(ctx); err != nil {
+		return err
+	}
+	gone, err := s.inherited(ctx, others)
+	if err != nil {
+		return err
+	}
+	// Snapshots first: whether a sandbox is paused to disk depends on its snapshot. Files are those of this data directory, whoever
+	// takes over the rest.
 	if _, err := s.snapshots.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of snapshots is incomplete", "error", err)
 	}
-	did, err := s.sandboxes.Recoverer.Recover(ctx, others.Ended)
+	did, err := s.sandboxes.Recoverer.Recover(ctx, gone)
 	if err != nil {
 		// A sandbox that could not be cleaned up keeps its row, and the next daemon tries again.
 		s.log.Error("recovery of sandboxes is incomplete", "error", err)
@@ -193,16 +202,13 @@ func (s *System) recover(ctx context.Context) error {
 	if _, err := s.connected.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of repositories is incomplete", "error", err)
 	}
-	if err := others.Forget(ctx); err != nil {
-		return err
-	}
-	tasks, err := s.tasks.Recover(ctx, others.Ended)
+	tasks, err := s.tasks.Recover(ctx, gone)
 	if _, serr := s.taskSandboxes.Sweep(ctx, s.db.Task); serr != nil {
 		s.log.Error("removal of abandoned workspaces is incomplete", "error", serr)
 	}
 	resumed := s.tasks.Resume(ctx)
-	s.sessions.Recover(ctx, others.Ended)
-	if _, err := s.plans.Recover(ctx, others.Ended); err != nil {
+	s.sessions.Recover(ctx, gone)
+	if _, err := s.plans.Recover(ctx, gone); err != nil {
 		s.log.Error("recovery of plans is incomplete", "error", err)
 	}
 	if err := s.hooks.Recover(ctx); err != nil {

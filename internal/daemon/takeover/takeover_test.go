@@ -20,12 +20,12 @@ func (r rows) InheritOwners(context.Context, api.OwnerID, time.Duration) ([]stor
 
 // TestLook: steps run in their order, also after one that failed, for what others left; and again as long as something is left.
 func TestLook(t *testing.T) {
-	left := []store.Inherited{{Owner: "o1", Node: "n1", Name: "one"}, {Owner: "mine", Node: "n0", Name: "zero"}, {Owner: "o2", Node: "n2"}, {Owner: "older"}}
+	left := []store.Inherited{{Owner: "o1", Node: "n1", Name: "one"}, {Owner: "mine", Node: "n0", Name: "zero"}, {Owner: "o2", Node: "n2"}, {Owner: "old"}}
 	var did []string
 	step := func(name string, err error) Step {
 		return Step{What: name, Do: func(_ context.Context, e Estate) (int, error) {
 			did = append(did, name)
-			if !e.Gone("o1") || !e.Gone("o2") || e.Gone("mine") || e.Gone("older") || e.Gone("") {
+			if !e.Gone("o1") || !e.Gone("o2") || e.Gone("mine") || e.Gone("old") || e.Gone("") {
 				t.Errorf("%s: %+v", name, e)
 			}
 			if got := e.Why("o1") + "; " + e.Why("o2"); got != "node one ended, or could not reach the database; its node was removed" {
@@ -44,7 +44,7 @@ func TestLook(t *testing.T) {
 			t.Errorf("the error of a step is lost: %v", err)
 		}
 	}
-	left = left[1:2:2]
+	left = []store.Inherited{left[1], left[3]}
 	if err := taker.look(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -140,9 +141,22 @@ func (s *Service) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int
 		return 0, err
 	}
 	open := map[string]bool{}
-	n := 0
 	for _, r := range rows {
 		open[string(r.ID)] = true
+	}
+	n, err := s.TakeOver(ctx, gone)
+	err = errors.Join(err, s.orphans(ctx, open))
+	s.Expire(ctx)
+	return n, err
+}
+
+// TakeOver is Recover for sessions of other nodes, at any time.
+func (s *Service) TakeOver(ctx context.Context, gone func(api.OwnerID) bool) (n int, err error) {
+	rows, err := s.cfg.Rows.OpenSessions(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range rows {
 		if r.Owner == s.cfg.Owner || !gone(r.Owner) {
 			continue
 		}
@@ -151,9 +165,7 @@ func (s *Service) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int
 			s.cfg.Logger.Error("take over a session", "session", r.ID, "err", err)
 		}
 	}
-	err = s.orphans(ctx, open)
-	s.Expire(ctx)
-	return n, err
+	return n, nil
 }
 
 // takeOver makes a session this owner's, and has what waits in it said.

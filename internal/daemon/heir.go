@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"context"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/daemon/fleet"
+	"hortus.dev/internal/daemon/takeover"
+	"hortus.dev/internal/store/ownership"
+)
+
+// inherited reports which of the owners that have ended this one takes over when it starts: the earlier runs of its data directory,
+// but for those whose work other nodes of a fleet continue.
+func (s *System) inherited(ctx context.Context, others *ownership.Others) (func(api.OwnerID) bool, error) {
+	if s.node == "" {
+		return others.Ended, nil
+	}
+	all, err := s.db.InheritOwners(ctx, s.owner.Owner.ID, fleet.Lease)
+	if err != nil {
+		return nil, err
+	}
+	mine := map[api.OwnerID]bool{}
+	for _, i := range all {
+		mine[i.Owner] = i.Node == s.node || i.Node == "" // a run from before there were nodes has none
+	}
+	return func(id api.OwnerID) bool { return mine[id] }, nil
+}
+
+// openTakeover begins to continue what nodes leave that fall silent. Without a fleet it does nothing.
+func (s *System) openTakeover(context.Context) error {
+	if s.node == "" {
+		return nil
+	}
+	t := takeover.Start(takeover.Config{
+		Rows: s.db, Heir: s.owner.Owner.ID, Node: s.node, Lease: fleet.Lease, Logger: s.log,
+		Steps: []takeover.Step{
+			{What: "sandboxes, which are lost", Do: func(ctx context.Context, e takeover.Estate) (int, error) {
+				return s.sandboxes.Recoverer.Lose(ctx, e.Gone, e.Why)
+			}},
+			{What: "repositories", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.connected.Recover(ctx, e.Gone) }},
+			{What: "tasks", Do: func(ctx context.Context, e takeover.Estate) (int, error) {
+				n, err := s.tasks.Recover(ctx, e.Gone)
+				s.tasks.Resume(ctx)
+				return n, err
+			}},
+			{What: "sessions", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.sessions.TakeOver(ctx, e.Gone) }},
+			{What: "plans", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.plans.Recover(ctx, e.Gone) }},
+		},
+	})
+	s.onClose(t.Close)
+	return nil
+}
+
+// stays returns why a task cannot continue on this node: its files are on the disk of another one.
+func (s *System) stays(ctx context.Context, t api.Task) error {
+	if s.node == "" || t.Repo == nil || t.Repo.Workspace == "" {
+		return nil
+	}
+	if _, err := s.workspaces.Get(t.Repo.Workspace); api.KindOf(err) != api.KindNotFound {
+		return nil // they are here, or what is wrong with them is found when they are used
+	}
+	w, err := s.db.Workspace(ctx, t.Repo.Workspace)
+	if err != nil {
+		return nil
+	}
+	n, err := s.db.NodeOfOwner(ctx, w.Owner)
+	if err != nil || n.ID == s.node {
+		return nil
+	}
+	return api.Errorf(api.KindUnavailable, "its files are on the disk of node %s, which has ended", n.Name)
+}
