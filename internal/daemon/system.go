@@ -181,12 +181,12 @@ func (s *System) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Snapshots first: whether a sandbox is paused to disk depends on its snapshot. Files are those of this data directory, whoever
-	// takes over the rest.
+	// Snapshots first: whether a sandbox is paused to disk depends on its snapshot. Files and sandboxes are those of this data directory,
+	// whoever takes over the rest.
 	if _, err := s.snapshots.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of snapshots is incomplete", "error", err)
 	}
-	did, err := s.sandboxes.Recoverer.Recover(ctx, gone)
+	did, err := s.sandboxes.Recoverer.Recover(ctx, others.Ended)
 	if err != nil {
 		// A sandbox that could not be cleaned up keeps its row, and the next daemon tries again.
 		s.log.Error("recovery of sandboxes is incomplete", "error", err)
