@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"crypto/rand"
 	"os"
 	"path/filepath"
@@ -103,17 +102,20 @@ func TestDeath(t *testing.T) {
 	if again.Outcome != api.OutcomeVerified || again.Owner != heir {
 		t.Errorf("the node that returned changed the task: %+v", again)
 	}
-	// Its next run is the same node, and has nothing of what was lost.
-	node := world.Must(survivor.DB.NodeOfOwner(ctx, stopped.info.Owner))(t)
-	c := world.Connect(t, stopped.dir)
-	next := world.Must(c.Info(ctx))(t)
-	if n := world.Must(survivor.DB.NodeOfOwner(ctx, next.Owner))(t); n.ID != node.ID || n.Owner != next.Owner {
-		t.Errorf("the next run is of node %s, the one before of %s", n.ID, node.ID)
-	}
-	if left := world.Must(filepath.Glob(filepath.Join(stopped.dir, "run", "process", string(stopped.box)+"*")))(t); len(left) > 0 {
-		t.Errorf("of the lost sandbox %v is left", left)
-	}
-	if box := world.Must(c.Sandboxes.Get(context.WithoutCancel(ctx), string(stopped.box)))(t); world.Must(box.Info(ctx))(t).State != api.SandboxLost {
-		t.Error("the lost sandbox lives again")
+	// The next run of each is the same node, and has nothing of what was lost.
+	for name, v := range map[string]*victim{"killed": killed, "stopped": stopped} {
+		node := world.Must(survivor.DB.NodeOfOwner(ctx, v.info.Owner))(t)
+		t.Setenv("HORTUS_FLEET_NAME", name)
+		c := world.Connect(t, v.dir)
+		next := world.Must(c.Info(ctx))(t)
+		if n := world.Must(survivor.DB.NodeOfOwner(ctx, next.Owner))(t); n.ID != node.ID || n.Owner != next.Owner || n.Name != name {
+			t.Errorf("the next run of node %s is of node %+v, the one before of %s", name, n, node.ID)
+		}
+		if left := world.Must(filepath.Glob(filepath.Join(v.dir, "run", "process", string(v.box)+"*")))(t); len(left) > 0 {
+			t.Errorf("of the lost sandbox of node %s %v is left", name, left)
+		}
+		if box := world.Must(survivor.DB.Sandbox(ctx, v.box))(t); box.State != api.SandboxLost {
+			t.Errorf("the lost sandbox of node %s is %s", name, box.State)
+		}
 	}
 }
