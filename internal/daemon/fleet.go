@@ -100,7 +100,7 @@ func (s *System) openFleet(ctx context.Context) error {
 	}
 	s.joined.Store(s.fleet)
 	s.onClose(s.fleet.Close)
-	s.forwarder = forward.New(forward.Config{Self: s.node, Directory: s.fleet, Choose: s.fleet.Choose, TLS: s.fleet.Identity().Client, Logger: s.log})
+	s.forwarder = forward.New(forward.Config{Self: s.node, Directory: s.fleet, Choose: s.fleet.Choose, Draining: s.fleet.Draining, TLS: s.fleet.Identity().Client, Logger: s.log})
 	s.onClose(func(context.Context) error { s.forwarder.Close(); return nil })
 	return nil
 }

@@ -182,7 +182,7 @@ func (s *System) recover(ctx context.Context) error {
 		return err
 	}
 	// Snapshots first: whether a sandbox is paused to disk depends on its snapshot. Files and sandboxes are those of this data directory,
-	// whoever takes over the rest.
+	// also if another node takes over the rest.
 	if _, err := s.snapshots.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of snapshots is incomplete", "error", err)
 	}

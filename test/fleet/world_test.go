@@ -23,20 +23,41 @@ func TestMain(m *testing.M) { world.Main(m) }
 // nodes are daemons that share a database, with the names a, b and so on.
 type nodes []*world.World
 
+// base is what nodes share.
+type base struct {
+	store daemon.Store
+	key   []byte
+}
+
+func newBase(t *testing.T) base {
+	t.Helper()
+	server := postgrestest.Start(t)
+	b := base{store: daemon.Store{URL: server.URL(postgrestest.User, server.Database(t))}, key: make([]byte, 32)}
+	rand.Read(b.key)
+	return b
+}
+
+// dir makes the data directory of a node.
+func (b base) dir(t *testing.T) string {
+	t.Helper()
+	dir := world.NewDir(t)
+	world.OK(t, os.Mkdir(dir, 0o700))
+	world.OK(t, os.WriteFile(filepath.Join(dir, "hortus.db-key"), b.key, 0o600))
+	return dir
+}
+
 // open starts a fleet.
 func open(t *testing.T, n int) nodes {
 	t.Helper()
-	server := postgrestest.Start(t)
-	store := daemon.Store{URL: server.URL(postgrestest.User, server.Database(t))}
-	key := make([]byte, 32)
-	rand.Read(key)
+	return newBase(t).open(t, n)
+}
+
+func (b base) open(t *testing.T, n int) nodes {
+	t.Helper()
 	var all nodes
 	for i := range n {
-		dir := filepath.Join(world.NewDir(t))
-		world.OK(t, os.Mkdir(dir, 0o700))
-		world.OK(t, os.WriteFile(filepath.Join(dir, "hortus.db-key"), key, 0o600))
 		all = append(all, world.Open(t, world.Config{Config: daemon.Config{
-			DataDir: dir, Store: store, Fleet: daemon.FleetConfig{Name: string(rune('a' + i)), Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "process"},
+			DataDir: b.dir(t), Store: b.store, Fleet: daemon.FleetConfig{Name: string(rune('a' + i)), Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "container"},
 		}}))
 	}
 	f := world.Must(all[0].Client.InitFleet(t.Context()))(t)

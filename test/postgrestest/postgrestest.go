@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -117,11 +118,20 @@ func (s *Server) Run() error {
 	defer log.Close()
 	s.cmd = s.command(filepath.Join(bin, "postgres"), args...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
-	if err := s.cmd.Start(); err != nil {
+	started, ended := make(chan error), make(chan error, 1)
+	go func(cmd *exec.Cmd) {
+		// The server ends with the thread that started it, and Go ends threads while a test runs.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			ended <- cmd.Wait()
+		}
+	}(s.cmd)
+	if err := <-started; err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func(cmd *exec.Cmd) { ended <- cmd.Wait() }(s.cmd)
 	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(30*time.Second))
 	defer cancel()
 	for again := time.NewTicker(20 * time.Millisecond); ; {

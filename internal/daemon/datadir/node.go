@@ -17,7 +17,7 @@ func (d Dir) NodeID() (api.NodeID, error) {
 		id := api.NodeID(strings.TrimSpace(string(b)))
 		if !id.Valid() {
 			return "", api.Errorf(api.KindInternal, "%s has no ID of a node", path).
-				WithHint("restore the file from a backup: without it the sandboxes of this node are taken for those of another one")
+				WithHint("restore the file from a backup: without it the sandboxes of this node count as those of another one")
 		}
 		return id, nil
 	}

@@ -68,6 +68,12 @@ func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (ou
 	if err != nil {
 		return out, err
 	}
+	if n.ID == f.cfg.Node {
+		f.draining.Store(true)
+	}
+	if _, err := f.all(ctx, true); err != nil { // this node's door knows it at once
+		return out, err
+	}
 	var errs []error
 	all, err := f.cfg.Rows.SandboxesOf(ctx, "")
 	out.Sandboxes = []api.SandboxID{}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -65,6 +66,7 @@ type Fleet struct {
 	placer   *placement.Placer
 	cancel   context.CancelFunc
 	renewing sync.WaitGroup
+	draining atomic.Bool
 
 	// held is when the last renewal that succeeded began, in nanoseconds of this process's clock since begun, and leads until when this
 	// node leads the others.
@@ -99,15 +101,23 @@ func Join(ctx context.Context, cfg Config) (*Fleet, error) {
 // Identity is what the node shows to others.
 func (f *Fleet) Identity() *peer.Identity { return f.identity }
 
-// Close stops renewing the lease. The row stays, as draining, so that no node places anything here.
+// Close stops renewing the lease. The row stays, with what is left and as draining, so that no node places anything here.
 func (f *Fleet) Close(ctx context.Context) error {
 	f.cancel()
 	f.renewing.Wait()
-	return f.Leave(ctx)
+	_, err := f.cfg.Rows.BeatNode(ctx, f.cfg.Node, f.cfg.Owner, f.cfg.Capacity(ctx))
+	if kind := api.KindOf(err); kind == api.KindConflict || kind == api.KindNotFound {
+		return nil // it is another run's, or was removed
+	}
+	return errors.Join(err, f.Leave(ctx))
 }
+
+// Draining reports whether the node takes nothing new.
+func (f *Fleet) Draining() bool { return f.draining.Load() }
 
 // Leave has other nodes place nothing here from now on.
 func (f *Fleet) Leave(ctx context.Context) error {
+	f.draining.Store(true)
 	_, err := f.cfg.Rows.SetNodeState(ctx, f.cfg.Node, api.NodeDraining)
 	if api.KindOf(err) == api.KindNotFound {
 		return nil // it was removed
@@ -126,7 +136,10 @@ func (f *Fleet) renew(ctx context.Context) {
 		case <-tick.C:
 		}
 		began := time.Since(f.begun)
-		_, err := f.cfg.Rows.BeatNode(ctx, f.cfg.Node, f.cfg.Owner, f.cfg.Capacity(ctx))
+		state, err := f.cfg.Rows.BeatNode(ctx, f.cfg.Node, f.cfg.Owner, f.cfg.Capacity(ctx))
+		if err == nil && state == api.NodeDraining {
+			f.draining.Store(true)
+		}
 		switch kind := api.KindOf(err); {
 		case err == nil:
 			f.held.Store(int64(began))
@@ -165,7 +178,7 @@ func (f *Fleet) Others() bool {
 	return slices.ContainsFunc(f.nodes, func(n store.Node) bool { return n.ID != f.cfg.Node && n.Silence <= Lease })
 }
 
-// lead tries to lead the nodes, or to go on leading, for as long as a lease lasts.
+// lead tries to lead the nodes, or to continue to, for as long as a lease lasts.
 func (f *Fleet) lead(ctx context.Context) {
 	began := time.Since(f.begun)
 	switch leads, err := f.cfg.Rows.LeadNodes(ctx, f.cfg.Owner, Lease); {

@@ -71,7 +71,7 @@ func nodeAt(n store.Node) forward.Node {
 	return forward.Node{ID: n.ID, Name: n.Name, Address: n.Address}
 }
 
-// gone reports whether nobody can reach a node.
+// gone reports whether a node cannot be reached.
 func gone(n store.Node) bool { return n.Silence > Lease || n.Address == "" }
 
 // nodeOf returns the node that a run is of. What a node had that was removed is on a node without an address.
@@ -124,7 +124,8 @@ func (f *Fleet) Choose(ctx context.Context, n forward.Need) ([]forward.Node, err
 	}
 	var ready []placement.Node
 	for _, x := range nodes {
-		if x.State == api.NodeReady && (x.ID == f.cfg.Node || !gone(x)) {
+		here := x.ID == f.cfg.Node
+		if x.State == api.NodeReady && (here && !f.Draining() || !here && !gone(x)) {
 			c := x.Capacity
 			ready = append(ready, placement.Node{
 				ID: x.ID, At: x.BeatAt, MemoryBudget: c.MemoryBudget, MemoryPromised: c.MemoryPromised, CPUs: float64(c.CPUs), Load: c.Load,

@@ -92,7 +92,7 @@ func (t *Taker) run(ctx context.Context, tick <-chan time.Time) {
 		}
 		switch err := t.look(ctx); {
 		case ctx.Err() != nil || api.KindOf(err) == api.KindConflict:
-			return // this run has ended, too: whoever renews its lease stops it
+			return // this run has ended, too: what renews its lease stops it
 		case err != nil:
 			t.cfg.Logger.Warn("cannot look for nodes that have ended; retrying", "error", err)
 		}

@@ -83,6 +83,8 @@ type Config struct {
 	Directory Directory
 	// Choose lists the nodes for a new thing, the best first. See Place.
 	Choose func(ctx context.Context, n Need) ([]Node, error)
+	// Draining reports whether this node takes nothing new; nil is never. Other nodes may not know that yet.
+	Draining func() bool
 	// TLS returns the configuration of a connection to a node.
 	TLS    func(ctx context.Context, to api.NodeID) (*tls.Config, error)
 	Logger *slog.Logger
@@ -238,7 +240,9 @@ func broken(n Node, err error) error {
 
 // send has another node answer a request. The error is unreachable if nothing was sent; nothing was answered beside any error.
 func (f *Forwarder) send(w http.ResponseWriter, r *http.Request, to Node, h hop) error {
-	f.addresses.Store(to.ID, to.Address)
+	if was, known := f.addresses.Swap(to.ID, to.Address); known && was != to.Address {
+		f.transport.CloseIdleConnections() // those to the address before
+	}
 	h.to, h.answered = to.ID, w.Header()
 	// The transport closes the body of a request that it cannot send, which the next attempt or this node needs.
 	out := r.WithContext(context.WithValue(r.Context(), hopKey{}, &h))

@@ -38,7 +38,8 @@ type node struct {
 	// as is the principal of clients.
 	as api.Principal
 	// stored is About.Stored of what clients ask for.
-	stored bool
+	stored   bool
+	draining bool
 }
 
 // fleet is the rows: where things are, by what each node believes.
@@ -101,7 +102,7 @@ func open(t *testing.T, n int) *fleet {
 		})
 		nd := &node{identity: identity, Node: forward.Node{ID: id, Name: fmt.Sprintf("node-%d", i)}, t: t, fleet: fl, as: api.Principal{Account: "a", Role: api.RoleUser, Key: "k1", ExpiresAt: time.Now().Add(time.Hour)}}
 		nd.f = forward.New(forward.Config{
-			Self: id, Directory: directory{fl, id}, TLS: identity.Client,
+			Self: id, Directory: directory{fl, id}, TLS: identity.Client, Draining: func() bool { return nd.draining },
 			Choose: func(context.Context, forward.Need) (out []forward.Node, err error) {
 				for _, id := range fl.order {
 					out = append(out, fl.by(id).Node)

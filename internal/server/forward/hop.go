@@ -100,7 +100,7 @@ func (h *hop) check(resp *http.Response) error {
 	switch {
 	case moved:
 		return errMoved
-	case full && h.try:
+	case full:
 		return errFull
 	}
 	return nil

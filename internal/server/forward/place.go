@@ -34,7 +34,15 @@ const maxBody = 4 << 20
 // request waits at the first that answers, as it would without a fleet. read finds out what is made; serve is this node's own door, also for
 // a request that another node passed on. An error is for the client: nothing was made.
 func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, read func(body []byte) Need, serve http.Handler) error {
-	if f == nil || Arrived(r.Context()) {
+	if f == nil {
+		serve.ServeHTTP(w, r)
+		return nil
+	}
+	if a := arrivalOf(r.Context()); a != nil {
+		if f.cfg.Draining != nil && f.cfg.Draining() {
+			w.Header().Set(headerFull, a.number)
+			return api.Errorf(api.KindUnavailable, "the node takes nothing new")
+		}
 		serve.ServeHTTP(w, r)
 		return nil
 	}
@@ -87,7 +95,7 @@ func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, rea
 		if err == nil {
 			return nil
 		}
-		if !errors.As(err, &out) {
+		if !errors.As(err, &out) && !errors.Is(err, errFull) {
 			return broken(n, err)
 		}
 	}

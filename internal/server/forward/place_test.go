@@ -86,3 +86,20 @@ func TestPlaceErrors(t *testing.T) {
 		t.Errorf("%q", answer)
 	}
 }
+
+// TestDraining: a node that drains is not asked twice, whatever the first node knows.
+func TestDraining(t *testing.T) {
+	fl := open(t, 2)
+	a, b := fl.nodes[0], fl.nodes[1]
+	fl.order = []api.NodeID{b.ID, a.ID}
+	b.draining = true
+	for _, kind := range []string{"sandbox", "task"} {
+		if status, answer, _ := a.get("POST", "/new/"+kind, "x"); status != 200 || !strings.HasPrefix(answer, "node-0") || b.served.Load() != 0 {
+			t.Errorf("%s: %d %q", kind, status, answer)
+		}
+	}
+	fl.order = []api.NodeID{b.ID}
+	if status, answer, _ := a.get("POST", "/new/sandbox", "x"); status != 502 || !strings.Contains(answer, "none of the") {
+		t.Errorf("%d %q", status, answer)
+	}
+}
