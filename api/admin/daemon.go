@@ -39,6 +39,8 @@ type DaemonInfo struct {
 	Models string `json:"models,omitempty"`
 	// Forges does the same for the tokens of forges.
 	Forges string `json:"forges,omitempty"`
+	// Node is its name among the nodes that share its database; empty if it has rows of its own.
+	Node string `json:"node,omitempty"`
 	// URL is where it is reached over TCP; empty where it listens on its socket alone.
 	URL string `json:"url,omitempty"`
 	// Settings are what it runs with now.

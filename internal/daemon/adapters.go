@@ -45,7 +45,7 @@ func (d status) Info(context.Context) (admin.DaemonInfo, error) {
 	}
 	warm, wanted := s.sandboxes.Creator.Warm()
 	return admin.DaemonInfo{
-		Version: version.Describe(), Owner: s.owner.Owner.ID, PID: os.Getpid(), DataDir: string(s.dir),
+		Version: version.Describe(), Owner: s.owner.Owner.ID, Node: s.fleet.Name(), PID: os.Getpid(), DataDir: string(s.dir),
 		Sandboxes: s.sandboxes.Alive(), Tasks: s.tasks.Running(), Warm: warm, WarmWanted: wanted,
 		URL: s.address.Load().url, Settings: s.service.Settings(), Models: catalogue.Fingerprint(s.cfg.Getenv),
 		Forges: delivery.Fingerprint(s.cfg.Getenv, delivery.TokenVariables(s.cfg.Forges)),

@@ -70,3 +70,11 @@ func (s *System) stays(ctx context.Context, t api.Task) error {
 	}
 	return api.Errorf(api.KindUnavailable, "its files are on the disk of node %s, which has ended", n.Name)
 }
+
+// leader asks whether this daemon does something for all nodes; nil if there are no others.
+func (s *System) leader(what string) func(context.Context) (bool, error) {
+	if s.node == "" {
+		return nil
+	}
+	return func(ctx context.Context) (bool, error) { return s.db.Lead(ctx, what, s.owner.Owner.ID, fleet.Lease) }
+}

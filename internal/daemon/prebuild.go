@@ -11,8 +11,8 @@ import (
 // newSchedule starts what prepares connected repositories when they are due.
 func (s *System) newSchedule() *prebuild.Schedule {
 	return prebuild.New(prebuild.Config{
-		Repositories: s.connected, Prepare: s.prepareRepository, Busy: s.preparing, Leaving: func() bool { return s.service.Leaving() != nil },
-		Leads: s.leadsFleet(), Owner: s.owner.Owner.ID, Logger: s.log,
+		Repositories: s.connected, Prepare: s.prepareRepository, Busy: s.preparing, Leaving: func() bool { return s.service.Leaving() != nil }, Lead: s.leader("schedule"),
+		Owner: s.owner.Owner.ID, Logger: s.log,
 	})
 }
 

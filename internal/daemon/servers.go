@@ -192,7 +192,7 @@ func (s *System) openWebhooks(context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.webhooks = webhook.New(webhook.Config{Rows: s.db, Leads: s.leadsFleet(), Dial: dial, Roots: roots, Encode: e2b.EncodeEvent, Logger: s.log})
+	s.webhooks = webhook.New(webhook.Config{Rows: s.db, Dial: dial, Roots: roots, Encode: e2b.EncodeEvent, Lead: s.leader("webhooks"), Logger: s.log})
 	s.onClose(s.webhooks.Close)
 	return nil
 }

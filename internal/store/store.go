@@ -133,6 +133,9 @@ type Nodes interface {
 	// heir's, unless they are another's that has not ended. It returns those that are the heir's and left something unfinished. Each
 	// owner has one heir at a time.
 	InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration) ([]Inherited, error)
+	// Lead makes an owner the one that does something for all nodes, for the time of a lease from now, unless another one is for longer.
+	// It reports whether the owner is it.
+	Lead(ctx context.Context, what string, owner api.OwnerID, lease time.Duration) (bool, error)
 	// OwnersElsewhere lists all runs that are not of a node, ended ones too. A run of no node is of this one if it has this path of a lock.
 	OwnersElsewhere(ctx context.Context, node api.NodeID, lockPath string) ([]api.OwnerID, error)
 }

@@ -89,6 +89,24 @@ func testHeirs(t *testing.T, s store.Store) {
 	inherit(last, 0)
 	wantKind(t, s.UpdateSandbox(ctx, box), api.KindConflict)
 
+	// One leads at a time, for as long as it asks.
+	lead := func(owner api.OwnerID, lease time.Duration, want bool) {
+		t.Helper()
+		if leads, err := s.Lead(ctx, "webhooks", owner, lease); err != nil || leads != want {
+			t.Errorf("%s leads: %v, %v; want %v", owner, leads, err, want)
+		}
+	}
+	lead(one, time.Hour, true)
+	lead(last, time.Hour, false)
+	lead(one, -time.Second, true)
+	lead(last, time.Hour, true)
+	lead(one, time.Hour, false)
+	if leads, err := s.Lead(ctx, "schedule", one, time.Hour); err != nil || !leads {
+		t.Errorf("something else has the same leader: %v", err)
+	}
+	_, err = s.Lead(ctx, "other", api.NewOwnerID(), time.Hour)
+	wantKind(t, err, api.KindNotFound)
+
 	// The next run of a node is the heir of the one before at once, however long its lease would be.
 	next := api.NewOwnerID()
 	lastNode, err := s.NodeOfOwner(ctx, last)

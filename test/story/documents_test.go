@@ -65,6 +65,7 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/agents.md", "", "needs keys of models, and their agents: test/agents TestAgents"},
 	{"docs/best-of.md", "", "needs models that answer in different ways: test/agents TestBestOfFive, TestSearchLevels"},
 	{"docs/microvm.md", "", "needs a package with a kernel: test/conformance TestMicroVM"},
+	{"docs/fleet.md", "", "needs a Postgres server and several machines: test/fleet"},
 	{"docs/outside.md", "", "needs Codex and Claude Code, and goes on until Ctrl-C: test/outside"},
 	{"docs/ports.md", "hortus sandbox forward", "goes on until Ctrl-C: TestForward"},
 	{"docs/ports.md", "hortus sandbox url ID", "an identifier of an example: docs/api.md makes the same request"},

@@ -54,6 +54,9 @@ func (statusCmd) Run(ctx app.Context, a *app.App) error {
 	if info.URL != "" {
 		served = ", serving at " + human.Sanitize(info.URL)
 	}
+	if info.Node != "" {
+		served += ", node " + human.Sanitize(info.Node)
+	}
 	_, err = fmt.Fprintf(a.Env.Stdout, "running: pid %d, %s%s, version %s (build %s), %d sandboxes, %d tasks, %d of %d guests warm\n",
 		info.PID, info.DataDir, served, info.Version.Version, info.Version.Build, info.Sandboxes, info.Tasks, info.Warm, info.WarmWanted)
 	return err

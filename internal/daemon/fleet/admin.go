@@ -74,40 +74,57 @@ func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (ou
 	if _, err := f.all(ctx, true); err != nil { // this node's door knows it at once
 		return out, err
 	}
-	var errs []error
-	all, err := f.cfg.Rows.SandboxesOf(ctx, "")
+	all, err := f.sandboxesOn(ctx, n.ID)
+	errs := []error{err}
 	out.Sandboxes = []api.SandboxID{}
 	for _, s := range all {
-		at, err := f.nodeOf(ctx, s.Owner, false)
-		switch {
-		case s.Owner == "" || err != nil || at.ID != n.ID:
-			errs = append(errs, err)
-			continue
-		case req.Force && n.ID == f.cfg.Node:
-			if err := f.cfg.Kill(ctx, s.ID); err == nil || api.KindOf(err) == api.KindNotFound {
+		if req.Force && n.ID == f.cfg.Node {
+			err := f.cfg.Kill(ctx, s.ID)
+			if err == nil || api.KindOf(err) == api.KindNotFound {
 				out.Ended++
 				continue
-			} else {
-				errs = append(errs, err)
 			}
+			errs = append(errs, err)
 		}
 		out.Sandboxes = append(out.Sandboxes, s.ID)
 	}
 	out.Node = view(n)
-	return out, errors.Join(append(errs, err)...)
+	return out, errors.Join(errs...)
+}
+
+// sandboxesOn lists the sandboxes of a node that have not ended.
+func (f *Fleet) sandboxesOn(ctx context.Context, node api.NodeID) (out []api.Sandbox, err error) {
+	all, err := f.cfg.Rows.SandboxesOf(ctx, "")
+	for _, s := range all {
+		if s.Owner == "" {
+			continue
+		}
+		at, nerr := f.nodeOf(ctx, s.Owner, false)
+		if nerr != nil {
+			return out, nerr
+		}
+		if at.ID == node {
+			out = append(out, s)
+		}
+	}
+	return out, err
 }
 
 // Remove removes the row of a node that drains or is gone.
 func (f *Fleet) Remove(ctx context.Context, name string) (admin.FleetNode, error) {
 	n, err := f.named(ctx, name)
+	var left []api.Sandbox
+	if err == nil {
+		left, err = f.sandboxesOn(ctx, n.ID) // its own report may be seconds old
+	}
 	switch {
 	case err != nil:
 	case n.ID == f.cfg.Node:
 		err = api.Errorf(api.KindConflict, "%s is the node that answers: it cannot remove itself", n.Name).WithHint("ask another node, or stop its daemon first")
 	case n.Silence <= Lease && n.State != api.NodeDraining:
 		err = api.Errorf(api.KindConflict, "node %s is in service", n.Name).WithHint("drain it first: hortus fleet drain %s", n.Name)
-	case n.Silence <= Lease && n.Capacity.Sandboxes+n.Capacity.Tasks > 0:
-		err = api.Errorf(api.KindConflict, "node %s still has %d sandboxes and %d tasks", n.Name, n.Capacity.Sandboxes, n.Capacity.Tasks).
+	case n.Silence <= Lease && len(left)+n.Capacity.Tasks > 0:
+		err = api.Errorf(api.KindConflict, "node %s still has %d sandboxes and %d tasks", n.Name, len(left), n.Capacity.Tasks).
 			WithHint("wait for them, or end its sandboxes: hortus fleet drain --force %s", n.Name)
 	default:
 		err = f.cfg.Rows.RemoveNode(ctx, n.ID)

@@ -98,6 +98,14 @@ func Join(ctx context.Context, cfg Config) (*Fleet, error) {
 	return f, nil
 }
 
+// Name is the name of this node; "" for a nil Fleet.
+func (f *Fleet) Name() string {
+	if f == nil {
+		return ""
+	}
+	return f.cfg.Name
+}
+
 // Identity is what the node shows to others.
 func (f *Fleet) Identity() *peer.Identity { return f.identity }
 

@@ -1,4 +1,4 @@
-package fleet
+package fleet_test
 
 import (
 	"context"
@@ -9,54 +9,163 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
+	"hortus.dev/internal/daemon/fleet"
+	"hortus.dev/internal/server/forward"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/database"
 )
 
-// join adds a node to a database.
-func join(t *testing.T, db *database.DB, name string) *Fleet {
-	t.Helper()
-	node, run := api.NewNodeID(), api.NewOwnerID()
-	if err := db.InsertOwner(t.Context(), store.Owner{ID: run, Host: "h", LockPath: "/" + name, StartedAt: time.Now(), Node: node}); err != nil {
-		t.Fatal(err)
-	}
-	f, err := Join(t.Context(), Config{
-		Node: node, Owner: run, Name: name, Rows: db, Logger: slog.New(slog.DiscardHandler),
-		Capacity: func(context.Context) api.NodeCapacity { return api.NodeCapacity{} },
-		Lost:     func(err error) { t.Errorf("%s is no node any more: %v", name, err) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := f.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	return f
+// member is a node of a test.
+type member struct {
+	*fleet.Fleet
+	id  api.NodeID
+	run api.OwnerID
 }
 
-// TestLease: one node leads, and a node that could not renew its lease neither leads nor serves, by its own clock.
-func TestLease(t *testing.T) {
-	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
+// join joins a node with the rows.
+func join(t *testing.T, db *database.DB, name, address string) member {
+	t.Helper()
+	m := member{id: api.NewNodeID(), run: api.NewOwnerID()}
+	must(t, db.InsertOwner(t.Context(), store.Owner{ID: m.run, Host: name, LockPath: "/" + name, StartedAt: time.Now(), Node: m.id}))
+	f, err := fleet.Join(t.Context(), fleet.Config{
+		Node: m.id, Owner: m.run, Name: name, Address: address, Rows: db, Sandbox: db.Sandbox, Logger: slog.New(slog.DiscardHandler),
+		Template: func(ctx context.Context, _, name string) (api.Snapshot, error) {
+			return db.Snapshot(ctx, api.SnapshotID(name))
+		},
+		Capacity: func(context.Context) api.NodeCapacity { return api.NodeCapacity{MemoryBudget: 8 << 30} },
+		Kill:     func(context.Context, api.SandboxID) error { return nil },
+		Lost:     func(err error) { t.Error(err) },
+	})
+	must(t, err)
+	m.Fleet = f
+	t.Cleanup(func() { must(t, f.Close(context.Background())) })
+	return m
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { db.Close() })
-	one, two := join(t, db, "one"), join(t, db, "two")
-	if !one.Leads() || two.Leads() {
-		t.Errorf("leads: %t, %t", one.Leads(), two.Leads())
+}
+
+func open(t *testing.T) *database.DB {
+	t.Helper()
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
+	must(t, err)
+	t.Cleanup(func() { must(t, db.Close()) })
+	return db
+}
+
+// TestLocate finds each kind of thing on the node of its owner.
+func TestLocate(t *testing.T) {
+	db := open(t)
+	ctx := api.WithPrincipal(t.Context(), api.Principal{Account: "team", Role: api.RoleUser})
+	a, b, alone := join(t, db, "a", "10.0.0.1:7071"), join(t, db, "b", "10.0.0.2:7071"), join(t, db, "alone", "")
+	now := time.Now()
+	box, done, lost := api.NewSandboxID(), api.NewSandboxID(), api.NewSandboxID()
+	must(t, db.InsertSandbox(ctx, api.Sandbox{ID: box, Owner: b.run, Account: "team", State: api.SandboxRunning, CreatedAt: now}))
+	must(t, db.InsertSandbox(ctx, api.Sandbox{ID: done, Owner: b.run, Account: "team", State: api.SandboxEnded, CreatedAt: now, EndedAt: now}))
+	must(t, db.InsertSandbox(ctx, api.Sandbox{ID: lost, Owner: alone.run, Account: "team", State: api.SandboxRunning, CreatedAt: now}))
+	task, plan, workspace, snapshot := api.NewTaskID(), api.NewPlanID(), api.NewWorkspaceID(), api.NewSnapshotID()
+	must(t, db.InsertTask(ctx, api.Task{ID: task, Owner: b.run, Account: "team", State: api.TaskRunning, CreatedAt: now}))
+	must(t, db.InsertSession(ctx, store.Session{ID: "c1", Key: "talk", Account: "team", Owner: b.run, CreatedAt: now, Doc: []byte("{}")}, 9))
+	must(t, db.InsertPlan(ctx, store.Plan{ID: plan, Repository: "r", Account: "team", Owner: b.run, CreatedAt: now, Doc: []byte("{}")}, 9))
+	must(t, db.InsertWorkspace(ctx, api.Workspace{ID: workspace, Name: "files", Account: "team", Owner: b.run, State: api.WorkspaceIdle, CreatedAt: now}))
+	must(t, db.InsertSnapshot(ctx, api.Snapshot{ID: snapshot, Account: "team", Owner: b.run, State: api.SnapshotReady, CreatedAt: now}))
+	for _, tt := range []struct {
+		kind forward.Kind
+		id   string
+	}{
+		{forward.Sandbox, string(box)}, {forward.Sandbox, string(done)}, {forward.Task, string(task)}, {forward.Session, "talk"}, {forward.Plan, string(plan)},
+		{forward.Workspace, string(workspace)}, {forward.Snapshot, string(snapshot)},
+	} {
+		at, err := a.Locate(ctx, tt.kind, tt.id, false)
+		if err != nil || at.Here || at.Node.ID != b.id || at.Node.Address != "10.0.0.2:7071" || at.Account != "team" || at.Silent || at.Ended != (tt.id == string(done)) {
+			t.Errorf("%s %s: %+v, %v", tt.kind, tt.id, at, err)
+		}
+		if at, err := b.Locate(ctx, tt.kind, tt.id, false); err != nil || !at.Here {
+			t.Errorf("%s on its own node: %+v, %v", tt.kind, at, err)
+		}
+		if at, err := a.Locate(ctx, tt.kind, "x", false); err != nil || !at.Here {
+			t.Errorf("%s that does not exist: %+v, %v", tt.kind, at, err)
+		}
 	}
-	if err := one.Holds(); err != nil {
+	if at, err := a.Locate(ctx, forward.Sandbox, string(lost), false); err != nil || !at.Silent {
+		t.Errorf("on a node without a listener: %+v, %v", at, err)
+	}
+	for name, here := range map[string]bool{"a": true, "b": false, string(b.id): false, "alone": true, "none": true} {
+		if at, err := a.Locate(ctx, forward.Machine, name, false); err != nil || at.Here != here {
+			t.Errorf("node %s: %+v, %v", name, at, err)
+		}
+	}
+
+	// What is made from files is made where they are.
+	where := func(n forward.Need) string {
+		t.Helper()
+		n.Account = "team"
+		nodes, err := a.Choose(ctx, n)
+		if err != nil {
+			return err.Error()
+		}
+		var names []string
+		for _, n := range nodes {
+			names = append(names, n.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	for what, n := range map[string]forward.Need{
+		"a workspace": {Workspace: "files"}, "a workspace by its ID": {Workspace: string(workspace)}, "a snapshot": {Template: string(snapshot)}, "a task again": {Task: task},
+	} {
+		if got := where(n); got != "b" {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+	if got := where(forward.Need{Here: true}); got != "a" {
+		t.Errorf("files of this machine: %q", got)
+	}
+	if got := where(forward.Need{}); !strings.Contains(got, "a") || !strings.Contains(got, "b") || strings.Contains(got, "alone") {
+		t.Errorf("anything: %q", got)
+	}
+}
+
+// TestCommands: what hortus fleet does.
+func TestCommands(t *testing.T) {
+	db, ctx := open(t), t.Context()
+	a, b := join(t, db, "a", "10.0.0.1:7071"), join(t, db, "b", "10.0.0.2:7071")
+	if f, err := a.Nodes(ctx); err != nil || f.Initialized || len(f.Nodes) != 2 || f.Self != a.id {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if _, err := a.Identity().Client(ctx, b.id); api.KindOf(err) != api.KindUnavailable || !strings.Contains(api.HintOf(err), "hortus fleet init") {
+		t.Errorf("without an authority: %v", err)
+	}
+	for range 2 {
+		if f, err := a.Init(ctx); err != nil || !f.Initialized {
+			t.Errorf("%+v, %v", f, err)
+		}
+	}
+	if _, err := b.Identity().Client(ctx, a.id); err != nil {
 		t.Error(err)
 	}
-	if _, err := one.all(t.Context(), true); err != nil || !one.Others() {
-		t.Errorf("others: %t, %v", one.Others(), err)
+	if _, err := fleet.Join(ctx, fleet.Config{Node: api.NewNodeID(), Owner: a.run, Name: "b", Rows: db, Capacity: func(context.Context) api.NodeCapacity { return api.NodeCapacity{} }}); api.KindOf(err) != api.KindExists {
+		t.Errorf("a second b: %v", err)
 	}
-	late := &Fleet{cfg: one.cfg, begun: time.Now().Add(-Lease)} // it has renewed nothing since
-	late.leads.Store(int64(Lease))
-	err = late.Holds()
-	if api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "node one has not reached the database for 10s") || late.Leads() {
-		t.Errorf("%v, leads: %t", err, late.Leads())
+	for _, name := range []string{"a", "b"} {
+		if _, err := a.Remove(ctx, name); api.KindOf(err) != api.KindConflict {
+			t.Errorf("remove %s: %v", name, err)
+		}
+	}
+	if _, err := a.Drain(ctx, "c", admin.DrainNode{}); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("drain c: %v", err)
+	}
+	if out, err := b.Drain(ctx, "b", admin.DrainNode{}); err != nil || out.Node.State != api.NodeDraining || !b.Draining() {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if _, err := b.Drain(ctx, "a", admin.DrainNode{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Choose(ctx, forward.Need{}); api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "draining") {
+		t.Errorf("all drain: %v", err)
 	}
 }

@@ -33,9 +33,8 @@ type Config struct {
 	// Leaving reports whether the daemon is stopping. Its tasks are cancelled then, which is
 	// no result of a preparation. It may be nil.
 	Leaving func() bool
-	// Leads reports whether this daemon prepares what is due, of several with the same rows; nil if it is the only one. Then it looks
-	// for what others requested, too.
-	Leads  func() bool
+	// Lead reports whether this daemon prepares for all that share the rows; nil if there are no others.
+	Lead   func(context.Context) (bool, error)
 	Owner  api.OwnerID
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -101,7 +100,7 @@ func (s *Schedule) run(ctx context.Context) {
 		case <-timer.C:
 		case <-s.cfg.Repositories.Changed():
 		}
-		next, err := s.step(ctx)
+		next, err := s.lead(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.cfg.Logger.Error("cannot prepare repositories", "error", err)
 			next = s.cfg.Now().Add(retryAfter)
@@ -111,6 +110,21 @@ func (s *Schedule) run(ctx context.Context) {
 			timer.Reset(max(0, next.Sub(s.cfg.Now())))
 		}
 	}
+}
+
+// leadEvery is how often a daemon asks whether it prepares, and looks for requests of others that share the rows.
+const leadEvery = 10 * time.Second
+
+// lead is step in the daemon that prepares. The others wait.
+func (s *Schedule) lead(ctx context.Context) (next time.Time, err error) {
+	if s.cfg.Lead == nil {
+		return s.step(ctx)
+	}
+	leads, err := s.cfg.Lead(ctx)
+	if leads && err == nil {
+		next, err = s.step(ctx)
+	}
+	return earliest(next, s.cfg.Now().Add(leadEvery)), err
 }
 
 // step prepares the repository that is due first, if any. It returns when to look again; zero

@@ -17,7 +17,8 @@
 // Calls are for the account of the principal in the context: what is another account's does not exist.
 //
 // [Webhooks] has one goroutine, which starts attempts in goroutines of their own and stores what they return. Close
-// ends it and waits for all of them. Close it before the store.
+// ends it and waits for all of them. Close it before the store. Of daemons that share the rows one delivers, and another one when that
+// one asks no more whether it does.
 //
 // The package must not know a store, the form of events on the wire, or which addresses are public.
 package webhook

@@ -92,14 +92,7 @@ func (s *sender) run(ctx context.Context) {
 	defer close(s.done)
 	for {
 		var later <-chan time.Time
-		var wait time.Duration
-		var err error
-		if s.cfg.Leads == nil || s.cfg.Leads() {
-			wait, err = s.start(ctx)
-		}
-		if s.cfg.Leads != nil && (wait == 0 || wait > poll) {
-			wait = poll
-		}
+		wait, err := s.lead(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.cfg.Logger.Error("cannot deliver lifecycle events", "error", err)
 			wait = pause
@@ -119,6 +112,26 @@ func (s *sender) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// leadEvery is how often a daemon asks whether it delivers, and looks for events of others that share the rows.
+const leadEvery = 2 * time.Second
+
+// lead is start in the daemon that delivers. The others wait.
+func (s *sender) lead(ctx context.Context) (wait time.Duration, err error) {
+	if s.cfg.Lead == nil {
+		return s.start(ctx)
+	}
+	switch leads, err := s.cfg.Lead(ctx); {
+	case err != nil:
+		return 0, err
+	case !leads:
+		return leadEvery, nil
+	}
+	if wait, err = s.start(ctx); wait == 0 || wait > leadEvery {
+		wait = leadEvery
+	}
+	return wait, err
 }
 
 // start starts the attempts that are due, and returns the time until the next is; 0 if none is known.

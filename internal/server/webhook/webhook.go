@@ -49,9 +49,8 @@ type Config struct {
 	Roots *x509.CertPool
 	// Encode returns the body of a request.
 	Encode func(api.LifecycleEvent) ([]byte, error)
-	// Leads reports whether this daemon delivers, of several with the same rows; nil if it is the only one. Then the events that others
-	// store are looked for, too.
-	Leads func() bool
+	// Lead reports whether this daemon delivers for all that share the rows, and is asked again and again; nil if there are no others.
+	Lead func(context.Context) (bool, error)
 	// Timeout is the maximum time of an attempt (default 10 s).
 	Timeout time.Duration
 	// Now and After are the clock; nil means that of package time.

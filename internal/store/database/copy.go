@@ -23,7 +23,7 @@ var copiedTables = []struct{ name, order string }{
 	{"api_key", "seq"}, {"sign_in", "seq"}, {"once", "seq"}, {"egress", "seq"}, {"secret", "seq"}, {"secret_use", "seq"},
 	{"secret_spent", "secret, scope, key"}, {"lesson", "seq"}, {"lesson_vector", "lesson"}, {"webhook", "seq"}, {"webhook_delivery", "seq"},
 	{"volume", "seq"}, {"document", "account, repository, name, version"}, {"plan", "seq"}, {"plan_item", "plan, n"},
-	{"shared_value", "name"},
+	{"shared_value", "name"}, {"leader", "name"},
 }
 
 // Bounds of a statement that inserts copied rows: Postgres has 65,535 parameters at most.

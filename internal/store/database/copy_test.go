@@ -76,6 +76,8 @@ func fullFile(t *testing.T, events int) (path string) {
 	must(db.PutNode(ctx, store.Node{ID: "n1", Name: odd, Owner: owner, State: api.NodeReady}))
 	_, err = db.ShareValue(ctx, odd, []byte(odd))
 	must(err)
+	_, err = db.Lead(ctx, odd, owner, time.Hour)
+	must(err)
 	must(db.InsertVolume(ctx, api.Volume{ID: "v1", Name: odd, CreatedAt: now}, 9))
 	_, err = db.PutDocument(ctx, api.StoredDocument{Name: "d", Title: "t", Text: odd, WrittenAt: now}, nil)
 	must(err)

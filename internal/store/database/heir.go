@@ -74,3 +74,17 @@ func (db *DB) InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Du
 	})
 	return all, err
 }
+
+// Lead implements store.Store.
+func (db *DB) Lead(ctx context.Context, what string, owner api.OwnerID, lease time.Duration) (bool, error) {
+	r, err := db.execRelieved(func() (sql.Result, error) {
+		return db.write.ExecContext(ctx, db.dialect.adapt(`
+			INSERT INTO leader (name, owner, until) VALUES ($1, $2, now_micros() + $3)
+			ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
+			WHERE leader.owner = excluded.owner OR leader.until < now_micros()`), what, string(owner), lease.Microseconds())
+	})
+	if err != nil {
+		return false, insertError(ctx, err, "leader", what, "owner "+string(owner))
+	}
+	return changed(r), nil
+}

@@ -2,12 +2,10 @@
 
 ALTER TABLE owner ADD COLUMN heir TEXT;
 
--- The node that does what only one may do, such as the delivery of webhooks, until a time by the clock of the database. epoch grows
--- with each change of the leader.
+-- Who does what one node does for all of them, such as the delivery of webhooks: until is of the clock of the database.
 
 CREATE TABLE leader (
-    name  TEXT PRIMARY KEY,
-    owner TEXT NOT NULL REFERENCES owner (id),
-    epoch INTEGER NOT NULL,
+    name  TEXT    NOT NULL PRIMARY KEY,
+    owner TEXT    NOT NULL REFERENCES owner (id),
     until INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
