@@ -105,27 +105,20 @@ func (s *System) openFleet(ctx context.Context) error {
 	return nil
 }
 
-// leads reports whether this daemon does what only one of those with the same rows does.
-func (s *System) leads() bool {
-	f := s.joined.Load()
-	return s.node == "" || f != nil && f.Leads()
-}
-
-// leadsFleet is leads; nil if no other daemon can have the same rows.
-func (s *System) leadsFleet() func() bool {
-	if s.node == "" {
-		return nil
-	}
-	return s.leads
-}
-
 // followsTask reports which tasks this daemon tells forges about: those that it runs, and the
 // ended ones that their daemon did not tell about if this one leads. It is nil if it is the only daemon.
-func (s *System) followsTask() func(api.Task) bool {
+func (s *System) followsTask() func(context.Context, api.Task) bool {
 	if s.node == "" {
 		return nil
 	}
-	return func(t api.Task) bool { return t.Owner == s.owner.Owner.ID || t.State == api.TaskDone && s.leads() }
+	leads := s.leader("webhooks of forges")
+	return func(ctx context.Context, t api.Task) bool {
+		if t.Owner == s.owner.Owner.ID {
+			return true
+		}
+		is, err := leads(ctx)
+		return t.State == api.TaskDone && is && err == nil
+	}
 }
 
 // holding serves requests as long as nothing that this node has can be another's.

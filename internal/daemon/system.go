@@ -250,8 +250,10 @@ func (s *System) openService(context.Context) error {
 
 // prune removes the rows that exceed a retention, if this daemon leads those with the same rows.
 func (s *System) prune(ctx context.Context, keep store.Retention) (store.Pruned, error) {
-	if !s.leads() {
-		return store.Pruned{}, nil
+	if leader := s.leader("old rows"); leader != nil {
+		if leads, err := leader(ctx); err != nil || !leads {
+			return store.Pruned{}, err
+		}
 	}
 	return tally.Rows{Store: s.db}.Prune(ctx, keep)
 }

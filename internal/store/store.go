@@ -106,7 +106,7 @@ type Node struct {
 // Inherited is an owner that has ended, whose rows another one takes over.
 type Inherited struct {
 	Owner api.OwnerID
-	// Node is the node that it was a run of; empty if it was none's. Name is that of the node; empty if it was removed.
+	// Node is the node that it was a run of; empty if it was none's. Name is empty if the node was removed.
 	Node api.NodeID
 	Name string
 }
@@ -124,14 +124,10 @@ type Nodes interface {
 	// removed.
 	BeatNode(ctx context.Context, id api.NodeID, owner api.OwnerID, c api.NodeCapacity) (api.NodeState, error)
 	SetNodeState(ctx context.Context, id api.NodeID, state api.NodeState) (Node, error)
-	// RemoveNode removes the row of a node, and ends its runs.
 	RemoveNode(ctx context.Context, id api.NodeID) error
-	// LeadNodes makes an owner the leader of the nodes for a time, or renews that, unless another one that has not ended is.
-	LeadNodes(ctx context.Context, owner api.OwnerID, lease time.Duration) (bool, error)
 	// InheritOwners ends the current run of each node that was silent for longer than lease. Of owners that have ended, those of
-	// nodes that are silent or were removed and left something unfinished, and all earlier runs of the heir's own node, become the
-	// heir's, unless they are another's that has not ended. It returns those that are the heir's and left something unfinished. Each
-	// owner has one heir at a time.
+	// silent nodes that left something unfinished, and all earlier runs of the heir's own node, become the heir's, unless they are
+	// another's that has not ended. It returns those that are the heir's and left something unfinished. Each owner has one heir at a time.
 	InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration) ([]Inherited, error)
 	// Lead makes an owner the one that does something for all nodes, for the time of a lease from now, unless another one is for longer.
 	// It reports whether the owner is it.

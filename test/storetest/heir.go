@@ -116,33 +116,4 @@ func testHeirs(t *testing.T, s store.Store) {
 	wantKind(t, s.UpdateSandbox(ctx, box), api.KindConflict)
 	taken.Owner = next
 	must(t, s.UpdateSandbox(ctx, taken))
-
-	// What a node left that was removed has an heir, too.
-	must(t, s.RemoveNode(ctx, lastNode.ID))
-	inherit(join("survivor"), time.Hour, next)
-}
-
-// testLeader: one owner leads at a time, until it ends or its time does.
-func testLeader(t *testing.T, s store.Store) {
-	ctx := t.Context()
-	one, two := api.NewOwnerID(), api.NewOwnerID()
-	for _, id := range []api.OwnerID{one, two} {
-		must(t, s.InsertOwner(ctx, store.Owner{ID: id, Host: "h", LockPath: "/" + string(id), StartedAt: began}))
-	}
-	lead := func(id api.OwnerID, lease time.Duration, want bool) {
-		t.Helper()
-		if got, err := s.LeadNodes(ctx, id, lease); err != nil || got != want {
-			t.Errorf("%s leads: %t, %v", id, got, err)
-		}
-	}
-	lead(one, time.Hour, true)
-	lead(two, time.Hour, false)
-	lead(one, time.Hour, true)
-	must(t, s.EndOwner(ctx, one, began))
-	lead(one, time.Hour, false)
-	lead(two, -time.Second, true) // its time is over already
-	three := api.NewOwnerID()
-	must(t, s.InsertOwner(ctx, store.Owner{ID: three, Host: "h", LockPath: "/3", StartedAt: began}))
-	lead(three, time.Hour, true)
-	lead(two, time.Hour, false)
 }

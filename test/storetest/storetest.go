@@ -19,7 +19,6 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Lease", testLease},
 		{"Nodes", testNodes},
 		{"Heirs", testHeirs},
-		{"Leader", testLeader},
 		{"RoundTrip", testRoundTrip},
 		{"ZeroTimes", testZeroTimes},
 		{"NotFound", testNotFound},

@@ -68,10 +68,9 @@ type Fleet struct {
 	renewing sync.WaitGroup
 	draining atomic.Bool
 
-	// held is when the last renewal that succeeded began, in nanoseconds of this process's clock since begun, and leads until when this
-	// node leads the others.
-	begun       time.Time
-	held, leads atomic.Int64
+	// held is when the last renewal that succeeded began, in nanoseconds of this process's clock since begun.
+	begun time.Time
+	held  atomic.Int64
 
 	mu     sync.Mutex
 	nodes  []store.Node
@@ -93,7 +92,6 @@ func Join(ctx context.Context, cfg Config) (*Fleet, error) {
 	f := &Fleet{cfg: cfg, placer: placement.New(nil), begun: begun, owners: map[api.OwnerID]api.NodeID{}}
 	f.identity = peer.New(peer.Config{Node: cfg.Node, Authority: f.authority, Known: f.Known})
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	f.lead(ctx)
 	f.renewing.Go(func() { f.renew(ctx) })
 	return f, nil
 }
@@ -151,7 +149,6 @@ func (f *Fleet) renew(ctx context.Context) {
 		switch kind := api.KindOf(err); {
 		case err == nil:
 			f.held.Store(int64(began))
-			f.lead(ctx)
 			_, _ = f.all(ctx, true) // for Others; who needs the rows sees the error
 		case ctx.Err() != nil:
 		case kind == api.KindConflict || kind == api.KindNotFound:
@@ -176,25 +173,11 @@ func (f *Fleet) Holds() error {
 	return e
 }
 
-// Leads reports whether this node does what only one node does.
-func (f *Fleet) Leads() bool { return time.Since(f.begun) < time.Duration(f.leads.Load()) }
-
 // Others reports whether another node was in service at the last look.
 func (f *Fleet) Others() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.ContainsFunc(f.nodes, func(n store.Node) bool { return n.ID != f.cfg.Node && n.Silence <= Lease })
-}
-
-// lead tries to lead the nodes, or to continue to, for as long as a lease lasts.
-func (f *Fleet) lead(ctx context.Context) {
-	began := time.Since(f.begun)
-	switch leads, err := f.cfg.Rows.LeadNodes(ctx, f.cfg.Owner, Lease); {
-	case err != nil && ctx.Err() == nil:
-		f.cfg.Logger.Warn("cannot find out which node leads; retrying", "error", err)
-	case err == nil && leads:
-		f.leads.Store(int64(began + Lease))
-	}
 }
 
 // authority reads the certificate authority of the fleet.

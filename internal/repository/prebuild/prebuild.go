@@ -130,16 +130,11 @@ func (s *Schedule) lead(ctx context.Context) (next time.Time, err error) {
 // step prepares the repository that is due first, if any. It returns when to look again; zero
 // if nothing is planned.
 func (s *Schedule) step(ctx context.Context) (next time.Time, err error) {
-	now := s.cfg.Now()
-	if s.cfg.Leads != nil {
-		if next = now.Add(retryAfter); !s.cfg.Leads() {
-			return next, nil
-		}
-	}
 	all, err := s.cfg.Repositories.List(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
+	now := s.cfg.Now()
 	slices.SortStableFunc(all, func(a, b api.Repository) int { return s.dueAt(a, now).Compare(s.dueAt(b, now)) })
 	for _, r := range all {
 		due := s.dueAt(r, now)
@@ -154,7 +149,7 @@ func (s *Schedule) step(ctx context.Context) (next time.Time, err error) {
 			return time.Time{}, err
 		}
 		if busy {
-			next = earliest(next, now.Add(retryAfter))
+			next = now.Add(retryAfter)
 			continue
 		}
 		return now, s.prepare(ctx, r)

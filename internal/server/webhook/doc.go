@@ -11,9 +11,6 @@
 //	w, err := hooks.Create(ctx, api.Webhook{URL: "https://example.org/", Events: api.LifecycleTypes()}, secret)
 //	hooks.Wake() // an event was stored
 //
-// Several daemons may share the rows: the one that leads delivers. When another one begins to lead, attempts of both may overlap, so
-// that an event can arrive twice.
-//
 // Calls are for the account of the principal in the context: what is another account's does not exist.
 //
 // [Webhooks] has one goroutine, which starts attempts in goroutines of their own and stores what they return. Close

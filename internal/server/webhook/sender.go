@@ -22,9 +22,7 @@ const (
 	maxRunning   = 32
 	maxOfAccount = 4
 	// pause follows a failure of the store.
-	pause = 5 * time.Second
-	// poll is the time between two looks for events of other daemons.
-	poll      = 2 * time.Second
+	pause     = 5 * time.Second
 	maxHeader = 64 << 10
 	maxError  = 300
 )

@@ -17,7 +17,7 @@ import (
 // copiedTables are the tables with rows, those that others refer to first, and the columns that order the rows of each: the
 // same rows have the same order in both databases.
 var copiedTables = []struct{ name, order string }{
-	{"owner", "id"}, {"node", "id"}, {"leader", "name"}, {"sandbox", "seq"}, {"exec", "seq"}, {"task", "seq"}, {"attempt", "task, n"}, {"task_tally", "account, day"},
+	{"owner", "id"}, {"node", "id"}, {"sandbox", "seq"}, {"exec", "seq"}, {"task", "seq"}, {"attempt", "task, n"}, {"task_tally", "account, day"},
 	{"run", "seq"}, {"run_step", "seq"}, {"session", "seq"}, {"session_turn", "session, n"}, {"workspace", "seq"}, {"snapshot", "seq"},
 	{"repository", "seq"}, {"hook_event", "rowid"}, {"event", "stream_kind, stream_id, seq"}, {"lifecycle", "seq"},
 	{"api_key", "seq"}, {"sign_in", "seq"}, {"once", "seq"}, {"egress", "seq"}, {"secret", "seq"}, {"secret_use", "seq"},

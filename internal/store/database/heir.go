@@ -10,16 +10,18 @@ import (
 )
 
 const (
-	// endSilentSQL ends the current runs of nodes that have not renewed their leases for $2 microseconds, but for the heir ($1).
+	// silentNodes are those that have not renewed their leases for $2 microseconds.
+	silentNodes = `SELECT id FROM node WHERE now_micros() - beat_at > $2`
+	// endSilentSQL ends their current runs, but for the heir ($1).
 	endSilentSQL = `
 		UPDATE owner SET ended_at = now_micros()
-		WHERE ended_at IS NULL AND id <> $1 AND id IN (SELECT owner FROM node WHERE now_micros() - beat_at > $2)`
-	// ofHeir are the earlier runs of the heir's node, which has one at a time. One of no node is of the same data directory.
-	ofHeir = `(node = (SELECT node FROM owner WHERE id = $1) OR node IS NULL AND lock_path = (SELECT lock_path FROM owner WHERE id = $1))`
-	// endEarlierSQL ends them.
+		WHERE ended_at IS NULL AND id <> $1 AND id IN (SELECT owner FROM node WHERE id IN (` + silentNodes + `))`
+	// sameDirectory are the runs of the heir's data directory. Those from before there were nodes have none.
+	sameDirectory = `(node = (SELECT node FROM owner WHERE id = $1) OR node IS NULL AND lock_path = (SELECT lock_path FROM owner WHERE id = $1))`
+	// endEarlierSQL ends the earlier ones: there is one at a time.
 	endEarlierSQL = `
 		UPDATE owner SET ended_at = now_micros()
-		WHERE ended_at IS NULL AND id <> $1 AND ` + ofHeir
+		WHERE ended_at IS NULL AND id <> $1 AND ` + sameDirectory
 	// unfinished are the owners of what somebody has to continue or to end.
 	unfinished = `
 		SELECT owner FROM sandbox WHERE state IN ('starting', 'running', 'paused') AND owner IS NOT NULL
@@ -31,8 +33,7 @@ const (
 	inheritSQL = `
 		UPDATE owner SET heir = $1
 		WHERE ended_at IS NOT NULL AND id <> $1
-			AND (` + ofHeir + `
-				OR node IS NOT NULL AND node NOT IN (SELECT id FROM node WHERE now_micros() - beat_at <= $2) AND id IN (` + unfinished + `))
+			AND (` + sameDirectory + ` OR (node IN (` + silentNodes + `) OR node NOT IN (SELECT id FROM node)) AND id IN (` + unfinished + `))
 			AND (heir IS NULL OR heir IN (SELECT id FROM owner WHERE ended_at IS NOT NULL))`
 	inheritedSQL = `
 		SELECT owner.id, coalesce(owner.node, ''), coalesce(node.name, '')

@@ -114,20 +114,3 @@ func (db *DB) OwnersElsewhere(ctx context.Context, node api.NodeID, lockPath str
 	return list(ctx, db.read, "owners", scanValue[api.OwnerID],
 		`SELECT id FROM owner WHERE node IS NOT NULL AND node <> $1 OR node IS NULL AND lock_path <> $2 ORDER BY id`, string(node), lockPath)
 }
-
-// LeadNodes implements store.Store.
-func (db *DB) LeadNodes(ctx context.Context, owner api.OwnerID, lease time.Duration) (bool, error) {
-	r, err := db.execRelieved(func() (sql.Result, error) {
-		return db.write.ExecContext(ctx, db.dialect.adapt(`
-		INSERT INTO leader (name, owner, epoch, until)
-		SELECT 'nodes', id, 1, now_micros() + $2 FROM owner WHERE id = $1 AND ended_at IS NULL
-		ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until,
-			epoch = leader.epoch + CASE WHEN leader.owner = excluded.owner THEN 0 ELSE 1 END
-		WHERE leader.owner = excluded.owner OR leader.until < now_micros() OR leader.owner IN (SELECT id FROM owner WHERE ended_at IS NOT NULL)`),
-			string(owner), lease.Microseconds())
-	})
-	if err != nil {
-		return false, wrapError(ctx, err, "lead the nodes")
-	}
-	return changed(r), nil
-}

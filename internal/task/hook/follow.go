@@ -54,7 +54,7 @@ func (s *Service) follows(ctx context.Context, id api.TaskID) bool {
 		return true
 	}
 	t, err := s.cfg.Task(ctx, id)
-	return api.KindOf(err) == api.KindNotFound || err == nil && s.cfg.Follows(t)
+	return api.KindOf(err) == api.KindNotFound || err == nil && s.cfg.Follows(ctx, t)
 }
 
 // goesOnce follows a task unless that is done already.

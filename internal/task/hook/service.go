@@ -67,7 +67,7 @@ type Config struct {
 	// Address is the URL that forges and browsers reach the daemon at; empty if there is none.
 	Address func() string
 	// Follows reports whether this daemon follows a task, of several with the same rows; nil if it is the only one.
-	Follows func(api.Task) bool
+	Follows func(context.Context, api.Task) bool
 	Now     func() time.Time
 	Logger  *slog.Logger
 }
