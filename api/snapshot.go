@@ -67,6 +67,9 @@ type Snapshot struct {
 	// refers to, and which the snapshot that its sandbox started from has too.
 	Bytes       int64 `json:"bytes"`
 	SharedBytes int64 `json:"sharedBytes,omitempty"`
+	// Archived is the name of its copy in the archive, from which other hosts with the same database start it; empty
+	// while there is none.
+	Archived string `json:"archived,omitempty"`
 	// PausedMS is how long the sandbox was paused for it.
 	PausedMS int64 `json:"pausedMs"`
 	// OnRestore is the shell command that runs in each sandbox that starts from it.

@@ -64,6 +64,10 @@ type Config struct {
 	// LayerArchive is a directory, or the address of an object store, for portable copies of
 	// layers; empty means none.
 	LayerArchive string
+	// SnapshotArchive has a copy of each snapshot stored in LayerArchive. FetchedBytes is the maximum size of the copies that were
+	// fetched from it; 0 is the default.
+	SnapshotArchive bool
+	FetchedBytes    int64
 	// Store is the Postgres database for the rows; without a URL they are in a file of DataDir.
 	Store Store
 	// Fleet is how other daemons with the same database reach this one.

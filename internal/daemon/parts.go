@@ -33,6 +33,7 @@ import (
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/sandbox/template"
+	"hortus.dev/internal/storage/artefact"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/layer/archive/place"
@@ -104,6 +105,9 @@ func (s *System) openStore(ctx context.Context) (err error) {
 	db, err := s.openDatabase(ctx)
 	if err != nil {
 		return err
+	}
+	if s.artefactKey, err = db.DeriveKey("snapshots in an archive"); err != nil {
+		return errors.Join(err, db.Close())
 	}
 	s.db, s.storePlace = db, db.Place()
 	s.onClose(func(context.Context) error { return s.db.Close() })
@@ -226,10 +230,16 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 		})
 		s.onClose(s.shared.Close)
 	}
-	s.snapshots, err = snapshot.Open(snapshot.Config{
+	saved := snapshot.Config{
 		Dir: s.dir.Path("snapshots"), Layers: s.layers, Space: s.space.In(s.dir.Path("snapshots")), Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
-	})
-	if err != nil {
+		ArchiveAll: s.cfg.SnapshotArchive, FetchedBytes: s.cfg.FetchedBytes,
+	}
+	if s.archive != nil {
+		if saved.Artefacts, err = artefact.New(artefact.Config{Blobs: s.archive.Blobs, Key: s.artefactKey}); err != nil {
+			return err
+		}
+	}
+	if s.snapshots, err = snapshot.Open(saved); err != nil {
 		return err
 	}
 	s.onClose(func(context.Context) error { return s.snapshots.Close() })

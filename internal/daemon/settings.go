@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"log/slog"
+	"math"
 	"os"
 
 	"hortus.dev/api"
@@ -69,7 +70,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			},
 			Keep:       upkeep.Bounds{Rows: r.Int("daemon.keep-rows"), Age: r.Stay("daemon.keep-ended")},
 			Rates:      quota.RatesConfig{Requests: r.Float("daemon.request-rate"), Creates: r.Float("daemon.create-rate")},
-			LayerBytes: r.Room("daemon.layer-size"), LayerArchive: r.Text("daemon.layer-archive"),
+			LayerBytes: r.Room("daemon.layer-size"), LayerArchive: r.Text("daemon.layer-archive"), FetchedBytes: r.Room("daemon.fetched-size"),
 			Store: Store{URL: r.Text("store.url"), PasswordFile: r.Text("store.password-file"), KeyFile: r.Text("store.key-file")},
 			Fleet: FleetConfig{Name: r.Text("fleet.name"), Listen: r.Text("fleet.listen"), Address: r.Text("fleet.address")},
 			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), CopyMemory: r.Bool("gvisor.copy-memory"),
@@ -120,6 +121,16 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 		if _, err := place.Open(out.LayerArchive); err != nil {
 			return out, api.Errorf(api.KindInvalid, "daemon.layer-archive: %w", err).WithHint("%s", api.HintOf(err))
 		}
+	}
+	switch archive := r.Text("daemon.snapshot-archive"); {
+	case archive == "on" && out.LayerArchive == "":
+		return out, api.Errorf(api.KindInvalid, "daemon.snapshot-archive is on, and there is no archive").
+			WithHint("set daemon.layer-archive to a directory or an object store (docs/layers.md)")
+	case archive != "off":
+		out.SnapshotArchive = out.LayerArchive != "" && (archive == "on" || out.Store.URL != "")
+	}
+	if out.FetchedBytes == 0 {
+		out.FetchedBytes = math.MaxInt64
 	}
 	// In these fields 0 stands for the default.
 	if out.Idle == 0 {

@@ -82,6 +82,32 @@ func TestArchiveSettings(t *testing.T) {
 	}
 }
 
+// TestSnapshotArchiveSettings: copies of snapshots are on by default if the database and the archive are for several hosts, and are refused without an
+// archive.
+func TestSnapshotArchiveSettings(t *testing.T) {
+	empty := ""
+	const archive, store = "[daemon]\nlayer-archive = '/mnt/layers'\n", "[store]\nurl = 'postgres://hortus@db.example.org/hortus'\n"
+	for text, want := range map[string]bool{
+		"": false, archive: false, store: false, archive + store: true,
+		archive + "snapshot-archive = 'on'\n":          true,
+		archive + "snapshot-archive = 'off'\n" + store: false,
+	} {
+		path := filepath.Join(t.TempDir(), "config.toml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := loadSettings(path, map[string]*string{"data-dir": &empty})
+		if err != nil || got.SnapshotArchive != want || got.FetchedBytes != 20<<30 {
+			t.Errorf("%q: %v, %d bytes, %v", text, got.SnapshotArchive, got.FetchedBytes, err)
+		}
+	}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("HORTUS_SNAPSHOT_ARCHIVE", "on")
+	if _, err := loadSettings("", nil); api.KindOf(err) != api.KindInvalid || !strings.Contains(api.HintOf(err), "daemon.layer-archive") {
+		t.Errorf("on without an archive: %v", err)
+	}
+}
+
 // TestEmbeddingSettings: the model and the similarity are settings, and off by default.
 func TestEmbeddingSettings(t *testing.T) {
 	empty := ""

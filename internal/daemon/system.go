@@ -78,10 +78,12 @@ type System struct {
 	events     *event.Log
 	telemetry  *telemetry.Telemetry
 
-	layers     *layer.Store
-	archive    *archive.Archive // of layers; nil if there is none
-	layerAdded chan struct{}    // has something when a layer was added
-	workspaces *workspace.Store
+	layers  *layer.Store
+	archive *archive.Archive // of layers; nil if there is none
+	// artefactKey encrypts copies of snapshots in the archive.
+	artefactKey []byte
+	layerAdded  chan struct{} // has something when a layer was added
+	workspaces  *workspace.Store
 	// shared are the workspaces that other hosts use too; nil without an archive of layers.
 	shared *shared.Workspaces
 	// space is the file system of the data directory.
@@ -186,6 +188,7 @@ func (s *System) recover(ctx context.Context) error {
 	if _, err := s.snapshots.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of snapshots is incomplete", "error", err)
 	}
+	s.snapshots.Start()
 	did, err := s.sandboxes.Recoverer.Recover(ctx, others.Ended)
 	if err != nil {
 		// A sandbox that could not be cleaned up keeps its row, and the next daemon tries again.

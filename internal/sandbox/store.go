@@ -59,6 +59,9 @@ type Snapshots interface {
 	Tag(ctx context.Context, id api.SnapshotID, names []string) (api.Snapshot, error)
 	Untag(ctx context.Context, id api.SnapshotID, name string) (api.Snapshot, error)
 	Remove(ctx context.Context, id api.SnapshotID, reason string) (api.Snapshot, error)
+	// Archive stores a copy where other hosts with the same rows can use it, and returns when it is stored. It fails with
+	// KindUnsupported if there is no such place.
+	Archive(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 }
 
 // Need is the capacity that one sandbox takes on its host: its limits.

@@ -212,6 +212,8 @@ type Snapshots interface {
 	InsertSnapshot(ctx context.Context, s api.Snapshot) error
 	UpdateSnapshot(ctx context.Context, s api.Snapshot) error
 	Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	// ChangeSnapshot reads a row, which change changes, and stores it, in one transaction; change may be called again.
+	ChangeSnapshot(ctx context.Context, id api.SnapshotID, change func(*api.Snapshot) error) (api.Snapshot, error)
 	// ListSnapshots lists those that live; with all, the newest MaxListed of all.
 	ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
 	SnapshotPage(ctx context.Context, account string, all bool, p api.PageRequest) (rows []api.Snapshot, next string, err error)

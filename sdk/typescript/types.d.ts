@@ -2718,6 +2718,7 @@ export interface SignalExec {
 
 export interface Snapshot {
   account?: string;
+  archived?: string;
   buildKey?: string;
   bytes: number;
   createdAt: string;

@@ -14,7 +14,7 @@ const Bucket = "layers"
 
 // Server starts an S3-compatible server in memory, with an empty bucket, and sets credentials in
 // the environment. Each request passes through around, unless it is nil.
-func Server(t *testing.T, around func(http.Handler) http.Handler) *httptest.Server {
+func Server(t testing.TB, around func(http.Handler) http.Handler) *httptest.Server {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "name-of-a-test-key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret-of-a-test-key")

@@ -88,6 +88,22 @@ func testSnapshots(t *testing.T, s store.Store) {
 	}
 	_, err = s.FindSnapshot(ctx, "%")
 	wantKind(t, err, api.KindNotFound)
+
+	// A change of one field keeps the others, and a final row does not change back.
+	changed, err := s.ChangeSnapshot(ctx, found.ID, func(r *api.Snapshot) error { r.Archived = "0123"; return nil })
+	must(t, err)
+	found.Archived = "0123"
+	got, err = s.Snapshot(ctx, found.ID)
+	must(t, err)
+	if diff := cmp.Diff(found, got) + cmp.Diff(found, changed); diff != "" {
+		t.Error("changed:", diff)
+	}
+	_, err = s.ChangeSnapshot(ctx, found.ID, func(*api.Snapshot) error { return api.Errorf(api.KindConflict, "no") })
+	wantKind(t, err, api.KindConflict)
+	_, err = s.ChangeSnapshot(ctx, api.NewSnapshotID(), func(*api.Snapshot) error { return nil })
+	wantKind(t, err, api.KindNotFound)
+	_, err = s.ChangeSnapshot(ctx, broken.ID, func(r *api.Snapshot) error { r.State = api.SnapshotReady; return nil })
+	wantKind(t, err, api.KindConflict)
 }
 
 // testTemplates changes names of templates in one transaction.

@@ -112,6 +112,9 @@ func showSnapshot(a *app.App, s api.Snapshot) error {
 		row("limits", fmt.Sprintf("%g processors, %s memory, %d processes, %s disk", l.CPUs, human.Size(l.MemoryBytes), l.Processes, human.Size(l.DiskBytes)))
 		row("identities", strings.Join(s.Identities, ", "))
 		row("size", human.Size(s.Bytes)+sharedSize(s))
+		if s.Archived != "" {
+			row("archived", "other daemons with the same database can start from it")
+		}
 		row("on restore", s.OnRestore)
 		for _, l := range s.Listeners {
 			row("warning", shared(l))

@@ -340,6 +340,10 @@ func (f *fakeSnapshots) Remove(_ context.Context, id api.SnapshotID, _ string) (
 	return s, os.RemoveAll(filepath.Join(f.dir, string(id)))
 }
 
+func (f *fakeSnapshots) Archive(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
+	return f.Snapshot(ctx, id)
+}
+
 type noLog struct{}
 
 func (noLog) Append(context.Context, api.Stream, api.EventType, any) (api.Event, error) {

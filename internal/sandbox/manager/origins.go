@@ -91,8 +91,8 @@ func (o *origins) restorable(ctx context.Context, b sandbox.Backend, s api.Snaps
 			return err
 		}
 		if !slices.Contains(now, layer.Digest(d)) {
-			return api.Errorf(api.KindConflict, "snapshot %s depends on programs of this machine that have changed since it was taken (%.17s)", s.ID, d).
-				WithHint("take a new snapshot")
+			return api.Errorf(api.KindConflict, "snapshot %s depends on programs of the machine where it was taken, which have changed or are others here (%.17s)", s.ID, d).
+				WithHint("take a new snapshot; to start it on other machines, take it of a sandbox with a container image (--template)")
 		}
 	}
 	return nil

@@ -53,6 +53,33 @@ func (p *Pauser) PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox,
 	return p.suspend(ctx, id, true)
 }
 
+// Deposit pauses a sandbox to disk, unless it is paused there, and returns when its state is in the archive. The sandbox is still this
+// daemon's. If its row gets another owner, with the same rows and the same archive, Resume of that owner continues it there:
+//
+//	row, err := a.Pauser.Deposit(ctx, id)         // on host a
+//	row.Owner = b                                 // in the database, by who moves it
+//	row, err = b.Sandboxes.Resume(ctx, id)        // on host b
+//
+// Errors: KindUnsupported without an archive, and if memory cannot be saved; those of PauseToDisk and of the archive. After an error of the
+// archive the sandbox is paused, and Deposit can be called again.
+func (p *Pauser) Deposit(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	store, err := p.origins.store()
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	row, err := p.rows.Sandbox(ctx, id)
+	if err != nil {
+		return row, err
+	}
+	if !suspended(row) {
+		if row, err = p.PauseToDisk(ctx, id); err != nil {
+			return row, err
+		}
+	}
+	_, err = store.Archive(ctx, row.Snapshot)
+	return row, err
+}
+
 func (p *Pauser) suspend(ctx context.Context, id api.SandboxID, files bool) (api.Sandbox, error) {
 	store, err := p.origins.store()
 	if err != nil {

@@ -24,5 +24,14 @@
 // Temporary images (of forks) are in a directory of this run. A kernel lock distinguishes it from that of an
 // earlier run.
 //
+// # Other hosts
+//
+// With an archive (package artefact) a snapshot can be opened on another host that has the same rows. [Store.Archive] stores a copy and the
+// name of its manifest in the row; [Store.Start] does so for each snapshot, in a goroutine that Close waits for. [Store.Use] fetches what is
+// not here, into a directory of copies with a maximum size, and what is damaged. A row whose snapshot has a copy does not become broken.
+//
+//	r, err := a.Archive(ctx, id)            // on one host
+//	r, dir, done, err := b.Use(ctx, id)     // on another one
+//
 // The package must not know a backend, the manager, SQL, or what the files mean.
 package snapshot

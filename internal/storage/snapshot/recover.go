@@ -30,6 +30,9 @@ func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, 
 		m, err := s.inspect(r.ID)
 		var d *damage
 		switch {
+		case errors.As(err, &d) && s.archived(r):
+			errs = append(errs, s.discard(r.ID)) // of another host, or fetched when it is used
+			continue
 		case errors.As(err, &d):
 			reason := d.why
 			if r.State == api.SnapshotSaving {
@@ -78,7 +81,7 @@ func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, 
 // inspect looks at a directory that has a snapshot's name, but for the bytes of its
 // files.
 func (s *Store) inspect(id api.SnapshotID) (manifest, error) {
-	dir, err := s.openDir(id)
+	dir, err := openDir(s.path(id))
 	if err != nil {
 		return manifest{}, err
 	}

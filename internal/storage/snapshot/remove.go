@@ -37,22 +37,28 @@ func (s *Store) release(r api.Snapshot) error {
 	if u := s.uses[r.ID]; u != nil && u.n > 0 {
 		u.remove = true
 		s.mu.Unlock()
+		s.unarchive(r)
 		return nil
 	}
 	delete(s.uses, r.ID)
 	s.mu.Unlock()
 	defer s.cfg.Space.Ledger().Changed(r.Account)
+	s.unarchive(r)
 	return s.discard(r.ID)
 }
 
 // Forget removes the files of a snapshot that no row knows.
 func (s *Store) Forget(id api.SnapshotID) error { return s.discard(id) }
 
-// discard removes a snapshot's directory. It is renamed first: what is interrupted
-// must not look whole, and is swept.
+// discard removes a snapshot's directory, and that of a copy that was fetched.
 func (s *Store) discard(id api.SnapshotID) error {
-	away := filepath.Join(s.dir, gone+string(id))
-	err := os.Rename(s.path(id), away)
+	return errors.Join(s.discardDir(id, s.path(id)), s.discardDir(id, s.fetchedPath(id)))
+}
+
+// discardDir removes one directory. It is renamed first: what is interrupted must not look whole, and is swept.
+func (s *Store) discardDir(id api.SnapshotID, path string) error {
+	away := filepath.Join(filepath.Dir(path), gone+string(id))
+	err := os.Rename(path, away)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

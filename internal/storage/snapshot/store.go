@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/perkey"
+	"hortus.dev/internal/storage/artefact"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/storedir"
@@ -29,6 +31,8 @@ const (
 	aside     = "new-"
 	gone      = "gone-"
 	transient = "transient-"
+	// fetched is the directory of what was fetched.
+	fetched = "fetched"
 )
 
 // Rows is where a store keeps what exists. Its methods fail with KindNotFound and
@@ -36,6 +40,8 @@ const (
 type Rows interface {
 	InsertSnapshot(ctx context.Context, s api.Snapshot) error
 	UpdateSnapshot(ctx context.Context, s api.Snapshot) error
+	// ChangeSnapshot changes a row in one transaction; change may be called again.
+	ChangeSnapshot(ctx context.Context, id api.SnapshotID, change func(*api.Snapshot) error) (api.Snapshot, error)
 	Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 	// ListSnapshots returns the newest first; final ones too when all is set.
 	ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
@@ -54,6 +60,12 @@ type Config struct {
 	Rows   Rows
 	// Owner is the daemon run whose rows these are.
 	Owner api.OwnerID
+	// Artefacts keeps copies in an archive, which other hosts with the same rows open; nil if there is none.
+	Artefacts *artefact.Store
+	// ArchiveAll has Start store a copy of each snapshot.
+	ArchiveAll bool
+	// FetchedBytes is the maximum size of what was fetched from the archive; 0 is DefaultFetched.
+	FetchedBytes int64
 	// Space is the file system of Dir; nil means one without a floor.
 	Space  *space.Space
 	Now    func() time.Time
@@ -65,6 +77,7 @@ type Config struct {
 //	<id>/manifest.json, <id>/...   a snapshot
 //	new-*, gone-*                  being written or removed, or left by a process that died
 //	transient-<owner>/...          images of one run that are needed for a moment
+//	fetched/<id>/...               a copy of a snapshot of the archive
 //
 // Its methods may be called from several goroutines.
 type Store struct {
@@ -78,6 +91,14 @@ type Store struct {
 	mu   sync.Mutex
 	uses map[api.SnapshotID]*use
 	sums sums
+	// turns has a snapshot while it is fetched, archived or evicted.
+	turns perkey.Locks
+
+	// ctx ends with Close, which waits for work.
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	saved  chan struct{} // has something when a snapshot became ready
 	// scratch is the locked directory of this run; nil until it is needed.
 	scratch *os.File
 
@@ -94,19 +115,29 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.FetchedBytes = cmp.Or(cfg.FetchedBytes, DefaultFetched)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	dir, err := storedir.Open(what, cfg.Dir, os.RemoveAll, aside, gone, transient)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{cfg: cfg, dir: dir, uses: map[api.SnapshotID]*use{}, step: func(string) {}}, nil
+	if cfg.Artefacts != nil {
+		if _, err := storedir.Open(what, filepath.Join(dir, fetched), os.RemoveAll, aside, gone); err != nil {
+			return nil, err
+		}
+	}
+	s := &Store{cfg: cfg, dir: dir, uses: map[api.SnapshotID]*use{}, saved: make(chan struct{}, 1), step: func(string) {}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
 }
 
 // Dir is where the store lives.
 func (s *Store) Dir() string { return s.dir }
 
-// Close removes the images of this run that were needed for a moment.
+// Close ends what Start began, and removes the images of this run that were needed for a moment.
 func (s *Store) Close() error {
+	s.cancel()
+	s.work.Wait()
 	s.mu.Lock()
 	f := s.scratch
 	s.scratch = nil

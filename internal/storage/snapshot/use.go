@@ -38,12 +38,13 @@ type print struct {
 func (s *Store) path(id api.SnapshotID) string { return filepath.Join(s.dir, string(id)) }
 
 // Use returns the directory of a snapshot, which was checked and stays until done is
-// called. Its manifest, and the names and lengths of its files, are looked at each
+// called. One that is not on this host is fetched from the archive. Its manifest, and the names and lengths of its files, are looked at each
 // time. The first time in the life of the store, and again when a file was touched,
 // every byte is read.
 //
 // Errors: KindNotFound for one that is not there, KindConflict for one that is
-// not ready, whose files are not as they were, or whose layers are gone.
+// not ready, whose files are not as they were, or whose layers are gone, KindExhausted if the disk is full, and
+// those of the archive.
 func (s *Store) Use(ctx context.Context, id api.SnapshotID) (r api.Snapshot, dir string, done func(), err error) {
 	if r, err = s.cfg.Rows.Snapshot(ctx, id); err != nil {
 		return r, "", nil, err
@@ -51,27 +52,41 @@ func (s *Store) Use(ctx context.Context, id api.SnapshotID) (r api.Snapshot, dir
 	if err := usable(r); err != nil {
 		return r, "", nil, err
 	}
-	if err := s.stands(r); err != nil {
+	if err := s.bringLayers(ctx, r); err != nil {
 		return r, "", nil, err
 	}
-	u := s.hold(id)
-	if u == nil {
-		return r, "", nil, api.Errorf(api.KindNotFound, "snapshot %s was removed", id)
+	u, err := s.bring(ctx, r)
+	if err != nil {
+		return r, "", nil, err
 	}
-	if err := s.look(ctx, u, r); err != nil {
+	err = s.look(ctx, u, r)
+	var d *damage
+	if errors.As(err, &d) && s.archived(r) {
+		s.cfg.Logger.Warn("a snapshot is damaged, and fetched from the archive", "snapshot", id, "reason", d.why)
 		s.letGo(id, u)
-		var d *damage
+		if err := s.discard(id); err != nil {
+			return r, "", nil, err
+		}
+		if u, err = s.bring(ctx, r); err != nil {
+			return r, "", nil, err
+		}
+		err = s.look(ctx, u, r)
+	}
+	if err != nil {
+		s.letGo(id, u)
 		if !errors.As(err, &d) {
 			if ctx.Err() != nil {
 				return r, "", nil, ctx.Err()
 			}
 			return r, "", nil, api.Errorf(api.KindInternal, "snapshot %s: %w", id, err)
 		}
-		s.fail(r, d.why)
+		if !s.archived(r) { // another host may have it
+			s.fail(r, d.why)
+		}
 		return r, "", nil, api.Errorf(api.KindConflict, "snapshot %s is broken: %s", id, d.why).
 			WithHint("remove it and take a new snapshot")
 	}
-	return r, s.path(id), sync.OnceFunc(func() { s.letGo(id, u) }), nil
+	return r, s.place(id), sync.OnceFunc(func() { s.letGo(id, u) }), nil
 }
 
 func usable(r api.Snapshot) error {
@@ -119,7 +134,7 @@ func (s *Store) letGo(id api.SnapshotID, u *use) {
 func (s *Store) look(ctx context.Context, u *use, r api.Snapshot) error {
 	u.looking.Lock()
 	defer u.looking.Unlock()
-	dir, err := s.openDir(r.ID)
+	dir, err := openDir(s.place(r.ID))
 	if err != nil {
 		return err
 	}
@@ -145,8 +160,8 @@ func (s *Store) look(ctx context.Context, u *use, r api.Snapshot) error {
 }
 
 // openDir opens a snapshot's directory, which is no link.
-func (s *Store) openDir(id api.SnapshotID) (*os.File, error) {
-	dir, err := os.OpenFile(s.path(id), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+func openDir(path string) (*os.File, error) {
+	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 		return nil, damaged("its directory is missing")
 	}
@@ -160,7 +175,7 @@ func check(dir *os.File, r api.Snapshot) (manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	if o := m.Snapshot; o.ID != r.ID || o.Kind != r.Kind || o.Image != r.Image || o.Sandbox != r.Sandbox ||
+	if o := m.Snapshot; o.ID != r.ID || o.Kind != r.Kind || o.Image != r.Image || o.Sandbox != r.Sandbox || o.Account != r.Account ||
 		o.Paused != r.Paused || o.Limits != r.Limits || !slices.Equal(o.Layers, r.Layers) {
 		return m, damaged("its manifest belongs to another snapshot")
 	}

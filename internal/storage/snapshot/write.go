@@ -63,6 +63,10 @@ func (s *Store) Write(ctx context.Context, r api.Snapshot, need int64, save func
 		return r, api.Errorf(kindOf(err), "snapshot %s: %w", r.ID, err)
 	}
 	s.step("replaced")
+	select {
+	case s.saved <- struct{}{}:
+	default: // the next look sees this one too
+	}
 	return r, nil
 }
 

@@ -215,6 +215,25 @@ func (db *DB) UpdateSnapshot(ctx context.Context, s api.Snapshot) error {
 	return db.snapshots.update(ctx, s)
 }
 
+// ChangeSnapshot implements store.Store.
+func (db *DB) ChangeSnapshot(ctx context.Context, id api.SnapshotID, change func(*api.Snapshot) error) (s api.Snapshot, err error) {
+	err = db.inTx(ctx, "snapshot "+string(id), func(tx *sql.Tx) error {
+		s, err = get(ctx, tx, "snapshot", string(id), db.snapshots.scan, db.dialect.adapt(selectSnapshotSQL+" WHERE id = $1 FOR UPDATE"))
+		if err == nil {
+			err = change(&s)
+		}
+		if err != nil {
+			return err
+		}
+		args, err := db.snapshots.args(s)
+		if err != nil {
+			return err
+		}
+		return db.snapshots.updateIn(ctx, tx, args)
+	})
+	return s, err
+}
+
 // Snapshot implements store.Store.
 func (db *DB) Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
 	return db.snapshots.get(ctx, db.read, id)

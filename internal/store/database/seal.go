@@ -3,7 +3,9 @@ package database
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,7 +22,10 @@ const keySuffix = "-key"
 
 // sealer encrypts secret values of rows with AES-256-GCM. The row is additional data, so that a
 // value cannot be moved to another row.
-type sealer struct{ aead cipher.AEAD }
+type sealer struct {
+	aead cipher.AEAD
+	key  []byte
+}
 
 // openSealer reads the key, or creates it if it does not exist.
 func openSealer(file string) (*sealer, error) {
@@ -36,7 +41,13 @@ func openSealer(file string) (*sealer, error) {
 		return nil, err
 	}
 	aead, err := cipher.NewGCM(block)
-	return &sealer{aead}, err
+	return &sealer{aead, key}, err
+}
+
+// DeriveKey returns a key for values outside of the database, of 32 bytes. It depends on the key of sealed values and on the purpose, and
+// is the same for all daemons that have the key.
+func (db *DB) DeriveKey(purpose string) ([]byte, error) {
+	return hkdf.Key(sha256.New, db.sealer.key, nil, "hortus "+purpose, 32)
 }
 
 // seal encrypts a value for a row.

@@ -3602,6 +3602,7 @@ Snapshot = TypedDict(
     "Snapshot",
     {
         "account": 'NotRequired[str]',
+        "archived": 'NotRequired[str]',
         "buildKey": 'NotRequired[str]',
         "bytes": 'int',
         "createdAt": 'str',

@@ -25,7 +25,11 @@ func (b *Bucket) Put(ctx context.Context, name string, r io.Reader) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	part := make([]byte, b.cfg.PartSize)
+	size := b.cfg.PartSize
+	if known, ok := r.(*bytes.Reader); ok {
+		size = min(size, known.Len()+1) // one more than it has, to find its end
+	}
+	part := make([]byte, size)
 	n, last, err := fill(r, part)
 	if err != nil {
 		return err
