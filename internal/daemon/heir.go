@@ -45,6 +45,7 @@ func (s *System) openTakeover(context.Context) error {
 			}},
 			{What: "sessions", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.sessions.TakeOver(ctx, e.Gone) }},
 			{What: "plans", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.plans.Recover(ctx, e.Gone) }},
+			{What: "webhooks of forges", Do: func(ctx context.Context, _ takeover.Estate) (int, error) { return 0, s.hooks.Recover(ctx) }},
 		},
 	})
 	s.onClose(t.Close)
@@ -76,12 +77,4 @@ func (s *System) leader(what string) func(context.Context) (bool, error) {
 		return nil
 	}
 	return func(ctx context.Context) (bool, error) { return s.db.Lead(ctx, what, s.owner.Owner.ID, fleet.Lease) }
-}
-
-// mine reports whether a task is this daemon's; nil if there are no other nodes.
-func (s *System) mine() func(api.Task) bool {
-	if s.node == "" {
-		return nil
-	}
-	return func(t api.Task) bool { return t.Owner == s.owner.Owner.ID }
 }
