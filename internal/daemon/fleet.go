@@ -21,6 +21,8 @@ import (
 	"hortus.dev/internal/sandbox/quota"
 	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/server/forward"
+	"hortus.dev/internal/server/front"
+	httpapi "hortus.dev/internal/server/http"
 	"hortus.dev/internal/server/peer"
 )
 
@@ -96,10 +98,41 @@ func (s *System) openFleet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.joined.Store(s.fleet)
 	s.onClose(s.fleet.Close)
 	s.forwarder = forward.New(forward.Config{Self: s.node, Directory: s.fleet, Choose: s.fleet.Choose, Draining: s.fleet.Draining, TLS: s.fleet.Identity().Client, Logger: s.log})
 	s.onClose(func(context.Context) error { s.forwarder.Close(); return nil })
 	return nil
+}
+
+// followsTask reports which tasks this daemon tells forges about: those that it runs, and the
+// ended ones that their daemon did not tell about if this one leads. It is nil if it is the only daemon.
+func (s *System) followsTask() func(context.Context, api.Task) bool {
+	if s.node == "" {
+		return nil
+	}
+	leads := s.leader("webhooks of forges")
+	return func(ctx context.Context, t api.Task) bool {
+		if t.Owner == s.owner.Owner.ID {
+			return true
+		}
+		is, err := leads(ctx)
+		return t.State == api.TaskDone && is && err == nil
+	}
+}
+
+// holding serves requests as long as nothing that this node has can be another's.
+func (s *System) holding(next http.Handler) http.Handler {
+	if s.fleet == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.fleet.Holds(); err != nil && !front.Operational(r) && r.URL.Path != "/v1/stop" {
+			httpapi.Fail(w, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // fleetOperations returns the nodes for commands; nil if this daemon is none.
@@ -188,7 +221,7 @@ func (s *System) nodeServer(doors map[forward.Door]http.Handler) service.Server 
 	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, end := requests.Serve(r.Context())
 		defer end()
-		h.ServeHTTP(w, r.WithContext(ctx))
+		s.holding(h).ServeHTTP(w, r.WithContext(ctx))
 	})
 	return service.Server{Listener: tls.NewListener(s.nodes, s.fleet.Identity().Server()), Server: &http.Server{
 		Handler: counted, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: nodeIdle, MaxHeaderBytes: nodeHead,

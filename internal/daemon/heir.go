@@ -45,6 +45,7 @@ func (s *System) openTakeover(context.Context) error {
 			}},
 			{What: "sessions", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.sessions.TakeOver(ctx, e.Gone) }},
 			{What: "plans", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.plans.Recover(ctx, e.Gone) }},
+			{What: "webhooks of forges", Do: func(ctx context.Context, _ takeover.Estate) (int, error) { return 0, s.hooks.Recover(ctx) }},
 		},
 	})
 	s.onClose(t.Close)

@@ -122,7 +122,10 @@ func (s *System) openStore(ctx context.Context) (err error) {
 	s.onClose(s.owner.Close)
 	log := event.Config{Store: s.db}
 	if s.cfg.Store.URL != "" {
-		log.Poll = pollEvents
+		log.Poll, log.Others = pollEvents, func() bool {
+			f := s.joined.Load()
+			return f != nil && f.Others()
+		}
 	}
 	s.events = event.NewLog(log)
 	s.onClose(func(context.Context) error { s.events.Close(); return nil })
@@ -436,8 +439,9 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	})
 	s.onClose(s.plans.Close)
 	s.hooks = hook.New(hook.Config{
-		Rows: s.db, Repositories: s.connected, Secrets: s.secrets, Engine: s.tasks, Task: s.db.Task, Mine: s.mine(), Log: s.facts(), Locate: s.forges.Location, Address: s.publicURL, Logger: s.log,
-		Forge: func(ctx context.Context, remote string) (hook.Forge, error) { return s.forges.Repository(ctx, remote) },
+		Rows: s.db, Repositories: s.connected, Secrets: s.secrets, Engine: s.tasks, Task: s.db.Task, Log: s.facts(), Locate: s.forges.Location, Address: s.publicURL, Logger: s.log,
+		Follows: s.followsTask(),
+		Forge:   func(ctx context.Context, remote string) (hook.Forge, error) { return s.forges.Repository(ctx, remote) },
 	})
 	s.onClose(s.hooks.Close)
 	return nil

@@ -94,8 +94,12 @@ func (s *System) openGuards(ctx context.Context) (err error) {
 	g.keys = key.New(key.Config{Rows: s.db, CheckEgress: s.sandboxes.Policies.CheckEgress, CheckIsolation: s.sandboxes.Backends.Known})
 	g.rates = quota.NewRates(s.cfg.Rates)
 	m := s.sandboxes
+	among := api.OwnerID("")
+	if s.node != "" {
+		among = s.owner.Owner.ID
+	}
 	g.quota = quota.New(quota.Config{
-		Creator: m.Creator, Planner: m.Planner, Forker: m.Forker, Templates: m.Templates, Sandboxes: m.Sandboxes, Backends: m.Backends, Rates: g.rates,
+		Creator: m.Creator, Planner: m.Planner, Forker: m.Forker, Templates: m.Templates, Sandboxes: m.Sandboxes, Backends: m.Backends, Rates: g.rates, Owner: among,
 	})
 	g.authenticator = access.NewAuthenticator(g.keys, g.rates)
 	g.workspaces = access.NewWorkspaces(g.durable, g.rates)

@@ -65,7 +65,9 @@ type System struct {
 	// node is the ID of the data directory among those that share the database; empty if the rows are in a file.
 	node api.NodeID
 	// fleet is nil if the rows are in a file.
-	fleet     *fleet.Fleet
+	fleet *fleet.Fleet
+	// joined is fleet for goroutines that begin before it is set.
+	joined    atomic.Pointer[fleet.Fleet]
 	forwarder *forward.Forwarder
 	// nodes is the listener for other nodes; nil if there is none.
 	nodes net.Listener
@@ -181,13 +183,13 @@ func (s *System) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Snapshots first: whether a sandbox is paused to disk depends on its snapshot. Files are those of this data directory, even if another node
-	// takes over the rest.
+	// Snapshots first: whether a sandbox is paused to disk depends on its snapshot. Files and sandboxes are those of this data directory,
+	// also if another node takes over the rest.
 	if _, err := s.snapshots.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of snapshots is incomplete", "error", err)
 	}
 	s.snapshots.Start()
-	did, err := s.sandboxes.Recoverer.Recover(ctx, gone)
+	did, err := s.sandboxes.Recoverer.Recover(ctx, others.Ended)
 	if err != nil {
 		// A sandbox that could not be cleaned up keeps its row, and the next daemon tries again.
 		s.log.Error("recovery of sandboxes is incomplete", "error", err)
@@ -223,7 +225,7 @@ func (s *System) recover(ctx context.Context) error {
 
 // openService starts the daemon's life: from now on rows are removed, and guests booted ahead.
 func (s *System) openService(context.Context) error {
-	k := upkeep.NewPruner(upkeep.PrunerConfig{Prune: tally.Rows{Store: s.db}.Prune, Bounds: s.cfg.Keep, Logger: s.log})
+	k := upkeep.NewPruner(upkeep.PrunerConfig{Prune: s.prune, Bounds: s.cfg.Keep, Logger: s.log})
 	s.onClose(k.Close)
 	s.onClose(upkeep.NewTrimmer(s.keeper, s.layerAdded, 0).Close)
 	stop := func() {
@@ -247,6 +249,16 @@ func (s *System) openService(context.Context) error {
 		_ = s.service.StopKeeping(context.Background(), true) // with force it cannot fail
 	})
 	return nil
+}
+
+// prune removes the rows that exceed a retention, if this daemon leads those with the same rows.
+func (s *System) prune(ctx context.Context, keep store.Retention) (store.Pruned, error) {
+	if leader := s.leader("old rows"); leader != nil {
+		if leads, err := leader(ctx); err != nil || !leads {
+			return store.Pruned{}, err
+		}
+	}
+	return tally.Rows{Store: s.db}.Prune(ctx, keep)
 }
 
 // Serve listens and serves until ctx ends, a client stops the daemon, or it is idle. ready is called when clients can connect.
@@ -279,13 +291,13 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 	doors := map[forward.Door]http.Handler{forward.DoorV1: s.telemetry.HTTP("http", api), forward.DoorE2B: s.controlServer(), forward.DoorSandbox: s.planeServer(at)}
 	// A client that can open the socket is its owner; NewListener checks that.
 	servers := []service.Server{{
-		Server:   front.NewSocketServer(s.operations(doors[forward.DoorV1]), s.service.Track),
+		Server:   front.NewSocketServer(s.operations(s.holding(doors[forward.DoorV1])), s.service.Track),
 		Listener: httpapi.NewListener(ln),
 	}}
 	if on.Listener != nil {
 		agents, inside := s.mcpServer(api, signIn.Challenge())
 		all := s.servers(doors, s.consoleServers(files, signIns), agents, signIn)
-		servers = append(servers, service.Server{Server: front.NewServer(s.front(all, signIns, on.TLS), on.TLS, s.cfg.Front.Bounds, s.service.Track, s.log), Listener: on.Listener}, inside)
+		servers = append(servers, service.Server{Server: front.NewServer(s.holding(s.front(all, signIns, on.TLS)), on.TLS, s.cfg.Front.Bounds, s.service.Track, s.log), Listener: on.Listener}, inside)
 	} else {
 		servers = append(servers, closed.server(api))
 	}

@@ -423,6 +423,7 @@ export interface DaemonInfo {
   dataDir: string;
   forges?: string;
   models?: string;
+  node?: string;
   owner: string;
   pid: number;
   sandboxes: number;
@@ -534,6 +535,16 @@ export interface Document {
   name: string;
   text: string;
   version?: number;
+}
+
+export interface DrainNode {
+  force?: boolean;
+}
+
+export interface DrainedNode {
+  ended?: number;
+  node: FleetNode;
+  sandboxes: string[];
 }
 
 export interface EgressAsk {
@@ -1210,6 +1221,23 @@ export interface FilePolicy {
   writable?: string[];
 }
 
+export interface Fleet {
+  initialized: boolean;
+  nodes: FleetNode[];
+  self: string;
+}
+
+export interface FleetNode {
+  address?: string;
+  beatAt: string;
+  capacity: NodeCapacity;
+  gone?: boolean;
+  id: string;
+  name: string;
+  silentMs: number;
+  state: string;
+}
+
 export interface ForgeReport {
   fix?: string;
   host: string;
@@ -1535,6 +1563,19 @@ export interface Models {
   large?: string;
   planner?: string;
   small?: string;
+}
+
+export interface NodeCapacity {
+  cpus?: number;
+  isolations?: string[];
+  load?: number;
+  memoryBudget?: number;
+  memoryPromised?: number;
+  sandboxes: number;
+  tasks?: number;
+  templates?: string[];
+  version?: string;
+  waiting?: number;
 }
 
 export interface NotInstalled {

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -75,6 +77,7 @@ func TestAnyDoor(t *testing.T) {
 		t.Errorf("commands: %+v", execs)
 	}
 
+	world.Needs(t, s, "python3")
 	// Ports: as a stream, at an address of its own, and as another protocol.
 	world.OK(t, s.WriteFile(ctx, "", "echo.py", strings.NewReader(echo)))
 	server := s.Command(ctx, "python3", "echo.py")
@@ -83,7 +86,7 @@ func TestAnyDoor(t *testing.T) {
 	world.OK(t, server.Start())
 	go func() { w.CloseWithError(server.Wait()) }()
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Skipf("the sandbox has no Python: %q, %v", line, err)
+		t.Fatalf("the program printed %q, %v", line, err)
 	}
 	upgrade := "GET / HTTP/1.1\r\nHost: 4321-" + string(s.ID()) + ".localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
 	speak := func(how string, conn net.Conn) {
@@ -156,16 +159,76 @@ func TestE2B(t *testing.T) {
 			if status, _ := call(t, "POST", w.URL+"/sandboxes/"+id+"/timeout", `{"timeout":90}`, "X-API-Key", k.Secret); status != 204 {
 				t.Errorf("node %d: the timeout is %d", i, status)
 			}
-			file := w.URL + "/files?path=f&username=root"
+			file := w.URL + "/files?path=/tmp/f&username=user"
 			if status, body := call(t, "GET", w.URL+"/health", "", "E2b-Sandbox-Id", id); status != 204 {
 				t.Errorf("node %d: the health is %d %s", i, status, body)
 			}
 			if status, body := call(t, "GET", file, "", "E2b-Sandbox-Id", id, "X-Access-Token", token[:len(token)-1]+"x"); status != 401 {
 				t.Errorf("node %d: with a wrong token: %d %s", i, status, body)
 			}
+			// A signed address names no sandbox. A URL with the sandbox's token needs no key.
+			world.OK(t, world.Must(w.As(k).Sandboxes.Get(t.Context(), id))(t).WriteFile(t.Context(), "", "/tmp/f", strings.NewReader("signed")))
+			sum := sha256.Sum256([]byte("/tmp/f:read:user:" + token))
+			if status, body := call(t, "GET", file+"&signature=v1_"+url.QueryEscape(base64.RawStdEncoding.EncodeToString(sum[:])), ""); status != 200 || body != "signed" {
+				t.Errorf("node %d: the signed address: %d %q", i, status, body)
+			}
+			if status, body := call(t, "POST", w.URL+"/v1/open/"+id+"/"+token+"/execute", `{"code":"echo open","language":"bash"}`); status != 200 || !strings.Contains(body, "open") {
+				t.Errorf("node %d: by its URL: %d %s", i, status, body)
+			}
 		}
 		if status, _ := call(t, "DELETE", all[1].URL+"/sandboxes/"+id, "", "X-API-Key", k.Secret); status != 204 {
 			t.Errorf("its end is %d", status)
+		}
+	}
+}
+
+// TestSessions: a session is its node's, and every node answers for it; a browser's address of a private port works once, on any node.
+func TestSessions(t *testing.T) {
+	tier.Soak(t)
+	all := open(t, 2)
+	k := all[0].Key("team", api.RoleUser)
+	for round := range 4 {
+		key := fmt.Sprint("talk", round)
+		if status, body := call(t, "POST", all[round%2].URL+"/v1/sessions", `{"key":"`+key+`"}`, "X-API-Key", k.Secret); status != 201 {
+			t.Fatalf("%d %s", status, body)
+		}
+		for i, w := range all {
+			for path, want := range map[string]int{"": 200, "/cancel": 200, "/messages": 400} {
+				method, text := "POST", ""
+				switch path {
+				case "":
+					method = "GET"
+				case "/messages":
+					text = `{"text":" "}`
+				}
+				if status, body := call(t, method, w.URL+"/v1/sessions/"+key+path, text, "X-API-Key", k.Secret); status != want {
+					t.Errorf("node %d: %s%s: %d %s", i, key, path, status, body)
+				}
+			}
+			if status, body := call(t, "GET", w.URL+"/v1/sessions", "", "X-API-Key", k.Secret); status != 200 || !strings.Contains(body, key) {
+				t.Errorf("node %d: the list is %d %s", i, status, body)
+			}
+		}
+		if status, body := call(t, "DELETE", all[0].URL+"/v1/sessions/"+key, "", "X-API-Key", k.Secret); status != 200 {
+			t.Errorf("its end: %d %s", status, body)
+		}
+	}
+	for range 3 {
+		s := world.Sandbox(t, all[0].As(k), api.CreateSandbox{Isolation: "container", PrivateTraffic: true})
+		_, other := all.of(t, s.ID())
+		link := world.Must(world.Must(other.As(k).Sandboxes.Get(t.Context(), string(s.ID())))(t).PortURL(t.Context(), 8080))(t)
+		at := world.Must(url.Parse(link.URL))(t)
+		for i, want := range []int{303, 403} {
+			r, err := http.NewRequestWithContext(t.Context(), "GET", other.URL+at.RequestURI(), nil)
+			world.OK(t, err)
+			r.Host = at.Host
+			r.Header.Set("Accept", "text/html")
+			resp, err := http.DefaultTransport.RoundTrip(r)
+			world.OK(t, err)
+			resp.Body.Close()
+			if resp.StatusCode != want && !(want == 303 && resp.StatusCode == 302) {
+				t.Errorf("use %d of the link: %s", i+1, resp.Status)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,10 @@ type Fleet struct {
 	renewing sync.WaitGroup
 	draining atomic.Bool
 
+	// held is when the last renewal that succeeded began, in nanoseconds of this process's clock since begun.
+	begun time.Time
+	held  atomic.Int64
+
 	mu     sync.Mutex
 	nodes  []store.Node
 	readAt time.Time
@@ -75,6 +80,7 @@ type Fleet struct {
 
 // Join stores the row of this node and begins to renew its lease. KindExists if another node has its name.
 func Join(ctx context.Context, cfg Config) (*Fleet, error) {
+	begun := time.Now()
 	err := cfg.Rows.PutNode(ctx, store.Node{ID: cfg.Node, Name: cfg.Name, Owner: cfg.Owner, Address: cfg.Address, State: api.NodeReady, Capacity: cfg.Capacity(ctx)})
 	if api.KindOf(err) == api.KindExists {
 		return nil, api.Errorf(api.KindExists, "another node of the fleet has the name %s", cfg.Name).
@@ -83,7 +89,7 @@ func Join(ctx context.Context, cfg Config) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{cfg: cfg, placer: placement.New(nil), owners: map[api.OwnerID]api.NodeID{}}
+	f := &Fleet{cfg: cfg, placer: placement.New(nil), begun: begun, owners: map[api.OwnerID]api.NodeID{}}
 	f.identity = peer.New(peer.Config{Node: cfg.Node, Authority: f.authority, Known: f.Known})
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	f.renewing.Go(func() { f.renew(ctx) })
@@ -135,12 +141,16 @@ func (f *Fleet) renew(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		began := time.Since(f.begun)
 		state, err := f.cfg.Rows.BeatNode(ctx, f.cfg.Node, f.cfg.Owner, f.cfg.Capacity(ctx))
 		if err == nil && state == api.NodeDraining {
 			f.draining.Store(true)
 		}
 		switch kind := api.KindOf(err); {
-		case err == nil || ctx.Err() != nil:
+		case err == nil:
+			f.held.Store(int64(began))
+			_, _ = f.all(ctx, true) // for Others; who needs the rows sees the error
+		case ctx.Err() != nil:
 		case kind == api.KindConflict || kind == api.KindNotFound:
 			f.cfg.Lost(err)
 			return
@@ -148,6 +158,26 @@ func (f *Fleet) renew(ctx context.Context) {
 			f.cfg.Logger.Warn("cannot renew the lease of this node; retrying", "error", err)
 		}
 	}
+}
+
+// Holds returns an error once this node could not renew its lease for so long that another one may take over what it has. It
+// measures by the clock of this process, from before the last renewal that succeeded: so it stops before another one begins.
+func (f *Fleet) Holds() error {
+	silent := time.Since(f.begun) - time.Duration(f.held.Load())
+	if silent < Lease {
+		return nil
+	}
+	e := api.Errorf(api.KindUnavailable, "node %s has not reached the database for %s: another node may continue what it has", f.cfg.Name, silent.Round(time.Second)).
+		WithHint("ask another node; this one serves again when it reaches the database, or stops if others took over")
+	e.RetryAfterMS = renewEvery.Milliseconds()
+	return e
+}
+
+// Others reports whether another node was in service at the last look.
+func (f *Fleet) Others() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.nodes, func(n store.Node) bool { return n.ID != f.cfg.Node && n.Silence <= Lease })
 }
 
 // authority reads the certificate authority of the fleet.

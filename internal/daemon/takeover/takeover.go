@@ -45,8 +45,8 @@ type Step struct {
 // Config is what a Taker needs.
 type Config struct {
 	Rows Rows
-	// Heir is the owner that takes over, Node the node that it is a run of: what earlier runs of that node left is taken over when it
-	// starts, and not here.
+	// Heir is the owner that takes over, Node the node that it is a run of: what earlier runs of that node, and of none, left is taken
+	// over when it starts, and not here.
 	Heir api.OwnerID
 	Node api.NodeID
 	// Lease is the silence after which a node has ended.
@@ -92,7 +92,7 @@ func (t *Taker) run(ctx context.Context, tick <-chan time.Time) {
 		}
 		switch err := t.look(ctx); {
 		case ctx.Err() != nil || api.KindOf(err) == api.KindConflict:
-			return // this run has ended, too, and the renewal of its lease stops it
+			return // this run has ended, too: what renews its lease stops it
 		case err != nil:
 			t.cfg.Logger.Warn("cannot look for nodes that have ended; retrying", "error", err)
 		}

@@ -11,12 +11,16 @@ import (
 // is created until it has ended, so that concurrent requests cannot exceed a ceiling.
 type ceilings struct {
 	sandboxes Sandboxes
+	// owner is this daemon, if others create sandboxes too.
+	owner api.OwnerID
 
 	mu   sync.Mutex
 	keys map[api.KeyID]*usage
 }
 
-func newCeilings(s Sandboxes) *ceilings { return &ceilings{sandboxes: s, keys: map[api.KeyID]*usage{}} }
+func newCeilings(s Sandboxes, owner api.OwnerID) *ceilings {
+	return &ceilings{sandboxes: s, owner: owner, keys: map[api.KeyID]*usage{}}
+}
 
 // usage is what the sandboxes of one key use. Keys without ceilings have none.
 type usage struct {
@@ -68,7 +72,7 @@ func (c *ceilings) create(ctx context.Context, p api.Principal, n int, limits fu
 	}
 	wanted := amountOf(l).times(n)
 	s := c.of(p.Key)
-	if err := s.reserve(ctx, c.sandboxes, p, wanted); err != nil {
+	if err := s.reserve(ctx, c, p, wanted); err != nil {
 		return err
 	}
 	var made []api.Sandbox
@@ -79,16 +83,17 @@ func (c *ceilings) create(ctx context.Context, p api.Principal, n int, limits fu
 }
 
 // reserve counts what is about to be created, unless it exceeds a ceiling.
-func (s *usage) reserve(ctx context.Context, all Sandboxes, p api.Principal, wanted amount) error {
+func (s *usage) reserve(ctx context.Context, c *ceilings, p api.Principal, wanted amount) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.known {
-		rows, err := all.List(ctx, false)
+	if !s.known || c.owner != "" {
+		rows, err := c.sandboxes.List(ctx, false)
 		if err != nil {
 			return err
 		}
 		for _, b := range rows {
-			if b.Key == p.Key {
+			// One of this daemon is counted by commit: until then it is pending.
+			if b.Key == p.Key && (!s.known || b.Owner != c.owner) {
 				s.sandboxes[b.ID] = amountOf(b.Limits)
 			}
 		}
@@ -96,7 +101,7 @@ func (s *usage) reserve(ctx context.Context, all Sandboxes, p api.Principal, wan
 	}
 	used := s.pending
 	for id, a := range s.sandboxes {
-		row, err := all.Get(ctx, id)
+		row, err := c.sandboxes.Get(ctx, id)
 		if api.KindOf(err) == api.KindNotFound || err == nil && row.State.Final() {
 			delete(s.sandboxes, id)
 			continue

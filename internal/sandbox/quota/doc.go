@@ -9,7 +9,8 @@
 //	row, err := q.Create(api.WithPrincipal(ctx, caller), api.CreateSandbox{})
 //
 // A sandbox counts from before it is created until it has ended. The counts are in memory; the
-// first request of a key after a start reads its running sandboxes from the manager. Without a
+// first request of a key after a start reads its running sandboxes from the manager. If several daemons share the
+// rows, each request reads those of the others, too: only what they create at the same instant is not counted. Without a
 // principal nothing is created.
 //
 // [Requests] bounds how many requests of a key, an account and all accounts are in service at once.

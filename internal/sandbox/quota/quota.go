@@ -54,6 +54,8 @@ type Config struct {
 	Sandboxes Sandboxes
 	Backends  Isolator
 	Rates     *Rates
+	// Owner is this daemon, if others create sandboxes too that Sandboxes lists; else it is empty.
+	Owner api.OwnerID
 }
 
 // Quota creates sandboxes within the ceilings and rates of the caller's key. Its methods may be
@@ -68,7 +70,7 @@ func New(cfg Config) *Quota {
 	if cfg.Rates == nil {
 		cfg.Rates = NewRates(RatesConfig{})
 	}
-	return &Quota{cfg, newCeilings(cfg.Sandboxes)}
+	return &Quota{cfg, newCeilings(cfg.Sandboxes, cfg.Owner)}
 }
 
 // Caller returns the principal of the context. The error is KindUnauthenticated if there is

@@ -28,6 +28,7 @@ const (
 		UNION SELECT owner FROM task WHERE state <> 'done' AND owner IS NOT NULL
 		UNION SELECT owner FROM run WHERE ended_at IS NULL
 		UNION SELECT owner FROM session WHERE closed = 0
+		UNION SELECT owner FROM repository WHERE state = 'fetching' AND owner IS NOT NULL
 		UNION SELECT owner FROM plan WHERE done = 0`
 	inheritSQL = `
 		UPDATE owner SET heir = $1

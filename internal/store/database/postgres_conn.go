@@ -50,11 +50,11 @@ func (c conn) CheckNamedValue(v *driver.NamedValue) error {
 }
 
 // beginQuery begins a transaction that the server ends if its client is silent, which it may be because its host has no
-// power or network: others wait for its locks.
+// power or network, or is paused: others wait for its locks, and take over from a node that is silent for ten seconds.
 const (
 	beginQuery         = "BEGIN" + limitQuery
 	beginSnapshotQuery = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" + limitQuery
-	limitQuery         = "; SET LOCAL idle_in_transaction_session_timeout = '1min'; SET LOCAL lock_timeout = '1min'"
+	limitQuery         = "; SET LOCAL idle_in_transaction_session_timeout = '8s'; SET LOCAL lock_timeout = '1min'"
 )
 
 // BeginTx implements driver.ConnBeginTx.

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -37,7 +38,7 @@ func (w *watch) note(s api.Stream) {
 }
 
 // Changes yields batches of streams that got events, or were given to Changed, since the batch before it, from the call on. A nil batch stands for
-// more streams than a watch remembers: any may have changed. It ends when ctx does, when the loop breaks, and after
+// more streams than a watch remembers, or for those of other processes: any may have changed. It ends when ctx does, when the loop breaks, and after
 // Close.
 //
 // A reader that is slow gets larger batches. It delays neither appenders nor others.
@@ -53,10 +54,20 @@ func (l *Log) Changes(ctx context.Context) iter.Seq[[]api.Stream] {
 	stop := context.AfterFunc(ctx, func() { l.unwatch(w) })
 	return func(yield func([]api.Stream) bool) {
 		defer func() { stop(); l.unwatch(w) }()
+		var tick <-chan time.Time // nil never is ready
+		if l.others != nil && l.poll > 0 {
+			t := time.NewTicker(2 * l.poll)
+			defer t.Stop()
+			tick = t.C
+		}
 		for !closed {
 			select {
 			case <-ctx.Done():
 				return
+			case <-tick:
+				if l.others() && !yield(nil) {
+					return
+				}
 			case _, open := <-w.ready:
 				if !open {
 					return

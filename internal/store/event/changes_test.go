@@ -104,3 +104,24 @@ func TestChangesWithoutAny(t *testing.T) {
 		t.Errorf("nothing was noted, and any stream may have changed: %v", batch)
 	}
 }
+
+// TestChangesOfOthers: as long as other processes append, any stream may have changed.
+func TestChangesOfOthers(t *testing.T) {
+	db, err := database.OpenSQLite(t.Context(), database.SQLite{Path: filepath.Join(t.TempDir(), "db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	asked := 0
+	l := NewLog(Config{Store: db, Poll: time.Millisecond, Others: func() bool { asked++; return asked > 3 }})
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(30*time.Second))
+	defer cancel()
+	for batch := range l.Changes(ctx) {
+		if batch != nil || asked != 4 {
+			t.Errorf("%v after %d questions", batch, asked)
+		}
+		return
+	}
+	t.Error("no batch stands for the streams of others")
+}

@@ -31,6 +31,9 @@ type Config struct {
 	// Poll is the time between two looks of a follower at the store, if other processes append to it without calling
 	// Wake; 0 means that none does.
 	Poll time.Duration
+	// Others reports whether other processes append now: then [Log.Changes] says after each two Polls that anything may have changed. Nil
+	// means that none does.
+	Others func() bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -44,6 +47,7 @@ type Log struct {
 	store  Store
 	notify func(s api.Stream, seq int64)
 	poll   time.Duration
+	others func() bool
 	now    func() time.Time
 
 	mu     sync.Mutex
@@ -69,7 +73,7 @@ func NewLog(cfg Config) *Log {
 	if now == nil {
 		now = time.Now
 	}
-	return &Log{store: cfg.Store, notify: cfg.Notify, poll: cfg.Poll, now: now, topics: make(map[api.Stream]*topic), watches: make(map[*watch]struct{})}
+	return &Log{store: cfg.Store, notify: cfg.Notify, poll: cfg.Poll, others: cfg.Others, now: now, topics: make(map[api.Stream]*topic), watches: make(map[*watch]struct{})}
 }
 
 // Append stores a fact and then wakes those who follow its stream. data is what

@@ -8,8 +8,11 @@ import (
 	"hortus.dev/internal/repository/forge"
 )
 
+// startTime is how long another daemon may take to create the task of a request.
+const startTime = time.Minute
+
 // Recover finds out what became of the requests that an earlier daemon was starting, and follows the tasks that run. The tasks were
-// recovered before.
+// recovered before. It may be called again when tasks of another daemon were taken over.
 func (s *Service) Recover(ctx context.Context) error {
 	all, err := s.cfg.Rows.OpenHookEvents(ctx)
 	if err != nil {
@@ -20,12 +23,11 @@ func (s *Service) Recover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t, err := s.cfg.Task(ctx, e.Task)
-		if s.others(e, t, err) {
-			continue
-		}
 		if e.State == api.HookStarting {
+			_, err := s.cfg.Task(ctx, e.Task)
 			switch {
+			case api.KindOf(err) == api.KindNotFound && s.cfg.Follows != nil && s.now().Sub(e.At) < startTime:
+				continue
 			case api.KindOf(err) == api.KindNotFound:
 				e.State, e.Task, e.Reason = api.HookRefused, "", "the daemon ended before the task was started; ask again with another comment, or add the label again"
 				s.update(ctx, api.EventHookReceived, e)
@@ -33,26 +35,43 @@ func (s *Service) Recover(ctx context.Context) error {
 			case err != nil:
 				return err
 			}
+			if !s.follows(ctx, e.Task) {
+				continue
+			}
 			e.State = api.HookStarted
 			s.update(ctx, api.EventHookStarted, e)
+		} else if !s.follows(ctx, e.Task) {
+			continue
 		}
-		s.goes(func(ctx context.Context) { s.follow(as(ctx, row), row, e) })
+		s.goesOnce(row, e)
 	}
 	return nil
 }
 
-// startsWithin is longer than a daemon needs to start the task of a request.
-const startsWithin = time.Minute
-
-// others reports whether another daemon with the same rows starts a task or follows it. taskErr is that of reading the task.
-func (s *Service) others(e api.HookEvent, t api.Task, taskErr error) bool {
-	switch {
-	case s.cfg.Mine == nil:
-		return false
-	case taskErr != nil:
-		return e.State == api.HookStarting && time.Since(e.At) < startsWithin
+// follows reports whether the task of a request is followed here.
+func (s *Service) follows(ctx context.Context, id api.TaskID) bool {
+	if s.cfg.Follows == nil {
+		return true
 	}
-	return t.State != api.TaskDone && !s.cfg.Mine(t)
+	t, err := s.cfg.Task(ctx, id)
+	return api.KindOf(err) == api.KindNotFound || err == nil && s.cfg.Follows(ctx, t)
+}
+
+// goesOnce follows a task unless that is done already.
+func (s *Service) goesOnce(row api.Repository, e api.HookEvent) {
+	s.mu.Lock()
+	begun := s.followed[e.Task]
+	s.followed[e.Task] = true
+	s.mu.Unlock()
+	if begun {
+		return
+	}
+	s.goes(func(ctx context.Context) {
+		s.follow(as(ctx, row), row, e)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.followed, e.Task)
+	})
 }
 
 // follow says on the issue that a task began and how it ended.

@@ -222,7 +222,7 @@ func (s *Service) start(ctx context.Context, row api.Repository, a asked, why st
 	}
 	e.State = api.HookStarted
 	s.update(ctx, api.EventHookStarted, e)
-	s.goes(func(ctx context.Context) { s.follow(as(ctx, row), row, e) })
+	s.goesOnce(row, e)
 	return api.HookAnswer{Task: e.Task}, nil
 }
 

@@ -59,8 +59,6 @@ type Config struct {
 	Engine       Engine
 	// Task reads a task.
 	Task func(ctx context.Context, id api.TaskID) (api.Task, error)
-	// Mine reports whether a task is of this daemon; nil if no other daemon has the same rows.
-	Mine func(api.Task) bool
 	Log  Log
 	// Forge opens the repository of a remote with the token that the account of ctx has for it. Locate finds it without a request; the
 	// kind of the forge is known.
@@ -68,6 +66,8 @@ type Config struct {
 	Locate func(remote, kind string) (forge.Location, error)
 	// Address is the URL that forges and browsers reach the daemon at; empty if there is none.
 	Address func() string
+	// Follows reports whether this daemon follows a task, of several with the same rows; nil if it is the only one.
+	Follows func(context.Context, api.Task) bool
 	Now     func() time.Time
 	Logger  *slog.Logger
 }
@@ -84,7 +84,9 @@ type Service struct {
 	end  context.CancelFunc
 	mu   sync.Mutex
 	over bool
-	work sync.WaitGroup
+	// followed are the tasks that are followed.
+	followed map[api.TaskID]bool
+	work     sync.WaitGroup
 }
 
 // New makes a Service. [Service.Close] ends it.
@@ -93,7 +95,7 @@ func New(cfg Config) *Service {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	s := &Service{cfg: cfg, nobody: payload.NewSecret()}
+	s := &Service{cfg: cfg, nobody: payload.NewSecret(), followed: map[api.TaskID]bool{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }

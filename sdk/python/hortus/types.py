@@ -566,6 +566,7 @@ DaemonInfo = TypedDict(
         "dataDir": 'str',
         "forges": 'NotRequired[str]',
         "models": 'NotRequired[str]',
+        "node": 'NotRequired[str]',
         "owner": 'str',
         "pid": 'int',
         "sandboxes": 'int',
@@ -710,6 +711,22 @@ Document = TypedDict(
         "name": 'str',
         "text": 'str',
         "version": 'NotRequired[int]',
+    },
+)
+
+DrainNode = TypedDict(
+    "DrainNode",
+    {
+        "force": 'NotRequired[bool]',
+    },
+)
+
+DrainedNode = TypedDict(
+    "DrainedNode",
+    {
+        "ended": 'NotRequired[int]',
+        "node": 'FleetNode',
+        "sandboxes": 'List[str]',
     },
 )
 
@@ -1618,6 +1635,29 @@ FilePolicy = TypedDict(
     },
 )
 
+Fleet = TypedDict(
+    "Fleet",
+    {
+        "initialized": 'bool',
+        "nodes": 'List[FleetNode]',
+        "self": 'str',
+    },
+)
+
+FleetNode = TypedDict(
+    "FleetNode",
+    {
+        "address": 'NotRequired[str]',
+        "beatAt": 'str',
+        "capacity": 'NodeCapacity',
+        "gone": 'NotRequired[bool]',
+        "id": 'str',
+        "name": 'str',
+        "silentMs": 'int',
+        "state": 'str',
+    },
+)
+
 ForgeReport = TypedDict(
     "ForgeReport",
     {
@@ -2056,6 +2096,22 @@ Models = TypedDict(
         "large": 'NotRequired[str]',
         "planner": 'NotRequired[str]',
         "small": 'NotRequired[str]',
+    },
+)
+
+NodeCapacity = TypedDict(
+    "NodeCapacity",
+    {
+        "cpus": 'NotRequired[int]',
+        "isolations": 'NotRequired[List[str]]',
+        "load": 'NotRequired[float]',
+        "memoryBudget": 'NotRequired[int]',
+        "memoryPromised": 'NotRequired[int]',
+        "sandboxes": 'int',
+        "tasks": 'NotRequired[int]',
+        "templates": 'NotRequired[List[str]]',
+        "version": 'NotRequired[str]',
+        "waiting": 'NotRequired[int]',
     },
 )
 
