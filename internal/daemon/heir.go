@@ -64,11 +64,10 @@ func (s *System) stays(ctx context.Context, t api.Task) error {
 	if err != nil {
 		return nil
 	}
-	n, err := s.db.NodeOfOwner(ctx, w.Owner)
-	if err != nil || n.ID == s.node {
-		return nil
+	if node := s.elsewhere(ctx, w.Owner); node != "" {
+		return api.Errorf(api.KindUnavailable, "its files are on the disk of node %s, which has ended", node)
 	}
-	return api.Errorf(api.KindUnavailable, "its files are on the disk of node %s, which has ended", n.Name)
+	return nil
 }
 
 // leader asks whether this daemon does something for all nodes; nil if there are no others.
@@ -77,4 +76,16 @@ func (s *System) leader(what string) func(context.Context) (bool, error) {
 		return nil
 	}
 	return func(ctx context.Context) (bool, error) { return s.db.Lead(ctx, what, s.owner.Owner.ID, fleet.Lease) }
+}
+
+// elsewhere returns the name of the other node that an owner is or was a run of; empty if it is none's, or not known.
+func (s *System) elsewhere(ctx context.Context, owner api.OwnerID) string {
+	if s.node == "" {
+		return ""
+	}
+	n, err := s.db.NodeOfOwner(ctx, owner)
+	if err != nil || n.ID == s.node {
+		return ""
+	}
+	return n.Name
 }

@@ -232,7 +232,7 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	}
 	saved := snapshot.Config{
 		Dir: s.dir.Path("snapshots"), Layers: s.layers, Space: s.space.In(s.dir.Path("snapshots")), Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
-		ArchiveAll: s.cfg.SnapshotArchive, FetchedBytes: s.cfg.FetchedBytes,
+		Elsewhere: s.elsewhere, ArchiveAll: s.cfg.SnapshotArchive, FetchedBytes: s.cfg.FetchedBytes,
 	}
 	if s.archive != nil {
 		if saved.Artefacts, err = artefact.New(artefact.Config{Blobs: s.archive.Blobs, Key: s.artefactKey}); err != nil {

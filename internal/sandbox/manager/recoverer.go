@@ -86,7 +86,7 @@ func (r *Recoverer) Recover(ctx context.Context, gone func(api.OwnerID) bool) (d
 }
 
 // Lose marks the sandboxes of owners on other hosts as lost, with their commands: what ran there cannot be reached, and their hosts
-// end it when they are back. What is paused to disk stays as it is. why says for people why an owner has ended. It returns how many.
+// end it when they are back. What is paused to disk is taken over if its snapshot is in the archive, and stays as it is otherwise. why says for people why an owner has ended. It returns how many.
 func (r *Recoverer) Lose(ctx context.Context, gone func(api.OwnerID) bool, why func(api.OwnerID) string) (n int, err error) {
 	rows, err := r.rows.ListSandboxes(ctx, false)
 	if err != nil {
@@ -98,6 +98,10 @@ func (r *Recoverer) Lose(ctx context.Context, gone func(api.OwnerID) bool, why f
 			continue
 		}
 		if paused, _ := r.foundPaused(ctx, row); paused {
+			// With a copy in the archive it is resumed here; without one it waits for its host.
+			if s, err := r.origins.snapshots.Snapshot(ctx, row.Snapshot); err == nil && s.Archived != "" {
+				errs = append(errs, r.takeOver(ctx, row))
+			}
 			continue
 		}
 		if err := r.lifecycle.markLost(ctx, row, why(row.Owner), api.Proof{How: elsewhere}); err != nil {

@@ -60,6 +60,8 @@ type Config struct {
 	Rows   Rows
 	// Owner is the daemon run whose rows these are.
 	Owner api.OwnerID
+	// Elsewhere returns the name of the other host whose run an owner is or was; empty if there is none. It may be nil.
+	Elsewhere func(context.Context, api.OwnerID) string
 	// Artefacts keeps copies in an archive, which other hosts with the same rows open; nil if there is none.
 	Artefacts *artefact.Store
 	// ArchiveAll has Start store a copy of each snapshot.

@@ -80,6 +80,10 @@ func (s *Store) Use(ctx context.Context, id api.SnapshotID) (r api.Snapshot, dir
 			}
 			return r, "", nil, api.Errorf(api.KindInternal, "snapshot %s: %w", id, err)
 		}
+		if host := s.elsewhere(ctx, r); host != "" && !s.archived(r) {
+			return r, "", nil, api.Errorf(api.KindUnavailable, "snapshot %s is on the disk of node %s only", id, host).
+				WithHint("use it when that node is back; with an archive, the setting daemon.snapshot-archive stores snapshots for all nodes")
+		}
 		if !s.archived(r) { // another host may have it
 			s.fail(r, d.why)
 		}
@@ -87,6 +91,14 @@ func (s *Store) Use(ctx context.Context, id api.SnapshotID) (r api.Snapshot, dir
 			WithHint("remove it and take a new snapshot")
 	}
 	return r, s.place(id), sync.OnceFunc(func() { s.letGo(id, u) }), nil
+}
+
+// elsewhere returns the name of the other host that a snapshot was made on; empty if it was made here.
+func (s *Store) elsewhere(ctx context.Context, r api.Snapshot) string {
+	if s.cfg.Elsewhere == nil || r.Owner == "" || r.Owner == s.cfg.Owner {
+		return ""
+	}
+	return s.cfg.Elsewhere(ctx, r.Owner)
 }
 
 func usable(r api.Snapshot) error {
