@@ -78,14 +78,6 @@ func (s *System) leader(what string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) { return s.db.Lead(ctx, what, s.owner.Owner.ID, fleet.Lease) }
 }
 
-// mine reports whether a task is this daemon's; nil if there are no other nodes.
-func (s *System) mine() func(api.Task) bool {
-	if s.node == "" {
-		return nil
-	}
-	return func(t api.Task) bool { return t.Owner == s.owner.Owner.ID }
-}
-
 // elsewhere returns the name of the other node that an owner is or was a run of; empty if it is none's, or not known.
 func (s *System) elsewhere(ctx context.Context, owner api.OwnerID) string {
 	if s.node == "" {
