@@ -39,6 +39,8 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/dependencies.md", "hortus repo prepare shop", "needs three repositories: TestSetupSideBySide"},
 	{"docs/e2b.md", "", "sets variables, or runs test/e2b"},
 	{"docs/images.md", "", "needs a registry: TestScripts/user_images, and test/daemon TestImages"},
+	{"docs/kubernetes.md", "", "needs a cluster: make kubernetes"},
+	{"docs/snapshots.md", "HORTUS_TEST_TIER=", "a test of this project"},
 	{"docs/mcp.md", "hortus serve", "goes on until Ctrl-C: test/mcp"},
 	{"docs/models.md", "", "asks a hosted model: models_test asks a scripted server"},
 	{"docs/openid.md", "", "needs the secret of a client at a provider: test/daemon TestOpenID"},
