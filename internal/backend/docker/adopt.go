@@ -67,27 +67,27 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	}
 	files, err := b.reattach(ctx, spec, state.Pid)
 	if err != nil {
-		r.release()
+		r.Release()
 		return none, api.Errorf(api.KindConflict, "sandbox %s: %w", id, err)
 	}
 	m := newMachine(b, spec, all[0].ID, r, files)
 	m.pid = state.Pid
 	conn, err := m.link.Dial(ctx)
 	if err != nil {
-		r.release()
+		r.Release()
 		files.Leave()
 		return none, api.Errorf(api.KindConflict, "sandbox %s: %w", id, err)
 	}
 	conn.Close()
 	m.link.Pause(state.Paused)
 	if err := b.endSave(ctx, m); err != nil {
-		r.release()
+		r.Release()
 		files.Leave()
 		return none, err
 	}
 	paused, err := b.paused(ctx, m.container)
 	if err != nil {
-		r.release()
+		r.Release()
 		files.Leave()
 		return none, err
 	}

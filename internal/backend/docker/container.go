@@ -52,7 +52,7 @@ func (b *Backend) options(spec sandbox.Spec, r *root, seen *initns.Limits) (clie
 	if err != nil {
 		return client.ContainerCreateOptions{}, api.Errorf(api.KindInvalid, "sandbox %s: %w", spec.ID, err)
 	}
-	mounts, err := b.hostMounts(r.trees)
+	mounts, err := b.hostMounts(r.Trees)
 	if err != nil {
 		return client.ContainerCreateOptions{}, err
 	}
@@ -161,27 +161,9 @@ func parents(p string) (all []string) {
 
 // guestConfig is the configuration of a guest.
 func guestConfig(spec sandbox.Spec, r *root) *birth.Config {
-	cfg := &birth.Config{
-		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: workspaceDir, Path: r.path(), Env: r.env(spec.Env),
+	return &birth.Config{
+		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: workspaceDir, Path: r.Path(), Dir: r.Dir(), Env: r.Env(spec.Env),
 		OutputBuffer: launch.OutputBuffer, PID1: true, Capture: true, Switch: true, Waits: true, Default: launch.Default(spec),
-		Identities: launch.Identities(r.settings),
+		Identities: launch.Identities(r.Settings),
 	}
-	if r.settings != nil {
-		cfg.Dir = r.settings.Dir
-	}
-	return cfg
-}
-
-// env is the environment of commands: the image's variables and, above them, those of the sandbox.
-func (r *root) env(env map[string]string) map[string]string {
-	if r.settings == nil || len(r.settings.Env) == 0 {
-		return env
-	}
-	all := make(map[string]string, len(r.settings.Env)+len(env))
-	for _, m := range []map[string]string{r.settings.Env, env} {
-		for k, v := range m {
-			all[k] = v
-		}
-	}
-	return all
 }

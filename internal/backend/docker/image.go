@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,10 +18,10 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/backend/leased"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/internal/storage/oci/export"
-	"hortus.dev/internal/storage/oci/settings"
 )
 
 // repository is the name of the images that the backend loads.
@@ -30,9 +29,7 @@ const repository = "hortus-layers"
 
 // root is what a sandbox starts from: leased layers, and the image of the engine that was loaded of them.
 type root struct {
-	trees    []layer.Tree
-	leases   []*layer.Lease
-	settings *settings.Settings // of a container image; nil for others
+	*leased.Layers
 	// layers are those of the Spec; name is that of the image.
 	layers []layer.Digest
 	name   string
@@ -41,44 +38,13 @@ type root struct {
 }
 
 // lease leases layers until release.
-func (b *Backend) lease(layers []layer.Digest) (_ *root, err error) {
-	if len(layers) == 0 {
-		return nil, api.Errorf(api.KindInvalid, "a sandbox needs at least one layer")
-	}
-	r := &root{layers: layers}
-	defer func() {
-		if err != nil {
-			r.release()
-		}
-	}()
-	for _, d := range layers {
-		t, l, err := b.cfg.Layers.Lease(d)
-		if err != nil {
-			return nil, err
-		}
-		r.trees, r.leases = append(r.trees, t), append(r.leases, l)
-	}
-	if r.settings, err = settings.Read(b.cfg.Layers, layers[len(layers)-1]); err != nil {
+func (b *Backend) lease(layers []layer.Digest) (*root, error) {
+	l, err := leased.Lease(b.cfg.Layers, layers)
+	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(label(layers)))
-	r.name = repository + ":" + b.owner + "-" + hex.EncodeToString(sum[:16])
-	return r, nil
-}
-
-func (r *root) release() {
-	for _, l := range r.leases {
-		l.Release()
-	}
-	r.leases = nil
-}
-
-// path is the PATH of commands: that of the uppermost layer which has one.
-func (r *root) path() (path string) {
-	for _, t := range r.trees {
-		path = cmp.Or(t.Path, path)
-	}
-	return path
+	return &root{Layers: l, layers: layers, name: repository + ":" + b.owner + "-" + hex.EncodeToString(sum[:16])}, nil
 }
 
 // label lists layers in the label of an image.
@@ -129,7 +95,7 @@ func (b *Backend) load(ctx context.Context, r *root) error {
 	img := export.Image{Name: r.name, Architecture: runtime.GOARCH, Config: export.Config{
 		Labels: map[string]string{labelImage: b.owner, labelLayers: label(r.layers)},
 	}}
-	for _, t := range r.trees {
+	for _, t := range r.Trees {
 		img.Layers = append(img.Layers, func(ctx context.Context, w io.Writer) error {
 			_, err := archive.Pack(ctx, w, t.Root, os.Geteuid() == 0)
 			return err
@@ -137,7 +103,7 @@ func (b *Backend) load(ctx context.Context, r *root) error {
 	}
 	// The places of mounts are directories, whatever the layers have there.
 	targets := append([]string{initns.EngineDir, workspaceDir}, r.places...)
-	for _, t := range r.trees {
+	for _, t := range r.Trees {
 		for _, m := range t.Mounts {
 			targets = append(targets, m.Target)
 		}

@@ -82,7 +82,7 @@ func (m *machine) run() {
 	m.stop = cancel
 	m.b.machines.Go(func() {
 		defer close(m.freed)
-		defer m.root.release()
+		defer m.root.Release()
 		if m.wait(ctx) {
 			m.link.Close()
 			close(m.done)

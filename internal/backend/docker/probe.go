@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/leased"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
 )
@@ -114,7 +115,7 @@ func (b *Backend) try(ctx context.Context) api.Ability {
 	a := api.Ability{Capability: api.CapStart}
 	spec := sandbox.Spec{ID: api.NewSandboxID(), Hostname: "trial", Limits: api.DefaultLimits(), Layers: []layer.Digest{"trial"}}
 	// No layer of the store: only the places of mounts, and the directories that images have.
-	r := &root{name: repository + ":" + b.owner + "-trial", layers: spec.Layers, places: []string{"/etc", "/run", "/var", "/home"}}
+	r := &root{Layers: &leased.Layers{}, name: repository + ":" + b.owner + "-trial", layers: spec.Layers, places: []string{"/etc", "/run", "/var", "/home"}}
 	m, err := b.bootRoot(ctx, spec, r, nil, nil)
 	if err == nil {
 		_, err = m.Kill(context.WithoutCancel(ctx))
@@ -174,15 +175,5 @@ func (b *Backend) describe(info system.Info, start api.Ability) api.BackendRepor
 		{Capability: api.CapAdopt, OK: true},
 		{Capability: api.CapPrograms, OK: true},
 	}
-	r := api.BackendReport{Backend: b.Name(), Abilities: []api.Ability{start}}
-	for _, a := range all {
-		if !start.OK && a.OK {
-			a = api.Ability{Capability: a.Capability, Reason: start.Reason, Fix: start.Fix}
-			if a.Capability == api.CapEgress {
-				a.Grade = api.EgressByNobody
-			}
-		}
-		r.Abilities = append(r.Abilities, a)
-	}
-	return r
+	return sandbox.Report(b.Name(), start, all)
 }

@@ -83,7 +83,7 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, saved *os.File) (
 	}
 	files, err := b.attach(ctx, spec.Workspace)
 	if err != nil {
-		r.release()
+		r.Release()
 		return nil, err
 	}
 	return b.bootRoot(ctx, spec, r, files, saved)
@@ -93,7 +93,7 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, saved *os.File) (
 func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root, files *copied.Files, saved *os.File) (_ *waiting, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	undo := []func(){r.release, files.Release}
+	undo := []func(){r.Release, files.Release}
 	defer func() {
 		if err != nil {
 			for i := len(undo) - 1; i >= 0; i-- {
@@ -362,7 +362,7 @@ func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
 	packet := []byte(birth.GoPacket)
 	if len(env) > 0 {
 		var err error
-		if packet, err = (birth.Claim{Env: w.r.env(env)}).Packet(); err != nil {
+		if packet, err = (birth.Claim{Env: w.r.Env(env)}).Packet(); err != nil {
 			return api.Errorf(api.KindInvalid, "sandbox %s: its environment: %w", w.id, err)
 		}
 	}
