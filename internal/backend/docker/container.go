@@ -32,6 +32,7 @@ const (
 	// Of images. A container inherits the labels of its image, so they are others.
 	labelImage  = "dev.hortus.image" // the same as labelOwner
 	labelLayers = "dev.hortus.layers"
+	labelGuest  = "dev.hortus.guest" // the digest of the guest in it; empty for none
 )
 
 // separators have a meaning in the options of an overlay.
@@ -52,16 +53,20 @@ func (b *Backend) options(spec sandbox.Spec, r *root, seen *initns.Limits) (clie
 	if err != nil {
 		return client.ContainerCreateOptions{}, api.Errorf(api.KindInvalid, "sandbox %s: %w", spec.ID, err)
 	}
-	mounts, err := b.hostMounts(r.Trees)
-	if err != nil {
-		return client.ContainerCreateOptions{}, err
+	mode := initns.EngineStream
+	var mounts []mount.Mount
+	if !b.at.far {
+		mode = initns.Engine
+		if mounts, err = b.hostMounts(r.Trees); err != nil {
+			return client.ContainerCreateOptions{}, err
+		}
+		mounts = append(mounts, overlay(initns.EngineDir+"/bin", b.guestDir(), b.emptyDir()), readOnly(filepath.Join(b.rundir(spec.ID), birthDir), path.Dir(initns.EngineSocket)))
+		shown, err := view(b.rundir(spec.ID), seen)
+		if err != nil {
+			return client.ContainerCreateOptions{}, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
+		}
+		mounts = append(mounts, shown...)
 	}
-	mounts = append(mounts, overlay(initns.EngineDir+"/bin", b.guestDir(), b.emptyDir()), readOnly(filepath.Join(b.rundir(spec.ID), birthDir), path.Dir(initns.EngineSocket)))
-	shown, err := view(b.rundir(spec.ID), seen)
-	if err != nil {
-		return client.ContainerCreateOptions{}, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
-	}
-	mounts = append(mounts, shown...)
 	if spec.Workspace != nil {
 		mounts = append(mounts, workspaceMount())
 	}
@@ -75,9 +80,9 @@ func (b *Backend) options(spec sandbox.Spec, r *root, seen *initns.Limits) (clie
 		Name: name(spec.ID),
 		Config: &container.Config{
 			Image: r.name, Hostname: spec.Hostname, User: "0:0", WorkingDir: "/",
-			Entrypoint: []string{initns.EngineDir + "/bin/" + initns.Argv0, initns.Engine},
-			Env:        []string{"GOMAXPROCS=2"}, // as other guests: see launch.Spawn
-			Labels:     map[string]string{labelOwner: b.owner, labelSandbox: string(spec.ID), labelSpec: string(text)},
+			Entrypoint: []string{initns.EngineDir + "/bin/" + initns.Argv0, mode}, OpenStdin: b.at.far,
+			Env:    []string{"GOMAXPROCS=2"}, // as other guests: see launch.Spawn
+			Labels: map[string]string{labelOwner: b.owner, labelSandbox: string(spec.ID), labelSpec: string(text)},
 		},
 		HostConfig: &container.HostConfig{
 			NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"archive/tar"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -43,7 +44,16 @@ func (b *Backend) lease(layers []layer.Digest) (*root, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(label(layers)))
+	if b.at.far {
+		for _, t := range l.Trees {
+			if len(t.Mounts) > 0 {
+				l.Release()
+				return nil, api.Errorf(api.KindUnsupported, "the template shows directories of this machine, which the Docker engine at %s does not have", b.at.text).
+					WithHint("Use a template of a container image: hortus template pull NAME IMAGE")
+			}
+		}
+	}
+	sum := sha256.Sum256([]byte(label(layers) + b.guestDigest))
 	return &root{Layers: l, layers: layers, name: repository + ":" + b.owner + "-" + hex.EncodeToString(sum[:16])}, nil
 }
 
@@ -93,7 +103,7 @@ func (b *Backend) ensureImage(ctx context.Context, r *root, fresh bool) error {
 func (b *Backend) load(ctx context.Context, r *root) error {
 	b.sweepImages(ctx)
 	img := export.Image{Name: r.name, Architecture: runtime.GOARCH, Config: export.Config{
-		Labels: map[string]string{labelImage: b.owner, labelLayers: label(r.layers)},
+		Labels: map[string]string{labelImage: b.owner, labelLayers: label(r.layers), labelGuest: b.guestDigest},
 	}}
 	for _, t := range r.Trees {
 		img.Layers = append(img.Layers, func(ctx context.Context, w io.Writer) error {
@@ -109,6 +119,9 @@ func (b *Backend) load(ctx context.Context, r *root) error {
 		}
 	}
 	img.Layers = append(img.Layers, mountPoints(targets))
+	if b.at.far {
+		img.Layers = append(img.Layers, b.guestLayer)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err := stream(func(w io.Writer) error { return export.Write(ctx, w, img) }, func(r io.Reader) error {
@@ -123,6 +136,34 @@ func (b *Backend) load(ctx context.Context, r *root) error {
 		return engineError("load the layers of the sandbox into the Docker engine", err)
 	}
 	return nil
+}
+
+// guestLayer is the layer with the guest's executable, for an engine at another host. Root inside may replace the file there, which
+// nothing executes after the start.
+func (b *Backend) guestLayer(_ context.Context, w io.Writer) error {
+	f, err := os.Open(b.cfg.Guest)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	out := tar.NewWriter(w)
+	dir := strings.TrimPrefix(initns.EngineDir, "/")
+	for _, h := range []*tar.Header{
+		{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}, {Typeflag: tar.TypeDir, Name: dir + "/bin/", Mode: 0o755},
+		{Typeflag: tar.TypeReg, Name: dir + "/bin/" + initns.Argv0, Mode: 0o555, Size: st.Size()},
+	} {
+		if err := out.WriteHeader(h); err != nil {
+			return err
+		}
+	}
+	if _, err := io.Copy(out, f); err != nil {
+		return err
+	}
+	return out.Close()
 }
 
 // loadError reads the engine's messages about a load to the end, and returns the error in them.
@@ -156,10 +197,10 @@ func (b *Backend) sweepImages(ctx context.Context) {
 	}
 }
 
-// stale reports whether an image of this daemon has a layer that is not in the store.
+// stale reports whether an image of this daemon has a layer that is not in the store, or another guest.
 func (b *Backend) stale(img image.Summary) bool {
 	layers, ok := img.Labels[labelLayers]
-	return ok && img.Labels[labelImage] == b.owner && slices.ContainsFunc(strings.Split(layers, ","), func(d string) bool {
+	return ok && img.Labels[labelImage] == b.owner && (img.Labels[labelGuest] != b.guestDigest || slices.ContainsFunc(strings.Split(layers, ","), func(d string) bool {
 		return !layer.Digest(d).Valid() || !b.cfg.Layers.Has(layer.Digest(d))
-	})
+	}))
 }

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/internal/backend/leased"
 	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/backend/microvm/inside"
-	"hortus.dev/internal/backend/microvm/serial"
+	"hortus.dev/internal/backend/serial"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/platform/proc"
 	"hortus.dev/internal/sandbox"

@@ -18,7 +18,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/microvm/kernel"
 	"hortus.dev/internal/backend/microvm/qemu"
-	"hortus.dev/internal/backend/microvm/serial"
+	"hortus.dev/internal/backend/serial"
 	"hortus.dev/internal/sandbox"
 )
 
