@@ -1,7 +1,7 @@
 package docker_test
 
 import (
-	"fmt"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,14 +39,19 @@ func newFarBench(t *testing.T) *farBench {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.workspaces.Close)
-	f.programs = f.put(t, "programs", func(root string) error {
+	f.programs = "sha256-" + layer.Digest(strings.Repeat("d", 64))
+	_, err = f.layers.Put(t.Context(), f.programs, func(_ context.Context, dir string) (layer.Tree, error) {
+		root := filepath.Join(dir, "root")
 		for _, dir := range []string{"etc", "tmp", "home", "var", "run", "bin"} {
 			if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-				return err
+				return layer.Tree{}, err
 			}
 		}
-		return copyPrograms(root, "sh", "cat", "head", "wc", "sleep", "ls", "id", "seq", "sha256sum", "dd")
+		return layer.Tree{Root: root, Path: "/bin"}, copyPrograms(root, "sh", "cat", "sleep", "ls", "id")
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return f
 }
 
@@ -105,9 +110,10 @@ func TestFar(t *testing.T) {
 	if a, ok := d.Probe(t.Context()).Has(api.CapStart); !ok {
 		t.Fatalf("%s; %s", a.Reason, a.Fix)
 	}
-	m := start(t, d, f.spec())
-	t.Cleanup(func() { d.Close() })
-	if got := output(t, m, "user", "cat /etc/hostname; id -u; echo kept >/workspace/f; ls /.hortus; cat /proc/1/fd/0"); !strings.HasPrefix(got, "box\n1000\n") {
+	spec := f.spec()
+	m := start(t, d, spec)
+	defer func() { m.Kill(context.Background()) }()
+	if got := output(t, m, "user", "cat /etc/hostname; id -u; echo kept >/workspace/f"); !strings.HasPrefix(got, "box\n1000\n") {
 		t.Errorf("%q", got)
 	}
 	want := strings.Repeat("0123456789", 100_000)
@@ -123,7 +129,21 @@ func TestFar(t *testing.T) {
 	if got := output(t, m, "root", "cat /workspace/f"); got != "kept\n" {
 		t.Errorf("after a pause: %q", got)
 	}
-	fmt.Println()
+	if err := m.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = f.openFar(t, f.far.Address) // another daemon
+	a, err := d.Adopt(t.Context(), spec.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m = a.Machine
+	if got := output(t, m, "user", "cat /workspace/f"); got != "kept\n" {
+		t.Errorf("adopted: %q", got)
+	}
 	kill(t, m)
 	if left := f.docker(t, "ps", "-aq"); left != "" {
 		t.Errorf("left: %s", left)
