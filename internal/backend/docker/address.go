@@ -54,7 +54,7 @@ func parseAddress(host, certificates string) (address, error) {
 			return a, nil
 		}
 		if ip := net.ParseIP(u.Hostname()); !ip.IsLoopback() {
-			return a, fmt.Errorf("the engine at %s would be reached without encryption, and whoever reaches it is root there: name a directory with ca.pem, cert.pem and key.pem (docker.certificates), or use ssh://USER@HOST", host)
+			return a, fmt.Errorf("the engine at %s would be reached without encryption, and a user who reaches it is root there: name a directory with ca.pem, cert.pem and key.pem (docker.certificates), or use ssh://USER@HOST", host)
 		}
 		return a, nil
 	case "ssh":

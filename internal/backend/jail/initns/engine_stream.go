@@ -109,7 +109,7 @@ func takeSockets() error {
 // orderTimeout is the maximum wait for the guest to take a packet or a stream.
 const orderTimeout = 10 * time.Second
 
-// forward sends what the host sent, in that order. When the input has ended nobody can reach the guest any more: it ends with its
+// forward sends what the host sent, in that order. When the input has ended the guest has no host any more: it ends with its
 // control socket.
 func (r *relay) forward() {
 	defer r.control.Close()
