@@ -110,8 +110,8 @@ func (m *machine) greet(ctx context.Context, paused bool) error {
 		}
 		return conn.Close()
 	}
-	if err := m.b.hold(m.files, m.id, 0); err != nil || paused {
-		return err
+	if paused {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

@@ -259,7 +259,7 @@ func TestFarSSH(t *testing.T) {
 	}
 }
 
-// TestFarWorkspace stores what was changed in a durable workspace, at a pause and at the end.
+// TestFarWorkspace stores what was changed in a durable workspace, at a pause, at the end, and by the daemon after the next.
 func TestFarWorkspace(t *testing.T) {
 	tier.Soak(t)
 	f := newFarBench(t)
@@ -287,10 +287,28 @@ func TestFarWorkspace(t *testing.T) {
 	}
 	spec.ID = api.NewSandboxID()
 	m = start(t, d, spec)
-	if got := output(t, m, "user", "cat /workspace/new"); got != "newer\n" {
+	if got := output(t, m, "user", "cat /workspace/new; echo newest >/workspace/new"); got != "newer\n" {
 		t.Errorf("%q", got)
 	}
-	kill(t, m)
+	// Two daemons after another: one adopts it, and one finds what is left.
+	if err := m.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d = f.openFar(t, f.far.Address)
+	a, err := d.Adopt(t.Context(), spec.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Machine.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d = f.openFar(t, f.far.Address)
+	if proof, err := d.Reclaim(t.Context(), spec.ID); err != nil || proof.Left != 0 || proof.Killed == 0 {
+		t.Errorf("%+v, %v", proof, err)
+	}
+	if got := stored("new"); got != "newest\n" {
+		t.Errorf("after a reclaim %q is stored", got)
+	}
 }
 
 // TestFarRefuses has an engine without its certificate, and a template of this machine's directories.

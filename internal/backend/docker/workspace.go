@@ -63,13 +63,15 @@ func (b *Backend) reattach(ctx context.Context, spec sandbox.Spec, pid int) (*co
 // hold notes the first process of a container for a durable workspace: nobody else gets it while that process lives.
 func (b *Backend) hold(f *copied.Files, id api.SandboxID, pid int) error {
 	l := f.Durable()
-	if b.at.far {
-		pid = os.Getpid() // the daemon's: that of the container is another machine's
-	}
 	if l == nil || pid == 0 { // it has ended, which the caller notices
 		return nil
 	}
-	err := l.Hold(pid)
+	var err error
+	if b.at.far {
+		err = l.HoldElsewhere(string(id))
+	} else {
+		err = l.Hold(pid)
+	}
 	if err == nil {
 		err = os.WriteFile(filepath.Join(b.rundir(id), holderFile), []byte(l.Holder()), 0o600)
 	}
