@@ -328,7 +328,7 @@ func TestFarRefuses(t *testing.T) {
 	}
 	spec := f.spec()
 	spec.Layers = []layer.Digest{host.Digest}
-	if _, err := d.Start(t.Context(), spec); api.KindOf(err) != api.KindUnsupported || !strings.Contains(api.HintOf(err), "template pull") {
+	if _, err := d.Start(t.Context(), spec); api.KindOf(err) != api.KindUnsupported || !strings.Contains(api.HintOf(err), "--from-image") {
 		t.Errorf("the template of this machine: %v (%s)", err, api.HintOf(err))
 	}
 	if left := f.docker(t, "ps", "-aq"); left != "" {

@@ -49,7 +49,7 @@ func (b *Backend) lease(layers []layer.Digest) (*root, error) {
 			if len(t.Mounts) > 0 {
 				l.Release()
 				return nil, api.Errorf(api.KindUnsupported, "the template shows directories of this machine, which the Docker engine at %s does not have", b.at.text).
-					WithHint("Use a template of a container image: hortus template pull NAME IMAGE")
+					WithHint("Use a template of a container image: hortus template create NAME --from-image REF")
 			}
 		}
 	}
