@@ -26,7 +26,6 @@ type boxScene struct {
 // TestSandboxPages goes through the pages of sandboxes: the tree of forks and snapshots, usage, templates, and ports, whose pages
 // attack the console from the origin next to it. In the soak tier it builds the preset of a browser, and uses it.
 func TestSandboxPages(t *testing.T) {
-	tier.Soak(t)
 	tier.AnyUser(t)
 	t.Parallel()
 	modules := needsBrowser(t)

@@ -68,7 +68,8 @@ export class Browser {
   /** Looks at a page: it is sound, axe finds no violation, and it fits a telephone. */
   async look(name) {
     const { page } = this;
-    await page.evaluate(axeSource);
+    // The console loads one document, so axe is there until the page is reloaded.
+    if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(axeSource);
     const found = await page.evaluate(async () => (await globalThis.axe.run(document, { resultTypes: ["violations"] })).violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(" ") + " " + n.failureSummary).join("; ")}`));
     want(found.length === 0, `axe, ${name}: ${found.join("\n")}`);
     await page.setViewportSize({ width: 390, height: 844 });

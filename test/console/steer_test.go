@@ -32,7 +32,6 @@ type steered struct {
 
 // TestSteering reviews, delivers and cancels tasks, answers a program that waits, and restarts the daemon, in a browser.
 func TestSteering(t *testing.T) {
-	tier.Soak(t)
 	tier.AnyUser(t)
 	t.Parallel()
 	modules := needsBrowser(t)

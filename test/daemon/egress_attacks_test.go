@@ -13,21 +13,25 @@ import (
 	"hortus.dev/internal/daemon/network"
 	"hortus.dev/internal/egress/check"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 	"hortus.dev/test/tools"
 	"hortus.dev/test/world"
 )
 
 // TestEgressAttacks runs every attack on the outgoing connections of both backends, with a
-// resolver that lies. test/story has the attacks after an adoption.
+// resolver that lies. In T1 the attacks from a container are made with a weak policy only, which is the
+// control: test/story TestEgressAttacks makes them with a strict one, also after an adoption.
 func TestEgressAttacks(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []string{"container", "gvisor"} {
 		t.Run(isolation, func(t *testing.T) {
 			t.Parallel()
 			attacks := attackers(t, isolation)
-			for _, r := range attacks(false) {
-				if r.Result == check.Broken || r.Result == check.NotTested {
-					t.Errorf("%s, %s: %s", r.ID, r.Phase, r.Reason)
+			if isolation == "gvisor" || tier.Soaking() {
+				for _, r := range attacks(false) {
+					if r.Result == check.Broken || r.Result == check.NotTested {
+						t.Errorf("%s, %s: %s", r.ID, r.Phase, r.Reason)
+					}
 				}
 			}
 			if isolation == "container" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // modesOf are the modes of the files of a commit, by their paths.
@@ -135,15 +136,19 @@ func TestRefusals(t *testing.T) {
 		rounds           int
 		head             bool
 		says             string
+		soak             bool // TestLeaveMany has it in T1
 	}{
 		{name: "a file that is too large", does: mend + "; truncate -s 65M big", then: "rm big", path: "big", why: "the maximum is", outcome: api.OutcomeVerified, rounds: 2, head: true},
 		{name: "a bad name", does: mend + `; echo x > 'a\b'`, then: `rm 'a\b'`, path: `a\b`, why: "backslash", outcome: api.OutcomeVerified, rounds: 2, head: true},
 		{name: "files of git that it refuses", does: mend + `; printf '[submodule "a"]\n\tpath = a\n\turl = -x\n' > .gitmodules`, then: "rm .gitmodules", path: ".gitmodules", why: "", outcome: api.OutcomeVerified, rounds: 2, head: true},
-		{name: "too many files", does: many + mend, then: "rm -r many", path: "many", why: "at most 10000 files", outcome: api.OutcomeVerified, rounds: 2, head: true},
+		{name: "too many files", does: many + mend, then: "rm -r many", path: "many", why: "at most 10000 files", outcome: api.OutcomeVerified, rounds: 2, head: true, soak: true},
 		{name: "nothing else", does: "ln -s /x y", then: "true", path: "y", why: "absolute", outcome: api.OutcomeNeedsHuman, rounds: 3, says: "No change of the agent can be delivered. Rejected, and not part of the result: y (the link is absolute)."},
 		{name: "nothing else, and all passed before", green: true, does: "ln -s /x y", then: "true", path: "y", why: "absolute", outcome: api.OutcomeNeedsHuman, rounds: 3, says: "No change of the agent can be delivered."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.soak {
+				tier.Soak(t)
+			}
 			t.Parallel()
 			b, dir := shared.in(t), failing
 			if c.green {

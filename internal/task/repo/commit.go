@@ -159,7 +159,9 @@ func (w *attempt) commit(ctx context.Context, q *cache.CommitRequest) (cache.Com
 			// Nobody knows which of these it is that git does not take.
 			refused = leave(q, why, func(_ int, c cache.Change) bool { return readByGit[path.Base(c.Path)] && !c.Delete })
 			if kind == api.KindExhausted && all > maxChangedFiles {
-				refused = append(refused, w.leaveMany(ctx, q)...)
+				if entries, err := w.project.repo.Files(ctx, q.Parent); err == nil { // otherwise the next commit fails with it
+					refused = append(refused, leaveMany(q, entries)...)
+				}
 			}
 			if len(refused) > 0 {
 				continue
@@ -188,15 +190,11 @@ func leave(q *cache.CommitRequest, why string, out func(i int, c cache.Change) b
 	return refused
 }
 
-// leaveMany takes the changes out of a request that are more than a commit may have: new files, the last first. They are
-// listed by their directories.
-func (w *attempt) leaveMany(ctx context.Context, q *cache.CommitRequest) (refused []api.RefusedChange) {
+// leaveMany takes the changes out of a request that are more than a commit may have: files that the parent does not have, the last
+// first. They are listed by their directories.
+func leaveMany(q *cache.CommitRequest, parent []cache.Entry) (refused []api.RefusedChange) {
 	base := map[string]bool{}
-	entries, err := w.project.repo.Files(ctx, q.Parent)
-	if err != nil {
-		return nil // the next commit fails with it
-	}
-	for _, e := range entries {
+	for _, e := range parent {
 		base[e.Path] = true
 	}
 	slices.SortStableFunc(q.Changes, func(a, b cache.Change) int {
