@@ -59,9 +59,9 @@ func TestDockerFar(t *testing.T) {
 }
 
 // notFar are cases that are not for such an engine. Limits are not shown, because the files that show them are mounts of this machine. A layer
-// of roots is one with directories of this machine, which no template is there. The cases of trust want the toolchains of this machine, which
+// of roots is one with directories of this machine, which no template is there. The case of trust wants the toolchains of this machine, which
 // are not copied.
-var notFar = []string{"limit/programs-see-them", "workspace/wrong-layers", "trust/programs", "trust/stores-of-the-system"}
+var notFar = []string{"limit/programs-see-them", "workspace/wrong-layers", "trust/stores-of-the-system"}
 
 // copyMachine makes a root with the small tools of this machine, and python3.
 func copyMachine(root string) error {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/guest/tunnel"
 )
@@ -130,12 +131,12 @@ func dialSSH(ctx context.Context, args []string) (net.Conn, error) {
 // Read returns what ssh says instead of an end for which it has a reason.
 func (c *sshConn) Read(b []byte) (int, error) {
 	n, err := c.UnixConn.Read(b)
-	if err != io.EOF {
+	if err != io.EOF && !errors.Is(err, unix.ECONNRESET) { // the latter if it has not read its input
 		return n, err
 	}
 	<-c.ended // it has closed its output
 	if text := c.errors.text(); text != "" {
-		err = errors.New("ssh: " + text)
+		err = errors.New("ssh: " + strings.TrimPrefix(text, "ssh: "))
 	}
 	return n, err
 }

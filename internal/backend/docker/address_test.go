@@ -80,6 +80,7 @@ func TestSSH(t *testing.T) {
 	if c, err = dialSSH(t.Context(), args); err != nil {
 		t.Fatal(err)
 	}
+	io.WriteString(c, "not read")
 	if _, err := io.ReadAll(c); err == nil || !strings.Contains(err.Error(), "Host key verification failed") {
 		t.Errorf("%v", err)
 	}

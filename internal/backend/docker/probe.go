@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -61,6 +62,10 @@ func (b *Backend) inspectEngine(ctx context.Context) (system.Info, api.Ability) 
 	socket := strings.TrimPrefix(b.at.text, "unix://")
 	switch {
 	case err != nil && b.at.far:
+		var call *url.Error
+		if errors.As(err, &call) { // whose address is not what the user wrote
+			err = call.Err
+		}
 		a.Reason, a.Fix = fmt.Sprintf("no Docker engine answers at %s: %.*s", b.at.text, maxMessage, err), "look whether this works: docker -H "+b.at.text+" info"
 	case errors.Is(err, fs.ErrPermission) || err != nil && strings.Contains(err.Error(), "permission denied"):
 		a.Reason, a.Fix = "this user may not use the Docker engine at "+socket, "Run the daemon as a user of the group docker. Members of that group are root on this machine."
