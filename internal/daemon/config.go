@@ -81,7 +81,7 @@ type Config struct {
 	CopyMemory bool
 	// DockerHost is the address of the Docker engine, DockerRuntime the name of its runtime for sandboxes;
 	// empty means the default of the system, and that of the engine.
-	DockerHost, DockerRuntime string
+	DockerHost, DockerCertificates, DockerRuntime string
 	// EmulateMachines lets QEMU emulate virtual machines on a host without KVM.
 	EmulateMachines bool
 	// Rates has the limits of requests of each user's key; zero fields take the defaults.

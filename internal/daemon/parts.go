@@ -323,7 +323,7 @@ func (s *System) newBackends(guest *os.File) ([]sandbox.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := docker.New(docker.Config{Dir: s.dir.Path("run/docker"), Layers: s.layers, Workspaces: s.workspaces, Guest: guest.Name(), Host: s.cfg.DockerHost, Runtime: s.cfg.DockerRuntime, Logger: s.log})
+	d, err := docker.New(docker.Config{Dir: s.dir.Path("run/docker"), Layers: s.layers, Workspaces: s.workspaces, Guest: guest.Name(), Host: s.cfg.DockerHost, Certificates: s.cfg.DockerCertificates, Runtime: s.cfg.DockerRuntime, Logger: s.log})
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 			Store: Store{URL: r.Text("store.url"), PasswordFile: r.Text("store.password-file"), KeyFile: r.Text("store.key-file")},
 			Fleet: FleetConfig{Name: r.Text("fleet.name"), Listen: r.Text("fleet.listen"), Address: r.Text("fleet.address")},
 			Drain: r.Stay("daemon.drain"), Candidates: r.Int("daemon.candidates"), CopyMemory: r.Bool("gvisor.copy-memory"),
-			DockerHost: cmp.Or(r.Text("docker.host"), os.Getenv("DOCKER_HOST")), DockerRuntime: r.Text("docker.runtime"), EmulateMachines: r.Bool("microvm.emulate"),
+			DockerHost: cmp.Or(r.Text("docker.host"), os.Getenv("DOCKER_HOST")), DockerCertificates: cmp.Or(r.Text("docker.certificates"), os.Getenv("DOCKER_CERT_PATH")), DockerRuntime: r.Text("docker.runtime"), EmulateMachines: r.Bool("microvm.emulate"),
 			E2B: RemoteService{
 				KeySecret: r.Text("e2b.key-secret"), APIURL: r.Text("e2b.api-url"), SandboxURL: r.Text("e2b.sandbox-url"),
 				Domains: []string{r.Text("e2b.domain")}, Template: r.Text("e2b.template"), Internet: r.Bool("e2b.internet"),

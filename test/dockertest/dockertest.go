@@ -31,6 +31,8 @@ type Engine struct {
 	// Dir contains what it stores.
 	Dir string
 
+	args []string // of dockerd, besides those of every engine
+	hide string   // a directory that it does not see; empty for none
 	cmd  *exec.Cmd
 	done chan struct{}
 }
@@ -62,11 +64,8 @@ func Missing(err error) bool { return errors.Is(err, errMissing) }
 
 // Open starts an engine. The caller closes it.
 func Open() (_ *Engine, err error) {
-	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("%w: it needs root", errMissing)
-	}
-	if _, err := os.Stat(dockerd); err != nil {
-		return nil, fmt.Errorf("%w: %w; install Debian's docker.io", errMissing, err)
+	if err := missing(); err != nil {
+		return nil, err
 	}
 	// A short path: containerd's sockets are below it.
 	dir, err := os.MkdirTemp("/tmp", "docker-")
@@ -78,6 +77,17 @@ func Open() (_ *Engine, err error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return e, nil
+}
+
+// missing says why this machine or user can have no engine.
+func missing() error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("%w: it needs root", errMissing)
+	}
+	if _, err := os.Stat(dockerd); err != nil {
+		return fmt.Errorf("%w: %w; install Debian's docker.io", errMissing, err)
+	}
+	return nil
 }
 
 // Close ends the engine and removes what it has stored. No container may be left.
@@ -113,9 +123,15 @@ func (e *Engine) Run() error {
 		return err
 	}
 	defer log.Close()
-	e.cmd = exec.Command(dockerd, "--data-root", filepath.Join(e.Dir, "data"), "--exec-root", filepath.Join(e.Dir, "exec"),
-		"--pidfile", filepath.Join(e.Dir, "pid"), "-H", e.Host, "--config-file", none, "--cgroup-parent", "/"+filepath.Base(e.Dir),
-		"--iptables=false", "--ip6tables=false", "--ip-masq=false", "--bridge=none")
+	args := append([]string{"--data-root", filepath.Join(e.Dir, "data"), "--exec-root", filepath.Join(e.Dir, "exec"),
+		"--pidfile", filepath.Join(e.Dir, "pid"), "-H", e.Host, "--config-file", none, "--cgroup-parent", "/" + filepath.Base(e.Dir),
+		"--iptables=false", "--ip6tables=false", "--ip-masq=false", "--bridge=none"}, e.args...)
+	e.cmd = exec.Command(dockerd, args...)
+	if e.hide != "" {
+		// dockerd takes the place of the shell, in mounts of its own.
+		script := `mount -t tmpfs hidden "$1" && shift && exec "$@"`
+		e.cmd = exec.Command("unshare", append([]string{"--mount", "sh", "-c", script, "sh", e.hide, dockerd}, args...)...)
+	}
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	e.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	if err := e.cmd.Start(); err != nil {

@@ -118,19 +118,19 @@ func (f *Files) Pack(ctx context.Context, w io.Writer, dir string, id int) error
 		case workspace.Executable:
 			h.Mode = 0o755
 		}
+		if e.Mode == workspace.Symlink {
+			target, err := e.Target()
+			if err != nil {
+				return err
+			}
+			h.Typeflag, h.Size, h.Linkname = tar.TypeSymlink, 0, target
+			return t.WriteHeader(h)
+		}
 		content, err := e.Open()
 		if err != nil {
 			return err
 		}
 		defer content.Close()
-		if e.Mode == workspace.Symlink {
-			target, err := io.ReadAll(content)
-			if err != nil {
-				return err
-			}
-			h.Typeflag, h.Size, h.Linkname = tar.TypeSymlink, 0, string(target)
-			return t.WriteHeader(h)
-		}
 		if err := t.WriteHeader(h); err != nil {
 			return err
 		}

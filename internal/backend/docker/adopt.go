@@ -65,34 +65,57 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	if err != nil {
 		return none, err
 	}
-	files, err := b.reattach(ctx, spec, state.Pid)
+	pid := state.Pid
+	if b.at.far {
+		pid = 0 // of another machine
+	}
+	files, err := b.reattach(ctx, spec, pid)
 	if err != nil {
-		r.release()
+		r.Release()
 		return none, api.Errorf(api.KindConflict, "sandbox %s: %w", id, err)
 	}
 	m := newMachine(b, spec, all[0].ID, r, files)
-	m.pid = state.Pid
-	conn, err := m.link.Dial(ctx)
+	m.pid = pid
+	paused, err := m.retake(ctx, state.Paused)
 	if err != nil {
-		r.release()
+		r.Release()
 		files.Leave()
-		return none, api.Errorf(api.KindConflict, "sandbox %s: %w", id, err)
-	}
-	conn.Close()
-	m.link.Pause(state.Paused)
-	if err := b.endSave(ctx, m); err != nil {
-		r.release()
-		files.Leave()
-		return none, err
-	}
-	paused, err := b.paused(ctx, m.container)
-	if err != nil {
-		r.release()
-		files.Leave()
+		if m.wire != nil {
+			m.wire.end()
+		}
 		return none, err
 	}
 	m.run()
 	return sandbox.Adopted{Machine: m, Spec: spec, Paused: paused}, nil
+}
+
+// retake makes a machine whose container was started by an earlier daemon what it was.
+func (m *machine) retake(ctx context.Context, paused bool) (bool, error) {
+	if err := m.greet(ctx, paused); err != nil {
+		return false, api.Errorf(api.KindConflict, "sandbox %s: %w", m.id, err)
+	}
+	m.link.Pause(paused)
+	if err := m.b.endSave(ctx, m); err != nil {
+		return false, err
+	}
+	return m.b.paused(ctx, m.container)
+}
+
+// greet checks that the guest of a container that was started by an earlier daemon answers. One at another host that is paused cannot.
+func (m *machine) greet(ctx context.Context, paused bool) error {
+	if m.wire == nil {
+		conn, err := m.link.Dial(ctx)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	if paused {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return m.wire.connect(ctx)
 }
 
 // Orphans implements sandbox.Backend. An engine that cannot be reached has sandboxes of which the run
@@ -137,13 +160,16 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 	}
 	for _, c := range all {
 		got, err := b.engine.ContainerInspect(ctx, c.ID, client.ContainerInspectOptions{})
-		pid := 0
+		pid, running := 0, false
 		if err == nil && got.Container.State != nil && got.Container.State.Running {
-			pid = got.Container.State.Pid
+			running = true
+			if !b.at.far {
+				pid = got.Container.State.Pid
+			}
 			proof.Killed += max(1, int(groupOf(pid).processes()))
 			proof.How = howRemoved
 		}
-		release, err := b.storeLeft(ctx, id, c, pid)
+		release, err := b.storeLeft(ctx, id, c, pid, running)
 		if err != nil {
 			b.log.Error("changes of a workspace are lost", "sandbox", id, "error", err)
 		}
@@ -160,8 +186,8 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 }
 
 // storeLeft stores the changes of the durable workspace that a container of an earlier daemon has. release releases the workspace, once
-// the container is removed. pid is its first process; 0 if that has ended.
-func (b *Backend) storeLeft(ctx context.Context, id api.SandboxID, c container.Summary, pid int) (release func(), err error) {
+// the container is removed. pid is its first process; 0 if that has ended, or is at another host.
+func (b *Backend) storeLeft(ctx context.Context, id api.SandboxID, c container.Summary, pid int, running bool) (release func(), err error) {
 	none := func() {}
 	var spec sandbox.Spec
 	if err := json.Unmarshal([]byte(c.Labels[labelSpec]), &spec); err != nil || spec.ID != id || spec.Workspace == nil || spec.Workspace.Upper == "" {
@@ -174,7 +200,7 @@ func (b *Backend) storeLeft(ctx context.Context, id api.SandboxID, c container.S
 	if err != nil {
 		return none, err
 	}
-	if pid > 1 {
+	if running {
 		m := &machine{b: b, id: id, container: c.ID}
 		err = m.freeze(ctx)
 	}

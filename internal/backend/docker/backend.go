@@ -37,8 +37,10 @@ type Config struct {
 	Workspaces *workspace.Store
 	// Guest is the path of a static executable that is the guest and the stage before it.
 	Guest string
-	// Host is the address of the engine, a Unix socket; empty for that of the system's engine.
+	// Host is the address of the engine: unix://PATH, tcp://HOST:PORT or ssh://USER@HOST; empty for that of the system's engine.
 	Host string
+	// Certificates is the directory with ca.pem, cert.pem and key.pem for an engine behind TCP; empty for one on loopback without TLS.
+	Certificates string
 	// Runtime is the name of the engine's runtime for sandboxes; empty for the engine's default.
 	Runtime string
 	// CgroupParent contains the control groups of sandboxes; empty for the engine's default.
@@ -53,6 +55,9 @@ type Backend struct {
 	dir    string
 	owner  string // the value of labelOwner
 	engine *client.Client
+	at     address
+	// guestDigest is that of the guest, which images for an engine at another host have; empty for one of this machine.
+	guestDigest string
 	// unusable is why the engine cannot be used, as far as its address says.
 	unusable string
 	// processors are those that sandboxes may use; turn counts those that got a part of them.
@@ -88,14 +93,18 @@ func New(cfg Config) (*Backend, error) {
 	}
 	sum := sha256.Sum256([]byte(dir))
 	b := &Backend{cfg: cfg, dir: dir, owner: hex.EncodeToString(sum[:8]), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), loaded: map[string]bool{}}
-	var opts []client.Opt
-	if cfg.Host != "" {
-		opts = append(opts, client.WithHost(cfg.Host))
+	if b.at, err = parseAddress(cfg.Host, cfg.Certificates); err == nil {
+		b.engine, err = client.New(b.at.opts...)
 	}
-	if b.engine, err = client.New(opts...); err != nil {
+	if err != nil {
 		// The address may be that of a variable which is not about this program: the report says so.
-		b.unusable = fmt.Sprintf("%q is no address of a Docker engine: %v", cfg.Host, err)
+		b.unusable = err.Error()
 		if b.engine, err = client.New(); err != nil {
+			return fail(err)
+		}
+	}
+	if b.at.far {
+		if b.guestDigest, err = digestOf(cfg.Guest); err != nil {
 			return fail(err)
 		}
 	}
@@ -114,6 +123,17 @@ func New(cfg Config) (*Backend, error) {
 	return b, nil
 }
 
+// digestOf is the SHA-256 of a file.
+func digestOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum, err := digest(f, io.Discard)
+	return hex.EncodeToString(sum[:]), err
+}
+
 // guestDir is the directory with the guest's executable that containers see.
 func (b *Backend) guestDir() string { return filepath.Join(b.dir, "guest") }
 
@@ -125,7 +145,7 @@ func (b *Backend) emptyDir() string { return filepath.Join(b.dir, "empty") }
 func (b *Backend) installGuest() (err error) {
 	b.installing.Lock()
 	defer b.installing.Unlock()
-	if b.installed {
+	if b.installed || b.at.far {
 		return nil
 	}
 	defer func() { b.installed = err == nil }()
@@ -165,7 +185,7 @@ func (b *Backend) Name() string { return "docker" }
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{StartTimeout: startTimeout, Prepare: true, Save: true, Adopt: true, Engine: true, Copied: true}
+	return sandbox.Capabilities{StartTimeout: startTimeout, Prepare: true, Save: !b.at.far, Adopt: true, Engine: true, Copied: true}
 }
 
 // Close waits until every machine has ended or was left, which the caller has to cause first.

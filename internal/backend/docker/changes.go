@@ -69,24 +69,21 @@ type changes struct {
 func (c *changes) readStored(ctx context.Context, f *copied.Files) error {
 	return f.Walk(ctx, func(e workspace.Entry) error {
 		is := file{kind: e.Mode, size: e.Size, modTime: e.ModTime}
-		if e.Mode != workspace.Directory {
-			content, err := e.Open()
-			if err != nil {
-				return err
-			}
-			defer content.Close()
-			if e.Mode == workspace.Symlink {
-				target, err := io.ReadAll(content)
-				if err != nil {
-					return err
-				}
-				is.link, is.size = string(target), 0
-			} else if is.sum, err = digest(content, io.Discard); err != nil {
-				return err
+		var err error
+		switch e.Mode {
+		case workspace.Directory:
+		case workspace.Symlink:
+			is.size = 0
+			is.link, err = e.Target()
+		default:
+			var content io.ReadCloser
+			if content, err = e.Open(); err == nil {
+				is.sum, err = digest(content, io.Discard)
+				content.Close()
 			}
 		}
 		c.stored[e.Path] = is
-		return nil
+		return err
 	})
 }
 

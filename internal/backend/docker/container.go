@@ -32,6 +32,7 @@ const (
 	// Of images. A container inherits the labels of its image, so they are others.
 	labelImage  = "dev.hortus.image" // the same as labelOwner
 	labelLayers = "dev.hortus.layers"
+	labelGuest  = "dev.hortus.guest" // the digest of the guest in it; empty for none
 )
 
 // separators have a meaning in the options of an overlay.
@@ -52,16 +53,20 @@ func (b *Backend) options(spec sandbox.Spec, r *root, seen *initns.Limits) (clie
 	if err != nil {
 		return client.ContainerCreateOptions{}, api.Errorf(api.KindInvalid, "sandbox %s: %w", spec.ID, err)
 	}
-	mounts, err := b.hostMounts(r.trees)
-	if err != nil {
-		return client.ContainerCreateOptions{}, err
+	mode := initns.EngineStream
+	var mounts []mount.Mount
+	if !b.at.far {
+		mode = initns.Engine
+		if mounts, err = b.hostMounts(r.Trees); err != nil {
+			return client.ContainerCreateOptions{}, err
+		}
+		mounts = append(mounts, overlay(initns.EngineDir+"/bin", b.guestDir(), b.emptyDir()), readOnly(filepath.Join(b.rundir(spec.ID), birthDir), path.Dir(initns.EngineSocket)))
+		shown, err := view(b.rundir(spec.ID), seen)
+		if err != nil {
+			return client.ContainerCreateOptions{}, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
+		}
+		mounts = append(mounts, shown...)
 	}
-	mounts = append(mounts, overlay(initns.EngineDir+"/bin", b.guestDir(), b.emptyDir()), readOnly(filepath.Join(b.rundir(spec.ID), birthDir), path.Dir(initns.EngineSocket)))
-	shown, err := view(b.rundir(spec.ID), seen)
-	if err != nil {
-		return client.ContainerCreateOptions{}, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
-	}
-	mounts = append(mounts, shown...)
 	if spec.Workspace != nil {
 		mounts = append(mounts, workspaceMount())
 	}
@@ -75,9 +80,9 @@ func (b *Backend) options(spec sandbox.Spec, r *root, seen *initns.Limits) (clie
 		Name: name(spec.ID),
 		Config: &container.Config{
 			Image: r.name, Hostname: spec.Hostname, User: "0:0", WorkingDir: "/",
-			Entrypoint: []string{initns.EngineDir + "/bin/" + initns.Argv0, initns.Engine},
-			Env:        []string{"GOMAXPROCS=2"}, // as other guests: see launch.Spawn
-			Labels:     map[string]string{labelOwner: b.owner, labelSandbox: string(spec.ID), labelSpec: string(text)},
+			Entrypoint: []string{initns.EngineDir + "/bin/" + initns.Argv0, mode}, OpenStdin: b.at.far,
+			Env:    []string{"GOMAXPROCS=2"}, // as other guests: see launch.Spawn
+			Labels: map[string]string{labelOwner: b.owner, labelSandbox: string(spec.ID), labelSpec: string(text)},
 		},
 		HostConfig: &container.HostConfig{
 			NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
@@ -161,27 +166,9 @@ func parents(p string) (all []string) {
 
 // guestConfig is the configuration of a guest.
 func guestConfig(spec sandbox.Spec, r *root) *birth.Config {
-	cfg := &birth.Config{
-		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: workspaceDir, Path: r.path(), Env: r.env(spec.Env),
+	return &birth.Config{
+		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: workspaceDir, Path: r.Path(), Dir: r.Dir(), Env: r.Env(spec.Env),
 		OutputBuffer: launch.OutputBuffer, PID1: true, Capture: true, Switch: true, Waits: true, Default: launch.Default(spec),
-		Identities: launch.Identities(r.settings),
+		Identities: launch.Identities(r.Settings),
 	}
-	if r.settings != nil {
-		cfg.Dir = r.settings.Dir
-	}
-	return cfg
-}
-
-// env is the environment of commands: the image's variables and, above them, those of the sandbox.
-func (r *root) env(env map[string]string) map[string]string {
-	if r.settings == nil || len(r.settings.Env) == 0 {
-		return env
-	}
-	all := make(map[string]string, len(r.settings.Env)+len(env))
-	for _, m := range []map[string]string{r.settings.Env, env} {
-		for k, v := range m {
-			all[k] = v
-		}
-	}
-	return all
 }

@@ -9,6 +9,12 @@
 // variable or volume of a container image is used by the engine: the image that it has was written by
 // this package, of the layers of this machine's store.
 //
+// # Engines at another host
+//
+// An engine at tcp:// or ssh:// has no file of this machine. The guest is in a layer of the image, and its link is the container's standard
+// input and output, attached by the engine, with the frames of package serial: see wire. A connection that breaks is made again;
+// streams end with it, and commands do not.
+//
 // # What the container has
 //
 // No network but loopback, no engine socket, no host directory that it can write to. The directory with

@@ -488,7 +488,7 @@ func TestNoEngine(t *testing.T) {
 	}
 	for host, want := range map[string]string{
 		"unix://" + dir + "/none": "no Docker engine answers", "unix://" + socket: "no Docker engine answers",
-		"tcp://192.0.2.1:2375": "not reached by a Unix socket", "ssh://user@192.0.2.1": "not reached by a Unix socket", "nonsense": "no address",
+		"tcp://192.0.2.1:2375": "without encryption", "tcp://127.0.0.1:1": "no Docker engine answers", "ssh://user@127.0.0.1:1": "no Docker engine answers at ssh://user@127.0.0.1:1: ssh: ", "nonsense": "no address",
 	} {
 		d, err := docker.New(docker.Config{Dir: filepath.Join(dir, "run"), Layers: layers, Workspaces: workspaces, Guest: guest, Host: host})
 		if err != nil {

@@ -37,15 +37,3 @@ func engineError(what string, err error) *api.Error {
 	}
 	return api.Errorf(kind, "Docker: %s: %s", what, text)
 }
-
-// local returns why an engine cannot mount directories of this machine; empty if it can.
-func (b *Backend) local() string {
-	if b.unusable != "" {
-		return b.unusable
-	}
-	host := b.engine.DaemonHost()
-	if strings.HasPrefix(host, "unix://") {
-		return ""
-	}
-	return "the Docker engine at " + host + " is not reached by a Unix socket, and the docker backend needs one on this machine"
-}

@@ -1,7 +1,7 @@
 package docker
 
 import (
-	"cmp"
+	"archive/tar"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,10 +19,10 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/backend/leased"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/internal/storage/oci/export"
-	"hortus.dev/internal/storage/oci/settings"
 )
 
 // repository is the name of the images that the backend loads.
@@ -30,9 +30,7 @@ const repository = "hortus-layers"
 
 // root is what a sandbox starts from: leased layers, and the image of the engine that was loaded of them.
 type root struct {
-	trees    []layer.Tree
-	leases   []*layer.Lease
-	settings *settings.Settings // of a container image; nil for others
+	*leased.Layers
 	// layers are those of the Spec; name is that of the image.
 	layers []layer.Digest
 	name   string
@@ -41,44 +39,22 @@ type root struct {
 }
 
 // lease leases layers until release.
-func (b *Backend) lease(layers []layer.Digest) (_ *root, err error) {
-	if len(layers) == 0 {
-		return nil, api.Errorf(api.KindInvalid, "a sandbox needs at least one layer")
-	}
-	r := &root{layers: layers}
-	defer func() {
-		if err != nil {
-			r.release()
-		}
-	}()
-	for _, d := range layers {
-		t, l, err := b.cfg.Layers.Lease(d)
-		if err != nil {
-			return nil, err
-		}
-		r.trees, r.leases = append(r.trees, t), append(r.leases, l)
-	}
-	if r.settings, err = settings.Read(b.cfg.Layers, layers[len(layers)-1]); err != nil {
+func (b *Backend) lease(layers []layer.Digest) (*root, error) {
+	l, err := leased.Lease(b.cfg.Layers, layers)
+	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(label(layers)))
-	r.name = repository + ":" + b.owner + "-" + hex.EncodeToString(sum[:16])
-	return r, nil
-}
-
-func (r *root) release() {
-	for _, l := range r.leases {
-		l.Release()
+	if b.at.far {
+		for _, t := range l.Trees {
+			if len(t.Mounts) > 0 {
+				l.Release()
+				return nil, api.Errorf(api.KindUnsupported, "the template shows directories of this machine, which the Docker engine at %s does not have", b.at.text).
+					WithHint("Use a template of a container image: hortus template create NAME --from-image REF")
+			}
+		}
 	}
-	r.leases = nil
-}
-
-// path is the PATH of commands: that of the uppermost layer which has one.
-func (r *root) path() (path string) {
-	for _, t := range r.trees {
-		path = cmp.Or(t.Path, path)
-	}
-	return path
+	sum := sha256.Sum256([]byte(label(layers) + b.guestDigest))
+	return &root{Layers: l, layers: layers, name: repository + ":" + b.owner + "-" + hex.EncodeToString(sum[:16])}, nil
 }
 
 // label lists layers in the label of an image.
@@ -127,9 +103,9 @@ func (b *Backend) ensureImage(ctx context.Context, r *root, fresh bool) error {
 func (b *Backend) load(ctx context.Context, r *root) error {
 	b.sweepImages(ctx)
 	img := export.Image{Name: r.name, Architecture: runtime.GOARCH, Config: export.Config{
-		Labels: map[string]string{labelImage: b.owner, labelLayers: label(r.layers)},
+		Labels: map[string]string{labelImage: b.owner, labelLayers: label(r.layers), labelGuest: b.guestDigest},
 	}}
-	for _, t := range r.trees {
+	for _, t := range r.Trees {
 		img.Layers = append(img.Layers, func(ctx context.Context, w io.Writer) error {
 			_, err := archive.Pack(ctx, w, t.Root, os.Geteuid() == 0)
 			return err
@@ -137,12 +113,15 @@ func (b *Backend) load(ctx context.Context, r *root) error {
 	}
 	// The places of mounts are directories, whatever the layers have there.
 	targets := append([]string{initns.EngineDir, workspaceDir}, r.places...)
-	for _, t := range r.trees {
+	for _, t := range r.Trees {
 		for _, m := range t.Mounts {
 			targets = append(targets, m.Target)
 		}
 	}
 	img.Layers = append(img.Layers, mountPoints(targets))
+	if b.at.far {
+		img.Layers = append(img.Layers, b.guestLayer)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err := stream(func(w io.Writer) error { return export.Write(ctx, w, img) }, func(r io.Reader) error {
@@ -157,6 +136,34 @@ func (b *Backend) load(ctx context.Context, r *root) error {
 		return engineError("load the layers of the sandbox into the Docker engine", err)
 	}
 	return nil
+}
+
+// guestLayer is the layer with the guest's executable, for an engine at another host. Root inside may replace the file there, which
+// nothing executes after the start.
+func (b *Backend) guestLayer(_ context.Context, w io.Writer) error {
+	f, err := os.Open(b.cfg.Guest)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	out := tar.NewWriter(w)
+	dir := strings.TrimPrefix(initns.EngineDir, "/")
+	for _, h := range []*tar.Header{
+		{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}, {Typeflag: tar.TypeDir, Name: dir + "/bin/", Mode: 0o755},
+		{Typeflag: tar.TypeReg, Name: dir + "/bin/" + initns.Argv0, Mode: 0o555, Size: st.Size()},
+	} {
+		if err := out.WriteHeader(h); err != nil {
+			return err
+		}
+	}
+	if _, err := io.Copy(out, f); err != nil {
+		return err
+	}
+	return out.Close()
 }
 
 // loadError reads the engine's messages about a load to the end, and returns the error in them.
@@ -190,10 +197,10 @@ func (b *Backend) sweepImages(ctx context.Context) {
 	}
 }
 
-// stale reports whether an image of this daemon has a layer that is not in the store.
+// stale reports whether an image of this daemon has a layer that is not in the store, or another guest.
 func (b *Backend) stale(img image.Summary) bool {
 	layers, ok := img.Labels[labelLayers]
-	return ok && img.Labels[labelImage] == b.owner && slices.ContainsFunc(strings.Split(layers, ","), func(d string) bool {
+	return ok && img.Labels[labelImage] == b.owner && (img.Labels[labelGuest] != b.guestDigest || slices.ContainsFunc(strings.Split(layers, ","), func(d string) bool {
 		return !layer.Digest(d).Valid() || !b.cfg.Layers.Has(layer.Digest(d))
-	})
+	}))
 }

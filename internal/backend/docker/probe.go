@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/leased"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
 )
@@ -52,13 +54,19 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 // inspectEngine asks the engine what it is.
 func (b *Backend) inspectEngine(ctx context.Context) (system.Info, api.Ability) {
 	a := api.Ability{Capability: api.CapStart}
-	if a.Reason = b.local(); a.Reason != "" {
-		a.Fix = "start the daemon with HORTUS_DOCKER_HOST=unix:///run/docker.sock, or another Unix socket of this machine"
+	if a.Reason = b.unusable; a.Reason != "" {
+		a.Fix = "start the daemon with HORTUS_DOCKER_HOST=unix:///run/docker.sock, tcp://HOST:PORT or ssh://USER@HOST"
 		return system.Info{}, a
 	}
 	got, err := b.engine.Info(ctx, client.InfoOptions{})
-	socket := strings.TrimPrefix(b.engine.DaemonHost(), "unix://")
+	socket := strings.TrimPrefix(b.at.text, "unix://")
 	switch {
+	case err != nil && b.at.far:
+		var call *url.Error
+		if errors.As(err, &call) { // whose address is not what the user wrote
+			err = call.Err
+		}
+		a.Reason, a.Fix = fmt.Sprintf("no Docker engine answers at %s: %.*s", b.at.text, maxMessage, err), "look whether this works: docker -H "+b.at.text+" info"
 	case errors.Is(err, fs.ErrPermission) || err != nil && strings.Contains(err.Error(), "permission denied"):
 		a.Reason, a.Fix = "this user may not use the Docker engine at "+socket, "Run the daemon as a user of the group docker. Members of that group are root on this machine."
 	case err != nil:
@@ -114,7 +122,7 @@ func (b *Backend) try(ctx context.Context) api.Ability {
 	a := api.Ability{Capability: api.CapStart}
 	spec := sandbox.Spec{ID: api.NewSandboxID(), Hostname: "trial", Limits: api.DefaultLimits(), Layers: []layer.Digest{"trial"}}
 	// No layer of the store: only the places of mounts, and the directories that images have.
-	r := &root{name: repository + ":" + b.owner + "-trial", layers: spec.Layers, places: []string{"/etc", "/run", "/var", "/home"}}
+	r := &root{Layers: &leased.Layers{}, name: repository + ":" + b.owner + "-trial", layers: spec.Layers, places: []string{"/etc", "/run", "/var", "/home"}}
 	m, err := b.bootRoot(ctx, spec, r, nil, nil)
 	if err == nil {
 		_, err = m.Kill(context.WithoutCancel(ctx))
@@ -141,18 +149,26 @@ func (b *Backend) describe(info system.Info, start api.Ability) api.BackendRepor
 		}
 		return api.Ability{Capability: c, Reason: "the Docker engine cannot limit " + what + " on this machine", Fix: "Look at the warnings of: docker info"}
 	}
-	walls := fmt.Sprintf("a container of Docker %s (%s): namespaces, Docker's seccomp profile and a system call allow list, no capabilities", info.ServerVersion, b.runtime(info))
+	at := ""
+	if b.at.far {
+		at = " at " + b.at.text
+	}
+	walls := fmt.Sprintf("a container of Docker %s (%s)%s: namespaces, Docker's seccomp profile and a system call allow list, no capabilities", info.ServerVersion, b.runtime(info), at)
 	if slices.Contains(info.SecurityOptions, "name=userns") {
 		walls += ", a user namespace"
 	} else {
 		walls += "; without userns-remap of the engine, users inside have ids of this machine, and share the kernel's quotas of those"
 	}
 	memory := limit(api.CapLimitMemory, info.MemoryLimit, "memory")
-	if memory.OK && info.CgroupVersion == "1" && os.Geteuid() != 0 {
+	if memory.OK && info.CgroupVersion == "1" && (b.at.far || os.Geteuid() != 0) {
 		memory.Reason = "best effort: control groups of version 1 count no buffers of sockets"
 		memory.Fix = "Run the daemon as root, or the machine with control groups of version 2."
 	}
 	const otherwise = "Use --isolation container."
+	checkpoint := api.Ability{Capability: api.CapCheckpoint, Reason: noMemory + "; files can be saved and forked", Fix: "Use --isolation gvisor."}
+	if b.at.far {
+		checkpoint.Reason = noSaveFar
+	}
 	all := []api.Ability{
 		{Capability: api.CapIsolated, OK: true, Reason: walls},
 		{Capability: api.CapRootIdentity, OK: true},
@@ -167,22 +183,12 @@ func (b *Backend) describe(info system.Info, start api.Ability) api.BackendRepor
 		{Capability: api.CapLimitOutput, OK: true, Reason: "counted by the daemon"},
 		{Capability: api.CapPrivateFiles, OK: true},
 		{Capability: api.CapNoNetwork, OK: true},
-		{Capability: api.CapCheckpoint, Reason: noMemory + "; files can be saved and forked", Fix: "Use --isolation gvisor."},
+		checkpoint,
 		{Capability: api.CapWorkspace, OK: true, Reason: "copied into the container at the start, and back when it is paused and at the end"},
 		{Capability: api.CapEgress, OK: true, Grade: api.EgressByHost, Reason: "captured by netfilter rules in the sandbox's own network"},
 		{Capability: api.CapPool, OK: true},
 		{Capability: api.CapAdopt, OK: true},
 		{Capability: api.CapPrograms, OK: true},
 	}
-	r := api.BackendReport{Backend: b.Name(), Abilities: []api.Ability{start}}
-	for _, a := range all {
-		if !start.OK && a.OK {
-			a = api.Ability{Capability: a.Capability, Reason: start.Reason, Fix: start.Fix}
-			if a.Capability == api.CapEgress {
-				a.Grade = api.EgressByNobody
-			}
-		}
-		r.Abilities = append(r.Abilities, a)
-	}
-	return r
+	return sandbox.Report(b.Name(), start, all)
 }

@@ -37,6 +37,8 @@ const (
 	// sandbox of this backend has a limit of its disk.
 	maxSaved      = 4 << 30
 	maxSavedFiles = 1_000_000
+	// noSaveFar is why nothing is saved at another host.
+	noSaveFar = "sandboxes of a Docker engine at another host are not saved: what is saved is passed as descriptors of this machine"
 	// noMemory is why memory is not saved.
 	noMemory = "the memory of processes on the host's kernel cannot be saved"
 	// saverMemory is the limit of memory of the container that saves a sandbox, in bytes.
@@ -48,6 +50,9 @@ var saverCaps = []string{"SYS_PTRACE", "DAC_READ_SEARCH"}
 
 // Mark implements sandbox.Backend.
 func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark, error) {
+	if b.at.far {
+		return api.ImageMark{}, api.Errorf(api.KindUnsupported, "%s (capability %s)", noSaveFar, api.CapCheckpoint)
+	}
 	if kind != api.SnapshotFiles {
 		return api.ImageMark{}, api.Errorf(api.KindUnsupported, "the docker backend supports snapshots of files only, not of kind %q (capability %s)", kind, api.CapCheckpoint)
 	}
@@ -56,6 +61,9 @@ func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark,
 
 // Restore implements sandbox.Backend.
 func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Machine, error) {
+	if b.at.far {
+		return nil, api.Errorf(api.KindUnsupported, "%s (capability %s)", noSaveFar, api.CapCheckpoint)
+	}
 	if spec.Workspace != nil {
 		return nil, api.Errorf(api.KindInvalid, "a snapshot cannot be restored with a workspace: snapshots do not contain one")
 	}
@@ -74,6 +82,8 @@ func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (s
 // Save implements sandbox.Machine. It saves files: see package initns, EngineSave.
 func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (saved sandbox.Saved, err error) {
 	switch {
+	case m.wire != nil:
+		return saved, api.Errorf(api.KindUnsupported, "sandbox %s: %s (capability %s)", m.id, noSaveFar, api.CapCheckpoint)
 	case o.Files && o.CopyMemory:
 		return saved, api.Errorf(api.KindInvalid, "sandbox %s: memory cannot be copied if only files are saved", m.id).WithHint("Remove --files-only.")
 	case m.spec.Workspace != nil:
@@ -218,7 +228,7 @@ func (b *Backend) saveFiles(ctx context.Context, m *machine, dir string) (err er
 }
 
 // meetSaver waits until the program connects. It ends with the sandbox.
-func (m *machine) meetSaver(ctx context.Context, birth *control, pid int) (*net.UnixConn, error) {
+func (m *machine) meetSaver(ctx context.Context, birth *birthListener, pid int) (*net.UnixConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, stageTimeout)
 	var watch sync.WaitGroup
 	defer watch.Wait()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path"
@@ -19,9 +20,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/copied"
 	"hortus.dev/internal/backend/jail/child"
-	"hortus.dev/internal/backend/jail/ids"
 	"hortus.dev/internal/backend/jail/initns"
-	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
@@ -83,7 +82,7 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, saved *os.File) (
 	}
 	files, err := b.attach(ctx, spec.Workspace)
 	if err != nil {
-		r.release()
+		r.Release()
 		return nil, err
 	}
 	return b.bootRoot(ctx, spec, r, files, saved)
@@ -93,7 +92,7 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, saved *os.File) (
 func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root, files *copied.Files, saved *os.File) (_ *waiting, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	undo := []func(){r.release, files.Release}
+	undo := []func(){r.Release, files.Release}
 	defer func() {
 		if err != nil {
 			for i := len(undo) - 1; i >= 0; i-- {
@@ -124,11 +123,13 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root, file
 		return nil, api.Errorf(api.KindInternal, "run directory: %w", err)
 	}
 	undo = append(undo, func() { os.RemoveAll(dir) })
-	s, err := listen(dir)
-	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "sandbox %s: its sockets: %w", spec.ID, err)
+	var s *sockets
+	if !b.at.far {
+		if s, err = listen(dir); err != nil {
+			return nil, api.Errorf(api.KindInternal, "sandbox %s: its sockets: %w", spec.ID, err)
+		}
+		defer s.close()
 	}
-	defer s.close()
 	seen := b.limits(spec.Limits, b.unified())
 	id, err := b.create(ctx, spec, r, seen)
 	if err != nil {
@@ -151,6 +152,9 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root, file
 	}
 	if err := b.hold(files, spec.ID, pid); err != nil {
 		return nil, err
+	}
+	if b.at.far {
+		return b.bootFar(ctx, spec, id, r, files, cfg)
 	}
 	if err := groupOf(pid).limitSockets(spec.Limits.MemoryBytes); err != nil && os.Geteuid() == 0 { // of other users the report says it
 		b.log.Warn("the limit of memory does not count the buffers of sockets", "sandbox", spec.ID, "error", err)
@@ -175,6 +179,23 @@ func (b *Backend) bootRoot(ctx context.Context, spec sandbox.Spec, r *root, file
 	m.pid = pid
 	m.run()
 	return &waiting{machine: m, conn: conn, r: r}, nil
+}
+
+// bootFar is what follows the start of a container at another host.
+func (b *Backend) bootFar(ctx context.Context, spec sandbox.Spec, id string, r *root, files *copied.Files, cfg []byte) (*waiting, error) {
+	m := newMachine(b, spec, id, r, files)
+	short, cancel := context.WithTimeout(ctx, stageTimeout)
+	defer cancel()
+	err := m.wire.connect(short)
+	if err == nil {
+		err = m.wire.instruct(short, spec, cfg)
+	}
+	if err != nil {
+		m.wire.end()
+		return nil, b.startError(ctx, spec.ID, id, err)
+	}
+	m.run()
+	return &waiting{machine: m, conn: orders{m.wire}, r: r}, nil
 }
 
 // create makes the container. An image that somebody removed from the engine is loaded again. The end of
@@ -218,7 +239,7 @@ func (b *Backend) running(ctx context.Context, id string) (int, error) {
 // the stage asks for it.
 type sockets struct {
 	guest *os.File
-	birth *control
+	birth *birthListener
 }
 
 func (s *sockets) close() {
@@ -249,15 +270,15 @@ func listen(dir string) (_ *sockets, err error) {
 	return s, nil
 }
 
-// control is the socket on which the first process of a container reports.
-type control struct {
+// birthListener is the socket on which the first process of a container reports.
+type birthListener struct {
 	*net.UnixListener
 	path string
 }
 
 // birthSocket makes it in a directory that the container sees.
-func birthSocket(dir string) (*control, error) {
-	c := &control{path: filepath.Join(dir, path.Base(initns.EngineSocket))}
+func birthSocket(dir string) (*birthListener, error) {
+	c := &birthListener{path: filepath.Join(dir, path.Base(initns.EngineSocket))}
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -273,7 +294,7 @@ func birthSocket(dir string) (*control, error) {
 }
 
 // meet waits until the process connects, and removes the name of the socket. It refuses other processes.
-func (s *control) meet(ctx context.Context, pid int) (*net.UnixConn, error) {
+func (s *birthListener) meet(ctx context.Context, pid int) (*net.UnixConn, error) {
 	stop := context.AfterFunc(ctx, func() { s.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for {
@@ -293,11 +314,8 @@ func (b *Backend) instruct(ctx context.Context, conn *net.UnixConn, socket, save
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	c := &child.Child{Conn: conn}
-	is := &initns.Spec{
-		RunDir: -1, Guest: -1, Dev: -1, Saved: -1, UID: ids.GuestUID, GID: ids.GuestUID, Switch: true, Caps: launch.Mask(launch.GuestCaps),
-		Filter: b.filter, Threads: birth.Reserve, Capture: true, Limits: seen,
-		Dirs: launch.OwnDirs(), Files: launch.NameFiles(spec), Run: launch.RunFiles(spec),
-	}
+	is := b.stageSpec(spec)
+	is.Limits = seen
 	fds := []int{int(socket.Fd())}
 	if saved != nil {
 		is.Saved = len(fds)
@@ -346,8 +364,33 @@ type waiting struct {
 	r *root
 
 	claim sync.Mutex
-	conn  *net.UnixConn // nil once claimed
+	conn  control // nil once claimed
 }
+
+// control is how a guest that waits gets its claim.
+type control interface {
+	io.WriteCloser
+	SetDeadline(time.Time) error
+}
+
+// orders is the control of a guest at another host.
+type orders struct{ *wire }
+
+func (o orders) Write(p []byte) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	defer cancel()
+	m, err := o.get(ctx)
+	if err == nil {
+		err = m.Send(ctx, p)
+	}
+	return len(p), err
+}
+
+// Close does nothing: the streams are on the same connection.
+func (orders) Close() error { return nil }
+
+// SetDeadline does nothing: a write is short, and has a deadline of its own.
+func (orders) SetDeadline(time.Time) error { return nil }
 
 // Claim implements sandbox.Machine.
 func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
@@ -362,7 +405,7 @@ func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
 	packet := []byte(birth.GoPacket)
 	if len(env) > 0 {
 		var err error
-		if packet, err = (birth.Claim{Env: w.r.env(env)}).Packet(); err != nil {
+		if packet, err = (birth.Claim{Env: w.r.Env(env)}).Packet(); err != nil {
 			return api.Errorf(api.KindInvalid, "sandbox %s: its environment: %w", w.id, err)
 		}
 	}

@@ -66,7 +66,12 @@ func (b *Backend) hold(f *copied.Files, id api.SandboxID, pid int) error {
 	if l == nil || pid == 0 { // it has ended, which the caller notices
 		return nil
 	}
-	err := l.Hold(pid)
+	var err error
+	if b.at.far {
+		err = l.HoldElsewhere(string(id))
+	} else {
+		err = l.Hold(pid)
+	}
 	if err == nil {
 		err = os.WriteFile(filepath.Join(b.rundir(id), holderFile), []byte(l.Holder()), 0o600)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
+	"hortus.dev/internal/backend/leased"
 	"hortus.dev/internal/platform/proc"
 	"hortus.dev/internal/sandbox"
 )
@@ -57,7 +58,7 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 	if err != nil {
 		return none, err
 	}
-	root, err := b.lease(spec.Layers)
+	root, err := leased.Lease(b.cfg.Layers, spec.Layers)
 	if err != nil {
 		return none, err
 	}
@@ -71,7 +72,7 @@ func (b *Backend) Adopt(ctx context.Context, id api.SandboxID) (_ sandbox.Adopte
 		if m.ids != nil {
 			b.ids.Leave(m.ids)
 		}
-		root.release()
+		root.Release()
 	}
 	paused, err := m.retake(ctx, r)
 	if err != nil {

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/leased"
 	"hortus.dev/internal/backend/microvm/kernel"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/layer/erofs"
 )
 
 // images opens the image of each layer.
-func (b *Backend) images(ctx context.Context, r *root) (files []*os.File, err error) {
-	for _, t := range r.trees {
+func (b *Backend) images(ctx context.Context, r *leased.Layers) (files []*os.File, err error) {
+	for _, t := range r.Trees {
 		f, err := b.image(ctx, t)
 		if err != nil {
 			closeAll(files)

@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/leased"
 	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/backend/microvm/inside"
-	"hortus.dev/internal/backend/microvm/serial"
+	"hortus.dev/internal/backend/serial"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/platform/proc"
 	"hortus.dev/internal/sandbox"
@@ -26,7 +27,7 @@ type machine struct {
 
 	id   api.SandboxID
 	spec sandbox.Spec
-	root *root
+	root *leased.Layers
 	link *link.Link
 
 	watch   *proc.Watch
@@ -47,7 +48,7 @@ type machine struct {
 	proof   *api.Proof // once nothing is left
 }
 
-func newMachine(b *Backend, spec sandbox.Spec, r *root) *machine {
+func newMachine(b *Backend, spec sandbox.Spec, r *leased.Layers) *machine {
 	m := &machine{id: spec.ID, spec: spec, root: r, done: make(chan struct{}), freed: make(chan struct{}), reports: make(chan birth.Report, 4)}
 	m.link = link.Over(m.open)
 	return m
@@ -88,7 +89,7 @@ func (m *machine) run() {
 	m.running = true
 	m.b.machines.Go(func() {
 		defer close(m.freed)
-		defer m.root.release()
+		defer m.root.Release()
 		if !m.watch.Wait() {
 			return // left
 		}
@@ -226,7 +227,7 @@ func (m *machine) claimNew(ctx context.Context, env map[string]string) error {
 	packet := []byte(birth.GoPacket)
 	if len(env) > 0 {
 		var err error
-		if packet, err = (birth.Claim{Env: m.root.env(env)}).Packet(); err != nil {
+		if packet, err = (birth.Claim{Env: m.root.Env(env)}).Packet(); err != nil {
 			return api.Errorf(api.KindInvalid, "sandbox %s: its environment: %w", m.id, err)
 		}
 	}
@@ -376,7 +377,7 @@ func (m *machine) destroy(ctx context.Context) {
 		return
 	}
 	m.free()
-	m.root.release()
+	m.root.Release()
 	if err := os.RemoveAll(m.dir); err != nil {
 		m.b.log.Error("cannot remove a run directory", "sandbox", m.id, "error", err)
 	}

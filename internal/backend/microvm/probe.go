@@ -18,7 +18,8 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/microvm/kernel"
 	"hortus.dev/internal/backend/microvm/qemu"
-	"hortus.dev/internal/backend/microvm/serial"
+	"hortus.dev/internal/backend/serial"
+	"hortus.dev/internal/sandbox"
 )
 
 const kvmDevice = "/dev/kvm"
@@ -251,17 +252,7 @@ func (b *Backend) describe(h *host, start api.Ability) api.BackendReport {
 		yes(api.CapAdopt, ""),
 		yes(api.CapPrograms, ""),
 	}
-	r := api.BackendReport{Backend: b.Name(), Abilities: []api.Ability{start}}
-	for _, a := range all {
-		if !start.OK && a.OK {
-			a = api.Ability{Capability: a.Capability, Reason: start.Reason, Fix: start.Fix}
-			if a.Capability == api.CapEgress {
-				a.Grade = api.EgressByNobody
-			}
-		}
-		r.Abilities = append(r.Abilities, a)
-	}
-	return r
+	return sandbox.Report(b.Name(), start, all)
 }
 
 // ready returns what the probe found.

@@ -330,7 +330,7 @@ func (m *machine) claimRestored(st state) func(context.Context, map[string]strin
 		seed, nonce := make([]byte, 32), make([]byte, 16)
 		rand.Read(seed)
 		rand.Read(nonce)
-		self := birth.Self{Sandbox: string(m.id), Hostname: m.spec.Hostname, Template: launch.TemplateID(m.spec), Env: m.root.env(env),
+		self := birth.Self{Sandbox: string(m.id), Hostname: m.spec.Hostname, Template: launch.TemplateID(m.spec), Env: m.root.Env(env),
 			Default: launch.Default(m.spec), Seed: seed, Nonce: hex.EncodeToString(nonce)}
 		text, err := json.Marshal(self)
 		if err == nil && len(text) > birth.MaxPacket-len(birth.SelfPacket) {

@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/backend/jail/workdir"
+	"hortus.dev/internal/backend/leased"
 	"hortus.dev/internal/backend/microvm/inside"
 	"hortus.dev/internal/backend/microvm/qemu"
 	"hortus.dev/internal/guest/birth"
@@ -82,13 +83,13 @@ func (b *Backend) make(ctx context.Context, spec sandbox.Spec, prepare func(cont
 	if err != nil {
 		return nil, err
 	}
-	r, err := b.lease(spec.Layers)
+	r, err := leased.Lease(b.cfg.Layers, spec.Layers)
 	if err != nil {
 		return nil, err
 	}
 	dir := b.rundir(spec.ID)
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		r.release()
+		r.Release()
 		if errors.Is(err, os.ErrExist) {
 			return nil, api.Errorf(api.KindExists, "sandbox %s already exists", spec.ID)
 		}
@@ -185,15 +186,11 @@ func (m *machine) configure(ctx context.Context, spec sandbox.Spec) error {
 }
 
 // guestConfig configures the guest.
-func guestConfig(spec sandbox.Spec, r *root) birth.Config {
-	cfg := birth.Config{
-		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: r.path(), Env: r.env(spec.Env),
+func guestConfig(spec sandbox.Spec, r *leased.Layers) birth.Config {
+	return birth.Config{
+		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: r.Path(), Dir: r.Dir(), Env: r.Env(spec.Env),
 		OutputBuffer: launch.OutputBuffer, PID1: true, Capture: true, Switch: true, Waits: true, Default: launch.Default(spec),
-		Identities: launch.Identities(r.settings), Processes: spec.Limits.Processes, Memory: spec.Limits.MemoryBytes, CPUs: spec.Limits.CPUs,
+		Identities: launch.Identities(r.Settings), Processes: spec.Limits.Processes, Memory: spec.Limits.MemoryBytes, CPUs: spec.Limits.CPUs,
 		OwnKernel: true, Own: launch.OwnDirs(), Files: launch.OwnFiles(spec),
 	}
-	if r.settings != nil {
-		cfg.Dir = r.settings.Dir
-	}
-	return cfg
 }

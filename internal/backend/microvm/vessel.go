@@ -18,7 +18,7 @@ import (
 	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/backend/microvm/inside"
 	"hortus.dev/internal/backend/microvm/qemu"
-	"hortus.dev/internal/backend/microvm/serial"
+	"hortus.dev/internal/backend/serial"
 	"hortus.dev/internal/platform/proc"
 )
 

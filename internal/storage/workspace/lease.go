@@ -162,6 +162,15 @@ func (l *Lease) Hold(pid int) error {
 	return nil
 }
 
+// HoldElsewhere is Hold for a sandbox at another host, which has no process here: its name is noted for Holder. While no daemon has the
+// lease, nothing keeps another sandbox from it.
+func (l *Lease) HoldElsewhere(name string) error {
+	if err := os.WriteFile(filepath.Join(l.Path(), holderName), []byte("elsewhere "+name+"\n"), 0o600); err != nil {
+		return fmt.Errorf("store the holder of workspace %s: %w", l.rec.ID, err)
+	}
+	return nil
+}
+
 // Holder names the process that Hold noted last; "" if there was none. It differs for each process of each run of the machine.
 func (l *Lease) Holder() string {
 	b, err := os.ReadFile(filepath.Join(l.Path(), holderName))

@@ -32,6 +32,17 @@ type Entry struct {
 	Open func() (io.ReadCloser, error)
 }
 
+// Target reads the target of a symlink. As Open, it may be called only until the function that got the Entry returns.
+func (e Entry) Target() (string, error) {
+	content, err := e.Open()
+	if err != nil {
+		return "", err
+	}
+	defer content.Close()
+	target, err := io.ReadAll(content)
+	return string(target), err
+}
+
 // WalkOptions say what a Walk shows. Zero limits take the default.
 type WalkOptions struct {
 	// Git has it show files with names that git reserves for itself. A repository's

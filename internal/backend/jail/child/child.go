@@ -94,7 +94,7 @@ func (c *Child) AwaitBuilt() (int, error) {
 	if fd >= 0 {
 		unix.Close(fd)
 	}
-	return -1, reported(b)
+	return -1, Reported(b)
 }
 
 // AwaitReady waits for the guest's own report. It returns a *StepError if the guest could
@@ -104,7 +104,7 @@ func (c *Child) AwaitReady() error {
 	if err != nil {
 		return err
 	}
-	return reported(b)
+	return Reported(b)
 }
 
 // AwaitSelf waits until a restored guest confirms its new identity with the nonce.
@@ -118,7 +118,7 @@ func AwaitSelf(conn *net.UnixConn, nonce string) error {
 		if json.Unmarshal(b, &r) != nil || r.Nonce != nonce {
 			continue
 		}
-		return reported(b)
+		return Reported(b)
 	}
 	return errors.New("the restored guest does not confirm its identity")
 }

@@ -27,8 +27,8 @@ func (e *StepError) Unwrap() error {
 // maxText is the maximum length of a text from inside that is shown to people, in bytes.
 const maxText = 300
 
-// reported decodes a birth.Report. It returns nil if the report says ready.
-func reported(b []byte) error {
+// Reported decodes a birth.Report. It returns nil if the report says ready.
+func Reported(b []byte) error {
 	var r birth.Report
 	if err := json.Unmarshal(b, &r); err != nil {
 		return errors.New("the guest's report is malformed")

@@ -42,19 +42,7 @@ func runEngine() error {
 	if err := spec.restore(fds); err != nil {
 		return err
 	}
-	if err := spec.fill(); err != nil {
-		return err
-	}
-	if err := setNetwork(spec); err != nil {
-		return err
-	}
-	if err := setLimits(spec); err != nil {
-		return err
-	}
-	if err := nullStdio(); err != nil {
-		return err
-	}
-	if err := spec.Limits.useProcessors(); err != nil {
+	if err := prepareEngine(spec); err != nil {
 		return err
 	}
 	// The descriptor of a directory of the sandbox's disk, as other stages send it.
@@ -68,9 +56,32 @@ func runEngine() error {
 	if _, _, err := place(fds[spec.Listen], root); err != nil {
 		return err
 	}
+	return finishEngine(spec, birth.ListenFD, birth.ControlFD)
+}
+
+// prepareEngine makes the container what the guest needs.
+func prepareEngine(spec *Spec) error {
+	unix.Umask(0)
+	if err := spec.fill(); err != nil {
+		return err
+	}
+	if err := setNetwork(spec); err != nil {
+		return err
+	}
+	if err := setLimits(spec); err != nil {
+		return err
+	}
+	if err := nullStdio(); err != nil {
+		return err
+	}
+	return spec.Limits.useProcessors()
+}
+
+// finishEngine drops privileges on all threads, and closes all descriptors except those to keep.
+func finishEngine(spec *Spec, keep ...int) error {
 	holdThreads(spec.Threads)
 	unix.Umask(0o022)
-	ok, err := dropAllThreads(spec)
+	ok, err := dropAllThreads(spec, keep...)
 	if err == nil && !ok {
 		err = at("drop privileges on all threads", unix.ENOTSUP) // a binary with cgo
 	}

@@ -22,7 +22,7 @@ func Main() int { return Become(nil) }
 // start. guest returns the process's exit code.
 //
 // With the argument [forker.Mode] the program is a forker, with [Engine] the stage in a container of an
-// engine, with [EngineSave] it saves the files of one.
+// engine, with [EngineStream] that at another host; with [EngineSave] it saves the files of one.
 func Become(guest func() int) int {
 	if len(os.Args) > 1 && os.Args[1] == forker.Mode {
 		return forker.Serve(OwnClocks)
@@ -32,6 +32,7 @@ func Become(guest func() int) int {
 	runtime.LockOSThread()
 	var stay bool
 	var keep *keeper.Config
+	var far *relay
 	var err error
 	mode := ""
 	if len(os.Args) > 1 {
@@ -40,6 +41,9 @@ func Become(guest func() int) int {
 	switch mode {
 	case Engine:
 		err = runEngine()
+		stay = err == nil
+	case EngineStream:
+		far, err = runEngineStream()
 		stay = err == nil
 	case EngineSave:
 		err = runEngineSave()
@@ -67,6 +71,7 @@ func Become(guest func() int) int {
 	if b, err := json.Marshal(rep); err == nil {
 		unix.Sendmsg(birth.ControlFD-1, b, nil, nil, unix.MSG_NOSIGNAL)
 	}
+	far.last()
 	return 1
 }
 
@@ -159,7 +164,7 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 	}
 	unix.Umask(0o022)
 	if mayStay && spec.Switch {
-		if ok, err := dropAllThreads(spec); ok || err != nil {
+		if ok, err := dropAllThreads(spec, birth.ListenFD, birth.ControlFD); ok || err != nil {
 			return ok, nil, err
 		}
 	}

@@ -77,12 +77,20 @@ func setLimits(s *Spec) error {
 	return nil
 }
 
-// drop drops every privilege that the guest does not need, on this thread.
+// drop drops every privilege that the guest does not need, on this thread, and installs its filter.
+func drop(s *Spec) error {
+	if err := Drop(s); err != nil {
+		return err
+	}
+	return filter(s.Filter, 0)
+}
+
+// Drop drops every privilege that a guest does not need, on this thread: of s it uses the ids, Switch, Caps and Bounding.
 //
 // The inheritable set, from which the guest gives identities their capabilities, is filled
 // before the bounding set is emptied, because it cannot grow beyond that. Privileges by the
 // file system (setuid bits and file capabilities) are disabled by no_new_privs and nosuid.
-func drop(s *Spec) error {
+func Drop(s *Spec) error {
 	// An ambient capability has to be inheritable.
 	all, err := permitted()
 	if err == nil {
@@ -123,11 +131,6 @@ func drop(s *Spec) error {
 	if err := prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0); err != nil {
 		return at("set ambient capabilities", err)
 	}
-	return dropRest(s)
-}
-
-// dropRest forbids new privileges and installs the filter.
-func dropRest(s *Spec) error {
 	for c := range uintptr(64) {
 		if s.Caps&(1<<c) != 0 {
 			if err := prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c); err != nil {
@@ -138,7 +141,7 @@ func dropRest(s *Spec) error {
 	if err := prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
 		return at("forbid new privileges", err)
 	}
-	return filter(s.Filter, 0)
+	return nil
 }
 
 // filter installs a seccomp program on this thread, or on those that flags select.

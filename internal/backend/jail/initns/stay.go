@@ -10,18 +10,16 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"hortus.dev/internal/guest/birth"
 )
 
 // dropAllThreads drops on every thread what drop drops on one, so that the process can continue
 // as the guest without an execve. It returns false, with nothing changed, if that is not
-// possible: a binary with cgo cannot change all its threads.
+// possible: a binary with cgo cannot change all its threads. Descriptors other than those to keep are closed.
 //
 // The session keyring also belongs to a thread; this process started with an empty one (see
 // launch.Spawn). The bounding set of each thread is left to the guest, which empties it before
 // it forks from a thread; until then nothing is executed.
-func dropAllThreads(s *Spec) (bool, error) {
+func dropAllThreads(s *Spec, keep ...int) (bool, error) {
 	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0); e == unix.ENOTSUP {
 		return false, nil
 	} else if e != 0 {
@@ -55,7 +53,7 @@ func dropAllThreads(s *Spec) (bool, error) {
 	if err := filter(s.Filter, everyThread); err != nil {
 		return false, err
 	}
-	return true, closeRest(birth.ListenFD, birth.ControlFD)
+	return true, closeRest(keep...)
 }
 
 // confine drops the privileges of a keeper whose kernel runs: capabilities, ways to regain them,

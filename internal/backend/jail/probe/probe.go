@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/backend/jail/workdir"
+	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/workspace"
 )
 
@@ -82,19 +83,9 @@ func (p *Prober) Report(ctx context.Context) api.BackendReport {
 	start := api.Ability{Capability: api.CapStart}
 	start.Reason, start.Fix = p.try(ctx, nil)
 	start.OK = start.Reason == ""
-	r := api.BackendReport{Backend: p.cfg.Name}
-	// Without start there is nothing else.
-	add := func(a api.Ability) {
-		if !start.OK && a.OK {
-			a = api.Ability{Capability: a.Capability, Reason: start.Reason, Fix: start.Fix}
-			if a.Capability == api.CapEgress {
-				a.Grade = api.EgressByNobody
-			}
-		}
-		r.Abilities = append(r.Abilities, a)
-	}
+	var all []api.Ability
+	add := func(a api.Ability) { all = append(all, a) }
 	yes := func(c api.Capability, reason string) { add(api.Ability{Capability: c, OK: true, Reason: reason}) }
-	add(start)
 	add(p.isolated())
 	if p.cfg.IDs != nil {
 		yes(api.CapRootIdentity, "root is mapped to an unprivileged id of the host")
@@ -122,6 +113,7 @@ func (p *Prober) Report(ctx context.Context) api.BackendReport {
 	yes(api.CapPool, "")
 	yes(api.CapAdopt, "")
 	yes(api.CapPrograms, "")
+	r := sandbox.Report(p.cfg.Name, start, all)
 	if ctx.Err() == nil { // an interrupted probe is not conclusive
 		p.mu.Lock()
 		p.report = &r

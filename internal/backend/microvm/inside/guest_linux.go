@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -16,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/backend/jail/initns"
-	"hortus.dev/internal/backend/microvm/serial"
+	"hortus.dev/internal/backend/serial"
 	"hortus.dev/internal/guest/birth"
 )
 
@@ -123,8 +122,11 @@ func (g *guest) forwardReports(m *serial.Mux) {
 }
 
 // caps are the capabilities of the guest: see birth.ArgStdio.
-func caps() []uintptr {
-	return append([]uintptr{unix.CAP_FSETID, unix.CAP_NET_BIND_SERVICE}, birth.OwnKernelCaps...)
+func caps() (all uint64) {
+	for _, c := range append([]uintptr{unix.CAP_FSETID, unix.CAP_NET_BIND_SERVICE}, birth.OwnKernelCaps...) {
+		all |= 1 << c
+	}
+	return all
 }
 
 // becomeGuest finishes the namespaces that this process is the first in, drops privileges and becomes the guest. It
@@ -161,7 +163,7 @@ func becomeGuest(hostname string) error {
 			return &step{"set limits", err}
 		}
 	}
-	if err := drop(); err != nil {
+	if err := initns.Drop(&initns.Spec{Switch: true, UID: guestUID, GID: guestUID, Caps: caps()}); err != nil {
 		return &step{"drop privileges", err}
 	}
 	return &step{"start the guest", unix.Exec(GuestDir+"/"+GuestName, []string{GuestName, birth.ArgStdio}, os.Environ())}
@@ -217,52 +219,4 @@ func hide(path string) error {
 		return unix.Mount(rootDir+"/dev/null", path, "", unix.MS_BIND, "")
 	}
 	return unix.Mount("hidden", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,mode=0555")
-}
-
-// drop gives this process the id and the capabilities of the guest.
-func drop() error {
-	if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
-		return err
-	}
-	// Before the bounding set is empty, which limits what can become inheritable.
-	if err := setCaps(); err != nil {
-		return err
-	}
-	for c := range uintptr(64) {
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err == unix.EINVAL {
-			break
-		} else if err != nil {
-			return err
-		}
-	}
-	if err := syscall.Setgroups(nil); err != nil {
-		return err
-	}
-	if err := syscall.Setgid(guestUID); err != nil {
-		return err
-	}
-	if err := syscall.Setuid(guestUID); err != nil {
-		return err
-	}
-	if err := setCaps(); err != nil { // the change of the id made them ineffective
-		return err
-	}
-	for _, c := range caps() {
-		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0, 0); err != nil {
-			return fmt.Errorf("raise capability %d: %w", c, err)
-		}
-	}
-	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-}
-
-// setCaps leaves this thread the capabilities of the guest, among which are those that drop needs.
-func setCaps() error {
-	var data [2]unix.CapUserData
-	for _, c := range caps() {
-		data[c/32].Effective |= 1 << (c % 32)
-	}
-	for i := range data {
-		data[i].Permitted, data[i].Inheritable = data[i].Effective, data[i].Effective
-	}
-	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0])
 }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/backend/jail/network"
-	"hortus.dev/internal/backend/microvm/serial"
+	"hortus.dev/internal/backend/serial"
 	"hortus.dev/internal/guest/birth"
 )
 

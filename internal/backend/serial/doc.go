@@ -1,4 +1,5 @@
-// Package serial carries many streams, and packets of orders, over the one serial port of a virtual machine.
+// Package serial carries many streams, and packets of orders, over the one serial port of a virtual machine, or over the
+// standard input and output of a container at another host.
 //
 // The port is a virtio-serial device, whose host end is a Unix socket: it needs no module of the host's kernel, works
 // with every accelerator, and a daemon that was restarted connects to it again. Both ends are here:
