@@ -18,7 +18,7 @@ func TestCredentialsBesideToolchains(t *testing.T) {
 	for _, isolation := range isolations {
 		t.Run(isolation, func(t *testing.T) {
 			needsPrograms(t, isolation)
-			if isolation == "docker" {
+			if isolation == "docker" || isolation == "microvm" {
 				tier.Soak(t) // the template is the same as of containers
 			}
 			home, err := filepath.EvalSymlinks(t.TempDir())
