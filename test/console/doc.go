@@ -1,5 +1,5 @@
 // Package console tests the web console in a browser: Debian's chromium, driven by playwright-core, with a daemon and its sandboxes.
-// One browser goes through all pages (console.mjs), one is attacked (attacks.mjs), one steers tasks, in the soak tier (steer.mjs). They share harness.mjs.
+// One browser goes through all pages (console.mjs), one is attacked (attacks.mjs), one steers tasks (steer.mjs). They share harness.mjs.
 // Attacks that need no browser are in test/daemon and in the packages of the servers.
 //
 // TestBuild wants the files that are embedded in the daemon to be those that the folder web builds to.
