@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/store"
 )
 
 // TestPauseToDisk pauses a sandbox with a command in it, ends the daemon in order,
@@ -288,3 +289,63 @@ func TestTemplate(t *testing.T) {
 
 var _ sandbox.Machine = (*savingMachine)(nil)
 var _ sandbox.Backend = (*saving)(nil)
+
+// TestLose: what a host left that has ended is lost; what it had paused to disk continues if its snapshot is in the archive, and waits
+// for its host otherwise. What is another living owner's stays as it is.
+func TestLose(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	w := openSaving(t, dir, savingOptions{})
+	dead := w.owner
+	var paused []api.Sandbox
+	for range 2 {
+		s := w.create(t, api.CreateSandbox{TTLMS: time.Hour.Milliseconds()})
+		row, err := w.Pauser.PauseToDisk(ctx, s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paused = append(paused, row)
+	}
+	w.stop(t)
+
+	next := openSaving(t, dir, savingOptions{b: w.b})
+	living := api.NewOwnerID()
+	for _, err := range []error{
+		next.db.EndOwner(ctx, dead, time.Now()),
+		next.db.InsertOwner(ctx, store.Owner{ID: living, Host: "there", LockPath: "/y", PID: 1, StartedAt: time.Now()}),
+		next.db.InsertSandbox(ctx, api.Sandbox{ID: "i1", Owner: dead, Isolation: "process", State: api.SandboxRunning, CreatedAt: time.Now()}),
+		next.db.InsertSandbox(ctx, api.Sandbox{ID: "i2", Owner: living, Isolation: "process", State: api.SandboxRunning, CreatedAt: time.Now()}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := next.db.ChangeSnapshot(ctx, paused[0].Snapshot, func(s *api.Snapshot) error { s.Archived = "copy"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	gone := func(id api.OwnerID) bool { return id == dead }
+	for _, want := range []int{1, 0} { // it is called again for what it left
+		n, err := next.Recoverer.Lose(ctx, gone, func(api.OwnerID) string { return "node b ended" })
+		if err != nil || n != want {
+			t.Errorf("%d are lost, want %d; %v", n, want, err)
+		}
+	}
+	for _, want := range []struct {
+		id    api.SandboxID
+		owner api.OwnerID
+		state api.SandboxState
+	}{
+		{"i1", dead, api.SandboxLost}, {"i2", living, api.SandboxRunning},
+		{paused[0].ID, next.owner, api.SandboxPaused}, {paused[1].ID, dead, api.SandboxPaused},
+	} {
+		row, err := next.db.Sandbox(ctx, want.id)
+		if err != nil || row.Owner != want.owner || row.State != want.state {
+			t.Errorf("%s is %s of %s, want %s of %s; %v", want.id, row.State, row.Owner, want.state, want.owner, err)
+		}
+		if want.state == api.SandboxLost && row.Reason != "node b ended" {
+			t.Errorf("%s is lost: %q", want.id, row.Reason)
+		}
+	}
+	if row, err := next.Sandboxes.Resume(ctx, paused[0].ID); err != nil || row.State != api.SandboxRunning {
+		t.Errorf("the one that was taken over: %+v, %v", row.State, err)
+	}
+}
