@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hortus.dev/api"
 	"hortus.dev/test/tier"
 )
 
@@ -117,7 +118,7 @@ func TestProcessesOfTheKernel(t *testing.T) {
 }
 
 func processesOfTheKernel(t *testing.T, w *world) {
-	sandbox := w.create(t, nil)
+	sandbox, calm := w.create(t, nil), w.create(t, nil)
 	for _, user := range sandbox.Identities {
 		r := w.exec(t, sandbox.ID, user, "sh", "-c", `cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm 2>/dev/null | tr '\0' ' '; ls /proc | grep -c '^[0-9]'`)
 		names := []string{"runsc", "hortus-init", "keeper", "gofer", "systemd", "attack.test"}
@@ -129,14 +130,24 @@ func processesOfTheKernel(t *testing.T, w *world) {
 				t.Errorf("%s sees %s: %.300q", user, name, r.stdout)
 			}
 		}
-		w.exec(t, sandbox.ID, user, "python3", "-c", `
+		signals := []string{"python3", "-c", `
 import os, signal
 for sig in (signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL):
     for pid in range(1, 3000):
         if pid != os.getpid():
             try: os.kill(pid, sig)
-            except OSError: pass`)
+            except OSError: pass`}
+		if w.guestIsUser() {
+			if r, err := w.try(within(t), sandbox.ID, api.ExecRequest{Args: signals, User: user}); err == nil {
+				t.Errorf("the guest survived, so that the attack has an end as elsewhere: %+v", r)
+			}
+			w.ended(t, sandbox.ID)
+			w.alive(t, calm.ID)
+			return
+		}
+		w.exec(t, sandbox.ID, user, signals...)
 		w.alive(t, sandbox.ID)
+		w.alive(t, calm.ID)
 	}
 	if w.isolation != "docker" && w.isolation != "microvm" { // whose first process is the engine's, or the machine's
 		if pid := w.keeper(t, sandbox.ID); pid == 0 {

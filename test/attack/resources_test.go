@@ -144,6 +144,9 @@ func bombard(t *testing.T, w *world) {
 				if a, ok := w.backend.Probe(t.Context()).Has(api.CapLimitDisk); !ok && b.limits.DiskBytes > 0 {
 					t.Skipf("%s lacks %s: %s", w.isolation, api.CapLimitDisk, a.Reason)
 				}
+				if a, ok := w.backend.Probe(t.Context()).Has(api.CapLimitProcs); !ok && b.limits.Processes > 0 {
+					t.Skipf("%s lacks %s: %s", w.isolation, api.CapLimitProcs, a.Reason)
+				}
 				sandbox := w.create(t, func(r *api.CreateSandbox) { r.Limits = b.limits })
 				args := []string{"sh", "-c", b.shell}
 				if b.bomb != "" {
@@ -172,6 +175,11 @@ func bombard(t *testing.T, w *world) {
 					t.Errorf("%v is of kind %s", err, api.KindOf(err))
 				}
 				t.Logf("%+v, %v, said %.200q", r.exec.Exit, err, r.stdout)
+				if err != nil && w.guestIsUser() && strings.HasPrefix(b.bomb, "signals ") {
+					w.ended(t, sandbox.ID)
+					w.alive(t, calm.ID)
+					return
+				}
 				if b.want != nil {
 					if wrong := b.want(w, r); wrong != "" {
 						t.Errorf("%s: %+v, %v\n%.600s%.300s", wrong, r.exec.Exit, err, r.stdout, r.stderr)

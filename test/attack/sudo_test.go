@@ -7,12 +7,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"hortus.dev/api"
 )
 
 // TestSudo: who becomes root by sudo has what a client of the API has who asks for root,
 // and no more.
 func TestSudo(t *testing.T) {
 	onEachAtOnce(t, func(t *testing.T, w *world) {
+		if w.guestIsUser() {
+			w.needs(t, api.CapRootIdentity) // sudo is the template's there, and gives what the service gives
+		}
 		sandbox := w.create(t, nil)
 		if !slices.Contains(sandbox.Identities, "root") {
 			// The control of a sandbox without root: sudo says so, and gives nothing.

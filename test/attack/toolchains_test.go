@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hortus.dev/api"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/test/tier"
 )
@@ -18,11 +19,11 @@ func TestCredentialsBesideToolchains(t *testing.T) {
 	for _, isolation := range isolations {
 		t.Run(isolation, func(t *testing.T) {
 			needsPrograms(t, isolation)
-			if isolation == "docker" || isolation == "microvm" {
+			if isolation == "docker" || isolation == "microvm" || isolation == "e2b" {
 				tier.Soak(t) // the template is the same as of containers
 			}
 			if isolation == "microvm" {
-				t.Skip("microvm: the template of these tests is not the host's; that one is the same on every backend")
+				t.Skip("microvm: it is about the host's template, of which a disk for machines takes minutes to make; that template is the same on every backend")
 			}
 			home, err := filepath.EvalSymlinks(t.TempDir())
 			check(t, "the home directory", err)
@@ -50,6 +51,7 @@ func TestCredentialsBesideToolchains(t *testing.T) {
 			check(t, "link", os.Symlink(filepath.Join(home, ".cargo"), filepath.Join(rust, "lib/cargo")))
 			check(t, "link", os.Symlink("../../../../.cargo/credentials.toml", filepath.Join(rust, "lib/token")))
 			w := newWorldFrom(t, isolation, "", filepath.Join(t.TempDir(), "layers"), image.Config{Home: home, Toolchains: []string{"rust"}})
+			w.needs(t, api.CapPrivateFiles)
 			sandbox := w.create(t, nil)
 			prog := w.program(t, sandbox.ID)
 			for _, user := range sandbox.Identities {

@@ -119,10 +119,30 @@ type backend interface {
 }
 
 // isolations are the backends that isolate, each of which is attacked.
-var isolations = []string{"container", "gvisor", "docker", "wasm", "microvm"}
+var isolations = []string{"container", "gvisor", "docker", "wasm", "microvm", "e2b"}
 
 // ownKernel reports whether sandboxes have kernels of their own, which their limits of memory bound whole.
 func (w *world) ownKernel() bool { return w.isolation == "gvisor" || w.isolation == "microvm" }
+
+// needs skips an attack that is made by what the backend lacks.
+func (w *world) needs(t *testing.T, c api.Capability) {
+	t.Helper()
+	if a, ok := w.backend.Probe(t.Context()).Has(c); !ok {
+		t.Skipf("%s lacks %s, by which this attack is made: %s", w.isolation, c, a.Reason)
+	}
+}
+
+// guestIsUser reports whether commands run as the user of their guest, so that they can end it, and with it their own sandbox.
+func (w *world) guestIsUser() bool { return w.isolation == "e2b" }
+
+// ended wants a sandbox whose guest was ended from inside to be over, and its reason to say so.
+func (w *world) ended(t *testing.T, id api.SandboxID) {
+	t.Helper()
+	eventually(t, "the end of the sandbox is noticed", func() bool {
+		row, err := w.Sandboxes.Get(t.Context(), id)
+		return err == nil && row.State.Final() && strings.Contains(row.Reason, "guest exited")
+	})
+}
 
 // onEach makes an attack on every backend that isolates.
 func onEach(t *testing.T, attack func(t *testing.T, w *world)) { each(t, attack, false) }
@@ -138,7 +158,7 @@ func each(t *testing.T, attack func(t *testing.T, w *world), atOnce bool) {
 				// Such attacks end at a kernel which holds the same for every user, or at an engine.
 				tier.AnyUser(t)
 			}
-			if top, _, _ := strings.Cut(t.Name(), "/"); isolation == "docker" && !inCI[top] || isolation == "microvm" {
+			if top, _, _ := strings.Cut(t.Name(), "/"); isolation == "docker" && !inCI[top] || isolation == "microvm" || isolation == "e2b" {
 				tier.Soak(t)
 			}
 			needsPrograms(t, isolation)
@@ -166,6 +186,9 @@ func (w *world) open(t *testing.T, programs string) (backend, error) {
 	}
 	if w.isolation == "microvm" {
 		return microvmtest.New(t, microvm.Config{Dir: w.run, Layers: w.layers}, filepath.Join(filepath.Dir(layersDir), "machines")), nil
+	}
+	if w.isolation == "e2b" {
+		return w.atService(t)
 	}
 	honest := tools.Dir(t)
 	if programs == "" {

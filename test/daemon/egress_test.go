@@ -173,6 +173,10 @@ func TestNoNetworkFailsAtOnce(t *testing.T) {
 			}
 		})
 	}
+	// What a daemon forbids itself leaves its sandboxes the one limit with which the kernel runs no handler of the host.
+	if out := world.Must(world.Sh(t, s, "awk '/core file/ {print $5, $6}' /proc/self/limits"))(t); out != "1 1\n" {
+		t.Errorf("core limits in a sandbox of a daemon: %q", out)
+	}
 	if out, err := world.Sh(t, s, "python3 -c 'import socket; socket.getaddrinfo(\"example.com\", 443)'"); err == nil {
 		t.Errorf("a name was resolved: %s", out)
 	}

@@ -137,9 +137,14 @@ func (w *Watch) Status() (ws syscall.WaitStatus, known bool) {
 }
 
 // NoCoreDumps makes the kernel write no memory of this process, and of those that it starts, to a
-// file when they crash. It cannot be undone.
+// file when they crash, and not run the host's handler of core dumps, which it does with a limit of 0 bytes, not with 1.
+// Where the limit is 0 already, and may not be raised, it stays so. NoCoreDumps cannot be undone.
 func NoCoreDumps() error {
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+	err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
+	if errors.Is(err, unix.EPERM) {
+		err = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	}
+	if err != nil {
 		return fmt.Errorf("forbid core dumps: %w", err)
 	}
 	return nil

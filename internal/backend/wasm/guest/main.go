@@ -112,7 +112,7 @@ func prepare(cfg birth.Config) (*Guest, net.Listener, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, nil, err
 	}
-	for resource, max := range map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_DATA: uint64(settings.Memory) + overhead} {
+	for resource, max := range map[int]uint64{unix.RLIMIT_CORE: 1, unix.RLIMIT_DATA: uint64(settings.Memory) + overhead} {
 		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: max, Max: max}); err != nil {
 			return nil, nil, os.NewSyscallError("setrlimit", err)
 		}
