@@ -44,7 +44,7 @@ func TestFigures(t *testing.T) {
 		m.Kill(context.Background())
 	}
 	slices.Sort(first)
-	t.Logf("claim to the first result in JavaScript: least %v, median %v, 90%% %v", first[0], first[len(first)/2], first[len(first)*9/10])
+	t.Logf("claim to the first result in JavaScript: least %v, median %v, 90%% %v, worst of %d %v", first[0], first[len(first)/2], first[len(first)*9/10], len(first), first[len(first)-1])
 
 	b := start(t, nil)
 	least := func(run func()) time.Duration {
