@@ -245,7 +245,9 @@ type Repositories interface {
 	// InsertRepository stores a repository. KindExists if its account has another one of
 	// that name that is not removed.
 	InsertRepository(ctx context.Context, r api.Repository) error
-	UpdateRepository(ctx context.Context, r api.Repository) error
+	// ChangeRepository reads a repository, has it changed, and stores it, while nothing else changes it: several daemons may. It may call change
+	// more than once, which must not use the store. KindNotFound if there is none, KindConflict if its state is final and would change.
+	ChangeRepository(ctx context.Context, id api.RepositoryID, change func(*api.Repository) error) (api.Repository, error)
 	Repository(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	// ListRepositories and RepositoryPage list those that are not removed, and NamedRepository
 	// returns one of them.

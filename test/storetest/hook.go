@@ -106,7 +106,7 @@ func testHookEvents(t *testing.T, s store.Store) {
 	}
 
 	r.State = api.RepositoryRemoved
-	must(t, s.UpdateRepository(ctx, r))
+	must(t, replaceRepository(ctx, s, r))
 	_, err = s.Prune(ctx, store.Retention{Rows: 1, Execs: 1, Decisions: 1, Bytes: 1 << 40, Before: began.Add(365 * 24 * time.Hour)})
 	must(t, err)
 	if all, err = s.HookEventsOf(ctx, r.ID, time.Time{}, 0); err != nil || len(all) != 0 {

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,7 +55,7 @@ func testRepositories(t *testing.T, s store.Store) {
 	// The same again through an update.
 	again := r
 	again.ID, again.Name = plain.ID, plain.Name
-	must(t, s.UpdateRepository(ctx, again))
+	must(t, replaceRepository(ctx, s, again))
 	got, err = s.Repository(ctx, again.ID)
 	must(t, err)
 	if diff := cmp.Diff(again, got); diff != "" {
@@ -64,7 +66,7 @@ func testRepositories(t *testing.T, s store.Store) {
 	wantKind(t, s.InsertRepository(ctx, api.Repository{ID: api.NewRepositoryID(), State: api.RepositoryReady}), api.KindInvalid)
 	_, err = s.Repository(ctx, api.NewRepositoryID())
 	wantKind(t, err, api.KindNotFound)
-	wantKind(t, s.UpdateRepository(ctx, api.Repository{ID: api.NewRepositoryID(), State: api.RepositoryReady, CreatedAt: began}), api.KindNotFound)
+	wantKind(t, replaceRepository(ctx, s, api.Repository{ID: api.NewRepositoryID(), State: api.RepositoryReady, CreatedAt: began}), api.KindNotFound)
 	_, _, err = s.RepositoryPage(ctx, "", api.PageRequest{Limit: -1})
 	wantKind(t, err, api.KindInvalid)
 	one, next, err := s.RepositoryPage(ctx, "", api.PageRequest{Limit: 1})
@@ -101,7 +103,42 @@ func testRepositoryNames(t *testing.T, s store.Store) {
 		must(t, s.InsertRepository(ctx, first))
 		wantKind(t, s.InsertRepository(ctx, named(account)), api.KindExists)
 		first.State, first.EndedAt = api.RepositoryRemoved, began
-		must(t, s.UpdateRepository(ctx, first))
+		must(t, replaceRepository(ctx, s, first))
 		must(t, s.InsertRepository(ctx, named(account)))
+	}
+}
+
+// replaceRepository stores another row in the place of a repository's.
+func replaceRepository(ctx context.Context, s store.Store, r api.Repository) error {
+	_, err := s.ChangeRepository(ctx, r.ID, func(was *api.Repository) error { *was = r; return nil })
+	return err
+}
+
+// testRepositoryChanges has several daemons change one repository at once: each change is made to the row that the one before left.
+func testRepositoryChanges(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	r := newRepository(t, s, nil)
+	const each = 20
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range each {
+				if _, err := s.ChangeRepository(ctx, r.ID, func(r *api.Repository) error { r.PrepareEveryMS++; return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got, err := s.Repository(ctx, r.ID)
+	must(t, err)
+	if got.PrepareEveryMS != r.PrepareEveryMS+4*each {
+		t.Errorf("%d changes are left of %d", got.PrepareEveryMS-r.PrepareEveryMS, 4*each)
+	}
+	refused := api.Errorf(api.KindDenied, "refused")
+	_, err = s.ChangeRepository(ctx, r.ID, func(r *api.Repository) error { r.Subject = "lost"; return refused })
+	wantKind(t, err, api.KindDenied)
+	if now, err := s.Repository(ctx, r.ID); err != nil || now.Subject != got.Subject {
+		t.Errorf("a refused change was stored: %q, %v", now.Subject, err)
 	}
 }

@@ -121,7 +121,7 @@ func testRepositoryStates(t *testing.T, s store.Store) {
 			return newRepository(t, s, func(r *api.Repository) { r.State = from })
 		},
 		change:  func(r *api.Repository, to api.RepositoryState) { r.State, r.Subject = to, "changed" },
-		update:  s.UpdateRepository,
+		update:  func(ctx context.Context, r api.Repository) error { return replaceRepository(ctx, s, r) },
 		read:    func(r api.Repository) (api.Repository, error) { return s.Repository(t.Context(), r.ID) },
 		changed: func(r api.Repository) (api.RepositoryState, bool) { return r.State, r.Subject == "changed" },
 	}.test(t)

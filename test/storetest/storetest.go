@@ -63,6 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Repositories", testRepositories},
 		{"RepositoryStates", testRepositoryStates},
 		{"RepositoryNames", testRepositoryNames},
+		{"RepositoryChanges", testRepositoryChanges},
 		{"Once", testOnce},
 		{"OnceBounded", testOnceBounded},
 		{"OnceConcurrent", testOnceConcurrent},

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/platform/perkey"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
 )
@@ -18,7 +17,8 @@ import (
 // the others.
 type Rows interface {
 	InsertRepository(ctx context.Context, r api.Repository) error
-	UpdateRepository(ctx context.Context, r api.Repository) error
+	// ChangeRepository may call change more than once, and with the rows of other daemons' changes.
+	ChangeRepository(ctx context.Context, id api.RepositoryID, change func(*api.Repository) error) (api.Repository, error)
 	Repository(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	// ListRepositories lists those that are not removed.
 	ListRepositories(ctx context.Context) ([]api.Repository, error)
@@ -52,9 +52,6 @@ const maxConnected = 1000
 // several goroutines.
 type Repositories struct {
 	cfg Config
-	// rows has a repository from the read of its row to the update: fetches and preparations
-	// change the same rows.
-	rows perkey.Locks
 	// changed has something when there may be something new to prepare.
 	changed chan struct{}
 }
@@ -252,16 +249,13 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 		}
 	}
 	row.State, _ = api.NextRepositoryState(api.RepositoryFetching, event)
-	unlock, e := s.rows.Lock(context.WithoutCancel(ctx), string(row.ID))
-	if e != nil {
-		return row, e
-	}
-	defer unlock()
-	if now, e := s.cfg.Rows.Repository(context.WithoutCancel(ctx), row.ID); e == nil {
+	_, e := s.cfg.Rows.ChangeRepository(context.WithoutCancel(ctx), row.ID, func(now *api.Repository) error {
 		row.PrepareEveryMS, row.Preparation = now.PrepareEveryMS, now.Preparation
 		row.Secret, row.App, row.Forge, row.Verify, row.Hook, row.Policy, row.Isolation = now.Secret, now.App, now.Forge, now.Verify, now.Hook, now.Policy, now.Isolation
-	}
-	if e := s.cfg.Rows.UpdateRepository(context.WithoutCancel(ctx), row); e != nil && err == nil {
+		*now = row
+		return nil
+	})
+	if e != nil && err == nil {
 		if api.KindOf(e) == api.KindConflict {
 			e = gone(row)
 		}
@@ -273,18 +267,13 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 // Remove disconnects a repository; it is idempotent. Its copy stays in the cache, for the
 // results of tasks, until it is collected.
 func (s *Repositories) Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
-	unlock, err := s.rows.Lock(ctx, string(id))
-	if err != nil {
-		return api.Repository{}, err
-	}
-	defer unlock()
-	row, err := s.cfg.Rows.Repository(ctx, id)
-	if err != nil || row.State.Final() {
-		return row, err
-	}
-	row.State, _ = api.NextRepositoryState(row.State, api.RepositoryRemove)
-	row.EndedAt = s.now()
-	return row, s.cfg.Rows.UpdateRepository(ctx, row)
+	return s.cfg.Rows.ChangeRepository(ctx, id, func(row *api.Repository) error {
+		if !row.State.Final() {
+			row.State, _ = api.NextRepositoryState(row.State, api.RepositoryRemove)
+			row.EndedAt = s.now()
+		}
+		return nil
+	})
 }
 
 // Get returns a repository.
@@ -374,22 +363,15 @@ func (s *Repositories) Prepare(ctx context.Context, id api.RepositoryID) (api.Re
 	})
 }
 
-// Change changes the row of a repository. KindConflict if it is not connected any more.
+// Change changes the row of a repository, by do, which may be called more than once. KindConflict if it is not connected any more.
 func (s *Repositories) Change(ctx context.Context, id api.RepositoryID, do func(*api.Repository)) (api.Repository, error) {
-	unlock, err := s.rows.Lock(ctx, string(id))
-	if err != nil {
-		return api.Repository{}, err
-	}
-	defer unlock()
-	row, err := s.cfg.Rows.Repository(ctx, id)
-	if err != nil {
-		return api.Repository{}, err
-	}
-	if row.State.Final() {
-		return api.Repository{}, gone(row)
-	}
-	do(&row)
-	return row, s.cfg.Rows.UpdateRepository(context.WithoutCancel(ctx), row)
+	return s.cfg.Rows.ChangeRepository(context.WithoutCancel(ctx), id, func(row *api.Repository) error {
+		if row.State.Final() {
+			return gone(*row)
+		}
+		do(row)
+		return nil
+	})
 }
 
 // List lists the connected repositories of all accounts.
@@ -412,23 +394,28 @@ func (s *Repositories) wake() {
 // repositories it changed.
 func (s *Repositories) Recover(ctx context.Context, ended func(api.OwnerID) bool) (n int, err error) {
 	all, err := s.cfg.Rows.ListRepositories(ctx)
+	over := func(owner api.OwnerID) bool { return owner != s.cfg.Owner && ended(owner) }
+	fetching := func(r api.Repository) bool { return r.State == api.RepositoryFetching && over(r.Owner) }
+	preparing := func(r api.Repository) bool {
+		return r.Preparation != nil && r.Preparation.Running && over(r.Preparation.Owner)
+	}
 	for _, r := range all {
-		over := func(owner api.OwnerID) bool { return owner != s.cfg.Owner && ended(owner) }
-		fetching := r.State == api.RepositoryFetching && over(r.Owner)
-		if fetching {
-			r.State, _ = api.NextRepositoryState(r.State, api.RepositoryBroken)
-			r.Error = &api.Error{Kind: api.KindUnavailable, Message: "the daemon ended during the fetch", Hint: "hortus repo sync " + r.Name}
-		}
-		preparing := r.Preparation != nil && r.Preparation.Running && over(r.Preparation.Owner)
-		if preparing {
-			p := *r.Preparation
-			p.Running, p.Requested = false, true
-			r.Preparation = &p
-		}
-		if !fetching && !preparing {
+		if !fetching(r) && !preparing(r) {
 			continue
 		}
-		if err := s.cfg.Rows.UpdateRepository(ctx, r); err != nil {
+		_, err := s.cfg.Rows.ChangeRepository(ctx, r.ID, func(r *api.Repository) error {
+			if fetching(*r) {
+				r.State, _ = api.NextRepositoryState(r.State, api.RepositoryBroken)
+				r.Error = &api.Error{Kind: api.KindUnavailable, Message: "the daemon ended during the fetch", Hint: "hortus repo sync " + r.Name}
+			}
+			if preparing(*r) {
+				p := *r.Preparation
+				p.Running, p.Requested = false, true
+				r.Preparation = &p
+			}
+			return nil
+		})
+		if err != nil {
 			return n, err
 		}
 		n++

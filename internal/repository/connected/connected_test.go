@@ -2,10 +2,8 @@ package connected
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"hortus.dev/api"
@@ -140,8 +138,7 @@ func TestRecover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.State = api.RepositoryFetching
-	if err := w.rows.UpdateRepository(ctx, r); err != nil {
+	if _, err := w.rows.ChangeRepository(ctx, r.ID, func(r *api.Repository) error { r.State = api.RepositoryFetching; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	next := New(Config{Cache: w.cache, Rows: w.rows, Owner: api.NewOwnerID(), Source: w.cfg.Source})
@@ -202,73 +199,6 @@ func TestPreparationOutlivesAFetch(t *testing.T) {
 	}
 	_, err = w.Prepare(ctx, r.ID)
 	gittest.WantKind(t, err, api.KindConflict, "not connected any more")
-}
-
-// slowRows reads the row of one repository only when finish is closed.
-type slowRows struct {
-	Rows
-	id            api.RepositoryID
-	begun, finish chan struct{}
-	once          sync.Once
-}
-
-func (r *slowRows) Repository(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
-	if id == r.id {
-		r.once.Do(func() { close(r.begun) })
-		<-r.finish
-	}
-	return r.Rows.Repository(ctx, id)
-}
-
-// TestSlowRow: a row that takes long does not hold up those of other repositories. Changes of the
-// same row come one after the other.
-func TestSlowRow(t *testing.T) {
-	ctx := gittest.Context(t)
-	w := open(t, api.NewOwnerID())
-	src := gittest.NewCheckout(t, nil)
-	var ids []api.RepositoryID
-	for _, name := range []string{"slow", "fast"} {
-		r, err := w.Add(ctx, api.AddRepository{URL: src, Name: name, Account: name}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, r.ID)
-	}
-	slow := &slowRows{Rows: w.rows, id: ids[0], begun: make(chan struct{}), finish: make(chan struct{})}
-	w.Repositories.cfg.Rows = slow
-	const changes = 8
-	var wg sync.WaitGroup
-	for range changes {
-		wg.Go(func() {
-			if _, err := w.Change(ctx, ids[0], func(r *api.Repository) { r.Objects++ }); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	<-slow.begun
-	if _, err := w.Sync(ctx, ids[1], nil); err != nil {
-		t.Error(err)
-	}
-	if _, err := w.Prepare(ctx, ids[1]); err != nil {
-		t.Error(err)
-	}
-	if _, err := w.Remove(ctx, ids[1]); err != nil {
-		t.Error(err)
-	}
-	late, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, err := w.Change(late, ids[0], func(*api.Repository) {}); !errors.Is(err, context.Canceled) {
-		t.Errorf("the same row does not wait: %v", err)
-	}
-	before, err := w.rows.Repository(ctx, ids[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	close(slow.finish)
-	wg.Wait()
-	if r, err := w.Get(ctx, ids[0]); err != nil || r.Objects != before.Objects+changes {
-		t.Errorf("%d objects, want %d; %v", r.Objects, before.Objects+changes, err)
-	}
 }
 
 func TestNames(t *testing.T) {

@@ -46,9 +46,9 @@ func (db *DB) InsertRepository(ctx context.Context, r api.Repository) error {
 	return db.repositories.insert(ctx, r)
 }
 
-// UpdateRepository implements store.Store.
-func (db *DB) UpdateRepository(ctx context.Context, r api.Repository) error {
-	return db.repositories.update(ctx, r)
+// ChangeRepository implements store.Store.
+func (db *DB) ChangeRepository(ctx context.Context, id api.RepositoryID, change func(*api.Repository) error) (api.Repository, error) {
+	return db.repositories.change(ctx, id, change)
 }
 
 // Repository implements store.Store.
@@ -216,22 +216,8 @@ func (db *DB) UpdateSnapshot(ctx context.Context, s api.Snapshot) error {
 }
 
 // ChangeSnapshot implements store.Store.
-func (db *DB) ChangeSnapshot(ctx context.Context, id api.SnapshotID, change func(*api.Snapshot) error) (s api.Snapshot, err error) {
-	err = db.inTx(ctx, "snapshot "+string(id), func(tx *sql.Tx) error {
-		s, err = get(ctx, tx, "snapshot", string(id), db.snapshots.scan, db.dialect.adapt(selectSnapshotSQL+" WHERE id = $1 FOR UPDATE"))
-		if err == nil {
-			err = change(&s)
-		}
-		if err != nil {
-			return err
-		}
-		args, err := db.snapshots.args(s)
-		if err != nil {
-			return err
-		}
-		return db.snapshots.updateIn(ctx, tx, args)
-	})
-	return s, err
+func (db *DB) ChangeSnapshot(ctx context.Context, id api.SnapshotID, change func(*api.Snapshot) error) (api.Snapshot, error) {
+	return db.snapshots.change(ctx, id, change)
 }
 
 // Snapshot implements store.Store.

@@ -139,6 +139,25 @@ func (t *table[T, ID]) updateIn(ctx context.Context, tx *sql.Tx, args []any) err
 	return nil
 }
 
+// change reads a row, has it changed, and stores it, while nothing else changes it. It may call f more than once.
+func (t *table[T, ID]) change(ctx context.Context, id ID, f func(*T) error) (v T, err error) {
+	err = t.db.inTx(ctx, t.what+" "+string(id), func(tx *sql.Tx) error {
+		v, err = get(ctx, tx, t.what, string(id), t.scan, t.db.dialect.adapt(t.selectSQL+" WHERE id = $1 FOR UPDATE"))
+		if err == nil {
+			err = f(&v)
+		}
+		if err != nil {
+			return err
+		}
+		args, err := t.args(v)
+		if err != nil {
+			return err
+		}
+		return t.updateIn(ctx, tx, args)
+	})
+	return v, err
+}
+
 // conflict explains why an update changed nothing: the row does not exist, is another living owner's, or its state is
 // final.
 func (t *table[T, ID]) conflict(ctx context.Context, tx *sql.Tx, id string, owner, state any) error {

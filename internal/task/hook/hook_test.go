@@ -99,12 +99,7 @@ func (r rows) Get(ctx context.Context, id api.RepositoryID) (api.Repository, err
 }
 
 func (r rows) Change(ctx context.Context, id api.RepositoryID, do func(*api.Repository)) (api.Repository, error) {
-	row, err := r.db.Repository(ctx, id)
-	if err == nil {
-		do(&row)
-		err = r.db.UpdateRepository(ctx, row)
-	}
-	return row, err
+	return r.db.ChangeRepository(ctx, id, func(row *api.Repository) error { do(row); return nil })
 }
 
 // desk is a service with a forge double.
