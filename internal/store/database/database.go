@@ -16,7 +16,7 @@ type DB struct {
 	dialect *dialect
 	// write and read are pools of connections. SQLite has one connection that writes, whose transactions take the write
 	// lock at their begin, and others that only read; Postgres has one pool for both.
-	write, read *sql.DB
+	write, read pool
 	ahead       *ahead   // nil without SQLite.Ahead
 	reserve     *reserve // nil without SQLite.Reserve
 	// file is the path of a file, and id the identity of a database on a server.
@@ -106,7 +106,7 @@ func (db *DB) Close() error {
 // not: behind a pooler the next transaction may have another connection.
 type statement struct {
 	text     string
-	pool     *sql.DB
+	pool     pool
 	prepared *sql.Stmt
 }
 

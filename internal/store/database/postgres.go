@@ -60,20 +60,21 @@ func openPostgres(ctx context.Context, cfg Postgres, steps []string) (_ *DB, err
 		return nil, err
 	}
 	log := cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	pool := sql.OpenDB(connector{stdlib.GetConnector(*conn)})
-	pool.SetMaxOpenConns(cmp.Or(cfg.Connections, defaultConnections))
-	pool.SetMaxIdleConns(cmp.Or(cfg.Connections, defaultConnections))
-	pool.SetConnMaxLifetime(maxConnectionAge)
-	db := &DB{dialect: postgresDialect(placeOf(conn)), write: pool, read: pool}
+	connections := sql.OpenDB(connector{stdlib.GetConnector(*conn)})
+	connections.SetMaxOpenConns(cmp.Or(cfg.Connections, defaultConnections))
+	connections.SetMaxIdleConns(cmp.Or(cfg.Connections, defaultConnections))
+	connections.SetConnMaxLifetime(maxConnectionAge)
+	all := pool{connections, new(outage)}
+	db := &DB{dialect: postgresDialect(placeOf(conn)), write: all, read: all}
 	defer func() {
 		if err != nil {
-			pool.Close()
+			connections.Close()
 		}
 	}()
-	if err := pool.PingContext(ctx); err != nil {
+	if err := connections.PingContext(ctx); err != nil {
 		return nil, connectError(ctx, err, conn)
 	}
-	tables := postgresSchema{place: db.dialect.place, steps: steps, pool: pool, log: log}
+	tables := postgresSchema{place: db.dialect.place, steps: steps, pool: connections, log: log}
 	if err := tables.prepare(ctx); err != nil {
 		return nil, err
 	}
