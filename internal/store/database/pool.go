@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"hortus.dev/internal/store"
 )
 
 // pool is a pool of connections. If its server cannot be reached, its statements wait and run again, unless the server may have
@@ -34,8 +36,12 @@ type outage struct {
 }
 
 // patiently calls try again as long as its error says that the server cannot be reached, again allows it, and the outage is not too
-// long.
+// long, unless [store.Waiting] says otherwise.
 func (o *outage) patiently(ctx context.Context, again func(error) bool, try func() error) error {
+	until := store.WaitsUntil(ctx)
+	if until == nil {
+		until = ctx
+	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := try()
 		if o == nil || ctx.Err() != nil {
@@ -45,7 +51,8 @@ func (o *outage) patiently(ctx context.Context, again func(error) bool, try func
 			o.ended()
 			return err
 		}
-		if o.lasts() > maxOutage || !again(err) {
+		long := o.lasts() > maxOutage
+		if long && until == ctx || until.Err() != nil || !again(err) {
 			return err
 		}
 		timer := time.NewTimer(pause)
@@ -54,6 +61,8 @@ func (o *outage) patiently(ctx context.Context, again func(error) bool, try func
 		case <-ctx.Done():
 			timer.Stop()
 			return err
+		case <-until.Done(): // the last attempt follows
+			timer.Stop()
 		}
 	}
 }
