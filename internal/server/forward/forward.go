@@ -204,8 +204,11 @@ func (f *Forwarder) Pass(w http.ResponseWriter, r *http.Request, a About) (done 
 			return false, moved(a)
 		}
 		if at.Silent {
-			if local {
+			switch {
+			case local:
 				return false, nil
+			case try == 0:
+				continue // it may be back
 			}
 			return false, silent(a, at.Node)
 		}
