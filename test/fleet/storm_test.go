@@ -68,7 +68,7 @@ func TestStorm(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	began := time.Now()
 	for n := range kills {
-		time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond) // the instants are what is random
+		time.Sleep(time.Duration(random.IntN(4000)) * time.Millisecond) // the instants are what is random
 		s.kill(random.IntN(len(s.nodes)), n%20 == 10, time.Duration(random.IntN(1500))*time.Millisecond)
 	}
 	stop()
@@ -101,6 +101,22 @@ func newStorm(t *testing.T, n int) *storm {
 	s := &storm{t: t, b: base{store: daemon.Store{URL: server.URL(postgrestest.User, server.Database(t))}, key: make([]byte, 32)}, nodes: make([]*exec.Cmd, n)}
 	t.Cleanup(func() {
 		s.restarts.Wait()
+		left, err := s.db.ListSandboxes(context.Background(), false) // they would survive their nodes
+		if err != nil {
+			t.Error(err)
+		}
+		for _, box := range left {
+			ctx, cancel := context.WithTimeout(context.Background(), patience.Of(30*time.Second))
+			if b, err := s.shared[0].Sandboxes.Get(ctx, string(box.ID)); err == nil {
+				_, err = b.Kill(ctx)
+				b.Close()
+				if err != nil {
+					t.Logf("sandbox %s cannot be ended: %v", box.ID, err)
+				}
+			}
+			cancel()
+		}
+		s.db.Close()
 		for i, c := range s.nodes {
 			if c != nil {
 				_ = c.Process.Signal(unix.SIGTERM)
@@ -130,7 +146,6 @@ func newStorm(t *testing.T, n int) *storm {
 	var err error
 	s.db, err = database.OpenPostgres(t.Context(), database.Postgres{URL: s.b.store.URL, KeyFile: filepath.Join(s.dirs[0], "hortus.db-key")})
 	world.OK(t, err)
-	t.Cleanup(func() { s.db.Close() })
 	return s
 }
 
