@@ -15,6 +15,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/daemon"
+	"hortus.dev/internal/store"
 	"hortus.dev/test/postgrestest"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/world"
@@ -350,4 +351,62 @@ func TestPooler(t *testing.T) {
 	c.progress(t, 20)
 	c.stop(t, o)
 	o.finished(t)
+}
+
+// TestDatabaseBackForOneNode: after an outage one node reaches the database before another one. It does not take over what the other one has.
+func TestDatabaseBackForOneNode(t *testing.T) {
+	tier.Soak(t)
+	t.Parallel()
+	server := postgrestest.Start(t)
+	name, key := server.Database(t), make([]byte, 32)
+	var all nodes
+	var proxies []*postgrestest.Proxy
+	for range 2 {
+		p := server.Proxy(t)
+		proxies = append(proxies, p)
+		b := base{store: daemon.Store{URL: p.URL(name)}, key: key}
+		all = append(all, world.Open(t, world.Config{Config: daemon.Config{DataDir: b.dir(t), Store: b.store, Fleet: daemon.FleetConfig{Name: string(rune('a' + len(all))), Listen: "127.0.0.1:0"}}}))
+	}
+	world.Must(all[0].Client.InitFleet(t.Context()))(t)
+	first, second := all[0], all[1]
+	var box *client.Sandbox
+	until(t, "a sandbox is on node b", func(ctx context.Context) bool {
+		box = world.Sandbox(t, second.Client, api.CreateSandbox{Isolation: "process"})
+		has, _ := all.of(t, box.ID())
+		return has == second
+	})
+	for _, p := range proxies {
+		p.To(nil)
+	}
+	refuses := func(w *world.World) func(context.Context) bool {
+		return func(ctx context.Context) bool {
+			timed, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			_, err := w.Client.Sandboxes.Get(timed, string(box.ID()))
+			return err != nil && strings.Contains(err.Error(), "has not reached the database")
+		}
+	}
+	until(t, "node a refuses", refuses(first))
+	until(t, "node b refuses", refuses(second))
+	proxies[0].To(server)
+	var was store.Node
+	for range 2 {
+		until(t, "node a renews its lease", func(ctx context.Context) bool {
+			row := world.Must(first.DB.Sandbox(ctx, box.ID()))(t)
+			if row.State != api.SandboxRunning {
+				t.Fatalf("the sandbox of the other node is %s: %s", row.State, row.Reason)
+			}
+			n := world.Must(first.DB.Nodes(ctx))(t)[0]
+			renewed := n.BeatAt.After(was.BeatAt) && n.Silence < time.Second
+			if renewed {
+				was = n
+			}
+			return renewed
+		})
+	}
+	proxies[1].To(server)
+	until(t, "node b serves", func(ctx context.Context) bool { return !refuses(second)(ctx) })
+	if out, err := world.Sh(t, box, "echo here"); err != nil || out != "here\n" {
+		t.Errorf("%q, %v", out, err)
+	}
 }
