@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"strings"
 	"sync"
@@ -275,10 +276,25 @@ func (f *Forwarder) send(w http.ResponseWriter, r *http.Request, to Node, h hop)
 	if r.Header.Get("Upgrade") != "" {
 		return f.upgrade(w, out, &h)
 	}
-	end := guestproxy.EnableFullDuplex(w, r)
-	f.proxy.ServeHTTP(w, out)
-	if !errors.As(h.err, new(unreachable)) { // else the body is still to be read
-		end()
+	if out.Body == nil || out.Body == http.NoBody {
+		f.proxy.ServeHTTP(w, out)
+		return h.err
+	}
+	// Only a connection reads the body. Without one it is left as it was, for the next attempt or this node: the server cannot continue after a body in full
+	// duplex that nobody ended.
+	var end func()
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		if end == nil {
+			end = guestproxy.EnableFullDuplex(w, r)
+		}
+	}}
+	f.proxy.ServeHTTP(w, out.WithContext(httptrace.WithClientTrace(out.Context(), trace)))
+	if end == nil {
+		return h.err
+	}
+	end()
+	if out := (unreachable{}); errors.As(h.err, &out) {
+		return out.error // of the connection after one that had ended: the body is gone
 	}
 	return h.err
 }

@@ -541,3 +541,29 @@ func TestAnotherAddress(t *testing.T) {
 		t.Errorf("%d %q", status, answer)
 	}
 }
+
+// TestBodyThatNobodyRead: the connection of a client goes on after a request whose body could not be passed on.
+func TestBodyThatNobodyRead(t *testing.T) {
+	fl := open(t, 2)
+	a, b := fl.nodes[0], fl.nodes[1]
+	fl.at["x"] = b.ID
+	b.peers.Close()
+	conn, err := net.Dial("tcp", a.client.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for range 3 {
+		fmt.Fprint(conn, "POST /things/x HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody")
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatalf("the connection ended: %v", err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != 502 {
+			t.Errorf("%d", resp.StatusCode)
+		}
+	}
+}
