@@ -65,7 +65,7 @@ func (db *DB) BeatNode(ctx context.Context, id api.NodeID, owner api.OwnerID, c 
 	if err != nil {
 		return "", err
 	}
-	err = db.write.QueryRowContext(ctx, db.dialect.adapt(`
+	err = db.lease.QueryRowContext(ctx, db.dialect.adapt(`
 		UPDATE node SET beat_at = now_micros(), doc = $3
 		WHERE id = $1 AND owner = $2 AND EXISTS (SELECT 1 FROM owner WHERE id = $2 AND ended_at IS NULL)
 		RETURNING state`), string(id), string(owner), string(doc)).Scan(&state)

@@ -300,3 +300,17 @@ func TestNoOutageSQLite(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLeaseDoesNotWait: a node renews its lease while all connections are in use.
+func TestLeaseDoesNotWait(t *testing.T) {
+	w := newOutageWorld(t, postgrestest.Start(t))
+	ctx := t.Context()
+	n := store.Node{ID: api.NewNodeID(), Name: "a", Owner: w.owner, State: api.NodeReady}
+	must(t, w.PutNode(ctx, n))
+	for range defaultConnections {
+		begin(t, w.DB)
+	}
+	_, err := w.BeatNode(ctx, n.ID, w.owner, api.NodeCapacity{})
+	must(t, err)
+	must(t, w.BeatOwner(ctx, w.owner, time.Now()))
+}

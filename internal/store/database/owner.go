@@ -50,7 +50,7 @@ func (db *DB) BeatOwner(ctx context.Context, id api.OwnerID, at time.Time) error
 		return api.Errorf(api.KindInvalid, "owner %s: the time of the renewal is missing", id)
 	}
 	r, err := db.execRelieved(ctx, func() (sql.Result, error) {
-		return db.write.ExecContext(ctx, `UPDATE owner SET beat_at = $1 WHERE id = $2 AND ended_at IS NULL`, toMicros(at), string(id))
+		return db.lease.ExecContext(ctx, `UPDATE owner SET beat_at = $1 WHERE id = $2 AND ended_at IS NULL`, toMicros(at), string(id))
 	})
 	if err != nil {
 		return wrapError(ctx, err, "renew the lease of owner %s", id)

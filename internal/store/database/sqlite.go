@@ -92,6 +92,7 @@ func openSQLite(ctx context.Context, cfg SQLite, steps []string) (_ *DB, err err
 	if db.write, err = open(dsn(path, readWrite), 1); err != nil {
 		return nil, err
 	}
+	db.lease = db.write
 	if err := db.prepare(ctx); err != nil {
 		return nil, err
 	}
