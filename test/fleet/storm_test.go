@@ -74,8 +74,14 @@ func TestStorm(t *testing.T) {
 	stop()
 	working.Wait()
 	s.restarts.Wait()
-	t.Logf("%d kills of nodes in %s: %d of nodes that served, %d of nodes that started", kills, time.Since(began).Round(time.Second), s.served, kills-s.served)
+	t.Logf("%d kills of nodes in %s: %d of nodes that served, %d of nodes that started; nodes ended by themselves %d times", kills, time.Since(began).Round(time.Second), s.served, kills-s.served, s.stopped)
 	s.audit(all)
+}
+
+// stormNode is a node that runs.
+type stormNode struct {
+	*exec.Cmd
+	ended chan struct{}
 }
 
 // storm is a fleet whose nodes are killed.
@@ -89,8 +95,12 @@ type storm struct {
 
 	restarts sync.WaitGroup
 	mu       sync.Mutex
-	nodes    []*exec.Cmd
+	nodes    []*stormNode
 	served   int
+	over     bool
+	// stopped counts nodes that ended by themselves, as those do whose work is another's.
+	stopped int
+	watches sync.WaitGroup
 	// continued are the times from the death of a node until its tasks had another owner, and until each was taken over by a node's own next run.
 	elsewhere, here []time.Duration
 }
@@ -98,7 +108,7 @@ type storm struct {
 func newStorm(t *testing.T, n int) *storm {
 	t.Helper()
 	server := postgrestest.Start(t)
-	s := &storm{t: t, b: base{store: daemon.Store{URL: server.URL(postgrestest.User, server.Database(t))}, key: make([]byte, 32)}, nodes: make([]*exec.Cmd, n)}
+	s := &storm{t: t, b: base{store: daemon.Store{URL: server.URL(postgrestest.User, server.Database(t))}, key: make([]byte, 32)}, nodes: make([]*stormNode, n)}
 	t.Cleanup(func() {
 		s.restarts.Wait()
 		left, err := s.db.ListSandboxes(context.Background(), false) // they would survive their nodes
@@ -117,11 +127,16 @@ func newStorm(t *testing.T, n int) *storm {
 			cancel()
 		}
 		s.db.Close()
-		for i, c := range s.nodes {
+		s.mu.Lock()
+		s.over = true
+		for _, c := range s.nodes {
 			if c != nil {
 				_ = c.Process.Signal(unix.SIGTERM)
-				_ = c.Wait()
 			}
+		}
+		s.mu.Unlock()
+		s.watches.Wait()
+		for i := range s.nodes {
 			if t.Failed() {
 				t.Logf("the log of node %d is %s", i, s.config[i]+".log")
 			}
@@ -172,14 +187,29 @@ func (s *storm) boot(i int) {
 		s.t.Error(err)
 		return
 	}
+	n := &stormNode{c, make(chan struct{})}
 	s.mu.Lock()
-	s.nodes[i] = c
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	s.nodes[i] = n
+	s.watches.Go(func() {
+		_ = c.Wait()
+		close(n.ended)
+		s.mu.Lock()
+		again := s.nodes[i] == n && !s.over
+		if again {
+			s.nodes[i] = nil
+			s.stopped++
+		}
+		s.mu.Unlock()
+		if again { // as an operator's service manager does
+			s.boot(i)
+		}
+	})
 }
 
 // kill kills a node, or the next one that runs, and has it start again after a pause. After a long death it waits until others have its tasks.
 func (s *storm) kill(i int, long bool, pause time.Duration) {
-	var c *exec.Cmd
+	var c *stormNode
 	if long { // others must know that they can judge
 		s.restarts.Wait()
 		for j := range s.nodes {
@@ -206,7 +236,7 @@ func (s *storm) kill(i int, long bool, pause time.Duration) {
 	}
 	served := s.ready(i)(s.t.Context())
 	_ = c.Process.Kill()
-	_ = c.Wait()
+	<-c.ended
 	died := time.Now()
 	if served {
 		s.served++
@@ -358,6 +388,11 @@ func (c *stormClient) work(ctx context.Context) {
 			name, do = "file", func(ctx context.Context) error { return c.file(ctx, id, box) }
 		default:
 			name, do = "exec", func(ctx context.Context) error { return c.exec(ctx, id) }
+		}
+		select {
+		case <-time.After(time.Duration(c.random.IntN(4000)) * time.Millisecond): // a client does more than call
+		case <-ctx.Done():
+			return
 		}
 		timed, cancel := context.WithTimeout(ctx, 30*time.Second)
 		c.calls[name]++
