@@ -64,7 +64,7 @@ func (s *System) openFleet(ctx context.Context) error {
 	c := s.cfg.Fleet
 	address := ""
 	if c.Listen != "" {
-		if s.nodes, err = net.Listen("tcp", c.Listen); err != nil {
+		if s.nodes, err = forward.Listen(ctx, c.Listen); err != nil {
 			return api.Errorf(api.KindConflict, "fleet.listen: %w", err).WithHint("use another address in fleet.listen")
 		}
 		s.onClose(func(context.Context) error { s.nodes.Close(); return nil })

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/daemon/fleet"
@@ -15,7 +16,8 @@ func (s *System) inherited(ctx context.Context, others *ownership.Others) (func(
 	if s.node == "" {
 		return others.Ended, nil
 	}
-	all, err := s.db.InheritOwners(ctx, s.owner.Owner.ID, fleet.Lease)
+	// No node is found silent here: after an outage of the database, all seem to be.
+	all, err := s.db.InheritOwners(ctx, s.owner.Owner.ID, noLease)
 	if err != nil {
 		return nil, err
 	}
@@ -23,8 +25,12 @@ func (s *System) inherited(ctx context.Context, others *ownership.Others) (func(
 	for _, i := range all {
 		mine[i.Owner] = i.Node == s.node || i.Node == "" // a run from before there were nodes has none
 	}
-	return func(id api.OwnerID) bool { return mine[id] }, nil
+	s.started = func(id api.OwnerID) bool { return mine[id] }
+	return s.started, nil
 }
+
+// noLease is a lease that does not end.
+const noLease = 100 * 365 * 24 * time.Hour
 
 // openTakeover begins to continue what nodes leave that fall silent. Without a fleet it does nothing.
 func (s *System) openTakeover(context.Context) error {
@@ -32,7 +38,7 @@ func (s *System) openTakeover(context.Context) error {
 		return nil
 	}
 	t := takeover.Start(takeover.Config{
-		Rows: s.db, Heir: s.owner.Owner.ID, Node: s.node, Lease: fleet.Lease, Logger: s.log,
+		Rows: s.db, Heir: s.owner.Owner.ID, Started: s.started, Judges: s.fleet.Judges, Lease: fleet.Lease, Logger: s.log,
 		Steps: []takeover.Step{
 			{What: "sandboxes, which are lost", Do: func(ctx context.Context, e takeover.Estate) (int, error) {
 				return s.sandboxes.Recoverer.Lose(ctx, e.Gone, e.Why)

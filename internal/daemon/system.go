@@ -64,6 +64,8 @@ type System struct {
 	owner *ownership.Ownership
 	// node is the ID of the data directory among those that share the database; empty if the rows are in a file.
 	node api.NodeID
+	// started reports whether this run took an earlier one over when it started.
+	started func(api.OwnerID) bool
 	// fleet is nil if the rows are in a file.
 	fleet *fleet.Fleet
 	// joined is fleet for goroutines that begin before it is set.

@@ -40,6 +40,7 @@ listen_addr =
 auth_type = any
 pool_mode = transaction
 default_pool_size = 2
+server_login_retry = 1
 max_client_conn = 1000
 logfile = %s/log
 pidfile = %s/pid

@@ -87,8 +87,65 @@ func (s *Server) create() error {
 	if err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	rules := "local all " + Locked + " scram-sha-256\nlocal all all trust\n"
+	rules := "local all " + Locked + " scram-sha-256\nlocal all all trust\nlocal replication all trust\n"
 	return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(rules), 0o644)
+}
+
+// Standby starts a server that has a copy of all that this one commits before it confirms it: it takes over after [Server.Promote]. It
+// ends with the test.
+func (s *Server) Standby(t testing.TB) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "postgres-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := &Server{Dir: dir, settings: s.settings}
+	t.Cleanup(func() {
+		if err := errors.Join(to.Stop(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	if os.Geteuid() == 0 {
+		err = os.Chown(dir, nobody, nobody)
+	}
+	if err == nil {
+		var out []byte
+		out, err = to.command(filepath.Join(bin, "pg_basebackup"), "--host="+s.Dir, "--username="+User, "--pgdata="+to.data(), "--wal-method=stream", "--write-recovery-conf", "--checkpoint=fast", "--no-sync").CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("pg_basebackup: %w: %s", err, out)
+		}
+	}
+	if err == nil {
+		err = to.Run()
+	}
+	for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"} {
+		if err == nil {
+			err = s.exec(statement)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It is synchronous from its first answer on.
+	deadline := time.Now().Add(patience.Of(30 * time.Second))
+	for again := time.NewTicker(20 * time.Millisecond); ; <-again.C {
+		if err := s.exec("DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync') THEN RAISE 'it is not synchronous'; END IF; END $$"); err == nil {
+			again.Stop()
+			return to
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Promote has a standby take over.
+func (s *Server) Promote(t testing.TB) {
+	t.Helper()
+	for _, statement := range []string{"SELECT pg_promote()", "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"} {
+		if err := s.exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }

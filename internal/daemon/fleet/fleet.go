@@ -53,6 +53,8 @@ const (
 	// renewEvery is how often a node renews its lease, Lease the silence after which others believe that it ended.
 	renewEvery = 3 * time.Second
 	Lease      = 10 * time.Second
+	// renewTimeout bounds a renewal, so that the next one has another connection, and maxGap the time between two.
+	renewTimeout, maxGap = 5 * time.Second, 2 * renewEvery
 	// rememberFor is how long rows of nodes are remembered.
 	rememberFor = time.Second
 	// authorityName is the name of the shared value with the certificate authority.
@@ -68,9 +70,10 @@ type Fleet struct {
 	renewing sync.WaitGroup
 	draining atomic.Bool
 
-	// held is when the last renewal that succeeded began, in nanoseconds of this process's clock since begun.
-	begun time.Time
-	held  atomic.Int64
+	// held is when the last renewal that succeeded began, and steady when the first of those without a gap did, in nanoseconds of this process's
+	// clock since begun.
+	begun        time.Time
+	held, steady atomic.Int64
 
 	mu     sync.Mutex
 	nodes  []store.Node
@@ -142,13 +145,15 @@ func (f *Fleet) renew(ctx context.Context) {
 		case <-tick.C:
 		}
 		began := time.Since(f.begun)
-		state, err := f.cfg.Rows.BeatNode(ctx, f.cfg.Node, f.cfg.Owner, f.cfg.Capacity(ctx))
+		timed, cancel := context.WithTimeout(ctx, renewTimeout)
+		state, err := f.cfg.Rows.BeatNode(timed, f.cfg.Node, f.cfg.Owner, f.cfg.Capacity(ctx))
+		cancel()
 		if err == nil && state == api.NodeDraining {
 			f.draining.Store(true)
 		}
 		switch kind := api.KindOf(err); {
 		case err == nil:
-			f.held.Store(int64(began))
+			f.renewed(began)
 			_, _ = f.all(ctx, true) // for Others; who needs the rows sees the error
 		case ctx.Err() != nil:
 		case kind == api.KindConflict || kind == api.KindNotFound:
@@ -171,6 +176,21 @@ func (f *Fleet) Holds() error {
 		WithHint("ask another node; this one serves again when it reaches the database, or stops if others took over")
 	e.RetryAfterMS = renewEvery.Milliseconds()
 	return e
+}
+
+// renewed notes that a renewal succeeded that began at a time since begun.
+func (f *Fleet) renewed(began time.Duration) {
+	if gap := began - time.Duration(f.held.Load()); gap > maxGap {
+		f.steady.Store(int64(began))
+	}
+	f.held.Store(int64(began))
+}
+
+// Judges reports whether this node can tell a node that ended from one that could not reach the database: for as long as a lease it could reach it
+// itself. When a database is back, all nodes seem silent.
+func (f *Fleet) Judges() bool {
+	now := time.Since(f.begun)
+	return now-time.Duration(f.steady.Load()) > Lease && now-time.Duration(f.held.Load()) <= maxGap
 }
 
 // Others reports whether another node was in service at the last look.

@@ -45,10 +45,11 @@ type Step struct {
 // Config is what a Taker needs.
 type Config struct {
 	Rows Rows
-	// Heir is the owner that takes over, Node the node that it is a run of: what earlier runs of that node, and of none, left is taken
-	// over when it starts, and not here.
-	Heir api.OwnerID
-	Node api.NodeID
+	// Heir is the owner that takes over. Started reports whether it took an owner over when it started.
+	Heir    api.OwnerID
+	Started func(api.OwnerID) bool
+	// Judges reports whether a node that seems silent is: after an outage of the database all do, until they renew their leases.
+	Judges func() bool
 	// Lease is the silence after which a node has ended.
 	Lease time.Duration
 	// Steps are called in their order.
@@ -101,13 +102,16 @@ func (t *Taker) run(ctx context.Context, tick <-chan time.Time) {
 
 // look takes over once what is there.
 func (t *Taker) look(ctx context.Context) error {
+	if !t.cfg.Judges() {
+		return nil
+	}
 	all, err := t.cfg.Rows.InheritOwners(ctx, t.cfg.Heir, t.cfg.Lease)
 	if err != nil {
 		return err
 	}
 	e := Estate{owners: map[api.OwnerID]store.Inherited{}}
 	for _, i := range all {
-		if i.Node != t.cfg.Node && i.Node != "" {
+		if !t.cfg.Started(i.Owner) {
 			e.owners[i.Owner] = i
 		}
 	}

@@ -22,6 +22,7 @@ func (r rows) InheritOwners(context.Context, api.OwnerID, time.Duration) ([]stor
 func TestLook(t *testing.T) {
 	left := []store.Inherited{{Owner: "o1", Node: "n1", Name: "one"}, {Owner: "mine", Node: "n0", Name: "zero"}, {Owner: "o2", Node: "n2"}, {Owner: "old"}}
 	var did []string
+	judges := true
 	step := func(name string, err error) Step {
 		return Step{What: name, Do: func(_ context.Context, e Estate) (int, error) {
 			did = append(did, name)
@@ -36,9 +37,14 @@ func TestLook(t *testing.T) {
 	}
 	bad := errors.New("bad")
 	taker := &Taker{cfg: Config{
-		Rows: rows(func() ([]store.Inherited, error) { return left, nil }), Heir: "me", Node: "n0",
-		Steps: []Step{step("a", bad), step("b", nil)}, Logger: slog.New(slog.DiscardHandler),
+		Rows: rows(func() ([]store.Inherited, error) { return left, nil }), Heir: "me", Judges: func() bool { return judges },
+		Started: func(o api.OwnerID) bool { return o == "mine" || o == "old" },
+		Steps:   []Step{step("a", bad), step("b", nil)}, Logger: slog.New(slog.DiscardHandler),
 	}}
+	if judges = false; taker.look(t.Context()) != nil || did != nil {
+		t.Error("a node takes over that does not know who ended")
+	}
+	judges = true
 	for range 2 {
 		if err := taker.look(t.Context()); !errors.Is(err, bad) {
 			t.Errorf("the error of a step is lost: %v", err)
@@ -56,7 +62,7 @@ func TestLook(t *testing.T) {
 // TestRun: a database that cannot be reached is asked again, and an heir that has ended asks no more.
 func TestRun(t *testing.T) {
 	answers := []error{api.Errorf(api.KindUnavailable, "no database"), nil, api.Errorf(api.KindConflict, "ended")}
-	taker := &Taker{cfg: Config{Logger: slog.New(slog.DiscardHandler), Rows: rows(func() ([]store.Inherited, error) {
+	taker := &Taker{cfg: Config{Judges: func() bool { return true }, Started: func(api.OwnerID) bool { return false }, Logger: slog.New(slog.DiscardHandler), Rows: rows(func() ([]store.Inherited, error) {
 		err := answers[0]
 		answers = answers[1:]
 		return nil, err

@@ -229,6 +229,27 @@ func (c *Commands) EndAll(ctx context.Context, id api.SandboxID, cause string) e
 // disconnected.
 const storeTimeout = 10 * time.Second
 
+// storePause is the time between two attempts to store the end of a command.
+const storePause = 500 * time.Millisecond
+
+// storeEnd is store for the end of a command, which happened once: it tries again while the database cannot be reached, until the
+// manager closes.
+func (c *Commands) storeEnd(row api.Exec) error {
+	for {
+		err := c.store(row)
+		if kind := api.KindOf(err); kind != api.KindUnavailable && kind != api.KindTimeout {
+			return err
+		}
+		pause := time.NewTimer(storePause)
+		select {
+		case <-pause.C:
+		case <-c.cfg.Context.Done():
+			pause.Stop()
+			return err
+		}
+	}
+}
+
 // store stores a command's record, and logs if that fails.
 func (c *Commands) store(row api.Exec) error {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)

@@ -102,7 +102,7 @@ func (x *command) conclude(how func() (api.ExecState, api.Exit)) {
 	x.row.State, x.row.Exit, x.row.EndedAt = state, exit, x.c.cfg.Now().UTC()
 	row := x.row
 	x.mu.Unlock()
-	err := x.c.store(row)
+	err := x.c.storeEnd(row)
 	x.mu.Lock()
 	x.unstored = err
 	x.mu.Unlock()

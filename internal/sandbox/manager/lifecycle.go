@@ -76,6 +76,7 @@ type note struct {
 // do performs the effects of a step, in their order. A row that cannot be stored stops a
 // sandbox from being what was requested; it does not stop its end.
 func (c *lifecycle) do(ctx context.Context, in *instance, step life.Step, n note) (unstored error) {
+	late := false // the end is stored and announced when the database can be reached
 	for _, effect := range step.Do {
 		switch effect {
 		case life.StoreRow:
@@ -86,9 +87,15 @@ func (c *lifecycle) do(ctx context.Context, in *instance, step life.Step, n note
 				return unstored
 			}
 			c.log.Error("cannot store sandbox record", "sandbox", in.id, "state", step.To.String(), "error", unstored)
+			if late = unavailable(unstored); late {
+				c.table.spawn(func() { c.storeEnd(in, n) })
+			}
 		case life.Announce:
+			if late {
+				continue
+			}
 			in.told.Wait()
-			c.facts.append(in.id, api.EventSandboxState, api.SandboxStateEvent{State: in.Row().State, Reason: n.reason, Proof: n.proof})
+			c.announce(in, n)
 		case life.Watch:
 			c.begin(in)
 		case life.CancelWait:
@@ -116,6 +123,41 @@ func (c *lifecycle) do(ctx context.Context, in *instance, step life.Step, n note
 		}
 	}
 	return unstored
+}
+
+func (c *lifecycle) announce(in *instance, n note) {
+	c.facts.append(in.id, api.EventSandboxState, api.SandboxStateEvent{State: in.Row().State, Reason: n.reason, Proof: n.proof})
+}
+
+// unavailable reports whether a database could not be reached.
+func unavailable(err error) bool {
+	return api.KindOf(err) == api.KindUnavailable || api.KindOf(err) == api.KindTimeout
+}
+
+// storeAgain is the time between two attempts to store the end of a sandbox.
+const storeAgain = 500 * time.Millisecond
+
+// storeEnd stores and announces the end of a sandbox that the database could not be reached for. When the manager closes before,
+// the next daemon finds the sandbox gone.
+func (c *lifecycle) storeEnd(in *instance, n note) {
+	again := time.NewTicker(storeAgain)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+		case <-c.table.ctx.Done():
+			return
+		}
+		switch err := c.store(c.table.ctx, in); {
+		case err == nil:
+			in.told.Wait()
+			c.announce(in, n)
+			return
+		case !unavailable(err):
+			c.log.Error("cannot store sandbox record", "sandbox", in.id, "error", err)
+			return
+		}
+	}
 }
 
 // storeTimeout limits the write of a row that must be stored even if the caller has

@@ -5,6 +5,7 @@ import (
 	"hortus.dev/internal/sandbox/manager"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -31,6 +32,95 @@ func (f fullRows) InsertExec(ctx context.Context, e api.Exec) error {
 		return api.Errorf(api.KindExhausted, "no room for command %s", e.ID)
 	}
 	return f.Rows.InsertExec(ctx, e)
+}
+
+// awayRows cannot be reached for ends while it is told so.
+type awayRows struct {
+	sandbox.Rows
+	away *atomic.Bool
+	lost chan struct{}
+}
+
+func (a awayRows) refuse(what any) error {
+	if !a.away.Load() {
+		return nil
+	}
+	select {
+	case a.lost <- struct{}{}:
+	default:
+	}
+	return api.Errorf(api.KindUnavailable, "no database for %v", what)
+}
+
+func (a awayRows) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
+	if err := a.refuse(s.ID); err != nil {
+		return err
+	}
+	return a.Rows.UpdateSandbox(ctx, s)
+}
+
+func (a awayRows) UpdateExec(ctx context.Context, e api.Exec) error {
+	if err := a.refuse(e.ID); err != nil {
+		return err
+	}
+	return a.Rows.UpdateExec(ctx, e)
+}
+
+// TestEndsWhileAway: the exit code of a command and the end of a sandbox that happen while the database cannot be reached are stored when
+// it can be reached again.
+func TestEndsWhileAway(t *testing.T) {
+	w := newWorld(t)
+	rows := awayRows{w.db, new(atomic.Bool), make(chan struct{}, 1)}
+	log := event.NewLog(event.Config{Store: w.db})
+	m := manager.New(manager.Config{Owner: w.owner, Backends: []sandbox.Backend{w.backend}, Templates: templates{}, Rows: rows, Log: log})
+	t.Cleanup(func() {
+		if err := m.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	s, err := m.Creator.Create(t.Context(), api.CreateSandbox{Isolation: "process"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := m.Guests.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c", "exit 7"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows.away.Store(true)
+	ended := make(chan error)
+	go func() {
+		var err error
+		for err == nil {
+			_, err = x.Next()
+		}
+		ended <- err
+	}()
+	<-rows.lost
+	rows.away.Store(false)
+	<-ended
+	if all, err := m.Guests.Execs(t.Context(), s.ID); err != nil || len(all) != 1 || all[0].State != api.ExecExited || all[0].Exit.Code != 7 {
+		t.Errorf("commands on record: %+v, %v", all, err)
+	}
+
+	rows.away.Store(true)
+	if _, _, err := m.Sandboxes.Kill(t.Context(), s.ID); err != nil {
+		t.Error(err)
+	}
+	if row, err := w.db.Sandbox(t.Context(), s.ID); err != nil || row.State != api.SandboxRunning {
+		t.Errorf("the sandbox on record before the database is back: %+v, %v", row, err)
+	}
+	rows.away.Store(false)
+	for e, err := range log.Follow(t.Context(), api.Stream{Kind: api.StreamSandbox, ID: string(s.ID)}, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == api.EventSandboxState && strings.Contains(string(e.Data), `"ended"`) {
+			break
+		}
+	}
+	if row, err := w.db.Sandbox(t.Context(), s.ID); err != nil || row.State != api.SandboxEnded {
+		t.Errorf("the sandbox on record: %+v, %v", row, err)
+	}
 }
 
 // TestUnstoredDoesNotRun refuses what it cannot store: neither a command nor a

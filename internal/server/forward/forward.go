@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"strings"
 	"sync"
@@ -96,6 +97,7 @@ type Forwarder struct {
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
 	addresses sync.Map // api.NodeID to the address that was used last
+	failures  sync.Map // api.NodeID to the failure of the last connection, if it timed out
 }
 
 const (
@@ -104,6 +106,8 @@ const (
 	// idleTimeout is less than that of the listener, which would close a connection as it is used.
 	idleTimeout = 30 * time.Second
 	maxIdle     = 64 // connections to one node
+	// failedFor is how long no other connection to an address is tried after one that timed out: requests need not all wait for it.
+	failedFor = time.Second
 )
 
 // New makes a forwarder.
@@ -143,17 +147,32 @@ func (f *Forwarder) dial(ctx context.Context, network, host string) (net.Conn, e
 	id := api.NodeID(name)
 	at, _ := f.addresses.Load(id)
 	address, _ := at.(string)
+	if was, ok := f.failures.Load(id); ok && was.(failure).address == address && time.Since(was.(failure).at) < failedFor {
+		return nil, unreachable{was.(failure).err}
+	}
+	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	cfg, err := f.cfg.TLS(ctx, id)
 	if err != nil {
 		return nil, unreachable{err}
 	}
-	c, err := (&tls.Dialer{Config: cfg}).DialContext(ctx, network, address)
+	c, err := (&tls.Dialer{Config: cfg, NetDialer: &net.Dialer{KeepAliveConfig: keepAlive, Control: limitSilence}}).DialContext(ctx, network, address)
 	if err != nil {
+		if ctx.Err() != nil && parent.Err() == nil {
+			f.failures.Store(id, failure{address, err, time.Now()})
+		}
 		return nil, unreachable{err}
 	}
+	f.failures.Delete(id)
 	return c, nil
+}
+
+// failure is that of a connection that timed out.
+type failure struct {
+	address string
+	err     error
+	at      time.Time
 }
 
 // errMoved is the answer of a node that does not have the thing, errFull that of one without capacity.
@@ -186,8 +205,11 @@ func (f *Forwarder) Pass(w http.ResponseWriter, r *http.Request, a About) (done 
 			return false, moved(a)
 		}
 		if at.Silent {
-			if local {
+			switch {
+			case local:
 				return false, nil
+			case try == 0:
+				continue // it may be back
 			}
 			return false, silent(a, at.Node)
 		}
@@ -234,8 +256,10 @@ func broken(n Node, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return api.Errorf(api.KindUnavailable, "node %s ended the connection before it answered", n.Name).
+	e := api.Errorf(api.KindUnavailable, "node %s ended the connection before it answered, or is silent", n.Name).
 		WithHint("whether it carried the request out is not known: look before you try again")
+	e.RetryAfterMS = retryLater
+	return e
 }
 
 // send has another node answer a request. The error is unreachable if nothing was sent; nothing was answered beside any error.
@@ -252,10 +276,25 @@ func (f *Forwarder) send(w http.ResponseWriter, r *http.Request, to Node, h hop)
 	if r.Header.Get("Upgrade") != "" {
 		return f.upgrade(w, out, &h)
 	}
-	end := guestproxy.EnableFullDuplex(w, r)
-	f.proxy.ServeHTTP(w, out)
-	if !errors.As(h.err, new(unreachable)) { // else the body is still to be read
-		end()
+	if out.Body == nil || out.Body == http.NoBody {
+		f.proxy.ServeHTTP(w, out)
+		return h.err
+	}
+	// Only a connection reads the body. Without one it is left as it was, for the next attempt or this node: the server cannot continue after a body in full
+	// duplex that nobody ended.
+	var end func()
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		if end == nil {
+			end = guestproxy.EnableFullDuplex(w, r)
+		}
+	}}
+	f.proxy.ServeHTTP(w, out.WithContext(httptrace.WithClientTrace(out.Context(), trace)))
+	if end == nil {
+		return h.err
+	}
+	end()
+	if out := (unreachable{}); errors.As(h.err, &out) {
+		return out.error // of the connection after one that had ended: the body is gone
 	}
 	return h.err
 }

@@ -50,6 +50,7 @@ type fleet struct {
 	// stale has a node believe something else until it looks again.
 	stale  map[api.NodeID]map[string]api.NodeID
 	silent map[api.NodeID]bool
+	was    map[api.NodeID]bool // silent, before a node looks again
 	ended  map[string]bool
 	order  []api.NodeID
 }
@@ -78,7 +79,7 @@ func (d directory) Locate(_ context.Context, _ forward.Kind, id string, fresh bo
 	if !ok || at == d.self {
 		return forward.Location{Here: true}, nil
 	}
-	return forward.Location{Node: d.fl.by(at).Node, Silent: d.fl.silent[at], Ended: d.fl.ended[id], Account: "a"}, nil
+	return forward.Location{Node: d.fl.by(at).Node, Silent: d.fl.silent[at] || d.fl.was[at] && !fresh, Ended: d.fl.ended[id], Account: "a"}, nil
 }
 
 // open opens a fleet of so many nodes.
@@ -504,6 +505,11 @@ func TestDeadNode(t *testing.T) {
 	fl := open(t, 2)
 	a, b := fl.nodes[0], fl.nodes[1]
 	fl.at["x"] = b.ID
+	fl.was = map[api.NodeID]bool{b.ID: true}
+	if status, answer, _ := a.get("POST", "/things/x", "body"); status != 200 || !strings.HasPrefix(answer, "node-1") {
+		t.Errorf("a node that is back: %d %q", status, answer)
+	}
+	fl.was = nil
 	for _, how := range []string{"silent", "closed"} {
 		if fl.silent[b.ID] = how == "silent"; how == "closed" {
 			b.peers.Close()
@@ -533,5 +539,31 @@ func TestAnotherAddress(t *testing.T) {
 	b.Node.Address = c.Address
 	if status, answer, _ := a.get("GET", "/things/x", ""); status != 502 || !strings.Contains(answer, "does not answer") || c.served.Load() != 0 {
 		t.Errorf("%d %q", status, answer)
+	}
+}
+
+// TestBodyThatNobodyRead: the connection of a client goes on after a request whose body could not be passed on.
+func TestBodyThatNobodyRead(t *testing.T) {
+	fl := open(t, 2)
+	a, b := fl.nodes[0], fl.nodes[1]
+	fl.at["x"] = b.ID
+	b.peers.Close()
+	conn, err := net.Dial("tcp", a.client.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for range 3 {
+		fmt.Fprint(conn, "POST /things/x HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody")
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatalf("the connection ended: %v", err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != 502 {
+			t.Errorf("%d", resp.StatusCode)
+		}
 	}
 }

@@ -16,9 +16,11 @@ type DB struct {
 	dialect *dialect
 	// write and read are pools of connections. SQLite has one connection that writes, whose transactions take the write
 	// lock at their begin, and others that only read; Postgres has one pool for both.
-	write, read *sql.DB
-	ahead       *ahead   // nil without SQLite.Ahead
-	reserve     *reserve // nil without SQLite.Reserve
+	write, read pool
+	// lease has connections for the renewals of leases, which must not wait for others: a node that is late loses its work. It is write for SQLite.
+	lease   pool
+	ahead   *ahead   // nil without SQLite.Ahead
+	reserve *reserve // nil without SQLite.Reserve
 	// file is the path of a file, and id the identity of a database on a server.
 	file, id string
 	// sealer encrypts secret values of rows.
@@ -95,7 +97,7 @@ func (db *DB) Close() error {
 			err = errors.Join(err, s.prepared.Close())
 		}
 	}
-	err = errors.Join(err, db.read.Close(), db.write.Close(), db.reserve.close())
+	err = errors.Join(err, db.read.Close(), db.write.Close(), db.lease.Close(), db.reserve.close())
 	if err != nil {
 		return wrapError(context.Background(), err, "close the database")
 	}
@@ -106,7 +108,7 @@ func (db *DB) Close() error {
 // not: behind a pooler the next transaction may have another connection.
 type statement struct {
 	text     string
-	pool     *sql.DB
+	pool     pool
 	prepared *sql.Stmt
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"hortus.dev/api"
@@ -19,6 +20,12 @@ const appendEventSQL = `
 		CASE WHEN $1 = 'sandbox' THEN coalesce($6, (SELECT task FROM sandbox WHERE id = $2)) END,
 		$3, $4, $5)
 	RETURNING seq`
+
+// sameEventSQL finds an event that is the same in all.
+const sameEventSQL = `
+	SELECT seq FROM event
+	WHERE stream_kind = $1 AND stream_id = $2 AND at = $3 AND type = $4 AND data IS NOT DISTINCT FROM $5
+	ORDER BY seq DESC LIMIT 1`
 
 const readEventsSQL = `
 	SELECT seq, at, type, data FROM event
@@ -36,17 +43,13 @@ func (db *DB) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at
 		return 0, wrapError(ctx, err, "store event %s of %s %.64q", t, s.Kind, s.ID)
 	}
 	ctx = context.WithoutCancel(ctx)
-	var blob any
-	if data != nil {
-		blob = []byte(data)
-	}
 	var seq int64
 	var parent any
 	if s.Kind == api.StreamSandbox { // its row may not be in the database yet
 		parent = db.ahead.taskOf(s.ID)
 	}
 	add := func() error {
-		return db.appendEvent.queryRow(ctx, nil, string(s.Kind), s.ID, at.UnixMicro(), string(t), blob, parent).Scan(&seq)
+		return db.appendEvent.queryRow(ctx, nil, string(s.Kind), s.ID, at.UnixMicro(), string(t), nilBytes(data), parent).Scan(&seq)
 	}
 	var err error
 	if ends(t) {
@@ -54,10 +57,44 @@ func (db *DB) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at
 	} else if err = db.mayGrow("an event"); err == nil {
 		err = repeated(add)
 	}
+	if inDoubt(err) {
+		e := api.Event{Stream: s, Type: t, At: at, Data: data}
+		err = db.inTx(ctx, "an event", func(tx *sql.Tx) error { return db.appendOnce(ctx, tx, &e) })
+		seq = e.Seq
+	}
 	if err != nil {
 		return 0, wrapError(ctx, err, "store event %s of %s %.64q", t, s.Kind, s.ID)
 	}
 	return seq, nil
+}
+
+// stored returns the number of an event that was stored; 0 for none.
+func (db *DB) stored(ctx context.Context, tx *sql.Tx, e *api.Event) (seq int64, err error) {
+	if e != nil {
+		err = tx.QueryRowContext(ctx, sameEventSQL, string(e.Stream.Kind), e.Stream.ID, e.At.UnixMicro(), string(e.Type), nilBytes(e.Data)).Scan(&seq)
+	}
+	return seq, err
+}
+
+// appendOnce is appendIn for an event that nobody knows to be stored or not. What stores it, if the server still does, has the lock of
+// the stream.
+func (db *DB) appendOnce(ctx context.Context, tx *sql.Tx, e *api.Event) error {
+	if err := db.lock(ctx, tx, "event", string(e.Stream.Kind), e.Stream.ID); err != nil {
+		return err
+	}
+	err := tx.QueryRowContext(ctx, sameEventSQL, string(e.Stream.Kind), e.Stream.ID, e.At.UnixMicro(), string(e.Type), nilBytes(e.Data)).Scan(&e.Seq)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	return db.appendIn(ctx, tx, e)
+}
+
+// nilBytes is the data of an event as it is stored: NULL for none.
+func nilBytes(data json.RawMessage) any {
+	if data == nil {
+		return nil
+	}
+	return []byte(data)
 }
 
 // appendIn appends an event in a transaction, and sets its number.
@@ -142,11 +179,16 @@ func (db *DB) InsertExec(ctx context.Context, e api.Exec) error {
 	if err := db.mayGrow("exec " + string(e.ID)); err != nil {
 		return err
 	}
-	r, err := db.insertExec.exec(ctx, nil, args...)
+	found := true
+	err = db.insertOnce(ctx, func() error {
+		r, err := db.insertExec.exec(ctx, nil, args...)
+		found = err != nil || changed(r)
+		return err
+	})
 	if err != nil {
 		return insertError(ctx, err, "exec", string(e.ID), "sandbox "+string(e.Sandbox))
 	}
-	if !changed(r) {
+	if !found {
 		return notFound("sandbox", string(e.Sandbox))
 	}
 	return nil
@@ -161,7 +203,7 @@ func (db *DB) UpdateExec(ctx context.Context, e api.Exec) error {
 	if done, err := db.ahead.put(ctx, record{updateExecOp, args}); done || err != nil {
 		return err
 	}
-	r, err := db.execRelieved(func() (sql.Result, error) { return db.updateExec.exec(ctx, nil, args...) })
+	r, err := db.execRelieved(ctx, func() (sql.Result, error) { return db.updateExec.exec(ctx, nil, args...) })
 	if err != nil {
 		return wrapError(ctx, err, "store exec %s", e.ID)
 	}

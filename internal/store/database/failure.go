@@ -112,6 +112,10 @@ func wrapError(ctx context.Context, err error, format string, args ...any) *api.
 		return api.Errorf(api.KindInternal, "%s: %w", what, err).
 			WithHint("the file is damaged or not a database; restore a backup of it, or use another --data-dir")
 	case unreachable:
+		if errors.As(err, new(commitError)) && inDoubt(err) {
+			return api.Errorf(api.KindUnavailable, "%s: the Postgres server did not answer, so that it is not known whether it was stored: %w", what, err).
+				WithHint("look whether it is there before you try again")
+		}
 		return api.Errorf(api.KindUnavailable, "%s: %w", what, err).
 			WithHint("the Postgres server is not available; retry when it is")
 	case closed:

@@ -47,7 +47,7 @@ func (db *DB) InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Du
 	if err := db.ahead.flushRead(ctx); err != nil {
 		return nil, err
 	}
-	err = db.inTx(ctx, "heir "+string(heir), func(tx *sql.Tx) error {
+	err = db.sameTx(ctx, "heir "+string(heir), func(tx *sql.Tx, _ bool) error {
 		if err := db.lock(ctx, tx, "heirs", ""); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (db *DB) InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Du
 
 // Lead implements store.Store.
 func (db *DB) Lead(ctx context.Context, what string, owner api.OwnerID, lease time.Duration) (bool, error) {
-	r, err := db.execRelieved(func() (sql.Result, error) {
+	r, err := db.execRelieved(ctx, func() (sql.Result, error) {
 		return db.write.ExecContext(ctx, db.dialect.adapt(`
 			INSERT INTO leader (name, owner, until) VALUES ($1, $2, now_micros() + $3)
 			ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until

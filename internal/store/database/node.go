@@ -30,7 +30,7 @@ func (db *DB) PutNode(ctx context.Context, n store.Node) error {
 	if err != nil {
 		return err
 	}
-	_, err = db.execRelieved(func() (sql.Result, error) {
+	_, err = db.execRelieved(ctx, func() (sql.Result, error) {
 		return db.write.ExecContext(ctx, db.dialect.adapt(`
 		INSERT INTO node (id, name, owner, address, state, beat_at, doc) VALUES ($1, $2, $3, $4, $5, now_micros(), $6)
 		ON CONFLICT (id) DO UPDATE SET name = excluded.name, owner = excluded.owner, address = excluded.address, state = excluded.state,
@@ -65,7 +65,7 @@ func (db *DB) BeatNode(ctx context.Context, id api.NodeID, owner api.OwnerID, c 
 	if err != nil {
 		return "", err
 	}
-	err = db.write.QueryRowContext(ctx, db.dialect.adapt(`
+	err = db.lease.QueryRowContext(ctx, db.dialect.adapt(`
 		UPDATE node SET beat_at = now_micros(), doc = $3
 		WHERE id = $1 AND owner = $2 AND EXISTS (SELECT 1 FROM owner WHERE id = $2 AND ended_at IS NULL)
 		RETURNING state`), string(id), string(owner), string(doc)).Scan(&state)
@@ -83,7 +83,7 @@ func (db *DB) BeatNode(ctx context.Context, id api.NodeID, owner api.OwnerID, c 
 
 // SetNodeState implements store.Store.
 func (db *DB) SetNodeState(ctx context.Context, id api.NodeID, state api.NodeState) (store.Node, error) {
-	_, err := db.execRelieved(func() (sql.Result, error) {
+	_, err := db.execRelieved(ctx, func() (sql.Result, error) {
 		return db.write.ExecContext(ctx, `UPDATE node SET state = $2 WHERE id = $1`, string(id), string(state))
 	})
 	if err != nil {

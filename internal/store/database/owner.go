@@ -1,6 +1,7 @@
 package database
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -16,11 +17,14 @@ func (db *DB) InsertOwner(ctx context.Context, o store.Owner) error {
 	if o.ID == "" || o.StartedAt.IsZero() {
 		return api.Errorf(api.KindInvalid, "an owner needs an id and a start time, not %q and %s", o.ID, o.StartedAt)
 	}
-	_, err := db.execRelieved(func() (sql.Result, error) {
-		return db.write.ExecContext(ctx, `
-		INSERT INTO owner (id, host, lock_path, pid, started_at, ended_at, node)
-		VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''))`,
-			string(o.ID), o.Host, o.LockPath, o.PID, toMicros(o.StartedAt), toMicros(o.EndedAt), string(o.Node))
+	err := db.insertOnce(ctx, func() error {
+		return db.relieved(func() error {
+			_, err := db.write.ExecContext(ctx, `
+			INSERT INTO owner (id, host, lock_path, pid, started_at, ended_at, node)
+			VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''))`,
+				string(o.ID), o.Host, o.LockPath, o.PID, toMicros(o.StartedAt), toMicros(o.EndedAt), string(o.Node))
+			return err
+		})
 	})
 	if err != nil {
 		return insertError(ctx, err, "owner", string(o.ID), "something")
@@ -45,8 +49,8 @@ func (db *DB) BeatOwner(ctx context.Context, id api.OwnerID, at time.Time) error
 	if at.IsZero() {
 		return api.Errorf(api.KindInvalid, "owner %s: the time of the renewal is missing", id)
 	}
-	r, err := db.execRelieved(func() (sql.Result, error) {
-		return db.write.ExecContext(ctx, `UPDATE owner SET beat_at = $1 WHERE id = $2 AND ended_at IS NULL`, toMicros(at), string(id))
+	r, err := db.execRelieved(ctx, func() (sql.Result, error) {
+		return db.lease.ExecContext(ctx, `UPDATE owner SET beat_at = $1 WHERE id = $2 AND ended_at IS NULL`, toMicros(at), string(id))
 	})
 	if err != nil {
 		return wrapError(ctx, err, "renew the lease of owner %s", id)
@@ -71,7 +75,7 @@ func (db *DB) EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error 
 	if at.IsZero() {
 		return api.Errorf(api.KindInvalid, "owner %s: the end time is missing", id)
 	}
-	r, err := db.execRelieved(func() (sql.Result, error) {
+	r, err := db.execRelieved(ctx, func() (sql.Result, error) {
 		return db.write.ExecContext(ctx, `UPDATE owner SET ended_at = coalesce(ended_at, $1) WHERE id = $2`, toMicros(at), string(id))
 	})
 	if err != nil {
@@ -123,7 +127,8 @@ func (db *DB) InsertKey(ctx context.Context, k api.Key, hash string) error {
 		return err
 	}
 	args = append(slices.Delete(args, 2, 3), hash) // the document has the role
-	if _, err = db.write.ExecContext(ctx, insertKeySQL, args...); err != nil {
+	err = db.insertOnce(ctx, func() error { _, err := db.write.ExecContext(ctx, insertKeySQL, args...); return err })
+	if err != nil {
 		return insertError(ctx, err, "key", string(k.ID), "nothing")
 	}
 	return nil
@@ -134,7 +139,7 @@ func (db *DB) RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (k api.
 	if at.IsZero() {
 		return k, api.Errorf(api.KindInvalid, "key %s: the time of its revocation is missing", id)
 	}
-	err = db.inTx(ctx, "key "+string(id), func(tx *sql.Tx) error {
+	err = db.sameTx(ctx, "key "+string(id), func(tx *sql.Tx, _ bool) error {
 		_, err := tx.ExecContext(ctx, `UPDATE api_key SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL`, string(id), toMicros(at))
 		if err != nil {
 			return wrapError(ctx, err, "revoke key %.64q", id)
@@ -174,7 +179,7 @@ func (db *DB) BeginOnce(ctx context.Context, o store.Once, most int) (have store
 	if o.Key == "" || len(o.Request) == 0 || o.CreatedAt.IsZero() || !o.ExpiresAt.After(o.CreatedAt) || most < 1 {
 		return have, false, api.Errorf(api.KindInvalid, "a row for an idempotency key needs the key, its request and times")
 	}
-	err = db.inTx(ctx, "key", func(tx *sql.Tx) error {
+	err = db.sameTx(ctx, "key", func(tx *sql.Tx, doubt bool) error {
 		begun = false // it may run again
 		if err := db.lock(ctx, tx, "idempotency keys", o.Account); err != nil {
 			return err
@@ -186,6 +191,7 @@ func (db *DB) BeginOnce(ctx context.Context, o store.Once, most int) (have store
 			SELECT account, key, request, done, answer, created_at, expires_at
 			FROM once WHERE account = $1 AND key = $2`, o.Account, o.Key))
 		if err == nil {
+			begun = doubt && !have.Done && have.CreatedAt.Equal(o.CreatedAt.Truncate(time.Microsecond)) && bytes.Equal(have.Request, o.Request)
 			return nil
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
@@ -212,7 +218,7 @@ func (db *DB) BeginOnce(ctx context.Context, o store.Once, most int) (have store
 
 // EndOnce implements store.Store.
 func (db *DB) EndOnce(ctx context.Context, o store.Once) error {
-	r, err := db.execRelieved(func() (sql.Result, error) {
+	r, err := db.execRelieved(ctx, func() (sql.Result, error) {
 		return db.write.ExecContext(ctx, `UPDATE once SET done = 1, answer = $1 WHERE account = $2 AND key = $3 AND done = 0`,
 			o.Answer, o.Account, o.Key)
 	})
@@ -227,7 +233,7 @@ func (db *DB) EndOnce(ctx context.Context, o store.Once) error {
 
 // ForgetOnce implements store.Store.
 func (db *DB) ForgetOnce(ctx context.Context, account, key string) error {
-	_, err := db.execRelieved(func() (sql.Result, error) {
+	_, err := db.execRelieved(ctx, func() (sql.Result, error) {
 		return db.write.ExecContext(ctx, `DELETE FROM once WHERE account = $1 AND key = $2 AND done = 0`, account, key)
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -93,7 +94,7 @@ func (db *DB) InsertPlan(ctx context.Context, p store.Plan, most int, items ...s
 		if err != nil {
 			return insertError(ctx, err, "plan", string(p.ID), "owner "+string(p.Owner))
 		}
-		return db.putParts(ctx, tx, p, seq, items)
+		return db.putParts(ctx, tx, p, seq, items, false)
 	})
 }
 
@@ -102,25 +103,25 @@ func (db *DB) UpdatePlan(ctx context.Context, owner api.OwnerID, p store.Plan, i
 	if err := checkPlan(p, items); err != nil {
 		return err
 	}
-	return db.inTx(ctx, "plan "+string(p.ID), func(tx *sql.Tx) error {
+	return db.sameTx(ctx, "plan "+string(p.ID), func(tx *sql.Tx, doubt bool) error {
 		var seq int64
 		err := db.updatePlan.queryRow(ctx, tx, string(p.ID), string(owner), string(p.Owner), p.Done, toMicros(p.EndedAt), p.Doc).Scan(&seq)
 		if err == nil {
-			return db.putParts(ctx, tx, p, seq, items)
+			return db.putParts(ctx, tx, p, seq, items, doubt)
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
 			return insertError(ctx, err, "plan", string(p.ID), "owner "+string(p.Owner))
 		}
 		have, err := get(ctx, tx, "plan", string(p.ID), scanPlan, selectPlanSQL+` WHERE id = $1`)
-		if err != nil {
+		if err != nil || doubt && have.Owner == p.Owner && bytes.Equal(have.Doc, p.Doc) {
 			return err
 		}
 		return api.Errorf(api.KindConflict, "plan %s belongs to %s, not to %s", have.ID, have.Owner, owner)
 	})
 }
 
-// putParts stores what comes with the row of a plan.
-func (db *DB) putParts(ctx context.Context, tx *sql.Tx, p store.Plan, seq int64, items []store.PlanItem) error {
+// putParts stores what comes with the row of a plan. If doubt is true, it may have been stored already.
+func (db *DB) putParts(ctx context.Context, tx *sql.Tx, p store.Plan, seq int64, items []store.PlanItem, doubt bool) error {
 	for _, it := range items {
 		if _, err := db.putItem.exec(ctx, tx, seq, it.N, it.Doc); err != nil {
 			return wrapError(ctx, err, "store item %d of plan %s", it.N, p.ID)
@@ -131,8 +132,12 @@ func (db *DB) putParts(ctx context.Context, tx *sql.Tx, p store.Plan, seq int64,
 			return wrapError(ctx, err, "remove items of plan %s", p.ID)
 		}
 	}
+	add := db.appendIn
+	if doubt {
+		add = db.appendOnce
+	}
 	for i := range p.Events {
-		if err := db.appendIn(ctx, tx, &p.Events[i]); err != nil {
+		if err := add(ctx, tx, &p.Events[i]); err != nil {
 			return wrapError(ctx, err, "store event %s of plan %s", p.Events[i].Type, p.ID)
 		}
 	}

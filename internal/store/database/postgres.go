@@ -33,7 +33,7 @@ type Postgres struct {
 	// KeyFile is the file with the key of sealed values; it is created if it does not exist. All daemons that use the
 	// database need the same one.
 	KeyFile string
-	// Connections is the maximum number of connections; 0 means 10.
+	// Connections is the maximum number of connections, beside two for leases; 0 means 10.
 	Connections int
 	// Logger logs migrations; nil discards them.
 	Logger *slog.Logger
@@ -41,6 +41,7 @@ type Postgres struct {
 
 const (
 	defaultConnections = 10
+	leaseConnections   = 2
 	connectTimeout     = 10 * time.Second
 	// A connection that is replaced finds a server that took over from another one.
 	maxConnectionAge = 30 * time.Minute
@@ -60,20 +61,25 @@ func openPostgres(ctx context.Context, cfg Postgres, steps []string) (_ *DB, err
 		return nil, err
 	}
 	log := cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	pool := sql.OpenDB(connector{stdlib.GetConnector(*conn)})
-	pool.SetMaxOpenConns(cmp.Or(cfg.Connections, defaultConnections))
-	pool.SetMaxIdleConns(cmp.Or(cfg.Connections, defaultConnections))
-	pool.SetConnMaxLifetime(maxConnectionAge)
-	db := &DB{dialect: postgresDialect(placeOf(conn)), write: pool, read: pool}
+	connections, leases := sql.OpenDB(connector{stdlib.GetConnector(*conn)}), sql.OpenDB(connector{stdlib.GetConnector(*conn)})
+	leases.SetMaxOpenConns(leaseConnections)
+	leases.SetConnMaxLifetime(maxConnectionAge)
+	connections.SetMaxOpenConns(cmp.Or(cfg.Connections, defaultConnections))
+	connections.SetMaxIdleConns(cmp.Or(cfg.Connections, defaultConnections))
+	connections.SetConnMaxLifetime(maxConnectionAge)
+	away := new(outage)
+	all := pool{connections, away}
+	db := &DB{dialect: postgresDialect(placeOf(conn)), write: all, read: all, lease: pool{leases, away}}
 	defer func() {
 		if err != nil {
-			pool.Close()
+			connections.Close()
+			leases.Close()
 		}
 	}()
-	if err := pool.PingContext(ctx); err != nil {
+	if err := connections.PingContext(ctx); err != nil {
 		return nil, connectError(ctx, err, conn)
 	}
-	tables := postgresSchema{place: db.dialect.place, steps: steps, pool: pool, log: log}
+	tables := postgresSchema{place: db.dialect.place, steps: steps, pool: connections, log: log}
 	if err := tables.prepare(ctx); err != nil {
 		return nil, err
 	}

@@ -57,6 +57,21 @@ const (
 	limitQuery         = "; SET LOCAL idle_in_transaction_session_timeout = '8s'; SET LOCAL lock_timeout = '1min'"
 )
 
+// ExecContext implements driver.ExecerContext.
+func (c conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	r, err := c.Conn.ExecContext(ctx, query, args)
+	c.check(ctx, err)
+	return r, err
+}
+
+// check closes a connection to a server that does not write any more: the next one may lead to the server that took over.
+func (c conn) check(ctx context.Context, err error) {
+	var server *pgconn.PgError
+	if errors.As(err, &server) && server.Code == "25006" {
+		_ = c.Conn.Conn().Close(ctx)
+	}
+}
+
 // BeginTx implements driver.ConnBeginTx.
 func (c conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	query := beginQuery
@@ -98,7 +113,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 // QueryContext implements driver.QueryerContext.
 func (c conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	inner, err := c.Conn.QueryContext(ctx, query, args)
-	if err != nil {
+	if c.check(ctx, err); err != nil {
 		return nil, err
 	}
 	return rows{inner}, nil

@@ -236,7 +236,7 @@ func (db *DB) pruneJournal(ctx context.Context, j journal, keep store.Retention,
 // removeRows runs a statement that removes at most journalBatch rows until it removes fewer.
 func (db *DB) removeRows(ctx context.Context, what string, done *int, query string, args ...any) error {
 	for {
-		r, err := db.execRelieved(func() (sql.Result, error) { return db.write.ExecContext(ctx, query, args...) })
+		r, err := db.execRelieved(ctx, func() (sql.Result, error) { return db.write.ExecContext(ctx, query, args...) })
 		if err != nil {
 			return wrapError(ctx, err, "remove old %s", what)
 		}

@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -165,10 +166,24 @@ func (db *DB) inReadTx(ctx context.Context, f func(runner) error) error {
 	return f(tx)
 }
 
-// inTx runs f in a transaction that writes. It runs f again after a collision with another transaction, and on a full disk
-// after it released the reserve.
+// inTx runs f in a transaction that writes. It runs f again after a collision with another transaction, on a full disk
+// after it released the reserve, and if the server cannot be reached. Nobody knows whether a transaction was committed if the server did not
+// answer: that is KindUnavailable.
 func (db *DB) inTx(ctx context.Context, what string, f func(*sql.Tx) error) error {
-	return db.relieved(func() error { return db.tryTx(ctx, what, f) })
+	return db.patientTx(ctx, undone, func() error {
+		return db.relieved(func() error { return db.tryTx(ctx, what, f) })
+	})
+}
+
+// sameTx is inTx for an f that changes nothing the second time: it runs f again, too, if nobody knows whether it was committed. Then doubt
+// is true.
+func (db *DB) sameTx(ctx context.Context, what string, f func(tx *sql.Tx, doubt bool) error) error {
+	doubt := false
+	return db.patientTx(ctx, always, func() error {
+		err := db.relieved(func() error { return db.tryTx(ctx, what, func(tx *sql.Tx) error { return f(tx, doubt) }) })
+		doubt = doubt || errors.As(err, new(commitError)) && inDoubt(err)
+		return err
+	})
 }
 
 // growTx is inTx for rows that are added: it does not use the reserve.
@@ -176,7 +191,19 @@ func (db *DB) growTx(ctx context.Context, what string, f func(*sql.Tx) error) er
 	if err := db.mayGrow(what); err != nil {
 		return err
 	}
-	return repeated(func() error { return db.tryTx(ctx, what, f) })
+	return db.patientTx(ctx, undone, func() error {
+		return repeated(func() error { return db.tryTx(ctx, what, f) })
+	})
+}
+
+// commitError is an error of a commit. After any other error of a transaction it is not committed.
+type commitError struct{ error }
+
+func (e commitError) Unwrap() error { return e.error }
+
+// patientTx calls try again if the server cannot be reached and the transaction was not committed, or commits allows it.
+func (db *DB) patientTx(ctx context.Context, commits func(error) bool, try func() error) error {
+	return db.write.outage.patiently(ctx, func(err error) bool { return !errors.As(err, new(commitError)) || commits(err) }, try)
 }
 
 // maxTries is the maximum number of attempts of a transaction that collides with others.
@@ -216,7 +243,7 @@ func (db *DB) tryTx(ctx context.Context, what string, f func(*sql.Tx) error) err
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return wrapError(ctx, err, "store %s", what)
+		return wrapError(ctx, commitError{err}, "store %s", what)
 	}
 	return nil
 }

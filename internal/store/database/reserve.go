@@ -1,6 +1,7 @@
 package database
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"log/slog"
@@ -129,9 +130,11 @@ func (db *DB) relieved(write func() error) error {
 	}
 }
 
-// execRelieved runs a statement as relieved does.
-func (db *DB) execRelieved(run func() (sql.Result, error)) (r sql.Result, err error) {
-	err = db.relieved(func() error { r, err = run(); return err })
+// execRelieved runs a statement as relieved does. It may run twice.
+func (db *DB) execRelieved(ctx context.Context, run func() (sql.Result, error)) (r sql.Result, err error) {
+	err = db.write.outage.patiently(ctx, always, func() error {
+		return db.relieved(func() error { r, err = run(); return err })
+	})
 	return r, err
 }
 

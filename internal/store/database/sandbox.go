@@ -71,7 +71,7 @@ func (db *DB) InsertSandbox(ctx context.Context, s api.Sandbox) error {
 	if err := db.mayGrow("sandbox " + string(s.ID)); err != nil {
 		return err
 	}
-	_, err = db.insertSandbox.exec(ctx, nil, args...)
+	err = db.insertOnce(ctx, func() error { _, err := db.insertSandbox.exec(ctx, nil, args...); return err })
 	return db.sandboxes.insertError(ctx, err, args)
 }
 
@@ -84,7 +84,7 @@ func (db *DB) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
 	if done, err := db.ahead.put(ctx, record{updateSandboxOp, args}); done || err != nil {
 		return err
 	}
-	r, err := db.execRelieved(func() (sql.Result, error) { return db.updateSandboxSame.exec(ctx, nil, args...) })
+	r, err := db.execRelieved(ctx, func() (sql.Result, error) { return db.updateSandboxSame.exec(ctx, nil, args...) })
 	if err != nil {
 		return wrapError(ctx, err, "store sandbox %s", s.ID)
 	}

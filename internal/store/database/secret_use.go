@@ -200,8 +200,9 @@ func (db *DB) SettleSecret(ctx context.Context, by secrets.Spender, change secre
 	if err := checkSpender(by); err != nil {
 		return err
 	}
-	_, err := db.execRelieved(func() (sql.Result, error) {
-		return db.write.ExecContext(ctx, settleSpentSQL, by.Secret, dayKey(by.At), by.Task, change.Requests, change.Tokens, change.MicroUSD, by.Account)
+	err := db.relieved(func() error { // it counts, so it must not run twice
+		_, err := db.write.ExecContext(ctx, settleSpentSQL, by.Secret, dayKey(by.At), by.Task, change.Requests, change.Tokens, change.MicroUSD, by.Account)
+		return err
 	})
 	return secretError(ctx, err, by.Secret)
 }

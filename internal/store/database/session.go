@@ -1,6 +1,7 @@
 package database
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -95,7 +96,7 @@ func (db *DB) UpdateSession(ctx context.Context, owner api.OwnerID, s store.Sess
 	if err := checkSession(s, turns); err != nil {
 		return err
 	}
-	return db.inTx(ctx, "session "+string(s.ID), func(tx *sql.Tx) error {
+	return db.sameTx(ctx, "session "+string(s.ID), func(tx *sql.Tx, doubt bool) error {
 		var seq int64
 		err := tx.QueryRowContext(ctx, updateSessionSQL, string(s.ID), string(owner), string(s.Owner), s.Closed, toMicros(s.EndedAt), s.Doc).Scan(&seq)
 		if err == nil {
@@ -106,7 +107,7 @@ func (db *DB) UpdateSession(ctx context.Context, owner api.OwnerID, s store.Sess
 		}
 		have, err := get(ctx, tx, "session", string(s.ID), scanSession, selectSessionSQL+` WHERE id = $1`)
 		switch {
-		case err != nil:
+		case err != nil || doubt && have.Owner == s.Owner && bytes.Equal(have.Doc, s.Doc):
 			return err
 		case have.Closed:
 			return api.Errorf(api.KindConflict, "session %s is closed", have.Key)

@@ -35,7 +35,7 @@ func (db *DB) ShareValue(ctx context.Context, name string, value []byte) ([]byte
 	if err := db.mayGrow("shared value " + name); err != nil {
 		return nil, err
 	}
-	_, err := db.execRelieved(func() (sql.Result, error) {
+	_, err := db.execRelieved(ctx, func() (sql.Result, error) {
 		return db.write.ExecContext(ctx, `INSERT INTO shared_value (name, sealed) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`,
 			name, db.sealer.seal(value, sharedOf(name)))
 	})

@@ -66,32 +66,33 @@ func openSQLite(ctx context.Context, cfg SQLite, steps []string) (_ *DB, err err
 			}
 		}
 	}()
-	pool := func(dsn string, n int) (*sql.DB, error) {
+	open := func(dsn string, n int) (pool, error) {
 		p, err := sql.Open("sqlite", dsn)
 		if err != nil {
-			return nil, wrapError(ctx, err, "open database %s", path)
+			return pool{}, wrapError(ctx, err, "open database %s", path)
 		}
 		p.SetMaxOpenConns(n)
 		p.SetMaxIdleConns(n)
 		cleanup = append(cleanup, p)
-		return p, nil
+		return pool{DB: p}, nil
 	}
 
 	// The read-only connections come first: the schema is checked through one,
 	// so a file that is refused is not written to.
-	if db.read, err = pool(dsn(path, readOnly), readers); err != nil {
+	if db.read, err = open(dsn(path, readOnly), readers); err != nil {
 		return nil, err
 	}
-	file := sqliteSchema{path: path, steps: steps, read: db.read, log: log}
+	file := sqliteSchema{path: path, steps: steps, read: db.read.DB, log: log}
 	if err := file.prepare(ctx); err != nil {
 		return nil, err
 	}
 	if db.sealer, err = openSealer(path + keySuffix); err != nil {
 		return nil, err
 	}
-	if db.write, err = pool(dsn(path, readWrite), 1); err != nil {
+	if db.write, err = open(dsn(path, readWrite), 1); err != nil {
 		return nil, err
 	}
+	db.lease = db.write
 	if err := db.prepare(ctx); err != nil {
 		return nil, err
 	}

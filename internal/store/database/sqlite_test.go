@@ -83,7 +83,7 @@ func hasTask(t *testing.T, path string, id api.TaskID) {
 
 func TestPragmas(t *testing.T) {
 	db := newTest(t)
-	for _, pool := range []*sql.DB{db.write, db.read} {
+	for _, pool := range []pool{db.write, db.read} {
 		for pragma, want := range map[string]string{"journal_mode": "wal", "busy_timeout": "5000", "cache_size": "-400"} {
 			var got string
 			if err := pool.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {

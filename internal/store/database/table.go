@@ -89,7 +89,7 @@ func (t *table[T, ID]) insert(ctx context.Context, v T) error {
 	if err := t.db.mayGrow(t.what + " " + args[0].(string)); err != nil {
 		return err
 	}
-	_, err = t.db.write.ExecContext(ctx, t.insertSQL, args...)
+	err = t.db.insertOnce(ctx, func() error { _, err := t.db.write.ExecContext(ctx, t.insertSQL, args...); return err })
 	return t.insertError(ctx, err, args)
 }
 
@@ -117,7 +117,7 @@ func (t *table[T, ID]) update(ctx context.Context, v T) error {
 }
 
 func (t *table[T, ID]) updateArgs(ctx context.Context, args []any) error {
-	return t.db.inTx(ctx, t.what+" "+args[0].(string), func(tx *sql.Tx) error { return t.updateIn(ctx, tx, args) })
+	return t.db.sameTx(ctx, t.what+" "+args[0].(string), func(tx *sql.Tx, _ bool) error { return t.updateIn(ctx, tx, args) })
 }
 
 // updateIn is update in a transaction.

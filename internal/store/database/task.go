@@ -105,8 +105,10 @@ func (db *DB) PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) er
 	if err := db.mayGrow("task " + string(task)); err != nil {
 		return err
 	}
-	r, err := db.write.ExecContext(ctx, db.dialect.adapt(putAttemptSQL),
-		string(task), a.N, nullable(a.Sandbox), toMicros(a.StartedAt), toMicros(a.EndedAt), a.StdoutPath, a.StderrPath, string(doc))
+	r, err := db.execRelieved(ctx, func() (sql.Result, error) {
+		return db.write.ExecContext(ctx, db.dialect.adapt(putAttemptSQL),
+			string(task), a.N, nullable(a.Sandbox), toMicros(a.StartedAt), toMicros(a.EndedAt), a.StdoutPath, a.StderrPath, string(doc))
+	})
 	if err != nil {
 		return wrapError(ctx, err, "store attempt %d of task %s", a.N, task)
 	}

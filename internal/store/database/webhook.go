@@ -105,7 +105,7 @@ func (db *DB) RemoveWebhook(ctx context.Context, account, id string) error {
 
 // changeWebhook runs a statement that changes one webhook.
 func (db *DB) changeWebhook(ctx context.Context, id, query string, args ...any) error {
-	r, err := db.execRelieved(func() (sql.Result, error) { return db.write.ExecContext(ctx, query, args...) })
+	r, err := db.execRelieved(ctx, func() (sql.Result, error) { return db.write.ExecContext(ctx, query, args...) })
 	if err != nil {
 		return wrapError(ctx, err, "store webhook %.64q", id)
 	}

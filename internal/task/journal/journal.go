@@ -329,8 +329,8 @@ func Do[T any](ctx context.Context, r *Run, name string, asked []byte, do func(c
 	if err := ctx.Err(); err != nil {
 		return v, err
 	}
-	// What has begun is stored, also if the context ends now.
-	keep := context.WithoutCancel(ctx)
+	// What has begun is stored, also if the context ends now. Until then the work waits for a database that cannot be reached.
+	keep := store.Waiting(context.WithoutCancel(ctx), ctx)
 	n, err := r.j.cfg.Rows.BeginStep(keep, r.row.ID, r.j.cfg.Owner, store.RunStep{Name: r.prefix + name, Asked: asked, StartedAt: r.tick(time.Time{})})
 	if err != nil {
 		return v, &Unrecorded{err}

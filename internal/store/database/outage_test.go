@@ -1,0 +1,316 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/test/patience"
+	"hortus.dev/test/postgrestest"
+)
+
+// outageWorld is a database behind a proxy, with rows to change.
+type outageWorld struct {
+	*DB
+	server *postgrestest.Server
+	proxy  *postgrestest.Proxy
+	owner  api.OwnerID
+	box    api.Sandbox
+	now    time.Time
+}
+
+func newOutageWorld(t *testing.T, server *postgrestest.Server) *outageWorld {
+	t.Helper()
+	w := &outageWorld{server: server, proxy: server.Proxy(t), owner: api.NewOwnerID(), now: time.Now()}
+	w.DB = openServer(t, w.proxy.URL(server.Database(t)))
+	w.box = api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, CreatedAt: w.now}
+	ctx := t.Context()
+	must(t, w.InsertOwner(ctx, store.Owner{ID: w.owner, StartedAt: w.now}))
+	must(t, w.InsertSandbox(ctx, w.box))
+	must(t, w.InsertRun(ctx, store.Run{ID: "r", Kind: "k", Owner: w.owner, CreatedAt: w.now}))
+	return w
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// since is when the server was first not reached.
+func (o *outage) since() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.began
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(30*time.Second))
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("it does not become true that %s", what)
+		}
+	}
+}
+
+// writes are the writes of work that somebody waits for. Text is what the message has that is lost: the statement, or the commit of its transaction.
+var writes = []struct {
+	name, text string
+	do         func(ctx context.Context, w *outageWorld) error
+	// have is what the rows have after one write.
+	query string
+	have  string
+}{
+	{"sandbox", "INSERT INTO sandbox", func(ctx context.Context, w *outageWorld) error {
+		return w.InsertSandbox(ctx, api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxStarting, CreatedAt: w.now})
+	}, `SELECT count(*) FROM sandbox`, "2"},
+	{"state of a sandbox", "UPDATE sandbox", func(ctx context.Context, w *outageWorld) error {
+		s := w.box
+		s.State, s.EndedAt = api.SandboxEnded, w.now
+		return w.UpdateSandbox(ctx, s)
+	}, `SELECT state FROM sandbox`, "ended"},
+	{"command", "INSERT INTO exec", func(ctx context.Context, w *outageWorld) error {
+		return w.InsertExec(ctx, api.Exec{ID: api.NewExecID(), Sandbox: w.box.ID, State: api.ExecRunning, StartedAt: w.now})
+	}, `SELECT count(*) FROM exec`, "1"},
+	{"event", "INSERT INTO event", func(ctx context.Context, w *outageWorld) error {
+		n, err := w.AppendEvent(ctx, stream, api.EventOutput, w.now, []byte(`{"a":1}`))
+		if err == nil && n != 1 {
+			err = errors.New("the event has a wrong number")
+		}
+		return err
+	}, `SELECT count(*) FROM event`, "1"},
+	{"event without data", "INSERT INTO event", func(ctx context.Context, w *outageWorld) error {
+		_, err := w.AppendEvent(ctx, stream, api.EventOutput, w.now, nil)
+		return err
+	}, `SELECT count(*) FROM event`, "1"},
+	{"task", "INSERT INTO task", func(ctx context.Context, w *outageWorld) error {
+		return w.InsertTask(ctx, api.Task{ID: api.NewTaskID(), State: api.TaskPending, CreatedAt: w.now})
+	}, `SELECT count(*) FROM task`, "1"},
+	{"begin of a step", "commit", func(ctx context.Context, w *outageWorld) error {
+		n, err := w.BeginStep(ctx, "r", w.owner, store.RunStep{Name: "s", StartedAt: w.now})
+		if err == nil && n != 1 {
+			err = errors.New("the first try is counted twice")
+		}
+		return err
+	}, `SELECT try FROM run_step`, "1"},
+	{"end of a step", "commit", func(ctx context.Context, w *outageWorld) error {
+		return w.EndStep(ctx, "r", w.owner, store.RunStep{Name: "s", Result: []byte("x"), EndedAt: w.now})
+	}, `SELECT size FROM run`, "2"},
+	{"end of a run", "commit", func(ctx context.Context, w *outageWorld) error {
+		n, err := w.EndRun(ctx, "r", w.owner, store.RunEnd{At: w.now, Event: &api.Event{Stream: stream, Type: api.EventTaskFinished, At: w.now, Data: []byte("{}")}})
+		if err == nil && n != 1 {
+			err = errors.New("the event has a wrong number")
+		}
+		return err
+	}, `SELECT count(*) FROM event`, "1"},
+}
+
+// TestLostMessages loses a statement, or the answer to it: it is carried out once, and the caller gets its result.
+func TestLostMessages(t *testing.T) {
+	server := postgrestest.Start(t)
+	for _, write := range writes {
+		for _, answer := range []bool{false, true} {
+			t.Run(write.name+map[bool]string{false: "/statement", true: "/answer"}[answer], func(t *testing.T) {
+				t.Parallel()
+				ctx, w := t.Context(), newOutageWorld(t, server)
+				if write.name == "end of a step" {
+					_, err := w.BeginStep(ctx, "r", w.owner, store.RunStep{Name: "s", StartedAt: w.now})
+					must(t, err)
+				}
+				loss := &postgrestest.Loss{Text: write.text, Answer: answer}
+				w.proxy.Lose(loss)
+				must(t, write.do(ctx, w))
+				<-loss.Done
+				var have string
+				must(t, w.read.QueryRowContext(ctx, "SELECT CAST(("+write.query+") AS TEXT)").Scan(&have))
+				if have != write.have {
+					t.Errorf("the rows have %s, want %s", have, write.have)
+				}
+			})
+		}
+	}
+}
+
+// TestInDoubt: nobody knows whether a transaction was committed that cannot run twice, and the error says so.
+func TestInDoubt(t *testing.T) {
+	w := newOutageWorld(t, postgrestest.Start(t))
+	w.proxy.Lose(&postgrestest.Loss{Text: "commit", Answer: true})
+	err := w.InsertPlan(t.Context(), store.Plan{ID: api.NewPlanID(), Repository: "r", Owner: w.owner, CreatedAt: w.now, Doc: []byte("{}")}, 1)
+	if api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "not known") {
+		t.Errorf("%v (%s)", err, api.HintOf(err))
+	}
+}
+
+// TestOutage stops and kills the server under reads and writes: they wait for it, and each write is there once.
+func TestOutage(t *testing.T) {
+	for name, end := range map[string]func(*postgrestest.Server) error{"stop": (*postgrestest.Server).Stop, "kill": (*postgrestest.Server).Kill} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newOutageWorld(t, postgrestest.Start(t))
+			const workers, each = 4, 20
+			begun, errs := make(chan struct{}, workers*each), make(chan error, workers)
+			for i := range workers {
+				go func() {
+					var err error
+					s := api.Stream{Kind: api.StreamTask, ID: string(rune('a' + i))}
+					for n := range each {
+						begun <- struct{}{}
+						var seq int64
+						if seq, err = w.AppendEvent(t.Context(), s, api.EventOutput, w.now.Add(time.Duration(n)*time.Second), nil); err == nil && seq != int64(n+1) {
+							err = errors.New("an event is there twice, or lost")
+						}
+						if err == nil {
+							_, err = w.Sandbox(t.Context(), w.box.ID)
+						}
+						if err == nil {
+							err = w.UpdateSandbox(t.Context(), w.box)
+						}
+						if err != nil {
+							break
+						}
+					}
+					errs <- err
+				}()
+			}
+			for range workers * 2 {
+				<-begun
+			}
+			must(t, end(w.server))
+			must(t, w.server.Run())
+			for range workers {
+				if err := <-errs; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestFailover has another server take over under writes. Nothing is lost that was confirmed, and nothing is there twice.
+func TestFailover(t *testing.T) {
+	server := postgrestest.Start(t)
+	standby := server.Standby(t)
+	w := newOutageWorld(t, server)
+	done, stop := make(chan error), make(chan struct{})
+	begun := make(chan struct{}, 1000)
+	n := int64(0)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			case begun <- struct{}{}:
+			}
+			seq, err := w.AppendEvent(t.Context(), stream, api.EventOutput, w.now.Add(time.Duration(n)*time.Second), nil)
+			if n++; err == nil && seq != n {
+				err = errors.New("an event is there twice, or lost")
+			}
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for range 50 {
+		<-begun
+	}
+	must(t, server.Kill())
+	standby.Promote(t)
+	w.proxy.To(standby)
+	for range 50 {
+		<-begun
+	}
+	close(stop)
+	must(t, <-done)
+	var have int64
+	must(t, w.read.QueryRowContext(t.Context(), `SELECT max(seq) FROM event`).Scan(&have))
+	if have != n {
+		t.Errorf("%d events were confirmed, and there are %d", n, have)
+	}
+}
+
+// TestReadOnlyServer: a server that only reads, as before it takes over, is one that cannot be reached yet.
+func TestReadOnlyServer(t *testing.T) {
+	server := postgrestest.Start(t, "synchronous_commit=remote_apply") // the standby has the tables
+	standby := server.Standby(t)
+	w := newOutageWorld(t, server)
+	w.proxy.To(standby)
+	done := make(chan error)
+	go func() {
+		done <- w.InsertTask(t.Context(), api.Task{ID: api.NewTaskID(), State: api.TaskPending, CreatedAt: w.now})
+	}()
+	until(t, "the write waits", func() bool { return !w.write.outage.since().IsZero() })
+	must(t, server.Kill())
+	standby.Promote(t)
+	must(t, <-done)
+}
+
+// TestSilentServer: a statement waits for a slow server as long as its caller does.
+func TestSilentServer(t *testing.T) {
+	w := newOutageWorld(t, postgrestest.Start(t))
+	w.proxy.Hold()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { _, err := w.Sandbox(ctx, w.box.ID); done <- err }()
+	until(t, "the read waits", func() bool { return w.proxy.Waiting() > 0 })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	go func() { _, err := w.Sandbox(t.Context(), w.box.ID); done <- err }()
+	w.proxy.Release()
+	must(t, <-done)
+}
+
+// TestLongOutage: after the time that statements wait, each fails at once, and says why.
+func TestLongOutage(t *testing.T) {
+	w := newOutageWorld(t, postgrestest.Start(t))
+	w.proxy.To(nil)
+	w.write.outage.began = time.Now().Add(-maxOutage - time.Second)
+	_, err := w.Sandbox(t.Context(), w.box.ID)
+	if api.KindOf(err) != api.KindUnavailable || api.HintOf(err) == "" {
+		t.Errorf("%v (%s)", err, api.HintOf(err))
+	}
+	w.proxy.To(w.server)
+	if _, err = w.Sandbox(t.Context(), w.box.ID); err != nil || !w.write.outage.since().IsZero() {
+		t.Error(err)
+	}
+}
+
+// TestNoOutageSQLite: a file has no server to wait for.
+func TestNoOutageSQLite(t *testing.T) {
+	db, err := OpenSQLite(t.Context(), SQLite{Path: filepath.Join(t.TempDir(), "db")})
+	must(t, err)
+	must(t, db.Close())
+	if _, err := db.Sandbox(t.Context(), api.NewSandboxID()); api.KindOf(err) != api.KindUnavailable {
+		t.Error(err)
+	}
+}
+
+// TestLeaseDoesNotWait: a node renews its lease while all connections are in use.
+func TestLeaseDoesNotWait(t *testing.T) {
+	w := newOutageWorld(t, postgrestest.Start(t))
+	ctx := t.Context()
+	n := store.Node{ID: api.NewNodeID(), Name: "a", Owner: w.owner, State: api.NodeReady}
+	must(t, w.PutNode(ctx, n))
+	for range defaultConnections {
+		begin(t, w.DB)
+	}
+	_, err := w.BeatNode(ctx, n.ID, w.owner, api.NodeCapacity{})
+	must(t, err)
+	must(t, w.BeatOwner(ctx, w.owner, time.Now()))
+}

@@ -1,0 +1,93 @@
+package fleet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/daemon"
+	"hortus.dev/test/postgrestest"
+	"hortus.dev/test/tier"
+	"hortus.dev/test/world"
+)
+
+// TestRatios measures in one run what a sandbox from the pool and a command cost with rows in Postgres, compared with SQLite. The server is on this
+// machine, behind a Unix socket. It waits for the disk at each commit ("postgres"), or not ("postgres-async", which is what SQLite does). The clock
+// starts at the call of a client over the socket of the daemon, and stops at its result. It prints also what a wait for the disk
+// costs.
+func TestRatios(t *testing.T) {
+	tier.Soak(t)
+	ctx := t.Context()
+	names := []string{"sqlite", "postgres", "postgres-async"}
+	var worlds []*world.World
+	for _, name := range names {
+		cfg := daemon.Config{Pool: 1}
+		if name != "sqlite" {
+			settings := []string{"fsync=on", "full_page_writes=on"}
+			if name == "postgres-async" {
+				settings = append(settings, "synchronous_commit=off")
+			}
+			server := postgrestest.Start(t, settings...)
+			b := base{store: daemon.Store{URL: server.URL(postgrestest.User, server.Database(t))}, key: make([]byte, 32)}
+			cfg.DataDir, cfg.Store, cfg.Fleet = b.dir(t), b.store, daemon.FleetConfig{Name: "a", Listen: "127.0.0.1:0"}
+		}
+		worlds = append(worlds, world.Open(t, world.Config{Config: cfg}))
+	}
+	type row struct{ create, command, first, end []time.Duration }
+	rows := make([]row, len(worlds))
+	var disk []time.Duration
+	file := world.Must(os.Create(filepath.Join(t.TempDir(), "f")))(t)
+	defer file.Close()
+	const samples, warmUp = 200, 10
+	for n := range samples + warmUp {
+		for i := range worlds {
+			i = (i + n) % len(worlds) // none is always the first
+			w := worlds[i]
+			world.OK(t, w.Sandboxes.Creator.AwaitWarm(ctx))
+			began := time.Now()
+			s := world.Must(w.Client.Sandboxes.Create(ctx, api.CreateSandbox{Isolation: "container"}))(t)
+			created := time.Now()
+			world.OK(t, s.Command(ctx, "true").Run())
+			first := time.Now()
+			world.OK(t, s.Command(ctx, "true").Run())
+			ran := time.Now()
+			world.Must(s.Kill(ctx))(t)
+			ended := time.Now()
+			s.Close()
+			if n < warmUp {
+				continue
+			}
+			r := &rows[i]
+			r.create, r.first = append(r.create, created.Sub(began)), append(r.first, first.Sub(began))
+			r.command, r.end = append(r.command, ran.Sub(first)), append(r.end, ended.Sub(ran))
+		}
+		began := time.Now()
+		world.Must(file.WriteString("x"))(t)
+		world.OK(t, file.Sync())
+		disk = append(disk, time.Since(began))
+	}
+	at := func(all []time.Duration) (median, slow time.Duration) {
+		slices.Sort(all)
+		return all[len(all)/2].Round(time.Microsecond), all[len(all)*99/100].Round(time.Microsecond)
+	}
+	median, slow := at(disk)
+	t.Logf("a wait for the disk: %v, p99 %v", median, slow)
+	for what, of := range map[string]func(row) []time.Duration{
+		"create from the pool":         func(r row) []time.Duration { return r.create },
+		"create to first command":      func(r row) []time.Duration { return r.first },
+		"command in a running sandbox": func(r row) []time.Duration { return r.command },
+		"kill":                         func(r row) []time.Duration { return r.end },
+	} {
+		floor, floorSlow := at(of(rows[0]))
+		line := fmt.Sprintf("%s: sqlite %v, p99 %v", what, floor, floorSlow)
+		for i, r := range rows[1:] {
+			median, slow := at(of(r))
+			line += fmt.Sprintf("; %s %v (%.2fx), p99 %v (%.2fx)", names[i+1], median, float64(median)/float64(floor), slow, float64(slow)/float64(floorSlow))
+		}
+		t.Log(line)
+	}
+}
