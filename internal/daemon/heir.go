@@ -52,24 +52,6 @@ func (s *System) openTakeover(context.Context) error {
 	return nil
 }
 
-// stays returns why a task cannot continue on this node: its files are on the disk of another one.
-func (s *System) stays(ctx context.Context, t api.Task) error {
-	if s.node == "" || t.Repo == nil || t.Repo.Workspace == "" {
-		return nil
-	}
-	if _, err := s.workspaces.Get(t.Repo.Workspace); api.KindOf(err) != api.KindNotFound {
-		return nil // they are here, or what is wrong with them is found when they are used
-	}
-	w, err := s.db.Workspace(ctx, t.Repo.Workspace)
-	if err != nil {
-		return nil
-	}
-	if node := s.elsewhere(ctx, w.Owner); node != "" {
-		return api.Errorf(api.KindUnavailable, "its files are on the disk of node %s, which has ended", node)
-	}
-	return nil
-}
-
 // leader asks whether this daemon does something for all nodes; nil if there are no others.
 func (s *System) leader(what string) func(context.Context) (bool, error) {
 	if s.node == "" {

@@ -132,6 +132,11 @@ func (db *DB) UpdateWorkspace(ctx context.Context, w api.Workspace) error {
 	return db.workspaces.update(ctx, w)
 }
 
+// ChangeWorkspace implements store.Store.
+func (db *DB) ChangeWorkspace(ctx context.Context, id api.WorkspaceID, change func(*api.Workspace) error) (api.Workspace, error) {
+	return db.workspaces.change(ctx, id, change)
+}
+
 // Workspace implements store.Store.
 func (db *DB) Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error) {
 	return db.workspaces.get(ctx, db.read, id)
@@ -216,22 +221,8 @@ func (db *DB) UpdateSnapshot(ctx context.Context, s api.Snapshot) error {
 }
 
 // ChangeSnapshot implements store.Store.
-func (db *DB) ChangeSnapshot(ctx context.Context, id api.SnapshotID, change func(*api.Snapshot) error) (s api.Snapshot, err error) {
-	err = db.inTx(ctx, "snapshot "+string(id), func(tx *sql.Tx) error {
-		s, err = get(ctx, tx, "snapshot", string(id), db.snapshots.scan, db.dialect.adapt(selectSnapshotSQL+" WHERE id = $1 FOR UPDATE"))
-		if err == nil {
-			err = change(&s)
-		}
-		if err != nil {
-			return err
-		}
-		args, err := db.snapshots.args(s)
-		if err != nil {
-			return err
-		}
-		return db.snapshots.updateIn(ctx, tx, args)
-	})
-	return s, err
+func (db *DB) ChangeSnapshot(ctx context.Context, id api.SnapshotID, change func(*api.Snapshot) error) (api.Snapshot, error) {
+	return db.snapshots.change(ctx, id, change)
 }
 
 // Snapshot implements store.Store.

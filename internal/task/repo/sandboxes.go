@@ -238,6 +238,8 @@ type Turn struct {
 	Workspace api.WorkspaceID `json:"workspace,omitempty"`
 	Commit    string          `json:"commit,omitempty"`
 	Base      string          `json:"base,omitempty"`
+	// Last is the task of the turn before; empty for the first one.
+	Last api.TaskID `json:"last,omitempty"`
 	// Head is the commit of the workspace before the turn; empty if nothing was changed.
 	Head string `json:"head,omitempty"`
 	// AgentSession is what the agent called the conversation, if it is a program.

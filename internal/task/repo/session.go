@@ -192,7 +192,7 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 			passed = true
 		}
 		if passed {
-			if err := w.keep(ctx, "deliver", w.deliver); err != nil {
+			if err := w.deliverOnce(ctx); err != nil {
 				return w.broken(ctx, err)
 			}
 			return End{Outcome: api.OutcomeVerified}

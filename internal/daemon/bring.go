@@ -1,0 +1,134 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/storage/artefact"
+	"hortus.dev/internal/storage/workspace/sealed"
+	"hortus.dev/internal/task"
+	"hortus.dev/internal/task/repo"
+)
+
+// bringWithin is how long an archive that does not answer is asked for the files of a task.
+const bringWithin = 2 * time.Minute
+
+// openSealed opens the files of workspaces in the archive, if there are nodes that can continue from them.
+func (s *System) openSealed() error {
+	if s.node == "" || !s.cfg.SnapshotArchive || s.archive == nil {
+		return nil
+	}
+	a, err := artefact.New(artefact.Config{Blobs: s.archive.Blobs, Key: s.artefactKey, Kind: "workspace"})
+	if err != nil {
+		return err
+	}
+	s.sealed = sealed.Open(sealed.Config{Store: s.workspaces, Layers: s.layers, Rows: s.db, Artefacts: a, Owner: s.owner.Owner.ID, Logger: s.log})
+	s.onClose(s.sealed.Close)
+	return nil
+}
+
+// files returns the archive of files for tasks; nil if there is none.
+func (s *System) files() repo.Archive {
+	if s.sealed == nil {
+		return nil
+	}
+	return files{s.sealed, s}
+}
+
+// bring gets the files of a task here that continues and whose files are on the disk of another node. What was done after they were stored is
+// done again.
+func (s *System) bring(ctx context.Context, b task.Brought) error {
+	t := b.Task
+	if s.node == "" || t.Repo == nil {
+		return nil
+	}
+	for _, c := range t.Repo.Candidates {
+		if node := s.nodeOf(ctx, api.WorkspaceID(c.Workspace)); node != "" {
+			return onDiskOf(node)
+		}
+	}
+	id := t.Repo.Workspace
+	node := s.nodeOf(ctx, id)
+	if node == "" {
+		return nil // they are here, or what is wrong with them is found when they are used
+	}
+	if t.Create.Repo.Best != nil {
+		return onDiskOf(node)
+	}
+	w, err := s.db.Workspace(ctx, id)
+	if err != nil {
+		return err
+	}
+	if w.Archived == nil && w.Task == t.ID && w.Name == "" && t.Continues == "" || b.Turn != nil && b.Turn.Workspace == "" && w.Archived == nil {
+		// Nothing was stored yet of files that the task made itself: it makes them again.
+		if err := b.Rewind(ctx, "workspace"); err != nil {
+			return err
+		}
+		t.Repo.Workspace = ""
+		return nil
+	}
+	return s.fetchWorkspace(ctx, id, node, func(ctx context.Context, a api.WorkspaceArchive) error {
+		switch {
+		case a.Task == t.ID:
+			return b.Rewind(ctx, a.Step)
+		case b.Turn != nil && b.Turn.Workspace == id && a.Task == b.Turn.Last:
+			return b.Rewind(ctx, repo.FirstStep)
+		}
+		return api.Errorf(api.KindConflict, "the files of its workspace that are stored are from before it began; the others are on the disk of node %s, which has ended", node)
+	})
+}
+
+// fetchWorkspace brings a workspace here that a node has which has ended.
+func (s *System) fetchWorkspace(ctx context.Context, id api.WorkspaceID, node string, fits func(context.Context, api.WorkspaceArchive) error) error {
+	if s.sealed == nil {
+		return onDiskOf(node)
+	}
+	for until := time.Now().Add(bringWithin); ; {
+		err := s.sealed.Bring(ctx, id, fits)
+		switch k := api.KindOf(err); {
+		case k == api.KindNotFound:
+			return onDiskOf(node)
+		case k != api.KindUnavailable && k != api.KindTimeout || time.Now().After(until):
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func onDiskOf(node string) error {
+	return api.Errorf(api.KindUnavailable, "its files are on the disk of node %s, which has ended", node)
+}
+
+// nodeOf returns the name of the other node that has the files of a workspace; empty if this one has them, or it is not known.
+func (s *System) nodeOf(ctx context.Context, id api.WorkspaceID) string {
+	if id == "" {
+		return ""
+	}
+	w, err := s.db.Workspace(ctx, id)
+	if err != nil {
+		return ""
+	}
+	return s.elsewhere(ctx, w.Owner)
+}
+
+// files are the files of workspaces in the archive, for tasks.
+type files struct {
+	*sealed.Workspaces
+	s *System
+}
+
+// Seal implements repo.Archive.
+func (f files) Seal(ctx context.Context, id api.WorkspaceID, others []api.WorkspaceID, of api.TaskID, step string, beside func(dir string) error) error {
+	return f.Workspaces.Seal(ctx, id, others, sealed.State{Task: of, Step: step}, beside)
+}
+
+// Settled implements repo.Archive.
+func (f files) Settled(ctx context.Context, id api.WorkspaceID) { f.Workspaces.Settled(ctx, id) }
+
+// Beside implements repo.Archive.
+func (f files) Beside(id api.WorkspaceID) string { return f.s.workspaces.BesideOf(id) }
