@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -40,15 +41,24 @@ func (s *System) files() repo.Archive {
 // done again.
 func (s *System) bring(ctx context.Context, b task.Brought) error {
 	t := b.Task
-	if s.node == "" || t.Repo == nil {
+	if s.node == "" {
 		return nil
 	}
-	for _, c := range t.Repo.Candidates {
-		if node := s.nodeOf(ctx, api.WorkspaceID(c.Workspace)); node != "" {
-			return onDiskOf(node)
+	var id api.WorkspaceID
+	if b.Turn != nil {
+		id = b.Turn.Workspace
+		if err := s.sessions.OwnEmpty(t.Create.Repo); err != nil {
+			return err
 		}
 	}
-	id := t.Repo.Workspace
+	if t.Repo != nil {
+		for _, c := range t.Repo.Candidates {
+			if node := s.nodeOf(ctx, api.WorkspaceID(c.Workspace)); node != "" {
+				return onDiskOf(node)
+			}
+		}
+		id = cmp.Or(t.Repo.Workspace, id)
+	}
 	node := s.nodeOf(ctx, id)
 	if node == "" {
 		return nil // they are here, or what is wrong with them is found when they are used
@@ -72,7 +82,7 @@ func (s *System) bring(ctx context.Context, b task.Brought) error {
 		switch {
 		case a.Task == t.ID:
 			return b.Rewind(ctx, a.Step)
-		case b.Turn != nil && b.Turn.Workspace == id && a.Task == b.Turn.Last:
+		case b.Turn != nil && b.Turn.Workspace == id && a.Of == b.Turn.Checkpoint:
 			return b.Rewind(ctx, repo.FirstStep)
 		}
 		return api.Errorf(api.KindConflict, "the files of its workspace that are stored are from before it began; the others are on the disk of node %s, which has ended", node)

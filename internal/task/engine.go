@@ -218,7 +218,7 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 	go func() {
 		defer e.leave(t, r)
 		defer cancel()
-		e.run(life, t, ms, from, r)
+		e.brought(life, t, ms, from, r)
 	}()
 	return nil
 }

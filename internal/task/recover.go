@@ -160,11 +160,7 @@ func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run) error
 	go func() {
 		defer e.leave(t, r)
 		defer cancel()
-		if err := e.bring(life, &t, in.Turn, run); err != nil && life.Err() == nil {
-			e.bringFailed(life, t, run, err)
-			return
-		}
-		e.run(life, t, ms, from, r)
+		e.brought(life, t, ms, from, r)
 	}()
 	return nil
 }
@@ -181,18 +177,35 @@ type Brought struct {
 
 // bring gets the files of a task here.
 func (e *Engine) bring(ctx context.Context, t *api.Task, turn *repo.Turn, run *journal.Run) error {
-	if e.cfg.Bring == nil || t.Repo == nil {
+	if e.cfg.Bring == nil || t.Create.Repo == nil {
 		return nil
 	}
 	keep := ""
 	if r := t.Create.Repo; r.Push || r.MergeRequest {
 		keep = repo.DeliverStep
 	}
-	return e.cfg.Bring(ctx, Brought{Task: t, Turn: turn, Rewind: func(ctx context.Context, step string) error { return run.Rewind(ctx, step, keep) }})
+	return e.cfg.Bring(ctx, Brought{Task: t, Turn: turn, Rewind: func(ctx context.Context, step string) error {
+		if !run.Records() {
+			return nil
+		}
+		return run.Rewind(ctx, step, keep)
+	}})
+}
+
+// brought runs a task whose files may be on another node. Without them it is lost.
+func (e *Engine) brought(ctx context.Context, t api.Task, ms models, from source, r *activeTask) {
+	if err := e.bring(ctx, &t, from.turn, r.run); err != nil && ctx.Err() == nil {
+		e.bringFailed(ctx, t, r.run, err)
+		return
+	}
+	e.run(ctx, t, ms, from, r)
 }
 
 // bringFailed ends a task as lost whose files are not here.
 func (e *Engine) bringFailed(ctx context.Context, t api.Task, run *journal.Run, err error) {
+	if !run.Records() {
+		run = nil
+	}
 	hint := cmp.Or(api.HintOf(err), fmt.Sprintf("Run the request again. To see what was recorded: hortus task show %s.", t.ID))
 	err = e.loseTask(context.WithoutCancel(ctx), t, run, api.Errorf(api.KindUnavailable, "task %s cannot continue here: %w", t.ID, err).WithHint("%s", hint))
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/api/session"
 	"hortus.dev/client"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/daemon/datadir"
@@ -31,7 +32,7 @@ import (
 
 const modelKey = "key-of-the-model"
 
-// scripted is a model that answers by how many calls of tools a request says were made, for who asks. So a request that is repeated gets the same
+// scripted is a model that answers by how many answers a request has, for who asks. So a request that is repeated gets the same
 // answer.
 type scripted struct {
 	URL string
@@ -41,6 +42,7 @@ type scripted struct {
 
 	mu    sync.Mutex
 	asked map[string]int
+	last  string // the newest request
 	// held is the request that is not answered, once: "script N". at is closed when it comes.
 	held string
 	at   chan struct{}
@@ -88,7 +90,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	name := s.who(string(body))
-	n := strings.Count(string(body), `"type":"tool_result"`)
+	n := strings.Count(string(body), `"role":"assistant"`)
 	steps := s.scripts[name]
 	if len(steps) == 0 {
 		http.Error(w, "no script "+name, http.StatusBadRequest)
@@ -98,6 +100,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := fmt.Sprint(name, " ", n)
 	s.mu.Lock()
 	s.asked[id]++
+	s.last = string(body)
 	hold := s.held == id
 	if hold {
 		s.held = ""
@@ -307,4 +310,81 @@ func TestRepositoryTaskContinues(t *testing.T) {
 		t.Errorf("the workspace: %+v", now)
 	}
 	p.back(t, stored.ID)
+}
+
+// TestSessionContinues kills the node of a session after two turns. The third one is on the other node: it has the files and the conversation of the
+// first two, and its commit lies on theirs.
+func TestSessionContinues(t *testing.T) {
+	tier.Soak(t) // it waits for a lease, as TestRepositoryTaskContinues does
+	tier.AnyUser(t)
+	t.Parallel()
+	ctx := t.Context()
+	m := newScripted(t, map[string][]string{"session": {
+		shell("echo one > one.txt && mkdir -p deep && seq 280 | while read n; do echo $n > deep/$n; done"), say("turn one is done"),
+		shell("cat one.txt > two.txt && rm deep/7"), say("turn two is done"),
+		shell("cat one.txt two.txt; ls deep | wc -l; test ! -e deep/7 && echo three > three.txt"), say("turn three is done"),
+	}}, func(string) string { return "session" })
+	url, dir := serve(t, map[string]string{"README.md": "notes\n"})
+	p := newPair(t, m)
+	p.onlyDies(t)
+	settings := &session.Settings{Repository: url, Model: "anthropic", Sandbox: api.CreateSandbox{Isolation: "container"}, Verify: "ls README.md", Push: true, NoSetup: true}
+	turn := func(c *client.Client, n int, text string) session.Turn {
+		t.Helper()
+		world.Must(c.Sessions.Send(ctx, "work", session.Message{Text: text, Create: settings}))(t)
+		var out session.Turn
+		until(t, fmt.Sprint("turn ", n, " ends"), func(ctx context.Context) bool {
+			s := world.Must(c.Sessions.Get(ctx, "work"))(t)
+			if len(s.Turns) < n || s.Turns[n-1].State != session.TurnDone {
+				return false
+			}
+			out = s.Turns[n-1]
+			return true
+		})
+		if out.Outcome != api.OutcomeVerified {
+			t.Fatalf("turn %d is %s: %+v, %s", n, out.Outcome, out.Error, out.Note)
+		}
+		return out
+	}
+	turn(p.dies.client, 1, "first message")
+	two := turn(p.dies.client, 2, "second message")
+	task := world.Must(p.lives.DB.Task(ctx, two.Task))(t)
+	if node := p.nodeOf(t, task.Owner); node != "b" {
+		t.Fatalf("the session is on node %s", node)
+	}
+	before := world.Must(p.lives.DB.Workspace(ctx, task.Repo.Workspace))(t)
+	until(t, "the files of the second turn are stored", func(ctx context.Context) bool {
+		before = world.Must(p.lives.DB.Workspace(ctx, task.Repo.Workspace))(t)
+		return before.Archived != nil && before.Archived.Of == task.Repo.Checkpoint
+	})
+	killed := p.kill(t)
+	until(t, "the other node has the session", func(ctx context.Context) bool {
+		_, err := p.lives.Client.Sessions.Send(ctx, "work", session.Message{Text: "third message"})
+		return err == nil
+	})
+	t.Logf("the session took a message %s after the node was killed", time.Since(killed).Round(100*time.Millisecond))
+	var three session.Turn
+	until(t, "the third turn ends", func(ctx context.Context) bool {
+		s := world.Must(p.lives.Client.Sessions.Get(ctx, "work"))(t)
+		three = s.Turns[len(s.Turns)-1]
+		return three.State == session.TurnDone
+	})
+	t.Logf("the turn ended %s after the node was killed", time.Since(killed).Round(100*time.Millisecond))
+	if three.N != 3 || three.Outcome != api.OutcomeVerified {
+		t.Fatalf("turn %d is %s: %+v, %s", three.N, three.Outcome, three.Error, three.Note)
+	}
+	if !strings.Contains(m.last, "first message") || !strings.Contains(m.last, "turn two is done") || !strings.Contains(m.last, `one\none\n279`) {
+		t.Errorf("the model was asked: %s", m.last)
+	}
+	third := world.Must(p.lives.DB.Task(ctx, three.Task))(t)
+	if d := third.Repo.Delivery; d == nil || d.Error != nil || d.Commit != third.Repo.Head {
+		t.Fatalf("the delivery: %+v", d)
+	}
+	branch := third.Repo.Delivery.Branch
+	if log := gittest.Git(t, dir, "log", "--format=%H", branch); len(strings.Fields(log)) != 4 || !strings.Contains(log, task.Repo.Head) {
+		t.Errorf("the branch has the commits %s, that of the second turn is %s", log, task.Repo.Head)
+	}
+	if files := gittest.Git(t, dir, "ls-tree", "-r", "--name-only", branch); !strings.Contains(files, "three.txt") || !strings.Contains(files, "deep/280") || strings.Contains(files, "deep/7\n") {
+		t.Errorf("the branch has the files %s", files)
+	}
+	p.back(t, before.ID)
 }

@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -89,7 +90,11 @@ func (w *attempt) putBeside(ctx context.Context, dir string) error {
 		return nil
 	}
 	p := w.project
-	err := put("", p.repo, w.res.Head, p.base.Hash)
+	head := w.res.Head
+	if p.conversation != nil {
+		head = cmp.Or(head, p.conversation.turn.Head)
+	}
+	err := put("", p.repo, head, p.base.Hash)
 	for i, m := range p.members {
 		if p.members.several() && err == nil {
 			err = put(m.Name, m.repo, w.res.Repositories[i].Head, m.base.Hash)
@@ -105,7 +110,7 @@ func (w *attempt) putBeside(ctx context.Context, dir string) error {
 	if talk := p.conversation; talk != nil && err == nil {
 		past := talk.turn.Transcripts
 		for _, name := range past[max(0, len(past)-maxTranscripts):] {
-			err = errors.Join(err, addFile(name, filepath.Join(dir, filepath.Base(name))))
+			err = errors.Join(err, addFile(talk.transcript(name), filepath.Join(dir, filepath.Base(name))))
 		}
 		err = errors.Join(err, addFile(TranscriptPath(w.dir), filepath.Join(dir, fmt.Sprintf("%d.jsonl", talk.turn.N))))
 	}
