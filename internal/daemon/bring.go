@@ -3,12 +3,17 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/artefact"
 	"hortus.dev/internal/storage/workspace/sealed"
 	"hortus.dev/internal/task"
+	"hortus.dev/internal/task/plan"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -24,7 +29,7 @@ func (s *System) openSealed() error {
 	if err != nil {
 		return err
 	}
-	s.sealed = sealed.Open(sealed.Config{Store: s.workspaces, Layers: s.layers, Rows: s.db, Artefacts: a, Owner: s.owner.Owner.ID, Logger: s.log})
+	s.sealed = sealed.Open(sealed.Config{Store: s.workspaces, Layers: s.layers, Rows: s.db, Artefacts: a, Named: s.named, Owner: s.owner.Owner.ID, Logger: s.log})
 	s.onClose(s.sealed.Close)
 	return nil
 }
@@ -142,3 +147,79 @@ func (f files) Settled(ctx context.Context, id api.WorkspaceID) { f.Workspaces.S
 
 // Beside implements repo.Archive.
 func (f files) Beside(id api.WorkspaceID) string { return f.s.workspaces.BesideOf(id) }
+
+// planFiles are the commits of plans in the archive.
+type planFiles struct{ s *System }
+
+// commits returns the archive of commits for plans; nil if there is none.
+func (s *System) commits() plan.Archive {
+	if s.sealed == nil {
+		return nil
+	}
+	return planFiles{s}
+}
+
+// maxCommits bounds the commits of a plan, in bytes.
+const maxCommits = 1 << 30
+
+// commitsName is the name of the only file of an artefact of commits.
+const commitsName = "commits.pack"
+
+// Put implements plan.Archive.
+func (f planFiles) Put(ctx context.Context, label string, write func(w io.Writer) error) (ref string, err error) {
+	dir, remove, err := f.s.workspaces.Scratch()
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	to, err := os.Create(filepath.Join(dir, commitsName))
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(write(to), to.Close()); err != nil {
+		return "", err
+	}
+	if st, err := os.Stat(to.Name()); err != nil || st.Size() > maxCommits {
+		return "", errors.Join(err, api.Errorf(api.KindExhausted, "%s has commits of more than %d bytes", label, maxCommits))
+	}
+	return f.s.sealed.Put(ctx, label, dir)
+}
+
+// Get implements plan.Archive.
+func (f planFiles) Get(ctx context.Context, ref, label string, read func(f *os.File) error) (err error) {
+	dir, remove, err := f.s.workspaces.Scratch()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	if err := f.s.sealed.Get(ctx, ref, label, maxCommits, dir); err != nil {
+		return err
+	}
+	from, err := os.Open(filepath.Join(dir, commitsName))
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if st, err := from.Stat(); err != nil || st.Size() == 0 {
+		return err // the remote has all
+	}
+	return read(from)
+}
+
+// named returns what plans have in the archive.
+func (s *System) named(ctx context.Context) (refs []artefact.Ref, err error) {
+	rows, err := s.db.OpenPlans(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		ref, err := plan.Archived(row)
+		if err != nil {
+			return nil, err
+		}
+		if ref != "" {
+			refs = append(refs, artefact.Ref(ref))
+		}
+	}
+	return refs, nil
+}

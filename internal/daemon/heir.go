@@ -38,6 +38,7 @@ func (s *System) openTakeover(context.Context) error {
 				return s.sandboxes.Recoverer.Lose(ctx, e.Gone, e.Why)
 			}},
 			{What: "repositories", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.connected.Recover(ctx, e.Gone) }},
+			{What: "commits of plans", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.plans.Bring(ctx, e.Gone) }},
 			{What: "tasks", Do: func(ctx context.Context, e takeover.Estate) (int, error) {
 				n, err := s.tasks.Recover(ctx, e.Gone)
 				s.tasks.Resume(ctx)

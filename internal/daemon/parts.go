@@ -437,7 +437,7 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
 	s.onClose(s.sessions.Close)
 	s.plans = plan.New(plan.Config{
-		Rows: s.db, Tasks: s.tasks, Workstreams: owners, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Titles: s.titles, Log: s.facts(), Owner: s.owner.Owner.ID, Logger: s.log,
+		Rows: s.db, Tasks: s.tasks, Workstreams: owners, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Titles: s.titles, Log: s.facts(), Owner: s.owner.Owner.ID, Archive: s.commits(), Logger: s.log,
 		Reviews: s.forges, FollowEvery: s.cfg.FollowEvery,
 	})
 	s.onClose(s.plans.Close)

@@ -285,3 +285,22 @@ func (p *pending) pack(ctx context.Context) (bytes int64, names []string, err er
 	}
 	return bytes, names, err
 }
+
+// Put stores the files of a directory, and returns the name of what is stored, which must be among those that [Config.Named] returns.
+func (s *Workspaces) Put(ctx context.Context, label, dir string) (ref string, err error) {
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, e := range all {
+		names = append(names, e.Name())
+	}
+	saved, err := s.cfg.Artefacts.Save(ctx, label, dir, names, nil)
+	return string(saved.Ref), err
+}
+
+// Get fetches what Put has stored into an empty directory: at most so many bytes.
+func (s *Workspaces) Get(ctx context.Context, ref, label string, most int64, dir string) error {
+	return s.cfg.Artefacts.Restore(ctx, artefact.Ref(ref), label, most, dir)
+}
