@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +21,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/api/plan"
 	"hortus.dev/api/session"
 	"hortus.dev/client"
 	"hortus.dev/internal/daemon"
@@ -142,9 +144,16 @@ type pair struct {
 func newPair(t *testing.T, m *scripted) *pair {
 	t.Helper()
 	p := &pair{base: newBase(t), archive: t.TempDir(), env: map[string]string{"ANTHROPIC_BASE_URL": m.URL, "ANTHROPIC_API_KEY": modelKey}}
+	log := world.Must(os.Create(filepath.Join(t.TempDir(), "log")))(t)
+	t.Cleanup(func() {
+		if text, _ := os.ReadFile(log.Name()); t.Failed() {
+			t.Logf("log of node a:\n%s", text)
+		}
+		log.Close()
+	})
 	p.lives = world.Open(t, world.Config{Config: daemon.Config{
 		DataDir: p.base.dir(t), Store: p.store, Fleet: daemon.FleetConfig{Name: "a", Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "container"},
-		LayerArchive: p.archive, SnapshotArchive: true, Getenv: func(name string) string { return p.env[name] },
+		Logger: slog.New(slog.NewTextHandler(log, nil)), LayerArchive: p.archive, SnapshotArchive: true, Getenv: func(name string) string { return p.env[name] },
 	}})
 	world.Must(p.lives.Client.InitFleet(t.Context()))(t)
 	p.dir = p.base.dir(t)
@@ -387,4 +396,71 @@ func TestSessionContinues(t *testing.T) {
 		t.Errorf("the branch has the files %s", files)
 	}
 	p.back(t, before.ID)
+}
+
+// TestPlanContinues kills the node of a plan after the first item, in the middle of the second one, which needs the first. The other node does the rest.
+func TestPlanContinues(t *testing.T) {
+	tier.Soak(t) // it waits for a lease, as TestRepositoryTaskContinues does
+	tier.AnyUser(t)
+	t.Parallel()
+	ctx := t.Context()
+	m := newScripted(t, map[string][]string{
+		"one":   {shell("echo one > one.txt"), finish("one")},
+		"two":   {shell("cat one.txt > two.txt && echo more >> two.txt"), finish("two")},
+		"three": {shell("cat one.txt two.txt > three.txt"), finish("three")},
+	}, func(body string) string {
+		for _, name := range []string{"one", "two", "three"} {
+			if strings.Contains(body, "Write "+name+".txt") {
+				return name
+			}
+		}
+		return "nobody"
+	})
+	url, dir := serve(t, map[string]string{"README.md": "notes\n"})
+	p := newPair(t, m)
+	p.onlyDies(t)
+	item := func(name string, needs ...string) plan.Item {
+		return plan.Item{ID: name, Request: "Write " + name + ".txt", Needs: needs, Touches: []string{name + ".txt"}, Creates: []string{name + ".txt"}}
+	}
+	reached := m.hold("two 1")
+	made := world.Must(p.dies.client.Plans.Create(ctx, plan.Create{
+		Task: api.CreateTask{
+			Request: "Write three files", Model: "anthropic", Sandbox: api.CreateSandbox{Isolation: "container"},
+			Repo: &api.RepoTask{URL: url, Verify: "ls README.md", Author: api.Identity{Name: "Ada", Email: "ada@example.org"}, Push: true, NoSetup: true},
+		},
+		Items: []plan.Item{item("one"), item("two", "one"), item("three", "two")},
+	}))(t)
+	<-reached
+	row := world.Must(p.lives.DB.Plan(ctx, made.ID))(t)
+	if node := p.nodeOf(t, row.Owner); node != "b" {
+		t.Fatalf("the plan is on node %s", node)
+	}
+	if !strings.Contains(string(row.Doc), `"archived":"`) {
+		t.Errorf("its commits are not stored: %s", row.Doc)
+	}
+	killed := p.kill(t)
+	defer func() {
+		if t.Failed() {
+			got, err := p.lives.Client.Plans.Get(context.WithoutCancel(ctx), made.ID)
+			t.Logf("the plan: %+v, %v", got, err)
+		}
+	}()
+	until(t, "the second item is done again", func(context.Context) bool { return m.count("two 1") > 1 })
+	t.Logf("the plan went on %s after the node was killed", time.Since(killed).Round(100*time.Millisecond))
+	var done plan.Plan
+	until(t, "the plan ends", func(ctx context.Context) bool {
+		var err error
+		done, err = p.lives.Client.Plans.Get(ctx, made.ID)
+		return err == nil && done.State == plan.Done
+	})
+	if done.Outcome != api.OutcomeVerified || done.Delivered == nil || done.Delivered.Error != nil {
+		t.Fatalf("the plan is %s: %s, %+v, %+v, %+v", done.Outcome, done.Why, done.Error, done.Delivered, done.Items)
+	}
+	if m.count("one 0") != 1 {
+		t.Errorf("the first item was done %d times", m.count("one 0"))
+	}
+	if text := gittest.Git(t, dir, "show", done.Delivered.Branch+":three.txt"); text != "one\none\nmore" {
+		t.Errorf("three.txt is %q", text)
+	}
+	p.back(t)
 }

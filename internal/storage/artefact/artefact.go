@@ -112,8 +112,8 @@ func New(cfg Config) (*Store, error) {
 	if s.aead, err = cipher.NewGCM(block); err != nil {
 		return nil, err
 	}
-	// The fastest level takes as long for memory, and stores 1% more.
-	if s.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(workers), zstd.WithEncoderLevel(zstd.SpeedDefault)); err != nil {
+	// The fastest level takes as long for memory, and stores 1% more. A single segment has its size in the header, however small it is.
+	if s.zip, err = zstd.NewWriter(nil, zstd.WithSingleSegment(true), zstd.WithEncoderConcurrency(workers), zstd.WithEncoderLevel(zstd.SpeedDefault)); err != nil {
 		return nil, err
 	}
 	s.unzip, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(workers), zstd.WithDecoderMaxMemory(maxManifest))
