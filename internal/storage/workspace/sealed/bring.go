@@ -89,8 +89,7 @@ func (s *Workspaces) fetch(ctx context.Context, a api.WorkspaceArchive, root, be
 		return err
 	}
 	defer f.Close()
-	most := Most()
-	got, err := unpack.Apply(ctx, f, root, unpack.Options{Owners: os.Geteuid() == 0, MaxBytes: 2*a.Bytes + 1<<20, MaxEntries: int(2 * most.Files)})
+	got, err := unpack.Apply(ctx, f, root, unpack.Options{Owners: os.Geteuid() == 0, MaxBytes: 2*a.Bytes + 1<<20, MaxEntries: int(2 * s.cfg.Most.Files)})
 	if err == nil && got.Skipped+got.Dropped > 0 {
 		err = api.Errorf(api.KindInvalid, "it has something that no workspace has")
 	}

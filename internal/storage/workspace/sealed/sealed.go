@@ -26,8 +26,8 @@ type Rows interface {
 	ListWorkspaces(ctx context.Context) ([]api.Workspace, error)
 }
 
-// Most is how much of a workspace is stored at most. What has more is not stored, and the log says so.
-func Most() workspace.Usage { return workspace.Usage{Bytes: 1 << 30, Files: 200_000} }
+// most is how much of a workspace is stored at most. What has more is not stored.
+func most() workspace.Usage { return workspace.Usage{Bytes: 1 << 30, Files: 200_000} }
 
 const (
 	// treeName is the file of an artefact with what was written. The others are beside it.
@@ -45,6 +45,10 @@ type Config struct {
 	Rows      Rows
 	Artefacts *artefact.Store
 	Owner     api.OwnerID
+	// Most is how much of a workspace is stored at most; zero is 1 GiB and 200,000 files.
+	Most workspace.Usage
+	// RetryEvery is how often a state is tried again that could not be stored; 0 is 5 seconds.
+	RetryEvery time.Duration
 	// Named returns names of artefacts that other rows have; nil for none.
 	Named  func(context.Context) ([]artefact.Ref, error)
 	Now    func() time.Time
@@ -91,6 +95,7 @@ func Open(cfg Config) *Workspaces {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.Most, cfg.RetryEvery = cmp.Or(cfg.Most, most()), cmp.Or(cfg.RetryEvery, retryEvery)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	s := &Workspaces{cfg: cfg, waiting: map[api.WorkspaceID]*queue{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -115,11 +120,11 @@ func (s *Workspaces) Close(ctx context.Context) error {
 }
 
 // Seal copies the files of a workspace that nobody uses, and stores the copy in the background. The rows of others get it too: the files are
-// theirs as well. beside, unless it is nil, puts files into a directory that are stored with them.
+// theirs as well, and Settled waits for the last of them. beside, unless it is nil, puts files into a directory that are stored with them.
 //
 // Errors: those of [workspace.Store.Written] and of beside.
 func (s *Workspaces) Seal(ctx context.Context, id api.WorkspaceID, others []api.WorkspaceID, state State, beside func(dir string) error) error {
-	w, err := s.cfg.Store.Written(ctx, id, Most())
+	w, err := s.cfg.Store.Written(ctx, id, s.cfg.Most)
 	if err != nil {
 		return err
 	}
@@ -204,7 +209,7 @@ func (s *Workspaces) storeAll(key api.WorkspaceID, q *queue) {
 		s.mu.Unlock()
 		if again {
 			select {
-			case <-time.After(retryEvery):
+			case <-time.After(s.cfg.RetryEvery):
 			case <-s.ctx.Done():
 			}
 		}
