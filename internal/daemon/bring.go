@@ -142,8 +142,8 @@ func (f files) Seal(ctx context.Context, id api.WorkspaceID, others []api.Worksp
 	return f.Workspaces.Seal(ctx, id, others, sealed.State{Task: of, Step: step}, beside)
 }
 
-// Settled implements repo.Archive.
-func (f files) Settled(ctx context.Context, id api.WorkspaceID) { f.Workspaces.Settled(ctx, id) }
+// Stored implements repo.Archive.
+func (f files) Stored(ctx context.Context, id api.WorkspaceID) { f.Workspaces.Stored(ctx, id) }
 
 // Beside implements repo.Archive.
 func (f files) Beside(id api.WorkspaceID) string { return f.s.workspaces.BesideOf(id) }

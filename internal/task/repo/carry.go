@@ -20,8 +20,8 @@ type Archive interface {
 	// Seal stores the files that a workspace has now in the background, as those of the work of a task before a step of its journal. others are
 	// workspaces with the same files. beside puts further files into a directory.
 	Seal(ctx context.Context, id api.WorkspaceID, others []api.WorkspaceID, task api.TaskID, step string, beside func(dir string) error) error
-	// Settled waits until what Seal was given for a workspace is stored, or the archive fails.
-	Settled(ctx context.Context, id api.WorkspaceID)
+	// Stored waits until what Seal was given for a workspace is stored, or the archive fails.
+	Stored(ctx context.Context, id api.WorkspaceID)
 	// Beside returns the directory with what was beside a workspace that came from another node; empty if there is none.
 	Beside(id api.WorkspaceID) string
 }
@@ -185,12 +185,12 @@ func (c carriedCommits) into(ctx context.Context, r *cache.Repo, dir string) err
 	return r.SetBranch(ctx, c.Branch, c.Head)
 }
 
-// settle waits, before something is done that cannot be done again, until its files are stored: another node could only repeat it otherwise.
-func (w *attempt) settle(ctx context.Context) {
+// awaitStored waits, before something is done that cannot be done again, until its files are stored: another node could only repeat it otherwise.
+func (w *attempt) awaitStored(ctx context.Context) {
 	if w.project.cfg.Archive == nil || !w.project.req.Push && !w.project.req.MergeRequest || w.journal.Has(DeliverStep) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, storedTime)
 	defer cancel()
-	w.project.cfg.Archive.Settled(ctx, w.res.Workspace)
+	w.project.cfg.Archive.Stored(ctx, w.res.Workspace)
 }

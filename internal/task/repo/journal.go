@@ -264,12 +264,12 @@ func (w *attempt) collectRound(ctx context.Context, n int, start time.Time) erro
 // DeliverStep is the delivery of a verified result. It is done once.
 const DeliverStep = "deliver"
 
-// settleTime bounds how long a delivery waits for the archive.
-const settleTime = 30 * time.Second
+// storedTime bounds how long a delivery waits for the archive.
+const storedTime = 30 * time.Second
 
 // deliverOnce delivers the result.
 func (w *attempt) deliverOnce(ctx context.Context) error {
-	w.settle(ctx)
+	w.awaitStored(ctx)
 	return w.keep(ctx, DeliverStep, w.deliver)
 }
 

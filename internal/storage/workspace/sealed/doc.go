@@ -9,7 +9,7 @@
 // Seal copies what was written over the layers of a workspace, which nobody uses meanwhile, with files that the caller puts beside it, such as
 // commits. The rest happens in the background: the layers are stored in the archive of layers, the copy as an artefact, and then the row of
 // the workspace names the artefact, its layers, and the step of a journal that comes after this state. So what the row names can be opened;
-// a state that is not stored yet does not exist for other nodes. A newer state takes the place of one that waits. Settled waits until
+// a state that is not stored yet does not exist for other nodes. A newer state takes the place of one that waits. Stored waits until
 // nothing waits, or the archive fails.
 //
 // Bring is for a workspace whose row belongs to an owner of another node that has ended. It fetches everything, asks the caller whether the state

@@ -112,7 +112,7 @@ func (s *Workspaces) Close(ctx context.Context) error {
 	waiting := slices.Collect(maps.Keys(s.waiting))
 	s.mu.Unlock()
 	for _, id := range waiting {
-		s.Settled(ctx, id)
+		s.Stored(ctx, id)
 	}
 	s.cancel()
 	s.work.Wait()
@@ -120,7 +120,7 @@ func (s *Workspaces) Close(ctx context.Context) error {
 }
 
 // Seal copies the files of a workspace that nobody uses, and stores the copy in the background. The rows of others get it too: the files are
-// theirs as well, and Settled waits for the last of them. beside, unless it is nil, puts files into a directory that are stored with them.
+// theirs as well, and Stored waits for the last of them. beside, unless it is nil, puts files into a directory that are stored with them.
 //
 // Errors: those of [workspace.Store.Written] and of beside.
 func (s *Workspaces) Seal(ctx context.Context, id api.WorkspaceID, others []api.WorkspaceID, state State, beside func(dir string) error) error {
@@ -162,8 +162,8 @@ func (s *Workspaces) discard(p *pending) {
 	}
 }
 
-// Settled waits until the states that Seal was given for a workspace are stored, or the archive fails. It reports whether they are stored.
-func (s *Workspaces) Settled(ctx context.Context, id api.WorkspaceID) bool {
+// Stored waits until the states that Seal was given for a workspace are stored, or the archive fails. It reports whether they are stored.
+func (s *Workspaces) Stored(ctx context.Context, id api.WorkspaceID) bool {
 	for {
 		s.mu.Lock()
 		q := s.waiting[id]

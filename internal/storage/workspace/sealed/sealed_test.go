@@ -217,7 +217,7 @@ func (h *host) seal(t *testing.T, w api.Workspace, step string) {
 	must(t, h.Seal(t.Context(), w.ID, nil, State{Task: w.Task, Step: step}, func(dir string) error {
 		return os.WriteFile(filepath.Join(dir, "commits.json"), []byte(step), 0o600)
 	}))
-	if !h.Settled(t.Context(), w.ID) {
+	if !h.Stored(t.Context(), w.ID) {
 		t.Fatal("it is not stored")
 	}
 }
@@ -398,14 +398,14 @@ func TestQueue(t *testing.T) {
 		a.write(t, w.ID, map[string]string{"n": fmt.Sprint(n)})
 		must(t, a.Seal(t.Context(), w.ID, nil, State{Task: w.Task, Step: fmt.Sprint("round ", n+2)}, nil))
 	}
-	for a.Settled(t.Context(), w.ID) {
+	for a.Stored(t.Context(), w.ID) {
 		t.Fatal("it is stored without an archive")
 	}
 	if s := a.row(t, w.ID).Archived; s.Step != "round 1" {
 		t.Errorf("%+v", s)
 	}
 	f.blobs.away.Store(false)
-	for !a.Settled(t.Context(), w.ID) {
+	for !a.Stored(t.Context(), w.ID) {
 	}
 	if s := a.row(t, w.ID).Archived; s.Step != "round 4" || s.Ref == first {
 		t.Errorf("%+v", s)
@@ -417,7 +417,7 @@ func TestQueue(t *testing.T) {
 	copied, err := a.cfg.Store.Fork(t.Context(), w.ID, workspace.New{})
 	must(t, err)
 	must(t, a.Seal(t.Context(), copied.ID, []api.WorkspaceID{w.ID}, State{Task: w.Task, Step: "round 5"}, nil))
-	if !a.Settled(t.Context(), w.ID) {
+	if !a.Stored(t.Context(), w.ID) {
 		t.Error("it is not stored")
 	}
 	if one, other := a.row(t, w.ID).Archived, a.row(t, copied.ID).Archived; one.Of != copied.ID || one.Step != "round 5" || !cmp.Equal(one, other) {
