@@ -48,6 +48,23 @@ type Workspace struct {
 	Usage *WorkspaceUsage `json:"usage,omitempty"`
 	// Version is set if the workspace is shared between hosts: the last version that this host has.
 	Version *WorkspaceVersion `json:"version,omitempty"`
+	// Archived is the last state of its files that is in the archive, from which another node of a fleet continues; nil if there is none.
+	Archived *WorkspaceArchive `json:"archived,omitempty"`
+}
+
+// WorkspaceArchive is a state of the files of a workspace in the archive of a fleet.
+type WorkspaceArchive struct {
+	// Ref is the name of what is stored, and Bytes its size before it was compressed.
+	Ref   string `json:"ref"`
+	Bytes int64  `json:"bytes"`
+	// Of is the workspace whose files these are: this one, or a copy of it of the same instant.
+	Of WorkspaceID `json:"of"`
+	// Layers are what the files lie on, the lowest first.
+	Layers []string `json:"layers"`
+	// Task has worked on the files, and Step is the step of its journal that comes after this state.
+	Task     TaskID    `json:"task"`
+	Step     string    `json:"step"`
+	StoredAt time.Time `json:"storedAt"`
 }
 
 // WorkspaceVersion is the files of a shared workspace as they are in the archive of layers.

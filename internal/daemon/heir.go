@@ -44,6 +44,7 @@ func (s *System) openTakeover(context.Context) error {
 				return s.sandboxes.Recoverer.Lose(ctx, e.Gone, e.Why)
 			}},
 			{What: "repositories", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.connected.Recover(ctx, e.Gone) }},
+			{What: "commits of plans", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.plans.Bring(ctx, e.Gone) }},
 			{What: "tasks", Do: func(ctx context.Context, e takeover.Estate) (int, error) {
 				n, err := s.tasks.Recover(ctx, e.Gone)
 				s.tasks.Resume(ctx)
@@ -55,24 +56,6 @@ func (s *System) openTakeover(context.Context) error {
 		},
 	})
 	s.onClose(t.Close)
-	return nil
-}
-
-// stays returns why a task cannot continue on this node: its files are on the disk of another one.
-func (s *System) stays(ctx context.Context, t api.Task) error {
-	if s.node == "" || t.Repo == nil || t.Repo.Workspace == "" {
-		return nil
-	}
-	if _, err := s.workspaces.Get(t.Repo.Workspace); api.KindOf(err) != api.KindNotFound {
-		return nil // they are here, or what is wrong with them is found when they are used
-	}
-	w, err := s.db.Workspace(ctx, t.Repo.Workspace)
-	if err != nil {
-		return nil
-	}
-	if node := s.elsewhere(ctx, w.Owner); node != "" {
-		return api.Errorf(api.KindUnavailable, "its files are on the disk of node %s, which has ended", node)
-	}
 	return nil
 }
 

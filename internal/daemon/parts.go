@@ -212,7 +212,7 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	}
 	s.onClose(func(context.Context) error { s.layers.Close(); return nil })
 	s.workspaces, err = workspace.Open(ctx, workspace.Config{
-		Dir: s.dir.Path("workspaces"), Layers: s.layers, Space: s.space.In(s.dir.Path("workspaces")), Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
+		Dir: s.dir.Path("workspaces"), Layers: s.layers, Space: s.space.In(s.dir.Path("workspaces")), Rows: s.db, Owner: s.owner.Owner.ID, Elsewhere: s.elsewhere, Logger: s.log,
 		Released: func(id api.WorkspaceID) {
 			if s.shared != nil {
 				s.shared.Released(id)
@@ -229,6 +229,9 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 			Register: register.New(register.Config{Blobs: s.archive.Blobs, Host: s.owner.Owner.Host}),
 		})
 		s.onClose(s.shared.Close)
+	}
+	if err := s.openSealed(); err != nil {
+		return err
 	}
 	saved := snapshot.Config{
 		Dir: s.dir.Path("snapshots"), Layers: s.layers, Space: s.space.In(s.dir.Path("snapshots")), Rows: s.db, Owner: s.owner.Owner.ID, Logger: s.log,
@@ -427,14 +430,14 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided, Needs: s.needs, Toolchains: s.host.Toolchains}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Journal: journal.New(journal.Config{Rows: s.db, Owner: s.owner.Owner.ID}), Events: s.events.Read, Appended: s.facts().Appended,
 		Room: s.takeSpace,
-		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Stays: s.stays, Logger: s.log, Lessons: book, Documents: s.documents,
+		Dir:  s.dir.Tasks(), Owner: s.owner.Owner.ID, Bring: s.bring, Logger: s.log, Lessons: book, Documents: s.documents,
 		Workstreams: owners, Claims: claims, Gate: s.savedGate, Isolation: s.isolationOf,
 	})
 	s.onClose(s.tasks.Close)
 	s.sessions.Begin(session.Config{Rows: s.db, Engine: s.tasks, Room: s.takeSpace, Log: s.facts(), Dir: s.dir.Path("sessions"), TaskDir: s.dir.Tasks(), Owner: s.owner.Owner.ID})
 	s.onClose(s.sessions.Close)
 	s.plans = plan.New(plan.Config{
-		Rows: s.db, Tasks: s.tasks, Workstreams: owners, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Titles: s.titles, Log: s.facts(), Owner: s.owner.Owner.ID, Logger: s.log,
+		Rows: s.db, Tasks: s.tasks, Workstreams: owners, Git: s.repositories, Source: s.forges.Source, Model: s.models.Open, Titles: s.titles, Log: s.facts(), Owner: s.owner.Owner.ID, Archive: s.commits(), Logger: s.log,
 		Reviews: s.forges, FollowEvery: s.cfg.FollowEvery,
 	})
 	s.onClose(s.plans.Close)
@@ -540,5 +543,5 @@ func (s *System) openRepositories() (task.Repositories, error) {
 	prepare := setup.New(setup.Config{Sandboxes: s.taskSandboxes, Toolchain: s.tools().Toolchain, Logger: s.log})
 	s.onClose(func(context.Context) error { prepare.Close(); return nil })
 	agents := external.New(external.Config{Setup: prepare, Layers: s.taskSandboxes, Secret: s.secrets.Lookup})
-	return repo.New(repo.Config{Git: s.repositories, Sandboxes: s.taskSandboxes, Deliverer: d, Setup: prepare, Runtimes: agents, Candidates: s.cfg.Candidates, Sessions: s.sessions.Sandboxes, Kept: s.taskSandboxes, Contents: s.tools().Contents, Logger: s.log}), nil
+	return repo.New(repo.Config{Git: s.repositories, Sandboxes: s.taskSandboxes, Deliverer: d, Setup: prepare, Runtimes: agents, Candidates: s.cfg.Candidates, Sessions: s.sessions.Sandboxes, Archive: s.files(), Kept: s.taskSandboxes, Contents: s.tools().Contents, Logger: s.log}), nil
 }

@@ -42,6 +42,7 @@ import (
 	"hortus.dev/internal/storage/space"
 	"hortus.dev/internal/storage/volume"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/storage/workspace/sealed"
 	"hortus.dev/internal/storage/workspace/shared"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
@@ -82,12 +83,14 @@ type System struct {
 
 	layers  *layer.Store
 	archive *archive.Archive // of layers; nil if there is none
-	// artefactKey encrypts copies of snapshots in the archive.
+	// artefactKey encrypts copies of snapshots and workspaces in the archive.
 	artefactKey []byte
 	layerAdded  chan struct{} // has something when a layer was added
 	workspaces  *workspace.Store
 	// shared are the workspaces that other hosts use too; nil without an archive of layers.
 	shared *shared.Workspaces
+	// sealed are files of workspaces in the archive, for other nodes; nil if there are no nodes, or no archive.
+	sealed *sealed.Workspaces
 	// space is the file system of the data directory.
 	space     *space.Space
 	snapshots *snapshot.Store

@@ -196,6 +196,8 @@ type Tasks interface {
 type Workspaces interface {
 	InsertWorkspace(ctx context.Context, w api.Workspace) error
 	UpdateWorkspace(ctx context.Context, w api.Workspace) error
+	// ChangeWorkspace is as ChangeSnapshot.
+	ChangeWorkspace(ctx context.Context, id api.WorkspaceID, change func(*api.Workspace) error) (api.Workspace, error)
 	Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error)
 	// ListWorkspaces lists those that are not removed, of which NamedWorkspaces and KeptWorkspaces
 	// select. The latter counts, up to most, what garbage collection never removes.
@@ -462,6 +464,9 @@ type Runs interface {
 	EndStep(ctx context.Context, run string, owner api.OwnerID, s RunStep) error
 	// RunSteps lists the steps of a run in the order in which they first began.
 	RunSteps(ctx context.Context, run string) ([]RunStep, error)
+	// RewindRun removes a step of an owner's run and those that first began after it, of which there are none if the step is not there.
+	// KindConflict, and no change, if one of them is keep.
+	RewindRun(ctx context.Context, run string, owner api.OwnerID, step, keep string) error
 	// EndRun ends a run and removes its steps. It returns the number of the event.
 	EndRun(ctx context.Context, run string, owner api.OwnerID, end RunEnd) (seq int64, err error)
 }

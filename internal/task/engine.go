@@ -71,8 +71,9 @@ type Config struct {
 	Journal  *journal.Journal
 	Events   func(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 	Appended func(api.Event)
-	// Stays returns why a task whose owner has ended cannot continue here; nil if it can. It may be nil.
-	Stays func(context.Context, api.Task) error
+	// Bring gets the files of a task here whose owner has ended, before it continues, if they are on another node; after an error the task is lost.
+	// It may be nil.
+	Bring func(context.Context, Brought) error
 	// Lessons are what earlier tasks taught; nil for none.
 	Lessons Lessons
 	// Documents are the stored documents of accounts; nil refuses requests that name one.
@@ -217,7 +218,7 @@ func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) 
 	go func() {
 		defer e.leave(t, r)
 		defer cancel()
-		e.run(life, t, ms, from, r)
+		e.brought(life, t, ms, from, r)
 	}()
 	return nil
 }

@@ -1,13 +1,16 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/task/journal"
+	"hortus.dev/internal/task/repo"
 )
 
 // resumption is a task of an owner that has ended, which is this owner's now.
@@ -72,9 +75,7 @@ func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int,
 		run := runs[t.ID]
 		delete(runs, t.ID)
 		why := api.Errorf(api.KindUnavailable, "the daemon that ran task %s ended before the task did", t.ID)
-		if stays := e.stays(ctx, t); stays != nil {
-			why = api.Errorf(api.KindUnavailable, "task %s cannot continue here: %w", t.ID, stays)
-		} else if e.takeTask(ctx, t, run) {
+		if e.takeTask(ctx, t, run) {
 			continue
 		}
 		if err := e.loseTask(ctx, t, run, why.WithHint("Run the request again. To see what was recorded: hortus task show %s.", t.ID)); err != nil {
@@ -82,14 +83,6 @@ func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int,
 		}
 	}
 	return n, e.endOrphans(ctx, runs)
-}
-
-// stays returns why a task cannot continue here; nil if nothing is known against it.
-func (e *Engine) stays(ctx context.Context, t api.Task) error {
-	if e.cfg.Stays == nil {
-		return nil
-	}
-	return e.cfg.Stays(ctx, t)
 }
 
 // Resume lets the tasks continue that [Engine.Recover] took over, on behalf of who requested them. It returns how many do.
@@ -167,9 +160,57 @@ func (e *Engine) resume(ctx context.Context, t api.Task, run *journal.Run) error
 	go func() {
 		defer e.leave(t, r)
 		defer cancel()
-		e.run(life, t, ms, from, r)
+		e.brought(life, t, ms, from, r)
 	}()
 	return nil
+}
+
+// Brought is a task that continues, for [Config.Bring].
+type Brought struct {
+	// Task has the names of its workspaces. Turn is set if it is a turn of a session.
+	Task *api.Task
+	Turn *repo.Turn
+	// Rewind removes a step from the journal, and what came after it: what they made is lost, and they are done again. KindConflict if a
+	// delivery is among them.
+	Rewind func(ctx context.Context, step string) error
+}
+
+// bring gets the files of a task here.
+func (e *Engine) bring(ctx context.Context, t *api.Task, turn *repo.Turn, run *journal.Run) error {
+	if e.cfg.Bring == nil || t.Create.Repo == nil {
+		return nil
+	}
+	keep := ""
+	if r := t.Create.Repo; r.Push || r.MergeRequest {
+		keep = repo.DeliverStep
+	}
+	return e.cfg.Bring(ctx, Brought{Task: t, Turn: turn, Rewind: func(ctx context.Context, step string) error {
+		if !run.Records() {
+			return nil
+		}
+		return run.Rewind(ctx, step, keep)
+	}})
+}
+
+// brought runs a task whose files may be on another node. Without them it is lost.
+func (e *Engine) brought(ctx context.Context, t api.Task, ms models, from source, r *activeTask) {
+	if err := e.bring(ctx, &t, from.turn, r.run); err != nil && ctx.Err() == nil {
+		e.bringFailed(ctx, t, r.run, err)
+		return
+	}
+	e.run(ctx, t, ms, from, r)
+}
+
+// bringFailed ends a task as lost whose files are not here.
+func (e *Engine) bringFailed(ctx context.Context, t api.Task, run *journal.Run, err error) {
+	if !run.Records() {
+		run = nil
+	}
+	hint := cmp.Or(api.HintOf(err), fmt.Sprintf("Run the request again. To see what was recorded: hortus task show %s.", t.ID))
+	err = e.loseTask(context.WithoutCancel(ctx), t, run, api.Errorf(api.KindUnavailable, "task %s cannot continue here: %w", t.ID, err).WithHint("%s", hint))
+	if err != nil {
+		e.cfg.Logger.Error("end a task that cannot be continued", "task", t.ID, "err", err)
+	}
 }
 
 // remember counts the events of a task, and its calls of models.

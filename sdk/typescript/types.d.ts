@@ -3072,6 +3072,7 @@ export interface Watched {
 
 export interface Workspace {
   account?: string;
+  archived?: WorkspaceArchive;
   createdAt: string;
   endedAt?: string;
   id: string;
@@ -3088,6 +3089,16 @@ export interface Workspace {
   task?: string;
   usage?: WorkspaceUsage;
   version?: WorkspaceVersion;
+}
+
+export interface WorkspaceArchive {
+  bytes: number;
+  layers: string[];
+  of: string;
+  ref: string;
+  step: string;
+  storedAt: string;
+  task: string;
 }
 
 export interface WorkspaceChange {

@@ -112,6 +112,7 @@ func testRunSteps(t *testing.T, s store.Store) {
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Error(diff)
 	}
+	testRewind(t, s, r.ID, a, want)
 	// What exceeds the journal is refused and leaves it as it is.
 	full := newRun(t, s, a, nil)
 	n := 0
@@ -128,6 +129,47 @@ func testRunSteps(t *testing.T, s store.Store) {
 		}
 	}
 	must(t, s.EndStep(ctx, full.ID, a, store.RunStep{Name: fmt.Sprint("s", n), EndedAt: began, Result: []byte("short")}))
+}
+
+// testRewind: a step goes with what began after it, by its owner alone, and unless one of them is to stay.
+func testRewind(t *testing.T, s store.Store, run string, owner api.OwnerID, was []store.RunStep) {
+	t.Helper()
+	ctx := t.Context()
+	left := func(want ...store.RunStep) {
+		t.Helper()
+		all, err := s.RunSteps(ctx, run)
+		if must(t, err); !cmp.Equal(want, all) {
+			t.Error(cmp.Diff(want, all))
+		}
+	}
+	begin := func(name string) store.RunStep {
+		t.Helper()
+		step := store.RunStep{Name: name, Try: 1, StartedAt: began.Add(5 * time.Second)}
+		_, err := s.BeginStep(ctx, run, owner, step)
+		must(t, err)
+		return step
+	}
+	begin("round 2")
+	begin("deliver")
+	begin("model 2")
+	wantKind(t, s.RewindRun(ctx, run, owner, "round 2", "deliver"), api.KindConflict)
+	wantKind(t, s.RewindRun(ctx, run, api.NewOwnerID(), "round 2", ""), api.KindConflict)
+	must(t, s.RewindRun(ctx, run, owner, "round 3", "deliver")) // it is not there
+	must(t, s.RewindRun(ctx, run, owner, "model 2", "deliver"))
+	must(t, s.RewindRun(ctx, run, owner, "round 2", ""))
+	left(was...)
+	must(t, s.RewindRun(ctx, run, owner, "tool 1", ""))
+	left(was[:1]...)
+	begin("tool 1") // it can be done again
+	must(t, s.RewindRun(ctx, run, owner, was[0].Name, "deliver"))
+	left()
+	// What was removed does not count any more.
+	for i := range 2*store.MaxRunBytes/store.MaxStepResult + 2 {
+		step := begin(fmt.Sprint("s", i))
+		step.EndedAt, step.Result = began.Add(6*time.Second), make([]byte, store.MaxStepResult)
+		must(t, s.EndStep(ctx, run, owner, step))
+		must(t, s.RewindRun(ctx, run, owner, step.Name, ""))
+	}
 }
 
 // testRunOwners: what an owner may write of a run, before and after another one took it over.

@@ -78,6 +78,18 @@ func testWorkspaces(t *testing.T, s store.Store) {
 	if diff := cmp.Diff(plain, got); diff != "" {
 		t.Error("update:", diff)
 	}
+	archived := &api.WorkspaceArchive{Ref: "0123", Bytes: 7, Of: id, Layers: []string{"a"}, Task: api.NewTaskID(), Step: "round 2", StoredAt: began}
+	changed, err := s.ChangeWorkspace(ctx, id, func(w *api.Workspace) error { w.Archived = archived; return nil })
+	must(t, err)
+	plain.Archived = archived
+	got, err = s.Workspace(ctx, id)
+	if must(t, err); !cmp.Equal(plain, got) || !cmp.Equal(plain, changed) {
+		t.Error("change:", cmp.Diff(plain, got), cmp.Diff(plain, changed))
+	}
+	_, err = s.ChangeWorkspace(ctx, id, func(*api.Workspace) error { return api.Errorf(api.KindConflict, "no") })
+	wantKind(t, err, api.KindConflict)
+	_, err = s.ChangeWorkspace(ctx, api.NewWorkspaceID(), func(*api.Workspace) error { return nil })
+	wantKind(t, err, api.KindNotFound)
 	wantKind(t, s.InsertWorkspace(ctx, w), api.KindExists)
 	wantKind(t, s.InsertWorkspace(ctx, api.Workspace{ID: api.NewWorkspaceID(), State: "odd", CreatedAt: began}), api.KindInvalid)
 	wantKind(t, s.InsertWorkspace(ctx, api.Workspace{ID: api.NewWorkspaceID(), State: api.WorkspaceIdle}), api.KindInvalid)

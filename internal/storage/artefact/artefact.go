@@ -2,6 +2,7 @@ package artefact
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -54,6 +55,9 @@ type Config struct {
 	Blobs archive.Blobs
 	// Key encrypts what is stored. It has KeyBytes bytes, and all hosts that share artefacts have it.
 	Key []byte
+	// Kind begins the names of objects, and says what the artefacts are of; empty is "snapshot". Stores of different kinds do not touch what the
+	// others have.
+	Kind string
 	// ChunkBytes is the size of a chunk before it is compressed, a multiple of 4096; 0 is 1 MiB.
 	ChunkBytes int
 	Now        func() time.Time
@@ -100,7 +104,7 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.prefix = "snapshot-" + hex.EncodeToString(id) + "-"
+	s.prefix = cmp.Or(cfg.Kind, "snapshot") + "-" + hex.EncodeToString(id) + "-"
 	block, err := aes.NewCipher(secret)
 	if err != nil {
 		return nil, err
@@ -108,8 +112,8 @@ func New(cfg Config) (*Store, error) {
 	if s.aead, err = cipher.NewGCM(block); err != nil {
 		return nil, err
 	}
-	// The fastest level takes as long for memory, and stores 1% more.
-	if s.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(workers), zstd.WithEncoderLevel(zstd.SpeedDefault)); err != nil {
+	// The fastest level takes as long for memory, and stores 1% more. A single segment has its size in the header, however small it is.
+	if s.zip, err = zstd.NewWriter(nil, zstd.WithSingleSegment(true), zstd.WithEncoderConcurrency(workers), zstd.WithEncoderLevel(zstd.SpeedDefault)); err != nil {
 		return nil, err
 	}
 	s.unzip, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(workers), zstd.WithDecoderMaxMemory(maxManifest))

@@ -94,6 +94,32 @@ func places(t testing.TB) map[string]archive.Blobs {
 	return map[string]archive.Blobs{"directory": archive.NewBounded(archive.Dir{Path: t.TempDir()}, 0), "object store": b}
 }
 
+// TestSmall: an artefact may be so small that its manifest is, too.
+func TestSmall(t *testing.T) {
+	s := open(t, archive.Dir{Path: t.TempDir()}, nil)
+	for name, b := range map[string][]byte{"empty": {}, "little": []byte("1")} {
+		files := map[string][]byte{"f": b}
+		dir, names := write(t, files)
+		saved, err := s.Save(t.Context(), name, dir, names, nil)
+		must(t, err)
+		to := t.TempDir()
+		must(t, s.Restore(t.Context(), saved.Ref, name, 1, to))
+		check(t, to, files)
+	}
+}
+
+// TestKinds: artefacts of one kind are not those of another one, and are not collected with them.
+func TestKinds(t *testing.T) {
+	blobs := archive.Dir{Path: t.TempDir()}
+	one, other := open(t, blobs, nil), open(t, blobs, func(cfg *artefact.Config) { cfg.Kind = "workspace" })
+	dir, names := write(t, map[string][]byte{"f": memory(1, 3)})
+	saved, err := one.Save(t.Context(), "x", dir, names, nil)
+	must(t, err)
+	if err := other.Restore(t.Context(), saved.Ref, "x", 1<<30, t.TempDir()); api.KindOf(err) != api.KindNotFound {
+		t.Error(err)
+	}
+}
+
 // TestRound: what is restored is what was saved, and pages of zeros and those of the parent are not stored.
 func TestRound(t *testing.T) {
 	for name, b := range places(t) {

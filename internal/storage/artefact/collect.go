@@ -26,7 +26,7 @@ func (s *Store) Collect(ctx context.Context, live func(context.Context) ([]Ref, 
 		return 0, err
 	}
 	if len(names) >= maxObjects {
-		return 0, api.Errorf(api.KindExhausted, "the archive has %d objects of snapshots, more than can be collected", len(names))
+		return 0, api.Errorf(api.KindExhausted, "the archive has %d objects %s*, more than can be collected", len(names), s.prefix)
 	}
 	// After the list: a manifest of the list that was just stored is named by a row now, or will be within the grace.
 	refs, err := live(ctx)

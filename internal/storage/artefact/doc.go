@@ -17,7 +17,7 @@
 //	snapshot-ID-DIGEST.chunk
 //	snapshot-ID-DIGEST.manifest
 //
-// ID follows from the key. Stores with different keys in one place do not touch what the others have.
+// ID follows from the key, and "snapshot" is the kind. Stores with different keys or kinds in one place do not touch what the others have.
 //
 // # Trust
 //

@@ -214,18 +214,26 @@ func (s *Store) update(ctx context.Context, rec record, change func(*api.Workspa
 	if s.cfg.Rows == nil {
 		return nil
 	}
-	w, err := s.cfg.Rows.Workspace(ctx, rec.ID)
-	if err != nil {
-		return err
+	if s.cfg.Elsewhere != nil {
+		w, err := s.cfg.Rows.Workspace(ctx, rec.ID)
+		if err == nil {
+			err = s.moved(ctx, w)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if w.State == api.WorkspaceRemoved {
-		return api.Errorf(api.KindNotFound, "workspace %s was removed", rec.ID)
-	}
-	change(&w)
-	if w.State == api.WorkspaceRemoved {
-		w.EndedAt = s.cfg.Now().UTC()
-	}
-	return s.cfg.Rows.UpdateWorkspace(ctx, w)
+	_, err := s.cfg.Rows.ChangeWorkspace(ctx, rec.ID, func(w *api.Workspace) error {
+		if w.State == api.WorkspaceRemoved {
+			return api.Errorf(api.KindNotFound, "workspace %s was removed", rec.ID)
+		}
+		change(w)
+		if w.State == api.WorkspaceRemoved {
+			w.EndedAt = s.cfg.Now().UTC()
+		}
+		return nil
+	})
+	return err
 }
 
 // row is update where nobody waits for the outcome: a row that is behind is brought

@@ -3,6 +3,8 @@ package workspace
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 
 	"hortus.dev/api"
 )
@@ -10,7 +12,7 @@ import (
 // Recover brings rows and directories together after an owner has gone: a row
 // without a directory is removed, a directory without a row gets one, and what was
 // active for an owner for which gone answers true is idle again. What such an owner made
-// for a fork that it did not complete is removed. It returns how many rows it changed. It comes after the recovery of sandboxes, which ends those
+// for a fork that it did not complete is removed, as is a directory whose row another node has. It returns how many rows it changed. It comes after the recovery of sandboxes, which ends those
 // that had a workspace.
 func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, error) {
 	if s.cfg.Rows == nil {
@@ -34,6 +36,11 @@ func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, 
 	for _, w := range rows {
 		known[w.ID] = true
 		switch {
+		case s.moved(ctx, w) != nil: // also if its owner has ended: the files were on that node
+			if present[w.ID] {
+				errs = append(errs, s.drop(w.ID))
+			}
+			continue
 		case w.Owner != "" && w.Owner != s.cfg.Owner && !gone(w.Owner):
 			continue // another daemon's, perhaps of another host
 		case !present[w.ID]:
@@ -72,4 +79,19 @@ func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, 
 	}
 	errs = append(errs, s.finishForks(here, gone))
 	return changed, errors.Join(errs...)
+}
+
+// drop removes what is left here of a workspace that another node has. Its row stays.
+func (s *Store) drop(id api.WorkspaceID) error {
+	l, err := s.lease(id)
+	if err != nil {
+		return err
+	}
+	defer unlock(l.dir)
+	away := filepath.Join(s.dir, gone+string(id))
+	if err := os.Rename(s.path(id), away); err != nil {
+		return api.Errorf(api.KindInternal, "workspace %s: remove: %w", id, err)
+	}
+	s.later(away, func() error { return s.remove(s.ctx, away) })
+	return nil
 }

@@ -50,6 +50,8 @@ const (
 type Rows interface {
 	InsertWorkspace(ctx context.Context, w api.Workspace) error
 	UpdateWorkspace(ctx context.Context, w api.Workspace) error
+	// ChangeWorkspace changes a row in one transaction; change may be called again.
+	ChangeWorkspace(ctx context.Context, id api.WorkspaceID, change func(*api.Workspace) error) (api.Workspace, error)
 	Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error)
 	// ListWorkspaces returns those that are not removed.
 	ListWorkspaces(ctx context.Context) ([]api.Workspace, error)
@@ -67,6 +69,8 @@ type Config struct {
 	Rows Rows
 	// Owner is the daemon run whose rows these are.
 	Owner api.OwnerID
+	// Elsewhere returns the name of the other node that an owner is or was a run of; empty if it is none's. It is nil where there are no nodes.
+	Elsewhere func(ctx context.Context, owner api.OwnerID) string
 	// Released, unless it is nil, is called when a lease of a workspace has ended. It must not wait.
 	Released func(id api.WorkspaceID)
 	Now      func() time.Time
@@ -78,6 +82,7 @@ type Config struct {
 //	<id>/upper, work      of the overlay; written by guests
 //	<id>/workspace.json   the record
 //	<id>/holder           the process that it was last mounted for
+//	<id>/beside           files that came with it from another node
 //	new-*, gone-*         being made or removed, or left by a process that died
 //
 // Its methods may be called from several goroutines.

@@ -40,6 +40,20 @@ func (m *memory) UpdateWorkspace(_ context.Context, w api.Workspace) error {
 	return nil
 }
 
+func (m *memory) ChangeWorkspace(_ context.Context, id api.WorkspaceID, change func(*api.Workspace) error) (api.Workspace, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w, ok := m.all[id]
+	if !ok {
+		return w, api.Errorf(api.KindNotFound, "workspace %s is not there", id)
+	}
+	err := change(&w)
+	if err == nil {
+		m.all[id] = w
+	}
+	return w, err
+}
+
 func (m *memory) Workspace(_ context.Context, id api.WorkspaceID) (api.Workspace, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -132,6 +132,11 @@ func (db *DB) UpdateWorkspace(ctx context.Context, w api.Workspace) error {
 	return db.workspaces.update(ctx, w)
 }
 
+// ChangeWorkspace implements store.Store.
+func (db *DB) ChangeWorkspace(ctx context.Context, id api.WorkspaceID, change func(*api.Workspace) error) (api.Workspace, error) {
+	return db.workspaces.change(ctx, id, change)
+}
+
 // Workspace implements store.Store.
 func (db *DB) Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error) {
 	return db.workspaces.get(ctx, db.read, id)

@@ -50,6 +50,13 @@ const (
 		UPDATE run_step
 		SET try = $3, started_at = $4
 		WHERE run = $1 AND name = $2`
+	// rewindSQL removes step $2 of run $1 and what began after it, which rewoundSQL counts, with those that are named $3.
+	rewindFrom = `
+		FROM run_step
+		WHERE run = $1 AND seq >= (SELECT seq FROM run_step WHERE run = $1 AND name = $2)`
+	rewoundSQL = `
+		SELECT count(*), coalesce(sum(octet_length(name) + octet_length(asked) + coalesce(octet_length(result), 0)), 0), coalesce(sum(CASE WHEN name = $3 THEN 1 ELSE 0 END), 0)` + rewindFrom
+	rewindSQL  = `DELETE` + rewindFrom
 	endStepSQL = `
 		UPDATE run_step
 		SET ended_at = $3, result = $4
@@ -274,6 +281,29 @@ func (db *DB) RunSteps(ctx context.Context, run string) ([]store.RunStep, error)
 	return list(ctx, db.read, "steps of run "+run, scanStep, selectStepSQL+`
 		WHERE run = (SELECT seq FROM run WHERE id = $1)
 		ORDER BY seq`, run)
+}
+
+// RewindRun implements store.Store.
+func (db *DB) RewindRun(ctx context.Context, run string, owner api.OwnerID, step, keep string) error {
+	return db.inRun(ctx, run, func(tx *sql.Tx) error {
+		seq, err := growRun(ctx, tx, run, owner, 0, 0)
+		if err != nil {
+			return err
+		}
+		var steps, size, kept int
+		err = tx.QueryRowContext(ctx, rewoundSQL, seq, step, keep).Scan(&steps, &size, &kept)
+		switch {
+		case err != nil || steps == 0:
+			return err
+		case kept > 0:
+			return api.Errorf(api.KindConflict, "step %q of run %s is done or was cut, and is not done again", keep, run)
+		}
+		if _, err = tx.ExecContext(ctx, rewindSQL, seq, step); err != nil {
+			return err
+		}
+		_, err = growRun(ctx, tx, run, owner, -steps, -size)
+		return err
+	})
 }
 
 // EndRun implements store.Store.

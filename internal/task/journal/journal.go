@@ -256,6 +256,23 @@ func (r *Run) Cancel(ctx context.Context) error {
 	return r.j.cfg.Rows.CancelRun(ctx, r.row.ID, r.j.cfg.Owner, r.j.now())
 }
 
+// Rewind removes the record of a step, and of all that began after it, so that they are done again: what they made is lost. It is for a run
+// that was taken over and of which nothing was asked. A step that is not recorded removes nothing. KindConflict, and no change, if keep would be removed.
+func (r *Run) Rewind(ctx context.Context, step, keep string) error {
+	if err := r.j.cfg.Rows.RewindRun(ctx, r.row.ID, r.j.cfg.Owner, step, keep); err != nil {
+		return err
+	}
+	steps, err := r.j.cfg.Rows.RunSteps(ctx, r.row.ID)
+	if err != nil {
+		return err
+	}
+	left := newRun(r.j, r.row, steps)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.steps, r.done = left.steps, left.done
+	return nil
+}
+
 // End ends the run, once, with what belongs to its end. A second call, by whomever, is KindConflict.
 func (r *Run) End(ctx context.Context, end store.RunEnd) (event int64, err error) {
 	if end.At.IsZero() {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -63,7 +64,10 @@ func (s *Service) mergeNow(ctx context.Context, id api.PlanID, name string) erro
 			return err
 		}
 		merged := ""
+		// Before a row names the result: what is completed has its commit in the archive.
+		archived := s.keepCommits(ctx, id, r, res.Commit, res.Draft)
 		err = s.item(id, name, func(o *openPlan, n int) error {
+			o.Archived = cmp.Or(archived, o.Archived)
 			switch {
 			case len(res.Conflicts)+len(res.Lost) > 0:
 				return s.conflict(ctx, o, n, r, res)

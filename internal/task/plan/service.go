@@ -60,9 +60,11 @@ type Config struct {
 	// Reviews reads merge requests that are followed, every FollowEvery (default 1 minute). Without it none can be.
 	Reviews     Reviews
 	FollowEvery time.Duration
-	Owner       api.OwnerID
-	Now         func() time.Time
-	Logger      *slog.Logger
+	// Archive has commits for other nodes; nil for none.
+	Archive Archive
+	Owner   api.OwnerID
+	Now     func() time.Time
+	Logger  *slog.Logger
 }
 
 // Service runs plans. Its methods may be called from several goroutines.
@@ -119,7 +121,11 @@ func (s *Service) Recover(ctx context.Context, gone func(api.OwnerID) bool) (n i
 		}
 		o, err := s.load(ctx, r)
 		if err == nil {
-			o.Owner = s.cfg.Owner
+			if o.Owner, o.now = s.cfg.Owner, s.cfg.Now().UTC(); s.cfg.Archive != nil {
+				err = s.missed(ctx, o)
+			}
+		}
+		if err == nil {
 			err = s.store(ctx, o, r.Owner)
 		}
 		if err != nil {

@@ -57,6 +57,8 @@ type record struct {
 	Final  api.TaskID `json:"final,omitempty"`
 	Judged string     `json:"judged,omitempty"`
 	Passed bool       `json:"passed,omitempty"`
+	// Archived names the commits of the plan in the archive, from which another node continues.
+	Archived string `json:"archived,omitempty"`
 }
 
 // item is an item as it is stored.

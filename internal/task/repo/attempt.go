@@ -84,8 +84,11 @@ func (w *attempt) finish(ctx context.Context, end End) End {
 	}
 	if _, err := w.collect(late, len(w.res.Rounds), true); err != nil {
 		w.project.cfg.Logger.Error("cannot commit partial work; keeping its workspace", "task", w.project.task.ID, "workspace", w.res.Workspace, "err", err)
-	} else if w.res.Head != "" {
-		w.res.Partial = true
+	} else {
+		w.res.Partial = w.res.Partial || w.res.Head != ""
+		if w.project.conversation != nil {
+			w.seal(late, len(w.res.Rounds)+1) // the next turn continues from these files
+		}
 	}
 	return end
 }

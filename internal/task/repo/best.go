@@ -131,7 +131,7 @@ func (f *group) decide(ctx context.Context) End {
 		if walled {
 			at = late
 		}
-		if err := w.keep(at, "deliver", w.deliver); err != nil {
+		if err := w.keep(at, DeliverStep, w.deliver); err != nil {
 			return w.broken(at, err)
 		}
 		return end

@@ -76,12 +76,39 @@ func (m *repository) fetched(ctx context.Context) (err error) {
 		err := m.fetch(ctx)
 		return m.base, err
 	})
-	if err != nil || m.repo != nil {
+	if err != nil {
 		return err
 	}
-	m.base = base
-	m.project.steps.recalled(api.RepoStepEvent{Step: "fetch", Repository: m.Name})
-	m.repo, err = m.project.cfg.Git.Find(m.URL)
+	if m.repo == nil {
+		m.base = base
+		m.project.steps.recalled(api.RepoStepEvent{Step: "fetch", Repository: m.Name})
+		return m.refetch(ctx)
+	}
+	return m.project.takeCommits(ctx, m.Name, m.repo)
+}
+
+// refetch finds the repository with the recorded commit. On another node than the one that recorded it, it is fetched again.
+func (m *repository) refetch(ctx context.Context) (err error) {
+	here := false
+	if m.repo, err = m.project.cfg.Git.Find(m.URL); err == nil {
+		here, err = m.repo.Has(ctx, m.base.Hash)
+	}
+	if err != nil && api.KindOf(err) != api.KindNotFound {
+		return err
+	}
+	if !here {
+		src, err := m.project.cfg.Deliverer.Source(ctx, m.URL)
+		if err != nil {
+			return err
+		}
+		if m.repo, _, err = m.project.cfg.Git.Update(ctx, src, nil); err != nil {
+			return err
+		}
+	}
+	if err := m.project.takeCommits(ctx, m.Name, m.repo); err != nil || here {
+		return err
+	}
+	_, err = m.repo.Resolve(ctx, m.base.Hash)
 	return err
 }
 
@@ -181,7 +208,7 @@ func agentStep(n int) string { return fmt.Sprintf("agent %d", n) }
 
 // boundary is a moment of the journal's clock: what follows does not depend on how long a sandbox took to start.
 func (w *attempt) boundary(ctx context.Context, n int) error {
-	_, err := journal.Do(ctx, w.journal, fmt.Sprint("round ", n), nil, func(context.Context, journal.Try) (int, error) { return n, nil })
+	_, err := journal.Do(ctx, w.journal, roundStep(n), nil, func(context.Context, journal.Try) (int, error) { return n, nil })
 	return err
 }
 
@@ -219,13 +246,31 @@ func (w *attempt) remember(ctx context.Context, n int, message string) (loop.Rep
 
 // collectRound commits what a round left.
 func (w *attempt) collectRound(ctx context.Context, n int, start time.Time) error {
-	return w.keep(ctx, fmt.Sprint("collect ", n), func(ctx context.Context) error {
+	executed := false
+	err := w.keep(ctx, fmt.Sprint("collect ", n), func(ctx context.Context) error {
+		executed = true
 		err := w.steps.do(ctx, api.RepoStepEvent{Step: "collect", Round: n}, func() (string, error) {
 			return w.collect(ctx, n, false)
 		})
 		w.res.Rounds[n-1].MS = w.project.cfg.Now().Sub(start).Milliseconds()
 		return err
 	})
+	if err == nil && executed { // otherwise the files may be those of later rounds by now
+		w.seal(ctx, n+1)
+	}
+	return err
+}
+
+// DeliverStep is the delivery of a verified result. It is done once.
+const DeliverStep = "deliver"
+
+// storedTime bounds how long a delivery waits for the archive.
+const storedTime = 30 * time.Second
+
+// deliverOnce delivers the result.
+func (w *attempt) deliverOnce(ctx context.Context) error {
+	w.awaitStored(ctx)
+	return w.keep(ctx, DeliverStep, w.deliver)
 }
 
 // place is workspace, but for a task that was cut after its row named its workspace and before that was recorded.

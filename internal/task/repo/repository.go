@@ -209,7 +209,9 @@ func (m *repository) recorded(res api.RepoResult) (api.RepoResult, error) {
 
 // meet makes one repository of the members, which have their commits.
 func (w *project) meet(ctx context.Context) (err error) {
-	w.repo, w.base, err = w.members.combine(ctx, w.cfg.Git)
+	if w.repo, w.base, err = w.members.combine(ctx, w.cfg.Git); err == nil && w.members.several() {
+		err = w.takeCommits(ctx, "", w.repo)
+	}
 	return err
 }
 

@@ -230,7 +230,7 @@ func (w *attempt) verdict(ctx context.Context, r *api.Round, rep loop.Report) (E
 		return End{}, false
 	}
 	if w.candidate == 0 { // of several, the chosen one is delivered
-		if err := w.keep(ctx, "deliver", w.deliver); err != nil {
+		if err := w.deliverOnce(ctx); err != nil {
 			return w.broken(ctx, err), true
 		}
 	}

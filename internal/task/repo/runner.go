@@ -19,7 +19,7 @@ import (
 	"hortus.dev/internal/task/journal"
 )
 
-// Config is what a Runner is made of. All fields but Candidates, Setup, Runtimes, Sessions, Kept, Contents, Logger and Now must be set.
+// Config is what a Runner is made of. All fields but Candidates, Setup, Runtimes, Sessions, Archive, Kept, Contents, Logger and Now must be set.
 type Config struct {
 	Git       *cache.Cache
 	Sandboxes Sandboxes
@@ -32,6 +32,8 @@ type Config struct {
 	Runtimes Runtimes
 	// Sessions keeps what outlives the turns of sessions; nil for no sessions.
 	Sessions Sessions
+	// Archive has files for other nodes; nil for none.
+	Archive Archive
 	// Kept finds what the gate said of a commit before the work of an earlier task, and Contents names all that a request's sandbox has
 	// beside its workspace. Without both, the gate runs for each task.
 	Kept     Kept

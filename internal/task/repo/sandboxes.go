@@ -238,6 +238,8 @@ type Turn struct {
 	Workspace api.WorkspaceID `json:"workspace,omitempty"`
 	Commit    string          `json:"commit,omitempty"`
 	Base      string          `json:"base,omitempty"`
+	// Checkpoint is the copy of the workspace after the turn before; empty if it has none.
+	Checkpoint api.WorkspaceID `json:"checkpoint,omitempty"`
 	// Head is the commit of the workspace before the turn; empty if nothing was changed.
 	Head string `json:"head,omitempty"`
 	// AgentSession is what the agent called the conversation, if it is a program.

@@ -2,9 +2,12 @@ package repo
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"hortus.dev/api"
@@ -18,6 +21,7 @@ import (
 type conversation struct {
 	turn     *Turn
 	sessions Sessions
+	archive  Archive // nil for none
 	now      func() time.Time
 	log      *slog.Logger
 }
@@ -27,7 +31,7 @@ func (r *Runner) conversation(job Job) *conversation {
 	if job.Turn == nil {
 		return nil
 	}
-	return &conversation{turn: job.Turn, sessions: r.cfg.Sessions, now: r.cfg.Now, log: r.cfg.Logger}
+	return &conversation{turn: job.Turn, sessions: r.cfg.Sessions, archive: r.cfg.Archive, now: r.cfg.Now, log: r.cfg.Logger}
 }
 
 // before is the result of the turn before, as far as this one continues it; nil if there is none.
@@ -42,7 +46,10 @@ func (c *conversation) before() *api.RepoResult {
 func (c *conversation) past() *loop.Past {
 	p := &loop.Past{}
 	for _, name := range c.turn.Transcripts {
-		f, err := os.Open(name)
+		f, err := os.Open(c.transcript(name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // its task had none, or it was too long ago
+		}
 		if err == nil {
 			err = p.Add(f)
 			f.Close()
@@ -52,6 +59,14 @@ func (c *conversation) past() *loop.Past {
 		}
 	}
 	return p
+}
+
+// transcript is where the transcript of a turn is: what another node had came with the workspace.
+func (c *conversation) transcript(name string) string {
+	if _, err := os.Stat(name); err == nil || c.archive == nil {
+		return name
+	}
+	return filepath.Join(c.archive.Beside(c.turn.Workspace), filepath.Base(name))
 }
 
 // intoLoop sets what a loop needs to continue the conversation.
@@ -192,7 +207,7 @@ func (w *attempt) turnRounds(ctx context.Context) End {
 			passed = true
 		}
 		if passed {
-			if err := w.keep(ctx, "deliver", w.deliver); err != nil {
+			if err := w.deliverOnce(ctx); err != nil {
 				return w.broken(ctx, err)
 			}
 			return End{Outcome: api.OutcomeVerified}

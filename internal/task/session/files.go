@@ -89,7 +89,7 @@ func (o *openSession) conversation(to int) (all []turn) {
 // transcripts are the files of what was said so far.
 func (s files) transcripts(o *openSession) (out []string) {
 	for _, t := range o.conversation(o.At) {
-		if name := s.transcript(o.ID, t.N); exists(name) {
+		if name := s.transcript(o.ID, t.N); exists(name) || t.Copy != "" { // which may be with the workspace
 			out = append(out, name)
 		}
 	}
@@ -101,9 +101,12 @@ func exists(name string) bool {
 	return err == nil
 }
 
+// emptyName is the name of the empty repository.
+const emptyName = "empty.git"
+
 // emptyRepository returns the repository of sessions without one: it has one commit, which has no files.
 func (s files) emptyRepository() (string, error) {
-	dir := filepath.Join(s.root, "empty.git")
+	dir := filepath.Join(s.root, emptyName)
 	if exists(dir) {
 		return dir, nil
 	}
@@ -122,6 +125,18 @@ func (s files) emptyRepository() (string, error) {
 		return "", api.Errorf(api.KindInternal, "create the empty repository of sessions: %w", err)
 	}
 	return dir, nil
+}
+
+// OwnEmpty has a turn of a session without a repository use the empty one of this daemon, if it began on another node.
+func (s *Service) OwnEmpty(r *api.RepoTask) error {
+	if filepath.Base(r.URL) != emptyName || !filepath.IsAbs(r.URL) || exists(r.URL) {
+		return nil
+	}
+	url, err := s.files.emptyRepository()
+	if err == nil {
+		r.URL = url
+	}
+	return err
 }
 
 // writeEmpty writes a bare git repository with an empty commit on main, the same each time.

@@ -268,6 +268,7 @@ type nextTurn struct {
 	turn     turn
 	session  words.Session
 	past     []string
+	copied   api.WorkspaceID // the checkpoint of the turn before; empty for none
 	requests []string
 	agent    string
 	settings words.Settings
@@ -305,7 +306,10 @@ func (s *Service) pick(id api.SessionID, w *worker, stop context.CancelFunc) (p 
 		for _, was := range o.conversation(t.After) {
 			requests = append(requests, was.Text)
 		}
-		p = nextTurn{requests: append(requests, t.Text), turn: *t, session: o.Session, past: s.files.transcripts(o), agent: o.AgentSession, settings: o.Settings}
+		if t.After > 0 {
+			p.copied = o.turns[t.After-1].Copy
+		}
+		p = nextTurn{copied: p.copied, requests: append(requests, t.Text), turn: *t, session: o.Session, past: s.files.transcripts(o), agent: o.AgentSession, settings: o.Settings}
 		ok = true
 		w.stops(stop)
 		return s.save(s.life, o)
@@ -356,7 +360,7 @@ func (s *Service) run(ctx context.Context, p nextTurn) (api.Task, error) {
 	s.cfg.Sandboxes.Stays(p.session.ID, set.Warm(), set.Paused())
 	t, err := s.cfg.Engine.StartTurn(by, task.Turn{ID: p.turn.Task, Create: create, Turn: repo.Turn{
 		Session: p.session.ID, N: p.turn.N, Transcripts: p.past, Workspace: p.session.Workspace, Commit: p.session.Commit, Base: p.session.Base,
-		Head: p.session.Head, AgentSession: p.agent, Requests: p.requests, Delivered: p.session.Delivery, Stays: set.Warm() > 0,
+		Checkpoint: p.copied, Head: p.session.Head, AgentSession: p.agent, Requests: p.requests, Delivered: p.session.Delivery, Stays: set.Warm() > 0,
 	}})
 	if err != nil {
 		return t, err

@@ -4070,6 +4070,7 @@ Workspace = TypedDict(
     "Workspace",
     {
         "account": 'NotRequired[str]',
+        "archived": 'NotRequired[WorkspaceArchive]',
         "createdAt": 'str',
         "endedAt": 'NotRequired[str]',
         "id": 'str',
@@ -4086,6 +4087,19 @@ Workspace = TypedDict(
         "task": 'NotRequired[str]',
         "usage": 'NotRequired[WorkspaceUsage]',
         "version": 'NotRequired[WorkspaceVersion]',
+    },
+)
+
+WorkspaceArchive = TypedDict(
+    "WorkspaceArchive",
+    {
+        "bytes": 'int',
+        "layers": 'List[str]',
+        "of": 'str',
+        "ref": 'str',
+        "step": 'str',
+        "storedAt": 'str',
+        "task": 'str',
     },
 )
 
