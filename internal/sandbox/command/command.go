@@ -145,6 +145,11 @@ func (x *command) cut(err error) error {
 		// Its record stays as it is until the sandbox continues.
 		x.release()
 		row := x.record()
+		if x.set.Sandbox.Row().Moving {
+			e := api.Errorf(api.KindUnavailable, "sandbox %s is moving to another node; command %s continues there", row.Sandbox, row.ID).WithHint("attach to it again in a moment")
+			e.RetryAfterMS = movedSoon
+			return e
+		}
 		return api.Errorf(api.KindConflict, "sandbox %s was paused to disk while command %s was running; the command continues when the sandbox resumes", row.Sandbox, row.ID).
 			WithHint("resume the sandbox and attach again: hortus sandbox resume %s", row.Sandbox)
 	}

@@ -1,0 +1,218 @@
+package manager
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/choice"
+	"hortus.dev/internal/sandbox/life"
+	"hortus.dev/internal/storage/layer"
+)
+
+// Mover moves sandboxes to daemons on other hosts that have the same rows and the same archive. It does not know them: who calls Move
+// changes the owner of the row.
+type Mover struct {
+	table     *table
+	lifecycle *lifecycle
+	pauser    *Pauser
+	sandboxes *Sandboxes
+	origins   *origins
+	chooser   *choice.Chooser
+	rows      sandbox.Rows
+	owner     api.OwnerID
+}
+
+// Restores lists what the saved states must be of that this host can restore, as digests: of a backend with its kernel, guest and
+// processor, and of this host's own programs.
+func (m *Mover) Restores(ctx context.Context) []string {
+	var out []string
+	for _, b := range m.origins.backends {
+		if !b.Capabilities().Save {
+			continue
+		}
+		for _, kind := range []api.SnapshotKind{api.SnapshotMemory, api.SnapshotFiles} {
+			if mark, err := b.Mark(ctx, kind); err == nil {
+				out = append(out, restores(mark))
+			}
+		}
+	}
+	if own, err := m.origins.templates.Layers(ctx, hostTemplate); err == nil {
+		out = append(out, ofHost(own)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// restores names what an image needs of its host.
+func restores(m api.ImageMark) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", m.Kernel, m.Guest, m.CPU))
+	return m.Backend + "-" + hex.EncodeToString(sum[:8])
+}
+
+// ofHost returns the layers of the programs of a host.
+func ofHost(all []layer.Digest) (out []string) {
+	for _, d := range all {
+		if strings.HasPrefix(string(d), "host-") {
+			out = append(out, string(d[:min(len(d), len("host-")+16)]))
+		}
+	}
+	return out
+}
+
+// Needs returns what another host must be able to restore, as Restores lists it, if it is to continue a sandbox of this daemon, or the
+// reason why the sandbox cannot be moved now. KindConflict is a reason that passes.
+func (m *Mover) Needs(ctx context.Context, id api.SandboxID) ([]string, error) {
+	in, row, err := m.table.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if in == nil {
+		if !suspended(row) || row.Owner != m.owner {
+			return nil, ended(row)
+		}
+		store, err := m.origins.store()
+		if err != nil {
+			return nil, err
+		}
+		s, err := store.Snapshot(ctx, row.Snapshot)
+		if err == nil && s.State != api.SnapshotReady {
+			err = api.Errorf(api.KindUnsupported, "its snapshot is %s%s", s.State, because(s.Reason))
+		}
+		return append(ofHost(layersOf(s)), restores(s.Image)), err
+	}
+	row = in.Row()
+	a, saves := m.chooser.Report(ctx, in.backend).Has(api.CapCheckpoint)
+	switch state := in.State(); {
+	case row.Workspace != "" || in.workspace != nil:
+		return nil, api.Errorf(api.KindUnsupported, "its workspace is on the disk of this node")
+	case row.Held:
+		return nil, api.Errorf(api.KindUnsupported, "it lives as long as a connection of its client to this node")
+	case !saves:
+		return nil, api.Errorf(api.KindUnsupported, "the %s backend cannot save its memory: %s", in.backend.Name(), a.Reason)
+	case state.Final() || state == life.Ending || state == life.Leaving:
+		return nil, refused(in)
+	case state == life.Queued || state == life.Starting || state == life.Restoring:
+		return nil, api.Errorf(api.KindConflict, "it is %s", state.Words())
+	}
+	mark, err := in.backend.Mark(ctx, api.SnapshotMemory)
+	return append(ofHost(in.layers), restores(mark)), err
+}
+
+// backWithin bounds how long a sandbox that could not be moved may take to continue here.
+const backWithin = 2 * time.Minute
+
+// Moved is what Move did.
+type Moved struct {
+	// Row is the sandbox as it was given away. Its Moving is true if it is to be resumed.
+	Row api.Sandbox
+	// Since is when it stopped running; zero if it was paused.
+	Since time.Time
+}
+
+// Move pauses a sandbox to disk, unless it is paused there, stores its state in the archive, and calls give, which makes another daemon the owner of the row
+// that it gets. Until give returns nothing can resume the sandbox here. The state that it has then is the other daemon's to resume:
+//
+//	moved, err := a.Mover.Move(ctx, id, false, func(ctx context.Context, row api.Sandbox) error { return rows.MoveSandbox(ctx, row, b) })
+//	if err == nil && moved.Row.Moving {
+//		_, err = b.Sandboxes.Resume(ctx, id) // on the other host
+//	}
+//
+// After an error the sandbox is this daemon's: it runs again if it ran before, and is paused to disk if it was paused. With leave it stays paused, to be resumed by
+// who takes it over. If the error of give left open whether the owner has changed, Move finds out before the sandbox continues here, and there is no error if it has.
+func (m *Mover) Move(ctx context.Context, id api.SandboxID, leave bool, give func(context.Context, api.Sandbox) error) (out Moved, err error) {
+	store, err := m.origins.store()
+	if err != nil {
+		return out, err
+	}
+	if _, busy := m.pauser.moving.LoadOrStore(id, true); busy {
+		return out, api.Errorf(api.KindConflict, "sandbox %s is being moved already", id)
+	}
+	defer m.pauser.moving.Delete(id)
+	if out, err = m.rest(ctx, id); err != nil {
+		return out, err
+	}
+	if _, err = store.Archive(ctx, out.Row.Snapshot); err == nil {
+		err = m.give(ctx, &out, give)
+	}
+	if err == nil || leave {
+		return out, err
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
+	defer cancel()
+	moved, berr := m.back(late, &out)
+	if moved {
+		return out, nil
+	}
+	return out, errors.Join(err, berr)
+}
+
+// rest pauses a sandbox to disk.
+func (m *Mover) rest(ctx context.Context, id api.SandboxID) (out Moved, err error) {
+	in, row, err := m.table.find(ctx, id)
+	switch {
+	case err != nil:
+		return out, err
+	case in == nil && suspended(row):
+		return Moved{Row: row}, nil
+	case in == nil:
+		return Moved{Row: row}, ended(row)
+	}
+	runs := in.State() != life.Paused
+	if !runs { // its memory is saved as that of a running one
+		if err := m.lifecycle.resume(ctx, in); err != nil {
+			return Moved{Row: in.Row()}, err
+		}
+	} else {
+		out.Since = time.Now()
+	}
+	out.Row, err = m.pauser.suspend(ctx, id, pausing{moving: runs})
+	if err != nil && !runs && in.State() == life.Running { // as it was
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+		defer cancel()
+		_, perr := m.sandboxes.Pause(late, id)
+		err = errors.Join(err, perr)
+	}
+	return out, err
+}
+
+// give calls f while nobody can resume the sandbox.
+func (m *Mover) give(ctx context.Context, out *Moved, f func(context.Context, api.Sandbox) error) error {
+	in, err := m.pauser.take(ctx, out.Row, nil, life.Restoring)
+	if err != nil {
+		return err
+	}
+	defer m.pauser.untake(in)
+	out.Row = in.Row()
+	return f(ctx, out.Row)
+}
+
+// back has a sandbox that ran continue here. The row is stored first: a change of its owner that is still on its way fails then. moved is true if the change
+// came first.
+func (m *Mover) back(ctx context.Context, out *Moved) (moved bool, err error) {
+	in, err := m.pauser.take(ctx, out.Row, nil, life.Restoring)
+	if err == nil {
+		in.Edit(func(row *api.Sandbox) { row.Moving = false })
+		err = m.lifecycle.store(ctx, in)
+		m.pauser.untake(in)
+	}
+	if err != nil {
+		now, rerr := m.rows.Sandbox(ctx, out.Row.ID)
+		return rerr == nil && now.Owner != m.owner, err
+	}
+	ran := out.Row.Moving
+	out.Row.Moving = false
+	if !ran {
+		return false, nil
+	}
+	m.pauser.moving.Delete(out.Row.ID)
+	out.Row, err = m.pauser.resumeFromDisk(ctx, out.Row, 0)
+	return false, err
+}
