@@ -26,5 +26,7 @@ type NodeCapacity struct {
 	// Isolations are the backends that can start sandboxes. Templates are names of templates and images, 200 at most.
 	Isolations []string `json:"isolations,omitempty"`
 	Templates  []string `json:"templates,omitempty"`
-	Version    string   `json:"version,omitempty"`
+	// Restores names the saved states that it can restore: digests of backends with their kernels, guests and processors, and of its own programs.
+	Restores []string `json:"restores,omitempty"`
+	Version  string   `json:"version,omitempty"`
 }

@@ -89,18 +89,18 @@ func (m *Mover) Needs(ctx context.Context, id api.SandboxID) ([]string, error) {
 		return append(ofHost(layersOf(s)), restores(s.Image)), err
 	}
 	row = in.Row()
-	a, saves := m.chooser.Report(ctx, in.backend).Has(api.CapCheckpoint)
 	switch state := in.State(); {
-	case row.Workspace != "" || in.workspace != nil:
-		return nil, api.Errorf(api.KindUnsupported, "its workspace is on the disk of this node")
-	case row.Held:
-		return nil, api.Errorf(api.KindUnsupported, "it lives as long as a connection of its client to this node")
-	case !saves:
-		return nil, api.Errorf(api.KindUnsupported, "the %s backend cannot save its memory: %s", in.backend.Name(), a.Reason)
 	case state.Final() || state == life.Ending || state == life.Leaving:
 		return nil, refused(in)
 	case state == life.Queued || state == life.Starting || state == life.Restoring:
 		return nil, api.Errorf(api.KindConflict, "it is %s", state.Words())
+	case row.Workspace != "" || in.workspace != nil:
+		return nil, api.Errorf(api.KindUnsupported, "its workspace is on the disk of this node")
+	case row.Held:
+		return nil, api.Errorf(api.KindUnsupported, "it lives as long as the connection of its client to this node")
+	}
+	if a, saves := m.chooser.Report(ctx, in.backend).Has(api.CapCheckpoint); !saves {
+		return nil, api.Errorf(api.KindUnsupported, "the %s backend cannot save its memory: %s", in.backend.Name(), a.Reason)
 	}
 	mark, err := in.backend.Mark(ctx, api.SnapshotMemory)
 	return append(ofHost(in.layers), restores(mark)), err

@@ -281,7 +281,7 @@ func TestNeeds(t *testing.T) {
 	if err := m.a.Sandboxes.Held(t.Context(), held.ID); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[api.SandboxID]string{held.ID: "a connection of its client", api.NewSandboxID(): "unknown sandbox"} {
+	for id, want := range map[api.SandboxID]string{held.ID: "the connection of its client", api.NewSandboxID(): "unknown sandbox"} {
 		if _, err := m.a.Mover.Needs(t.Context(), id); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
