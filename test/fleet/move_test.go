@@ -20,8 +20,8 @@ import (
 	"hortus.dev/test/world"
 )
 
-// counting is a program that counts in its memory, with a name that it makes up when it starts, and writes both to a file.
-const counting = `name=$(cat /proc/sys/kernel/random/uuid); i=0; while :; do i=$((i+1)); echo "$name $i" >/tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.1; done`
+// counting is a program that counts in its memory, with a name that it makes up when it starts, and writes both to a file, in place.
+const counting = `name=$(cat /proc/sys/kernel/random/uuid); i=1000; while :; do i=$((i+1)); echo "$name $i" 1<>/tmp/count; sleep 0.2; done`
 
 // counter is a sandbox in which the program runs.
 type counter struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ import (
 const (
 	// movesEvery is the time between two looks for what can be moved from a node that drains.
 	movesEvery = 3 * time.Second
-	// movesAtOnce is how many sandboxes of a node are moved at the same time.
+	// movesAtOnce is how many sandboxes of a node are moved at the same time, if it has as many processors: a sandbox does not run while its move waits for one.
 	movesAtOnce = 4
 	// moveAgain is the time after which a move that failed is tried again, and doubles with each failure up to moveAgainMost: each try stops the sandbox for a moment.
 	moveAgain     = 30 * time.Second
@@ -161,7 +162,7 @@ func (f *Fleet) Evacuate(ctx context.Context) (n int, err error) {
 // moveAll moves once what can be moved.
 func (f *Fleet) moveAll(ctx context.Context, leave bool) error {
 	all, err := f.sandboxesOn(ctx, f.cfg.Node)
-	turns := make(chan struct{}, movesAtOnce)
+	turns := make(chan struct{}, min(movesAtOnce, runtime.NumCPU()))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for _, s := range slices.Backward(all) { // the oldest first
