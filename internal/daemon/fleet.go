@@ -114,6 +114,18 @@ func (s *System) openFleet(ctx context.Context) error {
 	return nil
 }
 
+// moves returns what moves sandboxes to other nodes as this daemon stops; nil if none can resume them.
+func (s *System) moves() func(context.Context) {
+	if s.fleet == nil || s.archive == nil {
+		return nil
+	}
+	return func(ctx context.Context) {
+		began := time.Now()
+		n, err := s.fleet.Evacuate(ctx)
+		s.log.Info("moved sandboxes to other nodes", "moved", n, "left", s.sandboxes.Alive(), "seconds", time.Since(began).Round(100*time.Millisecond).Seconds(), "error", err)
+	}
+}
+
 // resumeAnywhere resumes a sandbox on the node that has it.
 func (s *System) resumeAnywhere(ctx context.Context, id api.SandboxID) error {
 	at, err := s.fleet.Locate(ctx, forward.Sandbox, string(id), true)

@@ -119,7 +119,7 @@ func TestSnapshotOnAnotherHost(t *testing.T) {
 	}
 
 	// A move: the row of the sandbox gets another owner.
-	gone := world.Must(h.a.Sandboxes.Mover.Move(ctx, s.ID(), false, func(ctx context.Context, row api.Sandbox) error {
+	gone := world.Must(h.a.Sandboxes.Mover.Move(ctx, s.ID(), nil, func(ctx context.Context, row api.Sandbox) error {
 		h.archived(row.Snapshot)
 		row.Owner = world.Must(h.b.DB.Sandbox(ctx, own.ID()))(t).Owner
 		return h.b.DB.InsertSandbox(ctx, row)

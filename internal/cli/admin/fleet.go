@@ -103,7 +103,7 @@ func (d *fleetDrainCmd) Run(ctx app.Context, a *app.App, c *client.Client) error
 	if d.Wait < 0 {
 		return api.Errorf(api.KindInvalid, "--wait %s is negative", d.Wait)
 	}
-	shown, ended := map[api.SandboxID]admin.SandboxMove{}, 0
+	shown, begun, ended := map[api.SandboxID]admin.SandboxMove{}, false, 0
 	for end := time.Now().Add(d.Wait); ; {
 		out, err := c.DrainNode(ctx, d.Node, admin.DrainNode{Force: d.Force})
 		if err != nil {
@@ -112,7 +112,8 @@ func (d *fleetDrainCmd) Run(ctx app.Context, a *app.App, c *client.Client) error
 		ended += out.Ended
 		out.Ended = ended
 		if !a.Flags.JSON {
-			if len(shown) == 0 && len(out.Moves) > 0 {
+			if out.Busy() && !begun {
+				begun = true
 				a.Note("%s takes nothing new; moving its sandboxes", human.Sanitize(out.Node.Name))
 			}
 			if err := showMoves(a, shown, out.Moves); err != nil {
@@ -186,9 +187,9 @@ func showDrained(a *app.App, out admin.DrainedNode) error {
 	if moved > 0 {
 		a.Note("moved: %s", sandboxes(moved))
 	}
-	if len(away) > 1 {
+	if n := len(away); n > 2 {
 		slices.Sort(away)
-		a.Note("stopped for %s in the median, %s at most", human.Duration(away[len(away)/2]), human.Duration(away[len(away)-1]))
+		a.Note("stopped for %s in the median, %s at most", human.Duration(away[n/2]), human.Duration(away[n-1]))
 	}
 	if out.Ended > 0 {
 		a.Note("ended: %s", sandboxes(out.Ended))

@@ -12,6 +12,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/server/placement"
 	"hortus.dev/internal/store"
 )
@@ -111,7 +112,7 @@ func (f *Fleet) startMoves() {
 		tick := time.NewTicker(movesEvery)
 		defer tick.Stop()
 		for {
-			if err := f.moveAll(m.ctx, false); err != nil && m.ctx.Err() == nil {
+			if err := f.moveAll(m.ctx, stop); err != nil && m.ctx.Err() == nil {
 				f.cfg.Logger.Warn("cannot look for sandboxes to move to other nodes; retrying", "error", err)
 			}
 			select {
@@ -148,7 +149,7 @@ func (f *Fleet) Evacuate(ctx context.Context) (n int, err error) {
 	f.leaving.Store(true)
 	f.draining.Store(true)
 	f.stopMoves(ctx)
-	err = f.moveAll(ctx, true)
+	err = f.moveAll(ctx, nil)
 	f.moves.mu.Lock()
 	defer f.moves.mu.Unlock()
 	for _, x := range f.moves.of {
@@ -159,8 +160,8 @@ func (f *Fleet) Evacuate(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// moveAll moves once what can be moved.
-func (f *Fleet) moveAll(ctx context.Context, leave bool) error {
+// moveAll moves once what can be moved, until stop is closed.
+func (f *Fleet) moveAll(ctx context.Context, stop <-chan struct{}) error {
 	all, err := f.sandboxesOn(ctx, f.cfg.Node)
 	turns := make(chan struct{}, min(movesAtOnce, runtime.NumCPU()))
 	var wg sync.WaitGroup
@@ -175,12 +176,14 @@ func (f *Fleet) moveAll(ctx context.Context, leave bool) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if f.leaving.Load() && !leave {
+		select {
+		case <-stop:
 			return nil // the rest is moved as the daemon stops
+		default:
 		}
 		wg.Go(func() {
 			defer func() { <-turns }()
-			f.moveOne(ctx, s, leave)
+			f.moveOne(ctx, s)
 		})
 	}
 	return err
@@ -236,12 +239,12 @@ func (f *Fleet) targets(ctx context.Context, s api.Sandbox, needs []string) ([]s
 			continue
 		}
 		p := placed(n)
-		free := f.placer.Free(p)
+		free, missing := f.placer.Free(p), lacks(n, needs)
 		switch {
 		case len(n.Capacity.Restores) == 0:
 			misfits = append(misfits, fmt.Sprintf("%s has no archive, or has just started", n.Name))
-		case slices.ContainsFunc(needs, func(need string) bool { return !slices.Contains(n.Capacity.Restores, need) }):
-			misfits = append(misfits, fmt.Sprintf("%s has another build, processor or other programs", n.Name))
+		case missing != "":
+			misfits = append(misfits, n.Name+" "+missing)
 		case (s.State != api.SandboxPaused || s.Moving) && free < s.Limits.MemoryBytes:
 			misfits = append(misfits, fmt.Sprintf("%s has %d MiB of memory free, %d MiB are needed", n.Name, max(free, 0)>>20, s.Limits.MemoryBytes>>20))
 		default:
@@ -260,6 +263,20 @@ func (f *Fleet) targets(ctx context.Context, s api.Sandbox, needs []string) ([]s
 		out = append(out, nodes[i])
 	}
 	return out, nil
+}
+
+// lacks says what keeps a node from restoring what needs lists; empty for nothing.
+func lacks(n store.Node, needs []string) string {
+	for _, need := range needs {
+		switch {
+		case slices.Contains(n.Capacity.Restores, need):
+		case strings.HasPrefix(need, manager.HostPrograms):
+			return "shows sandboxes other programs: a sandbox of the host template moves between machines and builds that are alike, one of an image between all"
+		default:
+			return "has another build of the backend, or another processor"
+		}
+	}
+	return ""
 }
 
 // order puts nodes in the order of placement, and counts a sandbox for the first one.
@@ -295,7 +312,7 @@ func (f *Fleet) worksFor(ctx context.Context, s api.Sandbox) error {
 }
 
 // moveOne moves one sandbox.
-func (f *Fleet) moveOne(ctx context.Context, s api.Sandbox, leave bool) {
+func (f *Fleet) moveOne(ctx context.Context, s api.Sandbox) {
 	id := s.ID
 	if !f.moves.start(id) {
 		return
@@ -306,7 +323,7 @@ func (f *Fleet) moveOne(ctx context.Context, s api.Sandbox, leave bool) {
 		f.moves.set(id, func(x *move) { x.State, x.Reason = admin.MoveRefused, err.Error() })
 		return
 	}
-	moved, err := f.cfg.Mover.Move(ctx, id, leave, func(ctx context.Context, row api.Sandbox) error {
+	moved, err := f.cfg.Mover.Move(ctx, id, f.leaving.Load, func(ctx context.Context, row api.Sandbox) error {
 		nodes, err := f.targets(ctx, row, needs) // they may have changed since
 		if err != nil {
 			return err

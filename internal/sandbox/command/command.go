@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -146,9 +147,9 @@ func (x *command) cut(err error) error {
 		x.release()
 		row := x.record()
 		if x.set.Sandbox.Row().Moving {
-			e := api.Errorf(api.KindUnavailable, "sandbox %s is moving to another node; command %s continues there", row.Sandbox, row.ID).WithHint("attach to it again in a moment")
-			e.RetryAfterMS = movedSoon
-			return e
+			return api.Errorf(api.KindUnavailable, "%w", &envd.Error{
+				Code: envd.CodeAborted, Message: fmt.Sprintf("sandbox %s is moving to another node, where command %s continues: attach to it again", row.Sandbox, row.ID),
+			})
 		}
 		return api.Errorf(api.KindConflict, "sandbox %s was paused to disk while command %s was running; the command continues when the sandbox resumes", row.Sandbox, row.ID).
 			WithHint("resume the sandbox and attach again: hortus sandbox resume %s", row.Sandbox)

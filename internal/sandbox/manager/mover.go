@@ -57,11 +57,14 @@ func restores(m api.ImageMark) string {
 	return m.Backend + "-" + hex.EncodeToString(sum[:8])
 }
 
+// HostPrograms begins what Needs and Restores list of the programs of a host.
+const HostPrograms = "host-"
+
 // ofHost returns the layers of the programs of a host.
 func ofHost(all []layer.Digest) (out []string) {
 	for _, d := range all {
-		if strings.HasPrefix(string(d), "host-") {
-			out = append(out, string(d[:min(len(d), len("host-")+16)]))
+		if strings.HasPrefix(string(d), HostPrograms) {
+			out = append(out, string(d[:min(len(d), len(HostPrograms)+16)]))
 		}
 	}
 	return out
@@ -120,14 +123,14 @@ type Moved struct {
 // Move pauses a sandbox to disk, unless it is paused there, stores its state in the archive, and calls give, which makes another daemon the owner of the row
 // that it gets. Until give returns nothing can resume the sandbox here. The state that it has then is the other daemon's to resume:
 //
-//	moved, err := a.Mover.Move(ctx, id, false, func(ctx context.Context, row api.Sandbox) error { return rows.MoveSandbox(ctx, row, b) })
+//	moved, err := a.Mover.Move(ctx, id, nil, func(ctx context.Context, row api.Sandbox) error { return rows.MoveSandbox(ctx, row, b) })
 //	if err == nil && moved.Row.Moving {
 //		_, err = b.Sandboxes.Resume(ctx, id) // on the other host
 //	}
 //
-// After an error the sandbox is this daemon's: it runs again if it ran before, and is paused to disk if it was paused. With leave it stays paused, to be resumed by
+// After an error the sandbox is this daemon's: it runs again if it ran before, and is paused to disk if it was paused. If leave, which may be nil, returns true then, it stays paused, to be resumed by
 // who takes it over. If the error of give left open whether the owner has changed, Move finds out before the sandbox continues here, and there is no error if it has.
-func (m *Mover) Move(ctx context.Context, id api.SandboxID, leave bool, give func(context.Context, api.Sandbox) error) (out Moved, err error) {
+func (m *Mover) Move(ctx context.Context, id api.SandboxID, leave func() bool, give func(context.Context, api.Sandbox) error) (out Moved, err error) {
 	store, err := m.origins.store()
 	if err != nil {
 		return out, err
@@ -142,7 +145,7 @@ func (m *Mover) Move(ctx context.Context, id api.SandboxID, leave bool, give fun
 	if _, err = store.Archive(ctx, out.Row.Snapshot); err == nil {
 		err = m.give(ctx, &out, give)
 	}
-	if err == nil || leave {
+	if err == nil || leave != nil && leave() {
 		return out, err
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)

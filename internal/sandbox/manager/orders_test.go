@@ -84,7 +84,7 @@ var ops = []struct {
 		o.Saver.Standstill(ctx, id, func(context.Context) error { runtime.Gosched(); return nil })
 	}},
 	{"move", func(ctx context.Context, o *orders, id api.SandboxID, n int) {
-		o.Mover.Move(ctx, id, n%3 == 0, func(context.Context, api.Sandbox) error { runtime.Gosched(); return errBroken })
+		o.Mover.Move(ctx, id, func() bool { return n%3 == 0 }, func(context.Context, api.Sandbox) error { runtime.Gosched(); return errBroken })
 	}},
 	{"yield", func(context.Context, *orders, api.SandboxID, int) { runtime.Gosched() }},
 }
