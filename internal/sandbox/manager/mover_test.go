@@ -287,3 +287,54 @@ func TestNeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestMoverDies: a daemon dies in the middle of a move. What it stored in the archive continues on the host that takes it over, once; what it did not store there is
+// not run anywhere.
+func TestMoverDies(t *testing.T) {
+	for name, archived := range map[string]bool{"after the archive": true, "before the archive": false} {
+		t.Run(name, func(t *testing.T) {
+			m := openMovers(t)
+			s := m.create(t)
+			_, err := m.a.Mover.Move(t.Context(), s.ID, func() bool { return true }, func(_ context.Context, row api.Sandbox) error {
+				if archived {
+					m.archive.mark(row.Snapshot)
+				}
+				return errBroken // here it dies
+			})
+			if !errors.Is(err, errBroken) {
+				t.Fatal(err)
+			}
+			if err := m.db.EndOwner(t.Context(), m.from, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			gone := func(id api.OwnerID) bool { return id == m.from }
+			if n, err := m.b.Recoverer.Lose(t.Context(), gone, func(api.OwnerID) string { return "node a ended" }); n != 0 || err != nil {
+				t.Errorf("%d are lost, %v", n, err)
+			}
+			if !archived {
+				m.want(t, s.ID, m.from, api.SandboxPaused, 0, 0)
+				return
+			}
+			m.want(t, s.ID, m.to, api.SandboxPaused, 0, 0)
+			if row, err := m.db.Sandbox(t.Context(), s.ID); err != nil || !row.Moving {
+				t.Errorf("nobody knows that it is to be resumed: %+v, %v", row, err)
+			}
+			if _, err := m.a.Sandboxes.Resume(t.Context(), s.ID); err == nil {
+				t.Error("the dead daemon resumes it, too")
+			}
+			if _, err := m.b.Sandboxes.Resume(t.Context(), s.ID); err != nil {
+				t.Error(err)
+			}
+			m.want(t, s.ID, m.to, api.SandboxRunning, 0, 1)
+		})
+	}
+}
+
+// mark notes that a snapshot is in the archive.
+func (a *archive) mark(id api.SnapshotID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.all[id]
+	s.Archived = "there"
+	a.all[id] = s
+}
