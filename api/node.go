@@ -10,6 +10,9 @@ const (
 	NodeDraining NodeState = "draining"
 )
 
+// HostPrograms begins what Restores of a [NodeCapacity] has of the node's own programs.
+const HostPrograms = "host-"
+
 // NodeCapacity is what a node has and promised, as of its last renewal.
 type NodeCapacity struct {
 	// MemoryBudget is the memory that can be promised to sandboxes, MemoryPromised what is, in bytes.

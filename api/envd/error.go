@@ -26,7 +26,7 @@ const (
 	CodeInternal           = "internal"
 	CodeUnavailable        = "unavailable"
 	CodeUnauthenticated    = "unauthenticated"
-	// CodeAborted ends the stream of a process that goes on elsewhere: connect to it again.
+	// CodeAborted ends the stream of a process that continues elsewhere: connect to it again.
 	CodeAborted = "aborted"
 )
 

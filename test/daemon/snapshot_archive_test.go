@@ -119,14 +119,13 @@ func TestSnapshotOnAnotherHost(t *testing.T) {
 	}
 
 	// A move: the row of the sandbox gets another owner.
-	gone := world.Must(h.a.Sandboxes.Mover.Move(ctx, s.ID(), nil, func(ctx context.Context, row api.Sandbox) error {
+	row, _, err := h.a.Sandboxes.Mover.Move(ctx, s.ID(), nil, func(ctx context.Context, row api.Sandbox) error {
 		h.archived(row.Snapshot)
 		row.Owner = world.Must(h.b.DB.Sandbox(ctx, own.ID()))(t).Owner
 		return h.b.DB.InsertSandbox(ctx, row)
-	}))(t)
-	row := gone.Row
-	if row.State != api.SandboxPaused || !row.Moving {
-		t.Fatalf("%+v", row)
+	})
+	if err != nil || row.State != api.SandboxPaused || !row.Moving {
+		t.Fatalf("%+v, %v", row, err)
 	}
 	moved := world.Must(h.b.Client.Sandboxes.Get(ctx, string(s.ID())))(t)
 	if r, err := moved.Resume(ctx); err != nil || r.State != api.SandboxRunning || r.ID != s.ID() {

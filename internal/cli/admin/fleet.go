@@ -213,7 +213,7 @@ func showDrained(a *app.App, out admin.DrainedNode) error {
 	default:
 		a.Note("still on %s%s", name, human.JoinNonEmpty(": ", sandboxes(len(out.Sandboxes)), human.Count(tasks, "running task")))
 		if len(out.Sandboxes) > 0 {
-			a.Note("the node goes on trying while it drains; --wait 10m waits for that, --force ends what cannot be moved")
+			a.Note("the node tries again while it drains; --wait 10m waits for that, --force ends what cannot be moved")
 		}
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/server/peer"
 	"hortus.dev/internal/server/placement"
 	"hortus.dev/internal/store"
@@ -37,7 +36,7 @@ type Mover interface {
 	Restores(ctx context.Context) []string
 	// Needs returns what another node must be able to restore to continue a sandbox, or why the sandbox stays: KindConflict if the reason passes.
 	Needs(ctx context.Context, id api.SandboxID) ([]string, error)
-	Move(ctx context.Context, id api.SandboxID, leave func() bool, give func(context.Context, api.Sandbox) error) (manager.Moved, error)
+	Move(ctx context.Context, id api.SandboxID, leave func() bool, give func(context.Context, api.Sandbox) error) (row api.Sandbox, since time.Time, err error)
 }
 
 // Config is what a node is.

@@ -12,7 +12,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
-	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/server/placement"
 	"hortus.dev/internal/store"
 )
@@ -270,7 +269,7 @@ func lacks(n store.Node, needs []string) string {
 	for _, need := range needs {
 		switch {
 		case slices.Contains(n.Capacity.Restores, need):
-		case strings.HasPrefix(need, manager.HostPrograms):
+		case strings.HasPrefix(need, api.HostPrograms):
 			return "shows sandboxes other programs: a sandbox of the host template moves between machines and builds that are alike, one of an image between all"
 		default:
 			return "has another build of the backend, or another processor"
@@ -323,7 +322,7 @@ func (f *Fleet) moveOne(ctx context.Context, s api.Sandbox) {
 		f.moves.set(id, func(x *move) { x.State, x.Reason = admin.MoveRefused, err.Error() })
 		return
 	}
-	moved, err := f.cfg.Mover.Move(ctx, id, f.leaving.Load, func(ctx context.Context, row api.Sandbox) error {
+	row, since, err := f.cfg.Mover.Move(ctx, id, f.leaving.Load, func(ctx context.Context, row api.Sandbox) error {
 		nodes, err := f.targets(ctx, row, needs) // they may have changed since
 		if err != nil {
 			return err
@@ -338,7 +337,7 @@ func (f *Fleet) moveOne(ctx context.Context, s api.Sandbox) {
 	})
 	if err != nil {
 		reason := err.Error()
-		if moved.Row.State == api.SandboxPaused && moved.Row.Moving {
+		if row.State == api.SandboxPaused && row.Moving {
 			reason += "; it is paused, and continues on the node that takes it over"
 		}
 		f.cfg.Logger.Warn("a sandbox was not moved to another node", "sandbox", id, "reason", reason)
@@ -351,16 +350,16 @@ func (f *Fleet) moveOne(ctx context.Context, s api.Sandbox) {
 	}
 	f.cfg.Moved(id, f.cfg.Name, to.Name)
 	reason := ""
-	if moved.Row.Moving {
+	if row.Moving {
 		if err := f.resume(ctx, id); err != nil {
 			reason = "it is paused there: " + err.Error()
 		}
 	}
-	f.cfg.Logger.Info("moved a sandbox to another node", "sandbox", id, "to", to.Name, "resumed", moved.Row.Moving && reason == "", "away", time.Since(moved.Since))
+	f.cfg.Logger.Info("moved a sandbox to another node", "sandbox", id, "to", to.Name, "resumed", row.Moving && reason == "", "away", time.Since(since))
 	f.moves.set(id, func(x *move) {
-		x.SandboxMove = admin.SandboxMove{Sandbox: id, State: admin.MoveDone, To: to.Name, Resumed: moved.Row.Moving && reason == "", Reason: reason}
-		if !moved.Since.IsZero() {
-			x.AwayMS = time.Since(moved.Since).Milliseconds()
+		x.SandboxMove = admin.SandboxMove{Sandbox: id, State: admin.MoveDone, To: to.Name, Resumed: row.Moving && reason == "", Reason: reason}
+		if !since.IsZero() {
+			x.AwayMS = time.Since(since).Milliseconds()
 		}
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
 	"hortus.dev/internal/daemon/fleet"
-	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/store/database"
 	"hortus.dev/test/patience"
 )
@@ -38,13 +37,12 @@ func (m *mover) Needs(_ context.Context, id api.SandboxID) ([]string, error) {
 	return m.needs(id)
 }
 
-func (m *mover) Move(ctx context.Context, id api.SandboxID, leave func() bool, give func(context.Context, api.Sandbox) error) (out manager.Moved, err error) {
+func (m *mover) Move(ctx context.Context, id api.SandboxID, leave func() bool, give func(context.Context, api.Sandbox) error) (row api.Sandbox, since time.Time, err error) {
 	m.mu.Lock()
 	m.moved++
 	m.mu.Unlock()
-	row, err := m.db.Sandbox(ctx, id)
-	if err != nil {
-		return out, err
+	if row, err = m.db.Sandbox(ctx, id); err != nil {
+		return row, since, err
 	}
 	before := row
 	try := func(step string) error {
@@ -53,12 +51,12 @@ func (m *mover) Move(ctx context.Context, id api.SandboxID, leave func() bool, g
 		}
 		return m.fails(step)
 	}
-	out.Since = time.Now()
+	since = time.Now()
 	if err = try("pause"); err == nil {
 		row.State, row.Snapshot, row.Moving = api.SandboxPaused, api.NewSnapshotID(), true
 		err = m.db.UpdateSandbox(ctx, row)
 	}
-	if out.Row = row; err == nil {
+	if err == nil {
 		err = try("archive")
 	}
 	if err == nil {
@@ -70,12 +68,11 @@ func (m *mover) Move(ctx context.Context, id api.SandboxID, leave func() bool, g
 		}
 		defer m.mu.Unlock()
 		if m.left {
-			return out, err
+			return row, since, err
 		}
-		out.Row = before
-		return out, errors.Join(err, m.db.UpdateSandbox(context.WithoutCancel(ctx), before))
+		return before, since, errors.Join(err, m.db.UpdateSandbox(context.WithoutCancel(ctx), before))
 	}
-	return out, try("given")
+	return row, since, try("given")
 }
 
 // pair is a node that drains, and another one.

@@ -57,14 +57,11 @@ func restores(m api.ImageMark) string {
 	return m.Backend + "-" + hex.EncodeToString(sum[:8])
 }
 
-// HostPrograms begins what Needs and Restores list of the programs of a host.
-const HostPrograms = "host-"
-
 // ofHost returns the layers of the programs of a host.
 func ofHost(all []layer.Digest) (out []string) {
 	for _, d := range all {
-		if strings.HasPrefix(string(d), HostPrograms) {
-			out = append(out, string(d[:min(len(d), len(HostPrograms)+16)]))
+		if strings.HasPrefix(string(d), api.HostPrograms) {
+			out = append(out, string(d[:min(len(d), len(api.HostPrograms)+16)]))
 		}
 	}
 	return out
@@ -112,110 +109,98 @@ func (m *Mover) Needs(ctx context.Context, id api.SandboxID) ([]string, error) {
 // backWithin bounds how long a sandbox that could not be moved may take to continue here.
 const backWithin = 2 * time.Minute
 
-// Moved is what Move did.
-type Moved struct {
-	// Row is the sandbox as it was given away. Its Moving is true if it is to be resumed.
-	Row api.Sandbox
-	// Since is when it stopped running; zero if it was paused.
-	Since time.Time
-}
-
 // Move pauses a sandbox to disk, unless it is paused there, stores its state in the archive, and calls give, which makes another daemon the owner of the row
 // that it gets. Until give returns nothing can resume the sandbox here. The state that it has then is the other daemon's to resume:
 //
-//	moved, err := a.Mover.Move(ctx, id, nil, func(ctx context.Context, row api.Sandbox) error { return rows.MoveSandbox(ctx, row, b) })
-//	if err == nil && moved.Row.Moving {
+//	row, since, err := a.Mover.Move(ctx, id, nil, func(ctx context.Context, row api.Sandbox) error { return rows.MoveSandbox(ctx, row, b) })
+//	if err == nil && row.Moving {
 //		_, err = b.Sandboxes.Resume(ctx, id) // on the other host
 //	}
 //
-// After an error the sandbox is this daemon's: it runs again if it ran before, and is paused to disk if it was paused. If leave, which may be nil, returns true then, it stays paused, to be resumed by
+// It returns the row as it was given away, which is Moving if the sandbox is to be resumed, and since when it does not run: zero if it was paused. After an error the sandbox is this daemon's: it runs again if it ran before, and is paused to disk if it was paused. If leave, which may be nil, returns true then, it stays paused, to be resumed by
 // who takes it over. If the error of give left open whether the owner has changed, Move finds out before the sandbox continues here, and there is no error if it has.
-func (m *Mover) Move(ctx context.Context, id api.SandboxID, leave func() bool, give func(context.Context, api.Sandbox) error) (out Moved, err error) {
+func (m *Mover) Move(ctx context.Context, id api.SandboxID, leave func() bool, give func(context.Context, api.Sandbox) error) (row api.Sandbox, since time.Time, err error) {
 	store, err := m.origins.store()
 	if err != nil {
-		return out, err
+		return row, since, err
 	}
 	if _, busy := m.pauser.moving.LoadOrStore(id, true); busy {
-		return out, api.Errorf(api.KindConflict, "sandbox %s is being moved already", id)
+		return row, since, api.Errorf(api.KindConflict, "sandbox %s is being moved already", id)
 	}
 	defer m.pauser.moving.Delete(id)
-	if out, err = m.rest(ctx, id); err != nil {
-		return out, err
+	if row, since, err = m.rest(ctx, id); err != nil {
+		return row, since, err
 	}
-	if _, err = store.Archive(ctx, out.Row.Snapshot); err == nil {
-		err = m.give(ctx, &out, give)
+	if _, err = store.Archive(ctx, row.Snapshot); err == nil {
+		err = m.give(ctx, &row, give)
 	}
 	if err == nil || leave != nil && leave() {
-		return out, err
+		return row, since, err
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
 	defer cancel()
-	moved, berr := m.back(late, &out)
+	moved, berr := m.back(late, &row)
 	if moved {
-		return out, nil
+		return row, since, nil
 	}
-	return out, errors.Join(err, berr)
+	return row, since, errors.Join(err, berr)
 }
 
 // rest pauses a sandbox to disk.
-func (m *Mover) rest(ctx context.Context, id api.SandboxID) (out Moved, err error) {
+func (m *Mover) rest(ctx context.Context, id api.SandboxID) (row api.Sandbox, since time.Time, err error) {
 	in, row, err := m.table.find(ctx, id)
 	switch {
-	case err != nil:
-		return out, err
-	case in == nil && suspended(row):
-		return Moved{Row: row}, nil
+	case err != nil || in == nil && suspended(row):
+		return row, since, err
 	case in == nil:
-		return Moved{Row: row}, ended(row)
+		return row, since, ended(row)
 	}
 	runs := in.State() != life.Paused
-	if !runs { // its memory is saved as that of a running one
-		if err := m.lifecycle.resume(ctx, in); err != nil {
-			return Moved{Row: in.Row()}, err
-		}
-	} else {
-		out.Since = time.Now()
+	if runs {
+		since = time.Now()
+	} else if err := m.lifecycle.resume(ctx, in); err != nil { // its memory is saved as that of a running one
+		return in.Row(), since, err
 	}
-	out.Row, err = m.pauser.suspend(ctx, id, pausing{moving: runs})
+	row, err = m.pauser.suspend(ctx, id, pausing{moving: runs})
 	if err != nil && !runs && in.State() == life.Running { // as it was
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 		defer cancel()
 		_, perr := m.sandboxes.Pause(late, id)
 		err = errors.Join(err, perr)
 	}
-	return out, err
+	return row, since, err
 }
 
-// give calls f while nobody can resume the sandbox.
-func (m *Mover) give(ctx context.Context, out *Moved, f func(context.Context, api.Sandbox) error) error {
-	in, err := m.pauser.take(ctx, out.Row, nil, life.Restoring)
+// give calls f while no caller can resume the sandbox.
+func (m *Mover) give(ctx context.Context, row *api.Sandbox, f func(context.Context, api.Sandbox) error) error {
+	in, err := m.pauser.take(ctx, *row, nil, life.Restoring)
 	if err != nil {
 		return err
 	}
 	defer m.pauser.untake(in)
-	out.Row = in.Row()
-	return f(ctx, out.Row)
+	*row = in.Row()
+	return f(ctx, *row)
 }
 
 // back has a sandbox that ran continue here. The row is stored first: a change of its owner that is still on its way fails then. moved is true if the change
 // came first.
-func (m *Mover) back(ctx context.Context, out *Moved) (moved bool, err error) {
-	in, err := m.pauser.take(ctx, out.Row, nil, life.Restoring)
+func (m *Mover) back(ctx context.Context, row *api.Sandbox) (moved bool, err error) {
+	in, err := m.pauser.take(ctx, *row, nil, life.Restoring)
 	if err == nil {
 		in.Edit(func(row *api.Sandbox) { row.Moving = false })
 		err = m.lifecycle.store(ctx, in)
 		m.pauser.untake(in)
 	}
 	if err != nil {
-		now, rerr := m.rows.Sandbox(ctx, out.Row.ID)
+		now, rerr := m.rows.Sandbox(ctx, row.ID)
 		return rerr == nil && now.Owner != m.owner, err
 	}
-	ran := out.Row.Moving
-	out.Row.Moving = false
+	ran := row.Moving
+	row.Moving = false
 	if !ran {
 		return false, nil
 	}
-	m.pauser.moving.Delete(out.Row.ID)
-	out.Row, err = m.pauser.resumeFromDisk(ctx, out.Row, 0)
+	m.pauser.moving.Delete(row.ID)
+	*row, err = m.pauser.resumeFromDisk(ctx, *row, 0)
 	return false, err
 }

@@ -133,7 +133,7 @@ func TestMove(t *testing.T) {
 			if err != nil || len(needs) == 0 || !strings.Contains(strings.Join(m.b.Mover.Restores(t.Context()), " "), needs[0]) {
 				t.Errorf("it needs %q, %v", needs, err)
 			}
-			moved, err := m.a.Mover.Move(t.Context(), s.ID, nil, func(ctx context.Context, row api.Sandbox) error {
+			given, since, err := m.a.Mover.Move(t.Context(), s.ID, nil, func(ctx context.Context, row api.Sandbox) error {
 				// Nobody resumes it meanwhile, and nothing of it runs.
 				if _, err := m.a.Sandboxes.Resume(ctx, s.ID); err == nil {
 					t.Error("it was resumed during the move")
@@ -141,8 +141,8 @@ func TestMove(t *testing.T) {
 				m.want(t, s.ID, m.from, api.SandboxPaused, 0, 0)
 				return m.give(ctx, row)
 			})
-			if err != nil || moved.Row.Moving != (name == "running") || moved.Since.IsZero() == moved.Row.Moving {
-				t.Fatalf("%+v, %v", moved, err)
+			if err != nil || given.Moving != (name == "running") || since.IsZero() == given.Moving {
+				t.Fatalf("%+v, %s, %v", given, since, err)
 			}
 			m.want(t, s.ID, m.to, api.SandboxPaused, 0, 0)
 			if _, err := m.a.Sandboxes.Resume(t.Context(), s.ID); err == nil {
@@ -189,7 +189,7 @@ func TestMoveFails(t *testing.T) {
 			if tt.give != nil {
 				give = func(ctx context.Context, s api.Sandbox) error { return tt.give(m, ctx, s) }
 			}
-			_, err := m.a.Mover.Move(t.Context(), s.ID, func() bool { return tt.leave }, give)
+			_, _, err := m.a.Mover.Move(t.Context(), s.ID, func() bool { return tt.leave }, give)
 			if tt.moved != (err == nil) || err != nil && !errors.Is(err, broken) {
 				t.Errorf("the error is %v", err)
 			}
@@ -206,7 +206,7 @@ func TestMoveFails(t *testing.T) {
 			}
 			if tt.state == api.SandboxRunning { // and it can be moved again
 				m.archive.fail, m.archive.refuse = nil, nil
-				if _, err := m.a.Mover.Move(t.Context(), s.ID, nil, m.give); err != nil {
+				if _, _, err := m.a.Mover.Move(t.Context(), s.ID, nil, m.give); err != nil {
 					t.Error(err)
 				}
 			}
@@ -242,7 +242,7 @@ func TestMoveKilled(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := m.a.Mover.Move(t.Context(), s.ID, nil, m.give); err == nil {
+	if _, _, err := m.a.Mover.Move(t.Context(), s.ID, nil, m.give); err == nil {
 		t.Error("it was moved")
 	}
 	m.want(t, s.ID, m.from, api.SandboxEnded, 0, 0)
@@ -263,12 +263,12 @@ func TestMoveWhileUsed(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			if _, err := m.a.Mover.Move(t.Context(), s.ID, nil, m.give); api.KindOf(err) != api.KindConflict {
+			if _, _, err := m.a.Mover.Move(t.Context(), s.ID, nil, m.give); api.KindOf(err) != api.KindConflict {
 				t.Errorf("a second move: %v", err)
 			}
 		})
 	}
-	if _, err := m.a.Mover.Move(t.Context(), s.ID, nil, m.give); err != nil {
+	if _, _, err := m.a.Mover.Move(t.Context(), s.ID, nil, m.give); err != nil {
 		t.Fatal(err)
 	}
 	m.want(t, s.ID, m.to, api.SandboxPaused, 0, 0)
@@ -295,7 +295,7 @@ func TestMoverDies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := openMovers(t)
 			s := m.create(t)
-			_, err := m.a.Mover.Move(t.Context(), s.ID, func() bool { return true }, func(_ context.Context, row api.Sandbox) error {
+			_, _, err := m.a.Mover.Move(t.Context(), s.ID, func() bool { return true }, func(_ context.Context, row api.Sandbox) error {
 				if archived {
 					m.archive.mark(row.Snapshot)
 				}
