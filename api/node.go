@@ -10,6 +10,9 @@ const (
 	NodeDraining NodeState = "draining"
 )
 
+// HostPrograms begins what Restores of a [NodeCapacity] has of the node's own programs.
+const HostPrograms = "host-"
+
 // NodeCapacity is what a node has and promised, as of its last renewal.
 type NodeCapacity struct {
 	// MemoryBudget is the memory that can be promised to sandboxes, MemoryPromised what is, in bytes.
@@ -26,5 +29,7 @@ type NodeCapacity struct {
 	// Isolations are the backends that can start sandboxes. Templates are names of templates and images, 200 at most.
 	Isolations []string `json:"isolations,omitempty"`
 	Templates  []string `json:"templates,omitempty"`
-	Version    string   `json:"version,omitempty"`
+	// Restores names the saved states that it can restore: digests of backends with their kernels, guests and processors, and of its own programs.
+	Restores []string `json:"restores,omitempty"`
+	Version  string   `json:"version,omitempty"`
 }

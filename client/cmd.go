@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"hortus.dev/api"
@@ -41,6 +42,8 @@ type Cmd struct {
 	ctx     context.Context
 	stream  *envd.ProcessStream
 	pid     uint32
+	exec    api.ExecID     // of one that was attached to; that of a started one is found when it is needed
+	at      int64          // the offset of the next byte of output
 	pipe    *io.PipeReader // given out by StdinPipe; closed when the command ended
 	stopIn  context.CancelFunc
 	inputs  chan error
@@ -188,7 +191,7 @@ func (c *Cmd) Wait() error {
 	}
 	c.waited = true
 	defer c.leave(nil)
-	defer c.stream.Close()
+	defer func() { c.stream.Close() }()
 	stop := context.AfterFunc(c.ctx, func() {
 		// The stream ends with the context; the command must be distinguished.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
@@ -225,8 +228,14 @@ func (c *Cmd) output() (*envd.EndEvent, error) {
 	var failed error
 	for {
 		ev, err := c.stream.Next()
+		if isMoved(err) && c.reattach() {
+			continue
+		}
 		if err != nil {
 			return nil, err
+		}
+		if ev.Start != nil {
+			c.at = max(c.at, ev.Start.Offset)
 		}
 		if ev.End != nil {
 			end := *ev.End
@@ -237,7 +246,11 @@ func (c *Cmd) output() (*envd.EndEvent, error) {
 			}
 			return &end, failed
 		}
-		if ev.Data == nil || failed != nil {
+		if ev.Data == nil {
+			continue
+		}
+		c.at += int64(len(ev.Data.Stdout) + len(ev.Data.Stderr) + len(ev.Data.PTY))
+		if failed != nil {
 			continue
 		}
 		for _, o := range []struct {
@@ -252,6 +265,55 @@ func (c *Cmd) output() (*envd.EndEvent, error) {
 			}
 		}
 	}
+}
+
+const (
+	// moveWait is how long the sandbox of a command may take to continue on another node, and moveLook the time between two attempts.
+	moveWait = time.Minute
+	moveLook = 200 * time.Millisecond
+)
+
+// isMoved reports whether a stream ended because its sandbox is moved to another node.
+func isMoved(err error) bool {
+	var e *envd.Error
+	return errors.As(err, &e) && e.Code == envd.CodeAborted
+}
+
+// reattach reads on where the stream ended, when the sandbox has arrived on another node. It returns false if that is not possible: then the error
+// of the stream counts.
+func (c *Cmd) reattach() bool {
+	ctx := c.reading
+	if c.exec == "" {
+		all, err := c.sandbox.Execs(ctx)
+		i := slices.IndexFunc(all, func(x api.Exec) bool { return x.State == api.ExecRunning && x.PID == int(c.pid) }) // the newest first
+		if err != nil || i < 0 {
+			return false
+		}
+		c.exec = all[i].ID
+	}
+	for end := time.Now().Add(moveWait); time.Now().Before(end) && ctx.Err() == nil; {
+		next, err := c.sandbox.guest.Connect(ctx, envd.Selector{}, envd.ConnectOptions{ExecID: string(c.exec), Offset: c.at})
+		var first *envd.ProcessEvent
+		if err == nil {
+			if first, err = next.Next(); err == nil && first.Start != nil && first.Start.Offset <= c.at {
+				c.stream.Close()
+				c.stream = next
+				return true
+			}
+			next.Close()
+		}
+		if err == nil { // output is lost, or it is no stream of a process
+			return false
+		}
+		if kind := api.KindOf(guestError(err)); kind != api.KindUnavailable && kind != api.KindConflict {
+			return false
+		}
+		select {
+		case <-time.After(moveLook):
+		case <-ctx.Done():
+		}
+	}
+	return false
 }
 
 func exitOf(end *envd.EndEvent) api.Exit {
@@ -332,8 +394,8 @@ func (s *Sandbox) Attach(ctx context.Context, exec api.ExecID, offset int64, std
 	if err != nil {
 		return guestError(err)
 	}
-	c := &Cmd{Stdout: stdout, Stderr: stderr, sandbox: s, ctx: ctx, stream: stream}
-	defer stream.Close()
+	c := &Cmd{Stdout: stdout, Stderr: stderr, sandbox: s, ctx: ctx, reading: ctx, stream: stream, exec: exec}
+	defer func() { c.stream.Close() }()
 	end, err := c.output()
 	if err != nil {
 		return guestError(err)

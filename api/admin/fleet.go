@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"time"
 
 	"hortus.dev/api"
@@ -30,16 +31,46 @@ type FleetNode struct {
 	Capacity api.NodeCapacity `json:"capacity"`
 }
 
-// DrainNode has a node take nothing new.
+// DrainNode has a node take nothing new, and move its sandboxes to other nodes.
 type DrainNode struct {
-	// Force ends the sandboxes of the node, too. They lose their memory and all files that are not in a workspace.
+	// Force ends the sandboxes that cannot be moved. They lose their memory and all files that are not in a workspace.
 	Force bool `json:"force,omitempty"`
 }
 
-// DrainedNode is the answer: what is still on the node.
+// DrainedNode is the answer: what is still on the node, and what it moved since it drains.
 type DrainedNode struct {
 	Node FleetNode `json:"node"`
-	// Sandboxes stay until they end. Ended counts those that Force ended.
+	// Sandboxes are still on the node. Ended counts those that Force ended.
 	Sandboxes []api.SandboxID `json:"sandboxes"`
 	Ended     int             `json:"ended,omitempty"`
+	// Moves says what becomes of each sandbox. It is empty if the node does not answer for itself.
+	Moves []SandboxMove `json:"moves,omitempty"`
+}
+
+// Busy reports whether a sandbox is being moved, or is going to be.
+func (d DrainedNode) Busy() bool {
+	return slices.ContainsFunc(d.Moves, func(m SandboxMove) bool { return m.State == MovePending || m.State == MoveRunning })
+}
+
+// MoveState is how far the move of a sandbox is.
+type MoveState string
+
+const (
+	MovePending MoveState = "pending" // it is going to be moved
+	MoveRunning MoveState = "moving"
+	MoveDone    MoveState = "moved"
+	MoveRefused MoveState = "stays" // it cannot be moved now; the node tries again
+)
+
+// SandboxMove is the move of one sandbox to another node.
+type SandboxMove struct {
+	Sandbox api.SandboxID `json:"sandbox"`
+	State   MoveState     `json:"state"`
+	// To is the name of the other node, and Resumed is true if the sandbox runs there. One that was paused stays paused.
+	To      string `json:"to,omitempty"`
+	Resumed bool   `json:"resumed,omitempty"`
+	// AwayMS is how long it did not run.
+	AwayMS int64 `json:"awayMs,omitempty"`
+	// Reason is why it stays or waits, or why it does not run at the other node.
+	Reason string `json:"reason,omitempty"`
 }

@@ -26,6 +26,8 @@ const (
 	CodeInternal           = "internal"
 	CodeUnavailable        = "unavailable"
 	CodeUnauthenticated    = "unauthenticated"
+	// CodeAborted ends the stream of a process that continues elsewhere: connect to it again.
+	CodeAborted = "aborted"
 )
 
 // codes relates each code to the HTTP status of a unary answer and to the kind
@@ -51,7 +53,7 @@ var codes = [...]struct {
 	{CodeFailedPrecondition, 400, api.KindDeclined},
 	{CodeInternal, 500, api.KindInternal},
 	{CodeUnknown, 500, api.KindInternal},
-	{"aborted", 409, api.KindConflict},
+	{CodeAborted, 409, api.KindConflict},
 	{"out_of_range", 400, api.KindInvalid},
 	{"data_loss", 500, api.KindInternal},
 }

@@ -12,16 +12,16 @@ import (
 	"hortus.dev/internal/egress/registrycache"
 	"hortus.dev/internal/egress/server"
 	"hortus.dev/internal/platform/proc"
-	"hortus.dev/internal/platform/secretfile"
 	"hortus.dev/internal/secret"
 	"hortus.dev/internal/telemetry"
 )
 
 // openEgress opens what serves the outgoing connections of sandboxes.
-func (s *System) openEgress() (*server.Server, error) {
-	key, err := secretfile.Open(s.dir.Path("egress.key"))
+func (s *System) openEgress(ctx context.Context) (*server.Server, error) {
+	// A sandbox that is moved to another node trusts the authority that it had.
+	key, err := s.sharedSecret(ctx, "egress.key")
 	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "data directory: %w", err)
+		return nil, err
 	}
 	authorities, err := authority.New(key)
 	if err != nil {

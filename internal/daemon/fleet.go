@@ -76,6 +76,10 @@ func (s *System) openFleet(ctx context.Context) error {
 			isolations = append(isolations, r.Backend)
 		}
 	}
+	var mover fleet.Mover
+	if s.archive != nil {
+		mover = s.sandboxes.Mover
+	}
 	s.fleet, err = fleet.Join(ctx, fleet.Config{
 		Node: s.node, Owner: s.owner.Owner.ID, Name: cmp.Or(c.Name, host), Address: address, Rows: s.db, Logger: s.log,
 		Sandbox: s.sandboxes.Sandboxes.Get,
@@ -86,6 +90,11 @@ func (s *System) openFleet(ctx context.Context) error {
 			return s.snapshots.Template(ctx, account, name)
 		},
 		Capacity: func(context.Context) api.NodeCapacity { return s.capacity(isolations) },
+		Mover:    mover, Resume: s.resumeAnywhere,
+		Moved: func(id api.SandboxID, from, to string) {
+			s.facts().Append(context.WithoutCancel(ctx), api.Stream{Kind: api.StreamSandbox, ID: string(id)}, api.EventSandboxState,
+				api.SandboxStateEvent{State: api.SandboxPaused, Reason: "moved from node " + from + " to node " + to})
+		},
 		Kill: func(ctx context.Context, id api.SandboxID) error {
 			_, _, err := s.sandboxes.Sandboxes.Kill(ctx, id)
 			return err
@@ -103,6 +112,33 @@ func (s *System) openFleet(ctx context.Context) error {
 	s.forwarder = forward.New(forward.Config{Self: s.node, Directory: s.fleet, Choose: s.fleet.Choose, Draining: s.fleet.Draining, TLS: s.fleet.Identity().Client, Logger: s.log})
 	s.onClose(func(context.Context) error { s.forwarder.Close(); return nil })
 	return nil
+}
+
+// moves returns what moves sandboxes to other nodes as this daemon stops; nil if none can resume them.
+func (s *System) moves() func(context.Context) {
+	if s.fleet == nil || s.archive == nil {
+		return nil
+	}
+	return func(ctx context.Context) {
+		began := time.Now()
+		n, err := s.fleet.Evacuate(ctx)
+		s.log.Info("moved sandboxes to other nodes", "moved", n, "left", s.sandboxes.Alive(), "seconds", time.Since(began).Round(100*time.Millisecond).Seconds(), "error", err)
+	}
+}
+
+// resumeAnywhere resumes a sandbox on the node that has it.
+func (s *System) resumeAnywhere(ctx context.Context, id api.SandboxID) error {
+	at, err := s.fleet.Locate(ctx, forward.Sandbox, string(id), true)
+	switch {
+	case err != nil:
+		return err
+	case at.Here:
+		_, err := s.sandboxes.Sandboxes.Resume(ctx, id)
+		return err
+	case at.Silent:
+		return api.Errorf(api.KindUnavailable, "node %s does not answer", at.Node.Name)
+	}
+	return s.forwarder.Ask(ctx, at.Node, http.MethodPost, "/v1/sandboxes/"+string(id)+"/resume")
 }
 
 // followsTask reports which tasks this daemon tells forges about: those that it runs, and the

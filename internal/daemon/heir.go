@@ -37,11 +37,15 @@ func (s *System) openTakeover(context.Context) error {
 	if s.node == "" {
 		return nil
 	}
+	s.fleet.Begin()
 	t := takeover.Start(takeover.Config{
 		Rows: s.db, Heir: s.owner.Owner.ID, Started: s.started, Judges: s.fleet.Judges, Lease: fleet.Lease, Logger: s.log,
 		Steps: []takeover.Step{
 			{What: "sandboxes, which are lost", Do: func(ctx context.Context, e takeover.Estate) (int, error) {
 				return s.sandboxes.Recoverer.Lose(ctx, e.Gone, e.Why)
+			}},
+			{What: "sandboxes that were on their way to another node", Do: func(ctx context.Context, _ takeover.Estate) (int, error) {
+				return 0, s.fleet.Arrive(ctx)
 			}},
 			{What: "repositories", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.connected.Recover(ctx, e.Gone) }},
 			{What: "commits of plans", Do: func(ctx context.Context, e takeover.Estate) (int, error) { return s.plans.Bring(ctx, e.Gone) }},

@@ -251,7 +251,7 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 }
 
 // openSandboxes opens the backends and their manager.
-func (s *System) openSandboxes(context.Context) error {
+func (s *System) openSandboxes(ctx context.Context) error {
 	room := s.cfg.Room
 	room.Measure, room.Waited, room.Logger = admission.Measurer(string(s.dir)), s.telemetry.Waited, s.log
 	gate, err := admission.Open(room)
@@ -276,7 +276,7 @@ func (s *System) openSandboxes(context.Context) error {
 	if s.backends, err = s.newBackends(guest); err != nil {
 		return err
 	}
-	if s.outgoing, err = s.openEgress(); err != nil {
+	if s.outgoing, err = s.openEgress(ctx); err != nil {
 		return err
 	}
 	s.sandboxes = manager.New(manager.Config{

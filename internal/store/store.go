@@ -143,6 +143,9 @@ type Sandboxes interface {
 	// UpdateSandbox replaces a row. A new owner increments the lease epoch and takes
 	// over the sandbox's commands.
 	UpdateSandbox(ctx context.Context, s api.Sandbox) error
+	// MoveSandbox makes a sandbox another owner's that is paused to disk, with its commands, if the row is as in s and the other owner
+	// has not ended: else KindConflict. A row that was stored again since s was read is not moved, also if the move was sent before.
+	MoveSandbox(ctx context.Context, s api.Sandbox, to api.OwnerID) error
 	Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	// ListSandboxes lists those that live; with all, the newest MaxListed of all.
 	ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error)

@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -117,16 +118,14 @@ func TestSnapshotOnAnotherHost(t *testing.T) {
 		t.Errorf("the memory on the other host is %q, not %q", got, want)
 	}
 
-	// A pause: the row of the sandbox gets another owner.
-	row := world.Must(h.a.Sandboxes.Pauser.Deposit(ctx, s.ID()))(t)
-	again := world.Must(h.a.Sandboxes.Pauser.Deposit(ctx, s.ID()))(t)
-	if row.State != api.SandboxPaused || again.Snapshot != row.Snapshot {
-		t.Fatalf("%+v, then %+v", row, again)
-	}
-	h.archived(row.Snapshot)
-	row.Owner = world.Must(h.b.DB.Sandbox(ctx, own.ID()))(t).Owner
-	if err := h.b.DB.InsertSandbox(ctx, row); err != nil {
-		t.Fatal(err)
+	// A move: the row of the sandbox gets another owner.
+	row, _, err := h.a.Sandboxes.Mover.Move(ctx, s.ID(), nil, func(ctx context.Context, row api.Sandbox) error {
+		h.archived(row.Snapshot)
+		row.Owner = world.Must(h.b.DB.Sandbox(ctx, own.ID()))(t).Owner
+		return h.b.DB.InsertSandbox(ctx, row)
+	})
+	if err != nil || row.State != api.SandboxPaused || !row.Moving {
+		t.Fatalf("%+v, %v", row, err)
 	}
 	moved := world.Must(h.b.Client.Sandboxes.Get(ctx, string(s.ID())))(t)
 	if r, err := moved.Resume(ctx); err != nil || r.State != api.SandboxRunning || r.ID != s.ID() {

@@ -27,6 +27,8 @@ type nodes []*world.World
 type base struct {
 	store daemon.Store
 	key   []byte
+	// archive is where nodes find the states of each other's sandboxes; with one they have gVisor.
+	archive string
 }
 
 func newBase(t *testing.T) base {
@@ -55,16 +57,23 @@ func open(t *testing.T, n int) nodes {
 func (b base) open(t *testing.T, n int) nodes {
 	t.Helper()
 	var all nodes
-	for i := range n {
-		all = append(all, world.Open(t, world.Config{Config: daemon.Config{
-			DataDir: b.dir(t), Store: b.store, Fleet: daemon.FleetConfig{Name: string(rune('a' + i)), Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "container"},
-		}}))
+	for range n {
+		all = b.add(t, all)
 	}
 	f := world.Must(all[0].Client.InitFleet(t.Context()))(t)
 	if !f.Initialized || len(f.Nodes) != n {
 		t.Fatalf("%+v", f)
 	}
 	return all
+}
+
+// add starts one more node.
+func (b base) add(t *testing.T, all nodes) nodes {
+	t.Helper()
+	return append(all, world.Open(t, world.Config{GVisor: b.archive != "", Config: daemon.Config{
+		DataDir: b.dir(t), Store: b.store, Fleet: daemon.FleetConfig{Name: string(rune('a' + len(all))), Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "container"},
+		LayerArchive: b.archive,
+	}}))
 }
 
 // of returns the node that has a sandbox, and one that does not.

@@ -117,3 +117,61 @@ func testHeirs(t *testing.T, s store.Store) {
 	taken.Owner = next
 	must(t, s.UpdateSandbox(ctx, taken))
 }
+
+// testMove: a sandbox that is paused to disk gets another owner only as it was read, and only one that lives.
+func testMove(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	owner := func() api.OwnerID {
+		id := api.NewOwnerID()
+		must(t, s.InsertOwner(ctx, store.Owner{ID: id, Host: "h", LockPath: "/" + string(id), StartedAt: began}))
+		return id
+	}
+	from, to, other, dead := owner(), owner(), owner(), owner()
+	must(t, s.EndOwner(ctx, dead, began))
+	box := api.Sandbox{ID: api.NewSandboxID(), Owner: from, State: api.SandboxRunning, Env: map[string]string{"A": "secret"}, CreatedAt: began, Snapshot: api.NewSnapshotID(), Moving: true}
+	must(t, s.InsertSandbox(ctx, box))
+	command := api.Exec{ID: api.NewExecID(), Sandbox: box.ID, Args: []string{"true"}, State: api.ExecRunning, StartedAt: began}
+	must(t, s.InsertExec(ctx, command))
+	wantKind(t, s.MoveSandbox(ctx, box, to), api.KindConflict) // it runs
+	box.State = api.SandboxPaused
+	must(t, s.UpdateSandbox(ctx, box))
+	wantKind(t, s.MoveSandbox(ctx, box, dead), api.KindConflict)
+	wantKind(t, s.MoveSandbox(ctx, box, from), api.KindInvalid)
+	for _, change := range []func(*api.Sandbox){
+		func(b *api.Sandbox) { b.Owner = other }, func(b *api.Sandbox) { b.Snapshot = api.NewSnapshotID() },
+		func(b *api.Sandbox) { b.Moving = false }, func(b *api.Sandbox) { b.State = api.SandboxRunning },
+	} {
+		stale := box
+		change(&stale)
+		wantKind(t, s.MoveSandbox(ctx, stale, to), api.KindConflict)
+	}
+	unknown := box
+	unknown.ID = api.NewSandboxID()
+	wantKind(t, s.MoveSandbox(ctx, unknown, to), api.KindNotFound)
+
+	must(t, s.MoveSandbox(ctx, box, to))
+	have, err := s.Sandbox(ctx, box.ID)
+	must(t, err)
+	if have.Owner != to || have.State != api.SandboxPaused || !have.Moving || have.Env["A"] != "secret" || have.Snapshot != box.Snapshot {
+		t.Errorf("after the move: %+v", have)
+	}
+	wantKind(t, s.MoveSandbox(ctx, box, other), api.KindConflict)
+	wantKind(t, s.UpdateSandbox(ctx, box), api.KindConflict) // it is not the first owner's any more
+	command.OutputBytes = 3
+	have.State, have.Moving = api.SandboxRunning, false
+	must(t, s.UpdateSandbox(ctx, have))
+	must(t, s.UpdateExec(ctx, command))
+
+	// Of several moves of one sandbox one succeeds.
+	have.State = api.SandboxPaused
+	must(t, s.UpdateSandbox(ctx, have))
+	errs := make([]error, 2)
+	var moves sync.WaitGroup
+	for i, next := range []api.OwnerID{from, other} {
+		moves.Go(func() { errs[i] = s.MoveSandbox(ctx, have, next) })
+	}
+	moves.Wait()
+	if (errs[0] == nil) == (errs[1] == nil) {
+		t.Errorf("two moves at once: %v", errs)
+	}
+}

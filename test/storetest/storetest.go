@@ -18,7 +18,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Owners", testOwners},
 		{"Lease", testLease},
 		{"Nodes", testNodes},
-		{"Heirs", testHeirs},
+		{"Heirs", testHeirs}, {"Move", testMove},
 		{"RoundTrip", testRoundTrip},
 		{"ZeroTimes", testZeroTimes},
 		{"NotFound", testNotFound},

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"hortus.dev/api"
@@ -15,7 +16,7 @@ import (
 type FleetCommand struct {
 	Init  fleetInitCmd   `cmd:"" help:"Create the certificate authority by which nodes trust each other, once."`
 	Ls    fleetListCmd   `cmd:"" help:"List the nodes that share the database."`
-	Drain fleetDrainCmd  `cmd:"" help:"Have a node take nothing new, until its daemon starts again."`
+	Drain fleetDrainCmd  `cmd:"" help:"Have a node take nothing new, and move its sandboxes to other nodes."`
 	Rm    fleetRemoveCmd `cmd:"" help:"Remove a node that drains and has nothing left, or that is gone."`
 }
 
@@ -90,60 +91,140 @@ func stateOf(n admin.FleetNode) string {
 
 type fleetDrainCmd struct {
 	Node  string        `arg:"" help:"Name or ID of the node."`
-	Force bool          `help:"End the sandboxes of the node. Their memory is lost, and all files that are not in a workspace."`
-	Wait  time.Duration `placeholder:"TIME" help:"Wait at most so long until nothing is left on the node (default: do not wait)."`
+	Force bool          `help:"End the sandboxes that cannot be moved. Their memory is lost, and all files that are not in a workspace."`
+	Wait  time.Duration `placeholder:"TIME" help:"Wait at most so long until nothing is left on the node, tasks included (default: until all sandboxes that can be moved were)."`
 }
 
 // drainLook is the time between two looks at a node that drains.
-const drainLook = time.Second
+const drainLook = 500 * time.Millisecond
 
-// Run drains a node.
+// Run drains a node, and shows what becomes of each sandbox.
 func (d *fleetDrainCmd) Run(ctx app.Context, a *app.App, c *client.Client) error {
 	if d.Wait < 0 {
 		return api.Errorf(api.KindInvalid, "--wait %s is negative", d.Wait)
 	}
-	out, err := c.DrainNode(ctx, d.Node, admin.DrainNode{Force: d.Force})
-	if err != nil {
-		return err
-	}
-	for end := time.Now().Add(d.Wait); d.Wait > 0 && !out.Node.Gone && (len(out.Sandboxes) > 0 || out.Node.Capacity.Tasks > 0) && time.Now().Before(end); {
+	shown, begun, ended := map[api.SandboxID]admin.SandboxMove{}, false, 0
+	for end := time.Now().Add(d.Wait); ; {
+		out, err := c.DrainNode(ctx, d.Node, admin.DrainNode{Force: d.Force})
+		if err != nil {
+			return err
+		}
+		ended += out.Ended
+		out.Ended = ended
+		if !a.Flags.JSON {
+			if out.Busy() && !begun {
+				begun = true
+				a.Note("%s takes nothing new; moving its sandboxes", human.Sanitize(out.Node.Name))
+			}
+			if err := showMoves(a, shown, out.Moves); err != nil {
+				return err
+			}
+		}
+		left := !out.Node.Gone && len(out.Sandboxes)+out.Node.Capacity.Tasks > 0
+		if !out.Busy() && !(left && time.Now().Before(end)) {
+			if a.Flags.JSON {
+				return a.JSON(out)
+			}
+			return showDrained(a, out)
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(drainLook):
 		}
-		next, err := c.DrainNode(ctx, d.Node, admin.DrainNode{Force: d.Force})
-		if err != nil {
-			return err
-		}
-		next.Ended += out.Ended
-		out = next
 	}
-	if a.Flags.JSON {
-		return a.JSON(out)
-	}
-	name := human.Sanitize(out.Node.Name)
-	a.Note("%s takes nothing new", name)
-	if out.Ended > 0 {
-		a.Note("sandboxes that were ended: %d", out.Ended)
-	}
-	if n := len(out.Sandboxes); n > 0 {
-		a.Note("sandboxes that stay until they end: %d", n)
-		for _, id := range out.Sandboxes {
-			if _, err := fmt.Fprintln(a.Env.Stdout, human.Sanitize(string(id))); err != nil {
+}
+
+// showMoves prints a line for each sandbox whose move is over or waits, unless it is shown.
+func showMoves(a *app.App, shown map[api.SandboxID]admin.SandboxMove, moves []admin.SandboxMove) error {
+	for _, m := range moves {
+		if text := moveText(m); text != "" && shown[m.Sandbox] != m {
+			if _, err := fmt.Fprintf(a.Env.Stdout, "%s  %s\n", human.Sanitize(string(m.Sandbox)), human.Sanitize(text)); err != nil {
 				return err
 			}
+			shown[m.Sandbox] = m
 		}
 	}
-	switch t := out.Node.Capacity.Tasks; {
+	return nil
+}
+
+// moveText says what becomes of a sandbox; empty if nothing is to be said yet.
+func moveText(m admin.SandboxMove) string {
+	switch {
+	case m.State == admin.MoveDone && m.Resumed:
+		return fmt.Sprintf("moved to %s, and runs there; stopped for %s", m.To, human.Milliseconds(m.AwayMS))
+	case m.State == admin.MoveDone && m.Reason != "":
+		return fmt.Sprintf("moved to %s, and does not run: %s", m.To, m.Reason)
+	case m.State == admin.MoveDone:
+		return fmt.Sprintf("moved to %s, paused as before", m.To)
+	case m.State == admin.MoveRefused:
+		return "stays: " + m.Reason
+	case m.State == admin.MovePending && m.Reason != "":
+		return "waits: " + m.Reason
+	}
+	return ""
+}
+
+// showDrained prints the summary of a drain.
+func showDrained(a *app.App, out admin.DrainedNode) error {
+	name := human.Sanitize(out.Node.Name)
+	var away []time.Duration
+	moved, stays := 0, map[api.SandboxID]bool{}
+	for _, m := range out.Moves {
+		switch {
+		case m.State == admin.MoveDone:
+			moved++
+			if m.Resumed {
+				away = append(away, time.Duration(m.AwayMS)*time.Millisecond)
+			}
+		case m.State == admin.MoveRefused || m.State == admin.MovePending:
+			stays[m.Sandbox] = true
+		}
+	}
+	if len(out.Moves) == 0 {
+		a.Note("%s takes nothing new", name)
+	}
+	if moved > 0 {
+		a.Note("moved: %s", sandboxes(moved))
+	}
+	if n := len(away); n > 2 {
+		slices.Sort(away)
+		a.Note("stopped for %s in the median, %s at most", human.Duration(away[n/2]), human.Duration(away[n-1]))
+	}
+	if out.Ended > 0 {
+		a.Note("ended: %s", sandboxes(out.Ended))
+	}
+	for _, id := range out.Sandboxes { // those that the node said nothing of
+		if stays[id] {
+			continue
+		}
+		if _, err := fmt.Fprintln(a.Env.Stdout, human.Sanitize(string(id))); err != nil {
+			return err
+		}
+	}
+	tasks := out.Node.Capacity.Tasks
+	switch {
+	case out.Node.Gone && len(out.Sandboxes) > 0:
+		a.Note("the node is gone, with %s: hortus fleet rm %s", sandboxes(len(out.Sandboxes)), name)
 	case out.Node.Gone:
 		a.Note("the node is gone: hortus fleet rm %s", name)
-	case t > 0:
-		a.Note("tasks that run there: %d", t)
-	case len(out.Sandboxes) == 0:
-		a.Note("nothing is left: stop its daemon, then: hortus fleet rm %s", name)
+	case len(out.Sandboxes)+tasks == 0:
+		a.Note("nothing is left on %s: stop its daemon, then: hortus fleet rm %s", name, name)
+	default:
+		a.Note("still on %s%s", name, human.JoinNonEmpty(": ", sandboxes(len(out.Sandboxes)), human.Count(tasks, "running task")))
+		if len(out.Sandboxes) > 0 {
+			a.Note("the node tries again while it drains; --wait 10m waits for that, --force ends what cannot be moved")
+		}
 	}
 	return nil
+}
+
+// sandboxes counts sandboxes; it is empty for none.
+func sandboxes(n int) string {
+	if n > 1 {
+		return fmt.Sprintf("%d sandboxes", n)
+	}
+	return human.Count(n, "sandbox")
 }
 
 type fleetRemoveCmd struct {

@@ -393,6 +393,9 @@ func onDisk(ctx context.Context, c *client.Client, list ...api.Sandbox) (map[api
 
 // boxState is a sandbox's state for people.
 func boxState(s api.Sandbox, disk map[api.SandboxID]bool) string {
+	if s.Moving {
+		return "moving"
+	}
 	if s.State == api.SandboxPaused && disk[s.ID] {
 		return "paused to disk"
 	}

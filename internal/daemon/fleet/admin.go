@@ -59,7 +59,8 @@ func (f *Fleet) named(ctx context.Context, name string) (n store.Node, err error
 	return n, api.Errorf(api.KindNotFound, "unknown node %.64q", name).WithHint("hortus fleet ls lists the nodes")
 }
 
-// Drain has a node take nothing new. On the node itself, force also ends its sandboxes. The answer lists the sandboxes that stay.
+// Drain has a node take nothing new. On the node itself its sandboxes are moved in the background from now on; force ends those that cannot be moved. The answer
+// says how far that is.
 func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (out admin.DrainedNode, err error) {
 	n, err := f.named(ctx, name)
 	if err == nil {
@@ -68,7 +69,8 @@ func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (ou
 	if err != nil {
 		return out, err
 	}
-	if n.ID == f.cfg.Node {
+	here := n.ID == f.cfg.Node
+	if here {
 		f.draining.Store(true)
 	}
 	if _, err := f.all(ctx, true); err != nil { // this node's door knows it at once
@@ -78,15 +80,23 @@ func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (ou
 	errs := []error{err}
 	out.Sandboxes = []api.SandboxID{}
 	for _, s := range all {
-		if req.Force && n.ID == f.cfg.Node {
-			err := f.cfg.Kill(ctx, s.ID)
-			if err == nil || api.KindOf(err) == api.KindNotFound {
-				out.Ended++
-				continue
+		if here {
+			stays := f.judge(ctx, s).State == admin.MoveRefused
+			if stays && req.Force {
+				err := f.cfg.Kill(ctx, s.ID)
+				if err == nil || api.KindOf(err) == api.KindNotFound {
+					f.moves.drop(s.ID)
+					out.Ended++
+					continue
+				}
+				errs = append(errs, err)
 			}
-			errs = append(errs, err)
 		}
 		out.Sandboxes = append(out.Sandboxes, s.ID)
+	}
+	if here {
+		f.startMoves()
+		out.Moves = f.moves.list(all)
 	}
 	out.Node = view(n)
 	return out, errors.Join(errs...)

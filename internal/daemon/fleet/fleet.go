@@ -27,6 +27,16 @@ type Rows interface {
 	SessionByKey(ctx context.Context, account, key string) (store.Session, error)
 	Plan(ctx context.Context, id api.PlanID) (store.Plan, error)
 	SandboxesOf(ctx context.Context, account string) ([]api.Sandbox, error)
+	MoveSandbox(ctx context.Context, s api.Sandbox, to api.OwnerID) error
+}
+
+// Mover moves the sandboxes of this node; see manager.Mover.
+type Mover interface {
+	// Restores lists what the saved states must be of that this node can restore.
+	Restores(ctx context.Context) []string
+	// Needs returns what another node must be able to restore to continue a sandbox, or why the sandbox stays: KindConflict if the reason passes.
+	Needs(ctx context.Context, id api.SandboxID) ([]string, error)
+	Move(ctx context.Context, id api.SandboxID, leave func() bool, give func(context.Context, api.Sandbox) error) (row api.Sandbox, since time.Time, err error)
 }
 
 // Config is what a node is.
@@ -44,6 +54,11 @@ type Config struct {
 	// Capacity says what the node has now. Kill ends a sandbox of it.
 	Capacity func(ctx context.Context) api.NodeCapacity
 	Kill     func(ctx context.Context, id api.SandboxID) error
+	// Mover moves sandboxes of this node; nil if it has no archive from which other nodes resume them.
+	Mover Mover
+	// Resume resumes a sandbox on the node that has it. Moved stores in the events of a sandbox that it was moved to a node.
+	Resume func(ctx context.Context, id api.SandboxID) error
+	Moved  func(id api.SandboxID, from, to string)
 	// Lost is called once if the node is removed, or another run of it has begun.
 	Lost   func(error)
 	Logger *slog.Logger
@@ -69,6 +84,10 @@ type Fleet struct {
 	cancel   context.CancelFunc
 	renewing sync.WaitGroup
 	draining atomic.Bool
+	leaving  atomic.Bool // the daemon stops
+	moves    moves
+	// restores is what Mover.Restores returned last; nil before.
+	restores atomic.Pointer[[]string]
 
 	// held is when the last renewal that succeeded began, and steady when the first of those without a gap did, in nanoseconds of this process's
 	// clock since begun.
@@ -95,8 +114,18 @@ func Join(ctx context.Context, cfg Config) (*Fleet, error) {
 	f := &Fleet{cfg: cfg, placer: placement.New(nil), begun: begun, owners: map[api.OwnerID]api.NodeID{}}
 	f.identity = peer.New(peer.Config{Node: cfg.Node, Authority: f.authority, Known: f.Known})
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	f.moves.ctx = ctx
 	f.renewing.Go(func() { f.renew(ctx) })
 	return f, nil
+}
+
+// capacity is what the node reports.
+func (f *Fleet) capacity(ctx context.Context) api.NodeCapacity {
+	c := f.cfg.Capacity(ctx)
+	if r := f.restores.Load(); r != nil {
+		c.Restores = *r
+	}
+	return c
 }
 
 // Name is the name of this node; "" for a nil Fleet.
@@ -114,7 +143,8 @@ func (f *Fleet) Identity() *peer.Identity { return f.identity }
 func (f *Fleet) Close(ctx context.Context) error {
 	f.cancel()
 	f.renewing.Wait()
-	_, err := f.cfg.Rows.BeatNode(ctx, f.cfg.Node, f.cfg.Owner, f.cfg.Capacity(ctx))
+	f.moves.work.Wait()
+	_, err := f.cfg.Rows.BeatNode(ctx, f.cfg.Node, f.cfg.Owner, f.capacity(ctx))
 	if kind := api.KindOf(err); kind == api.KindConflict || kind == api.KindNotFound {
 		return nil // it is another run's, or was removed
 	}
@@ -126,6 +156,7 @@ func (f *Fleet) Draining() bool { return f.draining.Load() }
 
 // Leave has other nodes place nothing here from now on.
 func (f *Fleet) Leave(ctx context.Context) error {
+	f.leaving.Store(true)
 	f.draining.Store(true)
 	_, err := f.cfg.Rows.SetNodeState(ctx, f.cfg.Node, api.NodeDraining)
 	if api.KindOf(err) == api.KindNotFound {
@@ -146,10 +177,11 @@ func (f *Fleet) renew(ctx context.Context) {
 		}
 		began := time.Since(f.begun)
 		timed, cancel := context.WithTimeout(ctx, renewTimeout)
-		state, err := f.cfg.Rows.BeatNode(timed, f.cfg.Node, f.cfg.Owner, f.cfg.Capacity(ctx))
+		state, err := f.cfg.Rows.BeatNode(timed, f.cfg.Node, f.cfg.Owner, f.capacity(ctx))
 		cancel()
 		if err == nil && state == api.NodeDraining {
 			f.draining.Store(true)
+			f.startMoves()
 		}
 		switch kind := api.KindOf(err); {
 		case err == nil:

@@ -24,11 +24,11 @@ type member struct {
 }
 
 // join joins a node with the rows.
-func join(t *testing.T, db *database.DB, name, address string) member {
+func join(t *testing.T, db *database.DB, name, address string, set ...func(*fleet.Config)) member {
 	t.Helper()
 	m := member{id: api.NewNodeID(), run: api.NewOwnerID()}
 	must(t, db.InsertOwner(t.Context(), store.Owner{ID: m.run, Host: name, LockPath: "/" + name, StartedAt: time.Now(), Node: m.id}))
-	f, err := fleet.Join(t.Context(), fleet.Config{
+	cfg := fleet.Config{
 		Node: m.id, Owner: m.run, Name: name, Address: address, Rows: db, Sandbox: db.Sandbox, Logger: slog.New(slog.DiscardHandler),
 		Template: func(ctx context.Context, _, name string) (api.Snapshot, error) {
 			return db.Snapshot(ctx, api.SnapshotID(name))
@@ -36,7 +36,11 @@ func join(t *testing.T, db *database.DB, name, address string) member {
 		Capacity: func(context.Context) api.NodeCapacity { return api.NodeCapacity{MemoryBudget: 8 << 30} },
 		Kill:     func(context.Context, api.SandboxID) error { return nil },
 		Lost:     func(err error) { t.Error(err) },
-	})
+	}
+	for _, set := range set {
+		set(&cfg)
+	}
+	f, err := fleet.Join(t.Context(), cfg)
 	must(t, err)
 	m.Fleet = f
 	t.Cleanup(func() { must(t, f.Close(context.Background())) })

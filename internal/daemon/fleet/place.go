@@ -17,7 +17,7 @@ func (f *Fleet) Locate(ctx context.Context, kind forward.Kind, id string, fresh 
 	case forward.Sandbox:
 		var s api.Sandbox
 		s, err = f.cfg.Sandbox(ctx, api.SandboxID(id))
-		owner, at.Account, at.Ended = s.Owner, s.Account, s.State.Final()
+		owner, at.Account, at.Ended, at.Moving = s.Owner, s.Account, s.State.Final(), s.Moving
 	case forward.Snapshot:
 		var s api.Snapshot
 		s, err = f.cfg.Rows.Snapshot(ctx, api.SnapshotID(id))
@@ -43,7 +43,7 @@ func (f *Fleet) Locate(ctx context.Context, kind forward.Kind, id string, fresh 
 	}
 	switch {
 	case api.KindOf(err) == api.KindNotFound || err == nil && (owner == "" || owner == f.cfg.Owner):
-		return forward.Location{Here: true}, nil
+		return forward.Location{Here: true, Account: at.Account, Moving: at.Moving}, nil
 	case err != nil:
 		return at, err
 	}
@@ -126,11 +126,7 @@ func (f *Fleet) Choose(ctx context.Context, n forward.Need) ([]forward.Node, err
 	for _, x := range nodes {
 		here := x.ID == f.cfg.Node
 		if x.State == api.NodeReady && (here && !f.Draining() || !here && !gone(x)) {
-			c := x.Capacity
-			ready = append(ready, placement.Node{
-				ID: x.ID, At: x.BeatAt, MemoryBudget: c.MemoryBudget, MemoryPromised: c.MemoryPromised, CPUs: float64(c.CPUs), Load: c.Load,
-				Waiting: c.Waiting, Isolations: c.Isolations, Templates: c.Templates,
-			})
+			ready = append(ready, placed(x))
 		}
 	}
 	if len(ready) == 0 {
@@ -144,6 +140,15 @@ func (f *Fleet) Choose(ctx context.Context, n forward.Need) ([]forward.Node, err
 		out = append(out, nodeAt(nodes[i]))
 	}
 	return out, nil
+}
+
+// placed is a node as placement knows it.
+func placed(n store.Node) placement.Node {
+	c := n.Capacity
+	return placement.Node{
+		ID: n.ID, At: n.BeatAt, MemoryBudget: c.MemoryBudget, MemoryPromised: c.MemoryPromised, CPUs: float64(c.CPUs), Load: c.Load,
+		Waiting: c.Waiting, Isolations: c.Isolations, Templates: c.Templates,
+	}
 }
 
 // bound returns the only node that can make a thing: the one that has the workspace, the snapshot or the task that it is made from. It is nil if

@@ -47,6 +47,8 @@ type Config struct {
 	Tasks   Tasks
 	// Followed counts the plans whose merge requests are looked at: a daemon with one does not end by itself. It may be nil.
 	Followed func() int
+	// Move moves sandboxes to other hosts before they would be ended, until ctx ends; nil if there are none.
+	Move func(ctx context.Context)
 	// StopAdmission refuses new sandboxes; StopEvents ends the readers of events.
 	StopAdmission, StopEvents func()
 	// Usual is the sandbox that guests are booted ahead for.
@@ -55,7 +57,7 @@ type Config struct {
 	Idle time.Duration
 	// ReadyWithin is the maximum time that the service manager waits for READY=1.
 	ReadyWithin time.Duration
-	// Drain is the time that streams of commands have after a signal; below 0 there is no
+	// Drain is the time that streams of commands have after a signal, and that Move has; below 0 there is no
 	// limit.
 	Drain time.Duration
 	// Level is the log level; nil if it cannot be changed.
@@ -130,8 +132,11 @@ func (s *Service) StopKeeping(_ context.Context, force bool) error {
 // Stop stops the daemon. It needs force while sandboxes or tasks run.
 func (s *Service) Stop(_ context.Context, force bool) error {
 	if n, t := s.cfg.Sandboxes.Alive(), s.cfg.Tasks.Running(); n+t > 0 && !force {
-		return api.Errorf(api.KindConflict, "the daemon has %d sandboxes and %d tasks", n, t).
-			WithHint("end them first, or run hortus daemon stop --force")
+		hint := "end them first, or run hortus daemon stop --force"
+		if s.cfg.Move != nil {
+			hint = "move them to other nodes first (hortus fleet drain), or run hortus daemon stop --force, which ends what could not be moved within daemon.drain"
+		}
+		return api.Errorf(api.KindConflict, "the daemon has %d sandboxes and %d tasks", n, t).WithHint("%s", hint)
 	}
 	s.leaving.Store(true) // before the answer: the client's next request finds another daemon
 	select {

@@ -22,7 +22,7 @@ type stage struct {
 	do   func(ctx context.Context) error
 }
 
-// shutdown ends what Serve started. First new clients are refused; streams may continue for
+// shutdown ends what Serve started. First new clients are refused; sandboxes are moved to other hosts and streams may continue for
 // the drain time; then tasks and sandboxes are ended, so that every stream and event reaches
 // its reader; then connections are closed.
 func (s *Service) shutdown(ctx context.Context, servers []Server, drain time.Duration) error {
@@ -31,7 +31,7 @@ func (s *Service) shutdown(ctx context.Context, servers []Server, drain time.Dur
 	var first error
 	for _, st := range s.stages(servers, drain) {
 		stageCtx, cancel := ctx, context.CancelFunc(func() {})
-		if st.name != "streams" { // its limit is drain
+		if st.name != "streams" && st.name != "move" { // their limit is drain
 			stageCtx, cancel = context.WithTimeout(ctx, closeTimeout)
 		}
 		began := time.Now()
@@ -47,6 +47,7 @@ func (s *Service) shutdown(ctx context.Context, servers []Server, drain time.Dur
 
 // stages lists the stages of a shutdown in order.
 func (s *Service) stages(servers []Server, drain time.Duration) []stage {
+	began := time.Now()
 	return []stage{
 		{"listeners", func(context.Context) error {
 			for _, srv := range servers {
@@ -55,7 +56,13 @@ func (s *Service) stages(servers []Server, drain time.Duration) []stage {
 			s.cfg.StopAdmission() // also for requests on open connections, and for those that wait
 			return nil
 		}},
-		{"streams", func(ctx context.Context) error { return s.drain(ctx, drain) }},
+		{"move", func(ctx context.Context) error { s.move(ctx); return nil }},
+		{"streams", func(ctx context.Context) error {
+			if drain > 0 {
+				drain = max(drain-time.Since(began), 0)
+			}
+			return s.drain(ctx, drain)
+		}},
 		{"tasks", s.cfg.Tasks.Close},
 		{"sandboxes", s.endSandboxes},
 		{"events", func(context.Context) error { s.cfg.StopEvents(); return nil }},
@@ -74,6 +81,19 @@ func (s *Service) stages(servers []Server, drain time.Duration) []stage {
 			return nil
 		}},
 	}
+}
+
+// move moves sandboxes to other hosts, unless the next daemon of this one has them.
+func (s *Service) move(ctx context.Context) {
+	if s.cfg.Move == nil || s.keeping.Load() || s.cfg.Drain == 0 {
+		return
+	}
+	if s.cfg.Drain > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.cfg.Drain)
+		defer cancel()
+	}
+	s.cfg.Move(ctx)
 }
 
 // drain waits until no client reads the output of a command, at most for a time; below 0

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -18,7 +19,7 @@ func TestStages(t *testing.T) {
 	for _, st := range s.stages(nil, 0) {
 		names = append(names, st.name)
 	}
-	if got := strings.Join(names, ", "); got != "listeners, streams, tasks, sandboxes, events, connections" {
+	if got := strings.Join(names, ", "); got != "listeners, move, streams, tasks, sandboxes, events, connections" {
 		t.Error(got)
 	}
 }
@@ -54,5 +55,32 @@ func TestFollowedKeepsAlive(t *testing.T) {
 	defer s.Close(t.Context())
 	if err := s.Serve(t.Context(), nil, func() {}); err != nil || looks < 5 {
 		t.Errorf("it ended after %d looks, %v", looks, err)
+	}
+}
+
+// TestMove: sandboxes are moved for the drain time, unless the next daemon has them.
+func TestMove(t *testing.T) {
+	for name, tt := range map[string]struct {
+		drain   time.Duration
+		keeping bool
+		want    string
+	}{
+		"a time": {time.Hour, false, "until"}, "no limit": {-1, false, "moved"}, "no time": {0, false, ""}, "kept": {time.Hour, true, ""},
+	} {
+		did := ""
+		s := New(Config{Sandboxes: none{}, Warmer: none{}, Tasks: none{}, Logger: slog.New(slog.DiscardHandler), Drain: tt.drain, Move: func(ctx context.Context) {
+			did = "moved"
+			if _, limited := ctx.Deadline(); limited {
+				did = "until"
+			}
+		}})
+		s.keeping.Store(tt.keeping)
+		s.move(t.Context())
+		if did != tt.want {
+			t.Errorf("%s: %q, want %q", name, did, tt.want)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }

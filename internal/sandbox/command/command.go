@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -145,6 +146,11 @@ func (x *command) cut(err error) error {
 		// Its record stays as it is until the sandbox continues.
 		x.release()
 		row := x.record()
+		if x.set.Sandbox.Row().Moving {
+			return api.Errorf(api.KindUnavailable, "%w", &envd.Error{
+				Code: envd.CodeAborted, Message: fmt.Sprintf("sandbox %s is moving to another node, where command %s continues: attach to it again", row.Sandbox, row.ID),
+			})
+		}
 		return api.Errorf(api.KindConflict, "sandbox %s was paused to disk while command %s was running; the command continues when the sandbox resumes", row.Sandbox, row.ID).
 			WithHint("resume the sandbox and attach again: hortus sandbox resume %s", row.Sandbox)
 	}

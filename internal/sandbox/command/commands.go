@@ -93,7 +93,7 @@ func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, bor
 	// It was paused to disk while this waited. A pause that is still under way waits for the
 	// gate, and thus for this command's start.
 	if set.Sandbox.State() == life.Suspended {
-		return nil, Suspended(sb.ID)
+		return nil, Suspended(set.Sandbox.Row())
 	}
 	// From here on, readers of its record also find its keeper.
 	defer set.begin(x.row.ID)()
@@ -294,8 +294,21 @@ func Check(req api.ExecRequest) error {
 }
 
 // Suspended is the error of a request to a sandbox that is paused to disk.
-func Suspended(id api.SandboxID) error {
-	return api.Errorf(api.KindConflict, "sandbox %s is paused to disk", id).WithHint("resume it first: hortus sandbox resume %s", id)
+func Suspended(s api.Sandbox) error {
+	if s.Moving {
+		return Moving(s.ID)
+	}
+	return api.Errorf(api.KindConflict, "sandbox %s is paused to disk", s.ID).WithHint("resume it first: hortus sandbox resume %s", s.ID)
+}
+
+// movedSoon is the time after which a sandbox that is moving can be asked again, in milliseconds.
+const movedSoon = 1000
+
+// Moving is the error of a request to a sandbox that is moved to another node.
+func Moving(id api.SandboxID) error {
+	e := api.Errorf(api.KindUnavailable, "sandbox %s is moving to another node", id).WithHint("try again in a moment; it continues there")
+	e.RetryAfterMS = movedSoon
+	return e
 }
 
 // checkFirst finds a stream that does not begin with a start. Its plain end must not be

@@ -108,7 +108,7 @@ func refused(in *instance) error {
 	case life.Paused:
 		return api.Errorf(api.KindConflict, "sandbox %s is paused", in.id).WithHint("resume it first: hortus sandbox resume %s", in.id)
 	case life.Suspended:
-		return command.Suspended(in.id)
+		return command.Suspended(in.Row())
 	case life.Ended, life.Lost, life.Left:
 		return ended(in.Row())
 	default:

@@ -310,7 +310,7 @@ func (c *lifecycle) end(ctx context.Context, in *instance, reason string) (api.P
 // finish stores the end of a sandbox of which nothing is left. If another goroutine does so, it
 // returns when that is done. After an error, which has been logged, the end is not stored.
 func (c *lifecycle) finish(in *instance, e life.Event, reason string, proof *api.Proof) error {
-	step := in.Fire(e, func(row *api.Sandbox) { row.Reason, row.EndedAt = reason, c.now().UTC() })
+	step := in.Fire(e, func(row *api.Sandbox) { row.Reason, row.EndedAt, row.Moving = reason, c.now().UTC(), false })
 	if step.Answer != life.Go {
 		<-in.ended
 		return nil
@@ -430,7 +430,7 @@ func (c *lifecycle) markLost(ctx context.Context, row api.Sandbox, reason string
 	if err := c.run.EndAll(ctx, row.ID, api.CauseLost); err != nil {
 		return err
 	}
-	row.State, row.Reason, row.EndedAt = api.SandboxLost, reason, c.now().UTC()
+	row.State, row.Reason, row.EndedAt, row.Moving = api.SandboxLost, reason, c.now().UTC(), false
 	if err := c.rows.UpdateSandbox(ctx, row); err != nil {
 		return err
 	}

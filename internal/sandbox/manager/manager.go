@@ -71,6 +71,7 @@ type Manager struct {
 	Guests    *Guests
 	Saver     *Saver
 	Pauser    *Pauser
+	Mover     *Mover
 	Forker    *Forker
 	Policies  *Policies
 	Recoverer *Recoverer
@@ -114,8 +115,12 @@ func New(cfg Config) *Manager {
 	}
 	m.Guests = &Guests{table: t, run: run, rows: rows}
 	m.Saver = &Saver{t, c, m.Planner, origins, chooser, m.Guests, guests, facts, rows}
-	m.Pauser = &Pauser{t, c, m.Saver, origins, capacity, chooser, run, facts, rows, cfg.Watcher, cfg.Owner, log}
+	m.Pauser = &Pauser{
+		table: t, lifecycle: c, saver: m.Saver, origins: origins, capacity: capacity, chooser: chooser, run: run, facts: facts, rows: rows, watcher: cfg.Watcher,
+		owner: cfg.Owner, log: log,
+	}
 	m.Sandboxes = &Sandboxes{t, c, m.Pauser, rows}
+	m.Mover = &Mover{t, c, m.Pauser, m.Sandboxes, origins, chooser, rows, cfg.Owner}
 	m.Policies = &Policies{t, c, m.Pauser, resolver, chooser, cfg.Backends, facts, rows, log}
 	m.Creator = &Creator{m.Planner, origins, t, c, capacity, m.Policies, m.Guests, guests, rows, cfg.Watcher, log}
 	m.Forker = &Forker{m.Planner, origins, m.Creator, m.Saver, t, c, chooser, guests, facts, cfg.Workspaces, log}

@@ -83,6 +83,9 @@ var ops = []struct {
 		defer cancel()
 		o.Saver.Standstill(ctx, id, func(context.Context) error { runtime.Gosched(); return nil })
 	}},
+	{"move", func(ctx context.Context, o *orders, id api.SandboxID, n int) {
+		o.Mover.Move(ctx, id, func() bool { return n%3 == 0 }, func(context.Context, api.Sandbox) error { runtime.Gosched(); return errBroken })
+	}},
 	{"yield", func(context.Context, *orders, api.SandboxID, int) { runtime.Gosched() }},
 }
 
@@ -94,6 +97,7 @@ func FuzzOrders(f *testing.F) {
 	f.Add([]byte{3, 2, 3, 5, 3, 2, 7, 9, 1, 12, 2}, false)
 	f.Add([]byte{8, 3, 8, 0, 3, 9, 9, 9, 6, 7, 4, 5, 11, 1}, true)
 	f.Add([]byte{0, 3, 1, 5, 4, 1, 6, 2, 10, 12, 7, 7, 8, 13, 2, 3, 5}, true)
+	f.Add([]byte{16, 3, 16, 1, 5, 16, 2, 8, 16, 0, 16, 7, 1, 16}, false)
 	f.Fuzz(func(t *testing.T, order []byte, leave bool) {
 		if len(order) > 64 {
 			order = order[:64]

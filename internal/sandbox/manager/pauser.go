@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"hortus.dev/api"
@@ -27,6 +28,18 @@ type Pauser struct {
 	watcher   sandbox.Watcher
 	owner     api.OwnerID
 	log       *slog.Logger
+	// moving has the sandboxes that Move works on: nobody else resumes them.
+	moving sync.Map
+}
+
+// pausing is how a sandbox is paused to disk: its written files only, or to continue on another host.
+type pausing struct{ files, moving bool }
+
+func (p pausing) reason(id api.SnapshotID) string {
+	if p.moving {
+		return "paused to continue on another node, in snapshot " + string(id)
+	}
+	return "paused to disk in snapshot " + string(id)
 }
 
 // saveTimeout bounds a pause to disk once the caller is not asked any more.
@@ -42,7 +55,7 @@ const nothingRan = "the sandbox was paused to disk; nothing was running"
 // Errors: KindUnsupported, with the capability, if memory cannot be saved; those of Snapshot. After
 // an error the sandbox continues, unless its reason says otherwise.
 func (p *Pauser) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	return p.suspend(ctx, id, false)
+	return p.suspend(ctx, id, pausing{})
 }
 
 // PauseFiles is PauseToDisk of written files only. Its commands end: the resumed sandbox has none of
@@ -50,37 +63,10 @@ func (p *Pauser) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox
 //
 // Errors: KindUnsupported if files cannot be saved without memory; those of Snapshot.
 func (p *Pauser) PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	return p.suspend(ctx, id, true)
+	return p.suspend(ctx, id, pausing{files: true})
 }
 
-// Deposit pauses a sandbox to disk, unless it is paused there, and returns when its state is in the archive. The sandbox is still this
-// daemon's. If its row gets another owner, with the same rows and the same archive, Resume of that owner continues it there:
-//
-//	row, err := a.Pauser.Deposit(ctx, id)         // on host a
-//	row.Owner = b                                 // in the database, by who moves it
-//	row, err = b.Sandboxes.Resume(ctx, id)        // on host b
-//
-// Errors: KindUnsupported without an archive, and if memory cannot be saved; those of PauseToDisk and of the archive. After an error of the
-// archive the sandbox is paused, and Deposit can be called again.
-func (p *Pauser) Deposit(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	store, err := p.origins.store()
-	if err != nil {
-		return api.Sandbox{}, err
-	}
-	row, err := p.rows.Sandbox(ctx, id)
-	if err != nil {
-		return row, err
-	}
-	if !suspended(row) {
-		if row, err = p.PauseToDisk(ctx, id); err != nil {
-			return row, err
-		}
-	}
-	_, err = store.Archive(ctx, row.Snapshot)
-	return row, err
-}
-
-func (p *Pauser) suspend(ctx context.Context, id api.SandboxID, files bool) (api.Sandbox, error) {
+func (p *Pauser) suspend(ctx context.Context, id api.SandboxID, how pausing) (api.Sandbox, error) {
 	store, err := p.origins.store()
 	if err != nil {
 		return api.Sandbox{}, err
@@ -89,7 +75,7 @@ func (p *Pauser) suspend(ctx context.Context, id api.SandboxID, files bool) (api
 	if err != nil {
 		return api.Sandbox{}, err
 	}
-	if a, ok := p.chooser.Report(ctx, in.backend).Has(api.CapCheckpoint); !ok && !files {
+	if a, ok := p.chooser.Report(ctx, in.backend).Has(api.CapCheckpoint); !ok && !how.files {
 		return api.Sandbox{}, api.Errorf(api.KindUnsupported, "a pause to disk needs to save memory, which the %s backend cannot do on this host: %s (capability %s)",
 			in.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("take a snapshot of the files instead, or pause the sandbox in memory")
 	}
@@ -99,12 +85,12 @@ func (p *Pauser) suspend(ctx context.Context, id api.SandboxID, files bool) (api
 	saveCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer in.save.Set(cancel)()
-	return p.suspendTo(ctx, saveCtx, in, store, files)
+	return p.suspendTo(ctx, saveCtx, in, store, how)
 }
 
 // suspendTo is suspend of a sandbox that is in the state for it. saveCtx ends when the pause is
 // cancelled.
-func (p *Pauser) suspendTo(ctx, saveCtx context.Context, in *instance, store sandbox.Snapshots, files bool) (api.Sandbox, error) {
+func (p *Pauser) suspendTo(ctx, saveCtx context.Context, in *instance, store sandbox.Snapshots, how pausing) (api.Sandbox, error) {
 	s := in.described(ctx)
 	s.Paused = true
 	before := in.Row()
@@ -112,7 +98,7 @@ func (p *Pauser) suspendTo(ctx, saveCtx context.Context, in *instance, store san
 	// The row is stored first: if the daemon dies, a row with a complete snapshot of that ID
 	// is a paused sandbox. Its remaining time counts from the save, by the wall clock.
 	due := p.lifecycle.wall().Add(in.Left())
-	in.Edit(func(row *api.Sandbox) { row.Snapshot, row.ExpiresAt = s.ID, due })
+	in.Edit(func(row *api.Sandbox) { row.Snapshot, row.ExpiresAt, row.Moving = s.ID, due, how.moving })
 	if err := p.lifecycle.store(ctx, in); err != nil {
 		return back(), err
 	}
@@ -126,7 +112,7 @@ func (p *Pauser) suspendTo(ctx, saveCtx context.Context, in *instance, store san
 	defer cancel()
 	saved := sandbox.Saved{}
 	s, err = store.Write(storeCtx, s, p.saver.imageSize(ctx, in), func(_ context.Context, dir string, s *api.Snapshot) (err error) {
-		saved, err = in.machine.Save(saveCtx, dir, sandbox.SaveOptions{Files: files, Hold: true})
+		saved, err = in.machine.Save(saveCtx, dir, sandbox.SaveOptions{Files: how.files, Hold: true})
 		if held = err == nil; held {
 			err = in.markImage(storeCtx, &saved)
 		}
@@ -158,18 +144,18 @@ func (p *Pauser) suspendTo(ctx, saveCtx context.Context, in *instance, store san
 		return row, errors.Join(err, rerr)
 	}
 	done, why := life.SuspendDone, ""
-	if files {
+	if how.files {
 		done, why = life.SuspendFilesDone, api.CauseKilled
 	}
 	step := in.Fire(done, nil)
-	_ = p.lifecycle.do(storeCtx, in, step, note{commands: why, reason: "paused to disk in snapshot " + string(s.ID)})
+	_ = p.lifecycle.do(storeCtx, in, step, note{commands: why, reason: how.reason(s.ID)})
 	resume(0) // those who wait for the gate find out
 	return in.Row(), nil
 }
 
 // notSuspended lets a sandbox run again that could not be paused to disk.
 func (p *Pauser) notSuspended(in *instance, before api.Sandbox) api.Sandbox {
-	step := in.Fire(life.SuspendFailed, func(row *api.Sandbox) { row.Snapshot = before.Snapshot })
+	step := in.Fire(life.SuspendFailed, func(row *api.Sandbox) { row.Snapshot, row.Moving = before.Snapshot, false })
 	if err := p.lifecycle.do(context.Background(), in, step, note{}); err != nil {
 		p.log.Error("cannot store sandbox record", "sandbox", in.id, "error", err)
 	}
@@ -225,6 +211,9 @@ func (p *Pauser) untake(in *instance) {
 // counts: a machine that a dead daemon left is not used. The sandbox lives for ttl, or for its
 // remaining time if ttl is 0.
 func (p *Pauser) resumeFromDisk(ctx context.Context, row api.Sandbox, ttl time.Duration) (api.Sandbox, error) {
+	if _, moving := p.moving.Load(row.ID); moving {
+		return row, command.Moving(row.ID)
+	}
 	store, err := p.origins.store()
 	if err != nil {
 		return row, err
@@ -314,7 +303,7 @@ func (p *Pauser) resumeFrom(ctx context.Context, in *instance, s api.Snapshot, t
 		err = in.egress.Open(ctx)
 	}
 	if err == nil {
-		in.Edit(func(row *api.Sandbox) { row.State, row.Snapshot = api.SandboxRunning, s.Parent })
+		in.Edit(func(row *api.Sandbox) { row.State, row.Snapshot, row.Moving = api.SandboxRunning, s.Parent, false })
 		in.Expire(ttl)
 		if err = p.lifecycle.store(ctx, in); err == nil {
 			return p.lifecycle.do(ctx, in, in.Fire(life.Boot, nil), note{})

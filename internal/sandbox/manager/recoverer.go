@@ -343,7 +343,7 @@ func (r *Recoverer) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbo
 	}
 	from, left := row.Owner, r.clock.Left(row)
 	row.Owner, row.ExpiresAt = r.owner, r.lifecycle.wall().Add(left)
-	row.Snapshot = r.startedFrom(ctx, row)
+	row.Snapshot, row.Moving = r.startedFrom(ctx, row), false
 	state, paused := life.Running, row.State == api.SandboxPaused
 	if paused {
 		state = life.Paused

@@ -63,7 +63,7 @@ func (t *table) here(ctx context.Context, id api.SandboxID) (*instance, error) {
 	case in != nil || err != nil:
 		return in, err
 	case suspended(row):
-		return nil, command.Suspended(id)
+		return nil, command.Suspended(row)
 	}
 	return nil, ended(row)
 }

@@ -173,7 +173,7 @@ func (w *watch) suspendExpired(in *instance, files bool) error {
 			return err
 		}
 	}
-	_, err := w.pauser.suspend(w.table.ctx, in.id, files)
+	_, err := w.pauser.suspend(w.table.ctx, in.id, pausing{files: files})
 	return err
 }
 

@@ -68,6 +68,8 @@ type Location struct {
 	Node Node
 	// Silent is true if the node has not renewed its lease. Ended is true if the thing is over: the rows have what is left of it.
 	Silent, Ended bool
+	// Moving is true while the thing is moved from one node to another.
+	Moving bool
 	// Account owns the thing.
 	Account string
 }
@@ -188,7 +190,7 @@ func (f *Forwarder) Pass(w http.ResponseWriter, r *http.Request, a About) (done 
 		return false, nil
 	}
 	for try := 0; ; try++ {
-		at, err := f.cfg.Directory.Locate(r.Context(), a.Kind, a.ID, try > 0)
+		at, err := f.locate(r.Context(), a, try > 0)
 		if err != nil {
 			return false, err
 		}
@@ -234,6 +236,28 @@ func (f *Forwarder) Pass(w http.ResponseWriter, r *http.Request, a About) (done 
 }
 
 const (
+	// movingWait is how long a request waits for what is moving, and movingLook the time between two looks at it.
+	movingWait = 30 * time.Second
+	movingLook = 100 * time.Millisecond
+)
+
+// locate finds what a request is about. A request for something that is moving waits until it has arrived, before anything of the request is read.
+func (f *Forwarder) locate(ctx context.Context, a About, fresh bool) (Location, error) {
+	p := api.PrincipalOf(ctx)
+	for end := time.Now().Add(movingWait); ; fresh = true {
+		at, err := f.cfg.Directory.Locate(ctx, a.Kind, a.ID, fresh)
+		if err != nil || !at.Moving || a.Stored || arrivalOf(ctx) != nil || p.Role != "" && !p.May(at.Account) || time.Now().After(end) {
+			return at, err
+		}
+		select {
+		case <-time.After(movingLook):
+		case <-ctx.Done():
+			return at, ctx.Err()
+		}
+	}
+}
+
+const (
 	// retrySoon is the time after which an owner that changed is known, retryLater that after which a dead node was replaced.
 	retrySoon  = 1000
 	retryLater = 5000
@@ -262,11 +286,16 @@ func broken(n Node, err error) error {
 	return e
 }
 
-// send has another node answer a request. The error is unreachable if nothing was sent; nothing was answered beside any error.
-func (f *Forwarder) send(w http.ResponseWriter, r *http.Request, to Node, h hop) error {
-	if was, known := f.addresses.Swap(to.ID, to.Address); known && was != to.Address {
+// remember notes the address of a node, to which dial connects.
+func (f *Forwarder) remember(n Node) {
+	if was, known := f.addresses.Swap(n.ID, n.Address); known && was != n.Address {
 		f.transport.CloseIdleConnections() // those to the address before
 	}
+}
+
+// send has another node answer a request. The error is unreachable if nothing was sent; nothing was answered beside any error.
+func (f *Forwarder) send(w http.ResponseWriter, r *http.Request, to Node, h hop) error {
+	f.remember(to)
 	h.to, h.answered = to.ID, w.Header()
 	// The transport closes the body of a request that it cannot send, which the next attempt or this node needs.
 	out := r.WithContext(context.WithValue(r.Context(), hopKey{}, &h))

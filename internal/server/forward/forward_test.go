@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -52,6 +53,8 @@ type fleet struct {
 	silent map[api.NodeID]bool
 	was    map[api.NodeID]bool // silent, before a node looks again
 	ended  map[string]bool
+	// moving counts the looks for which something is moving.
+	moving map[string]int
 	order  []api.NodeID
 }
 
@@ -72,6 +75,10 @@ type directory struct {
 func (d directory) Locate(_ context.Context, _ forward.Kind, id string, fresh bool) (forward.Location, error) {
 	d.fl.mu.Lock()
 	defer d.fl.mu.Unlock()
+	if d.fl.moving[id] > 0 {
+		d.fl.moving[id]--
+		return forward.Location{Here: true, Moving: true, Account: "a"}, nil
+	}
 	at, ok := d.fl.at[id]
 	if s, has := d.fl.stale[d.self][id]; has && !fresh {
 		at = s
@@ -565,5 +572,67 @@ func TestBodyThatNobodyRead(t *testing.T) {
 		if resp.StatusCode != 502 {
 			t.Errorf("%d", resp.StatusCode)
 		}
+	}
+}
+
+// TestMoving: a request for something that is moving waits until it has arrived. Records, other accounts and other nodes do not wait.
+func TestMoving(t *testing.T) {
+	fl := open(t, 2)
+	a, b := fl.nodes[0], fl.nodes[1]
+	fl.at["x"] = b.ID
+	fl.moving = map[string]int{"x": 3}
+	if _, answer, _ := a.get("POST", "/things/x", "body"); !strings.HasPrefix(answer, "node-1: POST") || fl.moving["x"] != 0 {
+		t.Errorf("%q, %v", answer, fl.moving)
+	}
+	for what, set := range map[string]func(){
+		"a record":        func() { a.stored = true },
+		"another account": func() { a.as.Account = "other" },
+	} {
+		fl.moving["x"], a.stored, a.as.Account = 1000, false, "a"
+		set()
+		if _, answer, _ := a.get("GET", "/things/x", ""); !strings.HasPrefix(answer, "node-0") || fl.moving["x"] != 999 {
+			t.Errorf("%s: %q, %v", what, answer, fl.moving)
+		}
+	}
+	fl.moving["x"] = 1000
+	if err := a.f.Ask(t.Context(), b.Node, "POST", "/things/x"); err != nil || fl.moving["x"] != 999 {
+		t.Errorf("a node waits for itself: %v, %v", err, fl.moving)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(api.WithPrincipal(ctx, api.Principal{Role: api.RoleAdmin}), "GET", "/things/x", nil)
+	if _, err := a.f.Pass(httptest.NewRecorder(), r, forward.About{Kind: forward.Sandbox, ID: "x"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that has gone waits: %v", err)
+	}
+}
+
+// TestAsk: a node asks another one as the operator, and learns the error.
+func TestAsk(t *testing.T) {
+	fl := open(t, 2)
+	a, b := fl.nodes[0], fl.nodes[1]
+	fl.at["x"] = b.ID
+	var as api.Principal
+	b.handle = func(_ http.ResponseWriter, r *http.Request) { as = api.PrincipalOf(r.Context()) }
+	if err := a.f.Ask(t.Context(), b.Node, "POST", "/things/x"); err != nil || as.Role != api.RoleAdmin || as.Account != "" {
+		t.Errorf("%v as %+v", err, as)
+	}
+	b.handle = func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(409)
+		json.NewEncoder(w).Encode(api.ProblemOf(api.Errorf(api.KindConflict, "it is incompatible").WithHint("do this"), 0))
+	}
+	if err := a.f.Ask(t.Context(), b.Node, "POST", "/things/x"); api.KindOf(err) != api.KindConflict || err.Error() != "it is incompatible" || api.HintOf(err) != "do this" {
+		t.Error(err)
+	}
+	b.handle = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(502) }
+	if err := a.f.Ask(t.Context(), b.Node, "POST", "/things/x"); api.KindOf(err) != api.KindInternal || !strings.Contains(err.Error(), "node-1 answered 502") {
+		t.Error(err)
+	}
+	fl.at["x"] = a.ID
+	if err := a.f.Ask(t.Context(), b.Node, "POST", "/things/x"); api.KindOf(err) != api.KindUnavailable {
+		t.Errorf("it moved: %v", err)
+	}
+	b.peers.Close()
+	if err := a.f.Ask(t.Context(), b.Node, "POST", "/things/x"); api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "node-1 does not answer") {
+		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -63,6 +64,16 @@ const (
 	// usual is the memory that a thing is counted with whose need is not known.
 	usual = 512 << 20
 )
+
+// Free is the memory of a node that is not promised, in bytes, without what was placed there since its figures; at most the budget. It has no limit if the budget has none.
+func (p *Placer) Free(x Node) int64 {
+	if x.MemoryBudget <= 0 {
+		return math.MaxInt64
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return x.MemoryBudget - x.MemoryPromised - p.since(x).memory
+}
 
 // Order returns the nodes for a new thing in the order in which to ask them, and counts the thing for the first one. Nodes that are known not to
 // have the isolation come last.

@@ -67,6 +67,16 @@ type liveSandbox struct {
 	execs       map[string]bool // that are not final
 }
 
+// forget has the rows of a sandbox written to the database at once: it is another owner's.
+func (a *ahead) forget(id api.SandboxID) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.sandboxes, string(id))
+}
+
 // put stores a row in the file and returns true. It returns false if the row must be
 // written to the database instead; pending rows are flushed then.
 func (a *ahead) put(ctx context.Context, r record) (bool, error) {

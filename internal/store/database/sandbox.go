@@ -30,6 +30,13 @@ const (
 		UPDATE exec
 		SET (owner, host, lease_epoch) = (SELECT owner, host, lease_epoch FROM sandbox WHERE id = $1)
 		WHERE sandbox = $1 AND owner IS DISTINCT FROM $2`
+	selectMovingSQL = `
+		SELECT doc, id, owner, state, task, created_at, expires_at, ended_at, doc FROM sandbox WHERE id = $1`
+	// moveSandboxSQL compares the document, so that a move which was sent before a later write of the row fails after it.
+	moveSandboxSQL = `
+		UPDATE sandbox
+		SET owner = $3, host = coalesce((SELECT host FROM owner WHERE id = $3), ''), lease_epoch = lease_epoch + 1
+		WHERE id = $1 AND owner = $2 AND state = 'paused' AND doc = $4 AND EXISTS (SELECT 1 FROM owner WHERE id = $3 AND ended_at IS NULL)`
 	// provisionedSQL finds the newest sandbox of a provision request's task: $3 includes ended
 	// ones. A sandbox without an account is the operator's.
 	provisionedSQL = selectSandboxSQL + `
@@ -93,6 +100,41 @@ func (db *DB) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
 	}
 	// The owner changes, or the update is refused.
 	return db.sandboxes.updateArgs(ctx, args)
+}
+
+// MoveSandbox implements store.Store.
+func (db *DB) MoveSandbox(ctx context.Context, s api.Sandbox, to api.OwnerID) error {
+	if s.Owner == "" || s.Owner == to || s.Snapshot == "" {
+		return api.Errorf(api.KindInvalid, "sandbox %s cannot be moved: it has no other owner, or is not paused to disk", s.ID)
+	}
+	if err := db.ahead.flush(ctx); err != nil {
+		return err
+	}
+	err := db.inTx(ctx, "sandbox "+string(s.ID), func(tx *sql.Tx) error {
+		var doc string
+		have, err := get(ctx, tx, "sandbox", string(s.ID), func(r scanner) (api.Sandbox, error) { return db.sandboxes.scan(extraColumn{r, &doc}) }, selectMovingSQL)
+		if err != nil {
+			return err
+		}
+		if have.Owner != s.Owner || have.State != s.State || have.Snapshot != s.Snapshot || have.Moving != s.Moving {
+			return api.Errorf(api.KindConflict, "sandbox %s has changed, and is not moved: it is %s, and was %s", s.ID, have.State, s.State)
+		}
+		r, err := tx.ExecContext(ctx, moveSandboxSQL, string(s.ID), string(s.Owner), string(to), doc)
+		if err != nil {
+			return wrapError(ctx, err, "move sandbox %s", s.ID)
+		}
+		if !changed(r) {
+			return api.Errorf(api.KindConflict, "sandbox %s has changed, or owner %s has ended", s.ID, to)
+		}
+		if _, err := tx.ExecContext(ctx, adoptExecsSQL, string(s.ID), string(to)); err != nil {
+			return wrapError(ctx, err, "move the commands of sandbox %s", s.ID)
+		}
+		return nil
+	})
+	if err == nil {
+		db.ahead.forget(s.ID)
+	}
+	return err
 }
 
 // Sandbox implements store.Store.

@@ -1,0 +1,425 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/admin"
+	"hortus.dev/internal/server/placement"
+	"hortus.dev/internal/store"
+)
+
+const (
+	// movesEvery is the time between two looks for what can be moved from a node that drains.
+	movesEvery = 3 * time.Second
+	// movesAtOnce is how many sandboxes of a node are moved at the same time, if it has as many processors: a sandbox does not run while its move waits for one.
+	movesAtOnce = 4
+	// moveAgain is the time after which a move that failed is tried again, and doubles with each failure up to moveAgainMost: each try stops the sandbox for a moment.
+	moveAgain     = 30 * time.Second
+	moveAgainMost = 10 * time.Minute
+	// resumeWithin is how long a sandbox that was moved is asked to continue: longer than a node that died meanwhile takes to be replaced.
+	resumeWithin = time.Minute
+	resumeAgain  = 500 * time.Millisecond
+)
+
+// moves are what becomes of the sandboxes of this node since it drains.
+type moves struct {
+	ctx  context.Context // ends with Close
+	work sync.WaitGroup
+
+	mu sync.Mutex
+	// begun is true once other nodes can be asked; done is closed when the goroutine of startMoves has ended, and nil without one; stop ends it between two moves.
+	begun bool
+	done  chan struct{}
+	stop  chan struct{}
+	of    map[api.SandboxID]*move
+}
+
+// start notes that a sandbox is being moved. It is false if another caller moves it.
+func (m *moves) start(id api.SandboxID) (ok bool) {
+	m.set(id, func(x *move) {
+		if ok = x.State == admin.MovePending; ok {
+			x.State = admin.MoveRunning
+		}
+	})
+	return ok
+}
+
+// move is that of one sandbox.
+type move struct {
+	admin.SandboxMove
+	// again is when it is tried again, and failures how often it failed.
+	again    time.Time
+	failures int
+}
+
+// set changes the move of a sandbox, and returns it.
+func (m *moves) set(id api.SandboxID, change func(*move)) move {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of == nil {
+		m.of = map[api.SandboxID]*move{}
+	}
+	x := m.of[id]
+	if x == nil {
+		x = &move{SandboxMove: admin.SandboxMove{Sandbox: id, State: admin.MovePending}}
+		m.of[id] = x
+	}
+	change(x)
+	return *x
+}
+
+// drop forgets the move of a sandbox that has ended.
+func (m *moves) drop(id api.SandboxID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.of, id)
+}
+
+// list returns the moves that are over and those of sandboxes that are here, by their ID.
+func (m *moves) list(here []api.Sandbox) (out []admin.SandboxMove) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, x := range m.of {
+		if x.State == admin.MoveDone || x.State == admin.MoveRunning || slices.ContainsFunc(here, func(s api.Sandbox) bool { return s.ID == id }) {
+			out = append(out, x.SandboxMove)
+		}
+	}
+	slices.SortFunc(out, func(a, b admin.SandboxMove) int { return strings.Compare(string(a.Sandbox), string(b.Sandbox)) })
+	return out
+}
+
+// startMoves begins to move the sandboxes of this node, until the daemon ends, unless that has begun.
+func (f *Fleet) startMoves() {
+	m := &f.moves
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.begun || m.done != nil || f.leaving.Load() || m.ctx.Err() != nil {
+		return
+	}
+	m.done, m.stop = make(chan struct{}), make(chan struct{})
+	done, stop := m.done, m.stop
+	m.work.Go(func() {
+		defer close(done)
+		tick := time.NewTicker(movesEvery)
+		defer tick.Stop()
+		for {
+			if err := f.moveAll(m.ctx, stop); err != nil && m.ctx.Err() == nil {
+				f.cfg.Logger.Warn("cannot look for sandboxes to move to other nodes; retrying", "error", err)
+			}
+			select {
+			case <-m.ctx.Done():
+				return
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+}
+
+// stopMoves ends what startMoves began, and waits until the moves under way are over, or ctx ends.
+func (f *Fleet) stopMoves(ctx context.Context) {
+	f.moves.mu.Lock()
+	done, stop := f.moves.done, f.moves.stop
+	f.moves.stop = nil
+	f.moves.mu.Unlock()
+	if stop != nil {
+		close(stop)
+	}
+	if done != nil {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Evacuate moves what can be moved from this node, whose daemon stops, until ctx ends. What could not be moved once it was paused stays paused for the
+// node that takes it over. It returns how many were moved.
+func (f *Fleet) Evacuate(ctx context.Context) (n int, err error) {
+	f.leaving.Store(true)
+	f.draining.Store(true)
+	f.stopMoves(ctx)
+	err = f.moveAll(ctx, nil)
+	f.moves.mu.Lock()
+	defer f.moves.mu.Unlock()
+	for _, x := range f.moves.of {
+		if x.State == admin.MoveDone {
+			n++
+		}
+	}
+	return n, err
+}
+
+// moveAll moves once what can be moved, until stop is closed.
+func (f *Fleet) moveAll(ctx context.Context, stop <-chan struct{}) error {
+	all, err := f.sandboxesOn(ctx, f.cfg.Node)
+	turns := make(chan struct{}, min(movesAtOnce, runtime.NumCPU()))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, s := range slices.Backward(all) { // the oldest first
+		x := f.judge(ctx, s)
+		if x.State != admin.MovePending || x.Reason != "" {
+			continue
+		}
+		select {
+		case turns <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case <-stop:
+			return nil // the rest is moved as the daemon stops
+		default:
+		}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			f.moveOne(ctx, s)
+		})
+	}
+	return err
+}
+
+// judge says what becomes of a sandbox of this node.
+func (f *Fleet) judge(ctx context.Context, s api.Sandbox) move {
+	x := f.moves.set(s.ID, func(*move) {})
+	if x.State == admin.MoveRunning || x.State == admin.MoveRefused && time.Now().Before(x.again) {
+		return x
+	}
+	needs, err := f.needs(ctx, s)
+	if err == nil {
+		_, err = f.targets(ctx, s, needs)
+	}
+	return f.moves.set(s.ID, func(x *move) {
+		switch {
+		case x.State == admin.MoveRunning || x.State == admin.MoveDone && err != nil: // it is not here any more
+		case err == nil:
+			*x = move{SandboxMove: admin.SandboxMove{Sandbox: s.ID, State: admin.MovePending}, failures: x.failures}
+		case api.KindOf(err) == api.KindConflict:
+			x.State, x.Reason = admin.MovePending, err.Error()
+		default:
+			x.State, x.Reason = admin.MoveRefused, err.Error()
+		}
+	})
+}
+
+// needs returns what another node must be able to restore to continue a sandbox of this one, or why the sandbox stays.
+func (f *Fleet) needs(ctx context.Context, s api.Sandbox) ([]string, error) {
+	if f.cfg.Mover == nil {
+		return nil, api.Errorf(api.KindUnsupported, "this node has no archive from which another node could resume it (daemon.layer-archive)")
+	}
+	if s.Owner != f.cfg.Owner {
+		return nil, api.Errorf(api.KindUnsupported, "an earlier run of this node left it")
+	}
+	if err := f.worksFor(ctx, s); err != nil {
+		return nil, err
+	}
+	return f.cfg.Mover.Needs(ctx, s.ID)
+}
+
+// targets returns the nodes that can continue a sandbox of this one, or why there is none.
+func (f *Fleet) targets(ctx context.Context, s api.Sandbox, needs []string) ([]store.Node, error) {
+	nodes, err := f.all(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	var fit []placement.Node
+	var misfits []string
+	for _, n := range nodes {
+		if n.ID == f.cfg.Node || n.State != api.NodeReady || gone(n) {
+			continue
+		}
+		p := placed(n)
+		free, missing := f.placer.Free(p), lacks(n, needs)
+		switch {
+		case len(n.Capacity.Restores) == 0:
+			misfits = append(misfits, fmt.Sprintf("%s has no archive, or has just started", n.Name))
+		case missing != "":
+			misfits = append(misfits, n.Name+" "+missing)
+		case (s.State != api.SandboxPaused || s.Moving) && free < s.Limits.MemoryBytes:
+			misfits = append(misfits, fmt.Sprintf("%s has %d MiB of memory free, %d MiB are needed", n.Name, max(free, 0)>>20, s.Limits.MemoryBytes>>20))
+		default:
+			fit = append(fit, p)
+		}
+	}
+	switch {
+	case len(fit) == 0 && misfits == nil:
+		return nil, api.Errorf(api.KindUnavailable, "no other node is ready")
+	case len(fit) == 0:
+		return nil, api.Errorf(api.KindUnavailable, "no other node can take it: %s", strings.Join(misfits, "; "))
+	}
+	var out []store.Node
+	for _, p := range fit {
+		i := slices.IndexFunc(nodes, func(n store.Node) bool { return n.ID == p.ID })
+		out = append(out, nodes[i])
+	}
+	return out, nil
+}
+
+// lacks says what keeps a node from restoring what needs lists; empty for nothing.
+func lacks(n store.Node, needs []string) string {
+	for _, need := range needs {
+		switch {
+		case slices.Contains(n.Capacity.Restores, need):
+		case strings.HasPrefix(need, api.HostPrograms):
+			return "shows sandboxes other programs: a sandbox of the host template moves between machines and builds that are alike, one of an image between all"
+		default:
+			return "has another build of the backend, or another processor"
+		}
+	}
+	return ""
+}
+
+// order puts nodes in the order of placement, and counts a sandbox for the first one.
+func (f *Fleet) order(nodes []store.Node, s api.Sandbox) (out []store.Node) {
+	var all []placement.Node
+	for _, n := range nodes {
+		all = append(all, placed(n))
+	}
+	for _, p := range f.placer.Order(all, placement.Need{Memory: s.Limits.MemoryBytes, Isolation: s.Isolation, Template: s.Template}) {
+		i := slices.IndexFunc(nodes, func(n store.Node) bool { return n.ID == p.ID })
+		out = append(out, nodes[i])
+	}
+	return out
+}
+
+// worksFor returns the task that a sandbox stays for; nil if there is none.
+func (f *Fleet) worksFor(ctx context.Context, s api.Sandbox) error {
+	if s.Task == "" {
+		return nil
+	}
+	t, err := f.cfg.Rows.Task(ctx, s.Task)
+	switch {
+	case api.KindOf(err) == api.KindNotFound:
+		return nil
+	case err != nil:
+		return err
+	case t.State != api.TaskDone:
+		return api.Errorf(api.KindUnsupported, "it works for task %s, and stays until that ends", t.ID)
+	case t.Session != "":
+		return api.Errorf(api.KindUnsupported, "it waits for the next turn of session %s", t.Session)
+	}
+	return nil
+}
+
+// moveOne moves one sandbox.
+func (f *Fleet) moveOne(ctx context.Context, s api.Sandbox) {
+	id := s.ID
+	if !f.moves.start(id) {
+		return
+	}
+	var to store.Node
+	needs, err := f.needs(ctx, s)
+	if err != nil { // it has changed since it was looked at
+		f.moves.set(id, func(x *move) { x.State, x.Reason = admin.MoveRefused, err.Error() })
+		return
+	}
+	row, since, err := f.cfg.Mover.Move(ctx, id, f.leaving.Load, func(ctx context.Context, row api.Sandbox) error {
+		nodes, err := f.targets(ctx, row, needs) // they may have changed since
+		if err != nil {
+			return err
+		}
+		for _, n := range f.order(nodes, row) {
+			to = n
+			if err = f.cfg.Rows.MoveSandbox(ctx, row, n.Owner); api.KindOf(err) != api.KindConflict {
+				return err
+			}
+		}
+		return err
+	})
+	if err != nil {
+		reason := err.Error()
+		if row.State == api.SandboxPaused && row.Moving {
+			reason += "; it is paused, and continues on the node that takes it over"
+		}
+		f.cfg.Logger.Warn("a sandbox was not moved to another node", "sandbox", id, "reason", reason)
+		f.moves.set(id, func(x *move) {
+			x.State, x.Reason = admin.MoveRefused, reason
+			x.again = time.Now().Add(min(moveAgain<<min(x.failures, 10), moveAgainMost))
+			x.failures++
+		})
+		return
+	}
+	f.cfg.Moved(id, f.cfg.Name, to.Name)
+	reason := ""
+	if row.Moving {
+		if err := f.resume(ctx, id); err != nil {
+			reason = "it is paused there: " + err.Error()
+		}
+	}
+	f.cfg.Logger.Info("moved a sandbox to another node", "sandbox", id, "to", to.Name, "resumed", row.Moving && reason == "", "away", time.Since(since))
+	f.moves.set(id, func(x *move) {
+		x.SandboxMove = admin.SandboxMove{Sandbox: id, State: admin.MoveDone, To: to.Name, Resumed: row.Moving && reason == "", Reason: reason}
+		if !since.IsZero() {
+			x.AwayMS = time.Since(since).Milliseconds()
+		}
+	})
+}
+
+// resume has a sandbox continue on the node that it was moved to, or on the one that replaces that.
+func (f *Fleet) resume(ctx context.Context, id api.SandboxID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeWithin)
+	defer cancel()
+	for {
+		err := f.cfg.Resume(ctx, id)
+		if kind := api.KindOf(err); kind != api.KindUnavailable || api.AsError(err).Gone {
+			return err
+		}
+		select {
+		case <-time.After(resumeAgain):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// Begin begins to report what this node can restore, and to look for sandboxes that were on their way here. From now on other nodes can be asked.
+func (f *Fleet) Begin() {
+	m := &f.moves
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begun = true
+	m.work.Go(func() {
+		tick := time.NewTicker(arrivalsEvery)
+		defer tick.Stop()
+		for {
+			if f.cfg.Mover != nil {
+				all := f.cfg.Mover.Restores(m.ctx)
+				f.restores.Store(&all)
+			}
+			if err := f.Arrive(m.ctx); err != nil && m.ctx.Err() == nil {
+				f.cfg.Logger.Warn("a sandbox that was on its way to another node was not resumed; retrying", "error", err)
+			}
+			select {
+			case <-m.ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+}
+
+// arrivalsEvery is the time between two looks for what this node can restore, and for sandboxes that were moved here and that nobody has resumed: the node that moved them
+// has ended.
+const arrivalsEvery = 30 * time.Second
+
+// Arrive resumes sandboxes of this node that were on their way when the daemon that moved them ended.
+func (f *Fleet) Arrive(ctx context.Context) error {
+	all, err := f.cfg.Rows.SandboxesOf(ctx, "")
+	errs := []error{err}
+	for _, s := range all {
+		if s.Moving && s.State == api.SandboxPaused && s.Owner == f.cfg.Owner && !f.Draining() {
+			f.cfg.Logger.Info("resuming a sandbox that was on its way to another node", "sandbox", s.ID)
+			errs = append(errs, f.cfg.Resume(ctx, s.ID))
+		}
+	}
+	return errors.Join(errs...)
+}
