@@ -16,18 +16,17 @@ func cluster(t *testing.T) kubernetes.Config {
 	if file == "" {
 		t.Skip("no cluster: run make kubernetes")
 	}
-	return kubernetes.Config{Kubeconfig: file, Namespace: "sandboxes", Image: "hortus.test/sandbox:1", GuestImage: "hortus.test/guest:1", Listen: "10.98.0.1:0", CPUOvercommit: 20}
+	return kubernetes.Config{Kubeconfig: file, Namespace: "sandboxes", Image: nodeImage, GuestImage: "hortus.test/guest:1", Listen: "10.98.0.1:0", CPUOvercommit: 20}
 }
 
 func TestCluster(t *testing.T) {
 	b := newBench(t, cluster(t))
-	b.internet = os.Getenv("X") != ""
 	d := b.start(t)
 	t.Run("life", func(t *testing.T) { lives(t, b, d) })
 	t.Run("conformance", func(t *testing.T) {
 		sandboxtest.Run(t, func(t *testing.T) sandboxtest.Fixture {
 			return sandboxtest.Fixture{
-				Backend: d, Store: b.layers, Workspaces: b.workspaces, Few: os.Getenv("ALL") == "",
+				Backend: d, Store: b.layers, Workspaces: b.workspaces,
 				Leftovers: func(id api.SandboxID) []string { return b.left(t, d, id) },
 			}
 		})
