@@ -26,7 +26,7 @@ func TestCluster(t *testing.T) {
 	t.Run("conformance", func(t *testing.T) {
 		sandboxtest.Run(t, func(t *testing.T) sandboxtest.Fixture {
 			return sandboxtest.Fixture{
-				Backend: d, Store: b.layers, Workspaces: b.workspaces,
+				Backend: d, Store: b.layers, Workspaces: b.workspaces, Filtered: true,
 				Leftovers: func(id api.SandboxID) []string { return b.left(t, d, id) },
 			}
 		})

@@ -17,7 +17,7 @@ import (
 )
 
 // fleetValues are those of two nodes with the small Postgres.
-const fleetValues = small + "postgres: {trial: {enabled: true, image: 'hortus.test/postgres:1'}}\nfleet: {keySecret: hortus-store}\ndrainSeconds: 20\n"
+const fleetValues = small + "postgres: {trial: {enabled: true, image: 'hortus.test/postgres:1'}}\nfleet: {keySecret: hortus-store}\ndrainSeconds: 30\n"
 
 // several are nodes of a fleet.
 func several(t *testing.T, r *release) {
@@ -118,7 +118,7 @@ func replaced(t *testing.T, r *release) {
 // scales: the autoscaler of the cluster adds a node while a sandbox waits, and removes it.
 func scales(t *testing.T, r *release) {
 	m := serveMetrics(t, r)
-	r.helm(t, "upgrade", fleetValues+"autoscaling: {kind: hpa, minReplicas: 1, maxReplicas: 2, scaleDownSeconds: 10}\n")
+	r.helm(t, "upgrade", fleetValues+"autoscaling: {kind: hpa, minReplicas: 1, maxReplicas: 2, sandboxesPerNode: 2, scaleDownSeconds: 10}\n")
 	until(t, "one node is left", func() error {
 		if n := r.kubectl(t, "get", "statefulset", r.name, "-o", "jsonpath={.status.replicas}"); n != "1" {
 			return errors.New(n)
@@ -165,8 +165,8 @@ func scales(t *testing.T, r *release) {
 	r.runs(t, "kubernetes")
 }
 
-// metric is the API of external metrics, as an adapter serves it to the autoscaler: hortus_admission_waiting, of all nodes
-// together, from their /metrics.
+// metric is the API of external metrics, as an adapter serves it to the autoscaler: metrics of all nodes together, from
+// their /metrics.
 type metric struct {
 	r      *release
 	client *http.Client
@@ -235,19 +235,20 @@ spec:
 func (m *metric) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	const api = "/apis/external.metrics.k8s.io/v1beta1"
+	name, ok := strings.CutPrefix(q.URL.Path, api+"/namespaces/"+m.r.name+"/hortus_")
 	switch {
 	case q.URL.Path == api:
-		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"external.metrics.k8s.io/v1beta1","resources":[{"name":"hortus_admission_waiting","namespaced":true,"kind":"ExternalMetricValueList","verbs":["get"]}]}`)
-	case q.URL.Path != api+"/namespaces/"+m.r.name+"/hortus_admission_waiting":
+		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"external.metrics.k8s.io/v1beta1","resources":[]}`)
+	case !ok:
 		http.NotFound(w, q)
 	default:
-		n, err := m.waiting()
+		n, err := m.sum("hortus_" + name)
 		select {
 		case <-m.last:
 		default:
 		}
 		select {
-		case m.last <- fmt.Sprint(n, " ", err):
+		case m.last <- fmt.Sprint("hortus_", name, " ", n, " ", err):
 		default:
 		}
 		if err != nil {
@@ -262,13 +263,13 @@ func (m *metric) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{
 			"kind": "ExternalMetricValueList", "apiVersion": "external.metrics.k8s.io/v1beta1", "metadata": map[string]any{},
-			"items": []value{{"hortus_admission_waiting", map[string]string{}, time.Now(), strconv.Itoa(n)}},
+			"items": []value{{"hortus_" + name, map[string]string{}, time.Now(), strconv.Itoa(n)}},
 		})
 	}
 }
 
-// waiting is the metric of all nodes that are ready.
-func (m *metric) waiting() (sum int, err error) {
+// sum is a metric of all nodes that run.
+func (m *metric) sum(name string) (sum int, err error) {
 	out, err := command("", nil, "kubectl", "-n", m.r.name, "get", "pods", "-l", "app.kubernetes.io/name=hortus", "-o", `jsonpath={range .items[?(@.status.phase=="Running")]}{.status.podIP} {end}`)
 	if err != nil {
 		return 0, err
@@ -289,8 +290,8 @@ func (m *metric) waiting() (sum int, err error) {
 		})
 		resp.Body.Close()
 		for _, l := range lines {
-			if v, ok := strings.CutPrefix(l, "hortus_admission_waiting "); ok {
-				n, err := strconv.Atoi(v)
+			if f := strings.Fields(l); len(f) == 2 && (f[0] == name || strings.HasPrefix(f[0], name+"{")) {
+				n, err := strconv.Atoi(f[1])
 				if err != nil {
 					return 0, err
 				}
