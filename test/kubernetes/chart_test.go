@@ -163,7 +163,7 @@ func (r *release) helm(t *testing.T, verb, values string) {
 
 // releaseVolumes makes the volumes free for other claims: the cluster has no provisioner.
 func (r *release) releaseVolumes(t *testing.T) {
-	out, err := command("", nil, "kubectl", "get", "pv", "-o", `jsonpath={range .items[?(@.status.phase=="Released")]}{.metadata.name} {.spec.local.path}{"\n"}{end}`)
+	out, err := command("", nil, "kubectl", "get", "pv", "-o", `jsonpath={range .items[?(@.spec.claimRef.namespace=="`+r.name+`")]}{.metadata.name} {.spec.local.path}{"\n"}{end}`)
 	if err != nil {
 		t.Error(err)
 	}
