@@ -110,11 +110,12 @@ func TestChart(t *testing.T) {
 			"nodeSelector": map[string]any{"a": "b"}, "tolerations": []any{map[string]any{"key": "k", "operator": "Exists"}},
 			"imagePullSecrets": []any{map[string]any{"name": "s"}},
 			"postgres":         map[string]any{"trial": map[string]any{"enabled": true}},
+			"fleet":            map[string]any{"keySecret": "key"},
 			"networkPolicy":    map[string]any{"from": []any{map[string]any{"podSelector": map[string]any{}}}},
 			"monitoring":       map[string]any{"serviceMonitor": true, "dashboard": true},
 			"autoscaling":      map[string]any{"kind": "hpa"},
 		}, "autoscaling/v2 HorizontalPodAutoscaler, monitoring.coreos.com/v1 ServiceMonitor"},
-		"keda": {map[string]any{"autoscaling": map[string]any{"kind": "keda"}, "postgres": map[string]any{"url": "postgres://h@d/h", "passwordSecret": "s"}}, "keda.sh/v1alpha1 ScaledObject"},
+		"keda": {map[string]any{"autoscaling": map[string]any{"kind": "keda"}, "fleet": map[string]any{"keySecret": "key"}, "postgres": map[string]any{"url": "postgres://h@d/h", "passwordSecret": "s"}}, "keda.sh/v1alpha1 ScaledObject"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := render(t, c.values)
@@ -140,7 +141,10 @@ func TestChart(t *testing.T) {
 			}
 		})
 	}
-	for _, wrong := range []map[string]any{{"mode": "other"}, {"autoscaling": map[string]any{"kind": "other"}}} {
+	for _, wrong := range []map[string]any{
+		{"mode": "other"}, {"autoscaling": map[string]any{"kind": "other"}}, {"replicas": 2}, {"autoscaling": map[string]any{"kind": "hpa"}},
+		{"replicas": 2, "fleet": map[string]any{"keySecret": "key"}},
+	} {
 		if _, err := render(t, wrong); err == nil {
 			t.Errorf("%v is accepted", wrong)
 		}

@@ -34,6 +34,8 @@ type Fixture struct {
 	// GuestListed is true if root inside sees the guest in /proc, because an engine mounts it. Root may then
 	// list the numbers of its descriptors and make it the first to end for memory, and no more.
 	GuestListed bool
+	// Filtered is true if a sandbox without a network has an interface all the same, and rules outside of it deny its connections.
+	Filtered bool
 	// Claimed is true if the backend's every start claims a guest that was booted ahead,
 	// as [Ahead] does. Only the cases that depend on that are run, unless T2 is selected.
 	Claimed bool

@@ -153,7 +153,9 @@ for f in (lambda: socket.getaddrinfo("example.com", 80), tcp, lambda: udp(socket
           lambda: udp(socket.AF_INET, ("192.0.2.1", 443)), lambda: udp(socket.AF_INET6, ("2001:db8::1", 53))):
     try: f(); print("went out")
     except OSError: pass`).want(t, 0, "")
-			b.sh(t, "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '").want(t, 0, "lo\n")
+			if !s.Filtered {
+				b.sh(t, "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '").want(t, 0, "lo\n")
+			}
 			b.run(t, "", "python3", "-c", "import socket\ns=socket.create_server(('127.0.0.1',0)); socket.create_connection(s.getsockname(),2); print('loopback works')").want(t, 0, "loopback works\n")
 			if l.reached.Load() != 0 {
 				t.Error("the host was reached")

@@ -13,6 +13,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- define "hortus.sandboxes" -}}{{ .Values.pods.namespace | default .Release.Namespace }}{{- end }}
 
+{{- define "hortus.fleet" -}}
+{{- if gt (include "hortus.maxReplicas" . | int) 1 }}
+{{- if not (and .Values.fleet.keySecret (or .Values.postgres.url .Values.postgres.trial.enabled)) }}
+{{- fail "several nodes need postgres.url (or postgres.trial.enabled) and fleet.keySecret" }}
+{{- end }}
+{{- end }}
+{{- .Values.fleet.keySecret }}
+{{- end }}
+
 {{- define "hortus.maxReplicas" -}}
 {{- if eq .Values.autoscaling.kind "none" }}{{ .Values.replicas }}{{ else }}{{ .Values.autoscaling.maxReplicas }}{{ end }}
 {{- end }}
