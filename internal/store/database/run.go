@@ -285,7 +285,7 @@ func (db *DB) RunSteps(ctx context.Context, run string) ([]store.RunStep, error)
 
 // RewindRun implements store.Store.
 func (db *DB) RewindRun(ctx context.Context, run string, owner api.OwnerID, step, keep string) error {
-	return db.inRun(ctx, run, func(tx *sql.Tx) error {
+	return db.inRun(ctx, run, func(tx *sql.Tx, _ bool) error { // the second time nothing is left to be removed
 		seq, err := growRun(ctx, tx, run, owner, 0, 0)
 		if err != nil {
 			return err

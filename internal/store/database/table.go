@@ -186,25 +186,6 @@ func (t *table[T, ID]) get(ctx context.Context, r runner, id ID) (v T, err error
 	return get(ctx, r, t.what, string(id), t.scan, t.selectSQL+" WHERE id = $1")
 }
 
-// change reads a row, which do changes, and stores it, in one transaction; do may be called again.
-func (t *table[T, ID]) change(ctx context.Context, id ID, do func(*T) error) (v T, err error) {
-	err = t.db.inTx(ctx, t.what+" "+string(id), func(tx *sql.Tx) error {
-		v, err = get(ctx, tx, t.what, string(id), t.scan, t.db.dialect.adapt(t.selectSQL+" WHERE id = $1 FOR UPDATE"))
-		if err == nil {
-			err = do(&v)
-		}
-		if err != nil {
-			return err
-		}
-		args, err := t.args(v)
-		if err != nil {
-			return err
-		}
-		return t.updateIn(ctx, tx, args)
-	})
-	return v, err
-}
-
 // list reads at most limit rows, newest first; limit 0 means all.
 func (t *table[T, ID]) list(ctx context.Context, r runner, w where, limit int) ([]T, error) {
 	if err := t.ahead.flushRead(ctx); err != nil {
