@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ type daemon struct {
 	told []api.Event
 }
 
-func newDaemon(t *testing.T, db *database.DB, dir string, work *steady, models func(string) (model.Model, error)) *daemon {
+func newDaemon(t *testing.T, db *database.DB, dir string, work *steady, models func(string) (model.Model, error), change ...func(*task.Config)) *daemon {
 	t.Helper()
 	d := &daemon{me: api.NewOwnerID()}
 	if err := db.InsertOwner(t.Context(), store.Owner{ID: d.me, StartedAt: time.Now()}); err != nil {
@@ -84,10 +85,14 @@ func newDaemon(t *testing.T, db *database.DB, dir string, work *steady, models f
 	}
 	work.began = make(chan struct{}, 1)
 	log := event.NewLog(event.Config{Store: db})
-	d.Engine = task.New(task.Config{
+	cfg := task.Config{
 		Store: db, Log: log, Events: log.Read, Appended: func(e api.Event) { d.told = append(d.told, e) },
 		Model: models, Repositories: work, Dir: dir, Owner: d.me, Journal: journal.New(journal.Config{Rows: db, Owner: d.me}),
-	})
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	d.Engine = task.New(cfg)
 	return d
 }
 
@@ -178,6 +183,74 @@ func TestResume(t *testing.T) {
 	}
 	if len(next.told) != 1 || next.told[0].Seq != 4 || len(first.told) != 0 {
 		t.Errorf("told: %v and %v", next.told, first.told)
+	}
+}
+
+// TestBring: before a task continues its files are brought. What was done after they were stored is done again, but no delivery; a task whose
+// files are not there is lost, and says why.
+func TestBring(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		push    bool // and a delivery is recorded
+		bring   func(ctx context.Context, b task.Brought) error
+		outcome api.Outcome
+		says    string
+		did     int // steps that the next daemon executed
+	}{
+		{"here", false, func(context.Context, task.Brought) error { return nil }, api.OutcomeVerified, "", 0},
+		{"older files", false, func(ctx context.Context, b task.Brought) error { return b.Rewind(ctx, "count") }, api.OutcomeVerified, "", 1},
+		{"newer files", false, func(ctx context.Context, b task.Brought) error { return b.Rewind(ctx, "round 2") }, api.OutcomeVerified, "", 0},
+		{"no files", false, func(_ context.Context, b task.Brought) error {
+			return api.Errorf(api.KindConflict, "they are damaged")
+		}, api.OutcomeLost, "they are damaged", 0},
+		{"delivered", true, func(ctx context.Context, b task.Brought) error { return b.Rewind(ctx, "count") }, api.OutcomeLost, "is not done again", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db, dir := newRows(t)
+			old := &steady{wait: make(chan struct{})}
+			first := newDaemon(t, db, dir, old, anyModel)
+			row := begin(t, first, old)
+			row, err := db.Task(t.Context(), row.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.Repo = (&api.RepoResult{Workspace: api.NewWorkspaceID()}); c.push {
+				row.Create.Repo.Push = true
+				if _, err := db.BeginStep(t.Context(), string(row.ID), first.me, store.RunStep{Name: repo.DeliverStep, StartedAt: time.Now()}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := db.UpdateTask(t.Context(), row); err != nil {
+				t.Fatal(err)
+			}
+			work := &steady{}
+			next := newDaemon(t, db, dir, work, anyModel, func(cfg *task.Config) {
+				cfg.Bring = func(ctx context.Context, b task.Brought) error {
+					if b.Task.ID != row.ID || b.Task.Repo.Workspace != row.Repo.Workspace || api.PrincipalOf(ctx).Account != "ada" {
+						t.Errorf("%+v", b.Task)
+					}
+					return c.bring(ctx, b)
+				}
+			})
+			if err := storetest.EndOthers(t.Context(), db, next.me); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := next.Recover(t.Context(), func(o api.OwnerID) bool { return o == first.me }); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			next.Resume(t.Context())
+			got, err := next.Wait(t.Context(), row.ID)
+			if err != nil || got.Outcome != c.outcome || c.says != "" && (got.Error == nil || !strings.Contains(got.Error.Message, c.says)) {
+				t.Errorf("%v: %s, %v", err, got.Outcome, got.Error)
+			}
+			if ran := len(work.who); work.executed != c.did || ran != map[bool]int{true: 1}[c.outcome == api.OutcomeVerified] {
+				t.Errorf("%d steps of %d runs", work.executed, ran)
+			}
+			close(old.wait)
+			if _, err := first.Wait(t.Context(), row.ID); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }
 

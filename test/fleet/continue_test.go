@@ -44,7 +44,7 @@ type scripted struct {
 
 	mu    sync.Mutex
 	asked map[string]int
-	last  string // the newest request
+	last  map[string]string // the newest requests
 	// held is the request that is not answered, once: "script N". at is closed when it comes.
 	held string
 	at   chan struct{}
@@ -71,7 +71,7 @@ func say(text string) string {
 
 func newScripted(t *testing.T, scripts map[string][]string, who func(body string) string) *scripted {
 	t.Helper()
-	s := &scripted{who: who, scripts: map[string][]http.Handler{}, asked: map[string]int{}}
+	s := &scripted{who: who, scripts: map[string][]http.Handler{}, asked: map[string]int{}, last: map[string]string{}}
 	for name, answers := range scripts {
 		for _, a := range answers {
 			s.scripts[name] = append(s.scripts[name], world.Must(modelserver.New([]byte(a)))(t))
@@ -102,7 +102,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := fmt.Sprint(name, " ", n)
 	s.mu.Lock()
 	s.asked[id]++
-	s.last = string(body)
+	s.last[name] = string(body)
 	hold := s.held == id
 	if hold {
 		s.held = ""
@@ -122,6 +122,13 @@ func (s *scripted) hold(id string) <-chan struct{} {
 	defer s.mu.Unlock()
 	s.held, s.at = id, make(chan struct{})
 	return s.at
+}
+
+// newest is the newest request of a script.
+func (s *scripted) newest(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[name]
 }
 
 func (s *scripted) count(id string) int {
@@ -332,7 +339,15 @@ func TestSessionContinues(t *testing.T) {
 		shell("echo one > one.txt && mkdir -p deep && seq 280 | while read n; do echo $n > deep/$n; done"), say("turn one is done"),
 		shell("cat one.txt > two.txt && rm deep/7"), say("turn two is done"),
 		shell("cat one.txt two.txt; ls deep | wc -l; test ! -e deep/7 && echo three > three.txt"), say("turn three is done"),
-	}}, func(string) string { return "session" })
+	}, "busy": {
+		shell("echo 1 > count.txt"), say("turn one is done"),
+		shell("echo 2 >> count.txt"), shell("cat count.txt"), say("turn two is done"),
+	}}, func(body string) string {
+		if strings.Contains(body, "count up") {
+			return "busy"
+		}
+		return "session"
+	})
 	url, dir := serve(t, map[string]string{"README.md": "notes\n"})
 	p := newPair(t, m)
 	p.onlyDies(t)
@@ -365,7 +380,21 @@ func TestSessionContinues(t *testing.T) {
 		before = world.Must(p.lives.DB.Workspace(ctx, task.Repo.Workspace))(t)
 		return before.Archived != nil && before.Archived.Of == task.Repo.Checkpoint
 	})
+	// Another session, without a repository, is in the middle of its second turn.
+	busy := &session.Settings{Model: "anthropic", Sandbox: api.CreateSandbox{Isolation: "container"}}
+	world.Must(p.dies.client.Sessions.Send(ctx, "busy", session.Message{Text: "count up", Create: busy}))(t)
+	until(t, "its first turn is stored", func(ctx context.Context) bool {
+		s := world.Must(p.dies.client.Sessions.Get(ctx, "busy"))(t)
+		if s.Turns[0].State != session.TurnDone {
+			return false
+		}
+		return world.Must(p.lives.DB.Workspace(ctx, s.Workspace))(t).Archived != nil
+	})
+	reached := m.hold("busy 3")
+	world.Must(p.dies.client.Sessions.Send(ctx, "busy", session.Message{Text: "count up again"}))(t)
+	<-reached
 	killed := p.kill(t)
+	world.OK(t, os.Rename(filepath.Join(p.dir, "sessions"), filepath.Join(p.dir, "sessions.away")))
 	until(t, "the other node has the session", func(ctx context.Context) bool {
 		_, err := p.lives.Client.Sessions.Send(ctx, "work", session.Message{Text: "third message"})
 		return err == nil
@@ -381,8 +410,9 @@ func TestSessionContinues(t *testing.T) {
 	if three.N != 3 || three.Outcome != api.OutcomeVerified {
 		t.Fatalf("turn %d is %s: %+v, %s", three.N, three.Outcome, three.Error, three.Note)
 	}
-	if !strings.Contains(m.last, "first message") || !strings.Contains(m.last, "turn two is done") || !strings.Contains(m.last, `one\none\n279`) {
-		t.Errorf("the model was asked: %s", m.last)
+	asked := m.newest("session")
+	if !strings.Contains(asked, "first message") || !strings.Contains(asked, "turn two is done") || !strings.Contains(asked, `one\none\n279`) {
+		t.Errorf("the model was asked: %s", asked)
 	}
 	third := world.Must(p.lives.DB.Task(ctx, three.Task))(t)
 	if d := third.Repo.Delivery; d == nil || d.Error != nil || d.Commit != third.Repo.Head {
@@ -395,6 +425,16 @@ func TestSessionContinues(t *testing.T) {
 	if files := gittest.Git(t, dir, "ls-tree", "-r", "--name-only", branch); !strings.Contains(files, "three.txt") || !strings.Contains(files, "deep/280") || strings.Contains(files, "deep/7\n") {
 		t.Errorf("the branch has the files %s", files)
 	}
+	var cut session.Turn
+	until(t, "the turn that was cut ends", func(ctx context.Context) bool {
+		s := world.Must(p.lives.Client.Sessions.Get(ctx, "busy"))(t)
+		cut = s.Turns[1]
+		return cut.State == session.TurnDone
+	})
+	if asked := m.newest("busy"); cut.Outcome != api.OutcomeAnswered || m.count("busy 2") != 2 || !strings.Contains(asked, `"1\n2\n[exit code 0]"`) || !strings.Contains(asked, "turn one is done") {
+		t.Errorf("the turn that was cut is %s: %+v, %s; the model was asked: %s", cut.Outcome, cut.Error, cut.Note, asked)
+	}
+	world.OK(t, os.Rename(filepath.Join(p.dir, "sessions.away"), filepath.Join(p.dir, "sessions")))
 	p.back(t, before.ID)
 }
 

@@ -41,6 +41,8 @@ type carriedCommits struct {
 	// Head is the commit of the branch; empty if there is none. Base is what it lies on.
 	Head string `json:"head,omitempty"`
 	Base string `json:"base"`
+	// Rounds are the commits of the rounds so far.
+	Rounds []string `json:"rounds,omitempty"`
 	// Pack is the file with the objects.
 	Pack string `json:"pack"`
 }
@@ -69,17 +71,13 @@ func (w *attempt) seal(ctx context.Context, round int) {
 // putBeside puts into a directory what another node needs beside the workspace: commits, and what was said in a session.
 func (w *attempt) putBeside(ctx context.Context, dir string) error {
 	var all []carriedCommits
-	put := func(name string, r *cache.Repo, head, base string) error {
-		c := carriedCommits{Repository: name, Branch: w.res.Branch, Head: head, Base: base, Pack: fmt.Sprintf("commits-%d.pack", len(all))}
-		commits := []string{base}
-		if head != "" {
-			commits = append(commits, head)
-		}
+	put := func(name string, r *cache.Repo, head, base string, rounds ...string) error {
+		c := carriedCommits{Repository: name, Branch: w.res.Branch, Head: head, Base: base, Rounds: rounds, Pack: fmt.Sprintf("commits-%d.pack", len(all))}
 		f, err := os.Create(filepath.Join(dir, c.Pack))
 		if err != nil {
 			return err
 		}
-		any, err := r.Pack(ctx, f, commits...)
+		any, err := r.Pack(ctx, f, c.commits()...)
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
@@ -90,11 +88,16 @@ func (w *attempt) putBeside(ctx context.Context, dir string) error {
 		return nil
 	}
 	p := w.project
-	head := w.res.Head
+	head, rounds := w.res.Head, []string(nil)
+	for _, r := range w.res.Rounds {
+		if r.Head != "" {
+			rounds = append(rounds, r.Head)
+		}
+	}
 	if p.conversation != nil {
 		head = cmp.Or(head, p.conversation.turn.Head)
 	}
-	err := put("", p.repo, head, p.base.Hash)
+	err := put("", p.repo, head, p.base.Hash, rounds...)
 	for i, m := range p.members {
 		if p.members.several() && err == nil {
 			err = put(m.Name, m.repo, w.res.Repositories[i].Head, m.base.Hash)
@@ -164,20 +167,33 @@ func (w *project) takeCommits(ctx context.Context, name string, r *cache.Repo) e
 	return nil
 }
 
+// commits are all of them.
+func (c carriedCommits) commits() []string {
+	all := append([]string{c.Base}, c.Rounds...)
+	if c.Head != "" {
+		all = append(all, c.Head)
+	}
+	return all
+}
+
 // into adds the commits to a repository, unless it has them, and sets their branch.
 func (c carriedCommits) into(ctx context.Context, r *cache.Repo, dir string) error {
-	commits := []string{c.Base}
-	if c.Head != "" {
-		commits = append(commits, c.Head)
-	}
+	commits := c.commits()
 	f, err := os.Open(filepath.Join(dir, filepath.Base(c.Pack)))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	has, err := r.Has(ctx, commits[len(commits)-1])
-	if err != nil || has {
-		return err
+	lacks := false
+	for _, commit := range commits {
+		has, err := r.Has(ctx, commit)
+		if err != nil {
+			return err
+		}
+		lacks = lacks || !has
+	}
+	if !lacks {
+		return nil
 	}
 	if err := r.Unpack(ctx, f, commits...); err != nil || c.Head == "" {
 		return err

@@ -36,6 +36,9 @@
 // process, goes through what is recorded without doing it again, and continues behind it. What it decides by is
 // recorded or follows from what is recorded; the time is that of the journal.
 //
+// With an [Archive] the files of each round are stored for other nodes of a fleet. There the journal is taken back to the last round whose files
+// are stored, before Run is called; the repositories are fetched again, and get the commits that lie beside the workspace.
+//
 // A [Runner] is shared and holds nothing of a task. One call of Run is one task:
 // its sandboxes end before Run does, also when its context ends, and the proof is
 // in the result. The workspace stays, as does the branch; whatever there was when

@@ -74,11 +74,17 @@ func survivor(dir string) error {
 	if err := db.InsertOwner(ctx, store.Owner{ID: me, StartedAt: time.Now()}); err != nil {
 		return err
 	}
-	sandboxes, err := newDisk(filepath.Join(dir, "boxes"))
+	work, host := os.Getenv(surviveWork), ""
+	if work == moves {
+		if host, err = newHost(dir); err != nil {
+			return err
+		}
+	}
+	sandboxes, err := newDisk(filepath.Join(dir, "boxes"+host))
 	if err != nil {
 		return err
 	}
-	git, err := cache.Open(cache.Config{Dir: filepath.Join(dir, "cache")})
+	git, err := cache.Open(cache.Config{Dir: filepath.Join(dir, "cache"+host)})
 	if err != nil {
 		return err
 	}
@@ -88,7 +94,6 @@ func survivor(dir string) error {
 		sh(tell("wrong") + "; echo 'echo 4' > sum.sh"), finish(),
 		sh(tell("mend") + "; " + mend), finish(),
 	}}
-	work := os.Getenv(surviveWork)
 	switch work {
 	case reads:
 		m.first = []call{{"view", map[string]any{"path": "sum.sh"}}, {"search", map[string]any{"pattern": "sum"}},
@@ -110,9 +115,15 @@ func survivor(dir string) error {
 		return err
 	}
 	events := event.NewLog(event.Config{Store: db})
+	repositories := repo.Config{Git: git, Sandboxes: sandboxes, Deliverer: nowhere{}}
+	var bring func(context.Context, task.Brought) error
+	if work == moves {
+		c := carried{sandboxes, filepath.Join(dir, "stored"), filepath.Join(dir, "beside"+host)}
+		repositories.Archive, bring = c, c.bring
+	}
 	e := task.New(task.Config{
-		Store: db, Log: events, Model: modelsOf(m, tell, log), Dir: filepath.Join(dir, "tasks"), Owner: me,
-		Repositories: repo.New(repo.Config{Git: git, Sandboxes: sandboxes, Deliverer: nowhere{}}),
+		Store: db, Log: events, Model: modelsOf(m, tell, log), Dir: filepath.Join(dir, "tasks"+host), Owner: me, Bring: bring,
+		Repositories: repo.New(repositories),
 		Journal:      journal.New(journal.Config{Rows: &killing{Runs: db, log: log, at: os.Getenv(surviveKill)}, Owner: me}), Events: events.Read,
 	})
 	if err := keptWorkspace(ctx, db); err != nil {
