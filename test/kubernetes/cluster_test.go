@@ -105,21 +105,22 @@ func TestClusterNeighbours(t *testing.T) {
 	}
 	defer second.Kill(context.Background())
 	own, other := address(first, one.ID), address(second, two.ID)
-	script := `
-import socket
+	// The server at the address listens has a while to begin.
+	attack := func(listens string) string {
+		return `
+import socket, time
 for a in "10.98.0.1:20250 10.98.0.1:16443 10.99.0.1:443 10.98.0.1:53 169.254.169.254:80 ` + own + " " + other + `".split():
     h, p = a.split(":")
-    for i in range(40):
+    for i in range(60 if a == "` + listens + `" else 1):
         try: socket.create_connection((h, int(p)), 3).close(); print("connected to", a); break
-        except OSError as e:
-            if a != "` + own + `": break
-            __import__("time").sleep(.5)
+        except OSError: time.sleep(.5)
 `
-	if out := output(t, first, "python3 -c '"+script+"'; ls /var/run/secrets/kubernetes.io 2>&1"); out != "connected to "+own+"\nls: cannot access '/var/run/secrets/kubernetes.io': No such file or directory\n" {
+	}
+	if out := output(t, first, "python3 -c '"+attack(own)+"'; ls /var/run/secrets/kubernetes.io 2>&1"); out != "connected to "+own+"\nls: cannot access '/var/run/secrets/kubernetes.io': No such file or directory\n" {
 		t.Errorf("from a sandbox: %s", out)
 	}
 	r.kubectl(t, "run", "control", "--image", nodeImage, "--restart=Never", "--overrides", `{"spec":{"securityContext":{"runAsUser":1000,"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},"containers":[{"name":"control",
-		"image":"`+nodeImage+`","command":["python3","-c",`+strconv.Quote(script)+`],"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}`)
+		"image":"`+nodeImage+`","command":["python3","-c",`+strconv.Quote(attack(""))+`],"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}`)
 	defer r.kubectl(t, "delete", "pod", "control", "--grace-period=1")
 	until(t, "the control has ended", func() error {
 		if phase := r.kubectl(t, "get", "pod", "control", "-o", "jsonpath={.status.phase}"); phase != "Succeeded" {
