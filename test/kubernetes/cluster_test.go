@@ -15,11 +15,13 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/test/binary"
 	"hortus.dev/test/sandboxtest"
+	"hortus.dev/test/tier"
 )
 
 // cluster is the configuration of a real cluster, which "make kubernetes" starts.
 func cluster(t *testing.T) kubernetes.Config {
 	t.Helper()
+	tier.AnyUser(t)
 	file := os.Getenv("HORTUS_TEST_KUBECONFIG")
 	if file == "" {
 		t.Skip("no cluster: run make kubernetes")
