@@ -200,6 +200,14 @@ func one(t *testing.T, r *release) {
 			}
 		}
 	})
+	t.Run("manifests", func(t *testing.T) { // the API server takes them, in a namespace that exists
+		m := &release{name: "hortus"}
+		m.kubectl(t, "create", "namespace", "hortus")
+		defer m.kubectl(t, "delete", "namespace", "hortus", "--wait=false")
+		if out := m.kubectl(t, "apply", "--dry-run=server", "-k", "../../packaging/kubernetes/manifests"); !strings.Contains(out, "statefulset.apps/hortus created") {
+			t.Errorf("%s", out)
+		}
+	})
 	t.Run("run", func(t *testing.T) { r.runs(t, "kubernetes") })
 	t.Run("sandbox", func(t *testing.T) {
 		if out, err := r.client("sandbox", "run", "--", "sh", "-c", "id -u; grep CapEff /proc/self/status; exit 7"); err == nil || exitCode(err) != 7 || !strings.HasPrefix(out, "1000\nCapEff:\t0000000000000000\n") {
