@@ -543,6 +543,7 @@ export interface DrainNode {
 
 export interface DrainedNode {
   ended?: number;
+  moves?: SandboxMove[];
   node: FleetNode;
   sandboxes: string[];
 }
@@ -1571,6 +1572,7 @@ export interface NodeCapacity {
   load?: number;
   memoryBudget?: number;
   memoryPromised?: number;
+  restores?: string[];
   sandboxes: number;
   tasks?: number;
   templates?: string[];
@@ -2429,6 +2431,7 @@ export interface Sandbox {
   maxEgress?: EgressPolicy;
   maxTtlMs?: number;
   memoryKills?: number;
+  moving?: boolean;
   onExpiry?: string;
   onRestore?: string;
   owner?: string;
@@ -2443,6 +2446,15 @@ export interface Sandbox {
   template: string;
   unenforced?: Unenforced[];
   workspace?: string;
+}
+
+export interface SandboxMove {
+  awayMs?: number;
+  reason?: string;
+  resumed?: boolean;
+  sandbox: string;
+  state: string;
+  to?: string;
 }
 
 export interface SandboxStateEvent {

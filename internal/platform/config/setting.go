@@ -55,7 +55,7 @@ func Settings() []Setting {
 		{Key: "quiet", Env: "HORTUS_QUIET", Flag: "quiet", Default: "false", Kind: Switch, Help: "print output and errors only"},
 		{Key: "daemon.idle", Env: "HORTUS_IDLE", Default: "3s", Kind: Stay, Help: "time after which an unused daemon exits, or never"},
 		{Key: "daemon.pool", Env: "HORTUS_POOL", Default: "2", Kind: Count, Max: 1000, Help: "number of guests of each kind that are booted ahead of requests; 0 for none"},
-		{Key: "daemon.drain", Env: "HORTUS_DRAIN", Default: "5s", Kind: Stay, Help: "time that attached commands may continue after a signal stops the daemon; never waits for all of them"},
+		{Key: "daemon.drain", Env: "HORTUS_DRAIN", Default: "5s", Kind: Stay, Help: "time that attached commands may continue after a signal stops the daemon, and that its sandboxes have to move to other nodes of a fleet; never waits for all of them"},
 		{Key: "daemon.max-sandboxes", Env: "HORTUS_MAX_SANDBOXES", Default: "1000", Kind: Count, Min: 1, Max: 1 << 20, Help: "maximum number of sandboxes at a time; further requests wait"},
 		{Key: "daemon.candidates", Env: "HORTUS_CANDIDATES", Default: "8", Kind: Count, Min: 1, Max: 1 << 10, Help: "maximum number of candidates of one task (--best-of) that work at a time; the others wait"},
 		{Key: "daemon.memory-share", Env: "HORTUS_MEMORY_SHARE", Default: "0.8", Kind: Number, Max: 1, Help: "fraction of the host's memory for sandboxes"},

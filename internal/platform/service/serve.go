@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -95,9 +94,9 @@ func (s *Service) endSandboxes(ctx context.Context) error {
 }
 
 // outlived reports whether sandboxes continue after a signal: those of a resident daemon do,
-// because an upgrade restarts its service. The first process of a container ends all others with itself.
+// because an upgrade restarts its service.
 func (s *Service) outlived() bool {
-	return s.idle.Load() < 0 && os.Getpid() != 1 && restartable(s.cfg.Getenv, "/proc/self/cgroup")
+	return s.idle.Load() < 0 && restartable(s.cfg.Getenv, "/proc/self/cgroup")
 }
 
 // connections counts open connections, so that an idle daemon does not stop between two

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"os"
 	"sync"
 	"time"
 )
@@ -83,9 +84,10 @@ func (s *Service) stages(servers []Server, drain time.Duration) []stage {
 	}
 }
 
-// move moves sandboxes to other hosts, unless the next daemon of this one has them.
+// move moves sandboxes to other hosts, unless the next daemon of this one has them. The processes of a container end with its first one, whatever is left to
+// a next daemon.
 func (s *Service) move(ctx context.Context) {
-	if s.cfg.Move == nil || s.keeping.Load() || s.cfg.Drain == 0 {
+	if s.cfg.Move == nil || s.keeping.Load() && os.Getpid() != 1 || s.cfg.Drain == 0 {
 		return
 	}
 	if s.cfg.Drain > 0 {

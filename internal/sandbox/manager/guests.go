@@ -180,7 +180,7 @@ func (g *Guests) Guest(ctx context.Context, id api.SandboxID) (net.Conn, error) 
 	}
 	c, err := in.machine.Link().Open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, in.unopened(err)
 	}
 	return &guestConn{Conn: c, ended: in.ended}, nil
 }
@@ -269,7 +269,7 @@ func (g *Guests) interpret(ctx context.Context, in *instance) error {
 func (in *instance) openPort(ctx context.Context, port int) (net.Conn, error) {
 	conn, err := in.machine.Link().Open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, in.unopened(err)
 	}
 	return envd.OpenPort(ctx, conn, envd.PortPath(port), nil)
 }

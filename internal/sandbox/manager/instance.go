@@ -116,6 +116,14 @@ func refused(in *instance) error {
 	}
 }
 
+// unopened is the error of a stream to the guest that could not be opened. That of a sandbox that is moved can be tried again.
+func (in *instance) unopened(err error) error {
+	if in.Row().Moving {
+		return command.Moving(in.id)
+	}
+	return err
+}
+
 // ended is the error of a request to a sandbox that has ended: no retry can help.
 func ended(row api.Sandbox) error {
 	err := api.Errorf(api.KindUnavailable, "sandbox %s is %s%s", row.ID, row.State, because(row.Reason)).WithHint("create another sandbox")

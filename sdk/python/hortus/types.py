@@ -725,6 +725,7 @@ DrainedNode = TypedDict(
     "DrainedNode",
     {
         "ended": 'NotRequired[int]',
+        "moves": 'NotRequired[List[SandboxMove]]',
         "node": 'FleetNode',
         "sandboxes": 'List[str]',
     },
@@ -2107,6 +2108,7 @@ NodeCapacity = TypedDict(
         "load": 'NotRequired[float]',
         "memoryBudget": 'NotRequired[int]',
         "memoryPromised": 'NotRequired[int]',
+        "restores": 'NotRequired[List[str]]',
         "sandboxes": 'int',
         "tasks": 'NotRequired[int]',
         "templates": 'NotRequired[List[str]]',
@@ -3232,6 +3234,7 @@ Sandbox = TypedDict(
         "maxEgress": 'NotRequired[EgressPolicy]',
         "maxTtlMs": 'NotRequired[int]',
         "memoryKills": 'NotRequired[int]',
+        "moving": 'NotRequired[bool]',
         "onExpiry": 'NotRequired[str]',
         "onRestore": 'NotRequired[str]',
         "owner": 'NotRequired[str]',
@@ -3246,6 +3249,18 @@ Sandbox = TypedDict(
         "template": 'str',
         "unenforced": 'NotRequired[List[Unenforced]]',
         "workspace": 'NotRequired[str]',
+    },
+)
+
+SandboxMove = TypedDict(
+    "SandboxMove",
+    {
+        "awayMs": 'NotRequired[int]',
+        "reason": 'NotRequired[str]',
+        "resumed": 'NotRequired[bool]',
+        "sandbox": 'str',
+        "state": 'str',
+        "to": 'NotRequired[str]',
     },
 )
 
