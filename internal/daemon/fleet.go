@@ -76,6 +76,9 @@ func (s *System) openFleet(ctx context.Context) error {
 			isolations = append(isolations, r.Backend)
 		}
 	}
+	if s.joining != nil {
+		s.joining()
+	}
 	s.fleet, err = fleet.Join(ctx, fleet.Config{
 		Node: s.node, Owner: s.owner.Owner.ID, Name: cmp.Or(c.Name, host), Address: address, Rows: s.db, Logger: s.log,
 		Sandbox: s.sandboxes.Sandboxes.Get,
