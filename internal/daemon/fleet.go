@@ -80,6 +80,9 @@ func (s *System) openFleet(ctx context.Context) error {
 	if s.archive != nil {
 		mover = s.sandboxes.Mover
 	}
+	if s.joining != nil {
+		s.joining()
+	}
 	s.fleet, err = fleet.Join(ctx, fleet.Config{
 		Node: s.node, Owner: s.owner.Owner.ID, Name: cmp.Or(c.Name, host), Address: address, Rows: s.db, Logger: s.log,
 		Sandbox: s.sandboxes.Sandboxes.Get,

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"hortus.dev/api"
@@ -16,6 +17,9 @@ func (s *System) inherited(ctx context.Context, others *ownership.Others) (func(
 	if s.node == "" {
 		return others.Ended, nil
 	}
+	if err := s.claimNode(ctx); err != nil {
+		return nil, err
+	}
 	// No node is found silent here: after an outage of the database, all seem to be.
 	all, err := s.db.InheritOwners(ctx, s.owner.Owner.ID, noLease)
 	if err != nil {
@@ -27,6 +31,44 @@ func (s *System) inherited(ctx context.Context, others *ownership.Others) (func(
 	}
 	s.started = func(id api.OwnerID) bool { return mine[id] }
 	return s.started, nil
+}
+
+// claimNode has the row of this node, if there is one, be of this run while it starts, and renews its lease until it joins. Otherwise nobody
+// would see that it died meanwhile, with what it took over from the earlier run.
+func (s *System) claimNode(ctx context.Context) error {
+	n, err := s.db.Node(ctx, s.node)
+	if api.KindOf(err) == api.KindNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n.Owner, n.State = s.owner.Owner.ID, api.NodeDraining // nothing is placed here yet
+	if err := s.db.PutNode(ctx, n); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		tick := time.NewTicker(fleet.Lease / 4)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if _, err := s.db.BeatNode(ctx, n.ID, n.Owner, n.Capacity); err != nil && ctx.Err() == nil {
+				s.log.Warn("cannot renew the lease of this node; retrying", "error", err)
+			}
+		}
+	})
+	s.joining = sync.OnceFunc(func() {
+		cancel()
+		renewing.Wait()
+	})
+	s.onClose(func(context.Context) error { s.joining(); return nil })
+	return nil
 }
 
 // noLease is a lease that does not end.

@@ -113,7 +113,8 @@ func (s *System) openGuards(ctx context.Context) (err error) {
 	if g.buildFiles, err = templatebuild.OpenFiles(templatebuild.FilesConfig{Dir: s.dir.Path("builds"), CheckSpace: s.space.CheckOf}); err != nil {
 		return err
 	}
-	g.builds = templatebuild.New(templatebuild.Config{Sandboxes: g.sandboxes, Connections: g.egress, Images: access.NewImages(s.images), Files: g.buildFiles, Contents: s.tools().Contents})
+	g.builds = templatebuild.New(templatebuild.Config{Sandboxes: g.sandboxes, Connections: g.egress, Images: access.NewImages(s.images), Files: g.buildFiles, Contents: s.tools().Contents,
+		Here: func(ctx context.Context, snapshot api.Snapshot) bool { return s.elsewhere(ctx, snapshot.Owner) == "" }})
 	s.onClose(g.builds.Close)
 	g.code = code.New(g.sandboxes)
 	return nil

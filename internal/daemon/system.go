@@ -67,6 +67,8 @@ type System struct {
 	node api.NodeID
 	// started reports whether this run took an earlier one over when it started.
 	started func(api.OwnerID) bool
+	// joining ends the renewals of a node that starts; nil if it has no row yet.
+	joining func()
 	// fleet is nil if the rows are in a file.
 	fleet *fleet.Fleet
 	// joined is fleet for goroutines that begin before it is set.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +55,26 @@ type server struct {
 // machine cannot run the isolation.
 func serve(t *testing.T, isolation string, settings ...string) server {
 	t.Helper()
+	s, said, hortus := start(t, isolation, "127.0.0.1:0", settings...)
+	// It prints what a shell is to be told; its output ends with it.
+	lines := bufio.NewScanner(said)
+	want := regexp.MustCompile(`^export (E2B_API_KEY|E2B_API_URL|E2B_SANDBOX_URL)=(\S+)$`)
+	told := map[string]string{}
+	for len(told) < 3 && lines.Scan() {
+		if m := want.FindStringSubmatch(lines.Text()); m != nil {
+			told[m[1]] = m[2]
+		}
+	}
+	if s.url, s.key = told["E2B_API_URL"], told["E2B_API_KEY"]; len(told) < 3 || told["E2B_SANDBOX_URL"] != s.url {
+		t.Fatalf("hortus serve said %v", told)
+	}
+	can(t, isolation, hortus)
+	return s
+}
+
+// start is serve at an address. It returns what the server prints, and what runs commands with its settings.
+func start(t *testing.T, isolation, listen string, settings ...string) (server, io.Reader, func(args ...string) ([]byte, error)) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "he2b") // short: sockets lie below it
 	var seed under.Seed
 	if err == nil {
@@ -79,7 +100,7 @@ func serve(t *testing.T, isolation string, settings ...string) server {
 		return out, err
 	}
 	var stderr bytes.Buffer
-	cmd := exec.Command(binary, "serve", "--listen", "127.0.0.1:0")
+	cmd := exec.Command(binary, "serve", "--listen", listen)
 	cmd.Env, cmd.Stderr = env, &stderr
 	said, err := cmd.StdoutPipe()
 	if err == nil {
@@ -108,21 +129,7 @@ func serve(t *testing.T, isolation string, settings ...string) server {
 			t.Errorf("remove the data: %v", err)
 		}
 	})
-	// It prints what a shell is to be told; its output ends with it.
-	s := server{pid: cmd.Process.Pid}
-	lines := bufio.NewScanner(said)
-	want := regexp.MustCompile(`^export (E2B_API_KEY|E2B_API_URL|E2B_SANDBOX_URL)=(\S+)$`)
-	told := map[string]string{}
-	for len(told) < 3 && lines.Scan() {
-		if m := want.FindStringSubmatch(lines.Text()); m != nil {
-			told[m[1]] = m[2]
-		}
-	}
-	if s.url, s.key = told["E2B_API_URL"], told["E2B_API_KEY"]; len(told) < 3 || told["E2B_SANDBOX_URL"] != s.url {
-		t.Fatalf("hortus serve said %v\n%s", told, stderr.Bytes())
-	}
-	can(t, isolation, hortus)
-	return s
+	return server{pid: cmd.Process.Pid}, said, hortus
 }
 
 // can skips the test where doctor says that this machine cannot run the isolation.

@@ -29,6 +29,16 @@ type child struct {
 // start starts a node with a name, and waits until it serves.
 func (b base) start(t *testing.T, name, dir string) child {
 	t.Helper()
+	c := b.launch(t, name, dir)
+	until(t, "node "+name+" serves", func(ctx context.Context) bool {
+		return c.client.Ready(ctx) == nil
+	})
+	return c
+}
+
+// launch starts a node with a name.
+func (b base) launch(t *testing.T, name, dir string) child {
+	t.Helper()
 	config := filepath.Join(t.TempDir(), "config.toml")
 	world.OK(t, os.WriteFile(config, fmt.Appendf(nil, "[store]\nurl = %q\n[fleet]\nname = %q\nlisten = \"127.0.0.1:0\"\n", b.store.URL, name), 0o600))
 	log := filepath.Join(t.TempDir(), "log")
@@ -49,9 +59,6 @@ func (b base) start(t *testing.T, name, dir string) child {
 			text, _ := os.ReadFile(log)
 			t.Logf("log of node %s:\n%s", name, text)
 		}
-	})
-	until(t, "node "+name+" serves", func(ctx context.Context) bool {
-		return c.client.Ready(ctx) == nil
 	})
 	return c
 }

@@ -69,7 +69,7 @@ func Start(cfg Config) *Taker {
 	t := &Taker{cfg: cfg}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
-	tick := time.NewTicker(cfg.Lease / 3)
+	tick := time.NewTicker(cfg.Lease / 8)
 	t.done.Go(func() {
 		defer tick.Stop()
 		t.run(ctx, tick.C)

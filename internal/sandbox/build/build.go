@@ -48,6 +48,8 @@ type Config struct {
 	Connections Connections
 	Images      Images
 	Files       *Files
+	// Here reports whether a sandbox can start from a snapshot on this host; nil if all are here. Others are no cache, and are not removed.
+	Here func(ctx context.Context, s api.Snapshot) bool
 	// Contents names everything that the sandbox of a request starts from.
 	Contents func(ctx context.Context, req api.CreateSandbox) (string, error)
 }
@@ -142,7 +144,7 @@ func (r *work) snapshots(ctx context.Context) (out []api.Snapshot, err error) {
 			return nil, err
 		}
 		// An admin sees those of all accounts: nobody continues from another's files.
-		if row.BuildKey != "" && row.Account == r.account && row.State == api.SnapshotReady && !row.Paused {
+		if row.BuildKey != "" && row.Account == r.account && row.State == api.SnapshotReady && !row.Paused && (r.cfg.Here == nil || r.cfg.Here(ctx, row)) {
 			out = append(out, row)
 		}
 	}
