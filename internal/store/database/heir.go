@@ -34,7 +34,11 @@ const (
 		UPDATE owner SET heir = $1
 		WHERE ended_at IS NOT NULL AND id <> $1
 			AND (` + sameDirectory + ` OR (node IN (` + silentNodes + `) OR node NOT IN (SELECT id FROM node)) AND id IN (` + unfinished + `))
-			AND (heir IS NULL OR heir IN (SELECT id FROM owner WHERE ended_at IS NOT NULL))`
+			AND (heir IS NULL OR heir IN (SELECT id FROM owner WHERE ended_at IS NOT NULL AND id NOT IN (` + unfinished + `)))`
+	// followSQL has what an heir that ended left half taken over follow that heir: a task's row must not go to one and its journal to another.
+	followSQL = `
+		UPDATE owner SET heir = $1
+		WHERE ended_at IS NOT NULL AND id <> $1 AND heir IN (SELECT id FROM owner WHERE heir = $1 AND ended_at IS NOT NULL)`
 	inheritedSQL = `
 		SELECT owner.id, coalesce(owner.node, ''), coalesce(node.name, '')
 		FROM owner LEFT JOIN node ON node.id = owner.node
@@ -63,6 +67,7 @@ func (db *DB) InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Du
 			args  []any
 		}{
 			{endSilentSQL, []any{string(heir), lease.Microseconds()}}, {endEarlierSQL, []any{string(heir)}}, {inheritSQL, []any{string(heir), lease.Microseconds()}},
+			{followSQL, []any{string(heir)}}, {followSQL, []any{string(heir)}},
 		} {
 			if _, err := tx.ExecContext(ctx, db.dialect.adapt(s.query), s.args...); err != nil {
 				return wrapError(ctx, err, "take over the rows of ended owners")
