@@ -123,6 +123,9 @@ func KillAll(ctx context.Context, id api.SandboxID) (api.Proof, error) {
 		}
 		select {
 		case <-ctx.Done():
+			if len(ps) == 0 {
+				return proof, api.Errorf(api.KindTimeout, "no process of sandbox %s was found, but one of this machine that executes a file now may be its: %w", id, ctx.Err())
+			}
 			return proof, api.Errorf(api.KindTimeout, "%d processes of sandbox %s are still alive: %w", len(ps), id, ctx.Err())
 		case <-time.After(wait):
 		}
