@@ -3,5 +3,7 @@
 //
 //	archivetest.Run(t, func(t *testing.T) archive.Blobs { return archive.Dir{Path: t.TempDir()} })
 //
+// [Server] is an S3 server in this process; [Gateway] is one that others use in production, for the soak tier.
+//
 // The package is for tests alone.
 package archivetest

@@ -151,7 +151,7 @@ func TestForkOnAnotherHost(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			archive := t.TempDir()
 			if place != "directory" {
-				archive = "s3://" + archivetest.Bucket + "/hosts?endpoint=" + archivetest.Server(t, nil).URL
+				archive = "s3://" + archivetest.Bucket + "/hosts?endpoint=" + archivetest.Gateway(t)
 			}
 			h := openHosts(t, archive)
 			ctx := t.Context()

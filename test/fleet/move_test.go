@@ -241,7 +241,7 @@ func TestDrainTwenty(t *testing.T) {
 			b := newBase(t)
 			b.archive = t.TempDir()
 			if place != "directory" {
-				b.archive = "s3://" + archivetest.Bucket + "/fleet?endpoint=" + archivetest.Server(t, nil).URL
+				b.archive = "s3://" + archivetest.Bucket + "/fleet?endpoint=" + archivetest.Gateway(t)
 			}
 			all := b.open(t, 1)
 			all[0].Isolates(t, "gvisor")

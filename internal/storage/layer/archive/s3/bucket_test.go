@@ -3,6 +3,7 @@ package s3
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/test/archivetest"
+	"hortus.dev/test/tier"
 )
 
 func must(t *testing.T, err error) {
@@ -27,8 +29,14 @@ func must(t *testing.T, err error) {
 // at opens a bucket of a test's server.
 func at(t *testing.T, s *httptest.Server, cfg Config) *Bucket {
 	t.Helper()
+	return in(t, s.URL, "team/one", cfg)
+}
+
+// in opens the part of a bucket of a server that has a prefix.
+func in(t *testing.T, url, prefix string, cfg Config) *Bucket {
+	t.Helper()
 	var err error
-	cfg.Location, err = Parse("s3://" + archivetest.Bucket + "/team/one?endpoint=" + s.URL)
+	cfg.Location, err = Parse("s3://" + archivetest.Bucket + "/" + prefix + "?endpoint=" + url)
 	must(t, err)
 	cfg.PartSize = 5 << 20
 	b, err := Open(cfg)
@@ -38,6 +46,17 @@ func at(t *testing.T, s *httptest.Server, cfg Config) *Bucket {
 
 func TestBucket(t *testing.T) {
 	archivetest.Run(t, func(t *testing.T) archive.Blobs { return at(t, archivetest.Server(t, nil), Config{}) })
+}
+
+// TestGateway is TestBucket with a server that others use in production.
+func TestGateway(t *testing.T) {
+	tier.Soak(t)
+	url := archivetest.Gateway(t)
+	n := 0
+	archivetest.Run(t, func(t *testing.T) archive.Blobs {
+		n++
+		return in(t, url, fmt.Sprintf("team/%d", n), Config{})
+	})
 }
 
 // TestRequests: requests have signatures and the prefix, and the record is stored last. The parts
