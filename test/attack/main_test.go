@@ -16,11 +16,9 @@ import (
 	wasmrun "hortus.dev/internal/backend/wasm/run"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
-	"hortus.dev/internal/guest/interpreter"
 	"hortus.dev/internal/guest/sudo"
 	"hortus.dev/test/attack/liar"
 	"hortus.dev/test/reaper"
-	daemons "hortus.dev/test/world"
 )
 
 // The arguments by which this program knows what it is to be inside a sandbox.
@@ -54,8 +52,6 @@ func TestMain(m *testing.M) {
 			os.Exit(liar.Main(lie))
 		}
 		os.Exit(guest.Main())
-	case interpreter.Argv0:
-		os.Exit(interpreter.Main())
 	case sudo.Argv0:
 		os.Exit(sudo.Main())
 	case wasmguest.Argv0:
@@ -94,7 +90,6 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer daemons.Forget()
 	code := m.Run()
 	if err := engine.close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,27 +1,83 @@
 package attack
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
-	"hortus.dev/api"
+	"golang.org/x/sys/unix"
+
 	"hortus.dev/internal/backend/e2b"
 	"hortus.dev/internal/backend/remote"
-	"hortus.dev/internal/daemon"
-	daemons "hortus.dev/test/world"
+	"hortus.dev/test/binary"
 )
 
-// atService makes the backend of a service that speaks E2B's API: a second Hortus, whose sandboxes are containers of this machine. What an
-// attack proves there is that the guest, which is one more program of such a container, adds no way out and weakens none of its walls.
+// service is a second Hortus in a process of its own, as users start it, whose sandboxes are containers of this machine.
+type service struct{ url, key string }
+
+// builtHortus is the program, built once. The directory of the layers has it, which the run removes.
+var builtHortus = sync.OnceValues(func() (string, error) { return binary.In(filepath.Dir(layersDir)) })
+
+// startService starts it, until the test ends.
+func startService(t *testing.T) service {
+	t.Helper()
+	program, err := builtHortus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "service-") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, config := filepath.Join(dir, "log"), filepath.Join(dir, "config.toml")
+	if err := os.WriteFile(config, []byte("[sandbox]\nisolation = \"container\"\n[daemon]\npool = 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	c := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "d"), "--config", config)
+	c.Stdout, c.Stderr = out, out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := func(what string) (value string) {
+		b, _ := os.ReadFile(log)
+		for line := range strings.Lines(string(b)) {
+			if rest, ok := strings.CutPrefix(line, "export "+what+"="); ok && strings.HasSuffix(rest, "\n") {
+				value = strings.TrimSpace(rest)
+			}
+		}
+		return value
+	}
+	t.Cleanup(func() {
+		check(t, "end the service", c.Process.Signal(unix.SIGTERM))
+		err := c.Wait()
+		if b, _ := os.ReadFile(log); t.Failed() || err != nil {
+			t.Logf("log of the service (%v):\n%s", err, bytes.TrimSpace(b))
+		}
+		check(t, "remove the service", os.RemoveAll(dir))
+	})
+	eventually(t, "the service serves", func() bool { return said("E2B_SANDBOX_URL") != "" })
+	return service{url: said("E2B_API_URL"), key: said("E2B_API_KEY")}
+}
+
+// atService makes the backend of a service that speaks E2B's API. What an attack proves there is that the guest, which is one more program of a container,
+// adds no way out and weakens none of its walls.
 func (w *world) atService(t *testing.T) (backend, error) {
 	t.Helper()
-	other := daemons.Open(t, daemons.Config{Config: daemon.Config{Usual: api.CreateSandbox{Isolation: "container"}}})
-	other.Isolates(t, "container")
-	key := other.Key("attacked", api.RoleUser).Secret
-	s, err := e2b.New(e2b.Config{APIURL: other.URL, SandboxURL: other.URL, Key: func(context.Context) (string, error) { return key, nil }})
+	other := startService(t)
+	s, err := e2b.New(e2b.Config{APIURL: other.url, SandboxURL: other.url, Key: func(context.Context) (string, error) { return other.key, nil }})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the service at %s: %w", other.url, err)
 	}
 	t.Cleanup(s.Close)
 	guest, err := os.Open(staticGuest(t))

@@ -18,15 +18,12 @@ import (
 )
 
 // seeds holds the templates that data directories begin with, each built once: building one reads
-// all of /usr. It also holds the versions of their programs, which a daemon asks in a sandbox. Forget removes them.
+// all of /usr. It also holds the versions of their programs, which a daemon asks in a sandbox. Main removes them.
 var seeds struct {
 	sync.Mutex
 	dir   string                  // empty until a test wants one
 	trees map[string]layer.Digest // by home and path
 }
-
-// Forget removes what the daemons of this test binary share. [Main] calls it; a binary with a main of its own does so when its tests have ended.
-func Forget() { os.RemoveAll(seeds.dir) }
 
 // seed copies into cfg's data directory the template that its daemon would build there first and, if
 // the daemon has gVisor, the small guest: a test that is linked with the C library cannot be the guest

@@ -50,7 +50,7 @@ func Main(m *testing.M) {
 		os.Exit(daemon.Main(os.Args[3:])) // hortus daemon run ...
 	}
 	os.Exit(reaper.Run(func() int {
-		defer Forget()
+		defer func() { os.RemoveAll(seeds.dir) }()
 		// Tests wait for timers of models, sessions and grants more than for a processor.
 		flag.Parse()
 		if err := flag.Set("test.parallel", "4"); err != nil {
