@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"hortus.dev/api"
 	"hortus.dev/test/dockertest"
 	"hortus.dev/test/tools"
 )
@@ -54,6 +55,6 @@ var inCI = map[string]bool{
 func (w *world) notByEngine(t *testing.T, why string) {
 	t.Helper()
 	if w.isolation == "docker" {
-		t.Skipf("docker: %s", why)
+		t.Skipf("docker lacks a part of %s: %s", api.CapIsolated, why)
 	}
 }

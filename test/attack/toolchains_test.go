@@ -22,9 +22,6 @@ func TestCredentialsBesideToolchains(t *testing.T) {
 			if isolation == "docker" || isolation == "microvm" || isolation == "e2b" {
 				tier.Soak(t) // the template is the same as of containers
 			}
-			if isolation == "microvm" {
-				t.Skip("microvm: it is about the host's template, of which a disk for machines takes minutes to make; that template is the same on every backend")
-			}
 			home, err := filepath.EvalSymlinks(t.TempDir())
 			check(t, "the home directory", err)
 			rust := filepath.Join(home, ".rustup/toolchains/stable")

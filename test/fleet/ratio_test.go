@@ -35,7 +35,7 @@ func TestRatios(t *testing.T) {
 			}
 			server := postgrestest.Start(t, settings...)
 			database := server.Database(t)
-			pools[i] = world.Must(sql.Open("pgx", server.URL(postgrestest.User, database)))(t)
+			pools[i] = world.Must(sql.Open("pgx", server.URL(postgrestest.User, server.Database(t))))(t) // the daemon's own has its tables alone
 			defer pools[i].Close()
 			world.OK(t, execute(ctx, pools[i], "CREATE TABLE floor (id bigserial, value text)"))
 			b := base{store: daemon.Store{URL: server.URL(postgrestest.User, database)}, key: make([]byte, 32)}
