@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/patience"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/world"
 )
@@ -34,7 +35,7 @@ func TestNodesCannotReachEachOther(t *testing.T) {
 			for range 3 { // the first one may have a connection that was open
 				began := time.Now()
 				err := f.asks(ctx, 1, box.ID)
-				if api.KindOf(err) != api.KindUnavailable || time.Since(began) > 15*time.Second {
+				if api.KindOf(err) != api.KindUnavailable || time.Since(began) > patience.Of(15*time.Second) {
 					t.Errorf("after %s: %s: %v", time.Since(began).Round(time.Millisecond), api.KindOf(err), err)
 				}
 				t.Logf("after %s: %v", time.Since(began).Round(time.Millisecond), err)
