@@ -17,7 +17,7 @@ func TestInside(t *testing.T) {
 		t.Skip("python3 is not installed")
 	}
 	onEachAtOnce(t, func(t *testing.T, w *world) {
-		if w.isolation == "e2b" {
+		if atService(w.isolation) {
 			w.needs(t, api.CapPrivateFiles) // the port is that of the service's own guest, which says what its template decides
 		}
 		sandbox := w.create(t, func(req *api.CreateSandbox) { req.Env = map[string]string{"GIVEN": "to the sandbox"} })

@@ -201,7 +201,7 @@ func (w *world) createIn(t *testing.T, ws sandbox.Workspace) api.Sandbox {
 func TestNeighboursShareNoFileSystem(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.notByEngine(t, "what is of one sandbox on this machine's disk is mounted from there")
-		if w.isolation == "microvm" || w.isolation == "e2b" {
+		if w.isolation == "microvm" || atService(w.isolation) {
 			t.Skipf("%s has %s by other means: no process of the sandbox is one of this kernel's, or of this host's, whose mounts could be compared", w.isolation, api.CapIsolated)
 		}
 		// Workspaces over one layer: one that ends with its sandbox, one that stays.

@@ -90,7 +90,7 @@ func TestSecrets(t *testing.T) {
 				tier.AnyUser(t)
 			}
 			needsPrograms(t, isolation)
-			if isolation == "docker" || isolation == "microvm" || isolation == "e2b" {
+			if isolation == "docker" || isolation == "microvm" || atService(isolation) {
 				tier.Soak(t)
 			}
 			secrets(t, isolation)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,9 +14,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hortus.dev/client"
+	"hortus.dev/internal/backend/daytona"
 	"hortus.dev/internal/backend/e2b"
 	"hortus.dev/internal/backend/remote"
 	"hortus.dev/test/binary"
+	"hortus.dev/test/daytonatest"
 )
 
 // service is a second Hortus in a process of its own, as users start it, whose sandboxes are containers of this machine.
@@ -70,20 +74,44 @@ func startService(t *testing.T) service {
 	return service{url: said("E2B_API_URL"), key: said("E2B_API_KEY")}
 }
 
-// atService makes the backend of a service that speaks E2B's API. What an attack proves there is that the guest, which is one more program of a container,
-// adds no way out and weakens none of its walls.
-func (w *world) atService(t *testing.T) (backend, error) {
+// openService makes the backend of a service, which is the second Hortus itself, or has its sandboxes there. What an attack proves is that
+// the guest, which is one more program of a container, adds no way out and weakens none of its walls.
+func (w *world) openService(t *testing.T) (backend, error) {
 	t.Helper()
 	other := startService(t)
-	s, err := e2b.New(e2b.Config{APIURL: other.url, SandboxURL: other.url, Key: func(context.Context) (string, error) { return other.key, nil }})
+	at, err := other.api(t, w.isolation)
 	if err != nil {
 		return nil, fmt.Errorf("the service at %s: %w", other.url, err)
 	}
-	t.Cleanup(s.Close)
 	guest, err := os.Open(staticGuest(t))
 	if err != nil {
 		return nil, err
 	}
 	t.Cleanup(func() { guest.Close() })
-	return remote.New(remote.Config{Service: s, Dir: w.run, Guest: guest, Layers: w.layers, Workspaces: w.workspaces})
+	return remote.New(remote.Config{Service: at, Dir: w.run, Guest: guest, Layers: w.layers, Workspaces: w.workspaces})
+}
+
+// api is E2B's, which Hortus serves, or Daytona's, which a server in front of it does.
+func (s service) api(t *testing.T, isolation string) (remote.Service, error) {
+	t.Helper()
+	keyed := func(key string) func(context.Context) (string, error) {
+		return func(context.Context) (string, error) { return key, nil }
+	}
+	if isolation == "e2b" {
+		at, err := e2b.New(e2b.Config{APIURL: s.url, SandboxURL: s.url, Key: keyed(s.key)})
+		if err == nil {
+			t.Cleanup(at.Close)
+		}
+		return at, err
+	}
+	backing := client.New(client.Config{Key: s.key, Dial: func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", strings.TrimPrefix(s.url, "http://"))
+	}})
+	t.Cleanup(backing.Close)
+	at, err := daytona.New(daytona.Config{APIURL: daytonatest.Start(t, backing).URL + "/api", Domains: []string{"127.0.0.1"}, Key: keyed(daytonatest.Key)})
+	if err == nil {
+		t.Cleanup(at.Close)
+	}
+	return at, err
 }

@@ -19,7 +19,7 @@ func TestCredentialsBesideToolchains(t *testing.T) {
 	for _, isolation := range isolations {
 		t.Run(isolation, func(t *testing.T) {
 			needsPrograms(t, isolation)
-			if isolation == "docker" || isolation == "microvm" || isolation == "e2b" {
+			if isolation == "docker" || isolation == "microvm" || atService(isolation) {
 				tier.Soak(t) // the template is the same as of containers
 			}
 			home, err := filepath.EvalSymlinks(t.TempDir())

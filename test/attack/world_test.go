@@ -119,7 +119,7 @@ type backend interface {
 }
 
 // isolations are the backends that isolate, each of which is attacked.
-var isolations = []string{"container", "gvisor", "docker", "wasm", "microvm", "e2b"}
+var isolations = []string{"container", "gvisor", "docker", "wasm", "microvm", "e2b", "daytona"}
 
 // ownKernel reports whether sandboxes have kernels of their own, which their limits of memory bound whole.
 func (w *world) ownKernel() bool { return w.isolation == "gvisor" || w.isolation == "microvm" }
@@ -133,7 +133,10 @@ func (w *world) needs(t *testing.T, c api.Capability) {
 }
 
 // guestIsUser reports whether commands run as the user of their guest, so that they can end it, and with it their own sandbox.
-func (w *world) guestIsUser() bool { return w.isolation == "e2b" }
+func (w *world) guestIsUser() bool { return atService(w.isolation) }
+
+// atService reports whether the sandboxes of a backend are at a service.
+func atService(isolation string) bool { return isolation == "e2b" || isolation == "daytona" }
 
 // ended wants a sandbox whose guest was ended from inside to be over, and its reason to say so.
 func (w *world) ended(t *testing.T, id api.SandboxID) {
@@ -158,7 +161,7 @@ func each(t *testing.T, attack func(t *testing.T, w *world), atOnce bool) {
 				// Such attacks end at a kernel which holds the same for every user, or at an engine.
 				tier.AnyUser(t)
 			}
-			if top, _, _ := strings.Cut(t.Name(), "/"); isolation == "docker" && !inCI[top] || isolation == "microvm" || isolation == "e2b" {
+			if top, _, _ := strings.Cut(t.Name(), "/"); isolation == "docker" && !inCI[top] || isolation == "microvm" || atService(isolation) {
 				tier.Soak(t)
 			}
 			needsPrograms(t, isolation)
@@ -187,8 +190,8 @@ func (w *world) open(t *testing.T, programs string) (backend, error) {
 	if w.isolation == "microvm" {
 		return microvmtest.New(t, microvm.Config{Dir: w.run, Layers: w.layers}, filepath.Join(filepath.Dir(layersDir), "machines")), nil
 	}
-	if w.isolation == "e2b" {
-		return w.atService(t)
+	if atService(w.isolation) {
+		return w.openService(t)
 	}
 	honest := tools.Dir(t)
 	if programs == "" {
