@@ -175,3 +175,85 @@ func testMove(t *testing.T, s store.Store) {
 		t.Errorf("two moves at once: %v", errs)
 	}
 }
+
+// testHandOver: a task that goes to another owner is that of an owner which has ended and whose only heir the other one is, with its journal and its workspace.
+func testHandOver(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	join := func(name string) api.OwnerID {
+		n, id := api.NewNodeID(), api.NewOwnerID()
+		must(t, s.InsertOwner(ctx, store.Owner{ID: id, Host: "h", LockPath: "/" + name, StartedAt: began, Node: n}))
+		must(t, s.PutNode(ctx, store.Node{ID: n, Name: name, Owner: id, State: api.NodeReady}))
+		return id
+	}
+	from, to, other, dead := join("from"), join("to"), join("other"), join("dead")
+	must(t, s.EndOwner(ctx, dead, began))
+	begin := func(owner api.OwnerID) api.Task {
+		row := api.Task{ID: api.NewTaskID(), State: api.TaskRunning, Owner: owner, CreatedAt: began}
+		must(t, s.InsertRun(ctx, store.Run{ID: string(row.ID), Kind: "task", Owner: owner, Epoch: 1, Input: []byte("{}"), CreatedAt: began}))
+		must(t, s.InsertTask(ctx, row))
+		return row
+	}
+	row, stays := begin(from), begin(from)
+	space := api.Workspace{ID: api.NewWorkspaceID(), Owner: from, State: api.WorkspaceIdle, CreatedAt: began}
+	must(t, s.InsertWorkspace(ctx, space))
+
+	wantKind(t, s.HandOverTask(ctx, row.ID, space.ID, from, dead), api.KindConflict)
+	wantKind(t, s.HandOverTask(ctx, row.ID, space.ID, dead, to), api.KindConflict)
+	wantKind(t, s.HandOverTask(ctx, row.ID, space.ID, other, to), api.KindConflict)
+	wantKind(t, s.HandOverTask(ctx, api.NewTaskID(), "", from, to), api.KindConflict)
+	ended := begin(from)
+	ended.State, ended.EndedAt = api.TaskDone, began
+	must(t, s.UpdateTask(ctx, ended))
+	wantKind(t, s.HandOverTask(ctx, ended.ID, "", from, to), api.KindConflict)
+	owners := func() (task, run, workspace api.OwnerID) {
+		have, err := s.Task(ctx, row.ID)
+		must(t, err)
+		w, err := s.Workspace(ctx, space.ID)
+		must(t, err)
+		runs, err := s.UnfinishedRuns(ctx, "task", dead)
+		must(t, err)
+		for _, r := range runs {
+			if r.ID == string(row.ID) {
+				run = r.Owner
+			}
+		}
+		return have.Owner, run, w.Owner
+	}
+	if a, b, c := owners(); a != from || b != from || c != from {
+		t.Fatalf("after refusals the owners are %s, %s and %s, not %s", a, b, c, from)
+	}
+
+	must(t, s.HandOverTask(ctx, row.ID, space.ID, from, to))
+	departed, run, workspace := owners()
+	if departed == from || departed == to || run != departed || workspace != departed {
+		t.Fatalf("the owners are %s, %s and %s", departed, run, workspace)
+	}
+	was, err := s.NodeOfOwner(ctx, from)
+	must(t, err)
+	if n, err := s.NodeOfOwner(ctx, departed); err != nil || n.ID != was.ID {
+		t.Errorf("the node of what was handed over: %+v, %v", n, err)
+	}
+	wantKind(t, s.HandOverTask(ctx, row.ID, space.ID, from, other), api.KindConflict) // it is another's now
+	_, err = s.EndRun(ctx, string(row.ID), from, store.RunEnd{At: began.Add(time.Second)})
+	wantKind(t, err, api.KindConflict)
+	for heir, want := range map[api.OwnerID]int{other: 0, from: 0, to: 1} {
+		all, err := s.InheritOwners(ctx, heir, time.Hour)
+		must(t, err)
+		got := 0
+		for _, i := range all {
+			if i.Owner == departed && i.Node == was.ID {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("%s inherits it %d times, want %d: %+v", heir, got, want, all)
+		}
+	}
+	_, err = s.TakeRun(ctx, string(row.ID), departed, to, began.Add(time.Second))
+	must(t, err)
+	row.Owner = to
+	must(t, s.UpdateTask(ctx, row))
+	if have, err := s.Task(ctx, stays.ID); err != nil || have.Owner != from {
+		t.Errorf("another task of the same owner: %+v, %v", have, err)
+	}
+}

@@ -18,7 +18,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Owners", testOwners},
 		{"Lease", testLease},
 		{"Nodes", testNodes},
-		{"Heirs", testHeirs}, {"Move", testMove},
+		{"Heirs", testHeirs}, {"Move", testMove}, {"HandOver", testHandOver},
 		{"RoundTrip", testRoundTrip},
 		{"ZeroTimes", testZeroTimes},
 		{"NotFound", testNotFound},

@@ -94,3 +94,48 @@ func (db *DB) Lead(ctx context.Context, what string, owner api.OwnerID, lease ti
 	}
 	return changed(r), nil
 }
+
+const (
+	// departedSQL makes an owner of what one hands over while it lives: a run of the same node. It lives until the rows are its own, as the fence of rows asks.
+	departedSQL = `
+		INSERT INTO owner (id, host, lock_path, pid, started_at, node, heir)
+		SELECT $1, host, lock_path, pid, started_at, node, $3 FROM owner
+		WHERE id = $2 AND ended_at IS NULL AND EXISTS (SELECT 1 FROM owner WHERE id = $3 AND ended_at IS NULL)`
+	departedTaskSQL      = `UPDATE task SET owner = $1 WHERE id = $3 AND owner = $2 AND state <> 'done'`
+	departedRunSQL       = `UPDATE run SET owner = $1 WHERE id = $3 AND owner = $2 AND ended_at IS NULL`
+	departedWorkspaceSQL = `UPDATE workspace SET owner = $1 WHERE id = $3 AND owner = $2`
+)
+
+// HandOverTask implements store.Store.
+func (db *DB) HandOverTask(ctx context.Context, id api.TaskID, workspace api.WorkspaceID, from, to api.OwnerID) error {
+	departed := api.NewOwnerID()
+	return db.sameTx(ctx, "task "+string(id), func(tx *sql.Tx, doubt bool) error {
+		if doubt {
+			var done bool
+			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM owner WHERE id = $1)`, string(departed)).Scan(&done); err != nil || done {
+				return err
+			}
+		}
+		if err := db.lock(ctx, tx, "heirs", ""); err != nil {
+			return err
+		}
+		for _, s := range []struct{ query, third, not string }{
+			{departedSQL, string(to), "owner " + string(from) + " or " + string(to) + " has ended"},
+			{departedTaskSQL, string(id), "it is done, or not of owner " + string(from)},
+			{departedRunSQL, string(id), "its journal has ended, or is not of owner " + string(from)},
+			{departedWorkspaceSQL, string(workspace), ""},
+		} {
+			r, err := tx.ExecContext(ctx, s.query, string(departed), string(from), s.third)
+			if err != nil {
+				return wrapError(ctx, err, "hand over task %s", id)
+			}
+			if s.not != "" && !changed(r) {
+				return api.Errorf(api.KindConflict, "task %s is not handed over: %s", id, s.not)
+			}
+		}
+		if _, err := tx.ExecContext(ctx, db.dialect.adapt(`UPDATE owner SET ended_at = now_micros() WHERE id = $1`), string(departed)); err != nil {
+			return wrapError(ctx, err, "hand over task %s", id)
+		}
+		return nil
+	})
+}
