@@ -29,6 +29,16 @@ type Store interface {
 	UnfinishedTasks(ctx context.Context, notOwner api.OwnerID) ([]api.Task, error)
 }
 
+// Elsewhere are the other nodes of a fleet.
+type Elsewhere interface {
+	// Leaves reports whether a task is to continue on another node. It is asked where the task can stop: before a step of its roles, or when
+	// the files of a round are stored.
+	Leaves(ctx context.Context, t api.Task) bool
+	// HandOver gives a task that has stopped here, with its workspace, to another node, or to this one if no other takes it: that finds it
+	// as the work of an owner that has ended.
+	HandOver(ctx context.Context, t api.Task) error
+}
+
 // Log takes facts.
 type Log interface {
 	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
@@ -74,6 +84,8 @@ type Config struct {
 	// Bring gets the files of a task here whose owner has ended, before it continues, if they are on another node; after an error the task is lost.
 	// It may be nil.
 	Bring func(context.Context, Brought) error
+	// Elsewhere has tasks continue on other nodes; nil if there are none.
+	Elsewhere Elsewhere
 	// Lessons are what earlier tasks taught; nil for none.
 	Lessons Lessons
 	// Documents are the stored documents of accounts; nil refuses requests that name one.
@@ -257,22 +269,31 @@ func (e *Engine) Wait(ctx context.Context, id api.TaskID) (api.Task, error) {
 
 // Cancel stops a task and returns it when it is done, with the receipt of what
 // it had finished. It is idempotent: a task that is done stays as it is.
-// KindConflict for a task that runs under another owner.
+// KindConflict for a task that runs under another owner, KindUnavailable for one that is on its way to another node.
 func (e *Engine) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) {
-	r := e.active.find(id)
-	if r == nil {
-		t, err := e.cfg.Store.Task(ctx, id)
-		if err == nil && t.State != api.TaskDone {
-			err = api.Errorf(api.KindConflict, "task %s runs under another owner (%s)", id, t.Owner)
-		}
+	if r := e.active.find(id); r != nil {
+		e.stop(r)
+	}
+	t, err := e.Wait(ctx, id)
+	switch {
+	case err != nil || t.State == api.TaskDone:
+		return t, err
+	case e.cfg.Elsewhere != nil:
+		err := api.Errorf(api.KindUnavailable, "task %s is on its way to another node", id).WithHint("try again in a few seconds")
+		err.RetryAfterMS = onItsWay.Milliseconds()
 		return t, err
 	}
-	e.stop(r)
-	return e.Wait(ctx, id)
+	return t, api.Errorf(api.KindConflict, "task %s runs under another owner (%s)", id, t.Owner)
 }
 
-// stop begins the cancellation of a task, once.
+// onItsWay is how long it takes until another node has what was handed over to it.
+const onItsWay = 2 * time.Second
+
+// stop begins the cancellation of a task, once. One that has left here is canceled by who continues it.
 func (e *Engine) stop(r *activeTask) {
+	if r.run.Left() {
+		return
+	}
 	r.once.Do(func() {
 		e.journals.cancel(context.Background(), r.run)
 		r.log.Emit(context.Background(), api.EventTaskCancel, struct{}{})

@@ -213,6 +213,23 @@ func (e *Engine) bringFailed(ctx context.Context, t api.Task, run *journal.Run, 
 	}
 }
 
+// leaves returns what reports whether another node is to continue a task; nil if none can. Turns of sessions and items of plans stay with what they are parts of,
+// and candidates with each other.
+func (e *Engine) leaves(t api.Task, run *journal.Run) func(context.Context) bool {
+	if e.cfg.Elsewhere == nil || !run.Records() || t.Session != "" || t.Create.Repo != nil && (t.Create.Repo.Item != nil || t.Create.Repo.Best != nil) {
+		return nil
+	}
+	return func(ctx context.Context) bool { return e.cfg.Elsewhere.Leaves(ctx, t) }
+}
+
+// handOver gives a task that has stopped here to another node. Nothing of it is stored here any more.
+func (e *Engine) handOver(ctx context.Context, t api.Task) {
+	if err := e.cfg.Elsewhere.HandOver(context.WithoutCancel(ctx), t); err != nil {
+		// The row stays this owner's and unfinished; who takes its work over continues the task.
+		e.cfg.Logger.Error("hand a task over to another node", "task", t.ID, "err", err)
+	}
+}
+
 // remember counts the events of a task, and its calls of models.
 func (e *Engine) remember(ctx context.Context, log *emitter) (*journal.Counts, error) {
 	told := &journal.Counts{}

@@ -3,6 +3,7 @@ package task_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -79,17 +80,103 @@ func (c *counted) Generate(ctx context.Context, req model.Request, deltas func(m
 }
 
 // programDaemon is an engine with its own owner, which runs programs.
-func programDaemon(t *testing.T, db *database.DB, runs store.Runs, sandboxes *agenttest.Localdir, dir string, m model.Model) (*task.Engine, api.OwnerID) {
+func programDaemon(t *testing.T, db *database.DB, runs store.Runs, sandboxes *agenttest.Localdir, dir string, m model.Model, change ...func(*task.Config)) (*task.Engine, api.OwnerID) {
 	t.Helper()
 	me := api.NewOwnerID()
 	if err := db.InsertOwner(t.Context(), store.Owner{ID: me, StartedAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	log := event.NewLog(event.Config{Store: db})
-	return task.New(task.Config{
+	cfg := task.Config{
 		Store: db, Log: log, Events: log.Read, Sandboxes: sandboxes, Dir: dir, Owner: me,
 		Model: func(string) (model.Model, error) { return m, nil }, Journal: journal.New(journal.Config{Rows: runs, Owner: me}),
-	}), me
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	return task.New(cfg), me
+}
+
+// leaving has tasks go to another owner before a step. It implements task.Elsewhere.
+type leaving struct {
+	db       *database.DB
+	from, to api.OwnerID
+	asked    atomic.Int64
+	at       int64 // the question with the answer yes, from 1
+	fails    error // of the first hand-over
+}
+
+// Leaves implements task.Elsewhere.
+func (l *leaving) Leaves(context.Context, api.Task) bool { return l.asked.Add(1) == l.at }
+
+// HandOver implements task.Elsewhere.
+func (l *leaving) HandOver(ctx context.Context, t api.Task) error {
+	if l.fails != nil {
+		return l.fails
+	}
+	return l.db.HandOverTask(ctx, t.ID, "", l.from, l.to)
+}
+
+// TestProgramsLeave: a request for a program, whose first version fails, goes to another owner before each of its steps. Every step is done once, and
+// the first owner writes nothing any more. If it cannot be handed over, it stays that owner's, and unfinished.
+func TestProgramsLeave(t *testing.T) {
+	for n := int64(1); n <= 6; n++ {
+		t.Run(fmt.Sprint("step ", n), func(t *testing.T) {
+			t.Parallel()
+			db, dir := newRows(t)
+			sandboxes := agenttest.NewLocaldir(t)
+			m := &counted{Model: &forgetful{}, n: map[string]int{}}
+			l := &leaving{db: db, at: n}
+			if n == 6 {
+				l.at, l.fails = 3, errors.New("no database")
+			}
+			first, one := programDaemon(t, db, db, sandboxes, dir, m, func(c *task.Config) { c.Elsewhere = l })
+			next, two := programDaemon(t, db, db, sandboxes, filepath.Join(dir, "other"), m)
+			l.from, l.to = one, two
+			row, err := first.Create(api.WithPrincipal(t.Context(), asker), api.CreateTask{Request: "Print the total", Model: "forgetful", Sandbox: api.CreateSandbox{Account: "ada"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row, err = first.Wait(t.Context(), row.ID); err != nil || row.State == api.TaskDone || first.Running() != 0 {
+				t.Fatalf("%+v, %v: %d are running", row, err, first.Running())
+			}
+			if l.fails != nil {
+				if row.Owner != one {
+					t.Errorf("after an error the task is %s's", row.Owner)
+				}
+				return
+			}
+			if _, err := first.Cancel(t.Context(), row.ID); api.KindOf(err) != api.KindUnavailable || api.RetryAfterOf(err) == 0 {
+				t.Errorf("a cancellation on the way: %v", err)
+			}
+			if found, err := next.Recover(t.Context(), func(o api.OwnerID) bool { return o == row.Owner && o != one }); found != 1 || err != nil {
+				t.Fatal(found, err)
+			}
+			if resumed := next.Resume(t.Context()); resumed != 1 {
+				t.Fatal("resumed:", resumed)
+			}
+			got, err := next.Wait(t.Context(), row.ID)
+			if err != nil || got.Owner != two || got.Outcome != api.OutcomeVerified || len(got.Attempts) != 2 || got.Attempts[1].Result.Stdout != "7\n" {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if m.n["ExecutionPlan"] != 1 || m.n["CodeArtifact"] != 1 || m.n["Diagnosis"] != 1 || sandboxes.Created.Load() != 2 {
+				t.Errorf("%v, %d sandboxes", m.n, sandboxes.Created.Load())
+			}
+			all, err := db.ReadEvents(t.Context(), api.Stream{Kind: api.StreamTask, ID: string(row.ID)}, 0, 200)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := map[api.EventType]int{}
+			for _, e := range all {
+				count[e.Type]++
+			}
+			for _, once := range []api.EventType{api.EventTaskCreated, api.EventTaskStarted, api.EventPlan, api.EventTaskResumed, api.EventTaskFinished} {
+				if count[once] != 1 {
+					t.Errorf("%d times %s", count[once], once)
+				}
+			}
+		})
+	}
 }
 
 // TestProgramsSurvive: a daemon dies at each write to the journal of a request for a program, whose first version fails.

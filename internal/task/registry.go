@@ -48,7 +48,9 @@ func (g *registry) enter(id api.TaskID, r *activeTask) error {
 
 func (g *registry) leave(id api.TaskID, r *activeTask) {
 	g.mu.Lock()
-	delete(g.tasks, id)
+	if g.tasks[id] == r { // it may have come back meanwhile
+		delete(g.tasks, id)
+	}
 	g.mu.Unlock()
 	close(r.done)
 	g.wg.Done()

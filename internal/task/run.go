@@ -20,12 +20,18 @@ const storeTimeout = 30 * time.Second
 func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r *activeTask) {
 	if t.Create.Repo != nil {
 		worked(&t, e.repository(ctx, &t, ms, from, r))
-		e.handBack(ctx, t, from.earlier)
+		if !r.run.Left() {
+			e.handBack(ctx, t, from.earlier)
+		}
 	} else {
 		rep := lost(&t, r.run, e.pipeline(ctx, &t, ms, from, r))
 		t.Outcome, t.Plan, t.Attempts = rep.Outcome, rep.Plan, rep.Attempts
 		t.Diagnosis, t.Question = rep.Diagnosis, rep.Question
 		t.Error, t.Usage, t.Receipt, t.Value = rep.Error, rep.Usage, rep.Receipt, rep.Value
+	}
+	if r.run.Left() {
+		e.handOver(ctx, t)
+		return
 	}
 	e.advise(ctx, &t)
 	if ms.recording != nil {
@@ -87,7 +93,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 		Record: &recorder{store: e.cfg.Store, dir: e.folders.of(t.ID), task: t, room: func(need int64) error { return e.room(ctx, *t, need) }},
 	}
 	if r.run.Records() {
-		cfg.Journal, cfg.Before = steps{r.run}, t.Attempts
+		cfg.Journal, cfg.Before = steps{r.run, e.leaves(*t, r.run)}, t.Attempts
 	}
 	if from.program != nil {
 		return agent.New(cfg).RunArtifact(ctx, *from.program)
@@ -122,10 +128,16 @@ func (e *Engine) finish(ctx context.Context, t api.Task, log *emitter) {
 }
 
 // steps records the steps of a pipeline in the journal of its task. It implements agent.Journal.
-type steps struct{ run *journal.Run }
+type steps struct {
+	run    *journal.Run
+	leaves func(context.Context) bool // nil for never
+}
 
 // Step implements agent.Journal.
 func (s steps) Step(ctx context.Context, name string, asked, result any, do func(context.Context) error) error {
+	if s.leaves != nil && !s.run.Has(name) && s.leaves(ctx) {
+		return s.run.Leave()
+	}
 	executed := false
 	raw, err := journal.Do(ctx, s.run, name, journal.Digest(asked), func(ctx context.Context, _ journal.Try) (json.RawMessage, error) {
 		executed = true

@@ -86,6 +86,7 @@ type Run struct {
 	earlier *Counts
 	// damage is why the run cannot be continued.
 	damage error
+	left   bool
 }
 
 // None returns a run that records nothing: its steps are executed, each time.
@@ -218,6 +219,23 @@ func (r *Run) Spoil(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.damage = err
+}
+
+// Leave ends the work of this owner on the run, which another one continues. It returns the error with which the work ends: that is the
+// damage of the run from now on, and no step is recorded any more.
+func (r *Run) Leave() error {
+	err := &Unrecorded{api.Errorf(api.KindUnavailable, "run %s continues on another node", r.row.ID)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.damage, r.left = err, true
+	return err
+}
+
+// Left reports whether another owner is to continue the run.
+func (r *Run) Left() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left
 }
 
 // Once returns what emits the events of a loop: those that were emitted before are left out.

@@ -20,8 +20,10 @@ type Archive interface {
 	// Seal stores the files that a workspace has now in the background, as those of the work of a task before a step of its journal. others are
 	// workspaces with the same files. beside puts further files into a directory.
 	Seal(ctx context.Context, id api.WorkspaceID, others []api.WorkspaceID, task api.TaskID, step string, beside func(dir string) error) error
-	// Stored waits until what Seal was given for a workspace is stored, or the archive fails.
+	// Stored waits until what Seal was given for a workspace is stored, or the archive fails. Has does, and reports whether those of the work of
+	// a task before a step are.
 	Stored(ctx context.Context, id api.WorkspaceID)
+	Has(ctx context.Context, id api.WorkspaceID, task api.TaskID, step string) bool
 	// Beside returns the directory with what was beside a workspace that came from another node; empty if there is none.
 	Beside(id api.WorkspaceID) string
 }
@@ -66,6 +68,20 @@ func (w *attempt) seal(ctx context.Context, round int) {
 	if err != nil && ctx.Err() == nil {
 		w.project.cfg.Logger.Warn("the files of a task are not stored for other nodes", "task", w.project.task.ID, "workspace", id, "err", err)
 	}
+}
+
+// leave ends the work here before the gate of a round, if another node is to continue it from the files that seal stored. The agent's sandbox has ended.
+func (w *attempt) leave(ctx context.Context, round int) error {
+	p := w.project
+	if p.leaves == nil || p.cfg.Archive == nil || w.candidate > 0 || w.spec.external() || !p.leaves(ctx) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storedTime)
+	defer cancel()
+	if !p.cfg.Archive.Has(ctx, w.res.Workspace, p.task.ID, roundStep(round)) {
+		return nil
+	}
+	return w.journal.Leave()
 }
 
 // putBeside puts into a directory what another node needs beside the workspace: commits, and what was said in a session.

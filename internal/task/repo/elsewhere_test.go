@@ -11,14 +11,74 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/database"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/repo"
 )
 
 // moves has each child work on another host: its disk and its cache of git are new, and it has what was stored.
 const moves = "moves"
+
+// leaves has each child but the last one hand the task over where it can.
+const leaves = "leaves"
+
+// leaver hands a task over once. It implements task.Elsewhere.
+type leaver struct {
+	db   *database.DB
+	me   api.OwnerID
+	left string // a file that is there if it did
+}
+
+// Leaves implements task.Elsewhere.
+func (l leaver) Leaves(context.Context, api.Task) bool {
+	_, err := os.Stat(l.left)
+	return err != nil
+}
+
+// HandOver implements task.Elsewhere.
+func (l leaver) HandOver(ctx context.Context, t api.Task) error {
+	to := api.NewOwnerID()
+	if err := l.db.InsertOwner(ctx, store.Owner{ID: to, StartedAt: time.Now()}); err != nil {
+		return err
+	}
+	return errors.Join(l.db.HandOverTask(ctx, t.ID, "", l.me, to), os.WriteFile(l.left, nil, 0o600))
+}
+
+// TestLeaves: a task leaves its host after the agent's part of each round, and goes on where nothing is but what was stored. Nothing is done twice.
+func TestLeaves(t *testing.T) {
+	t.Parallel()
+	s := newSurvival(t, leaves)
+	for n := range 2 {
+		if out, killed := s.start(t, "", 0); killed || strings.Contains(out, "outcome") {
+			t.Fatalf("child %d did not leave: %s", n, out)
+		}
+	}
+	row, events := s.finished(t)
+	if row.Outcome != api.OutcomeVerified || row.Repo == nil || len(row.Repo.Rounds) != 2 || row.Repo.Delivery == nil || row.Repo.Delivery.Error != nil {
+		b, _ := json.MarshalIndent(row, "", " ")
+		t.Fatalf("the task ended as %s: %v\n%s", row.Outcome, row.Error, b)
+	}
+	if got := runGit(t, filepath.Join(s.dir, "remote"), "show", row.Repo.Branch+":sum.sh"); got != "echo $(($1 + $2))\n" {
+		t.Errorf("the result is %q", got)
+	}
+	log := s.log(t)
+	for _, name := range []string{"look", "wrong", "mend"} {
+		if n := log["tool "+name]; n != 1 {
+			t.Errorf("the call %s was executed %d times", name, n)
+		}
+	}
+	told := map[api.EventType]int{}
+	for _, e := range events {
+		told[e.Type]++
+	}
+	if told[api.EventTaskResumed] != 2 || told[api.EventTaskStarted] != 1 || told[api.EventModel] != 5 || log["ask"] != 5 || row.Usage.Requests != 5 {
+		t.Errorf("%v, the model was asked %d times, %d requests are counted", told, log["ask"], row.Usage.Requests)
+	}
+}
 
 // newHost returns the name of the next host, which ends directories in dir.
 func newHost(dir string) (string, error) {
@@ -71,6 +131,16 @@ func (c carried) Seal(_ context.Context, id api.WorkspaceID, _ []api.WorkspaceID
 
 // Stored implements repo.Archive.
 func (carried) Stored(context.Context, api.WorkspaceID) {}
+
+// Has implements repo.Archive.
+func (c carried) Has(_ context.Context, id api.WorkspaceID, task api.TaskID, step string) bool {
+	var last storedState
+	text, err := os.ReadFile(filepath.Join(c.root, "last"))
+	if err == nil {
+		err = json.Unmarshal(text, &last)
+	}
+	return err == nil && last.ID == id && last.Task == task && last.Step == step
+}
 
 // Beside implements repo.Archive.
 func (c carried) Beside(api.WorkspaceID) string {

@@ -257,6 +257,7 @@ func (w *attempt) collectRound(ctx context.Context, n int, start time.Time) erro
 	})
 	if err == nil && executed { // otherwise the files may be those of later rounds by now
 		w.seal(ctx, n+1)
+		err = w.leave(ctx, n+1)
 	}
 	return err
 }

@@ -29,6 +29,7 @@ type project struct {
 	conversation *conversation // nil if the task is no turn of a session
 	dir          string
 	known        func(ctx context.Context, round int, output string) []api.KnownFix // nil for none
+	leaves       func(ctx context.Context) bool                                     // nil for never
 	// members are the repositories. repo and base are the only one and its commit, or all of
 	// them combined.
 	members repositories
@@ -52,7 +53,7 @@ type project struct {
 func (r *Runner) newProject(job Job) *project {
 	return &project{
 		cfg: r.cfg, checkouts: &r.checkouts, steps: newSteps(job.Emit, r.cfg.Now), journal: cmp.Or(job.Run, journal.None(r.cfg.Now)),
-		task: job.Task, req: *job.Task.Create.Repo, earlier: job.Earlier, conversation: r.conversation(job), dir: job.Dir, known: job.Known,
+		task: job.Task, req: *job.Task.Create.Repo, earlier: job.Earlier, conversation: r.conversation(job), dir: job.Dir, known: job.Known, leaves: job.Leaves,
 	}
 }
 

@@ -86,8 +86,9 @@ type Job struct {
 	// Known finds what fixed a failure before, which the gate printed after a round, or before the work (0). It may be
 	// nil, and is called from several goroutines if there are several candidates.
 	Known func(ctx context.Context, round int, output string) []api.KnownFix
-	// Run is the journal of the task; nil if it does not survive its daemon.
-	Run *journal.Run
+	// Run is the journal of the task; nil if it does not survive its daemon. Leaves reports whether another node is to continue the task; nil for never.
+	Run    *journal.Run
+	Leaves func(ctx context.Context) bool
 }
 
 // End is how a job ended.

@@ -75,7 +75,7 @@ func survivor(dir string) error {
 		return err
 	}
 	work, host := os.Getenv(surviveWork), ""
-	if work == moves {
+	if work == moves || work == leaves {
 		if host, err = newHost(dir); err != nil {
 			return err
 		}
@@ -117,12 +117,16 @@ func survivor(dir string) error {
 	events := event.NewLog(event.Config{Store: db})
 	repositories := repo.Config{Git: git, Sandboxes: sandboxes, Deliverer: nowhere{}}
 	var bring func(context.Context, task.Brought) error
-	if work == moves {
+	var elsewhere task.Elsewhere
+	if work == leaves {
+		elsewhere = leaver{db, me, filepath.Join(dir, "left"+host)}
+	}
+	if work == moves || work == leaves {
 		c := carried{sandboxes, filepath.Join(dir, "stored"), filepath.Join(dir, "beside"+host)}
 		repositories.Archive, bring = c, c.bring
 	}
 	e := task.New(task.Config{
-		Store: db, Log: events, Model: modelsOf(m, tell, log), Dir: filepath.Join(dir, "tasks"+host), Owner: me, Bring: bring,
+		Store: db, Log: events, Model: modelsOf(m, tell, log), Dir: filepath.Join(dir, "tasks"+host), Owner: me, Bring: bring, Elsewhere: elsewhere,
 		Repositories: repo.New(repositories),
 		Journal:      journal.New(journal.Config{Rows: &killing{Runs: db, log: log, at: os.Getenv(surviveKill)}, Owner: me}), Events: events.Read,
 	})
@@ -153,6 +157,9 @@ func survivor(dir string) error {
 	}
 	if t, err = e.Wait(ctx, t.ID); err != nil {
 		return err
+	}
+	if t.State != api.TaskDone && work == leaves {
+		return nil
 	}
 	if t.State != api.TaskDone {
 		return fmt.Errorf("task %s is %s", t.ID, t.State)
