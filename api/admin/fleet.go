@@ -45,6 +45,15 @@ type DrainedNode struct {
 	Ended     int             `json:"ended,omitempty"`
 	// Moves says what becomes of each sandbox. It is empty if the node does not answer for itself.
 	Moves []SandboxMove `json:"moves,omitempty"`
+	// Tasks are those that were handed over to other nodes since the node drains.
+	Tasks []TaskMove `json:"tasks,omitempty"`
+}
+
+// TaskMove is a task that continues on another node.
+type TaskMove struct {
+	Task api.TaskID `json:"task"`
+	// To is the name of that node.
+	To string `json:"to"`
 }
 
 // Busy reports whether a sandbox is being moved, or is going to be.

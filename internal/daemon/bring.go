@@ -145,6 +145,15 @@ func (f files) Seal(ctx context.Context, id api.WorkspaceID, others []api.Worksp
 // Stored implements repo.Archive.
 func (f files) Stored(ctx context.Context, id api.WorkspaceID) { f.Workspaces.Stored(ctx, id) }
 
+// Has implements repo.Archive.
+func (f files) Has(ctx context.Context, id api.WorkspaceID, of api.TaskID, step string) bool {
+	if !f.Workspaces.Stored(ctx, id) {
+		return false
+	}
+	w, err := f.s.db.Workspace(ctx, id)
+	return err == nil && w.Archived != nil && w.Archived.Task == of && w.Archived.Step == step
+}
+
 // Beside implements repo.Archive.
 func (f files) Beside(id api.WorkspaceID) string { return f.s.workspaces.BesideOf(id) }
 

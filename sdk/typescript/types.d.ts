@@ -546,6 +546,7 @@ export interface DrainedNode {
   moves?: SandboxMove[];
   node: FleetNode;
   sandboxes: string[];
+  tasks?: TaskMove[];
 }
 
 export interface EgressAsk {
@@ -2881,6 +2882,11 @@ export interface Task {
   state: "pending" | "running" | "done";
   usage?: Usage;
   value?: unknown;
+}
+
+export interface TaskMove {
+  task: string;
+  to: string;
 }
 
 export interface TaskRepository {

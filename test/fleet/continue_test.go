@@ -45,9 +45,9 @@ type scripted struct {
 	mu    sync.Mutex
 	asked map[string]int
 	last  map[string]string // the newest requests
-	// held is the request that is not answered, once: "script N". at is closed when it comes.
-	held string
-	at   chan struct{}
+	// held is the request that is not answered until release is closed, once: "script N". at is closed when it comes.
+	held        string
+	at, release chan struct{}
 }
 
 // calls is an answer that calls a tool.
@@ -104,24 +104,35 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.asked[id]++
 	s.last[name] = string(body)
 	hold := s.held == id
+	release := s.release
 	if hold {
 		s.held = ""
 		close(s.at)
 	}
 	s.mu.Unlock()
 	if hold {
-		<-r.Context().Done()
-		return
+		select {
+		case <-release:
+		case <-r.Context().Done():
+			return
+		}
 	}
 	steps[n].ServeHTTP(w, r)
 }
 
-// hold keeps the next such request without an answer. The result is closed when it comes.
+// hold keeps the next such request without an answer, until goOn is called. The result is closed when it comes.
 func (s *scripted) hold(id string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held, s.at = id, make(chan struct{})
+	s.held, s.at, s.release = id, make(chan struct{}), make(chan struct{})
 	return s.at
+}
+
+// goOn answers what is held.
+func (s *scripted) goOn() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.release)
 }
 
 // newest is the newest request of a script.

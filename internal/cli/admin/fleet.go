@@ -103,7 +103,7 @@ func (d *fleetDrainCmd) Run(ctx app.Context, a *app.App, c *client.Client) error
 	if d.Wait < 0 {
 		return api.Errorf(api.KindInvalid, "--wait %s is negative", d.Wait)
 	}
-	shown, begun, ended := map[api.SandboxID]admin.SandboxMove{}, false, 0
+	shown, begun, ended, tasks := map[api.SandboxID]admin.SandboxMove{}, false, 0, 0
 	for end := time.Now().Add(d.Wait); ; {
 		out, err := c.DrainNode(ctx, d.Node, admin.DrainNode{Force: d.Force})
 		if err != nil {
@@ -118,6 +118,12 @@ func (d *fleetDrainCmd) Run(ctx app.Context, a *app.App, c *client.Client) error
 			}
 			if err := showMoves(a, shown, out.Moves); err != nil {
 				return err
+			}
+			for ; tasks < len(out.Tasks); tasks++ {
+				m := out.Tasks[tasks]
+				if _, err := fmt.Fprintf(a.Env.Stdout, "%s  continues on %s\n", human.Sanitize(string(m.Task)), human.Sanitize(m.To)); err != nil {
+					return err
+				}
 			}
 		}
 		left := !out.Node.Gone && len(out.Sandboxes)+out.Node.Capacity.Tasks > 0
@@ -214,6 +220,9 @@ func showDrained(a *app.App, out admin.DrainedNode) error {
 		a.Note("still on %s%s", name, human.JoinNonEmpty(": ", sandboxes(len(out.Sandboxes)), human.Count(tasks, "running task")))
 		if len(out.Sandboxes) > 0 {
 			a.Note("the node tries again while it drains; --wait 10m waits for that, --force ends what cannot be moved")
+		}
+		if tasks > 0 {
+			a.Note("a task continues on another node after its next round or step, if it can; --wait 10m waits for that")
 		}
 	}
 	return nil

@@ -96,7 +96,7 @@ func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (ou
 	}
 	if here {
 		f.startMoves()
-		out.Moves = f.moves.list(all)
+		out.Moves, out.Tasks = f.moves.list(all), f.moves.handedOver()
 	}
 	out.Node = view(n)
 	return out, errors.Join(errs...)

@@ -40,6 +40,8 @@ type moves struct {
 	done  chan struct{}
 	stop  chan struct{}
 	of    map[api.SandboxID]*move
+	// tasks were handed over.
+	tasks []admin.TaskMove
 }
 
 // start notes that a sandbox is being moved. It is false if another caller moves it.
@@ -94,6 +96,13 @@ func (m *moves) list(here []api.Sandbox) (out []admin.SandboxMove) {
 	}
 	slices.SortFunc(out, func(a, b admin.SandboxMove) int { return strings.Compare(string(a.Sandbox), string(b.Sandbox)) })
 	return out
+}
+
+// handedOver returns the tasks that continue on other nodes.
+func (m *moves) handedOver() []admin.TaskMove {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.tasks)
 }
 
 // startMoves begins to move the sandboxes of this node, until the daemon ends, unless that has begun.

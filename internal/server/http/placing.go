@@ -95,7 +95,7 @@ func needOf(kind forward.Kind, run bool) func(body []byte) forward.Need {
 			t = in.Task
 		}
 		s := t.Sandbox
-		need := forward.Need{Kind: kind, Template: s.Template, Workspace: s.Workspace, Isolation: s.Isolation, Memory: s.Limits.MemoryBytes, Here: ofThisMachine(t)}
+		need := forward.Need{Kind: kind, Template: s.Template, Workspace: s.Workspace, Isolation: s.Isolation, Memory: s.Limits.MemoryBytes, Here: OfThisMachine(t)}
 		if t.Replay != nil {
 			need.Task = t.Replay.Task
 		}
@@ -103,8 +103,8 @@ func needOf(kind forward.Kind, run bool) func(body []byte) forward.Need {
 	}
 }
 
-// ofThisMachine reports whether a task refers to files of the machine of the node that the client reached.
-func ofThisMachine(t api.CreateTask) bool {
+// OfThisMachine reports whether a task refers to files of the machine of the node that the client reached.
+func OfThisMachine(t api.CreateTask) bool {
 	path := func(s string) bool {
 		return strings.HasPrefix(s, "/") || strings.HasPrefix(s, "file:") || strings.HasPrefix(s, "replay:")
 	}

@@ -728,6 +728,7 @@ DrainedNode = TypedDict(
         "moves": 'NotRequired[List[SandboxMove]]',
         "node": 'FleetNode',
         "sandboxes": 'List[str]',
+        "tasks": 'NotRequired[List[TaskMove]]',
     },
 )
 
@@ -3807,6 +3808,14 @@ Task = TypedDict(
         "state": 'Literal["pending", "running", "done"]',
         "usage": 'NotRequired[Usage]',
         "value": 'NotRequired[Any]',
+    },
+)
+
+TaskMove = TypedDict(
+    "TaskMove",
+    {
+        "task": 'str',
+        "to": 'str',
     },
 )
 
