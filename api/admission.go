@@ -56,3 +56,23 @@ func RefusedOf(ctx context.Context) func() {
 	refused, _ := ctx.Value(noWaitKey{}).(func())
 	return refused
 }
+
+type elsewhereKey struct{}
+
+// elsewhere is the value of WithElsewhere.
+type elsewhere struct {
+	room    func() bool
+	refused func()
+}
+
+// WithElsewhere has what hangs on the context wait for capacity on the host until another host seems to have it, which room reports, again and
+// again: then it fails, and can be tried there. refused is called before that.
+func WithElsewhere(ctx context.Context, room func() bool, refused func()) context.Context {
+	return context.WithValue(ctx, elsewhereKey{}, elsewhere{room, refused})
+}
+
+// ElsewhereOf returns the functions of WithElsewhere; nil if what hangs on the context waits on the host.
+func ElsewhereOf(ctx context.Context) (room func() bool, refused func()) {
+	e, _ := ctx.Value(elsewhereKey{}).(elsewhere)
+	return e.room, e.refused
+}

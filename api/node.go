@@ -22,8 +22,10 @@ type NodeCapacity struct {
 	CPUs int     `json:"cpus,omitempty"`
 	Load float64 `json:"load,omitempty"`
 	// Sandboxes counts those that live or are being created, Waiting those that wait for capacity.
-	Sandboxes int `json:"sandboxes"`
-	Waiting   int `json:"waiting,omitempty"`
+	// Full is true if not even the smallest sandbox could begin now.
+	Sandboxes int  `json:"sandboxes"`
+	Waiting   int  `json:"waiting,omitempty"`
+	Full      bool `json:"full,omitempty"`
 	// Tasks counts those that run.
 	Tasks int `json:"tasks,omitempty"`
 	// Isolations are the backends that can start sandboxes. Templates are names of templates and images, 200 at most.

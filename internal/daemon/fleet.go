@@ -114,7 +114,7 @@ func (s *System) openFleet(ctx context.Context) error {
 	}
 	s.joined.Store(s.fleet)
 	s.onClose(s.fleet.Close)
-	s.forwarder = forward.New(forward.Config{Self: s.node, Directory: s.fleet, Choose: s.fleet.Choose, Draining: s.fleet.Draining, TLS: s.fleet.Identity().Client, Logger: s.log})
+	s.forwarder = forward.New(forward.Config{Self: s.node, Directory: s.fleet, Choose: s.fleet.Choose, Room: s.fleet.Room, Draining: s.fleet.Draining, TLS: s.fleet.Identity().Client, Logger: s.log})
 	s.onClose(func(context.Context) error { s.forwarder.Close(); return nil })
 	return nil
 }
@@ -236,7 +236,7 @@ const maxTemplates = 200
 func (s *System) capacity(isolations []string) api.NodeCapacity {
 	g := s.gate.State()
 	out := api.NodeCapacity{
-		MemoryBudget: g.MemoryBudget, MemoryPromised: g.Memory, CPUs: runtime.NumCPU(), Load: load(), Sandboxes: g.Sandboxes, Waiting: g.Waiting,
+		MemoryBudget: g.MemoryBudget, MemoryPromised: g.Memory, CPUs: runtime.NumCPU(), Load: load(), Sandboxes: g.Sandboxes, Waiting: g.Waiting, Full: g.Full,
 		Tasks: s.tasks.Running(), Isolations: isolations, Version: version.Describe().Version,
 	}
 	if s.images != nil {

@@ -1569,6 +1569,7 @@ export interface Models {
 
 export interface NodeCapacity {
   cpus?: number;
+  full?: boolean;
   isolations?: string[];
   load?: number;
   memoryBudget?: number;

@@ -13,6 +13,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/daemon"
+	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/test/postgrestest"
 	"hortus.dev/test/world"
 )
@@ -29,6 +30,8 @@ type base struct {
 	key   []byte
 	// archive is where nodes find the states of each other's sandboxes; with one they have gVisor.
 	archive string
+	// sandboxes is how many a node holds; 0 for as many as fit.
+	sandboxes int
 }
 
 func newBase(t *testing.T) base {
@@ -72,7 +75,7 @@ func (b base) add(t *testing.T, all nodes) nodes {
 	t.Helper()
 	return append(all, world.Open(t, world.Config{GVisor: b.archive != "", Config: daemon.Config{
 		DataDir: b.dir(t), Store: b.store, Fleet: daemon.FleetConfig{Name: string(rune('a' + len(all))), Listen: "127.0.0.1:0"}, Usual: api.CreateSandbox{Isolation: "container"},
-		LayerArchive: b.archive,
+		LayerArchive: b.archive, Room: admission.Config{MaxSandboxes: b.sandboxes},
 	}}))
 }
 

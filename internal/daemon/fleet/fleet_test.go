@@ -134,6 +134,48 @@ func TestLocate(t *testing.T) {
 	}
 }
 
+// TestRoom: what waits on a node could be on another one that is ready, has the free memory and the isolation, and where nothing waits; and it is counted there.
+func TestRoom(t *testing.T) {
+	const gib = 1 << 30
+	for name, tt := range map[string]struct {
+		has  api.NodeCapacity
+		need forward.Need
+		want int // of three that ask one after the other
+	}{
+		"two fit":               {api.NodeCapacity{MemoryBudget: 8 * gib, MemoryPromised: 5 * gib}, forward.Need{Memory: gib + gib/4}, 2},
+		"it is full":            {api.NodeCapacity{MemoryBudget: 8 * gib, MemoryPromised: 8 * gib}, forward.Need{Memory: gib}, 0},
+		"others wait":           {api.NodeCapacity{MemoryBudget: 8 * gib, Full: true}, forward.Need{Memory: gib}, 0},
+		"the isolation":         {api.NodeCapacity{MemoryBudget: 8 * gib, Isolations: []string{"gvisor"}}, forward.Need{Memory: gib, Isolation: "gvisor"}, 3},
+		"another isolation":     {api.NodeCapacity{MemoryBudget: 8 * gib, Isolations: []string{"gvisor"}}, forward.Need{Memory: gib, Isolation: "container"}, 0},
+		"files of this node":    {api.NodeCapacity{MemoryBudget: 8 * gib}, forward.Need{Memory: gib, Here: true}, 0},
+		"without any sandboxes": {api.NodeCapacity{MemoryBudget: 8 * gib}, forward.Need{Memory: gib}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			a := join(t, db, "a", "10.0.0.1:7071")
+			b := join(t, db, "b", "10.0.0.2:7071", func(c *fleet.Config) { c.Capacity = func(context.Context) api.NodeCapacity { return tt.has } })
+			got := 0
+			for range 3 {
+				if a.Room(t.Context(), tt.need) {
+					got++
+				}
+			}
+			if got != tt.want {
+				t.Errorf("%d could, want %d", got, tt.want)
+			}
+			if _, err := b.Drain(t.Context(), "b", admin.DrainNode{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := a.Nodes(t.Context()); err != nil { // looks again
+				t.Fatal(err)
+			}
+			if a.Room(t.Context(), tt.need) {
+				t.Error("a node that drains takes it")
+			}
+		})
+	}
+}
+
 // TestCommands: what hortus fleet does.
 func TestCommands(t *testing.T) {
 	db, ctx := open(t), t.Context()

@@ -142,6 +142,31 @@ func (f *Fleet) Choose(ctx context.Context, n forward.Need) ([]forward.Node, err
 	return out, nil
 }
 
+// Room reports whether a node other than this one seems to have capacity for what waits here; see forward.Config.
+func (f *Fleet) Room(ctx context.Context, n forward.Need) bool {
+	if n.Here {
+		return false
+	}
+	if at, err := f.bound(ctx, n); err != nil || at != nil {
+		return false
+	}
+	nodes, err := f.all(ctx, false)
+	if err != nil {
+		return false
+	}
+	for _, x := range nodes {
+		c := x.Capacity
+		if x.ID == f.cfg.Node || x.State != api.NodeReady || gone(x) || c.Full || n.Isolation != "" && !slices.Contains(c.Isolations, n.Isolation) {
+			continue
+		}
+		if p := placed(x); f.placer.Free(p) >= n.Memory {
+			f.placer.Order([]placement.Node{p}, placement.Need{Memory: n.Memory}) // it is counted there, so that not all that wait here go at once
+			return true
+		}
+	}
+	return false
+}
+
 // placed is a node as placement knows it.
 func placed(n store.Node) placement.Node {
 	c := n.Capacity

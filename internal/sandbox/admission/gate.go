@@ -229,13 +229,15 @@ type State struct {
 	// MemoryBudget is the most memory that can be promised.
 	MemoryBudget int64
 	Waiting      int
+	// Full is true if not even the smallest sandbox would be let in now.
+	Full bool
 }
 
 // State returns what is held now.
 func (g *Gate) State() State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return State{Sandboxes: g.n, Memory: g.memory, Disk: g.disk, CPUs: g.cpus, MemoryBudget: g.memoryBudget(), Waiting: g.queued}
+	return State{Sandboxes: g.n, Memory: g.memory, Disk: g.disk, CPUs: g.cpus, MemoryBudget: g.memoryBudget(), Waiting: g.queued, Full: g.queued > 0 || g.short(sandbox.Need{}) != 0}
 }
 
 // take counts a request. The caller holds the lock.

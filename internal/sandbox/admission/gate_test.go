@@ -299,6 +299,31 @@ func TestGivenUp(t *testing.T) {
 	})
 }
 
+// TestElsewhere: what waits gives up once another host seems to have capacity, and not before.
+func TestElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := gate(t, big, slots(1))
+		defer g.Close()
+		release := g.Try(sandbox.Need{})
+		defer release()
+		var room atomic.Bool
+		var refused atomic.Int64
+		done := make(chan outcome, 1)
+		ask(api.WithElsewhere(t.Context(), room.Load, func() { refused.Add(1) }), g, "waits", sandbox.Need{Account: "a"}, done, nil)
+		time.Sleep(time.Minute)
+		if s := g.State(); s.Waiting != 1 || refused.Load() != 0 {
+			t.Fatalf("%+v, refused %d times", s, refused.Load())
+		}
+		room.Store(true)
+		if o := <-done; api.KindOf(o.err) != api.KindExhausted || o.release != nil || refused.Load() != 1 {
+			t.Errorf("%+v, refused %d times", o, refused.Load())
+		}
+		if s := g.State(); s.Waiting != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // TestGivenUpAsItIsLetIn: what a waiter was given in the moment in which it gave up
 // is not lost.
 func TestGivenUpAsItIsLetIn(t *testing.T) {

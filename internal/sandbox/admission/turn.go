@@ -79,6 +79,7 @@ func (g *Gate) wait(ctx context.Context, w *waiter, told func(api.WaitingEvent))
 	if d, ok := api.PatienceOf(ctx); ok {
 		patience = min(patience, d)
 	}
+	room, refused := api.ElsewhereOf(ctx)
 	end := time.NewTimer(patience)
 	defer end.Stop()
 	tick := time.NewTicker(tellEvery)
@@ -104,6 +105,10 @@ func (g *Gate) wait(ctx context.Context, w *waiter, told func(api.WaitingEvent))
 		case <-end.C:
 			return nil, g.giveUp(w, last, nil)
 		case <-tick.C:
+			if room != nil && room() {
+				refused()
+				return nil, g.giveUp(w, last, nil)
+			}
 		}
 	}
 }

@@ -86,6 +86,8 @@ type Config struct {
 	Directory Directory
 	// Choose lists the nodes for a new thing, the best first. See Place.
 	Choose func(ctx context.Context, n Need) ([]Node, error)
+	// Room reports whether a node other than this one seems to have capacity for what waits here; nil if none ever has.
+	Room func(ctx context.Context, n Need) bool
 	// Draining reports whether this node takes nothing new; nil is never. Other nodes may not know that yet.
 	Draining func() bool
 	// TLS returns the configuration of a connection to a node.

@@ -56,6 +56,8 @@ type fleet struct {
 	// moving counts the looks for which something is moving.
 	moving map[string]int
 	order  []api.NodeID
+	// room reports whether another node seems to have capacity; nil for never.
+	room func() bool
 }
 
 func (fl *fleet) by(id api.NodeID) *node {
@@ -117,6 +119,7 @@ func open(t *testing.T, n int) *fleet {
 				}
 				return out, nil
 			},
+			Room: func(context.Context, forward.Need) bool { return fl.room != nil && fl.room() },
 		})
 		t.Cleanup(nd.f.Close)
 		nd.client = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

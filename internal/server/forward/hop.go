@@ -13,7 +13,7 @@ import (
 )
 
 // prefix begins the headers between nodes. In a request: the door, the principal, where the client is and whether it used
-// HTTPS, whether the node must refuse instead of letting the request wait, and a number. In an answer, with that number, which
+// HTTPS, whether the node must refuse instead of letting the request wait, whether it may while it waits, and a number. In an answer, with that number, which
 // programs of sandboxes do not know: the thing is not there any more, or there is no capacity.
 const (
 	prefix          = "Hortus-Node-"
@@ -22,6 +22,7 @@ const (
 	headerClient    = prefix + "Client"
 	headerScheme    = prefix + "Scheme"
 	headerTry       = prefix + "Try"
+	headerWait      = prefix + "Wait"
 	headerNumber    = prefix + "Number"
 	headerMoved     = prefix + "Moved"
 	headerFull      = prefix + "Full"
@@ -31,9 +32,9 @@ const (
 type hop struct {
 	door Door
 	to   api.NodeID
-	// try has the node refuse what it has no capacity for now.
-	try    bool
-	number string
+	// try has the node refuse what it has no capacity for now, wait what waits there when another one seems to have it.
+	try, wait bool
+	number    string
 	// answered are the headers of the answer that the client gets that were set before.
 	answered http.Header
 	// err is why the node did not answer.
@@ -72,6 +73,9 @@ func (h *hop) rewrite(in, out *http.Request) {
 	}
 	if h.try {
 		out.Header.Set(headerTry, "1")
+	}
+	if h.wait {
+		out.Header.Set(headerWait, "1")
 	}
 	if p := api.PrincipalOf(in.Context()); p.Role != "" {
 		text, _ := json.Marshal(principal{p, p.ExpiresAt}) // of strings, numbers and a time

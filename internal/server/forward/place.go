@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"maps"
@@ -30,8 +31,11 @@ type Need struct {
 // maxBody is the maximum size of the body of a request that makes something, in bytes: that of the doors.
 const maxBody = 4 << 20
 
+// maxPlaces is how often nodes are chosen for a request that waits: then it stays where it is.
+const maxPlaces = 20
+
 // Place serves a request that makes something: at the first node of Choose that answers and has capacity. If none has, the
-// request waits at the first that answers, as it would without a fleet. read finds out what is made; serve is this node's own door, also for
+// request waits at the first that answers, until another node seems to have capacity: then nodes are chosen again. read finds out what is made; serve is this node's own door, also for
 // a request that another node passed on. An error is for the client: nothing was made.
 func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, read func(body []byte) Need, serve http.Handler) error {
 	if f == nil {
@@ -43,24 +47,50 @@ func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, rea
 			w.Header().Set(headerFull, a.number)
 			return api.Errorf(api.KindUnavailable, "the node takes nothing new")
 		}
+		if a.waits {
+			if body, err := f.body(r); err == nil {
+				w = &tryWriter{w, a}
+				r = r.WithContext(f.untilRoom(r.Context(), needOf(r, read, body), func() { a.full.Store(true) }))
+			}
+		}
 		serve.ServeHTTP(w, r)
 		return nil
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	if err != nil || len(body) > maxBody { // the door says what is wrong
-		serve.ServeHTTP(w, again(r, io.MultiReader(bytes.NewReader(body), r.Body), r.ContentLength))
+	body, err := f.body(r)
+	if err != nil { // the door says what is wrong
+		serve.ServeHTTP(w, r)
 		return nil
 	}
-	fresh := func() *http.Request { return again(r, bytes.NewReader(body), int64(len(body))) }
-	need := read(body)
-	need.Account = api.PrincipalOf(r.Context()).Account
-	nodes, err := f.cfg.Choose(r.Context(), need)
+	p := placing{f, w, door, needOf(r, read, body), serve, func() *http.Request { return again(r, bytes.NewReader(body), int64(len(body))) }}
+	for range maxPlaces - 1 {
+		err := p.once(r.Context(), false)
+		if !errors.Is(err, errFull) {
+			return err
+		}
+	}
+	return p.once(r.Context(), true)
+}
+
+// placing is a request that is being placed.
+type placing struct {
+	*Forwarder
+	w     http.ResponseWriter
+	door  Door
+	need  Need
+	serve http.Handler
+	fresh func() *http.Request
+}
+
+// once chooses nodes, and serves the request at one of them. It is errFull if the request waited, and another node seems to have capacity now; with stay it waits
+// as long as it takes.
+func (f placing) once(ctx context.Context, stay bool) error {
+	w, need, serve, fresh, door := f.w, f.need, f.serve, f.fresh, f.door
+	nodes, err := f.cfg.Choose(ctx, need)
 	if err != nil {
 		return err
 	}
 	if len(nodes) == 1 && nodes[0].ID == f.cfg.Self {
-		serve.ServeHTTP(w, fresh())
-		return nil
+		return f.waitHere(stay)
 	}
 	var reached []Node
 	for _, n := range nodes {
@@ -87,13 +117,12 @@ func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, rea
 	}
 	for _, n := range reached {
 		if n.ID == f.cfg.Self {
-			serve.ServeHTTP(w, fresh())
-			return nil
+			return f.waitHere(stay)
 		}
-		err := f.send(w, fresh(), n, hop{door: door})
+		err := f.send(w, fresh(), n, hop{door: door, wait: !stay})
 		var out unreachable
-		if err == nil {
-			return nil
+		if err == nil || errors.Is(err, errFull) && !stay {
+			return err
 		}
 		if !errors.As(err, &out) && !errors.Is(err, errFull) {
 			return broken(n, err)
@@ -102,6 +131,50 @@ func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, rea
 	e := api.Errorf(api.KindUnavailable, "none of the %d nodes that could serve the request answers", len(nodes)).WithHint("hortus fleet ls shows the nodes")
 	e.RetryAfterMS = retryLater
 	return e
+}
+
+// waitHere has this node serve the request when it has capacity. It is errFull if another node seems to have it first.
+func (f placing) waitHere(stay bool) error {
+	r := f.fresh()
+	if stay || f.need.Kind != Sandbox || f.cfg.Room == nil {
+		f.serve.ServeHTTP(f.w, r)
+		return nil
+	}
+	return held(f.w, func(w http.ResponseWriter, refused func()) {
+		f.serve.ServeHTTP(w, r.WithContext(f.untilRoom(r.Context(), f.need, refused)))
+	})
+}
+
+// untilRoom has what hangs on the context wait here until another node seems to have capacity.
+func (f *Forwarder) untilRoom(ctx context.Context, n Need, refused func()) context.Context {
+	if f.cfg.Room == nil {
+		return ctx
+	}
+	return api.WithElsewhere(ctx, func() bool { return f.cfg.Room(ctx, n) }, refused)
+}
+
+// needOf is what is known of what a request makes.
+func needOf(r *http.Request, read func(body []byte) Need, body []byte) Need {
+	n := read(body)
+	n.Account = api.PrincipalOf(r.Context()).Account
+	return n
+}
+
+// body reads the body of a request, which can be read again. An error is for one that a door refuses.
+func (f *Forwarder) body(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err == nil && len(body) > maxBody {
+		err = errors.New("the body is too long")
+	}
+	rest := r.Body
+	if err == nil {
+		rest = http.NoBody
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), rest), r.Body}
+	return body, err
 }
 
 // again is a request with a body that can be read.
@@ -116,9 +189,15 @@ func again(r *http.Request, body io.Reader, length int64) *http.Request {
 
 // tryHere has this node serve a request unless that has to wait for capacity: errFull, and nothing was answered.
 func tryHere(w http.ResponseWriter, r *http.Request, serve http.Handler) error {
-	held := &heldWriter{to: w, header: w.Header().Clone()}
-	serve.ServeHTTP(held, r.WithContext(api.WithoutWaiting(r.Context(), func() { held.full.Store(true) })))
-	if held.refused {
+	return held(w, func(w http.ResponseWriter, refused func()) {
+		serve.ServeHTTP(w, r.WithContext(api.WithoutWaiting(r.Context(), refused)))
+	})
+}
+
+// held holds an answer back that is an error after a call of refused: errFull, and nothing was answered.
+func held(to http.ResponseWriter, serve func(w http.ResponseWriter, refused func())) error {
+	w := &heldWriter{to: to, header: to.Header().Clone()}
+	if serve(w, func() { w.full.Store(true) }); w.refused {
 		return errFull
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"hortus.dev/api"
@@ -64,6 +65,62 @@ func TestPlace(t *testing.T) {
 			status, answer, h := fl.nodes[0].get("POST", "/new/"+tt.kind, "what is made")
 			if !strings.HasPrefix(answer, tt.want) || status < 300 && h.Get("Location") != answer[:6] || len(h.Values("Location")) > 1 || len(h.Values("Hortus-Node-Full")) > 0 {
 				t.Errorf("%d %q %v, want %q", status, answer, h, tt.want)
+			}
+		})
+	}
+}
+
+// TestRoom: a request that waits is placed again when another node seems to have capacity. If none has it after all, again and again, the request waits where it is at last.
+func TestRoom(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes string // in their order, 0 is the node that the client reached
+		never bool   // the other node refuses all the same
+		want  string
+	}{
+		"it waits at another node": {"102", false, "node-2 made sandbox"},
+		"it waits here":            {"012", false, "node-2 made sandbox"},
+		"none has it":              {"102", true, "node-1 waited for sandbox"},
+		"none has it, and here":    {"012", true, "node-0 waited for sandbox"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fl := open(t, 3)
+			for _, i := range tt.nodes {
+				fl.order = append(fl.order, fl.nodes[i-'0'].ID)
+			}
+			var joined atomic.Bool // node 2 has capacity
+			var waits atomic.Int64
+			fl.room = func() bool {
+				joined.Store(!tt.never)
+				return true
+			}
+			for i, n := range fl.nodes {
+				n.handle = func(w http.ResponseWriter, r *http.Request) {
+					if body, err := io.ReadAll(r.Body); string(body) != "what is made" || err != nil {
+						t.Errorf("the body is %q, %v", body, err)
+					}
+					now := api.RefusedOf(r.Context())
+					room, later := api.ElsewhereOf(r.Context())
+					switch {
+					case i == 2 && joined.Load():
+						fmt.Fprintf(w, "%s made sandbox", n.Name)
+					case now != nil:
+						now()
+						w.WriteHeader(429)
+					case room != nil && room():
+						waits.Add(1)
+						later()
+						w.WriteHeader(429)
+					default:
+						fmt.Fprintf(w, "%s waited for sandbox", n.Name)
+					}
+				}
+			}
+			status, answer, h := fl.nodes[0].get("POST", "/new/sandbox", "what is made")
+			if status != 200 || answer != tt.want || len(h.Values("Hortus-Node-Full")) > 0 {
+				t.Errorf("%d %q, want %q", status, answer, tt.want)
+			}
+			if n := waits.Load(); tt.never != (n > 1) || n == 0 {
+				t.Errorf("it waited %d times", n)
 			}
 		})
 	}

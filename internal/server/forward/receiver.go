@@ -23,6 +23,8 @@ type arrival struct {
 	from   api.NodeID
 	number string
 	full   atomic.Bool
+	// waits is true if the request may be refused while it waits for capacity.
+	waits bool
 }
 
 type arrivalKey struct{}
@@ -48,7 +50,7 @@ func (d Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the request has no valid door and principal: the nodes have different versions", http.StatusBadRequest)
 		return
 	}
-	a := &arrival{from: from, number: r.Header.Get(headerNumber)}
+	a := &arrival{from: from, number: r.Header.Get(headerNumber), waits: r.Header.Get(headerWait) != ""}
 	ctx := context.WithValue(api.WithPrincipal(r.Context(), p), arrivalKey{}, a)
 	if r.Header.Get(headerTry) != "" {
 		ctx = api.WithoutWaiting(ctx, func() { a.full.Store(true) })

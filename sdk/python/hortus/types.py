@@ -2105,6 +2105,7 @@ NodeCapacity = TypedDict(
     "NodeCapacity",
     {
         "cpus": 'NotRequired[int]',
+        "full": 'NotRequired[bool]',
         "isolations": 'NotRequired[List[str]]',
         "load": 'NotRequired[float]',
         "memoryBudget": 'NotRequired[int]',

@@ -1,0 +1,72 @@
+package fleet
+
+import (
+	"context"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/test/world"
+)
+
+// TestRoomElsewhere: a sandbox that waits on a full node is made on a node that joins, and one that waits in a full fleet where another sandbox ends.
+func TestRoomElsewhere(t *testing.T) {
+	t.Parallel()
+	b := newBase(t)
+	b.sandboxes = 1
+	all := b.open(t, 1)
+	ctx, c := t.Context(), all[0].Client
+	type made struct {
+		*client.Sandbox
+		err error
+	}
+	create := func() <-chan made {
+		to := make(chan made, 1)
+		go func() {
+			s, err := c.Sandboxes.Create(ctx, api.CreateSandbox{})
+			to <- made{s, err}
+		}()
+		return to
+	}
+	// on returns the node of a sandbox that was made.
+	on := func(m made) *world.World {
+		t.Helper()
+		world.OK(t, m.err)
+		w, _ := all.of(t, m.ID())
+		return w
+	}
+	waiting := func(n int) {
+		t.Helper()
+		until(t, "a create waits", func(ctx context.Context) bool {
+			sum := 0
+			for _, x := range world.Must(c.FleetNodes(ctx))(t).Nodes {
+				sum += x.Capacity.Waiting
+			}
+			return sum == n
+		})
+	}
+	first := <-create()
+	on(first)
+	second := create()
+	waiting(1)
+	all = b.add(t, all)
+	joined := <-second
+	if on(joined) != all[1] {
+		t.Error("what waited is not on the node that joined")
+	}
+	third := create() // it waits on one of them, and the other one is going to have room
+	waiting(1)
+	ends, stays := first, all[0]
+	for i, x := range world.Must(c.FleetNodes(ctx))(t).Nodes {
+		if x.Capacity.Waiting == 0 {
+			stays = all[i]
+		}
+	}
+	if stays == all[1] {
+		ends = joined
+	}
+	world.Must(ends.Kill(ctx))(t)
+	if got := on(<-third); got != stays {
+		t.Error("what waited is not where another sandbox ended")
+	}
+}
