@@ -48,6 +48,10 @@ type Store interface {
 	Amounts
 	SharedValues
 
+	// Exclusive calls do while no other process with the same rows is in Exclusive with this name; one that lost its connection
+	// to them is not. It holds a connection while do runs.
+	Exclusive(ctx context.Context, name string, do func() error) error
+
 	// Close waits for running calls and releases the store. Later calls fail with
 	// KindUnavailable.
 	Close() error

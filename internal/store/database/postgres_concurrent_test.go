@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -55,6 +56,45 @@ func waitForLock(t *testing.T, db *DB) {
 			t.Fatal("nobody waits for a lock:", err)
 		}
 	}
+}
+
+// TestExclusive: of two daemons one is in Exclusive with a name, and each with a name of its own.
+func TestExclusive(t *testing.T) {
+	one, two := twoDaemons(t, postgrestest.Start(t))
+	ctx := t.Context()
+	entered := make(chan struct{})
+	var inside atomic.Bool
+	var other sync.WaitGroup
+	must(t, one.Exclusive(ctx, "a", func() error {
+		inside.Store(true)
+		other.Go(func() {
+			err := two.Exclusive(ctx, "a", func() error {
+				if inside.Load() {
+					t.Error("both are inside")
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			close(entered)
+		})
+		waitForLock(t, one)
+		must(t, two.Exclusive(ctx, "b", func() error { return nil }))
+		select {
+		case <-entered:
+			t.Error("the other one did not wait")
+		default:
+		}
+		inside.Store(false)
+		return nil
+	}))
+	other.Wait()
+	broken := errors.New("broken")
+	if err := one.Exclusive(ctx, "a", func() error { return broken }); err != broken {
+		t.Errorf("its error: %v", err)
+	}
+	must(t, two.Exclusive(ctx, "a", func() error { return nil }))
 }
 
 // TestConcurrentPostgres has two daemons use one database.
