@@ -19,14 +19,30 @@ import (
 )
 
 // notOnAFleet are stories that a fleet cannot tell, with the reason.
-var notOnAFleet = map[string]string{}
+var notOnAFleet = map[string]string{
+	"admin_daemon":      oneDaemon,
+	"admin_doctor":      oneDaemon,
+	"operator_resident": oneDaemon,
+	"operator_serve":    oneDaemon,
+	"user_first_run":    oneDaemon,
+	"user_isolation":    oneDaemon,
+	"user_shared":       "it has two daemons of its own, which share no database",
+	"user_restart":      "the daemon that is killed must be that of the sandbox's node: test/fleet TestStorm kills nodes",
+	"user_mcp":          "hortus mcp install names the data directory of the node that is asked",
+	"user_images":       "an image is on the node that read it (docs/fleet.md, Doors)",
+	"user_hook":         "without serve.public-url the address of a hook is that of one node",
+	"user_policy":       "the daemon that is started again with other settings must be that of the next command",
+	"user_prebuild":     "its setup is smaller than a packed layer, so no archive has it for other nodes (docs/layers.md)",
+}
+
+const oneDaemon = "it is about one daemon and its data directory"
 
 // TestFleetScripts runs the stories of TestScripts, unchanged, on fleets of three nodes, each in a network namespace, with Postgres and an S3 server.
 // Each command of a story goes to another node than the last one, so to one that mostly does not have what the command is about.
 func TestFleetScripts(t *testing.T) {
 	tier.Soak(t)
 	s := fleetServers{database: postgrestest.Start(t, "max_connections=500"), archive: archivetest.Gateway(t)}
-	runScripts(t, func(t testing.TB, name string) *garden {
+	runScripts(t, true, func(t testing.TB, name string) *garden {
 		if reason := notOnAFleet[name]; reason != "" {
 			t.Skip(reason)
 		}
@@ -68,7 +84,7 @@ func newFleet(t testing.TB, s *fleetServers) *garden {
 	program := filepath.Join(f.base, "bin", "hortus")
 	g := &garden{t: t, dir: filepath.Join(f.base, "n1"), program: program, fleet: f}
 	f.garden = g
-	g.env = append(environment(f.base, program), "HORTUS_DATA_DIR="+g.dir, "HORTUS_POOL=0", "HORTUS_IDLE=never",
+	g.env = append(environment(f.base, program), "HORTUS_DATA_DIR="+g.dir, "HORTUS_POOL=0", "HORTUS_IDLE=1h",
 		"HORTUS_STORE_URL="+database, "HORTUS_STORE_KEY_FILE="+filepath.Join(f.base, "key"),
 		fmt.Sprintf("HORTUS_LAYER_ARCHIVE=s3://%s/fleet%d?endpoint=%s", archivetest.Bucket, s.fleets.Add(1), s.archive))
 	g.reach(s.archive)
@@ -156,7 +172,7 @@ func (g *garden) reach(server string) {
 	}
 }
 
-// front is an address that leads each connection to the next node.
+// front is an address that leads each connection to the next node, here and at each node.
 func (f *fleet) front(urls []string) string {
 	f.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -168,7 +184,9 @@ func (f *fleet) front(urls []string) string {
 		i := int(next.Add(1)) % size
 		return f.net.Dial(i+1, strings.TrimPrefix(urls[i], "http://"))
 	})
-	return "http://" + l.Addr().String()
+	front := "http://" + l.Addr().String()
+	f.garden.reach(front)
+	return front
 }
 
 // stop stops all daemons, and what they run. The next command starts them again.

@@ -43,10 +43,10 @@ import (
 //	light                                   see garden.light
 //	unpooled                                no sandbox is booted ahead
 //
-// those of forgeCommands, and the conditions root and soak (see tier.Soak).
+// those of forgeCommands, and the conditions root, soak (see tier.Soak) and fleet (see TestFleetScripts).
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	runScripts(t, func(t testing.TB, name string) *garden {
+	runScripts(t, false, func(t testing.TB, name string) *garden {
 		if name == "user_first_run" {
 			return newEmptyGarden(t)
 		}
@@ -55,7 +55,7 @@ func TestScripts(t *testing.T) {
 }
 
 // runScripts runs the stories of testdata, each in the garden that begin makes for it.
-func runScripts(t *testing.T, begin func(t testing.TB, name string) *garden) {
+func runScripts(t *testing.T, fleet bool, begin func(t testing.TB, name string) *garden) {
 	cmds := storyCommands()
 	forgeCommands(cmds)
 	testscript.Run(t, testscript.Params{
@@ -75,6 +75,8 @@ func runScripts(t *testing.T, begin func(t testing.TB, name string) *garden) {
 				return os.Geteuid() == 0, nil
 			case "soak":
 				return tier.Soaking(), nil
+			case "fleet":
+				return fleet, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
