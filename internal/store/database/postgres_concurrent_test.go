@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -394,5 +396,28 @@ func TestConnectionsAreEncrypted(t *testing.T) {
 		if verified && len(c.Fallbacks) > 0 {
 			t.Errorf("%s: it falls back to a connection without encryption", url)
 		}
+	}
+}
+
+// TestServerWithoutCertificate: the error of a server that does not encrypt says what it needs.
+func TestServerWithoutCertificate(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var server sync.WaitGroup
+	server.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.ReadFull(c, make([]byte, 8)) // the request to encrypt
+			_, _ = c.Write([]byte("N"))
+			c.Close()
+		}
+	})
+	t.Cleanup(func() { l.Close(); server.Wait() })
+	_, err = OpenPostgres(t.Context(), Postgres{URL: "postgres://u@" + l.Addr().String() + "/x?sslmode=verify-full", KeyFile: t.TempDir() + "/key"})
+	if api.KindOf(err) != api.KindUnavailable || !strings.Contains(api.AsError(err).Hint, "sslrootcert=FILE") {
+		t.Errorf("%v, %+v", err, api.AsError(err))
 	}
 }
