@@ -129,6 +129,14 @@ func (s *System) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
+// nodeName is the name of the node that a run is or was of; empty for a daemon alone.
+func (s *System) nodeName(ctx context.Context, owner api.OwnerID) string {
+	if f := s.joined.Load(); f != nil {
+		return f.NameOf(ctx, owner)
+	}
+	return ""
+}
+
 // hasOthers reports whether other nodes share the database now.
 func (s *System) hasOthers() bool {
 	f := s.joined.Load()

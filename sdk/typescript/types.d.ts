@@ -2432,6 +2432,7 @@ export interface Sandbox {
   maxTtlMs?: number;
   memoryKills?: number;
   moving?: boolean;
+  node?: string;
   onExpiry?: string;
   onRestore?: string;
   owner?: string;

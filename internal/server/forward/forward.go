@@ -231,6 +231,9 @@ func (f *Forwarder) Pass(w http.ResponseWriter, r *http.Request, a About) (done 
 		case errors.Is(err, errMoved):
 			return false, moved(a)
 		}
+		if !errors.Is(err, context.Canceled) {
+			f.transport.CloseIdleConnections() // the others to the node may lead nowhere, too: the next request need not find that out
+		}
 		return false, broken(at.Node, err)
 	}
 }
