@@ -120,6 +120,10 @@ def timeout():
     box = Sandbox.create(timeout=300)
     box.set_timeout(1)
     wait("the end of its time", lambda: not box.is_running())
+    box = Sandbox.create(timeout=300, lifecycle={"on_timeout": {"action": "pause"}})
+    box.set_timeout(0)
+    wait("its pause", lambda: box.get_info().state == SandboxState.PAUSED)
+    box.kill()
 
 
 def tags():

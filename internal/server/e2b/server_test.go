@@ -129,7 +129,7 @@ func TestRefused(t *testing.T) {
 		{"GET", v1 + "?limit=1", ``, 400, "limit"},
 
 		{"POST", one + "/timeout", `{}`, 400, "timeout"},
-		{"POST", one + "/timeout", `{"timeout":0}`, 400, "timeout"},
+		{"POST", one + "/timeout", `{"timeout":-1}`, 400, "timeout"},
 		{"POST", one + "/timeout", `{"timeout":90000}`, 400, "timeout"},
 		{"POST", one + "/refreshes", `{"duration":4000}`, 400, "duration"},
 		{"POST", one + "/connect", `{}`, 400, "timeout"}, // required of the first generation
