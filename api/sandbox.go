@@ -223,6 +223,8 @@ type Sandbox struct {
 	// Held is true if it lives for as long as a client holds it (hortus sandbox run).
 	// Such a connection ends with the daemon, and no other daemon adopts it.
 	Held bool `json:"held,omitempty"`
+	// Node is the name of the node of a fleet that has it, or had it; empty for a daemon alone.
+	Node string `json:"node,omitempty"`
 	// Moving is true while it is moved to another node of a fleet: it is paused, and continues there.
 	Moving bool `json:"moving,omitempty"`
 	// MemoryKills counts the processes that the memory limit ended, as far as they

@@ -67,7 +67,7 @@ type MoveRequest struct {
 	Destination string `json:"destination,omitempty" proto:"2"`
 }
 
-// ListDirRequest lists down to Depth levels; 0 is an error, 1 the directory.
+// ListDirRequest lists down to Depth levels; 1 is the directory, and so is 0.
 type ListDirRequest struct {
 	Path  string `json:"path,omitempty" proto:"1"`
 	Depth uint32 `json:"depth,omitempty" proto:"2"`

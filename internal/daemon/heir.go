@@ -21,7 +21,7 @@ func (s *System) inherited(ctx context.Context, others *ownership.Others) (func(
 		return nil, err
 	}
 	// No node is found silent here: after an outage of the database, all seem to be.
-	all, err := s.db.InheritOwners(ctx, s.owner.Owner.ID, noLease)
+	all, err := s.db.InheritOwners(ctx, s.owner.Owner.ID, noLease, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -122,14 +122,25 @@ func (s *System) openStore(ctx context.Context) (err error) {
 	s.onClose(s.owner.Close)
 	log := event.Config{Store: s.db}
 	if s.cfg.Store.URL != "" {
-		log.Poll, log.Others = pollEvents, func() bool {
-			f := s.joined.Load()
-			return f != nil && f.Others()
-		}
+		log.Poll, log.Others = pollEvents, s.hasOthers
 	}
 	s.events = event.NewLog(log)
 	s.onClose(func(context.Context) error { s.events.Close(); return nil })
 	return nil
+}
+
+// nodeName is the name of the node that a run is or was of; empty for a daemon alone.
+func (s *System) nodeName(ctx context.Context, owner api.OwnerID) string {
+	if f := s.joined.Load(); f != nil {
+		return f.NameOf(ctx, owner)
+	}
+	return ""
+}
+
+// hasOthers reports whether other nodes share the database now.
+func (s *System) hasOthers() bool {
+	f := s.joined.Load()
+	return f != nil && f.Others()
 }
 
 // pollEvents is the time between two looks at a stream for events of other daemons with the same database.
@@ -424,7 +435,12 @@ func (s *System) openTasks(ctx context.Context) (err error) {
 	}
 	s.documents = document.New(document.Config{Rows: s.db, Room: s.takeSpace, Cache: s.repositories, Source: s.forges.Source})
 	claims := task.Claims{Tasks: s.db, Key: s.repositoryKey, Session: s.sessionKey}
-	owners := workstream.New(workstream.Config{Sources: []workstream.Source{plan.Claims{Rows: s.db}, claims}})
+	owners := workstream.New(workstream.Config{
+		Sources: []workstream.Source{plan.Claims{Rows: s.db}, claims}, Others: s.hasOthers, Poll: pollEvents,
+		Exclusive: func(ctx context.Context, account string, do func() error) error {
+			return s.db.Exclusive(ctx, "workstreams "+account, do)
+		},
+	})
 	s.tasks = task.New(task.Config{
 		Store: s.db, Log: s.facts(), Model: s.models.Open, Record: record, Sandboxes: s.taskSandboxes, Check: s.guards.quota.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/"), Provided: s.provided, Needs: s.needs, Toolchains: s.host.Toolchains}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,

@@ -103,7 +103,7 @@ func (s *System) openGuards(ctx context.Context) (err error) {
 	})
 	g.authenticator = access.NewAuthenticator(g.keys, g.rates)
 	g.workspaces = access.NewWorkspaces(g.durable, g.rates)
-	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Lifecycle: m.Sandboxes, Guests: m.Guests, Saver: m.Saver, Pauser: m.Pauser, Quota: g.quota, Rows: s.db, Task: s.db.Task, Rates: g.rates, Workspaces: g.durable, CheckStorage: s.space.CheckOf})
+	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Lifecycle: m.Sandboxes, Guests: m.Guests, Saver: m.Saver, Pauser: m.Pauser, Quota: g.quota, Rows: s.db, Task: s.db.Task, Rates: g.rates, Workspaces: g.durable, CheckStorage: s.space.CheckOf, Node: s.nodeName})
 	g.plane = access.NewDataPlane(m.Sandboxes, m.Guests, g.rates, s.space.CheckOf)
 	g.keyAdmin = access.NewKeyAdmin(g.keys)
 	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: m.Policies, Decisions: adapter.Decisions{Rows: s.db, Recorder: s.recorder}, Asks: s.asks})

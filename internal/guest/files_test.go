@@ -96,6 +96,8 @@ func TestDownloads(t *testing.T) {
 		{"path=f", map[string]string{"If-Modified-Since": "Fri, 01 Jan 2100 00:00:00 GMT"}, 304, ""},
 		{"path=empty", nil, 200, ""},
 		{"path=empty", map[string]string{"Accept-Encoding": "gzip"}, 200, ""},
+		{"path=/proc/sys/kernel/ostype", nil, 200, "Linux\n"},
+		{"path=/proc/sys/kernel/ostype", map[string]string{"Accept-Encoding": "gzip"}, 200, "Linux\n"},
 		{"path=nothing", nil, 404, "does not exist"},
 		{"path=dir", nil, 400, "is a directory"},
 		{"path=fifo", nil, 400, "not a regular file"},

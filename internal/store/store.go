@@ -48,6 +48,10 @@ type Store interface {
 	Amounts
 	SharedValues
 
+	// Exclusive calls do while no other process with the same rows is in Exclusive with this name; one that lost its connection
+	// to them is not. It holds a connection while do runs.
+	Exclusive(ctx context.Context, name string, do func() error) error
+
 	// Close waits for running calls and releases the store. Later calls fail with
 	// KindUnavailable.
 	Close() error
@@ -132,6 +136,8 @@ type Nodes interface {
 	// HandOverTask gives a task that is not done, its journal and its workspace, if any, to another owner that lives: they belong to a new
 	// owner of the same node, which has ended and whose heir the other one is. KindConflict, and no change, if the task is not that owner's, or if the other one has ended.
 	HandOverTask(ctx context.Context, id api.TaskID, workspace api.WorkspaceID, from, to api.OwnerID) error
+	// judges is asked when the database has answered, for which InheritOwners may have waited: if it returns false, nothing happens. It may be nil.
+	InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration, judges func() bool) ([]Inherited, error)
 	// Lead makes an owner the one that does something for all nodes, for the time of a lease from now, unless another one is for longer.
 	// It reports whether the owner is it.
 	Lead(ctx context.Context, what string, owner api.OwnerID, lease time.Duration) (bool, error)

@@ -2434,6 +2434,7 @@ export interface Sandbox {
   maxTtlMs?: number;
   memoryKills?: number;
   moving?: boolean;
+  node?: string;
   onExpiry?: string;
   onRestore?: string;
   owner?: string;

@@ -23,12 +23,26 @@ func TestFleet(t *testing.T) {
 	if err != nil {
 		t.Skip("node is not installed")
 	}
+	for i, s := range serveFleet(t, "container") {
+		results := map[string]int{}
+		for _, l := range features(t, node, modules, sdks[0].pkg, "container", s, *only) {
+			if results[l.Result]++; l.Result == "failed" {
+				t.Errorf("node %d, %s: %s\n%s", i+1, l.File, l.Feature, l.Detail)
+			}
+		}
+		t.Logf("node %d: %v", i+1, results)
+	}
+}
+
+// serveFleet starts three servers that share a database.
+func serveFleet(t *testing.T, isolation string) []server {
+	t.Helper()
 	database := postgrestest.Start(t)
 	settings := []string{
 		"HORTUS_STORE_URL=" + database.URL(postgrestest.User, database.Database(t)),
 		"HORTUS_STORE_KEY_FILE=" + filepath.Join(t.TempDir(), "key"), "HORTUS_FLEET_LISTEN=127.0.0.1:0",
 	}
-	first := serve(t, "container", append(settings, "HORTUS_FLEET_NAME=n1")...)
+	first := serve(t, isolation, append(settings, "HORTUS_FLEET_NAME=n1")...)
 	all := []server{first}
 	var hortus func(...string) ([]byte, error)
 	for _, name := range []string{"n2", "n3"} {
@@ -39,7 +53,7 @@ func TestFleet(t *testing.T) {
 		address := l.Addr().String()
 		l.Close()
 		var s server
-		s, _, hortus = start(t, "container", address, append(settings, "HORTUS_FLEET_NAME="+name)...)
+		s, _, hortus = start(t, isolation, address, append(settings, "HORTUS_FLEET_NAME="+name)...)
 		s.url, s.key = "http://"+address, first.key
 		all = append(all, s)
 		for deadline := time.Now().Add(patience.Of(time.Minute)); ; time.Sleep(50 * time.Millisecond) {
@@ -55,24 +69,13 @@ func TestFleet(t *testing.T) {
 			}
 		}
 	}
-	if _, err := hortus("fleet", "init"); err != nil {
-		t.Fatal(err)
-	}
-	for i, s := range all {
-		results := map[string]int{}
-		for _, l := range features(t, node, modules, sdks[0].pkg, "container", s, *only) {
-			if results[l.Result]++; l.Result == "failed" {
-				t.Errorf("node %d, %s: %s\n%s", i+1, l.File, l.Feature, l.Detail)
-			}
-		}
-		t.Logf("node %d: %v", i+1, results)
-	}
-	out, err := hortus("fleet", "ls", "--json")
+	out, err := hortus("fleet", "init", "--json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var fleet struct{ Nodes []json.RawMessage }
 	if err := json.Unmarshal(out, &fleet); err != nil || len(fleet.Nodes) != len(all) {
-		t.Errorf("%s, %v", out, err)
+		t.Fatalf("%s, %v", out, err)
 	}
+	return all
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -59,6 +60,14 @@ func TestAnyDoor(t *testing.T) {
 	has, other := all.of(t, made.ID())
 	c := other.As(k)
 	s := world.Must(c.Sandboxes.Get(ctx, string(made.ID())[:8]))(t) // by the beginning of its ID
+	name := map[*world.World]string{all[0]: "a", all[1]: "b"}[has]
+	for i, w := range all {
+		listed := world.Must(w.As(k).Sandboxes.List(ctx, false))(t)
+		shown := world.Must(world.Must(w.As(k).Sandboxes.Get(ctx, string(made.ID())))(t).Info(ctx))(t)
+		if len(listed) != 1 || listed[0].Node != name || shown.Node != name {
+			t.Errorf("node %d says that it is on %q, and in its list on %+v; it is on %s", i, shown.Node, listed, name)
+		}
+	}
 	t.Cleanup(func() { s.Close() })
 
 	// Commands and files.
@@ -108,6 +117,21 @@ func TestAnyDoor(t *testing.T) {
 	speak("an upgraded connection", world.Must(net.Dial("tcp", strings.TrimPrefix(other.URL, "http://")))(t))
 	if status, body := call(t, "GET", other.URL, "", "Host", "4321-"+string(s.ID())+".localhost"); status != 200 || body != "hello" {
 		t.Errorf("the port: %d %q", status, body)
+	}
+
+	// Without its token nobody learns whether the sandbox exists, and where: all bytes of the answers are the same.
+	forged := map[string]string{}
+	for _, id := range []string{string(s.ID()), string(api.NewSandboxID())} {
+		conn := world.Must(net.Dial("tcp", strings.TrimPrefix(other.URL, "http://")))(t)
+		fmt.Fprintf(conn, "GET /files?path=/tmp/f&username=user&signature=v1_forged HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: %s\r\nConnection: close\r\n\r\n", id)
+		text := world.Must(io.ReadAll(conn))(t)
+		conn.Close()
+		forged[regexp.MustCompile("\r\nDate: [^\r]*").ReplaceAllString(string(text), "")] = id
+	}
+	for text := range forged {
+		if len(forged) != 1 || !strings.HasPrefix(text, "HTTP/1.1 401 ") {
+			t.Errorf("a forged signature: %q", text)
+		}
 	}
 
 	// Another account's is not found, on any node.

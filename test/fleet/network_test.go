@@ -3,12 +3,9 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,98 +15,16 @@ import (
 	"hortus.dev/client"
 	"hortus.dev/internal/daemon/datadir"
 	"hortus.dev/internal/store/database"
+	"hortus.dev/test/network"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/postgrestest"
 	"hortus.dev/test/world"
 )
 
-// network are network namespaces that are joined by a bridge: one with the database, at hub, and one for each node.
-type network struct {
-	t      *testing.T
-	spaces []string // the first one is the hub
-}
-
-// address is that of a namespace: 0 is the hub.
-func address(i int) string { return fmt.Sprintf("10.213.7.%d", i+1) }
-
-// newNetwork makes n namespaces and the hub. The test is skipped if it may not.
-func newNetwork(t *testing.T, n int) *network {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can make network namespaces")
-	}
-	for _, program := range []string{"ip", "iptables"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("no network namespaces: %v; install Debian's iproute2 and iptables", err)
-		}
-	}
-	w := &network{t: t}
-	for i := range n + 1 {
-		name := fmt.Sprintf("hortus-%d-%d", os.Getpid(), i)
-		if out, err := exec.Command("ip", "netns", "add", name).CombinedOutput(); err != nil {
-			t.Skipf("this host makes no network namespaces: %v: %s", err, out)
-		}
-		t.Cleanup(func() { w.run("ip", "netns", "del", name) })
-		w.spaces = append(w.spaces, name)
-		w.run("ip", "-n", name, "link", "set", "lo", "up")
-	}
-	hub := w.spaces[0]
-	w.run("ip", "-n", hub, "link", "add", "bridge", "type", "bridge")
-	w.run("ip", "-n", hub, "addr", "add", address(0)+"/24", "dev", "bridge")
-	w.run("ip", "-n", hub, "link", "set", "bridge", "up")
-	for i, name := range w.spaces[1:] {
-		port := fmt.Sprintf("port%d", i+1)
-		w.run("ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
-		w.run("ip", "-n", hub, "link", "set", port, "master", "bridge", "up")
-		w.run("ip", "-n", name, "addr", "add", address(i+1)+"/24", "dev", "eth0")
-		w.run("ip", "-n", name, "link", "set", "eth0", "up")
-	}
-	return w
-}
-
-func (w *network) run(name string, args ...string) {
-	w.t.Helper()
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		w.t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
-	}
-}
-
-// in calls do in a namespace.
-func (w *network) in(i int, do func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine
-		f, err := os.Open(filepath.Join("/run/netns", w.spaces[i]))
-		if err == nil {
-			defer f.Close()
-			err = unix.Setns(int(f.Fd()), unix.CLONE_NEWNET)
-		}
-		if err == nil {
-			err = do()
-		}
-		done <- err
-	}()
-	return <-done
-}
-
-// drop drops what comes from one namespace, at another one.
-func (w *network) drop(from, at int) { w.rule("-A", from, at) }
-
-// pass ends drop.
-func (w *network) pass(from, at int) { w.rule("-D", from, at) }
-
-func (w *network) rule(how string, from, at int) {
-	w.t.Helper()
-	w.run("ip", "netns", "exec", w.spaces[at], "iptables", "-w", how, "INPUT", "-s", address(from), "-j", "DROP")
-}
-
-// cut drops everything between two namespaces.
-func (w *network) cut(a, b int)  { w.drop(a, b); w.drop(b, a) }
-func (w *network) join(a, b int) { w.pass(a, b); w.pass(b, a) }
-
 // farm is a fleet of processes in a network.
 type farm struct {
-	*network
+	*network.Network
+	t *testing.T
 	base
 	db    *database.DB
 	dirs  []string
@@ -119,13 +34,11 @@ type farm struct {
 // newFarm starts nodes in a network, with the names n1, n2 and so on.
 func newFarm(t *testing.T, n int) *farm {
 	t.Helper()
-	f := &farm{network: newNetwork(t, n)}
+	f := &farm{Network: network.New(t, n), t: t}
 	server := postgrestest.Start(t)
 	name := server.Database(t)
-	var l net.Listener
-	world.OK(t, f.in(0, func() (err error) { l, err = net.Listen("tcp", address(0)+":0"); return err }))
 	f.base = base{key: make([]byte, 32)}
-	f.store.URL = server.ProxyAt(t, l).URL(name)
+	f.store.URL = server.ProxyAt(t, f.Listen(0, network.Address(0)+":0")).URL(name)
 	f.dirs, f.nodes = make([]string, n+1), make([]child, n+1)
 	for i := range f.dirs[1:] {
 		i++
@@ -145,14 +58,14 @@ func (f *farm) boot(i int) {
 	f.t.Helper()
 	name := fmt.Sprint("n", i)
 	config, log := filepath.Join(f.t.TempDir(), "config.toml"), filepath.Join(f.t.TempDir(), "log")
-	world.OK(f.t, os.WriteFile(config, fmt.Appendf(nil, "[store]\nurl = %q\n[fleet]\nname = %q\nlisten = \"%s:7071\"\n", f.store.URL, name, address(i)), 0o600))
+	world.OK(f.t, os.WriteFile(config, fmt.Appendf(nil, "[store]\nurl = %q\n[fleet]\nname = %q\nlisten = \"%s:7071\"\n", f.store.URL, name, network.Address(i)), 0o600))
 	out, err := os.Create(log)
 	world.OK(f.t, err)
 	defer out.Close()
 	c := child{Cmd: exec.Command("/proc/self/exe", "daemon", "run", "--data-dir", f.dirs[i], "--config", config, "--idle", "never", "--pool", "0"), client: client.Unix(datadir.Dir(f.dirs[i]).Socket())}
 	c.Args[0], c.Stdout, c.Stderr = "hortus", out, out
 	c.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
-	world.OK(f.t, f.in(i, c.Start))
+	world.OK(f.t, f.In(i, c.Start))
 	f.nodes[i] = c
 	f.t.Cleanup(func() {
 		c.client.Close()

@@ -26,9 +26,9 @@ func TestNodesCannotReachEachOther(t *testing.T) {
 		name      string
 		cut, join func()
 	}{
-		{"both ways", func() { f.cut(1, 2) }, func() { f.join(1, 2) }},
-		{"requests are lost", func() { f.drop(1, 2) }, func() { f.pass(1, 2) }},
-		{"answers are lost", func() { f.drop(2, 1) }, func() { f.pass(2, 1) }},
+		{"both ways", func() { f.Cut(1, 2) }, func() { f.Join(1, 2) }},
+		{"requests are lost", func() { f.Drop(1, 2) }, func() { f.Pass(1, 2) }},
+		{"answers are lost", func() { f.Drop(2, 1) }, func() { f.Pass(2, 1) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.cut()
@@ -68,9 +68,9 @@ func TestNodeCannotReachDatabase(t *testing.T) {
 		name      string
 		cut, join func()
 	}{
-		{"both ways", func() { f.cut(0, 2) }, func() { f.join(0, 2) }},
-		{"what it says is lost", func() { f.drop(2, 0) }, func() { f.pass(2, 0) }},
-		{"answers are lost", func() { f.drop(0, 2) }, func() { f.pass(0, 2) }},
+		{"both ways", func() { f.Cut(0, 2) }, func() { f.Join(0, 2) }},
+		{"what it says is lost", func() { f.Drop(2, 0) }, func() { f.Pass(2, 0) }},
+		{"answers are lost", func() { f.Drop(0, 2) }, func() { f.Pass(0, 2) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			box, task := f.boxOn(2), f.workOn(2)
@@ -133,14 +133,14 @@ func TestShortCut(t *testing.T) {
 	f := newFarm(t, 2)
 	ctx := t.Context()
 	box, task := f.boxOn(2), f.workOn(2)
-	f.cut(0, 2)
+	f.Cut(0, 2)
 	done := make(chan error)
 	go func() { done <- f.asks(ctx, 2, box.ID) }()
 	before := world.Must(f.db.NodeOfOwner(ctx, box.Owner))(t)
 	until(t, "the node is silent for more than one renewal", func(ctx context.Context) bool {
 		return world.Must(f.db.NodeOfOwner(ctx, box.Owner))(t).Silence > 5*time.Second
 	})
-	f.join(0, 2)
+	f.Join(0, 2)
 	if err := <-done; err != nil && api.KindOf(err) != api.KindUnavailable {
 		t.Error(err)
 	}

@@ -23,7 +23,7 @@ func testHeirs(t *testing.T, s store.Store) {
 	must(t, s.InsertSandbox(ctx, box))
 	inherit := func(heir api.OwnerID, lease time.Duration, want ...api.OwnerID) {
 		t.Helper()
-		all, err := s.InheritOwners(ctx, heir, lease)
+		all, err := s.InheritOwners(ctx, heir, lease, nil)
 		must(t, err)
 		got := map[api.OwnerID]bool{}
 		for _, i := range all {
@@ -40,6 +40,10 @@ func testHeirs(t *testing.T, s store.Store) {
 	}
 	// While its node renews its lease, nobody takes over or writes what is its own.
 	inherit(one, time.Hour)
+	// Nor if the heir does not know any more who is silent, when the database answers.
+	if all, err := s.InheritOwners(ctx, one, 0, func() bool { return false }); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
 	taken := box
 	taken.Owner = one
 	wantKind(t, s.UpdateSandbox(ctx, taken), api.KindConflict)
@@ -50,7 +54,7 @@ func testHeirs(t *testing.T, s store.Store) {
 	var asked sync.WaitGroup
 	for i, heir := range heirs {
 		asked.Go(func() {
-			all, err := s.InheritOwners(ctx, heir, 0)
+			all, err := s.InheritOwners(ctx, heir, 0, nil)
 			if err != nil && api.KindOf(err) != api.KindConflict {
 				t.Error(err)
 			}
@@ -78,7 +82,7 @@ func testHeirs(t *testing.T, s store.Store) {
 	_, err = s.BeatNode(ctx, node.ID, dead, api.NodeCapacity{})
 	wantKind(t, err, api.KindConflict)
 	wantKind(t, s.BeatOwner(ctx, dead, time.Now()), api.KindConflict)
-	_, err = s.InheritOwners(ctx, dead, 0)
+	_, err = s.InheritOwners(ctx, dead, 0, nil)
 	wantKind(t, err, api.KindConflict)
 
 	// The heir of an heir: what an heir that died had not taken over passes on; what it had, too.

@@ -62,6 +62,7 @@ func newHub(t testing.TB, g *garden, kind, dir string, more ...*forgeserver.Repo
 	}
 	srv := httptest.NewServer(h.Server)
 	t.Cleanup(srv.Close)
+	g.reach(srv.URL)
 	h.url, h.host = srv.URL, strings.TrimPrefix(srv.URL, "http://")
 	h.token(hubToken)
 	h.configure("")

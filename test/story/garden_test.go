@@ -26,11 +26,15 @@ import (
 // patience bounds everything that a story waits for.
 var patience = wait.Of(60 * time.Second)
 
-// garden is one data directory with its daemon.
+// garden is one data directory with its daemon, or a fleet of them.
 type garden struct {
 	t   testing.TB
 	dir string
 	env []string
+	// program is the hortus that commands run: the binary, or one that goes to a node of a fleet.
+	program string
+	// fleet has the nodes of a fleet; nil for one daemon.
+	fleet *fleet
 	// server is the last `hortus serve`.
 	server *server
 }
@@ -63,19 +67,29 @@ func newEmptyGarden(t testing.TB) *garden {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &garden{t: t, dir: filepath.Join(base, "d")}
-	g.env = []string{
-		"PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "HOME=" + base, "TMPDIR=" + os.TempDir(),
-		"LANG=C.UTF-8", "HORTUS_DATA_DIR=" + g.dir, "HORTUS_CONFIG=" + os.DevNull,
-	}
+	g := &garden{t: t, dir: filepath.Join(base, "d"), env: environment(base, binary), program: binary}
+	g.env = append(g.env, "HORTUS_DATA_DIR="+g.dir)
 	t.Cleanup(func() {
 		g.end()
-		open(base)
-		if err := os.RemoveAll(base); err != nil {
-			t.Errorf("remove the data directory: %v", err)
-		}
+		remove(t, base)
 	})
 	return g
+}
+
+// environment is that of a garden below base whose commands run a program.
+func environment(base, program string) []string {
+	return []string{
+		"PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "HOME=" + base, "TMPDIR=" + os.TempDir(),
+		"LANG=C.UTF-8", "HORTUS_CONFIG=" + os.DevNull,
+	}
+}
+
+// remove removes a garden's directory.
+func remove(t testing.TB, base string) {
+	open(base)
+	if err := os.RemoveAll(base); err != nil {
+		t.Errorf("remove the data directory: %v", err)
+	}
 }
 
 // open makes what workspaces leave removable: an overlay closes its work directory,
@@ -94,9 +108,9 @@ func open(base string) {
 func (g *garden) shareKernel() { g.env = append(g.env, "HORTUS_ISOLATION=container") }
 
 // light makes what is not the story's matter cheap in T1: sandboxes on this machine's
-// kernel, and none booted ahead. T2 has the defaults.
+// kernel, and none booted ahead. T2 has the defaults, except on a fleet.
 func (g *garden) light() {
-	if !tier.Soaking() {
+	if !tier.Soaking() || g.fleet != nil {
 		g.env = append(g.env, "HORTUS_ISOLATION=container", "HORTUS_POOL=0")
 	}
 }
@@ -106,7 +120,7 @@ func (g *garden) unpooled() { g.env = append(g.env, "HORTUS_POOL=0") }
 
 // command is a hortus that is ready to start.
 func (g *garden) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd := exec.CommandContext(ctx, g.program, args...)
 	cmd.Env = g.env
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
@@ -201,6 +215,10 @@ func until(t testing.TB, what string, ok func() (reason string)) {
 // end stops the daemon and wants nothing to be left.
 func (g *garden) end() {
 	g.t.Helper()
+	if g.fleet != nil {
+		g.fleet.end()
+		return
+	}
 	if _, err := os.Stat(g.dir); err != nil {
 		return // no daemon ever ran
 	}

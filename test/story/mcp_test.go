@@ -33,7 +33,7 @@ func mcpCmd(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
 	defer cancel()
-	cmd := exec.Command(binary, "mcp")
+	cmd := exec.Command(g.program, "mcp")
 	cmd.Env, cmd.Stderr = g.env, ts.Stderr()
 	s, err := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil).Connect(ctx, &mcp.CommandTransport{Command: cmd}, nil)
 	ts.Check(err)

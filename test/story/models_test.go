@@ -36,6 +36,7 @@ func withModels(t testing.TB, g *garden, scenario string) {
 			t.Error(p)
 		}
 	})
+	g.reach(srv.URL)
 	g.env = append(g.env, "ANTHROPIC_BASE_URL="+srv.URL, "OPENAI_BASE_URL="+srv.URL+"/v1")
 }
 

@@ -59,8 +59,9 @@ func readAgents(t testing.TB, text, dir string) *itemAgents {
 }
 
 // serve has the agents answer as the model "anthropic", until the test ends.
-func (a *itemAgents) serve() (env []string) {
+func (a *itemAgents) serve(g *garden) (env []string) {
 	srv := httptest.NewServer(a)
+	g.reach(srv.URL)
 	a.t.Cleanup(func() {
 		srv.CloseClientConnections() // an agent may wait
 		srv.Close()
@@ -142,7 +143,7 @@ func agentsCmd(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	g := ts.Value("garden").(*garden)
 	a := readAgents(g.t, ts.ReadFile(args[0]), ts.MkAbs("."))
-	for _, v := range a.serve() {
+	for _, v := range a.serve(g) {
 		g.env = append(g.env, v)
 		name, value, _ := strings.Cut(v, "=")
 		ts.Setenv(name, value)

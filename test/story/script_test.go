@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,20 +43,26 @@ import (
 //	light                                   see garden.light
 //	unpooled                                no sandbox is booted ahead
 //
-// those of forgeCommands, and the conditions root and soak (see tier.Soak).
+// those of forgeCommands, and the conditions root, soak (see tier.Soak) and fleet (see TestFleetScripts).
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	runScripts(t, false, func(t testing.TB, name string) *garden {
+		if name == "user_first_run" {
+			return newEmptyGarden(t)
+		}
+		return newGarden(t)
+	})
+}
+
+// runScripts runs the stories of testdata, each in the garden that begin makes for it.
+func runScripts(t *testing.T, fleet bool, begin func(t testing.TB, name string) *garden) {
 	cmds := storyCommands()
 	forgeCommands(cmds)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			tb := e.T().(testing.TB)
-			begin := newGarden
-			if strings.HasSuffix(tb.Name(), "/user_first_run") {
-				begin = newEmptyGarden
-			}
-			g := begin(tb)
+			g := begin(tb, path.Base(tb.Name()))
 			e.Values["garden"], e.Values["hub"] = g, &hubOfStory{}
 			e.Vars = append(e.Vars, g.env...)
 			// What must never get into a sandbox.
@@ -68,6 +75,8 @@ func TestScripts(t *testing.T) {
 				return os.Geteuid() == 0, nil
 			case "soak":
 				return tier.Soaking(), nil
+			case "fleet":
+				return fleet, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},

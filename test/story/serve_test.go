@@ -41,13 +41,36 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// serve starts `hortus serve` in the foreground and waits until it serves.
+// serve starts `hortus serve` in the foreground, at each node of a fleet, and waits until it serves.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 1 {
 		ts.Fatalf("usage: serve [NAME]")
 	}
 	g := ts.Value("garden").(*garden)
-	cmd := exec.Command(binary, "serve", "--listen", "127.0.0.1:0")
+	var urls []string
+	for _, n := range g.members() {
+		urls = append(urls, n.serve(ts))
+	}
+	url := urls[0]
+	if g.fleet != nil {
+		url = g.fleet.front(urls)
+	}
+	ts.Setenv("URL", url)
+	s := g.members()[0].server
+	if m := regexp.MustCompile(`(?m)^export E2B_API_KEY=(\S+)$`).FindStringSubmatch(s.stdout.String()); m != nil {
+		ts.Setenv("KEY", m[1])
+	}
+	// What it said so far, for the commands stdout and stderr.
+	dir := ts.MkAbs(".")
+	out, errs := filepath.Join(dir, ".serve-out"), filepath.Join(dir, ".serve-err")
+	ts.Check(os.WriteFile(out, []byte(s.stdout.String()), 0o600))
+	ts.Check(os.WriteFile(errs, []byte(s.stderr.String()), 0o600))
+	ts.Check(ts.Exec("/bin/sh", "-c", "cat '"+out+"'; cat '"+errs+"' >&2"))
+}
+
+// serve starts the server of a data directory. It returns the URL that it serves.
+func (g *garden) serve(ts *testscript.TestScript) (url string) {
+	cmd := exec.Command(g.program, "serve", "--listen", "127.0.0.1:0")
 	cmd.Env = append(append([]string(nil), g.env...), "HORTUS_HOST=")
 	s := &server{cmd: cmd, stdout: &buffer{}, stderr: &buffer{}, ended: make(chan error, 1)}
 	cmd.Stdout, cmd.Stderr = s.stdout, s.stderr
@@ -94,18 +117,10 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 			strings.Contains(said, "the first API key") && !strings.Contains(s.stdout.String(), "export E2B_SANDBOX_URL=") {
 			return "it has not said all that it has to say"
 		}
-		ts.Setenv("URL", info.URL)
+		url = info.URL
 		return ""
 	})
-	if m := regexp.MustCompile(`(?m)^export E2B_API_KEY=(\S+)$`).FindStringSubmatch(s.stdout.String()); m != nil {
-		ts.Setenv("KEY", m[1])
-	}
-	// What it said so far, for the commands stdout and stderr.
-	dir := ts.MkAbs(".")
-	out, errs := filepath.Join(dir, ".serve-out"), filepath.Join(dir, ".serve-err")
-	ts.Check(os.WriteFile(out, []byte(s.stdout.String()), 0o600))
-	ts.Check(os.WriteFile(errs, []byte(s.stderr.String()), 0o600))
-	ts.Check(ts.Exec("/bin/sh", "-c", "cat '"+out+"'; cat '"+errs+"' >&2"))
+	return url
 }
 
 // served waits until what serve started has ended, in good order.
@@ -113,7 +128,17 @@ func served(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: served")
 	}
-	s := ts.Value("garden").(*garden).server
+	g := ts.Value("garden").(*garden)
+	if g.fleet != nil {
+		g.fleet.stop() // the story stopped one of them
+	}
+	for _, n := range g.members() {
+		n.served(ts)
+	}
+}
+
+func (g *garden) served(ts *testscript.TestScript) {
+	s := g.server
 	select {
 	case err := <-s.ended:
 		s.ended <- err

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/admin"
 	"hortus.dev/api/session"
 	"hortus.dev/test/tier"
 )
@@ -107,57 +106,4 @@ func endOf(t *testing.T, g *garden, key string, n int) (turn session.Turn) {
 		t.Errorf("turn %d: told %d times, its task %d times", n, ends, told)
 	}
 	return turn
-}
-
-// TestSessionCommand types what a person would.
-func TestSessionCommand(t *testing.T) {
-	t.Parallel()
-	g := newGarden(t)
-	g.env = append(g.env, "HORTUS_IDLE=10m")
-	byHistory(t, g, shell("echo one > a.txt"), finishes(), shell("cat a.txt"), finishes(), shell("cat a.txt"), finishes())
-	how, state := session.RestoredWarm, "warm"
-	if !g.pauses() {
-		how, state = session.RestoredRebuilt, "stored" // its checkpoint needs the sandbox to stand still
-	}
-	first := g.patient("session", "send", "talk", "Write a file", "--model", "anthropic")
-	if first.code != 0 || !strings.Contains(first.stdout, "I fixed it") || !strings.Contains(first.stderr, "turn 1: answered") || !strings.Contains(first.stderr, "no gate") {
-		t.Fatal(first)
-	}
-	if again := g.patient("session", "send", "talk", "Read it", "--model", "openai"); again.code != 2 || !strings.Contains(again.stderr, "another --model") {
-		t.Errorf("settings of a session that exists: %s", again)
-	}
-	second := g.patient("session", "send", "talk", "Read it", "--json")
-	if turn := decode[session.Turn](t, second.stdout); second.code != 0 || turn.N != 2 || turn.Restored != how {
-		t.Errorf("%s", second)
-	}
-	if list := g.must("session", "ls"); !strings.Contains(list, "talk") || !strings.Contains(list, state) {
-		t.Error(list)
-	}
-	if shown := g.must("session", "show", "talk"); !strings.Contains(shown, "answered, here") || !strings.Contains(shown, "Write a file") {
-		t.Error(shown)
-	}
-	g.must("session", "restore", "talk", "1")
-	if got := strings.TrimSpace(g.must("session", "fork", "talk", "talk-2")); got != "talk-2" {
-		t.Error(got)
-	}
-	g.must("session", "cancel", "talk")
-	g.must("session", "close", "talk", "talk-2")
-	if list := g.must("session", "ls"); strings.Contains(list, "talk") {
-		t.Error(list)
-	}
-	if r := g.run("session", "show", "talk"); r.code == 0 || !strings.Contains(r.stderr, "hortus session ls") {
-		t.Error(r)
-	}
-}
-
-// pauses reports whether the sandboxes of workspaces can be paused here.
-func (g *garden) pauses() bool {
-	g.t.Helper()
-	for _, b := range decode[admin.Doctor](g.t, g.must("doctor", "--json")).Backends {
-		if _, ok := b.Has(api.CapWorkspace); ok {
-			_, ok = b.Has(api.CapPause)
-			return ok
-		}
-	}
-	return false
 }

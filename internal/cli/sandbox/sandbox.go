@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -164,13 +165,22 @@ func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error
 			return err
 		}
 	}
-	return app.ShowList(a, list, "ID STATE ISOLATION TEMPLATE AGE LEFT FROM WHY", func(s api.Sandbox) []string {
+	columns := "ID STATE ISOLATION TEMPLATE AGE LEFT FROM WHY"
+	fleet := slices.ContainsFunc(list, func(s api.Sandbox) bool { return s.Node != "" })
+	if fleet {
+		columns = strings.Replace(columns, "WHY", "NODE WHY", 1)
+	}
+	return app.ShowList(a, list, columns, func(s api.Sandbox) []string {
 		left := "-"
 		if !s.State.Final() && !disk[s.ID] { // whose time to live is suspended
 			left = human.Duration(time.Until(s.ExpiresAt))
 		}
-		return []string{human.Sanitize(string(s.ID)), boxState(s, disk), human.Sanitize(s.Isolation),
-			human.Truncate(s.Template, 24), human.Duration(time.Since(s.CreatedAt)), left, from(s), human.Truncate(s.Reason, 40)}
+		row := []string{human.Sanitize(string(s.ID)), boxState(s, disk), human.Sanitize(s.Isolation),
+			human.Truncate(s.Template, 24), human.Duration(time.Since(s.CreatedAt)), left, from(s)}
+		if fleet {
+			row = append(row, human.Sanitize(cmp.Or(s.Node, "-")))
+		}
+		return append(row, human.Truncate(s.Reason, 40))
 	})
 }
 
@@ -213,6 +223,9 @@ func (c *sandboxShowCmd) Run(ctx app.Context, a *app.App) error {
 	fmt.Fprintf(w, "sandbox\t%s\nstate\t%s\n", human.Sanitize(string(info.ID)), boxState(info, disk))
 	if info.Reason != "" {
 		fmt.Fprintf(w, "reason\t%s\n", human.Sanitize(info.Reason))
+	}
+	if info.Node != "" {
+		fmt.Fprintf(w, "node\t%s\n", human.Sanitize(info.Node))
 	}
 	fmt.Fprintf(w, "isolation\t%s (%s)\ntemplate\t%s\negress\t%s\n", human.Sanitize(info.Isolation), human.Sanitize(info.IsolationWhy),
 		human.Sanitize(info.Template), human.Sanitize(info.Egress))

@@ -106,6 +106,21 @@ func (f *Fleet) nodeOf(ctx context.Context, owner api.OwnerID, fresh bool) (stor
 	return n, nil
 }
 
+// NameOf returns the name of the node that a run is or was of; empty if there is no other node, or it is not known.
+func (f *Fleet) NameOf(ctx context.Context, owner api.OwnerID) string {
+	f.mu.Lock()
+	alone := len(f.nodes) < 2
+	f.mu.Unlock()
+	if alone || owner == "" {
+		return ""
+	}
+	n, err := f.nodeOf(ctx, owner, false)
+	if err != nil || n.ID == "" {
+		return ""
+	}
+	return n.Name
+}
+
 // maxOwners bounds the runs whose nodes are remembered.
 const maxOwners = 10_000
 

@@ -13,7 +13,7 @@ import (
 
 // Rows find what silent nodes left.
 type Rows interface {
-	InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration) ([]store.Inherited, error)
+	InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration, judges func() bool) ([]store.Inherited, error)
 }
 
 // Estate is what owners left that have ended.
@@ -105,7 +105,7 @@ func (t *Taker) look(ctx context.Context) error {
 	if !t.cfg.Judges() {
 		return nil
 	}
-	all, err := t.cfg.Rows.InheritOwners(ctx, t.cfg.Heir, t.cfg.Lease)
+	all, err := t.cfg.Rows.InheritOwners(ctx, t.cfg.Heir, t.cfg.Lease, t.cfg.Judges)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -60,6 +61,9 @@ var (
 	errNoSpace  = errors.New("no space left")
 	errEncoding = errors.New("none of the accepted encodings is supported")
 )
+
+// maxUnsized is the maximum size of a file that says that it is empty, such as one of /proc.
+const maxUnsized = 4 << 20
 
 // openRegular opens a regular file and refuses others: a device or a FIFO must not block
 // the guest. It must be called with the identity's rights.
@@ -122,7 +126,22 @@ func (s *Service) download(c *rpc.Conn, req *http.Request, id *identity.Identity
 		}
 		return w.Finish()
 	}
-	http.ServeContent(w, req, "", fi.ModTime(), f)
+	content := io.ReadSeeker(f)
+	if fi.Size() == 0 { // a file of /proc has no size, may not be sought, and may look at the rights of who reads it
+		var text []byte
+		err := s.access.As(&id.Identity, func() (err error) {
+			text, err = io.ReadAll(io.LimitReader(f, maxUnsized+1))
+			return err
+		})
+		if err == nil && len(text) > maxUnsized {
+			err = api.Errorf(api.KindInvalid, "path '%s' has no size and more than %d bytes", path, maxUnsized)
+		}
+		if err != nil {
+			return fail(c, Error(path, err))
+		}
+		content = bytes.NewReader(text)
+	}
+	http.ServeContent(w, req, "", fi.ModTime(), content)
 	return w.Finish()
 }
 

@@ -87,9 +87,6 @@ func (s *Service) stat(_ *rpc.Conn, req *http.Request, in *envd.PathRequest) (*e
 }
 
 func (s *Service) listDir(_ *rpc.Conn, req *http.Request, in *envd.ListDirRequest) (*envd.ListDirResponse, error) {
-	if in.Depth < 1 {
-		return nil, api.Errorf(api.KindInvalid, "depth must be at least 1")
-	}
 	var out envd.ListDirResponse
 	err := s.onPath(req, in.Path, func(path string) error {
 		fi, err := os.Stat(path)
@@ -99,7 +96,7 @@ func (s *Service) listDir(_ *rpc.Conn, req *http.Request, in *envd.ListDirReques
 		if !fi.IsDir() {
 			return api.Errorf(api.KindInvalid, "path '%s' is not a directory", path)
 		}
-		return s.listInto(&out, path, in.Depth)
+		return s.listInto(&out, path, max(in.Depth, 1))
 	})
 	return &out, err
 }

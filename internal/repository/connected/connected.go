@@ -213,11 +213,7 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 		if err != nil {
 			return err
 		}
-		ref := row.Branch
-		if ref != "" {
-			ref = "refs/heads/" + ref
-		}
-		at, err := repo.Resolve(ctx, ref)
+		at, err := repo.Resolve(ctx, ref(row))
 		if api.KindOf(err) == api.KindNotFound && row.Branch != "" {
 			return api.Errorf(api.KindNotFound, "%s has no branch %q", git.DisplayAddress(row.URL), row.Branch).
 				WithHint("connect it without a branch; a task can start from a tag or a commit: hortus task --repo NAME@REF")
@@ -262,6 +258,14 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 		return row, e
 	}
 	return row, err
+}
+
+// ref is the branch that a repository is used at; empty is its default branch.
+func ref(row api.Repository) string {
+	if row.Branch == "" {
+		return ""
+	}
+	return "refs/heads/" + row.Branch
 }
 
 // Remove disconnects a repository; it is idempotent. Its copy stays in the cache, for the

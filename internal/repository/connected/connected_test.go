@@ -201,6 +201,56 @@ func TestPreparationOutlivesAFetch(t *testing.T) {
 	gittest.WantKind(t, err, api.KindConflict, "not connected any more")
 }
 
+// branches are policies that note which branches they are asked about.
+type branches struct {
+	all  []string
+	head string
+}
+
+func (*branches) Admit(api.RepositoryPolicy) error { return nil }
+
+func (b *branches) Explain(_ context.Context, _ api.Repository, all []string, head string, _ bool) (api.RepositoryPolicyState, error) {
+	b.all, b.head = all, head
+	return api.RepositoryPolicyState{}, nil
+}
+
+// TestPolicyOnAnotherHost: hosts that share rows have copies of their own. The policy of a repository is about the branches that any of them fetched.
+func TestPolicyOnAnotherHost(t *testing.T) {
+	ctx := gittest.Context(t)
+	here := open(t, api.NewOwnerID())
+	there := world{rows: here.rows}
+	cfg := here.cfg
+	cfg.Owner = api.NewOwnerID()
+	var err error
+	if there.cache, err = cache.Open(cache.Config{Dir: filepath.Join(gittest.RealPath(t, t.TempDir()), "cache")}); err != nil {
+		t.Fatal(err)
+	}
+	var asked branches
+	cfg.Cache, cfg.Policies = there.cache, &asked
+	there.Repositories = New(cfg)
+
+	src := gittest.NewCheckout(t, map[string]string{"a": "1"})
+	gittest.Git(t, src, "branch", "next")
+	r, err := here.Add(ctx, api.AddRepository{URL: src, Name: "x"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := there.Policy(ctx, r.ID); err != nil || len(asked.all) != 2 || asked.head == "" {
+		t.Errorf("without a copy: %+v, %v", asked, err)
+	}
+	gittest.WriteFiles(t, src, map[string]string{"a": "2"})
+	gittest.Git(t, src, "commit", "-qam", "second")
+	gittest.Git(t, src, "branch", "late")
+	if _, err := here.Sync(ctx, r.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := there.SetPolicy(ctx, r.ID, api.SetRepositoryPolicy{Policy: api.RepositoryPolicy{Target: "late"}}); err != nil || len(asked.all) != 3 {
+		t.Errorf("with an older copy: %+v, %v", asked, err)
+	}
+	_, err = there.SetPolicy(ctx, r.ID, api.SetRepositoryPolicy{Policy: api.RepositoryPolicy{Target: "never"}})
+	gittest.WantKind(t, err, api.KindNotFound, "no branch")
+}
+
 func TestNames(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://example.org/o/Web.App.git": "web.app", "git@example.org:o/r": "r", "git@example.org:r.git": "r", "/home/x/My Repo/": "my-repo",

@@ -5,6 +5,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 )
 
 // Policies have the branch policy of the operator.
@@ -99,12 +100,12 @@ func (s *Repositories) policy(ctx context.Context, id api.RepositoryID) (row, ha
 	return row, has, err
 }
 
-// hasTarget refuses a branch that the last fetch has not seen.
+// hasTarget refuses a branch that the repository does not have.
 func (s *Repositories) hasTarget(ctx context.Context, row api.Repository, target string) error {
 	if target == "" {
 		return nil
 	}
-	repo, err := s.cfg.Cache.Find(row.URL)
+	repo, err := s.copyOf(ctx, row)
 	if err == nil {
 		_, err = repo.Resolve(ctx, "refs/heads/"+target)
 	}
@@ -115,6 +116,32 @@ func (s *Repositories) hasTarget(ctx context.Context, row api.Repository, target
 	return err
 }
 
+// copyOf is this host's copy of a repository. If the copy is older than what another node fetched, or there is none yet, it is fetched here too.
+// The error is KindNotFound for a repository that nobody has fetched.
+func (s *Repositories) copyOf(ctx context.Context, row api.Repository) (*cache.Repo, error) {
+	repo, err := s.cfg.Cache.Find(row.URL)
+	if row.Commit == "" || err != nil && api.KindOf(err) != api.KindNotFound {
+		return repo, err
+	}
+	if err == nil {
+		at, err := repo.Resolve(ctx, ref(row))
+		if err == nil && at.Hash == row.Commit {
+			return repo, nil
+		}
+	}
+	src, ferr := s.cfg.Source(ctx, row.Account, row.URL)
+	if ferr == nil {
+		var fetched *cache.Repo
+		if fetched, ferr = s.cfg.Cache.Fetch(ctx, src, nil); ferr == nil {
+			return fetched, nil
+		}
+	}
+	if err == nil {
+		return repo, nil // the older one
+	}
+	return nil, ferr
+}
+
 // explain says what follows from a row.
 func (s *Repositories) explain(ctx context.Context, row api.Repository, ask bool) (api.RepositoryPolicyState, error) {
 	if err := s.usable(); err != nil {
@@ -122,7 +149,7 @@ func (s *Repositories) explain(ctx context.Context, row api.Repository, ask bool
 	}
 	var branches []string
 	head := ""
-	repo, err := s.cfg.Cache.Find(row.URL)
+	repo, err := s.copyOf(ctx, row)
 	if err == nil {
 		if branches, err = repo.Branches(ctx, maxBranches); err != nil {
 			return api.RepositoryPolicyState{}, err

@@ -101,6 +101,8 @@ type SandboxesConfig struct {
 	Workspaces WorkspaceService
 	// CheckStorage refuses bytes that an account may not store.
 	CheckStorage CheckStorage
+	// Node returns the name of the node that a run is of; empty for a daemon alone.
+	Node func(ctx context.Context, owner api.OwnerID) string
 }
 
 // CheckStorage refuses about need bytes that an account may not store. Nil refuses none.
@@ -181,7 +183,11 @@ func (s *Sandboxes) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, err
 	if err != nil {
 		return api.Sandbox{}, err
 	}
-	return s.get(ctx, p, id)
+	row, err := s.get(ctx, p, id)
+	if err == nil {
+		row.Node = s.cfg.Node(ctx, row.Owner)
+	}
+	return row, err
 }
 
 // List returns the caller's sandboxes that live.
@@ -202,7 +208,11 @@ func (s *Sandboxes) Page(ctx context.Context, all bool, page api.PageRequest) ([
 	if err != nil {
 		return nil, "", err
 	}
-	return s.cfg.Rows.SandboxPage(ctx, scope(p), all, page)
+	rows, next, err := s.cfg.Rows.SandboxPage(ctx, scope(p), all, page)
+	for i := range rows {
+		rows[i].Node = s.cfg.Node(ctx, rows[i].Owner)
+	}
+	return rows, next, err
 }
 
 // Find returns the one of the caller's sandboxes that a prefix stands for.

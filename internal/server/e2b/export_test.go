@@ -15,3 +15,6 @@ var (
 	OwnValue = ownValue
 	RulesOf  = rulesOf
 )
+
+// BuildID is for the test of its form.
+var BuildID = buildID

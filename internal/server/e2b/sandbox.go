@@ -92,11 +92,14 @@ func (d sandboxes) setTimeout(w http.ResponseWriter, r *http.Request, s api.Sand
 	if err := decode(w, r, &in); err != nil {
 		return err
 	}
-	ms, err := milliseconds(in.Timeout, 0)
-	if err != nil {
-		return err
+	ms := int64(1) // zero is now
+	if in.Timeout == nil || *in.Timeout != 0 {
+		var err error
+		if ms, err = milliseconds(in.Timeout, 0); err != nil {
+			return err
+		}
 	}
-	_, err = d.Sandboxes.SetTTL(r.Context(), s.ID, time.Duration(ms)*time.Millisecond)
+	_, err := d.Sandboxes.SetTTL(r.Context(), s.ID, time.Duration(ms)*time.Millisecond)
 	return done(w, err)
 }
 

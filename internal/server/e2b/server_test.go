@@ -3,6 +3,7 @@ package e2b_test
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -128,7 +129,7 @@ func TestRefused(t *testing.T) {
 		{"GET", v1 + "?limit=1", ``, 400, "limit"},
 
 		{"POST", one + "/timeout", `{}`, 400, "timeout"},
-		{"POST", one + "/timeout", `{"timeout":0}`, 400, "timeout"},
+		{"POST", one + "/timeout", `{"timeout":-1}`, 400, "timeout"},
 		{"POST", one + "/timeout", `{"timeout":90000}`, 400, "timeout"},
 		{"POST", one + "/refreshes", `{"duration":4000}`, 400, "duration"},
 		{"POST", one + "/connect", `{}`, 400, "timeout"}, // required of the first generation
@@ -411,5 +412,14 @@ func TestTransitions(t *testing.T) {
 				t.Errorf("%d %s, and called %q; want %d, %q", r.status, r.body, s.calls, c.status, c.calls)
 			}
 		})
+	}
+}
+
+// TestBuildID: the ID of a build is a UUID, the same each time, and another one for another snapshot.
+func TestBuildID(t *testing.T) {
+	a, b := api.NewSnapshotID(), api.NewSnapshotID()
+	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	if id := e2b.BuildID(a); !form.MatchString(id) || id != e2b.BuildID(a) || id == e2b.BuildID(b) {
+		t.Errorf("%s of %s", id, a)
 	}
 }

@@ -3,6 +3,8 @@ package e2b
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -166,10 +168,17 @@ func (d templates) tags(w http.ResponseWriter, r *http.Request, raw string) erro
 	out := []tag{}
 	for _, s := range all {
 		for _, n := range tagsOf(s) {
-			out = append(out, tag{n, string(s.ID), s.CreatedAt.UTC()})
+			out = append(out, tag{n, buildID(s.ID), s.CreatedAt.UTC()})
 		}
 	}
 	return answer(w, http.StatusOK, out)
+}
+
+// buildID returns the build that a snapshot is: a UUID (version 8), which the SDK for Python requires. It is the same each time.
+func buildID(id api.SnapshotID) string {
+	sum := sha256.Sum256([]byte("build " + id))
+	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
 // tagsOf returns the tags of a snapshot. One without a name has the default one.
@@ -204,7 +213,7 @@ func (d templates) assignTags(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusCreated, struct {
 		BuildID string   `json:"buildID"`
 		Tags    []string `json:"tags"`
-	}{string(s.ID), in.Tags})
+	}{buildID(s.ID), in.Tags})
 }
 
 // removeTags takes tags from a template. If one is not found it takes none.
@@ -309,7 +318,7 @@ func (d templates) templates(w http.ResponseWriter, r *http.Request) error {
 	return answerPage(w, r, d.catalog, named, []api.Snapshot{host}, func(s api.Snapshot) templateRow {
 		name := baseName(s)
 		return templateRow{
-			TemplateID: name, BuildID: string(s.ID), BuildStatus: "ready", BuildCount: builds[name], Names: []string{name}, Aliases: []string{name},
+			TemplateID: name, BuildID: buildID(s.ID), BuildStatus: "ready", BuildCount: builds[name], Names: []string{name}, Aliases: []string{name},
 			Public: s.ID == host.ID, CPUCount: cpuCount(s.Limits), MemoryMB: s.Limits.MemoryBytes >> 20, DiskSizeMB: s.Limits.DiskBytes >> 20,
 			EnvdVersion: EnvdVersion, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.CreatedAt.UTC(),
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
@@ -27,8 +28,14 @@ func (p problem) write(w http.ResponseWriter) {
 	if p.Code == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		text = []byte("{}")
+	}
+	// With a length, the header is the same, in the same order, if another node passes the answer on: nobody learns where a sandbox is.
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
 	w.WriteHeader(p.Code)
-	_ = json.NewEncoder(w).Encode(p) // the client is gone: nobody is left to tell
+	_, _ = w.Write(append(text, '\n')) // the client is gone: nobody is left to tell
 }
 
 func refuse(w http.ResponseWriter, code int, message string) {

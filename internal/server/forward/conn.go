@@ -23,6 +23,20 @@ func limitSilence(_, _ string, c syscall.RawConn) (err error) {
 	return errors.Join(control, err)
 }
 
+// watchedConn is a connection that tells when it ended because its other side was silent.
+type watchedConn struct {
+	net.Conn
+	silent func(error)
+}
+
+func (w *watchedConn) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if errors.Is(err, syscall.ETIMEDOUT) {
+		w.silent(err)
+	}
+	return n, err
+}
+
 // Listen listens for other nodes.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	l := net.ListenConfig{KeepAliveConfig: keepAlive, Control: limitSilence} // its connections inherit it

@@ -1,7 +1,9 @@
 package forward
 
 import (
+	"io"
 	"net"
+	"os"
 	"syscall"
 	"testing"
 )
@@ -35,6 +37,32 @@ func TestSilence(t *testing.T) {
 			idle, _ = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE)
 		}); err != nil || int64(ms) != silence.Milliseconds() || idle != int(keepAlive.Idle.Seconds()) {
 			t.Errorf("%d ms, %d s, %v", ms, idle, err)
+		}
+	}
+}
+
+// endedConn is a connection that has ended.
+type endedConn struct {
+	net.Conn
+	err error
+}
+
+func (c endedConn) Read([]byte) (int, error) { return 0, c.err }
+
+// TestWatchedConn: only the silence of the other side is told.
+func TestWatchedConn(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		told bool
+	}{
+		{&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ETIMEDOUT)}, true},
+		{&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, false},
+		{io.EOF, false},
+		{os.ErrDeadlineExceeded, false},
+	} {
+		told := false
+		if _, err := (&watchedConn{endedConn{err: c.err}, func(error) { told = true }}).Read(nil); err != c.err || told != c.told {
+			t.Errorf("%v: told %t, %v", c.err, told, err)
 		}
 	}
 }

@@ -161,18 +161,24 @@ func (f *Forwarder) dial(ctx context.Context, network, host string) (net.Conn, e
 	if err != nil {
 		return nil, unreachable{err}
 	}
-	c, err := (&tls.Dialer{Config: cfg, NetDialer: &net.Dialer{KeepAliveConfig: keepAlive, Control: limitSilence}}).DialContext(ctx, network, address)
-	if err != nil {
-		if ctx.Err() != nil && parent.Err() == nil {
-			f.failures.Store(id, failure{address, err, time.Now()})
+	failed := func(err error) { f.failures.Store(id, failure{address, err, time.Now()}) }
+	raw, err := (&net.Dialer{KeepAliveConfig: keepAlive, Control: limitSilence}).DialContext(ctx, network, address)
+	if err == nil {
+		// The idle connections to a node that was silent lead nowhere, too: the transport need not try each of them.
+		c := tls.Client(&watchedConn{raw, func(err error) { failed(err); f.transport.CloseIdleConnections() }}, cfg)
+		if err = c.HandshakeContext(ctx); err == nil {
+			f.failures.Delete(id)
+			return c, nil
 		}
-		return nil, unreachable{err}
+		raw.Close()
 	}
-	f.failures.Delete(id)
-	return c, nil
+	if ctx.Err() != nil && parent.Err() == nil {
+		failed(err)
+	}
+	return nil, unreachable{err}
 }
 
-// failure is that of a connection that timed out.
+// failure is that of a connection that timed out, or of one that ended in silence.
 type failure struct {
 	address string
 	err     error

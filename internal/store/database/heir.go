@@ -47,7 +47,7 @@ const (
 )
 
 // InheritOwners implements store.Store.
-func (db *DB) InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration) (all []store.Inherited, err error) {
+func (db *DB) InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration, judges func() bool) (all []store.Inherited, err error) {
 	if err := db.ahead.flushRead(ctx); err != nil {
 		return nil, err
 	}
@@ -61,6 +61,9 @@ func (db *DB) InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Du
 		}
 		if !lives {
 			return api.Errorf(api.KindConflict, "owner %s has ended, and takes over nothing", heir)
+		}
+		if judges != nil && !judges() {
+			return nil
 		}
 		for _, s := range []struct {
 			query string

@@ -31,7 +31,7 @@ func TestHalfTakenOver(t *testing.T) {
 	must(t, db.InsertRun(ctx, store.Run{ID: string(task), Kind: "task", Owner: first, CreatedAt: now}))
 	must(t, db.EndOwner(ctx, first, now))
 	inherits := func(by api.OwnerID, lease time.Duration) map[api.OwnerID]bool {
-		all, err := db.InheritOwners(ctx, by, lease)
+		all, err := db.InheritOwners(ctx, by, lease, nil)
 		must(t, err)
 		out := map[api.OwnerID]bool{}
 		for _, i := range all {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"database/sql"
 	"errors"
 	"io"
@@ -157,8 +158,12 @@ func connectError(ctx context.Context, err error, c *pgx.ConnConfig) error {
 		if cause := ctx.Err(); cause != nil {
 			return wrapError(ctx, err, "connect to Postgres, %s", place)
 		}
-		return api.Errorf(api.KindUnavailable, "connect to Postgres, %s: %w", place, err).
-			WithHint("start the server, or correct the host, the port and sslmode in store.url; test it with: psql %q", "postgres://"+c.User+"@"+net.JoinHostPort(c.Host, portOf(c))+"/"+c.Database)
+		failed := api.Errorf(api.KindUnavailable, "connect to Postgres, %s: %w", place, err)
+		var unverified *tls.CertificateVerificationError
+		if errors.As(err, &unverified) || strings.Contains(err.Error(), "server refused TLS") {
+			return failed.WithHint("the server needs a certificate for the name %s; sslrootcert=FILE in store.url names its authority. On a network that you trust, sslmode=require encrypts without verification, and sslmode=disable does not encrypt", c.Host)
+		}
+		return failed.WithHint("start the server, or correct the host, the port and sslmode in store.url; test it with: psql %q", "postgres://"+c.User+"@"+net.JoinHostPort(c.Host, portOf(c))+"/"+c.Database)
 	}
 	switch {
 	case server.Code == "3D000":

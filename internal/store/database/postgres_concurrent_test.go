@@ -3,7 +3,10 @@ package database
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,6 +58,45 @@ func waitForLock(t *testing.T, db *DB) {
 			t.Fatal("nobody waits for a lock:", err)
 		}
 	}
+}
+
+// TestExclusive: of two daemons one is in Exclusive with a name, and each with a name of its own.
+func TestExclusive(t *testing.T) {
+	one, two := twoDaemons(t, postgrestest.Start(t))
+	ctx := t.Context()
+	entered := make(chan struct{})
+	var inside atomic.Bool
+	var other sync.WaitGroup
+	must(t, one.Exclusive(ctx, "a", func() error {
+		inside.Store(true)
+		other.Go(func() {
+			err := two.Exclusive(ctx, "a", func() error {
+				if inside.Load() {
+					t.Error("both are inside")
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			close(entered)
+		})
+		waitForLock(t, one)
+		must(t, two.Exclusive(ctx, "b", func() error { return nil }))
+		select {
+		case <-entered:
+			t.Error("the other one did not wait")
+		default:
+		}
+		inside.Store(false)
+		return nil
+	}))
+	other.Wait()
+	broken := errors.New("broken")
+	if err := one.Exclusive(ctx, "a", func() error { return broken }); err != broken {
+		t.Errorf("its error: %v", err)
+	}
+	must(t, two.Exclusive(ctx, "a", func() error { return nil }))
 }
 
 // TestConcurrentPostgres has two daemons use one database.
@@ -354,5 +396,28 @@ func TestConnectionsAreEncrypted(t *testing.T) {
 		if verified && len(c.Fallbacks) > 0 {
 			t.Errorf("%s: it falls back to a connection without encryption", url)
 		}
+	}
+}
+
+// TestServerWithoutCertificate: the error of a server that does not encrypt says what it needs.
+func TestServerWithoutCertificate(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var server sync.WaitGroup
+	server.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.ReadFull(c, make([]byte, 8)) // the request to encrypt
+			_, _ = c.Write([]byte("N"))
+			c.Close()
+		}
+	})
+	t.Cleanup(func() { l.Close(); server.Wait() })
+	_, err = OpenPostgres(t.Context(), Postgres{URL: "postgres://u@" + l.Addr().String() + "/x?sslmode=verify-full", KeyFile: t.TempDir() + "/key"})
+	if api.KindOf(err) != api.KindUnavailable || !strings.Contains(api.AsError(err).Hint, "sslrootcert=FILE") {
+		t.Errorf("%v, %+v", err, api.AsError(err))
 	}
 }

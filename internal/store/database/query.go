@@ -233,6 +233,22 @@ func (db *DB) lock(ctx context.Context, tx *sql.Tx, name ...string) error {
 	return nil
 }
 
+// Exclusive implements store.Store. The rows of SQLite have one process.
+func (db *DB) Exclusive(ctx context.Context, name string, do func() error) error {
+	if db.dialect.lock == "" {
+		return do()
+	}
+	tx, err := db.write.BeginTx(ctx, nil)
+	if err != nil {
+		return wrapError(ctx, err, "lock %s", name)
+	}
+	defer tx.Rollback()
+	if err := db.lock(ctx, tx, name); err != nil {
+		return err
+	}
+	return do()
+}
+
 func (db *DB) tryTx(ctx context.Context, what string, f func(*sql.Tx) error) error {
 	tx, err := db.write.BeginTx(ctx, nil)
 	if err != nil {

@@ -14,5 +14,7 @@
 // Nobody waits for ever: one that works waits for nobody, of two that wait the later one waits for the earlier one, and nobody waits for those
 // who came later and work at the same time as others.
 //
+// Several processes that share the rows have a Registry each. Config.Exclusive keeps them apart, and who waits looks at the rows again and again.
+//
 // A Registry has no goroutine. The package must not know what plans, tasks and sessions are.
 package workstream

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/perkey"
@@ -29,9 +30,15 @@ type Source interface {
 	Claims(ctx context.Context, account string) ([]Claim, error)
 }
 
-// Config is what a Registry is made of.
+// Config is what a Registry is made of. All but the sources is for several processes that share the rows.
 type Config struct {
 	Sources []Source
+	// Exclusive calls do while no other process is in Exclusive for the account; nil for one process.
+	Exclusive func(ctx context.Context, account string, do func() error) error
+	// Others reports whether other processes change rows now, which call no Released here: then who waits looks again after Poll. Nil
+	// means that none does.
+	Others func() bool
+	Poll   time.Duration
 }
 
 // Registry answers who changes what. Its methods may be called from several goroutines.
@@ -41,15 +48,20 @@ type Registry struct {
 
 	mu      sync.Mutex
 	changed chan struct{}
+	poll    *time.Timer // calls Released; nil if it does not run
 }
 
 // New makes a Registry.
 func New(cfg Config) *Registry { return &Registry{cfg: cfg, changed: make(chan struct{})} }
 
-// Changed returns a channel that is closed when somebody has ended, or changes less. Take it before Enter.
+// Changed returns a channel that is closed when somebody has ended, or changes less, or may have in another process. Take it before Enter.
 func (r *Registry) Changed() <-chan struct{} {
+	others := r.cfg.Others != nil && r.cfg.Others()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if others && r.poll == nil {
+		r.poll = time.AfterFunc(r.cfg.Poll, r.Released)
+	}
 	return r.changed
 }
 
@@ -57,6 +69,10 @@ func (r *Registry) Changed() <-chan struct{} {
 func (r *Registry) Released() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.poll != nil {
+		r.poll.Stop()
+		r.poll = nil
+	}
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
@@ -97,11 +113,25 @@ func (r *Registry) Extend(ctx context.Context, account string, claims []Claim, p
 }
 
 func (r *Registry) enter(ctx context.Context, account string, claims []Claim, policy api.Overlap, before func([]Claim, Claim) []Claim, begin func() error) (with []Claim, entered bool, err error) {
-	unlock, err := r.locks.Lock(ctx, account)
+	exclusive, one := r.cfg.Exclusive, account
+	if exclusive == nil {
+		exclusive = func(_ context.Context, _ string, do func() error) error { return do() }
+	} else {
+		one = "" // one after another: each holds a connection to the rows while it needs a second one
+	}
+	unlock, err := r.locks.Lock(ctx, one)
 	if err != nil {
 		return nil, false, err
 	}
 	defer unlock()
+	err = exclusive(ctx, account, func() error {
+		with, entered, err = r.decide(ctx, account, claims, policy, before, begin)
+		return err
+	})
+	return with, entered, err
+}
+
+func (r *Registry) decide(ctx context.Context, account string, claims []Claim, policy api.Overlap, before func([]Claim, Claim) []Claim, begin func() error) (with []Claim, entered bool, err error) {
 	all, err := r.Now(ctx, account, "")
 	if err != nil {
 		return nil, false, err

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -167,5 +169,53 @@ func TestChanged(t *testing.T) {
 	case <-r.Changed():
 		t.Fatal("the next one is closed too")
 	default:
+	}
+}
+
+// TestOtherProcesses: of two processes with the same rows one looks while the other one does not, and who waits is woken although nobody ended here.
+func TestOtherProcesses(t *testing.T) {
+	all := rows{"": {claim("task", "x", 0, true, "a"), claim("task", "y", 1, true, "a")}}
+	var mu sync.Mutex
+	others := atomic.Bool{}
+	open := func() *workstream.Registry {
+		return workstream.New(workstream.Config{Sources: []workstream.Source{all}, Others: others.Load, Poll: time.Millisecond,
+			Exclusive: func(_ context.Context, account string, do func() error) error {
+				if account != "" {
+					t.Errorf("for account %q", account)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				return do()
+			}})
+	}
+	var both sync.WaitGroup
+	var working atomic.Int32
+	for i, r := range []*workstream.Registry{open(), open()} {
+		both.Go(func() {
+			mu.Lock()
+			c := all[""][i]
+			mu.Unlock()
+			_, entered, err := r.Extend(t.Context(), "", []workstream.Claim{c}, api.OverlapWait, func() error { all[""][i].Waits = false; return nil })
+			if err != nil {
+				t.Error(err)
+			}
+			if entered {
+				working.Add(1)
+			}
+		})
+	}
+	both.Wait()
+	if n := working.Load(); n != 1 {
+		t.Errorf("%d of them work", n)
+	}
+	r := open()
+	alone := r.Changed()
+	others.Store(true)
+	<-r.Changed() // the other one ends somewhere else
+	<-alone
+	broken := errors.New("no database")
+	r = workstream.New(workstream.Config{Exclusive: func(context.Context, string, func() error) error { return broken }})
+	if _, entered, err := r.Enter(t.Context(), "", []workstream.Claim{claim("task", "x", 0, true, "a")}, api.OverlapWait, func() error { return nil }); entered || !errors.Is(err, broken) {
+		t.Errorf("without a database: %v, %v", entered, err)
 	}
 }

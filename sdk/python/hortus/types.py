@@ -3237,6 +3237,7 @@ Sandbox = TypedDict(
         "maxTtlMs": 'NotRequired[int]',
         "memoryKills": 'NotRequired[int]',
         "moving": 'NotRequired[bool]',
+        "node": 'NotRequired[str]',
         "onExpiry": 'NotRequired[str]',
         "onRestore": 'NotRequired[str]',
         "owner": 'NotRequired[str]',

@@ -158,15 +158,12 @@ func (s *Files) remove(_ *rpc.Conn, req *http.Request, in *envd.PathRequest) (*e
 }
 
 func (s *Files) listDir(_ *rpc.Conn, req *http.Request, in *envd.ListDirRequest) (*envd.ListDirResponse, error) {
-	if in.Depth < 1 {
-		return nil, api.Errorf(api.KindInvalid, "depth must be at least 1")
-	}
 	p, err := s.resolve(req, in.Path)
 	if err != nil {
 		return nil, err
 	}
 	var out envd.ListDirResponse
-	return &out, s.listInto(&out, p, in.Depth)
+	return &out, s.listInto(&out, p, max(in.Depth, 1))
 }
 
 // listInto adds the entries of a directory, each followed by those below it. It does not follow
