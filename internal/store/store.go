@@ -132,12 +132,11 @@ type Nodes interface {
 	// InheritOwners ends the current run of each node that was silent for longer than lease. Of owners that have ended, those of
 	// silent nodes that left something unfinished, and all earlier runs of the heir's own node, become the heir's, unless they are
 	// another's that has not ended. It returns those that are the heir's and left something unfinished. Each owner has one heir at a time.
-	InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration) ([]Inherited, error)
+	// judges is asked when the database has answered, for which InheritOwners may have waited: if it returns false, nothing happens. It may be nil.
+	InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration, judges func() bool) ([]Inherited, error)
 	// HandOverTask gives a task that is not done, its journal and its workspace, if any, to another owner that lives: they belong to a new
 	// owner of the same node, which has ended and whose heir the other one is. KindConflict, and no change, if the task is not that owner's, or if the other one has ended.
 	HandOverTask(ctx context.Context, id api.TaskID, workspace api.WorkspaceID, from, to api.OwnerID) error
-	// judges is asked when the database has answered, for which InheritOwners may have waited: if it returns false, nothing happens. It may be nil.
-	InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration, judges func() bool) ([]Inherited, error)
 	// Lead makes an owner the one that does something for all nodes, for the time of a lease from now, unless another one is for longer.
 	// It reports whether the owner is it.
 	Lead(ctx context.Context, what string, owner api.OwnerID, lease time.Duration) (bool, error)

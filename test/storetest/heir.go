@@ -241,7 +241,7 @@ func testHandOver(t *testing.T, s store.Store) {
 	_, err = s.EndRun(ctx, string(row.ID), from, store.RunEnd{At: began.Add(time.Second)})
 	wantKind(t, err, api.KindConflict)
 	for heir, want := range map[api.OwnerID]int{other: 0, from: 0, to: 1} {
-		all, err := s.InheritOwners(ctx, heir, time.Hour)
+		all, err := s.InheritOwners(ctx, heir, time.Hour, nil)
 		must(t, err)
 		got := 0
 		for _, i := range all {
