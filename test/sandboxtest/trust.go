@@ -147,7 +147,7 @@ const stores = `cd /etc; for f in ssl/certs/ca-certificates.crt pki/tls/certs/ca
 func trustCases() []Case {
 	needs := []api.Capability{api.CapStart, api.CapPrivateFiles}
 	return []Case{
-		{Name: "trust/programs", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
+		{Name: "trust/programs", Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			a := newAuthority(t, "Authority of a Test")
 			url := b.tlsServer(t, a)
@@ -161,6 +161,14 @@ func trustCases() []Case {
 			b.connect(t, url, "", always, none)
 			b.trust(t)
 			b.sh(t, stores).want(t, 0, before.Stdout)
+		}},
+		{Name: "trust/a-program", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, nil)
+			a := newAuthority(t, "Authority of a Test")
+			get := "export URL=" + b.tlsServer(t, a) + "; " + trustPrograms[0].script + " >/dev/null 2>&1"
+			b.sh(t, "command -v curl >/dev/null || exit 60; "+get).want(t, 60, "")
+			b.trust(t, a)
+			b.sh(t, "command -v curl >/dev/null || exit 0; "+get).want(t, 0, "")
 		}},
 		{Name: "trust/stores-of-the-system", Needs: needs, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)

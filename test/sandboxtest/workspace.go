@@ -314,7 +314,7 @@ exec
 			// for others.
 			for name, script := range map[string]string{
 				"bytes":        `head -c 1G /dev/zero > fill`,
-				"small files":  `i=0; while test $i -lt 2000; do i=$((i+1)); mkdir d$i; for j in 0 1 2 3 4 5 6 7 8 9; do : > d$i/$j; done; done`,
+				"small files":  `i=0; while test $i -lt 2000; do mkdir $(seq -f d%.0f $i $((i+99))); e=$((i+100)); while test $i -lt $e; do for j in 0 1 2 3 4 5 6 7 8 9; do : > d$i/$j; done; i=$((i+1)); done; done`,
 				"without name": `exec 3> x; rm x; head -c 1G /dev/zero >&3`,
 				"closed dir":   `mkdir d; exec 3> d/x; chmod 0 d; head -c 1G /dev/zero >&3`,
 			} {

@@ -120,7 +120,7 @@ func TestBest(t *testing.T) {
 		// Its own tests pass, and the one that passed before is gone.
 		drops = clean + "; sed -i '/double(self)/,$d' test_calc.py"
 	)
-	for _, c := range tier.First(4, []struct {
+	for _, c := range tier.First(3, []struct {
 		name    string
 		calls   []string
 		req     api.RepoTask
@@ -130,9 +130,9 @@ func TestBest(t *testing.T) {
 		lost    string // of candidate 1
 	}{
 		{name: "a regression loses to a clean one", calls: []string{drops, long}, req: api.RepoTask{TestsMayChange: true}, best: 2, outcome: api.OutcomeVerified, why: "0 regressions, against 1", lost: "1 regression, against 0"},
-		{name: "a forgery loses to a repair, though smaller", calls: []string{forged, long}, best: 2, outcome: api.OutcomeVerified, why: "its gate passed", lost: "not in disguise"},
 		{name: "a liar loses to those who agree, though smaller", calls: []string{liar, tested, other}, best: 2, outcome: api.OutcomeVerified, why: "8 changed lines, against 9", lost: "it agrees with 0 others, the best one with 1"},
 		{name: "none passes", calls: []string{"true", breaks, wrong}, best: 3, outcome: api.OutcomeNeedsHuman, why: "0 regressions, against 1", lost: "The agent changed nothing"},
+		{name: "a forgery loses to a repair, though smaller", calls: []string{forged, long}, best: 2, outcome: api.OutcomeVerified, why: "its gate passed", lost: "not in disguise"},
 		{name: "the only one that passes", calls: []string{wrong, breaks, long}, best: 3, outcome: api.OutcomeVerified, why: "its gate passed", lost: "The gate fails: exit code 1"},
 		{name: "a tie goes to the smaller diff", calls: []string{long, clean}, best: 2, outcome: api.OutcomeVerified, why: "2 changed lines, against 6", lost: "6 changed lines, against 2"},
 		{name: "lint decides before size", calls: []string{todo, long}, req: api.RepoTask{TestsMayChange: true}, best: 2, outcome: api.OutcomeVerified, why: "its lint command passed", lost: "its lint command failed"},

@@ -70,7 +70,7 @@ var forgeries = []struct {
 	caution              string // that a person is told where it is
 }{
 	{"unittest", "exit at import", "import os\nos._exit(0)\n", true, "ended early", ""},
-	{"unittest", "exit at the end", "import atexit, os\natexit.register(os._exit, 0)\n" + pythonWrong, true, "exit code 1", ""},
+	{"unittest", "exit at the end", "import atexit, os\natexit.register(os._exit, 0)\n" + pythonWrong, false, "exit code 1", ""},
 	{"unittest", "exit in a test", "import os\ndef mean(xs):\n    os._exit(0)\n", false, "ended early in test_calc.MeanTest.test_three", ""},
 	{"unittest", "replaced assertion", "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n" + pythonWrong, true, "unittest.case.TestCase.assertEqual", ""},
 	{"unittest", "replaced code", "import unittest\ndef f(self, first, second, msg=None): pass\nunittest.TestCase.assertEqual.__code__ = f.__code__\n" + pythonWrong, false, "unittest.case.TestCase.assertEqual", ""},

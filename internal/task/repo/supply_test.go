@@ -31,7 +31,7 @@ func TestSupply(t *testing.T) {
 	t.Parallel()
 	const evil = `sed -i s/registry.example.org/evil.example.org/ package-lock.json`
 	shared, dir := newBench(t, nowhere{}), makeRepo(t, supplied())
-	for _, c := range tier.First(14, []struct {
+	for _, c := range tier.First(9, []struct {
 		name, does string
 		req        api.RepoTask
 		rounds     int      // 1 by default
@@ -40,22 +40,22 @@ func TestSupply(t *testing.T) {
 		cautions   []string // all of them
 	}{
 		{name: "a lock file alone", does: evil, rounds: 2, refused: "package-lock.json"},
-		{name: "a lock file alone, which is removed", does: "rm package-lock.json", rounds: 2, refused: "package-lock.json"},
-		{name: "one that takes another name", does: "mv package-lock.json npm-shrinkwrap.json; sed -i s/registry/evil/ npm-shrinkwrap.json", rounds: 2, refused: "npm-shrinkwrap.json package-lock.json"},
 		{name: "a manifest that is only touched", does: evil + "; cp package.json x; mv x package.json", rounds: 2, refused: "package-lock.json"},
-		{name: "the manifest of another project", does: evil + `; echo '{"name": "w"}' > web/yarn.json; echo "# x" >> web/yarn.lock`, rounds: 2, refused: "package-lock.json web/yarn.lock"},
 		{name: "a lock file that becomes a link", does: "mkdir l; mv package-lock.json l/x; ln -s l/x package-lock.json", rounds: 2, refused: "package-lock.json"},
 		{name: "with a manifest", does: evil + `; sed -i s/1.0.0/1.0.1/ package.json`, cautions: []string{"other packages (package-lock.json)"}},
-		{name: "packages of pip", does: "echo sixx==1.0 > requirements.txt", cautions: []string{"other packages (requirements.txt)"}},
 
 		{name: "new byte code", does: "echo x > sum.pyc; echo x > lib/__pycache__/other.cpython-311.pyc; mkdir -p a/__pycache__; echo x > a/__pycache__/b.cpython-311.pyc", left: "a/__pycache__/b.cpython-311.pyc lib/__pycache__/other.cpython-311.pyc sum.pyc"},
 		{name: "changed byte code", does: "echo x > lib/__pycache__/sum.cpython-311.pyc", cautions: []string{"compiled code (lib/__pycache__/sum.cpython-311.pyc)"}},
-		{name: "a library in the place of a module", does: "echo x > json.so; echo x > bin/helper.so", cautions: []string{"compiled code (bin/helper.so)", "compiled code (json.so)"}},
 		{name: "what Python runs first", does: "echo x > sitecustomize.py; echo x > a.pth; echo x > lib/conftest.py", cautions: []string{"a file that Python runs at its start (a.pth)",
 			"a file that pytest runs at its start, outside of the tests (lib/conftest.py)", "a file that Python runs at its start (sitecustomize.py)"}},
 		{name: "code of others", does: "echo x >> vendor/left/left.go; echo x > vendor/left/more.go; echo x >> third_party/z/z.c", cautions: []string{"code of others (third_party)", "code of others (vendor)"}},
 
 		{name: "nothing else", does: "true"},
+		{name: "a lock file alone, which is removed", does: "rm package-lock.json", rounds: 2, refused: "package-lock.json"},
+		{name: "one that takes another name", does: "mv package-lock.json npm-shrinkwrap.json; sed -i s/registry/evil/ npm-shrinkwrap.json", rounds: 2, refused: "npm-shrinkwrap.json package-lock.json"},
+		{name: "the manifest of another project", does: evil + `; echo '{"name": "w"}' > web/yarn.json; echo "# x" >> web/yarn.lock`, rounds: 2, refused: "package-lock.json web/yarn.lock"},
+		{name: "packages of pip", does: "echo sixx==1.0 > requirements.txt", cautions: []string{"other packages (requirements.txt)"}},
+		{name: "a library in the place of a module", does: "echo x > json.so; echo x > bin/helper.so", cautions: []string{"compiled code (bin/helper.so)", "compiled code (json.so)"}},
 		{name: "the request is about a lock file", does: evil, req: api.RepoTask{LocksMayChange: true}},
 		{name: "the request is about packages", does: evil + `; sed -i s/1.0.0/1.0.1/ package.json; echo x >> vendor/left/left.go; echo six==1.17.0 > requirements.txt`, req: api.RepoTask{LocksMayChange: true}},
 		{name: "a lock file that is written as it was", does: "cp package-lock.json x; mv x package-lock.json"},
