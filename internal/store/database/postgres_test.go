@@ -58,7 +58,9 @@ func TestPostgres(t *testing.T) {
 	server := postgrestest.Start(t)
 	name := server.Database(t)
 	suite := func(ahead func(*testing.T) string) func(*testing.T) {
-		return func(t *testing.T) { storetest.Run(t, emptied(server, name, server.URL(postgrestest.User, name), ahead)) }
+		return func(t *testing.T) {
+			storetest.Run(t, emptied(server, name, server.URL(postgrestest.User, name), ahead))
+		}
 	}
 	t.Run("ahead", suite(aheadFile))
 	t.Run("at once", func(t *testing.T) {
