@@ -52,8 +52,11 @@ type ahead struct {
 	// applying is held while a batch of the queue is committed, so that batches are
 	// committed in order.
 	applying sync.Mutex
+	// flushed is how many of the rows that were ever queued are committed; applying guards it.
+	flushed uint64
 
 	mu        sync.Mutex
+	queued    uint64   // rows that were ever queued
 	header    string   // of the file
 	file      *os.File // nil once closed
 	broken    bool     // the end of the file is damaged: append nothing
@@ -210,6 +213,7 @@ func (a *ahead) enqueue(r record) {
 		a.queue = append(a.queue, r)
 		a.pending.Add(1)
 	}
+	a.queued++
 	a.scheduleFlush()
 }
 
@@ -274,15 +278,22 @@ func (a *ahead) flushLater() {
 	}
 }
 
-// flush commits every row that was stored before the call to the database.
+// flush commits every row that was stored before the call to the database. Callers that wait for
+// another one have their rows committed by the first of them.
 func (a *ahead) flush(ctx context.Context) error {
 	if a == nil || a.pending.Load() == 0 {
 		return nil
 	}
+	a.mu.Lock()
+	want := a.queued
+	a.mu.Unlock()
 	a.applying.Lock()
 	defer a.applying.Unlock()
+	if a.flushed >= want {
+		return nil
+	}
 	a.mu.Lock()
-	batch := a.queue
+	batch, queued := a.queue, a.queued
 	a.queue, a.position = nil, map[rowKey]int{}
 	// A file that exceeds its maximum must be emptied, so writers wait for this flush.
 	long := a.size >= maxAheadFile
@@ -307,6 +318,7 @@ func (a *ahead) flush(ctx context.Context) error {
 		}
 		return err
 	}
+	a.flushed = queued
 	a.pending.Add(-int64(len(batch)))
 	if len(a.queue) == 0 && a.file != nil {
 		a.truncate()
