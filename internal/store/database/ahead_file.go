@@ -152,17 +152,19 @@ func (a *ahead) replay(ctx context.Context) error {
 	if err != nil {
 		return api.Errorf(api.KindInternal, "read rows stored ahead: %w", err)
 	}
-	left := info.Size()
+	left := info.Size() - int64(len(a.header))
+	if left <= 0 {
+		return nil // no row, of whatever version and database
+	}
 	in := bufio.NewReader(a.file)
-	header := make([]byte, min(left, int64(len(a.header))))
+	header := make([]byte, len(a.header))
 	if _, err := io.ReadFull(in, header); err != nil {
 		return api.Errorf(api.KindInternal, "read rows stored ahead: %w", err)
 	}
-	if string(header) != a.header[:len(header)] {
+	if string(header) != a.header {
 		return api.Errorf(api.KindConflict, "%s was not written by this version of hortus, or for another database", a.file.Name()).
 			WithHint("start the version that wrote it once, with its database; its daemon stores these rows there when it stops")
 	}
-	left -= int64(len(header))
 	var rows []record
 	for {
 		r, n, err := readRecord(in, left)
