@@ -159,7 +159,7 @@ func (s *System) openDatabase(ctx context.Context) (*database.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := database.OpenPostgres(ctx, database.Postgres{URL: c.URL, Password: password, KeyFile: cmp.Or(c.KeyFile, s.dir.DatabaseKey()), Logger: s.log})
+	db, err := database.OpenPostgres(ctx, database.Postgres{URL: c.URL, Password: password, KeyFile: cmp.Or(c.KeyFile, s.dir.DatabaseKey()), Ahead: s.dir.RowsAhead(), Logger: s.log})
 	if err != nil {
 		return nil, err
 	}

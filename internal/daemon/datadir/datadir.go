@@ -28,6 +28,9 @@ func (d Dir) Lock() string     { return d.Path("lock") }
 func (d Dir) Socket() string   { return d.Path("hortus.sock") }
 func (d Dir) Database() string { return d.Path("hortus.db") }
 
+// RowsAhead is the file of rows that are stored in a database on a server a moment later.
+func (d Dir) RowsAhead() string { return d.Path("rows-ahead") }
+
 // DatabaseKey is the file with the key of sealed values.
 func (d Dir) DatabaseKey() string { return d.Path("hortus.db-key") }
 
@@ -123,7 +126,7 @@ func (d Dir) OpenLog() (*os.File, error) {
 }
 
 // entries are what a data directory of ours holds, at its top.
-var entries = []string{"bin", "builds", "certificates", "daemon.log", "daemon.log.old", "disks", "egress.key", "hortus.db", "hortus.db-ahead", "hortus.db-key", "hortus.db-reserve", "hortus.db-shm", "hortus.db-wal", "hortus.sock", "images", "inventory.json", "kernel", "layers", "lock", "node", "node.partial", "oauth.key", "packages", "repositories", "run", "sessions", "snapshots", "store", "store.partial", "tasks", "tokens.key", "volumes", "wasm", "workspaces"}
+var entries = []string{"bin", "builds", "certificates", "daemon.log", "daemon.log.old", "disks", "egress.key", "hortus.db", "hortus.db-ahead", "hortus.db-key", "hortus.db-reserve", "hortus.db-shm", "hortus.db-wal", "hortus.sock", "images", "inventory.json", "kernel", "layers", "lock", "node", "node.partial", "oauth.key", "packages", "repositories", "rows-ahead", "run", "sessions", "snapshots", "store", "store.partial", "tasks", "tokens.key", "volumes", "wasm", "workspaces"}
 
 // backups are the names of copies of the database.
 const backups = "hortus.db.bak-v"

@@ -434,6 +434,10 @@ func (c *lifecycle) markLost(ctx context.Context, row api.Sandbox, reason string
 	if err := c.rows.UpdateSandbox(ctx, row); err != nil {
 		return err
 	}
+	// From here on nobody stores a command of it: its owner, which may be alive, could until now.
+	if err := c.run.EndAll(ctx, row.ID, api.CauseLost); err != nil {
+		return err
+	}
 	c.facts.append(row.ID, api.EventSandboxState, api.SandboxStateEvent{State: row.State, Reason: row.Reason, Proof: &proof})
 	return nil
 }

@@ -2,15 +2,17 @@ package manager_test
 
 import (
 	"context"
-	"hortus.dev/internal/sandbox/manager"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
+	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
 )
 
@@ -164,5 +166,40 @@ func TestUnstoredDoesNotRun(t *testing.T) {
 	}
 	if all, err := m.Sandboxes.List(t.Context(), true); err != nil || len(all) != 1 || m.Alive() != 1 {
 		t.Errorf("sandboxes on record: %+v, %v; %d alive", all, err, m.Alive())
+	}
+}
+
+// lateRows has a command stored just before its sandbox is lost.
+type lateRows struct {
+	sandbox.Rows
+	late api.Exec
+}
+
+func (l lateRows) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
+	if err := l.Rows.InsertExec(ctx, l.late); err != nil {
+		return err
+	}
+	return l.Rows.UpdateSandbox(ctx, s)
+}
+
+// TestLoseLateCommand: a command that the owner of a sandbox still stores while another node marks the sandbox lost does not run for ever.
+func TestLoseLateCommand(t *testing.T) {
+	w, ctx, now := newWorld(t), t.Context(), time.Now()
+	gone := api.NewOwnerID()
+	box := api.Sandbox{ID: api.NewSandboxID(), Owner: gone, Isolation: "process", State: api.SandboxRunning, CreatedAt: now}
+	rows := lateRows{w.db, api.Exec{ID: api.NewExecID(), Sandbox: box.ID, State: api.ExecRunning, StartedAt: now}}
+	for _, err := range []error{w.db.InsertOwner(ctx, store.Owner{ID: gone, StartedAt: now}), w.db.InsertSandbox(ctx, box)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := manager.New(manager.Config{Owner: w.owner, Backends: []sandbox.Backend{w.backend}, Templates: templates{}, Rows: rows, Log: w.log})
+	defer m.Close(context.Background())
+	n, err := m.Recoverer.Lose(ctx, func(id api.OwnerID) bool { return id == gone }, func(api.OwnerID) string { return "its node ended" })
+	if err != nil || n != 1 {
+		t.Fatalf("%d are lost, %v", n, err)
+	}
+	if e, err := w.db.Exec(ctx, rows.late.ID); err != nil || e.State != api.ExecUnknown {
+		t.Errorf("the command is %s, %v", e.State, err)
 	}
 }

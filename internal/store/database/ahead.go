@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,17 +37,27 @@ const (
 // It accepts only rows that the database cannot refuse: rows of an owner, sandbox or
 // command that this process stored itself and that is not final. Everything else is
 // written to the database at once.
+//
+// In a database that other daemons use, too, it stores commands only: others look for
+// sandboxes. Commands are in the database before the next row of their sandbox is, and
+// they are refused (putExecSQL) once another daemon has ended or taken over the sandbox.
 type ahead struct {
 	db  *DB
 	log *slog.Logger
+	// shared is true if other daemons use the database.
+	shared bool
 
 	// pending is the number of rows that no transaction has committed.
 	pending atomic.Int64
 	// applying is held while a batch of the queue is committed, so that batches are
 	// committed in order.
 	applying sync.Mutex
+	// flushed is how many of the rows that were ever queued are committed; applying guards it.
+	flushed uint64
 
 	mu        sync.Mutex
+	queued    uint64   // rows that were ever queued
+	header    string   // of the file
 	file      *os.File // nil once closed
 	broken    bool     // the end of the file is damaged: append nothing
 	size      int64
@@ -67,6 +78,14 @@ type liveSandbox struct {
 	execs       map[string]bool // that are not final
 }
 
+// ofSandboxes is what reads of sandboxes flush: nil if their rows are in the database.
+func (a *ahead) ofSandboxes() *ahead {
+	if a == nil || a.shared {
+		return nil
+	}
+	return a
+}
+
 // forget has the rows of a sandbox written to the database at once: it is another owner's.
 func (a *ahead) forget(id api.SandboxID) {
 	if a == nil {
@@ -75,6 +94,20 @@ func (a *ahead) forget(id api.SandboxID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.sandboxes, string(id))
+}
+
+// stored notes a row of a sandbox that was stored in the database at once.
+func (a *ahead) stored(r record) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if owner, _ := r.args[1].(string); r.args[1] == nil || a.owners[owner] {
+		a.remember(r)
+	} else {
+		delete(a.sandboxes, r.id())
+	}
 }
 
 // put stores a row in the file and returns true. It returns false if the row must be
@@ -89,13 +122,20 @@ func (a *ahead) put(ctx context.Context, r record) (bool, error) {
 	a.mu.Lock()
 	known := a.file != nil && !a.broken && a.accepts(r)
 	if !known {
-		if r.op == updateSandboxOp {
-			delete(a.sandboxes, r.id()) // its next state is unknown here
+		if r.op == updateSandboxOp && (!a.shared || r.isFinal()) {
+			delete(a.sandboxes, r.id()) // its next state is unknown here, or final
 		}
 		a.mu.Unlock()
+		if a.shared && r.op == insertSandboxOp {
+			return false, nil // nothing of it is pending
+		}
 		return false, a.flush(ctx)
 	}
-	add := func() error { return a.appendRecord(r) }
+	kept := r
+	if a.shared {
+		kept = record{putExecOp, append(slices.Clip(r.args), a.sandboxes[r.sandbox()].owner)}
+	}
+	add := func() error { return a.appendRecord(kept) }
 	var err error
 	if r.op == updateSandboxOp || r.op == updateExecOp {
 		err = a.db.relieved(add)
@@ -104,10 +144,13 @@ func (a *ahead) put(ctx context.Context, r record) (bool, error) {
 	}
 	if err != nil {
 		a.mu.Unlock()
+		if a.shared { // the database is not on the disk that failed
+			return false, a.flush(ctx)
+		}
 		return true, err
 	}
 	a.remember(r)
-	a.enqueue(r)
+	a.enqueue(kept)
 	full := len(a.queue) >= maxPendingRows || a.size >= maxAheadFile
 	a.mu.Unlock()
 	if full {
@@ -123,9 +166,9 @@ func (a *ahead) accepts(r record) bool {
 	switch r.op {
 	case insertSandboxOp:
 		owner, _ := r.args[1].(string)
-		return b == nil && (r.args[1] == nil || a.owners[owner])
+		return !a.shared && b == nil && (r.args[1] == nil || a.owners[owner])
 	case updateSandboxOp:
-		return b != nil && b.owner == r.args[1]
+		return !a.shared && b != nil && b.owner == r.args[1]
 	case insertExecOp:
 		return b != nil && !b.execs[r.id()]
 	case updateExecOp:
@@ -140,16 +183,16 @@ func (a *ahead) remember(r record) {
 	id, state := r.id(), r.args[2]
 	switch r.op {
 	case insertSandboxOp, updateSandboxOp:
-		if state == string(api.SandboxEnded) || state == string(api.SandboxLost) {
+		if r.isFinal() {
 			delete(a.sandboxes, id)
 			return
 		}
 		b := a.sandboxes[id]
 		if b == nil {
-			b = &liveSandbox{owner: r.args[1], execs: map[string]bool{}}
+			b = &liveSandbox{execs: map[string]bool{}}
 			a.sandboxes[id] = b
 		}
-		b.task = r.args[3]
+		b.owner, b.task = r.args[1], r.args[3]
 	case insertExecOp, updateExecOp:
 		b := a.sandboxes[r.sandbox()]
 		if state == string(api.ExecRunning) {
@@ -170,6 +213,7 @@ func (a *ahead) enqueue(r record) {
 		a.queue = append(a.queue, r)
 		a.pending.Add(1)
 	}
+	a.queued++
 	a.scheduleFlush()
 }
 
@@ -234,15 +278,22 @@ func (a *ahead) flushLater() {
 	}
 }
 
-// flush commits every row that was stored before the call to the database.
+// flush commits every row that was stored before the call to the database. Callers that wait for
+// another one have their rows committed by the first of them.
 func (a *ahead) flush(ctx context.Context) error {
 	if a == nil || a.pending.Load() == 0 {
 		return nil
 	}
+	a.mu.Lock()
+	want := a.queued
+	a.mu.Unlock()
 	a.applying.Lock()
 	defer a.applying.Unlock()
+	if a.flushed >= want {
+		return nil
+	}
 	a.mu.Lock()
-	batch := a.queue
+	batch, queued := a.queue, a.queued
 	a.queue, a.position = nil, map[rowKey]int{}
 	// A file that exceeds its maximum must be emptied, so writers wait for this flush.
 	long := a.size >= maxAheadFile
@@ -267,6 +318,7 @@ func (a *ahead) flush(ctx context.Context) error {
 		}
 		return err
 	}
+	a.flushed = queued
 	a.pending.Add(-int64(len(batch)))
 	if len(a.queue) == 0 && a.file != nil {
 		a.truncate()
@@ -292,15 +344,49 @@ func (a *ahead) apply(ctx context.Context, batch []record) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
-	return a.db.inTx(ctx, "rows", func(tx *sql.Tx) error {
+	refused, err := a.write(ctx, "rows", batch)
+	for _, r := range refused {
+		a.log.Error("the database rejected a row that was stored ahead", "row", r.kind(), "id", r.id(), "sandbox", r.sandbox())
+	}
+	return err
+}
+
+// write stores rows in one transaction, and returns those that the database refused.
+func (a *ahead) write(ctx context.Context, what string, batch []record) (refused []record, err error) {
+	if a.shared {
+		return a.send(ctx, what, batch)
+	}
+	err = a.db.inTx(ctx, what, func(tx *sql.Tx) error {
+		refused = nil // it may run again
 		for _, r := range batch {
-			if err := r.run(ctx, tx, a.db); err != nil {
-				if !r.isRefusal(err) {
-					return wrapError(ctx, err, "store %s %s", r.kind(), r.id())
-				}
-				a.log.Error("the database rejected a row that was stored ahead", "row", r.kind(), "id", r.id(), "error", err)
+			if err := r.run(ctx, tx, a.db); r.isRefusal(err) {
+				refused = append(refused, r)
+			} else if err != nil {
+				return wrapError(ctx, err, "store %s %s", r.kind(), r.id())
 			}
 		}
 		return nil
 	})
+	return refused, err
+}
+
+// send is write with a server, which gets the rows in one message. It may send them again: what is stored already stays as it is.
+func (a *ahead) send(ctx context.Context, what string, batch []record) (refused []record, err error) {
+	err = a.db.write.outage.patiently(ctx, always, func() error {
+		return repeated(func() error {
+			c, err := a.db.write.Conn(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return c.Raw(func(driver any) error {
+				refused, err = driver.(conn).putAll(ctx, batch)
+				return err
+			})
+		})
+	})
+	if err != nil {
+		return nil, wrapError(ctx, err, "store %s", what)
+	}
+	return refused, nil
 }

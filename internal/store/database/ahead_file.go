@@ -18,16 +18,22 @@ import (
 	"hortus.dev/api"
 )
 
-// aheadSuffix is appended to the name of the database.
+// aheadSuffix is appended to the name of a database in a file.
 const aheadSuffix = "-ahead"
 
 // openAhead replays the file of an earlier process and empties it.
 func openAhead(ctx context.Context, db *DB, path string, log *slog.Logger) (*ahead, error) {
-	file, err := os.OpenFile(path+aheadSuffix, os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "open rows stored ahead: %w", err)
 	}
-	a := &ahead{db: db, log: log, file: file, position: map[rowKey]int{}, owners: map[string]bool{}, sandboxes: map[string]*liveSandbox{}}
+	a := &ahead{
+		db: db, log: log, shared: db.id != "", header: aheadMagic,
+		file: file, position: map[rowKey]int{}, owners: map[string]bool{}, sandboxes: map[string]*liveSandbox{},
+	}
+	if a.shared {
+		a.header = "hortus ahead 1 of database " + db.id + "\n"
+	}
 	err = lockExclusive(ctx, file)
 	if err == nil {
 		err = a.replay(ctx)
@@ -75,9 +81,9 @@ func lockExclusive(ctx context.Context, file *os.File) error {
 func (a *ahead) writeHeader() error {
 	err := a.file.Truncate(0)
 	if err == nil {
-		_, err = a.file.WriteAt([]byte(aheadMagic), 0)
+		_, err = a.file.WriteAt([]byte(a.header), 0)
 	}
-	a.size = int64(len(aheadMagic))
+	a.size = int64(len(a.header))
 	if err != nil {
 		return fileError(err)
 	}
@@ -87,8 +93,8 @@ func (a *ahead) writeHeader() error {
 // truncate removes the rows that the database has from the file. If that fails, a replay
 // ignores them; the next flush tries again. The caller holds the lock.
 func (a *ahead) truncate() {
-	if a.file.Truncate(int64(len(aheadMagic))) == nil {
-		a.size, a.broken = int64(len(aheadMagic)), false
+	if a.file.Truncate(int64(len(a.header))) == nil {
+		a.size, a.broken = int64(len(a.header)), false
 	}
 }
 
@@ -146,40 +152,40 @@ func (a *ahead) replay(ctx context.Context) error {
 	if err != nil {
 		return api.Errorf(api.KindInternal, "read rows stored ahead: %w", err)
 	}
-	left := info.Size()
+	left := info.Size() - int64(len(a.header))
+	if left <= 0 {
+		return nil // no row, of whatever version and database
+	}
 	in := bufio.NewReader(a.file)
-	magic := make([]byte, min(left, int64(len(aheadMagic))))
-	if _, err := io.ReadFull(in, magic); err != nil {
+	header := make([]byte, len(a.header))
+	if _, err := io.ReadFull(in, header); err != nil {
 		return api.Errorf(api.KindInternal, "read rows stored ahead: %w", err)
 	}
-	if string(magic) != aheadMagic[:len(magic)] {
-		return api.Errorf(api.KindConflict, "%s was not written by this version of hortus", a.file.Name()).
-			WithHint("start the version that wrote it once; its daemon stores these rows in the database when it stops")
+	if string(header) != a.header {
+		return api.Errorf(api.KindConflict, "%s was not written by this version of hortus, or for another database", a.file.Name()).
+			WithHint("start the version that wrote it once, with its database; its daemon stores these rows there when it stops")
 	}
-	left -= int64(len(magic))
-	rows := 0
-	err = a.db.inTx(ctx, "rows of an earlier daemon", func(tx *sql.Tx) error {
-		for {
-			r, n, err := readRecord(in, left)
-			if err == io.EOF {
-				return nil
-			}
-			if err == errIncomplete {
-				a.log.Warn("ignoring an incomplete row of an earlier daemon; it was never confirmed", "bytes", left)
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			left -= n
-			rows++
-			if err := r.run(ctx, tx, a.db); err != nil && !r.isRefusal(err) {
-				return wrapError(ctx, err, "store %s %s", r.kind(), r.id())
-			}
+	var rows []record
+	for {
+		r, n, err := readRecord(in, left)
+		if err == io.EOF {
+			break
 		}
-	})
-	if err == nil && rows > 0 {
-		a.log.Info("replayed rows of an earlier daemon", "rows", rows)
+		if err == errIncomplete {
+			a.log.Warn("ignoring an incomplete row of an earlier daemon; it was never confirmed", "bytes", left)
+			break
+		}
+		if err != nil {
+			return err
+		}
+		left -= n
+		rows = append(rows, r)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if _, err = a.write(ctx, "rows of an earlier daemon", rows); err == nil {
+		a.log.Info("replayed rows of an earlier daemon", "rows", len(rows))
 	}
 	return err
 }
@@ -202,10 +208,19 @@ const (
 	updateSandboxOp
 	insertExecOp
 	updateExecOp
+	putExecOp // one of these two, in a database that other daemons use, too
 )
 
 // recordArgs is the number of values of each statement.
-var recordArgs = map[byte]int{insertSandboxOp: 8, updateSandboxOp: 8, insertExecOp: 6, updateExecOp: 6}
+var recordArgs = map[byte]int{insertSandboxOp: 8, updateSandboxOp: 8, insertExecOp: 6, updateExecOp: 6, putExecOp: 7}
+
+// putExecSQL stores a command, or its next state unless it is final, while its sandbox is not final and the owner's ($7) who wrote the row.
+const putExecSQL = `
+	INSERT INTO exec (id, sandbox, owner, host, lease_epoch, state, started_at, ended_at, doc)
+	SELECT $1, id, owner, host, lease_epoch, $3, CAST($4 AS BIGINT), CAST($5 AS BIGINT), $6 FROM sandbox
+	WHERE id = $2 AND owner IS NOT DISTINCT FROM $7 AND state NOT IN ('ended', 'lost') FOR SHARE
+	ON CONFLICT (id) DO UPDATE SET state = excluded.state, started_at = excluded.started_at, ended_at = excluded.ended_at, doc = excluded.doc
+	WHERE exec.state = excluded.state OR exec.state NOT IN ('exited', 'unknown')`
 
 // record is a statement with its values: nil, int64 or string.
 type record struct {
@@ -231,6 +246,11 @@ type rowKey struct {
 }
 
 func (r record) key() rowKey { return rowKey{r.op >= insertExecOp, r.id()} }
+
+// isFinal reports whether the row of a sandbox is final.
+func (r record) isFinal() bool {
+	return r.args[2] == string(api.SandboxEnded) || r.args[2] == string(api.SandboxLost)
+}
 
 func (r record) kind() string {
 	if r.op == insertSandboxOp || r.op == updateSandboxOp {

@@ -19,6 +19,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
+	"hortus.dev/test/postgrestest"
 	"hortus.dev/test/storetest"
 )
 
@@ -283,13 +284,20 @@ func TestAheadDiskFull(t *testing.T) {
 const crashAhead = "HORTUS_TEST_STORE_AHEAD"
 
 // aheadChild writes lives of sandboxes without end. It says what it is about to
-// write, and then that it was told that it is stored.
-func aheadChild(path string) error {
-	db, err := OpenSQLite(context.Background(), SQLite{Path: path, Ahead: true})
+// write, and then that it was told that it is stored. The database is that in a file,
+// or the one at an address, with a file and a key.
+func aheadChild(arg string) error {
+	ctx := context.Background()
+	var db *DB
+	var err error
+	if at := strings.Fields(arg); len(at) == 3 {
+		db, err = OpenPostgres(ctx, Postgres{URL: at[0], Ahead: at[1], KeyFile: at[2]})
+	} else {
+		db, err = OpenSQLite(ctx, SQLite{Path: arg, Ahead: true})
+	}
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
 	errs := make(chan error)
 	for range 4 {
 		go func() {
@@ -322,11 +330,22 @@ func aheadChild(path string) error {
 // one database: what was confirmed is there, in a state that is no older, and
 // nothing is there that was not begun.
 func TestAheadKilled(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "hortus.db")
+	t.Run("sqlite", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "hortus.db")
+		testAheadKilled(t, path, path+aheadSuffix, func() *DB { return openAheadTest(t, path) })
+	})
+	t.Run("postgres", func(t *testing.T) {
+		server := postgrestest.Start(t)
+		url, path := server.URL(postgrestest.User, server.Database(t)), filepath.Join(t.TempDir(), "ahead")
+		testAheadKilled(t, url+" "+path+" "+sameKey(t), path, func() *DB { return openServerAhead(t, url, path) })
+	})
+}
+
+func testAheadKilled(t *testing.T, arg, file string, open func() *DB) {
 	begun, stored := map[string]string{}, map[string]string{}
 	for round := range 6 {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), crashAhead+"="+path)
+		cmd.Env = append(os.Environ(), crashAhead+"="+arg)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -352,11 +371,11 @@ func TestAheadKilled(t *testing.T) {
 		if err := cmd.Wait(); err == nil || complaint.Len() > 0 {
 			t.Fatalf("the child ended: %v: %s", err, complaint.String())
 		}
-		left, err := os.ReadFile(path + aheadSuffix)
+		left, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		db := openAheadTest(t, path)
+		db := open()
 		found := map[string]string{}
 		for b, err := range api.Pages(t.Context(), func(ctx context.Context, p api.PageRequest) ([]api.Sandbox, string, error) {
 			return db.SandboxPage(ctx, "", true, p)
@@ -394,6 +413,7 @@ func FuzzReadRecord(f *testing.F) {
 	for _, r := range []record{
 		{insertSandboxOp, []any{"i", nil, "running", nil, int64(-5), int64(1 << 60), nil, "{}\xff"}},
 		{updateExecOp, []any{"x", "i", "exited", int64(0), nil, strings.Repeat("y", 300)}},
+		{putExecOp, []any{"x", "i", "exited", int64(0), nil, "{}", "o"}},
 	} {
 		f.Add(r.append(nil))
 	}

@@ -32,6 +32,10 @@
 //
 // # Postgres
 //
+// With [Postgres.Ahead], rows of commands are stored in a file first, too. Rows of sandboxes are not: other daemons look for
+// them. A command is in the database before the next row of its sandbox is, and its row is refused once another daemon has
+// ended or taken over the sandbox. So what another daemon ended stays ended, also if the file is replayed later.
+//
 // Transactions run at the level READ COMMITTED. One that reads before it writes locks what it read: a row (FOR UPDATE), or a
 // name ([DB.lock]) if it is about rows that may be added. Locks end with the transaction, and no statement is prepared, so
 // that a pooler may give each transaction another connection. A transaction that collides with another one runs again.

@@ -175,3 +175,40 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("%d events are stored, %d were confirmed", n, confirmed)
 	}
 }
+
+// TestReplayOnFullDisk: rows of an earlier daemon that need the reserve are stored all the same, all of them.
+func TestReplayOnFullDisk(t *testing.T) {
+	dir := smallDisk(t, "6m")
+	cfg := SQLite{Path: filepath.Join(dir, "hortus.db"), Ahead: true, Reserve: 2 << 20}
+	db, err := OpenSQLite(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.ahead.applying.Lock()
+	must(t, db.InsertSandbox(t.Context(), box1(api.SandboxRunning)))
+	const commands = 30
+	for i := range commands {
+		e := cmd1(api.ExecRunning)
+		e.ID, e.Dir = api.ExecID(rune('a'+i)), strings.Repeat("long", 5000)
+		must(t, db.InsertExec(t.Context(), e))
+	}
+	file, err := os.ReadFile(cfg.Path + aheadSuffix)
+	must(t, err)
+	db.ahead.mu.Lock() // what the process had in memory is lost
+	db.ahead.queue, db.ahead.position = nil, map[rowKey]int{}
+	db.ahead.mu.Unlock()
+	db.ahead.applying.Unlock()
+	must(t, db.Close())
+	must(t, os.WriteFile(cfg.Path+aheadSuffix, file, 0o600))
+	fillDisk(t, filepath.Join(dir, "ballast"))
+	db, err = OpenSQLite(t.Context(), cfg)
+	must(t, err)
+	defer db.Close()
+	all, err := db.ListExecs(t.Context(), box1(api.SandboxRunning).ID)
+	if err != nil || len(all) != commands {
+		t.Errorf("%d of %d commands are there, %v", len(all), commands, err)
+	}
+	if held := db.reserve.held.Load(); held == cfg.Reserve {
+		t.Error("the reserve was not needed")
+	}
+}

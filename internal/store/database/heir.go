@@ -49,6 +49,8 @@ const (
 // InheritOwners implements store.Store.
 func (db *DB) InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration, judges func() bool) (all []store.Inherited, err error) {
 	if err := db.ahead.flushRead(ctx); err != nil {
+func (db *DB) InheritOwners(ctx context.Context, heir api.OwnerID, lease time.Duration) (all []store.Inherited, err error) {
+	if err := db.sandboxes.ahead.flushRead(ctx); err != nil {
 		return nil, err
 	}
 	err = db.sameTx(ctx, "heir "+string(heir), func(tx *sql.Tx, _ bool) error {

@@ -144,6 +144,44 @@ func TestLostMessages(t *testing.T) {
 	}
 }
 
+// TestLostRefusal loses the answer that another repository has the name: that is no repository that was stored.
+func TestLostRefusal(t *testing.T) {
+	w, ctx := newOutageWorld(t, postgrestest.Start(t)), t.Context()
+	row := func() api.Repository {
+		return api.Repository{ID: api.NewRepositoryID(), Name: "r", URL: "https://example.org/r", State: api.RepositoryReady, CreatedAt: w.now}
+	}
+	must(t, w.InsertRepository(ctx, row()))
+	second := row()
+	w.proxy.Lose(&postgrestest.Loss{Text: "INSERT INTO repository", Answer: true})
+	if err := w.InsertRepository(ctx, second); api.KindOf(err) != api.KindExists {
+		t.Errorf("the second one of a name: %v", err)
+	}
+	if _, err := w.Repository(ctx, second.ID); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("the second one is there: %v", err)
+	}
+}
+
+// TestReadsWait: a read of several statements waits for the server, too.
+func TestReadsWait(t *testing.T) {
+	w, ctx := newOutageWorld(t, postgrestest.Start(t)), t.Context()
+	task := api.Task{ID: api.NewTaskID(), State: api.TaskPending, CreatedAt: w.now}
+	must(t, w.InsertTask(ctx, task))
+	must(t, w.PutAttempt(ctx, task.ID, api.Attempt{N: 1, StartedAt: w.now}))
+	for _, text := range []string{"REPEATABLE READ", "FROM task", "FROM attempt"} {
+		w.proxy.Lose(&postgrestest.Loss{Text: text, Answer: true})
+		got, err := w.Task(ctx, task.ID)
+		if err != nil || len(got.Attempts) != 1 {
+			t.Errorf("the answer to %q is lost: %d attempts, %v", text, len(got.Attempts), err)
+		}
+	}
+	w.proxy.To(nil)
+	done := make(chan error)
+	go func() { _, err := w.Task(ctx, task.ID); done <- err }()
+	until(t, "the read waits", func() bool { return !w.write.outage.since().IsZero() })
+	w.proxy.To(w.server)
+	must(t, <-done)
+}
+
 // TestInDoubt: nobody knows whether a transaction was committed that cannot run twice, and the error says so.
 func TestInDoubt(t *testing.T) {
 	w := newOutageWorld(t, postgrestest.Start(t))

@@ -133,10 +133,16 @@ func (db *DB) insertOnce(ctx context.Context, insert func() error) error {
 	doubt := false
 	return db.write.outage.patiently(ctx, always, func() error {
 		err := insert()
-		if doubt && failureOf(err) == taken {
+		if doubt && failureOf(err) == taken && isOwnKey(err) {
 			return nil
 		}
 		doubt = doubt || inDoubt(err)
 		return err
 	})
+}
+
+// isOwnKey reports whether the key that is taken is the identifier of a row, not a name that another row has.
+func isOwnKey(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && (strings.HasSuffix(server.ConstraintName, "_id_key") || strings.HasSuffix(server.ConstraintName, "_pkey"))
 }

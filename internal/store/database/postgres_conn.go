@@ -64,6 +64,35 @@ func (c conn) ExecContext(ctx context.Context, query string, args []driver.Named
 	return r, err
 }
 
+// putAll stores rows of commands in one transaction, with one message to the server, and returns those that it refused.
+func (c conn) putAll(ctx context.Context, rows []record) (refused []record, _ error) {
+	var b pgx.Batch
+	for _, r := range rows {
+		args := make([]any, len(r.args))
+		for i, arg := range r.args {
+			v := driver.NamedValue{Value: arg}
+			if err := c.CheckNamedValue(&v); err != nil {
+				return nil, err
+			}
+			args[i] = v.Value
+		}
+		b.Queue(putExecSQL, args...)
+	}
+	results := c.Conn.Conn().SendBatch(ctx, &b)
+	for _, r := range rows {
+		tag, err := results.Exec()
+		if err != nil {
+			results.Close()
+			c.check(ctx, err)
+			return nil, err
+		}
+		if tag.RowsAffected() == 0 {
+			refused = append(refused, r)
+		}
+	}
+	return refused, results.Close()
+}
+
 // check closes a connection to a server that does not write any more: the next one may lead to the server that took over.
 func (c conn) check(ctx context.Context, err error) {
 	var server *pgconn.PgError

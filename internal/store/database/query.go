@@ -156,14 +156,16 @@ func (s sizeCounter) Scan(to ...any) error {
 	return err
 }
 
-// inReadTx runs f in a transaction that reads the database as of one instant.
+// inReadTx runs f in a transaction that reads the database as of one instant. It may call f more than once.
 func (db *DB) inReadTx(ctx context.Context, f func(runner) error) error {
-	tx, err := db.read.BeginTx(ctx, db.dialect.snapshot)
-	if err != nil {
-		return wrapError(ctx, err, "read the database")
-	}
-	defer tx.Rollback()
-	return f(tx)
+	return db.read.outage.patiently(ctx, always, func() error {
+		tx, err := db.read.BeginTx(ctx, db.dialect.snapshot)
+		if err != nil {
+			return wrapError(ctx, err, "read the database")
+		}
+		defer tx.Rollback()
+		return f(tx)
+	})
 }
 
 // inTx runs f in a transaction that writes. It runs f again after a collision with another transaction, on a full disk

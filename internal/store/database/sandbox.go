@@ -48,7 +48,7 @@ const (
 
 func sandboxTable(db *DB) table[api.Sandbox, api.SandboxID] {
 	return table[api.Sandbox, api.SandboxID]{
-		db: db, ahead: db.ahead, what: "sandbox", plural: "sandboxes", name: "sandbox", letter: "i", start: "created_at",
+		db: db, ahead: db.ahead.ofSandboxes(), what: "sandbox", plural: "sandboxes", name: "sandbox", letter: "i", start: "created_at",
 		selectSQL: selectSandboxSQL, insertSQL: insertSandboxSQL, updateSQL: updateSandboxSQL, adoptSQL: adoptExecsSQL,
 		scan: func(r scanner) (api.Sandbox, error) {
 			var row sandboxDoc
@@ -72,13 +72,17 @@ func (db *DB) InsertSandbox(ctx context.Context, s api.Sandbox) error {
 	if err != nil {
 		return err
 	}
-	if done, err := db.ahead.put(ctx, record{insertSandboxOp, args}); done || err != nil {
+	row := record{insertSandboxOp, args}
+	if done, err := db.ahead.put(ctx, row); done || err != nil {
 		return err
 	}
 	if err := db.mayGrow("sandbox " + string(s.ID)); err != nil {
 		return err
 	}
 	err = db.insertOnce(ctx, func() error { _, err := db.insertSandbox.exec(ctx, nil, args...); return err })
+	if err == nil {
+		db.ahead.stored(row)
+	}
 	return db.sandboxes.insertError(ctx, err, args)
 }
 
@@ -88,18 +92,23 @@ func (db *DB) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
 	if err != nil {
 		return err
 	}
-	if done, err := db.ahead.put(ctx, record{updateSandboxOp, args}); done || err != nil {
+	row := record{updateSandboxOp, args}
+	if done, err := db.ahead.put(ctx, row); done || err != nil {
 		return err
 	}
 	r, err := db.execRelieved(ctx, func() (sql.Result, error) { return db.updateSandboxSame.exec(ctx, nil, args...) })
+	switch {
+	case err != nil:
+		err = wrapError(ctx, err, "store sandbox %s", s.ID)
+	case !changed(r): // the owner changes, or the update is refused
+		err = db.sandboxes.updateArgs(ctx, args)
+	}
 	if err != nil {
-		return wrapError(ctx, err, "store sandbox %s", s.ID)
+		db.ahead.forget(s.ID)
+		return err
 	}
-	if changed(r) {
-		return nil
-	}
-	// The owner changes, or the update is refused.
-	return db.sandboxes.updateArgs(ctx, args)
+	db.ahead.stored(row)
+	return nil
 }
 
 // MoveSandbox implements store.Store.
@@ -107,10 +116,11 @@ func (db *DB) MoveSandbox(ctx context.Context, s api.Sandbox, to api.OwnerID) er
 	if s.Owner == "" || s.Owner == to || s.Snapshot == "" {
 		return api.Errorf(api.KindInvalid, "sandbox %s cannot be moved: it has no other owner, or is not paused to disk", s.ID)
 	}
+	db.ahead.forget(s.ID)
 	if err := db.ahead.flush(ctx); err != nil {
 		return err
 	}
-	err := db.inTx(ctx, "sandbox "+string(s.ID), func(tx *sql.Tx) error {
+	return db.inTx(ctx, "sandbox "+string(s.ID), func(tx *sql.Tx) error {
 		var doc string
 		have, err := get(ctx, tx, "sandbox", string(s.ID), func(r scanner) (api.Sandbox, error) { return db.sandboxes.scan(extraColumn{r, &doc}) }, selectMovingSQL)
 		if err != nil {
@@ -131,10 +141,6 @@ func (db *DB) MoveSandbox(ctx context.Context, s api.Sandbox, to api.OwnerID) er
 		}
 		return nil
 	})
-	if err == nil {
-		db.ahead.forget(s.ID)
-	}
-	return err
 }
 
 // Sandbox implements store.Store.
@@ -181,7 +187,7 @@ func (db *DB) FindSandboxOf(ctx context.Context, account, prefix string) (api.Sa
 
 // ProvisionedOf implements store.Store.
 func (db *DB) ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error) {
-	if err := db.ahead.flushRead(ctx); err != nil {
+	if err := db.sandboxes.ahead.flushRead(ctx); err != nil {
 		return api.Sandbox{}, err
 	}
 	s, err := db.sandboxes.scan(db.read.QueryRowContext(ctx, provisionedSQL, task, nullable(account), ended))

@@ -97,7 +97,7 @@ func openSQLite(ctx context.Context, cfg SQLite, steps []string) (_ *DB, err err
 		return nil, err
 	}
 	if cfg.Ahead {
-		if db.ahead, err = openAhead(ctx, db, path, log); err != nil {
+		if db.ahead, err = openAhead(ctx, db, path+aheadSuffix, log); err != nil {
 			return nil, err
 		}
 	}
