@@ -16,6 +16,7 @@ import (
 
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/confinement"
+	"hortus.dev/internal/guest/spawn"
 	"hortus.dev/internal/guest/tunnel"
 )
 
@@ -64,6 +65,10 @@ func prepareTunnels(r birth.Remote) (*tunnels, error) {
 	}
 	complete(&r.Config)
 	if len(r.Filters) > 0 {
+		// Then no process can change the limit of core dumps.
+		if err := spawn.SetLimits(&r.Config); err != nil {
+			return nil, err
+		}
 		if err := confinement.Filter(r.Filters[runtime.GOARCH]); err != nil {
 			return nil, fmt.Errorf("filter system calls on %s: %w", runtime.GOARCH, err)
 		}

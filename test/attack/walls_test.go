@@ -210,7 +210,7 @@ func signalsToGuest(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if r := w.exec(t, sandbox.ID, "user", "kill", "-TERM", fmt.Sprint(s.Exec().PID)); r.exec.Exit.Code != 0 {
+	if r := w.exec(t, sandbox.ID, "user", "sh", "-c", fmt.Sprint("kill -TERM ", s.Exec().PID)); r.exec.Exit.Code != 0 {
 		t.Errorf("one command cannot end another: %s", r.stderr)
 	}
 	if r := w.exec(t, sandbox.ID, "user", "sh", "-c", "sleep 100 & readlink /proc/$!/exe; kill $!"); !strings.Contains(r.stdout, "/") {

@@ -171,7 +171,7 @@ func (pm *pump) idle() (gone bool) {
 		pm.livesOn = true
 		if !pm.m.cfg.OwnKernel { // gVisor has no OOM killer
 			score := 500
-			if pm.m.cfg.OwnMachine { // whoever made it may have given the guest a score of up to 999
+			if pm.m.cfg.OwnMachine { // its engine may have given the guest a score of up to 999
 				score = 1000
 			}
 			procfs.SetOOMScore(pm.p.pid, score)

@@ -61,7 +61,7 @@ func SetLimits(cfg *birth.Config) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &core); err != nil {
 		return fmt.Errorf("RLIMIT_CORE: %w", err)
 	}
-	if cfg.OwnMachine && cfg.PID1 { // a container of somebody else's, which has these limits of the host
+	if cfg.OwnMachine && cfg.PID1 { // in a container of another engine, which has these limits of the host
 		for resource, most := range map[int]uint64{unix.RLIMIT_NOFILE: 16 << 10, unix.RLIMIT_SIGPENDING: 4096} {
 			var have unix.Rlimit
 			if err := unix.Getrlimit(resource, &have); err != nil {
