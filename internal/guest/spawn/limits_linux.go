@@ -67,7 +67,8 @@ func SetLimits(cfg *birth.Config) error {
 			if err := unix.Getrlimit(resource, &have); err != nil {
 				return fmt.Errorf("resource limit %d: %w", resource, err)
 			}
-			if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: min(most, have.Max), Max: min(most, have.Max)}); err != nil {
+			// gVisor, which a cluster may have, refuses some, and counts in a kernel of the container's own.
+			if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: min(most, have.Max), Max: min(most, have.Max)}); err != nil && err != unix.EPERM {
 				return fmt.Errorf("resource limit %d: %w", resource, err)
 			}
 		}
