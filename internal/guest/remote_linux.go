@@ -9,11 +9,14 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
 
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/confinement"
+	"hortus.dev/internal/guest/spawn"
 	"hortus.dev/internal/guest/tunnel"
 )
 
@@ -61,6 +64,15 @@ func prepareTunnels(r birth.Remote) (*tunnels, error) {
 		return nil, fmt.Errorf("the token has %d bytes; it needs 16", len(r.Token))
 	}
 	complete(&r.Config)
+	if len(r.Filters) > 0 {
+		// Then no process can change the limit of core dumps.
+		if err := spawn.SetLimits(&r.Config); err != nil {
+			return nil, err
+		}
+		if err := confinement.Filter(r.Filters[runtime.GOARCH]); err != nil {
+			return nil, fmt.Errorf("filter system calls on %s: %w", runtime.GOARCH, err)
+		}
+	}
 	s, err := prepareProcess(r.Config)
 	if err != nil {
 		return nil, err
@@ -68,10 +80,10 @@ func prepareTunnels(r birth.Remote) (*tunnels, error) {
 	return &tunnels{server: s, token: r.Token, handshakes: make(chan struct{}, maxHandshakes)}, nil
 }
 
-// complete adds what the guest knows: the user that it and its commands are.
+// complete adds what the guest knows: the user that it and its commands are, and whether it is an init.
 func complete(c *birth.Config) {
 	self := birth.Identity{Name: "user", UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Home: os.Getenv("HOME")}
-	c.Identities, c.Switch, c.PID1, c.OwnMachine = []birth.Identity{self}, false, false, true
+	c.Identities, c.Switch, c.PID1, c.OwnMachine = []birth.Identity{self}, false, os.Getpid() == 1, true
 	if c.Path == "" {
 		c.Path = os.Getenv("PATH")
 	}

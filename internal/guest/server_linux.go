@@ -74,7 +74,7 @@ func New(cfg birth.Config) (*Server, error) {
 	fs := files.New(s.ids, access)
 	s.watches = watch.New(s.ids, access, fs)
 	handlers := s.handlers(fs)
-	if cfg.PID1 || cfg.OwnKernel { // the files and the processes are the sandbox's own
+	if cfg.PID1 && !cfg.OwnMachine || cfg.OwnKernel { // the files and the processes are the sandbox's own
 		handlers[envd.PathTrust] = trust.New(s.ids, access).Serve
 	}
 	if cfg.PID1 || cfg.OwnKernel || cfg.OwnMachine {

@@ -149,7 +149,7 @@ for sig in (signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL):
 		w.alive(t, sandbox.ID)
 		w.alive(t, calm.ID)
 	}
-	if w.isolation != "docker" && w.isolation != "microvm" { // whose first process is the engine's, or the machine's
+	if w.isolation != "docker" && w.isolation != "microvm" && w.isolation != "kubernetes" { // whose first process is the engine's, the machine's, or the cluster's
 		if pid := w.keeper(t, sandbox.ID); pid == 0 {
 			t.Error("the first process is gone")
 		}

@@ -12,8 +12,9 @@ import (
 
 // TestPollIsBounded: a thread that waits for many files at once holds tables of the
 // kernel's that no control group counts, so it waits for few.
-func TestPollIsBounded(t *testing.T) {
-	w := newWorldOf(t, "container", "")
+func TestPollIsBounded(t *testing.T) { onSharedKernel(t, pollIsBounded) }
+
+func pollIsBounded(t *testing.T, w *world) {
 	sandbox := w.create(t, nil)
 	prog := w.program(t, sandbox.ID)
 	for _, user := range sandbox.Identities {

@@ -15,7 +15,7 @@ import (
 // and no more.
 func TestSudo(t *testing.T) {
 	onEachAtOnce(t, func(t *testing.T, w *world) {
-		if w.guestIsUser() {
+		if w.guestIsUser() || w.isolation == "kubernetes" {
 			w.needs(t, api.CapRootIdentity) // sudo is the template's there, and gives what the service gives
 		}
 		sandbox := w.create(t, nil)

@@ -171,7 +171,7 @@ for path, name, value in [
 // TestWorkspaceLinks leaves links to the host's files at every position of a path.
 // The control reads the same paths as a program does that follows links.
 func TestWorkspaceLinks(t *testing.T) {
-	for _, isolation := range []string{"container", "docker"} { // one has a mount of the workspace, the other a copy
+	for _, isolation := range []string{"container", "docker", "kubernetes"} { // one has a mount of the workspace, the other a copy
 		t.Run(isolation, func(t *testing.T) {
 			if isolation == "docker" {
 				tier.Soak(t)

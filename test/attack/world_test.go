@@ -193,6 +193,9 @@ func (w *world) open(t *testing.T, programs string) (backend, error) {
 	if atService(w.isolation) {
 		return w.openService(t)
 	}
+	if w.isolation == "kubernetes" {
+		return w.asPods(t)
+	}
 	honest := tools.Dir(t)
 	if programs == "" {
 		programs = honest
@@ -216,6 +219,7 @@ func newWorldOver(t *testing.T, isolation, programs, dir string) *world {
 // newWorldFrom is newWorldOver with a host template of another home directory.
 func newWorldFrom(t *testing.T, isolation, programs, dir string, template image.Config) *world {
 	t.Helper()
+	needsCluster(t, isolation)
 	w := &world{dir: t.TempDir(), isolation: isolation}
 	w.run = filepath.Join(w.dir, "run")
 	layers, err := layer.Open(dir)

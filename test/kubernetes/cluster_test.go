@@ -2,16 +2,21 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/kubernetes"
+	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/dialout"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/test/binary"
 	"hortus.dev/test/sandboxtest"
@@ -85,8 +90,8 @@ func TestClusterDaemon(t *testing.T) {
 	}
 }
 
-// TestClusterNeighbours attacks the node, the API server, the names of the cluster and another sandbox from inside a sandbox. The
-// control is a pod without a policy.
+// TestClusterNeighbours attacks the node, its doors for Services, the API server, the names of the cluster and another sandbox from
+// inside a sandbox. The control is a pod without a policy.
 func TestClusterNeighbours(t *testing.T) {
 	b := newBench(t, cluster(t))
 	d := b.start(t)
@@ -107,22 +112,39 @@ func TestClusterNeighbours(t *testing.T) {
 	}
 	defer second.Kill(context.Background())
 	own, other := address(first, one.ID), address(second, two.ID)
+	// A door of the node leads to a Service of a pod that everybody may connect to.
+	r.kubectl(t, "run", "served", "--image", nodeImage, "--restart=Never", "--labels=app=served", "--overrides", restrictedPod("served", `"python3","-m","http.server","8080"`))
+	defer r.kubectl(t, "delete", "pod", "served", "--grace-period=1")
+	r.kubectl(t, "create", "service", "nodeport", "served", "--tcp=8080", "--node-port=30080")
+	defer r.kubectl(t, "delete", "service", "served")
+	until(t, "the door of the node leads to the pod", func() error {
+		c, err := net.DialTimeout("tcp", "10.98.0.1:30080", time.Second)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
 	// The server at the address listens has a while to begin.
 	attack := func(listens string) string {
 		return `
 import socket, time
-for a in "10.98.0.1:20250 10.98.0.1:16443 10.99.0.1:443 10.98.0.1:53 169.254.169.254:80 ` + own + " " + other + `".split():
+for a in "10.98.0.1:20250 10.98.0.1:16443 10.99.0.1:443 10.98.0.1:53 10.98.0.1:30080 169.254.169.254:80 10.98.0.1:12379 10.98.0.1:10249 ` + own + " " + other + `".split():
     h, p = a.split(":")
     for i in range(60 if a == "` + listens + `" else 1):
         try: socket.create_connection((h, int(p)), 3).close(); print("connected to", a); break
         except OSError: time.sleep(.5)
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+u.settimeout(3)
+try:
+    u.sendto(bytes.fromhex("0001010000010000000000000a6b756265726e657465730764656661756c7403737663076" + "36c7573746572056c6f63616c0000010001"), ("10.98.0.1", 53))
+    u.recv(512); print("found a name")
+except OSError: pass
 `
 	}
 	if out := output(t, first, "python3 -c '"+attack(own)+"'; ls /var/run/secrets/kubernetes.io 2>&1"); out != "connected to "+own+"\nls: cannot access '/var/run/secrets/kubernetes.io': No such file or directory\n" {
 		t.Errorf("from a sandbox: %s", out)
 	}
-	r.kubectl(t, "run", "control", "--image", nodeImage, "--restart=Never", "--overrides", `{"spec":{"securityContext":{"runAsUser":1000,"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},"containers":[{"name":"control",
-		"image":"`+nodeImage+`","command":["python3","-c",`+strconv.Quote(attack(""))+`],"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}`)
+	r.kubectl(t, "run", "control", "--image", nodeImage, "--restart=Never", "--overrides", restrictedPod("control", `"python3","-c",`+strconv.Quote(attack(""))))
 	defer r.kubectl(t, "delete", "pod", "control", "--grace-period=1")
 	until(t, "the control has ended", func() error {
 		if phase := r.kubectl(t, "get", "pod", "control", "-o", "jsonpath={.status.phase}"); phase != "Succeeded" {
@@ -130,7 +152,108 @@ for a in "10.98.0.1:20250 10.98.0.1:16443 10.99.0.1:443 10.98.0.1:53 169.254.169
 		}
 		return nil
 	})
-	if out, want := r.kubectl(t, "logs", "control"), "connected to 10.98.0.1:20250\nconnected to 10.98.0.1:16443\nconnected to 10.99.0.1:443\nconnected to 10.98.0.1:53"; out != want {
+	if out, want := r.kubectl(t, "logs", "control"), "connected to 10.98.0.1:20250\nconnected to 10.98.0.1:16443\nconnected to 10.99.0.1:443\nconnected to 10.98.0.1:53\nconnected to 10.98.0.1:30080\nfound a name"; out != want {
 		t.Errorf("from a pod without a policy: %s; want %s", out, want)
 	}
+}
+
+// restrictedPod is the description of a pod in the restricted profile. command is a list of JSON strings.
+func restrictedPod(name, command string) string {
+	return `{"spec":{"securityContext":{"runAsUser":1000,"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},"containers":[{"name":"` + name + `",
+		"image":"` + nodeImage + `","command":[` + command + `],"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}`
+}
+
+// TestClusterDoor attacks the daemon's listener for guests, the one address that the policy leaves open, from inside a sandbox: a command
+// says that it is the guest of another sandbox, and takes as many connections as it can get.
+func TestClusterDoor(t *testing.T) {
+	b := newBench(t, cluster(t))
+	d := b.start(t)
+	r := &release{name: b.cfg.Namespace}
+	one, two := spec(), spec()
+	first, err := d.Start(t.Context(), one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Kill(context.Background())
+	begun := time.Now()
+	second, err := d.Start(t.Context(), two)
+	quiet := time.Since(begun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Kill(context.Background())
+	var dial birth.Dial
+	text := r.kubectl(t, "get", "pod", "hortus-"+string(two.ID), "-o", `jsonpath={.spec.containers[0].env[?(@.name=="`+birth.DialVariable+`")].value}`)
+	if err := json.Unmarshal([]byte(text), &dial); err != nil {
+		t.Fatal(err)
+	}
+	host, port, err := net.SplitHostPort(b.cfg.Listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ask = `
+import socket, ssl, sys
+c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE
+for line in sys.argv[3:]:
+    method, path, name, secret = line.split(",")
+    s = c.wrap_socket(socket.create_connection((sys.argv[1], int(sys.argv[2])), 10))
+    s.sendall(f"{method} {path} HTTP/1.1\r\nHost: hortus\r\nHortus-Guest: {name}\r\nAuthorization: Bearer {secret}\r\nContent-Length: 0\r\n\r\n".encode())
+    print(s.recv(64).split()[1].decode(), end=" ")
+`
+	tries := []string{
+		"POST," + dialout.PathStart + "," + dial.Name + "," + dial.Ticket, // the ticket of its pod's description, which was used
+		"POST," + dialout.PathStart + "," + dial.Name + ",",
+		"GET," + dialout.PathStream + "," + dial.Name + "," + dial.Ticket,
+		"GET," + dialout.PathStream + "," + dial.Name + ",",
+		"GET," + dialout.PathStream + ",hortus-" + string(one.ID) + ",guessed", // its own guest's name
+		"GET,/v1/sandboxes," + dial.Name + ",x",
+	}
+	if out := output(t, first, "python3 -c '"+ask+"' "+host+" "+port+" '"+strings.Join(tries, "' '")+"'; cat /proc/1/environ 2>&1; env | grep -c KUBERNETES"); out != "403 403 403 403 403 404 cat: /proc/1/environ: Permission denied\n0\n" {
+		t.Errorf("a command that pretends to be a guest: %s", out)
+	}
+	const flood = `
+import os, select, socket
+ended, held, made = select.poll(), {}, 0
+while not os.path.exists("/tmp/stop"):
+    try:
+        if len(held) < 700:
+            s = socket.create_connection(("HOST", PORT), 5); made += 1
+            ended.register(s, select.POLLIN); held[s.fileno()] = s
+    except OSError: pass
+    for fd, _ in ended.poll(0 if len(held) < 700 else 20): ended.unregister(fd); held.pop(fd).close()
+    if made % 100 == 0: open("/tmp/made", "w").write(str(made))
+`
+	output(t, first, "cat > /tmp/flood.py <<'END'"+strings.NewReplacer("HOST", host, "PORT", port).Replace(flood)+"END\nsetsid python3 /tmp/flood.py > /tmp/log 2>&1 < /dev/null &")
+	made := func() (n int) {
+		fmt.Sscan(output(t, second, "true")+output(t, first, "cat /tmp/made"), &n)
+		return n
+	}
+	until(t, "a sandbox has more connections than strangers may have", func() error {
+		if n := made(); n < 1000 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+	begun = time.Now()
+	third, err := d.Start(t.Context(), spec())
+	took := time.Since(begun)
+	if err != nil {
+		t.Fatalf("a sandbox does not start while another one takes connections: %v", err)
+	}
+	defer third.Kill(context.Background())
+	// When the newest connections were closed instead, a start took 20 times as long.
+	if t.Logf("a start took %v, and %v meanwhile", quiet, took); took > 8*quiet {
+		t.Errorf("the connections of another sandbox make a start take %v instead of %v", took, quiet)
+	}
+	before := made()
+	if out := output(t, third, "echo here"); out != "here\n" {
+		t.Errorf("the third sandbox: %q", out)
+	}
+	until(t, "the connections continue", func() error {
+		if n := made(); n <= before {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+	output(t, first, "touch /tmp/stop")
 }

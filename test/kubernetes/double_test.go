@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,6 +35,7 @@ type double struct {
 	made     int
 	pods     map[string]*fakePod
 	policies map[string]map[string]any
+	users    map[string]bool // uids of pods
 	changed  chan struct{}
 	// lie, unless it is nil, changes a pod in an answer.
 	lie func(pod map[string]any)
@@ -48,7 +50,7 @@ type fakePod struct {
 }
 
 func newDouble(t *testing.T) *double {
-	d := &double{t: t, guest: tools.Program(t, "./cmd/hortus-guest"), pods: map[string]*fakePod{}, policies: map[string]map[string]any{}, changed: make(chan struct{})}
+	d := &double{t: t, guest: tools.Program(t, "./cmd/hortus-guest"), pods: map[string]*fakePod{}, policies: map[string]map[string]any{}, users: map[string]bool{}, changed: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/v1/namespaces/sandboxes/pods", d.create)
 	mux.HandleFunc("GET /api/v1/namespaces/sandboxes/pods", d.list)
@@ -122,8 +124,12 @@ func restricted(o map[string]any) (bad []string) {
 		want(kind+": capabilities", at(c, "securityContext", "capabilities", "drop"), []any{"ALL"})
 		want(kind+": added", at(c, "securityContext", "capabilities", "add"), nil)
 		want(kind+": seccomp", at(c, "securityContext", "seccompProfile", "type"), "RuntimeDefault")
-		want(kind+": resources", at(c, "resources", "requests"), at(c, "resources", "limits"))
-		want(kind+": memory", at(c, "resources", "limits", "memory") != nil, true)
+		for _, r := range []string{"cpu", "memory"} {
+			want(kind+": "+r, at(c, "resources", "requests", r), at(c, "resources", "limits", r))
+		}
+		for _, r := range []string{"cpu", "memory", "ephemeral-storage"} {
+			want(kind+": limit of "+r, at(c, "resources", "limits", r) != nil, true)
+		}
 	}
 	for _, forbidden := range []string{"hostNetwork", "hostPID", "hostIPC", "serviceAccountName"} {
 		want(forbidden, at(o, "spec", forbidden), nil)
@@ -147,8 +153,8 @@ mkdir -p proc tmp workspace hortus home/user
 mount -t proc proc proc
 cp "$2" hortus/hortus-guest
 chmod 1777 tmp
-if [ "$3" = root ]; then chown 1000:1000 workspace home/user; fi
-if [ "$3" = root ]; then exec chroot . setpriv --reuid 1000 --regid 1000 --clear-groups --no-new-privs --bounding-set -all /hortus/hortus-guest dial; fi
+if [ "$3" != none ]; then chown "$3:$3" workspace home/user; fi
+if [ "$3" != none ]; then exec chroot . setpriv --reuid "$3" --regid "$3" --clear-groups --no-new-privs --bounding-set -all /hortus/hortus-guest dial; fi
 exec chroot . /hortus/hortus-guest dial
 `
 
@@ -190,10 +196,14 @@ func (d *double) create(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		d.t.Error(err)
 	}
-	user := "root"
+	user := strconv.FormatFloat(at(o, "spec", "securityContext", "runAsUser").(float64), 'f', 0, 64)
+	if d.users[user] {
+		d.t.Errorf("two pods have the uid %s", user)
+	}
+	d.users[user] = true
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
 	if os.Geteuid() != 0 {
-		user = "other"
+		user = "none" // there is one
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}

@@ -24,6 +24,9 @@ import (
 	"hortus.dev/test/patience"
 )
 
+// userIs1000 filters output: the uid and the gid of commands are 1000 in it, whatever they are in a pod.
+const userIs1000 = ` | sed "s/ $(id -u) / 1000 /; s/^$(id -u) $(id -g)$/1000 1000/"`
+
 // repository makes a layer with a small git repository, as a task's is made.
 func (s *Suite) repository(t *testing.T) layer.Digest {
 	t.Helper()
@@ -148,7 +151,7 @@ func workspaceCases() []Case {
 			w, d := s.workspace(t)
 			before := s.fingerprint(t, d)
 			b := s.in(t, w)
-			b.sh(t, "pwd; echo $HOME; stat -c '%u %g' /workspace README src/deep/x link .git 2>/dev/null | sort -u").
+			b.sh(t, "pwd; echo $HOME; stat -c '%u %g' /workspace README src/deep/x link .git 2>/dev/null | sort -u"+userIs1000).
 				want(t, 0, "/workspace\n/home/user\n1000 1000\n")
 			b.sh(t, `set -e
 				test "$(cat link)" = "read me"; test "$(bin/run)" = ran
@@ -255,7 +258,7 @@ func workspaceCases() []Case {
 			before := s.fingerprint(t, d) + s.fingerprint(t, delta)
 			gate := &sandbox.Workspace{Layers: []layer.Digest{d, delta}}
 			g := s.in(t, gate)
-			const look = `find . -path ./.git -prune -o -printf '%p %y %U %l\n' | sort; cat README bin link/in/f again; test -x keep && echo exec; ls .git | grep evil`
+			const look = `find . -path ./.git -prune -o -printf '%p %y %U %l\n' | sort` + userIs1000 + `; cat README bin link/in/f again; test -x keep && echo exec; ls .git | grep evil`
 			g.sh(t, look).want(t, 1, `. d 1000 
 ./README f 1000 
 ./again l 1000 README

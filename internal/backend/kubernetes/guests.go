@@ -20,7 +20,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"hortus.dev/api"
@@ -45,7 +44,10 @@ type guests struct {
 	server   *http.Server
 	log      *slog.Logger
 	serving  sync.WaitGroup
-	strange  atomic.Int64
+
+	strange   sync.Mutex
+	count     int                   // of the connections in strangers
+	strangers map[string][]net.Conn // by their IP address, the oldest first
 
 	mu    sync.Mutex
 	known map[string]*line // by the name of the guest
@@ -82,14 +84,14 @@ func listen(address string, seed []byte, log *slog.Logger) (*guests, error) {
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "kubernetes.listen: %w", err)
 	}
-	g := &guests{pin: hex.EncodeToString(dialout.Pin(cert.RawSubjectPublicKeyInfo)), listener: l, log: log, known: map[string]*line{}}
+	g := &guests{pin: hex.EncodeToString(dialout.Pin(cert.RawSubjectPublicKeyInfo)), listener: l, log: log, known: map[string]*line{}, strangers: map[string][]net.Conn{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+dialout.PathStart, g.start)
 	mux.HandleFunc("GET "+dialout.PathStream, g.stream)
 	g.server = &http.Server{
 		Handler: mux, ReadHeaderTimeout: headTime, ReadTimeout: headTime, WriteTimeout: 4 * headTime, IdleTimeout: headTime, MaxHeaderBytes: 8 << 10,
 		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
-		ConnState: g.count,
+		ConnState: g.state,
 	}
 	secure := tls.NewListener(l, &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"},
@@ -103,15 +105,32 @@ func listen(address string, seed []byte, log *slog.Logger) (*guests, error) {
 	return g, nil
 }
 
-// count closes new connections above the maximum.
-func (g *guests) count(c net.Conn, state http.ConnState) {
+// state keeps the connections without a proof below the maximum: it closes the oldest one of the address that has most of
+// them. So a pod whose commands make connections all the time keeps no guest of another pod out.
+func (g *guests) state(c net.Conn, state http.ConnState) {
+	from, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+	g.strange.Lock()
+	defer g.strange.Unlock()
 	switch state {
 	case http.StateNew:
-		if g.strange.Add(1) > maxStrangers {
-			c.Close()
+		g.strangers[from] = append(g.strangers[from], c)
+		if g.count++; g.count > maxStrangers {
+			most := from
+			for a, list := range g.strangers {
+				if len(list) > len(g.strangers[most]) {
+					most = a
+				}
+			}
+			// Its own state removes it. This closes the connection below TLS: an alert could block.
+			g.strangers[most][0].(*tls.Conn).NetConn().Close()
+			g.strangers[most] = append(g.strangers[most][1:], g.strangers[most][0])
 		}
 	case http.StateHijacked, http.StateClosed:
-		g.strange.Add(-1)
+		list := slices.DeleteFunc(g.strangers[from], func(o net.Conn) bool { return o == c })
+		g.count -= len(g.strangers[from]) - len(list)
+		if g.strangers[from] = list; len(list) == 0 {
+			delete(g.strangers, from)
+		}
 	}
 }
 

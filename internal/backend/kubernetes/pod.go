@@ -1,6 +1,8 @@
 package kubernetes
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -21,8 +23,11 @@ const guestDir = "/hortus"
 // home is the home directory of a sandbox's user.
 const home = "/home/user"
 
-// guestMemory is what the guest needs besides the memory of its commands, in bytes.
-const guestMemory = 64 << 20
+// guestMemory is what the guest needs besides the memory of its commands, and guestDisk besides their files, in bytes.
+const (
+	guestMemory = 64 << 20
+	guestDisk   = 64 << 20
+)
 
 // object is JSON that is sent.
 type object = map[string]any
@@ -81,9 +86,16 @@ func (p *pod) state() remote.State {
 
 // trouble is why a pod does not start; final is true if it never will.
 func (p *pod) trouble() (why string, final bool) {
+	if p.state() == remote.Ended && p.Status.Reason != "" { // such as an eviction
+		return fmt.Sprintf("it has ended (%s): %.500q", p.Status.Reason, p.Status.Message), true
+	}
 	for _, c := range append(p.Status.Init, p.Status.Containers...) {
 		if t := c.State.Terminated; t != nil && (t.ExitCode != 0 || c.Name == sandboxContainer) {
-			return fmt.Sprintf("its container %s has ended with exit code %d (%s): %.500q", c.Name, t.ExitCode, t.Reason, t.Message), true
+			why = fmt.Sprintf("its container %s has ended with exit code %d (%s): %.500q", c.Name, t.ExitCode, t.Reason, t.Message)
+			if t.Reason == "OOMKilled" {
+				why = api.CauseMemory + ": " + why
+			}
+			return why, true
 		}
 		if w := c.State.Waiting; w != nil {
 			switch w.Reason {
@@ -110,16 +122,27 @@ const (
 	sandboxContainer = "sandbox"
 )
 
+// ownUID is a random uid. The kernel of a node counts processes, signals, timers and inotify instances for each uid, so
+// that pods with one uid could use up each other's.
+func ownUID() uint32 {
+	const first, bits = 1 << 20, 30 // above those of people and of ranges for containers, and below 1<<31, the maximum of the API
+	var b [4]byte
+	rand.Read(b[:])
+	return first + binary.NativeEndian.Uint32(b[:])>>(32-bits)
+}
+
 // podOf describes the pod of a sandbox, for the restricted profile of Pod Security.
 func (s *Service) podOf(id api.SandboxID, r remote.Request, d birth.Dial) (object, error) {
 	start, err := json.Marshal(d)
 	if err != nil {
 		return nil, err
 	}
-	of := func(cpus float64) object {
-		return object{"memory": strconv.FormatInt(r.Limits.MemoryBytes+guestMemory, 10), "cpu": strconv.Itoa(int(cpus*1000)) + "m"}
+	of := func(cpus float64, disk int64) object {
+		return object{"memory": strconv.FormatInt(r.Limits.MemoryBytes+guestMemory, 10), "cpu": strconv.Itoa(int(cpus*1000)) + "m", "ephemeral-storage": strconv.FormatInt(disk, 10)}
 	}
-	limits := object{"requests": of(r.Limits.CPUs / s.cfg.CPUOvercommit), "limits": of(r.Limits.CPUs)}
+	// A pod with more files than its limit is evicted. Most have few, so that little is requested.
+	disk := r.Limits.DiskBytes + guestDisk
+	limits := object{"requests": of(r.Limits.CPUs/s.cfg.CPUOvercommit, guestDisk), "limits": of(r.Limits.CPUs, disk)}
 	secure := object{
 		"allowPrivilegeEscalation": false, "capabilities": object{"drop": []string{"ALL"}}, "runAsNonRoot": true, "privileged": false,
 		"seccompProfile": object{"type": "RuntimeDefault"},
@@ -128,11 +151,12 @@ func (s *Service) podOf(id api.SandboxID, r remote.Request, d birth.Dial) (objec
 		return object{"name": name, "mountPath": at, "subPath": below}
 	}
 	program := path.Join(guestDir, "hortus-guest")
+	uid := ownUID()
 	spec := object{
 		"restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false,
 		"terminationGracePeriodSeconds": 1, "hostname": "sandbox",
 		"securityContext": object{
-			"runAsNonRoot": true, "runAsUser": s.cfg.UID, "runAsGroup": s.cfg.UID,
+			"runAsNonRoot": true, "runAsUser": uid, "runAsGroup": uid,
 			"seccompProfile": object{"type": "RuntimeDefault"},
 		},
 		"initContainers": []object{{
@@ -151,8 +175,8 @@ func (s *Service) podOf(id api.SandboxID, r remote.Request, d birth.Dial) (objec
 			"terminationMessagePolicy": "FallbackToLogsOnError",
 		}},
 		"volumes": []object{
-			{"name": "guest", "emptyDir": object{"sizeLimit": "64Mi"}},
-			{"name": "files", "emptyDir": object{}}, // subdirectories, so that they belong to the user
+			{"name": "guest", "emptyDir": object{"sizeLimit": strconv.Itoa(guestDisk)}},
+			{"name": "files", "emptyDir": object{"sizeLimit": strconv.FormatInt(disk, 10)}}, // subdirectories, so that they belong to the user
 		},
 	}
 	if s.cfg.RuntimeClass != "" {

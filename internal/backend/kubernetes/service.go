@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/seccomp"
 	"hortus.dev/internal/backend/remote"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/platform/secretfile"
@@ -46,8 +46,6 @@ type Config struct {
 	DaemonLabels []string
 	// CPUOvercommit divides the processors that a pod requests from the cluster; its limit stays. 0 means 1.
 	CPUOvercommit float64
-	// UID is the user and the group of sandboxes; 0 means 1000.
-	UID int
 	// Dir has the secret of the listener's key.
 	Dir    string
 	Logger *slog.Logger
@@ -61,6 +59,8 @@ type Service struct {
 	guests *guests
 	host   string // of GuestURL
 	port   int
+	// filters are what guests add to the runtime's filter of system calls, by architecture.
+	filters map[string][]byte
 
 	mu     sync.Mutex
 	policy string // the owner and the address of the policy that was applied
@@ -70,7 +70,7 @@ type Service struct {
 // no cluster: nothing listens, and every request fails.
 func New(cfg Config) (*Service, error) {
 	cfg.CPUOvercommit = cmp.Or(cfg.CPUOvercommit, 1)
-	cfg.UID, cfg.Logger = cmp.Or(cfg.UID, 1000), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	s := &Service{cfg: cfg, Client: remote.NewClient(remote.ClientConfig{Name: Name})}
 	if cfg.Namespace == "" {
 		return s, nil
@@ -97,6 +97,9 @@ func New(cfg Config) (*Service, error) {
 		return nil, api.Errorf(api.KindInvalid, "kubernetes.guest-url: %w", err)
 	}
 	if s.server, err = find(cfg.Kubeconfig); err != nil {
+		return nil, err
+	}
+	if s.filters, err = seccomp.Programs(seccomp.Options{GuestUID: -1, GuestGID: -1}); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
@@ -131,17 +134,21 @@ func (s *Service) Transport() http.RoundTripper { return s.guests }
 // Abilities implements remote.Service.
 func (s *Service) Abilities() []api.Ability {
 	kernel := "the kernel of the node is shared; kubernetes.runtime-class can give each pod another one"
+	processes := api.Ability{Capability: api.CapLimitProcs, OK: true, Reason: "by RLIMIT_NPROC, for the uid of the sandbox"}
 	if s.cfg.RuntimeClass != "" {
 		kernel = "by the RuntimeClass " + s.cfg.RuntimeClass
+		processes.OK, processes.Reason = false, "not every kernel of a RuntimeClass has RLIMIT_NPROC"
 	}
 	return []api.Ability{
 		{Capability: api.CapStart, OK: true, Reason: "one pod of the cluster for each sandbox"},
 		{Capability: api.CapIsolated, OK: true, Reason: "enforced by the cluster: " + kernel},
 		{Capability: api.CapNoNetwork, OK: true, Reason: "by a NetworkPolicy; each guest tests at its start whether it is enforced"},
-		{Capability: api.CapUserIdentity, OK: true, Reason: fmt.Sprintf("commands run with the uid %d", s.cfg.UID)},
+		{Capability: api.CapUserIdentity, OK: true, Reason: "commands run with a uid that no other sandbox has"},
 		{Capability: api.CapRootIdentity, Reason: "pods have the restricted profile of Pod Security", Fix: "use --isolation container or gvisor"},
 		{Capability: api.CapLimitCPU, OK: true, Reason: "limited by the cluster"},
-		{Capability: api.CapLimitMemory, OK: true, Reason: "requested from the cluster and limited by it; the guest ends commands before"},
+		processes,
+		{Capability: api.CapLimitDisk, Reason: "the cluster evicts a pod with more than the default limit, some time after it has written it: the sandbox ends", Fix: "use --isolation container or gvisor"},
+		{Capability: api.CapLimitMemory, OK: true, Reason: "requested from the cluster and limited by it; the guest ends commands before. Nodes with cgroup v1 count no memory of sockets"},
 		{Capability: api.CapPrivateFiles, Reason: "the root file system is that of kubernetes.image, not of a template or an image of this host", Fix: "use --isolation container or gvisor"},
 		{Capability: api.CapCheckpoint, Reason: "the API of the cluster saves no pods", Fix: "use --isolation gvisor"},
 	}
@@ -275,6 +282,15 @@ func (s *Service) ownNamespace() string {
 
 // Boot implements remote.Service. It waits until the guest has connected, or the pod cannot start.
 func (s *Service) Boot(ctx context.Context, b remote.Box, g remote.Guest) error {
+	var start birth.Remote
+	if err := json.Unmarshal(g.Config, &start); err != nil {
+		return api.Errorf(api.KindInternal, "the configuration of a guest: %w", err)
+	}
+	start.Filters = s.filters
+	config, err := json.Marshal(start)
+	if err != nil {
+		return api.Errorf(api.KindInternal, "the configuration of a guest: %w", err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failed := make(chan error, 1)
@@ -296,7 +312,7 @@ func (s *Service) Boot(ctx context.Context, b remote.Box, g remote.Guest) error 
 			cancel()
 		}
 	})
-	err := s.guests.configure(ctx, b.ID, g.Config)
+	err = s.guests.configure(ctx, b.ID, config)
 	cancel()
 	watching.Wait()
 	select {
@@ -404,6 +420,16 @@ func (s *Service) State(ctx context.Context, b remote.Box) (remote.State, error)
 		return remote.Gone, nil // another pod has the name
 	}
 	return p.state(), nil
+}
+
+// Explain implements remote.Explainer: the cluster says why it has evicted a pod or ended its container.
+func (s *Service) Explain(ctx context.Context, b remote.Box) string {
+	var p pod
+	if err := s.call(ctx, "get a pod", http.MethodGet, core, "/pods/"+b.ID, nil, &p); err != nil {
+		return "" // it is gone
+	}
+	why, _ := p.trouble()
+	return why
 }
 
 // Endpoint implements remote.Service. From here on the guest may connect.

@@ -176,11 +176,16 @@ func (b *Backend) Validate(_ context.Context, spec sandbox.Spec) error {
 		{spec.Asked.CPUs, "cpus", api.CapLimitCPU}, {spec.Asked.Processes, "processes", api.CapLimitProcs},
 		{spec.Asked.Disk, "disk", api.CapLimitDisk}, {spec.Asked.DiskRate, "disk write rate", api.CapLimitDiskRate},
 	} {
-		if l.asked && !slices.ContainsFunc(b.cfg.Service.Abilities(), func(a api.Ability) bool { return a.Capability == l.cap && a.OK }) {
+		if l.asked && !b.enforces(l.cap) {
 			return refuse("limit "+l.name, l.cap)
 		}
 	}
 	return nil
+}
+
+// enforces reports whether the service has a capability that not every service has.
+func (b *Backend) enforces(c api.Capability) bool {
+	return slices.ContainsFunc(b.cfg.Service.Abilities(), func(a api.Ability) bool { return a.Capability == c && a.OK })
 }
 
 // guest returns the compressed guest.

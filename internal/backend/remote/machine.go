@@ -55,12 +55,16 @@ func newMachine(b *Backend, r *record, f *files) *machine {
 
 // boot starts the guest in the box.
 func (m *machine) boot(ctx context.Context, spec sandbox.Spec) error {
+	var processes int64
+	if m.b.enforces(api.CapLimitProcs) {
+		processes = spec.Limits.Processes
+	}
 	config, err := json.Marshal(birth.Remote{
 		Config: birth.Config{
 			Sandbox: string(spec.ID), Hostname: spec.Hostname,
 			WhyNot:    map[string]string{"root": "the " + m.b.Name() + " backend runs commands as the user of the service's template; use sudo"},
 			Workspace: mountPoint, Dir: spec.Dir, Env: spec.Env,
-			OutputBuffer: 1 << 20, Memory: spec.Limits.MemoryBytes,
+			OutputBuffer: 1 << 20, Memory: spec.Limits.MemoryBytes, Processes: processes,
 		},
 		Token: m.r.Token, Port: tunnel.Port,
 	})
@@ -142,8 +146,14 @@ func (m *machine) await() string {
 				refused++
 			}
 			if state, serr := m.b.cfg.Service.State(ctx, m.r.Box); serr == nil && (state == Gone || state == Ended) {
+				why := "guest exited: " + m.b.Name() + " has ended the sandbox"
+				if e, ok := m.b.cfg.Service.(Explainer); ok {
+					if text := e.Explain(ctx, m.r.Box); text != "" {
+						why += ": " + text
+					}
+				}
 				cancel()
-				return "guest exited: " + m.b.Name() + " has ended the sandbox"
+				return why
 			} else if serr == nil && refused >= looks {
 				cancel()
 				return "guest exited: its sandbox is " + string(state) + ", and " + no.Error()

@@ -64,6 +64,12 @@ type Endpoint struct {
 	Header http.Header
 }
 
+// Explainer is a service that can say why a box has ended.
+type Explainer interface {
+	// Explain returns a reason, or "".
+	Explain(ctx context.Context, b Box) string
+}
+
 // Uploader is a service that a guest is uploaded to.
 type Uploader interface {
 	// Upload writes a file, which all users of the sandbox may read.

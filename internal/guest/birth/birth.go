@@ -440,6 +440,9 @@ const RemoteReady = "hortus-guest: ready"
 type Remote struct {
 	// Config is completed by the guest, which knows its user: Identities, Switch and PID1 are not used.
 	Config Config `json:"config"`
+	// Filters are the seccomp programs, by Go's names of architectures, that a guest installs for itself and its commands if
+	// its container has no such filter. They need no_new_privs. A guest whose architecture is missing fails.
+	Filters map[string][]byte `json:"filters,omitempty"`
 	// Token is what both ends of a stream prove to know.
 	Token []byte `json:"token"`
 	// Port is the TCP port to listen on.

@@ -39,8 +39,13 @@ type Watcher struct {
 func New(cfg *birth.Config, processes *process.Manager) *Watcher {
 	w := &Watcher{limit: cfg.Memory, pid1: cfg.PID1, processes: processes}
 	w.check = w.checkProcesses
-	if cfg.OwnKernel {
+	switch {
+	case cfg.OwnKernel:
 		w.check = (&kernelMemory{w: w, used: Used}).check
+	case cfg.OwnMachine && cfg.PID1: // a container of its own
+		if g, ok := ownGroup(os.DirFS("/sys/fs/cgroup")); ok {
+			w.check = (&kernelMemory{w: w, used: func() int64 { return g.used() - ownMemory() }}).check
+		}
 	}
 	return w
 }
@@ -71,7 +76,7 @@ func (w *Watcher) checkProcesses() time.Duration {
 	return checkInterval
 }
 
-// kernelMemory checks the memory of a whole kernel. The sum over its processes is wrong in
+// kernelMemory checks the memory of a whole kernel, or of a control group. The sum over processes is wrong in
 // two ways: it counts shared pages several times, and omits files that are kept in memory.
 type kernelMemory struct {
 	w    *Watcher

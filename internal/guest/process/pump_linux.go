@@ -170,7 +170,11 @@ func (pm *pump) idle() (gone bool) {
 	if !pm.livesOn {
 		pm.livesOn = true
 		if !pm.m.cfg.OwnKernel { // gVisor has no OOM killer
-			procfs.RaiseOOMScore(pm.p.pid)
+			score := 500
+			if pm.m.cfg.OwnMachine { // its engine may have given the guest a score of up to 999
+				score = 1000
+			}
+			procfs.SetOOMScore(pm.p.pid, score)
 		}
 		return false
 	}

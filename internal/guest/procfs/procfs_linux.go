@@ -81,13 +81,13 @@ func parseStat(s string) (st Stat, ok bool) {
 	return st, true
 }
 
-// RaiseOOMScore makes the OOM killer prefer a process over the guest. It needs no privilege
-// and ignores errors.
-func RaiseOOMScore(pid int) {
+// SetOOMScore makes the OOM killer prefer a process over those with a lower score: the maximum is 1000. To raise it needs no
+// privilege; errors are ignored.
+func SetOOMScore(pid, score int) {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
-	unix.Write(fd, []byte("500"))
+	unix.Write(fd, strconv.AppendInt(nil, int64(score), 10))
 	unix.Close(fd)
 }

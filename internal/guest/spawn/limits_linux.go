@@ -61,6 +61,18 @@ func SetLimits(cfg *birth.Config) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &core); err != nil {
 		return fmt.Errorf("RLIMIT_CORE: %w", err)
 	}
+	if cfg.OwnMachine && cfg.PID1 { // in a container of another engine, which has these limits of the host
+		for resource, most := range map[int]uint64{unix.RLIMIT_NOFILE: 16 << 10, unix.RLIMIT_SIGPENDING: 4096} {
+			var have unix.Rlimit
+			if err := unix.Getrlimit(resource, &have); err != nil {
+				return fmt.Errorf("resource limit %d: %w", resource, err)
+			}
+			// gVisor, which a cluster may have, refuses some, and counts in a kernel of the container's own.
+			if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: min(most, have.Max), Max: min(most, have.Max)}); err != nil && err != unix.EPERM {
+				return fmt.Errorf("resource limit %d: %w", resource, err)
+			}
+		}
+	}
 	if cfg.Processes > 0 && !cfg.OwnKernel { // a control group limits them there
 		n := uint64(cfg.Processes)
 		if cfg.Switch {

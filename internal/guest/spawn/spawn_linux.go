@@ -146,8 +146,8 @@ func (sp *Spawner) forkExec(c *Command, attr *syscall.ProcAttr) (int, error) {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(sp.cell.Group.Fd())
 		attr.Sys.Chroot = sp.cell.Root
 	}
-	if !sp.cfg.OwnKernel { // gVisor has no timer slack
-		if err := unix.Prctl(unix.PR_SET_TIMERSLACK, commandSlack, 0, 0, 0); err != nil {
+	if !sp.cfg.OwnKernel { // gVisor has no timer slack, also where a cluster has it
+		if err := unix.Prctl(unix.PR_SET_TIMERSLACK, commandSlack, 0, 0, 0); err != nil && err != unix.EINVAL {
 			return 0, err
 		}
 	}

@@ -64,14 +64,15 @@ type refusal struct {
 
 // Policy is a system call policy.
 type Policy struct {
-	rules []rule
-	nosys []string // answered with ENOSYS though known
+	goarch string
+	rules  []rule
+	nosys  []string // answered with ENOSYS though known
 }
 
-// Compile compiles the program for the architecture of this binary, in the kernel's format: 8 bytes
-// for each instruction, in host byte order. Calls that the architecture lacks are skipped.
+// Compile compiles the program for the policy's architecture, in the kernel's format: 8 bytes
+// for each instruction, in the byte order of this host. Calls that the architecture lacks are skipped.
 func (p *Policy) Compile() ([]byte, error) {
-	info, err := arch.GetInfo("")
+	info, err := arch.GetInfo(p.goarch)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +83,10 @@ func (p *Policy) Compile() ([]byte, error) {
 	return encode(prog)
 }
 
-// Allowed lists the calls that the policy allows on this architecture, with any or some arguments,
+// Allowed lists the calls that the policy allows on its architecture, with any or some arguments,
 // in order.
 func (p *Policy) Allowed() ([]string, error) {
-	info, err := arch.GetInfo("")
+	info, err := arch.GetInfo(p.goarch)
 	if err != nil {
 		return nil, err
 	}

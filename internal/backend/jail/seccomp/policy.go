@@ -24,12 +24,28 @@ func isNot(arg int, val uint32) test { return test{arg: arg, mask: all, op: notE
 // restrictions in narrowed.
 func Default(o Options) (*Policy, error) { return policy(o, runtime.GOARCH) }
 
+// Programs are the compiled default policies of the architectures that have one, by their names in Go, for a sandbox that
+// starts somewhere else. All of them have the byte order of this host.
+func Programs(o Options) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for _, goarch := range []string{"amd64", "arm64"} {
+		p, err := policy(o, goarch)
+		if err != nil {
+			return nil, err
+		}
+		if out[goarch], err = p.Compile(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 func policy(o Options, goarch string) (*Policy, error) {
 	docker, err := readDocker(goarch)
 	if err != nil {
 		return nil, err
 	}
-	p := &Policy{nosys: slices.Concat(docker.nosys, absent)}
+	p := &Policy{goarch: goarch, nosys: slices.Concat(docker.nosys, absent)}
 	removed := map[string]bool{}
 	for _, r := range removals {
 		for _, name := range r.names {

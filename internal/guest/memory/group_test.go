@@ -1,0 +1,26 @@
+//go:build linux
+
+package memory
+
+import (
+	"testing"
+	"testing/fstest"
+)
+
+// TestGroup: what is used is what the kernel cannot free.
+func TestGroup(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, text string
+		want       int64
+	}{
+		"version 2":      {"memory.stat", "anon 1000\nfile 700000\nkernel 900\nshmem 20\nsock 3\nslab_reclaimable 500\n", 1423},
+		"version 1":      {"memory/memory.stat", "cache 700000\nrss 1\nshmem 2\ntotal_cache 700000\ntotal_rss 1000\ntotal_shmem 20\n", 1020},
+		"another one":    {"cpu.stat", "usage_usec 1\n", 0},
+		"damaged values": {"memory.stat", "anon\nkernel x\n\nshmem 99999999999999999999999\nslab_reclaimable 5", 0x7fffffffffffffff - 5},
+	} {
+		g, ok := ownGroup(fstest.MapFS{c.file: {Data: []byte(c.text)}})
+		if got := g; ok != (c.want > 0) || ok && got.used() != c.want {
+			t.Errorf("%s: %v, %v", name, got, ok)
+		}
+	}
+}
