@@ -111,6 +111,10 @@ func refused(in *instance) error {
 		return command.Suspended(in.Row())
 	case life.Ended, life.Lost, life.Left:
 		return ended(in.Row())
+	case life.Restoring: // a moment ago it was moved, or paused
+		err := api.Errorf(api.KindUnavailable, "sandbox %s is %s", in.id, state.Words()).WithHint("try again in a second")
+		err.RetryAfterMS = 1000
+		return err
 	default:
 		return api.Errorf(api.KindConflict, "sandbox %s is %s", in.id, state.Words())
 	}
