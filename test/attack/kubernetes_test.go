@@ -78,7 +78,7 @@ func nodeHasCgroup1() bool {
 
 // mayEnd reports whether a bomb may end its sandbox: one on a kernel of its own, or, where no guest can count what it takes, a pod.
 func (w *world) mayEnd(bomb string) bool {
-	return w.ownKernel() || w.isolation == kubernetes.Name && nodeHasCgroup1() && (bomb == "pipes" || bomb == "sockets")
+	return w.ownKernel() || w.isolation == kubernetes.Name && nodeHasCgroup1() && (bomb == "pipes" || bomb == "sockets" || bomb == "page tables")
 }
 
 // TestPodDisk writes more files than the limit of a pod. Nothing refuses that: the cluster evicts the pod, and says why.
