@@ -176,6 +176,37 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestTakers: a task of a node that drains continues where its isolation and its template are, and never where files of its machine are not.
+func TestTakers(t *testing.T) {
+	db, ctx := open(t), t.Context()
+	a := join(t, db, "a", "10.0.0.1:7071")
+	join(t, db, "b", "10.0.0.2:7071", func(c *fleet.Config) {
+		c.Capacity = func(context.Context) api.NodeCapacity {
+			return api.NodeCapacity{MemoryBudget: 8 << 30, Isolations: []string{"container"}, Templates: []string{"python"}}
+		}
+	})
+	takers := func(s api.CreateSandbox, here bool) int {
+		t.Helper()
+		all, err := a.TakersOf(ctx, api.Task{Create: api.CreateTask{Sandbox: s}}, here)
+		must(t, err)
+		return len(all)
+	}
+	if n := takers(api.CreateSandbox{}, false); n != 0 {
+		t.Errorf("%d nodes take a task of a node that does not drain", n)
+	}
+	_, err := a.Drain(ctx, "a", admin.DrainNode{})
+	must(t, err)
+	for _, c := range []struct {
+		isolation, template string
+		here                bool
+		want                int
+	}{{"", "", false, 1}, {"auto", "host", false, 1}, {"container", "python", false, 1}, {"gvisor", "", false, 0}, {"", "other", false, 0}, {"", "", true, 0}} {
+		if n := takers(api.CreateSandbox{Isolation: c.isolation, Template: c.template}, c.here); n != c.want {
+			t.Errorf("%+v: %d nodes", c, n)
+		}
+	}
+}
+
 // TestCommands: what hortus fleet does.
 func TestCommands(t *testing.T) {
 	db, ctx := open(t), t.Context()

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
@@ -9,8 +10,8 @@ import (
 	"hortus.dev/internal/store"
 )
 
-// TakersOf lists the nodes that a task of this one can continue on, the best first: none unless this node drains. here is true for a task that
-// refers to files of this machine.
+// TakersOf lists the nodes that a task of this one can continue on, the best first: none unless this node drains. They have the isolation and the template that
+// it names. here is true for a task that refers to files of this machine.
 func (f *Fleet) TakersOf(ctx context.Context, t api.Task, here bool) (out []store.Node, err error) {
 	if !f.Draining() || here {
 		return nil, nil
@@ -22,15 +23,18 @@ func (f *Fleet) TakersOf(ctx context.Context, t api.Task, here bool) (out []stor
 	}
 	for _, at := range all {
 		n, err := f.byID(ctx, at.ID)
-		if err == nil && n.ID != f.cfg.Node {
+		if err == nil && n.ID != f.cfg.Node && (s.Isolation == "" || s.Isolation == api.AutoIsolation || slices.Contains(n.Capacity.Isolations, s.Isolation)) &&
+			(s.Template == "" || s.Template == api.HostTemplate || slices.Contains(n.Capacity.Templates, s.Template)) {
 			out = append(out, n)
 		}
 	}
 	return out, nil
 }
 
-// HandOver gives a task that has stopped here to the first of these nodes that takes it; to this node if none does. It is the heir of the task.
+// HandOver gives a task that has stopped here to the first of these nodes that takes it; to this node if none does. It is the heir of the task. While the database
+// is away it waits, until the node leaves the fleet: nobody would continue the task before its node ends.
 func (f *Fleet) HandOver(ctx context.Context, t api.Task, nodes []store.Node) (err error) {
+	ctx = store.Waiting(context.WithoutCancel(ctx), f.moves.ctx)
 	workspace := api.WorkspaceID("")
 	if t.Repo != nil {
 		workspace = t.Repo.Workspace

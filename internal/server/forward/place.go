@@ -35,8 +35,8 @@ const maxBody = 4 << 20
 const maxPlaces = 20
 
 // Place serves a request that makes something: at the first node of Choose that answers and has capacity. If none has, the
-// request waits at the first that answers, until another node seems to have capacity: then nodes are chosen again. read finds out what is made; serve is this node's own door, also for
-// a request that another node passed on. An error is for the client: nothing was made.
+// request waits at the first that answers, until another node seems to have capacity: then nodes are chosen again. read finds
+// out what is made; serve is this node's own door, also for a request that another node passed on. An error is for the client: nothing was made.
 func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, read func(body []byte) Need, serve http.Handler) error {
 	if f == nil {
 		serve.ServeHTTP(w, r)
@@ -48,7 +48,7 @@ func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, rea
 			return api.Errorf(api.KindUnavailable, "the node takes nothing new")
 		}
 		if a.waits {
-			if body, err := f.body(r); err == nil {
+			if body, err := bodyOf(r); err == nil {
 				w = &tryWriter{w, a}
 				r = r.WithContext(f.untilRoom(r.Context(), needOf(r, read, body), func() { a.full.Store(true) }))
 			}
@@ -56,7 +56,7 @@ func (f *Forwarder) Place(w http.ResponseWriter, r *http.Request, door Door, rea
 		serve.ServeHTTP(w, r)
 		return nil
 	}
-	body, err := f.body(r)
+	body, err := bodyOf(r)
 	if err != nil { // the door says what is wrong
 		serve.ServeHTTP(w, r)
 		return nil
@@ -160,8 +160,8 @@ func needOf(r *http.Request, read func(body []byte) Need, body []byte) Need {
 	return n
 }
 
-// body reads the body of a request, which can be read again. An error is for one that a door refuses.
-func (f *Forwarder) body(r *http.Request) ([]byte, error) {
+// bodyOf reads the body of a request, which can be read again. An error is for one that a door refuses.
+func bodyOf(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err == nil && len(body) > maxBody {
 		err = errors.New("the body is too long")
