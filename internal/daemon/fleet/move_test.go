@@ -365,11 +365,12 @@ func TestArrive(t *testing.T) {
 	on := func(owner api.OwnerID, moving bool) api.SandboxID {
 		return p.sandbox(t, func(s *api.Sandbox) { paused(s); s.Owner, s.Moving = owner, moving })
 	}
-	here, stays, other := on(p.b.run, true), on(p.b.run, false), on(p.a.run, true)
+	c := join(t, p.db, "c", "10.0.0.3:7071")
+	here, stays, other := on(p.b.run, true), on(p.b.run, false), on(c.run, true)
 	must(t, p.b.Arrive(t.Context()))
 	p.at(t, here, p.b.run, api.SandboxRunning, false)
 	p.at(t, stays, p.b.run, api.SandboxPaused, false)
-	p.at(t, other, p.a.run, api.SandboxPaused, true)
+	p.at(t, other, c.run, api.SandboxPaused, true)
 	// A node that drains moves it on.
 	late := on(p.b.run, true)
 	must(t, p.b.Leave(t.Context()))

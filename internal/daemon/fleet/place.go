@@ -108,10 +108,7 @@ func (f *Fleet) nodeOf(ctx context.Context, owner api.OwnerID, fresh bool) (stor
 
 // NameOf returns the name of the node that a run is or was of; empty if there is no other node, or it is not known.
 func (f *Fleet) NameOf(ctx context.Context, owner api.OwnerID) string {
-	f.mu.Lock()
-	alone := len(f.nodes) < 2
-	f.mu.Unlock()
-	if alone || owner == "" {
+	if nodes, err := f.all(ctx, false); err != nil || len(nodes) < 2 || owner == "" {
 		return ""
 	}
 	n, err := f.nodeOf(ctx, owner, false)
