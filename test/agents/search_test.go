@@ -80,7 +80,7 @@ func TestSearchLevels(t *testing.T) {
 func TestSearchLevelsCanceled(t *testing.T) {
 	w, m := newWorld(t)
 	dir := listRepository(t, "")
-	cancelAnywhere(t, w, tier.Count(3, 100), 70, func(isolation string) api.CreateTask {
+	cancelAnywhere(t, w, tier.Count(2, 100), 70, func(isolation string) api.CreateTask {
 		m.compete(0, searchPlans())
 		return searching(dir, isolation)
 	})

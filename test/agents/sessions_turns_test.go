@@ -166,7 +166,7 @@ func TestSessionCheckpoints(t *testing.T) {
 // HORTUS_TEST_SEED repeats a run.
 func TestSessionCanceled(t *testing.T) {
 	inBoth(t, func(t *testing.T, p *parlour, isolation string) {
-		key, most := "cancel-"+isolation, tier.Count(4, 50) // of both
+		key, most := "cancel-"+isolation, tier.Count(2, 50) // of both
 		seed := uint64(time.Now().UnixNano())
 		random := rand.New(rand.NewPCG(seed, 7))
 		t.Logf("seed %d", seed)

@@ -115,7 +115,7 @@ func TestSubagents(t *testing.T) {
 func TestSubagentsCanceled(t *testing.T) {
 	w, m := newWorld(t)
 	dir := serviceRepository(t)
-	n, worked := tier.Count(4, 100), 0
+	n, worked := tier.Count(2, 100), 0
 	cancelAnywhere(t, w, n, 60, func(isolation string) api.CreateTask {
 		worked += min(1, m.began())
 		m.begin(0, map[string][][]act{

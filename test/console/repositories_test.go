@@ -36,9 +36,9 @@ type shelf struct {
 }
 
 // TestRepositories connects repositories in a browser: one at a forge from its address to a first verified task, and one at a plain git
-// server, with its first task in the soak tier.
+// server, with its first task.
 func TestRepositories(t *testing.T) {
-	tier.AnyUser(t)
+	tier.Soak(t) // a browser; internal/server/console and TestBrowser have the page, and test/daemon what it asks
 	t.Parallel()
 	modules := installed(t, ".", "hortus-console")
 	if _, err := os.Stat(chromium); err != nil {

@@ -115,7 +115,7 @@ func drawn(g *garden, id string, programs []generator) map[int]map[string]string
 // sandboxes of two accounts from a warm template; in T2 also of Node, Go and Java. Those of the kernel never are, and what a program can seed is
 // not once it has done so because the on-restore command told it to. A page that is to be wiped on fork is.
 func TestRandomNumbersOfCopies(t *testing.T) {
-	tier.AnyUser(t)
+	tier.Soak(t) // interpreters in children of forks; test/conformance fork/no-page-is-anothers wipes pages
 	t.Parallel()
 	g := newGarden(t)
 	g.env = append(g.env, "HORTUS_POOL=0", "HORTUS_ISOLATION=gvisor")

@@ -25,15 +25,15 @@ var seeds struct {
 	trees map[string]layer.Digest // by home and path
 }
 
-// seed copies into cfg's data directory the template that its daemon would build there first and, if
-// the daemon has gVisor, the small guest: a test that is linked with the C library cannot be the guest
-// of gVisor's sandboxes. The files of the template are links: nothing ever writes to them. With asked, the daemon need not
+// seed copies into cfg's data directory the template that its daemon would build there first and the small
+// guest: a test that is linked with the C library cannot be the guest of gVisor's sandboxes, and each daemon copies
+// its guest into memory twice. The files of the template are links: nothing ever writes to them. With asked, the daemon need not
 // ask for the versions of programs.
 func seed(t *testing.T, cfg daemon.Config, asked bool) {
 	t.Helper()
-	if cfg.Runsc != "" || cfg.Executable != "" {
+	if programs, err := tools.Built(); err == nil {
 		bin := filepath.Join(cfg.DataDir, "bin")
-		b, err := os.ReadFile(filepath.Join(tools.Dir(t), tools.Guest))
+		b, err := os.ReadFile(filepath.Join(programs, tools.Guest))
 		if err == nil {
 			err = os.MkdirAll(bin, 0o700)
 		}

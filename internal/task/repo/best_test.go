@@ -316,7 +316,7 @@ func TestBestCanceled(t *testing.T) {
 			if end.Outcome != api.OutcomeVerified || len(end.Result.Candidates) != c.count {
 				t.Fatalf("%s %v", end.Outcome, end.Error)
 			}
-			n, canceled := tier.Count(4, 100), 0
+			n, canceled := tier.Count(2, 100), 0
 			for i := range n {
 				at := 1 + i*(whole-1)/n
 				end, _ := run(at)

@@ -49,7 +49,7 @@ func TestEarlierGate(t *testing.T) {
 		t.Skip("python3 is not installed")
 	}
 	const unit = "python3 -m unittest"
-	for _, c := range tier.First(6, []struct {
+	for _, c := range tier.First(4, []struct {
 		name   string
 		verify string
 		// chance is true for a test that fails and passes in turn.

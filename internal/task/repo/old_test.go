@@ -45,7 +45,7 @@ func TestOldFailures(t *testing.T) {
 	}
 	blocked := call{"finish", map[string]any{"summary": "no", "blocked": "there is no network"}}
 	shared, plain := newBench(t, nowhere{}), makeRepo(t, red)
-	for _, c := range tier.First(3, []struct {
+	for _, c := range tier.First(2, []struct {
 		name    string
 		files   map[string]string
 		calls   []call

@@ -28,7 +28,7 @@ func TestUntested(t *testing.T) {
 	addTest := func(name, assertion string) string {
 		return `printf 'import unittest, calc\nclass D(unittest.TestCase):\n    def test_` + name + `(self):\n        ` + assertion + `\n' > test_` + name + `.py`
 	}
-	for _, c := range tier.First(4, []struct {
+	for _, c := range tier.First(3, []struct {
 		name, does     string
 		files          map[string]string
 		without        bool // that gate ran
@@ -70,7 +70,7 @@ func with(value any) call {
 func TestValue(t *testing.T) {
 	t.Parallel()
 	good := map[string]any{"fixed": 1}
-	for _, c := range tier.First(6, []struct {
+	for _, c := range tier.First(4, []struct {
 		name    string
 		calls   []call
 		req     api.RepoTask

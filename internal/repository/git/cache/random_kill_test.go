@@ -27,7 +27,7 @@ func TestKilledAtRandom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kills := tier.Count(9, 200)
+	kills := tier.Count(4, 200)
 	src := gittest.NewCheckout(t, map[string]string{"a": "1"})
 	c := newCache(t)
 	repo := c.repo(must(git.ParseRemote(src, false)))

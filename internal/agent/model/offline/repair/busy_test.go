@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"hortus.dev/test/tier"
 )
 
 // TestGateOnABusyHost: a gate that waits much longer than it did before the edit is
@@ -26,6 +28,9 @@ func TestGateOnABusyHost(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			if c.name == "circles" {
+				tier.Soak(t) // each edit that circles takes its seconds of a processor
+			}
 			dir := t.TempDir()
 			repository{files: map[string]string{"calc.py": c.source, "test_calc.py": c.test}}.plant(t, dir, mutant{})
 			w, err := drive(t, New(), dir, briefOf("Fix the failing test", "python3 -m unittest"))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/test/tier"
 )
 
 // viewed is the shell sh in a mount namespace that has a read-only mount of the directory at view.
@@ -132,6 +133,9 @@ func TestTrialsWithInstalledFiles(t *testing.T) {
 	}{"many": {250, true, true, "bash"}, "many with sh": {250, true, true, "sh"}, "few": {20, true, false, "bash"}, "many without a mount": {250, false, false, ""}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if c.sh == "sh" {
+				tier.Soak(t) // as "many", with another shell
+			}
 			if c.view {
 				needNamespaces(t)
 			}
