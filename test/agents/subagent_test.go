@@ -116,7 +116,7 @@ func TestSubagentsCanceled(t *testing.T) {
 	w, m := newWorld(t)
 	dir := serviceRepository(t)
 	n, worked := tier.Count(2, 100), 0
-	cancelAnywhere(t, w, n, 60, func(isolation string) api.CreateTask {
+	cancelAnywhere(t, w, n, 90, func(isolation string) api.CreateTask {
 		worked += min(1, m.began())
 		m.begin(0, map[string][][]act{
 			"Fix the failing test": {shells("echo mine >notes; sleep 1000 & sleep 0.2"), asksInCopies("one", "two", "three"), asksInCopies("four"), shells(mendLast), finishes("done")},

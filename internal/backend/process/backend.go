@@ -3,7 +3,6 @@ package process
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -200,7 +199,18 @@ func (b *Backend) config(spec sandbox.Spec, dir string) birth.Config {
 
 // spawn executes the guest with its two descriptors only.
 func (b *Backend) spawn(id api.SandboxID, dir string, listener, control *os.File) (*exec.Cmd, error) {
-	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", b.cfg.Guest.Fd()))
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	program, err := birth.Program(b.cfg.Guest, null, listener, control)
+	if err != nil {
+		return nil, err
+	}
+	defer program.Close()
+	cmd := exec.Command(program.Name())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = null, null, null
 	cmd.Args = []string{birth.Argv0}
 	cmd.Env = []string{marked.Variable + "=" + string(id)}
 	cmd.Dir = dir

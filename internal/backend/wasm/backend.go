@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -175,7 +174,20 @@ func (b *Backend) spawn(spec sandbox.Spec, dir string) (_ *exec.Cmd, _ *birth.Co
 		return nil, nil, err
 	}
 	defer theirs.Close()
-	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", b.self.Fd()))
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		control.Close()
+		return nil, nil, err
+	}
+	defer null.Close()
+	program, err := birth.Program(b.self, null, listener, theirs)
+	if err != nil {
+		control.Close()
+		return nil, nil, err
+	}
+	defer program.Close()
+	cmd := exec.Command(program.Name())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = null, null, null
 	cmd.Args = []string{guest.Argv0, string(settings)}
 	cmd.Env = []string{marked.Variable + "=" + string(spec.ID)}
 	cmd.Dir = "/"

@@ -2,6 +2,7 @@ package birth
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 
@@ -34,5 +35,50 @@ func TestSeal(t *testing.T) {
 	}
 	if _, err := f.WriteAt([]byte("x"), 0); err == nil {
 		t.Error("what is sealed was written to")
+	}
+}
+
+// A passed file whose number is just below the executable's: the os package moves a descriptor of its own to that of the executable.
+func TestProgram(t *testing.T) {
+	at := func(path string, least int) *os.File {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, least)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := os.NewFile(uintptr(fd), path)
+		t.Cleanup(func() { out.Close() })
+		return out
+	}
+	passed := at(os.DevNull, 900)
+	executable := at("/bin/true", int(passed.Fd())+1)
+	if executable.Fd() != passed.Fd()+1 {
+		t.Fatalf("descriptors %d and %d", passed.Fd(), executable.Fd())
+	}
+	run := func(path string) error {
+		p, err := os.StartProcess(path, []string{"true"}, &os.ProcAttr{Files: []*os.File{passed}})
+		if err != nil {
+			return err
+		}
+		state, err := p.Wait()
+		if err == nil && !state.Success() {
+			err = errors.New(state.String())
+		}
+		return err
+	}
+	if err := run(fmt.Sprintf("/proc/self/fd/%d", executable.Fd())); err == nil {
+		t.Error("the control ran")
+	}
+	program, err := Program(executable, passed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	if err := run(program.Name()); err != nil {
+		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -112,12 +113,19 @@ func refused(in *instance) error {
 	case life.Ended, life.Lost, life.Left:
 		return ended(in.Row())
 	case life.Restoring: // a moment ago it was moved, or paused
-		err := api.Errorf(api.KindUnavailable, "sandbox %s is %s", in.id, state.Words()).WithHint("try again in a second")
+		err := api.Errorf(api.KindUnavailable, "sandbox %s is %w", in.id, errRestoring).WithHint("try again in a second")
 		err.RetryAfterMS = 1000
 		return err
 	default:
 		return api.Errorf(api.KindConflict, "sandbox %s is %s", in.id, state.Words())
 	}
+}
+
+var errRestoring = errors.New(life.Restoring.Words())
+
+// passing reports whether a request was refused because of a state that another request may be changing.
+func passing(err error) bool {
+	return api.KindOf(err) == api.KindConflict || errors.Is(err, errRestoring)
 }
 
 // unopened is the error of a stream to the guest that could not be opened. That of a sandbox that is moved can be tried again.

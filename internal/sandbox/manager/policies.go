@@ -76,7 +76,7 @@ func (e *Policies) changeEgress(ctx context.Context, id api.SandboxID, edit outg
 		default:
 			row, err = e.changeLive(ctx, in, edit)
 		}
-		if api.KindOf(err) != api.KindConflict {
+		if !passing(err) {
 			return row, err
 		}
 		// It may be on its way to another state, in which the policy can be changed.

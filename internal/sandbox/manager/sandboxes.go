@@ -125,7 +125,7 @@ func (s *Sandboxes) Connect(ctx context.Context, id api.SandboxID, ttl time.Dura
 		}
 		before := row.State
 		row, resumed, err = s.connect(ctx, row, here, ttl)
-		if api.KindOf(err) != api.KindConflict {
+		if !passing(err) {
 			return row, resumed, err
 		}
 		// Another caller may have been faster.
@@ -193,7 +193,7 @@ func (s *Sandboxes) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, ap
 			return row, api.Proof{}, api.Errorf(api.KindConflict, "sandbox %s belongs to another daemon", id)
 		}
 		row, proof, err := s.pauser.killSuspended(ctx, row)
-		if _, taken := s.table.lookup(id); api.KindOf(err) != api.KindConflict || !taken {
+		if _, taken := s.table.lookup(id); !passing(err) || !taken {
 			return row, proof, err
 		}
 	}

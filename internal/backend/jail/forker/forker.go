@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/guest/birth"
 )
 
 // forkTimeout is the maximum duration of a fork, which takes one or two milliseconds.
@@ -66,10 +68,13 @@ func (f *Forker) start() (*process, error) {
 	if f.cfg.Shared {
 		args, attr = append(args, sharedArg), sharedAttr()
 	}
-	proc, err := os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", f.cfg.Program.Fd()), args, &os.ProcAttr{
-		Dir: "/", Env: []string{"GOMAXPROCS=2"}, Sys: attr,
-		Files: []*os.File{f.cfg.Null, f.cfg.Null, f.cfg.Null, theirs},
-	})
+	files := []*os.File{f.cfg.Null, f.cfg.Null, f.cfg.Null, theirs}
+	program, err := birth.Program(f.cfg.Program, files...)
+	var proc *os.Process
+	if err == nil {
+		proc, err = os.StartProcess(program.Name(), args, &os.ProcAttr{Dir: "/", Env: []string{"GOMAXPROCS=2"}, Sys: attr, Files: files})
+		program.Close()
+	}
 	if err != nil {
 		unix.Close(pair[0])
 		return nil, fmt.Errorf("start the forker: %w", err)
