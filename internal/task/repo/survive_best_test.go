@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/test/tier"
 )
 
 // surviving is a task with several candidates that is killed and continued.
@@ -148,6 +149,7 @@ func TestBestSurvives(t *testing.T) {
 
 // TestBestSurvivesRandomKills kills at random instants, until the task ends.
 func TestBestSurvivesRandomKills(t *testing.T) {
+	tier.Soak(t) // TestBestSurvives ends a run after each event
 	for name := range contests() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -103,7 +103,7 @@ func TestMutations(t *testing.T) {
 	byName := map[string]*tally{}
 	total := tally{}
 	var missed []string
-	stride, least := tier.Count(40, 10), tier.Count(10, 50)
+	stride, least := tier.Count(80, 10), tier.Count(5, 50)
 	if os.Getenv("HORTUS_MUTATIONS") == "all" {
 		stride = 1
 	}
