@@ -222,7 +222,8 @@ func (c *clients) stop(t *testing.T, o *outage) {
 	}
 	rows := map[string]api.Exec{}
 	for _, s := range o.box {
-		for _, x := range world.Must(s.Execs(t.Context()))(t) { // by its node, which may have rows that are not stored yet
+		world.Must(s.Execs(t.Context()))(t) // its node stores what it has in its file before it answers
+		for _, x := range world.Must(db.ListExecs(t.Context(), s.ID()))(t) {
 			rows[x.Args[len(x.Args)-1]] = x
 		}
 	}
