@@ -104,8 +104,8 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// statement is one that runs often. For SQLite it is prepared: parsing it costs as much as running it. For Postgres it is
-// not: behind a pooler the next transaction may have another connection.
+// statement is one that runs often. For SQLite it is prepared: parsing it costs as much as running it. For Postgres the
+// connection does that with all statements ([connector]).
 type statement struct {
 	text     string
 	pool     pool

@@ -12,7 +12,7 @@ type dialect struct {
 	place string
 	// replace is nil if statements stay as they are.
 	replace *strings.Replacer
-	// prepared is true if statements may be prepared.
+	// prepared is true if statements that run often are prepared when the database is opened.
 	prepared bool
 	// lock locks a name ($1) until the end of the transaction; "" if one transaction at a time writes.
 	lock string

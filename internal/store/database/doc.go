@@ -37,8 +37,8 @@
 // ended or taken over the sandbox. So what another daemon ended stays ended, also if the file is replayed later.
 //
 // Transactions run at the level READ COMMITTED. One that reads before it writes locks what it read: a row (FOR UPDATE), or a
-// name ([DB.lock]) if it is about rows that may be added. Locks end with the transaction, and no statement is prepared, so
-// that a pooler may give each transaction another connection. A transaction that collides with another one runs again.
+// name ([DB.lock]) if it is about rows that may be added. Locks end with the transaction, and behind a
+// pooler no statement is prepared, so that it may give each transaction another connection. A transaction that collides with another one runs again.
 //
 // A trigger locks the stream of an event before it finds its number, so that no number becomes visible before a smaller
 // one. Lifecycle events of all streams get their numbers when somebody reads them.

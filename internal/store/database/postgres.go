@@ -18,7 +18,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"hortus.dev/api"
 )
@@ -65,7 +64,7 @@ func openPostgres(ctx context.Context, cfg Postgres, steps []string) (_ *DB, err
 		return nil, err
 	}
 	log := cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	connections, leases := sql.OpenDB(connector{stdlib.GetConnector(*conn)}), sql.OpenDB(connector{stdlib.GetConnector(*conn)})
+	connections, leases := sql.OpenDB(newConnector(conn)), sql.OpenDB(newConnector(conn))
 	leases.SetMaxOpenConns(leaseConnections)
 	leases.SetConnMaxLifetime(maxConnectionAge)
 	connections.SetMaxOpenConns(cmp.Or(cfg.Connections, defaultConnections))
@@ -138,9 +137,6 @@ func parsePostgres(cfg Postgres) (*pgx.ConnConfig, error) {
 		conn.ConnectTimeout = connectTimeout
 	}
 	conn.DialFunc = dial
-	// One message to the server for each statement, and nothing that a connection remembers.
-	conn.DefaultQueryExecMode = pgx.QueryExecModeExec
-	conn.StatementCacheCapacity, conn.DescriptionCacheCapacity = 0, 0
 	if conn.RuntimeParams["application_name"] == "" {
 		conn.RuntimeParams["application_name"] = "hortus"
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,15 +22,59 @@ func portOf(c *pgx.ConnConfig) string { return strconv.Itoa(int(c.Port)) }
 
 // connector makes connections to a server whose values are those of SQLite: text keeps every byte, although text of Postgres
 // is Unicode without the character 0, what is true is 1, and an empty blob is read as nil.
-type connector struct{ driver.Connector }
+//
+// Each statement is one message to the server. The server parses and plans it once for each connection. Behind a pooler, where
+// the next transaction may have another connection of the server, it does so each time, and a connection remembers nothing.
+type connector struct {
+	direct, pooled driver.Connector
+	pooler         *atomic.Bool // if one was found
+}
+
+func newConnector(cfg *pgx.ConnConfig) connector {
+	direct, pooled := cfg.Copy(), cfg.Copy()
+	direct.DefaultQueryExecMode, direct.StatementCacheCapacity = pgx.QueryExecModeCacheStatement, preparedStatements
+	pooled.DefaultQueryExecMode, pooled.StatementCacheCapacity = pgx.QueryExecModeExec, 0
+	direct.DescriptionCacheCapacity, pooled.DescriptionCacheCapacity = 0, 0
+	return connector{direct: stdlib.GetConnector(*direct), pooled: stdlib.GetConnector(*pooled), pooler: new(atomic.Bool)}
+}
+
+// preparedStatements bounds what the server keeps for a connection. Those that run often are fewer; of the others, which are
+// made of conditions, the ones that ran last are kept.
+const preparedStatements = 100
 
 // Connect implements driver.Connector.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	inner, err := c.Connector.Connect(ctx)
+	if !c.pooler.Load() {
+		direct, err := c.direct.Connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		alone, err := isDirect(ctx, direct.(*stdlib.Conn).Conn())
+		if alone {
+			return conn{direct.(*stdlib.Conn)}, nil
+		}
+		direct.Close()
+		if err != nil {
+			return nil, err
+		}
+		c.pooler.Store(true)
+	}
+	pooled, err := c.pooled.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return conn{inner.(*stdlib.Conn)}, nil
+	return conn{pooled.(*stdlib.Conn)}, nil
+}
+
+// Driver implements driver.Connector.
+func (c connector) Driver() driver.Driver { return c.direct.Driver() }
+
+// isDirect reports whether a connection is one of the server, by the process that serves it: a pooler gives its clients
+// numbers of its own, since it passes on which statement is to be canceled.
+func isDirect(ctx context.Context, c *pgx.Conn) (bool, error) {
+	var process uint32
+	err := c.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&process)
+	return err == nil && process == c.PgConn().PID(), err
 }
 
 type conn struct{ *stdlib.Conn }

@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"hortus.dev/api"
 	"hortus.dev/internal/store"
 	"hortus.dev/test/postgrestest"
 	"hortus.dev/test/storetest"
@@ -78,4 +80,44 @@ func TestPooler(t *testing.T) {
 	server := postgrestest.Start(t)
 	name := server.Database(t)
 	storetest.Run(t, emptied(server, name, server.Pooler(t)(name), aheadFile))
+}
+
+// TestPreparedStatements: the server parses a statement once for each connection, unless a pooler is between. A change of the tables,
+// by a newer daemon, does not end it.
+func TestPreparedStatements(t *testing.T) {
+	server := postgrestest.Start(t)
+	for name, tt := range map[string]struct {
+		url  func(database string) string
+		want bool
+	}{
+		"direct":        {func(database string) string { return server.URL(postgrestest.User, database) }, true},
+		"with a pooler": {server.Pooler(t), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			database := server.Database(t)
+			openServer(t, tt.url(database)) // the next one meets what it left in the connections of a pooler
+			db := openServer(t, tt.url(database))
+			db.write.SetMaxOpenConns(1)
+			insert := func() {
+				t.Helper()
+				if err := db.InsertSandbox(ctx, api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, CreatedAt: time.Now()}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			insert()
+			var n int
+			if err := db.read.QueryRowContext(ctx, `SELECT count(*) FROM pg_prepared_statements WHERE statement = $1`, db.insertSandbox.text).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			if got := n == 1; got != tt.want {
+				t.Errorf("%d prepared statements insert a sandbox", n)
+			}
+			server.Exec(t, database, "ALTER TABLE sandbox ADD COLUMN later TEXT DEFAULT 'x'")
+			insert()
+			if all, err := db.ListSandboxes(ctx, true); err != nil || len(all) != 2 {
+				t.Errorf("%d sandboxes, %v", len(all), err)
+			}
+		})
+	}
 }
