@@ -1,11 +1,12 @@
 package postgrestest
 
 import (
-	"bytes"
 	"errors"
 	"net"
 	"net/url"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -21,11 +22,12 @@ type Proxy struct {
 	conns   map[net.Conn]bool
 	held    chan struct{} // closed on Release; nil if nothing is held
 	rule    *Loss
-	waiting int // pieces that are held
+	texts   map[string]string // of prepared statements, by their names
+	waiting int               // pieces that are held
 	closed  bool
 }
 
-// Loss loses a message, once: the first one of a client that has Text. With Answer the server gets it and its answer is lost, otherwise the
+// Loss loses a message, once: the first one of a client that has Text, or runs a prepared statement that has it. With Answer the server gets it and its answer is lost, otherwise the
 // server does not get it. The connection ends, and Done is closed, when the message or its answer is lost.
 type Loss struct {
 	Text   string
@@ -48,7 +50,7 @@ func (s *Server) Proxy(t testing.TB) *Proxy {
 // ProxyAt is Proxy with a listener.
 func (s *Server) ProxyAt(t testing.TB, l net.Listener) *Proxy {
 	t.Helper()
-	p := &Proxy{listener: l, target: s, conns: map[net.Conn]bool{}}
+	p := &Proxy{listener: l, target: s, conns: map[net.Conn]bool{}, texts: map[string]string{}}
 	p.joined.Go(p.accept)
 	t.Cleanup(func() {
 		p.mu.Lock()
@@ -201,13 +203,24 @@ func (p *Proxy) serve(client net.Conn) {
 	back.Wait()
 }
 
+// preparedName is the name of a prepared statement, which pgx makes of its text.
+var preparedName = regexp.MustCompile(`stmtcache_[0-9a-f]+`)
+
 var errLost = errors.New("lost")
 
 // loses returns the loss that a message is, once.
 func (p *Proxy) loses(b []byte) *Loss {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.rule == nil || !bytes.Contains(b, []byte(p.rule.Text)) {
+	text := string(b)
+	if name := preparedName.FindString(text); name != "" {
+		if text[0] == 'P' { // the statement is prepared, and runs when the server has answered
+			p.texts[name] = text
+			return nil
+		}
+		text += p.texts[name]
+	}
+	if p.rule == nil || !strings.Contains(text, p.rule.Text) {
 		return nil
 	}
 	l := p.rule
