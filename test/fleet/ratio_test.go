@@ -87,10 +87,15 @@ func TestRatios(t *testing.T) {
 	}
 	median, slow := at(disk)
 	t.Logf("a wait for the disk: %v, p99 %v", median, slow)
+	sqlite, _ := at(rows[0].create)
 	for i, r := range rows[1:] {
 		floor, slow := at(r.floor)
 		create, _ := at(r.create)
-		t.Logf("%s: one row %v, p99 %v; a create is %.2f of that", names[i+1], floor, slow, float64(create)/float64(floor))
+		extra := float64(create-sqlite) / float64(floor)
+		t.Logf("%s: one row %v, p99 %v; a create takes %.2f of that more than with SQLite", names[i+1], floor, slow, extra)
+		if extra > 3 {
+			t.Errorf("a create waits for the database more than once with %s", names[i+1])
+		}
 	}
 	const command = "command in a running sandbox"
 	for what, of := range map[string]func(row) []time.Duration{
