@@ -205,6 +205,12 @@ func TestTakers(t *testing.T) {
 			t.Errorf("%+v: %d nodes", c, n)
 		}
 	}
+	for range 20 {
+		takers(api.CreateSandbox{}, false)
+	}
+	if !a.Room(ctx, forward.Need{Memory: 8 << 30}) {
+		t.Error("a question counts as something that was placed")
+	}
 }
 
 // TestCommands: what hortus fleet does.

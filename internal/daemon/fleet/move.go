@@ -293,7 +293,7 @@ func (f *Fleet) order(nodes []store.Node, s api.Sandbox) (out []store.Node) {
 	for _, n := range nodes {
 		all = append(all, placed(n))
 	}
-	for _, p := range f.placer.Order(all, placement.Need{Memory: s.Limits.MemoryBytes, Isolation: s.Isolation, Template: s.Template}) {
+	for _, p := range f.placer.Place(all, placement.Need{Memory: s.Limits.MemoryBytes, Isolation: s.Isolation, Template: s.Template}) {
 		i := slices.IndexFunc(nodes, func(n store.Node) bool { return n.ID == p.ID })
 		out = append(out, nodes[i])
 	}

@@ -121,8 +121,13 @@ func (f *Fleet) NameOf(ctx context.Context, owner api.OwnerID) string {
 // maxOwners bounds the runs whose nodes are remembered.
 const maxOwners = 10_000
 
-// Choose lists the nodes for a new thing, the best first; see forward.Config.
+// Choose lists the nodes for a new thing, the best first, and counts it for that one; see forward.Config.
 func (f *Fleet) Choose(ctx context.Context, n forward.Need) ([]forward.Node, error) {
+	return f.choose(ctx, n, f.placer.Place)
+}
+
+// choose lists the nodes for a new thing in the order of placement.
+func (f *Fleet) choose(ctx context.Context, n forward.Need, order func([]placement.Node, placement.Need) []placement.Node) ([]forward.Node, error) {
 	self := forward.Node{ID: f.cfg.Node, Name: f.cfg.Name, Address: f.cfg.Address}
 	if n.Here {
 		return []forward.Node{self}, nil
@@ -147,7 +152,7 @@ func (f *Fleet) Choose(ctx context.Context, n forward.Need) ([]forward.Node, err
 		return nil, e
 	}
 	var out []forward.Node
-	for _, x := range f.placer.Order(ready, placement.Need{Memory: n.Memory, Isolation: n.Isolation, Template: n.Template}) {
+	for _, x := range order(ready, placement.Need{Memory: n.Memory, Isolation: n.Isolation, Template: n.Template}) {
 		i := slices.IndexFunc(nodes, func(s store.Node) bool { return s.ID == x.ID })
 		out = append(out, nodeAt(nodes[i]))
 	}
@@ -172,7 +177,7 @@ func (f *Fleet) Room(ctx context.Context, n forward.Need) bool {
 			continue
 		}
 		if p := placed(x); f.placer.Free(p) >= n.Memory {
-			f.placer.Order([]placement.Node{p}, placement.Need{Memory: n.Memory}) // it is counted there, so that not all that wait here go at once
+			f.placer.Place([]placement.Node{p}, placement.Need{Memory: n.Memory}) // it is counted there, so that not all that wait here go at once
 			return true
 		}
 	}

@@ -75,11 +75,27 @@ func (p *Placer) Free(x Node) int64 {
 	return x.MemoryBudget - x.MemoryPromised - p.since(x).memory
 }
 
-// Order returns the nodes for a new thing in the order in which to ask them, and counts the thing for the first one. Nodes that are known not to
-// have the isolation come last.
+// Place is Order, and counts the thing for the first node.
+func (p *Placer) Place(nodes []Node, n Need) []Node {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.order(nodes, n)
+	if len(all) > 0 {
+		x := p.since(all[0])
+		p.placed[all[0].ID] = placed{all[0].At, x.memory + cmp.Or(n.Memory, usual), x.count + 1}
+	}
+	return all
+}
+
+// Order returns the nodes for a new thing in the order in which to ask them. Nodes that are known not to have the isolation come last.
 func (p *Placer) Order(nodes []Node, n Need) []Node {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.order(nodes, n)
+}
+
+// order is Order. The caller holds the lock.
+func (p *Placer) order(nodes []Node, n Need) []Node {
 	n.Memory = cmp.Or(n.Memory, usual)
 	all := slices.Clone(nodes)
 	p.shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -96,10 +112,6 @@ func (p *Placer) Order(nodes []Node, n Need) []Node {
 	first := min(choices, len(all))
 	slices.SortStableFunc(all[:first], better)
 	slices.SortStableFunc(all[first:], better)
-	if len(all) > 0 {
-		x := p.since(all[0])
-		p.placed[all[0].ID] = placed{all[0].At, x.memory + n.Memory, x.count + 1}
-	}
 	return all
 }
 

@@ -72,13 +72,14 @@ func TestPlacedCounts(t *testing.T) {
 	nodes := []placement.Node{node("a", 60*gib), node("b", 60*gib)}
 	count := map[string]int{}
 	for range 20 {
-		count[string(p.Order(nodes, placement.Need{Memory: 2 * gib})[0].ID)]++
+		count[string(p.Place(nodes, placement.Need{Memory: 2 * gib})[0].ID)]++
+		p.Order(nodes, placement.Need{Memory: 8 * gib}) // places nothing
 	}
 	if count["a"] != 10 || count["b"] != 10 {
 		t.Errorf("%v", count)
 	}
 	nodes[0].At = at.Add(time.Second)
-	if got := names(p.Order(nodes, placement.Need{Memory: 2 * gib})); got != "a b" {
+	if got := names(p.Place(nodes, placement.Need{Memory: 2 * gib})); got != "a b" {
 		t.Errorf("after new figures of a: %q", got)
 	}
 	if nodes[0].ID != "a" || !slices.IsSortedFunc(nodes, func(x, y placement.Node) int { return strings.Compare(string(x.ID), string(y.ID)) }) {
@@ -94,7 +95,7 @@ func TestSpread(t *testing.T) {
 	}
 	count := map[api.NodeID]int{}
 	for range 2000 { // by doors that do not know of each other
-		count[placement.New(nil).Order(nodes, placement.Need{})[0].ID]++
+		count[placement.New(nil).Place(nodes, placement.Need{})[0].ID]++
 	}
 	for id, n := range count {
 		if n > 600 { // the best node alone would get 2000, a fair part is 100
