@@ -15,7 +15,8 @@ const HostPrograms = "host-"
 
 // NodeCapacity is what a node has and promised, as of its last renewal.
 type NodeCapacity struct {
-	// MemoryBudget is the memory that can be promised to sandboxes, MemoryPromised what is, in bytes.
+	// MemoryBudget is the memory that can be promised to sandboxes, MemoryPromised what is, in bytes. MemoryBudget is 0 if sandboxes are not on the node unless a
+	// request says so: a cluster or a service has their memory.
 	MemoryBudget   int64 `json:"memoryBudget,omitempty"`
 	MemoryPromised int64 `json:"memoryPromised,omitempty"`
 	// CPUs counts processors, Load the threads that use or wait for one, averaged over a minute.

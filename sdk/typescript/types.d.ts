@@ -1238,6 +1238,7 @@ export interface FleetNode {
   name: string;
   silentMs: number;
   state: string;
+  unreached?: string;
 }
 
 export interface ForgeReport {

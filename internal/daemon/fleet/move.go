@@ -279,9 +279,9 @@ func lacks(n store.Node, needs []string) string {
 		switch {
 		case slices.Contains(n.Capacity.Restores, need):
 		case strings.HasPrefix(need, api.HostPrograms):
-			return "shows sandboxes other programs: a sandbox of the host template moves between machines and builds that are alike, one of an image between all"
+			return "has other files in its template host, as each machine has: sandboxes of an image move"
 		default:
-			return "has another build of the backend, or another processor"
+			return "has another build of Hortus, or another processor"
 		}
 	}
 	return ""

@@ -1657,6 +1657,7 @@ FleetNode = TypedDict(
         "name": 'str',
         "silentMs": 'int',
         "state": 'str',
+        "unreached": 'NotRequired[str]',
     },
 )
 
