@@ -27,6 +27,8 @@ type NodeCapacity struct {
 	Sandboxes int  `json:"sandboxes"`
 	Waiting   int  `json:"waiting,omitempty"`
 	Full      bool `json:"full,omitempty"`
+	// DiskFull is true if the disk of its data directory has no space for a task, a workspace or a snapshot.
+	DiskFull bool `json:"diskFull,omitempty"`
 	// Tasks counts those that run.
 	Tasks int `json:"tasks,omitempty"`
 	// Isolations are the backends that can start sandboxes. Templates are names of templates and images, 200 at most.

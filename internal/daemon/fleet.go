@@ -81,8 +81,9 @@ func (s *System) openFleet(ctx context.Context) error {
 		}
 	}
 	var mover fleet.Mover
+	archive := ""
 	if s.archive != nil {
-		mover = s.sandboxes.Mover
+		mover, archive = s.sandboxes.Mover, s.archive.Blobs.String()
 	}
 	if s.joining != nil {
 		s.joining()
@@ -97,7 +98,7 @@ func (s *System) openFleet(ctx context.Context) error {
 			return s.snapshots.Template(ctx, account, name)
 		},
 		Capacity: func(context.Context) api.NodeCapacity { return s.capacity(isolations) },
-		Mover:    mover, Resume: s.resumeAnywhere,
+		Mover:    mover, Archive: archive, Resume: s.resumeAnywhere,
 		Reach: func(ctx context.Context, to forward.Node) error {
 			return s.forwarder.Ask(ctx, to, http.MethodGet, "/v1/info")
 		},
@@ -242,7 +243,7 @@ func (s *System) capacity(isolations []string) api.NodeCapacity {
 	g := s.gate.State()
 	out := api.NodeCapacity{
 		MemoryBudget: g.MemoryBudget, MemoryPromised: g.Memory, CPUs: runtime.NumCPU(), Load: load(), Sandboxes: g.Sandboxes, Waiting: g.Waiting, Full: g.Full,
-		Tasks: s.tasks.Running(), Isolations: isolations, Version: version.Describe().Version,
+		DiskFull: s.space.Short(0) != "", Tasks: s.tasks.Running(), Isolations: isolations, Version: version.Describe().Version,
 	}
 	if slices.ContainsFunc(s.backends, func(b sandbox.Backend) bool {
 		return b.Name() == s.cfg.Usual.Isolation && b.Capabilities().Remote

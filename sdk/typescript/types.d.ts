@@ -1570,6 +1570,7 @@ export interface Models {
 
 export interface NodeCapacity {
   cpus?: number;
+  diskFull?: boolean;
   full?: boolean;
   isolations?: string[];
   load?: number;

@@ -91,7 +91,7 @@ func showNodes(a *app.App, f admin.Fleet) error {
 	for _, n := range f.Nodes {
 		if n.Unreached != "" {
 			a.Note("%s cannot be reached from here, at %s: %s", human.Sanitize(n.Name), human.Sanitize(n.Address), human.Sanitize(n.Unreached))
-			a.Note("  next: correct fleet.address (HORTUS_FLEET_ADDRESS) of %s, the name that it has here, or the firewall", human.Sanitize(n.Name))
+			a.Note("  next: start its daemon if that has ended; otherwise correct fleet.address (HORTUS_FLEET_ADDRESS) of %s, the name that it has here, or the firewall", human.Sanitize(n.Name))
 		}
 	}
 	return nil
@@ -105,6 +105,8 @@ func stateOf(n admin.FleetNode) string {
 		return "gone"
 	case n.Unreached != "":
 		return state + ", unreachable"
+	case n.Capacity.DiskFull:
+		return state + ", disk full"
 	}
 	return state
 }

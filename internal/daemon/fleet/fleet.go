@@ -57,6 +57,8 @@ type Config struct {
 	Kill     func(ctx context.Context, id api.SandboxID) error
 	// Mover moves sandboxes of this node; nil if it has no archive from which other nodes resume them.
 	Mover Mover
+	// Archive is the address of that archive: nodes with another one cannot resume what this one moves.
+	Archive string
 	// Reach asks another node whether it answers.
 	Reach func(ctx context.Context, to forward.Node) error
 	// Resume resumes a sandbox on the node that has it. Moved stores in the events of a sandbox that it was moved to a node.

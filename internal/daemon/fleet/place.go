@@ -173,7 +173,7 @@ func (f *Fleet) Room(ctx context.Context, n forward.Need) bool {
 	}
 	for _, x := range nodes {
 		c := x.Capacity
-		if x.ID == f.cfg.Node || x.State != api.NodeReady || gone(x) || c.Full || n.Isolation != "" && !slices.Contains(c.Isolations, n.Isolation) {
+		if x.ID == f.cfg.Node || x.State != api.NodeReady || gone(x) || c.Full || c.DiskFull || n.Isolation != "" && !slices.Contains(c.Isolations, n.Isolation) {
 			continue
 		}
 		if p := placed(x); f.placer.Free(p) >= n.Memory {
@@ -189,7 +189,7 @@ func placed(n store.Node) placement.Node {
 	c := n.Capacity
 	return placement.Node{
 		ID: n.ID, At: n.BeatAt, MemoryBudget: c.MemoryBudget, MemoryPromised: c.MemoryPromised, CPUs: float64(c.CPUs), Load: c.Load,
-		Waiting: c.Waiting, Isolations: c.Isolations, Templates: c.Templates,
+		Waiting: c.Waiting, DiskFull: c.DiskFull, Isolations: c.Isolations, Templates: c.Templates,
 	}
 }
 

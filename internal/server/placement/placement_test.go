@@ -58,6 +58,7 @@ func TestOrder(t *testing.T) {
 		"the isolation before all": {[]placement.Node{node("a", 60*gib, isolations("container")), node("b", gib, isolations("container", "gvisor"))}, placement.Need{Isolation: "gvisor"}, "b a"},
 		"an isolation not told":    {[]placement.Node{node("a", 60*gib), node("b", gib, isolations("gvisor"))}, placement.Need{Isolation: "gvisor"}, "a b"},
 		"what can ever hold it":    {[]placement.Node{node("a", 60*gib), node("b", gib, func(n *placement.Node) { n.MemoryBudget *= 4 })}, placement.Need{Memory: 100 * gib}, "b a"},
+		"a full disk after all":    {[]placement.Node{node("a", 60*gib, func(n *placement.Node) { n.DiskFull = true }), node("b", 60*gib), node("c", 60*gib), node("d", gib)}, placement.Need{}, "b c d a"},
 		"without figures":          {[]placement.Node{{ID: "a"}, {ID: "b"}}, placement.Need{}, "a b"},
 	} {
 		if got := names(placement.New(still).Order(tt.nodes, tt.need)); got != tt.want {

@@ -2106,6 +2106,7 @@ NodeCapacity = TypedDict(
     "NodeCapacity",
     {
         "cpus": 'NotRequired[int]',
+        "diskFull": 'NotRequired[bool]',
         "full": 'NotRequired[bool]',
         "isolations": 'NotRequired[List[str]]',
         "load": 'NotRequired[float]',
