@@ -15,7 +15,8 @@ const HostPrograms = "host-"
 
 // NodeCapacity is what a node has and promised, as of its last renewal.
 type NodeCapacity struct {
-	// MemoryBudget is the memory that can be promised to sandboxes, MemoryPromised what is, in bytes.
+	// MemoryBudget is the memory that can be promised to sandboxes, MemoryPromised what is, in bytes. MemoryBudget is 0 if sandboxes are not on the node unless a
+	// request says so: a cluster or a service has their memory.
 	MemoryBudget   int64 `json:"memoryBudget,omitempty"`
 	MemoryPromised int64 `json:"memoryPromised,omitempty"`
 	// CPUs counts processors, Load the threads that use or wait for one, averaged over a minute.
@@ -26,6 +27,8 @@ type NodeCapacity struct {
 	Sandboxes int  `json:"sandboxes"`
 	Waiting   int  `json:"waiting,omitempty"`
 	Full      bool `json:"full,omitempty"`
+	// DiskFull is true if the disk of its data directory has no space for a task, a workspace or a snapshot.
+	DiskFull bool `json:"diskFull,omitempty"`
 	// Tasks counts those that run.
 	Tasks int `json:"tasks,omitempty"`
 	// Isolations are the backends that can start sandboxes. Templates are names of templates and images, 200 at most.

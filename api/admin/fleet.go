@@ -25,6 +25,8 @@ type FleetNode struct {
 	State   api.NodeState `json:"state"`
 	// Gone is true if its lease has ended.
 	Gone bool `json:"gone,omitempty"`
+	// Unreached is why the node that answers cannot reach it, in a list of nodes; empty if it can, or if the node is gone.
+	Unreached string `json:"unreached,omitempty"`
 	// BeatAt is when it renewed its lease, and SilentMS the time since then, by the clock of the database.
 	BeatAt   time.Time        `json:"beatAt"`
 	SilentMS int64            `json:"silentMs"`

@@ -100,7 +100,7 @@ func main() {
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
 	env := app.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
-		Catalogue: offline.Catalogue, ModelAtHand: modelAtHand, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun, Probe: probeProgram, InstallPython: wasm.InstallPython, InstallKernel: installKernel,
+		Catalogue: offline.Catalogue, ModelAtHand: modelAtHand, Inspect: datadir.Inspect, Remove: datadir.Remove, AwaitStop: launch.AwaitStop, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun, Probe: probeProgram, InstallPython: wasm.InstallPython, InstallKernel: installKernel,
 		MigrateStore: func(ctx context.Context, opt app.MigrateOptions) (string, error) {
 			return daemon.MigrateStore(ctx, daemon.MigrateOptions(opt))
 		},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"hortus.dev/internal/platform/secretfile"
 	"hortus.dev/internal/platform/service"
 	"hortus.dev/internal/platform/version"
+	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/quota"
 	"hortus.dev/internal/server/access"
 	"hortus.dev/internal/server/forward"
@@ -79,8 +81,9 @@ func (s *System) openFleet(ctx context.Context) error {
 		}
 	}
 	var mover fleet.Mover
+	archive := ""
 	if s.archive != nil {
-		mover = s.sandboxes.Mover
+		mover, archive = s.sandboxes.Mover, s.archive.Blobs.String()
 	}
 	if s.joining != nil {
 		s.joining()
@@ -95,7 +98,10 @@ func (s *System) openFleet(ctx context.Context) error {
 			return s.snapshots.Template(ctx, account, name)
 		},
 		Capacity: func(context.Context) api.NodeCapacity { return s.capacity(isolations) },
-		Mover:    mover, Resume: s.resumeAnywhere,
+		Mover:    mover, Archive: archive, Resume: s.resumeAnywhere,
+		Reach: func(ctx context.Context, to forward.Node) error {
+			return s.forwarder.Ask(ctx, to, http.MethodGet, "/v1/info")
+		},
 		Moved: func(id api.SandboxID, from, to string) {
 			s.facts().Append(context.WithoutCancel(ctx), api.Stream{Kind: api.StreamSandbox, ID: string(id)}, api.EventSandboxState,
 				api.SandboxStateEvent{State: api.SandboxPaused, Reason: "moved from node " + from + " to node " + to})
@@ -237,7 +243,12 @@ func (s *System) capacity(isolations []string) api.NodeCapacity {
 	g := s.gate.State()
 	out := api.NodeCapacity{
 		MemoryBudget: g.MemoryBudget, MemoryPromised: g.Memory, CPUs: runtime.NumCPU(), Load: load(), Sandboxes: g.Sandboxes, Waiting: g.Waiting, Full: g.Full,
-		Tasks: s.tasks.Running(), Isolations: isolations, Version: version.Describe().Version,
+		DiskFull: s.space.Short(0) != "", Tasks: s.tasks.Running(), Isolations: isolations, Version: version.Describe().Version,
+	}
+	if slices.ContainsFunc(s.backends, func(b sandbox.Backend) bool {
+		return b.Name() == s.cfg.Usual.Isolation && b.Capabilities().Remote
+	}) {
+		out.MemoryBudget = 0
 	}
 	if s.images != nil {
 		for _, image := range s.images.List() {

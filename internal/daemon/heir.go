@@ -2,12 +2,15 @@ package daemon
 
 import (
 	"context"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/daemon/fleet"
 	"hortus.dev/internal/daemon/takeover"
+	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/ownership"
 )
 
@@ -17,7 +20,7 @@ func (s *System) inherited(ctx context.Context, others *ownership.Others) (func(
 	if s.node == "" {
 		return others.Ended, nil
 	}
-	if err := s.claimNode(ctx); err != nil {
+	if err := s.claimNode(ctx, others); err != nil {
 		return nil, err
 	}
 	// No node is found silent here: after an outage of the database, all seem to be.
@@ -35,8 +38,11 @@ func (s *System) inherited(ctx context.Context, others *ownership.Others) (func(
 
 // claimNode has the row of this node, if there is one, be of this run while it starts, and renews its lease until it joins. Otherwise nobody
 // would see that it died meanwhile, with what it took over from the earlier run.
-func (s *System) claimNode(ctx context.Context) error {
+func (s *System) claimNode(ctx context.Context, others *ownership.Others) error {
 	n, err := s.db.Node(ctx, s.node)
+	if err == nil {
+		err = s.awaitCopy(ctx, n, slices.Concat(others.Alive, others.Silent))
+	}
 	if api.KindOf(err) == api.KindNotFound {
 		return nil
 	}
@@ -68,6 +74,35 @@ func (s *System) claimNode(ctx context.Context) error {
 		renewing.Wait()
 	})
 	s.onClose(func(context.Context) error { s.joining(); return nil })
+	return nil
+}
+
+// awaitCopy waits until the lease of this node has ended if a run has it that had another host or another directory, as after a move of the disk. KindConflict if that run
+// renews the lease: it uses a copy of this data directory, and what it has is not here.
+func (s *System) awaitCopy(ctx context.Context, n store.Node, alive []store.Owner) error {
+	i := slices.IndexFunc(alive, func(o store.Owner) bool { return o.ID == n.Owner })
+	if i < 0 {
+		return nil
+	}
+	run := alive[i]
+	s.log.Info("waiting until the lease of the earlier run of this node ends", "host", run.Host, "directory", filepath.Dir(run.LockPath))
+	tick := time.NewTicker(fleet.Lease / 20)
+	defer tick.Stop()
+	for was := n.BeatAt; n.Silence <= fleet.Lease; {
+		if n.Owner != run.ID || n.BeatAt.After(was) {
+			return api.Errorf(api.KindConflict, "data directory %s is a copy of that of node %s, which a daemon on host %s uses (%s)", s.dir, n.Name, run.Host, filepath.Dir(run.LockPath)).
+				WithHint("start this daemon with an empty --data-dir and the same store.key-file: it becomes a node of its own. To move the node, stop the other daemon first")
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		var err error
+		if n, err = s.db.Node(ctx, n.ID); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -1238,6 +1238,7 @@ export interface FleetNode {
   name: string;
   silentMs: number;
   state: string;
+  unreached?: string;
 }
 
 export interface ForgeReport {
@@ -1569,6 +1570,7 @@ export interface Models {
 
 export interface NodeCapacity {
   cpus?: number;
+  diskFull?: boolean;
   full?: boolean;
   isolations?: string[];
   load?: number;

@@ -367,6 +367,11 @@ func TestStrangers(t *testing.T) {
 		status, body := call(t, "POST", other.URL+"/v1/sandboxes/"+string(s.ID())+"/execs", `{"args":["true"]}`, "X-API-Key", k.Secret)
 		return status == http.StatusBadGateway && strings.Contains(body, "does not answer")
 	})
+	for _, x := range world.Must(other.Client.FleetNodes(ctx))(t).Nodes {
+		if x.ID == n.ID && !strings.Contains(x.Unreached, "in the place of node") {
+			t.Errorf("the list of nodes says that node %s can be reached: %q", x.Name, x.Unreached)
+		}
+	}
 	spy.Close()
 	if h, ok := <-heard; ok {
 		t.Errorf("a request was sent to a stranger: %q", h)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"hortus.dev/api"
 	"hortus.dev/internal/backend/remote"
 )
 
@@ -83,6 +84,14 @@ func TestNoCluster(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "no cluster is configured") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	missing := api.Ability{Reason: "no cluster is configured", Fix: "set kubernetes.namespace"}
+	b, err := remote.New(remote.Config{Service: s, Dir: t.TempDir(), Missing: missing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := b.Probe(t.Context()).Has(api.CapStart); ok || got.Reason != missing.Reason || got.Fix != missing.Fix {
+		t.Errorf("the report: %+v", got)
 	}
 }
 

@@ -139,6 +139,9 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 		r.Abilities = append(r.Abilities, a)
 	}
 	for _, own := range b.cfg.Service.Abilities() {
+		if own.Capability == api.CapStart && !start.OK {
+			continue
+		}
 		i := slices.IndexFunc(r.Abilities, func(a api.Ability) bool { return a.Capability == own.Capability })
 		own.OK = own.OK && (own.Capability != api.CapNoNetwork || !b.cfg.Internet)
 		r.Abilities[i] = own

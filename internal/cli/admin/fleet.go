@@ -75,18 +75,40 @@ func showNodes(a *app.App, f admin.Fleet) error {
 		if address == "" {
 			address = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%s of %s\t%.1f of %d\t%s ago\t%s\n", name, address, stateOf(n), c.Sandboxes, c.Tasks, c.Waiting,
-			human.Size(c.MemoryPromised), human.Size(c.MemoryBudget), c.Load, c.CPUs, (time.Duration(n.SilentMS) * time.Millisecond).Round(time.Second), human.Sanitize(c.Version))
+		memory := human.Size(c.MemoryPromised)
+		if c.MemoryBudget > 0 { // 0 if its sandboxes are not on this machine
+			memory += " of " + human.Size(c.MemoryBudget)
+		}
+		has := fmt.Sprintf("%d\t%d\t%d\t%s\t%.1f of %d", c.Sandboxes, c.Tasks, c.Waiting, memory, c.Load, c.CPUs)
+		if n.Gone { // others have taken over what it reported last
+			has = "-\t-\t-\t-\t-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s ago\t%s\n", name, address, stateOf(n), has, (time.Duration(n.SilentMS) * time.Millisecond).Round(time.Second), human.Sanitize(c.Version))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, n := range f.Nodes {
+		if n.Unreached != "" {
+			a.Note("%s cannot be reached from here, at %s: %s", human.Sanitize(n.Name), human.Sanitize(n.Address), human.Sanitize(n.Unreached))
+			a.Note("  next: start its daemon if that has ended; otherwise correct fleet.address (HORTUS_FLEET_ADDRESS) of %s, the name that it has here, or the firewall", human.Sanitize(n.Name))
+		}
+	}
+	return nil
 }
 
-// stateOf is the state of a node in a word: gone if its lease has ended.
+// stateOf is the state of a node: gone if its lease has ended.
 func stateOf(n admin.FleetNode) string {
-	if n.Gone {
+	state := human.Sanitize(string(n.State))
+	switch {
+	case n.Gone:
 		return "gone"
+	case n.Unreached != "":
+		return state + ", unreachable"
+	case n.Capacity.DiskFull:
+		return state + ", disk full"
 	}
-	return human.Sanitize(string(n.State))
+	return state
 }
 
 type fleetDrainCmd struct {

@@ -99,9 +99,13 @@ type stopCmd struct {
 	Keep  bool `help:"Leave sandboxes and their commands running; the next daemon takes them over."`
 }
 
-// Run stops the daemon that runs; none is no error.
+// Run stops the daemon that runs, and waits until it has ended; none is no error.
 func (s *stopCmd) Run(ctx app.Context, a *app.App) error {
+	var info admin.DaemonInfo
 	c, err := a.RunningClient(ctx)
+	if err == nil {
+		info, err = c.Info(ctx)
+	}
 	switch {
 	case err == nil && s.Keep:
 		err = c.StopKeeping(ctx, s.Force)
@@ -115,12 +119,22 @@ func (s *stopCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
+	if stopped && !a.Flags.JSON {
+		a.Note("stopping")
+	}
+	if stopped && a.Env.AwaitStop != nil {
+		dir, err := a.DataDir()
+		if err == nil {
+			err = a.Env.AwaitStop(ctx, dir, info.PID)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if a.Flags.JSON {
 		return a.JSON(map[string]bool{"stopped": stopped})
 	}
-	if stopped {
-		a.Note("stopping")
-	} else {
+	if !stopped {
 		a.Note("no daemon runs")
 	}
 	return nil

@@ -41,6 +41,8 @@ type Env struct {
 	// what is ours. Nil where no daemon can run.
 	Inspect func(dir string) (ours, foreign []string, err error)
 	Remove  func(ctx context.Context, dir string) error
+	// AwaitStop waits until a daemon that was stopped, with a process ID, no longer uses a data directory. Nil where no daemon can run.
+	AwaitStop func(ctx context.Context, dir string, pid int) error
 	// MigrateStore copies the rows of a data directory to the Postgres database with an address, or to the one in the
 	// configuration if it is empty. It reports the rows of each table that were copied, and then that they were
 	// verified. Nil where no daemon can run.

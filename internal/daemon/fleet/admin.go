@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"hortus.dev/api"
@@ -26,7 +27,10 @@ func (f *Fleet) Init(ctx context.Context) (admin.Fleet, error) {
 	return f.Nodes(ctx)
 }
 
-// Nodes lists the nodes.
+// reachTimeout bounds the question whether another node answers.
+const reachTimeout = 5 * time.Second
+
+// Nodes lists the nodes, and asks each whether it answers: a name that leads nowhere is found here, and not by the first request for something of that node.
 func (f *Fleet) Nodes(ctx context.Context) (out admin.Fleet, err error) {
 	_, err = f.cfg.Rows.SharedValue(ctx, authorityName)
 	if out.Initialized = err == nil; err != nil && api.KindOf(err) != api.KindNotFound {
@@ -34,10 +38,22 @@ func (f *Fleet) Nodes(ctx context.Context) (out admin.Fleet, err error) {
 	}
 	out.Self = f.cfg.Node
 	nodes, err := f.all(ctx, true)
-	out.Nodes = []admin.FleetNode{}
-	for _, n := range nodes {
-		out.Nodes = append(out.Nodes, view(n))
+	out.Nodes = make([]admin.FleetNode, len(nodes))
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	var asked sync.WaitGroup
+	for i, n := range nodes {
+		out.Nodes[i] = view(n)
+		if !out.Initialized || n.ID == f.cfg.Node || gone(n) {
+			continue
+		}
+		asked.Go(func() {
+			if err := f.cfg.Reach(ctx, nodeAt(n)); err != nil {
+				out.Nodes[i].Unreached = err.Error()
+			}
+		})
 	}
+	asked.Wait()
 	return out, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/server/forward"
 	"hortus.dev/internal/server/peer"
 	"hortus.dev/internal/server/placement"
 	"hortus.dev/internal/store"
@@ -56,6 +57,10 @@ type Config struct {
 	Kill     func(ctx context.Context, id api.SandboxID) error
 	// Mover moves sandboxes of this node; nil if it has no archive from which other nodes resume them.
 	Mover Mover
+	// Archive is the address of that archive: nodes with another one cannot resume what this one moves.
+	Archive string
+	// Reach asks another node whether it answers.
+	Reach func(ctx context.Context, to forward.Node) error
 	// Resume resumes a sandbox on the node that has it. Moved stores in the events of a sandbox that it was moved to a node.
 	Resume func(ctx context.Context, id api.SandboxID) error
 	Moved  func(id api.SandboxID, from, to string)
@@ -100,10 +105,20 @@ type Fleet struct {
 	owners map[api.OwnerID]api.NodeID
 }
 
-// Join stores the row of this node and begins to renew its lease. KindExists if another node has its name.
+// Join stores the row of this node and begins to renew its lease. KindExists if another node has its name or its address.
 func Join(ctx context.Context, cfg Config) (*Fleet, error) {
 	begun := time.Now()
-	err := cfg.Rows.PutNode(ctx, store.Node{ID: cfg.Node, Name: cfg.Name, Owner: cfg.Owner, Address: cfg.Address, State: api.NodeReady, Capacity: cfg.Capacity(ctx)})
+	others, err := cfg.Rows.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range others {
+		if n.ID != cfg.Node && n.Address == cfg.Address && !gone(n) {
+			return nil, api.Errorf(api.KindExists, "another node of the fleet, %s, has the address %s", n.Name, cfg.Address).
+				WithHint("set fleet.address (HORTUS_FLEET_ADDRESS) to HOST:PORT at which other nodes reach this one; if %s has ended, wait %s", n.Name, Lease)
+		}
+	}
+	err = cfg.Rows.PutNode(ctx, store.Node{ID: cfg.Node, Name: cfg.Name, Owner: cfg.Owner, Address: cfg.Address, State: api.NodeReady, Capacity: cfg.Capacity(ctx)})
 	if api.KindOf(err) == api.KindExists {
 		return nil, api.Errorf(api.KindExists, "another node of the fleet has the name %s", cfg.Name).
 			WithHint("set fleet.name, or remove the other one if it is gone: hortus fleet rm %s", cfg.Name)

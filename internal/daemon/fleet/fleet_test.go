@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -35,7 +36,13 @@ func join(t *testing.T, db *database.DB, name, address string, set ...func(*flee
 		},
 		Capacity: func(context.Context) api.NodeCapacity { return api.NodeCapacity{MemoryBudget: 8 << 30} },
 		Kill:     func(context.Context, api.SandboxID) error { return nil },
-		Lost:     func(err error) { t.Error(err) },
+		Reach: func(_ context.Context, to forward.Node) error {
+			if to.Address == "10.0.0.9:7071" {
+				return errors.New("nobody is there")
+			}
+			return nil
+		},
+		Lost: func(err error) { t.Error(err) },
 	}
 	for _, set := range set {
 		set(&cfg)
@@ -205,6 +212,12 @@ func TestTakers(t *testing.T) {
 			t.Errorf("%+v: %d nodes", c, n)
 		}
 	}
+	for range 20 {
+		takers(api.CreateSandbox{}, false)
+	}
+	if !a.Room(ctx, forward.Need{Memory: 8 << 30}) {
+		t.Error("a question counts as something that was placed")
+	}
 }
 
 // TestCommands: what hortus fleet does.
@@ -225,8 +238,22 @@ func TestCommands(t *testing.T) {
 	if _, err := b.Identity().Client(ctx, a.id); err != nil {
 		t.Error(err)
 	}
+	join(t, db, "away", "10.0.0.9:7071")
+	join(t, db, "deaf", "")
+	if f, err := a.Nodes(ctx); err != nil || len(f.Nodes) != 4 {
+		t.Errorf("%+v, %v", f, err)
+	} else {
+		for _, n := range f.Nodes {
+			if want := map[string]string{"away": "nobody is there"}[n.Name]; n.Unreached != want {
+				t.Errorf("node %s: %q, want %q", n.Name, n.Unreached, want)
+			}
+		}
+	}
 	if _, err := fleet.Join(ctx, fleet.Config{Node: api.NewNodeID(), Owner: a.run, Name: "b", Rows: db, Capacity: func(context.Context) api.NodeCapacity { return api.NodeCapacity{} }}); api.KindOf(err) != api.KindExists {
 		t.Errorf("a second b: %v", err)
+	}
+	if _, err := fleet.Join(ctx, fleet.Config{Node: api.NewNodeID(), Owner: a.run, Name: "d", Address: "10.0.0.2:7071", Rows: db, Capacity: func(context.Context) api.NodeCapacity { return api.NodeCapacity{} }}); api.KindOf(err) != api.KindExists || !strings.Contains(api.HintOf(err), "fleet.address") {
+		t.Errorf("a second 10.0.0.2:7071: %v", err)
 	}
 	for _, name := range []string{"a", "b"} {
 		if _, err := a.Remove(ctx, name); api.KindOf(err) != api.KindConflict {
@@ -239,8 +266,10 @@ func TestCommands(t *testing.T) {
 	if out, err := b.Drain(ctx, "b", admin.DrainNode{}); err != nil || out.Node.State != api.NodeDraining || !b.Draining() {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if _, err := b.Drain(ctx, "a", admin.DrainNode{}); err != nil {
-		t.Error(err)
+	for _, name := range []string{"a", "away"} {
+		if _, err := b.Drain(ctx, name, admin.DrainNode{}); err != nil {
+			t.Error(err)
+		}
 	}
 	if _, err := b.Choose(ctx, forward.Need{}); api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "draining") {
 		t.Errorf("all drain: %v", err)

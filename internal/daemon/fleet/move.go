@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"runtime"
@@ -231,7 +233,17 @@ func (f *Fleet) needs(ctx context.Context, s api.Sandbox) ([]string, error) {
 	if err := f.worksFor(ctx, s); err != nil {
 		return nil, err
 	}
-	return f.cfg.Mover.Needs(ctx, s.ID)
+	needs, err := f.cfg.Mover.Needs(ctx, s.ID)
+	return append(needs, f.archive()), err
+}
+
+// inArchive begins what Restores has of the archive of a node.
+const inArchive = "archive-"
+
+// archive is what Restores has of the archive of this node: a digest, because an address may have names that others need not see.
+func (f *Fleet) archive() string {
+	sum := sha256.Sum256([]byte(f.cfg.Archive))
+	return inArchive + hex.EncodeToString(sum[:8])
 }
 
 // targets returns the nodes that can continue a sandbox of this one, or why there is none.
@@ -253,6 +265,8 @@ func (f *Fleet) targets(ctx context.Context, s api.Sandbox, needs []string) ([]s
 			misfits = append(misfits, fmt.Sprintf("%s has no archive, or has just started", n.Name))
 		case missing != "":
 			misfits = append(misfits, n.Name+" "+missing)
+		case n.Capacity.DiskFull:
+			misfits = append(misfits, n.Name+" has a full disk")
 		case (s.State != api.SandboxPaused || s.Moving) && free < s.Limits.MemoryBytes:
 			misfits = append(misfits, fmt.Sprintf("%s has %d MiB of memory free, %d MiB are needed", n.Name, max(free, 0)>>20, s.Limits.MemoryBytes>>20))
 		default:
@@ -278,10 +292,12 @@ func lacks(n store.Node, needs []string) string {
 	for _, need := range needs {
 		switch {
 		case slices.Contains(n.Capacity.Restores, need):
+		case strings.HasPrefix(need, inArchive):
+			return "has another archive (daemon.layer-archive)"
 		case strings.HasPrefix(need, api.HostPrograms):
-			return "shows sandboxes other programs: a sandbox of the host template moves between machines and builds that are alike, one of an image between all"
+			return "has other files in its template host, as each machine has: sandboxes of an image move"
 		default:
-			return "has another build of the backend, or another processor"
+			return "has another build of Hortus, or another processor"
 		}
 	}
 	return ""
@@ -293,7 +309,7 @@ func (f *Fleet) order(nodes []store.Node, s api.Sandbox) (out []store.Node) {
 	for _, n := range nodes {
 		all = append(all, placed(n))
 	}
-	for _, p := range f.placer.Order(all, placement.Need{Memory: s.Limits.MemoryBytes, Isolation: s.Isolation, Template: s.Template}) {
+	for _, p := range f.placer.Place(all, placement.Need{Memory: s.Limits.MemoryBytes, Isolation: s.Isolation, Template: s.Template}) {
 		i := slices.IndexFunc(nodes, func(n store.Node) bool { return n.ID == p.ID })
 		out = append(out, nodes[i])
 	}
@@ -401,7 +417,7 @@ func (f *Fleet) Begin() {
 		defer tick.Stop()
 		for {
 			if f.cfg.Mover != nil {
-				all := f.cfg.Mover.Restores(m.ctx)
+				all := append(f.cfg.Mover.Restores(m.ctx), f.archive())
 				f.restores.Store(&all)
 			}
 			if err := f.Arrive(m.ctx); err != nil && m.ctx.Err() == nil {

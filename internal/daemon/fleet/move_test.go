@@ -132,7 +132,10 @@ func (p *pair) report(t *testing.T, c api.NodeCapacity) {
 }
 
 // able is what node b reports if it can take a sandbox.
-var able = api.NodeCapacity{MemoryBudget: 8 << 30, Restores: []string{"gvisor-1", "host-1"}}
+var able = api.NodeCapacity{MemoryBudget: 8 << 30, Restores: []string{"gvisor-1", "host-1", sameArchive}}
+
+// sameArchive is what a node reports whose Config names no archive.
+const sameArchive = "archive-e3b0c44298fc1c14"
 
 // sandbox inserts a row of node a.
 func (p *pair) sandbox(t *testing.T, change func(*api.Sandbox)) api.SandboxID {
@@ -279,8 +282,10 @@ func TestStays(t *testing.T) {
 		"no other node":           {capacity: able, drain: true, reason: "no other node is ready"},
 		"no capacity":             {capacity: api.NodeCapacity{MemoryBudget: 1 << 30, MemoryPromised: 1 << 29, Restores: able.Restores}, reason: "b has 512 MiB of memory free, 1024 MiB are needed"},
 		"no archive there":        {reason: "b has no archive, or has just started"},
-		"another build":           {capacity: api.NodeCapacity{Restores: []string{"gvisor-2", "host-1"}}, reason: "b has another build of the backend"},
-		"other programs":          {capacity: api.NodeCapacity{Restores: []string{"gvisor-1", "host-2"}}, reason: "b shows sandboxes other programs"},
+		"another build":           {capacity: api.NodeCapacity{Restores: []string{"gvisor-2", "host-1", sameArchive}}, reason: "b has another build of Hortus"},
+		"other programs":          {capacity: api.NodeCapacity{Restores: []string{"gvisor-1", "host-2", sameArchive}}, reason: "b has other files in its template host"},
+		"another archive":         {capacity: api.NodeCapacity{Restores: []string{"gvisor-1", "host-1", "archive-1"}}, reason: "b has another archive"},
+		"a full disk":             {capacity: api.NodeCapacity{Restores: able.Restores, DiskFull: true}, reason: "b has a full disk"},
 		"its own reason":          {capacity: able, needs: api.Errorf(api.KindUnsupported, "its workspace is on the disk of this node"), reason: "its workspace is on"},
 		"a task":                  {capacity: able, sandbox: func(s *api.Sandbox) { s.Task = works }, reason: "it works for task " + string(works)},
 		"a session":               {capacity: able, sandbox: func(s *api.Sandbox) { s.Task = session }, reason: "next turn of session talk"},

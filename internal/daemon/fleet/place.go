@@ -121,8 +121,13 @@ func (f *Fleet) NameOf(ctx context.Context, owner api.OwnerID) string {
 // maxOwners bounds the runs whose nodes are remembered.
 const maxOwners = 10_000
 
-// Choose lists the nodes for a new thing, the best first; see forward.Config.
+// Choose lists the nodes for a new thing, the best first, and counts it for that one; see forward.Config.
 func (f *Fleet) Choose(ctx context.Context, n forward.Need) ([]forward.Node, error) {
+	return f.choose(ctx, n, f.placer.Place)
+}
+
+// choose lists the nodes for a new thing in the order of placement.
+func (f *Fleet) choose(ctx context.Context, n forward.Need, order func([]placement.Node, placement.Need) []placement.Node) ([]forward.Node, error) {
 	self := forward.Node{ID: f.cfg.Node, Name: f.cfg.Name, Address: f.cfg.Address}
 	if n.Here {
 		return []forward.Node{self}, nil
@@ -147,7 +152,7 @@ func (f *Fleet) Choose(ctx context.Context, n forward.Need) ([]forward.Node, err
 		return nil, e
 	}
 	var out []forward.Node
-	for _, x := range f.placer.Order(ready, placement.Need{Memory: n.Memory, Isolation: n.Isolation, Template: n.Template}) {
+	for _, x := range order(ready, placement.Need{Memory: n.Memory, Isolation: n.Isolation, Template: n.Template}) {
 		i := slices.IndexFunc(nodes, func(s store.Node) bool { return s.ID == x.ID })
 		out = append(out, nodeAt(nodes[i]))
 	}
@@ -168,11 +173,11 @@ func (f *Fleet) Room(ctx context.Context, n forward.Need) bool {
 	}
 	for _, x := range nodes {
 		c := x.Capacity
-		if x.ID == f.cfg.Node || x.State != api.NodeReady || gone(x) || c.Full || n.Isolation != "" && !slices.Contains(c.Isolations, n.Isolation) {
+		if x.ID == f.cfg.Node || x.State != api.NodeReady || gone(x) || c.Full || c.DiskFull || n.Isolation != "" && !slices.Contains(c.Isolations, n.Isolation) {
 			continue
 		}
 		if p := placed(x); f.placer.Free(p) >= n.Memory {
-			f.placer.Order([]placement.Node{p}, placement.Need{Memory: n.Memory}) // it is counted there, so that not all that wait here go at once
+			f.placer.Place([]placement.Node{p}, placement.Need{Memory: n.Memory}) // it is counted there, so that not all that wait here go at once
 			return true
 		}
 	}
@@ -184,7 +189,7 @@ func placed(n store.Node) placement.Node {
 	c := n.Capacity
 	return placement.Node{
 		ID: n.ID, At: n.BeatAt, MemoryBudget: c.MemoryBudget, MemoryPromised: c.MemoryPromised, CPUs: float64(c.CPUs), Load: c.Load,
-		Waiting: c.Waiting, Isolations: c.Isolations, Templates: c.Templates,
+		Waiting: c.Waiting, DiskFull: c.DiskFull, Isolations: c.Isolations, Templates: c.Templates,
 	}
 }
 

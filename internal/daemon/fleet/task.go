@@ -7,6 +7,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
 	"hortus.dev/internal/server/forward"
+	"hortus.dev/internal/server/placement"
 	"hortus.dev/internal/store"
 )
 
@@ -17,7 +18,8 @@ func (f *Fleet) TakersOf(ctx context.Context, t api.Task, here bool) (out []stor
 		return nil, nil
 	}
 	s := t.Create.Sandbox
-	all, err := f.Choose(ctx, forward.Need{Account: t.Account, Kind: forward.Task, Template: s.Template, Isolation: s.Isolation, Memory: s.Limits.MemoryBytes})
+	// It is asked often until the task can stop: nothing is counted.
+	all, err := f.choose(ctx, forward.Need{Account: t.Account, Kind: forward.Task, Template: s.Template, Isolation: s.Isolation, Memory: s.Limits.MemoryBytes}, f.placer.Order)
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +47,7 @@ func (f *Fleet) HandOver(ctx context.Context, t api.Task, nodes []store.Node) (e
 			continue // it has ended meanwhile
 		}
 		if err == nil && n.ID != self.ID {
+			f.placer.Place([]placement.Node{placed(n)}, placement.Need{Memory: t.Create.Sandbox.Limits.MemoryBytes})
 			f.cfg.Logger.Info("a task continues on another node", "task", t.ID, "to", n.Name)
 			f.moves.mu.Lock()
 			defer f.moves.mu.Unlock()

@@ -172,16 +172,33 @@ func Displace(ctx context.Context, path string) error {
 	if err != nil && api.KindOf(err) != api.KindUnavailable {
 		return err
 	}
-	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
-		if datadir.LockIsFree(dir.Lock()) {
-			return nil
-		}
+	if awaitLock(ctx, dir, func() bool { return false }) != nil {
+		return api.Errorf(api.KindConflict, "the daemon of %s did not stop", dir).WithHint("its log is %s", dir.Log())
+	}
+	return nil
+}
+
+// AwaitStop waits until a daemon that was stopped no longer uses a data directory: nobody does, or another one.
+func AwaitStop(ctx context.Context, path string, pid int) error {
+	dir := datadir.Dir(path)
+	c := client.Unix(dir.Socket())
+	defer c.Close()
+	return awaitLock(ctx, dir, func() bool {
+		info, err := c.Info(ctx)
+		return err == nil && info.PID != pid
+	})
+}
+
+// awaitLock waits until nobody has the lock of a data directory, or until says so.
+func awaitLock(ctx context.Context, dir datadir.Dir, until func() bool) error {
+	for wait := 5 * time.Millisecond; !datadir.LockIsFree(dir.Lock()) && !until(); wait = min(2*wait, 100*time.Millisecond) {
 		select {
 		case <-ctx.Done():
-			return api.Errorf(api.KindConflict, "the daemon of %s did not stop", dir).WithHint("its log is %s", dir.Log())
+			return ctx.Err()
 		case <-time.After(wait):
 		}
 	}
+	return nil
 }
 
 // readyEnv is the variable with the descriptor on which a started daemon reports that it

@@ -241,9 +241,13 @@ func (c *Creator) insert(ctx context.Context, in *instance) error {
 	if err := c.table.register(in); err != nil {
 		return err
 	}
+	row := in.Row()
 	// If the caller disconnects, the row must be stored nevertheless.
-	if err := c.rows.InsertSandbox(context.WithoutCancel(ctx), in.Row()); err != nil {
+	if err := c.rows.InsertSandbox(context.WithoutCancel(ctx), row); err != nil {
 		c.table.remove(in)
+		if unavailable(err) {
+			c.table.spawn(func() { c.lifecycle.endUnconfirmed(row, "start failed: "+err.Error()) })
+		}
 		return err
 	}
 	in.stored = true

@@ -140,22 +140,41 @@ const storeAgain = 500 * time.Millisecond
 // storeEnd stores and announces the end of a sandbox that the database could not be reached for. When the manager closes before,
 // the next daemon finds the sandbox gone.
 func (c *lifecycle) storeEnd(in *instance, n note) {
+	err := c.storeLate(in.Store)
+	switch {
+	case err == nil:
+		in.told.Wait()
+		c.announce(in, n)
+	case !unavailable(err):
+		c.log.Error("cannot store sandbox record", "sandbox", in.id, "error", err)
+	}
+}
+
+// endUnconfirmed ends the row of a sandbox that did not start because the database did not confirm the row: it may be stored nevertheless, and nothing else would
+// end it as long as this daemon runs.
+func (c *lifecycle) endUnconfirmed(row api.Sandbox, reason string) {
+	row.State, row.EndedAt, row.Reason = api.SandboxEnded, c.now().UTC(), reason
+	err := c.storeLate(func(ctx context.Context) error { return c.rows.UpdateSandbox(ctx, row) })
+	switch {
+	case err == nil:
+		c.facts.append(row.ID, api.EventSandboxState, api.SandboxStateEvent{State: row.State, Reason: reason})
+	case !unavailable(err) && api.KindOf(err) != api.KindNotFound: // it is not stored
+		c.log.Error("cannot store sandbox record", "sandbox", row.ID, "error", err)
+	}
+}
+
+// storeLate calls store until the database can be reached, or the manager closes.
+func (c *lifecycle) storeLate(store func(context.Context) error) error {
 	again := time.NewTicker(storeAgain)
 	defer again.Stop()
 	for {
 		select {
 		case <-again.C:
 		case <-c.table.ctx.Done():
-			return
+			return api.Errorf(api.KindUnavailable, "%w", c.table.ctx.Err())
 		}
-		switch err := c.store(c.table.ctx, in); {
-		case err == nil:
-			in.told.Wait()
-			c.announce(in, n)
-			return
-		case !unavailable(err):
-			c.log.Error("cannot store sandbox record", "sandbox", in.id, "error", err)
-			return
+		if err := withoutCaller(c.table.ctx, store); !unavailable(err) {
+			return err
 		}
 	}
 }
@@ -166,9 +185,14 @@ const storeTimeout = 10 * time.Second
 
 // store stores a sandbox's row, whether or not the caller is still there.
 func (c *lifecycle) store(ctx context.Context, in *instance) error {
+	return withoutCaller(ctx, in.Store)
+}
+
+// withoutCaller calls what stores a row with a context that does not end with its caller.
+func withoutCaller(ctx context.Context, store func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	return in.Store(ctx)
+	return store(ctx)
 }
 
 // free kills a machine that has ended already, for what the host still holds of it.

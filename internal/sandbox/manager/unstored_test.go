@@ -125,6 +125,58 @@ func TestEndsWhileAway(t *testing.T) {
 	}
 }
 
+// doubtRows stores a new sandbox, or does not, and says in both cases that it is not known.
+type doubtRows struct {
+	awayRows
+	stores bool
+}
+
+func (d doubtRows) InsertSandbox(ctx context.Context, s api.Sandbox) error {
+	if d.stores {
+		if err := d.Rows.InsertSandbox(ctx, s); err != nil {
+			return err
+		}
+	}
+	return api.Errorf(api.KindUnavailable, "it is not known whether sandbox %s is stored", s.ID)
+}
+
+// TestUnconfirmed: a sandbox whose row was stored although the database did not confirm it is ended when the database can be reached. One that was not stored does not
+// appear.
+func TestUnconfirmed(t *testing.T) {
+	for _, stores := range []bool{true, false} {
+		w, ctx := newWorld(t), t.Context()
+		rows := doubtRows{awayRows{w.db, new(atomic.Bool), make(chan struct{}, 1)}, stores}
+		rows.away.Store(true)
+		m := manager.New(manager.Config{Owner: w.owner, Backends: []sandbox.Backend{w.backend}, Templates: templates{}, Rows: rows, Log: w.log})
+		if _, err := m.Creator.Create(ctx, api.CreateSandbox{Isolation: "process"}); api.KindOf(err) != api.KindUnavailable {
+			t.Errorf("create: %v", err)
+		}
+		<-rows.lost // the end is not stored
+		rows.away.Store(false)
+		if stores {
+			all, err := w.db.ListSandboxes(ctx, true)
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%+v, %v", all, err)
+			}
+			for e, err := range w.log.Follow(ctx, api.Stream{Kind: api.StreamSandbox, ID: string(all[0].ID)}, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.Type == api.EventSandboxState && strings.Contains(string(e.Data), `"ended"`) {
+					break
+				}
+			}
+		}
+		if err := m.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		all, err := w.db.ListSandboxes(ctx, true)
+		if err != nil || len(all) != map[bool]int{true: 1, false: 0}[stores] || stores && (all[0].State != api.SandboxEnded || all[0].EndedAt.IsZero()) {
+			t.Errorf("stored %v: %+v, %v", stores, all, err)
+		}
+	}
+}
+
 // TestUnstoredDoesNotRun refuses what it cannot store: neither a command nor a
 // sandbox begins without a record, and none is invented.
 func TestUnstoredDoesNotRun(t *testing.T) {

@@ -134,7 +134,11 @@ func (d *Server) elsewhere(w http.ResponseWriter, r *http.Request, t target) boo
 		preview.Page{Status: http.StatusBadGateway, Title: "The sandbox cannot be reached", Text: "The machine that has sandbox " + string(t.id) + " does not answer.",
 			Next: "This page reloads itself.", Reload: true}.Write(w)
 	default:
-		problem{Sandbox: t.id, Message: err.Error(), Code: http.StatusBadGateway}.write(w)
+		message := err.Error()
+		if hint := api.HintOf(err); hint != "" {
+			message += "; " + hint
+		}
+		problem{Sandbox: t.id, Message: message, Code: http.StatusBadGateway}.write(w)
 	}
 	return true
 }

@@ -278,6 +278,11 @@ func moved(a About) error {
 }
 
 func silent(a About, n Node) error {
+	if a.Kind == Machine {
+		e := api.Errorf(api.KindUnavailable, "node %s does not answer", n.Name).WithHint("hortus fleet ls says why it cannot be reached")
+		e.RetryAfterMS = retryLater
+		return e
+	}
 	e := api.Errorf(api.KindUnavailable, "%s %.64s is on node %s, which does not answer", a.Kind, a.ID, n.Name).
 		WithHint("tasks, plans and sessions continue on another node when its lease has ended, its running sandboxes are lost then; what is on its disk returns with the node: hortus fleet ls")
 	e.RetryAfterMS = retryLater

@@ -1,7 +1,7 @@
 // Package placement orders the nodes of a fleet for a new thing.
 //
 //	p := placement.New(nil)
-//	for _, n := range p.Order(nodes, placement.Need{Memory: 512 << 20, Template: "python"}) {
+//	for _, n := range p.Place(nodes, placement.Need{Memory: 512 << 20, Template: "python"}) {
 //		... // ask the first; the next one if it refuses
 //	}
 //

@@ -22,6 +22,8 @@ type Node struct {
 	CPUs, Load float64
 	// Waiting counts sandboxes that wait for capacity. Those that are being created are among the promises.
 	Waiting int
+	// DiskFull is true if it refuses what needs a file.
+	DiskFull bool
 	// Isolations are the backends that can start sandboxes, Templates the names of templates and images.
 	Isolations, Templates []string
 }
@@ -75,11 +77,27 @@ func (p *Placer) Free(x Node) int64 {
 	return x.MemoryBudget - x.MemoryPromised - p.since(x).memory
 }
 
-// Order returns the nodes for a new thing in the order in which to ask them, and counts the thing for the first one. Nodes that are known not to
-// have the isolation come last.
+// Place is Order, and counts the thing for the first node.
+func (p *Placer) Place(nodes []Node, n Need) []Node {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.order(nodes, n)
+	if len(all) > 0 {
+		x := p.since(all[0])
+		p.placed[all[0].ID] = placed{all[0].At, x.memory + cmp.Or(n.Memory, usual), x.count + 1}
+	}
+	return all
+}
+
+// Order returns the nodes for a new thing in the order in which to ask them. Nodes that are known not to have the isolation, or whose disk is full, come last.
 func (p *Placer) Order(nodes []Node, n Need) []Node {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.order(nodes, n)
+}
+
+// order is Order. The caller holds the lock.
+func (p *Placer) order(nodes []Node, n Need) []Node {
 	n.Memory = cmp.Or(n.Memory, usual)
 	all := slices.Clone(nodes)
 	p.shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -96,15 +114,14 @@ func (p *Placer) Order(nodes []Node, n Need) []Node {
 	first := min(choices, len(all))
 	slices.SortStableFunc(all[:first], better)
 	slices.SortStableFunc(all[first:], better)
-	if len(all) > 0 {
-		x := p.since(all[0])
-		p.placed[all[0].ID] = placed{all[0].At, x.memory + n.Memory, x.count + 1}
-	}
 	return all
 }
 
 // misses says how unlikely it is that a node can make the thing.
 func (p *Placer) misses(x Node, n Need) (points int) {
+	if x.DiskFull {
+		points += 8
+	}
 	if n.Isolation != "" && len(x.Isolations) > 0 && !slices.Contains(x.Isolations, n.Isolation) {
 		points += 4
 	}

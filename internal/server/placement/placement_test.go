@@ -58,6 +58,7 @@ func TestOrder(t *testing.T) {
 		"the isolation before all": {[]placement.Node{node("a", 60*gib, isolations("container")), node("b", gib, isolations("container", "gvisor"))}, placement.Need{Isolation: "gvisor"}, "b a"},
 		"an isolation not told":    {[]placement.Node{node("a", 60*gib), node("b", gib, isolations("gvisor"))}, placement.Need{Isolation: "gvisor"}, "a b"},
 		"what can ever hold it":    {[]placement.Node{node("a", 60*gib), node("b", gib, func(n *placement.Node) { n.MemoryBudget *= 4 })}, placement.Need{Memory: 100 * gib}, "b a"},
+		"a full disk after all":    {[]placement.Node{node("a", 60*gib, func(n *placement.Node) { n.DiskFull = true }), node("b", 60*gib), node("c", 60*gib), node("d", gib)}, placement.Need{}, "b c d a"},
 		"without figures":          {[]placement.Node{{ID: "a"}, {ID: "b"}}, placement.Need{}, "a b"},
 	} {
 		if got := names(placement.New(still).Order(tt.nodes, tt.need)); got != tt.want {
@@ -72,13 +73,14 @@ func TestPlacedCounts(t *testing.T) {
 	nodes := []placement.Node{node("a", 60*gib), node("b", 60*gib)}
 	count := map[string]int{}
 	for range 20 {
-		count[string(p.Order(nodes, placement.Need{Memory: 2 * gib})[0].ID)]++
+		count[string(p.Place(nodes, placement.Need{Memory: 2 * gib})[0].ID)]++
+		p.Order(nodes, placement.Need{Memory: 8 * gib}) // places nothing
 	}
 	if count["a"] != 10 || count["b"] != 10 {
 		t.Errorf("%v", count)
 	}
 	nodes[0].At = at.Add(time.Second)
-	if got := names(p.Order(nodes, placement.Need{Memory: 2 * gib})); got != "a b" {
+	if got := names(p.Place(nodes, placement.Need{Memory: 2 * gib})); got != "a b" {
 		t.Errorf("after new figures of a: %q", got)
 	}
 	if nodes[0].ID != "a" || !slices.IsSortedFunc(nodes, func(x, y placement.Node) int { return strings.Compare(string(x.ID), string(y.ID)) }) {
@@ -94,7 +96,7 @@ func TestSpread(t *testing.T) {
 	}
 	count := map[api.NodeID]int{}
 	for range 2000 { // by doors that do not know of each other
-		count[placement.New(nil).Order(nodes, placement.Need{})[0].ID]++
+		count[placement.New(nil).Place(nodes, placement.Need{})[0].ID]++
 	}
 	for id, n := range count {
 		if n > 600 { // the best node alone would get 2000, a fair part is 100

@@ -116,8 +116,12 @@ func wrapError(ctx context.Context, err error, format string, args ...any) *api.
 			return api.Errorf(api.KindUnavailable, "%s: the Postgres server did not answer, so that it is not known whether it was stored: %w", what, err).
 				WithHint("look whether it is there before you try again")
 		}
-		return api.Errorf(api.KindUnavailable, "%s: %w", what, err).
-			WithHint("the Postgres server is not available; retry when it is")
+		e := api.Errorf(api.KindUnavailable, "%s: %w", what, err)
+		var server *pgconn.PgError
+		if errors.As(err, &server) && server.Code == "53300" {
+			return e.WithHint("raise max_connections of the server, or the limit of the user: a daemon uses up to %d connections; or use PgBouncer in transaction mode", defaultConnections+leaseConnections)
+		}
+		return e.WithHint("the Postgres server is not available; retry when it is")
 	case closed:
 		return api.Errorf(api.KindUnavailable, "%s: the database is closed", what)
 	}

@@ -20,17 +20,19 @@ type outageWorld struct {
 	server *postgrestest.Server
 	proxy  *postgrestest.Proxy
 	owner  api.OwnerID
+	heir   api.OwnerID
 	box    api.Sandbox
 	now    time.Time
 }
 
 func newOutageWorld(t *testing.T, server *postgrestest.Server) *outageWorld {
 	t.Helper()
-	w := &outageWorld{server: server, proxy: server.Proxy(t), owner: api.NewOwnerID(), now: time.Now()}
+	w := &outageWorld{server: server, proxy: server.Proxy(t), owner: api.NewOwnerID(), heir: "heir", now: time.Now()}
 	w.DB = openServer(t, w.proxy.URL(server.Database(t)))
 	w.box = api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, CreatedAt: w.now}
 	ctx := t.Context()
 	must(t, w.InsertOwner(ctx, store.Owner{ID: w.owner, StartedAt: w.now}))
+	must(t, w.InsertOwner(ctx, store.Owner{ID: w.heir, StartedAt: w.now}))
 	must(t, w.InsertSandbox(ctx, w.box))
 	must(t, w.InsertRun(ctx, store.Run{ID: "r", Kind: "k", Owner: w.owner, CreatedAt: w.now}))
 	return w
@@ -66,6 +68,23 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// The rows that some of the writes change.
+func (w *outageWorld) once() store.Once {
+	return store.Once{Account: "team", Key: "k", Request: []byte("r"), CreatedAt: w.now, ExpiresAt: w.now.Add(time.Hour), Done: true, Answer: []byte("a")}
+}
+
+func (w *outageWorld) webhook() api.Webhook {
+	return api.Webhook{ID: "h", Account: "team", URL: "https://example.org/h", Events: []api.LifecycleType{"created"}, Enabled: true, CreatedAt: w.now}
+}
+
+func (w *outageWorld) session(doc string) store.Session {
+	return store.Session{ID: "c", Key: "talk", Account: "team", Owner: w.owner, CreatedAt: w.now, Doc: []byte(doc)}
+}
+
+func (w *outageWorld) plan(doc string) store.Plan {
+	return store.Plan{ID: "p", Repository: "r", Account: "team", Owner: w.owner, CreatedAt: w.now, Doc: []byte(doc)}
+}
+
 // writes are the writes of work that somebody waits for. Text is what the message has that is lost: the statement, or the commit of its transaction.
 var writes = []struct {
 	name, text string
@@ -73,49 +92,83 @@ var writes = []struct {
 	// have is what the rows have after one write.
 	query string
 	have  string
+	// before makes the row that is written; nil if there is none.
+	before func(ctx context.Context, w *outageWorld) error
 }{
 	{"sandbox", "INSERT INTO sandbox", func(ctx context.Context, w *outageWorld) error {
 		return w.InsertSandbox(ctx, api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxStarting, CreatedAt: w.now})
-	}, `SELECT count(*) FROM sandbox`, "2"},
+	}, `SELECT count(*) FROM sandbox`, "2", nil},
 	{"state of a sandbox", "UPDATE sandbox", func(ctx context.Context, w *outageWorld) error {
 		s := w.box
 		s.State, s.EndedAt = api.SandboxEnded, w.now
 		return w.UpdateSandbox(ctx, s)
-	}, `SELECT state FROM sandbox`, "ended"},
+	}, `SELECT state FROM sandbox`, "ended", nil},
 	{"command", "INSERT INTO exec", func(ctx context.Context, w *outageWorld) error {
 		return w.InsertExec(ctx, api.Exec{ID: api.NewExecID(), Sandbox: w.box.ID, State: api.ExecRunning, StartedAt: w.now})
-	}, `SELECT count(*) FROM exec`, "1"},
+	}, `SELECT count(*) FROM exec`, "1", nil},
 	{"event", "INSERT INTO event", func(ctx context.Context, w *outageWorld) error {
 		n, err := w.AppendEvent(ctx, stream, api.EventOutput, w.now, []byte(`{"a":1}`))
 		if err == nil && n != 1 {
 			err = errors.New("the event has a wrong number")
 		}
 		return err
-	}, `SELECT count(*) FROM event`, "1"},
+	}, `SELECT count(*) FROM event`, "1", nil},
 	{"event without data", "INSERT INTO event", func(ctx context.Context, w *outageWorld) error {
 		_, err := w.AppendEvent(ctx, stream, api.EventOutput, w.now, nil)
 		return err
-	}, `SELECT count(*) FROM event`, "1"},
+	}, `SELECT count(*) FROM event`, "1", nil},
 	{"task", "INSERT INTO task", func(ctx context.Context, w *outageWorld) error {
 		return w.InsertTask(ctx, api.Task{ID: api.NewTaskID(), State: api.TaskPending, CreatedAt: w.now})
-	}, `SELECT count(*) FROM task`, "1"},
+	}, `SELECT count(*) FROM task`, "1", nil},
 	{"begin of a step", "commit", func(ctx context.Context, w *outageWorld) error {
 		n, err := w.BeginStep(ctx, "r", w.owner, store.RunStep{Name: "s", StartedAt: w.now})
 		if err == nil && n != 1 {
 			err = errors.New("the first try is counted twice")
 		}
 		return err
-	}, `SELECT try FROM run_step`, "1"},
+	}, `SELECT try FROM run_step`, "1", nil},
 	{"end of a step", "commit", func(ctx context.Context, w *outageWorld) error {
 		return w.EndStep(ctx, "r", w.owner, store.RunStep{Name: "s", Result: []byte("x"), EndedAt: w.now})
-	}, `SELECT size FROM run`, "2"},
+	}, `SELECT size FROM run`, "2", func(ctx context.Context, w *outageWorld) error {
+		_, err := w.BeginStep(ctx, "r", w.owner, store.RunStep{Name: "s", StartedAt: w.now})
+		return err
+	}},
 	{"end of a run", "commit", func(ctx context.Context, w *outageWorld) error {
 		n, err := w.EndRun(ctx, "r", w.owner, store.RunEnd{At: w.now, Event: &api.Event{Stream: stream, Type: api.EventTaskFinished, At: w.now, Data: []byte("{}")}})
 		if err == nil && n != 1 {
 			err = errors.New("the event has a wrong number")
 		}
 		return err
-	}, `SELECT count(*) FROM event`, "1"},
+	}, `SELECT count(*) FROM event`, "1", nil},
+	{"answer under an idempotency key", "commit", func(ctx context.Context, w *outageWorld) error { return w.EndOnce(ctx, w.once()) }, `SELECT done FROM once`, "1",
+		func(ctx context.Context, w *outageWorld) error {
+			_, _, err := w.BeginOnce(ctx, w.once(), 9)
+			return err
+		}},
+	{"change of a webhook", "commit", func(ctx context.Context, w *outageWorld) error {
+		h := w.webhook()
+		h.Name = "new"
+		return w.UpdateWebhook(ctx, h, "")
+	}, `SELECT name FROM webhook`, "new", func(ctx context.Context, w *outageWorld) error { return w.InsertWebhook(ctx, w.webhook(), "s", 9) }},
+	{"removal of a webhook", "commit", func(ctx context.Context, w *outageWorld) error { return w.RemoveWebhook(ctx, "team", "h") }, `SELECT count(*) FROM webhook`, "0",
+		func(ctx context.Context, w *outageWorld) error { return w.InsertWebhook(ctx, w.webhook(), "s", 9) }},
+	{"plan that gets an owner", "commit", func(ctx context.Context, w *outageWorld) error {
+		p := w.plan(`{"a":1}`)
+		p.Owner = w.heir
+		p.Events = []api.Event{{Stream: api.Stream{Kind: "plan", ID: "p"}, Type: api.EventOutput, At: w.now, Data: []byte("{}")}}
+		return w.UpdatePlan(ctx, w.owner, p, store.PlanItem{N: 1, Doc: []byte("{}")})
+	}, `SELECT owner || ' ' || (SELECT count(*) FROM plan_item) || ' ' || (SELECT count(*) FROM event) FROM plan`, "heir 1 1",
+		func(ctx context.Context, w *outageWorld) error { return w.InsertPlan(ctx, w.plan("{}"), 9) }},
+	{"plan with an event", "commit", func(ctx context.Context, w *outageWorld) error {
+		p := w.plan(`{"a":1}`)
+		p.Events = []api.Event{{Stream: api.Stream{Kind: "plan", ID: "p"}, Type: api.EventOutput, At: w.now, Data: []byte("{}")}}
+		return w.UpdatePlan(ctx, w.owner, p, store.PlanItem{N: 1, Doc: []byte("{}")})
+	}, `SELECT count(*) FROM event`, "1", func(ctx context.Context, w *outageWorld) error { return w.InsertPlan(ctx, w.plan("{}"), 9) }},
+	{"session that is closed", "commit", func(ctx context.Context, w *outageWorld) error {
+		s := w.session(`{"a":1}`)
+		s.Closed, s.EndedAt = true, w.now
+		return w.UpdateSession(ctx, w.owner, s, store.SessionTurn{N: 1, Doc: []byte("{}")})
+	}, `SELECT closed + (SELECT count(*) FROM session_turn) FROM session`, "2", func(ctx context.Context, w *outageWorld) error { return w.InsertSession(ctx, w.session("{}"), 9) }},
 }
 
 // TestLostMessages loses a statement, or the answer to it: it is carried out once, and the caller gets its result.
@@ -126,9 +179,8 @@ func TestLostMessages(t *testing.T) {
 			t.Run(write.name+map[bool]string{false: "/statement", true: "/answer"}[answer], func(t *testing.T) {
 				t.Parallel()
 				ctx, w := t.Context(), newOutageWorld(t, server)
-				if write.name == "end of a step" {
-					_, err := w.BeginStep(ctx, "r", w.owner, store.RunStep{Name: "s", StartedAt: w.now})
-					must(t, err)
+				if write.before != nil {
+					must(t, write.before(ctx, w))
 				}
 				loss := &postgrestest.Loss{Text: write.text, Answer: answer}
 				w.proxy.Lose(loss)

@@ -218,17 +218,17 @@ func (db *DB) BeginOnce(ctx context.Context, o store.Once, most int) (have store
 
 // EndOnce implements store.Store.
 func (db *DB) EndOnce(ctx context.Context, o store.Once) error {
-	r, err := db.execRelieved(ctx, func() (sql.Result, error) {
-		return db.write.ExecContext(ctx, `UPDATE once SET done = 1, answer = $1 WHERE account = $2 AND key = $3 AND done = 0`,
-			o.Answer, o.Account, o.Key)
+	return db.sameTx(ctx, "key", func(tx *sql.Tx, doubt bool) error {
+		r, err := tx.ExecContext(ctx, `UPDATE once SET done = 1, answer = $1 WHERE account = $2 AND key = $3 AND (done = 0 OR $4 = 1 AND created_at = $5)`,
+			o.Answer, o.Account, o.Key, doubt, toMicros(o.CreatedAt))
+		if err != nil {
+			return wrapError(ctx, err, "store the answer under a key")
+		}
+		if !changed(r) {
+			return notFound("key", o.Key)
+		}
+		return nil
 	})
-	if err != nil {
-		return wrapError(ctx, err, "store the answer under a key")
-	}
-	if !changed(r) {
-		return notFound("key", o.Key)
-	}
-	return nil
 }
 
 // ForgetOnce implements store.Store.

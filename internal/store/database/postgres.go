@@ -209,7 +209,7 @@ func (db *DB) identify(ctx context.Context, keyFile string) error {
 		case err == nil:
 			if _, err := db.sealer.open(sealed, sealCheck); err != nil {
 				return api.Errorf(api.KindConflict, "%s: the key in %s is not the one that the secrets of this database are encrypted with", db.dialect.place, keyFile).
-					WithHint("copy the key file from the daemon that used this database first")
+					WithHint("copy hortus.db-key from the data directory of a daemon that uses this database, and name the copy in store.key-file (HORTUS_STORE_KEY_FILE)")
 			}
 		}
 		if err != nil {

@@ -95,24 +95,26 @@ func (db *DB) UpdateWebhook(ctx context.Context, w api.Webhook, secret string) e
 	if secret != "" {
 		sealed = db.sealer.seal([]byte(secret), webhookSecretOf(w.Account, w.ID))
 	}
-	return db.changeWebhook(ctx, w.ID, db.dialect.adapt(updateWebhookSQL), w.Account, w.ID, w.Name, w.URL, w.Enabled, events, sealed)
+	return db.changeWebhook(ctx, w.ID, false, db.dialect.adapt(updateWebhookSQL), w.Account, w.ID, w.Name, w.URL, w.Enabled, events, sealed)
 }
 
 // RemoveWebhook implements store.Store.
 func (db *DB) RemoveWebhook(ctx context.Context, account, id string) error {
-	return db.changeWebhook(ctx, id, `DELETE FROM webhook WHERE account = $1 AND id = $2`, account, id)
+	return db.changeWebhook(ctx, id, true, `DELETE FROM webhook WHERE account = $1 AND id = $2`, account, id)
 }
 
-// changeWebhook runs a statement that changes one webhook.
-func (db *DB) changeWebhook(ctx context.Context, id, query string, args ...any) error {
-	r, err := db.execRelieved(ctx, func() (sql.Result, error) { return db.write.ExecContext(ctx, query, args...) })
-	if err != nil {
-		return wrapError(ctx, err, "store webhook %.64q", id)
-	}
-	if !changed(r) {
-		return notFound("webhook", id)
-	}
-	return nil
+// changeWebhook runs a statement that changes one webhook, or removes it.
+func (db *DB) changeWebhook(ctx context.Context, id string, removes bool, query string, args ...any) error {
+	return db.sameTx(ctx, "webhook "+id, func(tx *sql.Tx, doubt bool) error {
+		r, err := tx.ExecContext(ctx, query, args...)
+		if err != nil {
+			return wrapError(ctx, err, "store webhook %.64q", id)
+		}
+		if !changed(r) && !(removes && doubt) {
+			return notFound("webhook", id)
+		}
+		return nil
+	})
 }
 
 // Webhook implements store.Store.

@@ -1657,6 +1657,7 @@ FleetNode = TypedDict(
         "name": 'str',
         "silentMs": 'int',
         "state": 'str',
+        "unreached": 'NotRequired[str]',
     },
 )
 
@@ -2105,6 +2106,7 @@ NodeCapacity = TypedDict(
     "NodeCapacity",
     {
         "cpus": 'NotRequired[int]',
+        "diskFull": 'NotRequired[bool]',
         "full": 'NotRequired[bool]',
         "isolations": 'NotRequired[List[str]]',
         "load": 'NotRequired[float]',
