@@ -59,8 +59,11 @@ func (f *Fleet) named(ctx context.Context, name string) (n store.Node, err error
 	return n, api.Errorf(api.KindNotFound, "unknown node %.64q", name).WithHint("hortus fleet ls lists the nodes")
 }
 
-// Drain has a node take nothing new. On the node itself its sandboxes are moved in the background from now on; force ends those that cannot be moved. The answer
-// says how far that is.
+// firstLook is how long an answer waits until work that can stop at once was handed over.
+const firstLook = 3 * time.Second
+
+// Drain has a node take nothing new. On the node itself its work and its sandboxes go to other nodes in the background from now on; force ends sandboxes that cannot be moved.
+// The answer says how far that is.
 func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (out admin.DrainedNode, err error) {
 	n, err := f.named(ctx, name)
 	if err == nil {
@@ -75,6 +78,9 @@ func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (ou
 	}
 	if _, err := f.all(ctx, true); err != nil { // this node's door knows it at once
 		return out, err
+	}
+	if here {
+		f.awaitLook(ctx, f.startMoves())
 	}
 	all, err := f.sandboxesOn(ctx, n.ID)
 	errs := []error{err}
@@ -95,11 +101,26 @@ func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (ou
 		out.Sandboxes = append(out.Sandboxes, s.ID)
 	}
 	if here {
-		f.startMoves()
-		out.Moves, out.Tasks = f.moves.list(all), f.moves.handedOver()
+		out.Moves = f.moves.list(all)
+		out.Work, err = f.listWork(ctx)
+		errs = append(errs, err)
 	}
 	out.Node = view(n)
 	return out, errors.Join(errs...)
+}
+
+// awaitLook waits for the first look, for a moment.
+func (f *Fleet) awaitLook(ctx context.Context, looked <-chan struct{}) {
+	if looked == nil {
+		return
+	}
+	late := time.NewTimer(firstLook)
+	defer late.Stop()
+	select {
+	case <-looked:
+	case <-late.C:
+	case <-ctx.Done():
+	}
 }
 
 // sandboxesOn lists the sandboxes of a node that have not ended.

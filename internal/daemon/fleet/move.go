@@ -31,8 +31,8 @@ const (
 
 // moves are what becomes of the sandboxes of this node since it drains.
 type moves struct {
-	ctx  context.Context // ends with Close
-	work sync.WaitGroup
+	ctx     context.Context // ends with Close
+	running sync.WaitGroup
 
 	mu sync.Mutex
 	// begun is true once other nodes can be asked; done is closed when the goroutine of startMoves has ended, and nil without one; stop ends it between two moves.
@@ -40,8 +40,10 @@ type moves struct {
 	done  chan struct{}
 	stop  chan struct{}
 	of    map[api.SandboxID]*move
-	// tasks were handed over.
-	tasks []admin.TaskMove
+	// looked is closed after the first look.
+	looked chan struct{}
+	// work was handed over.
+	work []admin.WorkMove
 }
 
 // start notes that a sandbox is being moved. It is false if another caller moves it.
@@ -98,28 +100,25 @@ func (m *moves) list(here []api.Sandbox) (out []admin.SandboxMove) {
 	return out
 }
 
-// handedOver returns the tasks that continue on other nodes.
-func (m *moves) handedOver() []admin.TaskMove {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.tasks)
-}
-
-// startMoves begins to move the sandboxes of this node, until the daemon ends, unless that has begun.
-func (f *Fleet) startMoves() {
+// startMoves begins to move what this node has, until the daemon ends, unless that has begun. The result is closed when work that can stop was handed over for the first
+// time; it is nil if nothing is moved.
+func (f *Fleet) startMoves() <-chan struct{} {
 	m := &f.moves
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.begun || m.done != nil || f.leaving.Load() || m.ctx.Err() != nil {
-		return
+		return m.looked
 	}
-	m.done, m.stop = make(chan struct{}), make(chan struct{})
-	done, stop := m.done, m.stop
-	m.work.Go(func() {
+	done, stop, first := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	m.done, m.stop, m.looked = done, stop, first
+	looked := sync.OnceFunc(func() { close(first) })
+	m.running.Go(func() {
 		defer close(done)
 		tick := time.NewTicker(movesEvery)
 		defer tick.Stop()
 		for {
+			f.handOver(m.ctx)
+			looked()
 			if err := f.moveAll(m.ctx, stop); err != nil && m.ctx.Err() == nil {
 				f.cfg.Logger.Warn("cannot look for sandboxes to move to other nodes; retrying", "error", err)
 			}
@@ -132,6 +131,7 @@ func (f *Fleet) startMoves() {
 			}
 		}
 	})
+	return first
 }
 
 // stopMoves ends what startMoves began, and waits until the moves under way are over, or ctx ends.
@@ -157,6 +157,7 @@ func (f *Fleet) Evacuate(ctx context.Context) (n int, err error) {
 	f.leaving.Store(true)
 	f.draining.Store(true)
 	f.stopMoves(ctx)
+	f.handOver(ctx)
 	err = f.moveAll(ctx, nil)
 	f.moves.mu.Lock()
 	defer f.moves.mu.Unlock()
@@ -314,7 +315,7 @@ func (f *Fleet) worksFor(ctx context.Context, s api.Sandbox) error {
 	case t.State != api.TaskDone:
 		return api.Errorf(api.KindUnsupported, "it works for task %s, and stays until that ends", t.ID)
 	case t.Session != "":
-		return api.Errorf(api.KindUnsupported, "it waits for the next turn of session %s", t.Session)
+		return api.Errorf(api.KindUnsupported, "it waits for the next turn of session %s, and ends when that goes to another node", t.Session)
 	}
 	return nil
 }
@@ -396,7 +397,7 @@ func (f *Fleet) Begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begun = true
-	m.work.Go(func() {
+	m.running.Go(func() {
 		tick := time.NewTicker(arrivalsEvery)
 		defer tick.Stop()
 		for {

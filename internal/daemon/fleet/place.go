@@ -48,11 +48,14 @@ func (f *Fleet) Locate(ctx context.Context, kind forward.Kind, id string, fresh 
 		return at, err
 	}
 	n, err := f.nodeOf(ctx, owner, fresh)
-	switch {
-	case err != nil:
+	if err != nil {
 		return at, err
-	case n.ID == f.cfg.Node: // an earlier run of this node
-		return forward.Location{Here: true}, nil
+	}
+	if kind == forward.Task || kind == forward.Session || kind == forward.Plan {
+		at.Away = !at.Ended && n.Owner != owner && n.ID != "" // the owner is no current run, or what one has handed over
+	}
+	if n.ID == f.cfg.Node {
+		return forward.Location{Here: true, Account: at.Account, Away: at.Away}, nil
 	}
 	at.Node, at.Silent = nodeAt(n), gone(n)
 	return at, nil

@@ -109,6 +109,8 @@ var writes = []struct {
 	{"end of a step", "commit", func(ctx context.Context, w *outageWorld) error {
 		return w.EndStep(ctx, "r", w.owner, store.RunStep{Name: "s", Result: []byte("x"), EndedAt: w.now})
 	}, `SELECT size FROM run`, "2"},
+	{"hand-over", "UPDATE run SET owner", handsOver, `SELECT count(*) FROM owner WHERE heir IS NOT NULL AND ended_at IS NOT NULL AND id = (SELECT owner FROM run)`, "1"},
+	{"end of a hand-over", "commit", handsOver, `SELECT count(*) FROM owner WHERE heir IS NOT NULL`, "1"},
 	{"end of a run", "commit", func(ctx context.Context, w *outageWorld) error {
 		n, err := w.EndRun(ctx, "r", w.owner, store.RunEnd{At: w.now, Event: &api.Event{Stream: stream, Type: api.EventTaskFinished, At: w.now, Data: []byte("{}")}})
 		if err == nil && n != 1 {
@@ -116,6 +118,11 @@ var writes = []struct {
 		}
 		return err
 	}, `SELECT count(*) FROM event`, "1"},
+}
+
+// handsOver gives a task to another owner.
+func handsOver(ctx context.Context, w *outageWorld) error {
+	return w.HandOver(ctx, store.Work{Tasks: []api.TaskID{"r"}}, w.owner, "heir")
 }
 
 // TestLostMessages loses a statement, or the answer to it: it is carried out once, and the caller gets its result.
@@ -129,6 +136,10 @@ func TestLostMessages(t *testing.T) {
 				if write.name == "end of a step" {
 					_, err := w.BeginStep(ctx, "r", w.owner, store.RunStep{Name: "s", StartedAt: w.now})
 					must(t, err)
+				}
+				if strings.Contains(write.name, "hand-over") {
+					must(t, w.InsertOwner(ctx, store.Owner{ID: "heir", StartedAt: w.now}))
+					must(t, w.InsertTask(ctx, api.Task{ID: "r", State: api.TaskRunning, Owner: w.owner, CreatedAt: w.now}))
 				}
 				loss := &postgrestest.Loss{Text: write.text, Answer: answer}
 				w.proxy.Lose(loss)

@@ -289,6 +289,12 @@ func (s *Service) pick(id api.SessionID, w *worker, stop context.CancelFunc) (p 
 			}
 			return nil
 		}
+		if o.State != words.Running && s.left(s.life, o) {
+			s.mu.Lock()
+			delete(s.workers, id)
+			s.mu.Unlock()
+			return nil
+		}
 		if err := s.files.makeDir(id); err != nil {
 			return err
 		}
