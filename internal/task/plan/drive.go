@@ -316,7 +316,7 @@ func (s *Service) canceled(ctx context.Context, o *openPlan, d *driver) error {
 		if api.KindOf(err) == api.KindNotFound {
 			return
 		}
-		if s.cfg.Elsewhere != nil && err != nil && t.ID != "" && t.State != api.TaskDone {
+		if s.cfg.Elsewhere != nil && t.ID != "" && t.State != api.TaskDone {
 			d.stop(id) // the node that gets the plan cancels it
 			stopped = true
 			return
