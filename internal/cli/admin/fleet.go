@@ -112,9 +112,9 @@ func (d *fleetDrainCmd) Run(ctx app.Context, a *app.App, c *client.Client) error
 		ended += out.Ended
 		out.Ended = ended
 		if !a.Flags.JSON {
-			if out.Busy() && !begun {
+			if !begun {
 				begun = true
-				a.Note("%s takes nothing new; moving what it has", human.Sanitize(out.Node.Name))
+				a.Note("%s takes nothing new%s", human.Sanitize(out.Node.Name), map[bool]string{true: "; moving what it has"}[out.Busy()])
 			}
 			if err := showMoves(a, shown, out.Moves); err != nil {
 				return err
@@ -219,11 +219,9 @@ func showDrained(a *app.App, out admin.DrainedNode) error {
 			stays[m.Sandbox] = true
 		}
 	}
-	if len(out.Moves) == 0 {
-		a.Note("%s takes nothing new", name)
-	}
-	if moved > 0 {
-		a.Note("moved: %s", sandboxes(moved))
+	gone, here := countWork(out.Work, true), countWork(out.Work, false)
+	if text := human.JoinNonEmpty("moved: ", append([]string{sandboxes(moved)}, gone.list()...)...); text != "" {
+		a.Note("%s", text)
 	}
 	if n := len(away); n > 2 {
 		slices.Sort(away)
@@ -240,33 +238,44 @@ func showDrained(a *app.App, out admin.DrainedNode) error {
 			return err
 		}
 	}
-	tasks, sessions, plans := out.Node.Capacity.Tasks, 0, 0
-	for _, m := range out.Work {
-		switch {
-		case m.State == admin.MoveDone:
-		case m.Session != "":
-			sessions++
-		case m.Plan != "":
-			plans++
-		}
-	}
+	here.tasks = out.Node.Capacity.Tasks // with turns and items
 	switch {
 	case out.Node.Gone && len(out.Sandboxes) > 0:
 		a.Note("the node is gone, with %s: hortus fleet rm %s", sandboxes(len(out.Sandboxes)), name)
 	case out.Node.Gone:
 		a.Note("the node is gone: hortus fleet rm %s", name)
-	case len(out.Sandboxes)+tasks+sessions+plans == 0:
+	case len(out.Sandboxes)+here.tasks+here.sessions+here.plans == 0:
 		a.Note("nothing is left on %s: stop its daemon, then: hortus fleet rm %s", name, name)
 	default:
-		a.Note("still on %s%s", name, human.JoinNonEmpty(": ", sandboxes(len(out.Sandboxes)), human.Count(tasks, "running task"), human.Count(sessions, "session"), human.Count(plans, "plan")))
-		if len(out.Sandboxes) > 0 {
-			a.Note("the node tries again while it drains; --wait 10m waits for that, --force ends what cannot be moved")
-		}
-		if out.Waits() {
-			a.Note("what continues on another node later does so while the node drains; --wait 10m waits for that")
+		a.Note("still on %s%s", name, human.JoinNonEmpty(": ", append([]string{sandboxes(len(out.Sandboxes))}, here.list()...)...))
+		if len(out.Sandboxes) > 0 || out.Waits() {
+			a.Note("the node tries again while it drains; --wait 10m waits for that%s", map[bool]string{true: ", --force ends the sandboxes"}[len(out.Sandboxes) > 0])
 		}
 	}
 	return nil
+}
+
+// workCount counts tasks, sessions and plans.
+type workCount struct{ tasks, sessions, plans int }
+
+// countWork counts those that continue on other nodes, or the others.
+func countWork(work []admin.WorkMove, moved bool) (n workCount) {
+	for _, m := range work {
+		switch {
+		case (m.State == admin.MoveDone) != moved:
+		case m.Session != "":
+			n.sessions++
+		case m.Plan != "":
+			n.plans++
+		default:
+			n.tasks++
+		}
+	}
+	return n
+}
+
+func (n workCount) list() []string {
+	return []string{human.Count(n.tasks, "task"), human.Count(n.sessions, "session"), human.Count(n.plans, "plan")}
 }
 
 // sandboxes counts sandboxes; it is empty for none.

@@ -315,7 +315,7 @@ func (f *Fleet) worksFor(ctx context.Context, s api.Sandbox) error {
 	case t.State != api.TaskDone:
 		return api.Errorf(api.KindUnsupported, "it works for task %s, and stays until that ends", t.ID)
 	case t.Session != "":
-		return api.Errorf(api.KindUnsupported, "it waits for the next turn of session %s, and ends when that goes to another node", t.Session)
+		return api.Errorf(api.KindUnsupported, "it waits for the next turn of session %s", t.Session)
 	}
 	return nil
 }

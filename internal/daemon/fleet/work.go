@@ -25,7 +25,7 @@ func (f *Fleet) Takers(ctx context.Context, c api.CreateTask, here bool) (out []
 	case !f.Draining():
 		return nil, api.Errorf(api.KindConflict, "node %s is in service", f.cfg.Name)
 	case here:
-		return nil, api.Errorf(api.KindUnsupported, "it needs files of this machine: its repository, its model or its recording")
+		return nil, api.Errorf(api.KindUnsupported, "its repository or its model is a path of this machine")
 	}
 	s := c.Sandbox
 	all, err := f.Choose(ctx, forward.Need{Account: s.Account, Kind: forward.Task, Template: s.Template, Isolation: s.Isolation, Memory: s.Limits.MemoryBytes})

@@ -326,7 +326,7 @@ func TestHandOverRefused(t *testing.T) {
 	}{
 		"not in the archive":         {words.Settings{}, func(o *others) { o.stored = "another copy" }, "its files are not in the archive"},
 		"no node takes it":           {words.Settings{}, func(o *others) { o.fails = errors.New("they have ended") }, "they have ended"},
-		"files of the machine":       {words.Settings{}, func(o *others) { o.stay = errors.New("it needs files of this machine") }, "it needs files of this machine"},
+		"files of the machine":       {words.Settings{}, func(o *others) { o.stay = errors.New("its repository is a path of this machine") }, "its repository is a path of this machine"},
 		"an agent that is a program": {words.Settings{Agent: "codex"}, nil, "its agent is a program, whose conversation is on this node"},
 	} {
 		t.Run(name, func(t *testing.T) {
