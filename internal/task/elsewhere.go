@@ -18,14 +18,14 @@ func stays(t api.Task, run *journal.Run) string {
 	case t.Create.Record != "":
 		return "it is recorded"
 	case !run.Records():
-		return "it is not recorded how far it is"
+		return "its steps are not recorded"
 	case t.Session != "":
 		return "it is a turn of session " + string(t.Session)
 	case r == nil:
 		return ""
 	case r.Best != nil:
 		return "it has several candidates"
-	case external(t.Create) != "":
+	case External(t.Create) != "":
 		return "its agent is a program"
 	case r.Item != nil && r.Item.Check != "":
 		return "it is a check of plan " + string(r.Item.Plan)

@@ -6,6 +6,7 @@ import (
 
 	"hortus.dev/api"
 	words "hortus.dev/api/session"
+	"hortus.dev/internal/task"
 )
 
 // Elsewhere are the other nodes of a fleet.
@@ -109,7 +110,7 @@ func (s *Service) give(ctx context.Context, o *openSession) (left, again bool) {
 
 // leaves returns nil if a session is to continue on another node, or else why it is not.
 func (s *Service) leaves(ctx context.Context, o *openSession) error {
-	if o.Settings.Agent != "" {
+	if task.External(o.like()) != "" {
 		return api.Errorf(api.KindUnsupported, "its agent is a program, whose conversation is on this node")
 	}
 	return s.cfg.Elsewhere.Leaves(ctx, o.Account, o.like())
@@ -118,7 +119,7 @@ func (s *Service) leaves(ctx context.Context, o *openSession) error {
 // like is a task such as the turns of a session are.
 func (o *openSession) like() api.CreateTask {
 	set := o.Settings
-	return api.CreateTask{Model: set.Model, Models: api.Models{Large: set.LargeModel}, Sandbox: set.Sandbox, Repo: &api.RepoTask{URL: set.Repository}}
+	return api.CreateTask{Model: set.Model, Models: api.Models{Large: set.LargeModel}, Sandbox: set.Sandbox, Repo: &api.RepoTask{URL: set.Repository, Agent: set.Agent}}
 }
 
 // own lists the sessions of this owner that are open, without their turns.

@@ -255,7 +255,7 @@ func (h *host) heard(want ...string) {
 func TestHandOverIdle(t *testing.T) {
 	h := newHost(t, openRows(t), &engine{tasks: map[api.TaskID]api.Task{}})
 	h.waits.warm = true
-	h.say("one", &words.Settings{})
+	h.say("one", &words.Settings{Agent: "hortus"})
 	h.answered(1)
 	if s := h.talk(); s.State != words.Warm {
 		t.Fatalf("the session is %s", s.State)
