@@ -268,9 +268,18 @@ func TestDrainMovesPlan(t *testing.T) {
 			t.Errorf("%s was asked %d times", id, n)
 		}
 	}
-	for _, it := range done.Items {
+	for i, it := range done.Items {
 		if len(it.Tries) != 1 {
 			t.Errorf("item %s had %d tries: %+v", it.ID, len(it.Tries), it.Tries)
+		}
+		resumed := 0
+		for _, e := range world.Must(p.lives.DB.ReadEvents(ctx, api.Stream{Kind: api.StreamTask, ID: string(it.Tries[0].Task)}, 0, 1000))(t) {
+			if e.Type == api.EventTaskResumed {
+				resumed++
+			}
+		}
+		if want := map[int]int{1: 1}[i]; resumed != want { // the second one stopped on the one node, and continued on the other one
+			t.Errorf("the task of item %s continued %d times", it.ID, resumed)
 		}
 	}
 	if text := gittest.Git(t, dir, "show", done.Delivered.Branch+":three.txt"); text != "one\none\nmore" {

@@ -87,8 +87,11 @@ func (f *Fleet) Drain(ctx context.Context, name string, req admin.DrainNode) (ou
 	out.Sandboxes = []api.SandboxID{}
 	for _, s := range all {
 		if here {
-			stays := f.judge(ctx, s).State == admin.MoveRefused
-			if stays && req.Force {
+			state := f.judge(ctx, s).State
+			if state == admin.MoveDone {
+				continue // it has gone since it was listed
+			}
+			if state == admin.MoveRefused && req.Force {
 				err := f.cfg.Kill(ctx, s.ID)
 				if err == nil || api.KindOf(err) == api.KindNotFound {
 					f.moves.drop(s.ID)

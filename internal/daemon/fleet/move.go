@@ -117,9 +117,7 @@ func (f *Fleet) startMoves() <-chan struct{} {
 		tick := time.NewTicker(movesEvery)
 		defer tick.Stop()
 		for {
-			f.handOver(m.ctx)
-			looked()
-			if err := f.moveAll(m.ctx, stop); err != nil && m.ctx.Err() == nil {
+			if err := f.look(m.ctx, stop, looked); err != nil && m.ctx.Err() == nil {
 				f.cfg.Logger.Warn("cannot look for sandboxes to move to other nodes; retrying", "error", err)
 			}
 			select {
@@ -157,8 +155,7 @@ func (f *Fleet) Evacuate(ctx context.Context) (n int, err error) {
 	f.leaving.Store(true)
 	f.draining.Store(true)
 	f.stopMoves(ctx)
-	f.handOver(ctx)
-	err = f.moveAll(ctx, nil)
+	err = f.look(ctx, nil, func() {})
 	f.moves.mu.Lock()
 	defer f.moves.mu.Unlock()
 	for _, x := range f.moves.of {
@@ -169,7 +166,20 @@ func (f *Fleet) Evacuate(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// moveAll moves once what can be moved, until stop is closed.
+// look moves once what can be moved, until stop is closed. It calls handed when the work that can stop has gone.
+func (f *Fleet) look(ctx context.Context, stop <-chan struct{}, handed func()) error {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() {
+		if f.cfg.Work != nil {
+			f.cfg.Work.HandOver(ctx)
+		}
+		handed()
+	})
+	return f.moveAll(ctx, stop)
+}
+
+// moveAll moves once the sandboxes that can be moved, until stop is closed.
 func (f *Fleet) moveAll(ctx context.Context, stop <-chan struct{}) error {
 	all, err := f.sandboxesOn(ctx, f.cfg.Node)
 	turns := make(chan struct{}, min(movesAtOnce, runtime.NumCPU()))
@@ -198,11 +208,16 @@ func (f *Fleet) moveAll(ctx context.Context, stop <-chan struct{}) error {
 	return err
 }
 
-// judge says what becomes of a sandbox of this node.
+// judge says what becomes of a sandbox that was of this node when it was listed.
 func (f *Fleet) judge(ctx context.Context, s api.Sandbox) move {
-	x := f.moves.set(s.ID, func(*move) {})
-	if x.State == admin.MoveRunning || x.State == admin.MoveRefused && time.Now().Before(x.again) {
-		return x
+	was := f.moves.set(s.ID, func(*move) {})
+	if was.State == admin.MoveRunning || was.State == admin.MoveRefused && time.Now().Before(was.again) {
+		return was
+	}
+	if was.State == admin.MoveDone { // unless it is here again
+		if row, err := f.cfg.Sandbox(ctx, s.ID); err != nil || row.Owner != f.cfg.Owner {
+			return was
+		}
 	}
 	needs, err := f.needs(ctx, s)
 	if err == nil {
@@ -210,7 +225,7 @@ func (f *Fleet) judge(ctx context.Context, s api.Sandbox) move {
 	}
 	return f.moves.set(s.ID, func(x *move) {
 		switch {
-		case x.State == admin.MoveRunning || x.State == admin.MoveDone && err != nil: // it is not here any more
+		case x.State == admin.MoveRunning || x.State == admin.MoveDone && (err != nil || was.State != admin.MoveDone): // it is not here any more
 		case err == nil:
 			*x = move{SandboxMove: admin.SandboxMove{Sandbox: s.ID, State: admin.MovePending}, failures: x.failures}
 		case api.KindOf(err) == api.KindConflict:
@@ -262,7 +277,7 @@ func (f *Fleet) targets(ctx context.Context, s api.Sandbox, needs []string) ([]s
 	}
 	switch {
 	case len(fit) == 0 && misfits == nil:
-		return nil, api.Errorf(api.KindUnavailable, "no other node is ready")
+		return nil, errNoNode()
 	case len(fit) == 0:
 		return nil, api.Errorf(api.KindUnavailable, "no other node can take it: %s", strings.Join(misfits, "; "))
 	}
@@ -288,13 +303,13 @@ func lacks(n store.Node, needs []string) string {
 	return ""
 }
 
-// order puts nodes in the order of placement, and counts a sandbox for the first one.
-func (f *Fleet) order(nodes []store.Node, s api.Sandbox) (out []store.Node) {
+// order puts nodes in the order of placement, and counts what is needed for the first one.
+func (f *Fleet) order(nodes []store.Node, need placement.Need) (out []store.Node) {
 	var all []placement.Node
 	for _, n := range nodes {
 		all = append(all, placed(n))
 	}
-	for _, p := range f.placer.Order(all, placement.Need{Memory: s.Limits.MemoryBytes, Isolation: s.Isolation, Template: s.Template}) {
+	for _, p := range f.placer.Order(all, need) {
 		i := slices.IndexFunc(nodes, func(n store.Node) bool { return n.ID == p.ID })
 		out = append(out, nodes[i])
 	}
@@ -337,7 +352,7 @@ func (f *Fleet) moveOne(ctx context.Context, s api.Sandbox) {
 		if err != nil {
 			return err
 		}
-		for _, n := range f.order(nodes, row) {
+		for _, n := range f.order(nodes, placement.Need{Memory: row.Limits.MemoryBytes, Isolation: row.Isolation, Template: row.Template}) {
 			to = n
 			if err = f.cfg.Rows.MoveSandbox(ctx, row, n.Owner); api.KindOf(err) != api.KindConflict {
 				return err

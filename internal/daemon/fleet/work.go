@@ -7,6 +7,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
 	"hortus.dev/internal/server/forward"
+	"hortus.dev/internal/server/placement"
 	"hortus.dev/internal/store"
 )
 
@@ -18,8 +19,8 @@ type Work interface {
 	List(ctx context.Context) ([]admin.WorkMove, error)
 }
 
-// Takers lists the nodes that work for such a request can continue on, the best first. They have the isolation and the template that it names. The error is why there
-// is none, or that this node does not drain. here is true for a request that refers to files of this machine.
+// Takers lists the nodes that work for such a request can continue on: they have the isolation and the template that it names. The error is why there is none, or that this
+// node does not drain. here is true for a request that refers to files of this machine.
 func (f *Fleet) Takers(ctx context.Context, c api.CreateTask, here bool) (out []store.Node, err error) {
 	switch {
 	case !f.Draining():
@@ -28,33 +29,48 @@ func (f *Fleet) Takers(ctx context.Context, c api.CreateTask, here bool) (out []
 		return nil, api.Errorf(api.KindUnsupported, "its repository or its model is a path of this machine")
 	}
 	s := c.Sandbox
-	all, err := f.Choose(ctx, forward.Need{Account: s.Account, Kind: forward.Task, Template: s.Template, Isolation: s.Isolation, Memory: s.Limits.MemoryBytes})
+	only, err := f.bound(ctx, forward.Need{Account: s.Account, Template: s.Template})
 	if err != nil {
 		return nil, err
 	}
-	for _, at := range all {
-		n, err := f.byID(ctx, at.ID)
-		if err == nil && n.ID != f.cfg.Node && (s.Isolation == "" || s.Isolation == api.AutoIsolation || slices.Contains(n.Capacity.Isolations, s.Isolation)) &&
-			(s.Template == "" || s.Template == api.HostTemplate || slices.Contains(n.Capacity.Templates, s.Template)) {
+	nodes, err := f.all(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	ready := false
+	for _, n := range nodes {
+		if n.ID == f.cfg.Node || n.State != api.NodeReady || gone(n) {
+			continue
+		}
+		ready = true
+		if (only == nil || slices.ContainsFunc(only, func(at forward.Node) bool { return at.ID == n.ID })) &&
+			(s.Isolation == "" || s.Isolation == api.AutoIsolation || slices.Contains(n.Capacity.Isolations, s.Isolation)) &&
+			(only != nil || s.Template == "" || s.Template == api.HostTemplate || slices.Contains(n.Capacity.Templates, s.Template)) {
 			out = append(out, n)
 		}
 	}
-	if len(out) == 0 {
+	switch {
+	case !ready:
+		return nil, errNoNode()
+	case len(out) == 0:
 		return nil, api.Errorf(api.KindUnavailable, "no other node has the isolation and the template of its sandboxes")
 	}
 	return out, nil
 }
 
-// HandOver gives work to the first of these nodes that takes it: that is its heir. It waits while the database is away. stopped is true for work that nobody continues here: it
+func errNoNode() error { return api.Errorf(api.KindUnavailable, "no other node is ready") }
+
+// HandOver gives work to the best of these nodes that takes it: that is its heir. It waits while the database is away. stopped is true for work that nobody continues here: it
 // waits until the node leaves the fleet, and if no node takes the work, this one is the heir. Other work stays this owner's after an error.
 func (f *Fleet) HandOver(ctx context.Context, w store.Work, nodes []store.Node, stopped bool, said admin.WorkMove) (err error) {
 	self := store.Node{ID: f.cfg.Node, Name: f.cfg.Name, Owner: f.cfg.Owner}
+	nodes = f.order(nodes, placement.Need{})
 	until := ctx
 	if stopped {
 		until, nodes = f.moves.ctx, append(nodes, self)
 	}
 	ctx = store.Waiting(context.WithoutCancel(ctx), until)
-	err = api.Errorf(api.KindUnavailable, "no other node is ready")
+	err = errNoNode()
 	for _, n := range nodes {
 		if err = f.cfg.Rows.HandOver(ctx, w, f.cfg.Owner, n.Owner); api.KindOf(err) == api.KindConflict {
 			continue // it has ended meanwhile
@@ -69,13 +85,6 @@ func (f *Fleet) HandOver(ctx context.Context, w store.Work, nodes []store.Node, 
 		return err
 	}
 	return err
-}
-
-// handOver has work continue on other nodes, once.
-func (f *Fleet) handOver(ctx context.Context) {
-	if f.cfg.Work != nil {
-		f.cfg.Work.HandOver(ctx)
-	}
 }
 
 // listWork says what became of the work of this node, and what is here.

@@ -218,7 +218,7 @@ func (s *Service) waits(id api.PlanID) (why string, goes bool) {
 	}
 	jobs := slices.Sorted(maps.Keys(d.jobs))
 	jobs = slices.DeleteFunc(jobs, func(name string) bool { return name == handOverJob })
-	if len(jobs) == 0 {
+	if len(jobs) == 0 || !d.leaves && len(d.stopped) == 0 {
 		return "", true
 	}
 	return "what runs now (" + strings.Join(jobs, ", ") + ")", true
