@@ -21,8 +21,8 @@ type Elsewhere interface {
 }
 
 const (
-	// storedTime bounds how long a hand-over waits for the archive: messages wait meanwhile.
-	storedTime = 10 * time.Second
+	// storedTime bounds how long a hand-over waits for the archive, and askTime how long it does so while messages wait.
+	storedTime, askTime = 10 * time.Second, time.Second
 	// onItsWay is how long it takes until another node has a session that was handed over to it.
 	onItsWay = 2 * time.Second
 )
@@ -44,6 +44,10 @@ func (s *Service) HandOver(ctx context.Context) {
 		s.cfg.Logger.Error("hand sessions over to other nodes", "err", err)
 	}
 	for _, was := range all {
+		if was.State == words.Running || s.running(was.ID) != nil {
+			continue // its worker does it after the turn
+		}
+		s.awaitStored(ctx, was.ID)
 		for again := true; again && ctx.Err() == nil; {
 			again = false
 			err := s.with(ctx, was.ID, func(o *openSession) error {
@@ -67,6 +71,24 @@ func (s *Service) left(ctx context.Context, o *openSession) (left bool) {
 	return left
 }
 
+// awaitStored waits until the files of a session that is to leave are in the archive, while messages still come.
+func (s *Service) awaitStored(ctx context.Context, id api.SessionID) {
+	if s.cfg.Elsewhere == nil {
+		return
+	}
+	r, err := s.cfg.Rows.Session(ctx, id)
+	if err != nil {
+		return
+	}
+	o, err := read(r)
+	if err != nil || o.State == words.Running || o.Workspace == "" || s.leaves(ctx, o) != nil {
+		return
+	}
+	timed, cancel := context.WithTimeout(ctx, storedTime)
+	defer cancel()
+	s.cfg.Elsewhere.Stored(timed, o.Workspace, "") // give asks again
+}
+
 // give hands a session over whose lock is held, and of which no turn runs. Its sandbox ends before: again is true if that was all, so that messages need not wait for it.
 func (s *Service) give(ctx context.Context, o *openSession) (left, again bool) {
 	if s.leaves(ctx, o) != nil {
@@ -74,7 +96,7 @@ func (s *Service) give(ctx context.Context, o *openSession) (left, again bool) {
 	}
 	var err error
 	if o.Workspace != "" {
-		timed, cancel := context.WithTimeout(ctx, storedTime)
+		timed, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
 		last := api.WorkspaceID("")
 		if o.At > 0 {

@@ -250,6 +250,7 @@ func (s *Service) running(id api.SessionID) *worker {
 // say says what waits, until nothing does or the service ends.
 func (s *Service) say(id api.SessionID, w *worker) {
 	for {
+		s.awaitStored(s.life, id)
 		ctx, stop := context.WithCancel(s.life)
 		p, ok := s.pick(id, w, stop)
 		if ok {
